@@ -1,0 +1,109 @@
+//! Classes, evidence and the registry of rules; one file per rule; `ledger` does the arithmetic.
+
+use serde::{Deserialize, Serialize};
+
+use crate::sample::TimeMs;
+
+macro_rules! classes {
+    ($($(#[$attr:meta])* $variant:ident $name:literal $group:ident,)*) => {
+        /// Where a GPU-millisecond went. Every GPU-millisecond has exactly one.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum Class {
+            $($(#[$attr])* $variant,)*
+        }
+
+        impl Class {
+            /// Every class, in the order in which reports list them.
+            pub const ALL: &'static [Class] = &[$(Class::$variant),*];
+
+            /// The name in reports, metrics and stored results.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self { $(Class::$variant => $name),* }
+            }
+
+            /// The group it is summed under.
+            #[must_use]
+            pub fn group(self) -> Group {
+                match self { $(Class::$variant => Group::$group),* }
+            }
+        }
+    };
+}
+
+/// Group of classes, as the report's waterfall shows them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Group {
+    /// Progress that was kept.
+    Productive,
+    /// Nobody held the GPU, or nobody knows.
+    Capacity,
+    /// Held without work.
+    Held,
+    /// The GPU waited for its input.
+    Feeding,
+    /// Held, not busy, and no sufficient evidence why.
+    Unexplained,
+}
+
+classes! {
+    /// Busy, progressing, kept.
+    Productive "productive" Productive,
+    /// No samples.
+    NoData "no_data" Capacity,
+    /// Nothing holds the GPU.
+    Unallocated "unallocated" Capacity,
+    /// Allocated, no work.
+    IdleHeld "idle_held" Held,
+    /// The loader or preprocessing is late.
+    DataloaderCpu "dataloader_cpu" Feeding,
+    /// The read is late.
+    DataloaderStorage "dataloader_storage" Feeding,
+    /// The job's CPU quota is used up.
+    CpuThrottled "cpu_throttled" Feeding,
+    /// Held, not busy, no sufficient evidence.
+    Unexplained "unexplained" Unexplained,
+}
+
+/// One number that a verdict rests on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Evidence {
+    /// The signal's name, as in `signal.rs`.
+    pub signal: String,
+    /// Its value in the window.
+    pub value: f64,
+    /// Unit of the value and the threshold, e.g. `ratio`, `seconds per second`.
+    pub unit: String,
+    /// What it was held against.
+    pub threshold: f64,
+}
+
+/// Consecutive cells of one GPU in which one class has milliseconds: what is stored and what reports sum.
+/// The `ms` of all intervals of a GPU over a window sum to the window.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Interval {
+    /// The GPU's UUID.
+    pub gpu: String,
+    /// Its node.
+    pub node: String,
+    /// Its model, where known.
+    pub model: Option<String>,
+    /// Who held it (pod, job or unit), where known.
+    pub owner: Option<String>,
+    /// The class.
+    pub class: Class,
+    /// Start of the first cell.
+    pub start_ms: TimeMs,
+    /// End of the last cell.
+    pub end_ms: TimeMs,
+    /// GPU-milliseconds of this class within.
+    pub ms: i64,
+    /// 0 to 1: how sure the rule is, weighted over the cells.
+    pub confidence: f64,
+    /// Which signal said busy or not busy; one of the ladder's names.
+    pub busy_signal: Option<String>,
+    /// The numbers behind the verdict, averaged over the cells.
+    pub evidence: Vec<Evidence>,
+}

@@ -1,0 +1,1 @@
+//! The configuration file and command line in one typed, wholly validated value.

@@ -1,0 +1,1 @@
+//! Store to verdict: loads frames, runs the rules, stores the intervals.

@@ -1,0 +1,17 @@
+//! `goodput-analyzer`: accounts for every GPU-second and says why it was lost.
+//!
+//! Data flows one way: [`ingest`] turns what arrives into [`sample::Batch`]es, [`store`] keeps them, [`signal`] names
+//! what each series means, [`frame`] lays signals on the grid of cells, [`classify`] judges cells and does the
+//! ledger's arithmetic, [`report`] and [`serve`] show the result. `signal`, `frame`, `classify` and `report` do no IO.
+
+pub mod classify;
+pub mod config;
+pub mod frame;
+pub mod ingest;
+pub mod judge;
+pub mod report;
+pub mod sample;
+pub mod serve;
+pub mod signal;
+pub mod store;
+pub mod why;

@@ -1,0 +1,3 @@
+//! The `goodput-analyzer` program.
+
+fn main() {}

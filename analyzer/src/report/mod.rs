@@ -1,0 +1,1 @@
+//! The goodput report: a model computed from intervals, and its renderings.

@@ -1,0 +1,1 @@
+//! HTTP: remote write, report pages, health and own metrics.

@@ -1,0 +1,1 @@
+//! `why`: one minute of scraping, then a verdict with its evidence.

@@ -1,0 +1,165 @@
+//! One row per metric, and only here.
+//!
+//! A row fixes a metric's name, kind, unit, labels, help, origin and series count. Collectors name rows, never
+//! strings; the encoders, `catalog`, `docs/METRICS.md`, dashboards' and alerts' tests and the analyzer's signal table
+//! all read the rows. Kind and unit decide the name's suffix, and a test holds every row to that.
+
+pub mod gpu;
+pub mod host;
+pub mod own;
+
+/// What a metric's samples mean to `rate()`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Only grows while its source lives.
+    Counter,
+    /// Goes both ways.
+    Gauge,
+    /// Constant 1; the labels are the content.
+    Info,
+    /// `_bucket`, `_sum`, `_count` with cumulative buckets.
+    Histogram,
+}
+
+/// The unit of a metric's values. The first group are Prometheus base units; the second are the units dcgm-exporter
+/// publishes under its legacy names, kept so that existing dashboards read right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each variant is the unit it names")]
+pub enum Unit {
+    None,
+    Seconds,
+    Bytes,
+    Ratio,
+    Joules,
+    Watts,
+    Celsius,
+    Hertz,
+
+    Percent,
+    Mebibytes,
+    Megahertz,
+    Millijoules,
+    Nanoseconds,
+    BytesPerSecond,
+}
+
+/// One metric. `name` is the name of its sample lines (a histogram's without `_bucket` and the like).
+#[derive(Debug)]
+pub struct Metric {
+    /// Sample name, with the `_total` of our own counters.
+    pub name: &'static str,
+    /// Counter, gauge, info or histogram.
+    pub kind: Kind,
+    /// Unit of the value.
+    pub unit: Unit,
+    /// Label names, in the order in which collectors give the values. Optional trailing labels (see
+    /// [`Metric::optional`]) follow these.
+    pub labels: &'static [&'static str],
+    /// Labels that are only present when known, such as the owner of a GPU.
+    pub optional: &'static [&'static str],
+    /// One sentence; ends with a full stop.
+    pub help: &'static str,
+    /// The file and field, or NVML call, that the value is read from.
+    pub source: &'static str,
+    /// The collector that writes it, as in `--collector.NAME`.
+    pub collector: &'static str,
+    /// How many series it makes, as a formula over GPUs, nodes, jobs.
+    pub series: &'static str,
+    /// The release that introduced it.
+    pub since: &'static str,
+}
+
+impl Metric {
+    /// Is this one of dcgm-exporter's names, whose spelling is not ours to choose?
+    #[must_use]
+    pub fn is_dcgm(&self) -> bool {
+        self.name.starts_with("DCGM_")
+    }
+}
+
+/// Declares rows as statics and lists them all.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! metric_rows {
+    ($($(#[$attr:meta])* $id:ident = $kind:ident $unit:ident $name:literal [$($label:literal),*] $(+ [$($opt:literal),*])?
+       { $help:literal, from $source:literal, by $collector:literal, series $series:literal, since $since:literal })*) => {
+        $(
+            $(#[$attr])*
+            #[doc = $help]
+            pub static $id: $crate::catalog::Metric = $crate::catalog::Metric {
+                name: $name,
+                kind: $crate::catalog::Kind::$kind,
+                unit: $crate::catalog::Unit::$unit,
+                labels: &[$($label),*],
+                optional: &[$($($opt),*)?],
+                help: $help,
+                source: $source,
+                collector: $collector,
+                series: $series,
+                since: $since,
+            };
+        )*
+        /// Every row of this file, in order.
+        pub static ROWS: &[&$crate::catalog::Metric] = &[$(&$id),*];
+    };
+}
+
+/// Every metric of the exporter.
+pub fn all() -> impl Iterator<Item = &'static Metric> {
+    [gpu::ROWS, host::ROWS, own::ROWS].into_iter().flatten().copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn required_suffix(unit: Unit) -> Option<&'static str> {
+        match unit {
+            Unit::None => None,
+            Unit::Seconds => Some("_seconds"),
+            Unit::Bytes => Some("_bytes"),
+            Unit::Ratio => Some("_ratio"),
+            Unit::Joules => Some("_joules"),
+            Unit::Watts => Some("_watts"),
+            Unit::Celsius => Some("_celsius"),
+            Unit::Hertz => Some("_hertz"),
+            Unit::Percent
+            | Unit::Mebibytes
+            | Unit::Megahertz
+            | Unit::Millijoules
+            | Unit::Nanoseconds
+            | Unit::BytesPerSecond => Some("(not a base unit)"),
+        }
+    }
+
+    #[test]
+    fn names_are_unique() {
+        let mut names: Vec<_> = all().map(|m| m.name).collect();
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
+
+    #[test]
+    fn own_names_say_kind_and_unit() {
+        for m in all().filter(|m| !m.is_dcgm()) {
+            let stem = m.name.strip_suffix("_total").unwrap_or(m.name);
+            assert_eq!(m.kind == Kind::Counter, m.name.ends_with("_total"), "{}: _total is for counters", m.name);
+            assert_eq!(m.kind == Kind::Info, m.name.ends_with("_info"), "{}: _info is for infos", m.name);
+            if let Some(suffix) = required_suffix(m.unit) {
+                assert!(stem.ends_with(suffix), "{}: unit {:?} wants {suffix}", m.name, m.unit);
+            }
+        }
+    }
+
+    #[test]
+    fn rows_are_complete() {
+        for m in all() {
+            assert!(m.help.ends_with('.') && !m.help.contains('\n'), "{}: help is one sentence", m.name);
+            assert!(!m.source.is_empty() && !m.series.is_empty() && !m.collector.is_empty(), "{}", m.name);
+            let reserved = m.labels.iter().chain(m.optional).any(|l| ["instance", "job", "le", "quantile"].contains(l));
+            assert!(!reserved, "{}: a label clashes with a target label", m.name);
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! One file per collector: reads its sources, parses, and pushes samples of its own catalog rows.
+
+use std::sync::Arc;
+
+use crate::attribute::Owners;
+use crate::family::Families;
+use crate::source::files::{FileError, Roots};
+use crate::source::nvml::Snapshot;
+
+/// What a collector may look at during one scrape.
+#[derive(Clone)]
+pub struct Context {
+    /// Where the kernel's files are.
+    pub roots: Arc<Roots>,
+    /// The newest reading of every GPU.
+    pub gpus: Arc<Snapshot>,
+    /// Which container, pod, job or unit holds which GPU.
+    pub owners: Arc<Owners>,
+    /// Value of dcgm-exporter's host label.
+    pub hostname: Arc<str>,
+}
+
+/// How a collector that did not fail ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Done {
+    /// It wrote what there is.
+    Ok,
+    /// This machine has nothing of the kind; the reason is for the operator.
+    NotApplicable(String),
+}
+
+/// Why a collector failed.
+#[derive(Debug, thiserror::Error)]
+pub enum CollectError {
+    /// A kernel file.
+    #[error(transparent)]
+    File(#[from] FileError),
+}
+
+/// A source of metric families. It keeps what it needs between scrapes, and fails alone.
+pub trait Collector: Send {
+    /// Name in `--collector.NAME` and in the catalog's `collector` column.
+    fn name(&self) -> &'static str;
+
+    /// Pushes this moment's samples. What it pushed before an error is kept.
+    fn collect(&mut self, context: &Context, out: &mut Families) -> Result<Done, CollectError>;
+}
+
+/// One row per collector: what `--collector.NAME`, the help text and the scrape loop know of it.
+pub struct Entry {
+    /// Name in `--collector.NAME`.
+    pub name: &'static str,
+    /// One sentence for `--help`: what it reads, and what that costs if it costs something.
+    pub about: &'static str,
+    /// Is it on unless switched off?
+    pub default: bool,
+    /// How long it may take before the scrape goes on without it.
+    pub deadline: std::time::Duration,
+    /// Makes one.
+    pub new: fn() -> Box<dyn Collector>,
+}
+
+/// Every collector.
+pub static REGISTRY: &[Entry] = &[];

@@ -1,0 +1,1 @@
+//! Flags, config file and environment in one typed, wholly validated value.

@@ -1,0 +1,3 @@
+//! The `goodput-exporter` program.
+
+fn main() {}

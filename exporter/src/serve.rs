@@ -1,0 +1,1 @@
+//! HTTP: metrics, health, landing page, TLS and basic auth.

@@ -1,0 +1,4 @@
+//! The only room that touches the machine: files below injected roots, and NVML.
+
+pub mod files;
+pub mod nvml;
