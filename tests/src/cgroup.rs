@@ -1,0 +1,119 @@
+//! A real cgroup for a test's job, on cgroup v2 and on v1 with the unified tree beside it.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+
+const MOUNT: &str = "/sys/fs/cgroup";
+
+/// A cgroup named like a container's, so that attribution finds an owner. Removed on drop.
+pub struct JobCgroup {
+    version: Version,
+    /// Path below the hierarchies' roots.
+    name: String,
+    /// The container id in the name.
+    pub container_id: String,
+}
+
+enum Version {
+    /// One tree.
+    V2,
+    /// One tree per controller; the unified one beside them carries pressure alone.
+    V1,
+}
+
+impl JobCgroup {
+    /// Creates the cgroup. Needs root and a writable cgroup file system.
+    pub fn create() -> Result<Self> {
+        let version =
+            if Path::new(MOUNT).join("cgroup.controllers").try_exists()? { Version::V2 } else { Version::V1 };
+        let container_id = format!("{:064x}", u128::from(std::process::id()) << 64 | 0x9009_0007);
+        let job = Self { version, name: format!("docker-{container_id}.scope"), container_id };
+        if let Version::V2 = job.version {
+            fs::write(Path::new(MOUNT).join("cgroup.subtree_control"), "+cpu +io +memory")
+                .context("this test limits a real cgroup; enabling controllers needs root")?;
+        }
+        for folder in job.folders() {
+            fs::create_dir(&folder)
+                .with_context(|| format!("this test needs root and a writable cgroup: mkdir {}", folder.display()))?;
+        }
+        Ok(job)
+    }
+
+    /// Moves a process into it.
+    pub fn add(&self, pid: u32) -> Result<()> {
+        for folder in self.folders() {
+            fs::write(folder.join("cgroup.procs"), pid.to_string())?;
+        }
+        Ok(())
+    }
+
+    /// Caps reads from the disk that holds `path`; `None` lifts the cap.
+    pub fn limit_reads(&self, path: &Path, bytes_per_second: Option<u64>) -> Result<()> {
+        let device = disk_of(path)?;
+        match self.version {
+            Version::V2 => {
+                let limit = bytes_per_second.map_or("max".to_owned(), |b| b.to_string());
+                self.write("", "io.max", &format!("{device} rbps={limit}"))
+            }
+            Version::V1 => {
+                let limit = bytes_per_second.unwrap_or(0);
+                self.write("blkio", "blkio.throttle.read_bps_device", &format!("{device} {limit}"))
+            }
+        }
+    }
+
+    /// Caps CPU time, in thousandths of a CPU; `None` lifts the cap. The period is 100 ms.
+    pub fn limit_cpu(&self, millicpu: Option<u32>) -> Result<()> {
+        let quota = millicpu.map(|m| u64::from(m) * 100);
+        match self.version {
+            Version::V2 => {
+                let quota = quota.map_or("max".to_owned(), |q| q.to_string());
+                self.write("", "cpu.max", &format!("{quota} 100000"))
+            }
+            Version::V1 => self.write("cpu", "cpu.cfs_quota_us", &quota.map_or("-1".to_owned(), |q| q.to_string())),
+        }
+    }
+
+    fn write(&self, hierarchy: &str, file: &str, value: &str) -> Result<()> {
+        let path = Path::new(MOUNT).join(hierarchy).join(&self.name).join(file);
+        fs::write(&path, value).with_context(|| format!("{}: writing {value:?}", path.display()))
+    }
+
+    fn folders(&self) -> Vec<PathBuf> {
+        let hierarchies: &[&str] = match self.version {
+            Version::V2 => &[""],
+            Version::V1 => &["cpu", "cpuacct", "blkio", "memory", "unified"],
+        };
+        hierarchies.iter().map(|h| Path::new(MOUNT).join(h).join(&self.name)).collect()
+    }
+}
+
+impl Drop for JobCgroup {
+    fn drop(&mut self) {
+        for folder in self.folders() {
+            // A member that has just been killed leaves a moment later; until then the folder is busy.
+            let deadline = std::time::Instant::now() + std::time::Duration::from_secs(5);
+            while fs::remove_dir(&folder).is_err_and(|e| e.kind() == std::io::ErrorKind::ResourceBusy)
+                && std::time::Instant::now() < deadline
+            {
+                std::thread::yield_now();
+            }
+        }
+    }
+}
+
+/// `major:minor` of the whole disk that holds a path; throttling is per disk, not per partition.
+fn disk_of(path: &Path) -> Result<String> {
+    let device = fs::metadata(path)?.dev();
+    let (major, minor) = (libc::major(device), libc::minor(device));
+    let block = fs::canonicalize(format!("/sys/dev/block/{major}:{minor}"))
+        .with_context(|| format!("{} is not on a disk; this test needs a temporary folder that is", path.display()))?;
+    let disk = if block.join("partition").try_exists()? { block.parent().map(Path::to_owned) } else { Some(block) };
+    match disk {
+        Some(disk) => Ok(fs::read_to_string(disk.join("dev"))?.trim().to_owned()),
+        None => bail!("{}: no disk above the partition", path.display()),
+    }
+}

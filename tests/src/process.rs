@@ -1,0 +1,99 @@
+//! Programs under test: started on ports of their own, stopped and reaped whatever the test does.
+
+use std::fs::File;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+
+/// A running program; killed on drop.
+pub struct Running {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Running {
+    /// Starts it with standard output and error in `log`. Its standard input stays open until it is stopped.
+    pub fn start(command: &mut Command, log: &Path) -> Result<Self> {
+        let output = File::create(log)?;
+        let child = command
+            .stdin(Stdio::piped())
+            .stdout(output.try_clone()?)
+            .stderr(output)
+            .spawn()
+            .with_context(|| format!("starting {}", command.get_program().to_string_lossy()))?;
+        Ok(Self { child, log: log.to_owned() })
+    }
+
+    /// Its process id.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits until it accepts connections; an early end is an error with the program's last words.
+    pub fn until_listens(&mut self, address: SocketAddr) -> Result<()> {
+        until("the port to open", Duration::from_secs(30), || {
+            if let Some(status) = self.child.try_wait()? {
+                bail!("ended with {status} before it listened: {}", self.log_text());
+            }
+            Ok(TcpStream::connect(address).is_ok().then_some(()))
+        })
+    }
+
+    /// What it has written so far.
+    #[must_use]
+    pub fn log_text(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// Asks it to end (SIGTERM) and waits for that.
+    pub fn terminate(mut self) -> Result<std::process::ExitStatus> {
+        self.signal(libc::SIGTERM);
+        Ok(self.child.wait()?)
+    }
+
+    /// Ends it at once (SIGKILL).
+    pub fn kill(mut self) -> Result<()> {
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+
+    #[allow(unsafe_code, reason = "the standard library sends no signal but SIGKILL")]
+    fn signal(&self, signal: i32) {
+        let Ok(pid) = i32::try_from(self.child.id()) else { return };
+        // SAFETY: kill has no memory effects; the child is not reaped yet, so the pid is still its own.
+        unsafe { libc::kill(pid, signal) };
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Already ended is fine: `kill` and `wait` then return an error or the old status.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Polls until the condition gives a value; fails after `limit` with what it waited for.
+pub fn until<T>(what: &str, limit: Duration, mut condition: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+    let start = Instant::now();
+    loop {
+        if let Some(value) = condition()? {
+            return Ok(value);
+        }
+        if start.elapsed() > limit {
+            bail!("waited {limit:?} for {what}");
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A loopback address whose port nobody uses now.
+pub fn free_address() -> Result<SocketAddr> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
+}

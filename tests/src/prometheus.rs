@@ -1,0 +1,69 @@
+//! A real Prometheus between the programs.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use serde_json::Value;
+
+use crate::process::{Running, free_address, until};
+
+/// A Prometheus that scrapes every second.
+pub struct Prometheus {
+    running: Running,
+    address: SocketAddr,
+}
+
+impl Prometheus {
+    /// Starts one that scrapes `targets` (job name, address) and forwards to `remote_write`.
+    #[allow(clippy::disallowed_methods, reason = "starts the real Prometheus")]
+    pub fn start(dir: &Path, targets: &[(&str, SocketAddr)], remote_write: Option<SocketAddr>) -> Result<Self> {
+        let mut config = String::from("global: {scrape_interval: 1s, scrape_timeout: 1s}\nscrape_configs:\n");
+        for (job, target) in targets {
+            writeln!(config, "- {{job_name: {job}, static_configs: [{{targets: ['{target}']}}]}}")?;
+        }
+        if let Some(address) = remote_write {
+            writeln!(config, "remote_write:\n- url: http://{address}/api/v1/write")?;
+        }
+        let file = dir.join("prometheus.yml");
+        fs::write(&file, config)?;
+        let address = free_address()?;
+        let mut command = Command::new("prometheus");
+        command
+            .arg(format!("--config.file={}", file.display()))
+            .arg(format!("--storage.tsdb.path={}", dir.join("prometheus").display()))
+            .arg(format!("--web.listen-address={address}"));
+        let mut running = Running::start(&mut command, &dir.join("prometheus.log"))
+            .context("this test needs Debian's prometheus package (deploy/local/packages test)")?;
+        running.until_listens(address)?;
+        let prometheus = Self { running, address };
+        until("Prometheus to be ready", Duration::from_secs(60), || {
+            Ok(ureq::get(format!("http://{address}/-/ready")).call().is_ok().then_some(()))
+        })?;
+        Ok(prometheus)
+    }
+
+    /// An instant query's result vector.
+    pub fn query(&self, promql: &str) -> Result<Vec<Value>> {
+        let mut answer = ureq::get(format!("http://{}/api/v1/query", self.address)).query("query", promql).call()?;
+        let body: Value = serde_json::from_str(&answer.body_mut().read_to_string()?)?;
+        Ok(body["data"]["result"].as_array().cloned().unwrap_or_default())
+    }
+
+    /// The value of a query that gives one sample; `None` when it gives none.
+    pub fn value(&self, promql: &str) -> Result<Option<f64>> {
+        let result = self.query(promql)?;
+        let Some(sample) = result.first() else { return Ok(None) };
+        Ok(Some(sample["value"][1].as_str().context("a sample without a value")?.parse()?))
+    }
+
+    /// What it logged.
+    #[must_use]
+    pub fn log_text(&self) -> String {
+        self.running.log_text()
+    }
+}
