@@ -1,5 +1,7 @@
 //! `pressure`: time that tasks of the whole node waited for CPU, memory, I/O and interrupts.
 
+use std::time::Duration;
+
 use super::{CollectError, Collector, Context, Done};
 use crate::catalog::host::{PRESSURE_STALLED, PRESSURE_WAITING};
 use crate::family::Families;
@@ -24,11 +26,21 @@ impl Collector for Pressure {
         for resource in RESOURCES {
             let Some(total) = files::parse_optional(&folder.join(resource), pressure::parse)? else { continue };
             out.push(&PRESSURE_WAITING, &[resource], total.some.map(|t| t.as_secs_f64()));
-            out.push(&PRESSURE_STALLED, &[resource], total.full.map(|t| t.as_secs_f64()));
+            out.push(
+                &PRESSURE_STALLED,
+                &[resource],
+                total.full.filter(|t| defined(resource, *t)).map(|t| t.as_secs_f64()),
+            );
             any = true;
         }
         if any { Ok(Done::Ok) } else { Ok(Done::NotApplicable(why_absent(&context.roots))) }
     }
+}
+
+/// All tasks of a whole node cannot lack CPU at once: kernels print a constant 0 there for compatibility
+/// (accounting/psi.rst), which is no measurement. Some of 5.13 and later did count.
+fn defined(resource: &str, full: Duration) -> bool {
+    resource != "cpu" || !full.is_zero()
 }
 
 fn why_absent(roots: &Roots) -> String {

@@ -263,7 +263,7 @@ mod tests {
             ("/system.slice/train.service", "train.service", Rank::Unit),
             ("/lab/x", "/lab/x", Rank::Path),
             ("/", "/", Rank::Root),
-            ("/machine.slice/libpod-conmon-{CID}.scope", "cgroup-1a8bd2b6d6b1b8b5", Rank::Unit),
+            ("/machine.slice/libpod-conmon-{CID}.scope", "cgroup-808b8bf203c85e48", Rank::Unit),
         ] {
             let identity = Identity::of(&fill(template));
             assert_eq!((identity.id().as_str(), identity.rank()), (id, rank));

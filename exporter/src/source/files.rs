@@ -131,3 +131,47 @@ pub fn parse_optional<T>(
         Err(e) => Err(e),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kernel_answer_has_its_class() {
+        for (errno, expected) in [
+            (libc::ENOENT, "missing"),
+            (libc::ENOTDIR, "missing"),
+            (libc::ENODEV, "missing"),
+            (libc::ESRCH, "missing"),
+            (libc::EOPNOTSUPP, "missing"),
+            (libc::EACCES, "denied"),
+            (libc::EPERM, "denied"),
+            (libc::EIO, "io"),
+            (libc::EINVAL, "io"),
+        ] {
+            let class = match classify(Path::new("/proc/x"), io::Error::from_raw_os_error(errno)) {
+                FileError::Missing { .. } => "missing",
+                FileError::Denied { .. } => "denied",
+                FileError::Io { .. } => "io",
+                FileError::Malformed { .. } => "malformed",
+            };
+            assert_eq!(class, expected, "errno {errno}");
+        }
+    }
+
+    #[test]
+    fn files_longer_than_one_read_are_whole() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for length in [0, 1, FIRST_READ - 1, FIRST_READ, FIRST_READ + 1, 5 * FIRST_READ] {
+            std::fs::write(file.path(), "x".repeat(length)).unwrap();
+            assert_eq!(read(file.path()).unwrap().len(), length);
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_not_text_are_replaced() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), b"a\xffb").unwrap();
+        assert_eq!(read(file.path()).unwrap(), "a\u{fffd}b");
+    }
+}
