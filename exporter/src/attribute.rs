@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::parse::membership::{self, Membership};
-use crate::parse::owner::Identity;
+use crate::parse::owner::{Identity, Rank};
 use crate::source::cgroupfs;
 use crate::source::files::{self, FileError, Roots};
 use crate::source::nvml::Snapshot;
@@ -56,7 +56,8 @@ impl Owner {
         candidates.sort_by_key(|(controllers, identity)| (std::cmp::Reverse(identity.rank()), preference(controllers)));
         let (_, identity) = candidates.first()?.clone();
         let id = identity.id();
-        let own = candidates.into_iter().filter(|(_, other)| other.id() == id);
+        // A hierarchy's root is the whole node, so nobody's own.
+        let own = candidates.into_iter().filter(|(_, other)| other.id() == id && other.rank() > Rank::Root);
         let places =
             own.map(|(controllers, i)| Place { controllers: controllers.to_owned(), path: i.cgroup }).collect();
         Some(Self::new(identity, places))
@@ -189,7 +190,8 @@ mod tests {
 
     #[test]
     fn nobody_in_particular_is_the_root() {
-        assert_eq!(owner("0::/\n").id, "/");
+        let root = owner("1:cpu:/\n0::/\n");
+        assert_eq!((root.id.as_str(), places(&root)), ("/", vec![]));
         assert_eq!(Owner::of(&membership::parse("0::/..\n").unwrap()), None);
     }
 }

@@ -13,7 +13,7 @@ use crate::source::files::{self, FileError, Roots};
 const MAX_DISKS: usize = 64;
 
 /// Devices that are no disks, or whose disks beneath them are counted already.
-const NOT_DISKS: [&str; 8] = ["loop", "ram", "zram", "dm-", "md", "sr", "fd", "nbd"];
+const NOT_DISKS: [&str; 7] = ["loop", "ram", "zram", "dm-", "md", "sr", "fd"];
 
 /// Reads `/proc/stat`, `/proc/meminfo` and `/proc/diskstats`.
 #[derive(Default)]

@@ -5,7 +5,7 @@ use crate::support::Machine;
 
 #[test]
 fn a_malformed_file_is_named_with_line_and_expectation() {
-    let machine = Machine::recorded("sys-8n-sparse-node-ids");
+    let machine = Machine::recorded("sys-8n-sparse-node-ids", &["sys/devices/system/node"]);
     let path = "sys/devices/system/node/node33/numastat";
     machine.write(path, "numa_hit 5\nnuma_miss plenty\n");
     let collected = machine.collect("numa");

@@ -6,7 +6,7 @@ const POD: &str = "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-p
 fn v2() -> Machine {
     let mut machine = Machine::empty();
     machine.write("sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory hugetlb pids\n");
-    machine.unpack("cgroup2-2node-96cpu/tree.tar.gz", "sys/fs/cgroup/system.slice/train.service");
+    machine.unpack("cgroup2-2node-96cpu/tree.tar.gz", "sys/fs/cgroup/system.slice/train.service", &[]);
     machine.write("proc/4711/cgroup", "0::/system.slice/train.service/worker\n");
     machine.gpu("00000000:1A:00.0", &[4711]);
     machine
@@ -14,7 +14,7 @@ fn v2() -> Machine {
 
 /// The recorded Kubernetes pod, of which one process holds a GPU.
 fn v1() -> Machine {
-    let mut machine = Machine::recorded("cgroup1-kubernetes-containerd");
+    let mut machine = Machine::recorded("cgroup1-kubernetes-containerd", &[]);
     machine.gpu("00000000:1A:00.0", &[493_239]);
     machine
 }

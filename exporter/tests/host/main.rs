@@ -6,6 +6,7 @@ mod attribution;
 mod bad_input;
 mod budget;
 mod cgroup;
+mod live;
 mod node;
 mod numa;
 mod pressure;

@@ -3,7 +3,7 @@ use crate::support::{Machine, shared};
 /// node_exporter's proc tree, with its disks in `/sys/block` and without their partitions.
 fn machine() -> Machine {
     let machine = Machine::empty();
-    machine.unpack("node-exporter-e2e/proc.tar.gz", "");
+    machine.unpack("node-exporter-e2e/proc.tar.gz", "", &[]);
     machine.write("proc/sys/kernel/hostname", "gpu-node-7\n");
     machine.write("proc/sys/kernel/osrelease", "6.12.9-amd64\n");
     for disk in ["sda", "nvme0n1", "mmcblk0", "vda", "sdb", "loop0", "ram1", "dm-0", "sr0"] {

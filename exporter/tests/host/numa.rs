@@ -1,5 +1,8 @@
 use crate::support::{Collected, Machine, facts};
 
+/// The folder of the NUMA nodes.
+const NODES: &str = "sys/devices/system/node";
+
 /// Every number that the independent reader found must be there, and no other node.
 fn agrees_with_facts(fixture: &str, collected: &Collected) {
     let facts = facts(fixture);
@@ -29,21 +32,21 @@ fn agrees_with_facts(fixture: &str, collected: &Collected) {
 
 #[test]
 fn eight_nodes_with_misses() {
-    let collected = Machine::recorded("sys-4s8n-numa-miss").collect("numa").ok();
+    let collected = Machine::recorded("sys-4s8n-numa-miss", &[NODES]).collect("numa").ok();
     agrees_with_facts("sys-4s8n-numa-miss", &collected);
     collected.golden("numa-4s8n-numa-miss");
 }
 
 #[test]
 fn sparse_node_ids() {
-    let collected = Machine::recorded("sys-8n-sparse-node-ids").collect("numa").ok();
+    let collected = Machine::recorded("sys-8n-sparse-node-ids", &[NODES]).collect("numa").ok();
     agrees_with_facts("sys-8n-sparse-node-ids", &collected);
     collected.golden("numa-8n-sparse-node-ids");
 }
 
 #[test]
 fn nodes_of_gpu_memory_without_cpus_or_pci_nodes() {
-    let mut machine = Machine::recorded("sys-power9-6xv100");
+    let mut machine = Machine::recorded("sys-power9-6xv100", &[NODES, "sys/bus/pci/devices"]);
     for bus_id in ["00000004:05:00.0", "00000004:06:00.0", "00000006:00:00.0", "00000035:04:00.0"] {
         machine.gpu(bus_id, &[]);
     }
@@ -55,21 +58,21 @@ fn nodes_of_gpu_memory_without_cpus_or_pci_nodes() {
 
 #[test]
 fn one_node_is_still_a_node() {
-    let collected = Machine::recorded("sys-dgx-spark-gb10").collect("numa").ok();
+    let collected = Machine::recorded("sys-dgx-spark-gb10", &[NODES]).collect("numa").ok();
     agrees_with_facts("sys-dgx-spark-gb10", &collected);
     collected.golden("numa-dgx-spark-gb10");
 }
 
 #[test]
 fn more_misses_than_hits() {
-    let collected = Machine::recorded("sys-4s144").collect("numa").ok();
+    let collected = Machine::recorded("sys-4s144", &[NODES]).collect("numa").ok();
     agrees_with_facts("sys-4s144", &collected);
     collected.golden("numa-4s144");
 }
 
 #[test]
 fn nodes_without_cpu_lists_and_distances() {
-    let collected = Machine::recorded("proc-2n-numa-balancing-thp").collect("numa").ok();
+    let collected = Machine::recorded("proc-2n-numa-balancing-thp", &[NODES]).collect("numa").ok();
     assert_eq!(collected.value("goodput_numa_memory_total_bytes{node=\"1\"}"), 67_108_864.0 * 1024.0);
     assert_eq!(collected.count("goodput_numa_hit_pages_total"), 2);
     assert_eq!((collected.count("goodput_numa_cpus"), collected.count("goodput_numa_distance")), (0, 0));
@@ -77,7 +80,7 @@ fn nodes_without_cpu_lists_and_distances() {
 
 #[test]
 fn gpus_on_their_nodes() {
-    let mut machine = Machine::recorded("irq-2s48-8xgpu");
+    let mut machine = Machine::recorded("irq-2s48-8xgpu", &["sys"]);
     machine.gpu("00000000:1A:00.0", &[]);
     machine.gpu("00000000:41:00.0", &[]);
     machine.gpu("00000000:FF:00.0", &[]);

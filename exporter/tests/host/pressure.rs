@@ -35,7 +35,7 @@ fn interrupts_have_only_full() {
 #[test]
 fn agrees_with_node_exporter() {
     let machine = Machine::empty();
-    machine.unpack("node-exporter-e2e/proc.tar.gz", "");
+    machine.unpack("node-exporter-e2e/proc.tar.gz", "", &[]);
     let collected = machine.collect("pressure").ok();
     let oracle = std::fs::read_to_string(shared("node-exporter-e2e/e2e-output.txt")).unwrap();
     let expected = |metric: &str| -> f64 {
@@ -56,7 +56,7 @@ fn agrees_with_node_exporter() {
 
 #[test]
 fn the_kernel_command_line_says_why_there_is_none() {
-    let collected = Machine::recorded("sys-2s112-ice-nvme").collect("pressure");
+    let collected = Machine::recorded("sys-2s112-ice-nvme", &["proc/cmdline"]).collect("pressure");
     match collected.result {
         Ok(Done::NotApplicable(why)) => assert!(why.contains("psi=0"), "{why}"),
         other => panic!("{other:?}"),

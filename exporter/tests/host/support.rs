@@ -31,18 +31,18 @@ impl Machine {
         Self { folder: tempfile::tempdir().unwrap(), gpus: Vec::new(), patterns: Vec::new() }
     }
 
-    /// A recorded machine.
-    pub(crate) fn recorded(fixture: &str) -> Self {
+    /// These parts of a recorded machine; a whole one may be 40,000 files.
+    pub(crate) fn recorded(fixture: &str, parts: &[&str]) -> Self {
         let machine = Self::empty();
-        machine.unpack(&format!("{fixture}/tree.tar.gz"), "");
+        machine.unpack(&format!("{fixture}/tree.tar.gz"), "", parts);
         machine
     }
 
-    /// Unpacks an archive of the shared fixtures into a folder of the machine.
-    pub(crate) fn unpack(&self, archive: &str, folder: &str) {
+    /// Unpacks parts of an archive of the shared fixtures, or all of it, into a folder of the machine.
+    pub(crate) fn unpack(&self, archive: &str, folder: &str, parts: &[&str]) {
         let target = self.path(folder);
         std::fs::create_dir_all(&target).unwrap();
-        tar(&shared(archive), &target);
+        tar(&shared(archive), &target, parts);
     }
 
     /// A file or folder of the machine.
@@ -102,6 +102,12 @@ impl Machine {
         let gpus = self.gpus.iter().enumerate().map(|(index, (bus_id, pids))| gpu(index, bus_id, pids));
         Snapshot { gpus: gpus.collect(), ..Snapshot::default() }
     }
+}
+
+/// One GPU with these processes on it, and who owns them.
+pub(crate) fn owners_and_gpus(roots: &Roots, pids: &[u32]) -> (Owners, Snapshot) {
+    let snapshot = Snapshot { gpus: vec![gpu(0, "00000000:1A:00.0", pids)], ..Snapshot::default() };
+    (resolve(roots, &snapshot), snapshot)
 }
 
 /// The only place that builds a GPU: a new field costs one line here.
@@ -187,8 +193,14 @@ pub(crate) fn shared(path: &str) -> PathBuf {
 }
 
 #[allow(clippy::disallowed_methods, reason = "tests may run programs")]
-fn tar(archive: &Path, target: &Path) {
+fn tar(archive: &Path, target: &Path, parts: &[&str]) {
     let mut tar = std::process::Command::new("tar");
-    let status = tar.arg("-xzf").arg(archive).arg("--no-same-owner").arg("-C").arg(target).status().unwrap();
+    tar.arg("-xzf")
+        .arg(archive)
+        .arg("--no-same-owner")
+        .arg("-C")
+        .arg(target)
+        .args(parts.iter().map(|part| format!("./{part}")));
+    let status = tar.status().unwrap();
     assert!(status.success(), "tar could not unpack {}", archive.display());
 }
