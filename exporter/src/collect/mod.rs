@@ -1,6 +1,13 @@
 //! One file per collector: reads its sources, parses, and pushes samples of its own catalog rows.
 
+pub mod cgroup;
+pub mod node;
+pub mod numa;
+pub mod owner;
+pub mod pressure;
+
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::attribute::Owners;
 use crate::family::Families;
@@ -55,10 +62,46 @@ pub struct Entry {
     /// Is it on unless switched off?
     pub default: bool,
     /// How long it may take before the scrape goes on without it.
-    pub deadline: std::time::Duration,
+    pub deadline: Duration,
     /// Makes one.
     pub new: fn() -> Box<dyn Collector>,
 }
 
 /// Every collector.
-pub static REGISTRY: &[Entry] = &[];
+pub static REGISTRY: &[Entry] = &[
+    Entry {
+        name: "node",
+        about: "Names, CPU time, memory and disks of the node; 5 small files.",
+        default: true,
+        deadline: Duration::from_secs(1),
+        new: || Box::<node::Node>::default(),
+    },
+    Entry {
+        name: "numa",
+        about: "Memory, allocations and distances of NUMA nodes, and the node of each GPU; 4 files per NUMA node, 2 per GPU.",
+        default: true,
+        deadline: Duration::from_secs(1),
+        new: || Box::<numa::Numa>::default(),
+    },
+    Entry {
+        name: "pressure",
+        about: "Time that the node's tasks waited for CPU, memory and I/O (PSI); 4 files.",
+        default: true,
+        deadline: Duration::from_secs(1),
+        new: || Box::<pressure::Pressure>::default(),
+    },
+    Entry {
+        name: "owner",
+        about: "Which container, pod, Slurm job or systemd unit holds which GPU; no files of its own.",
+        default: true,
+        deadline: Duration::from_secs(1),
+        new: || Box::<owner::OwnerInfo>::default(),
+    },
+    Entry {
+        name: "cgroup",
+        about: "CPU, memory, I/O and pressure of the cgroups that hold GPU processes; about 15 files per owner, at most 64 owners.",
+        default: true,
+        deadline: Duration::from_secs(2),
+        new: || Box::<cgroup::Cgroup>::default(),
+    },
+];

@@ -1,4 +1,16 @@
-//! Pure text to plain structs: only what the procfs crate lacks.
+//! Pure text to plain structs: only what the procfs crate lacks, or what it parses without saying where a file is
+//! malformed.
+
+pub mod bus_id;
+pub mod cgroup;
+pub mod cpus;
+pub mod diskstats;
+pub mod keyed;
+pub mod membership;
+pub mod meminfo;
+pub mod owner;
+pub mod pressure;
+pub mod stat;
 
 /// What a parser expected and did not find.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -18,4 +30,20 @@ impl ParseError {
     pub fn new(line: usize, expected: &'static str, found: &str) -> Self {
         Self { line, expected, found: found.chars().take(80).collect() }
     }
+}
+
+/// A file that is one number.
+pub fn number<T: std::str::FromStr>(text: &str) -> Result<T, ParseError> {
+    let text = trim(text);
+    text.parse().map_err(|_| ParseError::new(1, "a number", text))
+}
+
+/// Cuts white space and the NUL bytes that some kernels put behind the last line of a sysfs file.
+fn trim(text: &str) -> &str {
+    text.trim_matches(|c: char| c.is_whitespace() || c == '\0')
+}
+
+/// The lines that say something, with their numbers from 1.
+fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    text.lines().enumerate().map(|(i, line)| (i + 1, trim(line))).filter(|(_, line)| !line.is_empty())
 }

@@ -1,4 +1,5 @@
 //! The only room that touches the machine: files below injected roots, and NVML.
 
+pub mod cgroupfs;
 pub mod files;
 pub mod nvml;

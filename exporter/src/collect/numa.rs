@@ -1,0 +1,114 @@
+//! `numa`: memory, allocations, CPUs and distances of each NUMA node, and the node of each GPU.
+
+use std::path::Path;
+
+use super::{CollectError, Collector, Context, Done};
+use crate::catalog::Metric;
+use crate::catalog::host::*;
+use crate::family::Families;
+use crate::parse::{ParseError, bus_id, cpus, keyed, meminfo, number};
+use crate::source::files::{self, FileError};
+use crate::source::nvml::Gpu;
+
+/// Reads `/sys/devices/system/node` and the GPUs' PCI folders.
+#[derive(Default)]
+pub struct Numa;
+
+impl Collector for Numa {
+    fn name(&self) -> &'static str {
+        "numa"
+    }
+
+    fn collect(&mut self, context: &Context, out: &mut Families) -> Result<Done, CollectError> {
+        let sys = &context.roots.sys;
+        let nodes = nodes(&sys.join("devices/system/node"), out)?;
+        for gpu in &context.gpus.gpus {
+            gpu_place(&sys.join("bus/pci/devices"), gpu, out)?;
+        }
+        if nodes > 0 || !context.gpus.gpus.is_empty() {
+            return Ok(Done::Ok);
+        }
+        Ok(Done::NotApplicable("no node folder in /sys/devices/system/node: kernel without CONFIG_NUMA".to_owned()))
+    }
+}
+
+fn nodes(folder: &Path, out: &mut Families) -> Result<usize, FileError> {
+    let names = files::list(folder)?.unwrap_or_default();
+    let mut ids: Vec<u32> = names.iter().filter_map(|name| name.strip_prefix("node")?.parse().ok()).collect();
+    ids.sort_unstable();
+    let online = files::parse_optional(&folder.join("online"), cpus::ranges)?.map(|ranges| numbers(&ranges));
+    let columns = online.as_ref().unwrap_or(&ids);
+    for id in &ids {
+        node(&folder.join(format!("node{id}")), &id.to_string(), columns, out)?;
+    }
+    Ok(ids.len())
+}
+
+/// The numbers in a list of nodes, of which a kernel has at most 1024 (`MAX_NUMNODES`).
+fn numbers(ranges: &[(u32, u32)]) -> Vec<u32> {
+    ranges.iter().flat_map(|(first, last)| *first..=*last).take(1024).collect()
+}
+
+fn node(folder: &Path, id: &str, columns: &[u32], out: &mut Families) -> Result<(), FileError> {
+    if let Some(memory) = files::parse_optional(&folder.join("meminfo"), meminfo::parse)? {
+        out.push(&NUMA_MEMORY_TOTAL, &[id], memory.total.map(|n| n as f64));
+        out.push(&NUMA_MEMORY_FREE, &[id], memory.free.map(|n| n as f64));
+        out.push(&NUMA_MEMORY_USED, &[id], memory.used.map(|n| n as f64));
+    }
+    files::parse_optional(&folder.join("numastat"), |text| {
+        keyed::each(text, |key, pages| {
+            if let Some(metric) = numastat_row(key) {
+                out.push(metric, &[id], pages as f64);
+            }
+        })
+    })?;
+    out.push(&NUMA_CPUS, &[id], cpu_count(folder, "cpulist", "cpumap")?.map(|n| n as f64));
+    distances(folder, id, columns, out)
+}
+
+fn numastat_row(key: &str) -> Option<&'static Metric> {
+    Some(match key {
+        "numa_hit" => &NUMA_HIT,
+        "numa_miss" => &NUMA_MISS,
+        "numa_foreign" => &NUMA_FOREIGN,
+        "interleave_hit" => &NUMA_INTERLEAVE,
+        "local_node" => &NUMA_LOCAL,
+        "other_node" => &NUMA_OTHER,
+        _ => return None,
+    })
+}
+
+/// The kernel prints one distance per online node, in order, whether or not that node's folder can be seen. When the
+/// numbers cannot be told apart, there are none.
+fn distances(folder: &Path, id: &str, columns: &[u32], out: &mut Families) -> Result<(), FileError> {
+    let parse = |text: &str| text.split_ascii_whitespace().map(number::<u32>).collect::<Result<Vec<_>, ParseError>>();
+    let distances = files::parse_optional(&folder.join("distance"), parse)?.unwrap_or_default();
+    if distances.len() == columns.len() {
+        for (to, distance) in columns.iter().zip(distances) {
+            out.push(&NUMA_DISTANCE, &[id, &to.to_string()], f64::from(distance));
+        }
+    }
+    Ok(())
+}
+
+/// How many CPUs a folder's list names, or its mask where there is no list; `None` without both.
+fn cpu_count(folder: &Path, list: &str, mask: &str) -> Result<Option<u64>, FileError> {
+    match files::parse_optional(&folder.join(list), cpus::count_list)? {
+        Some(count) => Ok(Some(count)),
+        None => files::parse_optional(&folder.join(mask), cpus::count_mask),
+    }
+}
+
+fn gpu_place(devices: &Path, gpu: &Gpu, out: &mut Families) -> Result<(), FileError> {
+    let Some(name) = bus_id::sysfs_name(&gpu.pci_bus_id) else { return Ok(()) };
+    let folder = devices.join(name);
+    let index = gpu.index.to_string();
+    // -1: the firmware does not say, as on most virtual machines. That is unknown, not far away.
+    let node = files::parse_optional(&folder.join("numa_node"), number::<i64>)?.filter(|node| *node >= 0);
+    if let Some(node) = node {
+        out.push(&GPU_NUMA, &[&index, &gpu.uuid, &node.to_string()], 1.0);
+    }
+    let cpus = cpu_count(&folder, "local_cpulist", "local_cpus")?;
+    out.push(&GPU_LOCAL_CPUS, &[&index, &gpu.uuid], cpus.map(|n| n as f64));
+    Ok(())
+}
