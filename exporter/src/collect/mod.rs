@@ -1,5 +1,7 @@
 //! One file per collector: reads its sources, parses, and pushes samples of its own catalog rows.
 
+mod gpu;
+
 use std::sync::Arc;
 
 use crate::attribute::Owners;
@@ -61,4 +63,4 @@ pub struct Entry {
 }
 
 /// Every collector.
-pub static REGISTRY: &[Entry] = &[];
+pub static REGISTRY: &[Entry] = &[gpu::ENTRY];
