@@ -1,10 +1,12 @@
 //! dcgm-exporter's families: one line per family.
 
-use super::device;
 use crate::catalog::{Metric, dcgm as rows};
 use crate::family::Families;
 use crate::source::nvml::fields::{self, Field, GpmMetric};
 use crate::source::nvml::{Absent, Gpu, Memory, Reading, Values};
+
+/// Values of the labels that all of dcgm-exporter's GPU series have, in the order of the rows.
+pub(super) type Labels<'a> = [&'a str; 7];
 
 /// How a family's value is had from a reading, in the unit of its row.
 type Get = fn(&Values) -> Reading<f64>;
@@ -73,20 +75,22 @@ static FAMILIES: &[(&Metric, Get)] = &[
     (&rows::PROF_NVLINK_RX, |v| bytes_per_second(v, fields::GPM_NVLINK_RX)),
 ];
 
-pub(super) fn push(gpu: &Gpu, hostname: &str, driver: &str, out: &mut Families) {
-    let (index, device) = (gpu.index.to_string(), device(gpu));
-    let labels = [&index, &gpu.uuid, &gpu.pci_bus_id, &device, &gpu.model, hostname, driver];
+/// Writes the readings.
+pub(super) fn push(gpu: &Gpu, labels: &Labels<'_>, out: &mut Families) {
     for (metric, get) in FAMILIES {
-        out.push(metric, &labels, get(&gpu.values).ok());
+        out.push(metric, labels, get(&gpu.values).ok());
     }
+}
+
+/// Writes the XIDs, which are events and no readings: the one that tells why a GPU is lost must outlive its readings.
+pub(super) fn push_xids(gpu: &Gpu, labels: &Labels<'_>, out: &mut Families) {
     if gpu.values.events.is_ok() {
         // 0 until one is seen, as dcgm-exporter has it: the only gauge whose 0 means "none".
-        out.push(&rows::XID_ERRORS, &labels, gpu.totals.last_xid.unwrap_or(0) as f64);
+        out.push(&rows::XID_ERRORS, labels, gpu.totals.last_xid.unwrap_or(0) as f64);
     }
     for (xid, count) in &gpu.totals.xids {
-        let mut labels = labels.to_vec();
         let xid = xid.to_string();
-        labels.push(&xid);
+        let labels: Vec<_> = labels.iter().copied().chain([xid.as_str()]).collect();
         out.push(&rows::XID_ERRORS_TOTAL, &labels, *count as f64);
     }
 }

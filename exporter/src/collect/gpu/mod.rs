@@ -10,10 +10,10 @@ use std::time::Duration;
 use super::{CollectError, Collector, Context, Done, Entry};
 use crate::catalog::gpu as rows;
 use crate::family::Families;
-use crate::source::nvml::{Driver, Gpu, Snapshot};
+use crate::source::nvml::{Driver, Gpu};
 
 /// Readings older than this are not shown any more: ten cycles, and less than one usual scrape interval (15 s), so
-/// that no scrape shows the values of the one before as new. State and age stay.
+/// that no scrape shows the values of the one before as new. State, age and XIDs stay.
 const TOO_OLD: Duration = Duration::from_secs(10);
 
 /// The row of this collector.
@@ -49,21 +49,23 @@ impl Collector for GpuCollector {
             own::push_state(&index.to_string(), "", *state, out);
         }
         for gpu in &snapshot.gpus {
-            own::push(gpu, age(snapshot, gpu), out);
-            if is_fresh(snapshot, gpu) {
-                dcgm::push(gpu, &context.hostname, version, out);
-            }
+            let age = gpu.taken.map(|taken| snapshot.at.saturating_duration_since(taken));
+            push(gpu, age, &context.hostname, version, out);
         }
         Ok(Done::Ok)
     }
 }
 
-fn age(snapshot: &Snapshot, gpu: &Gpu) -> Option<Duration> {
-    gpu.taken.map(|taken| snapshot.at.saturating_duration_since(taken))
-}
-
-fn is_fresh(snapshot: &Snapshot, gpu: &Gpu) -> bool {
-    age(snapshot, gpu).is_some_and(|age| age <= TOO_OLD)
+/// Everything about one GPU: state, age and events always, readings while they are fresh.
+fn push(gpu: &Gpu, age: Option<Duration>, hostname: &str, driver: &str, out: &mut Families) {
+    let (index, device) = (gpu.index.to_string(), device(gpu));
+    let labels = [&index, &gpu.uuid, &gpu.pci_bus_id, &device, &gpu.model, hostname, driver];
+    own::push_identity(gpu, age, &index, &device, out);
+    dcgm::push_xids(gpu, &labels, out);
+    if age.is_some_and(|age| age <= TOO_OLD) {
+        own::push_readings(gpu, &index, out);
+        dcgm::push(gpu, &labels, out);
+    }
 }
 
 /// dcgm-exporter's `device` label; empty where NVML does not tell the minor number.

@@ -3,7 +3,6 @@
 use std::cmp::Reverse;
 use std::time::Duration;
 
-use super::{TOO_OLD, device};
 use crate::catalog::gpu as rows;
 use crate::family::Families;
 use crate::source::nvml::{Absent, Gpu, Process, State, fields};
@@ -11,18 +10,20 @@ use crate::source::nvml::{Absent, Gpu, Process, State, fields};
 /// Processes per GPU with a series of their own. MPS allows 48 clients per GPU.
 const PROCESSES: usize = 64;
 
-/// Writes what is known of a GPU: state and age always, the rest while the reading is fresh.
-pub(super) fn push(gpu: &Gpu, age: Option<Duration>, out: &mut Families) {
-    let index = gpu.index.to_string();
-    push_state(&index, &gpu.uuid, gpu.state, out);
-    push_info(gpu, &index, out);
-    out.push(&rows::READING_AGE, &[&index, &gpu.uuid], age.map(|age| age.as_secs_f64()));
-    if age.is_some_and(|age| age <= TOO_OLD) {
-        out.push(&rows::CYCLES, &[&index, &gpu.uuid], gpu.totals.cycles as f64);
-        push_busy(gpu, &index, out);
-        push_processes(gpu, &index, out);
-        push_fields(gpu, &index, out);
-    }
+/// Writes who the GPU is, how reading it goes, and how old the reading is.
+pub(super) fn push_identity(gpu: &Gpu, age: Option<Duration>, index: &str, device: &str, out: &mut Families) {
+    push_state(index, &gpu.uuid, gpu.state, out);
+    let labels = [index, &gpu.uuid, &gpu.pci_bus_id, device, &gpu.model];
+    out.push_with(&rows::INFO, &labels, &[gpu.serial.as_deref().unwrap_or_default()], 1.0);
+    out.push(&rows::READING_AGE, &[index, &gpu.uuid], age.map(|age| age.as_secs_f64()));
+}
+
+/// Writes the readings.
+pub(super) fn push_readings(gpu: &Gpu, index: &str, out: &mut Families) {
+    out.push(&rows::CYCLES, &[index, &gpu.uuid], gpu.totals.cycles as f64);
+    push_busy(gpu, index, out);
+    push_processes(gpu, index, out);
+    push_fields(gpu, index, out);
 }
 
 pub(super) fn push_state(index: &str, uuid: &str, state: State, out: &mut Families) {
@@ -36,11 +37,6 @@ pub(super) fn push_state(index: &str, uuid: &str, state: State, out: &mut Famili
     for name in ["starting", "ok", "stale", "lost", "failing"] {
         out.push(&rows::STATE, &[index, uuid, name], f64::from(u8::from(name == now)));
     }
-}
-
-fn push_info(gpu: &Gpu, index: &str, out: &mut Families) {
-    let labels = [index, &gpu.uuid, &gpu.pci_bus_id, &device(gpu), &gpu.model];
-    out.push_with(&rows::INFO, &labels, &[gpu.serial.as_deref().unwrap_or_default()], 1.0);
 }
 
 /// A GPU whose samples cannot be had (MIG, vGPU) has no busy time; that is not a busy time of zero.

@@ -8,7 +8,7 @@ use crate::catalog::{self, Kind};
 use crate::encode::{Format, encode};
 use crate::source::files::Roots;
 use crate::source::nvml::fields::{BATCH, ENERGY, GPM_METRICS, GPM_PCIE_TX, GPM_SM_ACTIVE, MEMORY_TEMPERATURE};
-use crate::source::nvml::{Absent, Memory, Process, State, Totals, Values};
+use crate::source::nvml::{Absent, Memory, Process, Snapshot, State, Totals, Values};
 
 fn values() -> Values {
     let mut values = Values::none_yet();
@@ -114,18 +114,20 @@ fn units_are_dcgms() {
 }
 
 #[test]
-fn an_old_reading_leaves_age_and_state_only() {
+fn an_old_reading_leaves_age_state_and_xids() {
     let (_, text) = scrape(loaded(), |at| {
         vec![Gpu { state: State::Stale(Duration::from_secs(60)), ..gpu(at, 60) }, Gpu { index: 1, ..gpu(at, 10) }]
     });
     let of_first: Vec<_> = text.lines().filter(|l| l.contains("gpu=\"0\"")).collect();
-    assert_eq!(of_first.len(), 7, "{of_first:#?}");
+    assert_eq!(of_first.len(), 9, "{of_first:#?}");
     assert!(text.contains("6005\",state=\"stale\"} 1\n"));
     assert!(
         text.contains(
             "goodput_gpu_reading_age_seconds{gpu=\"0\",UUID=\"GPU-c4529c8d-69c4-b61d-e0bc-7b2460096005\"} 60\n"
         )
     );
+    assert!(of_first.iter().any(|l| l.starts_with("DCGM_EXP_XID_ERRORS_TOTAL") && l.ends_with("xid=\"79\"} 2")));
+    assert!(!of_first.iter().any(|l| l.starts_with("DCGM_FI_DEV_GPU_UTIL")));
     assert!(text.contains("DCGM_FI_DEV_GPU_UTIL{gpu=\"1\""));
 }
 

@@ -4,6 +4,12 @@
 //! about that GPU. A hanging driver call therefore holds up one GPU, and never whoever takes a snapshot. All threads
 //! share one load of the library (a *generation*), which is dropped with the last of them and replaced when the driver
 //! is reloaded.
+//!
+//! While the library is held, the driver keeps the GPUs initialised, as `nvidia-persistenced` would: idle GPUs start
+//! work without the seconds that initialisation takes, and the kernel module cannot be unloaded.
+//!
+//! The calls need NVML of driver 510 or later (`nvmlDeviceGetMemoryInfo_v2`, the `_v3` process lists); an older one
+//! leaves those readings absent.
 
 mod absent;
 mod busy;

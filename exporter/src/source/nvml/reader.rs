@@ -63,17 +63,9 @@ struct Reader<'a> {
 impl<'a> Reader<'a> {
     fn open(shared: &'a Shared, nvml: &'a Nvml, slot: &'a Slot, generation: Generation) -> Reading<Self> {
         let device = shared.call(&slot.clock, || nvml.device_by_index(slot.index))?;
-        let ask = |call: &dyn Fn() -> Result<String, NvmlError>| shared.call(&slot.clock, call).map_err(Absent::from);
-        let uuid = ask(&|| device.uuid())?;
-        let identity = Identity {
-            pci_bus_id: ask(&|| device.pci_info().map(|pci| pci.bus_id))?.to_ascii_uppercase(),
-            model: ask(&|| device.name())?,
-            minor: Ok(shared.call(&slot.clock, || device.minor_number()).map_err(Absent::from)).flatten(),
-            serial: ask(&|| device.serial()),
-            uuid: uuid.clone(),
-        };
+        let identity = identify(shared, slot, &device)?;
+        let totals = shared.totals(&identity.uuid);
         shared.identify(slot, identity);
-        let totals = shared.totals(&uuid);
         let mut reader = Self {
             shared,
             slot,
@@ -199,7 +191,11 @@ impl<'a> Reader<'a> {
                 return;
             }
             match self.shared.call(&self.slot.clock, || events.wait(left)) {
-                Ok(Some(xid)) => self.totals.count_xid(xid),
+                Ok(Some(xid)) => {
+                    self.totals.count_xid(xid);
+                    // At once: the next call may find the GPU lost, and the XID is what explains it.
+                    self.shared.keep(self.slot, &self.totals);
+                }
                 // A wait that came back early, as an interrupt makes it, must not become a busy loop.
                 Ok(None) => break,
                 Err(why) => self.events = Err(why),
@@ -219,4 +215,15 @@ impl<'a> Reader<'a> {
     fn number(&self, call: impl FnOnce(&Device<'a>) -> Result<u32, NvmlError>) -> Reading<f64> {
         self.wrapped(call).map(f64::from)
     }
+}
+
+fn identify(shared: &Shared, slot: &Slot, device: &Device<'_>) -> Reading<Identity> {
+    let text = |call: &dyn Fn() -> Result<String, NvmlError>| shared.call(&slot.clock, call).map_err(Absent::from);
+    Ok(Identity {
+        uuid: text(&|| device.uuid())?,
+        pci_bus_id: text(&|| device.pci_info().map(|pci| pci.bus_id))?.to_ascii_uppercase(),
+        model: text(&|| device.name())?,
+        minor: shared.call(&slot.clock, || device.minor_number()).map_err(Absent::from),
+        serial: text(&|| device.serial()),
+    })
 }

@@ -222,8 +222,16 @@ impl Shared {
         seen.state = State::Ok;
         seen.values = Arc::new(values);
         seen.processes = processes;
-        let uuid = seen.identity.as_ref().map(|i| i.uuid.clone());
         drop(seen);
+        self.keep(slot, totals);
+    }
+
+    /// Keeps a GPU's totals for whoever reads it next, and shows them.
+    pub(super) fn keep(&self, slot: &Slot, totals: &Totals) {
+        if !self.alive(slot.generation) {
+            return;
+        }
+        let uuid = slot.seen.lock().identity.as_ref().map(|i| i.uuid.clone());
         let mut board = self.board.lock();
         board.totals.extend(uuid.map(|uuid| (uuid, totals.clone())));
         self.published.notify_all();
@@ -288,10 +296,17 @@ impl Slot {
         Self { index, generation, clock: Clock::new(), seen: Mutex::new(seen) }
     }
 
+    /// How long nothing has come back. The clock does not tell of a hang in the calls that free what a reader holds,
+    /// so the age of a reading that should be fresh counts too.
+    fn stale(&self, seen: &Seen) -> Option<Duration> {
+        let age = || seen.taken.filter(|_| seen.state == State::Ok).map(|taken| taken.elapsed());
+        self.clock.stuck().or_else(|| age().filter(|age| *age > STUCK_AFTER))
+    }
+
     /// The GPU as seen from outside; only its state while nothing is known of it.
     fn gpu(&self, totals: &BTreeMap<String, Totals>) -> Result<Gpu, State> {
         let seen = self.seen.lock();
-        let state = self.clock.stuck().map_or(seen.state, State::Stale);
+        let state = self.stale(&seen).map_or(seen.state, State::Stale);
         let identity = seen.identity.as_ref().ok_or(state)?;
         Ok(Gpu {
             index: self.index,

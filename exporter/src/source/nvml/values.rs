@@ -8,8 +8,8 @@ use super::fields::{BATCH, Field, GPM_METRICS, GpmMetric};
 
 /// The readings of one GPU.
 ///
-/// Field values are read every cycle; the rest every [`SLOW_CYCLES`](super::reader::SLOW_CYCLES) or
-/// [`RARE_CYCLES`](super::reader::RARE_CYCLES) cycles, and may be that much older than the reading's age says.
+/// Field values are read every cycle, the rest every `SLOW_CYCLES` or `RARE_CYCLES`; those may be that much older than
+/// the reading's age says. What needs two readings is not there before the second slow one.
 #[derive(Clone, Debug)]
 pub struct Values {
     pub(crate) fields: Vec<Reading<f64>>,
