@@ -1,1 +1,3 @@
 //! Helpers for tests that run the real programs.
+
+pub mod gpu;
