@@ -17,7 +17,7 @@ const HOLE_US: u64 = 1_500_000;
 const FORGET_AFTER: u32 = 10;
 
 /// Upper bounds of the idle-gap histogram, seconds. The shortest gap is 3 samples of 1/6 s.
-pub const GAP_BOUNDS: [f64; 9] = [0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0];
+const GAP_BOUNDS: [f64; 9] = [0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0];
 
 /// One utilisation sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -26,8 +26,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub use absent::{Absent, Reading};
-pub use busy::{Busy, GAP_BOUNDS};
-pub use reader::{CYCLE, RARE_CYCLES, SLOW_CYCLES};
+pub use busy::Busy;
 use shared::Shared;
 pub use values::{Memory, Totals, Values};
 

@@ -61,7 +61,8 @@ pub(super) fn field_values(device: &Device<'_>, fields: &[Field]) -> Reading<Vec
     Ok(values.iter().map(|v| Absent::check(v.nvmlReturn).and_then(|()| number(v.valueType, v.value))).collect())
 }
 
-/// A tagged value as a number. 64-bit counters keep 53 bits: 285 years of nanoseconds at 1 ms.
+/// A tagged value as a number. Beyond 2^53, which is 104 days of nanoseconds, the lowest bits are rounded, as they are in
+/// Prometheus.
 fn number(kind: sys::nvmlValueType_t, value: sys::nvmlValue_t) -> Reading<f64> {
     // SAFETY: every member of the union is a plain number and all of its bytes were written, by us and then by the
     // library; the tag says which member it wrote.

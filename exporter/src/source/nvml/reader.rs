@@ -16,17 +16,17 @@ use super::{Process, merge};
 
 /// One cycle reads the counters. One second keeps what a rate over one 15 s scrape interval can be off by to 1/15, and
 /// is far from any usual scrape interval: a cycle as long as that would alias.
-pub const CYCLE: Duration = Duration::from_secs(1);
+const CYCLE: Duration = Duration::from_secs(1);
 
 /// Utilisation samples are drained every so many cycles. Drivers keep 14-20 s of them.
 const DRAIN_CYCLES: u64 = 2;
 
 /// Gauges are read every so many cycles: still three times per 15 s scrape, at a fifth of the calls. It is also the
 /// span that GPM averages over.
-pub const SLOW_CYCLES: u64 = 5;
+const SLOW_CYCLES: u64 = 5;
 
 /// What hardly ever moves is read every so many cycles.
-pub const RARE_CYCLES: u64 = 10;
+const RARE_CYCLES: u64 = 10;
 
 /// Pause before a lost or failing GPU is looked up again.
 const RETRY: Duration = Duration::from_secs(2);
@@ -139,6 +139,9 @@ impl<'a> Reader<'a> {
     }
 
     fn read_rare(&mut self) {
+        if self.events.as_ref().is_err_and(|why| *why != Absent::NotSupported) {
+            self.events = self.shared.call(&self.slot.clock, || Events::register(&self.device));
+        }
         self.values.encoder_util_percent = self.number(|d| d.encoder_utilization().map(|u| u.utilization));
         self.values.decoder_util_percent = self.number(|d| d.decoder_utilization().map(|u| u.utilization));
         self.values.pcie_gen = self.number(|d| d.current_pcie_link_gen());

@@ -219,7 +219,9 @@ impl Shared {
         }
         let mut seen = slot.seen.lock();
         seen.taken = Some(taken);
-        seen.state = State::Ok;
+        if matches!(std::mem::replace(&mut seen.state, State::Ok), State::Lost | State::Failing(_)) {
+            tracing::info!(gpu = slot.index, "gpu is read again");
+        }
         seen.values = Arc::new(values);
         seen.processes = processes;
         drop(seen);
@@ -239,10 +241,10 @@ impl Shared {
 
     /// Shows that the GPU cannot be read, and why.
     pub(super) fn fail(&self, slot: &Slot, why: Absent) {
-        slot.seen.lock().state = match why {
-            Absent::Lost => State::Lost,
-            why => State::Failing(why),
-        };
+        let state = if why == Absent::Lost { State::Lost } else { State::Failing(why) };
+        if std::mem::replace(&mut slot.seen.lock().state, state) != state {
+            tracing::warn!(gpu = slot.index, ?state, "gpu cannot be read");
+        }
         // Under the lock that waiters check under, or one of them misses it.
         let _board = self.board.lock();
         self.published.notify_all();
