@@ -62,8 +62,8 @@ fn build() -> Result<FakeNvml> {
     if !output.status.success() {
         bail!("cargo build ended with {}", output.status);
     }
-    let messages = output.stdout.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
-    let path = messages.filter_map(|message: Value| shared_object(&message)).last();
+    let mut messages = output.stdout.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
+    let path = messages.find_map(|message: Value| shared_object(&message));
     Ok(FakeNvml { path: path.context("cargo named no shared object")? })
 }
 

@@ -60,7 +60,7 @@
 //! {"find":{"gpu":3}}
 //! ```
 //! **Driver**: unloaded, every call answers `DRIVER_NOT_LOADED`; loaded again, possibly in another version, a process has to
-//! shut down and initialise anew (`UNINITIALIZED` until then), and energy starts from zero.
+//! initialise anew (`UNINITIALIZED` until then), and energy starts from zero.
 //! ```json
 //! {"unload":{}}
 //! {"load":{"at_us":1790000006000000,"driver":"595.91.07"}}
@@ -68,7 +68,7 @@
 //! **Faults**: any return code, by name without `NVML_ERROR_` or by number, for one call or those whose name begins so, on one
 //! GPU; for every call and GPU where left out. `field:82` is one entry of `nvmlDeviceGetFieldValues`. **Hangs** block each such
 //! call for a time, or until cleared where it is left out; then the call goes on as usual. The last line that fits a call
-//! counts; `clear` takes back all lines of exactly the same call and GPU.
+//! counts; `clear` takes back all lines of exactly the same call and GPU. `nvmlErrorString` always works.
 //! ```json
 //! {"fault":{"call":"nvmlDeviceGetPowerUsage","gpu":1,"code":"NO_PERMISSION"}}
 //! {"fault":{"call":"field:82","code":999}}
@@ -89,7 +89,7 @@
 //! `nvmlDeviceGetUtilizationRates` is the newest sample. Power follows multiprocessor activity between the model's idle and
 //! busy draw, temperature follows its last 30 s; clocks and power state are those of a busy GPU if a kernel ran in the last
 //! 1/6 s. GPM averages over the caller's own interval. `nvmlDeviceGetPcieThroughput` takes 20 ms, as the real one does.
-//! MIG is never enabled, accounting is not supported.
+//! MIG is never enabled, accounting is not supported. Past work is kept, a quarter of a KiB for each line about it.
 
 mod abi;
 mod code;

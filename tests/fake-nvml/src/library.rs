@@ -9,7 +9,7 @@ use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// A hanging call looks this often whether it has been cleared.
 const HANG_POLL: Duration = Duration::from_millis(10);
@@ -57,42 +57,48 @@ impl Call {
     }
 
     /// A call about no GPU in particular.
-    pub(crate) fn run(&'static self, body: impl FnOnce(&Library, &Node) -> Done) -> Done {
+    pub(crate) fn run(&'static self, body: impl FnOnce(&Node) -> Done) -> Done {
         self.count();
-        let library = LIBRARY.read().clone().ok_or(Code::UNINITIALIZED)?;
+        let library = current()?;
         library.pass(self.name, |_| Ok(None))?;
-        body(&library, &library.node.read())
+        body(&library.node.read())
     }
 
     /// A call about the GPU that `find` names.
     pub(crate) fn on_gpu(
         &'static self,
         find: impl Fn(&Node) -> Result<usize, Code>,
-        body: impl FnOnce(&Library, View) -> Done,
+        body: impl FnOnce(View) -> Done,
     ) -> Done {
         self.count();
-        let library = LIBRARY.read().clone().ok_or(Code::UNINITIALIZED)?;
+        let library = current()?;
         library.pass(self.name, |node| find(node).map(Some))?;
         let node = library.node.read();
         let gpu = &node.gpus[find(&node)?];
-        body(&library, View { node: &node, gpu, now_us: now_us() })
+        body(View { node: &node, gpu, now_us: now_us() })
     }
 
-    /// `nvmlInit`: opens the log if no one has yet.
+    /// `nvmlInit`: opens the log if no one has since the driver was last loaded.
     pub(crate) fn init(&'static self) -> Done {
         self.count();
-        let open = LIBRARY.read().clone();
-        let library = open.map_or_else(|| Library::open().map(Arc::new), Ok)?;
+        let usable = current().ok().filter(|library| !library.is_stale());
+        let library = usable.map_or_else(|| Library::open().map(Arc::new), Ok)?;
         library.pass(self.name, |_| Ok(None))?;
         let mut references = REFERENCES.lock();
-        LIBRARY.write().get_or_insert(library);
+        let mut open = LIBRARY.write();
+        if open.as_ref().is_none_or(|library| library.is_stale()) {
+            *open = Some(library);
+        }
         *references += 1;
         Ok(())
     }
 
-    /// `nvmlShutdown`: the last one forgets everything.
+    /// `nvmlShutdown`: the last one forgets everything. It can be made to hang and to fail, but needs no driver.
     pub(crate) fn shutdown(&'static self) -> Done {
         self.count();
+        let library = current()?;
+        library.sit_out(self.name, &|_| Ok(None))?;
+        library.node.read().fault(self.name, None).map_or(Ok(()), Err)?;
         let mut references = REFERENCES.lock();
         *references = references.checked_sub(1).ok_or(Code::UNINITIALIZED)?;
         if *references == 0 {
@@ -133,10 +139,16 @@ impl Library {
             self.broken.store(true, Ordering::Relaxed);
             complain(error)
         })?;
-        if self.counts_written.swap(self.node.read().counts_asked, Ordering::Relaxed) < self.node.read().counts_asked {
+        let asked = self.node.read().counts_asked;
+        if self.counts_written.swap(asked, Ordering::Relaxed) < asked {
             write_counts();
         }
         Ok(())
+    }
+
+    /// Whether the driver has been loaded again since.
+    fn is_stale(&self) -> bool {
+        self.node.read().generation != self.generation
     }
 
     fn apply(&self, first: bool, event: Event) -> Result<(), String> {
@@ -150,20 +162,26 @@ impl Library {
 
     /// What happens to every call before its own work: the state is refreshed, hangs are sat out, faults answered.
     fn pass(&self, name: &str, find: impl Fn(&Node) -> Result<Option<usize>, Code>) -> Done {
-        let mut waited_us = 0;
+        self.sit_out(name, &find)?;
+        let node = self.node.read();
+        self.answer(name, &node, find(&node))
+    }
+
+    /// Blocks as long as the call is made to hang, holding nothing meanwhile.
+    fn sit_out(&self, name: &str, find: &impl Fn(&Node) -> Result<Option<usize>, Code>) -> Done {
+        let begun = Instant::now();
         loop {
             self.refresh()?;
-            let node = self.node.read();
-            let gpu = find(&node);
-            let hang = node.hang(name, gpu.ok().flatten());
-            if hang.is_none_or(|for_us| for_us.is_some_and(|for_us| waited_us >= for_us)) {
-                return self.answer(name, &node, gpu);
+            let hang = {
+                let node = self.node.read();
+                node.hang(name, find(&node).ok().flatten())
+            };
+            let Some(time) = hang else { return Ok(()) };
+            let left = time.map_or(HANG_POLL, |us| Duration::from_micros(us).saturating_sub(begun.elapsed()));
+            if left.is_zero() {
+                return Ok(());
             }
-            drop(node);
-            let left = hang.flatten().map_or(HANG_POLL, |for_us| Duration::from_micros(for_us - waited_us));
-            let step = left.min(HANG_POLL);
-            std::thread::sleep(step);
-            waited_us += step.as_micros() as u64;
+            std::thread::sleep(left.min(HANG_POLL));
         }
     }
 
@@ -181,7 +199,7 @@ impl Library {
         gpu?.map_or(Ok(()), |index| lost(&node.gpus[index]))
     }
 
-    /// The state, for a call that waits and looks again.
+    /// The state, for a call that waits and looks again. Taken before anything else of the library, as calls do.
     pub(crate) fn node(&self) -> parking_lot::RwLockReadGuard<'_, Node> {
         self.node.read()
     }

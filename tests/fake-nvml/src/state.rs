@@ -239,7 +239,7 @@ mod tests {
     use crate::work::Channel;
 
     /// A default node after these lines.
-    pub(crate) fn node(lines: &[&str]) -> Node {
+    fn node(lines: &[&str]) -> Node {
         let mut node = Node::new(&NodeSpec::default()).unwrap();
         for line in lines {
             node.apply(serde_json::from_str(line).unwrap()).unwrap();
@@ -258,6 +258,16 @@ mod tests {
         assert_eq!(node.gpus[7].pci, PciAddress { domain: 0, bus: 0xdb, device: 0, function: 0 });
         assert_eq!(node.gpus[4].numa, 1);
         assert_eq!(node.gpus[1].uuid, "GPU-00002330-0000-4000-8000-000000000001");
+    }
+
+    #[test]
+    fn every_model_makes_a_node() {
+        for profile in profile::PROFILES {
+            let spec = NodeSpec { model: Some(profile.name.to_owned()), ..NodeSpec::default() };
+            let node = Node::new(&spec).unwrap();
+            assert_eq!(node.gpus.len(), profile.slots.len());
+            assert!(node.gpus.iter().all(|gpu| (gpu.numa as usize) < node.cpus.len()));
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::os::raw::{c_uint, c_ulonglong};
 use std::time::{Duration, Instant};
 
 /// A waiting call looks this often for news.
-const POLL: Duration = Duration::from_millis(20);
+const POLL: Duration = Duration::from_millis(50);
 
 node_calls! {
     nvmlEventSetCreate(set: Ptr<nvmlEventSet_t>) |_node| set.set(current()?.events.issue(EventSet::default()));
@@ -26,13 +26,13 @@ gpu_calls! {
 #[unsafe(no_mangle)]
 extern "C" fn nvmlEventSetWait(set: nvmlEventSet_t, data: Ptr<nvmlEventData_t>, timeout_ms: c_uint) -> nvmlReturn_t {
     static CALL: Call = Call::new("nvmlEventSetWait");
-    number(CALL.run(|_, _| Ok(())).and_then(|()| wait(set, &data, timeout_ms)))
+    number(CALL.run(|_| Ok(())).and_then(|()| wait(set, &data, timeout_ms)))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn nvmlEventSetWait_v2(set: nvmlEventSet_t, data: Ptr<nvmlEventData_t>, timeout_ms: c_uint) -> nvmlReturn_t {
     static CALL: Call = Call::new("nvmlEventSetWait_v2");
-    number(CALL.run(|_, _| Ok(())).and_then(|()| wait(set, &data, timeout_ms)))
+    number(CALL.run(|_| Ok(())).and_then(|()| wait(set, &data, timeout_ms)))
 }
 
 /// Blocks until an XID or the timeout, holding nothing while it does.
@@ -41,7 +41,10 @@ fn wait(set: nvmlEventSet_t, data: &Ptr<nvmlEventData_t>, timeout_ms: c_uint) ->
     let library = current()?;
     loop {
         library.refresh()?;
-        let news = library.events.with(set, |set| set.take(&library.node().xids))?;
+        let news = {
+            let node = library.node();
+            library.events.with(set, |set| set.take(&node.xids))?
+        };
         if let Some((gpu, xid)) = news {
             return data.set(nvmlEventData_t {
                 device: handle::of_gpu(gpu),

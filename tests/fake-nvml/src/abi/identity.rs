@@ -15,7 +15,7 @@ macro_rules! lookups {
         #[unsafe(no_mangle)]
         extern "C" fn $name($arg: $type, device: Ptr<nvmlDevice_t>) -> nvmlReturn_t {
             static CALL: Call = Call::new(stringify!($name));
-            number(CALL.on_gpu(|$node| $find, |_, view| device.set(handle::of_gpu(view.gpu.index))))
+            number(CALL.on_gpu(|$node| $find, |view| device.set(handle::of_gpu(view.gpu.index))))
         }
     )*};
 }

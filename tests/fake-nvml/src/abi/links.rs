@@ -92,7 +92,7 @@ extern "C" fn nvmlDeviceGetPcieThroughput(
     static CALL: Call = Call::new("nvmlDeviceGetPcieThroughput");
     std::thread::sleep(PCIE_WINDOW);
     let gpu = |node: &crate::state::Node| handle::gpu(device, node.gpus.len());
-    number(CALL.on_gpu(gpu, |_, view| {
+    number(CALL.on_gpu(gpu, |view| {
         let channel = match counter {
             nvmlPcieUtilCounter_enum_NVML_PCIE_UTIL_TX_BYTES => Channel::PcieTx,
             nvmlPcieUtilCounter_enum_NVML_PCIE_UTIL_RX_BYTES => Channel::PcieRx,

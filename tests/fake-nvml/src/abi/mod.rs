@@ -16,17 +16,17 @@ mod system;
 mod unsupported;
 
 use crate::code::{Code, Done};
-use nvml_wrapper_sys::bindings::{nvmlReturn_enum_NVML_SUCCESS, nvmlReturn_t};
+use nvml_wrapper_sys::bindings::{nvmlDevice_t, nvmlReturn_enum_NVML_SUCCESS, nvmlReturn_t};
 use std::os::raw::{c_char, c_uint};
 
 /// Functions about one GPU, whose handle is their first argument.
 macro_rules! gpu_calls {
     ($($name:ident($($arg:ident: $type:ty),*) |$view:ident| $body:expr;)*) => {$(
         #[unsafe(no_mangle)]
-        extern "C" fn $name(device: nvml_wrapper_sys::bindings::nvmlDevice_t $(, $arg: $type)*) -> nvml_wrapper_sys::bindings::nvmlReturn_t {
-            static CALL: crate::library::Call = crate::library::Call::new(stringify!($name));
-            let gpu = |node: &crate::state::Node| crate::handle::gpu(device, node.gpus.len());
-            crate::abi::number(CALL.on_gpu(gpu, |_library, $view| $body))
+        extern "C" fn $name(device: $crate::abi::nvmlDevice_t $(, $arg: $type)*) -> $crate::abi::nvmlReturn_t {
+            static CALL: $crate::library::Call = $crate::library::Call::new(stringify!($name));
+            let gpu = |node: &$crate::state::Node| $crate::handle::gpu(device, node.gpus.len());
+            $crate::abi::number(CALL.on_gpu(gpu, |$view| $body))
         }
     )*};
 }
@@ -35,9 +35,9 @@ macro_rules! gpu_calls {
 macro_rules! node_calls {
     ($($name:ident($($arg:ident: $type:ty),*) |$node:ident| $body:expr;)*) => {$(
         #[unsafe(no_mangle)]
-        extern "C" fn $name($($arg: $type),*) -> nvml_wrapper_sys::bindings::nvmlReturn_t {
-            static CALL: crate::library::Call = crate::library::Call::new(stringify!($name));
-            crate::abi::number(CALL.run(|_library, $node| $body))
+        extern "C" fn $name($($arg: $type),*) -> $crate::abi::nvmlReturn_t {
+            static CALL: $crate::library::Call = $crate::library::Call::new(stringify!($name));
+            $crate::abi::number(CALL.run(|$node| $body))
         }
     )*};
 }
