@@ -4,6 +4,7 @@
 //! strings; the encoders, `catalog`, `docs/METRICS.md`, dashboards' and alerts' tests and the analyzer's signal table
 //! all read the rows. Kind and unit decide the name's suffix, and a test holds every row to that.
 
+pub mod dcgm;
 pub mod gpu;
 pub mod host;
 pub mod own;
@@ -106,7 +107,7 @@ macro_rules! metric_rows {
 
 /// Every metric of the exporter.
 pub fn all() -> impl Iterator<Item = &'static Metric> {
-    [gpu::ROWS, host::ROWS, own::ROWS].into_iter().flatten().copied()
+    [dcgm::ROWS, gpu::ROWS, host::ROWS, own::ROWS].into_iter().flatten().copied()
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! One file per collector: reads its sources, parses, and pushes samples of its own catalog rows.
 
 pub mod cgroup;
+pub mod gpu;
 pub mod node;
 pub mod numa;
 pub mod owner;
@@ -69,6 +70,7 @@ pub struct Entry {
 
 /// Every collector.
 pub static REGISTRY: &[Entry] = &[
+    gpu::ENTRY,
     Entry {
         name: "node",
         about: "Names, CPU time, memory and disks of the node; 5 small files.",
