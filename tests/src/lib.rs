@@ -2,5 +2,7 @@
 
 pub mod cgroup;
 pub mod gpu;
+pub mod job;
 pub mod process;
+pub mod programs;
 pub mod prometheus;

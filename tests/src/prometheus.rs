@@ -61,6 +61,13 @@ impl Prometheus {
         Ok(Some(sample["value"][1].as_str().context("a sample without a value")?.parse()?))
     }
 
+    /// The value of a label in a query that gives one sample.
+    pub fn label(&self, promql: &str, label: &str) -> Result<String> {
+        let result = self.query(promql)?;
+        let sample = result.first().with_context(|| format!("{promql} gives nothing"))?;
+        Ok(sample["metric"][label].as_str().with_context(|| format!("{promql} has no {label}"))?.to_owned())
+    }
+
     /// What it logged.
     #[must_use]
     pub fn log_text(&self) -> String {

@@ -11,7 +11,7 @@ use crate::source::nvml::fields::{BATCH, ENERGY, GPM_METRICS, GPM_PCIE_TX, GPM_S
 use crate::source::nvml::{Absent, Memory, Process, Snapshot, State, Totals, Values};
 
 fn values() -> Values {
-    let mut values = Values::none_yet();
+    let mut values = Values::default();
     for (field, value) in [(ENERGY, 9_007_199_254.0), (MEMORY_TEMPERATURE, 0.0)] {
         let position = BATCH.iter().position(|f| *f == field).unwrap();
         values.fields[position] = Ok(value);

@@ -74,7 +74,7 @@ impl<'a> Reader<'a> {
             gpm: shared.call(&slot.clock, || Gpm::open(&device)),
             integrator: Integrator::resume(totals.busy.clone()),
             totals,
-            values: Values::none_yet(),
+            values: Values::default(),
             compute: Err(Absent::NotSupported),
             others: Vec::new(),
             nvlink: None,

@@ -292,7 +292,7 @@ impl Slot {
             identity: None,
             taken: None,
             state: State::Starting,
-            values: Arc::new(Values::none_yet()),
+            values: Arc::new(Values::default()),
             processes: Err(Absent::NotSupported),
         };
         Self { index, generation, clock: Clock::new(), seen: Mutex::new(seen) }

@@ -76,8 +76,9 @@ pub struct Totals {
     pub cycles: u64,
 }
 
-impl Values {
-    pub(crate) fn none_yet() -> Self {
+/// Nothing is known before the first reading.
+impl Default for Values {
+    fn default() -> Self {
         const NONE: Reading<f64> = Err(Absent::NotSupported);
         Self {
             fields: vec![NONE; BATCH.len()],
@@ -101,7 +102,9 @@ impl Values {
             events: Err(Absent::NotSupported),
         }
     }
+}
 
+impl Values {
     /// The value of one field of the batch, in NVML's unit.
     pub fn field(&self, field: Field) -> Reading<f64> {
         by_position(BATCH, field, &self.fields)
