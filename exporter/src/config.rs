@@ -83,6 +83,12 @@ impl Config {
         }
     }
 
+    /// Name of the host label; `None` leaves it out.
+    #[must_use]
+    pub fn host_label(&self) -> Option<&'static str> {
+        (!self.no_hostname).then(|| self.hostname_label.name())
+    }
+
     /// Value of the host label: as configured, else the host's name, else empty.
     #[must_use]
     pub fn host(&self) -> String {

@@ -19,7 +19,7 @@ use crate::attribute::Owners;
 use crate::collect::{CollectError, Collector, Context, Done, Entry};
 use crate::family::Families;
 use crate::source::files::Roots;
-use crate::source::nvml::Snapshot;
+use crate::source::nvml::{Driver, Snapshot};
 use report::Changes;
 pub use report::{Outcome, REVISION, Report, VERSION};
 pub use worker::install_panic_hook;
@@ -31,6 +31,9 @@ pub const REUSE: Duration = Duration::from_secs(1);
 /// How long owner resolution may take: one walk over the processes that hold a GPU.
 const OWNERS_DEADLINE: Duration = Duration::from_secs(2);
 
+/// Gives the newest reading of the GPUs without waiting.
+pub type Gpus = Arc<dyn Fn() -> Arc<Snapshot> + Send + Sync>;
+
 /// What a scraper reads, and how.
 #[derive(Clone)]
 pub struct Setup {
@@ -38,8 +41,8 @@ pub struct Setup {
     pub collectors: Vec<&'static Entry>,
     /// Where the kernel's files are.
     pub roots: Arc<Roots>,
-    /// Gives the newest reading of the GPUs; must not block.
-    pub gpus: Arc<dyn Fn() -> Arc<Snapshot> + Send + Sync>,
+    /// The GPUs.
+    pub gpus: Gpus,
     /// Finds the owners of the GPUs' processes.
     pub resolve: fn(&Roots, &Snapshot) -> Owners,
     /// Value of the host label.
@@ -204,6 +207,17 @@ fn outcome(result: Result<Done, CollectError>) -> Outcome {
         Ok(Done::Ok) => Outcome::Ok,
         Ok(Done::NotApplicable(reason)) => Outcome::NotApplicable(reason),
         Err(error) => Outcome::Failed(error.to_string()),
+    }
+}
+
+/// Waits until the driver's state is known and every GPU has been read once, or until `deadline`. The reader of the
+/// GPUs tells nobody when it is done, so this looks again and again; it is for the start of the program only.
+pub fn wait_for_gpus(gpus: &Gpus, deadline: Instant) {
+    let settled = |snapshot: &Snapshot| {
+        !matches!(snapshot.driver, Driver::Starting) && snapshot.gpus.iter().all(|gpu| gpu.taken.is_some())
+    };
+    while !settled(&gpus()) && Instant::now() < deadline {
+        thread::sleep(Duration::from_millis(10));
     }
 }
 
