@@ -109,8 +109,9 @@ fn collectors_are_switched_one_by_one() {
 #[test]
 fn variables_of_dcgm_exporter_are_understood() {
     let config = good(&[], &[("NODE_NAME", "node-7"), ("DCGM_EXPORTER_NO_HOSTNAME", "true")]);
-    assert_eq!(config.host(), "node-7");
-    assert!(config.no_hostname);
+    assert_eq!((config.host().as_str(), config.host_label()), ("node-7", None));
+    assert_eq!(good(&["-n"], &[]).host_label(), None);
+    assert_eq!(good(&["--dcgm.hostname-label=hostname"], &[]).host_label(), Some("hostname"));
     assert_eq!(listen(&good(&[], &[("DCGM_EXPORTER_LISTEN", "")])), [":9400"], "an empty variable counts as unset");
 }
 

@@ -93,8 +93,64 @@ impl Changes {
                 Outcome::Ok => tracing::info!("collector {name} works again"),
                 Outcome::NotApplicable(reason) => tracing::info!("collector {name} has nothing to read here: {reason}"),
                 Outcome::Failed(reason) => tracing::warn!("collector {name} failed: {reason}"),
-                Outcome::TimedOut => tracing::warn!("collector {name} gave no answer in {} ms", duration.as_millis()),
+                Outcome::TimedOut => tracing::warn!("collector {name} timed out after {} ms", duration.as_millis()),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::Arc;
+
+    use parking_lot::Mutex;
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Log {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn only_changes_are_logged() {
+        let log = Log::default();
+        let writer = log.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .without_time()
+            .with_target(false)
+            .with_ansi(false)
+            .with_writer(move || writer.clone());
+        let mut changes = Changes::default();
+        let failed = |reason: &str| Outcome::Failed(reason.into());
+        let outcomes = [
+            Outcome::Ok,
+            failed("/proc/x: not there"),
+            failed("/proc/y: not there"),
+            Outcome::TimedOut,
+            Outcome::TimedOut,
+            Outcome::Ok,
+            Outcome::NotApplicable("one node".into()),
+        ];
+        tracing::subscriber::with_default(subscriber.finish(), || {
+            for outcome in outcomes {
+                changes.log(&[Report { name: "numa", outcome, duration: Duration::from_millis(7) }]);
+            }
+        });
+        let expected = " WARN collector numa failed: /proc/x: not there\n \
+                        WARN collector numa timed out after 7 ms\n \
+                        INFO collector numa works again\n \
+                        INFO collector numa has nothing to read here: one node\n";
+        assert_eq!(String::from_utf8(log.0.lock().clone()).unwrap(), expected);
     }
 }

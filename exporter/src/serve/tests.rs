@@ -80,15 +80,23 @@ impl Running {
     }
 
     async fn until_ready(&self) {
-        while self.get("/-/ready", &[]).await.status != 200 {
-            tokio::task::yield_now().await;
-        }
+        eventually(async || self.get("/-/ready", &[]).await.status == 200).await;
     }
 
     async fn stop(mut self) {
         self.stop.take();
         self.ended.await.unwrap();
     }
+}
+
+/// Waits until something holds, which the test cannot be told of.
+async fn eventually(holds: impl AsyncFn() -> bool) {
+    let waiting = async {
+        while !holds().await {
+            sleep(Duration::from_millis(1)).await;
+        }
+    };
+    timeout(Duration::from_secs(60), waiting).await.unwrap();
 }
 
 /// A response, taken apart.
@@ -251,9 +259,7 @@ async fn too_many_scrapes_are_refused_and_impatient_ones_end() {
     *GATE.lock() = Some(wait);
     let server = start_with(&["--web.max-requests=1"], vec![&HELD], absent(), Limits::default()).await;
     // The first scrape, which the server makes by itself, is now held.
-    while server.app.scraper.collecting_for().is_none() {
-        tokio::task::yield_now().await;
-    }
+    eventually(async || server.app.scraper.collecting_for().is_some()).await;
     let impatient = server.get("/metrics", &[("X-Prometheus-Scrape-Timeout-Seconds", "0.02")]).await;
     assert_eq!(impatient.status, 503);
     assert!(impatient.text().contains("timeout"), "{impatient:?}");
@@ -262,9 +268,7 @@ async fn too_many_scrapes_are_refused_and_impatient_ones_end() {
     let patient = tokio::spawn(async move {
         exchange(TcpStream::connect(address).await.unwrap(), &request("GET", "/metrics", &[])).await
     });
-    while server.app.requests.available_permits() > 0 {
-        tokio::task::yield_now().await;
-    }
+    eventually(async || server.app.requests.available_permits() == 0).await;
     let refused = server.get("/metrics", &[]).await;
     assert_eq!((refused.status, refused.text()), (503, "too many requests at the same time\n"));
     assert_eq!(server.get("/health", &[]).await.status, 200);
@@ -302,9 +306,7 @@ async fn more_connections_than_allowed_wait_for_their_turn() {
     let limits = Limits { connections: 1, ..Limits::default() };
     let server = start_with(&[], Vec::new(), absent(), limits).await;
     let first = TcpStream::connect(server.address).await.unwrap();
-    while server.slots.available_permits() > 0 {
-        tokio::task::yield_now().await;
-    }
+    eventually(async || server.slots.available_permits() == 0).await;
     let second = server.get("/-/healthy", &[]);
     let closing = async {
         tokio::task::yield_now().await;
@@ -328,13 +330,9 @@ async fn stopping_lets_a_running_request_end() {
         exchange(TcpStream::connect(address).await.unwrap(), &request("GET", "/metrics", &[])).await
     });
     let app = server.app.clone();
-    while app.scraper.collecting_for().is_none() {
-        tokio::task::yield_now().await;
-    }
+    eventually(async || app.scraper.collecting_for().is_some()).await;
     let stopping = tokio::spawn(server.stop());
-    while TcpStream::connect(address).await.is_ok() {
-        tokio::task::yield_now().await;
-    }
+    eventually(async || TcpStream::connect(address).await.is_err()).await;
     drop(open);
     assert_eq!(running.await.unwrap().status, 200);
     stopping.await.unwrap();

@@ -1,8 +1,8 @@
 //! The `tls_server_config` section: certificates to a TLS acceptor.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::{fmt, fs};
 
 use serde::Deserialize;
 use tokio_rustls::TlsAcceptor;
@@ -13,6 +13,8 @@ use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::server::danger::ClientCertVerifier;
 use tokio_rustls::rustls::version::{TLS12, TLS13};
 use tokio_rustls::rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion};
+
+use super::web_config::Files;
 
 /// The section, as in the file.
 #[derive(Deserialize)]
@@ -49,8 +51,8 @@ enum Version {
     Tls13,
 }
 
-/// Makes the acceptor. Relative paths are below `folder`; the files read are added to `files`.
-pub(super) fn acceptor(section: &TlsSection, folder: &Path, files: &mut Vec<PathBuf>) -> Result<TlsAcceptor, String> {
+/// Makes the acceptor. Relative paths are below `folder`.
+pub(super) fn acceptor(section: &TlsSection, folder: &Path, files: &mut Files) -> Result<TlsAcceptor, String> {
     let mut pem = |name, text: &Option<String>, file: &Option<PathBuf>| pem(name, text, file, folder, files);
     let (cert_from, cert) = pem("cert", &section.cert, &section.cert_file)?.ok_or("expected cert_file or cert")?;
     let (key_from, key) = pem("key", &section.key, &section.key_file)?.ok_or("expected key_file or key")?;
@@ -77,16 +79,15 @@ fn pem(
     inline: &Option<String>,
     file: &Option<PathBuf>,
     folder: &Path,
-    files: &mut Vec<PathBuf>,
+    files: &mut Files,
 ) -> Result<Option<(String, Vec<u8>)>, String> {
     match (inline, file) {
         (Some(_), Some(_)) => Err(format!("expected one of {name} and {name}_file, found both")),
         (Some(text), None) => Ok(Some((name.to_owned(), text.clone().into_bytes()))),
         (None, Some(file)) => {
             let path = folder.join(file);
-            files.push(path.clone());
             let from = format!("{name}_file {}", path.display());
-            let bytes = fs::read(&path).map_err(|error| format!("{from}: {error}"))?;
+            let bytes = files.read(&path).map_err(|error| format!("{from}: {error}"))?;
             Ok(Some((from, bytes)))
         }
         (None, None) => Ok(None),

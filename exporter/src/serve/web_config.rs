@@ -5,10 +5,12 @@
 //! always remains possible.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::str::FromStr as _;
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
-use std::{fs, sync::Arc};
+use std::{fmt, fs, io};
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use parking_lot::Mutex;
@@ -62,15 +64,16 @@ pub(super) struct Rules {
 }
 
 impl Rules {
-    /// Reads the file and those it names, which are added to `files`.
-    fn read(path: &Path, files: &mut Vec<PathBuf>) -> Result<Self, String> {
-        files.push(path.to_owned());
-        let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    /// Reads the file and those it names.
+    fn read(path: &Path, files: &mut Files) -> Result<Self, String> {
+        let named = |error: &dyn fmt::Display| format!("{}: {error}", path.display());
+        let bytes = files.read(path).map_err(|error| named(&error))?;
+        let text = std::str::from_utf8(&bytes).map_err(|error| named(&error))?;
         let folder = path.parent().unwrap_or(Path::new("."));
-        Self::parse(&text, folder, files).map_err(|error| format!("{}: {error}", path.display()))
+        Self::parse(text, folder, files).map_err(|error| named(&error))
     }
 
-    fn parse(text: &str, folder: &Path, files: &mut Vec<PathBuf>) -> Result<Self, String> {
+    fn parse(text: &str, folder: &Path, files: &mut Files) -> Result<Self, String> {
         let options = serde_saphyr::options! { with_snippet: false };
         // A file of nothing but comments is the null document.
         let file: Option<File> = serde_saphyr::from_str_with_options(text, options).map_err(|e| e.to_string())?;
@@ -98,6 +101,29 @@ fn header((name, value): (&String, &String)) -> Result<(HeaderName, HeaderValue)
     Ok((name, HeaderValue::from_str(value).map_err(|_| invalid("value"))?))
 }
 
+/// The files that were read, and what they looked like just before: a change in between is then seen later.
+#[derive(Default)]
+pub(super) struct Files(Vec<(PathBuf, Stamp)>);
+
+/// Enough to notice that a file was written or replaced: time, size, inode. `None` when it is not there.
+type Stamp = Option<(SystemTime, u64, u64)>;
+
+impl Files {
+    pub(super) fn read(&mut self, path: &Path) -> io::Result<Vec<u8>> {
+        self.0.push((path.to_owned(), stamp(path)));
+        fs::read(path)
+    }
+
+    fn changed(&self) -> bool {
+        self.0.iter().any(|(path, then)| stamp(path) != *then)
+    }
+}
+
+fn stamp(path: &Path) -> Stamp {
+    let metadata = fs::metadata(path).ok()?;
+    Some((metadata.modified().ok()?, metadata.len(), metadata.ino()))
+}
+
 /// The web configuration over time: read again when a file of it changes, so that certificates rotate.
 pub(super) struct WebConfig {
     path: Option<PathBuf>,
@@ -106,13 +132,9 @@ pub(super) struct WebConfig {
 
 struct State {
     rules: Arc<Rules>,
-    files: Vec<PathBuf>,
-    stamps: Vec<Stamp>,
+    files: Files,
     checked: Instant,
 }
-
-/// Enough to notice that a file was written or replaced.
-type Stamp = Option<(SystemTime, u64)>;
 
 impl WebConfig {
     /// Reads the file; without one everything is open and plain.
@@ -120,10 +142,9 @@ impl WebConfig {
     /// # Errors
     /// What is wrong with it, naming file and line or key.
     pub(super) fn load(path: Option<PathBuf>) -> Result<Self, String> {
-        let mut files = Vec::new();
+        let mut files = Files::default();
         let rules = path.as_deref().map_or(Ok(Rules::default()), |path| Rules::read(path, &mut files))?;
-        let stamps = stamps(&files);
-        let state = State { rules: Arc::new(rules), files, stamps, checked: Instant::now() };
+        let state = State { rules: Arc::new(rules), files, checked: Instant::now() };
         Ok(Self { path, state: Mutex::new(state) })
     }
 
@@ -132,7 +153,7 @@ impl WebConfig {
         let mut state = self.state.lock();
         if state.checked.elapsed() >= CHECK_EVERY {
             state.checked = Instant::now();
-            if stamps(&state.files) != state.stamps {
+            if state.files.changed() {
                 self.read_again(&mut state);
             }
         }
@@ -147,7 +168,7 @@ impl WebConfig {
     /// A file that became wrong leaves the last good rules in force: locked doors stay locked.
     fn read_again(&self, state: &mut State) {
         let Some(path) = &self.path else { return };
-        let mut files = Vec::new();
+        let mut files = Files::default();
         match Rules::read(path, &mut files) {
             Ok(rules) => {
                 state.rules = Arc::new(rules);
@@ -156,14 +177,5 @@ impl WebConfig {
             Err(error) => tracing::error!("kept the web configuration as it was: {error}"),
         }
         state.files = files;
-        state.stamps = stamps(&state.files);
     }
-}
-
-fn stamps(files: &[PathBuf]) -> Vec<Stamp> {
-    let stamp = |file: &PathBuf| {
-        let metadata = fs::metadata(file).ok()?;
-        Some((metadata.modified().ok()?, metadata.len()))
-    };
-    files.iter().map(stamp).collect()
 }

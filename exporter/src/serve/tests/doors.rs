@@ -128,9 +128,7 @@ async fn tls_certificates_rotate_without_restart() {
 
     install(&new);
     // Noticed by the files' times, within about a second.
-    while get_tls(&server, &new.client(None)).await.is_err() {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    eventually(async || get_tls(&server, &new.client(None)).await.is_ok()).await;
     folder.write("server.crt", "not a certificate");
     server.web.reload();
     assert_eq!(get_tls(&server, &new.client(None)).await.unwrap().status, 200, "the last good one stays in use");
