@@ -13,11 +13,15 @@ pub mod collect;
 #[cfg(feature = "agent")]
 pub mod config;
 #[cfg(feature = "agent")]
+pub mod describe;
+#[cfg(feature = "agent")]
 pub mod encode;
 #[cfg(feature = "agent")]
 pub mod family;
 #[cfg(feature = "agent")]
 pub mod parse;
+#[cfg(feature = "agent")]
+pub mod print;
 #[cfg(feature = "agent")]
 pub mod scrape;
 #[cfg(feature = "agent")]

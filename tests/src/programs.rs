@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::bin_path::bin;
+use crate::bin;
 use crate::gpu::{FakeNode, FakeNvml};
 use crate::process::{Running, free_address};
 

@@ -44,6 +44,46 @@ pub enum Unit {
     BytesPerSecond,
 }
 
+impl Unit {
+    /// The unit's name as OpenMetrics and the list of metrics spell it; `None` for a plain number.
+    #[must_use]
+    pub fn name(self) -> Option<&'static str> {
+        Some(match self {
+            Unit::None => return None,
+            Unit::Seconds => "seconds",
+            Unit::Bytes => "bytes",
+            Unit::Ratio => "ratio",
+            Unit::Joules => "joules",
+            Unit::Watts => "watts",
+            Unit::Celsius => "celsius",
+            Unit::Hertz => "hertz",
+            Unit::Percent => "percent",
+            Unit::Mebibytes => "mebibytes",
+            Unit::Megahertz => "megahertz",
+            Unit::Millijoules => "millijoules",
+            Unit::Nanoseconds => "nanoseconds",
+            Unit::BytesPerSecond => "bytes per second",
+        })
+    }
+}
+
+impl Kind {
+    /// The kind's name, as on a `# TYPE` line of OpenMetrics.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+            Kind::Info => "info",
+            Kind::Histogram => "histogram",
+        }
+    }
+}
+
+/// The label that rows declare where dcgm-exporter puts the host's name. Its spelling changed between dcgm-exporter's
+/// generations, so the exporter writes it as configured.
+pub const HOST_LABEL: &str = "Hostname";
+
 /// One metric. `name` is the name of its sample lines (a histogram's without `_bucket` and the like).
 #[derive(Debug)]
 pub struct Metric {

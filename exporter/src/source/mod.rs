@@ -3,3 +3,4 @@
 pub mod cgroupfs;
 pub mod files;
 pub mod nvml;
+pub mod own;

@@ -114,6 +114,25 @@ pub struct Gpu {
     pub totals: Totals,
 }
 
+/// A GPU of which nothing is known yet.
+impl Default for Gpu {
+    fn default() -> Self {
+        Self {
+            index: 0,
+            uuid: String::new(),
+            pci_bus_id: String::new(),
+            minor: Err(Absent::NotSupported),
+            model: String::new(),
+            serial: Err(Absent::NotSupported),
+            taken: None,
+            state: State::Starting,
+            processes: Err(Absent::NotSupported),
+            values: Arc::default(),
+            totals: Totals::default(),
+        }
+    }
+}
+
 /// A process with a context on a GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Process {
