@@ -35,6 +35,11 @@ pub(crate) struct NodeSpec {
     /// As `nvmlSystemGetCudaDriverVersion`: 1000 major + 10 minor.
     pub cuda: Option<i32>,
     pub loaded_us: Option<u64>,
+    /// From when sample timestamps count, if not from 1970.
+    pub sample_epoch_us: Option<u64>,
+    /// No utilization samples are kept of an idle GPU.
+    #[serde(default)]
+    pub dry_when_idle: bool,
     /// CPU list of each NUMA node.
     pub cpus: Option<Vec<String>>,
     #[serde(default)]

@@ -18,9 +18,11 @@
 //!
 //! **Node**, the first line if it is there at all. Everything may be left out: `model` (an NVML name: `NVIDIA H100 80GB HBM3`,
 //! `NVIDIA H200`, `NVIDIA A100-SXM4-80GB`, `NVIDIA L4`, `Tesla T4`), `count`, `driver` and `cuda` version, `loaded_us` (when the
-//! driver was loaded, where energy starts), `cpus` per NUMA node, and address, NUMA node, UUID and serial of each GPU.
+//! driver was loaded, where energy starts), `cpus` per NUMA node, and address, NUMA node, UUID and serial of each GPU. Two things
+//! that some drivers do: `sample_epoch_us` has the timestamps of `nvmlDeviceGetSamples` count from that moment, such as the
+//! boot, and with `dry_when_idle` an idle GPU leaves no utilization samples (both reported of a DGX Spark).
 //! ```json
-//! {"node":{"model":"NVIDIA H200","count":1,"driver":"590.48.01","cuda":13010,"loaded_us":1767225600000000,"cpus":["0-51","52-103"],"gpus":[{"pci":"0000:19:00.0","numa":0,"uuid":"GPU-1","serial":"1"}]}}
+//! {"node":{"model":"NVIDIA H200","count":1,"driver":"590.48.01","cuda":13010,"loaded_us":1767225600000000,"sample_epoch_us":0,"dry_when_idle":false,"cpus":["0-51","52-103"],"gpus":[{"pci":"0000:19:00.0","numa":0,"uuid":"GPU-1","serial":"1"}]}}
 //! ```
 //! **Work** from one moment to another, or from a start to the stop of the same `id`. `pid` gives it to a process. `load` holds
 //! levels in percent (`gpu`: a kernel runs, `memory`, `encoder`, `decoder`; for GPM `sm`, `occupancy`, `tensor`, `dram`, `fp64`,

@@ -19,6 +19,8 @@ pub(crate) struct Node {
     pub cuda: i32,
     pub loaded: bool,
     pub loaded_us: u64,
+    pub sample_epoch_us: u64,
+    pub dry_when_idle: bool,
     /// How often the driver was loaded; what an older load handed out is stale.
     pub generation: u64,
     pub cpus: Vec<String>,
@@ -87,6 +89,8 @@ impl Node {
             cuda: spec.cuda.unwrap_or(CUDA),
             loaded: true,
             loaded_us: spec.loaded_us.unwrap_or(LOADED_US),
+            sample_epoch_us: spec.sample_epoch_us.unwrap_or(0),
+            dry_when_idle: spec.dry_when_idle,
             generation: 0,
             cpus: spec.cpus.clone().unwrap_or_else(|| profile.cpus.iter().map(|c| (*c).to_owned()).collect()),
             gpus: gpus.collect::<Result<_, _>>()?,

@@ -241,6 +241,17 @@ mod tests {
     }
 
     #[test]
+    fn a_sample_covers_its_own_period_alone() {
+        let period = UTILIZATION_GRID.period_us;
+        let from = LOADED.next_multiple_of(period);
+        let line = format!(r#"{{"busy":{{"gpu":0,"from_us":{from},"to_us":{}}}}}"#, from + period);
+        let node = node("NVIDIA L4", &[line]);
+        let view = at(&node, 100);
+        let samples = [0, 1, 2].map(|i| view.utilization_at(Channel::Gpu, from + i * period));
+        assert_eq!(samples, [0, 100, 0]);
+    }
+
+    #[test]
     fn set_power_counts_into_energy_from_its_moment_on() {
         let node = node("NVIDIA H100 80GB HBM3", &[set("power_mw", 100, 200_000)]);
         assert_eq!(at(&node, 150).energy_mj(), 100 * 68_920 + 50 * 200_000);

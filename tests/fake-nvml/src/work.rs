@@ -188,10 +188,10 @@ pub(crate) struct Grid {
     pub depth: u64,
 }
 
-/// Utilization and clocks. The NVML reference gives the period of utilization as 1/6 s to 1 s by product; the documentation
-/// of `nvidia-smi` shows 99 samples over 16.47 s, which is 1/6 s.
+/// Utilization and clocks. The NVML reference (`nvmlUtilization_t`) gives the period as 1/6 s to 1 s by product; the depth is
+/// that of the 119 samples which `nvidia-smi` is seen to summarise, and the one in the making.
 pub(crate) const UTILIZATION_GRID: Grid = Grid { period_us: 166_667, depth: 120 };
-/// Power. The same example shows 119 samples over 2.38 s, which is 20 ms.
+/// Power. The period differs by product and is not documented; this one is chosen to be unlike that of utilization.
 pub(crate) const POWER_GRID: Grid = Grid { period_us: 20_000, depth: 120 };
 /// A sample appears this long after its period: a line appended while its own moment passes still counts.
 const SETTLE_US: u64 = 50_000;
@@ -206,7 +206,7 @@ impl Grid {
     pub(crate) fn since(&self, seen_us: u64, now_us: u64) -> impl Iterator<Item = u64> + use<> {
         let (newest, period) = (self.newest(now_us), self.period_us);
         let oldest = newest.saturating_sub((self.depth - 1) * period);
-        let first = if seen_us < oldest { oldest } else { (seen_us / period + 1) * period };
+        let first = if seen_us < oldest { oldest } else { (seen_us / period + 1).saturating_mul(period) };
         (0..).map(move |i| first + i * period).take_while(move |end| *end <= newest)
     }
 }
@@ -278,5 +278,6 @@ mod tests {
         assert_eq!(grid.since(900, now).collect::<Vec<_>>(), [1000]);
         assert_eq!(grid.since(1000, now + 99).count(), 0);
         assert_eq!(grid.since(1000, now + 100).collect::<Vec<_>>(), [1100]);
+        assert_eq!(grid.since(u64::MAX, now).count(), 0);
     }
 }

@@ -83,6 +83,23 @@ fn the_samples_hold_exactly_the_injected_work() {
 }
 
 #[test]
+fn samples_can_count_from_boot_and_run_dry() {
+    let boot_us = now_us() - 3_600_000_000;
+    let spec = NodeSpec::h100(1).with("sample_epoch_us", boot_us).with("dry_when_idle", true);
+    isolated(spec, |node, library| {
+        let nvml = load(library);
+        let device = nvml.device_by_index(0).unwrap();
+        assert!(matches!(device.samples(Sampling::GpuUtilization, 0), Err(NvmlError::NotFound)));
+        node.busy(0, SystemTime::now() - Duration::from_secs(2), Duration::from_secs(1), None).unwrap();
+        let samples = gpu_samples(&device, 0);
+        assert!((6..=7).contains(&samples.len()), "{samples:?}");
+        let hour = 3_590_000_000..3_660_000_000;
+        assert!(samples.iter().all(|(at, percent)| hour.contains(at) && *percent > 0), "{samples:?}");
+        assert_eq!(gpu_samples(&device, samples[2].0), samples[3..]);
+    });
+}
+
+#[test]
 fn two_readers_see_the_same() {
     isolated(NodeSpec::h100(1), |node, library| {
         // Another inode is another library to the loader: two copies share nothing but the log.

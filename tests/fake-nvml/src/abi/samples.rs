@@ -22,12 +22,19 @@ gpu_calls! {
         if samples.0.is_null() {
             return count.set(grid.depth as c_uint);
         }
-        let ends: Vec<_> = grid.since(seen_us, view.now_us).take(room).collect();
+        let epoch_us = view.node.sample_epoch_us;
+        let dry = view.node.dry_when_idle && kind != nvmlSamplingType_enum_NVML_TOTAL_POWER_SAMPLES;
+        let kept = |end: &u64| !dry || view.utilization_at(Channel::Gpu, *end) > 0;
+        let ends = grid.since(seen_us.saturating_add(epoch_us), view.now_us).filter(kept).take(room);
+        let ends: Vec<_> = ends.collect();
         if ends.is_empty() {
             return Err(Code::NOT_FOUND);
         }
         count.set(ends.len() as c_uint)?;
-        let sample = |end| nvmlSample_t { timeStamp: end, sampleValue: nvmlValue_t { uiVal: read(&view, end) } };
+        let sample = |end: u64| nvmlSample_t {
+            timeStamp: end.saturating_sub(epoch_us),
+            sampleValue: nvmlValue_t { uiVal: read(&view, end) },
+        };
         samples.fill(ends.into_iter().map(sample))
     };
 
