@@ -1,5 +1,7 @@
 //! Ways in; each ends in a [`crate::sample::Batch`].
 
+#[cfg(test)]
+mod http_tests;
 pub mod remote_write;
 pub mod scrape;
 pub mod text;
