@@ -6,8 +6,9 @@ use std::path::Path;
 
 use proptest::prelude::*;
 
+use super::catalogue::SeriesId;
 use super::contract::{self, HOUR, NOW, all, batch, series};
-use super::{Appended, Options, Samples, Stats, Store, StoreError};
+use super::{Appended, Options, Samples, Selection, Stats, Store, StoreError};
 use crate::sample::{Sample, Series, TimeMs};
 
 fn options(dir: &Path) -> Options {
@@ -279,6 +280,8 @@ async fn a_full_disk_is_an_error_and_passes() {
     assert_eq!(store.select(&all("kept_too")).await.unwrap(), []);
     limit("PRAGMA max_page_count = 1000000").await;
     assert_eq!(store.append(large).await.unwrap(), stored(19_999));
+    let ids = store.shared.catalogue.read().matching(&Selection { range: 0..1, ..Selection::default() });
+    assert_eq!(ids, [SeriesId(1), SeriesId(2)], "the failed attempt used up an id");
     store.close().await;
     assert_eq!(times(&open(dir.path()).await).await, (1..20_000).collect::<Vec<_>>());
 }
