@@ -23,7 +23,7 @@ const READERS: u32 = 4;
 
 pub(super) struct Database {
     path: PathBuf,
-    /// One connection: SQLite takes one writer at a time, and waiting for it here is fair and without time-outs.
+    /// One connection: SQLite takes one writer at a time, and waiting for the connection is fair.
     write: SqlitePool,
     pub(super) read: SqlitePool,
 }
