@@ -27,6 +27,7 @@ use std::path::PathBuf;
 
 pub use embedded::{Stats, Store};
 pub use options::{Options, wall_clock};
+pub use results::read_intervals;
 
 use crate::classify::Interval;
 use crate::sample::{Batch, Series, TimeMs};

@@ -1,11 +1,13 @@
 //! Verdicts in SQLite.
 
 use std::ops::Range;
+use std::path::Path;
 
 use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
+use sqlx::sqlite::{SqliteExecutor, SqliteRow};
 
-use super::{Results, Store, StoreError};
+use super::options::database_path;
+use super::{Results, Store, StoreError, database};
 use crate::classify::{Class, Interval};
 use crate::sample::TimeMs;
 
@@ -45,10 +47,20 @@ impl Results for Store {
 
     async fn intervals(&self, window: Range<TimeMs>) -> Result<Vec<Interval>, StoreError> {
         let database = &self.shared.database;
-        let rows = sqlx::query(SELECT).bind(window.start).bind(window.end).fetch_all(&database.read).await;
-        let decoded = rows.and_then(|rows| rows.iter().map(decode).collect());
-        decoded.map_err(|error| database.failed(error))
+        select(&database.read, &window).await.map_err(|error| database.failed(error))
     }
+}
+
+/// Reads the intervals of a data directory that another process may have open; as [`Results::intervals`].
+pub async fn read_intervals(dir: &Path, window: Range<TimeMs>) -> Result<Vec<Interval>, StoreError> {
+    let path = database_path(dir);
+    let mut connection = database::look_into(&path).await?;
+    select(&mut connection, &window).await.map_err(|error| database::failed(&path, error))
+}
+
+async fn select(executor: impl SqliteExecutor<'_>, window: &Range<TimeMs>) -> sqlx::Result<Vec<Interval>> {
+    let rows = sqlx::query(SELECT).bind(window.start).bind(window.end).fetch_all(executor).await?;
+    rows.iter().map(decode).collect()
 }
 
 async fn insert(transaction: &mut sqlx::SqliteConnection, interval: &Interval) -> sqlx::Result<()> {
