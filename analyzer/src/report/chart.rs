@@ -20,7 +20,7 @@ const SLICES: i64 = 168;
 pub struct Timeline {
     start_ms: TimeMs,
     slice_ms: f64,
-    /// Lanes by node and UUID, greatest loss first.
+    /// Those that lost most, by node and UUID.
     pub lanes: Vec<Lane>,
     /// GPUs for which there was no room.
     pub left_out: usize,
@@ -60,7 +60,7 @@ pub struct Mark {
 
 /// A bar of the waterfall.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Step {
+pub(super) struct Step {
     /// Its name.
     pub label: &'static str,
     /// Name of its colour.
@@ -86,6 +86,7 @@ impl Timeline {
         lanes.sort_by_key(|lane| std::cmp::Reverse(lane.lost_ms));
         timeline.left_out = lanes.len().saturating_sub(MAX_LANES);
         lanes.truncate(MAX_LANES);
+        lanes.sort_by(|a, b| (&a.node, &a.gpu).cmp(&(&b.node, &b.gpu)));
         timeline.lanes = lanes;
         timeline
     }

@@ -267,9 +267,33 @@ impl Report {
         let end = self.accounted.as_ref().map(|span| span.end_ms).filter(|end| *end < self.period.end_ms)?;
         Some(self.period.show(end))
     }
+
+    /// Findings and what could not be judged, in the order of their numbers in the report.
+    pub fn all_findings(&self) -> impl Iterator<Item = &Finding> {
+        self.findings.iter().chain(&self.unjudged)
+    }
+
+    /// The first finding of a class carries the remedies; those after it refer to it.
+    #[must_use]
+    pub fn first_of(&self, class: Class) -> Option<usize> {
+        self.all_findings().position(|f| f.class == class).map(|n| n + 1)
+    }
 }
 
 impl Finding {
+    /// Who held the GPUs, to be read.
+    #[must_use]
+    pub fn holder(&self) -> &str {
+        let nobody = self.class == Class::Unallocated;
+        self.owner.as_deref().unwrap_or(if nobody { "nobody" } else { text::UNKNOWN })
+    }
+
+    /// The owner, else the node: what tells this finding from others of its class.
+    #[must_use]
+    pub fn subject(&self) -> &str {
+        self.owner.as_deref().or(self.places.first().map(|p| p.node.as_str())).unwrap_or_default()
+    }
+
     /// When it began.
     #[must_use]
     pub fn first_ms(&self) -> TimeMs {
