@@ -44,7 +44,11 @@ impl<P> Account<P> {
 
     /// The parts, which sum to the whole.
     pub(crate) fn close(self) -> Result<Vec<(P, i64)>, Imbalance> {
-        if self.booked == self.whole { Ok(self.parts) } else { Err(Imbalance { whole: self.whole, booked: self.booked }) }
+        if self.booked == self.whole {
+            Ok(self.parts)
+        } else {
+            Err(Imbalance { whole: self.whole, booked: self.booked })
+        }
     }
 }
 

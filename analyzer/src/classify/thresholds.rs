@@ -4,6 +4,20 @@ use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
+/// Grades of certainty, our own. They order verdicts; they are not probabilities.
+pub mod confidence {
+    /// Follows from the definition.
+    pub const CERTAIN: f64 = 1.0;
+    /// The very thing was counted, for this GPU or job.
+    pub const COUNTED: f64 = 0.9;
+    /// Inferred from another quantity of this GPU or job.
+    pub const INFERRED: f64 = 0.75;
+    /// Known for the node only: another job's doing looks the same.
+    pub const NODE_WIDE: f64 = 0.6;
+    /// A signal that is known to mislead.
+    pub const WEAK: f64 = 0.5;
+}
+
 /// One threshold, as lists show it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Listed {
@@ -64,12 +78,12 @@ thresholds! {
     busy_observed_floor = 0.5 "ratio" in 0.0..=1.0,
         "The exporter's busy time counts when it had driver samples for at least this share of the cell.",
         from "own choice: more seen than unseen";
-    power_context_ratio = 0.17 "ratio of power limit" in 0.0..=1.0,
-        "Power of a GPU that holds a context and does nothing.",
-        from "8x H100 node of NVIDIA/aicr: 113 to 120 W of 700 W";
-    power_working_ratio = 0.286 "ratio of power limit" in 0.0..=1.0,
-        "Power below which a GPU at full utilisation waits (in a collective, say) and does not work.",
-        from "8x H100 training runs: 96 % of the samples at utilisation 95 % and more draw under 200 W of 700 W while they wait for one rank";
+    power_check_ratio = 0.5 "ratio" in 0.0..=1.0,
+        "Power is asked whether the GPU really works when it seems busy for at least this share of the cell.",
+        from "own choice: below, the mean power of a cell says little about its busy part";
+    power_near_idle_ratio = 0.075 "ratio of idle to limit" in 0.0..=1.0,
+        "Power above idle, as a share of the range from idle to the limit, below which a busy GPU waits and does not work.",
+        from "8xH100 training that waits for one rank: 150 to 156 W at 98 % utilisation, 6 to 7 %; a working A100 at 99 %: 94 W or more, 9 % (JUWELS job 9482789)";
     held_fb_bytes = 268435456.0 "bytes" in 0.0..=1e12,
         "Device memory in use above which something holds the GPU.",
         from "bare A100, H100 and L4: 0 MiB, bare MIG instances: 98 to 153 MiB; an idle process on an A100: 0.42 GB (JUWELS job 9482789)";

@@ -39,7 +39,8 @@ impl GpuFrame {
         };
         let whole: Vec<&Source<'_>> =
             sources.iter().filter(|s| matches!(s.meaning.entity, Entity::Gpu(_))).copied().collect();
-        let before = |s: &&Source<'_>| s.samples[..s.samples.partition_point(|s| s.time_ms < end)].last().map(|s| s.time_ms);
+        let before =
+            |s: &&Source<'_>| s.samples[..s.samples.partition_point(|s| s.time_ms < end)].last().map(|s| s.time_ms);
         GpuFrame {
             uuid: uuid.to_owned(),
             model: sources.iter().find_map(|s| model_of(s.labels)).map(str::to_owned),

@@ -57,7 +57,8 @@ mod tests {
 
     #[test]
     fn the_interval_is_the_median_gap() {
-        let at = |times: &[i64]| interval_ms(&times.iter().map(|t| Sample { time_ms: *t, value: 0.0 }).collect::<Vec<_>>());
+        let at =
+            |times: &[i64]| interval_ms(&times.iter().map(|t| Sample { time_ms: *t, value: 0.0 }).collect::<Vec<_>>());
         assert_eq!(at(&[0, 15, 30, 900, 915]), Some(15));
         assert_eq!(at(&[7]), None);
     }

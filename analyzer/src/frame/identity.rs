@@ -131,7 +131,9 @@ impl Directory {
     pub(crate) fn node_of(&self, target: &Target, labels: &Labels) -> Option<NodeId> {
         let names = self.targets.get(target)?;
         let own = labels.get("node");
-        let name = own.or(only(&names.node_labels)).map_or_else(|| self.unlabelled(target, names, labels), |n| Some(n.into()))?;
+        let name = own
+            .or(only(&names.node_labels))
+            .map_or_else(|| self.unlabelled(target, names, labels), |n| Some(n.into()))?;
         Some(NodeId { cluster: target.cluster.clone(), name })
     }
 

@@ -283,7 +283,8 @@ mod tests {
 
     #[test]
     fn blank_values_are_not_values() {
-        for (signal, blank) in [(Signal::GpuUtilization, 2_147_483_632.0 * 0.01), (Signal::GpuPower, 140_737_488_355_328.0)]
+        for (signal, blank) in
+            [(Signal::GpuUtilization, 2_147_483_632.0 * 0.01), (Signal::GpuPower, 140_737_488_355_328.0)]
         {
             assert!(!signal.admits(blank), "{signal:?}");
         }
