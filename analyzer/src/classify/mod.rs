@@ -1,8 +1,34 @@
 //! Classes, evidence and the registry of rules; one file per rule; `ledger` does the arithmetic.
+//!
+//! [`judge_series`] is the way in. For every cell of a GPU: `busy` says how much of it was work, `held` whether
+//! anything holds the GPU, and what was held without work goes to [`RULES`], causes before symptoms. A new rule is one
+//! file, one line in [`RULES`] and one folder of scenarios.
+
+mod busy;
+mod cell;
+mod cpu;
+mod cpu_throttled;
+mod dataloader_cpu;
+mod dataloader_storage;
+mod explain;
+mod held;
+mod intervals;
+mod judge;
+mod ledger;
+mod power;
+mod rule;
+pub mod thresholds;
 
 use serde::{Deserialize, Serialize};
 
 use crate::sample::TimeMs;
+pub use judge::{Coverage, JudgeError, Judged, LOOK_AHEAD_MS, LOOK_BACK_MS, Seen, judge_onward, judge_series};
+pub use ledger::Imbalance;
+pub use rule::{Cell, Fact, Rule, Verdict};
+pub use thresholds::Thresholds;
+
+/// The rules that say why a held GPU did not work.
+pub static RULES: &[Rule] = &[cpu_throttled::RULE, dataloader_storage::RULE, dataloader_cpu::RULE];
 
 macro_rules! classes {
     ($($(#[$attr:meta])* $variant:ident $name:literal $group:ident,)*) => {
@@ -84,7 +110,7 @@ classes! {
 /// One number that a verdict rests on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {
-    /// The signal's name, as in `signal.rs`.
+    /// The signal's name, as in `signal`, or a formula over such names.
     pub signal: String,
     /// Its value in the window.
     pub value: f64,
@@ -116,8 +142,11 @@ pub struct Interval {
     pub ms: i64,
     /// 0 to 1: how sure the rule is, weighted over the cells.
     pub confidence: f64,
-    /// Which signal said busy or not busy; one of the ladder's names.
+    /// Which signal said busy or not busy: `gpu_busy`, `gr_engine_active`, `sm_active`, `gpu_utilization_and_power` or
+    /// `gpu_utilization`, from best to worst.
     pub busy_signal: Option<String>,
     /// The numbers behind the verdict, averaged over the cells.
     pub evidence: Vec<Evidence>,
+    /// Signals whose absence kept rules from judging this time; with them the class might be another.
+    pub missing: Vec<String>,
 }

@@ -1,0 +1,136 @@
+//! One cell of one GPU, judged: every millisecond of it booked on one class.
+
+use std::ops::Range;
+
+use super::busy::{self, Busy};
+use super::explain::explain;
+use super::held::{self, Held};
+use super::ledger::{Account, apportion};
+use super::thresholds::confidence::CERTAIN;
+use super::{Cell, Class, Fact, Imbalance, Thresholds};
+use crate::frame::{GpuFrame, NodeFrame};
+use crate::signal::Signal;
+
+/// Why some milliseconds of a cell are of their class.
+#[derive(Clone, Debug)]
+pub(super) struct Part {
+    pub(super) class: Class,
+    pub(super) owner: Option<String>,
+    pub(super) confidence: f64,
+    pub(super) rung: Option<&'static str>,
+    pub(super) facts: Vec<Fact>,
+    pub(super) missing: Vec<Signal>,
+}
+
+impl Part {
+    /// A part of nobody, without evidence.
+    pub(super) fn bare(class: Class, confidence: f64) -> Part {
+        Part { class, owner: None, confidence, rung: None, facts: Vec::new(), missing: Vec::new() }
+    }
+}
+
+/// What is known of a GPU in a cell before any rule is asked.
+#[derive(Debug)]
+pub(super) struct State {
+    busy: Option<Busy>,
+    held: Held,
+    /// Held and without work for so long that it is no pause.
+    idle: bool,
+}
+
+/// The states of all cells of the frame; the cells around the window only serve to see how long a GPU is idle.
+pub(super) fn states(node: &NodeFrame, gpu: &GpuFrame, t: &Thresholds) -> Vec<State> {
+    let state = |index| {
+        let cell = Cell { node, gpu, owner: None, index };
+        State { busy: busy::busy(&cell, t), held: held::held(&cell, t), idle: false }
+    };
+    let mut states: Vec<State> = (0..node.cells.len()).map(state).collect();
+    let rests =
+        |s: &State| matches!(s.held, Held::Yes { .. }) && s.busy.as_ref().is_some_and(|b| b.ratio <= t.idle_busy_ratio);
+    let resting: Vec<bool> = states.iter().map(rests).collect();
+    for run in runs(&resting) {
+        let ms: i64 = node.cells[run.clone()].iter().map(|c| c.end - c.start).sum();
+        let is_long = ms as f64 >= t.idle_window_seconds * 1000.0;
+        states[run].iter_mut().for_each(|s| s.idle = is_long);
+    }
+    states
+}
+
+fn runs(flags: &[bool]) -> Vec<Range<usize>> {
+    let mut runs: Vec<Range<usize>> = Vec::new();
+    for i in (0..flags.len()).filter(|i| flags[*i]) {
+        match runs.last_mut() {
+            Some(run) if run.end == i => run.end += 1,
+            _ => runs.push(i..i + 1),
+        }
+    }
+    runs
+}
+
+/// Books the whole cell.
+pub(super) fn book(cell: &Cell<'_>, state: &State, t: &Thresholds) -> Result<Vec<(Part, i64)>, Imbalance> {
+    let span = &cell.node.cells[cell.index];
+    let known = cell.gpu.known_ms[cell.index];
+    let mut account = Account::of(span.end - span.start);
+    for (owner, ms) in owned(cell, state, known) {
+        let cell = Cell { owner: owner.as_deref(), ..*cell };
+        for (part, ms) in book_known(&cell, state, ms, t)? {
+            account.book(part, ms)?;
+        }
+    }
+    let rest = account.rest();
+    account.book(Part::bare(Class::NoData, CERTAIN), rest)?;
+    account.close()
+}
+
+/// Known time by owner. Where several hold the GPU they share its time by how long each held it.
+fn owned(cell: &Cell<'_>, state: &State, known: i64) -> Vec<(Option<String>, i64)> {
+    let owners = &cell.gpu.owners[cell.index];
+    if owners.is_empty() || !matches!(state.held, Held::Yes { .. }) {
+        return vec![(None, known)];
+    }
+    let weights: Vec<f64> = owners.iter().map(|(_, ms)| *ms as f64).collect();
+    let names = owners.iter().map(|(name, _)| Some(name.clone()));
+    names.zip(apportion(known, &weights)).collect()
+}
+
+fn book_known(cell: &Cell<'_>, state: &State, known: i64, t: &Thresholds) -> Result<Vec<(Part, i64)>, Imbalance> {
+    let mut account = Account::of(known);
+    if let Some(busy) = &state.busy {
+        let ms = (busy.ratio * known as f64).round() as i64;
+        account.book(measured(part(cell, Class::Productive, busy.confidence), busy), ms)?;
+    }
+    let rest = account.rest();
+    match (&state.held, &state.busy) {
+        (Held::No { confidence, fact }, _) => {
+            let unallocated = Part { facts: vec![*fact], ..part(cell, Class::Unallocated, *confidence) };
+            account.book(unallocated, rest)?;
+        }
+        (Held::Unknown, busy) => {
+            let missing = held::SIGNALS.to_vec();
+            let rung = busy.as_ref().map(|b| b.rung);
+            account.book(Part { missing, rung, ..part(cell, Class::Unexplained, 0.0) }, rest)?;
+        }
+        (Held::Yes { .. }, None) => {
+            let missing = busy::LADDER.to_vec();
+            account.book(Part { missing, ..part(cell, Class::Unexplained, 0.0) }, rest)?;
+        }
+        (Held::Yes { confidence, fact }, Some(busy)) if state.idle => {
+            let idle = measured(part(cell, Class::IdleHeld, confidence.min(busy.confidence)), busy);
+            let facts = idle.facts.iter().copied().chain(*fact).collect();
+            account.book(Part { facts, ..idle }, rest)?;
+        }
+        (Held::Yes { .. }, Some(busy)) => explain(cell, busy, known, &mut account, t)?,
+    }
+    account.close()
+}
+
+/// A part without evidence yet.
+pub(super) fn part(cell: &Cell<'_>, class: Class, confidence: f64) -> Part {
+    Part { owner: cell.owner.map(str::to_owned), ..Part::bare(class, confidence) }
+}
+
+/// The same with the busy signal as its evidence.
+fn measured(part: Part, busy: &Busy) -> Part {
+    Part { rung: Some(busy.rung), facts: busy.facts.clone(), ..part }
+}

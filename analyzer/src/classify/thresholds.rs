@@ -1,0 +1,149 @@
+//! Every number that a verdict depends on: name, unit, default, allowed range and source, in one place.
+
+use std::ops::RangeInclusive;
+
+use serde::{Deserialize, Serialize};
+
+/// Grades of certainty, our own. They order verdicts; they are not probabilities.
+pub mod confidence {
+    /// Follows from the definition.
+    pub const CERTAIN: f64 = 1.0;
+    /// The very thing was counted, for this GPU or job.
+    pub const COUNTED: f64 = 0.9;
+    /// Inferred from another quantity of this GPU or job.
+    pub const INFERRED: f64 = 0.75;
+    /// Known for the node only: another job's doing looks the same.
+    pub const NODE_WIDE: f64 = 0.6;
+    /// A signal that is known to mislead.
+    pub const WEAK: f64 = 0.5;
+}
+
+/// One threshold, as lists show it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Listed {
+    /// Its name in the configuration.
+    pub name: &'static str,
+    /// The value in force.
+    pub value: f64,
+    /// The value unless configured.
+    pub default: f64,
+    /// Unit of the value.
+    pub unit: &'static str,
+    /// Where the default comes from.
+    pub source: &'static str,
+}
+
+macro_rules! thresholds {
+    ($($name:ident = $default:literal $unit:literal in $range:expr, $doc:literal, from $source:literal;)*) => {
+        /// The thresholds in force.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        #[serde(default, deny_unknown_fields)]
+        pub struct Thresholds {
+            $(#[doc = $doc] #[doc = concat!("Unit: ", $unit, ". Source: ", $source)] pub $name: f64,)*
+        }
+
+        impl Default for Thresholds {
+            fn default() -> Self {
+                Self { $($name: $default),* }
+            }
+        }
+
+        impl Thresholds {
+            /// All of them, in the order of the rules.
+            #[must_use]
+            pub fn list(&self) -> Vec<Listed> {
+                vec![$(Listed {
+                    name: stringify!($name), value: self.$name, default: $default, unit: $unit, source: $source,
+                }),*]
+            }
+
+            /// Every value that is out of its range; empty when all are fine.
+            #[must_use]
+            pub fn problems(&self) -> Vec<String> {
+                let ranges: Vec<RangeInclusive<f64>> = vec![$($range),*];
+                let bad = self.list().into_iter().zip(ranges).filter(|(t, range)| !range.contains(&t.value));
+                bad.map(|(t, range)| {
+                    let (low, high) = (range.start(), range.end());
+                    format!("thresholds.{}: {} is not within {low} to {high} {}", t.name, t.value, t.unit)
+                }).collect()
+            }
+        }
+    };
+}
+
+thresholds! {
+    confidence_floor = 0.5 "ratio" in 0.0..=1.0,
+        "A claim less sure than this is not made; the time stays unexplained.",
+        from "own choice: more likely than not";
+    busy_observed_floor = 0.5 "ratio" in 0.0..=1.0,
+        "The exporter's busy time counts when it had driver samples for at least this share of the cell.",
+        from "own choice: more seen than unseen";
+    power_check_ratio = 0.5 "ratio" in 0.0..=1.0,
+        "Power is asked whether the GPU really works when it seems busy for at least this share of the cell.",
+        from "own choice: below, the mean power of a cell says little about its busy part";
+    power_near_idle_ratio = 0.075 "ratio of idle to limit" in 0.0..=1.0,
+        "Power above idle, as a share of the range from idle to the limit, below which a busy GPU waits and does not work.",
+        from "8xH100 training that waits for one rank: 150 to 156 W at 98 % utilisation, 6 to 7 %; a working A100 at 99 %: 94 W or more, 9 % (JUWELS job 9482789)";
+    held_fb_bytes = 268435456.0 "bytes" in 0.0..=1e12,
+        "Device memory in use above which something holds the GPU.",
+        from "bare A100, H100 and L4: 0 MiB, bare MIG instances: 98 to 153 MiB; an idle process on an A100: 0.42 GB (JUWELS job 9482789)";
+    idle_busy_ratio = 0.01 "ratio" in 0.0..=1.0,
+        "A held GPU busy for no more than this share of a cell did no work in it.",
+        from "own choice: 0.6 s a minute; above the noise of engine activity on an idle A100 (0.00006), below any training or serving seen";
+    idle_window_seconds = 300.0 "seconds" in 60.0..=1800.0,
+        "A held GPU without work for this long is idle_held; shorter pauses are left to the other rules.",
+        from "7 times the longest loader stall in the MLPerf Storage traces (40 s); gpu-pruner acts after 30 min, omnistat separates phases at 30 s";
+    throttled_periods_ratio = 0.25 "ratio of periods" in 0.0..=1.0,
+        "Share of quota periods with throttling above which the quota holds the job up.",
+        from "kubernetes-mixin CPUThrottlingHigh: 25 %";
+    quota_period_seconds = 0.1 "seconds" in 0.001..=1.0,
+        "The longest that one throttled period can have held the job up.",
+        from "Linux Documentation/scheduler/sched-bwc: cpu.cfs_period_us and cpu.max default to 100 ms";
+    io_waiting_ratio = 0.1 "seconds per second" in 0.0..=1.0,
+        "Share of time with a task waiting for I/O (PSI some) above which reads are late.",
+        from "TraceML: input wait of 10 % of the step is a warning; awesome-prometheus-alerts: iowait over 10 %";
+    iowait_cores = 0.5 "cores" in 0.0..=1e6,
+        "CPU time in iowait above which reads are late, where the kernel has no PSI.",
+        from "own choice: one task waiting half of the time; proc_stat(5) calls iowait unreliable, hence more than for PSI";
+    storage_cpu_ratio = 0.5 "ratio of allowed CPUs" in 0.0..=1.0,
+        "CPU use of the job (or node) below which its workers wait and do not compute.",
+        from "own choice: half, the distance to cpu_busy_ratio leaves undecided cells to no rule";
+    cpu_busy_ratio = 0.85 "ratio of allowed CPUs" in 0.0..=1.0,
+        "CPU use of the job above which its workers cannot go faster.",
+        from "node mixin alerts at 90 % of a node; less here, for workers pause between batches";
+    cpu_waiting_ratio = 0.2 "seconds per second" in 0.0..=1.0,
+        "Share of time with a runnable task of the job waiting for a CPU (PSI some) above which CPUs are short.",
+        from "xprof and TraceML: 20 % of the step is high";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_in_range_and_have_sources() {
+        let thresholds = Thresholds::default();
+        assert_eq!(thresholds.problems(), [] as [String; 0]);
+        assert!(thresholds.list().iter().all(|t| !t.source.is_empty() && !t.unit.is_empty()));
+    }
+
+    #[test]
+    fn every_value_out_of_range_is_named() {
+        let bad = Thresholds { confidence_floor: 1.5, idle_window_seconds: f64::NAN, ..Thresholds::default() };
+        assert_eq!(
+            bad.problems(),
+            [
+                "thresholds.confidence_floor: 1.5 is not within 0 to 1 ratio",
+                "thresholds.idle_window_seconds: NaN is not within 60 to 1800 seconds"
+            ]
+        );
+    }
+
+    #[test]
+    fn some_can_be_overridden_and_misspelt_ones_are_errors() {
+        let one: Thresholds = serde_json::from_str(r#"{"confidence_floor": 0.7}"#).unwrap();
+        assert_eq!(one, Thresholds { confidence_floor: 0.7, ..Thresholds::default() });
+        let error = serde_json::from_str::<Thresholds>(r#"{"confidence_flor": 0.7}"#).unwrap_err();
+        assert!(error.to_string().contains("unknown field `confidence_flor`"), "{error}");
+    }
+}

@@ -1,0 +1,99 @@
+//! Readings of one entity's signals, cell by cell, where several series may tell the same thing.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use super::grid::interval_ms;
+use super::identity::Target;
+use super::piece::{Piece, Reading, pieces, readings};
+use super::{DEFAULT_INTERVAL_MS, Source};
+use crate::sample::{Sample, TimeMs};
+use crate::signal::{Kind, Signal};
+
+type Track = Vec<Option<Reading>>;
+
+/// Readings per signal and cell.
+#[derive(Debug, Default)]
+pub struct Tracks(BTreeMap<Signal, Track>);
+
+impl Tracks {
+    /// The signal in the cell of this index; `None` where nothing is known.
+    #[must_use]
+    pub fn read(&self, signal: Signal, cell: usize) -> Option<Reading> {
+        self.0.get(&signal)?.get(cell).copied().flatten()
+    }
+
+    /// Is there no signal at all?
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The readings of one entity. Parts (CPUs, disks) are summed within one metric of one target; of several metrics,
+    /// targets or replicas that tell the same thing, the one that covers the most of a cell is taken, never the sum.
+    pub(crate) fn of(sources: &[&Source<'_>], cells: &[Range<TimeMs>], keep: impl Fn(&Piece) -> bool) -> Tracks {
+        let mut origins: BTreeMap<(Signal, usize, &Target), BTreeMap<&[&str], Vec<&Source<'_>>>> = BTreeMap::new();
+        for source in sources {
+            let origin = (source.meaning.signal, source.meaning.rank, &source.target);
+            origins.entry(origin).or_default().entry(&source.meaning.part).or_default().push(source);
+        }
+        let mut tracks = Tracks::default();
+        for ((signal, ..), parts) in origins {
+            let parts = parts.values().map(|same| one_part(signal, same, cells, &keep));
+            let Some(track) = parts.reduce(|a, b| zip(a, b, sum)) else { continue };
+            let known = tracks.0.remove(&signal);
+            tracks.0.insert(signal, known.map_or(track.clone(), |known| zip(known, track, better)));
+        }
+        tracks
+    }
+}
+
+/// Series of one part: gauges of one target that differ in other labels (such as the pod) are one level after another;
+/// counters are not, for two replicas' samples of one counter interleave and would look like resets.
+fn one_part(signal: Signal, same: &[&Source<'_>], cells: &[Range<TimeMs>], keep: impl Fn(&Piece) -> bool) -> Track {
+    let track = |samples: &[Sample], scale| {
+        let interval = interval_ms(samples).unwrap_or(DEFAULT_INTERVAL_MS);
+        let kept: Vec<Piece> = pieces(signal, samples, scale, interval).into_iter().filter(|p| keep(p)).collect();
+        readings(&kept, samples, cells)
+    };
+    let scale = same.first().map_or(1.0, |s| s.meaning.scale);
+    match same {
+        [one] => track(one.samples, scale),
+        _ if signal.kind() == Kind::Counter => {
+            let tracks = same.iter().map(|s| track(s.samples, scale));
+            tracks.reduce(|a, b| zip(a, b, better)).unwrap_or_default()
+        }
+        _ => track(&merged(signal, same), scale),
+    }
+}
+
+/// All samples in order of time, one per time; a value is preferred to the marker of a series that ended there.
+fn merged(signal: Signal, same: &[&Source<'_>]) -> Vec<Sample> {
+    let mut samples: Vec<Sample> = same.iter().flat_map(|s| s.samples.iter().copied()).collect();
+    samples.sort_by_key(|s| (s.time_ms, !signal.admits(s.value)));
+    samples.dedup_by_key(|s| s.time_ms);
+    samples
+}
+
+fn zip(a: Track, b: Track, join: fn(Reading, Reading) -> Reading) -> Track {
+    let both = |(a, b): (Option<Reading>, Option<Reading>)| match (a, b) {
+        (Some(a), Some(b)) => Some(join(a, b)),
+        (one, None) | (None, one) => one,
+    };
+    a.into_iter().zip(b).map(both).collect()
+}
+
+fn better(a: Reading, b: Reading) -> Reading {
+    if b.covered_ms > a.covered_ms { b } else { a }
+}
+
+fn sum(a: Reading, b: Reading) -> Reading {
+    Reading {
+        mean: a.mean + b.mean,
+        min: a.min + b.min,
+        max: a.max + b.max,
+        covered_ms: a.covered_ms.min(b.covered_ms),
+        samples: a.samples.min(b.samples),
+        coarse: a.coarse || b.coarse,
+    }
+}
