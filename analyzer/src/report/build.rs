@@ -10,21 +10,14 @@ use super::{
 };
 use crate::classify::{Class, Evidence, Group, Interval};
 
-/// What the report needs to know beside the intervals.
-#[derive(Clone, Copy, Debug)]
-pub struct Settings {
-    /// Length of a ledger cell: the window that one evidence value stands for.
-    pub cell_ms: i64,
-}
-
 /// Computes the report of `period` from its intervals and those of the period before it.
 ///
 /// All sums are sums of `ms` of the intervals, so that they agree with the ledger to the millisecond.
 #[must_use]
-pub fn build(intervals: &[Interval], previous: &[Interval], period: Period, settings: Settings) -> Report {
+pub fn build(intervals: &[Interval], previous: &[Interval], period: Period) -> Report {
     let ledger = Ledger::of(intervals);
     let before = (!previous.is_empty()).then(|| Ledger::of(previous));
-    let findings = findings(intervals, &ledger, settings);
+    let findings = findings(intervals, &ledger);
     let (unjudged, findings) = findings.into_iter().partition(|f| is_unjudged(f.class));
     Report {
         schema_version: SCHEMA_VERSION,
@@ -161,7 +154,7 @@ fn coverage(intervals: &[Interval], ledger: &Ledger) -> Coverage {
 /// What belongs to one finding: a class and its owner; where nobody held the GPU, the node.
 type FindingKey<'a> = (Class, Option<&'a str>, Option<&'a str>);
 
-fn findings(intervals: &[Interval], ledger: &Ledger, settings: Settings) -> Vec<Finding> {
+fn findings(intervals: &[Interval], ledger: &Ledger) -> Vec<Finding> {
     let mut groups: BTreeMap<FindingKey, Vec<&Interval>> = BTreeMap::new();
     for i in intervals.iter().filter(|i| i.class != Class::Productive && i.ms > 0) {
         let node = i.owner.is_none().then_some(i.node.as_str());
@@ -177,7 +170,8 @@ fn findings(intervals: &[Interval], ledger: &Ledger, settings: Settings) -> Vec<
             places: places(&group, lost),
             spans: spans(&group),
             confidence: group.iter().map(|i| i.confidence * i.ms as f64).sum::<f64>() / lost as f64,
-            evidence: evidence(&group, settings),
+            evidence: evidence(&group),
+            missing: missing(&group),
             remedies: remedies(class),
         }
     };
@@ -221,43 +215,40 @@ fn spans(group: &[&Interval]) -> Vec<Span> {
     spans
 }
 
-/// Each signal's mean, weighted by the length of the intervals, in the order in which the rules gave them.
-fn evidence(group: &[&Interval], settings: Settings) -> Vec<Proof> {
+/// Each signal's mean, weighted by the time that it explains, in the order in which the rules gave them.
+fn evidence(group: &[&Interval]) -> Vec<Proof> {
     let mut proofs: Vec<(Proof, f64)> = Vec::new();
-    for i in group {
-        let weight = (i.end_ms - i.start_ms) as f64;
-        for item in &i.evidence {
-            match proofs.iter_mut().find(|(p, _)| same_test(p, item)) {
-                Some((proof, weights)) => {
-                    proof.mean += item.value * weight;
-                    proof.min = proof.min.min(item.value);
-                    proof.max = proof.max.max(item.value);
-                    *weights += weight;
-                }
-                None => proofs.push((first_proof(item, weight, settings), weight)),
+    for (item, weight) in group.iter().flat_map(|i| i.evidence.iter().map(|e| (e, i.ms as f64))) {
+        match proofs.iter_mut().find(|(p, _)| p.signal == item.signal && p.unit == item.unit) {
+            Some((proof, weights)) => {
+                proof.mean += item.value * weight;
+                proof.threshold += item.threshold * weight;
+                proof.min = proof.min.min(item.value);
+                proof.max = proof.max.max(item.value);
+                *weights += weight;
             }
+            None => proofs.push((first_proof(item, weight), weight)),
         }
     }
-    proofs.into_iter().map(|(proof, weights)| Proof { mean: proof.mean / weights, ..proof }).collect()
+    let mean = |(p, weights): (Proof, f64)| Proof { mean: p.mean / weights, threshold: p.threshold / weights, ..p };
+    proofs.into_iter().map(mean).collect()
 }
 
-/// Thresholds are compared exactly: they are constants of the configuration, and a changed one is another test.
-fn same_test(proof: &Proof, item: &Evidence) -> bool {
-    proof.signal == item.signal
-        && proof.unit == item.unit
-        && proof.threshold.total_cmp(&item.threshold) == std::cmp::Ordering::Equal
-}
-
-fn first_proof(item: &Evidence, weight: f64, settings: Settings) -> Proof {
+fn first_proof(item: &Evidence, weight: f64) -> Proof {
     Proof {
         signal: item.signal.clone(),
         mean: item.value * weight,
         min: item.value,
         max: item.value,
-        threshold: item.threshold,
+        threshold: item.threshold * weight,
         unit: item.unit.clone(),
-        window_seconds: settings.cell_ms as f64 / 1000.0,
     }
+}
+
+/// Every signal that some interval missed, once.
+fn missing(group: &[&Interval]) -> Vec<String> {
+    let signals: BTreeSet<&String> = group.iter().flat_map(|i| &i.missing).collect();
+    signals.into_iter().cloned().collect()
 }
 
 fn rows<'a>(

@@ -221,6 +221,7 @@ mod tests {
             confidence: 1.0,
             busy_signal: None,
             evidence: vec![],
+            missing: vec![],
         }
     }
 

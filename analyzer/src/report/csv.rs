@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::classify::Interval;
 
-const HEADER: &str = "node,gpu,model,owner,class,group,start_ms,end_ms,gpu_ms,confidence,busy_signal,evidence";
+const HEADER: &str = "node,gpu,model,owner,class,group,start_ms,end_ms,gpu_ms,confidence,busy_signal,evidence,missing";
 
 /// Header and one line per interval. Times are Unix milliseconds; unknown fields are empty; evidence reads
 /// `signal=value unit (threshold)`, joined by `; `.
@@ -25,6 +25,7 @@ pub fn render(intervals: &[Interval]) -> String {
             i.confidence.to_string(),
             i.busy_signal.clone().unwrap_or_default(),
             evidence(i),
+            i.missing.join("; "),
         ];
         text.push_str(&fields.map(quoted).join(","));
         text.push_str("\r\n");

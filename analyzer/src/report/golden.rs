@@ -20,7 +20,7 @@ fn week() -> Period {
 }
 
 fn report(intervals: &[Interval], previous: &[Interval]) -> Report {
-    build(intervals, previous, week(), Settings { cell_ms: 60_000 })
+    build(intervals, previous, week())
 }
 
 fn fixture_report() -> Report {

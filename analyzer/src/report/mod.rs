@@ -19,7 +19,7 @@ pub mod period;
 mod remedy;
 pub mod text;
 
-pub use build::{Settings, build};
+pub use build::build;
 pub use period::{Period, PeriodError};
 pub use remedy::{Remedy, remedies};
 
@@ -173,6 +173,8 @@ pub struct Finding {
     pub confidence: f64,
     /// The numbers behind the verdict.
     pub evidence: Vec<Proof>,
+    /// Signals whose absence kept rules from judging; with them the class might be another.
+    pub missing: Vec<String>,
     /// What to do.
     pub remedies: &'static [Remedy],
 }
@@ -195,18 +197,16 @@ pub struct Place {
 pub struct Proof {
     /// The signal's name.
     pub signal: String,
-    /// Mean over the cells of the finding.
+    /// Mean over the cells of the finding, weighted by the time lost in them.
     pub mean: f64,
     /// Smallest mean of an interval.
     pub min: f64,
     /// Greatest mean of an interval.
     pub max: f64,
-    /// What each cell was held against.
+    /// What each cell was held against, on average.
     pub threshold: f64,
     /// Unit of all four.
     pub unit: String,
-    /// Length of the window that one value stands for, seconds.
-    pub window_seconds: f64,
 }
 
 /// A line of the tables per owner, node, model and GPU.
