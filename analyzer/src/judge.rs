@@ -1,1 +1,168 @@
-//! Store to verdict: loads frames, runs the rules, stores the intervals.
+//! Store to verdict and report: loads series, runs the rules, stores the intervals, loads them again.
+//!
+//! Verdicts are stored by node and window. Windows are UTC hours, cut once more at full local hours where the report's
+//! zone is not whole hours from UTC, so that every day and week of that zone consists of whole windows. Judging a window
+//! again replaces its verdicts, so that nothing is counted twice.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use parking_lot::Mutex;
+
+use crate::classify::{self, Class, Interval, Judged, LOOK_AHEAD_MS, LOOK_BACK_MS, Seen, Thresholds, judge_onward};
+use crate::report::{self, Period, Report};
+use crate::sample::TimeMs;
+use crate::signal;
+use crate::store::{Results, Samples, Selection, StoreError, Verdicts};
+
+/// Length of a window.
+pub const HOUR_MS: i64 = 3_600_000;
+/// GPUs are remembered for a day after their last sample.
+const MEMORY_MS: i64 = 24 * HOUR_MS;
+/// Ends of windows for which the GPUs seen until then are kept at hand: those of the open hour and the two before it,
+/// cut in two.
+const KEPT_ENDS: usize = 6;
+
+/// Why there is no verdict.
+#[derive(Debug, thiserror::Error)]
+pub enum JudgeError {
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The ledger does not add up.
+    #[error(transparent)]
+    Ledger(#[from] classify::JudgeError),
+    /// The judging thread panicked.
+    #[error("window from {} to {} ms: the judging thread died", .0.start, .0.end)]
+    Died(Range<TimeMs>),
+}
+
+/// Judges windows of a store.
+#[derive(Debug)]
+pub struct Judge<S> {
+    store: Arc<S>,
+    thresholds: Thresholds,
+    /// The GPUs seen until then, by end of a judged window.
+    seen: Mutex<BTreeMap<TimeMs, Vec<Seen>>>,
+}
+
+impl<S: Samples + Results> Judge<S> {
+    /// A judge of this store's samples.
+    pub fn new(store: Arc<S>, thresholds: Thresholds) -> Self {
+        Self { store, thresholds, seen: Mutex::default() }
+    }
+
+    /// Judges the window, as far as it is over at `until`, and stores the verdicts in place of those before.
+    pub async fn judge(&self, window: &Range<TimeMs>, until: TimeMs) -> Result<Judged, JudgeError> {
+        let judged = self.verdicts(window, until).await?;
+        let mut by_node: BTreeMap<String, Vec<Interval>> = BTreeMap::new();
+        for before in self.store.intervals(window.clone()).await? {
+            by_node.entry(before.node).or_default();
+        }
+        for interval in &judged.intervals {
+            by_node.entry(interval.node.clone()).or_default().push(interval.clone());
+        }
+        for (node, intervals) in by_node {
+            self.store.replace(&node, window.clone(), &intervals).await?;
+        }
+        if window.end <= until {
+            self.remember(window.end, judged.seen.clone());
+        }
+        Ok(judged)
+    }
+
+    /// The verdicts of the window, as far as it is over at `until`; stores nothing.
+    pub async fn verdicts(&self, window: &Range<TimeMs>, until: TimeMs) -> Result<Judged, JudgeError> {
+        let range = window.start..window.end.min(until);
+        let series = self.store.select(&selection(&range)).await?;
+        let (seen, thresholds) = (self.seen_until(range.start).await?, self.thresholds.clone());
+        let part = range.clone();
+        let judged = tokio::task::spawn_blocking(move || judge_onward(&series, &seen, part, &thresholds)).await;
+        Ok(judged.map_err(|_| JudgeError::Died(range))??)
+    }
+
+    fn remember(&self, end: TimeMs, gpus: Vec<Seen>) {
+        let mut seen = self.seen.lock();
+        seen.insert(end, gpus);
+        while seen.len() > KEPT_ENDS {
+            seen.pop_first();
+        }
+    }
+
+    /// The GPUs that were there until then: at hand, else as stored verdicts tell.
+    async fn seen_until(&self, time: TimeMs) -> Result<Vec<Seen>, StoreError> {
+        if let Some(seen) = self.seen.lock().get(&time) {
+            return Ok(seen.clone());
+        }
+        Ok(seen_in(&self.store.intervals(time - MEMORY_MS..time).await?))
+    }
+}
+
+/// Every GPU with data in the intervals, and when that ended.
+fn seen_in(intervals: &[Interval]) -> Vec<Seen> {
+    let mut seen: BTreeMap<&str, Seen> = BTreeMap::new();
+    for i in intervals.iter().filter(|i| i.class != Class::NoData) {
+        let last_ms = seen.get(i.gpu.as_str()).map_or(i.end_ms, |s| s.last_ms.max(i.end_ms));
+        let last = Seen { gpu: i.gpu.clone(), node: i.node.clone(), model: i.model.clone(), last_ms };
+        seen.insert(&i.gpu, last);
+    }
+    seen.into_values().collect()
+}
+
+fn selection(window: &Range<TimeMs>) -> Selection {
+    Selection {
+        metrics: signal::metric_names().map(str::to_owned).collect(),
+        labels: Vec::new(),
+        range: window.start - LOOK_BACK_MS..window.end + LOOK_AHEAD_MS,
+    }
+}
+
+/// The report of a period and the intervals that it rests on.
+pub async fn report(verdicts: &impl Verdicts, period: Period) -> Result<(Report, Vec<Interval>), StoreError> {
+    let before = period.previous();
+    let intervals = verdicts.intervals(period.start_ms..period.end_ms).await?;
+    let previous = verdicts.intervals(before.start_ms..before.end_ms).await?;
+    Ok((report::build(&intervals, &previous, period), intervals))
+}
+
+/// The windows that together cover the range, in order; the first and the last may reach out of it.
+#[must_use]
+pub fn windows(range: Range<TimeMs>, zone: &TimeZone) -> Vec<Range<TimeMs>> {
+    let mut windows = Vec::new();
+    let mut hour = range.start.div_euclid(HOUR_MS) * HOUR_MS;
+    while hour < range.end && !range.is_empty() {
+        let cut = hour + into_hour(hour, zone);
+        let parts = [hour..cut, cut..hour + HOUR_MS];
+        windows.extend(parts.into_iter().filter(|w| !w.is_empty() && w.end > range.start && w.start < range.end));
+        hour += HOUR_MS;
+    }
+    windows
+}
+
+/// How long after the full UTC hour the zone's clocks show a full hour.
+fn into_hour(hour: TimeMs, zone: &TimeZone) -> i64 {
+    let instant = Timestamp::from_millisecond(hour).unwrap_or_default();
+    let offset_ms = i64::from(zone.to_offset(instant).seconds()) * 1000;
+    (-offset_ms).rem_euclid(HOUR_MS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINUTE: i64 = 60_000;
+
+    #[test]
+    fn windows_are_utc_hours_and_whole_local_hours() {
+        let all = |range, zone: &str| windows(range, &TimeZone::get(zone).unwrap());
+        assert_eq!(all(10..HOUR_MS + 1, "Europe/Berlin"), [0..HOUR_MS, HOUR_MS..2 * HOUR_MS]);
+        assert_eq!(all(0..HOUR_MS, "Asia/Kolkata"), [0..30 * MINUTE, 30 * MINUTE..HOUR_MS]);
+        assert_eq!(all(0..1, "Asia/Kathmandu"), [0..30 * MINUTE], "UTC+5:30 until 1986");
+        let since_1986 = 1_700_000_000_000_i64.div_euclid(HOUR_MS) * HOUR_MS;
+        assert_eq!(all(since_1986..since_1986 + 1, "Asia/Kathmandu"), [since_1986..since_1986 + 15 * MINUTE]);
+        assert_eq!(all(5..5, "UTC"), []);
+    }
+}

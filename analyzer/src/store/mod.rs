@@ -27,6 +27,7 @@ use std::path::PathBuf;
 
 pub use embedded::{Stats, Store};
 pub use options::{Options, wall_clock};
+pub use results::StoredVerdicts;
 
 use crate::classify::Interval;
 use crate::sample::{Batch, Series, TimeMs};
@@ -145,8 +146,14 @@ pub trait Samples: Send + Sync {
     fn select(&self, selection: &Selection) -> impl Future<Output = Result<Vec<Series>, StoreError>> + Send;
 }
 
-/// Verdicts.
-pub trait Results: Send + Sync {
+/// Verdicts, to be read.
+pub trait Verdicts: Send + Sync {
+    /// The intervals that lie in the window; those that reach out of it do not exist, for windows are cut at hours.
+    fn intervals(&self, window: Range<TimeMs>) -> impl Future<Output = Result<Vec<Interval>, StoreError>> + Send;
+}
+
+/// Verdicts, to be kept.
+pub trait Results: Verdicts {
     /// Replaces the intervals of one node and window, in one transaction.
     fn replace(
         &self,
@@ -154,7 +161,4 @@ pub trait Results: Send + Sync {
         window: Range<TimeMs>,
         intervals: &[Interval],
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
-
-    /// The intervals that lie in the window; those that reach out of it do not exist, for windows are cut at hours.
-    fn intervals(&self, window: Range<TimeMs>) -> impl Future<Output = Result<Vec<Interval>, StoreError>> + Send;
 }

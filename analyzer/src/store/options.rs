@@ -1,4 +1,4 @@
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::sample::TimeMs;
@@ -48,7 +48,7 @@ impl Options {
     }
 
     pub(super) fn database(&self) -> PathBuf {
-        self.dir.join("goodput.db")
+        database_path(&self.dir)
     }
 
     pub(super) fn segments(&self) -> PathBuf {
@@ -58,6 +58,11 @@ impl Options {
     pub(super) fn quarantine(&self) -> PathBuf {
         self.dir.join("quarantine")
     }
+}
+
+/// Catalogue, write-ahead and verdicts of a data directory.
+pub(super) fn database_path(dir: &Path) -> PathBuf {
+    dir.join("goodput.db")
 }
 
 /// Now, by the system's clock.
