@@ -4,6 +4,6 @@ mod cli;
 mod file;
 mod yaml;
 
-pub use cli::{Cli, Command, Global, LogFormat, ReportFormat, WhyFormat};
+pub use cli::{Cli, Command, Global, LogFormat, PeriodArgs, ReportFormat, WhyArgs, WhyFormat};
 pub use file::{Config, ConfigError, ScrapeJob};
 pub use yaml::Mistake;

@@ -6,7 +6,6 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::Arc;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -43,7 +42,7 @@ pub enum JudgeError {
 /// Judges windows of a store.
 #[derive(Debug)]
 pub struct Judge<S> {
-    store: Arc<S>,
+    store: S,
     thresholds: Thresholds,
     /// The GPUs seen until then, by end of a judged window.
     seen: Mutex<BTreeMap<TimeMs, Vec<Seen>>>,
@@ -51,7 +50,7 @@ pub struct Judge<S> {
 
 impl<S: Samples + Results> Judge<S> {
     /// A judge of this store's samples.
-    pub fn new(store: Arc<S>, thresholds: Thresholds) -> Self {
+    pub fn new(store: S, thresholds: Thresholds) -> Self {
         Self { store, thresholds, seen: Mutex::default() }
     }
 

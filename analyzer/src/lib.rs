@@ -5,6 +5,7 @@
 //! ledger's arithmetic, [`report`] and [`serve`] show the result. `signal`, `frame`, `classify` and `report` do no IO.
 
 pub mod classify;
+pub mod command;
 pub mod config;
 pub mod frame;
 pub mod ingest;

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use axum::http::uri::Authority;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// Accounts for every GPU-second and says why it was lost.
@@ -78,25 +79,29 @@ pub enum Command {
         dry_run: bool,
     },
     /// Scrape an exporter for a while and say why its GPUs wait; needs no server and no stored data
-    Why {
-        /// The exporter
-        #[arg(long, value_name = "HOST:PORT")]
-        target: String,
-        /// For how long, at least 5s
-        #[arg(long = "for", default_value = "60s", value_name = "DURATION", value_parser = why_duration)]
-        duration: Duration,
-        /// Only this GPU: its index or UUID
-        #[arg(long, value_name = "GPU")]
-        gpu: Option<String>,
-        /// Only GPUs that this owner holds
-        #[arg(long, value_name = "OWNER", conflicts_with = "gpu")]
-        owner: Option<String>,
-        /// Form of the answer
-        #[arg(long, default_value = "text")]
-        format: WhyFormat,
-    },
+    Why(WhyArgs),
     /// Check the configuration file; print the settings and thresholds that hold
     CheckConfig,
+}
+
+/// What `why` looks at.
+#[derive(Args, Debug)]
+pub struct WhyArgs {
+    /// The exporter
+    #[arg(long, value_name = "HOST:PORT", value_parser = host_port)]
+    pub target: String,
+    /// For how long, 5s to 1h
+    #[arg(long = "for", default_value = "60s", value_name = "DURATION", value_parser = why_duration)]
+    pub duration: Duration,
+    /// Only this GPU: its index or UUID
+    #[arg(long, value_name = "GPU")]
+    pub gpu: Option<String>,
+    /// Only GPUs that this owner holds
+    #[arg(long, value_name = "OWNER", conflicts_with = "gpu")]
+    pub owner: Option<String>,
+    /// Form of the answer
+    #[arg(long, default_value = "text")]
+    pub format: WhyFormat,
 }
 
 /// What a report is about.
@@ -140,6 +145,12 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
     const EXPECTED: &str = "a positive duration such as 15s, 500ms or 1m30s";
     let parsed: jiff::SignedDuration = text.parse().map_err(|_| EXPECTED.to_owned())?;
     Duration::try_from(parsed).ok().filter(|d| !d.is_zero()).ok_or_else(|| EXPECTED.to_owned())
+}
+
+/// `HOST:PORT`, and nothing else that a URL may have there.
+pub(super) fn host_port(text: &str) -> Result<String, String> {
+    let has_port = text.parse::<Authority>().is_ok_and(|a| a.port_u16().is_some()) && !text.contains('@');
+    if has_port { Ok(text.to_owned()) } else { Err("HOST:PORT such as node1:9400".into()) }
 }
 
 fn why_duration(text: &str) -> Result<Duration, String> {

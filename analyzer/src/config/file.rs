@@ -5,13 +5,13 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use axum::http::uri::Authority;
 use jiff::tz::TimeZone;
 use serde_saphyr::Spanned;
 
-use super::cli::duration;
+use super::cli::{duration, host_port};
 use super::yaml::{Fields, Mistake, Value, line, list, parse, scalar};
 use crate::classify::thresholds::{Listed, Thresholds};
+use crate::ingest::scrape::Target;
 
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(15);
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -47,6 +47,17 @@ pub enum ConfigError {
     Io(PathBuf, std::io::Error),
     /// Everything that is wrong in it, in order of lines.
     Mistakes(PathBuf, Vec<Mistake>),
+}
+
+impl ScrapeJob {
+    /// What the scraper is told.
+    pub fn targets(&self) -> impl Iterator<Item = Target> {
+        self.targets.iter().map(|address| Target {
+            interval: self.interval,
+            timeout: self.timeout,
+            ..Target::new(&self.name, address)
+        })
+    }
 }
 
 impl std::error::Error for ConfigError {}
@@ -162,9 +173,7 @@ fn targets_of(name: &str, value: &Spanned<Value>, mistakes: &mut Vec<Mistake>) -
 }
 
 fn target(value: &Value) -> Result<String, String> {
-    let has_port = |target: &str| target.parse::<Authority>().is_ok_and(|a| a.port_u16().is_some());
-    let target = text(value).filter(|target| has_port(target) && !target.contains('@'));
-    target.map(str::to_owned).ok_or_else(|| "HOST:PORT such as node1:9400".into())
+    host_port(text(value).unwrap_or_default())
 }
 
 fn duration_of(value: &Value) -> Result<Duration, String> {

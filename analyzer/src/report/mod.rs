@@ -21,7 +21,7 @@ pub mod text;
 
 pub use build::build;
 pub use period::{Period, PeriodError};
-pub use remedy::{Remedy, remedies};
+pub use remedy::{Remedy, meaning, remedies};
 
 /// Version of the JSON form; a field that goes or changes its meaning raises it, a field that comes does not.
 pub const SCHEMA_VERSION: u32 = 1;

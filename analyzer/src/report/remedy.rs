@@ -23,7 +23,8 @@ pub struct Remedy {
 }
 
 /// The class in one sentence.
-pub(super) fn meaning(class: Class) -> &'static str {
+#[must_use]
+pub fn meaning(class: Class) -> &'static str {
     match class {
         Class::Productive => "The GPU was busy.",
         Class::NoData => "No samples arrived, so nothing is known about this time.",

@@ -12,10 +12,10 @@ use crate::store::{Appended, Samples, Selection, StoreError};
 const MAX_SOURCES: usize = 10_000;
 
 /// A store that keeps account of what goes in.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Intake<S> {
-    store: Arc<S>,
-    account: Mutex<Account>,
+    store: S,
+    account: Arc<Mutex<Account>>,
 }
 
 /// What came in so far.
@@ -30,8 +30,8 @@ pub struct Account {
 
 impl<S> Intake<S> {
     /// In front of this store.
-    pub fn new(store: Arc<S>) -> Self {
-        Self { store, account: Mutex::default() }
+    pub fn new(store: S) -> Self {
+        Self { store, account: Arc::default() }
     }
 
     /// The account so far.

@@ -5,7 +5,6 @@
 //! hours that were missed are judged the same way; hours for which samples come in late are judged again.
 
 use std::ops::Range;
-use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
@@ -49,8 +48,8 @@ pub struct Progress {
 /// The loop's parts.
 #[derive(Debug)]
 pub(super) struct Judging<S> {
-    pub(super) store: Arc<S>,
-    pub(super) intake: Arc<Intake<S>>,
+    pub(super) store: S,
+    pub(super) intake: Intake<S>,
     pub(super) judge: Judge<S>,
     pub(super) zone: TimeZone,
     pub(super) now: fn() -> TimeMs,

@@ -73,11 +73,7 @@ fn verdicts(registry: &mut Registry, progress: &Progress) {
          Window hour: the last one that is over; 5m: the last five minutes that are judged",
         by_class,
     );
-    registry.register(
-        "fleet_ratio",
-        "Productive GPU time over all GPU time; absent while none has data",
-        fleet,
-    );
+    registry.register("fleet_ratio", "Productive GPU time over all GPU time; absent while none has data", fleet);
 }
 
 fn gpu_ratios(family: &Family<GpuClass, Ratio>, window: &'static str, intervals: &[Interval]) {
@@ -108,9 +104,14 @@ fn own(registry: &mut Registry, progress: &Progress, account: &Account) {
 
     let samples = Family::<Outcome, Counter>::default();
     let s = &account.samples;
-    let outcomes =
-        [("stored", s.stored), ("duplicate", s.duplicate), ("conflicting", s.conflicting),
-        ("out_of_bounds", s.out_of_bounds), ("unknown", s.unknown), ("over_limit", s.over_limit)];
+    let outcomes = [
+        ("stored", s.stored),
+        ("duplicate", s.duplicate),
+        ("conflicting", s.conflicting),
+        ("out_of_bounds", s.out_of_bounds),
+        ("unknown", s.unknown),
+        ("over_limit", s.over_limit),
+    ];
     for (outcome, count) in outcomes {
         samples.get_or_create(&Outcome { outcome }).inc_by(count);
     }
