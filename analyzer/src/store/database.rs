@@ -1,11 +1,14 @@
 //! Every SQL statement for samples, and how the database is opened. Verdicts are in `results`.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sqlx::migrate::Migrator;
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{Row, Sqlite, Transaction};
+use sqlx::sqlite::{
+    SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteRow, SqliteSynchronous,
+};
+use sqlx::{Connection, Row, Sqlite, SqliteConnection, Transaction};
 
 use super::StoreError;
 use super::catalogue::SeriesId;
@@ -35,7 +38,15 @@ impl Database {
             .synchronous(SqliteSynchronous::Full)
             .foreign_keys(true)
             .busy_timeout(Duration::from_secs(5));
-        let connected = SqlitePoolOptions::new().max_connections(1).connect_with(options.clone()).await;
+        // On some errors (a full disk) SQLite rolls back by itself; sqlx then believes for ever that the connection is
+        // in a transaction, and it can begin no other. The pool's ping, which comes first, waits for sqlx' rollback.
+        let usable = |connection: &mut SqliteConnection| !connection.is_in_transaction();
+        let connected = SqlitePoolOptions::new()
+            .max_connections(1)
+            .test_before_acquire(true)
+            .before_acquire(move |connection, _| Box::pin(std::future::ready(Ok(usable(connection)))))
+            .connect_with(options.clone())
+            .await;
         let write = connected.map_err(|error| failed(&path, error))?;
         migrate(&write, &path).await?;
         let read = SqlitePoolOptions::new().max_connections(READERS).connect_lazy_with(options.read_only(true));
@@ -66,8 +77,8 @@ impl Database {
 
     pub(super) async fn series(&self) -> sqlx::Result<Vec<(SeriesId, Labels)>> {
         let rows = sqlx::query("SELECT id, labels FROM series ORDER BY id").fetch_all(&self.read).await?;
-        let decode = |row: &sqlx::sqlite::SqliteRow| {
-            let pairs: std::collections::BTreeMap<String, String> =
+        let decode = |row: &SqliteRow| {
+            let pairs: BTreeMap<String, String> =
                 serde_json::from_str(row.try_get("labels")?).map_err(|error| sqlx::Error::Decode(error.into()))?;
             Ok((SeriesId(row.try_get("id")?), Labels::new(pairs)))
         };
@@ -97,7 +108,7 @@ impl Database {
         let sql = "SELECT first_row, rows, first_series, last_series, first_ms, last_ms
             FROM row_groups WHERE segment = $1 ORDER BY first_row";
         let rows = sqlx::query(sql).bind(segment).fetch_all(&self.read).await?;
-        let decode = |row: &sqlx::sqlite::SqliteRow| {
+        let decode = |row: &SqliteRow| {
             Ok(RowGroup {
                 first_row: row.try_get::<u32, _>("first_row")? as usize,
                 rows: row.try_get::<u32, _>("rows")? as usize,
@@ -125,7 +136,7 @@ impl Database {
     pub(super) async fn commit(&self, series: &[(SeriesId, Labels)], samples: &[u8]) -> sqlx::Result<i64> {
         let mut transaction = self.begin().await?;
         for (id, labels) in series {
-            let pairs: std::collections::BTreeMap<_, _> = labels.iter().collect();
+            let pairs: BTreeMap<_, _> = labels.iter().collect();
             let json = serde_json::to_string(&pairs).map_err(|error| sqlx::Error::Encode(error.into()))?;
             sqlx::query("INSERT INTO series (id, labels) VALUES ($1, $2)")
                 .bind(id.0)

@@ -64,6 +64,10 @@ async fn everything_is_there_after_reopening_from_the_write_ahead_and_from_segme
     store.flush().await.unwrap();
     let Stats { segments, write_ahead_bytes, head_bytes, .. } = store.stats();
     assert_eq!((segments, write_ahead_bytes, head_bytes), (2, 0, 0));
+    store.close().await;
+
+    let store = open(dir.path()).await;
+    assert_eq!((store.stats().write_ahead_bytes, store.stats().head_bytes), (0, 0), "flushed, yet still there");
     assert_eq!(times(&store).await, (0..20).collect::<Vec<_>>());
 }
 
