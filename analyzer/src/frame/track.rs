@@ -10,6 +10,9 @@ use super::{DEFAULT_INTERVAL_MS, Source};
 use crate::sample::{Sample, TimeMs};
 use crate::signal::{Kind, Signal};
 
+/// Series of one metric and target, by the part that they are about.
+type Parts<'s, 'a> = BTreeMap<&'s [&'a str], Vec<&'s Source<'a>>>;
+
 type Track = Vec<Option<Reading>>;
 
 /// Readings per signal and cell.
@@ -32,7 +35,7 @@ impl Tracks {
     /// The readings of one entity. Parts (CPUs, disks) are summed within one metric of one target; of several metrics,
     /// targets or replicas that tell the same thing, the one that covers the most of a cell is taken, never the sum.
     pub(crate) fn of(sources: &[&Source<'_>], cells: &[Range<TimeMs>], keep: impl Fn(&Piece) -> bool) -> Tracks {
-        let mut origins: BTreeMap<(Signal, usize, &Target), BTreeMap<&[&str], Vec<&Source<'_>>>> = BTreeMap::new();
+        let mut origins: BTreeMap<(Signal, usize, &Target), Parts<'_, '_>> = BTreeMap::new();
         for source in sources {
             let origin = (source.meaning.signal, source.meaning.rank, &source.target);
             origins.entry(origin).or_default().entry(&source.meaning.part).or_default().push(source);
