@@ -1,19 +1,15 @@
 //! Every scenario of `tests/scenarios`: a schedule, simulated by a queue model, exported, judged, and compared with what
 //! the schedule says was the matter. To add one, see `tests/scenarios/README.md`.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of a test are test code")]
-
-mod exporters;
-mod model;
-
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use exporters::{Exporters, Recorder};
 use goodput_analyzer::classify::{Class, Interval, RULES, Thresholds, judge_series};
 use goodput_analyzer::sample::{Series, TimeMs};
-use model::{Machine, Phase};
 use serde::Deserialize;
+
+use crate::exporters::{Exporters, Recorder};
+use crate::model::{Machine, Phase};
 
 /// Time between scrapes.
 const SCRAPE_MS: i64 = 15_000;
