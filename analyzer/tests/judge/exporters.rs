@@ -93,7 +93,7 @@ fn ours(samples: &mut Samples, phase: &Phase, c: &Counters, seconds: f64) {
     let mut gpu = |name, value| push(samples, name, OURS, &[("gpu", "0"), ("UUID", GPU)], value);
     gpu("goodput_gpu_busy_seconds_total", c.gpu_busy);
     gpu("goodput_gpu_observed_seconds_total", seconds);
-    gpu("goodput_gpu_process_count", f64::from(u8::from(phase.job)));
+    gpu("goodput_gpu_processes", f64::from(u8::from(phase.job)));
     let mut node = |name, labels: &[(&str, &str)], value| push(samples, name, OURS, labels, value);
     node("goodput_node_info", &[("nodename", "n1")], 1.0);
     node("goodput_pressure_waiting_seconds_total", &[("resource", "io")], c.node_io_waiting);

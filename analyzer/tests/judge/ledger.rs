@@ -16,7 +16,7 @@ const JOB: (&str, &str) = ("owner", "train");
 const SHAPES: &[Shape] = &[
     ("goodput_gpu_busy_seconds_total", &[("UUID", "GPU-1")], true, 30.0),
     ("goodput_gpu_observed_seconds_total", &[("UUID", "GPU-1")], true, 30.0),
-    ("goodput_gpu_process_count", &[("UUID", "GPU-1")], false, 2.0),
+    ("goodput_gpu_processes", &[("UUID", "GPU-1")], false, 2.0),
     ("goodput_gpu_owner_info", &[("UUID", "GPU-1"), ("owner", "train")], false, 1.0),
     ("goodput_gpu_owner_info", &[("UUID", "GPU-1"), ("owner", "other")], false, 1.0),
     ("DCGM_FI_DEV_GPU_UTIL", &[("UUID", "GPU-1")], false, 110.0),

@@ -22,7 +22,7 @@ fn busy(share: f64, phase: TimeMs, labels: &[(&str, &str)]) -> Vec<Series> {
     vec![
         series(&all("goodput_gpu_busy_seconds_total"), times().map(|t| (t, share * seconds(t)))),
         series(&all("goodput_gpu_observed_seconds_total"), times().map(|t| (t, seconds(t)))),
-        series(&all("goodput_gpu_process_count"), times().map(|t| (t, 1.0))),
+        series(&all("goodput_gpu_processes"), times().map(|t| (t, 1.0))),
     ]
 }
 
@@ -105,7 +105,7 @@ fn an_exporter_that_restarted_in_a_gap_knows_nothing_of_it() {
     let mut all = busy(0.5, 0, &[("instance", "n1")]);
     for one in &mut all {
         one.samples.retain(|s| !(90_000..900_000).contains(&s.time_ms));
-        if one.labels.metric() != "goodput_gpu_process_count" {
+        if one.labels.metric() != "goodput_gpu_processes" {
             let lost = one.samples.iter_mut().filter(|s| s.time_ms >= restart);
             lost.for_each(|s| s.value *= 1.0 - restart as f64 / s.time_ms as f64);
         }
@@ -113,6 +113,23 @@ fn an_exporter_that_restarted_in_a_gap_knows_nothing_of_it() {
         assert!(values.is_sorted(), "the counters do not give the restart away by falling: {values:?}");
     }
     assert_eq!(total(&judge(&all, 120_000..840_000), Class::NoData), 720_000);
+}
+
+#[test]
+fn a_gpu_that_hangs_is_not_known_whatever_its_frozen_counters_say() {
+    let hangs = 600_000..900_000;
+    let mut all = busy(0.5, 0, &[("instance", "n1")]);
+    for one in &mut all[..2] {
+        let frozen = one.samples.iter().find(|s| s.time_ms >= hangs.start).unwrap().value;
+        let lost = one.samples.iter().find(|s| s.time_ms >= hangs.end).unwrap().value - frozen;
+        for sample in one.samples.iter_mut().filter(|s| s.time_ms > hangs.start) {
+            sample.value = if sample.time_ms <= hangs.end { frozen } else { sample.value - lost };
+        }
+    }
+    all[2].samples.retain(|s| !hangs.contains(&s.time_ms));
+    let judged = judge(&all, 540_000..960_000);
+    assert_eq!(total(&judged, Class::NoData), 300_000);
+    assert_eq!(total(&judged, Class::Productive), 60_000);
 }
 
 #[test]
