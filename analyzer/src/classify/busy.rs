@@ -22,7 +22,7 @@ pub(super) const LADDER: [Signal; 4] =
 /// Climbs down the ladder. `None` where no signal says anything.
 pub(super) fn busy(cell: &Cell<'_>, t: &Thresholds) -> Option<Busy> {
     let rung = |signal: Signal, ratio, confidence| (signal, ratio, confidence);
-    let (signal, ratio, confidence) = exporter(cell, t)
+    let (signal, ratio, confidence) = exporter(cell)
         .map(|ratio| rung(Signal::GpuBusy, ratio, COUNTED))
         .or_else(|| Some(rung(Signal::GrEngineActive, cell.mean(Signal::GrEngineActive)?, COUNTED)))
         .or_else(|| Some(rung(Signal::SmActive, cell.mean(Signal::SmActive)?, INFERRED)))
@@ -33,8 +33,8 @@ pub(super) fn busy(cell: &Cell<'_>, t: &Thresholds) -> Option<Busy> {
 }
 
 /// The exporter's busy time over the time that it had driver samples for.
-fn exporter(cell: &Cell<'_>, t: &Thresholds) -> Option<f64> {
-    let observed = cell.mean(Signal::GpuObserved).filter(|o| *o > 0.0 && *o >= t.busy_observed_floor)?;
+fn exporter(cell: &Cell<'_>) -> Option<f64> {
+    let observed = cell.mean(Signal::GpuObserved).filter(|o| *o > 0.0)?;
     let ratio = cell.mean(Signal::GpuBusy)? / observed;
     (ratio <= 1.0 + ROUNDING).then_some(ratio.min(1.0))
 }

@@ -22,17 +22,24 @@ pub(super) fn held(cell: &Cell<'_>, t: &Thresholds) -> Held {
     if owned_ms > 0 && 2 * owned_ms >= cell.gpu.known_ms[cell.index] {
         return Held::Yes { confidence: COUNTED, fact: None };
     }
-    let threshold = |signal, above: f64, confidence| {
-        let value = cell.mean(signal)?;
-        let fact = Fact::of(signal, value, above);
-        Some(if value >= above { Held::Yes { confidence, fact: Some(fact) } } else { Held::No { confidence, fact } })
+    let verdict = |signal, yes: bool, value, threshold, confidence| {
+        let fact = Fact::of(signal, value, threshold);
+        if yes { Held::Yes { confidence, fact: Some(fact) } } else { Held::No { confidence, fact } }
     };
-    let context = power::model(cell).and_then(|m| m.context);
-    threshold(Signal::GpuProcesses, HALF_OF_THE_TIME, COUNTED)
-        .or_else(|| threshold(Signal::FbUsed, t.held_fb_bytes, INFERRED))
-        .or_else(|| threshold(Signal::GpuPower, context?, INFERRED))
+    let most_of_the_time = |signal, floor: f64, confidence| {
+        // Both levels, held and not, may be in one cell; the mean of a level that is else near zero is then its share.
+        let reading = cell.read(signal)?;
+        let yes = reading.max >= floor && 2.0 * reading.mean >= reading.max;
+        Some(verdict(signal, yes, reading.mean, floor, confidence))
+    };
+    let draws_power = || {
+        let (watts, context) = (cell.mean(Signal::GpuPower)?, power::model(cell)?.context?);
+        Some(verdict(Signal::GpuPower, watts >= context, watts, context, INFERRED))
+    };
+    most_of_the_time(Signal::GpuProcesses, ONE_PROCESS, COUNTED)
+        .or_else(|| most_of_the_time(Signal::FbUsed, t.held_fb_bytes, INFERRED))
+        .or_else(draws_power)
         .unwrap_or(Held::Unknown)
 }
 
-/// Mean number of processes that one process makes which is there for half of the time.
-const HALF_OF_THE_TIME: f64 = 0.5;
+const ONE_PROCESS: f64 = 1.0;

@@ -34,5 +34,5 @@ pub(super) fn model(cell: &Cell<'_>) -> Option<&'static Model> {
 pub(super) fn working_watts(cell: &Cell<'_>, busy: f64, near_idle: f64) -> Option<f64> {
     let model = model(cell)?;
     let limit = cell.mean(Signal::GpuPowerLimit).unwrap_or(model.limit);
-    (limit > model.idle).then(|| model.idle + busy * near_idle * (limit - model.idle))
+    (limit > model.idle).then_some(model.idle + busy * near_idle * (limit - model.idle))
 }

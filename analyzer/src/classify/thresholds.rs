@@ -80,9 +80,6 @@ thresholds! {
     confidence_floor = 0.5 "ratio" in 0.0..=1.0,
         "A claim less sure than this is not made; the time stays unexplained.",
         from "own choice: more likely than not";
-    busy_observed_floor = 0.5 "ratio" in 0.0..=1.0,
-        "The exporter's busy time counts when it had driver samples for at least this share of the cell.",
-        from "own choice: more seen than unseen";
     power_check_ratio = 0.5 "ratio" in 0.0..=1.0,
         "Power is asked whether the GPU really works when it seems busy for at least this share of the cell.",
         from "own choice: below, the mean power of a cell says little about its busy part";

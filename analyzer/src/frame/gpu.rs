@@ -9,6 +9,9 @@ use super::{DEFAULT_INTERVAL_MS, Source, Tracks};
 use crate::sample::TimeMs;
 use crate::signal::{Entity, Signal, model_of, owner_of};
 
+/// The exporter's busy time stands for the whole of a stretch of which it saw at least this share.
+const OBSERVED_FLOOR: f64 = 0.5;
+
 /// Across a gap the exporter's process lived if its count of observed time grew by at least this share of the gap. A
 /// process that was restarted within cannot have: it counts from zero.
 const LIVED_THROUGH: f64 = 0.9;
@@ -32,10 +35,13 @@ pub struct GpuFrame {
 
 impl GpuFrame {
     pub(super) fn of(uuid: &str, sources: &[&Source<'_>], cells: &[Range<TimeMs>], end: TimeMs) -> GpuFrame {
-        let lived = lived_through(sources);
-        let keep = |p: &Piece| !p.coarse || lived.iter().any(|l| l.start <= p.span.start && p.span.end <= l.end);
+        let watched = Watched::of(sources);
         let spans = |sources: &[&Source<'_>]| -> Vec<Range<TimeMs>> {
-            sources.iter().flat_map(|s| pieces_of(s)).filter(|p| keep(p)).map(|p| p.span).collect()
+            let kept = |s: &&Source<'_>| {
+                let signal = s.meaning.signal;
+                pieces_of(s).into_iter().filter(|p| watched.proves(signal, p)).map(|p| p.span).collect::<Vec<_>>()
+            };
+            sources.iter().flat_map(kept).collect()
         };
         let whole: Vec<&Source<'_>> =
             sources.iter().filter(|s| matches!(s.meaning.entity, Entity::Gpu(_))).copied().collect();
@@ -44,7 +50,7 @@ impl GpuFrame {
         GpuFrame {
             uuid: uuid.to_owned(),
             model: sources.iter().find_map(|s| model_of(s.labels)).map(str::to_owned),
-            tracks: Tracks::of(&whole, cells, keep),
+            tracks: Tracks::of(&whole, cells, |signal, p| watched.proves(signal, p)),
             owners: owners(&whole, cells, spans),
             known_ms: union_ms(spans(sources), cells),
             last_seen_ms: sources.iter().filter_map(before).max(),
@@ -57,11 +63,36 @@ fn pieces_of(source: &Source<'_>) -> Vec<Piece> {
     pieces(source.meaning.signal, source.samples, source.meaning.scale, interval)
 }
 
-/// The gaps that the exporter's process provably lived through.
-fn lived_through(sources: &[&Source<'_>]) -> Vec<Range<TimeMs>> {
-    let observed = sources.iter().filter(|s| s.meaning.signal == Signal::GpuObserved);
-    let proof = |p: &Piece| p.coarse && p.value >= LIVED_THROUGH;
-    observed.flat_map(|s| pieces_of(s)).filter(proof).map(|p| p.span).collect()
+/// What the exporter's count of observed time says about its other series of a GPU.
+struct Watched {
+    /// Stretches that it hardly saw, because the driver hung, say.
+    unseen: Vec<Range<TimeMs>>,
+    /// Gaps in the data that its process lived through.
+    lived: Vec<Range<TimeMs>>,
+}
+
+impl Watched {
+    fn of(sources: &[&Source<'_>]) -> Watched {
+        let (mut unseen, mut lived) = (Vec::new(), Vec::new());
+        for source in sources.iter().filter(|s| s.meaning.signal == Signal::GpuObserved) {
+            for piece in pieces_of(source) {
+                match piece.coarse {
+                    true if piece.value >= LIVED_THROUGH => lived.push(piece.span),
+                    false if piece.value < OBSERVED_FLOOR => unseen.push(piece.span),
+                    _ => {}
+                }
+            }
+        }
+        Watched { unseen, lived }
+    }
+
+    /// May the piece be used? Coarse ones need the proof that the process lived; busy time needs to have been observed.
+    fn proves(&self, signal: Signal, piece: &Piece) -> bool {
+        let within =
+            |spans: &[Range<TimeMs>]| spans.iter().any(|s| s.start <= piece.span.start && piece.span.end <= s.end);
+        let is_watch = matches!(signal, Signal::GpuBusy | Signal::GpuObserved);
+        if piece.coarse { within(&self.lived) } else { !(is_watch && within(&self.unseen)) }
+    }
 }
 
 /// Owners per cell. Where our exporter states who holds the GPU, the pods that other series name are left out: they are

@@ -159,8 +159,8 @@ impl<'s, 'a> Members<'s, 'a> {
         cells.extend(grid::cells(window.end..window.end + around_ms, cell_ms));
         NodeFrame {
             node: id.name.to_string(),
-            host: Tracks::of(&self.host, &cells, |_| true),
-            jobs: self.jobs.iter().map(|(o, s)| ((*o).to_owned(), Tracks::of(s, &cells, |_| true))).collect(),
+            host: Tracks::of(&self.host, &cells, |_, _| true),
+            jobs: self.jobs.iter().map(|(o, s)| ((*o).to_owned(), Tracks::of(s, &cells, |_, _| true))).collect(),
             gpus: self.gpus.iter().map(|(uuid, s)| GpuFrame::of(uuid, s, &cells, window.end)).collect(),
             body,
             cells,

@@ -190,10 +190,10 @@ mod tests {
 
     #[test]
     fn a_long_gap_is_bridged_coarsely_unless_the_counter_fell() {
-        let cells = [300_000..360_000];
+        let cells = [240_000..300_000, 300_000..360_000];
         let bridge = |value| {
             let samples = samples(&[(0, 100.0), (600, value)]);
-            readings(&pieces(Signal::GpuBusy, &samples, 1.0, 15_000), &samples, &cells)[0]
+            readings(&pieces(Signal::GpuBusy, &samples, 1.0, 15_000), &samples, &cells)[1]
         };
         assert_eq!(bridge(400.0).map(|r| (r.mean, r.coarse, r.samples)), Some((0.5, true, 0)));
         assert_eq!(bridge(50.0), None);
@@ -215,9 +215,10 @@ mod tests {
 
     #[test]
     fn a_state_is_bridged_only_when_both_sides_agree() {
+        const CELLS: [Range<TimeMs>; 2] = [240_000..300_000, 300_000..360_000];
         let within = |before, after| {
             let samples = samples(&[(0, before), (600, after)]);
-            readings(&pieces(Signal::GpuProcesses, &samples, 1.0, 15_000), &samples, &[300_000..360_000])[0]
+            readings(&pieces(Signal::GpuProcesses, &samples, 1.0, 15_000), &samples, &CELLS)[1]
         };
         assert_eq!(within(2.0, 2.0).map(|r| (r.mean, r.coarse)), Some((2.0, true)));
         assert_eq!(within(2.0, 0.0), None);

@@ -10,6 +10,9 @@ use super::{DEFAULT_INTERVAL_MS, Source};
 use crate::sample::{Sample, TimeMs};
 use crate::signal::{Kind, Signal};
 
+/// Series of one metric and target, by the part that they are about.
+type Parts<'s, 'a> = BTreeMap<&'s [&'a str], Vec<&'s Source<'a>>>;
+
 type Track = Vec<Option<Reading>>;
 
 /// Readings per signal and cell.
@@ -31,8 +34,12 @@ impl Tracks {
 
     /// The readings of one entity. Parts (CPUs, disks) are summed within one metric of one target; of several metrics,
     /// targets or replicas that tell the same thing, the one that covers the most of a cell is taken, never the sum.
-    pub(crate) fn of(sources: &[&Source<'_>], cells: &[Range<TimeMs>], keep: impl Fn(&Piece) -> bool) -> Tracks {
-        let mut origins: BTreeMap<(Signal, usize, &Target), BTreeMap<&[&str], Vec<&Source<'_>>>> = BTreeMap::new();
+    pub(crate) fn of(
+        sources: &[&Source<'_>],
+        cells: &[Range<TimeMs>],
+        keep: impl Fn(Signal, &Piece) -> bool,
+    ) -> Tracks {
+        let mut origins: BTreeMap<(Signal, usize, &Target), Parts<'_, '_>> = BTreeMap::new();
         for source in sources {
             let origin = (source.meaning.signal, source.meaning.rank, &source.target);
             origins.entry(origin).or_default().entry(&source.meaning.part).or_default().push(source);
@@ -50,10 +57,16 @@ impl Tracks {
 
 /// Series of one part: gauges of one target that differ in other labels (such as the pod) are one level after another;
 /// counters are not, for two replicas' samples of one counter interleave and would look like resets.
-fn one_part(signal: Signal, same: &[&Source<'_>], cells: &[Range<TimeMs>], keep: impl Fn(&Piece) -> bool) -> Track {
+fn one_part(
+    signal: Signal,
+    same: &[&Source<'_>],
+    cells: &[Range<TimeMs>],
+    keep: impl Fn(Signal, &Piece) -> bool,
+) -> Track {
     let track = |samples: &[Sample], scale| {
         let interval = interval_ms(samples).unwrap_or(DEFAULT_INTERVAL_MS);
-        let kept: Vec<Piece> = pieces(signal, samples, scale, interval).into_iter().filter(|p| keep(p)).collect();
+        let kept: Vec<Piece> =
+            pieces(signal, samples, scale, interval).into_iter().filter(|p| keep(signal, p)).collect();
         readings(&kept, samples, cells)
     };
     let scale = same.first().map_or(1.0, |s| s.meaning.scale);

@@ -29,19 +29,13 @@ mod tests {
 
     #[test]
     fn the_exporters_own_pod_holds_nothing() {
-        let cases: [(&[(&str, &str)], Option<&str>); 6] = [
-            (&[("pod", "vllm-0"), ("namespace", "serving")], Some("serving/vllm-0")),
-            (&[("pod", "nvidia-dcgm-exporter-wqqqn"), ("namespace", "gpu-operator")], None),
-            (
-                &[("pod", "nvidia-dcgm-exporter-x"), ("exported_pod", "vllm-0"), ("exported_namespace", "serving")],
-                Some("serving/vllm-0"),
-            ),
-            (&[("hpc_job", "4711")], Some("job/4711")),
-            (&[("owner", "job_7"), ("pod", "vllm-0")], Some("job_7")),
-            (&[("gpu", "0")], None),
-        ];
-        for (pairs, want) in cases {
-            assert_eq!(owner_of(&Labels::new(pairs.iter().copied())).as_deref(), want, "{pairs:?}");
-        }
+        let owner = |pairs: &[(&str, &str)]| owner_of(&Labels::new(pairs.iter().copied()));
+        assert_eq!(owner(&[("pod", "vllm-0"), ("namespace", "ml")]).as_deref(), Some("ml/vllm-0"));
+        assert_eq!(owner(&[("pod", "nvidia-dcgm-exporter-wqqqn"), ("namespace", "gpu-operator")]), None);
+        let renamed = [("pod", "dcgm-exporter-x"), ("exported_pod", "vllm-0"), ("exported_namespace", "ml")];
+        assert_eq!(owner(&renamed).as_deref(), Some("ml/vllm-0"));
+        assert_eq!(owner(&[("hpc_job", "4711")]).as_deref(), Some("job/4711"));
+        assert_eq!(owner(&[("owner", "job_7"), ("pod", "vllm-0")]).as_deref(), Some("job_7"));
+        assert_eq!(owner(&[("gpu", "0")]), None);
     }
 }

@@ -12,7 +12,7 @@ mod ours {
 
     pub(super) const GPU_BUSY: &str = "goodput_gpu_busy_seconds_total";
     pub(super) const GPU_OBSERVED: &str = "goodput_gpu_observed_seconds_total";
-    pub(super) const GPU_PROCESSES: &str = "goodput_gpu_process_count";
+    pub(super) const GPU_PROCESSES: &str = "goodput_gpu_processes";
     pub(super) const GPU_OWNER: &str = "goodput_gpu_owner_info";
     pub(super) const OWNER: &str = "goodput_owner_info";
     pub(super) const NODE: &str = "goodput_node_info";

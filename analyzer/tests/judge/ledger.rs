@@ -1,0 +1,133 @@
+//! Properties of the ledger over random series: sums are exact, and hours judged one by one are a week judged at once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use goodput_analyzer::classify::{Interval, Thresholds, judge_onward, judge_series};
+use goodput_analyzer::sample::{Labels, STALE_BITS, Sample, Series, TimeMs};
+use proptest::prelude::*;
+
+const HOUR: TimeMs = 3_600_000;
+
+/// A metric, its other labels, whether it counts, and the values that its steps or levels are of.
+type Shape = (&'static str, &'static [(&'static str, &'static str)], bool, f64);
+
+const JOB: (&str, &str) = ("owner", "train");
+const SHAPES: &[Shape] = &[
+    ("goodput_gpu_busy_seconds_total", &[("UUID", "GPU-1")], true, 30.0),
+    ("goodput_gpu_observed_seconds_total", &[("UUID", "GPU-1")], true, 30.0),
+    ("goodput_gpu_processes", &[("UUID", "GPU-1")], false, 2.0),
+    ("goodput_gpu_owner_info", &[("UUID", "GPU-1"), ("owner", "train")], false, 1.0),
+    ("goodput_gpu_owner_info", &[("UUID", "GPU-1"), ("owner", "other")], false, 1.0),
+    ("DCGM_FI_DEV_GPU_UTIL", &[("UUID", "GPU-1")], false, 110.0),
+    ("DCGM_FI_DEV_POWER_USAGE", &[("UUID", "GPU-1"), ("modelName", "NVIDIA H100 80GB HBM3")], false, 700.0),
+    ("DCGM_FI_DEV_GPU_UTIL", &[("UUID", "GPU-2"), ("Hostname", "n1"), ("pod", "p")], false, 110.0),
+    ("DCGM_FI_DEV_FB_USED", &[("UUID", "GPU-2"), ("Hostname", "n1")], false, 600.0),
+    ("goodput_node_info", &[("nodename", "n1")], false, 1.0),
+    ("goodput_pressure_waiting_seconds_total", &[("resource", "io")], true, 30.0),
+    ("goodput_cgroup_pressure_waiting_seconds_total", &[JOB, ("resource", "io")], true, 30.0),
+    ("goodput_cgroup_pressure_waiting_seconds_total", &[JOB, ("resource", "cpu")], true, 30.0),
+    ("goodput_cgroup_cpu_usage_seconds_total", &[JOB], true, 60.0),
+    ("goodput_cgroup_allowed_cpus", &[JOB], false, 4.0),
+    ("goodput_cgroup_cpu_periods_total", &[JOB], true, 300.0),
+    ("goodput_cgroup_cpu_throttled_periods_total", &[JOB], true, 300.0),
+    ("goodput_cgroup_cpu_throttled_seconds_total", &[JOB], true, 60.0),
+];
+
+/// A sample: time since the last, in seconds, and what happens. Most gaps are scrapes, some are holes.
+fn step() -> impl Strategy<Value = (i64, f64)> {
+    let gap = prop_oneof![8 => 20i64..40, 1 => 60i64..400, 1 => 400i64..4000];
+    let value = prop_oneof![8 => 0.0f64..1.0, 1 => Just(f64::NAN), 1 => Just(-1.0), 1 => Just(9.0e18)];
+    (gap, value)
+}
+
+fn series_of(shape: &Shape, steps: &[(i64, f64)], start: TimeMs) -> Series {
+    let (name, labels, counts, scale) = shape;
+    let (mut time_ms, mut total, mut samples) = (start, 0.0, Vec::new());
+    for (gap, x) in steps {
+        time_ms += gap * 1000;
+        let value = match x {
+            x if x.is_nan() => f64::from_bits(STALE_BITS),
+            // A counter starts again, a gauge shows a blank value.
+            x if *x < 0.0 || *x > 1.0 => {
+                total = 0.0;
+                if *counts { 0.0 } else { *x }
+            }
+            x => {
+                total += x * scale;
+                if *counts { total } else { (x * scale).round() }
+            }
+        };
+        samples.push(Sample { time_ms, value });
+    }
+    let all = [("__name__", *name), ("job", "j"), ("instance", "i")].into_iter().chain(labels.iter().copied());
+    Series { labels: Labels::new(all), samples }
+}
+
+fn series() -> impl Strategy<Value = Vec<Series>> {
+    let one = (any::<bool>(), 0i64..3_000, prop::collection::vec(step(), 2..200));
+    prop::collection::vec(one, SHAPES.len()).prop_map(|all| {
+        let present = SHAPES.iter().zip(all).filter(|(_, (present, ..))| *present);
+        present.map(|(shape, (_, start, steps))| series_of(shape, &steps, start * 1000)).collect()
+    })
+}
+
+fn by_gpu(intervals: &[Interval]) -> BTreeMap<&str, Vec<&Interval>> {
+    let mut gpus: BTreeMap<&str, Vec<&Interval>> = BTreeMap::new();
+    intervals.iter().for_each(|i| gpus.entry(&i.gpu).or_default().push(i));
+    gpus
+}
+
+/// The hours that the window touches.
+fn hours(window: &Range<TimeMs>) -> impl Iterator<Item = Range<TimeMs>> {
+    let window = window.clone();
+    (window.start.div_euclid(HOUR)..=(window.end - 1).div_euclid(HOUR))
+        .map(move |h| (h * HOUR).max(window.start)..((h + 1) * HOUR).min(window.end))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_millisecond_of_a_gpu_is_booked_once(series in series(), start in 0i64..3 * HOUR, length in 1i64..3 * HOUR) {
+        let window = start..start + length;
+        let judged = judge_series(&series, window.clone(), &Thresholds::default()).unwrap();
+        for (gpu, intervals) in by_gpu(&judged.intervals) {
+            let first = intervals.iter().map(|i| i.start_ms).min().unwrap();
+            let booked: i64 = intervals.iter().map(|i| i.ms).sum();
+            prop_assert_eq!(booked, window.end - first, "{}", gpu);
+            for hour in hours(&(first..window.end)) {
+                let inside = intervals.iter().filter(|i| hour.start <= i.start_ms && i.end_ms <= hour.end);
+                prop_assert_eq!(inside.map(|i| i.ms).sum::<i64>(), hour.end - hour.start, "{} in {:?}", gpu, hour);
+            }
+            prop_assert!(intervals.iter().all(|i| 0 < i.ms && i.ms <= i.end_ms - i.start_ms));
+            prop_assert!(intervals.iter().all(|i| (0.0..=1.0).contains(&i.confidence)));
+            prop_assert!(intervals.iter().flat_map(|i| &i.evidence).all(|e| e.value.is_finite() && e.threshold.is_finite()));
+        }
+    }
+
+    #[test]
+    fn hour_by_hour_is_the_same_as_at_once(series in series()) {
+        let window = 0..5 * HOUR;
+        let once = judge_series(&series, window.clone(), &Thresholds::default()).unwrap();
+        let (mut intervals, mut unjoined, mut seen) = (Vec::new(), BTreeSet::new(), Vec::new());
+        for hour in hours(&window) {
+            let judged = judge_onward(&series, &seen, hour, &Thresholds::default()).unwrap();
+            intervals.extend(judged.intervals);
+            unjoined.extend(judged.unjoined);
+            seen = judged.seen;
+        }
+        intervals.sort_by(|a, b| (&a.gpu, a.start_ms / HOUR).cmp(&(&b.gpu, b.start_ms / HOUR)));
+        prop_assert_eq!(intervals, once.intervals);
+        prop_assert_eq!(unjoined.into_iter().collect::<Vec<_>>(), once.unjoined);
+        prop_assert_eq!(seen, once.seen);
+    }
+
+    #[test]
+    fn the_order_of_the_series_does_not_matter(series in series(), turn in 0usize..18) {
+        let mut turned = series.clone();
+        turned.rotate_left(turn % series.len().max(1));
+        let judge = |s: &[Series]| judge_series(s, 0..2 * HOUR, &Thresholds::default()).unwrap();
+        prop_assert_eq!(judge(&series), judge(&turned));
+    }
+}

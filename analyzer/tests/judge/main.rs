@@ -1,0 +1,10 @@
+//! The judgement from outside: series in, intervals out.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of a test are test code")]
+
+mod exporters;
+mod ledger;
+mod model;
+mod recorded;
+mod scenarios;
+mod sources;
