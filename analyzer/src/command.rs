@@ -47,7 +47,8 @@ async fn report(
     out: Option<&Path>,
 ) -> anyhow::Result<()> {
     let period = asked_period(period, &config.zone)?;
-    let verdicts = StoredVerdicts::open(dir).await.context("no verdicts to report; is this the --data.dir of serve?")?;
+    let verdicts =
+        StoredVerdicts::open(dir).await.context("no verdicts to report; is this the --data.dir of serve?")?;
     let (report, intervals) = judge::report(&verdicts, period).await?;
     if intervals.is_empty() {
         tracing::warn!(period = report.period.label, "no verdicts are stored for this period");

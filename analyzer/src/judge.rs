@@ -149,10 +149,91 @@ fn into_hour(hour: TimeMs, zone: &TimeZone) -> i64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+    use crate::ingest::Limits;
+    use crate::ingest::text::{Format, parse};
+    use crate::store::{Options, Store};
 
     const MINUTE: i64 = 60_000;
+    /// A full hour in 2026.
+    pub(crate) const START: TimeMs = 1_795_230_000_000;
+
+    /// A store whose clock stands 12 hours after [`START`].
+    pub(crate) async fn store(dir: &std::path::Path) -> Store {
+        let now = || START + 12 * HOUR_MS;
+        Store::open(Options { now, ..Options::new(dir, signal::is_known) }).await.unwrap()
+    }
+
+    /// Scrapes of one idle GPU that somebody holds, every 15 s.
+    pub(crate) async fn idle_gpu(store: &impl Samples, uuid: &str, node: &str, times: Range<TimeMs>) {
+        let gpu = format!("{{gpu=\"0\",UUID=\"{uuid}\",Hostname=\"{node}\",instance=\"{node}:9400\"}}");
+        let text =
+            format!("DCGM_FI_DEV_GPU_UTIL{gpu} 0\nDCGM_FI_DEV_POWER_USAGE{gpu} 120\nDCGM_FI_DEV_FB_USED{gpu} 20000\n");
+        for time in times.step_by(15_000) {
+            store.append(parse(&text, Format::Text, &Limits::default(), time).unwrap()).await.unwrap();
+        }
+    }
+
+    async fn sums(store: &Store, window: Range<TimeMs>) -> BTreeMap<(String, Class), i64> {
+        let mut sums = BTreeMap::new();
+        for i in store.intervals(window).await.unwrap() {
+            *sums.entry((i.gpu, i.class)).or_default() += i.ms;
+        }
+        sums
+    }
+
+    fn hour(n: i64) -> Range<TimeMs> {
+        START + n * HOUR_MS..START + (n + 1) * HOUR_MS
+    }
+
+    fn key(gpu: &str, class: Class) -> (String, Class) {
+        (gpu.to_owned(), class)
+    }
+
+    #[tokio::test]
+    async fn judging_again_changes_nothing_and_an_open_hour_ends_where_it_is_judged() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = store(dir.path()).await;
+        idle_gpu(&store, "GPU-a", "n1", START..START + 40 * MINUTE).await;
+        let judge = Judge::new(store.clone(), Thresholds::default());
+        for _ in 0..2 {
+            judge.judge(&hour(0), START + 30 * MINUTE).await.unwrap();
+            let want = BTreeMap::from([(key("GPU-a", Class::IdleHeld), 30 * MINUTE)]);
+            assert_eq!(sums(&store, hour(0)).await, want);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_vanished_gpu_stays_in_capacity_for_a_day_across_restarts() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = store(dir.path()).await;
+        idle_gpu(&store, "GPU-a", "n1", START..START + HOUR_MS).await;
+        for n in 0..27 {
+            // A new judge each hour remembers nothing.
+            Judge::new(store.clone(), Thresholds::default()).judge(&hour(n), hour(n).end).await.unwrap();
+        }
+        let no_data = BTreeMap::from([(key("GPU-a", Class::NoData), HOUR_MS)]);
+        assert_eq!(sums(&store, hour(5)).await, no_data);
+        assert_eq!(sums(&store, hour(23)).await, no_data);
+        assert_eq!(sums(&store, hour(26)).await, BTreeMap::new());
+    }
+
+    #[tokio::test]
+    async fn verdicts_of_a_node_that_is_no_more_are_replaced_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = store(dir.path()).await;
+        idle_gpu(&store, "GPU-a", "n1", START..START + HOUR_MS).await;
+        let mut stale = store.intervals(hour(0)).await.unwrap();
+        assert_eq!(stale, []);
+        let judge = Judge::new(store.clone(), Thresholds::default());
+        judge.judge(&hour(0), hour(0).end).await.unwrap();
+        stale = store.intervals(hour(0)).await.unwrap();
+        stale.iter_mut().for_each(|i| i.node = "renamed".into());
+        store.replace("renamed", hour(0), &stale).await.unwrap();
+        judge.judge(&hour(0), hour(0).end).await.unwrap();
+        assert_eq!(sums(&store, hour(0)).await.values().sum::<i64>(), HOUR_MS, "counted once");
+    }
 
     #[test]
     fn windows_are_utc_hours_and_whole_local_hours() {
@@ -160,8 +241,7 @@ mod tests {
         assert_eq!(all(10..HOUR_MS + 1, "Europe/Berlin"), [0..HOUR_MS, HOUR_MS..2 * HOUR_MS]);
         assert_eq!(all(0..HOUR_MS, "Asia/Kolkata"), [0..30 * MINUTE, 30 * MINUTE..HOUR_MS]);
         assert_eq!(all(0..1, "Asia/Kathmandu"), [0..30 * MINUTE], "UTC+5:30 until 1986");
-        let since_1986 = 1_700_000_000_000_i64.div_euclid(HOUR_MS) * HOUR_MS;
-        assert_eq!(all(since_1986..since_1986 + 1, "Asia/Kathmandu"), [since_1986..since_1986 + 15 * MINUTE]);
+        assert_eq!(all(START..START + 1, "Asia/Kathmandu"), [START..START + 15 * MINUTE]);
         assert_eq!(all(5..5, "UTC"), []);
     }
 }

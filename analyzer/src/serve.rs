@@ -158,3 +158,100 @@ async fn secured(mut response: Response) -> Response {
     }
     response
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::classify::Thresholds;
+    use crate::judge::tests::{START, idle_gpu, store};
+    use crate::judge::{HOUR_MS, windows};
+
+    fn now() -> TimeMs {
+        START + 2 * HOUR_MS
+    }
+
+    struct Served {
+        address: SocketAddr,
+        stop: watch::Sender<bool>,
+        _dir: tempfile::TempDir,
+    }
+
+    /// The pages over a store with two judged hours of one idle GPU.
+    async fn served() -> Served {
+        let dir = tempfile::tempdir().unwrap();
+        let store = store(dir.path()).await;
+        let intake = Intake::new(store.clone());
+        idle_gpu(&intake, "GPU-a", "<b>n1</b>", START..now()).await;
+        let judge = Judge::new(store.clone(), Thresholds::default());
+        let mut last_hour = Vec::new();
+        for window in windows(START..now(), &TimeZone::UTC) {
+            last_hour = judge.judge(&window, now()).await.unwrap().intervals;
+        }
+        let (stop, stopping) = watch::channel(false);
+        let known = Progress { judged_until_ms: Some(now()), last_hour, ..Progress::default() };
+        let progress = watch::channel(known).1;
+        let app = App { store, intake, progress, zone: TimeZone::UTC, now, stopping };
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(axum::serve(listener, router(app)).into_future());
+        Served { address, stop, _dir: dir }
+    }
+
+    impl Served {
+        async fn get(&self, path: &str) -> (u16, String, String) {
+            let _ = rustls::crypto::ring::default_provider().install_default();
+            let client = reqwest::Client::builder().no_proxy().build().unwrap();
+            let response = client.get(format!("http://{}{path}", self.address)).send().await.unwrap();
+            let header = |name| response.headers().get(name).map(|v| v.to_str().unwrap().to_owned());
+            let (status, kind) = (response.status().as_u16(), header("content-type").unwrap_or_default());
+            assert_eq!(header("x-content-type-options").as_deref(), Some("nosniff"), "{path}");
+            assert!(header("content-security-policy").unwrap().contains("default-src 'none'"), "{path}");
+            (status, kind, response.text().await.unwrap())
+        }
+    }
+
+    #[tokio::test]
+    async fn the_report_of_a_week_and_of_a_wrong_week() {
+        let served = served().await;
+        let (status, kind, page) = served.get("/report?week=2026-W47").await;
+        assert_eq!((status, kind.as_str()), (200, "text/html; charset=utf-8"));
+        assert!(page.contains("idle_held · &#60;b&#62;n1"), "the finding, escaped");
+        assert_eq!(served.get("/report").await.2, page, "this week, if none is named");
+        let (status, _, text) = served.get("/report?week=2027-W53").await;
+        assert_eq!((status, text.as_str()), (400, "2027-W53: 2027 has 52 ISO weeks\n"));
+    }
+
+    #[tokio::test]
+    async fn metrics_show_final_windows_and_sources() {
+        let (status, kind, text) = served().await.get("/metrics").await;
+        assert_eq!((status, kind.as_str()), (200, metrics::CONTENT_TYPE));
+        for line in [
+            r#"goodput_gpu_class_ratio{node="<b>n1</b>",gpu="GPU-a",class="idle_held",window="hour"} 1.0"#,
+            r#"goodput_gpu_class_ratio{node="<b>n1</b>",gpu="GPU-a",class="productive",window="hour"} 0.0"#,
+            r#"goodput_fleet_ratio{window="hour"} 0.0"#,
+            r#"goodput_analyzer_received_samples_total{outcome="stored"} 1440"#,
+            r#"goodput_analyzer_last_sample_timestamp_seconds{source="<b>n1</b>:9400"} 1795237185.0"#,
+        ] {
+            assert!(text.lines().any(|l| l == line), "{line}\nis not in\n{text}");
+        }
+        assert!(!text.contains(r#"window="5m""#), "nothing is known of the last five minutes");
+        assert!(text.ends_with("# EOF\n"));
+    }
+
+    #[tokio::test]
+    async fn the_landing_page_shows_sources_escaped() {
+        let (status, _, page) = served().await.get("/").await;
+        assert_eq!(status, 200);
+        assert!(page.contains("&#60;b&#62;n1&#60;/b&#62;:9400") && !page.contains("<b>n1"), "{page}");
+        assert!(page.contains("/report?week=2026-W47"), "{page}");
+    }
+
+    #[tokio::test]
+    async fn healthy_while_stopping_but_not_ready() {
+        let served = served().await;
+        assert_eq!(served.get("/-/ready").await.0, 200);
+        served.stop.send_replace(true);
+        assert_eq!(served.get("/-/ready").await.0, 503);
+        assert_eq!(served.get("/-/healthy").await.0, 200);
+    }
+}

@@ -154,3 +154,70 @@ impl Progress {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::classify::{Class, Thresholds};
+    use crate::judge::tests::{START, idle_gpu, store};
+    use crate::store::{Store, Verdicts};
+
+    /// The clock of the tests: 20 minutes into the fourth hour.
+    fn now() -> TimeMs {
+        START + 3 * HOUR_MS + 20 * MINUTE_MS
+    }
+
+    async fn judging(dir: &Path) -> Judging<Store> {
+        let store = store(dir).await;
+        let judge = Judge::new(store.clone(), Thresholds::default());
+        let intake = Intake::new(store.clone());
+        let (progress, stop) = (watch::Sender::default(), watch::channel(false).1);
+        Judging { store, intake, judge, zone: TimeZone::UTC, now, progress, stop }
+    }
+
+    async fn total(judging: &Judging<Store>, class: Class) -> i64 {
+        let intervals = judging.store.intervals(START..START + 24 * HOUR_MS).await.unwrap();
+        intervals.iter().filter(|i| i.class == class).map(|i| i.ms).sum()
+    }
+
+    #[tokio::test]
+    async fn missed_hours_are_caught_up_once_and_the_open_hour_is_judged_until_now() {
+        let dir = tempfile::tempdir().unwrap();
+        let judging = judging(dir.path()).await;
+        idle_gpu(&judging.intake, "GPU-a", "n1", START..now()).await;
+        for _ in 0..2 {
+            judging.round().await.unwrap();
+            assert_eq!(total(&judging, Class::IdleHeld).await, now() - SETTLE_MS - START);
+        }
+        let progress = judging.progress.borrow().clone();
+        assert_eq!(progress.judged_until_ms, Some(now() - SETTLE_MS));
+        assert_eq!(progress.final_until_ms, Some(START + 2 * HOUR_MS), "the third hour may still change");
+        let sum = |intervals: &[Interval]| intervals.iter().map(|i| i.ms).sum::<i64>();
+        assert_eq!((sum(&progress.last_hour), sum(&progress.last_minutes)), (HOUR_MS, LAST_MINUTES * MINUTE_MS));
+    }
+
+    #[tokio::test]
+    async fn after_a_restart_judging_goes_on_where_verdicts_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = judging(dir.path()).await;
+        idle_gpu(&first.intake, "GPU-a", "n1", START..now()).await;
+        first.round().await.unwrap();
+        let until = now() - SETTLE_MS;
+        let second = Judging { progress: watch::Sender::default(), ..first };
+        assert_eq!(second.resume(until).await.unwrap(), START + 3 * HOUR_MS - LOOK_AHEAD_MS);
+    }
+
+    #[tokio::test]
+    async fn samples_that_come_in_late_are_judged() {
+        let dir = tempfile::tempdir().unwrap();
+        let judging = judging(dir.path()).await;
+        idle_gpu(&judging.intake, "GPU-a", "n1", START + 2 * HOUR_MS..now()).await;
+        judging.round().await.unwrap();
+        let before = total(&judging, Class::IdleHeld).await;
+        idle_gpu(&judging.intake, "GPU-b", "n2", START + HOUR_MS..START + 2 * HOUR_MS).await;
+        judging.round().await.unwrap();
+        assert_eq!(total(&judging, Class::IdleHeld).await, before + HOUR_MS);
+    }
+}
