@@ -103,6 +103,7 @@ fn fleet(intervals: &[Interval], ledger: &Ledger) -> Fleet {
     Fleet {
         formula: FORMULA,
         goodput: ledger.goodput(),
+        goodput_of_known: ratio(productive, ledger.with_data()),
         goodput_at_most: ratio(productive + ledger.get(Class::NoData), capacity),
         gpus: distinct(intervals, |i| &i.gpu),
         nodes: distinct(intervals, |i| &i.node),

@@ -75,6 +75,7 @@ fn time_without_any_data_has_no_goodput() {
     blind.iter_mut().for_each(|i| i.class = Class::NoData);
     let report = report(&blind, &[]);
     assert_eq!(report.fleet.goodput, None);
+    assert_eq!(report.fleet.goodput_of_known, None);
     assert_eq!(report.fleet.goodput_at_most, Some(1.0));
 }
 

@@ -96,6 +96,8 @@ pub struct Fleet {
     pub formula: &'static str,
     /// Productive over capacity; null when there is no capacity, or none of it has data.
     pub goodput: Option<f64>,
+    /// Productive over the time with data; null when there is none.
+    pub goodput_of_known: Option<f64>,
     /// What goodput would be at most, had all time without data been productive.
     pub goodput_at_most: Option<f64>,
     /// GPUs with any capacity in the period.
