@@ -252,28 +252,36 @@ fn missing(group: &[&Interval]) -> Vec<String> {
     signals.into_iter().cloned().collect()
 }
 
-fn rows<'a>(
-    intervals: impl Iterator<Item = &'a Interval>,
-    key: impl Fn(&Interval) -> (Option<String>, Option<String>),
-) -> Vec<Row> {
-    let mut groups: BTreeMap<(Option<String>, Option<String>), (Ledger, BTreeSet<&str>)> = BTreeMap::new();
+/// Name and node of a line.
+type RowKey = (Option<String>, Option<String>);
+
+/// What a line sums.
+#[derive(Default)]
+struct Tally<'a> {
+    ledger: Ledger,
+    gpus: BTreeSet<&'a str>,
+}
+
+fn rows<'a>(intervals: impl Iterator<Item = &'a Interval>, key: impl Fn(&Interval) -> RowKey) -> Vec<Row> {
+    let mut tallies: BTreeMap<RowKey, Tally> = BTreeMap::new();
     for interval in intervals {
-        let (ledger, gpus) = groups.entry(key(interval)).or_default();
-        ledger.add(interval);
-        gpus.insert(&interval.gpu);
+        let tally = tallies.entry(key(interval)).or_default();
+        tally.ledger.add(interval);
+        tally.gpus.insert(&interval.gpu);
     }
-    let row = |((name, node), (ledger, gpus)): ((Option<String>, Option<String>), (Ledger, BTreeSet<&str>))| {
-        let total = ledger.capacity();
-        Row {
-            name,
-            node,
-            gpus: gpus.len(),
-            total: Amount::of(total, total),
-            productive: Amount::of(ledger.get(Class::Productive), total),
-            losses: ledger.losses(),
-        }
-    };
-    let mut rows: Vec<Row> = groups.into_iter().map(row).collect();
+    let mut rows: Vec<Row> = tallies.into_iter().map(|(key, tally)| row(key, &tally)).collect();
     rows.sort_by_key(|row| std::cmp::Reverse(row.total.gpu_ms - row.productive.gpu_ms));
     rows
+}
+
+fn row((name, node): RowKey, tally: &Tally) -> Row {
+    let total = tally.ledger.capacity();
+    Row {
+        name,
+        node,
+        gpus: tally.gpus.len(),
+        total: Amount::of(total, total),
+        productive: Amount::of(tally.ledger.get(Class::Productive), total),
+        losses: tally.ledger.losses(),
+    }
 }

@@ -34,7 +34,7 @@ pub fn percent(ratio: Option<f64>) -> String {
         Some(0.0) => "0 %".into(),
         Some(1.0) => "100 %".into(),
         Some(r) if r > 0.0 && r < 0.0005 => "<0.1 %".into(),
-        Some(r) if r < 1.0 && r >= 0.9995 => ">99.9 %".into(),
+        Some(r) if (0.9995..1.0).contains(&r) => ">99.9 %".into(),
         Some(r) => format!("{:.1} %", r * 100.0),
     }
 }

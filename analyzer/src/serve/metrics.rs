@@ -52,7 +52,7 @@ struct Build {
 pub(super) fn render(progress: &Progress, account: &Account) -> Result<String, std::fmt::Error> {
     let mut registry = Registry::with_prefix("goodput");
     verdicts(&mut registry, progress);
-    own(&mut registry.sub_registry_with_prefix("analyzer"), progress, account);
+    own(registry.sub_registry_with_prefix("analyzer"), progress, account);
     let mut text = String::new();
     encode(&mut text, &registry)?;
     Ok(text)

@@ -205,3 +205,88 @@ impl ClassAnswer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ingest::Limits;
+    use crate::ingest::text::{Format, parse};
+    use crate::sample::Sample;
+
+    /// Some second of some hour: no cell begins here.
+    const START: TimeMs = 1_795_230_017_345;
+
+    /// A minute of scrapes: GPU 0 works half of the time while its job waits for reads, GPU 1 is held and idle.
+    fn minute() -> Vec<Series> {
+        let mut all: BTreeMap<_, Vec<Sample>> = BTreeMap::new();
+        for second in 0..=60 {
+            let busy = 0.5 * f64::from(second);
+            let text = format!(
+                "node_uname_info{{nodename=\"n1\",instance=\"n1:9400\"}} 1\n\
+                 goodput_gpu_busy_seconds_total{{gpu=\"0\",UUID=\"GPU-a\",instance=\"n1:9400\"}} {busy}\n\
+                 goodput_gpu_observed_seconds_total{{gpu=\"0\",UUID=\"GPU-a\",instance=\"n1:9400\"}} {second}\n\
+                 goodput_gpu_owner_info{{gpu=\"0\",UUID=\"GPU-a\",owner=\"job/7\",instance=\"n1:9400\"}} 1\n\
+                 goodput_cgroup_pressure_waiting_seconds_total{{owner=\"job/7\",resource=\"io\",instance=\"n1:9400\"}} {busy}\n\
+                 goodput_cgroup_cpu_usage_seconds_total{{owner=\"job/7\",instance=\"n1:9400\"}} {second}\n\
+                 goodput_cgroup_allowed_cpus{{owner=\"job/7\",instance=\"n1:9400\"}} 16\n\
+                 goodput_gpu_busy_seconds_total{{gpu=\"1\",UUID=\"GPU-b\",instance=\"n1:9400\"}} 0\n\
+                 goodput_gpu_observed_seconds_total{{gpu=\"1\",UUID=\"GPU-b\",instance=\"n1:9400\"}} {second}\n\
+                 goodput_gpu_owner_info{{gpu=\"1\",UUID=\"GPU-b\",owner=\"job/8\",instance=\"n1:9400\"}} 1\n"
+            );
+            let batch = parse(&text, Format::Text, &Limits::default(), START + i64::from(second) * 1000).unwrap();
+            for series in batch.series {
+                all.entry(series.labels).or_default().extend(series.samples);
+            }
+        }
+        all.into_iter().map(|(labels, samples)| Series { labels, samples }).collect()
+    }
+
+    fn asked() -> Answer {
+        answer(minute(), START, Duration::from_secs(60), &Thresholds::default()).unwrap()
+    }
+
+    #[test]
+    fn a_minute_is_one_whole_cell_and_names_class_and_evidence() {
+        let answer = asked();
+        let shares: Vec<Vec<(Class, f64)>> =
+            answer.gpus.iter().map(|g| g.classes.iter().map(|c| (c.class, c.share)).collect()).collect();
+        assert_eq!(
+            shares,
+            [
+                vec![(Class::Productive, 0.5), (Class::DataloaderStorage, 0.5)],
+                vec![(Class::IdleHeld, 1.0)] // although a minute is less than the idle window
+            ]
+        );
+        let storage = &answer.gpus[0].classes[1];
+        assert_eq!(storage.owner.as_deref(), Some("job/7"));
+        assert!(storage.evidence.iter().any(|e| e.signal == "job_io_pressure" && e.value > e.threshold));
+        assert_eq!(answer.gpus[0].remedies, remedies(Class::DataloaderStorage));
+    }
+
+    #[test]
+    fn the_text_says_what_where_and_what_to_do() {
+        let text = asked().text();
+        for part in [
+            "GPU 0  GPU-a  model unknown on n1\n",
+            "   50.0 %  dataloader_storage: ",
+            "held by job/7; confidence ",
+            "job_io_pressure = 0.5 seconds per second (threshold 0.1)\n",
+            "    1. See whether an I/O limit is set",
+        ] {
+            assert!(text.contains(part), "{part:?} is not in\n{text}");
+        }
+    }
+
+    #[test]
+    fn gpus_are_chosen_by_index_uuid_or_owner() {
+        let chosen = |choose: &dyn Fn(&mut Answer)| {
+            let mut answer = asked();
+            choose(&mut answer);
+            answer.gpus.into_iter().map(|g| g.gpu).collect::<Vec<_>>()
+        };
+        assert_eq!(chosen(&|a| a.keep_gpu("1")), ["GPU-b"]);
+        assert_eq!(chosen(&|a| a.keep_gpu("GPU-a")), ["GPU-a"]);
+        assert_eq!(chosen(&|a| a.keep_owner("job/8")), ["GPU-b"]);
+        assert_eq!(chosen(&|a| a.keep_gpu("2")), [] as [&str; 0]);
+    }
+}
