@@ -13,7 +13,7 @@ use crate::classify::{Class, Interval};
 use crate::config::{Cli, Command, Config, PeriodArgs, ReportFormat};
 use crate::judge::{self, Judge, windows};
 use crate::report::{Period, csv, html, markdown, text};
-use crate::store::{Options, Store, StoredVerdicts, Verdicts, wall_clock};
+use crate::store::{Options, Results, Store, read_intervals, wall_clock};
 use crate::{serve, signal, why};
 
 /// Runs the command to its end.
@@ -47,9 +47,8 @@ async fn report(
     out: Option<&Path>,
 ) -> anyhow::Result<()> {
     let period = asked_period(period, &config.zone)?;
-    let verdicts =
-        StoredVerdicts::open(dir).await.context("no verdicts to report; is this the --data.dir of serve?")?;
-    let (report, intervals) = judge::report(&verdicts, period).await?;
+    let read = judge::report(|window| read_intervals(dir, window), period).await;
+    let (report, intervals) = read.context("no verdicts to report; is this the --data.dir of serve?")?;
     if intervals.is_empty() {
         tracing::warn!(period = report.period.label, "no verdicts are stored for this period");
     }

@@ -15,7 +15,7 @@ use crate::classify::{self, Class, Interval, Judged, LOOK_AHEAD_MS, LOOK_BACK_MS
 use crate::report::{self, Period, Report};
 use crate::sample::TimeMs;
 use crate::signal;
-use crate::store::{Results, Samples, Selection, StoreError, Verdicts};
+use crate::store::{Results, Samples, Selection, StoreError};
 
 /// Length of a window.
 pub const HOUR_MS: i64 = 3_600_000;
@@ -119,11 +119,14 @@ fn selection(window: &Range<TimeMs>) -> Selection {
     }
 }
 
-/// The report of a period and the intervals that it rests on.
-pub async fn report(verdicts: &impl Verdicts, period: Period) -> Result<(Report, Vec<Interval>), StoreError> {
+/// The report of a period and the intervals that it rests on, which `read` gets from a store.
+pub async fn report<F>(read: impl Fn(Range<TimeMs>) -> F, period: Period) -> Result<(Report, Vec<Interval>), StoreError>
+where
+    F: Future<Output = Result<Vec<Interval>, StoreError>>,
+{
     let before = period.previous();
-    let intervals = verdicts.intervals(period.start_ms..period.end_ms).await?;
-    let previous = verdicts.intervals(before.start_ms..before.end_ms).await?;
+    let intervals = read(period.start_ms..period.end_ms).await?;
+    let previous = read(before.start_ms..before.end_ms).await?;
     Ok((report::build(&intervals, &previous, period), intervals))
 }
 

@@ -9,13 +9,15 @@ pub mod text;
 use std::time::Duration;
 
 /// How much one sender may bring at once. What goes beyond is refused as a whole, with an error that names the limit.
+/// Remote write takes at most `requests` times both body sizes and what its samples need: with the defaults well
+/// under 1 GiB, and two orders of magnitude less with the requests that a Prometheus sends.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Bytes of a request body as it is sent. Default 16 MiB.
     pub body_bytes: usize,
     /// Bytes of a body once decompressed. Default 32 MiB, what VictoriaMetrics takes (`-maxInsertRequestSize`).
     pub decompressed_bytes: usize,
-    /// Samples of a request or scrape. Default 1 million.
+    /// Samples of a request or scrape. Default 250,000.
     pub samples: usize,
     /// Labels of a series, the name included. Default 64: node and pod labels joined stay well below.
     pub labels: usize,
@@ -32,7 +34,7 @@ impl Default for Limits {
         Self {
             body_bytes: 16 << 20,
             decompressed_bytes: 32 << 20,
-            samples: 1_000_000,
+            samples: 250_000,
             labels: 64,
             label_bytes: 5120,
             requests: 16,

@@ -162,7 +162,7 @@ mod tests {
     use super::*;
     use crate::classify::{Class, Thresholds};
     use crate::judge::tests::{START, idle_gpu, store};
-    use crate::store::{Store, Verdicts};
+    use crate::store::Store;
 
     /// The clock of the tests: 20 minutes into the fourth hour.
     fn now() -> TimeMs {

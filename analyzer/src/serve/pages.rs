@@ -72,7 +72,9 @@ pub(super) async fn report<S: Results>(State(app): State<App<S>>, Query(query): 
         Ok(period) => period,
         Err(error) => return (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response(),
     };
-    let rendered = judge::report(&app.store, period).await.map(|(report, _)| report::html::render(&report));
+    let rendered = judge::report(|window| app.store.intervals(window), period)
+        .await
+        .map(|(report, _)| report::html::render(&report));
     match rendered {
         Ok(page) => html(page),
         Err(error) => failed(&error),

@@ -23,7 +23,7 @@ const READERS: u32 = 4;
 
 pub(super) struct Database {
     path: PathBuf,
-    /// One connection: SQLite takes one writer at a time, and waiting for it here is fair and without time-outs.
+    /// One connection: SQLite takes one writer at a time, and waiting for the connection is fair.
     write: SqlitePool,
     pub(super) read: SqlitePool,
 }
@@ -218,24 +218,38 @@ pub(super) struct Bad<'a> {
     pub(super) reason: &'a str,
 }
 
-async fn migrate(pool: &SqlitePool, path: &Path) -> Result<(), StoreError> {
-    let known = MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or(0);
-    let migrated: Option<String> = sqlx::query_scalar("SELECT name FROM sqlite_schema WHERE name = '_sqlx_migrations'")
-        .fetch_optional(pool)
-        .await
-        .map_err(|error| failed(path, error))?;
-    if migrated.is_some() {
-        let found: Option<i64> = sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations")
-            .fetch_one(pool)
-            .await
-            .map_err(|error| failed(path, error))?;
-        if let Some(found) = found.filter(|found| *found > known) {
-            return Err(StoreError::Newer { path: path.to_owned(), found, known });
-        }
-    }
-    MIGRATIONS.run(pool).await.map_err(|error| failed(path, error.into()))
+/// A connection to read with, beside whatever process has the directory; the file is not changed.
+pub(super) async fn look_into(path: &Path) -> Result<SqliteConnection, StoreError> {
+    let options = SqliteConnectOptions::new().filename(path).read_only(true);
+    let mut connection = SqliteConnection::connect_with(&options).await.map_err(|error| failed(path, error))?;
+    check_version(&mut connection, path).await?;
+    Ok(connection)
 }
 
-fn failed(path: &Path, error: sqlx::Error) -> StoreError {
+async fn migrate(pool: &SqlitePool, path: &Path) -> Result<(), StoreError> {
+    let mut connection = pool.acquire().await.map_err(|error| failed(path, error))?;
+    check_version(&mut connection, path).await?;
+    MIGRATIONS.run(&mut *connection).await.map_err(|error| failed(path, error.into()))
+}
+
+/// An error when the schema is newer than this release knows. A file without any schema is fine.
+async fn check_version(connection: &mut SqliteConnection, path: &Path) -> Result<(), StoreError> {
+    let known = MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or(0);
+    let found = async {
+        let sql = "SELECT name FROM sqlite_schema WHERE name = '_sqlx_migrations'";
+        let migrated: Option<String> = sqlx::query_scalar(sql).fetch_optional(&mut *connection).await?;
+        match migrated {
+            None => Ok(None),
+            Some(_) => sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations").fetch_one(connection).await,
+        }
+    };
+    let found: Option<i64> = found.await.map_err(|error| failed(path, error))?;
+    match found.filter(|found| *found > known) {
+        Some(found) => Err(StoreError::Newer { path: path.to_owned(), found, known }),
+        None => Ok(()),
+    }
+}
+
+pub(super) fn failed(path: &Path, error: sqlx::Error) -> StoreError {
     StoreError::Database { path: path.to_owned(), error }
 }

@@ -27,7 +27,7 @@ use std::path::PathBuf;
 
 pub use embedded::{Stats, Store};
 pub use options::{Options, wall_clock};
-pub use results::StoredVerdicts;
+pub use results::read_intervals;
 
 use crate::classify::Interval;
 use crate::sample::{Batch, Series, TimeMs};
@@ -146,14 +146,8 @@ pub trait Samples: Send + Sync {
     fn select(&self, selection: &Selection) -> impl Future<Output = Result<Vec<Series>, StoreError>> + Send;
 }
 
-/// Verdicts, to be read.
-pub trait Verdicts: Send + Sync {
-    /// The intervals that lie in the window; those that reach out of it do not exist, for windows are cut at hours.
-    fn intervals(&self, window: Range<TimeMs>) -> impl Future<Output = Result<Vec<Interval>, StoreError>> + Send;
-}
-
-/// Verdicts, to be kept.
-pub trait Results: Verdicts {
+/// Verdicts.
+pub trait Results: Send + Sync {
     /// Replaces the intervals of one node and window, in one transaction.
     fn replace(
         &self,
@@ -161,4 +155,7 @@ pub trait Results: Verdicts {
         window: Range<TimeMs>,
         intervals: &[Interval],
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// The intervals that lie in the window; those that reach out of it do not exist, for windows are cut at hours.
+    fn intervals(&self, window: Range<TimeMs>) -> impl Future<Output = Result<Vec<Interval>, StoreError>> + Send;
 }

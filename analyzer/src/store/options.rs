@@ -60,7 +60,6 @@ impl Options {
     }
 }
 
-/// Catalogue, write-ahead and verdicts of a data directory.
 pub(super) fn database_path(dir: &Path) -> PathBuf {
     dir.join("goodput.db")
 }

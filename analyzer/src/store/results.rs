@@ -4,11 +4,10 @@ use std::ops::Range;
 use std::path::Path;
 
 use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
+use sqlx::sqlite::{SqliteExecutor, SqliteRow};
 
-use super::database::Database;
 use super::options::database_path;
-use super::{Results, Store, StoreError, Verdicts};
+use super::{Results, Store, StoreError, database};
 use crate::classify::{Class, Interval};
 use crate::sample::TimeMs;
 
@@ -46,36 +45,23 @@ impl Results for Store {
         };
         stored.await.map_err(|error| database.failed(error))
     }
-}
 
-impl Verdicts for Store {
     async fn intervals(&self, window: Range<TimeMs>) -> Result<Vec<Interval>, StoreError> {
-        intervals(&self.shared.database, window).await
+        let database = &self.shared.database;
+        select(&database.read, &window).await.map_err(|error| database.failed(error))
     }
 }
 
-/// The verdicts of a data directory that another process may be writing to.
-pub struct StoredVerdicts(Database);
-
-impl StoredVerdicts {
-    /// Opens what is there; a directory without a store is an error.
-    pub async fn open(dir: &Path) -> Result<Self, StoreError> {
-        let path = database_path(dir);
-        std::fs::metadata(&path).map_err(|error| StoreError::Io { path: path.clone(), error })?;
-        Ok(Self(Database::open(path).await?))
-    }
+/// Reads the intervals of a data directory that another process may have open; as [`Results::intervals`].
+pub async fn read_intervals(dir: &Path, window: Range<TimeMs>) -> Result<Vec<Interval>, StoreError> {
+    let path = database_path(dir);
+    let mut connection = database::look_into(&path).await?;
+    select(&mut connection, &window).await.map_err(|error| database::failed(&path, error))
 }
 
-impl Verdicts for StoredVerdicts {
-    async fn intervals(&self, window: Range<TimeMs>) -> Result<Vec<Interval>, StoreError> {
-        intervals(&self.0, window).await
-    }
-}
-
-async fn intervals(database: &Database, window: Range<TimeMs>) -> Result<Vec<Interval>, StoreError> {
-    let rows = sqlx::query(SELECT).bind(window.start).bind(window.end).fetch_all(&database.read).await;
-    let decoded = rows.and_then(|rows| rows.iter().map(decode).collect());
-    decoded.map_err(|error| database.failed(error))
+async fn select(executor: impl SqliteExecutor<'_>, window: &Range<TimeMs>) -> sqlx::Result<Vec<Interval>> {
+    let rows = sqlx::query(SELECT).bind(window.start).bind(window.end).fetch_all(executor).await?;
+    rows.iter().map(decode).collect()
 }
 
 async fn insert(transaction: &mut sqlx::SqliteConnection, interval: &Interval) -> sqlx::Result<()> {

@@ -134,3 +134,29 @@ pub(super) fn collect_orphans(dir: &Path, segments: &[Segment]) -> io::Result<Ve
     }
     Ok(removed)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_flipped_byte_and_every_length_is_noticed() {
+        let dir = tempfile::tempdir().unwrap();
+        let rows = (0..100).map(|t| (SeriesId(1), Sample { time_ms: t, value: 0.5 }));
+        let segment = Arc::new(write(dir.path(), 1, rows).unwrap().unwrap());
+        let path = dir.path().join(segment.file_name());
+        let good = fs::read(&path).unwrap();
+        let all = std::slice::from_ref(&segment);
+        let found = || read(dir.path(), all, &[SeriesId(1)], &(0..100));
+        assert!(found().bad.is_empty() && found().samples[0].len() == 100);
+        for place in 0..good.len() {
+            let mut flipped = good.clone();
+            flipped[place] ^= 0x10;
+            fs::write(&path, flipped).unwrap();
+            let found = found();
+            assert!(found.bad.len() == 1 && found.samples[0].is_empty(), "byte {place} of {}", good.len());
+            fs::write(&path, &good[..place]).unwrap();
+            assert!(segment.check(dir.path()).is_err(), "{place} bytes of {}", good.len());
+        }
+    }
+}

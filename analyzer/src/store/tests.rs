@@ -6,8 +6,9 @@ use std::path::Path;
 
 use proptest::prelude::*;
 
+use super::catalogue::SeriesId;
 use super::contract::{self, HOUR, NOW, all, batch, series};
-use super::{Appended, Options, Samples, Stats, Store, StoreError};
+use super::{Appended, Options, Results, Samples, Selection, Stats, Store, StoreError, read_intervals};
 use crate::sample::{Sample, Series, TimeMs};
 
 fn options(dir: &Path) -> Options {
@@ -279,6 +280,8 @@ async fn a_full_disk_is_an_error_and_passes() {
     assert_eq!(store.select(&all("kept_too")).await.unwrap(), []);
     limit("PRAGMA max_page_count = 1000000").await;
     assert_eq!(store.append(large).await.unwrap(), stored(19_999));
+    let ids = store.shared.catalogue.read().matching(&Selection { range: 0..1, ..Selection::default() });
+    assert_eq!(ids, [SeriesId(1), SeriesId(2)], "the failed attempt used up an id");
     store.close().await;
     assert_eq!(times(&open(dir.path()).await).await, (1..20_000).collect::<Vec<_>>());
 }
@@ -314,6 +317,18 @@ async fn a_second_store_in_the_directory_is_refused() {
 }
 
 #[tokio::test]
+async fn verdicts_can_be_read_while_another_process_has_the_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    read_intervals(dir.path(), 0..HOUR).await.expect_err("there is nothing yet");
+    let store = open(dir.path()).await;
+    contract::results(&store).await;
+    let here = store.intervals(0..10 * HOUR).await.unwrap();
+    assert_eq!(read_intervals(dir.path(), 0..10 * HOUR).await.unwrap(), here);
+    store.close().await;
+    assert_eq!(read_intervals(dir.path(), 0..10 * HOUR).await.unwrap(), here);
+}
+
+#[tokio::test]
 async fn a_directory_of_a_newer_release_is_refused_and_left_alone() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path()).await;
@@ -324,6 +339,8 @@ async fn a_directory_of_a_newer_release_is_refused_and_left_alone() {
     transaction.commit().await.unwrap();
     store.close().await;
     let error = Store::open(options(dir.path())).await.err().unwrap();
+    assert!(matches!(error, StoreError::Newer { found: 99, known: 1, .. }), "{error}");
+    let error = read_intervals(dir.path(), 0..HOUR).await.unwrap_err();
     assert!(matches!(error, StoreError::Newer { found: 99, known: 1, .. }), "{error}");
 }
 
