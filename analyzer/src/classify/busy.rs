@@ -21,12 +21,13 @@ pub(super) const LADDER: [Signal; 4] =
 
 /// Climbs down the ladder. `None` where no signal says anything.
 pub(super) fn busy(cell: &Cell<'_>, t: &Thresholds) -> Option<Busy> {
-    let rung = |signal: Signal, ratio, confidence| (signal, ratio, confidence);
-    let (signal, ratio, confidence) = exporter(cell)
-        .map(|ratio| rung(Signal::GpuBusy, ratio, COUNTED))
-        .or_else(|| Some(rung(Signal::GrEngineActive, cell.mean(Signal::GrEngineActive)?, COUNTED)))
-        .or_else(|| Some(rung(Signal::SmActive, cell.mean(Signal::SmActive)?, INFERRED)))
-        .or_else(|| Some(rung(Signal::GpuUtilization, cell.mean(Signal::GpuUtilization)?, WEAK)))?;
+    let rungs = [
+        (Signal::GpuBusy, exporter(cell), COUNTED),
+        (Signal::GrEngineActive, cell.mean(Signal::GrEngineActive), COUNTED),
+        (Signal::SmActive, cell.mean(Signal::SmActive), INFERRED),
+        (Signal::GpuUtilization, cell.mean(Signal::GpuUtilization), WEAK),
+    ];
+    let (signal, ratio, confidence) = rungs.into_iter().find_map(|(signal, ratio, c)| Some((signal, ratio?, c)))?;
     let fact = Fact { signal: signal.name(), unit: "ratio", value: ratio, threshold: t.idle_busy_ratio };
     let busy = Busy { ratio, rung: signal.name(), confidence, facts: vec![fact] };
     Some(asked_of_power(busy, cell, t))

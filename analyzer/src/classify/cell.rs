@@ -49,7 +49,7 @@ pub(super) fn states(node: &NodeFrame, gpu: &GpuFrame, t: &Thresholds) -> Vec<St
         |s: &State| matches!(s.held, Held::Yes { .. }) && s.busy.as_ref().is_some_and(|b| b.ratio <= t.idle_busy_ratio);
     let resting: Vec<bool> = states.iter().map(rests).collect();
     for run in runs(&resting) {
-        let ms: i64 = node.cells[run.clone()].iter().map(|c| c.end - c.start).sum();
+        let ms: i64 = gpu.known_ms[run.clone()].iter().sum();
         let is_long = ms as f64 >= t.idle_window_seconds * 1000.0;
         states[run].iter_mut().for_each(|s| s.idle = is_long);
     }
@@ -94,6 +94,7 @@ fn owned(cell: &Cell<'_>, state: &State, known: i64) -> Vec<(Option<String>, i64
     names.zip(apportion(known, &weights)).collect()
 }
 
+/// Books what is known of the cell: work first, then the phases that exclude each other, then what rules explain.
 fn book_known(cell: &Cell<'_>, state: &State, known: i64, t: &Thresholds) -> Result<Vec<(Part, i64)>, Imbalance> {
     let mut account = Account::of(known);
     if let Some(busy) = &state.busy {
@@ -103,26 +104,27 @@ fn book_known(cell: &Cell<'_>, state: &State, known: i64, t: &Thresholds) -> Res
     let rest = account.rest();
     match (&state.held, &state.busy) {
         (Held::No { confidence, fact }, _) => {
-            let unallocated = Part { facts: vec![*fact], ..part(cell, Class::Unallocated, *confidence) };
-            account.book(unallocated, rest)?;
+            let unallocated = part(cell, Class::Unallocated, *confidence);
+            account.book(Part { facts: vec![*fact], ..unallocated }, rest)?;
         }
         (Held::Unknown, busy) => {
-            let missing = held::SIGNALS.to_vec();
-            let rung = busy.as_ref().map(|b| b.rung);
-            account.book(Part { missing, rung, ..part(cell, Class::Unexplained, 0.0) }, rest)?;
+            let untold = untold(cell, &held::SIGNALS);
+            account.book(Part { rung: busy.as_ref().map(|b| b.rung), ..untold }, rest)?;
         }
-        (Held::Yes { .. }, None) => {
-            let missing = busy::LADDER.to_vec();
-            account.book(Part { missing, ..part(cell, Class::Unexplained, 0.0) }, rest)?;
-        }
+        (Held::Yes { .. }, None) => account.book(untold(cell, &busy::LADDER), rest)?,
         (Held::Yes { confidence, fact }, Some(busy)) if state.idle => {
-            let idle = measured(part(cell, Class::IdleHeld, confidence.min(busy.confidence)), busy);
-            let facts = idle.facts.iter().copied().chain(*fact).collect();
-            account.book(Part { facts, ..idle }, rest)?;
+            let mut idle = measured(part(cell, Class::IdleHeld, confidence.min(busy.confidence)), busy);
+            idle.facts.extend(*fact);
+            account.book(idle, rest)?;
         }
         (Held::Yes { .. }, Some(busy)) => explain(cell, busy, known, &mut account, t)?,
     }
     account.close()
+}
+
+/// Unexplained for lack of these signals.
+fn untold(cell: &Cell<'_>, missing: &[Signal]) -> Part {
+    Part { missing: missing.to_vec(), ..part(cell, Class::Unexplained, 0.0) }
 }
 
 /// A part without evidence yet.

@@ -27,9 +27,10 @@ pub(super) fn held(cell: &Cell<'_>, t: &Thresholds) -> Held {
         if yes { Held::Yes { confidence, fact: Some(fact) } } else { Held::No { confidence, fact } }
     };
     let most_of_the_time = |signal, floor: f64, confidence| {
-        // Both levels, held and not, may be in one cell; the mean of a level that is else near zero is then its share.
         let reading = cell.read(signal)?;
-        let yes = reading.max >= floor && 2.0 * reading.mean >= reading.max;
+        // A cell in which it was held for a part only has a level near zero too: the mean over the other is the share.
+        let for_a_part = reading.max >= floor && 2.0 * reading.mean >= reading.max;
+        let yes = reading.min >= floor || for_a_part;
         Some(verdict(signal, yes, reading.mean, floor, confidence))
     };
     let draws_power = || {

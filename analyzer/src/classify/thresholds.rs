@@ -92,7 +92,7 @@ thresholds! {
     idle_busy_ratio = 0.01 "ratio" in 0.0..=1.0,
         "A held GPU busy for no more than this share of a cell did no work in it.",
         from "own choice: 0.6 s a minute; above the noise of engine activity on an idle A100 (0.00006), below any training or serving seen";
-    idle_window_seconds = 300.0 "seconds" in 60.0..=1800.0,
+    idle_window_seconds = 300.0 "seconds" in 10.0..=1800.0,
         "A held GPU without work for this long is idle_held; shorter pauses are left to the other rules.",
         from "7 times the longest loader stall in the MLPerf Storage traces (40 s); gpu-pruner acts after 30 min, omnistat separates phases at 30 s";
     throttled_periods_ratio = 0.25 "ratio of periods" in 0.0..=1.0,
@@ -109,7 +109,7 @@ thresholds! {
         from "own choice: one task waiting half of the time; proc_stat(5) calls iowait unreliable, hence more than for PSI";
     storage_cpu_ratio = 0.5 "ratio of allowed CPUs" in 0.0..=1.0,
         "CPU use of the job (or node) below which its workers wait and do not compute.",
-        from "own choice: half, the distance to cpu_busy_ratio leaves undecided cells to no rule";
+        from "own choice: half; what lies between this and cpu_busy_ratio is left unexplained";
     cpu_busy_ratio = 0.85 "ratio of allowed CPUs" in 0.0..=1.0,
         "CPU use of the job above which its workers cannot go faster.",
         from "node mixin alerts at 90 % of a node; less here, for workers pause between batches";
@@ -136,7 +136,7 @@ mod tests {
             bad.problems(),
             [
                 "thresholds.confidence_floor: 1.5 is not within 0 to 1 ratio",
-                "thresholds.idle_window_seconds: NaN is not within 60 to 1800 seconds"
+                "thresholds.idle_window_seconds: NaN is not within 10 to 1800 seconds"
             ]
         );
     }

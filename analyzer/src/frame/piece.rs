@@ -6,7 +6,7 @@ use crate::sample::{Sample, TimeMs};
 use crate::signal::{Kind, Signal};
 
 /// A level says nothing 5 minutes after its sample (Prometheus' default `query.lookback-delta`), and counters that are
-/// further apart are bridged only as [`Piece::coarse`].
+/// further apart are bridged only as [`Reading::coarse`].
 pub const STALENESS_MS: i64 = 5 * 60_000;
 
 /// The longest gap that a counter bridges. Longer ones are holes: what happened within is anyone's guess, and it bounds

@@ -1,7 +1,7 @@
 //! The vocabulary: which metric names, of whose exporter, mean which signal. Nothing else knows metric names.
 //!
 //! A [`Signal`] is what rules speak about; [`resolve`] turns the labels of a series into a [`Meaning`]. The names are
-//! rows of one table in [`table`].
+//! rows of one table.
 
 mod owner;
 mod table;

@@ -115,3 +115,40 @@ fn full_utilisation_near_idle_power_is_not_work() {
     assert_eq!(at(155.0).get(&Class::Productive), None);
     assert_eq!(at(400.0)[&Class::Productive], 588_000);
 }
+
+/// A job on four A100 at 60 s, of which one works at 94 to 133 W and three hold a context and do nothing, for all of its
+/// 118 minutes. GPL data, read in place.
+fn juwels() -> (Vec<Series>, Range<TimeMs>) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/traces/juwels-job/GPU_9482789_node.dat");
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}: this test needs it", path.display()));
+    let mut series: BTreeMap<(&str, &str), Vec<Sample>> = BTreeMap::new();
+    for row in text.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>()) {
+        let number = |column: usize| row[column].parse::<f64>().unwrap();
+        let time_ms = 1000 * number(1) as i64;
+        let gigabytes = 1e9 / 1_048_576.0;
+        let levels = [("GPU_UTIL", number(3)), ("FB_USED", number(4) * gigabytes), ("POWER_USAGE", number(5))];
+        for (name, value) in levels {
+            series.entry((row[2], name)).or_default().push(Sample { time_ms, value });
+        }
+    }
+    let times = series.values().next().unwrap();
+    let window = times[0].time_ms..times[times.len() - 1].time_ms;
+    let labels = |(gpu, name): (&str, &str)| {
+        let name = format!("DCGM_FI_DEV_{name}");
+        let pairs = [("__name__", name.as_str()), ("UUID", gpu), ("Hostname", "jwb0021")];
+        Labels::new(pairs.into_iter().chain([("modelName", "NVIDIA A100-SXM4-40GB")]))
+    };
+    (series.into_iter().map(|(key, samples)| Series { labels: labels(key), samples }).collect(), window)
+}
+
+#[test]
+fn of_four_gpus_of_a_job_one_works_and_three_are_held_idle() {
+    let (series, window) = juwels();
+    let judged = judge_series(&series, window.clone(), &Thresholds::default()).unwrap();
+    let length = (window.end - window.start) as f64;
+    let share = |gpu, class| ms(&judged.intervals, gpu).get(&class).map_or(0.0, |ms| *ms as f64 / length);
+    assert!(share("jwb0021_00", Class::Productive) > 0.95, "{:?}", ms(&judged.intervals, "jwb0021_00"));
+    for gpu in ["jwb0021_01", "jwb0021_02", "jwb0021_03"] {
+        assert_eq!(share(gpu, Class::IdleHeld), 1.0, "{gpu}: {:?}", ms(&judged.intervals, gpu));
+    }
+}
