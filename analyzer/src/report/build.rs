@@ -19,9 +19,11 @@ pub fn build(intervals: &[Interval], previous: &[Interval], period: Period) -> R
     let before = (!previous.is_empty()).then(|| Ledger::of(previous));
     let findings = findings(intervals, &ledger);
     let (unjudged, findings) = findings.into_iter().partition(|f| is_unjudged(f.class));
+    let accounted = accounted(intervals);
+    let axis = accounted.as_ref().map_or_else(|| period.clone(), |span| period.around(span.start_ms, span.end_ms));
     Report {
         schema_version: SCHEMA_VERSION,
-        accounted: accounted(intervals),
+        accounted,
         fleet: fleet(intervals, &ledger),
         classes: classes(&ledger, before.as_ref()),
         previous: before.map(|before| compare(&ledger, &before, &period)),
@@ -32,7 +34,7 @@ pub fn build(intervals: &[Interval], previous: &[Interval], period: Period) -> R
         nodes: rows(intervals.iter(), |i| (Some(i.node.clone()), None)),
         models: rows(intervals.iter(), |i| (i.model.clone(), None)),
         gpus: rows(intervals.iter(), |i| (Some(i.gpu.clone()), Some(i.node.clone()))),
-        timeline: Timeline::of(intervals, &period),
+        timeline: Timeline::of(intervals, axis),
         period,
     }
 }

@@ -7,18 +7,19 @@ use crate::classify::{Class, Group, Interval};
 use crate::sample::TimeMs;
 
 /// Width of every chart, in units of its view box.
-pub(super) const WIDTH: f64 = 1000.0;
+const WIDTH: f64 = 1000.0;
 /// Height of a GPU's lane in the timeline.
-pub(super) const LANE_HEIGHT: f64 = 16.0;
+const LANE_HEIGHT: f64 = 16.0;
 /// A page shows this many GPUs, those that lost most; a thousand lanes would be neither read nor printed.
 const MAX_LANES: usize = 48;
-/// Slices of a lane: one hour each in a week.
+/// Slices of a lane: one hour each in a whole week.
 const SLICES: i64 = 168;
 
 /// What each GPU's time went into, slice by slice.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Timeline {
-    start_ms: TimeMs,
+    /// The time that is drawn: the part of the period that is accounted for, in full hours.
+    pub axis: Period,
     slice_ms: f64,
     /// Those that lost most, by node and UUID.
     pub lanes: Vec<Lane>,
@@ -74,9 +75,9 @@ pub(super) struct Step {
 }
 
 impl Timeline {
-    pub(super) fn of(intervals: &[Interval], period: &Period) -> Self {
-        let slice_ms = period.length_ms() as f64 / SLICES as f64;
-        let mut timeline = Self { start_ms: period.start_ms, slice_ms, lanes: Vec::new(), left_out: 0 };
+    pub(super) fn of(intervals: &[Interval], axis: Period) -> Self {
+        let slice_ms = axis.length_ms() as f64 / SLICES as f64;
+        let mut timeline = Self { axis, slice_ms, lanes: Vec::new(), left_out: 0 };
         let mut lanes: BTreeMap<(&str, &str), Lane> = BTreeMap::new();
         for i in intervals {
             let lane = lanes.entry((&i.node, &i.gpu)).or_insert_with(|| Lane::new(i));
@@ -96,8 +97,8 @@ impl Timeline {
         if interval.class != Class::Productive {
             lane.lost_ms += interval.ms;
         }
-        let from = (interval.start_ms - self.start_ms) as f64;
-        let to = (interval.end_ms - self.start_ms) as f64;
+        let from = (interval.start_ms - self.axis.start_ms) as f64;
+        let to = (interval.end_ms - self.axis.start_ms) as f64;
         let density = interval.ms as f64 / (to - from).max(1.0);
         let first = (from / self.slice_ms).floor().max(0.0) as usize;
         for (n, slice) in lane.slices.iter_mut().enumerate().skip(first) {
@@ -135,6 +136,11 @@ impl Timeline {
         marks
     }
 
+    /// Where a time is drawn.
+    pub(super) fn x(&self, time: TimeMs) -> f64 {
+        (time - self.axis.start_ms) as f64 / self.axis.length_ms() as f64 * WIDTH
+    }
+
     fn mark(&self, slice: usize, y: f64, class: Class, share: f64) -> Mark {
         let width = WIDTH / SLICES as f64;
         Mark {
@@ -143,8 +149,8 @@ impl Timeline {
             width,
             height: share * LANE_HEIGHT,
             class,
-            start_ms: self.start_ms + (slice as f64 * self.slice_ms) as i64,
-            end_ms: self.start_ms + ((slice + 1) as f64 * self.slice_ms) as i64,
+            start_ms: self.axis.start_ms + (slice as f64 * self.slice_ms) as i64,
+            end_ms: self.axis.start_ms + ((slice + 1) as f64 * self.slice_ms) as i64,
             share,
         }
     }
@@ -234,7 +240,7 @@ mod tests {
             interval(Class::Productive, start + 10 * HOUR, 2, HOUR),
             interval(Class::IdleHeld, start + 10 * HOUR, 2, HOUR),
         ];
-        let timeline = Timeline::of(&intervals, &week);
+        let timeline = Timeline::of(&intervals, week);
         let lane = &timeline.lanes[0];
         let drawn: f64 = lane.slices.iter().flat_map(|s| s.values()).sum();
         assert!((drawn - 12.0 * HOUR as f64).abs() < 1.0);

@@ -3,7 +3,7 @@
 use askama::Template;
 
 use super::Report;
-use super::chart::{Step, WIDTH, waterfall};
+use super::chart::{Step, waterfall};
 use super::text::{self, MAX_PLACES};
 use crate::classify::Class;
 
@@ -24,7 +24,7 @@ struct Tick {
 
 /// The whole page.
 pub fn render(report: &Report) -> Result<String, askama::Error> {
-    let position = |ms: i64| (ms - report.period.start_ms) as f64 / report.period.length_ms() as f64 * WIDTH;
-    let ticks = report.period.ticks().into_iter().map(|(ms, label)| Tick { x: position(ms), label }).collect();
+    let timeline = &report.timeline;
+    let ticks = timeline.axis.ticks().into_iter().map(|(ms, label)| Tick { x: timeline.x(ms), label }).collect();
     Page { r: report, classes: Class::ALL, steps: waterfall(report), ticks }.render()
 }

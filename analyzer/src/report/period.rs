@@ -115,6 +115,13 @@ impl Period {
         self.local(time).strftime("%a %Y-%m-%d %H:%M").to_string()
     }
 
+    /// The hours of the period that lie around this stretch of it.
+    pub(super) fn around(&self, start_ms: TimeMs, end_ms: TimeMs) -> Self {
+        let start_ms = (start_ms.div_euclid(HOUR_MS) * HOUR_MS).max(self.start_ms);
+        let end_ms = (-(-end_ms).div_euclid(HOUR_MS) * HOUR_MS).min(self.end_ms);
+        Self::new(self.label.clone(), &self.local(start_ms), &self.local(end_ms), None)
+    }
+
     /// Marks for a time axis, about eight: midnights of a week, hours of a day.
     #[must_use]
     pub fn ticks(&self) -> Vec<(TimeMs, String)> {
