@@ -54,7 +54,8 @@ CREATE TABLE intervals (
     ms          INTEGER NOT NULL,
     confidence  REAL    NOT NULL,
     busy_signal TEXT,
-    evidence    TEXT    NOT NULL -- JSON array of {signal, value, unit, threshold}
+    evidence    TEXT    NOT NULL, -- JSON array of {signal, value, unit, threshold}
+    missing     TEXT    NOT NULL  -- JSON array of signals
 ) STRICT;
 
 CREATE INDEX intervals_by_node ON intervals (node, start_ms);

@@ -74,6 +74,20 @@ pub enum Group {
     Unexplained,
 }
 
+impl Group {
+    /// The name in reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Productive => "productive",
+            Self::Capacity => "capacity",
+            Self::Held => "held",
+            Self::Feeding => "feeding",
+            Self::Unexplained => "unexplained",
+        }
+    }
+}
+
 classes! {
     /// Busy, progressing, kept.
     Productive "productive" Productive,

@@ -27,6 +27,10 @@ pub struct Listed {
     pub value: f64,
     /// The value unless configured.
     pub default: f64,
+    /// The least that it may be.
+    pub min: f64,
+    /// The most that it may be.
+    pub max: f64,
     /// Unit of the value.
     pub unit: &'static str,
     /// Where the default comes from.
@@ -52,19 +56,20 @@ macro_rules! thresholds {
             /// All of them, in the order of the rules.
             #[must_use]
             pub fn list(&self) -> Vec<Listed> {
-                vec![$(Listed {
-                    name: stringify!($name), value: self.$name, default: $default, unit: $unit, source: $source,
+                vec![$({
+                    let range: RangeInclusive<f64> = $range;
+                    let (min, max) = (*range.start(), *range.end());
+                    let (name, value, default) = (stringify!($name), self.$name, $default);
+                    Listed { name, value, default, min, max, unit: $unit, source: $source }
                 }),*]
             }
 
             /// Every value that is out of its range; empty when all are fine.
             #[must_use]
             pub fn problems(&self) -> Vec<String> {
-                let ranges: Vec<RangeInclusive<f64>> = vec![$($range),*];
-                let bad = self.list().into_iter().zip(ranges).filter(|(t, range)| !range.contains(&t.value));
-                bad.map(|(t, range)| {
-                    let (low, high) = (range.start(), range.end());
-                    format!("thresholds.{}: {} is not within {low} to {high} {}", t.name, t.value, t.unit)
+                let bad = self.list().into_iter().filter(|t| !(t.min..=t.max).contains(&t.value));
+                bad.map(|t| {
+                    format!("thresholds.{}: {} is not within {} to {} {}", t.name, t.value, t.min, t.max, t.unit)
                 }).collect()
             }
         }

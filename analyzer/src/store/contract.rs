@@ -106,6 +106,7 @@ fn interval(node: &str, hour: TimeMs, class: Class) -> Interval {
         confidence: 0.9,
         busy_signal: None,
         evidence: vec![Evidence { signal: "s".to_owned(), value: 0.1, unit: "ratio".to_owned(), threshold: 0.3 }],
+        missing: vec!["t".to_owned()],
     }
 }
 

@@ -12,10 +12,11 @@ use crate::classify::{Class, Interval};
 use crate::sample::TimeMs;
 
 const INSERT: &str = "INSERT INTO intervals
-    (node, start_ms, end_ms, gpu, model, owner, class, ms, confidence, busy_signal, evidence)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
+    (node, start_ms, end_ms, gpu, model, owner, class, ms, confidence, busy_signal, evidence, missing)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
 
-const SELECT: &str = "SELECT node, start_ms, end_ms, gpu, model, owner, class, ms, confidence, busy_signal, evidence
+const SELECT: &str = "SELECT node, start_ms, end_ms, gpu, model, owner, class, ms, confidence, busy_signal, evidence,
+    missing
     FROM intervals WHERE start_ms >= $1 AND end_ms <= $2 ORDER BY node, gpu, start_ms, class, owner";
 
 impl Results for Store {
@@ -69,6 +70,7 @@ async fn insert(transaction: &mut sqlx::SqliteConnection, interval: &Interval) -
         return Err(sqlx::Error::Encode(format!("evidence {} is not a finite number", evidence.signal).into()));
     }
     let evidence = serde_json::to_string(&interval.evidence).map_err(|error| sqlx::Error::Encode(error.into()))?;
+    let missing = serde_json::to_string(&interval.missing).map_err(|error| sqlx::Error::Encode(error.into()))?;
     sqlx::query(INSERT)
         .bind(&interval.node)
         .bind(interval.start_ms)
@@ -81,6 +83,7 @@ async fn insert(transaction: &mut sqlx::SqliteConnection, interval: &Interval) -
         .bind(interval.confidence)
         .bind(&interval.busy_signal)
         .bind(evidence)
+        .bind(missing)
         .execute(transaction)
         .await?;
     Ok(())
@@ -89,7 +92,7 @@ async fn insert(transaction: &mut sqlx::SqliteConnection, interval: &Interval) -
 fn decode(row: &SqliteRow) -> sqlx::Result<Interval> {
     let name: &str = row.try_get("class")?;
     let class = Class::ALL.iter().copied().find(|class| class.name() == name);
-    let evidence: &str = row.try_get("evidence")?;
+    let (evidence, missing): (&str, &str) = (row.try_get("evidence")?, row.try_get("missing")?);
     Ok(Interval {
         gpu: row.try_get("gpu")?,
         node: row.try_get("node")?,
@@ -102,5 +105,6 @@ fn decode(row: &SqliteRow) -> sqlx::Result<Interval> {
         confidence: row.try_get("confidence")?,
         busy_signal: row.try_get("busy_signal")?,
         evidence: serde_json::from_str(evidence).map_err(|error| sqlx::Error::Decode(error.into()))?,
+        missing: serde_json::from_str(missing).map_err(|error| sqlx::Error::Decode(error.into()))?,
     })
 }
