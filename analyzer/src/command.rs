@@ -13,7 +13,7 @@ use crate::classify::{Class, Interval};
 use crate::config::{Cli, Command, Config, PeriodArgs, ReportFormat};
 use crate::judge::{self, Judge, windows};
 use crate::report::{Period, csv, html, markdown, text};
-use crate::store::{Options, Results, Store, read_intervals, wall_clock};
+use crate::store::{Results, Store, read_intervals, wall_clock};
 use crate::{serve, signal, why};
 
 /// Runs the command to its end.
@@ -23,7 +23,10 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
     runtime.block_on(async {
         let dir = &cli.global.data_dir;
         match cli.command {
-            Command::Serve { listen } => serve::run(config, store_options(dir), listen).await,
+            Command::Serve { listen } => {
+                let options = config.store.options(dir, signal::is_known);
+                serve::run(config, options, listen).await
+            }
             Command::Report { period, format, out } => report(&config, dir, &period, format, out.as_deref()).await,
             Command::Classify { start, end, dry_run } => {
                 let period = Period::between(&start, &end, &config.zone)?;
@@ -33,10 +36,6 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
             Command::CheckConfig => print(&config.to_string()),
         }
     })
-}
-
-fn store_options(dir: &Path) -> Options {
-    Options::new(dir, signal::is_known)
 }
 
 async fn report(
@@ -73,7 +72,7 @@ fn asked_period(args: &PeriodArgs, zone: &TimeZone) -> anyhow::Result<Period> {
 }
 
 async fn classify(config: Config, dir: &Path, period: &Period, dry_run: bool) -> anyhow::Result<()> {
-    let store = Store::open(store_options(dir)).await?;
+    let store = Store::open(config.store.options(dir, signal::is_known)).await?;
     let judge = Judge::new(store.clone(), config.thresholds);
     let range = period.start_ms..period.end_ms.min(wall_clock());
     let before = by_class(&store.intervals(range.clone()).await?);

@@ -5,5 +5,5 @@ mod file;
 mod yaml;
 
 pub use cli::{Cli, Command, Global, LogFormat, PeriodArgs, ReportFormat, WhyArgs, WhyFormat};
-pub use file::{Config, ConfigError, ScrapeJob};
+pub use file::{Config, ConfigError, ScrapeJob, StoreLimits};
 pub use yaml::Mistake;

@@ -14,13 +14,13 @@
 //! ```
 //! The lines that these methods append are documented in the crate `fake-nvml`.
 
-use anyhow::{Context, Result, bail};
+use crate::artifacts::artifact;
+use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use std::cell::Cell;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -32,10 +32,8 @@ pub struct FakeNvml {
 
 impl FakeNvml {
     /// Builds it, once per test process, with the cargo that runs the tests.
-    pub fn build() -> Result<&'static FakeNvml> {
-        static BUILT: OnceLock<Result<FakeNvml, String>> = OnceLock::new();
-        let built = BUILT.get_or_init(|| build().map_err(|error| format!("{error:#}")));
-        built.as_ref().map_err(|error| anyhow::anyhow!("cannot build fake-nvml: {error}"))
+    pub fn build() -> Result<Self> {
+        Ok(Self { path: artifact("fake_nvml")? })
     }
 
     /// The shared object, for `--nvml.library`.
@@ -49,28 +47,6 @@ impl FakeNvml {
         let link = dir.join("libnvidia-ml.so.1");
         std::os::unix::fs::symlink(&self.path, &link).with_context(|| format!("cannot link {}", link.display()))
     }
-}
-
-#[allow(clippy::disallowed_methods, reason = "cargo does not build a cdylib for the tests of another package")]
-fn build() -> Result<FakeNvml> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = std::process::Command::new(cargo)
-        .args(["build", "--package", "fake-nvml", "--message-format=json-render-diagnostics"])
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .stderr(std::process::Stdio::inherit())
-        .output()?;
-    if !output.status.success() {
-        bail!("cargo build ended with {}", output.status);
-    }
-    let mut messages = output.stdout.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
-    let path = messages.find_map(|message: Value| shared_object(&message));
-    Ok(FakeNvml { path: path.context("cargo named no shared object")? })
-}
-
-fn shared_object(message: &Value) -> Option<PathBuf> {
-    let ours = message["reason"] == "compiler-artifact" && message["target"]["name"] == "fake_nvml";
-    let mut files = message["filenames"].as_array().filter(|_| ours)?.iter().filter_map(Value::as_str);
-    files.find(|file| file.ends_with(".so")).map(PathBuf::from)
 }
 
 /// Microseconds of the wall clock since 1970: the time of NVML's samples and of the event log.

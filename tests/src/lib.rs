@@ -1,6 +1,6 @@
 //! Helpers for tests that run the real programs.
 
-mod bin_path;
+mod artifacts;
 pub mod cgroup;
 pub mod gpu;
 pub mod job;
@@ -8,4 +8,4 @@ pub mod process;
 pub mod programs;
 pub mod prometheus;
 
-pub use bin_path::bin;
+pub use artifacts::bin;

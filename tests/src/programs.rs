@@ -36,13 +36,14 @@ impl Exporter {
     }
 }
 
-/// A `goodput-analyzer serve` with an empty data directory.
+/// A `goodput-analyzer serve` with a data directory of its own.
 pub struct Analyzer {
     /// Where it listens.
     pub address: SocketAddr,
     /// The process.
     pub running: Running,
-    data: PathBuf,
+    /// Its data directory.
+    pub data: PathBuf,
 }
 
 /// A line of the analyzer's CSV report.
@@ -61,13 +62,20 @@ pub struct Interval {
 }
 
 impl Analyzer {
-    /// Starts it and waits until it listens.
-    #[allow(clippy::disallowed_methods, reason = "starts the program under test")]
+    /// Starts it without configuration and waits until it listens.
     pub fn start(dir: &Path) -> Result<Self> {
-        let (address, data) = (free_address()?, dir.join("analyzer"));
+        Self::start_with(dir, "")
+    }
+
+    /// Starts it with this configuration file and waits until it listens. The data of an earlier start is still there.
+    #[allow(clippy::disallowed_methods, reason = "starts the program under test")]
+    pub fn start_with(dir: &Path, config: &str) -> Result<Self> {
+        let (address, data, file) = (free_address()?, dir.join("analyzer"), dir.join("analyzer.yml"));
+        std::fs::write(&file, config)?;
         let mut command = Command::new(bin("goodput-analyzer")?);
         command
             .arg("serve")
+            .arg(format!("--config.file={}", file.display()))
             .arg(format!("--data.dir={}", data.display()))
             .arg(format!("--web.listen-address={address}"));
         let mut running = Running::start(&mut command, &dir.join("analyzer.log"))?;

@@ -1,55 +1,38 @@
-//! `kill -9` at random instants under remote-write load: every acknowledged sample is there exactly once.
-//!
-//! The receiver runs in a process of its own: this test binary again, with the test named [`CHILD`].
+//! `kill -9` of the analyzer at random instants under remote-write load: every acknowledged sample is there exactly
+//! once.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test, in helpers too")]
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use goodput_analyzer::ingest::{Limits, remote_write};
-use goodput_analyzer::store::{Options, Samples, Selection, Stats, Store};
+use goodput_analyzer::store::{Options, Samples, Selection, Stats, Store, wall_clock};
+use goodput_tests::programs::Analyzer;
 use prost::Message;
 
 const SENDERS: usize = 4;
 const SERIES: usize = 10;
-const CHILD: &str = "receiver";
-const DIR: &str = "GOODPUT_CRASH_TEST_DIR";
+/// A metric that the analyzer keeps.
+const METRIC: &str = "DCGM_FI_DEV_GPU_UTIL";
+/// A head so small that the kills also hit flushes.
+const CONFIG: &str = "store: {head_bytes: 24576}\n";
 
 /// 20, unless `GOODPUT_CRASH_TEST_KILLS` says otherwise.
 fn kills() -> usize {
     std::env::var("GOODPUT_CRASH_TEST_KILLS").map_or(20, |kills| kills.parse().unwrap())
 }
 
-/// A head so small that the kills also hit flushes.
-fn options(dir: &Path) -> Options {
-    Options { head_bytes: 24 * 1024, ..Options::new(dir, |metric| metric == "numbered") }
-}
-
-#[test]
-#[ignore = "the other process of the test below"]
-fn receiver() {
-    let dir = std::env::var(DIR).expect("only the test below runs this");
-    tokio::runtime::Runtime::new().unwrap().block_on(async {
-        let store = Store::open(options(Path::new(&dir))).await.unwrap();
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        writeln!(io::stdout(), "\nlistening {}", listener.local_addr().unwrap()).unwrap();
-        axum::serve(listener, remote_write::router(store, Limits::default())).await.unwrap();
-    });
-}
-
 #[test]
 fn what_is_acknowledged_survives_kill_9_exactly_once() {
     let dir = tempfile::tempdir().unwrap();
-    let load = Load::default();
+    let load = Load { base_ms: wall_clock(), ..Load::default() };
     thread::scope(|scope| {
         for sender in 0..SENDERS {
             let load = &load;
@@ -58,14 +41,15 @@ fn what_is_acknowledged_survives_kill_9_exactly_once() {
         // However the checks end, the senders must.
         let _stop = StopOnDrop(&load);
         for kill in 0..kills() {
-            let mut child = Receiver::start(dir.path());
-            load.connect(child.address);
+            let analyzer = Analyzer::start_with(dir.path(), CONFIG).unwrap();
+            load.connect(analyzer.address);
             load.wait_for_acks(random(40));
             // A random instant is the point of the test.
             thread::sleep(Duration::from_micros(random(20_000)));
-            child.kill();
+            let data = analyzer.data.clone();
+            analyzer.running.kill().unwrap();
             load.disconnect();
-            check(dir.path(), &load.acked(), kill);
+            check(&data, load.base_ms, &load.acked(), kill);
         }
     });
     let acked = load.acked();
@@ -73,17 +57,18 @@ fn what_is_acknowledged_survives_kill_9_exactly_once() {
 }
 
 /// Opens the store that was killed, and compares it with what has been acknowledged.
-fn check(dir: &Path, acked: &[Vec<u32>], kill: usize) {
+fn check(dir: &Path, base_ms: i64, acked: &[Vec<u32>], kill: usize) {
     tokio::runtime::Runtime::new().unwrap().block_on(async {
-        let store = Store::open(options(dir)).await.unwrap();
+        let store = Store::open(Options::new(dir, |_| true)).await.unwrap();
         let everything = Selection { range: i64::MIN..i64::MAX, ..Selection::default() };
         let mut found: BTreeMap<(usize, usize), Vec<u32>> = BTreeMap::new();
         for series in store.select(&everything).await.unwrap() {
             let label = |name| series.labels.get(name).unwrap().parse::<usize>().unwrap();
             let (sender, number) = (label("sender"), label("series"));
             let requests = series.samples.iter().map(|sample| {
-                assert_eq!(sample.value, value(sender, number, sample.time_ms), "kill {kill}: a changed value");
-                u32::try_from(sample.time_ms).unwrap()
+                let request = u32::try_from(sample.time_ms - base_ms).unwrap();
+                assert_eq!(sample.value, value(sender, number, request), "kill {kill}: a changed value");
+                request
             });
             found.insert((sender, number), requests.collect());
         }
@@ -105,47 +90,13 @@ fn check(dir: &Path, acked: &[Vec<u32>], kill: usize) {
     });
 }
 
-fn value(sender: usize, series: usize, request: i64) -> f64 {
-    request as f64 + sender as f64 / 10.0 + series as f64 / 1000.0
+fn value(sender: usize, series: usize, request: u32) -> f64 {
+    f64::from(request) + sender as f64 / 10.0 + series as f64 / 1000.0
 }
 
 /// Anything below the bound.
 fn random(bound: u64) -> u64 {
     RandomState::new().hash_one(0) % bound
-}
-
-/// The process that is killed.
-struct Receiver {
-    child: Child,
-    address: SocketAddr,
-}
-
-impl Receiver {
-    #[allow(clippy::disallowed_methods, reason = "the process that the test kills")]
-    fn start(dir: &Path) -> Self {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", CHILD, "--ignored", "--nocapture"])
-            .env(DIR, dir)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let address = lines.map_while(Result::ok).find_map(|line| line.strip_prefix("listening ")?.parse().ok());
-        Self { address: address.expect("the receiver did not start"), child }
-    }
-
-    fn kill(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-}
-
-impl Drop for Receiver {
-    fn drop(&mut self) {
-        // Killed already unless a check has failed.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 struct StopOnDrop<'a>(&'a Load);
@@ -160,6 +111,8 @@ impl Drop for StopOnDrop<'_> {
 /// Senders that number their requests, repeat each until it is acknowledged, and remember what was.
 #[derive(Default)]
 struct Load {
+    /// Time of request 0.
+    base_ms: i64,
     state: Mutex<State>,
     changed: Condvar,
     stop: AtomicBool,
@@ -207,7 +160,7 @@ impl Load {
         while let Some(address) = self.address() {
             // Every third one brings the one before again, as a sender does that has missed an answer.
             let requests = if request % 3 == 2 { request - 1..=request } else { request..=request };
-            if matches!(post(address, &body(sender, requests)), Ok(204)) {
+            if matches!(post(address, &body(self.base_ms, sender, requests)), Ok(204)) {
                 let mut state = self.state.lock().unwrap();
                 state.acked[sender].push(request);
                 state.acks_since_connect += 1;
@@ -248,18 +201,18 @@ struct Sample {
     timestamp: i64,
 }
 
-fn body(sender: usize, requests: std::ops::RangeInclusive<u32>) -> Vec<u8> {
+fn body(base_ms: i64, sender: usize, requests: std::ops::RangeInclusive<u32>) -> Vec<u8> {
     let label = |name: &str, value: String| Label { name: name.to_owned(), value };
     let series = |series: usize| TimeSeries {
         labels: vec![
-            label("__name__", "numbered".to_owned()),
+            label("UUID", format!("GPU-{sender}-{series}")),
+            label("__name__", METRIC.to_owned()),
             label("sender", sender.to_string()),
             label("series", series.to_string()),
         ],
         samples: requests
             .clone()
-            .map(i64::from)
-            .map(|timestamp| Sample { value: value(sender, series, timestamp), timestamp })
+            .map(|n| Sample { value: value(sender, series, n), timestamp: base_ms + i64::from(n) })
             .collect(),
     };
     let request = WriteRequest { timeseries: (0..SERIES).map(series).collect() };

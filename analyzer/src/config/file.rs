@@ -12,6 +12,7 @@ use super::cli::{duration, host_port};
 use super::yaml::{Fields, Mistake, Value, line, list, parse, scalar};
 use crate::classify::thresholds::{Listed, Thresholds};
 use crate::ingest::scrape::Target;
+use crate::store::Options;
 
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(15);
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -25,6 +26,21 @@ pub struct Config {
     pub zone: TimeZone,
     /// What rules hold signals against.
     pub thresholds: Thresholds,
+    /// Bounds of the store.
+    pub store: StoreLimits,
+}
+
+/// Bounds of the store; [`crate::store::Options`] says what each means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoreLimits {
+    /// Memory for samples that are not yet in a segment.
+    pub head_bytes: usize,
+    /// Age at which even a small head is written out.
+    pub head_age: Duration,
+    /// How much older than the newest sample of its series a sample may be.
+    pub out_of_order: Duration,
+    /// Series that may exist.
+    pub max_series: usize,
 }
 
 /// Exporters that are scraped alike.
@@ -79,7 +95,23 @@ impl fmt::Display for ConfigError {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { scrape: Vec::new(), zone: TimeZone::UTC, thresholds: Thresholds::default() }
+        let store = StoreLimits::default();
+        Self { scrape: Vec::new(), zone: TimeZone::UTC, thresholds: Thresholds::default(), store }
+    }
+}
+
+impl Default for StoreLimits {
+    fn default() -> Self {
+        let Options { head_bytes, head_age, out_of_order, max_series, .. } = Options::new("", |_| true);
+        Self { head_bytes, head_age, out_of_order, max_series }
+    }
+}
+
+impl StoreLimits {
+    /// What the store of this directory is told.
+    pub fn options(self, dir: &Path, keep: fn(&str) -> bool) -> Options {
+        let Self { head_bytes, head_age, out_of_order, max_series } = self;
+        Options { head_bytes, head_age, out_of_order, max_series, ..Options::new(dir, keep) }
     }
 }
 
@@ -99,9 +131,15 @@ impl Config {
         let zone = fields.optional("zone", TimeZone::UTC, &mut mistakes, zone);
         let scrape = fields.take("scrape").map(|(name, value)| scrape_jobs(&name, value, &mut mistakes));
         let thresholds = fields.take("thresholds").map(|(name, value)| thresholds(&name, value, &mut mistakes));
+        let store = fields.take("store").map(|(name, value)| store_limits(&name, value, &mut mistakes));
         fields.finish(&mut mistakes);
         mistakes.sort();
-        let config = Self { scrape: scrape.unwrap_or_default(), zone, thresholds: thresholds.unwrap_or_default() };
+        let config = Self {
+            scrape: scrape.unwrap_or_default(),
+            zone,
+            thresholds: thresholds.unwrap_or_default(),
+            store: store.unwrap_or_default(),
+        };
         if mistakes.is_empty() { Ok(config) } else { Err(mistakes) }
     }
 }
@@ -115,6 +153,9 @@ impl fmt::Display for Config {
             writeln!(f, "  - name: {:?}\n    targets: {:?}", job.name, job.targets)?;
             writeln!(f, "    interval: {}ms\n    timeout: {}ms", job.interval.as_millis(), job.timeout.as_millis())?;
         }
+        let StoreLimits { head_bytes, head_age, out_of_order, max_series } = self.store;
+        writeln!(f, "store:\n  head_bytes: {head_bytes}\n  head_age: {}s", head_age.as_secs())?;
+        writeln!(f, "  out_of_order: {}s\n  max_series: {max_series}", out_of_order.as_secs())?;
         writeln!(f, "thresholds:")?;
         for t in self.thresholds.list() {
             writeln!(f, "  # {}; default {}; {}\n  {}: {}", t.unit, t.default, t.source, t.name, t.value)?;
@@ -127,6 +168,24 @@ fn zone(value: &Value) -> Result<TimeZone, String> {
     let named = |name: &str| TimeZone::get(name).ok();
     let expected = "the IANA name of a time zone such as Europe/Berlin";
     text(value).and_then(named).ok_or_else(|| expected.into())
+}
+
+fn store_limits(name: &str, value: &Spanned<Value>, mistakes: &mut Vec<Mistake>) -> StoreLimits {
+    let default = StoreLimits::default();
+    let mut fields = Fields::of(value, format!("{name}."), mistakes);
+    let limits = StoreLimits {
+        head_bytes: fields.optional("head_bytes", default.head_bytes, mistakes, count),
+        head_age: fields.optional("head_age", default.head_age, mistakes, duration_of),
+        out_of_order: fields.optional("out_of_order", default.out_of_order, mistakes, duration_of),
+        max_series: fields.optional("max_series", default.max_series, mistakes, count),
+    };
+    fields.finish(mistakes);
+    limits
+}
+
+fn count(value: &Value) -> Result<usize, String> {
+    let number = text(value).and_then(|t| t.parse().ok()).filter(|n| *n > 0);
+    number.ok_or_else(|| "a whole number above 0".into())
 }
 
 fn scrape_jobs(name: &str, value: &Spanned<Value>, mistakes: &mut Vec<Mistake>) -> Vec<ScrapeJob> {
@@ -237,7 +296,7 @@ mod tests {
     #[test]
     fn what_check_config_prints_is_a_config() {
         let config = Config::parse(
-            "thresholds: {idle_window_seconds: 600}\nscrape: [{name: a, targets: ['n:1'], interval: 1m30s}]\n",
+            "thresholds: {idle_window_seconds: 600}\nstore: {head_bytes: 4096}\nscrape: [{name: a, targets: ['n:1'], interval: 1m30s}]\n",
         )
         .unwrap();
         assert!(config.to_string().contains("\n  idle_window_seconds: 600\n"));
@@ -259,7 +318,7 @@ mod tests {
             "goodput.yml:1: zone: expected the IANA name of a time zone such as Europe/Berlin, found \"Mars/Olympus\"",
             "goodput.yml:4: scrape[0].targets[0]: expected HOST:PORT such as node1:9400, found \"node1\"",
             "goodput.yml:5: scrape[0].interval: expected a positive duration such as 15s, 500ms or 1m30s, found \"fast\"",
-            "goodput.yml:6: colour: unknown key, expected one of zone, scrape, thresholds",
+            "goodput.yml:6: colour: unknown key, expected one of zone, scrape, thresholds, store",
             "goodput.yml:8: thresholds.no_such: unknown key, expected one of ",
         ]) {
             assert!(line.starts_with(start), "{line}\n{start}");
@@ -277,6 +336,7 @@ mod tests {
                 "thresholds: {iowait_cores: many}\n",
                 "1: thresholds.iowait_cores: expected 0 to 1000000 cores, found \"many\"",
             ),
+            ("store: {head_bytes: 0}\n", "1: store.head_bytes: expected a whole number above 0, found \"0\""),
             ("- 1\n", "1: the file: expected a mapping, found a list"),
             ("scrape: yes\n", "1: scrape: expected a list, found \"yes\""),
             ("scrape:\n- targets: ['n:1']\n", "2: scrape[0].name: missing"),
