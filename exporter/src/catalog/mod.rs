@@ -6,6 +6,8 @@
 
 pub mod gpu;
 pub mod host;
+pub mod irq;
+pub mod memory;
 pub mod own;
 
 /// What a metric's samples mean to `rate()`.
@@ -106,7 +108,7 @@ macro_rules! metric_rows {
 
 /// Every metric of the exporter.
 pub fn all() -> impl Iterator<Item = &'static Metric> {
-    [gpu::ROWS, host::ROWS, own::ROWS].into_iter().flatten().copied()
+    [gpu::ROWS, host::ROWS, irq::ROWS, memory::ROWS, own::ROWS].into_iter().flatten().copied()
 }
 
 #[cfg(test)]

@@ -2,4 +2,6 @@
 
 pub mod cgroupfs;
 pub mod files;
+pub mod nodes;
 pub mod nvml;
+pub mod process;
