@@ -57,6 +57,30 @@ crate::metric_rows! {
         "CPUs near the GPU's PCI slot.",
         from "/sys/bus/pci/devices/*/local_cpulist, else local_cpus", by "numa", series "1 per GPU", since "0.1.0"
     }
+    GPU_ALLOWED_CPUS = Gauge None "goodput_gpu_numa_allowed_cpus" ["gpu", "UUID", "node"] {
+        "CPUs of the NUMA node that the GPU's processes may run on, by the affinity of their first threads.",
+        from "/proc/PID/status Cpus_allowed_list, /sys/devices/system/node/node*/cpulist", by "numa", series "1 per GPU in use and NUMA node with CPUs", since "0.1.0"
+    }
+    NUMA_BALANCING = Gauge None "goodput_numa_balancing_mode" [] {
+        "Automatic NUMA balancing: 0 is off, 1 moves pages to the node that uses them, 2 is memory tiering, 3 is both.",
+        from "/proc/sys/kernel/numa_balancing", by "numa", series "1", since "0.1.0"
+    }
+    NUMA_PTE_UPDATES = Counter None "goodput_numa_balancing_pte_updates_total" [] {
+        "Page table entries that NUMA balancing unmapped to see who uses the page.",
+        from "/proc/vmstat numa_pte_updates", by "numa", series "1", since "0.1.0"
+    }
+    NUMA_HINT_FAULTS = Counter None "goodput_numa_balancing_hint_faults_total" [] {
+        "Page faults on such entries.",
+        from "/proc/vmstat numa_hint_faults", by "numa", series "1", since "0.1.0"
+    }
+    NUMA_HINT_FAULTS_LOCAL = Counter None "goodput_numa_balancing_local_hint_faults_total" [] {
+        "Page faults on such entries by a CPU of the page's own node.",
+        from "/proc/vmstat numa_hint_faults_local", by "numa", series "1", since "0.1.0"
+    }
+    NUMA_MIGRATED = Counter None "goodput_numa_balancing_migrated_pages_total" [] {
+        "Pages that NUMA balancing moved to another node.",
+        from "/proc/vmstat numa_pages_migrated", by "numa", series "1", since "0.1.0"
+    }
     PRESSURE_WAITING = Counter Seconds "goodput_pressure_waiting_seconds_total" ["resource"] {
         "Time in which at least one task of the node waited for the resource (PSI some).",
         from "/proc/pressure/{cpu,memory,io} some total", by "pressure", series "3", since "0.1.0"
@@ -159,7 +183,11 @@ crate::metric_rows! {
     }
     CGROUP_ALLOWED_CPUS = Gauge None "goodput_cgroup_allowed_cpus" ["owner"] {
         "CPUs that the owner may run on.",
-        from "v2 cpuset.cpus.effective; v1 cpuset.effective_cpus", by "cgroup", series "1 per owner", since "0.1.0"
+        from "v2 cpuset.cpus.effective; v1 cpuset.effective_cpus; without: as goodput_gpu_numa_allowed_cpus", by "cgroup", series "1 per owner", since "0.1.0"
+    }
+    CGROUP_NUMA_ALLOWED_CPUS = Gauge None "goodput_cgroup_numa_allowed_cpus" ["owner", "node"] {
+        "CPUs of the NUMA node that the owner may run on.",
+        from "as goodput_cgroup_allowed_cpus, /sys/devices/system/node/node*/cpulist", by "cgroup", series "1 per owner and NUMA node with CPUs", since "0.1.0"
     }
     CGROUP_MEMORY_CURRENT = Gauge Bytes "goodput_cgroup_memory_current_bytes" ["owner"] {
         "Memory charged to the owner, page cache included.",
@@ -176,6 +204,14 @@ crate::metric_rows! {
     CGROUP_MEMORY_ANON = Gauge Bytes "goodput_cgroup_memory_anon_bytes" ["owner"] {
         "Anonymous memory.",
         from "memory.stat v2 anon; v1 total_rss", by "cgroup", series "1 per owner", since "0.1.0"
+    }
+    CGROUP_MEMORY_ANON_THP = Gauge Bytes "goodput_cgroup_memory_anon_thp_bytes" ["owner"] {
+        "Anonymous memory in transparent huge pages.",
+        from "memory.stat v2 anon_thp; v1 total_rss_huge", by "cgroup", series "1 per owner", since "0.1.0"
+    }
+    CGROUP_SWAP = Gauge Bytes "goodput_cgroup_swap_current_bytes" ["owner"] {
+        "Memory of the owner that is in swap.",
+        from "v2 memory.swap.current; v1 memory.stat total_swap", by "cgroup", series "1 per owner", since "0.1.0"
     }
     CGROUP_MEMORY_FILE = Gauge Bytes "goodput_cgroup_memory_file_bytes" ["owner"] {
         "Page cache, shared memory included.",

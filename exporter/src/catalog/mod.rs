@@ -7,6 +7,8 @@
 pub mod dcgm;
 pub mod gpu;
 pub mod host;
+pub mod irq;
+pub mod memory;
 pub mod own;
 
 /// What a metric's samples mean to `rate()`.
@@ -147,7 +149,7 @@ macro_rules! metric_rows {
 
 /// Every metric of the exporter.
 pub fn all() -> impl Iterator<Item = &'static Metric> {
-    [dcgm::ROWS, gpu::ROWS, host::ROWS, own::ROWS].into_iter().flatten().copied()
+    [dcgm::ROWS, gpu::ROWS, host::ROWS, irq::ROWS, memory::ROWS, own::ROWS].into_iter().flatten().copied()
 }
 
 #[cfg(test)]

@@ -2,10 +2,13 @@
 
 pub mod cgroup;
 pub mod gpu;
+pub mod irq;
 pub mod node;
 pub mod numa;
 pub mod owner;
 pub mod pressure;
+pub mod swap;
+pub mod thp;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -80,10 +83,31 @@ pub static REGISTRY: &[Entry] = &[
     },
     Entry {
         name: "numa",
-        about: "Memory, allocations and distances of NUMA nodes, and the node of each GPU; 4 files per NUMA node, 2 per GPU.",
+        about: "Memory, allocations, distances and balancing of NUMA nodes, the node of each GPU and where its processes may run; 5 files per NUMA node, 2 per GPU, 1 per GPU process.",
         default: true,
         deadline: Duration::from_secs(1),
         new: || Box::<numa::Numa>::default(),
+    },
+    Entry {
+        name: "irq",
+        about: "Which NUMA node takes the interrupts of GPUs, NICs and storage, softirqs and softnet; /proc/interrupts, which is megabytes on a large node, and 2 files per PCI device with interrupts.",
+        default: true,
+        deadline: Duration::from_secs(2),
+        new: || Box::<irq::Irq>::default(),
+    },
+    Entry {
+        name: "swap",
+        about: "Swapping, swap devices and zswap; 5 small files.",
+        default: true,
+        deadline: Duration::from_secs(1),
+        new: || Box::<swap::Swap>::default(),
+    },
+    Entry {
+        name: "thp",
+        about: "Transparent huge pages, compaction and huge page pools; 9 small files, 3 per size of huge page.",
+        default: true,
+        deadline: Duration::from_secs(1),
+        new: || Box::<thp::Thp>::default(),
     },
     Entry {
         name: "pressure",

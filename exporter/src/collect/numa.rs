@@ -7,10 +7,12 @@ use crate::catalog::Metric;
 use crate::catalog::host::*;
 use crate::family::Families;
 use crate::parse::{ParseError, bus_id, cpus, keyed, meminfo, number};
-use crate::source::files::{self, FileError};
+use crate::source::files::{self, FileError, Roots};
+use crate::source::nodes::{self, Nodes};
 use crate::source::nvml::Gpu;
+use crate::source::process;
 
-/// Reads `/sys/devices/system/node` and the GPUs' PCI folders.
+/// Reads `/sys/devices/system/node`, the GPUs' PCI folders, their processes' affinity, and NUMA balancing.
 #[derive(Default)]
 pub struct Numa;
 
@@ -20,12 +22,15 @@ impl Collector for Numa {
     }
 
     fn collect(&mut self, context: &Context, out: &mut Families) -> Result<Done, CollectError> {
-        let sys = &context.roots.sys;
-        let nodes = nodes(&sys.join("devices/system/node"), out)?;
+        let roots = &context.roots;
+        let count = nodes(&nodes::folder(roots), out)?;
+        balancing(roots, out)?;
+        let nodes = Nodes::read(roots)?;
         for gpu in &context.gpus.gpus {
-            gpu_place(&sys.join("bus/pci/devices"), gpu, out)?;
+            gpu_place(&roots.sys.join("bus/pci/devices"), gpu, out)?;
+            allowed_cpus(roots, &nodes, gpu, out)?;
         }
-        if nodes > 0 || !context.gpus.gpus.is_empty() {
+        if count > 0 || !context.gpus.gpus.is_empty() {
             return Ok(Done::Ok);
         }
         Ok(Done::NotApplicable("no node folder in /sys/devices/system/node: kernel without CONFIG_NUMA".to_owned()))
@@ -33,9 +38,7 @@ impl Collector for Numa {
 }
 
 fn nodes(folder: &Path, out: &mut Families) -> Result<usize, FileError> {
-    let names = files::list(folder)?.unwrap_or_default();
-    let mut ids: Vec<u32> = names.iter().filter_map(|name| name.strip_prefix("node")?.parse().ok()).collect();
-    ids.sort_unstable();
+    let ids = nodes::ids(folder)?;
     let online = files::parse_optional(&folder.join("online"), cpus::ranges)?.map(|ranges| numbers(&ranges));
     let columns = online.as_ref().unwrap_or(&ids);
     for id in &ids {
@@ -62,7 +65,8 @@ fn node(folder: &Path, id: &str, columns: &[u32], out: &mut Families) -> Result<
             }
         })
     })?;
-    out.push(&NUMA_CPUS, &[id], cpu_count(folder, "cpulist", "cpumap")?.map(|n| n as f64));
+    let cpus = nodes::read_cpus(folder, "cpulist", "cpumap")?;
+    out.push(&NUMA_CPUS, &[id], cpus.map(|cpus| cpus::count(&cpus) as f64));
     distances(folder, id, columns, out)
 }
 
@@ -91,12 +95,38 @@ fn distances(folder: &Path, id: &str, columns: &[u32], out: &mut Families) -> Re
     Ok(())
 }
 
-/// How many CPUs a folder's list names, or its mask where there is no list; `None` without both.
-fn cpu_count(folder: &Path, list: &str, mask: &str) -> Result<Option<u64>, FileError> {
-    match files::parse_optional(&folder.join(list), cpus::count_list)? {
-        Some(count) => Ok(Some(count)),
-        None => files::parse_optional(&folder.join(mask), cpus::count_mask),
+fn balancing(roots: &Roots, out: &mut Families) -> Result<(), FileError> {
+    let mode = files::parse_optional(&roots.proc.join("sys/kernel/numa_balancing"), number::<u32>)?;
+    out.push(&NUMA_BALANCING, &[], mode.map(f64::from));
+    files::parse_optional(&roots.proc.join("vmstat"), |text| {
+        keyed::each(text, |key, count| {
+            if let Some(metric) = vmstat_row(key) {
+                out.push(metric, &[], count as f64);
+            }
+        })
+    })?;
+    Ok(())
+}
+
+fn vmstat_row(key: &str) -> Option<&'static Metric> {
+    Some(match key {
+        "numa_pte_updates" => &NUMA_PTE_UPDATES,
+        "numa_hint_faults" => &NUMA_HINT_FAULTS,
+        "numa_hint_faults_local" => &NUMA_HINT_FAULTS_LOCAL,
+        "numa_pages_migrated" => &NUMA_MIGRATED,
+        _ => return None,
+    })
+}
+
+/// Where the GPU's processes may run tells placement before anything is slow: a job pinned off its GPU's node has no
+/// allowed CPU on it.
+fn allowed_cpus(roots: &Roots, nodes: &Nodes, gpu: &Gpu, out: &mut Families) -> Result<(), FileError> {
+    let Ok(processes) = &gpu.processes else { return Ok(()) };
+    let Some(cpus) = process::allowed_cpus(roots, processes.iter().map(|p| p.pid))? else { return Ok(()) };
+    for (node, count) in nodes.count_of(&cpus) {
+        out.push(&GPU_ALLOWED_CPUS, &[&gpu.index.to_string(), &gpu.uuid, &node.to_string()], count as f64);
     }
+    Ok(())
 }
 
 fn gpu_place(devices: &Path, gpu: &Gpu, out: &mut Families) -> Result<(), FileError> {
@@ -108,7 +138,7 @@ fn gpu_place(devices: &Path, gpu: &Gpu, out: &mut Families) -> Result<(), FileEr
     if let Some(node) = node {
         out.push(&GPU_NUMA, &[&index, &gpu.uuid, &node.to_string()], 1.0);
     }
-    let cpus = cpu_count(&folder, "local_cpulist", "local_cpus")?;
-    out.push(&GPU_LOCAL_CPUS, &[&index, &gpu.uuid], cpus.map(|n| n as f64));
+    let cpus = nodes::read_cpus(&folder, "local_cpulist", "local_cpus")?;
+    out.push(&GPU_LOCAL_CPUS, &[&index, &gpu.uuid], cpus.map(|cpus| cpus::count(&cpus) as f64));
     Ok(())
 }

@@ -13,6 +13,16 @@ pub struct Meminfo {
     pub used: Option<u64>,
     /// `MemAvailable`, only in the host's file.
     pub available: Option<u64>,
+    /// `SwapTotal`, only in the host's file.
+    pub swap_total: Option<u64>,
+    /// `SwapFree`, only in the host's file.
+    pub swap_free: Option<u64>,
+    /// `Zswap`: what compressed pages take.
+    pub zswap: Option<u64>,
+    /// `Zswapped`: what they were before.
+    pub zswapped: Option<u64>,
+    /// `AnonHugePages`
+    pub anon_huge_pages: Option<u64>,
 }
 
 /// Parses either file.
@@ -25,6 +35,11 @@ pub fn parse(text: &str) -> Result<Meminfo, ParseError> {
             "MemFree" => &mut meminfo.free,
             "MemUsed" => &mut meminfo.used,
             "MemAvailable" => &mut meminfo.available,
+            "SwapTotal" => &mut meminfo.swap_total,
+            "SwapFree" => &mut meminfo.swap_free,
+            "Zswap" => &mut meminfo.zswap,
+            "Zswapped" => &mut meminfo.zswapped,
+            "AnonHugePages" => &mut meminfo.anon_huge_pages,
             _ => continue,
         };
         *field = Some(kibibytes(value).ok_or_else(|| ParseError::new(number, "a size in kB", line))?);
@@ -52,7 +67,7 @@ mod tests {
                 total: Some(16_106_127_360),
                 free: Some(16_106_061_824),
                 used: Some(65_536),
-                available: None
+                ..Meminfo::default()
             })
         );
         let host = parse("MemTotal: 2 kB\nMemAvailable: 1 kB\nHugePages_Total: 0\n");

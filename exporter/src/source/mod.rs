@@ -2,5 +2,7 @@
 
 pub mod cgroupfs;
 pub mod files;
+pub mod nodes;
 pub mod nvml;
 pub mod own;
+pub mod process;

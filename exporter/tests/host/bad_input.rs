@@ -46,15 +46,40 @@ fn every_host_collector_fails_on_garbage_and_keeps_its_name_for_it() {
         ("numa", "sys/devices/system/node/node0/meminfo"),
         ("numa", "sys/devices/system/node/node0/distance"),
         ("numa", "sys/devices/system/node/online"),
+        ("numa", "proc/sys/kernel/numa_balancing"),
+        ("numa", "proc/vmstat"),
+        ("irq", "proc/interrupts"),
+        ("irq", "proc/softirqs"),
+        ("irq", "proc/net/softnet_stat"),
+        ("irq", "sys/devices/system/node/node0/cpulist"),
+        ("swap", "proc/swaps"),
+        ("swap", "proc/vmstat"),
+        ("swap", "proc/sys/vm/swappiness"),
+        ("swap", "sys/module/zswap/parameters/enabled"),
+        ("thp", "proc/vmstat"),
+        ("thp", "sys/kernel/mm/transparent_hugepage/enabled"),
+        ("thp", "sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages"),
     ] {
         let machine = Machine::empty();
         machine.write("proc/stat", "cpu 1 2 3 4\n");
         machine.write("proc/meminfo", "MemTotal: 1 kB\n");
-        machine.write(path, "\u{1}garbage\n");
+        machine.write("proc/vmstat", "pswpin 1\n");
+        machine.write("proc/swaps", "Filename\n");
+        machine.write(path, "Filename\n\u{1}garbage\n");
         let error = machine.collect(collector).result.unwrap_err();
         assert!(matches!(error, CollectError::File(FileError::Malformed { .. })), "{path}: {error:?}");
         assert!(error.to_string().contains(path), "{error}");
     }
+}
+
+#[test]
+fn a_short_row_of_interrupts_is_named() {
+    let machine = Machine::empty();
+    machine.write("proc/interrupts", "  CPU0 CPU1\n  8: 1 2 IO-APIC 8-edge rtc0\n 30: 7 PCI-MSI 65536-edge\n");
+    machine.write("proc/softirqs", "  CPU0\nNET_RX: 5\n");
+    let error = machine.collect("irq").result.unwrap_err().to_string();
+    let expected = "proc/interrupts: line 3: expected an unsigned number per CPU, found \"30: 7 PCI-MSI 65536-edge\"";
+    assert!(error.ends_with(expected), "{error}");
 }
 
 #[test]

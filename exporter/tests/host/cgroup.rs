@@ -32,7 +32,9 @@ fn v2_container_with_throttling_on_two_nodes() {
         ("memory_current_bytes", "", 13_071_106_048.0),
         ("memory_max_bytes", "", 103_079_215_104.0),
         ("memory_working_set_bytes", "", 13_071_106_048.0 - 2_935_459_840.0),
+        ("memory_anon_thp_bytes", "", 2_097_152.0),
         ("memory_shmem_bytes", "", 4096.0),
+        ("swap_current_bytes", "", 0.0),
         ("numa_anon_shmem_bytes", ",node=\"0\"", 1_330_585_600.0),
         ("numa_anon_shmem_bytes", ",node=\"1\"", 1_141_161_984.0 + 4096.0),
         ("numa_file_bytes", ",node=\"0\"", 4_531_773_440.0),
@@ -162,4 +164,40 @@ fn more_owners_than_the_limit_are_counted() {
     let collected = machine.collect("cgroup").ok();
     assert_eq!(collected.count("goodput_cgroup_tasks"), 64);
     assert_eq!(collected.value("goodput_cgroup_skipped"), 6.0);
+}
+
+#[test]
+fn allowed_cpus_by_node() {
+    let mut machine = Machine::empty();
+    machine.write("sys/devices/system/node/node0/cpulist", "0,2,4,6\n");
+    machine.write("sys/devices/system/node/node1/cpulist", "1,3,5,7\n");
+    machine.write("sys/devices/system/node/node2/cpulist", "\n");
+    machine.write("sys/fs/cgroup/cgroup.controllers", "cpuset cpu\n");
+    machine.write("sys/fs/cgroup/lab/set/cpuset.cpus.effective", "0-2\n");
+    machine.write("proc/1/cgroup", "0::/lab/set\n");
+    machine.write("proc/1/status", "Cpus_allowed_list:\t7\n");
+    machine.write("proc/2/cgroup", "0::/lab/free\n");
+    machine.write("proc/2/status", "Cpus_allowed_list:\t5,7\n");
+    machine.gpu("00000000:1A:00.0", &[1, 2]);
+    let collected = machine.collect("cgroup").ok();
+    let allowed = |owner: &str, node: u32| {
+        collected.value(&format!("goodput_cgroup_numa_allowed_cpus{{owner=\"{owner}\",node=\"{node}\"}}"))
+    };
+    assert_eq!((allowed("/lab/set", 0), allowed("/lab/set", 1)), (2.0, 1.0));
+    assert_eq!((allowed("/lab/free", 0), allowed("/lab/free", 1)), (0.0, 2.0), "no cpuset: its process's affinity");
+    assert_eq!(collected.value("goodput_cgroup_allowed_cpus{owner=\"/lab/free\"}"), 2.0);
+}
+
+#[test]
+fn v1_swap_and_huge_pages() {
+    let mut machine = Machine::empty();
+    machine.write(
+        "sys/fs/cgroup/memory/lab/x/memory.stat",
+        "swap 1\ntotal_rss 9\ntotal_rss_huge 2097152\ntotal_swap 8192\n",
+    );
+    machine.write("proc/7/cgroup", "4:memory:/lab/x\n");
+    machine.gpu("00000000:1A:00.0", &[7]);
+    let collected = machine.collect("cgroup").ok();
+    assert_eq!(collected.value("goodput_cgroup_swap_current_bytes{owner=\"/lab/x\"}"), 8192.0);
+    assert_eq!(collected.value("goodput_cgroup_memory_anon_thp_bytes{owner=\"/lab/x\"}"), 2_097_152.0);
 }

@@ -113,3 +113,42 @@ fn distances_to_nodes_without_a_folder() {
     std::fs::remove_file(machine.path("sys/devices/system/node/online")).unwrap();
     assert_eq!(machine.collect("numa").ok().count("goodput_numa_distance"), 0);
 }
+
+#[test]
+fn automatic_balancing() {
+    let machine = Machine::recorded("proc-2n-numa-balancing-thp", &[NODES, "proc/vmstat"]);
+    machine.write("proc/sys/kernel/numa_balancing", "1\n");
+    let collected = machine.collect("numa").ok();
+    let facts = facts("proc-2n-numa-balancing-thp");
+    for (metric, key) in [
+        ("pte_updates_total", "numa_pte_updates"),
+        ("hint_faults_total", "numa_hint_faults"),
+        ("local_hint_faults_total", "numa_hint_faults_local"),
+        ("migrated_pages_total", "numa_pages_migrated"),
+    ] {
+        let value = collected.value(&format!("goodput_numa_balancing_{metric}"));
+        assert_eq!(value, facts["vmstat"][key].as_f64().unwrap(), "{key}");
+    }
+    assert_eq!(collected.value("goodput_numa_balancing_mode"), 1.0);
+    collected.golden("numa-2n-balancing");
+}
+
+#[test]
+fn where_a_gpus_processes_may_run() {
+    let mut machine = Machine::recorded("sys-2s32-i40e", &[NODES]);
+    machine.write("proc/7/status", "Name:\tpython\nCpus_allowed_list:\t0,2,4\n");
+    machine.write("proc/8/status", "Name:\tpython\nCpus_allowed_list:\t2-3\n");
+    machine.write("proc/9/status", "Name:\tpython\nCpus_allowed_list:\t0-255\n");
+    machine.gpu("00000000:1A:00.0", &[7, 8]);
+    machine.gpu("00000000:1B:00.0", &[9, 99]);
+    machine.gpu("00000000:1C:00.0", &[99]);
+    machine.gpu("00000000:1D:00.0", &[]);
+    let collected = machine.collect("numa").ok();
+    let allowed = |gpu: u32, node: u32| {
+        let series = format!("goodput_gpu_numa_allowed_cpus{{gpu=\"{gpu}\",UUID=\"GPU-{gpu}\",node=\"{node}\"}}");
+        collected.value(&series)
+    };
+    assert_eq!((allowed(0, 0), allowed(0, 1)), (3.0, 1.0), "even CPUs are on node 0");
+    assert_eq!((allowed(1, 0), allowed(1, 1)), (16.0, 16.0), "the mask is wider than the machine");
+    assert_eq!(collected.count("goodput_gpu_numa_allowed_cpus"), 4, "nobody's CPUs are not known");
+}

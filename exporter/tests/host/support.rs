@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use goodput_exporter::attribute::{Owners, resolve};
 use goodput_exporter::catalog;
-use goodput_exporter::collect::{CollectError, Context, Done, REGISTRY};
+use goodput_exporter::collect::{CollectError, Collector, Context, Done, REGISTRY};
 use goodput_exporter::encode::{Format, encode};
 use goodput_exporter::family::Families;
 use goodput_exporter::source::files::Roots;
@@ -82,17 +82,19 @@ impl Machine {
         owners
     }
 
-    /// Runs a collector of the registry.
+    /// Runs a new collector of the registry.
     pub(crate) fn collect(&self, name: &str) -> Collected {
+        self.collect_with(collector(name).as_mut())
+    }
+
+    /// Runs a collector that may have run before.
+    pub(crate) fn collect_with(&self, collector: &mut dyn Collector) -> Collected {
         let context = Context {
             roots: Arc::new(self.roots()),
             gpus: Arc::new(self.snapshot()),
             owners: Arc::new(self.owners()),
             hostname: "node-1".into(),
         };
-        let entry = REGISTRY.iter().find(|entry| entry.name == name).unwrap();
-        let mut collector = (entry.new)();
-        assert_eq!(collector.name(), name);
         let mut families = Families::default();
         let result = collector.collect(&context, &mut families);
         Collected { families, result }
@@ -102,6 +104,14 @@ impl Machine {
         let gpus = self.gpus.iter().enumerate().map(|(index, (bus_id, pids))| gpu(index, bus_id, pids));
         Snapshot { gpus: gpus.collect(), ..Snapshot::default() }
     }
+}
+
+/// A new collector of the registry.
+pub(crate) fn collector(name: &str) -> Box<dyn Collector> {
+    let entry = REGISTRY.iter().find(|entry| entry.name == name).unwrap();
+    let collector = (entry.new)();
+    assert_eq!(collector.name(), name);
+    collector
 }
 
 /// One GPU with these processes on it, and who owns them.

@@ -11,9 +11,11 @@ use crate::attribute::Owner;
 use crate::catalog::host::*;
 use crate::family::Families;
 use crate::parse::cgroup::NodeMemory;
+use crate::parse::cpus;
 use crate::parse::pressure::Pressure;
-use crate::source::cgroupfs;
 use crate::source::files::{FileError, Roots};
+use crate::source::nodes::{Nodes, Ranges};
+use crate::source::{cgroupfs, process};
 
 /// Most owners that are read. One costs about 15 small files and 40 series.
 const MAX_OWNERS: usize = 64;
@@ -37,6 +39,7 @@ impl Collector for Cgroup {
 
     fn collect(&mut self, context: &Context, out: &mut Families) -> Result<Done, CollectError> {
         let owners = context.owners.all();
+        let nodes = Nodes::read(&context.roots);
         out.push(&CGROUP_SKIPPED, &[], owners.len().saturating_sub(MAX_OWNERS) as f64);
         let mut result = Ok(Done::Ok);
         for owner in owners.iter().take(MAX_OWNERS) {
@@ -44,8 +47,12 @@ impl Collector for Cgroup {
             // One owner's bad file must not hide the other owners; the first is reported.
             let read = self.read(&context.roots, owner, &mut group);
             group.push(&owner.id, out);
+            if let Ok(nodes) = &nodes {
+                group.push_allowed_cpus(&owner.id, nodes, out);
+            }
             result = result.and_then(|done| read.map(|()| done));
         }
+        nodes?;
         Ok(result?)
     }
 }
@@ -63,6 +70,10 @@ impl Cgroup {
                 }
             }
         }
+        // Without a cpuset of its own, its processes' affinity is all that limits it.
+        if group.allowed_cpus.is_none() {
+            group.allowed_cpus = process::allowed_cpus(roots, owner.pids.iter().copied())?;
+        }
         Ok(())
     }
 }
@@ -75,13 +86,15 @@ struct Group {
     periods: Option<u64>,
     throttled_periods: Option<u64>,
     throttled: Option<Duration>,
-    allowed_cpus: Option<u64>,
+    allowed_cpus: Option<Ranges>,
     memory_current: Option<u64>,
     memory_max: Option<u64>,
     inactive_file: Option<u64>,
     anon: Option<u64>,
+    anon_thp: Option<u64>,
     file: Option<u64>,
     shmem: Option<u64>,
+    swap: Option<u64>,
     high_events: Option<u64>,
     max_events: Option<u64>,
     oom_events: Option<u64>,
@@ -112,13 +125,15 @@ impl Group {
         for (metric, value) in [
             (&CGROUP_CPU_PERIODS, self.periods),
             (&CGROUP_CPU_THROTTLED_PERIODS, self.throttled_periods),
-            (&CGROUP_ALLOWED_CPUS, self.allowed_cpus),
+            (&CGROUP_ALLOWED_CPUS, self.allowed_cpus.as_deref().map(cpus::count)),
             (&CGROUP_MEMORY_CURRENT, self.memory_current),
             (&CGROUP_MEMORY_MAX, self.memory_max),
             (&CGROUP_MEMORY_WORKING_SET, working_set),
             (&CGROUP_MEMORY_ANON, self.anon),
+            (&CGROUP_MEMORY_ANON_THP, self.anon_thp),
             (&CGROUP_MEMORY_FILE, self.file),
             (&CGROUP_MEMORY_SHMEM, self.shmem),
+            (&CGROUP_SWAP, self.swap),
             (&CGROUP_MEMORY_HIGH_EVENTS, self.high_events),
             (&CGROUP_MEMORY_MAX_EVENTS, self.max_events),
             (&CGROUP_MEMORY_OOM_EVENTS, self.oom_events),
@@ -133,6 +148,12 @@ impl Group {
             out.push(metric, &[owner], value.map(|n| n as f64));
         }
         self.push_labelled(owner, out);
+    }
+
+    fn push_allowed_cpus(&self, owner: &str, nodes: &Nodes, out: &mut Families) {
+        for (node, count) in self.allowed_cpus.iter().flat_map(|cpus| nodes.count_of(cpus)) {
+            out.push(&CGROUP_NUMA_ALLOWED_CPUS, &[owner, &node.to_string()], count as f64);
+        }
     }
 
     fn push_labelled(&self, owner: &str, out: &mut Families) {

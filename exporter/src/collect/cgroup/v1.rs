@@ -16,7 +16,7 @@ pub(super) fn read(controller: &str, folder: &Path, page_bytes: u64, group: &mut
             Ok(())
         }
         "cpuset" => {
-            group.allowed_cpus = parse_optional(&folder.join("cpuset.effective_cpus"), cpus::count_list)?;
+            group.allowed_cpus = parse_optional(&folder.join("cpuset.effective_cpus"), cpus::ranges)?;
             Ok(())
         }
         "memory" => memory(folder, page_bytes, group),
@@ -71,6 +71,8 @@ fn memory_stat(text: &str, group: &mut Group) -> Result<(), ParseError> {
     keyed::each(text, |key, value| {
         let field = match key {
             "total_rss" => &mut group.anon,
+            "total_rss_huge" => &mut group.anon_thp,
+            "total_swap" => &mut group.swap,
             "total_cache" => &mut group.file,
             "total_shmem" => &mut group.shmem,
             "total_inactive_file" => &mut group.inactive_file,

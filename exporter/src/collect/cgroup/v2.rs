@@ -37,17 +37,19 @@ fn cpu(folder: &Path, group: &mut Group) -> Result<(), FileError> {
         })
     })?;
     group.cpu_limit = parse_optional(&folder.join("cpu.max"), cgroup::cpu_max)?.flatten();
-    group.allowed_cpus = parse_optional(&folder.join("cpuset.cpus.effective"), cpus::count_list)?;
+    group.allowed_cpus = parse_optional(&folder.join("cpuset.cpus.effective"), cpus::ranges)?;
     Ok(())
 }
 
 fn memory(folder: &Path, group: &mut Group) -> Result<(), FileError> {
     group.memory_current = parse_optional(&folder.join("memory.current"), number)?;
     group.memory_max = parse_optional(&folder.join("memory.max"), cgroup::limit)?.flatten();
+    group.swap = parse_optional(&folder.join("memory.swap.current"), number)?;
     parse_optional(&folder.join("memory.stat"), |text| {
         keyed::each(text, |key, value| {
             let field = match key {
                 "anon" => &mut group.anon,
+                "anon_thp" => &mut group.anon_thp,
                 "file" => &mut group.file,
                 "shmem" => &mut group.shmem,
                 "inactive_file" => &mut group.inactive_file,
