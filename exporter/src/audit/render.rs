@@ -196,7 +196,7 @@ pub fn markdown(audit: &Audit) -> String {
             let _ = writeln!(out, "{}", finding.commands.join("\n"));
             continue;
         }
-        let _ = writeln!(out, "{}\n\n```sh\n{}\n```", finding.check.why, finding.commands.join("\n"));
+        let _ = writeln!(out, "{}\n\n```text\n{}\n```", finding.check.why, finding.commands.join("\n"));
         if let Some(fix) = finding.check.fixes.first() {
             let _ = writeln!(out, "\n{}", terms(fix));
         }

@@ -12,6 +12,11 @@ pub(super) fn list(items: &[String]) -> String {
     }
 }
 
+/// `1 CPU`, `2 CPUs`.
+pub(super) fn count(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
 /// `1.5 GiB`; whole bytes below one KiB.
 pub(super) fn bytes(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
@@ -66,5 +71,6 @@ mod tests {
         assert_eq!(list(&items(4)), "0, 1, 2, 3");
         assert_eq!(list(&items(6)), "0, 1, 2, 3 and 2 more");
         assert_eq!(ranges(&[(0, 3), (8, 8)]), "0-3,8");
+        assert_eq!([0, 1, 2].map(|n| count(n, "GPU")), ["0 GPUs", "1 GPU", "2 GPUs"]);
     }
 }

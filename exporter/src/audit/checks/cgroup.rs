@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::super::text::{bytes, list};
+use super::super::text::{bytes, count, list};
 use super::super::{Check, Expected, Fix, Status, Unread, Verdict, Who, jobs};
 use super::{kernel, own, practice, vendor};
 use crate::attribute::Owner;
@@ -169,7 +169,7 @@ fn judge_memory(jobs: &[Memory]) -> Verdict {
 fn worst<T>(jobs: &[T], status: fn(&T) -> Status, spell: fn(&T) -> String, trouble: &str) -> Verdict {
     let worst = jobs.iter().map(status).min().unwrap_or(Status::Pass);
     match worst {
-        Status::Pass => Verdict::new(worst, format!("none of {} jobs {trouble}", jobs.len())),
+        Status::Pass => Verdict::new(worst, format!("none of {} {trouble}", count(jobs.len(), "job"))),
         _ => {
             let those: Vec<String> = jobs.iter().filter(|job| status(job) == worst).map(spell).collect();
             Verdict::new(worst, list(&those))
@@ -226,7 +226,7 @@ mod tests {
             (verdict.status, verdict.read.as_str()),
             (Fail, "b: quota 2.0 CPUs of 8, throttled in 50.0 % of periods")
         );
-        assert_eq!(judge_quotas(&[quota("a", 0)]).read, "none of 1 jobs throttled");
+        assert_eq!(judge_quotas(&[quota("a", 0)]).read, "none of 1 job throttled");
     }
 
     #[test]

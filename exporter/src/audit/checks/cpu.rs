@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::text::{list, ranges};
+use super::super::text::{count, list, ranges};
 use super::super::{Check, Expected, Fix, Profile, Status, Unread, Verdict, Who, jobs};
 use super::{TUNED_ACCELERATOR, book, kernel, practice, vendor};
 use crate::collect::Context;
@@ -166,7 +166,9 @@ fn judge_idle(states: &BTreeMap<IdleState, usize>, profile: Profile) -> Verdict 
         let longest = states.keys().map(|state| state.exit_us).max().unwrap_or_default();
         return Verdict::new(Status::Pass, format!("at most {longest} us"));
     }
-    let spell = |(state, cpus): &(&IdleState, &usize)| format!("{} {} us on {cpus} CPUs", state.name, state.exit_us);
+    let spell = |(state, cpus): &(&IdleState, &usize)| {
+        format!("{} {} us on {}", state.name, state.exit_us, count(**cpus, "CPU"))
+    };
     // It disables what takes as long as it is told, and longer.
     let command = format!("cpupower idle-set --disable-by-latency {}", limit.saturating_add(1));
     Verdict::new(Status::Warn, list(&deep.iter().map(spell).collect::<Vec<_>>())).with(vec![command])

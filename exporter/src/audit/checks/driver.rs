@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::super::text::list;
+use super::super::text::{count, list};
 use super::super::{Check, Expected, Fix, Status, Unread, Verdict, Who};
 use super::{own, vendor};
 use crate::collect::Context;
@@ -45,7 +45,9 @@ fn judge_modules(loaded: &BTreeSet<String>, gpus: usize) -> Verdict {
     match (gpus, missing.is_empty()) {
         (0, _) => Verdict::new(Status::NotApplicable, "no NVIDIA GPU for this driver"),
         (_, true) => Verdict::new(Status::Pass, "nvidia and nvidia_uvm"),
-        (_, false) => Verdict::new(Status::Fail, format!("not loaded: {}, with {gpus} GPUs", list(&missing))),
+        (_, false) => {
+            Verdict::new(Status::Fail, format!("not loaded: {}, with {}", list(&missing), count(gpus, "GPU")))
+        }
     }
 }
 
@@ -146,9 +148,10 @@ fn judge_rdma(module: &Module, peermem: bool, devices: usize) -> Verdict {
     match (peermem, module.open) {
         (true, _) => Verdict::new(Status::Pass, "nvidia_peermem loaded"),
         (false, true) => Verdict::new(Status::Pass, "open kernel modules"),
-        (false, false) => {
-            Verdict::new(Status::Warn, format!("neither, with {devices} RDMA devices and the proprietary modules"))
-        }
+        (false, false) => Verdict::new(
+            Status::Warn,
+            format!("neither, with {} and the proprietary modules", count(devices, "RDMA device")),
+        ),
     }
 }
 

@@ -1,6 +1,6 @@
 //! What NVML says of the GPUs' state.
 
-use super::super::text::list;
+use super::super::text::{count, list};
 use super::super::{Check, Expected, Fix, Status, Unread, Verdict, Who, jobs};
 use super::{own, vendor};
 use crate::source::nvml::{Gpu, Reading, Values};
@@ -46,7 +46,7 @@ fn value<T>(gpu: &Gpu, what: &str, read: impl FnOnce(&Values) -> Reading<T>) -> 
 fn judge_persistence(modes: &[(u32, bool)]) -> Verdict {
     let off: Vec<String> = modes.iter().filter(|(_, on)| !on).map(|(index, _)| index.to_string()).collect();
     match off.is_empty() {
-        true => Verdict::new(Status::Pass, format!("on for {} GPUs", modes.len())),
+        true => Verdict::new(Status::Pass, format!("on for {}", count(modes.len(), "GPU"))),
         false => Verdict::new(Status::Fail, format!("off for GPU {}", list(&off))),
     }
 }
@@ -63,7 +63,7 @@ pub(super) static PCIE_LINK: Check = Check {
         lasting: None,
         restarts: "the node",
         who: Who::Hardware,
-        risk: "hands in a machine",
+        risk: "downtime",
         gain: None,
     }],
     sources: &[
@@ -107,7 +107,7 @@ fn judge_links(links: &[Link]) -> Verdict {
         format!("GPU {gpu} x{width} of x{width_max}, generation {generation} of {generation_max}")
     };
     let (status, shown) = match (narrow.is_empty(), slow.is_empty()) {
-        (true, true) => return Verdict::new(Status::Pass, format!("full width on {} GPUs", links.len())),
+        (true, true) => return Verdict::new(Status::Pass, format!("full width on {}", count(links.len(), "GPU"))),
         (true, false) => (Status::Warn, slow),
         (false, _) => (Status::Fail, narrow),
     };

@@ -1,6 +1,6 @@
 //! Whether interrupts arrive near their devices.
 
-use super::super::text::{list, ranges};
+use super::super::text::{count, list, ranges};
 use super::super::{Check, Expected, Fix, Status, Unread, Verdict, Who};
 use super::{book, kernel, own};
 use crate::collect::Context;
@@ -82,7 +82,10 @@ fn judge(served: &[Served]) -> Result<Verdict, Unread> {
     }
     let off: Vec<&Served> = served.iter().filter(|irq| cpus::count_common(&irq.by, &irq.near) == 0).collect();
     if off.is_empty() {
-        return Ok(Verdict::new(Status::Pass, format!("{} interrupts on their devices' nodes", served.len())));
+        return Ok(Verdict::new(
+            Status::Pass,
+            format!("{} on the nodes of the devices", count(served.len(), "interrupt")),
+        ));
     }
     let spell = |irq: &&Served| format!("{} of {} {} on CPU {}", irq.number, irq.class, irq.device, ranges(&irq.by));
     let read = format!("{} of {}: {}", off.len(), served.len(), list(&off.iter().map(spell).collect::<Vec<_>>()));
@@ -103,7 +106,7 @@ mod tests {
             by: vec![(by, by)],
             near: vec![(0, 11), (24, 35)],
         };
-        assert_eq!(judge(&[irq(5, 3), irq(6, 30)]).unwrap().read, "2 interrupts on their devices' nodes");
+        assert_eq!(judge(&[irq(5, 3), irq(6, 30)]).unwrap().read, "2 interrupts on the nodes of the devices");
         let verdict = judge(&[irq(5, 3), irq(6, 12)]).unwrap();
         assert_eq!(verdict.status, Status::Warn);
         assert_eq!(verdict.read, "1 of 2: 6 of gpu 0000:1a:00.0 on CPU 12");

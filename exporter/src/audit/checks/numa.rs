@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::super::text::{list, ranges};
+use super::super::text::{count, list, ranges};
 use super::super::{Check, Expected, Fix, Status, Unread, Verdict, Who, jobs};
 use super::{SYSCTL_KERNEL, book, kernel, own, vendor};
 use crate::collect::Context;
@@ -40,7 +40,7 @@ fn judge_gpu_nodes(nodes: usize, gpus: &[(u32, Option<u32>)]) -> Verdict {
     let unknown: Vec<String> =
         gpus.iter().filter(|(_, node)| node.is_none()).map(|(index, _)| index.to_string()).collect();
     match unknown.is_empty() {
-        true => Verdict::new(Status::Pass, format!("known for {} GPUs on {nodes} nodes", gpus.len())),
+        true => Verdict::new(Status::Pass, format!("known for {} on {nodes} nodes", count(gpus.len(), "GPU"))),
         false => Verdict::new(Status::Warn, format!("unknown for GPU {}", list(&unknown))),
     }
 }
@@ -161,7 +161,7 @@ fn judge_placements(all: &[Placement]) -> Result<Verdict, Unread> {
     let spread = known.iter().filter(|known| (1..cpus::count(&known.0.allowed)).contains(&near_cpus(known)));
     let (reads, commands): (Vec<_>, Vec<_>) = astray.clone().chain(spread).map(|(p, near)| misplaced(p, near)).unzip();
     Ok(match (astray.count(), reads.is_empty()) {
-        (0, true) => Verdict::new(Status::Pass, format!("{} processes on their GPUs' nodes", known.len())),
+        (0, true) => Verdict::new(Status::Pass, format!("all {} processes on the nodes of their GPUs", known.len())),
         (0, false) => Verdict::new(Status::Warn, list(&reads)).with(commands),
         _ => Verdict::new(Status::Fail, list(&reads)).with(commands),
     })

@@ -1,6 +1,6 @@
 //! Swap: how readily it is used, and whether it is.
 
-use super::super::text::{bytes, list};
+use super::super::text::{bytes, count, list};
 use super::super::{Check, Expected, Fix, Status, Unread, Verdict, Who, jobs};
 use super::{SYSCTL_VM, TUNED_ACCELERATOR, book, kernel, own};
 use crate::collect::Context;
@@ -44,7 +44,7 @@ fn judge_swappiness(value: u32, devices: usize) -> Verdict {
         (_, 0..=MOST_SWAPPINESS) => Status::Pass,
         _ => Status::Warn,
     };
-    Verdict::new(status, format!("{value}, with {devices} swap devices"))
+    Verdict::new(status, format!("{value}, with {}", count(devices, "swap device")))
 }
 
 pub(super) static USE: Check = Check {
