@@ -109,6 +109,14 @@ fn json_has_a_row_for_every_check() {
 }
 
 #[test]
+fn the_metric_has_five_series_per_check() {
+    let collected = tuned::machine().collect("audit").ok();
+    assert_eq!(collected.count("goodput_audit_status"), 5 * CHECKS.len());
+    assert_eq!(collected.value("goodput_audit_status{check=\"cpu_governor\",status=\"pass\"}"), 1.0);
+    assert_eq!(collected.value("goodput_audit_status{check=\"cpu_governor\",status=\"fail\"}"), 0.0);
+}
+
+#[test]
 fn what_nvml_does_not_say_is_told_apart() {
     for (why, status) in [
         (Absent::NotSupported, Status::NotApplicable),
