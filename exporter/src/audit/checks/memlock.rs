@@ -39,7 +39,7 @@ pub(super) static MEMLOCK: Check = Check {
     sources: &[
         vendor(
             "Red Hat, Configuring InfiniBand and RDMA networks: memory that users may pin",
-            "https://docs.redhat.com/en/documentation/red_hat_enterprise_linux/9/html/configuring_infiniband_and_rdma_networks/",
+            "https://docs.redhat.com/en/documentation/red_hat_enterprise_linux/9/html/configuring_infiniband_and_rdma_networks/increasing-the-amount-of-memory-that-users-are-allowed-to-pin-in-the-system_configuring-infiniband-and-rdma-networks",
         ),
         book("AI Systems Performance Engineering (early release), chapter 3: ulimit -l unlimited"),
         own("a failure at or below the kernel's default of 8 MiB, a warning above it"),
