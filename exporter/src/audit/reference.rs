@@ -43,7 +43,9 @@ fn expected(check: &Check) -> String {
 }
 
 fn section(check: &Check, out: &mut String) {
-    let _ = writeln!(out, "\n## {}\n\n{}. Reads {}.\n\n{}", check.id, check.title, check.reads, check.why);
+    // Stars in paths are no emphasis.
+    let reads = check.reads.replace('*', "\\*");
+    let _ = writeln!(out, "\n## {}\n\n{}. Reads {reads}.\n\n{}", check.id, check.title, check.why);
     for fix in check.fixes {
         let _ = writeln!(out, "\n```text\n{}\n```\n", fix.command);
         if let Some(lasting) = fix.lasting {
