@@ -14,7 +14,9 @@ use clap::{Arg, ArgAction, ArgMatches};
 
 use crate::collect::Entry;
 use crate::source::files::{self, Roots};
-pub use flags::{Address, CatalogFormat, Command, Config, DcgmNames, HostnameLabel, LogFormat, LogLevel, TextFormat};
+pub use flags::{
+    Address, AuditFormat, CatalogFormat, Command, Config, DcgmNames, HostnameLabel, LogFormat, LogLevel, TextFormat,
+};
 use layers::{Origin, Setting};
 
 const CONFIG_FILE: &str = "config.file";

@@ -9,6 +9,8 @@ pub mod catalog;
 #[cfg(feature = "agent")]
 pub mod attribute;
 #[cfg(feature = "agent")]
+pub mod audit;
+#[cfg(feature = "agent")]
 pub mod collect;
 #[cfg(feature = "agent")]
 pub mod config;

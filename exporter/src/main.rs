@@ -1,16 +1,22 @@
 //! The `goodput-exporter` program.
 
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal, Write as _};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
-use goodput_exporter::collect::REGISTRY;
-use goodput_exporter::config::{CatalogFormat, Command, Config, ConfigError, LogFormat, LogLevel};
+use goodput_exporter::audit::checks::CHECKS;
+use goodput_exporter::audit::{Audit, Check, Profile, Status, render};
+use goodput_exporter::collect::{Context, REGISTRY};
+use goodput_exporter::config::{AuditFormat, CatalogFormat, Command, Config, ConfigError, LogFormat, LogLevel};
 use goodput_exporter::scrape::{Gpus, REUSE, Scraper, Setup, install_panic_hook};
-use goodput_exporter::source::nvml::Nvml;
+use goodput_exporter::source::nvml::{Driver, Nvml};
 use goodput_exporter::{attribute, describe, print, serve};
 use tracing::level_filters::LevelFilter;
+
+/// How long `audit` waits for the GPUs' first reading.
+const GPU_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Exit status of a wrong command line or configuration; 1 is for all other failures.
 const WRONG_USE: u8 = 2;
@@ -29,29 +35,57 @@ fn main() -> ExitCode {
     start_logging(&config);
     install_panic_hook();
     match run(&config) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(status) => status,
         Err(error) => fail(&format_args!("{error:#}"), 1),
     }
 }
 
-fn run(config: &Config) -> anyhow::Result<()> {
+fn run(config: &Config) -> anyhow::Result<ExitCode> {
     match config.command.clone().unwrap_or(Command::Serve) {
         Command::Serve => {
             let (scraper, gpus) = start(config)?;
-            serve::run(config, scraper, gpus)
+            serve::run(config, scraper, gpus)?;
         }
         Command::Print { format } => {
             let (scraper, gpus) = start(config)?;
-            print::print(&scraper, &gpus, format, &mut io::stdout().lock(), &mut io::stderr())
+            print::print(&scraper, &gpus, format, &mut io::stdout().lock(), &mut io::stderr())?;
         }
         Command::Catalog { format } => {
             let text = match format {
                 CatalogFormat::Markdown => describe::markdown(REGISTRY),
                 CatalogFormat::Json => describe::json()?,
             };
-            print::write(&text, &mut io::stdout().lock())
+            print::write(&text, &mut io::stdout().lock())?;
         }
+        Command::Audit { profile, format, checks } => return audit(config, profile, format, &checks),
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn audit(config: &Config, profile: Profile, format: AuditFormat, ids: &[String]) -> anyhow::Result<ExitCode> {
+    let nvml = Nvml::start(config.nvml_library.clone());
+    let gpus = nvml.settled(GPU_PATIENCE);
+    if let Driver::Absent { reason } = &gpus.driver {
+        // A note for people; where it cannot be written, the audit still can.
+        let _ = writeln!(io::stderr(), "no GPU driver: {reason}");
+    }
+    let roots = Arc::new(config.roots());
+    let owners = Arc::new(attribute::resolve(&roots, &gpus));
+    let context = Context { roots, gpus, owners, hostname: config.host().into() };
+    let wanted = |check: &Check| ids.is_empty() || ids.iter().any(|id| id == check.id);
+    let audit = Audit::run(&context, profile, CHECKS.iter().copied().filter(|check| wanted(check)));
+    let text = match format {
+        AuditFormat::Table => render::table(&audit, colour(&io::stdout())),
+        AuditFormat::Json => render::json(&audit)?,
+        AuditFormat::Markdown => render::markdown(&audit),
+    };
+    print::write(&text, &mut io::stdout().lock())?;
+    Ok(if audit.count(Status::Fail) > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Terminals get colours, unless their user has asked for none (no-color.org).
+fn colour(stream: &impl IsTerminal) -> bool {
+    stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 fn start(config: &Config) -> anyhow::Result<(Scraper, Gpus)> {
@@ -74,7 +108,7 @@ fn start_logging(config: &Config) {
         (Some(LogLevel::Debug), _) => LevelFilter::DEBUG,
         (Some(LogLevel::Warn), _) => LevelFilter::WARN,
         (Some(LogLevel::Info), _) | (None, None | Some(Command::Serve)) => LevelFilter::INFO,
-        // What `print` has to say it says itself.
+        // What the other commands have to say they say themselves.
         (Some(LogLevel::Error), _) | (None, Some(_)) => LevelFilter::ERROR,
     };
     let log = tracing_subscriber::fmt().with_max_level(level).with_writer(io::stderr).with_target(false);

@@ -8,6 +8,8 @@ use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 
+use goodput_tests::gpu::{FakeNode, FakeNvml, NodeSpec};
+
 /// The exporter with these arguments and none of the caller's settings.
 #[allow(clippy::disallowed_methods, reason = "the program under test")]
 fn exporter(args: &[&str]) -> Command {
@@ -245,4 +247,93 @@ fn systemd_hears_of_readiness_watchdog_and_the_end() {
     let (status, _) = serving.stop("TERM");
     assert!(status.success());
     hear("STOPPING=1");
+}
+
+/// A machine of one clock, and nothing else to judge but the absence of a time daemon, which is a warning.
+fn machine_with_clock(name: &str) -> tempfile::TempDir {
+    let machine = tempfile::tempdir().unwrap();
+    let clock = machine.path().join("sys/devices/system/clocksource/clocksource0");
+    fs::create_dir_all(&clock).unwrap();
+    fs::create_dir_all(machine.path().join("proc")).unwrap();
+    fs::write(clock.join("current_clocksource"), format!("{name}\n")).unwrap();
+    fs::write(clock.join("available_clocksource"), "tsc hpet\n").unwrap();
+    machine
+}
+
+fn audit_command(machine: &std::path::Path, args: &[&str]) -> Command {
+    let mut command = exporter(&["audit", "--nvml.library=/no/such/libnvidia-ml.so"]);
+    for (flag, folder) in [("procfs", "proc"), ("sysfs", "sys"), ("rootfs", "")] {
+        command.arg(format!("--path.{flag}={}", machine.join(folder).display()));
+    }
+    command.args(args);
+    command
+}
+
+fn audit(machine: &tempfile::TempDir, args: &[&str]) -> Output {
+    audit_command(machine.path(), args).output().unwrap()
+}
+
+#[test]
+fn a_failed_check_is_exit_status_1_and_a_warning_is_not() {
+    let bad = audit(&machine_with_clock("hpet"), &[]);
+    assert_eq!(bad.status.code(), Some(1), "{bad:?}");
+    assert!(stdout(&bad).contains("\nFAIL (1)\n  clocksource "), "{}", stdout(&bad));
+    assert!(stderr(&bad).starts_with("no GPU driver: "), "{}", stderr(&bad));
+    let good = audit(&machine_with_clock("tsc"), &["--profile", "training"]);
+    assert_eq!(good.status.code(), Some(0), "{good:?}");
+    assert!(stdout(&good).contains(", profile training\n\nWARN (1)\n  time_sync "), "{}", stdout(&good));
+    assert!(!stdout(&good).contains('\x1b'), "no colours into a pipe");
+}
+
+#[test]
+fn the_audit_runs_only_the_checks_asked_for() {
+    let output = audit(&machine_with_clock("hpet"), &["--check=time_sync", "--check=thp_enabled", "--format=json"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let ids: Vec<_> = document["checks"].as_array().unwrap().iter().map(|row| row["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, ["thp_enabled", "time_sync"]);
+    assert_eq!(document["checks"][0]["status"], "not_applicable");
+
+    let unknown = audit(&machine_with_clock("tsc"), &["--check=time"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(stderr(&unknown).contains("time_sync"), "the similar name is offered: {}", stderr(&unknown));
+}
+
+#[test]
+fn the_audit_speaks_markdown_and_survives_a_closed_pipe() {
+    let machine = machine_with_clock("hpet");
+    let output = audit(&machine, &["--format=markdown"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stdout(&output).contains("\n| fail | `clocksource` | hpet, of tsc hpet | "), "{}", stdout(&output));
+    let mut child = audit_command(machine.path(), &[]).spawn().unwrap();
+    drop(child.stdout.take());
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+}
+
+/// Through NVML's C boundary: a GPU without persistence, at half its lanes.
+#[test]
+fn the_audit_asks_the_driver() {
+    let folder = tempfile::tempdir().unwrap();
+    let library = FakeNvml::build().unwrap().path();
+    let node = FakeNode::new(folder.path(), &NodeSpec::h100(2)).unwrap();
+    let run = || {
+        let (name, log) = node.env();
+        let checks = ["--check=persistence_mode", "--check=pcie_link", "--format=json"];
+        let output = exporter(&["audit"])
+            .arg(format!("--nvml.library={}", library.display()))
+            .args(checks)
+            .env(name, log)
+            .output()
+            .unwrap();
+        let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let rows = document["checks"].as_array().unwrap().clone();
+        (output.status.code(), rows.into_iter().map(|row| row["read"].as_str().unwrap().to_owned()).collect::<Vec<_>>())
+    };
+    let (status, read) = run();
+    assert_eq!((status, read[0].as_str()), (Some(0), "on for 2 GPUs"), "{read:?}");
+    node.set(1, "persistence_mode", 0.0).unwrap();
+    node.set(0, "pcie_width", 8.0).unwrap();
+    let (status, read) = run();
+    assert_eq!((status, read[0].as_str()), (Some(1), "off for GPU 1"));
+    assert!(read[1].starts_with("GPU 0 x8 of x16, "), "{read:?}");
 }

@@ -1,5 +1,6 @@
 //! One file per collector: reads its sources, parses, and pushes samples of its own catalog rows.
 
+pub mod audit;
 pub mod cgroup;
 pub mod gpu;
 pub mod irq;
@@ -129,5 +130,12 @@ pub static REGISTRY: &[Entry] = &[
         default: true,
         deadline: Duration::from_secs(2),
         new: || Box::<cgroup::Cgroup>::default(),
+    },
+    Entry {
+        name: "audit",
+        about: "How the checks of `goodput-exporter audit` ended, for the profile mixed; run every 5 minutes, about 15 files per CPU.",
+        default: true,
+        deadline: Duration::from_secs(5),
+        new: || Box::<audit::AuditStatus>::default(),
     },
 ];

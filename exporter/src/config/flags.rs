@@ -5,9 +5,11 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::builder::PossibleValue;
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Arg, ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
+use crate::audit::Profile;
+use crate::audit::checks::CHECKS;
 use crate::collect::Entry;
 
 const PRECEDENCE: &str = "\
@@ -98,7 +100,7 @@ pub struct Config {
     #[arg(long = "config.file", value_name = "FILE", global = true)]
     pub config_file: Option<PathBuf>,
 
-    /// Least severe messages to log [default: info, and error for print and catalog]
+    /// Least severe messages to log [default: info, and error for print, catalog and audit]
     #[arg(long = "log.level", value_name = "LEVEL", help_heading = "Log", global = true)]
     pub log_level: Option<LogLevel>,
 
@@ -129,6 +131,18 @@ pub enum Command {
         #[arg(long, default_value = "markdown", value_name = "FORMAT")]
         format: CatalogFormat,
     },
+    /// Check this node's tuning; changes nothing, exits with 1 when a check fails
+    Audit {
+        /// What the node is for
+        #[arg(long, default_value = "mixed")]
+        profile: Profile,
+        /// Form of the answer
+        #[arg(long, default_value = "table", value_name = "FORMAT")]
+        format: AuditFormat,
+        /// Only this check. Repeatable
+        #[arg(long = "check", value_name = "ID", value_parser = check_ids(), hide_possible_values = true)]
+        checks: Vec<String>,
+    },
 }
 
 /// `print --format`.
@@ -147,6 +161,17 @@ pub enum CatalogFormat {
     Markdown,
     /// One object per metric
     Json,
+}
+
+/// `audit --format`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum AuditFormat {
+    /// Groups by status, for people
+    Table,
+    /// One object, for programs and for comparing nodes
+    Json,
+    /// For tickets
+    Markdown,
 }
 
 /// `--dcgm.names`.
@@ -275,6 +300,10 @@ pub(super) fn config(matches: &ArgMatches, registry: &'static [Entry]) -> Result
         })
         .collect();
     Ok(config)
+}
+
+fn check_ids() -> PossibleValuesParser {
+    CHECKS.iter().map(|check| check.id).into()
 }
 
 fn collector_flag(name: &str) -> String {

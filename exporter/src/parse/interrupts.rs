@@ -19,21 +19,38 @@ pub struct ByDevice {
 /// timers, interrupts between CPUs, legacy lines that several devices share.
 pub fn by_device(text: &str) -> Result<ByDevice, ParseError> {
     let table = Table::parse(text)?;
-    let columns = table.cpus.len();
     let mut counts: BTreeMap<Address, Vec<u64>> = BTreeMap::new();
-    let mut row_counts = Vec::with_capacity(columns);
-    for row in table.rows() {
-        let row = row?;
-        if !row.name.bytes().all(|b| b.is_ascii_digit()) {
-            continue;
-        }
-        let Some(device) = device(row.counts(columns, &mut row_counts)?) else { continue };
-        let sums = counts.entry(device).or_insert_with(|| vec![0; columns]);
-        for (sum, count) in sums.iter_mut().zip(&row_counts) {
+    each_row(&table, |_, device, row| {
+        let sums = counts.entry(device).or_insert_with(|| vec![0; row.len()]);
+        for (sum, count) in sums.iter_mut().zip(row) {
             *sum = sum.wrapping_add(*count);
         }
-    }
+    })?;
     Ok(ByDevice { cpus: table.cpus, counts })
+}
+
+/// The numbers of each PCI device's interrupts that have occurred at all.
+pub fn used(text: &str) -> Result<BTreeMap<Address, Vec<u32>>, ParseError> {
+    let mut used: BTreeMap<Address, Vec<u32>> = BTreeMap::new();
+    each_row(&Table::parse(text)?, |number, device, row| {
+        if row.iter().any(|count| *count > 0) {
+            used.entry(device).or_default().push(number);
+        }
+    })?;
+    Ok(used)
+}
+
+/// Calls `each` with the number, the device and the counts of every row that tells its device.
+fn each_row(table: &Table<'_>, mut each: impl FnMut(u32, Address, &[u64])) -> Result<(), ParseError> {
+    let mut counts = Vec::with_capacity(table.cpus.len());
+    for row in table.rows() {
+        let row = row?;
+        let Ok(number) = row.name.parse() else { continue };
+        if let Some(device) = device(row.counts(table.cpus.len(), &mut counts)?) {
+            each(number, device, &counts);
+        }
+    }
+    Ok(())
 }
 
 /// The device that the text behind a row's counts is about.
@@ -96,6 +113,13 @@ mod tests {
         assert_eq!(found.cpus, [0, 3]);
         let counts: Vec<_> = found.counts.iter().map(|(a, c)| (a.to_string(), c.clone())).collect();
         assert_eq!(counts, [("0000:00:04.0".to_owned(), vec![11, 22])]);
+        let used: Vec<_> = used(text).unwrap().into_values().collect();
+        assert_eq!(used, [[24, 25]]);
+    }
+
+    #[test]
+    fn an_interrupt_that_never_came_is_not_used() {
+        assert!(used("CPU0 CPU1\n 24: 0 0 PCI-MSI 65536-edge a\n").unwrap().is_empty());
     }
 
     #[test]

@@ -31,6 +31,18 @@ impl Nodes {
         self.0.is_empty()
     }
 
+    /// How many nodes have CPUs.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The CPUs of a node; `None` when it has none or is not there.
+    #[must_use]
+    pub fn cpus_of(&self, node: u32) -> Option<&[(u32, u32)]> {
+        self.0.iter().find(|(id, _)| *id == node).map(|(_, cpus)| cpus.as_slice())
+    }
+
     /// The node of a CPU; `None` when the CPU is offline or the kernel knows no nodes.
     #[must_use]
     pub fn of_cpu(&self, cpu: u32) -> Option<u32> {

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "the helpers of tests fail by panicking")]
 
 mod attribution;
+mod audit;
 mod bad_input;
 mod budget;
 mod cgroup;

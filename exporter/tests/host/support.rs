@@ -10,13 +10,17 @@ use goodput_exporter::collect::{CollectError, Collector, Context, Done, REGISTRY
 use goodput_exporter::encode::{Format, encode};
 use goodput_exporter::family::Families;
 use goodput_exporter::source::files::Roots;
-use goodput_exporter::source::nvml::{Gpu, Process, Snapshot};
+use goodput_exporter::source::nvml::{Driver, Gpu, Process, Snapshot, Values};
 
 /// A machine's kernel files in a temporary folder, and the GPUs that are said to be in it.
 pub(crate) struct Machine {
     folder: tempfile::TempDir,
     gpus: Vec<(String, Vec<u32>)>,
     patterns: Vec<String>,
+    /// The driver, as NVML tells it.
+    pub(crate) driver: Driver,
+    /// What NVML says of every GPU.
+    pub(crate) values: Values,
 }
 
 /// What a collector wrote, and how it ended.
@@ -28,7 +32,13 @@ pub(crate) struct Collected {
 impl Machine {
     /// A machine without any files.
     pub(crate) fn empty() -> Self {
-        Self { folder: tempfile::tempdir().unwrap(), gpus: Vec::new(), patterns: Vec::new() }
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+            gpus: Vec::new(),
+            patterns: Vec::new(),
+            driver: Driver::default(),
+            values: Values::default(),
+        }
     }
 
     /// These parts of a recorded machine; a whole one may be 40,000 files.
@@ -89,20 +99,28 @@ impl Machine {
 
     /// Runs a collector that may have run before.
     pub(crate) fn collect_with(&self, collector: &mut dyn Collector) -> Collected {
-        let context = Context {
+        let mut families = Families::default();
+        let result = collector.collect(&self.context(), &mut families);
+        Collected { families, result }
+    }
+
+    /// What collectors and the audit look at.
+    pub(crate) fn context(&self) -> Context {
+        Context {
             roots: Arc::new(self.roots()),
             gpus: Arc::new(self.snapshot()),
             owners: Arc::new(self.owners()),
             hostname: "node-1".into(),
-        };
-        let mut families = Families::default();
-        let result = collector.collect(&context, &mut families);
-        Collected { families, result }
+        }
     }
 
     fn snapshot(&self) -> Snapshot {
-        let gpus = self.gpus.iter().enumerate().map(|(index, (bus_id, pids))| gpu(index, bus_id, pids));
-        Snapshot { gpus: gpus.collect(), ..Snapshot::default() }
+        let values = Arc::new(self.values.clone());
+        let gpus = self.gpus.iter().enumerate();
+        let gpus = gpus
+            .map(|(index, (bus_id, pids))| Gpu { values: Arc::clone(&values), ..gpu(index, bus_id, pids) })
+            .collect();
+        Snapshot { gpus, driver: self.driver.clone(), ..Snapshot::default() }
     }
 }
 
@@ -163,18 +181,22 @@ impl Collected {
     /// Compares the text with a golden file, or rewrites that when `UPDATE_GOLDEN` is set.
     #[track_caller]
     pub(crate) fn golden(&self, name: &str) {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name).with_extension("prom");
-        let text = encode(&self.families, Format::Text);
-        if std::env::var_os("UPDATE_GOLDEN").is_some() {
-            std::fs::write(&path, &text).unwrap();
-        }
-        let golden = std::fs::read_to_string(&path).unwrap_or_default();
-        if let Some((at, (new, old))) = text.lines().zip(golden.lines()).enumerate().find(|(_, (new, old))| new != old)
-        {
-            panic!("{}: line {}: golden {old:?}, now {new:?}; UPDATE_GOLDEN=1 rewrites", path.display(), at + 1);
-        }
-        assert_eq!(text.lines().count(), golden.lines().count(), "{}: UPDATE_GOLDEN=1 rewrites", path.display());
+        golden(&format!("{name}.prom"), &encode(&self.families, Format::Text));
     }
+}
+
+/// Compares a text with a golden file, or rewrites that when `UPDATE_GOLDEN` is set.
+#[track_caller]
+pub(crate) fn golden(name: &str, text: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&path, text).unwrap();
+    }
+    let golden = std::fs::read_to_string(&path).unwrap_or_default();
+    if let Some((at, (new, old))) = text.lines().zip(golden.lines()).enumerate().find(|(_, (new, old))| new != old) {
+        panic!("{}: line {}: golden {old:?}, now {new:?}; UPDATE_GOLDEN=1 rewrites", path.display(), at + 1);
+    }
+    assert_eq!(text.lines().count(), golden.lines().count(), "{}: UPDATE_GOLDEN=1 rewrites", path.display());
 }
 
 /// Every row a collector may write.

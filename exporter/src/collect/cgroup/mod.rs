@@ -59,7 +59,7 @@ impl Collector for Cgroup {
 
 impl Cgroup {
     /// Fills what there is. A group that is gone by now leaves nothing, without an error.
-    fn read(&self, roots: &Roots, owner: &Owner, group: &mut Group) -> Result<(), FileError> {
+    pub(crate) fn read(&self, roots: &Roots, owner: &Owner, group: &mut Group) -> Result<(), FileError> {
         for place in owner.places.iter().filter(|place| place.controllers.is_empty()) {
             v2::read(&cgroupfs::group(&cgroupfs::v2_root(roots), &place.path), group)?;
         }
@@ -80,15 +80,15 @@ impl Cgroup {
 
 /// One owner's figures, whichever version they come from; what is not there is `None`.
 #[derive(Default)]
-struct Group {
+pub(crate) struct Group {
     cpu_usage: Option<Duration>,
-    cpu_limit: Option<f64>,
-    periods: Option<u64>,
-    throttled_periods: Option<u64>,
+    pub(crate) cpu_limit: Option<f64>,
+    pub(crate) periods: Option<u64>,
+    pub(crate) throttled_periods: Option<u64>,
     throttled: Option<Duration>,
-    allowed_cpus: Option<Ranges>,
+    pub(crate) allowed_cpus: Option<Ranges>,
     memory_current: Option<u64>,
-    memory_max: Option<u64>,
+    pub(crate) memory_max: Option<u64>,
     inactive_file: Option<u64>,
     anon: Option<u64>,
     anon_thp: Option<u64>,
@@ -98,7 +98,7 @@ struct Group {
     high_events: Option<u64>,
     max_events: Option<u64>,
     oom_events: Option<u64>,
-    oom_kills: Option<u64>,
+    pub(crate) oom_kills: Option<u64>,
     major_faults: Option<u64>,
     refaults_anon: Option<u64>,
     refaults_file: Option<u64>,
@@ -112,6 +112,11 @@ struct Group {
 }
 
 impl Group {
+    /// Memory that reclaim cannot easily take back, as cAdvisor counts it.
+    pub(crate) fn working_set(&self) -> Option<u64> {
+        self.memory_current.zip(self.inactive_file).map(|(current, inactive)| current.saturating_sub(inactive))
+    }
+
     fn push(&self, owner: &str, out: &mut Families) {
         for (metric, value) in [
             (&CGROUP_CPU_USAGE, self.cpu_usage.map(|t| t.as_secs_f64())),
@@ -120,15 +125,13 @@ impl Group {
         ] {
             out.push(metric, &[owner], value);
         }
-        let working_set =
-            self.memory_current.zip(self.inactive_file).map(|(current, inactive)| current.saturating_sub(inactive));
         for (metric, value) in [
             (&CGROUP_CPU_PERIODS, self.periods),
             (&CGROUP_CPU_THROTTLED_PERIODS, self.throttled_periods),
             (&CGROUP_ALLOWED_CPUS, self.allowed_cpus.as_deref().map(cpus::count)),
             (&CGROUP_MEMORY_CURRENT, self.memory_current),
             (&CGROUP_MEMORY_MAX, self.memory_max),
-            (&CGROUP_MEMORY_WORKING_SET, working_set),
+            (&CGROUP_MEMORY_WORKING_SET, self.working_set()),
             (&CGROUP_MEMORY_ANON, self.anon),
             (&CGROUP_MEMORY_ANON_THP, self.anon_thp),
             (&CGROUP_MEMORY_FILE, self.file),

@@ -9,7 +9,7 @@ use crate::source::files::{self, FileError};
 
 /// What a device is to a job; the order in which series are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Class {
+pub(crate) enum Class {
     Gpu,
     Nic,
     Nvme,
@@ -21,7 +21,7 @@ pub(super) enum Class {
 
 impl Class {
     /// Value of the `class` label.
-    pub(super) fn label(self) -> &'static str {
+    pub(crate) fn label(self) -> &'static str {
         match self {
             Class::Gpu => "gpu",
             Class::Nic => "nic",
@@ -33,24 +33,24 @@ impl Class {
     /// Drivers of storage with a queue per CPU leave its interrupt to the kernel, which spreads them over all CPUs and
     /// lets nobody move them (`irqd_affinity_is_managed` in linux/irq.h): on two sockets half of them are off the device's
     /// node by design. The kernel does not show outside debugfs which interrupts are managed, so the class has to tell.
-    pub(super) fn is_managed(self) -> bool {
+    pub(crate) fn is_managed(self) -> bool {
         matches!(self, Class::Nvme | Class::Storage)
     }
 }
 
 /// A device of interest.
-pub(super) struct Device {
-    pub(super) class: Class,
-    pub(super) address: Address,
+pub(crate) struct Device {
+    pub(crate) class: Class,
+    pub(crate) address: Address,
     /// Its NUMA node; `None` when the firmware does not say.
-    pub(super) node: Option<u32>,
+    pub(crate) node: Option<u32>,
     /// NVML index and UUID.
-    pub(super) gpu: Option<(u32, String)>,
+    pub(crate) gpu: Option<(u32, String)>,
 }
 
 impl Device {
     /// Reads what sysfs says of the device; `None` when it is none of interest.
-    pub(super) fn read(context: &Context, address: Address) -> Result<Option<Self>, FileError> {
+    pub(crate) fn read(context: &Context, address: Address) -> Result<Option<Self>, FileError> {
         let folder = context.roots.sys.join("bus/pci/devices").join(address.to_string());
         let gpu = context.gpus.gpus.iter().find(|gpu| Address::parse(&gpu.pci_bus_id) == Some(address));
         let class = if gpu.is_some() { Some(Class::Gpu) } else { class(&folder)? };
@@ -63,7 +63,7 @@ impl Device {
 
 /// By the codes of the PCI Code and ID Assignment Specification: base class, then subclass. A display controller is a GPU
 /// when it is NVIDIA's; most others are there for a remote console.
-fn class(folder: &Path) -> Result<Option<Class>, FileError> {
+pub(crate) fn class(folder: &Path) -> Result<Option<Class>, FileError> {
     const NVIDIA: u32 = 0x10de;
     let Some(code) = files::parse_optional(&folder.join("class"), hexadecimal)? else { return Ok(None) };
     Ok(match (code >> 16, code >> 8 & 0xff) {

@@ -3,7 +3,7 @@
 //! Never by interrupt or CPU: a node with 256 CPUs has half a million such counts.
 
 mod account;
-mod device;
+pub(crate) mod device;
 
 use std::collections::BTreeMap;
 

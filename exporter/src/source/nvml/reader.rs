@@ -146,6 +146,7 @@ impl<'a> Reader<'a> {
         self.values.decoder_util_percent = self.number(|d| d.decoder_utilization().map(|u| u.utilization));
         self.values.pcie_gen = self.number(|d| d.current_pcie_link_gen());
         self.values.pcie_width = self.number(|d| d.current_pcie_link_width());
+        self.values.persistence_mode = self.wrapped(|d| d.is_in_persistent_mode());
         let lists = [Contexts::Graphics, Contexts::Mps].map(|list| self.ask(|d| raw::processes(d, list)));
         self.others = lists.into_iter().flatten().flatten().collect();
     }

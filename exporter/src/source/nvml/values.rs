@@ -44,6 +44,8 @@ pub struct Values {
     pub pcie_width_max: Reading<f64>,
     /// NVLink payload of all links, both directions, bytes per second over the last slow period.
     pub nvlink_bytes_per_second: Reading<f64>,
+    /// Does the driver keep the GPU initialised when nobody uses it?
+    pub persistence_mode: Reading<bool>,
     /// Can utilisation samples be drained?
     pub samples: Reading<()>,
     /// Can XID events be received?
@@ -98,6 +100,7 @@ impl Default for Values {
             pcie_gen_max: NONE,
             pcie_width_max: NONE,
             nvlink_bytes_per_second: NONE,
+            persistence_mode: Err(Absent::NotSupported),
             samples: Err(Absent::NotSupported),
             events: Err(Absent::NotSupported),
         }
