@@ -47,7 +47,7 @@ fn check_config_prints_what_holds() {
     let output = run(&["check-config"]);
     assert!(output.status.success());
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.starts_with("zone: UTC\nscrape: []\nthresholds:\n"), "{text}");
+    assert!(text.starts_with("zone: UTC\nscrape: []\nstore:\n  head_bytes: 67108864\n"), "{text}");
     assert!(text.contains("  confidence_floor: 0.5\n"), "{text}");
 }
 

@@ -47,7 +47,7 @@ fn ask(cell: &Cell<'_>, busy: &Busy, known: i64, t: &Thresholds) -> (Vec<Claim>,
             Verdict::Claim { max_share, confidence, facts } => {
                 let confidence = confidence.min(busy.confidence);
                 let max_ms = (max_share.clamp(0.0, 1.0) * known as f64).round() as i64;
-                if confidence >= t.confidence_floor {
+                if confidence >= t.confidence_floor && max_share >= t.claim_floor {
                     let part = Part { facts, rung: Some(busy.rung), ..part(cell, rule.class, confidence) };
                     claims.push(Claim { rule, part, max_ms });
                 }

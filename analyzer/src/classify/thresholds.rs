@@ -80,6 +80,9 @@ thresholds! {
     confidence_floor = 0.5 "ratio" in 0.0..=1.0,
         "A claim less sure than this is not made; the time stays unexplained.",
         from "own choice: more likely than not";
+    claim_floor = 0.02 "ratio" in 0.0..=1.0,
+        "Share of a cell below which a claim is noise: a change at a cell's border smears by up to one scrape into the next.",
+        from "own: one scrape of 1 s in a cell of 60 s is 1.7 %";
     power_check_ratio = 0.5 "ratio" in 0.0..=1.0,
         "Power is asked whether the GPU really works when it seems busy for at least this share of the cell.",
         from "own choice: below, the mean power of a cell says little about its busy part";
