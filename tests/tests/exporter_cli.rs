@@ -314,7 +314,8 @@ fn the_audit_speaks_markdown_and_survives_a_closed_pipe() {
 #[test]
 fn the_audit_asks_the_driver() {
     let folder = tempfile::tempdir().unwrap();
-    let library = FakeNvml::build().unwrap().path();
+    let fake = FakeNvml::build().unwrap();
+    let library = fake.path();
     let node = FakeNode::new(folder.path(), &NodeSpec::h100(2)).unwrap();
     let run = || {
         let (name, log) = node.env();
