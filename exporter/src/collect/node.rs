@@ -1,8 +1,9 @@
 //! `node`: the few figures of the whole node without which GPU and cgroup figures cannot be read.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
-use super::{CollectError, Collector, Context, Done};
+use super::{CollectError, Collector, Context, Done, Entry};
 use crate::catalog::host::*;
 use crate::family::Families;
 use crate::parse::diskstats::{self, Disk};
@@ -15,15 +16,20 @@ const MAX_DISKS: usize = 64;
 /// Devices that are no disks, or whose disks beneath them are counted already.
 const NOT_DISKS: [&str; 7] = ["loop", "ram", "zram", "dm-", "md", "sr", "fd"];
 
+/// The row of this collector.
+pub(super) const ENTRY: Entry = Entry {
+    name: "node",
+    about: "Names, CPU time, memory and disks of the node; 5 small files.",
+    default: true,
+    deadline: Duration::from_secs(1),
+    new: || Box::<Node>::default(),
+};
+
 /// Reads `/proc/stat`, `/proc/meminfo` and `/proc/diskstats`.
 #[derive(Default)]
 pub struct Node;
 
 impl Collector for Node {
-    fn name(&self) -> &'static str {
-        "node"
-    }
-
     fn collect(&mut self, context: &Context, out: &mut Families) -> Result<Done, CollectError> {
         info(context, out)?;
         cpu(&context.roots, out)?;

@@ -1,8 +1,9 @@
 //! `numa`: memory, allocations, CPUs and distances of each NUMA node, and the node of each GPU.
 
 use std::path::Path;
+use std::time::Duration;
 
-use super::{CollectError, Collector, Context, Done};
+use super::{CollectError, Collector, Context, Done, Entry};
 use crate::catalog::Metric;
 use crate::catalog::host::*;
 use crate::family::Families;
@@ -12,15 +13,20 @@ use crate::source::nodes::{self, Nodes};
 use crate::source::nvml::Gpu;
 use crate::source::process;
 
+/// The row of this collector.
+pub(super) const ENTRY: Entry = Entry {
+    name: "numa",
+    about: "Memory, allocations, distances and balancing of NUMA nodes, the node of each GPU and where its processes may run; 5 files per NUMA node, 2 per GPU, 1 per GPU process.",
+    default: true,
+    deadline: Duration::from_secs(1),
+    new: || Box::<Numa>::default(),
+};
+
 /// Reads `/sys/devices/system/node`, the GPUs' PCI folders, their processes' affinity, and NUMA balancing.
 #[derive(Default)]
 pub struct Numa;
 
 impl Collector for Numa {
-    fn name(&self) -> &'static str {
-        "numa"
-    }
-
     fn collect(&mut self, context: &Context, out: &mut Families) -> Result<Done, CollectError> {
         let roots = &context.roots;
         let count = nodes(&nodes::folder(roots), out)?;

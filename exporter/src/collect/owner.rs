@@ -1,19 +1,26 @@
 //! `owner`: who holds which GPU. Reads no files of its own.
 
-use super::{CollectError, Collector, Context, Done};
+use std::time::Duration;
+
+use super::{CollectError, Collector, Context, Done, Entry};
 use crate::attribute::Owner;
 use crate::catalog::host::{GPU_OWNER, GPU_PROCESSES_UNATTRIBUTED, OWNER};
 use crate::family::Families;
+
+/// The row of this collector.
+pub(super) const ENTRY: Entry = Entry {
+    name: "owner",
+    about: "Which container, pod, Slurm job or systemd unit holds which GPU; no files of its own.",
+    default: true,
+    deadline: Duration::from_secs(1),
+    new: || Box::<OwnerInfo>::default(),
+};
 
 /// Writes down what attribution found.
 #[derive(Default)]
 pub struct OwnerInfo;
 
 impl Collector for OwnerInfo {
-    fn name(&self) -> &'static str {
-        "owner"
-    }
-
     fn collect(&mut self, context: &Context, out: &mut Families) -> Result<Done, CollectError> {
         for owner in context.owners.all() {
             let Owner { id, cgroup, pod_uid, container_id, slurm_job, unit, .. } = owner.as_ref();

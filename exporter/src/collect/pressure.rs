@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{CollectError, Collector, Context, Done};
+use super::{CollectError, Collector, Context, Done, Entry};
 use crate::catalog::host::{PRESSURE_STALLED, PRESSURE_WAITING};
 use crate::family::Families;
 use crate::parse::pressure;
@@ -11,15 +11,20 @@ use crate::source::files::{self, Roots};
 /// The files of `/proc/pressure`, and a cgroup's with `.pressure` behind.
 pub(super) const RESOURCES: [&str; 4] = ["cpu", "memory", "io", "irq"];
 
+/// The row of this collector.
+pub(super) const ENTRY: Entry = Entry {
+    name: "pressure",
+    about: "Time that the node's tasks waited for CPU, memory and I/O (PSI); 4 files.",
+    default: true,
+    deadline: Duration::from_secs(1),
+    new: || Box::<Pressure>::default(),
+};
+
 /// Reads `/proc/pressure/*`.
 #[derive(Default)]
 pub struct Pressure;
 
 impl Collector for Pressure {
-    fn name(&self) -> &'static str {
-        "pressure"
-    }
-
     fn collect(&mut self, context: &Context, out: &mut Families) -> Result<Done, CollectError> {
         let folder = context.roots.proc.join("pressure");
         let mut any = false;

@@ -1,11 +1,22 @@
 //! `swap`: pages moved to and from swap, what there is of it, and zswap in front of it.
 
-use super::{CollectError, Collector, Context, Done};
+use std::time::Duration;
+
+use super::{CollectError, Collector, Context, Done, Entry};
 use crate::catalog::Metric;
 use crate::catalog::memory::*;
 use crate::family::Families;
 use crate::parse::{choice, keyed, meminfo, number, swaps};
 use crate::source::files::{self, FileError, Roots};
+
+/// The row of this collector.
+pub(super) const ENTRY: Entry = Entry {
+    name: "swap",
+    about: "Swapping, swap devices and zswap; 5 small files.",
+    default: true,
+    deadline: Duration::from_secs(1),
+    new: || Box::<Swap>::default(),
+};
 
 /// Reads `/proc/vmstat`, `/proc/meminfo`, `/proc/swaps` and two settings.
 pub struct Swap {
@@ -20,10 +31,6 @@ impl Default for Swap {
 }
 
 impl Collector for Swap {
-    fn name(&self) -> &'static str {
-        "swap"
-    }
-
     fn collect(&mut self, context: &Context, out: &mut Families) -> Result<Done, CollectError> {
         let roots = &context.roots;
         if files::parse_optional(&roots.proc.join("swaps"), |text| devices(text, out))?.is_none() {

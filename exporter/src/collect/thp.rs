@@ -1,23 +1,29 @@
 //! `thp`: transparent huge pages, the compaction they cause, and reserved huge pages.
 
 use std::path::Path;
+use std::time::Duration;
 
-use super::{CollectError, Collector, Context, Done};
+use super::{CollectError, Collector, Context, Done, Entry};
 use crate::catalog::Metric;
 use crate::catalog::memory::*;
 use crate::family::Families;
 use crate::parse::{ParseError, choice, keyed, meminfo, number};
 use crate::source::files::{self, FileError, Roots};
 
+/// The row of this collector.
+pub(super) const ENTRY: Entry = Entry {
+    name: "thp",
+    about: "Transparent huge pages, compaction and huge page pools; 9 small files, 3 per size of huge page.",
+    default: true,
+    deadline: Duration::from_secs(1),
+    new: || Box::<Thp>::default(),
+};
+
 /// Reads `/sys/kernel/mm/{transparent_hugepage,hugepages}`, `/proc/vmstat` and `/proc/meminfo`.
 #[derive(Default)]
 pub struct Thp;
 
 impl Collector for Thp {
-    fn name(&self) -> &'static str {
-        "thp"
-    }
-
     fn collect(&mut self, context: &Context, out: &mut Families) -> Result<Done, CollectError> {
         let roots = &context.roots;
         settings(roots, out)?;

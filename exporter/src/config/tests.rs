@@ -10,10 +10,6 @@ use crate::family::Families;
 struct Nothing;
 
 impl Collector for Nothing {
-    fn name(&self) -> &'static str {
-        "nothing"
-    }
-
     fn collect(&mut self, _: &Context, _: &mut Families) -> Result<Done, CollectError> {
         Ok(Done::Ok)
     }

@@ -12,10 +12,6 @@ use crate::source::files::FileError;
 struct Test(fn(&mut Families) -> Result<Done, CollectError>);
 
 impl Collector for Test {
-    fn name(&self) -> &'static str {
-        "test"
-    }
-
     fn collect(&mut self, _: &Context, out: &mut Families) -> Result<Done, CollectError> {
         (self.0)(out)
     }

@@ -235,10 +235,6 @@ struct Held(&'static Gate);
 type Gate = Mutex<Option<mpsc::Receiver<()>>>;
 
 impl Collector for Held {
-    fn name(&self) -> &'static str {
-        "held"
-    }
-
     fn collect(&mut self, _: &Context, _: &mut Families) -> Result<Done, CollectError> {
         if let Some(wait) = &*self.0.lock() {
             let _ = wait.recv();

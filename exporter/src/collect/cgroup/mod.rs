@@ -6,7 +6,7 @@ mod v2;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{CollectError, Collector, Context, Done};
+use super::{CollectError, Collector, Context, Done, Entry};
 use crate::attribute::Owner;
 use crate::catalog::host::*;
 use crate::family::Families;
@@ -19,6 +19,15 @@ use crate::source::{cgroupfs, process};
 
 /// Most owners that are read. One costs about 15 small files and 40 series.
 const MAX_OWNERS: usize = 64;
+
+/// The row of this collector.
+pub(super) const ENTRY: Entry = Entry {
+    name: "cgroup",
+    about: "CPU, memory, I/O and pressure of the cgroups that hold GPU processes; about 15 files per owner, at most 64 owners.",
+    default: true,
+    deadline: Duration::from_secs(2),
+    new: || Box::<Cgroup>::default(),
+};
 
 /// Reads the cgroups of every owner.
 pub struct Cgroup {
@@ -33,10 +42,6 @@ impl Default for Cgroup {
 }
 
 impl Collector for Cgroup {
-    fn name(&self) -> &'static str {
-        "cgroup"
-    }
-
     fn collect(&mut self, context: &Context, out: &mut Families) -> Result<Done, CollectError> {
         let owners = context.owners.all();
         let nodes = Nodes::read(&context.roots);

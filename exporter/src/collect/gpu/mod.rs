@@ -28,10 +28,6 @@ pub(super) const ENTRY: Entry = Entry {
 struct GpuCollector;
 
 impl Collector for GpuCollector {
-    fn name(&self) -> &'static str {
-        ENTRY.name
-    }
-
     fn collect(&mut self, context: &Context, out: &mut Families) -> Result<Done, CollectError> {
         let snapshot = &*context.gpus;
         let version = match &snapshot.driver {

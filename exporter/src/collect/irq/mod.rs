@@ -5,11 +5,13 @@
 mod account;
 pub(crate) mod device;
 
+use std::time::Duration;
+
 use std::collections::BTreeMap;
 
 use self::account::Account;
 use self::device::Device;
-use super::{CollectError, Collector, Context, Done};
+use super::{CollectError, Collector, Context, Done, Entry};
 use crate::catalog::irq::*;
 use crate::family::Families;
 use crate::parse::bus_id::Address;
@@ -21,6 +23,15 @@ use crate::source::nodes::Nodes;
 /// Most devices that get series of their own; a NIC can show hundreds of virtual functions.
 const MAX_DEVICES: usize = 64;
 
+/// The row of this collector.
+pub(super) const ENTRY: Entry = Entry {
+    name: "irq",
+    about: "Which NUMA node takes the interrupts of GPUs, NICs and storage, softirqs and softnet; /proc/interrupts, which is megabytes on a large node, and 2 files per PCI device with interrupts.",
+    default: true,
+    deadline: Duration::from_secs(2),
+    new: || Box::<Irq>::default(),
+};
+
 /// Reads `/proc/interrupts`, `/proc/softirqs` and `/proc/net/softnet_stat`. A device's total outlives its interrupts, so
 /// that it goes on when they come back, but it is only published while the device has any.
 #[derive(Default)]
@@ -31,10 +42,6 @@ pub struct Irq {
 }
 
 impl Collector for Irq {
-    fn name(&self) -> &'static str {
-        "irq"
-    }
-
     fn collect(&mut self, context: &Context, out: &mut Families) -> Result<Done, CollectError> {
         let nodes = Nodes::read(&context.roots)?;
         let found = [
