@@ -33,7 +33,7 @@ impl Part {
 #[derive(Debug)]
 pub(super) struct State {
     busy: Option<Busy>,
-    held: Held,
+    pub(super) held: Held,
     /// Held and without work for so long that it is no pause.
     idle: bool,
 }
@@ -84,7 +84,7 @@ pub(super) fn book(cell: &Cell<'_>, state: &State, t: &Thresholds) -> Result<Vec
 }
 
 /// Known time by owner. Where several hold the GPU they share its time by how long each held it.
-fn owned(cell: &Cell<'_>, state: &State, known: i64) -> Vec<(Option<String>, i64)> {
+pub(super) fn owned(cell: &Cell<'_>, state: &State, known: i64) -> Vec<(Option<String>, i64)> {
     let owners = &cell.gpu.owners[cell.index];
     if owners.is_empty() || !matches!(state.held, Held::Yes { .. }) {
         return vec![(None, known)];

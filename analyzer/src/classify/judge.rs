@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+use super::advisory;
 use super::cell::{self, Part};
 use super::intervals::Builder;
 use super::thresholds::confidence::CERTAIN;
-use super::{Cell, Class, Imbalance, Interval, Thresholds};
+use super::{Advisory, Cell, Class, Imbalance, Interval, Thresholds};
 use crate::frame::grid::{HOUR_MS, MINUTE_MS};
 use crate::frame::{self, Framed, GpuFrame, MAX_BRIDGE_MS, NodeFrame, Source, Unjoined};
 use crate::sample::{Series, TimeMs};
@@ -53,6 +54,8 @@ pub struct Coverage {
 pub struct Judged {
     /// In order of GPU and time; cut at UTC hours.
     pub intervals: Vec<Interval>,
+    /// In the same order, and cut alike.
+    pub advisories: Vec<Advisory>,
     /// What could not be joined to a node, and why.
     pub unjoined: Vec<Unjoined>,
     /// Per GPU, the signals whose absence kept rules from judging.
@@ -104,6 +107,7 @@ pub fn judge_onward(
 #[derive(Default)]
 struct Run {
     intervals: Vec<Interval>,
+    advisories: Vec<Advisory>,
     unjoined: BTreeSet<Unjoined>,
     seen: BTreeMap<String, Seen>,
 }
@@ -118,7 +122,9 @@ impl Run {
             let Some(last_ms) = gpu.last_seen_ms else { continue };
             self.see(node, gpu, last_ms);
             judged.insert(gpu.uuid.clone());
-            self.intervals.extend(judge_gpu(node, gpu, t)?);
+            let (intervals, advisories) = judge_gpu(node, gpu, t)?;
+            self.intervals.extend(intervals);
+            self.advisories.extend(advisories);
         }
         let vanished =
             self.seen.values().filter(|s| !judged.contains(&s.gpu) && window.start - s.last_ms < VANISHED_MS);
@@ -134,6 +140,8 @@ impl Run {
     fn finish(mut self, end: TimeMs) -> Judged {
         // Stable: within a GPU and an hour the order is that of the builder.
         self.intervals
+            .sort_by(|a, b| (&a.gpu, a.start_ms.div_euclid(HOUR_MS)).cmp(&(&b.gpu, b.start_ms.div_euclid(HOUR_MS))));
+        self.advisories
             .sort_by(|a, b| (&a.gpu, a.start_ms.div_euclid(HOUR_MS)).cmp(&(&b.gpu, b.start_ms.div_euclid(HOUR_MS))));
         let mut judged = Judged {
             unjoined: self.unjoined.into_iter().collect(),
@@ -152,25 +160,28 @@ impl Run {
             }
         }
         judged.intervals = self.intervals;
+        judged.advisories = self.advisories;
         judged
     }
 }
 
-fn judge_gpu(node: &NodeFrame, gpu: &GpuFrame, t: &Thresholds) -> Result<Vec<Interval>, JudgeError> {
+fn judge_gpu(node: &NodeFrame, gpu: &GpuFrame, t: &Thresholds) -> Result<(Vec<Interval>, Vec<Advisory>), JudgeError> {
     let states = cell::states(node, gpu, t);
-    let mut builder = Builder::default();
+    let (mut booked, mut advised) = (Builder::new(), Builder::new());
     for index in node.body.clone() {
         let span = &node.cells[index];
-        let parts = cell::book(&Cell { node, gpu, owner: None, index }, &states[index], t);
+        let cell = Cell { node, gpu, owner: None, index };
         let error = |source| JudgeError { gpu: gpu.uuid.clone(), start_ms: span.start, source };
-        builder.add(span, parts.map_err(error)?);
+        let parts = cell::book(&cell, &states[index], t).map_err(error)?;
+        advised.add(span, advisory::advise(&cell, &states[index], &parts, t));
+        booked.add(span, parts.into_iter().map(|(part, ms)| part.entry(ms)));
     }
-    Ok(builder.finish(&gpu.uuid, &node.node, gpu.model.as_deref()))
+    Ok((booked.finish(&gpu.uuid, &node.node, gpu.model.as_deref()), advised.advisories(node, gpu)))
 }
 
 /// A GPU without any sample within reach of the window.
 fn absent(seen: &Seen, window: &Range<TimeMs>) -> Vec<Interval> {
-    let mut builder = Builder::default();
-    builder.add(window, vec![(Part::bare(Class::NoData, CERTAIN), window.end - window.start)]);
+    let mut builder = Builder::new();
+    builder.add(window, [Part::bare(Class::NoData, CERTAIN).entry(window.end - window.start)]);
     builder.finish(&seen.gpu, &seen.node, seen.model.as_deref())
 }

@@ -4,10 +4,12 @@
 //! anything holds the GPU, and what was held without work goes to [`RULES`], causes before symptoms. A new rule is one
 //! file, one line in [`RULES`] and one folder of scenarios.
 
+mod advisory;
 mod busy;
 mod cell;
 mod cpu;
 mod cpu_throttled;
+mod cross_numa;
 mod dataloader_cpu;
 mod dataloader_storage;
 mod explain;
@@ -22,13 +24,14 @@ pub mod thresholds;
 use serde::{Deserialize, Serialize};
 
 use crate::sample::TimeMs;
+pub use advisory::{Advice, Advisory};
 pub use judge::{Coverage, JudgeError, Judged, LOOK_AHEAD_MS, LOOK_BACK_MS, Seen, judge_onward, judge_series};
 pub use ledger::Imbalance;
 pub use rule::{Cell, Fact, Rule, Verdict};
 pub use thresholds::Thresholds;
 
 /// The rules that say why a held GPU did not work.
-pub static RULES: &[Rule] = &[cpu_throttled::RULE, dataloader_storage::RULE, dataloader_cpu::RULE];
+pub static RULES: &[Rule] = &[cpu_throttled::RULE, cross_numa::RULE, dataloader_storage::RULE, dataloader_cpu::RULE];
 
 macro_rules! classes {
     ($($(#[$attr:meta])* $variant:ident $name:literal $group:ident,)*) => {
@@ -89,6 +92,8 @@ classes! {
     DataloaderStorage "dataloader_storage" Feeding,
     /// The job's CPU quota is used up.
     CpuThrottled "cpu_throttled" Feeding,
+    /// Processes or their memory are on another NUMA node than the GPU.
+    CrossNuma "cross_numa" Feeding,
     /// Held, not busy, no sufficient evidence.
     Unexplained "unexplained" Unexplained,
 }

@@ -111,6 +111,15 @@ thresholds! {
     cpu_waiting_ratio = 0.2 "seconds per second" in 0.0..=1.0,
         "Share of time with a runnable task of the job waiting for a CPU (PSI some) above which CPUs are short.",
         from "xprof and TraceML: 20 % of the step is high";
+    cross_numa_cpus_ratio = 0.1 "ratio of allowed CPUs" in 0.0..=0.5,
+        "Share of its allowed CPUs on the GPU's NUMA node below which a process is elsewhere; above the rest to one it is there.",
+        from "own choice: affinity masks are whole nodes in practice, so that shares are near 0, a half or 1; none is published";
+    cross_numa_memory_ratio = 0.5 "ratio of bytes" in 0.0..=1.0,
+        "Share of the owner's anonymous and shared memory on the GPU's NUMA node below which its memory is elsewhere.",
+        from "own choice: less than an even spread over two nodes; none is published";
+    cross_numa_behind_ratio = 0.1 "ratio" in 0.0..=1.0,
+        "How much more of a cell an on-node GPU of the same owner works before the placement is charged with the difference.",
+        from "TraceML: input wait of 10 % of the step is a warning";
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ pub(super) struct Row {
     only: Option<(&'static str, &'static str)>,
     pub(super) signal: Signal,
     pub(super) sum_over: &'static [&'static str],
+    pub(super) by_numa_node: bool,
     pub(super) scale: f64,
 }
 
@@ -33,6 +34,11 @@ impl Row {
         Row { sum_over: labels, ..self }
     }
 
+    /// The label `node` of a series is a NUMA node and not the node's name.
+    const fn by_numa_node(self) -> Row {
+        Row { by_numa_node: true, ..self }
+    }
+
     /// The sample's unit, in base units.
     const fn times(self, scale: f64) -> Row {
         Row { scale, ..self }
@@ -40,7 +46,7 @@ impl Row {
 }
 
 const fn row(metric: &'static str, signal: Signal) -> Row {
-    Row { metric, only: None, signal, sum_over: &[], scale: 1.0 }
+    Row { metric, only: None, signal, sum_over: &[], by_numa_node: false, scale: 1.0 }
 }
 
 /// A row of our own exporter's metric.
@@ -56,7 +62,6 @@ const NODE_CPU: &str = "node_cpu_seconds_total";
 const PERCENT: f64 = 0.01;
 const MEBIBYTES: f64 = 1_048_576.0;
 
-/// No metric here has a `node` label of its own (NUMA families do): in this table that label is the node's name.
 /// Our own names stand before others' for the same signal: the first wins where both are equally well covered.
 pub(super) static ROWS: &[Row] = &[
     own(&gpu::BUSY, Signal::GpuBusy),
@@ -73,6 +78,8 @@ pub(super) static ROWS: &[Row] = &[
     own(&dcgm::FB_USED, Signal::FbUsed).times(MEBIBYTES),
     own(&dcgm::FB_TOTAL, Signal::FbTotal).times(MEBIBYTES),
     own(&dcgm::PROF_PCIE_RX, Signal::PcieReceive),
+    own(&host::GPU_NUMA, Signal::GpuNuma).by_numa_node(),
+    row("goodput_gpu_numa_allowed_cpus", Signal::GpuAllowedCpus).by_numa_node(),
     own(&host::NODE_INFO, Signal::NodeInfo),
     row("node_uname_info", Signal::NodeInfo),
     own(&host::PRESSURE_WAITING, Signal::NodeCpuPressure).only("resource", "cpu"),
@@ -117,4 +124,6 @@ pub(super) static ROWS: &[Row] = &[
     own(&host::CGROUP_MEMORY_CURRENT, Signal::JobMemoryCurrent),
     own(&host::CGROUP_MEMORY_MAX, Signal::JobMemoryMax),
     own(&host::CGROUP_MEMORY_WORKING_SET, Signal::JobMemoryWorkingSet),
+    row("goodput_cgroup_numa_allowed_cpus", Signal::JobNumaAllowedCpus).by_numa_node(),
+    own(&host::CGROUP_NUMA_ANON_SHMEM, Signal::JobNumaMemory).by_numa_node(),
 ];

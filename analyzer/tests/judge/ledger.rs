@@ -19,6 +19,12 @@ const SHAPES: &[Shape] = &[
     ("goodput_gpu_processes", &[("UUID", "GPU-1")], false, 2.0),
     ("goodput_gpu_owner_info", &[("UUID", "GPU-1"), ("owner", "train")], false, 1.0),
     ("goodput_gpu_owner_info", &[("UUID", "GPU-1"), ("owner", "other")], false, 1.0),
+    ("goodput_gpu_owner_info", &[("UUID", "GPU-2"), ("owner", "train")], false, 1.0),
+    ("goodput_gpu_numa_info", &[("UUID", "GPU-1"), ("node", "0")], false, 1.0),
+    ("goodput_gpu_numa_info", &[("UUID", "GPU-2"), ("node", "1")], false, 1.0),
+    ("goodput_gpu_numa_allowed_cpus", &[("UUID", "GPU-1"), ("node", "1")], false, 2.0),
+    ("goodput_gpu_numa_allowed_cpus", &[("UUID", "GPU-2"), ("node", "1")], false, 2.0),
+    ("goodput_cgroup_numa_anon_shmem_bytes", &[JOB, ("node", "0")], false, 9.0e9),
     ("DCGM_FI_DEV_GPU_UTIL", &[("UUID", "GPU-1")], false, 110.0),
     ("DCGM_FI_DEV_POWER_USAGE", &[("UUID", "GPU-1"), ("modelName", "NVIDIA H100 80GB HBM3")], false, 700.0),
     ("DCGM_FI_DEV_GPU_UTIL", &[("UUID", "GPU-2"), ("Hostname", "n1"), ("pod", "p")], false, 110.0),
@@ -104,27 +110,35 @@ proptest! {
             prop_assert!(intervals.iter().all(|i| (0.0..=1.0).contains(&i.confidence)));
             prop_assert!(intervals.iter().flat_map(|i| &i.evidence).all(|e| e.value.is_finite() && e.threshold.is_finite()));
         }
+        for advisory in &judged.advisories {
+            prop_assert!(window.start <= advisory.start_ms && advisory.start_ms < advisory.end_ms && advisory.end_ms <= window.end);
+            prop_assert!(advisory.evidence.iter().all(|e| e.value.is_finite()) && !advisory.evidence.is_empty());
+        }
     }
 
     #[test]
     fn hour_by_hour_is_the_same_as_at_once(series in series()) {
         let window = 0..5 * HOUR;
         let once = judge_series(&series, window.clone(), &Thresholds::default()).unwrap();
-        let (mut intervals, mut unjoined, mut seen) = (Vec::new(), BTreeSet::new(), Vec::new());
+        let (mut intervals, mut advisories) = (Vec::new(), Vec::new());
+        let (mut unjoined, mut seen) = (BTreeSet::new(), Vec::new());
         for hour in hours(&window) {
             let judged = judge_onward(&series, &seen, hour, &Thresholds::default()).unwrap();
             intervals.extend(judged.intervals);
+            advisories.extend(judged.advisories);
             unjoined.extend(judged.unjoined);
             seen = judged.seen;
         }
         intervals.sort_by(|a, b| (&a.gpu, a.start_ms / HOUR).cmp(&(&b.gpu, b.start_ms / HOUR)));
+        advisories.sort_by(|a, b| (&a.gpu, a.start_ms / HOUR).cmp(&(&b.gpu, b.start_ms / HOUR)));
         prop_assert_eq!(intervals, once.intervals);
+        prop_assert_eq!(advisories, once.advisories);
         prop_assert_eq!(unjoined.into_iter().collect::<Vec<_>>(), once.unjoined);
         prop_assert_eq!(seen, once.seen);
     }
 
     #[test]
-    fn the_order_of_the_series_does_not_matter(series in series(), turn in 0usize..18) {
+    fn the_order_of_the_series_does_not_matter(series in series(), turn in 0..SHAPES.len()) {
         let mut turned = series.clone();
         turned.rotate_left(turn % series.len().max(1));
         let judge = |s: &[Series]| judge_series(s, 0..2 * HOUR, &Thresholds::default()).unwrap();

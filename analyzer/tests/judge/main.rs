@@ -5,6 +5,7 @@
 mod exporters;
 mod ledger;
 mod model;
+mod placement;
 mod recorded;
 mod scenarios;
 mod sources;
