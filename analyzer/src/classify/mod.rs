@@ -17,6 +17,7 @@ mod held;
 mod intervals;
 mod judge;
 mod ledger;
+mod memory_pressure;
 mod power;
 mod rule;
 pub mod thresholds;
@@ -31,7 +32,8 @@ pub use rule::{Cell, Fact, Rule, Verdict};
 pub use thresholds::Thresholds;
 
 /// The rules that say why a held GPU did not work.
-pub static RULES: &[Rule] = &[cpu_throttled::RULE, cross_numa::RULE, dataloader_storage::RULE, dataloader_cpu::RULE];
+pub static RULES: &[Rule] =
+    &[cpu_throttled::RULE, cross_numa::RULE, memory_pressure::RULE, dataloader_storage::RULE, dataloader_cpu::RULE];
 
 macro_rules! classes {
     ($($(#[$attr:meta])* $variant:ident $name:literal $group:ident,)*) => {
@@ -92,6 +94,8 @@ classes! {
     DataloaderStorage "dataloader_storage" Feeding,
     /// The job's CPU quota is used up.
     CpuThrottled "cpu_throttled" Feeding,
+    /// The job's tasks wait for memory.
+    MemoryPressure "memory_pressure" Feeding,
     /// Processes or their memory are on another NUMA node than the GPU.
     CrossNuma "cross_numa" Feeding,
     /// Held, not busy, no sufficient evidence.

@@ -111,6 +111,18 @@ thresholds! {
     cpu_waiting_ratio = 0.2 "seconds per second" in 0.0..=1.0,
         "Share of time with a runnable task of the job waiting for a CPU (PSI some) above which CPUs are short.",
         from "xprof and TraceML: 20 % of the step is high";
+    memory_waiting_ratio = 0.1 "seconds per second" in 0.0..=1.0,
+        "Share of time with a task waiting for memory (PSI some) above which memory is short.",
+        from "as io_waiting_ratio: TraceML warns of input wait from 10 % of the step; systemd-oomd kills at 60 %";
+    refault_pages = 100.0 "pages per second" in 0.0..=1e9,
+        "Pages coming back after reclaim above which the wait for memory is taken for thrashing.",
+        from "own choice: 100 random reads a second keep a disk of spinning rust busy; none is published";
+    major_faults = 500.0 "faults per second" in 0.0..=1e9,
+        "Page faults that read from storage above which the wait for memory is taken for thrashing.",
+        from "node mixin NodeMemoryMajorPagesFaults: 500 a second";
+    swap_in_bytes = 65536.0 "bytes per second" in 0.0..=1e12,
+        "Memory read back from swap above which the wait for memory is taken for swapping.",
+        from "handbook on AI systems: any sustained swap-in is severe; 16 pages of 4 KiB a second are above the odd one";
     cross_numa_cpus_ratio = 0.1 "ratio of allowed CPUs" in 0.0..=0.5,
         "Share of its allowed CPUs on the GPU's NUMA node below which a process is elsewhere; above the rest to one it is there.",
         from "own choice: affinity masks are whole nodes in practice, so that shares are near 0, a half or 1; none is published";

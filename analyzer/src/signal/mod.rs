@@ -131,6 +131,8 @@ signals! {
     NodeIoPressure "node_io_pressure" Node Counter "seconds per second" up to 1e11,
     /// PSI some of the node: at least one task waited for memory.
     NodeMemoryPressure "node_memory_pressure" Node Counter "seconds per second" up to 1e11,
+    /// Memory read back from swap.
+    NodeSwapIn "node_swap_in" Node Counter "bytes per second" up to 1e19,
     /// Bytes read from the node's disks.
     NodeDiskRead "node_disk_read" Node Counter "bytes per second" up to 1e19,
     /// Time in which a disk had requests in flight, summed over disks.
@@ -158,6 +160,10 @@ signals! {
     JobIoPressure "job_io_pressure" Job Counter "seconds per second" up to 1e11,
     /// PSI some of the job: at least one task waited for memory.
     JobMemoryPressure "job_memory_pressure" Job Counter "seconds per second" up to 1e11,
+    /// Page faults of the job that had to read from storage.
+    JobMajorFaults "job_major_faults" Job Counter "faults per second" up to 1e15,
+    /// Pages that the job needed again soon after they were reclaimed.
+    JobRefaults "job_refaults" Job Counter "pages per second" up to 1e15,
     /// Bytes that the job read from block devices.
     JobRead "job_read" Job Counter "bytes per second" up to 1e19,
     /// Memory charged to the job.

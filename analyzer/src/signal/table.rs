@@ -61,6 +61,8 @@ const fn cpu(metric: &'static str, mode: &'static str, signal: Signal) -> Row {
 const NODE_CPU: &str = "node_cpu_seconds_total";
 const PERCENT: f64 = 0.01;
 const MEBIBYTES: f64 = 1_048_576.0;
+/// Bytes of a page, which node_exporter does not tell: 4 KiB, or more on some ARM kernels, where this tells too little.
+const SMALLEST_PAGE: f64 = 4096.0;
 
 /// Our own names stand before others' for the same signal: the first wins where both are equally well covered.
 pub(super) static ROWS: &[Row] = &[
@@ -105,6 +107,8 @@ pub(super) static ROWS: &[Row] = &[
     cpu(NODE_CPU, "steal", Signal::NodeCpuBusy),
     cpu(NODE_CPU, "idle", Signal::NodeCpuIdle),
     cpu(NODE_CPU, "iowait", Signal::NodeCpuIowait),
+    row("goodput_swap_in_bytes_total", Signal::NodeSwapIn),
+    row("node_vmstat_pswpin", Signal::NodeSwapIn).times(SMALLEST_PAGE),
     own(&host::DISK_READ_BYTES, Signal::NodeDiskRead).sum_over(&["device"]),
     row("node_disk_read_bytes_total", Signal::NodeDiskRead).sum_over(&["device"]),
     own(&host::DISK_IO_TIME, Signal::NodeDiskBusy).sum_over(&["device"]),
@@ -120,6 +124,8 @@ pub(super) static ROWS: &[Row] = &[
     own(&host::CGROUP_PRESSURE_WAITING, Signal::JobCpuPressure).only("resource", "cpu"),
     own(&host::CGROUP_PRESSURE_WAITING, Signal::JobIoPressure).only("resource", "io"),
     own(&host::CGROUP_PRESSURE_WAITING, Signal::JobMemoryPressure).only("resource", "memory"),
+    own(&host::CGROUP_MAJOR_FAULTS, Signal::JobMajorFaults),
+    own(&host::CGROUP_REFAULTS, Signal::JobRefaults).sum_over(&["kind"]),
     own(&host::CGROUP_READ_BYTES, Signal::JobRead),
     own(&host::CGROUP_MEMORY_CURRENT, Signal::JobMemoryCurrent),
     own(&host::CGROUP_MEMORY_MAX, Signal::JobMemoryMax),

@@ -113,8 +113,10 @@ fn ours(samples: &mut Samples, phase: &Phase, gpus: usize, c: &Counters, seconds
     placement(samples, phase, gpus);
     let mut node = |name, labels: &[(&str, &str)], value| push(samples, name, OURS, labels, value);
     node("goodput_node_info", &[("nodename", "n1")], 1.0);
-    node("goodput_pressure_waiting_seconds_total", &[("resource", "io")], c.node_io_waiting);
-    node("goodput_pressure_waiting_seconds_total", &[("resource", "cpu")], c.node_cpu_waiting);
+    for (resource, value) in [("cpu", c.node_cpu_waiting), ("memory", c.node_memory_waiting), ("io", c.node_io_waiting)]
+    {
+        node("goodput_pressure_waiting_seconds_total", &[("resource", resource)], value);
+    }
     for (mode, value) in [("user", c.node_busy), ("idle", c.node_idle), ("iowait", c.node_iowait)] {
         node("goodput_node_cpu_seconds_total", &[("mode", mode)], value);
     }
@@ -130,12 +132,17 @@ fn ours(samples: &mut Samples, phase: &Phase, gpus: usize, c: &Counters, seconds
     job("goodput_cgroup_cpu_periods_total", c.periods);
     job("goodput_cgroup_cpu_throttled_periods_total", c.throttled_periods);
     job("goodput_cgroup_cpu_throttled_seconds_total", c.throttled);
+    job("goodput_cgroup_major_faults_total", c.refaults);
     if let Some(quota) = phase.quota {
         job("goodput_cgroup_cpu_limit_cores", quota);
     }
-    for (resource, value) in [("cpu", c.job_cpu_waiting), ("io", c.job_io_waiting)] {
+    for (resource, value) in [("cpu", c.job_cpu_waiting), ("memory", c.job_memory_waiting), ("io", c.job_io_waiting)] {
         let labels = [("owner", "train"), ("resource", resource)];
         push(samples, "goodput_cgroup_pressure_waiting_seconds_total", OURS, &labels, value);
+    }
+    for (kind, share) in [("anon", 0.25), ("file", 0.75)] {
+        let labels = [("owner", "train"), ("kind", kind)];
+        push(samples, "goodput_cgroup_refault_pages_total", OURS, &labels, share * c.refaults);
     }
 }
 
@@ -181,6 +188,7 @@ fn node(samples: &mut Samples, c: &Counters) {
     let mut host = |name, labels: &[(&str, &str)], value| push(samples, name, target, labels, value);
     host("node_uname_info", &[("nodename", "n1")], 1.0);
     host("node_pressure_io_waiting_seconds_total", &[], c.node_io_waiting);
+    host("node_pressure_memory_waiting_seconds_total", &[], c.node_memory_waiting);
     for cpu in ["0", "1"] {
         for (mode, value) in [("user", c.node_busy), ("idle", c.node_idle), ("iowait", c.node_iowait)] {
             host("node_cpu_seconds_total", &[("cpu", cpu), ("mode", mode)], value / 2.0);

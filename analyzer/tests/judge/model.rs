@@ -21,6 +21,8 @@ pub(crate) struct Phase {
     pub(crate) workers: usize,
     /// Seconds that the read of a batch waits for storage.
     pub(crate) read: f64,
+    /// Seconds that each batch waits for pages of the job that were reclaimed and come back from storage.
+    pub(crate) refault: f64,
     /// CPU seconds that the preparation of a batch takes.
     pub(crate) prep: f64,
     /// Seconds that the GPU computes on a batch.
@@ -35,6 +37,8 @@ pub(crate) struct Phase {
     pub(crate) remote: bool,
     /// Tasks of others that wait for storage all the time.
     pub(crate) others_reading: usize,
+    /// Tasks of others that wait for memory all the time.
+    pub(crate) others_refaulting: usize,
     /// CPUs that others keep busy.
     pub(crate) others_computing: usize,
     /// Are the exporters scraped?
@@ -53,6 +57,7 @@ impl Default for Phase {
             minutes: 0,
             workers: 4,
             read: 0.0,
+            refault: 0.0,
             prep: 0.05,
             compute: 0.2,
             quota: None,
@@ -60,6 +65,7 @@ impl Default for Phase {
             job: true,
             remote: false,
             others_reading: 0,
+            others_refaulting: 0,
             others_computing: 0,
             scraped: true,
             expect: String::new(),
@@ -75,6 +81,9 @@ pub(crate) const NODE_CPUS: usize = 32;
 pub(crate) const MAX_GPUS: usize = 2;
 /// How much longer preparation takes with memory on the other NUMA node: latency of 139 ns against 80 ns in a handbook.
 const REMOTE: f64 = 1.7;
+
+/// Pages that come back in a second for a task that waits for them: reads of 4 KiB, one at a time, of 0.1 ms.
+const REFAULTS: f64 = 10_000.0;
 
 /// The NUMA node that a GPU hangs on.
 pub(crate) fn gpu_numa_node(gpu: usize) -> usize {
@@ -96,6 +105,9 @@ pub(crate) struct Counters {
     pub(crate) throttled: f64,
     pub(crate) job_cpu_waiting: f64,
     pub(crate) job_io_waiting: f64,
+    pub(crate) job_memory_waiting: f64,
+    pub(crate) refaults: f64,
+    pub(crate) node_memory_waiting: f64,
     pub(crate) node_cpu_waiting: f64,
     pub(crate) node_io_waiting: f64,
     pub(crate) node_busy: f64,
@@ -113,6 +125,7 @@ struct Worker {
 #[derive(Clone, Copy)]
 enum Task {
     Reads(f64),
+    Refaults(f64),
     Prepares(f64),
     HasBatch,
 }
@@ -174,10 +187,14 @@ impl Machine {
         if self.ticks.is_multiple_of(PERIOD_TICKS) {
             self.new_period(phase);
         }
-        let reading = self.workers.iter().filter(|w| matches!(w.does, Task::Reads(_))).count();
+        let doing = |is: fn(&Task) -> bool| self.workers.iter().filter(|w| is(&w.does)).count();
+        let reading = doing(|task| matches!(task, Task::Reads(_)));
+        let refaulting = doing(|task| matches!(task, Task::Refaults(_)));
         let (running, waiting, throttled) = self.schedule(phase);
         self.compute(phase);
-        self.count(phase, reading, running, waiting, throttled);
+        self.count_cpu(running, throttled);
+        self.count_waiting(phase, reading, refaulting, waiting + throttled);
+        self.count_modes(phase, running, reading + refaulting);
         self.ticks += 1;
     }
 
@@ -200,7 +217,9 @@ impl Machine {
             let Worker { gpu, does } = self.workers[i];
             self.workers[i].does = match does {
                 Task::Reads(left) if left > TICK => Task::Reads(left - TICK),
-                Task::Reads(_) => Task::Prepares(self.prep(gpu, phase)),
+                Task::Reads(_) if phase.refault > 0.0 => Task::Refaults(phase.refault),
+                Task::Refaults(left) if left > TICK => Task::Refaults(left - TICK),
+                Task::Reads(_) | Task::Refaults(_) => Task::Prepares(self.prep(gpu, phase)),
                 Task::Prepares(left) => {
                     self.runnable = true;
                     if self.budget < TICK / 2.0 {
@@ -245,17 +264,28 @@ impl Machine {
         }
     }
 
-    fn count(&mut self, phase: &Phase, reading: usize, running: usize, waiting: usize, throttled: usize) {
+    fn count_cpu(&mut self, running: usize, throttled: usize) {
+        self.counters.cpu_usage += running as f64 * TICK;
+        self.counters.throttled += throttled as f64 * TICK;
+    }
+
+    /// Pressure: time in which at least one task waits. A page that comes back is waited for as memory and as I/O.
+    fn count_waiting(&mut self, phase: &Phase, reading: usize, refaulting: usize, for_cpu: usize) {
         let c = &mut self.counters;
         let some = |tasks: usize| if tasks > 0 { TICK } else { 0.0 };
-        c.cpu_usage += running as f64 * TICK;
-        c.throttled += throttled as f64 * TICK;
-        c.job_cpu_waiting += some(waiting + throttled);
-        c.job_io_waiting += some(reading);
-        c.node_cpu_waiting += some(waiting + throttled);
-        c.node_io_waiting += some(reading + phase.others_reading);
+        c.job_cpu_waiting += some(for_cpu);
+        c.job_io_waiting += some(reading + refaulting);
+        c.job_memory_waiting += some(refaulting);
+        c.refaults += refaulting as f64 * REFAULTS * TICK;
+        c.node_cpu_waiting += some(for_cpu);
+        c.node_io_waiting += some(reading + refaulting + phase.others_reading + phase.others_refaulting);
+        c.node_memory_waiting += some(refaulting + phase.others_refaulting);
+    }
+
+    fn count_modes(&mut self, phase: &Phase, running: usize, waiting_for_io: usize) {
+        let c = &mut self.counters;
         let busy = (running + phase.others_computing).min(NODE_CPUS);
-        let iowait = (reading + phase.others_reading).min(NODE_CPUS - busy);
+        let iowait = (waiting_for_io + phase.others_reading + phase.others_refaulting).min(NODE_CPUS - busy);
         c.node_busy += busy as f64 * TICK;
         c.node_iowait += iowait as f64 * TICK;
         c.node_idle += (NODE_CPUS - busy - iowait) as f64 * TICK;
