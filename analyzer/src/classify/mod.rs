@@ -14,6 +14,7 @@ mod dataloader_cpu;
 mod dataloader_storage;
 mod explain;
 mod held;
+mod host_noise;
 mod intervals;
 mod judge;
 mod ledger;
@@ -32,8 +33,14 @@ pub use rule::{Cell, Fact, Rule, Verdict};
 pub use thresholds::Thresholds;
 
 /// The rules that say why a held GPU did not work.
-pub static RULES: &[Rule] =
-    &[cpu_throttled::RULE, cross_numa::RULE, memory_pressure::RULE, dataloader_storage::RULE, dataloader_cpu::RULE];
+pub static RULES: &[Rule] = &[
+    cpu_throttled::RULE,
+    cross_numa::RULE,
+    host_noise::RULE,
+    memory_pressure::RULE,
+    dataloader_storage::RULE,
+    dataloader_cpu::RULE,
+];
 
 macro_rules! classes {
     ($($(#[$attr:meta])* $variant:ident $name:literal $group:ident,)*) => {
@@ -94,6 +101,8 @@ classes! {
     DataloaderStorage "dataloader_storage" Feeding,
     /// The job's CPU quota is used up.
     CpuThrottled "cpu_throttled" Feeding,
+    /// Neighbours or other guests of the hypervisor take the CPUs.
+    HostNoise "host_noise" Feeding,
     /// The job's tasks wait for memory.
     MemoryPressure "memory_pressure" Feeding,
     /// Processes or their memory are on another NUMA node than the GPU.

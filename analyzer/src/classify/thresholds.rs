@@ -111,6 +111,9 @@ thresholds! {
     cpu_waiting_ratio = 0.2 "seconds per second" in 0.0..=1.0,
         "Share of time with a runnable task of the job waiting for a CPU (PSI some) above which CPUs are short.",
         from "xprof and TraceML: 20 % of the step is high";
+    steal_ratio = 0.1 "ratio" in 0.0..=1.0,
+        "Share of the time with something to run that the hypervisor gave to others, above which it holds the job up.",
+        from "awesome-prometheus-alerts HostCpuStealNoisyNeighbor: steal over 10 %";
     memory_waiting_ratio = 0.1 "seconds per second" in 0.0..=1.0,
         "Share of time with a task waiting for memory (PSI some) above which memory is short.",
         from "as io_waiting_ratio: TraceML warns of input wait from 10 % of the step; systemd-oomd kills at 60 %";

@@ -119,8 +119,10 @@ signals! {
 
     /// The node's name; the content is in the labels.
     NodeInfo "node_info" Node State "info" up to 1.0,
-    /// CPU time spent in any mode but idle and iowait.
+    /// CPU time spent in any mode but idle, iowait and steal.
     NodeCpuBusy "node_cpu_busy" Node Counter "cores" up to 1e13,
+    /// CPU time that the hypervisor gave to others while a task of this node was ready to run.
+    NodeCpuSteal "node_cpu_steal" Node Counter "cores" up to 1e13,
     /// CPU time spent idle, with no I/O outstanding.
     NodeCpuIdle "node_cpu_idle" Node Counter "cores" up to 1e13,
     /// CPU time spent idle while a task of that CPU waited for I/O.

@@ -117,7 +117,7 @@ fn ours(samples: &mut Samples, phase: &Phase, gpus: usize, c: &Counters, seconds
     {
         node("goodput_pressure_waiting_seconds_total", &[("resource", resource)], value);
     }
-    for (mode, value) in [("user", c.node_busy), ("idle", c.node_idle), ("iowait", c.node_iowait)] {
+    for (mode, value) in c.modes() {
         node("goodput_node_cpu_seconds_total", &[("mode", mode)], value);
     }
     if !phase.job {
@@ -190,7 +190,7 @@ fn node(samples: &mut Samples, c: &Counters) {
     host("node_pressure_io_waiting_seconds_total", &[], c.node_io_waiting);
     host("node_pressure_memory_waiting_seconds_total", &[], c.node_memory_waiting);
     for cpu in ["0", "1"] {
-        for (mode, value) in [("user", c.node_busy), ("idle", c.node_idle), ("iowait", c.node_iowait)] {
+        for (mode, value) in c.modes() {
             host("node_cpu_seconds_total", &[("cpu", cpu), ("mode", mode)], value / 2.0);
         }
     }

@@ -31,6 +31,8 @@ const SHAPES: &[Shape] = &[
     ("DCGM_FI_DEV_FB_USED", &[("UUID", "GPU-2"), ("Hostname", "n1")], false, 600.0),
     ("goodput_node_info", &[("nodename", "n1")], false, 1.0),
     ("goodput_pressure_waiting_seconds_total", &[("resource", "io")], true, 30.0),
+    ("goodput_node_cpu_seconds_total", &[("mode", "user")], true, 60.0),
+    ("goodput_node_cpu_seconds_total", &[("mode", "steal")], true, 10.0),
     ("goodput_cgroup_pressure_waiting_seconds_total", &[JOB, ("resource", "io")], true, 30.0),
     ("goodput_cgroup_pressure_waiting_seconds_total", &[JOB, ("resource", "cpu")], true, 30.0),
     ("goodput_cgroup_pressure_waiting_seconds_total", &[JOB, ("resource", "memory")], true, 30.0),

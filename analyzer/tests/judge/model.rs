@@ -41,6 +41,8 @@ pub(crate) struct Phase {
     pub(crate) others_refaulting: usize,
     /// CPUs that others keep busy.
     pub(crate) others_computing: usize,
+    /// Share of the time of CPUs with something to run that the hypervisor gives to others.
+    pub(crate) steal: f64,
     /// Are the exporters scraped?
     pub(crate) scraped: bool,
     /// The class that has the most of every minute but the first and the last: scrapes do not fall on the borders.
@@ -67,6 +69,7 @@ impl Default for Phase {
             others_reading: 0,
             others_refaulting: 0,
             others_computing: 0,
+            steal: 0.0,
             scraped: true,
             expect: String::new(),
             lost_to: None,
@@ -111,8 +114,17 @@ pub(crate) struct Counters {
     pub(crate) node_cpu_waiting: f64,
     pub(crate) node_io_waiting: f64,
     pub(crate) node_busy: f64,
+    pub(crate) node_steal: f64,
     pub(crate) node_iowait: f64,
     pub(crate) node_idle: f64,
+}
+
+impl Counters {
+    /// The node's CPU time by mode.
+    pub(crate) fn modes(&self) -> [(&'static str, f64); 4] {
+        let c = self;
+        [("user", c.node_busy), ("steal", c.node_steal), ("idle", c.node_idle), ("iowait", c.node_iowait)]
+    }
 }
 
 /// A loader process of one of the GPUs.
@@ -192,7 +204,7 @@ impl Machine {
         let refaulting = doing(|task| matches!(task, Task::Refaults(_)));
         let (running, waiting, throttled) = self.schedule(phase);
         self.compute(phase);
-        self.count_cpu(running, throttled);
+        self.count_cpu(running as f64 * (1.0 - phase.steal), throttled);
         self.count_waiting(phase, reading, refaulting, waiting + throttled);
         self.count_modes(phase, running, reading + refaulting);
         self.ticks += 1;
@@ -232,7 +244,8 @@ impl Machine {
                     } else {
                         running += 1;
                         self.budget -= TICK;
-                        if left > TICK { Task::Prepares(left - TICK) } else { Task::HasBatch }
+                        let done = TICK * (1.0 - phase.steal);
+                        if left > done { Task::Prepares(left - done) } else { Task::HasBatch }
                     }
                 }
                 Task::HasBatch if self.gpus[gpu].queue < PREFETCH * phase.workers => {
@@ -264,8 +277,8 @@ impl Machine {
         }
     }
 
-    fn count_cpu(&mut self, running: usize, throttled: usize) {
-        self.counters.cpu_usage += running as f64 * TICK;
+    fn count_cpu(&mut self, used: f64, throttled: usize) {
+        self.counters.cpu_usage += used * TICK;
         self.counters.throttled += throttled as f64 * TICK;
     }
 
@@ -286,7 +299,8 @@ impl Machine {
         let c = &mut self.counters;
         let busy = (running + phase.others_computing).min(NODE_CPUS);
         let iowait = (waiting_for_io + phase.others_reading + phase.others_refaulting).min(NODE_CPUS - busy);
-        c.node_busy += busy as f64 * TICK;
+        c.node_busy += busy as f64 * (1.0 - phase.steal) * TICK;
+        c.node_steal += busy as f64 * phase.steal * TICK;
         c.node_iowait += iowait as f64 * TICK;
         c.node_idle += (NODE_CPUS - busy - iowait) as f64 * TICK;
     }
