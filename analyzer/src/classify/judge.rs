@@ -6,17 +6,19 @@ use std::ops::Range;
 use super::advisory;
 use super::cell::{self, Part};
 use super::intervals::Builder;
+use super::phase::Course;
 use super::thresholds::confidence::CERTAIN;
 use super::{Advisory, Cell, Class, Imbalance, Interval, Thresholds};
 use crate::frame::grid::{HOUR_MS, MINUTE_MS};
 use crate::frame::{self, Framed, GpuFrame, MAX_BRIDGE_MS, NodeFrame, Source, Unjoined};
 use crate::sample::{Series, TimeMs};
 
-/// The longest `idle_window_seconds` that may be configured.
-const MAX_IDLE_WINDOW_MS: i64 = 30 * MINUTE_MS;
+/// The most that the thresholds of [`around_ms`] may be configured to.
+const MAX_AROUND_MS: i64 = 30 * MINUTE_MS;
 
-/// How much data before a window its verdicts may depend on: the idle window, and the longest gap that is bridged.
-pub const LOOK_BACK_MS: i64 = MAX_IDLE_WINDOW_MS + MAX_BRIDGE_MS;
+/// How much data before a window its verdicts may depend on: what is looked at around, and the longest gap that is
+/// bridged.
+pub const LOOK_BACK_MS: i64 = MAX_AROUND_MS + MAX_BRIDGE_MS;
 
 /// How much data after a window its verdicts may depend on. Until it is there they are provisional.
 pub const LOOK_AHEAD_MS: i64 = LOOK_BACK_MS;
@@ -103,6 +105,12 @@ pub fn judge_onward(
     Ok(run.finish(window.end))
 }
 
+/// How far rules look beyond a cell, to either side.
+fn around_ms(t: &Thresholds) -> i64 {
+    let seconds = t.idle_window_seconds.max(t.cold_start_seconds).max(t.around_seconds);
+    (seconds * 1000.0) as i64
+}
+
 /// A judgement in progress, hour by hour.
 #[derive(Default)]
 struct Run {
@@ -114,17 +122,19 @@ struct Run {
 
 impl Run {
     fn hour(&mut self, sources: &[Source<'_>], window: Range<TimeMs>, t: &Thresholds) -> Result<(), JudgeError> {
-        let around_ms = (t.idle_window_seconds * 1000.0) as i64;
-        let Framed { nodes, unjoined } = frame::frames(sources, &window, around_ms);
+        let Framed { nodes, unjoined } = frame::frames(sources, &window, around_ms(t));
         self.unjoined.extend(unjoined);
         let mut judged = BTreeSet::new();
-        for (node, gpu) in nodes.iter().flat_map(|n| n.gpus.iter().map(move |g| (n, g))) {
-            let Some(last_ms) = gpu.last_seen_ms else { continue };
-            self.see(node, gpu, last_ms);
-            judged.insert(gpu.uuid.clone());
-            let (intervals, advisories) = judge_gpu(node, gpu, t)?;
-            self.intervals.extend(intervals);
-            self.advisories.extend(advisories);
+        for node in &nodes {
+            let states = cell::states(node, t);
+            for course in Course::all(node, &states) {
+                let Some(last_ms) = course.gpu.last_seen_ms else { continue };
+                self.see(node, course.gpu, last_ms);
+                judged.insert(course.gpu.uuid.clone());
+                let (intervals, advisories) = judge_gpu(&course, t)?;
+                self.intervals.extend(intervals);
+                self.advisories.extend(advisories);
+            }
         }
         let vanished =
             self.seen.values().filter(|s| !judged.contains(&s.gpu) && window.start - s.last_ms < VANISHED_MS);
@@ -165,15 +175,16 @@ impl Run {
     }
 }
 
-fn judge_gpu(node: &NodeFrame, gpu: &GpuFrame, t: &Thresholds) -> Result<(Vec<Interval>, Vec<Advisory>), JudgeError> {
-    let states = cell::states(node, gpu, t);
+fn judge_gpu(course: &Course<'_>, t: &Thresholds) -> Result<(Vec<Interval>, Vec<Advisory>), JudgeError> {
+    let Course { node, gpu, .. } = *course;
     let (mut booked, mut advised) = (Builder::new(), Builder::new());
     for index in node.body.clone() {
         let span = &node.cells[index];
         let cell = Cell { node, gpu, owner: None, index };
         let error = |source| JudgeError { gpu: gpu.uuid.clone(), start_ms: span.start, source };
-        let parts = cell::book(&cell, &states[index], t).map_err(error)?;
-        advised.add(span, advisory::advise(&cell, &states[index], &parts, t));
+        let (state, phase) = (course.state(index), course.mark(index, t));
+        let parts = cell::book(&cell, state, phase.as_ref(), t).map_err(error)?;
+        advised.add(span, advisory::advise(&cell, state, &parts, t));
         booked.add(span, parts.into_iter().map(|(part, ms)| part.entry(ms)));
     }
     Ok((booked.finish(&gpu.uuid, &node.node, gpu.model.as_deref()), advised.advisories(node, gpu)))

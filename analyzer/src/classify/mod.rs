@@ -1,12 +1,14 @@
 //! Classes, evidence and the registry of rules; one file per rule; `ledger` does the arithmetic.
 //!
 //! [`judge_series`] is the way in. For every cell of a GPU: `busy` says how much of it was work, `held` whether
-//! anything holds the GPU, and what was held without work goes to [`RULES`], causes before symptoms. A new rule is one
-//! file, one line in [`RULES`] and one folder of scenarios.
+//! anything holds the GPU, and what was held without work goes to one of [`PHASES`], which exclude all else, or to
+//! [`RULES`], causes before symptoms. A new one is one file, one line in either, one folder of scenarios and one section
+//! of `docs/rules.md`.
 
 mod advisory;
 mod busy;
 mod cell;
+mod cold_start;
 mod cpu;
 mod cpu_throttled;
 mod cross_numa;
@@ -15,10 +17,13 @@ mod dataloader_storage;
 mod explain;
 mod held;
 mod host_noise;
+mod idle_held;
 mod intervals;
 mod judge;
 mod ledger;
 mod memory_pressure;
+mod partial_allocation;
+mod phase;
 mod power;
 mod rule;
 pub mod thresholds;
@@ -29,6 +34,7 @@ use crate::sample::TimeMs;
 pub use advisory::{Advice, Advisory};
 pub use judge::{Coverage, JudgeError, Judged, LOOK_AHEAD_MS, LOOK_BACK_MS, Seen, judge_onward, judge_series};
 pub use ledger::Imbalance;
+pub use phase::{PHASES, Phase};
 pub use rule::{Cell, Fact, Rule, Verdict};
 pub use thresholds::Thresholds;
 
@@ -80,6 +86,8 @@ pub enum Group {
     Capacity,
     /// Held without work.
     Held,
+    /// Held, and not yet at work.
+    StartUp,
     /// The GPU waited for its input.
     Feeding,
     /// Held, not busy, and no sufficient evidence why.
@@ -95,6 +103,10 @@ classes! {
     Unallocated "unallocated" Capacity,
     /// Allocated, no work.
     IdleHeld "idle_held" Held,
+    /// Other GPUs of the owner work, this one never does.
+    PartialAllocation "partial_allocation" Held,
+    /// From the claim to the first sustained work.
+    ColdStart "cold_start" StartUp,
     /// The loader or preprocessing is late.
     DataloaderCpu "dataloader_cpu" Feeding,
     /// The read is late.

@@ -90,6 +90,15 @@ thresholds! {
     idle_window_seconds = 300.0 "seconds" in 10.0..=1800.0,
         "A held GPU without work for this long is idle_held; shorter pauses are left to the other rules.",
         from "7 times the longest loader stall in the MLPerf Storage traces (40 s); gpu-pruner acts after 30 min, omnistat separates phases at 30 s";
+    sustained_busy_ratio = 0.05 "ratio" in 0.0..=1.0,
+        "A GPU busy for at least this share of two cells in a row is at work.",
+        from "own choice: 3 s a minute, above warm-up bursts; omnistat's 20 % would leave out a job that starves";
+    cold_start_seconds = 1200.0 "seconds" in 60.0..=1800.0,
+        "The longest that a start lasts: what comes after without work is idle.",
+        from "initialisation took 5 to 20 min on Meta's research clusters (revisiting reliability, 2024)";
+    around_seconds = 1200.0 "seconds" in 300.0..=1800.0,
+        "How far around a cell it is looked whether a GPU is ever used, and at which rate its owner usually writes.",
+        from "own choice: longer than an evaluation or a save; gpu-pruner acts on GPUs unused for 30 min";
     throttled_periods_ratio = 0.25 "ratio of periods" in 0.0..=1.0,
         "Share of quota periods with throttling above which the quota holds the job up.",
         from "kubernetes-mixin CPUThrottlingHigh: 25 %";

@@ -35,6 +35,8 @@ pub(crate) struct Phase {
     pub(crate) job: bool,
     /// Is the process of the last GPU, with its loader, bound to the other NUMA node?
     pub(crate) remote: bool,
+    /// Does the job hold its last GPU without ever giving it work?
+    pub(crate) unused: bool,
     /// Tasks of others that wait for storage all the time.
     pub(crate) others_reading: usize,
     /// Tasks of others that wait for memory all the time.
@@ -66,6 +68,7 @@ impl Default for Phase {
             cpus: 16,
             job: true,
             remote: false,
+            unused: false,
             others_reading: 0,
             others_refaulting: 0,
             others_computing: 0,
@@ -183,14 +186,16 @@ impl Machine {
 
     /// A phase begins: workers are there, or gone.
     pub(crate) fn enter(&mut self, phase: &Phase) {
-        let count = if phase.job { phase.workers } else { 0 };
-        for gpu in 0..self.gpus.len() {
+        let gpus = self.gpus.len();
+        for gpu in 0..gpus {
+            let is_fed = phase.job && !(phase.unused && gpu + 1 == gpus);
+            let count = if is_fed { phase.workers } else { 0 };
             let mut kept: Vec<Worker> = self.workers.extract_if(.., |w| w.gpu == gpu).collect();
             kept.resize(count, Worker { gpu, does: Task::Reads(phase.read) });
             self.workers.append(&mut kept);
-        }
-        if count == 0 {
-            self.gpus.fill(Gpu::default());
+            if count == 0 {
+                self.gpus[gpu] = Gpu::default();
+            }
         }
     }
 

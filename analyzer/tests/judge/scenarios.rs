@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use goodput_analyzer::classify::{Class, RULES, Thresholds, judge_series};
+use goodput_analyzer::classify::{Class, PHASES, RULES, Thresholds, judge_series};
 use goodput_analyzer::sample::{Series, TimeMs};
 use serde::Deserialize;
 
@@ -155,8 +155,8 @@ fn schedules_are_told_from_their_signals() {
 #[test]
 fn every_rule_has_its_scenarios_and_its_page() {
     let pages = std::fs::read_to_string(folder().join("../../docs/rules.md")).unwrap();
-    for rule in RULES {
-        let name = rule.class.name();
+    for class in RULES.iter().map(|r| r.class).chain(PHASES.iter().map(|p| p.class)) {
+        let name = class.name();
         for kind in ["positive", "negative", "near_miss"] {
             let file = folder().join(name).join(format!("{kind}.yaml"));
             assert!(file.try_exists().unwrap(), "{} is missing", file.display());
