@@ -8,6 +8,7 @@
 mod advisory;
 mod busy;
 mod cell;
+mod checkpoint;
 mod cold_start;
 mod cpu;
 mod cpu_throttled;
@@ -44,6 +45,7 @@ pub static RULES: &[Rule] = &[
     cross_numa::RULE,
     host_noise::RULE,
     memory_pressure::RULE,
+    checkpoint::RULE,
     dataloader_storage::RULE,
     dataloader_cpu::RULE,
 ];
@@ -90,6 +92,8 @@ pub enum Group {
     StartUp,
     /// The GPU waited for its input.
     Feeding,
+    /// The GPU waited for the job's state to be saved.
+    Saving,
     /// Held, not busy, and no sufficient evidence why.
     Unexplained,
 }
@@ -119,6 +123,8 @@ classes! {
     MemoryPressure "memory_pressure" Feeding,
     /// Processes or their memory are on another NUMA node than the GPU.
     CrossNuma "cross_numa" Feeding,
+    /// The job writes its state, and the GPU waits.
+    Checkpoint "checkpoint" Saving,
     /// Held, not busy, no sufficient evidence.
     Unexplained "unexplained" Unexplained,
 }

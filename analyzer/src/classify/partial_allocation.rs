@@ -8,7 +8,7 @@ pub(super) const PHASE: Phase = Phase { class: Class::PartialAllocation, mark };
 
 fn mark(course: &Course<'_>, cell: usize, t: &Thresholds) -> Option<Vec<Fact>> {
     let owner = course.owner(cell)?;
-    let around = course.around(cell, t.around_seconds);
+    let around = course.node.around(cell, t.around_seconds);
     let most = |gpu: &Course<'_>| {
         let of_owner = around.clone().filter(|i| gpu.owner(*i) == Some(owner));
         of_owner.filter_map(|i| gpu.busy(i)).reduce(f64::max)

@@ -1,7 +1,5 @@
 //! Phases: stretches of a held GPU's time that exclude every other explanation, seen from the cells around.
 
-use std::ops::Range;
-
 use super::cell::State;
 use super::held::Held;
 use super::{Class, Fact, Thresholds, cold_start, idle_held, partial_allocation};
@@ -74,13 +72,5 @@ impl<'a> Course<'a> {
     pub(super) fn owner(&self, cell: usize) -> Option<&'a str> {
         let owners = &self.gpu.owners[cell];
         owners.iter().rev().max_by_key(|(_, ms)| *ms).map(|(name, _)| name.as_str())
-    }
-
-    /// The cells that are no further from this one than so many seconds.
-    pub(super) fn around(&self, cell: usize, seconds: f64) -> Range<usize> {
-        let ms = (seconds * 1000.0) as i64;
-        let cells = &self.node.cells;
-        let (from, to) = (cells[cell].start - ms, cells[cell].end + ms);
-        cells.partition_point(|c| c.start < from)..cells.partition_point(|c| c.end <= to)
     }
 }

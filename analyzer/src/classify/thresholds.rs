@@ -135,6 +135,12 @@ thresholds! {
     swap_in_bytes = 65536.0 "bytes per second" in 0.0..=1e12,
         "Memory read back from swap above which the wait for memory is taken for swapping.",
         from "handbook on AI systems: any sustained swap-in is severe; 16 pages of 4 KiB a second are above the odd one";
+    checkpoint_bytes = 5e7 "bytes per second" in 1.0..=1e12,
+        "Rate of writing from which a burst is taken for the saving of a job's state.",
+        from "own choice: the state of 1 GB within 20 s; logs and metrics stay below 1 MB/s";
+    checkpoint_burst_ratio = 3.0 "ratio" in 1.0..=1000.0,
+        "How much higher than the usual rate around it a burst of writing is.",
+        from "own choice: above the ups and downs of steady writing";
     cross_numa_cpus_ratio = 0.1 "ratio of allowed CPUs" in 0.0..=0.5,
         "Share of its allowed CPUs on the GPU's NUMA node below which a process is elsewhere; above the rest to one it is there.",
         from "own choice: affinity masks are whole nodes in practice, so that shares are near 0, a half or 1; none is published";

@@ -44,6 +44,16 @@ pub struct NodeFrame {
     pub gpus: Vec<GpuFrame>,
 }
 
+impl NodeFrame {
+    /// The cells that are no further from this one than so many seconds.
+    #[must_use]
+    pub fn around(&self, cell: usize, seconds: f64) -> Range<usize> {
+        let ms = (seconds * 1000.0) as i64;
+        let (from, to) = (self.cells[cell].start - ms, self.cells[cell].end + ms);
+        self.cells.partition_point(|c| c.start < from)..self.cells.partition_point(|c| c.end <= to)
+    }
+}
+
 /// A series that a signal uses.
 #[derive(Debug)]
 pub(crate) struct Source<'a> {

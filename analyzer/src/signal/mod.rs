@@ -137,6 +137,8 @@ signals! {
     NodeSwapIn "node_swap_in" Node Counter "bytes per second" up to 1e19,
     /// Bytes read from the node's disks.
     NodeDiskRead "node_disk_read" Node Counter "bytes per second" up to 1e19,
+    /// Bytes written to the node's disks.
+    NodeDiskWritten "node_disk_written" Node Counter "bytes per second" up to 1e19,
     /// Time in which a disk had requests in flight, summed over disks.
     NodeDiskBusy "node_disk_busy" Node Counter "seconds per second" up to 1e13,
     /// Did the scrape of the node's target succeed?
@@ -168,6 +170,8 @@ signals! {
     JobRefaults "job_refaults" Job Counter "pages per second" up to 1e15,
     /// Bytes that the job read from block devices.
     JobRead "job_read" Job Counter "bytes per second" up to 1e19,
+    /// Bytes that the job wrote to block devices.
+    JobWritten "job_written" Job Counter "bytes per second" up to 1e19,
     /// Memory charged to the job.
     JobMemoryCurrent "job_memory_current" Job Gauge "bytes" up to 1e15,
     /// The job's memory limit.

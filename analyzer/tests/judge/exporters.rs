@@ -120,6 +120,7 @@ fn ours(samples: &mut Samples, phase: &Phase, gpus: usize, c: &Counters, seconds
     for (mode, value) in c.modes() {
         node("goodput_node_cpu_seconds_total", &[("mode", mode)], value);
     }
+    node("goodput_disk_written_bytes_total", &[("device", "nvme0n1")], c.written);
     if !phase.job {
         return;
     }
@@ -133,6 +134,7 @@ fn ours(samples: &mut Samples, phase: &Phase, gpus: usize, c: &Counters, seconds
     job("goodput_cgroup_cpu_throttled_periods_total", c.throttled_periods);
     job("goodput_cgroup_cpu_throttled_seconds_total", c.throttled);
     job("goodput_cgroup_major_faults_total", c.refaults);
+    job("goodput_cgroup_io_written_bytes_total", c.written);
     if let Some(quota) = phase.quota {
         job("goodput_cgroup_cpu_limit_cores", quota);
     }
@@ -187,6 +189,7 @@ fn node(samples: &mut Samples, c: &Counters) {
     let target = [("job", "node"), ("instance", "10.0.0.1:9100")];
     let mut host = |name, labels: &[(&str, &str)], value| push(samples, name, target, labels, value);
     host("node_uname_info", &[("nodename", "n1")], 1.0);
+    host("node_disk_written_bytes_total", &[("device", "nvme0n1")], c.written);
     host("node_pressure_io_waiting_seconds_total", &[], c.node_io_waiting);
     host("node_pressure_memory_waiting_seconds_total", &[], c.node_memory_waiting);
     for cpu in ["0", "1"] {

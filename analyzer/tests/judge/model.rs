@@ -37,6 +37,10 @@ pub(crate) struct Phase {
     pub(crate) remote: bool,
     /// Does the job hold its last GPU without ever giving it work?
     pub(crate) unused: bool,
+    /// Seconds of every minute in which the job writes its state, and its GPUs wait for that.
+    pub(crate) save: f64,
+    /// Bytes that the job writes a second beside its work.
+    pub(crate) writes: f64,
     /// Tasks of others that wait for storage all the time.
     pub(crate) others_reading: usize,
     /// Tasks of others that wait for memory all the time.
@@ -69,6 +73,8 @@ impl Default for Phase {
             job: true,
             remote: false,
             unused: false,
+            save: 0.0,
+            writes: 0.0,
             others_reading: 0,
             others_refaulting: 0,
             others_computing: 0,
@@ -88,6 +94,8 @@ pub(crate) const MAX_GPUS: usize = 2;
 /// How much longer preparation takes with memory on the other NUMA node: latency of 139 ns against 80 ns in a handbook.
 const REMOTE: f64 = 1.7;
 
+/// Bytes of its state that the job writes in a second.
+const SAVE_RATE: f64 = 1e9;
 /// Pages that come back in a second for a task that waits for them: reads of 4 KiB, one at a time, of 0.1 ms.
 const REFAULTS: f64 = 10_000.0;
 
@@ -111,6 +119,7 @@ pub(crate) struct Counters {
     pub(crate) throttled: f64,
     pub(crate) job_cpu_waiting: f64,
     pub(crate) job_io_waiting: f64,
+    pub(crate) written: f64,
     pub(crate) job_memory_waiting: f64,
     pub(crate) refaults: f64,
     pub(crate) node_memory_waiting: f64,
@@ -204,11 +213,15 @@ impl Machine {
         if self.ticks.is_multiple_of(PERIOD_TICKS) {
             self.new_period(phase);
         }
+        let saves = phase.job && self.now() % 60.0 < phase.save;
         let doing = |is: fn(&Task) -> bool| self.workers.iter().filter(|w| is(&w.does)).count();
-        let reading = doing(|task| matches!(task, Task::Reads(_)));
+        let reading = doing(|task| matches!(task, Task::Reads(_))) + usize::from(saves);
         let refaulting = doing(|task| matches!(task, Task::Refaults(_)));
         let (running, waiting, throttled) = self.schedule(phase);
-        self.compute(phase);
+        if !saves {
+            self.compute(phase);
+        }
+        self.counters.written += TICK * if saves { SAVE_RATE } else { phase.writes };
         self.count_cpu(running as f64 * (1.0 - phase.steal), throttled);
         self.count_waiting(phase, reading, refaulting, waiting + throttled);
         self.count_modes(phase, running, reading + refaulting);
