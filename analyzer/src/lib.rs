@@ -6,6 +6,7 @@
 
 pub mod classify;
 pub mod config;
+pub mod forecast;
 pub mod frame;
 pub mod ingest;
 pub mod judge;

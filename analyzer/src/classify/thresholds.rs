@@ -141,6 +141,21 @@ thresholds! {
     checkpoint_burst_ratio = 3.0 "ratio" in 1.0..=1000.0,
         "How much higher than the usual rate around it a burst of writing is.",
         from "own choice: above the ups and downs of steady writing";
+    forecast_window_seconds = 7200.0 "seconds" in 1800.0..=86400.0,
+        "How far back the forecast of memory looks.",
+        from "own choice: several epochs or checkpoints of the jobs in the traces; longer would see a leak too late";
+    forecast_horizon_seconds = 14400.0 "seconds" in 600.0..=604800.0,
+        "How far ahead the forecast of memory warns.",
+        from "own choice: twice the window; node mixin extrapolates 6 h of disk use to 4 h and to 24 h";
+    forecast_growth_ratio = 0.01 "ratio of the limit" in 0.0001..=1.0,
+        "Growth over the window, at the flattest slope that fits, below which memory does not grow.",
+        from "own choice: TraceML takes a creep of 1 GiB for confirmed, 1.2 % of 80 GiB";
+    forecast_swing_ratio = 0.03 "ratio of the limit" in 0.0001..=1.0,
+        "Ups and downs smaller than this do not tell a sawtooth from a leak.",
+        from "own choice: above what is allocated and freed within a step; it names the shape and decides nothing";
+    forecast_restart_ratio = 0.25 "ratio" in 0.0..=0.9,
+        "A fall to this share of the peak before is another program, or the same started anew.",
+        from "own choice: what garbage collection and caches give back leaves more";
     cross_numa_cpus_ratio = 0.1 "ratio of allowed CPUs" in 0.0..=0.5,
         "Share of its allowed CPUs on the GPU's NUMA node below which a process is elsewhere; above the rest to one it is there.",
         from "own choice: affinity masks are whole nodes in practice, so that shares are near 0, a half or 1; none is published";
