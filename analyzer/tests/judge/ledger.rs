@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use goodput_analyzer::classify::{Interval, Thresholds, judge_onward, judge_series};
+use goodput_analyzer::classify::{Class, Interval, Thresholds, judge_onward, judge_series};
 use goodput_analyzer::sample::{Labels, STALE_BITS, Sample, Series, TimeMs};
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
 
 const HOUR: TimeMs = 3_600_000;
 
@@ -13,6 +15,7 @@ const HOUR: TimeMs = 3_600_000;
 type Shape = (&'static str, &'static [(&'static str, &'static str)], bool, f64);
 
 const JOB: (&str, &str) = ("owner", "train");
+const MODEL: (&str, &str) = ("modelName", "NVIDIA H100 80GB HBM3");
 const SHAPES: &[Shape] = &[
     ("goodput_gpu_busy_seconds_total", &[("UUID", "GPU-1")], true, 30.0),
     ("goodput_gpu_observed_seconds_total", &[("UUID", "GPU-1")], true, 30.0),
@@ -22,13 +25,13 @@ const SHAPES: &[Shape] = &[
     ("goodput_gpu_owner_info", &[("UUID", "GPU-2"), ("owner", "train")], false, 1.0),
     ("goodput_gpu_numa_info", &[("UUID", "GPU-1"), ("node", "0")], false, 1.0),
     ("goodput_gpu_numa_info", &[("UUID", "GPU-2"), ("node", "1")], false, 1.0),
-    ("goodput_gpu_numa_allowed_cpus", &[("UUID", "GPU-1"), ("node", "1")], false, 2.0),
-    ("goodput_gpu_numa_allowed_cpus", &[("UUID", "GPU-2"), ("node", "1")], false, 2.0),
+    ("goodput_gpu_numa_allowed_cpus", &[("UUID", "GPU-1"), ("node", "1")], false, 40.0),
+    ("goodput_gpu_numa_allowed_cpus", &[("UUID", "GPU-2"), ("node", "1")], false, 40.0),
     ("goodput_cgroup_numa_anon_shmem_bytes", &[JOB, ("node", "0")], false, 9.0e9),
-    ("DCGM_FI_DEV_GPU_UTIL", &[("UUID", "GPU-1")], false, 110.0),
-    ("DCGM_FI_DEV_POWER_USAGE", &[("UUID", "GPU-1"), ("modelName", "NVIDIA H100 80GB HBM3")], false, 700.0),
-    ("DCGM_FI_DEV_GPU_UTIL", &[("UUID", "GPU-2"), ("Hostname", "n1"), ("pod", "p")], false, 110.0),
-    ("DCGM_FI_DEV_FB_USED", &[("UUID", "GPU-2"), ("Hostname", "n1")], false, 600.0),
+    ("DCGM_FI_DEV_GPU_UTIL", &[("UUID", "GPU-1"), MODEL], false, 110.0),
+    ("DCGM_FI_DEV_POWER_USAGE", &[("UUID", "GPU-1"), MODEL], false, 700.0),
+    ("DCGM_FI_DEV_GPU_UTIL", &[("UUID", "GPU-2"), ("Hostname", "n1"), ("pod", "p"), MODEL], false, 110.0),
+    ("DCGM_FI_DEV_FB_USED", &[("UUID", "GPU-2"), MODEL], false, 600.0),
     ("goodput_node_info", &[("nodename", "n1")], false, 1.0),
     ("goodput_pressure_waiting_seconds_total", &[("resource", "io")], true, 30.0),
     ("goodput_node_cpu_seconds_total", &[("mode", "user")], true, 60.0),
@@ -47,13 +50,19 @@ const SHAPES: &[Shape] = &[
 
 /// A sample: time since the last, in seconds, and what happens. Most gaps are scrapes, some are holes.
 fn step() -> impl Strategy<Value = (i64, f64)> {
-    let gap = prop_oneof![8 => 20i64..40, 1 => 60i64..400, 1 => 400i64..4000];
-    let value = prop_oneof![8 => 0.0f64..1.0, 1 => Just(f64::NAN), 1 => Just(-1.0), 1 => Just(9.0e18)];
+    let gap = prop_oneof![200 => 20i64..40, 1 => 60i64..400, 1 => 400i64..4000];
+    let value = prop_oneof![40 => 0.0f64..1.0, 1 => Just(f64::NAN), 1 => Just(-1.0), 1 => Just(9.0e18)];
     (gap, value)
 }
 
-fn series_of(shape: &Shape, steps: &[(i64, f64)], start: TimeMs) -> Series {
+/// How lively the whole series is: some never move, some hardly.
+fn liveliness() -> impl Strategy<Value = f64> {
+    prop_oneof![1 => Just(0.0), 1 => Just(0.1), 2 => Just(1.0)]
+}
+
+fn series_of(shape: &Shape, steps: &[(i64, f64)], start: TimeMs, lively: f64) -> Series {
     let (name, labels, counts, scale) = shape;
+    let scale = scale * lively;
     let (mut time_ms, mut total, mut samples) = (start, 0.0, Vec::new());
     for (gap, x) in steps {
         time_ms += gap * 1000;
@@ -76,10 +85,11 @@ fn series_of(shape: &Shape, steps: &[(i64, f64)], start: TimeMs) -> Series {
 }
 
 fn series() -> impl Strategy<Value = Vec<Series>> {
-    let one = (any::<bool>(), 0i64..3_000, prop::collection::vec(step(), 2..200));
+    let samples = prop_oneof![1 => prop::collection::vec(step(), 2..100), 3 => prop::collection::vec(step(), 100..300)];
+    let one = (prop::bool::weighted(0.9), liveliness(), 0i64..3_000, samples);
     prop::collection::vec(one, SHAPES.len()).prop_map(|all| {
         let present = SHAPES.iter().zip(all).filter(|(_, (present, ..))| *present);
-        present.map(|(shape, (_, start, steps))| series_of(shape, &steps, start * 1000)).collect()
+        present.map(|(shape, (_, lively, start, steps))| series_of(shape, &steps, start * 1000, lively)).collect()
     })
 }
 
@@ -94,6 +104,24 @@ fn hours(window: &Range<TimeMs>) -> impl Iterator<Item = Range<TimeMs>> {
     let window = window.clone();
     (window.start.div_euclid(HOUR)..=(window.end - 1).div_euclid(HOUR))
         .map(move |h| (h * HOUR).max(window.start)..((h + 1) * HOUR).min(window.end))
+}
+
+/// The properties below hold for every class only if random series bring every class about.
+#[test]
+fn random_series_reach_every_class() {
+    let mut runner = TestRunner::deterministic();
+    let mut unreached: BTreeSet<Class> = Class::ALL.iter().copied().collect();
+    for _ in 0..256 {
+        if unreached.is_empty() {
+            break;
+        }
+        let series = series().new_tree(&mut runner).unwrap().current();
+        let judged = judge_series(&series, HOUR..2 * HOUR, &Thresholds::default()).unwrap();
+        judged.intervals.iter().for_each(|i| {
+            unreached.remove(&i.class);
+        });
+    }
+    assert!(unreached.is_empty(), "{unreached:?}");
 }
 
 proptest! {
