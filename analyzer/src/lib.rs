@@ -8,6 +8,7 @@
 pub mod classify;
 pub mod command;
 pub mod config;
+pub mod forecast;
 pub mod frame;
 pub mod ingest;
 pub mod judge;

@@ -1,14 +1,13 @@
 //! One cell of one GPU, judged: every millisecond of it booked on one class.
 
-use std::ops::Range;
-
 use super::busy::{self, Busy};
 use super::explain::explain;
 use super::held::{self, Held};
 use super::ledger::{Account, apportion};
+use super::phase::Mark;
 use super::thresholds::confidence::CERTAIN;
 use super::{Cell, Class, Fact, Imbalance, Thresholds};
-use crate::frame::{GpuFrame, NodeFrame};
+use crate::frame::NodeFrame;
 use crate::signal::Signal;
 
 /// Why some milliseconds of a cell are of their class.
@@ -32,49 +31,32 @@ impl Part {
 /// What is known of a GPU in a cell before any rule is asked.
 #[derive(Debug)]
 pub(super) struct State {
-    busy: Option<Busy>,
-    held: Held,
-    /// Held and without work for so long that it is no pause.
-    idle: bool,
+    pub(super) busy: Option<Busy>,
+    pub(super) held: Held,
 }
 
-/// The states of all cells of the frame; the cells around the window only serve to see how long a GPU is idle.
-pub(super) fn states(node: &NodeFrame, gpu: &GpuFrame, t: &Thresholds) -> Vec<State> {
-    let state = |index| {
+/// The states of all cells of the frame, GPU by GPU.
+pub(super) fn states(node: &NodeFrame, t: &Thresholds) -> Vec<Vec<State>> {
+    let state = |gpu, index| {
         let cell = Cell { node, gpu, owner: None, index };
-        State { busy: busy::busy(&cell, t), held: held::held(&cell, t), idle: false }
+        State { busy: busy::busy(&cell, t), held: held::held(&cell, t) }
     };
-    let mut states: Vec<State> = (0..node.cells.len()).map(state).collect();
-    let rests =
-        |s: &State| matches!(s.held, Held::Yes { .. }) && s.busy.as_ref().is_some_and(|b| b.ratio <= t.idle_busy_ratio);
-    let resting: Vec<bool> = states.iter().map(rests).collect();
-    for run in runs(&resting) {
-        let ms: i64 = gpu.known_ms[run.clone()].iter().sum();
-        let is_long = ms as f64 >= t.idle_window_seconds * 1000.0;
-        states[run].iter_mut().for_each(|s| s.idle = is_long);
-    }
-    states
-}
-
-fn runs(flags: &[bool]) -> Vec<Range<usize>> {
-    let mut runs: Vec<Range<usize>> = Vec::new();
-    for i in (0..flags.len()).filter(|i| flags[*i]) {
-        match runs.last_mut() {
-            Some(run) if run.end == i => run.end += 1,
-            _ => runs.push(i..i + 1),
-        }
-    }
-    runs
+    node.gpus.iter().map(|gpu| (0..node.cells.len()).map(|index| state(gpu, index)).collect()).collect()
 }
 
 /// Books the whole cell.
-pub(super) fn book(cell: &Cell<'_>, state: &State, t: &Thresholds) -> Result<Vec<(Part, i64)>, Imbalance> {
+pub(super) fn book(
+    cell: &Cell<'_>,
+    state: &State,
+    phase: Option<&Mark>,
+    t: &Thresholds,
+) -> Result<Vec<(Part, i64)>, Imbalance> {
     let span = &cell.node.cells[cell.index];
     let known = cell.gpu.known_ms[cell.index];
     let mut account = Account::of(span.end - span.start);
     for (owner, ms) in owned(cell, state, known) {
         let cell = Cell { owner: owner.as_deref(), ..*cell };
-        for (part, ms) in book_known(&cell, state, ms, t)? {
+        for (part, ms) in book_known(&cell, state, phase, ms, t)? {
             account.book(part, ms)?;
         }
     }
@@ -84,7 +66,7 @@ pub(super) fn book(cell: &Cell<'_>, state: &State, t: &Thresholds) -> Result<Vec
 }
 
 /// Known time by owner. Where several hold the GPU they share its time by how long each held it.
-fn owned(cell: &Cell<'_>, state: &State, known: i64) -> Vec<(Option<String>, i64)> {
+pub(super) fn owned(cell: &Cell<'_>, state: &State, known: i64) -> Vec<(Option<String>, i64)> {
     let owners = &cell.gpu.owners[cell.index];
     if owners.is_empty() || !matches!(state.held, Held::Yes { .. }) {
         return vec![(None, known)];
@@ -95,29 +77,35 @@ fn owned(cell: &Cell<'_>, state: &State, known: i64) -> Vec<(Option<String>, i64
 }
 
 /// Books what is known of the cell: work first, then the phases that exclude each other, then what rules explain.
-fn book_known(cell: &Cell<'_>, state: &State, known: i64, t: &Thresholds) -> Result<Vec<(Part, i64)>, Imbalance> {
+fn book_known(
+    cell: &Cell<'_>,
+    state: &State,
+    phase: Option<&Mark>,
+    known: i64,
+    t: &Thresholds,
+) -> Result<Vec<(Part, i64)>, Imbalance> {
     let mut account = Account::of(known);
     if let Some(busy) = &state.busy {
         let ms = (busy.ratio * known as f64).round() as i64;
         account.book(measured(part(cell, Class::Productive, busy.confidence), busy), ms)?;
     }
     let rest = account.rest();
-    match (&state.held, &state.busy) {
-        (Held::No { confidence, fact }, _) => {
+    match (&state.held, &state.busy, phase) {
+        (Held::No { confidence, fact }, ..) => {
             let unallocated = part(cell, Class::Unallocated, *confidence);
             account.book(Part { facts: vec![*fact], ..unallocated }, rest)?;
         }
-        (Held::Unknown, busy) => {
+        (Held::Unknown, busy, _) => {
             let untold = untold(cell, &held::SIGNALS);
             account.book(Part { rung: busy.as_ref().map(|b| b.rung), ..untold }, rest)?;
         }
-        (Held::Yes { .. }, None) => account.book(untold(cell, &busy::LADDER), rest)?,
-        (Held::Yes { confidence, fact }, Some(busy)) if state.idle => {
-            let mut idle = measured(part(cell, Class::IdleHeld, confidence.min(busy.confidence)), busy);
-            idle.facts.extend(*fact);
-            account.book(idle, rest)?;
+        (Held::Yes { .. }, None, _) => account.book(untold(cell, &busy::LADDER), rest)?,
+        (Held::Yes { confidence, fact }, Some(busy), Some(phase)) => {
+            let mut phased = measured(part(cell, phase.class, confidence.min(busy.confidence)), busy);
+            phased.facts.extend(fact.iter().chain(&phase.facts).copied());
+            account.book(phased, rest)?;
         }
-        (Held::Yes { .. }, Some(busy)) => explain(cell, busy, known, &mut account, t)?,
+        (Held::Yes { .. }, Some(busy), None) => explain(cell, busy, known, &mut account, t)?,
     }
     account.close()
 }

@@ -37,6 +37,6 @@ impl CpuUse {
 
 /// Every CPU is in one mode at any time, so that the modes' rates sum to the number of CPUs.
 fn node_cores(cell: &Cell<'_>) -> Option<f64> {
-    let modes = [Signal::NodeCpuBusy, Signal::NodeCpuIdle, Signal::NodeCpuIowait];
+    let modes = [Signal::NodeCpuBusy, Signal::NodeCpuSteal, Signal::NodeCpuIdle, Signal::NodeCpuIowait];
     modes.into_iter().map(|mode| cell.mean(mode)).sum()
 }

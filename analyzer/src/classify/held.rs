@@ -12,6 +12,13 @@ pub(super) enum Held {
     Unknown,
 }
 
+impl Held {
+    /// Is it known that nothing holds it?
+    pub(super) fn is_no(&self) -> bool {
+        matches!(self, Held::No { .. })
+    }
+}
+
 /// What would tell, when it is not known.
 pub(super) const SIGNALS: [Signal; 4] = [Signal::GpuOwner, Signal::GpuProcesses, Signal::FbUsed, Signal::GpuPower];
 

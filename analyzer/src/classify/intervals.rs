@@ -3,18 +3,41 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use super::advisory::{self, Advisory};
 use super::cell::Part;
 use super::{Class, Evidence, Fact, Interval};
+use crate::frame::{GpuFrame, NodeFrame};
 use crate::sample::TimeMs;
+use crate::signal::Signal;
 
 /// What must agree for two neighbouring parts to be one interval.
-type Key = (Class, Option<String>, Option<&'static str>);
+pub(super) type Key = (Class, Option<String>, Option<&'static str>);
 
-/// Builds the intervals of one GPU.
-#[derive(Default)]
-pub(super) struct Builder {
-    open: BTreeMap<Key, Open>,
-    done: Vec<(Key, Open)>,
+/// Some milliseconds of a cell.
+pub(super) struct Entry<K> {
+    pub(super) key: K,
+    pub(super) grounds: Grounds,
+    pub(super) ms: i64,
+}
+
+/// Why they have their key.
+pub(super) struct Grounds {
+    pub(super) confidence: f64,
+    pub(super) facts: Vec<Fact>,
+    pub(super) missing: Vec<Signal>,
+}
+
+impl Part {
+    pub(super) fn entry(self, ms: i64) -> Entry<Key> {
+        let grounds = Grounds { confidence: self.confidence, facts: self.facts, missing: self.missing };
+        Entry { key: (self.class, self.owner, self.rung), grounds, ms }
+    }
+}
+
+/// Joins the neighbouring cells of one GPU that have a key in common.
+pub(super) struct Builder<K> {
+    open: BTreeMap<K, Open>,
+    done: Vec<(K, Open)>,
 }
 
 struct Open {
@@ -27,32 +50,61 @@ struct Open {
     missing: Vec<String>,
 }
 
-impl Builder {
+impl<K: Ord + Clone> Builder<K> {
+    pub(super) fn new() -> Self {
+        Builder { open: BTreeMap::new(), done: Vec::new() }
+    }
+
     /// Adds the next cell, which begins where the last one ended.
-    pub(super) fn add(&mut self, cell: &Range<TimeMs>, parts: Vec<(Part, i64)>) {
-        for (part, ms) in parts {
-            let key = (part.class, part.owner.clone(), part.rung);
+    pub(super) fn add(&mut self, cell: &Range<TimeMs>, parts: impl IntoIterator<Item = Entry<K>>) {
+        for Entry { key, grounds, ms } in parts {
             let fresh =
                 || Open { span: cell.clone(), ms: 0, confidence: 0.0, facts: BTreeMap::new(), missing: Vec::new() };
-            self.open.entry(key).or_insert_with(fresh).extend(cell.end, &part, ms);
+            self.open.entry(key).or_insert_with(fresh).extend(cell.end, &grounds, ms);
         }
-        let ended: Vec<Key> = self.open.iter().filter(|(_, o)| o.span.end < cell.end).map(|(k, _)| k.clone()).collect();
+        let ended: Vec<K> = self.open.iter().filter(|(_, o)| o.span.end < cell.end).map(|(k, _)| k.clone()).collect();
         for key in ended {
             self.done.extend(self.open.remove_entry(&key));
         }
     }
 
+    fn all(self) -> impl Iterator<Item = (K, Open)> {
+        self.done.into_iter().chain(self.open)
+    }
+}
+
+impl Builder<Key> {
     /// The intervals, in order of time and class.
     pub(super) fn finish(self, gpu: &str, node: &str, model: Option<&str>) -> Vec<Interval> {
-        let all = self.done.into_iter().chain(self.open);
-        let mut intervals: Vec<Interval> = all.map(|(key, open)| open.interval(key, gpu, node, model)).collect();
+        let all = self.all().map(|(key, open)| open.interval(key, gpu, node, model));
+        let mut intervals: Vec<Interval> = all.collect();
         intervals.sort_by(|a, b| (a.start_ms, a.class, &a.owner).cmp(&(b.start_ms, b.class, &b.owner)));
         intervals
     }
 }
 
+impl Builder<advisory::Key> {
+    /// The advisories, in order of time.
+    pub(super) fn advisories(self, node: &NodeFrame, gpu: &GpuFrame) -> Vec<Advisory> {
+        let advisory = |((advice, owner), open): (advisory::Key, Open)| Advisory {
+            gpu: gpu.uuid.clone(),
+            node: node.node.clone(),
+            model: gpu.model.clone(),
+            owner,
+            advice,
+            start_ms: open.span.start,
+            end_ms: open.span.end,
+            confidence: open.confidence / open.ms as f64,
+            evidence: open.evidence(),
+        };
+        let mut advisories: Vec<Advisory> = self.all().map(advisory).collect();
+        advisories.sort_by(|a, b| (a.start_ms, a.advice, &a.owner).cmp(&(b.start_ms, b.advice, &b.owner)));
+        advisories
+    }
+}
+
 impl Open {
-    fn extend(&mut self, end: TimeMs, part: &Part, ms: i64) {
+    fn extend(&mut self, end: TimeMs, part: &Grounds, ms: i64) {
         let weight = ms as f64;
         self.span.end = end;
         self.ms += ms;
@@ -67,10 +119,14 @@ impl Open {
         self.missing.extend(new.map(str::to_owned).collect::<Vec<_>>());
     }
 
-    fn interval(self, (class, owner, rung): Key, gpu: &str, node: &str, model: Option<&str>) -> Interval {
-        let evidence = self.facts.into_iter().map(|((signal, unit), [value, threshold, ms])| {
+    fn evidence(&self) -> Vec<Evidence> {
+        let mean = |((signal, unit), [value, threshold, ms]): (&(&'static str, &'static str), &[f64; 3])| {
             Evidence::from(Fact { signal, unit, value: value / ms, threshold: threshold / ms })
-        });
+        };
+        self.facts.iter().map(mean).collect()
+    }
+
+    fn interval(self, (class, owner, rung): Key, gpu: &str, node: &str, model: Option<&str>) -> Interval {
         Interval {
             gpu: gpu.to_owned(),
             node: node.to_owned(),
@@ -82,7 +138,7 @@ impl Open {
             ms: self.ms,
             confidence: self.confidence / self.ms as f64,
             busy_signal: rung.map(str::to_owned),
-            evidence: evidence.collect(),
+            evidence: self.evidence(),
             missing: self.missing,
         }
     }

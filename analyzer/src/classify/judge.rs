@@ -3,19 +3,22 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+use super::advisory;
 use super::cell::{self, Part};
 use super::intervals::Builder;
+use super::phase::Course;
 use super::thresholds::confidence::CERTAIN;
-use super::{Cell, Class, Imbalance, Interval, Thresholds};
+use super::{Advisory, Cell, Class, Imbalance, Interval, Thresholds};
 use crate::frame::grid::{HOUR_MS, MINUTE_MS};
 use crate::frame::{self, Framed, GpuFrame, MAX_BRIDGE_MS, NodeFrame, Source, Unjoined};
 use crate::sample::{Series, TimeMs};
 
-/// The longest `idle_window_seconds` that may be configured.
-const MAX_IDLE_WINDOW_MS: i64 = 30 * MINUTE_MS;
+/// The most that the thresholds of [`around_ms`] may be configured to.
+const MAX_AROUND_MS: i64 = 30 * MINUTE_MS;
 
-/// How much data before a window its verdicts may depend on: the idle window, and the longest gap that is bridged.
-pub const LOOK_BACK_MS: i64 = MAX_IDLE_WINDOW_MS + MAX_BRIDGE_MS;
+/// How much data before a window its verdicts may depend on: what is looked at around, and the longest gap that is
+/// bridged.
+pub const LOOK_BACK_MS: i64 = MAX_AROUND_MS + MAX_BRIDGE_MS;
 
 /// How much data after a window its verdicts may depend on. Until it is there they are provisional.
 pub const LOOK_AHEAD_MS: i64 = LOOK_BACK_MS;
@@ -53,6 +56,8 @@ pub struct Coverage {
 pub struct Judged {
     /// In order of GPU and time; cut at UTC hours.
     pub intervals: Vec<Interval>,
+    /// In the same order, and cut alike.
+    pub advisories: Vec<Advisory>,
     /// What could not be joined to a node, and why.
     pub unjoined: Vec<Unjoined>,
     /// Per GPU, the signals whose absence kept rules from judging.
@@ -100,25 +105,36 @@ pub fn judge_onward(
     Ok(run.finish(window.end))
 }
 
+/// How far rules look beyond a cell, to either side.
+fn around_ms(t: &Thresholds) -> i64 {
+    let seconds = t.idle_window_seconds.max(t.cold_start_seconds).max(t.around_seconds);
+    (seconds * 1000.0) as i64
+}
+
 /// A judgement in progress, hour by hour.
 #[derive(Default)]
 struct Run {
     intervals: Vec<Interval>,
+    advisories: Vec<Advisory>,
     unjoined: BTreeSet<Unjoined>,
     seen: BTreeMap<String, Seen>,
 }
 
 impl Run {
     fn hour(&mut self, sources: &[Source<'_>], window: Range<TimeMs>, t: &Thresholds) -> Result<(), JudgeError> {
-        let around_ms = (t.idle_window_seconds * 1000.0) as i64;
-        let Framed { nodes, unjoined } = frame::frames(sources, &window, around_ms);
+        let Framed { nodes, unjoined } = frame::frames(sources, &window, around_ms(t));
         self.unjoined.extend(unjoined);
         let mut judged = BTreeSet::new();
-        for (node, gpu) in nodes.iter().flat_map(|n| n.gpus.iter().map(move |g| (n, g))) {
-            let Some(last_ms) = gpu.last_seen_ms else { continue };
-            self.see(node, gpu, last_ms);
-            judged.insert(gpu.uuid.clone());
-            self.intervals.extend(judge_gpu(node, gpu, t)?);
+        for node in &nodes {
+            let states = cell::states(node, t);
+            for course in Course::all(node, &states) {
+                let Some(last_ms) = course.gpu.last_seen_ms else { continue };
+                self.see(node, course.gpu, last_ms);
+                judged.insert(course.gpu.uuid.clone());
+                let (intervals, advisories) = judge_gpu(&course, t)?;
+                self.intervals.extend(intervals);
+                self.advisories.extend(advisories);
+            }
         }
         let vanished =
             self.seen.values().filter(|s| !judged.contains(&s.gpu) && window.start - s.last_ms < VANISHED_MS);
@@ -134,6 +150,8 @@ impl Run {
     fn finish(mut self, end: TimeMs) -> Judged {
         // Stable: within a GPU and an hour the order is that of the builder.
         self.intervals
+            .sort_by(|a, b| (&a.gpu, a.start_ms.div_euclid(HOUR_MS)).cmp(&(&b.gpu, b.start_ms.div_euclid(HOUR_MS))));
+        self.advisories
             .sort_by(|a, b| (&a.gpu, a.start_ms.div_euclid(HOUR_MS)).cmp(&(&b.gpu, b.start_ms.div_euclid(HOUR_MS))));
         let mut judged = Judged {
             unjoined: self.unjoined.into_iter().collect(),
@@ -152,25 +170,29 @@ impl Run {
             }
         }
         judged.intervals = self.intervals;
+        judged.advisories = self.advisories;
         judged
     }
 }
 
-fn judge_gpu(node: &NodeFrame, gpu: &GpuFrame, t: &Thresholds) -> Result<Vec<Interval>, JudgeError> {
-    let states = cell::states(node, gpu, t);
-    let mut builder = Builder::default();
+fn judge_gpu(course: &Course<'_>, t: &Thresholds) -> Result<(Vec<Interval>, Vec<Advisory>), JudgeError> {
+    let Course { node, gpu, .. } = *course;
+    let (mut booked, mut advised) = (Builder::new(), Builder::new());
     for index in node.body.clone() {
         let span = &node.cells[index];
-        let parts = cell::book(&Cell { node, gpu, owner: None, index }, &states[index], t);
+        let cell = Cell { node, gpu, owner: None, index };
         let error = |source| JudgeError { gpu: gpu.uuid.clone(), start_ms: span.start, source };
-        builder.add(span, parts.map_err(error)?);
+        let (state, phase) = (course.state(index), course.mark(index, t));
+        let parts = cell::book(&cell, state, phase.as_ref(), t).map_err(error)?;
+        advised.add(span, advisory::advise(&cell, state, &parts, t));
+        booked.add(span, parts.into_iter().map(|(part, ms)| part.entry(ms)));
     }
-    Ok(builder.finish(&gpu.uuid, &node.node, gpu.model.as_deref()))
+    Ok((booked.finish(&gpu.uuid, &node.node, gpu.model.as_deref()), advised.advisories(node, gpu)))
 }
 
 /// A GPU without any sample within reach of the window.
 fn absent(seen: &Seen, window: &Range<TimeMs>) -> Vec<Interval> {
-    let mut builder = Builder::default();
-    builder.add(window, vec![(Part::bare(Class::NoData, CERTAIN), window.end - window.start)]);
+    let mut builder = Builder::new();
+    builder.add(window, [Part::bare(Class::NoData, CERTAIN).entry(window.end - window.start)]);
     builder.finish(&seen.gpu, &seen.node, seen.model.as_deref())
 }

@@ -1,7 +1,7 @@
 //! What a rule is, and what it sees.
 
 use super::{Class, Evidence, Thresholds};
-use crate::frame::{GpuFrame, NodeFrame, Reading};
+use crate::frame::{GpuFrame, NodeFrame, Reading, Tracks};
 use crate::signal::{Scope, Signal};
 
 /// A way to explain time in which a held GPU did not work.
@@ -81,17 +81,46 @@ impl Cell<'_> {
     /// The reading of a signal: of the GPU, its node or its owner, as the signal's scope says; `None` is not known.
     #[must_use]
     pub fn read(&self, signal: Signal) -> Option<Reading> {
-        let tracks = match signal.scope() {
-            Scope::Gpu => &self.gpu.tracks,
-            Scope::Node => &self.node.host,
-            Scope::Job => self.node.jobs.get(self.owner?)?,
-        };
-        tracks.read(signal, self.index)
+        self.tracks(signal)?.read(signal, self.index)
+    }
+
+    fn tracks(&self, signal: Signal) -> Option<&Tracks> {
+        match signal.scope() {
+            Scope::Gpu => Some(&self.gpu.tracks),
+            Scope::Node => Some(&self.node.host),
+            Scope::Job => self.node.jobs.get(self.owner?),
+        }
     }
 
     /// The mean of a reading.
     #[must_use]
     pub fn mean(&self, signal: Signal) -> Option<f64> {
         self.read(signal).map(|r| r.mean)
+    }
+
+    /// The means of a signal that is one per NUMA node.
+    pub fn by_numa_node(&self, signal: Signal) -> impl Iterator<Item = (&str, f64)> {
+        let tracks = self.tracks(signal).into_iter();
+        tracks.flat_map(move |t| t.by_numa_node(signal, self.index)).map(|(node, reading)| (node, reading.mean))
+    }
+
+    /// The NUMA node of the GPU's PCI slot.
+    #[must_use]
+    pub fn numa_node(&self) -> Option<&str> {
+        self.by_numa_node(Signal::GpuNuma).map(|(node, _)| node).next()
+    }
+
+    /// Does the cell's owner hold the cell's GPU? One that is not known holds nothing.
+    #[must_use]
+    pub fn is_held_by_owner(&self) -> bool {
+        self.gpu.owners[self.index].iter().any(|(owner, _)| Some(owner.as_str()) == self.owner)
+    }
+
+    /// Are all GPUs of the owner known to hang on the same NUMA node?
+    #[must_use]
+    pub fn owner_has_one_numa_node(&self) -> bool {
+        let all = self.node.gpus.iter().map(|gpu| Cell { gpu, ..*self });
+        let home = self.numa_node();
+        home.is_some() && all.filter(Cell::is_held_by_owner).all(|cell| cell.numa_node() == home)
     }
 }

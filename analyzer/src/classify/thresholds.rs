@@ -98,6 +98,15 @@ thresholds! {
     idle_window_seconds = 300.0 "seconds" in 10.0..=1800.0,
         "A held GPU without work for this long is idle_held; shorter pauses are left to the other rules.",
         from "7 times the longest loader stall in the MLPerf Storage traces (40 s); gpu-pruner acts after 30 min, omnistat separates phases at 30 s";
+    sustained_busy_ratio = 0.05 "ratio" in 0.0..=1.0,
+        "A GPU busy for at least this share of two cells in a row is at work.",
+        from "own choice: 3 s a minute, above warm-up bursts; omnistat's 20 % would leave out a job that starves";
+    cold_start_seconds = 1200.0 "seconds" in 60.0..=1800.0,
+        "The longest that a start lasts: what comes after without work is idle.",
+        from "initialisation took 5 to 20 min on Meta's research clusters (revisiting reliability, 2024)";
+    around_seconds = 1200.0 "seconds" in 300.0..=1800.0,
+        "How far around a cell it is looked whether a GPU is ever used, and at which rate its owner usually writes.",
+        from "own choice: longer than an evaluation or a save; gpu-pruner acts on GPUs unused for 30 min";
     throttled_periods_ratio = 0.25 "ratio of periods" in 0.0..=1.0,
         "Share of quota periods with throttling above which the quota holds the job up.",
         from "kubernetes-mixin CPUThrottlingHigh: 25 %";
@@ -119,6 +128,51 @@ thresholds! {
     cpu_waiting_ratio = 0.2 "seconds per second" in 0.0..=1.0,
         "Share of time with a runnable task of the job waiting for a CPU (PSI some) above which CPUs are short.",
         from "xprof and TraceML: 20 % of the step is high";
+    steal_ratio = 0.1 "ratio" in 0.0..=1.0,
+        "Share of the time with something to run that the hypervisor gave to others, above which it holds the job up.",
+        from "awesome-prometheus-alerts HostCpuStealNoisyNeighbor: steal over 10 %";
+    memory_waiting_ratio = 0.1 "seconds per second" in 0.0..=1.0,
+        "Share of time with a task waiting for memory (PSI some) above which memory is short.",
+        from "as io_waiting_ratio: TraceML warns of input wait from 10 % of the step; systemd-oomd kills at 60 %";
+    refault_pages = 100.0 "pages per second" in 0.0..=1e9,
+        "Pages coming back after reclaim above which the wait for memory is taken for thrashing.",
+        from "own choice: 100 random reads a second keep a disk of spinning rust busy; none is published";
+    major_faults = 500.0 "faults per second" in 0.0..=1e9,
+        "Page faults that read from storage above which the wait for memory is taken for thrashing.",
+        from "node mixin NodeMemoryMajorPagesFaults: 500 a second";
+    swap_in_bytes = 65536.0 "bytes per second" in 0.0..=1e12,
+        "Memory read back from swap above which the wait for memory is taken for swapping.",
+        from "handbook on AI systems: any sustained swap-in is severe; 16 pages of 4 KiB a second are above the odd one";
+    checkpoint_bytes = 5e7 "bytes per second" in 1.0..=1e12,
+        "Rate of writing from which a burst is taken for the saving of a job's state.",
+        from "own choice: the state of 1 GB within 20 s; logs and metrics stay below 1 MB/s";
+    checkpoint_burst_ratio = 3.0 "ratio" in 1.0..=1000.0,
+        "How much higher than the usual rate around it a burst of writing is.",
+        from "own choice: above the ups and downs of steady writing";
+    forecast_window_seconds = 7200.0 "seconds" in 1800.0..=86400.0,
+        "How far back the forecast of memory looks.",
+        from "own choice: several epochs or checkpoints of the jobs in the traces; longer would see a leak too late";
+    forecast_horizon_seconds = 14400.0 "seconds" in 600.0..=604800.0,
+        "How far ahead the forecast of memory warns.",
+        from "own choice: twice the window; node mixin extrapolates 6 h of disk use to 4 h and to 24 h";
+    forecast_growth_ratio = 0.01 "ratio of the limit" in 0.0001..=1.0,
+        "Growth over the window, at the flattest slope that fits, below which memory does not grow.",
+        from "own choice: TraceML takes a creep of 1 GiB for confirmed, 1.2 % of 80 GiB";
+    forecast_swing_ratio = 0.03 "ratio of the limit" in 0.0001..=1.0,
+        "Ups and downs smaller than this do not tell a sawtooth from a leak.",
+        from "own choice: above what is allocated and freed within a step; it names the shape and decides nothing";
+    forecast_restart_ratio = 0.25 "ratio" in 0.0..=0.9,
+        "A fall to this share of the peak before is another program, or the same started anew.",
+        from "own choice: what garbage collection and caches give back leaves more";
+    cross_numa_cpus_ratio = 0.1 "ratio of allowed CPUs" in 0.0..=0.5,
+        "Share of its allowed CPUs on the GPU's NUMA node below which a process is elsewhere; above the rest to one it is there.",
+        from "own choice: affinity masks are whole nodes in practice, so that shares are near 0, a half or 1; none is published";
+    cross_numa_memory_ratio = 0.5 "ratio of bytes" in 0.0..=1.0,
+        "Share of the owner's anonymous and shared memory on the GPU's NUMA node below which its memory is elsewhere.",
+        from "own choice: less than an even spread over two nodes; none is published";
+    cross_numa_behind_ratio = 0.1 "ratio" in 0.0..=1.0,
+        "How much more of a cell an on-node GPU of the same owner works before the placement is charged with the difference.",
+        from "TraceML: input wait of 10 % of the step is a warning";
 }
 
 #[cfg(test)]

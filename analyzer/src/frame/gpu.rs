@@ -45,6 +45,8 @@ impl GpuFrame {
         };
         let whole: Vec<&Source<'_>> =
             sources.iter().filter(|s| matches!(s.meaning.entity, Entity::Gpu(_))).copied().collect();
+        // Where its slot is and where its processes may run says nothing of what the GPU does.
+        let device: Vec<&Source<'_>> = sources.iter().filter(|s| s.meaning.numa_node.is_none()).copied().collect();
         let before =
             |s: &&Source<'_>| s.samples[..s.samples.partition_point(|s| s.time_ms < end)].last().map(|s| s.time_ms);
         GpuFrame {
@@ -52,8 +54,8 @@ impl GpuFrame {
             model: sources.iter().find_map(|s| model_of(s.labels)).map(str::to_owned),
             tracks: Tracks::of(&whole, cells, |signal, p| watched.proves(signal, p)),
             owners: owners(&whole, cells, spans),
-            known_ms: union_ms(spans(sources), cells),
-            last_seen_ms: sources.iter().filter_map(before).max(),
+            known_ms: union_ms(spans(&device), cells),
+            last_seen_ms: device.iter().filter_map(before).max(),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use crate::sample::Labels;
-use crate::signal::{Scope, Signal, hostname_of};
+use crate::signal::{Meaning, Scope, Signal, hostname_of};
 
 /// What was scraped: the labels that Prometheus gives to every series of one scrape.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -105,9 +105,10 @@ struct Names {
 
 impl Directory {
     /// Learns from one series.
-    pub(crate) fn add(&mut self, target: &Target, signal: Signal, labels: &Labels) {
+    pub(crate) fn add(&mut self, target: &Target, meaning: &Meaning<'_>, labels: &Labels) {
+        let signal = meaning.signal;
         let names = self.targets.entry(target.clone()).or_default();
-        names.node_labels.extend(labels.get("node").map(Box::from));
+        names.node_labels.extend(meaning.node.map(Box::from));
         if signal.scope() == Scope::Gpu {
             names.has_gpus = true;
             names.hostnames.extend(hostname_of(labels).map(Box::from));
@@ -119,7 +120,7 @@ impl Directory {
             return;
         }
         names.nodenames.extend(labels.get("nodename").map(Box::from));
-        let name = labels.get("node").or(labels.get("nodename"));
+        let name = meaning.node.or(labels.get("nodename"));
         let others = [labels.get("nodename"), hostname_of(labels)];
         for (name, other) in others.into_iter().flatten().filter_map(|other| Some((name?, other))) {
             let alias = NodeId { cluster: target.cluster.clone(), name: other.into() };
@@ -128,10 +129,10 @@ impl Directory {
     }
 
     /// The node of a series.
-    pub(crate) fn node_of(&self, target: &Target, labels: &Labels) -> Option<NodeId> {
+    pub(crate) fn node_of(&self, target: &Target, meaning: &Meaning<'_>, labels: &Labels) -> Option<NodeId> {
         let names = self.targets.get(target)?;
-        let own = labels.get("node");
-        let name = own
+        let name = meaning
+            .node
             .or(only(&names.node_labels))
             .map_or_else(|| self.unlabelled(target, names, labels), |n| Some(n.into()))?;
         Some(NodeId { cluster: target.cluster.clone(), name })
@@ -164,9 +165,10 @@ mod tests {
         let labels: Vec<Labels> = series.iter().map(|s| Labels::new(s.iter().copied())).collect();
         let mut directory = Directory::default();
         for l in &labels {
-            directory.add(&Target::of(l), resolve(l).unwrap().signal, l);
+            directory.add(&Target::of(l), &resolve(l).unwrap(), l);
         }
-        labels.iter().map(|l| directory.node_of(&Target::of(l), l).map(|n| n.name.into())).collect()
+        let node = |l| directory.node_of(&Target::of(l), &resolve(l).unwrap(), l);
+        labels.iter().map(|l| node(l).map(|n| n.name.into())).collect()
     }
 
     const DCGM: (&str, &str) = ("__name__", "DCGM_FI_DEV_GPU_UTIL");
@@ -191,6 +193,13 @@ mod tests {
             &[IO, ("instance", "b")],
         ]);
         assert_eq!(got, [Some("worker-7".to_owned()), Some("worker-7".to_owned()), Some("worker-7".to_owned())]);
+    }
+
+    #[test]
+    fn a_numa_node_names_no_node() {
+        let numa = [("__name__", "goodput_gpu_numa_info"), ("UUID", "GPU-1"), ("node", "0"), ("instance", "a")];
+        let got = nodes(&[&numa, &[UNAME, ("nodename", "n1"), ("instance", "a")]]);
+        assert_eq!(got, [Some("n1".to_owned()), Some("n1".to_owned())]);
     }
 
     #[test]

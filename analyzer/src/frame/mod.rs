@@ -44,6 +44,16 @@ pub struct NodeFrame {
     pub gpus: Vec<GpuFrame>,
 }
 
+impl NodeFrame {
+    /// The cells that are no further from this one than so many seconds.
+    #[must_use]
+    pub fn around(&self, cell: usize, seconds: f64) -> Range<usize> {
+        let ms = (seconds * 1000.0) as i64;
+        let (from, to) = (self.cells[cell].start - ms, self.cells[cell].end + ms);
+        self.cells.partition_point(|c| c.start < from)..self.cells.partition_point(|c| c.end <= to)
+    }
+}
+
 /// A series that a signal uses.
 #[derive(Debug)]
 pub(crate) struct Source<'a> {
@@ -78,7 +88,7 @@ pub(crate) fn frames(sources: &[Source<'_>], window: &Range<TimeMs>, around_ms: 
     let sources: Vec<Source<'_>> = sources.iter().filter_map(|s| s.within(&range)).collect();
     let mut directory = Directory::default();
     for source in &sources {
-        directory.add(&source.target, source.meaning.signal, source.labels);
+        directory.add(&source.target, &source.meaning, source.labels);
     }
     let (members, mut unjoined) = by_node(&sources, &directory);
     let members = members.into_iter().filter(|(_, members)| !members.gpus.is_empty());
@@ -117,7 +127,7 @@ fn by_node<'s, 'a>(sources: &'s [Source<'a>], directory: &Directory) -> (Nodes<'
     for source in sources {
         if let Entity::Gpu(uuid) | Entity::MigInstance(uuid) = source.meaning.entity {
             gpus.entry(uuid).or_default().push(source);
-        } else if let Some(id) = directory.node_of(&source.target, source.labels) {
+        } else if let Some(id) = directory.node_of(&source.target, &source.meaning, source.labels) {
             nodes.entry(id).or_default().add_host(source);
         } else if source.meaning.signal != Signal::Up {
             unjoined.insert(Unjoined::HostWithoutName { target: source.target.to_string() });
@@ -134,7 +144,8 @@ fn by_node<'s, 'a>(sources: &'s [Source<'a>], directory: &Directory) -> (Nodes<'
 }
 
 fn gpu_node(uuid: &str, sources: &[&Source<'_>], directory: &Directory) -> Result<NodeId, Unjoined> {
-    let ids: BTreeSet<NodeId> = sources.iter().filter_map(|s| directory.node_of(&s.target, s.labels)).collect();
+    let ids: BTreeSet<NodeId> =
+        sources.iter().filter_map(|s| directory.node_of(&s.target, &s.meaning, s.labels)).collect();
     let gpu = uuid.to_owned();
     if ids.len() > 1 {
         return Err(Unjoined::GpuOnSeveralNodes { gpu, nodes: ids.iter().map(|id| id.name.to_string()).collect() });

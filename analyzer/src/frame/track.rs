@@ -15,15 +15,24 @@ type Parts<'s, 'a> = BTreeMap<&'s [&'a str], Vec<&'s Source<'a>>>;
 
 type Track = Vec<Option<Reading>>;
 
+/// A signal, and the NUMA node where it is one per NUMA node.
+type Key = (Signal, Option<Box<str>>);
+
 /// Readings per signal and cell.
 #[derive(Debug, Default)]
-pub struct Tracks(BTreeMap<Signal, Track>);
+pub struct Tracks(BTreeMap<Key, Track>);
 
 impl Tracks {
     /// The signal in the cell of this index; `None` where nothing is known.
     #[must_use]
     pub fn read(&self, signal: Signal, cell: usize) -> Option<Reading> {
-        self.0.get(&signal)?.get(cell).copied().flatten()
+        self.0.get(&(signal, None))?.get(cell).copied().flatten()
+    }
+
+    /// The signal in the cell on each NUMA node where it is known.
+    pub fn by_numa_node(&self, signal: Signal, cell: usize) -> impl Iterator<Item = (&str, Reading)> {
+        let tracks = self.0.range((signal, None)..).take_while(move |((s, _), _)| *s == signal);
+        tracks.filter_map(move |((_, node), track)| Some((node.as_deref()?, track.get(cell).copied().flatten()?)))
     }
 
     /// Is there no signal at all?
@@ -39,17 +48,18 @@ impl Tracks {
         cells: &[Range<TimeMs>],
         keep: impl Fn(Signal, &Piece) -> bool,
     ) -> Tracks {
-        let mut origins: BTreeMap<(Signal, usize, &Target), Parts<'_, '_>> = BTreeMap::new();
+        let mut origins: BTreeMap<(Key, usize, &Target), Parts<'_, '_>> = BTreeMap::new();
         for source in sources {
-            let origin = (source.meaning.signal, source.meaning.rank, &source.target);
+            let key = (source.meaning.signal, source.meaning.numa_node.map(Box::from));
+            let origin = (key, source.meaning.rank, &source.target);
             origins.entry(origin).or_default().entry(&source.meaning.part).or_default().push(source);
         }
         let mut tracks = Tracks::default();
-        for ((signal, ..), parts) in origins {
-            let parts = parts.values().map(|same| one_part(signal, same, cells, &keep));
+        for ((key, ..), parts) in origins {
+            let parts = parts.values().map(|same| one_part(key.0, same, cells, &keep));
             let Some(track) = parts.reduce(|a, b| zip(a, b, sum)) else { continue };
-            let known = tracks.0.remove(&signal);
-            tracks.0.insert(signal, known.map_or(track.clone(), |known| zip(known, track, better)));
+            let known = tracks.0.remove(&key);
+            tracks.0.insert(key, known.map_or(track.clone(), |known| zip(known, track, better)));
         }
         tracks
     }

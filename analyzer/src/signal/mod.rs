@@ -112,11 +112,17 @@ signals! {
     GpuOwner "gpu_owner" Gpu State "info" up to 1.0,
     /// PCIe traffic towards the GPU.
     PcieReceive "pcie_receive" Gpu Gauge "bytes per second" up to 1e12,
+    /// The NUMA node that the GPU hangs on; the content is which node the series is of.
+    GpuNuma "gpu_numa" Gpu State "info" up to 1.0,
+    /// CPUs of one NUMA node that the GPU's processes may run on.
+    GpuAllowedCpus "gpu_allowed_cpus" Gpu State "cores" up to 1e6,
 
     /// The node's name; the content is in the labels.
     NodeInfo "node_info" Node State "info" up to 1.0,
-    /// CPU time spent in any mode but idle and iowait.
+    /// CPU time spent in any mode but idle, iowait and steal.
     NodeCpuBusy "node_cpu_busy" Node Counter "cores" up to 1e13,
+    /// CPU time that the hypervisor gave to others while a task of this node was ready to run.
+    NodeCpuSteal "node_cpu_steal" Node Counter "cores" up to 1e13,
     /// CPU time spent idle, with no I/O outstanding.
     NodeCpuIdle "node_cpu_idle" Node Counter "cores" up to 1e13,
     /// CPU time spent idle while a task of that CPU waited for I/O.
@@ -127,8 +133,12 @@ signals! {
     NodeIoPressure "node_io_pressure" Node Counter "seconds per second" up to 1e11,
     /// PSI some of the node: at least one task waited for memory.
     NodeMemoryPressure "node_memory_pressure" Node Counter "seconds per second" up to 1e11,
+    /// Memory read back from swap.
+    NodeSwapIn "node_swap_in" Node Counter "bytes per second" up to 1e19,
     /// Bytes read from the node's disks.
     NodeDiskRead "node_disk_read" Node Counter "bytes per second" up to 1e19,
+    /// Bytes written to the node's disks.
+    NodeDiskWritten "node_disk_written" Node Counter "bytes per second" up to 1e19,
     /// Time in which a disk had requests in flight, summed over disks.
     NodeDiskBusy "node_disk_busy" Node Counter "seconds per second" up to 1e13,
     /// Did the scrape of the node's target succeed?
@@ -154,14 +164,24 @@ signals! {
     JobIoPressure "job_io_pressure" Job Counter "seconds per second" up to 1e11,
     /// PSI some of the job: at least one task waited for memory.
     JobMemoryPressure "job_memory_pressure" Job Counter "seconds per second" up to 1e11,
+    /// Page faults of the job that had to read from storage.
+    JobMajorFaults "job_major_faults" Job Counter "faults per second" up to 1e15,
+    /// Pages that the job needed again soon after they were reclaimed.
+    JobRefaults "job_refaults" Job Counter "pages per second" up to 1e15,
     /// Bytes that the job read from block devices.
     JobRead "job_read" Job Counter "bytes per second" up to 1e19,
+    /// Bytes that the job wrote to block devices.
+    JobWritten "job_written" Job Counter "bytes per second" up to 1e19,
     /// Memory charged to the job.
     JobMemoryCurrent "job_memory_current" Job Gauge "bytes" up to 1e15,
     /// The job's memory limit.
     JobMemoryMax "job_memory_max" Job Gauge "bytes" up to 1e15,
     /// Memory charged to the job without inactive file pages.
     JobMemoryWorkingSet "job_memory_working_set" Job Gauge "bytes" up to 1e15,
+    /// CPUs of one NUMA node that the job may run on.
+    JobNumaAllowedCpus "job_numa_allowed_cpus" Job State "cores" up to 1e6,
+    /// Anonymous and shared memory of the job on one NUMA node.
+    JobNumaMemory "job_numa_memory" Job Gauge "bytes" up to 1e15,
 }
 
 /// Who a series is about, as far as its own labels tell.
@@ -187,6 +207,10 @@ pub struct Meaning<'a> {
     /// Values of the labels (CPU, disk) over which series of one metric and target are summed. Series that agree in
     /// the part too tell the same thing, and one of them is taken.
     pub part: Vec<&'a str>,
+    /// The NUMA node that it is about, where the signal is one per NUMA node. These are never summed.
+    pub numa_node: Option<&'a str>,
+    /// The name of the node that it is from, where a label says so.
+    pub node: Option<&'a str>,
     /// Factor from the sample's value to base units.
     pub scale: f64,
     /// Place of the metric in the table: of two metrics that cover a cell equally well, the one of lower rank is taken.
@@ -213,7 +237,18 @@ pub fn resolve(labels: &Labels) -> Option<Meaning<'_>> {
         Scope::Job => Entity::Job(labels.get("owner")?),
     };
     let part = row.sum_over.iter().filter_map(|name| labels.get(name)).collect();
-    Some(Meaning { signal: row.signal, entity, part, scale: row.scale, rank: *rank })
+    let (numa_node, node) = match row.by_numa_node {
+        true => numa_labels(labels)?,
+        false => (None, labels.get("node")),
+    };
+    Some(Meaning { signal: row.signal, entity, part, numa_node, node, scale: row.scale, rank: *rank })
+}
+
+/// NUMA node and node name of a series per NUMA node. Its label `node` is the former, but where Prometheus gives the
+/// target a label of that name, it renames the series' own to `exported_node`.
+fn numa_labels(labels: &Labels) -> Option<(Option<&str>, Option<&str>)> {
+    let node = labels.get("node")?;
+    Some(labels.get("exported_node").map_or((Some(node), None), |own| (Some(own), Some(node))))
 }
 
 fn gpu_of(labels: &Labels) -> Option<Entity<'_>> {
@@ -279,6 +314,19 @@ mod tests {
         assert_eq!(resolve(&labels(&[("__name__", "DCGM_FI_DEV_GPU_UTIL"), ("gpu", "0")])), None);
         assert_eq!(resolve(&labels(&[("__name__", "go_goroutines")])), None);
         assert!(!is_known("go_goroutines") && is_known("DCGM_FI_DEV_GPU_UTIL"));
+    }
+
+    #[test]
+    fn a_numa_node_is_not_the_nodes_name() {
+        let numa = [("__name__", "goodput_gpu_numa_info"), ("UUID", "GPU-1")];
+        let told = |more: &[(&str, &str)]| {
+            let labels = labels(&[&numa, more].concat());
+            resolve(&labels).map(|m| (m.numa_node.map(str::to_owned), m.node.map(str::to_owned)))
+        };
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(told(&[("node", "1")]), Some((some("1"), None)));
+        assert_eq!(told(&[("node", "n1"), ("exported_node", "1")]), Some((some("1"), some("n1"))));
+        assert_eq!(told(&[]), None);
     }
 
     #[test]

@@ -1,37 +1,12 @@
 //! One row per metric name and label condition.
 //!
-//! Names of our own exporter come from its catalog, so that a removed metric breaks the build. dcgm-exporter's are those
-//! of its legacy generation (releases up to 4.8), node_exporter's those of release 1.
+//! Names that our own exporter writes, dcgm-exporter's legacy generation (releases up to 4.8) among them, come from its
+//! catalog, so that a removed metric breaks the build. node_exporter's are those of release 1.
+
+use goodput_exporter::catalog::{Metric, dcgm, gpu, host};
 
 use super::Signal;
 use crate::sample::Labels;
-
-/// Our exporter's names.
-mod ours {
-    use goodput_exporter::catalog::host;
-
-    pub(super) const GPU_BUSY: &str = "goodput_gpu_busy_seconds_total";
-    pub(super) const GPU_OBSERVED: &str = "goodput_gpu_observed_seconds_total";
-    pub(super) const GPU_PROCESSES: &str = "goodput_gpu_processes";
-    pub(super) const GPU_OWNER: &str = "goodput_gpu_owner_info";
-    pub(super) const OWNER: &str = "goodput_owner_info";
-    pub(super) const NODE: &str = "goodput_node_info";
-    pub(super) const NODE_CPU: &str = "goodput_node_cpu_seconds_total";
-    pub(super) const DISK_READ: &str = "goodput_disk_read_bytes_total";
-    pub(super) const DISK_BUSY: &str = "goodput_disk_io_time_seconds_total";
-    pub(super) const PRESSURE: &str = host::PRESSURE_WAITING.name;
-    pub(super) const JOB_CPU_USAGE: &str = "goodput_cgroup_cpu_usage_seconds_total";
-    pub(super) const JOB_CPU_LIMIT: &str = "goodput_cgroup_cpu_limit_cores";
-    pub(super) const JOB_ALLOWED_CPUS: &str = "goodput_cgroup_allowed_cpus";
-    pub(super) const JOB_CPU_PERIODS: &str = "goodput_cgroup_cpu_periods_total";
-    pub(super) const JOB_THROTTLED_PERIODS: &str = "goodput_cgroup_cpu_throttled_periods_total";
-    pub(super) const JOB_THROTTLED: &str = "goodput_cgroup_cpu_throttled_seconds_total";
-    pub(super) const JOB_PRESSURE: &str = "goodput_cgroup_pressure_waiting_seconds_total";
-    pub(super) const JOB_READ: &str = "goodput_cgroup_io_read_bytes_total";
-    pub(super) const JOB_MEMORY: &str = "goodput_cgroup_memory_current_bytes";
-    pub(super) const JOB_MEMORY_MAX: &str = "goodput_cgroup_memory_max_bytes";
-    pub(super) const JOB_WORKING_SET: &str = "goodput_cgroup_memory_working_set_bytes";
-}
 
 /// A metric, the label value under which it means the signal, and how to read it.
 #[derive(Debug)]
@@ -40,6 +15,7 @@ pub(super) struct Row {
     only: Option<(&'static str, &'static str)>,
     pub(super) signal: Signal,
     pub(super) sum_over: &'static [&'static str],
+    pub(super) by_numa_node: bool,
     pub(super) scale: f64,
 }
 
@@ -58,6 +34,11 @@ impl Row {
         Row { sum_over: labels, ..self }
     }
 
+    /// The label `node` of a series is a NUMA node and not the node's name.
+    const fn by_numa_node(self) -> Row {
+        Row { by_numa_node: true, ..self }
+    }
+
     /// The sample's unit, in base units.
     const fn times(self, scale: f64) -> Row {
         Row { scale, ..self }
@@ -65,7 +46,12 @@ impl Row {
 }
 
 const fn row(metric: &'static str, signal: Signal) -> Row {
-    Row { metric, only: None, signal, sum_over: &[], scale: 1.0 }
+    Row { metric, only: None, signal, sum_over: &[], by_numa_node: false, scale: 1.0 }
+}
+
+/// A row of our own exporter's metric.
+const fn own(metric: &'static Metric, signal: Signal) -> Row {
+    row(metric.name, signal)
 }
 
 const fn cpu(metric: &'static str, mode: &'static str, signal: Signal) -> Row {
@@ -75,66 +61,78 @@ const fn cpu(metric: &'static str, mode: &'static str, signal: Signal) -> Row {
 const NODE_CPU: &str = "node_cpu_seconds_total";
 const PERCENT: f64 = 0.01;
 const MEBIBYTES: f64 = 1_048_576.0;
+/// Bytes of a page, which node_exporter does not tell: 4 KiB, or more on some ARM kernels, where this tells too little.
+const SMALLEST_PAGE: f64 = 4096.0;
 
-/// No metric here has a `node` label of its own (NUMA families do): in this table that label is the node's name.
 /// Our own names stand before others' for the same signal: the first wins where both are equally well covered.
 pub(super) static ROWS: &[Row] = &[
-    row(ours::GPU_BUSY, Signal::GpuBusy),
-    row(ours::GPU_OBSERVED, Signal::GpuObserved),
-    row(ours::GPU_PROCESSES, Signal::GpuProcesses),
-    row(ours::GPU_OWNER, Signal::GpuOwner),
-    row("DCGM_FI_PROF_GR_ENGINE_ACTIVE", Signal::GrEngineActive),
-    row("DCGM_FI_PROF_SM_ACTIVE", Signal::SmActive),
-    row("DCGM_FI_DEV_GPU_UTIL", Signal::GpuUtilization).times(PERCENT),
-    row("DCGM_FI_DEV_MEM_COPY_UTIL", Signal::MemoryCopyUtilization).times(PERCENT),
-    row("DCGM_FI_DEV_POWER_USAGE", Signal::GpuPower),
-    row("DCGM_FI_DEV_ENFORCED_POWER_LIMIT", Signal::GpuPowerLimit),
-    row("DCGM_FI_DEV_POWER_MGMT_LIMIT", Signal::GpuPowerLimit),
-    row("DCGM_FI_DEV_FB_USED", Signal::FbUsed).times(MEBIBYTES),
-    row("DCGM_FI_DEV_FB_TOTAL", Signal::FbTotal).times(MEBIBYTES),
-    row("DCGM_FI_PROF_PCIE_RX_BYTES", Signal::PcieReceive),
-    row(ours::NODE, Signal::NodeInfo),
+    own(&gpu::BUSY, Signal::GpuBusy),
+    own(&gpu::OBSERVED, Signal::GpuObserved),
+    own(&gpu::PROCESSES, Signal::GpuProcesses),
+    own(&host::GPU_OWNER, Signal::GpuOwner),
+    own(&dcgm::PROF_GR_ENGINE_ACTIVE, Signal::GrEngineActive),
+    own(&dcgm::PROF_SM_ACTIVE, Signal::SmActive),
+    own(&dcgm::GPU_UTIL, Signal::GpuUtilization).times(PERCENT),
+    own(&dcgm::MEM_COPY_UTIL, Signal::MemoryCopyUtilization).times(PERCENT),
+    own(&dcgm::POWER_USAGE, Signal::GpuPower),
+    own(&dcgm::ENFORCED_POWER_LIMIT, Signal::GpuPowerLimit),
+    own(&dcgm::POWER_LIMIT, Signal::GpuPowerLimit),
+    own(&dcgm::FB_USED, Signal::FbUsed).times(MEBIBYTES),
+    own(&dcgm::FB_TOTAL, Signal::FbTotal).times(MEBIBYTES),
+    own(&dcgm::PROF_PCIE_RX, Signal::PcieReceive),
+    own(&host::GPU_NUMA, Signal::GpuNuma).by_numa_node(),
+    row("goodput_gpu_numa_allowed_cpus", Signal::GpuAllowedCpus).by_numa_node(),
+    own(&host::NODE_INFO, Signal::NodeInfo),
     row("node_uname_info", Signal::NodeInfo),
-    row(ours::PRESSURE, Signal::NodeCpuPressure).only("resource", "cpu"),
-    row(ours::PRESSURE, Signal::NodeIoPressure).only("resource", "io"),
-    row(ours::PRESSURE, Signal::NodeMemoryPressure).only("resource", "memory"),
+    own(&host::PRESSURE_WAITING, Signal::NodeCpuPressure).only("resource", "cpu"),
+    own(&host::PRESSURE_WAITING, Signal::NodeIoPressure).only("resource", "io"),
+    own(&host::PRESSURE_WAITING, Signal::NodeMemoryPressure).only("resource", "memory"),
     row("node_pressure_cpu_waiting_seconds_total", Signal::NodeCpuPressure),
     row("node_pressure_io_waiting_seconds_total", Signal::NodeIoPressure),
     row("node_pressure_memory_waiting_seconds_total", Signal::NodeMemoryPressure),
     // The modes guest and guest_nice are left out: user and nice contain them (proc_stat(5)).
-    cpu(ours::NODE_CPU, "user", Signal::NodeCpuBusy),
-    cpu(ours::NODE_CPU, "nice", Signal::NodeCpuBusy),
-    cpu(ours::NODE_CPU, "system", Signal::NodeCpuBusy),
-    cpu(ours::NODE_CPU, "irq", Signal::NodeCpuBusy),
-    cpu(ours::NODE_CPU, "softirq", Signal::NodeCpuBusy),
-    cpu(ours::NODE_CPU, "steal", Signal::NodeCpuBusy),
-    cpu(ours::NODE_CPU, "idle", Signal::NodeCpuIdle),
-    cpu(ours::NODE_CPU, "iowait", Signal::NodeCpuIowait),
+    cpu(host::NODE_CPU_SECONDS.name, "user", Signal::NodeCpuBusy),
+    cpu(host::NODE_CPU_SECONDS.name, "nice", Signal::NodeCpuBusy),
+    cpu(host::NODE_CPU_SECONDS.name, "system", Signal::NodeCpuBusy),
+    cpu(host::NODE_CPU_SECONDS.name, "irq", Signal::NodeCpuBusy),
+    cpu(host::NODE_CPU_SECONDS.name, "softirq", Signal::NodeCpuBusy),
+    cpu(host::NODE_CPU_SECONDS.name, "steal", Signal::NodeCpuSteal),
+    cpu(host::NODE_CPU_SECONDS.name, "idle", Signal::NodeCpuIdle),
+    cpu(host::NODE_CPU_SECONDS.name, "iowait", Signal::NodeCpuIowait),
     cpu(NODE_CPU, "user", Signal::NodeCpuBusy),
     cpu(NODE_CPU, "nice", Signal::NodeCpuBusy),
     cpu(NODE_CPU, "system", Signal::NodeCpuBusy),
     cpu(NODE_CPU, "irq", Signal::NodeCpuBusy),
     cpu(NODE_CPU, "softirq", Signal::NodeCpuBusy),
-    cpu(NODE_CPU, "steal", Signal::NodeCpuBusy),
+    cpu(NODE_CPU, "steal", Signal::NodeCpuSteal),
     cpu(NODE_CPU, "idle", Signal::NodeCpuIdle),
     cpu(NODE_CPU, "iowait", Signal::NodeCpuIowait),
-    row(ours::DISK_READ, Signal::NodeDiskRead).sum_over(&["device"]),
+    row("goodput_swap_in_bytes_total", Signal::NodeSwapIn),
+    row("node_vmstat_pswpin", Signal::NodeSwapIn).times(SMALLEST_PAGE),
+    own(&host::DISK_READ_BYTES, Signal::NodeDiskRead).sum_over(&["device"]),
     row("node_disk_read_bytes_total", Signal::NodeDiskRead).sum_over(&["device"]),
-    row(ours::DISK_BUSY, Signal::NodeDiskBusy).sum_over(&["device"]),
+    own(&host::DISK_WRITTEN_BYTES, Signal::NodeDiskWritten).sum_over(&["device"]),
+    row("node_disk_written_bytes_total", Signal::NodeDiskWritten).sum_over(&["device"]),
+    own(&host::DISK_IO_TIME, Signal::NodeDiskBusy).sum_over(&["device"]),
     row("node_disk_io_time_seconds_total", Signal::NodeDiskBusy).sum_over(&["device"]),
     row("up", Signal::Up),
-    row(ours::OWNER, Signal::JobInfo),
-    row(ours::JOB_CPU_USAGE, Signal::JobCpuUsage),
-    row(ours::JOB_CPU_LIMIT, Signal::JobCpuLimit),
-    row(ours::JOB_ALLOWED_CPUS, Signal::JobAllowedCpus),
-    row(ours::JOB_CPU_PERIODS, Signal::JobCpuPeriods),
-    row(ours::JOB_THROTTLED_PERIODS, Signal::JobCpuThrottledPeriods),
-    row(ours::JOB_THROTTLED, Signal::JobCpuThrottled),
-    row(ours::JOB_PRESSURE, Signal::JobCpuPressure).only("resource", "cpu"),
-    row(ours::JOB_PRESSURE, Signal::JobIoPressure).only("resource", "io"),
-    row(ours::JOB_PRESSURE, Signal::JobMemoryPressure).only("resource", "memory"),
-    row(ours::JOB_READ, Signal::JobRead),
-    row(ours::JOB_MEMORY, Signal::JobMemoryCurrent),
-    row(ours::JOB_MEMORY_MAX, Signal::JobMemoryMax),
-    row(ours::JOB_WORKING_SET, Signal::JobMemoryWorkingSet),
+    own(&host::OWNER, Signal::JobInfo),
+    own(&host::CGROUP_CPU_USAGE, Signal::JobCpuUsage),
+    own(&host::CGROUP_CPU_LIMIT, Signal::JobCpuLimit),
+    own(&host::CGROUP_ALLOWED_CPUS, Signal::JobAllowedCpus),
+    own(&host::CGROUP_CPU_PERIODS, Signal::JobCpuPeriods),
+    own(&host::CGROUP_CPU_THROTTLED_PERIODS, Signal::JobCpuThrottledPeriods),
+    own(&host::CGROUP_CPU_THROTTLED, Signal::JobCpuThrottled),
+    own(&host::CGROUP_PRESSURE_WAITING, Signal::JobCpuPressure).only("resource", "cpu"),
+    own(&host::CGROUP_PRESSURE_WAITING, Signal::JobIoPressure).only("resource", "io"),
+    own(&host::CGROUP_PRESSURE_WAITING, Signal::JobMemoryPressure).only("resource", "memory"),
+    own(&host::CGROUP_MAJOR_FAULTS, Signal::JobMajorFaults),
+    own(&host::CGROUP_REFAULTS, Signal::JobRefaults).sum_over(&["kind"]),
+    own(&host::CGROUP_READ_BYTES, Signal::JobRead),
+    own(&host::CGROUP_WRITTEN_BYTES, Signal::JobWritten),
+    own(&host::CGROUP_MEMORY_CURRENT, Signal::JobMemoryCurrent),
+    own(&host::CGROUP_MEMORY_MAX, Signal::JobMemoryMax),
+    own(&host::CGROUP_MEMORY_WORKING_SET, Signal::JobMemoryWorkingSet),
+    row("goodput_cgroup_numa_allowed_cpus", Signal::JobNumaAllowedCpus).by_numa_node(),
+    own(&host::CGROUP_NUMA_ANON_SHMEM, Signal::JobNumaMemory).by_numa_node(),
 ];

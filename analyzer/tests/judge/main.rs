@@ -5,6 +5,8 @@
 mod exporters;
 mod ledger;
 mod model;
+mod phases;
+mod placement;
 mod recorded;
 mod scenarios;
 mod sources;

@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use goodput_analyzer::classify::{Class, Interval, RULES, Thresholds, judge_series};
+use goodput_analyzer::classify::{Class, PHASES, RULES, Thresholds, judge_series};
 use goodput_analyzer::sample::{Series, TimeMs};
 use serde::Deserialize;
 
-use crate::exporters::{Exporters, Recorder};
+use crate::exporters::{Exporters, Recorder, uuid};
 use crate::model::{Machine, Phase};
 
 /// Time between scrapes.
@@ -25,10 +25,17 @@ struct Scenario {
     /// What it shows.
     about: String,
     exporters: Exporters,
+    /// GPUs of the job; what is expected is said of the last of them.
+    #[serde(default = "one")]
+    gpus: usize,
     phases: Vec<Phase>,
     /// Classes that no minute may have more than [`TRACE`] of.
     #[serde(default)]
     never: Vec<String>,
+}
+
+fn one() -> usize {
+    1
 }
 
 /// What smears over a border between phases is not a verdict.
@@ -39,7 +46,7 @@ fn folder() -> PathBuf {
 }
 
 fn simulate(scenario: &Scenario) -> Vec<Series> {
-    let (mut machine, mut recorder) = (Machine::new(), Recorder::default());
+    let (mut machine, mut recorder) = (Machine::new(scenario.gpus), Recorder::new(scenario.gpus));
     let ticks_per_second = 100;
     let mut ticks = 0_i64;
     for phase in &scenario.phases {
@@ -59,19 +66,33 @@ fn simulate(scenario: &Scenario) -> Vec<Series> {
     recorder.into_series()
 }
 
-/// Milliseconds by class of each minute. An interval's milliseconds are spread evenly over it, so minutes are judged one
-/// by one.
-fn minutes(series: &[Series], count: usize) -> Vec<BTreeMap<Class, i64>> {
-    let window = |i: usize| START_MS + i as i64 * MINUTE_MS..START_MS + (i as i64 + 1) * MINUTE_MS;
-    (0..count).map(|i| by_class(&judge_series(series, window(i), &Thresholds::default()).unwrap().intervals)).collect()
+/// Verdicts of one minute on one GPU: milliseconds by class, and what is advised.
+#[derive(Debug, Default)]
+struct Minute {
+    ms: BTreeMap<Class, i64>,
+    advice: Vec<&'static str>,
 }
 
-fn by_class(intervals: &[Interval]) -> BTreeMap<Class, i64> {
-    let mut sums = BTreeMap::new();
-    for interval in intervals {
-        *sums.entry(interval.class).or_default() += interval.ms;
+impl Minute {
+    /// Of some classes the one with the most milliseconds.
+    fn most(&self, of: impl Fn(Class) -> bool) -> Option<Class> {
+        self.ms.iter().filter(|(c, _)| of(**c)).max_by_key(|(_, ms)| **ms).map(|(c, _)| *c)
     }
-    sums
+}
+
+/// An interval's milliseconds are spread evenly over it, so minutes are judged one by one.
+fn minutes(series: &[Series], gpu: &str, count: usize) -> Vec<Minute> {
+    let window = |i: usize| START_MS + i as i64 * MINUTE_MS..START_MS + (i as i64 + 1) * MINUTE_MS;
+    let judge = |i| {
+        let judged = judge_series(series, window(i), &Thresholds::default()).unwrap();
+        let mut minute = Minute::default();
+        for interval in judged.intervals.iter().filter(|i| i.gpu == gpu) {
+            *minute.ms.entry(interval.class).or_default() += interval.ms;
+        }
+        minute.advice = judged.advisories.iter().filter(|a| a.gpu == gpu).map(|a| a.advice.name()).collect();
+        minute
+    };
+    (0..count).map(judge).collect()
 }
 
 fn class(name: &str) -> Class {
@@ -81,21 +102,27 @@ fn class(name: &str) -> Class {
 /// What is wrong with the verdicts of a scenario.
 fn failures(scenario: &Scenario) -> Vec<String> {
     let total = scenario.phases.iter().map(|p| p.minutes).sum();
-    let minutes = minutes(&simulate(scenario), total);
+    let minutes = minutes(&simulate(scenario), &uuid(scenario.gpus - 1), total);
     let mut failures = Vec::new();
     let mut first = 0;
     for phase in &scenario.phases {
         let inner = first + 1..first + phase.minutes - 1;
         first += phase.minutes;
         for (i, minute) in inner.clone().zip(&minutes[inner]) {
-            let most = minute.iter().max_by_key(|(_, ms)| **ms).map(|(c, _)| *c);
-            if most != Some(class(&phase.expect)) {
+            if minute.most(|_| true) != Some(class(&phase.expect)) {
                 failures.push(format!("minute {i}: expected {}, got {minute:?}", phase.expect));
+            }
+            let lost_to = phase.lost_to.as_deref().map(class);
+            if lost_to.is_some() && minute.most(|c| c != Class::Productive) != lost_to {
+                failures.push(format!("minute {i}: expected to lose to {lost_to:?}, got {minute:?}"));
+            }
+            if minute.advice != phase.advise {
+                failures.push(format!("minute {i}: expected the advice {:?}, got {minute:?}", phase.advise));
             }
         }
     }
     for never in scenario.never.iter().map(|n| class(n)) {
-        let has = |m: &BTreeMap<Class, i64>| m.get(&never).is_some_and(|ms| *ms as f64 > TRACE * MINUTE_MS as f64);
+        let has = |m: &Minute| m.ms.get(&never).is_some_and(|ms| *ms as f64 > TRACE * MINUTE_MS as f64);
         let found = (0..total).filter(|i| has(&minutes[*i]));
         failures.extend(found.map(|i| format!("minute {i}: {} must not be: {:?}", never.name(), minutes[i])));
     }
@@ -126,11 +153,14 @@ fn schedules_are_told_from_their_signals() {
 }
 
 #[test]
-fn every_rule_has_its_scenarios() {
-    for rule in RULES {
+fn every_rule_has_its_scenarios_and_its_page() {
+    let pages = std::fs::read_to_string(folder().join("../../docs/rules.md")).unwrap();
+    for class in RULES.iter().map(|r| r.class).chain(PHASES.iter().map(|p| p.class)) {
+        let name = class.name();
         for kind in ["positive", "negative", "near_miss"] {
-            let file = folder().join(rule.class.name()).join(format!("{kind}.yaml"));
+            let file = folder().join(name).join(format!("{kind}.yaml"));
             assert!(file.try_exists().unwrap(), "{} is missing", file.display());
         }
+        assert!(pages.contains(&format!("\n## `{name}`\n")), "docs/rules.md has no section on {name}");
     }
 }
