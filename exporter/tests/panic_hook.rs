@@ -14,10 +14,6 @@ use goodput_exporter::source::files::Roots;
 struct Broken;
 
 impl Collector for Broken {
-    fn name(&self) -> &'static str {
-        "broken"
-    }
-
     fn collect(&mut self, _: &Context, _: &mut Families) -> Result<Done, CollectError> {
         panic!("no good")
     }

@@ -106,7 +106,9 @@ impl Group {
             Self::Productive => "productive",
             Self::Capacity => "capacity",
             Self::Held => "held",
+            Self::StartUp => "start-up",
             Self::Feeding => "feeding",
+            Self::Saving => "saving",
             Self::Unexplained => "unexplained",
         }
     }

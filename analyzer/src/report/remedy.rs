@@ -30,6 +30,14 @@ pub fn meaning(class: Class) -> &'static str {
         Class::NoData => "No samples arrived, so nothing is known about this time.",
         Class::Unallocated => "Nobody held the GPU.",
         Class::IdleHeld => "A process held the GPU and gave it no work.",
+        Class::PartialAllocation => "The job worked on its other GPUs and never on this one.",
+        Class::ColdStart => "The job held the GPU and had not begun sustained work.",
+        Class::CrossNuma => {
+            "The job fed the GPU from another NUMA node, and fell behind a GPU that is fed from its own."
+        }
+        Class::HostNoise => "The GPU waited while other work, or the hypervisor, had the CPUs that the job may use.",
+        Class::MemoryPressure => "The GPU waited while the job waited for memory.",
+        Class::Checkpoint => "The GPU waited while the job saved its state.",
         Class::DataloaderCpu => "The GPU waited for input that CPU workers were late to prepare.",
         Class::DataloaderStorage => "The GPU waited for input that storage was late to deliver.",
         Class::CpuThrottled => "The GPU waited while the job's CPU quota was used up.",
@@ -45,6 +53,12 @@ pub fn remedies(class: Class) -> &'static [Remedy] {
         Class::NoData => NO_DATA,
         Class::Unallocated => UNALLOCATED,
         Class::IdleHeld => IDLE_HELD,
+        Class::PartialAllocation => PARTIAL_ALLOCATION,
+        Class::ColdStart => COLD_START,
+        Class::CrossNuma => CROSS_NUMA,
+        Class::HostNoise => HOST_NOISE,
+        Class::MemoryPressure => MEMORY_PRESSURE,
+        Class::Checkpoint => CHECKPOINT,
         Class::DataloaderCpu => DATALOADER_CPU,
         Class::DataloaderStorage => DATALOADER_STORAGE,
         Class::CpuThrottled => CPU_THROTTLED,
@@ -98,6 +112,103 @@ const IDLE_HELD: &[Remedy] = &[
         who: "whoever runs the notebook server",
         risk: "variables of a kernel that was shut down are lost",
         source: "Jupyter Server documentation, config file and command line options",
+    },
+];
+
+const PARTIAL_ALLOCATION: &[Remedy] = &[
+    Remedy {
+        action: "Start one process per GPU, if the program is meant to use all of them.",
+        command: Some("torchrun --nproc-per-node=gpu SCRIPT"),
+        restarts: "the job, from its last checkpoint",
+        who: "the job's owner",
+        risk: "the batch grows with the number of processes",
+        source: "PyTorch documentation, torchrun",
+    },
+    Remedy {
+        action: "Otherwise ask for as many GPUs as the program uses.",
+        command: Some("sbatch --gpus=N ...   # or: resources: {limits: {nvidia.com/gpu: N}}"),
+        restarts: "the job, from its last checkpoint",
+        who: "the job's owner",
+        risk: "none",
+        source: "sbatch(1); Kubernetes documentation, Schedule GPUs",
+    },
+];
+
+const COLD_START: &[Remedy] = &[
+    Remedy {
+        action: "Keep compiled kernels beyond the life of the job's container.",
+        command: Some("CUDA_CACHE_PATH=DIR TORCHINDUCTOR_CACHE_DIR=DIR"),
+        restarts: "nothing; the next start is the faster one",
+        who: "the job's owner",
+        risk: "the caches take disk space",
+        source: "CUDA C++ Programming Guide, environment variables; PyTorch documentation, compile-time caching",
+    },
+    Remedy {
+        action: "Keep the driver loaded between jobs.",
+        command: Some("systemctl enable --now nvidia-persistenced"),
+        restarts: "nothing",
+        who: "root",
+        risk: "idle GPUs draw a little more power",
+        source: "NVIDIA Driver Persistence",
+    },
+];
+
+const CROSS_NUMA: &[Remedy] = &[Remedy {
+    action: "Bind each process to the NUMA node of its GPU; `goodput_gpu_numa_info` names it.",
+    command: Some("numactl --cpunodebind=N --membind=N COMMAND"),
+    restarts: "the job: memory in use stays where it is",
+    who: "the job's owner",
+    risk: "memory of one node alone must suffice",
+    source: "numactl(8)",
+}];
+
+const HOST_NOISE: &[Remedy] = &[
+    Remedy {
+        action: "Give the job CPUs of its own: on Kubernetes whole CPUs, requests equal to limits, under the kubelet's \
+                 static CPU manager.",
+        command: None,
+        restarts: "a change of policy drains the node; the pod is replaced",
+        who: "whoever administers kubelets",
+        risk: "CPUs that the job leaves idle are nobody's",
+        source: "Kubernetes documentation, Control CPU Management Policies on the Node",
+    },
+    Remedy {
+        action: "Keep a noisy service of systemd off the job's CPUs.",
+        command: Some("systemctl set-property UNIT AllowedCPUs=LIST"),
+        restarts: "nothing",
+        who: "root",
+        risk: "the service has fewer CPUs",
+        source: "systemd.resource-control(5)",
+    },
+];
+
+const MEMORY_PRESSURE: &[Remedy] = &[Remedy {
+    action: "Give the job its measured peak and headroom, request and limit alike; or fewer loader workers and less \
+             prefetch.",
+    command: Some("cat /sys/fs/cgroup/PATH/memory.peak /sys/fs/cgroup/PATH/memory.events"),
+    restarts: "the job, from its last checkpoint, when its limit is part of its definition",
+    who: "the job's owner",
+    risk: "a larger request may not fit on the node",
+    source: "Linux kernel documentation, admin-guide/cgroup-v2, memory interface files",
+}];
+
+const CHECKPOINT: &[Remedy] = &[
+    Remedy {
+        action: "Save asynchronously: the job goes on from a copy in host memory while that is written.",
+        command: Some("torch.distributed.checkpoint.async_save(...)"),
+        restarts: "the job, from its last checkpoint",
+        who: "the job's owner",
+        risk: "the copy takes host memory of the size of the state",
+        source: "PyTorch documentation, torch.distributed.checkpoint",
+    },
+    Remedy {
+        action: "Save as often as failures warrant: the root of twice the time of a save times the mean time between \
+                 failures.",
+        command: None,
+        restarts: "the job, from its last checkpoint",
+        who: "the job's owner",
+        risk: "a failure costs the work since the last save",
+        source: "Young 1974, Daly 2006",
     },
 ];
 

@@ -3,7 +3,7 @@
 //! Names that our own exporter writes, dcgm-exporter's legacy generation (releases up to 4.8) among them, come from its
 //! catalog, so that a removed metric breaks the build. node_exporter's are those of release 1.
 
-use goodput_exporter::catalog::{Metric, dcgm, gpu, host};
+use goodput_exporter::catalog::{Metric, dcgm, gpu, host, memory};
 
 use super::Signal;
 use crate::sample::Labels;
@@ -81,7 +81,7 @@ pub(super) static ROWS: &[Row] = &[
     own(&dcgm::FB_TOTAL, Signal::FbTotal).times(MEBIBYTES),
     own(&dcgm::PROF_PCIE_RX, Signal::PcieReceive),
     own(&host::GPU_NUMA, Signal::GpuNuma).by_numa_node(),
-    row("goodput_gpu_numa_allowed_cpus", Signal::GpuAllowedCpus).by_numa_node(),
+    own(&host::GPU_ALLOWED_CPUS, Signal::GpuAllowedCpus).by_numa_node(),
     own(&host::NODE_INFO, Signal::NodeInfo),
     row("node_uname_info", Signal::NodeInfo),
     own(&host::PRESSURE_WAITING, Signal::NodeCpuPressure).only("resource", "cpu"),
@@ -107,7 +107,7 @@ pub(super) static ROWS: &[Row] = &[
     cpu(NODE_CPU, "steal", Signal::NodeCpuSteal),
     cpu(NODE_CPU, "idle", Signal::NodeCpuIdle),
     cpu(NODE_CPU, "iowait", Signal::NodeCpuIowait),
-    row("goodput_swap_in_bytes_total", Signal::NodeSwapIn),
+    own(&memory::SWAP_IN, Signal::NodeSwapIn),
     row("node_vmstat_pswpin", Signal::NodeSwapIn).times(SMALLEST_PAGE),
     own(&host::DISK_READ_BYTES, Signal::NodeDiskRead).sum_over(&["device"]),
     row("node_disk_read_bytes_total", Signal::NodeDiskRead).sum_over(&["device"]),
@@ -133,6 +133,6 @@ pub(super) static ROWS: &[Row] = &[
     own(&host::CGROUP_MEMORY_CURRENT, Signal::JobMemoryCurrent),
     own(&host::CGROUP_MEMORY_MAX, Signal::JobMemoryMax),
     own(&host::CGROUP_MEMORY_WORKING_SET, Signal::JobMemoryWorkingSet),
-    row("goodput_cgroup_numa_allowed_cpus", Signal::JobNumaAllowedCpus).by_numa_node(),
+    own(&host::CGROUP_NUMA_ALLOWED_CPUS, Signal::JobNumaAllowedCpus).by_numa_node(),
     own(&host::CGROUP_NUMA_ANON_SHMEM, Signal::JobNumaMemory).by_numa_node(),
 ];

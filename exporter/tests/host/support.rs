@@ -127,8 +127,7 @@ impl Machine {
 /// A new collector of the registry.
 pub(crate) fn collector(name: &str) -> Box<dyn Collector> {
     let entry = REGISTRY.iter().find(|entry| entry.name == name).unwrap();
-    let collector = (entry.new)();
-    collector
+    (entry.new)()
 }
 
 /// One GPU with these processes on it, and who owns them.
