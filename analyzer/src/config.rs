@@ -1,1 +1,9 @@
 //! The configuration file and command line in one typed, wholly validated value.
+
+mod cli;
+mod file;
+mod yaml;
+
+pub use cli::{Cli, Command, Global, LogFormat, PeriodArgs, ReportFormat, WhyArgs, WhyFormat};
+pub use file::{Config, ConfigError, ScrapeJob, StoreLimits};
+pub use yaml::Mistake;

@@ -1,1 +1,250 @@
-//! Store to verdict: loads frames, runs the rules, stores the intervals.
+//! Store to verdict and report: loads series, runs the rules, stores the intervals, loads them again.
+//!
+//! Verdicts are stored by node and window. Windows are UTC hours, cut once more at full local hours where the report's
+//! zone is not whole hours from UTC, so that every day and week of that zone consists of whole windows. Judging a window
+//! again replaces its verdicts, so that nothing is counted twice.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use parking_lot::Mutex;
+
+use crate::classify::{self, Class, Interval, Judged, LOOK_AHEAD_MS, LOOK_BACK_MS, Seen, Thresholds, judge_onward};
+use crate::report::{self, Period, Report};
+use crate::sample::TimeMs;
+use crate::signal;
+use crate::store::{Results, Samples, Selection, StoreError};
+
+/// Length of a window.
+pub const HOUR_MS: i64 = 3_600_000;
+/// GPUs are remembered for a day after their last sample.
+const MEMORY_MS: i64 = 24 * HOUR_MS;
+/// Ends of windows for which the GPUs seen until then are kept at hand: those of the open hour and the two before it,
+/// cut in two.
+const KEPT_ENDS: usize = 6;
+
+/// Why there is no verdict.
+#[derive(Debug, thiserror::Error)]
+pub enum JudgeError {
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The ledger does not add up.
+    #[error(transparent)]
+    Ledger(#[from] classify::JudgeError),
+    /// The judging thread panicked.
+    #[error("window from {} to {} ms: the judging thread died", .0.start, .0.end)]
+    Died(Range<TimeMs>),
+}
+
+/// Judges windows of a store.
+#[derive(Debug)]
+pub struct Judge<S> {
+    store: S,
+    thresholds: Thresholds,
+    /// The GPUs seen until then, by end of a judged window.
+    seen: Mutex<BTreeMap<TimeMs, Vec<Seen>>>,
+}
+
+impl<S: Samples + Results> Judge<S> {
+    /// A judge of this store's samples.
+    pub fn new(store: S, thresholds: Thresholds) -> Self {
+        Self { store, thresholds, seen: Mutex::default() }
+    }
+
+    /// Judges the window, as far as it is over at `until`, and stores the verdicts in place of those before.
+    pub async fn judge(&self, window: &Range<TimeMs>, until: TimeMs) -> Result<Judged, JudgeError> {
+        let judged = self.verdicts(window, until).await?;
+        let mut by_node: BTreeMap<String, Vec<Interval>> = BTreeMap::new();
+        for before in self.store.intervals(window.clone()).await? {
+            by_node.entry(before.node).or_default();
+        }
+        for interval in &judged.intervals {
+            by_node.entry(interval.node.clone()).or_default().push(interval.clone());
+        }
+        for (node, intervals) in by_node {
+            self.store.replace(&node, window.clone(), &intervals).await?;
+        }
+        if window.end <= until {
+            self.remember(window.end, judged.seen.clone());
+        }
+        Ok(judged)
+    }
+
+    /// The verdicts of the window, as far as it is over at `until`; stores nothing.
+    pub async fn verdicts(&self, window: &Range<TimeMs>, until: TimeMs) -> Result<Judged, JudgeError> {
+        let range = window.start..window.end.min(until);
+        let series = self.store.select(&selection(&range)).await?;
+        let (seen, thresholds) = (self.seen_until(range.start).await?, self.thresholds.clone());
+        let part = range.clone();
+        let judged = tokio::task::spawn_blocking(move || judge_onward(&series, &seen, part, &thresholds)).await;
+        Ok(judged.map_err(|_| JudgeError::Died(range))??)
+    }
+
+    fn remember(&self, end: TimeMs, gpus: Vec<Seen>) {
+        let mut seen = self.seen.lock();
+        seen.insert(end, gpus);
+        while seen.len() > KEPT_ENDS {
+            seen.pop_first();
+        }
+    }
+
+    /// The GPUs that were there until then: at hand, else as stored verdicts tell.
+    async fn seen_until(&self, time: TimeMs) -> Result<Vec<Seen>, StoreError> {
+        if let Some(seen) = self.seen.lock().get(&time) {
+            return Ok(seen.clone());
+        }
+        Ok(seen_in(&self.store.intervals(time - MEMORY_MS..time).await?))
+    }
+}
+
+/// Every GPU with data in the intervals, and when that ended.
+fn seen_in(intervals: &[Interval]) -> Vec<Seen> {
+    let mut seen: BTreeMap<&str, Seen> = BTreeMap::new();
+    for i in intervals.iter().filter(|i| i.class != Class::NoData) {
+        let last_ms = seen.get(i.gpu.as_str()).map_or(i.end_ms, |s| s.last_ms.max(i.end_ms));
+        let last = Seen { gpu: i.gpu.clone(), node: i.node.clone(), model: i.model.clone(), last_ms };
+        seen.insert(&i.gpu, last);
+    }
+    seen.into_values().collect()
+}
+
+fn selection(window: &Range<TimeMs>) -> Selection {
+    Selection {
+        metrics: signal::metric_names().map(str::to_owned).collect(),
+        labels: Vec::new(),
+        range: window.start - LOOK_BACK_MS..window.end + LOOK_AHEAD_MS,
+    }
+}
+
+/// The report of a period and the intervals that it rests on, which `read` gets from a store.
+pub async fn report<F>(read: impl Fn(Range<TimeMs>) -> F, period: Period) -> Result<(Report, Vec<Interval>), StoreError>
+where
+    F: Future<Output = Result<Vec<Interval>, StoreError>>,
+{
+    let before = period.previous();
+    let intervals = read(period.start_ms..period.end_ms).await?;
+    let previous = read(before.start_ms..before.end_ms).await?;
+    Ok((report::build(&intervals, &previous, period), intervals))
+}
+
+/// The windows that together cover the range, in order; the first and the last may reach out of it.
+#[must_use]
+pub fn windows(range: Range<TimeMs>, zone: &TimeZone) -> Vec<Range<TimeMs>> {
+    let mut windows = Vec::new();
+    let mut hour = range.start.div_euclid(HOUR_MS) * HOUR_MS;
+    while hour < range.end && !range.is_empty() {
+        let cut = hour + into_hour(hour, zone);
+        let parts = [hour..cut, cut..hour + HOUR_MS];
+        windows.extend(parts.into_iter().filter(|w| !w.is_empty() && w.end > range.start && w.start < range.end));
+        hour += HOUR_MS;
+    }
+    windows
+}
+
+/// How long after the full UTC hour the zone's clocks show a full hour.
+fn into_hour(hour: TimeMs, zone: &TimeZone) -> i64 {
+    let instant = Timestamp::from_millisecond(hour).unwrap_or_default();
+    let offset_ms = i64::from(zone.to_offset(instant).seconds()) * 1000;
+    (-offset_ms).rem_euclid(HOUR_MS)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::ingest::Limits;
+    use crate::ingest::text::{Format, parse};
+    use crate::store::{Options, Store};
+
+    const MINUTE: i64 = 60_000;
+    /// A full hour in 2026.
+    pub(crate) const START: TimeMs = 1_795_230_000_000;
+
+    /// A store whose clock stands 12 hours after [`START`].
+    pub(crate) async fn store(dir: &std::path::Path) -> Store {
+        let now = || START + 12 * HOUR_MS;
+        Store::open(Options { now, ..Options::new(dir, signal::is_known) }).await.unwrap()
+    }
+
+    /// Scrapes of one idle GPU that somebody holds, every 15 s.
+    pub(crate) async fn idle_gpu(store: &impl Samples, uuid: &str, node: &str, times: Range<TimeMs>) {
+        let gpu = format!("{{gpu=\"0\",UUID=\"{uuid}\",Hostname=\"{node}\",instance=\"{node}:9400\"}}");
+        let text =
+            format!("DCGM_FI_DEV_GPU_UTIL{gpu} 0\nDCGM_FI_DEV_POWER_USAGE{gpu} 120\nDCGM_FI_DEV_FB_USED{gpu} 20000\n");
+        for time in times.step_by(15_000) {
+            store.append(parse(&text, Format::Text, &Limits::default(), time).unwrap()).await.unwrap();
+        }
+    }
+
+    async fn sums(store: &Store, window: Range<TimeMs>) -> BTreeMap<(String, Class), i64> {
+        let mut sums = BTreeMap::new();
+        for i in store.intervals(window).await.unwrap() {
+            *sums.entry((i.gpu, i.class)).or_default() += i.ms;
+        }
+        sums
+    }
+
+    fn hour(n: i64) -> Range<TimeMs> {
+        START + n * HOUR_MS..START + (n + 1) * HOUR_MS
+    }
+
+    fn key(gpu: &str, class: Class) -> (String, Class) {
+        (gpu.to_owned(), class)
+    }
+
+    #[tokio::test]
+    async fn judging_again_changes_nothing_and_an_open_hour_ends_where_it_is_judged() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = store(dir.path()).await;
+        idle_gpu(&store, "GPU-a", "n1", START..START + 40 * MINUTE).await;
+        let judge = Judge::new(store.clone(), Thresholds::default());
+        for _ in 0..2 {
+            judge.judge(&hour(0), START + 30 * MINUTE).await.unwrap();
+            let want = BTreeMap::from([(key("GPU-a", Class::IdleHeld), 30 * MINUTE)]);
+            assert_eq!(sums(&store, hour(0)).await, want);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_vanished_gpu_stays_in_capacity_for_a_day_across_restarts() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = store(dir.path()).await;
+        idle_gpu(&store, "GPU-a", "n1", START..START + HOUR_MS).await;
+        for n in 0..27 {
+            // A new judge each hour remembers nothing.
+            Judge::new(store.clone(), Thresholds::default()).judge(&hour(n), hour(n).end).await.unwrap();
+        }
+        let no_data = BTreeMap::from([(key("GPU-a", Class::NoData), HOUR_MS)]);
+        assert_eq!(sums(&store, hour(5)).await, no_data);
+        assert_eq!(sums(&store, hour(23)).await, no_data);
+        assert_eq!(sums(&store, hour(26)).await, BTreeMap::new());
+    }
+
+    #[tokio::test]
+    async fn verdicts_of_a_node_that_is_no_more_are_replaced_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = store(dir.path()).await;
+        idle_gpu(&store, "GPU-a", "n1", START..START + HOUR_MS).await;
+        let mut stale = store.intervals(hour(0)).await.unwrap();
+        assert_eq!(stale, []);
+        let judge = Judge::new(store.clone(), Thresholds::default());
+        judge.judge(&hour(0), hour(0).end).await.unwrap();
+        stale = store.intervals(hour(0)).await.unwrap();
+        stale.iter_mut().for_each(|i| i.node = "renamed".into());
+        store.replace("renamed", hour(0), &stale).await.unwrap();
+        judge.judge(&hour(0), hour(0).end).await.unwrap();
+        assert_eq!(sums(&store, hour(0)).await.values().sum::<i64>(), HOUR_MS, "counted once");
+    }
+
+    #[test]
+    fn windows_are_utc_hours_and_whole_local_hours() {
+        let all = |range, zone: &str| windows(range, &TimeZone::get(zone).unwrap());
+        assert_eq!(all(10..HOUR_MS + 1, "Europe/Berlin"), [0..HOUR_MS, HOUR_MS..2 * HOUR_MS]);
+        assert_eq!(all(0..HOUR_MS, "Asia/Kolkata"), [0..30 * MINUTE, 30 * MINUTE..HOUR_MS]);
+        assert_eq!(all(0..1, "Asia/Kathmandu"), vec![0..30 * MINUTE; 1], "UTC+5:30 until 1986");
+        assert_eq!(all(START..START + 1, "Asia/Kathmandu"), vec![START..START + 15 * MINUTE; 1]);
+        assert_eq!(all(5..5, "UTC"), []);
+    }
+}

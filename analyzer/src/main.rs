@@ -1,3 +1,33 @@
 //! The `goodput-analyzer` program.
 
-fn main() {}
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
+use clap::Parser;
+use goodput_analyzer::command;
+use goodput_analyzer::config::{Cli, Global, LogFormat};
+use tracing_subscriber::EnvFilter;
+
+#[allow(clippy::print_stderr)] // the one place where a failure is told to who started the program
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    log(&cli.global);
+    match command::run(cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("goodput-analyzer: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Logs to standard error; standard output is for reports.
+fn log(global: &Global) {
+    let filter = EnvFilter::new(format!("warn,goodput_analyzer={}", global.log_level));
+    let colours = std::io::stderr().is_terminal();
+    let subscriber = tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(colours).with_env_filter(filter);
+    match global.log_format {
+        LogFormat::Text => subscriber.with_target(false).init(),
+        LogFormat::Json => subscriber.json().init(),
+    }
+}

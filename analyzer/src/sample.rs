@@ -61,7 +61,7 @@ impl fmt::Debug for Labels {
     }
 }
 
-/// One series' samples, in order of time.
+/// One series' samples. What is read from a store is in order of time; what arrives need not be.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
     /// Who.
@@ -73,6 +73,6 @@ pub struct Series {
 /// One delivery: a scrape, a remote-write request, part of a file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Batch {
-    /// Each series at most once.
+    /// A scrape has each series once; a remote-write request may repeat one.
     pub series: Vec<Series>,
 }

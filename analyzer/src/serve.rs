@@ -1,1 +1,257 @@
-//! HTTP: remote write, report pages, health and own metrics.
+//! HTTP: remote write, report pages, health and own metrics; and the loops that run beside it.
+
+use std::future::IntoFuture;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use axum::Router;
+use axum::extract::State;
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use jiff::tz::TimeZone;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+mod intake;
+mod judging;
+mod metrics;
+mod pages;
+
+pub use intake::{Account, Intake};
+pub use judging::Progress;
+
+use crate::config::{Config, ScrapeJob};
+use crate::ingest::Limits;
+use crate::ingest::remote_write;
+use crate::ingest::scrape::Scraper;
+use crate::judge::Judge;
+use crate::sample::TimeMs;
+use crate::store::{Options, Results, Samples, Store, wall_clock};
+use judging::Judging;
+
+/// Requests in work get this long to end when the program is asked to stop.
+const DRAIN: Duration = Duration::from_secs(10);
+
+/// Nothing is loaded from anywhere, framed by anyone or guessed at. Style sits in the pages themselves.
+const SECURITY_HEADERS: [(HeaderName, &str); 4] = [
+    (
+        header::CONTENT_SECURITY_POLICY,
+        "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    ),
+    (header::X_FRAME_OPTIONS, "DENY"),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::REFERRER_POLICY, "no-referrer"),
+];
+
+/// What the handlers share.
+#[derive(Clone, Debug)]
+pub struct App<S> {
+    /// Verdicts.
+    pub store: S,
+    /// What came in.
+    pub intake: Intake<S>,
+    /// How far judging has come.
+    pub progress: watch::Receiver<Progress>,
+    /// Zone of weeks and shown times.
+    pub zone: TimeZone,
+    /// The clock.
+    pub now: fn() -> TimeMs,
+    /// True once the program is stopping.
+    pub stopping: watch::Receiver<bool>,
+}
+
+/// Takes samples in, judges them and answers, until SIGTERM or SIGINT.
+pub async fn run(config: Config, options: Options, listen: SocketAddr) -> anyhow::Result<()> {
+    let listener = TcpListener::bind(listen).await.with_context(|| format!("cannot listen on {listen}"))?;
+    let store = Store::open(options).await?;
+    let intake = Intake::new(store.clone());
+    let (stop, stopping) = watch::channel(false);
+    let (progress_in, progress) = watch::channel(Progress::default());
+    let (zone, now) = (config.zone.clone(), wall_clock as fn() -> TimeMs);
+
+    let scraper = Scraper::new(Limits::default()).context("cannot set up HTTP")?;
+    let targets = config.scrape.iter().flat_map(ScrapeJob::targets).collect();
+    let mut scraping = scraper.run(targets, Arc::new(intake.clone()));
+    let judging = Judging {
+        store: store.clone(),
+        intake: intake.clone(),
+        judge: Judge::new(store.clone(), config.thresholds),
+        zone: zone.clone(),
+        now,
+        progress: progress_in,
+        stop: stopping.clone(),
+    };
+    let judging = tokio::spawn(judging.run());
+
+    let app = App { store: store.clone(), intake: intake.clone(), progress, zone, now, stopping: stopping.clone() };
+    let pages = router(app).merge(remote_write::router(intake, Limits::default()));
+    tracing::info!(address = %listener.local_addr()?, targets = scraping.len(), "listening");
+    serve_until(listener, pages, stop, stopping).await?;
+
+    scraping.shutdown().await;
+    judging.await.context("the judging loop died")?;
+    store.close().await;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// Serves until a signal says stop, then ends what is in work.
+async fn serve_until(
+    listener: TcpListener,
+    pages: Router,
+    stop: watch::Sender<bool>,
+    stopping: watch::Receiver<bool>,
+) -> anyhow::Result<()> {
+    let mut terminate = signal(SignalKind::terminate()).context("cannot watch for SIGTERM")?;
+    let asked = async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = tokio::signal::ctrl_c() => {}
+        }
+        tracing::info!("stopping");
+        stop.send_replace(true);
+    };
+    let drained = async {
+        let mut stopping = stopping;
+        // An error says that whoever would stop us is gone, which is as good.
+        let _ = stopping.wait_for(|stop| *stop).await;
+        tokio::time::sleep(DRAIN).await;
+    };
+    tokio::select! {
+        served = axum::serve(listener, pages).with_graceful_shutdown(asked).into_future() => served.context("cannot serve"),
+        () = drained => Ok(()),
+    }
+}
+
+/// All pages and endpoints but the ways in.
+pub fn router<S: Samples + Results + Clone + 'static>(app: App<S>) -> Router {
+    Router::new()
+        .route("/", get(pages::landing::<S>))
+        .route("/report", get(pages::report::<S>))
+        .route("/metrics", get(metrics_page::<S>))
+        .route("/-/healthy", get(|| async { "healthy\n" }))
+        .route("/-/ready", get(ready::<S>))
+        .layer(axum::middleware::map_response(secured))
+        .with_state(app)
+}
+
+async fn metrics_page<S: Clone>(State(app): State<App<S>>) -> Response {
+    let text = metrics::render(&app.progress.borrow(), &app.intake.account());
+    match text {
+        Ok(text) => ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response(),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
+    }
+}
+
+/// The store is open before anything listens, so only stopping makes it unready.
+async fn ready<S>(State(app): State<App<S>>) -> (StatusCode, &'static str) {
+    if *app.stopping.borrow() { (StatusCode::SERVICE_UNAVAILABLE, "stopping\n") } else { (StatusCode::OK, "ready\n") }
+}
+
+async fn secured(mut response: Response) -> Response {
+    for (name, value) in SECURITY_HEADERS {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::classify::Thresholds;
+    use crate::judge::tests::{START, idle_gpu, store};
+    use crate::judge::{HOUR_MS, windows};
+
+    fn now() -> TimeMs {
+        START + 2 * HOUR_MS
+    }
+
+    struct Served {
+        address: SocketAddr,
+        stop: watch::Sender<bool>,
+        _dir: tempfile::TempDir,
+    }
+
+    /// The pages over a store with two judged hours of one idle GPU.
+    async fn served() -> Served {
+        let dir = tempfile::tempdir().unwrap();
+        let store = store(dir.path()).await;
+        let intake = Intake::new(store.clone());
+        idle_gpu(&intake, "GPU-a", "<b>n1</b>", START..now()).await;
+        let judge = Judge::new(store.clone(), Thresholds::default());
+        let mut last_hour = Vec::new();
+        for window in windows(START..now(), &TimeZone::UTC) {
+            last_hour = judge.judge(&window, now()).await.unwrap().intervals;
+        }
+        let (stop, stopping) = watch::channel(false);
+        let known = Progress { judged_until_ms: Some(now()), last_hour, ..Progress::default() };
+        let progress = watch::channel(known).1;
+        let app = App { store, intake, progress, zone: TimeZone::UTC, now, stopping };
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(axum::serve(listener, router(app)).into_future());
+        Served { address, stop, _dir: dir }
+    }
+
+    impl Served {
+        async fn get(&self, path: &str) -> (u16, String, String) {
+            let _ = rustls::crypto::ring::default_provider().install_default();
+            let client = reqwest::Client::builder().no_proxy().build().unwrap();
+            let response = client.get(format!("http://{}{path}", self.address)).send().await.unwrap();
+            let header = |name| response.headers().get(name).map(|v| v.to_str().unwrap().to_owned());
+            let (status, kind) = (response.status().as_u16(), header("content-type").unwrap_or_default());
+            assert_eq!(header("x-content-type-options").as_deref(), Some("nosniff"), "{path}");
+            assert!(header("content-security-policy").unwrap().contains("default-src 'none'"), "{path}");
+            (status, kind, response.text().await.unwrap())
+        }
+    }
+
+    #[tokio::test]
+    async fn the_report_of_a_week_and_of_a_wrong_week() {
+        let served = served().await;
+        let (status, kind, page) = served.get("/report?week=2026-W47").await;
+        assert_eq!((status, kind.as_str()), (200, "text/html; charset=utf-8"));
+        assert!(page.contains("idle_held · &#60;b&#62;n1"), "the finding, escaped");
+        assert_eq!(served.get("/report").await.2, page, "this week, if none is named");
+        let (status, _, text) = served.get("/report?week=2027-W53").await;
+        assert_eq!((status, text.as_str()), (400, "2027-W53: 2027 has 52 ISO weeks\n"));
+    }
+
+    #[tokio::test]
+    async fn metrics_show_final_windows_and_sources() {
+        let (status, kind, text) = served().await.get("/metrics").await;
+        assert_eq!((status, kind.as_str()), (200, metrics::CONTENT_TYPE));
+        for line in [
+            r#"goodput_gpu_class_ratio{node="<b>n1</b>",gpu="GPU-a",class="idle_held",window="hour"} 1.0"#,
+            r#"goodput_gpu_class_ratio{node="<b>n1</b>",gpu="GPU-a",class="productive",window="hour"} 0.0"#,
+            r#"goodput_fleet_ratio{window="hour"} 0.0"#,
+            r#"goodput_analyzer_received_samples_total{outcome="stored"} 1440"#,
+            r#"goodput_analyzer_last_sample_timestamp_seconds{source="<b>n1</b>:9400"} 1795237185.0"#,
+        ] {
+            assert!(text.lines().any(|l| l == line), "{line}\nis not in\n{text}");
+        }
+        assert!(!text.contains(r#"window="5m""#), "nothing is known of the last five minutes");
+        assert!(text.ends_with("# EOF\n"));
+    }
+
+    #[tokio::test]
+    async fn the_landing_page_shows_sources_escaped() {
+        let (status, _, page) = served().await.get("/").await;
+        assert_eq!(status, 200);
+        assert!(page.contains("&#60;b&#62;n1&#60;/b&#62;:9400") && !page.contains("<b>n1"), "{page}");
+        assert!(page.contains("/report?week=2026-W47"), "{page}");
+    }
+
+    #[tokio::test]
+    async fn healthy_while_stopping_but_not_ready() {
+        let served = served().await;
+        assert_eq!(served.get("/-/ready").await.0, 200);
+        served.stop.send_replace(true);
+        assert_eq!(served.get("/-/ready").await.0, 503);
+        assert_eq!(served.get("/-/healthy").await.0, 200);
+    }
+}

@@ -1,1 +1,123 @@
 //! `why`: one minute of scraping, then a verdict with its evidence.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use indicatif::{ProgressBar, ProgressStyle};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+
+mod answer;
+
+pub use answer::{Answer, ClassAnswer, GpuAnswer};
+
+use crate::classify::Thresholds;
+use crate::config::{WhyArgs, WhyFormat};
+use crate::ingest::Limits;
+use crate::ingest::scrape::{ScrapeError, Scraper, Target};
+use crate::sample::{Batch, Labels, Sample, Series, TimeMs};
+
+/// An exporter may answer from what it read within the last second, so that faster scrapes would show nothing more.
+const EVERY: Duration = Duration::from_secs(1);
+/// A scrape that takes longer is given up, and the next one tried.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Scrapes, judges and renders.
+pub async fn run(args: &WhyArgs, thresholds: &Thresholds) -> anyhow::Result<String> {
+    let target = Target { interval: EVERY, timeout: TIMEOUT, ..Target::new("why", &args.target) };
+    let scraper = Scraper::new(Limits::default()).context("cannot set up HTTP")?;
+    let first = scraper.scrape_once(&target).await.map_err(not_metrics)?;
+    let series = collect(&scraper, &target, first, args.duration).await;
+    let Some(start) = series.iter().flat_map(|s| &s.samples).map(|s| s.time_ms).min() else {
+        bail!("{}: no samples", target.url);
+    };
+    let mut answer = answer::answer(series, start, args.duration, thresholds)?;
+    if answer.gpus.is_empty() {
+        bail!("{}: no GPU among its metrics, so there is nothing to judge", target.url);
+    }
+    narrow(&mut answer, args)?;
+    Ok(match args.format {
+        WhyFormat::Text => answer.text(),
+        WhyFormat::Json => serde_json::to_string_pretty(&answer)? + "\n",
+    })
+}
+
+/// Text that cannot be read is most often that of some other server.
+fn not_metrics(error: ScrapeError) -> anyhow::Error {
+    let is_text = matches!(error, ScrapeError::Text { .. });
+    let error = anyhow::Error::new(error);
+    if is_text { error.context("this is not a page of metrics") } else { error }
+}
+
+fn narrow(answer: &mut Answer, args: &WhyArgs) -> anyhow::Result<()> {
+    let all: Vec<String> = answer.gpus.iter().map(GpuAnswer::name).collect();
+    if let Some(gpu) = &args.gpu {
+        answer.keep_gpu(gpu);
+    }
+    if let Some(owner) = &args.owner {
+        answer.keep_owner(owner);
+    }
+    if answer.gpus.is_empty() {
+        let wanted = args.gpu.as_ref().or(args.owner.as_ref()).cloned().unwrap_or_default();
+        bail!("no GPU matches {wanted:?}; there are {}", all.join(", "));
+    }
+    Ok(())
+}
+
+/// Scrapes on for as long as asked. A scrape that fails leaves a gap, which the verdict shows as such.
+async fn collect(scraper: &Scraper, target: &Target, first: Batch, duration: Duration) -> Vec<Series> {
+    let mut all = Collected::default();
+    all.add(first);
+    let bar = progress_bar(target, duration);
+    let end = Instant::now() + duration;
+    let mut ticks = interval(EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    ticks.tick().await;
+    loop {
+        tokio::select! {
+            biased;
+            () = sleep_until(end) => break,
+            _ = ticks.tick() => {}
+        }
+        match scraper.scrape_once(target).await {
+            Ok(batch) => all.add(batch),
+            Err(error) => report_gap(&bar, &error),
+        }
+        bar.inc(1);
+    }
+    if let Ok(batch) = scraper.scrape_once(target).await {
+        all.add(batch);
+    }
+    bar.finish_and_clear();
+    all.series()
+}
+
+/// Shown on a terminal only; goes to standard error.
+fn progress_bar(target: &Target, duration: Duration) -> ProgressBar {
+    let style = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} s").unwrap_or(ProgressStyle::default_bar());
+    ProgressBar::new(duration.as_secs()).with_style(style).with_message(format!("scraping {}", target.url))
+}
+
+fn report_gap(bar: &ProgressBar, error: &ScrapeError) {
+    bar.suspend(|| tracing::warn!(%error, "scrape failed"));
+}
+
+/// Batches joined by series.
+#[derive(Default)]
+struct Collected(HashMap<Labels, Vec<Sample>>);
+
+impl Collected {
+    fn add(&mut self, batch: Batch) {
+        for Series { labels, samples } in batch.series {
+            let all = self.0.entry(labels).or_default();
+            let last: Option<TimeMs> = all.last().map(|s| s.time_ms);
+            all.extend(samples.into_iter().filter(|s| last.is_none_or(|last| s.time_ms > last)));
+        }
+    }
+
+    fn series(self) -> Vec<Series> {
+        let mut series: Vec<Series> = self.0.into_iter().map(|(labels, samples)| Series { labels, samples }).collect();
+        series.sort_by(|a, b| a.labels.cmp(&b.labels));
+        series
+    }
+}

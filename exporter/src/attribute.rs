@@ -1,9 +1,12 @@
 //! pid -> cgroup -> container, pod, Slurm job or systemd unit -> GPU.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::source::files::Roots;
+use crate::parse::membership::{self, Membership};
+use crate::parse::owner::{Identity, Rank};
+use crate::source::cgroupfs;
+use crate::source::files::{self, FileError, Roots};
 use crate::source::nvml::Snapshot;
 
 /// Who holds a GPU: one container, job or unit, however many processes it has.
@@ -23,12 +26,56 @@ pub struct Owner {
     pub unit: Option<String>,
     /// Its processes that hold a GPU.
     pub pids: Vec<u32>,
+    /// Its cgroup in every hierarchy in which it has one of its own.
+    pub places: Vec<Place>,
+}
+
+/// An owner's cgroup in one hierarchy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// v1 controllers as the kernel lists them (`cpu,cpuacct`); empty for v2.
+    pub controllers: String,
+    /// The cgroup, from the hierarchy's root.
+    pub path: String,
+}
+
+impl Owner {
+    fn new(identity: Identity, places: Vec<Place>) -> Self {
+        let id = identity.id();
+        let Identity { cgroup, pod_uid, container_id, slurm_job, unit } = identity;
+        Self { id, cgroup, pod_uid, container_id, slurm_job, unit, pids: Vec::new(), places }
+    }
+
+    /// The owner of a process, from its memberships; `None` when it has none.
+    ///
+    /// Hierarchies disagree: on v1 a process may sit in a cgroup of its own for one controller and in its parent's, or
+    /// in the root, for the next. The place that says most names the owner; places of anyone else are not the owner's.
+    fn of(memberships: &[Membership<'_>]) -> Option<Self> {
+        let mut candidates: Vec<(&str, Identity)> =
+            memberships.iter().map(|m| (m.controllers, Identity::of(&m.path))).collect();
+        candidates.sort_by_key(|(controllers, identity)| (std::cmp::Reverse(identity.rank()), preference(controllers)));
+        let (_, identity) = candidates.first()?.clone();
+        let id = identity.id();
+        // A hierarchy's root is the whole node, so nobody's own.
+        let own = candidates.into_iter().filter(|(_, other)| other.id() == id && other.rank() > Rank::Root);
+        let places =
+            own.map(|(controllers, i)| Place { controllers: controllers.to_owned(), path: i.cgroup }).collect();
+        Some(Self::new(identity, places))
+    }
+}
+
+/// Which of several equally telling hierarchies names the owner: the managers' own, then the controllers that limit.
+fn preference(controllers: &str) -> usize {
+    const ORDER: [&str; 6] = ["", "name=systemd", "cpu", "blkio", "memory", "cpuset"];
+    ORDER.iter().position(|name| controllers.split(',').any(|c| c == *name)).unwrap_or(ORDER.len())
 }
 
 /// The owners of every GPU at one moment.
 #[derive(Debug, Default)]
 pub struct Owners {
     by_gpu: BTreeMap<String, Vec<Arc<Owner>>>,
+    all: Vec<Arc<Owner>>,
+    unattributed: usize,
 }
 
 impl Owners {
@@ -37,10 +84,114 @@ impl Owners {
     pub fn of_gpu(&self, uuid: &str) -> &[Arc<Owner>] {
         self.by_gpu.get(uuid).map_or(&[], Vec::as_slice)
     }
+
+    /// Every owner once: those that hold a GPU in order of id, then those that only match a pattern.
+    #[must_use]
+    pub fn all(&self) -> &[Arc<Owner>] {
+        &self.all
+    }
+
+    /// Processes on GPUs whose cgroup could not be read: they ended meanwhile, or their pid is not one of the
+    /// exporter's pid namespace.
+    #[must_use]
+    pub fn unattributed(&self) -> usize {
+        self.unattributed
+    }
+
+    /// Adds the cgroups whose path matches one of the patterns, whether or not they hold a GPU. In a pattern `*`
+    /// stands for any characters of one folder's name, as in `/system.slice/kubelet*.service`.
+    pub fn add_matching(&mut self, roots: &Roots, patterns: &[String]) -> Result<(), FileError> {
+        let mut found: BTreeMap<String, Owner> = BTreeMap::new();
+        for hierarchy in cgroupfs::hierarchies(roots)? {
+            for path in cgroupfs::matching(&hierarchy.root, patterns)? {
+                let identity = Identity::of(&path);
+                let place = Place { controllers: hierarchy.controllers.clone(), path: identity.cgroup.clone() };
+                let owner = found.entry(identity.id()).or_insert_with(|| Owner::new(identity, Vec::new()));
+                if !owner.places.contains(&place) {
+                    owner.places.push(place);
+                }
+            }
+        }
+        let new = found.into_values().filter(|owner| self.all.iter().all(|known| known.id != owner.id));
+        let new: Vec<_> = new.map(Arc::new).collect();
+        self.all.extend(new);
+        Ok(())
+    }
 }
 
 /// Finds the owners of every process that holds a GPU.
 #[must_use]
-pub fn resolve(_roots: &Roots, _gpus: &Snapshot) -> Owners {
-    Owners::default()
+pub fn resolve(roots: &Roots, gpus: &Snapshot) -> Owners {
+    let mut owner_of: BTreeMap<u32, Option<String>> = BTreeMap::new();
+    let mut owners: BTreeMap<String, Owner> = BTreeMap::new();
+    let mut held: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    for gpu in &gpus.gpus {
+        let Ok(processes) = &gpu.processes else { continue };
+        for process in processes {
+            let known = owner_of.entry(process.pid).or_insert_with(|| {
+                let owner = owner_of_process(roots, process.pid)?;
+                let id = owner.id.clone();
+                owners.entry(id.clone()).or_insert(owner).pids.push(process.pid);
+                Some(id)
+            });
+            held.entry(&gpu.uuid).or_default().extend(known.clone());
+        }
+    }
+    let owners: BTreeMap<String, Arc<Owner>> = owners.into_iter().map(|(id, owner)| (id, Arc::new(owner))).collect();
+    let arcs = |ids: BTreeSet<String>| ids.iter().filter_map(|id| owners.get(id).cloned()).collect();
+    Owners {
+        by_gpu: held.into_iter().map(|(uuid, ids)| (uuid.to_owned(), arcs(ids))).collect(),
+        all: owners.values().cloned().collect(),
+        unattributed: owner_of.values().filter(|owner| owner.is_none()).count(),
+    }
+}
+
+/// An unreadable or malformed file leaves one process without an owner, which is counted; it must not hide the rest.
+fn owner_of_process(roots: &Roots, pid: u32) -> Option<Owner> {
+    let text = files::read(&roots.proc.join(pid.to_string()).join("cgroup")).ok()?;
+    Owner::of(&membership::parse(&text).ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owner(text: &str) -> Owner {
+        Owner::of(&membership::parse(text).unwrap()).unwrap()
+    }
+
+    fn places(owner: &Owner) -> Vec<(&str, &str)> {
+        owner.places.iter().map(|p| (p.controllers.as_str(), p.path.as_str())).collect()
+    }
+
+    #[test]
+    fn only_the_owners_own_places_count() {
+        let owner =
+            owner("4:memory:/system.slice\n3:cpu,cpuacct:/\n1:name=systemd:/system.slice/train.service\n0::/\n");
+        assert_eq!(owner.id, "train.service");
+        assert_eq!(places(&owner), [("name=systemd", "/system.slice/train.service")]);
+    }
+
+    #[test]
+    fn a_slurm_job_is_more_than_the_daemon_that_started_it() {
+        let text = "4:memory:/slurm/uid_0/job_5/step_0\n3:cpu:/system.slice/slurmd.service\n\
+                    2:cpuset:/slurm/uid_0/job_5/step_0\n1:name=systemd:/system.slice/slurmd.service\n";
+        let owner = owner(text);
+        assert_eq!((owner.id.as_str(), owner.cgroup.as_str()), ("slurm-5", "/slurm/uid_0/job_5"));
+        assert_eq!(places(&owner), [("memory", "/slurm/uid_0/job_5"), ("cpuset", "/slurm/uid_0/job_5")]);
+    }
+
+    #[test]
+    fn a_limit_by_hand_names_the_owner_before_the_shared_memory_group() {
+        let owner = owner("7:blkio:/\n4:memory:/session\n2:cpuacct:/lab/x\n1:cpu:/lab/x\n0::/lab/x\n");
+        assert_eq!(owner.id, "/lab/x");
+        assert_eq!(places(&owner), [("", "/lab/x"), ("cpu", "/lab/x"), ("cpuacct", "/lab/x")]);
+    }
+
+    #[test]
+    fn nobody_in_particular_is_the_root() {
+        let root = owner("1:cpu:/\n0::/\n");
+        assert_eq!((root.id.as_str(), places(&root)), ("/", vec![]));
+        assert_eq!(Owner::of(&membership::parse("0::/..\n").unwrap()), None);
+    }
 }

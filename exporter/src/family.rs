@@ -3,15 +3,25 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use crate::catalog::{Kind, Metric};
+use crate::catalog::{HOST_LABEL, Kind, Metric};
+
+/// Longest label value in characters; a longer one is cut. Longer than any name that Kubernetes, Slurm or systemd
+/// allow, and a bound on what a hostile path can cost.
+const MAX_VALUE_CHARS: usize = 1024;
 
 /// Samples of one scrape, grouped by metric and kept as finished sample lines.
 ///
 /// Both text formats share their sample lines byte for byte and differ only in the lines about a family, so a line is
 /// written once, here, whatever the format turns out to be.
-#[derive(Default)]
 pub struct Families {
     by_name: BTreeMap<&'static str, Family>,
+    host_label: Option<&'static str>,
+}
+
+impl Default for Families {
+    fn default() -> Self {
+        Self::new(Some(HOST_LABEL))
+    }
 }
 
 /// One metric's row and its sample lines.
@@ -22,6 +32,12 @@ pub struct Family {
 }
 
 impl Families {
+    /// No samples yet; `host_label` is how [`HOST_LABEL`] is written, `None` leaves it out.
+    #[must_use]
+    pub fn new(host_label: Option<&'static str>) -> Self {
+        Self { by_name: BTreeMap::new(), host_label }
+    }
+
     /// Adds one sample. `values` are the label values in the order of the row's labels; an absent value adds nothing.
     pub fn push(&mut self, metric: &'static Metric, values: &[&str], value: impl Into<Option<f64>>) {
         self.push_with(metric, values, &[], value);
@@ -38,9 +54,13 @@ impl Families {
         debug_assert_eq!(values.len(), metric.labels.len(), "{}", metric.name);
         debug_assert!(optional.len() <= metric.optional.len(), "{}", metric.name);
         let Some(value) = value.into() else { return };
+        let host_label = self.host_label;
         let family = self.family(metric);
         family.lines.push_str(metric.name);
-        let labels = metric.labels.iter().zip(values).map(|(n, v)| (*n, *v));
+        let labels = metric.labels.iter().zip(values).filter_map(|(n, v)| match *n {
+            HOST_LABEL => host_label.map(|n| (n, *v)),
+            n => Some((n, *v)),
+        });
         let extra = metric.optional.iter().zip(optional).filter(|(_, v)| !v.is_empty()).map(|(n, v)| (*n, *v));
         write_labels(&mut family.lines, labels.chain(extra));
         write_value(&mut family.lines, value);
@@ -57,6 +77,7 @@ impl Families {
         sum: f64,
     ) {
         debug_assert_eq!(metric.kind, Kind::Histogram, "{}", metric.name);
+        debug_assert_eq!(values.len(), metric.labels.len(), "{}", metric.name);
         let family = self.family(metric);
         let bounds = buckets.iter().map(|(le, n)| (bound(*le), *n)).chain([("+Inf".to_owned(), count)]);
         for (le, n) in bounds {
@@ -114,7 +135,7 @@ fn write_labels<'a>(out: &mut String, labels: impl Iterator<Item = (&'a str, &'a
 }
 
 fn escape_label(out: &mut String, value: &str) {
-    for c in value.chars() {
+    for c in value.chars().take(MAX_VALUE_CHARS) {
         match c {
             '\\' => out.push_str("\\\\"),
             '"' => out.push_str("\\\""),
@@ -124,15 +145,17 @@ fn escape_label(out: &mut String, value: &str) {
     }
 }
 
-/// Writes ` value\n` with the shortest digits that read back as the same f64.
+/// Writes ` value\n` with the shortest digits that read back as the same f64; an exponent where plain digits run long.
 fn write_value(out: &mut String, value: f64) {
     out.push(' ');
     if value.is_nan() {
         out.push_str("NaN");
     } else if value.is_infinite() {
         out.push_str(if value > 0.0 { "+Inf" } else { "-Inf" });
-    } else {
+    } else if value == 0.0 || (1e-5..1e16).contains(&value.abs()) {
         let _ = write!(out, "{value}");
+    } else {
+        let _ = write!(out, "{value:e}");
     }
     out.push('\n');
 }
@@ -144,8 +167,15 @@ fn bound(le: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::catalog::dcgm::GPU_UTIL;
     use crate::catalog::host::PRESSURE_WAITING;
+
+    fn lines(families: &Families) -> String {
+        families.iter().map(|f| f.lines.as_str()).collect()
+    }
 
     #[test]
     fn absent_values_add_no_line() {
@@ -158,10 +188,69 @@ mod tests {
     fn label_values_are_escaped() {
         let mut families = Families::default();
         families.push(&PRESSURE_WAITING, &["a\\b\"c\nd"], 1.5);
-        let family = families.iter().next().map(|f| f.lines.clone());
-        assert_eq!(
-            family.as_deref(),
-            Some("goodput_pressure_waiting_seconds_total{resource=\"a\\\\b\\\"c\\nd\"} 1.5\n")
-        );
+        let expected = "goodput_pressure_waiting_seconds_total{resource=\"a\\\\b\\\"c\\nd\"} 1.5\n";
+        assert_eq!(lines(&families), expected);
+    }
+
+    #[test]
+    fn the_host_label_is_written_as_configured() {
+        for (name, expected) in [(Some("hostname"), Some(",hostname=\"x\"")), (None, None)] {
+            let mut families = Families::new(name);
+            families.push(&GPU_UTIL, &vec!["x"; GPU_UTIL.labels.len()], 1.0);
+            let written = lines(&families);
+            assert!(!written.contains(HOST_LABEL), "{written}");
+            assert_eq!(expected.is_some_and(|e| written.contains(e)), expected.is_some(), "{written}");
+            assert!(!written.contains("hostname") || expected.is_some(), "{written}");
+        }
+    }
+
+    #[test]
+    fn absorbed_samples_stand_behind() {
+        let (mut first, mut second) = (Families::default(), Families::default());
+        first.push(&PRESSURE_WAITING, &["cpu"], 1.0);
+        second.push(&PRESSURE_WAITING, &["io"], 2.0);
+        first.absorb(second);
+        assert_eq!(first.samples(), 2);
+        assert_eq!(first.iter().count(), 1);
+        assert!(lines(&first).ends_with("{resource=\"io\"} 2\n"));
+    }
+
+    /// Reads one sample line of a metric with one label back, by the rules of the text format.
+    fn read(line: &str) -> Option<(String, f64)> {
+        let (mut value, mut rest) = (String::new(), line.split_once("=\"")?.1.chars());
+        loop {
+            match rest.next()? {
+                '"' => break,
+                '\\' => match rest.next()? {
+                    'n' => value.push('\n'),
+                    c => value.push(c),
+                },
+                c => value.push(c),
+            }
+        }
+        Some((value, rest.as_str().strip_prefix("} ")?.strip_suffix('\n')?.parse().ok()?))
+    }
+
+    proptest! {
+        #[test]
+        fn every_sample_reads_back(label in any::<String>(), bits in any::<u64>()) {
+            let number = f64::from_bits(bits);
+            let mut families = Families::default();
+            families.push(&PRESSURE_WAITING, &[&label], number);
+            let written = lines(&families);
+            prop_assert_eq!(written.matches('\n').count(), 1);
+            let (value, back) = read(&written).ok_or_else(|| TestCaseError::fail(written.clone()))?;
+            prop_assert_eq!(value, label);
+            prop_assert!(back == number || (back.is_nan() && number.is_nan()), "{} {}", back, number);
+        }
+
+        #[test]
+        fn long_values_are_cut_between_characters(label in "[a-zé\u{10000}]{1024,1100}") {
+            let mut families = Families::default();
+            families.push(&PRESSURE_WAITING, &[&label], 1.0);
+            let (value, _) = read(&lines(&families)).ok_or_else(|| TestCaseError::fail("does not parse"))?;
+            prop_assert_eq!(value.chars().count(), MAX_VALUE_CHARS);
+            prop_assert!(label.starts_with(&value));
+        }
     }
 }

@@ -1,1 +1,156 @@
 //! HTTP: metrics, health, landing page, TLS and basic auth.
+
+mod auth;
+mod connection;
+mod health;
+mod notify;
+mod routes;
+mod tls;
+mod web_config;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{Semaphore, watch};
+use tokio::time::{sleep, timeout};
+
+use crate::config::Config;
+use crate::scrape::{Gpus, Scraper, wait_for_gpus};
+use auth::Authenticator;
+use connection::{Acceptor, Limits, bind};
+use routes::{App, router};
+use web_config::WebConfig;
+
+/// How long readiness waits for the GPUs: a driver that starts cold takes seconds, one that hangs must not keep the
+/// host's metrics away.
+const WAIT_FOR_GPUS: Duration = Duration::from_secs(10);
+
+/// How long the first scrape may take.
+const FIRST_SCRAPE: Duration = Duration::from_secs(10);
+
+/// Serves until SIGTERM or SIGINT; SIGHUP reads the web configuration again.
+///
+/// # Errors
+/// When the web configuration is wrong or an address cannot be listened on.
+pub fn run(config: &Config, scraper: Scraper, gpus: Gpus) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .max_blocking_threads(4)
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?;
+    let result = runtime.block_on(async {
+        let server = Server::bind(config, scraper, gpus, Limits::default()).await?;
+        server.run_until_signal().await
+    });
+    // A thread that waits for a lost file or driver must not keep the program.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    result
+}
+
+struct Server {
+    listeners: Vec<TcpListener>,
+    acceptor: Acceptor,
+    app: Arc<App>,
+    web: Arc<WebConfig>,
+    stop: watch::Sender<()>,
+}
+
+impl Server {
+    async fn bind(config: &Config, scraper: Scraper, gpus: Gpus, limits: Limits) -> anyhow::Result<Self> {
+        let web = Arc::new(WebConfig::load(config.web_config.clone()).map_err(anyhow::Error::msg)?);
+        let mut listeners = Vec::new();
+        for address in &config.listen {
+            listeners.push(bind(address).await.with_context(|| format!("cannot listen on {address}"))?);
+        }
+        let app = Arc::new(App {
+            scraper,
+            gpus,
+            started: Instant::now(),
+            ready: AtomicBool::new(false),
+            requests: Semaphore::new(config.max_requests.into()),
+            telemetry_path: config.telemetry_path.clone(),
+        });
+        let authenticator = Authenticator::new().map_err(|_| anyhow::anyhow!("the kernel gives no random bytes"))?;
+        let (stop, stopped) = watch::channel(());
+        let acceptor = Acceptor {
+            router: router(app.clone(), web.clone(), authenticator),
+            web: web.clone(),
+            limits,
+            slots: Arc::new(Semaphore::new(limits.connections as usize)),
+            stop: stopped,
+        };
+        Ok(Self { listeners, acceptor, app, web, stop })
+    }
+
+    async fn run_until_signal(self) -> anyhow::Result<()> {
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut hangup = signal(SignalKind::hangup())?;
+        let web = self.web.clone();
+        tokio::spawn(async move {
+            while hangup.recv().await.is_some() {
+                web.reload();
+            }
+        });
+        self.run(async move {
+            tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
+        })
+        .await;
+        Ok(())
+    }
+
+    /// Serves until `stop`, then lets running requests end.
+    async fn run(self, stop: impl Future<Output = ()>) {
+        let addresses: Vec<_> = self.listeners.iter().filter_map(|l| l.local_addr().ok()).collect();
+        let scheme = if self.web.rules().tls.is_some() { "https" } else { "http" };
+        for address in addresses {
+            tracing::info!("listening on {scheme}://{address}{}", self.app.telemetry_path);
+        }
+        let slots = self.acceptor.slots.clone();
+        let limits = self.acceptor.limits;
+        let accepting: Vec<_> =
+            self.listeners.into_iter().map(|l| tokio::spawn(self.acceptor.clone().accept(l))).collect();
+        drop(self.acceptor);
+        let warming = tokio::spawn(warm_up(self.app.clone()));
+        let watchdog = tokio::spawn(watchdog(self.app));
+
+        stop.await;
+        tracing::info!("stopping");
+        notify::stopping();
+        warming.abort();
+        watchdog.abort();
+        let _ = self.stop.send(());
+        for accepting in accepting {
+            let _ = accepting.await;
+        }
+        // Every permit back means that every connection has ended.
+        let _ = timeout(limits.grace, slots.acquire_many(limits.connections)).await;
+    }
+}
+
+/// Makes the first scrape once the GPUs have been read, then calls the exporter ready.
+async fn warm_up(app: Arc<App>) {
+    let gpus = app.gpus.clone();
+    let _ = tokio::task::spawn_blocking(move || wait_for_gpus(&gpus, Instant::now() + WAIT_FOR_GPUS)).await;
+    let _ = app.scraper.request(Instant::now() + FIRST_SCRAPE).await;
+    app.ready.store(true, Ordering::Release);
+    notify::ready(&format!("serving {}", app.telemetry_path));
+}
+
+async fn watchdog(app: Arc<App>) {
+    let Some(interval) = notify::watchdog_interval() else { return };
+    loop {
+        if app.signs().alive().is_ok() {
+            notify::alive();
+        }
+        sleep(interval).await;
+    }
+}
+
+#[cfg(test)]
+mod tests;

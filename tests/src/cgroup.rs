@@ -27,8 +27,7 @@ enum Version {
 impl JobCgroup {
     /// Creates the cgroup. Needs root and a writable cgroup file system.
     pub fn create() -> Result<Self> {
-        let version =
-            if Path::new(MOUNT).join("cgroup.controllers").try_exists()? { Version::V2 } else { Version::V1 };
+        let version = if Path::new(MOUNT).join("cgroup.controllers").try_exists()? { Version::V2 } else { Version::V1 };
         let container_id = format!("{:064x}", u128::from(std::process::id()) << 64 | 0x9009_0007);
         let job = Self { version, name: format!("docker-{container_id}.scope"), container_id };
         if let Version::V2 = job.version {

@@ -49,9 +49,24 @@ impl Prometheus {
 
     /// An instant query's result vector.
     pub fn query(&self, promql: &str) -> Result<Vec<Value>> {
-        let mut answer = ureq::get(format!("http://{}/api/v1/query", self.address)).query("query", promql).call()?;
-        let body: Value = serde_json::from_str(&answer.body_mut().read_to_string()?)?;
-        Ok(body["data"]["result"].as_array().cloned().unwrap_or_default())
+        let answer = self.api("query", &[("query", promql)])?;
+        Ok(answer["result"].as_array().cloned().unwrap_or_default())
+    }
+
+    /// What a job's target said of a family: type, unit, help; `None` before the first scrape.
+    pub fn metadata(&self, job: &str, family: &str) -> Result<Option<Value>> {
+        let target = format!("{{job=\"{job}\"}}");
+        let answer = self.api("targets/metadata", &[("match_target", &target), ("metric", family)])?;
+        Ok(answer.as_array().and_then(|found| found.first()).cloned())
+    }
+
+    fn api(&self, path: &str, query: &[(&str, &str)]) -> Result<Value> {
+        let url = format!("http://{}/api/v1/{path}", self.address);
+        let request = query.iter().fold(ureq::get(url), |request, (name, value)| request.query(*name, *value));
+        // An unknown family is a 404 with a body that says so.
+        let mut answer = request.config().http_status_as_error(false).build().call()?;
+        let mut body: Value = serde_json::from_str(&answer.body_mut().read_to_string()?)?;
+        Ok(body["data"].take())
     }
 
     /// The value of a query that gives one sample; `None` when it gives none.
@@ -59,6 +74,13 @@ impl Prometheus {
         let result = self.query(promql)?;
         let Some(sample) = result.first() else { return Ok(None) };
         Ok(Some(sample["value"][1].as_str().context("a sample without a value")?.parse()?))
+    }
+
+    /// The value of a label in a query that gives one sample.
+    pub fn label(&self, promql: &str, label: &str) -> Result<String> {
+        let result = self.query(promql)?;
+        let sample = result.first().with_context(|| format!("{promql} gives nothing"))?;
+        Ok(sample["metric"][label].as_str().with_context(|| format!("{promql} has no {label}"))?.to_owned())
     }
 
     /// What it logged.

@@ -1,8 +1,54 @@
 //! Classes, evidence and the registry of rules; one file per rule; `ledger` does the arithmetic.
+//!
+//! [`judge_series`] is the way in. For every cell of a GPU: `busy` says how much of it was work, `held` whether
+//! anything holds the GPU, and what was held without work goes to one of [`PHASES`], which exclude all else, or to
+//! [`RULES`], causes before symptoms. A new one is one file, one line in either, one folder of scenarios and one section
+//! of `docs/rules.md`.
+
+mod advisory;
+mod busy;
+mod cell;
+mod checkpoint;
+mod cold_start;
+mod cpu;
+mod cpu_throttled;
+mod cross_numa;
+mod dataloader_cpu;
+mod dataloader_storage;
+mod explain;
+mod held;
+mod host_noise;
+mod idle_held;
+mod intervals;
+mod judge;
+mod ledger;
+mod memory_pressure;
+mod partial_allocation;
+mod phase;
+mod power;
+mod rule;
+pub mod thresholds;
 
 use serde::{Deserialize, Serialize};
 
 use crate::sample::TimeMs;
+pub use advisory::{Advice, Advisory};
+pub use judge::{Coverage, JudgeError, Judged, LOOK_AHEAD_MS, LOOK_BACK_MS, Seen, judge_onward, judge_series};
+pub use ledger::Imbalance;
+pub use phase::{PHASES, Phase};
+pub use rule::{Cell, Fact, Rule, Verdict};
+pub use thresholds::Thresholds;
+
+/// The rules that say why a held GPU did not work.
+pub static RULES: &[Rule] = &[
+    cpu_throttled::RULE,
+    cross_numa::RULE,
+    host_noise::RULE,
+    memory_pressure::RULE,
+    checkpoint::RULE,
+    dataloader_storage::RULE,
+    dataloader_cpu::RULE,
+];
 
 macro_rules! classes {
     ($($(#[$attr:meta])* $variant:ident $name:literal $group:ident,)*) => {
@@ -42,10 +88,30 @@ pub enum Group {
     Capacity,
     /// Held without work.
     Held,
+    /// Held, and not yet at work.
+    StartUp,
     /// The GPU waited for its input.
     Feeding,
+    /// The GPU waited for the job's state to be saved.
+    Saving,
     /// Held, not busy, and no sufficient evidence why.
     Unexplained,
+}
+
+impl Group {
+    /// The name in reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Productive => "productive",
+            Self::Capacity => "capacity",
+            Self::Held => "held",
+            Self::StartUp => "start-up",
+            Self::Feeding => "feeding",
+            Self::Saving => "saving",
+            Self::Unexplained => "unexplained",
+        }
+    }
 }
 
 classes! {
@@ -57,12 +123,24 @@ classes! {
     Unallocated "unallocated" Capacity,
     /// Allocated, no work.
     IdleHeld "idle_held" Held,
+    /// Other GPUs of the owner work, this one never does.
+    PartialAllocation "partial_allocation" Held,
+    /// From the claim to the first sustained work.
+    ColdStart "cold_start" StartUp,
     /// The loader or preprocessing is late.
     DataloaderCpu "dataloader_cpu" Feeding,
     /// The read is late.
     DataloaderStorage "dataloader_storage" Feeding,
     /// The job's CPU quota is used up.
     CpuThrottled "cpu_throttled" Feeding,
+    /// Neighbours or other guests of the hypervisor take the CPUs.
+    HostNoise "host_noise" Feeding,
+    /// The job's tasks wait for memory.
+    MemoryPressure "memory_pressure" Feeding,
+    /// Processes or their memory are on another NUMA node than the GPU.
+    CrossNuma "cross_numa" Feeding,
+    /// The job writes its state, and the GPU waits.
+    Checkpoint "checkpoint" Saving,
     /// Held, not busy, no sufficient evidence.
     Unexplained "unexplained" Unexplained,
 }
@@ -70,7 +148,7 @@ classes! {
 /// One number that a verdict rests on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {
-    /// The signal's name, as in `signal.rs`.
+    /// The signal's name, as in `signal`, or a formula over such names.
     pub signal: String,
     /// Its value in the window.
     pub value: f64,
@@ -102,8 +180,11 @@ pub struct Interval {
     pub ms: i64,
     /// 0 to 1: how sure the rule is, weighted over the cells.
     pub confidence: f64,
-    /// Which signal said busy or not busy; one of the ladder's names.
+    /// Which signal said busy or not busy: `gpu_busy`, `gr_engine_active`, `sm_active`, `gpu_utilization_and_power` or
+    /// `gpu_utilization`, from best to worst.
     pub busy_signal: Option<String>,
     /// The numbers behind the verdict, averaged over the cells.
     pub evidence: Vec<Evidence>,
+    /// Signals whose absence kept rules from judging this time; with them the class might be another.
+    pub missing: Vec<String>,
 }

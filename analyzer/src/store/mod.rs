@@ -1,8 +1,33 @@
 //! Samples (SQLite write-ahead and catalogue, Parquet segments) and results (SQLite).
+//!
+//! A batch is acknowledged when it is in the write-ahead, with an fsync; the head holds the same samples in memory.
+//! A flush turns the head into a segment: temporary file, fsync, rename, fsync of the directory, then one transaction
+//! that adds the segment to the index and deletes its write-ahead. A crash between any two steps leaves either the
+//! write-ahead or the indexed segment, never both and never neither.
+
+mod admit;
+mod catalogue;
+#[cfg(test)]
+mod contract;
+mod database;
+mod embedded;
+mod head;
+mod options;
+mod results;
+mod segment;
+mod segments;
+#[cfg(test)]
+mod tests;
+mod write_ahead;
+mod writer;
 
 use std::future::Future;
-use std::ops::Range;
+use std::ops::{AddAssign, Range};
 use std::path::PathBuf;
+
+pub use embedded::{Stats, Store};
+pub use options::{Options, wall_clock};
+pub use results::read_intervals;
 
 use crate::classify::Interval;
 use crate::sample::{Batch, Series, TimeMs};
@@ -14,10 +39,25 @@ pub struct Appended {
     pub stored: u64,
     /// Already there with the same time and value.
     pub duplicate: u64,
+    /// Another value is already there for the same time; the first one stays.
+    pub conflicting: u64,
     /// Older than the out-of-order window, or newer than the clock allows.
     pub out_of_bounds: u64,
     /// Of a metric that no signal uses.
     pub unknown: u64,
+    /// Of a new series beyond the number that may exist.
+    pub over_limit: u64,
+}
+
+impl AddAssign for Appended {
+    fn add_assign(&mut self, other: Self) {
+        self.stored += other.stored;
+        self.duplicate += other.duplicate;
+        self.conflicting += other.conflicting;
+        self.out_of_bounds += other.out_of_bounds;
+        self.unknown += other.unknown;
+        self.over_limit += other.over_limit;
+    }
 }
 
 /// Which series, and when.
@@ -25,7 +65,7 @@ pub struct Appended {
 pub struct Selection {
     /// Metric names; empty means all.
     pub metrics: Vec<String>,
-    /// Label equalities that all must hold.
+    /// Label equalities that all must hold; as in PromQL, an empty value matches a label that is not there.
     pub labels: Vec<(String, String)>,
     /// From (inclusive) and to (exclusive).
     pub range: Range<TimeMs>,
@@ -45,6 +85,31 @@ pub enum StoreError {
         found: i64,
         /// Newest version known.
         known: i64,
+    },
+    /// Another process has the data directory.
+    #[error("{path}: in use by another goodput-analyzer; stop it, or use another --data.dir")]
+    Locked {
+        /// The lock file.
+        path: PathBuf,
+    },
+    /// The store has been closed.
+    #[error("the store is closed")]
+    Closed,
+    /// The batch is not on disk; a later attempt may succeed.
+    #[error("not stored: {reason}")]
+    NotStored {
+        /// What failed.
+        reason: String,
+    },
+    /// An interval that does not belong to the node and window it is stored for, so that a second run would double it.
+    #[error("interval of {gpu} on {} from {} to {} is not of {node} in {window:?}", interval.node, interval.start_ms, interval.end_ms, gpu = interval.gpu)]
+    OutsideWindow {
+        /// The interval.
+        interval: Box<Interval>,
+        /// The node.
+        node: String,
+        /// The window.
+        window: Range<TimeMs>,
     },
     /// The file system.
     #[error("{path}: {error}")]

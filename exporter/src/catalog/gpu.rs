@@ -1,9 +1,70 @@
-//! Rows of the `gpu` collector: dcgm-exporter's names first, then our own.
+//! Rows of the `gpu` collector under our own names: what dcgm-exporter cannot say.
+//!
+//! They carry `gpu` and `UUID` only; `goodput_gpu_info` joins the rest.
 
 crate::metric_rows! {
-    DCGM_GPU_UTIL = Gauge Percent "DCGM_FI_DEV_GPU_UTIL"
-        ["gpu", "UUID", "pci_bus_id", "device", "modelName", "Hostname", "DCGM_FI_DRIVER_VERSION"] + ["container", "namespace", "pod"] {
-        "GPU utilization (in %).",
-        from "nvmlDeviceGetUtilizationRates", by "gpu", series "1 per GPU", since "0.1.0"
+    DRIVER_UP = Gauge None "goodput_gpu_driver_up" [] {
+        "1 while the NVIDIA driver answers, 0 while there is none.",
+        from "nvmlInit_v2, nvmlSystemGetDriverVersion", by "gpu", series "1", since "0.1.0"
+    }
+    DRIVER_INFO = Info None "goodput_gpu_driver_info" ["version"] {
+        "Version of the NVIDIA driver.",
+        from "nvmlSystemGetDriverVersion", by "gpu", series "1", since "0.1.0"
+    }
+    INFO = Info None "goodput_gpu_info" ["gpu", "UUID", "pci_bus_id", "device", "modelName"] + ["serial"] {
+        "Identity of the GPU.",
+        from "nvmlDeviceGetUUID, GetPciInfo_v3, GetMinorNumber, GetName, GetSerial", by "gpu", series "1 per GPU", since "0.1.0"
+    }
+    STATE = Gauge None "goodput_gpu_state" ["gpu", "UUID", "state"] {
+        "1 for how reading the GPU goes, 0 for the others: starting, ok, stale (a driver call hangs), lost, failing.",
+        from "return codes and duration of NVML calls", by "gpu", series "5 per GPU", since "0.1.0"
+    }
+    READING_AGE = Gauge Seconds "goodput_gpu_reading_age_seconds" ["gpu", "UUID"] {
+        "Time since the last complete reading of the GPU; gauges may be up to 10 s older.",
+        from "own clock", by "gpu", series "1 per GPU", since "0.1.0"
+    }
+    CYCLES = Counter None "goodput_gpu_read_cycles_total" ["gpu", "UUID"] {
+        "Complete readings of the GPU.",
+        from "own count", by "gpu", series "1 per GPU", since "0.1.0"
+    }
+    NVML_CALLS = Counter None "goodput_gpu_nvml_calls_total" [] {
+        "NVML calls made for all GPUs; divided by the reading cycles it is the cost of one.",
+        from "own count", by "gpu", series "1", since "0.1.0"
+    }
+    BUSY = Counter Seconds "goodput_gpu_busy_seconds_total" ["gpu", "UUID"] {
+        "Integral of GPU utilization over time since the exporter started.",
+        from "nvmlDeviceGetSamples GPU_UTILIZATION, every sample", by "gpu", series "1 per GPU", since "0.1.0"
+    }
+    OBSERVED = Counter Seconds "goodput_gpu_observed_seconds_total" ["gpu", "UUID"] {
+        "Time covered by the samples that the busy time is integrated from.",
+        from "nvmlDeviceGetSamples GPU_UTILIZATION, timestamps", by "gpu", series "1 per GPU", since "0.1.0"
+    }
+    OVERRUNS = Counter None "goodput_gpu_sample_overruns_total" ["gpu", "UUID"] {
+        "Times that the driver's sample buffer wrapped before it was drained.",
+        from "nvmlDeviceGetSamples GPU_UTILIZATION, timestamps", by "gpu", series "1 per GPU", since "0.1.0"
+    }
+    IDLE_GAP = Histogram Seconds "goodput_gpu_idle_gap_seconds" ["gpu", "UUID"] {
+        "Idle gaps that have ended: at least 3 consecutive utilization samples of at most 5 %.",
+        from "nvmlDeviceGetSamples GPU_UTILIZATION", by "gpu", series "12 per GPU", since "0.1.0"
+    }
+    LONGEST_GAP = Gauge Seconds "goodput_gpu_idle_gap_longest_seconds" ["gpu", "UUID"] {
+        "The longest idle gap since the exporter started, including one that still lasts.",
+        from "nvmlDeviceGetSamples GPU_UTILIZATION", by "gpu", series "1 per GPU", since "0.1.0"
+    }
+    PROCESSES = Gauge None "goodput_gpu_processes" ["gpu", "UUID"] {
+        "Processes with a context on the GPU.",
+        from "nvmlDeviceGet{Compute,Graphics,MPSCompute}RunningProcesses_v3", by "gpu", series "1 per GPU", since "0.1.0"
+    }
+    PROCESS_MEMORY = Gauge Bytes "goodput_gpu_process_memory_bytes" ["gpu", "UUID", "pid"] {
+        "Device memory of a process; of the 64 processes per GPU that use most.",
+        from "nvmlDeviceGet{Compute,Graphics,MPSCompute}RunningProcesses_v3", by "gpu", series "1 per GPU process, at most 64 per GPU", since "0.1.0"
+    }
+    RECOVERY_ACTION = Gauge None "goodput_gpu_recovery_action" ["gpu", "UUID"] {
+        "What the driver wants done to the GPU: 0 nothing, 1 reset, 2 reboot, 3 drain P2P, 4 drain and reset.",
+        from "NVML field 230", by "gpu", series "1 per GPU", since "0.1.0"
+    }
+    NVLINK_BYTES = Counter Bytes "goodput_gpu_nvlink_bytes_total" ["gpu", "UUID", "direction"] {
+        "NVLink payload of all links since the driver was loaded; direction is rx or tx.",
+        from "NVML fields 138 and 139", by "gpu", series "2 per GPU", since "0.1.0"
     }
 }

@@ -4,8 +4,11 @@
 //! strings; the encoders, `catalog`, `docs/METRICS.md`, dashboards' and alerts' tests and the analyzer's signal table
 //! all read the rows. Kind and unit decide the name's suffix, and a test holds every row to that.
 
+pub mod dcgm;
 pub mod gpu;
 pub mod host;
+pub mod irq;
+pub mod memory;
 pub mod own;
 
 /// What a metric's samples mean to `rate()`.
@@ -42,6 +45,46 @@ pub enum Unit {
     Nanoseconds,
     BytesPerSecond,
 }
+
+impl Unit {
+    /// The unit's name as OpenMetrics and the list of metrics spell it; `None` for a plain number.
+    #[must_use]
+    pub fn name(self) -> Option<&'static str> {
+        Some(match self {
+            Unit::None => return None,
+            Unit::Seconds => "seconds",
+            Unit::Bytes => "bytes",
+            Unit::Ratio => "ratio",
+            Unit::Joules => "joules",
+            Unit::Watts => "watts",
+            Unit::Celsius => "celsius",
+            Unit::Hertz => "hertz",
+            Unit::Percent => "percent",
+            Unit::Mebibytes => "mebibytes",
+            Unit::Megahertz => "megahertz",
+            Unit::Millijoules => "millijoules",
+            Unit::Nanoseconds => "nanoseconds",
+            Unit::BytesPerSecond => "bytes per second",
+        })
+    }
+}
+
+impl Kind {
+    /// The kind's name, as on a `# TYPE` line of OpenMetrics.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+            Kind::Info => "info",
+            Kind::Histogram => "histogram",
+        }
+    }
+}
+
+/// The label that rows declare where dcgm-exporter puts the host's name. Its spelling changed between dcgm-exporter's
+/// generations, so the exporter writes it as configured.
+pub const HOST_LABEL: &str = "Hostname";
 
 /// One metric. `name` is the name of its sample lines (a histogram's without `_bucket` and the like).
 #[derive(Debug)]
@@ -106,7 +149,7 @@ macro_rules! metric_rows {
 
 /// Every metric of the exporter.
 pub fn all() -> impl Iterator<Item = &'static Metric> {
-    [gpu::ROWS, host::ROWS, own::ROWS].into_iter().flatten().copied()
+    [dcgm::ROWS, gpu::ROWS, host::ROWS, irq::ROWS, memory::ROWS, own::ROWS].into_iter().flatten().copied()
 }
 
 #[cfg(test)]

@@ -1,5 +1,16 @@
 //! One file per collector: reads its sources, parses, and pushes samples of its own catalog rows.
 
+pub mod audit;
+pub mod cgroup;
+pub mod gpu;
+pub mod irq;
+pub mod node;
+pub mod numa;
+pub mod owner;
+pub mod pressure;
+pub mod swap;
+pub mod thp;
+
 use std::sync::Arc;
 
 use crate::attribute::Owners;
@@ -39,9 +50,6 @@ pub enum CollectError {
 
 /// A source of metric families. It keeps what it needs between scrapes, and fails alone.
 pub trait Collector: Send {
-    /// Name in `--collector.NAME` and in the catalog's `collector` column.
-    fn name(&self) -> &'static str;
-
     /// Pushes this moment's samples. What it pushed before an error is kept.
     fn collect(&mut self, context: &Context, out: &mut Families) -> Result<Done, CollectError>;
 }
@@ -61,4 +69,15 @@ pub struct Entry {
 }
 
 /// Every collector.
-pub static REGISTRY: &[Entry] = &[];
+pub static REGISTRY: &[Entry] = &[
+    gpu::ENTRY,
+    node::ENTRY,
+    numa::ENTRY,
+    irq::ENTRY,
+    swap::ENTRY,
+    thp::ENTRY,
+    pressure::ENTRY,
+    owner::ENTRY,
+    cgroup::ENTRY,
+    audit::ENTRY,
+];

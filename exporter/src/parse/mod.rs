@@ -1,4 +1,24 @@
-//! Pure text to plain structs: only what the procfs crate lacks.
+//! Pure text to plain structs: only what the procfs crate lacks, or what it parses without saying where a file is
+//! malformed.
+
+pub mod bus_id;
+pub mod cgroup;
+pub mod choice;
+pub mod cpus;
+pub mod diskstats;
+pub mod interrupts;
+pub mod keyed;
+pub mod limits;
+pub mod membership;
+pub mod meminfo;
+pub mod nvidia;
+pub mod owner;
+pub mod per_cpu;
+pub mod pressure;
+pub mod softnet;
+pub mod stat;
+pub mod status;
+pub mod swaps;
 
 /// What a parser expected and did not find.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -18,4 +38,27 @@ impl ParseError {
     pub fn new(line: usize, expected: &'static str, found: &str) -> Self {
         Self { line, expected, found: found.chars().take(80).collect() }
     }
+}
+
+/// A file that is one number.
+pub fn number<T: std::str::FromStr>(text: &str) -> Result<T, ParseError> {
+    let text = trim(text);
+    text.parse().map_err(|_| ParseError::new(1, "a number", text))
+}
+
+/// A file that is one hexadecimal number behind `0x`.
+pub fn hexadecimal(text: &str) -> Result<u32, ParseError> {
+    let text = trim(text);
+    let number = text.strip_prefix("0x").and_then(|digits| u32::from_str_radix(digits, 16).ok());
+    number.ok_or_else(|| ParseError::new(1, "a hexadecimal number such as 0x030200", text))
+}
+
+/// Cuts white space and the NUL bytes that some kernels put behind the last line of a sysfs file.
+fn trim(text: &str) -> &str {
+    text.trim_matches(|c: char| c.is_whitespace() || c == '\0')
+}
+
+/// The lines that say something, with their numbers from 1.
+fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    text.lines().enumerate().map(|(i, line)| (i + 1, trim(line))).filter(|(_, line)| !line.is_empty())
 }

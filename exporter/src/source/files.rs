@@ -1,6 +1,7 @@
 //! Kernel files below injected roots.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 /// Where this node's kernel file systems are mounted, as seen by this process.
@@ -19,7 +20,7 @@ pub struct Roots {
 /// Why a kernel file gave no value.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// The kernel has no such file: usually a feature that is off, not a fault.
+    /// The kernel has no such file, no longer has it, or says that its feature is off: not a fault.
     #[error("{path}: not there")]
     Missing {
         /// The file.
@@ -57,20 +58,60 @@ impl FileError {
     }
 }
 
+/// Most kernel files fit, so that one read gives the content and the next the end.
+const FIRST_READ: usize = 8 * 1024;
+
 /// Reads a whole kernel file as text. Bytes that are not UTF-8 are replaced: kernel files carry device-supplied names.
 pub fn read(path: &Path) -> Result<String, FileError> {
-    match std::fs::read(path) {
-        Ok(bytes) => {
-            Ok(String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()))
+    let bytes = read_bytes(path).map_err(|error| classify(path, error))?;
+    Ok(String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()))
+}
+
+/// `std::fs::read` asks for the size first, which kernel files do not know, and then starts with tiny reads; a kernel
+/// file is generated anew for each of them.
+fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    let mut buffer = vec![0; FIRST_READ];
+    let mut filled = 0;
+    loop {
+        match file.read(&mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(n) => filled += n,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
         }
-        Err(error) => {
-            let path = path.to_owned();
-            Err(match error.kind() {
-                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => FileError::Missing { path },
-                io::ErrorKind::PermissionDenied => FileError::Denied { path },
-                _ => FileError::Io { path, error },
-            })
+        if filled == buffer.len() {
+            buffer.resize(2 * filled, 0);
         }
+    }
+    buffer.truncate(filled);
+    Ok(buffer)
+}
+
+fn classify(path: &Path, error: io::Error) -> FileError {
+    let path = path.to_owned();
+    match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => FileError::Missing { path },
+        io::ErrorKind::PermissionDenied => FileError::Denied { path },
+        _ if error.raw_os_error().is_some_and(is_gone) => FileError::Missing { path },
+        _ => FileError::Io { path, error },
+    }
+}
+
+/// What a file that was opened says once its cgroup is removed (ENODEV), its process has ended (ESRCH), or its
+/// feature is off, such as PSI (EOPNOTSUPP).
+fn is_gone(errno: i32) -> bool {
+    matches!(errno, libc::ENODEV | libc::ESRCH | libc::EOPNOTSUPP)
+}
+
+/// Names of the entries of a directory, in no order; `None` when it is not there.
+pub fn list(path: &Path) -> Result<Option<Vec<String>>, FileError> {
+    let names = std::fs::read_dir(path)
+        .and_then(|entries| entries.map(|entry| entry.map(|e| e.file_name().to_string_lossy().into_owned())).collect());
+    match names.map_err(|error| classify(path, error)) {
+        Ok(names) => Ok(Some(names)),
+        Err(e) if e.is_missing() => Ok(None),
+        Err(e) => Err(e),
     }
 }
 
@@ -88,5 +129,49 @@ pub fn parse_optional<T>(
         Ok(value) => Ok(Some(value)),
         Err(e) if e.is_missing() => Ok(None),
         Err(e) => Err(e),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kernel_answer_has_its_class() {
+        for (errno, expected) in [
+            (libc::ENOENT, "missing"),
+            (libc::ENOTDIR, "missing"),
+            (libc::ENODEV, "missing"),
+            (libc::ESRCH, "missing"),
+            (libc::EOPNOTSUPP, "missing"),
+            (libc::EACCES, "denied"),
+            (libc::EPERM, "denied"),
+            (libc::EIO, "io"),
+            (libc::EINVAL, "io"),
+        ] {
+            let class = match classify(Path::new("/proc/x"), io::Error::from_raw_os_error(errno)) {
+                FileError::Missing { .. } => "missing",
+                FileError::Denied { .. } => "denied",
+                FileError::Io { .. } => "io",
+                FileError::Malformed { .. } => "malformed",
+            };
+            assert_eq!(class, expected, "errno {errno}");
+        }
+    }
+
+    #[test]
+    fn files_longer_than_one_read_are_whole() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for length in [0, 1, FIRST_READ - 1, FIRST_READ, FIRST_READ + 1, 5 * FIRST_READ] {
+            std::fs::write(file.path(), "x".repeat(length)).unwrap();
+            assert_eq!(read(file.path()).unwrap().len(), length);
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_not_text_are_replaced() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), b"a\xffb").unwrap();
+        assert_eq!(read(file.path()).unwrap(), "a\u{fffd}b");
     }
 }

@@ -4,7 +4,7 @@
 //! them down. Training is a wait during which the fake GPU is told it works. Ends when its standard input closes.
 
 use std::fs::{File, OpenOptions};
-use std::io::{Read as _, Write as _};
+use std::io::Read as _;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -12,13 +12,14 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context as _, Result, bail};
+use goodput_tests::gpu::FakeNode;
 
 /// Direct I/O wants memory, offsets and lengths aligned to the logical block; a page is enough everywhere.
 const ALIGN: usize = 4096;
 
 struct Job {
     events: PathBuf,
-    gpu: u32,
+    gpu: usize,
     data: PathBuf,
     batch_bytes: usize,
     decode: Duration,
@@ -27,16 +28,15 @@ struct Job {
 
 fn main() -> Result<()> {
     let job = Job::from_args(std::env::args().skip(1))?;
-    let mut log = OpenOptions::new().append(true).open(&job.events).context("opening the event log")?;
-    let pid = std::process::id();
-    line(&mut log, &serde_json::json!({"process": {"gpu": job.gpu, "pid": pid, "used_bytes": 40_u64 << 30}}))?;
+    let node = FakeNode::open(&job.events)?;
+    node.process(job.gpu, std::process::id(), 40 << 30)?;
 
     // Two batches ahead, as PyTorch's DataLoader with one worker keeps.
     let (batches, ready) = sync_channel(2);
     let (data, bytes, decode) = (job.data.clone(), job.batch_bytes, job.decode);
     thread::spawn(move || load(&data, bytes, decode, &batches));
     let (gpu, train) = (job.gpu, job.train);
-    thread::spawn(move || train_on(&ready, &mut log, gpu, train));
+    thread::spawn(move || train_on(&ready, &node, gpu, train));
 
     std::io::stdin().read_to_end(&mut Vec::new())?;
     Ok(())
@@ -105,20 +105,11 @@ fn thread_cpu_time() -> Duration {
 }
 
 /// Takes batch after batch; each keeps the GPU busy for `train`.
-fn train_on(ready: &Receiver<()>, log: &mut File, gpu: u32, train: Duration) -> Result<()> {
+fn train_on(ready: &Receiver<()>, node: &FakeNode, gpu: usize, train: Duration) -> Result<()> {
     while ready.recv().is_ok() {
         let until = Instant::now() + train;
-        let from = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_micros();
-        let to = from + train.as_micros();
-        let pid = std::process::id();
-        line(log, &serde_json::json!({"busy": {"gpu": gpu, "from_us": from, "to_us": to, "pid": pid}}))?;
+        node.busy(gpu, SystemTime::now(), train, Some(std::process::id()))?;
         thread::sleep(until.saturating_duration_since(Instant::now()));
     }
-    Ok(())
-}
-
-/// One line in one write: the log has several writers.
-fn line(log: &mut File, event: &serde_json::Value) -> Result<()> {
-    log.write_all(format!("{event}\n").as_bytes())?;
     Ok(())
 }

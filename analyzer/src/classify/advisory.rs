@@ -1,0 +1,83 @@
+//! What deserves attention though no GPU-time can be charged to it.
+
+use serde::{Deserialize, Serialize};
+
+use super::cell::{Part, State, owned};
+use super::held::Held;
+use super::intervals::{Entry, Grounds};
+use super::{Cell, Class, Evidence, Thresholds, cross_numa};
+use crate::sample::TimeMs;
+
+/// What an advisory says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Advice {
+    /// The GPU's processes, or their memory, are on another NUMA node than the GPU.
+    CrossNuma,
+}
+
+impl Advice {
+    /// The name in reports and stored results.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Advice::CrossNuma => "cross_numa",
+        }
+    }
+}
+
+/// Consecutive cells of one GPU in which the same is advised. It has no GPU-milliseconds: the ledger does not know it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Advisory {
+    /// The GPU's UUID.
+    pub gpu: String,
+    /// Its node.
+    pub node: String,
+    /// Its model, where known.
+    pub model: Option<String>,
+    /// Who held it, where known.
+    pub owner: Option<String>,
+    /// What is advised.
+    pub advice: Advice,
+    /// Start of the first cell.
+    pub start_ms: TimeMs,
+    /// End of the last cell.
+    pub end_ms: TimeMs,
+    /// 0 to 1.
+    pub confidence: f64,
+    /// The numbers behind it, averaged over the cells.
+    pub evidence: Vec<Evidence>,
+}
+
+/// Finds one advice: asked of every cell of a held GPU, whether it works or not.
+#[derive(Debug)]
+pub(super) struct Adviser {
+    pub(super) advice: Advice,
+    /// The class of time that is charged to the same: where there is any, nothing is left to advise.
+    pub(super) charged_as: Class,
+    /// `None` where nothing is wrong or nothing is known.
+    pub(super) judge: fn(&Cell<'_>, &Thresholds) -> Option<Grounds>,
+}
+
+/// Everything that is advised.
+pub(super) static ADVISERS: &[Adviser] = &[cross_numa::ADVISER];
+
+/// What must agree for the advice of two neighbouring cells to be one advisory.
+pub(super) type Key = (Advice, Option<String>);
+
+/// What is advised in a cell, by owner, weighted with the owner's known milliseconds.
+pub(super) fn advise(cell: &Cell<'_>, state: &State, booked: &[(Part, i64)], t: &Thresholds) -> Vec<Entry<Key>> {
+    if !matches!(state.held, Held::Yes { .. }) {
+        return Vec::new();
+    }
+    let mut advised = Vec::new();
+    for (owner, ms) in owned(cell, state, cell.gpu.known_ms[cell.index]).into_iter().filter(|(_, ms)| *ms > 0) {
+        let cell = Cell { owner: owner.as_deref(), ..*cell };
+        let is_charged = |class| booked.iter().any(|(part, _)| part.class == class && part.owner == owner);
+        for adviser in ADVISERS.iter().filter(|a| !is_charged(a.charged_as)) {
+            let key = (adviser.advice, owner.clone());
+            advised.extend((adviser.judge)(&cell, t).map(|grounds| Entry { key, grounds, ms }));
+        }
+    }
+    advised
+}

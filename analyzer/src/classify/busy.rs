@@ -1,0 +1,61 @@
+//! How much of a cell the GPU worked, from the best signal there is.
+
+use super::thresholds::confidence::{COUNTED, INFERRED, WEAK};
+use super::{Cell, Fact, Thresholds, power};
+use crate::signal::Signal;
+
+/// The share of a cell that was work.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Busy {
+    /// 0 to 1.
+    pub(super) ratio: f64,
+    /// The rung of the ladder that said so.
+    pub(super) rung: &'static str,
+    pub(super) confidence: f64,
+    pub(super) facts: Vec<Fact>,
+}
+
+/// The signals of the ladder: what is missing when none of them is there.
+pub(super) const LADDER: [Signal; 4] =
+    [Signal::GpuBusy, Signal::GrEngineActive, Signal::SmActive, Signal::GpuUtilization];
+
+/// Climbs down the ladder. `None` where no signal says anything.
+pub(super) fn busy(cell: &Cell<'_>, t: &Thresholds) -> Option<Busy> {
+    let rungs = [
+        (Signal::GpuBusy, exporter(cell), COUNTED),
+        (Signal::GrEngineActive, cell.mean(Signal::GrEngineActive), COUNTED),
+        (Signal::SmActive, cell.mean(Signal::SmActive), INFERRED),
+        (Signal::GpuUtilization, cell.mean(Signal::GpuUtilization), WEAK),
+    ];
+    let (signal, ratio, confidence) = rungs.into_iter().find_map(|(signal, ratio, c)| Some((signal, ratio?, c)))?;
+    let fact = Fact { signal: signal.name(), unit: "ratio", value: ratio, threshold: t.idle_busy_ratio };
+    let busy = Busy { ratio, rung: signal.name(), confidence, facts: vec![fact] };
+    Some(asked_of_power(busy, cell, t))
+}
+
+/// The exporter's busy time over the time that it had driver samples for.
+fn exporter(cell: &Cell<'_>) -> Option<f64> {
+    let observed = cell.mean(Signal::GpuObserved).filter(|o| *o > 0.0)?;
+    let ratio = cell.mean(Signal::GpuBusy)? / observed;
+    (ratio <= 1.0 + ROUNDING).then_some(ratio.min(1.0))
+}
+
+/// Two counters that grew alike differ by rounding only; a ratio above this is a contradiction, not a reading.
+const ROUNDING: f64 = 1e-6;
+
+/// Kernels that spin in a collective keep the engine and the utilisation at 100 %, but hardly draw power.
+fn asked_of_power(busy: Busy, cell: &Cell<'_>, t: &Thresholds) -> Busy {
+    let needed = power::working_watts(cell, busy.ratio, t.power_near_idle_ratio);
+    let (Some(watts), Some(needed)) = (cell.mean(Signal::GpuPower), needed) else { return busy };
+    let corroborated = if busy.rung == Signal::GpuUtilization.name() {
+        Busy { rung: "gpu_utilization_and_power", confidence: INFERRED, ..busy }
+    } else {
+        busy
+    };
+    if corroborated.ratio < t.power_check_ratio || watts >= needed {
+        return corroborated;
+    }
+    let mut facts = corroborated.facts;
+    facts.push(Fact::of(Signal::GpuPower, watts, needed));
+    Busy { ratio: 0.0, confidence: INFERRED, facts, ..corroborated }
+}

@@ -1,0 +1,126 @@
+//! One cell of one GPU, judged: every millisecond of it booked on one class.
+
+use super::busy::{self, Busy};
+use super::explain::explain;
+use super::held::{self, Held};
+use super::ledger::{Account, apportion};
+use super::phase::Mark;
+use super::thresholds::confidence::CERTAIN;
+use super::{Cell, Class, Fact, Imbalance, Thresholds};
+use crate::frame::NodeFrame;
+use crate::signal::Signal;
+
+/// Why some milliseconds of a cell are of their class.
+#[derive(Clone, Debug)]
+pub(super) struct Part {
+    pub(super) class: Class,
+    pub(super) owner: Option<String>,
+    pub(super) confidence: f64,
+    pub(super) rung: Option<&'static str>,
+    pub(super) facts: Vec<Fact>,
+    pub(super) missing: Vec<Signal>,
+}
+
+impl Part {
+    /// A part of nobody, without evidence.
+    pub(super) fn bare(class: Class, confidence: f64) -> Part {
+        Part { class, owner: None, confidence, rung: None, facts: Vec::new(), missing: Vec::new() }
+    }
+}
+
+/// What is known of a GPU in a cell before any rule is asked.
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) busy: Option<Busy>,
+    pub(super) held: Held,
+}
+
+/// The states of all cells of the frame, GPU by GPU.
+pub(super) fn states(node: &NodeFrame, t: &Thresholds) -> Vec<Vec<State>> {
+    let state = |gpu, index| {
+        let cell = Cell { node, gpu, owner: None, index };
+        State { busy: busy::busy(&cell, t), held: held::held(&cell, t) }
+    };
+    node.gpus.iter().map(|gpu| (0..node.cells.len()).map(|index| state(gpu, index)).collect()).collect()
+}
+
+/// Books the whole cell.
+pub(super) fn book(
+    cell: &Cell<'_>,
+    state: &State,
+    phase: Option<&Mark>,
+    t: &Thresholds,
+) -> Result<Vec<(Part, i64)>, Imbalance> {
+    let span = &cell.node.cells[cell.index];
+    let known = cell.gpu.known_ms[cell.index];
+    let mut account = Account::of(span.end - span.start);
+    for (owner, ms) in owned(cell, state, known) {
+        let cell = Cell { owner: owner.as_deref(), ..*cell };
+        for (part, ms) in book_known(&cell, state, phase, ms, t)? {
+            account.book(part, ms)?;
+        }
+    }
+    let rest = account.rest();
+    account.book(Part::bare(Class::NoData, CERTAIN), rest)?;
+    account.close()
+}
+
+/// Known time by owner. Where several hold the GPU they share its time by how long each held it.
+pub(super) fn owned(cell: &Cell<'_>, state: &State, known: i64) -> Vec<(Option<String>, i64)> {
+    let owners = &cell.gpu.owners[cell.index];
+    if owners.is_empty() || !matches!(state.held, Held::Yes { .. }) {
+        return vec![(None, known)];
+    }
+    let weights: Vec<f64> = owners.iter().map(|(_, ms)| *ms as f64).collect();
+    let names = owners.iter().map(|(name, _)| Some(name.clone()));
+    names.zip(apportion(known, &weights)).collect()
+}
+
+/// Books what is known of the cell: work first, then the phases that exclude each other, then what rules explain.
+fn book_known(
+    cell: &Cell<'_>,
+    state: &State,
+    phase: Option<&Mark>,
+    known: i64,
+    t: &Thresholds,
+) -> Result<Vec<(Part, i64)>, Imbalance> {
+    let mut account = Account::of(known);
+    if let Some(busy) = &state.busy {
+        let ms = (busy.ratio * known as f64).round() as i64;
+        account.book(measured(part(cell, Class::Productive, busy.confidence), busy), ms)?;
+    }
+    let rest = account.rest();
+    match (&state.held, &state.busy, phase) {
+        (Held::No { confidence, fact }, ..) => {
+            let unallocated = part(cell, Class::Unallocated, *confidence);
+            account.book(Part { facts: vec![*fact], ..unallocated }, rest)?;
+        }
+        (Held::Unknown, busy, _) => {
+            let untold = untold(cell, &held::SIGNALS);
+            account.book(Part { rung: busy.as_ref().map(|b| b.rung), ..untold }, rest)?;
+        }
+        (Held::Yes { .. }, None, _) => account.book(untold(cell, &busy::LADDER), rest)?,
+        (Held::Yes { confidence, fact }, Some(busy), Some(phase)) => {
+            let mut phased = measured(part(cell, phase.class, confidence.min(busy.confidence)), busy);
+            phased.facts.extend(fact.iter().chain(&phase.facts).copied());
+            account.book(phased, rest)?;
+        }
+        (Held::Yes { .. }, Some(busy), None) => explain(cell, busy, known, &mut account, t)?,
+    }
+    account.close()
+}
+
+/// Unexplained for lack of these signals.
+fn untold(cell: &Cell<'_>, missing: &[Signal]) -> Part {
+    Part { missing: missing.to_vec(), ..part(cell, Class::Unexplained, 0.0) }
+}
+
+/// A part without evidence yet.
+pub(super) fn part(cell: &Cell<'_>, class: Class, confidence: f64) -> Part {
+    Part { owner: cell.owner.map(str::to_owned), ..Part::bare(class, confidence) }
+}
+
+/// The same with the busy signal as its evidence.
+fn measured(part: Part, busy: &Busy) -> Part {
+    Part { rung: Some(busy.rung), facts: busy.facts.clone(), ..part }
+}

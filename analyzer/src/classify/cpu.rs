@@ -1,0 +1,42 @@
+//! CPU use against the CPUs there are, for the rules that ask whether workers compute or wait.
+
+use super::thresholds::confidence::{COUNTED, NODE_WIDE};
+use super::{Cell, Fact};
+use crate::signal::Signal;
+
+/// CPU time used over CPU time allowed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct CpuUse {
+    pub(super) ratio: f64,
+    /// Of the job itself, or only of its node.
+    pub(super) confidence: f64,
+    signal: &'static str,
+}
+
+/// What it takes to tell.
+pub(super) const SIGNALS: [Signal; 3] = [Signal::JobCpuUsage, Signal::JobAllowedCpus, Signal::NodeCpuBusy];
+
+impl CpuUse {
+    /// The job's use of the least of its quota, its cpuset and its node; without the job's, the node's.
+    pub(super) fn of(cell: &Cell<'_>) -> Option<CpuUse> {
+        let node = node_cores(cell);
+        let limits = [cell.mean(Signal::JobCpuLimit), cell.mean(Signal::JobAllowedCpus), node];
+        let allowed = limits.into_iter().flatten().reduce(f64::min);
+        if let (Some(used), Some(allowed)) = (cell.mean(Signal::JobCpuUsage), allowed.filter(|a| *a > 0.0)) {
+            let signal = "job_cpu_usage / allowed CPUs";
+            return Some(CpuUse { ratio: used / allowed, confidence: COUNTED, signal });
+        }
+        let ratio = cell.mean(Signal::NodeCpuBusy)? / node.filter(|n| *n > 0.0)?;
+        Some(CpuUse { ratio, confidence: NODE_WIDE, signal: "node_cpu_busy / CPUs" })
+    }
+
+    pub(super) fn fact(self, threshold: f64) -> Fact {
+        Fact { signal: self.signal, unit: "ratio", value: self.ratio, threshold }
+    }
+}
+
+/// Every CPU is in one mode at any time, so that the modes' rates sum to the number of CPUs.
+fn node_cores(cell: &Cell<'_>) -> Option<f64> {
+    let modes = [Signal::NodeCpuBusy, Signal::NodeCpuSteal, Signal::NodeCpuIdle, Signal::NodeCpuIowait];
+    modes.into_iter().map(|mode| cell.mean(mode)).sum()
+}

@@ -1,0 +1,88 @@
+//! `cross_numa`: the GPU's processes, or their memory, are on another NUMA node than its PCI slot.
+//!
+//! Being there is an advisory. GPU-time is claimed only where another GPU of the same owner, whose processes are on its
+//! own node, works more at the same time: the difference bounds what the placement can have cost.
+
+use super::advisory::{Advice, Adviser};
+use super::busy;
+use super::intervals::Grounds;
+use super::thresholds::confidence::{COUNTED, INFERRED};
+use super::{Cell, Class, Fact, Rule, Thresholds, Verdict};
+use crate::signal::Signal;
+
+pub(super) const RULE: Rule = Rule { class: Class::CrossNuma, explains: &[Class::DataloaderCpu], judge };
+pub(super) const ADVISER: Adviser = Adviser { advice: Advice::CrossNuma, charged_as: Class::CrossNuma, judge: advise };
+
+/// What it takes to tell.
+const SIGNALS: [Signal; 4] =
+    [Signal::GpuNuma, Signal::GpuAllowedCpus, Signal::JobNumaAllowedCpus, Signal::JobNumaMemory];
+
+fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
+    let Some(place) = Place::of(cell) else { return Verdict::Abstain { missing: SIGNALS.to_vec() } };
+    let mut facts = place.off_node(t);
+    if facts.is_empty() {
+        return Verdict::No;
+    }
+    let Some(own) = busy::busy(cell, t) else { return Verdict::Abstain { missing: busy::LADDER.to_vec() } };
+    let others = cell.node.gpus.iter().filter(|gpu| gpu.uuid != cell.gpu.uuid && gpu.model == cell.gpu.model);
+    let comparable = others.map(|gpu| Cell { gpu, ..*cell }).filter(|c| c.is_held_by_owner());
+    let on_node = comparable.filter(|c| Place::of(c).is_some_and(|p| p.is_on_node(t)));
+    let best = on_node.filter_map(|c| busy::busy(&c, t)).map(|b| b.ratio).reduce(f64::max);
+    let behind = best.unwrap_or(0.0) - own.ratio;
+    if behind < t.cross_numa_behind_ratio {
+        return Verdict::No;
+    }
+    let signal = "busy of an on-node GPU of the owner - busy";
+    facts.push(Fact { signal, unit: "ratio", value: behind, threshold: t.cross_numa_behind_ratio });
+    Verdict::Claim { max_share: behind, confidence: INFERRED, facts }
+}
+
+fn advise(cell: &Cell<'_>, t: &Thresholds) -> Option<Grounds> {
+    let facts = Place::of(cell)?.off_node(t);
+    (!facts.is_empty()).then_some(Grounds { confidence: COUNTED, facts, missing: Vec::new() })
+}
+
+/// Where the GPU's processes may run and where their memory is, as shares on the GPU's own NUMA node.
+struct Place {
+    cpus: Option<Fact>,
+    memory: Option<Fact>,
+}
+
+impl Place {
+    /// `None` where the GPU's node is not known, or nothing of its processes is.
+    fn of(cell: &Cell<'_>) -> Option<Place> {
+        let home = cell.numa_node()?;
+        let share = |signal, name| {
+            let (on, off) = cell.by_numa_node(signal).fold((0.0, 0.0), |(on, off), (node, value)| match node == home {
+                true => (on + value, off),
+                false => (on, off + value),
+            });
+            let value = on / (on + off);
+            (on + off > 0.0).then_some(Fact { signal: name, unit: "ratio", value, threshold: 0.0 })
+        };
+        let of_gpu = share(Signal::GpuAllowedCpus, "gpu_allowed_cpus on its NUMA node / all");
+        // What is known of the owner as a whole speaks for one GPU only if all of the owner's GPUs share a node.
+        let of_owner = |signal, name| share(signal, name).filter(|_| cell.owner_has_one_numa_node());
+        let place = Place {
+            cpus: of_gpu
+                .or_else(|| of_owner(Signal::JobNumaAllowedCpus, "job_numa_allowed_cpus on the GPU's NUMA node / all")),
+            memory: of_owner(Signal::JobNumaMemory, "job_numa_memory on the GPU's NUMA node / all"),
+        };
+        (place.cpus.is_some() || place.memory.is_some()).then_some(place)
+    }
+
+    /// The facts that say that it is elsewhere; empty where nothing does.
+    fn off_node(&self, t: &Thresholds) -> Vec<Fact> {
+        let below =
+            |fact: Option<Fact>, threshold| fact.filter(|f| f.value < threshold).map(|f| Fact { threshold, ..f });
+        let cpus = below(self.cpus, t.cross_numa_cpus_ratio);
+        let memory = below(self.memory, t.cross_numa_memory_ratio);
+        cpus.into_iter().chain(memory).collect()
+    }
+
+    /// Do its processes run on the GPU's node and nowhere else?
+    fn is_on_node(&self, t: &Thresholds) -> bool {
+        let on = self.cpus.is_some_and(|f| f.value > 1.0 - t.cross_numa_cpus_ratio);
+        on && self.memory.is_none_or(|f| f.value >= t.cross_numa_memory_ratio)
+    }
+}

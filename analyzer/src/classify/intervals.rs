@@ -1,0 +1,145 @@
+//! From booked cells to intervals: neighbouring cells of one class, owner and busy signal become one.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use super::advisory::{self, Advisory};
+use super::cell::Part;
+use super::{Class, Evidence, Fact, Interval};
+use crate::frame::{GpuFrame, NodeFrame};
+use crate::sample::TimeMs;
+use crate::signal::Signal;
+
+/// What must agree for two neighbouring parts to be one interval.
+pub(super) type Key = (Class, Option<String>, Option<&'static str>);
+
+/// Some milliseconds of a cell.
+pub(super) struct Entry<K> {
+    pub(super) key: K,
+    pub(super) grounds: Grounds,
+    pub(super) ms: i64,
+}
+
+/// Why they have their key.
+pub(super) struct Grounds {
+    pub(super) confidence: f64,
+    pub(super) facts: Vec<Fact>,
+    pub(super) missing: Vec<Signal>,
+}
+
+impl Part {
+    pub(super) fn entry(self, ms: i64) -> Entry<Key> {
+        let grounds = Grounds { confidence: self.confidence, facts: self.facts, missing: self.missing };
+        Entry { key: (self.class, self.owner, self.rung), grounds, ms }
+    }
+}
+
+/// Joins the neighbouring cells of one GPU that have a key in common.
+pub(super) struct Builder<K> {
+    open: BTreeMap<K, Open>,
+    done: Vec<(K, Open)>,
+}
+
+struct Open {
+    span: Range<TimeMs>,
+    ms: i64,
+    /// Sum of confidence times milliseconds.
+    confidence: f64,
+    /// Per fact, the sums of value and threshold times milliseconds, and of milliseconds.
+    facts: BTreeMap<(&'static str, &'static str), [f64; 3]>,
+    missing: Vec<String>,
+}
+
+impl<K: Ord + Clone> Builder<K> {
+    pub(super) fn new() -> Self {
+        Builder { open: BTreeMap::new(), done: Vec::new() }
+    }
+
+    /// Adds the next cell, which begins where the last one ended.
+    pub(super) fn add(&mut self, cell: &Range<TimeMs>, parts: impl IntoIterator<Item = Entry<K>>) {
+        for Entry { key, grounds, ms } in parts {
+            let fresh =
+                || Open { span: cell.clone(), ms: 0, confidence: 0.0, facts: BTreeMap::new(), missing: Vec::new() };
+            self.open.entry(key).or_insert_with(fresh).extend(cell.end, &grounds, ms);
+        }
+        let ended: Vec<K> = self.open.iter().filter(|(_, o)| o.span.end < cell.end).map(|(k, _)| k.clone()).collect();
+        for key in ended {
+            self.done.extend(self.open.remove_entry(&key));
+        }
+    }
+
+    fn all(self) -> impl Iterator<Item = (K, Open)> {
+        self.done.into_iter().chain(self.open)
+    }
+}
+
+impl Builder<Key> {
+    /// The intervals, in order of time and class.
+    pub(super) fn finish(self, gpu: &str, node: &str, model: Option<&str>) -> Vec<Interval> {
+        let all = self.all().map(|(key, open)| open.interval(key, gpu, node, model));
+        let mut intervals: Vec<Interval> = all.collect();
+        intervals.sort_by(|a, b| (a.start_ms, a.class, &a.owner).cmp(&(b.start_ms, b.class, &b.owner)));
+        intervals
+    }
+}
+
+impl Builder<advisory::Key> {
+    /// The advisories, in order of time.
+    pub(super) fn advisories(self, node: &NodeFrame, gpu: &GpuFrame) -> Vec<Advisory> {
+        let advisory = |((advice, owner), open): (advisory::Key, Open)| Advisory {
+            gpu: gpu.uuid.clone(),
+            node: node.node.clone(),
+            model: gpu.model.clone(),
+            owner,
+            advice,
+            start_ms: open.span.start,
+            end_ms: open.span.end,
+            confidence: open.confidence / open.ms as f64,
+            evidence: open.evidence(),
+        };
+        let mut advisories: Vec<Advisory> = self.all().map(advisory).collect();
+        advisories.sort_by(|a, b| (a.start_ms, a.advice, &a.owner).cmp(&(b.start_ms, b.advice, &b.owner)));
+        advisories
+    }
+}
+
+impl Open {
+    fn extend(&mut self, end: TimeMs, part: &Grounds, ms: i64) {
+        let weight = ms as f64;
+        self.span.end = end;
+        self.ms += ms;
+        self.confidence += part.confidence * weight;
+        for Fact { signal, unit, value, threshold } in &part.facts {
+            let sums = self.facts.entry((signal, unit)).or_default();
+            for (sum, x) in sums.iter_mut().zip([*value, *threshold, 1.0]) {
+                *sum += x * weight;
+            }
+        }
+        let new = part.missing.iter().map(|s| s.name()).filter(|name| !self.missing.iter().any(|m| m == name));
+        self.missing.extend(new.map(str::to_owned).collect::<Vec<_>>());
+    }
+
+    fn evidence(&self) -> Vec<Evidence> {
+        let mean = |((signal, unit), [value, threshold, ms]): (&(&'static str, &'static str), &[f64; 3])| {
+            Evidence::from(Fact { signal, unit, value: value / ms, threshold: threshold / ms })
+        };
+        self.facts.iter().map(mean).collect()
+    }
+
+    fn interval(self, (class, owner, rung): Key, gpu: &str, node: &str, model: Option<&str>) -> Interval {
+        Interval {
+            gpu: gpu.to_owned(),
+            node: node.to_owned(),
+            model: model.map(str::to_owned),
+            owner,
+            class,
+            start_ms: self.span.start,
+            end_ms: self.span.end,
+            ms: self.ms,
+            confidence: self.confidence / self.ms as f64,
+            busy_signal: rung.map(str::to_owned),
+            evidence: self.evidence(),
+            missing: self.missing,
+        }
+    }
+}

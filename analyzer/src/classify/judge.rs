@@ -1,0 +1,198 @@
+//! Series in, intervals out: the way in for everyone who wants a verdict.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use super::advisory;
+use super::cell::{self, Part};
+use super::intervals::Builder;
+use super::phase::Course;
+use super::thresholds::confidence::CERTAIN;
+use super::{Advisory, Cell, Class, Imbalance, Interval, Thresholds};
+use crate::frame::grid::{HOUR_MS, MINUTE_MS};
+use crate::frame::{self, Framed, GpuFrame, MAX_BRIDGE_MS, NodeFrame, Source, Unjoined};
+use crate::sample::{Series, TimeMs};
+
+/// The most that the thresholds of [`around_ms`] may be configured to.
+const MAX_AROUND_MS: i64 = 30 * MINUTE_MS;
+
+/// How much data before a window its verdicts may depend on: what is looked at around, and the longest gap that is
+/// bridged.
+pub const LOOK_BACK_MS: i64 = MAX_AROUND_MS + MAX_BRIDGE_MS;
+
+/// How much data after a window its verdicts may depend on. Until it is there they are provisional.
+pub const LOOK_AHEAD_MS: i64 = LOOK_BACK_MS;
+
+/// A vanished GPU stays in capacity, as `no_data`, for so long after its last sample (goodput ledger, identity).
+const VANISHED_MS: i64 = 24 * HOUR_MS;
+
+/// A GPU and when it was last heard of: what one judgement hands to the next, so that a GPU does not leave capacity by
+/// vanishing.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Seen {
+    /// The UUID.
+    pub gpu: String,
+    /// Its node then.
+    pub node: String,
+    /// Its model, where known.
+    pub model: Option<String>,
+    /// Time of its latest sample.
+    pub last_ms: TimeMs,
+}
+
+/// How much of the capacity verdicts rest on data.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Coverage {
+    /// GPU-milliseconds in the window.
+    pub total_ms: i64,
+    /// Of these, with data.
+    pub known_ms: i64,
+    /// Of these, by the busy signal that was used.
+    pub by_busy_signal: BTreeMap<String, i64>,
+}
+
+/// Verdicts of a window.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Judged {
+    /// In order of GPU and time; cut at UTC hours.
+    pub intervals: Vec<Interval>,
+    /// In the same order, and cut alike.
+    pub advisories: Vec<Advisory>,
+    /// What could not be joined to a node, and why.
+    pub unjoined: Vec<Unjoined>,
+    /// Per GPU, the signals whose absence kept rules from judging.
+    pub missing: BTreeMap<String, BTreeSet<String>>,
+    /// How much there was to judge by.
+    pub coverage: Coverage,
+    /// Every GPU of the window, and those that vanished less than 24 h before its end: hand it to [`judge_onward`].
+    pub seen: Vec<Seen>,
+}
+
+/// The books of a cell do not balance: a defect of the judgement, reported and never clamped away.
+#[derive(Debug, thiserror::Error)]
+#[error("gpu {gpu}, cell at {start_ms} ms: {source}")]
+pub struct JudgeError {
+    /// The UUID.
+    pub gpu: String,
+    /// Start of the cell.
+    pub start_ms: TimeMs,
+    /// What does not balance.
+    pub source: Imbalance,
+}
+
+/// Judges a window. `series` should reach from [`LOOK_BACK_MS`] before it to [`LOOK_AHEAD_MS`] after it, each in order of
+/// time. A GPU counts from the UTC hour on in which its first sample lies, or from the start of the window within it.
+pub fn judge_series(series: &[Series], window: Range<TimeMs>, thresholds: &Thresholds) -> Result<Judged, JudgeError> {
+    judge_onward(series, &[], window, thresholds)
+}
+
+/// The same, knowing which GPUs were there before: judging hour by hour, each with the `seen` of the one before, gives
+/// what judging all of them at once gives.
+pub fn judge_onward(
+    series: &[Series],
+    seen: &[Seen],
+    window: Range<TimeMs>,
+    thresholds: &Thresholds,
+) -> Result<Judged, JudgeError> {
+    let sources = frame::sources(series);
+    let mut run = Run { seen: seen.iter().map(|s| (s.gpu.clone(), s.clone())).collect(), ..Run::default() };
+    let mut start = window.start;
+    while start < window.end {
+        let end = ((start.div_euclid(HOUR_MS) + 1) * HOUR_MS).min(window.end);
+        run.hour(&sources, start..end, thresholds)?;
+        start = end;
+    }
+    Ok(run.finish(window.end))
+}
+
+/// How far rules look beyond a cell, to either side.
+fn around_ms(t: &Thresholds) -> i64 {
+    let seconds = t.idle_window_seconds.max(t.cold_start_seconds).max(t.around_seconds);
+    (seconds * 1000.0) as i64
+}
+
+/// A judgement in progress, hour by hour.
+#[derive(Default)]
+struct Run {
+    intervals: Vec<Interval>,
+    advisories: Vec<Advisory>,
+    unjoined: BTreeSet<Unjoined>,
+    seen: BTreeMap<String, Seen>,
+}
+
+impl Run {
+    fn hour(&mut self, sources: &[Source<'_>], window: Range<TimeMs>, t: &Thresholds) -> Result<(), JudgeError> {
+        let Framed { nodes, unjoined } = frame::frames(sources, &window, around_ms(t));
+        self.unjoined.extend(unjoined);
+        let mut judged = BTreeSet::new();
+        for node in &nodes {
+            let states = cell::states(node, t);
+            for course in Course::all(node, &states) {
+                let Some(last_ms) = course.gpu.last_seen_ms else { continue };
+                self.see(node, course.gpu, last_ms);
+                judged.insert(course.gpu.uuid.clone());
+                let (intervals, advisories) = judge_gpu(&course, t)?;
+                self.intervals.extend(intervals);
+                self.advisories.extend(advisories);
+            }
+        }
+        let vanished =
+            self.seen.values().filter(|s| !judged.contains(&s.gpu) && window.start - s.last_ms < VANISHED_MS);
+        self.intervals.extend(vanished.flat_map(|s| absent(s, &window)));
+        Ok(())
+    }
+
+    fn see(&mut self, node: &NodeFrame, gpu: &GpuFrame, last_ms: TimeMs) {
+        let (node, model) = (node.node.clone(), gpu.model.clone());
+        self.seen.insert(gpu.uuid.clone(), Seen { gpu: gpu.uuid.clone(), node, model, last_ms });
+    }
+
+    fn finish(mut self, end: TimeMs) -> Judged {
+        // Stable: within a GPU and an hour the order is that of the builder.
+        self.intervals
+            .sort_by(|a, b| (&a.gpu, a.start_ms.div_euclid(HOUR_MS)).cmp(&(&b.gpu, b.start_ms.div_euclid(HOUR_MS))));
+        self.advisories
+            .sort_by(|a, b| (&a.gpu, a.start_ms.div_euclid(HOUR_MS)).cmp(&(&b.gpu, b.start_ms.div_euclid(HOUR_MS))));
+        let mut judged = Judged {
+            unjoined: self.unjoined.into_iter().collect(),
+            seen: self.seen.into_values().filter(|s| end - s.last_ms < VANISHED_MS).collect(),
+            ..Judged::default()
+        };
+        for interval in &self.intervals {
+            let coverage = &mut judged.coverage;
+            coverage.total_ms += interval.ms;
+            coverage.known_ms += if interval.class == Class::NoData { 0 } else { interval.ms };
+            if let Some(signal) = &interval.busy_signal {
+                *coverage.by_busy_signal.entry(signal.clone()).or_default() += interval.ms;
+            }
+            if !interval.missing.is_empty() {
+                judged.missing.entry(interval.gpu.clone()).or_default().extend(interval.missing.iter().cloned());
+            }
+        }
+        judged.intervals = self.intervals;
+        judged.advisories = self.advisories;
+        judged
+    }
+}
+
+fn judge_gpu(course: &Course<'_>, t: &Thresholds) -> Result<(Vec<Interval>, Vec<Advisory>), JudgeError> {
+    let Course { node, gpu, .. } = *course;
+    let (mut booked, mut advised) = (Builder::new(), Builder::new());
+    for index in node.body.clone() {
+        let span = &node.cells[index];
+        let cell = Cell { node, gpu, owner: None, index };
+        let error = |source| JudgeError { gpu: gpu.uuid.clone(), start_ms: span.start, source };
+        let (state, phase) = (course.state(index), course.mark(index, t));
+        let parts = cell::book(&cell, state, phase.as_ref(), t).map_err(error)?;
+        advised.add(span, advisory::advise(&cell, state, &parts, t));
+        booked.add(span, parts.into_iter().map(|(part, ms)| part.entry(ms)));
+    }
+    Ok((booked.finish(&gpu.uuid, &node.node, gpu.model.as_deref()), advised.advisories(node, gpu)))
+}
+
+/// A GPU without any sample within reach of the window.
+fn absent(seen: &Seen, window: &Range<TimeMs>) -> Vec<Interval> {
+    let mut builder = Builder::new();
+    builder.add(window, [Part::bare(Class::NoData, CERTAIN).entry(window.end - window.start)]);
+    builder.finish(&seen.gpu, &seen.node, seen.model.as_deref())
+}

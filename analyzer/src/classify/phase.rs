@@ -1,0 +1,76 @@
+//! Phases: stretches of a held GPU's time that exclude every other explanation, seen from the cells around.
+
+use super::cell::State;
+use super::held::Held;
+use super::{Class, Fact, Thresholds, cold_start, idle_held, partial_allocation};
+use crate::frame::{GpuFrame, NodeFrame};
+
+/// A way to see that a cell of a held GPU is part of a phase. All of it that is not work belongs to the phase.
+#[derive(Debug)]
+pub struct Phase {
+    /// What the time is booked on.
+    pub class: Class,
+    /// The facts that say so, besides those about work and holder; `None` where it is not. Only asked about cells that
+    /// are held, with a busy signal.
+    pub(super) mark: fn(&Course<'_>, usize, &Thresholds) -> Option<Vec<Fact>>,
+}
+
+/// Every phase. The first that claims a cell has it.
+pub static PHASES: &[Phase] = &[partial_allocation::PHASE, cold_start::PHASE, idle_held::PHASE];
+
+/// That a cell belongs to a phase.
+#[derive(Debug)]
+pub(super) struct Mark {
+    pub(super) class: Class,
+    pub(super) facts: Vec<Fact>,
+}
+
+/// One GPU over all cells of a frame.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Course<'a> {
+    pub(super) node: &'a NodeFrame,
+    pub(super) gpu: &'a GpuFrame,
+    /// Cell by cell.
+    states: &'a [State],
+    all: &'a [Vec<State>],
+}
+
+impl<'a> Course<'a> {
+    /// The courses of the node's GPUs, whose states are given in the same order.
+    pub(super) fn all(node: &'a NodeFrame, all: &'a [Vec<State>]) -> impl Iterator<Item = Course<'a>> {
+        node.gpus.iter().zip(all).map(move |(gpu, states)| Course { node, gpu, states, all })
+    }
+
+    /// The node's other GPUs.
+    pub(super) fn others(&self) -> impl Iterator<Item = Course<'a>> {
+        let own = &self.gpu.uuid;
+        Course::all(self.node, self.all).filter(move |c| c.gpu.uuid != *own)
+    }
+
+    pub(super) fn state(&self, cell: usize) -> &'a State {
+        &self.states[cell]
+    }
+
+    /// The phase that the cell belongs to.
+    pub(super) fn mark(&self, cell: usize, t: &Thresholds) -> Option<Mark> {
+        if !self.is_held(cell) || self.busy(cell).is_none() {
+            return None;
+        }
+        PHASES.iter().find_map(|phase| Some(Mark { class: phase.class, facts: (phase.mark)(self, cell, t)? }))
+    }
+
+    pub(super) fn is_held(&self, cell: usize) -> bool {
+        matches!(self.states[cell].held, Held::Yes { .. })
+    }
+
+    /// The share of the cell that was work; `None` where nothing says so, and after the last cell.
+    pub(super) fn busy(&self, cell: usize) -> Option<f64> {
+        self.states.get(cell)?.busy.as_ref().map(|b| b.ratio)
+    }
+
+    /// Who held the GPU for the most of the cell, where known.
+    pub(super) fn owner(&self, cell: usize) -> Option<&'a str> {
+        let owners = &self.gpu.owners[cell];
+        owners.iter().rev().max_by_key(|(_, ms)| *ms).map(|(name, _)| name.as_str())
+    }
+}

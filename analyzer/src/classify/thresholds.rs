@@ -1,0 +1,208 @@
+//! Every number that a verdict depends on: name, unit, default, allowed range and source, in one place.
+
+use std::ops::RangeInclusive;
+
+use serde::{Deserialize, Serialize};
+
+/// Grades of certainty, our own. They order verdicts; they are not probabilities.
+pub mod confidence {
+    /// Follows from the definition.
+    pub const CERTAIN: f64 = 1.0;
+    /// The very thing was counted, for this GPU or job.
+    pub const COUNTED: f64 = 0.9;
+    /// Inferred from another quantity of this GPU or job.
+    pub const INFERRED: f64 = 0.75;
+    /// Known for the node only: another job's doing looks the same.
+    pub const NODE_WIDE: f64 = 0.6;
+    /// A signal that is known to mislead.
+    pub const WEAK: f64 = 0.5;
+}
+
+/// One threshold, as lists show it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Listed {
+    /// Its name in the configuration.
+    pub name: &'static str,
+    /// The value in force.
+    pub value: f64,
+    /// The value unless configured.
+    pub default: f64,
+    /// The least that it may be.
+    pub min: f64,
+    /// The most that it may be.
+    pub max: f64,
+    /// Unit of the value.
+    pub unit: &'static str,
+    /// Where the default comes from.
+    pub source: &'static str,
+}
+
+macro_rules! thresholds {
+    ($($name:ident = $default:literal $unit:literal in $range:expr, $doc:literal, from $source:literal;)*) => {
+        /// The thresholds in force.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        #[serde(default, deny_unknown_fields)]
+        pub struct Thresholds {
+            $(#[doc = $doc] #[doc = concat!("Unit: ", $unit, ". Source: ", $source)] pub $name: f64,)*
+        }
+
+        impl Default for Thresholds {
+            fn default() -> Self {
+                Self { $($name: $default),* }
+            }
+        }
+
+        impl Thresholds {
+            /// All of them, in the order of the rules.
+            #[must_use]
+            pub fn list(&self) -> Vec<Listed> {
+                vec![$({
+                    let range: RangeInclusive<f64> = $range;
+                    let (min, max) = (*range.start(), *range.end());
+                    let (name, value, default) = (stringify!($name), self.$name, $default);
+                    Listed { name, value, default, min, max, unit: $unit, source: $source }
+                }),*]
+            }
+
+            /// Every value that is out of its range; empty when all are fine.
+            #[must_use]
+            pub fn problems(&self) -> Vec<String> {
+                let bad = self.list().into_iter().filter(|t| !(t.min..=t.max).contains(&t.value));
+                bad.map(|t| {
+                    format!("thresholds.{}: {} is not within {} to {} {}", t.name, t.value, t.min, t.max, t.unit)
+                }).collect()
+            }
+        }
+    };
+}
+
+thresholds! {
+    confidence_floor = 0.5 "ratio" in 0.0..=1.0,
+        "A claim less sure than this is not made; the time stays unexplained.",
+        from "own choice: more likely than not";
+    claim_floor = 0.02 "ratio" in 0.0..=1.0,
+        "Share of a cell below which a claim is noise: a change at a cell's border smears by up to one scrape into the next.",
+        from "own: one scrape of 1 s in a cell of 60 s is 1.7 %";
+    power_check_ratio = 0.5 "ratio" in 0.0..=1.0,
+        "Power is asked whether the GPU really works when it seems busy for at least this share of the cell.",
+        from "own choice: below, the mean power of a cell says little about its busy part";
+    power_near_idle_ratio = 0.075 "ratio of idle to limit" in 0.0..=1.0,
+        "Power above idle, as a share of the range from idle to the limit, below which a busy GPU waits and does not work.",
+        from "8xH100 training that waits for one rank: 150 to 156 W at 98 % utilisation, 6 to 7 %; a working A100 at 99 %: 94 W or more, 9 % (JUWELS job 9482789)";
+    held_fb_bytes = 268435456.0 "bytes" in 0.0..=1e12,
+        "Device memory in use above which something holds the GPU.",
+        from "bare A100, H100 and L4: 0 MiB, bare MIG instances: 98 to 153 MiB; an idle process on an A100: 0.42 GB (JUWELS job 9482789)";
+    idle_busy_ratio = 0.01 "ratio" in 0.0..=1.0,
+        "A held GPU busy for no more than this share of a cell did no work in it.",
+        from "own choice: 0.6 s a minute; above the noise of engine activity on an idle A100 (0.00006), below any training or serving seen";
+    idle_window_seconds = 300.0 "seconds" in 10.0..=1800.0,
+        "A held GPU without work for this long is idle_held; shorter pauses are left to the other rules.",
+        from "7 times the longest loader stall in the MLPerf Storage traces (40 s); gpu-pruner acts after 30 min, omnistat separates phases at 30 s";
+    sustained_busy_ratio = 0.05 "ratio" in 0.0..=1.0,
+        "A GPU busy for at least this share of two cells in a row is at work.",
+        from "own choice: 3 s a minute, above warm-up bursts; omnistat's 20 % would leave out a job that starves";
+    cold_start_seconds = 1200.0 "seconds" in 60.0..=1800.0,
+        "The longest that a start lasts: what comes after without work is idle.",
+        from "initialisation took 5 to 20 min on Meta's research clusters (revisiting reliability, 2024)";
+    around_seconds = 1200.0 "seconds" in 300.0..=1800.0,
+        "How far around a cell it is looked whether a GPU is ever used, and at which rate its owner usually writes.",
+        from "own choice: longer than an evaluation or a save; gpu-pruner acts on GPUs unused for 30 min";
+    throttled_periods_ratio = 0.25 "ratio of periods" in 0.0..=1.0,
+        "Share of quota periods with throttling above which the quota holds the job up.",
+        from "kubernetes-mixin CPUThrottlingHigh: 25 %";
+    quota_period_seconds = 0.1 "seconds" in 0.001..=1.0,
+        "The longest that one throttled period can have held the job up.",
+        from "Linux Documentation/scheduler/sched-bwc: cpu.cfs_period_us and cpu.max default to 100 ms";
+    io_waiting_ratio = 0.1 "seconds per second" in 0.0..=1.0,
+        "Share of time with a task waiting for I/O (PSI some) above which reads are late.",
+        from "TraceML: input wait of 10 % of the step is a warning; awesome-prometheus-alerts: iowait over 10 %";
+    iowait_cores = 0.5 "cores" in 0.0..=1e6,
+        "CPU time in iowait above which reads are late, where the kernel has no PSI.",
+        from "own choice: one task waiting half of the time; proc_stat(5) calls iowait unreliable, hence more than for PSI";
+    storage_cpu_ratio = 0.5 "ratio of allowed CPUs" in 0.0..=1.0,
+        "CPU use of the job (or node) below which its workers wait and do not compute.",
+        from "own choice: half; what lies between this and cpu_busy_ratio is left unexplained";
+    cpu_busy_ratio = 0.85 "ratio of allowed CPUs" in 0.0..=1.0,
+        "CPU use of the job above which its workers cannot go faster.",
+        from "node mixin alerts at 90 % of a node; less here, for workers pause between batches";
+    cpu_waiting_ratio = 0.2 "seconds per second" in 0.0..=1.0,
+        "Share of time with a runnable task of the job waiting for a CPU (PSI some) above which CPUs are short.",
+        from "xprof and TraceML: 20 % of the step is high";
+    steal_ratio = 0.1 "ratio" in 0.0..=1.0,
+        "Share of the time with something to run that the hypervisor gave to others, above which it holds the job up.",
+        from "awesome-prometheus-alerts HostCpuStealNoisyNeighbor: steal over 10 %";
+    memory_waiting_ratio = 0.1 "seconds per second" in 0.0..=1.0,
+        "Share of time with a task waiting for memory (PSI some) above which memory is short.",
+        from "as io_waiting_ratio: TraceML warns of input wait from 10 % of the step; systemd-oomd kills at 60 %";
+    refault_pages = 100.0 "pages per second" in 0.0..=1e9,
+        "Pages coming back after reclaim above which the wait for memory is taken for thrashing.",
+        from "own choice: 100 random reads a second keep a disk of spinning rust busy; none is published";
+    major_faults = 500.0 "faults per second" in 0.0..=1e9,
+        "Page faults that read from storage above which the wait for memory is taken for thrashing.",
+        from "node mixin NodeMemoryMajorPagesFaults: 500 a second";
+    swap_in_bytes = 65536.0 "bytes per second" in 0.0..=1e12,
+        "Memory read back from swap above which the wait for memory is taken for swapping.",
+        from "handbook on AI systems: any sustained swap-in is severe; 16 pages of 4 KiB a second are above the odd one";
+    checkpoint_bytes = 5e7 "bytes per second" in 1.0..=1e12,
+        "Rate of writing from which a burst is taken for the saving of a job's state.",
+        from "own choice: the state of 1 GB within 20 s; logs and metrics stay below 1 MB/s";
+    checkpoint_burst_ratio = 3.0 "ratio" in 1.0..=1000.0,
+        "How much higher than the usual rate around it a burst of writing is.",
+        from "own choice: above the ups and downs of steady writing";
+    forecast_window_seconds = 7200.0 "seconds" in 1800.0..=86400.0,
+        "How far back the forecast of memory looks.",
+        from "own choice: several epochs or checkpoints of the jobs in the traces; longer would see a leak too late";
+    forecast_horizon_seconds = 14400.0 "seconds" in 600.0..=604800.0,
+        "How far ahead the forecast of memory warns.",
+        from "own choice: twice the window; node mixin extrapolates 6 h of disk use to 4 h and to 24 h";
+    forecast_growth_ratio = 0.01 "ratio of the limit" in 0.0001..=1.0,
+        "Growth over the window, at the flattest slope that fits, below which memory does not grow.",
+        from "own choice: TraceML takes a creep of 1 GiB for confirmed, 1.2 % of 80 GiB";
+    forecast_swing_ratio = 0.03 "ratio of the limit" in 0.0001..=1.0,
+        "Ups and downs smaller than this do not tell a sawtooth from a leak.",
+        from "own choice: above what is allocated and freed within a step; it names the shape and decides nothing";
+    forecast_restart_ratio = 0.25 "ratio" in 0.0..=0.9,
+        "A fall to this share of the peak before is another program, or the same started anew.",
+        from "own choice: what garbage collection and caches give back leaves more";
+    cross_numa_cpus_ratio = 0.1 "ratio of allowed CPUs" in 0.0..=0.5,
+        "Share of its allowed CPUs on the GPU's NUMA node below which a process is elsewhere; above the rest to one it is there.",
+        from "own choice: affinity masks are whole nodes in practice, so that shares are near 0, a half or 1; none is published";
+    cross_numa_memory_ratio = 0.5 "ratio of bytes" in 0.0..=1.0,
+        "Share of the owner's anonymous and shared memory on the GPU's NUMA node below which its memory is elsewhere.",
+        from "own choice: less than an even spread over two nodes; none is published";
+    cross_numa_behind_ratio = 0.1 "ratio" in 0.0..=1.0,
+        "How much more of a cell an on-node GPU of the same owner works before the placement is charged with the difference.",
+        from "TraceML: input wait of 10 % of the step is a warning";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_in_range_and_have_sources() {
+        let thresholds = Thresholds::default();
+        assert_eq!(thresholds.problems(), [] as [String; 0]);
+        assert!(thresholds.list().iter().all(|t| !t.source.is_empty() && !t.unit.is_empty()));
+    }
+
+    #[test]
+    fn every_value_out_of_range_is_named() {
+        let bad = Thresholds { confidence_floor: 1.5, idle_window_seconds: f64::NAN, ..Thresholds::default() };
+        assert_eq!(
+            bad.problems(),
+            [
+                "thresholds.confidence_floor: 1.5 is not within 0 to 1 ratio",
+                "thresholds.idle_window_seconds: NaN is not within 10 to 1800 seconds"
+            ]
+        );
+    }
+
+    #[test]
+    fn some_can_be_overridden_and_misspelt_ones_are_errors() {
+        let one: Thresholds = serde_json::from_str(r#"{"confidence_floor": 0.7}"#).unwrap();
+        assert_eq!(one, Thresholds { confidence_floor: 0.7, ..Thresholds::default() });
+        let error = serde_json::from_str::<Thresholds>(r#"{"confidence_flor": 0.7}"#).unwrap_err();
+        assert!(error.to_string().contains("unknown field `confidence_flor`"), "{error}");
+    }
+}

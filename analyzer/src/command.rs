@@ -1,0 +1,113 @@
+//! What each command does.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{self, Write};
+use std::path::Path;
+
+use anyhow::Context;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use crate::classify::{Class, Interval};
+use crate::config::{Cli, Command, Config, PeriodArgs, ReportFormat};
+use crate::judge::{self, Judge, windows};
+use crate::report::{Period, csv, html, markdown, text};
+use crate::store::{Results, Store, read_intervals, wall_clock};
+use crate::{serve, signal, why};
+
+/// Runs the command to its end.
+pub fn run(cli: Cli) -> anyhow::Result<()> {
+    let config = Config::load(cli.global.config_file.as_deref())?;
+    let runtime = tokio::runtime::Runtime::new().context("cannot start threads")?;
+    runtime.block_on(async {
+        let dir = &cli.global.data_dir;
+        match cli.command {
+            Command::Serve { listen } => {
+                let options = config.store.options(dir, signal::is_known);
+                serve::run(config, options, listen).await
+            }
+            Command::Report { period, format, out } => report(&config, dir, &period, format, out.as_deref()).await,
+            Command::Classify { start, end, dry_run } => {
+                let period = Period::between(&start, &end, &config.zone)?;
+                classify(config, dir, &period, dry_run).await
+            }
+            Command::Why(args) => print(&why::run(&args, &config.thresholds).await?),
+            Command::CheckConfig => print(&config.to_string()),
+        }
+    })
+}
+
+async fn report(
+    config: &Config,
+    dir: &Path,
+    period: &PeriodArgs,
+    format: ReportFormat,
+    out: Option<&Path>,
+) -> anyhow::Result<()> {
+    let period = asked_period(period, &config.zone)?;
+    let read = judge::report(|window| read_intervals(dir, window), period).await;
+    let (report, intervals) = read.context("no verdicts to report; is this the --data.dir of serve?")?;
+    if intervals.is_empty() {
+        tracing::warn!(period = report.period.label, "no verdicts are stored for this period");
+    }
+    let rendered = match format {
+        ReportFormat::Html => html::render(&report)?,
+        ReportFormat::Markdown => markdown::render(&report)?,
+        ReportFormat::Json => report.json()?,
+        ReportFormat::Csv => csv::render(&intervals),
+    };
+    match out {
+        Some(path) => std::fs::write(path, rendered).with_context(|| format!("cannot write {}", path.display())),
+        None => print(&rendered),
+    }
+}
+
+fn asked_period(args: &PeriodArgs, zone: &TimeZone) -> anyhow::Result<Period> {
+    Ok(match args {
+        PeriodArgs { week: Some(week), .. } => Period::iso_week(week, zone)?,
+        PeriodArgs { start: Some(start), end: Some(end), .. } => Period::between(start, end, zone)?,
+        _ => Period::last_week(Timestamp::now(), zone),
+    })
+}
+
+async fn classify(config: Config, dir: &Path, period: &Period, dry_run: bool) -> anyhow::Result<()> {
+    let store = Store::open(config.store.options(dir, signal::is_known)).await?;
+    let judge = Judge::new(store.clone(), config.thresholds);
+    let range = period.start_ms..period.end_ms.min(wall_clock());
+    let before = by_class(&store.intervals(range.clone()).await?);
+    let mut after = BTreeMap::new();
+    for window in windows(range.clone(), &config.zone) {
+        let judged =
+            if dry_run { judge.verdicts(&window, range.end).await? } else { judge.judge(&window, range.end).await? };
+        by_class(&judged.intervals).into_iter().for_each(|(class, ms)| *after.entry(class).or_default() += ms);
+    }
+    store.close().await;
+    print(&changes(&before, &after, dry_run))
+}
+
+fn by_class(intervals: &[Interval]) -> BTreeMap<Class, i64> {
+    let mut sums = BTreeMap::new();
+    intervals.iter().for_each(|i| *sums.entry(i.class).or_default() += i.ms);
+    sums
+}
+
+fn changes(before: &BTreeMap<Class, i64>, after: &BTreeMap<Class, i64>, dry_run: bool) -> String {
+    let verb = if dry_run { "would be" } else { "now" };
+    let mut table = format!("{:<20} {:>14} {:>14}  (GPU-hours)\n", "class", "stored", verb);
+    for class in Class::ALL {
+        let hours = |sums: &BTreeMap<Class, i64>| text::hours(sums.get(class).copied().unwrap_or_default());
+        let _ = writeln!(table, "{:<20} {:>14} {:>14}", class.name(), hours(before), hours(after));
+    }
+    table
+}
+
+/// To standard output; a reader who has seen enough is no error.
+fn print(text: &str) -> anyhow::Result<()> {
+    match io::stdout().lock().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(error).context("cannot write to standard output")
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,190 @@
+//! The command line. Flags are named in the manner of Prometheus and node_exporter.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use axum::http::uri::Authority;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Accounts for every GPU-second and says why it was lost.
+#[derive(Debug, Parser)]
+#[command(name = "goodput-analyzer", version)]
+pub struct Cli {
+    /// Options of every command.
+    #[command(flatten)]
+    pub global: Global,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Options of every command.
+#[derive(Args, Debug)]
+pub struct Global {
+    /// Configuration file (YAML); without it the defaults of `check-config` hold
+    #[arg(long = "config.file", global = true, value_name = "FILE")]
+    pub config_file: Option<PathBuf>,
+    /// Directory of samples and verdicts
+    #[arg(long = "data.dir", global = true, value_name = "DIR", default_value = "data")]
+    pub data_dir: PathBuf,
+    /// Least severe messages to log
+    #[arg(long = "log.level", global = true, default_value = "info", value_parser = ["error", "warn", "info", "debug", "trace"])]
+    pub log_level: String,
+    /// How to log
+    #[arg(long = "log.format", global = true, default_value = "text")]
+    pub log_format: LogFormat,
+}
+
+/// How to log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Take samples in, judge them, show reports and metrics
+    Serve {
+        /// Where to listen; nobody but this machine can reach the default
+        #[arg(long = "web.listen-address", default_value = "127.0.0.1:9401", value_name = "ADDRESS")]
+        listen: SocketAddr,
+    },
+    /// Write the goodput report of a week, or of any full hours
+    Report {
+        /// What the report is about
+        #[command(flatten)]
+        period: PeriodArgs,
+        /// Its form
+        #[arg(long, default_value = "markdown")]
+        format: ReportFormat,
+        /// File to write instead of standard output
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+    },
+    /// Judge stored samples again
+    Classify {
+        /// From: a date, a local time or one with offset, on a full hour
+        #[arg(long, value_name = "TIME")]
+        start: String,
+        /// To (exclusive)
+        #[arg(long, value_name = "TIME")]
+        end: String,
+        /// Say what would change, and change nothing
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// Scrape an exporter for a while and say why its GPUs wait; needs no server and no stored data
+    Why(WhyArgs),
+    /// Check the configuration file; print the settings and thresholds that hold
+    CheckConfig,
+}
+
+/// What `why` looks at.
+#[derive(Args, Debug)]
+pub struct WhyArgs {
+    /// The exporter
+    #[arg(long, value_name = "HOST:PORT", value_parser = host_port)]
+    pub target: String,
+    /// For how long, 5s to 1h
+    #[arg(long = "for", default_value = "60s", value_name = "DURATION", value_parser = why_duration)]
+    pub duration: Duration,
+    /// Only this GPU: its index or UUID
+    #[arg(long, value_name = "GPU")]
+    pub gpu: Option<String>,
+    /// Only GPUs that this owner holds
+    #[arg(long, value_name = "OWNER", conflicts_with = "gpu")]
+    pub owner: Option<String>,
+    /// Form of the answer
+    #[arg(long, default_value = "text")]
+    pub format: WhyFormat,
+}
+
+/// What a report is about.
+#[derive(Args, Debug)]
+pub struct PeriodArgs {
+    /// ISO week, such as 2026-W47; the last week that is over, if nothing is given
+    #[arg(long, value_name = "WEEK", conflicts_with_all = ["start", "end"])]
+    pub week: Option<String>,
+    /// From: a date, a local time or one with offset, on a full hour
+    #[arg(long, value_name = "TIME", requires = "end")]
+    pub start: Option<String>,
+    /// To (exclusive)
+    #[arg(long, value_name = "TIME", requires = "start")]
+    pub end: Option<String>,
+}
+
+/// Form of a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ReportFormat {
+    /// One self-contained page.
+    Html,
+    /// Text.
+    Markdown,
+    /// The model, for programs.
+    Json,
+    /// The intervals, one per line.
+    Csv,
+}
+
+/// Form of the answer to `why`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum WhyFormat {
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
+}
+
+/// A positive duration such as `15s`, `500ms` or `1m30s`.
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    const EXPECTED: &str = "a positive duration such as 15s, 500ms or 1m30s";
+    let parsed: jiff::SignedDuration = text.parse().map_err(|_| EXPECTED.to_owned())?;
+    Duration::try_from(parsed).ok().filter(|d| !d.is_zero()).ok_or_else(|| EXPECTED.to_owned())
+}
+
+/// `HOST:PORT`, and nothing else that a URL may have there.
+pub(super) fn host_port(text: &str) -> Result<String, String> {
+    let has_port = text.parse::<Authority>().is_ok_and(|a| a.port_u16().is_some()) && !text.contains('@');
+    if has_port { Ok(text.to_owned()) } else { Err("HOST:PORT such as node1:9400".into()) }
+}
+
+fn why_duration(text: &str) -> Result<Duration, String> {
+    let duration = duration(text).map_err(|expected| format!("expected {expected}"))?;
+    let allowed = Duration::from_secs(5)..=Duration::from_secs(3600);
+    if allowed.contains(&duration) { Ok(duration) } else { Err("expected 5s to 1h".into()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn durations() {
+        assert_eq!(duration("1m30s"), Ok(Duration::from_secs(90)));
+        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
+        for bad in ["", "15", "0s", "-3s", "soon"] {
+            assert!(duration(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_week_and_explicit_bounds_exclude_each_other() {
+        let parse = |args: &[&str]| Cli::try_parse_from([&["goodput-analyzer", "report"], args].concat()).is_ok();
+        assert!(parse(&["--week", "2026-W47"]));
+        assert!(parse(&["--start", "2026-11-16", "--end", "2026-11-17"]));
+        assert!(!parse(&["--start", "2026-11-16"]));
+        assert!(!parse(&["--week", "2026-W47", "--start", "2026-11-16", "--end", "2026-11-17"]));
+    }
+}

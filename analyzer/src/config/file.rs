@@ -1,0 +1,364 @@
+//! The configuration file.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use jiff::tz::TimeZone;
+use serde_saphyr::Spanned;
+
+use super::cli::{duration, host_port};
+use super::yaml::{Fields, Mistake, Value, line, list, parse, scalar};
+use crate::classify::thresholds::{Listed, Thresholds};
+use crate::ingest::scrape::Target;
+use crate::store::Options;
+
+const DEFAULT_INTERVAL: Duration = Duration::from_secs(15);
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Everything that can be configured, with defaults for what was left out.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Exporters to scrape; none when everything arrives by remote write.
+    pub scrape: Vec<ScrapeJob>,
+    /// Zone in which weeks and times of reports are meant.
+    pub zone: TimeZone,
+    /// What rules hold signals against.
+    pub thresholds: Thresholds,
+    /// Bounds of the store.
+    pub store: StoreLimits,
+}
+
+/// Bounds of the store; [`crate::store::Options`] says what each means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoreLimits {
+    /// Memory for samples that are not yet in a segment.
+    pub head_bytes: usize,
+    /// Age at which even a small head is written out.
+    pub head_age: Duration,
+    /// How much older than the newest sample of its series a sample may be.
+    pub out_of_order: Duration,
+    /// Series that may exist.
+    pub max_series: usize,
+}
+
+/// Exporters that are scraped alike.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScrapeJob {
+    /// The `job` label of their series.
+    pub name: String,
+    /// `HOST:PORT` each.
+    pub targets: Vec<String>,
+    /// Time from one scrape to the next.
+    pub interval: Duration,
+    /// When a scrape is given up; at most `interval`.
+    pub timeout: Duration,
+}
+
+/// Why there is no configuration.
+#[derive(Debug)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    Io(PathBuf, std::io::Error),
+    /// Everything that is wrong in it, in order of lines.
+    Mistakes(PathBuf, Vec<Mistake>),
+}
+
+impl ScrapeJob {
+    /// What the scraper is told.
+    pub fn targets(&self) -> impl Iterator<Item = Target> {
+        self.targets.iter().map(|address| Target {
+            interval: self.interval,
+            timeout: self.timeout,
+            ..Target::new(&self.name, address)
+        })
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(path, error) => write!(f, "{}: {error}", path.display()),
+            Self::Mistakes(path, mistakes) => {
+                for (n, mistake) in mistakes.iter().enumerate() {
+                    let separator = if n == 0 { "" } else { "\n" };
+                    write!(f, "{separator}{}:{}: {}", path.display(), mistake.line, mistake.text)?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let store = StoreLimits::default();
+        Self { scrape: Vec::new(), zone: TimeZone::UTC, thresholds: Thresholds::default(), store }
+    }
+}
+
+impl Default for StoreLimits {
+    fn default() -> Self {
+        let Options { head_bytes, head_age, out_of_order, max_series, .. } = Options::new("", |_| true);
+        Self { head_bytes, head_age, out_of_order, max_series }
+    }
+}
+
+impl StoreLimits {
+    /// What the store of this directory is told.
+    pub fn options(self, dir: &Path, keep: fn(&str) -> bool) -> Options {
+        let Self { head_bytes, head_age, out_of_order, max_series } = self;
+        Options { head_bytes, head_age, out_of_order, max_series, ..Options::new(dir, keep) }
+    }
+}
+
+impl Config {
+    /// Reads the file, if one is named.
+    pub fn load(path: Option<&Path>) -> Result<Self, ConfigError> {
+        let Some(path) = path else { return Ok(Self::default()) };
+        let text = std::fs::read_to_string(path).map_err(|e| ConfigError::Io(path.into(), e))?;
+        Self::parse(&text).map_err(|mistakes| ConfigError::Mistakes(path.into(), mistakes))
+    }
+
+    /// Reads the text; every mistake is in the error, in order of lines.
+    pub fn parse(text: &str) -> Result<Self, Vec<Mistake>> {
+        let root = parse(text).map_err(|mistake| vec![mistake])?;
+        let mut mistakes = Vec::new();
+        let mut fields = Fields::of(&root, String::new(), &mut mistakes);
+        let zone = fields.optional("zone", TimeZone::UTC, &mut mistakes, zone);
+        let scrape = fields.take("scrape").map(|(name, value)| scrape_jobs(&name, value, &mut mistakes));
+        let thresholds = fields.take("thresholds").map(|(name, value)| thresholds(&name, value, &mut mistakes));
+        let store = fields.take("store").map(|(name, value)| store_limits(&name, value, &mut mistakes));
+        fields.finish(&mut mistakes);
+        mistakes.sort();
+        let config = Self {
+            scrape: scrape.unwrap_or_default(),
+            zone,
+            thresholds: thresholds.unwrap_or_default(),
+            store: store.unwrap_or_default(),
+        };
+        if mistakes.is_empty() { Ok(config) } else { Err(mistakes) }
+    }
+}
+
+/// The effective configuration, in the file's own form.
+impl fmt::Display for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "zone: {}", self.zone.iana_name().unwrap_or("UTC"))?;
+        writeln!(f, "scrape:{}", if self.scrape.is_empty() { " []" } else { "" })?;
+        for job in &self.scrape {
+            writeln!(f, "  - name: {:?}\n    targets: {:?}", job.name, job.targets)?;
+            writeln!(f, "    interval: {}ms\n    timeout: {}ms", job.interval.as_millis(), job.timeout.as_millis())?;
+        }
+        let StoreLimits { head_bytes, head_age, out_of_order, max_series } = self.store;
+        writeln!(f, "store:\n  head_bytes: {head_bytes}\n  head_age: {}s", head_age.as_secs())?;
+        writeln!(f, "  out_of_order: {}s\n  max_series: {max_series}", out_of_order.as_secs())?;
+        writeln!(f, "thresholds:")?;
+        for t in self.thresholds.list() {
+            writeln!(f, "  # {}; default {}; {}\n  {}: {}", t.unit, t.default, t.source, t.name, t.value)?;
+        }
+        Ok(())
+    }
+}
+
+fn zone(value: &Value) -> Result<TimeZone, String> {
+    let named = |name: &str| TimeZone::get(name).ok();
+    let expected = "the IANA name of a time zone such as Europe/Berlin";
+    text(value).and_then(named).ok_or_else(|| expected.into())
+}
+
+fn store_limits(name: &str, value: &Spanned<Value>, mistakes: &mut Vec<Mistake>) -> StoreLimits {
+    let default = StoreLimits::default();
+    let mut fields = Fields::of(value, format!("{name}."), mistakes);
+    let limits = StoreLimits {
+        head_bytes: fields.optional("head_bytes", default.head_bytes, mistakes, count),
+        head_age: fields.optional("head_age", default.head_age, mistakes, duration_of),
+        out_of_order: fields.optional("out_of_order", default.out_of_order, mistakes, duration_of),
+        max_series: fields.optional("max_series", default.max_series, mistakes, count),
+    };
+    fields.finish(mistakes);
+    limits
+}
+
+fn count(value: &Value) -> Result<usize, String> {
+    let number = text(value).and_then(|t| t.parse().ok()).filter(|n| *n > 0);
+    number.ok_or_else(|| "a whole number above 0".into())
+}
+
+fn scrape_jobs(name: &str, value: &Spanned<Value>, mistakes: &mut Vec<Mistake>) -> Vec<ScrapeJob> {
+    let mut jobs: Vec<ScrapeJob> = Vec::new();
+    for (n, item) in list(name, value, mistakes).iter().enumerate() {
+        let path = format!("{name}[{n}].");
+        let Some(job) = scrape_job(path.clone(), item, mistakes) else { continue };
+        if jobs.iter().any(|other| other.name == job.name) {
+            let text = format!("{path}name: {:?} is taken by another job", job.name);
+            mistakes.push(Mistake { line: line(item), text });
+        }
+        jobs.push(job);
+    }
+    jobs
+}
+
+fn scrape_job(path: String, item: &Spanned<Value>, mistakes: &mut Vec<Mistake>) -> Option<ScrapeJob> {
+    let mut fields = Fields::of(item, path.clone(), mistakes);
+    let name = fields.required("name", mistakes, non_empty);
+    let targets = fields.take("targets");
+    if targets.is_none() {
+        mistakes.push(Mistake { line: line(item), text: format!("{path}targets: missing") });
+    }
+    let targets = targets.map(|(name, value)| targets_of(&name, value, mistakes));
+    let interval = fields.optional("interval", DEFAULT_INTERVAL, mistakes, duration_of);
+    let timeout = fields.optional("timeout", DEFAULT_TIMEOUT.min(interval), mistakes, |value| {
+        let timeout = duration_of(value)?;
+        if timeout <= interval { Ok(timeout) } else { Err("at most the interval".into()) }
+    });
+    fields.finish(mistakes);
+    Some(ScrapeJob { name: name?, targets: targets?, interval, timeout })
+}
+
+fn targets_of(name: &str, value: &Spanned<Value>, mistakes: &mut Vec<Mistake>) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    for (n, item) in list(name, value, mistakes).iter().enumerate() {
+        let Some(target) = scalar(&format!("{name}[{n}]"), item, mistakes, target) else { continue };
+        if !seen.insert(target.clone()) {
+            let text = format!("{name}[{n}]: {target:?} is listed twice");
+            mistakes.push(Mistake { line: line(item), text });
+        }
+    }
+    seen.into_iter().collect()
+}
+
+fn target(value: &Value) -> Result<String, String> {
+    host_port(text(value).unwrap_or_default())
+}
+
+fn duration_of(value: &Value) -> Result<Duration, String> {
+    duration(text(value).unwrap_or_default())
+}
+
+fn non_empty(value: &Value) -> Result<String, String> {
+    text(value).filter(|t| !t.is_empty()).map(str::to_owned).ok_or_else(|| "a name".into())
+}
+
+fn text(value: &Value) -> Option<&str> {
+    match value {
+        Value::Scalar(text) => Some(text),
+        _ => None,
+    }
+}
+
+/// The defaults, with the numbers that the file names in their place.
+fn thresholds(name: &str, value: &Spanned<Value>, mistakes: &mut Vec<Mistake>) -> Thresholds {
+    let mut fields = Fields::of(value, format!("{name}."), mistakes);
+    let mut named = serde_json::Map::new();
+    for threshold in Thresholds::default().list() {
+        let number = fields.optional(threshold.name, None, mistakes, |value| in_range(&threshold, value).map(Some));
+        named.extend(number.map(|n| (threshold.name.to_owned(), n.into())));
+    }
+    fields.finish(mistakes);
+    serde_json::from_value(named.into()).unwrap_or_default()
+}
+
+fn in_range(threshold: &Listed, value: &Value) -> Result<f64, String> {
+    let number = text(value).and_then(|t| t.parse().ok()).filter(|n| (threshold.min..=threshold.max).contains(n));
+    number.ok_or_else(|| format!("{} to {} {}", threshold.min, threshold.max, threshold.unit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_whole_file() {
+        let config = Config::parse(
+            "zone: Europe/Berlin\n\
+             scrape:\n\
+             - name: gpus\n  targets: [node1:9400, '[::1]:9400']\n  interval: 30s\n\
+             - name: fast\n  targets: [node2:9400]\n  interval: 5s\n",
+        )
+        .unwrap();
+        assert_eq!(config.zone.iana_name(), Some("Europe/Berlin"));
+        assert_eq!(config.scrape[0].targets, ["[::1]:9400", "node1:9400"]);
+        assert_eq!((config.scrape[0].interval.as_secs(), config.scrape[0].timeout.as_secs()), (30, 10));
+        assert_eq!(config.scrape[1].timeout.as_secs(), 5, "the default timeout is never above the interval");
+    }
+
+    #[test]
+    fn nothing_configured_is_the_default() {
+        for text in ["", "# only a comment\n", "scrape: []\n"] {
+            assert_eq!(Config::parse(text).unwrap().to_string(), Config::default().to_string(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn what_check_config_prints_is_a_config() {
+        let config = Config::parse(
+            "thresholds: {idle_window_seconds: 600}\nstore: {head_bytes: 4096}\nscrape: [{name: a, targets: ['n:1'], interval: 1m30s}]\n",
+        )
+        .unwrap();
+        assert!(config.to_string().contains("\n  idle_window_seconds: 600\n"));
+        assert_eq!(Config::parse(&config.to_string()).unwrap().to_string(), config.to_string());
+    }
+
+    #[test]
+    fn all_mistakes_are_listed_at_once() {
+        let file = "zone: Mars/Olympus\n\
+                    scrape:\n\
+                    - name: gpus\n  targets: [node1]\n  interval: fast\n\
+                    colour: red\n\
+                    thresholds:\n  no_such: 1\n";
+        let mistakes = Config::parse(file).unwrap_err();
+        let error = ConfigError::Mistakes("goodput.yml".into(), mistakes).to_string();
+        let lines: Vec<&str> = error.lines().collect();
+        assert_eq!(lines.len(), 5, "{error}");
+        for (line, start) in lines.iter().zip([
+            "goodput.yml:1: zone: expected the IANA name of a time zone such as Europe/Berlin, found \"Mars/Olympus\"",
+            "goodput.yml:4: scrape[0].targets[0]: expected HOST:PORT such as node1:9400, found \"node1\"",
+            "goodput.yml:5: scrape[0].interval: expected a positive duration such as 15s, 500ms or 1m30s, found \"fast\"",
+            "goodput.yml:6: colour: unknown key, expected one of zone, scrape, thresholds, store",
+            "goodput.yml:8: thresholds.no_such: unknown key, expected one of ",
+        ]) {
+            assert!(line.starts_with(start), "{line}\n{start}");
+        }
+    }
+
+    #[test]
+    fn each_mistake_is_named_with_its_line() {
+        for (file, error) in [
+            (
+                "thresholds:\n  confidence_floor: 1.5\n",
+                "2: thresholds.confidence_floor: expected 0 to 1 ratio, found \"1.5\"",
+            ),
+            (
+                "thresholds: {iowait_cores: many}\n",
+                "1: thresholds.iowait_cores: expected 0 to 1000000 cores, found \"many\"",
+            ),
+            ("store: {head_bytes: 0}\n", "1: store.head_bytes: expected a whole number above 0, found \"0\""),
+            ("- 1\n", "1: the file: expected a mapping, found a list"),
+            ("scrape: yes\n", "1: scrape: expected a list, found \"yes\""),
+            ("scrape:\n- targets: ['n:1']\n", "2: scrape[0].name: missing"),
+            ("scrape:\n- name: a\n", "2: scrape[0].targets: missing"),
+            ("scrape:\n- {name: a, targets: ['n:1', 'n:1']}\n", "2: scrape[0].targets[1]: \"n:1\" is listed twice"),
+            (
+                "scrape:\n- {name: a, targets: ['n:1']}\n- {name: a, targets: ['n:2']}\n",
+                "3: scrape[1].name: \"a\" is taken by another job",
+            ),
+            (
+                "scrape:\n- {name: a, targets: ['n:1'], interval: 5s, timeout: 6s}\n",
+                "2: scrape[0].timeout: expected at most the interval, found \"6s\"",
+            ),
+        ] {
+            let mistakes = Config::parse(file).unwrap_err();
+            let shown: Vec<String> = mistakes.iter().map(|m| format!("{}: {}", m.line, m.text)).collect();
+            assert_eq!(shown, [error]);
+        }
+        for (broken, line) in [("zone: [UTC\n", 1), ("zone: UTC\nzone: UTC\n", 2)] {
+            let mistakes = Config::parse(broken).unwrap_err();
+            assert!(mistakes.len() == 1 && mistakes[0].text.starts_with("expected YAML: "), "{mistakes:?}");
+            assert_eq!(mistakes[0].line, line, "{mistakes:?}");
+        }
+    }
+}

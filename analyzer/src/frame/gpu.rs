@@ -1,0 +1,126 @@
+//! One GPU on the grid: its readings, who held it, and what of each cell is known at all.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use super::grid::interval_ms;
+use super::piece::{Piece, pieces, union_ms};
+use super::{DEFAULT_INTERVAL_MS, Source, Tracks};
+use crate::sample::TimeMs;
+use crate::signal::{Entity, Signal, model_of, owner_of};
+
+/// The exporter's busy time stands for the whole of a stretch of which it saw at least this share.
+const OBSERVED_FLOOR: f64 = 0.5;
+
+/// Across a gap the exporter's process lived if its count of observed time grew by at least this share of the gap. A
+/// process that was restarted within cannot have: it counts from zero.
+const LIVED_THROUGH: f64 = 0.9;
+
+/// One GPU over the cells of a [`super::NodeFrame`].
+#[derive(Debug)]
+pub struct GpuFrame {
+    /// The UUID.
+    pub uuid: String,
+    /// The model, where a series names it.
+    pub model: Option<String>,
+    /// Its signals.
+    pub tracks: Tracks,
+    /// Per cell, who held it and for how many milliseconds of the cell; in order of name.
+    pub owners: Vec<Vec<(String, i64)>>,
+    /// Per cell, the milliseconds for which anything is known of the GPU. The rest is a hole in the data.
+    pub known_ms: Vec<i64>,
+    /// Its latest sample before the end of the window; `None` if all are later.
+    pub last_seen_ms: Option<TimeMs>,
+}
+
+impl GpuFrame {
+    pub(super) fn of(uuid: &str, sources: &[&Source<'_>], cells: &[Range<TimeMs>], end: TimeMs) -> GpuFrame {
+        let watched = Watched::of(sources);
+        let spans = |sources: &[&Source<'_>]| -> Vec<Range<TimeMs>> {
+            let kept = |s: &&Source<'_>| {
+                let signal = s.meaning.signal;
+                pieces_of(s).into_iter().filter(|p| watched.proves(signal, p)).map(|p| p.span).collect::<Vec<_>>()
+            };
+            sources.iter().flat_map(kept).collect()
+        };
+        let whole: Vec<&Source<'_>> =
+            sources.iter().filter(|s| matches!(s.meaning.entity, Entity::Gpu(_))).copied().collect();
+        // Where its slot is and where its processes may run says nothing of what the GPU does.
+        let device: Vec<&Source<'_>> = sources.iter().filter(|s| s.meaning.numa_node.is_none()).copied().collect();
+        let before =
+            |s: &&Source<'_>| s.samples[..s.samples.partition_point(|s| s.time_ms < end)].last().map(|s| s.time_ms);
+        GpuFrame {
+            uuid: uuid.to_owned(),
+            model: sources.iter().find_map(|s| model_of(s.labels)).map(str::to_owned),
+            tracks: Tracks::of(&whole, cells, |signal, p| watched.proves(signal, p)),
+            owners: owners(&whole, cells, spans),
+            known_ms: union_ms(spans(&device), cells),
+            last_seen_ms: device.iter().filter_map(before).max(),
+        }
+    }
+}
+
+fn pieces_of(source: &Source<'_>) -> Vec<Piece> {
+    let interval = interval_ms(source.samples).unwrap_or(DEFAULT_INTERVAL_MS);
+    pieces(source.meaning.signal, source.samples, source.meaning.scale, interval)
+}
+
+/// What the exporter's count of observed time says about its other series of a GPU.
+struct Watched {
+    /// Stretches that it hardly saw, because the driver hung, say.
+    unseen: Vec<Range<TimeMs>>,
+    /// Gaps in the data that its process lived through.
+    lived: Vec<Range<TimeMs>>,
+}
+
+impl Watched {
+    fn of(sources: &[&Source<'_>]) -> Watched {
+        let (mut unseen, mut lived) = (Vec::new(), Vec::new());
+        for source in sources.iter().filter(|s| s.meaning.signal == Signal::GpuObserved) {
+            for piece in pieces_of(source) {
+                match piece.coarse {
+                    true if piece.value >= LIVED_THROUGH => lived.push(piece.span),
+                    false if piece.value < OBSERVED_FLOOR => unseen.push(piece.span),
+                    _ => {}
+                }
+            }
+        }
+        Watched { unseen, lived }
+    }
+
+    /// May the piece be used? Coarse ones need the proof that the process lived; busy time needs to have been observed.
+    fn proves(&self, signal: Signal, piece: &Piece) -> bool {
+        let within =
+            |spans: &[Range<TimeMs>]| spans.iter().any(|s| s.start <= piece.span.start && piece.span.end <= s.end);
+        let is_watch = matches!(signal, Signal::GpuBusy | Signal::GpuObserved);
+        if piece.coarse { within(&self.lived) } else { !(is_watch && within(&self.unseen)) }
+    }
+}
+
+/// Owners per cell. Where our exporter states who holds the GPU, the pods that other series name are left out: they are
+/// the same holders under another name.
+fn owners(
+    sources: &[&Source<'_>],
+    cells: &[Range<TimeMs>],
+    spans: impl Fn(&[&Source<'_>]) -> Vec<Range<TimeMs>>,
+) -> Vec<Vec<(String, i64)>> {
+    let mut stated: BTreeMap<String, Vec<&Source<'_>>> = BTreeMap::new();
+    let mut labelled: BTreeMap<String, Vec<&Source<'_>>> = BTreeMap::new();
+    for source in sources {
+        let by_name = if source.meaning.signal == Signal::GpuOwner { &mut stated } else { &mut labelled };
+        if let Some(owner) = owner_of(source.labels) {
+            by_name.entry(owner).or_default().push(source);
+        }
+    }
+    let per_cell = |by_name: BTreeMap<String, Vec<&Source<'_>>>| {
+        let mut held = vec![Vec::new(); cells.len()];
+        for (owner, sources) in by_name {
+            for (cell, ms) in union_ms(spans(&sources), cells).into_iter().enumerate().filter(|(_, ms)| *ms > 0) {
+                held[cell].push((owner.clone(), ms));
+            }
+        }
+        held
+    };
+    let pairs = per_cell(stated).into_iter().zip(per_cell(labelled));
+    pairs.map(|(stated, labelled)| if stated.is_empty() { labelled } else { stated }).collect()
+}

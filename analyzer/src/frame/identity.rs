@@ -1,0 +1,230 @@
+//! Which node a series belongs to.
+//!
+//! A node is named by the `node` label, else by the node info of the same target, else by a GPU series' host name. Host
+//! and GPU series join by target first, then by name. What cannot be joined is reported, never guessed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use crate::sample::Labels;
+use crate::signal::{Meaning, Scope, Signal, hostname_of};
+
+/// What was scraped: the labels that Prometheus gives to every series of one scrape.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Target {
+    cluster: Box<str>,
+    job: Box<str>,
+    instance: Box<str>,
+}
+
+impl Target {
+    pub(crate) fn of(labels: &Labels) -> Target {
+        let label = |name| labels.get(name).unwrap_or_default().into();
+        Target { cluster: label("cluster"), job: label("job"), instance: label("instance") }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "job {:?}, instance {:?}", self.job, self.instance)
+    }
+}
+
+/// A node: its cluster and its name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct NodeId {
+    pub(crate) cluster: Box<str>,
+    pub(crate) name: Box<str>,
+}
+
+/// What could not be joined, and why.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Unjoined {
+    /// No label and no node info of its target names the GPU's node.
+    GpuWithoutNode {
+        /// The UUID.
+        gpu: String,
+    },
+    /// Its series name different nodes within an hour.
+    GpuOnSeveralNodes {
+        /// The UUID.
+        gpu: String,
+        /// Their names.
+        nodes: Vec<String>,
+    },
+    /// No host series belong to the GPU's node.
+    GpuWithoutHost {
+        /// The UUID.
+        gpu: String,
+        /// The node's name.
+        node: String,
+    },
+    /// Host series of a target that nothing names.
+    HostWithoutName {
+        /// Job and instance.
+        target: String,
+    },
+}
+
+impl fmt::Display for Unjoined {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unjoined::GpuWithoutNode { gpu } => {
+                write!(f, "{gpu}: its series name no node: no node label, no host name, no node info of their target")
+            }
+            Unjoined::GpuOnSeveralNodes { gpu, nodes } => {
+                write!(f, "{gpu}: its series name several nodes: {}", nodes.join(", "))
+            }
+            Unjoined::GpuWithoutHost { gpu, node } => {
+                write!(f, "{gpu}: no host series of node {node}: is its node info (nodename) scraped, under that name?")
+            }
+            Unjoined::HostWithoutName { target } => {
+                write!(f, "{target}: host series that no node label and no node info name")
+            }
+        }
+    }
+}
+
+/// Names for the series of one span of time.
+#[derive(Debug, Default)]
+pub(crate) struct Directory {
+    targets: BTreeMap<Target, Names>,
+    /// From another name of a node, such as its nodename, to the one in its `node` label.
+    aliases: BTreeMap<NodeId, BTreeSet<Box<str>>>,
+}
+
+/// What the series of one target say.
+#[derive(Debug, Default)]
+struct Names {
+    node_labels: BTreeSet<Box<str>>,
+    nodenames: BTreeSet<Box<str>>,
+    hostnames: BTreeSet<Box<str>>,
+    has_gpus: bool,
+    has_host: bool,
+}
+
+impl Directory {
+    /// Learns from one series.
+    pub(crate) fn add(&mut self, target: &Target, meaning: &Meaning<'_>, labels: &Labels) {
+        let signal = meaning.signal;
+        let names = self.targets.entry(target.clone()).or_default();
+        names.node_labels.extend(meaning.node.map(Box::from));
+        if signal.scope() == Scope::Gpu {
+            names.has_gpus = true;
+            names.hostnames.extend(hostname_of(labels).map(Box::from));
+        } else {
+            // Prometheus writes `up` for every target: it does not make one a host.
+            names.has_host |= signal != Signal::Up;
+        }
+        if signal != Signal::NodeInfo {
+            return;
+        }
+        names.nodenames.extend(labels.get("nodename").map(Box::from));
+        let name = meaning.node.or(labels.get("nodename"));
+        let others = [labels.get("nodename"), hostname_of(labels)];
+        for (name, other) in others.into_iter().flatten().filter_map(|other| Some((name?, other))) {
+            let alias = NodeId { cluster: target.cluster.clone(), name: other.into() };
+            self.aliases.entry(alias).or_default().insert(name.into());
+        }
+    }
+
+    /// The node of a series.
+    pub(crate) fn node_of(&self, target: &Target, meaning: &Meaning<'_>, labels: &Labels) -> Option<NodeId> {
+        let names = self.targets.get(target)?;
+        let name = meaning
+            .node
+            .or(only(&names.node_labels))
+            .map_or_else(|| self.unlabelled(target, names, labels), |n| Some(n.into()))?;
+        Some(NodeId { cluster: target.cluster.clone(), name })
+    }
+
+    fn unlabelled(&self, target: &Target, names: &Names, labels: &Labels) -> Option<Box<str>> {
+        let stated = only(&names.nodenames).or(hostname_of(labels)).or(only(&names.hostnames));
+        if let Some(name) = stated {
+            let id = NodeId { cluster: target.cluster.clone(), name: name.into() };
+            return match self.aliases.get(&id) {
+                None => Some(id.name),
+                Some(real) => only(real).map(Box::from),
+            };
+        }
+        (names.has_gpus && names.has_host).then(|| target.instance.clone())
+    }
+}
+
+fn only(names: &BTreeSet<Box<str>>) -> Option<&str> {
+    names.first().filter(|_| names.len() == 1).map(AsRef::as_ref)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::signal::resolve;
+
+    /// The node that the directory gives to each of the series.
+    fn nodes(series: &[&[(&str, &str)]]) -> Vec<Option<String>> {
+        let labels: Vec<Labels> = series.iter().map(|s| Labels::new(s.iter().copied())).collect();
+        let mut directory = Directory::default();
+        for l in &labels {
+            directory.add(&Target::of(l), &resolve(l).unwrap(), l);
+        }
+        let node = |l| directory.node_of(&Target::of(l), &resolve(l).unwrap(), l);
+        labels.iter().map(|l| node(l).map(|n| n.name.into())).collect()
+    }
+
+    const DCGM: (&str, &str) = ("__name__", "DCGM_FI_DEV_GPU_UTIL");
+    const UNAME: (&str, &str) = ("__name__", "node_uname_info");
+    const IO: (&str, &str) = ("__name__", "node_pressure_io_waiting_seconds_total");
+
+    #[test]
+    fn host_and_gpu_series_join_by_nodename() {
+        let got = nodes(&[
+            &[DCGM, ("UUID", "GPU-1"), ("Hostname", "n1"), ("job", "dcgm"), ("instance", "10.0.0.1:9400")],
+            &[UNAME, ("nodename", "n1"), ("job", "node"), ("instance", "10.0.0.1:9100")],
+            &[IO, ("job", "node"), ("instance", "10.0.0.1:9100")],
+        ]);
+        assert_eq!(got, [Some("n1".to_owned()), Some("n1".to_owned()), Some("n1".to_owned())]);
+    }
+
+    #[test]
+    fn a_node_label_wins_and_renames_the_nodename() {
+        let got = nodes(&[
+            &[DCGM, ("UUID", "GPU-1"), ("hostname", "n1"), ("instance", "a")],
+            &[UNAME, ("nodename", "n1"), ("node", "worker-7"), ("instance", "b")],
+            &[IO, ("instance", "b")],
+        ]);
+        assert_eq!(got, [Some("worker-7".to_owned()), Some("worker-7".to_owned()), Some("worker-7".to_owned())]);
+    }
+
+    #[test]
+    fn a_numa_node_names_no_node() {
+        let numa = [("__name__", "goodput_gpu_numa_info"), ("UUID", "GPU-1"), ("node", "0"), ("instance", "a")];
+        let got = nodes(&[&numa, &[UNAME, ("nodename", "n1"), ("instance", "a")]]);
+        assert_eq!(got, [Some("n1".to_owned()), Some("n1".to_owned())]);
+    }
+
+    #[test]
+    fn one_target_is_one_node_even_without_a_name() {
+        let got = nodes(&[&[DCGM, ("UUID", "GPU-1"), ("instance", "a:9400")], &[IO, ("instance", "a:9400")]]);
+        assert_eq!(got, [Some("a:9400".to_owned()), Some("a:9400".to_owned())]);
+    }
+
+    #[test]
+    fn nothing_is_guessed() {
+        let got = nodes(&[
+            &[DCGM, ("UUID", "GPU-1"), ("instance", "10.0.0.1:9400")],
+            &[IO, ("instance", "10.0.0.1:9100")],
+            &[UNAME, ("nodename", "n2"), ("node", "x"), ("instance", "b")],
+            &[UNAME, ("nodename", "n2"), ("node", "y"), ("instance", "c")],
+            &[DCGM, ("UUID", "GPU-2"), ("Hostname", "n2"), ("instance", "d")],
+        ]);
+        assert_eq!((&got[0], &got[1]), (&None, &None), "same address, other port: not a proof");
+        assert_eq!(got[4], None, "two nodes have that nodename");
+    }
+
+    #[test]
+    fn clusters_do_not_mix() {
+        let one = [DCGM, ("UUID", "GPU-1"), ("Hostname", "n1"), ("cluster", "a")];
+        let two = [IO, ("cluster", "b")];
+        assert_eq!(nodes(&[&one, &two]), [Some("n1".to_owned()), None]);
+    }
+}

@@ -1,0 +1,187 @@
+//! Signals on the grid: typed readings per GPU, node and job for every cell, derived from samples.
+//!
+//! A frame covers one window, which never reaches over a UTC hour, and some cells before and after it that rules look
+//! at. It depends on samples up to [`MAX_BRIDGE_MS`] around those cells and on nothing else, so that hours judged one by
+//! one and a week judged at once are the same.
+
+mod gpu;
+pub(crate) mod grid;
+mod identity;
+mod piece;
+mod track;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use crate::sample::{Labels, Sample, Series, TimeMs};
+use crate::signal::{Entity, Meaning, Signal, resolve};
+pub use gpu::GpuFrame;
+pub use identity::Unjoined;
+use identity::{Directory, NodeId, Target};
+pub use piece::{MAX_BRIDGE_MS, Reading, STALENESS_MS};
+pub use track::Tracks;
+
+/// The node's name in the intervals of a GPU whose series name none.
+pub const UNJOINED_NODE: &str = "unjoined";
+
+/// Scrape interval assumed of a series with a single sample: Prometheus' default `scrape_interval`.
+const DEFAULT_INTERVAL_MS: i64 = 60_000;
+
+/// One node, its GPUs and their owners over one window.
+#[derive(Debug)]
+pub struct NodeFrame {
+    /// The node's name.
+    pub node: String,
+    /// The grid, in order, without holes; the cells of the window and those around it.
+    pub cells: Vec<Range<TimeMs>>,
+    /// Which cells are the window's.
+    pub body: Range<usize>,
+    /// Signals of the node.
+    pub host: Tracks,
+    /// Signals of each owner of GPUs.
+    pub jobs: BTreeMap<String, Tracks>,
+    /// Its GPUs, in order of UUID.
+    pub gpus: Vec<GpuFrame>,
+}
+
+impl NodeFrame {
+    /// The cells that are no further from this one than so many seconds.
+    #[must_use]
+    pub fn around(&self, cell: usize, seconds: f64) -> Range<usize> {
+        let ms = (seconds * 1000.0) as i64;
+        let (from, to) = (self.cells[cell].start - ms, self.cells[cell].end + ms);
+        self.cells.partition_point(|c| c.start < from)..self.cells.partition_point(|c| c.end <= to)
+    }
+}
+
+/// A series that a signal uses.
+#[derive(Debug)]
+pub(crate) struct Source<'a> {
+    pub(crate) labels: &'a Labels,
+    pub(crate) samples: &'a [Sample],
+    pub(crate) meaning: Meaning<'a>,
+    pub(crate) target: Target,
+}
+
+/// Resolves the series; those that no signal uses are left out.
+pub(crate) fn sources(series: &[Series]) -> Vec<Source<'_>> {
+    let mut sources = Vec::new();
+    for Series { labels, samples } in series {
+        if let Some(meaning) = resolve(labels) {
+            sources.push(Source { labels, samples, meaning, target: Target::of(labels) });
+        }
+    }
+    sources
+}
+
+/// The frames of a window, and what could not be joined.
+#[derive(Debug, Default)]
+pub(crate) struct Framed {
+    pub(crate) nodes: Vec<NodeFrame>,
+    pub(crate) unjoined: BTreeSet<Unjoined>,
+}
+
+/// Lays the sources on the grid. `around_ms` is how far rules look beyond the window, to either side.
+pub(crate) fn frames(sources: &[Source<'_>], window: &Range<TimeMs>, around_ms: i64) -> Framed {
+    let reach = around_ms + MAX_BRIDGE_MS;
+    let range = window.start - reach..window.end + reach;
+    let sources: Vec<Source<'_>> = sources.iter().filter_map(|s| s.within(&range)).collect();
+    let mut directory = Directory::default();
+    for source in &sources {
+        directory.add(&source.target, &source.meaning, source.labels);
+    }
+    let (members, mut unjoined) = by_node(&sources, &directory);
+    let members = members.into_iter().filter(|(_, members)| !members.gpus.is_empty());
+    let nodes: Vec<NodeFrame> = members.map(|(id, members)| members.frame(&id, window, around_ms)).collect();
+    for frame in nodes.iter().filter(|f| f.host.is_empty() && f.jobs.is_empty() && f.node != UNJOINED_NODE) {
+        let without = |g: &GpuFrame| Unjoined::GpuWithoutHost { gpu: g.uuid.clone(), node: frame.node.clone() };
+        unjoined.extend(frame.gpus.iter().map(without));
+    }
+    Framed { nodes, unjoined }
+}
+
+impl<'a> Source<'a> {
+    /// The same with the samples of the range only; `None` if there are none.
+    fn within(&self, range: &Range<TimeMs>) -> Option<Source<'a>> {
+        let at = |time| self.samples.partition_point(|s| s.time_ms < time);
+        let samples = &self.samples[at(range.start)..at(range.end)];
+        let (meaning, target) = (self.meaning.clone(), self.target.clone());
+        (!samples.is_empty()).then_some(Source { labels: self.labels, samples, meaning, target })
+    }
+}
+
+/// The sources of one node, by whom they are about.
+#[derive(Default)]
+struct Members<'s, 'a> {
+    host: Vec<&'s Source<'a>>,
+    jobs: BTreeMap<&'a str, Vec<&'s Source<'a>>>,
+    gpus: BTreeMap<&'a str, Vec<&'s Source<'a>>>,
+}
+
+type Nodes<'s, 'a> = BTreeMap<NodeId, Members<'s, 'a>>;
+
+fn by_node<'s, 'a>(sources: &'s [Source<'a>], directory: &Directory) -> (Nodes<'s, 'a>, BTreeSet<Unjoined>) {
+    let mut nodes = Nodes::new();
+    let mut unjoined = BTreeSet::new();
+    let mut gpus: BTreeMap<&str, Vec<&Source<'a>>> = BTreeMap::new();
+    for source in sources {
+        if let Entity::Gpu(uuid) | Entity::MigInstance(uuid) = source.meaning.entity {
+            gpus.entry(uuid).or_default().push(source);
+        } else if let Some(id) = directory.node_of(&source.target, &source.meaning, source.labels) {
+            nodes.entry(id).or_default().add_host(source);
+        } else if source.meaning.signal != Signal::Up {
+            unjoined.insert(Unjoined::HostWithoutName { target: source.target.to_string() });
+        }
+    }
+    for (uuid, sources) in gpus {
+        let id = gpu_node(uuid, &sources, directory).unwrap_or_else(|reason| {
+            unjoined.insert(reason);
+            NodeId { cluster: "".into(), name: UNJOINED_NODE.into() }
+        });
+        nodes.entry(id).or_default().gpus.insert(uuid, sources);
+    }
+    (nodes, unjoined)
+}
+
+fn gpu_node(uuid: &str, sources: &[&Source<'_>], directory: &Directory) -> Result<NodeId, Unjoined> {
+    let ids: BTreeSet<NodeId> =
+        sources.iter().filter_map(|s| directory.node_of(&s.target, &s.meaning, s.labels)).collect();
+    let gpu = uuid.to_owned();
+    if ids.len() > 1 {
+        return Err(Unjoined::GpuOnSeveralNodes { gpu, nodes: ids.iter().map(|id| id.name.to_string()).collect() });
+    }
+    ids.into_iter().next().ok_or(Unjoined::GpuWithoutNode { gpu })
+}
+
+impl<'s, 'a> Members<'s, 'a> {
+    fn add_host(&mut self, source: &'s Source<'a>) {
+        match source.meaning.entity {
+            Entity::Job(owner) => self.jobs.entry(owner).or_default().push(source),
+            _ => self.host.push(source),
+        }
+    }
+
+    fn frame(&self, id: &NodeId, window: &Range<TimeMs>, around_ms: i64) -> NodeFrame {
+        let cell_ms = grid::cell_ms(self.interval_ms());
+        let mut cells = grid::cells(window.start - around_ms..window.start, cell_ms);
+        let first = cells.len();
+        cells.extend(grid::cells(window.clone(), cell_ms));
+        let body = first..cells.len();
+        cells.extend(grid::cells(window.end..window.end + around_ms, cell_ms));
+        NodeFrame {
+            node: id.name.to_string(),
+            host: Tracks::of(&self.host, &cells, |_, _| true),
+            jobs: self.jobs.iter().map(|(o, s)| ((*o).to_owned(), Tracks::of(s, &cells, |_, _| true))).collect(),
+            gpus: self.gpus.iter().map(|(uuid, s)| GpuFrame::of(uuid, s, &cells, window.end)).collect(),
+            body,
+            cells,
+        }
+    }
+
+    /// Scrape interval of the node's GPUs: the median over their series.
+    fn interval_ms(&self) -> i64 {
+        let mut all: Vec<i64> = self.gpus.values().flatten().filter_map(|s| grid::interval_ms(s.samples)).collect();
+        let middle = all.len() / 2;
+        if all.is_empty() { DEFAULT_INTERVAL_MS } else { *all.select_nth_unstable(middle).1 }
+    }
+}

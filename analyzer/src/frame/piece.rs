@@ -1,0 +1,237 @@
+//! From samples to a step function of time, and from that to one reading per cell.
+
+use std::ops::Range;
+
+use crate::sample::{Sample, TimeMs};
+use crate::signal::{Kind, Signal};
+
+/// A level says nothing 5 minutes after its sample (Prometheus' default `query.lookback-delta`), and counters that are
+/// further apart are bridged only as [`Reading::coarse`].
+pub const STALENESS_MS: i64 = 5 * 60_000;
+
+/// The longest gap that a counter bridges. Longer ones are holes: what happened within is anyone's guess, and it bounds
+/// how much data around a window its verdicts depend on.
+pub const MAX_BRIDGE_MS: i64 = 30 * 60_000;
+
+/// A constant stretch of a signal: the rate per second of a counter, the level of anything else, in base units.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Piece {
+    pub(crate) span: Range<TimeMs>,
+    pub(crate) value: f64,
+    /// It bridges a gap longer than [`STALENESS_MS`]: the mean is right, the course within is not known.
+    pub(crate) coarse: bool,
+}
+
+/// One signal in one cell.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Reading {
+    /// Time-weighted mean over the covered time; of a counter, its rate per second.
+    pub mean: f64,
+    /// The lowest level or rate within.
+    pub min: f64,
+    /// The highest level or rate within.
+    pub max: f64,
+    /// How much of the cell the signal is known for.
+    pub covered_ms: i64,
+    /// Samples within the cell: the density that the reading rests on.
+    pub samples: u32,
+    /// Part of it bridges a gap in the data.
+    pub coarse: bool,
+}
+
+/// The step function of a series. `samples` are in order of time; values that the signal does not admit, staleness
+/// markers among them, end what was known before.
+pub(crate) fn pieces(signal: Signal, samples: &[Sample], scale: f64, interval_ms: i64) -> Vec<Piece> {
+    let samples: Vec<Sample> = samples.iter().map(|s| Sample { value: s.value * scale, ..*s }).collect();
+    match signal.kind() {
+        Kind::Counter => rates(signal, &samples),
+        Kind::Gauge => levels(signal, &samples, interval_ms),
+        Kind::State => {
+            let mut pieces = levels(signal, &samples, interval_ms);
+            pieces.extend(unchanged(signal, &samples, interval_ms));
+            pieces.sort_unstable_by_key(|p| p.span.start);
+            pieces
+        }
+    }
+}
+
+/// A counter that fell was reset in between, and grew from zero to its new value since.
+fn rates(signal: Signal, samples: &[Sample]) -> Vec<Piece> {
+    let admitted: Vec<&Sample> = samples.iter().filter(|s| signal.admits(s.value)).collect();
+    let pair = |pair: &[&Sample]| {
+        let (from, to) = (pair[0], pair[1]);
+        let length = to.time_ms - from.time_ms;
+        let reset = to.value < from.value;
+        let coarse = length > STALENESS_MS;
+        if length <= 0 || (coarse && (reset || length > MAX_BRIDGE_MS)) {
+            return None;
+        }
+        let amount = if reset { to.value } else { to.value - from.value };
+        Some(Piece { span: from.time_ms..to.time_ms, value: amount * 1000.0 / length as f64, coarse })
+    };
+    admitted.windows(2).filter_map(pair).collect()
+}
+
+/// A level holds until the next sample; the last before a gap holds for one scrape interval.
+fn levels(signal: Signal, samples: &[Sample], interval_ms: i64) -> Vec<Piece> {
+    let mut pieces = Vec::with_capacity(samples.len());
+    for (i, sample) in samples.iter().enumerate() {
+        let next = samples.get(i + 1).map(|s| s.time_ms).filter(|next| next - sample.time_ms <= STALENESS_MS);
+        let end = next.unwrap_or(sample.time_ms + interval_ms.min(STALENESS_MS));
+        if signal.admits(sample.value) && end > sample.time_ms {
+            pieces.push(Piece { span: sample.time_ms..end, value: sample.value, coarse: false });
+        }
+    }
+    pieces
+}
+
+/// A state that is the same on both sides of a gap was so within.
+fn unchanged(signal: Signal, samples: &[Sample], interval_ms: i64) -> Vec<Piece> {
+    let admitted: Vec<&Sample> = samples.iter().filter(|s| signal.admits(s.value)).collect();
+    let bridge = |pair: &[&Sample]| {
+        let (from, to) = (pair[0].time_ms, pair[1].time_ms);
+        let is_gap = to - from > STALENESS_MS && to - from <= MAX_BRIDGE_MS;
+        let held_until = from + interval_ms.min(STALENESS_MS);
+        let span = held_until..to;
+        (is_gap && pair[0].value == pair[1].value).then_some(Piece { span, value: pair[0].value, coarse: true })
+    };
+    admitted.windows(2).filter_map(bridge).collect()
+}
+
+/// One reading per cell. `cells` and `pieces` are in order of time; cells do not overlap.
+pub(crate) fn readings(pieces: &[Piece], samples: &[Sample], cells: &[Range<TimeMs>]) -> Vec<Option<Reading>> {
+    let mut first = 0;
+    let read = |cell: &Range<TimeMs>| {
+        while pieces.get(first).is_some_and(|p| p.span.end <= cell.start) {
+            first += 1;
+        }
+        let within = pieces[first..].iter().take_while(|p| p.span.start < cell.end);
+        let inside = |border: TimeMs| samples.partition_point(|s| s.time_ms < border);
+        let count = inside(cell.end) - inside(cell.start);
+        mean_of(within, cell, u32::try_from(count).unwrap_or(u32::MAX))
+    };
+    cells.iter().map(read).collect()
+}
+
+fn mean_of<'a>(pieces: impl Iterator<Item = &'a Piece>, cell: &Range<TimeMs>, samples: u32) -> Option<Reading> {
+    let mut sum = 0.0;
+    let mut reading =
+        Reading { mean: 0.0, min: f64::INFINITY, max: f64::NEG_INFINITY, covered_ms: 0, samples, coarse: false };
+    for piece in pieces {
+        let ms = piece.span.end.min(cell.end) - piece.span.start.max(cell.start);
+        if ms <= 0 {
+            continue;
+        }
+        sum += piece.value * ms as f64;
+        reading.covered_ms += ms;
+        reading.min = reading.min.min(piece.value);
+        reading.max = reading.max.max(piece.value);
+        reading.coarse |= piece.coarse;
+    }
+    (reading.covered_ms > 0).then(|| Reading { mean: sum / reading.covered_ms as f64, ..reading })
+}
+
+/// Milliseconds of each cell that at least one of the spans covers.
+pub(crate) fn union_ms(mut spans: Vec<Range<TimeMs>>, cells: &[Range<TimeMs>]) -> Vec<i64> {
+    spans.sort_unstable_by_key(|s| s.start);
+    let mut merged: Vec<Range<TimeMs>> = Vec::new();
+    for span in spans {
+        match merged.last_mut() {
+            Some(last) if span.start <= last.end => last.end = last.end.max(span.end),
+            _ => merged.push(span),
+        }
+    }
+    let overlap = |cell: &Range<TimeMs>| {
+        let from = merged.partition_point(|s| s.end <= cell.start);
+        let within = merged[from..].iter().take_while(|s| s.start < cell.end);
+        within.map(|s| s.end.min(cell.end) - s.start.max(cell.start)).sum()
+    };
+    cells.iter().map(overlap).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::STALE_BITS;
+
+    fn samples(pairs: &[(i64, f64)]) -> Vec<Sample> {
+        pairs.iter().map(|(s, value)| Sample { time_ms: s * 1000, value: *value }).collect()
+    }
+
+    fn read(signal: Signal, pairs: &[(i64, f64)]) -> Vec<Option<Reading>> {
+        let samples = samples(pairs);
+        let cells: Vec<_> = (0..3).map(|i| i * 60_000..(i + 1) * 60_000).collect();
+        readings(&pieces(signal, &samples, 1.0, 15_000), &samples, &cells)
+    }
+
+    #[test]
+    fn a_counter_is_shared_out_at_cell_borders() {
+        let got = read(Signal::JobCpuUsage, &[(30, 0.0), (90, 60.0), (120, 60.0)]);
+        let first = got[0].unwrap();
+        assert_eq!((first.mean, first.covered_ms, first.samples), (1.0, 30_000, 1));
+        let second = got[1].unwrap();
+        assert_eq!((second.mean, second.min, second.max, second.covered_ms), (0.5, 0.0, 1.0, 60_000));
+        assert_eq!(got[2], None);
+    }
+
+    #[test]
+    fn a_reset_counts_from_zero() {
+        let got = read(Signal::JobCpuUsage, &[(0, 1000.0), (30, 6.0), (60, 36.0)]);
+        assert!((got[0].unwrap().mean - 0.6).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_failed_scrape_does_not_hide_what_the_counter_knows() {
+        let stale = f64::from_bits(STALE_BITS);
+        let got = read(Signal::JobCpuUsage, &[(0, 0.0), (15, stale), (60, 30.0)]);
+        assert_eq!(got[0].unwrap().mean, 0.5);
+        assert_eq!(got[0].unwrap().covered_ms, 60_000);
+    }
+
+    #[test]
+    fn a_long_gap_is_bridged_coarsely_unless_the_counter_fell() {
+        let cells = [240_000..300_000, 300_000..360_000];
+        let bridge = |value| {
+            let samples = samples(&[(0, 100.0), (600, value)]);
+            readings(&pieces(Signal::GpuBusy, &samples, 1.0, 15_000), &samples, &cells)[1]
+        };
+        assert_eq!(bridge(400.0).map(|r| (r.mean, r.coarse, r.samples)), Some((0.5, true, 0)));
+        assert_eq!(bridge(50.0), None);
+        let far = samples(&[(0, 0.0), (1801, 1801.0)]);
+        assert_eq!(pieces(Signal::GpuBusy, &far, 1.0, 15_000), []);
+    }
+
+    #[test]
+    fn a_level_holds_until_the_next_sample_a_marker_or_one_interval() {
+        let stale = f64::from_bits(STALE_BITS);
+        let got = read(Signal::GpuPower, &[(0, 100.0), (30, 300.0), (90, stale), (100, 50.0)]);
+        let first = got[0].unwrap();
+        assert_eq!((first.mean, first.min, first.max), (200.0, 100.0, 300.0));
+        let second = got[1].unwrap();
+        assert_eq!((second.covered_ms, second.samples), (30_000 + 15_000, 2));
+        assert_eq!(got[2], None);
+        assert_eq!(read(Signal::GpuPower, &[(0, 100.0), (301, 100.0)])[0].unwrap().covered_ms, 15_000);
+    }
+
+    #[test]
+    fn a_state_is_bridged_only_when_both_sides_agree() {
+        const CELLS: [Range<TimeMs>; 2] = [240_000..300_000, 300_000..360_000];
+        let within = |before, after| {
+            let samples = samples(&[(0, before), (600, after)]);
+            readings(&pieces(Signal::GpuProcesses, &samples, 1.0, 15_000), &samples, &CELLS)[1]
+        };
+        assert_eq!(within(2.0, 2.0).map(|r| (r.mean, r.coarse)), Some((2.0, true)));
+        assert_eq!(within(2.0, 0.0), None);
+    }
+
+    #[test]
+    fn what_is_not_admitted_is_absent_not_zero() {
+        assert_eq!(read(Signal::GrEngineActive, &[(0, 9e18), (15, f64::NAN)]), [None, None, None]);
+    }
+
+    #[test]
+    fn covered_time_is_a_union() {
+        let cells = [0..10, 10..20, 20..30];
+        assert_eq!(union_ms(vec![12..14, 0..3, 2..8, 13..22], &cells), [8, 8, 2]);
+    }
+}

@@ -1,0 +1,122 @@
+//! Readings of one entity's signals, cell by cell, where several series may tell the same thing.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use super::grid::interval_ms;
+use super::identity::Target;
+use super::piece::{Piece, Reading, pieces, readings};
+use super::{DEFAULT_INTERVAL_MS, Source};
+use crate::sample::{Sample, TimeMs};
+use crate::signal::{Kind, Signal};
+
+/// Series of one metric and target, by the part that they are about.
+type Parts<'s, 'a> = BTreeMap<&'s [&'a str], Vec<&'s Source<'a>>>;
+
+type Track = Vec<Option<Reading>>;
+
+/// A signal, and the NUMA node where it is one per NUMA node.
+type Key = (Signal, Option<Box<str>>);
+
+/// Readings per signal and cell.
+#[derive(Debug, Default)]
+pub struct Tracks(BTreeMap<Key, Track>);
+
+impl Tracks {
+    /// The signal in the cell of this index; `None` where nothing is known.
+    #[must_use]
+    pub fn read(&self, signal: Signal, cell: usize) -> Option<Reading> {
+        self.0.get(&(signal, None))?.get(cell).copied().flatten()
+    }
+
+    /// The signal in the cell on each NUMA node where it is known.
+    pub fn by_numa_node(&self, signal: Signal, cell: usize) -> impl Iterator<Item = (&str, Reading)> {
+        let tracks = self.0.range((signal, None)..).take_while(move |((s, _), _)| *s == signal);
+        tracks.filter_map(move |((_, node), track)| Some((node.as_deref()?, track.get(cell).copied().flatten()?)))
+    }
+
+    /// Is there no signal at all?
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The readings of one entity. Parts (CPUs, disks) are summed within one metric of one target; of several metrics,
+    /// targets or replicas that tell the same thing, the one that covers the most of a cell is taken, never the sum.
+    pub(crate) fn of(
+        sources: &[&Source<'_>],
+        cells: &[Range<TimeMs>],
+        keep: impl Fn(Signal, &Piece) -> bool,
+    ) -> Tracks {
+        let mut origins: BTreeMap<(Key, usize, &Target), Parts<'_, '_>> = BTreeMap::new();
+        for source in sources {
+            let key = (source.meaning.signal, source.meaning.numa_node.map(Box::from));
+            let origin = (key, source.meaning.rank, &source.target);
+            origins.entry(origin).or_default().entry(&source.meaning.part).or_default().push(source);
+        }
+        let mut tracks = Tracks::default();
+        for ((key, ..), parts) in origins {
+            let parts = parts.values().map(|same| one_part(key.0, same, cells, &keep));
+            let Some(track) = parts.reduce(|a, b| zip(a, b, sum)) else { continue };
+            let known = tracks.0.remove(&key);
+            tracks.0.insert(key, known.map_or(track.clone(), |known| zip(known, track, better)));
+        }
+        tracks
+    }
+}
+
+/// Series of one part: gauges of one target that differ in other labels (such as the pod) are one level after another;
+/// counters are not, for two replicas' samples of one counter interleave and would look like resets.
+fn one_part(
+    signal: Signal,
+    same: &[&Source<'_>],
+    cells: &[Range<TimeMs>],
+    keep: impl Fn(Signal, &Piece) -> bool,
+) -> Track {
+    let track = |samples: &[Sample], scale| {
+        let interval = interval_ms(samples).unwrap_or(DEFAULT_INTERVAL_MS);
+        let kept: Vec<Piece> =
+            pieces(signal, samples, scale, interval).into_iter().filter(|p| keep(signal, p)).collect();
+        readings(&kept, samples, cells)
+    };
+    let scale = same.first().map_or(1.0, |s| s.meaning.scale);
+    match same {
+        [one] => track(one.samples, scale),
+        _ if signal.kind() == Kind::Counter => {
+            let tracks = same.iter().map(|s| track(s.samples, scale));
+            tracks.reduce(|a, b| zip(a, b, better)).unwrap_or_default()
+        }
+        _ => track(&merged(signal, same), scale),
+    }
+}
+
+/// All samples in order of time, one per time; a value is preferred to the marker of a series that ended there.
+fn merged(signal: Signal, same: &[&Source<'_>]) -> Vec<Sample> {
+    let mut samples: Vec<Sample> = same.iter().flat_map(|s| s.samples.iter().copied()).collect();
+    samples.sort_by_key(|s| (s.time_ms, !signal.admits(s.value)));
+    samples.dedup_by_key(|s| s.time_ms);
+    samples
+}
+
+fn zip(a: Track, b: Track, join: fn(Reading, Reading) -> Reading) -> Track {
+    let both = |(a, b): (Option<Reading>, Option<Reading>)| match (a, b) {
+        (Some(a), Some(b)) => Some(join(a, b)),
+        (one, None) | (None, one) => one,
+    };
+    a.into_iter().zip(b).map(both).collect()
+}
+
+fn better(a: Reading, b: Reading) -> Reading {
+    if b.covered_ms > a.covered_ms { b } else { a }
+}
+
+fn sum(a: Reading, b: Reading) -> Reading {
+    Reading {
+        mean: a.mean + b.mean,
+        min: a.min + b.min,
+        max: a.max + b.max,
+        covered_ms: a.covered_ms.min(b.covered_ms),
+        samples: a.samples.min(b.samples),
+        coarse: a.coarse || b.coarse,
+    }
+}

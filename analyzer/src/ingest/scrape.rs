@@ -1,0 +1,379 @@
+//! The own scraper: static targets, labelled and marked stale as Prometheus does it.
+
+use std::collections::HashSet;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::iter;
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::header::{ACCEPT, CONTENT_TYPE};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
+use tracing::{error, info, warn};
+
+use super::Limits;
+use super::text::{self, Format, Point, TextError};
+use crate::sample::{Batch, Labels, STALE_BITS, Sample, Series, TimeMs};
+use crate::store::{Samples, wall_clock};
+
+/// The series that every scrape adds: 1 when it succeeded, else 0. Prometheus' own name for it.
+pub const UP: &str = "up";
+
+/// OpenMetrics is asked for first: it has an end marker, so that a cut body is noticed.
+const ACCEPTED: &str = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
+
+/// Something to scrape.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Where the metrics are, e.g. `http://node1:9400/metrics`.
+    pub url: String,
+    /// The labels that its series get, `job` and `instance` among them.
+    pub labels: Vec<(String, String)>,
+    /// From one scrape to the next.
+    pub interval: Duration,
+    /// How long a scrape may take.
+    pub timeout: Duration,
+}
+
+impl Target {
+    /// The target `http://{address}/metrics` with `job` and `instance`, every 15 s with a time-out of 10 s.
+    #[must_use]
+    pub fn new(job: &str, address: &str) -> Self {
+        let label = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        Self {
+            url: format!("http://{address}/metrics"),
+            labels: vec![label("job", job), label("instance", address)],
+            interval: Duration::from_secs(15),
+            timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Why a scrape failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ScrapeError {
+    /// Connection, HTTP, compression.
+    #[error("{url}: {}", with_causes(error))]
+    Http {
+        /// The target.
+        url: String,
+        /// What failed.
+        error: reqwest::Error,
+    },
+    /// Not 200.
+    #[error("{url}: status {status}, expected 200")]
+    Status {
+        /// The target.
+        url: String,
+        /// What came instead.
+        status: u16,
+    },
+    /// The target was too slow.
+    #[error("{url}: no complete answer within {limit:?}")]
+    Timeout {
+        /// The target.
+        url: String,
+        /// The time-out.
+        limit: Duration,
+    },
+    /// The answer is too large.
+    #[error("{url}: body of more than the limit of {limit} bytes")]
+    TooLarge {
+        /// The target.
+        url: String,
+        /// The limit, after decompression.
+        limit: usize,
+    },
+    /// The answer is no exposition text.
+    #[error("{url}: {error}")]
+    Text {
+        /// The target.
+        url: String,
+        /// Where it is wrong.
+        error: TextError,
+    },
+}
+
+fn with_causes(error: &reqwest::Error) -> String {
+    let causes = iter::successors(std::error::Error::source(error), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}
+
+/// The series of a target's last scrape: those for which a marker is due when they vanish.
+#[derive(Debug, Default)]
+pub struct Seen(HashSet<Labels>);
+
+/// What a scrape that got an answer brings: its samples, the markers of series that vanished, and `up`. Of a series
+/// that is there twice the first stays. Series with timestamps of their own get no markers, as in Prometheus. On an
+/// error nothing has changed.
+pub fn succeeded(
+    body: &str,
+    format: Format,
+    limits: &Limits,
+    target: &Target,
+    time_ms: TimeMs,
+    seen: &mut Seen,
+) -> Result<Batch, TextError> {
+    let mut all = HashSet::new();
+    let mut current = HashSet::new();
+    let mut batch = Batch::default();
+    for point in text::points(body, format, limits) {
+        let point = point?;
+        let sample = Sample { time_ms: point.time_ms.unwrap_or(time_ms), value: point.value };
+        let own_time = point.time_ms.is_some();
+        let labels = labelled(point, target);
+        if !all.insert(labels.clone()) {
+            continue;
+        }
+        if !own_time {
+            current.insert(labels.clone());
+        }
+        batch.series.push(Series { labels, samples: vec![sample] });
+    }
+    let vanished = seen.0.drain().filter(|labels| !all.contains(labels));
+    batch.series.extend(vanished.map(|labels| ended(labels, time_ms)));
+    batch.series.push(up(target, time_ms, 1.0));
+    seen.0 = current;
+    Ok(batch)
+}
+
+/// What a failed scrape brings: a marker for every series of the last one, and `up` at 0.
+pub fn failed(target: &Target, time_ms: TimeMs, seen: &mut Seen) -> Batch {
+    let markers = seen.0.drain().map(|labels| ended(labels, time_ms));
+    Batch { series: markers.chain([up(target, time_ms, 0.0)]).collect() }
+}
+
+fn ended(labels: Labels, time_ms: TimeMs) -> Series {
+    Series { labels, samples: vec![Sample { time_ms, value: f64::from_bits(STALE_BITS) }] }
+}
+
+fn up(target: &Target, time_ms: TimeMs, value: f64) -> Series {
+    let own = target.labels.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    Series { labels: Labels::new(own.chain([("__name__", UP)])), samples: vec![Sample { time_ms, value }] }
+}
+
+/// The target's labels win; a scraped label of the same name is kept as `exported_…`.
+fn labelled(point: Point<'_>, target: &Target) -> Labels {
+    let taken = |name: &str| target.labels.iter().any(|(own, _)| own == name);
+    let scraped: HashSet<&str> = point.labels.iter().map(|(name, _)| *name).collect();
+    let renamed = |name: &str| {
+        let mut name = name.to_owned();
+        while taken(&name) || scraped.contains(name.as_str()) {
+            name.insert_str(0, "exported_");
+        }
+        name
+    };
+    let own = target.labels.iter().map(|(name, value)| (name.as_str().into(), value.as_str().into()));
+    let pairs = point.labels.iter().map(|(name, value)| {
+        let name: Box<str> = if taken(name) { renamed(name).into() } else { (*name).into() };
+        (name, Box::<str>::from(value.as_ref()))
+    });
+    Labels::new(pairs.chain(own).chain([("__name__".into(), point.name.into())]))
+}
+
+/// Scrapes over HTTP.
+#[derive(Clone, Debug)]
+pub struct Scraper {
+    client: reqwest::Client,
+    limits: Limits,
+}
+
+impl Scraper {
+    /// Connections are kept between scrapes. Proxies of the environment are not used: targets are near.
+    pub fn new(limits: Limits) -> Result<Self, reqwest::Error> {
+        // An error says that the process has chosen a provider already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let client = reqwest::Client::builder().no_proxy().user_agent("goodput-analyzer").build()?;
+        Ok(Self { client, limits })
+    }
+
+    /// One scrape, with `up`; an error when it fails.
+    pub async fn scrape_once(&self, target: &Target) -> Result<Batch, ScrapeError> {
+        self.scrape(target, wall_clock(), &mut Seen::default()).await
+    }
+
+    async fn scrape(&self, target: &Target, time_ms: TimeMs, seen: &mut Seen) -> Result<Batch, ScrapeError> {
+        let late = |_| ScrapeError::Timeout { url: target.url.clone(), limit: target.timeout };
+        let (body, format) = timeout(target.timeout, self.fetch(target)).await.map_err(late)??;
+        succeeded(&body, format, &self.limits, target, time_ms, seen)
+            .map_err(|error| ScrapeError::Text { url: target.url.clone(), error })
+    }
+
+    async fn fetch(&self, target: &Target) -> Result<(String, Format), ScrapeError> {
+        let url = || target.url.clone();
+        let http = |error: reqwest::Error| ScrapeError::Http { url: url(), error: error.without_url() };
+        let request = self
+            .client
+            .get(&target.url)
+            .header(ACCEPT, ACCEPTED)
+            .header("X-Prometheus-Scrape-Timeout-Seconds", target.timeout.as_secs_f64().to_string());
+        let mut response = request.send().await.map_err(http)?;
+        if response.status() != reqwest::StatusCode::OK {
+            return Err(ScrapeError::Status { url: url(), status: response.status().as_u16() });
+        }
+        let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        let format = Format::of(content_type);
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(http)? {
+            if body.len() + chunk.len() > self.limits.decompressed_bytes {
+                return Err(ScrapeError::TooLarge { url: url(), limit: self.limits.decompressed_bytes });
+            }
+            body.extend_from_slice(&chunk);
+        }
+        let body = String::from_utf8(body).map_err(|error| {
+            let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+            let line = valid.iter().filter(|byte| **byte == b'\n').count() + 1;
+            ScrapeError::Text { url: url(), error: TextError { line, reason: "expected UTF-8".to_owned() } }
+        })?;
+        Ok((body, format))
+    }
+
+    /// Scrapes the targets until the set is dropped or shut down.
+    pub fn run<S: Samples + 'static>(&self, targets: Vec<Target>, store: Arc<S>) -> JoinSet<()> {
+        let follow = |target| {
+            let (scraper, store) = (self.clone(), Arc::clone(&store));
+            async move { scraper.follow(&target, store.as_ref()).await }
+        };
+        targets.into_iter().map(follow).collect()
+    }
+
+    async fn follow<S: Samples>(&self, target: &Target, store: &S) {
+        let mut ticks = interval_at(Instant::now() + offset(target), target.interval);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        let mut seen = Seen::default();
+        let mut was_up = None;
+        loop {
+            ticks.tick().await;
+            let time_ms = wall_clock();
+            let scraped = self.scrape(target, time_ms, &mut seen).await;
+            let is_up = scraped.is_ok();
+            let batch = scraped.unwrap_or_else(|error| {
+                if was_up != Some(false) {
+                    warn!(%error, "scrape failed");
+                }
+                failed(target, time_ms, &mut seen)
+            });
+            if is_up && was_up == Some(false) {
+                info!(url = target.url, "scrape succeeds again");
+            }
+            was_up = Some(is_up);
+            if let Err(error) = store.append(batch).await {
+                error!(url = target.url, %error, "scraped samples lost");
+            }
+        }
+    }
+}
+
+/// When within the interval a target is scraped: always the same for one target, and spread over many.
+fn offset(target: &Target) -> Duration {
+    let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one((&target.url, &target.labels));
+    target.interval.mul_f64(hash as f64 / u64::MAX as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::is_stale;
+
+    fn target() -> Target {
+        Target::new("gpu", "node1:9400")
+    }
+
+    fn scrape(body: &str, time_ms: TimeMs, seen: &mut Seen) -> Batch {
+        succeeded(body, Format::Text, &Limits::default(), &target(), time_ms, seen).unwrap()
+    }
+
+    /// Metric, its labels but for job and instance, time, and the value (none for a marker), in order.
+    fn plain(batch: &Batch) -> Vec<(String, String, TimeMs, Option<f64>)> {
+        let mut plain: Vec<_> = batch
+            .series
+            .iter()
+            .map(|series| {
+                assert_eq!(
+                    (series.labels.get("job"), series.labels.get("instance")),
+                    (Some("gpu"), Some("node1:9400"))
+                );
+                let others = series.labels.iter().filter(|(name, _)| !["__name__", "job", "instance"].contains(name));
+                let others: Vec<_> = others.map(|(name, value)| format!("{name}={value}")).collect();
+                let sample = series.samples[0];
+                let value = Some(sample.value).filter(|value| !is_stale(*value));
+                (series.labels.metric().to_owned(), others.join(","), sample.time_ms, value)
+            })
+            .collect();
+        plain.sort_by(|a, b| a.partial_cmp(b).unwrap());
+        plain
+    }
+
+    fn row(metric: &str, labels: &str, time_ms: TimeMs, value: Option<f64>) -> (String, String, TimeMs, Option<f64>) {
+        (metric.to_owned(), labels.to_owned(), time_ms, value)
+    }
+
+    #[test]
+    fn a_series_that_vanishes_gets_one_marker() {
+        let mut seen = Seen::default();
+        let first = scrape("a{x=\"1\"} 1\na{x=\"2\"} 2\n", 10, &mut seen);
+        let expected = [row("a", "x=1", 10, Some(1.0)), row("a", "x=2", 10, Some(2.0)), row("up", "", 10, Some(1.0))];
+        assert_eq!(plain(&first), expected);
+        let second = scrape("a{x=\"1\"} 1\n", 20, &mut seen);
+        let expected = [row("a", "x=1", 20, Some(1.0)), row("a", "x=2", 20, None), row("up", "", 20, Some(1.0))];
+        assert_eq!(plain(&second), expected);
+        let third = scrape("a{x=\"1\"} 1\n", 30, &mut seen);
+        assert_eq!(plain(&third), [row("a", "x=1", 30, Some(1.0)), row("up", "", 30, Some(1.0))]);
+    }
+
+    #[test]
+    fn a_failed_scrape_ends_every_series_once() {
+        let mut seen = Seen::default();
+        scrape("a 1\n", 10, &mut seen);
+        assert_eq!(plain(&failed(&target(), 20, &mut seen)), [row("a", "", 20, None), row("up", "", 20, Some(0.0))]);
+        assert_eq!(plain(&failed(&target(), 30, &mut seen)), [row("up", "", 30, Some(0.0))]);
+    }
+
+    #[test]
+    fn a_body_that_cannot_be_read_changes_nothing() {
+        let mut seen = Seen::default();
+        scrape("a 1\n", 10, &mut seen);
+        let error = succeeded("b 1\nc\n", Format::Text, &Limits::default(), &target(), 20, &mut seen).unwrap_err();
+        assert_eq!(error.line, 2);
+        assert_eq!(plain(&failed(&target(), 20, &mut seen)), [row("a", "", 20, None), row("up", "", 20, Some(0.0))]);
+    }
+
+    #[test]
+    fn series_with_their_own_time_get_no_marker() {
+        let mut seen = Seen::default();
+        let first = scrape("a 1 5\n", 10, &mut seen);
+        assert_eq!(plain(&first), [row("a", "", 5, Some(1.0)), row("up", "", 10, Some(1.0))]);
+        assert_eq!(plain(&scrape("", 20, &mut seen)), [row("up", "", 20, Some(1.0))]);
+        // One that begins to give a time has not vanished.
+        scrape("b 1\n", 30, &mut seen);
+        assert_eq!(
+            plain(&scrape("b 1 35\n", 40, &mut seen)),
+            [row("b", "", 35, Some(1.0)), row("up", "", 40, Some(1.0))]
+        );
+    }
+
+    #[test]
+    fn the_first_of_two_equal_series_stays() {
+        let batch = scrape("a 1\na 2\n", 10, &mut Seen::default());
+        assert_eq!(plain(&batch), [row("a", "", 10, Some(1.0)), row("up", "", 10, Some(1.0))]);
+    }
+
+    #[test]
+    fn labels_of_the_target_win() {
+        let body = "a{job=\"own\",exported_job=\"older\",instance=\"\",gpu=\"0\"} 1\n";
+        let batch = scrape(body, 10, &mut Seen::default());
+        let expected = row("a", "exported_exported_job=own,exported_job=older,gpu=0", 10, Some(1.0));
+        assert_eq!(plain(&batch), [expected, row("up", "", 10, Some(1.0))]);
+    }
+
+    #[test]
+    fn targets_are_spread_over_the_interval() {
+        let offsets: HashSet<_> = (0..100)
+            .map(|n| offset(&Target::new("gpu", &format!("node{n}:9400"))))
+            .inspect(|offset| assert!(*offset <= target().interval))
+            .map(|offset| offset.as_secs())
+            .collect();
+        assert!(offsets.len() > 10);
+        assert_eq!(offset(&target()), offset(&target()));
+    }
+}

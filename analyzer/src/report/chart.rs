@@ -1,0 +1,256 @@
+//! Geometry of the charts: plain numbers, so that the template only writes them down.
+
+use std::collections::BTreeMap;
+
+use super::{Amount, Period, Report};
+use crate::classify::{Class, Group, Interval};
+use crate::sample::TimeMs;
+
+/// Width of every chart, in units of its view box.
+const WIDTH: f64 = 1000.0;
+/// Height of a GPU's lane in the timeline.
+const LANE_HEIGHT: f64 = 16.0;
+/// A page shows this many GPUs, those that lost most; a thousand lanes would be neither read nor printed.
+const MAX_LANES: usize = 48;
+/// Slices of a lane: one hour each in a whole week.
+const SLICES: i64 = 168;
+
+/// What each GPU's time went into, slice by slice.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Timeline {
+    /// The time that is drawn: the part of the period that is accounted for, in full hours.
+    pub axis: Period,
+    slice_ms: f64,
+    /// Those that lost most, by node and UUID.
+    pub lanes: Vec<Lane>,
+    /// GPUs for which there was no room.
+    pub left_out: usize,
+}
+
+/// One GPU.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Lane {
+    /// Its node.
+    pub node: String,
+    /// Its UUID.
+    pub gpu: String,
+    slices: Vec<BTreeMap<Class, f64>>,
+    lost_ms: i64,
+}
+
+/// A rectangle of a class.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mark {
+    /// Left edge.
+    pub x: f64,
+    /// Upper edge.
+    pub y: f64,
+    /// Width.
+    pub width: f64,
+    /// Height.
+    pub height: f64,
+    /// The class, which is its colour.
+    pub class: Class,
+    /// First instant.
+    pub start_ms: TimeMs,
+    /// First instant after it.
+    pub end_ms: TimeMs,
+    /// Share of the class in this stretch of time.
+    pub share: f64,
+}
+
+/// A bar of the waterfall.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Step {
+    /// Its name.
+    pub label: &'static str,
+    /// Name of its colour.
+    pub colour: &'static str,
+    /// Left edge.
+    pub x: f64,
+    /// Width.
+    pub width: f64,
+    /// What it stands for.
+    pub amount: Amount,
+}
+
+impl Timeline {
+    pub(super) fn of(intervals: &[Interval], axis: Period) -> Self {
+        let slice_ms = axis.length_ms() as f64 / SLICES as f64;
+        let mut timeline = Self { axis, slice_ms, lanes: Vec::new(), left_out: 0 };
+        let mut lanes: BTreeMap<(&str, &str), Lane> = BTreeMap::new();
+        for i in intervals {
+            let lane = lanes.entry((&i.node, &i.gpu)).or_insert_with(|| Lane::new(i));
+            timeline.spread(i, lane);
+        }
+        let mut lanes: Vec<Lane> = lanes.into_values().collect();
+        lanes.sort_by_key(|lane| std::cmp::Reverse(lane.lost_ms));
+        timeline.left_out = lanes.len().saturating_sub(MAX_LANES);
+        lanes.truncate(MAX_LANES);
+        lanes.sort_by(|a, b| (&a.node, &a.gpu).cmp(&(&b.node, &b.gpu)));
+        timeline.lanes = lanes;
+        timeline
+    }
+
+    /// Spreads an interval's milliseconds evenly over the slices that it touches.
+    fn spread(&self, interval: &Interval, lane: &mut Lane) {
+        if interval.class != Class::Productive {
+            lane.lost_ms += interval.ms;
+        }
+        let from = (interval.start_ms - self.axis.start_ms) as f64;
+        let to = (interval.end_ms - self.axis.start_ms) as f64;
+        let density = interval.ms as f64 / (to - from).max(1.0);
+        let first = (from / self.slice_ms).floor().max(0.0) as usize;
+        for (n, slice) in lane.slices.iter_mut().enumerate().skip(first) {
+            let (left, right) = (n as f64 * self.slice_ms, (n + 1) as f64 * self.slice_ms);
+            if left >= to {
+                break;
+            }
+            *slice.entry(interval.class).or_default() += (right.min(to) - left.max(from)).max(0.0) * density;
+        }
+    }
+
+    /// The rectangles of a lane: classes of a slice stacked by share, equal neighbours drawn as one.
+    #[must_use]
+    pub fn marks(&self, lane: &Lane) -> Vec<Mark> {
+        let mut marks: Vec<Mark> = Vec::new();
+        let mut open: BTreeMap<Class, usize> = BTreeMap::new();
+        for (n, slice) in lane.slices.iter().enumerate() {
+            let mut still_open = BTreeMap::new();
+            let mut y = 0.0;
+            for (class, ms) in slice.iter().filter(|(_, ms)| **ms > 0.0) {
+                let mark = self.mark(n, y, *class, ms / self.slice_ms);
+                y += mark.height;
+                let index = match open.get(class) {
+                    Some(index) if marks[*index].continues(&mark) => *index,
+                    _ => {
+                        marks.push(mark.clone());
+                        marks.len() - 1
+                    }
+                };
+                marks[index].extend_to(&mark);
+                still_open.insert(*class, index);
+            }
+            open = still_open;
+        }
+        marks
+    }
+
+    /// Where a time is drawn.
+    pub(super) fn x(&self, time: TimeMs) -> f64 {
+        (time - self.axis.start_ms) as f64 / self.axis.length_ms() as f64 * WIDTH
+    }
+
+    fn mark(&self, slice: usize, y: f64, class: Class, share: f64) -> Mark {
+        let width = WIDTH / SLICES as f64;
+        Mark {
+            x: slice as f64 * width,
+            y,
+            width,
+            height: share * LANE_HEIGHT,
+            class,
+            start_ms: self.axis.start_ms + (slice as f64 * self.slice_ms) as i64,
+            end_ms: self.axis.start_ms + ((slice + 1) as f64 * self.slice_ms) as i64,
+            share,
+        }
+    }
+}
+
+impl Lane {
+    fn new(interval: &Interval) -> Self {
+        Self {
+            node: interval.node.clone(),
+            gpu: interval.gpu.clone(),
+            slices: vec![BTreeMap::new(); SLICES as usize],
+            lost_ms: 0,
+        }
+    }
+}
+
+impl Mark {
+    /// Same colour, same place, within a hundredth of a lane.
+    fn continues(&self, next: &Self) -> bool {
+        let same = |a: f64, b: f64| (a - b).abs() < LANE_HEIGHT / 100.0;
+        same(self.y, next.y) && same(self.height, next.height)
+    }
+
+    fn extend_to(&mut self, next: &Self) {
+        self.width = next.x + next.width - self.x;
+        self.end_ms = next.end_ms;
+    }
+}
+
+/// From capacity, less what nobody held, to allocated, less what was lost, to productive.
+pub(super) fn waterfall(report: &Report) -> Vec<Step> {
+    let capacity = report.fleet.capacity.gpu_ms;
+    let scale = |ms: i64| if capacity > 0 { ms as f64 / capacity as f64 * WIDTH } else { 0.0 };
+    let mut steps = vec![total("capacity", report.fleet.capacity, &scale)];
+    let mut left = capacity;
+    let is_capacity = |group: Group| group == Group::Capacity;
+    for outside in [true, false] {
+        for row in report.classes.iter().filter(|r| r.group != Group::Productive && is_capacity(r.group) == outside) {
+            left -= row.amount.gpu_ms;
+            let (label, colour) = (row.class.name(), row.class.name());
+            let step = Step { label, colour, x: scale(left), width: scale(row.amount.gpu_ms), amount: row.amount };
+            steps.extend((row.amount.gpu_ms > 0).then_some(step));
+        }
+        if outside {
+            steps.push(total("allocated", report.fleet.allocated, &scale));
+        }
+    }
+    steps.push(total("productive", report.fleet.productive, &scale));
+    steps
+}
+
+fn total(label: &'static str, amount: Amount, scale: &impl Fn(i64) -> f64) -> Step {
+    let colour = if label == "productive" { label } else { "total" };
+    Step { label, colour, x: 0.0, width: scale(amount.gpu_ms), amount }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jiff::tz::TimeZone;
+
+    const HOUR: i64 = 3_600_000;
+
+    fn interval(class: Class, start_ms: TimeMs, hours: i64, ms: i64) -> Interval {
+        Interval {
+            gpu: "GPU-a".into(),
+            node: "n1".into(),
+            model: None,
+            owner: None,
+            class,
+            start_ms,
+            end_ms: start_ms + hours * HOUR,
+            ms,
+            confidence: 1.0,
+            busy_signal: None,
+            evidence: vec![],
+            missing: vec![],
+        }
+    }
+
+    #[test]
+    fn slices_hold_what_the_intervals_hold_and_neighbours_are_joined() {
+        let week = Period::iso_week("2026-W47", &TimeZone::UTC).unwrap();
+        let start = week.start_ms;
+        let intervals = [
+            interval(Class::Productive, start, 10, 10 * HOUR),
+            interval(Class::Productive, start + 10 * HOUR, 2, HOUR),
+            interval(Class::IdleHeld, start + 10 * HOUR, 2, HOUR),
+        ];
+        let timeline = Timeline::of(&intervals, week);
+        let lane = &timeline.lanes[0];
+        let drawn: f64 = lane.slices.iter().flat_map(|s| s.values()).sum();
+        assert!((drawn - 12.0 * HOUR as f64).abs() < 1.0);
+        let marks = timeline.marks(lane);
+        let shape: Vec<(Class, f64, f64)> = marks.iter().map(|m| (m.class, m.y, m.height)).collect();
+        let half = LANE_HEIGHT / 2.0;
+        assert_eq!(
+            shape,
+            [(Class::Productive, 0.0, LANE_HEIGHT), (Class::Productive, 0.0, half), (Class::IdleHeld, half, half)]
+        );
+        assert_eq!((marks[0].start_ms, marks[0].end_ms), (start, start + 10 * HOUR));
+    }
+}

@@ -1,0 +1,100 @@
+//! Numbers and names as people read them: zero is `0`, and what is not known is `unknown`.
+
+use std::fmt::Write as _;
+
+/// Shown for everything that is not known; never for zero.
+pub const UNKNOWN: &str = "unknown";
+
+/// How many GPUs of a finding are written out; JSON and CSV have all of them.
+pub(super) const MAX_PLACES: usize = 8;
+
+/// An owner, model or node.
+#[must_use]
+pub fn name(name: &Option<String>) -> &str {
+    name.as_deref().unwrap_or(UNKNOWN)
+}
+
+/// GPU-hours: only zero is `0`.
+#[must_use]
+pub fn hours(gpu_ms: i64) -> String {
+    match gpu_ms as f64 / super::MS_PER_HOUR {
+        _ if gpu_ms == 0 => "0".into(),
+        h if h.abs() < 0.005 => "<0.01".into(),
+        h if h.abs() < 10.0 => format!("{h:.2}"),
+        h if h.abs() < 1000.0 => format!("{h:.1}"),
+        h => thousands(h),
+    }
+}
+
+/// A ratio as percent to be read; only zero is `0 %`, only the whole is `100 %`.
+#[must_use]
+pub fn percent(ratio: Option<f64>) -> String {
+    match ratio {
+        None => UNKNOWN.into(),
+        Some(0.0) => "0 %".into(),
+        Some(1.0) => "100 %".into(),
+        Some(r) if r > 0.0 && r < 0.0005 => "<0.1 %".into(),
+        Some(r) if (0.9995..1.0).contains(&r) => ">99.9 %".into(),
+        Some(r) => format!("{:.1} %", r * 100.0),
+    }
+}
+
+/// A difference of two ratios in percentage points to be read.
+#[must_use]
+pub fn points(change: Option<f64>) -> String {
+    change.map_or(UNKNOWN.into(), |c| format!("{:+.1} points", c * 100.0))
+}
+
+/// A measured number to be read: four significant digits, no trailing zeros.
+#[must_use]
+pub fn number(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return if value == 0.0 { "0".into() } else { UNKNOWN.into() };
+    }
+    let decimals = (3 - value.abs().log10().floor() as i32).clamp(0, 9) as usize;
+    trimmed(format!("{value:.decimals$}"))
+}
+
+/// Enough of a UUID to tell a node's GPUs apart.
+pub(super) fn short(uuid: &str) -> &str {
+    uuid.char_indices().nth(12).map_or(uuid, |(end, _)| &uuid[..end])
+}
+
+/// A coordinate: a hundredth of a unit is less than a pixel.
+pub(super) fn fixed(value: f64) -> String {
+    trimmed(format!("{value:.2}"))
+}
+
+/// Without zeros that say nothing.
+pub(super) fn trimmed(text: String) -> String {
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').into() } else { text }
+}
+
+fn thousands(value: f64) -> String {
+    let digits = format!("{value:.0}");
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && digit.is_ascii_digit() && (digits.len() - i).is_multiple_of(3) && !text.ends_with('-') {
+            text.push(',');
+        }
+        let _ = write!(text, "{digit}");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zero_is_zero_and_unknown_is_unknown() {
+        let shown: Vec<String> = [0, 1, 36_000, 3_600_000, 360_000_000, 4_445_000_000_000].map(hours).into();
+        assert_eq!(shown, ["0", "<0.01", "0.01", "1.00", "100.0", "1,234,722"]);
+        let shown = [None, Some(0.0), Some(0.0001), Some(0.1234), Some(0.9999), Some(1.0)].map(percent);
+        assert_eq!(shown, ["unknown", "0 %", "<0.1 %", "12.3 %", ">99.9 %", "100 %"]);
+        let shown = [0.0, 0.25, 12.0, 123_456.7, 0.000_123_4, f64::NAN].map(number);
+        assert_eq!(shown, ["0", "0.25", "12", "123457", "0.0001234", "unknown"]);
+        assert_eq!(points(Some(-0.034)), "-3.4 points");
+        assert_eq!(points(None), UNKNOWN);
+    }
+}

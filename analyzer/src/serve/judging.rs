@@ -1,0 +1,223 @@
+//! The loop that keeps verdicts up to date.
+//!
+//! Once a minute the open hour is judged up to [`SETTLE_MS`] ago. Those verdicts are provisional: when everything that
+//! they may depend on is there ([`LOOK_AHEAD_MS`] after the hour), the hour is judged once more, for good. After a start,
+//! hours that were missed are judged the same way; hours for which samples come in late are judged again.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use jiff::tz::TimeZone;
+use tokio::sync::watch;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use super::intake::Intake;
+use crate::classify::{Interval, LOOK_AHEAD_MS};
+use crate::judge::{HOUR_MS, Judge, JudgeError, windows};
+use crate::sample::TimeMs;
+use crate::store::{Results, Samples, StoreError};
+
+/// Samples of a minute get this long to arrive before it is judged.
+const SETTLE_MS: i64 = MINUTE_MS;
+/// How far back hours are judged that were missed while the analyzer was down. Older ones take `classify`.
+const CATCH_UP_MS: i64 = 14 * 24 * HOUR_MS;
+const MINUTE_MS: i64 = 60_000;
+const TICK: Duration = Duration::from_secs(60);
+/// The short window that gauges show.
+const LAST_MINUTES: i64 = 5;
+
+/// What the loop has come to.
+#[derive(Clone, Debug, Default)]
+pub struct Progress {
+    /// Every minute that ends here or before is judged.
+    pub judged_until_ms: Option<TimeMs>,
+    /// Verdicts of hours that end here or before will not change, unless samples come in late.
+    pub final_until_ms: Option<TimeMs>,
+    /// The last window that is over.
+    pub last_hour: Vec<Interval>,
+    /// The last minutes that are judged.
+    pub last_minutes: Vec<Interval>,
+    /// What could not be joined to a node in the open hour, and why.
+    pub unjoined: Vec<String>,
+    /// How long the last round took.
+    pub took: Duration,
+    /// Rounds that failed.
+    pub failures: u64,
+}
+
+/// The loop's parts.
+#[derive(Debug)]
+pub(super) struct Judging<S> {
+    pub(super) store: S,
+    pub(super) intake: Intake<S>,
+    pub(super) judge: Judge<S>,
+    pub(super) zone: TimeZone,
+    pub(super) now: fn() -> TimeMs,
+    pub(super) progress: watch::Sender<Progress>,
+    pub(super) stop: watch::Receiver<bool>,
+}
+
+impl<S: Samples + Results> Judging<S> {
+    /// Runs until `stop` is true; the window that is being judged then is finished.
+    pub(super) async fn run(mut self) {
+        let mut ticks = interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                _ = ticks.tick() => {}
+                _ = self.stop.wait_for(|stop| *stop) => return,
+            }
+            let began = Instant::now();
+            let round = self.round().await;
+            if let Err(error) = &round {
+                tracing::error!(%error, "cannot judge; the next attempt is in a minute");
+            }
+            self.progress.send_modify(|progress| {
+                progress.took = began.elapsed();
+                progress.failures += u64::from(round.is_err());
+            });
+        }
+    }
+
+    /// Judges what is due: hours that have become final, and the open hour.
+    async fn round(&self) -> Result<(), JudgeError> {
+        let now = (self.now)();
+        let until = (now - SETTLE_MS).div_euclid(MINUTE_MS) * MINUTE_MS;
+        let due = self.due_from(until).await?;
+        let late = self.intake.take_earliest().map_or(due, |late| late.max(now - CATCH_UP_MS));
+        let round = self.judge_from(due.min(late), until).await;
+        if round.is_err() {
+            self.intake.note_earliest(late);
+        }
+        round
+    }
+
+    async fn judge_from(&self, from: TimeMs, until: TimeMs) -> Result<(), JudgeError> {
+        let mut unjoined = Vec::new();
+        for window in windows(from..until, &self.zone) {
+            if *self.stop.borrow() {
+                return Ok(());
+            }
+            let judged = self.judge.judge(&window, until).await?;
+            unjoined = judged.unjoined.iter().map(ToString::to_string).collect();
+            self.progress.send_modify(|progress| progress.advance(&window, until));
+        }
+        self.publish(until, unjoined).await
+    }
+
+    /// The open hour, unless an hour before it has become final.
+    async fn due_from(&self, until: TimeMs) -> Result<TimeMs, StoreError> {
+        let (judged, last_final) = {
+            let progress = self.progress.borrow();
+            (progress.judged_until_ms, progress.final_until_ms)
+        };
+        match (judged, last_final) {
+            (Some(judged), Some(last_final)) if last_final + HOUR_MS + LOOK_AHEAD_MS > until => Ok(judged),
+            (_, Some(last_final)) => Ok(last_final),
+            _ => self.resume(until).await,
+        }
+    }
+
+    /// The last window with verdicts, which may be half judged; without any, as far back as is caught up.
+    async fn resume(&self, until: TimeMs) -> Result<TimeMs, StoreError> {
+        let past = windows(until - CATCH_UP_MS..until, &self.zone);
+        for window in past.iter().rev() {
+            if !self.store.intervals(window.clone()).await?.is_empty() {
+                return Ok(window.start - LOOK_AHEAD_MS);
+            }
+        }
+        Ok(until - CATCH_UP_MS)
+    }
+
+    async fn publish(&self, until: TimeMs, unjoined: Vec<String>) -> Result<(), JudgeError> {
+        let is_over = |window: &Range<TimeMs>| window.end <= until;
+        let last = windows(until - 2 * HOUR_MS..until, &self.zone).into_iter().rev().find(is_over);
+        let last_hour = match last {
+            Some(window) => self.store.intervals(window).await?,
+            None => Vec::new(),
+        };
+        let last_minutes = self.judge.verdicts(&(until - LAST_MINUTES * MINUTE_MS..until), until).await?.intervals;
+        self.progress.send_modify(|progress| {
+            progress.last_hour = last_hour;
+            progress.last_minutes = last_minutes;
+            progress.unjoined = unjoined;
+        });
+        Ok(())
+    }
+}
+
+impl Progress {
+    fn advance(&mut self, window: &Range<TimeMs>, until: TimeMs) {
+        self.judged_until_ms = self.judged_until_ms.max(Some(window.end.min(until)));
+        if window.end + LOOK_AHEAD_MS <= until {
+            self.final_until_ms = self.final_until_ms.max(Some(window.end));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::classify::{Class, Thresholds};
+    use crate::judge::tests::{START, idle_gpu, store};
+    use crate::store::Store;
+
+    /// The clock of the tests: 20 minutes into the fourth hour.
+    fn now() -> TimeMs {
+        START + 3 * HOUR_MS + 20 * MINUTE_MS
+    }
+
+    async fn judging(dir: &Path) -> Judging<Store> {
+        let store = store(dir).await;
+        let judge = Judge::new(store.clone(), Thresholds::default());
+        let intake = Intake::new(store.clone());
+        let (progress, stop) = (watch::Sender::default(), watch::channel(false).1);
+        Judging { store, intake, judge, zone: TimeZone::UTC, now, progress, stop }
+    }
+
+    async fn total(judging: &Judging<Store>, class: Class) -> i64 {
+        let intervals = judging.store.intervals(START..START + 24 * HOUR_MS).await.unwrap();
+        intervals.iter().filter(|i| i.class == class).map(|i| i.ms).sum()
+    }
+
+    #[tokio::test]
+    async fn missed_hours_are_caught_up_once_and_the_open_hour_is_judged_until_now() {
+        let dir = tempfile::tempdir().unwrap();
+        let judging = judging(dir.path()).await;
+        idle_gpu(&judging.intake, "GPU-a", "n1", START..now()).await;
+        for _ in 0..2 {
+            judging.round().await.unwrap();
+            assert_eq!(total(&judging, Class::IdleHeld).await, now() - SETTLE_MS - START);
+        }
+        let progress = judging.progress.borrow().clone();
+        assert_eq!(progress.judged_until_ms, Some(now() - SETTLE_MS));
+        assert_eq!(progress.final_until_ms, Some(START + 2 * HOUR_MS), "the third hour may still change");
+        let sum = |intervals: &[Interval]| intervals.iter().map(|i| i.ms).sum::<i64>();
+        assert_eq!((sum(&progress.last_hour), sum(&progress.last_minutes)), (HOUR_MS, LAST_MINUTES * MINUTE_MS));
+    }
+
+    #[tokio::test]
+    async fn after_a_restart_judging_goes_on_where_verdicts_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = judging(dir.path()).await;
+        idle_gpu(&first.intake, "GPU-a", "n1", START..now()).await;
+        first.round().await.unwrap();
+        let until = now() - SETTLE_MS;
+        let second = Judging { progress: watch::Sender::default(), ..first };
+        assert_eq!(second.resume(until).await.unwrap(), START + 3 * HOUR_MS - LOOK_AHEAD_MS);
+    }
+
+    #[tokio::test]
+    async fn samples_that_come_in_late_are_judged() {
+        let dir = tempfile::tempdir().unwrap();
+        let judging = judging(dir.path()).await;
+        idle_gpu(&judging.intake, "GPU-a", "n1", START + 2 * HOUR_MS..now()).await;
+        judging.round().await.unwrap();
+        let before = total(&judging, Class::IdleHeld).await;
+        idle_gpu(&judging.intake, "GPU-b", "n2", START + HOUR_MS..START + 2 * HOUR_MS).await;
+        judging.round().await.unwrap();
+        assert_eq!(total(&judging, Class::IdleHeld).await, before + HOUR_MS);
+    }
+}

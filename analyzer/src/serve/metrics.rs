@@ -1,0 +1,152 @@
+//! `/metrics`: the verdicts of final windows as gauges, and the analyzer's own state.
+//!
+//! Verdict metrics are gauges over final windows: a window judged again may come out lower, which a counter must not.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+use super::intake::Account;
+use super::judging::Progress;
+use crate::classify::{Class, Interval};
+
+/// What the renderer writes.
+pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+type Ratio = Gauge<f64, std::sync::atomic::AtomicU64>;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct GpuClass {
+    node: String,
+    gpu: String,
+    class: &'static str,
+    window: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Window {
+    window: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Source {
+    source: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Outcome {
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Build {
+    version: &'static str,
+}
+
+/// The whole page. Everything is made anew, so that nothing that is gone lingers.
+pub(super) fn render(progress: &Progress, account: &Account) -> Result<String, std::fmt::Error> {
+    let mut registry = Registry::with_prefix("goodput");
+    verdicts(&mut registry, progress);
+    own(registry.sub_registry_with_prefix("analyzer"), progress, account);
+    let mut text = String::new();
+    encode(&mut text, &registry)?;
+    Ok(text)
+}
+
+fn verdicts(registry: &mut Registry, progress: &Progress) {
+    let by_class = Family::<GpuClass, Ratio>::default();
+    let fleet = Family::<Window, Ratio>::default();
+    for (window, intervals) in [("hour", &progress.last_hour), ("5m", &progress.last_minutes)] {
+        gpu_ratios(&by_class, window, intervals);
+        if let Some(goodput) = goodput(intervals) {
+            fleet.get_or_create(&Window { window }).set(goodput);
+        }
+    }
+    registry.register(
+        "gpu_class_ratio",
+        "Share of the GPU's time in the class; productive always, others when they have any. \
+         Window hour: the last one that is over; 5m: the last five minutes that are judged",
+        by_class,
+    );
+    registry.register("fleet_ratio", "Productive GPU time over all GPU time; absent while none has data", fleet);
+}
+
+fn gpu_ratios(family: &Family<GpuClass, Ratio>, window: &'static str, intervals: &[Interval]) {
+    let mut gpus: BTreeMap<(&str, &str), BTreeMap<Class, i64>> = BTreeMap::new();
+    for i in intervals {
+        *gpus.entry((&i.node, &i.gpu)).or_default().entry(i.class).or_default() += i.ms;
+    }
+    for ((node, gpu), mut classes) in gpus {
+        let whole: i64 = classes.values().sum();
+        classes.entry(Class::Productive).or_default();
+        for (class, ms) in classes {
+            let labels = GpuClass { node: node.into(), gpu: gpu.into(), class: class.name(), window };
+            family.get_or_create(&labels).set(ms as f64 / whole as f64);
+        }
+    }
+}
+
+fn goodput(intervals: &[Interval]) -> Option<f64> {
+    let sum = |wanted: &dyn Fn(Class) -> bool| intervals.iter().filter(|i| wanted(i.class)).map(|i| i.ms).sum::<i64>();
+    let seen = sum(&|class| class != Class::NoData);
+    (seen > 0).then(|| sum(&|class| class == Class::Productive) as f64 / sum(&|_| true) as f64)
+}
+
+fn own(registry: &mut Registry, progress: &Progress, account: &Account) {
+    let build = Family::<Build, Gauge>::default();
+    build.get_or_create(&Build { version: env!("CARGO_PKG_VERSION") }).set(1);
+    registry.register("build_info", "Version of the analyzer", build);
+
+    let samples = Family::<Outcome, Counter>::default();
+    let s = &account.samples;
+    let outcomes = [
+        ("stored", s.stored),
+        ("duplicate", s.duplicate),
+        ("conflicting", s.conflicting),
+        ("out_of_bounds", s.out_of_bounds),
+        ("unknown", s.unknown),
+        ("over_limit", s.over_limit),
+    ];
+    for (outcome, count) in outcomes {
+        samples.get_or_create(&Outcome { outcome }).inc_by(count);
+    }
+    registry.register("received_samples", "Samples that came in, by what became of them", samples);
+
+    let last = Family::<Source, Ratio>::default();
+    for (source, time) in &account.last_sample {
+        last.get_or_create(&Source { source: source.clone() }).set(seconds(*time));
+    }
+    registry.register(
+        "last_sample_timestamp_seconds",
+        "Time of the newest sample of each source, which is the instance label",
+        last,
+    );
+
+    if let Some(time) = progress.judged_until_ms {
+        let until = Ratio::default();
+        until.set(seconds(time));
+        registry.register("judged_timestamp_seconds", "Every cell that ends here or before has a verdict", until);
+    }
+
+    let took = Ratio::default();
+    took.set(progress.took.as_secs_f64());
+    registry.register("judge_duration_seconds", "How long the last round of judging took", took);
+
+    let failures = Counter::<u64>::default();
+    failures.inc_by(progress.failures);
+    registry.register("judge_failures", "Rounds of judging that failed", failures);
+
+    let nodes: BTreeSet<&str> = progress.last_minutes.iter().map(|i| i.node.as_str()).collect();
+    let count = Gauge::<i64>::default();
+    count.set(i64::try_from(nodes.len()).unwrap_or(i64::MAX));
+    registry.register("nodes", "Nodes with GPUs in the last five minutes that are judged", count);
+}
+
+fn seconds(ms: i64) -> f64 {
+    ms as f64 / 1000.0
+}

@@ -1,0 +1,349 @@
+//! The vocabulary: which metric names, of whose exporter, mean which signal. Nothing else knows metric names.
+//!
+//! A [`Signal`] is what rules speak about; [`resolve`] turns the labels of a series into a [`Meaning`]. The names are
+//! rows of one table.
+
+mod owner;
+mod table;
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use serde::{Deserialize, Serialize};
+
+use crate::sample::Labels;
+pub use owner::owner_of;
+use table::Row;
+
+/// How samples of a signal become a reading of a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Grows while its source lives; a reading is its rate per second.
+    Counter,
+    /// A level; a reading is its time-weighted mean.
+    Gauge,
+    /// A level that only a change of state alters, such as who holds a GPU.
+    State,
+}
+
+/// Whose signal it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// One GPU.
+    Gpu,
+    /// The whole node.
+    Node,
+    /// One owner of GPUs on a node: a container, job or unit.
+    Job,
+}
+
+macro_rules! signals {
+    ($($(#[$attr:meta])* $variant:ident $name:literal $scope:ident $kind:ident $unit:literal up to $max:literal,)*) => {
+        /// What a series says about a GPU, a node or a job.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum Signal {
+            $($(#[$attr])* $variant,)*
+        }
+
+        impl Signal {
+            /// Every signal.
+            pub const ALL: &'static [Signal] = &[$(Signal::$variant),*];
+
+            /// The name in evidence and in lists of what is missing.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self { $(Signal::$variant => $name),* }
+            }
+
+            /// Whose it is.
+            #[must_use]
+            pub const fn scope(self) -> Scope {
+                match self { $(Signal::$variant => Scope::$scope),* }
+            }
+
+            /// How samples become readings.
+            #[must_use]
+            pub fn kind(self) -> Kind {
+                match self { $(Signal::$variant => Kind::$kind),* }
+            }
+
+            /// Unit of a reading; of a counter, the unit of its rate.
+            #[must_use]
+            pub fn unit(self) -> &'static str {
+                match self { $(Signal::$variant => $unit),* }
+            }
+
+            /// Can a sample have this value, in base units? DCGM's blank values (2^31, 2^47 and 2^63, less a few),
+            /// which leak into scrapes, cannot; neither can NaN.
+            #[must_use]
+            pub fn admits(self, value: f64) -> bool {
+                let max: f64 = match self { $(Signal::$variant => $max),* };
+                (0.0..=max).contains(&value)
+            }
+        }
+    };
+}
+
+signals! {
+    /// Time in which the GPU ran a kernel, as the driver's own samples tell.
+    GpuBusy "gpu_busy" Gpu Counter "seconds per second" up to 1e11,
+    /// Time that the exporter has driver samples for.
+    GpuObserved "gpu_observed" Gpu Counter "seconds per second" up to 1e11,
+    /// Share of time in which the graphics or compute engine was active.
+    GrEngineActive "gr_engine_active" Gpu Gauge "ratio" up to 1.0,
+    /// Share of time, averaged over SMs, with at least one warp assigned.
+    SmActive "sm_active" Gpu Gauge "ratio" up to 1.0,
+    /// NVML's utilisation: share of time in which any kernel ran, whatever it did.
+    GpuUtilization "gpu_utilization" Gpu Gauge "ratio" up to 1.0,
+    /// Share of time in which device memory was read or written.
+    MemoryCopyUtilization "memory_copy_utilization" Gpu Gauge "ratio" up to 1.0,
+    /// Power drawn by the board.
+    GpuPower "gpu_power" Gpu Gauge "watts" up to 1e4,
+    /// Power that the board may draw.
+    GpuPowerLimit "gpu_power_limit" Gpu Gauge "watts" up to 1e4,
+    /// Device memory in use, without what the driver reserves.
+    FbUsed "fb_used" Gpu Gauge "bytes" up to 1e13,
+    /// Device memory.
+    FbTotal "fb_total" Gpu Gauge "bytes" up to 1e13,
+    /// Processes that hold a context on the GPU.
+    GpuProcesses "gpu_processes" Gpu State "processes" up to 1e6,
+    /// Who holds the GPU; the content is in the labels.
+    GpuOwner "gpu_owner" Gpu State "info" up to 1.0,
+    /// PCIe traffic towards the GPU.
+    PcieReceive "pcie_receive" Gpu Gauge "bytes per second" up to 1e12,
+    /// The NUMA node that the GPU hangs on; the content is which node the series is of.
+    GpuNuma "gpu_numa" Gpu State "info" up to 1.0,
+    /// CPUs of one NUMA node that the GPU's processes may run on.
+    GpuAllowedCpus "gpu_allowed_cpus" Gpu State "cores" up to 1e6,
+
+    /// The node's name; the content is in the labels.
+    NodeInfo "node_info" Node State "info" up to 1.0,
+    /// CPU time spent in any mode but idle, iowait and steal.
+    NodeCpuBusy "node_cpu_busy" Node Counter "cores" up to 1e13,
+    /// CPU time that the hypervisor gave to others while a task of this node was ready to run.
+    NodeCpuSteal "node_cpu_steal" Node Counter "cores" up to 1e13,
+    /// CPU time spent idle, with no I/O outstanding.
+    NodeCpuIdle "node_cpu_idle" Node Counter "cores" up to 1e13,
+    /// CPU time spent idle while a task of that CPU waited for I/O.
+    NodeCpuIowait "node_cpu_iowait" Node Counter "cores" up to 1e13,
+    /// PSI some of the node: at least one task waited for a CPU.
+    NodeCpuPressure "node_cpu_pressure" Node Counter "seconds per second" up to 1e11,
+    /// PSI some of the node: at least one task waited for I/O.
+    NodeIoPressure "node_io_pressure" Node Counter "seconds per second" up to 1e11,
+    /// PSI some of the node: at least one task waited for memory.
+    NodeMemoryPressure "node_memory_pressure" Node Counter "seconds per second" up to 1e11,
+    /// Memory read back from swap.
+    NodeSwapIn "node_swap_in" Node Counter "bytes per second" up to 1e19,
+    /// Bytes read from the node's disks.
+    NodeDiskRead "node_disk_read" Node Counter "bytes per second" up to 1e19,
+    /// Bytes written to the node's disks.
+    NodeDiskWritten "node_disk_written" Node Counter "bytes per second" up to 1e19,
+    /// Time in which a disk had requests in flight, summed over disks.
+    NodeDiskBusy "node_disk_busy" Node Counter "seconds per second" up to 1e13,
+    /// Did the scrape of the node's target succeed?
+    Up "up" Node Gauge "ratio" up to 1.0,
+
+    /// Identity of an owner; the content is in the labels.
+    JobInfo "job_info" Job State "info" up to 1.0,
+    /// CPU time used by the job.
+    JobCpuUsage "job_cpu_usage" Job Counter "cores" up to 1e13,
+    /// CPU quota over its period.
+    JobCpuLimit "job_cpu_limit" Job Gauge "cores" up to 1e6,
+    /// CPUs in the job's effective cpuset.
+    JobAllowedCpus "job_allowed_cpus" Job Gauge "cores" up to 1e6,
+    /// Quota periods that passed while the job was runnable.
+    JobCpuPeriods "job_cpu_periods" Job Counter "periods per second" up to 1e15,
+    /// Quota periods in which the job used its quota up.
+    JobCpuThrottledPeriods "job_cpu_throttled_periods" Job Counter "periods per second" up to 1e15,
+    /// Time spent throttled, summed over the job's CPUs.
+    JobCpuThrottled "job_cpu_throttled" Job Counter "seconds per second" up to 1e13,
+    /// PSI some of the job: at least one task waited for a CPU.
+    JobCpuPressure "job_cpu_pressure" Job Counter "seconds per second" up to 1e11,
+    /// PSI some of the job: at least one task waited for I/O.
+    JobIoPressure "job_io_pressure" Job Counter "seconds per second" up to 1e11,
+    /// PSI some of the job: at least one task waited for memory.
+    JobMemoryPressure "job_memory_pressure" Job Counter "seconds per second" up to 1e11,
+    /// Page faults of the job that had to read from storage.
+    JobMajorFaults "job_major_faults" Job Counter "faults per second" up to 1e15,
+    /// Pages that the job needed again soon after they were reclaimed.
+    JobRefaults "job_refaults" Job Counter "pages per second" up to 1e15,
+    /// Bytes that the job read from block devices.
+    JobRead "job_read" Job Counter "bytes per second" up to 1e19,
+    /// Bytes that the job wrote to block devices.
+    JobWritten "job_written" Job Counter "bytes per second" up to 1e19,
+    /// Memory charged to the job.
+    JobMemoryCurrent "job_memory_current" Job Gauge "bytes" up to 1e15,
+    /// The job's memory limit.
+    JobMemoryMax "job_memory_max" Job Gauge "bytes" up to 1e15,
+    /// Memory charged to the job without inactive file pages.
+    JobMemoryWorkingSet "job_memory_working_set" Job Gauge "bytes" up to 1e15,
+    /// CPUs of one NUMA node that the job may run on.
+    JobNumaAllowedCpus "job_numa_allowed_cpus" Job State "cores" up to 1e6,
+    /// Anonymous and shared memory of the job on one NUMA node.
+    JobNumaMemory "job_numa_memory" Job Gauge "bytes" up to 1e15,
+}
+
+/// Who a series is about, as far as its own labels tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Entity<'a> {
+    /// The GPU with this UUID.
+    Gpu(&'a str),
+    /// An instance of the GPU with this UUID. Its readings are not the GPU's.
+    MigInstance(&'a str),
+    /// The node that the series came from.
+    Node,
+    /// The owner with this id, on the node that the series came from.
+    Job(&'a str),
+}
+
+/// What a series means.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Meaning<'a> {
+    /// The signal.
+    pub signal: Signal,
+    /// Who it is about.
+    pub entity: Entity<'a>,
+    /// Values of the labels (CPU, disk) over which series of one metric and target are summed. Series that agree in
+    /// the part too tell the same thing, and one of them is taken.
+    pub part: Vec<&'a str>,
+    /// The NUMA node that it is about, where the signal is one per NUMA node. These are never summed.
+    pub numa_node: Option<&'a str>,
+    /// The name of the node that it is from, where a label says so.
+    pub node: Option<&'a str>,
+    /// Factor from the sample's value to base units.
+    pub scale: f64,
+    /// Place of the metric in the table: of two metrics that cover a cell equally well, the one of lower rank is taken.
+    pub rank: usize,
+}
+
+/// The rows of each metric, and the place of the first of them.
+static BY_METRIC: LazyLock<HashMap<&'static str, (usize, Vec<&'static Row>)>> = LazyLock::new(|| {
+    let mut rows = HashMap::new();
+    for (place, row) in table::ROWS.iter().enumerate() {
+        rows.entry(row.metric).or_insert((place, Vec::new())).1.push(row);
+    }
+    rows
+});
+
+/// The meaning of a series; `None` where no signal uses it.
+#[must_use]
+pub fn resolve(labels: &Labels) -> Option<Meaning<'_>> {
+    let (rank, rows) = BY_METRIC.get(labels.metric())?;
+    let row = rows.iter().find(|row| row.applies(labels))?;
+    let entity = match row.signal.scope() {
+        Scope::Gpu => gpu_of(labels)?,
+        Scope::Node => Entity::Node,
+        Scope::Job => Entity::Job(labels.get("owner")?),
+    };
+    let part = row.sum_over.iter().filter_map(|name| labels.get(name)).collect();
+    let (numa_node, node) = match row.by_numa_node {
+        true => numa_labels(labels)?,
+        false => (None, labels.get("node")),
+    };
+    Some(Meaning { signal: row.signal, entity, part, numa_node, node, scale: row.scale, rank: *rank })
+}
+
+/// NUMA node and node name of a series per NUMA node. Its label `node` is the former, but where Prometheus gives the
+/// target a label of that name, it renames the series' own to `exported_node`.
+fn numa_labels(labels: &Labels) -> Option<(Option<&str>, Option<&str>)> {
+    let node = labels.get("node")?;
+    Some(labels.get("exported_node").map_or((Some(node), None), |own| (Some(own), Some(node))))
+}
+
+fn gpu_of(labels: &Labels) -> Option<Entity<'_>> {
+    let uuid = labels.get("UUID").or_else(|| labels.get("uuid"))?;
+    Some(if labels.get("GPU_I_ID").is_some() { Entity::MigInstance(uuid) } else { Entity::Gpu(uuid) })
+}
+
+/// Does any signal use series of this name?
+#[must_use]
+pub fn is_known(metric: &str) -> bool {
+    BY_METRIC.contains_key(metric)
+}
+
+/// Every metric name that a signal uses, each once.
+pub fn metric_names() -> impl Iterator<Item = &'static str> {
+    BY_METRIC.keys().copied()
+}
+
+/// The GPU's model, where the series names it.
+#[must_use]
+pub fn model_of(labels: &Labels) -> Option<&str> {
+    labels.get("modelName").or_else(|| labels.get("model_name"))
+}
+
+/// The host name that a GPU series carries (dcgm-exporter 4.8.3 renamed the label).
+#[must_use]
+pub fn hostname_of(labels: &Labels) -> Option<&str> {
+    labels.get("Hostname").or_else(|| labels.get("hostname"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(pairs: &[(&str, &str)]) -> Labels {
+        Labels::new(pairs.iter().copied())
+    }
+
+    #[test]
+    fn one_signal_from_either_exporter() {
+        let ours = labels(&[("__name__", "goodput_pressure_waiting_seconds_total"), ("resource", "io")]);
+        let theirs = labels(&[("__name__", "node_pressure_io_waiting_seconds_total")]);
+        assert_eq!(resolve(&ours).map(|m| m.signal), Some(Signal::NodeIoPressure));
+        assert_eq!(resolve(&theirs).map(|m| m.signal), Some(Signal::NodeIoPressure));
+        assert!(resolve(&ours).map(|m| m.rank) < resolve(&theirs).map(|m| m.rank), "our own comes first");
+    }
+
+    #[test]
+    fn scale_brings_base_units() {
+        let fb = labels(&[("__name__", "DCGM_FI_DEV_FB_USED"), ("UUID", "GPU-1")]);
+        let meaning = resolve(&fb).unwrap();
+        assert_eq!((meaning.entity, meaning.scale), (Entity::Gpu("GPU-1"), 1_048_576.0));
+    }
+
+    #[test]
+    fn an_instance_is_not_its_gpu() {
+        let mig = labels(&[("__name__", "DCGM_FI_PROF_GR_ENGINE_ACTIVE"), ("UUID", "GPU-1"), ("GPU_I_ID", "9")]);
+        assert_eq!(resolve(&mig).map(|m| m.entity), Some(Entity::MigInstance("GPU-1")));
+    }
+
+    #[test]
+    fn a_series_without_its_entity_means_nothing() {
+        assert_eq!(resolve(&labels(&[("__name__", "DCGM_FI_DEV_GPU_UTIL"), ("gpu", "0")])), None);
+        assert_eq!(resolve(&labels(&[("__name__", "go_goroutines")])), None);
+        assert!(!is_known("go_goroutines") && is_known("DCGM_FI_DEV_GPU_UTIL"));
+    }
+
+    #[test]
+    fn a_numa_node_is_not_the_nodes_name() {
+        let numa = [("__name__", "goodput_gpu_numa_info"), ("UUID", "GPU-1")];
+        let told = |more: &[(&str, &str)]| {
+            let labels = labels(&[&numa, more].concat());
+            resolve(&labels).map(|m| (m.numa_node.map(str::to_owned), m.node.map(str::to_owned)))
+        };
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(told(&[("node", "1")]), Some((some("1"), None)));
+        assert_eq!(told(&[("node", "n1"), ("exported_node", "1")]), Some((some("1"), some("n1"))));
+        assert_eq!(told(&[]), None);
+    }
+
+    #[test]
+    fn blank_values_are_not_values() {
+        for (signal, blank) in
+            [(Signal::GpuUtilization, 2_147_483_632.0 * 0.01), (Signal::GpuPower, 140_737_488_355_328.0)]
+        {
+            assert!(!signal.admits(blank), "{signal:?}");
+        }
+        assert!(!Signal::FbUsed.admits(9_223_372_036_854_775_794.0 * 1_048_576.0));
+        assert!(!Signal::GpuPower.admits(f64::NAN) && Signal::GpuPower.admits(0.0));
+    }
+
+    #[test]
+    fn every_signal_has_a_metric() {
+        for signal in Signal::ALL {
+            assert!(table::ROWS.iter().any(|r| r.signal == *signal), "{signal:?} has no metric");
+        }
+    }
+}

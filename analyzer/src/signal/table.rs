@@ -1,0 +1,138 @@
+//! One row per metric name and label condition.
+//!
+//! Names that our own exporter writes, dcgm-exporter's legacy generation (releases up to 4.8) among them, come from its
+//! catalog, so that a removed metric breaks the build. node_exporter's are those of release 1.
+
+use goodput_exporter::catalog::{Metric, dcgm, gpu, host, memory};
+
+use super::Signal;
+use crate::sample::Labels;
+
+/// A metric, the label value under which it means the signal, and how to read it.
+#[derive(Debug)]
+pub(super) struct Row {
+    pub(super) metric: &'static str,
+    only: Option<(&'static str, &'static str)>,
+    pub(super) signal: Signal,
+    pub(super) sum_over: &'static [&'static str],
+    pub(super) by_numa_node: bool,
+    pub(super) scale: f64,
+}
+
+impl Row {
+    pub(super) fn applies(&self, labels: &Labels) -> bool {
+        self.only.is_none_or(|(name, value)| labels.get(name) == Some(value))
+    }
+
+    /// The row holds only for series whose label has the value.
+    const fn only(self, name: &'static str, value: &'static str) -> Row {
+        Row { only: Some((name, value)), ..self }
+    }
+
+    /// Series of one entity that differ in these labels are parts, to be summed.
+    const fn sum_over(self, labels: &'static [&'static str]) -> Row {
+        Row { sum_over: labels, ..self }
+    }
+
+    /// The label `node` of a series is a NUMA node and not the node's name.
+    const fn by_numa_node(self) -> Row {
+        Row { by_numa_node: true, ..self }
+    }
+
+    /// The sample's unit, in base units.
+    const fn times(self, scale: f64) -> Row {
+        Row { scale, ..self }
+    }
+}
+
+const fn row(metric: &'static str, signal: Signal) -> Row {
+    Row { metric, only: None, signal, sum_over: &[], by_numa_node: false, scale: 1.0 }
+}
+
+/// A row of our own exporter's metric.
+const fn own(metric: &'static Metric, signal: Signal) -> Row {
+    row(metric.name, signal)
+}
+
+const fn cpu(metric: &'static str, mode: &'static str, signal: Signal) -> Row {
+    row(metric, signal).only("mode", mode).sum_over(&["cpu", "mode"])
+}
+
+const NODE_CPU: &str = "node_cpu_seconds_total";
+const PERCENT: f64 = 0.01;
+const MEBIBYTES: f64 = 1_048_576.0;
+/// Bytes of a page, which node_exporter does not tell: 4 KiB, or more on some ARM kernels, where this tells too little.
+const SMALLEST_PAGE: f64 = 4096.0;
+
+/// Our own names stand before others' for the same signal: the first wins where both are equally well covered.
+pub(super) static ROWS: &[Row] = &[
+    own(&gpu::BUSY, Signal::GpuBusy),
+    own(&gpu::OBSERVED, Signal::GpuObserved),
+    own(&gpu::PROCESSES, Signal::GpuProcesses),
+    own(&host::GPU_OWNER, Signal::GpuOwner),
+    own(&dcgm::PROF_GR_ENGINE_ACTIVE, Signal::GrEngineActive),
+    own(&dcgm::PROF_SM_ACTIVE, Signal::SmActive),
+    own(&dcgm::GPU_UTIL, Signal::GpuUtilization).times(PERCENT),
+    own(&dcgm::MEM_COPY_UTIL, Signal::MemoryCopyUtilization).times(PERCENT),
+    own(&dcgm::POWER_USAGE, Signal::GpuPower),
+    own(&dcgm::ENFORCED_POWER_LIMIT, Signal::GpuPowerLimit),
+    own(&dcgm::POWER_LIMIT, Signal::GpuPowerLimit),
+    own(&dcgm::FB_USED, Signal::FbUsed).times(MEBIBYTES),
+    own(&dcgm::FB_TOTAL, Signal::FbTotal).times(MEBIBYTES),
+    own(&dcgm::PROF_PCIE_RX, Signal::PcieReceive),
+    own(&host::GPU_NUMA, Signal::GpuNuma).by_numa_node(),
+    own(&host::GPU_ALLOWED_CPUS, Signal::GpuAllowedCpus).by_numa_node(),
+    own(&host::NODE_INFO, Signal::NodeInfo),
+    row("node_uname_info", Signal::NodeInfo),
+    own(&host::PRESSURE_WAITING, Signal::NodeCpuPressure).only("resource", "cpu"),
+    own(&host::PRESSURE_WAITING, Signal::NodeIoPressure).only("resource", "io"),
+    own(&host::PRESSURE_WAITING, Signal::NodeMemoryPressure).only("resource", "memory"),
+    row("node_pressure_cpu_waiting_seconds_total", Signal::NodeCpuPressure),
+    row("node_pressure_io_waiting_seconds_total", Signal::NodeIoPressure),
+    row("node_pressure_memory_waiting_seconds_total", Signal::NodeMemoryPressure),
+    // The modes guest and guest_nice are left out: user and nice contain them (proc_stat(5)).
+    cpu(host::NODE_CPU_SECONDS.name, "user", Signal::NodeCpuBusy),
+    cpu(host::NODE_CPU_SECONDS.name, "nice", Signal::NodeCpuBusy),
+    cpu(host::NODE_CPU_SECONDS.name, "system", Signal::NodeCpuBusy),
+    cpu(host::NODE_CPU_SECONDS.name, "irq", Signal::NodeCpuBusy),
+    cpu(host::NODE_CPU_SECONDS.name, "softirq", Signal::NodeCpuBusy),
+    cpu(host::NODE_CPU_SECONDS.name, "steal", Signal::NodeCpuSteal),
+    cpu(host::NODE_CPU_SECONDS.name, "idle", Signal::NodeCpuIdle),
+    cpu(host::NODE_CPU_SECONDS.name, "iowait", Signal::NodeCpuIowait),
+    cpu(NODE_CPU, "user", Signal::NodeCpuBusy),
+    cpu(NODE_CPU, "nice", Signal::NodeCpuBusy),
+    cpu(NODE_CPU, "system", Signal::NodeCpuBusy),
+    cpu(NODE_CPU, "irq", Signal::NodeCpuBusy),
+    cpu(NODE_CPU, "softirq", Signal::NodeCpuBusy),
+    cpu(NODE_CPU, "steal", Signal::NodeCpuSteal),
+    cpu(NODE_CPU, "idle", Signal::NodeCpuIdle),
+    cpu(NODE_CPU, "iowait", Signal::NodeCpuIowait),
+    own(&memory::SWAP_IN, Signal::NodeSwapIn),
+    row("node_vmstat_pswpin", Signal::NodeSwapIn).times(SMALLEST_PAGE),
+    own(&host::DISK_READ_BYTES, Signal::NodeDiskRead).sum_over(&["device"]),
+    row("node_disk_read_bytes_total", Signal::NodeDiskRead).sum_over(&["device"]),
+    own(&host::DISK_WRITTEN_BYTES, Signal::NodeDiskWritten).sum_over(&["device"]),
+    row("node_disk_written_bytes_total", Signal::NodeDiskWritten).sum_over(&["device"]),
+    own(&host::DISK_IO_TIME, Signal::NodeDiskBusy).sum_over(&["device"]),
+    row("node_disk_io_time_seconds_total", Signal::NodeDiskBusy).sum_over(&["device"]),
+    row("up", Signal::Up),
+    own(&host::OWNER, Signal::JobInfo),
+    own(&host::CGROUP_CPU_USAGE, Signal::JobCpuUsage),
+    own(&host::CGROUP_CPU_LIMIT, Signal::JobCpuLimit),
+    own(&host::CGROUP_ALLOWED_CPUS, Signal::JobAllowedCpus),
+    own(&host::CGROUP_CPU_PERIODS, Signal::JobCpuPeriods),
+    own(&host::CGROUP_CPU_THROTTLED_PERIODS, Signal::JobCpuThrottledPeriods),
+    own(&host::CGROUP_CPU_THROTTLED, Signal::JobCpuThrottled),
+    own(&host::CGROUP_PRESSURE_WAITING, Signal::JobCpuPressure).only("resource", "cpu"),
+    own(&host::CGROUP_PRESSURE_WAITING, Signal::JobIoPressure).only("resource", "io"),
+    own(&host::CGROUP_PRESSURE_WAITING, Signal::JobMemoryPressure).only("resource", "memory"),
+    own(&host::CGROUP_MAJOR_FAULTS, Signal::JobMajorFaults),
+    own(&host::CGROUP_REFAULTS, Signal::JobRefaults).sum_over(&["kind"]),
+    own(&host::CGROUP_READ_BYTES, Signal::JobRead),
+    own(&host::CGROUP_WRITTEN_BYTES, Signal::JobWritten),
+    own(&host::CGROUP_MEMORY_CURRENT, Signal::JobMemoryCurrent),
+    own(&host::CGROUP_MEMORY_MAX, Signal::JobMemoryMax),
+    own(&host::CGROUP_MEMORY_WORKING_SET, Signal::JobMemoryWorkingSet),
+    own(&host::CGROUP_NUMA_ALLOWED_CPUS, Signal::JobNumaAllowedCpus).by_numa_node(),
+    own(&host::CGROUP_NUMA_ANON_SHMEM, Signal::JobNumaMemory).by_numa_node(),
+];

@@ -1,0 +1,57 @@
+//! Which series exist, and their ids.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::Selection;
+use crate::sample::Labels;
+
+/// The id of a series: small and dense, for it indexes the head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct SeriesId(pub(super) u32);
+
+#[derive(Default)]
+pub(super) struct Catalogue {
+    ids: HashMap<Arc<Labels>, SeriesId>,
+    labels: HashMap<SeriesId, Arc<Labels>>,
+    by_metric: HashMap<Box<str>, Vec<SeriesId>>,
+}
+
+impl Catalogue {
+    pub(super) fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    pub(super) fn id(&self, labels: &Labels) -> Option<SeriesId> {
+        self.ids.get(labels).copied()
+    }
+
+    pub(super) fn labels(&self, id: SeriesId) -> Option<&Labels> {
+        self.labels.get(&id).map(Arc::as_ref)
+    }
+
+    pub(super) fn insert(&mut self, id: SeriesId, labels: Labels) {
+        let labels = Arc::new(labels);
+        self.by_metric.entry(labels.metric().into()).or_default().push(id);
+        self.labels.insert(id, Arc::clone(&labels));
+        self.ids.insert(labels, id);
+    }
+
+    /// The series that match, in order of id. As in PromQL, an empty value matches a label that is not there.
+    pub(super) fn matching(&self, selection: &Selection) -> Vec<SeriesId> {
+        let matches = |id: &SeriesId| {
+            self.labels(*id).is_some_and(|labels| {
+                selection.labels.iter().all(|(name, value)| labels.get(name).unwrap_or_default() == value)
+            })
+        };
+        let mut ids: Vec<SeriesId> = if selection.metrics.is_empty() {
+            self.labels.keys().copied().filter(matches).collect()
+        } else {
+            let named = selection.metrics.iter().filter_map(|metric| self.by_metric.get(metric.as_str()));
+            named.flatten().copied().filter(matches).collect()
+        };
+        ids.sort_unstable();
+        ids.dedup();
+        ids
+    }
+}

@@ -1,0 +1,137 @@
+//! What every implementation of [`Samples`] and [`Results`] must do; each runs this suite over its own, empty, store.
+
+use super::{Appended, Results, Samples, Selection, StoreError};
+use crate::classify::{Class, Evidence, Interval};
+use crate::sample::{Batch, Labels, STALE_BITS, Sample, Series, TimeMs, is_stale};
+
+pub(super) const HOUR: TimeMs = 3_600_000;
+
+/// The clock of the stores under test.
+pub(super) const NOW: TimeMs = 1_700_000_000_000;
+
+/// A series of this metric name and host.
+pub(super) fn series(metric: &str, host: &str, samples: &[(TimeMs, f64)]) -> Series {
+    let labels = Labels::new([("__name__", metric), ("host", host)]);
+    let samples = samples.iter().map(|(time_ms, value)| Sample { time_ms: *time_ms, value: *value }).collect();
+    Series { labels, samples }
+}
+
+pub(super) fn batch(series: impl IntoIterator<Item = Series>) -> Batch {
+    Batch { series: series.into_iter().collect() }
+}
+
+/// Everything of a metric.
+pub(super) fn all(metric: &str) -> Selection {
+    Selection { metrics: vec![metric.to_owned()], labels: Vec::new(), range: TimeMs::MIN..TimeMs::MAX }
+}
+
+/// The suite for samples. The store keeps metrics whose name begins with `kept`, and its clock says [`NOW`].
+pub(super) async fn samples(store: &impl Samples) {
+    reads_what_was_written(store).await;
+    selects_by_name_label_and_time(store).await;
+    counts_every_sample_once(store).await;
+    keeps_markers_bit_for_bit(store).await;
+    takes_a_series_twice_and_samples_in_any_order(store).await;
+}
+
+async fn reads_what_was_written(store: &impl Samples) {
+    let written = series("kept_a", "x", &[(1000, 1.0), (2000, f64::INFINITY), (3000, -0.0)]);
+    let appended = store.append(batch([written.clone()])).await.unwrap();
+    assert_eq!(appended, Appended { stored: 3, ..Appended::default() });
+    assert_eq!(store.select(&all("kept_a")).await.unwrap(), [written]);
+}
+
+async fn selects_by_name_label_and_time(store: &impl Samples) {
+    let (x, y) = (series("kept_b", "x", &[(1, 1.0), (2, 2.0), (3, 3.0)]), series("kept_b", "y", &[(2, 4.0)]));
+    let other = series("kept_c", "x", &[(2, 5.0)]);
+    store.append(batch([x, y.clone(), other])).await.unwrap();
+    let host = |host: &str| vec![("host".to_owned(), host.to_owned())];
+    let select = async |metrics: &[&str], labels, range| {
+        let metrics = metrics.iter().map(|&name| name.to_owned()).collect();
+        store.select(&Selection { metrics, labels, range }).await.unwrap()
+    };
+    assert_eq!(select(&["kept_b"], host("x"), 2..3).await, [series("kept_b", "x", &[(2, 2.0)])]);
+    assert_eq!(select(&["kept_b"], host("y"), 0..10).await, [y]);
+    assert_eq!(select(&["kept_b", "kept_c", "kept_b"], host("x"), 2..4).await.len(), 2);
+    assert_eq!(select(&[], host("x"), 2..3).await.len(), 2);
+    assert_eq!(select(&["kept_b"], vec![("absent".to_owned(), String::new())], 0..10).await.len(), 2);
+    assert_eq!(select(&["kept_b"], host("z"), 0..10).await, []);
+    assert_eq!(select(&["kept_b"], Vec::new(), 3..3).await, []);
+    assert_eq!(select(&["unheard_of"], Vec::new(), 0..10).await, []);
+}
+
+async fn counts_every_sample_once(store: &impl Samples) {
+    let first = batch([series("kept_d", "x", &[(NOW, 1.0)])]);
+    store.append(first.clone()).await.unwrap();
+    let again = store.append(first).await.unwrap();
+    assert_eq!(again, Appended { duplicate: 1, ..Appended::default() });
+    let mixed = batch([
+        series("kept_d", "x", &[(NOW - 100 * HOUR, 0.0), (NOW - HOUR, 0.5), (NOW, 2.0), (NOW + HOUR, 3.0)]),
+        series("dropped", "x", &[(NOW, 1.0), (NOW + 1, 1.0)]),
+    ]);
+    let appended = store.append(mixed).await.unwrap();
+    let expected = Appended { stored: 1, conflicting: 1, out_of_bounds: 2, unknown: 2, ..Appended::default() };
+    assert_eq!(appended, expected);
+    let stored = store.select(&all("kept_d")).await.unwrap();
+    assert_eq!(stored, [series("kept_d", "x", &[(NOW - HOUR, 0.5), (NOW, 1.0)])]);
+    assert_eq!(store.select(&all("dropped")).await.unwrap(), []);
+}
+
+async fn keeps_markers_bit_for_bit(store: &impl Samples) {
+    let nan = f64::from_bits(0x7ff8_0000_0000_0001);
+    store.append(batch([series("kept_e", "x", &[(1, nan), (2, f64::from_bits(STALE_BITS))])])).await.unwrap();
+    let read = store.select(&all("kept_e")).await.unwrap();
+    assert_eq!(read[0].samples[0].value.to_bits(), nan.to_bits());
+    assert!(is_stale(read[0].samples[1].value) && !is_stale(read[0].samples[0].value));
+}
+
+async fn takes_a_series_twice_and_samples_in_any_order(store: &impl Samples) {
+    let twice = batch([series("kept_f", "x", &[(3, 3.0), (1, 1.0)]), series("kept_f", "x", &[(2, 2.0), (3, 3.0)])]);
+    let appended = store.append(twice).await.unwrap();
+    assert_eq!(appended, Appended { stored: 3, duplicate: 1, ..Appended::default() });
+    let read = store.select(&all("kept_f")).await.unwrap();
+    assert_eq!(read, [series("kept_f", "x", &[(1, 1.0), (2, 2.0), (3, 3.0)])]);
+}
+
+fn interval(node: &str, hour: TimeMs, class: Class) -> Interval {
+    Interval {
+        gpu: "GPU-1".to_owned(),
+        node: node.to_owned(),
+        model: Some("NVIDIA H100 80GB HBM3".to_owned()),
+        owner: None,
+        class,
+        start_ms: hour * HOUR,
+        end_ms: (hour + 1) * HOUR,
+        ms: HOUR,
+        confidence: 0.9,
+        busy_signal: None,
+        evidence: vec![Evidence { signal: "s".to_owned(), value: 0.1, unit: "ratio".to_owned(), threshold: 0.3 }],
+        missing: vec!["t".to_owned()],
+    }
+}
+
+/// The suite for results.
+pub(super) async fn results(store: &impl Results) {
+    let first: Vec<_> = Class::ALL.iter().map(|class| interval("a", 1, *class)).collect();
+    store.replace("a", HOUR..2 * HOUR, &first).await.unwrap();
+    store.replace("b", HOUR..2 * HOUR, &[interval("b", 1, Class::IdleHeld)]).await.unwrap();
+    store.replace("a", 2 * HOUR..3 * HOUR, &[interval("a", 2, Class::NoData)]).await.unwrap();
+    assert_eq!(store.intervals(HOUR..3 * HOUR).await.unwrap().len(), Class::ALL.len() + 2);
+
+    let second = interval("a", 1, Class::Productive);
+    for _ in 0..2 {
+        store.replace("a", HOUR..2 * HOUR, std::slice::from_ref(&second)).await.unwrap();
+        let read = store.intervals(HOUR..2 * HOUR).await.unwrap();
+        assert_eq!(read, [second.clone(), interval("b", 1, Class::IdleHeld)]);
+    }
+    assert_eq!(store.intervals(0..HOUR).await.unwrap(), []);
+
+    for wrong in [interval("a", 2, Class::Productive), interval("b", 1, Class::Productive)] {
+        let refused = store.replace("a", HOUR..2 * HOUR, &[wrong]).await;
+        assert!(matches!(refused, Err(StoreError::OutsideWindow { .. })), "{refused:?}");
+    }
+    let mut unreadable = interval("a", 1, Class::Productive);
+    unreadable.evidence[0].value = f64::NAN;
+    store.replace("a", HOUR..2 * HOUR, &[unreadable]).await.unwrap_err();
+    assert_eq!(store.intervals(HOUR..2 * HOUR).await.unwrap().len(), 2, "a refused replacement changed something");
+}

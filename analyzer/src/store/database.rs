@@ -1,0 +1,255 @@
+//! Every SQL statement for samples, and how the database is opened. Verdicts are in `results`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use sqlx::migrate::Migrator;
+use sqlx::sqlite::{
+    SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteRow, SqliteSynchronous,
+};
+use sqlx::{Connection, Row, Sqlite, SqliteConnection, Transaction};
+
+use super::StoreError;
+use super::catalogue::SeriesId;
+use super::segment::RowGroup;
+use super::segments::Segment;
+use crate::sample::{Labels, TimeMs};
+
+static MIGRATIONS: Migrator = sqlx::migrate!("../migrations/sqlite");
+
+/// Connections that read beside the one that writes; SQLite's WAL journal lets them run at once.
+const READERS: u32 = 4;
+
+pub(super) struct Database {
+    path: PathBuf,
+    /// One connection: SQLite takes one writer at a time, and waiting for the connection is fair.
+    write: SqlitePool,
+    pub(super) read: SqlitePool,
+}
+
+impl Database {
+    /// Opens or creates the file and brings its schema up to date.
+    pub(super) async fn open(path: PathBuf) -> Result<Self, StoreError> {
+        let options = SqliteConnectOptions::new()
+            .filename(&path)
+            .create_if_missing(true)
+            .journal_mode(SqliteJournalMode::Wal)
+            .synchronous(SqliteSynchronous::Full)
+            .foreign_keys(true)
+            .busy_timeout(Duration::from_secs(5));
+        // On some errors (a full disk) SQLite rolls back by itself; sqlx then believes for ever that the connection is
+        // in a transaction, and it can begin no other. The pool's ping, which comes first, waits for sqlx' rollback.
+        let usable = |connection: &mut SqliteConnection| !connection.is_in_transaction();
+        let connected = SqlitePoolOptions::new()
+            .max_connections(1)
+            .test_before_acquire(true)
+            .before_acquire(move |connection, _| Box::pin(std::future::ready(Ok(usable(connection)))))
+            .connect_with(options.clone())
+            .await;
+        let write = connected.map_err(|error| failed(&path, error))?;
+        migrate(&write, &path).await?;
+        let read = SqlitePoolOptions::new().max_connections(READERS).connect_lazy_with(options.read_only(true));
+        Ok(Self { path, write, read })
+    }
+
+    pub(super) async fn close(&self) {
+        self.read.close().await;
+        self.write.close().await;
+    }
+
+    pub(super) fn failed(&self, error: sqlx::Error) -> StoreError {
+        failed(&self.path, error)
+    }
+
+    /// A transaction that holds the write lock from its start.
+    pub(super) async fn begin(&self) -> sqlx::Result<Transaction<'static, Sqlite>> {
+        self.write.begin_with("BEGIN IMMEDIATE").await
+    }
+
+    /// The id that the next series gets.
+    pub(super) async fn next_series(&self) -> sqlx::Result<u32> {
+        let last: Option<i64> = sqlx::query_scalar("SELECT seq FROM sqlite_sequence WHERE name = 'series'")
+            .fetch_optional(&self.read)
+            .await?;
+        u32::try_from(last.unwrap_or(0) + 1).map_err(|error| sqlx::Error::Decode(error.into()))
+    }
+
+    pub(super) async fn series(&self) -> sqlx::Result<Vec<(SeriesId, Labels)>> {
+        let rows = sqlx::query("SELECT id, labels FROM series ORDER BY id").fetch_all(&self.read).await?;
+        let decode = |row: &SqliteRow| {
+            let pairs: BTreeMap<String, String> =
+                serde_json::from_str(row.try_get("labels")?).map_err(|error| sqlx::Error::Decode(error.into()))?;
+            Ok((SeriesId(row.try_get("id")?), Labels::new(pairs)))
+        };
+        rows.iter().map(decode).collect()
+    }
+
+    pub(super) async fn segments(&self) -> sqlx::Result<Vec<Segment>> {
+        let rows = sqlx::query("SELECT id, bytes, checksum, first_ms, last_ms FROM segments ORDER BY id")
+            .fetch_all(&self.read)
+            .await?;
+        let mut segments = Vec::with_capacity(rows.len());
+        for row in rows {
+            let id = row.try_get("id")?;
+            segments.push(Segment {
+                id,
+                bytes: row.try_get::<i64, _>("bytes")?.cast_unsigned(),
+                checksum: row.try_get("checksum")?,
+                first_ms: row.try_get("first_ms")?,
+                last_ms: row.try_get("last_ms")?,
+                groups: self.row_groups(id).await?,
+            });
+        }
+        Ok(segments)
+    }
+
+    async fn row_groups(&self, segment: i64) -> sqlx::Result<Vec<RowGroup>> {
+        let sql = "SELECT first_row, rows, first_series, last_series, first_ms, last_ms
+            FROM row_groups WHERE segment = $1 ORDER BY first_row";
+        let rows = sqlx::query(sql).bind(segment).fetch_all(&self.read).await?;
+        let decode = |row: &SqliteRow| {
+            Ok(RowGroup {
+                first_row: row.try_get::<u32, _>("first_row")? as usize,
+                rows: row.try_get::<u32, _>("rows")? as usize,
+                first_series: SeriesId(row.try_get("first_series")?),
+                last_series: SeriesId(row.try_get("last_series")?),
+                first_ms: row.try_get("first_ms")?,
+                last_ms: row.try_get("last_ms")?,
+            })
+        };
+        rows.iter().map(decode).collect()
+    }
+
+    /// Sequence number, checksum and samples of the first write-ahead row after this one.
+    pub(super) async fn write_ahead_after(&self, seq: i64) -> sqlx::Result<Option<(i64, u32, Vec<u8>)>> {
+        let sql = "SELECT seq, checksum, samples FROM write_ahead WHERE seq > $1 ORDER BY seq LIMIT 1";
+        sqlx::query_as(sql).bind(seq).fetch_optional(&self.read).await
+    }
+
+    pub(super) async fn quarantined(&self) -> sqlx::Result<u64> {
+        let count: i64 = sqlx::query_scalar("SELECT count(*) FROM quarantine").fetch_one(&self.read).await?;
+        Ok(count.cast_unsigned())
+    }
+
+    /// One group commit: new series and the samples. Returns the write-ahead's sequence number.
+    pub(super) async fn commit(&self, series: &[(SeriesId, Labels)], samples: &[u8]) -> sqlx::Result<i64> {
+        let mut transaction = self.begin().await?;
+        for (id, labels) in series {
+            let pairs: BTreeMap<_, _> = labels.iter().collect();
+            let json = serde_json::to_string(&pairs).map_err(|error| sqlx::Error::Encode(error.into()))?;
+            sqlx::query("INSERT INTO series (id, labels) VALUES ($1, $2)")
+                .bind(id.0)
+                .bind(json)
+                .execute(&mut *transaction)
+                .await?;
+        }
+        let written = sqlx::query("INSERT INTO write_ahead (checksum, samples) VALUES ($1, $2)")
+            .bind(crc32fast::hash(samples))
+            .bind(samples)
+            .execute(&mut *transaction)
+            .await?;
+        transaction.commit().await?;
+        Ok(written.last_insert_rowid())
+    }
+
+    /// The last step of a flush: the segment exists and the write-ahead that it holds does not, or neither.
+    pub(super) async fn commit_segment(&self, segment: &Segment) -> sqlx::Result<()> {
+        let mut transaction = self.begin().await?;
+        let sql = "INSERT INTO segments (id, rows, bytes, checksum, first_ms, last_ms) VALUES ($1, $2, $3, $4, $5, $6)";
+        sqlx::query(sql)
+            .bind(segment.id)
+            .bind(segment.rows() as i64)
+            .bind(segment.bytes.cast_signed())
+            .bind(segment.checksum)
+            .bind(segment.first_ms)
+            .bind(segment.last_ms)
+            .execute(&mut *transaction)
+            .await?;
+        let sql = "INSERT INTO row_groups (segment, first_row, rows, first_series, last_series, first_ms, last_ms)
+            VALUES ($1, $2, $3, $4, $5, $6, $7)";
+        for group in &segment.groups {
+            sqlx::query(sql)
+                .bind(segment.id)
+                .bind(group.first_row as i64)
+                .bind(group.rows as i64)
+                .bind(group.first_series.0)
+                .bind(group.last_series.0)
+                .bind(group.first_ms)
+                .bind(group.last_ms)
+                .execute(&mut *transaction)
+                .await?;
+        }
+        sqlx::query("DELETE FROM write_ahead WHERE seq <= $1").bind(segment.id).execute(&mut *transaction).await?;
+        transaction.commit().await
+    }
+
+    /// Takes a bad segment or write-ahead row out of the index and notes it.
+    pub(super) async fn quarantine(&self, bad: Bad<'_>, now: TimeMs) -> sqlx::Result<()> {
+        let mut transaction = self.begin().await?;
+        let sql = match bad.kind {
+            Kind::Segment => "DELETE FROM segments WHERE id = $1",
+            Kind::WriteAhead => "DELETE FROM write_ahead WHERE seq = $1",
+        };
+        sqlx::query(sql).bind(bad.id).execute(&mut *transaction).await?;
+        sqlx::query("INSERT INTO quarantine (name, reason, found_ms) VALUES ($1, $2, $3)")
+            .bind(bad.name)
+            .bind(bad.reason)
+            .bind(now)
+            .execute(&mut *transaction)
+            .await?;
+        transaction.commit().await
+    }
+}
+
+/// What holds samples that cannot be read.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Kind {
+    Segment,
+    WriteAhead,
+}
+
+/// Something to quarantine.
+pub(super) struct Bad<'a> {
+    pub(super) kind: Kind,
+    pub(super) id: i64,
+    /// Its file's name in `quarantine/`.
+    pub(super) name: &'a str,
+    pub(super) reason: &'a str,
+}
+
+/// A connection to read with, beside whatever process has the directory; the file is not changed.
+pub(super) async fn look_into(path: &Path) -> Result<SqliteConnection, StoreError> {
+    let options = SqliteConnectOptions::new().filename(path).read_only(true);
+    let mut connection = SqliteConnection::connect_with(&options).await.map_err(|error| failed(path, error))?;
+    check_version(&mut connection, path).await?;
+    Ok(connection)
+}
+
+async fn migrate(pool: &SqlitePool, path: &Path) -> Result<(), StoreError> {
+    let mut connection = pool.acquire().await.map_err(|error| failed(path, error))?;
+    check_version(&mut connection, path).await?;
+    MIGRATIONS.run(&mut *connection).await.map_err(|error| failed(path, error.into()))
+}
+
+/// An error when the schema is newer than this release knows. A file without any schema is fine.
+async fn check_version(connection: &mut SqliteConnection, path: &Path) -> Result<(), StoreError> {
+    let known = MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or(0);
+    let found = async {
+        let sql = "SELECT name FROM sqlite_schema WHERE name = '_sqlx_migrations'";
+        let migrated: Option<String> = sqlx::query_scalar(sql).fetch_optional(&mut *connection).await?;
+        match migrated {
+            None => Ok(None),
+            Some(_) => sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations").fetch_one(connection).await,
+        }
+    };
+    let found: Option<i64> = found.await.map_err(|error| failed(path, error))?;
+    match found.filter(|found| *found > known) {
+        Some(found) => Err(StoreError::Newer { path: path.to_owned(), found, known }),
+        None => Ok(()),
+    }
+}
+
+pub(super) fn failed(path: &Path, error: sqlx::Error) -> StoreError {
+    StoreError::Database { path: path.to_owned(), error }
+}

@@ -1,0 +1,316 @@
+//! The store in one data directory: what callers hold, and what it shares with the writer.
+
+use std::fs::{self, File, TryLockError};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::{mpsc, oneshot};
+use tracing::{error, info, warn};
+
+use super::admit::Row;
+use super::catalogue::{Catalogue, SeriesId};
+use super::database::{Bad, Database, Kind};
+use super::head::Head;
+use super::segments::{self, Segment, settle};
+use super::writer::{Command, Incoming, Writer};
+use super::{Appended, Options, Samples, Selection, StoreError, write_ahead};
+use crate::sample::{Batch, Sample, Series, TimeMs};
+
+/// The store: a handle, cheap to clone.
+#[derive(Clone)]
+pub struct Store {
+    pub(super) shared: Arc<Shared>,
+    queue: mpsc::Sender<Command>,
+}
+
+/// What the store has done since it was opened, and what it holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Stats {
+    /// Samples by what became of them, since the store was opened.
+    pub appended: Appended,
+    /// Series in the catalogue.
+    pub series: u64,
+    /// Memory of samples that are not in a segment yet.
+    pub head_bytes: u64,
+    /// Their size in the write-ahead.
+    pub write_ahead_bytes: u64,
+    /// Segments that are served.
+    pub segments: u64,
+    /// Their size on disk.
+    pub segment_bytes: u64,
+    /// Segments and write-ahead rows ever set aside because they could not be read.
+    pub quarantined: u64,
+    /// How long the last group commit took, fsync included; none before the first.
+    pub last_commit: Option<Duration>,
+    /// Flushes that failed, since the store was opened.
+    pub failed_flushes: u64,
+}
+
+pub(super) struct Shared {
+    pub(super) options: Options,
+    pub(super) database: Database,
+    pub(super) catalogue: RwLock<Catalogue>,
+    pub(super) state: RwLock<State>,
+    pub(super) totals: Mutex<Totals>,
+}
+
+/// Where samples are. One lock, so that a flush moves them from head to segment at one instant.
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) head: Head,
+    pub(super) segments: Vec<Arc<Segment>>,
+}
+
+#[derive(Default)]
+pub(super) struct Totals {
+    pub(super) appended: Appended,
+    pub(super) write_ahead_bytes: u64,
+    pub(super) quarantined: u64,
+    pub(super) last_commit: Option<Duration>,
+    pub(super) failed_flushes: u64,
+}
+
+impl State {
+    /// No segment holds a sample after this; none when there are no segments.
+    pub(super) fn flushed_until(&self) -> Option<TimeMs> {
+        self.segments.iter().map(|segment| segment.last_ms).max()
+    }
+
+    pub(super) fn overlapping(&self, range: &Range<TimeMs>) -> Vec<Arc<Segment>> {
+        self.segments.iter().filter(|segment| segment.overlaps(range)).cloned().collect()
+    }
+}
+
+impl Store {
+    /// Opens or creates the data directory. Needs a tokio runtime, on which the writer then runs.
+    pub async fn open(options: Options) -> Result<Self, StoreError> {
+        for dir in [&options.dir, &options.segments(), &options.quarantine()] {
+            fs::create_dir_all(dir).map_err(|error| StoreError::Io { path: dir.clone(), error })?;
+        }
+        let lock = lock(&options.dir)?;
+        let database = Database::open(options.database()).await?;
+        let (queue, commands) = mpsc::channel(options.queue.max(1));
+        let shared = Arc::new(Shared {
+            options,
+            database,
+            catalogue: RwLock::default(),
+            state: RwLock::default(),
+            totals: Mutex::default(),
+        });
+        let seq = shared.load().await?;
+        let next_series = shared.query(shared.database.next_series()).await?;
+        tokio::spawn(Writer::new(Arc::clone(&shared), lock, next_series, seq).run(commands));
+        Ok(Self { shared, queue })
+    }
+
+    /// Writes what is in the head to a segment now.
+    pub async fn flush(&self) -> Result<(), StoreError> {
+        self.ask(Command::Flush).await?
+    }
+
+    /// Stores what is queued and lets go of the directory. What is in the write-ahead stays there.
+    pub async fn close(&self) {
+        // An error means that it is closed already.
+        let _ = self.ask(Command::Close).await;
+    }
+
+    /// Counts and sizes, for metrics.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let state = self.shared.state.read();
+        let totals = self.shared.totals.lock();
+        Stats {
+            appended: totals.appended,
+            series: self.shared.catalogue.read().len() as u64,
+            head_bytes: state.head.bytes() as u64,
+            write_ahead_bytes: totals.write_ahead_bytes,
+            segments: state.segments.len() as u64,
+            segment_bytes: state.segments.iter().map(|segment| segment.bytes).sum(),
+            quarantined: totals.quarantined,
+            last_commit: totals.last_commit,
+            failed_flushes: totals.failed_flushes,
+        }
+    }
+
+    async fn ask<T>(&self, command: impl FnOnce(oneshot::Sender<T>) -> Command) -> Result<T, StoreError> {
+        let (reply, answer) = oneshot::channel();
+        self.queue.send(command(reply)).await.map_err(|_| StoreError::Closed)?;
+        answer.await.map_err(|_| StoreError::Closed)
+    }
+}
+
+impl Samples for Store {
+    async fn append(&self, batch: Batch) -> Result<Appended, StoreError> {
+        let (rows, fresh, counts) = self.shared.sort_out(batch);
+        if rows.is_empty() && fresh.is_empty() {
+            self.shared.totals.lock().appended += counts;
+            return Ok(counts);
+        }
+        self.ask(|reply| Command::Append(Incoming { rows, fresh, counts, reply })).await?
+    }
+
+    async fn select(&self, selection: &Selection) -> Result<Vec<Series>, StoreError> {
+        let ids = self.shared.catalogue.read().matching(selection);
+        let range = selection.range.clone();
+        let (segments, recent) = {
+            let state = self.shared.state.read();
+            let recent: Vec<Vec<Sample>> = ids.iter().map(|id| state.head.range(*id, &range).to_vec()).collect();
+            (state.overlapping(&range), recent)
+        };
+        let stored = self.shared.read(segments, ids.clone(), range).await;
+        let catalogue = self.shared.catalogue.read();
+        let join = |((id, mut samples), recent): ((SeriesId, Vec<Sample>), Vec<Sample>)| {
+            samples.extend(recent);
+            settle(&mut samples);
+            let labels = catalogue.labels(id).filter(|_| !samples.is_empty())?.clone();
+            Some(Series { labels, samples })
+        };
+        Ok(ids.into_iter().zip(stored).zip(recent).filter_map(join).collect())
+    }
+}
+
+impl Shared {
+    /// Looks up every series once: rows of known ones, and the series that are worth creating.
+    fn sort_out(&self, batch: Batch) -> (Vec<Row>, Vec<Series>, Appended) {
+        let catalogue = self.catalogue.read();
+        let mut counts = Appended::default();
+        let mut fresh = Vec::new();
+        let mut rows = Vec::with_capacity(batch.series.iter().map(|series| series.samples.len()).sum());
+        for series in batch.series {
+            if let Some(id) = catalogue.id(&series.labels) {
+                rows.extend(series.samples.into_iter().map(|sample| Row { id, batch: 0, sample }));
+            } else if (self.options.keep)(series.labels.metric()) {
+                fresh.push(series);
+            } else {
+                counts.unknown += series.samples.len() as u64;
+            }
+        }
+        (rows, fresh, counts)
+    }
+
+    /// Reads series (in order of id) from segments; what cannot be read is quarantined and the rest returned.
+    pub(super) async fn read(
+        &self,
+        segments: Vec<Arc<Segment>>,
+        ids: Vec<SeriesId>,
+        range: Range<TimeMs>,
+    ) -> Vec<Vec<Sample>> {
+        if segments.is_empty() || ids.is_empty() {
+            return vec![Vec::new(); ids.len()];
+        }
+        let (dir, all, count) = (self.options.segments(), segments.clone(), ids.len());
+        match tokio::task::spawn_blocking(move || segments::read(&dir, &segments, &ids, &range)).await {
+            Ok(found) => {
+                for (segment, reason) in found.bad {
+                    self.quarantine_segment(&segment, &reason).await;
+                }
+                found.samples
+            }
+            Err(error) => {
+                error!(%error, segments = all.len(), "reading segments panicked");
+                vec![Vec::new(); count]
+            }
+        }
+    }
+
+    async fn query<T>(&self, query: impl Future<Output = sqlx::Result<T>>) -> Result<T, StoreError> {
+        query.await.map_err(|error| self.database.failed(error))
+    }
+
+    /// Fills catalogue, segment index and head. Returns the last write-ahead sequence number.
+    async fn load(&self) -> Result<i64, StoreError> {
+        for (id, labels) in self.query(self.database.series()).await? {
+            self.catalogue.write().insert(id, labels);
+        }
+        self.totals.lock().quarantined = self.query(self.database.quarantined()).await?;
+        let dir = self.options.segments();
+        let found = self.query(self.database.segments()).await?;
+        let orphans =
+            segments::collect_orphans(&dir, &found).map_err(|error| StoreError::Io { path: dir.clone(), error })?;
+        for path in orphans {
+            info!(path = %path.display(), "removed what an interrupted flush left");
+        }
+        for segment in found.into_iter().map(Arc::new) {
+            self.state.write().segments.push(Arc::clone(&segment));
+            if let Err(reason) = segment.check(&dir) {
+                self.quarantine_segment(&segment, &reason).await;
+            }
+        }
+        self.replay().await
+    }
+
+    async fn replay(&self) -> Result<i64, StoreError> {
+        let mut last = 0;
+        while let Some((seq, checksum, bytes)) = self.query(self.database.write_ahead_after(last)).await? {
+            last = seq;
+            let found = crc32fast::hash(&bytes);
+            let rows = if found == checksum {
+                write_ahead::decode(&bytes)
+            } else {
+                Err(format!("checksum {found:08x}, {checksum:08x} was written"))
+            };
+            match rows {
+                Ok(rows) => {
+                    self.totals.lock().write_ahead_bytes += bytes.len() as u64;
+                    let head = &mut self.state.write().head;
+                    rows.into_iter().for_each(|(id, sample)| head.insert(id, sample));
+                }
+                Err(reason) => self.quarantine_write_ahead(seq, &bytes, &reason).await?,
+            }
+        }
+        Ok(last)
+    }
+
+    /// Takes a segment out of service, once.
+    async fn quarantine_segment(&self, segment: &Segment, reason: &str) {
+        {
+            let segments = &mut self.state.write().segments;
+            let before = segments.len();
+            segments.retain(|other| other.id != segment.id);
+            if segments.len() == before {
+                return;
+            }
+        }
+        let name = segment.file_name();
+        let (from, to) = (self.options.segments().join(&name), self.options.quarantine().join(&name));
+        warn!(path = %to.display(), reason, rows = segment.rows(), "bad segment quarantined; its samples are not served");
+        if let Err(error) = fs::rename(&from, &to) {
+            warn!(path = %from.display(), %error, "cannot move the bad segment");
+        }
+        let bad = Bad { kind: Kind::Segment, id: segment.id, name: &name, reason };
+        if let Err(error) = self.note_quarantined(bad).await {
+            warn!(%error, "cannot take the bad segment out of the index; the next start tries again");
+        }
+    }
+
+    async fn quarantine_write_ahead(&self, seq: i64, bytes: &[u8], reason: &str) -> Result<(), StoreError> {
+        let name = format!("{seq:012}.write-ahead");
+        let path = self.options.quarantine().join(&name);
+        warn!(path = %path.display(), reason, "bad write-ahead row quarantined; its samples are lost");
+        fs::write(&path, bytes).map_err(|error| StoreError::Io { path, error })?;
+        self.note_quarantined(Bad { kind: Kind::WriteAhead, id: seq, name: &name, reason }).await
+    }
+
+    async fn note_quarantined(&self, bad: Bad<'_>) -> Result<(), StoreError> {
+        self.totals.lock().quarantined += 1;
+        self.query(self.database.quarantine(bad, (self.options.now)())).await
+    }
+}
+
+/// Takes the directory for this process; the lock ends with the file handle, so also by `kill -9`.
+fn lock(dir: &Path) -> Result<File, StoreError> {
+    let path: PathBuf = dir.join("lock");
+    let opened = File::options().write(true).create(true).truncate(false).open(&path);
+    let file = match opened {
+        Ok(file) => file,
+        Err(error) => return Err(StoreError::Io { path, error }),
+    };
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(StoreError::Locked { path }),
+        Err(TryLockError::Error(error)) => Err(StoreError::Io { path, error }),
+    }
+}

@@ -1,0 +1,75 @@
+//! Samples that are on disk only in the write-ahead: per series, in order of time.
+
+use std::ops::Range;
+
+use super::catalogue::SeriesId;
+use crate::sample::{Sample, TimeMs};
+
+#[derive(Default)]
+pub(super) struct Head {
+    /// By series id, for a lookup without hashing.
+    series: Vec<Vec<Sample>>,
+    samples: usize,
+    bytes: usize,
+}
+
+impl Head {
+    /// Memory taken, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.samples == 0
+    }
+
+    /// All samples of a series.
+    pub(super) fn series(&self, id: SeriesId) -> &[Sample] {
+        self.series.get(id.0 as usize).map_or(&[], Vec::as_slice)
+    }
+
+    /// A series' samples within the range.
+    pub(super) fn range(&self, id: SeriesId, range: &Range<TimeMs>) -> &[Sample] {
+        within(self.series(id), range)
+    }
+
+    /// Adds a sample, unless there is one of the same time.
+    pub(super) fn insert(&mut self, id: SeriesId, sample: Sample) {
+        let index = id.0 as usize;
+        if index >= self.series.len() {
+            self.bytes += (index + 1 - self.series.len()) * size_of::<Vec<Sample>>();
+            self.series.resize_with(index + 1, Vec::new);
+        }
+        let samples = &mut self.series[index];
+        let before = samples.capacity();
+        match samples.last() {
+            Some(last) if last.time_ms >= sample.time_ms => {
+                match samples.binary_search_by_key(&sample.time_ms, |s| s.time_ms) {
+                    Ok(_) => return,
+                    Err(place) => samples.insert(place, sample),
+                }
+            }
+            _ => samples.push(sample),
+        }
+        self.samples += 1;
+        self.bytes += (samples.capacity() - before) * size_of::<Sample>();
+    }
+
+    /// Every sample, in order of series, then time.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (SeriesId, Sample)> {
+        let numbered = (0_u32..).zip(&self.series);
+        numbered.flat_map(|(id, samples)| samples.iter().map(move |sample| (SeriesId(id), *sample)))
+    }
+}
+
+/// The part of samples in order of time that lies within the range.
+pub(super) fn within<'a>(samples: &'a [Sample], range: &Range<TimeMs>) -> &'a [Sample] {
+    let from = samples.partition_point(|s| s.time_ms < range.start);
+    let to = samples.partition_point(|s| s.time_ms < range.end);
+    samples.get(from..to).unwrap_or_default()
+}
+
+/// The value at exactly this time.
+pub(super) fn value_at(samples: &[Sample], time_ms: TimeMs) -> Option<f64> {
+    samples.binary_search_by_key(&time_ms, |s| s.time_ms).ok().map(|place| samples[place].value)
+}

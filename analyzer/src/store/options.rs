@@ -1,0 +1,72 @@
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::sample::TimeMs;
+
+/// Where the store lives, what it keeps, and its bounds.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The data directory; created when absent.
+    pub dir: PathBuf,
+    /// Is a metric of this name worth keeping? Series of others are counted and dropped. A series once stored goes on
+    /// being stored. `|_| true` keeps everything raw.
+    pub keep: fn(&str) -> bool,
+    /// The clock against which [`Options::future`] is measured.
+    pub now: fn() -> TimeMs,
+    /// How much older than the newest sample of its series a sample may be. Default 2 h, the span that a Prometheus
+    /// keeps in its own write-ahead log and can still deliver after an outage.
+    pub out_of_order: Duration,
+    /// How far ahead of the clock a sample may be. Default 10 min, as Prometheus bounds the timestamps it scrapes.
+    pub future: Duration,
+    /// Memory for samples that are not yet in a segment; a full head is written out. Default 64 MiB, about 4 million
+    /// samples. When writing fails, samples are taken until twice this.
+    pub head_bytes: usize,
+    /// A head that is older is written out, however small. Default 2 h, so that late samples mostly meet the head.
+    pub head_age: Duration,
+    /// Batches that may wait for the writer; more wait at the caller. Default 256.
+    pub queue: usize,
+    /// Series that may exist; samples of further ones are counted and dropped. Default 1 million, which take very
+    /// roughly 1 GiB of memory.
+    pub max_series: usize,
+}
+
+impl Options {
+    /// The defaults.
+    #[must_use]
+    pub fn new(dir: impl Into<PathBuf>, keep: fn(&str) -> bool) -> Self {
+        Self {
+            dir: dir.into(),
+            keep,
+            now: wall_clock,
+            out_of_order: Duration::from_hours(2),
+            future: Duration::from_mins(10),
+            head_bytes: 64 << 20,
+            head_age: Duration::from_hours(2),
+            queue: 256,
+            max_series: 1_000_000,
+        }
+    }
+
+    pub(super) fn database(&self) -> PathBuf {
+        database_path(&self.dir)
+    }
+
+    pub(super) fn segments(&self) -> PathBuf {
+        self.dir.join("segments")
+    }
+
+    pub(super) fn quarantine(&self) -> PathBuf {
+        self.dir.join("quarantine")
+    }
+}
+
+pub(super) fn database_path(dir: &Path) -> PathBuf {
+    dir.join("goodput.db")
+}
+
+/// Now, by the system's clock.
+#[must_use]
+pub fn wall_clock() -> TimeMs {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    TimeMs::try_from(since.as_millis()).unwrap_or(TimeMs::MAX)
+}

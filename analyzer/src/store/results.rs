@@ -1,0 +1,110 @@
+//! Verdicts in SQLite.
+
+use std::ops::Range;
+use std::path::Path;
+
+use sqlx::Row;
+use sqlx::sqlite::{SqliteExecutor, SqliteRow};
+
+use super::options::database_path;
+use super::{Results, Store, StoreError, database};
+use crate::classify::{Class, Interval};
+use crate::sample::TimeMs;
+
+const INSERT: &str = "INSERT INTO intervals
+    (node, start_ms, end_ms, gpu, model, owner, class, ms, confidence, busy_signal, evidence, missing)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
+
+const SELECT: &str = "SELECT node, start_ms, end_ms, gpu, model, owner, class, ms, confidence, busy_signal, evidence,
+    missing
+    FROM intervals WHERE start_ms >= $1 AND end_ms <= $2 ORDER BY node, gpu, start_ms, class, owner";
+
+impl Results for Store {
+    async fn replace(&self, node: &str, window: Range<TimeMs>, intervals: &[Interval]) -> Result<(), StoreError> {
+        let outside = |i: &&Interval| i.node != node || i.start_ms < window.start || i.end_ms > window.end;
+        if let Some(interval) = intervals.iter().find(outside) {
+            return Err(StoreError::OutsideWindow {
+                interval: Box::new(interval.clone()),
+                node: node.to_owned(),
+                window,
+            });
+        }
+        let database = &self.shared.database;
+        let stored = async {
+            let mut transaction = database.begin().await?;
+            sqlx::query("DELETE FROM intervals WHERE node = $1 AND start_ms >= $2 AND end_ms <= $3")
+                .bind(node)
+                .bind(window.start)
+                .bind(window.end)
+                .execute(&mut *transaction)
+                .await?;
+            for interval in intervals {
+                insert(&mut transaction, interval).await?;
+            }
+            transaction.commit().await
+        };
+        stored.await.map_err(|error| database.failed(error))
+    }
+
+    async fn intervals(&self, window: Range<TimeMs>) -> Result<Vec<Interval>, StoreError> {
+        let database = &self.shared.database;
+        select(&database.read, &window).await.map_err(|error| database.failed(error))
+    }
+}
+
+/// Reads the intervals of a data directory that another process may have open; as [`Results::intervals`].
+pub async fn read_intervals(dir: &Path, window: Range<TimeMs>) -> Result<Vec<Interval>, StoreError> {
+    let path = database_path(dir);
+    let mut connection = database::look_into(&path).await?;
+    select(&mut connection, &window).await.map_err(|error| database::failed(&path, error))
+}
+
+async fn select(executor: impl SqliteExecutor<'_>, window: &Range<TimeMs>) -> sqlx::Result<Vec<Interval>> {
+    let rows = sqlx::query(SELECT).bind(window.start).bind(window.end).fetch_all(executor).await?;
+    rows.iter().map(decode).collect()
+}
+
+async fn insert(transaction: &mut sqlx::SqliteConnection, interval: &Interval) -> sqlx::Result<()> {
+    // JSON has no NaN; it would be written as null and never be read again.
+    if let Some(evidence) = interval.evidence.iter().find(|e| !e.value.is_finite() || !e.threshold.is_finite()) {
+        return Err(sqlx::Error::Encode(format!("evidence {} is not a finite number", evidence.signal).into()));
+    }
+    let evidence = serde_json::to_string(&interval.evidence).map_err(|error| sqlx::Error::Encode(error.into()))?;
+    let missing = serde_json::to_string(&interval.missing).map_err(|error| sqlx::Error::Encode(error.into()))?;
+    sqlx::query(INSERT)
+        .bind(&interval.node)
+        .bind(interval.start_ms)
+        .bind(interval.end_ms)
+        .bind(&interval.gpu)
+        .bind(&interval.model)
+        .bind(&interval.owner)
+        .bind(interval.class.name())
+        .bind(interval.ms)
+        .bind(interval.confidence)
+        .bind(&interval.busy_signal)
+        .bind(evidence)
+        .bind(missing)
+        .execute(transaction)
+        .await?;
+    Ok(())
+}
+
+fn decode(row: &SqliteRow) -> sqlx::Result<Interval> {
+    let name: &str = row.try_get("class")?;
+    let class = Class::ALL.iter().copied().find(|class| class.name() == name);
+    let (evidence, missing): (&str, &str) = (row.try_get("evidence")?, row.try_get("missing")?);
+    Ok(Interval {
+        gpu: row.try_get("gpu")?,
+        node: row.try_get("node")?,
+        model: row.try_get("model")?,
+        owner: row.try_get("owner")?,
+        class: class.ok_or_else(|| sqlx::Error::Decode(format!("unknown class {name}").into()))?,
+        start_ms: row.try_get("start_ms")?,
+        end_ms: row.try_get("end_ms")?,
+        ms: row.try_get("ms")?,
+        confidence: row.try_get("confidence")?,
+        busy_signal: row.try_get("busy_signal")?,
+        evidence: serde_json::from_str(evidence).map_err(|error| sqlx::Error::Decode(error.into()))?,
+        missing: serde_json::from_str(missing).map_err(|error| sqlx::Error::Decode(error.into()))?,
+    })
+}

@@ -1,0 +1,341 @@
+//! The one writer: group commits and flushes, one after the other.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::mem;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::{mpsc, oneshot};
+use tracing::{error, info};
+
+use super::admit::{Bounds, Past, Row, admit};
+use super::catalogue::SeriesId;
+use super::embedded::Shared;
+use super::head::{Head, value_at};
+use super::{Appended, StoreError, segments};
+use crate::sample::{Labels, Sample, Series, TimeMs};
+
+/// Commands that one group commit takes at most: enough that one fsync serves every waiting sender.
+const GROUP: usize = 256;
+
+/// How long to leave a failed flush alone: a full disk is rarely mended sooner.
+const RETRY: Duration = Duration::from_secs(10);
+
+/// A batch whose known series have been looked up.
+pub(super) struct Incoming {
+    /// Samples of known series; [`Row::batch`] is set by the writer.
+    pub(super) rows: Vec<Row>,
+    /// Series that the catalogue did not know.
+    pub(super) fresh: Vec<Series>,
+    /// What has been decided so far.
+    pub(super) counts: Appended,
+    pub(super) reply: oneshot::Sender<Result<Appended, StoreError>>,
+}
+
+pub(super) enum Command {
+    Append(Incoming),
+    Flush(oneshot::Sender<Result<(), StoreError>>),
+    Close(oneshot::Sender<()>),
+}
+
+pub(super) struct Writer {
+    shared: Arc<Shared>,
+    /// Held for as long as this task may write.
+    lock: File,
+    next_series: u32,
+    /// The last write-ahead row.
+    seq: i64,
+    /// Per series: the time of its newest sample; `TimeMs::MIN` when it has none; `None` when only the segments know.
+    newest: Vec<Option<TimeMs>>,
+    /// When the head must be flushed.
+    deadline: Instant,
+    /// When a flush may be tried again.
+    retry: Instant,
+}
+
+impl Writer {
+    pub(super) fn new(shared: Arc<Shared>, lock: File, next_series: u32, seq: i64) -> Self {
+        let mut newest = vec![None; next_series as usize];
+        {
+            let state = shared.state.read();
+            let flushed = state.flushed_until();
+            for (id, slot) in (0..next_series).zip(&mut newest) {
+                // A late sample says nothing: the newest may be in a segment.
+                *slot = state.head.series(SeriesId(id)).last().map(|s| s.time_ms).filter(|t| Some(*t) > flushed);
+            }
+        }
+        let deadline = Instant::now() + shared.options.head_age;
+        Self { shared, lock, next_series, seq, newest, deadline, retry: Instant::now() }
+    }
+
+    /// Runs until it is closed, or nobody is left who could send.
+    pub(super) async fn run(mut self, mut queue: mpsc::Receiver<Command>) {
+        let mut commands = Vec::with_capacity(GROUP);
+        loop {
+            let wake = self.deadline.max(self.retry);
+            tokio::select! {
+                received = queue.recv_many(&mut commands, GROUP) => if received == 0 { return },
+                () = tokio::time::sleep_until(wake.into()) => self.flush_due().await,
+            }
+            let mut group = Vec::new();
+            for command in commands.drain(..) {
+                match command {
+                    Command::Append(incoming) => group.push(incoming),
+                    Command::Flush(reply) => {
+                        self.append(mem::take(&mut group)).await;
+                        // Whoever asked may have gone; that is no error of the flush.
+                        let _ = reply.send(self.flush().await);
+                    }
+                    Command::Close(reply) => {
+                        self.append(group).await;
+                        self.shared.database.close().await;
+                        drop(self.lock);
+                        let _ = reply.send(());
+                        return;
+                    }
+                }
+            }
+            self.append(group).await;
+        }
+    }
+
+    /// One group commit, and the answers to all whose batches are in it.
+    async fn append(&mut self, mut group: Vec<Incoming>) {
+        if group.is_empty() {
+            return;
+        }
+        let mut counts: Vec<Appended> = group.iter().map(|incoming| incoming.counts).collect();
+        let outcome = match self.make_room().await {
+            Ok(()) => self.commit(&mut group, &mut counts).await,
+            Err(error) => Err(error),
+        };
+        let reason = outcome.err().map(|error| error.to_string());
+        for (incoming, counts) in group.into_iter().zip(counts) {
+            let answer = match &reason {
+                None => Ok(counts),
+                Some(reason) => Err(StoreError::NotStored { reason: reason.clone() }),
+            };
+            if answer.is_ok() {
+                self.shared.totals.lock().appended += counts;
+            }
+            let _ = incoming.reply.send(answer);
+        }
+    }
+
+    async fn commit(&mut self, group: &mut [Incoming], counts: &mut [Appended]) -> Result<(), StoreError> {
+        let options = &self.shared.options;
+        let bounds = Bounds {
+            out_of_order_ms: millis(options.out_of_order),
+            latest: (options.now)().saturating_add(millis(options.future)),
+        };
+        let (mut rows, series) = self.resolve(group, counts, bounds.latest);
+        rows.sort_by_key(|row| (row.id, row.sample.time_ms));
+        let late = self.read_late(&rows, bounds).await;
+        let accepted = {
+            let state = self.shared.state.read();
+            let past = Stored { head: &state.head, late: &late, newest: &self.newest };
+            admit(&rows, &past, bounds, counts)
+        };
+        if accepted.is_empty() {
+            return Ok(());
+        }
+        let persisted = self.persist(&series, &accepted).await;
+        match persisted {
+            Ok(()) => self.apply(series, &accepted),
+            Err(_) => self.forget(series.len()),
+        }
+        persisted
+    }
+
+    /// All rows of the group, and the series that are to be created for them: each has a sample that will be accepted.
+    fn resolve(
+        &mut self,
+        group: &mut [Incoming],
+        counts: &mut [Appended],
+        latest: TimeMs,
+    ) -> (Vec<Row>, Vec<(SeriesId, Labels)>) {
+        let catalogue = self.shared.catalogue.read();
+        let mut created: HashMap<Labels, SeriesId> = HashMap::new();
+        let mut rows = Vec::with_capacity(group.iter().map(|incoming| incoming.rows.len()).sum());
+        for ((batch, incoming), counts) in (0..).zip(group).zip(counts) {
+            rows.extend(incoming.rows.iter().map(|row| Row { batch, ..*row }));
+            for Series { labels, samples } in incoming.fresh.drain(..) {
+                let full = catalogue.len() + created.len() >= self.shared.options.max_series;
+                // Another batch may have brought the series since this one was looked up.
+                let id = match catalogue.id(&labels).or_else(|| created.get(&labels).copied()) {
+                    Some(id) => id,
+                    None if samples.iter().all(|sample| sample.time_ms > latest) => {
+                        counts.out_of_bounds += samples.len() as u64;
+                        continue;
+                    }
+                    None if full => {
+                        counts.over_limit += samples.len() as u64;
+                        continue;
+                    }
+                    None => {
+                        let id = SeriesId(self.next_series);
+                        self.next_series += 1;
+                        self.newest.push(Some(TimeMs::MIN));
+                        created.insert(labels, id);
+                        id
+                    }
+                };
+                rows.extend(samples.into_iter().map(|sample| Row { id, batch, sample }));
+            }
+        }
+        let mut series: Vec<_> = created.into_iter().map(|(labels, id)| (id, labels)).collect();
+        series.sort_unstable_by_key(|(id, _)| *id);
+        (rows, series)
+    }
+
+    /// Samples in segments that late rows may repeat. In the normal course there are no such rows.
+    async fn read_late(&mut self, rows: &[Row], bounds: Bounds) -> HashMap<SeriesId, Vec<Sample>> {
+        let (ids, range) = self.late(rows, bounds);
+        if ids.is_empty() {
+            return HashMap::new();
+        }
+        let segments = self.shared.state.read().overlapping(&range);
+        let samples = self.shared.read(segments, ids.clone(), range).await;
+        let late: HashMap<_, _> = ids.into_iter().zip(samples).collect();
+        let state = self.shared.state.read();
+        for (id, samples) in &late {
+            if let Some(slot @ None) = self.newest.get_mut(id.0 as usize) {
+                let newest = samples.last().into_iter().chain(state.head.series(*id).last()).map(|s| s.time_ms).max();
+                *slot = Some(newest.unwrap_or(TimeMs::MIN));
+            }
+        }
+        late
+    }
+
+    /// Which series have to be looked up in segments, and over what time.
+    fn late(&self, rows: &[Row], bounds: Bounds) -> (Vec<SeriesId>, Range<TimeMs>) {
+        let state = self.shared.state.read();
+        let flushed = state.flushed_until();
+        let (mut ids, mut from) = (Vec::new(), TimeMs::MAX);
+        for Row { id, sample, .. } in rows {
+            let within = |newest: TimeMs| {
+                (newest.saturating_sub(bounds.out_of_order_ms)..=newest).contains(&sample.time_ms)
+                    && value_at(state.head.series(*id), sample.time_ms).is_none()
+            };
+            if flushed >= Some(sample.time_ms) && self.newest_of(*id).is_none_or(within) {
+                from = from.min(sample.time_ms);
+                ids.push(*id);
+            }
+        }
+        ids.dedup();
+        (ids, from..TimeMs::MAX)
+    }
+
+    fn newest_of(&self, id: SeriesId) -> Option<TimeMs> {
+        self.newest.get(id.0 as usize).copied().flatten()
+    }
+
+    async fn persist(&mut self, series: &[(SeriesId, Labels)], rows: &[(SeriesId, Sample)]) -> Result<(), StoreError> {
+        let started = Instant::now();
+        let samples = super::write_ahead::encode(rows);
+        let database = &self.shared.database;
+        self.seq = database.commit(series, &samples).await.map_err(|error| database.failed(error))?;
+        let mut totals = self.shared.totals.lock();
+        totals.write_ahead_bytes += samples.len() as u64;
+        totals.last_commit = Some(started.elapsed());
+        Ok(())
+    }
+
+    /// The newest series did not get into the database: their ids are free again.
+    fn forget(&mut self, series: usize) {
+        self.newest.truncate(self.newest.len() - series);
+        self.next_series -= series as u32;
+    }
+
+    /// What is on disk now becomes visible.
+    fn apply(&mut self, series: Vec<(SeriesId, Labels)>, rows: &[(SeriesId, Sample)]) {
+        if !series.is_empty() {
+            let mut catalogue = self.shared.catalogue.write();
+            for (id, labels) in series {
+                catalogue.insert(id, labels);
+            }
+        }
+        let mut state = self.shared.state.write();
+        if state.head.is_empty() {
+            self.deadline = Instant::now() + self.shared.options.head_age;
+        }
+        for (id, sample) in rows {
+            state.head.insert(*id, *sample);
+            if let Some(newest) = self.newest.get_mut(id.0 as usize) {
+                *newest = (*newest).max(Some(sample.time_ms));
+            }
+        }
+    }
+
+    /// Flushes a full head. While flushing fails samples are still taken, until the head is twice as large.
+    async fn make_room(&mut self) -> Result<(), StoreError> {
+        let limit = self.shared.options.head_bytes;
+        if self.shared.state.read().head.bytes() < limit {
+            return Ok(());
+        }
+        if self.retry <= Instant::now() {
+            self.flush_due().await;
+        }
+        let bytes = self.shared.state.read().head.bytes();
+        if bytes < limit.saturating_mul(2) {
+            return Ok(());
+        }
+        let reason = format!("{bytes} bytes wait to be written to a segment, which fails; the limit is {limit}");
+        Err(StoreError::NotStored { reason })
+    }
+
+    async fn flush_due(&mut self) {
+        if let Err(error) = self.flush().await {
+            error!(%error, retry_s = RETRY.as_secs(), "cannot write a segment; its samples stay in the write-ahead");
+            self.shared.totals.lock().failed_flushes += 1;
+            self.retry = Instant::now() + RETRY;
+        }
+    }
+
+    /// Moves the head into a segment. Commits wait meanwhile: 0.14 s for a head of 64 MiB, on the two cores it was tried on.
+    async fn flush(&mut self) -> Result<(), StoreError> {
+        let (shared, seq) = (Arc::clone(&self.shared), self.seq);
+        let written = tokio::task::spawn_blocking(move || {
+            let state = shared.state.read();
+            segments::write(&shared.options.segments(), seq, state.head.iter())
+        });
+        let panicked = |error: tokio::task::JoinError| StoreError::NotStored { reason: error.to_string() };
+        let written = written.await.map_err(panicked)??;
+        self.deadline = Instant::now() + self.shared.options.head_age;
+        let Some(segment) = written else { return Ok(()) };
+        let database = &self.shared.database;
+        database.commit_segment(&segment).await.map_err(|error| database.failed(error))?;
+        info!(segment = segment.file_name(), rows = segment.rows(), bytes = segment.bytes, "segment written");
+        let mut state = self.shared.state.write();
+        state.segments.push(Arc::new(segment));
+        state.head = Head::default();
+        self.shared.totals.lock().write_ahead_bytes = 0;
+        Ok(())
+    }
+}
+
+/// Head, segments and what is known without reading, as one past.
+struct Stored<'a> {
+    head: &'a Head,
+    late: &'a HashMap<SeriesId, Vec<Sample>>,
+    newest: &'a [Option<TimeMs>],
+}
+
+impl Past for Stored<'_> {
+    fn newest(&self, id: SeriesId) -> TimeMs {
+        // Not known, and not looked up either: then every segment ends before the rows begin.
+        let head = || self.head.series(id).last().map(|sample| sample.time_ms);
+        self.newest.get(id.0 as usize).copied().flatten().or_else(head).unwrap_or(TimeMs::MIN)
+    }
+
+    fn value(&self, id: SeriesId, time_ms: TimeMs) -> Option<f64> {
+        let late = || self.late.get(&id).and_then(|samples| value_at(samples, time_ms));
+        value_at(self.head.series(id), time_ms).or_else(late)
+    }
+}
+
+fn millis(duration: Duration) -> TimeMs {
+    TimeMs::try_from(duration.as_millis()).unwrap_or(TimeMs::MAX)
+}

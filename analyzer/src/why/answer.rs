@@ -1,0 +1,292 @@
+//! From a minute of series to an answer, and the answer as text.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::classify::{Class, Evidence, Interval, JudgeError, Thresholds, judge_series};
+use crate::report::text::{UNKNOWN, number, percent};
+use crate::report::{Remedy, meaning, remedies};
+use crate::sample::{Series, TimeMs};
+use crate::signal::{Entity, resolve};
+
+const HOUR_MS: i64 = 3_600_000;
+/// A smaller part of the time is shown without advice.
+const MIN_LOSS: f64 = 0.05;
+
+/// What the GPUs of one exporter did while it was scraped.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Answer {
+    /// How long it was scraped.
+    pub seconds: f64,
+    /// Each GPU.
+    pub gpus: Vec<GpuAnswer>,
+    /// What could not be joined to a node, and why.
+    pub unjoined: Vec<String>,
+}
+
+/// What one GPU did.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct GpuAnswer {
+    /// The UUID.
+    pub gpu: String,
+    /// Its index on the node, where a label tells.
+    pub index: Option<String>,
+    /// The node.
+    pub node: String,
+    /// The model, where known.
+    pub model: Option<String>,
+    /// Where its time went, the most first.
+    pub classes: Vec<ClassAnswer>,
+    /// What to do about the greatest loss; nothing when that is small or unexplained.
+    pub remedies: &'static [Remedy],
+}
+
+/// Time of a GPU in one class.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ClassAnswer {
+    /// The class.
+    pub class: Class,
+    /// The class in one sentence.
+    pub meaning: &'static str,
+    /// 0 to 1, of the time.
+    pub share: f64,
+    /// 0 to 1.
+    pub confidence: f64,
+    /// Who held the GPU, where known.
+    pub owner: Option<String>,
+    /// Which signal said busy or not.
+    pub busy_signal: Option<String>,
+    /// The numbers behind it.
+    pub evidence: Vec<Evidence>,
+    /// Signals whose absence kept rules from judging.
+    pub missing: Vec<String>,
+}
+
+/// Judges the series, whose first sample was taken at `start`.
+///
+/// They are moved in time so that the first lies on a full hour: then they fill whole cells, as stored samples do.
+pub(super) fn answer(
+    mut series: Vec<Series>,
+    start: TimeMs,
+    duration: Duration,
+    thresholds: &Thresholds,
+) -> Result<Answer, JudgeError> {
+    let shift = (-start).rem_euclid(HOUR_MS);
+    series.iter_mut().flat_map(|s| &mut s.samples).for_each(|sample| sample.time_ms += shift);
+    let length = i64::try_from(duration.as_millis()).unwrap_or(HOUR_MS).min(HOUR_MS);
+    let window = start + shift..start + shift + length;
+    let judged = judge_series(&series, window, &within(thresholds, duration))?;
+    let indices = indices(&series);
+    let mut by_gpu: BTreeMap<&str, Vec<&Interval>> = BTreeMap::new();
+    judged.intervals.iter().for_each(|i| by_gpu.entry(&i.gpu).or_default().push(i));
+    let gpus = by_gpu.into_iter().filter_map(|(gpu, intervals)| gpu_answer(indices.get(gpu).cloned(), &intervals));
+    Ok(Answer {
+        seconds: duration.as_secs_f64(),
+        gpus: gpus.collect(),
+        unjoined: judged.unjoined.iter().map(ToString::to_string).collect(),
+    })
+}
+
+/// A GPU that idles for as long as anyone looked cannot be told from one that idles for longer.
+fn within(thresholds: &Thresholds, duration: Duration) -> Thresholds {
+    let idle_window_seconds = thresholds.idle_window_seconds.min(duration.as_secs_f64());
+    Thresholds { idle_window_seconds, ..thresholds.clone() }
+}
+
+/// Index by UUID.
+fn indices(series: &[Series]) -> BTreeMap<String, String> {
+    let index = |s: &Series| match resolve(&s.labels)?.entity {
+        Entity::Gpu(uuid) => Some((uuid.to_owned(), s.labels.get("gpu")?.to_owned())),
+        _ => None,
+    };
+    series.iter().filter_map(index).collect()
+}
+
+fn gpu_answer(index: Option<String>, intervals: &[&Interval]) -> Option<GpuAnswer> {
+    let first = intervals.first()?;
+    let whole: i64 = intervals.iter().map(|i| i.ms).sum();
+    let mut sorted = intervals.to_vec();
+    sorted.sort_by_key(|i| std::cmp::Reverse(i.ms));
+    let is_worth_while = |i: &&&Interval| i.class != Class::Productive && i.ms as f64 >= MIN_LOSS * whole as f64;
+    let loss = sorted.iter().find(is_worth_while).filter(|i| i.class != Class::Unexplained);
+    Some(GpuAnswer {
+        gpu: first.gpu.clone(),
+        index,
+        node: first.node.clone(),
+        model: first.model.clone(),
+        remedies: loss.map_or(&[], |i| remedies(i.class)),
+        classes: sorted.into_iter().map(|i| class_answer(i, whole)).collect(),
+    })
+}
+
+fn class_answer(interval: &Interval, whole: i64) -> ClassAnswer {
+    ClassAnswer {
+        class: interval.class,
+        meaning: meaning(interval.class),
+        share: interval.ms as f64 / whole as f64,
+        confidence: interval.confidence,
+        owner: interval.owner.clone(),
+        busy_signal: interval.busy_signal.clone(),
+        evidence: interval.evidence.clone(),
+        missing: interval.missing.clone(),
+    }
+}
+
+impl Answer {
+    /// Only the GPU of this index or UUID.
+    pub(super) fn keep_gpu(&mut self, gpu: &str) {
+        self.gpus.retain(|g| g.gpu == gpu || g.index.as_deref() == Some(gpu));
+    }
+
+    /// Only GPUs that this owner held.
+    pub(super) fn keep_owner(&mut self, owner: &str) {
+        self.gpus.retain(|g| g.classes.iter().any(|c| c.owner.as_deref() == Some(owner)));
+    }
+
+    /// For people.
+    pub(super) fn text(&self) -> String {
+        let mut text = String::new();
+        for gpu in &self.gpus {
+            gpu.write(&mut text);
+        }
+        for reason in &self.unjoined {
+            let _ = writeln!(text, "note: {reason}");
+        }
+        text
+    }
+}
+
+impl GpuAnswer {
+    /// Index and UUID.
+    pub(super) fn name(&self) -> String {
+        format!("{} ({})", self.index.as_deref().unwrap_or("?"), self.gpu)
+    }
+
+    fn write(&self, text: &mut String) {
+        let index = self.index.as_deref().unwrap_or("?");
+        let model = self.model.as_deref().unwrap_or("model unknown");
+        let _ = writeln!(text, "GPU {index}  {}  {model} on {}", self.gpu, self.node);
+        for class in &self.classes {
+            class.write(text);
+        }
+        for (n, remedy) in self.remedies.iter().enumerate() {
+            let heading = if n == 0 { "  what to do\n" } else { "" };
+            let _ = writeln!(text, "{heading}    {}. {}", n + 1, remedy.action);
+            if let Some(command) = remedy.command {
+                let _ = writeln!(text, "         {command}");
+            }
+            let _ = writeln!(text, "       restarts: {}; who: {}; risk: {}", remedy.restarts, remedy.who, remedy.risk);
+        }
+        text.push('\n');
+    }
+}
+
+impl ClassAnswer {
+    fn write(&self, text: &mut String) {
+        let share = percent(Some(self.share));
+        let _ = writeln!(text, "  {:>7}  {}: {}", share, self.class.name(), self.meaning);
+        if self.class != Class::Productive {
+            let owner = self.owner.as_deref().unwrap_or(UNKNOWN);
+            let owner = if self.class == Class::Unallocated { "nobody" } else { owner };
+            let _ = writeln!(text, "           held by {owner}; confidence {}", percent(Some(self.confidence)));
+        }
+        if let Some(signal) = &self.busy_signal {
+            let _ = writeln!(text, "           busy or not by {signal}");
+        }
+        for e in &self.evidence {
+            let (value, threshold) = (number(e.value), number(e.threshold));
+            let _ = writeln!(text, "           {} = {value} {} (threshold {threshold})", e.signal, e.unit);
+        }
+        if !self.missing.is_empty() && self.class != Class::Productive {
+            let _ = writeln!(text, "           not judged for lack of {}", self.missing.join(", "));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ingest::Limits;
+    use crate::ingest::text::{Format, parse};
+    use crate::sample::Sample;
+
+    /// Some second of some hour: no cell begins here.
+    const START: TimeMs = 1_795_230_017_345;
+
+    /// A minute of scrapes: GPU 0 works half of the time while its job waits for reads, GPU 1 is held and idle.
+    fn minute() -> Vec<Series> {
+        let mut all: BTreeMap<_, Vec<Sample>> = BTreeMap::new();
+        for second in 0..=60 {
+            let busy = 0.5 * f64::from(second);
+            let text = format!(
+                "node_uname_info{{nodename=\"n1\",instance=\"n1:9400\"}} 1\n\
+                 goodput_gpu_busy_seconds_total{{gpu=\"0\",UUID=\"GPU-a\",instance=\"n1:9400\"}} {busy}\n\
+                 goodput_gpu_observed_seconds_total{{gpu=\"0\",UUID=\"GPU-a\",instance=\"n1:9400\"}} {second}\n\
+                 goodput_gpu_owner_info{{gpu=\"0\",UUID=\"GPU-a\",owner=\"job/7\",instance=\"n1:9400\"}} 1\n\
+                 goodput_cgroup_pressure_waiting_seconds_total{{owner=\"job/7\",resource=\"io\",instance=\"n1:9400\"}} {busy}\n\
+                 goodput_cgroup_cpu_usage_seconds_total{{owner=\"job/7\",instance=\"n1:9400\"}} {second}\n\
+                 goodput_cgroup_allowed_cpus{{owner=\"job/7\",instance=\"n1:9400\"}} 16\n\
+                 goodput_gpu_busy_seconds_total{{gpu=\"1\",UUID=\"GPU-b\",instance=\"n1:9400\"}} 0\n\
+                 goodput_gpu_observed_seconds_total{{gpu=\"1\",UUID=\"GPU-b\",instance=\"n1:9400\"}} {second}\n\
+                 goodput_gpu_owner_info{{gpu=\"1\",UUID=\"GPU-b\",owner=\"job/8\",instance=\"n1:9400\"}} 1\n"
+            );
+            let batch = parse(&text, Format::Text, &Limits::default(), START + i64::from(second) * 1000).unwrap();
+            for series in batch.series {
+                all.entry(series.labels).or_default().extend(series.samples);
+            }
+        }
+        all.into_iter().map(|(labels, samples)| Series { labels, samples }).collect()
+    }
+
+    fn asked() -> Answer {
+        answer(minute(), START, Duration::from_secs(60), &Thresholds::default()).unwrap()
+    }
+
+    #[test]
+    fn a_minute_is_one_whole_cell_and_names_class_and_evidence() {
+        let answer = asked();
+        let shares: Vec<Vec<(Class, f64)>> =
+            answer.gpus.iter().map(|g| g.classes.iter().map(|c| (c.class, c.share)).collect()).collect();
+        assert_eq!(
+            shares,
+            [
+                vec![(Class::Productive, 0.5), (Class::DataloaderStorage, 0.5)],
+                vec![(Class::IdleHeld, 1.0)] // although a minute is less than the idle window
+            ]
+        );
+        let storage = &answer.gpus[0].classes[1];
+        assert_eq!(storage.owner.as_deref(), Some("job/7"));
+        assert!(storage.evidence.iter().any(|e| e.signal == "job_io_pressure" && e.value > e.threshold));
+        assert_eq!(answer.gpus[0].remedies, remedies(Class::DataloaderStorage));
+    }
+
+    #[test]
+    fn the_text_says_what_where_and_what_to_do() {
+        let text = asked().text();
+        for part in [
+            "GPU 0  GPU-a  model unknown on n1\n",
+            "   50.0 %  dataloader_storage: ",
+            "held by job/7; confidence ",
+            "job_io_pressure = 0.5 seconds per second (threshold 0.1)\n",
+            "    1. See whether an I/O limit is set",
+        ] {
+            assert!(text.contains(part), "{part:?} is not in\n{text}");
+        }
+    }
+
+    #[test]
+    fn gpus_are_chosen_by_index_uuid_or_owner() {
+        let chosen = |choose: &dyn Fn(&mut Answer)| {
+            let mut answer = asked();
+            choose(&mut answer);
+            answer.gpus.into_iter().map(|g| g.gpu).collect::<Vec<_>>()
+        };
+        assert_eq!(chosen(&|a| a.keep_gpu("1")), ["GPU-b"]);
+        assert_eq!(chosen(&|a| a.keep_gpu("GPU-a")), ["GPU-a"]);
+        assert_eq!(chosen(&|a| a.keep_owner("job/8")), ["GPU-b"]);
+        assert_eq!(chosen(&|a| a.keep_gpu("2")), [] as [&str; 0]);
+    }
+}

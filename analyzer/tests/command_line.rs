@@ -1,0 +1,161 @@
+//! The real program: what it says to bad input, and that it starts, answers and stops.
+
+#![allow(clippy::unwrap_used, reason = "a test, in helpers too")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
+
+#[allow(clippy::disallowed_methods, reason = "the program under test")]
+fn program(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_goodput-analyzer"));
+    command.args(args);
+    command
+}
+
+fn run(args: &[&str]) -> Output {
+    program(args).output().unwrap()
+}
+
+/// What the program says when it refuses.
+fn refused(args: &[&str]) -> String {
+    let output = run(args);
+    assert!(!output.status.success(), "{args:?} is refused");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn five_mistakes_are_five_lines_and_nothing_starts() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("goodput.yml");
+    let text = "zone: Mars/Olympus\nscrape:\n- targets: [node1]\n  intervall: 5s\nthresholds: {idle_busy_ratio: 2}\n";
+    std::fs::write(&file, text).unwrap();
+    let data = dir.path().join("data");
+    let (file, data_dir) = (file.to_str().unwrap(), data.to_str().unwrap());
+    for command in ["serve", "check-config"] {
+        let error = refused(&["--config.file", file, "--data.dir", data_dir, command]);
+        assert_eq!(error.lines().count(), 5, "{error}");
+        for line in error.lines() {
+            assert!(line.contains("goodput.yml:"), "{line}");
+        }
+    }
+    assert!(!data.try_exists().unwrap(), "no data directory was made");
+}
+
+#[test]
+fn check_config_prints_what_holds() {
+    let output = run(&["check-config"]);
+    assert!(output.status.success());
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.starts_with("zone: UTC\nscrape: []\nstore:\n  head_bytes: 67108864\n"), "{text}");
+    assert!(text.contains("  confidence_floor: 0.5\n"), "{text}");
+}
+
+#[test]
+fn a_wrong_week_and_a_missing_store_are_named() {
+    assert_eq!(refused(&["report", "--week", "2027-W53"]), "goodput-analyzer: 2027-W53: 2027 has 52 ISO weeks\n");
+    let dir = tempfile::tempdir().unwrap();
+    let error = refused(&["--data.dir", dir.path().to_str().unwrap(), "report", "--week", "2026-W47"]);
+    assert!(error.contains("is this the --data.dir of serve?") && error.contains("goodput.db"), "{error}");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "a report makes nothing");
+}
+
+#[test]
+fn why_says_what_is_wrong_with_a_target() {
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let error = refused(&["why", "--target", &nobody, "--for", "5s"]);
+    assert!(error.contains(&nobody) && error.contains("Connection refused"), "{error}");
+
+    let error = refused(&["why", "--target", &answering("<html>hello</html>\n"), "--for", "5s"]);
+    assert!(error.contains("this is not a page of metrics") && error.contains("line 1"), "{error}");
+
+    let error = refused(&["why", "--target", "node1", "--for", "5s"]);
+    assert!(error.contains("HOST:PORT such as node1:9400"), "{error}");
+}
+
+/// A server that gives every request this body, until the test ends. Returns its address.
+fn answering(body: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let request_head = BufReader::new(&stream).lines().map_while(Result::ok).take_while(|l| !l.is_empty());
+            assert!(request_head.count() > 0);
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
+            stream.write_all((head + body).as_bytes()).unwrap();
+        }
+    });
+    address
+}
+
+/// A running server, killed if the test fails.
+struct Server {
+    child: Child,
+    log: BufReader<ChildStderr>,
+    address: String,
+}
+
+impl Server {
+    fn start(data_dir: &str) -> Self {
+        let args = ["--log.format", "json", "--data.dir", data_dir, "serve", "--web.listen-address", "127.0.0.1:0"];
+        let mut child = program(&args).stderr(Stdio::piped()).spawn().unwrap();
+        let mut log = BufReader::new(child.stderr.take().unwrap());
+        let address = loop {
+            let mut line = String::new();
+            assert!(log.read_line(&mut line).unwrap() > 0, "the server ended before it listened");
+            let entry: serde_json::Value = serde_json::from_str(&line).unwrap();
+            if let Some(address) = entry["fields"]["address"].as_str() {
+                break address.to_owned();
+            }
+        };
+        Self { child, log, address }
+    }
+
+    fn get(&self, path: &str) -> String {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n\r\n", self.address).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // An error says that it has ended, as it should.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn serve_answers_refuses_a_second_one_and_stops_on_sigterm() {
+    let dir = tempfile::tempdir().unwrap();
+    let data_dir = dir.path().to_str().unwrap();
+    let mut server = Server::start(data_dir);
+    assert!(server.get("/-/ready").starts_with("HTTP/1.1 200 "));
+    assert!(server.get("/").contains("Nothing came in yet"));
+    assert!(server.get("/report").contains("<b>unknown</b><span>fleet goodput</span>"));
+
+    let other = tempfile::tempdir().unwrap();
+    let taken = ["--data.dir", other.path().to_str().unwrap(), "serve", "--web.listen-address", &server.address];
+    let error = refused(&taken);
+    assert!(error.contains(&format!("cannot listen on {}", server.address)), "{error}");
+    let error = refused(&["--data.dir", data_dir, "serve", "--web.listen-address", "127.0.0.1:0"]);
+    assert!(error.contains("in use by another goodput-analyzer"), "{error}");
+    let beside = run(&["--data.dir", data_dir, "report", "--week", "2026-W47"]);
+    assert!(beside.status.success(), "a report can be had beside a running server");
+    assert!(String::from_utf8(beside.stdout).unwrap().contains("Fleet goodput: unknown"));
+
+    assert!(program_kill(server.child.id()).status.success());
+    assert!(server.child.wait().unwrap().success());
+    let mut log = String::new();
+    server.log.read_to_string(&mut log).unwrap();
+    assert!(log.contains("stopped") && !log.contains("ERROR"), "{log}");
+}
+
+/// SIGTERM, as systemd sends it.
+#[allow(clippy::disallowed_methods, reason = "the standard library cannot send a signal")]
+fn program_kill(pid: u32) -> Output {
+    Command::new("kill").args(["-TERM", &pid.to_string()]).output().unwrap()
+}

@@ -1,0 +1,90 @@
+//! Two GPUs of one owner, on NUMA nodes 0 and 1: which placements of their processes and memory are charged, which are
+//! only advised against, and which are nobody's business.
+
+use goodput_analyzer::classify::{Class, Thresholds, judge_series};
+use goodput_analyzer::sample::{Labels, Sample, Series};
+
+const MINUTE: i64 = 60_000;
+const GPUS: [&str; 2] = ["GPU-0", "GPU-1"];
+
+/// How busy the GPUs are, and what is known of NUMA: allowed CPUs per GPU and node, bytes of memory per node.
+#[derive(Default)]
+struct Case {
+    busy: [f64; 2],
+    numa_nodes: [&'static str; 2],
+    cpus: [Option<[f64; 2]>; 2],
+    job_cpus: Option<[f64; 2]>,
+    memory: Option<[f64; 2]>,
+}
+
+impl Case {
+    fn series(&self) -> Vec<Series> {
+        let mut all = Vec::new();
+        let mut add = |name: &str, labels: &[(&str, &str)], value: &dyn Fn(i64) -> f64| {
+            let labels = [("__name__", name), ("instance", "n1")].into_iter().chain(labels.iter().copied());
+            let samples = (0..20).map(|i| i * 30_000).map(|time_ms| Sample { time_ms, value: value(time_ms) });
+            all.push(Series { labels: Labels::new(labels), samples: samples.collect() });
+        };
+        let seconds = |t: i64| t as f64 / 1000.0;
+        for (i, gpu) in GPUS.into_iter().enumerate() {
+            add("goodput_gpu_busy_seconds_total", &[("UUID", gpu)], &|t| self.busy[i] * seconds(t));
+            add("goodput_gpu_observed_seconds_total", &[("UUID", gpu)], &seconds);
+            add("goodput_gpu_owner_info", &[("UUID", gpu), ("owner", "train")], &|_| 1.0);
+            add("goodput_gpu_numa_info", &[("UUID", gpu), ("node", self.numa_nodes[i])], &|_| 1.0);
+            for (node, cpus) in self.cpus[i].iter().flat_map(|c| ["0", "1"].into_iter().zip(*c)) {
+                add("goodput_gpu_numa_allowed_cpus", &[("UUID", gpu), ("node", node)], &|_| cpus);
+            }
+        }
+        for (name, both) in
+            [("goodput_cgroup_numa_allowed_cpus", self.job_cpus), ("goodput_cgroup_numa_anon_shmem_bytes", self.memory)]
+        {
+            for (node, value) in both.iter().flat_map(|b| ["0", "1"].into_iter().zip(*b)) {
+                add(name, &[("owner", "train"), ("node", node)], &|_| value);
+            }
+        }
+        all
+    }
+
+    /// Milliseconds of a minute of `GPU-1` that are charged, and whether there is an advisory.
+    fn judged(&self) -> (i64, bool) {
+        let judged = judge_series(&self.series(), MINUTE..2 * MINUTE, &Thresholds::default()).unwrap();
+        let charged = judged.intervals.iter().filter(|i| i.gpu == GPUS[1] && i.class == Class::CrossNuma);
+        (charged.map(|i| i.ms).sum(), judged.advisories.iter().any(|a| a.gpu == GPUS[1]))
+    }
+}
+
+const ON_0: Option<[f64; 2]> = Some([32.0, 0.0]);
+const ON_1: Option<[f64; 2]> = Some([0.0, 32.0]);
+const BOTH: Option<[f64; 2]> = Some([32.0, 32.0]);
+
+fn case(busy: [f64; 2], cpus: [Option<[f64; 2]>; 2]) -> Case {
+    Case { busy, cpus, numa_nodes: ["0", "1"], ..Case::default() }
+}
+
+#[test]
+fn time_is_charged_against_an_on_node_gpu_of_the_owner() {
+    assert_eq!(case([0.8, 0.5], [ON_0, ON_0]).judged(), (18_000, false), "no more than the other is ahead");
+    assert_eq!(case([0.55, 0.5], [ON_0, ON_0]).judged(), (0, true), "hardly ahead");
+    assert_eq!(case([0.8, 0.5], [ON_1, ON_0]).judged(), (0, true), "the other is off its node too");
+    assert_eq!(case([0.8, 0.5], [BOTH, ON_0]).judged(), (0, true), "the other is not confined to its node");
+    assert_eq!(case([0.8, 0.5], [None, ON_0]).judged(), (0, true), "of the other nothing is known");
+}
+
+#[test]
+fn on_its_node_or_anywhere_is_not_off_node() {
+    assert_eq!(case([0.8, 0.5], [ON_0, ON_1]).judged(), (0, false));
+    assert_eq!(case([0.8, 0.5], [ON_0, BOTH]).judged(), (0, false));
+    assert_eq!(case([0.8, 0.5], [ON_0, None]).judged(), (0, false), "nothing is known");
+}
+
+#[test]
+fn an_owner_speaks_for_its_gpus_only_if_they_share_a_node() {
+    let spread = Case { job_cpus: ON_0, memory: ON_0, ..case([0.8, 0.5], [None, None]) };
+    assert_eq!(spread.judged(), (0, false));
+    for (job_cpus, memory) in [(ON_0, None), (None, ON_0), (BOTH, ON_0)] {
+        let together = Case { job_cpus, memory, numa_nodes: ["1", "1"], ..case([0.5, 0.5], [None, None]) };
+        assert_eq!(together.judged(), (0, true), "CPUs {job_cpus:?}, memory {memory:?}");
+    }
+    let even = Case { memory: BOTH, numa_nodes: ["1", "1"], ..case([0.5, 0.5], [None, ON_1]) };
+    assert_eq!(even.judged(), (0, false), "memory on both nodes alike");
+}

@@ -1,0 +1,166 @@
+//! Every scenario of `tests/scenarios`: a schedule, simulated by a queue model, exported, judged, and compared with what
+//! the schedule says was the matter. To add one, see `tests/scenarios/README.md`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use goodput_analyzer::classify::{Class, PHASES, RULES, Thresholds, judge_series};
+use goodput_analyzer::sample::{Series, TimeMs};
+use serde::Deserialize;
+
+use crate::exporters::{Exporters, Recorder, uuid};
+use crate::model::{Machine, Phase};
+
+/// Time between scrapes.
+const SCRAPE_MS: i64 = 15_000;
+/// Scrapes do not fall on the borders of cells.
+const SCRAPE_OFFSET_MS: i64 = 4_000;
+/// When every schedule begins: on a UTC hour.
+const START_MS: TimeMs = 1_790_000_400_000 / 3_600_000 * 3_600_000;
+const MINUTE_MS: i64 = 60_000;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Scenario {
+    /// What it shows.
+    about: String,
+    exporters: Exporters,
+    /// GPUs of the job; what is expected is said of the last of them.
+    #[serde(default = "one")]
+    gpus: usize,
+    phases: Vec<Phase>,
+    /// Classes that no minute may have more than [`TRACE`] of.
+    #[serde(default)]
+    never: Vec<String>,
+}
+
+fn one() -> usize {
+    1
+}
+
+/// What smears over a border between phases is not a verdict.
+const TRACE: f64 = 0.1;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/scenarios")
+}
+
+fn simulate(scenario: &Scenario) -> Vec<Series> {
+    let (mut machine, mut recorder) = (Machine::new(scenario.gpus), Recorder::new(scenario.gpus));
+    let ticks_per_second = 100;
+    let mut ticks = 0_i64;
+    for phase in &scenario.phases {
+        machine.enter(phase);
+        for _ in 0..phase.minutes * 60 * ticks_per_second {
+            let ms = ticks * 10;
+            if ms % SCRAPE_MS == SCRAPE_OFFSET_MS {
+                match phase.scraped {
+                    true => recorder.scrape(START_MS + ms, scenario.exporters, phase, &machine.counters, machine.now()),
+                    false => recorder.miss(START_MS + ms),
+                }
+            }
+            machine.tick(phase);
+            ticks += 1;
+        }
+    }
+    recorder.into_series()
+}
+
+/// Verdicts of one minute on one GPU: milliseconds by class, and what is advised.
+#[derive(Debug, Default)]
+struct Minute {
+    ms: BTreeMap<Class, i64>,
+    advice: Vec<&'static str>,
+}
+
+impl Minute {
+    /// Of some classes the one with the most milliseconds.
+    fn most(&self, of: impl Fn(Class) -> bool) -> Option<Class> {
+        self.ms.iter().filter(|(c, _)| of(**c)).max_by_key(|(_, ms)| **ms).map(|(c, _)| *c)
+    }
+}
+
+/// An interval's milliseconds are spread evenly over it, so minutes are judged one by one.
+fn minutes(series: &[Series], gpu: &str, count: usize) -> Vec<Minute> {
+    let window = |i: usize| START_MS + i as i64 * MINUTE_MS..START_MS + (i as i64 + 1) * MINUTE_MS;
+    let judge = |i| {
+        let judged = judge_series(series, window(i), &Thresholds::default()).unwrap();
+        let mut minute = Minute::default();
+        for interval in judged.intervals.iter().filter(|i| i.gpu == gpu) {
+            *minute.ms.entry(interval.class).or_default() += interval.ms;
+        }
+        minute.advice = judged.advisories.iter().filter(|a| a.gpu == gpu).map(|a| a.advice.name()).collect();
+        minute
+    };
+    (0..count).map(judge).collect()
+}
+
+fn class(name: &str) -> Class {
+    *Class::ALL.iter().find(|c| c.name() == name).unwrap_or_else(|| panic!("no class is called {name:?}"))
+}
+
+/// What is wrong with the verdicts of a scenario.
+fn failures(scenario: &Scenario) -> Vec<String> {
+    let total = scenario.phases.iter().map(|p| p.minutes).sum();
+    let minutes = minutes(&simulate(scenario), &uuid(scenario.gpus - 1), total);
+    let mut failures = Vec::new();
+    let mut first = 0;
+    for phase in &scenario.phases {
+        let inner = first + 1..first + phase.minutes - 1;
+        first += phase.minutes;
+        for (i, minute) in inner.clone().zip(&minutes[inner]) {
+            if minute.most(|_| true) != Some(class(&phase.expect)) {
+                failures.push(format!("minute {i}: expected {}, got {minute:?}", phase.expect));
+            }
+            let lost_to = phase.lost_to.as_deref().map(class);
+            if lost_to.is_some() && minute.most(|c| c != Class::Productive) != lost_to {
+                failures.push(format!("minute {i}: expected to lose to {lost_to:?}, got {minute:?}"));
+            }
+            if minute.advice != phase.advise {
+                failures.push(format!("minute {i}: expected the advice {:?}, got {minute:?}", phase.advise));
+            }
+        }
+    }
+    for never in scenario.never.iter().map(|n| class(n)) {
+        let has = |m: &Minute| m.ms.get(&never).is_some_and(|ms| *ms as f64 > TRACE * MINUTE_MS as f64);
+        let found = (0..total).filter(|i| has(&minutes[*i]));
+        failures.extend(found.map(|i| format!("minute {i}: {} must not be: {:?}", never.name(), minutes[i])));
+    }
+    failures
+}
+
+#[test]
+fn schedules_are_told_from_their_signals() {
+    let mut failed = Vec::new();
+    let mut files: Vec<PathBuf> = std::fs::read_dir(folder())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_dir())
+        .flat_map(|dir| std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()))
+        .collect();
+    files.sort();
+    for file in &files {
+        let text = std::fs::read_to_string(file).unwrap();
+        let scenario: Scenario =
+            serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        let failures = failures(&scenario);
+        if !failures.is_empty() {
+            let about = &scenario.about;
+            failed.push(format!("{}: {about}\n  {}", file.display(), failures.join("\n  ")));
+        }
+    }
+    assert!(failed.is_empty(), "{} of {} scenarios failed\n{}", failed.len(), files.len(), failed.join("\n"));
+}
+
+#[test]
+fn every_rule_has_its_scenarios_and_its_page() {
+    let pages = std::fs::read_to_string(folder().join("../../docs/rules.md")).unwrap();
+    for class in RULES.iter().map(|r| r.class).chain(PHASES.iter().map(|p| p.class)) {
+        let name = class.name();
+        for kind in ["positive", "negative", "near_miss"] {
+            let file = folder().join(name).join(format!("{kind}.yaml"));
+            assert!(file.try_exists().unwrap(), "{} is missing", file.display());
+        }
+        assert!(pages.contains(&format!("\n## `{name}`\n")), "docs/rules.md has no section on {name}");
+    }
+}

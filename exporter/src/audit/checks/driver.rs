@@ -1,0 +1,192 @@
+//! The NVIDIA kernel modules.
+
+use std::collections::BTreeSet;
+
+use super::super::text::{count, list};
+use super::super::{Check, Expected, Fix, Status, Unread, Verdict, Who};
+use super::{own, vendor};
+use crate::collect::Context;
+use crate::collect::irq::device::{self, Class};
+use crate::parse::nvidia::{self, Module};
+use crate::source::files;
+use crate::source::nvml::Driver;
+
+const GPU_OPERATOR_RDMA: &str =
+    "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-operator-rdma.html";
+
+pub(super) static MODULES: Check = Check {
+    id: "driver_modules",
+    title: "Kernel modules of the driver",
+    reads: "/proc/modules, /sys/bus/pci/devices/*/{class,vendor,uevent}",
+    expected: Expected::always("nvidia and nvidia_uvm loaded"),
+    why: "Without nvidia nothing works, without nvidia_uvm CUDA does not start. Modules that are only loaded by the \
+          first job make it wait, and in a container it may not be able to load them at all.",
+    fixes: &[Fix {
+        command: "modprobe -a nvidia nvidia_uvm",
+        lasting: Some("printf 'nvidia\\nnvidia_uvm\\n' > /etc/modules-load.d/nvidia.conf"),
+        restarts: "nothing",
+        who: Who::Root,
+        risk: "none known",
+        gain: None,
+    }],
+    sources: &[vendor(
+        "NVIDIA, CUDA Installation Guide for Linux: device node verification",
+        "https://docs.nvidia.com/cuda/cuda-installation-guide-linux/",
+    )],
+    run: |context, _| {
+        let loaded = modules(context)?;
+        Ok(judge_modules(&loaded, gpus_for_the_driver(context)?))
+    },
+};
+
+fn judge_modules(loaded: &BTreeSet<String>, gpus: usize) -> Verdict {
+    let missing: Vec<String> =
+        ["nvidia", "nvidia_uvm"].map(str::to_owned).into_iter().filter(|name| !loaded.contains(name)).collect();
+    match (gpus, missing.is_empty()) {
+        (0, _) => Verdict::new(Status::NotApplicable, "no NVIDIA GPU for this driver"),
+        (_, true) => Verdict::new(Status::Pass, "nvidia and nvidia_uvm"),
+        (_, false) => {
+            Verdict::new(Status::Fail, format!("not loaded: {}, with {}", list(&missing), count(gpus, "GPU")))
+        }
+    }
+}
+
+fn modules(context: &Context) -> Result<BTreeSet<String>, Unread> {
+    let names = |text: &str| Ok(text.lines().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect());
+    Ok(files::parse(&context.roots.proc.join("modules"), names)?)
+}
+
+/// NVIDIA GPUs on the PCI bus that are not handed to a virtual machine.
+fn gpus_for_the_driver(context: &Context) -> Result<usize, Unread> {
+    let folder = context.roots.sys.join("bus/pci/devices");
+    let mut count = 0;
+    for name in files::list(&folder)?.unwrap_or_default() {
+        let device = folder.join(&name);
+        if device::class(&device)? == Some(Class::Gpu) {
+            let passed_through = |text: &str| Ok(text.lines().any(|line| line == "DRIVER=vfio-pci"));
+            count += usize::from(!files::parse_optional(&device.join("uevent"), passed_through)?.unwrap_or(false));
+        }
+    }
+    Ok(count)
+}
+
+pub(super) static VERSION: Check = Check {
+    id: "driver_version",
+    title: "Driver and library of one version",
+    reads: "/proc/driver/nvidia/version, nvmlSystemGetDriverVersion",
+    expected: Expected::always("the loaded kernel module and the installed library agree"),
+    why: "After an upgrade of the packages the old module stays loaded. Running jobs go on, new ones and nvidia-smi fail \
+          with a version mismatch.",
+    fixes: &[Fix {
+        command: "drain the node, then: systemctl reboot",
+        lasting: None,
+        restarts: "the node; unloading and loading the modules is enough when nothing holds a GPU any more",
+        who: Who::Root,
+        risk: "jobs that are not drained are lost",
+        gain: None,
+    }],
+    sources: &[vendor(
+        "NVML, NVML_ERROR_LIB_RM_VERSION_MISMATCH",
+        "https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceEnumvs.html",
+    )],
+    run: |context, _| judge_version(&module(context)?, &context.gpus.driver),
+};
+
+fn module(context: &Context) -> Result<Module, Unread> {
+    Ok(files::parse(&context.roots.proc.join("driver/nvidia/version"), nvidia::module)?)
+}
+
+fn judge_version(module: &Module, library: &Driver) -> Result<Verdict, Unread> {
+    let module = &module.version;
+    match library {
+        Driver::Loaded { version } if version == module => Ok(Verdict::new(Status::Pass, format!("both {module}"))),
+        Driver::Loaded { version } => Ok(Verdict::new(Status::Fail, format!("module {module}, library {version}"))),
+        // The library refuses to start beside another module's version.
+        Driver::Absent { reason } => Ok(Verdict::new(Status::Fail, format!("module {module}, but {reason}"))),
+        Driver::Starting => Err(Unread::Failed("the driver has not answered yet".to_owned())),
+    }
+}
+
+pub(super) static RDMA: Check = Check {
+    id: "gpudirect_rdma",
+    title: "GPUDirect RDMA",
+    reads: "/sys/class/infiniband, /proc/modules, /proc/driver/nvidia/version",
+    expected: Expected::always("nvidia_peermem loaded or the open kernel modules, where there are RDMA devices"),
+    why: "Without either the NIC cannot reach GPU memory: every message between nodes is copied through host memory.",
+    fixes: &[
+        Fix {
+            command: "modprobe nvidia_peermem",
+            lasting: Some("echo nvidia_peermem > /etc/modules-load.d/nvidia-peermem.conf"),
+            restarts: "jobs, to make use of it",
+            who: Who::Root,
+            risk: "it must have been built against the RDMA stack in use",
+            gain: None,
+        },
+        Fix {
+            command: "install the open kernel modules of the driver (Turing and later): DMA-BUF needs no extra module",
+            lasting: None,
+            restarts: "the node",
+            who: Who::Root,
+            risk: "as of any driver change; kernel 5.12 or later",
+            gain: None,
+        },
+    ],
+    sources: &[
+        vendor("NVIDIA GPU Operator, GPUDirect RDMA: DMA-BUF recommended, nvidia-peermem legacy", GPU_OPERATOR_RDMA),
+        own("a warning: jobs that stay on one node do not care"),
+    ],
+    run: |context, _| {
+        let devices = files::list(&context.roots.sys.join("class/infiniband"))?.unwrap_or_default().len();
+        if devices == 0 {
+            return Err(Unread::Absent("no RDMA device".to_owned()));
+        }
+        Ok(judge_rdma(&module(context)?, modules(context)?.contains("nvidia_peermem"), devices))
+    },
+};
+
+fn judge_rdma(module: &Module, peermem: bool, devices: usize) -> Verdict {
+    match (peermem, module.open) {
+        (true, _) => Verdict::new(Status::Pass, "nvidia_peermem loaded"),
+        (false, true) => Verdict::new(Status::Pass, "open kernel modules"),
+        (false, false) => Verdict::new(
+            Status::Warn,
+            format!("neither, with {} and the proprietary modules", count(devices, "RDMA device")),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Status::{Fail, NotApplicable, Pass, Warn};
+
+    #[test]
+    fn loaded_modules() {
+        for (loaded, gpus, status) in
+            [(&["nvidia", "nvidia_uvm"][..], 8, Pass), (&["nvidia"], 8, Fail), (&[], 1, Fail), (&[], 0, NotApplicable)]
+        {
+            let loaded = loaded.iter().map(|name| (*name).to_owned()).collect();
+            assert_eq!(judge_modules(&loaded, gpus).status, status, "{loaded:?} {gpus}");
+        }
+    }
+
+    #[test]
+    fn versions() {
+        let module = Module { version: "580.65.06".to_owned(), open: false };
+        let loaded = |version: &str| Driver::Loaded { version: version.to_owned() };
+        assert_eq!(judge_version(&module, &loaded("580.65.06")).unwrap().status, Pass);
+        let verdict = judge_version(&module, &loaded("580.105.08")).unwrap();
+        assert_eq!((verdict.status, verdict.read.as_str()), (Fail, "module 580.65.06, library 580.105.08"));
+        let absent = Driver::Absent { reason: "version mismatch".to_owned() };
+        assert_eq!(judge_version(&module, &absent).unwrap().read, "module 580.65.06, but version mismatch");
+        assert!(judge_version(&module, &Driver::Starting).is_err());
+    }
+
+    #[test]
+    fn rdma() {
+        for (peermem, open, status) in [(true, false, Pass), (false, true, Pass), (false, false, Warn)] {
+            let module = Module { version: "580.65.06".to_owned(), open };
+            assert_eq!(judge_rdma(&module, peermem, 4).status, status);
+        }
+    }
+}

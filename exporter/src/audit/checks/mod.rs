@@ -1,0 +1,69 @@
+//! The checks, one file per part of the machine.
+
+mod cgroup;
+mod clock;
+mod cpu;
+mod driver;
+mod gpu;
+mod huge_pages;
+mod irq;
+mod memlock;
+mod numa;
+mod swap;
+mod writeback;
+
+use super::{Check, Grade, Source};
+
+/// Every check, in the order in which they are documented.
+pub static CHECKS: &[&Check] = &[
+    &numa::GPU_NODE,
+    &numa::JOB_CPUS,
+    &numa::BALANCING,
+    &huge_pages::THP_ENABLED,
+    &huge_pages::THP_DEFRAG,
+    &huge_pages::POOLS,
+    &swap::SWAPPINESS,
+    &swap::USE,
+    &memlock::MEMLOCK,
+    &writeback::DIRTY_LIMITS,
+    &cpu::GOVERNOR,
+    &cpu::IDLE_STATES,
+    &cpu::ISOLATED,
+    &clock::SOURCE,
+    &clock::SYNC,
+    &irq::AFFINITY,
+    &gpu::PERSISTENCE,
+    &gpu::PCIE_LINK,
+    &driver::MODULES,
+    &driver::VERSION,
+    &driver::RDMA,
+    &cgroup::CPU_QUOTA,
+    &cgroup::MEMORY_LIMIT,
+];
+
+const fn kernel(what: &'static str, url: &'static str) -> Source {
+    Source { grade: Grade::Kernel, what, url }
+}
+
+const fn vendor(what: &'static str, url: &'static str) -> Source {
+    Source { grade: Grade::Vendor, what, url }
+}
+
+const fn practice(what: &'static str, url: &'static str) -> Source {
+    Source { grade: Grade::Practice, what, url }
+}
+
+const fn book(what: &'static str) -> Source {
+    Source { grade: Grade::Book, what, url: "" }
+}
+
+const fn own(what: &'static str) -> Source {
+    Source { grade: Grade::Own, what, url: "" }
+}
+
+const SYSCTL_VM: &str = "https://docs.kernel.org/admin-guide/sysctl/vm.html";
+const SYSCTL_KERNEL: &str = "https://docs.kernel.org/admin-guide/sysctl/kernel.html";
+const TUNED_ACCELERATOR: Source = practice(
+    "TuneD, profile accelerator-performance",
+    "https://github.com/redhat-performance/tuned/blob/master/profiles/accelerator-performance/tuned.conf",
+);

@@ -1,0 +1,334 @@
+//! `audit`: is this node tuned for the work it does? Reads, compares and advises; changes nothing.
+//!
+//! A [`Check`] is one row: what is read from where, what it should be, why, how to mend it, and who says so. Its `run`
+//! reads plain values through [`crate::source`] and hands them to a pure function of its file, which judges.
+
+pub mod checks;
+mod jobs;
+pub mod reference;
+pub mod render;
+mod text;
+
+use clap::ValueEnum;
+use serde::Serialize;
+
+use crate::collect::Context;
+use crate::source::files::FileError;
+use crate::source::nvml::Absent;
+
+/// What the node is for: several settings are right for one kind of work and wrong for another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Profile {
+    /// Long jobs: throughput counts
+    Training,
+    /// Services: the slowest answers count
+    Inference,
+    /// Both, or not known: what harms neither
+    Mixed,
+}
+
+impl Profile {
+    /// As the command line spells it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Training => "training",
+            Self::Inference => "inference",
+            Self::Mixed => "mixed",
+        }
+    }
+}
+
+/// How a check ended, in the order in which a reader wants to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// It costs GPU time, or will break a job.
+    Fail,
+    /// It can cost under some load; somebody should decide.
+    Warn,
+    /// This process may not read it.
+    NoPermission,
+    /// It could not be read, or made no sense.
+    Error,
+    /// As it should be.
+    Pass,
+    /// This machine, driver or profile has nothing of the kind.
+    NotApplicable,
+}
+
+impl Status {
+    /// Every status, in order.
+    pub const ALL: [Self; 6] =
+        [Self::Fail, Self::Warn, Self::NoPermission, Self::Error, Self::Pass, Self::NotApplicable];
+
+    /// As JSON and the metric's label spell it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fail => "fail",
+            Self::Warn => "warn",
+            Self::NoPermission => "no_permission",
+            Self::Error => "error",
+            Self::Pass => "pass",
+            Self::NotApplicable => "not_applicable",
+        }
+    }
+}
+
+/// One row of the audit.
+pub struct Check {
+    /// Name in `--check ID` and in the metric's label.
+    pub id: &'static str,
+    /// What it is about, in a few words.
+    pub title: &'static str,
+    /// The files and NVML calls it reads.
+    pub reads: &'static str,
+    /// What should be found.
+    pub expected: Expected,
+    /// Why it matters to a GPU.
+    pub why: &'static str,
+    /// What mends it, the first way first; empty when nothing can be done from the operating system.
+    pub fixes: &'static [Fix],
+    /// Who says so.
+    pub sources: &'static [Source],
+    /// Reads and judges.
+    pub run: fn(&Context, Profile) -> Result<Verdict, Unread>,
+}
+
+/// What should be found, by profile.
+pub struct Expected {
+    /// For [`Profile::Training`].
+    pub training: &'static str,
+    /// For [`Profile::Inference`].
+    pub inference: &'static str,
+    /// For [`Profile::Mixed`].
+    pub mixed: &'static str,
+}
+
+impl Expected {
+    /// The same for every profile.
+    const fn always(text: &'static str) -> Self {
+        Self { training: text, inference: text, mixed: text }
+    }
+
+    /// For one profile.
+    #[must_use]
+    pub fn of(&self, profile: Profile) -> &'static str {
+        match profile {
+            Profile::Training => self.training,
+            Profile::Inference => self.inference,
+            Profile::Mixed => self.mixed,
+        }
+    }
+}
+
+/// One way to mend something.
+#[derive(Serialize)]
+pub struct Fix {
+    /// The command or setting; words in capitals stand for what differs from node to node.
+    pub command: &'static str,
+    /// How it survives a reboot, where the command does not.
+    pub lasting: Option<&'static str>,
+    /// What stops and starts again.
+    pub restarts: &'static str,
+    /// Who may do it.
+    pub who: Who,
+    /// What can go wrong.
+    pub risk: &'static str,
+    /// What to expect from it, with whose figure that is; `None` when nobody has one worth repeating.
+    pub gain: Option<&'static str>,
+}
+
+/// Who may do it.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Who {
+    /// Root on the node.
+    Root,
+    /// Whoever configures the kubelet or Slurm, and restarts it.
+    ClusterAdmin,
+    /// Whoever starts the job.
+    User,
+    /// Whoever may enter the firmware or the hypervisor, or touch the hardware.
+    Hardware,
+}
+
+impl Who {
+    /// For people.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Root => "root",
+            Self::ClusterAdmin => "cluster admin",
+            Self::User => "the job's user",
+            Self::Hardware => "firmware, hypervisor or hardware",
+        }
+    }
+}
+
+/// Where a claim comes from.
+#[derive(Serialize)]
+pub struct Source {
+    /// How far to trust it.
+    pub grade: Grade,
+    /// What it is.
+    pub what: &'static str,
+    /// Where it can be read; empty for a book and for our own judgement.
+    pub url: &'static str,
+}
+
+/// How far to trust a source, best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Grade {
+    /// The kernel's own documentation or source.
+    Kernel,
+    /// Whoever makes the part says so.
+    Vendor,
+    /// Widely used practice.
+    Practice,
+    /// A handbook that gives no measurement.
+    Book,
+    /// Our own judgement.
+    Own,
+}
+
+impl Grade {
+    /// For people.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Kernel => "kernel",
+            Self::Vendor => "vendor",
+            Self::Practice => "practice",
+            Self::Book => "book",
+            Self::Own => "own judgement",
+        }
+    }
+}
+
+/// What a check's judge says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// Pass, warn, fail or not applicable.
+    pub status: Status,
+    /// What was found.
+    pub read: String,
+    /// The first fix of the row with this node's own names and numbers; empty when the row's text is exact already.
+    pub commands: Vec<String>,
+}
+
+impl Verdict {
+    fn new(status: Status, read: impl Into<String>) -> Self {
+        Self { status, read: read.into(), commands: Vec::new() }
+    }
+
+    fn with(self, commands: Vec<String>) -> Self {
+        Self { commands, ..self }
+    }
+}
+
+/// Why nothing could be judged.
+#[derive(Debug)]
+pub enum Unread {
+    /// There is nothing of the kind here.
+    Absent(String),
+    /// It is there and this process may not read it.
+    Denied {
+        /// What it is.
+        what: String,
+        /// What would allow it.
+        permit: &'static str,
+    },
+    /// Any other failure.
+    Failed(String),
+}
+
+const AS_ROOT: &str = "run the audit as root";
+const SEE_PROCESSES: &str = "run the audit as root in the host's pid namespace; where /proc is mounted with hidepid, \
+    CAP_SYS_PTRACE or the group of its gid= option also do";
+
+impl From<FileError> for Unread {
+    fn from(error: FileError) -> Self {
+        match &error {
+            FileError::Missing { .. } => Self::Absent(error.to_string()),
+            FileError::Denied { path } => {
+                let of_process = path.iter().any(|part| part.to_str().is_some_and(|p| p.parse::<u32>().is_ok()));
+                Self::Denied { what: error.to_string(), permit: if of_process { SEE_PROCESSES } else { AS_ROOT } }
+            }
+            FileError::Io { .. } | FileError::Malformed { .. } => Self::Failed(error.to_string()),
+        }
+    }
+}
+
+impl Unread {
+    /// NVML's reason for giving no value.
+    fn nvml(what: &str, why: Absent) -> Self {
+        match why {
+            Absent::NotSupported => Self::Absent(format!("{what}: this GPU or driver does not say")),
+            Absent::NotPermitted => Self::Denied { what: format!("{what}: not permitted by NVML"), permit: AS_ROOT },
+            Absent::Lost => Self::Failed(format!("{what}: the GPU is lost")),
+            Absent::Failed(code) => Self::Failed(format!("{what}: NVML error {code}")),
+        }
+    }
+}
+
+/// A check and how it ended.
+pub struct Finding {
+    /// The row.
+    pub check: &'static Check,
+    /// How it ended.
+    pub status: Status,
+    /// What was found, or why nothing was.
+    pub read: String,
+    /// What should be found under the audit's profile.
+    pub expected: &'static str,
+    /// What to type: the mending commands, or what would allow the check. Empty when nothing is to be done.
+    pub commands: Vec<String>,
+}
+
+/// One audit of one node.
+pub struct Audit {
+    /// The node's name.
+    pub host: String,
+    /// The kernel's release, where it says.
+    pub kernel: Option<String>,
+    /// What the node was judged for.
+    pub profile: Profile,
+    /// In the order of the checks.
+    pub findings: Vec<Finding>,
+}
+
+impl Audit {
+    /// Runs the checks.
+    pub fn run(context: &Context, profile: Profile, checks: impl IntoIterator<Item = &'static Check>) -> Self {
+        let kernel = crate::source::files::read(&context.roots.proc.join("sys/kernel/osrelease"));
+        Self {
+            host: context.hostname.to_string(),
+            kernel: kernel.ok().map(|text| text.trim().to_owned()),
+            profile,
+            findings: checks.into_iter().map(|check| finding(check, context, profile)).collect(),
+        }
+    }
+
+    /// How many checks ended so.
+    #[must_use]
+    pub fn count(&self, status: Status) -> usize {
+        self.findings.iter().filter(|finding| finding.status == status).count()
+    }
+}
+
+fn finding(check: &'static Check, context: &Context, profile: Profile) -> Finding {
+    let (status, read, commands) = match (check.run)(context, profile) {
+        Ok(Verdict { status: status @ (Status::Warn | Status::Fail), read, commands }) => {
+            let general = || check.fixes.first().map(|fix| fix.command.to_owned()).into_iter().collect();
+            (status, read, if commands.is_empty() { general() } else { commands })
+        }
+        Ok(Verdict { status, read, .. }) => (status, read, Vec::new()),
+        Err(Unread::Absent(why)) => (Status::NotApplicable, why, Vec::new()),
+        Err(Unread::Denied { what, permit }) => (Status::NoPermission, what, vec![permit.to_owned()]),
+        Err(Unread::Failed(why)) => (Status::Error, why, Vec::new()),
+    };
+    Finding { check, status, read, expected: check.expected.of(profile), commands }
+}

@@ -1,0 +1,42 @@
+//! Rows of the `irq` collector.
+//!
+//! The `node` of a count is that of the CPU that took the interrupt, and is left out where the kernel does not say; the
+//! `node` of `goodput_irq_device_info` is the device's own. Counts on other nodes than its own are taken off-node, unless
+//! the device's interrupts are managed by the kernel, which spreads those over all CPUs by design.
+//!
+//! The kernel's own counts wrap at 32 bits and vanish with an interrupt; these go on.
+
+crate::metric_rows! {
+    IRQ_DEVICE = Info None "goodput_irq_device_info" ["device", "class", "managed"] + ["node", "gpu", "UUID"] {
+        "A PCI device (gpu, nic, nvme, or other storage and accelerators) with interrupts, and its NUMA node; managed: the kernel places them, one queue per CPU.",
+        from "/sys/bus/pci/devices/*/{class,vendor,numa_node}", by "irq", series "1 per device, at most 64", since "0.1.0"
+    }
+    IRQ_DEVICES = Gauge None "goodput_irq_devices" [] {
+        "PCI devices of interest that have interrupts; series are made for the first 64.",
+        from "/proc/interrupts", by "irq", series "1", since "0.1.0"
+    }
+    IRQ_INTERRUPTS = Counter None "goodput_irq_interrupts_total" ["device", "class"] + ["node"] {
+        "Message-signalled interrupts of the PCI device, by the NUMA node of the CPU that took them.",
+        from "/proc/interrupts", by "irq", series "1 per device (at most 64) and NUMA node with CPUs", since "0.1.0"
+    }
+    IRQ_BUSIEST_CPU = Counter None "goodput_irq_busiest_cpu_interrupts_total" ["device", "class"] {
+        "Interrupts of the PCI device taken by whichever CPU took most of them between two scrapes.",
+        from "/proc/interrupts", by "irq", series "1 per device, at most 64", since "0.1.0"
+    }
+    SOFTIRQS = Counter None "goodput_irq_softirqs_total" ["kind"] + ["node"] {
+        "Softirqs of the kind run by the CPUs of the NUMA node.",
+        from "/proc/softirqs", by "irq", series "10 per NUMA node with CPUs", since "0.1.0"
+    }
+    SOFTNET_PROCESSED = Counter None "goodput_softnet_processed_packets_total" [] {
+        "Packets that the network stack took from its queues.",
+        from "/proc/net/softnet_stat word 1", by "irq", series "1", since "0.1.0"
+    }
+    SOFTNET_DROPPED = Counter None "goodput_softnet_dropped_packets_total" [] {
+        "Packets dropped because a CPU's backlog was full.",
+        from "/proc/net/softnet_stat word 2", by "irq", series "1", since "0.1.0"
+    }
+    SOFTNET_SQUEEZED = Counter None "goodput_softnet_squeezes_total" [] {
+        "Times that a CPU stopped receiving with packets left, for having used up its budget or time.",
+        from "/proc/net/softnet_stat word 3", by "irq", series "1", since "0.1.0"
+    }
+}

@@ -1,0 +1,180 @@
+//! `cgroup`: CPU, memory, I/O and pressure of the cgroups that hold GPU processes, the same for v1, v2 and hybrid.
+
+mod v1;
+mod v2;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::{CollectError, Collector, Context, Done, Entry};
+use crate::attribute::Owner;
+use crate::catalog::host::*;
+use crate::family::Families;
+use crate::parse::cgroup::NodeMemory;
+use crate::parse::cpus;
+use crate::parse::pressure::Pressure;
+use crate::source::files::{FileError, Roots};
+use crate::source::nodes::{Nodes, Ranges};
+use crate::source::{cgroupfs, process};
+
+/// Most owners that are read. One costs about 15 small files and 40 series.
+const MAX_OWNERS: usize = 64;
+
+/// The row of this collector.
+pub(super) const ENTRY: Entry = Entry {
+    name: "cgroup",
+    about: "CPU, memory, I/O and pressure of the cgroups that hold GPU processes; about 15 files per owner, at most 64 owners.",
+    default: true,
+    deadline: Duration::from_secs(2),
+    new: || Box::<Cgroup>::default(),
+};
+
+/// Reads the cgroups of every owner.
+pub struct Cgroup {
+    /// v1 counts memory per NUMA node in pages.
+    page_bytes: u64,
+}
+
+impl Default for Cgroup {
+    fn default() -> Self {
+        Self { page_bytes: procfs::page_size() }
+    }
+}
+
+impl Collector for Cgroup {
+    fn collect(&mut self, context: &Context, out: &mut Families) -> Result<Done, CollectError> {
+        let owners = context.owners.all();
+        let nodes = Nodes::read(&context.roots);
+        out.push(&CGROUP_SKIPPED, &[], owners.len().saturating_sub(MAX_OWNERS) as f64);
+        let mut result = Ok(Done::Ok);
+        for owner in owners.iter().take(MAX_OWNERS) {
+            let mut group = Group::default();
+            // One owner's bad file must not hide the other owners; the first is reported.
+            let read = self.read(&context.roots, owner, &mut group);
+            group.push(&owner.id, out);
+            if let Ok(nodes) = &nodes {
+                group.push_allowed_cpus(&owner.id, nodes, out);
+            }
+            result = result.and_then(|done| read.map(|()| done));
+        }
+        nodes?;
+        Ok(result?)
+    }
+}
+
+impl Cgroup {
+    /// Fills what there is. A group that is gone by now leaves nothing, without an error.
+    pub(crate) fn read(&self, roots: &Roots, owner: &Owner, group: &mut Group) -> Result<(), FileError> {
+        for place in owner.places.iter().filter(|place| place.controllers.is_empty()) {
+            v2::read(&cgroupfs::group(&cgroupfs::v2_root(roots), &place.path), group)?;
+        }
+        for place in owner.places.iter().filter(|place| !place.controllers.is_empty()) {
+            for controller in place.controllers.split(',') {
+                if let Some(folder) = cgroupfs::v1_group(roots, &place.controllers, controller, &place.path) {
+                    v1::read(controller, &folder, self.page_bytes, group)?;
+                }
+            }
+        }
+        // Without a cpuset of its own, its processes' affinity is all that limits it.
+        if group.allowed_cpus.is_none() {
+            group.allowed_cpus = process::allowed_cpus(roots, owner.pids.iter().copied())?;
+        }
+        Ok(())
+    }
+}
+
+/// One owner's figures, whichever version they come from; what is not there is `None`.
+#[derive(Default)]
+pub(crate) struct Group {
+    cpu_usage: Option<Duration>,
+    pub(crate) cpu_limit: Option<f64>,
+    pub(crate) periods: Option<u64>,
+    pub(crate) throttled_periods: Option<u64>,
+    throttled: Option<Duration>,
+    pub(crate) allowed_cpus: Option<Ranges>,
+    memory_current: Option<u64>,
+    pub(crate) memory_max: Option<u64>,
+    inactive_file: Option<u64>,
+    anon: Option<u64>,
+    anon_thp: Option<u64>,
+    file: Option<u64>,
+    shmem: Option<u64>,
+    swap: Option<u64>,
+    high_events: Option<u64>,
+    max_events: Option<u64>,
+    oom_events: Option<u64>,
+    pub(crate) oom_kills: Option<u64>,
+    major_faults: Option<u64>,
+    refaults_anon: Option<u64>,
+    refaults_file: Option<u64>,
+    numa_bytes: BTreeMap<u32, NodeMemory>,
+    pressure: Vec<(&'static str, Pressure)>,
+    read_bytes: Option<u64>,
+    written_bytes: Option<u64>,
+    reads: Option<u64>,
+    writes: Option<u64>,
+    tasks: Option<u64>,
+}
+
+impl Group {
+    /// Memory that reclaim cannot easily take back, as cAdvisor counts it.
+    pub(crate) fn working_set(&self) -> Option<u64> {
+        self.memory_current.zip(self.inactive_file).map(|(current, inactive)| current.saturating_sub(inactive))
+    }
+
+    fn push(&self, owner: &str, out: &mut Families) {
+        for (metric, value) in [
+            (&CGROUP_CPU_USAGE, self.cpu_usage.map(|t| t.as_secs_f64())),
+            (&CGROUP_CPU_LIMIT, self.cpu_limit),
+            (&CGROUP_CPU_THROTTLED, self.throttled.map(|t| t.as_secs_f64())),
+        ] {
+            out.push(metric, &[owner], value);
+        }
+        for (metric, value) in [
+            (&CGROUP_CPU_PERIODS, self.periods),
+            (&CGROUP_CPU_THROTTLED_PERIODS, self.throttled_periods),
+            (&CGROUP_ALLOWED_CPUS, self.allowed_cpus.as_deref().map(cpus::count)),
+            (&CGROUP_MEMORY_CURRENT, self.memory_current),
+            (&CGROUP_MEMORY_MAX, self.memory_max),
+            (&CGROUP_MEMORY_WORKING_SET, self.working_set()),
+            (&CGROUP_MEMORY_ANON, self.anon),
+            (&CGROUP_MEMORY_ANON_THP, self.anon_thp),
+            (&CGROUP_MEMORY_FILE, self.file),
+            (&CGROUP_MEMORY_SHMEM, self.shmem),
+            (&CGROUP_SWAP, self.swap),
+            (&CGROUP_MEMORY_HIGH_EVENTS, self.high_events),
+            (&CGROUP_MEMORY_MAX_EVENTS, self.max_events),
+            (&CGROUP_MEMORY_OOM_EVENTS, self.oom_events),
+            (&CGROUP_MEMORY_OOM_KILLS, self.oom_kills),
+            (&CGROUP_MAJOR_FAULTS, self.major_faults),
+            (&CGROUP_READ_BYTES, self.read_bytes),
+            (&CGROUP_WRITTEN_BYTES, self.written_bytes),
+            (&CGROUP_READS, self.reads),
+            (&CGROUP_WRITES, self.writes),
+            (&CGROUP_TASKS, self.tasks),
+        ] {
+            out.push(metric, &[owner], value.map(|n| n as f64));
+        }
+        self.push_labelled(owner, out);
+    }
+
+    fn push_allowed_cpus(&self, owner: &str, nodes: &Nodes, out: &mut Families) {
+        for (node, count) in self.allowed_cpus.iter().flat_map(|cpus| nodes.count_of(cpus)) {
+            out.push(&CGROUP_NUMA_ALLOWED_CPUS, &[owner, &node.to_string()], count as f64);
+        }
+    }
+
+    fn push_labelled(&self, owner: &str, out: &mut Families) {
+        out.push(&CGROUP_REFAULTS, &[owner, "anon"], self.refaults_anon.map(|n| n as f64));
+        out.push(&CGROUP_REFAULTS, &[owner, "file"], self.refaults_file.map(|n| n as f64));
+        for (node, memory) in &self.numa_bytes {
+            let node = node.to_string();
+            out.push(&CGROUP_NUMA_ANON_SHMEM, &[owner, &node], memory.anon_shmem as f64);
+            out.push(&CGROUP_NUMA_FILE, &[owner, &node], memory.file as f64);
+        }
+        for (resource, pressure) in &self.pressure {
+            out.push(&CGROUP_PRESSURE_WAITING, &[owner, resource], pressure.some.map(|t| t.as_secs_f64()));
+            out.push(&CGROUP_PRESSURE_STALLED, &[owner, resource], pressure.full.map(|t| t.as_secs_f64()));
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! The files of a v1 group, controller by controller.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::Group;
+use crate::parse::cgroup::{self, NodeMemory};
+use crate::parse::{ParseError, cpus, keyed, number};
+use crate::source::files::{FileError, parse_optional};
+
+pub(super) fn read(controller: &str, folder: &Path, page_bytes: u64, group: &mut Group) -> Result<(), FileError> {
+    match controller {
+        "cpu" => cpu(folder, group),
+        "cpuacct" => {
+            group.cpu_usage = parse_optional(&folder.join("cpuacct.usage"), number)?.map(Duration::from_nanos);
+            Ok(())
+        }
+        "cpuset" => {
+            group.allowed_cpus = parse_optional(&folder.join("cpuset.effective_cpus"), cpus::ranges)?;
+            Ok(())
+        }
+        "memory" => memory(folder, page_bytes, group),
+        "blkio" => blkio(folder, group),
+        "pids" => {
+            group.tasks = parse_optional(&folder.join("pids.current"), number)?;
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn cpu(folder: &Path, group: &mut Group) -> Result<(), FileError> {
+    parse_optional(&folder.join("cpu.stat"), |text| {
+        keyed::each(text, |key, value| match key {
+            "nr_periods" => group.periods = Some(value),
+            "nr_throttled" => group.throttled_periods = Some(value),
+            "throttled_time" => group.throttled = Some(Duration::from_nanos(value)),
+            _ => {}
+        })
+    })?;
+    let quota = parse_optional(&folder.join("cpu.cfs_quota_us"), number::<i64>)?;
+    let period = parse_optional(&folder.join("cpu.cfs_period_us"), number::<u64>)?;
+    // A quota of -1 is none.
+    group.cpu_limit = quota.zip(period).filter(|(q, p)| *q > 0 && *p > 0).map(|(q, p)| q as f64 / p as f64);
+    Ok(())
+}
+
+fn memory(folder: &Path, page_bytes: u64, group: &mut Group) -> Result<(), FileError> {
+    group.memory_current = parse_optional(&folder.join("memory.usage_in_bytes"), number)?;
+    group.memory_max = parse_optional(&folder.join("memory.limit_in_bytes"), cgroup::limit)?.flatten();
+    group.max_events = parse_optional(&folder.join("memory.failcnt"), number)?;
+    parse_optional(&folder.join("memory.stat"), |text| memory_stat(text, group))?;
+    parse_optional(&folder.join("memory.oom_control"), |text| {
+        keyed::each(text, |key, value| {
+            if key == "oom_kill" {
+                group.oom_kills = Some(value);
+            }
+        })
+    })?;
+    let pages = parse_optional(&folder.join("memory.numa_stat"), cgroup::numa_stat_v1)?.unwrap_or_default();
+    let bytes = |pages: u64| pages.saturating_mul(page_bytes);
+    group.numa_bytes = pages
+        .into_iter()
+        .map(|(node, m)| (node, NodeMemory { anon_shmem: bytes(m.anon_shmem), file: bytes(m.file) }))
+        .collect();
+    Ok(())
+}
+
+/// The `total_` lines include the groups below, as every line of v2 does.
+fn memory_stat(text: &str, group: &mut Group) -> Result<(), ParseError> {
+    keyed::each(text, |key, value| {
+        let field = match key {
+            "total_rss" => &mut group.anon,
+            "total_rss_huge" => &mut group.anon_thp,
+            "total_swap" => &mut group.swap,
+            "total_cache" => &mut group.file,
+            "total_shmem" => &mut group.shmem,
+            "total_inactive_file" => &mut group.inactive_file,
+            "total_pgmajfault" => &mut group.major_faults,
+            "total_workingset_refault_anon" => &mut group.refaults_anon,
+            "total_workingset_refault_file" | "total_workingset_refault" => &mut group.refaults_file,
+            _ => return,
+        };
+        *field = Some(value);
+    })
+}
+
+fn blkio(folder: &Path, group: &mut Group) -> Result<(), FileError> {
+    if let Some((read, written)) = recursive(folder, "blkio.throttle.io_service_bytes")? {
+        (group.read_bytes, group.written_bytes) = (Some(read), Some(written));
+    }
+    if let Some((reads, writes)) = recursive(folder, "blkio.throttle.io_serviced")? {
+        (group.reads, group.writes) = (Some(reads), Some(writes));
+    }
+    Ok(())
+}
+
+/// Kernels from 4.16 on can sum a file over the groups below.
+fn recursive(folder: &Path, file: &str) -> Result<Option<(u64, u64)>, FileError> {
+    match parse_optional(&folder.join(format!("{file}_recursive")), cgroup::blkio)? {
+        Some(sums) => Ok(Some(sums)),
+        None => parse_optional(&folder.join(file), cgroup::blkio),
+    }
+}

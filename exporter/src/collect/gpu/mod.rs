@@ -1,0 +1,70 @@
+//! `gpu`: the newest snapshot of every GPU, under dcgm-exporter's names and our own.
+
+mod dcgm;
+mod own;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use super::{CollectError, Collector, Context, Done, Entry};
+use crate::catalog::gpu as rows;
+use crate::family::Families;
+use crate::source::nvml::{Driver, Gpu};
+
+/// Readings older than this are not shown any more: ten cycles, and less than one usual scrape interval (15 s), so
+/// that no scrape shows the values of the one before as new. State, age and XIDs stay.
+const TOO_OLD: Duration = Duration::from_secs(10);
+
+/// The row of this collector.
+pub(super) const ENTRY: Entry = Entry {
+    name: "gpu",
+    about: "GPUs through NVML, from readings at most seconds old; makes no driver call itself",
+    default: true,
+    deadline: Duration::from_secs(1),
+    new: || Box::new(GpuCollector),
+};
+
+struct GpuCollector;
+
+impl Collector for GpuCollector {
+    fn collect(&mut self, context: &Context, out: &mut Families) -> Result<Done, CollectError> {
+        let snapshot = &*context.gpus;
+        let version = match &snapshot.driver {
+            Driver::Loaded { version } => version,
+            Driver::Starting => return Ok(Done::NotApplicable("the nvidia driver has not answered yet".to_owned())),
+            Driver::Absent { reason } => {
+                out.push(&rows::DRIVER_UP, &[], 0.0);
+                return Ok(Done::NotApplicable(reason.clone()));
+            }
+        };
+        out.push(&rows::DRIVER_UP, &[], 1.0);
+        out.push(&rows::DRIVER_INFO, &[version], 1.0);
+        out.push(&rows::NVML_CALLS, &[], snapshot.calls as f64);
+        for (index, state) in &snapshot.unidentified {
+            own::push_state(&index.to_string(), "", *state, out);
+        }
+        for gpu in &snapshot.gpus {
+            let age = gpu.taken.map(|taken| snapshot.at.saturating_duration_since(taken));
+            push(gpu, age, &context.hostname, version, out);
+        }
+        Ok(Done::Ok)
+    }
+}
+
+/// Everything about one GPU: state, age and events always, readings while they are fresh.
+fn push(gpu: &Gpu, age: Option<Duration>, hostname: &str, driver: &str, out: &mut Families) {
+    let (index, device) = (gpu.index.to_string(), device(gpu));
+    let labels = [&index, &gpu.uuid, &gpu.pci_bus_id, &device, &gpu.model, hostname, driver];
+    own::push_identity(gpu, age, &index, &device, out);
+    dcgm::push_xids(gpu, &labels, out);
+    if age.is_some_and(|age| age <= TOO_OLD) {
+        own::push_readings(gpu, &index, out);
+        dcgm::push(gpu, &labels, out);
+    }
+}
+
+/// dcgm-exporter's `device` label; empty where NVML does not tell the minor number.
+fn device(gpu: &Gpu) -> String {
+    gpu.minor.map_or_else(|_| String::new(), |minor| format!("nvidia{minor}"))
+}

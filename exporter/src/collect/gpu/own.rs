@@ -1,0 +1,74 @@
+//! Our own families.
+
+use std::cmp::Reverse;
+use std::time::Duration;
+
+use crate::catalog::gpu as rows;
+use crate::family::Families;
+use crate::source::nvml::{Absent, Gpu, Process, State, fields};
+
+/// Processes per GPU with a series of their own. MPS allows 48 clients per GPU.
+const PROCESSES: usize = 64;
+
+/// Writes who the GPU is, how reading it goes, and how old the reading is.
+pub(super) fn push_identity(gpu: &Gpu, age: Option<Duration>, index: &str, device: &str, out: &mut Families) {
+    push_state(index, &gpu.uuid, gpu.state, out);
+    let labels = [index, &gpu.uuid, &gpu.pci_bus_id, device, &gpu.model];
+    out.push_with(&rows::INFO, &labels, &[gpu.serial.as_deref().unwrap_or_default()], 1.0);
+    out.push(&rows::READING_AGE, &[index, &gpu.uuid], age.map(|age| age.as_secs_f64()));
+}
+
+/// Writes the readings.
+pub(super) fn push_readings(gpu: &Gpu, index: &str, out: &mut Families) {
+    out.push(&rows::CYCLES, &[index, &gpu.uuid], gpu.totals.cycles as f64);
+    push_busy(gpu, index, out);
+    push_processes(gpu, index, out);
+    push_fields(gpu, index, out);
+}
+
+pub(super) fn push_state(index: &str, uuid: &str, state: State, out: &mut Families) {
+    let now = match state {
+        State::Starting => "starting",
+        State::Ok => "ok",
+        State::Stale(_) => "stale",
+        State::Lost => "lost",
+        State::Failing(_) => "failing",
+    };
+    for name in ["starting", "ok", "stale", "lost", "failing"] {
+        out.push(&rows::STATE, &[index, uuid, name], f64::from(u8::from(name == now)));
+    }
+}
+
+/// A GPU whose samples cannot be had (MIG, vGPU) has no busy time; that is not a busy time of zero.
+fn push_busy(gpu: &Gpu, index: &str, out: &mut Families) {
+    if gpu.values.samples == Err(Absent::NotSupported) {
+        return;
+    }
+    let (labels, busy) = ([index, gpu.uuid.as_str()], &gpu.totals.busy);
+    out.push(&rows::BUSY, &labels, busy.busy_seconds());
+    out.push(&rows::OBSERVED, &labels, busy.observed_seconds());
+    out.push(&rows::OVERRUNS, &labels, busy.overruns as f64);
+    out.push(&rows::LONGEST_GAP, &labels, busy.longest_gap_seconds());
+    let buckets: Vec<_> = busy.gap_buckets().collect();
+    out.push_histogram(&rows::IDLE_GAP, &labels, &buckets, busy.gap_count, busy.gap_seconds());
+}
+
+fn push_processes(gpu: &Gpu, index: &str, out: &mut Families) {
+    let Ok(processes) = &gpu.processes else { return };
+    out.push(&rows::PROCESSES, &[index, &gpu.uuid], processes.len() as f64);
+    let mut largest: Vec<&Process> = processes.iter().collect();
+    largest.sort_by_key(|p| (Reverse(p.used_bytes), p.pid));
+    for process in largest.into_iter().take(PROCESSES) {
+        let labels = [index, &gpu.uuid, &process.pid.to_string()];
+        out.push(&rows::PROCESS_MEMORY, &labels, process.used_bytes.map(|bytes| bytes as f64));
+    }
+}
+
+fn push_fields(gpu: &Gpu, index: &str, out: &mut Families) {
+    let values = &gpu.values;
+    out.push(&rows::RECOVERY_ACTION, &[index, &gpu.uuid], values.field(fields::RECOVERY_ACTION).ok());
+    for (direction, kibibytes) in [("rx", fields::NVLINK_DATA_RX), ("tx", fields::NVLINK_DATA_TX)] {
+        let bytes = values.field(kibibytes).map(|kib| kib * 1024.0);
+        out.push(&rows::NVLINK_BYTES, &[index, &gpu.uuid, direction], bytes.ok());
+    }
+}

@@ -1,0 +1,161 @@
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::*;
+use crate::attribute::Owners;
+use crate::catalog::{self, Kind};
+use crate::encode::{Format, encode};
+use crate::source::files::Roots;
+use crate::source::nvml::fields::{BATCH, ENERGY, GPM_METRICS, GPM_PCIE_TX, GPM_SM_ACTIVE, MEMORY_TEMPERATURE};
+use crate::source::nvml::{Absent, Memory, Process, Snapshot, State, Totals, Values};
+
+fn values() -> Values {
+    let mut values = Values::default();
+    for (field, value) in [(ENERGY, 9_007_199_254.0), (MEMORY_TEMPERATURE, 0.0)] {
+        let position = BATCH.iter().position(|f| *f == field).unwrap();
+        values.fields[position] = Ok(value);
+    }
+    for (metric, value) in [(GPM_SM_ACTIVE, 42.0), (GPM_PCIE_TX, 1.5)] {
+        let position = GPM_METRICS.iter().position(|m| *m == metric).unwrap();
+        values.gpm[position] = Ok(value);
+    }
+    values.gpu_util_percent = Ok(0.0);
+    values.memory_util_percent = Err(Absent::NotPermitted);
+    values.power_watts = Ok(113.611);
+    values.memory = Ok(Memory { total: 80 << 30, free: (79 << 30) - 1, used: 0, reserved: (1 << 30) + 1 });
+    values.samples = Ok(());
+    values.events = Ok(());
+    values
+}
+
+fn gpu(at: Instant, age: u64) -> Gpu {
+    let mut totals = Totals { cycles: 5, ..Totals::default() };
+    totals.xids.insert(79, 2);
+    totals.last_xid = Some(79);
+    Gpu {
+        index: 0,
+        uuid: "GPU-c4529c8d-69c4-b61d-e0bc-7b2460096005".to_owned(),
+        pci_bus_id: "00000000:53:00.0".to_owned(),
+        minor: Ok(0),
+        model: "NVIDIA H100 80GB HBM3".to_owned(),
+        serial: Err(Absent::NotPermitted),
+        taken: at.checked_sub(Duration::from_secs(age)),
+        state: State::Ok,
+        processes: Ok(vec![Process { pid: 4711, used_bytes: Some(1024) }, Process { pid: 4712, used_bytes: None }]),
+        values: Arc::new(values()),
+        totals,
+    }
+}
+
+fn scrape(driver: Driver, gpus: impl FnOnce(Instant) -> Vec<Gpu>) -> (Done, String) {
+    let at = Instant::now();
+    let snapshot = Snapshot { at, driver, gpus: gpus(at), ..Snapshot::default() };
+    let anywhere = || "/nowhere".into();
+    let context = Context {
+        roots: Arc::new(Roots { proc: anywhere(), sys: anywhere(), cgroup: anywhere(), root: anywhere() }),
+        gpus: Arc::new(snapshot),
+        owners: Arc::new(Owners::default()),
+        hostname: "gpu-node-1".into(),
+    };
+    let mut families = Families::default();
+    let done = GpuCollector.collect(&context, &mut families).unwrap();
+    (done, encode(&families, Format::Text))
+}
+
+fn loaded() -> Driver {
+    Driver::Loaded { version: "580.105.08".to_owned() }
+}
+
+fn fixture(path: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/fixtures").join(path);
+    std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}; the fixtures are missing", path.display()))
+}
+
+#[test]
+fn series_are_those_of_a_recorded_dcgm_exporter() {
+    let recorded = fixture("dcgm-8xh100-aicr/metrics.prom");
+    let (_, text) = scrape(loaded(), |at| vec![gpu(at, 0)]);
+    for name in ["DCGM_FI_DEV_POWER_USAGE", "DCGM_FI_DEV_GPU_UTIL"] {
+        let line = recorded.lines().find(|l| l.starts_with(name) && l.contains("gpu=\"0\"")).unwrap();
+        // Pod labels come after the device labels, and are another collector's business.
+        let device = line.split(",container=").next().unwrap();
+        assert!(text.lines().any(|l| l.starts_with(device)), "{device} is not in\n{text}");
+    }
+    assert!(text.contains("\"} 113.611\n"));
+}
+
+#[test]
+fn a_reading_without_a_value_makes_no_series() {
+    let (done, text) = scrape(loaded(), |at| vec![gpu(at, 0)]);
+    assert_eq!(done, Done::Ok);
+    let series = |name: &str| text.lines().filter(|l| l.starts_with(&format!("{name}{{"))).count();
+    assert_eq!(series("DCGM_FI_DEV_GPU_UTIL"), 1, "zero is a value");
+    assert_eq!(series("DCGM_FI_DEV_MEM_COPY_UTIL"), 0, "not permitted");
+    assert_eq!(series("DCGM_FI_DEV_MEMORY_TEMP"), 0, "0 C means no sensor");
+    assert_eq!(series("goodput_gpu_process_memory_bytes"), 1, "one process tells no memory");
+    assert!(text.contains("goodput_gpu_processes{gpu=\"0\",UUID=\"GPU-c4529c8d-69c4-b61d-e0bc-7b2460096005\"} 2\n"));
+}
+
+#[test]
+fn units_are_dcgms() {
+    let (_, text) = scrape(loaded(), |at| vec![gpu(at, 0)]);
+    let value = |name: &str| {
+        let line = text.lines().find(|l| l.starts_with(&format!("{name}{{"))).unwrap();
+        line.rsplit(' ').next().unwrap().to_owned()
+    };
+    assert_eq!(value("DCGM_FI_DEV_FB_FREE"), "80895", "whole MiB, rounded down");
+    assert_eq!(value("DCGM_FI_DEV_FB_USED_PERCENT"), "0");
+    assert_eq!(value("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION"), "9007199254");
+    assert_eq!(value("DCGM_FI_PROF_SM_ACTIVE"), "0.42");
+    assert_eq!(value("DCGM_FI_PROF_PCIE_TX_BYTES"), "1572864");
+    assert_eq!(value("DCGM_FI_DEV_XID_ERRORS"), "79");
+    assert!(text.contains("DCGM_FI_DRIVER_VERSION=\"580.105.08\",xid=\"79\"} 2\n"));
+}
+
+#[test]
+fn an_old_reading_leaves_age_state_and_xids() {
+    let (_, text) = scrape(loaded(), |at| {
+        vec![Gpu { state: State::Stale(Duration::from_secs(60)), ..gpu(at, 60) }, Gpu { index: 1, ..gpu(at, 10) }]
+    });
+    let of_first: Vec<_> = text.lines().filter(|l| l.contains("gpu=\"0\"")).collect();
+    assert_eq!(of_first.len(), 9, "{of_first:#?}");
+    assert!(text.contains("6005\",state=\"stale\"} 1\n"));
+    assert!(
+        text.contains(
+            "goodput_gpu_reading_age_seconds{gpu=\"0\",UUID=\"GPU-c4529c8d-69c4-b61d-e0bc-7b2460096005\"} 60\n"
+        )
+    );
+    assert!(of_first.iter().any(|l| l.starts_with("DCGM_EXP_XID_ERRORS_TOTAL") && l.ends_with("xid=\"79\"} 2")));
+    assert!(!of_first.iter().any(|l| l.starts_with("DCGM_FI_DEV_GPU_UTIL")));
+    assert!(text.contains("DCGM_FI_DEV_GPU_UTIL{gpu=\"1\""));
+}
+
+#[test]
+fn without_a_driver_it_is_not_applicable_and_says_why() {
+    let reason = "no nvidia driver".to_owned();
+    let (done, text) = scrape(Driver::Absent { reason: reason.clone() }, |_| Vec::new());
+    assert_eq!(done, Done::NotApplicable(reason));
+    assert!(text.ends_with("\ngoodput_gpu_driver_up 0\n"), "{text}");
+}
+
+/// Default counters of dcgm-exporter: each is a row of the same kind, or known to be missing or different.
+#[test]
+fn the_default_counter_list_is_covered() {
+    let not_had = ["DCGM_FI_DEV_VGPU_LICENSE_STATUS"];
+    // A rate; dcgm-exporter itself calls it a gauge since 4.8.3.
+    let gauge_since = ["DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL"];
+    let mut checked = 0;
+    for line in fixture("dcgm-exporter-counter-lists/default-counters.csv").lines() {
+        let Some((name, rest)) = line.split_once(',').filter(|(n, _)| n.starts_with("DCGM_")) else { continue };
+        let (name, kind) = (name.trim(), rest.split(',').next().unwrap().trim());
+        if kind == "label" || not_had.contains(&name) {
+            continue;
+        }
+        let row = catalog::dcgm::ROWS.iter().find(|r| r.name == name).unwrap_or_else(|| panic!("{name} has no row"));
+        let expected = if kind == "counter" && !gauge_since.contains(&name) { Kind::Counter } else { Kind::Gauge };
+        assert_eq!(row.kind, expected, "{name}");
+        checked += 1;
+    }
+    assert_eq!(checked, 24, "active lines of the list");
+}

@@ -1,0 +1,141 @@
+//! `irq`: which NUMA node's CPUs take the interrupts of GPUs, NICs and storage, and the softirqs behind them.
+//!
+//! Never by interrupt or CPU: a node with 256 CPUs has half a million such counts.
+
+mod account;
+pub(crate) mod device;
+
+use std::time::Duration;
+
+use std::collections::BTreeMap;
+
+use self::account::Account;
+use self::device::Device;
+use super::{CollectError, Collector, Context, Done, Entry};
+use crate::catalog::irq::*;
+use crate::family::Families;
+use crate::parse::bus_id::Address;
+use crate::parse::per_cpu::Table;
+use crate::parse::{ParseError, interrupts, softnet};
+use crate::source::files::{self, FileError, Roots};
+use crate::source::nodes::Nodes;
+
+/// Most devices that get series of their own; a NIC can show hundreds of virtual functions.
+const MAX_DEVICES: usize = 64;
+
+/// The row of this collector.
+pub(super) const ENTRY: Entry = Entry {
+    name: "irq",
+    about: "Which NUMA node takes the interrupts of GPUs, NICs and storage, softirqs and softnet; /proc/interrupts, which is megabytes on a large node, and 2 files per PCI device with interrupts.",
+    default: true,
+    deadline: Duration::from_secs(2),
+    new: || Box::<Irq>::default(),
+};
+
+/// Reads `/proc/interrupts`, `/proc/softirqs` and `/proc/net/softnet_stat`. A device's total outlives its interrupts, so
+/// that it goes on when they come back, but it is only published while the device has any.
+#[derive(Default)]
+pub struct Irq {
+    devices: BTreeMap<Address, Account>,
+    softirqs: BTreeMap<String, Account>,
+    softnet: [Account; 3],
+}
+
+impl Collector for Irq {
+    fn collect(&mut self, context: &Context, out: &mut Families) -> Result<Done, CollectError> {
+        let nodes = Nodes::read(&context.roots)?;
+        let found = [
+            self.interrupts(context, &nodes, out)?,
+            self.softirqs(&context.roots, &nodes, out)?,
+            self.softnet(&context.roots, out)?,
+        ];
+        if found.contains(&true) {
+            return Ok(Done::Ok);
+        }
+        Ok(Done::NotApplicable("no interrupts, softirqs or net/softnet_stat in /proc".to_owned()))
+    }
+}
+
+impl Irq {
+    fn interrupts(&mut self, context: &Context, nodes: &Nodes, out: &mut Families) -> Result<bool, FileError> {
+        let path = context.roots.proc.join("interrupts");
+        let Some(found) = files::parse_optional(&path, interrupts::by_device)? else { return Ok(false) };
+        let mut devices = Vec::new();
+        for (address, counts) in &found.counts {
+            devices.extend(Device::read(context, *address)?.map(|device| (device, counts)));
+        }
+        devices.sort_by_key(|(device, _)| (device.class, device.address));
+        out.push(&IRQ_DEVICES, &[], devices.len() as f64);
+        let columns = columns(&found.cpus, nodes);
+        for (device, counts) in devices.into_iter().take(MAX_DEVICES) {
+            let account = self.devices.entry(device.address).or_default();
+            account.add(reading(&columns, counts));
+            push_device(&device, account, out);
+        }
+        Ok(true)
+    }
+
+    fn softirqs(&mut self, roots: &Roots, nodes: &Nodes, out: &mut Families) -> Result<bool, FileError> {
+        let add = |text: &str| -> Result<(), ParseError> {
+            let table = Table::parse(text)?;
+            let columns = columns(&table.cpus, nodes);
+            let mut counts = Vec::with_capacity(table.cpus.len());
+            for row in table.rows() {
+                let row = row?;
+                row.counts(table.cpus.len(), &mut counts)?;
+                self.softirqs.entry(row.name.to_owned()).or_default().add(reading(&columns, &counts));
+            }
+            Ok(())
+        };
+        let found = files::parse_optional(&roots.proc.join("softirqs"), add)?.is_some();
+        for (kind, account) in &self.softirqs {
+            for (node, total) in account.by_node() {
+                out.push_with(&SOFTIRQS, &[kind], &[&label(node)], total as f64);
+            }
+        }
+        Ok(found)
+    }
+
+    fn softnet(&mut self, roots: &Roots, out: &mut Families) -> Result<bool, FileError> {
+        let path = roots.proc.join("net/softnet_stat");
+        let Some(cpus) = files::parse_optional(&path, softnet::parse)? else { return Ok(false) };
+        let [processed, dropped, squeezed] = &mut self.softnet;
+        processed.add(cpus.iter().map(|c| (c.cpu, None, u64::from(c.processed))));
+        dropped.add(cpus.iter().map(|c| (c.cpu, None, u64::from(c.dropped))));
+        squeezed.add(cpus.iter().map(|c| (c.cpu, None, u64::from(c.squeezed))));
+        out.push(&SOFTNET_PROCESSED, &[], processed.total() as f64);
+        out.push(&SOFTNET_DROPPED, &[], dropped.total() as f64);
+        out.push(&SOFTNET_SQUEEZED, &[], squeezed.total() as f64);
+        Ok(true)
+    }
+}
+
+/// A column of a table: its index, its CPU and that CPU's node.
+type Column = (usize, u32, Option<u32>);
+
+/// The columns that count. Where there are nodes, a CPU on none of them is offline; softirqs are printed for it all the
+/// same.
+fn columns(cpus: &[u32], nodes: &Nodes) -> Vec<Column> {
+    let all = cpus.iter().enumerate().map(|(at, cpu)| (at, *cpu, nodes.of_cpu(*cpu)));
+    all.filter(|(_, _, node)| node.is_some() || nodes.is_empty()).collect()
+}
+
+fn reading(columns: &[Column], counts: &[u64]) -> impl Iterator<Item = (u32, Option<u32>, u64)> {
+    columns.iter().filter_map(|(at, cpu, node)| Some((*cpu, *node, *counts.get(*at)?)))
+}
+
+fn push_device(device: &Device, account: &Account, out: &mut Families) {
+    let (address, class) = (device.address.to_string(), device.class.label());
+    let managed = if device.class.is_managed() { "true" } else { "false" };
+    let (gpu, uuid) = device.gpu.as_ref().map(|(index, uuid)| (index.to_string(), uuid.as_str())).unwrap_or_default();
+    out.push_with(&IRQ_DEVICE, &[&address, class, managed], &[&label(device.node), &gpu, uuid], 1.0);
+    for (node, total) in account.by_node() {
+        out.push_with(&IRQ_INTERRUPTS, &[&address, class], &[&label(node)], total as f64);
+    }
+    out.push(&IRQ_BUSIEST_CPU, &[&address, class], account.busiest() as f64);
+}
+
+/// A node that is not known makes no label.
+fn label(node: Option<u32>) -> String {
+    node.map(|node| node.to_string()).unwrap_or_default()
+}

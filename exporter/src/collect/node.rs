@@ -1,0 +1,95 @@
+//! `node`: the few figures of the whole node without which GPU and cgroup figures cannot be read.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::{CollectError, Collector, Context, Done, Entry};
+use crate::catalog::host::*;
+use crate::family::Families;
+use crate::parse::diskstats::{self, Disk};
+use crate::parse::{meminfo, stat};
+use crate::source::files::{self, FileError, Roots};
+
+/// Most disks that get series of their own; storage networks can show thousands.
+const MAX_DISKS: usize = 64;
+
+/// Devices that are no disks, or whose disks beneath them are counted already.
+const NOT_DISKS: [&str; 7] = ["loop", "ram", "zram", "dm-", "md", "sr", "fd"];
+
+/// The row of this collector.
+pub(super) const ENTRY: Entry = Entry {
+    name: "node",
+    about: "Names, CPU time, memory and disks of the node; 5 small files.",
+    default: true,
+    deadline: Duration::from_secs(1),
+    new: || Box::<Node>::default(),
+};
+
+/// Reads `/proc/stat`, `/proc/meminfo` and `/proc/diskstats`.
+#[derive(Default)]
+pub struct Node;
+
+impl Collector for Node {
+    fn collect(&mut self, context: &Context, out: &mut Families) -> Result<Done, CollectError> {
+        info(context, out)?;
+        cpu(&context.roots, out)?;
+        memory(&context.roots, out)?;
+        disks(&context.roots, out)?;
+        Ok(Done::Ok)
+    }
+}
+
+fn info(context: &Context, out: &mut Families) -> Result<(), FileError> {
+    let kernel = context.roots.proc.join("sys/kernel");
+    let line = |name: &str| files::parse_optional(&kernel.join(name), |text| Ok(text.trim().to_owned()));
+    let nodename = line("hostname")?.unwrap_or_else(|| context.hostname.to_string());
+    out.push_with(&NODE_INFO, &[&nodename, &context.hostname], &[&line("osrelease")?.unwrap_or_default()], 1.0);
+    Ok(())
+}
+
+fn cpu(roots: &Roots, out: &mut Families) -> Result<(), FileError> {
+    let stat = files::parse(&roots.proc.join("stat"), stat::parse)?;
+    out.push(&NODE_BOOT_TIME, &[], stat.boot_time.map(|n| n as f64));
+    out.push(&NODE_CPUS, &[], stat.cpus as f64);
+    for (mode, ticks) in stat::MODES.iter().zip(&stat.ticks) {
+        out.push(&NODE_CPU_SECONDS, &[mode], *ticks as f64 / stat::TICKS_PER_SECOND);
+    }
+    Ok(())
+}
+
+fn memory(roots: &Roots, out: &mut Families) -> Result<(), FileError> {
+    let memory = files::parse(&roots.proc.join("meminfo"), meminfo::parse)?;
+    out.push(&NODE_MEMORY_TOTAL, &[], memory.total.map(|n| n as f64));
+    out.push(&NODE_MEMORY_AVAILABLE, &[], memory.available.map(|n| n as f64));
+    Ok(())
+}
+
+/// `/proc/diskstats` mixes disks and partitions; `/sys/block` has only the former.
+fn disks(roots: &Roots, out: &mut Families) -> Result<(), FileError> {
+    let Some(whole) = files::list(&roots.sys.join("block"))? else { return Ok(()) };
+    let whole: BTreeSet<&str> = whole.iter().map(String::as_str).filter(|name| is_disk(name)).collect();
+    let path = roots.proc.join("diskstats");
+    let text = files::read(&path)?;
+    let all = diskstats::parse(&text).map_err(|error| FileError::Malformed { path, error })?;
+    let disks: Vec<Disk<'_>> = all.into_iter().filter(|disk| whole.contains(disk.name)).collect();
+    out.push(&NODE_DISKS, &[], disks.len() as f64);
+    for disk in disks.iter().take(MAX_DISKS) {
+        push_disk(disk, out);
+    }
+    Ok(())
+}
+
+fn is_disk(name: &str) -> bool {
+    !NOT_DISKS.iter().any(|prefix| name.starts_with(prefix))
+}
+
+fn push_disk(disk: &Disk<'_>, out: &mut Families) {
+    let device = &[disk.name];
+    out.push(&DISK_READ_BYTES, device, disk.read_bytes as f64);
+    out.push(&DISK_WRITTEN_BYTES, device, disk.written_bytes as f64);
+    out.push(&DISK_READS, device, disk.reads as f64);
+    out.push(&DISK_WRITES, device, disk.writes as f64);
+    out.push(&DISK_READ_TIME, device, disk.read_time.as_secs_f64());
+    out.push(&DISK_WRITE_TIME, device, disk.write_time.as_secs_f64());
+    out.push(&DISK_IO_TIME, device, disk.io_time.as_secs_f64());
+}

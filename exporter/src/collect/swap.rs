@@ -1,0 +1,95 @@
+//! `swap`: pages moved to and from swap, what there is of it, and zswap in front of it.
+
+use std::time::Duration;
+
+use super::{CollectError, Collector, Context, Done, Entry};
+use crate::catalog::Metric;
+use crate::catalog::memory::*;
+use crate::family::Families;
+use crate::parse::{choice, keyed, meminfo, number, swaps};
+use crate::source::files::{self, FileError, Roots};
+
+/// The row of this collector.
+pub(super) const ENTRY: Entry = Entry {
+    name: "swap",
+    about: "Swapping, swap devices and zswap; 5 small files.",
+    default: true,
+    deadline: Duration::from_secs(1),
+    new: || Box::<Swap>::default(),
+};
+
+/// Reads `/proc/vmstat`, `/proc/meminfo`, `/proc/swaps` and two settings.
+pub struct Swap {
+    /// The kernel counts pages.
+    page_bytes: u64,
+}
+
+impl Default for Swap {
+    fn default() -> Self {
+        Self { page_bytes: procfs::page_size() }
+    }
+}
+
+impl Collector for Swap {
+    fn collect(&mut self, context: &Context, out: &mut Families) -> Result<Done, CollectError> {
+        let roots = &context.roots;
+        if files::parse_optional(&roots.proc.join("swaps"), |text| devices(text, out))?.is_none() {
+            return Ok(Done::NotApplicable("no /proc/swaps: kernel without CONFIG_SWAP".to_owned()));
+        }
+        self.traffic(roots, out)?;
+        sizes(roots, out)?;
+        settings(roots, out)?;
+        Ok(Done::Ok)
+    }
+}
+
+impl Swap {
+    fn traffic(&self, roots: &Roots, out: &mut Families) -> Result<(), FileError> {
+        files::parse(&roots.proc.join("vmstat"), |text| {
+            keyed::each(text, |key, pages| {
+                if let Some(metric) = vmstat_row(key) {
+                    out.push(metric, &[], pages as f64 * self.page_bytes as f64);
+                }
+            })
+        })
+    }
+}
+
+fn vmstat_row(key: &str) -> Option<&'static Metric> {
+    Some(match key {
+        "pswpin" => &SWAP_IN,
+        "pswpout" => &SWAP_OUT,
+        "zswpin" => &ZSWAP_IN,
+        "zswpout" => &ZSWAP_OUT,
+        _ => return None,
+    })
+}
+
+fn devices(text: &str, out: &mut Families) -> Result<(), crate::parse::ParseError> {
+    for swap in swaps::parse(text)? {
+        out.push(&SWAP_DEVICE_SIZE, &[swap.path, swap.kind], swap.size as f64);
+        out.push(&SWAP_DEVICE_USED, &[swap.path, swap.kind], swap.used as f64);
+    }
+    Ok(())
+}
+
+fn sizes(roots: &Roots, out: &mut Families) -> Result<(), FileError> {
+    let memory = files::parse(&roots.proc.join("meminfo"), meminfo::parse)?;
+    for (metric, bytes) in [
+        (&SWAP_TOTAL, memory.swap_total),
+        (&SWAP_FREE, memory.swap_free),
+        (&ZSWAP_POOL, memory.zswap),
+        (&ZSWAP_STORED, memory.zswapped),
+    ] {
+        out.push(metric, &[], bytes.map(|n| n as f64));
+    }
+    Ok(())
+}
+
+fn settings(roots: &Roots, out: &mut Families) -> Result<(), FileError> {
+    let swappiness = files::parse_optional(&roots.proc.join("sys/vm/swappiness"), number::<u32>)?;
+    out.push(&SWAPPINESS, &[], swappiness.map(f64::from));
+    let zswap = files::parse_optional(&roots.sys.join("module/zswap/parameters/enabled"), choice::switch)?;
+    out.push(&ZSWAP_ENABLED, &[], zswap.map(|on| f64::from(u8::from(on))));
+    Ok(())
+}

@@ -1,0 +1,130 @@
+//! `catalog`: every metric, for readers and for programs.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use crate::catalog::{Metric, all};
+use crate::collect::Entry;
+
+/// One metric as `catalog --format json` prints it.
+#[derive(Serialize)]
+struct Row {
+    name: &'static str,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    unit: Option<&'static str>,
+    labels: &'static [&'static str],
+    optional_labels: &'static [&'static str],
+    help: &'static str,
+    source: &'static str,
+    collector: &'static str,
+    series: &'static str,
+    since: &'static str,
+}
+
+impl From<&'static Metric> for Row {
+    fn from(metric: &'static Metric) -> Self {
+        Self {
+            name: metric.name,
+            kind: metric.kind.name(),
+            unit: metric.unit.name(),
+            labels: metric.labels,
+            optional_labels: metric.optional,
+            help: metric.help,
+            source: metric.source,
+            collector: metric.collector,
+            series: metric.series,
+            since: metric.since,
+        }
+    }
+}
+
+/// All rows as a JSON array.
+///
+/// # Errors
+/// None that a row can cause.
+pub fn json() -> serde_json::Result<String> {
+    let rows: Vec<_> = all().map(Row::from).collect();
+    serde_json::to_string_pretty(&rows).map(|text| text + "\n")
+}
+
+/// All rows as Markdown, one table per collector.
+#[must_use]
+pub fn markdown(registry: &[Entry]) -> String {
+    let mut tables: BTreeMap<&str, Vec<&Metric>> = BTreeMap::new();
+    for metric in all() {
+        tables.entry(metric.collector).or_default().push(metric);
+    }
+    let mut out = String::from(
+        "# Metrics\n\n\
+         Made by `goodput-exporter catalog`. Labels in parentheses are there only when they are known.\n",
+    );
+    for (collector, metrics) in tables {
+        let _ = write!(out, "\n## {collector}\n\n{}\n\n", about(collector, registry));
+        out.push_str("| Name | Type | Unit | Labels | Series | What it says | Read from | Since |\n");
+        out.push_str("|---|---|---|---|---|---|---|---|\n");
+        for metric in metrics {
+            let cells = [
+                format!("`{}`", metric.name),
+                metric.kind.name().to_owned(),
+                metric.unit.name().unwrap_or_default().to_owned(),
+                labels(metric),
+                metric.series.to_owned(),
+                metric.help.to_owned(),
+                metric.source.to_owned(),
+                metric.since.to_owned(),
+            ];
+            let _ = writeln!(out, "| {} |", cells.map(|cell| cell.replace('|', "\\|")).join(" | "));
+        }
+    }
+    out
+}
+
+fn about(collector: &str, registry: &[Entry]) -> String {
+    match registry.iter().find(|entry| entry.name == collector) {
+        Some(entry) if entry.default => format!("{} On by default; `--no-collector.{collector}`.", entry.about),
+        Some(entry) => format!("{} Off by default; `--collector.{collector}`.", entry.about),
+        None => "Always on.".to_owned(),
+    }
+}
+
+fn labels(metric: &Metric) -> String {
+    let optional = metric.optional.iter().map(|label| format!("({label})"));
+    metric.labels.iter().map(|label| (*label).to_owned()).chain(optional).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::collect::REGISTRY;
+
+    /// `UPDATE_GOLDEN=1 cargo test -p goodput-exporter describe` writes the file anew.
+    #[test]
+    fn docs_metrics_md_is_current() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/METRICS.md");
+        let now = markdown(REGISTRY);
+        if std::env::var_os("UPDATE_GOLDEN").is_some() {
+            std::fs::write(path, &now).unwrap();
+        }
+        let then = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(then == now, "{path} differs from the catalog; run this test with UPDATE_GOLDEN=1");
+    }
+
+    #[test]
+    fn json_has_every_row() {
+        let rows: Vec<serde_json::Value> = serde_json::from_str(&json().unwrap()).unwrap();
+        assert_eq!(rows.len(), all().count());
+        let row = rows.iter().find(|row| row["name"] == "goodput_exporter_collector_duration_seconds").unwrap();
+        assert_eq!((&row["type"], &row["unit"]), (&"gauge".into(), &"seconds".into()));
+        assert_eq!(row["labels"], serde_json::json!(["collector"]));
+    }
+
+    #[test]
+    fn table_rows_have_as_many_cells_as_the_head() {
+        for line in markdown(REGISTRY).lines().filter(|line| line.starts_with('|')) {
+            assert_eq!(line.replace("\\|", "").matches('|').count(), 9, "{line}");
+        }
+    }
+}

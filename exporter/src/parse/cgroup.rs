@@ -1,0 +1,196 @@
+//! Files of one cgroup whose shape is theirs alone (admin-guide/cgroup-v2.rst, cgroup-v1/{memory,blkio-controller}.rst).
+
+use std::collections::BTreeMap;
+
+use super::{ParseError, lines, trim};
+
+/// v1 spells "no limit" as the largest page count in bytes, which depends on the page size; with pages of 64 KiB, the
+/// largest there are, it is this.
+const V1_UNLIMITED: u64 = 0x7FFF_FFFF_FFFF_0000;
+
+/// `memory.max` and the like: a number, or `max` for none. v1's `memory.limit_in_bytes` likewise.
+pub fn limit(text: &str) -> Result<Option<u64>, ParseError> {
+    match trim(text) {
+        "max" => Ok(None),
+        text => match text.parse() {
+            Ok(limit) => Ok((limit < V1_UNLIMITED).then_some(limit)),
+            Err(_) => Err(ParseError::new(1, "an unsigned number or max", text)),
+        },
+    }
+}
+
+/// `cpu.max`: quota over period, in CPUs; `None` when unlimited.
+pub fn cpu_max(text: &str) -> Result<Option<f64>, ParseError> {
+    let error = || ParseError::new(1, "a quota or max, and a period above 0, in microseconds", text);
+    let (quota, period) = trim(text).split_once(' ').ok_or_else(error)?;
+    let period = period.parse::<u64>().ok().filter(|p| *p > 0).ok_or_else(error)?;
+    match quota {
+        "max" => Ok(None),
+        quota => Ok(Some(quota.parse::<u64>().map_err(|_| error())? as f64 / period as f64)),
+    }
+}
+
+/// Block I/O of one cgroup, summed over devices.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Io {
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Reads.
+    pub reads: u64,
+    /// Writes.
+    pub writes: u64,
+}
+
+/// `io.stat`. Devices without I/O may share a line with the next one (kernels before 5.16), so words are read, not
+/// lines.
+pub fn io_stat(text: &str) -> Result<Io, ParseError> {
+    let mut io = Io::default();
+    for (number, line) in lines(text) {
+        for (key, value) in line.split_ascii_whitespace().filter_map(|word| word.split_once('=')) {
+            let field = match key {
+                "rbytes" => &mut io.read_bytes,
+                "wbytes" => &mut io.written_bytes,
+                "rios" => &mut io.reads,
+                "wios" => &mut io.writes,
+                _ => continue,
+            };
+            let sum = value.parse().ok().and_then(|n| field.checked_add(n));
+            *field = sum.ok_or_else(|| ParseError::new(number, "key=<unsigned number>", line))?;
+        }
+    }
+    Ok(io)
+}
+
+/// `blkio.throttle.io_service_bytes` and `io_serviced`: (read, written) summed over devices.
+pub fn blkio(text: &str) -> Result<(u64, u64), ParseError> {
+    let (mut read, mut written) = (0u64, 0u64);
+    for (number, line) in lines(text) {
+        let mut words = line.split_ascii_whitespace();
+        let field = match words.nth(1) {
+            Some("Read") => &mut read,
+            Some("Write") => &mut written,
+            _ => continue,
+        };
+        let sum = words.next().and_then(|n| n.parse().ok()).and_then(|n| field.checked_add(n));
+        *field = sum.ok_or_else(|| ParseError::new(number, "device, operation and an unsigned number", line))?;
+    }
+    Ok((read, written))
+}
+
+/// Memory of one cgroup on one NUMA node; v2 counts bytes, v1 pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NodeMemory {
+    /// Anonymous and shared memory.
+    pub anon_shmem: u64,
+    /// Page cache of files, without shared memory.
+    pub file: u64,
+}
+
+/// v2 `memory.numa_stat`, by node id. There shared memory counts as `file`, and the kernel prints `file` first.
+pub fn numa_stat(text: &str) -> Result<BTreeMap<u32, NodeMemory>, ParseError> {
+    let mut nodes: BTreeMap<u32, NodeMemory> = BTreeMap::new();
+    for (number, line) in lines(text) {
+        let (key, values) = line.split_once(' ').unwrap_or((line, ""));
+        if !matches!(key, "anon" | "file" | "shmem") {
+            continue;
+        }
+        for (node, value) in per_node(number, line, values)? {
+            let memory = nodes.entry(node).or_default();
+            match key {
+                "file" => memory.file = memory.file.saturating_add(value),
+                "anon" => memory.anon_shmem = memory.anon_shmem.saturating_add(value),
+                _ => {
+                    memory.anon_shmem = memory.anon_shmem.saturating_add(value);
+                    memory.file = memory.file.saturating_sub(value);
+                }
+            }
+        }
+    }
+    Ok(nodes)
+}
+
+/// v1 `memory.numa_stat`, by node id, descendants included. There shared memory counts as `anon`.
+pub fn numa_stat_v1(text: &str) -> Result<BTreeMap<u32, NodeMemory>, ParseError> {
+    let mut nodes: BTreeMap<u32, NodeMemory> = BTreeMap::new();
+    for (number, line) in lines(text) {
+        let (key, values) = line.split_once(' ').unwrap_or((line, ""));
+        let is_file = match key.split_once('=') {
+            Some(("hierarchical_file", _)) => true,
+            Some(("hierarchical_anon", _)) => false,
+            _ => continue,
+        };
+        for (node, pages) in per_node(number, line, values)? {
+            let memory = nodes.entry(node).or_default();
+            *if is_file { &mut memory.file } else { &mut memory.anon_shmem } = pages;
+        }
+    }
+    Ok(nodes)
+}
+
+fn per_node(number: usize, line: &str, values: &str) -> Result<Vec<(u32, u64)>, ParseError> {
+    let pair = |word: &str| {
+        let (node, value) = word.strip_prefix('N')?.split_once('=')?;
+        Some((node.parse().ok()?, value.parse().ok()?))
+    };
+    let pairs = values.split_ascii_whitespace().map(pair).collect::<Option<_>>();
+    pairs.ok_or_else(|| ParseError::new(number, "N<node>=<unsigned number>", line))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn limits() {
+        for (text, expected) in [
+            ("max\n", None),
+            ("2147483648\n", Some(2_147_483_648)),
+            ("9223372036854771712\n", None),
+            ("9223372036854710272\n", None),
+            ("0", Some(0)),
+        ] {
+            assert_eq!(limit(text), Ok(expected), "{text}");
+        }
+        assert!(limit("-1").is_err());
+    }
+
+    #[test]
+    fn quotas() {
+        assert_eq!(cpu_max("4800000 100000\n"), Ok(Some(48.0)));
+        assert_eq!(cpu_max("max 100000\n"), Ok(None));
+        for text in ["100000", "x 100000", "100000 0", ""] {
+            assert!(cpu_max(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn io_sums_devices_and_survives_joined_lines() {
+        let text =
+            "253:0 259:0 rbytes=1 wbytes=2 rios=3 wios=4 dbytes=0 dios=0\n8:0 rbytes=10 wbytes=20 rios=30 wios=40\n";
+        assert_eq!(io_stat(text), Ok(Io { read_bytes: 11, written_bytes: 22, reads: 33, writes: 44 }));
+        assert_eq!(io_stat(""), Ok(Io::default()));
+        assert_eq!(io_stat("8:0 rbytes=1\n8:16 rbytes=x").unwrap_err().line, 2);
+        assert_eq!(blkio("8:0 Read 5\n8:0 Write 6\n8:0 Total 11\n8:16 Read 1\nTotal 12\n"), Ok((6, 6)));
+        assert!(blkio("8:0 Read\n").is_err());
+    }
+
+    #[test]
+    fn shared_memory_goes_with_anonymous_memory() {
+        let v2 = numa_stat("anon N0=10 N8=20\nfile N0=100 N8=200\nshmem N0=0 N8=5\npagetables N0=1 N8=1\n").unwrap();
+        assert_eq!(v2[&8], NodeMemory { anon_shmem: 25, file: 195 });
+        let v1 =
+            numa_stat_v1("total=9 N0=9\nanon=1 N0=1\nhierarchical_file=3 N0=3\nhierarchical_anon=4 N0=4\n").unwrap();
+        assert_eq!(v1[&0], NodeMemory { anon_shmem: 4, file: 3 });
+        assert_eq!(numa_stat("anon N0=1\nfile 0=1").unwrap_err().line, 2);
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(text in "(anon|file|shmem| N[0-9]=|hierarchical_|rbytes=|[0-9]{1,21}|Read| |\n|\\PC)*") {
+            let _ = (limit(&text), cpu_max(&text), io_stat(&text), blkio(&text), numa_stat(&text), numa_stat_v1(&text));
+        }
+    }
+}

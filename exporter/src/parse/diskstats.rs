@@ -1,0 +1,87 @@
+//! `/proc/diskstats` (admin-guide/iostats.rst).
+
+use std::time::Duration;
+
+use super::{ParseError, lines};
+
+/// A sector of these statistics, whatever the disk's own (block/stat.rst).
+const SECTOR_BYTES: u64 = 512;
+
+/// Totals of one block device since boot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Disk<'a> {
+    /// Kernel name, such as `nvme0n1`.
+    pub name: &'a str,
+    /// Reads completed.
+    pub reads: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Sum of the durations of all reads.
+    pub read_time: Duration,
+    /// Writes completed.
+    pub writes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Sum of the durations of all writes.
+    pub write_time: Duration,
+    /// Time with at least one request in flight.
+    pub io_time: Duration,
+}
+
+/// Parses every line.
+pub fn parse(text: &str) -> Result<Vec<Disk<'_>>, ParseError> {
+    lines(text)
+        .map(|(number, line)| {
+            disk(line).ok_or_else(|| ParseError::new(number, "a device name and at least 10 unsigned numbers", line))
+        })
+        .collect()
+}
+
+fn disk(line: &str) -> Option<Disk<'_>> {
+    let mut words = line.split_ascii_whitespace().skip(2);
+    let name = words.next()?;
+    let mut numbers = [0u64; 10];
+    for number in &mut numbers {
+        *number = words.next()?.parse().ok()?;
+    }
+    let [reads, _, sectors_read, read_ms, writes, _, sectors_written, write_ms, _, io_ms] = numbers;
+    Some(Disk {
+        name,
+        reads,
+        read_bytes: sectors_read.checked_mul(SECTOR_BYTES)?,
+        read_time: Duration::from_millis(read_ms),
+        writes,
+        written_bytes: sectors_written.checked_mul(SECTOR_BYTES)?,
+        write_time: Duration::from_millis(write_ms),
+        io_time: Duration::from_millis(io_ms),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn old_and_new_lines() {
+        let old = "   8       0 sda 25354637 34367663 1003346126 18492372 28444756 11134226 505697032 63877960 0 9653880 82621804\n";
+        let disks = parse(old).unwrap();
+        assert_eq!(disks[0].name, "sda");
+        assert_eq!(disks[0].read_bytes, 513_713_216_512);
+        assert_eq!(disks[0].io_time, Duration::from_millis(9_653_880));
+        let new = "254 0 vda 96048 8378 6119738 72848 22127 249696 39758232 187021 0 14920 261463 9128 8 1460800 1571 1062 21";
+        assert_eq!(parse(new).unwrap()[0].write_time, Duration::from_millis(187_021));
+    }
+
+    #[test]
+    fn a_short_line_is_named() {
+        assert_eq!(parse("8 0 sda 1 2 3 4 5 6 7 8 9 10\n8 1 sda1 1 2 3 4\n").unwrap_err().line, 2);
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(text in "\\PC*|([0-9]{1,20} ?\n?)*") {
+            let _ = parse(&text);
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! `/proc/meminfo`, and a NUMA node's `meminfo`, whose lines start with `Node N`.
+
+use super::{ParseError, lines};
+
+/// Sizes in bytes; what the kernel does not print is `None`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Meminfo {
+    /// `MemTotal`
+    pub total: Option<u64>,
+    /// `MemFree`
+    pub free: Option<u64>,
+    /// `MemUsed`, only in a node's file.
+    pub used: Option<u64>,
+    /// `MemAvailable`, only in the host's file.
+    pub available: Option<u64>,
+    /// `SwapTotal`, only in the host's file.
+    pub swap_total: Option<u64>,
+    /// `SwapFree`, only in the host's file.
+    pub swap_free: Option<u64>,
+    /// `Zswap`: what compressed pages take.
+    pub zswap: Option<u64>,
+    /// `Zswapped`: what they were before.
+    pub zswapped: Option<u64>,
+    /// `AnonHugePages`
+    pub anon_huge_pages: Option<u64>,
+}
+
+/// Parses either file.
+pub fn parse(text: &str) -> Result<Meminfo, ParseError> {
+    let mut meminfo = Meminfo::default();
+    for (number, line) in lines(text) {
+        let (key, value) = line.split_once(':').ok_or_else(|| ParseError::new(number, "a name and a colon", line))?;
+        let field = match key.rsplit(' ').next().unwrap_or(key) {
+            "MemTotal" => &mut meminfo.total,
+            "MemFree" => &mut meminfo.free,
+            "MemUsed" => &mut meminfo.used,
+            "MemAvailable" => &mut meminfo.available,
+            "SwapTotal" => &mut meminfo.swap_total,
+            "SwapFree" => &mut meminfo.swap_free,
+            "Zswap" => &mut meminfo.zswap,
+            "Zswapped" => &mut meminfo.zswapped,
+            "AnonHugePages" => &mut meminfo.anon_huge_pages,
+            _ => continue,
+        };
+        *field = Some(kibibytes(value).ok_or_else(|| ParseError::new(number, "a size in kB", line))?);
+    }
+    Ok(meminfo)
+}
+
+/// `kB` of these files is 1024 bytes (filesystems/proc.rst).
+fn kibibytes(value: &str) -> Option<u64> {
+    value.trim().strip_suffix("kB")?.trim_end().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn both_shapes() {
+        let node =
+            parse("\nNode 250 MemTotal:       15728640 kB\nNode 250 MemFree:  15728576 kB\nNode 250 MemUsed: 64 kB\n");
+        assert_eq!(
+            node,
+            Ok(Meminfo {
+                total: Some(16_106_127_360),
+                free: Some(16_106_061_824),
+                used: Some(65_536),
+                ..Meminfo::default()
+            })
+        );
+        let host = parse("MemTotal: 2 kB\nMemAvailable: 1 kB\nHugePages_Total: 0\n");
+        assert_eq!(host, Ok(Meminfo { total: Some(2048), available: Some(1024), ..Meminfo::default() }));
+    }
+
+    #[test]
+    fn malformed_values_name_their_line() {
+        assert_eq!(parse("MemTotal: 2 kB\nMemFree: x kB").unwrap_err().line, 2);
+        assert_eq!(parse("MemTotal 2 kB").unwrap_err().expected, "a name and a colon");
+        assert!(parse("MemTotal: 18446744073709551615 kB").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(text in "\\PC*") {
+            let _ = parse(&text);
+        }
+    }
+}

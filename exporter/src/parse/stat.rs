@@ -1,0 +1,68 @@
+//! `/proc/stat`: only what is bounded on a machine of any size.
+
+use super::{ParseError, lines};
+
+/// The columns of a `cpu` line in order (filesystems/proc.rst). The two after `steal`, guest times, are already in
+/// user and nice.
+pub const MODES: [&str; 8] = ["user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal"];
+
+/// Unit of the columns: `USER_HZ`, which is 100 on every architecture that carries a GPU, whatever the kernel's `HZ`.
+pub const TICKS_PER_SECOND: f64 = 100.0;
+
+/// The parts of the file that are kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stat {
+    /// Ticks per mode in the order of [`MODES`], summed over CPUs; shorter on a kernel with fewer columns.
+    pub ticks: Vec<u64>,
+    /// Online CPUs.
+    pub cpus: u64,
+    /// Start of the kernel, seconds since the epoch.
+    pub boot_time: Option<u64>,
+}
+
+/// Parses the file.
+pub fn parse(text: &str) -> Result<Stat, ParseError> {
+    let mut stat = Stat::default();
+    for (number, line) in lines(text) {
+        let (key, rest) = line.split_once(' ').unwrap_or((line, ""));
+        let error = || ParseError::new(number, "unsigned numbers", line);
+        match key {
+            "cpu" => {
+                let columns = rest.split_ascii_whitespace().take(MODES.len());
+                stat.ticks = columns.map(str::parse).collect::<Result<_, _>>().map_err(|_| error())?;
+            }
+            "btime" => stat.boot_time = Some(rest.parse().map_err(|_| error())?),
+            _ if key.starts_with("cpu") => stat.cpus += 1,
+            _ => {}
+        }
+    }
+    if stat.ticks.is_empty() { Err(ParseError::new(1, "a cpu line", "")) } else { Ok(stat) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn keeps_the_sum_and_counts_cpus() {
+        let text =
+            "cpu  10 1 5 100 2 0 3 4 9 9\ncpu0 5 1 2 50 1 0 3 4 9 9\ncpu1 5 0 3 50 1 0 0 0 0 0\nintr 5 1 2\nbtime 77\n";
+        let expected = Stat { ticks: vec![10, 1, 5, 100, 2, 0, 3, 4], cpus: 2, boot_time: Some(77) };
+        assert_eq!(parse(text), Ok(expected));
+    }
+
+    #[test]
+    fn malformed_files_are_errors() {
+        assert_eq!(parse("btime 7").unwrap_err().expected, "a cpu line");
+        assert_eq!(parse("cpu 1 2 x").unwrap_err().line, 1);
+        assert_eq!(parse("cpu 1 2\nbtime soon").unwrap_err().line, 2);
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(text in "(cpu |btime |\\PC)*") {
+            let _ = parse(&text);
+        }
+    }
+}

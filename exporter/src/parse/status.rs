@@ -1,0 +1,47 @@
+//! `/proc/PID/status` (proc_pid_status(5)).
+
+use super::{ParseError, cpus, lines};
+
+/// The CPUs that the process's first thread may run on, as ranges: its affinity within its cpuset. `None` when the
+/// kernel does not say.
+pub fn cpus_allowed(text: &str) -> Result<Option<Vec<(u32, u32)>>, ParseError> {
+    let mut fields = lines(text).filter_map(|(number, line)| Some((number, line.strip_prefix("Cpus_allowed_list:")?)));
+    let ranges = fields.next().map(|(number, list)| cpus::ranges(list).map_err(|e| ParseError { line: number, ..e }));
+    ranges.transpose()
+}
+
+/// Bytes of the process that are swapped out. `None` when the kernel does not say, as of a process without memory.
+pub fn swapped(text: &str) -> Result<Option<u64>, ParseError> {
+    let mut fields = lines(text).filter_map(|(number, line)| Some((number, line, line.strip_prefix("VmSwap:")?)));
+    let Some((number, line, value)) = fields.next() else { return Ok(None) };
+    let bytes = value.trim().strip_suffix(" kB").and_then(|n| n.parse::<u64>().ok()).and_then(|n| n.checked_mul(1024));
+    bytes.map(Some).ok_or_else(|| ParseError::new(number, "a size in kB", line))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn affinity() {
+        let text = "Name:\tpython\nCpus_allowed:\tff\nCpus_allowed_list:\t0-3,8\nMems_allowed_list:\t0\n";
+        assert_eq!(cpus_allowed(text), Ok(Some(vec![(0, 3), (8, 8)])));
+        assert_eq!(cpus_allowed("Name:\tpython\n"), Ok(None));
+        assert_eq!(cpus_allowed("Name: x\nCpus_allowed_list:\tall\n").unwrap_err().line, 2);
+    }
+
+    #[test]
+    fn swapped_memory() {
+        assert_eq!(swapped("Name:\tpython\nVmSwap:\t     12 kB\n"), Ok(Some(12 << 10)));
+        assert_eq!(swapped("Name:\tkthreadd\n"), Ok(None));
+        assert_eq!(swapped("Name:\tpython\nVmSwap:\tmuch\n").unwrap_err().line, 2);
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(text in "(Cpus_allowed_list:|VmSwap:| kB|[0-9]{1,11}|-|,|\n|\\PC)*") {
+            let _ = (cpus_allowed(&text), swapped(&text));
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! How every source fared in a scrape: as samples, and in the log when it changes.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::catalog::own;
+use crate::family::Families;
+use crate::source;
+
+/// The outcome of one source in one scrape, with its reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It wrote what there is.
+    Ok,
+    /// This machine has nothing of the kind.
+    NotApplicable(String),
+    /// It gave an error or panicked; what it wrote before an error is in the scrape.
+    Failed(String),
+    /// It did not answer in time; nothing of it is in the scrape.
+    TimedOut,
+}
+
+impl Outcome {
+    const STATES: [&str; 4] = ["ok", "not_applicable", "failed", "timed_out"];
+
+    /// The value of the `state` label.
+    #[must_use]
+    pub fn state(&self) -> &'static str {
+        match self {
+            Outcome::Ok => Self::STATES[0],
+            Outcome::NotApplicable(_) => Self::STATES[1],
+            Outcome::Failed(_) => Self::STATES[2],
+            Outcome::TimedOut => Self::STATES[3],
+        }
+    }
+}
+
+/// What is said of one source in one scrape.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The collector, or `attribution`.
+    pub name: &'static str,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// How long it took, or has been busy.
+    pub duration: Duration,
+}
+
+/// Adds the samples about the exporter itself.
+pub(super) fn write(reports: &[Report], duration: Duration, out: &mut Families) {
+    out.push(&own::BUILD_INFO, &[VERSION, REVISION], 1.0);
+    out.push(&own::SCRAPE_DURATION, &[], duration.as_secs_f64());
+    for report in reports {
+        out.push(&own::COLLECTOR_DURATION, &[report.name], report.duration.as_secs_f64());
+        for state in Outcome::STATES {
+            let is = report.outcome.state() == state;
+            out.push(&own::COLLECTOR_STATE, &[report.name, state], f64::from(u8::from(is)));
+        }
+    }
+    let Some(usage) = source::own::usage() else { return };
+    out.push(&own::PROCESS_CPU, &[], usage.cpu_seconds);
+    out.push(&own::PROCESS_RESIDENT, &[], usage.resident_bytes as f64);
+    out.push(&own::PROCESS_VIRTUAL, &[], usage.virtual_bytes as f64);
+    out.push(&own::PROCESS_START, &[], usage.start_seconds);
+    out.push(&own::PROCESS_FDS, &[], usage.open_fds as f64);
+    out.push(&own::PROCESS_THREADS, &[], usage.threads as f64);
+}
+
+/// The program's version.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The source revision, given to the build as `GOODPUT_REVISION`.
+pub const REVISION: &str = match option_env!("GOODPUT_REVISION") {
+    Some(revision) => revision,
+    None => "unknown",
+};
+
+/// Logs outcomes when they change, so that a lasting fault is one line and not one per scrape.
+#[derive(Default)]
+pub(super) struct Changes {
+    states: BTreeMap<&'static str, &'static str>,
+}
+
+impl Changes {
+    pub(super) fn log(&mut self, reports: &[Report]) {
+        for Report { name, outcome, duration } in reports {
+            let before = self.states.insert(name, outcome.state());
+            if before == Some(outcome.state()) {
+                continue;
+            }
+            match outcome {
+                Outcome::Ok if before.is_none() => tracing::debug!("collector {name} works"),
+                Outcome::Ok => tracing::info!("collector {name} works again"),
+                Outcome::NotApplicable(reason) => tracing::info!("collector {name} has nothing to read here: {reason}"),
+                Outcome::Failed(reason) => tracing::warn!("collector {name} failed: {reason}"),
+                Outcome::TimedOut => tracing::warn!("collector {name} timed out after {} ms", duration.as_millis()),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::Arc;
+
+    use parking_lot::Mutex;
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Log {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn only_changes_are_logged() {
+        let log = Log::default();
+        let writer = log.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .without_time()
+            .with_target(false)
+            .with_ansi(false)
+            .with_writer(move || writer.clone());
+        let mut changes = Changes::default();
+        let failed = |reason: &str| Outcome::Failed(reason.into());
+        let outcomes = [
+            Outcome::Ok,
+            failed("/proc/x: not there"),
+            failed("/proc/y: not there"),
+            Outcome::TimedOut,
+            Outcome::TimedOut,
+            Outcome::Ok,
+            Outcome::NotApplicable("one node".into()),
+        ];
+        tracing::subscriber::with_default(subscriber.finish(), || {
+            for outcome in outcomes {
+                changes.log(&[Report { name: "numa", outcome, duration: Duration::from_millis(7) }]);
+            }
+        });
+        let expected = " WARN collector numa failed: /proc/x: not there\n \
+                        WARN collector numa timed out after 7 ms\n \
+                        INFO collector numa works again\n \
+                        INFO collector numa has nothing to read here: one node\n";
+        assert_eq!(String::from_utf8(log.0.lock().clone()).unwrap(), expected);
+    }
+}

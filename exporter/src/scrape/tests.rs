@@ -1,0 +1,242 @@
+//! Collectors that fail in every way, each alone.
+
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use super::*;
+use crate::catalog::host::PRESSURE_WAITING;
+use crate::encode::{Format, encode};
+use crate::source::files::FileError;
+
+/// A collector from a function.
+struct Test(fn(&mut Families) -> Result<Done, CollectError>);
+
+impl Collector for Test {
+    fn collect(&mut self, _: &Context, out: &mut Families) -> Result<Done, CollectError> {
+        (self.0)(out)
+    }
+}
+
+const fn entry(name: &'static str, deadline: Duration, new: fn() -> Box<dyn Collector>) -> Entry {
+    Entry { name, about: "Test.", default: true, deadline, new }
+}
+
+const LONG: Duration = Duration::from_secs(60);
+const SHORT: Duration = Duration::from_millis(30);
+
+fn push(out: &mut Families, value: &str) {
+    out.push(&PRESSURE_WAITING, &[value], 1.0);
+}
+
+static GOOD: Entry = entry("good", LONG, || {
+    Box::new(Test(|out| {
+        push(out, "good");
+        Ok(Done::Ok)
+    }))
+});
+
+static ABSENT: Entry = entry("absent", LONG, || Box::new(Test(|_| Ok(Done::NotApplicable("no such thing".into())))));
+
+static FAILING: Entry = entry("failing", LONG, || {
+    Box::new(Test(|out| {
+        push(out, "before-error");
+        Err(FileError::Missing { path: "/proc/x".into() }.into())
+    }))
+});
+
+static MADE: AtomicUsize = AtomicUsize::new(0);
+
+static PANICKING: Entry = entry("panicking", LONG, || {
+    if MADE.fetch_add(1, SeqCst) == 1 {
+        panic!("cannot be made the second time");
+    }
+    Box::new(Test(|out| {
+        push(out, "before-panic");
+        match MADE.load(SeqCst) {
+            1 => panic!("index out of bounds"),
+            _ => Ok(Done::Ok),
+        }
+    }))
+});
+
+fn setup(collectors: Vec<&'static Entry>, reuse: Duration) -> Setup {
+    Setup {
+        collectors,
+        roots: Arc::new(Roots { proc: "/proc".into(), sys: "/sys".into(), cgroup: "/".into(), root: "/".into() }),
+        gpus: Arc::new(Arc::default),
+        resolve: |_, _| Owners::default(),
+        hostname: "node".into(),
+        host_label: Some("Hostname"),
+        reuse,
+    }
+}
+
+fn scrape(scraper: &Scraper) -> Arc<Scrape> {
+    scraper.request(Instant::now() + LONG).blocking_recv().unwrap()
+}
+
+fn outcomes(scrape: &Scrape) -> Vec<(&'static str, Outcome)> {
+    scrape.reports.iter().map(|report| (report.name, report.outcome.clone())).collect()
+}
+
+fn state(scrape: &Scrape, name: &str) -> &'static str {
+    scrape.reports.iter().find(|report| report.name == name).unwrap().outcome.state()
+}
+
+#[test]
+fn every_outcome_touches_its_own_families_only() {
+    let scraper = Scraper::start(setup(vec![&PANICKING, &FAILING, &ABSENT, &GOOD], Duration::ZERO)).unwrap();
+    let first = scrape(&scraper);
+    let expected = [
+        ("attribution", Outcome::Ok),
+        ("panicking", Outcome::Failed("panicked: index out of bounds".into())),
+        ("failing", Outcome::Failed("/proc/x: not there".into())),
+        ("absent", Outcome::NotApplicable("no such thing".into())),
+        ("good", Outcome::Ok),
+    ];
+    assert_eq!(outcomes(&first), expected);
+
+    let text = encode(&first.families, Format::Text);
+    for (line, there) in [
+        ("{resource=\"good\"} 1\n", true),
+        ("{resource=\"before-error\"} 1\n", true),
+        ("before-panic", false),
+        ("goodput_exporter_collector_state{collector=\"panicking\",state=\"failed\"} 1\n", true),
+        ("goodput_exporter_collector_state{collector=\"panicking\",state=\"ok\"} 0\n", true),
+        ("goodput_exporter_collector_state{collector=\"absent\",state=\"not_applicable\"} 1\n", true),
+        ("goodput_exporter_collector_duration_seconds{collector=\"good\"} ", true),
+        ("goodput_exporter_scrape_duration_seconds ", true),
+        ("goodput_exporter_build_info{version=\"", true),
+        ("process_cpu_seconds_total ", true),
+    ] {
+        assert_eq!(text.contains(line), there, "{line} in\n{text}");
+    }
+
+    let second = Outcome::Failed("panicked: cannot be made the second time".into());
+    assert_eq!(outcomes(&scrape(&scraper))[1], ("panicking", second));
+    assert_eq!(outcomes(&scrape(&scraper))[1], ("panicking", Outcome::Ok), "a panicked collector is made anew");
+}
+
+/// A gate that a collector's thread waits at.
+struct Gate(Mutex<Option<Receiver<()>>>);
+
+impl Gate {
+    /// Closes it; every message opens it for one passage.
+    fn close(&self) -> SyncSender<()> {
+        let (open, wait) = sync_channel(16);
+        *self.0.lock() = Some(wait);
+        open
+    }
+
+    fn pass(&self) {
+        if let Some(wait) = &*self.0.lock() {
+            let _ = wait.recv();
+        }
+    }
+}
+
+static HANGING_GATE: Gate = Gate(Mutex::new(None));
+static HANGING: Entry = entry("hanging", SHORT, || {
+    Box::new(Test(|out| {
+        HANGING_GATE.pass();
+        push(out, "hanging");
+        Ok(Done::Ok)
+    }))
+});
+
+#[test]
+fn a_hanging_collector_costs_its_families_and_one_thread_and_heals() {
+    let open = HANGING_GATE.close();
+    let scraper = Scraper::start(setup(vec![&HANGING, &GOOD], Duration::ZERO)).unwrap();
+    for _ in 0..3 {
+        let scrape = scrape(&scraper);
+        assert_eq!((state(&scrape, "hanging"), state(&scrape, "good")), ("timed_out", "ok"));
+        let text = encode(&scrape.families, Format::Text);
+        assert!(text.contains("\"good\"} 1\n") && !text.contains("resource=\"hanging\""), "{text}");
+    }
+    drop(open);
+    let healed = (0..10_000).any(|_| state(&scrape(&scraper), "hanging") == "ok");
+    assert!(healed);
+}
+
+static OWNERS_GATE: Gate = Gate(Mutex::new(None));
+
+#[test]
+fn owner_resolution_may_hang_too() {
+    let _open = OWNERS_GATE.close();
+    let resolve = |_: &Roots, _: &Snapshot| {
+        OWNERS_GATE.pass();
+        Owners::default()
+    };
+    let scraper = Scraper::start(Setup { resolve, ..setup(vec![&GOOD], Duration::ZERO) }).unwrap();
+    let scrape = scraper.request(Instant::now() + SHORT).blocking_recv().unwrap();
+    assert_eq!(state(&scrape, "attribution"), "timed_out");
+    assert_eq!(state(&scrape, "good"), "timed_out", "the scrape's own deadline was over");
+    let scrape = self::scrape(&scraper);
+    assert_eq!((state(&scrape, "attribution"), state(&scrape, "good")), ("timed_out", "ok"));
+}
+
+#[test]
+fn owner_resolution_may_panic_too() {
+    let resolve = |_: &Roots, _: &Snapshot| panic!("no owners");
+    let scraper = Scraper::start(Setup { resolve, ..setup(vec![&GOOD], Duration::ZERO) }).unwrap();
+    let scrape = scrape(&scraper);
+    assert_eq!((state(&scrape, "attribution"), state(&scrape, "good")), ("failed", "ok"));
+}
+
+static COUNTED_GATE: Gate = Gate(Mutex::new(None));
+static COUNTED_RUNS: AtomicUsize = AtomicUsize::new(0);
+static COUNTED: Entry = entry("counted", LONG, || {
+    Box::new(Test(|_| {
+        COUNTED_RUNS.fetch_add(1, SeqCst);
+        COUNTED_GATE.pass();
+        Ok(Done::Ok)
+    }))
+});
+
+#[test]
+fn requests_at_the_same_time_and_soon_after_share_one_collection() {
+    let open = COUNTED_GATE.close();
+    let scraper = Scraper::start(setup(vec![&COUNTED], LONG)).unwrap();
+    let deadline = Instant::now() + LONG;
+    let together: Vec<_> = (0..3).map(|_| scraper.request(deadline)).collect();
+    while scraper.collecting_for().is_none() {
+        thread::yield_now();
+    }
+    open.send(()).unwrap();
+    let results: Vec<_> = together.into_iter().map(|r| r.blocking_recv().unwrap()).collect();
+    let after = scrape(&scraper);
+    assert!(results.iter().all(|result| Arc::ptr_eq(result, &after)));
+    assert_eq!(COUNTED_RUNS.load(SeqCst), 1);
+    assert_eq!(scraper.collecting_for(), None);
+}
+
+#[test]
+fn an_old_result_is_not_used_again() {
+    let scraper = Scraper::start(setup(vec![&GOOD], Duration::ZERO)).unwrap();
+    assert!(!Arc::ptr_eq(&scrape(&scraper), &scrape(&scraper)));
+}
+
+#[test]
+fn a_request_that_nobody_waits_for_is_not_served() {
+    static RUNS: AtomicUsize = AtomicUsize::new(0);
+    static RUNNING: Entry = entry("running", LONG, || {
+        Box::new(Test(|_| {
+            RUNS.fetch_add(1, SeqCst);
+            Ok(Done::Ok)
+        }))
+    });
+    static FIRST_GATE: Gate = Gate(Mutex::new(None));
+    let open = FIRST_GATE.close();
+    let resolve = |_: &Roots, _: &Snapshot| {
+        FIRST_GATE.pass();
+        Owners::default()
+    };
+    let scraper = Scraper::start(Setup { resolve, ..setup(vec![&RUNNING], Duration::ZERO) }).unwrap();
+    let waiting = scraper.request(Instant::now() + LONG);
+    drop(scraper.request(Instant::now() + LONG));
+    drop(open);
+    waiting.blocking_recv().unwrap();
+    scrape(&scraper);
+    assert_eq!(RUNS.load(SeqCst), 2);
+}

@@ -1,0 +1,167 @@
+//! What is answered to which path.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use axum::extract::{Request, State};
+use axum::http::header::{ACCEPT, AUTHORIZATION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, VARY, WWW_AUTHENTICATE};
+use axum::http::{HeaderMap, StatusCode};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Router, http};
+use tokio::sync::Semaphore;
+use tokio::time::timeout_at;
+use tower_http::CompressionLevel;
+use tower_http::compression::CompressionLayer;
+
+use super::auth::Authenticator;
+use super::health::Signs;
+use super::web_config::WebConfig;
+use crate::encode::{Format, encode};
+use crate::scrape::{Gpus, Scraper, VERSION};
+
+/// Where Prometheus says how long it waits for a scrape.
+const TIMEOUT_HEADER: &str = "x-prometheus-scrape-timeout-seconds";
+
+/// The scrape timeout of a client that names none: Prometheus' default.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Longest scrape timeout that is believed.
+const MAX_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How much of the scrape timeout is left for encoding and the network.
+const OFFSET: Duration = Duration::from_millis(500);
+
+/// What the handlers know.
+pub(super) struct App {
+    pub(super) scraper: Scraper,
+    pub(super) gpus: Gpus,
+    pub(super) started: Instant,
+    /// Set once the first scrape has been made.
+    pub(super) ready: AtomicBool,
+    /// One permit per request for metrics that may run at the same time.
+    pub(super) requests: Semaphore,
+    pub(super) telemetry_path: String,
+}
+
+impl App {
+    /// What health is judged by at this moment.
+    pub(super) fn signs(&self) -> Signs {
+        let collecting_for = self.scraper.collecting_for();
+        Signs { now: Instant::now(), started: self.started, gpus: (self.gpus)(), collecting_for }
+    }
+}
+
+/// Who may ask, and what every response carries.
+struct Door {
+    web: Arc<WebConfig>,
+    authenticator: Authenticator,
+}
+
+/// All paths, behind compression and the web configuration's rules.
+pub(super) fn router(app: Arc<App>, web: Arc<WebConfig>, authenticator: Authenticator) -> Router {
+    let door = Arc::new(Door { web, authenticator });
+    Router::new()
+        .route(&app.telemetry_path, get(metrics))
+        .route("/", get(landing))
+        .route("/health", get(health))
+        .route("/-/healthy", get(async || "ok\n"))
+        .route("/-/ready", get(ready))
+        .fallback(async || (StatusCode::NOT_FOUND, "not found\n"))
+        .with_state(app)
+        // Speed counts more than the last percent: the network is near.
+        .layer(CompressionLayer::new().quality(CompressionLevel::Fastest))
+        .layer(middleware::from_fn_with_state(door, guard))
+}
+
+async fn guard(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
+    let rules = door.web.rules();
+    let authorization = request.headers().get(AUTHORIZATION);
+    let welcome = rules.users.is_empty() || door.authenticator.allows(&rules.users, authorization).await;
+    let mut response = match welcome {
+        true => next.run(request).await,
+        false => (StatusCode::UNAUTHORIZED, [(WWW_AUTHENTICATE, "Basic")], "unauthorized\n").into_response(),
+    };
+    response.headers_mut().extend(rules.headers.clone());
+    response
+}
+
+async fn metrics(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
+    let Ok(_permit) = app.requests.try_acquire() else { return unavailable("too many requests at the same time\n") };
+    let timeout = scrape_timeout(headers.get(TIMEOUT_HEADER).and_then(|value| value.to_str().ok()));
+    let deadline = Instant::now() + timeout.saturating_sub(OFFSET).max(timeout / 2);
+    let format = Format::negotiate(&accept(&headers));
+    // A request may share a collection that another, more patient one began.
+    let patience = deadline + OFFSET / 2;
+    match timeout_at(patience.into(), app.scraper.request(deadline)).await {
+        Ok(Ok(scrape)) => {
+            let headers = [(CONTENT_TYPE, format.content_type()), (VARY, "Accept")];
+            (headers, encode(&scrape.families, format)).into_response()
+        }
+        Ok(Err(_)) => (StatusCode::INTERNAL_SERVER_ERROR, "the scraper has stopped\n").into_response(),
+        Err(_) => unavailable("the collection under way does not end within this scrape's timeout\n"),
+    }
+}
+
+fn scrape_timeout(header: Option<&str>) -> Duration {
+    let seconds = header.and_then(|text| text.parse::<f64>().ok()).filter(|seconds| *seconds > 0.0);
+    let named = seconds.map(|s| Duration::from_secs_f64(s.min(MAX_TIMEOUT.as_secs_f64())));
+    named.unwrap_or(DEFAULT_TIMEOUT)
+}
+
+fn accept(headers: &HeaderMap) -> String {
+    let lines: Vec<_> = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
+    lines.join(",")
+}
+
+async fn ready(State(app): State<Arc<App>>) -> Response {
+    match app.ready.load(Ordering::Acquire) {
+        true => "ready\n".into_response(),
+        false => unavailable("the first scrape has not been made yet\n"),
+    }
+}
+
+async fn health(State(app): State<Arc<App>>) -> Response {
+    match app.signs().fresh() {
+        Ok(()) => "ok\n".into_response(),
+        Err(reason) => unavailable(format!("{reason}\n")),
+    }
+}
+
+async fn landing(State(app): State<Arc<App>>) -> Response {
+    // Both are free of HTML: one is ours, the other was checked with the configuration.
+    let page = include_str!("landing.html").replace("{version}", VERSION).replace("{metrics}", &app.telemetry_path);
+    let headers = [
+        (CONTENT_TYPE, "text/html; charset=utf-8"),
+        (CONTENT_SECURITY_POLICY, "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"),
+        (http::header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ];
+    (headers, page).into_response()
+}
+
+fn unavailable(reason: impl Into<String>) -> Response {
+    (StatusCode::SERVICE_UNAVAILABLE, reason.into()).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_scrape_timeout_is_believed_within_reason() {
+        for (header, seconds) in [
+            (None, 10.0),
+            (Some("15"), 15.0),
+            (Some("0.2"), 0.2),
+            (Some("1e300"), 60.0),
+            (Some("inf"), 60.0),
+            (Some("NaN"), 10.0),
+            (Some("-1"), 10.0),
+            (Some("soon"), 10.0),
+        ] {
+            assert_eq!(scrape_timeout(header), Duration::from_secs_f64(seconds), "{header:?}");
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! The web configuration over real sockets: basic auth, certificates, rotation, and every mistake in the file.
+
+use std::path::Path;
+
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+use super::*;
+
+/// A folder with a web configuration, its flag, and the certificates for it.
+struct Folder {
+    folder: tempfile::TempDir,
+    flag: String,
+}
+
+impl Folder {
+    fn new(text: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let flag = format!("--web.config.file={}", folder.path().join("web.yml").display());
+        let this = Self { folder, flag };
+        this.write("web.yml", text);
+        this
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.path().join(name), text).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn basic_auth_guards_every_path() {
+    let hash = bcrypt::hash("secret", 4).unwrap();
+    let folder = Folder::new(&format!(
+        "basic_auth_users:\n  alice: {hash}\nhttp_server_config:\n  headers:\n    X-Frame-Options: deny\n"
+    ));
+    let server = start(&[&folder.flag]).await;
+    for path in ["/metrics", "/", "/-/healthy", "/nosuch"] {
+        let refused = server.get(path, &[]).await;
+        assert_eq!((refused.status, refused.header("www-authenticate")), (401, Some("Basic")), "{path}");
+        assert_eq!(refused.header("x-frame-options"), Some("deny"));
+    }
+    // alice:secret
+    assert_eq!(server.get("/metrics", &[("Authorization", "Basic YWxpY2U6c2VjcmV0")]).await.status, 200);
+    // alice:wrong
+    assert_eq!(server.get("/metrics", &[("Authorization", "Basic YWxpY2U6d3Jvbmc=")]).await.status, 401);
+
+    folder.write("web.yml", "");
+    server.web.reload();
+    assert_eq!(server.get("/metrics", &[]).await.status, 200, "an empty file opens the door");
+    folder.write("web.yml", "basic_auth_users: {alice: plain}");
+    server.web.reload();
+    assert_eq!(server.get("/metrics", &[]).await.status, 200, "a wrong file changes nothing");
+    server.stop().await;
+}
+
+/// A certificate authority and what it signs.
+struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    pem: String,
+}
+
+impl Authority {
+    fn new() -> Self {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        let pem = params.self_signed(&key).unwrap().pem();
+        Self { issuer: Issuer::new(params, key), pem }
+    }
+
+    /// Certificate and key for `localhost`.
+    fn sign(&self) -> (String, String) {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        (params.signed_by(&key, &self.issuer).unwrap().pem(), key.serialize_pem())
+    }
+
+    /// A client that trusts this authority and may show a certificate.
+    fn client(&self, identity: Option<&(String, String)>) -> TlsConnector {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(self.pem.as_bytes()).unwrap()).unwrap();
+        let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+        let builder = builder.with_root_certificates(roots);
+        let config = match identity {
+            None => builder.with_no_client_auth(),
+            Some((cert, key)) => {
+                let cert = CertificateDer::from_pem_slice(cert.as_bytes()).unwrap();
+                builder
+                    .with_client_auth_cert(vec![cert], PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap())
+                    .unwrap()
+            }
+        };
+        TlsConnector::from(Arc::new(config))
+    }
+}
+
+async fn get_tls(server: &Running, client: &TlsConnector) -> Result<Answer, std::io::Error> {
+    let stream = TcpStream::connect(server.address).await.unwrap();
+    let stream = client.connect(ServerName::try_from("localhost").unwrap(), stream).await?;
+    Ok(exchange(stream, &request("GET", "/-/healthy", &[])).await)
+}
+
+const TLS: &str = "tls_server_config:\n  cert_file: server.crt\n  key_file: server.key\n";
+
+#[tokio::test]
+async fn tls_certificates_rotate_without_restart() {
+    let (old, new) = (Authority::new(), Authority::new());
+    let folder = Folder::new(TLS);
+    let install = |authority: &Authority| {
+        let (cert, key) = authority.sign();
+        folder.write("server.crt", &cert);
+        folder.write("server.key", &key);
+    };
+    install(&old);
+    let server = start(&[&folder.flag]).await;
+    assert_eq!(get_tls(&server, &old.client(None)).await.unwrap().status, 200);
+    assert!(get_tls(&server, &new.client(None)).await.is_err());
+    let plain = TcpStream::connect(server.address).await.unwrap();
+    assert_ne!(exchange(plain, &request("GET", "/-/healthy", &[])).await.status, 200, "no plain HTTP beside TLS");
+
+    install(&new);
+    // Noticed by the files' times, within about a second.
+    eventually(async || get_tls(&server, &new.client(None)).await.is_ok()).await;
+    folder.write("server.crt", "not a certificate");
+    server.web.reload();
+    assert_eq!(get_tls(&server, &new.client(None)).await.unwrap().status, 200, "the last good one stays in use");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn client_certificates_are_required_when_asked_for() {
+    let (ours, other) = (Authority::new(), Authority::new());
+    let folder = Folder::new(&format!(
+        "{TLS}  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: ca.crt\n  min_version: TLS13\n"
+    ));
+    let (cert, key) = ours.sign();
+    folder.write("server.crt", &cert);
+    folder.write("server.key", &key);
+    folder.write("ca.crt", &ours.pem);
+    let server = start(&[&folder.flag]).await;
+    assert_eq!(get_tls(&server, &ours.client(Some(&ours.sign()))).await.unwrap().status, 200);
+    // With TLS 1.3 a client learns of its refusal after its own handshake.
+    for identity in [None, Some(other.sign())] {
+        let refused = get_tls(&server, &ours.client(identity.as_ref())).await;
+        assert!(!refused.is_ok_and(|answer| answer.status == 200));
+    }
+    server.stop().await;
+}
+
+#[test]
+fn a_wrong_web_configuration_names_the_key_and_the_line() {
+    let (cert, key) = Authority::new().sign();
+    for (text, expected) in [
+        ("basic_auth_user:\n  a: b\n", "line 1"),
+        ("tls_server_config:\n  cert_file: server.crt\n  key_fil: x\n", "line 3"),
+        ("tls_server_config:\n  cipher_suites: []\n", "cipher_suites"),
+        ("rate_limit: {}\n", "rate_limit"),
+        ("tls_server_config: {}\n", "expected cert_file or cert"),
+        ("tls_server_config: {cert_file: server.crt}\n", "expected key_file or key"),
+        ("tls_server_config: {cert_file: nosuch.crt, key_file: server.key}\n", "nosuch.crt: No such file"),
+        ("tls_server_config: {cert_file: server.key, key_file: server.key}\n", "expected PEM certificates, found none"),
+        ("tls_server_config: {cert_file: server.crt, key_file: server.crt}\n", "key_file"),
+        ("tls_server_config: {cert_file: server.crt, key_file: other.key}\n", "server.crt"),
+        ("tls_server_config: {cert_file: server.crt, cert: x, key_file: server.key}\n", "found both"),
+        ("tls_server_config: {cert_file: server.crt, key_file: server.key, min_version: TLS10}\n", "TLS10"),
+        (
+            "tls_server_config: {cert_file: server.crt, key_file: server.key, min_version: TLS13, max_version: TLS12}\n",
+            "max_version is below min_version",
+        ),
+        (
+            "tls_server_config: {cert_file: server.crt, key_file: server.key, client_ca_file: server.crt}\n",
+            "client_ca needs a client_auth_type",
+        ),
+        (
+            "tls_server_config: {cert_file: server.crt, key_file: server.key, client_auth_type: RequireAnyClientCert}\n",
+            "RequireAnyClientCert",
+        ),
+        (
+            "tls_server_config: {cert_file: server.crt, key_file: server.key, client_auth_type: VerifyClientCertIfGiven}\n",
+            "needs client_ca_file",
+        ),
+        ("basic_auth_users: {alice: secret}\n", "alice: expected a bcrypt hash"),
+        ("http_server_config: {headers: {Server: x}}\n", "found \"Server\""),
+        ("a: [\n", "line"),
+    ] {
+        let folder = Folder::new(text);
+        folder.write("server.crt", &cert);
+        folder.write("server.key", &key);
+        folder.write("other.key", &Authority::new().sign().1);
+        let path = folder.path().join("web.yml");
+        let error = WebConfig::load(Some(path.clone())).err().unwrap_or_default();
+        assert!(error.contains(expected) && error.contains(&path.display().to_string()), "{text}: {error}");
+    }
+}

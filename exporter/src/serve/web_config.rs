@@ -1,0 +1,181 @@
+//! The web configuration file, in Prometheus' format: TLS, client certificates, basic auth, response headers.
+//!
+//! <https://prometheus.io/docs/prometheus/latest/configuration/https/>. A key that this exporter does not act on is an
+//! error, not ignored: each of them is about security. `http2` alone is accepted and changes nothing, as HTTP/1.1
+//! always remains possible.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::str::FromStr as _;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+use std::{fmt, fs, io};
+
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use parking_lot::Mutex;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use tokio_rustls::TlsAcceptor;
+
+use super::auth::Users;
+use super::tls::{self, TlsSection};
+
+/// Between two looks at the files' times.
+const CHECK_EVERY: Duration = Duration::from_secs(1);
+
+/// Response headers that the file may set.
+const HEADERS: [&str; 5] = [
+    "content-security-policy",
+    "strict-transport-security",
+    "x-content-type-options",
+    "x-frame-options",
+    "x-xss-protection",
+];
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    tls_server_config: Option<TlsSection>,
+    #[serde(default)]
+    http_server_config: HttpSection,
+    #[serde(default)]
+    basic_auth_users: Users,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HttpSection {
+    #[serde(rename = "http2")]
+    _http2: Option<IgnoredAny>,
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
+}
+
+/// A web configuration in use.
+#[derive(Default)]
+pub(super) struct Rules {
+    /// `None` for plain HTTP.
+    pub(super) tls: Option<TlsAcceptor>,
+    /// Empty when everyone is welcome.
+    pub(super) users: Users,
+    /// Added to every response.
+    pub(super) headers: HeaderMap,
+}
+
+impl Rules {
+    /// Reads the file and those it names.
+    fn read(path: &Path, files: &mut Files) -> Result<Self, String> {
+        let named = |error: &dyn fmt::Display| format!("{}: {error}", path.display());
+        let bytes = files.read(path).map_err(|error| named(&error))?;
+        let text = std::str::from_utf8(&bytes).map_err(|error| named(&error))?;
+        let folder = path.parent().unwrap_or(Path::new("."));
+        Self::parse(text, folder, files).map_err(|error| named(&error))
+    }
+
+    fn parse(text: &str, folder: &Path, files: &mut Files) -> Result<Self, String> {
+        let options = serde_saphyr::options! { with_snippet: false };
+        // A file of nothing but comments is the null document.
+        let file: Option<File> = serde_saphyr::from_str_with_options(text, options).map_err(|e| e.to_string())?;
+        let file = file.unwrap_or_default();
+        let tls = file.tls_server_config.map(|section| tls::acceptor(&section, folder, files)).transpose();
+        for (user, hash) in &file.basic_auth_users {
+            bcrypt::HashParts::from_str(hash)
+                .map_err(|_| format!("basic_auth_users: {user}: expected a bcrypt hash such as $2y$10$…"))?;
+        }
+        Ok(Self {
+            tls: tls.map_err(|error| format!("tls_server_config: {error}"))?,
+            users: file.basic_auth_users,
+            headers: file.http_server_config.headers.iter().map(header).collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+fn header((name, value): (&String, &String)) -> Result<(HeaderName, HeaderValue), String> {
+    let lower = name.to_ascii_lowercase();
+    if !HEADERS.contains(&lower.as_str()) {
+        return Err(format!("http_server_config: headers: expected one of {}, found {name:?}", HEADERS.join(", ")));
+    }
+    let invalid = |what: &str| format!("http_server_config: headers: {name}: {what} is not valid in HTTP");
+    let name = HeaderName::from_str(&lower).map_err(|_| invalid("name"))?;
+    Ok((name, HeaderValue::from_str(value).map_err(|_| invalid("value"))?))
+}
+
+/// The files that were read, and what they looked like just before: a change in between is then seen later.
+#[derive(Default)]
+pub(super) struct Files(Vec<(PathBuf, Stamp)>);
+
+/// Enough to notice that a file was written or replaced: time, size, inode. `None` when it is not there.
+type Stamp = Option<(SystemTime, u64, u64)>;
+
+impl Files {
+    pub(super) fn read(&mut self, path: &Path) -> io::Result<Vec<u8>> {
+        self.0.push((path.to_owned(), stamp(path)));
+        fs::read(path)
+    }
+
+    fn changed(&self) -> bool {
+        self.0.iter().any(|(path, then)| stamp(path) != *then)
+    }
+}
+
+fn stamp(path: &Path) -> Stamp {
+    let metadata = fs::metadata(path).ok()?;
+    Some((metadata.modified().ok()?, metadata.len(), metadata.ino()))
+}
+
+/// The web configuration over time: read again when a file of it changes, so that certificates rotate.
+pub(super) struct WebConfig {
+    path: Option<PathBuf>,
+    state: Mutex<State>,
+}
+
+struct State {
+    rules: Arc<Rules>,
+    files: Files,
+    checked: Instant,
+}
+
+impl WebConfig {
+    /// Reads the file; without one everything is open and plain.
+    ///
+    /// # Errors
+    /// What is wrong with it, naming file and line or key.
+    pub(super) fn load(path: Option<PathBuf>) -> Result<Self, String> {
+        let mut files = Files::default();
+        let rules = path.as_deref().map_or(Ok(Rules::default()), |path| Rules::read(path, &mut files))?;
+        let state = State { rules: Arc::new(rules), files, checked: Instant::now() };
+        Ok(Self { path, state: Mutex::new(state) })
+    }
+
+    /// The rules for a connection or request. Looks at the files' times now and then: a few local `stat` calls.
+    pub(super) fn rules(&self) -> Arc<Rules> {
+        let mut state = self.state.lock();
+        if state.checked.elapsed() >= CHECK_EVERY {
+            state.checked = Instant::now();
+            if state.files.changed() {
+                self.read_again(&mut state);
+            }
+        }
+        state.rules.clone()
+    }
+
+    /// Reads the files now.
+    pub(super) fn reload(&self) {
+        self.read_again(&mut self.state.lock());
+    }
+
+    /// A file that became wrong leaves the last good rules in force: locked doors stay locked.
+    fn read_again(&self, state: &mut State) {
+        let Some(path) = &self.path else { return };
+        let mut files = Files::default();
+        match Rules::read(path, &mut files) {
+            Ok(rules) => {
+                state.rules = Arc::new(rules);
+                tracing::info!("read the web configuration {} again", path.display());
+            }
+            Err(error) => tracing::error!("kept the web configuration as it was: {error}"),
+        }
+        state.files = files;
+    }
+}

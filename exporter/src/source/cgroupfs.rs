@@ -1,0 +1,107 @@
+//! Where the cgroup hierarchies are: v2 alone, v1 controllers, or v1 controllers with v2 beside them (hybrid).
+
+use std::path::{Path, PathBuf};
+
+use super::files::{self, FileError, Roots};
+
+/// One mounted hierarchy.
+pub struct Hierarchy {
+    /// v1 controllers, as the folder is named; empty for v2.
+    pub controllers: String,
+    /// Its root folder.
+    pub root: PathBuf,
+}
+
+/// The root of the v2 hierarchy: the cgroup mount itself, or the folder `unified` beside v1 hierarchies (systemd's
+/// hybrid layout).
+#[must_use]
+pub fn v2_root(roots: &Roots) -> PathBuf {
+    if is_v2(roots) { roots.cgroup.clone() } else { roots.cgroup.join("unified") }
+}
+
+/// Only v2 has this file, in every group.
+fn is_v2(roots: &Roots) -> bool {
+    roots.cgroup.join("cgroup.controllers").try_exists().unwrap_or(false)
+}
+
+/// A group's folder for one of the controllers mounted together as `controllers`. The mount carries the joint name,
+/// and usually one link per controller.
+#[must_use]
+pub fn v1_group(roots: &Roots, controllers: &str, controller: &str, path: &str) -> Option<PathBuf> {
+    let folders = [controllers, controller].map(|name| group(&roots.cgroup.join(name), path));
+    folders.into_iter().find(|folder| folder.is_dir())
+}
+
+/// A group's folder below its hierarchy's root.
+#[must_use]
+pub fn group(root: &Path, path: &str) -> PathBuf {
+    root.join(path.trim_start_matches('/'))
+}
+
+/// Every hierarchy mounted here.
+pub fn hierarchies(roots: &Roots) -> Result<Vec<Hierarchy>, FileError> {
+    if is_v2(roots) {
+        return Ok(vec![Hierarchy { controllers: String::new(), root: roots.cgroup.clone() }]);
+    }
+    let names = files::list(&roots.cgroup)?.unwrap_or_default().into_iter();
+    let hierarchy = |name: String| {
+        let root = roots.cgroup.join(&name);
+        let controllers = if name == "unified" { String::new() } else { name };
+        Hierarchy { controllers, root }
+    };
+    Ok(names.map(hierarchy).filter(|h| h.root.is_dir() && !h.root.is_symlink()).collect())
+}
+
+/// Paths of the groups that match one of the patterns, in which `*` stands for any characters of one folder's name.
+pub fn matching(root: &Path, patterns: &[String]) -> Result<Vec<String>, FileError> {
+    let mut all = Vec::new();
+    for pattern in patterns {
+        let mut paths = vec![String::new()];
+        for folder in pattern.split('/').filter(|folder| !folder.is_empty()) {
+            paths = expand(root, &paths, folder)?;
+        }
+        all.extend(paths.into_iter().filter(|path| group(root, path).is_dir()));
+    }
+    Ok(all)
+}
+
+fn expand(root: &Path, paths: &[String], folder: &str) -> Result<Vec<String>, FileError> {
+    if !folder.contains('*') {
+        return Ok(paths.iter().map(|path| format!("{path}/{folder}")).collect());
+    }
+    let mut expanded = Vec::new();
+    for path in paths {
+        let names = files::list(&group(root, path))?.unwrap_or_default();
+        expanded.extend(names.iter().filter(|name| matches(folder, name)).map(|name| format!("{path}/{name}")));
+    }
+    Ok(expanded)
+}
+
+fn matches(pattern: &str, name: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == name,
+        Some((before, after)) => name.strip_prefix(before).is_some_and(|rest| {
+            rest.char_indices().map(|(at, _)| at).chain([rest.len()]).any(|at| matches(after, &rest[at..]))
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stars() {
+        for (pattern, name, expected) in [
+            ("*", "x", true),
+            ("job_*", "job_1", true),
+            ("job_*", "ajob_1", false),
+            ("*.service", "a.service", true),
+            ("a*b*c", "aXbYc", true),
+            ("a*b*c", "aXc", false),
+            ("é*", "é", true),
+        ] {
+            assert_eq!(matches(pattern, name), expected, "{pattern} {name}");
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! The C boundary: the read-only NVML calls that nvml-wrapper lacks, or on whose way it loses something.
+//!
+//! * field values: the wrapper has no scope id and fails on two value types;
+//! * process lists and sample buffers: one call here, two there;
+//! * events: the wrapper drops the set when registration fails, and unknown event types when waiting;
+//! * GPM: a sample that can be refilled;
+//! * clock event reasons: the name that is not deprecated.
+//!
+//! Symbols are taken from the `Result` fields of the function table: calling its methods would panic on a driver that
+//! lacks one. Everything that holds a pointer of the library borrows the `Nvml` that keeps it loaded.
+
+#![allow(unsafe_code)]
+
+use std::time::Duration;
+
+use nvml_wrapper::{Device, Nvml};
+use nvml_wrapper_sys::bindings as sys;
+
+use super::Process;
+use super::absent::{Absent, Reading};
+use super::busy::Sample;
+use super::fields::{Field, GPM_METRICS};
+
+/// Samples asked for at once. Drivers keep about 120 per GPU.
+const SAMPLES: usize = 512;
+
+/// Processes asked for at first; more are asked for when the driver says that there are more.
+const PROCESSES: usize = 64;
+
+/// Entries of `nvmlGpmMetricsGet_t` in the newest header known (API 13: `NVML_GPM_METRIC_MAX` = 333). The number grew
+/// over the releases; a driver may look at any entry of its own header's array.
+const GPM_ENTRIES: usize = 333;
+
+fn symbol<T: Copy, E>(loaded: &Result<T, E>) -> Reading<T> {
+    loaded.as_ref().copied().map_err(|_| Absent::NotSupported)
+}
+
+fn handle(device: &Device<'_>) -> sys::nvmlDevice_t {
+    // SAFETY: the handle only goes into calls of the library that gave it, while `device` borrows that library.
+    unsafe { device.handle() }
+}
+
+/// Reads many fields in one call; the answer has one reading per field, in order.
+pub(super) fn field_values(device: &Device<'_>, fields: &[Field]) -> Reading<Vec<Reading<f64>>> {
+    let call = symbol(&device.nvml().lib().nvmlDeviceGetFieldValues)?;
+    let mut values: Vec<_> = fields
+        .iter()
+        .map(|field| sys::nvmlFieldValue_t {
+            fieldId: field.id,
+            scopeId: field.scope,
+            timestamp: 0,
+            latencyUsec: 0,
+            valueType: 0,
+            nvmlReturn: sys::nvmlReturn_enum_NVML_ERROR_NOT_SUPPORTED,
+            value: sys::nvmlValue_t { ullVal: 0 },
+        })
+        .collect();
+    let count = i32::try_from(values.len()).map_err(|_| Absent::UNKNOWN)?;
+    // SAFETY: `values` has `count` initialised entries, which the library fills in place and does not keep.
+    Absent::check(unsafe { call(handle(device), count, values.as_mut_ptr()) })?;
+    Ok(values.iter().map(|v| Absent::check(v.nvmlReturn).and_then(|()| number(v.valueType, v.value))).collect())
+}
+
+/// A tagged value as a number. Beyond 2^53, which is 104 days of nanoseconds, the lowest bits are rounded, as they are in
+/// Prometheus.
+fn number(kind: sys::nvmlValueType_t, value: sys::nvmlValue_t) -> Reading<f64> {
+    // SAFETY: every member of the union is a plain number and all of its bytes were written, by us and then by the
+    // library; the tag says which member it wrote.
+    unsafe {
+        Ok(match kind {
+            sys::nvmlValueType_enum_NVML_VALUE_TYPE_DOUBLE => value.dVal,
+            sys::nvmlValueType_enum_NVML_VALUE_TYPE_UNSIGNED_INT => f64::from(value.uiVal),
+            sys::nvmlValueType_enum_NVML_VALUE_TYPE_UNSIGNED_LONG => value.ulVal as f64,
+            sys::nvmlValueType_enum_NVML_VALUE_TYPE_UNSIGNED_LONG_LONG => value.ullVal as f64,
+            sys::nvmlValueType_enum_NVML_VALUE_TYPE_SIGNED_LONG_LONG => value.sllVal as f64,
+            sys::nvmlValueType_enum_NVML_VALUE_TYPE_SIGNED_INT => f64::from(value.siVal),
+            sys::nvmlValueType_enum_NVML_VALUE_TYPE_UNSIGNED_SHORT => f64::from(value.usVal),
+            _ => return Err(Absent::UNKNOWN),
+        })
+    }
+}
+
+/// The driver's utilisation samples newer than `last_seen` (µs; 0 for all it has), oldest first.
+pub(super) fn utilization_samples(device: &Device<'_>, last_seen: u64) -> Reading<Vec<Sample>> {
+    let call = symbol(&device.nvml().lib().nvmlDeviceGetSamples)?;
+    let empty = sys::nvmlSample_t { timeStamp: 0, sampleValue: sys::nvmlValue_t { ullVal: 0 } };
+    let mut samples = vec![empty; SAMPLES];
+    let (mut kind, mut count) = (0, SAMPLES as u32);
+    // SAFETY: `samples` has `count` initialised entries; the library fills at most so many and sets `count` and `kind`.
+    let code = unsafe {
+        let what = sys::nvmlSamplingType_enum_NVML_GPU_UTILIZATION_SAMPLES;
+        call(handle(device), what, last_seen, &raw mut kind, &raw mut count, samples.as_mut_ptr())
+    };
+    if code == sys::nvmlReturn_enum_NVML_ERROR_NOT_FOUND {
+        return Ok(Vec::new());
+    }
+    Absent::check(code)?;
+    samples.truncate(count as usize);
+    let sample =
+        |s: &sys::nvmlSample_t| Ok(Sample { at_us: s.timeStamp, percent: number(kind, s.sampleValue)? as u32 });
+    samples.iter().map(sample).collect()
+}
+
+/// Which of the driver's process lists.
+#[derive(Clone, Copy)]
+pub(super) enum Contexts {
+    Compute,
+    Graphics,
+    Mps,
+}
+
+/// The processes of one list.
+pub(super) fn processes(device: &Device<'_>, contexts: Contexts) -> Reading<Vec<Process>> {
+    let lib = device.nvml().lib();
+    let call = match contexts {
+        Contexts::Compute => symbol(&lib.nvmlDeviceGetComputeRunningProcesses_v3),
+        Contexts::Graphics => symbol(&lib.nvmlDeviceGetGraphicsRunningProcesses_v3),
+        Contexts::Mps => symbol(&lib.nvmlDeviceGetMPSComputeRunningProcesses_v3),
+    }?;
+    let empty = sys::nvmlProcessInfo_t { pid: 0, usedGpuMemory: 0, gpuInstanceId: 0, computeInstanceId: 0 };
+    let mut list = vec![empty; PROCESSES];
+    loop {
+        let room = u32::try_from(list.len()).map_err(|_| Absent::UNKNOWN)?;
+        let mut count = room;
+        // SAFETY: `list` has `count` initialised entries of the record that the `_v3` calls write.
+        let code = unsafe { call(handle(device), &raw mut count, list.as_mut_ptr()) };
+        let grown = code == sys::nvmlReturn_enum_NVML_ERROR_INSUFFICIENT_SIZE && count > room;
+        if !grown {
+            Absent::check(code)?;
+            list.truncate(count as usize);
+            return Ok(list.iter().map(process).collect());
+        }
+        list.resize(count as usize + PROCESSES, empty);
+    }
+}
+
+/// All ones, `NVML_VALUE_NOT_AVAILABLE`, stands for no answer.
+fn process(info: &sys::nvmlProcessInfo_t) -> Process {
+    Process { pid: info.pid, used_bytes: (info.usedGpuMemory != u64::MAX).then_some(info.usedGpuMemory) }
+}
+
+/// Why the clocks are where they are, as a bit mask; by the old name of the call on older drivers.
+pub(super) fn clock_event_reasons(device: &Device<'_>) -> Reading<u64> {
+    let lib = device.nvml().lib();
+    let call = symbol(&lib.nvmlDeviceGetCurrentClocksEventReasons)
+        .or_else(|_| symbol(&lib.nvmlDeviceGetCurrentClocksThrottleReasons))?;
+    let mut reasons = 0;
+    // SAFETY: the library writes one mask to the place given and does not keep it.
+    Absent::check(unsafe { call(handle(device), &raw mut reasons) })?;
+    Ok(reasons)
+}
+
+/// XID events of one GPU.
+pub(super) struct Events<'nvml> {
+    set: sys::nvmlEventSet_t,
+    nvml: &'nvml Nvml,
+}
+
+impl<'nvml> Events<'nvml> {
+    pub(super) fn register(device: &Device<'nvml>) -> Reading<Self> {
+        let lib = device.nvml().lib();
+        let (create, register) = (symbol(&lib.nvmlEventSetCreate)?, symbol(&lib.nvmlDeviceRegisterEvents)?);
+        let mut set = std::ptr::null_mut();
+        // SAFETY: the library writes one pointer to the place given.
+        Absent::check(unsafe { create(&raw mut set) })?;
+        let events = Self { set, nvml: device.nvml() };
+        // SAFETY: `set` was just created by the same library and is freed once, when `events` is dropped.
+        Absent::check(unsafe { register(handle(device), u64::from(sys::nvmlEventTypeXidCriticalError), events.set) })?;
+        Ok(events)
+    }
+
+    /// Waits for the next event. Gives its XID; nothing when there was none in time, or when it was of another type.
+    pub(super) fn wait(&self, limit: Duration) -> Reading<Option<u64>> {
+        let call = symbol(&self.nvml.lib().nvmlEventSetWait_v2)?;
+        let milliseconds = u32::try_from(limit.as_millis()).unwrap_or(u32::MAX);
+        let mut event = sys::nvmlEventData_t {
+            device: std::ptr::null_mut(),
+            eventType: 0,
+            eventData: 0,
+            gpuInstanceId: 0,
+            computeInstanceId: 0,
+        };
+        // SAFETY: the set lives until `self` is dropped; the library writes one event to the place given.
+        match unsafe { call(self.set, &raw mut event, milliseconds) } {
+            sys::nvmlReturn_enum_NVML_ERROR_TIMEOUT => Ok(None),
+            code => {
+                Absent::check(code)?;
+                Ok((event.eventType == u64::from(sys::nvmlEventTypeXidCriticalError)).then_some(event.eventData))
+            }
+        }
+    }
+}
+
+impl Drop for Events<'_> {
+    fn drop(&mut self) {
+        if let Ok(free) = symbol(&self.nvml.lib().nvmlEventSetFree) {
+            // SAFETY: the set came from this library, which `nvml` keeps loaded, and is freed only here.
+            unsafe { free(self.set) };
+        }
+    }
+}
+
+/// Pairs of GPM samples of one GPU (Hopper and later).
+pub(super) struct Gpm<'nvml> {
+    previous: GpmSample<'nvml>,
+    next: GpmSample<'nvml>,
+    primed: bool,
+}
+
+impl<'nvml> Gpm<'nvml> {
+    pub(super) fn open(device: &Device<'nvml>) -> Reading<Self> {
+        let query = symbol(&device.nvml().lib().nvmlGpmQueryDeviceSupport)?;
+        let mut support = sys::nvmlGpmSupport_t { version: 1, isSupportedDevice: 0 };
+        // SAFETY: the library reads the version of the struct and writes its flag.
+        Absent::check(unsafe { query(handle(device), &raw mut support) })?;
+        if support.isSupportedDevice == 0 {
+            return Err(Absent::NotSupported);
+        }
+        let nvml = device.nvml();
+        Ok(Self { previous: GpmSample::alloc(nvml)?, next: GpmSample::alloc(nvml)?, primed: false })
+    }
+
+    /// Takes the second sample of a pair, which is also the first of the next. Says whether there is a pair: not after
+    /// the first sample, nor after a failed one, because half a pair would average over who knows what.
+    pub(super) fn sample(&mut self, device: &Device<'nvml>) -> Reading<bool> {
+        std::mem::swap(&mut self.previous, &mut self.next);
+        let paired = std::mem::replace(&mut self.primed, false);
+        self.next.take(device)?;
+        self.primed = true;
+        Ok(paired)
+    }
+
+    /// The metrics averaged over the pair, in the order of [`GPM_METRICS`].
+    pub(super) fn metrics(&self) -> Reading<Vec<Reading<f64>>> {
+        let call = symbol(&self.next.nvml.lib().nvmlGpmMetricsGet)?;
+        let mut request = GpmRequest::new(self.previous.sample, self.next.sample);
+        // SAFETY: `request` starts with the struct of the header that the bindings were made from, and its array goes
+        // on for as many entries as the newest header has; both samples are alive and nobody else uses them.
+        Absent::check(unsafe { call((&raw mut *request).cast()) })?;
+        let answers = request.metrics.iter().take(GPM_METRICS.len());
+        Ok(answers.map(|m| Absent::check(m.nvmlReturn).map(|()| m.value)).collect())
+    }
+}
+
+/// `nvmlGpmMetricsGet_t` with the array of the newest header.
+#[repr(C)]
+struct GpmRequest {
+    version: u32,
+    count: u32,
+    first: sys::nvmlGpmSample_t,
+    second: sys::nvmlGpmSample_t,
+    metrics: [sys::nvmlGpmMetric_t; GPM_ENTRIES],
+}
+
+impl GpmRequest {
+    fn new(first: sys::nvmlGpmSample_t, second: sys::nvmlGpmSample_t) -> Box<Self> {
+        let null = std::ptr::null_mut();
+        let empty = sys::nvmlGpmMetric_t {
+            metricId: 0,
+            nvmlReturn: sys::nvmlReturn_enum_NVML_ERROR_NOT_SUPPORTED,
+            value: 0.0,
+            metricInfo: sys::nvmlGpmMetric_t__bindgen_ty_1 { shortName: null, longName: null, unit: null },
+        };
+        let mut metrics = [empty; GPM_ENTRIES];
+        for (slot, metric) in metrics.iter_mut().zip(GPM_METRICS) {
+            slot.metricId = metric.0;
+        }
+        Box::new(Self { version: 1, count: GPM_METRICS.len() as u32, first, second, metrics })
+    }
+}
+
+struct GpmSample<'nvml> {
+    sample: sys::nvmlGpmSample_t,
+    nvml: &'nvml Nvml,
+}
+
+impl<'nvml> GpmSample<'nvml> {
+    fn alloc(nvml: &'nvml Nvml) -> Reading<Self> {
+        let call = symbol(&nvml.lib().nvmlGpmSampleAlloc)?;
+        let mut sample = std::ptr::null_mut();
+        // SAFETY: the library writes one pointer to the place given.
+        Absent::check(unsafe { call(&raw mut sample) })?;
+        Ok(Self { sample, nvml })
+    }
+
+    fn take(&mut self, device: &Device<'nvml>) -> Reading<()> {
+        let call = symbol(&self.nvml.lib().nvmlGpmSampleGet)?;
+        // SAFETY: the sample was allocated by this library and is borrowed exclusively.
+        Absent::check(unsafe { call(handle(device), self.sample) })
+    }
+}
+
+impl Drop for GpmSample<'_> {
+    fn drop(&mut self) {
+        if let Ok(free) = symbol(&self.nvml.lib().nvmlGpmSampleFree) {
+            // SAFETY: the sample came from this library, which `nvml` keeps loaded, and is freed only here.
+            unsafe { free(self.sample) };
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! One GPU's reader: the only thread that calls the driver about that GPU.
+
+use std::time::{Duration, Instant};
+
+use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
+use nvml_wrapper::error::NvmlError;
+use nvml_wrapper::{Device, Nvml};
+
+use super::absent::{Absent, Reading};
+use super::busy::Integrator;
+use super::fields::{BATCH, GPM_METRICS, NVLINK_DATA_RX, NVLINK_DATA_TX, POWER_AVERAGE, POWER_INSTANT};
+use super::raw::{self, Contexts, Events, Gpm};
+use super::shared::{Generation, Identity, Shared, Slot};
+use super::values::{Memory, Totals, Values};
+use super::{Process, merge};
+
+/// One cycle reads the counters. One second keeps what a rate over one 15 s scrape interval can be off by to 1/15, and
+/// is far from any usual scrape interval: a cycle as long as that would alias.
+const CYCLE: Duration = Duration::from_secs(1);
+
+/// Utilisation samples are drained every so many cycles. Drivers keep 14-20 s of them.
+const DRAIN_CYCLES: u64 = 2;
+
+/// Gauges are read every so many cycles: still three times per 15 s scrape, at a fifth of the calls. It is also the
+/// span that GPM averages over.
+const SLOW_CYCLES: u64 = 5;
+
+/// What hardly ever moves is read every so many cycles.
+const RARE_CYCLES: u64 = 10;
+
+/// Pause before a lost or failing GPU is looked up again.
+const RETRY: Duration = Duration::from_secs(2);
+
+/// Reads until the generation ends; looks the GPU up anew whenever it fails.
+pub(super) fn run(shared: &Shared, nvml: &Nvml, slot: &Slot, generation: Generation) {
+    while shared.alive(generation) {
+        let read = Reader::open(shared, nvml, slot, generation).and_then(|mut reader| reader.run());
+        let Err(why) = read else { return };
+        if why.is_driver_gone() {
+            shared.end(generation);
+            return;
+        }
+        shared.fail(slot, why);
+        shared.pause(generation, Instant::now() + RETRY);
+    }
+}
+
+struct Reader<'a> {
+    shared: &'a Shared,
+    slot: &'a Slot,
+    generation: Generation,
+    device: Device<'a>,
+    events: Reading<Events<'a>>,
+    gpm: Reading<Gpm<'a>>,
+    integrator: Integrator,
+    totals: Totals,
+    values: Values,
+    compute: Reading<Vec<Process>>,
+    others: Vec<Process>,
+    nvlink: Option<(Instant, f64)>,
+}
+
+impl<'a> Reader<'a> {
+    fn open(shared: &'a Shared, nvml: &'a Nvml, slot: &'a Slot, generation: Generation) -> Reading<Self> {
+        let device = shared.call(&slot.clock, || nvml.device_by_index(slot.index))?;
+        let identity = identify(shared, slot, &device)?;
+        let totals = shared.totals(&identity.uuid);
+        shared.identify(slot, identity);
+        let mut reader = Self {
+            shared,
+            slot,
+            generation,
+            events: shared.call(&slot.clock, || Events::register(&device)),
+            gpm: shared.call(&slot.clock, || Gpm::open(&device)),
+            integrator: Integrator::resume(totals.busy.clone()),
+            totals,
+            values: Values::default(),
+            compute: Err(Absent::NotSupported),
+            others: Vec::new(),
+            nvlink: None,
+            device,
+        };
+        reader.values.pcie_gen_max = reader.number(|d| d.max_pcie_link_gen());
+        reader.values.pcie_width_max = reader.number(|d| d.max_pcie_link_width());
+        Ok(reader)
+    }
+
+    /// Cycle by cycle, until the generation ends or the GPU fails.
+    fn run(&mut self) -> Reading<()> {
+        for cycle in 0.. {
+            if !self.shared.alive(self.generation) {
+                break;
+            }
+            let began = Instant::now();
+            self.cycle(cycle, began)?;
+            self.wait(began + CYCLE);
+        }
+        Ok(())
+    }
+
+    fn cycle(&mut self, cycle: u64, began: Instant) -> Reading<()> {
+        // The batch is what tells whether the GPU is there; everything else may be missing one by one.
+        self.values.fields = self.ask(|d| raw::field_values(d, BATCH))?;
+        if cycle.is_multiple_of(DRAIN_CYCLES) {
+            self.drain();
+        }
+        if cycle.is_multiple_of(SLOW_CYCLES) {
+            self.read_slow(began);
+        }
+        if cycle.is_multiple_of(RARE_CYCLES) {
+            self.read_rare();
+        }
+        self.values.power_watts = self.power();
+        self.values.events = self.events.as_ref().map(|_| ()).map_err(|e| *e);
+        self.totals.busy.clone_from(&self.integrator.busy);
+        self.totals.cycles += 1;
+        let processes = self.compute.as_ref().map(|c| merge(c, &self.others)).map_err(|e| *e);
+        self.shared.publish(self.slot, began, self.values.clone(), processes, &self.totals);
+        Ok(())
+    }
+
+    fn read_slow(&mut self, now: Instant) {
+        let utilization = self.wrapped(|d| d.utilization_rates());
+        self.values.gpu_util_percent = utilization.as_ref().map(|u| f64::from(u.gpu)).map_err(|e| *e);
+        self.values.memory_util_percent = utilization.map(|u| f64::from(u.memory));
+        self.values.memory = self.wrapped(|d| d.memory_info()).map(|m| Memory {
+            total: m.total,
+            free: m.free,
+            used: m.used,
+            reserved: m.reserved,
+        });
+        self.values.temperature_celsius = self.number(|d| d.temperature(TemperatureSensor::Gpu));
+        self.values.sm_clock_mhz = self.number(|d| d.clock_info(Clock::SM));
+        self.values.memory_clock_mhz = self.number(|d| d.clock_info(Clock::Memory));
+        self.values.clock_event_reasons = self.ask(raw::clock_event_reasons).map(|bits| bits as f64);
+        self.compute = self.ask(|d| raw::processes(d, Contexts::Compute));
+        self.values.nvlink_bytes_per_second = self.nvlink_rate(now);
+        self.read_gpm();
+    }
+
+    fn read_rare(&mut self) {
+        if self.events.as_ref().is_err_and(|why| *why != Absent::NotSupported) {
+            self.events = self.shared.call(&self.slot.clock, || Events::register(&self.device));
+        }
+        self.values.encoder_util_percent = self.number(|d| d.encoder_utilization().map(|u| u.utilization));
+        self.values.decoder_util_percent = self.number(|d| d.decoder_utilization().map(|u| u.utilization));
+        self.values.pcie_gen = self.number(|d| d.current_pcie_link_gen());
+        self.values.pcie_width = self.number(|d| d.current_pcie_link_width());
+        self.values.persistence_mode = self.wrapped(|d| d.is_in_persistent_mode());
+        let lists = [Contexts::Graphics, Contexts::Mps].map(|list| self.ask(|d| raw::processes(d, list)));
+        self.others = lists.into_iter().flatten().flatten().collect();
+    }
+
+    fn drain(&mut self) {
+        let last_seen = self.integrator.last_seen();
+        let samples = self.ask(|d| raw::utilization_samples(d, last_seen));
+        if let Ok(samples) = &samples {
+            self.integrator.drain(samples);
+        }
+        self.values.samples = samples.map(|_| ());
+    }
+
+    fn read_gpm(&mut self) {
+        let Ok(gpm) = &mut self.gpm else { return };
+        let (shared, clock) = (self.shared, &self.slot.clock);
+        let read = match shared.call(clock, || gpm.sample(&self.device)) {
+            Ok(false) => return,
+            Ok(true) => shared.call(clock, || gpm.metrics()),
+            Err(why) => Err(why),
+        };
+        self.values.gpm = read.unwrap_or_else(|why| vec![Err(why); GPM_METRICS.len()]);
+    }
+
+    /// The average where the driver has one, as `nvmlDeviceGetPowerUsage` gives it; else what that call gives.
+    fn power(&mut self) -> Reading<f64> {
+        let milliwatts = self.values.field(POWER_AVERAGE).or_else(|_| self.values.field(POWER_INSTANT));
+        milliwatts.or_else(|_| self.number(|d| d.power_usage())).map(|mw| mw / 1000.0)
+    }
+
+    /// Both directions; the counters are in KiB.
+    fn nvlink_rate(&mut self, now: Instant) -> Reading<f64> {
+        let bytes = (self.values.field(NVLINK_DATA_TX)? + self.values.field(NVLINK_DATA_RX)?) * 1024.0;
+        let (then, before) = self.nvlink.replace((now, bytes)).ok_or(Absent::NotSupported)?;
+        if bytes < before {
+            return Err(Absent::UNKNOWN);
+        }
+        Ok((bytes - before) / now.duration_since(then).as_secs_f64())
+    }
+
+    /// Waits for the next cycle, in the driver's own wait for XIDs where there is one.
+    fn wait(&mut self, until: Instant) {
+        while let Ok(events) = &self.events {
+            let left = until.saturating_duration_since(Instant::now());
+            if left < Duration::from_millis(1) || !self.shared.alive(self.generation) {
+                return;
+            }
+            match self.shared.call(&self.slot.clock, || events.wait(left)) {
+                Ok(Some(xid)) => {
+                    self.totals.count_xid(xid);
+                    // At once: the next call may find the GPU lost, and the XID is what explains it.
+                    self.shared.keep(self.slot, &self.totals);
+                }
+                // A wait that came back early, as an interrupt makes it, must not become a busy loop.
+                Ok(None) => break,
+                Err(why) => self.events = Err(why),
+            }
+        }
+        self.shared.pause(self.generation, until);
+    }
+
+    fn ask<T>(&self, call: impl FnOnce(&Device<'a>) -> Reading<T>) -> Reading<T> {
+        self.shared.call(&self.slot.clock, || call(&self.device))
+    }
+
+    fn wrapped<T>(&self, call: impl FnOnce(&Device<'a>) -> Result<T, NvmlError>) -> Reading<T> {
+        self.ask(|device| call(device).map_err(Absent::from))
+    }
+
+    fn number(&self, call: impl FnOnce(&Device<'a>) -> Result<u32, NvmlError>) -> Reading<f64> {
+        self.wrapped(call).map(f64::from)
+    }
+}
+
+fn identify(shared: &Shared, slot: &Slot, device: &Device<'_>) -> Reading<Identity> {
+    let text = |call: &dyn Fn() -> Result<String, NvmlError>| shared.call(&slot.clock, call).map_err(Absent::from);
+    Ok(Identity {
+        uuid: text(&|| device.uuid())?,
+        pci_bus_id: text(&|| device.pci_info().map(|pci| pci.bus_id))?.to_ascii_uppercase(),
+        model: text(&|| device.name())?,
+        minor: shared.call(&slot.clock, || device.minor_number()).map_err(Absent::from),
+        serial: text(&|| device.serial()),
+    })
+}

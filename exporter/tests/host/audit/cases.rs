@@ -1,0 +1,265 @@
+//! One file at a time: wrong, absent, not permitted, malformed.
+
+use std::os::unix::fs::symlink;
+
+use goodput_exporter::audit::checks::CHECKS;
+use goodput_exporter::audit::{Profile, Status};
+
+use super::{finding, tuned};
+
+/// One check, the file of the tuned machine that it depends on most, and a text that it should complain about.
+pub(super) struct Case {
+    check: &'static str,
+    pub(super) path: &'static str,
+    pub(super) text: &'static str,
+    status: Status,
+    /// What the finding has to mention.
+    read: &'static str,
+    /// What the first command has to mention.
+    command: &'static str,
+}
+
+const fn case(
+    check: &'static str,
+    path: &'static str,
+    text: &'static str,
+    status: Status,
+    read: &'static str,
+    command: &'static str,
+) -> Case {
+    Case { check, path, text, status, read, command }
+}
+
+/// Every check that reads files. The two that ask NVML alone have their own tests.
+pub(super) const WRONG: &[Case] = &[
+    case("gpu_numa_node", "sys/bus/pci/devices/0000:5e:00.0/numa_node", "-1\n", Status::Warn, "GPU 1", "firmware"),
+    case(
+        "job_cpus",
+        "proc/100/status",
+        "VmSwap:\t0 kB\nCpus_allowed_list:\t4-7\n",
+        Status::Fail,
+        "pid 100 may run on CPUs 4-7, its GPUs are on node 0",
+        "numactl --cpunodebind=0 --membind=0",
+    ),
+    case("numa_balancing", "proc/sys/kernel/numa_balancing", "1\n", Status::Warn, "1", "kernel.numa_balancing=0"),
+    case(
+        "thp_enabled",
+        "sys/kernel/mm/transparent_hugepage/enabled",
+        "[always] madvise never\n",
+        Status::Warn,
+        "always",
+        "echo madvise",
+    ),
+    case(
+        "thp_defrag",
+        "sys/kernel/mm/transparent_hugepage/defrag",
+        "[always] defer defer+madvise madvise never\n",
+        Status::Warn,
+        "always",
+        "echo madvise",
+    ),
+    case("swappiness", "proc/sys/vm/swappiness", "60\n", Status::Warn, "60", "vm.swappiness=10"),
+    case(
+        "swap_use",
+        "proc/swaps",
+        "Filename Type Size Used Priority\n/dev/sda2 partition 8388604 2048 -2\n",
+        Status::Warn,
+        "2 MiB, none of a GPU process",
+        "swapoff",
+    ),
+    case(
+        "memlock",
+        "proc/200/limits",
+        "Max locked memory 65536 65536 bytes\n",
+        Status::Fail,
+        "64 KiB for pid 200",
+        "LimitMEMLOCK=infinity",
+    ),
+    case(
+        "dirty_limits",
+        "proc/sys/vm/dirty_background_bytes",
+        "21474836480\n",
+        Status::Warn,
+        "begins at 20 GiB",
+        "vm.dirty_background_bytes=1073741824",
+    ),
+    case(
+        "cpu_governor",
+        "sys/devices/system/cpu/cpufreq/policy0/scaling_governor",
+        "schedutil\n",
+        Status::Warn,
+        "schedutil",
+        "cpupower frequency-set -g performance",
+    ),
+    case(
+        "cpu_idle_states",
+        "sys/devices/system/cpu/cpu0/cpuidle/state2/disable",
+        "0\n",
+        Status::Warn,
+        "C6 290 us on 1 CPU",
+        "--disable-by-latency 100",
+    ),
+    case("isolated_cpus", "sys/devices/system/cpu/isolated", "4-7\n", Status::Fail, "pid 200 on CPUs 4-7", "isolcpus="),
+    case(
+        "clocksource",
+        "sys/devices/system/clocksource/clocksource0/current_clocksource",
+        "hpet\n",
+        Status::Fail,
+        "hpet",
+        "kernel log",
+    ),
+    case("time_sync", "proc/50/comm", "sshd\n", Status::Warn, "no sign", "chronyd"),
+    case(
+        "irq_affinity",
+        "proc/irq/31/effective_affinity_list",
+        "2\n",
+        Status::Warn,
+        "31 of nic 0000:3b:00.0 on CPU 2",
+        "echo 4-7 > /proc/irq/31/smp_affinity_list",
+    ),
+    case("driver_modules", "proc/modules", "nvidia 1 0 - Live 0x0\n", Status::Fail, "nvidia_uvm", "modprobe"),
+    case(
+        "driver_version",
+        "proc/driver/nvidia/version",
+        "NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.86.15  Release Build\n",
+        Status::Fail,
+        "module 570.86.15, library 580.105.08",
+        "reboot",
+    ),
+    case(
+        "gpudirect_rdma",
+        "proc/driver/nvidia/version",
+        "NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.86.15  Release Build\n",
+        Status::Warn,
+        "proprietary",
+        "nvidia_peermem",
+    ),
+    case(
+        "hugetlb_pools",
+        "sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages",
+        "64\n",
+        Status::Warn,
+        "unused: 128 MiB in pages of 2048kB",
+        "echo 0 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages",
+    ),
+    case(
+        "cpu_quota",
+        "sys/fs/cgroup/system.slice/slurmstepd.scope/job_100/cpu.stat",
+        "usage_usec 1000000\nnr_periods 100\nnr_throttled 30\n",
+        Status::Fail,
+        "slurm-100: quota 2.0 CPUs of 4, throttled in 30.0 % of periods",
+        "resources.limits.cpu",
+    ),
+    case(
+        "memory_limit",
+        "sys/fs/cgroup/system.slice/slurmstepd.scope/job_100/memory.max",
+        "max\n",
+        Status::Warn,
+        "slurm-100",
+        "memory.peak",
+    ),
+];
+
+/// Where the tuned machine lacks the file, or has nonsense in it.
+const ODD: &[(&str, &str, Option<&str>, Status)] = &[
+    ("gpu_numa_node", "sys/bus/pci/devices/0000:1a:00.0/numa_node", None, Status::Warn),
+    ("gpu_numa_node", "sys/bus/pci/devices/0000:1a:00.0/numa_node", Some("near\n"), Status::Error),
+    ("gpu_numa_node", "sys/devices/system/node/node1/cpulist", None, Status::NotApplicable),
+    ("job_cpus", "sys/devices/system/node/node1/cpulist", None, Status::NotApplicable),
+    ("job_cpus", "proc/100/status", Some("Cpus_allowed_list:\tall\n"), Status::Error),
+    ("numa_balancing", "proc/sys/kernel/numa_balancing", None, Status::NotApplicable),
+    ("numa_balancing", "proc/sys/kernel/numa_balancing", Some("on\n"), Status::Error),
+    ("thp_enabled", "sys/kernel/mm/transparent_hugepage/enabled", None, Status::NotApplicable),
+    ("thp_enabled", "sys/kernel/mm/transparent_hugepage/enabled", Some("madvise\n"), Status::Error),
+    ("thp_defrag", "sys/kernel/mm/transparent_hugepage/defrag", None, Status::NotApplicable),
+    (
+        "thp_defrag",
+        "sys/kernel/mm/transparent_hugepage/enabled",
+        Some("always madvise [never]\n"),
+        Status::NotApplicable,
+    ),
+    ("hugetlb_pools", "sys/kernel/mm/hugepages", None, Status::NotApplicable),
+    ("hugetlb_pools", "sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", Some("-1\n"), Status::Error),
+    ("swappiness", "proc/sys/vm/swappiness", None, Status::NotApplicable),
+    ("swappiness", "proc/swaps", Some("Filename Type Size Used Priority\n"), Status::NotApplicable),
+    ("swappiness", "proc/swaps", Some("Filename\n/dev/sda2 partition much\n"), Status::Error),
+    ("swap_use", "proc/swaps", None, Status::NotApplicable),
+    ("swap_use", "proc/100/status", Some("VmSwap:\tmuch\n"), Status::Error),
+    ("memlock", "sys/class/infiniband", None, Status::NotApplicable),
+    ("memlock", "proc/100/limits", Some("Max locked memory much\n"), Status::Error),
+    ("dirty_limits", "proc/sys/vm/dirty_ratio", None, Status::NotApplicable),
+    ("dirty_limits", "proc/meminfo", Some("MemTotal: 1 kB\n"), Status::NotApplicable),
+    ("dirty_limits", "proc/meminfo", Some("MemAvailable: 1 MB\n"), Status::Error),
+    ("cpu_governor", "sys/devices/system/cpu/cpufreq", None, Status::NotApplicable),
+    ("cpu_idle_states", "sys/devices/system/cpu/cpu0/cpuidle", None, Status::NotApplicable),
+    ("cpu_idle_states", "sys/devices/system/cpu/cpu0/cpuidle/state1/latency", Some("short\n"), Status::Error),
+    ("isolated_cpus", "sys/devices/system/cpu/isolated", None, Status::NotApplicable),
+    ("isolated_cpus", "sys/devices/system/cpu/isolated", Some("all\n"), Status::Error),
+    ("clocksource", "sys/devices/system/clocksource", None, Status::NotApplicable),
+    ("time_sync", "run", None, Status::Warn),
+    ("time_sync", "run/chrony/chronyd.pid", Some("me\n"), Status::Error),
+    ("irq_affinity", "proc/interrupts", None, Status::NotApplicable),
+    ("irq_affinity", "proc/irq", None, Status::NotApplicable),
+    ("irq_affinity", "proc/interrupts", Some("eth0\n"), Status::Error),
+    ("driver_modules", "proc/modules", None, Status::NotApplicable),
+    ("driver_modules", "sys/bus/pci/devices/0000:1a:00.0/class", Some("vga\n"), Status::Error),
+    ("driver_version", "proc/driver", None, Status::NotApplicable),
+    ("driver_version", "proc/driver/nvidia/version", Some("unknown\n"), Status::Error),
+    ("gpudirect_rdma", "sys/class/infiniband", None, Status::NotApplicable),
+    ("gpudirect_rdma", "proc/driver", None, Status::NotApplicable),
+    ("cpu_quota", "sys/fs/cgroup/system.slice/slurmstepd.scope/job_100/cpu.max", Some("much\n"), Status::Error),
+    ("memory_limit", "sys/fs/cgroup/system.slice/slurmstepd.scope/job_100/memory.max", Some("-1\n"), Status::Error),
+];
+
+#[test]
+fn one_wrong_file_at_a_time() {
+    for case in WRONG {
+        let machine = tuned::machine();
+        machine.write(case.path, case.text);
+        let found = finding(&machine, Profile::Mixed, case.check);
+        assert_eq!(found.status, case.status, "{}: {}", case.check, found.read);
+        assert!(found.read.contains(case.read), "{}: {}", case.check, found.read);
+        assert!(found.commands[0].contains(case.command), "{}: {:?}", case.check, found.commands);
+    }
+}
+
+#[test]
+fn every_check_has_a_wrong_case() {
+    let of_nvml = ["persistence_mode", "pcie_link"];
+    for check in CHECKS.iter().filter(|check| !of_nvml.contains(&check.id)) {
+        assert!(WRONG.iter().any(|case| case.check == check.id), "{}", check.id);
+        assert!(ODD.iter().any(|(id, ..)| *id == check.id), "{}", check.id);
+    }
+}
+
+#[test]
+fn absent_and_malformed_files() {
+    for (check, path, text, status) in ODD {
+        let machine = tuned::machine();
+        let place = machine.path(path);
+        match text {
+            Some(text) => machine.write(path, text),
+            None if place.is_dir() => std::fs::remove_dir_all(place).unwrap(),
+            None => std::fs::remove_file(place).unwrap(),
+        }
+        let found = finding(&machine, Profile::Mixed, check);
+        assert_eq!(found.status, *status, "{check} {path} {text:?}: {}", found.read);
+    }
+}
+
+/// The kernel lets nobody read this file, not even root.
+const UNREADABLE: &str = "/proc/sys/vm/drop_caches";
+
+#[test]
+fn what_may_not_be_read_is_named_with_what_would_allow_it() {
+    for case in WRONG {
+        let machine = tuned::machine();
+        let path = machine.path(case.path);
+        std::fs::remove_file(&path).unwrap();
+        symlink(UNREADABLE, &path).unwrap();
+        let found = finding(&machine, Profile::Mixed, case.check);
+        assert_eq!(found.status, Status::NoPermission, "{}: {}", case.check, found.read);
+        assert!(found.read.contains(case.path), "{}", found.read);
+        assert!(found.commands[0].contains("root"), "{:?}", found.commands);
+    }
+}

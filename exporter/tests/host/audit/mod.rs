@@ -1,0 +1,156 @@
+//! The audit on recorded machines, and on one that is tuned well, with one thing wrong at a time.
+
+mod cases;
+mod tuned;
+
+use goodput_exporter::audit::checks::CHECKS;
+use goodput_exporter::audit::{Audit, Finding, Profile, Status, render};
+use goodput_exporter::source::nvml::Absent;
+
+use crate::support::{Machine, golden, shared};
+
+const PROFILES: [Profile; 3] = [Profile::Training, Profile::Inference, Profile::Mixed];
+
+fn audit(machine: &Machine, profile: Profile) -> Audit {
+    Audit::run(&machine.context(), profile, CHECKS.iter().copied())
+}
+
+fn finding(machine: &Machine, profile: Profile, id: &str) -> Finding {
+    let check = CHECKS.iter().copied().filter(|check| check.id == id);
+    Audit::run(&machine.context(), profile, check).findings.pop().unwrap_or_else(|| panic!("no check {id}"))
+}
+
+/// What people see, for every profile; the folder of the machine differs from run to run.
+#[track_caller]
+fn golden_tables(name: &str, machine: &Machine) {
+    let tables = PROFILES.map(|profile| render::table(&audit(machine, profile), false)).join("\n");
+    golden(&format!("audit-{name}.txt"), &tables.replace(&machine.path("").display().to_string(), "/"));
+}
+
+#[test]
+fn deep_idle_states_and_a_saving_governor() {
+    golden_tables(
+        "2s-icelake-powersave",
+        &Machine::recorded("cpu-power-2s-icelake-powersave", &["sys/devices/system"]),
+    );
+}
+
+#[test]
+fn a_performance_governor() {
+    golden_tables(
+        "2s-turin-performance",
+        &Machine::recorded("cpu-power-2s-turin-performance", &["sys/devices/system"]),
+    );
+}
+
+#[test]
+fn a_virtual_machine_without_swap() {
+    let machine = Machine::empty();
+    for file in ["proc/swaps", "proc/meminfo", "proc/sys/vm/swappiness", "sys/kernel/mm/transparent_hugepage/enabled"] {
+        machine.write(file, &std::fs::read_to_string(shared(&format!("vm-thp-and-vm-sysctls/{file}"))).unwrap());
+    }
+    golden_tables("vm-without-swap", &machine);
+}
+
+/// Every queue of its NICs is served on the NIC's node; half of the NVMe queues are not, by design.
+#[test]
+fn interrupts_of_a_recorded_server() {
+    let roots = ["00", "17", "85", "ae"].map(|bus| format!("sys/devices/pci0000:{bus}"));
+    let mut parts = vec!["proc/interrupts", "proc/irq", "sys/bus/pci/devices", "sys/devices/system/node"];
+    parts.extend(roots.iter().map(String::as_str));
+    let machine = Machine::recorded("sys-2s32-i40e", &parts);
+    let used = finding(&machine, Profile::Training, "irq_affinity");
+    assert_eq!((used.status, used.read.as_str()), (Status::Pass, "137 interrupts on the nodes of the devices"));
+    // Moved away from its device, which is on node 1, where CPUs have odd numbers.
+    machine.write("proc/irq/96/effective_affinity_list", "4\n");
+    let moved = finding(&machine, Profile::Training, "irq_affinity");
+    assert_eq!(moved.status, Status::Warn);
+    assert_eq!(moved.read, "1 of 137: 96 of nic 0000:86:00.0 on CPU 4");
+}
+
+#[test]
+fn a_tuned_machine_has_nothing_to_report() {
+    for profile in PROFILES {
+        let audit = audit(&tuned::machine(), profile);
+        for finding in &audit.findings {
+            let not_judged = finding.check.id == "dirty_limits" && profile == Profile::Inference;
+            let expected = if not_judged { Status::NotApplicable } else { Status::Pass };
+            assert_eq!(finding.status, expected, "{}: {}", finding.check.id, finding.read);
+            assert!(finding.commands.is_empty(), "{}: {:?}", finding.check.id, finding.commands);
+        }
+    }
+}
+
+#[test]
+fn everything_wrong_at_once() {
+    let mut machine = tuned::machine();
+    for case in cases::WRONG {
+        machine.write(case.path, case.text);
+    }
+    machine.values.persistence_mode = Ok(false);
+    machine.values.pcie_width = Ok(8.0);
+    golden_tables("everything-wrong", &machine);
+    let text = render::markdown(&audit(&machine, Profile::Training));
+    golden("audit-everything-wrong.md", &text.replace(&machine.path("").display().to_string(), "/"));
+}
+
+#[test]
+fn json_has_a_row_for_every_check() {
+    let text = render::json(&audit(&tuned::machine(), Profile::Training)).unwrap();
+    let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((&document["profile"], &document["host"]), (&"training".into(), &"node-1".into()));
+    assert_eq!(document["summary"]["pass"], CHECKS.len());
+    let rows = document["checks"].as_array().unwrap();
+    assert_eq!(rows.len(), CHECKS.len());
+    for (row, check) in rows.iter().zip(CHECKS) {
+        assert_eq!((&row["id"], &row["status"]), (&check.id.into(), &"pass".into()));
+        assert!(row["fixes"][0]["command"].is_string() && row["sources"][0]["grade"].is_string(), "{row}");
+    }
+}
+
+#[test]
+fn the_metric_has_five_series_per_check() {
+    let collected = tuned::machine().collect("audit").ok();
+    assert_eq!(collected.count("goodput_audit_status"), 5 * CHECKS.len());
+    assert_eq!(collected.value("goodput_audit_status{check=\"cpu_governor\",status=\"pass\"}"), 1.0);
+    assert_eq!(collected.value("goodput_audit_status{check=\"cpu_governor\",status=\"fail\"}"), 0.0);
+}
+
+#[test]
+fn what_nvml_does_not_say_is_told_apart() {
+    for (why, status) in [
+        (Absent::NotSupported, Status::NotApplicable),
+        (Absent::NotPermitted, Status::NoPermission),
+        (Absent::Lost, Status::Error),
+        (Absent::Failed(999), Status::Error),
+    ] {
+        let mut machine = tuned::machine();
+        machine.values.persistence_mode = Err(why);
+        machine.values.pcie_gen_max = Err(why);
+        for id in ["persistence_mode", "pcie_link"] {
+            let found = finding(&machine, Profile::Mixed, id);
+            assert_eq!(found.status, status, "{id}: {}", found.read);
+        }
+    }
+}
+
+#[test]
+fn a_machine_without_gpus_and_files_has_nothing_to_check() {
+    let audit = audit(&Machine::empty(), Profile::Mixed);
+    let other: Vec<_> = audit.findings.iter().filter(|f| f.status != Status::NotApplicable).collect();
+    // No sign of a time daemon is a sign.
+    assert_eq!(other.iter().map(|f| f.check.id).collect::<Vec<_>>(), ["time_sync"]);
+}
+
+#[test]
+fn processes_that_cannot_be_seen_are_not_permitted() {
+    let machine = tuned::machine();
+    for pid in tuned::PIDS {
+        std::fs::remove_dir_all(machine.path(&format!("proc/{pid}"))).unwrap();
+    }
+    for id in ["job_cpus", "memlock", "swap_use"] {
+        let found = finding(&machine, Profile::Mixed, id);
+        assert_eq!(found.status, Status::NoPermission, "{id}: {}", found.read);
+        assert!(found.commands[0].contains("pid namespace"), "{id}: {:?}", found.commands);
+    }
+}

@@ -1,0 +1,106 @@
+//! A machine on which every check passes.
+
+use goodput_exporter::source::nvml::Driver;
+
+use crate::support::Machine;
+
+/// The processes on GPU 0 and GPU 1.
+pub(super) const PIDS: [u32; 2] = [100, 200];
+
+const FILES: &[(&str, &str)] = &[
+    ("proc/sys/kernel/osrelease", "6.8.0-45-generic\n"),
+    ("proc/sys/kernel/numa_balancing", "0\n"),
+    ("sys/devices/system/node/node0/cpulist", "0-3\n"),
+    ("sys/devices/system/node/node1/cpulist", "4-7\n"),
+    ("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n"),
+    ("sys/kernel/mm/transparent_hugepage/defrag", "always defer defer+madvise [madvise] never\n"),
+    ("sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", "64\n"),
+    ("sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "0\n"),
+    ("sys/kernel/mm/hugepages/hugepages-2048kB/resv_hugepages", "0\n"),
+    ("proc/swaps", "Filename Type Size Used Priority\n/dev/sda2 partition 8388604 0 -2\n"),
+    ("proc/sys/vm/swappiness", "10\n"),
+    ("proc/sys/vm/dirty_background_bytes", "1073741824\n"),
+    ("proc/sys/vm/dirty_background_ratio", "0\n"),
+    ("proc/sys/vm/dirty_bytes", "0\n"),
+    ("proc/sys/vm/dirty_ratio", "20\n"),
+    ("proc/meminfo", "MemTotal: 2113396008 kB\nMemAvailable: 2000000000 kB\n"),
+    ("sys/devices/system/cpu/cpufreq/policy0/scaling_governor", "performance\n"),
+    ("sys/devices/system/cpu/cpufreq/policy0/scaling_driver", "intel_pstate\n"),
+    ("sys/devices/system/cpu/cpufreq/policy0/energy_performance_preference", "performance\n"),
+    ("sys/devices/system/cpu/cpu0/cpuidle/state0/name", "POLL\n"),
+    ("sys/devices/system/cpu/cpu0/cpuidle/state0/latency", "0\n"),
+    ("sys/devices/system/cpu/cpu0/cpuidle/state0/disable", "0\n"),
+    ("sys/devices/system/cpu/cpu0/cpuidle/state1/name", "C1\n"),
+    ("sys/devices/system/cpu/cpu0/cpuidle/state1/latency", "2\n"),
+    ("sys/devices/system/cpu/cpu0/cpuidle/state1/disable", "0\n"),
+    ("sys/devices/system/cpu/cpu0/cpuidle/state2/name", "C6\n"),
+    ("sys/devices/system/cpu/cpu0/cpuidle/state2/latency", "290\n"),
+    ("sys/devices/system/cpu/cpu0/cpuidle/state2/disable", "1\n"),
+    ("sys/devices/system/cpu/isolated", "\n"),
+    ("sys/devices/system/cpu/nohz_full", "  (null)\n"),
+    ("sys/devices/system/clocksource/clocksource0/current_clocksource", "tsc\n"),
+    ("sys/devices/system/clocksource/clocksource0/available_clocksource", "tsc hpet acpi_pm\n"),
+    ("run/chrony/chronyd.pid", "50\n"),
+    ("proc/50/comm", "chronyd\n"),
+    (
+        "proc/interrupts",
+        "CPU0 CPU4\n30: 5 0 IR-PCI-MSIX-0000:1a:00.0 0-edge nvidia\n31: 0 5 IR-PCI-MSIX-0000:3b:00.0 0-edge mlx5\n",
+    ),
+    ("proc/irq/30/effective_affinity_list", "0\n"),
+    ("proc/irq/31/effective_affinity_list", "4\n"),
+    ("proc/modules", "nvidia_uvm 1 0 - Live 0x0\nnvidia 1 1 nvidia_uvm, Live 0x0\n"),
+    (
+        "proc/driver/nvidia/version",
+        "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.105.08  Release Build\nGCC version: 13\n",
+    ),
+    ("sys/class/infiniband/mlx5_0/node_type", "1: CA\n"),
+    ("sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory pids\n"),
+];
+
+const LIMITS: &str = "Limit Soft Limit Hard Limit Units\nMax locked memory unlimited unlimited bytes\n";
+
+/// Two nodes of four CPUs, a GPU and a job on each; a NIC on node 1.
+pub(super) fn machine() -> Machine {
+    let mut machine = Machine::empty();
+    for (path, text) in FILES {
+        machine.write(path, text);
+    }
+    for (address, class, node) in [("1a", "0x030200", 0), ("3b", "0x020700", 1), ("5e", "0x030200", 1)] {
+        let folder = format!("sys/bus/pci/devices/0000:{address}:00.0");
+        machine.write(&format!("{folder}/class"), &format!("{class}\n"));
+        machine.write(&format!("{folder}/vendor"), "0x10de\n");
+        machine.write(&format!("{folder}/numa_node"), &format!("{node}\n"));
+        machine.write(&format!("{folder}/uevent"), "DRIVER=nvidia\n");
+    }
+    for (pid, cpus) in PIDS.into_iter().zip(["0-3", "4-7"]) {
+        job(&machine, pid, cpus);
+    }
+    machine.gpu("00000000:1A:00.0", &[PIDS[0]]);
+    machine.gpu("00000000:5E:00.0", &[PIDS[1]]);
+    machine.driver = Driver::Loaded { version: "580.105.08".to_owned() };
+    let values = &mut machine.values;
+    values.persistence_mode = Ok(true);
+    (values.pcie_width, values.pcie_width_max) = (Ok(16.0), Ok(16.0));
+    (values.pcie_gen, values.pcie_gen_max) = (Ok(5.0), Ok(5.0));
+    values.gpu_util_percent = Ok(97.0);
+    machine
+}
+
+fn job(machine: &Machine, pid: u32, cpus: &str) {
+    let group = format!("system.slice/slurmstepd.scope/job_{pid}");
+    machine
+        .write(&format!("proc/{pid}/status"), &format!("Name:\tpython\nVmSwap:\t0 kB\nCpus_allowed_list:\t{cpus}\n"));
+    machine.write(&format!("proc/{pid}/limits"), LIMITS);
+    machine.write(&format!("proc/{pid}/cgroup"), &format!("0::/{group}\n"));
+    for (file, text) in [
+        ("cpuset.cpus.effective", cpus),
+        ("cpu.max", "200000 100000"),
+        ("cpu.stat", "usage_usec 1000000\nnr_periods 100\nnr_throttled 0"),
+        ("memory.current", "60000000000"),
+        ("memory.max", "100000000000"),
+        ("memory.stat", "anon 50000000000\ninactive_file 10000000000"),
+        ("memory.events", "oom_kill 0"),
+    ] {
+        machine.write(&format!("sys/fs/cgroup/{group}/{file}"), &format!("{text}\n"));
+    }
+}

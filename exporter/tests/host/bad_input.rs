@@ -1,0 +1,91 @@
+use goodput_exporter::collect::CollectError;
+use goodput_exporter::source::files::FileError;
+
+use crate::support::Machine;
+
+#[test]
+fn a_malformed_file_is_named_with_line_and_expectation() {
+    let machine = Machine::recorded("sys-8n-sparse-node-ids", &["sys/devices/system/node"]);
+    let path = "sys/devices/system/node/node33/numastat";
+    machine.write(path, "numa_hit 5\nnuma_miss plenty\n");
+    let collected = machine.collect("numa");
+    let error = collected.result.as_ref().unwrap_err();
+    assert!(matches!(error, CollectError::File(FileError::Malformed { .. })), "{error:?}");
+    let text = format!(
+        "{}: line 2: expected a key and an unsigned number, found \"numa_miss plenty\"",
+        machine.path(path).display()
+    );
+    assert_eq!(error.to_string(), text);
+    assert_eq!(collected.count("goodput_numa_memory_total_bytes"), 4, "what came before stays");
+    assert_eq!(collected.value("goodput_numa_hit_pages_total{node=\"33\"}"), 5.0);
+}
+
+#[test]
+fn one_owners_malformed_file_leaves_the_other_owners() {
+    let mut machine = Machine::empty();
+    machine.write("sys/fs/cgroup/cgroup.controllers", "cpu\n");
+    for (pid, tasks) in [(1, "4\n"), (2, "many\n"), (3, "6\n")] {
+        machine.write(&format!("proc/{pid}/cgroup"), &format!("0::/lab/{pid}\n"));
+        machine.write(&format!("sys/fs/cgroup/lab/{pid}/cpu.stat"), "usage_usec 1000000\n");
+        machine.write(&format!("sys/fs/cgroup/lab/{pid}/pids.current"), tasks);
+    }
+    machine.gpu("00000000:1A:00.0", &[1, 2, 3]);
+    let collected = machine.collect("cgroup");
+    let error = collected.result.as_ref().unwrap_err().to_string();
+    assert!(error.ends_with("lab/2/pids.current: line 1: expected a number, found \"many\""), "{error}");
+    assert_eq!(collected.count("goodput_cgroup_tasks"), 2);
+    assert_eq!(collected.count("goodput_cgroup_cpu_usage_seconds_total"), 3);
+}
+
+#[test]
+fn every_host_collector_fails_on_garbage_and_keeps_its_name_for_it() {
+    for (collector, path) in [
+        ("node", "proc/stat"),
+        ("node", "proc/meminfo"),
+        ("pressure", "proc/pressure/io"),
+        ("numa", "sys/devices/system/node/node0/meminfo"),
+        ("numa", "sys/devices/system/node/node0/distance"),
+        ("numa", "sys/devices/system/node/online"),
+        ("numa", "proc/sys/kernel/numa_balancing"),
+        ("numa", "proc/vmstat"),
+        ("irq", "proc/interrupts"),
+        ("irq", "proc/softirqs"),
+        ("irq", "proc/net/softnet_stat"),
+        ("irq", "sys/devices/system/node/node0/cpulist"),
+        ("swap", "proc/swaps"),
+        ("swap", "proc/vmstat"),
+        ("swap", "proc/sys/vm/swappiness"),
+        ("swap", "sys/module/zswap/parameters/enabled"),
+        ("thp", "proc/vmstat"),
+        ("thp", "sys/kernel/mm/transparent_hugepage/enabled"),
+        ("thp", "sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages"),
+    ] {
+        let machine = Machine::empty();
+        machine.write("proc/stat", "cpu 1 2 3 4\n");
+        machine.write("proc/meminfo", "MemTotal: 1 kB\n");
+        machine.write("proc/vmstat", "pswpin 1\n");
+        machine.write("proc/swaps", "Filename\n");
+        machine.write(path, "Filename\n\u{1}garbage\n");
+        let error = machine.collect(collector).result.unwrap_err();
+        assert!(matches!(error, CollectError::File(FileError::Malformed { .. })), "{path}: {error:?}");
+        assert!(error.to_string().contains(path), "{error}");
+    }
+}
+
+#[test]
+fn a_short_row_of_interrupts_is_named() {
+    let machine = Machine::empty();
+    machine.write("proc/interrupts", "  CPU0 CPU1\n  8: 1 2 IO-APIC 8-edge rtc0\n 30: 7 PCI-MSI 65536-edge\n");
+    machine.write("proc/softirqs", "  CPU0\nNET_RX: 5\n");
+    let error = machine.collect("irq").result.unwrap_err().to_string();
+    let expected = "proc/interrupts: line 3: expected an unsigned number per CPU, found \"30: 7 PCI-MSI 65536-edge\"";
+    assert!(error.ends_with(expected), "{error}");
+}
+
+#[test]
+fn a_directory_instead_of_a_file_is_an_io_error() {
+    let machine = Machine::empty();
+    std::fs::create_dir_all(machine.path("proc/pressure/cpu")).unwrap();
+    let error = machine.collect("pressure").result.unwrap_err();
+    assert!(matches!(error, CollectError::File(FileError::Io { .. })), "{error:?}");
+}

@@ -1,0 +1,17 @@
+//! The host collectors on recorded machines: kernel files in, exposition text out.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "the helpers of tests fail by panicking")]
+
+mod attribution;
+mod audit;
+mod bad_input;
+mod budget;
+mod cgroup;
+mod irq;
+mod live;
+mod node;
+mod numa;
+mod pressure;
+mod support;
+mod swap;
+mod thp;

@@ -1,0 +1,233 @@
+//! Fixtures, contexts and golden files for the collectors' tests.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use goodput_exporter::attribute::{Owners, resolve};
+use goodput_exporter::catalog;
+use goodput_exporter::collect::{CollectError, Collector, Context, Done, REGISTRY};
+use goodput_exporter::encode::{Format, encode};
+use goodput_exporter::family::Families;
+use goodput_exporter::source::files::Roots;
+use goodput_exporter::source::nvml::{Driver, Gpu, Process, Snapshot, Values};
+
+/// A machine's kernel files in a temporary folder, and the GPUs that are said to be in it.
+pub(crate) struct Machine {
+    folder: tempfile::TempDir,
+    gpus: Vec<(String, Vec<u32>)>,
+    patterns: Vec<String>,
+    /// The driver, as NVML tells it.
+    pub(crate) driver: Driver,
+    /// What NVML says of every GPU.
+    pub(crate) values: Values,
+}
+
+/// What a collector wrote, and how it ended.
+pub(crate) struct Collected {
+    pub(crate) families: Families,
+    pub(crate) result: Result<Done, CollectError>,
+}
+
+impl Machine {
+    /// A machine without any files.
+    pub(crate) fn empty() -> Self {
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+            gpus: Vec::new(),
+            patterns: Vec::new(),
+            driver: Driver::default(),
+            values: Values::default(),
+        }
+    }
+
+    /// These parts of a recorded machine; a whole one may be 40,000 files.
+    pub(crate) fn recorded(fixture: &str, parts: &[&str]) -> Self {
+        let machine = Self::empty();
+        machine.unpack(&format!("{fixture}/tree.tar.gz"), "", parts);
+        machine
+    }
+
+    /// Unpacks parts of an archive of the shared fixtures, or all of it, into a folder of the machine.
+    pub(crate) fn unpack(&self, archive: &str, folder: &str, parts: &[&str]) {
+        let target = self.path(folder);
+        std::fs::create_dir_all(&target).unwrap();
+        tar(&shared(archive), &target, parts);
+    }
+
+    /// A file or folder of the machine.
+    pub(crate) fn path(&self, path: &str) -> PathBuf {
+        self.folder.path().join(path)
+    }
+
+    /// Writes one file.
+    pub(crate) fn write(&self, path: &str, text: &str) {
+        let path = self.path(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    /// Adds a GPU at a PCI address, as NVML prints it, with these processes on it.
+    pub(crate) fn gpu(&mut self, pci_bus_id: &str, pids: &[u32]) {
+        self.gpus.push((pci_bus_id.to_owned(), pids.to_vec()));
+    }
+
+    /// Adds a pattern of cgroups to read.
+    pub(crate) fn pattern(&mut self, pattern: &str) {
+        self.patterns.push(pattern.to_owned());
+    }
+
+    pub(crate) fn roots(&self) -> Roots {
+        Roots {
+            proc: self.path("proc"),
+            sys: self.path("sys"),
+            cgroup: self.path("sys/fs/cgroup"),
+            root: self.path(""),
+        }
+    }
+
+    pub(crate) fn owners(&self) -> Owners {
+        let mut owners = resolve(&self.roots(), &self.snapshot());
+        owners.add_matching(&self.roots(), &self.patterns).unwrap();
+        owners
+    }
+
+    /// Runs a new collector of the registry.
+    pub(crate) fn collect(&self, name: &str) -> Collected {
+        self.collect_with(collector(name).as_mut())
+    }
+
+    /// Runs a collector that may have run before.
+    pub(crate) fn collect_with(&self, collector: &mut dyn Collector) -> Collected {
+        let mut families = Families::default();
+        let result = collector.collect(&self.context(), &mut families);
+        Collected { families, result }
+    }
+
+    /// What collectors and the audit look at.
+    pub(crate) fn context(&self) -> Context {
+        Context {
+            roots: Arc::new(self.roots()),
+            gpus: Arc::new(self.snapshot()),
+            owners: Arc::new(self.owners()),
+            hostname: "node-1".into(),
+        }
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let values = Arc::new(self.values.clone());
+        let gpus = self.gpus.iter().enumerate();
+        let gpus = gpus
+            .map(|(index, (bus_id, pids))| Gpu { values: Arc::clone(&values), ..gpu(index, bus_id, pids) })
+            .collect();
+        Snapshot { gpus, driver: self.driver.clone(), ..Snapshot::default() }
+    }
+}
+
+/// A new collector of the registry.
+pub(crate) fn collector(name: &str) -> Box<dyn Collector> {
+    let entry = REGISTRY.iter().find(|entry| entry.name == name).unwrap();
+    (entry.new)()
+}
+
+/// One GPU with these processes on it, and who owns them.
+pub(crate) fn owners_and_gpus(roots: &Roots, pids: &[u32]) -> (Owners, Snapshot) {
+    let snapshot = Snapshot { gpus: vec![gpu(0, "00000000:1A:00.0", pids)], ..Snapshot::default() };
+    (resolve(roots, &snapshot), snapshot)
+}
+
+fn gpu(index: usize, pci_bus_id: &str, pids: &[u32]) -> Gpu {
+    Gpu {
+        index: index as u32,
+        uuid: format!("GPU-{index}"),
+        pci_bus_id: pci_bus_id.to_owned(),
+        processes: Ok(pids.iter().map(|pid| Process { pid: *pid, used_bytes: None }).collect()),
+        ..Gpu::default()
+    }
+}
+
+impl Collected {
+    /// The samples by their line up to the value, as in `name{label="value"}`.
+    pub(crate) fn samples(&self) -> BTreeMap<String, f64> {
+        let text = encode(&self.families, Format::Text);
+        let samples = text.lines().filter(|line| !line.starts_with('#')).map(|line| {
+            let (series, value) = line.rsplit_once(' ').unwrap();
+            (series.to_owned(), value.parse().unwrap())
+        });
+        samples.collect()
+    }
+
+    /// The value of one series.
+    #[track_caller]
+    pub(crate) fn value(&self, series: &str) -> f64 {
+        let samples = self.samples();
+        *samples.get(series).unwrap_or_else(|| panic!("no {series} among {:#?}", samples.keys()))
+    }
+
+    /// How many series of one metric there are.
+    pub(crate) fn count(&self, metric: &str) -> usize {
+        self.samples().keys().filter(|series| series.split('{').next() == Some(metric)).count()
+    }
+
+    /// Asserts that it ended well.
+    #[track_caller]
+    pub(crate) fn ok(self) -> Self {
+        assert!(matches!(self.result, Ok(Done::Ok)), "{:?}", self.result);
+        self
+    }
+
+    /// Compares the text with a golden file, or rewrites that when `UPDATE_GOLDEN` is set.
+    #[track_caller]
+    pub(crate) fn golden(&self, name: &str) {
+        golden(&format!("{name}.prom"), &encode(&self.families, Format::Text));
+    }
+}
+
+/// Compares a text with a golden file, or rewrites that when `UPDATE_GOLDEN` is set.
+#[track_caller]
+pub(crate) fn golden(name: &str, text: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&path, text).unwrap();
+    }
+    let golden = std::fs::read_to_string(&path).unwrap_or_default();
+    if let Some((at, (new, old))) = text.lines().zip(golden.lines()).enumerate().find(|(_, (new, old))| new != old) {
+        panic!("{}: line {}: golden {old:?}, now {new:?}; UPDATE_GOLDEN=1 rewrites", path.display(), at + 1);
+    }
+    assert_eq!(text.lines().count(), golden.lines().count(), "{}: UPDATE_GOLDEN=1 rewrites", path.display());
+}
+
+/// Every row a collector may write.
+pub(crate) fn rows_of(collector: &str) -> Vec<&'static str> {
+    catalog::all().filter(|row| row.collector == collector).map(|row| row.name).collect()
+}
+
+/// Expected facts of a fixture, computed by an independent reader.
+pub(crate) fn facts(fixture: &str) -> serde_json::Value {
+    let path = shared(&format!("{fixture}/facts.json"));
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// A file of the shared fixtures, which lie beside the repository.
+pub(crate) fn shared(path: &str) -> PathBuf {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/fixtures");
+    assert!(
+        fixtures.is_dir(),
+        "the shared fixtures are not at {}: this test reads recorded machines",
+        fixtures.display()
+    );
+    fixtures.join(path)
+}
+
+#[allow(clippy::disallowed_methods, reason = "tests may run programs")]
+fn tar(archive: &Path, target: &Path, parts: &[&str]) {
+    let mut tar = std::process::Command::new("tar");
+    tar.arg("-xzf")
+        .arg(archive)
+        .arg("--no-same-owner")
+        .arg("-C")
+        .arg(target)
+        .args(parts.iter().map(|part| format!("./{part}")));
+    let status = tar.status().unwrap();
+    assert!(status.success(), "tar could not unpack {}", archive.display());
+}

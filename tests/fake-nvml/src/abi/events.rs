@@ -1,0 +1,63 @@
+//! Event sets.
+
+use super::{Ptr, gpu_calls, node_calls, number};
+use crate::code::{Code, Done};
+use crate::events::{EventSet, SUPPORTED};
+use crate::handle;
+use crate::library::{Call, current};
+use nvml_wrapper_sys::bindings::*;
+use std::os::raw::{c_uint, c_ulonglong};
+use std::time::{Duration, Instant};
+
+/// A waiting call looks this often for news.
+const POLL: Duration = Duration::from_millis(50);
+
+node_calls! {
+    nvmlEventSetCreate(set: Ptr<nvmlEventSet_t>) |_node| set.set(current()?.events.issue(EventSet::default()));
+    nvmlEventSetFree(set: nvmlEventSet_t) |_node| current()?.events.free(set);
+}
+
+gpu_calls! {
+    nvmlDeviceGetSupportedEventTypes(types: Ptr<c_ulonglong>) |_view| types.set(SUPPORTED);
+    nvmlDeviceRegisterEvents(types: c_ulonglong, set: nvmlEventSet_t) |view|
+        current()?.events.with(set, |set| set.register(view.gpu.index, types, view.node.xids.len()))?;
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn nvmlEventSetWait(set: nvmlEventSet_t, data: Ptr<nvmlEventData_t>, timeout_ms: c_uint) -> nvmlReturn_t {
+    static CALL: Call = Call::new("nvmlEventSetWait");
+    number(CALL.run(|_| Ok(())).and_then(|()| wait(set, &data, timeout_ms)))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn nvmlEventSetWait_v2(set: nvmlEventSet_t, data: Ptr<nvmlEventData_t>, timeout_ms: c_uint) -> nvmlReturn_t {
+    static CALL: Call = Call::new("nvmlEventSetWait_v2");
+    number(CALL.run(|_| Ok(())).and_then(|()| wait(set, &data, timeout_ms)))
+}
+
+/// Blocks until an XID or the timeout, holding nothing while it does.
+fn wait(set: nvmlEventSet_t, data: &Ptr<nvmlEventData_t>, timeout_ms: c_uint) -> Done {
+    let deadline = Instant::now() + Duration::from_millis(timeout_ms.into());
+    let library = current()?;
+    loop {
+        library.refresh()?;
+        let news = {
+            let node = library.node();
+            library.events.with(set, |set| set.take(&node.xids))?
+        };
+        if let Some((gpu, xid)) = news {
+            return data.set(nvmlEventData_t {
+                device: handle::of_gpu(gpu),
+                eventType: nvmlEventTypeXidCriticalError as c_ulonglong,
+                eventData: xid,
+                gpuInstanceId: c_uint::MAX,
+                computeInstanceId: c_uint::MAX,
+            });
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(Code::TIMEOUT);
+        }
+        std::thread::sleep(left.min(POLL));
+    }
+}

@@ -1,0 +1,72 @@
+//! GPM.
+
+use super::{Ptr, gpu_calls, node_calls};
+use crate::code::{Code, Done};
+use crate::gpm::{self, Sample};
+use crate::library::current;
+use nvml_wrapper_sys::bindings::*;
+use std::os::raw::c_uint;
+
+node_calls! {
+    nvmlGpmSampleAlloc(sample: Ptr<nvmlGpmSample_t>) |_node| sample.set(current()?.gpm.issue(None));
+    nvmlGpmSampleFree(sample: nvmlGpmSample_t) |_node| current()?.gpm.free(sample);
+    nvmlGpmMetricsGet(request: Ptr<nvmlGpmMetricsGet_t>) |_node| metrics(request.0);
+}
+
+gpu_calls! {
+    nvmlGpmQueryDeviceSupport(support: Ptr<nvmlGpmSupport_t>) |view| {
+        if support.get()?.version != NVML_GPM_SUPPORT_VERSION {
+            return Err(Code::ARGUMENT_VERSION_MISMATCH);
+        }
+        support.set(nvmlGpmSupport_t { version: NVML_GPM_SUPPORT_VERSION, isSupportedDevice: view.has_gpm().into() })
+    };
+    nvmlGpmSampleGet(sample: nvmlGpmSample_t) |view| {
+        if !view.has_gpm() {
+            return Err(Code::NOT_SUPPORTED);
+        }
+        let now = Sample { gpu: view.gpu.index, at_us: view.now_us, area: view.gpu.work.area(view.now_us) };
+        current()?.gpm.with(sample, |sample| *sample = Some(now))
+    };
+    nvmlGpmQueryIfStreamingEnabled(enabled: Ptr<c_uint>) |view|
+        if view.has_gpm() { enabled.set(0) } else { Err(Code::NOT_SUPPORTED) };
+}
+
+/// Fills the first `numMetrics` entries. The array of the struct grew with the releases: the caller's may be shorter or
+/// longer than that of the bindings, so only as many entries as asked for are touched.
+fn metrics(request: *mut nvmlGpmMetricsGet_t) -> Done {
+    if request.is_null() {
+        return Err(Code::INVALID_ARGUMENT);
+    }
+    // SAFETY: not null, hence the caller's struct; only its fixed head is read.
+    let (version, count, first, second) =
+        unsafe { ((*request).version, (*request).numMetrics, (*request).sample1, (*request).sample2) };
+    if version != NVML_GPM_METRICS_GET_VERSION {
+        return Err(Code::ARGUMENT_VERSION_MISMATCH);
+    }
+    let library = current()?;
+    let sample = |handle| library.gpm.with(handle, |sample| sample.clone())?.ok_or(Code::INVALID_ARGUMENT);
+    let (first, second) = (sample(first)?, sample(second)?);
+    if first.gpu != second.gpu {
+        return Err(Code::INVALID_ARGUMENT);
+    }
+    // SAFETY: as above; the address of the array is computed, nothing is read.
+    let entries = unsafe { (&raw mut (*request).metrics).cast::<nvmlGpmMetric_t>() };
+    (0..count as usize).try_for_each(|i| fill(&Ptr(entries.wrapping_add(i)), &first, &second))
+}
+
+fn fill(entry: &Ptr<nvmlGpmMetric_t>, first: &Sample, second: &Sample) -> Done {
+    let mut metric = entry.get()?;
+    match gpm::find(metric.metricId) {
+        Ok(known) => {
+            metric.nvmlReturn = nvmlReturn_enum_NVML_SUCCESS;
+            metric.value = known.value(first, second);
+            metric.metricInfo = nvmlGpmMetric_t__bindgen_ty_1 {
+                shortName: known.name.as_ptr().cast_mut(),
+                longName: known.name.as_ptr().cast_mut(),
+                unit: known.unit().as_ptr().cast_mut(),
+            };
+        }
+        Err(code) => metric.nvmlReturn = code.0,
+    }
+    entry.set(metric)
+}

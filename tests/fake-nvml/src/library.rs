@@ -1,0 +1,231 @@
+//! One loaded library: the log it follows, and the gate that every call passes.
+
+use crate::code::{Code, Done};
+use crate::event::{Event, NodeSpec};
+use crate::state::{Gpu, Node};
+use crate::tail::Tail;
+use crate::view::View;
+use parking_lot::{Mutex, RwLock};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// A hanging call looks this often whether it has been cleared.
+const HANG_POLL: Duration = Duration::from_millis(10);
+
+static LIBRARY: RwLock<Option<Arc<Library>>> = RwLock::new(None);
+/// `nvmlInit` calls without their `nvmlShutdown`.
+static REFERENCES: Mutex<u32> = Mutex::new(0);
+/// Every function called so far.
+static CALLED: Mutex<Vec<&'static Call>> = Mutex::new(Vec::new());
+
+/// Between the first `nvmlInit` and the last `nvmlShutdown`.
+#[derive(Debug)]
+pub(crate) struct Library {
+    node: RwLock<Node>,
+    tail: Mutex<Option<Tail>>,
+    /// Set when the log cannot be understood: a test must not run on a half-read state.
+    broken: AtomicBool,
+    generation: u64,
+    counts_written: AtomicU64,
+    pub events: crate::events::EventSets,
+    pub gpm: crate::gpm::Samples,
+}
+
+/// One exported function: its name in faults and counts.
+#[derive(Debug)]
+pub(crate) struct Call {
+    name: &'static str,
+    count: AtomicU64,
+}
+
+/// Microseconds of the wall clock.
+pub(crate) fn now_us() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_micros() as u64)
+}
+
+impl Call {
+    pub(crate) const fn new(name: &'static str) -> Self {
+        Call { name, count: AtomicU64::new(0) }
+    }
+
+    fn count(&'static self) {
+        if self.count.fetch_add(1, Ordering::Relaxed) == 0 {
+            CALLED.lock().push(self);
+        }
+    }
+
+    /// A call about no GPU in particular.
+    pub(crate) fn run(&'static self, body: impl FnOnce(&Node) -> Done) -> Done {
+        self.count();
+        let library = current()?;
+        library.pass(self.name, |_| Ok(None))?;
+        body(&library.node.read())
+    }
+
+    /// A call about the GPU that `find` names.
+    pub(crate) fn on_gpu(
+        &'static self,
+        find: impl Fn(&Node) -> Result<usize, Code>,
+        body: impl FnOnce(View) -> Done,
+    ) -> Done {
+        self.count();
+        let library = current()?;
+        library.pass(self.name, |node| find(node).map(Some))?;
+        let node = library.node.read();
+        let gpu = &node.gpus[find(&node)?];
+        body(View { node: &node, gpu, now_us: now_us() })
+    }
+
+    /// `nvmlInit`: opens the log if no one has since the driver was last loaded.
+    pub(crate) fn init(&'static self) -> Done {
+        self.count();
+        let usable = current().ok().filter(|library| !library.is_stale());
+        let library = usable.map_or_else(|| Library::open().map(Arc::new), Ok)?;
+        library.pass(self.name, |_| Ok(None))?;
+        let mut references = REFERENCES.lock();
+        let mut open = LIBRARY.write();
+        if open.as_ref().is_none_or(|library| library.is_stale()) {
+            *open = Some(library);
+        }
+        *references += 1;
+        Ok(())
+    }
+
+    /// `nvmlShutdown`: the last one forgets everything. It can be made to hang and to fail, but needs no driver.
+    pub(crate) fn shutdown(&'static self) -> Done {
+        self.count();
+        let library = current()?;
+        library.sit_out(self.name, &|_| Ok(None))?;
+        library.node.read().fault(self.name, None).map_or(Ok(()), Err)?;
+        let mut references = REFERENCES.lock();
+        *references = references.checked_sub(1).ok_or(Code::UNINITIALIZED)?;
+        if *references == 0 {
+            *LIBRARY.write() = None;
+            write_counts();
+        }
+        Ok(())
+    }
+}
+
+impl Library {
+    fn open() -> Result<Self, Code> {
+        let tail = std::env::var_os("FAKE_NVML").map(|path| Tail::open(path.into())).transpose().map_err(complain)?;
+        let node = Node::new(&NodeSpec::default()).map_err(complain)?;
+        let library = Library {
+            node: RwLock::new(node),
+            tail: Mutex::new(tail),
+            broken: AtomicBool::new(false),
+            generation: 0,
+            counts_written: AtomicU64::new(0),
+            events: Default::default(),
+            gpm: Default::default(),
+        };
+        library.refresh()?;
+        let generation = library.node.read().generation;
+        Ok(Library { generation, ..library })
+    }
+
+    /// Brings the state up to the end of the log.
+    pub(crate) fn refresh(&self) -> Done {
+        if self.broken.load(Ordering::Relaxed) {
+            return Err(Code::UNKNOWN);
+        }
+        let mut tail = self.tail.lock();
+        let Some(tail) = tail.as_mut().filter(|tail| tail.has_grown()) else { return Ok(()) };
+        let read = tail.read(|first, event| self.apply(first, event));
+        read.map_err(|error| {
+            self.broken.store(true, Ordering::Relaxed);
+            complain(error)
+        })?;
+        let asked = self.node.read().counts_asked;
+        if self.counts_written.swap(asked, Ordering::Relaxed) < asked {
+            write_counts();
+        }
+        Ok(())
+    }
+
+    /// Whether the driver has been loaded again since.
+    fn is_stale(&self) -> bool {
+        self.node.read().generation != self.generation
+    }
+
+    fn apply(&self, first: bool, event: Event) -> Result<(), String> {
+        let mut node = self.node.write();
+        match event {
+            Event::Node(spec) if first => *node = Node::new(&spec)?,
+            event => node.apply(event)?,
+        }
+        Ok(())
+    }
+
+    /// What happens to every call before its own work: the state is refreshed, hangs are sat out, faults answered.
+    fn pass(&self, name: &str, find: impl Fn(&Node) -> Result<Option<usize>, Code>) -> Done {
+        self.sit_out(name, &find)?;
+        let node = self.node.read();
+        self.answer(name, &node, find(&node))
+    }
+
+    /// Blocks as long as the call is made to hang, holding nothing meanwhile.
+    fn sit_out(&self, name: &str, find: &impl Fn(&Node) -> Result<Option<usize>, Code>) -> Done {
+        let begun = Instant::now();
+        loop {
+            self.refresh()?;
+            let hang = {
+                let node = self.node.read();
+                node.hang(name, find(&node).ok().flatten())
+            };
+            let Some(time) = hang else { return Ok(()) };
+            let left = time.map_or(HANG_POLL, |us| Duration::from_micros(us).saturating_sub(begun.elapsed()));
+            if left.is_zero() {
+                return Ok(());
+            }
+            std::thread::sleep(left.min(HANG_POLL));
+        }
+    }
+
+    fn answer(&self, name: &str, node: &Node, gpu: Result<Option<usize>, Code>) -> Done {
+        if !node.loaded {
+            return Err(Code::DRIVER_NOT_LOADED);
+        }
+        if node.generation != self.generation {
+            return Err(Code::UNINITIALIZED);
+        }
+        if let Some(code) = node.fault(name, gpu.ok().flatten()) {
+            return Err(code);
+        }
+        let lost = |gpu: &Gpu| if gpu.lost { Err(Code::GPU_IS_LOST) } else { Ok(()) };
+        gpu?.map_or(Ok(()), |index| lost(&node.gpus[index]))
+    }
+
+    /// The state, for a call that waits and looks again. Taken before anything else of the library, as calls do.
+    pub(crate) fn node(&self) -> parking_lot::RwLockReadGuard<'_, Node> {
+        self.node.read()
+    }
+}
+
+/// The library of the calls under way, for those that must not hold the state while they wait.
+pub(crate) fn current() -> Result<Arc<Library>, Code> {
+    LIBRARY.read().clone().ok_or(Code::UNINITIALIZED)
+}
+
+/// Tells the person at the terminal: NVML has no other way to say why.
+#[allow(clippy::print_stderr, reason = "a shared library has no other channel to the test that loads it")]
+fn complain(error: String) -> Code {
+    eprintln!("fake-nvml: {error}");
+    Code::UNKNOWN
+}
+
+/// Writes the number of calls by name to the file that `FAKE_NVML_CALLS` names.
+fn write_counts() {
+    let Some(path) = std::env::var_os("FAKE_NVML_CALLS") else { return };
+    let counts: BTreeMap<_, _> = CALLED.lock().iter().map(|c| (c.name, c.count.load(Ordering::Relaxed))).collect();
+    let partial = std::path::PathBuf::from(&path).with_extension("partial");
+    let written = serde_json::to_vec(&counts).map_err(std::io::Error::from);
+    let written =
+        written.and_then(|json| std::fs::write(&partial, json)).and_then(|()| std::fs::rename(&partial, &path));
+    if let Err(error) = written {
+        complain(format!("cannot write call counts to {}: {error}", path.display()));
+    }
+}

@@ -1,0 +1,124 @@
+//! The two programs under test, as a user runs them.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::bin;
+use crate::gpu::{FakeNode, FakeNvml};
+use crate::process::{Running, free_address};
+
+/// A `goodput-exporter serve` over a fake NVML.
+pub struct Exporter {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// The process.
+    pub running: Running,
+}
+
+impl Exporter {
+    /// Starts it and waits until it listens.
+    #[allow(clippy::disallowed_methods, reason = "starts the program under test")]
+    pub fn start(dir: &Path, node: &FakeNode) -> Result<Self> {
+        let address = free_address()?;
+        let mut command = Command::new(bin("goodput-exporter")?);
+        command
+            .arg("serve")
+            .arg(format!("--web.listen-address={address}"))
+            .arg(format!("--nvml.library={}", FakeNvml::build()?.path().display()))
+            .envs([node.env()]);
+        let mut running = Running::start(&mut command, &dir.join("exporter.log"))?;
+        running.until_listens(address)?;
+        Ok(Self { address, running })
+    }
+}
+
+/// A `goodput-analyzer serve` with a data directory of its own.
+pub struct Analyzer {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// The process.
+    pub running: Running,
+    /// Its data directory.
+    pub data: PathBuf,
+}
+
+/// A line of the analyzer's CSV report.
+#[derive(Debug)]
+pub struct Interval {
+    /// UUID.
+    pub gpu: String,
+    /// Class.
+    pub class: String,
+    /// Start of the first cell.
+    pub start: SystemTime,
+    /// End of the last cell.
+    pub end: SystemTime,
+    /// GPU-seconds of the class within.
+    pub gpu_seconds: f64,
+}
+
+impl Analyzer {
+    /// Starts it without configuration and waits until it listens.
+    pub fn start(dir: &Path) -> Result<Self> {
+        Self::start_with(dir, "")
+    }
+
+    /// Starts it with this configuration file and waits until it listens. The data of an earlier start is still there.
+    #[allow(clippy::disallowed_methods, reason = "starts the program under test")]
+    pub fn start_with(dir: &Path, config: &str) -> Result<Self> {
+        let (address, data, file) = (free_address()?, dir.join("analyzer"), dir.join("analyzer.yml"));
+        std::fs::write(&file, config)?;
+        let mut command = Command::new(bin("goodput-analyzer")?);
+        command
+            .arg("serve")
+            .arg(format!("--config.file={}", file.display()))
+            .arg(format!("--data.dir={}", data.display()))
+            .arg(format!("--web.listen-address={address}"));
+        let mut running = Running::start(&mut command, &dir.join("analyzer.log"))?;
+        running.until_listens(address)?;
+        Ok(Self { address, running, data })
+    }
+
+    /// The intervals of its report over the full hours around the window, those inside the window alone.
+    #[allow(clippy::disallowed_methods, reason = "starts the program under test")]
+    pub fn intervals(&self, from: SystemTime, to: SystemTime) -> Result<Vec<Interval>> {
+        let (start, end) = (hour(from, 0)?, hour(to, 1)?);
+        let report = Command::new(bin("goodput-analyzer")?)
+            .args(["report", "--format=csv"])
+            .arg(format!("--start={start}"))
+            .arg(format!("--end={end}"))
+            .arg(format!("--data.dir={}", self.data.display()))
+            .output()?;
+        if !report.status.success() {
+            bail!("report: {}", String::from_utf8_lossy(&report.stderr));
+        }
+        let text = String::from_utf8(report.stdout)?;
+        let mut rows = text.lines().skip(1).map(interval).collect::<Result<Vec<_>>>()?;
+        rows.retain(|i| i.start < to && i.end > from);
+        Ok(rows)
+    }
+}
+
+/// The full hour around a time, plus so many, as RFC 3339 in UTC.
+fn hour(time: SystemTime, plus: i64) -> Result<jiff::Timestamp> {
+    let hours = jiff::Timestamp::try_from(time)?.as_second() / 3600 + plus;
+    Ok(jiff::Timestamp::from_second(hours * 3600)?)
+}
+
+/// Parses a line of the CSV; the fields before `evidence` hold no commas here.
+fn interval(line: &str) -> Result<Interval> {
+    let fields: Vec<_> = line.split(',').collect();
+    let field = |n: usize| fields.get(n).copied().with_context(|| format!("too few fields: {line}"));
+    let time = |n| Ok::<_, anyhow::Error>(SystemTime::UNIX_EPOCH + Duration::from_millis(field(n)?.parse()?));
+    Ok(Interval {
+        gpu: field(1)?.to_owned(),
+        class: field(4)?.to_owned(),
+        start: time(6)?,
+        end: time(7)?,
+        gpu_seconds: field(8)?.parse::<f64>()? / 1e3,
+    })
+}
