@@ -1,5 +1,6 @@
 //! Helpers for tests that run the real programs.
 
+pub mod alertmanager;
 mod artifacts;
 pub mod cgroup;
 pub mod gpu;
@@ -7,5 +8,8 @@ pub mod job;
 pub mod process;
 pub mod programs;
 pub mod prometheus;
+pub mod promql;
+pub mod rules;
+pub mod webhook;
 
 pub use artifacts::bin;

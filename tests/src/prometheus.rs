@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -20,15 +20,40 @@ pub struct Prometheus {
 
 impl Prometheus {
     /// Starts one that scrapes `targets` (job name, address) and forwards to `remote_write`.
-    #[allow(clippy::disallowed_methods, reason = "starts the real Prometheus")]
     pub fn start(dir: &Path, targets: &[(&str, SocketAddr)], remote_write: Option<SocketAddr>) -> Result<Self> {
-        let mut config = String::from("global: {scrape_interval: 1s, scrape_timeout: 1s}\nscrape_configs:\n");
+        Self::run(
+            dir,
+            targets,
+            &remote_write
+                .map_or(String::new(), |address| format!("remote_write:\n- url: http://{address}/api/v1/write\n")),
+        )
+    }
+
+    /// Starts one that scrapes `targets`, evaluates these rule files every second and sends alerts to `alertmanager`.
+    pub fn alerting(
+        dir: &Path,
+        targets: &[(&str, SocketAddr)],
+        rules: &[PathBuf],
+        alertmanager: SocketAddr,
+    ) -> Result<Self> {
+        let mut more = String::from("rule_files:\n");
+        for file in rules {
+            writeln!(more, "- {}", file.display())?;
+        }
+        writeln!(more, "alerting:\n  alertmanagers:\n  - static_configs: [{{targets: ['{alertmanager}']}}]")?;
+        Self::run(dir, targets, &more)
+    }
+
+    /// Starts one with these sections in its configuration besides the targets.
+    #[allow(clippy::disallowed_methods, reason = "starts the real Prometheus")]
+    fn run(dir: &Path, targets: &[(&str, SocketAddr)], sections: &str) -> Result<Self> {
+        let mut config = String::from(
+            "global: {scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}\nscrape_configs:\n",
+        );
         for (job, target) in targets {
             writeln!(config, "- {{job_name: {job}, static_configs: [{{targets: ['{target}']}}]}}")?;
         }
-        if let Some(address) = remote_write {
-            writeln!(config, "remote_write:\n- url: http://{address}/api/v1/write")?;
-        }
+        config += sections;
         let file = dir.join("prometheus.yml");
         fs::write(&file, config)?;
         let address = free_address()?;
