@@ -28,6 +28,9 @@ const SLOW_CYCLES: u64 = 5;
 /// What hardly ever moves is read every so many cycles.
 const RARE_CYCLES: u64 = 10;
 
+/// What only an administrator changes is read every so many cycles.
+const SETTING_CYCLES: u64 = 60;
+
 /// Pause before a lost or failing GPU is looked up again.
 const RETRY: Duration = Duration::from_secs(2);
 
@@ -110,6 +113,9 @@ impl<'a> Reader<'a> {
         if cycle.is_multiple_of(RARE_CYCLES) {
             self.read_rare();
         }
+        if cycle.is_multiple_of(SETTING_CYCLES) {
+            self.values.persistence_mode = self.wrapped(|d| d.is_in_persistent_mode());
+        }
         self.values.power_watts = self.power();
         self.values.events = self.events.as_ref().map(|_| ()).map_err(|e| *e);
         self.totals.busy.clone_from(&self.integrator.busy);
@@ -146,7 +152,6 @@ impl<'a> Reader<'a> {
         self.values.decoder_util_percent = self.number(|d| d.decoder_utilization().map(|u| u.utilization));
         self.values.pcie_gen = self.number(|d| d.current_pcie_link_gen());
         self.values.pcie_width = self.number(|d| d.current_pcie_link_width());
-        self.values.persistence_mode = self.wrapped(|d| d.is_in_persistent_mode());
         let lists = [Contexts::Graphics, Contexts::Mps].map(|list| self.ask(|d| raw::processes(d, list)));
         self.others = lists.into_iter().flatten().flatten().collect();
     }
