@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
 use crate::process::{Running, free_address, until};
@@ -75,14 +75,17 @@ impl Prometheus {
     /// An instant query's result vector.
     pub fn query(&self, promql: &str) -> Result<Vec<Value>> {
         let answer = self.api("query", &[("query", promql)])?;
-        Ok(answer["result"].as_array().cloned().unwrap_or_default())
+        if answer["status"] == "error" {
+            bail!("{}: {promql}", answer["error"]);
+        }
+        Ok(answer["data"]["result"].as_array().cloned().unwrap_or_default())
     }
 
     /// What a job's target said of a family: type, unit, help; `None` before the first scrape.
     pub fn metadata(&self, job: &str, family: &str) -> Result<Option<Value>> {
         let target = format!("{{job=\"{job}\"}}");
         let answer = self.api("targets/metadata", &[("match_target", &target), ("metric", family)])?;
-        Ok(answer.as_array().and_then(|found| found.first()).cloned())
+        Ok(answer["data"].as_array().and_then(|found| found.first()).cloned())
     }
 
     fn api(&self, path: &str, query: &[(&str, &str)]) -> Result<Value> {
@@ -90,8 +93,7 @@ impl Prometheus {
         let request = query.iter().fold(ureq::get(url), |request, (name, value)| request.query(*name, *value));
         // An unknown family is a 404 with a body that says so.
         let mut answer = request.config().http_status_as_error(false).build().call()?;
-        let mut body: Value = serde_json::from_str(&answer.body_mut().read_to_string()?)?;
-        Ok(body["data"].take())
+        Ok(serde_json::from_str(&answer.body_mut().read_to_string()?)?)
     }
 
     /// The value of a query that gives one sample; `None` when it gives none.

@@ -6,8 +6,9 @@ use std::convert::Infallible;
 use anyhow::{Result, anyhow};
 use goodput_exporter::catalog::{self, Kind};
 use promql_parser::label::Matcher;
+pub use promql_parser::parser::Expr;
 use promql_parser::parser::token::T_MAX;
-use promql_parser::parser::{Call, Expr, VectorSelector};
+use promql_parser::parser::{Call, VectorSelector};
 use promql_parser::util::{ExprVisitor, walk_expr};
 
 /// Labels that Prometheus adds to every target's series; `cluster` where the scrape configuration says so.

@@ -1,0 +1,240 @@
+//! The dashboards: readable, about metrics that exist, and as Grafana wants them.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use goodput_exporter::catalog::{self, Unit};
+use goodput_tests::gpu::{FakeNode, NodeSpec};
+use goodput_tests::process::{free_address, until};
+use goodput_tests::programs::Exporter;
+use goodput_tests::prometheus::Prometheus;
+use goodput_tests::promql::{Expr, matchers, parse, selectors};
+use goodput_tests::rules::{files, root, vocabulary};
+use serde_json::Value;
+
+const COLUMNS: u64 = 24;
+
+/// A dashboard and the name of its file.
+struct Dashboard {
+    name: String,
+    json: Value,
+}
+
+impl Dashboard {
+    fn all() -> Result<Vec<Self>> {
+        let read = |path: &std::path::PathBuf| {
+            let name = path.file_stem().and_then(OsStr::to_str).context("a file without a name")?.to_owned();
+            let json = serde_json::from_str(&std::fs::read_to_string(path)?).with_context(|| name.clone())?;
+            Ok(Self { name, json })
+        };
+        files("dashboards", ".json")?.iter().map(read).collect()
+    }
+
+    fn panels(&self) -> impl Iterator<Item = &Value> {
+        list(&self.json["panels"]).filter(|panel| panel["type"] != "row")
+    }
+
+    fn variables(&self) -> impl Iterator<Item = &Value> {
+        list(&self.json["templating"]["list"])
+    }
+
+    /// Every query that Grafana sends to Prometheus as PromQL, and where it stands.
+    fn queries(&self) -> Vec<(String, &str)> {
+        let all = self.panels().flat_map(targets).chain(
+            list(&self.json["annotations"]["list"]).map(|annotation| (&annotation["name"], &annotation["expr"])),
+        );
+        all.map(|(place, query)| (format!("{}: {place}", self.name), query.as_str().unwrap_or_default())).collect()
+    }
+}
+
+/// The panel's title with each of its queries.
+fn targets(panel: &Value) -> impl Iterator<Item = (&Value, &Value)> {
+    list(&panel["targets"]).map(|target| (&panel["title"], &target["expr"]))
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+/// The query as Grafana sends it when everything is selected.
+fn filled_in(query: &str) -> String {
+    ["$cluster", "$instance", "$gpu", "$node"]
+        .iter()
+        .fold(query.replace("$__rate_interval", "1m"), |query, variable| query.replace(variable, ".*"))
+}
+
+#[test]
+fn every_panel_can_be_read() -> Result<()> {
+    for dashboard in Dashboard::all()? {
+        let mut titles = BTreeSet::new();
+        for panel in dashboard.panels() {
+            let place = format!("{}: {}", dashboard.name, panel["title"]);
+            let title = panel["title"].as_str().context(place.clone())?;
+            assert!(titles.insert(title), "{place} stands there twice");
+            let description = panel["description"].as_str().unwrap_or_default();
+            assert!(description.ends_with('.'), "{place}: the description says what to make of it");
+            assert!(panel["fieldConfig"]["defaults"]["unit"].is_string(), "{place} has no unit");
+            assert!(list(&panel["targets"]).count() > 0, "{place} asks for nothing");
+            let sources = list(&panel["targets"]).map(|target| &target["datasource"]).chain([&panel["datasource"]]);
+            for source in sources {
+                assert_eq!(source["uid"], "${datasource}", "{place}");
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn dashboards_are_found_linked_and_left_alone() -> Result<()> {
+    for Dashboard { name, json } in Dashboard::all()? {
+        assert_eq!(json["uid"], *name, "links name the uid, which is the file's name");
+        assert!(json["title"].as_str().is_some_and(|title| title.starts_with("Goodput / ")), "{name}");
+        assert_eq!(json["tags"], serde_json::json!(["goodput"]), "{name}: the tag makes the links between dashboards");
+        assert_eq!(json["editable"], false, "{name}: edits belong into the file");
+        let linked = list(&json["links"]).any(|link| link["type"] == "dashboards" && link["includeVars"] == true);
+        assert!(linked, "{name} does not link to the others");
+    }
+    Ok(())
+}
+
+#[test]
+fn panels_fit_the_grid_without_overlap() -> Result<()> {
+    for dashboard in Dashboard::all()? {
+        let (mut taken, mut ids) = (BTreeSet::new(), BTreeSet::new());
+        for panel in list(&dashboard.json["panels"]) {
+            assert!(ids.insert(panel["id"].as_u64()), "{}: two panels are {}", dashboard.name, panel["id"]);
+            let side = |key: &str| panel["gridPos"][key].as_u64().context("a panel without a place");
+            let (x, y, width, height) = (side("x")?, side("y")?, side("w")?, side("h")?);
+            assert!(x + width <= COLUMNS, "{}: {} is too wide", dashboard.name, panel["title"]);
+            for cell in (x..x + width).flat_map(|x| (y..y + height).map(move |y| (x, y))) {
+                assert!(taken.insert(cell), "{}: {} lies on another", dashboard.name, panel["title"]);
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn every_query_uses_what_exists() -> Result<()> {
+    let vocabulary = vocabulary()?;
+    for dashboard in Dashboard::all()? {
+        for (place, query) in dashboard.queries() {
+            let problems = vocabulary.problems(&parse(&filled_in(query)).context(place.clone())?);
+            assert!(problems.is_empty(), "{place}: {problems:?}");
+        }
+        for variable in dashboard.variables().filter(|v| v["type"] == "query") {
+            let query = variable["query"]["query"].as_str().context("a variable without a query")?;
+            let asked = query.strip_prefix("label_values(").and_then(|rest| rest.strip_suffix(')'));
+            let (series, label) = asked.and_then(|inner| inner.rsplit_once(", ")).context(query.to_owned())?;
+            let series = parse(&filled_in(series))?;
+            assert_eq!(vocabulary.problems(&series), Vec::<String>::new(), "{query}");
+            assert!(vocabulary.labels(&series).contains(label), "{query}: no such label");
+        }
+    }
+    Ok(())
+}
+
+/// What is selected above applies to every query, and what a query refers to is there to be selected.
+#[test]
+fn every_query_follows_the_variables() -> Result<()> {
+    for dashboard in Dashboard::all()? {
+        let names: Vec<_> = dashboard.variables().filter_map(|v| v["name"].as_str()).collect();
+        for (place, query) in dashboard.queries() {
+            let mut used = query.split('$').skip(1).map(|rest| rest.split(|c: char| !c.is_alphanumeric() && c != '_'));
+            let unknown =
+                used.find_map(|mut rest| rest.next().filter(|n| *n != "__rate_interval" && !names.contains(n)));
+            assert_eq!(unknown, None, "{place}");
+            for selector in selectors(&parse(&filled_in(query))?) {
+                let build_info = selector.name.as_deref() == Some("goodput_exporter_build_info");
+                let follows = matchers(&selector).any(|matcher| matcher.name == "cluster");
+                assert!(follows || build_info, "{place}: {selector} is not limited to the cluster");
+            }
+            let ranges = query.matches('[').count();
+            assert_eq!(
+                ranges,
+                query.matches("[$__rate_interval]").count(),
+                "{place}: ranges follow the scrape interval"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// A panel that shows a metric as it is shows it in the metric's unit.
+#[test]
+fn units_are_those_of_the_catalog() -> Result<()> {
+    for dashboard in Dashboard::all()? {
+        for panel in dashboard.panels() {
+            for target in list(&panel["targets"]).filter_map(|target| target["expr"].as_str()) {
+                let Expr::VectorSelector(selector) = parse(&filled_in(target))? else { continue };
+                let name = selector.name.unwrap_or_default();
+                let Some(metric) = catalog::all().find(|metric| metric.name == name) else { continue };
+                let unit = panel["fieldConfig"]["defaults"]["unit"].as_str();
+                let expected = grafana_unit(metric.unit);
+                assert!(expected.is_none_or(|expected| Some(expected) == unit), "{name}: {expected:?}, not {unit:?}");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Grafana's identifier; `None` where the number's meaning depends on the metric.
+fn grafana_unit(unit: Unit) -> Option<&'static str> {
+    Some(match unit {
+        Unit::Seconds => "s",
+        Unit::Bytes => "bytes",
+        Unit::Ratio => "percentunit",
+        Unit::Watts => "watt",
+        Unit::Celsius => "celsius",
+        Unit::Hertz => "hertz",
+        Unit::Percent => "percent",
+        Unit::Mebibytes => "mbytes",
+        Unit::BytesPerSecond => "Bps",
+        Unit::Joules => "joule",
+        Unit::None | Unit::Megahertz | Unit::Millijoules | Unit::Nanoseconds => return None,
+    })
+}
+
+/// Parsing does not find joins that match twice, nor selections that match nothing.
+#[test]
+fn prometheus_answers_every_query() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let node = FakeNode::new(dir.path(), &NodeSpec::h100(2))?;
+    node.process(0, std::process::id(), 1 << 30)?;
+    node.process(1, std::process::id(), 1 << 30)?;
+    let exporter = Exporter::start(dir.path(), &node)?;
+    let rules = files("alerts", ".rules.yml")?.iter().map(std::fs::canonicalize).collect::<Result<Vec<_>, _>>()?;
+    let targets = [("goodput-exporter", exporter.address)];
+    let prometheus = Prometheus::alerting(dir.path(), &targets, &rules, free_address()?)?;
+    until("both GPUs to have busy times", Duration::from_secs(60), || {
+        let ratios = prometheus.query("instance_gpu:goodput_gpu_busy_per_observed:ratio_rate5m")?;
+        Ok((ratios.len() == 2).then_some(()))
+    })?;
+    for (place, query) in Dashboard::all()?.iter().flat_map(Dashboard::queries) {
+        let query = filled_in(query);
+        let series = prometheus.query(&query).with_context(|| place.clone())?;
+        assert!(!series.is_empty() || !is_about_gpus(&query)?, "{place} is empty: {query}");
+    }
+    Ok(())
+}
+
+/// Does the query need nothing but what the driver of a healthy GPU says? The rest depends on this machine, or is empty
+/// while all is well.
+fn is_about_gpus(query: &str) -> Result<bool> {
+    let others = ["goodput_gpu_class_ratio", "goodput_gpu_numa_info"];
+    Ok(selectors(&parse(query)?)
+        .iter()
+        .filter_map(|selector| selector.name.as_deref())
+        .all(|name| (name.starts_with("DCGM_FI_") || name.starts_with("goodput_gpu_")) && !others.contains(&name)))
+}
+
+#[test]
+#[allow(clippy::disallowed_methods, reason = "the check is a script, for use by hand too")]
+fn grafanas_types_accept_the_dashboards() -> Result<()> {
+    let output = std::process::Command::new(root().join("dashboards/check")).output()?;
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}");
+    Ok(())
+}
