@@ -13,6 +13,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::intake::Intake;
 use crate::classify::{Interval, LOOK_AHEAD_MS};
+use crate::forecast::Prospect;
 use crate::judge::{HOUR_MS, Judge, JudgeError, windows};
 use crate::sample::TimeMs;
 use crate::store::{Results, Samples, StoreError};
@@ -37,6 +38,8 @@ pub struct Progress {
     pub last_hour: Vec<Interval>,
     /// The last minutes that are judged.
     pub last_minutes: Vec<Interval>,
+    /// What is to be expected of every memory, as at the last minute that is judged.
+    pub prospects: Vec<Prospect>,
     /// What could not be joined to a node in the open hour, and why.
     pub unjoined: Vec<String>,
     /// How long the last round took.
@@ -137,7 +140,9 @@ impl<S: Samples + Results> Judging<S> {
             None => Vec::new(),
         };
         let last_minutes = self.judge.verdicts(&(until - LAST_MINUTES * MINUTE_MS..until), until).await?.intervals;
+        let prospects = self.judge.prospects(until).await?;
         self.progress.send_modify(|progress| {
+            progress.prospects = prospects;
             progress.last_hour = last_hour;
             progress.last_minutes = last_minutes;
             progress.unjoined = unjoined;

@@ -8,7 +8,8 @@ use proptest::prelude::*;
 
 use super::catalogue::SeriesId;
 use super::contract::{self, HOUR, NOW, all, batch, series};
-use super::{Appended, Options, Results, Samples, Selection, Stats, Store, StoreError, read_intervals};
+use super::{Appended, Options, Results, Samples, Selection, Stats, Store, StoreError, read_intervals, read_outlook};
+use crate::forecast::Outlook;
 use crate::sample::{Sample, Series, TimeMs};
 
 fn options(dir: &Path) -> Options {
@@ -46,6 +47,7 @@ async fn keeps_the_contract() {
     let store = open(dir.path()).await;
     contract::samples(&store).await;
     contract::results(&store).await;
+    contract::outlook(&store).await;
 }
 
 #[tokio::test]
@@ -328,6 +330,36 @@ async fn verdicts_can_be_read_while_another_process_has_the_directory() {
     assert_eq!(read_intervals(dir.path(), 0..10 * HOUR).await.unwrap(), here);
 }
 
+/// Takes a store back to the schema of an older release.
+async fn downgrade(store: &Store, sql: &[&'static str]) {
+    let mut transaction = store.shared.database.begin().await.unwrap();
+    for sql in sql {
+        sqlx::query(*sql).execute(&mut *transaction).await.unwrap();
+    }
+    transaction.commit().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_directory_of_the_first_schema_keeps_its_data_and_gets_what_is_new() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).await;
+    store.append(batch([ticks(0..10)])).await.unwrap();
+    contract::results(&store).await;
+    let verdicts = store.intervals(0..10 * HOUR).await.unwrap();
+    let back = ["DROP TABLE risks", "DROP TABLE advisories", "DELETE FROM _sqlx_migrations WHERE version > 1"];
+    downgrade(&store, &back).await;
+    store.close().await;
+    assert_eq!(read_intervals(dir.path(), 0..10 * HOUR).await.unwrap(), verdicts);
+    assert_eq!(read_outlook(dir.path(), 0..10 * HOUR).await.unwrap(), Outlook::default(), "there was none yet");
+
+    let store = open(dir.path()).await;
+    assert_eq!(times(&store).await, (0..10).collect::<Vec<_>>());
+    assert_eq!(store.intervals(0..10 * HOUR).await.unwrap(), verdicts);
+    contract::outlook(&store).await;
+    let outlook = store.outlook(0..10 * HOUR).await.unwrap();
+    assert_eq!(read_outlook(dir.path(), 0..10 * HOUR).await.unwrap(), outlook);
+}
+
 #[tokio::test]
 async fn a_directory_of_a_newer_release_is_refused_and_left_alone() {
     let dir = tempfile::tempdir().unwrap();
@@ -339,9 +371,9 @@ async fn a_directory_of_a_newer_release_is_refused_and_left_alone() {
     transaction.commit().await.unwrap();
     store.close().await;
     let error = Store::open(options(dir.path())).await.err().unwrap();
-    assert!(matches!(error, StoreError::Newer { found: 99, known: 1, .. }), "{error}");
+    assert!(matches!(error, StoreError::Newer { found: 99, known: 2, .. }), "{error}");
     let error = read_intervals(dir.path(), 0..HOUR).await.unwrap_err();
-    assert!(matches!(error, StoreError::Newer { found: 99, known: 1, .. }), "{error}");
+    assert!(matches!(error, StoreError::Newer { found: 99, known: 2, .. }), "{error}");
 }
 
 #[tokio::test]
