@@ -11,7 +11,9 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use parking_lot::Mutex;
 
-use crate::classify::{self, Advisory, Class, Interval, Judged, LOOK_AHEAD_MS, LOOK_BACK_MS, Seen, Thresholds, judge_onward};
+use crate::classify::{
+    self, Advisory, Class, Interval, Judged, LOOK_AHEAD_MS, LOOK_BACK_MS, Seen, Thresholds, judge_onward,
+};
 use crate::forecast::{self, MEMORY_SIGNALS, Outlook, Prospect};
 use crate::report::{self, Period, Report};
 use crate::sample::{Series, TimeMs};

@@ -97,11 +97,7 @@ fn memory_risk(mut risks: Vec<&Risk>) -> Option<MemoryRisk> {
         shape: forecast.shape,
         used_bytes: forecast.used,
         limit_bytes: forecast.limit,
-        slope_bytes_per_second: Slope {
-            low: forecast.slope_low,
-            likely: forecast.slope,
-            high: forecast.slope_high,
-        },
+        slope_bytes_per_second: Slope { low: forecast.slope_low, likely: forecast.slope, high: forecast.slope_high },
         time_to_limit: last.at_risk()?,
         remedies: remedies(forecast.memory),
     })
@@ -129,7 +125,7 @@ impl MemoryRisk {
         }
     }
 
-    /// `70.1 of 79.6 GiB (88.1 %), leak`, to be read.
+    /// `70.1 of 79.6 GiB (88.1 %)`, to be read.
     #[must_use]
     pub fn level(&self) -> String {
         let share = text::percent(Some(self.used_bytes / self.limit_bytes));

@@ -166,6 +166,8 @@ mod tests {
 
     use super::*;
     use crate::classify::{Class, Thresholds};
+    use crate::ingest::Limits;
+    use crate::ingest::text::{Format, parse};
     use crate::judge::tests::{START, idle_gpu, store};
     use crate::store::Store;
 
@@ -212,6 +214,37 @@ mod tests {
         let until = now() - SETTLE_MS;
         let second = Judging { progress: watch::Sender::default(), ..first };
         assert_eq!(second.resume(until).await.unwrap(), START + 3 * HOUR_MS - LOOK_AHEAD_MS);
+    }
+
+    /// Scrapes of the memory of a GPU that fills it in four hours.
+    async fn leaking_gpu(store: &impl Samples, times: Range<TimeMs>) {
+        let gpu = "{UUID=\"GPU-a\",Hostname=\"n1\",instance=\"n1:9400\"}";
+        for time in times.step_by(60_000) {
+            let used = 80_000 * (time - START) / (4 * HOUR_MS);
+            let text = format!("DCGM_FI_DEV_FB_USED{gpu} {used}\nDCGM_FI_DEV_FB_FREE{gpu} {}\n", 80_000 - used);
+            store.append(parse(&text, Format::Text, &Limits::default(), time).unwrap()).await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn memory_at_risk_is_known_now_and_kept_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let judging = judging(dir.path()).await;
+        leaking_gpu(&judging.intake, START..now()).await;
+        let kept = async || judging.store.outlook(START..START + 24 * HOUR_MS).await.unwrap().risks;
+        judging.round().await.unwrap();
+        let risks = kept().await;
+        let until = now() - SETTLE_MS;
+        assert_eq!(risks.len(), 4, "one per window");
+        assert!(risks.windows(2).all(|pair| pair[0].end_ms == pair[1].start_ms), "{risks:?}");
+        assert_eq!(risks.last().unwrap().end_ms, until);
+        let prospects = judging.progress.borrow().prospects.clone();
+        let [prospect] = prospects.as_slice() else { panic!("{prospects:?}") };
+        let left = (START + 4 * HOUR_MS - until) as f64 / 1000.0;
+        let expected = prospect.at_risk().unwrap().likely_seconds;
+        assert!((expected / left - 1.0).abs() < 0.02, "{expected} s, {left} s are left");
+        judging.round().await.unwrap();
+        assert_eq!(kept().await, risks);
     }
 
     #[tokio::test]

@@ -11,7 +11,9 @@ use sqlx::{Connection as _, SqliteConnection};
 
 use super::catalogue::SeriesId;
 use super::contract::{self, HOUR, NOW, all, batch, series};
-use super::{Appended, Options, Results, Samples, Selection, Stats, Store, StoreError, read_intervals, read_outlook, write_ahead};
+use super::{
+    Appended, Options, Results, Samples, Selection, Stats, Store, StoreError, read_intervals, read_outlook, write_ahead,
+};
 use crate::forecast::Outlook;
 use crate::sample::{Sample, Series, TimeMs};
 
