@@ -84,11 +84,19 @@ impl Analyzer {
     }
 
     /// The intervals of its report over the full hours around the window, those inside the window alone.
-    #[allow(clippy::disallowed_methods, reason = "starts the program under test")]
     pub fn intervals(&self, from: SystemTime, to: SystemTime) -> Result<Vec<Interval>> {
+        let text = self.report("csv", from, to)?;
+        let mut rows = text.lines().skip(1).map(interval).collect::<Result<Vec<_>>>()?;
+        rows.retain(|i| i.start < to && i.end > from);
+        Ok(rows)
+    }
+
+    /// Its report over the full hours around the window.
+    #[allow(clippy::disallowed_methods, reason = "starts the program under test")]
+    pub fn report(&self, format: &str, from: SystemTime, to: SystemTime) -> Result<String> {
         let (start, end) = (hour(from, 0)?, hour(to, 1)?);
         let report = Command::new(bin("goodput-analyzer")?)
-            .args(["report", "--format=csv"])
+            .args(["report", &format!("--format={format}")])
             .arg(format!("--start={start}"))
             .arg(format!("--end={end}"))
             .arg(format!("--data.dir={}", self.data.display()))
@@ -96,10 +104,7 @@ impl Analyzer {
         if !report.status.success() {
             bail!("report: {}", String::from_utf8_lossy(&report.stderr));
         }
-        let text = String::from_utf8(report.stdout)?;
-        let mut rows = text.lines().skip(1).map(interval).collect::<Result<Vec<_>>>()?;
-        rows.retain(|i| i.start < to && i.end > from);
-        Ok(rows)
+        Ok(String::from_utf8(report.stdout)?)
     }
 }
 

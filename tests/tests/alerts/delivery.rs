@@ -69,9 +69,7 @@ fn what_follows_from_something_worse_is_held_back() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let alertmanager = Alertmanager::start(dir.path(), &config(&Webhook::start()?)?)?;
     let alert = |name: &str, instance: &str, uuid: &str| json!({"alertname": name, "instance": instance, "UUID": uuid});
-    let oom = |name: &str, entity: &str| {
-        json!({"alertname": name, "instance": "up", "node": "a", "memory": "gpu", "entity": entity})
-    };
+    let oom = |name: &str, entity: &str| json!({"alertname": name, "instance": "up", "node": "a", "memory": "gpu", "entity": entity});
     let held_back = [
         alert("GoodputGpuThermalThrottle", "lost", "GPU-0"),
         alert("GoodputGpuRecoveryAction", "driver", "GPU-0"),
