@@ -46,7 +46,7 @@ async fn report(
     out: Option<&Path>,
 ) -> anyhow::Result<()> {
     let period = asked_period(period, &config.zone)?;
-    let read = judge::report(|window| read_intervals(dir, window), period).await;
+    let read = judge::report(|window| read_intervals(dir, window), period, &config.prices).await;
     let (report, intervals) = read.context("no verdicts to report; is this the --data.dir of serve?")?;
     if intervals.is_empty() {
         tracing::warn!(period = report.period.label, "no verdicts are stored for this period");

@@ -12,7 +12,7 @@ use jiff::tz::TimeZone;
 use parking_lot::Mutex;
 
 use crate::classify::{self, Class, Interval, Judged, LOOK_AHEAD_MS, LOOK_BACK_MS, Seen, Thresholds, judge_onward};
-use crate::report::{self, Period, Report};
+use crate::report::{self, Period, Price, Report};
 use crate::sample::TimeMs;
 use crate::signal;
 use crate::store::{Results, Samples, Selection, StoreError};
@@ -120,14 +120,18 @@ fn selection(window: &Range<TimeMs>) -> Selection {
 }
 
 /// The report of a period and the intervals that it rests on, which `read` gets from a store.
-pub async fn report<F>(read: impl Fn(Range<TimeMs>) -> F, period: Period) -> Result<(Report, Vec<Interval>), StoreError>
+pub async fn report<F>(
+    read: impl Fn(Range<TimeMs>) -> F,
+    period: Period,
+    prices: &[Price],
+) -> Result<(Report, Vec<Interval>), StoreError>
 where
     F: Future<Output = Result<Vec<Interval>, StoreError>>,
 {
     let before = period.previous();
     let intervals = read(period.start_ms..period.end_ms).await?;
     let previous = read(before.start_ms..before.end_ms).await?;
-    Ok((report::build(&intervals, &previous, period), intervals))
+    Ok((report::build(&intervals, &previous, period, prices), intervals))
 }
 
 /// The windows that together cover the range, in order; the first and the last may reach out of it.

@@ -5,9 +5,13 @@ use std::fs;
 use std::path::Path;
 
 use proptest::prelude::*;
+use sqlx::migrate::Migrator;
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{Connection, SqliteConnection};
 
 use super::catalogue::SeriesId;
 use super::contract::{self, HOUR, NOW, all, batch, series};
+use super::database::MIGRATIONS;
 use super::{Appended, Options, Results, Samples, Selection, Stats, Store, StoreError, read_intervals};
 use crate::sample::{Sample, Series, TimeMs};
 
@@ -339,9 +343,28 @@ async fn a_directory_of_a_newer_release_is_refused_and_left_alone() {
     transaction.commit().await.unwrap();
     store.close().await;
     let error = Store::open(options(dir.path())).await.err().unwrap();
-    assert!(matches!(error, StoreError::Newer { found: 99, known: 1, .. }), "{error}");
+    assert!(matches!(error, StoreError::Newer { found: 99, .. }), "{error}");
     let error = read_intervals(dir.path(), 0..HOUR).await.unwrap_err();
-    assert!(matches!(error, StoreError::Newer { found: 99, known: 1, .. }), "{error}");
+    assert!(matches!(error, StoreError::Newer { found: 99, .. }), "{error}");
+}
+
+#[tokio::test]
+async fn verdicts_of_an_earlier_release_have_no_energy_and_need_an_upgrade_to_be_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("goodput.db");
+    let file = SqliteConnectOptions::new().filename(&path).create_if_missing(true);
+    let mut connection = SqliteConnection::connect_with(&file).await.unwrap();
+    let first = Migrator { migrations: MIGRATIONS.iter().take(1).cloned().collect(), ..Migrator::DEFAULT };
+    first.run(&mut connection).await.unwrap();
+    let sql = "INSERT INTO intervals VALUES ('a', 0, 3600000, 'GPU-1', NULL, NULL, 'idle_held', 3600000, 1, NULL, '[]', '[]')";
+    sqlx::query(sql).execute(&mut connection).await.unwrap();
+    connection.close().await.unwrap();
+    let error = read_intervals(dir.path(), 0..HOUR).await.unwrap_err();
+    assert!(matches!(error, StoreError::Older { found: 1, .. }), "{error}");
+    let store = open(dir.path()).await;
+    let read = store.intervals(0..HOUR).await.unwrap();
+    assert_eq!((read.len(), read[0].ms, read[0].energy), (1, HOUR, None));
+    assert_eq!(read_intervals(dir.path(), 0..HOUR).await.unwrap(), read);
 }
 
 #[tokio::test]
