@@ -9,8 +9,6 @@ use crate::classify::Interval;
 
 /// Height of a chart, in units of its view box.
 pub(super) const HEIGHT: f64 = 100.0;
-/// Room above the highest line.
-const HEADROOM: f64 = 1.1;
 /// Slices of the axis: one hour each in a whole week.
 const SLICES: usize = 168;
 /// A finding shows this many signals; the table beside has all of them.
@@ -73,10 +71,19 @@ fn curve(signal: &str, unit: &str, slices: &[Slice]) -> Curve {
         slices.iter().map(|slice| (slice[2] > 0.0).then(|| slice[which] / slice[2])).collect()
     };
     let (values, thresholds) = (line(0), line(1));
-    let top = values.iter().chain(&thresholds).flatten().fold(0.0, |a: f64, b| a.max(*b)) * HEADROOM;
-    let top = if top > 0.0 { top } else { 1.0 };
+    let top = round_up(values.iter().chain(&thresholds).flatten().fold(0.0, |a: f64, b| a.max(*b)));
     let (values, thresholds) = (path(&values, top), path(&thresholds, top));
     Curve { signal: signal.to_owned(), unit: unit.to_owned(), top, values, thresholds }
+}
+
+/// The next 1, 2 or 5 times a power of ten.
+fn round_up(value: f64) -> f64 {
+    if value <= 0.0 || !value.is_finite() {
+        return 1.0;
+    }
+    let power = 10f64.powf(value.log10().floor());
+    let step = [1.0, 2.0, 5.0].into_iter().find(|step| step * power >= value);
+    step.unwrap_or(10.0) * power
 }
 
 /// Steps from slice to slice, interrupted where there is nothing.
@@ -108,6 +115,11 @@ fn path(values: &[Option<f64>], top: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_axis_ends_at_a_round_number() {
+        assert_eq!([0.0, 0.03, 0.95, 1.0, 121.4, 2.0e6].map(round_up), [1.0, 0.05, 1.0, 1.0, 200.0, 2.0e6]);
+    }
 
     #[test]
     fn a_path_steps_and_is_interrupted() {

@@ -108,18 +108,18 @@ pub(super) fn gain(class: Class) -> Option<&'static Gain> {
 #[must_use]
 pub(super) fn check(class: Class) -> &'static str {
     match class {
-        Class::NoData => "`up` of the node's target is 1, and the coverage of the next report is higher.",
+        Class::NoData => "up of the node's target is 1, and the coverage of the next report is higher.",
         Class::Unallocated => "The queue is shorter, and the GPUs are allocated in the next report.",
-        Class::IdleHeld => "The GPU has another holder, or none, within minutes; `idle_held` of this owner is gone.",
+        Class::IdleHeld => "The GPU has another holder, or none, within minutes; idle_held of this owner is gone.",
         Class::PartialAllocation => "Every GPU of the job is busy, or the job holds fewer.",
         Class::ColdStart => "The next start of the same job is shorter.",
         Class::CrossNuma => "The advisory is gone, and the GPU works as much as its neighbours.",
-        Class::HostNoise => "`job_cpu_pressure` falls below its threshold while the job works.",
-        Class::MemoryPressure => "`job_memory_pressure` falls below its threshold.",
+        Class::HostNoise => "job_cpu_pressure falls below its threshold while the job works.",
+        Class::MemoryPressure => "job_memory_pressure falls below its threshold.",
         Class::Checkpoint => "The GPU works while the job writes; saves cost less of each hour.",
-        Class::DataloaderCpu => "`gpu_busy` rises; CPU use and CPU pressure of the job fall below their thresholds.",
-        Class::DataloaderStorage => "`gpu_busy` rises; `job_io_pressure` falls below its threshold.",
-        Class::CpuThrottled => "Throttled periods fall below their threshold, and `gpu_busy` rises.",
+        Class::DataloaderCpu => "gpu_busy rises; CPU use and CPU pressure of the job fall below their thresholds.",
+        Class::DataloaderStorage => "gpu_busy rises; job_io_pressure falls below its threshold.",
+        Class::CpuThrottled => "Throttled periods fall below their threshold, and gpu_busy rises.",
         Class::Unexplained => "The time has another class in the next report.",
         _ => "The time of this class falls in the next report.",
     }

@@ -154,6 +154,27 @@ fn energy_and_money_of_every_table_are_those_of_the_intervals() {
 }
 
 #[test]
+fn every_hour_of_long_and_short_weeks_is_priced() {
+    let fixture = intervals("week.json");
+    let price = &prices()[0];
+    for (label, hours) in [("2026-W13", 167), ("2026-W43", 169), ("2026-W53", 168)] {
+        let period = Period::iso_week(label, &TimeZone::get("Europe/Berlin").unwrap()).unwrap();
+        let ends = period.start_ms..period.end_ms;
+        let hour = |start_ms| Interval {
+            start_ms,
+            end_ms: start_ms + 3_600_000,
+            ms: 3_600_000,
+            energy: None,
+            ..fixture[0].clone()
+        };
+        let week: Vec<Interval> = ends.step_by(3_600_000).map(hour).collect();
+        let report = build(&week, &[], period, std::slice::from_ref(price));
+        let cost = &report.fleet.capacity.cost[0];
+        assert_eq!((cost.micros, cost.priced_ms), (hours * price.micros_per_gpu_hour, hours * 3_600_000), "{label}");
+    }
+}
+
+#[test]
 fn what_is_recoverable_is_never_more_than_what_was_lost_and_leads() {
     let report = fixture_report();
     let backs: Vec<Option<i64>> =

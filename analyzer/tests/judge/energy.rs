@@ -12,11 +12,11 @@ fn series(name: &str, model: &str, value: impl Fn(TimeMs) -> f64) -> Series {
     Series { labels: Labels::new(labels), samples }
 }
 
-/// A held GPU that works half of each minute.
-fn half_busy(model: &str) -> Vec<Series> {
+/// A held GPU that works this share of each minute.
+fn busy(share: f64, model: &str) -> Vec<Series> {
     let seconds = |t: TimeMs| t as f64 / 1000.0;
     vec![
-        series("goodput_gpu_busy_seconds_total", model, |t| seconds(t) / 2.0),
+        series("goodput_gpu_busy_seconds_total", model, |t| seconds(t) * share),
         series("goodput_gpu_observed_seconds_total", model, seconds),
         series("goodput_gpu_processes", model, |_| 1.0),
     ]
@@ -43,7 +43,7 @@ fn energy(series: &[Series]) -> [Option<Energy>; 2] {
 
 #[test]
 fn waiting_draws_what_the_model_draws_idle_and_work_the_rest() {
-    let mut all = half_busy(H100);
+    let mut all = busy(0.5, H100);
     all.extend([counter(H100), power(H100, 500.0)]);
     let (half, waiting) = (300_000, 115 * 300_000);
     let drawn = |mj| Some(Energy { mj, ms: half, counted_ms: half });
@@ -52,7 +52,7 @@ fn waiting_draws_what_the_model_draws_idle_and_work_the_rest() {
 
 #[test]
 fn a_model_whose_idle_power_is_not_known_shares_in_proportion_to_time() {
-    let mut all = half_busy("NVIDIA B300");
+    let mut all = busy(0.5, "NVIDIA B300");
     all.push(power("NVIDIA B300", 301.0));
     let drawn = Some(Energy { mj: 301 * 300_000, ms: 300_000, counted_ms: 0 });
     assert_eq!(energy(&all), [drawn, drawn]);
@@ -60,14 +60,15 @@ fn a_model_whose_idle_power_is_not_known_shares_in_proportion_to_time() {
 
 #[test]
 fn a_gpu_that_draws_less_than_its_idle_power_is_taken_at_its_word() {
-    let mut all = half_busy(H100);
+    // So little work that power is not asked whether it is any.
+    let mut all = busy(0.05, H100);
     all.push(power(H100, 100.0));
-    assert_eq!(energy(&all).map(|e| e.map(|e| e.mj)), [Some(100 * 300_000); 2]);
+    assert_eq!(energy(&all).map(|e| e.map(|e| e.mj)), [Some(100 * 30_000), Some(100 * 570_000)]);
 }
 
 #[test]
 fn without_counter_and_power_there_is_none() {
-    assert_eq!(energy(&half_busy(H100)), [None, None]);
+    assert_eq!(energy(&busy(0.5, H100)), [None, None]);
 }
 
 #[test]
@@ -75,7 +76,7 @@ fn a_hole_has_energy_only_where_the_counter_bridges_it() {
     let gone = |series: &mut Vec<Series>, from: TimeMs| {
         series.iter_mut().for_each(|s| s.samples.retain(|s| s.time_ms < from || s.time_ms >= 1_500_000));
     };
-    let mut all = half_busy(H100);
+    let mut all = busy(0.5, H100);
     all.push(counter(H100));
     gone(&mut all, 780_000);
     let judged = judge_series(&all, WINDOW, &Thresholds::default()).unwrap();
