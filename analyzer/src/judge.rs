@@ -158,6 +158,7 @@ fn into_hour(hour: TimeMs, zone: &TimeZone) -> i64 {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::classify::Energy;
     use crate::ingest::Limits;
     use crate::ingest::text::{Format, parse};
     use crate::store::{Options, Store};
@@ -208,6 +209,9 @@ pub(crate) mod tests {
             judge.judge(&hour(0), START + 30 * MINUTE).await.unwrap();
             let want = BTreeMap::from([(key("GPU-a", Class::IdleHeld), 30 * MINUTE)]);
             assert_eq!(sums(&store, hour(0)).await, want);
+            let energy = store.intervals(hour(0)).await.unwrap()[0].energy;
+            let drawn = Energy { mj: 120 * 30 * MINUTE, ms: 30 * MINUTE, counted_ms: 0 };
+            assert_eq!(energy, Some(drawn), "120 W at each scrape");
         }
     }
 

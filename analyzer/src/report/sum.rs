@@ -205,7 +205,7 @@ impl Amount {
             cost.or((amount.gpu_ms == 0 || !amount.cost.is_empty()).then_some(0.0))
         };
         let change = |currency| text::change(known(self, currency), known(before, currency), text::money);
-        let shown: Vec<String> = currencies.into_iter().map(|c| format!("{c} {}", change(c))).collect();
+        let shown: Vec<String> = currencies.into_iter().map(|c| format!("{c}\u{a0}{}", change(c))).collect();
         match shown.as_slice() {
             [] if self.gpu_ms == 0 && before.gpu_ms == 0 => "±0".into(),
             [] => text::UNKNOWN.into(),
@@ -213,11 +213,11 @@ impl Amount {
         }
     }
 
-    /// Money to be read, each sum with its currency.
+    /// Money to be read, each sum with its currency, from which no line break parts it.
     #[must_use]
     pub fn money(&self) -> String {
         let shown: Vec<String> =
-            self.cost.iter().map(|c| format!("{} {}", c.currency, text::money(c.amount))).collect();
+            self.cost.iter().map(|c| format!("{}\u{a0}{}", c.currency, text::money(c.amount))).collect();
         match shown.as_slice() {
             [] if self.gpu_ms == 0 => "0".into(),
             [] => text::UNKNOWN.into(),
