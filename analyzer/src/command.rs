@@ -46,7 +46,7 @@ async fn report(
     out: Option<&Path>,
 ) -> anyhow::Result<()> {
     let period = asked_period(period, &config.zone)?;
-    let read = judge::report(|window| read_intervals(dir, window), period).await;
+    let read = judge::report(|window| read_intervals(dir, window), period, &config.prices).await;
     let (report, intervals) = read.context("no verdicts to report; is this the --data.dir of serve?")?;
     let outlook = read_outlook(dir, report.period.start_ms..report.period.end_ms).await;
     let report = report.with_outlook(&outlook.context("cannot read what was at risk and what was advised")?);

@@ -15,7 +15,7 @@ use crate::classify::{
     self, Advisory, Class, Interval, Judged, LOOK_AHEAD_MS, LOOK_BACK_MS, Seen, Thresholds, judge_onward,
 };
 use crate::forecast::{self, MEMORY_SIGNALS, Outlook, Prospect};
-use crate::report::{self, Period, Report};
+use crate::report::{self, Period, Price, Report};
 use crate::sample::{Series, TimeMs};
 use crate::signal;
 use crate::store::{Results, Samples, Selection, StoreError};
@@ -165,14 +165,18 @@ fn selection(window: &Range<TimeMs>) -> Selection {
 }
 
 /// The report of a period and the intervals that it rests on, which `read` gets from a store.
-pub async fn report<F>(read: impl Fn(Range<TimeMs>) -> F, period: Period) -> Result<(Report, Vec<Interval>), StoreError>
+pub async fn report<F>(
+    read: impl Fn(Range<TimeMs>) -> F,
+    period: Period,
+    prices: &[Price],
+) -> Result<(Report, Vec<Interval>), StoreError>
 where
     F: Future<Output = Result<Vec<Interval>, StoreError>>,
 {
     let before = period.previous();
     let intervals = read(period.start_ms..period.end_ms).await?;
     let previous = read(before.start_ms..before.end_ms).await?;
-    Ok((report::build(&intervals, &previous, period), intervals))
+    Ok((report::build(&intervals, &previous, period, prices), intervals))
 }
 
 /// The windows that together cover the range, in order; the first and the last may reach out of it.
@@ -199,6 +203,7 @@ fn into_hour(hour: TimeMs, zone: &TimeZone) -> i64 {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::classify::Energy;
     use crate::ingest::Limits;
     use crate::ingest::text::{Format, parse};
     use crate::store::{Options, Store};
@@ -249,6 +254,9 @@ pub(crate) mod tests {
             judge.judge(&hour(0), START + 30 * MINUTE).await.unwrap();
             let want = BTreeMap::from([(key("GPU-a", Class::IdleHeld), 30 * MINUTE)]);
             assert_eq!(sums(&store, hour(0)).await, want);
+            let energy = store.intervals(hour(0)).await.unwrap()[0].energy;
+            let drawn = Energy { mj: 120 * 30 * MINUTE, ms: 30 * MINUTE, counted_ms: 0 };
+            assert_eq!(energy, Some(drawn), "120 W at each scrape");
         }
     }
 

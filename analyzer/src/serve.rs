@@ -29,6 +29,7 @@ use crate::ingest::Limits;
 use crate::ingest::remote_write;
 use crate::ingest::scrape::Scraper;
 use crate::judge::Judge;
+use crate::report::Price;
 use crate::sample::TimeMs;
 use crate::store::{Options, Results, Samples, Store, wall_clock};
 use judging::Judging;
@@ -58,6 +59,8 @@ pub struct App<S> {
     pub progress: watch::Receiver<Progress>,
     /// Zone of weeks and shown times.
     pub zone: TimeZone,
+    /// What GPU time and energy cost.
+    pub prices: Arc<[Price]>,
     /// The clock.
     pub now: fn() -> TimeMs,
     /// True once the program is stopping.
@@ -87,7 +90,8 @@ pub async fn run(config: Config, options: Options, listen: SocketAddr) -> anyhow
     };
     let judging = tokio::spawn(judging.run());
 
-    let app = App { store: store.clone(), intake: intake.clone(), progress, zone, now, stopping: stopping.clone() };
+    let (prices, stopped) = (config.prices.into(), stopping.clone());
+    let app = App { store: store.clone(), intake: intake.clone(), progress, zone, prices, now, stopping: stopped };
     let pages = router(app).merge(remote_write::router(intake, Limits::default()));
     tracing::info!(address = %listener.local_addr()?, targets = scraping.len(), "listening");
     serve_until(listener, pages, stop, stopping).await?;
@@ -190,7 +194,7 @@ mod tests {
         let (stop, stopping) = watch::channel(false);
         let known = Progress { judged_until_ms: Some(now()), last_hour, ..Progress::default() };
         let progress = watch::channel(known).1;
-        let app = App { store, intake, progress, zone: TimeZone::UTC, now, stopping };
+        let app = App { store, intake, progress, zone: TimeZone::UTC, prices: Arc::default(), now, stopping };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         tokio::spawn(axum::serve(listener, router(app)).into_future());

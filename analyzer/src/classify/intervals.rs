@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::advisory::{self, Advisory};
 use super::cell::Part;
-use super::{Class, Evidence, Fact, Interval};
+use super::{Class, Energy, Evidence, Fact, Interval};
 use crate::frame::{GpuFrame, NodeFrame};
 use crate::sample::TimeMs;
 use crate::signal::Signal;
@@ -18,6 +18,8 @@ pub(super) struct Entry<K> {
     pub(super) key: K,
     pub(super) grounds: Grounds,
     pub(super) ms: i64,
+    /// What was drawn in them; advisories have none.
+    pub(super) energy: Option<Energy>,
 }
 
 /// Why they have their key.
@@ -28,9 +30,9 @@ pub(super) struct Grounds {
 }
 
 impl Part {
-    pub(super) fn entry(self, ms: i64) -> Entry<Key> {
+    pub(super) fn entry(self, ms: i64, energy: Option<Energy>) -> Entry<Key> {
         let grounds = Grounds { confidence: self.confidence, facts: self.facts, missing: self.missing };
-        Entry { key: (self.class, self.owner, self.rung), grounds, ms }
+        Entry { key: (self.class, self.owner, self.rung), grounds, ms, energy }
     }
 }
 
@@ -48,6 +50,7 @@ struct Open {
     /// Per fact, the sums of value and threshold times milliseconds, and of milliseconds.
     facts: BTreeMap<(&'static str, &'static str), [f64; 3]>,
     missing: Vec<String>,
+    energy: Option<Energy>,
 }
 
 impl<K: Ord + Clone> Builder<K> {
@@ -57,10 +60,10 @@ impl<K: Ord + Clone> Builder<K> {
 
     /// Adds the next cell, which begins where the last one ended.
     pub(super) fn add(&mut self, cell: &Range<TimeMs>, parts: impl IntoIterator<Item = Entry<K>>) {
-        for Entry { key, grounds, ms } in parts {
-            let fresh =
-                || Open { span: cell.clone(), ms: 0, confidence: 0.0, facts: BTreeMap::new(), missing: Vec::new() };
-            self.open.entry(key).or_insert_with(fresh).extend(cell.end, &grounds, ms);
+        for Entry { key, grounds, ms, energy } in parts {
+            let open = self.open.entry(key).or_insert_with(|| Open::at(cell));
+            open.extend(cell.end, &grounds, ms);
+            open.energy = Energy::sum(open.energy, energy);
         }
         let ended: Vec<K> = self.open.iter().filter(|(_, o)| o.span.end < cell.end).map(|(k, _)| k.clone()).collect();
         for key in ended {
@@ -104,6 +107,11 @@ impl Builder<advisory::Key> {
 }
 
 impl Open {
+    fn at(cell: &Range<TimeMs>) -> Self {
+        let (facts, missing) = (BTreeMap::new(), Vec::new());
+        Open { span: cell.clone(), ms: 0, confidence: 0.0, facts, missing, energy: None }
+    }
+
     fn extend(&mut self, end: TimeMs, part: &Grounds, ms: i64) {
         let weight = ms as f64;
         self.span.end = end;
@@ -140,6 +148,7 @@ impl Open {
             busy_signal: rung.map(str::to_owned),
             evidence: self.evidence(),
             missing: self.missing,
+            energy: self.energy,
         }
     }
 }

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use super::advisory;
 use super::cell::{self, Part};
+use super::energy;
 use super::intervals::Builder;
 use super::phase::Course;
 use super::thresholds::confidence::CERTAIN;
@@ -185,7 +186,8 @@ fn judge_gpu(course: &Course<'_>, t: &Thresholds) -> Result<(Vec<Interval>, Vec<
         let (state, phase) = (course.state(index), course.mark(index, t));
         let parts = cell::book(&cell, state, phase.as_ref(), t).map_err(error)?;
         advised.add(span, advisory::advise(&cell, state, &parts, t));
-        booked.add(span, parts.into_iter().map(|(part, ms)| part.entry(ms)));
+        let energy = energy::split(&cell, &parts);
+        booked.add(span, parts.into_iter().zip(energy).map(|((part, ms), energy)| part.entry(ms, energy)));
     }
     Ok((booked.finish(&gpu.uuid, &node.node, gpu.model.as_deref()), advised.advisories(node, gpu)))
 }
@@ -193,6 +195,6 @@ fn judge_gpu(course: &Course<'_>, t: &Thresholds) -> Result<(Vec<Interval>, Vec<
 /// A GPU without any sample within reach of the window.
 fn absent(seen: &Seen, window: &Range<TimeMs>) -> Vec<Interval> {
     let mut builder = Builder::new();
-    builder.add(window, [Part::bare(Class::NoData, CERTAIN).entry(window.end - window.start)]);
+    builder.add(window, [Part::bare(Class::NoData, CERTAIN).entry(window.end - window.start, None)]);
     builder.finish(&seen.gpu, &seen.node, seen.model.as_deref())
 }

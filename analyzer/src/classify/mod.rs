@@ -15,6 +15,7 @@ mod cpu_throttled;
 mod cross_numa;
 mod dataloader_cpu;
 mod dataloader_storage;
+mod energy;
 mod explain;
 mod held;
 mod host_noise;
@@ -158,6 +159,30 @@ pub struct Evidence {
     pub threshold: f64,
 }
 
+/// Energy that a GPU drew, and how much of its time that is known for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Energy {
+    /// Millijoules, exact: those of a cell's classes sum to the cell's.
+    pub mj: i64,
+    /// GPU-milliseconds that it is known for.
+    pub ms: i64,
+    /// Of these, by the board's energy counter; the rest by power at each scrape.
+    pub counted_ms: i64,
+}
+
+impl Energy {
+    /// The sum of both, where either is known.
+    #[must_use]
+    pub fn sum(one: Option<Self>, other: Option<Self>) -> Option<Self> {
+        match (one, other) {
+            (Some(a), Some(b)) => {
+                Some(Self { mj: a.mj + b.mj, ms: a.ms + b.ms, counted_ms: a.counted_ms + b.counted_ms })
+            }
+            (one, other) => one.or(other),
+        }
+    }
+}
+
 /// Consecutive cells of one GPU in which one class has milliseconds: what is stored and what reports sum.
 /// The `ms` of all intervals of a GPU over a window sum to the window.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -187,4 +212,6 @@ pub struct Interval {
     pub evidence: Vec<Evidence>,
     /// Signals whose absence kept rules from judging this time; with them the class might be another.
     pub missing: Vec<String>,
+    /// What the GPU drew in this time; absent where neither energy nor power was measured.
+    pub energy: Option<Energy>,
 }

@@ -87,7 +87,7 @@ fn row(advice: Advice, owner: Option<&str>, mut group: Vec<&Advisory>) -> Adviso
         places,
         stretches: stretches(group.iter().map(|a| Stretch { start_ms: a.start_ms, end_ms: a.end_ms })),
         confidence: group.iter().map(|a| a.confidence * weight(a)).sum::<f64>() / whole,
-        evidence: super::build::evidence(group.iter().map(|a| (a.evidence.as_slice(), weight(a)))),
+        evidence: super::finding::evidence(group.iter().map(|a| (a.evidence.as_slice(), weight(a)))),
         remedies: advice_remedies(advice),
     }
 }

@@ -3,39 +3,50 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::chart::Timeline;
-use super::remedy::{meaning, remedies};
+use super::finding::findings;
+use super::gap::gaps;
+use super::price::{MICROS, Price};
+use super::sum::{Amount, Item, Sum};
 use super::{
-    Amount, BusySignal, ClassAmount, ClassRow, Coverage, FORMULA, Finding, Fleet, Period, Place, Previous, Proof,
-    Report, Row, SCHEMA_VERSION, Span, ratio,
+    AppliedPrice, BusySignal, ClassAmount, ClassRow, Coverage, FORMULA, Fleet, Period, Previous, Report, Row,
+    SCHEMA_VERSION, Span, Unpriced, ratio,
 };
-use crate::classify::{Class, Evidence, Group, Interval};
+use crate::classify::{Class, Group, Interval};
 
-/// Computes the report of `period` from its intervals and those of the period before it.
+/// Computes the report of `period` from its intervals and those of the period before it, at the prices that were valid
+/// when each interval began.
 ///
-/// All sums are sums of `ms` of the intervals, so that they agree with the ledger to the millisecond.
+/// All sums are sums over intervals of their `ms`, their energy and their cost, so that tables agree with each other and
+/// with the ledger to the unit.
 #[must_use]
-pub fn build(intervals: &[Interval], previous: &[Interval], period: Period) -> Report {
-    let ledger = Ledger::of(intervals);
-    let before = (!previous.is_empty()).then(|| Ledger::of(previous));
-    let findings = findings(intervals, &ledger);
-    let (unjudged, findings) = findings.into_iter().partition(|f| is_unjudged(f.class));
+pub fn build(intervals: &[Interval], previous: &[Interval], period: Period, prices: &[Price]) -> Report {
+    let items = Item::all(intervals, prices);
+    let before = Item::all(previous, prices);
+    let before = (!before.is_empty()).then_some(before.as_slice());
+    let (ledger, ledger_before) = (Ledger::of(&items), before.map(Ledger::of));
     let accounted = accounted(intervals);
     let axis = accounted.as_ref().map_or_else(|| period.clone(), |span| period.around(span.start_ms, span.end_ms));
+    let findings = findings(&items, before, &axis, ledger.capacity().ms);
+    let (mut unjudged, findings): (Vec<_>, Vec<_>) = findings.into_iter().partition(|f| is_unjudged(f.class));
+    unjudged.sort_by_key(|f| std::cmp::Reverse(f.lost.gpu_ms));
+    let rows = |filter: fn(Class) -> bool, key: fn(&Interval) -> RowKey| rows(&items, before, filter, key);
     Report {
         schema_version: SCHEMA_VERSION,
         accounted,
         fleet: fleet(intervals, &ledger),
-        classes: classes(&ledger, before.as_ref()),
-        previous: before.map(|before| compare(&ledger, &before, &period)),
-        coverage: coverage(intervals, &ledger),
+        classes: classes(&ledger, ledger_before.as_ref()),
+        previous: ledger_before.map(|before| compare(&ledger, &before, &period)),
+        coverage: coverage(&items, &ledger, prices),
         findings,
         unjudged,
         risks: Vec::new(),
         advisories: Vec::new(),
-        owners: rows(intervals.iter().filter(|i| is_held(i.class)), |i| (i.owner.clone(), None)),
-        nodes: rows(intervals.iter(), |i| (Some(i.node.clone()), None)),
-        models: rows(intervals.iter(), |i| (i.model.clone(), None)),
-        gpus: rows(intervals.iter(), |i| (Some(i.gpu.clone()), Some(i.node.clone()))),
+        gaps: gaps(&items, ledger.capacity().ms),
+        prices: applied(&items, prices, ledger.capacity().ms),
+        owners: rows(is_held, |i| (i.owner.clone(), None)),
+        nodes: rows(|_| true, |i| (Some(i.node.clone()), None)),
+        models: rows(|_| true, |i| (i.model.clone(), None)),
+        gpus: rows(|_| true, |i| (Some(i.gpu.clone()), Some(i.node.clone()))),
         timeline: Timeline::of(intervals, axis),
         period,
     }
@@ -50,47 +61,55 @@ fn is_unjudged(class: Class) -> bool {
     matches!(class, Class::NoData | Class::Unexplained)
 }
 
-/// Milliseconds by class.
+/// Sums by class.
 #[derive(Default)]
-struct Ledger(BTreeMap<Class, i64>);
+struct Ledger<'a>(BTreeMap<Class, Sum<'a>>);
 
-impl Ledger {
-    fn of<'a>(intervals: impl IntoIterator<Item = &'a Interval>) -> Self {
+impl<'a> Ledger<'a> {
+    fn of<'i>(items: impl IntoIterator<Item = &'i Item<'a>>) -> Self
+    where
+        'a: 'i,
+    {
         let mut ledger = Self::default();
-        intervals.into_iter().for_each(|i| ledger.add(i));
+        items.into_iter().for_each(|i| ledger.add(i));
         ledger
     }
 
-    fn add(&mut self, interval: &Interval) {
-        *self.0.entry(interval.class).or_default() += interval.ms;
+    fn add(&mut self, item: &Item<'a>) {
+        self.0.entry(item.class).or_default().add(item);
     }
 
-    fn get(&self, class: Class) -> i64 {
-        self.0.get(&class).copied().unwrap_or_default()
+    fn get(&self, class: Class) -> Sum<'a> {
+        self.0.get(&class).cloned().unwrap_or_default()
     }
 
-    fn capacity(&self) -> i64 {
-        self.0.values().sum()
+    fn total(&self, which: impl Fn(Class) -> bool) -> Sum<'a> {
+        let chosen = self.0.iter().filter(|(class, _)| which(**class));
+        chosen.fold(Sum::default(), |total, (_, sum)| total.plus(sum))
     }
 
-    fn allocated(&self) -> i64 {
-        self.0.iter().filter(|(class, _)| is_held(**class)).map(|(_, ms)| ms).sum()
+    fn capacity(&self) -> Sum<'a> {
+        self.total(|_| true)
     }
 
-    fn with_data(&self) -> i64 {
-        self.capacity() - self.get(Class::NoData)
+    fn lost(&self) -> Amount {
+        self.total(|class| class != Class::Productive).amount(self.capacity().ms)
+    }
+
+    fn with_data(&self) -> Sum<'a> {
+        self.total(|class| class != Class::NoData)
     }
 
     /// Unknown when nothing at all was seen: zero would be a claim.
     fn goodput(&self) -> Option<f64> {
-        ratio(self.get(Class::Productive), self.capacity()).filter(|_| self.with_data() > 0)
+        ratio(self.get(Class::Productive).ms, self.capacity().ms).filter(|_| self.with_data().ms > 0)
     }
 
     fn losses(&self) -> Vec<ClassAmount> {
-        let whole = self.capacity();
-        let lost = self.0.iter().filter(|(class, ms)| **class != Class::Productive && **ms > 0);
+        let whole = self.capacity().ms;
+        let lost = self.0.iter().filter(|(class, sum)| **class != Class::Productive && sum.ms > 0);
         let mut losses: Vec<ClassAmount> =
-            lost.map(|(class, ms)| ClassAmount { class: *class, amount: Amount::of(*ms, whole) }).collect();
+            lost.map(|(class, sum)| ClassAmount { class: *class, amount: sum.amount(whole) }).collect();
         losses.sort_by_key(|loss| std::cmp::Reverse(loss.amount.gpu_ms));
         losses
     }
@@ -102,18 +121,19 @@ fn accounted(intervals: &[Interval]) -> Option<Span> {
     Some(Span { start_ms, end_ms, gpu_ms: intervals.iter().map(|i| i.ms).sum() })
 }
 
-fn fleet(intervals: &[Interval], ledger: &Ledger) -> Fleet {
+fn fleet(intervals: &[Interval], ledger: &Ledger<'_>) -> Fleet {
     let (capacity, productive) = (ledger.capacity(), ledger.get(Class::Productive));
     Fleet {
         formula: FORMULA,
         goodput: ledger.goodput(),
-        goodput_of_known: ratio(productive, ledger.with_data()),
-        goodput_at_most: ratio(productive + ledger.get(Class::NoData), capacity),
+        goodput_of_known: ratio(productive.ms, ledger.with_data().ms),
+        goodput_at_most: ratio(productive.ms + ledger.get(Class::NoData).ms, capacity.ms),
         gpus: distinct(intervals, |i| &i.gpu),
         nodes: distinct(intervals, |i| &i.node),
-        capacity: Amount::of(capacity, capacity),
-        allocated: Amount::of(ledger.allocated(), capacity),
-        productive: Amount::of(productive, capacity),
+        capacity: capacity.amount(capacity.ms),
+        allocated: ledger.total(is_held).amount(capacity.ms),
+        productive: productive.amount(capacity.ms),
+        lost: ledger.lost(),
     }
 }
 
@@ -121,139 +141,77 @@ fn distinct<'a>(intervals: &'a [Interval], key: impl Fn(&'a Interval) -> &'a str
     intervals.iter().map(key).collect::<BTreeSet<_>>().len()
 }
 
-fn classes(ledger: &Ledger, before: Option<&Ledger>) -> Vec<ClassRow> {
+fn classes(ledger: &Ledger<'_>, before: Option<&Ledger<'_>>) -> Vec<ClassRow> {
     let row = |class: &Class| ClassRow {
         class: *class,
         group: class.group(),
-        amount: Amount::of(ledger.get(*class), ledger.capacity()),
-        previous: before.map(|b| Amount::of(b.get(*class), b.capacity())),
+        amount: ledger.get(*class).amount(ledger.capacity().ms),
+        previous: before.map(|b| b.get(*class).amount(b.capacity().ms)),
     };
     Class::ALL.iter().map(row).collect()
 }
 
-fn compare(ledger: &Ledger, before: &Ledger, period: &Period) -> Previous {
+fn compare(ledger: &Ledger<'_>, before: &Ledger<'_>, period: &Period) -> Previous {
     let change = |(now, then)| now - then;
     Previous {
         label: period.previous().label,
         goodput: before.goodput(),
         goodput_change: ledger.goodput().zip(before.goodput()).map(change),
-        capacity: Amount::of(before.capacity(), before.capacity()),
+        capacity: before.capacity().amount(before.capacity().ms),
+        lost: before.lost(),
     }
 }
 
-fn coverage(intervals: &[Interval], ledger: &Ledger) -> Coverage {
+fn coverage(items: &[Item<'_>], ledger: &Ledger<'_>, prices: &[Price]) -> Coverage {
     let mut by_signal: BTreeMap<Option<&str>, i64> = BTreeMap::new();
-    for interval in intervals.iter().filter(|i| i.class != Class::NoData) {
-        *by_signal.entry(interval.busy_signal.as_deref()).or_default() += interval.ms;
+    for i in items.iter().map(Item::interval).filter(|i| i.class != Class::NoData) {
+        *by_signal.entry(i.busy_signal.as_deref()).or_default() += i.ms;
     }
-    let with_data = ledger.with_data();
+    let (with_data, capacity) = (ledger.with_data(), ledger.capacity());
     let busy = |(signal, ms): (Option<&str>, i64)| BusySignal {
         signal: signal.map(str::to_owned),
-        amount: Amount::of(ms, with_data),
+        amount: Amount::of(ms, with_data.ms),
     };
     let mut busy_signals: Vec<BusySignal> = by_signal.into_iter().map(busy).collect();
     busy_signals.sort_by_key(|s| std::cmp::Reverse(s.amount.gpu_ms));
-    Coverage { with_data: Amount::of(with_data, ledger.capacity()), busy_signals }
+    let energy = capacity.energy.unwrap_or_default();
+    Coverage {
+        with_data: with_data.amount(capacity.ms),
+        busy_signals,
+        energy_counted: Amount::of(energy.counted_ms, capacity.ms),
+        energy_by_power: Amount::of(energy.ms - energy.counted_ms, capacity.ms),
+        unpriced: if prices.is_empty() { Vec::new() } else { unpriced(items, capacity.ms) },
+    }
 }
 
-/// What belongs to one finding: a class and its owner; where nobody held the GPU, the node.
-type FindingKey<'a> = (Class, Option<&'a str>, Option<&'a str>);
-
-fn findings(intervals: &[Interval], ledger: &Ledger) -> Vec<Finding> {
-    let mut groups: BTreeMap<FindingKey, Vec<&Interval>> = BTreeMap::new();
-    for i in intervals.iter().filter(|i| i.class != Class::Productive && i.ms > 0) {
-        let node = i.owner.is_none().then_some(i.node.as_str());
-        groups.entry((i.class, i.owner.as_deref(), node)).or_default().push(i);
+fn unpriced(items: &[Item<'_>], capacity_ms: i64) -> Vec<Unpriced> {
+    let mut by_model: BTreeMap<Option<&str>, i64> = BTreeMap::new();
+    for item in items.iter().filter(|item| item.price.is_none()) {
+        *by_model.entry(item.interval().model.as_deref()).or_default() += item.ms;
     }
-    let finding = |((class, owner, _), group): (FindingKey, Vec<&Interval>)| {
-        let lost = group.iter().map(|i| i.ms).sum();
-        Finding {
-            class,
-            meaning: meaning(class),
-            lost: Amount::of(lost, ledger.capacity()),
-            owner: owner.map(str::to_owned),
-            places: places(&group, lost),
-            spans: spans(&group),
-            confidence: group.iter().map(|i| i.confidence * i.ms as f64).sum::<f64>() / lost as f64,
-            evidence: evidence(group.iter().map(|i| (i.evidence.as_slice(), i.ms as f64))),
-            missing: missing(&group),
-            remedies: remedies(class),
-        }
-    };
-    let mut findings: Vec<Finding> = groups.into_iter().map(finding).collect();
-    findings.sort_by_key(|f| std::cmp::Reverse(f.lost.gpu_ms));
-    findings
-}
-
-fn places(group: &[&Interval], lost: i64) -> Vec<Place> {
-    let mut by_gpu: BTreeMap<(&str, &str), (Option<&str>, i64)> = BTreeMap::new();
-    for i in group {
-        let (model, ms) = by_gpu.entry((&i.node, &i.gpu)).or_default();
-        *model = model.or(i.model.as_deref());
-        *ms += i.ms;
-    }
-    let place = |((node, gpu), (model, ms)): ((&str, &str), (Option<&str>, i64))| Place {
-        node: node.into(),
-        gpu: gpu.into(),
+    let unpriced = |(model, ms): (Option<&str>, i64)| Unpriced {
         model: model.map(str::to_owned),
-        amount: Amount::of(ms, lost),
+        amount: Amount::of(ms, capacity_ms),
     };
-    let mut places: Vec<Place> = by_gpu.into_iter().map(place).collect();
-    places.sort_by_key(|p| std::cmp::Reverse(p.amount.gpu_ms));
-    places
+    by_model.into_iter().map(unpriced).collect()
 }
 
-/// The union of the intervals: stretches that touch or overlap become one.
-fn spans(group: &[&Interval]) -> Vec<Span> {
-    let mut sorted = group.to_vec();
-    sorted.sort_by_key(|i| (i.start_ms, i.end_ms));
-    let mut spans: Vec<Span> = Vec::new();
-    for i in sorted {
-        match spans.last_mut() {
-            Some(last) if i.start_ms <= last.end_ms => {
-                last.end_ms = last.end_ms.max(i.end_ms);
-                last.gpu_ms += i.ms;
-            }
-            _ => spans.push(Span { start_ms: i.start_ms, end_ms: i.end_ms, gpu_ms: i.ms }),
-        }
-    }
-    spans
-}
-
-/// Each signal's mean, weighted by the time that it explains, in the order in which the rules gave them.
-pub(super) fn evidence<'a>(group: impl Iterator<Item = (&'a [Evidence], f64)>) -> Vec<Proof> {
-    let mut proofs: Vec<(Proof, f64)> = Vec::new();
-    for (item, weight) in group.flat_map(|(evidence, weight)| evidence.iter().map(move |e| (e, weight))) {
-        match proofs.iter_mut().find(|(p, _)| p.signal == item.signal && p.unit == item.unit) {
-            Some((proof, weights)) => {
-                proof.mean += item.value * weight;
-                proof.threshold += item.threshold * weight;
-                proof.min = proof.min.min(item.value);
-                proof.max = proof.max.max(item.value);
-                *weights += weight;
-            }
-            None => proofs.push((first_proof(item, weight), weight)),
-        }
-    }
-    let mean = |(p, weights): (Proof, f64)| Proof { mean: p.mean / weights, threshold: p.threshold / weights, ..p };
-    proofs.into_iter().map(mean).collect()
-}
-
-fn first_proof(item: &Evidence, weight: f64) -> Proof {
-    Proof {
-        signal: item.signal.clone(),
-        mean: item.value * weight,
-        min: item.value,
-        max: item.value,
-        threshold: item.threshold * weight,
-        unit: item.unit.clone(),
-    }
-}
-
-/// Every signal that some interval missed, once.
-fn missing(group: &[&Interval]) -> Vec<String> {
-    let signals: BTreeSet<&String> = group.iter().flat_map(|i| &i.missing).collect();
-    signals.into_iter().cloned().collect()
+/// The prices that some interval has, in the order of the configuration.
+fn applied(items: &[Item<'_>], prices: &[Price], capacity_ms: i64) -> Vec<AppliedPrice> {
+    let applied = |price: &Price| {
+        let sum = Sum::of(items.iter().filter(|item| item.price.is_some_and(|p| std::ptr::eq(p, price))));
+        (sum.ms > 0).then(|| AppliedPrice {
+            model: price.model.clone(),
+            node: price.node.clone(),
+            currency: price.currency.clone(),
+            per_gpu_hour: price.micros_per_gpu_hour as f64 / MICROS,
+            per_kwh: price.electricity.map(|e| e.micros_per_kwh as f64 / MICROS),
+            pue: price.electricity.map(|e| e.pue),
+            valid_from: price.valid_from.to_string(),
+            amount: sum.amount(capacity_ms),
+        })
+    };
+    prices.iter().filter_map(applied).collect()
 }
 
 /// Name and node of a line.
@@ -262,30 +220,51 @@ type RowKey = (Option<String>, Option<String>);
 /// What a line sums.
 #[derive(Default)]
 struct Tally<'a> {
-    ledger: Ledger,
+    ledger: Ledger<'a>,
     gpus: BTreeSet<&'a str>,
 }
 
-fn rows<'a>(intervals: impl Iterator<Item = &'a Interval>, key: impl Fn(&Interval) -> RowKey) -> Vec<Row> {
-    let mut tallies: BTreeMap<RowKey, Tally> = BTreeMap::new();
-    for interval in intervals {
-        let tally = tallies.entry(key(interval)).or_default();
-        tally.ledger.add(interval);
-        tally.gpus.insert(&interval.gpu);
-    }
-    let mut rows: Vec<Row> = tallies.into_iter().map(|(key, tally)| row(key, &tally)).collect();
-    rows.sort_by_key(|row| std::cmp::Reverse(row.total.gpu_ms - row.productive.gpu_ms));
+fn rows(
+    items: &[Item<'_>],
+    before: Option<&[Item<'_>]>,
+    filter: fn(Class) -> bool,
+    key: fn(&Interval) -> RowKey,
+) -> Vec<Row> {
+    let now = tallies(items, filter, key);
+    let before = before.map(|items| tallies(items, filter, key));
+    let row = |(key, tally): (RowKey, Tally<'_>)| {
+        let lost_before = before.as_ref().map(|b| b.get(&key).map_or_else(Amount::default, |t| t.ledger.lost()));
+        row(key, &tally, lost_before)
+    };
+    let mut rows: Vec<Row> = now.into_iter().map(row).collect();
+    rows.sort_by_key(|row| std::cmp::Reverse(row.lost.gpu_ms));
     rows
 }
 
-fn row((name, node): RowKey, tally: &Tally) -> Row {
+fn tallies<'a>(
+    items: &[Item<'a>],
+    filter: fn(Class) -> bool,
+    key: fn(&Interval) -> RowKey,
+) -> BTreeMap<RowKey, Tally<'a>> {
+    let mut tallies: BTreeMap<RowKey, Tally<'a>> = BTreeMap::new();
+    for item in items.iter().filter(|item| filter(item.class)) {
+        let tally = tallies.entry(key(item)).or_default();
+        tally.ledger.add(item);
+        tally.gpus.insert(&item.interval().gpu);
+    }
+    tallies
+}
+
+fn row((name, node): RowKey, tally: &Tally<'_>, lost_before: Option<Amount>) -> Row {
     let total = tally.ledger.capacity();
     Row {
         name,
         node,
         gpus: tally.gpus.len(),
-        total: Amount::of(total, total),
-        productive: Amount::of(tally.ledger.get(Class::Productive), total),
+        productive: tally.ledger.get(Class::Productive).amount(total.ms),
+        lost: tally.ledger.lost(),
+        lost_before,
         losses: tally.ledger.losses(),
+        total: total.amount(total.ms),
     }
 }

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::{Amount, Period, Report};
-use crate::classify::{Class, Group, Interval};
+use super::Period;
+use crate::classify::{Class, Interval};
 use crate::sample::TimeMs;
 
 /// Width of every chart, in units of its view box.
-const WIDTH: f64 = 1000.0;
+pub(super) const WIDTH: f64 = 1000.0;
 /// Height of a GPU's lane in the timeline.
 const LANE_HEIGHT: f64 = 16.0;
 /// A page shows this many GPUs, those that lost most; a thousand lanes would be neither read nor printed.
@@ -57,21 +57,6 @@ pub struct Mark {
     pub end_ms: TimeMs,
     /// Share of the class in this stretch of time.
     pub share: f64,
-}
-
-/// A bar of the waterfall.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Step {
-    /// Its name.
-    pub label: &'static str,
-    /// Name of its colour.
-    pub colour: &'static str,
-    /// Left edge.
-    pub x: f64,
-    /// Width.
-    pub width: f64,
-    /// What it stands for.
-    pub amount: Amount,
 }
 
 impl Timeline {
@@ -180,33 +165,6 @@ impl Mark {
     }
 }
 
-/// From capacity, less what nobody held, to allocated, less what was lost, to productive.
-pub(super) fn waterfall(report: &Report) -> Vec<Step> {
-    let capacity = report.fleet.capacity.gpu_ms;
-    let scale = |ms: i64| if capacity > 0 { ms as f64 / capacity as f64 * WIDTH } else { 0.0 };
-    let mut steps = vec![total("capacity", report.fleet.capacity, &scale)];
-    let mut left = capacity;
-    let is_capacity = |group: Group| group == Group::Capacity;
-    for outside in [true, false] {
-        for row in report.classes.iter().filter(|r| r.group != Group::Productive && is_capacity(r.group) == outside) {
-            left -= row.amount.gpu_ms;
-            let (label, colour) = (row.class.name(), row.class.name());
-            let step = Step { label, colour, x: scale(left), width: scale(row.amount.gpu_ms), amount: row.amount };
-            steps.extend((row.amount.gpu_ms > 0).then_some(step));
-        }
-        if outside {
-            steps.push(total("allocated", report.fleet.allocated, &scale));
-        }
-    }
-    steps.push(total("productive", report.fleet.productive, &scale));
-    steps
-}
-
-fn total(label: &'static str, amount: Amount, scale: &impl Fn(i64) -> f64) -> Step {
-    let colour = if label == "productive" { label } else { "total" };
-    Step { label, colour, x: 0.0, width: scale(amount.gpu_ms), amount }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -228,6 +186,7 @@ mod tests {
             busy_signal: None,
             evidence: vec![],
             missing: vec![],
+            energy: None,
         }
     }
 

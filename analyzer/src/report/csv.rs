@@ -4,10 +4,12 @@ use std::fmt::Write as _;
 
 use crate::classify::Interval;
 
-const HEADER: &str = "node,gpu,model,owner,class,group,start_ms,end_ms,gpu_ms,confidence,busy_signal,evidence,missing";
+const HEADER: &str = "node,gpu,model,owner,class,group,start_ms,end_ms,gpu_ms,confidence,busy_signal,evidence,missing,\
+                      energy_joules,energy_known_ms,energy_counted_ms";
 
 /// Header and one line per interval. Times are Unix milliseconds; unknown fields are empty; evidence reads
-/// `signal=value unit (threshold)`, joined by `; `.
+/// `signal=value unit (threshold)`, joined by `; `. Energy is known for `energy_known_ms` of the GPU-milliseconds, and of
+/// these by the board's counter for `energy_counted_ms`.
 #[must_use]
 pub fn render(intervals: &[Interval]) -> String {
     let mut text = format!("{HEADER}\r\n");
@@ -26,6 +28,9 @@ pub fn render(intervals: &[Interval]) -> String {
             i.busy_signal.clone().unwrap_or_default(),
             evidence(i),
             i.missing.join("; "),
+            i.energy.map_or_else(String::new, |e| (e.mj as f64 / 1000.0).to_string()),
+            i.energy.map_or_else(String::new, |e| e.ms.to_string()),
+            i.energy.map_or_else(String::new, |e| e.counted_ms.to_string()),
         ];
         text.push_str(&fields.map(quoted).join(","));
         text.push_str("\r\n");

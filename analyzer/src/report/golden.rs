@@ -1,11 +1,14 @@
 //! The renderings against recorded ones; `UPDATE_GOLDEN=1` records them anew, to be reviewed as a diff.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use jiff::tz::TimeZone;
+use proptest::prelude::*;
 
 use super::*;
-use crate::classify::{Advice, Advisory, Evidence, Interval};
+use crate::classify::{Advice, Advisory, Energy, Evidence, Interval};
+use crate::config::Config;
 use crate::forecast::{Forecast, Memory, Prospect, Risk, STEP_MS, Shape, TimeToLimit};
 
 fn fixture(name: &str) -> PathBuf {
@@ -20,8 +23,12 @@ fn week() -> Period {
     Period::iso_week("2026-W47", &TimeZone::get("Europe/Berlin").unwrap()).unwrap()
 }
 
+fn prices() -> Vec<Price> {
+    Config::load(Some(&fixture("prices.yml"))).unwrap().prices
+}
+
 fn report(intervals: &[Interval], previous: &[Interval]) -> Report {
-    build(intervals, previous, week())
+    build(intervals, previous, week(), &prices())
 }
 
 fn fixture_report() -> Report {
@@ -176,6 +183,130 @@ fn every_sum_is_the_sum_of_the_intervals() {
     for finding in report.findings.iter().chain(&report.unjudged) {
         assert_eq!(finding.places.iter().map(|p| p.amount.gpu_ms).sum::<i64>(), finding.lost.gpu_ms);
         assert_eq!(finding.spans.iter().map(|s| s.gpu_ms).sum::<i64>(), finding.lost.gpu_ms);
+    }
+}
+
+/// Energy and money of every table are those of the intervals, to the unit.
+fn check_sums(intervals: &[Interval], report: &Report) {
+    let energy: i64 = intervals.iter().filter_map(|i| i.energy).map(|e| e.mj).sum();
+    let mut money: BTreeMap<String, i64> = BTreeMap::new();
+    let prices = prices();
+    for interval in intervals {
+        if let Some(price) = price::price_of(&prices, interval) {
+            *money.entry(price.currency.clone()).or_default() += price.cost(interval);
+        }
+    }
+    let sums = |amounts: Vec<&Amount>| {
+        let mut money: BTreeMap<String, i64> = BTreeMap::new();
+        for cost in amounts.iter().flat_map(|a| &a.cost) {
+            *money.entry(cost.currency.clone()).or_default() += cost.micros;
+        }
+        (amounts.iter().filter_map(|a| a.energy).map(|e| e.mj).sum::<i64>(), money)
+    };
+    let rows = |rows: &'static str| match rows {
+        "nodes" => report.nodes.iter().map(|r| &r.total).collect(),
+        "models" => report.models.iter().map(|r| &r.total).collect(),
+        "gpus" => report.gpus.iter().flat_map(|r| [&r.productive, &r.lost]).collect(),
+        "losses" => {
+            report.gpus.iter().flat_map(|r| r.losses.iter().map(|l| &l.amount).chain([&r.productive])).collect()
+        }
+        "classes" => report.classes.iter().map(|r| &r.amount).collect(),
+        "fleet" => vec![&report.fleet.productive, &report.fleet.lost],
+        "findings" => report.all_findings().map(|f| &f.lost).chain([&report.fleet.productive]).collect(),
+        _ => report
+            .all_findings()
+            .flat_map(|f| f.places.iter().map(|p| &p.amount))
+            .chain([&report.fleet.productive])
+            .collect(),
+    };
+    for table in ["nodes", "models", "gpus", "losses", "classes", "fleet", "findings", "places"] {
+        let (mj, micros) = sums(rows(table));
+        assert_eq!(mj, energy, "{table}");
+        assert!(money.iter().all(|(currency, sum)| micros.get(currency).copied().unwrap_or(0) == *sum), "{table}");
+    }
+}
+
+#[test]
+fn energy_and_money_of_every_table_are_those_of_the_intervals() {
+    check_sums(&intervals("week.json"), &fixture_report());
+}
+
+#[test]
+fn every_hour_of_long_and_short_weeks_is_priced() {
+    let fixture = intervals("week.json");
+    let price = &prices()[0];
+    for (label, hours) in [("2026-W13", 167), ("2026-W43", 169), ("2026-W53", 168)] {
+        let period = Period::iso_week(label, &TimeZone::get("Europe/Berlin").unwrap()).unwrap();
+        let ends = period.start_ms..period.end_ms;
+        let hour = |start_ms| Interval {
+            start_ms,
+            end_ms: start_ms + 3_600_000,
+            ms: 3_600_000,
+            energy: None,
+            ..fixture[0].clone()
+        };
+        let week: Vec<Interval> = ends.step_by(3_600_000).map(hour).collect();
+        let report = build(&week, &[], period, std::slice::from_ref(price));
+        let cost = &report.fleet.capacity.cost[0];
+        assert_eq!((cost.micros, cost.priced_ms), (hours * price.micros_per_gpu_hour, hours * 3_600_000), "{label}");
+    }
+}
+
+#[test]
+fn what_is_recoverable_is_never_more_than_what_was_lost_and_leads() {
+    let report = fixture_report();
+    let backs: Vec<Option<i64>> =
+        report.findings.iter().map(|f| f.recoverable.as_ref().map(|r| r.low.gpu_ms + r.high.gpu_ms)).collect();
+    assert!(backs.is_sorted_by(|a, b| a >= b), "{backs:?}");
+    assert!(backs.iter().any(Option::is_some) && backs.iter().any(Option::is_none), "{backs:?}");
+    for f in &report.findings {
+        let Some(back) = &f.recoverable else { continue };
+        assert!(0 < back.low.gpu_ms && back.low.gpu_ms <= back.high.gpu_ms && back.high.gpu_ms <= f.lost.gpu_ms);
+    }
+}
+
+#[test]
+fn without_prices_there_is_no_money_and_a_line_that_says_how_to_get_it() {
+    let report = build(&intervals("week.json"), &[], week(), &[]);
+    for page in [markdown::render(&report).unwrap(), html::render(&report).unwrap()] {
+        assert!(page.contains("per_gpu_hour and valid_from under prices"), "{page}");
+        assert!(!page.contains("EUR") && !page.contains("cost"), "{page}");
+    }
+}
+
+#[test]
+fn without_power_there_is_no_energy_and_a_line_that_says_so() {
+    let mut blind = intervals("week.json");
+    blind.iter_mut().for_each(|i| i.energy = None);
+    let report = report(&blind, &[]);
+    let page = markdown::render(&report).unwrap();
+    assert!(page.contains("No energy: neither") && !page.contains("kWh lost"), "{page}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_the_intervals_every_sum_is_theirs(
+        rolls in prop::collection::vec((0..2usize, 0..3usize, 0..Class::ALL.len(), 0..168i64, 1..3_600_000i64, prop::option::of(0..5_000_000_000i64)), 1..40)
+    ) {
+        let fixture = intervals("week.json");
+        let week = week();
+        let interval = |(node, gpu, class, hour, ms, mj): &(usize, usize, usize, i64, i64, Option<i64>)| Interval {
+            node: format!("n{node}"),
+            gpu: format!("GPU-{node}{gpu}"),
+            model: [None, Some("NVIDIA H100 80GB HBM3".into()), Some("NVIDIA A100-SXM4-80GB".into())][*gpu].clone(),
+            class: Class::ALL[*class],
+            start_ms: week.start_ms + hour * 3_600_000,
+            end_ms: week.start_ms + (hour + 1) * 3_600_000,
+            ms: *ms,
+            energy: mj.map(|mj| Energy { mj, ms: *ms, counted_ms: ms / 2 }),
+            ..fixture[0].clone()
+        };
+        let intervals: Vec<Interval> = rolls.iter().map(interval).collect();
+        let report = report(&intervals, &fixture);
+        prop_assert_eq!(report.fleet.capacity.gpu_ms, intervals.iter().map(|i| i.ms).sum::<i64>());
+        check_sums(&intervals, &report);
     }
 }
 

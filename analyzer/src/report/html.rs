@@ -3,8 +3,8 @@
 use askama::Template;
 
 use super::Report;
-use super::chart::{Step, waterfall};
-use super::text::{self, MAX_PLACES};
+use super::text::{self, MAX_FIRST, MAX_PLACES};
+use super::waterfall::{Step, waterfall};
 use crate::classify::Class;
 
 #[derive(Template)]

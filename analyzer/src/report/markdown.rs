@@ -6,7 +6,8 @@ use askama::Template;
 use askama::filters::Escaper;
 
 use super::Report;
-use super::text::{self, MAX_PLACES};
+use super::text::{self, MAX_FIRST, MAX_PLACES};
+use super::waterfall::{Step, waterfall};
 
 /// Keeps names from becoming Markdown: a backslash before everything that Markdown or HTML could take for its own,
 /// and spaces for line breaks, which would end a table's row. Named in `askama.toml`.
@@ -33,9 +34,10 @@ impl Escaper for MarkdownEscaper {
 #[template(path = "report.md")]
 struct Page<'a> {
     r: &'a Report,
+    steps: Vec<Step>,
 }
 
 /// The whole report.
 pub fn render(report: &Report) -> Result<String, askama::Error> {
-    Page { r: report }.render()
+    Page { r: report, steps: waterfall(report) }.render()
 }

@@ -13,23 +13,35 @@ mod advisory;
 mod build;
 mod chart;
 pub mod csv;
+mod evidence;
+mod finding;
+mod gain;
+mod gap;
 #[cfg(test)]
 mod golden;
 pub mod html;
 pub mod markdown;
 pub mod period;
+mod price;
 mod remedy;
 mod risk;
+mod sum;
 pub mod text;
+mod waterfall;
 
 pub use advisory::{AdvisedGpu, AdvisoryRow, advice_meaning, advice_remedies};
 pub use build::build;
+pub use gain::{Basis, Gain, Grade};
+pub use gap::Gap;
 pub use period::{Period, PeriodError};
+pub(crate) use price::MICROS;
+pub use price::{Electricity, Price};
 pub use remedy::{Remedy, meaning, remedies};
 pub use risk::{MemoryRisk, Slope, Stretch};
+pub use sum::{Amount, Cost, Drawn};
 
 /// Version of the JSON form; a field that goes or changes its meaning raises it, a field that comes does not.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// How fleet goodput is computed; printed beside the number.
 pub const FORMULA: &str = "goodput = productive GPU time / capacity; capacity = all GPU time accounted for, \
@@ -37,17 +49,7 @@ pub const FORMULA: &str = "goodput = productive GPU time / capacity; capacity = 
 
 const MS_PER_HOUR: f64 = 3_600_000.0;
 const MAX_SPANS: usize = 4;
-
-/// GPU time and the part that it is of some whole.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Amount {
-    /// GPU-milliseconds, exact.
-    pub gpu_ms: i64,
-    /// The same in GPU-hours.
-    pub gpu_hours: f64,
-    /// 0 to 1, of the whole that the field's owner names; null when that whole is nothing.
-    pub share: Option<f64>,
-}
+const MAX_FINDINGS: usize = 30;
 
 /// The whole report.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -66,14 +68,19 @@ pub struct Report {
     pub previous: Option<Previous>,
     /// What the verdicts rest on.
     pub coverage: Coverage,
-    /// Losses with a named cause, greatest first.
+    /// Losses with a named cause: those with a sourced gain by what is recoverable, greatest first; then the others by
+    /// loss.
     pub findings: Vec<Finding>,
-    /// Time that could not be judged, and why.
+    /// Time that could not be judged, and why; by loss.
     pub unjudged: Vec<Finding>,
     /// Memory that was at risk of running out; the last to be at risk first.
     pub risks: Vec<MemoryRisk>,
     /// What deserves attention though no GPU-time is charged to it; what lasted longest first.
     pub advisories: Vec<AdvisoryRow>,
+    /// Signals that were missing, and what would give them.
+    pub gaps: Vec<Gap>,
+    /// The prices that applied; empty where none are configured or none matches.
+    pub prices: Vec<AppliedPrice>,
     /// Time held, by owner, greatest loss first; shares are of the time held by the owner.
     pub owners: Vec<Row>,
     /// Capacity, by node, greatest loss first; shares are of the node's capacity.
@@ -119,6 +126,8 @@ pub struct Fleet {
     pub allocated: Amount,
     /// Of capacity: productive.
     pub productive: Amount,
+    /// Of capacity: everything else.
+    pub lost: Amount,
 }
 
 /// One class of the ledger.
@@ -145,6 +154,8 @@ pub struct Previous {
     pub goodput_change: Option<f64>,
     /// Its capacity.
     pub capacity: Amount,
+    /// Everything in it that was not productive.
+    pub lost: Amount,
 }
 
 /// How much of capacity has data, and which signal said busy or not.
@@ -154,6 +165,42 @@ pub struct Coverage {
     pub with_data: Amount,
     /// Time by the signal that said busy; shares are of the time with data.
     pub busy_signals: Vec<BusySignal>,
+    /// Time whose energy is known by the board's energy counter; share of capacity.
+    pub energy_counted: Amount,
+    /// Time whose energy is known by power at each scrape only; share of capacity.
+    pub energy_by_power: Amount,
+    /// Time without a price, by model; shares are of capacity. Empty where no prices are configured.
+    pub unpriced: Vec<Unpriced>,
+}
+
+/// Time of a model that no price matches.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Unpriced {
+    /// The model; null where it is not known.
+    pub model: Option<String>,
+    /// How much.
+    pub amount: Amount,
+}
+
+/// A price of the configuration, and what it applied to.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AppliedPrice {
+    /// Pattern of models.
+    pub model: String,
+    /// Pattern of nodes; null is any.
+    pub node: Option<String>,
+    /// Three letters (ISO 4217).
+    pub currency: String,
+    /// Of the currency, per GPU-hour.
+    pub per_gpu_hour: f64,
+    /// Of the currency, per kilowatt-hour; null where the price of a GPU-hour has it in.
+    pub per_kwh: Option<f64>,
+    /// Power usage effectiveness, by which energy was multiplied; null without `per_kwh`.
+    pub pue: Option<f64>,
+    /// First day, in the period's zone.
+    pub valid_from: String,
+    /// Time that it applied to; share of capacity.
+    pub amount: Amount,
 }
 
 /// Time whose verdicts rest on one busy signal.
@@ -174,6 +221,13 @@ pub struct Finding {
     pub meaning: &'static str,
     /// Time lost; share of capacity.
     pub lost: Amount,
+    /// The same class and owner (where nobody held the GPU: node) in the period before; null when no verdicts are stored
+    /// for it.
+    pub previous: Option<Amount>,
+    /// What acting on it is said to return, by a source; null where no source gives a figure.
+    pub gain: Option<&'static Gain>,
+    /// What that is of this loss, at most all of it; null without `gain`.
+    pub recoverable: Option<Recoverable>,
     /// Who held the GPUs; null where nobody did, or nobody knows.
     pub owner: Option<String>,
     /// Where, greatest loss first; shares are of this finding's loss.
@@ -188,6 +242,20 @@ pub struct Finding {
     pub missing: Vec<String>,
     /// What to do.
     pub remedies: &'static [Remedy],
+    /// What is to be seen after that.
+    pub check: &'static str,
+    /// The evidence over time; the CSV form has it as numbers.
+    #[serde(skip)]
+    pub curves: Vec<evidence::Curve>,
+}
+
+/// What may come back of a loss; shares are of capacity, energy and cost are of the loss in proportion to its time.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Recoverable {
+    /// The least.
+    pub low: Amount,
+    /// The most.
+    pub high: Amount,
 }
 
 /// A GPU within a finding.
@@ -233,7 +301,11 @@ pub struct Row {
     pub total: Amount,
     /// Productive time.
     pub productive: Amount,
-    /// Everything else by class, greatest first.
+    /// Everything else.
+    pub lost: Amount,
+    /// The same in the period before; null when no verdicts are stored for it.
+    pub lost_before: Option<Amount>,
+    /// It by class, greatest first.
     pub losses: Vec<ClassAmount>,
 }
 
@@ -244,26 +316,6 @@ pub struct ClassAmount {
     pub class: Class,
     /// How much.
     pub amount: Amount,
-}
-
-impl Amount {
-    /// `gpu_ms` as a part of `whole_ms`.
-    #[must_use]
-    pub fn of(gpu_ms: i64, whole_ms: i64) -> Self {
-        Self { gpu_ms, gpu_hours: gpu_ms as f64 / MS_PER_HOUR, share: ratio(gpu_ms, whole_ms) }
-    }
-
-    /// GPU-hours to be read.
-    #[must_use]
-    pub fn hours(&self) -> String {
-        text::hours(self.gpu_ms)
-    }
-
-    /// The share to be read.
-    #[must_use]
-    pub fn percent(&self) -> String {
-        text::percent(self.share)
-    }
 }
 
 impl Report {
@@ -304,6 +356,63 @@ impl Report {
     }
 }
 
+impl Report {
+    /// Is energy known for any time?
+    #[must_use]
+    pub fn has_energy(&self) -> bool {
+        self.fleet.capacity.energy.is_some() || self.previous.as_ref().is_some_and(|p| p.capacity.energy.is_some())
+    }
+
+    /// Does any time have a price?
+    #[must_use]
+    pub fn has_money(&self) -> bool {
+        !self.prices.is_empty()
+    }
+
+    /// Classes with time, now or before.
+    pub fn seen_classes(&self) -> impl Iterator<Item = &ClassRow> {
+        self.classes.iter().filter(|row| row.is_seen())
+    }
+
+    /// Names of the classes without.
+    #[must_use]
+    pub fn unseen_classes(&self) -> Vec<&'static str> {
+        self.classes.iter().filter(|row| !row.is_seen()).map(|row| row.class.name()).collect()
+    }
+
+    /// How many findings a reader is told of one by one; JSON has all of them.
+    #[must_use]
+    pub fn shown_findings(&self) -> &[Finding] {
+        &self.findings[..self.findings.len().min(MAX_FINDINGS)]
+    }
+
+    /// The same of what could not be judged.
+    #[must_use]
+    pub fn shown_unjudged(&self) -> &[Finding] {
+        &self.unjudged[..self.unjudged.len().min(MAX_FINDINGS)]
+    }
+}
+
+impl ClassRow {
+    fn is_seen(&self) -> bool {
+        self.amount.gpu_ms > 0 || self.previous.as_ref().is_some_and(|before| before.gpu_ms > 0)
+    }
+}
+
+impl Recoverable {
+    /// GPU-hours to be read.
+    #[must_use]
+    pub fn hours(&self) -> String {
+        text::range(self.low.hours(), self.high.hours())
+    }
+
+    /// Money to be read.
+    #[must_use]
+    pub fn money(&self) -> String {
+        text::range(self.low.money(), self.high.money())
+    }
+}
+
 impl Finding {
     /// Who held the GPUs, to be read.
     #[must_use]
@@ -316,6 +425,14 @@ impl Finding {
     #[must_use]
     pub fn subject(&self) -> &str {
         self.owner.as_deref().or(self.places.first().map(|p| p.node.as_str())).unwrap_or_default()
+    }
+
+    /// The command that shows whether it is gone, on the node that lost most.
+    #[must_use]
+    pub fn watch(&self) -> String {
+        let is_plain = |name: &&str| name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-'));
+        let node = self.places.first().map(|p| p.node.as_str()).filter(is_plain).unwrap_or("NODE");
+        format!("goodput-analyzer why --target {node}:9400 --for 60s")
     }
 
     /// When it began.

@@ -67,7 +67,7 @@ pub fn remedies(class: Class) -> &'static [Remedy] {
 }
 
 const NO_DATA: &[Remedy] = &[Remedy {
-    action: "See whether the exporter runs and is scraped: in Prometheus, `up` of its target is 1; on the node, the \
+    action: "See whether the exporter runs and is scraped: in Prometheus, up of its target is 1; on the node, the \
              service is active and its log is quiet.",
     command: Some("systemctl status goodput-exporter"),
     restarts: "nothing",
@@ -154,7 +154,7 @@ const COLD_START: &[Remedy] = &[
 ];
 
 const CROSS_NUMA: &[Remedy] = &[Remedy {
-    action: "Bind each process to the NUMA node of its GPU; `goodput_gpu_numa_info` names it.",
+    action: "Bind each process to the NUMA node of its GPU; goodput_gpu_numa_info names it.",
     command: Some("numactl --cpunodebind=N --membind=N COMMAND"),
     restarts: "the job: memory in use stays where it is",
     who: "the job's owner",

@@ -2,11 +2,45 @@
 
 use std::fmt::Write as _;
 
+use super::Coverage;
+
 /// Shown for everything that is not known; never for zero.
 pub const UNKNOWN: &str = "unknown";
 
 /// How many GPUs of a finding are written out; JSON and CSV have all of them.
 pub(super) const MAX_PLACES: usize = 8;
+
+/// How many findings the table at the start has.
+pub(super) const MAX_FIRST: usize = 10;
+
+/// How findings are ranked.
+pub(super) const RANKING: &str = "Findings with a sourced gain come first, by the middle of what is recoverable; those \
+                                  without follow, by loss. What is recoverable is never more than the measured loss.";
+
+/// What to do for money.
+pub(super) const NO_PRICES: &str = "No money: no price in the configuration applies. Add entries of model, currency, \
+                                    per_gpu_hour and valid_from under prices (docs/report.md).";
+
+/// What energy rests on, or how to get it.
+pub(super) fn energy_basis(coverage: &Coverage) -> String {
+    let Coverage { energy_counted: counted, energy_by_power: by_power, .. } = coverage;
+    if counted.gpu_ms + by_power.gpu_ms == 0 {
+        return "No energy: neither the boards' energy counter nor their power was scraped.".into();
+    }
+    let parts = format!(
+        "{} of capacity by the boards' counter, {} by power at each scrape",
+        counted.percent(),
+        by_power.percent()
+    );
+    format!("Energy is that of the GPU boards, without hosts and cooling: {parts}")
+}
+
+/// The first names of a list.
+pub(super) fn some(names: &[String]) -> String {
+    let shown = names.iter().take(MAX_PLACES).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let more = names.len().saturating_sub(MAX_PLACES);
+    if more > 0 { format!("{shown} and {more} more") } else { shown }
+}
 
 /// An owner, model or node.
 #[must_use]
@@ -17,12 +51,45 @@ pub fn name(name: &Option<String>) -> &str {
 /// GPU-hours: only zero is `0`.
 #[must_use]
 pub fn hours(gpu_ms: i64) -> String {
-    match gpu_ms as f64 / super::MS_PER_HOUR {
-        _ if gpu_ms == 0 => "0".into(),
-        h if h.abs() < 0.005 => "<0.01".into(),
-        h if h.abs() < 10.0 => format!("{h:.2}"),
-        h if h.abs() < 1000.0 => format!("{h:.1}"),
-        h => thousands(h),
+    quantity(gpu_ms as f64 / super::MS_PER_HOUR)
+}
+
+/// An amount of anything to be read: only zero is `0`.
+#[must_use]
+pub fn quantity(amount: f64) -> String {
+    match amount {
+        0.0 => "0".into(),
+        a if a.abs() < 0.005 => "<0.01".into(),
+        a if a.abs() < 10.0 => format!("{a:.2}"),
+        a if a.abs() < 999.95 => format!("{a:.1}"),
+        a => thousands(a),
+    }
+}
+
+/// Money to be read: two decimals below a hundred, none above.
+#[must_use]
+pub fn money(amount: f64) -> String {
+    match amount {
+        0.0 => "0".into(),
+        a if a.abs() < 0.005 => "<0.01".into(),
+        a if a.abs() < 99.995 => format!("{a:.2}"),
+        a => thousands(a),
+    }
+}
+
+/// From one amount to another; one alone when they read alike.
+pub(super) fn range(low: String, high: String) -> String {
+    if low == high { low } else { format!("{low} to {high}") }
+}
+
+/// The difference of two amounts to be read, with its sign; nothing where one of them is not known.
+#[must_use]
+pub fn change(now: Option<f64>, before: Option<f64>, read: fn(f64) -> String) -> String {
+    let Some(change) = now.zip(before).map(|(now, before)| now - before) else { return UNKNOWN.into() };
+    match read(change.abs()) {
+        same if same == "0" => "±0".into(),
+        shown if change < 0.0 => format!("−{shown}"),
+        shown => format!("+{shown}"),
     }
 }
 

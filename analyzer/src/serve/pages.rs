@@ -74,7 +74,7 @@ pub(super) async fn report<S: Results>(State(app): State<App<S>>, Query(query): 
     };
     let range = period.start_ms..period.end_ms;
     let read = async {
-        let (report, _) = judge::report(|window| app.store.intervals(window), period).await?;
+        let (report, _) = judge::report(|window| app.store.intervals(window), period, &app.prices).await?;
         Ok::<_, StoreError>(report.with_outlook(&app.store.outlook(range).await?))
     };
     match read.await {

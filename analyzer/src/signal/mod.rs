@@ -100,6 +100,8 @@ signals! {
     MemoryCopyUtilization "memory_copy_utilization" Gpu Gauge "ratio" up to 1.0,
     /// Power drawn by the board.
     GpuPower "gpu_power" Gpu Gauge "watts" up to 1e4,
+    /// Energy that the board drew since the driver was loaded.
+    GpuEnergy "gpu_energy" Gpu Counter "watts" up to 1e11,
     /// Power that the board may draw.
     GpuPowerLimit "gpu_power_limit" Gpu Gauge "watts" up to 1e4,
     /// Device memory in use, without what the driver reserves.
@@ -280,6 +282,31 @@ pub fn metric_names() -> impl Iterator<Item = &'static str> {
     BY_METRIC.keys().copied()
 }
 
+/// A metric that gives a signal, and who writes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Origin {
+    /// Its name.
+    pub metric: &'static str,
+    /// Our own, or the one whose name it is.
+    pub exporter: &'static str,
+    /// The collector of our own exporter that writes it.
+    pub collector: Option<&'static str>,
+}
+
+/// Where the signal of this name comes from, best first; empty for a name that is no signal's.
+pub fn origins(name: &str) -> Vec<Origin> {
+    let signal = Signal::ALL.iter().copied().find(|signal| signal.name() == name);
+    let mut metrics: Vec<&'static str> =
+        table::ROWS.iter().filter(|row| Some(row.signal) == signal).map(|row| row.metric).collect();
+    metrics.dedup();
+    let origin = |metric| match goodput_exporter::catalog::all().find(|m| m.name == metric) {
+        Some(own) => Origin { metric, exporter: "goodput-exporter", collector: Some(own.collector) },
+        None if metric == "up" => Origin { metric, exporter: "Prometheus", collector: None },
+        None => Origin { metric, exporter: "node_exporter", collector: None },
+    };
+    metrics.into_iter().map(origin).collect()
+}
+
 /// The GPU's model, where the series names it.
 #[must_use]
 pub fn model_of(labels: &Labels) -> Option<&str> {
@@ -351,6 +378,15 @@ mod tests {
         }
         assert!(!Signal::FbUsed.admits(9_223_372_036_854_775_794.0 * 1_048_576.0));
         assert!(!Signal::GpuPower.admits(f64::NAN) && Signal::GpuPower.admits(0.0));
+    }
+
+    #[test]
+    fn an_origin_names_the_collector_or_the_other_exporter() {
+        let told = |name| origins(name).into_iter().map(|o| (o.exporter, o.collector)).collect::<Vec<_>>();
+        let own = told("job_io_pressure");
+        assert!(own.len() == 1 && own[0].0 == "goodput-exporter" && own[0].1.is_some(), "{own:?}");
+        assert_eq!(told("node_io_pressure").last(), Some(&("node_exporter", None)));
+        assert_eq!(told("no_such_signal"), []);
     }
 
     #[test]

@@ -60,6 +60,7 @@ const fn cpu(metric: &'static str, mode: &'static str, signal: Signal) -> Row {
 
 const NODE_CPU: &str = "node_cpu_seconds_total";
 const PERCENT: f64 = 0.01;
+const MILLIJOULES: f64 = 0.001;
 const MEBIBYTES: f64 = 1_048_576.0;
 /// Bytes of a page, which node_exporter does not tell: 4 KiB, or more on some ARM kernels, where this tells too little.
 const SMALLEST_PAGE: f64 = 4096.0;
@@ -75,6 +76,7 @@ pub(super) static ROWS: &[Row] = &[
     own(&dcgm::GPU_UTIL, Signal::GpuUtilization).times(PERCENT),
     own(&dcgm::MEM_COPY_UTIL, Signal::MemoryCopyUtilization).times(PERCENT),
     own(&dcgm::POWER_USAGE, Signal::GpuPower),
+    own(&dcgm::TOTAL_ENERGY, Signal::GpuEnergy).times(MILLIJOULES),
     own(&dcgm::ENFORCED_POWER_LIMIT, Signal::GpuPowerLimit),
     own(&dcgm::POWER_LIMIT, Signal::GpuPowerLimit),
     own(&dcgm::FB_USED, Signal::FbUsed).times(MEBIBYTES),

@@ -1,7 +1,7 @@
 //! What every implementation of [`Samples`] and [`Results`] must do; each runs this suite over its own, empty, store.
 
 use super::{Appended, Results, Samples, Selection, StoreError};
-use crate::classify::{Advice, Advisory, Class, Evidence, Interval};
+use crate::classify::{Advice, Advisory, Class, Energy, Evidence, Interval};
 use crate::forecast::{Forecast, Memory, Outlook, Prospect, Risk, Shape, TimeToLimit};
 use crate::sample::{Batch, Labels, STALE_BITS, Sample, Series, TimeMs, is_stale};
 
@@ -108,6 +108,7 @@ fn interval(node: &str, hour: TimeMs, class: Class) -> Interval {
         busy_signal: None,
         evidence: vec![Evidence { signal: "s".to_owned(), value: 0.1, unit: "ratio".to_owned(), threshold: 0.3 }],
         missing: vec!["t".to_owned()],
+        energy: None,
     }
 }
 
@@ -119,7 +120,9 @@ pub(super) async fn results(store: &impl Results) {
     store.replace("a", 2 * HOUR..3 * HOUR, &[interval("a", 2, Class::NoData)]).await.unwrap();
     assert_eq!(store.intervals(HOUR..3 * HOUR).await.unwrap().len(), Class::ALL.len() + 2);
 
-    let second = interval("a", 1, Class::Productive);
+    // Absent energy stays absent, and zero is zero.
+    let drawn = Energy { mj: 0, ms: HOUR, counted_ms: HOUR / 2 };
+    let second = Interval { energy: Some(drawn), ..interval("a", 1, Class::Productive) };
     for _ in 0..2 {
         store.replace("a", HOUR..2 * HOUR, std::slice::from_ref(&second)).await.unwrap();
         let read = store.intervals(HOUR..2 * HOUR).await.unwrap();

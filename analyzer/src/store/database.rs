@@ -16,7 +16,7 @@ use super::segment::RowGroup;
 use super::segments::Segment;
 use crate::sample::{Labels, TimeMs};
 
-static MIGRATIONS: Migrator = sqlx::migrate!("../migrations/sqlite");
+pub(super) static MIGRATIONS: Migrator = sqlx::migrate!("../migrations/sqlite");
 
 /// Connections that read beside the one that writes; SQLite's WAL journal lets them run at once.
 const READERS: u32 = 4;
@@ -222,8 +222,11 @@ pub(super) struct Bad<'a> {
 pub(super) async fn look_into(path: &Path) -> Result<SqliteConnection, StoreError> {
     let options = SqliteConnectOptions::new().filename(path).read_only(true);
     let mut connection = SqliteConnection::connect_with(&options).await.map_err(|error| failed(path, error))?;
-    check_version(&mut connection, path).await?;
-    Ok(connection)
+    let known = known_version();
+    match check_version(&mut connection, path).await? {
+        Some(found) if found < known => Err(StoreError::Older { path: path.to_owned(), found, known }),
+        _ => Ok(connection),
+    }
 }
 
 async fn migrate(pool: &SqlitePool, path: &Path) -> Result<(), StoreError> {
@@ -232,9 +235,13 @@ async fn migrate(pool: &SqlitePool, path: &Path) -> Result<(), StoreError> {
     MIGRATIONS.run(&mut *connection).await.map_err(|error| failed(path, error.into()))
 }
 
-/// An error when the schema is newer than this release knows. A file without any schema is fine.
-async fn check_version(connection: &mut SqliteConnection, path: &Path) -> Result<(), StoreError> {
-    let known = MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or(0);
+fn known_version() -> i64 {
+    MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or(0)
+}
+
+/// The schema's version; `None` in a file without any. An error when it is newer than this release knows.
+async fn check_version(connection: &mut SqliteConnection, path: &Path) -> Result<Option<i64>, StoreError> {
+    let known = known_version();
     let found = async {
         let sql = "SELECT name FROM sqlite_schema WHERE name = '_sqlx_migrations'";
         let migrated: Option<String> = sqlx::query_scalar(sql).fetch_optional(&mut *connection).await?;
@@ -244,9 +251,9 @@ async fn check_version(connection: &mut SqliteConnection, path: &Path) -> Result
         }
     };
     let found: Option<i64> = found.await.map_err(|error| failed(path, error))?;
-    match found.filter(|found| *found > known) {
-        Some(found) => Err(StoreError::Newer { path: path.to_owned(), found, known }),
-        None => Ok(()),
+    match found {
+        Some(found) if found > known => Err(StoreError::Newer { path: path.to_owned(), found, known }),
+        found => Ok(found),
     }
 }
 

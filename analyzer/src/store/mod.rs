@@ -89,6 +89,18 @@ pub enum StoreError {
         /// Newest version known.
         known: i64,
     },
+    /// An earlier release wrote the data directory, and nothing may be changed here.
+    #[error(
+        "{path}: written by an older goodput-analyzer (schema {found}, this one knows {known}); start serve once, which upgrades it"
+    )]
+    Older {
+        /// The database file.
+        path: PathBuf,
+        /// Schema version found.
+        found: i64,
+        /// Newest version known.
+        known: i64,
+    },
     /// Another process has the data directory.
     #[error("{path}: in use by another goodput-analyzer; stop it, or use another --data.dir")]
     Locked {

@@ -29,19 +29,11 @@ const INSERT_RISK: &str = "INSERT INTO risks
 const SELECT_RISKS: &str = "SELECT * FROM risks WHERE start_ms >= $1 AND end_ms <= $2
     ORDER BY node, memory, entity, start_ms";
 
-/// Reads the outlook of a data directory that another process may have open; as [`super::Results::outlook`]. One that
-/// an older release wrote has none.
+/// Reads the outlook of a data directory that another process may have open; as [`super::Results::outlook`].
 pub async fn read_outlook(dir: &Path, window: Range<TimeMs>) -> Result<Outlook, StoreError> {
     let path = database_path(dir);
     let mut connection = database::look_into(&path).await?;
-    let read = async {
-        let sql = "SELECT name FROM sqlite_schema WHERE name = 'risks'";
-        match sqlx::query(sql).fetch_optional(&mut connection).await? {
-            None => Ok(Outlook::default()),
-            Some(_) => select(&mut connection, &window).await,
-        }
-    };
-    read.await.map_err(|error| database::failed(&path, error))
+    select(&mut connection, &window).await.map_err(|error| database::failed(&path, error))
 }
 
 pub(super) async fn select(connection: &mut SqliteConnection, window: &Range<TimeMs>) -> sqlx::Result<Outlook> {

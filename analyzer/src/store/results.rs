@@ -8,16 +8,17 @@ use sqlx::sqlite::{SqliteExecutor, SqliteRow};
 
 use super::options::database_path;
 use super::{Results, Store, StoreError, database, outlook};
-use crate::classify::{Class, Evidence, Interval};
+use crate::classify::{Class, Energy, Evidence, Interval};
 use crate::forecast::Outlook;
 use crate::sample::TimeMs;
 
 const INSERT: &str = "INSERT INTO intervals
-    (node, start_ms, end_ms, gpu, model, owner, class, ms, confidence, busy_signal, evidence, missing)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
+    (node, start_ms, end_ms, gpu, model, owner, class, ms, confidence, busy_signal, evidence, missing,
+    energy_mj, energy_ms, energy_counted_ms)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)";
 
 const SELECT: &str = "SELECT node, start_ms, end_ms, gpu, model, owner, class, ms, confidence, busy_signal, evidence,
-    missing
+    missing, energy_mj, energy_ms, energy_counted_ms
     FROM intervals WHERE start_ms >= $1 AND end_ms <= $2 ORDER BY node, gpu, start_ms, class, owner";
 
 impl Results for Store {
@@ -96,6 +97,9 @@ async fn insert(transaction: &mut sqlx::SqliteConnection, interval: &Interval) -
         .bind(&interval.busy_signal)
         .bind(evidence)
         .bind(missing)
+        .bind(interval.energy.map(|e| e.mj))
+        .bind(interval.energy.map(|e| e.ms))
+        .bind(interval.energy.map(|e| e.counted_ms))
         .execute(transaction)
         .await?;
     Ok(())
@@ -126,5 +130,12 @@ fn decode(row: &SqliteRow) -> sqlx::Result<Interval> {
         busy_signal: row.try_get("busy_signal")?,
         evidence: serde_json::from_str(evidence).map_err(|error| sqlx::Error::Decode(error.into()))?,
         missing: serde_json::from_str(missing).map_err(|error| sqlx::Error::Decode(error.into()))?,
+        energy: energy(row)?,
     })
+}
+
+/// Rows of releases before there was energy have none.
+fn energy(row: &SqliteRow) -> sqlx::Result<Option<Energy>> {
+    let Some(mj) = row.try_get("energy_mj")? else { return Ok(None) };
+    Ok(Some(Energy { mj, ms: row.try_get("energy_ms")?, counted_ms: row.try_get("energy_counted_ms")? }))
 }

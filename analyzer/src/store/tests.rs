@@ -361,13 +361,15 @@ async fn first_release(dir: &Path) {
 async fn a_directory_of_the_first_release_keeps_its_data_and_gets_what_is_new() {
     let dir = tempfile::tempdir().unwrap();
     first_release(dir.path()).await;
-    let verdicts = read_intervals(dir.path(), 0..HOUR).await.unwrap();
-    assert_eq!(verdicts.iter().map(|i| i.ms).sum::<i64>(), HOUR);
-    assert_eq!(read_outlook(dir.path(), 0..HOUR).await.unwrap(), Outlook::default(), "there was none yet");
+    let error = read_intervals(dir.path(), 0..HOUR).await.unwrap_err();
+    assert!(matches!(error, StoreError::Older { found: 1, .. }), "{error}");
 
     let store = open(dir.path()).await;
     assert_eq!(times(&store).await, (0..10).collect::<Vec<_>>());
-    assert_eq!(store.intervals(0..HOUR).await.unwrap(), verdicts);
+    let verdicts = store.intervals(0..HOUR).await.unwrap();
+    assert_eq!((verdicts.len(), verdicts[0].ms, verdicts[0].energy), (1, HOUR, None));
+    assert_eq!(read_intervals(dir.path(), 0..HOUR).await.unwrap(), verdicts);
+    assert_eq!(store.outlook(0..HOUR).await.unwrap(), Outlook::default(), "there was none yet");
     contract::outlook(&store).await;
     let outlook = store.outlook(0..10 * HOUR).await.unwrap();
     assert_eq!(read_outlook(dir.path(), 0..10 * HOUR).await.unwrap(), outlook);

@@ -30,6 +30,7 @@ const SHAPES: &[Shape] = &[
     ("goodput_cgroup_numa_anon_shmem_bytes", &[JOB, ("node", "0")], false, 9.0e9),
     ("DCGM_FI_DEV_GPU_UTIL", &[("UUID", "GPU-1"), MODEL], false, 110.0),
     ("DCGM_FI_DEV_POWER_USAGE", &[("UUID", "GPU-1"), MODEL], false, 700.0),
+    ("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", &[("UUID", "GPU-1"), MODEL], true, 2.1e7),
     ("DCGM_FI_DEV_GPU_UTIL", &[("UUID", "GPU-2"), ("Hostname", "n1"), ("pod", "p"), MODEL], false, 110.0),
     ("DCGM_FI_DEV_FB_USED", &[("UUID", "GPU-2"), MODEL], false, 600.0),
     ("goodput_node_info", &[("nodename", "n1")], false, 1.0),
@@ -141,6 +142,8 @@ proptest! {
             }
             prop_assert!(intervals.iter().all(|i| 0 < i.ms && i.ms <= i.end_ms - i.start_ms));
             prop_assert!(intervals.iter().all(|i| (0.0..=1.0).contains(&i.confidence)));
+            let mut energy = intervals.iter().filter_map(|i| Some((i.ms, i.energy?)));
+            prop_assert!(energy.all(|(ms, e)| e.mj >= 0 && 0 < e.ms && e.ms <= ms && e.counted_ms <= e.ms));
             prop_assert!(intervals.iter().flat_map(|i| &i.evidence).all(|e| e.value.is_finite() && e.threshold.is_finite()));
         }
         for advisory in &judged.advisories {

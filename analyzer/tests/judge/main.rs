@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of a test are test code")]
 
+mod energy;
 mod exporters;
 mod ledger;
 mod model;

@@ -1,0 +1,61 @@
+//! What the milliseconds of a cell drew.
+//!
+//! The board's energy counter says it, else its power: the mean over the part of a cell that is known stands for the
+//! cell, as for every signal. Within a cell time and energy are not alike: work draws more than waiting. So what is not
+//! work gets the power that the model draws with an idle context, and work gets the rest; where that power is not known,
+//! or nothing in the cell is work, each class gets energy in proportion to its milliseconds. A hole in the data has
+//! energy only where the counter bridges it.
+
+use super::cell::Part;
+use super::ledger::apportion;
+use super::{Cell, Class, Energy, power};
+use crate::frame::Reading;
+use crate::signal::Signal;
+
+/// The mean power of a cell, in watts, which are millijoules per millisecond.
+struct Draw {
+    reading: Reading,
+    is_counted: bool,
+}
+
+/// The energy of each part of a booked cell; the parts sum to the cell. `None` where nothing is known of power.
+pub(super) fn split(cell: &Cell<'_>, parts: &[(Part, i64)]) -> Vec<Option<Energy>> {
+    let Some(draw) = draw(cell) else { return vec![None; parts.len()] };
+    let is_hole = |part: &Part| part.class == Class::NoData;
+    let known: i64 = parts.iter().filter(|(part, _)| !is_hole(part)).map(|(_, ms)| ms).sum();
+    let bridged = (draw.reading.covered_ms - known).max(0);
+    let weights = weights(parts, power::model(cell).map(|m| m.idle), draw.reading.mean);
+    let shares = apportion((draw.reading.mean * known as f64).round() as i64, &weights);
+    let energy = |((part, ms), share): (&(Part, i64), i64)| {
+        let ms = if is_hole(part) { bridged.min(*ms) } else { *ms };
+        let mj = if is_hole(part) { (draw.reading.mean * ms as f64).round() as i64 } else { share };
+        (ms > 0).then_some(Energy { mj, ms, counted_ms: if draw.is_counted { ms } else { 0 } })
+    };
+    parts.iter().zip(shares).map(energy).collect()
+}
+
+/// The counter misses nothing between scrapes; power is what it was at each.
+fn draw(cell: &Cell<'_>) -> Option<Draw> {
+    let counted = cell.read(Signal::GpuEnergy).map(|reading| Draw { reading, is_counted: true });
+    counted.or_else(|| cell.read(Signal::GpuPower).map(|reading| Draw { reading, is_counted: false }))
+}
+
+/// How much of the known energy each part has, in millijoules before rounding.
+fn weights(parts: &[(Part, i64)], idle: Option<f64>, mean: f64) -> Vec<f64> {
+    let works = parts.iter().any(|(part, _)| part.class == Class::Productive);
+    let waiting = idle.filter(|_| works).unwrap_or(mean).min(mean);
+    let known: i64 = parts.iter().filter(|(part, _)| part.class != Class::NoData).map(|(_, ms)| ms).sum();
+    let (work, wait) = parts.iter().fold((0, 0), |(work, wait), (part, ms)| match part.class {
+        Class::Productive => (work + ms, wait),
+        Class::NoData => (work, wait),
+        _ => (work, wait + ms),
+    });
+    let working = if work > 0 { (mean * known as f64 - waiting * wait as f64) / work as f64 } else { 0.0 };
+    // A GPU that drew nothing still gets parts of it: of zero.
+    let weight = |(part, ms): &(Part, i64)| match part.class {
+        Class::Productive => working * *ms as f64,
+        Class::NoData => 0.0,
+        _ => waiting * *ms as f64,
+    };
+    parts.iter().map(weight).collect()
+}

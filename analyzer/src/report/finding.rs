@@ -1,0 +1,188 @@
+//! Intervals to findings: one per class and owner; where nobody held the GPU, one per class and node.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::evidence::curves;
+use super::gain::{Basis, Gain, check, gain};
+use super::remedy::{meaning, remedies};
+use super::sum::{Amount, Item, Sum};
+use super::{Finding, Period, Place, Proof, Recoverable, Span};
+use crate::classify::{Class, Evidence, Group, Interval};
+
+const MS_PER_SECOND: f64 = 1000.0;
+
+/// What belongs to one finding.
+type Key<'a> = (Class, Option<&'a str>, Option<&'a str>);
+
+fn key<'a>(item: &Item<'a>) -> Key<'a> {
+    let interval = item.interval();
+    let node = interval.owner.is_none().then_some(interval.node.as_str());
+    (interval.class, interval.owner.as_deref(), node)
+}
+
+/// Everything that is not productive, in the order in which to look at it: what has a sourced gain comes first, by the
+/// middle of what is recoverable; then the rest, by loss.
+pub(super) fn findings(
+    items: &[Item<'_>],
+    before: Option<&[Item<'_>]>,
+    axis: &Period,
+    capacity_ms: i64,
+) -> Vec<Finding> {
+    let mut groups: BTreeMap<Key<'_>, Vec<Item<'_>>> = BTreeMap::new();
+    for item in items.iter().filter(|i| i.class != Class::Productive && i.ms > 0) {
+        groups.entry(key(item)).or_default().push(*item);
+    }
+    let mut sums_before: BTreeMap<Key<'_>, Sum<'_>> = BTreeMap::new();
+    for item in before.unwrap_or_default() {
+        sums_before.entry(key(item)).or_default().add(item);
+    }
+    let capacity_before = before.map(|items| Sum::of(items).ms);
+    let held = held_by(items);
+    let finding = |(key, group): (Key<'_>, Vec<Item<'_>>)| {
+        let previous = capacity_before.map(|whole| sums_before.get(&key).cloned().unwrap_or_default().amount(whole));
+        let gain = gain(key.0);
+        let lost = Sum::of(&group).amount(capacity_ms);
+        let recoverable = gain.map(|gain| recoverable(gain, &lost, &group, &held));
+        Finding {
+            previous,
+            gain,
+            recoverable,
+            curves: curves(group.iter().map(Item::interval), axis),
+            ..bare(key, &group, lost)
+        }
+    };
+    let mut findings: Vec<Finding> = groups.into_iter().map(finding).collect();
+    findings.sort_by_key(|f| {
+        let middle = f.recoverable.as_ref().map(|r| r.low.gpu_ms + r.high.gpu_ms);
+        (std::cmp::Reverse(middle), std::cmp::Reverse(f.lost.gpu_ms))
+    });
+    findings
+}
+
+fn bare((class, owner, _): Key<'_>, group: &[Item<'_>], lost: Amount) -> Finding {
+    let lost_ms = lost.gpu_ms;
+    Finding {
+        class,
+        meaning: meaning(class),
+        owner: owner.map(str::to_owned),
+        places: places(group, lost_ms),
+        spans: spans(group),
+        confidence: group.iter().map(|i| i.confidence * i.ms as f64).sum::<f64>() / lost_ms as f64,
+        evidence: evidence(group.iter().map(|i| (i.interval().evidence.as_slice(), i.ms as f64))),
+        missing: missing(group),
+        remedies: remedies(class),
+        check: check(class),
+        lost,
+        previous: None,
+        gain: None,
+        recoverable: None,
+        curves: Vec::new(),
+    }
+}
+
+/// Milliseconds for which an owner held a GPU.
+type Held<'a> = BTreeMap<(Option<&'a str>, &'a str), i64>;
+
+fn held_by<'a>(items: &[Item<'a>]) -> Held<'a> {
+    let mut held = Held::new();
+    for i in items.iter().map(Item::interval).filter(|i| i.class.group() != Group::Capacity) {
+        *held.entry((i.owner.as_deref(), i.gpu.as_str())).or_default() += i.ms;
+    }
+    held
+}
+
+/// The gain's range as time, never more than was lost.
+fn recoverable(gain: &Gain, lost: &Amount, group: &[Item<'_>], held: &Held<'_>) -> Recoverable {
+    let lost_ms = lost.gpu_ms as f64;
+    let part = |figure: f64| match gain.basis {
+        Basis::Loss => figure,
+        Basis::Throughput => {
+            let pairs: BTreeSet<_> =
+                group.iter().map(|i| (i.interval().owner.as_deref(), i.interval().gpu.as_str())).collect();
+            let held: i64 = pairs.iter().filter_map(|pair| held.get(pair)).sum();
+            held as f64 * figure / (1.0 + figure) / lost_ms
+        }
+        Basis::Start => figure * MS_PER_SECOND * starts(group) as f64 / lost_ms,
+    };
+    let amount = |figure: f64| lost.scaled(part(figure).clamp(0.0, 1.0));
+    Recoverable { low: amount(gain.low), high: amount(gain.high) }
+}
+
+/// Stretches without a pause, GPU by GPU.
+fn starts(group: &[Item<'_>]) -> usize {
+    let mut by_gpu: BTreeMap<&str, Vec<Item<'_>>> = BTreeMap::new();
+    group.iter().for_each(|item| by_gpu.entry(&item.interval().gpu).or_default().push(*item));
+    by_gpu.values().map(|items| spans(items).len()).sum()
+}
+
+fn places(group: &[Item<'_>], lost_ms: i64) -> Vec<Place> {
+    let mut by_gpu: BTreeMap<(&str, &str), (Option<&str>, Sum<'_>)> = BTreeMap::new();
+    for item in group {
+        let i = item.interval();
+        let (model, sum) = by_gpu.entry((&i.node, &i.gpu)).or_default();
+        *model = model.or(i.model.as_deref());
+        sum.add(item);
+    }
+    let place = |((node, gpu), (model, sum)): ((&str, &str), (Option<&str>, Sum<'_>))| Place {
+        node: node.into(),
+        gpu: gpu.into(),
+        model: model.map(str::to_owned),
+        amount: sum.amount(lost_ms),
+    };
+    let mut places: Vec<Place> = by_gpu.into_iter().map(place).collect();
+    places.sort_by_key(|p| std::cmp::Reverse(p.amount.gpu_ms));
+    places
+}
+
+/// The union of the intervals: stretches that touch or overlap become one.
+fn spans(group: &[Item<'_>]) -> Vec<Span> {
+    let mut sorted: Vec<&Interval> = group.iter().map(Item::interval).collect();
+    sorted.sort_by_key(|i| (i.start_ms, i.end_ms));
+    let mut spans: Vec<Span> = Vec::new();
+    for i in sorted {
+        match spans.last_mut() {
+            Some(last) if i.start_ms <= last.end_ms => {
+                last.end_ms = last.end_ms.max(i.end_ms);
+                last.gpu_ms += i.ms;
+            }
+            _ => spans.push(Span { start_ms: i.start_ms, end_ms: i.end_ms, gpu_ms: i.ms }),
+        }
+    }
+    spans
+}
+
+/// Each signal's mean, weighted by the time that it explains, in the order in which the rules gave them.
+pub(super) fn evidence<'a>(group: impl Iterator<Item = (&'a [Evidence], f64)>) -> Vec<Proof> {
+    let mut proofs: Vec<(Proof, f64)> = Vec::new();
+    for (item, weight) in group.flat_map(|(evidence, weight)| evidence.iter().map(move |e| (e, weight))) {
+        match proofs.iter_mut().find(|(p, _)| p.signal == item.signal && p.unit == item.unit) {
+            Some((proof, weights)) => {
+                proof.mean += item.value * weight;
+                proof.threshold += item.threshold * weight;
+                proof.min = proof.min.min(item.value);
+                proof.max = proof.max.max(item.value);
+                *weights += weight;
+            }
+            None => proofs.push((first_proof(item, weight), weight)),
+        }
+    }
+    let mean = |(p, weights): (Proof, f64)| Proof { mean: p.mean / weights, threshold: p.threshold / weights, ..p };
+    proofs.into_iter().map(mean).collect()
+}
+
+fn first_proof(item: &Evidence, weight: f64) -> Proof {
+    Proof {
+        signal: item.signal.clone(),
+        mean: item.value * weight,
+        min: item.value,
+        max: item.value,
+        threshold: item.threshold * weight,
+        unit: item.unit.clone(),
+    }
+}
+
+/// Every signal that some interval missed, once.
+fn missing(group: &[Item<'_>]) -> Vec<String> {
+    let signals: BTreeSet<&String> = group.iter().flat_map(|i| &i.interval().missing).collect();
+    signals.into_iter().cloned().collect()
+}

@@ -1,0 +1,162 @@
+//! What GPU time and energy cost, and from when on.
+//!
+//! Money is counted in whole millionths of a currency, rounded once per interval, so that every table sums to the same.
+//! Currencies are never added to each other.
+
+use jiff::civil::Date;
+
+use crate::classify::Interval;
+use crate::sample::TimeMs;
+
+/// Millionths in one of a currency.
+pub(crate) const MICROS: f64 = 1e6;
+const MS_PER_HOUR: i128 = 3_600_000;
+const MJ_PER_KWH: f64 = 3.6e9;
+
+/// The price of some GPUs from a date on, until an entry of the same model and node with a later date.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Price {
+    /// Pattern of the model's name; `*` stands for any characters.
+    pub model: String,
+    /// Pattern of the node's name; `None` is any node.
+    pub node: Option<String>,
+    /// Three letters (ISO 4217).
+    pub currency: String,
+    /// Millionths per GPU-hour, whether used or not.
+    pub micros_per_gpu_hour: i64,
+    /// What electricity costs beside that; `None` where the price of a GPU-hour has it in.
+    pub electricity: Option<Electricity>,
+    /// First day, in the report's zone.
+    pub valid_from: Date,
+    /// Its first instant.
+    pub valid_from_ms: TimeMs,
+}
+
+/// The price of energy.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Electricity {
+    /// Millionths per kilowatt-hour.
+    pub micros_per_kwh: i64,
+    /// Power usage effectiveness (ISO/IEC 30134-2): the site's energy over that of its machines, at least 1.
+    pub pue: f64,
+}
+
+/// The price of an interval: of the entries that match and are valid at its start, one that names the node goes before
+/// one that does not, then the later date, then the later entry.
+#[must_use]
+pub(super) fn price_of<'p>(prices: &'p [Price], interval: &Interval) -> Option<&'p Price> {
+    let valid = prices.iter().filter(|p| p.valid_from_ms <= interval.start_ms && p.matches(interval));
+    valid.max_by_key(|p| (p.node.is_some(), p.valid_from_ms))
+}
+
+impl Price {
+    fn matches(&self, interval: &Interval) -> bool {
+        let model = interval.model.as_deref().unwrap_or_default();
+        matches(&self.model, model) && self.node.as_ref().is_none_or(|node| matches(node, &interval.node))
+    }
+
+    /// What the interval cost, in millionths; where its energy is not known, without electricity.
+    #[must_use]
+    pub fn cost(&self, interval: &Interval) -> i64 {
+        let time = i128::from(interval.ms) * i128::from(self.micros_per_gpu_hour);
+        let time = i64::try_from((time + MS_PER_HOUR / 2) / MS_PER_HOUR).unwrap_or(i64::MAX);
+        let kwh = interval.energy.map_or(0.0, |e| e.mj as f64 / MJ_PER_KWH);
+        let energy = self.electricity.map_or(0.0, |e| kwh * e.pue * e.micros_per_kwh as f64);
+        time.saturating_add(energy.round() as i64)
+    }
+}
+
+/// Does the text have the form of the pattern, in which `*` stands for any characters?
+fn matches(pattern: &str, text: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let Some(mut rest) = parts.next().and_then(|first| text.strip_prefix(first)) else { return false };
+    let mut last = None;
+    for part in parts {
+        if let Some(between) = last.replace(part) {
+            let Some((_, after)) = rest.split_once(between) else { return false };
+            rest = after;
+        }
+    }
+    last.map_or(rest.is_empty(), |last| rest.ends_with(last))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::classify::{Class, Energy};
+
+    const HOUR: i64 = 3_600_000;
+
+    fn interval(model: &str, node: &str, start_ms: TimeMs) -> Interval {
+        Interval {
+            gpu: "GPU-a".into(),
+            node: node.into(),
+            model: Some(model.into()),
+            owner: None,
+            class: Class::IdleHeld,
+            start_ms,
+            end_ms: start_ms + HOUR,
+            ms: HOUR / 2,
+            confidence: 1.0,
+            busy_signal: None,
+            evidence: vec![],
+            missing: vec![],
+            energy: Some(Energy { mj: 7_200_000_000, ms: HOUR / 2, counted_ms: 0 }),
+        }
+    }
+
+    fn price(model: &str, node: Option<&str>, micros_per_gpu_hour: i64, valid_from_ms: TimeMs) -> Price {
+        Price {
+            model: model.into(),
+            node: node.map(str::to_owned),
+            currency: "EUR".into(),
+            micros_per_gpu_hour,
+            electricity: None,
+            valid_from: Date::ZERO,
+            valid_from_ms,
+        }
+    }
+
+    #[test]
+    fn patterns() {
+        for (pattern, text, is_match) in [
+            ("*", "", true),
+            ("*", "NVIDIA H100 80GB HBM3", true),
+            ("NVIDIA H100*", "NVIDIA H100 80GB HBM3", true),
+            ("*H100*HBM3", "NVIDIA H100 80GB HBM3", true),
+            ("*H100*", "NVIDIA A100-SXM4-80GB", false),
+            ("NVIDIA H100", "NVIDIA H100 80GB HBM3", false),
+            ("a*a", "a", false),
+            ("", "x", false),
+            ("", "", true),
+        ] {
+            assert_eq!(matches(pattern, text), is_match, "{pattern} {text}");
+        }
+    }
+
+    #[test]
+    fn an_old_interval_keeps_its_price_and_the_node_goes_before_the_date() {
+        let prices = [
+            price("*", None, 1, 0),
+            price("*H100*", None, 2, 10 * HOUR),
+            price("*", Some("old-*"), 3, 5 * HOUR),
+            price("*H100*", None, 4, 20 * HOUR),
+        ];
+        let found =
+            |model, node, hour| price_of(&prices, &interval(model, node, hour * HOUR)).map(|p| p.micros_per_gpu_hour);
+        assert_eq!([0, 9, 10, 19, 20].map(|hour| found("H100", "n", hour)), [1, 1, 2, 2, 4].map(Some));
+        assert_eq!([4, 5, 20].map(|hour| found("H100", "old-1", hour)), [1, 3, 3].map(Some));
+        assert_eq!(found("H100", "n", -1), None, "before the first date nothing is known");
+    }
+
+    #[test]
+    fn half_an_hour_and_two_kilowatt_hours() {
+        let plain = price("*", None, 2_500_001, 0);
+        let interval = interval("H100", "n", 0);
+        assert_eq!(plain.cost(&interval), 1_250_001);
+        let electricity = Some(Electricity { micros_per_kwh: 250_000, pue: 1.2 });
+        let metered = Price { electricity, ..plain };
+        assert_eq!(metered.cost(&interval), 1_250_001 + 600_000);
+        assert_eq!(metered.cost(&Interval { energy: None, ..interval }), 1_250_001);
+    }
+}

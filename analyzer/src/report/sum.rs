@@ -1,0 +1,227 @@
+//! Sums of time, energy and money over intervals: whole numbers, so that every table agrees with every other.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Deref;
+
+use serde::Serialize;
+
+use super::price::{MICROS, Price, price_of};
+use super::{MS_PER_HOUR, ratio, text};
+use crate::classify::{Energy, Interval};
+
+const MJ_PER_KWH: f64 = 3.6e9;
+
+/// GPU time, the part that it is of some whole, and what it drew and cost.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Amount {
+    /// GPU-milliseconds, exact.
+    pub gpu_ms: i64,
+    /// The same in GPU-hours.
+    pub gpu_hours: f64,
+    /// 0 to 1, of the whole that the field's owner names; null when that whole is nothing.
+    pub share: Option<f64>,
+    /// What the GPUs drew in this time; null where that is known for none of it.
+    pub energy: Option<Drawn>,
+    /// What it cost, one entry per currency, in order of their letters; empty where no price applies.
+    pub cost: Vec<Cost>,
+}
+
+/// Energy that GPUs drew, at the board: without the host, losses and cooling.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Drawn {
+    /// Millijoules, exact.
+    pub mj: i64,
+    /// The same in kilowatt-hours.
+    pub kwh: f64,
+    /// GPU-milliseconds that it is known for; what was drawn in the others is not in.
+    pub known_ms: i64,
+}
+
+/// Money in one currency.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Cost {
+    /// Three letters (ISO 4217).
+    pub currency: String,
+    /// Millionths, exact.
+    pub micros: i64,
+    /// The same in the currency.
+    pub amount: f64,
+    /// GPU-milliseconds that have a price in this currency.
+    pub priced_ms: i64,
+}
+
+/// An interval and its price.
+#[derive(Clone, Copy)]
+pub(super) struct Item<'a> {
+    interval: &'a Interval,
+    pub(super) price: Option<&'a Price>,
+}
+
+/// What is summed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Sum<'a> {
+    pub(super) ms: i64,
+    pub(super) energy: Option<Energy>,
+    /// Millionths and milliseconds, by currency.
+    cost: BTreeMap<&'a str, (i64, i64)>,
+}
+
+impl<'a> Item<'a> {
+    pub(super) fn all(intervals: &'a [Interval], prices: &'a [Price]) -> Vec<Self> {
+        intervals.iter().map(|interval| Item { interval, price: price_of(prices, interval) }).collect()
+    }
+
+    /// The interval for as long as the slice lives.
+    pub(super) fn interval(&self) -> &'a Interval {
+        self.interval
+    }
+}
+
+impl Deref for Item<'_> {
+    type Target = Interval;
+
+    fn deref(&self) -> &Interval {
+        self.interval
+    }
+}
+
+impl<'a> Sum<'a> {
+    pub(super) fn of<'i>(items: impl IntoIterator<Item = &'i Item<'a>>) -> Self
+    where
+        'a: 'i,
+    {
+        let mut sum = Self::default();
+        items.into_iter().for_each(|item| sum.add(item));
+        sum
+    }
+
+    pub(super) fn add(&mut self, item: &Item<'a>) {
+        self.ms += item.ms;
+        self.energy = Energy::sum(self.energy, item.energy);
+        if let Some(price) = item.price {
+            let (micros, ms) = self.cost.entry(&price.currency).or_default();
+            *micros += price.cost(item);
+            *ms += item.ms;
+        }
+    }
+
+    pub(super) fn plus(mut self, other: &Self) -> Self {
+        self.ms += other.ms;
+        self.energy = Energy::sum(self.energy, other.energy);
+        for (currency, (micros, ms)) in &other.cost {
+            let sums = self.cost.entry(currency).or_default();
+            *sums = (sums.0 + micros, sums.1 + ms);
+        }
+        self
+    }
+
+    /// This as a part of `whole_ms`.
+    pub(super) fn amount(&self, whole_ms: i64) -> Amount {
+        let cost = |(currency, (micros, priced_ms)): (&&str, &(i64, i64))| Cost {
+            currency: (*currency).to_owned(),
+            micros: *micros,
+            amount: *micros as f64 / MICROS,
+            priced_ms: *priced_ms,
+        };
+        Amount {
+            energy: self.energy.map(|e| Drawn { mj: e.mj, kwh: e.mj as f64 / MJ_PER_KWH, known_ms: e.ms }),
+            cost: self.cost.iter().map(cost).collect(),
+            ..Amount::of(self.ms, whole_ms)
+        }
+    }
+}
+
+impl Amount {
+    /// `gpu_ms` as a part of `whole_ms`, with nothing known of energy and money.
+    #[must_use]
+    pub fn of(gpu_ms: i64, whole_ms: i64) -> Self {
+        let gpu_hours = gpu_ms as f64 / MS_PER_HOUR;
+        Self { gpu_ms, gpu_hours, share: ratio(gpu_ms, whole_ms), ..Self::default() }
+    }
+
+    /// This share of it, rounded to whole units; shares stay of the same whole.
+    #[must_use]
+    pub(super) fn scaled(&self, share: f64) -> Self {
+        let part = |whole: i64| (whole as f64 * share).round() as i64;
+        let scaled_cost = |c: &Cost| Cost {
+            micros: part(c.micros),
+            amount: part(c.micros) as f64 / MICROS,
+            priced_ms: part(c.priced_ms),
+            currency: c.currency.clone(),
+        };
+        let scaled_energy =
+            |e: Drawn| Drawn { mj: part(e.mj), kwh: part(e.mj) as f64 / MJ_PER_KWH, known_ms: part(e.known_ms) };
+        Self {
+            gpu_ms: part(self.gpu_ms),
+            gpu_hours: part(self.gpu_ms) as f64 / MS_PER_HOUR,
+            share: self.share.map(|s| s * share),
+            energy: self.energy.map(scaled_energy),
+            cost: self.cost.iter().map(scaled_cost).collect(),
+        }
+    }
+
+    /// GPU-hours to be read.
+    #[must_use]
+    pub fn hours(&self) -> String {
+        text::hours(self.gpu_ms)
+    }
+
+    /// The share to be read.
+    #[must_use]
+    pub fn percent(&self) -> String {
+        text::percent(self.share)
+    }
+
+    /// Kilowatt-hours to be read, without the unit.
+    #[must_use]
+    pub fn kwh(&self) -> String {
+        match self.energy {
+            Some(energy) => text::quantity(energy.kwh),
+            None if self.gpu_ms == 0 => "0".into(),
+            None => text::UNKNOWN.into(),
+        }
+    }
+
+    /// GPU-hours more or fewer than before, to be read.
+    #[must_use]
+    pub fn hours_change(&self, before: &Self) -> String {
+        text::change(Some(self.gpu_hours), Some(before.gpu_hours), text::quantity)
+    }
+
+    /// Kilowatt-hours more or fewer than before, to be read, without the unit.
+    #[must_use]
+    pub fn kwh_change(&self, before: &Self) -> String {
+        let known = |amount: &Self| amount.energy.map(|e| e.kwh).or((amount.gpu_ms == 0).then_some(0.0));
+        text::change(known(self), known(before), text::quantity)
+    }
+
+    /// Money more or less than before, to be read, each difference with its currency.
+    #[must_use]
+    pub fn money_change(&self, before: &Self) -> String {
+        let currencies: BTreeSet<&str> = self.cost.iter().chain(&before.cost).map(|c| c.currency.as_str()).collect();
+        let known = |amount: &Self, currency: &str| {
+            let cost = amount.cost.iter().find(|c| c.currency == currency).map(|c| c.amount);
+            // Where no price applies to time that there is, nothing is known.
+            cost.or((amount.gpu_ms == 0 || !amount.cost.is_empty()).then_some(0.0))
+        };
+        let change = |currency| text::change(known(self, currency), known(before, currency), text::money);
+        let shown: Vec<String> = currencies.into_iter().map(|c| format!("{c}\u{a0}{}", change(c))).collect();
+        match shown.as_slice() {
+            [] if self.gpu_ms == 0 && before.gpu_ms == 0 => "±0".into(),
+            [] => text::UNKNOWN.into(),
+            shown => shown.join(" and "),
+        }
+    }
+
+    /// Money to be read, each sum with its currency, from which no line break parts it.
+    #[must_use]
+    pub fn money(&self) -> String {
+        let shown: Vec<String> =
+            self.cost.iter().map(|c| format!("{}\u{a0}{}", c.currency, text::money(c.amount))).collect();
+        match shown.as_slice() {
+            [] if self.gpu_ms == 0 => "0".into(),
+            [] => text::UNKNOWN.into(),
+            shown => shown.join(" and "),
+        }
+    }
+}
