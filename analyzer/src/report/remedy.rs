@@ -1,5 +1,5 @@
 //! What each class means and what to do about it. Only what is true: each remedy names its source, what restarts and
-//! who may do it. No gain is promised; the loss in the report is the most that a remedy can return.
+//! who may do it. What a source says of the gain is in `gain`; the loss in the report is the most that a remedy can return.
 
 use serde::Serialize;
 
