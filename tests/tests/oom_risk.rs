@@ -24,8 +24,11 @@ const SCRAPE: i64 = 30 * SECOND;
 /// One request holds so much.
 const REQUEST: i64 = HOUR / 4;
 
+/// The share of a limit that is in use, by seconds.
+type Course = fn(f64) -> f64;
+
 /// A node, and the share of each limit that is in use so many seconds after the first scrape.
-const NODES: &[(&str, fn(f64) -> f64)] = &[
+const NODES: &[(&str, Course)] = &[
     // At its limit three hours after the first scrape: an hour after the last.
     ("leak", |s| 0.4 + 0.6 * s / 10_800.0),
     ("sawtooth", |s| 0.45 + 0.5 * (s % 600.0) / 600.0),
@@ -120,7 +123,7 @@ fn scrape(dir: &std::path::Path) -> Result<Batch> {
 fn stamped(
     series: &Series,
     node: &str,
-    course: fn(f64) -> f64,
+    course: Course,
     first_ms: i64,
     times: impl Iterator<Item = i64>,
     scrape: &Batch,

@@ -60,9 +60,12 @@ pub fn advice_remedies(advice: Advice) -> &'static [Remedy] {
     }
 }
 
+/// What belongs to one row: an advice and its owner; where nobody is known, the node.
+type Key<'a> = (Advice, Option<&'a str>, Option<&'a str>);
+
 /// One row per advice and owner, the one that lasted longest first.
 pub(super) fn rows(advisories: &[Advisory]) -> Vec<AdvisoryRow> {
-    let mut groups: BTreeMap<(Advice, Option<&str>, Option<&str>), Vec<&Advisory>> = BTreeMap::new();
+    let mut groups: BTreeMap<Key<'_>, Vec<&Advisory>> = BTreeMap::new();
     for a in advisories {
         let node = a.owner.is_none().then_some(a.node.as_str());
         groups.entry((a.advice, a.owner.as_deref(), node)).or_default().push(a);
