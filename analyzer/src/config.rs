@@ -2,6 +2,7 @@
 
 mod cli;
 mod file;
+mod report;
 mod yaml;
 
 pub use cli::{Cli, Command, Global, LogFormat, PeriodArgs, ReportFormat, WhyArgs, WhyFormat};

@@ -15,12 +15,15 @@ use jiff::tz::TimeZone;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
+mod delivery;
 mod intake;
 mod judging;
 mod metrics;
 mod pages;
 
+pub use delivery::{Outcomes, Tally};
 pub use intake::{Account, Intake};
 pub use judging::Progress;
 
@@ -31,6 +34,7 @@ use crate::ingest::scrape::Scraper;
 use crate::judge::Judge;
 use crate::sample::TimeMs;
 use crate::store::{Options, Results, Samples, Store, wall_clock};
+use delivery::Delivery;
 use judging::Judging;
 
 /// Requests in work get this long to end when the program is asked to stop.
@@ -56,6 +60,8 @@ pub struct App<S> {
     pub intake: Intake<S>,
     /// How far judging has come.
     pub progress: watch::Receiver<Progress>,
+    /// What became of deliveries.
+    pub deliveries: watch::Receiver<Tally>,
     /// Zone of weeks and shown times.
     pub zone: TimeZone,
     /// The clock.
@@ -86,14 +92,32 @@ pub async fn run(config: Config, options: Options, listen: SocketAddr) -> anyhow
         stop: stopping.clone(),
     };
     let judging = tokio::spawn(judging.run());
+    let mut deliveries = watch::channel(Tally::default()).1;
+    let mut delivering = JoinSet::new();
+    if let Some(settings) = config.report {
+        let (delivery, told) = Delivery::new(store.clone(), settings, zone.clone(), now, progress.clone())?;
+        delivering.spawn(delivery.run(stopping.clone()));
+        deliveries = told;
+    }
 
-    let app = App { store: store.clone(), intake: intake.clone(), progress, zone, now, stopping: stopping.clone() };
+    let app = App {
+        store: store.clone(),
+        intake: intake.clone(),
+        progress,
+        deliveries,
+        zone,
+        now,
+        stopping: stopping.clone(),
+    };
     let pages = router(app).merge(remote_write::router(intake, Limits::default()));
     tracing::info!(address = %listener.local_addr()?, targets = scraping.len(), "listening");
     serve_until(listener, pages, stop, stopping).await?;
 
     scraping.shutdown().await;
     judging.await.context("the judging loop died")?;
+    while let Some(ended) = delivering.join_next().await {
+        ended.context("the delivery loop died")?;
+    }
     store.close().await;
     tracing::info!("stopped");
     Ok(())
@@ -140,7 +164,7 @@ pub fn router<S: Samples + Results + Clone + 'static>(app: App<S>) -> Router {
 }
 
 async fn metrics_page<S: Clone>(State(app): State<App<S>>) -> Response {
-    let text = metrics::render(&app.progress.borrow(), &app.intake.account());
+    let text = metrics::render(&app.progress.borrow(), &app.intake.account(), &app.deliveries.borrow());
     match text {
         Ok(text) => ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
@@ -190,7 +214,8 @@ mod tests {
         let (stop, stopping) = watch::channel(false);
         let known = Progress { judged_until_ms: Some(now()), last_hour, ..Progress::default() };
         let progress = watch::channel(known).1;
-        let app = App { store, intake, progress, zone: TimeZone::UTC, now, stopping };
+        let deliveries = watch::channel(Tally::default()).1;
+        let app = App { store, intake, progress, deliveries, zone: TimeZone::UTC, now, stopping };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         tokio::spawn(axum::serve(listener, router(app)).into_future());

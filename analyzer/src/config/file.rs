@@ -9,8 +9,10 @@ use jiff::tz::TimeZone;
 use serde_saphyr::Spanned;
 
 use super::cli::{duration, host_port};
+use super::report::{self, report};
 use super::yaml::{Fields, Mistake, Value, line, list, parse, scalar};
 use crate::classify::thresholds::{Listed, Thresholds};
+use crate::deliver::Settings;
 use crate::ingest::scrape::Target;
 use crate::store::Options;
 
@@ -28,6 +30,8 @@ pub struct Config {
     pub thresholds: Thresholds,
     /// Bounds of the store.
     pub store: StoreLimits,
+    /// When and where reports are delivered; none when they are only asked for.
+    pub report: Option<Settings>,
 }
 
 /// Bounds of the store; [`crate::store::Options`] says what each means.
@@ -96,7 +100,7 @@ impl fmt::Display for ConfigError {
 impl Default for Config {
     fn default() -> Self {
         let store = StoreLimits::default();
-        Self { scrape: Vec::new(), zone: TimeZone::UTC, thresholds: Thresholds::default(), store }
+        Self { scrape: Vec::new(), zone: TimeZone::UTC, thresholds: Thresholds::default(), store, report: None }
     }
 }
 
@@ -132,6 +136,7 @@ impl Config {
         let scrape = fields.take("scrape").map(|(name, value)| scrape_jobs(&name, value, &mut mistakes));
         let thresholds = fields.take("thresholds").map(|(name, value)| thresholds(&name, value, &mut mistakes));
         let store = fields.take("store").map(|(name, value)| store_limits(&name, value, &mut mistakes));
+        let report = fields.take("report").and_then(|(name, value)| report(&name, value, &mut mistakes));
         fields.finish(&mut mistakes);
         mistakes.sort();
         let config = Self {
@@ -139,6 +144,7 @@ impl Config {
             zone,
             thresholds: thresholds.unwrap_or_default(),
             store: store.unwrap_or_default(),
+            report,
         };
         if mistakes.is_empty() { Ok(config) } else { Err(mistakes) }
     }
@@ -156,6 +162,9 @@ impl fmt::Display for Config {
         let StoreLimits { head_bytes, head_age, out_of_order, max_series } = self.store;
         writeln!(f, "store:\n  head_bytes: {head_bytes}\n  head_age: {}s", head_age.as_secs())?;
         writeln!(f, "  out_of_order: {}s\n  max_series: {max_series}", out_of_order.as_secs())?;
+        if let Some(settings) = &self.report {
+            report::write(settings, f)?;
+        }
         writeln!(f, "thresholds:")?;
         for t in self.thresholds.list() {
             writeln!(f, "  # {}; default {}; {}\n  {}: {}", t.unit, t.default, t.source, t.name, t.value)?;
@@ -235,7 +244,7 @@ fn target(value: &Value) -> Result<String, String> {
     host_port(text(value).unwrap_or_default())
 }
 
-fn duration_of(value: &Value) -> Result<Duration, String> {
+pub(super) fn duration_of(value: &Value) -> Result<Duration, String> {
     duration(text(value).unwrap_or_default())
 }
 
@@ -243,7 +252,7 @@ fn non_empty(value: &Value) -> Result<String, String> {
     text(value).filter(|t| !t.is_empty()).map(str::to_owned).ok_or_else(|| "a name".into())
 }
 
-fn text(value: &Value) -> Option<&str> {
+pub(super) fn text(value: &Value) -> Option<&str> {
     match value {
         Value::Scalar(text) => Some(text),
         _ => None,
@@ -318,7 +327,7 @@ mod tests {
             "goodput.yml:1: zone: expected the IANA name of a time zone such as Europe/Berlin, found \"Mars/Olympus\"",
             "goodput.yml:4: scrape[0].targets[0]: expected HOST:PORT such as node1:9400, found \"node1\"",
             "goodput.yml:5: scrape[0].interval: expected a positive duration such as 15s, 500ms or 1m30s, found \"fast\"",
-            "goodput.yml:6: colour: unknown key, expected one of zone, scrape, thresholds, store",
+            "goodput.yml:6: colour: unknown key, expected one of zone, scrape, thresholds, store, report",
             "goodput.yml:8: thresholds.no_such: unknown key, expected one of ",
         ]) {
             assert!(line.starts_with(start), "{line}\n{start}");

@@ -10,6 +10,7 @@ mod catalogue;
 #[cfg(test)]
 mod contract;
 mod database;
+mod delivery;
 mod embedded;
 mod head;
 mod options;
