@@ -1,5 +1,6 @@
 //! The configuration file and command line in one typed, wholly validated value.
 
+mod application;
 mod cli;
 mod file;
 mod report;

@@ -11,8 +11,10 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use parking_lot::Mutex;
 
+use crate::application::{Achieved, Counter, measure};
 use crate::classify::{self, Class, Interval, Judged, LOOK_AHEAD_MS, LOOK_BACK_MS, Seen, Thresholds, judge_onward};
-use crate::report::{self, Period, Report};
+use crate::frame::MAX_BRIDGE_MS;
+use crate::report::{self, Period, Report, throughput};
 use crate::sample::TimeMs;
 use crate::signal;
 use crate::store::{Results, Samples, Selection, StoreError};
@@ -44,6 +46,7 @@ pub enum JudgeError {
 pub struct Judge<S> {
     store: S,
     thresholds: Thresholds,
+    counters: Vec<Counter>,
     /// The GPUs seen until then, by end of a judged window.
     seen: Mutex<BTreeMap<TimeMs, Vec<Seen>>>,
 }
@@ -51,7 +54,13 @@ pub struct Judge<S> {
 impl<S: Samples + Results> Judge<S> {
     /// A judge of this store's samples.
     pub fn new(store: S, thresholds: Thresholds) -> Self {
-        Self { store, thresholds, seen: Mutex::default() }
+        Self { store, thresholds, counters: Vec::new(), seen: Mutex::default() }
+    }
+
+    /// The same, which also notes what jobs achieved by these counters.
+    #[must_use]
+    pub fn counting(self, counters: Vec<Counter>) -> Self {
+        Self { counters, ..self }
     }
 
     /// Judges the window, as far as it is over at `until`, and stores the verdicts in place of those before.
@@ -67,6 +76,7 @@ impl<S: Samples + Results> Judge<S> {
         for (node, intervals) in by_node {
             self.store.replace(&node, window.clone(), &intervals).await?;
         }
+        self.count(window, until, &judged.intervals).await?;
         if window.end <= until {
             self.remember(window.end, judged.seen.clone());
         }
@@ -81,6 +91,18 @@ impl<S: Samples + Results> Judge<S> {
         let part = range.clone();
         let judged = tokio::task::spawn_blocking(move || judge_onward(&series, &seen, part, &thresholds)).await;
         Ok(judged.map_err(|_| JudgeError::Died(range))??)
+    }
+
+    async fn count(&self, window: &Range<TimeMs>, until: TimeMs, intervals: &[Interval]) -> Result<(), StoreError> {
+        if self.counters.is_empty() {
+            return Ok(());
+        }
+        let metrics = self.counters.iter().map(|counter| counter.metric.clone()).collect();
+        let range = window.start - MAX_BRIDGE_MS..window.end + MAX_BRIDGE_MS;
+        let series = self.store.select(&Selection { metrics, labels: Vec::new(), range }).await?;
+        let judged = window.start..window.end.min(until);
+        let achieved = measure(&self.counters, &series, intervals, &judged);
+        self.store.replace_achieved(window.clone(), &achieved).await
     }
 
     fn remember(&self, end: TimeMs, gpus: Vec<Seen>) {
@@ -119,15 +141,23 @@ fn selection(window: &Range<TimeMs>) -> Selection {
     }
 }
 
-/// The report of a period and the intervals that it rests on, which `read` gets from a store.
-pub async fn report<F>(read: impl Fn(Range<TimeMs>) -> F, period: Period) -> Result<(Report, Vec<Interval>), StoreError>
+/// The report of a period and the intervals that it rests on, which `read` gets from a store, as `achieved` gets what
+/// jobs counted.
+pub async fn report<F, G>(
+    read: impl Fn(Range<TimeMs>) -> F,
+    achieved: impl Fn(Range<TimeMs>) -> G,
+    period: Period,
+) -> Result<(Report, Vec<Interval>), StoreError>
 where
     F: Future<Output = Result<Vec<Interval>, StoreError>>,
+    G: Future<Output = Result<Vec<Achieved>, StoreError>>,
 {
     let before = period.previous();
     let intervals = read(period.start_ms..period.end_ms).await?;
     let previous = read(before.start_ms..before.end_ms).await?;
-    Ok((report::build(&intervals, &previous, period), intervals))
+    let achieved = achieved(period.start_ms..period.end_ms).await?;
+    let throughput = throughput::build(&achieved, &intervals);
+    Ok((Report { throughput, ..report::build(&intervals, &previous, period) }, intervals))
 }
 
 /// The windows that together cover the range, in order; the first and the last may reach out of it.

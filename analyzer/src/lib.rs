@@ -6,6 +6,7 @@
 //! when [`schedule`] says so; [`why`] does the same for a minute of scraping, without a store. `signal`, `frame`, `classify`,
 //! `report` and `schedule` do no IO.
 
+pub mod application;
 pub mod classify;
 pub mod command;
 pub mod config;

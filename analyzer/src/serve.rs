@@ -85,7 +85,7 @@ pub async fn run(config: Config, options: Options, listen: SocketAddr) -> anyhow
     let judging = Judging {
         store: store.clone(),
         intake: intake.clone(),
-        judge: Judge::new(store.clone(), config.thresholds),
+        judge: Judge::new(store.clone(), config.thresholds).counting(config.application),
         zone: zone.clone(),
         now,
         progress: progress_in,

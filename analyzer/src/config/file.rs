@@ -8,12 +8,15 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 use serde_saphyr::Spanned;
 
+use super::application::{self, application};
 use super::cli::{duration, host_port};
 use super::report::{self, report};
 use super::yaml::{Fields, Mistake, Value, line, list, parse, scalar};
+use crate::application::Counter;
 use crate::classify::thresholds::{Listed, Thresholds};
 use crate::deliver::Settings;
 use crate::ingest::scrape::Target;
+use crate::signal;
 use crate::store::Options;
 
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(15);
@@ -32,6 +35,8 @@ pub struct Config {
     pub store: StoreLimits,
     /// When and where reports are delivered; none when they are only asked for.
     pub report: Option<Settings>,
+    /// What jobs count themselves.
+    pub application: Vec<Counter>,
 }
 
 /// Bounds of the store; [`crate::store::Options`] says what each means.
@@ -100,7 +105,14 @@ impl fmt::Display for ConfigError {
 impl Default for Config {
     fn default() -> Self {
         let store = StoreLimits::default();
-        Self { scrape: Vec::new(), zone: TimeZone::UTC, thresholds: Thresholds::default(), store, report: None }
+        Self {
+            scrape: Vec::new(),
+            zone: TimeZone::UTC,
+            thresholds: Thresholds::default(),
+            store,
+            report: None,
+            application: Vec::new(),
+        }
     }
 }
 
@@ -120,6 +132,13 @@ impl StoreLimits {
 }
 
 impl Config {
+    /// What the store of this directory is told: it keeps what signals use, and the counters of `application`.
+    #[must_use]
+    pub fn store_options(&self, dir: &Path) -> Options {
+        let also = self.application.iter().map(|counter| counter.metric.clone()).collect();
+        Options { also, ..self.store.options(dir, signal::is_known) }
+    }
+
     /// Reads the file, if one is named.
     pub fn load(path: Option<&Path>) -> Result<Self, ConfigError> {
         let Some(path) = path else { return Ok(Self::default()) };
@@ -137,6 +156,7 @@ impl Config {
         let thresholds = fields.take("thresholds").map(|(name, value)| thresholds(&name, value, &mut mistakes));
         let store = fields.take("store").map(|(name, value)| store_limits(&name, value, &mut mistakes));
         let report = fields.take("report").and_then(|(name, value)| report(&name, value, &mut mistakes));
+        let application = fields.take("application").map(|(name, value)| application(&name, value, &mut mistakes));
         fields.finish(&mut mistakes);
         mistakes.sort();
         let config = Self {
@@ -145,6 +165,7 @@ impl Config {
             thresholds: thresholds.unwrap_or_default(),
             store: store.unwrap_or_default(),
             report,
+            application: application.unwrap_or_default(),
         };
         if mistakes.is_empty() { Ok(config) } else { Err(mistakes) }
     }
@@ -165,6 +186,7 @@ impl fmt::Display for Config {
         if let Some(settings) = &self.report {
             report::write(settings, f)?;
         }
+        application::write(&self.application, f)?;
         writeln!(f, "thresholds:")?;
         for t in self.thresholds.list() {
             writeln!(f, "  # {}; default {}; {}\n  {}: {}", t.unit, t.default, t.source, t.name, t.value)?;
@@ -248,7 +270,7 @@ pub(super) fn duration_of(value: &Value) -> Result<Duration, String> {
     duration(text(value).unwrap_or_default())
 }
 
-fn non_empty(value: &Value) -> Result<String, String> {
+pub(super) fn non_empty(value: &Value) -> Result<String, String> {
     text(value).filter(|t| !t.is_empty()).map(str::to_owned).ok_or_else(|| "a name".into())
 }
 
@@ -327,7 +349,7 @@ mod tests {
             "goodput.yml:1: zone: expected the IANA name of a time zone such as Europe/Berlin, found \"Mars/Olympus\"",
             "goodput.yml:4: scrape[0].targets[0]: expected HOST:PORT such as node1:9400, found \"node1\"",
             "goodput.yml:5: scrape[0].interval: expected a positive duration such as 15s, 500ms or 1m30s, found \"fast\"",
-            "goodput.yml:6: colour: unknown key, expected one of zone, scrape, thresholds, store, report",
+            "goodput.yml:6: colour: unknown key, expected one of zone, scrape, thresholds, store, report, application",
             "goodput.yml:8: thresholds.no_such: unknown key, expected one of ",
         ]) {
             assert!(line.starts_with(start), "{line}\n{start}");

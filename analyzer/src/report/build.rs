@@ -34,6 +34,7 @@ pub fn build(intervals: &[Interval], previous: &[Interval], period: Period) -> R
         nodes: rows(intervals.iter(), |i| (Some(i.node.clone()), None)),
         models: rows(intervals.iter(), |i| (i.model.clone(), None)),
         gpus: rows(intervals.iter(), |i| (Some(i.gpu.clone()), Some(i.node.clone()))),
+        throughput: None,
         timeline: Timeline::of(intervals, axis),
         period,
     }

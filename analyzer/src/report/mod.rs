@@ -18,6 +18,7 @@ pub mod markdown;
 pub mod period;
 mod remedy;
 pub mod text;
+pub mod throughput;
 
 pub use build::build;
 pub use period::{Period, PeriodError};
@@ -73,6 +74,9 @@ pub struct Report {
     pub models: Vec<Row>,
     /// Capacity, by GPU UUID.
     pub gpus: Vec<Row>,
+    /// What jobs count themselves; not there when no job is known to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub throughput: Option<throughput::Throughput>,
     /// What happened when, for the chart; the CSV form has all of it.
     #[serde(skip)]
     pub timeline: chart::Timeline,

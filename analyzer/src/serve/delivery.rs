@@ -205,7 +205,8 @@ impl Delivery {
     }
 
     async fn deliver(&mut self, week: &Period) -> Result<(), Undelivered> {
-        let read = judge::report(|window| self.store.intervals(window), week.clone()).await;
+        let store = &self.store;
+        let read = judge::report(|window| store.intervals(window), |window| store.achieved(window), week.clone()).await;
         let (report, intervals) = read.context("cannot read the verdicts")?;
         if intervals.is_empty() {
             tracing::info!(week = week.label, "no verdicts are stored for the week: there is nothing to report");

@@ -72,7 +72,7 @@ pub(super) async fn report<S: Results>(State(app): State<App<S>>, Query(query): 
         Ok(period) => period,
         Err(error) => return (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response(),
     };
-    let rendered = judge::report(|window| app.store.intervals(window), period)
+    let rendered = judge::report(|window| app.store.intervals(window), |window| app.store.achieved(window), period)
         .await
         .map(|(report, _)| report::html::render(&report));
     match rendered {

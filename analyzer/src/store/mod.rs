@@ -6,6 +6,7 @@
 //! write-ahead or the indexed segment, never both and never neither.
 
 mod admit;
+mod application;
 mod catalogue;
 #[cfg(test)]
 mod contract;
@@ -26,10 +27,12 @@ use std::future::Future;
 use std::ops::{AddAssign, Range};
 use std::path::PathBuf;
 
+pub use application::read_achieved;
 pub use embedded::{Stats, Store};
 pub use options::{Options, wall_clock};
 pub use results::read_intervals;
 
+use crate::application::Achieved;
 use crate::classify::Interval;
 use crate::sample::{Batch, Series, TimeMs};
 
@@ -159,4 +162,14 @@ pub trait Results: Send + Sync {
 
     /// The intervals that lie in the window; those that reach out of it do not exist, for windows are cut at hours.
     fn intervals(&self, window: Range<TimeMs>) -> impl Future<Output = Result<Vec<Interval>, StoreError>> + Send;
+
+    /// Replaces what was achieved in the window, in one transaction.
+    fn replace_achieved(
+        &self,
+        window: Range<TimeMs>,
+        achieved: &[Achieved],
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// What was achieved in the windows that lie within this one.
+    fn achieved(&self, window: Range<TimeMs>) -> impl Future<Output = Result<Vec<Achieved>, StoreError>> + Send;
 }

@@ -8,6 +8,7 @@ use sqlx::sqlite::{SqliteExecutor, SqliteRow};
 
 use super::options::database_path;
 use super::{Results, Store, StoreError, database};
+use crate::application::Achieved;
 use crate::classify::{Class, Interval};
 use crate::sample::TimeMs;
 
@@ -49,6 +50,14 @@ impl Results for Store {
     async fn intervals(&self, window: Range<TimeMs>) -> Result<Vec<Interval>, StoreError> {
         let database = &self.shared.database;
         select(&database.read, &window).await.map_err(|error| database.failed(error))
+    }
+
+    async fn replace_achieved(&self, window: Range<TimeMs>, achieved: &[Achieved]) -> Result<(), StoreError> {
+        self.replace_rows(&window, achieved).await
+    }
+
+    async fn achieved(&self, window: Range<TimeMs>) -> Result<Vec<Achieved>, StoreError> {
+        self.rows(&window).await
     }
 }
 
