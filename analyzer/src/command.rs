@@ -13,8 +13,8 @@ use crate::classify::{Class, Interval};
 use crate::config::{Cli, Command, Config, PeriodArgs, ReportFormat};
 use crate::judge::{self, Judge, windows};
 use crate::report::{Period, csv, html, markdown, text};
-use crate::store::{Results, Store, read_intervals, read_outlook, wall_clock};
-use crate::{serve, signal, why};
+use crate::store::{Results, Store, read_verdicts, wall_clock};
+use crate::{serve, why};
 
 /// Runs the command to its end.
 pub fn run(cli: Cli) -> anyhow::Result<()> {
@@ -24,7 +24,7 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
         let dir = &cli.global.data_dir;
         match cli.command {
             Command::Serve { listen } => {
-                let options = config.store.options(dir, signal::is_known);
+                let options = config.store_options(dir);
                 serve::run(config, options, listen).await
             }
             Command::Report { period, format, out } => report(&config, dir, &period, format, out.as_deref()).await,
@@ -46,10 +46,8 @@ async fn report(
     out: Option<&Path>,
 ) -> anyhow::Result<()> {
     let period = asked_period(period, &config.zone)?;
-    let read = judge::report(|window| read_intervals(dir, window), period, &config.prices).await;
+    let read = judge::report(|window| read_verdicts(dir, window), period, &config.prices).await;
     let (report, intervals) = read.context("no verdicts to report; is this the --data.dir of serve?")?;
-    let outlook = read_outlook(dir, report.period.start_ms..report.period.end_ms).await;
-    let report = report.with_outlook(&outlook.context("cannot read what was at risk and what was advised")?);
     if intervals.is_empty() {
         tracing::warn!(period = report.period.label, "no verdicts are stored for this period");
     }
@@ -74,8 +72,8 @@ fn asked_period(args: &PeriodArgs, zone: &TimeZone) -> anyhow::Result<Period> {
 }
 
 async fn classify(config: Config, dir: &Path, period: &Period, dry_run: bool) -> anyhow::Result<()> {
-    let store = Store::open(config.store.options(dir, signal::is_known)).await?;
-    let judge = Judge::new(store.clone(), config.thresholds);
+    let store = Store::open(config.store_options(dir)).await?;
+    let judge = Judge::new(store.clone(), config.thresholds).counting(config.application);
     let range = period.start_ms..period.end_ms.min(wall_clock());
     let before = by_class(&store.intervals(range.clone()).await?);
     let mut after = BTreeMap::new();

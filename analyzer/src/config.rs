@@ -1,8 +1,10 @@
 //! The configuration file and command line in one typed, wholly validated value.
 
+mod application;
 mod cli;
 mod file;
 mod prices;
+mod report;
 mod yaml;
 
 pub use cli::{Cli, Command, Global, LogFormat, PeriodArgs, ReportFormat, WhyArgs, WhyFormat};

@@ -11,14 +11,16 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use parking_lot::Mutex;
 
+use crate::application::{Counter, measure};
 use crate::classify::{
     self, Advisory, Class, Interval, Judged, LOOK_AHEAD_MS, LOOK_BACK_MS, Seen, Thresholds, judge_onward,
 };
 use crate::forecast::{self, MEMORY_SIGNALS, Outlook, Prospect};
-use crate::report::{self, Period, Price, Report};
+use crate::frame::MAX_BRIDGE_MS;
+use crate::report::{self, Period, Price, Report, throughput};
 use crate::sample::{Series, TimeMs};
 use crate::signal;
-use crate::store::{Results, Samples, Selection, StoreError};
+use crate::store::{Results, Samples, Selection, StoreError, Verdicts};
 
 /// Length of a window.
 pub const HOUR_MS: i64 = 3_600_000;
@@ -47,6 +49,7 @@ pub enum JudgeError {
 pub struct Judge<S> {
     store: S,
     thresholds: Thresholds,
+    counters: Vec<Counter>,
     /// The GPUs seen until then, by end of a judged window.
     seen: Mutex<BTreeMap<TimeMs, Vec<Seen>>>,
 }
@@ -54,7 +57,13 @@ pub struct Judge<S> {
 impl<S: Samples + Results> Judge<S> {
     /// A judge of this store's samples.
     pub fn new(store: S, thresholds: Thresholds) -> Self {
-        Self { store, thresholds, seen: Mutex::default() }
+        Self { store, thresholds, counters: Vec::new(), seen: Mutex::default() }
+    }
+
+    /// The same, which also notes what jobs achieved by these counters.
+    #[must_use]
+    pub fn counting(self, counters: Vec<Counter>) -> Self {
+        Self { counters, ..self }
     }
 
     /// Judges the window, as far as it is over at `until`, and stores the verdicts in place of those before; likewise
@@ -72,6 +81,7 @@ impl<S: Samples + Results> Judge<S> {
         for (node, intervals) in by_node {
             self.store.replace(&node, window.clone(), &intervals).await?;
         }
+        self.count(window, until, &judged.intervals).await?;
         if window.end <= until {
             self.remember(window.end, judged.seen.clone());
         }
@@ -128,6 +138,18 @@ impl<S: Samples + Results> Judge<S> {
         self.store.select(&selection).await
     }
 
+    async fn count(&self, window: &Range<TimeMs>, until: TimeMs, intervals: &[Interval]) -> Result<(), StoreError> {
+        if self.counters.is_empty() {
+            return Ok(());
+        }
+        let metrics = self.counters.iter().map(|counter| counter.metric.clone()).collect();
+        let range = window.start - MAX_BRIDGE_MS..window.end + MAX_BRIDGE_MS;
+        let series = self.store.select(&Selection { metrics, labels: Vec::new(), range }).await?;
+        let judged = window.start..window.end.min(until);
+        let achieved = measure(&self.counters, &series, intervals, &judged);
+        self.store.replace_achieved(window.clone(), &achieved).await
+    }
+
     fn remember(&self, end: TimeMs, gpus: Vec<Seen>) {
         let mut seen = self.seen.lock();
         seen.insert(end, gpus);
@@ -171,12 +193,14 @@ pub async fn report<F>(
     prices: &[Price],
 ) -> Result<(Report, Vec<Interval>), StoreError>
 where
-    F: Future<Output = Result<Vec<Interval>, StoreError>>,
+    F: Future<Output = Result<Verdicts, StoreError>>,
 {
     let before = period.previous();
-    let intervals = read(period.start_ms..period.end_ms).await?;
-    let previous = read(before.start_ms..before.end_ms).await?;
-    Ok((report::build(&intervals, &previous, period, prices), intervals))
+    let Verdicts { intervals, outlook, achieved } = read(period.start_ms..period.end_ms).await?;
+    let previous = read(before.start_ms..before.end_ms).await?.intervals;
+    let throughput = throughput::build(&achieved, &intervals);
+    let report = report::build(&intervals, &previous, period, prices).with_outlook(&outlook);
+    Ok((Report { throughput, ..report }, intervals))
 }
 
 /// The windows that together cover the range, in order; the first and the last may reach out of it.

@@ -2,18 +2,22 @@
 //!
 //! Data flows one way: [`ingest`] turns what arrives into [`sample::Batch`]es, [`store`] keeps them, [`signal`] names
 //! what each series means, [`frame`] lays signals on the grid of cells, [`classify`] judges cells and does the
-//! ledger's arithmetic, [`judge`] stores the verdicts, [`report`] and [`serve`] show them; [`why`] does the same for a minute
-//! of scraping, without a store. `signal`, `frame`, `classify` and `report` do no IO.
+//! ledger's arithmetic, [`judge`] stores the verdicts, [`report`] and [`serve`] show them, [`deliver`] brings them to people
+//! when [`schedule`] says so; [`why`] does the same for a minute of scraping, without a store. `signal`, `frame`, `classify`,
+//! `report` and `schedule` do no IO.
 
+pub mod application;
 pub mod classify;
 pub mod command;
 pub mod config;
+pub mod deliver;
 pub mod forecast;
 pub mod frame;
 pub mod ingest;
 pub mod judge;
 pub mod report;
 pub mod sample;
+pub mod schedule;
 pub mod serve;
 pub mod signal;
 pub mod store;

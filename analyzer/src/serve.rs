@@ -15,12 +15,15 @@ use jiff::tz::TimeZone;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
+mod delivery;
 mod intake;
 mod judging;
 mod metrics;
 mod pages;
 
+pub use delivery::{Outcomes, Tally};
 pub use intake::{Account, Intake};
 pub use judging::Progress;
 
@@ -32,6 +35,7 @@ use crate::judge::Judge;
 use crate::report::Price;
 use crate::sample::TimeMs;
 use crate::store::{Options, Results, Samples, Store, wall_clock};
+use delivery::Delivery;
 use judging::Judging;
 
 /// Requests in work get this long to end when the program is asked to stop.
@@ -57,6 +61,8 @@ pub struct App<S> {
     pub intake: Intake<S>,
     /// How far judging has come.
     pub progress: watch::Receiver<Progress>,
+    /// What became of deliveries.
+    pub deliveries: watch::Receiver<Tally>,
     /// Zone of weeks and shown times.
     pub zone: TimeZone,
     /// What GPU time and energy cost.
@@ -82,22 +88,42 @@ pub async fn run(config: Config, options: Options, listen: SocketAddr) -> anyhow
     let judging = Judging {
         store: store.clone(),
         intake: intake.clone(),
-        judge: Judge::new(store.clone(), config.thresholds),
+        judge: Judge::new(store.clone(), config.thresholds).counting(config.application),
         zone: zone.clone(),
         now,
         progress: progress_in,
         stop: stopping.clone(),
     };
     let judging = tokio::spawn(judging.run());
+    let prices: Arc<[Price]> = config.prices.into();
+    let mut deliveries = watch::channel(Tally::default()).1;
+    let mut delivering = JoinSet::new();
+    if let Some(settings) = config.report {
+        let (delivery, told) =
+            Delivery::new(store.clone(), settings, zone.clone(), prices.clone(), now, progress.clone())?;
+        delivering.spawn(delivery.run(stopping.clone()));
+        deliveries = told;
+    }
 
-    let (prices, stopped) = (config.prices.into(), stopping.clone());
-    let app = App { store: store.clone(), intake: intake.clone(), progress, zone, prices, now, stopping: stopped };
+    let app = App {
+        store: store.clone(),
+        intake: intake.clone(),
+        progress,
+        deliveries,
+        zone,
+        prices,
+        now,
+        stopping: stopping.clone(),
+    };
     let pages = router(app).merge(remote_write::router(intake, Limits::default()));
     tracing::info!(address = %listener.local_addr()?, targets = scraping.len(), "listening");
     serve_until(listener, pages, stop, stopping).await?;
 
     scraping.shutdown().await;
     judging.await.context("the judging loop died")?;
+    while let Some(ended) = delivering.join_next().await {
+        ended.context("the delivery loop died")?;
+    }
     store.close().await;
     tracing::info!("stopped");
     Ok(())
@@ -144,7 +170,7 @@ pub fn router<S: Samples + Results + Clone + 'static>(app: App<S>) -> Router {
 }
 
 async fn metrics_page<S: Clone>(State(app): State<App<S>>) -> Response {
-    let text = metrics::render(&app.progress.borrow(), &app.intake.account());
+    let text = metrics::render(&app.progress.borrow(), &app.intake.account(), &app.deliveries.borrow());
     match text {
         Ok(text) => ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
@@ -194,7 +220,9 @@ mod tests {
         let (stop, stopping) = watch::channel(false);
         let known = Progress { judged_until_ms: Some(now()), last_hour, ..Progress::default() };
         let progress = watch::channel(known).1;
-        let app = App { store, intake, progress, zone: TimeZone::UTC, prices: Arc::default(), now, stopping };
+        let deliveries = watch::channel(Tally::default()).1;
+        let (zone, prices) = (TimeZone::UTC, Arc::default());
+        let app = App { store, intake, progress, deliveries, zone, prices, now, stopping };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         tokio::spawn(axum::serve(listener, router(app)).into_future());

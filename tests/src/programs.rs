@@ -83,6 +83,18 @@ impl Analyzer {
         Ok(Self { address, running, data })
     }
 
+    /// What it serves at this path.
+    pub fn get(&self, path: &str) -> Result<String> {
+        Ok(ureq::get(format!("http://{}{path}", self.address)).call()?.body_mut().read_to_string()?)
+    }
+
+    /// The value of one of its own metrics; `None` while it has none.
+    pub fn metric(&self, series: &str) -> Result<Option<f64>> {
+        let page = self.get("/metrics")?;
+        let line = page.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        Ok(line.map(str::parse).transpose()?)
+    }
+
     /// The intervals of its report over the full hours around the window, those inside the window alone.
     pub fn intervals(&self, from: SystemTime, to: SystemTime) -> Result<Vec<Interval>> {
         let text = self.report("csv", from, to)?;

@@ -29,6 +29,10 @@ pub const ANALYZER: &[(&str, bool, &[&str])] = &[
     ("goodput_analyzer_judge_duration_seconds", false, &[]),
     ("goodput_analyzer_judge_failures_total", true, &[]),
     ("goodput_analyzer_nodes", false, &[]),
+    ("goodput_analyzer_report_deliveries_total", true, &["destination", "outcome"]),
+    ("goodput_analyzer_report_last_success_timestamp_seconds", false, &["destination"]),
+    ("goodput_analyzer_report_overdue", false, &["destination"]),
+    ("goodput_analyzer_report_restatements_total", true, &[]),
 ];
 
 /// What Prometheus makes itself.

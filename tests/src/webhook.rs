@@ -1,7 +1,9 @@
-//! A receiver of Alertmanager's webhooks.
+//! A receiver of webhooks: Alertmanager's, and the analyzer's.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
-/// Accepts every request and keeps its path and JSON body. Ends with the test's process.
+/// Answers every request and keeps its path and JSON body. Ends with the test's process.
 pub struct Webhook {
     /// Where it listens.
     pub address: SocketAddr,
@@ -17,18 +19,35 @@ pub struct Webhook {
 }
 
 impl Webhook {
-    /// Starts listening.
+    /// Starts listening; accepts everything.
     pub fn start() -> Result<Self> {
+        Self::answering(&[])
+    }
+
+    /// Starts listening; gives these answers (the status line after the version, and further headers), then 200.
+    pub fn answering(answers: &'static [&'static str]) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?;
         let (sender, received) = channel();
+        let answered = Arc::new(AtomicUsize::new(0));
         thread::spawn(move || {
             for connection in listener.incoming().map_while(Result::ok) {
-                let sender = sender.clone();
-                thread::spawn(move || serve(connection, &sender));
+                let (sender, answered) = (sender.clone(), Arc::clone(&answered));
+                thread::spawn(move || serve(connection, &sender, || next(answers, &answered)));
             }
         });
         Ok(Self { address, received })
+    }
+
+    /// The next request, for which this waits.
+    pub fn next(&self, limit: Duration) -> Result<(String, Value)> {
+        self.received.recv_timeout(limit).with_context(|| format!("waited {limit:?} for a request"))
+    }
+
+    /// Has no request come that was not asked for yet?
+    #[must_use]
+    pub fn is_silent(&self) -> bool {
+        self.received.try_recv().is_err()
     }
 
     /// Waits for an alert of this name and status; gives the path it came to and the alert.
@@ -47,12 +66,17 @@ impl Webhook {
     }
 }
 
+fn next(answers: &'static [&'static str], answered: &AtomicUsize) -> &'static str {
+    answers.get(answered.fetch_add(1, Ordering::SeqCst)).copied().unwrap_or("200 OK")
+}
+
 /// Answers the requests of one connection until it ends or stops making sense.
-fn serve(connection: TcpStream, sender: &Sender<(String, Value)>) {
+fn serve(connection: TcpStream, sender: &Sender<(String, Value)>, next: impl Fn() -> &'static str) {
     let Ok(mut answer) = connection.try_clone() else { return };
     let mut reader = BufReader::new(connection);
     while let Ok(request) = request(&mut reader) {
-        if sender.send(request).is_err() || answer.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").is_err() {
+        let head = format!("HTTP/1.1 {}\r\ncontent-length: 0\r\n\r\n", next());
+        if sender.send(request).is_err() || answer.write_all(head.as_bytes()).is_err() {
             return;
         }
     }

@@ -8,12 +8,17 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 use serde_saphyr::Spanned;
 
+use super::application::{self, application};
 use super::cli::{duration, host_port};
 use super::prices;
+use super::report::{self, report};
 use super::yaml::{Fields, Mistake, Value, line, list, parse, scalar};
+use crate::application::Counter;
 use crate::classify::thresholds::{Listed, Thresholds};
+use crate::deliver::Settings;
 use crate::ingest::scrape::Target;
 use crate::report::Price;
+use crate::signal;
 use crate::store::Options;
 
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(15);
@@ -32,6 +37,10 @@ pub struct Config {
     pub store: StoreLimits,
     /// What GPU time and energy cost; without any, reports have no money.
     pub prices: Vec<Price>,
+    /// When and where reports are delivered; none when they are only asked for.
+    pub report: Option<Settings>,
+    /// What jobs count themselves.
+    pub application: Vec<Counter>,
 }
 
 /// Bounds of the store; [`crate::store::Options`] says what each means.
@@ -100,8 +109,15 @@ impl fmt::Display for ConfigError {
 impl Default for Config {
     fn default() -> Self {
         let store = StoreLimits::default();
-        let (zone, thresholds) = (TimeZone::UTC, Thresholds::default());
-        Self { scrape: Vec::new(), zone, thresholds, store, prices: Vec::new() }
+        Self {
+            scrape: Vec::new(),
+            zone: TimeZone::UTC,
+            thresholds: Thresholds::default(),
+            store,
+            prices: Vec::new(),
+            report: None,
+            application: Vec::new(),
+        }
     }
 }
 
@@ -121,6 +137,13 @@ impl StoreLimits {
 }
 
 impl Config {
+    /// What the store of this directory is told: it keeps what signals use, and the counters of `application`.
+    #[must_use]
+    pub fn store_options(&self, dir: &Path) -> Options {
+        let also = self.application.iter().map(|counter| counter.metric.clone()).collect();
+        Options { also, ..self.store.options(dir, signal::is_known) }
+    }
+
     /// Reads the file, if one is named.
     pub fn load(path: Option<&Path>) -> Result<Self, ConfigError> {
         let Some(path) = path else { return Ok(Self::default()) };
@@ -138,6 +161,8 @@ impl Config {
         let thresholds = fields.take("thresholds").map(|(name, value)| thresholds(&name, value, &mut mistakes));
         let store = fields.take("store").map(|(name, value)| store_limits(&name, value, &mut mistakes));
         let prices = fields.take("prices").map(|(name, value)| prices::prices(&name, value, &zone, &mut mistakes));
+        let report = fields.take("report").and_then(|(name, value)| report(&name, value, &mut mistakes));
+        let application = fields.take("application").map(|(name, value)| application(&name, value, &mut mistakes));
         fields.finish(&mut mistakes);
         mistakes.sort();
         let config = Self {
@@ -146,6 +171,8 @@ impl Config {
             thresholds: thresholds.unwrap_or_default(),
             store: store.unwrap_or_default(),
             prices: prices.unwrap_or_default(),
+            report,
+            application: application.unwrap_or_default(),
         };
         if mistakes.is_empty() { Ok(config) } else { Err(mistakes) }
     }
@@ -164,6 +191,10 @@ impl fmt::Display for Config {
         writeln!(f, "store:\n  head_bytes: {head_bytes}\n  head_age: {}s", head_age.as_secs())?;
         writeln!(f, "  out_of_order: {}s\n  max_series: {max_series}", out_of_order.as_secs())?;
         prices::write(f, &self.prices)?;
+        if let Some(settings) = &self.report {
+            report::write(settings, f)?;
+        }
+        application::write(&self.application, f)?;
         writeln!(f, "thresholds:")?;
         for t in self.thresholds.list() {
             writeln!(f, "  # {}; default {}; {}\n  {}: {}", t.unit, t.default, t.source, t.name, t.value)?;
@@ -243,7 +274,7 @@ fn target(value: &Value) -> Result<String, String> {
     host_port(text(value).unwrap_or_default())
 }
 
-fn duration_of(value: &Value) -> Result<Duration, String> {
+pub(super) fn duration_of(value: &Value) -> Result<Duration, String> {
     duration(text(value).unwrap_or_default())
 }
 
@@ -326,7 +357,7 @@ mod tests {
             "goodput.yml:1: zone: expected the IANA name of a time zone such as Europe/Berlin, found \"Mars/Olympus\"",
             "goodput.yml:4: scrape[0].targets[0]: expected HOST:PORT such as node1:9400, found \"node1\"",
             "goodput.yml:5: scrape[0].interval: expected a positive duration such as 15s, 500ms or 1m30s, found \"fast\"",
-            "goodput.yml:6: colour: unknown key, expected one of zone, scrape, thresholds, store, prices",
+            "goodput.yml:6: colour: unknown key, expected one of zone, scrape, thresholds, store, prices, report, application",
             "goodput.yml:8: thresholds.no_such: unknown key, expected one of ",
         ]) {
             assert!(line.starts_with(start), "{line}\n{start}");

@@ -21,6 +21,7 @@ pub use identity::Unjoined;
 use identity::{Directory, NodeId, Target};
 pub(crate) use levels::{Levels, levels};
 pub use piece::{MAX_BRIDGE_MS, Reading, STALENESS_MS};
+pub(crate) use piece::{growth, union_ms};
 pub use track::Tracks;
 
 /// The node's name in the intervals of a GPU whose series name none.

@@ -44,7 +44,7 @@ pub struct Reading {
 pub(crate) fn pieces(signal: Signal, samples: &[Sample], scale: f64, interval_ms: i64) -> Vec<Piece> {
     let samples: Vec<Sample> = samples.iter().map(|s| Sample { value: s.value * scale, ..*s }).collect();
     match signal.kind() {
-        Kind::Counter => rates(signal, &samples),
+        Kind::Counter => rates(|value| signal.admits(value), &samples),
         Kind::Gauge => levels(signal, &samples, interval_ms),
         Kind::State => {
             let mut pieces = levels(signal, &samples, interval_ms);
@@ -55,9 +55,14 @@ pub(crate) fn pieces(signal: Signal, samples: &[Sample], scale: f64, interval_ms
     }
 }
 
+/// The step function of a counter that no signal names: any number that is not negative is a value of it.
+pub(crate) fn growth(samples: &[Sample]) -> Vec<Piece> {
+    rates(|value| value.is_finite() && value >= 0.0, samples)
+}
+
 /// A counter that fell was reset in between, and grew from zero to its new value since.
-fn rates(signal: Signal, samples: &[Sample]) -> Vec<Piece> {
-    let admitted: Vec<&Sample> = samples.iter().filter(|s| signal.admits(s.value)).collect();
+fn rates(admits: impl Fn(f64) -> bool, samples: &[Sample]) -> Vec<Piece> {
+    let admitted: Vec<&Sample> = samples.iter().filter(|s| admits(s.value)).collect();
     let pair = |pair: &[&Sample]| {
         let (from, to) = (pair[0], pair[1]);
         let length = to.time_ms - from.time_ms;

@@ -27,6 +27,7 @@ mod remedy;
 mod risk;
 mod sum;
 pub mod text;
+pub mod throughput;
 mod waterfall;
 
 pub use advisory::{AdvisedGpu, AdvisoryRow, advice_meaning, advice_remedies};
@@ -89,6 +90,9 @@ pub struct Report {
     pub models: Vec<Row>,
     /// Capacity, by GPU UUID.
     pub gpus: Vec<Row>,
+    /// What jobs count themselves; not there when no job is known to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub throughput: Option<throughput::Throughput>,
     /// What happened when, for the chart; the CSV form has all of it.
     #[serde(skip)]
     pub timeline: chart::Timeline,

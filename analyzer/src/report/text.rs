@@ -122,6 +122,12 @@ pub fn number(value: f64) -> String {
     trimmed(format!("{value:.decimals$}"))
 }
 
+/// A measured number that may not be known, to be read.
+#[must_use]
+pub fn measured(value: Option<f64>) -> String {
+    value.map_or(UNKNOWN.into(), number)
+}
+
 /// Enough of a UUID to tell a node's GPUs apart.
 pub(super) fn short(uuid: &str) -> &str {
     uuid.char_indices().nth(12).map_or(uuid, |(end, _)| &uuid[..end])

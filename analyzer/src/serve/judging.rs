@@ -34,6 +34,8 @@ pub struct Progress {
     pub judged_until_ms: Option<TimeMs>,
     /// Verdicts of hours that end here or before will not change, unless samples come in late.
     pub final_until_ms: Option<TimeMs>,
+    /// How often samples that came in late have opened hours again that were final.
+    pub reopened: u64,
     /// The last window that is over.
     pub last_hour: Vec<Interval>,
     /// The last minutes that are judged.
@@ -88,6 +90,7 @@ impl<S: Samples + Results> Judging<S> {
         let until = (now - SETTLE_MS).div_euclid(MINUTE_MS) * MINUTE_MS;
         let due = self.due_from(until).await?;
         let late = self.intake.take_earliest().map_or(due, |late| late.max(now - CATCH_UP_MS));
+        self.progress.send_modify(|progress| progress.reopen(late));
         let round = self.judge_from(due.min(late), until).await;
         if round.is_err() {
             self.intake.note_earliest(late);
@@ -152,6 +155,14 @@ impl<S: Samples + Results> Judging<S> {
 }
 
 impl Progress {
+    /// Nothing from there on is final any more.
+    fn reopen(&mut self, from: TimeMs) {
+        if self.final_until_ms.is_some_and(|until| from < until) {
+            self.final_until_ms = Some(from.div_euclid(HOUR_MS) * HOUR_MS);
+            self.reopened += 1;
+        }
+    }
+
     fn advance(&mut self, window: &Range<TimeMs>, until: TimeMs) {
         self.judged_until_ms = self.judged_until_ms.max(Some(window.end.min(until)));
         if window.end + LOOK_AHEAD_MS <= until {
@@ -257,5 +268,19 @@ mod tests {
         idle_gpu(&judging.intake, "GPU-b", "n2", START + HOUR_MS..START + 2 * HOUR_MS).await;
         judging.round().await.unwrap();
         assert_eq!(total(&judging, Class::IdleHeld).await, before + HOUR_MS);
+        let progress = judging.progress.borrow().clone();
+        assert_eq!((progress.reopened, progress.final_until_ms), (1, Some(START + 2 * HOUR_MS)), "final once more");
+    }
+
+    #[test]
+    fn late_samples_open_final_hours_and_no_others() {
+        let mut progress = Progress { final_until_ms: Some(START + 3 * HOUR_MS), ..Progress::default() };
+        progress.reopen(START + 3 * HOUR_MS);
+        assert_eq!((progress.reopened, progress.final_until_ms), (0, Some(START + 3 * HOUR_MS)));
+        progress.reopen(START + HOUR_MS + 5);
+        assert_eq!((progress.reopened, progress.final_until_ms), (1, Some(START + HOUR_MS)));
+        let mut fresh = Progress::default();
+        fresh.reopen(START);
+        assert_eq!((fresh.reopened, fresh.final_until_ms), (0, None));
     }
 }

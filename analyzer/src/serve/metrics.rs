@@ -11,6 +11,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
+use super::delivery::Tally;
 use super::intake::Account;
 use super::judging::Progress;
 use crate::classify::{Class, Interval};
@@ -53,16 +54,28 @@ struct Outcome {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Destination {
+    destination: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Delivery {
+    destination: &'static str,
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Build {
     version: &'static str,
 }
 
 /// The whole page. Everything is made anew, so that nothing that is gone lingers.
-pub(super) fn render(progress: &Progress, account: &Account) -> Result<String, std::fmt::Error> {
+pub(super) fn render(progress: &Progress, account: &Account, tally: &Tally) -> Result<String, std::fmt::Error> {
     let mut registry = Registry::with_prefix("goodput");
     verdicts(&mut registry, progress);
     memory(&mut registry, &progress.prospects);
     own(registry.sub_registry_with_prefix("analyzer"), progress, account);
+    deliveries(registry.sub_registry_with_prefix("analyzer"), tally);
     let mut text = String::new();
     encode(&mut text, &registry)?;
     Ok(text)
@@ -186,6 +199,39 @@ fn own(registry: &mut Registry, progress: &Progress, account: &Account) {
     let count = Gauge::<i64>::default();
     count.set(i64::try_from(nodes.len()).unwrap_or(i64::MAX));
     registry.register("nodes", "Nodes with GPUs in the last five minutes that are judged", count);
+}
+
+fn deliveries(registry: &mut Registry, tally: &Tally) {
+    let deliveries = Family::<Delivery, Counter>::default();
+    let last = Family::<Destination, Ratio>::default();
+    let overdue = Family::<Destination, Gauge>::default();
+    for (destination, outcomes) in &tally.destinations {
+        let destination = destination.name();
+        for (outcome, count) in
+            [("delivered", outcomes.delivered), ("failed", outcomes.failed), ("refused", outcomes.refused)]
+        {
+            deliveries.get_or_create(&Delivery { destination, outcome }).inc_by(count);
+        }
+        overdue.get_or_create(&Destination { destination }).set(outcomes.overdue.into());
+        if let Some(time) = outcomes.last_success_ms {
+            last.get_or_create(&Destination { destination }).set(seconds(time));
+        }
+    }
+    registry.register(
+        "report_deliveries",
+        "Attempts to deliver the weekly report: delivered; failed, to be repeated; refused for good",
+        deliveries,
+    );
+    registry.register(
+        "report_last_success_timestamp_seconds",
+        "When the destination last took a weekly report; absent until the first",
+        last,
+    );
+    registry.register("report_overdue", "1 while the last attempt to deliver the weekly report has failed", overdue);
+
+    let restated = Counter::<u64>::default();
+    restated.inc_by(tally.restated);
+    registry.register("report_restatements", "Weeks whose verdicts had changed after their delivery", restated);
 }
 
 fn seconds(ms: i64) -> f64 {

@@ -72,13 +72,8 @@ pub(super) async fn report<S: Results>(State(app): State<App<S>>, Query(query): 
         Ok(period) => period,
         Err(error) => return (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response(),
     };
-    let range = period.start_ms..period.end_ms;
-    let read = async {
-        let (report, _) = judge::report(|window| app.store.intervals(window), period, &app.prices).await?;
-        Ok::<_, StoreError>(report.with_outlook(&app.store.outlook(range).await?))
-    };
-    match read.await {
-        Ok(report) => html(report::html::render(&report)),
+    match judge::report(|window| app.store.verdicts(window), period, &app.prices).await {
+        Ok((report, _)) => html(report::html::render(&report)),
         Err(error) => failed(&error),
     }
 }

@@ -23,9 +23,55 @@ pub fn owner_of(labels: &Labels) -> Option<String> {
 /// Pods that export GPU metrics have these in their names, in every chart known.
 const EXPORTERS: [&str; 2] = ["dcgm-exporter", "goodput-exporter"];
 
+/// The names under which GPU series may know the owner that this series is of, told by one of its labels. Names of one
+/// kind of label are not tried for another, so that a pod called 4711 is not the Slurm job 4711.
+#[must_use]
+pub fn owners_named(labels: &Labels, owner_label: &str) -> Vec<String> {
+    let Some(value) = labels.get(owner_label) else { return Vec::new() };
+    match owner_label.strip_prefix("exported_").unwrap_or(owner_label) {
+        "pod" => {
+            let namespace = labels.get(&owner_label.replace("pod", "namespace"));
+            vec![namespace.map_or_else(|| value.to_owned(), |namespace| format!("{namespace}/{value}"))]
+        }
+        "pod_uid" => vec![format!("pod-{value}")],
+        // The kubelet and cAdvisor put the runtime before the id: `containerd://4f1c…`.
+        "container_id" => {
+            let id = value.rsplit('/').next().unwrap_or(value);
+            vec![format!("container-{}", id.get(..SHORT_CONTAINER_ID).unwrap_or(id))]
+        }
+        "hpc_job" | "slurm_job" | "slurm_job_id" => vec![format!("slurm-{value}"), format!("job/{value}")],
+        _ => vec![value.to_owned()],
+    }
+}
+
+/// Digits of a container id in our exporter's owner ids.
+const SHORT_CONTAINER_ID: usize = 12;
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn owners_by_kind_of_label() {
+        let id = "4f1c".repeat(16);
+        let container = format!("containerd://{id}");
+        for (pairs, label, names) in [
+            (&[("pod", "train-0"), ("namespace", "ml")][..], "pod", &["ml/train-0"][..]),
+            (&[("pod", "train-0")], "pod", &["train-0"]),
+            (
+                &[("pod", "scraped"), ("exported_pod", "train-0"), ("exported_namespace", "ml"), ("namespace", "x")],
+                "exported_pod",
+                &["ml/train-0"],
+            ),
+            (&[("slurm_job_id", "4711")], "slurm_job_id", &["slurm-4711", "job/4711"]),
+            (&[("container_id", container.as_str())], "container_id", &["container-4f1c4f1c4f1c"]),
+            (&[("pod_uid", "7a96c459")], "pod_uid", &["pod-7a96c459"]),
+            (&[("run", "slurm-4711")], "run", &["slurm-4711"]),
+            (&[("pod", "train-0")], "run", &[]),
+        ] {
+            assert_eq!(owners_named(&Labels::new(pairs.iter().copied()), label), names, "{pairs:?}");
+        }
+    }
 
     #[test]
     fn the_exporters_own_pod_holds_nothing() {

@@ -182,7 +182,7 @@ impl Shared {
         for series in batch.series {
             if let Some(id) = catalogue.id(&series.labels) {
                 rows.extend(series.samples.into_iter().map(|sample| Row { id, batch: 0, sample }));
-            } else if (self.options.keep)(series.labels.metric()) {
+            } else if self.options.keeps(series.labels.metric()) {
                 fresh.push(series);
             } else {
                 counts.unknown += series.samples.len() as u64;

@@ -6,10 +6,12 @@
 //! write-ahead or the indexed segment, never both and never neither.
 
 mod admit;
+mod application;
 mod catalogue;
 #[cfg(test)]
 mod contract;
 mod database;
+mod delivery;
 mod embedded;
 mod head;
 mod options;
@@ -28,9 +30,9 @@ use std::path::PathBuf;
 
 pub use embedded::{Stats, Store};
 pub use options::{Options, wall_clock};
-pub use outlook::read_outlook;
-pub use results::read_intervals;
+pub use results::read_verdicts;
 
+use crate::application::Achieved;
 use crate::classify::Interval;
 use crate::forecast::Outlook;
 use crate::sample::{Batch, Series, TimeMs};
@@ -161,6 +163,17 @@ pub trait Samples: Send + Sync {
     fn select(&self, selection: &Selection) -> impl Future<Output = Result<Vec<Series>, StoreError>> + Send;
 }
 
+/// What is stored of a period.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Verdicts {
+    /// The ledger's.
+    pub intervals: Vec<Interval>,
+    /// What was at risk and what was advised.
+    pub outlook: Outlook,
+    /// What jobs counted.
+    pub achieved: Vec<Achieved>,
+}
+
 /// Verdicts.
 pub trait Results: Send + Sync {
     /// Replaces the intervals of one node and window, in one transaction.
@@ -184,4 +197,22 @@ pub trait Results: Send + Sync {
 
     /// The risks and advisories that lie in the window; as intervals, they are cut at windows.
     fn outlook(&self, window: Range<TimeMs>) -> impl Future<Output = Result<Outlook, StoreError>> + Send;
+    /// Replaces what was achieved in the window, in one transaction.
+    fn replace_achieved(
+        &self,
+        window: Range<TimeMs>,
+        achieved: &[Achieved],
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// What was achieved in the windows that lie within this one.
+    fn achieved(&self, window: Range<TimeMs>) -> impl Future<Output = Result<Vec<Achieved>, StoreError>> + Send;
+
+    /// All that is stored of the window.
+    fn verdicts(&self, window: Range<TimeMs>) -> impl Future<Output = Result<Verdicts, StoreError>> + Send {
+        async move {
+            let intervals = self.intervals(window.clone()).await?;
+            let outlook = self.outlook(window.clone()).await?;
+            Ok(Verdicts { intervals, outlook, achieved: self.achieved(window).await? })
+        }
+    }
 }

@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -11,6 +12,8 @@ pub struct Options {
     /// Is a metric of this name worth keeping? Series of others are counted and dropped. A series once stored goes on
     /// being stored. `|_| true` keeps everything raw.
     pub keep: fn(&str) -> bool,
+    /// Further metrics that are worth keeping: those that the configuration names.
+    pub also: BTreeSet<String>,
     /// The clock against which [`Options::future`] is measured.
     pub now: fn() -> TimeMs,
     /// How much older than the newest sample of its series a sample may be. Default 2 h, the span that a Prometheus
@@ -37,6 +40,7 @@ impl Options {
         Self {
             dir: dir.into(),
             keep,
+            also: BTreeSet::new(),
             now: wall_clock,
             out_of_order: Duration::from_hours(2),
             future: Duration::from_mins(10),
@@ -45,6 +49,10 @@ impl Options {
             queue: 256,
             max_series: 1_000_000,
         }
+    }
+
+    pub(super) fn keeps(&self, metric: &str) -> bool {
+        (self.keep)(metric) || self.also.contains(metric)
     }
 
     pub(super) fn database(&self) -> PathBuf {

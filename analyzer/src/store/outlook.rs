@@ -1,15 +1,13 @@
 //! Risks and advisories in SQLite.
 
 use std::ops::Range;
-use std::path::Path;
 
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{SqliteConnection, SqliteExecutor};
 
-use super::database::{self, Database};
-use super::options::database_path;
-use super::{StoreError, results};
+use super::database::Database;
+use super::results;
 use crate::classify::{Advice, Advisory};
 use crate::forecast::{Forecast, Memory, Outlook, Prospect, Risk, Shape, TimeToLimit};
 use crate::sample::TimeMs;
@@ -28,13 +26,6 @@ const INSERT_RISK: &str = "INSERT INTO risks
 
 const SELECT_RISKS: &str = "SELECT * FROM risks WHERE start_ms >= $1 AND end_ms <= $2
     ORDER BY node, memory, entity, start_ms";
-
-/// Reads the outlook of a data directory that another process may have open; as [`super::Results::outlook`].
-pub async fn read_outlook(dir: &Path, window: Range<TimeMs>) -> Result<Outlook, StoreError> {
-    let path = database_path(dir);
-    let mut connection = database::look_into(&path).await?;
-    select(&mut connection, &window).await.map_err(|error| database::failed(&path, error))
-}
 
 pub(super) async fn select(connection: &mut SqliteConnection, window: &Range<TimeMs>) -> sqlx::Result<Outlook> {
     let risks = rows(SELECT_RISKS, &mut *connection, window).await?;

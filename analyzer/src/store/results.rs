@@ -7,7 +7,8 @@ use sqlx::Row;
 use sqlx::sqlite::{SqliteExecutor, SqliteRow};
 
 use super::options::database_path;
-use super::{Results, Store, StoreError, database, outlook};
+use super::{Results, Store, StoreError, Verdicts, application, database, outlook};
+use crate::application::Achieved;
 use crate::classify::{Class, Energy, Evidence, Interval};
 use crate::forecast::Outlook;
 use crate::sample::TimeMs;
@@ -67,13 +68,26 @@ impl Results for Store {
         };
         read.await.map_err(|error| database.failed(error))
     }
+
+    async fn replace_achieved(&self, window: Range<TimeMs>, achieved: &[Achieved]) -> Result<(), StoreError> {
+        self.replace_rows(&window, achieved).await
+    }
+
+    async fn achieved(&self, window: Range<TimeMs>) -> Result<Vec<Achieved>, StoreError> {
+        self.rows(&window).await
+    }
 }
 
-/// Reads the intervals of a data directory that another process may have open; as [`Results::intervals`].
-pub async fn read_intervals(dir: &Path, window: Range<TimeMs>) -> Result<Vec<Interval>, StoreError> {
+/// Reads what is stored of a period in a data directory that another process may have open; as [`Results::verdicts`].
+pub async fn read_verdicts(dir: &Path, window: Range<TimeMs>) -> Result<Verdicts, StoreError> {
     let path = database_path(dir);
     let mut connection = database::look_into(&path).await?;
-    select(&mut connection, &window).await.map_err(|error| database::failed(&path, error))
+    let read = async {
+        let intervals = select(&mut connection, &window).await?;
+        let outlook = outlook::select(&mut connection, &window).await?;
+        Ok(Verdicts { intervals, outlook, achieved: application::select(&mut connection, &window).await? })
+    };
+    read.await.map_err(|error| database::failed(&path, error))
 }
 
 async fn select(executor: impl SqliteExecutor<'_>, window: &Range<TimeMs>) -> sqlx::Result<Vec<Interval>> {

@@ -11,9 +11,7 @@ use sqlx::{Connection as _, SqliteConnection};
 
 use super::catalogue::SeriesId;
 use super::contract::{self, HOUR, NOW, all, batch, series};
-use super::{
-    Appended, Options, Results, Samples, Selection, Stats, Store, StoreError, read_intervals, read_outlook, write_ahead,
-};
+use super::{Appended, Options, Results, Samples, Selection, Stats, Store, StoreError, read_verdicts, write_ahead};
 use crate::forecast::Outlook;
 use crate::sample::{Sample, Series, TimeMs};
 
@@ -326,13 +324,13 @@ async fn a_second_store_in_the_directory_is_refused() {
 #[tokio::test]
 async fn verdicts_can_be_read_while_another_process_has_the_directory() {
     let dir = tempfile::tempdir().unwrap();
-    read_intervals(dir.path(), 0..HOUR).await.expect_err("there is nothing yet");
+    read_verdicts(dir.path(), 0..HOUR).await.expect_err("there is nothing yet");
     let store = open(dir.path()).await;
     contract::results(&store).await;
     let here = store.intervals(0..10 * HOUR).await.unwrap();
-    assert_eq!(read_intervals(dir.path(), 0..10 * HOUR).await.unwrap(), here);
+    assert_eq!(read_verdicts(dir.path(), 0..10 * HOUR).await.unwrap().intervals, here);
     store.close().await;
-    assert_eq!(read_intervals(dir.path(), 0..10 * HOUR).await.unwrap(), here);
+    assert_eq!(read_verdicts(dir.path(), 0..10 * HOUR).await.unwrap().intervals, here);
 }
 
 /// A directory as the first release left it: its schema, ten samples in the write-ahead and one verdict.
@@ -361,18 +359,18 @@ async fn first_release(dir: &Path) {
 async fn a_directory_of_the_first_release_keeps_its_data_and_gets_what_is_new() {
     let dir = tempfile::tempdir().unwrap();
     first_release(dir.path()).await;
-    let error = read_intervals(dir.path(), 0..HOUR).await.unwrap_err();
+    let error = read_verdicts(dir.path(), 0..HOUR).await.unwrap_err();
     assert!(matches!(error, StoreError::Older { found: 1, .. }), "{error}");
 
     let store = open(dir.path()).await;
     assert_eq!(times(&store).await, (0..10).collect::<Vec<_>>());
     let verdicts = store.intervals(0..HOUR).await.unwrap();
     assert_eq!((verdicts.len(), verdicts[0].ms, verdicts[0].energy), (1, HOUR, None));
-    assert_eq!(read_intervals(dir.path(), 0..HOUR).await.unwrap(), verdicts);
+    assert_eq!(read_verdicts(dir.path(), 0..HOUR).await.unwrap().intervals, verdicts);
     assert_eq!(store.outlook(0..HOUR).await.unwrap(), Outlook::default(), "there was none yet");
     contract::outlook(&store).await;
     let outlook = store.outlook(0..10 * HOUR).await.unwrap();
-    assert_eq!(read_outlook(dir.path(), 0..10 * HOUR).await.unwrap(), outlook);
+    assert_eq!(read_verdicts(dir.path(), 0..10 * HOUR).await.unwrap().outlook, outlook);
 }
 
 #[tokio::test]
@@ -387,7 +385,7 @@ async fn a_directory_of_a_newer_release_is_refused_and_left_alone() {
     store.close().await;
     let error = Store::open(options(dir.path())).await.err().unwrap();
     assert!(matches!(error, StoreError::Newer { found: 99, .. }), "{error}");
-    let error = read_intervals(dir.path(), 0..HOUR).await.unwrap_err();
+    let error = read_verdicts(dir.path(), 0..HOUR).await.unwrap_err();
     assert!(matches!(error, StoreError::Newer { found: 99, .. }), "{error}");
 }
 

@@ -1,0 +1,190 @@
+//! The section about delivering reports.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use jiff::civil::{Time, Weekday};
+use serde_saphyr::Spanned;
+
+use super::file::{duration_of, text};
+use super::yaml::{Fields, Mistake, Value, line};
+use crate::deliver::{Address, Settings, webhook};
+use crate::schedule::Schedule;
+
+/// Prometheus tries again after 5 s at most (`queue_config.max_backoff`) once it reaches a receiver again; minutes are
+/// for what it then has to bring.
+const DEFAULT_SETTLE: Duration = Duration::from_secs(5 * 60);
+
+const WEEKDAYS: [(&str, Weekday); 7] = [
+    ("monday", Weekday::Monday),
+    ("tuesday", Weekday::Tuesday),
+    ("wednesday", Weekday::Wednesday),
+    ("thursday", Weekday::Thursday),
+    ("friday", Weekday::Friday),
+    ("saturday", Weekday::Saturday),
+    ("sunday", Weekday::Sunday),
+];
+
+/// Reads the section; none when something in it is wrong.
+pub(super) fn report(name: &str, value: &Spanned<Value>, mistakes: &mut Vec<Mistake>) -> Option<Settings> {
+    let mut fields = Fields::of(value, format!("{name}."), mistakes);
+    let schedule = match fields.take("schedule") {
+        Some((name, value)) => schedule(&name, value, mistakes),
+        None => {
+            mistakes.push(Mistake { line: line(value), text: format!("{name}.schedule: missing") });
+            None
+        }
+    };
+    let directory = fields.optional("directory", None, mistakes, |value| path(value).map(Some));
+    let webhook = fields.take("webhook").map(|(name, value)| address(&name, value, mistakes));
+    let link = fields.optional("link", None, mistakes, |value| link(value).map(Some));
+    let settle = fields.optional("settle", DEFAULT_SETTLE, mistakes, duration_of);
+    fields.finish(mistakes);
+    if directory.is_none() && webhook.is_none() {
+        let text = format!("{name}: expected a directory, a webhook or both, so that there is where to deliver to");
+        mistakes.push(Mistake { line: line(value), text });
+    }
+    Some(Settings { schedule: schedule?, directory, webhook: webhook.flatten(), link, settle })
+}
+
+fn schedule(name: &str, value: &Spanned<Value>, mistakes: &mut Vec<Mistake>) -> Option<Schedule> {
+    let mut fields = Fields::of(value, format!("{name}."), mistakes);
+    let weekday = fields.required("weekday", mistakes, weekday);
+    let time = fields.required("time", mistakes, time);
+    fields.finish(mistakes);
+    Some(Schedule { weekday: weekday?, time: time? })
+}
+
+fn weekday(value: &Value) -> Result<Weekday, String> {
+    let named = |word: &str| WEEKDAYS.iter().find(|(name, _)| *name == word).map(|(_, weekday)| *weekday);
+    text(value).and_then(named).ok_or_else(|| format!("one of {}", WEEKDAYS.map(|(name, _)| name).join(", ")))
+}
+
+fn time(value: &Value) -> Result<Time, String> {
+    let whole = text(value).filter(|text| text.len() == "06:00".len());
+    whole.and_then(|text| Time::strptime("%H:%M", text).ok()).ok_or_else(|| "a time of day such as \"06:00\"".into())
+}
+
+fn path(value: &Value) -> Result<PathBuf, String> {
+    text(value).filter(|text| !text.is_empty()).map(PathBuf::from).ok_or_else(|| "a path".into())
+}
+
+/// The address or the file that holds it. A mistake does not show what was found: it may be most of a secret.
+fn address(name: &str, value: &Spanned<Value>, mistakes: &mut Vec<Mistake>) -> Option<Address> {
+    let mut fields = Fields::of(value, format!("{name}."), mistakes);
+    let file = fields.optional("url_file", None, mistakes, |value| path(value).map(|path| Some(Address::File(path))));
+    let plain = fields.take("url").map(|(name, value)| {
+        let url = text(&value.value).filter(|text| webhook::parse(text).is_some());
+        if url.is_none() {
+            mistakes.push(Mistake { line: line(value), text: format!("{name}: expected {}", webhook::EXPECTED) });
+        }
+        Address::Plain(url.unwrap_or_default().to_owned())
+    });
+    fields.finish(mistakes);
+    if file.is_some() == plain.is_some() {
+        mistakes.push(Mistake { line: line(value), text: format!("{name}: expected either url_file or url") });
+    }
+    file.or(plain)
+}
+
+fn link(value: &Value) -> Result<String, String> {
+    let url = text(value).filter(|text| webhook::parse(text).is_some());
+    url.map(str::to_owned).ok_or_else(|| "an http or https URL such as https://goodput.example/".into())
+}
+
+/// In the file's own form, but for an address that stands in the file itself: it is a secret.
+pub(super) fn write(settings: &Settings, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let Settings { schedule, directory, webhook, link, settle } = settings;
+    let weekday = WEEKDAYS.iter().find(|(_, weekday)| *weekday == schedule.weekday).map_or("", |(name, _)| *name);
+    let time = schedule.time.strftime("%H:%M");
+    writeln!(f, "report:\n  schedule: {{weekday: {weekday}, time: \"{time}\"}}")?;
+    if let Some(directory) = directory {
+        writeln!(f, "  directory: {:?}", directory.display().to_string())?;
+    }
+    match webhook {
+        Some(Address::File(path)) => writeln!(f, "  webhook: {{url_file: {:?}}}", path.display().to_string())?,
+        Some(Address::Plain(_)) => writeln!(f, "  # webhook: {{url: not shown}}")?,
+        None => {}
+    }
+    if let Some(link) = link {
+        writeln!(f, "  link: {link:?}")?;
+    }
+    writeln!(f, "  settle: {}ms", settle.as_millis())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    const WHOLE: &str = "report:\n  schedule: {weekday: friday, time: 16:30}\n  directory: /var/lib/goodput/reports\n  \
+                         webhook: {url_file: /etc/goodput/slack-url}\n  link: https://goodput.example/\n  settle: 90s\n";
+
+    #[test]
+    fn a_whole_section_is_read_and_printed() {
+        let config = Config::parse(WHOLE).unwrap();
+        let expected = Settings {
+            schedule: Schedule { weekday: Weekday::Friday, time: Time::constant(16, 30, 0, 0) },
+            directory: Some("/var/lib/goodput/reports".into()),
+            webhook: Some(Address::File("/etc/goodput/slack-url".into())),
+            link: Some("https://goodput.example/".into()),
+            settle: Duration::from_secs(90),
+        };
+        assert_eq!(config.report, Some(expected.clone()));
+        assert_eq!(Config::parse(&config.to_string()).unwrap().report, Some(expected));
+    }
+
+    #[test]
+    fn a_plain_address_is_taken_and_not_printed() {
+        let text = "report: {schedule: {weekday: monday, time: '06:00'}, webhook: {url: 'https://h.example/secret'}}";
+        let config = Config::parse(text).unwrap();
+        let shown = format!("{config} {config:?}");
+        assert!(!shown.contains("secret"), "{shown}");
+        let webhook = config.report.and_then(|report| report.webhook);
+        assert_eq!(webhook, Some(Address::Plain("https://h.example/secret".into())));
+    }
+
+    #[test]
+    fn mistakes_are_named_with_their_line() {
+        const SCHEDULE: &str = "report:\n  schedule: {weekday: monday, time: '06:00'}\n";
+        for (file, errors) in [
+            (
+                "report: {directory: /r, schedule: {weekday: Mon, time: '6:00'}}".to_owned(),
+                &[
+                    "1: report.schedule.time: expected a time of day such as \"06:00\", found \"6:00\"",
+                    "1: report.schedule.weekday: expected one of monday, tuesday, wednesday, thursday, friday, \
+                     saturday, sunday, found \"Mon\"",
+                ][..],
+            ),
+            (
+                "report:\n  directory: /r\n  schedule: {weekday: monday, time: '24:00'}\n".into(),
+                &["3: report.schedule.time: expected a time of day such as \"06:00\", found \"24:00\""],
+            ),
+            ("report: {directory: /r}".into(), &["1: report.schedule: missing"]),
+            (
+                SCHEDULE.into(),
+                &["2: report: expected a directory, a webhook or both, so that there is where to deliver to"],
+            ),
+            (
+                format!("{SCHEDULE}  webhook: {{url: 'ftp://secret'}}\n"),
+                &["3: report.webhook.url: expected an http or https URL such as https://hooks.slack.com/services/…"],
+            ),
+            (
+                format!("{SCHEDULE}  webhook: {{url: 'http://h/', url_file: /f}}\n"),
+                &["3: report.webhook: expected either url_file or url"],
+            ),
+            (format!("{SCHEDULE}  webhook: {{}}\n"), &["3: report.webhook: expected either url_file or url"]),
+            (
+                format!("{SCHEDULE}  directory: /r\n  link: goodput.example\n"),
+                &[
+                    "4: report.link: expected an http or https URL such as https://goodput.example/, found \"goodput.example\"",
+                ],
+            ),
+        ] {
+            let mistakes = Config::parse(&file).unwrap_err();
+            let shown: Vec<String> = mistakes.iter().map(|m| format!("{}: {}", m.line, m.text)).collect();
+            assert_eq!(shown, errors, "{file}");
+        }
+    }
+}

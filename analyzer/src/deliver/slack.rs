@@ -1,0 +1,168 @@
+//! The message: a JSON body in the form of Slack's incoming webhooks, which Mattermost, Rocket.Chat and others take too.
+//!
+//! Limits: 150 characters in a header block, 3,000 in a section's text
+//! (docs.slack.dev/reference/block-kit/blocks/header-block and section-block). `&`, `<` and `>` are written as entities
+//! (docs.slack.dev/messaging/formatting-message-text); escaped so, no name can mention a channel or become a link.
+
+use serde_json::{Value, json};
+
+use crate::report::{Finding, Report, text};
+
+/// Longest text of a header block.
+const MAX_HEADER: usize = 150;
+/// Longest text of a section block.
+const MAX_SECTION: usize = 3000;
+/// Longest name, before it is escaped: a finding's three names make less than a third of a section even if every
+/// character becomes an entity.
+const MAX_NAME: usize = 60;
+/// Findings that are named.
+const FINDINGS: usize = 3;
+
+/// The message about a report. `link` is where people reach the analyzer.
+#[must_use]
+pub fn message(report: &Report, link: Option<&str>) -> Value {
+    let headline = format!("Goodput {}: {}", report.period.label, text::percent(report.fleet.goodput));
+    let mut blocks = vec![
+        json!({"type": "header", "text": {"type": "plain_text", "text": cut(&headline, MAX_HEADER)}}),
+        section(&against(report)),
+        section(&losses(report)),
+    ];
+    if let Some(base) = link {
+        let url = format!("{}/report?week={}", base.trim_end_matches('/'), report.period.label);
+        blocks.push(section(&format!("<{}|The whole report>", escaped(&url))));
+    }
+    json!({"text": escaped(&format!("{headline}, {}", change(report))), "blocks": blocks})
+}
+
+fn section(text: &str) -> Value {
+    json!({"type": "section", "text": {"type": "mrkdwn", "text": cut(text, MAX_SECTION)}})
+}
+
+fn against(report: &Report) -> String {
+    let fleet = &report.fleet;
+    format!(
+        "*{}* of {} GPU-hours were productive, {}. {} of capacity has data.",
+        text::percent(fleet.goodput),
+        fleet.capacity.hours(),
+        change(report),
+        report.coverage.with_data.percent(),
+    )
+}
+
+/// Against the week before.
+fn change(report: &Report) -> String {
+    match &report.previous {
+        Some(before) => format!("{} against {}", text::points(before.goodput_change), before.label),
+        None => "change unknown: no verdicts are stored for the week before".into(),
+    }
+}
+
+fn losses(report: &Report) -> String {
+    let lines: Vec<String> = report.findings.iter().take(FINDINGS).enumerate().map(|(n, f)| line(n + 1, f)).collect();
+    if lines.is_empty() { "No loss with a known cause.".into() } else { lines.join("\n") }
+}
+
+fn line(n: usize, finding: &Finding) -> String {
+    let (class, hours, share) = (finding.class.name(), finding.lost.hours(), finding.lost.percent());
+    format!("{n}. *{class}*: {hours} GPU-hours ({share} of capacity), {}", name(finding.subject()))
+}
+
+/// On one line, not too long, escaped.
+fn name(text: &str) -> String {
+    let one_line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    escaped(&cut(&one_line, MAX_NAME))
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+/// No more than so many characters; what was cut ends in an ellipsis.
+fn cut(text: &str, max: usize) -> String {
+    if text.chars().count() <= max {
+        return text.to_owned();
+    }
+    text.chars().take(max - 1).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::tz::TimeZone;
+
+    use super::*;
+    use crate::classify::{Class, Interval};
+    use crate::report::{Period, build};
+
+    const HOUR: i64 = 3_600_000;
+
+    fn interval(class: Class, owner: &str, hours: i64, period: &Period) -> Interval {
+        Interval {
+            gpu: "GPU-a".into(),
+            node: "n1".into(),
+            model: None,
+            owner: Some(owner.into()),
+            class,
+            start_ms: period.start_ms,
+            end_ms: period.start_ms + hours * HOUR,
+            ms: hours * HOUR,
+            confidence: 0.9,
+            busy_signal: None,
+            evidence: Vec::new(),
+            missing: Vec::new(),
+        }
+    }
+
+    fn report(owner: &str) -> Report {
+        let week = Period::iso_week("2026-W47", &TimeZone::UTC).unwrap();
+        let before = week.previous();
+        let losses = [(Class::IdleHeld, 4), (Class::DataloaderCpu, 3), (Class::ColdStart, 2), (Class::Checkpoint, 1)];
+        let mut now: Vec<Interval> = losses.map(|(class, hours)| interval(class, owner, hours, &week)).into();
+        now.push(interval(Class::Productive, owner, 30, &week));
+        let then = [interval(Class::Productive, owner, 1, &before), interval(Class::IdleHeld, owner, 1, &before)];
+        build(&now, &then, week)
+    }
+
+    #[test]
+    fn headline_change_three_findings_and_the_link() {
+        let message = message(&report("a&b"), Some("https://goodput.example/"));
+        assert_eq!(message["text"], "Goodput 2026-W47: 75.0 %, +25.0 points against 2026-W46");
+        let expected = json!([
+            {"type": "header", "text": {"type": "plain_text", "text": "Goodput 2026-W47: 75.0 %"}},
+            {"type": "section", "text": {"type": "mrkdwn", "text":
+                "*75.0 %* of 40.0 GPU-hours were productive, +25.0 points against 2026-W46. 100 % of capacity has data."}},
+            {"type": "section", "text": {"type": "mrkdwn", "text":
+                "1. *idle_held*: 4.00 GPU-hours (10.0 % of capacity), a&amp;b\n\
+                 2. *dataloader_cpu*: 3.00 GPU-hours (7.5 % of capacity), a&amp;b\n\
+                 3. *cold_start*: 2.00 GPU-hours (5.0 % of capacity), a&amp;b"}},
+            {"type": "section", "text": {"type": "mrkdwn", "text":
+                "<https://goodput.example/report?week=2026-W47|The whole report>"}},
+        ]);
+        assert_eq!(message["blocks"], expected);
+    }
+
+    #[test]
+    fn hostile_names_stay_names_and_limits_hold() {
+        let name = format!("<!channel>\n{}", "&".repeat(5000));
+        let message = message(&report(&name), None);
+        let text = message["blocks"][2]["text"]["text"].as_str().unwrap();
+        assert!(text.contains("&lt;!channel&gt; &amp;") && !text.contains('<'), "{text}");
+        assert_eq!(text.lines().count(), 3, "{text}");
+        assert!(text.ends_with("&amp;…") && text.chars().count() <= MAX_SECTION, "{}", text.len());
+    }
+
+    #[test]
+    fn a_cut_is_seen() {
+        assert_eq!([cut("abcd", 4), cut("äöüß!", 4)], ["abcd", "äöü…"]);
+    }
+
+    #[test]
+    fn nothing_known_is_said() {
+        let empty = build(&[], &[], Period::iso_week("2026-W47", &TimeZone::UTC).unwrap());
+        let message = message(&empty, None);
+        assert!(
+            message["text"].as_str().unwrap().starts_with("Goodput 2026-W47: unknown, change unknown"),
+            "{message}"
+        );
+        assert_eq!(message["blocks"][2]["text"]["text"], "No loss with a known cause.");
+    }
+}

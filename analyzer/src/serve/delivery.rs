@@ -1,0 +1,315 @@
+//! The loop that delivers the weekly report when it is due.
+//!
+//! After every round of judging it looks whether the newest week whose run has come is final, has stood for a while and
+//! is missing somewhere. A week that is opened again by late samples is looked at once more when it has settled: if its
+//! verdicts have changed, the directory gets a further version and nobody gets a second message.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
+
+use super::judging::Progress;
+use crate::classify::Interval;
+use crate::deliver::webhook::{self, backoff};
+use crate::deliver::{Delivered, Destination, Edition, NotTaken, Settings, Step, digest, directory, forms, slack};
+use crate::judge;
+use crate::report::{Period, Price, Report};
+use crate::sample::TimeMs;
+use crate::schedule::due;
+use crate::store::{Results, Store};
+
+/// What became of deliveries, by destination; there from the start for every one that is configured.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// By destination.
+    pub destinations: BTreeMap<Destination, Outcomes>,
+    /// Weeks whose verdicts had changed after they were delivered.
+    pub restated: u64,
+}
+
+/// What became of deliveries to one destination.
+#[derive(Clone, Debug, Default)]
+pub struct Outcomes {
+    /// Taken.
+    pub delivered: u64,
+    /// Not taken; tried again.
+    pub failed: u64,
+    /// Refused for good; tried again after a restart only.
+    pub refused: u64,
+    /// When the last one was taken.
+    pub last_success_ms: Option<TimeMs>,
+    /// The last attempt came to nothing.
+    pub overdue: bool,
+}
+
+/// The loop's parts.
+pub(super) struct Delivery {
+    store: Store,
+    settings: Settings,
+    zone: TimeZone,
+    prices: Arc<[Price]>,
+    now: fn() -> TimeMs,
+    progress: watch::Receiver<Progress>,
+    tally: watch::Sender<Tally>,
+    client: reqwest::Client,
+    /// Weeks with nothing left to do, unless they are opened again.
+    finished: BTreeSet<String>,
+    /// The message about this week was refused.
+    refused: Option<String>,
+    /// [`Progress::reopened`] as last seen.
+    reopened: u64,
+    /// Since when the week that is due has been final.
+    settled: Option<(String, Instant)>,
+    failures: u32,
+    /// Not before then is the next attempt.
+    pause_until: Option<Instant>,
+}
+
+/// An attempt came to nothing.
+struct Undelivered {
+    destination: Option<Destination>,
+    error: anyhow::Error,
+    wait: Option<Duration>,
+}
+
+impl From<anyhow::Error> for Undelivered {
+    fn from(error: anyhow::Error) -> Self {
+        Self { destination: None, error, wait: None }
+    }
+}
+
+impl Delivery {
+    /// The loop, and what it tells about itself. An error when the webhook's address cannot be read.
+    pub(super) fn new(
+        store: Store,
+        settings: Settings,
+        zone: TimeZone,
+        prices: Arc<[Price]>,
+        now: fn() -> TimeMs,
+        progress: watch::Receiver<Progress>,
+    ) -> anyhow::Result<(Self, watch::Receiver<Tally>)> {
+        if let Some(address) = &settings.webhook {
+            webhook::resolve(address).map_err(anyhow::Error::msg).context("report.webhook")?;
+        }
+        let destinations = settings.destinations().map(|destination| (destination, Outcomes::default())).collect();
+        let (tally, told) = watch::channel(Tally { destinations, restated: 0 });
+        let client = webhook::client().context("cannot set up HTTP")?;
+        let delivery = Self {
+            store,
+            settings,
+            zone,
+            prices,
+            now,
+            progress,
+            tally,
+            client,
+            finished: BTreeSet::new(),
+            refused: None,
+            reopened: 0,
+            settled: None,
+            failures: 0,
+            pause_until: None,
+        };
+        Ok((delivery, told))
+    }
+
+    /// Runs until `stop` is true; an attempt that is under way then is finished.
+    pub(super) async fn run(mut self, mut stop: watch::Receiver<bool>) {
+        loop {
+            let again = self.round().await;
+            let alarm = async {
+                match again {
+                    Some(wait) => sleep(wait).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                changed = self.progress.changed() => if changed.is_err() { return },
+                () = alarm => {}
+                _ = stop.wait_for(|stop| *stop) => return,
+            }
+        }
+    }
+
+    /// Delivers what is due. Gives how long to wait for what is not due yet but will be without further judging.
+    async fn round(&mut self) -> Option<Duration> {
+        let (final_until, reopened) = {
+            let progress = self.progress.borrow_and_update();
+            (progress.final_until_ms, progress.reopened)
+        };
+        if self.reopened != reopened {
+            self.reopened = reopened;
+            self.finished.clear();
+            self.settled = None;
+        }
+        let Some(week) = due((self.now)(), &self.zone, &self.settings.schedule, &self.finished, final_until) else {
+            self.settled = None;
+            return None;
+        };
+        if let Some(wait) = self.wait(&week) {
+            return Some(wait);
+        }
+        match self.deliver(&week).await {
+            Ok(()) => {
+                self.failures = 0;
+                self.finish(week);
+                None
+            }
+            Err(undelivered) => Some(self.failed(&week, undelivered)),
+        }
+    }
+
+    /// How long to wait before the week may be delivered.
+    fn wait(&mut self, week: &Period) -> Option<Duration> {
+        let now = Instant::now();
+        if self.settled.as_ref().is_none_or(|(label, _)| *label != week.label) {
+            self.settled = Some((week.label.clone(), now));
+        }
+        let settled = self.settled.as_ref().map(|(_, since)| *since + self.settings.settle);
+        let until = settled.max(self.pause_until)?;
+        Some(until.saturating_duration_since(now)).filter(|wait| !wait.is_zero())
+    }
+
+    fn finish(&mut self, week: Period) {
+        let schedule = &self.settings.schedule;
+        let mut next = Period::this_week(instant(week.end_ms), &self.zone);
+        while schedule.run_ms(&next, &self.zone) <= (self.now)() {
+            next = Period::this_week(instant(next.end_ms), &self.zone);
+        }
+        let at = next.show(schedule.run_ms(&next, &self.zone));
+        tracing::info!(week = week.label, next = next.label, at, "nothing is left to deliver");
+        self.finished.insert(week.label);
+    }
+
+    fn failed(&mut self, week: &Period, undelivered: Undelivered) -> Duration {
+        self.failures += 1;
+        let wait = backoff(self.failures, undelivered.wait);
+        self.pause_until = Some(Instant::now() + wait);
+        if let Some(destination) = undelivered.destination {
+            self.account(destination, |outcomes| {
+                outcomes.failed += 1;
+                outcomes.overdue = true;
+            });
+        }
+        let (error, destination) = (&undelivered.error, undelivered.destination.map(Destination::name));
+        tracing::warn!(
+            week = week.label,
+            destination,
+            error = format!("{error:#}"),
+            ?wait,
+            "the report is not delivered"
+        );
+        wait
+    }
+
+    async fn deliver(&mut self, week: &Period) -> Result<(), Undelivered> {
+        let store = &self.store;
+        let read = judge::report(|window| store.verdicts(window), week.clone(), &self.prices).await;
+        let (report, intervals) = read.context("cannot read the verdicts")?;
+        if intervals.is_empty() {
+            tracing::info!(week = week.label, "no verdicts are stored for the week: there is nothing to report");
+            return Ok(());
+        }
+        let rows = self.store.deliveries(&week.label).await.context("cannot read what was delivered")?;
+        let digest = digest(&intervals);
+        let edition = Edition::of(digest, &rows);
+        for destination in self.settings.destinations().collect::<Vec<_>>() {
+            let time_ms = match edition.step(destination, &rows) {
+                Step::Nothing => {
+                    self.remember(destination, &rows);
+                    continue;
+                }
+                Step::Withhold => None,
+                Step::Send if !self.send(destination, edition, &report, &intervals).await? => continue,
+                Step::Send => Some((self.now)()),
+            };
+            let row =
+                Delivered { version: edition.version, destination: destination.name().to_owned(), digest, time_ms };
+            self.store.note_delivery(&week.label, &row).await.context("cannot note the delivery")?;
+        }
+        if edition.restates {
+            let version = edition.version;
+            tracing::warn!(week = week.label, version, "verdicts of a delivered week have changed; no message is sent");
+            self.tally.send_modify(|tally| tally.restated += 1);
+        }
+        Ok(())
+    }
+
+    /// False when the destination refuses it for good.
+    async fn send(
+        &mut self,
+        destination: Destination,
+        edition: Edition,
+        report: &Report,
+        intervals: &[Interval],
+    ) -> Result<bool, Undelivered> {
+        let week = &report.period.label;
+        if self.refused.as_ref() == Some(week) && destination == Destination::Webhook {
+            return Ok(false);
+        }
+        let sent = match destination {
+            Destination::Directory => self.write(edition, report, intervals).await,
+            Destination::Webhook => self.post(report).await,
+        };
+        match sent {
+            Ok(()) => {
+                let now = (self.now)();
+                self.account(destination, |outcomes| {
+                    outcomes.delivered += 1;
+                    outcomes.last_success_ms = Some(now);
+                    outcomes.overdue = false;
+                });
+                tracing::info!(week, version = edition.version, destination = destination.name(), "report delivered");
+                Ok(true)
+            }
+            Err(error @ NotTaken::Refused { .. }) => {
+                self.account(destination, |outcomes| {
+                    outcomes.refused += 1;
+                    outcomes.overdue = true;
+                });
+                tracing::error!(week, %error, "the message is given up; a restart tries it again");
+                self.refused = Some(week.clone());
+                Ok(false)
+            }
+            Err(NotTaken::Failed { reason, wait }) => {
+                Err(Undelivered { destination: Some(destination), error: anyhow::Error::msg(reason), wait })
+            }
+        }
+    }
+
+    async fn write(&self, edition: Edition, report: &Report, intervals: &[Interval]) -> Result<(), NotTaken> {
+        let Some(path) = self.settings.directory.clone() else { return Ok(()) };
+        let failed = |reason: String| NotTaken::Failed { reason, wait: None };
+        let forms = forms(report, intervals).map_err(|error| failed(format!("{error:#}")))?;
+        let stem = edition.stem(&report.period.label);
+        let written = tokio::task::spawn_blocking(move || directory::write(&path, &stem, &forms)).await;
+        written.map_err(|error| failed(error.to_string()))?.map_err(|error| failed(error.to_string()))
+    }
+
+    async fn post(&self, report: &Report) -> Result<(), NotTaken> {
+        let Some(address) = &self.settings.webhook else { return Ok(()) };
+        let url = webhook::resolve(address).map_err(|reason| NotTaken::Failed { reason, wait: None })?;
+        let message = slack::message(report, self.settings.link.as_deref());
+        webhook::post(&self.client, url, &message, (self.now)()).await
+    }
+
+    /// What was delivered before the start counts as the last success.
+    fn remember(&self, destination: Destination, rows: &[Delivered]) {
+        let last = rows.iter().filter(|row| row.destination == destination.name()).filter_map(|row| row.time_ms).max();
+        self.account(destination, |outcomes| outcomes.last_success_ms = outcomes.last_success_ms.max(last));
+    }
+
+    fn account(&self, destination: Destination, note: impl FnOnce(&mut Outcomes)) {
+        self.tally.send_modify(|tally| note(tally.destinations.entry(destination).or_default()));
+    }
+}
+
+fn instant(ms: TimeMs) -> Timestamp {
+    Timestamp::from_millisecond(ms).unwrap_or_default()
+}
