@@ -21,14 +21,20 @@ pub struct Exporter {
 
 impl Exporter {
     /// Starts it and waits until it listens.
-    #[allow(clippy::disallowed_methods, reason = "starts the program under test")]
     pub fn start(dir: &Path, node: &FakeNode) -> Result<Self> {
+        Self::start_with(dir, node, &[])
+    }
+
+    /// Starts it with these arguments besides and waits until it listens.
+    #[allow(clippy::disallowed_methods, reason = "starts the program under test")]
+    pub fn start_with(dir: &Path, node: &FakeNode, arguments: &[String]) -> Result<Self> {
         let address = free_address()?;
         let mut command = Command::new(bin("goodput-exporter")?);
         command
             .arg("serve")
             .arg(format!("--web.listen-address={address}"))
             .arg(format!("--nvml.library={}", FakeNvml::build()?.path().display()))
+            .args(arguments)
             .envs([node.env()]);
         let mut running = Running::start(&mut command, &dir.join("exporter.log"))?;
         running.until_listens(address)?;

@@ -46,7 +46,7 @@ impl Prometheus {
 
     /// Starts one with these sections in its configuration besides the targets.
     #[allow(clippy::disallowed_methods, reason = "starts the real Prometheus")]
-    fn run(dir: &Path, targets: &[(&str, SocketAddr)], sections: &str) -> Result<Self> {
+    pub fn run(dir: &Path, targets: &[(&str, SocketAddr)], sections: &str) -> Result<Self> {
         let mut config = String::from(
             "global: {scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}\nscrape_configs:\n",
         );

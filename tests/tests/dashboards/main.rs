@@ -1,15 +1,12 @@
-//! The dashboards: readable, about metrics that exist, and as Grafana wants them.
+//! The dashboards: readable, about metrics that exist, as Grafana wants them, and answered.
+
+mod live;
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use goodput_exporter::catalog::{self, Unit};
-use goodput_tests::gpu::{FakeNode, NodeSpec};
-use goodput_tests::process::{free_address, until};
-use goodput_tests::programs::Exporter;
-use goodput_tests::prometheus::Prometheus;
 use goodput_tests::promql::{Expr, matchers, parse, selectors};
 use goodput_tests::rules::{files, root, vocabulary};
 use serde_json::Value;
@@ -58,11 +55,14 @@ fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
-/// The query as Grafana sends it when everything is selected.
+/// The query as Grafana sends it when everything is selected, with the time shown and a week so short that a test has them.
 fn filled_in(query: &str) -> String {
-    ["$cluster", "$instance", "$gpu", "$node"]
+    let times =
+        [("$__rate_interval", "1m"), ("$__range:1h", "10s:1s"), ("$__range", "1m"), ("offset 1w", "offset 10s")];
+    let query = times.iter().fold(query.to_owned(), |query, (variable, time)| query.replace(variable, time));
+    ["$cluster", "$instance", "$gpu", "$node", "$owner"]
         .iter()
-        .fold(query.replace("$__rate_interval", "1m"), |query, variable| query.replace(variable, ".*"))
+        .fold(query, |query, variable| query.replace(variable, ".*"))
 }
 
 #[test]
@@ -124,6 +124,14 @@ fn every_query_uses_what_exists() -> Result<()> {
             let problems = vocabulary.problems(&parse(&filled_in(query)).context(place.clone())?);
             assert!(problems.is_empty(), "{place}: {problems:?}");
         }
+        for target in dashboard.panels().flat_map(|panel| list(&panel["targets"])) {
+            let query = target["expr"].as_str().context("a target without a query")?;
+            let known = vocabulary.labels(&parse(&filled_in(query))?);
+            let legend = target["legendFormat"].as_str().unwrap_or_default();
+            for label in legend.split("{{").skip(1).filter_map(|rest| rest.split("}}").next()) {
+                assert!(known.contains(label), "{}: no metric of {query} has a label {label}", dashboard.name);
+            }
+        }
         for variable in dashboard.variables().filter(|v| v["type"] == "query") {
             let query = variable["query"]["query"].as_str().context("a variable without a query")?;
             let asked = query.strip_prefix("label_values(").and_then(|rest| rest.strip_suffix(')'));
@@ -142,24 +150,70 @@ fn every_query_follows_the_variables() -> Result<()> {
     for dashboard in Dashboard::all()? {
         let names: Vec<_> = dashboard.variables().filter_map(|v| v["name"].as_str()).collect();
         for (place, query) in dashboard.queries() {
-            let mut used = query.split('$').skip(1).map(|rest| rest.split(|c: char| !c.is_alphanumeric() && c != '_'));
-            let unknown =
-                used.find_map(|mut rest| rest.next().filter(|n| *n != "__rate_interval" && !names.contains(n)));
+            let mut used = used_variables(query);
+            let unknown = used.find(|n| !["__rate_interval", "__range"].contains(n) && !names.contains(n));
             assert_eq!(unknown, None, "{place}");
             for selector in selectors(&parse(&filled_in(query))?) {
                 let build_info = selector.name.as_deref() == Some("goodput_exporter_build_info");
                 let follows = matchers(&selector).any(|matcher| matcher.name == "cluster");
                 assert!(follows || build_info, "{place}: {selector} is not limited to the cluster");
             }
-            let ranges = query.matches('[').count();
+            let ranges = ["[$__rate_interval]", "[$__range]", "[$__range:1h]"];
+            let known: usize = ranges.iter().map(|range| query.matches(range).count()).sum();
             assert_eq!(
-                ranges,
-                query.matches("[$__rate_interval]").count(),
-                "{place}: ranges follow the scrape interval"
+                query.matches('[').count(),
+                known,
+                "{place}: ranges follow the scrape interval or the time shown"
             );
         }
     }
     Ok(())
+}
+
+/// The variables of a text with `$name` and `${name}`; `$1` is a match of a regular expression.
+fn used_variables(text: &str) -> impl Iterator<Item = &str> {
+    let word = |rest: &'_ str| rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+    let names = text.split('$').skip(1).map(|rest| rest.trim_start_matches('{'));
+    names.map(move |rest| &rest[..word(rest)]).filter(|name| name.parse::<u8>().is_err())
+}
+
+/// A link that leads nowhere is found only by who follows it.
+#[test]
+fn links_lead_to_dashboards_and_variables_that_exist() -> Result<()> {
+    let all = Dashboard::all()?;
+    let names =
+        |of: &Dashboard| of.variables().filter_map(|v| v["name"].as_str().map(str::to_owned)).collect::<Vec<_>>();
+    for dashboard in &all {
+        let own = names(dashboard);
+        for url in urls(&dashboard.json) {
+            for used in used_variables(url).filter(|name| !name.starts_with("__")) {
+                assert!(own.iter().any(|name| name == used), "{}: no variable {used} for {url}", dashboard.name);
+            }
+            let Some((uid, query)) = url.strip_prefix("/d/").and_then(|rest| rest.split_once('?')) else { continue };
+            let to = all.iter().find(|other| other.name == uid).with_context(|| format!("no dashboard for {url}"))?;
+            for part in query.split('&').filter(|part| *part != "${__url_time_range}") {
+                let set = part.strip_prefix("var-").and_then(|rest| rest.split('=').next());
+                let carried = part.strip_prefix("${").and_then(|rest| rest.strip_suffix(":queryparam}"));
+                let variable = set.or(carried).with_context(|| format!("{part} of {url} sets no variable"))?;
+                assert!(names(to).iter().any(|name| name == variable), "{uid} has no variable {variable}: {url}");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Every link of the dashboard, wherever it stands.
+fn urls(value: &Value) -> Vec<&str> {
+    match value {
+        Value::Array(items) => items.iter().flat_map(urls).collect(),
+        Value::Object(fields) => fields
+            .iter()
+            .flat_map(|(key, value)| {
+                value.as_str().filter(|_| key == "url").map_or_else(|| urls(value), |url| vec![url])
+            })
+            .collect(),
+        _ => Vec::new(),
+    }
 }
 
 /// A panel that shows a metric as it is shows it in the metric's unit.
@@ -195,39 +249,6 @@ fn grafana_unit(unit: Unit) -> Option<&'static str> {
         Unit::Joules => "joule",
         Unit::None | Unit::Megahertz | Unit::Millijoules | Unit::Nanoseconds => return None,
     })
-}
-
-/// Parsing does not find joins that match twice, nor selections that match nothing.
-#[test]
-fn prometheus_answers_every_query() -> Result<()> {
-    let dir = tempfile::tempdir()?;
-    let node = FakeNode::new(dir.path(), &NodeSpec::h100(2))?;
-    node.process(0, std::process::id(), 1 << 30)?;
-    node.process(1, std::process::id(), 1 << 30)?;
-    let exporter = Exporter::start(dir.path(), &node)?;
-    let rules = files("alerts", ".rules.yml")?.iter().map(std::fs::canonicalize).collect::<Result<Vec<_>, _>>()?;
-    let targets = [("goodput-exporter", exporter.address)];
-    let prometheus = Prometheus::alerting(dir.path(), &targets, &rules, free_address()?)?;
-    until("both GPUs to have busy times", Duration::from_secs(60), || {
-        let ratios = prometheus.query("instance_gpu:goodput_gpu_busy_per_observed:ratio_rate5m")?;
-        Ok((ratios.len() == 2).then_some(()))
-    })?;
-    for (place, query) in Dashboard::all()?.iter().flat_map(Dashboard::queries) {
-        let query = filled_in(query);
-        let series = prometheus.query(&query).with_context(|| place.clone())?;
-        assert!(!series.is_empty() || !is_about_gpus(&query)?, "{place} is empty: {query}");
-    }
-    Ok(())
-}
-
-/// Does the query need nothing but what the driver of a healthy GPU says? The rest depends on this machine, or is empty
-/// while all is well.
-fn is_about_gpus(query: &str) -> Result<bool> {
-    let others = ["goodput_gpu_class_ratio", "goodput_gpu_numa_info"];
-    Ok(selectors(&parse(query)?)
-        .iter()
-        .filter_map(|selector| selector.name.as_deref())
-        .all(|name| (name.starts_with("DCGM_FI_") || name.starts_with("goodput_gpu_")) && !others.contains(&name)))
 }
 
 #[test]

@@ -1,0 +1,117 @@
+//! Every query of every dashboard, asked of a real Prometheus that scrapes both programs.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context as _, Result};
+use goodput_analyzer::ingest::Limits;
+use goodput_analyzer::ingest::scrape::{Seen, Target, succeeded};
+use goodput_analyzer::ingest::text::Format;
+use goodput_analyzer::sample::Sample;
+use goodput_analyzer::signal;
+use goodput_analyzer::store::{Options, Samples as _, Store, wall_clock};
+use goodput_tests::demo::machine::{Machine, Roots};
+use goodput_tests::demo::script::Script;
+use goodput_tests::gpu::FakeNode;
+use goodput_tests::process::until;
+use goodput_tests::programs::{Analyzer, Exporter};
+use goodput_tests::prometheus::Prometheus;
+use goodput_tests::rules::files;
+
+use super::{Dashboard, filled_in};
+
+/// The machine's.
+const GPUS: usize = 8;
+const EXPORTER: &str = "goodput-exporter";
+const PATIENCE: Duration = Duration::from_secs(300);
+/// Two hours hold a full one.
+const HISTORY_MS: i64 = 2 * 3_600_000;
+const SCRAPE_MS: i64 = 30_000;
+
+/// From the 121st hour on, which has what there is to show: quotas, limits, page cache and memory on both NUMA nodes.
+const REST_OF_WEEK: Duration = Duration::from_secs((168 - 121) * 3600);
+
+/// What is right to be empty, and why.
+const EMPTY: &[(&str, &str)] = &[
+    ("goodput-fleet: \"Nodes with a sick collector\"", "every collector is well"),
+    ("goodput-week: \"Nodes by time that nobody held\"", "every GPU is held"),
+];
+
+/// Parsing does not find joins that match twice, nor selections that match nothing.
+#[test]
+fn prometheus_answers_every_query() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let mut machine = Machine::new(dir.path(), Script::week(SystemTime::now() + REST_OF_WEEK))?;
+    machine.move_to(SystemTime::now())?;
+    let node = FakeNode::open(machine.log())?;
+    let exporter = Exporter::start_with(dir.path(), &node, &flags(machine.roots()))?;
+    remember(dir.path(), exporter.address)?;
+    let analyzer = Analyzer::start(dir.path())?;
+    let targets = [(EXPORTER, exporter.address), ("goodput-analyzer", analyzer.address)];
+    let prometheus = Prometheus::run(dir.path(), &targets, &sections(analyzer.address)?)?;
+    // Without it nothing would be wrong with the GPUs.
+    node.xid(1, 79)?;
+    for query in [
+        "instance_gpu:goodput_gpu_busy_per_observed:ratio_rate1h",
+        "goodput_fleet_ratio{window=\"hour\"} offset 20s",
+        "goodput_fleet_ratio{window=\"5m\"} offset 20s",
+    ] {
+        until(query, PATIENCE, || {
+            machine.move_to(SystemTime::now())?;
+            prometheus.value(query)
+        })
+        .with_context(|| analyzer.running.log_text())?;
+    }
+
+    let mut empty = Vec::new();
+    for (place, query) in Dashboard::all()?.iter().flat_map(Dashboard::queries) {
+        let query = filled_in(query);
+        let series = prometheus.query(&query).with_context(|| place.clone())?;
+        if series.is_empty() {
+            empty.push(place);
+        }
+    }
+    let expected: Vec<_> = EMPTY.iter().map(|(place, _)| *place).collect();
+    assert_eq!(empty, expected);
+    Ok(())
+}
+
+/// The flags that show the exporter the machine.
+fn flags(roots: &Roots) -> Vec<String> {
+    [("procfs", &roots.proc), ("sysfs", &roots.sys), ("cgroup", &roots.cgroup), ("rootfs", &roots.root)]
+        .iter()
+        .map(|(name, path)| format!("--path.{name}={}", path.display()))
+        .collect()
+}
+
+/// The rules as they are shipped, without anybody to tell, and the way to the analyzer.
+fn sections(analyzer: SocketAddr) -> Result<String> {
+    let rules = files("alerts", ".rules.yml")?.iter().map(std::fs::canonicalize).collect::<Result<Vec<_>, _>>()?;
+    let rules: String = rules.iter().map(|file| format!("- {}\n", file.display())).collect();
+    Ok(format!("rule_files:\n{rules}remote_write:\n- url: http://{analyzer}/api/v1/write\n"))
+}
+
+/// Puts the exporter's series into the analyzer's store as if they had been scraped for the last hours and nothing had
+/// happened: verdicts of a full hour need one.
+#[tokio::main]
+async fn remember(dir: &Path, exporter: SocketAddr) -> Result<()> {
+    let page = until("every GPU to be read", PATIENCE, || {
+        let page = ureq::get(format!("http://{exporter}/metrics")).call()?.body_mut().read_to_string()?;
+        let read =
+            page.lines().filter(|line| line.starts_with("goodput_gpu_state{") && line.ends_with("state=\"ok\"} 1"));
+        Ok((read.count() == GPUS).then_some(page))
+    })?;
+    let target = Target::new(EXPORTER, &exporter.to_string());
+    let now = wall_clock();
+    let mut batch = succeeded(&page, Format::Text, &Limits::default(), &target, now, &mut Seen::default())?;
+    for series in &mut batch.series {
+        let value = series.samples.first().context("a series without a sample")?.value;
+        series.samples =
+            (now - HISTORY_MS..now).step_by(SCRAPE_MS as usize).map(|time_ms| Sample { time_ms, value }).collect();
+    }
+    let store = Store::open(Options::new(dir.join("analyzer"), signal::is_known)).await?;
+    store.append(batch).await?;
+    store.close().await;
+    Ok(())
+}
