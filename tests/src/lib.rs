@@ -13,3 +13,5 @@ pub mod rules;
 pub mod webhook;
 
 pub use artifacts::bin;
+
+pub mod demo;
