@@ -84,27 +84,31 @@ impl Analyzer {
     }
 
     /// The intervals of its report over the full hours around the window, those inside the window alone.
-    #[allow(clippy::disallowed_methods, reason = "starts the program under test")]
     pub fn intervals(&self, from: SystemTime, to: SystemTime) -> Result<Vec<Interval>> {
-        let (start, end) = (hour(from, 0)?, hour(to, 1)?);
-        let report = Command::new(bin("goodput-analyzer")?)
-            .args(["report", "--format=csv"])
-            .arg(format!("--start={start}"))
-            .arg(format!("--end={end}"))
-            .arg(format!("--data.dir={}", self.data.display()))
-            .output()?;
-        if !report.status.success() {
-            bail!("report: {}", String::from_utf8_lossy(&report.stderr));
-        }
-        let text = String::from_utf8(report.stdout)?;
-        let mut rows = text.lines().skip(1).map(interval).collect::<Result<Vec<_>>>()?;
-        rows.retain(|i| i.start < to && i.end > from);
-        Ok(rows)
+        intervals(&bin("goodput-analyzer")?, &self.data, from, to)
     }
 }
 
+/// The intervals of an analyzer's report over the full hours around the window, those inside the window alone.
+#[allow(clippy::disallowed_methods, reason = "starts the program under test")]
+pub fn intervals(analyzer: &Path, data: &Path, from: SystemTime, to: SystemTime) -> Result<Vec<Interval>> {
+    let report = Command::new(analyzer)
+        .args(["report", "--format=csv"])
+        .arg(format!("--start={}", full_hour(from, 0)?))
+        .arg(format!("--end={}", full_hour(to, 1)?))
+        .arg(format!("--data.dir={}", data.display()))
+        .output()?;
+    if !report.status.success() {
+        bail!("report: {}", String::from_utf8_lossy(&report.stderr));
+    }
+    let text = String::from_utf8(report.stdout)?;
+    let mut rows = text.lines().skip(1).map(interval).collect::<Result<Vec<_>>>()?;
+    rows.retain(|i| i.start < to && i.end > from);
+    Ok(rows)
+}
+
 /// The full hour around a time, plus so many, as RFC 3339 in UTC.
-fn hour(time: SystemTime, plus: i64) -> Result<jiff::Timestamp> {
+pub(crate) fn full_hour(time: SystemTime, plus: i64) -> Result<jiff::Timestamp> {
     let hours = jiff::Timestamp::try_from(time)?.as_second() / 3600 + plus;
     Ok(jiff::Timestamp::from_second(hours * 3600)?)
 }

@@ -18,7 +18,10 @@ pub(super) fn files(job: &Job, at: Second, totals: &JobTotals, rates: &JobTotals
         ("memory.max", line(memory.limit as u64)),
         ("memory.swap.current", line(0)),
         ("memory.stat", memory_stat(&memory, totals)),
-        ("memory.events", format!("low 0\nhigh 0\nmax {}\noom 0\noom_kill 0\noom_group_kill 0\n", whole(totals.limit_hits))),
+        (
+            "memory.events",
+            format!("low 0\nhigh 0\nmax {}\noom 0\noom_kill 0\noom_group_kill 0\n", whole(totals.limit_hits)),
+        ),
         ("memory.numa_stat", numa_stat(&memory)),
         ("memory.pressure", pressure([totals.memory_some, totals.memory_full], [rates.memory_some, rates.memory_full])),
         ("io.stat", io_stat(totals)),

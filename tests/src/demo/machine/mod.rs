@@ -125,7 +125,8 @@ impl Machine {
     }
 
     fn write_jobs(&mut self, at: Second, now: &Slot) -> Result<()> {
-        let running: Vec<usize> = (0..self.script.jobs.len()).filter(|i| self.script.jobs[*i].span.contains(&at)).collect();
+        let running: Vec<usize> =
+            (0..self.script.jobs.len()).filter(|i| self.script.jobs[*i].span.contains(&at)).collect();
         let ended: Vec<usize> = self.running.iter().copied().filter(|i| !running.contains(i)).collect();
         for index in ended {
             let job = &self.script.jobs[index];
@@ -150,8 +151,7 @@ impl Machine {
         let (used, file) = memory_of_nodes(self.running.iter().map(|i| &self.script.jobs[*i]), at);
         let booted = (self.script.start() - UP).duration_since(UNIX_EPOCH).unwrap_or_default();
         let uptime = (UP + Duration::from_micros(at_us)).as_secs_f64();
-        let node =
-            proc::Node { counted: &self.counted, rates: now, uptime, booted: booted.as_secs(), used, file };
+        let node = proc::Node { counted: &self.counted, rates: now, uptime, booted: booted.as_secs(), used, file };
         for (path, text) in node.files() {
             self.files.write(&path, text)?;
         }

@@ -260,7 +260,9 @@ fn working(job: &Job, at: Second, given: &Given, noise: f64) -> JobTotals {
 
 /// Pages per second that others have swapped out and in again.
 fn swapping(script: &Script, at: Second) -> f64 {
-    let pages = |turn: &NodeTurn| if let NodeTurn::Swapping { bytes_per_second } = turn { bytes_per_second / PAGE } else { 0.0 };
+    let pages = |turn: &NodeTurn| {
+        if let NodeTurn::Swapping { bytes_per_second } = turn { bytes_per_second / PAGE } else { 0.0 }
+    };
     script.node_turns(at).map(pages).sum()
 }
 
@@ -304,7 +306,8 @@ fn node(script: &Script, jobs: &[Option<Flow>], at: Second) -> NodeTotals {
 /// Jobs read from the first two disks and write to the third; the last one holds the swap.
 fn disks(script: &Script, jobs: &[Option<Flow>], at: Second) -> [DiskTotals; DISKS] {
     let sum = |of: fn(&JobTotals) -> f64| jobs.iter().flatten().map(|flow| of(&flow.rates)).sum::<f64>();
-    let slow = script.jobs.iter().any(|j| j.span.contains(&at) && j.turns(at).any(|t| matches!(t, Turn::Storage { .. })));
+    let slow =
+        script.jobs.iter().any(|j| j.span.contains(&at) && j.turns(at).any(|t| matches!(t, Turn::Storage { .. })));
     let swapped = swapping(script, at) * PAGE;
     let read = sum(|r| r.read_bytes) / 2.0;
     [
@@ -354,5 +357,6 @@ fn interrupts(script: &Script, jobs: &[Option<Flow>], disks: &[DiskTotals; DISKS
         })
     };
     let rows = layout::rows().iter();
-    rows.map(|row| storm(row).map_or((rate(row), false), |per_second| (per_second / layout::ROWS_PER_NIC, true))).collect()
+    rows.map(|row| storm(row).map_or((rate(row), false), |per_second| (per_second / layout::ROWS_PER_NIC, true)))
+        .collect()
 }

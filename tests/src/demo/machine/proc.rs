@@ -69,7 +69,11 @@ impl Node<'_> {
         for cpu in 0..CPUS {
             text += &row(&format!("cpu{cpu}"), 1.0 / f64::from(CPUS));
         }
-        text + &format!("ctxt {}\nbtime {}\nprocesses 40000\nprocs_running 3\n", whole(20_000.0 * self.uptime), self.booted)
+        text + &format!(
+            "ctxt {}\nbtime {}\nprocesses 40000\nprocs_running 3\n",
+            whole(20_000.0 * self.uptime),
+            self.booted
+        )
     }
 
     fn meminfo(&self) -> String {
@@ -78,20 +82,23 @@ impl Node<'_> {
         let (used, file) = (kib(self.used.iter().sum()), kib(self.file.iter().sum()));
         let free = total - used.min(total);
         let anon = used - file.min(used);
-        with_figures(text, &[
-            ("MemFree", free),
-            ("MemAvailable", free + file * 9 / 10),
-            ("Cached", file),
-            ("Active", anon + file / 3),
-            ("Inactive", file - file / 3),
-            ("Active(anon)", anon),
-            ("Active(file)", file / 3),
-            ("Inactive(file)", file - file / 3),
-            ("AnonPages", anon),
-            ("AnonHugePages", anon / 3),
-            ("SwapTotal", SWAP_KIB),
-            ("SwapFree", SWAP_KIB - self.swapped_kib()),
-        ])
+        with_figures(
+            text,
+            &[
+                ("MemFree", free),
+                ("MemAvailable", free + file * 9 / 10),
+                ("Cached", file),
+                ("Active", anon + file / 3),
+                ("Inactive", file - file / 3),
+                ("Active(anon)", anon),
+                ("Active(file)", file / 3),
+                ("Inactive(file)", file - file / 3),
+                ("AnonPages", anon),
+                ("AnonHugePages", anon / 3),
+                ("SwapTotal", SWAP_KIB),
+                ("SwapFree", SWAP_KIB - self.swapped_kib()),
+            ],
+        )
     }
 
     /// What was swapped out and not yet in again.
@@ -110,13 +117,16 @@ impl Node<'_> {
         let total = [131_484_584, 132_057_708][node];
         let used = kib(self.used[node]).min(total);
         let file = kib(self.file[node]).min(used);
-        with_figures(text, &[
-            ("MemFree", total - used),
-            ("MemUsed", used),
-            ("FilePages", file),
-            ("AnonPages", used - file),
-            ("AnonHugePages", (used - file) / 3),
-        ])
+        with_figures(
+            text,
+            &[
+                ("MemFree", total - used),
+                ("MemUsed", used),
+                ("FilePages", file),
+                ("AnonPages", used - file),
+                ("AnonHugePages", (used - file) / 3),
+            ],
+        )
     }
 
     fn interrupts(&self) -> String {
@@ -222,7 +232,9 @@ fn numastat(t: &NodeTotals, node: usize) -> String {
     let hit = whole([0.52, 0.48][node] * t.faults);
     let miss = hit / 2_000;
     let (local, other) = (hit - hit / 200, hit / 200 + miss);
-    format!("numa_hit {hit}\nnuma_miss {miss}\nnuma_foreign {miss}\ninterleave_hit 2000\nlocal_node {local}\nother_node {other}\n")
+    format!(
+        "numa_hit {hit}\nnuma_miss {miss}\nnuma_foreign {miss}\ninterleave_hit 2000\nlocal_node {local}\nother_node {other}\n"
+    )
 }
 
 fn diskstats(disks: &[DiskTotals]) -> String {

@@ -25,20 +25,20 @@ pub(super) fn week(end: SystemTime) -> Script {
 
 /// Slow storage, slow loaders, an unused GPU, a night without jobs, a limit that is too small, a job that does not start.
 fn first_days(script: &mut Script) {
-    slurm(script, 4711, &[0, 1], 0.5..46.0, [24..48, 0..0])
-        .fault("dataloader_storage", 20.0..23.0, |job| Turn::Storage {
-            bytes_per_second: 0.3 * job.needs.read_bytes_per_second,
-        });
+    slurm(script, 4711, &[0, 1], 0.5..46.0, [24..48, 0..0]).fault("dataloader_storage", 20.0..23.0, |job| {
+        Turn::Storage { bytes_per_second: 0.3 * job.needs.read_bytes_per_second }
+    });
     slurm(script, 4712, &[2, 3], 1.0..44.0, [0..24, 0..0])
         .fault("dataloader_cpu", 26.0..29.0, |_| Turn::Batches { factor: 4.0 });
-    slurm(script, 4713, &[4, 5, 6, 7], 3.0..17.0, [0..0, 0..40])
-        .turn(3.0..17.0, |_| Turn::Unused { gpu: 7 })
-        .named("partial_allocation", &[7], 4.0..16.5);
+    slurm(script, 4713, &[4, 5, 6, 7], 3.0..17.0, [0..0, 0..40]).turn(3.0..17.0, |_| Turn::Unused { gpu: 7 }).named(
+        "partial_allocation",
+        &[7],
+        4.0..16.5,
+    );
     nobody(script, &[4, 5, 6, 7], 17.0..30.0);
-    pod(script, "vision", &[5, 6], 30.0..80.0, Some([0..0, 0..32]))
-        .fault("memory_pressure", 48.0..52.0, |job| Turn::Limit {
-            bytes: 0.85 * (job.needs.anon_bytes + job.needs.file_bytes),
-        });
+    pod(script, "vision", &[5, 6], 30.0..80.0, Some([0..0, 0..32])).fault("memory_pressure", 48.0..52.0, |job| {
+        Turn::Limit { bytes: 0.85 * (job.needs.anon_bytes + job.needs.file_bytes) }
+    });
     for attempt in 0..4 {
         let from = 34.0 + 0.45 * f64::from(attempt);
         let new = slurm(script, 4722, &[7], from..from + 0.38, [0..0, 32..44]);
@@ -55,9 +55,11 @@ fn middle_days(script: &mut Script) {
     pod(script, "speech", &[7], 40.0..96.0, Some([0..0, 32..44]));
     pod(script, "ranking", &[0, 1], 54.0..102.0, Some([0..24, 0..0]))
         .fault("checkpoint", 70.0..76.0, |_| Turn::Saves { every_seconds: 900, for_seconds: 180 });
-    slurm(script, 4720, &[3, 4], 56.0..92.0, [24..36, 44..56])
-        .turn(56.0..66.0, |_| Turn::Bound { node: 1 })
-        .named("cross_numa", &[3], 57.0..66.0);
+    slurm(script, 4720, &[3, 4], 56.0..92.0, [24..36, 44..56]).turn(56.0..66.0, |_| Turn::Bound { node: 1 }).named(
+        "cross_numa",
+        &[3],
+        57.0..66.0,
+    );
     notebook(script, 2, 58.0..100.0).fault("idle_held", 73.0..90.0, |_| Turn::Rest);
     nobody(script, &[4, 5, 6, 7], 97.0..108.0);
     nobody(script, &[0, 1], 102.0..110.0);
