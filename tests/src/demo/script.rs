@@ -6,7 +6,7 @@
 mod week;
 
 use std::ops::Range;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 /// Seconds since the script's start.
 pub(crate) type Second = u64;
@@ -67,10 +67,6 @@ impl Script {
     /// What happens to the whole node at that moment.
     pub(crate) fn node_turns(&self, at: Second) -> impl Iterator<Item = &NodeTurn> {
         self.node.iter().filter(move |(span, _)| span.contains(&at)).map(|(_, turn)| turn)
-    }
-
-    fn time(&self, at: Second) -> SystemTime {
-        self.start + Duration::from_secs(at)
     }
 }
 
@@ -165,6 +161,7 @@ impl Job {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+    use std::time::Duration;
 
     use super::*;
 
@@ -188,10 +185,11 @@ mod tests {
         let script = script();
         let names: BTreeSet<&str> = script.faults().iter().map(|f| f.class).collect();
         assert!(names.len() >= 11, "{names:?}");
+        let time = |at: Second| script.start() + Duration::from_secs(at);
         for fault in script.faults() {
             assert!(script.start() <= fault.from && fault.to <= script.end(), "{fault:?}");
             assert!(fault.to.duration_since(fault.from).unwrap() >= Duration::from_secs(3600), "{fault:?}");
-            let within = |job: &&Job| script.time(job.span.start) < fault.to && fault.from < script.time(job.span.end);
+            let within = |job: &&Job| time(job.span.start) < fault.to && fault.from < time(job.span.end);
             for gpu in &fault.gpus {
                 let holders = script.jobs.iter().filter(within).filter(|job| job.gpus.contains(gpu));
                 let owners: BTreeSet<_> = holders.map(|job| job.owner.clone()).collect();
