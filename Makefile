@@ -1,7 +1,8 @@
-# Two commands do everything on a fresh Debian or Ubuntu with Rust and make:
+# These commands do everything on a fresh Debian or Ubuntu with Rust and make:
 #   make run    install what is missing, build, start both programs on this machine
+#   make demo   the same over a simulated node with a week of faults behind it
 #   make test   install what is missing, then format, lints and every test
-.PHONY: run test lint build clean help
+.PHONY: run demo test lint build clean help
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -9,6 +10,9 @@ help: ## Show this list
 
 run: ## Start the exporter and the analyzer on this machine, GPU or not
 	@deploy/local/run
+
+demo: ## A simulated eight-GPU node with a week of faults, its report, then live
+	@deploy/local/demo
 
 build: ## Build both release binaries into target/release
 	@deploy/local/packages build

@@ -10,7 +10,7 @@ use goodput_exporter::audit::checks::CHECKS;
 use goodput_exporter::audit::{Audit, Check, Profile, Status, render};
 use goodput_exporter::collect::{Context, REGISTRY};
 use goodput_exporter::config::{AuditFormat, CatalogFormat, Command, Config, ConfigError, LogFormat, LogLevel};
-use goodput_exporter::scrape::{Gpus, REUSE, Scraper, Setup, install_panic_hook};
+use goodput_exporter::scrape::{Gpus, Scraper, Setup, install_panic_hook};
 use goodput_exporter::source::nvml::{Driver, Nvml};
 use goodput_exporter::{attribute, describe, print, serve};
 use tracing::level_filters::LevelFilter;
@@ -91,15 +91,7 @@ fn colour(stream: &impl IsTerminal) -> bool {
 fn start(config: &Config) -> anyhow::Result<(Scraper, Gpus)> {
     let nvml = Nvml::start(config.nvml_library.clone());
     let gpus: Gpus = Arc::new(move || nvml.snapshot());
-    let scraper = Scraper::start(Setup {
-        collectors: config.collectors.clone(),
-        roots: Arc::new(config.roots()),
-        gpus: gpus.clone(),
-        resolve: attribute::resolve,
-        hostname: config.host().into(),
-        host_label: config.host_label(),
-        reuse: REUSE,
-    });
+    let scraper = Scraper::start(Setup::new(config, gpus.clone()));
     Ok((scraper.context("cannot start the collectors' threads")?, gpus))
 }
 

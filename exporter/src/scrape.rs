@@ -15,8 +15,9 @@ use std::{io, thread};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use crate::attribute::Owners;
+use crate::attribute::{self, Owners};
 use crate::collect::{CollectError, Collector, Context, Done, Entry};
+use crate::config::Config;
 use crate::family::Families;
 use crate::source::files::Roots;
 use crate::source::nvml::{Driver, Snapshot};
@@ -51,6 +52,22 @@ pub struct Setup {
     pub host_label: Option<&'static str>,
     /// How long a result answers further requests.
     pub reuse: Duration,
+}
+
+impl Setup {
+    /// As configured.
+    #[must_use]
+    pub fn new(config: &Config, gpus: Gpus) -> Self {
+        Self {
+            collectors: config.collectors.clone(),
+            roots: Arc::new(config.roots()),
+            gpus,
+            resolve: attribute::resolve,
+            hostname: config.host().into(),
+            host_label: config.host_label(),
+            reuse: REUSE,
+        }
+    }
 }
 
 /// The outcome of one scrape.

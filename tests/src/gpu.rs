@@ -226,6 +226,16 @@ impl FakeNode {
         self.append(&calls.line("clear", json!({})))
     }
 
+    /// The driver's clock shows this moment until it is fixed at another.
+    pub fn fix_clock(&self, at: SystemTime) -> Result<()> {
+        self.append(&json!({ "clock": { "now_us": us(at) } }))
+    }
+
+    /// The driver's clock is the wall clock again.
+    pub fn free_clock(&self) -> Result<()> {
+        self.append(&json!({ "clock": {} }))
+    }
+
     /// Has each process write its call counts at its next call; see [`counts_env`].
     pub fn count(&self) -> Result<()> {
         self.append(&json!({ "count": {} }))

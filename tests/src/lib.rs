@@ -3,6 +3,7 @@
 pub mod alertmanager;
 mod artifacts;
 pub mod cgroup;
+pub mod demo;
 pub mod gpu;
 pub mod job;
 pub mod process;
@@ -14,5 +15,3 @@ pub mod rules;
 pub mod webhook;
 
 pub use artifacts::bin;
-
-pub mod demo;

@@ -103,31 +103,49 @@ impl Analyzer {
 
     /// The intervals of its report over the full hours around the window, those inside the window alone.
     pub fn intervals(&self, from: SystemTime, to: SystemTime) -> Result<Vec<Interval>> {
-        let text = self.report("csv", from, to)?;
-        let mut rows = text.lines().skip(1).map(interval).collect::<Result<Vec<_>>>()?;
-        rows.retain(|i| i.start < to && i.end > from);
-        Ok(rows)
+        intervals(&bin("goodput-analyzer")?, &self.data, from, to)
     }
 
     /// Its report over the full hours around the window.
-    #[allow(clippy::disallowed_methods, reason = "starts the program under test")]
     pub fn report(&self, format: &str, from: SystemTime, to: SystemTime) -> Result<String> {
-        let (start, end) = (hour(from, 0)?, hour(to, 1)?);
-        let report = Command::new(bin("goodput-analyzer")?)
-            .args(["report", &format!("--format={format}")])
-            .arg(format!("--start={start}"))
-            .arg(format!("--end={end}"))
-            .arg(format!("--data.dir={}", self.data.display()))
-            .output()?;
-        if !report.status.success() {
-            bail!("report: {}", String::from_utf8_lossy(&report.stderr));
-        }
-        Ok(String::from_utf8(report.stdout)?)
+        command(&bin("goodput-analyzer")?, &["report", &format!("--format={format}")], &self.data, from, to)
+    }
+
+    /// Stops it, has its samples judged, and returns the intervals of the report as [`Analyzer::intervals`] does. For
+    /// time that is over: the running program would come to it within a minute.
+    pub fn judged(self, from: SystemTime, to: SystemTime) -> Result<Vec<Interval>> {
+        self.running.terminate()?;
+        let analyzer = bin("goodput-analyzer")?;
+        command(&analyzer, &["classify"], &self.data, from, to)?;
+        intervals(&analyzer, &self.data, from, to)
     }
 }
 
+/// The intervals of an analyzer's report over the full hours around the window, those inside the window alone.
+pub fn intervals(analyzer: &Path, data: &Path, from: SystemTime, to: SystemTime) -> Result<Vec<Interval>> {
+    let text = command(analyzer, &["report", "--format=csv"], data, from, to)?;
+    let mut rows = text.lines().skip(1).map(interval).collect::<Result<Vec<_>>>()?;
+    rows.retain(|i| i.start < to && i.end > from);
+    Ok(rows)
+}
+
+/// What a command about the full hours around the window says.
+#[allow(clippy::disallowed_methods, reason = "starts the program under test")]
+fn command(analyzer: &Path, words: &[&str], data: &Path, from: SystemTime, to: SystemTime) -> Result<String> {
+    let output = Command::new(analyzer)
+        .args(words)
+        .arg(format!("--start={}", full_hour(from, 0)?))
+        .arg(format!("--end={}", full_hour(to, 1)?))
+        .arg(format!("--data.dir={}", data.display()))
+        .output()?;
+    if !output.status.success() {
+        bail!("{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(String::from_utf8(output.stdout)?)
+}
+
 /// The full hour around a time, plus so many, as RFC 3339 in UTC.
-fn hour(time: SystemTime, plus: i64) -> Result<jiff::Timestamp> {
+pub(crate) fn full_hour(time: SystemTime, plus: i64) -> Result<jiff::Timestamp> {
     let hours = jiff::Timestamp::try_from(time)?.as_second() / 3600 + plus;
     Ok(jiff::Timestamp::from_second(hours * 3600)?)
 }

@@ -2,20 +2,31 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 
+use crate::judge::HOUR_MS;
 use crate::sample::{Batch, Series, TimeMs};
 use crate::store::{Appended, Samples, Selection, StoreError};
 
 /// Sources remembered; those beyond are stored all the same, only not shown.
 const MAX_SOURCES: usize = 10_000;
 
+/// Samples so much older than what is judged are a backlog; a sender that is minutes late is not.
+const BACKLOG_MS: i64 = HOUR_MS;
+
+/// A backlog is over when none of it has come for so long: several times what a sender needs from one request to the
+/// next.
+const QUIET: Duration = Duration::from_secs(5);
+
 /// A store that keeps account of what goes in.
 #[derive(Clone, Debug)]
 pub struct Intake<S> {
     store: S,
     account: Arc<Mutex<Account>>,
+    backlog: Arc<Notify>,
 }
 
 /// What came in so far.
@@ -25,13 +36,15 @@ pub struct Account {
     pub last_sample: BTreeMap<String, TimeMs>,
     /// What became of all samples.
     pub samples: Appended,
-    earliest: Option<TimeMs>,
+    /// Time of the earliest sample that has not been judged.
+    pub(super) earliest: Option<TimeMs>,
+    judged_until: Option<TimeMs>,
 }
 
 impl<S> Intake<S> {
     /// In front of this store.
     pub fn new(store: S) -> Self {
-        Self { store, account: Arc::default() }
+        Self { store, account: Arc::default(), backlog: Arc::default() }
     }
 
     /// The account so far.
@@ -51,11 +64,26 @@ impl<S> Intake<S> {
     }
 }
 
+impl<S> Intake<S> {
+    /// Everything up to there has been judged once.
+    pub(super) fn note_judged(&self, until: TimeMs) {
+        self.account.lock().judged_until = Some(until);
+    }
+
+    /// Resolves when samples have come in that are much older than what is judged, and no more of them come.
+    pub(super) async fn backlog(&self) {
+        self.backlog.notified().await;
+        while tokio::time::timeout(QUIET, self.backlog.notified()).await.is_ok() {}
+    }
+}
+
 impl<S: Samples> Samples for Intake<S> {
     async fn append(&self, batch: Batch) -> Result<Appended, StoreError> {
         let seen: Vec<_> = batch.series.iter().filter_map(times).collect();
         let appended = self.store.append(batch).await?;
-        self.account.lock().add(seen, appended);
+        if self.account.lock().add(seen, appended) {
+            self.backlog.notify_one();
+        }
         Ok(appended)
     }
 
@@ -71,11 +99,14 @@ fn times(series: &Series) -> Option<(String, TimeMs, TimeMs)> {
 }
 
 impl Account {
-    fn add(&mut self, seen: Vec<(String, TimeMs, TimeMs)>, appended: Appended) {
+    /// Says whether there is a backlog among the samples.
+    fn add(&mut self, seen: Vec<(String, TimeMs, TimeMs)>, appended: Appended) -> bool {
         self.samples += appended;
         if appended.stored == 0 {
-            return;
+            return false;
         }
+        let known = self.judged_until.map(|until| until - BACKLOG_MS);
+        let backlog = known.is_some_and(|known| seen.iter().any(|(_, first, _)| *first < known));
         for (source, first, last) in seen {
             self.earliest = Some(self.earliest.map_or(first, |earliest| earliest.min(first)));
             if self.last_sample.len() < MAX_SOURCES || self.last_sample.contains_key(&source) {
@@ -83,5 +114,29 @@ impl Account {
                 *newest = last.max(*newest);
             }
         }
+        backlog
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::tests::{START, idle_gpu, store};
+
+    const MINUTE_MS: i64 = 60_000;
+
+    #[tokio::test]
+    async fn a_backlog_is_told_of_and_what_is_new_or_minutes_late_is_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let intake = Intake::new(store(dir.path()).await);
+        let told = async || tokio::time::timeout(Duration::from_millis(10), intake.backlog.notified()).await.is_ok();
+        idle_gpu(&intake, "GPU-a", "n1", START..START + MINUTE_MS).await;
+        assert!(!told().await, "nothing has been judged yet: the first round takes it all");
+        let judged = START + 5 * HOUR_MS;
+        intake.note_judged(judged);
+        idle_gpu(&intake, "GPU-b", "n1", judged - 5 * MINUTE_MS..judged + MINUTE_MS).await;
+        assert!(!told().await);
+        idle_gpu(&intake, "GPU-c", "n2", START + HOUR_MS..START + HOUR_MS + MINUTE_MS).await;
+        assert!(told().await && !told().await, "once");
     }
 }

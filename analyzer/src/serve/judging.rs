@@ -2,7 +2,8 @@
 //!
 //! Once a minute the open hour is judged up to [`SETTLE_MS`] ago. Those verdicts are provisional: when everything that
 //! they may depend on is there ([`LOOK_AHEAD_MS`] after the hour), the hour is judged once more, for good. After a start,
-//! hours that were missed are judged the same way; hours for which samples come in late are judged again.
+//! hours that were missed are judged the same way; hours for which samples come in late are judged again, and a backlog
+//! that has come in is not left until the minute is over.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -70,6 +71,7 @@ impl<S: Samples + Results> Judging<S> {
         loop {
             tokio::select! {
                 _ = ticks.tick() => {}
+                () = self.intake.backlog() => {}
                 _ = self.stop.wait_for(|stop| *stop) => return,
             }
             let began = Instant::now();
@@ -90,12 +92,21 @@ impl<S: Samples + Results> Judging<S> {
         let until = (now - SETTLE_MS).div_euclid(MINUTE_MS) * MINUTE_MS;
         let due = self.due_from(until).await?;
         let late = self.intake.take_earliest().map_or(due, |late| late.max(now - CATCH_UP_MS));
-        self.progress.send_modify(|progress| progress.reopen(late));
-        let round = self.judge_from(due.min(late), until).await;
+        let from = self.from(due, late);
+        self.progress.send_modify(|progress| progress.take_back(from));
+        let round = self.judge_from(from, until).await;
         if round.is_err() {
             self.intake.note_earliest(late);
         }
         round
+    }
+
+    /// Where judging begins: what is due, and what samples from `late` on may change. Verdicts that are not final are
+    /// judged again anyway; final ones have looked ahead to where the samples are.
+    fn from(&self, due: TimeMs, late: TimeMs) -> TimeMs {
+        let last_final = self.progress.borrow().final_until_ms;
+        let restates = last_final.is_some_and(|last_final| late < last_final + LOOK_AHEAD_MS);
+        due.min(if restates { late - LOOK_AHEAD_MS } else { late })
     }
 
     async fn judge_from(&self, from: TimeMs, until: TimeMs) -> Result<(), JudgeError> {
@@ -108,6 +119,7 @@ impl<S: Samples + Results> Judging<S> {
             unjoined = judged.unjoined.iter().map(ToString::to_string).collect();
             self.progress.send_modify(|progress| progress.advance(&window, until));
         }
+        self.intake.note_judged(until);
         self.publish(until, unjoined).await
     }
 
@@ -155,8 +167,9 @@ impl<S: Samples + Results> Judging<S> {
 }
 
 impl Progress {
-    /// Nothing from there on is final any more.
-    fn reopen(&mut self, from: TimeMs) {
+    /// What ends after that moment is to be judged again, and nothing from there on is final any more.
+    fn take_back(&mut self, from: TimeMs) {
+        self.judged_until_ms = self.judged_until_ms.map(|until| until.min(from));
         if self.final_until_ms.is_some_and(|until| from < until) {
             self.final_until_ms = Some(from.div_euclid(HOUR_MS) * HOUR_MS);
             self.reopened += 1;
@@ -256,6 +269,18 @@ mod tests {
         assert!((expected / left - 1.0).abs() < 0.02, "{expected} s, {left} s are left");
         judging.round().await.unwrap();
         assert_eq!(kept().await, risks);
+    }
+
+    #[tokio::test]
+    async fn a_final_hour_that_looked_ahead_to_late_samples_is_judged_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let judging = judging(dir.path()).await;
+        idle_gpu(&judging.intake, "GPU-a", "n1", START..START + HOUR_MS).await;
+        judging.round().await.unwrap();
+        assert_eq!(judging.progress.borrow().final_until_ms, Some(START + 2 * HOUR_MS));
+        let (due, late) = (now(), START + HOUR_MS);
+        assert_eq!(judging.from(due, late), START);
+        assert_eq!(judging.from(due, START + 3 * HOUR_MS), START + 3 * HOUR_MS, "no final hour looked so far");
     }
 
     #[tokio::test]

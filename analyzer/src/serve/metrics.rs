@@ -183,7 +183,8 @@ fn own(registry: &mut Registry, progress: &Progress, account: &Account) {
 
     if let Some(time) = progress.judged_until_ms {
         let until = Ratio::default();
-        until.set(seconds(time));
+        // Samples that have come in since may change what is judged.
+        until.set(seconds(account.earliest.map_or(time, |earliest| earliest.min(time))));
         registry.register("judged_timestamp_seconds", "Every cell that ends here or before has a verdict", until);
     }
 

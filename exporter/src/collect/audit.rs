@@ -35,7 +35,8 @@ impl Default for AuditStatus {
 
 impl Collector for AuditStatus {
     fn collect(&mut self, context: &Context, out: &mut Families) -> Result<Done, CollectError> {
-        let now = Instant::now();
+        // The clock of the readings, which may be an injected one.
+        let now = context.gpus.at;
         let fresh = self.last.take().filter(|(then, _)| now.duration_since(*then) < self.every);
         let (then, statuses) = fresh.unwrap_or_else(|| (now, run(context)));
         for (check, found) in &statuses {

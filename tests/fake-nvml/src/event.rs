@@ -24,6 +24,7 @@ pub(crate) enum Event {
     Hang(Hang),
     Clear(Match),
     Count(Empty),
+    Clock(Clock),
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -40,6 +41,8 @@ pub(crate) struct NodeSpec {
     /// No utilization samples are kept of an idle GPU.
     #[serde(default)]
     pub dry_when_idle: bool,
+    /// From one utilization sample to the next.
+    pub sample_period_us: Option<u64>,
     /// CPU list of each NUMA node.
     pub cpus: Option<Vec<String>>,
     #[serde(default)]
@@ -180,6 +183,13 @@ pub(crate) struct Target {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Empty {}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Clock {
+    /// Without it the wall clock holds again.
+    pub now_us: Option<u64>,
+}
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

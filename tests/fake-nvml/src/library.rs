@@ -9,7 +9,7 @@ use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 /// A hanging call looks this often whether it has been cleared.
 const HANG_POLL: Duration = Duration::from_millis(10);
@@ -38,11 +38,6 @@ pub(crate) struct Library {
 pub(crate) struct Call {
     name: &'static str,
     count: AtomicU64,
-}
-
-/// Microseconds of the wall clock.
-pub(crate) fn now_us() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_micros() as u64)
 }
 
 impl Call {
@@ -75,7 +70,7 @@ impl Call {
         library.pass(self.name, |node| find(node).map(Some))?;
         let node = library.node.read();
         let gpu = &node.gpus[find(&node)?];
-        body(View { node: &node, gpu, now_us: now_us() })
+        body(View { node: &node, gpu, now_us: node.now_us() })
     }
 
     /// `nvmlInit`: opens the log if no one has since the driver was last loaded.

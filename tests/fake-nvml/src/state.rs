@@ -3,8 +3,9 @@
 use crate::code::Code;
 use crate::event::*;
 use crate::profile::{self, Profile};
-use crate::work::{Levels, Timeline};
+use crate::work::{Grid, Levels, Timeline};
 use std::collections::BTreeMap;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The driver of a node that names none: one of the production branch with the field numbering of CUDA 13.0 Update 1.
 const DRIVER: &str = "580.105.08";
@@ -21,6 +22,10 @@ pub(crate) struct Node {
     pub loaded_us: u64,
     pub sample_epoch_us: u64,
     pub dry_when_idle: bool,
+    /// The ring buffers of utilization.
+    pub utilization: Grid,
+    /// What the clock shows while it is fixed.
+    fixed_us: Option<u64>,
     /// How often the driver was loaded; what an older load handed out is stale.
     pub generation: u64,
     pub cpus: Vec<String>,
@@ -91,6 +96,8 @@ impl Node {
             loaded_us: spec.loaded_us.unwrap_or(LOADED_US),
             sample_epoch_us: spec.sample_epoch_us.unwrap_or(0),
             dry_when_idle: spec.dry_when_idle,
+            utilization: spec.sample_period_us.map_or(Ok(Grid::UTILIZATION), Grid::utilization)?,
+            fixed_us: None,
             generation: 0,
             cpus: spec.cpus.clone().unwrap_or_else(|| profile.cpus.iter().map(|c| (*c).to_owned()).collect()),
             gpus: gpus.collect::<Result<_, _>>()?,
@@ -126,8 +133,15 @@ impl Node {
                 self.hangs.retain(|(match_, _)| *match_ != gone);
             }
             Event::Count(_) => self.counts_asked += 1,
+            Event::Clock(clock) => self.fixed_us = clock.now_us,
         }
         Ok(())
+    }
+
+    /// Microseconds since 1970 by the driver's clock.
+    pub(crate) fn now_us(&self) -> u64 {
+        let wall = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_micros() as u64);
+        self.fixed_us.unwrap_or_else(wall)
     }
 
     fn gpu(&mut self, index: usize) -> Result<&mut Gpu, String> {
@@ -320,12 +334,24 @@ mod tests {
     }
 
     #[test]
+    fn the_clock_stands_where_it_is_fixed_until_it_is_given_back() {
+        let mut node = node(&[r#"{"clock":{"now_us":1790000000000000}}"#]);
+        assert_eq!(node.now_us(), 1_790_000_000_000_000);
+        node.apply(serde_json::from_str(r#"{"clock":{}}"#).unwrap()).unwrap();
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros() as u64;
+        assert!(node.now_us() >= wall);
+    }
+
+    #[test]
     fn nonsense_is_refused_with_what_was_expected() {
         assert_eq!(refusal(r#"{"node":{}}"#), "the node line must be the first");
         assert_eq!(refusal(r#"{"lose":{"gpu":8}}"#), "no GPU 8, the node has 8");
         assert_eq!(refusal(r#"{"busy":{"gpu":0,"from_us":2,"to_us":1}}"#), "busy ends at 1 before it begins at 2");
         let spec = NodeSpec { model: Some("NVIDIA L4".into()), count: Some(2), ..NodeSpec::default() };
         assert_eq!(Node::new(&spec).unwrap_err(), "GPU 1 needs a pci address: NVIDIA L4 has none to offer");
+        let spec = NodeSpec { sample_period_us: Some(1_000_001), ..NodeSpec::default() };
+        let expected = "sample_period_us is 1000001, expected 166667 to 1000000 (1/6 s to 1 s)";
+        assert_eq!(Node::new(&spec).unwrap_err(), expected);
         assert!(PciAddress::parse("19:00.0").is_err() && PciAddress::parse("0:19:20.0").is_err());
     }
 }

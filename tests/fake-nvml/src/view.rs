@@ -4,10 +4,10 @@ use crate::code::Code;
 use crate::event::{ProcessKind, Reading};
 use crate::profile::{Architecture, Range};
 use crate::state::{Gpu, Node};
-use crate::work::{Channel, POWER_GRID, UTILIZATION_GRID};
+use crate::work::{Channel, Grid, POWER_GRID};
 
-/// Clocks and power states react within one utilization period.
-const ACTIVE_US: u64 = UTILIZATION_GRID.period_us;
+/// Clocks and power states react within the shortest utilization period.
+const ACTIVE_US: u64 = Grid::UTILIZATION.period_us;
 /// Temperature follows the load of the last half minute, the order of the recorded warm-up of an H100.
 const THERMAL_US: u64 = 30_000_000;
 /// `nvmlDeviceGetPowerUsage` averages over one second where it averages.
@@ -66,12 +66,12 @@ impl View<'_> {
 
     /// The newest sample of the ring buffer, percent.
     pub(crate) fn utilization(&self, channel: Channel) -> u32 {
-        self.utilization_at(channel, UTILIZATION_GRID.newest(self.now_us))
+        self.utilization_at(channel, self.node.utilization.newest(self.now_us))
     }
 
     /// The sample whose period ends there, percent.
     pub(crate) fn utilization_at(&self, channel: Channel, end_us: u64) -> u32 {
-        let from_us = end_us.saturating_sub(UTILIZATION_GRID.period_us);
+        let from_us = end_us.saturating_sub(self.node.utilization.period_us);
         self.gpu.work.average(channel, from_us, end_us).round() as u32
     }
 
@@ -242,7 +242,7 @@ mod tests {
 
     #[test]
     fn a_sample_covers_its_own_period_alone() {
-        let period = UTILIZATION_GRID.period_us;
+        let period = Grid::UTILIZATION.period_us;
         let from = LOADED.next_multiple_of(period);
         let line = format!(r#"{{"busy":{{"gpu":0,"from_us":{from},"to_us":{}}}}}"#, from + period);
         let node = node("NVIDIA L4", &[line]);

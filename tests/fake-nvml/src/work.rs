@@ -188,15 +188,27 @@ pub(crate) struct Grid {
     pub depth: u64,
 }
 
-/// Utilization and clocks. The NVML reference (`nvmlUtilization_t`) gives the period as 1/6 s to 1 s by product; the depth is
-/// that of the 119 samples which `nvidia-smi` is seen to summarise, and the one in the making.
-pub(crate) const UTILIZATION_GRID: Grid = Grid { period_us: 166_667, depth: 120 };
 /// Power. The period differs by product and is not documented; this one is chosen to be unlike that of utilization.
 pub(crate) const POWER_GRID: Grid = Grid { period_us: 20_000, depth: 120 };
 /// A sample appears this long after its period: a line appended while its own moment passes still counts.
 const SETTLE_US: u64 = 50_000;
 
 impl Grid {
+    /// Utilization and clocks of a node that says nothing else. The NVML reference (`nvmlUtilization_t`) gives the period as
+    /// 1/6 s to 1 s by product; the depth is that of the 119 samples which `nvidia-smi` is seen to summarise, and the one in
+    /// the making.
+    pub(crate) const UTILIZATION: Grid = Grid { period_us: 166_667, depth: 120 };
+
+    /// That of utilization with another period.
+    pub(crate) fn utilization(period_us: u64) -> Result<Grid, String> {
+        let known = Grid::UTILIZATION.period_us..=1_000_000;
+        if known.contains(&period_us) {
+            return Ok(Grid { period_us, ..Grid::UTILIZATION });
+        }
+        let (least, most) = known.into_inner();
+        Err(format!("sample_period_us is {period_us}, expected {least} to {most} (1/6 s to 1 s)"))
+    }
+
     /// The end of the newest complete period.
     pub(crate) fn newest(&self, now_us: u64) -> u64 {
         now_us.saturating_sub(SETTLE_US) / self.period_us * self.period_us

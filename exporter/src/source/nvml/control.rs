@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nvml_wrapper::Nvml;
 use nvml_wrapper::error::NvmlError;
@@ -45,7 +45,7 @@ pub(super) fn run(shared: &Arc<Shared>, library: Option<&Path>) {
         };
         shared.end(generation);
         shared.wait_readers(LET_GO);
-        shared.pause(generation + 1, Instant::now() + pause);
+        shared.pause(generation + 1, shared.time.now() + pause);
     }
 }
 
@@ -104,7 +104,7 @@ fn tend(shared: &Arc<Shared>, nvml: &Arc<Nvml>, version: &str, generation: Gener
             Err(_) => {}
         }
         shared.set_driver(Driver::Loaded { version: version.to_owned() });
-        shared.pause(generation, Instant::now() + TEND);
+        shared.pause(generation, shared.time.now() + TEND);
     }
 }
 

@@ -18,6 +18,7 @@ pub mod fields;
 mod raw;
 mod reader;
 mod shared;
+mod time;
 mod values;
 
 use std::collections::BTreeMap;
@@ -28,6 +29,7 @@ use std::time::{Duration, Instant};
 pub use absent::{Absent, Reading};
 pub use busy::Busy;
 use shared::Shared;
+use time::Time;
 pub use values::{Memory, Totals, Values};
 
 /// How long an orderly stop waits for reader threads: a healthy one needs up to one cycle.
@@ -163,12 +165,32 @@ impl Nvml {
     /// looking, so that a driver loaded later is found.
     #[must_use]
     pub fn start(library: Option<PathBuf>) -> Self {
-        let shared = Arc::new(Shared::new());
+        Self::start_with(library, Time::Wall)
+    }
+
+    /// As [`Nvml::start`], under a clock that stands still until [`Nvml::step`] moves it: for making history of a
+    /// simulated driver. What is due at the start is read before this returns.
+    #[must_use]
+    pub fn stepped(library: Option<PathBuf>) -> Self {
+        let nvml = Self::start_with(library, Time::stepped());
+        nvml.step(Duration::ZERO);
+        nvml
+    }
+
+    /// Moves the clock of [`Nvml::stepped`] on, and waits until the threads have read all that is due by then. One cycle
+    /// makes up for all that lie within the step. Does nothing to a reader with the wall clock.
+    pub fn step(&self, by: Duration) {
+        self.shared.step(by);
+    }
+
+    fn start_with(library: Option<PathBuf>, time: Time) -> Self {
+        let shared = Arc::new(Shared::new(time));
         let control = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("nvml-control".to_owned());
         if let Err(error) = thread.spawn(move || control::run(&control, library.as_deref())) {
             let reason = format!("cannot start the thread that talks to the nvidia driver: {error}");
             shared.set_driver(Driver::Absent { reason });
+            shared.stop();
         }
         Self { shared }
     }

@@ -44,7 +44,32 @@ pub(super) fn run(shared: &Shared, nvml: &Nvml, slot: &Slot, generation: Generat
             return;
         }
         shared.fail(slot, why);
-        shared.pause(generation, Instant::now() + RETRY);
+        shared.pause(generation, shared.time.now() + RETRY);
+    }
+}
+
+/// What a cycle reads. Cycles are counted by the clock: where it has jumped, as an injected one does, one cycle stands for
+/// all that lie in between.
+struct Due {
+    before: Option<u64>,
+    cycle: u64,
+}
+
+impl Due {
+    /// The first cycle reads everything.
+    fn first() -> Self {
+        Self { before: None, cycle: 0 }
+    }
+
+    /// The cycle that begins this long after the first.
+    fn advance(&mut self, since: Duration) {
+        let by_clock = (since + CYCLE / 2).as_secs() / CYCLE.as_secs();
+        self.before = Some(self.cycle);
+        self.cycle = by_clock.max(self.cycle + 1);
+    }
+
+    fn every(&self, cycles: u64) -> bool {
+        self.before.is_none_or(|before| before / cycles < self.cycle / cycles)
     }
 }
 
@@ -90,30 +115,31 @@ impl<'a> Reader<'a> {
 
     /// Cycle by cycle, until the generation ends or the GPU fails.
     fn run(&mut self) -> Reading<()> {
-        for cycle in 0.. {
-            if !self.shared.alive(self.generation) {
-                break;
-            }
-            let began = Instant::now();
-            self.cycle(cycle, began)?;
+        let opened = self.shared.time.now();
+        let mut began = opened;
+        let mut due = Due::first();
+        while self.shared.alive(self.generation) {
+            self.cycle(&due, began)?;
             self.wait(began + CYCLE);
+            began = self.shared.time.now();
+            due.advance(began.duration_since(opened));
         }
         Ok(())
     }
 
-    fn cycle(&mut self, cycle: u64, began: Instant) -> Reading<()> {
+    fn cycle(&mut self, due: &Due, began: Instant) -> Reading<()> {
         // The batch is what tells whether the GPU is there; everything else may be missing one by one.
         self.values.fields = self.ask(|d| raw::field_values(d, BATCH))?;
-        if cycle.is_multiple_of(DRAIN_CYCLES) {
+        if due.every(DRAIN_CYCLES) {
             self.drain();
         }
-        if cycle.is_multiple_of(SLOW_CYCLES) {
+        if due.every(SLOW_CYCLES) {
             self.read_slow(began);
         }
-        if cycle.is_multiple_of(RARE_CYCLES) {
+        if due.every(RARE_CYCLES) {
             self.read_rare();
         }
-        if cycle.is_multiple_of(SETTING_CYCLES) {
+        if due.every(SETTING_CYCLES) {
             self.values.persistence_mode = self.wrapped(|d| d.is_in_persistent_mode());
         }
         self.values.power_watts = self.power();
@@ -195,11 +221,12 @@ impl<'a> Reader<'a> {
     /// Waits for the next cycle, in the driver's own wait for XIDs where there is one.
     fn wait(&mut self, until: Instant) {
         while let Ok(events) = &self.events {
-            let left = until.saturating_duration_since(Instant::now());
+            let left = until.saturating_duration_since(self.shared.time.now());
             if left < Duration::from_millis(1) || !self.shared.alive(self.generation) {
                 return;
             }
-            match self.shared.call(&self.slot.clock, || events.wait(left)) {
+            let limit = self.shared.time.in_driver(left);
+            match self.shared.call(&self.slot.clock, || events.wait(limit)) {
                 Ok(Some(xid)) => {
                     self.totals.count_xid(xid);
                     // At once: the next call may find the GPU lost, and the XID is what explains it.
@@ -235,4 +262,29 @@ fn identify(shared: &Shared, slot: &Slot, device: &Device<'_>) -> Reading<Identi
         minor: shared.call(&slot.clock, || device.minor_number()).map_err(Absent::from),
         serial: text(&|| device.serial()),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The seconds at which something is due every so many cycles, of cycles that begin at these milliseconds.
+    fn due(every: u64, begun: impl IntoIterator<Item = u64>) -> Vec<u64> {
+        let mut due = Due::first();
+        let mut seconds = vec![0];
+        for ms in begun {
+            due.advance(Duration::from_millis(ms));
+            seconds.extend(due.every(every).then_some(ms / 1000));
+        }
+        seconds
+    }
+
+    #[test]
+    fn cadences_hold_whether_cycles_are_early_late_or_far_apart() {
+        assert_eq!(due(5, (1..=12).map(|s| s * 1000 - 1)), [0, 4, 9], "a wait ends up to a millisecond early");
+        assert_eq!(due(5, (1..=12).map(|s| s * 1001)), [0, 5, 10]);
+        assert_eq!(due(60, [60_000, 120_000, 180_000]), [0, 60, 120, 180], "every step of a minute reads everything");
+        assert_eq!(due(5, [4000, 6000, 9000, 11_000]), [0, 6, 11]);
+        assert_eq!(due(2, [1, 2, 3, 4].map(|_| 0)), [0, 0, 0], "a clock that stands still still counts cycles");
+    }
 }

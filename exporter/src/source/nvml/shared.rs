@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 
 use super::absent::Absent;
+use super::time::Time;
 use super::values::{Totals, Values};
 use super::{Driver, Gpu, Process, Reading, Snapshot, State};
 
@@ -28,11 +29,15 @@ pub(super) struct Shared {
     calls: AtomicU64,
     /// The control thread's own calls.
     pub(super) control: Clock,
+    /// What the threads pace themselves by.
+    pub(super) time: Time,
 }
 
 #[derive(Default)]
 struct Flags {
     stopping: bool,
+    /// Until when each thread that pauses does so, by the clock of the threads.
+    pauses: Vec<Instant>,
     /// Generations up to this one are over.
     over: Generation,
     /// GPUs with a live reader, of whatever generation: a stuck one keeps a second from starting.
@@ -112,7 +117,7 @@ impl Drop for Claim {
 }
 
 impl Shared {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(time: Time) -> Self {
         Self {
             flags: Mutex::default(),
             changed: Condvar::new(),
@@ -120,6 +125,7 @@ impl Shared {
             published: Condvar::new(),
             calls: AtomicU64::new(0),
             control: Clock::new(),
+            time,
         }
     }
 
@@ -158,7 +164,24 @@ impl Shared {
     /// Sleeps until then, or until the generation ends.
     pub(super) fn pause(&self, generation: Generation, until: Instant) {
         let mut flags = self.flags.lock();
-        while !flags.stopping && generation > flags.over && !self.changed.wait_until(&mut flags, until).timed_out() {}
+        flags.pauses.push(until);
+        self.time.pausing(&self.changed);
+        while !flags.stopping && generation > flags.over && !self.time.wait(&self.changed, &mut flags, until) {}
+        if let Some(own) = flags.pauses.iter().position(|pause| *pause == until) {
+            flags.pauses.swap_remove(own);
+        }
+    }
+
+    /// Moves an injected clock on, and waits until everything that is due by then is done: the control thread and every
+    /// reader pause until later. With the wall clock, and while stopping, there is nothing to wait for.
+    pub(super) fn step(&self, by: Duration) {
+        let mut flags = self.flags.lock();
+        let Some(now) = self.time.advance(by) else { return };
+        self.changed.notify_all();
+        let at_rest = |flags: &Flags| flags.pauses.iter().filter(|until| **until > now).count() > flags.running.len();
+        while !flags.stopping && !at_rest(&flags) {
+            self.changed.wait(&mut flags);
+        }
     }
 
     /// Waits until no reader runs, but no longer than `limit`.
@@ -252,10 +275,11 @@ impl Shared {
 
     pub(super) fn snapshot(&self) -> Snapshot {
         let board = self.board.lock();
-        let mut snapshot = Snapshot { driver: self.driver(&board), ..Snapshot::default() };
+        let now = self.time.now();
+        let mut snapshot = Snapshot { at: now, driver: self.driver(&board), ..Snapshot::default() };
         snapshot.calls = self.calls.load(Ordering::Relaxed);
         for slot in &board.slots {
-            match slot.gpu(&board.totals) {
+            match slot.gpu(&board.totals, now) {
                 Ok(gpu) => snapshot.gpus.push(gpu),
                 Err(state) => snapshot.unidentified.push((slot.index, state)),
             }
@@ -300,15 +324,15 @@ impl Slot {
 
     /// How long nothing has come back. The clock does not tell of a hang in the calls that free what a reader holds,
     /// so the age of a reading that should be fresh counts too.
-    fn stale(&self, seen: &Seen) -> Option<Duration> {
-        let age = || seen.taken.filter(|_| seen.state == State::Ok).map(|taken| taken.elapsed());
+    fn stale(&self, seen: &Seen, now: Instant) -> Option<Duration> {
+        let age = || seen.taken.filter(|_| seen.state == State::Ok).map(|taken| now.duration_since(taken));
         self.clock.stuck().or_else(|| age().filter(|age| *age > STUCK_AFTER))
     }
 
     /// The GPU as seen from outside; only its state while nothing is known of it.
-    fn gpu(&self, totals: &BTreeMap<String, Totals>) -> Result<Gpu, State> {
+    fn gpu(&self, totals: &BTreeMap<String, Totals>, now: Instant) -> Result<Gpu, State> {
         let seen = self.seen.lock();
-        let state = self.stale(&seen).map_or(seen.state, State::Stale);
+        let state = self.stale(&seen, now).map_or(seen.state, State::Stale);
         let identity = seen.identity.as_ref().ok_or(state)?;
         Ok(Gpu {
             index: self.index,

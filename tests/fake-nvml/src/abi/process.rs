@@ -4,7 +4,7 @@ use super::{Ptr, check_version, gpu_calls, list};
 use crate::code::Code;
 use crate::event::ProcessKind;
 use crate::view::View;
-use crate::work::{Channel, UTILIZATION_GRID};
+use crate::work::Channel;
 use nvml_wrapper_sys::bindings::*;
 use std::os::raw::{c_uint, c_ulonglong};
 
@@ -93,11 +93,11 @@ struct Use {
 
 /// The newest period after `seen_us` in which each process used the GPU.
 fn uses(view: &View, seen_us: u64) -> Vec<Use> {
-    let mut uses = Vec::new();
+    let (mut uses, grid) = (Vec::new(), view.node.utilization);
     for (pid, work) in &view.gpu.work_by_pid {
-        let percent = |channel, end| work.average(channel, end - UTILIZATION_GRID.period_us, end).round() as u32;
+        let percent = |channel, end| work.average(channel, end - grid.period_us, end).round() as u32;
         let active = |end: &u64| percent(Channel::Gpu, *end) > 0;
-        if let Some(at_us) = UTILIZATION_GRID.since(seen_us, view.now_us).filter(active).last() {
+        if let Some(at_us) = grid.since(seen_us, view.now_us).filter(active).last() {
             uses.push(Use {
                 pid: *pid,
                 at_us,

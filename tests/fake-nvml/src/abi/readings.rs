@@ -4,7 +4,7 @@ use super::{Ptr, check_version, gpu_calls};
 use crate::code::Code;
 use crate::event::Reading;
 use crate::view::View;
-use crate::work::{Channel, UTILIZATION_GRID};
+use crate::work::Channel;
 use nvml_wrapper_sys::bindings::*;
 use std::os::raw::{c_uint, c_ulonglong};
 
@@ -115,7 +115,7 @@ const REASONS: u64 = 0x1ff;
 
 fn codec(view: &View, channel: Option<Channel>, utilization: Ptr<c_uint>, period_us: Ptr<c_uint>) -> crate::code::Done {
     utilization.set(channel.map_or(0, |channel| view.utilization(channel)))?;
-    period_us.set(UTILIZATION_GRID.period_us as c_uint)
+    period_us.set(view.node.utilization.period_us as c_uint)
 }
 
 fn clock(view: &View, domain: nvmlClockType_t) -> Result<c_uint, Code> {

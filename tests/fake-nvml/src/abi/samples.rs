@@ -4,7 +4,7 @@ use super::{Ptr, gpu_calls, number};
 use crate::code::{Code, Done};
 use crate::field::{self, Value};
 use crate::view::View;
-use crate::work::{Channel, Grid, POWER_GRID, UTILIZATION_GRID};
+use crate::work::{Channel, Grid, POWER_GRID};
 use nvml_wrapper_sys::bindings::*;
 use std::os::raw::{c_int, c_longlong, c_uint, c_ulonglong};
 
@@ -16,7 +16,7 @@ gpu_calls! {
         count: Ptr<c_uint>,
         samples: Ptr<nvmlSample_t>
     ) |view| {
-        let (grid, read) = buffer(kind)?;
+        let (grid, read) = buffer(view.node.utilization, kind)?;
         value_type.set(nvmlValueType_enum_NVML_VALUE_TYPE_UNSIGNED_INT)?;
         let room = count.get()? as usize;
         if samples.0.is_null() {
@@ -49,25 +49,23 @@ gpu_calls! {
 type Read = fn(&View, u64) -> u32;
 
 /// The buffer of that kind and how a sample of it is read.
-fn buffer(kind: nvmlSamplingType_t) -> Result<(Grid, Read), Code> {
+fn buffer(utilization: Grid, kind: nvmlSamplingType_t) -> Result<(Grid, Read), Code> {
     Ok(match kind {
         nvmlSamplingType_enum_NVML_TOTAL_POWER_SAMPLES => (POWER_GRID, |view, end| view.power_at_mw(end)),
         nvmlSamplingType_enum_NVML_GPU_UTILIZATION_SAMPLES => {
-            (UTILIZATION_GRID, |view, end| view.utilization_at(Channel::Gpu, end))
+            (utilization, |view, end| view.utilization_at(Channel::Gpu, end))
         }
         nvmlSamplingType_enum_NVML_MEMORY_UTILIZATION_SAMPLES => {
-            (UTILIZATION_GRID, |view, end| view.utilization_at(Channel::Memory, end))
+            (utilization, |view, end| view.utilization_at(Channel::Memory, end))
         }
         nvmlSamplingType_enum_NVML_ENC_UTILIZATION_SAMPLES => {
-            (UTILIZATION_GRID, |view, end| view.utilization_at(Channel::Encoder, end))
+            (utilization, |view, end| view.utilization_at(Channel::Encoder, end))
         }
         nvmlSamplingType_enum_NVML_DEC_UTILIZATION_SAMPLES => {
-            (UTILIZATION_GRID, |view, end| view.utilization_at(Channel::Decoder, end))
+            (utilization, |view, end| view.utilization_at(Channel::Decoder, end))
         }
-        nvmlSamplingType_enum_NVML_PROCESSOR_CLK_SAMPLES => (UTILIZATION_GRID, |view, end| view.at(end).sm_clock_mhz()),
-        nvmlSamplingType_enum_NVML_MEMORY_CLK_SAMPLES => {
-            (UTILIZATION_GRID, |view, end| view.at(end).memory_clock_mhz())
-        }
+        nvmlSamplingType_enum_NVML_PROCESSOR_CLK_SAMPLES => (utilization, |view, end| view.at(end).sm_clock_mhz()),
+        nvmlSamplingType_enum_NVML_MEMORY_CLK_SAMPLES => (utilization, |view, end| view.at(end).memory_clock_mhz()),
         kind if kind < nvmlSamplingType_enum_NVML_SAMPLINGTYPE_COUNT => return Err(Code::NOT_SUPPORTED),
         _ => return Err(Code::INVALID_ARGUMENT),
     })

@@ -23,6 +23,8 @@ const AHEAD_SECONDS: u64 = 2 * SLOT_SECONDS;
 const HELD_MILLIWATTS: f64 = 115_000.0;
 /// Share of a busy GPU's time in which its multiprocessors are: training on H100 draws 550 to 650 W.
 const SM_PER_BUSY: f64 = 0.97;
+/// The longest that products have: the ring then holds what is due in a step of a minute.
+const SAMPLE_PERIOD_US: u64 = 1_000_000;
 /// Steps in which memory is said to change.
 const MEMORY_STEP: f64 = 67_108_864.0;
 
@@ -53,7 +55,7 @@ impl Gpus {
         let cpus = ["0", "1"].map(|n| recorded(&format!("sys/devices/system/node/node{n}/cpulist")).trim());
         let addresses: Vec<_> =
             GPUS.iter().enumerate().map(|(i, pci)| json!({ "pci": pci, "numa": layout::node_of_gpu(i) })).collect();
-        let node = json!({ "model": "NVIDIA H100 80GB HBM3", "count": GPUS.len(), "loaded_us": us(booted), "cpus": cpus, "gpus": addresses });
+        let node = json!({ "model": "NVIDIA H100 80GB HBM3", "count": GPUS.len(), "loaded_us": us(booted), "sample_period_us": SAMPLE_PERIOD_US, "cpus": cpus, "gpus": addresses });
         gpus.append(&[json!({ "node": node })])?;
         Ok(gpus)
     }

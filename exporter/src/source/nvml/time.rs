@@ -1,0 +1,71 @@
+//! The time that the threads pace themselves by: the wall clock, or one that is injected.
+//!
+//! Deadlines and stuck calls are about real time whichever it is.
+
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+/// A monotonic clock.
+pub(super) enum Time {
+    /// Of the machine.
+    Wall,
+    /// It stands still until it is moved.
+    Stepped(Mutex<Instant>),
+}
+
+impl Time {
+    /// One that stands still at this moment.
+    pub(super) fn stepped() -> Self {
+        Self::Stepped(Mutex::new(Instant::now()))
+    }
+
+    pub(super) fn now(&self) -> Instant {
+        match self {
+            Self::Wall => Instant::now(),
+            Self::Stepped(now) => *now.lock(),
+        }
+    }
+
+    /// Moves an injected clock on and tells what it shows then.
+    pub(super) fn advance(&self, by: Duration) -> Option<Instant> {
+        match self {
+            Self::Wall => None,
+            Self::Stepped(now) => {
+                let mut now = now.lock();
+                *now += by;
+                Some(*now)
+            }
+        }
+    }
+
+    /// Waits for a change or for the time, whichever comes first; says whether the time has come.
+    pub(super) fn wait<T>(&self, changed: &Condvar, guard: &mut MutexGuard<'_, T>, until: Instant) -> bool {
+        match self {
+            Self::Wall => changed.wait_until(guard, until).timed_out(),
+            Self::Stepped(now) => {
+                let come = *now.lock() >= until;
+                if !come {
+                    changed.wait(guard);
+                }
+                come
+            }
+        }
+    }
+
+    /// Tells whoever moves the clock that one thread more pauses. Nobody moves the wall clock.
+    pub(super) fn pausing(&self, changed: &Condvar) {
+        if let Self::Stepped(_) = self {
+            changed.notify_all();
+        }
+    }
+
+    /// How long a call may wait inside the driver, which knows the wall clock alone: a simulated driver is asked what it
+    /// has, and waited for outside.
+    pub(super) fn in_driver(&self, left: Duration) -> Duration {
+        match self {
+            Self::Wall => left,
+            Self::Stepped(_) => Duration::ZERO,
+        }
+    }
+}
