@@ -9,6 +9,7 @@ pub mod process;
 pub mod programs;
 pub mod prometheus;
 pub mod promql;
+pub mod remote_write;
 pub mod rules;
 pub mod webhook;
 

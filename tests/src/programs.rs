@@ -84,23 +84,39 @@ impl Analyzer {
     }
 
     /// The intervals of its report over the full hours around the window, those inside the window alone.
-    #[allow(clippy::disallowed_methods, reason = "starts the program under test")]
     pub fn intervals(&self, from: SystemTime, to: SystemTime) -> Result<Vec<Interval>> {
-        let (start, end) = (hour(from, 0)?, hour(to, 1)?);
-        let report = Command::new(bin("goodput-analyzer")?)
-            .args(["report", "--format=csv"])
-            .arg(format!("--start={start}"))
-            .arg(format!("--end={end}"))
-            .arg(format!("--data.dir={}", self.data.display()))
-            .output()?;
-        if !report.status.success() {
-            bail!("report: {}", String::from_utf8_lossy(&report.stderr));
-        }
-        let text = String::from_utf8(report.stdout)?;
-        let mut rows = text.lines().skip(1).map(interval).collect::<Result<Vec<_>>>()?;
-        rows.retain(|i| i.start < to && i.end > from);
-        Ok(rows)
+        reported(&self.data, from, to)
     }
+
+    /// Stops it, has its samples judged, and returns the intervals of the report as [`Analyzer::intervals`] does. For
+    /// time that is over: the running program would come to it within a minute.
+    pub fn judged(self, from: SystemTime, to: SystemTime) -> Result<Vec<Interval>> {
+        self.running.terminate()?;
+        command(&["classify"], &self.data, from, to)?;
+        reported(&self.data, from, to)
+    }
+}
+
+fn reported(data: &Path, from: SystemTime, to: SystemTime) -> Result<Vec<Interval>> {
+    let text = command(&["report", "--format=csv"], data, from, to)?;
+    let mut rows = text.lines().skip(1).map(interval).collect::<Result<Vec<_>>>()?;
+    rows.retain(|i| i.start < to && i.end > from);
+    Ok(rows)
+}
+
+/// What a command about the full hours around the window says.
+#[allow(clippy::disallowed_methods, reason = "starts the program under test")]
+fn command(words: &[&str], data: &Path, from: SystemTime, to: SystemTime) -> Result<String> {
+    let output = Command::new(bin("goodput-analyzer")?)
+        .args(words)
+        .arg(format!("--start={}", hour(from, 0)?))
+        .arg(format!("--end={}", hour(to, 1)?))
+        .arg(format!("--data.dir={}", data.display()))
+        .output()?;
+    if !output.status.success() {
+        bail!("{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(String::from_utf8(output.stdout)?)
 }
 
 /// The full hour around a time, plus so many, as RFC 3339 in UTC.
