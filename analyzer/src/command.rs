@@ -13,7 +13,7 @@ use crate::classify::{Class, Interval};
 use crate::config::{Cli, Command, Config, PeriodArgs, ReportFormat};
 use crate::judge::{self, Judge, windows};
 use crate::report::{Period, csv, html, markdown, text};
-use crate::store::{Results, Store, read_intervals, wall_clock};
+use crate::store::{Results, Store, read_intervals, read_outlook, wall_clock};
 use crate::{serve, signal, why};
 
 /// Runs the command to its end.
@@ -48,6 +48,8 @@ async fn report(
     let period = asked_period(period, &config.zone)?;
     let read = judge::report(|window| read_intervals(dir, window), period).await;
     let (report, intervals) = read.context("no verdicts to report; is this the --data.dir of serve?")?;
+    let outlook = read_outlook(dir, report.period.start_ms..report.period.end_ms).await;
+    let report = report.with_outlook(&outlook.context("cannot read what was at risk and what was advised")?);
     if intervals.is_empty() {
         tracing::warn!(period = report.period.label, "no verdicts are stored for this period");
     }

@@ -11,9 +11,12 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use parking_lot::Mutex;
 
-use crate::classify::{self, Class, Interval, Judged, LOOK_AHEAD_MS, LOOK_BACK_MS, Seen, Thresholds, judge_onward};
+use crate::classify::{
+    self, Advisory, Class, Interval, Judged, LOOK_AHEAD_MS, LOOK_BACK_MS, Seen, Thresholds, judge_onward,
+};
+use crate::forecast::{self, MEMORY_SIGNALS, Outlook, Prospect};
 use crate::report::{self, Period, Report};
-use crate::sample::TimeMs;
+use crate::sample::{Series, TimeMs};
 use crate::signal;
 use crate::store::{Results, Samples, Selection, StoreError};
 
@@ -54,9 +57,11 @@ impl<S: Samples + Results> Judge<S> {
         Self { store, thresholds, seen: Mutex::default() }
     }
 
-    /// Judges the window, as far as it is over at `until`, and stores the verdicts in place of those before.
+    /// Judges the window, as far as it is over at `until`, and stores the verdicts in place of those before; likewise
+    /// what was at risk and what was advised.
     pub async fn judge(&self, window: &Range<TimeMs>, until: TimeMs) -> Result<Judged, JudgeError> {
         let judged = self.verdicts(window, until).await?;
+        self.look_ahead(window, until, &judged.advisories).await?;
         let mut by_node: BTreeMap<String, Vec<Interval>> = BTreeMap::new();
         for before in self.store.intervals(window.clone()).await? {
             by_node.entry(before.node).or_default();
@@ -81,6 +86,46 @@ impl<S: Samples + Results> Judge<S> {
         let part = range.clone();
         let judged = tokio::task::spawn_blocking(move || judge_onward(&series, &seen, part, &thresholds)).await;
         Ok(judged.map_err(|_| JudgeError::Died(range))??)
+    }
+
+    async fn look_ahead(
+        &self,
+        window: &Range<TimeMs>,
+        until: TimeMs,
+        advisories: &[Advisory],
+    ) -> Result<(), JudgeError> {
+        let series = self.memory(window.start..window.end.min(until)).await?;
+        let (span, thresholds) = (window.clone(), self.thresholds.clone());
+        let risks = tokio::task::spawn_blocking(move || forecast::risks(&series, &span, until, &thresholds)).await;
+        let before = self.store.outlook(window.clone()).await?;
+        let nodes = before.risks.into_iter().map(|r| r.last.node).chain(before.advisories.into_iter().map(|a| a.node));
+        let mut by_node: BTreeMap<String, Outlook> = nodes.map(|node| (node, Outlook::default())).collect();
+        for risk in risks.map_err(|_| JudgeError::Died(window.clone()))? {
+            by_node.entry(risk.last.node.clone()).or_default().risks.push(risk);
+        }
+        for advisory in advisories {
+            by_node.entry(advisory.node.clone()).or_default().advisories.push(advisory.clone());
+        }
+        for (node, outlook) in by_node {
+            self.store.replace_outlook(&node, window.clone(), &outlook).await?;
+        }
+        Ok(())
+    }
+
+    /// What is to be expected of every memory, as at a time; stores nothing.
+    pub async fn prospects(&self, now: TimeMs) -> Result<Vec<Prospect>, JudgeError> {
+        let series = self.memory(now..now + 1).await?;
+        let thresholds = self.thresholds.clone();
+        let prospects = tokio::task::spawn_blocking(move || forecast::prospects(&series, now, &thresholds)).await;
+        prospects.map_err(|_| JudgeError::Died(now..now))
+    }
+
+    /// The series that forecasts within the range look at.
+    async fn memory(&self, range: Range<TimeMs>) -> Result<Vec<Series>, StoreError> {
+        let metrics = signal::metrics_of(MEMORY_SIGNALS).into_iter().map(str::to_owned).collect();
+        let before = (self.thresholds.forecast_window_seconds * 1000.0) as i64;
+        let selection = Selection { metrics, labels: Vec::new(), range: range.start - before..range.end };
+        self.store.select(&selection).await
     }
 
     fn remember(&self, end: TimeMs, gpus: Vec<Seen>) {

@@ -9,7 +9,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 mod answer;
 
-pub use answer::{Answer, ClassAnswer, GpuAnswer};
+pub use answer::{AdvisoryAnswer, Answer, ClassAnswer, GpuAnswer};
 
 use crate::classify::Thresholds;
 use crate::config::{WhyArgs, WhyFormat};

@@ -76,6 +76,14 @@ impl JobCgroup {
         }
     }
 
+    /// Caps memory, in bytes.
+    pub fn limit_memory(&self, bytes: u64) -> Result<()> {
+        match self.version {
+            Version::V2 => self.write("", "memory.max", &bytes.to_string()),
+            Version::V1 => self.write("memory", "memory.limit_in_bytes", &bytes.to_string()),
+        }
+    }
+
     fn write(&self, hierarchy: &str, file: &str, value: &str) -> Result<()> {
         let path = Path::new(MOUNT).join(hierarchy).join(&self.name).join(file);
         fs::write(&path, value).with_context(|| format!("{}: writing {value:?}", path.display()))

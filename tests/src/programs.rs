@@ -88,6 +88,11 @@ impl Analyzer {
         reported(&self.data, from, to)
     }
 
+    /// Its report over the full hours around the window.
+    pub fn report(&self, format: &str, from: SystemTime, to: SystemTime) -> Result<String> {
+        command(&["report", &format!("--format={format}")], &self.data, from, to)
+    }
+
     /// Stops it, has its samples judged, and returns the intervals of the report as [`Analyzer::intervals`] does. For
     /// time that is over: the running program would come to it within a minute.
     pub fn judged(self, from: SystemTime, to: SystemTime) -> Result<Vec<Interval>> {

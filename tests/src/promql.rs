@@ -18,6 +18,10 @@ const TARGET_LABELS: &[&str] = &["cluster", "job", "instance"];
 pub const ANALYZER: &[(&str, bool, &[&str])] = &[
     ("goodput_gpu_class_ratio", false, &["node", "gpu", "class", "window"]),
     ("goodput_fleet_ratio", false, &["window"]),
+    ("goodput_memory_used_ratio", false, &["node", "memory", "entity"]),
+    ("goodput_oom_risk_seconds", false, &["node", "memory", "entity"]),
+    ("goodput_oom_risk_soonest_seconds", false, &["node", "memory", "entity"]),
+    ("goodput_oom_risk_latest_seconds", false, &["node", "memory", "entity"]),
     ("goodput_analyzer_build_info", false, &["version"]),
     ("goodput_analyzer_received_samples_total", true, &["outcome"]),
     ("goodput_analyzer_last_sample_timestamp_seconds", false, &["source"]),

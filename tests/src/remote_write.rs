@@ -1,31 +1,30 @@
-//! A sender of Prometheus remote write 1.0.
+//! Prometheus' remote-write 1.0, as a sender speaks it.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 
-use anyhow::Result;
 use prost::Message;
 
-/// `prometheus.WriteRequest`.
+/// The body of a request.
 #[derive(Clone, PartialEq, Message)]
 pub struct WriteRequest {
-    /// The series.
+    /// What is sent.
     #[prost(message, repeated, tag = "1")]
     pub timeseries: Vec<TimeSeries>,
 }
 
-/// `prometheus.TimeSeries`.
+/// One series.
 #[derive(Clone, PartialEq, Message)]
 pub struct TimeSeries {
-    /// In order of name, `__name__` among them.
+    /// Its labels in order of name, `__name__` included.
     #[prost(message, repeated, tag = "1")]
     pub labels: Vec<Label>,
-    /// In order of time.
+    /// Its samples in order of time.
     #[prost(message, repeated, tag = "2")]
     pub samples: Vec<Sample>,
 }
 
-/// `prometheus.Label`.
+/// A label.
 #[derive(Clone, PartialEq, Message)]
 pub struct Label {
     /// Its name.
@@ -36,28 +35,28 @@ pub struct Label {
     pub value: String,
 }
 
-/// `prometheus.Sample`.
-#[derive(Clone, Copy, PartialEq, Message)]
+/// A value at a time.
+#[derive(Clone, PartialEq, Message)]
 pub struct Sample {
-    /// Its value.
+    /// The value.
     #[prost(double, tag = "1")]
     pub value: f64,
-    /// Milliseconds since 1970.
+    /// Unix milliseconds.
     #[prost(int64, tag = "2")]
     pub timestamp: i64,
 }
 
 impl WriteRequest {
-    /// The request's body.
+    /// The request's body: snappy's block format around the protobuf message.
     ///
     /// # Errors
-    /// When it is too large for snappy, 4 GiB.
-    pub fn body(&self) -> Result<Vec<u8>> {
-        Ok(snap::raw::Encoder::new().compress_vec(&self.encode_to_vec())?)
+    /// When it is too large for snappy.
+    pub fn body(&self) -> io::Result<Vec<u8>> {
+        snap::raw::Encoder::new().compress_vec(&self.encode_to_vec()).map_err(io::Error::other)
     }
 }
 
-/// Posts a body; returns the answer's status.
+/// Posts a body; gives the answer's status.
 ///
 /// # Errors
 /// When the receiver is gone.

@@ -184,6 +184,5 @@ fn body(base_ms: i64, sender: usize, requests: std::ops::RangeInclusive<u32>) ->
             .map(|n| Sample { value: value(sender, series, n), timestamp: base_ms + i64::from(n) })
             .collect(),
     };
-    let request = WriteRequest { timeseries: (0..SERIES).map(series).collect() };
-    request.body().unwrap()
+    WriteRequest { timeseries: (0..SERIES).map(series).collect() }.body().unwrap()
 }

@@ -17,6 +17,9 @@ pub enum Advice {
 }
 
 impl Advice {
+    /// Every advice.
+    pub const ALL: &'static [Advice] = &[Advice::CrossNuma];
+
     /// The name in reports and stored results.
     #[must_use]
     pub fn name(self) -> &'static str {

@@ -1,8 +1,11 @@
 //! What has not happened yet: running out of memory.
 //!
 //! [`oom_risk`] follows the peaks of memory in use, since the highest of them runs into the limit, and draws a robust
-//! line through them. A forecast has no GPU-time; it is not a class of the ledger.
+//! line through them. [`prospects`] asks it about every GPU, owner and node; [`risks`] goes through a window and keeps
+//! what was at risk. A forecast has no GPU-time; it is not a class of the ledger.
 
+mod memory;
+mod risk;
 mod trend;
 
 use serde::{Deserialize, Serialize};
@@ -10,6 +13,8 @@ use serde::{Deserialize, Serialize};
 use crate::classify::Thresholds;
 use crate::frame::STALENESS_MS;
 use crate::sample::{Sample, TimeMs};
+pub use memory::{MEMORY_SIGNALS, Prospect, prospects};
+pub use risk::{Outlook, Risk, STEP_MS, risks};
 use trend::{Trend, theil_sen};
 
 /// Peaks that the window is divided into: one per 5 minutes of 2 hours, longer than a training step or a request.
@@ -30,6 +35,21 @@ pub enum Memory {
     Host,
 }
 
+impl Memory {
+    /// Every kind.
+    pub const ALL: &'static [Memory] = &[Memory::Gpu, Memory::Cgroup, Memory::Host];
+
+    /// The name in reports, metrics and stored results.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Memory::Gpu => "gpu",
+            Memory::Cgroup => "cgroup",
+            Memory::Host => "host",
+        }
+    }
+}
+
 /// How memory in use went over the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -40,6 +60,21 @@ pub enum Shape {
     Leak,
     /// It is given back again and again.
     Sawtooth,
+}
+
+impl Shape {
+    /// Every shape.
+    pub const ALL: &'static [Shape] = &[Shape::Plateau, Shape::Leak, Shape::Sawtooth];
+
+    /// The name in reports and stored results.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Shape::Plateau => "plateau",
+            Shape::Leak => "leak",
+            Shape::Sawtooth => "sawtooth",
+        }
+    }
 }
 
 /// Seconds from now until the limit is reached, if it goes on like this: the line's, and its 90 % interval's.
@@ -54,7 +89,7 @@ pub struct TimeToLimit {
 }
 
 /// What is to be expected of some memory.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Forecast {
     /// Whose.
     pub memory: Memory,

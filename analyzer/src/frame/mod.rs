@@ -7,6 +7,7 @@
 mod gpu;
 pub(crate) mod grid;
 mod identity;
+mod levels;
 mod piece;
 mod track;
 
@@ -18,6 +19,7 @@ use crate::signal::{Entity, Meaning, Signal, resolve};
 pub use gpu::GpuFrame;
 pub use identity::Unjoined;
 use identity::{Directory, NodeId, Target};
+pub(crate) use levels::{Levels, levels};
 pub use piece::{MAX_BRIDGE_MS, Reading, STALENESS_MS};
 pub use track::Tracks;
 

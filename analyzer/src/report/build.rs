@@ -30,6 +30,8 @@ pub fn build(intervals: &[Interval], previous: &[Interval], period: Period) -> R
         coverage: coverage(intervals, &ledger),
         findings,
         unjudged,
+        risks: Vec::new(),
+        advisories: Vec::new(),
         owners: rows(intervals.iter().filter(|i| is_held(i.class)), |i| (i.owner.clone(), None)),
         nodes: rows(intervals.iter(), |i| (Some(i.node.clone()), None)),
         models: rows(intervals.iter(), |i| (i.model.clone(), None)),
@@ -173,7 +175,7 @@ fn findings(intervals: &[Interval], ledger: &Ledger) -> Vec<Finding> {
             places: places(&group, lost),
             spans: spans(&group),
             confidence: group.iter().map(|i| i.confidence * i.ms as f64).sum::<f64>() / lost as f64,
-            evidence: evidence(&group),
+            evidence: evidence(group.iter().map(|i| (i.evidence.as_slice(), i.ms as f64))),
             missing: missing(&group),
             remedies: remedies(class),
         }
@@ -219,9 +221,9 @@ fn spans(group: &[&Interval]) -> Vec<Span> {
 }
 
 /// Each signal's mean, weighted by the time that it explains, in the order in which the rules gave them.
-fn evidence(group: &[&Interval]) -> Vec<Proof> {
+pub(super) fn evidence<'a>(group: impl Iterator<Item = (&'a [Evidence], f64)>) -> Vec<Proof> {
     let mut proofs: Vec<(Proof, f64)> = Vec::new();
-    for (item, weight) in group.iter().flat_map(|i| i.evidence.iter().map(|e| (e, i.ms as f64))) {
+    for (item, weight) in group.flat_map(|(evidence, weight)| evidence.iter().map(move |e| (e, weight))) {
         match proofs.iter_mut().find(|(p, _)| p.signal == item.signal && p.unit == item.unit) {
             Some((proof, weights)) => {
                 proof.mean += item.value * weight;

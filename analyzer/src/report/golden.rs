@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use jiff::tz::TimeZone;
 
 use super::*;
-use crate::classify::Interval;
+use crate::classify::{Advice, Advisory, Evidence, Interval};
+use crate::forecast::{Forecast, Memory, Prospect, Risk, STEP_MS, Shape, TimeToLimit};
 
 fn fixture(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/report").join(name)
@@ -24,7 +25,84 @@ fn report(intervals: &[Interval], previous: &[Interval]) -> Report {
 }
 
 fn fixture_report() -> Report {
-    report(&intervals("week.json"), &intervals("week_before.json"))
+    report(&intervals("week.json"), &intervals("week_before.json")).with_outlook(&outlook())
+}
+
+const HOUR: i64 = 3_600_000;
+/// Thursday noon of the week.
+const THURSDAY: i64 = 1_795_086_000_000;
+
+/// A GPU that is at risk twice, one after it, a job whose name breaks pages, and an advisory across a full hour.
+fn outlook() -> Outlook {
+    let risk = |memory, entity: &str, hour: i64, likely_seconds: f64| {
+        let limit = TimeToLimit {
+            soonest_seconds: 0.8 * likely_seconds,
+            likely_seconds,
+            latest_seconds: Some(1.5 * likely_seconds).filter(|s| *s < 14_400.0),
+        };
+        let forecast = Forecast {
+            memory,
+            shape: Shape::Leak,
+            used: 70e9,
+            limit: 80e9,
+            slope: 10e9 / likely_seconds,
+            slope_low: 10e9 / (1.5 * likely_seconds),
+            slope_high: 12.5e9 / likely_seconds,
+            at_risk: Some(limit),
+        };
+        let owners = if memory == Memory::Gpu { vec!["team-vision/resnet-sweep-7".to_owned()] } else { Vec::new() };
+        let (start_ms, end_ms) = (THURSDAY + hour * HOUR, THURSDAY + (hour + 1) * HOUR);
+        let made_ms = end_ms - STEP_MS;
+        let last = Prospect { node: "gpu-01".to_owned(), entity: entity.to_owned(), owners, made_ms, forecast };
+        Risk { start_ms, end_ms, earliest_ms: start_ms + (likely_seconds * 1000.0) as i64, last }
+    };
+    let gpu = "GPU-e4c2e8ed-ac36-4aca-8712-3654b9e73432";
+    let hostile = "<script>alert(1)</script> | [x](http://evil.example) `rm`";
+    let advisory = |hour: i64, value| Advisory {
+        gpu: gpu.to_owned(),
+        node: "gpu-01".to_owned(),
+        model: Some("NVIDIA H100 80GB HBM3".to_owned()),
+        owner: Some("team-vision/resnet-sweep-7".to_owned()),
+        advice: Advice::CrossNuma,
+        start_ms: THURSDAY + hour * HOUR,
+        end_ms: THURSDAY + (hour + 1) * HOUR,
+        confidence: 0.9,
+        evidence: vec![Evidence {
+            signal: "gpu_allowed_cpus on its NUMA node / all".to_owned(),
+            value,
+            unit: "ratio".to_owned(),
+            threshold: 0.1,
+        }],
+    };
+    Outlook {
+        risks: vec![
+            risk(Memory::Gpu, gpu, 0, 12_000.0),
+            risk(Memory::Gpu, gpu, 1, 8_000.0),
+            risk(Memory::Gpu, gpu, 5, 3_000.0),
+            risk(Memory::Gpu, "GPU-ab56a2b5-32b4-4e0e-9a8e-ef0b1d3a0d11", 3, 5_000.0),
+            risk(Memory::Cgroup, hostile, 2, 3_600.0),
+            risk(Memory::Host, "gpu-01", 5, 13_000.0),
+        ],
+        advisories: vec![advisory(0, 0.0), advisory(1, 0.04)],
+    }
+}
+
+#[test]
+fn what_was_at_risk_is_joined_and_the_latest_comes_first() {
+    let report = fixture_report();
+    let shown: Vec<(Memory, Vec<i64>)> = report
+        .risks
+        .iter()
+        .map(|r| (r.memory, r.stretches.iter().map(|s| (s.end_ms - s.start_ms) / HOUR).collect()))
+        .collect();
+    let expected =
+        [(Memory::Gpu, vec![2, 1]), (Memory::Host, vec![1]), (Memory::Gpu, vec![1]), (Memory::Cgroup, vec![1])];
+    assert_eq!(shown, expected);
+    assert_eq!(report.risks[0].earliest_ms, THURSDAY + HOUR + 8_000_000, "of all its forecasts");
+    let first: Vec<bool> = report.risks.iter().map(|r| report.is_first_risk(r)).collect();
+    assert_eq!(first, [true, true, false, true]);
+    let advised = &report.advisories[0];
+    assert_eq!((advised.stretches.len(), advised.places.len(), advised.evidence[0].mean), (1, 1, 0.02));
 }
 
 fn check(name: &str, actual: &str) {

@@ -6,8 +6,10 @@
 use serde::Serialize;
 
 use crate::classify::{Class, Group};
+use crate::forecast::Outlook;
 use crate::sample::TimeMs;
 
+mod advisory;
 mod build;
 mod chart;
 pub mod csv;
@@ -17,11 +19,14 @@ pub mod html;
 pub mod markdown;
 pub mod period;
 mod remedy;
+mod risk;
 pub mod text;
 
+pub use advisory::{AdvisedGpu, AdvisoryRow, advice_meaning, advice_remedies};
 pub use build::build;
 pub use period::{Period, PeriodError};
 pub use remedy::{Remedy, meaning, remedies};
+pub use risk::{MemoryRisk, Slope, Stretch};
 
 /// Version of the JSON form; a field that goes or changes its meaning raises it, a field that comes does not.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -65,6 +70,10 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// Time that could not be judged, and why.
     pub unjudged: Vec<Finding>,
+    /// Memory that was at risk of running out; the last to be at risk first.
+    pub risks: Vec<MemoryRisk>,
+    /// What deserves attention though no GPU-time is charged to it; what lasted longest first.
+    pub advisories: Vec<AdvisoryRow>,
     /// Time held, by owner, greatest loss first; shares are of the time held by the owner.
     pub owners: Vec<Row>,
     /// Capacity, by node, greatest loss first; shares are of the node's capacity.
@@ -258,6 +267,19 @@ impl Amount {
 }
 
 impl Report {
+    /// The same with what was at risk and what was advised in the period.
+    #[must_use]
+    pub fn with_outlook(self, outlook: &Outlook) -> Self {
+        let (risks, advisories) = (risk::memory_risks(&outlook.risks), advisory::rows(&outlook.advisories));
+        Self { risks, advisories, ..self }
+    }
+
+    /// The first of its kind of memory carries the remedies; those after it refer to it.
+    #[must_use]
+    pub fn is_first_risk(&self, risk: &MemoryRisk) -> bool {
+        self.risks.iter().find(|r| r.memory == risk.memory) == Some(risk)
+    }
+
     /// The JSON form, indented, with a newline at the end.
     pub fn json(&self) -> serde_json::Result<String> {
         serde_json::to_string_pretty(self).map(|text| text + "\n")

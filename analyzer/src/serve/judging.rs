@@ -13,6 +13,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::intake::Intake;
 use crate::classify::{Interval, LOOK_AHEAD_MS};
+use crate::forecast::Prospect;
 use crate::judge::{HOUR_MS, Judge, JudgeError, windows};
 use crate::sample::TimeMs;
 use crate::store::{Results, Samples, StoreError};
@@ -37,6 +38,8 @@ pub struct Progress {
     pub last_hour: Vec<Interval>,
     /// The last minutes that are judged.
     pub last_minutes: Vec<Interval>,
+    /// What is to be expected of every memory, as at the last minute that is judged.
+    pub prospects: Vec<Prospect>,
     /// What could not be joined to a node in the open hour, and why.
     pub unjoined: Vec<String>,
     /// How long the last round took.
@@ -137,7 +140,9 @@ impl<S: Samples + Results> Judging<S> {
             None => Vec::new(),
         };
         let last_minutes = self.judge.verdicts(&(until - LAST_MINUTES * MINUTE_MS..until), until).await?.intervals;
+        let prospects = self.judge.prospects(until).await?;
         self.progress.send_modify(|progress| {
+            progress.prospects = prospects;
             progress.last_hour = last_hour;
             progress.last_minutes = last_minutes;
             progress.unjoined = unjoined;
@@ -161,6 +166,8 @@ mod tests {
 
     use super::*;
     use crate::classify::{Class, Thresholds};
+    use crate::ingest::Limits;
+    use crate::ingest::text::{Format, parse};
     use crate::judge::tests::{START, idle_gpu, store};
     use crate::store::Store;
 
@@ -207,6 +214,37 @@ mod tests {
         let until = now() - SETTLE_MS;
         let second = Judging { progress: watch::Sender::default(), ..first };
         assert_eq!(second.resume(until).await.unwrap(), START + 3 * HOUR_MS - LOOK_AHEAD_MS);
+    }
+
+    /// Scrapes of the memory of a GPU that fills it in four hours.
+    async fn leaking_gpu(store: &impl Samples, times: Range<TimeMs>) {
+        let gpu = "{UUID=\"GPU-a\",Hostname=\"n1\",instance=\"n1:9400\"}";
+        for time in times.step_by(60_000) {
+            let used = 80_000 * (time - START) / (4 * HOUR_MS);
+            let text = format!("DCGM_FI_DEV_FB_USED{gpu} {used}\nDCGM_FI_DEV_FB_FREE{gpu} {}\n", 80_000 - used);
+            store.append(parse(&text, Format::Text, &Limits::default(), time).unwrap()).await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn memory_at_risk_is_known_now_and_kept_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let judging = judging(dir.path()).await;
+        leaking_gpu(&judging.intake, START..now()).await;
+        let kept = async || judging.store.outlook(START..START + 24 * HOUR_MS).await.unwrap().risks;
+        judging.round().await.unwrap();
+        let risks = kept().await;
+        let until = now() - SETTLE_MS;
+        assert_eq!(risks.len(), 4, "one per window");
+        assert!(risks.windows(2).all(|pair| pair[0].end_ms == pair[1].start_ms), "{risks:?}");
+        assert_eq!(risks.last().unwrap().end_ms, until);
+        let prospects = judging.progress.borrow().prospects.clone();
+        let [prospect] = prospects.as_slice() else { panic!("{prospects:?}") };
+        let left = (START + 4 * HOUR_MS - until) as f64 / 1000.0;
+        let expected = prospect.at_risk().unwrap().likely_seconds;
+        assert!((expected / left - 1.0).abs() < 0.02, "{expected} s, {left} s are left");
+        judging.round().await.unwrap();
+        assert_eq!(kept().await, risks);
     }
 
     #[tokio::test]

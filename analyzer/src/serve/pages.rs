@@ -13,7 +13,7 @@ use crate::classify::Class;
 use crate::judge;
 use crate::report::{self, Period};
 use crate::sample::TimeMs;
-use crate::store::{Appended, Results};
+use crate::store::{Appended, Results, StoreError};
 
 /// Sources that the landing page lists.
 const MAX_SOURCES: usize = 100;
@@ -72,11 +72,13 @@ pub(super) async fn report<S: Results>(State(app): State<App<S>>, Query(query): 
         Ok(period) => period,
         Err(error) => return (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response(),
     };
-    let rendered = judge::report(|window| app.store.intervals(window), period)
-        .await
-        .map(|(report, _)| report::html::render(&report));
-    match rendered {
-        Ok(page) => html(page),
+    let range = period.start_ms..period.end_ms;
+    let read = async {
+        let (report, _) = judge::report(|window| app.store.intervals(window), period).await?;
+        Ok::<_, StoreError>(report.with_outlook(&app.store.outlook(range).await?))
+    };
+    match read.await {
+        Ok(report) => html(report::html::render(&report)),
         Err(error) => failed(&error),
     }
 }

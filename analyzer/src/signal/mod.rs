@@ -6,7 +6,7 @@
 mod owner;
 mod table;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
@@ -104,6 +104,8 @@ signals! {
     GpuPowerLimit "gpu_power_limit" Gpu Gauge "watts" up to 1e4,
     /// Device memory in use, without what the driver reserves.
     FbUsed "fb_used" Gpu Gauge "bytes" up to 1e13,
+    /// Device memory that can still be had: neither in use nor reserved by the driver.
+    FbFree "fb_free" Gpu Gauge "bytes" up to 1e13,
     /// Device memory.
     FbTotal "fb_total" Gpu Gauge "bytes" up to 1e13,
     /// Processes that hold a context on the GPU.
@@ -133,6 +135,10 @@ signals! {
     NodeIoPressure "node_io_pressure" Node Counter "seconds per second" up to 1e11,
     /// PSI some of the node: at least one task waited for memory.
     NodeMemoryPressure "node_memory_pressure" Node Counter "seconds per second" up to 1e11,
+    /// Memory of the node.
+    NodeMemoryTotal "node_memory_total" Node Gauge "bytes" up to 1e15,
+    /// Memory that new work can have without swapping, as the kernel estimates it.
+    NodeMemoryAvailable "node_memory_available" Node Gauge "bytes" up to 1e15,
     /// Memory read back from swap.
     NodeSwapIn "node_swap_in" Node Counter "bytes per second" up to 1e19,
     /// Bytes read from the node's disks.
@@ -260,6 +266,13 @@ fn gpu_of(labels: &Labels) -> Option<Entity<'_>> {
 #[must_use]
 pub fn is_known(metric: &str) -> bool {
     BY_METRIC.contains_key(metric)
+}
+
+/// The metric names that these signals use, each once.
+#[must_use]
+pub fn metrics_of(signals: &[Signal]) -> Vec<&'static str> {
+    let rows = table::ROWS.iter().filter(|row| signals.contains(&row.signal));
+    rows.map(|row| row.metric).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 /// Every metric name that a signal uses, each once.

@@ -1,7 +1,8 @@
 //! What every implementation of [`Samples`] and [`Results`] must do; each runs this suite over its own, empty, store.
 
 use super::{Appended, Results, Samples, Selection, StoreError};
-use crate::classify::{Class, Evidence, Interval};
+use crate::classify::{Advice, Advisory, Class, Evidence, Interval};
+use crate::forecast::{Forecast, Memory, Outlook, Prospect, Risk, Shape, TimeToLimit};
 use crate::sample::{Batch, Labels, STALE_BITS, Sample, Series, TimeMs, is_stale};
 
 pub(super) const HOUR: TimeMs = 3_600_000;
@@ -134,4 +135,58 @@ pub(super) async fn results(store: &impl Results) {
     unreadable.evidence[0].value = f64::NAN;
     store.replace("a", HOUR..2 * HOUR, &[unreadable]).await.unwrap_err();
     assert_eq!(store.intervals(HOUR..2 * HOUR).await.unwrap().len(), 2, "a refused replacement changed something");
+}
+
+pub(super) fn risk(node: &str, hour: TimeMs, memory: Memory) -> Risk {
+    let at_risk = TimeToLimit { soonest_seconds: 600.0, likely_seconds: 900.5, latest_seconds: None };
+    let (shape, at_risk) = (Shape::Leak, Some(at_risk));
+    let forecast =
+        Forecast { memory, shape, used: 7e10, limit: 8e10, slope: 1e6, slope_low: 5e5, slope_high: 2e6, at_risk };
+    let made_ms = hour * HOUR + HOUR / 2;
+    let last =
+        Prospect { node: node.to_owned(), entity: "e".to_owned(), owners: vec!["o".to_owned()], made_ms, forecast };
+    Risk { start_ms: hour * HOUR, end_ms: made_ms + HOUR / 12, earliest_ms: made_ms + 900_000, last }
+}
+
+pub(super) fn advisory(node: &str, hour: TimeMs) -> Advisory {
+    let Interval { gpu, node, model, owner, start_ms, end_ms, confidence, evidence, .. } =
+        interval(node, hour, Class::CrossNuma);
+    Advisory { gpu, node, model, owner, advice: Advice::CrossNuma, start_ms, end_ms, confidence, evidence }
+}
+
+/// The suite for risks and advisories.
+pub(super) async fn outlook(store: &impl Results) {
+    let mut kinds: Vec<_> = Memory::ALL.iter().map(|memory| risk("a", 1, *memory)).collect();
+    kinds.sort_by_key(|r| r.last.forecast.memory.name());
+    let first = Outlook { risks: kinds, advisories: vec![advisory("a", 1)] };
+    let later = Outlook { risks: vec![risk("a", 2, Memory::Host)], advisories: Vec::new() };
+    let other = Outlook { risks: Vec::new(), advisories: vec![advisory("b", 1)] };
+    store.replace_outlook("a", HOUR..2 * HOUR, &first).await.unwrap();
+    assert_eq!(store.outlook(HOUR..2 * HOUR).await.unwrap(), first);
+    store.replace_outlook("a", 2 * HOUR..3 * HOUR, &later).await.unwrap();
+    store.replace_outlook("b", HOUR..2 * HOUR, &other).await.unwrap();
+
+    let second = Outlook { risks: vec![risk("a", 1, Memory::Gpu)], advisories: Vec::new() };
+    for _ in 0..2 {
+        store.replace_outlook("a", HOUR..2 * HOUR, &second).await.unwrap();
+        let expected = Outlook { risks: second.risks.clone(), advisories: other.advisories.clone() };
+        assert_eq!(store.outlook(HOUR..2 * HOUR).await.unwrap(), expected);
+    }
+    assert_eq!(store.outlook(2 * HOUR..3 * HOUR).await.unwrap(), later);
+    assert_eq!(store.outlook(0..HOUR).await.unwrap(), Outlook::default());
+
+    let none = Outlook::default();
+    for wrong in [
+        Outlook { risks: vec![risk("a", 2, Memory::Gpu)], ..none.clone() },
+        Outlook { risks: vec![risk("b", 1, Memory::Gpu)], ..none.clone() },
+        Outlook { advisories: vec![advisory("b", 1)], ..none },
+    ] {
+        let refused = store.replace_outlook("a", HOUR..2 * HOUR, &wrong).await;
+        assert!(matches!(refused, Err(StoreError::OutsideWindow { .. })), "{refused:?}");
+    }
+    let mut unreadable = risk("a", 1, Memory::Gpu);
+    unreadable.last.forecast.at_risk = None;
+    let (mixed, window) = (Outlook { risks: vec![unreadable], ..Outlook::default() }, HOUR..2 * HOUR);
+    store.replace_outlook("a", window.clone(), &mixed).await.unwrap_err();
+    assert_eq!(store.outlook(window).await.unwrap().risks, second.risks, "a refused replacement changed something");
 }

@@ -13,6 +13,7 @@ mod database;
 mod embedded;
 mod head;
 mod options;
+mod outlook;
 mod results;
 mod segment;
 mod segments;
@@ -27,9 +28,11 @@ use std::path::PathBuf;
 
 pub use embedded::{Stats, Store};
 pub use options::{Options, wall_clock};
+pub use outlook::read_outlook;
 pub use results::read_intervals;
 
 use crate::classify::Interval;
+use crate::forecast::Outlook;
 use crate::sample::{Batch, Series, TimeMs};
 
 /// What became of a batch. Every sample of it is in exactly one of the counts.
@@ -101,11 +104,11 @@ pub enum StoreError {
         /// What failed.
         reason: String,
     },
-    /// An interval that does not belong to the node and window it is stored for, so that a second run would double it.
-    #[error("interval of {gpu} on {} from {} to {} is not of {node} in {window:?}", interval.node, interval.start_ms, interval.end_ms, gpu = interval.gpu)]
+    /// What does not belong to the node and window it is stored for, so that a second run would double it.
+    #[error("{what} is not of {node} in {window:?}")]
     OutsideWindow {
-        /// The interval.
-        interval: Box<Interval>,
+        /// The interval, risk or advisory.
+        what: String,
         /// The node.
         node: String,
         /// The window.
@@ -158,4 +161,15 @@ pub trait Results: Send + Sync {
 
     /// The intervals that lie in the window; those that reach out of it do not exist, for windows are cut at hours.
     fn intervals(&self, window: Range<TimeMs>) -> impl Future<Output = Result<Vec<Interval>, StoreError>> + Send;
+
+    /// Replaces the risks and advisories of one node and window, in one transaction.
+    fn replace_outlook(
+        &self,
+        node: &str,
+        window: Range<TimeMs>,
+        outlook: &Outlook,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// The risks and advisories that lie in the window; as intervals, they are cut at windows.
+    fn outlook(&self, window: Range<TimeMs>) -> impl Future<Output = Result<Outlook, StoreError>> + Send;
 }

@@ -7,8 +7,9 @@ use sqlx::Row;
 use sqlx::sqlite::{SqliteExecutor, SqliteRow};
 
 use super::options::database_path;
-use super::{Results, Store, StoreError, database};
-use crate::classify::{Class, Interval};
+use super::{Results, Store, StoreError, database, outlook};
+use crate::classify::{Class, Evidence, Interval};
+use crate::forecast::Outlook;
 use crate::sample::TimeMs;
 
 const INSERT: &str = "INSERT INTO intervals
@@ -23,11 +24,9 @@ impl Results for Store {
     async fn replace(&self, node: &str, window: Range<TimeMs>, intervals: &[Interval]) -> Result<(), StoreError> {
         let outside = |i: &&Interval| i.node != node || i.start_ms < window.start || i.end_ms > window.end;
         if let Some(interval) = intervals.iter().find(outside) {
-            return Err(StoreError::OutsideWindow {
-                interval: Box::new(interval.clone()),
-                node: node.to_owned(),
-                window,
-            });
+            let Interval { gpu, node: on, start_ms, end_ms, .. } = interval;
+            let what = format!("interval of {gpu} on {on} from {start_ms} to {end_ms}");
+            return Err(StoreError::OutsideWindow { what, node: node.to_owned(), window });
         }
         let database = &self.shared.database;
         let stored = async {
@@ -50,6 +49,23 @@ impl Results for Store {
         let database = &self.shared.database;
         select(&database.read, &window).await.map_err(|error| database.failed(error))
     }
+
+    async fn replace_outlook(&self, node: &str, window: Range<TimeMs>, outlook: &Outlook) -> Result<(), StoreError> {
+        if let Some(what) = outlook::misplaced(node, &window, outlook) {
+            return Err(StoreError::OutsideWindow { what, node: node.to_owned(), window });
+        }
+        let database = &self.shared.database;
+        outlook::replace(database, node, &window, outlook).await.map_err(|error| database.failed(error))
+    }
+
+    async fn outlook(&self, window: Range<TimeMs>) -> Result<Outlook, StoreError> {
+        let database = &self.shared.database;
+        let read = async {
+            let mut connection = database.read.acquire().await?;
+            outlook::select(&mut connection, &window).await
+        };
+        read.await.map_err(|error| database.failed(error))
+    }
 }
 
 /// Reads the intervals of a data directory that another process may have open; as [`Results::intervals`].
@@ -65,11 +81,7 @@ async fn select(executor: impl SqliteExecutor<'_>, window: &Range<TimeMs>) -> sq
 }
 
 async fn insert(transaction: &mut sqlx::SqliteConnection, interval: &Interval) -> sqlx::Result<()> {
-    // JSON has no NaN; it would be written as null and never be read again.
-    if let Some(evidence) = interval.evidence.iter().find(|e| !e.value.is_finite() || !e.threshold.is_finite()) {
-        return Err(sqlx::Error::Encode(format!("evidence {} is not a finite number", evidence.signal).into()));
-    }
-    let evidence = serde_json::to_string(&interval.evidence).map_err(|error| sqlx::Error::Encode(error.into()))?;
+    let evidence = encode_evidence(&interval.evidence)?;
     let missing = serde_json::to_string(&interval.missing).map_err(|error| sqlx::Error::Encode(error.into()))?;
     sqlx::query(INSERT)
         .bind(&interval.node)
@@ -87,6 +99,14 @@ async fn insert(transaction: &mut sqlx::SqliteConnection, interval: &Interval) -
         .execute(transaction)
         .await?;
     Ok(())
+}
+
+/// JSON has no NaN; it would be written as null and never be read again.
+pub(super) fn encode_evidence(evidence: &[Evidence]) -> sqlx::Result<String> {
+    if let Some(evidence) = evidence.iter().find(|e| !e.value.is_finite() || !e.threshold.is_finite()) {
+        return Err(sqlx::Error::Encode(format!("evidence {} is not a finite number", evidence.signal).into()));
+    }
+    serde_json::to_string(evidence).map_err(|error| sqlx::Error::Encode(error.into()))
 }
 
 fn decode(row: &SqliteRow) -> sqlx::Result<Interval> {

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::classify::{Class, Evidence, Interval, JudgeError, Thresholds, judge_series};
+use crate::classify::{Advice, Advisory, Class, Evidence, Interval, JudgeError, Thresholds, judge_series};
 use crate::report::text::{UNKNOWN, number, percent};
-use crate::report::{Remedy, meaning, remedies};
+use crate::report::{Remedy, advice_meaning, advice_remedies, meaning, remedies};
 use crate::sample::{Series, TimeMs};
 use crate::signal::{Entity, resolve};
 
@@ -41,6 +41,25 @@ pub struct GpuAnswer {
     /// Where its time went, the most first.
     pub classes: Vec<ClassAnswer>,
     /// What to do about the greatest loss; nothing when that is small or unexplained.
+    pub remedies: &'static [Remedy],
+    /// What deserves attention though no time is charged to it.
+    pub advisories: Vec<AdvisoryAnswer>,
+}
+
+/// One advice about a GPU.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AdvisoryAnswer {
+    /// What is advised.
+    pub advice: Advice,
+    /// The advice in one sentence.
+    pub meaning: &'static str,
+    /// 0 to 1.
+    pub confidence: f64,
+    /// Who held the GPU, where known.
+    pub owner: Option<String>,
+    /// The numbers behind it.
+    pub evidence: Vec<Evidence>,
+    /// What to do.
     pub remedies: &'static [Remedy],
 }
 
@@ -82,7 +101,9 @@ pub(super) fn answer(
     let indices = indices(&series);
     let mut by_gpu: BTreeMap<&str, Vec<&Interval>> = BTreeMap::new();
     judged.intervals.iter().for_each(|i| by_gpu.entry(&i.gpu).or_default().push(i));
-    let gpus = by_gpu.into_iter().filter_map(|(gpu, intervals)| gpu_answer(indices.get(gpu).cloned(), &intervals));
+    let advised = |gpu: &str| judged.advisories.iter().filter(|a| a.gpu == gpu).map(advisory_answer).collect();
+    let answer = |gpu: &str, intervals: &[&Interval]| gpu_answer(indices.get(gpu).cloned(), intervals, advised(gpu));
+    let gpus = by_gpu.into_iter().filter_map(|(gpu, intervals)| answer(gpu, &intervals));
     Ok(Answer {
         seconds: duration.as_secs_f64(),
         gpus: gpus.collect(),
@@ -105,7 +126,7 @@ fn indices(series: &[Series]) -> BTreeMap<String, String> {
     series.iter().filter_map(index).collect()
 }
 
-fn gpu_answer(index: Option<String>, intervals: &[&Interval]) -> Option<GpuAnswer> {
+fn gpu_answer(index: Option<String>, intervals: &[&Interval], advisories: Vec<AdvisoryAnswer>) -> Option<GpuAnswer> {
     let first = intervals.first()?;
     let whole: i64 = intervals.iter().map(|i| i.ms).sum();
     let mut sorted = intervals.to_vec();
@@ -119,7 +140,19 @@ fn gpu_answer(index: Option<String>, intervals: &[&Interval]) -> Option<GpuAnswe
         model: first.model.clone(),
         remedies: loss.map_or(&[], |i| remedies(i.class)),
         classes: sorted.into_iter().map(|i| class_answer(i, whole)).collect(),
+        advisories,
     })
+}
+
+fn advisory_answer(advisory: &Advisory) -> AdvisoryAnswer {
+    AdvisoryAnswer {
+        advice: advisory.advice,
+        meaning: advice_meaning(advisory.advice),
+        confidence: advisory.confidence,
+        owner: advisory.owner.clone(),
+        evidence: advisory.evidence.clone(),
+        remedies: advice_remedies(advisory.advice),
+    }
 }
 
 fn class_answer(interval: &Interval, whole: i64) -> ClassAnswer {
@@ -172,15 +205,39 @@ impl GpuAnswer {
         for class in &self.classes {
             class.write(text);
         }
-        for (n, remedy) in self.remedies.iter().enumerate() {
-            let heading = if n == 0 { "  what to do\n" } else { "" };
-            let _ = writeln!(text, "{heading}    {}. {}", n + 1, remedy.action);
-            if let Some(command) = remedy.command {
-                let _ = writeln!(text, "         {command}");
-            }
-            let _ = writeln!(text, "       restarts: {}; who: {}; risk: {}", remedy.restarts, remedy.who, remedy.risk);
+        write_remedies(text, self.remedies);
+        for advisory in &self.advisories {
+            advisory.write(text);
         }
         text.push('\n');
+    }
+}
+
+fn write_remedies(text: &mut String, remedies: &[Remedy]) {
+    for (n, remedy) in remedies.iter().enumerate() {
+        let heading = if n == 0 { "  what to do\n" } else { "" };
+        let _ = writeln!(text, "{heading}    {}. {}", n + 1, remedy.action);
+        if let Some(command) = remedy.command {
+            let _ = writeln!(text, "         {command}");
+        }
+        let _ = writeln!(text, "       restarts: {}; who: {}; risk: {}", remedy.restarts, remedy.who, remedy.risk);
+    }
+}
+
+fn write_evidence(text: &mut String, evidence: &[Evidence]) {
+    for e in evidence {
+        let (value, threshold) = (number(e.value), number(e.threshold));
+        let _ = writeln!(text, "           {} = {value} {} (threshold {threshold})", e.signal, e.unit);
+    }
+}
+
+impl AdvisoryAnswer {
+    fn write(&self, text: &mut String) {
+        let owner = self.owner.as_deref().unwrap_or(UNKNOWN);
+        let _ = writeln!(text, "  advisory  {}: {}", self.advice.name(), self.meaning);
+        let _ = writeln!(text, "           held by {owner}; confidence {}", percent(Some(self.confidence)));
+        write_evidence(text, &self.evidence);
+        write_remedies(text, self.remedies);
     }
 }
 
@@ -196,10 +253,7 @@ impl ClassAnswer {
         if let Some(signal) = &self.busy_signal {
             let _ = writeln!(text, "           busy or not by {signal}");
         }
-        for e in &self.evidence {
-            let (value, threshold) = (number(e.value), number(e.threshold));
-            let _ = writeln!(text, "           {} = {value} {} (threshold {threshold})", e.signal, e.unit);
-        }
+        write_evidence(text, &self.evidence);
         if !self.missing.is_empty() && self.class != Class::Productive {
             let _ = writeln!(text, "           not judged for lack of {}", self.missing.join(", "));
         }
@@ -231,7 +285,9 @@ mod tests {
                  goodput_cgroup_allowed_cpus{{owner=\"job/7\",instance=\"n1:9400\"}} 16\n\
                  goodput_gpu_busy_seconds_total{{gpu=\"1\",UUID=\"GPU-b\",instance=\"n1:9400\"}} 0\n\
                  goodput_gpu_observed_seconds_total{{gpu=\"1\",UUID=\"GPU-b\",instance=\"n1:9400\"}} {second}\n\
-                 goodput_gpu_owner_info{{gpu=\"1\",UUID=\"GPU-b\",owner=\"job/8\",instance=\"n1:9400\"}} 1\n"
+                 goodput_gpu_owner_info{{gpu=\"1\",UUID=\"GPU-b\",owner=\"job/8\",instance=\"n1:9400\"}} 1\n\
+                 goodput_gpu_numa_info{{gpu=\"1\",UUID=\"GPU-b\",node=\"1\",instance=\"n1:9400\"}} 1\n\
+                 goodput_gpu_numa_allowed_cpus{{gpu=\"1\",UUID=\"GPU-b\",node=\"0\",instance=\"n1:9400\"}} 16\n"
             );
             let batch = parse(&text, Format::Text, &Limits::default(), START + i64::from(second) * 1000).unwrap();
             for series in batch.series {
@@ -272,6 +328,22 @@ mod tests {
             "held by job/7; confidence ",
             "job_io_pressure = 0.5 seconds per second (threshold 0.1)\n",
             "    1. See whether an I/O limit is set",
+        ] {
+            assert!(text.contains(part), "{part:?} is not in\n{text}");
+        }
+    }
+
+    #[test]
+    fn advisories_are_told_beside_the_classes() {
+        let answer = asked();
+        assert_eq!(answer.gpus[0].advisories, []);
+        let [advised] = answer.gpus[1].advisories.as_slice() else { panic!("{answer:?}") };
+        assert_eq!((advised.advice, advised.owner.as_deref()), (Advice::CrossNuma, Some("job/8")));
+        let text = answer.text();
+        for part in [
+            "  advisory  cross_numa: The GPU's processes",
+            "gpu_allowed_cpus on its NUMA node / all = 0 ratio (threshold 0.1)\n",
+            "    1. Bind each process to the NUMA node of its GPU",
         ] {
             assert!(text.contains(part), "{part:?} is not in\n{text}");
         }

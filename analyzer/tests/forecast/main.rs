@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of a test are test code")]
 #![allow(clippy::print_stdout, reason = "lead times and false alarms are measured, and shown on request")]
 
+mod stored;
+
 use std::ops::Range;
 
 use goodput_analyzer::classify::Thresholds;

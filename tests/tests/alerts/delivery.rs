@@ -69,12 +69,15 @@ fn what_follows_from_something_worse_is_held_back() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let alertmanager = Alertmanager::start(dir.path(), &config(&Webhook::start()?)?)?;
     let alert = |name: &str, instance: &str, uuid: &str| json!({"alertname": name, "instance": instance, "UUID": uuid});
+    let oom = |name: &str, entity: &str| json!({"alertname": name, "instance": "up", "node": "a", "memory": "gpu", "entity": entity});
     let held_back = [
         alert("GoodputGpuThermalThrottle", "lost", "GPU-0"),
         alert("GoodputGpuRecoveryAction", "driver", "GPU-0"),
         json!({"alertname": "GoodputCollectorFailing", "instance": "down", "collector": "numa"}),
         json!({"alertname": "GoodputOwnerOomKilled", "instance": "down", "owner": "pod/a"}),
         json!({"alertname": "GoodputAnalyzerIngestStopped", "instance": "analyzer"}),
+        json!({"alertname": "GoodputOomRisk", "instance": "analyzer", "node": "a", "memory": "host", "entity": "a"}),
+        oom("GoodputOomRisk", "GPU-0"),
     ];
     let sent = [
         alert("GoodputGpuLost", "lost", "GPU-0"),
@@ -85,6 +88,8 @@ fn what_follows_from_something_worse_is_held_back() -> Result<()> {
         json!({"alertname": "GoodputGpuDriverDown", "instance": "driver"}),
         json!({"alertname": "GoodputExporterDown", "instance": "down"}),
         json!({"alertname": "GoodputAnalyzerDown", "instance": "analyzer"}),
+        oom("GoodputOomImminent", "GPU-0"),
+        oom("GoodputOomRisk", "GPU-1"),
     ];
     alertmanager.post(&[&held_back[..], &sent[..]].concat())?;
 

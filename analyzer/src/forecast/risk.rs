@@ -1,0 +1,87 @@
+//! When memory was at risk: forecasts one after another over a window, those that warn joined.
+
+use std::ops::Range;
+
+use super::memory::Course;
+use super::{Prospect, TimeToLimit};
+use crate::classify::{Advisory, Thresholds};
+use crate::frame;
+use crate::sample::{Series, TimeMs};
+
+/// Time between the forecasts of a window: one per peak that a window of 2 hours is divided into. They are made at whole
+/// multiples of it, so that a window judged twice, or judged in parts, comes to the same.
+pub const STEP_MS: i64 = 5 * 60_000;
+
+/// Memory that was at risk for some time. It has no GPU-milliseconds: the ledger does not know it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Risk {
+    /// From the first forecast that warned.
+    pub start_ms: TimeMs,
+    /// To one step after the last, or as far as was judged.
+    pub end_ms: TimeMs,
+    /// The earliest time at which one of the forecasts expected the limit to be reached.
+    pub earliest_ms: TimeMs,
+    /// The last of the forecasts.
+    pub last: Prospect,
+}
+
+/// What is kept beside the ledger: what may come, and what deserves attention. Neither has GPU-time.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outlook {
+    /// Memory that was at risk.
+    pub risks: Vec<Risk>,
+    /// What was advised.
+    pub advisories: Vec<Advisory>,
+}
+
+impl Prospect {
+    /// Is it at risk, and when is the limit reached?
+    #[must_use]
+    pub fn at_risk(&self) -> Option<TimeToLimit> {
+        self.forecast.at_risk
+    }
+
+    /// When the limit is expected to be reached; `None` is not at risk.
+    #[must_use]
+    pub fn expected_ms(&self) -> Option<TimeMs> {
+        Some(self.after(self.at_risk()?.likely_seconds))
+    }
+
+    /// So many seconds after the forecast was made.
+    #[must_use]
+    pub fn after(&self, seconds: f64) -> TimeMs {
+        self.made_ms + (seconds * 1000.0) as i64
+    }
+}
+
+/// Memory that was at risk within the window, as far as it is over at `until`; in order of node, kind and entity, then of
+/// time. `series` should reach from `forecast_window_seconds` before the window to its end.
+#[must_use]
+pub fn risks(series: &[Series], window: &Range<TimeMs>, until: TimeMs, t: &Thresholds) -> Vec<Risk> {
+    let sources = frame::sources(series);
+    let end = window.end.min(until);
+    let first = -(-window.start).div_euclid(STEP_MS) * STEP_MS;
+    let times = (first..end).step_by(STEP_MS as usize);
+    let mut risks: Vec<Risk> = Vec::new();
+    for course in frame::levels(&sources).iter().filter_map(Course::of) {
+        let from = risks.len();
+        for prospect in times.clone().filter_map(|time| course.prospect(time, t)) {
+            add(&mut risks, from, prospect, end);
+        }
+    }
+    let key = |r: &Risk| (r.last.node.clone(), r.last.forecast.memory, r.last.entity.clone(), r.start_ms);
+    risks.sort_by_cached_key(key);
+    risks
+}
+
+/// Lengthens the last risk since `from` if the forecast follows it at once, else begins another.
+fn add(risks: &mut Vec<Risk>, from: usize, prospect: Prospect, end: TimeMs) {
+    let Some(expected_ms) = prospect.expected_ms() else { return };
+    let (start_ms, end_ms) = (prospect.made_ms, (prospect.made_ms + STEP_MS).min(end));
+    match risks[from..].last_mut() {
+        Some(risk) if risk.end_ms == start_ms => {
+            *risk = Risk { end_ms, earliest_ms: risk.earliest_ms.min(expected_ms), last: prospect, ..*risk };
+        }
+        _ => risks.push(Risk { start_ms, end_ms, earliest_ms: expected_ms, last: prospect }),
+    }
+}

@@ -1,0 +1,100 @@
+//! Levels as they were sampled, for those who look at their course and not at cells.
+
+use std::collections::BTreeMap;
+
+use super::identity::{Directory, Target};
+use super::piece::STALENESS_MS;
+use super::track::merged;
+use super::{Members, Source, by_node};
+use crate::sample::{Sample, TimeMs};
+use crate::signal::{Entity, Signal, owner_of};
+
+/// The gauges of one entity.
+#[derive(Debug)]
+pub(crate) struct Levels<'a> {
+    /// The node's name.
+    pub(crate) node: String,
+    /// Whose they are.
+    pub(crate) entity: Entity<'a>,
+    by_signal: BTreeMap<Signal, Vec<Sample>>,
+    /// Who may have held it, and when that was seen.
+    held: Vec<(String, Vec<TimeMs>)>,
+}
+
+/// The gauges of every GPU, owner and node that the sources are about. Instances of GPUs are left out: their levels are
+/// not the GPU's.
+pub(crate) fn levels<'a>(sources: &[Source<'a>]) -> Vec<Levels<'a>> {
+    let mut directory = Directory::default();
+    for source in sources {
+        directory.add(&source.target, &source.meaning, source.labels);
+    }
+    let (nodes, _) = by_node(sources, &directory);
+    nodes.iter().flat_map(|(id, members)| members.levels(&id.name)).collect()
+}
+
+impl<'a> Members<'_, 'a> {
+    fn levels(&self, node: &str) -> Vec<Levels<'a>> {
+        let gpus = self.gpus.iter().map(|(uuid, sources)| (Entity::Gpu(uuid), sources));
+        let jobs = self.jobs.iter().map(|(owner, sources)| (Entity::Job(owner), sources));
+        let all = gpus.chain(jobs).chain([(Entity::Node, &self.host)]);
+        all.map(|(entity, sources)| Levels::of(node, entity, sources)).collect()
+    }
+}
+
+impl<'a> Levels<'a> {
+    fn of(node: &str, entity: Entity<'a>, sources: &[&Source<'a>]) -> Self {
+        let own: Vec<&Source<'a>> = sources.iter().filter(|s| s.meaning.entity == entity).copied().collect();
+        let held = if matches!(entity, Entity::Gpu(_)) { held(&own) } else { Vec::new() };
+        Levels { node: node.to_owned(), entity, by_signal: by_signal(&own), held }
+    }
+
+    /// Its samples, in base units and in order of time, one per time.
+    pub(crate) fn samples(&self, signal: Signal) -> &[Sample] {
+        self.by_signal.get(&signal).map_or(&[], Vec::as_slice)
+    }
+
+    /// The level at a time; `None` where the last sample is too old to tell.
+    pub(crate) fn at(&self, signal: Signal, time: TimeMs) -> Option<f64> {
+        let samples = self.samples(signal);
+        let last = samples[..samples.partition_point(|s| s.time_ms <= time)].last()?;
+        (time - last.time_ms <= STALENESS_MS).then_some(last.value)
+    }
+
+    /// Who holds it at a time, in order of name.
+    pub(crate) fn holders(&self, time: TimeMs) -> Vec<String> {
+        let is_near = |t: &TimeMs| (0..=STALENESS_MS).contains(&(time - t));
+        self.held.iter().filter(|(_, times)| times.iter().any(is_near)).map(|(owner, _)| owner.clone()).collect()
+    }
+}
+
+/// Of several metrics or targets that tell the same thing, the one with the most samples.
+fn by_signal(sources: &[&Source<'_>]) -> BTreeMap<Signal, Vec<Sample>> {
+    let mut origins: BTreeMap<(Signal, usize, &Target), Vec<&Source<'_>>> = BTreeMap::new();
+    for source in sources {
+        origins.entry((source.meaning.signal, source.meaning.rank, &source.target)).or_default().push(source);
+    }
+    let mut best: BTreeMap<Signal, Vec<Sample>> = BTreeMap::new();
+    for ((signal, ..), same) in origins {
+        let scale = same.first().map_or(1.0, |s| s.meaning.scale);
+        let scaled = merged(signal, &same).into_iter().map(|s| Sample { value: s.value * scale, ..s });
+        let samples: Vec<Sample> = scaled.filter(|s| signal.admits(s.value)).collect();
+        if best.get(&signal).is_none_or(|known| samples.len() > known.len()) {
+            best.insert(signal, samples);
+        }
+    }
+    best
+}
+
+/// Where our exporter states who holds the GPU, the pods that other series name are the same holders under another name.
+fn held(sources: &[&Source<'_>]) -> Vec<(String, Vec<TimeMs>)> {
+    let is_stated = |s: &&&Source<'_>| s.meaning.signal == Signal::GpuOwner;
+    let stated = sources.iter().any(|s| is_stated(&s));
+    let mut held: BTreeMap<String, Vec<TimeMs>> = BTreeMap::new();
+    for source in sources.iter().filter(|s| is_stated(s) || !stated) {
+        if let Some(owner) = owner_of(source.labels) {
+            let seen = source.samples.iter().filter(|s| source.meaning.signal.admits(s.value * source.meaning.scale));
+            held.entry(owner).or_default().extend(seen.map(|s| s.time_ms));
+        }
+    }
+    held.into_iter().collect()
+}

@@ -1,0 +1,112 @@
+//! What deserves attention though no GPU-time can be charged to it.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::risk::{Stretch, stretches};
+use super::{Proof, Remedy, remedies};
+use crate::classify::{Advice, Advisory, Class};
+use crate::sample::TimeMs;
+
+/// One advice about the GPUs of one owner; where nobody is known to hold them, of one node.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AdvisoryRow {
+    /// What is advised.
+    pub advice: Advice,
+    /// One sentence of what it means.
+    pub meaning: &'static str,
+    /// Who held the GPUs; null where nobody knows.
+    pub owner: Option<String>,
+    /// Where, in order of node and UUID.
+    pub places: Vec<AdvisedGpu>,
+    /// When: stretches without a pause, in order of time.
+    pub stretches: Vec<Stretch>,
+    /// 0 to 1, weighted by time.
+    pub confidence: f64,
+    /// The numbers behind it, weighted by time.
+    pub evidence: Vec<Proof>,
+    /// What to do.
+    pub remedies: &'static [Remedy],
+}
+
+/// A GPU within an advisory.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct AdvisedGpu {
+    /// The node.
+    pub node: String,
+    /// The GPU's UUID.
+    pub gpu: String,
+    /// Its model, where known.
+    pub model: Option<String>,
+}
+
+/// What the advice means, in one sentence.
+#[must_use]
+pub fn advice_meaning(advice: Advice) -> &'static str {
+    match advice {
+        Advice::CrossNuma => {
+            "The GPU's processes, or their memory, are on another NUMA node than the GPU; whether that costs time \
+             could not be seen."
+        }
+    }
+}
+
+/// What to do: the same as about time that is charged to it.
+#[must_use]
+pub fn advice_remedies(advice: Advice) -> &'static [Remedy] {
+    match advice {
+        Advice::CrossNuma => remedies(Class::CrossNuma),
+    }
+}
+
+/// One row per advice and owner, the one that lasted longest first.
+pub(super) fn rows(advisories: &[Advisory]) -> Vec<AdvisoryRow> {
+    let mut groups: BTreeMap<(Advice, Option<&str>, Option<&str>), Vec<&Advisory>> = BTreeMap::new();
+    for a in advisories {
+        let node = a.owner.is_none().then_some(a.node.as_str());
+        groups.entry((a.advice, a.owner.as_deref(), node)).or_default().push(a);
+    }
+    let mut rows: Vec<AdvisoryRow> = groups.into_iter().map(|((advice, owner, _), g)| row(advice, owner, g)).collect();
+    let lasted = |row: &AdvisoryRow| row.stretches.iter().map(|s| s.end_ms - s.start_ms).sum::<i64>();
+    rows.sort_by_key(|row| std::cmp::Reverse(lasted(row)));
+    rows
+}
+
+fn row(advice: Advice, owner: Option<&str>, mut group: Vec<&Advisory>) -> AdvisoryRow {
+    group.sort_by_key(|a| (a.start_ms, a.end_ms));
+    let place = |a: &&Advisory| AdvisedGpu { node: a.node.clone(), gpu: a.gpu.clone(), model: a.model.clone() };
+    let mut places: Vec<AdvisedGpu> = group.iter().map(place).collect();
+    places.sort();
+    places.dedup();
+    let whole: f64 = group.iter().map(|a| weight(a)).sum();
+    AdvisoryRow {
+        advice,
+        meaning: advice_meaning(advice),
+        owner: owner.map(str::to_owned),
+        places,
+        stretches: stretches(group.iter().map(|a| Stretch { start_ms: a.start_ms, end_ms: a.end_ms })),
+        confidence: group.iter().map(|a| a.confidence * weight(a)).sum::<f64>() / whole,
+        evidence: super::build::evidence(group.iter().map(|a| (a.evidence.as_slice(), weight(a)))),
+        remedies: advice_remedies(advice),
+    }
+}
+
+/// How long it lasted.
+fn weight(advisory: &Advisory) -> f64 {
+    (advisory.end_ms - advisory.start_ms) as f64
+}
+
+impl AdvisoryRow {
+    /// The owner, else the node: what tells it from others of its kind.
+    #[must_use]
+    pub fn subject(&self) -> &str {
+        self.owner.as_deref().or(self.places.first().map(|p| p.node.as_str())).unwrap_or_default()
+    }
+
+    /// When it began.
+    #[must_use]
+    pub fn first_ms(&self) -> TimeMs {
+        self.stretches.first().map_or(0, |s| s.start_ms)
+    }
+}

@@ -1,0 +1,197 @@
+//! Risks and advisories in SQLite.
+
+use std::ops::Range;
+use std::path::Path;
+
+use sqlx::Row;
+use sqlx::sqlite::SqliteRow;
+use sqlx::{SqliteConnection, SqliteExecutor};
+
+use super::database::{self, Database};
+use super::options::database_path;
+use super::{StoreError, results};
+use crate::classify::{Advice, Advisory};
+use crate::forecast::{Forecast, Memory, Outlook, Prospect, Risk, Shape, TimeToLimit};
+use crate::sample::TimeMs;
+
+const INSERT_ADVISORY: &str = "INSERT INTO advisories
+    (node, start_ms, end_ms, gpu, model, owner, advice, confidence, evidence)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+
+const SELECT_ADVISORIES: &str = "SELECT node, start_ms, end_ms, gpu, model, owner, advice, confidence, evidence
+    FROM advisories WHERE start_ms >= $1 AND end_ms <= $2 ORDER BY node, gpu, start_ms, advice, owner";
+
+const INSERT_RISK: &str = "INSERT INTO risks
+    (node, start_ms, end_ms, memory, entity, owners, earliest_ms, made_ms, shape, used_bytes, limit_bytes,
+    slope_bytes_per_second, slope_low, slope_high, soonest_seconds, likely_seconds, latest_seconds)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)";
+
+const SELECT_RISKS: &str = "SELECT * FROM risks WHERE start_ms >= $1 AND end_ms <= $2
+    ORDER BY node, memory, entity, start_ms";
+
+/// Reads the outlook of a data directory that another process may have open; as [`super::Results::outlook`]. One that
+/// an older release wrote has none.
+pub async fn read_outlook(dir: &Path, window: Range<TimeMs>) -> Result<Outlook, StoreError> {
+    let path = database_path(dir);
+    let mut connection = database::look_into(&path).await?;
+    let read = async {
+        let sql = "SELECT name FROM sqlite_schema WHERE name = 'risks'";
+        match sqlx::query(sql).fetch_optional(&mut connection).await? {
+            None => Ok(Outlook::default()),
+            Some(_) => select(&mut connection, &window).await,
+        }
+    };
+    read.await.map_err(|error| database::failed(&path, error))
+}
+
+pub(super) async fn select(connection: &mut SqliteConnection, window: &Range<TimeMs>) -> sqlx::Result<Outlook> {
+    let risks = rows(SELECT_RISKS, &mut *connection, window).await?;
+    let advisories = rows(SELECT_ADVISORIES, connection, window).await?;
+    Ok(Outlook {
+        risks: risks.iter().map(decode_risk).collect::<sqlx::Result<_>>()?,
+        advisories: advisories.iter().map(decode_advisory).collect::<sqlx::Result<_>>()?,
+    })
+}
+
+async fn rows(
+    sql: &'static str,
+    executor: impl SqliteExecutor<'_>,
+    window: &Range<TimeMs>,
+) -> sqlx::Result<Vec<SqliteRow>> {
+    sqlx::query(sql).bind(window.start).bind(window.end).fetch_all(executor).await
+}
+
+/// The first that does not belong to the node and window, in words.
+pub(super) fn misplaced(node: &str, window: &Range<TimeMs>, outlook: &Outlook) -> Option<String> {
+    let risks = outlook.risks.iter().map(|r| ("risk", &r.last.entity, &r.last.node, r.start_ms, r.end_ms));
+    let advisories = outlook.advisories.iter().map(|a| ("advisory", &a.gpu, &a.node, a.start_ms, a.end_ms));
+    let is_outside = |(_, _, on, start, end): &(_, _, &String, TimeMs, TimeMs)| {
+        on.as_str() != node || *start < window.start || *end > window.end
+    };
+    let (what, entity, on, start, end) = risks.chain(advisories).find(is_outside)?;
+    Some(format!("{what} of {entity} on {on} from {start} to {end}"))
+}
+
+pub(super) async fn replace(
+    database: &Database,
+    node: &str,
+    window: &Range<TimeMs>,
+    outlook: &Outlook,
+) -> sqlx::Result<()> {
+    let mut transaction = database.begin().await?;
+    for sql in [
+        "DELETE FROM advisories WHERE node = $1 AND start_ms >= $2 AND end_ms <= $3",
+        "DELETE FROM risks WHERE node = $1 AND start_ms >= $2 AND end_ms <= $3",
+    ] {
+        sqlx::query(sql).bind(node).bind(window.start).bind(window.end).execute(&mut *transaction).await?;
+    }
+    for advisory in &outlook.advisories {
+        insert_advisory(&mut transaction, advisory).await?;
+    }
+    for risk in &outlook.risks {
+        insert_risk(&mut transaction, risk).await?;
+    }
+    transaction.commit().await
+}
+
+async fn insert_advisory(transaction: &mut SqliteConnection, advisory: &Advisory) -> sqlx::Result<()> {
+    sqlx::query(INSERT_ADVISORY)
+        .bind(&advisory.node)
+        .bind(advisory.start_ms)
+        .bind(advisory.end_ms)
+        .bind(&advisory.gpu)
+        .bind(&advisory.model)
+        .bind(&advisory.owner)
+        .bind(advisory.advice.name())
+        .bind(advisory.confidence)
+        .bind(results::encode_evidence(&advisory.evidence)?)
+        .execute(transaction)
+        .await?;
+    Ok(())
+}
+
+async fn insert_risk(transaction: &mut SqliteConnection, risk: &Risk) -> sqlx::Result<()> {
+    let Risk { last, .. } = risk;
+    let forecast = &last.forecast;
+    let Some(limit) = forecast.at_risk else {
+        return Err(sqlx::Error::Encode(format!("{} is not at risk", last.entity).into()));
+    };
+    let owners = serde_json::to_string(&last.owners).map_err(|error| sqlx::Error::Encode(error.into()))?;
+    sqlx::query(INSERT_RISK)
+        .bind(&last.node)
+        .bind(risk.start_ms)
+        .bind(risk.end_ms)
+        .bind(forecast.memory.name())
+        .bind(&last.entity)
+        .bind(owners)
+        .bind(risk.earliest_ms)
+        .bind(last.made_ms)
+        .bind(forecast.shape.name())
+        .bind(forecast.used)
+        .bind(forecast.limit)
+        .bind(forecast.slope)
+        .bind(forecast.slope_low)
+        .bind(forecast.slope_high)
+        .bind(limit.soonest_seconds)
+        .bind(limit.likely_seconds)
+        .bind(limit.latest_seconds)
+        .execute(transaction)
+        .await?;
+    Ok(())
+}
+
+fn decode_advisory(row: &SqliteRow) -> sqlx::Result<Advisory> {
+    Ok(Advisory {
+        gpu: row.try_get("gpu")?,
+        node: row.try_get("node")?,
+        model: row.try_get("model")?,
+        owner: row.try_get("owner")?,
+        advice: named(row, "advice", Advice::ALL, Advice::name)?,
+        start_ms: row.try_get("start_ms")?,
+        end_ms: row.try_get("end_ms")?,
+        confidence: row.try_get("confidence")?,
+        evidence: decode_json(row, "evidence")?,
+    })
+}
+
+fn decode_risk(row: &SqliteRow) -> sqlx::Result<Risk> {
+    let limit = TimeToLimit {
+        soonest_seconds: row.try_get("soonest_seconds")?,
+        likely_seconds: row.try_get("likely_seconds")?,
+        latest_seconds: row.try_get("latest_seconds")?,
+    };
+    let forecast = Forecast {
+        memory: named(row, "memory", Memory::ALL, Memory::name)?,
+        shape: named(row, "shape", Shape::ALL, Shape::name)?,
+        used: row.try_get("used_bytes")?,
+        limit: row.try_get("limit_bytes")?,
+        slope: row.try_get("slope_bytes_per_second")?,
+        slope_low: row.try_get("slope_low")?,
+        slope_high: row.try_get("slope_high")?,
+        at_risk: Some(limit),
+    };
+    Ok(Risk {
+        start_ms: row.try_get("start_ms")?,
+        end_ms: row.try_get("end_ms")?,
+        earliest_ms: row.try_get("earliest_ms")?,
+        last: Prospect {
+            node: row.try_get("node")?,
+            entity: row.try_get("entity")?,
+            owners: decode_json(row, "owners")?,
+            made_ms: row.try_get("made_ms")?,
+            forecast,
+        },
+    })
+}
+
+/// The one of all that the column names.
+fn named<T: Copy>(row: &SqliteRow, column: &str, all: &[T], name: fn(T) -> &'static str) -> sqlx::Result<T> {
+    let wanted: &str = row.try_get(column)?;
+    let found = all.iter().copied().find(|one| name(*one) == wanted);
+    found.ok_or_else(|| sqlx::Error::Decode(format!("unknown {column} {wanted}").into()))
+}
+
+fn decode_json<T: serde::de::DeserializeOwned>(row: &SqliteRow, column: &str) -> sqlx::Result<T> {
+    let text: &str = row.try_get(column)?;
+    serde_json::from_str(text).map_err(|error| sqlx::Error::Decode(error.into()))
+}
