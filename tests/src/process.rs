@@ -56,6 +56,12 @@ impl Running {
         Ok(self.child.wait()?)
     }
 
+    /// Ctrl-C: interrupts the process group that it leads (SIGINT), and waits for it to end.
+    pub fn interrupt(&mut self) -> Result<std::process::ExitStatus> {
+        signal_group(self.child.id(), libc::SIGINT);
+        Ok(self.child.wait()?)
+    }
+
     /// Ends it at once (SIGKILL).
     pub fn kill(mut self) -> Result<()> {
         self.child.kill()?;
@@ -77,6 +83,14 @@ impl Drop for Running {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Sends a signal to every process of the group that this one leads or led; false when there is none.
+#[allow(unsafe_code, reason = "the standard library sends no signal but SIGKILL")]
+pub fn signal_group(leader: u32, signal: i32) -> bool {
+    let Ok(group) = i32::try_from(leader) else { return false };
+    // SAFETY: kill has no memory effects. A group keeps its number from new processes while it has members.
+    unsafe { libc::kill(-group, signal) == 0 }
 }
 
 /// Polls until the condition gives a value; fails after `limit` with what it waited for.

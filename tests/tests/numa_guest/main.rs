@@ -1,0 +1,203 @@
+//! A kernel with two NUMA nodes and a GPU on each: a process pinned off its GPU's node is advised against, and charged
+//! with the GPU-time that it waits; the same process on its node is neither. Interrupts on the wrong node are seen.
+//!
+//! The kernel, its processes, affinities, memory and interrupts are real; the GPUs are those of the fake library, at the
+//! addresses of PCI devices of the guest. Remote memory is as fast as any there, so what the misplaced process waits is
+//! CPU work that it does beside.
+
+#![allow(clippy::unwrap_used, reason = "helpers of a test are test code")]
+
+mod guest;
+
+use std::ops::Range;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context as _, Result};
+use goodput_analyzer::classify::{Advice, Advisory, Thresholds, judge_series};
+use goodput_analyzer::ingest::Limits;
+use goodput_analyzer::ingest::scrape::{Seen, Target, succeeded};
+use goodput_analyzer::ingest::text::{self, Format};
+use goodput_analyzer::sample::{Batch, Sample, Series, TimeMs};
+use goodput_tests::programs::{Analyzer, Interval};
+use goodput_tests::remote_write::{self, Label, TimeSeries, WriteRequest};
+
+use guest::Story;
+
+/// Two GPUs, by index.
+const GPUS: [&str; 2] = ["0", "1"];
+/// The owner is the unit in whose cgroup the processes are.
+const OWNER: &str = "train.service";
+/// The NIC of node 1.
+const NIC: &str = "0000:41:00.0";
+/// Memory that lies beside each process, on the node that it first ran on.
+const HELD_BYTES: f64 = (64 << 20) as f64;
+
+/// The phases of `story.sh`.
+const ON_NODE: &str = "on-node";
+const OFF_NODE: &str = "off-node";
+const WAITING: &str = "off-node-waiting";
+
+#[test]
+fn the_exporter_sees_where_gpus_processes_and_memory_are() -> Result<()> {
+    let story = Story::get()?;
+    for (phase, cpus_of_gpu_1, memory) in
+        [(ON_NODE, [0.0, 2.0], [1, 1]), (OFF_NODE, [2.0, 0.0], [2, 0]), (WAITING, [2.0, 0.0], [2, 0])]
+    {
+        let scrape = story.last_scrape(&story.minutes(phase)?)?;
+        let by_node = |metric, labels: &[(&str, &str)]| {
+            ["0", "1"].map(|node| value(scrape, metric, &[labels, &[("node", node)]].concat()))
+        };
+        let placed = GPUS.map(|gpu| by_node("goodput_gpu_numa_info", &[("gpu", gpu)]));
+        assert_eq!(placed, [[Some(1.0), None], [None, Some(1.0)]], "{phase}: nodes of the GPUs");
+        let cpus =
+            GPUS.map(|gpu| by_node("goodput_gpu_numa_allowed_cpus", &[("gpu", gpu)]).map(Option::unwrap_or_default));
+        assert_eq!(cpus, [[2.0, 0.0], cpus_of_gpu_1], "{phase}: CPUs that the processes may use");
+        let bytes = by_node("goodput_cgroup_numa_anon_shmem_bytes", &[("owner", OWNER)]);
+        for (node, (bytes, held)) in bytes.into_iter().zip(memory).enumerate() {
+            // Beside what is held, the four processes have a few MiB of their own.
+            let held = f64::from(held) * HELD_BYTES;
+            let found = bytes.with_context(|| format!("{phase}: no memory of {OWNER} on node {node}"))?;
+            assert!(
+                (held..held + HELD_BYTES / 2.0).contains(&found),
+                "{phase}: {found} bytes on node {node}, held {held}"
+            );
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn only_waiting_off_node_is_charged_and_merely_being_there_advised_against() -> Result<()> {
+    let story = Story::get()?;
+    let batches = batches(story)?;
+    let first = story.last_scrape(&story.minutes(ON_NODE)?)?;
+    let uuids = GPUS.map(|gpu| label(first, "goodput_gpu_info", &[("gpu", gpu)], "UUID").unwrap());
+    let phases = [ON_NODE, OFF_NODE, WAITING].map(|phase| story.minutes(phase).unwrap());
+    let intervals = reported(&batches, phases[0].start..phases[2].end)?;
+    let series = together(batches);
+    for (phase, time) in [ON_NODE, OFF_NODE, WAITING].into_iter().zip(phases) {
+        let advisories = judge_series(&series, time.clone(), &Thresholds::default())?.advisories;
+        for (gpu, uuid) in GPUS.into_iter().zip(&uuids) {
+            let charged = share(&intervals, uuid, "cross_numa", &time);
+            let advised = advised_ms(&advisories, uuid);
+            let whole = time.end - time.start;
+            let (is_charged, is_advised) = match (phase, gpu) {
+                (OFF_NODE, "1") => (0.0..0.0, whole),
+                // It prepares a batch for two seconds or more and trains on it for one, so that it waits for at least
+                // half of the time; the other, which never waits, loses a few percent between batches.
+                (WAITING, "1") => (0.35..0.7, 0),
+                _ => (0.0..0.0, 0),
+            };
+            assert!(
+                charged == is_charged.start || is_charged.contains(&charged),
+                "{phase}, GPU {gpu}: {charged} of {time:?} is cross_numa, expected {is_charged:?}: {intervals:#?}"
+            );
+            assert_eq!(advised, is_advised, "{phase}, GPU {gpu}: advised for {time:?}: {advisories:#?}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn interrupts_taken_on_the_wrong_node_are_seen() -> Result<()> {
+    let story = Story::get()?;
+    let [before, away, home] = &story.irq_scrapes;
+    let device = [("device", NIC), ("class", "nic")];
+    assert_eq!(label(before, "goodput_irq_device_info", &device, "node").as_deref(), Some("1"));
+    let taken = |from, to| {
+        let by_node = |scrape, node| {
+            value(scrape, "goodput_irq_interrupts_total", &[&device[..], &[("node", node)]].concat())
+                .unwrap_or_default()
+        };
+        ["0", "1"].map(|node| by_node(to, node) - by_node(from, node))
+    };
+    let truth = |pointer| story.irq_truth.pointer(pointer).and_then(serde_json::Value::as_f64).unwrap_or_default();
+    // The scrapes lie around the kernel's own counting, so that they may see a little more.
+    for (what, taken, off, total, share) in [
+        ("away", taken(before, away), truth("/truth/interrupts_off_node"), truth("/truth/interrupts"), 0.95..=1.0),
+        ("home", taken(away, home), truth("/truth/home/off_node"), truth("/truth/home/total"), 0.0..=0.05),
+    ] {
+        let seen: f64 = taken.iter().sum();
+        assert!(total >= 100.0 && seen >= total && seen <= total * 1.1, "{what}: {seen} interrupts, truly {total}");
+        assert!(taken[0] >= off, "{what}: {} interrupts off node, truly {off}", taken[0]);
+        assert!(
+            share.contains(&(taken[0] / seen)),
+            "{what}: {taken:?} interrupts by node, expected {share:?} on node 0"
+        );
+    }
+    Ok(())
+}
+
+/// The scrapes as the analyzer's own scraper would have handed them on.
+fn batches(story: &Story) -> Result<Vec<Batch>> {
+    let target = Target::new("goodput", "guest:9400");
+    let mut seen = Seen::default();
+    let batch =
+        |(at, body): &(TimeMs, String)| succeeded(body, Format::Text, &Limits::default(), &target, *at, &mut seen);
+    Ok(story.scrapes.iter().map(batch).collect::<Result<_, _>>()?)
+}
+
+/// The verdicts of the real analyzer on the scrapes, which it receives by remote write.
+fn reported(batches: &[Batch], time: Range<TimeMs>) -> Result<Vec<Interval>> {
+    let dir = tempfile::tempdir()?;
+    let analyzer = Analyzer::start(dir.path())?;
+    for batch in batches {
+        let status = remote_write::post(analyzer.address, &request(batch).body()?)?;
+        assert_eq!(status, 204, "remote write");
+    }
+    analyzer.judged(system_time(time.start), system_time(time.end))
+}
+
+fn request(batch: &Batch) -> WriteRequest {
+    let label = |(name, value): (&str, &str)| Label { name: name.to_owned(), value: value.to_owned() };
+    let sample = |s: &Sample| remote_write::Sample { value: s.value, timestamp: s.time_ms };
+    let series = |s: &Series| TimeSeries {
+        labels: s.labels.iter().map(label).collect(),
+        samples: s.samples.iter().map(sample).collect(),
+    };
+    WriteRequest { timeseries: batch.series.iter().map(series).collect() }
+}
+
+/// All batches as one set of series.
+fn together(batches: Vec<Batch>) -> Vec<Series> {
+    let mut all = std::collections::BTreeMap::new();
+    for series in batches.into_iter().flat_map(|batch| batch.series) {
+        all.entry(series.labels).or_insert_with(Vec::new).extend(series.samples);
+    }
+    all.into_iter().map(|(labels, samples)| Series { labels, samples }).collect()
+}
+
+/// Share of the time that a class has on a GPU; an interval's milliseconds are taken as spread evenly over it.
+fn share(intervals: &[Interval], gpu: &str, class: &str, time: &Range<TimeMs>) -> f64 {
+    let seconds = |from: SystemTime, to: SystemTime| to.duration_since(from).unwrap_or_default().as_secs_f64();
+    let (from, to) = (system_time(time.start), system_time(time.end));
+    let within = intervals.iter().filter(|i| i.gpu == gpu && i.class == class);
+    let sum: f64 =
+        within.map(|i| i.gpu_seconds * seconds(i.start.max(from), i.end.min(to)) / seconds(i.start, i.end)).sum();
+    sum / seconds(from, to)
+}
+
+fn advised_ms(advisories: &[Advisory], gpu: &str) -> i64 {
+    let of_gpu = advisories.iter().filter(|a| a.gpu == gpu && a.advice == Advice::CrossNuma);
+    of_gpu.map(|a| a.end_ms - a.start_ms).sum()
+}
+
+fn system_time(time: TimeMs) -> SystemTime {
+    UNIX_EPOCH + Duration::from_millis(time.unsigned_abs())
+}
+
+/// The value of the metric's first series with these labels.
+fn value(scrape: &str, metric: &str, labels: &[(&str, &str)]) -> Option<f64> {
+    find(scrape, metric, labels).and_then(|series| Some(series.samples.first()?.value))
+}
+
+/// A label of it.
+fn label(scrape: &str, metric: &str, labels: &[(&str, &str)], name: &str) -> Option<String> {
+    find(scrape, metric, labels)?.labels.get(name).map(str::to_owned)
+}
+
+fn find(scrape: &str, metric: &str, labels: &[(&str, &str)]) -> Option<Series> {
+    let batch = text::parse(scrape, Format::Text, &Limits::default(), 0).unwrap();
+    let is_it = |s: &Series| s.labels.metric() == metric && labels.iter().all(|(n, v)| s.labels.get(n) == Some(*v));
+    batch.series.into_iter().find(is_it)
+}

@@ -1,0 +1,361 @@
+//! What README and docs tell people to type, typed: every command runs, every snippet is accepted, every flag exists.
+//!
+//! The commands run as they stand, with these substitutions and no others:
+//! * They run in a scratch tree of links to this repository, with a temporary folder of its own.
+//! * [`CARGO`] stands for cargo: a release build costs CI a quarter of an hour. The programs under test lie where such a
+//!   build would have put them, and in the `PATH`, as if installed.
+//! * Ports are free ones, `why` looks at the exporter that runs here, and for [`BRIEFLY`].
+
+use std::fs;
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use goodput_tests::bin;
+use goodput_tests::gpu::{FakeNode, FakeNvml, NodeSpec};
+use goodput_tests::process::{Running, free_address, signal_group, until};
+
+/// How one command of the README is run, and what is expected of it.
+type Check = fn(&World, &str) -> Result<()>;
+
+/// Every command of the README; the second part says how CI runs it.
+const COMMANDS: &[(&str, Check)] = &[
+    ("make run", make_run),
+    ("make test", is_what_ci_runs),
+    ("cargo build --release -p goodput-exporter", |w, c| w.succeeds(c, "")),
+    ("target/release/goodput-exporter print", |w, c| w.succeeds(c, "goodput_node_info{")),
+    ("target/release/goodput-exporter audit", audit),
+    ("target/release/goodput-exporter catalog", |w, c| w.succeeds(c, "goodput_gpu_busy_seconds_total")),
+    ("goodput-exporter", exporter),
+    ("goodput-analyzer why --target localhost:9400", why),
+    ("goodput-analyzer why --target gpu-node:9400 --for 60s", why),
+    ("goodput-analyzer serve --config.file=goodput.yml", serve),
+    ("goodput-analyzer report --week 2026-W47 --format markdown|html|json|csv", report),
+];
+
+/// The least that `why` takes.
+const BRIEFLY: &str = "--for 5s";
+
+/// Stands for cargo: says whether what it is asked to build is a program of this workspace.
+const CARGO: &str = r#"#!/bin/bash
+words=$*
+words=${words/ --locked/}
+program=${words#build --release -p }
+if [[ $words == "build --release -p $program" && -x target/release/$program ]]; then exit; fi
+echo "expected: cargo build --release [--locked] -p PROGRAM; found: cargo $*" >&2
+exit 101
+"#;
+
+const PROGRAMS: [&str; 2] = ["goodput-exporter", "goodput-analyzer"];
+
+#[test]
+fn every_command_of_the_readme_runs() -> Result<()> {
+    let text = read("README.md")?;
+    let commands = commands(&text);
+    for command in &commands {
+        let known = COMMANDS.iter().any(|(known, _)| known == command);
+        assert!(
+            known,
+            "README.md has a command that no test runs: `{command}`; add to COMMANDS in {} how it is run",
+            file!()
+        );
+    }
+    let world = World::new()?;
+    for (command, check) in COMMANDS {
+        assert!(commands.iter().any(|c| c == command), "`{command}` is not in README.md; take it out of COMMANDS");
+        check(&world, command).with_context(|| format!("README.md: `{command}`"))?;
+    }
+    Ok(())
+}
+
+#[test]
+fn the_snippets_of_the_readme_are_accepted() -> Result<()> {
+    let (world, text) = (World::new()?, read("README.md")?);
+    let snippets = snippets(&text);
+    assert_eq!(snippets.len(), 2, "one for Prometheus, one for the analyzer: {snippets:?}");
+    for (key, judge) in
+        [("remote_write:", "promtool check config"), ("scrape:", "goodput-analyzer check-config --config.file")]
+    {
+        let snippet =
+            snippets.iter().find(|s| s.starts_with(key)).with_context(|| format!("README.md has no {key}"))?;
+        fs::write(world.tree.join("snippet.yml"), snippet)?;
+        world.succeeds(&format!("{judge} snippet.yml"), "")?;
+    }
+    Ok(())
+}
+
+#[test]
+fn every_flag_in_the_docs_exists() -> Result<()> {
+    let world = World::new()?;
+    let mut files = vec![root().join("README.md")];
+    for folder in ["docs", "docs/runbooks"] {
+        let pages = fs::read_dir(root().join(folder))?.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
+        files.extend(pages.into_iter().filter(|path| path.extension().is_some_and(|end| end == "md")));
+    }
+    let mut seen = 0;
+    for file in files {
+        let text = fs::read_to_string(&file)?;
+        for call in blocks(&text).into_iter().flat_map(|block| calls(block.text)) {
+            let flags =
+                call.words.iter().filter(|word| word.starts_with("--")).filter_map(|word| word.split('=').next());
+            let command = call.words.first().filter(|word| !word.starts_with('-')).copied().unwrap_or_default();
+            let help = world.output(&format!("{} {command} --help", call.program))?;
+            let page = file.display();
+            ensure!(help.status.success(), "{page}: {} has no command {command}", call.program);
+            let help = String::from_utf8_lossy(&help.stdout).replace("--[no-]", "--no-");
+            for flag in flags {
+                let known = help.contains(flag) || help.contains(&flag.replacen("--", "--no-", 1));
+                ensure!(known, "{page}: {} {command} has no flag {flag}", call.program);
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen > 5, "only {seen} flags were found in the docs");
+    Ok(())
+}
+
+/// A fenced block.
+struct Block<'a> {
+    language: &'a str,
+    text: &'a str,
+}
+
+fn blocks(markdown: &str) -> Vec<Block<'_>> {
+    let fenced = markdown.split("```").skip(1).step_by(2);
+    fenced.filter_map(|block| block.split_once('\n')).map(|(language, text)| Block { language, text }).collect()
+}
+
+/// Every line of a `sh` block, what stands behind a prompt in others, and inline code that calls a program with arguments.
+fn commands(readme: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for block in blocks(readme) {
+        let typed = |line| if block.language == "sh" { Some(line) } else { str::strip_prefix(line, "$ ") };
+        let typed = block.text.lines().filter_map(typed).map(uncommented);
+        found.extend(typed.filter(|line| !line.is_empty()).map(str::to_owned));
+    }
+    let prose: String = readme.split("```").step_by(2).collect();
+    let inline =
+        prose.split('`').skip(1).step_by(2).filter(|code| PROGRAMS.iter().any(|p| code.starts_with(&format!("{p} "))));
+    found.extend(inline.map(str::to_owned));
+    found
+}
+
+fn uncommented(line: &str) -> &str {
+    line.split(" #").next().unwrap_or_default().trim()
+}
+
+fn snippets(readme: &str) -> Vec<&str> {
+    blocks(readme).into_iter().filter(|block| block.language == "yaml").map(|block| block.text).collect()
+}
+
+/// A call of one of our programs.
+struct Call<'a> {
+    program: &'a str,
+    words: Vec<&'a str>,
+}
+
+fn calls(block: &str) -> Vec<Call<'_>> {
+    let typed = block.lines().map(|line| uncommented(line.trim_start_matches("$ ")));
+    typed.flat_map(|line| line.split(['|', ';', '>'])).filter_map(call).collect()
+}
+
+fn call(part: &str) -> Option<Call<'_>> {
+    let mut words = part.split_ascii_whitespace();
+    let program = words.next()?.rsplit('/').next()?;
+    PROGRAMS.contains(&program).then(|| Call { program, words: words.collect() })
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+fn read(name: &str) -> Result<String> {
+    fs::read_to_string(root().join(name)).with_context(|| name.to_owned())
+}
+
+/// Where commands run: a tree like a clone after a release build, and a node with a GPU that somebody uses.
+struct World {
+    dir: tempfile::TempDir,
+    tree: PathBuf,
+    node: FakeNode,
+}
+
+impl World {
+    fn new() -> Result<Self> {
+        let dir = tempfile::tempdir()?;
+        let [tree, path, temporary] = ["tree", "bin", "tmp"].map(|name| dir.path().join(name));
+        let release = tree.join("target/release");
+        for folder in [&release, &path, &temporary] {
+            fs::create_dir_all(folder)?;
+        }
+        for entry in fs::read_dir(root())? {
+            let entry = entry?;
+            if entry.file_name() != "target" {
+                symlink(fs::canonicalize(entry.path())?, tree.join(entry.file_name()))?;
+            }
+        }
+        for program in PROGRAMS {
+            for folder in [&release, &path] {
+                symlink(bin(program)?, folder.join(program))?;
+            }
+        }
+        fs::write(path.join("cargo"), CARGO)?;
+        fs::set_permissions(path.join("cargo"), fs::Permissions::from_mode(0o755))?;
+        let node = FakeNode::new(dir.path(), &NodeSpec::h100(1))?;
+        Ok(Self { dir, tree, node })
+    }
+
+    /// The command as somebody types it in the tree.
+    #[allow(clippy::disallowed_methods, reason = "runs what the README says")]
+    fn shell(&self, command: &str) -> Result<Command> {
+        let mut shell = Command::new("bash");
+        let path = format!("{}:{}", self.dir.path().join("bin").display(), std::env::var("PATH")?);
+        shell.args(["-c", command]).current_dir(&self.tree).env("PATH", path).env("TMPDIR", self.temporary());
+        // The make that runs the tests must not speak to the one that the README starts.
+        shell.env_remove("MAKEFLAGS").env_remove("MAKELEVEL").env_remove("MFLAGS");
+        Ok(shell)
+    }
+
+    fn temporary(&self) -> PathBuf {
+        self.dir.path().join("tmp")
+    }
+
+    fn output(&self, command: &str) -> Result<Output> {
+        Ok(self.shell(command)?.output()?)
+    }
+
+    /// Runs it to its end, which must be a success, with this in its output.
+    fn succeeds(&self, command: &str, expected: &str) -> Result<()> {
+        let output = self.output(command)?;
+        let (text, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        ensure!(output.status.success(), "{command} ended with {}: {text}{errors}", output.status);
+        let beginning: String = text.chars().take(2000).collect();
+        ensure!(text.contains(expected), "{command} says nothing of {expected}: {beginning}{errors}");
+        Ok(())
+    }
+
+    /// Starts it, in a process group of its own.
+    fn start(&self, command: &str, settings: &[(&str, &str)]) -> Result<Started> {
+        let mut shell = self.shell(command)?;
+        shell.process_group(0).envs(settings.iter().copied());
+        Ok(Started { running: Running::start(&mut shell, &self.dir.path().join("started.log"))? })
+    }
+
+    /// Starts the exporter over the fake GPU, waits until it shows that, and says where it listens.
+    fn exporter(&self, command: &str) -> Result<(Started, SocketAddr)> {
+        let (address, library) = (free_address()?, FakeNvml::build()?);
+        let mut shell = self.shell(&format!("exec {command}"))?;
+        shell.env("GOODPUT_EXPORTER_WEB_LISTEN_ADDRESS", address.to_string());
+        shell.env("GOODPUT_EXPORTER_NVML_LIBRARY", library.path()).envs([self.node.env()]).process_group(0);
+        let mut started = Started { running: Running::start(&mut shell, &self.dir.path().join("exporter.log"))? };
+        started.running.until_listens(address)?;
+        until("metrics of the GPU", Duration::from_secs(60), || {
+            let metrics = get(&format!("http://{address}/metrics"))?;
+            Ok(metrics.contains("DCGM_FI_DEV_GPU_UTIL{").then_some(()))
+        })?;
+        Ok((started, address))
+    }
+}
+
+/// A running command; whatever it has started ends with it.
+struct Started {
+    running: Running,
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        signal_group(self.running.pid(), libc::SIGKILL);
+    }
+}
+
+fn get(url: &str) -> Result<String> {
+    Ok(ureq::get(url).call().with_context(|| url.to_owned())?.body_mut().read_to_string()?)
+}
+
+/// Both programs come up, every address that is printed answers, Ctrl-C leaves nothing behind.
+fn make_run(world: &World, command: &str) -> Result<()> {
+    let (exporter, analyzer) = (free_address()?, free_address()?);
+    let addresses = [("EXPORTER_ADDRESS", exporter.to_string()), ("ANALYZER_ADDRESS", analyzer.to_string())];
+    let mut started = world.start(command, &addresses.each_ref().map(|(name, value)| (*name, value.as_str())))?;
+    started.running.until_listens(exporter)?;
+    started.running.until_listens(analyzer)?;
+    let text = until("the addresses to be printed", Duration::from_secs(10), || {
+        Ok(Some(started.running.log_text()).filter(|text| text.contains("Ctrl-C")))
+    })?;
+    let urls: Vec<_> = text.split_whitespace().filter(|word| word.starts_with("http://")).collect();
+    ensure!(urls.len() >= 3, "expected the addresses of metrics, analyzer and report: {text}");
+    for url in urls {
+        ensure!(!get(url)?.is_empty(), "{url} answers nothing");
+    }
+    started.running.interrupt()?;
+    until("its processes to end", Duration::from_secs(10), || {
+        Ok((!signal_group(started.running.pid(), 0)).then_some(()))
+    })?;
+    for address in [exporter, analyzer] {
+        ensure!(TcpStream::connect(address).is_err(), "something still listens on {address}");
+    }
+    let left: Vec<_> = fs::read_dir(world.temporary())?.filter_map(Result::ok).map(|entry| entry.path()).collect();
+    ensure!(left.is_empty(), "it left {left:?}");
+    Ok(())
+}
+
+/// This test is part of it: running it here would run for ever.
+fn is_what_ci_runs(_: &World, command: &str) -> Result<()> {
+    ensure!(read(".ci/run")?.lines().any(|line| line == command), ".ci/run does not call it");
+    ensure!(read("Makefile")?.contains("\tcargo test --workspace --locked\n"), "Makefile does not run every test");
+    Ok(())
+}
+
+/// A failed check is an answer about this machine, with status 1.
+fn audit(world: &World, command: &str) -> Result<()> {
+    let output = world.output(command)?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    ensure!(matches!(output.status.code(), Some(0 | 1)), "it ended with {}: {text}", output.status);
+    ensure!(text.contains("numa_balancing"), "no check of NUMA balancing: {text}");
+    Ok(())
+}
+
+/// It serves the GPU's metrics, and nobody has to tell it the port.
+fn exporter(world: &World, command: &str) -> Result<()> {
+    let (_started, _address) = world.exporter(command)?;
+    world.succeeds("goodput-exporter --help", ":9400")
+}
+
+fn why(world: &World, command: &str) -> Result<()> {
+    let (_started, address) = world.exporter("goodput-exporter")?;
+    let pid = std::process::id();
+    world.node.process(0, pid, 1 << 30)?;
+    let _work = world.node.work(0, Some(pid))?;
+    let here =
+        ["gpu-node:9400", "localhost:9400"].iter().fold(command.to_owned(), |c, t| c.replace(t, &address.to_string()));
+    let brief = format!("{} {BRIEFLY}", here.trim_end_matches("--for 60s"));
+    world.succeeds(&brief, "productive: The GPU was busy.")
+}
+
+/// With the README's own configuration, whose targets are the exporter that runs here.
+fn serve(world: &World, command: &str) -> Result<()> {
+    let (_exporter, target) = world.exporter("goodput-exporter")?;
+    let text = read("README.md")?;
+    let config = snippets(&text).into_iter().find(|s| s.starts_with("scrape:")).context("README.md has no scrape:")?;
+    let config = config.replace("'node1:9400', 'node2:9400'", &format!("'{target}'"));
+    ensure!(config.contains(&target.to_string()), "its targets are no longer node1 and node2: {config}");
+    fs::write(world.tree.join("goodput.yml"), config)?;
+    let address = free_address()?;
+    let mut started = world.start(&format!("exec {command} --web.listen-address={address}"), &[])?;
+    started.running.until_listens(address)?;
+    ensure!(get(&format!("http://{address}/report"))?.contains("<html"), "no page at /report");
+    Ok(())
+}
+
+/// Reads what [`serve`] has stored, in each form that the README names.
+fn report(world: &World, command: &str) -> Result<()> {
+    let (call, forms) = command.rsplit_once(' ').context("no forms")?;
+    for form in forms.split('|') {
+        world.succeeds(&format!("{call} {form}"), if form == "csv" { "gpu_ms" } else { "2026-W47" })?;
+    }
+    Ok(())
+}
