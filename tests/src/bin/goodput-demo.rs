@@ -61,7 +61,7 @@ struct Options {
     /// Compare the report with the script, and fail when a fault is not named
     #[arg(long)]
     check: bool,
-    /// Only these hours of the week, such as 19..24; the demonstration then ends after the report
+    /// Only these hours of the week, such as 19..24; a part that ends before the week does ends after its report
     #[arg(long, value_name = "FROM..TO", value_parser = hours, default_value = "0..168")]
     hours: (u32, u32),
 }
