@@ -2,8 +2,8 @@
 //!
 //! Data flows one way: [`ingest`] turns what arrives into [`sample::Batch`]es, [`store`] keeps them, [`signal`] names
 //! what each series means, [`frame`] lays signals on the grid of cells, [`classify`] judges cells and does the
-//! ledger's arithmetic, [`judge`] stores the verdicts, [`report`] and [`serve`] show them; [`why`] does the same for a minute
-//! of scraping, without a store. `signal`, `frame`, `classify` and `report` do no IO.
+//! ledger's arithmetic, [`judge`] stores the verdicts, [`report`] and the pages of [`serve`] show them; [`why`] does the
+//! same for a minute of scraping, without a store. `signal`, `frame`, `classify` and `report` do no IO.
 
 pub mod classify;
 pub mod command;
@@ -17,4 +17,5 @@ pub mod sample;
 pub mod serve;
 pub mod signal;
 pub mod store;
+mod web;
 pub mod why;

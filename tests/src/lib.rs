@@ -2,6 +2,7 @@
 
 pub mod alertmanager;
 mod artifacts;
+pub mod browser;
 pub mod cgroup;
 pub mod gpu;
 pub mod job;
@@ -9,6 +10,7 @@ pub mod process;
 pub mod programs;
 pub mod prometheus;
 pub mod promql;
+pub mod remote_write;
 pub mod rules;
 pub mod webhook;
 

@@ -5,8 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex};
@@ -15,7 +14,7 @@ use std::time::Duration;
 
 use goodput_analyzer::store::{Options, Samples, Selection, Stats, Store, wall_clock};
 use goodput_tests::programs::Analyzer;
-use prost::Message;
+use goodput_tests::remote_write::{TimeSeries, send};
 
 const SENDERS: usize = 4;
 const SERIES: usize = 10;
@@ -160,7 +159,7 @@ impl Load {
         while let Some(address) = self.address() {
             // Every third one brings the one before again, as a sender does that has missed an answer.
             let requests = if request % 3 == 2 { request - 1..=request } else { request..=request };
-            if matches!(post(address, &body(self.base_ms, sender, requests)), Ok(204)) {
+            if matches!(send(address, load(self.base_ms, sender, requests)), Ok(204)) {
                 let mut state = self.state.lock().unwrap();
                 state.acked[sender].push(request);
                 state.acks_since_connect += 1;
@@ -171,65 +170,11 @@ impl Load {
     }
 }
 
-#[derive(Clone, PartialEq, Message)]
-struct WriteRequest {
-    #[prost(message, repeated, tag = "1")]
-    timeseries: Vec<TimeSeries>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct TimeSeries {
-    #[prost(message, repeated, tag = "1")]
-    labels: Vec<Label>,
-    #[prost(message, repeated, tag = "2")]
-    samples: Vec<Sample>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Label {
-    #[prost(string, tag = "1")]
-    name: String,
-    #[prost(string, tag = "2")]
-    value: String,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Sample {
-    #[prost(double, tag = "1")]
-    value: f64,
-    #[prost(int64, tag = "2")]
-    timestamp: i64,
-}
-
-fn body(base_ms: i64, sender: usize, requests: std::ops::RangeInclusive<u32>) -> Vec<u8> {
-    let label = |name: &str, value: String| Label { name: name.to_owned(), value };
-    let series = |series: usize| TimeSeries {
-        labels: vec![
-            label("UUID", format!("GPU-{sender}-{series}")),
-            label("__name__", METRIC.to_owned()),
-            label("sender", sender.to_string()),
-            label("series", series.to_string()),
-        ],
-        samples: requests
-            .clone()
-            .map(|n| Sample { value: value(sender, series, n), timestamp: base_ms + i64::from(n) })
-            .collect(),
+fn load(base_ms: i64, sender: usize, requests: std::ops::RangeInclusive<u32>) -> Vec<TimeSeries> {
+    let series = |series: usize| {
+        let (uuid, names) = (format!("GPU-{sender}-{series}"), [sender.to_string(), series.to_string()]);
+        let labels = [("UUID", uuid.as_str()), ("__name__", METRIC), ("sender", &names[0]), ("series", &names[1])];
+        TimeSeries::new(&labels, requests.clone().map(|n| (base_ms + i64::from(n), value(sender, series, n))))
     };
-    let request = WriteRequest { timeseries: (0..SERIES).map(series).collect() };
-    snap::raw::Encoder::new().compress_vec(&request.encode_to_vec()).unwrap()
-}
-
-/// The answer's status; an error when the receiver is gone.
-fn post(address: SocketAddr, body: &[u8]) -> io::Result<u16> {
-    let mut stream = TcpStream::connect(address)?;
-    let head = format!(
-        "POST /api/v1/write HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {}\r\n\
-         Content-Type: application/x-protobuf\r\nContent-Encoding: snappy\r\n\r\n",
-        body.len()
-    );
-    stream.write_all(&[head.as_bytes(), body].concat())?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok());
-    status.ok_or_else(|| io::Error::other("no status line"))
+    (0..SERIES).map(series).collect()
 }

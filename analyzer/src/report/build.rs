@@ -50,10 +50,10 @@ fn is_unjudged(class: Class) -> bool {
 
 /// Milliseconds by class.
 #[derive(Default)]
-struct Ledger(BTreeMap<Class, i64>);
+pub(crate) struct Ledger(BTreeMap<Class, i64>);
 
 impl Ledger {
-    fn of<'a>(intervals: impl IntoIterator<Item = &'a Interval>) -> Self {
+    pub(crate) fn of<'a>(intervals: impl IntoIterator<Item = &'a Interval>) -> Self {
         let mut ledger = Self::default();
         intervals.into_iter().for_each(|i| ledger.add(i));
         ledger
@@ -63,28 +63,28 @@ impl Ledger {
         *self.0.entry(interval.class).or_default() += interval.ms;
     }
 
-    fn get(&self, class: Class) -> i64 {
+    pub(crate) fn get(&self, class: Class) -> i64 {
         self.0.get(&class).copied().unwrap_or_default()
     }
 
-    fn capacity(&self) -> i64 {
+    pub(crate) fn capacity(&self) -> i64 {
         self.0.values().sum()
     }
 
-    fn allocated(&self) -> i64 {
+    pub(crate) fn allocated(&self) -> i64 {
         self.0.iter().filter(|(class, _)| is_held(**class)).map(|(_, ms)| ms).sum()
     }
 
-    fn with_data(&self) -> i64 {
+    pub(crate) fn with_data(&self) -> i64 {
         self.capacity() - self.get(Class::NoData)
     }
 
     /// Unknown when nothing at all was seen: zero would be a claim.
-    fn goodput(&self) -> Option<f64> {
+    pub(crate) fn goodput(&self) -> Option<f64> {
         ratio(self.get(Class::Productive), self.capacity()).filter(|_| self.with_data() > 0)
     }
 
-    fn losses(&self) -> Vec<ClassAmount> {
+    pub(crate) fn losses(&self) -> Vec<ClassAmount> {
         let whole = self.capacity();
         let lost = self.0.iter().filter(|(class, ms)| **class != Class::Productive && **ms > 0);
         let mut losses: Vec<ClassAmount> =
@@ -219,7 +219,7 @@ fn spans(group: &[&Interval]) -> Vec<Span> {
 }
 
 /// Each signal's mean, weighted by the time that it explains, in the order in which the rules gave them.
-fn evidence(group: &[&Interval]) -> Vec<Proof> {
+pub(crate) fn evidence(group: &[&Interval]) -> Vec<Proof> {
     let mut proofs: Vec<(Proof, f64)> = Vec::new();
     for (item, weight) in group.iter().flat_map(|i| i.evidence.iter().map(|e| (e, i.ms as f64))) {
         match proofs.iter_mut().find(|(p, _)| p.signal == item.signal && p.unit == item.unit) {
@@ -249,7 +249,7 @@ fn first_proof(item: &Evidence, weight: f64) -> Proof {
 }
 
 /// Every signal that some interval missed, once.
-fn missing(group: &[&Interval]) -> Vec<String> {
+pub(crate) fn missing(group: &[&Interval]) -> Vec<String> {
     let signals: BTreeSet<&String> = group.iter().flat_map(|i| &i.missing).collect();
     signals.into_iter().cloned().collect()
 }

@@ -20,6 +20,7 @@ mod remedy;
 pub mod text;
 
 pub use build::build;
+pub(crate) use build::{Ledger, evidence, missing};
 pub use period::{Period, PeriodError};
 pub use remedy::{Remedy, meaning, remedies};
 

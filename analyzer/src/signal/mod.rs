@@ -267,6 +267,20 @@ pub fn metric_names() -> impl Iterator<Item = &'static str> {
     BY_METRIC.keys().copied()
 }
 
+/// The names of the metrics that tell any of these signals.
+#[must_use]
+pub fn metrics_of(signals: &[Signal]) -> Vec<String> {
+    let tells = |rows: &[&Row]| rows.iter().any(|row| signals.contains(&row.signal));
+    BY_METRIC.iter().filter(|(_, (_, rows))| tells(rows)).map(|(name, _)| (*name).to_owned()).collect()
+}
+
+/// The signals that evidence names: one, or those of a formula, in order.
+#[must_use]
+pub fn named_in(formula: &str) -> Vec<Signal> {
+    let words = formula.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    words.filter_map(|word| Signal::ALL.iter().copied().find(|signal| signal.name() == word)).collect()
+}
+
 /// The GPU's model, where the series names it.
 #[must_use]
 pub fn model_of(labels: &Labels) -> Option<&str> {
@@ -294,6 +308,17 @@ mod tests {
         assert_eq!(resolve(&ours).map(|m| m.signal), Some(Signal::NodeIoPressure));
         assert_eq!(resolve(&theirs).map(|m| m.signal), Some(Signal::NodeIoPressure));
         assert!(resolve(&ours).map(|m| m.rank) < resolve(&theirs).map(|m| m.rank), "our own comes first");
+    }
+
+    #[test]
+    fn formulas_name_their_signals_and_signals_their_metrics() {
+        let named = named_in("node_cpu_steal / (node_cpu_steal + node_cpu_busy)");
+        assert_eq!(named, [Signal::NodeCpuSteal, Signal::NodeCpuSteal, Signal::NodeCpuBusy]);
+        assert_eq!(named_in("job_cpu_usage / allowed CPUs"), [Signal::JobCpuUsage]);
+        assert_eq!(named_in("highest rate of writing"), []);
+        let mut metrics = metrics_of(&[Signal::NodeIoPressure]);
+        metrics.sort();
+        assert_eq!(metrics, ["goodput_pressure_waiting_seconds_total", "node_pressure_io_waiting_seconds_total"]);
     }
 
     #[test]
