@@ -24,12 +24,12 @@ impl Clock {
         self.format(time, "%a %Y-%m-%d %H:%M")
     }
 
-    /// `Sat 21 Nov 14:00–15:12`; the second day only when it is another.
+    /// `Sat 21 Nov 2026 14:00–15:12`; the second day only when it is another.
     pub(super) fn stretch(&self, start: TimeMs, end: TimeMs) -> String {
         let same_day = self.local(start).date() == self.local(end).date();
-        let to = if same_day { "%H:%M" } else { "%a %d %b %H:%M" };
+        let to = if same_day { "%H:%M" } else { "%a %d %b %Y %H:%M" };
         let separator = if same_day { "–" } else { " – " };
-        format!("{}{separator}{}", self.format(start, "%a %d %b %H:%M"), self.format(end, to))
+        format!("{}{separator}{}", self.format(start, "%a %d %b %Y %H:%M"), self.format(end, to))
     }
 
     pub(super) fn format(&self, time: TimeMs, format: &str) -> String {

@@ -21,8 +21,8 @@ use crate::store::{Samples, Selection};
 const MAX_DRAWN_MS: i64 = 6 * HOUR_MS;
 /// Height of a chart, in units of its view box.
 const HEIGHT: f64 = 100.0;
-/// Room above the highest value.
-const HEADROOM: f64 = 1.1;
+/// Room above the highest value: its label stands there.
+const HEADROOM: f64 = 1.25;
 
 /// One signal over time.
 pub(super) struct Chart {

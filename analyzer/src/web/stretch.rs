@@ -41,7 +41,7 @@ impl<'a> Stretch<'a> {
         self.parts.iter().map(|i| i.confidence * i.ms as f64).sum::<f64>() / self.ms.max(1) as f64
     }
 
-    /// `dataloader_storage, Sat 21 Nov 14:00–15:12, 1.10 GPU-hours`.
+    /// `dataloader_storage, Sat 21 Nov 2026 14:00–15:12, 1.10 GPU-hours`.
     pub(super) fn label(&self, clock: &Clock) -> String {
         let when = clock.stretch(self.start_ms, self.end_ms);
         format!("{}, {when}, {} GPU-hours", self.class.name(), text::hours(self.ms))

@@ -10,7 +10,7 @@ use super::chosen::Chosen;
 use super::clock::{HOUR_MS, length};
 use super::link;
 use super::stretch::Stretch;
-use crate::classify::Class;
+use crate::classify::{Class, Interval};
 use crate::report::text;
 use crate::sample::TimeMs;
 
@@ -102,23 +102,40 @@ struct Rect {
     height: f64,
 }
 
-/// The shapes of each group: per slice, the classes are stacked by share, and equal neighbours are drawn as one.
-fn shapes(groups: &[Vec<&Stretch<'_>>], start_ms: TimeMs, slice_ms: f64) -> BTreeMap<usize, Vec<Layer>> {
-    let mut slices: Vec<BTreeMap<(Class, usize), f64>> = vec![BTreeMap::new(); SLICES];
-    for (n, group) in groups.iter().enumerate() {
-        for interval in group.iter().flat_map(|s| &s.parts) {
-            let (from, to) = ((interval.start_ms - start_ms) as f64, (interval.end_ms - start_ms) as f64);
-            let density = interval.ms as f64 / (to - from).max(1.0);
-            let first = (from / slice_ms).max(0.0) as usize;
-            for (slice, sums) in slices.iter_mut().enumerate().skip(first) {
-                let (left, right) = (slice as f64 * slice_ms, (slice + 1) as f64 * slice_ms);
-                if left >= to {
-                    break;
-                }
-                *sums.entry((interval.class, n)).or_default() += (right.min(to) - left.max(from)).max(0.0) * density;
-            }
+/// Milliseconds of each class and group in each slice.
+type Slices = Vec<BTreeMap<(Class, usize), f64>>;
+
+/// Spreads the groups over the slices. An interval knows its milliseconds, not when within it they were: short intervals
+/// are laid out first, and longer ones into the room that these leave, so that no slice is fuller than its time.
+fn spread(groups: &[Vec<&Stretch<'_>>], start_ms: TimeMs, slice_ms: f64) -> Slices {
+    let numbered = groups.iter().enumerate().flat_map(|(n, group)| group.iter().map(move |stretch| (n, stretch)));
+    let mut parts: Vec<(usize, &Interval)> =
+        numbered.flat_map(|(n, stretch)| stretch.parts.iter().map(move |interval| (n, *interval))).collect();
+    parts.sort_by_key(|(_, i)| (i.end_ms - i.start_ms, i.start_ms));
+    let mut slices: Slices = vec![BTreeMap::new(); SLICES];
+    let mut left = [slice_ms; SLICES];
+    for (n, interval) in parts {
+        let (from, to) = ((interval.start_ms - start_ms) as f64, (interval.end_ms - start_ms) as f64);
+        let first = (from / slice_ms).max(0.0) as usize;
+        let touched = first..((to / slice_ms).ceil() as usize).min(SLICES);
+        let room = |slice: usize| {
+            let overlap = to.min((slice + 1) as f64 * slice_ms) - from.max(slice as f64 * slice_ms);
+            left[slice].min(overlap.max(0.0))
+        };
+        let rooms: Vec<(usize, f64)> = touched.map(|slice| (slice, room(slice))).collect();
+        let whole: f64 = rooms.iter().map(|(_, room)| room).sum();
+        let filled = (interval.ms as f64 / whole.max(1.0)).min(1.0);
+        for (slice, room) in rooms {
+            left[slice] -= room * filled;
+            *slices[slice].entry((interval.class, n)).or_default() += room * filled;
         }
     }
+    slices
+}
+
+/// The shapes of each group: per slice, the classes are stacked by share, and equal neighbours are drawn as one.
+fn shapes(groups: &[Vec<&Stretch<'_>>], start_ms: TimeMs, slice_ms: f64) -> BTreeMap<usize, Vec<Layer>> {
+    let slices = spread(groups, start_ms, slice_ms);
     let mut rects: BTreeMap<(usize, Class), Vec<Rect>> = BTreeMap::new();
     for (slice, sums) in slices.iter().enumerate() {
         let mut y = 0.0;
@@ -160,4 +177,61 @@ pub(super) fn resolution(chosen: &Chosen) -> String {
         "Classes are stacked by their share of the time. Stretches shorter than {slice} are drawn together with their \
          neighbours; a shorter period shows each."
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::tz::TimeZone;
+
+    use super::super::clock::{Clock, MINUTE_MS};
+    use super::super::stretch::stretches;
+    use super::*;
+
+    fn interval(class: Class, start_min: i64, end_min: i64, ms: i64) -> Interval {
+        Interval {
+            gpu: "GPU-a".into(),
+            node: "n1".into(),
+            model: None,
+            owner: None,
+            class,
+            start_ms: start_min * MINUTE_MS,
+            end_ms: end_min * MINUTE_MS,
+            ms,
+            confidence: 1.0,
+            busy_signal: None,
+            evidence: vec![],
+            missing: vec![],
+        }
+    }
+
+    /// Twelve minutes of starving in an hour that is productive else: the hour's mean must not lie over them.
+    #[test]
+    fn no_slice_is_fuller_than_its_time_and_nothing_is_lost() {
+        let starved = 12 * MINUTE_MS * 9 / 10;
+        let all =
+            [interval(Class::DataloaderStorage, 0, 12, starved), interval(Class::Productive, 0, 60, HOUR_MS - starved)];
+        let stretches = stretches(&all);
+        let slice_ms = HOUR_MS as f64 / SLICES as f64;
+        let slices = spread(&groups(&stretches, 0, slice_ms), 0, slice_ms);
+        let sums: Vec<f64> = slices.iter().map(|slice| slice.values().sum()).collect();
+        assert!(sums.iter().all(|sum| (sum - slice_ms).abs() < 1.0), "{sums:?}");
+        assert!((slices[0][&(Class::DataloaderStorage, 1)] / slice_ms - 0.9).abs() < 1e-9, "{:?}", slices[0]);
+    }
+
+    /// A week in which a GPU changes its class every minute.
+    #[test]
+    fn ten_thousand_stretches_are_few_links_and_shapes() {
+        const MINUTES: i64 = 7 * 24 * 60;
+        let class = |minute| if minute % 2 == 0 { Class::Productive } else { Class::Checkpoint };
+        let all: Vec<Interval> = (0..MINUTES).map(|m| interval(class(m), m, m + 1, MINUTE_MS)).collect();
+        let clock = Clock { zone: TimeZone::UTC };
+        let chosen = Chosen::hours(&(0..MINUTES * MINUTE_MS), MINUTES * MINUTE_MS, clock);
+        let marks = marks(&stretches(&all), "GPU-a", &chosen);
+        assert_eq!(marks.len(), 8);
+        assert!(marks.iter().all(|mark| mark.layers.len() == 2));
+        let label =
+            "1260 short stretches, Thu 01 Jan 1970 00:00–21:00: productive 10.5 GPU-hours, checkpoint 10.5 GPU-hours";
+        assert_eq!(marks[0].label, label);
+        assert!(marks[0].href.ends_with("?start=1970-01-01T00:00:00Z&end=1970-01-01T21:00:00Z"), "{}", marks[0].href);
+    }
 }
