@@ -132,7 +132,7 @@ impl<S: Samples + Results> Judge<S> {
 
     /// The series that forecasts within the range look at.
     async fn memory(&self, range: Range<TimeMs>) -> Result<Vec<Series>, StoreError> {
-        let metrics = signal::metrics_of(MEMORY_SIGNALS).into_iter().map(str::to_owned).collect();
+        let metrics = signal::metrics_of(MEMORY_SIGNALS);
         let before = (self.thresholds.forecast_window_seconds * 1000.0) as i64;
         let selection = Selection { metrics, labels: Vec::new(), range: range.start - before..range.end };
         self.store.select(&selection).await

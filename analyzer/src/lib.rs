@@ -2,9 +2,9 @@
 //!
 //! Data flows one way: [`ingest`] turns what arrives into [`sample::Batch`]es, [`store`] keeps them, [`signal`] names
 //! what each series means, [`frame`] lays signals on the grid of cells, [`classify`] judges cells and does the
-//! ledger's arithmetic, [`judge`] stores the verdicts, [`report`] and [`serve`] show them, [`deliver`] brings them to people
-//! when [`schedule`] says so; [`why`] does the same for a minute of scraping, without a store. `signal`, `frame`, `classify`,
-//! `report` and `schedule` do no IO.
+//! ledger's arithmetic, [`judge`] stores the verdicts, [`report`] and the pages of [`serve`] show them, [`deliver`] brings
+//! them to people when [`schedule`] says so; [`why`] does the same for a minute of scraping, without a store. `signal`,
+//! `frame`, `classify`, `report` and `schedule` do no IO.
 
 pub mod application;
 pub mod classify;
@@ -21,4 +21,5 @@ pub mod schedule;
 pub mod serve;
 pub mod signal;
 pub mod store;
+mod web;
 pub mod why;

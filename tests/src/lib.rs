@@ -2,6 +2,7 @@
 
 pub mod alertmanager;
 mod artifacts;
+pub mod browser;
 pub mod cgroup;
 pub mod demo;
 pub mod gpu;

@@ -24,6 +24,17 @@ pub struct TimeSeries {
     pub samples: Vec<Sample>,
 }
 
+impl TimeSeries {
+    /// A series with these labels, `__name__` among them, and samples: Unix milliseconds and value.
+    pub fn new(labels: &[(&str, &str)], samples: impl IntoIterator<Item = (i64, f64)>) -> Self {
+        let mut labels: Vec<Label> =
+            labels.iter().map(|(name, value)| Label { name: (*name).to_owned(), value: (*value).to_owned() }).collect();
+        labels.sort_by(|a, b| a.name.cmp(&b.name));
+        let samples = samples.into_iter().map(|(timestamp, value)| Sample { value, timestamp }).collect();
+        Self { labels, samples }
+    }
+}
+
 /// A label.
 #[derive(Clone, PartialEq, Message)]
 pub struct Label {
@@ -72,4 +83,12 @@ pub fn post(address: SocketAddr, body: &[u8]) -> io::Result<u16> {
     stream.read_to_string(&mut answer)?;
     let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok());
     status.ok_or_else(|| io::Error::other("no status line"))
+}
+
+/// Sends the series in one request; gives the answer's status.
+///
+/// # Errors
+/// When the receiver is gone.
+pub fn send(address: SocketAddr, timeseries: Vec<TimeSeries>) -> io::Result<u16> {
+    post(address, &WriteRequest { timeseries }.body()?)
 }

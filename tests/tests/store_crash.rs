@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use goodput_analyzer::store::{Options, Samples, Selection, Stats, Store, wall_clock};
 use goodput_tests::programs::Analyzer;
-use goodput_tests::remote_write::{Label, Sample, TimeSeries, WriteRequest, post};
+use goodput_tests::remote_write::{TimeSeries, send};
 
 const SENDERS: usize = 4;
 const SERIES: usize = 10;
@@ -159,7 +159,7 @@ impl Load {
         while let Some(address) = self.address() {
             // Every third one brings the one before again, as a sender does that has missed an answer.
             let requests = if request % 3 == 2 { request - 1..=request } else { request..=request };
-            if matches!(post(address, &body(self.base_ms, sender, requests)), Ok(204)) {
+            if matches!(send(address, load(self.base_ms, sender, requests)), Ok(204)) {
                 let mut state = self.state.lock().unwrap();
                 state.acked[sender].push(request);
                 state.acks_since_connect += 1;
@@ -170,19 +170,11 @@ impl Load {
     }
 }
 
-fn body(base_ms: i64, sender: usize, requests: std::ops::RangeInclusive<u32>) -> Vec<u8> {
-    let label = |name: &str, value: String| Label { name: name.to_owned(), value };
-    let series = |series: usize| TimeSeries {
-        labels: vec![
-            label("UUID", format!("GPU-{sender}-{series}")),
-            label("__name__", METRIC.to_owned()),
-            label("sender", sender.to_string()),
-            label("series", series.to_string()),
-        ],
-        samples: requests
-            .clone()
-            .map(|n| Sample { value: value(sender, series, n), timestamp: base_ms + i64::from(n) })
-            .collect(),
+fn load(base_ms: i64, sender: usize, requests: std::ops::RangeInclusive<u32>) -> Vec<TimeSeries> {
+    let series = |series: usize| {
+        let (uuid, names) = (format!("GPU-{sender}-{series}"), [sender.to_string(), series.to_string()]);
+        let labels = [("UUID", uuid.as_str()), ("__name__", METRIC), ("sender", &names[0]), ("series", &names[1])];
+        TimeSeries::new(&labels, requests.clone().map(|n| (base_ms + i64::from(n), value(sender, series, n))))
     };
-    WriteRequest { timeseries: (0..SERIES).map(series).collect() }.body().unwrap()
+    (0..SERIES).map(series).collect()
 }

@@ -2,7 +2,7 @@
 
 use super::thresholds::confidence::{COUNTED, INFERRED, WEAK};
 use super::{Cell, Fact, Thresholds, power};
-use crate::signal::Signal;
+use crate::signal::{Signal, named_in};
 
 /// The share of a cell that was work.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,6 +18,15 @@ pub(super) struct Busy {
 /// The signals of the ladder: what is missing when none of them is there.
 pub(super) const LADDER: [Signal; 4] =
     [Signal::GpuBusy, Signal::GrEngineActive, Signal::SmActive, Signal::GpuUtilization];
+
+/// The name of the lowest rung when power agrees with it.
+const CORROBORATED: &str = "gpu_utilization_and_power";
+
+/// The signals behind a rung, as [`Interval::busy_signal`](super::Interval::busy_signal) names it.
+#[must_use]
+pub fn busy_signals(rung: &str) -> Vec<Signal> {
+    if rung == CORROBORATED { vec![Signal::GpuUtilization, Signal::GpuPower] } else { named_in(rung) }
+}
 
 /// Climbs down the ladder. `None` where no signal says anything.
 pub(super) fn busy(cell: &Cell<'_>, t: &Thresholds) -> Option<Busy> {
@@ -48,7 +57,7 @@ fn asked_of_power(busy: Busy, cell: &Cell<'_>, t: &Thresholds) -> Busy {
     let needed = power::working_watts(cell, busy.ratio, t.power_near_idle_ratio);
     let (Some(watts), Some(needed)) = (cell.mean(Signal::GpuPower), needed) else { return busy };
     let corroborated = if busy.rung == Signal::GpuUtilization.name() {
-        Busy { rung: "gpu_utilization_and_power", confidence: INFERRED, ..busy }
+        Busy { rung: CORROBORATED, confidence: INFERRED, ..busy }
     } else {
         busy
     };

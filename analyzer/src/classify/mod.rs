@@ -34,6 +34,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::sample::TimeMs;
 pub use advisory::{Advice, Advisory};
+pub use busy::busy_signals;
 pub use judge::{Coverage, JudgeError, Judged, LOOK_AHEAD_MS, LOOK_BACK_MS, Seen, judge_onward, judge_series};
 pub use ledger::Imbalance;
 pub use phase::{PHASES, Phase};

@@ -64,7 +64,7 @@ fn is_unjudged(class: Class) -> bool {
 
 /// Sums by class.
 #[derive(Default)]
-struct Ledger<'a>(BTreeMap<Class, Sum<'a>>);
+pub(crate) struct Ledger<'a>(BTreeMap<Class, Sum<'a>>);
 
 impl<'a> Ledger<'a> {
     fn of<'i>(items: impl IntoIterator<Item = &'i Item<'a>>) -> Self
@@ -76,11 +76,18 @@ impl<'a> Ledger<'a> {
         ledger
     }
 
+    /// Of time and energy alone.
+    pub(crate) fn unpriced(intervals: impl IntoIterator<Item = &'a Interval>) -> Self {
+        let mut ledger = Self::default();
+        intervals.into_iter().for_each(|i| ledger.add(&Item::unpriced(i)));
+        ledger
+    }
+
     fn add(&mut self, item: &Item<'a>) {
         self.0.entry(item.class).or_default().add(item);
     }
 
-    fn get(&self, class: Class) -> Sum<'a> {
+    pub(crate) fn get(&self, class: Class) -> Sum<'a> {
         self.0.get(&class).cloned().unwrap_or_default()
     }
 
@@ -89,24 +96,28 @@ impl<'a> Ledger<'a> {
         chosen.fold(Sum::default(), |total, (_, sum)| total.plus(sum))
     }
 
-    fn capacity(&self) -> Sum<'a> {
+    pub(crate) fn capacity(&self) -> Sum<'a> {
         self.total(|_| true)
+    }
+
+    pub(crate) fn allocated(&self) -> Sum<'a> {
+        self.total(is_held)
     }
 
     fn lost(&self) -> Amount {
         self.total(|class| class != Class::Productive).amount(self.capacity().ms)
     }
 
-    fn with_data(&self) -> Sum<'a> {
+    pub(crate) fn with_data(&self) -> Sum<'a> {
         self.total(|class| class != Class::NoData)
     }
 
     /// Unknown when nothing at all was seen: zero would be a claim.
-    fn goodput(&self) -> Option<f64> {
+    pub(crate) fn goodput(&self) -> Option<f64> {
         ratio(self.get(Class::Productive).ms, self.capacity().ms).filter(|_| self.with_data().ms > 0)
     }
 
-    fn losses(&self) -> Vec<ClassAmount> {
+    pub(crate) fn losses(&self) -> Vec<ClassAmount> {
         let whole = self.capacity().ms;
         let lost = self.0.iter().filter(|(class, sum)| **class != Class::Productive && sum.ms > 0);
         let mut losses: Vec<ClassAmount> =

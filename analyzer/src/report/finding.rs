@@ -69,7 +69,7 @@ fn bare((class, owner, _): Key<'_>, group: &[Item<'_>], lost: Amount) -> Finding
         spans: spans(group),
         confidence: group.iter().map(|i| i.confidence * i.ms as f64).sum::<f64>() / lost_ms as f64,
         evidence: evidence(group.iter().map(|i| (i.interval().evidence.as_slice(), i.ms as f64))),
-        missing: missing(group),
+        missing: missing(group.iter().map(Item::interval)),
         remedies: remedies(class),
         check: check(class),
         lost,
@@ -152,7 +152,7 @@ fn spans(group: &[Item<'_>]) -> Vec<Span> {
 }
 
 /// Each signal's mean, weighted by the time that it explains, in the order in which the rules gave them.
-pub(super) fn evidence<'a>(group: impl Iterator<Item = (&'a [Evidence], f64)>) -> Vec<Proof> {
+pub(crate) fn evidence<'a>(group: impl Iterator<Item = (&'a [Evidence], f64)>) -> Vec<Proof> {
     let mut proofs: Vec<(Proof, f64)> = Vec::new();
     for (item, weight) in group.flat_map(|(evidence, weight)| evidence.iter().map(move |e| (e, weight))) {
         match proofs.iter_mut().find(|(p, _)| p.signal == item.signal && p.unit == item.unit) {
@@ -182,8 +182,8 @@ fn first_proof(item: &Evidence, weight: f64) -> Proof {
 }
 
 /// Every signal that some interval missed, once.
-fn missing(group: &[Item<'_>]) -> Vec<String> {
-    let signals: BTreeSet<&String> = group.iter().flat_map(|i| &i.interval().missing).collect();
+pub(crate) fn missing<'a>(group: impl Iterator<Item = &'a Interval>) -> Vec<String> {
+    let signals: BTreeSet<&String> = group.flat_map(|i| &i.missing).collect();
     signals.into_iter().cloned().collect()
 }
 

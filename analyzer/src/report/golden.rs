@@ -328,7 +328,7 @@ fn markdown_escapes_hostile_names() {
 
 #[test]
 fn every_class_has_a_colour_in_both_themes() {
-    let css = include_str!("../../templates/report.css");
+    let css = include_str!("../../templates/colours.css");
     for class in Class::ALL {
         assert_eq!(css.matches(&format!("--{}: #", class.name())).count(), 2, "{}", class.name());
     }

@@ -31,7 +31,9 @@ pub mod throughput;
 mod waterfall;
 
 pub use advisory::{AdvisedGpu, AdvisoryRow, advice_meaning, advice_remedies};
+pub(crate) use build::Ledger;
 pub use build::build;
+pub(crate) use finding::{evidence, missing};
 pub use gain::{Basis, Gain, Grade};
 pub use gap::Gap;
 pub use period::{Period, PeriodError};
@@ -39,6 +41,7 @@ pub(crate) use price::MICROS;
 pub use price::{Electricity, Price};
 pub use remedy::{Remedy, meaning, remedies};
 pub use risk::{MemoryRisk, Slope, Stretch};
+pub(crate) use sum::Sum;
 pub use sum::{Amount, Cost, Drawn};
 
 /// Version of the JSON form; a field that goes or changes its meaning raises it, a field that comes does not.

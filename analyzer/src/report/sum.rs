@@ -59,8 +59,8 @@ pub(super) struct Item<'a> {
 
 /// What is summed.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Sum<'a> {
-    pub(super) ms: i64,
+pub(crate) struct Sum<'a> {
+    pub(crate) ms: i64,
     pub(super) energy: Option<Energy>,
     /// Millionths and milliseconds, by currency.
     cost: BTreeMap<&'a str, (i64, i64)>,
@@ -69,6 +69,10 @@ pub(super) struct Sum<'a> {
 impl<'a> Item<'a> {
     pub(super) fn all(intervals: &'a [Interval], prices: &'a [Price]) -> Vec<Self> {
         intervals.iter().map(|interval| Item { interval, price: price_of(prices, interval) }).collect()
+    }
+
+    pub(super) fn unpriced(interval: &'a Interval) -> Self {
+        Item { interval, price: None }
     }
 
     /// The interval for as long as the slice lives.
@@ -116,7 +120,7 @@ impl<'a> Sum<'a> {
     }
 
     /// This as a part of `whole_ms`.
-    pub(super) fn amount(&self, whole_ms: i64) -> Amount {
+    pub(crate) fn amount(&self, whole_ms: i64) -> Amount {
         let cost = |(currency, (micros, priced_ms)): (&&str, &(i64, i64))| Cost {
             currency: (*currency).to_owned(),
             micros: *micros,

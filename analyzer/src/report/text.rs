@@ -129,12 +129,12 @@ pub fn measured(value: Option<f64>) -> String {
 }
 
 /// Enough of a UUID to tell a node's GPUs apart.
-pub(super) fn short(uuid: &str) -> &str {
+pub(crate) fn short(uuid: &str) -> &str {
     uuid.char_indices().nth(12).map_or(uuid, |(end, _)| &uuid[..end])
 }
 
 /// A coordinate: a hundredth of a unit is less than a pixel.
-pub(super) fn fixed(value: f64) -> String {
+pub(crate) fn fixed(value: f64) -> String {
     trimmed(format!("{value:.2}"))
 }
 

@@ -272,9 +272,9 @@ pub fn is_known(metric: &str) -> bool {
 
 /// The metric names that these signals use, each once.
 #[must_use]
-pub fn metrics_of(signals: &[Signal]) -> Vec<&'static str> {
+pub fn metrics_of(signals: &[Signal]) -> Vec<String> {
     let rows = table::ROWS.iter().filter(|row| signals.contains(&row.signal));
-    rows.map(|row| row.metric).collect::<BTreeSet<_>>().into_iter().collect()
+    rows.map(|row| row.metric.to_owned()).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 /// Every metric name that a signal uses, each once.
@@ -307,6 +307,13 @@ pub fn origins(name: &str) -> Vec<Origin> {
     metrics.into_iter().map(origin).collect()
 }
 
+/// The signals that evidence names: one, or those of a formula, in order.
+#[must_use]
+pub fn named_in(formula: &str) -> Vec<Signal> {
+    let words = formula.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    words.filter_map(|word| Signal::ALL.iter().copied().find(|signal| signal.name() == word)).collect()
+}
+
 /// The GPU's model, where the series names it.
 #[must_use]
 pub fn model_of(labels: &Labels) -> Option<&str> {
@@ -334,6 +341,17 @@ mod tests {
         assert_eq!(resolve(&ours).map(|m| m.signal), Some(Signal::NodeIoPressure));
         assert_eq!(resolve(&theirs).map(|m| m.signal), Some(Signal::NodeIoPressure));
         assert!(resolve(&ours).map(|m| m.rank) < resolve(&theirs).map(|m| m.rank), "our own comes first");
+    }
+
+    #[test]
+    fn formulas_name_their_signals_and_signals_their_metrics() {
+        let named = named_in("node_cpu_steal / (node_cpu_steal + node_cpu_busy)");
+        assert_eq!(named, [Signal::NodeCpuSteal, Signal::NodeCpuSteal, Signal::NodeCpuBusy]);
+        assert_eq!(named_in("job_cpu_usage / allowed CPUs"), [Signal::JobCpuUsage]);
+        assert_eq!(named_in("highest rate of writing"), []);
+        let mut metrics = metrics_of(&[Signal::NodeIoPressure]);
+        metrics.sort();
+        assert_eq!(metrics, ["goodput_pressure_waiting_seconds_total", "node_pressure_io_waiting_seconds_total"]);
     }
 
     #[test]

@@ -1,0 +1,177 @@
+//! `/gpus/{uuid}/evidence`: why a stretch of a GPU's time has its class: the numbers, their courses, what was missing and
+//! what to do.
+
+use std::ops::Range;
+
+use askama::Template;
+use axum::extract::{Path, Query, State};
+use jiff::Timestamp;
+use serde::Deserialize;
+
+use super::chosen::Chosen;
+use super::clock::{Clock, HOUR_MS, length};
+use super::curve::{self, Chart};
+use super::gpu::holder;
+use super::link;
+use super::page::{Frame, Link, Page, Problem, show};
+use super::stretch::{Stretch, stretches};
+use crate::classify::{Class, Interval, busy_signals};
+use crate::report::{Proof, Remedy, evidence, meaning, missing, remedies, text};
+use crate::sample::TimeMs;
+use crate::serve::App;
+use crate::signal::{Signal, named_in};
+use crate::store::{Results, Samples};
+
+/// The longest stretch whose verdicts are loaded for one page.
+const MAX_MS: i64 = 35 * 24 * HOUR_MS;
+
+/// The fields of the query.
+#[derive(Debug, Deserialize)]
+pub(super) struct Asked {
+    class: Option<String>,
+    start: Option<String>,
+    end: Option<String>,
+    owner: Option<String>,
+}
+
+#[derive(Template)]
+#[template(path = "web/evidence.html")]
+struct Evidence {
+    frame: Frame,
+    class: &'static str,
+    meaning: &'static str,
+    when: String,
+    zone: String,
+    facts: Vec<(&'static str, String)>,
+    numbers: Vec<Number>,
+    charts: Vec<Chart>,
+    charts_note: Option<String>,
+    missing: Vec<String>,
+    remedies: &'static [Remedy],
+}
+
+/// A signal against its threshold.
+struct Number {
+    signal: String,
+    mean: String,
+    range: String,
+    threshold: String,
+}
+
+pub(super) async fn page<S: Samples + Results>(
+    State(app): State<App<S>>,
+    Path(uuid): Path<String>,
+    Query(asked): Query<Asked>,
+) -> Page {
+    let clock = Clock { zone: app.zone.clone() };
+    let (class, range) = (asked.class()?, asked.range()?);
+    let hours = range.start.div_euclid(HOUR_MS) * HOUR_MS..-(-range.end).div_euclid(HOUR_MS) * HOUR_MS;
+    let around = Chosen::hours(&hours, (app.now)(), clock.clone());
+    let mut intervals = app.store.intervals(hours).await?;
+    intervals.retain(|i| i.gpu == uuid && i.class == class && i.owner == asked.owner);
+    intervals.retain(|i| i.start_ms < range.end && i.end_ms > range.start);
+    let all = stretches(&intervals);
+    let back = Link::new(format!("{}?{}", link::gpu(&uuid), around.query), format!("GPU {uuid}"));
+    // Where time was judged anew since, the link may touch several stretches: the longest is meant.
+    let Some(stretch) = all.iter().max_by_key(|s| s.ms) else {
+        let when = clock.stretch(range.start, range.end);
+        let what = format!("No verdict {} is stored for GPU {uuid}, {when}, {}", class.name(), clock.zone_name());
+        let advice = "Samples that came in late may have changed the verdict; the GPU's timeline shows what holds now.";
+        return Err(Problem::missing(what, advice, vec![back]));
+    };
+    let node = stretch.parts[0].node.clone();
+    let trail = vec![
+        Link::new(format!("/?{}", around.query), "Fleet"),
+        Link::new(format!("{}?{}", link::node(&node), around.query), format!("Node {node}")),
+        back,
+    ];
+    let proofs = evidence(stretch.parts.iter().map(|i| (i.evidence.as_slice(), i.ms as f64)));
+    let drawn = curve::range(stretch);
+    let charts = curve::charts(&app.store, stretch, &uuid, &signals(stretch, &proofs), &proofs, &clock).await?;
+    show(&Evidence {
+        frame: Frame::new(format!("{}, GPU {uuid}", class.name()), trail, false),
+        class: class.name(),
+        meaning: meaning(class),
+        when: clock.stretch(stretch.start_ms, stretch.end_ms),
+        zone: clock.zone_name(),
+        facts: facts(stretch, &uuid),
+        numbers: proofs.into_iter().map(number).collect(),
+        charts_note: (drawn.end < stretch.end_ms).then(|| {
+            let (drawn, all) = (clock.stretch(drawn.start, drawn.end), length(stretch.end_ms - stretch.start_ms));
+            format!(
+                "The stretch lasts {all}; the charts show its beginning, {drawn}. A shorter period of the GPU's \
+                 timeline leads to its other parts."
+            )
+        }),
+        charts,
+        missing: missing(stretch.parts.iter().copied()),
+        remedies: remedies(class),
+    })
+}
+
+impl Asked {
+    fn class(&self) -> Result<Class, Problem> {
+        let name = self.class.as_deref().unwrap_or_default();
+        Class::ALL.iter().copied().find(|class| class.name() == name).ok_or_else(|| {
+            let names: Vec<&str> = Class::ALL.iter().map(|class| class.name()).collect();
+            Problem::bad(format!("class: {name:?}: expected one of {}", names.join(", ")))
+        })
+    }
+
+    fn range(&self) -> Result<Range<TimeMs>, Problem> {
+        let time = |field: &str, text: Option<&str>| {
+            let text = text.unwrap_or_default();
+            let time: Result<Timestamp, _> = text.parse();
+            let expected = || Problem::bad(format!("{field}: {text:?}: expected a time such as 2026-11-21T14:00:00Z"));
+            time.map(|time| time.as_millisecond()).map_err(|_| expected())
+        };
+        let (start, end) = (time("start", self.start.as_deref())?, time("end", self.end.as_deref())?);
+        if end <= start || end - start > MAX_MS {
+            return Err(Problem::bad("end: expected a time after start, and no more than 35 days after it"));
+        }
+        Ok(start..end)
+    }
+}
+
+/// Signals worth a chart: those that the evidence names, and those that said busy or not.
+fn signals(stretch: &Stretch<'_>, proofs: &[Proof]) -> Vec<Signal> {
+    let named = proofs.iter().flat_map(|proof| named_in(&proof.signal));
+    let busy = stretch.parts.iter().filter_map(|i| i.busy_signal.as_deref()).flat_map(busy_signals);
+    let mut signals: Vec<Signal> = Vec::new();
+    for signal in named.chain(busy) {
+        if !signals.contains(&signal) {
+            signals.push(signal);
+        }
+    }
+    if signals.is_empty() { vec![Signal::GpuBusy, Signal::GpuUtilization] } else { signals }
+}
+
+/// The verdict's own numbers.
+fn facts(stretch: &Stretch<'_>, uuid: &str) -> Vec<(&'static str, String)> {
+    let first: &Interval = stretch.parts[0];
+    let lasts = length(stretch.end_ms - stretch.start_ms);
+    let mut busy: Vec<&str> = stretch.parts.iter().filter_map(|i| i.busy_signal.as_deref()).collect();
+    busy.sort_unstable();
+    busy.dedup();
+    let share = text::percent(Some(stretch.share()));
+    let mut facts = vec![
+        ("GPU", format!("{uuid}, {}", first.model.as_deref().unwrap_or("model unknown"))),
+        ("node", first.node.clone()),
+        ("held by", holder(stretch).to_owned()),
+        ("GPU-time", format!("{} GPU-hours, {share} of the {lasts} from first to last cell", text::hours(stretch.ms))),
+        ("confidence", format!("{}, weighted over its cells", text::percent(Some(stretch.confidence())))),
+    ];
+    if !busy.is_empty() {
+        facts.push(("busy or not by", busy.join(", ")));
+    }
+    facts
+}
+
+fn number(proof: Proof) -> Number {
+    Number {
+        mean: curve::measured(proof.mean, &proof.unit),
+        range: curve::measured_range(proof.min, proof.max, &proof.unit),
+        threshold: curve::measured(proof.threshold, &proof.unit),
+        signal: proof.signal,
+    }
+}

@@ -1,0 +1,84 @@
+//! `/`: the fleet, node by node.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use askama::Template;
+use axum::extract::{Query, State};
+
+use super::chosen::{Chosen, PeriodQuery};
+use super::link;
+use super::page::{Frame, Link, Page, show};
+use super::share::{Shares, Tile, greatest_loss, tiles};
+use crate::classify::{Class, Interval};
+use crate::report::{Amount, FORMULA, Ledger, text};
+use crate::serve::App;
+use crate::store::Results;
+
+#[derive(Template)]
+#[template(path = "web/fleet.html")]
+struct Fleet {
+    frame: Frame,
+    periods: Vec<Link>,
+    period: String,
+    formula: &'static str,
+    tiles: Vec<Tile>,
+    shares: Shares,
+    nodes: Vec<Node>,
+    judged_until: Option<String>,
+    sources: usize,
+    zone: String,
+}
+
+/// A row.
+struct Node {
+    name: String,
+    href: String,
+    gpus: usize,
+    hours: String,
+    goodput: String,
+    shares: Shares,
+    greatest_loss: Option<(&'static str, String)>,
+    lost_ms: i64,
+}
+
+pub(super) async fn page<S: Results>(State(app): State<App<S>>, Query(query): Query<PeriodQuery>) -> Page {
+    let chosen = Chosen::of(&query, (app.now)(), &app.zone)?;
+    let intervals = app.store.intervals(chosen.range()).await?;
+    let all: Vec<&Interval> = intervals.iter().collect();
+    show(&Fleet {
+        frame: Frame::new("Fleet", Vec::new(), chosen.is_open()),
+        periods: chosen.choices("/"),
+        period: chosen.show(),
+        formula: FORMULA,
+        tiles: tiles(&all),
+        shares: Shares::of(&Ledger::unpriced(&intervals)),
+        nodes: nodes(&intervals, &chosen),
+        judged_until: app.progress.borrow().judged_until_ms.map(|time| chosen.clock.show(time)),
+        sources: app.intake.account().last_sample.len(),
+        zone: chosen.clock.zone_name(),
+    })
+}
+
+/// The nodes, greatest loss first.
+fn nodes(intervals: &[Interval], chosen: &Chosen) -> Vec<Node> {
+    let mut by_node: BTreeMap<&str, Vec<&Interval>> = BTreeMap::new();
+    intervals.iter().for_each(|i| by_node.entry(&i.node).or_default().push(i));
+    let mut nodes: Vec<Node> = by_node.into_iter().map(|(name, intervals)| node(name, &intervals, chosen)).collect();
+    nodes.sort_by_key(|node| std::cmp::Reverse(node.lost_ms));
+    nodes
+}
+
+fn node(name: &str, intervals: &[&Interval], chosen: &Chosen) -> Node {
+    let ledger = Ledger::unpriced(intervals.iter().copied());
+    let capacity = ledger.capacity().ms;
+    Node {
+        name: name.to_owned(),
+        href: format!("{}?{}", link::node(name), chosen.query),
+        gpus: intervals.iter().map(|i| &i.gpu).collect::<BTreeSet<_>>().len(),
+        hours: Amount::of(capacity, capacity).hours(),
+        goodput: text::percent(ledger.goodput()),
+        shares: Shares::of(&ledger),
+        greatest_loss: greatest_loss(&ledger),
+        lost_ms: capacity - ledger.get(Class::Productive).ms,
+    }
+}

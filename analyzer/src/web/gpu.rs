@@ -1,0 +1,168 @@
+//! `/gpus/{uuid}`: a GPU's time, to zoom into, and each stretch of it.
+
+use std::ops::Range;
+
+use askama::Template;
+use axum::extract::{Path, Query, State};
+
+use super::axis::{Tick, ticks};
+use super::chosen::{Chosen, PeriodQuery};
+use super::clock::{HOUR_MS, length};
+use super::link;
+use super::page::{Frame, Link, Page, Problem, show};
+use super::share::{Shares, Tile, tiles};
+use super::stretch::{Stretch, stretches};
+use super::strip::{Mark, marks, resolution};
+use crate::classify::{Class, Interval};
+use crate::report::{Ledger, Period, text};
+use crate::sample::TimeMs;
+use crate::serve::App;
+use crate::store::Results;
+
+/// A longer table is not read; a shorter period lists what this one leaves out.
+const MAX_ROWS: usize = 200;
+const DAY_MS: i64 = 24 * HOUR_MS;
+/// A longer period is divided into days, not hours.
+const MAX_HOURLY_MS: i64 = 36 * HOUR_MS;
+
+#[derive(Template)]
+#[template(path = "web/gpu.html")]
+struct Gpu {
+    frame: Frame,
+    uuid: String,
+    node: String,
+    model: String,
+    node_href: String,
+    periods: Vec<Link>,
+    zoom: Vec<Link>,
+    nearer: Vec<Link>,
+    period: String,
+    tiles: Vec<Tile>,
+    shares: Shares,
+    marks: Vec<Mark>,
+    ticks: Vec<Tick>,
+    resolution: String,
+    rows: Vec<Row>,
+    left_out: usize,
+}
+
+/// A stretch.
+struct Row {
+    class: &'static str,
+    href: String,
+    from: String,
+    to: String,
+    length: String,
+    hours: String,
+    share: String,
+    owner: String,
+    confidence: String,
+}
+
+pub(super) async fn page<S: Results>(
+    State(app): State<App<S>>,
+    Path(uuid): Path<String>,
+    Query(query): Query<PeriodQuery>,
+) -> Page {
+    let chosen = Chosen::of(&query, (app.now)(), &app.zone)?;
+    let mut intervals = app.store.intervals(chosen.range()).await?;
+    intervals.retain(|i| i.gpu == uuid);
+    let path = link::gpu(&uuid);
+    let Some(last) = intervals.last() else {
+        let what = format!("No verdict is stored for GPU {uuid} from {}", chosen.show());
+        let advice = "Choose another period, or find the GPU under its node in the list of the fleet.";
+        return Err(Problem::missing(what, advice, chosen.choices(&path)));
+    };
+    let (node, model) = (last.node.clone(), intervals.iter().find_map(|i| i.model.clone()));
+    let node_href = format!("{}?{}", link::node(&node), chosen.query);
+    let trail =
+        vec![Link::new(format!("/?{}", chosen.query), "Fleet"), Link::new(node_href.clone(), format!("Node {node}"))];
+    let (all, stretches): (Vec<&Interval>, _) = (intervals.iter().collect(), stretches(&intervals));
+    let (rows, left_out) = rows(&stretches, &uuid, &chosen);
+    show(&Gpu {
+        frame: Frame::new(format!("GPU {uuid}"), trail, chosen.is_open()),
+        model: model.unwrap_or_else(|| "model unknown".to_owned()),
+        periods: chosen.choices(&path),
+        zoom: zoom(&path, &chosen),
+        nearer: nearer(&path, &chosen),
+        period: chosen.show(),
+        tiles: tiles(&all),
+        shares: Shares::of(&Ledger::unpriced(&intervals)),
+        marks: marks(&stretches, &uuid, &chosen),
+        ticks: ticks(&chosen.range(), &chosen.clock),
+        resolution: resolution(&chosen),
+        rows,
+        left_out,
+        uuid,
+        node,
+        node_href,
+    })
+}
+
+/// Before, after, and the hour, day and week around.
+fn zoom(path: &str, chosen: &Chosen) -> Vec<Link> {
+    let (range, length) = (chosen.range(), chosen.length_ms());
+    let middle = range.start + length / 2;
+    let hour = middle - chosen.clock.into_hour(middle);
+    let date = chosen.clock.local(middle).date();
+    let midnight = |days: i64| {
+        let date = date.saturating_add(jiff::Span::new().days(days));
+        let zoned = date.to_zoned(chosen.clock.zone.clone());
+        zoned.map_or(hour, |midnight| midnight.timestamp().as_millisecond())
+    };
+    let week = Period::this_week(chosen.clock.local(middle).timestamp(), &chosen.clock.zone);
+    let mut links = vec![chosen.to(path, &(range.start - length..range.start), "earlier")];
+    links.push(chosen.to(path, &(range.end..range.end + length), "later"));
+    links.push(chosen.to(path, &(hour..hour + HOUR_MS), "hour"));
+    links.push(chosen.to(path, &(midnight(0)..midnight(1)), "day"));
+    links.push(chosen.to(path, &(week.start_ms..week.end_ms), "week"));
+    links
+}
+
+/// The days of a longer period, the hours of a day.
+fn nearer(path: &str, chosen: &Chosen) -> Vec<Link> {
+    let (step, format) = match chosen.length_ms() {
+        0..=HOUR_MS => return Vec::new(),
+        ..=MAX_HOURLY_MS => (HOUR_MS, "%H:%M"),
+        _ => (DAY_MS, "%a %d %b"),
+    };
+    let cut = |time: TimeMs| {
+        let next = time + step;
+        let into = (next + chosen.clock.offset(next)).rem_euclid(step);
+        (next - into).max(time + HOUR_MS).min(chosen.end_ms)
+    };
+    let mut links = Vec::new();
+    let mut start = chosen.start_ms;
+    while start < chosen.end_ms {
+        let range: Range<TimeMs> = start..cut(start);
+        links.push(chosen.to(path, &range, chosen.clock.format(start, format)));
+        start = range.end;
+    }
+    links
+}
+
+/// The stretches with the most GPU-time, in order of time, and how many are left out.
+fn rows(stretches: &[Stretch<'_>], uuid: &str, chosen: &Chosen) -> (Vec<Row>, usize) {
+    let mut longest: Vec<&Stretch<'_>> = stretches.iter().collect();
+    longest.sort_by_key(|s| std::cmp::Reverse(s.ms));
+    longest.truncate(MAX_ROWS);
+    longest.sort_by_key(|s| (s.start_ms, s.class));
+    let row = |s: &Stretch<'_>| Row {
+        class: s.class.name(),
+        href: link::evidence(uuid, s),
+        from: chosen.clock.show(s.start_ms),
+        to: chosen.clock.show(s.end_ms),
+        length: length(s.end_ms - s.start_ms),
+        hours: text::hours(s.ms),
+        share: text::percent(Some(s.share())),
+        owner: holder(s).to_owned(),
+        confidence: text::percent(Some(s.confidence())),
+    };
+    (longest.iter().map(|s| row(s)).collect(), stretches.len().saturating_sub(MAX_ROWS))
+}
+
+/// Who held the GPU, in words.
+pub(super) fn holder<'a>(stretch: &Stretch<'a>) -> &'a str {
+    let nobody = stretch.class == Class::Unallocated;
+    stretch.owner.unwrap_or(if nobody { "nobody" } else { text::UNKNOWN })
+}

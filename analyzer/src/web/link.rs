@@ -1,0 +1,30 @@
+//! Addresses of pages. Names of nodes, GPUs and owners may hold anything: they are escaped as a part of a path or query.
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use super::clock::rfc3339;
+use super::stretch::Stretch;
+
+/// What RFC 3986 lets stand as it is in every part of an address.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+fn escaped(text: &str) -> String {
+    utf8_percent_encode(text, ESCAPED).to_string()
+}
+
+/// Path of a node's page.
+pub(super) fn node(name: &str) -> String {
+    format!("/nodes/{}", escaped(name))
+}
+
+/// Path of a GPU's page.
+pub(super) fn gpu(uuid: &str) -> String {
+    format!("/gpus/{}", escaped(uuid))
+}
+
+/// Address of what a stretch's verdict rests on.
+pub(super) fn evidence(uuid: &str, stretch: &Stretch<'_>) -> String {
+    let (start, end) = (rfc3339(stretch.start_ms), rfc3339(stretch.end_ms));
+    let owner = stretch.owner.map_or(String::new(), |owner| format!("&owner={}", escaped(owner)));
+    format!("{}/evidence?class={}&start={start}&end={end}{owner}", gpu(uuid), stretch.class.name())
+}

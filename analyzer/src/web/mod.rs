@@ -1,0 +1,43 @@
+//! What people look at: the fleet, a node, a GPU, the evidence of a verdict, the report, and how the analyzer itself is.
+//!
+//! Pages are rendered here, whole, from stored verdicts and samples; the script only adds comfort. Every page is a pure
+//! function of its address, the store and the clock. The structs that templates see hold finished text, with units, so that
+//! a template does nothing but write it down.
+
+use axum::Router;
+use axum::routing::get;
+
+mod assets;
+mod axis;
+mod chosen;
+mod clock;
+mod curve;
+mod evidence;
+mod fleet;
+mod gpu;
+mod link;
+mod node;
+mod page;
+mod report;
+mod share;
+mod state;
+mod stretch;
+mod strip;
+#[cfg(test)]
+mod tests;
+
+use crate::serve::App;
+use crate::store::{Results, Samples};
+
+/// All pages and what they load.
+pub(crate) fn routes<S: Samples + Results + Clone + 'static>() -> Router<App<S>> {
+    Router::new()
+        .route("/", get(fleet::page::<S>))
+        .route("/nodes/{node}", get(node::page::<S>))
+        .route("/gpus/{gpu}", get(gpu::page::<S>))
+        .route("/gpus/{gpu}/evidence", get(evidence::page::<S>))
+        .route("/report", get(report::page::<S>))
+        .route("/state", get(state::page::<S>))
+        .route("/assets/{name}", get(assets::file))
+        .fallback(page::nothing_here)
+}

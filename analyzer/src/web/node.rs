@@ -1,0 +1,124 @@
+//! `/nodes/{node}`: a node, GPU by GPU.
+
+use std::collections::BTreeMap;
+
+use askama::Template;
+use axum::extract::{Path, Query, State};
+
+use super::axis::{Tick, ticks};
+use super::chosen::{Chosen, PeriodQuery};
+use super::link;
+use super::page::{Frame, Link, Page, Problem, show};
+use super::share::{Shares, Tile, greatest_loss, tiles};
+use super::stretch::stretches;
+use super::strip::{Mark, marks, resolution};
+use crate::classify::{Class, Group, Interval};
+use crate::report::{Amount, Ledger, text};
+use crate::serve::App;
+use crate::store::Results;
+
+#[derive(Template)]
+#[template(path = "web/node.html")]
+struct Node {
+    frame: Frame,
+    name: String,
+    periods: Vec<Link>,
+    period: String,
+    tiles: Vec<Tile>,
+    shares: Shares,
+    gpus: Vec<Gpu>,
+    ticks: Vec<Tick>,
+    resolution: String,
+    owners: Vec<Owner>,
+}
+
+/// A lane of the timeline.
+struct Gpu {
+    uuid: String,
+    short: String,
+    model: String,
+    href: String,
+    goodput: String,
+    marks: Vec<Mark>,
+}
+
+/// Who held GPUs of the node.
+struct Owner {
+    name: String,
+    hours: String,
+    goodput: String,
+    shares: Shares,
+    greatest_loss: Option<(&'static str, String)>,
+    lost_ms: i64,
+}
+
+pub(super) async fn page<S: Results>(
+    State(app): State<App<S>>,
+    Path(name): Path<String>,
+    Query(query): Query<PeriodQuery>,
+) -> Page {
+    let chosen = Chosen::of(&query, (app.now)(), &app.zone)?;
+    let mut intervals = app.store.intervals(chosen.range()).await?;
+    intervals.retain(|i| i.node == name);
+    let periods = chosen.choices(&link::node(&name));
+    if intervals.is_empty() {
+        let what = format!("No verdict is stored for node {name} from {}", chosen.show());
+        let advice =
+            "Choose another period, or find the node in the list of the fleet: it may have another name, or be silent.";
+        return Err(Problem::missing(what, advice, periods));
+    }
+    let all: Vec<&Interval> = intervals.iter().collect();
+    show(&Node {
+        frame: Frame::new(
+            format!("Node {name}"),
+            vec![Link::new(format!("/?{}", chosen.query), "Fleet")],
+            chosen.is_open(),
+        ),
+        periods,
+        period: chosen.show(),
+        tiles: tiles(&all),
+        shares: Shares::of(&Ledger::unpriced(&intervals)),
+        gpus: gpus(&intervals, &chosen),
+        ticks: ticks(&chosen.range(), &chosen.clock),
+        resolution: resolution(&chosen),
+        owners: owners(&intervals),
+        name,
+    })
+}
+
+fn gpus(intervals: &[Interval], chosen: &Chosen) -> Vec<Gpu> {
+    let mut by_gpu: BTreeMap<&str, Vec<&Interval>> = BTreeMap::new();
+    intervals.iter().for_each(|i| by_gpu.entry(&i.gpu).or_default().push(i));
+    let gpu = |(uuid, intervals): (&str, Vec<&Interval>)| Gpu {
+        uuid: uuid.to_owned(),
+        short: text::short(uuid).to_owned(),
+        model: intervals.iter().find_map(|i| i.model.clone()).unwrap_or_else(|| "model unknown".to_owned()),
+        href: format!("{}?{}", link::gpu(uuid), chosen.query),
+        goodput: text::percent(Ledger::unpriced(intervals.iter().copied()).goodput()),
+        marks: marks(&stretches(intervals), uuid, chosen),
+    };
+    by_gpu.into_iter().map(gpu).collect()
+}
+
+/// Who held GPUs here, greatest loss first.
+fn owners(intervals: &[Interval]) -> Vec<Owner> {
+    let mut by_owner: BTreeMap<Option<&str>, Vec<&Interval>> = BTreeMap::new();
+    for interval in intervals.iter().filter(|i| i.class.group() != Group::Capacity) {
+        by_owner.entry(interval.owner.as_deref()).or_default().push(interval);
+    }
+    let owner = |(name, intervals): (Option<&str>, Vec<&Interval>)| {
+        let ledger = Ledger::unpriced(intervals);
+        let held = ledger.capacity().ms;
+        Owner {
+            name: name.unwrap_or(text::UNKNOWN).to_owned(),
+            hours: Amount::of(held, held).hours(),
+            goodput: text::percent(ledger.goodput()),
+            shares: Shares::of(&ledger),
+            greatest_loss: greatest_loss(&ledger),
+            lost_ms: held - ledger.get(Class::Productive).ms,
+        }
+    };
+    let mut owners: Vec<Owner> = by_owner.into_iter().map(owner).collect();
+    owners.sort_by_key(|owner| std::cmp::Reverse(owner.lost_ms));
+    owners
+}

@@ -1,0 +1,76 @@
+//! A ledger as pages show it: tiles, and a bar and table of classes.
+
+use super::strip::WIDTH;
+use crate::classify::{Class, Interval};
+use crate::report::{Amount, Ledger, Sum, meaning, text};
+
+/// A number with its name and what it is of.
+pub(super) struct Tile {
+    pub(super) value: String,
+    pub(super) name: &'static str,
+    pub(super) note: String,
+}
+
+/// One class of a ledger that has time.
+pub(super) struct Share {
+    pub(super) class: &'static str,
+    pub(super) meaning: &'static str,
+    pub(super) hours: String,
+    pub(super) percent: String,
+    /// Left edge and width in the bar.
+    pub(super) x: String,
+    pub(super) width: String,
+}
+
+/// The classes that have time.
+pub(super) struct Shares {
+    pub(super) classes: Vec<Share>,
+    /// The bar in words.
+    pub(super) label: String,
+}
+
+impl Shares {
+    pub(super) fn of(ledger: &Ledger) -> Self {
+        let whole = ledger.capacity().ms;
+        let scale = |ms: i64| if whole > 0 { ms as f64 / whole as f64 * WIDTH } else { 0.0 };
+        let (mut classes, mut before) = (Vec::new(), 0);
+        for class in Class::ALL {
+            let ms = ledger.get(*class).ms;
+            if ms > 0 {
+                let amount = Amount::of(ms, whole);
+                let (x, width) = (text::fixed(scale(before)), text::fixed(scale(ms)));
+                let (hours, percent) = (amount.hours(), amount.percent());
+                classes.push(Share { class: class.name(), meaning: meaning(*class), hours, percent, x, width });
+                before += ms;
+            }
+        }
+        let words: Vec<String> = classes.iter().map(|c| format!("{} {}", c.class, c.percent)).collect();
+        Self { label: words.join(", "), classes }
+    }
+}
+
+/// The ledger of these intervals in four numbers.
+pub(super) fn tiles(intervals: &[&Interval]) -> Vec<Tile> {
+    let ledger = Ledger::unpriced(intervals.iter().copied());
+    let capacity = ledger.capacity().ms;
+    let of = |sum: Sum<'_>| sum.amount(capacity);
+    let (productive, allocated, known) =
+        (of(ledger.get(Class::Productive)), of(ledger.allocated()), of(ledger.with_data()));
+    let tile = |value, name, note| Tile { value, name, note };
+    vec![
+        tile(
+            text::percent(ledger.goodput()),
+            "goodput",
+            format!("{} productive of {} GPU-hours", productive.hours(), text::hours(capacity)),
+        ),
+        tile(text::hours(capacity), "GPU-hours of capacity", "all GPU time accounted for".to_owned()),
+        tile(allocated.percent(), "allocated", format!("{} GPU-hours held by someone", allocated.hours())),
+        tile(known.percent(), "coverage", format!("{} GPU-hours with data", known.hours())),
+    ]
+}
+
+/// The greatest loss, in words.
+pub(super) fn greatest_loss(ledger: &Ledger) -> Option<(&'static str, String)> {
+    let loss = ledger.losses().into_iter().next()?;
+    Some((loss.class.name(), format!("{} GPU-hours, {}", loss.amount.hours(), loss.amount.percent())))
+}

@@ -1,0 +1,55 @@
+//! `/state`: how the analyzer itself is, and when each source was last heard.
+
+use askama::Template;
+use axum::extract::State;
+
+use super::clock::{Clock, instant};
+use super::page::{Frame, Link, Page, show};
+use crate::report::Period;
+use crate::sample::TimeMs;
+use crate::serve::App;
+use crate::store::Appended;
+
+/// Sources, and reasons for not being joined, that the page lists.
+const MAX_LINES: usize = 100;
+
+#[derive(Template)]
+#[template(path = "web/state.html")]
+struct StatePage {
+    frame: Frame,
+    version: &'static str,
+    this_week: String,
+    last_week: String,
+    zone: String,
+    judged_until: Option<String>,
+    took_seconds: String,
+    failures: u64,
+    unjoined: Vec<String>,
+    samples: Appended,
+    sources: Vec<(String, String)>,
+    more_sources: usize,
+}
+
+pub(super) async fn page<S>(State(app): State<App<S>>) -> Page {
+    let (progress, account, clock) = (app.progress.borrow().clone(), app.intake.account(), Clock { zone: app.zone });
+    let now = instant((app.now)());
+    let mut sources: Vec<(String, TimeMs)> = account.last_sample.into_iter().collect();
+    sources.sort_by_key(|(_, time)| *time);
+    let more_sources = sources.len().saturating_sub(MAX_LINES);
+    sources.truncate(MAX_LINES);
+    let show_time = |time| clock.format(time, "%Y-%m-%d %H:%M:%S");
+    show(&StatePage {
+        frame: Frame::new("State", vec![Link::new("/", "Fleet")], true),
+        version: env!("CARGO_PKG_VERSION"),
+        this_week: Period::this_week(now, &clock.zone).label,
+        last_week: Period::last_week(now, &clock.zone).label,
+        zone: clock.zone_name(),
+        judged_until: progress.judged_until_ms.map(show_time),
+        took_seconds: format!("{:.2}", progress.took.as_secs_f64()),
+        failures: progress.failures,
+        unjoined: progress.unjoined,
+        samples: account.samples,
+        sources: sources.into_iter().map(|(source, time)| (source, show_time(time))).collect(),
+        more_sources,
+    })
+}

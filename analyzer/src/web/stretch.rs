@@ -1,0 +1,70 @@
+//! Stretches: what a GPU's time went into without a pause, over the hours at which intervals are cut.
+
+use std::collections::BTreeMap;
+
+use super::clock::Clock;
+use crate::classify::{Class, Interval};
+use crate::report::text;
+use crate::sample::TimeMs;
+
+/// Neighbouring intervals of one GPU, class and owner.
+#[derive(Clone, Debug)]
+pub(super) struct Stretch<'a> {
+    pub(super) class: Class,
+    pub(super) owner: Option<&'a str>,
+    pub(super) start_ms: TimeMs,
+    pub(super) end_ms: TimeMs,
+    /// GPU-milliseconds of the class within.
+    pub(super) ms: i64,
+    pub(super) parts: Vec<&'a Interval>,
+}
+
+impl<'a> Stretch<'a> {
+    fn new(first: &'a Interval) -> Self {
+        let (start_ms, end_ms) = (first.start_ms, first.start_ms);
+        Self { class: first.class, owner: first.owner.as_deref(), start_ms, end_ms, ms: 0, parts: Vec::new() }
+    }
+
+    fn add(&mut self, next: &'a Interval) {
+        self.end_ms = self.end_ms.max(next.end_ms);
+        self.ms += next.ms;
+        self.parts.push(next);
+    }
+
+    /// Share of the class in this time.
+    pub(super) fn share(&self) -> f64 {
+        self.ms as f64 / (self.end_ms - self.start_ms).max(1) as f64
+    }
+
+    /// 0 to 1, weighted by time.
+    pub(super) fn confidence(&self) -> f64 {
+        self.parts.iter().map(|i| i.confidence * i.ms as f64).sum::<f64>() / self.ms.max(1) as f64
+    }
+
+    /// `dataloader_storage, Sat 21 Nov 2026 14:00–15:12, 1.10 GPU-hours`.
+    pub(super) fn label(&self, clock: &Clock) -> String {
+        let when = clock.stretch(self.start_ms, self.end_ms);
+        format!("{}, {when}, {} GPU-hours", self.class.name(), text::hours(self.ms))
+    }
+}
+
+/// The stretches of one GPU's intervals, in order of time and class.
+pub(super) fn stretches<'a>(intervals: impl IntoIterator<Item = &'a Interval>) -> Vec<Stretch<'a>> {
+    let mut intervals: Vec<&Interval> = intervals.into_iter().filter(|i| i.ms > 0).collect();
+    intervals.sort_by_key(|i| (i.start_ms, i.class));
+    let mut all: Vec<Stretch<'a>> = Vec::new();
+    let mut last: BTreeMap<(Class, Option<&str>), usize> = BTreeMap::new();
+    for interval in intervals {
+        let key = (interval.class, interval.owner.as_deref());
+        let index = match last.get(&key) {
+            Some(index) if interval.start_ms <= all[*index].end_ms => *index,
+            _ => {
+                all.push(Stretch::new(interval));
+                all.len() - 1
+            }
+        };
+        all[index].add(interval);
+        last.insert(key, index);
+    }
+    all
+}

@@ -1,0 +1,185 @@
+//! The pages as a browser gets them, over a store with two judged hours of one idle GPU.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use super::assets;
+use super::clock::rfc3339;
+use crate::classify::{Class, Evidence, Interval};
+use crate::judge::HOUR_MS;
+use crate::judge::tests::START;
+use crate::report::text;
+use crate::serve::tests::{Served, serve};
+use crate::store::Results;
+
+/// A name that is markup, a path and an escape at once.
+const NODE: &str = "<b>n/50%";
+const NODE_PATH: &str = "/nodes/%3Cb%3En%2F50%25";
+const OWNER: &str = "job&<i>7\"";
+
+/// A GPU that starved for the first hour, beside the one that is idle.
+async fn with_a_starving_gpu() -> Served {
+    let served = serve(NODE).await;
+    let evidence =
+        |signal: &str, value, unit: &str| Evidence { signal: signal.into(), value, unit: unit.into(), threshold: 0.1 };
+    let starving = Interval {
+        gpu: "GPU-b".into(),
+        node: "n2".into(),
+        model: Some("NVIDIA H100".into()),
+        owner: Some(OWNER.into()),
+        class: Class::DataloaderStorage,
+        start_ms: START,
+        end_ms: START + HOUR_MS,
+        ms: HOUR_MS * 3 / 4,
+        confidence: 0.9,
+        busy_signal: Some("gpu_busy".into()),
+        evidence: vec![evidence("job_io_pressure", 0.75, "seconds per second")],
+        missing: vec!["job_cpu_pressure".into()],
+    };
+    let rest = Interval { class: Class::Productive, ms: HOUR_MS / 4, evidence: vec![], ..starving.clone() };
+    served.store.replace("n2", START..START + HOUR_MS, &[starving, rest]).await.unwrap();
+    served
+}
+
+async fn page(served: &Served, path: &str) -> String {
+    let (status, kind, page) = served.get(path).await;
+    assert_eq!((status, kind.as_str()), (200, "text/html; charset=utf-8"), "{path}: {page}");
+    assert!(!page.contains("<b>n") && !page.contains("<i>7"), "{path} is not escaped: {page}");
+    page
+}
+
+/// Addresses that the page links to, as a browser reads them.
+fn links(page: &str) -> Vec<String> {
+    let hrefs = page.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next());
+    hrefs.map(|href| href.replace("&#38;", "&")).collect()
+}
+
+fn text_of(page: &str) -> String {
+    let parts = page.split('<').skip(1).filter_map(|part| part.split_once('>'));
+    parts.map(|(_, text)| text).collect::<Vec<_>>().join(" ").split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[tokio::test]
+async fn every_link_from_the_fleet_to_the_evidence_leads_on() {
+    let served = with_a_starving_gpu().await;
+    let mut seen = BTreeSet::new();
+    let mut open = VecDeque::from(["/".to_owned()]);
+    // Earlier and later go on for ever; the first pages hold all kinds of links.
+    for _ in 0..150 {
+        let Some(path) = open.pop_front() else { break };
+        let (status, _, page) = served.get(&path).await;
+        // A period of the same GPU or node without verdicts is not an error of the link.
+        assert!(status == 200 || (status == 404 && path.contains('?')), "{path}: {status}: {page}");
+        let inside = links(&page).into_iter().filter(|href| href.starts_with('/') && !href.starts_with("/-/"));
+        open.extend(inside.filter(|href| seen.insert(href.clone())));
+    }
+    for start in [&format!("{NODE_PATH}?"), "/gpus/GPU-a?", "/gpus/GPU-b?", "/gpus/GPU-b/evidence?"] {
+        assert!(seen.iter().any(|path| path.starts_with(start)), "{start} is not linked: {seen:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_fleet_lists_nodes_with_goodput_and_greatest_loss() {
+    let served = with_a_starving_gpu().await;
+    let page = page(&served, "/").await;
+    let text = text_of(&page);
+    assert!(text.contains("Fri 2026-11-20 05:00 to Sat 2026-11-21 06:00, UTC"), "{text}");
+    assert!(text.contains("n2 1 1.00 25.0 %"), "{text}");
+    assert!(text.contains("dataloader_storage 0.75 GPU-hours, 75.0 %"), "{text}");
+    assert!(page.contains("productive 25.0 %, dataloader_storage 75.0 %"), "the bar in words");
+}
+
+#[tokio::test]
+async fn a_node_shows_each_gpu_as_links_with_names() {
+    let served = with_a_starving_gpu().await;
+    let page = page(&served, "/nodes/n2").await;
+    let day = text::hours(HOUR_MS * 3 / 4);
+    let name = format!("{day} GPU-hours, 75.0 % of that time</title>");
+    assert!(page.contains("<title>dataloader_storage, ") && page.contains(&name), "{page}");
+    assert!(page.contains("job&#38;&#60;i&#62;7&#34;"), "the owner: {page}");
+    let idle = self::page(&served, NODE_PATH).await;
+    assert!(idle.contains("<title>idle_held, "), "{idle}");
+}
+
+#[tokio::test]
+async fn the_evidence_of_a_stretch_has_numbers_with_unit_and_window() {
+    let served = with_a_starving_gpu().await;
+    let gpu = page(&served, "/gpus/GPU-b").await;
+    let evidence = links(&gpu).into_iter().find(|href| href.contains("class=dataloader_storage")).unwrap();
+    let page = page(&served, &evidence).await;
+    let text = text_of(&page);
+    for part in [
+        "The GPU waited for input that storage was late to deliver.",
+        "0.75 GPU-hours, 75.0 % of the 60 min from first to last cell",
+        "job_io_pressure 0.75 seconds per second 0.75 to 0.75 seconds per second 0.1 seconds per second Sat 21 Nov",
+        "Missing, so that rules abstained; with them the class might be another: job_cpu_pressure",
+        "No samples of it are stored for this time",
+        "cat /sys/fs/cgroup/PATH/io.max",
+    ] {
+        assert!(text.contains(part), "{part:?} is not in\n{text}");
+    }
+    let other = evidence.replace("dataloader_storage", "checkpoint");
+    let (status, _, text) = served.get(&other).await;
+    assert_eq!(status, 404);
+    assert!(text.contains("No verdict checkpoint is stored for GPU GPU-b"), "{text}");
+}
+
+#[tokio::test]
+async fn what_a_verdict_rests_on_is_drawn_from_the_samples() {
+    let served = with_a_starving_gpu().await;
+    let (start, end) = (rfc3339(START), rfc3339(START + 2 * HOUR_MS));
+    let page = page(&served, &format!("/gpus/GPU-a/evidence?class=idle_held&start={start}&end={end}")).await;
+    assert!(page.contains("gpu_utilization: mean 0 ratio, range 0 to 0 ratio, over 120 cells of 1 min"), "{page}");
+    assert!(page.contains("fb_used: mean 19.53 GiB"), "{page}");
+    assert!(page.contains("<path class=\"mean\" d=\"M"), "{page}");
+}
+
+#[tokio::test]
+async fn what_is_not_there_says_what_to_do_and_what_is_wrong_is_named() {
+    let served = with_a_starving_gpu().await;
+    for (path, status, what) in [
+        ("/nodes/n3", 404, "No verdict is stored for node n3 from "),
+        ("/nodes/%3Cb%3E", 404, "No verdict is stored for node &#60;b&#62; from "),
+        ("/gpus/GPU-x", 404, "No verdict is stored for GPU GPU-x from "),
+        ("/no/such/page", 404, "There is no such page"),
+        ("/?period=2d", 400, "period: &#34;2d&#34;: expected 1h, 24h, 7d or an ISO week such as 2026-W47"),
+        ("/nodes/n2?start=2026-11-21", 400, "end: missing"),
+        ("/gpus/GPU-b/evidence?class=x", 400, "class: &#34;x&#34;: expected one of productive, no_data, "),
+        ("/gpus/GPU-b/evidence?class=no_data&start=now", 400, "start: &#34;now&#34;: expected a time such as 2026-"),
+        ("/report?week=2027-W53", 400, "week: 2027-W53: 2027 has 52 ISO weeks"),
+    ] {
+        let (found, _, page) = served.get(path).await;
+        assert_eq!(found, status, "{path}");
+        assert!(page.contains(what), "{path}: {what} is not in {page}");
+    }
+}
+
+#[tokio::test]
+async fn an_empty_store_says_how_to_send_data() {
+    assert!(page(&Served::empty().await, "/").await.contains("remote_write:"));
+}
+
+#[tokio::test]
+async fn the_report_of_a_week_and_the_state_of_the_analyzer() {
+    let served = serve(NODE).await;
+    let report = page(&served, "/report?week=2026-W47").await;
+    assert!(report.contains("idle_held · &#60;b&#62;n"), "the finding, escaped");
+    assert_eq!(page(&served, "/report").await, report, "this week, if none is named");
+    let state = page(&served, "/state").await;
+    assert!(state.contains("&#60;b&#62;n/50%:9400") && state.contains("/report?week=2026-W47"), "{state}");
+}
+
+#[tokio::test]
+async fn assets_have_their_content_in_their_name() {
+    let served = serve(NODE).await;
+    let page = page(&served, "/").await;
+    for asset in [&assets::STYLE, &assets::SCRIPT, &assets::ICON] {
+        let path = format!("/assets/{}", asset.name);
+        assert!(page.contains(&path), "{path}");
+        assert_eq!(served.get(&path).await.0, 200);
+    }
+    assert_eq!(served.get("/assets/goodput-00000000.css").await.0, 404);
+    let style = served.get(&format!("/assets/{}", assets::STYLE.name)).await.2;
+    for class in Class::ALL {
+        assert!(style.contains(&format!(".c-{} {{", class.name())), "no colour for {}", class.name());
+    }
+}

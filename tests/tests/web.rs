@@ -1,0 +1,230 @@
+//! A real browser looks at the pages of a real analyzer: from the fleet to the evidence, by mouse and by keyboard.
+
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context as _, Result};
+use goodput_analyzer::report::text;
+use goodput_tests::browser::Browser;
+use goodput_tests::process::until;
+use goodput_tests::programs::{Analyzer, Interval};
+use goodput_tests::remote_write::{TimeSeries, send};
+use serde_json::json;
+
+const HOURS: i64 = 6;
+const HOUR_MS: i64 = 3_600_000;
+const MINUTE_MS: i64 = 60_000;
+const SCRAPE_MS: i64 = 30_000;
+
+/// Names that are markup, a path, an escape and a query at once.
+const NODES: [&str; 2] = ["gpu-node-1", "<b>n2</b>/50%?x=1&y"];
+const OWNERS: [&str; 4] = ["job_4711", "job_4712", "pod_<i>ml/train</i>", "job_4713"];
+
+/// A GPU: its node, who holds it, and what it does in each minute: the share that is work, and that its job waits for reads.
+struct Gpu {
+    uuid: String,
+    node: &'static str,
+    owner: Option<&'static str>,
+    course: fn(i64) -> (f64, f64),
+}
+
+fn gpus() -> Vec<Gpu> {
+    let gpu = |n: usize, node, owner, course| {
+        let uuid = format!("GPU-0000{n}330-0000-4000-8000-00000000000{n}");
+        Gpu { uuid, node, owner, course }
+    };
+    vec![
+        gpu(
+            0,
+            NODES[0],
+            Some(OWNERS[0]),
+            |minute| if (120..192).contains(&minute) { (0.1, 0.85) } else { (0.95, 0.01) },
+        ),
+        gpu(1, NODES[0], Some(OWNERS[1]), |minute| if minute % 20 < 2 { (0.3, 0.7) } else { (0.9, 0.02) }),
+        gpu(2, NODES[0], Some(OWNERS[3]), |minute| if minute < 150 { (0.8, 0.02) } else { (0.0, 0.0) }),
+        gpu(3, NODES[0], None, |_| (0.0, 0.0)),
+        gpu(4, NODES[1], Some(OWNERS[2]), |minute| if minute % 90 < 25 { (0.2, 0.6) } else { (1.0, 0.01) }),
+        gpu(5, NODES[1], None, |_| (0.0, 0.0)),
+    ]
+}
+
+/// What exporters on the nodes would have told from `start` on.
+fn history(start: i64) -> Vec<TimeSeries> {
+    let times = || (0..=HOURS * HOUR_MS / SCRAPE_MS).map(move |n| n * SCRAPE_MS);
+    let level = |value: f64| times().map(move |time| (start + time, value));
+    let total = |share: &dyn Fn(i64) -> f64| -> Vec<(i64, f64)> {
+        let mut sum = 0.0;
+        let add = |time: i64| {
+            let sample = (start + time, sum);
+            sum += share(time / MINUTE_MS) * SCRAPE_MS as f64 / 1000.0;
+            sample
+        };
+        times().map(add).collect()
+    };
+    let mut all = Vec::new();
+    for node in NODES {
+        all.push(TimeSeries::new(
+            &[("__name__", "node_uname_info"), ("nodename", node), ("instance", node)],
+            level(1.0),
+        ));
+    }
+    for Gpu { uuid, node, owner, course } in gpus() {
+        let about =
+            [("UUID", uuid.as_str()), ("Hostname", node), ("instance", node), ("modelName", "NVIDIA H100 80GB HBM3")];
+        let with = |name, more: &[(&'static str, &'static str)]| [&[("__name__", name)], &about[..], more].concat();
+        all.push(TimeSeries::new(&with("goodput_gpu_busy_seconds_total", &[]), total(&|minute| course(minute).0)));
+        all.push(TimeSeries::new(&with("goodput_gpu_observed_seconds_total", &[]), total(&|_| 1.0)));
+        let used = if owner.is_some() { 60_000.0 } else { 0.0 };
+        all.push(TimeSeries::new(&with("DCGM_FI_DEV_FB_USED", &[]), level(used)));
+        let Some(owner) = owner else { continue };
+        all.push(TimeSeries::new(&with("goodput_gpu_owner_info", &[("owner", owner)]), level(1.0)));
+        let of = |name, more: &[(&'static str, &'static str)]| {
+            [&[("__name__", name), ("owner", owner), ("instance", node)], more].concat()
+        };
+        let waiting = of("goodput_cgroup_pressure_waiting_seconds_total", &[("resource", "io")]);
+        all.push(TimeSeries::new(&waiting, total(&|minute| course(minute).1)));
+        all.push(TimeSeries::new(&of("goodput_cgroup_cpu_usage_seconds_total", &[]), total(&|_| 2.0)));
+        all.push(TimeSeries::new(&of("goodput_cgroup_allowed_cpus", &[]), level(16.0)));
+    }
+    all
+}
+
+/// An analyzer that has judged the history, which begins at the returned time.
+fn judged(dir: &Path) -> Result<(Analyzer, i64)> {
+    let now = jiff::Timestamp::now().as_millisecond();
+    let start = now.div_euclid(HOUR_MS) * HOUR_MS - HOURS * HOUR_MS;
+    let analyzer = Analyzer::start(dir)?;
+    assert_eq!(send(analyzer.address, history(start))?, 204);
+    // What was missed while it was down is judged at once; what comes in later, within a minute.
+    analyzer.running.terminate()?;
+    let analyzer = Analyzer::start(dir)?;
+    until("every hour to be judged", Duration::from_secs(300), || {
+        let intervals = csv(&analyzer, start)?;
+        let judged: f64 = intervals.iter().map(|i| i.gpu_seconds).sum();
+        Ok((judged >= gpus().len() as f64 * HOURS as f64 * 3600.0).then_some(()))
+    })?;
+    Ok((analyzer, start))
+}
+
+/// The intervals of the report's CSV form.
+fn csv(analyzer: &Analyzer, start: i64) -> Result<Vec<Interval>> {
+    let time = |ms: i64| SystemTime::UNIX_EPOCH + Duration::from_millis(ms.unsigned_abs());
+    let mut intervals = analyzer.intervals(time(start), time(start + HOURS * HOUR_MS - 1))?;
+    intervals.retain(|i| i.end <= time(start + HOURS * HOUR_MS));
+    Ok(intervals)
+}
+
+fn hours(intervals: &[Interval], of: impl Fn(&Interval) -> bool) -> String {
+    let seconds: f64 = intervals.iter().filter(|i| of(i)).map(|i| i.gpu_seconds).sum();
+    text::hours((seconds * 1000.0).round() as i64)
+}
+
+/// The pages' text as people see it.
+const CONTENT: &str = "document.querySelector('main').innerText.replaceAll(/\\s+/g, ' ')";
+
+/// The link of the long stretch in which the first GPU starved.
+const STARVED: &str = "[...document.querySelectorAll('svg.strip a')].find(a => \
+    a.querySelector('title').textContent.startsWith('dataloader_storage, ') && a.getBBox().width > 100)";
+
+#[test]
+fn a_browser_goes_from_the_fleet_to_the_evidence() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let (analyzer, start) = judged(dir.path())?;
+    let intervals = csv(&analyzer, start)?;
+    let rfc3339 = |ms| jiff::Timestamp::from_millisecond(ms).map(|time| time.to_string());
+    let home = format!("http://{}/", analyzer.address);
+    let fleet = format!("{home}?start={}&end={}", rfc3339(start)?, rfc3339(start + HOURS * HOUR_MS)?);
+    let starved = &gpus()[0].uuid;
+    let mut browser = Browser::start(dir.path())?;
+    browser.look(1280, false)?;
+
+    browser.open(&fleet)?;
+    let seen = browser.text(CONTENT)?;
+    let whole = hours(&intervals, |_| true);
+    assert!(seen.contains(&format!("productive of {whole} GPU-hours")), "{whole}: {seen}");
+    assert!(seen.contains(NODES[1]), "a name is shown as it is: {seen}");
+    let spoken = browser.spoken()?;
+    let is_spoken = |role: &str, name: &str| spoken.iter().any(|s| s.role == role && s.name == name);
+    assert!(is_spoken("heading", "Fleet") && is_spoken("link", NODES[0]) && is_spoken("link", NODES[1]), "{spoken:#?}");
+
+    browser.follow_by_mouse(&link_to(NODES[1]))?;
+    assert_eq!(browser.text("document.querySelector('h1').innerText")?, format!("Node {}", NODES[1]));
+    browser.open(&fleet)?;
+    browser.follow_by_mouse(&link_to(NODES[0]))?;
+    browser.follow_by_mouse(&format!("document.querySelector('.laneName a[title=\"{starved}\"]')"))?;
+    let seen = browser.text(CONTENT)?;
+    let lost = hours(&intervals, |i| i.gpu == *starved && i.class == "dataloader_storage");
+    assert!(seen.contains(&format!("dataloader_storage {lost} ")), "{lost} of the CSV are not in {seen}");
+    let name = browser.text(&format!("{STARVED}.querySelector('title').textContent"))?;
+    let spoken = browser.spoken()?;
+    assert!(spoken.iter().any(|s| s.role == "link" && s.name == name), "{name} is not a link's name: {spoken:#?}");
+
+    browser.follow_by_mouse(&format!("{STARVED}.querySelector('path')"))?;
+    let by_mouse = browser.text("location.href")?;
+    let seen = browser.text(CONTENT)?;
+    for part in ["job_io_pressure 0.85 seconds per second", "threshold", "cat /sys/fs/cgroup/PATH/io.max", OWNERS[0]] {
+        assert!(seen.contains(part), "{part} is not in {seen}");
+    }
+    let drawn =
+        browser.eval("[...document.querySelectorAll('figure')].map(f => f.querySelectorAll('path.mean').length)")?;
+    assert!(
+        drawn.as_array().is_some_and(|charts| charts.len() >= 3 && charts.iter().all(|lines| *lines == json!(1))),
+        "{drawn}"
+    );
+
+    browser.open(&fleet)?;
+    browser.press_until("Tab", &format!("e.innerText === {}", json!(NODES[0])))?;
+    browser.follow_by_keyboard()?;
+    browser.press_until("Tab", &format!("e.title === '{starved}'"))?;
+    browser.follow_by_keyboard()?;
+    browser.press_until("Tab", "e.closest('svg.strip')")?;
+    browser.press_until("ArrowRight", &format!("e === {STARVED}"))?;
+    let hint = browser.text("document.querySelector('.hint').textContent")?;
+    assert_eq!(hint, name, "what has the focus is said");
+    browser.follow_by_keyboard()?;
+    assert_eq!(browser.text("location.href")?, by_mouse, "both ways lead to the same page");
+
+    looks(&mut browser, &fleet, &by_mouse)?;
+    assert_eq!(browser.complaints(&home), Vec::<String>::new());
+    Ok(())
+}
+
+/// The link with this text.
+fn link_to(name: &str) -> String {
+    format!("[...document.querySelectorAll('main a')].find(a => a.innerText === {})", json!(name))
+}
+
+/// Every page fits a phone, is dark where that is preferred, and has no empty charts. Pictures are kept for the eye.
+fn looks(browser: &mut Browser, fleet: &str, evidence: &str) -> Result<()> {
+    let query = fleet.split_once('?').context("no query")?.1.to_owned();
+    let home = fleet.split_once('?').context("no query")?.0.to_owned();
+    let gpu = evidence.split_once("/evidence").context("no evidence")?.0.to_owned();
+    let pages = [
+        ("fleet", fleet.to_owned()),
+        ("node", format!("{home}nodes/{}?{query}", NODES[0])),
+        ("gpu", format!("{gpu}?{query}")),
+        ("evidence", evidence.to_owned()),
+        ("state", format!("{home}state")),
+        ("report", format!("{home}report")),
+    ];
+    let mut too_wide = Vec::new();
+    for (name, url) in pages {
+        let mut backgrounds = Vec::new();
+        for (width, is_dark) in [(1280, false), (1280, true), (360, false), (360, true)] {
+            browser.look(width, is_dark)?;
+            browser.open(&url)?;
+            let overflow = "document.documentElement.scrollWidth - document.documentElement.clientWidth";
+            if browser.eval(overflow)? != json!(0) {
+                too_wide.push(format!("{name} at {width}"));
+            }
+            backgrounds.push(browser.text("getComputedStyle(document.body).backgroundColor")?);
+            let look = if is_dark { "dark" } else { "light" };
+            let picture = format!("web-{name}-{width}-{look}.png");
+            browser.screenshot(&Path::new(env!("CARGO_TARGET_TMPDIR")).join(picture))?;
+        }
+        assert!(backgrounds[0] == backgrounds[2] && backgrounds[1] == backgrounds[3], "{name}: {backgrounds:?}");
+        assert_ne!(backgrounds[0], backgrounds[1], "{name} is as light in the dark");
+    }
+    assert_eq!(too_wide, Vec::<String>::new(), "these pages scroll sideways");
+    Ok(())
+}
