@@ -1,5 +1,7 @@
 //! The simulated machine of the demonstration under the real exporter.
 
+#![allow(clippy::unwrap_used, reason = "clippy spares tests, but not the helpers beside them")]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
