@@ -1,6 +1,7 @@
 //! The own scraper: static targets, labelled and marked stale as Prometheus does it.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::iter;
 use std::sync::Arc;
@@ -99,9 +100,16 @@ fn with_causes(error: &reqwest::Error) -> String {
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
-/// The series of a target's last scrape: those for which a marker is due when they vanish.
+/// The series of a target's last scrape, and whether a marker is due when they vanish.
 #[derive(Debug, Default)]
-pub struct Seen(HashSet<Labels>);
+pub struct Seen(HashMap<Labels, bool>);
+
+impl Seen {
+    /// Forgets all; gives those for which a marker is due.
+    fn take_due(&mut self) -> impl Iterator<Item = Labels> {
+        self.0.drain().filter_map(|(labels, due)| due.then_some(labels))
+    }
+}
 
 /// What a scrape that got an answer brings: its samples, the markers of series that vanished, and `up`. Of a series
 /// that is there twice the first stays. Series with timestamps of their own get no markers, as in Prometheus. On an
@@ -114,23 +122,18 @@ pub fn succeeded(
     time_ms: TimeMs,
     seen: &mut Seen,
 ) -> Result<Batch, TextError> {
-    let mut all = HashSet::new();
-    let mut current = HashSet::new();
+    let mut current = HashMap::new();
     let mut batch = Batch::default();
     for point in text::points(body, format, limits) {
         let point = point?;
         let sample = Sample { time_ms: point.time_ms.unwrap_or(time_ms), value: point.value };
-        let own_time = point.time_ms.is_some();
+        let due = point.time_ms.is_none();
         let labels = labelled(point, target);
-        if !all.insert(labels.clone()) {
-            continue;
-        }
-        if !own_time {
-            current.insert(labels.clone());
-        }
+        let Entry::Vacant(place) = current.entry(labels.clone()) else { continue };
+        place.insert(due);
         batch.series.push(Series { labels, samples: vec![sample] });
     }
-    let vanished = seen.0.drain().filter(|labels| !all.contains(labels));
+    let vanished = seen.take_due().filter(|labels| !current.contains_key(labels));
     batch.series.extend(vanished.map(|labels| ended(labels, time_ms)));
     batch.series.push(up(target, time_ms, 1.0));
     seen.0 = current;
@@ -139,7 +142,7 @@ pub fn succeeded(
 
 /// What a failed scrape brings: a marker for every series of the last one, and `up` at 0.
 pub fn failed(target: &Target, time_ms: TimeMs, seen: &mut Seen) -> Batch {
-    let markers = seen.0.drain().map(|labels| ended(labels, time_ms));
+    let markers = seen.take_due().map(|labels| ended(labels, time_ms));
     Batch { series: markers.chain([up(target, time_ms, 0.0)]).collect() }
 }
 
@@ -155,10 +158,10 @@ fn up(target: &Target, time_ms: TimeMs, value: f64) -> Series {
 /// The target's labels win; a scraped label of the same name is kept as `exported_…`.
 fn labelled(point: Point<'_>, target: &Target) -> Labels {
     let taken = |name: &str| target.labels.iter().any(|(own, _)| own == name);
-    let scraped: HashSet<&str> = point.labels.iter().map(|(name, _)| *name).collect();
+    let scraped = |name: &str| point.labels.iter().any(|(other, _)| *other == name);
     let renamed = |name: &str| {
         let mut name = name.to_owned();
-        while taken(&name) || scraped.contains(name.as_str()) {
+        while taken(&name) || scraped(&name) {
             name.insert_str(0, "exported_");
         }
         name
@@ -272,6 +275,8 @@ fn offset(target: &Target) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
     use crate::sample::is_stale;
 

@@ -117,7 +117,7 @@ fn run(options: &Options) -> Result<ExitCode> {
         begun.elapsed().as_secs_f64()
     ));
     let all_named = !options.check || check_faults(&programs, &week, &part, &uuids)?;
-    if !part.is_live {
+    if !part.is_live || !all_named {
         analyzer.terminate()?;
         return Ok(if all_named { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
