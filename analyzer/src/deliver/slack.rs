@@ -109,6 +109,7 @@ mod tests {
             busy_signal: None,
             evidence: Vec::new(),
             missing: Vec::new(),
+            energy: None,
         }
     }
 
@@ -119,7 +120,7 @@ mod tests {
         let mut now: Vec<Interval> = losses.map(|(class, hours)| interval(class, owner, hours, &week)).into();
         now.push(interval(Class::Productive, owner, 30, &week));
         let then = [interval(Class::Productive, owner, 1, &before), interval(Class::IdleHeld, owner, 1, &before)];
-        build(&now, &then, week)
+        build(&now, &then, week, &[])
     }
 
     #[test]
@@ -157,7 +158,7 @@ mod tests {
 
     #[test]
     fn nothing_known_is_said() {
-        let empty = build(&[], &[], Period::iso_week("2026-W47", &TimeZone::UTC).unwrap());
+        let empty = build(&[], &[], Period::iso_week("2026-W47", &TimeZone::UTC).unwrap(), &[]);
         let message = message(&empty, None);
         assert!(
             message["text"].as_str().unwrap().starts_with("Goodput 2026-W47: unknown, change unknown"),

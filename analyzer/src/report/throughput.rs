@@ -202,6 +202,7 @@ mod tests {
             busy_signal: None,
             evidence: Vec::new(),
             missing: Vec::new(),
+            energy: None,
         }
     }
 
@@ -281,7 +282,7 @@ mod tests {
         let rows = [achieved(Some("a|<b>"), 0, 36_000.0, Some(10.0)), achieved(None, 0, 5.0, None)];
         let intervals = [interval("a|<b>", Class::Productive, 0, 2 * HOUR)];
         let week = Period::iso_week("1970-W01", &jiff::tz::TimeZone::UTC).unwrap();
-        let report = Report { throughput: build(&rows, &intervals), ..super::super::build(&intervals, &[], week) };
+        let report = Report { throughput: build(&rows, &intervals), ..super::super::build(&intervals, &[], week, &[]) };
         let text = markdown::render(&report).unwrap();
         let row =
             r"| a\|&lt;b> | steps_total | 36000 steps | 10 | 18000 | 2.00 | 100 % | 10 (configured) | 50.0 % | 100 % |";

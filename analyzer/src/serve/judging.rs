@@ -300,12 +300,12 @@ mod tests {
     #[test]
     fn late_samples_open_final_hours_and_no_others() {
         let mut progress = Progress { final_until_ms: Some(START + 3 * HOUR_MS), ..Progress::default() };
-        progress.reopen(START + 3 * HOUR_MS);
+        progress.take_back(START + 3 * HOUR_MS);
         assert_eq!((progress.reopened, progress.final_until_ms), (0, Some(START + 3 * HOUR_MS)));
-        progress.reopen(START + HOUR_MS + 5);
+        progress.take_back(START + HOUR_MS + 5);
         assert_eq!((progress.reopened, progress.final_until_ms), (1, Some(START + HOUR_MS)));
         let mut fresh = Progress::default();
-        fresh.reopen(START);
+        fresh.take_back(START);
         assert_eq!((fresh.reopened, fresh.final_until_ms), (0, None));
     }
 }
