@@ -74,7 +74,7 @@ impl Chosen {
 
     /// The last full hours, and the open one as far as it is judged.
     fn recent((name, hours): (&str, i64), now: TimeMs, clock: Clock) -> Self {
-        let open = now - clock.into_hour(now);
+        let open = now - clock.past_hour(now);
         Self { start_ms: open - hours * HOUR_MS, end_ms: open + HOUR_MS, clock, query: format!("period={name}"), now }
     }
 

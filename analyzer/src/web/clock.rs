@@ -42,7 +42,7 @@ impl Clock {
     }
 
     /// Milliseconds since the clocks of the zone last showed a full hour.
-    pub(super) fn into_hour(&self, time: TimeMs) -> i64 {
+    pub(super) fn past_hour(&self, time: TimeMs) -> i64 {
         (time + self.offset(time)).rem_euclid(HOUR_MS)
     }
 

@@ -103,7 +103,7 @@ pub(super) async fn page<S: Results>(
 fn zoom(path: &str, chosen: &Chosen) -> Vec<Link> {
     let (range, length) = (chosen.range(), chosen.length_ms());
     let middle = range.start + length / 2;
-    let hour = middle - chosen.clock.into_hour(middle);
+    let hour = middle - chosen.clock.past_hour(middle);
     let date = chosen.clock.local(middle).date();
     let midnight = |days: i64| {
         let date = date.saturating_add(jiff::Span::new().days(days));

@@ -89,8 +89,8 @@ fn words(group: &[&Stretch<'_>], uuid: &str, chosen: &Chosen) -> (String, String
 
 /// The full hours around it.
 fn hours_around(range: Range<TimeMs>, chosen: &Chosen) -> Range<TimeMs> {
-    let start = range.start - chosen.clock.into_hour(range.start);
-    let into = chosen.clock.into_hour(range.end);
+    let start = range.start - chosen.clock.past_hour(range.start);
+    let into = chosen.clock.past_hour(range.end);
     start..if into == 0 { range.end } else { range.end - into + HOUR_MS }
 }
 
