@@ -134,7 +134,7 @@ fn serve_answers_refuses_a_second_one_and_stops_on_sigterm() {
     let data_dir = dir.path().to_str().unwrap();
     let mut server = Server::start(data_dir);
     assert!(server.get("/-/ready").starts_with("HTTP/1.1 200 "));
-    assert!(server.get("/").contains("Nothing came in yet"));
+    assert!(server.get("/").contains("No samples have come in yet"));
     assert!(server.get("/report").contains("<b>unknown</b><span>fleet goodput</span>"));
 
     let other = tempfile::tempdir().unwrap();
