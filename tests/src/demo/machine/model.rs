@@ -220,9 +220,10 @@ fn flow(job: &Job, number: u64, share_of_pool: f64) -> Flow {
 fn load(job: &Job, gpu: usize, at: Second, speed: f64, calm: f64) -> Load {
     let unused = job.turns(at).any(|turn| *turn == Turn::Unused { gpu });
     let far = job.turns(at).any(|turn| matches!(turn, Turn::Bound { node } if *node != layout::node_of_gpu(gpu)));
-    let level = (FULL * calm).min(1.0);
-    match speed * if far { FAR } else { 1.0 } {
+    let level = (FULL * calm).min(1.0) * if far { FAR } else { 1.0 };
+    match speed {
         _ if unused => Load::Rest,
+        // From afar every copy is late, many times a second: the GPU is never idle for long, and never quite busy.
         1.0 => Load::Steady(level),
         share => Load::Burst(share * level),
     }
