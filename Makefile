@@ -12,7 +12,7 @@ run: ## Start the exporter and the analyzer on this machine, GPU or not
 	@deploy/local/run
 
 demo: ## A simulated eight-GPU node with a week of faults, its report, then live
-	@deploy/local/demo
+	@deploy/local/demo $(ARGS)
 
 build: ## Build both release binaries into target/release
 	@deploy/local/packages build

@@ -37,11 +37,17 @@ impl Running {
     /// Waits until it accepts connections; an early end is an error with the program's last words.
     pub fn until_listens(&mut self, address: SocketAddr) -> Result<()> {
         until("the port to open", Duration::from_secs(30), || {
-            if let Some(status) = self.child.try_wait()? {
-                bail!("ended with {status} before it listened: {}", self.log_text());
-            }
+            self.goes_on()?;
             Ok(TcpStream::connect(address).is_ok().then_some(()))
         })
+    }
+
+    /// An error with its last words when it has ended.
+    pub fn goes_on(&mut self) -> Result<()> {
+        match self.child.try_wait()? {
+            Some(status) => bail!("ended with {status}: {}", self.log_text()),
+            None => Ok(()),
+        }
     }
 
     /// What it has written so far.

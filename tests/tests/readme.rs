@@ -4,6 +4,7 @@
 //! * They run in a scratch tree of links to this repository, with a temporary folder of its own.
 //! * [`CARGO`] stands for cargo: a release build costs CI a quarter of an hour. The programs under test lie where such a
 //!   build would have put them, and in the `PATH`, as if installed.
+//! * `make demo` makes [`PART_OF_THE_WEEK`] instead of all of it, which takes minutes.
 //! * Ports are free ones, `why` looks at the exporter that runs here, and for [`BRIEFLY`].
 
 use std::fs;
@@ -24,7 +25,8 @@ type Check = fn(&World, &str) -> Result<()>;
 
 /// Every command of the README; the second part says how CI runs it.
 const COMMANDS: &[(&str, Check)] = &[
-    ("make run", make_run),
+    ("make run", comes_up),
+    ("make demo", demo),
     ("make test", is_what_ci_runs),
     ("cargo build --release -p goodput-exporter", |w, c| w.succeeds(c, "")),
     ("target/release/goodput-exporter print", |w, c| w.succeeds(c, "goodput_node_info{")),
@@ -37,6 +39,9 @@ const COMMANDS: &[(&str, Check)] = &[
     ("goodput-analyzer report --week 2026-W47 --format markdown|html|json|csv", report),
 ];
 
+/// The last hours of the week, after which it goes on live.
+const PART_OF_THE_WEEK: &str = "--hours 166..168";
+
 /// The least that `why` takes.
 const BRIEFLY: &str = "--for 5s";
 
@@ -44,9 +49,12 @@ const BRIEFLY: &str = "--for 5s";
 const CARGO: &str = r#"#!/bin/bash
 words=$*
 words=${words/ --locked/}
-program=${words#build --release -p }
-if [[ $words == "build --release -p $program" && -x target/release/$program ]]; then exit; fi
-echo "expected: cargo build --release [--locked] -p PROGRAM; found: cargo $*" >&2
+[[ $words == "build --release --workspace" ]] && exit
+program=${words##* }
+for asked in "-p" "--workspace --bin"; do
+  if [[ $words == "build --release $asked $program" && -x target/release/$program ]]; then exit; fi
+done
+echo "expected: cargo build --release [--locked] -p PROGRAM, --workspace or --workspace --bin PROGRAM; found: cargo $*" >&2
 exit 101
 "#;
 
@@ -76,10 +84,10 @@ fn every_command_of_the_readme_runs() -> Result<()> {
 fn the_snippets_of_the_readme_are_accepted() -> Result<()> {
     let (world, text) = (World::new()?, read("README.md")?);
     let snippets = snippets(&text);
-    assert_eq!(snippets.len(), 2, "one for Prometheus, one for the analyzer: {snippets:?}");
-    for (key, judge) in
-        [("remote_write:", "promtool check config"), ("scrape:", "goodput-analyzer check-config --config.file")]
-    {
+    let analyzer = "goodput-analyzer check-config --config.file";
+    let judges = [("remote_write:", "promtool check config"), ("scrape:", analyzer), ("prices:", analyzer)];
+    assert_eq!(snippets.len(), judges.len(), "one for each of {judges:?}: {snippets:?}");
+    for (key, judge) in judges {
         let snippet =
             snippets.iter().find(|s| s.starts_with(key)).with_context(|| format!("README.md has no {key}"))?;
         fs::write(world.tree.join("snippet.yml"), snippet)?;
@@ -203,6 +211,7 @@ impl World {
                 symlink(bin(program)?, folder.join(program))?;
             }
         }
+        symlink(bin("goodput-demo")?, release.join("goodput-demo"))?;
         fs::write(path.join("cargo"), CARGO)?;
         fs::set_permissions(path.join("cargo"), fs::Permissions::from_mode(0o755))?;
         let node = FakeNode::new(dir.path(), &NodeSpec::h100(1))?;
@@ -277,13 +286,12 @@ fn get(url: &str) -> Result<String> {
 }
 
 /// Both programs come up, every address that is printed answers, Ctrl-C leaves nothing behind.
-fn make_run(world: &World, command: &str) -> Result<()> {
+fn comes_up(world: &World, command: &str) -> Result<()> {
     let (exporter, analyzer) = (free_address()?, free_address()?);
     let addresses = [("EXPORTER_ADDRESS", exporter.to_string()), ("ANALYZER_ADDRESS", analyzer.to_string())];
     let mut started = world.start(command, &addresses.each_ref().map(|(name, value)| (*name, value.as_str())))?;
-    started.running.until_listens(exporter)?;
-    started.running.until_listens(analyzer)?;
-    let text = until("the addresses to be printed", Duration::from_secs(10), || {
+    let text = until("the addresses to be printed", Duration::from_secs(300), || {
+        started.running.goes_on()?;
         Ok(Some(started.running.log_text()).filter(|text| text.contains("Ctrl-C")))
     })?;
     let urls: Vec<_> = text.split_whitespace().filter(|word| word.starts_with("http://")).collect();
@@ -301,6 +309,11 @@ fn make_run(world: &World, command: &str) -> Result<()> {
     let left: Vec<_> = fs::read_dir(world.temporary())?.filter_map(Result::ok).map(|entry| entry.path()).collect();
     ensure!(left.is_empty(), "it left {left:?}");
     Ok(())
+}
+
+/// A week is made, reported, and goes on live.
+fn demo(world: &World, command: &str) -> Result<()> {
+    comes_up(world, &format!("{command} ARGS='{PART_OF_THE_WEEK}'"))
 }
 
 /// This test is part of it: running it here would run for ever.
