@@ -16,6 +16,8 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use goodput_analyzer::classify::Class;
+use goodput_analyzer::report::meaning;
 use goodput_tests::bin;
 use goodput_tests::gpu::{FakeNode, FakeNvml, NodeSpec};
 use goodput_tests::process::{Running, free_address, signal_group, until};
@@ -93,6 +95,15 @@ fn the_snippets_of_the_readme_are_accepted() -> Result<()> {
         fs::write(world.tree.join("snippet.yml"), snippet)?;
         world.succeeds(&format!("{judge} snippet.yml"), "")?;
     }
+    Ok(())
+}
+
+#[test]
+fn the_readme_lists_every_class_with_its_meaning() -> Result<()> {
+    let text = read("README.md")?;
+    let row = |class: &Class| format!("| `{}` | {} |", class.name(), meaning(*class));
+    let missing: Vec<_> = Class::ALL.iter().map(row).filter(|row| !text.lines().any(|line| line == row)).collect();
+    assert!(missing.is_empty(), "README.md lacks {missing:#?}");
     Ok(())
 }
 

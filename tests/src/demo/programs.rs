@@ -15,6 +15,9 @@ use crate::programs::{Interval, full_hour, intervals};
 /// The `job` label of the node's series.
 pub const JOB: &str = "goodput";
 
+/// An example, so that the report shows money too: nobody's price.
+const PRICES: &str = "prices:\n- {model: 'NVIDIA H100*', currency: EUR, per_gpu_hour: 2.50, valid_from: 2020-01-01}\n";
+
 /// Where the programs are and where they listen.
 #[derive(Clone, Debug)]
 pub struct Programs {
@@ -53,6 +56,11 @@ impl Programs {
         self.folder.join(name)
     }
 
+    /// The analyzer's configuration.
+    fn config(&self) -> PathBuf {
+        self.dir.join("analyzer.yml")
+    }
+
     /// The fake `libnvidia-ml.so.1`.
     #[must_use]
     pub fn library(&self) -> PathBuf {
@@ -80,8 +88,8 @@ impl Programs {
     #[allow(clippy::disallowed_methods, reason = "starts the real program")]
     pub fn start_analyzer(&self, scrapes: bool) -> Result<Running> {
         let jobs = format!("scrape:\n- {{name: {JOB}, targets: ['{}'], interval: 5s, timeout: 5s}}\n", self.exporter);
-        let config = self.dir.join("analyzer.yml");
-        std::fs::write(&config, if scrapes { jobs } else { String::new() })?;
+        let config = self.config();
+        std::fs::write(&config, format!("{PRICES}{}", if scrapes { &jobs } else { "" }))?;
         let mut command = Command::new(self.file("goodput-analyzer"));
         command.arg("serve").arg(format!("--config.file={}", config.display()));
         command.arg(format!("--data.dir={}", self.data.display()));
@@ -108,7 +116,8 @@ impl Programs {
     #[allow(clippy::disallowed_methods, reason = "starts the real program")]
     pub fn report(&self, from: SystemTime, to: SystemTime, format: &str, out: &Path) -> Result<()> {
         let mut command = Command::new(self.file("goodput-analyzer"));
-        command.arg("report").arg(format!("--data.dir={}", self.data.display()));
+        command.arg("report").arg(format!("--config.file={}", self.config().display()));
+        command.arg(format!("--data.dir={}", self.data.display()));
         command.arg(format!("--start={}", full_hour(from, 0)?)).arg(format!("--end={}", full_hour(to, 0)?));
         command.arg(format!("--format={format}")).arg("--out").arg(out);
         let output = command.output()?;

@@ -9,7 +9,8 @@ use goodput_analyzer::ingest::Limits;
 use goodput_analyzer::ingest::scrape::{Seen, Target, succeeded};
 use goodput_analyzer::ingest::text::Format;
 use goodput_analyzer::sample::{Labels, Sample};
-use prost::Message;
+
+use crate::remote_write::{Label, Sample as Point, TimeSeries, WriteRequest};
 
 /// Samples of one request: well below what the analyzer takes at once, and so many steps that a series' labels are sent
 /// once for dozens of samples.
@@ -17,36 +18,6 @@ const REQUEST_SAMPLES: usize = 120_000;
 
 /// How long the analyzer may take for a request.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-#[derive(Clone, PartialEq, Message)]
-struct WriteRequest {
-    #[prost(message, repeated, tag = "1")]
-    timeseries: Vec<TimeSeries>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct TimeSeries {
-    #[prost(message, repeated, tag = "1")]
-    labels: Vec<Label>,
-    #[prost(message, repeated, tag = "2")]
-    samples: Vec<Point>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Label {
-    #[prost(string, tag = "1")]
-    name: String,
-    #[prost(string, tag = "2")]
-    value: String,
-}
-
-#[derive(Clone, Copy, PartialEq, Message)]
-struct Point {
-    #[prost(double, tag = "1")]
-    value: f64,
-    #[prost(int64, tag = "2")]
-    timestamp: i64,
-}
 
 /// Sends the scrapes of one exporter.
 pub struct Sender {
@@ -98,7 +69,7 @@ impl Sender {
     /// When the analyzer does not take the samples.
     pub fn flush(&mut self) -> Result<()> {
         let timeseries = self.pending.drain().map(|(labels, samples)| time_series(&labels, &samples)).collect();
-        let body = snap::raw::Encoder::new().compress_vec(&WriteRequest { timeseries }.encode_to_vec())?;
+        let body = WriteRequest { timeseries }.body()?;
         let request = self
             .agent
             .post(&self.url)

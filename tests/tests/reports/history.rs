@@ -1,18 +1,17 @@
 //! Hours of the past week, sent as a Prometheus sends them.
 
-use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use goodput_analyzer::report::Period;
 use goodput_tests::process::until;
 use goodput_tests::programs::Analyzer;
+use goodput_tests::remote_write::{self, TimeSeries};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use prost::Message;
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 pub(crate) const HOUR: i64 = 3_600_000;
@@ -45,56 +44,10 @@ pub(crate) fn store(dir: &Path, config: &str, time: Range<i64>, lines: &[Line]) 
 }
 
 fn send(address: SocketAddr, time: Range<i64>, lines: &[Line]) -> Result<()> {
-    let times: Vec<i64> = time.clone().step_by(SCRAPE as usize).collect();
-    let series = |line: &Line| {
-        let label = |(name, value): &(&str, &str)| Label { name: (*name).into(), value: (*value).into() };
-        let mut labels: Vec<Label> = line.labels.iter().map(label).collect();
-        labels.sort_by(|a, b| a.name.cmp(&b.name));
-        let sample = |at: &i64| Sample { value: (line.value)(at - time.start), timestamp: *at };
-        TimeSeries { labels, samples: times.iter().map(sample).collect() }
-    };
-    let request = WriteRequest { timeseries: lines.iter().map(series).collect() };
-    let body = snap::raw::Encoder::new().compress_vec(&request.encode_to_vec())?;
-    let mut stream = TcpStream::connect(address)?;
-    let head = format!(
-        "POST /api/v1/write HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {}\r\n\
-         Content-Type: application/x-protobuf\r\nContent-Encoding: snappy\r\n\r\n",
-        body.len()
-    );
-    stream.write_all(&[head.as_bytes(), &body].concat())?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    let status = answer.lines().next().context("no answer")?;
-    ensure!(status.contains(" 204 "), "{answer}");
+    let times = time.clone().step_by(SCRAPE as usize);
+    let series =
+        |line: &Line| TimeSeries::new(line.labels, times.clone().map(|at| (at, (line.value)(at - time.start))));
+    let status = remote_write::send(address, lines.iter().map(series).collect())?;
+    ensure!(status == 204, "remote write was answered {status}");
     Ok(())
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct WriteRequest {
-    #[prost(message, repeated, tag = "1")]
-    timeseries: Vec<TimeSeries>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct TimeSeries {
-    #[prost(message, repeated, tag = "1")]
-    labels: Vec<Label>,
-    #[prost(message, repeated, tag = "2")]
-    samples: Vec<Sample>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Label {
-    #[prost(string, tag = "1")]
-    name: String,
-    #[prost(string, tag = "2")]
-    value: String,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Sample {
-    #[prost(double, tag = "1")]
-    value: f64,
-    #[prost(int64, tag = "2")]
-    timestamp: i64,
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::demo::script::{Job, SLOT_SECONDS, Script};
 
-use super::layout::{self, GPUS};
+use super::layout::{self, GPUS, UUIDS};
 use super::model::{self, Load};
 use super::noise::around_one;
 use super::tree::recorded;
@@ -53,8 +53,10 @@ impl Gpus {
         let start_us = us(script.start());
         let gpus = Gpus { file, start_us, block: 0, processes: Vec::new(), resting: [false; GPUS.len()] };
         let cpus = ["0", "1"].map(|n| recorded(&format!("sys/devices/system/node/node{n}/cpulist")).trim());
-        let addresses: Vec<_> =
-            GPUS.iter().enumerate().map(|(i, pci)| json!({ "pci": pci, "numa": layout::node_of_gpu(i) })).collect();
+        let places = GPUS.iter().zip(UUIDS).enumerate();
+        let addresses: Vec<_> = places
+            .map(|(i, (pci, uuid))| json!({ "pci": pci, "numa": layout::node_of_gpu(i), "uuid": uuid }))
+            .collect();
         let node = json!({ "model": "NVIDIA H100 80GB HBM3", "count": GPUS.len(), "loaded_us": us(booted), "sample_period_us": SAMPLE_PERIOD_US, "cpus": cpus, "gpus": addresses });
         gpus.append(&[json!({ "node": node })])?;
         Ok(gpus)

@@ -27,6 +27,18 @@ pub(super) const GPUS: [&str; 8] = [
     "0000:db:00.0",
 ];
 
+/// Their UUIDs, of no real board.
+pub(super) const UUIDS: [&str; 8] = [
+    "GPU-9d975b84-96e1-dcd7-9eab-2aa719fcb565",
+    "GPU-5f7458c6-99b7-1278-b427-cb099e9ec99e",
+    "GPU-7ff7c3fb-1990-e930-f61c-2086be1ee870",
+    "GPU-955a3cee-2d6d-2b18-1e36-3a17455cb742",
+    "GPU-f53bb1e9-b917-5d96-dace-8157218e4426",
+    "GPU-fb6e69d9-0df1-b660-ab96-9ee7a319d9a9",
+    "GPU-8302b3a3-e7b4-53d1-09d6-2b60a08d9213",
+    "GPU-c280796c-fb84-d9b5-f8ae-25a49705adca",
+];
+
 /// The NIC beside each GPU.
 const NICS: [&str; 8] = [
     "0000:1a:00.0",
