@@ -12,6 +12,7 @@ use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use jiff::tz::TimeZone;
+use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -94,6 +95,7 @@ pub async fn run(config: Config, options: Options, listen: SocketAddr) -> anyhow
         now,
         progress: progress_in,
         stop: stopping.clone(),
+        marked: Mutex::default(),
     };
     let judging = tokio::spawn(judging.run());
     let prices: Arc<[Price]> = config.prices.into();

@@ -6,6 +6,7 @@ use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result, bail};
+use serde_json::Value;
 
 use crate::bin;
 use crate::gpu::{FakeNode, FakeNvml};
@@ -111,13 +112,14 @@ impl Analyzer {
         command(&bin("goodput-analyzer")?, &["report", &format!("--format={format}")], &self.data, from, to)
     }
 
-    /// Stops it, has its samples judged, and returns the intervals of the report as [`Analyzer::intervals`] does. For
-    /// time that is over: the running program would come to it within a minute.
-    pub fn judged(self, from: SystemTime, to: SystemTime) -> Result<Vec<Interval>> {
+    /// Stops it, has its samples judged, and returns the intervals as [`Analyzer::intervals`] does, and the report's JSON
+    /// form. For time that is over: the running program would come to it within a minute.
+    pub fn judged(self, from: SystemTime, to: SystemTime) -> Result<(Vec<Interval>, Value)> {
         self.running.terminate()?;
         let analyzer = bin("goodput-analyzer")?;
         command(&analyzer, &["classify"], &self.data, from, to)?;
-        intervals(&analyzer, &self.data, from, to)
+        let report = command(&analyzer, &["report", "--format=json"], &self.data, from, to)?;
+        Ok((intervals(&analyzer, &self.data, from, to)?, serde_json::from_str(&report)?))
     }
 }
 

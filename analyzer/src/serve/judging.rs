@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
@@ -17,7 +18,7 @@ use crate::classify::{Interval, LOOK_AHEAD_MS};
 use crate::forecast::Prospect;
 use crate::judge::{HOUR_MS, Judge, JudgeError, windows};
 use crate::sample::TimeMs;
-use crate::store::{Results, Samples, StoreError};
+use crate::store::{Mark, Results, Samples, StoreError};
 
 /// Samples of a minute get this long to arrive before it is judged.
 const SETTLE_MS: i64 = MINUTE_MS;
@@ -61,6 +62,8 @@ pub(super) struct Judging<S> {
     pub(super) now: fn() -> TimeMs,
     pub(super) progress: watch::Sender<Progress>,
     pub(super) stop: watch::Receiver<bool>,
+    /// How far samples could be read when the last round began.
+    pub(super) marked: Mutex<Option<Mark>>,
 }
 
 impl<S: Samples + Results> Judging<S> {
@@ -91,10 +94,12 @@ impl<S: Samples + Results> Judging<S> {
         let now = (self.now)();
         let until = (now - SETTLE_MS).div_euclid(MINUTE_MS) * MINUTE_MS;
         let due = self.due_from(until).await?;
+        // The intake tells of a sample a moment after it can be read: a round may miss the latest, the one after it does not.
+        let marked = self.marked.lock().replace(self.store.mark());
         let late = self.intake.take_earliest().map_or(due, |late| late.max(now - CATCH_UP_MS));
         let from = self.from(due, late);
         self.progress.send_modify(|progress| progress.take_back(from));
-        let round = self.judge_from(from, until).await;
+        let round = self.judge_from(from, until, marked).await;
         if round.is_err() {
             self.intake.note_earliest(late);
         }
@@ -109,7 +114,7 @@ impl<S: Samples + Results> Judging<S> {
         due.min(if restates { late - LOOK_AHEAD_MS } else { late })
     }
 
-    async fn judge_from(&self, from: TimeMs, until: TimeMs) -> Result<(), JudgeError> {
+    async fn judge_from(&self, from: TimeMs, until: TimeMs, marked: Option<Mark>) -> Result<(), JudgeError> {
         let mut unjoined = Vec::new();
         for window in windows(from..until, &self.zone) {
             if *self.stop.borrow() {
@@ -120,6 +125,9 @@ impl<S: Samples + Results> Judging<S> {
             self.progress.send_modify(|progress| progress.advance(&window, until));
         }
         self.intake.note_judged(until);
+        if let Some(mark) = marked {
+            self.store.note_judged(mark).await?;
+        }
         self.publish(until, unjoined).await
     }
 
@@ -136,12 +144,14 @@ impl<S: Samples + Results> Judging<S> {
         }
     }
 
-    /// The last window with verdicts, which may be half judged; without any, as far back as is caught up.
+    /// The last window with verdicts, which may be half judged, or what came in late and was not judged any more; without
+    /// verdicts, as far back as is caught up.
     async fn resume(&self, until: TimeMs) -> Result<TimeMs, StoreError> {
+        let unjudged = self.store.unjudged_from().unwrap_or(until);
         let past = windows(until - CATCH_UP_MS..until, &self.zone);
         for window in past.iter().rev() {
             if !self.store.intervals(window.clone()).await?.is_empty() {
-                return Ok(window.start - LOOK_AHEAD_MS);
+                return Ok((window.start.min(unjudged) - LOOK_AHEAD_MS).max(until - CATCH_UP_MS));
             }
         }
         Ok(until - CATCH_UP_MS)
@@ -205,7 +215,7 @@ mod tests {
         let judge = Judge::new(store.clone(), Thresholds::default());
         let intake = Intake::new(store.clone());
         let (progress, stop) = (watch::Sender::default(), watch::channel(false).1);
-        Judging { store, intake, judge, zone: TimeZone::UTC, now, progress, stop }
+        Judging { store, intake, judge, zone: TimeZone::UTC, now, progress, stop, marked: Mutex::default() }
     }
 
     async fn total(judging: &Judging<Store>, class: Class) -> i64 {
@@ -281,6 +291,32 @@ mod tests {
         let (due, late) = (now(), START + HOUR_MS);
         assert_eq!(judging.from(due, late), START);
         assert_eq!(judging.from(due, START + 3 * HOUR_MS), START + 3 * HOUR_MS, "no final hour looked so far");
+    }
+
+    #[tokio::test]
+    async fn samples_that_came_in_late_and_were_not_judged_are_after_a_restart() {
+        for flush in [false, true] {
+            let dir = tempfile::tempdir().unwrap();
+            let first = judging(dir.path()).await;
+            idle_gpu(&first.intake, "GPU-a", "n1", START + 2 * HOUR_MS..now()).await;
+            for _ in 0..2 {
+                first.round().await.unwrap();
+            }
+            first.store.close().await;
+            let until = now() - SETTLE_MS;
+            let second = judging(dir.path()).await;
+            assert_eq!(second.resume(until).await.unwrap(), START + 3 * HOUR_MS - LOOK_AHEAD_MS, "all is judged");
+            idle_gpu(&second.intake, "GPU-b", "n2", START + HOUR_MS..START + 2 * HOUR_MS).await;
+            if flush {
+                second.store.flush().await.unwrap();
+            }
+            second.store.close().await;
+            let third = judging(dir.path()).await;
+            assert_eq!(third.resume(until).await.unwrap(), START + HOUR_MS - LOOK_AHEAD_MS);
+            third.round().await.unwrap();
+            let intervals = third.store.intervals(START + HOUR_MS..START + 2 * HOUR_MS).await.unwrap();
+            assert_eq!(intervals.iter().filter(|i| i.gpu == "GPU-b").map(|i| i.ms).sum::<i64>(), HOUR_MS);
+        }
     }
 
     #[tokio::test]

@@ -132,6 +132,16 @@ impl Database {
         Ok(count.cast_unsigned())
     }
 
+    /// The write-ahead's sequence number up to which samples are judged; none before any are.
+    pub(super) async fn judged(&self) -> sqlx::Result<Option<i64>> {
+        sqlx::query_scalar("SELECT seq FROM judged").fetch_optional(&self.read).await
+    }
+
+    pub(super) async fn note_judged(&self, seq: i64) -> sqlx::Result<()> {
+        let sql = "INSERT INTO judged (one, seq) VALUES (1, $1) ON CONFLICT (one) DO UPDATE SET seq = excluded.seq";
+        sqlx::query(sql).bind(seq).execute(&self.write).await.map(drop)
+    }
+
     /// One group commit: new series and the samples. Returns the write-ahead's sequence number.
     pub(super) async fn commit(&self, series: &[(SeriesId, Labels)], samples: &[u8]) -> sqlx::Result<i64> {
         let mut transaction = self.begin().await?;

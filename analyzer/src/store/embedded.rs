@@ -62,6 +62,8 @@ pub(super) struct Shared {
 pub(super) struct State {
     pub(super) head: Head,
     pub(super) segments: Vec<Arc<Segment>>,
+    /// The last write-ahead row whose samples are in either.
+    pub(super) seq: i64,
 }
 
 #[derive(Default)]
@@ -71,6 +73,14 @@ pub(super) struct Totals {
     pub(super) quarantined: u64,
     pub(super) last_commit: Option<Duration>,
     pub(super) failed_flushes: u64,
+    /// Time of the earliest sample that was not judged when the store was opened.
+    pub(super) unjudged_from: Option<TimeMs>,
+}
+
+impl Totals {
+    fn note_unjudged(&mut self, time: TimeMs) {
+        self.unjudged_from = Some(self.unjudged_from.map_or(time, |earliest| earliest.min(time)));
+    }
 }
 
 impl State {
@@ -227,6 +237,7 @@ impl Shared {
         }
         self.totals.lock().quarantined = self.query(self.database.quarantined()).await?;
         let dir = self.options.segments();
+        let judged = self.query(self.database.judged()).await?.unwrap_or(i64::MAX);
         let found = self.query(self.database.segments()).await?;
         let orphans =
             segments::collect_orphans(&dir, &found).map_err(|error| StoreError::Io { path: dir.clone(), error })?;
@@ -234,16 +245,22 @@ impl Shared {
             info!(path = %path.display(), "removed what an interrupted flush left");
         }
         for segment in found.into_iter().map(Arc::new) {
-            self.state.write().segments.push(Arc::clone(&segment));
+            if segment.id > judged {
+                self.totals.lock().note_unjudged(segment.first_ms);
+            }
+            let mut state = self.state.write();
+            state.seq = state.seq.max(segment.id);
+            state.segments.push(Arc::clone(&segment));
+            drop(state);
             if let Err(reason) = segment.check(&dir) {
                 self.quarantine_segment(&segment, &reason).await;
             }
         }
-        self.replay().await
+        self.replay(judged).await
     }
 
-    async fn replay(&self) -> Result<i64, StoreError> {
-        let mut last = 0;
+    async fn replay(&self, judged: i64) -> Result<i64, StoreError> {
+        let mut last = self.state.read().seq;
         while let Some((seq, checksum, bytes)) = self.query(self.database.write_ahead_after(last)).await? {
             last = seq;
             let found = crc32fast::hash(&bytes);
@@ -254,13 +271,18 @@ impl Shared {
             };
             match rows {
                 Ok(rows) => {
-                    self.totals.lock().write_ahead_bytes += bytes.len() as u64;
+                    let mut totals = self.totals.lock();
+                    totals.write_ahead_bytes += bytes.len() as u64;
+                    if seq > judged {
+                        rows.iter().for_each(|(_, sample)| totals.note_unjudged(sample.time_ms));
+                    }
                     let head = &mut self.state.write().head;
                     rows.into_iter().for_each(|(id, sample)| head.insert(id, sample));
                 }
                 Err(reason) => self.quarantine_write_ahead(seq, &bytes, &reason).await?,
             }
         }
+        self.state.write().seq = last;
         Ok(last)
     }
 

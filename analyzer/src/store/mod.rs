@@ -163,6 +163,10 @@ pub trait Samples: Send + Sync {
     fn select(&self, selection: &Selection) -> impl Future<Output = Result<Vec<Series>, StoreError>> + Send;
 }
 
+/// How far samples can be read: all that were acknowledged before it was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark(i64);
+
 /// What is stored of a period.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Verdicts {
@@ -206,6 +210,16 @@ pub trait Results: Send + Sync {
 
     /// What was achieved in the windows that lie within this one.
     fn achieved(&self, window: Range<TimeMs>) -> impl Future<Output = Result<Vec<Achieved>, StoreError>> + Send;
+
+    /// How far samples can be read by now.
+    fn mark(&self) -> Mark;
+
+    /// Verdicts rest on all samples up to there.
+    fn note_judged(&self, mark: Mark) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// The earliest sample beyond the mark that was last noted, as it was when the store was opened; none when there was
+    /// none, or nothing was ever judged.
+    fn unjudged_from(&self) -> Option<TimeMs>;
 
     /// All that is stored of the window.
     fn verdicts(&self, window: Range<TimeMs>) -> impl Future<Output = Result<Verdicts, StoreError>> + Send {

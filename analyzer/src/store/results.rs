@@ -7,7 +7,7 @@ use sqlx::Row;
 use sqlx::sqlite::{SqliteExecutor, SqliteRow};
 
 use super::options::database_path;
-use super::{Results, Store, StoreError, Verdicts, application, database, outlook};
+use super::{Mark, Results, Store, StoreError, Verdicts, application, database, outlook};
 use crate::application::Achieved;
 use crate::classify::{Class, Energy, Evidence, Interval};
 use crate::forecast::Outlook;
@@ -67,6 +67,19 @@ impl Results for Store {
             outlook::select(&mut connection, &window).await
         };
         read.await.map_err(|error| database.failed(error))
+    }
+
+    fn mark(&self) -> Mark {
+        Mark(self.shared.state.read().seq)
+    }
+
+    async fn note_judged(&self, Mark(seq): Mark) -> Result<(), StoreError> {
+        let database = &self.shared.database;
+        database.note_judged(seq).await.map_err(|error| database.failed(error))
+    }
+
+    fn unjudged_from(&self) -> Option<TimeMs> {
+        self.shared.totals.lock().unjudged_from
     }
 
     async fn replace_achieved(&self, window: Range<TimeMs>, achieved: &[Achieved]) -> Result<(), StoreError> {

@@ -258,6 +258,7 @@ impl Writer {
             }
         }
         let mut state = self.shared.state.write();
+        state.seq = self.seq;
         if state.head.is_empty() {
             self.deadline = Instant::now() + self.shared.options.head_age;
         }
