@@ -55,7 +55,7 @@ const ROUNDING: f64 = 1e-6;
 /// Kernels that spin in a collective keep the engine and the utilisation at 100 %, but hardly draw power.
 fn asked_of_power(busy: Busy, cell: &Cell<'_>, t: &Thresholds) -> Busy {
     let needed = power::working_watts(cell, busy.ratio, t.power_near_idle_ratio);
-    let (Some(watts), Some(needed)) = (cell.mean(Signal::GpuPower), needed) else { return busy };
+    let (Some((signal, watts)), Some(needed)) = (power::drawn(cell), needed) else { return busy };
     let corroborated = if busy.rung == Signal::GpuUtilization.name() {
         Busy { rung: CORROBORATED, confidence: INFERRED, ..busy }
     } else {
@@ -65,6 +65,6 @@ fn asked_of_power(busy: Busy, cell: &Cell<'_>, t: &Thresholds) -> Busy {
         return corroborated;
     }
     let mut facts = corroborated.facts;
-    facts.push(Fact::of(Signal::GpuPower, watts, needed));
+    facts.push(Fact::of(signal, watts, needed));
     Busy { ratio: 0.0, confidence: INFERRED, facts, ..corroborated }
 }

@@ -29,6 +29,12 @@ pub(super) fn model(cell: &Cell<'_>) -> Option<&'static Model> {
     MODELS.iter().find(|m| name.starts_with(m.name))
 }
 
+/// What tells the cell's mean power, and that power, in watts. The energy counter misses nothing between scrapes; the
+/// gauge is what it was at each, which for a GPU that works in bursts may be any of them.
+pub(super) fn drawn(cell: &Cell<'_>) -> Option<(Signal, f64)> {
+    [Signal::GpuEnergy, Signal::GpuPower].into_iter().find_map(|signal| Some((signal, cell.mean(signal)?)))
+}
+
 /// The power, in watts, that a GPU busy for this share of the cell draws at least if it works; `near_idle` is the
 /// threshold's share of the range from idle to limit. `None` where the model is not known.
 pub(super) fn working_watts(cell: &Cell<'_>, busy: f64, near_idle: f64) -> Option<f64> {

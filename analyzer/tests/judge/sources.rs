@@ -55,6 +55,28 @@ fn our_exporter_beside_dcgm_exporter_is_one_gpu() {
     assert_eq!(judged.coverage.by_busy_signal.keys().collect::<Vec<_>>(), ["gpu_busy"]);
 }
 
+/// A GPU that works for 0.6 of the time, in bursts between the scrapes, so that every power reading is an idle one.
+fn bursts(energy: Option<f64>) -> Judged {
+    let h100 = [("instance", "n1:9400"), ("modelName", "NVIDIA H100 80GB HBM3")];
+    let mut all = busy(0.6, 0, &h100);
+    let mut add = |name, value: &dyn Fn(TimeMs) -> f64| {
+        let labels: Vec<_> = [("__name__", name), ("UUID", GPU)].into_iter().chain(h100).collect();
+        all.push(series(&labels, (0..120).map(|i| (i * 30_000, value(i * 30_000)))));
+    };
+    add("DCGM_FI_DEV_POWER_USAGE", &|_| 115.0);
+    if let Some(watts) = energy {
+        add("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", &|time| watts * time as f64);
+    }
+    judge(&all, 600_000..1_200_000)
+}
+
+#[test]
+fn the_energy_counter_speaks_for_power_between_scrapes() {
+    assert_eq!(total(&bursts(Some(400.0)), Class::Productive), 360_000);
+    assert_eq!(total(&bursts(Some(115.0)), Class::Productive), 0, "kernels that spin draw no power");
+    assert_eq!(total(&bursts(None), Class::Productive), 0, "the gauge is all there is");
+}
+
 #[test]
 fn two_dcgm_exporters_are_one_gpu() {
     let dcgm = |instance| {
