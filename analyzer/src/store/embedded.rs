@@ -84,6 +84,11 @@ impl Totals {
 }
 
 impl State {
+    fn add(&mut self, segment: Arc<Segment>) {
+        self.seq = self.seq.max(segment.id);
+        self.segments.push(segment);
+    }
+
     /// No segment holds a sample after this; none when there are no segments.
     pub(super) fn flushed_until(&self) -> Option<TimeMs> {
         self.segments.iter().map(|segment| segment.last_ms).max()
@@ -248,10 +253,7 @@ impl Shared {
             if segment.id > judged {
                 self.totals.lock().note_unjudged(segment.first_ms);
             }
-            let mut state = self.state.write();
-            state.seq = state.seq.max(segment.id);
-            state.segments.push(Arc::clone(&segment));
-            drop(state);
+            self.state.write().add(Arc::clone(&segment));
             if let Err(reason) = segment.check(&dir) {
                 self.quarantine_segment(&segment, &reason).await;
             }
