@@ -14,7 +14,7 @@ use promql_parser::util::{ExprVisitor, walk_expr};
 /// Labels that Prometheus adds to every target's series; `cluster` where the scrape configuration says so.
 const TARGET_LABELS: &[&str] = &["cluster", "job", "instance"];
 
-/// The analyzer's own metrics: name, whether it is a counter, labels. A test holds the list to a running analyzer.
+/// The analyzer's own metrics: name, whether it is a counter, labels. The dashboards' live test holds a running analyzer to the list.
 pub const ANALYZER: &[(&str, bool, &[&str])] = &[
     ("goodput_gpu_class_ratio", false, &["node", "gpu", "class", "window"]),
     ("goodput_fleet_ratio", false, &["window"]),

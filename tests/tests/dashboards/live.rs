@@ -1,5 +1,6 @@
 //! Every query of every dashboard, asked of a real Prometheus that scrapes both programs.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -7,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context as _, Result};
 use goodput_analyzer::ingest::Limits;
 use goodput_analyzer::ingest::scrape::{Seen, Target, succeeded};
-use goodput_analyzer::ingest::text::Format;
+use goodput_analyzer::ingest::text::{Format, parse};
 use goodput_analyzer::sample::Sample;
 use goodput_analyzer::signal;
 use goodput_analyzer::store::{Options, Samples as _, Store, wall_clock};
@@ -17,6 +18,7 @@ use goodput_tests::gpu::FakeNode;
 use goodput_tests::process::until;
 use goodput_tests::programs::{Analyzer, Exporter};
 use goodput_tests::prometheus::Prometheus;
+use goodput_tests::promql::ANALYZER;
 use goodput_tests::rules::files;
 
 use super::{Dashboard, filled_in};
@@ -74,6 +76,20 @@ fn prometheus_answers_every_query() -> Result<()> {
     }
     let expected: Vec<_> = EMPTY.iter().map(|(place, _)| *place).collect();
     assert_eq!(empty, expected);
+    all_listed(&analyzer.get("/metrics")?)
+}
+
+/// What the analyzer serves is what queries are held to.
+fn all_listed(page: &str) -> Result<()> {
+    let served = parse(page, Format::OpenMetrics, &Limits::default(), 0)?.series;
+    assert!(served.len() > ANALYZER.len(), "an analyzer with verdicts serves more than {} series", served.len());
+    for series in served {
+        let labels: BTreeSet<&str> = series.labels.iter().map(|(name, _)| name).filter(|n| *n != "__name__").collect();
+        let is_it = |(name, _, known): &&(&str, bool, &[&str])| {
+            *name == series.labels.metric() && known.iter().copied().collect::<BTreeSet<_>>() == labels
+        };
+        assert!(ANALYZER.iter().any(|row| is_it(&row)), "not in promql::ANALYZER: {:?}", series.labels);
+    }
     Ok(())
 }
 
