@@ -15,7 +15,8 @@ use clap::{Arg, ArgAction, ArgMatches};
 use crate::collect::Entry;
 use crate::source::files::{self, Roots};
 pub use flags::{
-    Address, AuditFormat, CatalogFormat, Command, Config, DcgmNames, HostnameLabel, LogFormat, LogLevel, TextFormat,
+    Address, AuditFormat, CatalogFormat, Command, Compare, Config, DcgmNames, HostnameLabel, LogFormat, LogLevel,
+    TextFormat,
 };
 use layers::{Origin, Setting};
 

@@ -1,15 +1,19 @@
 //! The `goodput-exporter` program.
 
 use std::io::{self, IsTerminal, Write as _};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use goodput_exporter::audit::checks::CHECKS;
+use goodput_exporter::audit::diff::{self, Diff};
 use goodput_exporter::audit::{Audit, Check, Profile, Status, render};
 use goodput_exporter::collect::{Context, REGISTRY};
-use goodput_exporter::config::{AuditFormat, CatalogFormat, Command, Config, ConfigError, LogFormat, LogLevel};
+use goodput_exporter::config::{
+    AuditFormat, CatalogFormat, Command, Compare, Config, ConfigError, LogFormat, LogLevel,
+};
 use goodput_exporter::scrape::{Gpus, Scraper, Setup, install_panic_hook};
 use goodput_exporter::source::nvml::{Driver, Nvml};
 use goodput_exporter::{attribute, describe, print, serve};
@@ -57,7 +61,10 @@ fn run(config: &Config) -> anyhow::Result<ExitCode> {
             };
             print::write(&text, &mut io::stdout().lock())?;
         }
-        Command::Audit { profile, format, checks } => return audit(config, profile, format, &checks),
+        Command::Audit { compare: Some(Compare::Diff { before, after, format }), .. } => {
+            return compare(&before, &after, format);
+        }
+        Command::Audit { compare: None, profile, format, checks } => return audit(config, profile, format, &checks),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -81,6 +88,22 @@ fn audit(config: &Config, profile: Profile, format: AuditFormat, ids: &[String])
     };
     print::write(&text, &mut io::stdout().lock())?;
     Ok(if audit.count(Status::Fail) > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn compare(before: &Path, after: &Path, format: AuditFormat) -> anyhow::Result<ExitCode> {
+    let (before, after) = match (diff::load(before), diff::load(after)) {
+        (Ok(before), Ok(after)) => (before, after),
+        // As diff(1) has it: 1 is a difference, not a mistake in the command line.
+        (Err(error), _) | (_, Err(error)) => return Ok(fail(&format_args!("{error:#}"), WRONG_USE)),
+    };
+    let diff = Diff::between(&before, &after);
+    let text = match format {
+        AuditFormat::Table => diff::table(&diff, colour(&io::stdout())),
+        AuditFormat::Json => diff::json(&diff)?,
+        AuditFormat::Markdown => diff::markdown(&diff),
+    };
+    print::write(&text, &mut io::stdout().lock())?;
+    Ok(if diff.is_worse() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 /// Terminals get colours, unless their user has asked for none (no-color.org).

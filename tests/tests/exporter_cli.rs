@@ -310,6 +310,38 @@ fn the_audit_speaks_markdown_and_survives_a_closed_pipe() {
     assert_eq!(child.wait().unwrap().code(), Some(1));
 }
 
+#[test]
+fn saved_audits_are_compared() {
+    let folder = tempfile::tempdir().unwrap();
+    let save = |name: &str, clock: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, audit(&machine_with_clock(clock), &["--format=json"]).stdout).unwrap();
+        path.display().to_string()
+    };
+    let (good, bad) = (save("good.json", "tsc"), save("bad.json", "hpet"));
+    let diff = |arguments: &[&str]| exporter(&["audit", "diff"]).args(arguments).output().unwrap();
+
+    let worse = diff(&[&good, &bad]);
+    assert_eq!(worse.status.code(), Some(1), "{worse:?}");
+    assert!(stdout(&worse).contains("\nWORSE (1)\n  clocksource: "), "{}", stdout(&worse));
+    assert!(
+        stdout(&worse).contains("before  pass: tsc\n      after   fail: hpet, of tsc hpet\n"),
+        "{}",
+        stdout(&worse)
+    );
+    let better = diff(&[&bad, &good, "--format=json"]);
+    assert_eq!(better.status.code(), Some(0), "{better:?}");
+    let document: serde_json::Value = serde_json::from_slice(&better.stdout).unwrap();
+    assert_eq!(document["changes"][0]["direction"], "better");
+    let same = diff(&[&good, &good]);
+    assert_eq!(same.status.code(), Some(0));
+    assert!(stdout(&same).contains("0 worse, 0 better, 0 not comparable, 0 drifted, "), "{}", stdout(&same));
+
+    let wrong = diff(&[&good, "/no/such/audit.json"]);
+    assert_eq!(wrong.status.code(), Some(2), "{wrong:?}");
+    assert!(stderr(&wrong).contains("/no/such/audit.json"), "{}", stderr(&wrong));
+}
+
 /// Through NVML's C boundary: a GPU without persistence, at half its lanes.
 #[test]
 fn the_audit_asks_the_driver() {

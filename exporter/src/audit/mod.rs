@@ -4,13 +4,14 @@
 //! reads plain values through [`crate::source`] and hands them to a pure function of its file, which judges.
 
 pub mod checks;
+pub mod diff;
 mod jobs;
 pub mod reference;
 pub mod render;
 mod text;
 
 use clap::ValueEnum;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::collect::Context;
 use crate::source::files::FileError;
@@ -40,7 +41,7 @@ impl Profile {
 }
 
 /// How a check ended, in the order in which a reader wants to know.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     /// It costs GPU time, or will break a job.
@@ -73,6 +74,11 @@ impl Status {
             Self::Pass => "pass",
             Self::NotApplicable => "not_applicable",
         }
+    }
+
+    /// For people.
+    fn words(self) -> String {
+        self.name().replace('_', " ")
     }
 }
 

@@ -40,10 +40,10 @@ fn heading(audit: &Audit) -> String {
 }
 
 fn title(status: Status) -> String {
-    status.name().replace('_', " ").to_uppercase()
+    status.words().to_uppercase()
 }
 
-fn paint(text: &str, status: Status, colour: bool) -> String {
+pub(super) fn paint(text: &str, status: Status, colour: bool) -> String {
     let code = match status {
         Status::Fail | Status::Error => 31,
         Status::Warn | Status::NoPermission => 33,
@@ -54,7 +54,7 @@ fn paint(text: &str, status: Status, colour: bool) -> String {
 }
 
 fn summary(audit: &Audit) -> String {
-    let counts = Status::ALL.map(|status| (audit.count(status), status.name().replace('_', " ")));
+    let counts = Status::ALL.map(|status| (audit.count(status), status.words()));
     counts.into_iter().filter(|(n, _)| *n > 0).map(|(n, name)| format!("{n} {name}")).collect::<Vec<_>>().join(", ")
 }
 
@@ -87,9 +87,9 @@ fn lines(finding: &Finding, width: usize, out: &mut String) {
 }
 
 /// Below the labels, as wide as [`label`] makes them.
-const INDENT_TEXT: &str = "              ";
+pub(super) const INDENT_TEXT: &str = "              ";
 
-fn label(name: &str) -> String {
+pub(super) fn label(name: &str) -> String {
     format!("{INDENT}{name:<8}")
 }
 
@@ -101,7 +101,7 @@ fn terms(fix: &Fix) -> String {
 }
 
 /// Writes words behind `first`, and behind `next` on every further line.
-fn wrapped(first: &str, next: &str, text: &str, out: &mut String) {
+pub(super) fn wrapped(first: &str, next: &str, text: &str, out: &mut String) {
     let mut line = first.to_owned();
     let mut empty = true;
     for word in text.split_whitespace() {
@@ -185,7 +185,7 @@ pub fn markdown(audit: &Audit) -> String {
     for status in Status::ALL {
         for finding in audit.findings.iter().filter(|finding| finding.status == status) {
             let id = format!("`{}`", finding.check.id);
-            let name = status.name().replace('_', " ");
+            let name = status.words();
             let cells = [name.as_str(), &id, &finding.read, finding.expected].map(cell);
             let _ = writeln!(out, "| {} |", cells.join(" | "));
         }

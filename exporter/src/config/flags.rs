@@ -132,7 +132,11 @@ pub enum Command {
         format: CatalogFormat,
     },
     /// Check this node's tuning; changes nothing, exits with 1 when a check fails
+    #[command(args_conflicts_with_subcommands = true)]
     Audit {
+        /// Compare saved audits instead
+        #[command(subcommand)]
+        compare: Option<Compare>,
         /// What the node is for
         #[arg(long, default_value = "mixed")]
         profile: Profile,
@@ -142,6 +146,21 @@ pub enum Command {
         /// Only this check. Repeatable
         #[arg(long = "check", value_name = "ID", value_parser = check_ids(), hide_possible_values = true)]
         checks: Vec<String>,
+    },
+}
+
+/// A sub-command of `audit`.
+#[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
+pub enum Compare {
+    /// Compare two audits saved with --format json; exits with 1 when something got worse
+    Diff {
+        /// The earlier audit, or that of the node to compare with
+        before: PathBuf,
+        /// The later audit, or that of the other node
+        after: PathBuf,
+        /// Form of the answer
+        #[arg(long, default_value = "table", value_name = "FORMAT")]
+        format: AuditFormat,
     },
 }
 
