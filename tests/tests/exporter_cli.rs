@@ -312,10 +312,12 @@ fn the_audit_speaks_markdown_and_survives_a_closed_pipe() {
 
 #[test]
 fn saved_audits_are_compared() {
-    let folder = tempfile::tempdir().unwrap();
+    let machine = machine_with_clock("tsc");
     let save = |name: &str, clock: &str| {
-        let path = folder.path().join(name);
-        fs::write(&path, audit(&machine_with_clock(clock), &["--format=json"]).stdout).unwrap();
+        let path = machine.path().join(name);
+        let current = machine.path().join("sys/devices/system/clocksource/clocksource0/current_clocksource");
+        fs::write(current, format!("{clock}\n")).unwrap();
+        fs::write(&path, audit(&machine, &["--format=json"]).stdout).unwrap();
         path.display().to_string()
     };
     let (good, bad) = (save("good.json", "tsc"), save("bad.json", "hpet"));
