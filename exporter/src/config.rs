@@ -67,7 +67,7 @@ impl Config {
         variable: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, ConfigError> {
         let command = flags::command(registry);
-        let args: Vec<OsString> = args.into_iter().map(flags::positive).collect();
+        let args: Vec<OsString> = args.into_iter().map(|arg| flags::positive(&command, arg)).collect();
         let matched = matches(&command, &args).map_err(ConfigError::CommandLine)?;
         let settings = Settings::read(&command, &matched, variable).map_err(ConfigError::Mistakes)?;
 

@@ -388,7 +388,7 @@ fn a_counters_file_selects_what_is_served_and_is_read_again() {
     assert!(line.contains("DCGM_FI_DEV_SERIAL=") && !line.contains("DCGM_FI_DRIVER_VERSION="), "{line}");
     assert!(text.contains("\ngoodput_gpu_info{"));
 
-    let mut until = |serving: &mut Serving, part: &str| {
+    let until = |serving: &mut Serving, part: &str| {
         let mut line = String::new();
         while !line.contains(part) {
             line.clear();

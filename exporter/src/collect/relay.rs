@@ -198,11 +198,13 @@ fn relay(text: &str, hostname: &str, out: &mut Families) -> Result<(), ParseErro
 
 /// The labels as they are, but for the host's, which is written as in our own series.
 fn labels<'a>(sample: &'a Sample<'_>, host_label: Option<&'a str>, hostname: &'a str) -> Vec<(&'a str, &'a str)> {
-    let label = |(name, value): &'a (&str, Cow<'_, str>)| match HOST_LABELS.contains(name) {
-        true => host_label.map(|name| (name, hostname)),
+    let is_host = |name: &str| HOST_LABELS.contains(&name);
+    let host = sample.labels.iter().position(|(name, _)| is_host(name));
+    let label = |(position, (name, value)): (usize, &'a (&str, Cow<'_, str>))| match is_host(name) {
+        true => host_label.filter(|_| host == Some(position)).map(|name| (name, hostname)),
         false => Some((*name, value.as_ref())),
     };
-    sample.labels.iter().filter_map(label).collect()
+    sample.labels.iter().enumerate().filter_map(label).collect()
 }
 
 fn is_blank(value: f64) -> bool {

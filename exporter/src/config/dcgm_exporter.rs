@@ -136,12 +136,13 @@ pub(super) fn warnings(matches: &ArgMatches) -> Vec<String> {
     INERT.iter().filter(given).map(sentence).collect()
 }
 
-/// Spells its one short flag of several letters as a long one.
-pub(super) fn spelled(arg: OsString) -> OsString {
-    match arg.to_str().and_then(|arg| arg.strip_prefix("-rbmn")) {
-        Some(value) if value.is_empty() || value.starts_with('=') => {
-            format!("--dcgm.replace-blanks-in-model-name{value}").into()
-        }
-        _ => arg,
+/// Spells a long flag behind one dash with two, as Go programs allow.
+pub(super) fn spelled(command: &Command, arg: OsString) -> OsString {
+    let name = arg.to_str().and_then(|arg| arg.strip_prefix('-')).and_then(|arg| arg.split('=').next());
+    let named =
+        |arg: &Arg, name| arg.get_long() == Some(name) || arg.get_all_aliases().is_some_and(|a| a.contains(&name));
+    match name.is_some_and(|name| name.len() > 1 && command.get_arguments().any(|arg| named(arg, name))) {
+        true => [OsString::from("-"), arg].into_iter().collect(),
+        false => arg,
     }
 }

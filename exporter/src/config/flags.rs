@@ -127,7 +127,7 @@ pub struct Config {
     pub devices: Devices,
 
     /// Write blanks in the label modelName as dashes
-    #[arg(long = "dcgm.replace-blanks-in-model-name", alias = "replace-blanks-in-model-name")]
+    #[arg(long = "dcgm.replace-blanks-in-model-name", aliases = ["replace-blanks-in-model-name", "rbmn"])]
     #[arg(help_heading = "GPU", global = true)]
     #[arg(num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
     #[arg(value_parser = switch, hide_default_value = true, value_name = "BOOL")]
@@ -403,8 +403,8 @@ pub(super) fn command(registry: &[Entry]) -> clap::Command {
 }
 
 /// Spells `--no-collector.NAME` as `--collector.NAME=false`, so that one flag has one meaning wherever it stands.
-pub(super) fn positive(arg: OsString) -> OsString {
-    let arg = dcgm_exporter::spelled(arg);
+pub(super) fn positive(command: &clap::Command, arg: OsString) -> OsString {
+    let arg = dcgm_exporter::spelled(command, arg);
     match arg.to_str().and_then(|a| a.strip_prefix("--no-collector.")) {
         Some(name) => format!("--collector.{name}=false").into(),
         None => arg,

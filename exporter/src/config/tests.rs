@@ -217,10 +217,13 @@ fn flags_and_variables_of_dcgm_exporter_do_what_they_did() {
         let switch = value.is_empty();
         let long = if switch { format!("--{long}") } else { format!("--{long}={value}") };
         assert!(effect(&good(&[&long], &[])), "{long}");
+        assert!(effect(&good(&[&long[1..]], &[])), "{long} behind one dash, as Go programs allow");
         assert!(effect(&good(&[], &[(name, if switch { "true" } else { value })])), "{name}");
         let short = format!("-{short}");
         let args: &[&str] = if switch { &[&short] } else { &[&short, value] };
         assert!(short == "-" || effect(&good(args, &[])), "{args:?}");
+        let joined = format!("{short}={}", if switch { "true" } else { value });
+        assert!(short == "-" || effect(&good(&[&joined], &[])), "{joined}");
         assert_eq!(good(&[&long], &[]).warnings, [""; 0], "{long}");
     }
 }

@@ -107,7 +107,7 @@ type Labels<'a> = Vec<(&'a str, Cow<'a, str>)>;
 
 /// The labels behind `{`, and what is behind `}`.
 fn labels(mut rest: &str) -> Result<(Labels<'_>, &str), &'static str> {
-    let mut labels = Vec::new();
+    let mut labels = Labels::new();
     loop {
         rest = rest.trim_start();
         if let Some(behind) = rest.strip_prefix('}') {
@@ -119,6 +119,9 @@ fn labels(mut rest: &str) -> Result<(Labels<'_>, &str), &'static str> {
         let name = name.trim_end();
         if !is_name(name) {
             return Err("the name of a label");
+        }
+        if labels.iter().any(|(other, _)| *other == name) {
+            return Err("every label once");
         }
         labels.push((name, unescaped(&quoted[..end])));
         rest = quoted[end + 1..].trim_start();
@@ -206,6 +209,7 @@ mod tests {
             ("A{gpu=\"a\"b\"} 1", ", or } behind a label"),
             ("A{gpu} 1", "LABEL=\"VALUE\" or }"),
             ("A{9=\"\"} 1", "the name of a label"),
+            ("A{a=\"\",b=\"\",a=\"x\"} 1", "every label once"),
             ("9 1", "the name of a metric"),
             ("<html>", "a value behind the name"),
             ("# TYPE 9 gauge", "the name of a metric"),

@@ -151,11 +151,12 @@ fn what_is_no_value_of_dcgm_is_left_out() {
                 DCGM_A{gpu=\"0\"} 2147483632\nDCGM_A{gpu=\"1\"} 2147483635\nDCGM_A{gpu=\"2\"} 2147483636\n\
                 DCGM_A{gpu=\"3\"} 9223372036854775794\nDCGM_A{gpu=\"4\"} 140737488355330\nDCGM_A{gpu=\"2\"} 5\n\
                 # TYPE DCGM_B histogram\nDCGM_B_sum 1\n# TYPE DCGM_C summary\nDCGM_C 1 1700000000000\n\
-                go_goroutines 7\nprocess_cpu_seconds_total 1\n";
+                DCGM_D{Hostname=\"a\",hostname=\"b\"} 1\ngo_goroutines 7\nprocess_cpu_seconds_total 1\n";
     let expected = "# HELP DCGM_A \n# TYPE DCGM_A gauge\nDCGM_A{gpu=\"2\"} 2147483636\n\
                     # HELP DCGM_B_sum \n# TYPE DCGM_B_sum untyped\nDCGM_B_sum 1\n\
-                    # HELP DCGM_C \n# TYPE DCGM_C untyped\nDCGM_C 1\n";
-    assert_eq!(relayed(text, Style::default()).unwrap(), expected);
+                    # HELP DCGM_C \n# TYPE DCGM_C untyped\nDCGM_C 1\n\
+                    # HELP DCGM_D \n# TYPE DCGM_D untyped\nDCGM_D{hostname=\"node-1\"} 1\n";
+    assert_eq!(relayed(text, hosted(Some("hostname"))).unwrap(), expected);
 }
 
 #[test]
