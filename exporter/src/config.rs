@@ -88,7 +88,11 @@ impl Config {
     /// Reads the list of DCGM fields, if there is one.
     fn read_counters(&mut self) -> Result<(), String> {
         let Some(path) = self.counters_file.as_ref().or(self.dcgm_config_file.as_ref()) else { return Ok(()) };
-        let (file, remarks) = CountersFile::load(path)?;
+        let hint = match self.counters_file {
+            Some(_) => "",
+            None => " (--dcgm.config-file is for dcgm-exporter's configuration, --config.file for this exporter's)",
+        };
+        let (file, remarks) = CountersFile::load(path).map_err(|error| error + hint)?;
         self.counters = file.map(Arc::new);
         self.warnings.extend(remarks);
         Ok(())
@@ -187,7 +191,13 @@ fn mistake(command: &clap::Command, setting: &Setting) -> Option<String> {
     let Setting { key, values, origin } = setting;
     let in_file = matches!(origin, Origin::File { .. });
     let Some(arg) = flag(command, key).filter(|_| !(in_file && key == CONFIG_FILE)) else {
-        return Some(format!("{origin}: unknown key {key:?}{}", similar(command, key)));
+        let hint = match key.as_str() {
+            "version" | "metrics" | "collection" | "collections" => {
+                ", which is dcgm-exporter's: its configuration goes to --dcgm.config-file".to_owned()
+            }
+            _ => similar(command, key),
+        };
+        return Some(format!("{origin}: unknown key {key:?}{hint}"));
     };
     if values.is_empty() || (values.len() > 1 && !is_list(arg)) {
         let expected = if is_list(arg) { "a value or a list of values" } else { "one value" };

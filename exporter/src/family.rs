@@ -124,7 +124,8 @@ impl Families {
 
     /// Adds one sample of another exporter's family, unless the settings leave the family out.
     pub(crate) fn push_foreign(&mut self, head: Head, labels: &[(&str, &str)], value: f64) {
-        if !self.style.lists(&head.name) {
+        let gpu = labels.iter().find(|(name, _)| *name == "gpu").map(|(_, value)| *value);
+        if !self.style.lists(&head.name) || !self.style.devices.include(gpu) {
             return;
         }
         let family = Family { lines: String::new(), samples: 0, head };

@@ -370,6 +370,18 @@ fn a_malformed_counters_file_is_a_mistake_with_its_line() {
 }
 
 #[test]
+fn the_two_configurations_are_told_apart() {
+    let (_theirs, flag) = file("version: 1\nmetrics: {file: x.csv}\n");
+    let hint = "which is dcgm-exporter's: its configuration goes to --dcgm.config-file";
+    let expected =
+        [format!("line 1: unknown key \"version\", {hint}"), format!("line 2: unknown key \"metrics\", {hint}")];
+    assert_eq!(mistakes(&[&flag], &[]), expected);
+    let (_ours, path) = listed("web.max-requests: 3\n");
+    let list = mistakes(&["--config-file", &path], &[]);
+    assert!(list[0].ends_with("--config.file for this exporter's)") && list[0].contains("version"), "{list:?}");
+}
+
+#[test]
 fn files_of_its_image_are_asked_for_in_vain() {
     let path = "/etc/dcgm-exporter/dcp-metrics-included.csv";
     let config = good(&[], &[("DCGM_EXPORTER_COLLECTORS", path)]);

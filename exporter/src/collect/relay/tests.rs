@@ -12,8 +12,10 @@ use std::time::Instant;
 use super::*;
 use crate::attribute::Owners;
 use crate::collect::{REGISTRY, gpu};
+use crate::config::Counters;
 use crate::encode::{Format, encode};
 use crate::family::Style;
+use crate::parse::counters::csv;
 use crate::scrape::{Outcome, Scrape, Scraper, Setup};
 use crate::source::files::Roots;
 use crate::source::nvml::{Driver, Gpu, Snapshot, Values};
@@ -157,6 +159,15 @@ fn what_is_no_value_of_dcgm_is_left_out() {
                     # HELP DCGM_C \n# TYPE DCGM_C untyped\nDCGM_C 1\n\
                     # HELP DCGM_D \n# TYPE DCGM_D untyped\nDCGM_D{hostname=\"node-1\"} 1\n";
     assert_eq!(relayed(text, hosted(Some("hostname"))).unwrap(), expected);
+}
+
+#[test]
+fn settings_select_relayed_families_too() {
+    let text = "DCGM_A{gpu=\"0\"} 1\nDCGM_A{gpu=\"1\"} 2\nDCGM_A{nvswitch=\"3\"} 3\nDCGM_B 4\n";
+    let counters = Counters::from(csv("DCGM_A, gauge, x\n").unwrap());
+    let style = Style { devices: "g:1".parse().unwrap(), counters: Some(Arc::new(counters)), ..Style::default() };
+    let written = relayed(text, style).unwrap();
+    assert_eq!(written, "# HELP DCGM_A \n# TYPE DCGM_A untyped\nDCGM_A{gpu=\"1\"} 2\nDCGM_A{nvswitch=\"3\"} 3\n");
 }
 
 #[test]
