@@ -29,7 +29,7 @@ const DRIVER_VERSION: [&str; 2] = ["DCGM_FI_DRIVER_VERSION", "DCGM_FI_SYSTEM_DRI
 const UNAVAILABLE: &[(&str, &str)] = &[
     ("dcgm_", "a name of dcgm-exporter 1.x; use the field's DCGM_FI name"),
     ("DCGM_FI_DEV_NVSWITCH_", "NVSwitches are read through libraries that only DCGM has"),
-    ("DCGM_FI_DEV_CPU_", "DCGM reads Grace CPUs from the kernel; see goodput_cpu_ and node_exporter"),
+    ("DCGM_FI_DEV_CPU_", "DCGM reads Grace CPUs from the kernel, and so does node_exporter"),
     ("DCGM_FI_DEV_CONNECTX_", "network adapters are not read through NVML"),
     ("DCGM_FI_DEV_VGPU_", "it only means something inside a virtual machine or on its host"),
     ("DCGM_FI_DEV_PCIE_TX_THROUGHPUT", "the driver's call blocks for 20 ms; use DCGM_FI_PROF_PCIE_TX_BYTES"),
