@@ -1,5 +1,8 @@
 //! Flags, config file and environment in one typed, wholly validated value.
 
+mod counters;
+mod dcgm_exporter;
+mod devices;
 mod flags;
 mod layers;
 
@@ -7,16 +10,20 @@ use std::error::Error as _;
 use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::error::{ContextKind, ContextValue};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches};
 
 use crate::collect::Entry;
+use crate::family::Style;
 use crate::source::files::{self, Roots};
+pub use counters::{Counters, CountersFile};
+pub use devices::Devices;
 pub use flags::{
-    Address, AuditFormat, CatalogFormat, Command, Compare, Config, DcgmNames, HostnameLabel, LogFormat, LogLevel,
-    TextFormat,
+    Address, AuditFormat, CatalogFormat, Command, Compare, Config, DcgmNames, GpuIdType, HostnameLabel, LogFormat,
+    LogLevel, TextFormat,
 };
 use layers::{Origin, Setting};
 
@@ -60,7 +67,7 @@ impl Config {
         variable: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, ConfigError> {
         let command = flags::command(registry);
-        let args: Vec<OsString> = args.into_iter().map(flags::positive).collect();
+        let args: Vec<OsString> = args.into_iter().map(|arg| flags::positive(&command, arg)).collect();
         let matched = matches(&command, &args).map_err(ConfigError::CommandLine)?;
         let settings = Settings::read(&command, &matched, variable).map_err(ConfigError::Mistakes)?;
 
@@ -72,7 +79,34 @@ impl Config {
         let untyped_args = settings.effective().filter(|s| !typed(&s.key)).flat_map(as_args);
         let merged: Vec<_> = program.iter().cloned().chain(untyped_args).chain(typed_args.iter().cloned()).collect();
         let matched = matches(&command, &merged).map_err(ConfigError::CommandLine)?;
-        flags::config(&matched, registry).map_err(ConfigError::CommandLine)
+        let mut config = flags::config(&matched, registry).map_err(ConfigError::CommandLine)?;
+        let mistakes = |error| ConfigError::Mistakes(Mistakes { file: None, list: vec![error] });
+        config.read_counters().map_err(mistakes)?;
+        Ok(config)
+    }
+
+    /// Reads the list of DCGM fields, if there is one.
+    fn read_counters(&mut self) -> Result<(), String> {
+        let Some(path) = self.counters_file.as_ref().or(self.dcgm_config_file.as_ref()) else { return Ok(()) };
+        let hint = match self.counters_file {
+            Some(_) => "",
+            None => " (--dcgm.config-file is for dcgm-exporter's configuration, --config.file for this exporter's)",
+        };
+        let (file, remarks) = CountersFile::load(path).map_err(|error| error + hint)?;
+        self.counters = file.map(Arc::new);
+        self.warnings.extend(remarks);
+        Ok(())
+    }
+
+    /// How dcgm-exporter's families are written, but for the counters file, which may change.
+    #[must_use]
+    pub fn style(&self) -> Style {
+        Style {
+            host_label: self.host_label(),
+            dashed_model: self.dashed_model,
+            devices: self.devices.clone(),
+            ..Style::default()
+        }
     }
 
     /// Where the kernel's files are.
@@ -157,7 +191,13 @@ fn mistake(command: &clap::Command, setting: &Setting) -> Option<String> {
     let Setting { key, values, origin } = setting;
     let in_file = matches!(origin, Origin::File { .. });
     let Some(arg) = flag(command, key).filter(|_| !(in_file && key == CONFIG_FILE)) else {
-        return Some(format!("{origin}: unknown key {key:?}{}", similar(command, key)));
+        let hint = match key.as_str() {
+            "version" | "metrics" | "collection" | "collections" => {
+                ", which is dcgm-exporter's: its configuration goes to --dcgm.config-file".to_owned()
+            }
+            _ => similar(command, key),
+        };
+        return Some(format!("{origin}: unknown key {key:?}{hint}"));
     };
     if values.is_empty() || (values.len() > 1 && !is_list(arg)) {
         let expected = if is_list(arg) { "a value or a list of values" } else { "one value" };

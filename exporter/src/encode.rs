@@ -4,8 +4,8 @@ mod negotiate;
 
 use std::fmt::Write as _;
 
-use crate::catalog::{Kind, Metric};
-use crate::family::Families;
+use crate::catalog::Kind;
+use crate::family::{Families, Head};
 
 /// The two text formats that Prometheus reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,11 +33,11 @@ pub fn encode(families: &Families, format: Format) -> String {
     let bytes: usize = families.iter().map(|f| f.lines.len() + 256).sum();
     let mut out = String::with_capacity(bytes);
     for family in families.iter() {
-        let (name, kind) = declared(family.metric, format);
+        let (name, kind) = declared(&family.head, format);
         let _ = write!(out, "# HELP {name} ");
-        escape_help(&mut out, family.metric.help, format);
+        escape_help(&mut out, &family.head.help, format);
         let _ = writeln!(out, "\n# TYPE {name} {kind}");
-        if let Some(unit) = unit(family.metric, name).filter(|_| format == Format::OpenMetrics) {
+        if let Some(unit) = unit(&family.head, name).filter(|_| format == Format::OpenMetrics) {
             let _ = writeln!(out, "# UNIT {name} {unit}");
         }
         out.push_str(&family.lines);
@@ -52,22 +52,25 @@ pub fn encode(families: &Families, format: Format) -> String {
 ///
 /// OpenMetrics names a counter's family without `_total` and rejects a counter whose samples lack it, so DCGM's
 /// counters, which never had it, are `unknown` there. Text 0.0.4 has no `info` type.
-fn declared(metric: &Metric, format: Format) -> (&str, &'static str) {
-    match (metric.kind, format) {
-        (Kind::Counter, Format::Text) => (metric.name, "counter"),
-        (Kind::Counter, Format::OpenMetrics) => match metric.name.strip_suffix("_total") {
+fn declared(head: &Head, format: Format) -> (&str, &'static str) {
+    let name = &*head.name;
+    match (head.kind, format) {
+        (None, Format::Text) => (name, "untyped"),
+        (None, Format::OpenMetrics) => (name, "unknown"),
+        (Some(Kind::Counter), Format::Text) => (name, "counter"),
+        (Some(Kind::Counter), Format::OpenMetrics) => match name.strip_suffix("_total") {
             Some(stem) => (stem, "counter"),
-            None => (metric.name, "unknown"),
+            None => (name, "unknown"),
         },
-        (Kind::Info, Format::OpenMetrics) => (metric.name.strip_suffix("_info").unwrap_or(metric.name), "info"),
-        (Kind::Gauge | Kind::Info, _) => (metric.name, "gauge"),
-        (Kind::Histogram, _) => (metric.name, "histogram"),
+        (Some(Kind::Info), Format::OpenMetrics) => (name.strip_suffix("_info").unwrap_or(name), "info"),
+        (Some(Kind::Gauge | Kind::Info), _) => (name, "gauge"),
+        (Some(Kind::Histogram), _) => (name, "histogram"),
     }
 }
 
 /// The unit to declare: only one that the family's name ends in, since Prometheus rejects the whole scrape otherwise.
-fn unit(metric: &Metric, name: &str) -> Option<&'static str> {
-    metric.unit.name().filter(|unit| name.strip_suffix(unit).is_some_and(|stem| stem.ends_with('_')))
+fn unit(head: &Head, name: &str) -> Option<&'static str> {
+    head.unit.name().filter(|unit| name.strip_suffix(unit).is_some_and(|stem| stem.ends_with('_')))
 }
 
 fn escape_help(out: &mut String, help: &str, format: Format) {
@@ -84,7 +87,7 @@ fn escape_help(out: &mut String, help: &str, format: Format) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::Unit;
+    use crate::catalog::{Metric, Unit};
 
     const fn row(name: &'static str, kind: Kind, unit: Unit, labels: &'static [&'static str]) -> Metric {
         let help = "Says \"a\\b\".";

@@ -1,9 +1,14 @@
-//! The plain value between collectors and encoders: samples grouped by catalog row.
+//! The plain value between collectors and encoders: samples grouped by family.
 
+mod style;
+
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
-use crate::catalog::{HOST_LABEL, Kind, Metric};
+use crate::catalog::{HOST_LABEL, Kind, Metric, Unit};
+pub use style::{Constants, Style};
 
 /// Longest label value in characters; a longer one is cut. Longer than any name that Kubernetes, Slurm or systemd
 /// allow, and a bound on what a hostile path can cost.
@@ -14,8 +19,8 @@ const MAX_VALUE_CHARS: usize = 1024;
 /// Both text formats share their sample lines byte for byte and differ only in the lines about a family, so a line is
 /// written once, here, whatever the format turns out to be.
 pub struct Families {
-    by_name: BTreeMap<&'static str, Family>,
-    host_label: Option<&'static str>,
+    by_name: BTreeMap<Cow<'static, str>, Family>,
+    style: Arc<Style>,
 }
 
 impl Default for Families {
@@ -24,18 +29,39 @@ impl Default for Families {
     }
 }
 
-/// One metric's row and its sample lines.
+/// One metric's head and its sample lines.
 pub struct Family {
-    pub(crate) metric: &'static Metric,
+    pub(crate) head: Head,
     pub(crate) lines: String,
     pub(crate) samples: usize,
+}
+
+/// What the lines about a family are made of: a catalog row, or what another exporter declared.
+pub(crate) struct Head {
+    pub(crate) name: Cow<'static, str>,
+    /// `None` where another exporter did not say, or said something that its samples are not.
+    pub(crate) kind: Option<Kind>,
+    pub(crate) unit: Unit,
+    pub(crate) help: Cow<'static, str>,
+}
+
+impl From<&'static Metric> for Head {
+    fn from(metric: &'static Metric) -> Self {
+        Self { name: metric.name.into(), kind: Some(metric.kind), unit: metric.unit, help: metric.help.into() }
+    }
 }
 
 impl Families {
     /// No samples yet; `host_label` is how [`HOST_LABEL`] is written, `None` leaves it out.
     #[must_use]
     pub fn new(host_label: Option<&'static str>) -> Self {
-        Self { by_name: BTreeMap::new(), host_label }
+        Self::styled(Arc::new(Style { host_label, ..Style::default() }))
+    }
+
+    /// No samples yet; those of dcgm-exporter's families are selected and written in this style.
+    #[must_use]
+    pub fn styled(style: Arc<Style>) -> Self {
+        Self { by_name: BTreeMap::new(), style }
     }
 
     /// Adds one sample. `values` are the label values in the order of the row's labels; an absent value adds nothing.
@@ -54,15 +80,17 @@ impl Families {
         debug_assert_eq!(values.len(), metric.labels.len(), "{}", metric.name);
         debug_assert!(optional.len() <= metric.optional.len(), "{}", metric.name);
         let Some(value) = value.into() else { return };
-        let host_label = self.host_label;
+        let style = self.style.clone();
+        if !style.wants(metric, values) {
+            return;
+        }
         let family = self.family(metric);
         family.lines.push_str(metric.name);
-        let labels = metric.labels.iter().zip(values).filter_map(|(n, v)| match *n {
-            HOST_LABEL => host_label.map(|n| (n, *v)),
-            n => Some((n, *v)),
-        });
-        let extra = metric.optional.iter().zip(optional).filter(|(_, v)| !v.is_empty()).map(|(n, v)| (*n, *v));
-        write_labels(&mut family.lines, labels.chain(extra));
+        let labels = metric.labels.iter().zip(values).filter_map(|(n, v)| style.label(metric, n, v));
+        let constants = style.constants(metric, values).map(|(n, v)| (n, v.into()));
+        let extra = metric.optional.iter().zip(optional).filter(|(_, v)| !v.is_empty());
+        let extra = extra.map(|(n, v)| (*n, Cow::Borrowed(*v)));
+        write_labels(&mut family.lines, labels.chain(constants).chain(extra));
         write_value(&mut family.lines, value);
         family.samples += 1;
     }
@@ -94,12 +122,42 @@ impl Families {
         family.samples += buckets.len() + 3;
     }
 
+    /// Adds one sample of another exporter's family, unless the settings leave the family out.
+    pub(crate) fn push_foreign(&mut self, head: Head, labels: &[(&str, &str)], value: f64) {
+        let gpu = labels.iter().find(|(name, _)| *name == "gpu").map(|(_, value)| *value);
+        if !self.style.lists(&head.name) || !self.style.devices.include(gpu) {
+            return;
+        }
+        let family = Family { lines: String::new(), samples: 0, head };
+        let family = self.by_name.entry(family.head.name.clone()).or_insert(family);
+        family.lines.push_str(&family.head.name);
+        write_labels(&mut family.lines, labels.iter().copied());
+        write_value(&mut family.lines, value);
+        family.samples += 1;
+    }
+
+    /// How the host label is written; `None` leaves it out.
+    pub(crate) fn host_label(&self) -> Option<&'static str> {
+        self.style.host_label
+    }
+
+    /// Takes those of `other`'s families that this one has not.
+    pub fn complete(&mut self, other: Families) {
+        for (name, family) in other.by_name {
+            self.by_name.entry(name).or_insert(family);
+        }
+    }
+
     /// Moves all of `other`'s samples behind this one's.
     pub fn absorb(&mut self, other: Families) {
-        for (_, family) in other.by_name {
-            let mine = self.family(family.metric);
-            mine.lines.push_str(&family.lines);
-            mine.samples += family.samples;
+        for (name, family) in other.by_name {
+            match self.by_name.get_mut(&name) {
+                Some(mine) => {
+                    mine.lines.push_str(&family.lines);
+                    mine.samples += family.samples;
+                }
+                None => drop(self.by_name.insert(name, family)),
+            }
         }
     }
 
@@ -115,18 +173,20 @@ impl Families {
     }
 
     fn family(&mut self, metric: &'static Metric) -> &mut Family {
-        self.by_name.entry(metric.name).or_insert_with(|| Family { metric, lines: String::new(), samples: 0 })
+        let head = || self.style.head(metric);
+        let family = || Family { head: head(), lines: String::new(), samples: 0 };
+        self.by_name.entry(metric.name.into()).or_insert_with(family)
     }
 }
 
-fn write_labels<'a>(out: &mut String, labels: impl Iterator<Item = (&'a str, &'a str)>) {
+fn write_labels<N: AsRef<str>, V: AsRef<str>>(out: &mut String, labels: impl Iterator<Item = (N, V)>) {
     let mut open = false;
     for (name, value) in labels {
         out.push(if open { ',' } else { '{' });
         open = true;
-        out.push_str(name);
+        out.push_str(name.as_ref());
         out.push_str("=\"");
-        escape_label(out, value);
+        escape_label(out, value.as_ref());
         out.push('"');
     }
     if open {

@@ -37,6 +37,7 @@ fn main() -> ExitCode {
         Err(ConfigError::Mistakes(mistakes)) => return fail(&mistakes, WRONG_USE),
     };
     start_logging(&config);
+    config.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     install_panic_hook();
     match run(&config) {
         Ok(status) => status,

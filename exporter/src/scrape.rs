@@ -16,9 +16,11 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::attribute::{self, Owners};
+use crate::collect::gpu::labels;
+use crate::collect::relay::{self, Relay, RelayUrl};
 use crate::collect::{CollectError, Collector, Context, Done, Entry};
-use crate::config::Config;
-use crate::family::Families;
+use crate::config::{Config, CountersFile};
+use crate::family::{Families, Style};
 use crate::source::files::Roots;
 use crate::source::nvml::{Driver, Snapshot};
 use report::Changes;
@@ -48,8 +50,12 @@ pub struct Setup {
     pub resolve: fn(&Roots, &Snapshot) -> Owners,
     /// Value of the host label.
     pub hostname: Arc<str>,
-    /// Name of the host label; `None` leaves it out.
-    pub host_label: Option<&'static str>,
+    /// How dcgm-exporter's families are written, but for what changes.
+    pub style: Style,
+    /// The DCGM fields to serve; `None` for all.
+    pub counters: Option<Arc<CountersFile>>,
+    /// A dcgm-exporter whose further families are served too.
+    pub relay: Option<RelayUrl>,
     /// How long a result answers further requests.
     pub reuse: Duration,
 }
@@ -64,7 +70,9 @@ impl Setup {
             gpus,
             resolve: attribute::resolve,
             hostname: config.host().into(),
-            host_label: config.host_label(),
+            style: config.style(),
+            counters: config.counters.clone(),
+            relay: config.relay_url.clone(),
             reuse: REUSE,
         }
     }
@@ -127,18 +135,21 @@ struct Sources {
     setup: Setup,
     owners: Worker<Arc<Snapshot>, Result<Owners, String>>,
     collectors: Vec<(&'static Entry, CollectorWorker)>,
+    relay: Option<CollectorWorker>,
     changes: Changes,
 }
 
-type CollectorWorker = Worker<Context, (Families, Outcome)>;
+type CollectorWorker = Worker<(Context, Arc<Style>), (Families, Outcome)>;
 
 impl Sources {
     fn start(setup: Setup) -> io::Result<Self> {
         let (roots, resolve) = (setup.roots.clone(), setup.resolve);
         let owners = Worker::spawn("attribution", move |gpus: Arc<Snapshot>| guarded(|| resolve(&roots, &gpus)))?;
-        let spawn = |entry: &&'static Entry| Ok((*entry, collector_worker(entry, setup.host_label)?));
+        let spawn = |entry: &&'static Entry| Ok((*entry, collector_worker(entry.name, entry.new)?));
         let collectors = setup.collectors.iter().map(spawn).collect::<io::Result<_>>()?;
-        Ok(Self { owners, collectors, changes: Changes::default(), setup })
+        let relay = |url: RelayUrl| collector_worker(relay::NAME, move || Box::new(Relay::new(url.clone())));
+        let relay = setup.relay.clone().map(relay).transpose()?;
+        Ok(Self { owners, collectors, relay, changes: Changes::default(), setup })
     }
 
     fn serve(&mut self, inbox: &mpsc::Receiver<Request>, collecting_since: &Mutex<Option<Instant>>) {
@@ -165,27 +176,36 @@ impl Sources {
         let gpus = (self.setup.gpus)();
         let (owners, report) = self.resolve(&gpus, deadline);
         let mut reports = vec![report];
-        let mut families = Families::new(self.setup.host_label);
+        let style = Arc::new(self.style(&gpus));
+        let mut families = Families::styled(style.clone());
         let context = Context {
             roots: self.setup.roots.clone(),
             gpus: gpus.clone(),
             owners: Arc::new(owners),
             hostname: self.setup.hostname.clone(),
         };
+        let question = (context, style);
         for (entry, worker) in &mut self.collectors {
-            let asked = Instant::now();
-            let (outcome, duration) = match worker.ask(context.clone(), deadline.min(asked + entry.deadline)) {
-                Ok((collected, outcome)) => {
-                    families.absorb(collected);
-                    (outcome, asked.elapsed())
-                }
-                Err(Missed { busy }) => (Outcome::TimedOut, busy),
-            };
-            reports.push(Report { name: entry.name, outcome, duration });
+            let (collected, report) = ask(worker, entry.name, &question, deadline, entry.deadline);
+            families.absorb(collected);
+            reports.push(report);
+        }
+        // Last, as it gives only what nobody else gave.
+        if let Some(worker) = &mut self.relay {
+            let (relayed, report) = ask(worker, relay::NAME, &question, deadline, relay::DEADLINE);
+            families.complete(relayed);
+            reports.push(report);
         }
         self.changes.log(&reports);
         report::write(&reports, begun.elapsed(), &mut families);
         Scrape { families, reports, gpus }
+    }
+
+    /// How dcgm-exporter's families are written in this scrape.
+    fn style(&self, gpus: &Snapshot) -> Style {
+        let counters = self.setup.counters.as_ref().map(|file| file.current());
+        let constants = counters.as_ref().map(|counters| labels::constants(gpus, |field| counters.label(field)));
+        Style { constants: constants.unwrap_or_default(), counters, ..self.setup.style.clone() }
     }
 
     /// The owners, or none known: a device series without pod labels is true, one with yesterday's pod is not.
@@ -201,19 +221,37 @@ impl Sources {
     }
 }
 
+/// What a collector gives within `patience` and before `deadline`.
+fn ask(
+    worker: &mut CollectorWorker,
+    name: &'static str,
+    question: &(Context, Arc<Style>),
+    deadline: Instant,
+    patience: Duration,
+) -> (Families, Report) {
+    let asked = Instant::now();
+    match worker.ask(question.clone(), deadline.min(asked + patience)) {
+        Ok((collected, outcome)) => (collected, Report { name, outcome, duration: asked.elapsed() }),
+        Err(Missed { busy }) => (Families::default(), Report { name, outcome: Outcome::TimedOut, duration: busy }),
+    }
+}
+
 /// A collector on its own thread. It is made there, and made anew after a panic, as its state may be half-changed.
-fn collector_worker(entry: &'static Entry, host_label: Option<&'static str>) -> io::Result<CollectorWorker> {
+fn collector_worker(
+    name: &'static str,
+    make: impl Fn() -> Box<dyn Collector> + Send + 'static,
+) -> io::Result<CollectorWorker> {
     let mut collector: Option<Box<dyn Collector>> = None;
-    Worker::spawn(entry.name, move |context: Context| {
-        let mut families = Families::new(host_label);
-        let result = guarded(|| collector.get_or_insert_with(entry.new).collect(&context, &mut families));
+    Worker::spawn(name, move |(context, style): (Context, Arc<Style>)| {
+        let mut families = Families::styled(style.clone());
+        let result = guarded(|| collector.get_or_insert_with(&make).collect(&context, &mut families));
         match result {
             Ok(result) => (families, outcome(result)),
             Err(panic) => {
                 let broken = collector.take();
                 let _ = guarded(|| drop(broken));
                 // A sample may be half written.
-                (Families::new(host_label), Outcome::Failed(panic))
+                (Families::styled(style), Outcome::Failed(panic))
             }
         }
     })

@@ -18,10 +18,10 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{sleep, timeout};
 
-use crate::config::Config;
+use crate::config::{Config, CountersFile};
 use crate::scrape::{Gpus, Scraper, wait_for_gpus};
 use auth::Authenticator;
-use connection::{Acceptor, Limits, bind};
+use connection::{Acceptor, Limits, bind, inherited};
 use routes::{App, router};
 use web_config::WebConfig;
 
@@ -32,7 +32,7 @@ const WAIT_FOR_GPUS: Duration = Duration::from_secs(10);
 /// How long the first scrape may take.
 const FIRST_SCRAPE: Duration = Duration::from_secs(10);
 
-/// Serves until SIGTERM or SIGINT; SIGHUP reads the web configuration again.
+/// Serves until SIGTERM or SIGINT; SIGHUP reads the web configuration and the counters file again.
 ///
 /// # Errors
 /// When the web configuration is wrong or an address cannot be listened on.
@@ -44,7 +44,9 @@ pub fn run(config: &Config, scraper: Scraper, gpus: Gpus) -> anyhow::Result<()> 
         .build()
         .context("cannot start the runtime")?;
     let result = runtime.block_on(async {
-        let server = Server::bind(config, scraper, gpus, Limits::default()).await?;
+        let limits = Limits::default();
+        let limits = Limits { header: config.read_timeout.unwrap_or(limits.header), ..limits };
+        let server = Server::bind(config, scraper, gpus, limits).await?;
         server.run_until_signal().await
     });
     // A thread that waits for a lost file or driver must not keep the program.
@@ -57,16 +59,14 @@ struct Server {
     acceptor: Acceptor,
     app: Arc<App>,
     web: Arc<WebConfig>,
+    counters: Option<Arc<CountersFile>>,
     stop: watch::Sender<()>,
 }
 
 impl Server {
     async fn bind(config: &Config, scraper: Scraper, gpus: Gpus, limits: Limits) -> anyhow::Result<Self> {
         let web = Arc::new(WebConfig::load(config.web_config.clone()).map_err(anyhow::Error::msg)?);
-        let mut listeners = Vec::new();
-        for address in &config.listen {
-            listeners.push(bind(address).await.with_context(|| format!("cannot listen on {address}"))?);
-        }
+        let listeners = listeners(config).await?;
         let app = Arc::new(App {
             scraper,
             gpus,
@@ -84,17 +84,20 @@ impl Server {
             slots: Arc::new(Semaphore::new(limits.connections as usize)),
             stop: stopped,
         };
-        Ok(Self { listeners, acceptor, app, web, stop })
+        Ok(Self { listeners, acceptor, app, web, counters: config.counters.clone(), stop })
     }
 
     async fn run_until_signal(self) -> anyhow::Result<()> {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut hangup = signal(SignalKind::hangup())?;
-        let web = self.web.clone();
+        let (web, counters) = (self.web.clone(), self.counters.clone());
         tokio::spawn(async move {
             while hangup.recv().await.is_some() {
                 web.reload();
+                if let Some(counters) = &counters {
+                    counters.reload();
+                }
             }
         });
         self.run(async move {
@@ -131,6 +134,17 @@ impl Server {
         // Every permit back means that every connection has ended.
         let _ = timeout(limits.grace, slots.acquire_many(limits.connections)).await;
     }
+}
+
+async fn listeners(config: &Config) -> anyhow::Result<Vec<TcpListener>> {
+    if config.systemd_socket {
+        return inherited();
+    }
+    let mut listeners = Vec::new();
+    for address in &config.listen {
+        listeners.push(bind(address).await.with_context(|| format!("cannot listen on {address}"))?);
+    }
+    Ok(listeners)
 }
 
 /// Makes the first scrape once the GPUs have been read, then calls the exporter ready.

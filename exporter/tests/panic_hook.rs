@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use goodput_exporter::attribute::Owners;
 use goodput_exporter::collect::{CollectError, Collector, Context, Done, Entry};
-use goodput_exporter::family::Families;
+use goodput_exporter::family::{Families, Style};
 use goodput_exporter::scrape::{Outcome, Scraper, Setup, install_panic_hook};
 use goodput_exporter::source::files::Roots;
 
@@ -36,7 +36,9 @@ fn a_panic_is_reported_with_its_place() {
         gpus: Arc::new(Arc::default),
         resolve: |_, _| Owners::default(),
         hostname: "node".into(),
-        host_label: None,
+        style: Style::default(),
+        counters: None,
+        relay: None,
         reuse: Duration::ZERO,
     };
     let scraper = Scraper::start(setup).unwrap();

@@ -372,3 +372,99 @@ fn the_audit_asks_the_driver() {
     assert_eq!((status, read[0].as_str()), (Some(1), "off for GPU 1"));
     assert!(read[1].starts_with("GPU 0 x8 of x16, "), "{read:?}");
 }
+
+/// What the chart and the GPU Operator give dcgm-exporter.
+#[test]
+fn a_command_line_of_dcgm_exporter_starts_unchanged() {
+    let args = ["-f", "/etc/dcgm-exporter/dcp-metrics-included.csv", "-c", "30000", "-k", "--no-hostname=false"];
+    let variables = [
+        ("DCGM_EXPORTER_KUBERNETES_ENABLE_POD_LABELS", "true"),
+        ("DCGM_REMOTE_HOSTENGINE_INFO", "localhost:5555"),
+        ("NODE_NAME", "node-7"),
+    ];
+    let output = exporter(&["print", "--log.level=warn", "--nvml.library=/no/such/libnvidia-ml.so"])
+        .args(args)
+        .envs(variables)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let warned: Vec<_> = stderr(&output).lines().filter(|line| line.contains("WARN")).collect();
+    let parts =
+        ["dcp-metrics-included.csv: ", "--collect-interval ", "--remote-hostengine-info ", "-enable-pod-labels "];
+    for part in parts {
+        assert_eq!(warned.iter().filter(|line| line.contains(part)).count(), 1, "{part}: {warned:#?}");
+    }
+}
+
+#[test]
+fn a_counters_file_selects_what_is_served_and_is_read_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let list = folder.path().join("list.csv");
+    fs::write(&list, "DCGM_FI_DEV_POWER_USAGE, gauge, Power, in watts.\nDCGM_FI_DEV_SERIAL, label, Serial number.\n")
+        .unwrap();
+    let fake = FakeNvml::build().unwrap();
+    let node = FakeNode::new(folder.path(), &NodeSpec::h100(1)).unwrap();
+    let library = format!("--nvml.library={}", fake.path().display());
+    let path = list.display().to_string();
+    let mut serving =
+        Serving::start(&[&library, "--collectors", &path], &[node.env()].map(|(n, v)| (n, v.to_str().unwrap())));
+    let families = |text: &str| {
+        let declared = text.lines().filter_map(|line| line.strip_prefix("# TYPE DCGM_"));
+        declared.map(str::to_owned).collect::<Vec<_>>()
+    };
+    while !serving.get("/-/ready").starts_with("HTTP/1.1 200") {
+        std::thread::yield_now();
+    }
+    let text = serving.get("/metrics");
+    assert_eq!(families(&text), ["FI_DEV_POWER_USAGE gauge"], "{text}");
+    assert!(text.contains("# HELP DCGM_FI_DEV_POWER_USAGE Power, in watts.\n"), "{text}");
+    let line = text.lines().find(|line| line.starts_with("DCGM_FI_DEV_POWER_USAGE{")).unwrap();
+    assert!(line.contains("DCGM_FI_DEV_SERIAL=") && !line.contains("DCGM_FI_DRIVER_VERSION="), "{line}");
+    assert!(text.contains("\ngoodput_gpu_info{"));
+
+    let until = |serving: &mut Serving, part: &str| {
+        let mut line = String::new();
+        while !line.contains(part) {
+            line.clear();
+            assert_ne!(serving.log.read_line(&mut line).unwrap(), 0);
+        }
+        line
+    };
+    fs::write(&list, "DCGM_FI_DEV_GPU_TEMP\n").unwrap();
+    serving.signal("HUP");
+    let line = until(&mut serving, "kept the counters as they were");
+    assert!(line.contains("list.csv: line 1: expected three columns: field, type, help"), "{line}");
+    fs::write(&list, "DCGM_FI_DEV_GPU_TEMP, gauge, Temperature.\n").unwrap();
+    serving.signal("HUP");
+    until(&mut serving, "list.csv again");
+    while families(&serving.get("/metrics")) != ["FI_DEV_GPU_TEMP gauge"] {
+        std::thread::yield_now();
+    }
+    assert!(serving.stop("TERM").0.success());
+}
+
+/// As systemd does it: the socket is descriptor 3, the variables name the process.
+#[test]
+#[allow(clippy::disallowed_methods, reason = "a shell moves the descriptor")]
+fn a_socket_of_systemd_is_served_on() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let program = exporter(&[]).get_program().to_owned();
+    let script = "exec 3<&0 </dev/null; LISTEN_PID=$$ LISTEN_FDS=1 exec \"$0\" \"$@\"";
+    let child = Command::new("sh")
+        .args(["-c", script])
+        .arg(&program)
+        .args(["--web.systemd-socket", "--nvml.library=/no/such/libnvidia-ml.so"])
+        .stdin(Stdio::from(std::os::fd::OwnedFd::from(listener)))
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut child = child.unwrap();
+    let log = BufReader::new(child.stderr.take().unwrap());
+    let serving = Serving { child, address: address.to_string(), log };
+    assert!(serving.get("/-/healthy").starts_with("HTTP/1.1 200"));
+    assert!(serving.stop("TERM").0.success());
+
+    let output = run(&["--web.systemd-socket"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("expected sockets from systemd"), "{}", stderr(&output));
+}

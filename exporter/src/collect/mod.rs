@@ -8,6 +8,7 @@ pub mod node;
 pub mod numa;
 pub mod owner;
 pub mod pressure;
+pub mod relay;
 pub mod swap;
 pub mod thp;
 
@@ -46,6 +47,9 @@ pub enum CollectError {
     /// A kernel file.
     #[error(transparent)]
     File(#[from] FileError),
+    /// Another exporter.
+    #[error("{0}")]
+    Relay(String),
 }
 
 /// A source of metric families. It keeps what it needs between scrapes, and fails alone.

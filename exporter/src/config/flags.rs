@@ -4,19 +4,24 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Arg, ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
+use super::counters::CountersFile;
+use super::dcgm_exporter;
+use super::devices::Devices;
 use crate::audit::Profile;
 use crate::audit::checks::CHECKS;
 use crate::collect::Entry;
+use crate::collect::relay::RelayUrl;
 
 const PRECEDENCE: &str = "\
 Every flag is also a key of --config.file (YAML, for example `web.max-requests: 20`) and an environment variable
 (GOODPUT_EXPORTER_WEB_MAX_REQUESTS=20). Flags win over the environment, the environment over the file.
-dcgm-exporter's DCGM_EXPORTER_LISTEN, DCGM_EXPORTER_WEB_CONFIG_FILE, DCGM_EXPORTER_NO_HOSTNAME,
-DCGM_EXPORTER_LOG_FORMAT and NODE_NAME are understood as well.";
+dcgm-exporter's flags and environment variables are understood as well; those without a meaning here say so.";
 
 /// All settings, typed. Every field with `#[arg(long …)]` is a flag, a key of the file and an environment variable.
 #[derive(Clone, Parser)]
@@ -46,6 +51,17 @@ pub struct Config {
     #[arg(long = "web.max-requests", value_name = "N", default_value = "40")]
     #[arg(value_parser = count, help_heading = "Web", global = true)]
     pub max_requests: u16,
+
+    /// Serve on the sockets that systemd hands over, instead of --web.listen-address
+    #[arg(long = "web.systemd-socket", alias = "web-systemd-socket", help_heading = "Web", global = true)]
+    #[arg(num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    #[arg(value_parser = switch, hide_default_value = true, value_name = "BOOL")]
+    pub systemd_socket: bool,
+
+    /// How long a client may take to send a request, such as 30s, counted from its last one [default: 20s]
+    #[arg(long = "web.read-timeout", alias = "web-read-timeout", value_name = "DURATION", value_parser = duration)]
+    #[arg(help_heading = "Web", global = true)]
+    pub read_timeout: Option<Duration>,
 
     /// Where the host's procfs is mounted
     #[arg(long = "path.procfs", value_name = "DIR", default_value = "/proc", value_parser = directory)]
@@ -90,6 +106,87 @@ pub struct Config {
     #[arg(value_parser = switch, hide_default_value = true, value_name = "BOOL")]
     pub no_hostname: bool,
 
+    /// DCGM fields to serve, in dcgm-exporter's CSV or YAML: only these, with its types, help texts and labels. Read
+    /// again on SIGHUP [default: every field]
+    #[arg(long = "dcgm.counters", short_alias = 'f', alias = "collectors", value_name = "FILE")]
+    #[arg(help_heading = "GPU", global = true)]
+    pub counters_file: Option<PathBuf>,
+
+    /// dcgm-exporter's YAML configuration (its --config-file); --dcgm.counters wins over the fields in it. Settings of
+    /// this exporter are in --config.file
+    #[arg(long = "dcgm.config-file", alias = "config-file", value_name = "FILE", help_heading = "GPU", global = true)]
+    pub dcgm_config_file: Option<PathBuf>,
+
+    /// A dcgm-exporter on this node: its families that this exporter has not are served too
+    #[arg(long = "dcgm.relay-url", value_name = "URL", help_heading = "GPU", global = true)]
+    pub relay_url: Option<RelayUrl>,
+
+    /// GPUs whose DCGM metrics are served: f for all, g:0,2-3 for some
+    #[arg(long = "dcgm.devices", short_alias = 'd', alias = "devices", value_name = "DEVICES", default_value = "f")]
+    #[arg(help_heading = "GPU", global = true)]
+    pub devices: Devices,
+
+    /// Write blanks in the label modelName as dashes
+    #[arg(long = "dcgm.replace-blanks-in-model-name", aliases = ["replace-blanks-in-model-name", "rbmn"])]
+    #[arg(help_heading = "GPU", global = true)]
+    #[arg(num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    #[arg(value_parser = switch, hide_default_value = true, value_name = "BOOL")]
+    pub dashed_model: bool,
+
+    /// Milliseconds that DCGM_EXP_XID_ERRORS_COUNT looks back
+    #[arg(long = "dcgm.xid-count-window-size", short_alias = 'x', alias = "xid-count-window-size", value_name = "MS")]
+    #[arg(default_value = "300000", value_parser = milliseconds, help_heading = "GPU", global = true)]
+    pub xid_window: Duration,
+
+    /// Milliseconds that DCGM_EXP_CLOCK_EVENTS_COUNT looks back
+    #[arg(long = "dcgm.clock-events-count-window-size", alias = "clock-events-count-window-size", value_name = "MS")]
+    #[arg(default_value = "300000", value_parser = milliseconds, help_heading = "GPU", global = true)]
+    pub clock_events_window: Duration,
+
+    /// Name pods as owners of GPUs from the kubelet's pod-resources [default: where its socket is]
+    #[arg(long = "kubernetes.pods", short_alias = 'k', alias = "kubernetes", help_heading = "Owners", global = true)]
+    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(value_parser = switch, value_name = "BOOL")]
+    pub kubernetes_pods: Option<bool>,
+
+    /// The kubelet's pod-resources socket
+    #[arg(long = "kubernetes.pod-resources-socket", alias = "pod-resources-kubelet-socket", value_name = "PATH")]
+    #[arg(default_value = "/var/lib/kubelet/pod-resources/kubelet.sock", help_heading = "Owners", global = true)]
+    pub pod_resources_socket: PathBuf,
+
+    /// Add the label pod_uid
+    #[arg(long = "kubernetes.pod-uid", alias = "kubernetes-enable-pod-uid", help_heading = "Owners", global = true)]
+    #[arg(num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    #[arg(value_parser = switch, hide_default_value = true, value_name = "BOOL")]
+    pub pod_uid: bool,
+
+    /// How pod-resources names GPUs: by UUID or by device name
+    #[arg(long = "kubernetes.gpu-id-type", alias = "kubernetes-gpu-id-type", value_name = "TYPE")]
+    #[arg(default_value = "uid", help_heading = "Owners", global = true)]
+    pub gpu_id_type: GpuIdType,
+
+    /// One series per pod where pods share a GPU
+    #[arg(long = "kubernetes.virtual-gpus", alias = "kubernetes-virtual-gpus", help_heading = "Owners", global = true)]
+    #[arg(num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    #[arg(value_parser = switch, hide_default_value = true, value_name = "BOOL")]
+    pub virtual_gpus: bool,
+
+    /// Name pods that hold GPUs through dynamic resource allocation
+    #[arg(long = "kubernetes.dra", alias = "kubernetes-enable-dra", help_heading = "Owners", global = true)]
+    #[arg(num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    #[arg(value_parser = switch, hide_default_value = true, value_name = "BOOL")]
+    pub dra: bool,
+
+    /// Further resources that are GPUs, beside nvidia.com/gpu and nvidia.com/mig-*. Repeatable
+    #[arg(long = "kubernetes.resource-names", alias = "nvidia-resource-names", value_name = "NAME")]
+    #[arg(value_delimiter = ',', help_heading = "Owners", global = true)]
+    pub resource_names: Vec<String>,
+
+    /// Directory with one file per GPU that lists its Slurm jobs
+    #[arg(long = "slurm.job-mapping-dir", alias = "hpc-job-mapping-dir", value_name = "DIR")]
+    #[arg(help_heading = "Owners", global = true)]
+    pub job_mapping_dir: Option<PathBuf>,
+
     /// Start from no collector: only those asked for with --collector.NAME run
     #[arg(long = "collector.disable-defaults", help_heading = "Collectors", global = true)]
     #[arg(num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
@@ -108,6 +205,20 @@ pub struct Config {
     #[arg(long = "log.format", alias = "log-format", value_name = "FORMAT", default_value = "text")]
     #[arg(help_heading = "Log", global = true)]
     pub log_format: LogFormat,
+
+    /// dcgm-exporter's --debug
+    #[arg(long = "debug", hide = true, global = true)]
+    #[arg(num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    #[arg(value_parser = switch, hide_default_value = true, value_name = "BOOL")]
+    debug: bool,
+
+    /// The DCGM fields to serve, from --dcgm.counters or --dcgm.config-file; `None` for every field.
+    #[arg(skip)]
+    pub counters: Option<Arc<CountersFile>>,
+
+    /// What is accepted and does not do what its author may expect, one sentence each.
+    #[arg(skip)]
+    pub warnings: Vec<String>,
 
     /// The collectors that run, from the `--collector.NAME` flags.
     #[arg(skip)]
@@ -230,6 +341,15 @@ impl HostnameLabel {
     }
 }
 
+/// `--kubernetes.gpu-id-type`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum GpuIdType {
+    /// `GPU-…` and `MIG-…`
+    Uid,
+    /// `nvidia0`
+    DeviceName,
+}
+
 /// `--log.level`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[allow(missing_docs, reason = "each variant is the level it names")]
@@ -284,7 +404,8 @@ impl fmt::Display for Address {
 
 /// The command line with one `--collector.NAME` per collector.
 pub(super) fn command(registry: &[Entry]) -> clap::Command {
-    registry.iter().fold(Config::command(), |command, entry| {
+    let command = dcgm_exporter::extend(Config::command());
+    registry.iter().fold(command, |command, entry| {
         let default = if entry.default { "on" } else { "off" };
         let help = format!("{} [default: {default}; --no-collector.{} switches it off]", entry.about, entry.name);
         let flag = Arg::new(collector_flag(entry.name)).long(collector_flag(entry.name)).value_name("BOOL");
@@ -301,7 +422,8 @@ pub(super) fn command(registry: &[Entry]) -> clap::Command {
 }
 
 /// Spells `--no-collector.NAME` as `--collector.NAME=false`, so that one flag has one meaning wherever it stands.
-pub(super) fn positive(arg: OsString) -> OsString {
+pub(super) fn positive(command: &clap::Command, arg: OsString) -> OsString {
+    let arg = dcgm_exporter::spelled(command, arg);
     match arg.to_str().and_then(|a| a.strip_prefix("--no-collector.")) {
         Some(name) => format!("--collector.{name}=false").into(),
         None => arg,
@@ -318,6 +440,13 @@ pub(super) fn config(matches: &ArgMatches, registry: &'static [Entry]) -> Result
             asked.unwrap_or(entry.default && !config.disable_defaults)
         })
         .collect();
+    if config.debug {
+        config.log_level.get_or_insert(LogLevel::Debug);
+    }
+    config.warnings = dcgm_exporter::warnings(matches);
+    if config.devices.instances {
+        config.warnings.push("--dcgm.devices=i: MIG instances are always served, each with its GPU".to_owned());
+    }
     Ok(config)
 }
 
@@ -329,10 +458,10 @@ fn collector_flag(name: &str) -> String {
     format!("collector.{name}")
 }
 
-fn switch(text: &str) -> Result<bool, String> {
+pub(super) fn switch(text: &str) -> Result<bool, String> {
     match text.to_ascii_lowercase().as_str() {
-        "true" | "1" => Ok(true),
-        "false" | "0" => Ok(false),
+        "true" | "t" | "1" => Ok(true),
+        "false" | "f" | "0" => Ok(false),
         _ => Err("expected true or false".to_owned()),
     }
 }
@@ -340,6 +469,32 @@ fn switch(text: &str) -> Result<bool, String> {
 fn count(text: &str) -> Result<u16, String> {
     let count = text.parse().ok().filter(|count| *count > 0);
     count.ok_or_else(|| format!("expected a whole number from 1 to {}", u16::MAX))
+}
+
+fn milliseconds(text: &str) -> Result<Duration, String> {
+    let count = text.parse().ok().filter(|count| *count > 0).map(Duration::from_millis);
+    count.ok_or_else(|| "expected a whole number of milliseconds above 0".to_owned())
+}
+
+/// Go's notation, which Prometheus shares: numbers with units, such as `1m30s`.
+fn duration(text: &str) -> Result<Duration, String> {
+    let expected = || "expected a duration above 0 such as 500ms, 10s or 1m30s".to_owned();
+    let (mut total, mut rest) = (Duration::ZERO, text);
+    while !rest.is_empty() {
+        let (number, behind) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(expected)?);
+        let (unit, behind) = behind.split_at(behind.find(|c: char| c.is_ascii_digit()).unwrap_or(behind.len()));
+        let milliseconds: u64 = match unit {
+            "ms" => 1,
+            "s" => 1000,
+            "m" => 60_000,
+            "h" => 3_600_000,
+            _ => return Err(expected()),
+        };
+        let number: u32 = number.parse().map_err(|_| expected())?;
+        total = total.saturating_add(Duration::from_millis(u64::from(number) * milliseconds));
+        rest = behind;
+    }
+    (!total.is_zero()).then_some(total).ok_or_else(expected)
 }
 
 fn directory(text: &str) -> Result<PathBuf, String> {

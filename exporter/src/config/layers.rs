@@ -6,14 +6,7 @@ use std::path::Path;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::Spanned;
 
-/// dcgm-exporter's environment variables that mean something here, and the flag that each one sets.
-const DCGM_VARIABLES: &[(&str, &str)] = &[
-    ("DCGM_EXPORTER_LISTEN", "web.listen-address"),
-    ("DCGM_EXPORTER_WEB_CONFIG_FILE", "web.config.file"),
-    ("DCGM_EXPORTER_NO_HOSTNAME", "dcgm.no-hostname"),
-    ("DCGM_EXPORTER_LOG_FORMAT", "log.format"),
-    ("NODE_NAME", "dcgm.hostname"),
-];
+use super::dcgm_exporter;
 
 /// Where a setting was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,7 +41,7 @@ pub(super) fn environment<'a>(
     flags
         .filter_map(|(key, repeatable)| {
             let own = format!("GOODPUT_EXPORTER_{}", key.to_uppercase().replace(['.', '-'], "_"));
-            let dcgm = DCGM_VARIABLES.iter().filter(|(_, flag)| *flag == key).map(|(name, _)| (*name).to_owned());
+            let dcgm = dcgm_exporter::variables().filter(|(_, flag)| *flag == key).map(|(name, _)| name.to_owned());
             let (name, value) = std::iter::once(own).chain(dcgm).find_map(|name| set(&name).map(|v| (name, v)))?;
             let values = match repeatable {
                 true => value.split(',').map(|v| v.trim().to_owned()).collect(),

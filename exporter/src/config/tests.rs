@@ -178,3 +178,268 @@ fn addresses_are_read_in_every_form() {
         assert!(text.parse::<Address>().is_err(), "{text}");
     }
 }
+
+/// A flag or variable of dcgm-exporter, and whether it did what it should.
+type Effect = fn(&Config) -> bool;
+
+#[test]
+fn flags_and_variables_of_dcgm_exporter_do_what_they_did() {
+    let (_csv, counters) = listed("DCGM_FI_DEV_GPU_TEMP, gauge, Temperature.\n");
+    let (_yaml, yaml) =
+        listed("version: 1\nmetrics: {fields: [{name: DCGM_FI_DEV_GPU_TEMP, prometheusType: gauge}]}\n");
+    let temperature: Effect = |c| c.counters.as_ref().unwrap().current().family("DCGM_FI_DEV_GPU_TEMP").is_some();
+    #[rustfmt::skip]
+    let table: &[(&str, &str, &str, &str, Effect)] = &[
+        ("collectors", "f", "DCGM_EXPORTER_COLLECTORS", &counters, temperature),
+        ("config-file", "", "DCGM_EXPORTER_CONFIG_FILE", &yaml, temperature),
+        ("address", "a", "DCGM_EXPORTER_LISTEN", ":7", |c| listen(c) == [":7"]),
+        ("devices", "d", "DCGM_EXPORTER_DEVICES_STR", "g:1", |c| c.devices.include(Some("1")) && !c.devices.include(Some("0"))),
+        ("no-hostname", "n", "DCGM_EXPORTER_NO_HOSTNAME", "", |c| c.host_label().is_none()),
+        ("replace-blanks-in-model-name", "rbmn", "DCGM_EXPORTER_REPLACE_BLANKS_IN_MODEL_NAME", "", |c| c.style().dashed_model),
+        ("xid-count-window-size", "x", "DCGM_EXPORTER_XID_COUNT_WINDOW_SIZE", "7", |c| c.xid_window.as_millis() == 7),
+        ("clock-events-count-window-size", "", "DCGM_EXPORTER_CLOCK_EVENTS_COUNT_WINDOW_SIZE", "7", |c| c.clock_events_window.as_millis() == 7),
+        ("web-config-file", "", "DCGM_EXPORTER_WEB_CONFIG_FILE", "/w.yml", |c| c.web_config == Some("/w.yml".into())),
+        ("web-systemd-socket", "", "DCGM_EXPORTER_SYSTEMD_SOCKET", "", |c| c.systemd_socket),
+        ("web-read-timeout", "", "DCGM_EXPORTER_WEB_READ_TIMEOUT", "1m30s", |c| c.read_timeout == Some(Duration::from_secs(90))),
+        ("debug", "", "DCGM_EXPORTER_DEBUG", "", |c| c.log_level == Some(LogLevel::Debug)),
+        ("log-format", "", "DCGM_EXPORTER_LOG_FORMAT", "json", |c| c.log_format == LogFormat::Json),
+        ("kubernetes", "k", "DCGM_EXPORTER_KUBERNETES", "", |c| c.kubernetes_pods == Some(true)),
+        ("kubernetes-enable-pod-uid", "", "DCGM_EXPORTER_KUBERNETES_ENABLE_POD_UID", "", |c| c.pod_uid),
+        ("kubernetes-gpu-id-type", "", "DCGM_EXPORTER_KUBERNETES_GPU_ID_TYPE", "device-name", |c| c.gpu_id_type == GpuIdType::DeviceName),
+        ("kubernetes-virtual-gpus", "", "KUBERNETES_VIRTUAL_GPUS", "", |c| c.virtual_gpus),
+        ("kubernetes-enable-dra", "", "KUBERNETES_ENABLE_DRA", "", |c| c.dra),
+        ("pod-resources-kubelet-socket", "", "DCGM_POD_RESOURCES_KUBELET_SOCKET", "/s", |c| c.pod_resources_socket.as_os_str() == "/s"),
+        ("nvidia-resource-names", "", "NVIDIA_RESOURCE_NAMES", "a/b,c/d", |c| c.resource_names == ["a/b", "c/d"]),
+        ("hpc-job-mapping-dir", "", "DCGM_HPC_JOB_MAPPING_DIR", "/j", |c| c.job_mapping_dir == Some("/j".into())),
+    ];
+    for (long, short, name, value, effect) in table {
+        assert!(*long == "collectors" || *long == "config-file" || !effect(&good(&[], &[])), "{long} is the default");
+        let switch = value.is_empty();
+        let long = if switch { format!("--{long}") } else { format!("--{long}={value}") };
+        assert!(effect(&good(&[&long], &[])), "{long}");
+        assert!(effect(&good(&[&long[1..]], &[])), "{long} behind one dash, as Go programs allow");
+        assert!(effect(&good(&[], &[(name, if switch { "true" } else { value })])), "{name}");
+        let short = format!("-{short}");
+        let args: &[&str] = if switch { &[&short] } else { &[&short, value] };
+        assert!(short == "-" || effect(&good(args, &[])), "{args:?}");
+        let joined = format!("{short}={}", if switch { "true" } else { value });
+        assert!(short == "-" || effect(&good(&[&joined], &[])), "{joined}");
+        assert_eq!(good(&[&long], &[]).warnings, [""; 0], "{long}");
+    }
+}
+
+#[test]
+fn what_means_nothing_here_is_accepted_with_one_warning() {
+    let args = [
+        "-c",
+        "10000",
+        "-m",
+        "gpu:metrics",
+        "-r",
+        "localhost:5555",
+        "-s",
+        "g:0",
+        "-p",
+        "f",
+        "--fake-gpus",
+        "--enable-dcgm-log",
+        "--dcgm-log-level=DEBUG",
+        "--kubernetes-enable-pod-labels=true",
+        "--kubernetes-pod-label-allowlist-regex",
+        "^app$",
+        "--container-labels=false",
+        "--dump-enabled",
+        "--dump-directory",
+        "/d",
+        "--dump-retention=24",
+        "--disable-startup-validate",
+        "--enable-gpu-bind-unbind-watch",
+        "--gpu-bind-unbind-poll-interval=1s",
+        "--enable-pprof",
+        "--enable-exporter-metrics",
+        "--web-write-timeout=30s",
+        "-d",
+        "i:0",
+        "--use-old-namespace=false",
+    ];
+    let warnings = good(&args, &[]).warnings;
+    let warned: Vec<_> = warnings.iter().map(|warning| warning.split([' ', '=']).next().unwrap()).collect();
+    let expected = [
+        "--collect-interval",
+        "--configmap-data",
+        "--remote-hostengine-info",
+        "--switch-devices",
+        "--fake-gpus",
+        "--enable-dcgm-log",
+        "--dcgm-log-level",
+        "--kubernetes-enable-pod-labels",
+        "--kubernetes-pod-label-allowlist-regex",
+        "--dump-enabled",
+        "--dump-directory",
+        "--dump-retention",
+        "--disable-startup-validate",
+        "--enable-gpu-bind-unbind-watch",
+        "--gpu-bind-unbind-poll-interval",
+        "--enable-pprof",
+        "--enable-exporter-metrics",
+        "--web-write-timeout",
+        "--dcgm.devices",
+    ];
+    assert_eq!(warned, expected);
+    let environment = [("DCGM_REMOTE_HOSTENGINE_INFO", "localhost:5555"), ("DCGM_EXPORTER_CONFIGMAP_DATA", "none")];
+    let warnings = good(&[], &environment).warnings;
+    let expected =
+        "--remote-hostengine-info of dcgm-exporter has no effect: GPUs are read through NVML, without a hostengine";
+    assert_eq!(warnings, [expected]);
+}
+
+#[test]
+fn the_docs_say_what_becomes_of_every_flag_and_variable_of_dcgm_exporter() {
+    let docs = include_str!("../../../docs/exporter.md");
+    let command = flags::command(REGISTRY);
+    for (variable, flag) in dcgm_exporter::variables() {
+        let arg = command.get_arguments().find(|arg| arg.get_long() == Some(flag)).unwrap();
+        let theirs = arg.get_all_aliases().and_then(|aliases| aliases.first().copied());
+        let theirs = theirs.or(arg.is_hide_set().then_some(flag));
+        assert!(docs.contains(&format!("`{variable}`")), "{variable}");
+        let written = theirs.is_none_or(|flag| docs.contains(&format!("| `--{flag}`")));
+        assert!(written, "--{}", theirs.unwrap_or_default());
+    }
+}
+
+#[test]
+fn the_names_of_1_x_are_refused() {
+    for args in [["-o"], ["--use-old-namespace"]] {
+        let Err(ConfigError::CommandLine(error)) = read(&args, &[]) else { panic!("{args:?} was accepted") };
+        assert!(error.to_string().contains("labels of dcgm-exporter 1.x"), "{error}");
+    }
+    let refused = mistakes(&[], &[("DCGM_EXPORTER_USE_OLD_NAMESPACE", "true")]);
+    assert!(refused[0].contains("metric_relabel_configs"), "{refused:?}");
+    assert!(matches!(read(&["--no-such-flag"], &[]), Err(ConfigError::CommandLine(_))));
+}
+
+fn listed(text: &str) -> (tempfile::NamedTempFile, String) {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    let path = file.path().display().to_string();
+    (file, path)
+}
+
+#[test]
+fn fields_that_cannot_be_had_are_one_remark_each() {
+    let (_file, path) = listed(
+        "DCGM_FI_DEV_GPU_TEMP, gauge, x\n\
+         DCGM_FI_DEV_GPU_UTIL, histogram, x\n\
+         DCGM_FI_DEV_NVSWITCH_TEMPERATURE_CURRENT, gauge, x\n\
+         DCGM_FI_DEV_NO_SUCH, gauge, x\n\
+         dcgm_gpu_temp, gauge, x\n\
+         DCGM_FI_DEV_GPU_TEMP, label, x\n\
+         DCGM_FI_DEV_SERIAL, label, x\n\
+         DCGM_FI_DRIVER_VERSION, label, x\n",
+    );
+    let relay = "--dcgm.relay-url can add families of a dcgm-exporter";
+    let expected = [
+        "line 2: DCGM_FI_DEV_GPU_UTIL: one value is none; served as its own type".to_owned(),
+        format!(
+            "line 3: DCGM_FI_DEV_NVSWITCH_TEMPERATURE_CURRENT: not served: NVSwitches are read through libraries that \
+             only DCGM has; {relay}"
+        ),
+        format!("line 4: DCGM_FI_DEV_NO_SUCH: not served: not a field that NVML gives this exporter; {relay}"),
+        format!(
+            "line 5: dcgm_gpu_temp: not served: a name of dcgm-exporter 1.x; use the field's DCGM_FI name; {relay}"
+        ),
+        format!("line 6: DCGM_FI_DEV_GPU_TEMP: not served: not known as a label; {relay}"),
+    ];
+    let warnings = good(&["-f", &path], &[]).warnings;
+    assert_eq!(warnings, expected.map(|remark| format!("{path}: {remark}")));
+}
+
+#[test]
+fn a_malformed_counters_file_is_a_mistake_with_its_line() {
+    for (text, part) in [
+        ("A, gauge, x\nB, gauge\n", ": line 2: expected three columns: field, type, help, found \"B, gauge\""),
+        ("# nothing\n", ": expected at least one line of field, type, help"),
+        ("version: 3\nmetrics: {file: x}\n", ": version: expected 1 or 2, found 3"),
+        ("version: 1\nmetrics: {file: gone.csv}\n", "gone.csv: No such file or directory"),
+    ] {
+        let (_file, path) = listed(text);
+        let list = mistakes(&["--dcgm.counters", &path], &[]);
+        assert!(list.len() == 1 && list[0].contains(part), "{list:?}");
+    }
+    assert!(mistakes(&["-f", "/no/such/file.csv"], &[])[0].starts_with("/no/such/file.csv: No such file"));
+}
+
+#[test]
+fn the_two_configurations_are_told_apart() {
+    let (_theirs, flag) = file("version: 1\nmetrics: {file: x.csv}\n");
+    let hint = "which is dcgm-exporter's: its configuration goes to --dcgm.config-file";
+    let expected =
+        [format!("line 1: unknown key \"version\", {hint}"), format!("line 2: unknown key \"metrics\", {hint}")];
+    assert_eq!(mistakes(&[&flag], &[]), expected);
+    let (_ours, path) = listed("web.max-requests: 3\n");
+    let list = mistakes(&["--config-file", &path], &[]);
+    assert!(list[0].ends_with("--config.file for this exporter's)") && list[0].contains("version"), "{list:?}");
+}
+
+#[test]
+fn files_of_its_image_are_asked_for_in_vain() {
+    let path = "/etc/dcgm-exporter/dcp-metrics-included.csv";
+    let config = good(&[], &[("DCGM_EXPORTER_COLLECTORS", path)]);
+    assert!(config.counters.is_none());
+    assert_eq!(
+        config.warnings,
+        [format!("{path}: a file of dcgm-exporter's image, and not here: every field is served")]
+    );
+}
+
+#[test]
+fn yaml_is_known_by_name_or_content_and_csv_wins_over_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        std::fs::write(folder.path().join(name), text).unwrap();
+        folder.path().join(name).display().to_string()
+    };
+    write("list.csv", "DCGM_FI_DEV_GPU_TEMP, gauge, x\n");
+    let text = "# fields\nversion: 1\nmetrics: {file: list.csv}\ncollection: {interval: 30s}\n";
+    for name in ["dcgm.yaml", "dcgm.yml", "dcgm"] {
+        let path = write(name, text);
+        let config = good(&["--config-file", &path], &[]);
+        assert!(config.counters.unwrap().current().family("DCGM_FI_DEV_GPU_TEMP").is_some(), "{name}");
+        assert_eq!(config.warnings.len(), 1);
+        assert!(
+            config.warnings[0].starts_with(&format!("{path}: collection has no effect: ")),
+            "{:?}",
+            config.warnings
+        );
+        let csv = write("other.csv", "DCGM_FI_DEV_GPU_UTIL, gauge, x\n");
+        let config = good(&["--config-file", &path, "-f", &csv], &[]);
+        assert!(config.counters.unwrap().current().family("DCGM_FI_DEV_GPU_TEMP").is_none());
+    }
+}
+
+#[test]
+fn a_counters_file_that_became_wrong_is_kept_as_it_was() {
+    let (mut file, path) = listed("DCGM_FI_DEV_GPU_TEMP, gauge, x\n");
+    let counters = good(&["-f", &path], &[]).counters.unwrap();
+    writeln!(file, "DCGM_FI_DEV_GPU_UTIL").unwrap();
+    counters.reload();
+    assert!(counters.current().family("DCGM_FI_DEV_GPU_TEMP").is_some());
+    std::fs::write(&path, "DCGM_FI_DEV_GPU_UTIL, gauge, x\n").unwrap();
+    counters.reload();
+    assert!(counters.current().family("DCGM_FI_DEV_GPU_TEMP").is_none());
+    assert!(counters.current().family("DCGM_FI_DEV_GPU_UTIL").is_some());
+    drop(file);
+    counters.reload();
+    assert!(counters.current().family("DCGM_FI_DEV_GPU_UTIL").is_some());
+}
+
+#[test]
+fn durations_are_gos() {
+    for (text, milliseconds) in [("500ms", 500), ("10s", 10_000), ("1m30s", 90_000), ("2h", 7_200_000)] {
+        let config = good(&[&format!("--web.read-timeout={text}")], &[]);
+        assert_eq!(config.read_timeout, Some(Duration::from_millis(milliseconds)), "{text}");
+    }
+    for text in ["", "0s", "10", "s", "1.5s", "-1s", "1d", "99999999999s"] {
+        assert!(read(&[&format!("--web.read-timeout={text}")], &[]).is_err(), "{text}");
+    }
+}

@@ -4,8 +4,10 @@
 pub mod bus_id;
 pub mod cgroup;
 pub mod choice;
+pub mod counters;
 pub mod cpus;
 pub mod diskstats;
+pub mod exposition;
 pub mod interrupts;
 pub mod keyed;
 pub mod limits;

@@ -66,7 +66,9 @@ fn setup(collectors: Vec<&'static Entry>, reuse: Duration) -> Setup {
         gpus: Arc::new(Arc::default),
         resolve: |_, _| Owners::default(),
         hostname: "node".into(),
-        host_label: Some("Hostname"),
+        style: Style { host_label: Some("Hostname"), ..Style::default() },
+        counters: None,
+        relay: None,
         reuse,
     }
 }

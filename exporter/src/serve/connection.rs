@@ -7,10 +7,12 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use listenfd::ListenFd;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
@@ -59,6 +61,21 @@ pub(super) async fn bind(address: &Address) -> io::Result<TcpListener> {
         Err(error) if error.kind() != io::ErrorKind::AddrInUse => TcpListener::bind(("0.0.0.0", address.port)).await,
         bound => bound,
     }
+}
+
+/// The listening sockets that systemd has opened (sd_listen_fds(3)).
+pub(super) fn inherited() -> anyhow::Result<Vec<TcpListener>> {
+    let mut sockets = ListenFd::from_env();
+    anyhow::ensure!(sockets.len() > 0, "--web.systemd-socket: expected sockets from systemd, found none in LISTEN_FDS");
+    let mut listeners = Vec::new();
+    for index in 0..sockets.len() {
+        let listener =
+            sockets.take_tcp_listener(index).context("--web.systemd-socket: expected listening TCP sockets")?;
+        let listener = listener.context("--web.systemd-socket: a socket was taken twice")?;
+        listener.set_nonblocking(true)?;
+        listeners.push(TcpListener::from_std(listener)?);
+    }
+    Ok(listeners)
 }
 
 /// What every connection of a server shares.

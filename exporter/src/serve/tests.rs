@@ -50,7 +50,9 @@ fn scraper(config: &Config, collectors: Vec<&'static Entry>, gpus: &Gpus) -> Scr
         gpus: gpus.clone(),
         resolve: |_, _| Owners::default(),
         hostname: "node".into(),
-        host_label: config.host_label(),
+        style: config.style(),
+        counters: config.counters.clone(),
+        relay: config.relay_url.clone(),
         reuse: Duration::ZERO,
     })
     .unwrap()

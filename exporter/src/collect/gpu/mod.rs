@@ -1,6 +1,7 @@
 //! `gpu`: the newest snapshot of every GPU, under dcgm-exporter's names and our own.
 
 mod dcgm;
+pub(crate) mod labels;
 mod own;
 #[cfg(test)]
 mod tests;

@@ -5,7 +5,10 @@ use std::time::Instant;
 use super::*;
 use crate::attribute::Owners;
 use crate::catalog::{self, Kind};
+use crate::config::Counters;
 use crate::encode::{Format, encode};
+use crate::family::Style;
+use crate::parse::counters::csv;
 use crate::source::files::Roots;
 use crate::source::nvml::fields::{BATCH, ENERGY, GPM_METRICS, GPM_PCIE_TX, GPM_SM_ACTIVE, MEMORY_TEMPERATURE};
 use crate::source::nvml::{Absent, Memory, Process, Snapshot, State, Totals, Values};
@@ -49,8 +52,17 @@ fn gpu(at: Instant, age: u64) -> Gpu {
 }
 
 fn scrape(driver: Driver, gpus: impl FnOnce(Instant) -> Vec<Gpu>) -> (Done, String) {
+    scrape_styled(driver, gpus, |_| Style { host_label: Some("Hostname"), ..Style::default() })
+}
+
+fn scrape_styled(
+    driver: Driver,
+    gpus: impl FnOnce(Instant) -> Vec<Gpu>,
+    style: impl FnOnce(&Snapshot) -> Style,
+) -> (Done, String) {
     let at = Instant::now();
     let snapshot = Snapshot { at, driver, gpus: gpus(at), ..Snapshot::default() };
+    let style = Arc::new(style(&snapshot));
     let anywhere = || "/nowhere".into();
     let context = Context {
         roots: Arc::new(Roots { proc: anywhere(), sys: anywhere(), cgroup: anywhere(), root: anywhere() }),
@@ -58,7 +70,7 @@ fn scrape(driver: Driver, gpus: impl FnOnce(Instant) -> Vec<Gpu>) -> (Done, Stri
         owners: Arc::new(Owners::default()),
         hostname: "gpu-node-1".into(),
     };
-    let mut families = Families::default();
+    let mut families = Families::styled(style);
     let done = GpuCollector.collect(&context, &mut families).unwrap();
     (done, encode(&families, Format::Text))
 }
@@ -158,4 +170,67 @@ fn the_default_counter_list_is_covered() {
         checked += 1;
     }
     assert_eq!(checked, 24, "active lines of the list");
+}
+
+fn selected(list: &str) -> String {
+    let counters = Arc::new(Counters::from(csv(list).unwrap()));
+    let style = |snapshot: &Snapshot| Style {
+        constants: labels::constants(snapshot, |field| counters.label(field)),
+        counters: Some(counters.clone()),
+        ..Style::default()
+    };
+    scrape_styled(loaded(), |at| vec![gpu(at, 0)], style).1
+}
+
+#[test]
+fn a_counters_file_selects_fields_and_gives_help_type_and_labels() {
+    let list = "DCGM_FI_DEV_POWER_USAGE, counter, \"Watts, as read.\"\n\
+                DCGM_FI_DEV_GPU_UTIL, summary,\n\
+                DCGM_FI_DEV_MINOR_NUMBER, label, x\n\
+                DCGM_FI_DEV_SERIAL, label, x\n";
+    let text = selected(list);
+    let dcgm: Vec<_> = text.lines().filter(|line| line.contains("DCGM_")).collect();
+    let labels = "gpu=\"0\",UUID=\"GPU-c4529c8d-69c4-b61d-e0bc-7b2460096005\",pci_bus_id=\"00000000:53:00.0\",\
+                  device=\"nvidia0\",modelName=\"NVIDIA H100 80GB HBM3\",DCGM_FI_DEV_MINOR_NUMBER=\"0\"";
+    let expected = [
+        "# HELP DCGM_FI_DEV_GPU_UTIL GPU utilization (in %).".to_owned(),
+        "# TYPE DCGM_FI_DEV_GPU_UTIL gauge".to_owned(),
+        format!("DCGM_FI_DEV_GPU_UTIL{{{labels}}} 0"),
+        "# HELP DCGM_FI_DEV_POWER_USAGE Watts, as read.".to_owned(),
+        "# TYPE DCGM_FI_DEV_POWER_USAGE counter".to_owned(),
+        format!("DCGM_FI_DEV_POWER_USAGE{{{labels}}} 113.611"),
+    ];
+    assert_eq!(dcgm, expected, "the serial number is not permitted, and nobody asked for the driver's version");
+    let (_, all) = scrape(loaded(), |at| vec![gpu(at, 0)]);
+    let own = |text: &str| text.lines().filter(|line| line.contains("goodput_")).map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(own(&text), own(&all), "our own families stay as they are");
+}
+
+#[test]
+fn the_default_list_of_dcgm_exporter_is_served() {
+    let text = selected(include_str!("../../../tests/fixtures/counters/default.csv"));
+    for (line, there) in [
+        ("# HELP DCGM_FI_PROF_PCIE_TX_BYTES Bytes per second sent over PCIe.", true),
+        ("# TYPE DCGM_FI_DEV_XID_ERRORS gauge", true),
+        ("DCGM_FI_DRIVER_VERSION=\"580.105.08\"", true),
+        ("DCGM_FI_DEV_FB_TOTAL", false),
+        ("DCGM_EXP_XID_ERRORS_TOTAL", false),
+        ("DCGM_FI_PROF_SM_ACTIVE", false),
+    ] {
+        assert_eq!(text.contains(line), there, "{line}");
+    }
+}
+
+#[test]
+fn devices_and_model_names_are_written_as_configured() {
+    let two = |at| vec![gpu(at, 0), Gpu { index: 1, uuid: "GPU-1".to_owned(), ..gpu(at, 0) }];
+    let style = |_: &Snapshot| Style { devices: "g:1".parse().unwrap(), dashed_model: true, ..Style::default() };
+    let (_, text) = scrape_styled(loaded(), two, style);
+    let dcgm: Vec<_> = text.lines().filter(|line| line.starts_with("DCGM_")).collect();
+    assert!(dcgm.len() > 5, "{text}");
+    for line in dcgm {
+        assert!(line.contains("{gpu=\"1\",UUID=\"GPU-1\"") && line.contains("\"NVIDIA-H100-80GB-HBM3\""), "{line}");
+    }
+    assert!(text.contains("goodput_gpu_reading_age_seconds{gpu=\"0\""));
+    assert!(text.contains("modelName=\"NVIDIA H100 80GB HBM3\""), "our own families keep the driver's spelling");
 }

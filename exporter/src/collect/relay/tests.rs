@@ -1,0 +1,257 @@
+//! Recorded answers of dcgm-exporter over HTTP on loopback, and everything that can be wrong with an answer.
+
+use std::collections::BTreeMap;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
+use std::time::Instant;
+
+use super::*;
+use crate::attribute::Owners;
+use crate::collect::{REGISTRY, gpu};
+use crate::config::Counters;
+use crate::encode::{Format, encode};
+use crate::family::Style;
+use crate::parse::counters::csv;
+use crate::scrape::{Outcome, Scrape, Scraper, Setup};
+use crate::source::files::Roots;
+use crate::source::nvml::{Driver, Gpu, Snapshot, Values};
+
+const RECORDED: [&str; 5] =
+    ["dcgm-8xh100-aicr", "dcgm-a100-mig-3-instances", "dcgm-a100-mig-disabled", "dcgm-l4-kops", "dcgm-t4-ericsson"];
+
+fn recorded(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/fixtures").join(name).join("metrics.prom");
+    std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}; the fixtures are missing", path.display()))
+}
+
+/// A server that treats each connection so, once its request is in.
+fn server(mut treat: impl FnMut(TcpStream) + Send + 'static) -> RelayUrl {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut request = Vec::new();
+            while !request.ends_with(b"\r\n\r\n") {
+                let mut byte = [0];
+                stream.read_exact(&mut byte).unwrap();
+                request.push(byte[0]);
+            }
+            assert!(request.starts_with(b"GET /metrics HTTP/1.1\r\n"), "{}", String::from_utf8_lossy(&request));
+            treat(stream);
+        }
+    });
+    url.parse().unwrap()
+}
+
+/// A server that gives this answer.
+fn answering(status: &'static str, body: impl Into<Vec<u8>>) -> RelayUrl {
+    let body = body.into();
+    server(move |mut stream| {
+        // The client may have had enough of it.
+        let _ = write!(stream, "HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n", body.len());
+        let _ = stream.write_all(&body);
+    })
+}
+
+fn relayed(text: &str, style: Style) -> Result<String, ParseError> {
+    let mut families = Families::styled(Arc::new(style));
+    relay(text, "node-1", &mut families)?;
+    Ok(encode(&families, Format::Text))
+}
+
+fn hosted(host_label: Option<&'static str>) -> Style {
+    Style { host_label, ..Style::default() }
+}
+
+/// Every sample: its name and labels, with the host's label as it should become, and its value.
+fn samples(text: &str, host: Option<(&'static str, &str)>) -> BTreeMap<String, f64> {
+    let mut all = BTreeMap::new();
+    for text in text.lines() {
+        let Line::Sample(sample) = line(1, text).unwrap() else { continue };
+        let labels = sample.labels.iter().map(|(name, value)| match (HOST_LABELS.contains(name), host) {
+            (true, Some((name, value))) => (name, value.to_owned()),
+            _ => (*name, value.to_string()),
+        });
+        all.insert(format!("{} {:?}", sample.name, labels.collect::<Vec<_>>()), sample.value);
+    }
+    all
+}
+
+/// A node with one GPU, of which only the power is known, and a dcgm-exporter.
+fn scraper(url: RelayUrl) -> Scraper {
+    let gpus = Arc::new(|| {
+        let at = Instant::now();
+        let values = Arc::new(Values { power_watts: Ok(7.5), ..Values::default() });
+        let gpu = Gpu { uuid: "GPU-1".to_owned(), taken: Some(at), values, ..Gpu::default() };
+        let driver = Driver::Loaded { version: "580.105.08".to_owned() };
+        Arc::new(Snapshot { at, driver, gpus: vec![gpu], ..Snapshot::default() })
+    });
+    let anywhere = || "/nowhere".into();
+    Scraper::start(Setup {
+        collectors: REGISTRY.iter().filter(|entry| entry.name == gpu::ENTRY.name).collect(),
+        roots: Arc::new(Roots { proc: anywhere(), sys: anywhere(), cgroup: anywhere(), root: anywhere() }),
+        gpus,
+        resolve: |_, _| Owners::default(),
+        hostname: "node-1".into(),
+        style: hosted(Some("hostname")),
+        counters: None,
+        relay: Some(url),
+        reuse: Duration::ZERO,
+    })
+    .unwrap()
+}
+
+fn scrape(scraper: &Scraper) -> (Outcome, String) {
+    let scrape: Arc<Scrape> = scraper.request(Instant::now() + Duration::from_secs(60)).blocking_recv().unwrap();
+    let report = scrape.reports.iter().find(|report| report.name == NAME).unwrap();
+    (report.outcome.clone(), encode(&scrape.families, Format::Text))
+}
+
+fn has(text: &str, line: &str) -> bool {
+    text.lines().any(|found| found == line)
+}
+
+const OWN: &str = "DCGM_FI_DEV_POWER_USAGE{gpu=\"0\",UUID=\"GPU-1\",pci_bus_id=\"\",device=\"\",modelName=\"\",\
+                   hostname=\"node-1\",DCGM_FI_DRIVER_VERSION=\"580.105.08\"} 7.5";
+
+#[test]
+fn recorded_families_come_through_with_labels_and_values() {
+    for name in RECORDED {
+        let text = recorded(name);
+        for label in HOST_LABELS {
+            let written = relayed(&text, hosted(Some(label))).unwrap();
+            assert_eq!(samples(&written, None), samples(&text, Some((label, "node-1"))), "{name}");
+            for declared in text.lines().filter(|line| line.starts_with("# TYPE") || line.starts_with("# HELP")) {
+                assert!(has(&written, declared), "{name}: {declared}");
+            }
+        }
+        let without = relayed(&text, hosted(None)).unwrap();
+        assert!(!without.contains("ostname="), "{name}");
+    }
+}
+
+#[test]
+fn only_missing_families_are_added_to_our_own() {
+    let (outcome, text) = scrape(&scraper(answering("200 OK", recorded("dcgm-a100-mig-disabled"))));
+    assert_eq!(outcome, Outcome::Ok);
+    assert!(has(&text, "goodput_exporter_collector_state{collector=\"relay\",state=\"ok\"} 1"));
+    assert!(has(&text, OWN));
+    assert_eq!(text.lines().filter(|line| line.starts_with("DCGM_FI_DEV_POWER_USAGE{")).count(), 1, "{text}");
+    assert_eq!(text.matches("# TYPE DCGM_FI_DEV_POWER_USAGE ").count(), 1);
+    let profiling = text.lines().find(|line| line.starts_with("DCGM_FI_PROF_GR_ENGINE_ACTIVE{")).unwrap();
+    assert!(profiling.contains("hostname=\"node-1\"") && profiling.contains("NVIDIA A100"), "{profiling}");
+}
+
+#[test]
+fn what_is_no_value_of_dcgm_is_left_out() {
+    let text = "# TYPE DCGM_A gauge\n\
+                DCGM_A{gpu=\"0\"} 2147483632\nDCGM_A{gpu=\"1\"} 2147483635\nDCGM_A{gpu=\"2\"} 2147483636\n\
+                DCGM_A{gpu=\"3\"} 9223372036854775794\nDCGM_A{gpu=\"4\"} 140737488355330\nDCGM_A{gpu=\"2\"} 5\n\
+                # TYPE DCGM_B histogram\nDCGM_B_sum 1\n# TYPE DCGM_C summary\nDCGM_C 1 1700000000000\n\
+                DCGM_D{Hostname=\"a\",hostname=\"b\"} 1\ngo_goroutines 7\nprocess_cpu_seconds_total 1\n";
+    let expected = "# HELP DCGM_A \n# TYPE DCGM_A gauge\nDCGM_A{gpu=\"2\"} 2147483636\n\
+                    # HELP DCGM_B_sum \n# TYPE DCGM_B_sum untyped\nDCGM_B_sum 1\n\
+                    # HELP DCGM_C \n# TYPE DCGM_C untyped\nDCGM_C 1\n\
+                    # HELP DCGM_D \n# TYPE DCGM_D untyped\nDCGM_D{hostname=\"node-1\"} 1\n";
+    assert_eq!(relayed(text, hosted(Some("hostname"))).unwrap(), expected);
+}
+
+#[test]
+fn settings_select_relayed_families_too() {
+    let text = "DCGM_A{gpu=\"0\"} 1\nDCGM_A{gpu=\"1\"} 2\nDCGM_A{nvswitch=\"3\"} 3\nDCGM_B 4\n";
+    let counters = Counters::from(csv("DCGM_A, gauge, x\n").unwrap());
+    let style = Style { devices: "g:1".parse().unwrap(), counters: Some(Arc::new(counters)), ..Style::default() };
+    let written = relayed(text, style).unwrap();
+    assert_eq!(written, "# HELP DCGM_A \n# TYPE DCGM_A untyped\nDCGM_A{gpu=\"1\"} 2\nDCGM_A{nvswitch=\"3\"} 3\n");
+}
+
+#[test]
+fn a_bad_answer_costs_the_relayed_families_only() {
+    let large = format!("DCGM_A {}\n", "1".repeat(MAX_BYTES));
+    let cut =
+        server(|mut stream| stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nDCGM_A 1\n").unwrap());
+    let closed = server(drop);
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap();
+    let refused: RelayUrl = format!("http://{}", nobody.local_addr().unwrap()).parse().unwrap();
+    drop(nobody);
+    for (url, part) in [
+        (answering("500 Internal Server Error", "DCGM_A 1\n"), "expected status 200, found 500"),
+        (answering("302 Found", ""), "expected status 200, found 302"),
+        (answering("200 OK", "DCGM_A 1\n<html>\n"), "line 2: expected a value behind the name, found \"<html>\""),
+        (answering("200 OK", "DCGM_A{x=\"\"\"} 1\n"), "line 1: expected , or } behind a label"),
+        (answering("200 OK", vec![b'#', 0xff]), "invalid utf-8"),
+        (answering("200 OK", large), "expected at most 4194304 bytes"),
+        (cut, "end of file"),
+        (closed, "connection closed"),
+        (refused, "refused"),
+    ] {
+        let (outcome, text) = scrape(&scraper(url.clone()));
+        let Outcome::Failed(reason) = &outcome else { panic!("{part}: {outcome:?}") };
+        assert!(reason.starts_with(&format!("{url}: ")) && reason.contains(part), "{part}: {reason}");
+        assert!(has(&text, "goodput_exporter_collector_state{collector=\"relay\",state=\"failed\"} 1"), "{part}");
+        assert!(has(&text, OWN) && !text.contains("DCGM_A"), "{part}");
+    }
+}
+
+#[test]
+fn a_hanging_answer_holds_up_one_scrape_and_heals() {
+    let (asked, requests) = channel();
+    let url = hanging_once(asked);
+    let scraper = scraper(url);
+    let (outcome, text) = scrape(&scraper);
+    assert_eq!(outcome, Outcome::TimedOut);
+    assert!(has(&text, OWN));
+    let (outcome, _) = scrape(&scraper);
+    assert_eq!(outcome, Outcome::TimedOut);
+    let stream = requests.recv().unwrap();
+    assert!(requests.try_recv().is_err(), "it was not asked again while it hangs");
+    drop(stream);
+    let healed = (0..).map(|_| scrape(&scraper)).find(|(outcome, _)| *outcome != Outcome::TimedOut);
+    let (outcome, text) = healed.unwrap();
+    assert_eq!(outcome, Outcome::Ok);
+    assert!(has(&text, "DCGM_A 1"), "{text}");
+}
+
+/// Never answers the first request, which it hands out, and answers the others.
+fn hanging_once(asked: Sender<TcpStream>) -> RelayUrl {
+    let mut first = true;
+    server(move |mut stream| {
+        if first {
+            first = false;
+            asked.send(stream).unwrap();
+            return;
+        }
+        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nDCGM_A 1\n").unwrap();
+    })
+}
+
+#[test]
+fn urls_are_read_in_every_form() {
+    for (text, written) in [
+        ("http://localhost:9401/metrics", "http://localhost:9401/metrics"),
+        ("http://localhost", "http://localhost:80/metrics"),
+        ("http://[::1]:9401", "http://[::1]:9401/metrics"),
+        ("http://[::1]", "http://[::1]:80/metrics"),
+        ("http://10.0.0.1:1/a/b?x=1", "http://10.0.0.1:1/a/b?x=1"),
+    ] {
+        assert_eq!(text.parse::<RelayUrl>().unwrap().to_string(), written, "{text}");
+    }
+    for text in [
+        "",
+        "localhost:9401",
+        "https://localhost:9401",
+        "http://",
+        "http://:80",
+        "http://a:b",
+        "http://u:p@h:1",
+        "http://a b",
+    ] {
+        let error = text.parse::<RelayUrl>().unwrap_err();
+        assert!(error.starts_with("expected http://HOST"), "{text}");
+    }
+}
