@@ -18,6 +18,10 @@ pub(super) const FORGET_AFTER: u32 = 10;
 const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(5);
 
+/// Every so many drains the whole ring is asked for: only that tells how deep it is, and a driver that was just loaded had
+/// little in it at first.
+const WHOLE_EVERY: u32 = 60;
+
 /// How often a ring is drained of which nothing is known yet: the shallowest that products are seen to have holds 2.4 s.
 const UNKNOWN: Duration = Duration::from_secs(2);
 
@@ -34,17 +38,18 @@ pub(super) struct Sample {
 #[derive(Debug, Default)]
 pub(super) struct Ring {
     last_us: Option<u64>,
+    drains: u32,
     empty_drains: u32,
     /// The most samples that one drain brought: how deep the ring is at least.
     depth: usize,
-    /// The usual distance of two samples, of the first drain that held some.
+    /// The usual distance of two samples, of the first whole ring that held some.
     period_us: Option<u64>,
 }
 
 impl Ring {
     /// Timestamp to drain from; 0 asks for the whole ring.
     pub(super) fn last_seen(&self) -> u64 {
-        self.last_us.unwrap_or(0)
+        self.last_us.filter(|_| !self.drains.is_multiple_of(WHOLE_EVERY)).unwrap_or(0)
     }
 
     /// Has it brought nothing for long?
@@ -85,11 +90,15 @@ impl Ring {
             self.missed();
             return false;
         };
+        self.drains = self.drains.wrapping_add(1);
         self.empty_drains = 0;
         let depth = self.depth;
         self.depth = depth.max(samples.len());
-        self.period_us = self.period_us.or_else(|| period(samples));
-        let Some(last) = self.last_us else {
+        if self.last_us.is_none_or(|last| first.at_us < last) {
+            self.period_us = self.period_us.or_else(|| period(samples));
+        }
+        // Nothing but what is older than what was seen: the clock of the samples was set back.
+        let Some(last) = self.last_us.filter(|last| newest.at_us >= *last) else {
             self.last_us = Some(newest.at_us);
             return false;
         };
@@ -181,12 +190,31 @@ mod tests {
     }
 
     #[test]
+    fn a_ring_that_held_little_at_first_is_found_to_be_deep() {
+        let mut ring = Ring::default();
+        let all = every(166_667, 2000, 0);
+        ring.drain(&all[..4], |_, _| panic!("of before"));
+        assert_eq!(ring.interval(), SHORTEST);
+        let mut us = 0;
+        for end in (10..1000).step_by(6) {
+            let seen = ring.last_seen();
+            let held: Vec<_> = all[end.max(120) - 120..end].iter().copied().filter(|s| s.at_us > seen).collect();
+            assert!(!ring.drain(&held, |span, _| us += span.unwrap()));
+        }
+        assert_eq!((ring.interval(), us), (LONGEST, (994 - 4) * 166_667));
+    }
+
+    #[test]
     fn a_clock_set_back_costs_the_time_until_it_is_noticed() {
         let mut ring = Ring::default();
         ring.drain(&every(20_000, 119, 9_000_000_000), |_, _| panic!("of before"));
         // The driver finds nothing behind our position.
         (0..FORGET_AFTER).for_each(|_| _ = ring.drain(&[], |_, _| ()));
         assert!(ring.is_dry() && ring.last_seen() == 0);
+        assert_eq!(covered(&mut ring, &every(20_000, 119, 0)), (0, 0, false));
+        assert_eq!(covered(&mut ring, &every(20_000, 50, 119 * 20_000)), (1_000_000, 0, false));
+        // Or the whole ring comes, and shows it.
+        ring.drain(&every(20_000, 119, 9_000_000_000), |_, _| ());
         assert_eq!(covered(&mut ring, &every(20_000, 119, 0)), (0, 0, false));
         assert_eq!(covered(&mut ring, &every(20_000, 50, 119 * 20_000)), (1_000_000, 0, false));
     }
