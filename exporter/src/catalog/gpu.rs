@@ -20,7 +20,7 @@ crate::metric_rows! {
         from "return codes and duration of NVML calls", by "gpu", series "5 per GPU", since "0.1.0"
     }
     READING_AGE = Gauge Seconds "goodput_gpu_reading_age_seconds" ["gpu", "UUID"] {
-        "Time since the last complete reading of the GPU; gauges may be up to 10 s older.",
+        "Time since the last complete reading of the GPU; gauges may be up to 10 s older, those of codecs, PCIe link, memory clock and profiling of an idle GPU up to 30 s.",
         from "own clock", by "gpu", series "1 per GPU", since "0.1.0"
     }
     CYCLES = Counter None "goodput_gpu_read_cycles_total" ["gpu", "UUID"] {

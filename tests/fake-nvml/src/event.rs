@@ -43,6 +43,11 @@ pub(crate) struct NodeSpec {
     pub dry_when_idle: bool,
     /// From one utilization sample to the next.
     pub sample_period_us: Option<u64>,
+    /// From one power sample to the next.
+    pub power_sample_period_us: Option<u64>,
+    /// GPM counts cycles and bytes from the boot on.
+    #[serde(default)]
+    pub gpm_counters: bool,
     /// CPU list of each NUMA node.
     pub cpus: Option<Vec<String>>,
     #[serde(default)]

@@ -2,6 +2,7 @@
 
 use crate::code::Code;
 use crate::handle::Issued;
+use crate::view::View;
 use crate::work::{Area, Channel, average};
 use std::ffi::CStr;
 
@@ -13,21 +14,68 @@ pub(crate) struct Sample {
     pub gpu: usize,
     pub at_us: u64,
     pub area: Area,
+    counted: Option<Counted>,
 }
 
-/// One metric: id and name from `nvml.h`, what it follows, and its unit.
+/// What the counters that run from the boot on are made of: here, from when the driver was loaded.
+#[derive(Debug, Clone)]
+struct Counted {
+    us: u64,
+    area_before: Area,
+    /// All multiprocessors count as one, at the clock of a busy GPU.
+    sm_mhz: u32,
+}
+
+impl Sample {
+    pub(crate) fn take(view: &View) -> Self {
+        let (work, loaded_us) = (&view.gpu.work, view.node.loaded_us.min(view.now_us));
+        let counted = || Counted {
+            us: view.now_us - loaded_us,
+            area_before: work.area(loaded_us),
+            sm_mhz: view.gpu.profile.clocks.sm.busy,
+        };
+        Self {
+            gpu: view.gpu.index,
+            at_us: view.now_us,
+            area: work.area(view.now_us),
+            counted: view.node.gpm_counters.then(counted),
+        }
+    }
+}
+
+/// One metric: id and name from `nvml.h`, and what it follows.
 pub(crate) struct Metric {
     id: u32,
     pub name: &'static CStr,
-    channel: Option<Channel>,
+    of: Of,
+}
+
+#[derive(Clone, Copy)]
+enum Of {
+    /// The mean of a channel between two samples.
+    Mean(Channel),
+    /// A unit that nothing here uses.
+    Idle,
+    /// Cycles or bytes from the boot on, of a channel; all cycles without one.
+    Count(Option<Channel>),
+    /// Cycles of a unit that nothing here uses.
+    CountIdle,
 }
 
 const fn metric(id: u32, name: &'static CStr, channel: Channel) -> Metric {
-    Metric { id, name, channel: Some(channel) }
+    Metric { id, name, of: Of::Mean(channel) }
 }
 
 const fn always_idle(id: u32, name: &'static CStr) -> Metric {
-    Metric { id, name, channel: None }
+    Metric { id, name, of: Of::Idle }
+}
+
+const fn count(id: u32, name: &'static CStr, channel: Channel) -> Metric {
+    Metric { id, name, of: Of::Count(Some(channel)) }
+}
+
+const fn count_idle(id: u32, name: &'static CStr) -> Metric {
+    Metric { id, name, of: Of::CountIdle }
 }
 
 const METRICS: &[Metric] = &[
@@ -50,6 +98,19 @@ const METRICS: &[Metric] = &[
     always_idle(50, c"NVOFA_0_UTIL"),
     metric(60, c"NVLINK_TOTAL_RX_PER_SEC", Channel::NvlinkRx),
     metric(61, c"NVLINK_TOTAL_TX_PER_SEC", Channel::NvlinkTx),
+    Metric { id: 248, name: c"SM_CYCLES_ELAPSED", of: Of::Count(None) },
+    count(249, c"SM_CYCLES_ACTIVE", Channel::Sm),
+    count(250, c"MMA_CYCLES_ACTIVE", Channel::Tensor),
+    count_idle(251, c"DMMA_CYCLES_ACTIVE"),
+    count(252, c"HMMA_CYCLES_ACTIVE", Channel::Tensor),
+    count_idle(253, c"IMMA_CYCLES_ACTIVE"),
+    count_idle(254, c"DFMA_CYCLES_ACTIVE"),
+    count(255, c"PCIE_TX", Channel::PcieTx),
+    count(256, c"PCIE_RX", Channel::PcieRx),
+    count_idle(257, c"INTEGER_CYCLES_ACTIVE"),
+    count(258, c"FP64_CYCLES_ACTIVE", Channel::Fp64),
+    count(259, c"FP32_CYCLES_ACTIVE", Channel::Fp32),
+    count(260, c"FP16_CYCLES_ACTIVE", Channel::Fp16),
 ];
 
 const MIB: f64 = 1_048_576.0;
@@ -61,16 +122,38 @@ pub(crate) fn find(id: u32) -> Result<&'static Metric, Code> {
 
 impl Metric {
     pub(crate) fn unit(&self) -> &'static CStr {
-        if self.is_rate() { c"MiB/s" } else { c"%" }
+        match self.of {
+            Of::Mean(channel) if channel.is_rate() => c"MiB/s",
+            Of::Mean(_) | Of::Idle => c"%",
+            Of::Count(Some(channel)) if channel.is_rate() => c"bytes",
+            Of::Count(_) | Of::CountIdle => c"cycles",
+        }
     }
 
-    fn is_rate(&self) -> bool {
-        self.channel.is_some_and(Channel::is_rate)
-    }
-
-    /// Percent or MiB/s between the samples.
-    pub(crate) fn value(&self, first: &Sample, second: &Sample) -> f64 {
+    /// Percent or MiB/s between the samples; cycles or bytes up to the second.
+    pub(crate) fn value(&self, first: &Sample, second: &Sample) -> Result<f64, Code> {
         let mean = |channel| average(channel, &first.area, &second.area, second.at_us.saturating_sub(first.at_us));
-        self.channel.map_or(0.0, mean) / if self.is_rate() { MIB } else { 1.0 }
+        match self.of {
+            Of::Mean(channel) if channel.is_rate() => Ok(mean(channel) / MIB),
+            Of::Mean(channel) => Ok(mean(channel)),
+            Of::Idle => Ok(0.0),
+            Of::Count(channel) => second.count(channel),
+            Of::CountIdle => second.counted.as_ref().map(|_| 0.0).ok_or(Code::NOT_SUPPORTED),
+        }
+    }
+}
+
+impl Sample {
+    fn count(&self, channel: Option<Channel>) -> Result<f64, Code> {
+        let counted = self.counted.as_ref().ok_or(Code::NOT_SUPPORTED)?;
+        let cycles = f64::from(counted.sm_mhz);
+        let amount = match channel {
+            None => counted.us as f64 * cycles,
+            Some(channel) => {
+                let area = self.area[channel as usize] - counted.area_before[channel as usize];
+                if channel.is_rate() { area / 1e6 } else { area / 100.0 * cycles }
+            }
+        };
+        Ok(amount.floor())
     }
 }

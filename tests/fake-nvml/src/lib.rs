@@ -21,9 +21,11 @@
 //! driver was loaded, where energy starts), `cpus` per NUMA node, and address, NUMA node, UUID and serial of each GPU. Two things
 //! that some drivers do: `sample_epoch_us` has the timestamps of `nvmlDeviceGetSamples` count from that moment, such as the
 //! boot, and with `dry_when_idle` an idle GPU leaves no utilization samples (both reported of a DGX Spark). Products differ in
-//! `sample_period_us`, the time from one utilization sample to the next: 1/6 s, as here without it, to 1 s.
+//! `sample_period_us`, the time from one utilization sample to the next: 1/6 s, as here without it, to 1 s, and in
+//! `power_sample_period_us`, that of power samples: 20 ms, as here without it, to 1 s. With `gpm_counters`, GPM has the
+//! counters 248 to 260 as well, which only newer drivers know.
 //! ```json
-//! {"node":{"model":"NVIDIA H200","count":1,"driver":"590.48.01","cuda":13010,"loaded_us":1767225600000000,"sample_epoch_us":0,"dry_when_idle":false,"sample_period_us":166667,"cpus":["0-51","52-103"],"gpus":[{"pci":"0000:19:00.0","numa":0,"uuid":"GPU-1","serial":"1"}]}}
+//! {"node":{"model":"NVIDIA H200","count":1,"driver":"590.48.01","cuda":13010,"loaded_us":1767225600000000,"sample_epoch_us":0,"dry_when_idle":false,"sample_period_us":166667,"power_sample_period_us":20000,"gpm_counters":false,"cpus":["0-51","52-103"],"gpus":[{"pci":"0000:19:00.0","numa":0,"uuid":"GPU-1","serial":"1"}]}}
 //! ```
 //! **Work** from one moment to another, or from a start to the stop of the same `id`. `pid` gives it to a process. `load` holds
 //! levels in percent (`gpu`: a kernel runs, `memory`, `encoder`, `decoder`; for GPM `sm`, `occupancy`, `tensor`, `dram`, `fp64`,
@@ -96,7 +98,7 @@
 //!
 //! # Model
 //!
-//! Utilization samples are averages over a fixed grid, power samples over one of 20 ms; the ring buffers hold 120.
+//! Utilization samples are averages over a fixed grid, power samples over a finer one; the ring buffers hold 120.
 //! `nvmlDeviceGetUtilizationRates` is the newest sample. Power follows multiprocessor activity between the model's idle and
 //! busy draw, temperature follows its last 30 s; clocks and power state are those of a busy GPU if a kernel ran in the last
 //! 1/6 s. GPM averages over the caller's own interval. `nvmlDeviceGetPcieThroughput` takes 20 ms, as the real one does.

@@ -24,6 +24,10 @@ pub(crate) struct Node {
     pub dry_when_idle: bool,
     /// The ring buffers of utilization.
     pub utilization: Grid,
+    /// That of power.
+    pub power: Grid,
+    /// Does GPM have counters that run from the boot on?
+    pub gpm_counters: bool,
     /// What the clock shows while it is fixed.
     fixed_us: Option<u64>,
     /// How often the driver was loaded; what an older load handed out is stale.
@@ -79,6 +83,10 @@ impl PciAddress {
     }
 }
 
+fn grid(usual: Grid, key: &str, period_us: Option<u64>) -> Result<Grid, String> {
+    period_us.map_or(Ok(usual), |us| usual.with_period(key, us))
+}
+
 impl Node {
     /// Eight idle H100, or what the spec says.
     pub(crate) fn new(spec: &NodeSpec) -> Result<Self, String> {
@@ -96,7 +104,9 @@ impl Node {
             loaded_us: spec.loaded_us.unwrap_or(LOADED_US),
             sample_epoch_us: spec.sample_epoch_us.unwrap_or(0),
             dry_when_idle: spec.dry_when_idle,
-            utilization: spec.sample_period_us.map_or(Ok(Grid::UTILIZATION), Grid::utilization)?,
+            utilization: grid(Grid::UTILIZATION, "sample_period_us", spec.sample_period_us)?,
+            power: grid(Grid::POWER, "power_sample_period_us", spec.power_sample_period_us)?,
+            gpm_counters: spec.gpm_counters,
             fixed_us: None,
             generation: 0,
             cpus: spec.cpus.clone().unwrap_or_else(|| profile.cpus.iter().map(|c| (*c).to_owned()).collect()),
@@ -350,7 +360,7 @@ mod tests {
         let spec = NodeSpec { model: Some("NVIDIA L4".into()), count: Some(2), ..NodeSpec::default() };
         assert_eq!(Node::new(&spec).unwrap_err(), "GPU 1 needs a pci address: NVIDIA L4 has none to offer");
         let spec = NodeSpec { sample_period_us: Some(1_000_001), ..NodeSpec::default() };
-        let expected = "sample_period_us is 1000001, expected 166667 to 1000000 (1/6 s to 1 s)";
+        let expected = "sample_period_us is 1000001, expected 166667 to 1000000";
         assert_eq!(Node::new(&spec).unwrap_err(), expected);
         assert!(PciAddress::parse("19:00.0").is_err() && PciAddress::parse("0:19:20.0").is_err());
     }

@@ -4,7 +4,7 @@ use crate::code::Code;
 use crate::event::{ProcessKind, Reading};
 use crate::profile::{Architecture, Range};
 use crate::state::{Gpu, Node};
-use crate::work::{Channel, Grid, POWER_GRID};
+use crate::work::{Channel, Grid};
 
 /// Clocks and power states react within the shortest utilization period.
 const ACTIVE_US: u64 = Grid::UTILIZATION.period_us;
@@ -92,7 +92,7 @@ impl View<'_> {
 
     /// The power sample whose period ends there.
     pub(crate) fn power_at_mw(&self, end_us: u64) -> u32 {
-        self.mean_power_mw(end_us.saturating_sub(POWER_GRID.period_us), end_us)
+        self.mean_power_mw(end_us.saturating_sub(self.node.power.period_us), end_us)
     }
 
     pub(crate) fn instant_power_mw(&self) -> u32 {

@@ -188,8 +188,6 @@ pub(crate) struct Grid {
     pub depth: u64,
 }
 
-/// Power. The period differs by product and is not documented; this one is chosen to be unlike that of utilization.
-pub(crate) const POWER_GRID: Grid = Grid { period_us: 20_000, depth: 120 };
 /// A sample appears this long after its period: a line appended while its own moment passes still counts.
 const SETTLE_US: u64 = 50_000;
 
@@ -199,14 +197,17 @@ impl Grid {
     /// the making.
     pub(crate) const UTILIZATION: Grid = Grid { period_us: 166_667, depth: 120 };
 
-    /// That of utilization with another period.
-    pub(crate) fn utilization(period_us: u64) -> Result<Grid, String> {
-        let known = Grid::UTILIZATION.period_us..=1_000_000;
+    /// Power of a node that says nothing else. The period differs by product and is not documented; this one is chosen to
+    /// be unlike that of utilization.
+    pub(crate) const POWER: Grid = Grid { period_us: 20_000, depth: 120 };
+
+    /// With another period, of no more than a second; `key` is what the node line calls it.
+    pub(crate) fn with_period(self, key: &str, period_us: u64) -> Result<Grid, String> {
+        let known = self.period_us..=1_000_000;
         if known.contains(&period_us) {
-            return Ok(Grid { period_us, ..Grid::UTILIZATION });
+            return Ok(Grid { period_us, ..self });
         }
-        let (least, most) = known.into_inner();
-        Err(format!("sample_period_us is {period_us}, expected {least} to {most} (1/6 s to 1 s)"))
+        Err(format!("{key} is {period_us}, expected {} to 1000000", self.period_us))
     }
 
     /// The end of the newest complete period.

@@ -7,6 +7,7 @@
 #![allow(clippy::print_stdout, reason = "measured figures, for whoever runs the tests with --nocapture")]
 
 mod probe;
+mod sampler;
 
 use std::time::{Duration, SystemTime};
 
@@ -287,7 +288,7 @@ fn totals_never_fall_when_the_driver_is_reloaded() {
 fn forty_calls_a_cycle_are_enough_for_eight_gpus() {
     let (_folder, node) = node();
     let mut probe = Probe::start(&node);
-    // Between two slow readings, so that twenty cycles hold four of them and two of the rarest on every GPU.
+    // Between two slow readings, so that twenty cycles hold four of them on every GPU; `sampler` counts by call.
     let between = |s: &Scrape| (0..8).all(|gpu| (1.0..=3.0).contains(&(s.cycles(gpu) % 5.0)));
     let begin = probe.until("all GPUs are between slow readings", between);
     let made_at_begin = probe.calls_made(&node);

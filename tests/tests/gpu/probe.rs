@@ -1,5 +1,6 @@
 //! The program under test, and how to talk to it.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -21,13 +22,27 @@ const PATIENCE: Duration = Duration::from_secs(90);
 /// Where the probe finds the path of the library.
 const LIBRARY: &str = "PROBE_LIBRARY";
 
-/// Not a test: the program that the tests start. Scrapes once per line of its standard input.
+/// Set for a probe whose clock stands still until a line moves it.
+const STEPPED: &str = "PROBE_STEPPED";
+
+/// Not a test: the program that the tests start. Scrapes once per line of its standard input; milliseconds on a line are
+/// by how much the readers' clock moves before.
 #[test]
 #[ignore = "started by the other tests"]
 fn program() {
-    let nvml = Nvml::start(std::env::var_os(LIBRARY).map(Into::into));
+    let library: Option<PathBuf> = std::env::var_os(LIBRARY).map(Into::into);
+    let start = if std::env::var_os(STEPPED).is_some() { Nvml::stepped } else { Nvml::start };
+    let nvml = start(library.clone());
     let mut collector = (REGISTRY.iter().find(|e| e.name == "gpu").unwrap().new)();
-    for _ in std::io::stdin().lines() {
+    for line in std::io::stdin().lines() {
+        match line.unwrap().as_str() {
+            "" => {}
+            // A call of our own is what has the fake write its counts while nobody else calls.
+            "count" => {
+                _ = nvml_wrapper::Nvml::builder().lib_path(library.as_ref().unwrap().as_os_str()).init().unwrap()
+            }
+            milliseconds => nvml.step(Duration::from_millis(milliseconds.parse().unwrap())),
+        }
         let nowhere = || "/nowhere".into();
         let context = Context {
             roots: Arc::new(Roots { proc: nowhere(), sys: nowhere(), cgroup: nowhere(), root: nowhere() }),
@@ -56,14 +71,24 @@ pub(crate) struct Probe {
 }
 
 impl Probe {
-    #[allow(clippy::disallowed_methods, reason = "tests run programs; this one is killed when the probe is dropped")]
     pub(crate) fn start(node: &FakeNode) -> Self {
+        Self::start_with(node, &[])
+    }
+
+    /// With a clock that stands still between the steps of [`Probe::step`]; the node's clock is to be fixed.
+    pub(crate) fn stepped(node: &FakeNode) -> Self {
+        Self::start_with(node, &[(STEPPED, "1")])
+    }
+
+    #[allow(clippy::disallowed_methods, reason = "tests run programs; this one is killed when the probe is dropped")]
+    fn start_with(node: &FakeNode, env: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let counts = folder.path().join("calls.json");
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--ignored", "--exact", "probe::program", "--nocapture", "--quiet"])
             .env(LIBRARY, FakeNvml::build().unwrap().path())
             .envs([node.env(), counts_env(&counts)])
+            .envs(env.iter().copied())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -74,7 +99,16 @@ impl Probe {
     }
 
     pub(crate) fn scrape(&mut self) -> Scrape {
-        writeln!(self.input).unwrap();
+        self.ask("")
+    }
+
+    /// Moves the clock of a stepped probe, has it read all that is due, and scrapes.
+    pub(crate) fn step(&mut self, by: Duration) -> Scrape {
+        self.ask(&by.as_millis().to_string())
+    }
+
+    fn ask(&mut self, line: &str) -> Scrape {
+        writeln!(self.input, "{line}").unwrap();
         let mut text = String::new();
         while !text.ends_with("# EOF\n") {
             assert!(self.output.read_line(&mut text).unwrap() > 0, "the probe ended:\n{text}");
@@ -111,9 +145,20 @@ impl Probe {
     pub(crate) fn calls_made(&self, node: &FakeNode) -> u64 {
         _ = std::fs::remove_file(&self.counts);
         node.count().unwrap();
+        self.counts().values().sum()
+    }
+
+    /// They by name, of a stepped probe.
+    pub(crate) fn calls_by_name(&mut self, node: &FakeNode) -> BTreeMap<String, u64> {
+        _ = std::fs::remove_file(&self.counts);
+        node.count().unwrap();
+        self.ask("count");
+        self.counts()
+    }
+
+    fn counts(&self) -> BTreeMap<String, u64> {
         wait_for(&self.counts);
-        let counts: serde_json::Value = serde_json::from_slice(&std::fs::read(&self.counts).unwrap()).unwrap();
-        counts.as_object().unwrap().values().filter_map(serde_json::Value::as_u64).sum()
+        serde_json::from_slice(&std::fs::read(&self.counts).unwrap()).unwrap()
     }
 }
 

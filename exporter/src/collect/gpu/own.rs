@@ -3,9 +3,11 @@
 use std::cmp::Reverse;
 use std::time::Duration;
 
-use crate::catalog::gpu as rows;
+use crate::catalog::{Metric, gpu as rows, sampler};
 use crate::family::Families;
-use crate::source::nvml::{Absent, Gpu, Process, State, fields};
+use crate::source::nvml::activity::{self, Activity};
+use crate::source::nvml::fields::{self, GpmMetric};
+use crate::source::nvml::{Absent, Gpu, Power, Process, State};
 
 /// Processes per GPU with a series of their own. MPS allows 48 clients per GPU.
 const PROCESSES: usize = 64;
@@ -22,6 +24,8 @@ pub(super) fn push_identity(gpu: &Gpu, age: Option<Duration>, index: &str, devic
 pub(super) fn push_readings(gpu: &Gpu, index: &str, out: &mut Families) {
     out.push(&rows::CYCLES, &[index, &gpu.uuid], gpu.totals.cycles as f64);
     push_busy(gpu, index, out);
+    push_power(&gpu.totals.power, [index, &gpu.uuid], out);
+    push_activity(&gpu.totals.activity, [index, &gpu.uuid], out);
     push_processes(gpu, index, out);
     push_fields(gpu, index, out);
 }
@@ -51,6 +55,35 @@ fn push_busy(gpu: &Gpu, index: &str, out: &mut Families) {
     out.push(&rows::LONGEST_GAP, &labels, busy.longest_gap_seconds());
     let buckets: Vec<_> = busy.gap_buckets().collect();
     out.push_histogram(&rows::IDLE_GAP, &labels, &buckets, busy.gap_count, busy.gap_seconds());
+}
+
+/// Nothing before power was observed.
+fn push_power(power: &Power, labels: [&str; 2], out: &mut Families) {
+    if power.observed_seconds() == 0.0 {
+        return;
+    }
+    out.push(&sampler::POWER_JOULES, &labels, power.joules());
+    out.push(&sampler::POWER_SQUARED, &labels, power.squared_watts_seconds());
+    out.push(&sampler::POWER_OBSERVED, &labels, power.observed_seconds());
+    out.push(&sampler::POWER_OVERRUNS, &labels, power.overruns as f64);
+}
+
+fn push_activity(activity: &Activity, [index, uuid]: [&str; 2], out: &mut Families) {
+    out.push(&sampler::GPM_OBSERVED, &[index, uuid], activity.observed_seconds());
+    for (unit, seconds) in activity.active_seconds() {
+        out.push(&sampler::GPM_ACTIVE, &[index, uuid, unit], seconds);
+    }
+    let mut push = |row: &'static Metric, counter: GpmMetric, label: Option<&str>| {
+        let labels: Vec<_> = [index, uuid].into_iter().chain(label).collect();
+        out.push(row, &labels, activity.counted(counter).map(|count| count as f64));
+    };
+    push(&sampler::SM_ELAPSED_CYCLES, activity::SM_CYCLES_ELAPSED, None);
+    push(&sampler::SM_ACTIVE_CYCLES, activity::SM_CYCLES_ACTIVE, None);
+    for (counter, pipe) in activity::PIPE_CYCLES {
+        push(&sampler::PIPE_ACTIVE_CYCLES, counter, Some(pipe));
+    }
+    push(&sampler::PCIE_BYTES, activity::PCIE_RX, Some("rx"));
+    push(&sampler::PCIE_BYTES, activity::PCIE_TX, Some("tx"));
 }
 
 fn push_processes(gpu: &Gpu, index: &str, out: &mut Families) {

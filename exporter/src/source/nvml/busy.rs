@@ -3,30 +3,20 @@
 //! The driver keeps a ring of samples, each the utilisation averaged since the one before (1/6 s to 1 s, by product).
 //! A scrape sees one of them; their integral sees all. A reader tells coverage from `observed`.
 
+use super::ring::{Ring, Sample};
+
 /// A sample at or below this share is idle (percent): idle GPUs report 0, and a poke that keeps one alive a few.
 pub(super) const IDLE_PERCENT: u32 = 5;
 
 /// Consecutive idle samples that make a gap: fewer are within the driver's own averaging.
 pub(super) const GAP_SAMPLES: u32 = 3;
 
-/// Two samples further apart (µs) have a hole between them. The driver samples at least once a second; half a second
-/// of slack for its scheduling.
-const HOLE_US: u64 = 1_500_000;
-
-/// Drains without a sample after which the position in the ring is forgotten: the clock of the samples was set back.
-const FORGET_AFTER: u32 = 10;
+/// A GPU is idle once it has been so for this long (µs): shorter waits are part of a job's rhythm, and what is read
+/// rarely of an idle GPU must not miss the work in between.
+const IDLE_AFTER_US: u64 = 10_000_000;
 
 /// Upper bounds of the idle-gap histogram, seconds. The shortest gap is 3 samples of 1/6 s.
 const GAP_BOUNDS: [f64; 9] = [0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0];
-
-/// One utilisation sample.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Sample {
-    /// End of the averaged span, µs since the Unix epoch.
-    pub at_us: u64,
-    /// Utilisation in that span, 0-100.
-    pub percent: u32,
-}
 
 /// Totals that only grow.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -91,12 +81,10 @@ impl Busy {
 pub(super) struct Integrator {
     /// What it has added up.
     pub busy: Busy,
-    last_us: Option<u64>,
+    /// The driver's ring.
+    pub ring: Ring,
     idle_samples: u32,
     idle_us: u64,
-    empty_drains: u32,
-    /// The most samples that one drain brought: how deep the ring is at least.
-    depth: usize,
 }
 
 impl Integrator {
@@ -106,47 +94,27 @@ impl Integrator {
         Self { busy, ..Self::default() }
     }
 
-    /// Timestamp to drain from; 0 asks for the whole ring.
-    #[must_use]
-    pub(super) fn last_seen(&self) -> u64 {
-        self.last_us.unwrap_or(0)
+    /// Has the GPU been idle for long, as far as samples tell?
+    pub(super) fn is_idle(&self) -> bool {
+        self.idle_us >= IDLE_AFTER_US
     }
 
-    /// Adds what one drain brought, oldest first. The very first drain only finds the position: what it brings
-    /// happened before this integrator was there.
+    /// Adds what one drain brought, oldest first.
     pub(super) fn drain(&mut self, samples: &[Sample]) {
-        let (Some(first), Some(newest)) = (samples.first(), samples.last()) else {
-            self.empty_drains += 1;
-            if self.empty_drains >= FORGET_AFTER {
-                self.last_us = None;
-            }
-            return;
-        };
-        self.empty_drains = 0;
-        match self.last_us {
-            None => self.last_us = Some(newest.at_us),
-            Some(last) => {
-                // A driver that paused brings few samples behind the hole; a ring that wrapped brings a full one.
-                let wrapped = samples.len() >= self.depth && first.at_us > last.saturating_add(HOLE_US);
-                self.busy.overruns += u64::from(wrapped);
-                samples.iter().for_each(|s| self.add(*s));
-            }
-        }
-        self.depth = self.depth.max(samples.len());
+        let mut ring = std::mem::take(&mut self.ring);
+        let wrapped = ring.drain(samples, |span, percent| self.add(span, percent));
+        self.busy.overruns += u64::from(wrapped);
+        self.ring = ring;
     }
 
-    fn add(&mut self, sample: Sample) {
-        let Some(span) = self.last_us.and_then(|last| sample.at_us.checked_sub(last)).filter(|span| *span > 0) else {
-            return;
-        };
-        self.last_us = Some(sample.at_us);
-        if span > HOLE_US || sample.percent > 100 {
+    fn add(&mut self, span_us: Option<u64>, percent: u32) {
+        let Some(span) = span_us.filter(|_| percent <= 100) else {
             self.end_run();
             return;
-        }
+        };
         self.busy.observed_us += span;
-        self.busy.percent_us += u64::from(sample.percent) * span;
-        if sample.percent > IDLE_PERCENT {
+        self.busy.percent_us += u64::from(percent) * span;
+        if percent > IDLE_PERCENT {
             self.end_run();
             return;
         }
@@ -170,18 +138,18 @@ impl Integrator {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::ring::FORGET_AFTER;
     use super::*;
 
     const SIXTH: u64 = 166_667;
 
     fn every(period_us: u64, percents: impl IntoIterator<Item = u32>) -> Vec<Sample> {
-        (1..).zip(percents).map(|(i, percent)| Sample { at_us: 1_000_000 + i * period_us, percent }).collect()
+        (1..).zip(percents).map(|(i, percent)| Sample { at_us: 1_000_000 + i * period_us, value: percent }).collect()
     }
 
     fn integrate(samples: &[Sample], drained: usize) -> Integrator {
-        let mut integrator = Integrator::default();
-        integrator.drain(&[Sample { at_us: 1_000_000, percent: 100 }]);
-        integrator.depth = 120;
+        let mut integrator = Integrator { ring: Ring::with_depth(120), ..Integrator::default() };
+        integrator.drain(&[Sample { at_us: 1_000_000, value: 100 }]);
         samples.chunks(drained).for_each(|s| integrator.drain(s));
         integrator
     }
@@ -191,7 +159,7 @@ mod tests {
         let mut integrator = Integrator::default();
         integrator.drain(&every(SIXTH, [100; 100]));
         assert_eq!(integrator.busy, Busy::default());
-        assert_eq!(integrator.last_seen(), 1_000_000 + 100 * SIXTH);
+        assert_eq!(integrator.ring.last_seen(), 1_000_000 + 100 * SIXTH);
     }
 
     #[test]
@@ -236,18 +204,18 @@ mod tests {
     fn a_driver_that_paused_is_a_hole_and_no_overrun() {
         let mut integrator = Integrator::default();
         integrator.drain(&every(SIXTH, [100; 100]));
-        integrator.drain(&[Sample { at_us: 60_000_000, percent: 100 }]);
+        integrator.drain(&[Sample { at_us: 60_000_000, value: 100 }]);
         assert_eq!((integrator.busy.overruns, integrator.busy.observed_seconds()), (0, 0.0));
     }
 
     #[test]
     fn a_clock_set_back_only_costs_the_time_until_it_is_noticed() {
         let mut integrator = Integrator::default();
-        integrator.drain(&[Sample { at_us: 9_000_000_000, percent: 0 }]);
+        integrator.drain(&[Sample { at_us: 9_000_000_000, value: 0 }]);
         (0..FORGET_AFTER).for_each(|_| integrator.drain(&[]));
-        assert_eq!(integrator.last_seen(), 0);
+        assert_eq!(integrator.ring.last_seen(), 0);
         integrator.drain(&every(SIXTH, [100; 2]));
-        integrator.drain(&[Sample { at_us: 1_000_000 + 3 * SIXTH, percent: 100 }]);
+        integrator.drain(&[Sample { at_us: 1_000_000 + 3 * SIXTH, value: 100 }]);
         assert_eq!(integrator.busy.observed_us, SIXTH);
     }
 
@@ -260,11 +228,11 @@ mod tests {
             let mut at_us = 1_000_000;
             let samples: Vec<_> = steps.iter().map(|(step, percent)| {
                 at_us += step;
-                Sample { at_us, percent: *percent }
+                Sample { at_us, value: *percent }
             }).collect();
-            let mut integrator = Integrator::default();
-            integrator.drain(&[Sample { at_us: 1_000_000, percent: 0 }]);
-            integrator.depth = 1000;
+            let fresh = || Integrator { ring: Ring::with_depth(1000), ..Integrator::default() };
+            let mut integrator = fresh();
+            integrator.drain(&[Sample { at_us: 1_000_000, value: 0 }]);
             let mut before = integrator.busy.clone();
             for chunk in samples.chunks(cut) {
                 integrator.drain(chunk);
@@ -274,9 +242,8 @@ mod tests {
                 prop_assert!(now.percent_us <= now.observed_us * 100 && now.gap_us <= now.observed_us);
                 before = now.clone();
             }
-            let mut at_once = Integrator::default();
-            at_once.drain(&[Sample { at_us: 1_000_000, percent: 0 }]);
-            at_once.depth = 1000;
+            let mut at_once = fresh();
+            at_once.drain(&[Sample { at_us: 1_000_000, value: 0 }]);
             at_once.drain(&samples);
             prop_assert_eq!(at_once.busy, integrator.busy);
         }

@@ -12,11 +12,14 @@
 //! leaves those readings absent.
 
 mod absent;
+pub mod activity;
 mod busy;
 mod control;
 pub mod fields;
+mod power;
 mod raw;
 mod reader;
+mod ring;
 mod shared;
 mod time;
 mod values;
@@ -27,7 +30,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub use absent::{Absent, Reading};
+pub use activity::Activity;
 pub use busy::Busy;
+pub use power::Power;
 use shared::Shared;
 use time::Time;
 pub use values::{Memory, Totals, Values};

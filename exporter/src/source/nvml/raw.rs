@@ -18,8 +18,8 @@ use nvml_wrapper_sys::bindings as sys;
 
 use super::Process;
 use super::absent::{Absent, Reading};
-use super::busy::Sample;
-use super::fields::{Field, GPM_METRICS};
+use super::fields::{Field, GpmMetric};
+use super::ring::Sample;
 
 /// Samples asked for at once. Drivers keep about 120 per GPU.
 const SAMPLES: usize = 512;
@@ -27,9 +27,9 @@ const SAMPLES: usize = 512;
 /// Processes asked for at first; more are asked for when the driver says that there are more.
 const PROCESSES: usize = 64;
 
-/// Entries of `nvmlGpmMetricsGet_t` in the newest header known (API 13: `NVML_GPM_METRIC_MAX` = 333). The number grew
-/// over the releases; a driver may look at any entry of its own header's array.
-const GPM_ENTRIES: usize = 333;
+/// Entries given to `nvmlGpmMetricsGet_t`. `NVML_GPM_METRIC_MAX` grew over the releases, from 98 to 477 in that of
+/// driver 615; a driver may look at any entry of its own header's array.
+const GPM_ENTRIES: usize = 512;
 
 fn symbol<T: Copy, E>(loaded: &Result<T, E>) -> Reading<T> {
     loaded.as_ref().copied().map_err(|_| Absent::NotSupported)
@@ -80,24 +80,33 @@ fn number(kind: sys::nvmlValueType_t, value: sys::nvmlValue_t) -> Reading<f64> {
     }
 }
 
-/// The driver's utilisation samples newer than `last_seen` (µs; 0 for all it has), oldest first.
-pub(super) fn utilization_samples(device: &Device<'_>, last_seen: u64) -> Reading<Vec<Sample>> {
+/// Which of the driver's rings of samples.
+#[derive(Clone, Copy)]
+pub(super) enum Samples {
+    /// Percent.
+    Utilization,
+    /// Milliwatts.
+    Power,
+}
+
+/// The samples of a ring newer than `last_seen` (µs; 0 for all it has), oldest first.
+pub(super) fn samples(device: &Device<'_>, ring: Samples, last_seen: u64) -> Reading<Vec<Sample>> {
     let call = symbol(&device.nvml().lib().nvmlDeviceGetSamples)?;
+    let what = match ring {
+        Samples::Utilization => sys::nvmlSamplingType_enum_NVML_GPU_UTILIZATION_SAMPLES,
+        Samples::Power => sys::nvmlSamplingType_enum_NVML_TOTAL_POWER_SAMPLES,
+    };
     let empty = sys::nvmlSample_t { timeStamp: 0, sampleValue: sys::nvmlValue_t { ullVal: 0 } };
     let mut samples = vec![empty; SAMPLES];
     let (mut kind, mut count) = (0, SAMPLES as u32);
     // SAFETY: `samples` has `count` initialised entries; the library fills at most so many and sets `count` and `kind`.
-    let code = unsafe {
-        let what = sys::nvmlSamplingType_enum_NVML_GPU_UTILIZATION_SAMPLES;
-        call(handle(device), what, last_seen, &raw mut kind, &raw mut count, samples.as_mut_ptr())
-    };
+    let code = unsafe { call(handle(device), what, last_seen, &raw mut kind, &raw mut count, samples.as_mut_ptr()) };
     if code == sys::nvmlReturn_enum_NVML_ERROR_NOT_FOUND {
         return Ok(Vec::new());
     }
     Absent::check(code)?;
     samples.truncate(count as usize);
-    let sample =
-        |s: &sys::nvmlSample_t| Ok(Sample { at_us: s.timeStamp, percent: number(kind, s.sampleValue)? as u32 });
+    let sample = |s: &sys::nvmlSample_t| Ok(Sample { at_us: s.timeStamp, value: number(kind, s.sampleValue)? as u32 });
     samples.iter().map(sample).collect()
 }
 
@@ -204,7 +213,6 @@ impl Drop for Events<'_> {
 pub(super) struct Gpm<'nvml> {
     previous: GpmSample<'nvml>,
     next: GpmSample<'nvml>,
-    primed: bool,
 }
 
 impl<'nvml> Gpm<'nvml> {
@@ -217,27 +225,24 @@ impl<'nvml> Gpm<'nvml> {
             return Err(Absent::NotSupported);
         }
         let nvml = device.nvml();
-        Ok(Self { previous: GpmSample::alloc(nvml)?, next: GpmSample::alloc(nvml)?, primed: false })
+        Ok(Self { previous: GpmSample::alloc(nvml)?, next: GpmSample::alloc(nvml)? })
     }
 
-    /// Takes the second sample of a pair, which is also the first of the next. Says whether there is a pair: not after
-    /// the first sample, nor after a failed one, because half a pair would average over who knows what.
-    pub(super) fn sample(&mut self, device: &Device<'nvml>) -> Reading<bool> {
+    /// Takes the second sample of a pair, which is also the first of the next. After a failed one there is no pair: half
+    /// of it would average over who knows what.
+    pub(super) fn sample(&mut self, device: &Device<'nvml>) -> Reading<()> {
         std::mem::swap(&mut self.previous, &mut self.next);
-        let paired = std::mem::replace(&mut self.primed, false);
-        self.next.take(device)?;
-        self.primed = true;
-        Ok(paired)
+        self.next.take(device)
     }
 
-    /// The metrics averaged over the pair, in the order of [`GPM_METRICS`].
-    pub(super) fn metrics(&self) -> Reading<Vec<Reading<f64>>> {
+    /// These metrics of the pair, in their order.
+    pub(super) fn metrics(&self, metrics: &[GpmMetric]) -> Reading<Vec<Reading<f64>>> {
         let call = symbol(&self.next.nvml.lib().nvmlGpmMetricsGet)?;
-        let mut request = GpmRequest::new(self.previous.sample, self.next.sample);
+        let mut request = GpmRequest::new(self.previous.sample, self.next.sample, metrics);
         // SAFETY: `request` starts with the struct of the header that the bindings were made from, and its array goes
         // on for as many entries as the newest header has; both samples are alive and nobody else uses them.
         Absent::check(unsafe { call((&raw mut *request).cast()) })?;
-        let answers = request.metrics.iter().take(GPM_METRICS.len());
+        let answers = request.metrics.iter().take(metrics.len());
         Ok(answers.map(|m| Absent::check(m.nvmlReturn).map(|()| m.value)).collect())
     }
 }
@@ -253,7 +258,7 @@ struct GpmRequest {
 }
 
 impl GpmRequest {
-    fn new(first: sys::nvmlGpmSample_t, second: sys::nvmlGpmSample_t) -> Box<Self> {
+    fn new(first: sys::nvmlGpmSample_t, second: sys::nvmlGpmSample_t, wanted: &[GpmMetric]) -> Box<Self> {
         let null = std::ptr::null_mut();
         let empty = sys::nvmlGpmMetric_t {
             metricId: 0,
@@ -262,10 +267,10 @@ impl GpmRequest {
             metricInfo: sys::nvmlGpmMetric_t__bindgen_ty_1 { shortName: null, longName: null, unit: null },
         };
         let mut metrics = [empty; GPM_ENTRIES];
-        for (slot, metric) in metrics.iter_mut().zip(GPM_METRICS) {
+        for (slot, metric) in metrics.iter_mut().zip(wanted) {
             slot.metricId = metric.0;
         }
-        Box::new(Self { version: 1, count: GPM_METRICS.len() as u32, first, second, metrics })
+        Box::new(Self { version: 1, count: wanted.len().min(GPM_ENTRIES) as u32, first, second, metrics })
     }
 }
 

@@ -1,5 +1,7 @@
 //! One GPU's reader: the only thread that calls the driver about that GPU.
 
+mod sampling;
+
 use std::time::{Duration, Instant};
 
 use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
@@ -8,25 +10,28 @@ use nvml_wrapper::{Device, Nvml};
 
 use super::absent::{Absent, Reading};
 use super::busy::Integrator;
-use super::fields::{BATCH, GPM_METRICS, NVLINK_DATA_RX, NVLINK_DATA_TX, POWER_AVERAGE, POWER_INSTANT};
-use super::raw::{self, Contexts, Events, Gpm};
+use super::fields::{BATCH, NVLINK_DATA_RX, NVLINK_DATA_TX, POWER_AVERAGE, POWER_INSTANT};
+use super::power::Meter;
+use super::raw::{self, Contexts, Events};
 use super::shared::{Generation, Identity, Shared, Slot};
 use super::values::{Memory, Totals, Values};
 use super::{Process, merge};
+use sampling::Profiler;
 
 /// One cycle reads the counters. One second keeps what a rate over one 15 s scrape interval can be off by to 1/15, and
 /// is far from any usual scrape interval: a cycle as long as that would alias.
 const CYCLE: Duration = Duration::from_secs(1);
 
-/// Utilisation samples are drained every so many cycles. Drivers keep 14-20 s of them.
-const DRAIN_CYCLES: u64 = 2;
-
-/// Gauges are read every so many cycles: still three times per 15 s scrape, at a fifth of the calls. It is also the
-/// span that GPM averages over.
+/// What an owner or a forecast is made of is read every so many cycles, three times per 15 s scrape; it is also the span
+/// that GPM averages over.
 const SLOW_CYCLES: u64 = 5;
 
-/// What hardly ever moves is read every so many cycles.
+/// Gauges that a scrape shows once are read every so many cycles: each 15 s scrape still has a new value.
 const RARE_CYCLES: u64 = 10;
+
+/// What moves with a GPU's power state, or is nothing that jobs here live by, is read every so many cycles: as often as
+/// dcgm-exporter collects unless told otherwise.
+const RAREST_CYCLES: u64 = 30;
 
 /// What only an administrator changes is read every so many cycles.
 const SETTING_CYCLES: u64 = 60;
@@ -79,8 +84,10 @@ struct Reader<'a> {
     generation: Generation,
     device: Device<'a>,
     events: Reading<Events<'a>>,
-    gpm: Reading<Gpm<'a>>,
+    gpm: Reading<Profiler<'a>>,
     integrator: Integrator,
+    power: Meter,
+    opened: Instant,
     totals: Totals,
     values: Values,
     compute: Reading<Vec<Process>>,
@@ -99,8 +106,10 @@ impl<'a> Reader<'a> {
             slot,
             generation,
             events: shared.call(&slot.clock, || Events::register(&device)),
-            gpm: shared.call(&slot.clock, || Gpm::open(&device)),
+            gpm: shared.call(&slot.clock, || Profiler::open(&device)),
             integrator: Integrator::resume(totals.busy.clone()),
+            power: Meter::resume(totals.power.clone()),
+            opened: shared.time.now(),
             totals,
             values: Values::default(),
             compute: Err(Absent::NotSupported),
@@ -115,14 +124,14 @@ impl<'a> Reader<'a> {
 
     /// Cycle by cycle, until the generation ends or the GPU fails.
     fn run(&mut self) -> Reading<()> {
-        let opened = self.shared.time.now();
-        let mut began = opened;
+        self.opened = self.shared.time.now();
+        let mut began = self.opened;
         let mut due = Due::first();
         while self.shared.alive(self.generation) {
             self.cycle(&due, began)?;
             self.wait(began + CYCLE);
             began = self.shared.time.now();
-            due.advance(began.duration_since(opened));
+            due.advance(began.duration_since(self.opened));
         }
         Ok(())
     }
@@ -130,21 +139,23 @@ impl<'a> Reader<'a> {
     fn cycle(&mut self, due: &Due, began: Instant) -> Reading<()> {
         // The batch is what tells whether the GPU is there; everything else may be missing one by one.
         self.values.fields = self.ask(|d| raw::field_values(d, BATCH))?;
-        if due.every(DRAIN_CYCLES) {
-            self.drain();
-        }
+        self.values.power_watts = self.power_usage();
+        self.sample(due, began);
         if due.every(SLOW_CYCLES) {
             self.read_slow(began);
         }
         if due.every(RARE_CYCLES) {
             self.read_rare();
         }
+        if due.every(RAREST_CYCLES) {
+            self.read_rarest();
+        }
         if due.every(SETTING_CYCLES) {
             self.values.persistence_mode = self.wrapped(|d| d.is_in_persistent_mode());
         }
-        self.values.power_watts = self.power();
         self.values.events = self.events.as_ref().map(|_| ()).map_err(|e| *e);
         self.totals.busy.clone_from(&self.integrator.busy);
+        self.totals.power.clone_from(&self.power.power);
         self.totals.cycles += 1;
         let processes = self.compute.as_ref().map(|c| merge(c, &self.others)).map_err(|e| *e);
         self.shared.publish(self.slot, began, self.values.clone(), processes, &self.totals);
@@ -161,49 +172,31 @@ impl<'a> Reader<'a> {
             used: m.used,
             reserved: m.reserved,
         });
-        self.values.temperature_celsius = self.number(|d| d.temperature(TemperatureSensor::Gpu));
-        self.values.sm_clock_mhz = self.number(|d| d.clock_info(Clock::SM));
-        self.values.memory_clock_mhz = self.number(|d| d.clock_info(Clock::Memory));
-        self.values.clock_event_reasons = self.ask(raw::clock_event_reasons).map(|bits| bits as f64);
         self.compute = self.ask(|d| raw::processes(d, Contexts::Compute));
         self.values.nvlink_bytes_per_second = self.nvlink_rate(now);
-        self.read_gpm();
     }
 
     fn read_rare(&mut self) {
         if self.events.as_ref().is_err_and(|why| *why != Absent::NotSupported) {
             self.events = self.shared.call(&self.slot.clock, || Events::register(&self.device));
         }
-        self.values.encoder_util_percent = self.number(|d| d.encoder_utilization().map(|u| u.utilization));
-        self.values.decoder_util_percent = self.number(|d| d.decoder_utilization().map(|u| u.utilization));
-        self.values.pcie_gen = self.number(|d| d.current_pcie_link_gen());
-        self.values.pcie_width = self.number(|d| d.current_pcie_link_width());
+        self.values.temperature_celsius = self.number(|d| d.temperature(TemperatureSensor::Gpu));
+        self.values.sm_clock_mhz = self.number(|d| d.clock_info(Clock::SM));
+        self.values.clock_event_reasons = self.ask(raw::clock_event_reasons).map(|bits| bits as f64);
         let lists = [Contexts::Graphics, Contexts::Mps].map(|list| self.ask(|d| raw::processes(d, list)));
         self.others = lists.into_iter().flatten().flatten().collect();
     }
 
-    fn drain(&mut self) {
-        let last_seen = self.integrator.last_seen();
-        let samples = self.ask(|d| raw::utilization_samples(d, last_seen));
-        if let Ok(samples) = &samples {
-            self.integrator.drain(samples);
-        }
-        self.values.samples = samples.map(|_| ());
-    }
-
-    fn read_gpm(&mut self) {
-        let Ok(gpm) = &mut self.gpm else { return };
-        let (shared, clock) = (self.shared, &self.slot.clock);
-        let read = match shared.call(clock, || gpm.sample(&self.device)) {
-            Ok(false) => return,
-            Ok(true) => shared.call(clock, || gpm.metrics()),
-            Err(why) => Err(why),
-        };
-        self.values.gpm = read.unwrap_or_else(|why| vec![Err(why); GPM_METRICS.len()]);
+    fn read_rarest(&mut self) {
+        self.values.memory_clock_mhz = self.number(|d| d.clock_info(Clock::Memory));
+        self.values.encoder_util_percent = self.number(|d| d.encoder_utilization().map(|u| u.utilization));
+        self.values.decoder_util_percent = self.number(|d| d.decoder_utilization().map(|u| u.utilization));
+        self.values.pcie_gen = self.number(|d| d.current_pcie_link_gen());
+        self.values.pcie_width = self.number(|d| d.current_pcie_link_width());
     }
 
     /// The average where the driver has one, as `nvmlDeviceGetPowerUsage` gives it; else what that call gives.
-    fn power(&mut self) -> Reading<f64> {
+    fn power_usage(&self) -> Reading<f64> {
         let milliwatts = self.values.field(POWER_AVERAGE).or_else(|_| self.values.field(POWER_INSTANT));
         milliwatts.or_else(|_| self.number(|d| d.power_usage())).map(|mw| mw / 1000.0)
     }

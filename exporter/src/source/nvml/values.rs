@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 
 use super::absent::{Absent, Reading};
+use super::activity::Activity;
 use super::busy::Busy;
 use super::fields::{BATCH, Field, GPM_METRICS, GpmMetric};
+use super::power::Power;
 
 /// The readings of one GPU.
 ///
-/// Field values are read every cycle, the rest every `SLOW_CYCLES` or `RARE_CYCLES`; those may be that much older than
-/// the reading's age says. What needs two readings is not there before the second slow one.
+/// Field values are read every cycle, the rest at the cadences that `reader` gives; those may be that much older than
+/// the reading's age says. What needs two readings is not there before the second one.
 #[derive(Clone, Debug)]
 pub struct Values {
     pub(crate) fields: Vec<Reading<f64>>,
@@ -70,6 +72,10 @@ pub struct Memory {
 pub struct Totals {
     /// Busy and observed time, idle gaps.
     pub busy: Busy,
+    /// Moments of power.
+    pub power: Power,
+    /// What GPM adds up to.
+    pub activity: Activity,
     /// XID events by code.
     pub xids: BTreeMap<u64, u64>,
     /// The last XID.
@@ -113,7 +119,7 @@ impl Values {
         by_position(BATCH, field, &self.fields)
     }
 
-    /// The value of one GPM metric: percent or MiB/s, averaged over the last slow period.
+    /// The value of one GPM metric: percent or MiB/s, averaged over the last pair of samples.
     pub fn gpm(&self, metric: GpmMetric) -> Reading<f64> {
         by_position(GPM_METRICS, metric, &self.gpm)
     }

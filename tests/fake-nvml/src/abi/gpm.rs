@@ -24,7 +24,7 @@ gpu_calls! {
         if !view.has_gpm() {
             return Err(Code::NOT_SUPPORTED);
         }
-        let now = Sample { gpu: view.gpu.index, at_us: view.now_us, area: view.gpu.work.area(view.now_us) };
+        let now = Sample::take(&view);
         current()?.gpm.with(sample, |sample| *sample = Some(now))
     };
     nvmlGpmQueryIfStreamingEnabled(enabled: Ptr<c_uint>) |view|
@@ -56,10 +56,10 @@ fn metrics(request: *mut nvmlGpmMetricsGet_t) -> Done {
 
 fn fill(entry: &Ptr<nvmlGpmMetric_t>, first: &Sample, second: &Sample) -> Done {
     let mut metric = entry.get()?;
-    match gpm::find(metric.metricId) {
-        Ok(known) => {
+    match gpm::find(metric.metricId).and_then(|known| Ok((known, known.value(first, second)?))) {
+        Ok((known, value)) => {
             metric.nvmlReturn = nvmlReturn_enum_NVML_SUCCESS;
-            metric.value = known.value(first, second);
+            metric.value = value;
             metric.metricInfo = nvmlGpmMetric_t__bindgen_ty_1 {
                 shortName: known.name.as_ptr().cast_mut(),
                 longName: known.name.as_ptr().cast_mut(),

@@ -4,7 +4,7 @@ use super::{Ptr, gpu_calls, number};
 use crate::code::{Code, Done};
 use crate::field::{self, Value};
 use crate::view::View;
-use crate::work::{Channel, Grid, POWER_GRID};
+use crate::work::{Channel, Grid};
 use nvml_wrapper_sys::bindings::*;
 use std::os::raw::{c_int, c_longlong, c_uint, c_ulonglong};
 
@@ -16,7 +16,7 @@ gpu_calls! {
         count: Ptr<c_uint>,
         samples: Ptr<nvmlSample_t>
     ) |view| {
-        let (grid, read) = buffer(view.node.utilization, kind)?;
+        let (grid, read) = buffer(&view, kind)?;
         value_type.set(nvmlValueType_enum_NVML_VALUE_TYPE_UNSIGNED_INT)?;
         let room = count.get()? as usize;
         if samples.0.is_null() {
@@ -49,9 +49,10 @@ gpu_calls! {
 type Read = fn(&View, u64) -> u32;
 
 /// The buffer of that kind and how a sample of it is read.
-fn buffer(utilization: Grid, kind: nvmlSamplingType_t) -> Result<(Grid, Read), Code> {
+fn buffer(view: &View, kind: nvmlSamplingType_t) -> Result<(Grid, Read), Code> {
+    let utilization = view.node.utilization;
     Ok(match kind {
-        nvmlSamplingType_enum_NVML_TOTAL_POWER_SAMPLES => (POWER_GRID, |view, end| view.power_at_mw(end)),
+        nvmlSamplingType_enum_NVML_TOTAL_POWER_SAMPLES => (view.node.power, |view, end| view.power_at_mw(end)),
         nvmlSamplingType_enum_NVML_GPU_UTILIZATION_SAMPLES => {
             (utilization, |view, end| view.utilization_at(Channel::Gpu, end))
         }

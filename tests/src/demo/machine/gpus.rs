@@ -57,7 +57,7 @@ impl Gpus {
         let addresses: Vec<_> = places
             .map(|(i, (pci, uuid))| json!({ "pci": pci, "numa": layout::node_of_gpu(i), "uuid": uuid }))
             .collect();
-        let node = json!({ "model": "NVIDIA H100 80GB HBM3", "count": GPUS.len(), "loaded_us": us(booted), "sample_period_us": SAMPLE_PERIOD_US, "cpus": cpus, "gpus": addresses });
+        let node = json!({ "model": "NVIDIA H100 80GB HBM3", "count": GPUS.len(), "loaded_us": us(booted), "sample_period_us": SAMPLE_PERIOD_US, "power_sample_period_us": SAMPLE_PERIOD_US, "cpus": cpus, "gpus": addresses });
         gpus.append(&[json!({ "node": node })])?;
         Ok(gpus)
     }

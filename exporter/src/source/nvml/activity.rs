@@ -1,0 +1,184 @@
+//! What GPM adds up to over time: no NVML.
+//!
+//! Pairs of samples follow each other without a gap: the second of one is the first of the next. So the mean over each
+//! pair, times its length, loses nothing, however far apart the samples are; a pair of 100 ms, the least that GPM can do,
+//! once a second would cost as many calls and see a tenth of the time.
+
+use super::absent::Reading;
+use super::fields::{
+    GPM_DRAM_ACTIVE, GPM_FP16_ACTIVE, GPM_FP32_ACTIVE, GPM_FP64_ACTIVE, GPM_GRAPHICS_ACTIVE, GPM_METRICS,
+    GPM_SM_ACTIVE, GPM_TENSOR_ACTIVE, GpmMetric,
+};
+
+/// Streaming multiprocessor cycles that have passed.
+pub const SM_CYCLES_ELAPSED: GpmMetric = GpmMetric(248);
+/// Streaming multiprocessor cycles in which it had work.
+pub const SM_CYCLES_ACTIVE: GpmMetric = GpmMetric(249);
+/// Bytes sent over PCIe.
+pub const PCIE_TX: GpmMetric = GpmMetric(255);
+/// Bytes received over PCIe.
+pub const PCIE_RX: GpmMetric = GpmMetric(256);
+/// Cycles in which a pipe was active, by the name of the pipe.
+pub const PIPE_CYCLES: [(GpmMetric, &str); 9] = [
+    (GpmMetric(250), "tensor"),
+    (GpmMetric(251), "tensor_dmma"),
+    (GpmMetric(252), "tensor_hmma"),
+    (GpmMetric(253), "tensor_imma"),
+    (GpmMetric(254), "tensor_dfma"),
+    (GpmMetric(257), "integer"),
+    (GpmMetric(258), "fp64"),
+    (GpmMetric(259), "fp32"),
+    (GpmMetric(260), "fp16"),
+];
+
+/// All counters that run from the boot on, where the driver has them; the header does not say from which version on.
+const CUMULATIVE: std::ops::RangeInclusive<u32> = 248..=260;
+const COUNTERS: usize = 13;
+
+/// They, in the order of their ids.
+pub(super) fn cumulative() -> impl Iterator<Item = GpmMetric> {
+    CUMULATIVE.map(GpmMetric)
+}
+
+/// The shares that are integrated, with the name of the unit that is active.
+const SHARES: [(GpmMetric, &str); 7] = [
+    (GPM_GRAPHICS_ACTIVE, "graphics"),
+    (GPM_SM_ACTIVE, "sm"),
+    (GPM_TENSOR_ACTIVE, "tensor"),
+    (GPM_DRAM_ACTIVE, "dram"),
+    (GPM_FP64_ACTIVE, "fp64"),
+    (GPM_FP32_ACTIVE, "fp32"),
+    (GPM_FP16_ACTIVE, "fp16"),
+];
+
+/// The two counters of a share are not read at the very same moment: a full one may come out as a little more (percent).
+const SHARE_MOST: f64 = 105.0;
+
+/// Totals that only grow.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Activity {
+    observed_seconds: f64,
+    active_seconds: [Option<f64>; SHARES.len()],
+    counters: [Counter; COUNTERS],
+}
+
+/// A counter of the driver, added up so that it goes on when the driver's starts anew.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Counter {
+    last: Option<u64>,
+    total: u64,
+}
+
+impl Counter {
+    /// What a counter that started anew shows was counted since we looked last.
+    fn read(&mut self, now: u64) {
+        let before = self.last.replace(now);
+        self.total += before.map_or(0, |before| now.checked_sub(before).unwrap_or(now));
+    }
+}
+
+impl Activity {
+    /// Time covered by pairs of samples, seconds; nothing before the first pair.
+    #[must_use]
+    pub fn observed_seconds(&self) -> Option<f64> {
+        (self.observed_seconds > 0.0).then_some(self.observed_seconds)
+    }
+
+    /// For how many of those seconds' worth each unit was active.
+    pub fn active_seconds(&self) -> impl Iterator<Item = (&'static str, f64)> {
+        SHARES.iter().zip(self.active_seconds).filter_map(|((_, unit), seconds)| Some((*unit, seconds?)))
+    }
+
+    /// What one of the driver's cumulative counters has counted since the exporter first read it.
+    #[must_use]
+    pub fn counted(&self, metric: GpmMetric) -> Option<u64> {
+        let counter = self.counters.get(cumulative().position(|m| m == metric)?)?;
+        counter.last.map(|_| counter.total)
+    }
+
+    /// Adds one pair of samples so many seconds apart, by the answers of [`GPM_METRICS`]. A pair in which anything is
+    /// missing that was there before, or is no share, is not observed: the time covered is one for all.
+    pub(super) fn add(&mut self, seconds: f64, answers: &[Reading<f64>]) {
+        let share = |metric: GpmMetric| {
+            let position = GPM_METRICS.iter().position(|m| *m == metric)?;
+            answers.get(position)?.ok().filter(|percent| (0.0..=SHARE_MOST).contains(percent))
+        };
+        let shares = SHARES.map(|(metric, _)| share(metric));
+        let lacking = |(now, before): (&Option<f64>, &Option<f64>)| now.is_none() && before.is_some();
+        if shares.iter().all(Option::is_none) || shares.iter().zip(&self.active_seconds).any(lacking) {
+            return;
+        }
+        self.observed_seconds += seconds;
+        for (total, percent) in self.active_seconds.iter_mut().zip(shares) {
+            if let Some(percent) = percent {
+                *total.get_or_insert(0.0) += percent.min(100.0) / 100.0 * seconds;
+            }
+        }
+    }
+
+    /// Reads the cumulative counters, by the answers of [`cumulative`].
+    pub(super) fn count(&mut self, answers: &[Reading<f64>]) {
+        for (counter, answer) in self.counters.iter_mut().zip(answers) {
+            if let Some(now) = answer.ok().filter(|now| *now >= 0.0) {
+                counter.read(now as u64);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::absent::Absent;
+    use super::*;
+
+    fn answers(given: &[(GpmMetric, f64)]) -> Vec<Reading<f64>> {
+        let of = |metric: &GpmMetric| given.iter().find(|(m, _)| m == metric).map(|(_, value)| *value);
+        GPM_METRICS.iter().map(|metric| of(metric).ok_or(Absent::NotSupported)).collect()
+    }
+
+    fn active(activity: &Activity, unit: &str) -> Option<f64> {
+        activity.active_seconds().find(|(name, _)| *name == unit).map(|(_, seconds)| seconds)
+    }
+
+    #[test]
+    fn pairs_of_any_length_add_up_to_the_same() {
+        let (mut short, mut long) = (Activity::default(), Activity::default());
+        for percent in [100.0, 0.0, 40.0, 60.0] {
+            short.add(1.0, &answers(&[(GPM_SM_ACTIVE, percent)]));
+        }
+        long.add(4.0, &answers(&[(GPM_SM_ACTIVE, 50.0)]));
+        assert_eq!((active(&short, "sm"), short.observed_seconds()), (Some(2.0), Some(4.0)));
+        assert_eq!(short, long);
+        assert_eq!(active(&short, "tensor"), None, "what never answered has no total");
+    }
+
+    #[test]
+    fn a_pair_without_what_was_there_before_is_not_observed() {
+        let mut activity = Activity::default();
+        activity.add(5.0, &answers(&[]));
+        assert_eq!(activity.observed_seconds(), None);
+        activity.add(5.0, &answers(&[(GPM_SM_ACTIVE, 50.0), (GPM_TENSOR_ACTIVE, 20.0)]));
+        let before = activity.clone();
+        for bad in [f64::NAN, -1.0, 250.0] {
+            activity.add(5.0, &answers(&[(GPM_SM_ACTIVE, bad), (GPM_TENSOR_ACTIVE, 20.0)]));
+        }
+        activity.add(5.0, &answers(&[(GPM_SM_ACTIVE, 50.0)]));
+        assert_eq!(activity, before);
+    }
+
+    #[test]
+    fn counters_go_on_when_the_drivers_start_anew() {
+        let mut activity = Activity::default();
+        let read = |activity: &mut Activity, cycles: f64| {
+            let of = |m| if m == SM_CYCLES_ACTIVE { Ok(cycles) } else { Err(Absent::NotSupported) };
+            activity.count(&cumulative().map(of).collect::<Vec<_>>());
+            activity.counted(SM_CYCLES_ACTIVE)
+        };
+        assert_eq!(activity.counted(SM_CYCLES_ACTIVE), None);
+        assert_eq!(read(&mut activity, 1e15), Some(0));
+        assert_eq!(read(&mut activity, 1e15 + 5e9), Some(5_000_000_000));
+        assert_eq!(read(&mut activity, 2e9), Some(7_000_000_000));
+        assert_eq!(read(&mut activity, f64::NAN), Some(7_000_000_000));
+        assert_eq!(activity.counted(PCIE_RX), None);
+    }
+}
