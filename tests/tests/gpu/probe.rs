@@ -12,7 +12,7 @@ use goodput_exporter::encode::{Format, encode};
 use goodput_exporter::family::Families;
 use goodput_exporter::source::files::Roots;
 use goodput_exporter::source::nvml::Nvml;
-use goodput_tests::gpu::{FakeNode, FakeNvml, counts_env};
+use goodput_tests::gpu::{FakeNode, FakeNvml, KernelLog, counts_env};
 use tempfile::TempDir;
 
 /// How long a condition may take to come true on a busy machine; none takes longer than a third of it on an idle one.
@@ -21,11 +21,17 @@ const PATIENCE: Duration = Duration::from_secs(90);
 /// Where the probe finds the path of the library.
 const LIBRARY: &str = "PROBE_LIBRARY";
 
+/// Where the probe finds the path of the kernel log, if it is to follow one.
+const KERNEL_LOG: &str = "PROBE_KERNEL_LOG";
+
 /// Not a test: the program that the tests start. Scrapes once per line of its standard input.
 #[test]
 #[ignore = "started by the other tests"]
 fn program() {
     let nvml = Nvml::start(std::env::var_os(LIBRARY).map(Into::into));
+    if let Some(log) = std::env::var_os(KERNEL_LOG) {
+        nvml.follow_kernel_log(log.into());
+    }
     let mut collector = (REGISTRY.iter().find(|e| e.name == "gpu").unwrap().new)();
     for _ in std::io::stdin().lines() {
         let nowhere = || "/nowhere".into();
@@ -56,14 +62,19 @@ pub(crate) struct Probe {
 }
 
 impl Probe {
-    #[allow(clippy::disallowed_methods, reason = "tests run programs; this one is killed when the probe is dropped")]
     pub(crate) fn start(node: &FakeNode) -> Self {
+        Self::start_with(node, None)
+    }
+
+    #[allow(clippy::disallowed_methods, reason = "tests run programs; this one is killed when the probe is dropped")]
+    pub(crate) fn start_with(node: &FakeNode, kernel_log: Option<&KernelLog>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let counts = folder.path().join("calls.json");
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--ignored", "--exact", "probe::program", "--nocapture", "--quiet"])
             .env(LIBRARY, FakeNvml::build().unwrap().path())
             .envs([node.env(), counts_env(&counts)])
+            .envs(kernel_log.map(|log| (KERNEL_LOG, log.path())))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
