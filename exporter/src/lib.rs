@@ -5,6 +5,7 @@
 //! Without the `agent` feature only [`catalog`] exists: that is all the analyzer needs.
 
 pub mod catalog;
+pub mod xid;
 
 #[cfg(feature = "agent")]
 pub mod attribute;

@@ -114,6 +114,7 @@ fn colour(stream: &impl IsTerminal) -> bool {
 
 fn start(config: &Config) -> anyhow::Result<(Scraper, Gpus)> {
     let nvml = Nvml::start(config.nvml_library.clone());
+    nvml.follow_kernel_log(config.rootfs.join("dev/kmsg"));
     let gpus: Gpus = Arc::new(move || nvml.snapshot());
     let scraper = Scraper::start(Setup::new(config, gpus.clone()));
     Ok((scraper.context("cannot start the collectors' threads")?, gpus))

@@ -269,7 +269,8 @@ fn outcome(result: Result<Done, CollectError>) -> Outcome {
 /// GPUs tells nobody when it is done, so this looks again and again; it is for the start of the program only.
 pub fn wait_for_gpus(gpus: &Gpus, deadline: Instant) {
     let settled = |snapshot: &Snapshot| {
-        !matches!(snapshot.driver, Driver::Starting) && snapshot.gpus.iter().all(|gpu| gpu.taken.is_some())
+        !matches!(snapshot.driver, Driver::Starting)
+            && snapshot.gpus.iter().all(|gpu| gpu.taken.is_some() && snapshot.listening)
     };
     while !settled(&gpus()) && Instant::now() < deadline {
         thread::sleep(Duration::from_millis(10));

@@ -242,6 +242,38 @@ impl FakeNode {
     }
 }
 
+/// A kernel log for programs that read `dev/kmsg` below a root folder of their own.
+#[derive(Debug)]
+pub struct KernelLog {
+    path: PathBuf,
+    file: File,
+    lines: Cell<u64>,
+}
+
+impl KernelLog {
+    /// An empty one: `root/dev/kmsg`.
+    pub fn new(root: &Path) -> Result<Self> {
+        let folder = root.join("dev");
+        std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        let path = folder.join("kmsg");
+        let file = OpenOptions::new().create(true).append(true).open(&path);
+        let file = file.with_context(|| format!("cannot open {}", path.display()))?;
+        Ok(KernelLog { path, file, lines: Cell::new(0) })
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The kernel says something, two seconds by its clock after what it said last.
+    pub fn say(&self, text: &str) -> Result<()> {
+        let n = self.lines.replace(self.lines.get() + 1);
+        let record = format!("4,{n},{},-;{text}\n SUBSYSTEM=pci\n", n * 2_000_000);
+        (&self.file).write_all(record.as_bytes()).with_context(|| format!("cannot append to {}", self.path.display()))
+    }
+}
+
 /// The environment that has a program write its number of NVML calls by name, as a JSON object, to the file: when it shuts
 /// NVML down, and at its next call after [`FakeNode::count`].
 pub fn counts_env(file: &Path) -> (&'static str, &Path) {

@@ -5,12 +5,15 @@
 //! all read the rows. Kind and unit decide the name's suffix, and a test holds every row to that.
 
 pub mod dcgm;
+pub mod dcgm_events;
 pub mod gpu;
+pub mod health;
 pub mod host;
 pub mod irq;
 pub mod memory;
 pub mod own;
 pub mod sampler;
+pub mod xid;
 
 /// What a metric's samples mean to `rate()`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,10 +153,21 @@ macro_rules! metric_rows {
 
 /// Every metric of the exporter.
 pub fn all() -> impl Iterator<Item = &'static Metric> {
-    [dcgm::ROWS, gpu::ROWS, host::ROWS, irq::ROWS, memory::ROWS, own::ROWS, sampler::ROWS]
-        .into_iter()
-        .flatten()
-        .copied()
+    [
+        dcgm::ROWS,
+        gpu::ROWS,
+        host::ROWS,
+        irq::ROWS,
+        memory::ROWS,
+        own::ROWS,
+        sampler::ROWS,
+        health::ROWS,
+        xid::ROWS,
+        dcgm_events::ROWS,
+    ]
+    .into_iter()
+    .flatten()
+    .copied()
 }
 
 #[cfg(test)]

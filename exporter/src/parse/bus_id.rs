@@ -41,6 +41,15 @@ impl Address {
     }
 }
 
+impl Address {
+    /// As NVML and dcgm-exporter spell it: `00000000:9B:00.0`.
+    #[must_use]
+    pub fn nvml_name(&self) -> String {
+        let Self { domain, bus, device, function } = self;
+        format!("{domain:08X}:{bus:02X}:{device:02X}.{function:X}")
+    }
+}
+
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { domain, bus, device, function } = self;
@@ -78,6 +87,7 @@ mod tests {
         ] {
             assert_eq!(sysfs_name(address).as_deref(), name, "{address}");
         }
+        assert_eq!(Address::parse("0000:9b:00.0").unwrap().nvml_name(), "00000000:9B:00.0");
     }
 
     #[test]

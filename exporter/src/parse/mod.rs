@@ -21,6 +21,7 @@ pub mod softnet;
 pub mod stat;
 pub mod status;
 pub mod swaps;
+pub mod xid;
 
 /// What a parser expected and did not find.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]

@@ -2,7 +2,9 @@
 
 pub mod cgroupfs;
 pub mod files;
+pub mod kmsg;
 pub mod nodes;
 pub mod nvml;
 pub mod own;
 pub mod process;
+pub mod xid;

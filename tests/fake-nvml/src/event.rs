@@ -169,14 +169,22 @@ pub(crate) enum Reading {
     NvlinkReplayErrors,
     NvlinkRecoveryErrors,
     FabricState,
+    FabricStatus,
+    FabricHealthMask,
     RecoveryAction,
+    RemapBanksHigh,
+    RemapBanksPartial,
+    RemapBanksLow,
+    RemapBanksNone,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Xid {
     pub gpu: usize,
     pub code: u64,
+    /// The MIG GPU instance it is about.
+    pub instance: Option<u32>,
 }
 
 #[derive(Debug, Deserialize)]

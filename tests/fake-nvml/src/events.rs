@@ -1,6 +1,7 @@
 //! Event sets: each XID reaches each set once.
 
 use crate::code::{Code, Done};
+use crate::event::Xid;
 use crate::handle::Issued;
 use nvml_wrapper_sys::bindings::*;
 
@@ -34,9 +35,9 @@ impl EventSet {
         Ok(())
     }
 
-    /// The next `(GPU, XID)` that this set has not had.
-    pub(crate) fn take(&mut self, xids: &[(usize, u64)]) -> Option<(usize, u64)> {
-        let news = |w: &Watch| (w.next..xids.len()).find(|i| xids[*i].0 == w.gpu);
+    /// The next XID that this set has not had.
+    pub(crate) fn take(&mut self, xids: &[Xid]) -> Option<Xid> {
+        let news = |w: &Watch| (w.next..xids.len()).find(|i| xids[*i].gpu == w.gpu);
         let (i, watch) = self.0.iter_mut().filter_map(|w| Some((news(w)?, w))).min_by_key(|(i, _)| *i)?;
         watch.next = i + 1;
         Some(xids[i])
@@ -50,13 +51,14 @@ mod tests {
     #[test]
     fn each_xid_of_a_watched_gpu_comes_once_in_order() {
         let mut set = EventSet::default();
-        let xids = [(0, 13), (1, 79), (0, 48), (2, 31)];
+        let xid = |gpu, code| Xid { gpu, code, instance: None };
+        let xids = [xid(0, 13), xid(1, 79), xid(0, 48), xid(2, 31)];
         set.register(0, 8, 1).unwrap();
         set.register(1, 8, 0).unwrap();
         set.register(1, 8, 0).unwrap();
         set.register(2, 1, 0).unwrap();
-        assert_eq!(set.take(&xids), Some((1, 79)));
-        assert_eq!(set.take(&xids), Some((0, 48)));
+        assert_eq!(set.take(&xids), Some(xids[1]));
+        assert_eq!(set.take(&xids), Some(xids[2]));
         assert_eq!(set.take(&xids), None);
         assert_eq!(set.register(0, 1 << 40, 0), Err(Code::NOT_SUPPORTED));
     }

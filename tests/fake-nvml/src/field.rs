@@ -43,7 +43,8 @@ pub(crate) fn read(view: &View, id: u32, scope: u32) -> Result<Value, Code> {
         94 | 95 | 169 | 173..=183 | 197 | 198 => Ok(pcie(view, id)),
         185..=190 | 192 => power(view, id).map(UnsignedInt),
         193..=196 => margin(view, id),
-        226 | 227 => Ok(UnsignedInt(0)),
+        226 => Ok(UnsignedInt(u32::from(matches!(view.set_or(Reading::RecoveryAction, 0), 1 | 4)))),
+        227 => Ok(UnsignedInt(u32::from(view.set_or(Reading::RecoveryAction, 0) == 4))),
         230 => Ok(UnsignedInt(view.set_or(Reading::RecoveryAction, 0))),
         _ => Err(Code::NOT_SUPPORTED),
     }

@@ -49,15 +49,18 @@
 //! `ecc_mode`, `ecc_corrected_volatile`, `ecc_uncorrected_volatile`, `ecc_corrected_aggregate`, `ecc_uncorrected_aggregate`,
 //! `retired_sbe`, `retired_dbe`, `retired_pending`, `remapped_correctable`, `remapped_uncorrectable`, `remap_pending`,
 //! `remap_failure`, `pcie_generation`, `pcie_width`, `pcie_replays`, `nvlink_active_mask`, `nvlink_crc_errors`,
-//! `nvlink_replay_errors`, `nvlink_recovery_errors`, `fabric_state`, `recovery_action`. Energy integrates the power set, and
+//! `nvlink_replay_errors`, `nvlink_recovery_errors`, `fabric_state`, `fabric_status`, `fabric_health_mask`, `recovery_action`,
+//! `remap_banks_high`, `remap_banks_partial`, `remap_banks_low`, `remap_banks_none`. Energy integrates the power set, and
 //! throttle counters the time for which a clock event reason is set.
 //! ```json
 //! {"set":{"gpu":0,"at_us":1790000004000000,"reading":"power_mw","value":350000}}
 //! {"set":{"gpu":0,"at_us":1790000005000000,"reading":"power_mw","value":null}}
 //! ```
-//! **XIDs** reach each event set that watches the GPU once, if they are appended after it was registered.
+//! **XIDs** reach each event set that watches the GPU once, if they are appended after it was registered. `instance` is the
+//! MIG GPU instance they are about.
 //! ```json
 //! {"xid":{"gpu":0,"code":79}}
+//! {"xid":{"gpu":0,"code":13,"instance":5}}
 //! ```
 //! **Lost** GPUs answer `GPU_IS_LOST`, also to the lookup of their handle, until they are found again.
 //! ```json

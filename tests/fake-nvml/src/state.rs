@@ -34,8 +34,8 @@ pub(crate) struct Node {
     pub generation: u64,
     pub cpus: Vec<String>,
     pub gpus: Vec<Gpu>,
-    /// `(GPU, XID)` in the order of the log.
-    pub xids: Vec<(usize, u64)>,
+    /// In the order of the log.
+    pub xids: Vec<Xid>,
     /// How often the call counts were asked for.
     pub counts_asked: u64,
     faults: Vec<(Match, Code)>,
@@ -130,7 +130,7 @@ impl Node {
             Event::Set(set) => self.gpu(set.gpu)?.set(&set),
             Event::Xid(xid) => {
                 self.gpu(xid.gpu)?;
-                self.xids.push((xid.gpu, xid.code));
+                self.xids.push(xid);
             }
             Event::Lose(target) => self.gpu(target.gpu)?.lost = true,
             Event::Find(target) => self.gpu(target.gpu)?.lost = false,

@@ -63,7 +63,7 @@ impl History {
         let args = ["goodput-exporter".into()].into_iter().chain(args);
         let config =
             Config::read(REGISTRY, args, &|_| None).map_err(|error| anyhow!("the exporter's flags: {error:?}"))?;
-        let nvml = Arc::new(Nvml::stepped(config.nvml_library.clone()));
+        let nvml = Arc::new(Nvml::stepped(config.nvml_library.clone(), from));
         let snapshots = Arc::clone(&nvml);
         let gpus: Gpus = Arc::new(move || snapshots.snapshot());
         // Two scrapes lie a minute apart, however fast they follow each other.

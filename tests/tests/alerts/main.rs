@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context as _, Result};
+use goodput_exporter::xid::{Class, find};
 use goodput_tests::promql::{matchers, parse, selectors};
 use goodput_tests::rules::{Rule, expectations, files, root, rules, vocabulary};
 
@@ -143,6 +144,32 @@ fn xid_classes_do_not_overlap() -> Result<()> {
         let code = code.to_string();
         let named: Vec<_> = classes.iter().filter(|(_, codes)| codes.is_match(&code)).map(|(name, _)| name).collect();
         assert!(named.len() <= 1, "XID {code} is in {named:?}");
+    }
+    Ok(())
+}
+
+/// What the rules say of a code is what `docs/xid.md` says of it.
+#[test]
+fn xid_classes_are_those_of_the_catalogue() -> Result<()> {
+    use Class::{App, AppHw, Bus, Drv, Link, Mem};
+    let classes: [(&str, &[Class]); 6] = [
+        ("GoodputGpuXidBoard", &[Bus]),
+        ("GoodputGpuXidMemory", &[Mem]),
+        ("GoodputGpuXidLink", &[Link]),
+        ("GoodputGpuXidDriver", &[Drv]),
+        ("GoodputGpuXidMaintenance", &[Mem, Link]),
+        ("GoodputGpuXidApplication", &[App, AppHw]),
+    ];
+    for (name, classes) in classes {
+        let (_, rule) = alerts()?.into_iter().find(|(alert, _)| alert == name).with_context(|| name.to_owned())?;
+        let selectors = selectors(&parse(&rule.expr)?);
+        let codes: Vec<_> = selectors.iter().flat_map(matchers).filter(|m| m.name == "xid").collect();
+        let listed: Vec<u64> = (0..1000).filter(|code| codes.iter().any(|c| c.is_match(&code.to_string()))).collect();
+        assert!(!listed.is_empty(), "{name}");
+        for code in listed {
+            let known = find(code).with_context(|| format!("{name}: XID {code} is not in the catalogue"))?;
+            assert!(classes.contains(&known.class), "{name}: XID {code} is of class {}", known.class.name());
+        }
     }
     Ok(())
 }

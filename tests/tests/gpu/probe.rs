@@ -13,7 +13,7 @@ use goodput_exporter::encode::{Format, encode};
 use goodput_exporter::family::Families;
 use goodput_exporter::source::files::Roots;
 use goodput_exporter::source::nvml::Nvml;
-use goodput_tests::gpu::{FakeNode, FakeNvml, counts_env};
+use goodput_tests::gpu::{FakeNode, FakeNvml, KernelLog, counts_env};
 use tempfile::TempDir;
 
 /// How long a condition may take to come true on a busy machine; none takes longer than a third of it on an idle one.
@@ -25,14 +25,22 @@ const LIBRARY: &str = "PROBE_LIBRARY";
 /// Set for a probe whose clock stands still until a line moves it.
 const STEPPED: &str = "PROBE_STEPPED";
 
+/// Where the probe finds the path of the kernel log, if it is to follow one.
+const KERNEL_LOG: &str = "PROBE_KERNEL_LOG";
+
 /// Not a test: the program that the tests start. Scrapes once per line of its standard input; milliseconds on a line are
 /// by how much the readers' clock moves before.
 #[test]
 #[ignore = "started by the other tests"]
 fn program() {
     let library: Option<PathBuf> = std::env::var_os(LIBRARY).map(Into::into);
-    let start = if std::env::var_os(STEPPED).is_some() { Nvml::stepped } else { Nvml::start };
-    let nvml = start(library.clone());
+    let nvml = match std::env::var_os(STEPPED) {
+        Some(_) => Nvml::stepped(library.clone(), SystemTime::now()),
+        None => Nvml::start(library.clone()),
+    };
+    if let Some(log) = std::env::var_os(KERNEL_LOG) {
+        nvml.follow_kernel_log(log.into());
+    }
     let mut collector = (REGISTRY.iter().find(|e| e.name == "gpu").unwrap().new)();
     for line in std::io::stdin().lines() {
         match line.unwrap().as_str() {
@@ -77,18 +85,23 @@ impl Probe {
 
     /// With a clock that stands still between the steps of [`Probe::step`]; the node's clock is to be fixed.
     pub(crate) fn stepped(node: &FakeNode) -> Self {
-        Self::start_with(node, &[(STEPPED, "1")])
+        Self::start_with(node, &[(STEPPED, "1".into())])
+    }
+
+    /// Beside a kernel log.
+    pub(crate) fn with_kernel_log(node: &FakeNode, log: &KernelLog) -> Self {
+        Self::start_with(node, &[(KERNEL_LOG, log.path().into())])
     }
 
     #[allow(clippy::disallowed_methods, reason = "tests run programs; this one is killed when the probe is dropped")]
-    fn start_with(node: &FakeNode, env: &[(&str, &str)]) -> Self {
+    fn start_with(node: &FakeNode, env: &[(&str, std::ffi::OsString)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let counts = folder.path().join("calls.json");
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--ignored", "--exact", "probe::program", "--nocapture", "--quiet"])
             .env(LIBRARY, FakeNvml::build().unwrap().path())
             .envs([node.env(), counts_env(&counts)])
-            .envs(env.iter().copied())
+            .envs(env.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

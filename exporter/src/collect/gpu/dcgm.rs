@@ -1,6 +1,6 @@
 //! dcgm-exporter's families: one line per family.
 
-use crate::catalog::{Metric, dcgm as rows};
+use crate::catalog::{Metric, dcgm as rows, dcgm_events};
 use crate::family::Families;
 use crate::source::nvml::fields::{self, Field, GpmMetric};
 use crate::source::nvml::{Absent, Gpu, Memory, Reading, Values};
@@ -82,16 +82,14 @@ pub(super) fn push(gpu: &Gpu, labels: &Labels<'_>, out: &mut Families) {
     }
 }
 
-/// Writes the XIDs, which are events and no readings: the one that tells why a GPU is lost must outlive its readings.
-pub(super) fn push_xids(gpu: &Gpu, labels: &Labels<'_>, out: &mut Families) {
-    if gpu.values.events.is_ok() {
-        // 0 until one is seen, as dcgm-exporter has it: the only gauge whose 0 means "none".
-        out.push(&rows::XID_ERRORS, labels, gpu.totals.last_xid.unwrap_or(0) as f64);
-    }
-    for (xid, count) in &gpu.totals.xids {
-        let xid = xid.to_string();
-        let labels: Vec<_> = labels.iter().copied().chain([xid.as_str()]).collect();
-        out.push(&rows::XID_ERRORS_TOTAL, &labels, *count as f64);
+/// Writes what samples of the clock event reasons showed.
+pub(super) fn push_clock_events(gpu: &Gpu, labels: &Labels<'_>, out: &mut Families) {
+    let events = &gpu.totals.clock_events;
+    for (reason, samples, begun) in events.counts().filter(|_| !events.is_empty()) {
+        let labels: Vec<_> = labels.iter().copied().chain([reason]).collect();
+        out.push(&dcgm_events::CLOCK_EVENTS_TOTAL, &labels, begun as f64);
+        let labels: Vec<_> = labels.into_iter().chain([super::xid::WINDOW_MS]).collect();
+        out.push(&dcgm_events::CLOCK_EVENTS_COUNT, &labels, samples as f64);
     }
 }
 

@@ -1,10 +1,12 @@
 //! `gpu`: the newest snapshot of every GPU, under dcgm-exporter's names and our own.
 
 mod dcgm;
+mod health;
 pub(crate) mod labels;
 mod own;
 #[cfg(test)]
 mod tests;
+mod xid;
 
 use std::time::Duration;
 
@@ -45,23 +47,23 @@ impl Collector for GpuCollector {
         for (index, state) in &snapshot.unidentified {
             own::push_state(&index.to_string(), "", *state, out);
         }
+        xid::push_channels(&snapshot.xids, out);
+        let peers = health::Peers::of(&snapshot.gpus);
         for gpu in &snapshot.gpus {
+            // State, age and events always, readings while they are fresh.
             let age = gpu.taken.map(|taken| snapshot.at.saturating_duration_since(taken));
-            push(gpu, age, &context.hostname, version, out);
+            let (index, device) = (gpu.index.to_string(), device(gpu));
+            let labels = [&index, &gpu.uuid, &gpu.pci_bus_id, &device, &gpu.model, &*context.hostname, version];
+            own::push_identity(gpu, age, &index, &device, out);
+            xid::push(gpu, &index, snapshot, &labels, out);
+            if age.is_some_and(|age| age <= TOO_OLD) {
+                own::push_readings(gpu, &index, out);
+                health::push(gpu, &index, version, &peers, out);
+                dcgm::push(gpu, &labels, out);
+                dcgm::push_clock_events(gpu, &labels, out);
+            }
         }
         Ok(Done::Ok)
-    }
-}
-
-/// Everything about one GPU: state, age and events always, readings while they are fresh.
-fn push(gpu: &Gpu, age: Option<Duration>, hostname: &str, driver: &str, out: &mut Families) {
-    let (index, device) = (gpu.index.to_string(), device(gpu));
-    let labels = [&index, &gpu.uuid, &gpu.pci_bus_id, &device, &gpu.model, hostname, driver];
-    own::push_identity(gpu, age, &index, &device, out);
-    dcgm::push_xids(gpu, &labels, out);
-    if age.is_some_and(|age| age <= TOO_OLD) {
-        own::push_readings(gpu, &index, out);
-        dcgm::push(gpu, &labels, out);
     }
 }
 

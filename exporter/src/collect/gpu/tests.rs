@@ -1,6 +1,6 @@
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use super::*;
 use crate::attribute::Owners;
@@ -8,6 +8,7 @@ use crate::catalog::{self, Kind};
 use crate::config::Counters;
 use crate::encode::{Format, encode};
 use crate::family::Style;
+use crate::parse::bus_id::Address;
 use crate::parse::counters::csv;
 use crate::source::files::Roots;
 use crate::source::nvml::fields::{BATCH, ENERGY, GPM_METRICS, GPM_PCIE_TX, GPM_SM_ACTIVE, MEMORY_TEMPERATURE};
@@ -28,14 +29,11 @@ fn values() -> Values {
     values.power_watts = Ok(113.611);
     values.memory = Ok(Memory { total: 80 << 30, free: (79 << 30) - 1, used: 0, reserved: (1 << 30) + 1 });
     values.samples = Ok(());
-    values.events = Ok(());
     values
 }
 
 fn gpu(at: Instant, age: u64) -> Gpu {
-    let mut totals = Totals { cycles: 5, ..Totals::default() };
-    totals.xids.insert(79, 2);
-    totals.last_xid = Some(79);
+    let totals = Totals { cycles: 5, ..Totals::default() };
     Gpu {
         index: 0,
         uuid: "GPU-c4529c8d-69c4-b61d-e0bc-7b2460096005".to_owned(),
@@ -45,6 +43,7 @@ fn gpu(at: Instant, age: u64) -> Gpu {
         serial: Err(Absent::NotPermitted),
         taken: at.checked_sub(Duration::from_secs(age)),
         state: State::Ok,
+        events: Ok(()),
         processes: Ok(vec![Process { pid: 4711, used_bytes: Some(1024) }, Process { pid: 4712, used_bytes: None }]),
         values: Arc::new(values()),
         totals,
@@ -61,7 +60,14 @@ fn scrape_styled(
     style: impl FnOnce(&Snapshot) -> Style,
 ) -> (Done, String) {
     let at = Instant::now();
-    let snapshot = Snapshot { at, driver, gpus: gpus(at), ..Snapshot::default() };
+    let gpus = gpus(at);
+    let mut snapshot = Snapshot { at, driver, ..Snapshot::default() };
+    for address in gpus.iter().take(1).filter_map(|gpu| Address::parse(&gpu.pci_bus_id)) {
+        for _ in 0..2 {
+            snapshot.xids.hear_nvml(address, 79, None, SystemTime::UNIX_EPOCH);
+        }
+    }
+    snapshot.gpus = gpus;
     let style = Arc::new(style(&snapshot));
     let anywhere = || "/nowhere".into();
     let context = Context {
@@ -131,7 +137,7 @@ fn an_old_reading_leaves_age_state_and_xids() {
         vec![Gpu { state: State::Stale(Duration::from_secs(60)), ..gpu(at, 60) }, Gpu { index: 1, ..gpu(at, 10) }]
     });
     let of_first: Vec<_> = text.lines().filter(|l| l.contains("gpu=\"0\"")).collect();
-    assert_eq!(of_first.len(), 9, "{of_first:#?}");
+    assert_eq!(of_first.len(), 13, "{of_first:#?}");
     assert!(text.contains("6005\",state=\"stale\"} 1\n"));
     assert!(
         text.contains(
@@ -139,6 +145,8 @@ fn an_old_reading_leaves_age_state_and_xids() {
         )
     );
     assert!(of_first.iter().any(|l| l.starts_with("DCGM_EXP_XID_ERRORS_TOTAL") && l.ends_with("xid=\"79\"} 2")));
+    let own = "goodput_gpu_xid_errors_total{gpu=\"0\",UUID=\"GPU-c4529c8d-69c4-b61d-e0bc-7b2460096005\",xid=\"79\",class=\"bus\",action=\"restart_node\"} 2";
+    assert!(of_first.contains(&own), "{of_first:#?}");
     assert!(!of_first.iter().any(|l| l.starts_with("DCGM_FI_DEV_GPU_UTIL")));
     assert!(text.contains("DCGM_FI_DEV_GPU_UTIL{gpu=\"1\""));
 }

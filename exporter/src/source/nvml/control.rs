@@ -10,6 +10,7 @@ use nvml_wrapper::error::NvmlError;
 
 use super::Driver;
 use super::absent::Absent;
+use super::events;
 use super::reader;
 use super::shared::{Generation, Shared};
 
@@ -98,13 +99,31 @@ fn tend(shared: &Arc<Shared>, nvml: &Arc<Nvml>, version: &str, generation: Gener
     let mut known = None;
     while shared.alive(generation) {
         match shared.call(&shared.control, || nvml.device_count()).map_err(Absent::from) {
-            Ok(count) if *known.get_or_insert(count) == count => start_readers(shared, nvml, count, generation),
+            Ok(count) if *known.get_or_insert(count) == count => {
+                start_listening(shared, nvml, generation);
+                start_readers(shared, nvml, count, generation);
+            }
             Ok(count) => return tracing::info!(count, "the number of gpus changed; starting over"),
             Err(why) if why.is_driver_gone() => return,
             Err(_) => {}
         }
         shared.set_driver(Driver::Loaded { version: version.to_owned() });
         shared.pause(generation, shared.time.now() + TEND);
+    }
+}
+
+/// Starts the thread that waits for events, unless one runs, of whatever generation.
+fn start_listening(shared: &Arc<Shared>, nvml: &Arc<Nvml>, generation: Generation) {
+    let Some(claim) = shared.listen() else { return };
+    let (shared, nvml) = (Arc::clone(shared), Arc::clone(nvml));
+    let spawned = std::thread::Builder::new().name("nvml-events".to_owned()).spawn(move || {
+        events::run(&shared, &nvml, generation);
+        // The library goes before the claim: whoever waits for the claim may then load it anew.
+        drop(nvml);
+        drop(claim);
+    });
+    if let Err(error) = spawned {
+        tracing::warn!(%error, "cannot start the thread that waits for events");
     }
 }
 

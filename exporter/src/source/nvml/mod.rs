@@ -14,8 +14,11 @@
 mod absent;
 pub mod activity;
 mod busy;
+pub mod clock_events;
 mod control;
+mod events;
 pub mod fields;
+pub mod health;
 mod power;
 mod raw;
 mod reader;
@@ -27,15 +30,19 @@ mod values;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 pub use absent::{Absent, Reading};
 pub use activity::Activity;
 pub use busy::Busy;
+use parking_lot::Mutex;
 pub use power::Power;
 use shared::Shared;
 use time::Time;
 pub use values::{Memory, Totals, Values};
+
+use super::kmsg;
+use super::xid::Journal;
 
 /// How long an orderly stop waits for reader threads: a healthy one needs up to one cycle.
 const STOP_LIMIT: Duration = Duration::from_secs(3);
@@ -45,6 +52,8 @@ const STOP_LIMIT: Duration = Duration::from_secs(3);
 pub struct Snapshot {
     /// When the snapshot was made; ages are counted from here.
     pub at: Instant,
+    /// The same moment by the calendar.
+    pub date: SystemTime,
     /// The driver, or why there is none.
     pub driver: Driver,
     /// One entry per GPU that this driver generation has identified, in index order.
@@ -53,11 +62,24 @@ pub struct Snapshot {
     pub unidentified: Vec<(u32, State)>,
     /// NVML calls made since the exporter's start.
     pub calls: u64,
+    /// Is every GPU that was opened also listened to, as far as the driver lets?
+    pub listening: bool,
+    /// What was heard of XIDs since the exporter's start.
+    pub xids: Journal,
 }
 
 impl Default for Snapshot {
     fn default() -> Self {
-        Self { at: Instant::now(), driver: Driver::default(), gpus: Vec::new(), unidentified: Vec::new(), calls: 0 }
+        Self {
+            at: Instant::now(),
+            date: SystemTime::now(),
+            driver: Driver::default(),
+            gpus: Vec::new(),
+            unidentified: Vec::new(),
+            calls: 0,
+            listening: false,
+            xids: Journal::default(),
+        }
     }
 }
 
@@ -115,6 +137,8 @@ pub struct Gpu {
     pub state: State,
     /// The processes that hold the GPU, by pid.
     pub processes: Reading<Vec<Process>>,
+    /// Do the driver's XID events of it come?
+    pub events: Reading<()>,
     /// The newest readings.
     pub values: Arc<Values>,
     /// Totals since the exporter's start.
@@ -134,6 +158,7 @@ impl Default for Gpu {
             taken: None,
             state: State::Starting,
             processes: Err(Absent::NotSupported),
+            events: Err(Absent::NotSupported),
             values: Arc::default(),
             totals: Totals::default(),
         }
@@ -163,6 +188,7 @@ fn merge(compute: &[Process], others: &[Process]) -> Vec<Process> {
 /// A running reader of NVML. Dropping it stops the threads.
 pub struct Nvml {
     shared: Arc<Shared>,
+    kernel_log: Arc<kmsg::Stop>,
 }
 
 impl Nvml {
@@ -174,10 +200,10 @@ impl Nvml {
     }
 
     /// As [`Nvml::start`], under a clock that stands still until [`Nvml::step`] moves it: for making history of a
-    /// simulated driver. What is due at the start is read before this returns.
+    /// simulated driver. `date` is what it shows at first. What is due at the start is read before this returns.
     #[must_use]
-    pub fn stepped(library: Option<PathBuf>) -> Self {
-        let nvml = Self::start_with(library, Time::stepped());
+    pub fn stepped(library: Option<PathBuf>, date: SystemTime) -> Self {
+        let nvml = Self::start_with(library, Time::stepped(date));
         nvml.step(Duration::ZERO);
         nvml
     }
@@ -197,7 +223,18 @@ impl Nvml {
             shared.set_driver(Driver::Absent { reason });
             shared.stop();
         }
-        Self { shared }
+        Self { shared, kernel_log: Arc::default() }
+    }
+
+    /// Has XIDs counted that the kernel log at `path` tells of, beside those of the driver's events. Whether it may be
+    /// read is a state of the snapshot.
+    pub fn follow_kernel_log(&self, path: PathBuf) {
+        let (journal, stop): (Arc<Mutex<Journal>>, _) =
+            (Arc::clone(&self.shared.journal), Arc::clone(&self.kernel_log));
+        let thread = std::thread::Builder::new().name("kmsg".to_owned());
+        if let Err(error) = thread.spawn(move || kmsg::follow(&path, &journal, &stop)) {
+            tracing::warn!(%error, "cannot start the thread that follows the kernel log");
+        }
     }
 
     /// The newest readings; never waits for the driver.
@@ -217,6 +254,7 @@ impl Nvml {
     /// Stops the threads and releases the library, as far as the driver lets: a thread stuck in it is left behind
     /// after a bounded wait.
     pub fn shutdown(&self) {
+        self.kernel_log.stop();
         self.shared.stop();
         self.shared.wait_readers(STOP_LIMIT);
     }

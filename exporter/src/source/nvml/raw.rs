@@ -2,9 +2,10 @@
 //!
 //! * field values: the wrapper has no scope id and fails on two value types;
 //! * process lists and sample buffers: one call here, two there;
-//! * events: the wrapper drops the set when registration fails, and unknown event types when waiting;
+//! * events: the wrapper drops the set when registration fails, and unknown event types and MIG instances when waiting;
 //! * GPM: a sample that can be refilled;
-//! * clock event reasons: the name that is not deprecated.
+//! * clock event reasons: the name that is not deprecated;
+//! * spare rows and the fabric: the wrapper's structs lack what is wanted.
 //!
 //! Symbols are taken from the `Result` fields of the function table: calling its methods would panic on a driver that
 //! lacks one. Everything that holds a pointer of the library borrows the `Nvml` that keeps it loaded.
@@ -19,6 +20,7 @@ use nvml_wrapper_sys::bindings as sys;
 use super::Process;
 use super::absent::{Absent, Reading};
 use super::fields::{Field, GpmMetric};
+use super::health::Fabric;
 use super::ring::Sample;
 
 /// Samples asked for at once. Drivers keep about 120 per GPU.
@@ -159,42 +161,87 @@ pub(super) fn clock_event_reasons(device: &Device<'_>) -> Reading<u64> {
     Ok(reasons)
 }
 
-/// XID events of one GPU.
+/// Memory banks with all, many, some, few and none of their spare rows left.
+pub(super) fn row_remap_banks(device: &Device<'_>) -> Reading<[u32; 5]> {
+    let call = symbol(&device.nvml().lib().nvmlDeviceGetRowRemapperHistogram)?;
+    let mut banks = sys::nvmlRowRemapperHistogramValues_t { max: 0, high: 0, partial: 0, low: 0, none: 0 };
+    // SAFETY: the library writes one histogram to the place given and does not keep it.
+    Absent::check(unsafe { call(handle(device), &raw mut banks) })?;
+    Ok([banks.max, banks.high, banks.partial, banks.low, banks.none])
+}
+
+/// How the GPU stands in the NVLink fabric; in the call's second version, which has all that is wanted.
+pub(super) fn fabric(device: &Device<'_>) -> Reading<Fabric> {
+    let call = symbol(&device.nvml().lib().nvmlDeviceGetGpuFabricInfoV)?;
+    let mut info = sys::nvmlGpuFabricInfo_v2_t {
+        version: size_of::<sys::nvmlGpuFabricInfo_v2_t>() as u32 | 2 << 24,
+        clusterUuid: [0; 16],
+        status: 0,
+        cliqueId: 0,
+        state: 0,
+        healthMask: 0,
+    };
+    // SAFETY: the version field says which struct this is; the library writes no more than that and does not keep it.
+    Absent::check(unsafe { call(handle(device), (&raw mut info).cast()) })?;
+    Ok(Fabric { state: info.state, status: info.status, health_mask: info.healthMask })
+}
+
+/// XID events of all GPUs that are watched.
 pub(super) struct Events<'nvml> {
     set: sys::nvmlEventSet_t,
     nvml: &'nvml Nvml,
 }
 
+/// Which GPU of one load of the library; good for nothing but comparing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Key(usize);
+
+/// One XID.
+pub(super) struct XidEvent {
+    pub(super) gpu: Key,
+    pub(super) code: u64,
+    /// The MIG GPU instance it is about.
+    pub(super) instance: Option<u32>,
+}
+
 impl<'nvml> Events<'nvml> {
-    pub(super) fn register(device: &Device<'nvml>) -> Reading<Self> {
-        let lib = device.nvml().lib();
-        let (create, register) = (symbol(&lib.nvmlEventSetCreate)?, symbol(&lib.nvmlDeviceRegisterEvents)?);
+    pub(super) fn open(nvml: &'nvml Nvml) -> Reading<Self> {
+        let create = symbol(&nvml.lib().nvmlEventSetCreate)?;
         let mut set = std::ptr::null_mut();
         // SAFETY: the library writes one pointer to the place given.
         Absent::check(unsafe { create(&raw mut set) })?;
-        let events = Self { set, nvml: device.nvml() };
-        // SAFETY: `set` was just created by the same library and is freed once, when `events` is dropped.
-        Absent::check(unsafe { register(handle(device), u64::from(sys::nvmlEventTypeXidCriticalError), events.set) })?;
-        Ok(events)
+        Ok(Self { set, nvml })
     }
 
-    /// Waits for the next event. Gives its XID; nothing when there was none in time, or when it was of another type.
-    pub(super) fn wait(&self, limit: Duration) -> Reading<Option<u64>> {
+    /// Has this GPU's XIDs come too. The key is the one that its events will bear.
+    pub(super) fn watch(&self, device: &Device<'nvml>) -> Reading<Key> {
+        let register = symbol(&self.nvml.lib().nvmlDeviceRegisterEvents)?;
+        let kinds = u64::from(sys::nvmlEventTypeXidCriticalError);
+        // SAFETY: `set` was created by the library that gave the handle, and lives until `self` is dropped.
+        Absent::check(unsafe { register(handle(device), kinds, self.set) })?;
+        Ok(Key(handle(device).addr()))
+    }
+
+    /// Waits for the next event; nothing when there was none in time, or when it was of another kind.
+    pub(super) fn wait(&self, limit: Duration) -> Reading<Option<XidEvent>> {
         let call = symbol(&self.nvml.lib().nvmlEventSetWait_v2)?;
         let milliseconds = u32::try_from(limit.as_millis()).unwrap_or(u32::MAX);
         let mut event = sys::nvmlEventData_t {
             device: std::ptr::null_mut(),
             eventType: 0,
             eventData: 0,
-            gpuInstanceId: 0,
-            computeInstanceId: 0,
+            gpuInstanceId: u32::MAX,
+            computeInstanceId: u32::MAX,
         };
         // SAFETY: the set lives until `self` is dropped; the library writes one event to the place given.
         match unsafe { call(self.set, &raw mut event, milliseconds) } {
             sys::nvmlReturn_enum_NVML_ERROR_TIMEOUT => Ok(None),
             code => {
                 Absent::check(code)?;
-                Ok((event.eventType == u64::from(sys::nvmlEventTypeXidCriticalError)).then_some(event.eventData))
+                let is_xid = event.eventType == u64::from(sys::nvmlEventTypeXidCriticalError);
+                // All ones stand for no instance.
+                let instance = Some(event.gpuInstanceId).filter(|id| *id != u32::MAX);
+                Ok(is_xid.then_some(XidEvent { gpu: Key(event.device.addr()), code: event.eventData, instance }))
             }
         }
     }

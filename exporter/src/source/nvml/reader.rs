@@ -2,6 +2,7 @@
 
 mod sampling;
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
@@ -12,7 +13,7 @@ use super::absent::{Absent, Reading};
 use super::busy::Integrator;
 use super::fields::{BATCH, NVLINK_DATA_RX, NVLINK_DATA_TX, POWER_AVERAGE, POWER_INSTANT};
 use super::power::Meter;
-use super::raw::{self, Contexts, Events};
+use super::raw::{self, Contexts};
 use super::shared::{Generation, Identity, Shared, Slot};
 use super::values::{Memory, Totals, Values};
 use super::{Process, merge};
@@ -83,7 +84,6 @@ struct Reader<'a> {
     slot: &'a Slot,
     generation: Generation,
     device: Device<'a>,
-    events: Reading<Events<'a>>,
     gpm: Reading<Profiler<'a>>,
     integrator: Integrator,
     power: Meter,
@@ -105,7 +105,6 @@ impl<'a> Reader<'a> {
             shared,
             slot,
             generation,
-            events: shared.call(&slot.clock, || Events::register(&device)),
             gpm: shared.call(&slot.clock, || Profiler::open(&device)),
             integrator: Integrator::resume(totals.busy.clone()),
             power: Meter::resume(totals.power.clone()),
@@ -129,7 +128,7 @@ impl<'a> Reader<'a> {
         let mut due = Due::first();
         while self.shared.alive(self.generation) {
             self.cycle(&due, began)?;
-            self.wait(began + CYCLE);
+            self.shared.pause(self.generation, began + CYCLE);
             began = self.shared.time.now();
             due.advance(began.duration_since(self.opened));
         }
@@ -146,6 +145,7 @@ impl<'a> Reader<'a> {
         }
         if due.every(RARE_CYCLES) {
             self.read_rare();
+            self.read_health(due);
         }
         if due.every(RAREST_CYCLES) {
             self.read_rarest();
@@ -153,7 +153,6 @@ impl<'a> Reader<'a> {
         if due.every(SETTING_CYCLES) {
             self.values.persistence_mode = self.wrapped(|d| d.is_in_persistent_mode());
         }
-        self.values.events = self.events.as_ref().map(|_| ()).map_err(|e| *e);
         self.totals.busy.clone_from(&self.integrator.busy);
         self.totals.power.clone_from(&self.power.power);
         self.totals.cycles += 1;
@@ -172,17 +171,16 @@ impl<'a> Reader<'a> {
             used: m.used,
             reserved: m.reserved,
         });
+        let reasons = self.ask(raw::clock_event_reasons);
+        reasons.iter().for_each(|mask| self.totals.clock_events.sample(now, *mask));
+        self.values.clock_event_reasons = reasons.map(|mask| mask as f64);
         self.compute = self.ask(|d| raw::processes(d, Contexts::Compute));
         self.values.nvlink_bytes_per_second = self.nvlink_rate(now);
     }
 
     fn read_rare(&mut self) {
-        if self.events.as_ref().is_err_and(|why| *why != Absent::NotSupported) {
-            self.events = self.shared.call(&self.slot.clock, || Events::register(&self.device));
-        }
         self.values.temperature_celsius = self.number(|d| d.temperature(TemperatureSensor::Gpu));
         self.values.sm_clock_mhz = self.number(|d| d.clock_info(Clock::SM));
-        self.values.clock_event_reasons = self.ask(raw::clock_event_reasons).map(|bits| bits as f64);
         let lists = [Contexts::Graphics, Contexts::Mps].map(|list| self.ask(|d| raw::processes(d, list)));
         self.others = lists.into_iter().flatten().flatten().collect();
     }
@@ -193,6 +191,17 @@ impl<'a> Reader<'a> {
         self.values.decoder_util_percent = self.number(|d| d.decoder_utilization().map(|u| u.utilization));
         self.values.pcie_gen = self.number(|d| d.current_pcie_link_gen());
         self.values.pcie_width = self.number(|d| d.current_pcie_link_width());
+        // In a cycle that has just read the utilization, too.
+        let health = Arc::make_mut(&mut self.values.health);
+        health.judge_link(self.values.gpu_util_percent, self.values.pcie_gen, self.values.pcie_width);
+    }
+
+    fn read_health(&mut self, due: &Due) {
+        let health = Arc::make_mut(&mut self.values.health);
+        health.read(self.shared, self.slot, &self.device);
+        if due.every(SETTING_CYCLES) {
+            health.read_slow(self.shared, self.slot, &self.device);
+        }
     }
 
     /// The average where the driver has one, as `nvmlDeviceGetPowerUsage` gives it; else what that call gives.
@@ -209,28 +218,6 @@ impl<'a> Reader<'a> {
             return Err(Absent::UNKNOWN);
         }
         Ok((bytes - before) / now.duration_since(then).as_secs_f64())
-    }
-
-    /// Waits for the next cycle, in the driver's own wait for XIDs where there is one.
-    fn wait(&mut self, until: Instant) {
-        while let Ok(events) = &self.events {
-            let left = until.saturating_duration_since(self.shared.time.now());
-            if left < Duration::from_millis(1) || !self.shared.alive(self.generation) {
-                return;
-            }
-            let limit = self.shared.time.in_driver(left);
-            match self.shared.call(&self.slot.clock, || events.wait(limit)) {
-                Ok(Some(xid)) => {
-                    self.totals.count_xid(xid);
-                    // At once: the next call may find the GPU lost, and the XID is what explains it.
-                    self.shared.keep(self.slot, &self.totals);
-                }
-                // A wait that came back early, as an interrupt makes it, must not become a busy loop.
-                Ok(None) => break,
-                Err(why) => self.events = Err(why),
-            }
-        }
-        self.shared.pause(self.generation, until);
     }
 
     fn ask<T>(&self, call: impl FnOnce(&Device<'a>) -> Reading<T>) -> Reading<T> {

@@ -11,6 +11,8 @@ use super::absent::Absent;
 use super::time::Time;
 use super::values::{Totals, Values};
 use super::{Driver, Gpu, Process, Reading, Snapshot, State};
+use crate::parse::bus_id::Address;
+use crate::source::xid::{ChannelState, Journal};
 
 /// A call that runs longer than this is reported as stuck. Calls take milliseconds; the longest wait that is meant,
 /// for an event, takes one cycle.
@@ -29,6 +31,14 @@ pub(super) struct Shared {
     calls: AtomicU64,
     /// The control thread's own calls.
     pub(super) control: Clock,
+    /// The calls of the thread that waits for events.
+    pub(super) events: Clock,
+    /// How often a reader has opened its GPU, and how many of these the thread that waits for events has seen; both change
+    /// under the lock of `flags`.
+    openings: AtomicU64,
+    watched: AtomicU64,
+    /// What was heard of XIDs.
+    pub(super) journal: Arc<Mutex<Journal>>,
     /// What the threads pace themselves by.
     pub(super) time: Time,
 }
@@ -42,6 +52,8 @@ struct Flags {
     over: Generation,
     /// GPUs with a live reader, of whatever generation: a stuck one keeps a second from starting.
     running: BTreeSet<u32>,
+    /// Does a thread wait for events, of whatever generation?
+    listening: bool,
 }
 
 #[derive(Default)]
@@ -79,6 +91,8 @@ pub(super) struct Slot {
     pub(super) index: u32,
     generation: Generation,
     pub(super) clock: Clock,
+    /// How often its reader has opened the GPU; each time its events are watched anew.
+    opened: AtomicU64,
     seen: Mutex<Seen>,
 }
 
@@ -88,6 +102,7 @@ struct Seen {
     state: State,
     values: Arc<Values>,
     processes: Reading<Vec<Process>>,
+    events: Reading<()>,
 }
 
 /// What does not change while a GPU is there.
@@ -116,6 +131,16 @@ impl Drop for Claim {
     }
 }
 
+/// Ends the claim on the events when the thread that waits for them ends, however it ends.
+pub(super) struct Listening(Arc<Shared>);
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.0.flags.lock().listening = false;
+        self.0.changed.notify_all();
+    }
+}
+
 impl Shared {
     pub(super) fn new(time: Time) -> Self {
         Self {
@@ -125,6 +150,10 @@ impl Shared {
             published: Condvar::new(),
             calls: AtomicU64::new(0),
             control: Clock::new(),
+            events: Clock::new(),
+            openings: AtomicU64::new(0),
+            watched: AtomicU64::new(0),
+            journal: Arc::default(),
             time,
         }
     }
@@ -163,32 +192,46 @@ impl Shared {
 
     /// Sleeps until then, or until the generation ends.
     pub(super) fn pause(&self, generation: Generation, until: Instant) {
+        self.pause_while(generation, until, || true);
+    }
+
+    /// As [`Shared::pause`], but ends when a reader opens its GPU that had not when `watched` was told so.
+    pub(super) fn pause_listening(&self, generation: Generation, until: Instant) {
+        self.pause_while(generation, until, || self.all_watched());
+    }
+
+    fn pause_while(&self, generation: Generation, until: Instant, holds: impl Fn() -> bool) {
         let mut flags = self.flags.lock();
         flags.pauses.push(until);
         self.time.pausing(&self.changed);
-        while !flags.stopping && generation > flags.over && !self.time.wait(&self.changed, &mut flags, until) {}
+        let goes_on = |flags: &Flags| !flags.stopping && generation > flags.over && holds();
+        while goes_on(&flags) && !self.time.wait(&self.changed, &mut flags, until) {}
         if let Some(own) = flags.pauses.iter().position(|pause| *pause == until) {
             flags.pauses.swap_remove(own);
         }
     }
 
-    /// Moves an injected clock on, and waits until everything that is due by then is done: the control thread and every
-    /// reader pause until later. With the wall clock, and while stopping, there is nothing to wait for.
+    /// Moves an injected clock on, and waits until everything that is due by then is done: the control thread, every reader
+    /// and the thread that waits for events pause until later, and it watches every GPU that was opened. With the wall clock, and while stopping, there is nothing to wait for.
     pub(super) fn step(&self, by: Duration) {
         let mut flags = self.flags.lock();
         let Some(now) = self.time.advance(by) else { return };
         self.changed.notify_all();
-        let at_rest = |flags: &Flags| flags.pauses.iter().filter(|until| **until > now).count() > flags.running.len();
+        let at_rest = |flags: &Flags| {
+            let pausing = flags.pauses.iter().filter(|until| **until > now).count();
+            pausing > flags.running.len() + usize::from(flags.listening) && (!flags.listening || self.all_watched())
+        };
         while !flags.stopping && !at_rest(&flags) {
             self.changed.wait(&mut flags);
         }
     }
 
-    /// Waits until no reader runs, but no longer than `limit`.
+    /// Waits until no thread holds the library, but no longer than `limit`.
     pub(super) fn wait_readers(&self, limit: Duration) {
         let until = Instant::now() + limit;
         let mut flags = self.flags.lock();
-        while !flags.running.is_empty() && !self.changed.wait_until(&mut flags, until).timed_out() {}
+        let held = |flags: &Flags| flags.listening || !flags.running.is_empty();
+        while held(&flags) && !self.changed.wait_until(&mut flags, until).timed_out() {}
     }
 
     /// Claims a GPU for a new reader; nothing while an older one still runs.
@@ -203,6 +246,50 @@ impl Shared {
         board.slots.sort_by_key(|s| s.index);
         drop(board);
         Some(Claim { shared: Arc::clone(self), slot })
+    }
+
+    /// Claims the events for a new thread; nothing while an older one still runs.
+    pub(super) fn listen(self: &Arc<Self>) -> Option<Listening> {
+        let before = std::mem::replace(&mut self.flags.lock().listening, true);
+        (!before).then(|| Listening(Arc::clone(self)))
+    }
+
+    /// The GPUs of the generation that their readers have opened, and how often each.
+    pub(super) fn opened(&self, generation: Generation) -> Vec<(Arc<Slot>, u64)> {
+        let opened = |slot: &Arc<Slot>| slot.opened.load(Ordering::Relaxed);
+        let board = self.board.lock();
+        let slots = board.slots.iter().filter(|slot| slot.generation == generation && opened(slot) > 0);
+        slots.map(|slot| (Arc::clone(slot), opened(slot))).collect()
+    }
+
+    /// How often any reader has opened its GPU so far.
+    pub(super) fn openings(&self) -> u64 {
+        self.openings.load(Ordering::Relaxed)
+    }
+
+    fn all_watched(&self) -> bool {
+        self.watched.load(Ordering::Relaxed) == self.openings()
+    }
+
+    /// All that was opened up to then is watched, as far as the driver lets.
+    pub(super) fn watched(&self, openings: u64) {
+        let flags = self.flags.lock();
+        self.watched.store(openings, Ordering::Relaxed);
+        self.changed.notify_all();
+        drop(flags);
+        // Under the lock that waiters check under, or one of them misses it.
+        let _board = self.board.lock();
+        self.published.notify_all();
+    }
+
+    /// Tells whether a GPU's events come.
+    pub(super) fn set_events(&self, slot: &Slot, events: Reading<()>) {
+        slot.seen.lock().events = events;
+    }
+
+    /// Tells how waiting for events goes.
+    pub(super) fn set_channel(&self, state: ChannelState) {
+        self.journal.lock().nvml = state;
     }
 
     pub(super) fn set_driver(&self, driver: Driver) {
@@ -225,7 +312,14 @@ impl Shared {
     }
 
     pub(super) fn identify(&self, slot: &Slot, identity: Identity) {
+        if let Some(address) = Address::parse(&identity.pci_bus_id) {
+            self.journal.lock().identify(address, &identity.uuid);
+        }
         slot.seen.lock().identity = Some(Arc::new(identity));
+        slot.opened.fetch_add(1, Ordering::Relaxed);
+        let _flags = self.flags.lock();
+        self.openings.fetch_add(1, Ordering::Relaxed);
+        self.changed.notify_all();
     }
 
     /// Shows a finished cycle. A reader that was stuck while its generation ended shows nothing any more.
@@ -277,7 +371,13 @@ impl Shared {
         let board = self.board.lock();
         let now = self.time.now();
         let mut snapshot = Snapshot { at: now, driver: self.driver(&board), ..Snapshot::default() };
+        snapshot.date = self.time.date();
         snapshot.calls = self.calls.load(Ordering::Relaxed);
+        snapshot.listening = self.all_watched();
+        snapshot.xids = self.journal.lock().clone();
+        if self.events.stuck().is_some() {
+            snapshot.xids.nvml = ChannelState::Stale;
+        }
         for slot in &board.slots {
             match slot.gpu(&board.totals, now) {
                 Ok(gpu) => snapshot.gpus.push(gpu),
@@ -301,7 +401,8 @@ impl Shared {
     pub(super) fn wait_settled(&self, limit: Duration) {
         let until = Instant::now() + limit;
         let mut board = self.board.lock();
-        while !settled(&board) && !self.published.wait_until(&mut board, until).timed_out() {}
+        let done = |board: &Board| settled(board) && self.all_watched();
+        while !done(&board) && !self.published.wait_until(&mut board, until).timed_out() {}
     }
 }
 
@@ -318,8 +419,19 @@ impl Slot {
             state: State::Starting,
             values: Arc::new(Values::default()),
             processes: Err(Absent::NotSupported),
+            events: Err(Absent::NotSupported),
         };
-        Self { index, generation, clock: Clock::new(), seen: Mutex::new(seen) }
+        Self { index, generation, clock: Clock::new(), opened: AtomicU64::new(0), seen: Mutex::new(seen) }
+    }
+
+    /// Where the GPU sits, once it is known.
+    pub(super) fn address(&self) -> Option<Address> {
+        self.seen.lock().identity.as_ref().and_then(|identity| Address::parse(&identity.pci_bus_id))
+    }
+
+    /// Has the driver said that it cannot be read?
+    pub(super) fn is_lost(&self) -> bool {
+        matches!(self.seen.lock().state, State::Lost | State::Failing(_))
     }
 
     /// How long nothing has come back. The clock does not tell of a hang in the calls that free what a reader holds,
@@ -344,6 +456,7 @@ impl Slot {
             taken: seen.taken,
             state,
             processes: seen.processes.clone(),
+            events: seen.events,
             values: Arc::clone(&seen.values),
             totals: totals.get(&identity.uuid).cloned().unwrap_or_default(),
         })

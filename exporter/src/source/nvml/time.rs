@@ -2,7 +2,7 @@
 //!
 //! Deadlines and stuck calls are about real time whichever it is.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
@@ -11,19 +11,33 @@ pub(super) enum Time {
     /// Of the machine.
     Wall,
     /// It stands still until it is moved.
-    Stepped(Mutex<Instant>),
+    Stepped(Mutex<Stepped>),
+}
+
+/// An injected clock: the same moment twice.
+pub(super) struct Stepped {
+    now: Instant,
+    date: SystemTime,
 }
 
 impl Time {
     /// One that stands still at this moment.
-    pub(super) fn stepped() -> Self {
-        Self::Stepped(Mutex::new(Instant::now()))
+    pub(super) fn stepped(date: SystemTime) -> Self {
+        Self::Stepped(Mutex::new(Stepped { now: Instant::now(), date }))
     }
 
     pub(super) fn now(&self) -> Instant {
         match self {
             Self::Wall => Instant::now(),
-            Self::Stepped(now) => *now.lock(),
+            Self::Stepped(clock) => clock.lock().now,
+        }
+    }
+
+    /// The same moment by the calendar.
+    pub(super) fn date(&self) -> SystemTime {
+        match self {
+            Self::Wall => SystemTime::now(),
+            Self::Stepped(clock) => clock.lock().date,
         }
     }
 
@@ -31,10 +45,11 @@ impl Time {
     pub(super) fn advance(&self, by: Duration) -> Option<Instant> {
         match self {
             Self::Wall => None,
-            Self::Stepped(now) => {
-                let mut now = now.lock();
-                *now += by;
-                Some(*now)
+            Self::Stepped(clock) => {
+                let mut clock = clock.lock();
+                clock.date += by;
+                clock.now += by;
+                Some(clock.now)
             }
         }
     }
@@ -43,8 +58,8 @@ impl Time {
     pub(super) fn wait<T>(&self, changed: &Condvar, guard: &mut MutexGuard<'_, T>, until: Instant) -> bool {
         match self {
             Self::Wall => changed.wait_until(guard, until).timed_out(),
-            Self::Stepped(now) => {
-                let come = *now.lock() >= until;
+            Self::Stepped(clock) => {
+                let come = clock.lock().now >= until;
                 if !come {
                     changed.wait(guard);
                 }

@@ -1,11 +1,13 @@
 //! What is read of one GPU: plain values, each with its own reason to be absent.
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::absent::{Absent, Reading};
 use super::activity::Activity;
 use super::busy::Busy;
+use super::clock_events::ClockEvents;
 use super::fields::{BATCH, Field, GPM_METRICS, GpmMetric};
+use super::health::Health;
 use super::power::Power;
 
 /// The readings of one GPU.
@@ -48,10 +50,10 @@ pub struct Values {
     pub nvlink_bytes_per_second: Reading<f64>,
     /// Does the driver keep the GPU initialised when nobody uses it?
     pub persistence_mode: Reading<bool>,
+    /// What tells of health and hardly moves.
+    pub health: Arc<Health>,
     /// Can utilisation samples be drained?
     pub samples: Reading<()>,
-    /// Can XID events be received?
-    pub events: Reading<()>,
 }
 
 /// Device memory, bytes.
@@ -76,10 +78,8 @@ pub struct Totals {
     pub power: Power,
     /// What GPM adds up to.
     pub activity: Activity,
-    /// XID events by code.
-    pub xids: BTreeMap<u64, u64>,
-    /// The last XID.
-    pub last_xid: Option<u64>,
+    /// Reasons for lowered clocks.
+    pub clock_events: ClockEvents,
     /// Completed reading cycles.
     pub cycles: u64,
 }
@@ -107,8 +107,8 @@ impl Default for Values {
             pcie_width_max: NONE,
             nvlink_bytes_per_second: NONE,
             persistence_mode: Err(Absent::NotSupported),
+            health: Arc::default(),
             samples: Err(Absent::NotSupported),
-            events: Err(Absent::NotSupported),
         }
     }
 }
@@ -129,18 +129,6 @@ impl Values {
         match self.field(super::fields::MEMORY_TEMPERATURE)? {
             0.0 => Err(Absent::NotSupported),
             celsius => Ok(celsius),
-        }
-    }
-}
-
-impl Totals {
-    /// Distinct XID codes kept; NVIDIA's list has about 175, a GPU meets a handful.
-    const XID_CODES: usize = 64;
-
-    pub(super) fn count_xid(&mut self, code: u64) {
-        self.last_xid = Some(code);
-        if self.xids.len() < Self::XID_CODES || self.xids.contains_key(&code) {
-            *self.xids.entry(code).or_default() += 1;
         }
     }
 }

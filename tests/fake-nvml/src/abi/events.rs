@@ -45,12 +45,12 @@ fn wait(set: nvmlEventSet_t, data: &Ptr<nvmlEventData_t>, timeout_ms: c_uint) ->
             let node = library.node();
             library.events.with(set, |set| set.take(&node.xids))?
         };
-        if let Some((gpu, xid)) = news {
+        if let Some(xid) = news {
             return data.set(nvmlEventData_t {
-                device: handle::of_gpu(gpu),
+                device: handle::of_gpu(xid.gpu),
                 eventType: nvmlEventTypeXidCriticalError as c_ulonglong,
-                eventData: xid,
-                gpuInstanceId: c_uint::MAX,
+                eventData: xid.code,
+                gpuInstanceId: xid.instance.unwrap_or(c_uint::MAX),
                 computeInstanceId: c_uint::MAX,
             });
         }

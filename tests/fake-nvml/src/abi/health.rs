@@ -47,15 +47,18 @@ gpu_calls! {
         pending.set(view.set_or(Reading::RemapPending, 0))?;
         failed.set(view.set_or(Reading::RemapFailure, 0))
     };
-    // As recorded on a healthy H100, all banks have all their spare rows.
-    nvmlDeviceGetRowRemapperHistogram(banks: Ptr<nvmlRowRemapperHistogramValues_t>) |view|
-        banks.set(nvmlRowRemapperHistogramValues_t {
-            max: view.gpu.profile.remap_banks.ok_or(Code::NOT_SUPPORTED)?,
-            high: 0,
-            partial: 0,
-            low: 0,
-            none: 0,
-        });
+    // As recorded on a healthy H100, all banks have all their spare rows, but for those that are set.
+    nvmlDeviceGetRowRemapperHistogram(banks: Ptr<nvmlRowRemapperHistogramValues_t>) |view| {
+        let all = view.gpu.profile.remap_banks.ok_or(Code::NOT_SUPPORTED)?;
+        let [high, partial, low, none] = [
+            Reading::RemapBanksHigh,
+            Reading::RemapBanksPartial,
+            Reading::RemapBanksLow,
+            Reading::RemapBanksNone,
+        ].map(|reading| view.set_or(reading, 0));
+        let max = all.saturating_sub(high + partial + low + none);
+        banks.set(nvmlRowRemapperHistogramValues_t { max, high, partial, low, none })
+    };
 }
 
 fn ecc(view: &View, error: nvmlMemoryErrorType_t, counter: nvmlEccCounterType_t) -> Result<u64, Code> {

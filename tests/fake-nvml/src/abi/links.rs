@@ -148,8 +148,9 @@ fn fabric(view: &View, info: &Ptr<nvmlGpuFabricInfo_v2_t>) -> Done {
         check_version::<nvmlGpuFabricInfo_v2_t>(version, 2)?;
     }
     let state = fabric_state(view)?;
-    let status = nvmlReturn_enum_NVML_SUCCESS;
-    info.set(nvmlGpuFabricInfo_v2_t { version, clusterUuid: [0; 16], status, cliqueId: 0, state, healthMask: 0 })?;
+    let status = view.set_or(Reading::FabricStatus, nvmlReturn_enum_NVML_SUCCESS);
+    let healthMask = view.set_or(Reading::FabricHealthMask, 0);
+    info.set(nvmlGpuFabricInfo_v2_t { version, clusterUuid: [0; 16], status, cliqueId: 0, state, healthMask })?;
     if third {
         let whole = Ptr(info.0.cast::<nvmlGpuFabricInfo_v3_t>());
         whole.set(nvmlGpuFabricInfo_v3_t { healthSummary: 0, ..whole.get()? })?;

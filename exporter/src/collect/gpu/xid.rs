@@ -1,0 +1,111 @@
+//! XIDs: events, not readings. The one that tells why a GPU is lost must outlive its readings.
+
+use std::time::UNIX_EPOCH;
+
+use super::dcgm::Labels;
+use crate::catalog::{dcgm, dcgm_events, xid as rows};
+use crate::family::Families;
+use crate::parse::bus_id::Address;
+use crate::source::nvml::{Absent, Gpu, Snapshot};
+use crate::source::xid::{Channel, ChannelState, Journal, Xids};
+use crate::xid::{UNKNOWN, find};
+
+/// The `window_size_in_ms` label.
+pub(super) const WINDOW_MS: &str = "300000";
+
+/// The `xid` label of all codes beyond those that are kept apart.
+const OTHER: &str = "other";
+
+/// Writes what was heard about one GPU, under our names and dcgm-exporter's.
+pub(super) fn push(gpu: &Gpu, index: &str, snapshot: &Snapshot, dcgm_labels: &Labels<'_>, out: &mut Families) {
+    let journal = &snapshot.xids;
+    let none = Xids::default();
+    let xids = Address::parse(&gpu.pci_bus_id).and_then(|address| journal.of(address)).unwrap_or(&none);
+    let own = [index, gpu.uuid.as_str()];
+    if gpu.events != Err(Absent::NotSupported) {
+        out.push(&rows::WATCHED, &own, f64::from(u8::from(gpu.events.is_ok())));
+    }
+    if gpu.events.is_ok() || journal.kmsg == ChannelState::Ok {
+        // 0 until one is seen, as dcgm-exporter has it: the only gauge whose 0 means "none".
+        out.push(&dcgm::XID_ERRORS, dcgm_labels, xids.last.unwrap_or(0) as f64);
+    }
+    for (code, count) in xids.codes() {
+        let (recent, code) = (xids.recent(code, snapshot.date), code.to_string());
+        let labels: Vec<_> = dcgm_labels.iter().copied().chain([code.as_str()]).collect();
+        out.push(&dcgm::XID_ERRORS_TOTAL, &labels, count as f64);
+        let labels: Vec<_> = labels.into_iter().chain([WINDOW_MS]).collect();
+        out.push(&dcgm_events::XID_ERRORS_COUNT, &labels, recent as f64);
+    }
+    push_own(xids, own, out);
+}
+
+fn push_own(xids: &Xids, [index, uuid]: [&str; 2], out: &mut Families) {
+    for ((code, instance), count) in &xids.counts {
+        let (class, action) = find(*code).map_or((UNKNOWN, UNKNOWN), |known| (known.class.name(), known.action.name()));
+        let (code, instance) = (code.to_string(), instance.map(|id| id.to_string()).unwrap_or_default());
+        out.push_with(&rows::ERRORS, &[index, uuid, &code, class, action], &[&instance], *count as f64);
+    }
+    if xids.others > 0 {
+        out.push(&rows::ERRORS, &[index, uuid, OTHER, UNKNOWN, UNKNOWN], xids.others as f64);
+    }
+    for (code, at) in &xids.seen {
+        let since = at.duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs_f64());
+        out.push(&rows::LAST, &[index, uuid, &code.to_string()], since);
+    }
+    for ((code, unit, severity), count) in &xids.links {
+        out.push(&rows::LINK_ERRORS, &[index, uuid, &code.to_string(), unit, severity.name()], *count as f64);
+    }
+}
+
+/// Writes how the channels fare, and what came by each, whichever GPU or switch it is about.
+pub(super) fn push_channels(journal: &Journal, out: &mut Families) {
+    for (channel, state) in [(Channel::Nvml, journal.nvml), (Channel::Kmsg, journal.kmsg)] {
+        for (each, name) in STATES {
+            let labels = [channel_name(channel), *name];
+            out.push(&rows::CHANNEL_STATE, &labels, f64::from(u8::from(*each == state)));
+        }
+    }
+    if journal.kmsg == ChannelState::Ok || journal.overruns > 0 {
+        out.push(&rows::KMSG_OVERRUNS, &[], journal.overruns as f64);
+    }
+    for (address, xids) in journal.gpus() {
+        let address = address.nvml_name();
+        for ((channel, code), count) in &xids.by_channel {
+            let labels = [address.as_str(), channel_name(*channel), &code.to_string()];
+            out.push(&rows::CHANNEL_EVENTS, &labels, *count as f64);
+        }
+    }
+    for ((address, code, severity), count) in &journal.switches {
+        let labels = [address.nvml_name(), code.to_string()];
+        let severity = severity.map_or("", |severity| severity.name());
+        out.push_with(&rows::SWITCH_ERRORS, &[&labels[0], &labels[1]], &[severity], *count as f64);
+    }
+}
+
+static STATES: &[(ChannelState, &str)] = &[
+    (ChannelState::Off, "off"),
+    (ChannelState::Ok, "ok"),
+    (ChannelState::Stale, "stale"),
+    (ChannelState::Denied, "denied"),
+    (ChannelState::Unsupported, "unsupported"),
+    (ChannelState::Failing, "failing"),
+];
+
+fn channel_name(channel: Channel) -> &'static str {
+    match channel {
+        Channel::Nvml => "nvml",
+        Channel::Kmsg => "kmsg",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::{nvml::clock_events, xid};
+
+    #[test]
+    fn the_label_says_how_long_the_windows_are() {
+        assert_eq!(WINDOW_MS, xid::WINDOW.as_millis().to_string());
+        assert_eq!(WINDOW_MS, clock_events::WINDOW.as_millis().to_string());
+    }
+}
