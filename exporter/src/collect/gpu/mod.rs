@@ -37,18 +37,28 @@ impl Collector for GpuCollector {
                 out.push(&rows::DRIVER_UP, &[], 0.0);
                 return Ok(Done::NotApplicable(reason.clone()));
             }
+            Driver::Released { left, version } => {
+                out.push(&rows::RELEASE_REMAINING, &[], left.as_secs_f64());
+                push_all(context, version, out);
+                return Ok(Done::NotApplicable("the GPUs are released on request".to_owned()));
+            }
         };
         out.push(&rows::DRIVER_UP, &[], 1.0);
         out.push(&rows::DRIVER_INFO, &[version], 1.0);
-        out.push(&rows::NVML_CALLS, &[], snapshot.calls as f64);
-        for (index, state) in &snapshot.unidentified {
-            own::push_state(&index.to_string(), "", *state, out);
-        }
-        for gpu in &snapshot.gpus {
-            let age = gpu.taken.map(|taken| snapshot.at.saturating_duration_since(taken));
-            push(gpu, age, &context.hostname, version, out);
-        }
+        push_all(context, version, out);
         Ok(Done::Ok)
+    }
+}
+
+fn push_all(context: &Context, driver: &str, out: &mut Families) {
+    let snapshot = &*context.gpus;
+    out.push(&rows::NVML_CALLS, &[], snapshot.calls as f64);
+    for (index, state) in &snapshot.unidentified {
+        own::push_state(&index.to_string(), "", *state, out);
+    }
+    for gpu in &snapshot.gpus {
+        let age = gpu.taken.map(|taken| snapshot.at.saturating_duration_since(taken));
+        push(gpu, age, &context.hostname, driver, out);
     }
 }
 
