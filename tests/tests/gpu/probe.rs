@@ -1,5 +1,6 @@
 //! The program under test, and how to talk to it.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -21,13 +22,28 @@ const PATIENCE: Duration = Duration::from_secs(90);
 /// Where the probe finds the path of the library.
 const LIBRARY: &str = "PROBE_LIBRARY";
 
-/// Not a test: the program that the tests start. Scrapes once per line of its standard input.
+/// Set where the clock stands still between steps.
+const STEPPED: &str = "PROBE_STEPPED";
+
+/// Not a test: the program that the tests start. Scrapes once per line of its standard input, after doing what the line
+/// says: `step` or `release` with seconds, `acquire`, or nothing.
 #[test]
 #[ignore = "started by the other tests"]
 fn program() {
-    let nvml = Nvml::start(std::env::var_os(LIBRARY).map(Into::into));
+    let library = std::env::var_os(LIBRARY).map(Into::into);
+    let stepped = std::env::var_os(STEPPED).is_some();
+    let nvml = if stepped { Nvml::stepped(library) } else { Nvml::start(library) };
     let mut collector = (REGISTRY.iter().find(|e| e.name == "gpu").unwrap().new)();
-    for _ in std::io::stdin().lines() {
+    for line in std::io::stdin().lines() {
+        let line = line.unwrap();
+        let (what, seconds) = line.split_once(' ').unwrap_or((&line, "0"));
+        let time = Duration::from_secs(seconds.parse().unwrap());
+        let released = match what {
+            "step" => (nvml.step(time), true).1,
+            "release" => nvml.release(time),
+            "acquire" => (nvml.acquire(), true).1,
+            _ => true,
+        };
         let nowhere = || "/nowhere".into();
         let context = Context {
             roots: Arc::new(Roots { proc: nowhere(), sys: nowhere(), cgroup: nowhere(), root: nowhere() }),
@@ -38,6 +54,9 @@ fn program() {
         let mut families = Families::default();
         let done = collector.collect(&context, &mut families).unwrap();
         let mut out = std::io::stdout().lock();
+        if !released {
+            writeln!(out, "# still held").unwrap();
+        }
         if let Done::NotApplicable(reason) = done {
             writeln!(out, "# reason {reason}").unwrap();
         }
@@ -56,13 +75,28 @@ pub(crate) struct Probe {
 }
 
 impl Probe {
-    #[allow(clippy::disallowed_methods, reason = "tests run programs; this one is killed when the probe is dropped")]
     pub(crate) fn start(node: &FakeNode) -> Self {
+        Self::with(node, FakeNvml::build().unwrap().path(), false)
+    }
+
+    /// One whose clock stands still between steps.
+    pub(crate) fn stepped(node: &FakeNode) -> Self {
+        Self::with(node, FakeNvml::build().unwrap().path(), true)
+    }
+
+    /// One that loads this library.
+    pub(crate) fn loading(node: &FakeNode, library: &Path) -> Self {
+        Self::with(node, library, false)
+    }
+
+    #[allow(clippy::disallowed_methods, reason = "tests run programs; this one is killed when the probe is dropped")]
+    fn with(node: &FakeNode, library: &Path, stepped: bool) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let counts = folder.path().join("calls.json");
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--ignored", "--exact", "probe::program", "--nocapture", "--quiet"])
-            .env(LIBRARY, FakeNvml::build().unwrap().path())
+            .env(LIBRARY, library)
+            .envs(stepped.then_some((STEPPED, "1")))
             .envs([node.env(), counts_env(&counts)])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -74,7 +108,12 @@ impl Probe {
     }
 
     pub(crate) fn scrape(&mut self) -> Scrape {
-        writeln!(self.input).unwrap();
+        self.tell("")
+    }
+
+    /// Has it do something, then scrape.
+    pub(crate) fn tell(&mut self, what: &str) -> Scrape {
+        writeln!(self.input, "{what}").unwrap();
         let mut text = String::new();
         while !text.ends_with("# EOF\n") {
             assert!(self.output.read_line(&mut text).unwrap() > 0, "the probe ended:\n{text}");
@@ -107,13 +146,43 @@ impl Probe {
         tasks.filter_map(comm).filter(|comm| comm.trim_end() == name).count()
     }
 
+    /// Number of all its threads.
+    pub(crate) fn all_threads(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap().count()
+    }
+
+    /// The files of that name part that it has mapped, by inode.
+    pub(crate) fn mapped(&self, part: &str) -> BTreeSet<String> {
+        let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.child.id())).unwrap();
+        let inode = |line: &str| line.split_whitespace().nth(4).unwrap().to_owned();
+        maps.lines().filter(|line| line.contains(part)).map(inode).collect()
+    }
+
+    /// Number of its open descriptors of files whose path has this part.
+    pub(crate) fn open(&self, part: &str) -> usize {
+        let files = std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap();
+        let path = |file: std::io::Result<std::fs::DirEntry>| std::fs::read_link(file.ok()?.path()).ok();
+        files.filter_map(path).filter(|path| path.to_string_lossy().contains(part)).count()
+    }
+
+    /// Its resident memory.
+    pub(crate) fn resident_kib(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse().unwrap()
+    }
+
     /// The calls that the fake has seen, by its own count.
     pub(crate) fn calls_made(&self, node: &FakeNode) -> u64 {
         _ = std::fs::remove_file(&self.counts);
         node.count().unwrap();
+        self.counts().values().sum()
+    }
+
+    /// The same by name, as the fake has written it last or does now.
+    pub(crate) fn counts(&self) -> BTreeMap<String, u64> {
         wait_for(&self.counts);
-        let counts: serde_json::Value = serde_json::from_slice(&std::fs::read(&self.counts).unwrap()).unwrap();
-        counts.as_object().unwrap().values().filter_map(serde_json::Value::as_u64).sum()
+        serde_json::from_slice(&std::fs::read(&self.counts).unwrap()).unwrap()
     }
 }
 
@@ -154,6 +223,14 @@ impl Scrape {
     /// Value of a series without labels.
     pub(crate) fn plain(&self, name: &str) -> Option<f64> {
         self.0.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
+    }
+
+    /// State of the GPU of that UUID.
+    pub(crate) fn state_of(&self, uuid: &str) -> Option<&str> {
+        let uuid = format!("UUID=\"{uuid}\",state=\"");
+        let line =
+            self.0.lines().find(|l| l.starts_with("goodput_gpu_state{") && l.contains(&uuid) && l.ends_with(" 1"))?;
+        line.split(&uuid).nth(1)?.split('"').next()
     }
 
     pub(crate) fn is(&self, gpu: usize, state: &str) -> bool {
