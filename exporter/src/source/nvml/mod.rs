@@ -33,7 +33,7 @@ use shared::Shared;
 use time::Time;
 pub use values::{Memory, Totals, Values};
 
-/// How long an orderly stop waits for reader threads: a healthy one needs up to one cycle.
+/// How long an orderly stop or a release waits for the threads: a healthy one needs up to one cycle.
 const STOP_LIMIT: Duration = Duration::from_secs(3);
 
 /// Everything known of the node's GPUs at one moment.
@@ -239,7 +239,7 @@ impl Nvml {
     /// after a bounded wait.
     pub fn shutdown(&self) {
         self.shared.stop();
-        self.shared.wait_readers(STOP_LIMIT);
+        self.shared.wait_let_go(STOP_LIMIT);
     }
 }
 
