@@ -48,11 +48,11 @@ fn main() -> ExitCode {
 fn run(config: &Config) -> anyhow::Result<ExitCode> {
     match config.command.clone().unwrap_or(Command::Serve) {
         Command::Serve => {
-            let (scraper, gpus) = start(config)?;
-            serve::run(config, scraper, gpus)?;
+            let (scraper, gpus, nvml) = start(config)?;
+            serve::run(config, scraper, gpus, nvml)?;
         }
         Command::Print { format } => {
-            let (scraper, gpus) = start(config)?;
+            let (scraper, gpus, _nvml) = start(config)?;
             print::print(&scraper, &gpus, format, &mut io::stdout().lock(), &mut io::stderr())?;
         }
         Command::Catalog { format } => {
@@ -112,12 +112,13 @@ fn colour(stream: &impl IsTerminal) -> bool {
     stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-fn start(config: &Config) -> anyhow::Result<(Scraper, Gpus)> {
-    let nvml = Nvml::start(config.nvml_library.clone());
+fn start(config: &Config) -> anyhow::Result<(Scraper, Gpus, Arc<Nvml>)> {
+    let nvml = Arc::new(Nvml::start(config.nvml_library.clone()));
     nvml.follow_kernel_log(config.rootfs.join("dev/kmsg"));
-    let gpus: Gpus = Arc::new(move || nvml.snapshot());
+    let snapshots = nvml.clone();
+    let gpus: Gpus = Arc::new(move || snapshots.snapshot());
     let scraper = Scraper::start(Setup::new(config, gpus.clone()));
-    Ok((scraper.context("cannot start the collectors' threads")?, gpus))
+    Ok((scraper.context("cannot start the collectors' threads")?, gpus, nvml))
 }
 
 fn start_logging(config: &Config) {

@@ -50,7 +50,7 @@ pub fn write(text: &str, out: &mut impl Write) -> anyhow::Result<()> {
 
 fn note(scrape: &Scrape, notes: &mut impl Write) -> io::Result<()> {
     match &scrape.gpus.driver {
-        Driver::Loaded { .. } => {}
+        Driver::Loaded { .. } | Driver::Released { .. } => {}
         Driver::Absent { reason } => writeln!(notes, "no GPU driver: {reason}")?,
         Driver::Starting => writeln!(notes, "no GPU driver yet: it has not answered for {} s", PATIENCE.as_secs())?,
     }

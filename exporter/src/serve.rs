@@ -4,6 +4,7 @@ mod auth;
 mod connection;
 mod health;
 mod notify;
+mod release;
 mod routes;
 mod tls;
 mod web_config;
@@ -20,8 +21,10 @@ use tokio::time::{sleep, timeout};
 
 use crate::config::{Config, CountersFile};
 use crate::scrape::{Gpus, Scraper, wait_for_gpus};
+use crate::source::nvml::Nvml;
 use auth::Authenticator;
 use connection::{Acceptor, Limits, bind, inherited};
+use release::Lever;
 use routes::{App, router};
 use web_config::WebConfig;
 
@@ -32,11 +35,12 @@ const WAIT_FOR_GPUS: Duration = Duration::from_secs(10);
 /// How long the first scrape may take.
 const FIRST_SCRAPE: Duration = Duration::from_secs(10);
 
-/// Serves until SIGTERM or SIGINT; SIGHUP reads the web configuration and the counters file again.
+/// Serves until SIGTERM or SIGINT; SIGHUP reads the web configuration and the counters file again. Where that is enabled,
+/// `nvml` is released on SIGUSR1 and acquired on SIGUSR2, as by requests.
 ///
 /// # Errors
 /// When the web configuration is wrong or an address cannot be listened on.
-pub fn run(config: &Config, scraper: Scraper, gpus: Gpus) -> anyhow::Result<()> {
+pub fn run(config: &Config, scraper: Scraper, gpus: Gpus, nvml: Arc<Nvml>) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .max_blocking_threads(4)
@@ -46,7 +50,7 @@ pub fn run(config: &Config, scraper: Scraper, gpus: Gpus) -> anyhow::Result<()> 
     let result = runtime.block_on(async {
         let limits = Limits::default();
         let limits = Limits { header: config.read_timeout.unwrap_or(limits.header), ..limits };
-        let server = Server::bind(config, scraper, gpus, limits).await?;
+        let server = Server::bind(config, scraper, gpus, nvml, limits).await?;
         server.run_until_signal().await
     });
     // A thread that waits for a lost file or driver must not keep the program.
@@ -60,11 +64,19 @@ struct Server {
     app: Arc<App>,
     web: Arc<WebConfig>,
     counters: Option<Arc<CountersFile>>,
+    /// `None` where release is not enabled.
+    lever: Option<Lever>,
     stop: watch::Sender<()>,
 }
 
 impl Server {
-    async fn bind(config: &Config, scraper: Scraper, gpus: Gpus, limits: Limits) -> anyhow::Result<Self> {
+    async fn bind(
+        config: &Config,
+        scraper: Scraper,
+        gpus: Gpus,
+        nvml: Arc<Nvml>,
+        limits: Limits,
+    ) -> anyhow::Result<Self> {
         let web = Arc::new(WebConfig::load(config.web_config.clone()).map_err(anyhow::Error::msg)?);
         let listeners = listeners(config).await?;
         let app = Arc::new(App {
@@ -76,15 +88,16 @@ impl Server {
             telemetry_path: config.telemetry_path.clone(),
         });
         let authenticator = Authenticator::new().map_err(|_| anyhow::anyhow!("the kernel gives no random bytes"))?;
+        let lever = config.enable_release.then(|| Lever { nvml, web: web.clone() });
         let (stop, stopped) = watch::channel(());
         let acceptor = Acceptor {
-            router: router(app.clone(), web.clone(), authenticator),
+            router: router(app.clone(), web.clone(), authenticator, lever.clone()),
             web: web.clone(),
             limits,
             slots: Arc::new(Semaphore::new(limits.connections as usize)),
             stop: stopped,
         };
-        Ok(Self { listeners, acceptor, app, web, counters: config.counters.clone(), stop })
+        Ok(Self { listeners, acceptor, app, web, counters: config.counters.clone(), lever, stop })
     }
 
     async fn run_until_signal(self) -> anyhow::Result<()> {
@@ -100,6 +113,11 @@ impl Server {
                 }
             }
         });
+        tokio::spawn(release::on_signals(
+            self.lever.clone(),
+            signal(SignalKind::user_defined1())?,
+            signal(SignalKind::user_defined2())?,
+        ));
         self.run(async move {
             tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
         })

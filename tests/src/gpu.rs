@@ -201,6 +201,16 @@ impl FakeNode {
         self.append(&json!({ "find": { "gpu": gpu } }))
     }
 
+    /// The driver lets the GPU go and lists it no more.
+    pub fn unbind(&self, gpu: usize) -> Result<()> {
+        self.append(&json!({ "unbind": { "gpu": gpu } }))
+    }
+
+    /// The driver takes the GPU up again.
+    pub fn bind(&self, gpu: usize) -> Result<()> {
+        self.append(&json!({ "bind": { "gpu": gpu } }))
+    }
+
     /// The driver is unloaded.
     pub fn unload(&self) -> Result<()> {
         self.append(&json!({ "unload": {} }))

@@ -75,8 +75,9 @@ impl Running {
         Ok(())
     }
 
+    /// Sends it a signal.
     #[allow(unsafe_code, reason = "the standard library sends no signal but SIGKILL")]
-    fn signal(&self, signal: i32) {
+    pub fn signal(&self, signal: i32) {
         let Ok(pid) = i32::try_from(self.child.id()) else { return };
         // SAFETY: kill has no memory effects; the child is not reaped yet, so the pid is still its own.
         unsafe { libc::kill(pid, signal) };

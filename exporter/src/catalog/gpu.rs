@@ -4,7 +4,7 @@
 
 crate::metric_rows! {
     DRIVER_UP = Gauge None "goodput_gpu_driver_up" [] {
-        "1 while the NVIDIA driver answers, 0 while there is none.",
+        "1 while the NVIDIA driver answers, 0 while there is none; absent while it is released on request.",
         from "nvmlInit_v2, nvmlSystemGetDriverVersion", by "gpu", series "1", since "0.1.0"
     }
     DRIVER_INFO = Info None "goodput_gpu_driver_info" ["version"] {
@@ -16,12 +16,24 @@ crate::metric_rows! {
         from "nvmlDeviceGetUUID, GetPciInfo_v3, GetMinorNumber, GetName, GetSerial", by "gpu", series "1 per GPU", since "0.1.0"
     }
     STATE = Gauge None "goodput_gpu_state" ["gpu", "UUID", "state"] {
-        "1 for how reading the GPU goes, 0 for the others: starting, ok, stale (a driver call hangs), lost, failing.",
-        from "return codes and duration of NVML calls", by "gpu", series "5 per GPU", since "0.1.0"
+        "1 for how reading the GPU goes, 0 for the others: starting, ok, stale (a driver call hangs), lost (also when the driver lists it no more), failing (errors, or answers that take seconds), released (on request).",
+        from "return codes and duration of NVML calls", by "gpu", series "6 per GPU", since "0.1.0"
     }
     READING_AGE = Gauge Seconds "goodput_gpu_reading_age_seconds" ["gpu", "UUID"] {
         "Time since the last complete reading of the GPU; gauges may be up to 10 s older, those of codecs, PCIe link, memory clock and profiling of an idle GPU up to 30 s.",
         from "own clock", by "gpu", series "1 per GPU", since "0.1.0"
+    }
+    PCI_DEVICES = Gauge None "goodput_gpu_pci_devices" ["driver"] {
+        "NVIDIA GPUs on the PCI bus by the kernel driver bound to them, empty where none is: more under nvidia than goodput_gpu_info has are GPUs that the driver does not list.",
+        from "/sys/bus/pci/devices/*/{class,vendor,driver}", by "pci", series "1 per driver", since "0.1.0"
+    }
+    READ_FAILURES = Counter None "goodput_gpu_read_failures_total" ["gpu", "UUID"] {
+        "Times that reading the GPU was given up, to look it up anew after 2 s to 30 s: it was lost, answered with an error or took seconds for an answer.",
+        from "return codes and duration of NVML calls", by "gpu", series "1 per GPU", since "0.1.0"
+    }
+    RELEASE_REMAINING = Gauge Seconds "goodput_gpu_release_remaining_seconds" [] {
+        "Time until the exporter takes the GPUs up again that it has let go of on request; absent while it reads them.",
+        from "own clock", by "gpu", series "1", since "0.1.0"
     }
     CYCLES = Counter None "goodput_gpu_read_cycles_total" ["gpu", "UUID"] {
         "Complete readings of the GPU.",

@@ -7,6 +7,7 @@ pub mod irq;
 pub mod node;
 pub mod numa;
 pub mod owner;
+pub mod pci;
 pub mod pressure;
 pub mod relay;
 pub mod swap;
@@ -84,4 +85,5 @@ pub static REGISTRY: &[Entry] = &[
     owner::ENTRY,
     cgroup::ENTRY,
     audit::ENTRY,
+    pci::ENTRY,
 ];

@@ -86,6 +86,13 @@ pub struct Config {
     #[arg(long = "nvml.library", value_name = "FILE", help_heading = "GPU", global = true)]
     pub nvml_library: Option<PathBuf>,
 
+    /// Let go of the GPUs on POST /-/release or SIGUSR1, so that they can be reset, and take them up again on POST
+    /// /-/acquire or SIGUSR2
+    #[arg(long = "nvml.enable-release", help_heading = "GPU", global = true)]
+    #[arg(num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    #[arg(value_parser = switch, hide_default_value = true, value_name = "BOOL")]
+    pub enable_release: bool,
+
     /// Spelling of the DCGM metric names: `legacy` is that of dcgm-exporter up to 4.8
     #[arg(long = "dcgm.names", value_name = "SPELLING", default_value = "legacy")]
     #[arg(help_heading = "GPU", global = true)]

@@ -3,13 +3,17 @@
 //! hyper is used directly, as `axum::serve` sets no time limit for request headers.
 
 use std::io;
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use axum::Router;
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use listenfd::ListenFd;
@@ -51,6 +55,10 @@ impl Default for Limits {
 
 /// Largest request head in bytes; Prometheus' is below one KiB.
 const MAX_HEAD_BYTES: usize = 16 * 1024;
+
+/// Who is at the other end of a request's connection.
+#[derive(Clone, Copy)]
+pub(super) struct Peer(pub(super) SocketAddr);
 
 /// Opens a listening socket. `:PORT` is every interface, by IPv6 and IPv4 where the kernel has both.
 pub(super) async fn bind(address: &Address) -> io::Result<TcpListener> {
@@ -100,10 +108,10 @@ impl Acceptor {
                 _ = self.stop.changed() => return,
             };
             match accepted {
-                Ok((stream, _)) => {
+                Ok((stream, peer)) => {
                     let acceptor = self.clone();
                     tokio::spawn(async move {
-                        acceptor.serve(stream).await;
+                        acceptor.serve(stream, Peer(peer)).await;
                         drop(slot);
                     });
                 }
@@ -117,23 +125,28 @@ impl Acceptor {
         }
     }
 
-    async fn serve(self, stream: TcpStream) {
+    async fn serve(self, stream: TcpStream, peer: Peer) {
         // Small responses in one piece are what there is; waiting for more helps nobody.
         let _ = stream.set_nodelay(true);
-        let Some(tls) = self.web.rules().tls.clone() else { return self.http(stream).await };
+        let Some(tls) = self.web.rules().tls.clone() else { return self.http(stream, peer).await };
         match timeout(self.limits.handshake, tls.accept(stream)).await {
-            Ok(Ok(stream)) => self.http(stream).await,
+            Ok(Ok(stream)) => self.http(stream, peer).await,
             Ok(Err(error)) => tracing::debug!("no TLS handshake: {error}"),
             Err(_) => tracing::debug!("no TLS handshake in {:?}", self.limits.handshake),
         }
     }
 
-    async fn http(mut self, io: impl AsyncRead + AsyncWrite + Unpin) {
+    async fn http(mut self, io: impl AsyncRead + AsyncWrite + Unpin, peer: Peer) {
+        let router = TowerToHyperService::new(self.router);
+        let service = service_fn(move |mut request: Request<Incoming>| {
+            request.extensions_mut().insert(peer);
+            router.call(request)
+        });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(self.limits.header)
             .max_buf_size(MAX_HEAD_BYTES)
-            .serve_connection(TokioIo::new(io), TowerToHyperService::new(self.router));
+            .serve_connection(TokioIo::new(io), service);
         let mut connection = pin!(connection);
         let ended = tokio::select! {
             ended = connection.as_mut() => ended,

@@ -36,12 +36,13 @@ impl Signs {
     /// Is everything that is served fresh? `/health`.
     ///
     /// One GPU that hangs or fell off the bus does not make the exporter unhealthy: its age is a metric, and a restart
-    /// would only cost the others. No machine without a driver is unhealthy either.
+    /// would only cost the others. No machine without a driver is unhealthy either,
+    /// nor one whose GPUs are released on request.
     pub(super) fn fresh(&self) -> Result<(), String> {
         self.alive()?;
         let age = |taken: Option<Instant>| self.now.saturating_duration_since(taken.unwrap_or(self.started));
         match self.gpus.driver {
-            Driver::Absent { .. } => Ok(()),
+            Driver::Absent { .. } | Driver::Released { .. } => Ok(()),
             Driver::Starting => old(age(None), "the GPU driver has not answered"),
             Driver::Loaded { .. } => {
                 let newest = self.gpus.gpus.iter().map(|gpu| age(gpu.taken)).min();
@@ -84,6 +85,8 @@ mod tests {
         assert_eq!(fresh(loaded(), &[Some(121), None], None), Err("no GPU has been read for 121 s".into()));
         assert_eq!(fresh(loaded(), &[], None), Ok(()));
         assert_eq!(fresh(Driver::Absent { reason: "none".into() }, &[], None), Ok(()));
+        let released = Driver::Released { left: Duration::from_secs(9), version: String::new() };
+        assert_eq!(fresh(released, &[Some(900)], None), Ok(()), "somebody has asked for that");
         assert_eq!(fresh(Driver::Starting, &[], None), Err("the GPU driver has not answered for 1000 s".into()));
     }
 

@@ -18,6 +18,7 @@ use tower_http::compression::CompressionLayer;
 
 use super::auth::Authenticator;
 use super::health::Signs;
+use super::release::{self, Lever};
 use super::web_config::WebConfig;
 use crate::encode::{Format, encode};
 use crate::scrape::{Gpus, Scraper, VERSION};
@@ -61,7 +62,7 @@ struct Door {
 }
 
 /// All paths, behind compression and the web configuration's rules.
-pub(super) fn router(app: Arc<App>, web: Arc<WebConfig>, authenticator: Authenticator) -> Router {
+pub(super) fn router(app: Arc<App>, web: Arc<WebConfig>, authenticator: Authenticator, lever: Option<Lever>) -> Router {
     let door = Arc::new(Door { web, authenticator });
     Router::new()
         .route(&app.telemetry_path, get(metrics))
@@ -71,6 +72,7 @@ pub(super) fn router(app: Arc<App>, web: Arc<WebConfig>, authenticator: Authenti
         .route("/-/ready", get(ready))
         .fallback(async || (StatusCode::NOT_FOUND, "not found\n"))
         .with_state(app)
+        .merge(lever.map(release::routes).unwrap_or_default())
         // Speed counts more than the last percent: the network is near.
         .layer(CompressionLayer::new().quality(CompressionLevel::Fastest))
         .layer(middleware::from_fn_with_state(door, guard))

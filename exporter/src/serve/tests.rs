@@ -1,6 +1,7 @@
 //! The server over real sockets on loopback.
 
 mod doors;
+mod release;
 
 use std::fmt::Write as _;
 use std::io::Read as _;
@@ -43,6 +44,10 @@ fn absent() -> Gpus {
     Arc::new(move || snapshot.clone())
 }
 
+fn no_library() -> Arc<Nvml> {
+    Arc::new(Nvml::start(Some("/nowhere/libnvidia-ml.so.1".into())))
+}
+
 fn scraper(config: &Config, collectors: Vec<&'static Entry>, gpus: &Gpus) -> Scraper {
     Scraper::start(Setup {
         collectors,
@@ -61,7 +66,7 @@ fn scraper(config: &Config, collectors: Vec<&'static Entry>, gpus: &Gpus) -> Scr
 async fn start_with(args: &[&str], collectors: Vec<&'static Entry>, gpus: Gpus, limits: Limits) -> Running {
     let config = config(args);
     let scraper = scraper(&config, collectors, &gpus);
-    let server = Server::bind(&config, scraper, gpus, limits).await.unwrap();
+    let server = Server::bind(&config, scraper, gpus, no_library(), limits).await.unwrap();
     let address = server.listeners[0].local_addr().unwrap();
     let (app, web, slots) = (server.app.clone(), server.web.clone(), server.acceptor.slots.clone());
     let (stop, stopped) = oneshot::channel::<()>();
@@ -341,7 +346,7 @@ async fn a_port_in_use_is_named() {
     let server = start(&[]).await;
     let config = config(&[&format!("--web.listen-address={}", server.address)]);
     let scraper = scraper(&config, Vec::new(), &absent());
-    let error = Server::bind(&config, scraper, absent(), Limits::default()).await.err().unwrap();
+    let error = Server::bind(&config, scraper, absent(), no_library(), Limits::default()).await.err().unwrap();
     let message = format!("{error:#}");
     assert!(message.contains(&format!("cannot listen on {}: ", server.address)), "{message}");
     assert!(message.contains("in use"), "{message}");

@@ -34,6 +34,13 @@ pub(super) struct TlsSection {
     max_version: Option<Version>,
 }
 
+impl TlsSection {
+    /// Does every client have to show a certificate that is checked?
+    pub(super) fn requires_certificates(&self) -> bool {
+        self.client_auth_type == ClientAuth::RequireAndVerifyClientCert
+    }
+}
+
 /// What is asked of clients. Of Go's five ways those two that take a certificate without checking it are not offered.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 enum ClientAuth {

@@ -57,6 +57,8 @@ struct HttpSection {
 pub(super) struct Rules {
     /// `None` for plain HTTP.
     pub(super) tls: Option<TlsAcceptor>,
+    /// Does every client have to show a certificate?
+    pub(super) client_certificates: bool,
     /// Empty when everyone is welcome.
     pub(super) users: Users,
     /// Added to every response.
@@ -64,6 +66,11 @@ pub(super) struct Rules {
 }
 
 impl Rules {
+    /// Does whoever gets through have to be known?
+    pub(super) fn authenticate(&self) -> bool {
+        !self.users.is_empty() || self.client_certificates
+    }
+
     /// Reads the file and those it names.
     fn read(path: &Path, files: &mut Files) -> Result<Self, String> {
         let named = |error: &dyn fmt::Display| format!("{}: {error}", path.display());
@@ -78,6 +85,7 @@ impl Rules {
         // A file of nothing but comments is the null document.
         let file: Option<File> = serde_saphyr::from_str_with_options(text, options).map_err(|e| e.to_string())?;
         let file = file.unwrap_or_default();
+        let client_certificates = file.tls_server_config.as_ref().is_some_and(TlsSection::requires_certificates);
         let tls = file.tls_server_config.map(|section| tls::acceptor(&section, folder, files)).transpose();
         for (user, hash) in &file.basic_auth_users {
             bcrypt::HashParts::from_str(hash)
@@ -85,6 +93,7 @@ impl Rules {
         }
         Ok(Self {
             tls: tls.map_err(|error| format!("tls_server_config: {error}"))?,
+            client_certificates,
             users: file.basic_auth_users,
             headers: file.http_server_config.headers.iter().map(header).collect::<Result<_, _>>()?,
         })

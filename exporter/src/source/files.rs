@@ -115,6 +115,15 @@ pub fn list(path: &Path) -> Result<Option<Vec<String>>, FileError> {
     }
 }
 
+/// Last part of where a link leads; `None` when it is not there.
+pub fn link(path: &Path) -> Result<Option<String>, FileError> {
+    match std::fs::read_link(path).map_err(|error| classify(path, error)) {
+        Ok(target) => Ok(target.file_name().map(|name| name.to_string_lossy().into_owned())),
+        Err(e) if e.is_missing() => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
 /// Reads and parses one file.
 pub fn parse<T>(path: &Path, parser: impl FnOnce(&str) -> Result<T, crate::parse::ParseError>) -> Result<T, FileError> {
     parser(&read(path)?).map_err(|error| FileError::Malformed { path: path.to_owned(), error })

@@ -141,7 +141,7 @@ fn table(cpus: u32, rows: &[(String, String)]) -> String {
 fn a_large_node_stays_within_its_budget() {
     let machine = node(256, 88);
     let mut total = 0;
-    for collector in ["node", "numa", "irq", "swap", "thp", "pressure", "owner", "cgroup"] {
+    for collector in ["node", "numa", "irq", "swap", "thp", "pressure", "owner", "cgroup", "pci"] {
         let collected = machine.collect(collector).ok();
         let missing: Vec<_> = rows_of(collector).into_iter().filter(|row| collected.count(row) == 0).collect();
         assert!(missing.is_empty(), "{collector} never wrote {missing:?}, so they are not counted");

@@ -11,6 +11,7 @@ mod irq;
 mod live;
 mod node;
 mod numa;
+mod pci;
 mod pressure;
 mod support;
 mod swap;

@@ -18,6 +18,8 @@ pub(crate) enum Event {
     Xid(Xid),
     Lose(Target),
     Find(Target),
+    Unbind(Target),
+    Bind(Target),
     Unload(Empty),
     Load(Load),
     Fault(Fault),

@@ -12,7 +12,8 @@
 //! number, and from then on every call answers `UNKNOWN`.
 //!
 //! The log is JSON lines; append each line with one `write` in append mode. Times are microseconds of the wall clock since
-//! 1970, as NVML's own timestamps, unless the log fixes the clock. `gpu` is the NVML index.
+//! 1970, as NVML's own timestamps, unless the log fixes the clock. `gpu` is the GPU's place in the node, which is its NVML index
+//! as long as the driver is bound to all.
 //!
 //! # Events
 //!
@@ -66,6 +67,12 @@
 //! ```json
 //! {"lose":{"gpu":3}}
 //! {"find":{"gpu":3}}
+//! ```
+//! **Unbound** GPUs are not listed any more, and those behind them have lower indices, until they are bound again; their old
+//! handles answer `GPU_IS_LOST`.
+//! ```json
+//! {"unbind":{"gpu":3}}
+//! {"bind":{"gpu":3}}
 //! ```
 //! **Driver**: unloaded, every call answers `DRIVER_NOT_LOADED`; loaded again, possibly in another version, a process has to
 //! initialise anew (`UNINITIALIZED` until then), and energy starts from zero.

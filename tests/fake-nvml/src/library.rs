@@ -190,7 +190,7 @@ impl Library {
         if let Some(code) = node.fault(name, gpu.ok().flatten()) {
             return Err(code);
         }
-        let lost = |gpu: &Gpu| if gpu.lost { Err(Code::GPU_IS_LOST) } else { Ok(()) };
+        let lost = |gpu: &Gpu| if gpu.lost || !gpu.bound { Err(Code::GPU_IS_LOST) } else { Ok(()) };
         gpu?.map_or(Ok(()), |index| lost(&node.gpus[index]))
     }
 

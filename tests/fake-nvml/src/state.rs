@@ -52,6 +52,8 @@ pub(crate) struct Gpu {
     pub uuid: String,
     pub serial: String,
     pub lost: bool,
+    /// Is the driver bound to it?
+    pub bound: bool,
     pub work: Timeline,
     pub work_by_pid: BTreeMap<u32, Timeline>,
     pub processes: BTreeMap<u32, Process>,
@@ -134,6 +136,8 @@ impl Node {
             }
             Event::Lose(target) => self.gpu(target.gpu)?.lost = true,
             Event::Find(target) => self.gpu(target.gpu)?.lost = false,
+            Event::Unbind(target) => self.gpu(target.gpu)?.bound = false,
+            Event::Bind(target) => self.gpu(target.gpu)?.bound = true,
             Event::Unload(_) => self.loaded = false,
             Event::Load(load) => self.load(load),
             Event::Fault(fault) => self.faults.push((Match { call: fault.call, gpu: fault.gpu }, fault.code)),
@@ -152,6 +156,11 @@ impl Node {
     pub(crate) fn now_us(&self) -> u64 {
         let wall = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_micros() as u64);
         self.fixed_us.unwrap_or_else(wall)
+    }
+
+    /// The GPUs that the driver lists, in the order of their NVML indices.
+    pub(crate) fn listed(&self) -> impl Iterator<Item = &Gpu> {
+        self.gpus.iter().filter(|gpu| gpu.bound)
     }
 
     fn gpu(&mut self, index: usize) -> Result<&mut Gpu, String> {
@@ -193,6 +202,7 @@ impl Gpu {
             uuid: spec.uuid.clone().unwrap_or_else(|| format!("GPU-{id:08x}-0000-4000-8000-{index:012x}")),
             serial: spec.serial.clone().unwrap_or_else(|| format!("165{index:010}")),
             lost: false,
+            bound: true,
             work: Timeline::default(),
             work_by_pid: BTreeMap::new(),
             processes: BTreeMap::new(),

@@ -6,9 +6,12 @@
 #![allow(clippy::unwrap_used, reason = "clippy spares tests, but not the helpers beside them")]
 #![allow(clippy::print_stdout, reason = "measured figures, for whoever runs the tests with --nocapture")]
 
+mod codes;
 mod events;
 mod probe;
+mod release;
 mod sampler;
+mod trouble;
 
 use std::time::{Duration, SystemTime};
 

@@ -1,11 +1,12 @@
 //! The program under test, and how to talk to it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use goodput_exporter::attribute::Owners;
 use goodput_exporter::collect::{Context, Done, REGISTRY};
@@ -28,8 +29,8 @@ const STEPPED: &str = "PROBE_STEPPED";
 /// Where the probe finds the path of the kernel log, if it is to follow one.
 const KERNEL_LOG: &str = "PROBE_KERNEL_LOG";
 
-/// Not a test: the program that the tests start. Scrapes once per line of its standard input; milliseconds on a line are
-/// by how much the readers' clock moves before.
+/// Not a test: the program that the tests start. Scrapes once per line of its standard input, after doing what the line
+/// says: `step` or `release` with seconds, `acquire`, `count`, or nothing.
 #[test]
 #[ignore = "started by the other tests"]
 fn program() {
@@ -43,13 +44,19 @@ fn program() {
     }
     let mut collector = (REGISTRY.iter().find(|e| e.name == "gpu").unwrap().new)();
     for line in std::io::stdin().lines() {
-        match line.unwrap().as_str() {
-            "" => {}
+        let line = line.unwrap();
+        let (what, seconds) = line.split_once(' ').unwrap_or((&line, "0"));
+        let time = Duration::from_secs_f64(seconds.parse().unwrap());
+        let mut released = true;
+        match what {
+            "step" => nvml.step(time),
+            "release" => released = nvml.release(time),
+            "acquire" => nvml.acquire(),
             // A call of our own is what has the fake write its counts while nobody else calls.
             "count" => {
                 _ = nvml_wrapper::Nvml::builder().lib_path(library.as_ref().unwrap().as_os_str()).init().unwrap()
             }
-            milliseconds => nvml.step(Duration::from_millis(milliseconds.parse().unwrap())),
+            _ => {}
         }
         let nowhere = || "/nowhere".into();
         let context = Context {
@@ -61,6 +68,9 @@ fn program() {
         let mut families = Families::default();
         let done = collector.collect(&context, &mut families).unwrap();
         let mut out = std::io::stdout().lock();
+        if !released {
+            writeln!(out, "# still held").unwrap();
+        }
         if let Done::NotApplicable(reason) = done {
             writeln!(out, "# reason {reason}").unwrap();
         }
@@ -80,26 +90,31 @@ pub(crate) struct Probe {
 
 impl Probe {
     pub(crate) fn start(node: &FakeNode) -> Self {
-        Self::start_with(node, &[])
+        Self::with(node, FakeNvml::build().unwrap().path(), &[])
     }
 
     /// With a clock that stands still between the steps of [`Probe::step`]; the node's clock is to be fixed.
     pub(crate) fn stepped(node: &FakeNode) -> Self {
-        Self::start_with(node, &[(STEPPED, "1".into())])
+        Self::with(node, FakeNvml::build().unwrap().path(), &[(STEPPED, "1".into())])
     }
 
     /// Beside a kernel log.
     pub(crate) fn with_kernel_log(node: &FakeNode, log: &KernelLog) -> Self {
-        Self::start_with(node, &[(KERNEL_LOG, log.path().into())])
+        Self::with(node, FakeNvml::build().unwrap().path(), &[(KERNEL_LOG, log.path().into())])
+    }
+
+    /// One that loads this library.
+    pub(crate) fn loading(node: &FakeNode, library: &Path) -> Self {
+        Self::with(node, library, &[])
     }
 
     #[allow(clippy::disallowed_methods, reason = "tests run programs; this one is killed when the probe is dropped")]
-    fn start_with(node: &FakeNode, env: &[(&str, std::ffi::OsString)]) -> Self {
+    fn with(node: &FakeNode, library: &Path, env: &[(&str, OsString)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let counts = folder.path().join("calls.json");
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--ignored", "--exact", "probe::program", "--nocapture", "--quiet"])
-            .env(LIBRARY, FakeNvml::build().unwrap().path())
+            .env(LIBRARY, library)
             .envs([node.env(), counts_env(&counts)])
             .envs(env.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::piped())
@@ -112,16 +127,17 @@ impl Probe {
     }
 
     pub(crate) fn scrape(&mut self) -> Scrape {
-        self.ask("")
+        self.tell("")
     }
 
     /// Moves the clock of a stepped probe, has it read all that is due, and scrapes.
     pub(crate) fn step(&mut self, by: Duration) -> Scrape {
-        self.ask(&by.as_millis().to_string())
+        self.tell(&format!("step {}", by.as_secs_f64()))
     }
 
-    fn ask(&mut self, line: &str) -> Scrape {
-        writeln!(self.input, "{line}").unwrap();
+    /// Has it do something, then scrape.
+    pub(crate) fn tell(&mut self, what: &str) -> Scrape {
+        writeln!(self.input, "{what}").unwrap();
         let mut text = String::new();
         while !text.ends_with("# EOF\n") {
             assert!(self.output.read_line(&mut text).unwrap() > 0, "the probe ended:\n{text}");
@@ -154,6 +170,32 @@ impl Probe {
         tasks.filter_map(comm).filter(|comm| comm.trim_end() == name).count()
     }
 
+    /// Number of all its threads.
+    pub(crate) fn all_threads(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap().count()
+    }
+
+    /// The files of that name part that it has mapped, by inode.
+    pub(crate) fn mapped(&self, part: &str) -> BTreeSet<String> {
+        let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.child.id())).unwrap();
+        let inode = |line: &str| line.split_whitespace().nth(4).unwrap().to_owned();
+        maps.lines().filter(|line| line.contains(part)).map(inode).collect()
+    }
+
+    /// Number of its open descriptors of files whose path has this part.
+    pub(crate) fn open(&self, part: &str) -> usize {
+        let files = std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap();
+        let path = |file: std::io::Result<std::fs::DirEntry>| std::fs::read_link(file.ok()?.path()).ok();
+        files.filter_map(path).filter(|path| path.to_string_lossy().contains(part)).count()
+    }
+
+    /// Its resident memory.
+    pub(crate) fn resident_kib(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse().unwrap()
+    }
+
     /// The calls that the fake has seen, by its own count.
     pub(crate) fn calls_made(&self, node: &FakeNode) -> u64 {
         _ = std::fs::remove_file(&self.counts);
@@ -165,11 +207,12 @@ impl Probe {
     pub(crate) fn calls_by_name(&mut self, node: &FakeNode) -> BTreeMap<String, u64> {
         _ = std::fs::remove_file(&self.counts);
         node.count().unwrap();
-        self.ask("count");
+        self.tell("count");
         self.counts()
     }
 
-    fn counts(&self) -> BTreeMap<String, u64> {
+    /// The same, as the fake has written it last or does now.
+    pub(crate) fn counts(&self) -> BTreeMap<String, u64> {
         wait_for(&self.counts);
         serde_json::from_slice(&std::fs::read(&self.counts).unwrap()).unwrap()
     }
@@ -212,6 +255,14 @@ impl Scrape {
     /// Value of a series without labels.
     pub(crate) fn plain(&self, name: &str) -> Option<f64> {
         self.0.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
+    }
+
+    /// State of the GPU of that UUID.
+    pub(crate) fn state_of(&self, uuid: &str) -> Option<&str> {
+        let uuid = format!("UUID=\"{uuid}\",state=\"");
+        let line =
+            self.0.lines().find(|l| l.starts_with("goodput_gpu_state{") && l.contains(&uuid) && l.ends_with(" 1"))?;
+        line.split(&uuid).nth(1)?.split('"').next()
     }
 
     pub(crate) fn is(&self, gpu: usize, state: &str) -> bool {

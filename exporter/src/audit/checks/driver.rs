@@ -104,6 +104,7 @@ fn judge_version(module: &Module, library: &Driver) -> Result<Verdict, Unread> {
         // The library refuses to start beside another module's version.
         Driver::Absent { reason } => Ok(Verdict::new(Status::Fail, format!("module {module}, but {reason}"))),
         Driver::Starting => Err(Unread::Failed("the driver has not answered yet".to_owned())),
+        Driver::Released { .. } => Err(Unread::Failed("the GPUs are released on request".to_owned())),
     }
 }
 

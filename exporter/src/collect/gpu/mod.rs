@@ -40,30 +40,40 @@ impl Collector for GpuCollector {
                 out.push(&rows::DRIVER_UP, &[], 0.0);
                 return Ok(Done::NotApplicable(reason.clone()));
             }
+            Driver::Released { left, version } => {
+                out.push(&rows::RELEASE_REMAINING, &[], left.as_secs_f64());
+                push_all(context, version, out);
+                return Ok(Done::NotApplicable("the GPUs are released on request".to_owned()));
+            }
         };
         out.push(&rows::DRIVER_UP, &[], 1.0);
         out.push(&rows::DRIVER_INFO, &[version], 1.0);
-        out.push(&rows::NVML_CALLS, &[], snapshot.calls as f64);
-        for (index, state) in &snapshot.unidentified {
-            own::push_state(&index.to_string(), "", *state, out);
-        }
-        xid::push_channels(&snapshot.xids, out);
-        let peers = health::Peers::of(&snapshot.gpus);
-        for gpu in &snapshot.gpus {
-            // State, age and events always, readings while they are fresh.
-            let age = gpu.taken.map(|taken| snapshot.at.saturating_duration_since(taken));
-            let (index, device) = (gpu.index.to_string(), device(gpu));
-            let labels = [&index, &gpu.uuid, &gpu.pci_bus_id, &device, &gpu.model, &*context.hostname, version];
-            own::push_identity(gpu, age, &index, &device, out);
-            xid::push(gpu, &index, snapshot, &labels, out);
-            if age.is_some_and(|age| age <= TOO_OLD) {
-                own::push_readings(gpu, &index, out);
-                health::push(gpu, &index, version, &peers, out);
-                dcgm::push(gpu, &labels, out);
-                dcgm::push_clock_events(gpu, &labels, out);
-            }
-        }
+        push_all(context, version, out);
         Ok(Done::Ok)
+    }
+}
+
+fn push_all(context: &Context, driver: &str, out: &mut Families) {
+    let snapshot = &*context.gpus;
+    out.push(&rows::NVML_CALLS, &[], snapshot.calls as f64);
+    for (index, state) in &snapshot.unidentified {
+        own::push_state(&index.to_string(), "", *state, out);
+    }
+    xid::push_channels(&snapshot.xids, out);
+    let peers = health::Peers::of(&snapshot.gpus);
+    for gpu in &snapshot.gpus {
+        // State, age and events always, readings while they are fresh.
+        let age = gpu.taken.map(|taken| snapshot.at.saturating_duration_since(taken));
+        let (index, device) = (gpu.index.to_string(), device(gpu));
+        let labels = [&index, &gpu.uuid, &gpu.pci_bus_id, &device, &gpu.model, &*context.hostname, driver];
+        own::push_identity(gpu, age, &index, &device, out);
+        xid::push(gpu, &index, snapshot, &labels, out);
+        if age.is_some_and(|age| age <= TOO_OLD) {
+            own::push_readings(gpu, &index, out);
+            health::push(gpu, &index, driver, &peers, out);
+            dcgm::push(gpu, &labels, out);
+            dcgm::push_clock_events(gpu, &labels, out);
+        }
     }
 }
 

@@ -18,6 +18,7 @@ pub(super) fn push_identity(gpu: &Gpu, age: Option<Duration>, index: &str, devic
     let labels = [index, &gpu.uuid, &gpu.pci_bus_id, device, &gpu.model];
     out.push_with(&rows::INFO, &labels, &[gpu.serial.as_deref().unwrap_or_default()], 1.0);
     out.push(&rows::READING_AGE, &[index, &gpu.uuid], age.map(|age| age.as_secs_f64()));
+    out.push(&rows::READ_FAILURES, &[index, &gpu.uuid], gpu.failures as f64);
 }
 
 /// Writes the readings.
@@ -37,8 +38,9 @@ pub(super) fn push_state(index: &str, uuid: &str, state: State, out: &mut Famili
         State::Stale(_) => "stale",
         State::Lost => "lost",
         State::Failing(_) => "failing",
+        State::Released => "released",
     };
-    for name in ["starting", "ok", "stale", "lost", "failing"] {
+    for name in ["starting", "ok", "stale", "lost", "failing", "released"] {
         out.push(&rows::STATE, &[index, uuid, name], f64::from(u8::from(name == now)));
     }
 }

@@ -47,6 +47,7 @@ fn gpu(at: Instant, age: u64) -> Gpu {
         processes: Ok(vec![Process { pid: 4711, used_bytes: Some(1024) }, Process { pid: 4712, used_bytes: None }]),
         values: Arc::new(values()),
         totals,
+        failures: 0,
     }
 }
 
@@ -137,7 +138,7 @@ fn an_old_reading_leaves_age_state_and_xids() {
         vec![Gpu { state: State::Stale(Duration::from_secs(60)), ..gpu(at, 60) }, Gpu { index: 1, ..gpu(at, 10) }]
     });
     let of_first: Vec<_> = text.lines().filter(|l| l.contains("gpu=\"0\"")).collect();
-    assert_eq!(of_first.len(), 13, "{of_first:#?}");
+    assert_eq!(of_first.len(), 15, "{of_first:#?}");
     assert!(text.contains("6005\",state=\"stale\"} 1\n"));
     assert!(
         text.contains(

@@ -23,6 +23,12 @@ impl Absent {
     /// An answer that makes no sense, or an error of NVML that has no code.
     pub(super) const UNKNOWN: Self = Self::Failed(sys::nvmlReturn_enum_NVML_ERROR_UNKNOWN);
 
+    /// An answer took so long that the GPU was not asked any further.
+    pub(super) const TOO_SLOW: Self = Self::Failed(sys::nvmlReturn_enum_NVML_ERROR_TIMEOUT);
+
+    /// An index leads to another GPU than it did: the library is loaded anew, as when it says so itself.
+    pub(super) const RENUMBERED: Self = Self::Failed(sys::nvmlReturn_enum_NVML_ERROR_UNINITIALIZED);
+
     /// Reads a return code. A value that the library or driver is too old for counts as not supported.
     pub(super) fn check(code: sys::nvmlReturn_t) -> Reading<()> {
         match code {

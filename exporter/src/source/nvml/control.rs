@@ -12,51 +12,62 @@ use super::Driver;
 use super::absent::Absent;
 use super::events;
 use super::reader;
-use super::shared::{Generation, Shared};
+use super::retry::Retry;
+use super::shared::{Generation, Hold, Shared};
 
 /// What the dynamic loader is asked for when no path is given.
 const LIBRARY: &str = "libnvidia-ml.so.1";
 
-/// How often a machine without driver is looked at again: a failed load costs a few file look-ups.
-const LOOK_AGAIN: Duration = Duration::from_secs(5);
-
 /// How often the set of GPUs and the readers are looked after.
 const TEND: Duration = Duration::from_secs(5);
 
-/// Pause after a generation ended, so that a driver that comes and goes is not hammered.
-const AFTER_END: Duration = Duration::from_secs(1);
+/// First and longest pause before the library is loaded again: a driver that comes and goes is not hammered, and one that
+/// is not there costs a few file look-ups a minute.
+const RELOAD: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
 /// How long readers of an ended generation may take to let go of the library. A healthy one takes one cycle.
 const LET_GO: Duration = Duration::from_secs(2);
 
+/// One load of the library, shared by its readers. It is closed before the hold ends.
+struct Library {
+    nvml: Nvml,
+    _hold: Hold,
+}
+
 /// Loads, tends, starts over; until told to stop.
-pub(super) fn run(shared: &Arc<Shared>, library: Option<&Path>) {
+pub(super) fn run(shared: &Arc<Shared>, path: Option<&Path>) {
     let mut generation = 0;
-    while !shared.stopping() {
+    let mut retry = Retry::new(RELOAD.0, RELOAD.1);
+    while let Some(hold) = shared.wait_wanted() {
         generation += 1;
-        let pause = match load(shared, library) {
-            Ok((nvml, version)) => {
-                tend(shared, &Arc::new(nvml), &version, generation);
-                AFTER_END
-            }
-            Err(reason) => {
-                shared.set_driver(Driver::Absent { reason });
-                LOOK_AGAIN
-            }
-        };
-        shared.end(generation);
-        shared.wait_readers(LET_GO);
-        shared.pause(generation + 1, shared.time.now() + pause);
+        let began = shared.time.now();
+        match load(shared, path, hold) {
+            Ok((library, version)) => live(shared, library, &version, generation),
+            Err(reason) => shared.set_driver(Driver::Absent { reason }),
+        }
+        let now = shared.time.now();
+        shared.pause(generation + 1, now + retry.pause(now.duration_since(began)));
     }
 }
 
+/// One generation, from its first reader to the end of the library.
+fn live(shared: &Arc<Shared>, library: Library, version: &str, generation: Generation) {
+    let library = Arc::new(library);
+    tend(shared, &library, version, generation);
+    shared.end(generation);
+    shared.wait_readers(LET_GO);
+    // Here, where a driver that does not come back is noticed, and by a thread that others do not wait for. A reader
+    // that is stuck still has its share.
+    shared.call(&shared.control, || drop(library));
+}
+
 /// Loads the library and reads the driver's version, or says in one sentence why not.
-fn load(shared: &Shared, library: Option<&Path>) -> Result<(Nvml, String), String> {
-    let path = library.map_or(OsStr::new(LIBRARY), Path::as_os_str);
-    let explain = |error| explain(library, &error);
-    let nvml = shared.call(&shared.control, || Nvml::builder().lib_path(path).init()).map_err(explain)?;
+fn load(shared: &Shared, path: Option<&Path>, hold: Hold) -> Result<(Library, String), String> {
+    let name = path.map_or(OsStr::new(LIBRARY), Path::as_os_str);
+    let explain = |error| explain(path, &error);
+    let nvml = shared.call(&shared.control, || Nvml::builder().lib_path(name).init()).map_err(explain)?;
     let version = shared.call(&shared.control, || nvml.sys_driver_version()).map_err(explain)?;
-    Ok((nvml, version))
+    Ok((Library { nvml, _hold: hold }, version))
 }
 
 fn explain(library: Option<&Path>, error: &NvmlError) -> String {
@@ -95,13 +106,13 @@ fn loader_message(error: &dyn std::error::Error) -> String {
 }
 
 /// Keeps a reader on every GPU until the driver goes or the number of GPUs changes.
-fn tend(shared: &Arc<Shared>, nvml: &Arc<Nvml>, version: &str, generation: Generation) {
+fn tend(shared: &Arc<Shared>, library: &Arc<Library>, version: &str, generation: Generation) {
     let mut known = None;
     while shared.alive(generation) {
-        match shared.call(&shared.control, || nvml.device_count()).map_err(Absent::from) {
+        match shared.call(&shared.control, || library.nvml.device_count()).map_err(Absent::from) {
             Ok(count) if *known.get_or_insert(count) == count => {
-                start_listening(shared, nvml, generation);
-                start_readers(shared, nvml, count, generation);
+                start_listening(shared, library, generation);
+                start_readers(shared, library, count, generation);
             }
             Ok(count) => return tracing::info!(count, "the number of gpus changed; starting over"),
             Err(why) if why.is_driver_gone() => return,
@@ -113,13 +124,13 @@ fn tend(shared: &Arc<Shared>, nvml: &Arc<Nvml>, version: &str, generation: Gener
 }
 
 /// Starts the thread that waits for events, unless one runs, of whatever generation.
-fn start_listening(shared: &Arc<Shared>, nvml: &Arc<Nvml>, generation: Generation) {
+fn start_listening(shared: &Arc<Shared>, library: &Arc<Library>, generation: Generation) {
     let Some(claim) = shared.listen() else { return };
-    let (shared, nvml) = (Arc::clone(shared), Arc::clone(nvml));
+    let (shared, library) = (Arc::clone(shared), Arc::clone(library));
     let spawned = std::thread::Builder::new().name("nvml-events".to_owned()).spawn(move || {
-        events::run(&shared, &nvml, generation);
+        events::run(&shared, &library.nvml, generation);
         // The library goes before the claim: whoever waits for the claim may then load it anew.
-        drop(nvml);
+        drop(library);
         drop(claim);
     });
     if let Err(error) = spawned {
@@ -129,15 +140,15 @@ fn start_listening(shared: &Arc<Shared>, nvml: &Arc<Nvml>, generation: Generatio
 
 /// Starts the readers that do not run. One that is stuck, of whatever generation, is left alone: its GPU gets no
 /// second thread to get stuck in.
-fn start_readers(shared: &Arc<Shared>, nvml: &Arc<Nvml>, count: u32, generation: Generation) {
+fn start_readers(shared: &Arc<Shared>, library: &Arc<Library>, count: u32, generation: Generation) {
     for index in 0..count {
         let Some(claim) = shared.claim(index, generation) else { continue };
-        let (shared, nvml) = (Arc::clone(shared), Arc::clone(nvml));
+        let (shared, library) = (Arc::clone(shared), Arc::clone(library));
         let thread = std::thread::Builder::new().name(format!("nvml-gpu{index}"));
         let spawned = thread.spawn(move || {
-            reader::run(&shared, &nvml, &claim.slot, generation);
+            reader::run(&shared, &library.nvml, &claim.slot, generation);
             // The library goes before the claim: whoever waits for the claim may then load it anew.
-            drop(nvml);
+            drop(library);
             drop(claim);
         });
         if let Err(error) = spawned {

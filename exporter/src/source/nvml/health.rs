@@ -108,7 +108,7 @@ impl Health {
 
     /// Reads what moves within seconds.
     pub(super) fn read(&mut self, shared: &Shared, slot: &Slot, device: &Device<'_>) {
-        let fields = shared.call(&slot.clock, || raw::field_values(device, BATCH));
+        let fields = shared.ask(slot, || raw::field_values(device, BATCH));
         self.fields = fields.unwrap_or_else(|why| vec![Err(why); BATCH.len()]);
     }
 
@@ -120,10 +120,10 @@ impl Health {
             self.links = self.read_links(shared, slot, device);
         }
         if banks {
-            self.banks = shared.call(&slot.clock, || raw::row_remap_banks(device));
+            self.banks = shared.ask(slot, || raw::row_remap_banks(device));
         }
         if fabric {
-            self.fabric = shared.call(&slot.clock, || raw::fabric(device));
+            self.fabric = shared.ask(slot, || raw::fabric(device));
         }
         self.asked = true;
     }
@@ -134,7 +134,7 @@ impl Health {
         if fields.is_empty() {
             return Err(Absent::NotSupported);
         }
-        let states = shared.call(&slot.clock, || raw::field_values(device, &fields))?;
+        let states = shared.ask(slot, || raw::field_values(device, &fields))?;
         let states: Vec<f64> = states.into_iter().collect::<Reading<_>>()?;
         let up = states.iter().filter(|state| **state == 1.0).count() as u32;
         Ok((up, states.len() as u32 - up))

@@ -22,6 +22,7 @@ pub mod health;
 mod power;
 mod raw;
 mod reader;
+mod retry;
 mod ring;
 mod shared;
 mod time;
@@ -44,7 +45,7 @@ pub use values::{Memory, Totals, Values};
 use super::kmsg;
 use super::xid::Journal;
 
-/// How long an orderly stop waits for reader threads: a healthy one needs up to one cycle.
+/// How long an orderly stop or a release waits for the threads: a healthy one needs up to one cycle.
 const STOP_LIMIT: Duration = Duration::from_secs(3);
 
 /// Everything known of the node's GPUs at one moment.
@@ -56,7 +57,7 @@ pub struct Snapshot {
     pub date: SystemTime,
     /// The driver, or why there is none.
     pub driver: Driver,
-    /// One entry per GPU that this driver generation has identified, in index order.
+    /// One entry per GPU that has told who it is, in index order; those that the driver lists no more are lost.
     pub gpus: Vec<Gpu>,
     /// GPUs that the driver counts but that have not told who they are, by index.
     pub unidentified: Vec<(u32, State)>,
@@ -99,6 +100,13 @@ pub enum Driver {
         /// What was tried and what came back.
         reason: String,
     },
+    /// Let go of on request ([`Nvml::release`]): nothing is known of it.
+    Released {
+        /// Time until it is loaded again by itself.
+        left: Duration,
+        /// Its version string before; empty when it was not there.
+        version: String,
+    },
 }
 
 /// How reading a GPU goes.
@@ -110,10 +118,12 @@ pub enum State {
     Ok,
     /// A driver call has not come back for this long.
     Stale(Duration),
-    /// The GPU has fallen off the bus or is otherwise inaccessible.
+    /// The GPU has fallen off the bus, is otherwise inaccessible, or is not in the driver's list any more.
     Lost,
-    /// The driver answers that it cannot be read.
+    /// The driver answers that it cannot be read, or takes seconds for an answer.
     Failing(Absent),
+    /// Nobody reads it: it was let go of on request.
+    Released,
 }
 
 /// One GPU.
@@ -143,6 +153,8 @@ pub struct Gpu {
     pub values: Arc<Values>,
     /// Totals since the exporter's start.
     pub totals: Totals,
+    /// Times since the exporter's start that reading it was given up and begun anew.
+    pub failures: u64,
 }
 
 /// A GPU of which nothing is known yet.
@@ -161,6 +173,7 @@ impl Default for Gpu {
             events: Err(Absent::NotSupported),
             values: Arc::default(),
             totals: Totals::default(),
+            failures: 0,
         }
     }
 }
@@ -251,12 +264,25 @@ impl Nvml {
         self.snapshot()
     }
 
+    /// Lets go of the library, and with it of the driver's device files, so that a GPU can be reset, its MIG mode changed
+    /// or the driver unloaded; for this long, or until [`Nvml::acquire`]. Waits a few seconds and says whether all is let
+    /// go of: a thread that is stuck in the driver keeps its share until its call comes back.
+    pub fn release(&self, limit: Duration) -> bool {
+        self.shared.release(limit);
+        self.shared.wait_let_go(STOP_LIMIT)
+    }
+
+    /// Takes the driver up again. GPUs that are not there any more are not missed.
+    pub fn acquire(&self) {
+        self.shared.acquire();
+    }
+
     /// Stops the threads and releases the library, as far as the driver lets: a thread stuck in it is left behind
     /// after a bounded wait.
     pub fn shutdown(&self) {
         self.kernel_log.stop();
         self.shared.stop();
-        self.shared.wait_readers(STOP_LIMIT);
+        self.shared.wait_let_go(STOP_LIMIT);
     }
 }
 

@@ -14,6 +14,7 @@ use super::busy::Integrator;
 use super::fields::{BATCH, NVLINK_DATA_RX, NVLINK_DATA_TX, POWER_AVERAGE, POWER_INSTANT};
 use super::power::Meter;
 use super::raw::{self, Contexts};
+use super::retry::Retry;
 use super::shared::{Generation, Identity, Shared, Slot};
 use super::values::{Memory, Totals, Values};
 use super::{Process, merge};
@@ -37,12 +38,17 @@ const RAREST_CYCLES: u64 = 30;
 /// What only an administrator changes is read every so many cycles.
 const SETTING_CYCLES: u64 = 60;
 
-/// Pause before a lost or failing GPU is looked up again.
+/// First pause before a lost or failing GPU is looked up again.
 const RETRY: Duration = Duration::from_secs(2);
+
+/// Longest such pause: two scrapes at the usual interval.
+const RETRY_LONGEST: Duration = Duration::from_secs(30);
 
 /// Reads until the generation ends; looks the GPU up anew whenever it fails.
 pub(super) fn run(shared: &Shared, nvml: &Nvml, slot: &Slot, generation: Generation) {
+    let mut retry = Retry::new(RETRY, RETRY_LONGEST);
     while shared.alive(generation) {
+        let began = shared.time.now();
         let read = Reader::open(shared, nvml, slot, generation).and_then(|mut reader| reader.run());
         let Err(why) = read else { return };
         if why.is_driver_gone() {
@@ -50,7 +56,8 @@ pub(super) fn run(shared: &Shared, nvml: &Nvml, slot: &Slot, generation: Generat
             return;
         }
         shared.fail(slot, why);
-        shared.pause(generation, shared.time.now() + RETRY);
+        let now = shared.time.now();
+        shared.pause(generation, now + retry.pause(now.duration_since(began)));
     }
 }
 
@@ -100,8 +107,9 @@ impl<'a> Reader<'a> {
         let device = shared.call(&slot.clock, || nvml.device_by_index(slot.index))?;
         let identity = identify(shared, slot, &device)?;
         let totals = shared.totals(&identity.uuid);
-        shared.identify(slot, identity);
-        let mut reader = Self {
+        shared.identify(slot, identity)?;
+        shared.announce(slot);
+        Ok(Self {
             shared,
             slot,
             generation,
@@ -115,10 +123,7 @@ impl<'a> Reader<'a> {
             others: Vec::new(),
             nvlink: None,
             device,
-        };
-        reader.values.pcie_gen_max = reader.number(|d| d.max_pcie_link_gen());
-        reader.values.pcie_width_max = reader.number(|d| d.max_pcie_link_width());
-        Ok(reader)
+        })
     }
 
     /// Cycle by cycle, until the generation ends or the GPU fails.
@@ -151,12 +156,13 @@ impl<'a> Reader<'a> {
             self.read_rarest();
         }
         if due.every(SETTING_CYCLES) {
-            self.values.persistence_mode = self.wrapped(|d| d.is_in_persistent_mode());
+            self.read_settings()?;
         }
         self.totals.busy.clone_from(&self.integrator.busy);
         self.totals.power.clone_from(&self.power.power);
         self.totals.cycles += 1;
         let processes = self.compute.as_ref().map(|c| merge(c, &self.others)).map_err(|e| *e);
+        self.slot.clock.check()?;
         self.shared.publish(self.slot, began, self.values.clone(), processes, &self.totals);
         Ok(())
     }
@@ -196,6 +202,19 @@ impl<'a> Reader<'a> {
         health.judge_link(self.values.gpu_util_percent, self.values.pcie_gen, self.values.pcie_width);
     }
 
+    fn read_settings(&mut self) -> Reading<()> {
+        self.values.persistence_mode = self.wrapped(|d| d.is_in_persistent_mode());
+        self.values.pcie_gen_max = self.number(|d| d.max_pcie_link_gen());
+        self.values.pcie_width_max = self.number(|d| d.max_pcie_link_width());
+        if self.gpm.as_ref().is_err_and(|why| *why != Absent::NotSupported) {
+            self.gpm = self.ask(Profiler::open);
+        }
+        if self.shared.is_half_identified(self.slot) {
+            self.shared.identify(self.slot, identify(self.shared, self.slot, &self.device)?)?;
+        }
+        Ok(())
+    }
+
     fn read_health(&mut self, due: &Due) {
         let health = Arc::make_mut(&mut self.values.health);
         health.read(self.shared, self.slot, &self.device);
@@ -221,7 +240,7 @@ impl<'a> Reader<'a> {
     }
 
     fn ask<T>(&self, call: impl FnOnce(&Device<'a>) -> Reading<T>) -> Reading<T> {
-        self.shared.call(&self.slot.clock, || call(&self.device))
+        self.shared.ask(self.slot, || call(&self.device))
     }
 
     fn wrapped<T>(&self, call: impl FnOnce(&Device<'a>) -> Result<T, NvmlError>) -> Reading<T> {
@@ -234,7 +253,7 @@ impl<'a> Reader<'a> {
 }
 
 fn identify(shared: &Shared, slot: &Slot, device: &Device<'_>) -> Reading<Identity> {
-    let text = |call: &dyn Fn() -> Result<String, NvmlError>| shared.call(&slot.clock, call).map_err(Absent::from);
+    let text = |call: &dyn Fn() -> Result<String, NvmlError>| shared.ask(slot, || call().map_err(Absent::from));
     Ok(Identity {
         uuid: text(&|| device.uuid())?,
         pci_bus_id: text(&|| device.pci_info().map(|pci| pci.bus_id))?.to_ascii_uppercase(),

@@ -30,18 +30,17 @@ lookups! {
 }
 
 fn by_index(node: &Node, index: c_uint) -> Result<usize, Code> {
-    let index = index as usize;
-    if index < node.gpus.len() { Ok(index) } else { Err(Code::INVALID_ARGUMENT) }
+    node.listed().nth(index as usize).map(|gpu| gpu.index).ok_or(Code::INVALID_ARGUMENT)
 }
 
 fn by_text(node: &Node, text: *const c_char, of: impl Fn(&Gpu) -> &String) -> Result<usize, Code> {
     let text = read(text)?;
-    node.gpus.iter().position(|gpu| *of(gpu) == text).ok_or(Code::NOT_FOUND)
+    node.listed().find(|gpu| *of(gpu) == text).map(|gpu| gpu.index).ok_or(Code::NOT_FOUND)
 }
 
 fn by_pci(node: &Node, id: *const c_char) -> Result<usize, Code> {
     let address = PciAddress::parse(&read(id)?).map_err(|_| Code::INVALID_ARGUMENT)?;
-    node.gpus.iter().position(|gpu| gpu.pci == address).ok_or(Code::NOT_FOUND)
+    node.listed().find(|gpu| gpu.pci == address).map(|gpu| gpu.index).ok_or(Code::NOT_FOUND)
 }
 
 fn read(text: *const c_char) -> Result<String, Code> {
@@ -54,12 +53,13 @@ fn read(text: *const c_char) -> Result<String, Code> {
 }
 
 node_calls! {
-    nvmlDeviceGetCount(count: Ptr<c_uint>) |node| count.set(node.gpus.iter().filter(|gpu| !gpu.lost).count() as c_uint);
-    nvmlDeviceGetCount_v2(count: Ptr<c_uint>) |node| count.set(node.gpus.len() as c_uint);
+    nvmlDeviceGetCount(count: Ptr<c_uint>) |node| count.set(node.listed().filter(|gpu| !gpu.lost).count() as c_uint);
+    nvmlDeviceGetCount_v2(count: Ptr<c_uint>) |node| count.set(node.listed().count() as c_uint);
 }
 
 gpu_calls! {
-    nvmlDeviceGetIndex(index: Ptr<c_uint>) |view| index.set(view.gpu.index as c_uint);
+    nvmlDeviceGetIndex(index: Ptr<c_uint>) |view|
+        index.set(view.node.listed().take_while(|gpu| gpu.index < view.gpu.index).count() as c_uint);
     nvmlDeviceGetMinorNumber(minor: Ptr<c_uint>) |view| minor.set(view.gpu.index as c_uint);
     nvmlDeviceGetName(name: Ptr<c_char>, length: c_uint) |view| name.text(view.gpu.profile.name, length);
     nvmlDeviceGetUUID(uuid: Ptr<c_char>, length: c_uint) |view| uuid.text(&view.gpu.uuid, length);

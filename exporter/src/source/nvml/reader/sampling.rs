@@ -62,18 +62,18 @@ impl Reader<'_> {
     fn read_gpm(&mut self) {
         let Ok(profiler) = &mut self.gpm else { return };
         let now = self.shared.time.now();
-        let (shared, clock) = (self.shared, &self.slot.clock);
+        let (shared, slot) = (self.shared, self.slot);
         let pair = match profiler.since(now) {
             Some(since) if since < GPM_FLOOR => return,
-            since => shared.call(clock, || profiler.take(&self.device, now)).map(|()| since),
+            since => shared.ask(slot, || profiler.take(&self.device, now)).map(|()| since),
         };
         let answers = match pair {
             Ok(None) => return,
             Ok(Some(since)) => {
                 if !profiler.probed {
-                    shared.call(clock, || profiler.probe());
+                    _ = shared.ask(slot, || Ok(profiler.probe()));
                 }
-                let answers = shared.call(clock, || profiler.gpm.metrics(&profiler.wanted));
+                let answers = shared.ask(slot, || profiler.gpm.metrics(&profiler.wanted));
                 if let Ok(answers) = &answers {
                     let (averages, counters) = answers.split_at(GPM_METRICS.len().min(answers.len()));
                     self.totals.activity.add(since.as_secs_f64(), averages);

@@ -1,0 +1,55 @@
+//! `pci`: the GPUs that are on the bus, whether or not the driver lists them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::irq::device::{Class, class};
+use super::{CollectError, Collector, Context, Done, Entry};
+use crate::catalog::gpu::PCI_DEVICES;
+use crate::family::Families;
+use crate::source::files;
+
+/// The row of this collector.
+pub(super) const ENTRY: Entry = Entry {
+    name: "pci",
+    about: "NVIDIA GPUs on the PCI bus by kernel driver; one folder, and one link per GPU.",
+    default: true,
+    deadline: Duration::from_secs(1),
+    new: || Box::<Pci>::default(),
+};
+
+/// Lists `/sys/bus/pci/devices`.
+#[derive(Default)]
+pub struct Pci {
+    /// Is it a GPU? By address: what a device is does not change while it is there.
+    devices: BTreeMap<String, bool>,
+}
+
+impl Collector for Pci {
+    fn collect(&mut self, context: &Context, out: &mut Families) -> Result<Done, CollectError> {
+        let folder = context.roots.sys.join("bus/pci/devices");
+        let Some(names) = files::list(&folder)? else {
+            return Ok(Done::NotApplicable("no /sys/bus/pci: a machine without PCI".to_owned()));
+        };
+        let mut before = std::mem::take(&mut self.devices);
+        let mut by_driver = BTreeMap::<String, u32>::new();
+        for name in names {
+            let path = folder.join(&name);
+            let is_gpu = match before.remove(&name) {
+                Some(known) => known,
+                None => class(&path)? == Some(Class::Gpu),
+            };
+            if is_gpu {
+                *by_driver.entry(files::link(&path.join("driver"))?.unwrap_or_default()).or_default() += 1;
+            }
+            self.devices.insert(name, is_gpu);
+        }
+        if by_driver.is_empty() {
+            return Ok(Done::NotApplicable("no NVIDIA GPU on the PCI bus".to_owned()));
+        }
+        for (driver, count) in by_driver {
+            out.push(&PCI_DEVICES, &[&driver], f64::from(count));
+        }
+        Ok(Done::Ok)
+    }
+}
