@@ -11,6 +11,8 @@ pub(crate) type Samples = Issued<Option<Sample>>;
 #[derive(Debug, Clone)]
 pub(crate) struct Sample {
     pub gpu: usize,
+    /// Serial of the GPU instance, if it is of one.
+    pub instance: Option<usize>,
     pub at_us: u64,
     pub area: Area,
 }
@@ -64,7 +66,8 @@ impl Metric {
         if self.is_rate() { c"MiB/s" } else { c"%" }
     }
 
-    fn is_rate(&self) -> bool {
+    /// Traffic of links, which are of the whole GPU alone (for A100 the maintainers of DCGM say so in its issue 88).
+    pub(crate) fn is_rate(&self) -> bool {
         self.channel.is_some_and(Channel::is_rate)
     }
 

@@ -24,7 +24,17 @@ gpu_calls! {
         if !view.has_gpm() {
             return Err(Code::NOT_SUPPORTED);
         }
-        let now = Sample { gpu: view.gpu.index, at_us: view.now_us, area: view.gpu.work.area(view.now_us) };
+        let area = view.gpu.work.area(view.now_us);
+        let now = Sample { gpu: view.gpu.index, instance: None, at_us: view.now_us, area };
+        current()?.gpm.with(sample, |sample| *sample = Some(now))
+    };
+    nvmlGpmMigSampleGet(instance: c_uint, sample: nvmlGpmSample_t) |view| {
+        if !view.has_gpm() || !view.gpu.mig.enabled {
+            return Err(Code::NOT_SUPPORTED);
+        }
+        let instance = view.gpu.mig.instance(instance).ok_or(Code::INVALID_ARGUMENT)?;
+        let area = instance.work.area(view.now_us);
+        let now = Sample { gpu: view.gpu.index, instance: instance.serial(), at_us: view.now_us, area };
         current()?.gpm.with(sample, |sample| *sample = Some(now))
     };
     nvmlGpmQueryIfStreamingEnabled(enabled: Ptr<c_uint>) |view|
@@ -46,7 +56,7 @@ fn metrics(request: *mut nvmlGpmMetricsGet_t) -> Done {
     let library = current()?;
     let sample = |handle| library.gpm.with(handle, |sample| sample.clone())?.ok_or(Code::INVALID_ARGUMENT);
     let (first, second) = (sample(first)?, sample(second)?);
-    if first.gpu != second.gpu {
+    if (first.gpu, first.instance) != (second.gpu, second.instance) {
         return Err(Code::INVALID_ARGUMENT);
     }
     // SAFETY: as above; the address of the array is computed, nothing is read.
@@ -57,6 +67,9 @@ fn metrics(request: *mut nvmlGpmMetricsGet_t) -> Done {
 fn fill(entry: &Ptr<nvmlGpmMetric_t>, first: &Sample, second: &Sample) -> Done {
     let mut metric = entry.get()?;
     match gpm::find(metric.metricId) {
+        Ok(known) if first.instance.is_some() && known.is_rate() => {
+            metric.nvmlReturn = Code::NOT_SUPPORTED.0;
+        }
         Ok(known) => {
             metric.nvmlReturn = nvmlReturn_enum_NVML_SUCCESS;
             metric.value = known.value(first, second);
