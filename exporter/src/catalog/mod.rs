@@ -9,6 +9,7 @@ pub mod gpu;
 pub mod host;
 pub mod irq;
 pub mod memory;
+pub mod mig;
 pub mod own;
 
 /// What a metric's samples mean to `rate()`.
@@ -149,7 +150,7 @@ macro_rules! metric_rows {
 
 /// Every metric of the exporter.
 pub fn all() -> impl Iterator<Item = &'static Metric> {
-    [dcgm::ROWS, gpu::ROWS, host::ROWS, irq::ROWS, memory::ROWS, own::ROWS].into_iter().flatten().copied()
+    [dcgm::ROWS, gpu::ROWS, host::ROWS, irq::ROWS, memory::ROWS, mig::ROWS, own::ROWS].into_iter().flatten().copied()
 }
 
 #[cfg(test)]

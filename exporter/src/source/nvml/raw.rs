@@ -11,6 +11,8 @@
 
 #![allow(unsafe_code)]
 
+mod mig;
+
 use std::time::Duration;
 
 use nvml_wrapper::{Device, Nvml};
@@ -20,6 +22,7 @@ use super::Process;
 use super::absent::{Absent, Reading};
 use super::busy::Sample;
 use super::fields::{Field, GPM_METRICS};
+pub(super) use mig::{compute_instance_id, gpu_instance_id};
 
 /// Samples asked for at once. Drivers keep about 120 per GPU.
 const SAMPLES: usize = 512;
@@ -134,9 +137,13 @@ pub(super) fn processes(device: &Device<'_>, contexts: Contexts) -> Reading<Vec<
     }
 }
 
-/// All ones, `NVML_VALUE_NOT_AVAILABLE`, stands for no answer.
+/// All ones, `NVML_VALUE_NOT_AVAILABLE`, stands for no answer, and of an instance for none.
 fn process(info: &sys::nvmlProcessInfo_t) -> Process {
-    Process { pid: info.pid, used_bytes: (info.usedGpuMemory != u64::MAX).then_some(info.usedGpuMemory) }
+    Process {
+        pid: info.pid,
+        used_bytes: (info.usedGpuMemory != u64::MAX).then_some(info.usedGpuMemory),
+        instance: (info.gpuInstanceId != u32::MAX).then_some(info.gpuInstanceId),
+    }
 }
 
 /// Why the clocks are where they are, as a bit mask; by the old name of the call on older drivers.
@@ -223,9 +230,13 @@ impl<'nvml> Gpm<'nvml> {
     /// Takes the second sample of a pair, which is also the first of the next. Says whether there is a pair: not after
     /// the first sample, nor after a failed one, because half a pair would average over who knows what.
     pub(super) fn sample(&mut self, device: &Device<'nvml>) -> Reading<bool> {
+        self.pair(|next| next.take(device))
+    }
+
+    fn pair(&mut self, take: impl FnOnce(&mut GpmSample<'nvml>) -> Reading<()>) -> Reading<bool> {
         std::mem::swap(&mut self.previous, &mut self.next);
         let paired = std::mem::replace(&mut self.primed, false);
-        self.next.take(device)?;
+        take(&mut self.next)?;
         self.primed = true;
         Ok(paired)
     }

@@ -9,6 +9,7 @@ use nvml_wrapper::{Device, Nvml};
 use super::absent::{Absent, Reading};
 use super::busy::Integrator;
 use super::fields::{BATCH, GPM_METRICS, NVLINK_DATA_RX, NVLINK_DATA_TX, POWER_AVERAGE, POWER_INSTANT};
+use super::mig::{self, Mig};
 use super::raw::{self, Contexts, Events, Gpm};
 use super::shared::{Generation, Identity, Shared, Slot};
 use super::values::{Memory, Totals, Values};
@@ -30,6 +31,9 @@ const RARE_CYCLES: u64 = 10;
 
 /// What only an administrator changes is read every so many cycles.
 const SETTING_CYCLES: u64 = 60;
+
+/// MIG instances that nobody uses yet are looked for every so many cycles.
+const LOOK_CYCLES: u64 = 30;
 
 /// Pause before a lost or failing GPU is looked up again.
 const RETRY: Duration = Duration::from_secs(2);
@@ -80,6 +84,7 @@ struct Reader<'a> {
     device: Device<'a>,
     events: Reading<Events<'a>>,
     gpm: Reading<Gpm<'a>>,
+    mig: Mig<'a>,
     integrator: Integrator,
     totals: Totals,
     values: Values,
@@ -100,6 +105,7 @@ impl<'a> Reader<'a> {
             generation,
             events: shared.call(&slot.clock, || Events::register(&device)),
             gpm: shared.call(&slot.clock, || Gpm::open(&device)),
+            mig: Mig::default(),
             integrator: Integrator::resume(totals.busy.clone()),
             totals,
             values: Values::default(),
@@ -135,6 +141,7 @@ impl<'a> Reader<'a> {
         }
         if due.every(SLOW_CYCLES) {
             self.read_slow(began);
+            self.read_mig(due.every(LOOK_CYCLES));
         }
         if due.every(RARE_CYCLES) {
             self.read_rare();
@@ -168,6 +175,13 @@ impl<'a> Reader<'a> {
         self.compute = self.ask(|d| raw::processes(d, Contexts::Compute));
         self.values.nvlink_bytes_per_second = self.nvlink_rate(now);
         self.read_gpm();
+    }
+
+    fn read_mig(&mut self, look: bool) {
+        let gpu = mig::Parent { shared: self.shared, slot: self.slot, device: &self.device };
+        self.mig.read(&gpu, look, &mut self.compute, &mut self.totals.instances);
+        self.values.mig_mode = self.mig.mode();
+        self.values.instances = self.mig.instances();
     }
 
     fn read_rare(&mut self) {

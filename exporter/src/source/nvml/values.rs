@@ -1,10 +1,12 @@
 //! What is read of one GPU: plain values, each with its own reason to be absent.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::absent::{Absent, Reading};
 use super::busy::Busy;
 use super::fields::{BATCH, Field, GPM_METRICS, GpmMetric};
+use super::mig::{Instance, InstanceTotals, MigMode};
 
 /// The readings of one GPU.
 ///
@@ -50,6 +52,10 @@ pub struct Values {
     pub samples: Reading<()>,
     /// Can XID events be received?
     pub events: Reading<()>,
+    /// Is the GPU cut up into MIG instances?
+    pub mig_mode: Reading<MigMode>,
+    /// Its GPU instances, in order of id.
+    pub instances: Vec<Arc<Instance>>,
 }
 
 /// Device memory, bytes.
@@ -76,6 +82,8 @@ pub struct Totals {
     pub last_xid: Option<u64>,
     /// Completed reading cycles.
     pub cycles: u64,
+    /// Busy time of GPU instances.
+    pub instances: InstanceTotals,
 }
 
 /// Nothing is known before the first reading.
@@ -103,6 +111,8 @@ impl Default for Values {
             persistence_mode: Err(Absent::NotSupported),
             samples: Err(Absent::NotSupported),
             events: Err(Absent::NotSupported),
+            mig_mode: Err(Absent::NotSupported),
+            instances: Vec::new(),
         }
     }
 }
