@@ -10,6 +10,12 @@ use crate::probe::{Probe, Scrape};
 
 const ONE: &str = "1g.10gb";
 
+/// Seconds until what is read every 5 s has been read, and until there is a pair of it.
+const SOON: usize = 6;
+const PAIR: usize = 11;
+/// Seconds until an instance that nobody uses has been found.
+const LOOK: usize = 31;
+
 fn h100(count: usize) -> (TempDir, FakeNode) {
     let folder = tempfile::tempdir().unwrap();
     let node = FakeNode::new(folder.path(), &NodeSpec::h100(count)).unwrap();
@@ -73,9 +79,9 @@ fn an_instance_has_memory_activity_and_processes_of_its_own() {
     node.process_in(1, 2, 4712, 1 << 31).unwrap();
     let load = json!({"gpu": 60, "sm": 40, "dram": 25, "pcie_rx": 1 << 30});
     node.append(&json!({"start": {"gpu": 1, "instance": 9, "id": "work", "at_us": 1, "load": load}})).unwrap();
-    let mut probe = Probe::start(&node);
+    let mut probe = Probe::stepped(&node);
     let busy = "goodput_gpu_mig_busy_seconds_total";
-    let scrape = probe.until("two pairs", |s| part(s, busy, 1, 9).is_some_and(|busy| busy > 5.0));
+    let scrape = probe.within(2 * PAIR, "two pairs", |s| part(s, busy, 1, 9).is_some_and(|busy| busy > 5.0));
     for (name, of_9, of_2) in [
         ("DCGM_FI_DEV_FB_TOTAL", Some(9984.0), Some(40_320.0)),
         ("DCGM_FI_DEV_FB_USED", Some(1024.0), Some(2048.0)),
@@ -141,8 +147,8 @@ fn an_a100_has_the_labels_of_a_recorded_scrape_and_no_busy_time() {
     let node = FakeNode::new(folder.path(), &spec.with("gpus", json!([{"uuid": UUID}]))).unwrap();
     node.mig(0, &[(5, "2g.20gb"), (7, ONE), (9, ONE)]).unwrap();
     node.process_in(0, 9, 4711, 4384 << 20).unwrap();
-    let mut probe = Probe::start(&node);
-    let scrape = probe.until("memory", |s| part(s, "DCGM_FI_DEV_FB_USED", 0, 9) == Some(4384.0));
+    let mut probe = Probe::stepped(&node);
+    let scrape = probe.within(SOON, "memory", |s| part(s, "DCGM_FI_DEV_FB_USED", 0, 9) == Some(4384.0));
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/fixtures/dcgm-a100-mig-3-instances/metrics.prom");
     let recorded = std::fs::read_to_string(path).unwrap();
     let of = |text: &str, id: &str| -> BTreeMap<_, _> {
@@ -172,46 +178,44 @@ fn an_a100_has_the_labels_of_a_recorded_scrape_and_no_busy_time() {
 #[test]
 fn instances_come_and_go_while_scrapes_go_on() {
     let (_folder, node) = h100(2);
-    let (mut probe, mut watch) = (Probe::start(&node), Watch::default());
-    let mut until = |probe: &mut Probe, what: &str, holds: &dyn Fn(&Scrape) -> bool| {
-        let mut all_hold = |scrape: &Scrape| {
+    let (mut probe, mut watch) = (Probe::stepped(&node), Watch::default());
+    let mut within = |seconds, what: &str, holds: &dyn Fn(&Scrape) -> bool| {
+        probe.within(seconds, what, |scrape| {
             watch.holds(scrape);
-            assert!(scrape.cycles(0) == 0.0 || scrape.is(0, "ok"), "{}", scrape.0);
+            assert!(scrape.is(0, "ok"), "{}", scrape.0);
             holds(scrape)
-        };
-        let checked = std::cell::RefCell::new(&mut all_hold);
-        probe.until(what, |scrape| (checked.borrow_mut())(scrape))
+        })
     };
     let has = |scrape: &Scrape, expected: &[&str]| ids(scrape, 0).iter().eq(expected.iter());
     let busy = |s: &Scrape, id| part(s, "goodput_gpu_mig_busy_seconds_total", 0, id);
-    until(&mut probe, "it is whole", &|s| whole(s, "DCGM_FI_DEV_GPU_UTIL", 0).is_some() && ids(s, 0).is_empty());
+    within(SOON, "it is whole", &|s| whole(s, "DCGM_FI_DEV_GPU_UTIL", 0).is_some() && ids(s, 0).is_empty());
     node.mig(0, &[(1, "4g.40gb"), (9, ONE), (10, ONE)]).unwrap();
     // Nobody uses them yet: they are found by looking.
-    until(&mut probe, "it is cut up", &|s| has(s, &["1", "10", "9"]) && whole(s, "DCGM_FI_DEV_GPU_UTIL", 0).is_none());
+    within(LOOK, "it is cut up", &|s| has(s, &["1", "10", "9"]) && whole(s, "DCGM_FI_DEV_GPU_UTIL", 0).is_none());
     node.append(&json!({"start": {"gpu": 0, "instance": 9, "id": "work", "at_us": 1}})).unwrap();
-    let before = until(&mut probe, "work in one of them", &|s| busy(s, 9) > Some(4.0));
+    let before = within(2 * PAIR, "work in one of them", &|s| busy(s, 9) > Some(4.0));
     node.mig(0, &[(2, "3g.40gb"), (9, ONE)]).unwrap();
     let after =
-        until(&mut probe, "one stays, two went, one came", &|s| has(s, &["2", "9"]) && busy(s, 9) > busy(&before, 9));
+        within(PAIR, "one stays, two went, one came", &|s| has(s, &["2", "9"]) && busy(s, 9) > busy(&before, 9));
     assert_eq!(part(&after, "DCGM_FI_DEV_FB_USED", 0, 10), None);
     // The same ids, and so the same UUIDs, of another size; one of them is only seen because a process is on it.
     node.mig(0, &[(1, "3g.40gb"), (2, "4g.40gb")]).unwrap();
     node.process_in(0, 1, 4711, 1 << 30).unwrap();
     let profile = |s: &Scrape| s.get("goodput_gpu_mig_slices", &[("GPU_I_ID", "2"), ("GPU_I_PROFILE", "4g.40gb")]);
-    until(&mut probe, "another size", &|s| has(s, &["1", "2"]) && profile(s) == Some(4.0));
+    within(PAIR, "another size", &|s| has(s, &["1", "2"]) && profile(s) == Some(4.0));
     node.append(&json!({"mig": {"gpu": 0, "enabled": true, "pending": false}})).unwrap();
     let mode = |s: &Scrape, mode| s.get("goodput_gpu_mig_mode", &[("gpu", "0"), ("mode", mode)]);
-    until(&mut probe, "a mode is pending", &|s| {
+    within(SOON, "a mode is pending", &|s| {
         ids(s, 0).is_empty() && (mode(s, "current"), mode(s, "pending")) == (Some(1.0), Some(0.0))
     });
     node.exit(0, 4711).unwrap();
     node.append(&json!({"mig": {"gpu": 0, "enabled": false}})).unwrap();
-    until(&mut probe, "it is whole again", &|s| {
+    within(LOOK, "it is whole again", &|s| {
         whole(s, "DCGM_FI_DEV_GPU_UTIL", 0).is_some() && mode(s, "current") == Some(0.0)
     });
     node.mig(0, &[(9, ONE)]).unwrap();
     node.process_in(0, 9, 4712, 1 << 30).unwrap();
-    until(&mut probe, "an instance goes on where it ended", &|s| busy(s, 9) >= busy(&after, 9));
+    within(PAIR, "an instance goes on where it ended", &|s| busy(s, 9) >= busy(&after, 9));
 }
 
 #[test]
@@ -226,14 +230,14 @@ fn what_a_caller_may_not_read_of_instances_is_absent_until_it_may() {
     }
     // All processes of the GPU are only told to the privileged; those of an instance to whoever may use it.
     node.fault(&Calls::all().named("nvmlDeviceGetComputeRunningProcesses_v3"), "NO_PERMISSION").unwrap();
-    let mut probe = Probe::start(&node);
+    let mut probe = Probe::stepped(&node);
     let mode = |s: &Scrape| s.get("goodput_gpu_mig_mode", &[("gpu", "0"), ("mode", "current")]);
-    let none = probe.until("MIG without devices", |s| mode(s) == Some(1.0) && s.cycles(0) > 6.0);
+    let none = probe.within(SOON + 1, "MIG without devices", |s| mode(s) == Some(1.0) && s.cycles(0) > 6.0);
     assert!(none.is(0, "ok") && ids(&none, 0).is_empty() && whole(&none, "DCGM_FI_DEV_GPU_TEMP", 0).is_some());
     assert_eq!(whole(&none, "goodput_gpu_processes", 0), None);
     node.clear(&handles).unwrap();
     let processes = |s: &Scrape| part(s, "goodput_gpu_mig_processes", 0, 9);
-    let known = probe.until("devices without readings", |s| ids(s, 0).len() == 2 && processes(s) == Some(1.0));
+    let known = probe.within(LOOK, "devices without readings", |s| ids(s, 0).len() == 2 && processes(s) == Some(1.0));
     assert!(known.is(0, "ok"));
     for name in ["DCGM_FI_DEV_FB_USED", "DCGM_FI_PROF_SM_ACTIVE", "goodput_gpu_mig_busy_seconds_total"] {
         assert_eq!(part(&known, name, 0, 9), None, "{name}");
@@ -241,7 +245,7 @@ fn what_a_caller_may_not_read_of_instances_is_absent_until_it_may() {
     for calls in &readings {
         node.clear(calls).unwrap();
     }
-    probe.until("readings", |s| {
+    probe.within(PAIR, "readings", |s| {
         part(s, "DCGM_FI_DEV_FB_USED", 0, 9) == Some(1024.0) && part(s, "DCGM_FI_PROF_SM_ACTIVE", 0, 9) == Some(0.0)
     });
 }
@@ -255,11 +259,11 @@ fn fifty_six_instances_cost_eighty_calls_a_cycle_and_few_series() {
             node.process_in(gpu, id, 1000 * gpu as u32 + id, 1 << 30).unwrap();
         }
     }
-    let mut probe = Probe::start(&node);
+    let mut probe = Probe::stepped(&node);
     let between = |s: &Scrape| (0..8).all(|gpu| (1.0..=3.0).contains(&(s.cycles(gpu) % 5.0)) && ids(s, gpu).len() == 7);
-    let begin = probe.until("all GPUs are between slow readings", between);
+    let begin = probe.within(LOOK, "all GPUs are between slow readings", between);
     // Thirty cycles hold six slow readings and one look of every GPU.
-    let end = probe.until("thirty cycles", |s| (0..8).all(|gpu| s.cycles(gpu) >= begin.cycles(gpu) + 30.0));
+    let end = probe.within(30, "thirty cycles", |s| (0..8).all(|gpu| s.cycles(gpu) >= begin.cycles(gpu) + 30.0));
     let calls = |s: &Scrape| s.plain("goodput_gpu_nvml_calls_total").unwrap();
     let cycles = (0..8).map(|gpu| end.cycles(gpu) - begin.cycles(gpu)).sum::<f64>() / 8.0;
     let per_cycle = (calls(&end) - calls(&begin)) / cycles;

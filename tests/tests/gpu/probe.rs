@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use goodput_exporter::attribute::Owners;
 use goodput_exporter::collect::{Context, Done, REGISTRY};
@@ -21,13 +21,18 @@ const PATIENCE: Duration = Duration::from_secs(90);
 /// Where the probe finds the path of the library.
 const LIBRARY: &str = "PROBE_LIBRARY";
 
+/// Set where the probe's clock goes on by one second with each scrape.
+const STEPPED: &str = "PROBE_STEPPED";
+
 /// Not a test: the program that the tests start. Scrapes once per line of its standard input.
 #[test]
 #[ignore = "started by the other tests"]
 fn program() {
-    let nvml = Nvml::start(std::env::var_os(LIBRARY).map(Into::into));
+    let library = std::env::var_os(LIBRARY).map(Into::into);
+    let nvml = if std::env::var_os(STEPPED).is_some() { Nvml::stepped(library) } else { Nvml::start(library) };
     let mut collector = (REGISTRY.iter().find(|e| e.name == "gpu").unwrap().new)();
     for _ in std::io::stdin().lines() {
+        nvml.step(Duration::from_secs(1));
         let nowhere = || "/nowhere".into();
         let context = Context {
             roots: Arc::new(Roots { proc: nowhere(), sys: nowhere(), cgroup: nowhere(), root: nowhere() }),
@@ -52,28 +57,46 @@ pub(crate) struct Probe {
     input: ChildStdin,
     output: BufReader<ChildStdout>,
     counts: PathBuf,
+    /// The driver's clock, where it is moved by the scrapes.
+    clock: Option<(FakeNode, SystemTime)>,
     _folder: TempDir,
 }
 
 impl Probe {
     #[allow(clippy::disallowed_methods, reason = "tests run programs; this one is killed when the probe is dropped")]
     pub(crate) fn start(node: &FakeNode) -> Self {
+        Self::spawn(node, None)
+    }
+
+    /// One whose time, and that of the driver, goes on by one second with each scrape and not otherwise.
+    pub(crate) fn stepped(node: &FakeNode) -> Self {
+        let now = SystemTime::now();
+        node.fix_clock(now).unwrap();
+        Self::spawn(node, Some((FakeNode::open(node.env().1).unwrap(), now)))
+    }
+
+    fn spawn(node: &FakeNode, clock: Option<(FakeNode, SystemTime)>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let counts = folder.path().join("calls.json");
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--ignored", "--exact", "probe::program", "--nocapture", "--quiet"])
             .env(LIBRARY, FakeNvml::build().unwrap().path())
             .envs([node.env(), counts_env(&counts)])
+            .envs(clock.as_ref().map(|_| (STEPPED, "1")))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
         let input = child.stdin.take().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());
-        Self { child, input, output, counts, _folder: folder }
+        Self { child, input, output, counts, clock, _folder: folder }
     }
 
     pub(crate) fn scrape(&mut self) -> Scrape {
+        if let Some((node, now)) = &mut self.clock {
+            *now += Duration::from_secs(1);
+            node.fix_clock(*now).unwrap();
+        }
         writeln!(self.input).unwrap();
         let mut text = String::new();
         while !text.ends_with("# EOF\n") {
@@ -93,6 +116,19 @@ impl Probe {
             assert!(Instant::now() < deadline, "never: {what}\n{}", scrape.0);
             std::thread::sleep(Duration::from_millis(100));
         }
+    }
+
+    /// Scrapes until the condition holds, but no more than so many times: seconds, where the clock is stepped.
+    pub(crate) fn within(&mut self, scrapes: usize, what: &str, mut holds: impl FnMut(&Scrape) -> bool) -> Scrape {
+        let mut last = String::new();
+        for _ in 0..scrapes {
+            let scrape = self.scrape();
+            if holds(&scrape) {
+                return scrape;
+            }
+            last = scrape.0;
+        }
+        panic!("not within {scrapes} scrapes: {what}\n{last}");
     }
 
     pub(crate) fn until_all_ok(&mut self) -> Scrape {
