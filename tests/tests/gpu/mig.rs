@@ -219,6 +219,21 @@ fn instances_come_and_go_while_scrapes_go_on() {
 }
 
 #[test]
+fn a_mode_that_a_reset_changed_is_seen_as_soon_as_the_gpu_is_back() {
+    let (_folder, node) = h100(1);
+    node.append(&json!({"mig": {"gpu": 0, "enabled": false, "pending": true}})).unwrap();
+    let mut probe = Probe::stepped(&node);
+    let mode = |s: &Scrape, mode| s.get("goodput_gpu_mig_mode", &[("gpu", "0"), ("mode", mode)]);
+    probe.within(SOON, "a mode is pending", |s| (mode(s, "current"), mode(s, "pending")) == (Some(0.0), Some(1.0)));
+    node.lose(0).unwrap();
+    probe.within(SOON, "the GPU is being reset", |s| s.is(0, "lost"));
+    node.mig(0, &[(9, ONE)]).unwrap();
+    node.find(0).unwrap();
+    let back = probe.within(SOON, "the GPU is back", |s| s.is(0, "ok") && ids(s, 0).len() == 1);
+    assert_eq!((mode(&back, "current"), part(&back, "DCGM_FI_DEV_FB_USED", 0, 9)), (Some(1.0), Some(0.0)));
+}
+
+#[test]
 fn what_a_caller_may_not_read_of_instances_is_absent_until_it_may() {
     let (_folder, node) = h100(1);
     node.mig(0, &[(2, "3g.40gb"), (9, ONE)]).unwrap();
