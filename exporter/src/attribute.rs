@@ -74,15 +74,22 @@ fn preference(controllers: &str) -> usize {
 #[derive(Debug, Default)]
 pub struct Owners {
     by_gpu: BTreeMap<String, Vec<Arc<Owner>>>,
+    by_instance: BTreeMap<(String, u32), Vec<Arc<Owner>>>,
     all: Vec<Arc<Owner>>,
     unattributed: usize,
 }
 
 impl Owners {
-    /// The owners of the GPU with this UUID; empty when nothing holds it or nothing is known.
+    /// The owners of the GPU with this UUID, those of its MIG instances included; empty when nothing holds it or nothing is known.
     #[must_use]
     pub fn of_gpu(&self, uuid: &str) -> &[Arc<Owner>] {
         self.by_gpu.get(uuid).map_or(&[], Vec::as_slice)
+    }
+
+    /// The owners of this GPU instance of the GPU with this UUID.
+    #[must_use]
+    pub fn of_instance(&self, uuid: &str, id: u32) -> &[Arc<Owner>] {
+        self.by_instance.get(&(uuid.to_owned(), id)).map_or(&[], Vec::as_slice)
     }
 
     /// Every owner once: those that hold a GPU in order of id, then those that only match a pattern.
@@ -125,6 +132,7 @@ pub fn resolve(roots: &Roots, gpus: &Snapshot) -> Owners {
     let mut owner_of: BTreeMap<u32, Option<String>> = BTreeMap::new();
     let mut owners: BTreeMap<String, Owner> = BTreeMap::new();
     let mut held: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    let mut held_in: BTreeMap<(&str, u32), BTreeSet<String>> = BTreeMap::new();
     for gpu in &gpus.gpus {
         let Ok(processes) = &gpu.processes else { continue };
         for process in processes {
@@ -135,11 +143,15 @@ pub fn resolve(roots: &Roots, gpus: &Snapshot) -> Owners {
                 Some(id)
             });
             held.entry(&gpu.uuid).or_default().extend(known.clone());
+            if let Some(instance) = process.instance {
+                held_in.entry((&gpu.uuid, instance)).or_default().extend(known.clone());
+            }
         }
     }
     let owners: BTreeMap<String, Arc<Owner>> = owners.into_iter().map(|(id, owner)| (id, Arc::new(owner))).collect();
     let arcs = |ids: BTreeSet<String>| ids.iter().filter_map(|id| owners.get(id).cloned()).collect();
     Owners {
+        by_instance: held_in.into_iter().map(|((uuid, id), ids)| ((uuid.to_owned(), id), arcs(ids))).collect(),
         by_gpu: held.into_iter().map(|(uuid, ids)| (uuid.to_owned(), arcs(ids))).collect(),
         all: owners.values().cloned().collect(),
         unattributed: owner_of.values().filter(|owner| owner.is_none()).count(),

@@ -176,6 +176,18 @@ impl FakeNode {
         self.append(&json!({ "exit": { "gpu": gpu, "pid": pid, "at_us": now_us() } }))
     }
 
+    /// The GPU is cut up into these GPU instances, by id and profile, and into nothing else.
+    pub fn mig(&self, gpu: usize, instances: &[(u32, &str)]) -> Result<()> {
+        let instances: Vec<_> = instances.iter().map(|(id, profile)| json!({ "id": id, "profile": profile })).collect();
+        self.append(&json!({ "mig": { "gpu": gpu, "instances": instances } }))
+    }
+
+    /// The process computes on the GPU instance and holds so much of its memory.
+    pub fn process_in(&self, gpu: usize, instance: u32, pid: u32, used_bytes: u64) -> Result<()> {
+        let process = json!({ "gpu": gpu, "instance": instance, "pid": pid, "used_bytes": used_bytes });
+        self.append(&json!({ "process": process }))
+    }
+
     /// Fixes a reading from now on.
     pub fn set(&self, gpu: usize, reading: &str, value: f64) -> Result<()> {
         self.append(&json!({ "set": { "gpu": gpu, "at_us": now_us(), "reading": reading, "value": value } }))

@@ -77,6 +77,45 @@ fn the_energy_counter_speaks_for_power_between_scrapes() {
     assert_eq!(total(&bursts(None), Class::Productive), 0, "the gauge is all there is");
 }
 
+/// What a MIG instance of the GPU tells under the GPU's UUID: it works all the time and holds its memory.
+fn instance() -> Vec<Series> {
+    let of = |name, value: fn(TimeMs) -> f64| {
+        let labels = [
+            ("__name__", name),
+            ("UUID", GPU),
+            ("GPU_I_ID", "9"),
+            ("GPU_I_PROFILE", "1g.10gb"),
+            ("instance", "n1:9400"),
+        ];
+        series(&labels, (0..120).map(|i| (i * 30_000, value(i * 30_000))))
+    };
+    vec![
+        of("DCGM_FI_PROF_GR_ENGINE_ACTIVE", |_| 1.0),
+        of("DCGM_FI_DEV_FB_USED", |_| 9000.0),
+        of("goodput_gpu_mig_busy_seconds_total", |time| time as f64 / 1000.0),
+        of("goodput_gpu_mig_observed_seconds_total", |time| time as f64 / 1000.0),
+    ]
+}
+
+#[test]
+fn an_instance_does_not_speak_for_its_gpu() {
+    let gpu = busy(0.25, 0, &[("instance", "n1:9400")]);
+    let both = gpu.iter().cloned().chain(instance()).collect::<Vec<_>>();
+    let judged = judge(&both, 600_000..1_200_000);
+    assert_eq!(judged.intervals, judge(&gpu, 600_000..1_200_000).intervals);
+    assert_eq!(total(&judged, Class::Productive), 150_000);
+}
+
+/// Under MIG the driver tells of the whole GPU that processes are on it, and nothing of whether they work.
+#[test]
+fn a_gpu_that_is_cut_up_is_held_and_neither_busy_nor_idle() {
+    let held =
+        busy(0.0, 0, &[("instance", "n1:9400")]).into_iter().filter(|s| s.labels.metric() == "goodput_gpu_processes");
+    let judged = judge(&held.chain(instance()).collect::<Vec<_>>(), 600_000..1_200_000);
+    assert_eq!((total(&judged, Class::Unexplained), judged.coverage.total_ms), (600_000, 600_000));
+    assert!(judged.missing[GPU].contains("gpu_busy"), "{:?}", judged.missing);
+}
+
 #[test]
 fn two_dcgm_exporters_are_one_gpu() {
     let dcgm = |instance| {

@@ -3,13 +3,14 @@
 //! Names, kinds, units and labels are the interface that dashboards and alerts of its users rest on. Of its default
 //! list, `DCGM_FI_DEV_VGPU_LICENSE_STATUS` is left out: it only means something inside a virtual machine.
 
-/// Rows with the labels of a dcgm-exporter GPU series. The name of the host label is chosen here and nowhere else.
+/// Rows with the labels of a dcgm-exporter GPU series, of which `GPU_I_PROFILE` and `GPU_I_ID` are those of a MIG instance.
+/// The name of the host label is chosen here and nowhere else.
 macro_rules! dcgm_rows {
     ($($id:ident = $kind:ident $unit:ident $name:literal [$($label:literal),*] { $help:literal, from $source:literal, series $series:literal })*) => {
         $crate::metric_rows! {
             $($id = $kind $unit $name
                 ["gpu", "UUID", "pci_bus_id", "device", "modelName", "Hostname", "DCGM_FI_DRIVER_VERSION" $(, $label)*]
-                + ["container", "namespace", "pod"] {
+                + ["container", "namespace", "pod", "GPU_I_PROFILE", "GPU_I_ID"] {
                 $help,
                 from $source, by "gpu", series $series, since "0.1.0"
             })*

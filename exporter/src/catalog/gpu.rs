@@ -67,7 +67,7 @@ crate::metric_rows! {
         "Processes with a context on the GPU.",
         from "nvmlDeviceGet{Compute,Graphics,MPSCompute}RunningProcesses_v3", by "gpu", series "1 per GPU", since "0.1.0"
     }
-    PROCESS_MEMORY = Gauge Bytes "goodput_gpu_process_memory_bytes" ["gpu", "UUID", "pid"] {
+    PROCESS_MEMORY = Gauge Bytes "goodput_gpu_process_memory_bytes" ["gpu", "UUID", "pid"] + ["GPU_I_ID"] {
         "Device memory of a process; of the 64 processes per GPU that use most.",
         from "nvmlDeviceGet{Compute,Graphics,MPSCompute}RunningProcesses_v3", by "gpu", series "1 per GPU process, at most 64 per GPU", since "0.1.0"
     }

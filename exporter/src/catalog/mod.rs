@@ -11,6 +11,7 @@ pub mod health;
 pub mod host;
 pub mod irq;
 pub mod memory;
+pub mod mig;
 pub mod own;
 pub mod sampler;
 pub mod xid;
@@ -159,6 +160,7 @@ pub fn all() -> impl Iterator<Item = &'static Metric> {
         host::ROWS,
         irq::ROWS,
         memory::ROWS,
+        mig::ROWS,
         own::ROWS,
         sampler::ROWS,
         health::ROWS,

@@ -141,7 +141,7 @@ fn gpu(index: usize, pci_bus_id: &str, pids: &[u32]) -> Gpu {
         index: index as u32,
         uuid: format!("GPU-{index}"),
         pci_bus_id: pci_bus_id.to_owned(),
-        processes: Ok(pids.iter().map(|pid| Process { pid: *pid, used_bytes: None }).collect()),
+        processes: Ok(pids.iter().map(|pid| Process { pid: *pid, ..Process::default() }).collect()),
         ..Gpu::default()
     }
 }

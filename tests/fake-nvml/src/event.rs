@@ -27,6 +27,7 @@ pub(crate) enum Event {
     Clear(Match),
     Count(Empty),
     Clock(Clock),
+    Mig(Mig),
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -72,6 +73,8 @@ pub(crate) struct Busy {
     pub from_us: u64,
     pub to_us: u64,
     pub pid: Option<u32>,
+    /// The GPU instance that works.
+    pub instance: Option<u32>,
     #[serde(default)]
     pub load: BTreeMap<Channel, f64>,
 }
@@ -83,6 +86,8 @@ pub(crate) struct Start {
     pub id: String,
     pub at_us: u64,
     pub pid: Option<u32>,
+    /// The GPU instance that works.
+    pub instance: Option<u32>,
     #[serde(default)]
     pub load: BTreeMap<Channel, f64>,
 }
@@ -101,6 +106,11 @@ pub(crate) struct Process {
     pub gpu: usize,
     pub pid: u32,
     pub used_bytes: Option<u64>,
+    /// The GPU instance that it runs on.
+    pub instance: Option<u32>,
+    /// The compute instance in that, the first if left out.
+    #[serde(default)]
+    pub compute_instance: u32,
     #[serde(default)]
     pub kind: ProcessKind,
 }
@@ -228,6 +238,32 @@ pub(crate) struct Hang {
     pub gpu: Option<usize>,
     /// Each call blocks this long; without it, until cleared.
     pub for_us: Option<u64>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Mig {
+    pub gpu: usize,
+    #[serde(default = "enabled")]
+    pub enabled: bool,
+    /// The mode from the next reset on, if it differs.
+    pub pending: Option<bool>,
+    #[serde(default)]
+    pub instances: Vec<InstanceSpec>,
+}
+
+fn enabled() -> bool {
+    true
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct InstanceSpec {
+    pub id: u32,
+    pub profile: String,
+    /// Slices of each compute instance; one that fills the GPU instance if left out.
+    #[serde(default)]
+    pub compute: Vec<u32>,
 }
 
 /// Which calls a line is about: those named so (a trailing `*` stands for any ending), on that GPU; all without.

@@ -72,6 +72,7 @@ fn memory_health(view: &View, id: u32) -> Result<Value, Code> {
 }
 
 fn nvlink(view: &View, id: u32, scope: u32) -> Result<Value, Code> {
+    view.whole()?;
     let link = view.gpu.profile.nvlink.as_ref().ok_or(Code::NOT_SUPPORTED)?;
     if scope != ALL_LINKS && scope >= link.links {
         return Err(Code::INVALID_ARGUMENT);
@@ -184,7 +185,7 @@ mod tests {
         for line in lines {
             node.apply(serde_json::from_str(line).unwrap()).unwrap();
         }
-        read(&View { node: &node, gpu: &node.gpus[0], now_us: 10_000_000 }, id, scope)
+        read(&View { node: &node, gpu: &node.gpus[0], mig: None, now_us: 10_000_000 }, id, scope)
     }
 
     const H100: &str = "NVIDIA H100 80GB HBM3";

@@ -2,6 +2,7 @@
 
 use crate::code::Code;
 use crate::handle::Issued;
+use crate::mig::Instance;
 use crate::view::View;
 use crate::work::{Area, Channel, average};
 use std::ffi::CStr;
@@ -12,6 +13,8 @@ pub(crate) type Samples = Issued<Option<Sample>>;
 #[derive(Debug, Clone)]
 pub(crate) struct Sample {
     pub gpu: usize,
+    /// Serial of the GPU instance, if it is of one.
+    pub instance: Option<usize>,
     pub at_us: u64,
     pub area: Area,
     counted: Option<Counted>,
@@ -36,10 +39,17 @@ impl Sample {
         };
         Self {
             gpu: view.gpu.index,
+            instance: None,
             at_us: view.now_us,
             area: work.area(view.now_us),
             counted: view.node.gpm_counters.then(counted),
         }
+    }
+
+    /// Of one GPU instance, which has no counters.
+    pub(crate) fn take_of(view: &View, instance: &Instance) -> Self {
+        let area = instance.work.area(view.now_us);
+        Self { gpu: view.gpu.index, instance: instance.serial(), at_us: view.now_us, area, counted: None }
     }
 }
 
@@ -130,10 +140,12 @@ impl Metric {
         }
     }
 
-    /// Percent or MiB/s between the samples; cycles or bytes up to the second.
+    /// Percent or MiB/s between the samples; cycles or bytes up to the second. Traffic of links is of the whole GPU alone
+    /// (for A100 the maintainers of DCGM say so in its issue 88).
     pub(crate) fn value(&self, first: &Sample, second: &Sample) -> Result<f64, Code> {
         let mean = |channel| average(channel, &first.area, &second.area, second.at_us.saturating_sub(first.at_us));
         match self.of {
+            Of::Mean(channel) if channel.is_rate() && first.instance.is_some() => Err(Code::NOT_SUPPORTED),
             Of::Mean(channel) if channel.is_rate() => Ok(mean(channel) / MIB),
             Of::Mean(channel) => Ok(mean(channel)),
             Of::Idle => Ok(0.0),

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 /// Distance of two handles, so that an offset one is not another valid one.
 const STEP: usize = 16;
 const GPUS: usize = 0x1000;
-const ISSUED: usize = 0x10_0000;
+const MIG_DEVICES: usize = 0x10_0000;
+const ISSUED: usize = 0x1000_0000;
 
 /// The handle of the GPU.
 pub(crate) fn of_gpu<T>(index: usize) -> *mut T {
@@ -19,6 +20,17 @@ pub(crate) fn gpu<T>(handle: *mut T, count: usize) -> Result<usize, Code> {
     let offset = handle.addr().checked_sub(GPUS).ok_or(Code::INVALID_ARGUMENT)?;
     let index = offset / STEP;
     if offset % STEP == 0 && index < count { Ok(index) } else { Err(Code::INVALID_ARGUMENT) }
+}
+
+/// The handle of the MIG device with that serial number.
+pub(crate) fn of_mig_device<T>(serial: usize) -> *mut T {
+    std::ptr::without_provenance_mut(MIG_DEVICES + serial * STEP)
+}
+
+/// The serial number of the MIG device of the handle, if it is one.
+pub(crate) fn mig_device<T>(handle: *mut T) -> Option<usize> {
+    let offset = handle.addr().checked_sub(MIG_DEVICES).filter(|_| handle.addr() < ISSUED)?;
+    (offset % STEP == 0).then_some(offset / STEP)
 }
 
 /// Things handed out by handle until they are freed.
@@ -58,6 +70,8 @@ mod tests {
         for bad in [std::ptr::null_mut(), of_gpu::<u8>(8), std::ptr::without_provenance_mut(GPUS + 1)] {
             assert_eq!(gpu(bad, 8), Err(Code::INVALID_ARGUMENT));
         }
+        assert_eq!(mig_device(of_mig_device::<u8>(5)), Some(5));
+        assert_eq!((mig_device(of_gpu::<u8>(3)), gpu(of_mig_device::<u8>(5), 8)), (None, Err(Code::INVALID_ARGUMENT)));
         let issued = Issued::default();
         let (a, b) = (issued.issue::<u8>(1), issued.issue::<u8>(2));
         assert_eq!(issued.with(a, |n| *n), Ok(1));

@@ -63,6 +63,19 @@
 //! {"xid":{"gpu":0,"code":79}}
 //! {"xid":{"gpu":0,"code":13,"instance":5}}
 //! ```
+//! **MIG** cuts a GPU into GPU instances, and these into compute instances of so many slices each; one that fills the GPU
+//! instance, where `compute` is left out. Profiles are those of the model, such as `1g.10gb`. The line is the whole layout: what
+//! it repeats stays as it is, everything else is gone or new, with new handles under the same UUIDs. `enabled` left out is
+//! `true`, `pending` left out is the same. Work and processes may name their GPU `instance`, processes their
+//! `compute_instance` in it too. Then utilization is not supported, nor are NVLink's fields, and GPM is also had of an
+//! instance. Faults and hangs know a call about a MIG device by its name behind `mig:`.
+//! ```json
+//! {"mig":{"gpu":0,"enabled":true,"pending":true,"instances":[{"id":2,"profile":"3g.40gb","compute":[1,2]},{"id":9,"profile":"1g.10gb"}]}}
+//! {"process":{"gpu":0,"pid":4711,"used_bytes":1073741824,"instance":2,"compute_instance":1}}
+//! {"start":{"gpu":0,"id":"step 8","at_us":1790000002000000,"instance":9,"load":{"gpu":50}}}
+//! {"fault":{"call":"mig:nvmlDeviceGetMemoryInfo_v2","gpu":0,"code":"NO_PERMISSION"}}
+//! {"mig":{"gpu":0,"enabled":false}}
+//! ```
 //! **Lost** GPUs answer `GPU_IS_LOST`, also to the lookup of their handle, until they are found again.
 //! ```json
 //! {"lose":{"gpu":3}}
@@ -112,7 +125,7 @@
 //! `nvmlDeviceGetUtilizationRates` is the newest sample. Power follows multiprocessor activity between the model's idle and
 //! busy draw, temperature follows its last 30 s; clocks and power state are those of a busy GPU if a kernel ran in the last
 //! 1/6 s. GPM averages over the caller's own interval. `nvmlDeviceGetPcieThroughput` takes 20 ms, as the real one does.
-//! MIG is never enabled, accounting is not supported. Past work is kept, a quarter of a KiB for each line about it.
+//! Accounting is not supported. Past work is kept, a quarter of a KiB for each line about it.
 
 mod abi;
 mod code;
@@ -122,6 +135,7 @@ mod field;
 mod gpm;
 mod handle;
 mod library;
+mod mig;
 mod profile;
 mod state;
 mod tail;

@@ -2,6 +2,7 @@
 
 use crate::code::{Code, Done};
 use crate::event::{Event, NodeSpec};
+use crate::handle;
 use crate::state::{Gpu, Node};
 use crate::tail::Tail;
 use crate::view::View;
@@ -65,12 +66,25 @@ impl Call {
         find: impl Fn(&Node) -> Result<usize, Code>,
         body: impl FnOnce(View) -> Done,
     ) -> Done {
+        self.on_device(|node| Ok(Target { gpu: find(node)?, mig_device: None }), body)
+    }
+
+    /// A call about the GPU or the MIG device that `find` names.
+    pub(crate) fn on_device(
+        &'static self,
+        find: impl Fn(&Node) -> Result<Target, Code>,
+        body: impl FnOnce(View) -> Done,
+    ) -> Done {
         self.count();
         let library = current()?;
-        library.pass(self.name, |node| find(node).map(Some))?;
+        let of_mig_device = find(&library.node.read()).is_ok_and(|target| target.mig_device.is_some());
+        let name = if of_mig_device { format!("mig:{}", self.name) } else { self.name.to_owned() };
+        library.pass(&name, |node| find(node).map(|target| Some(target.gpu)))?;
         let node = library.node.read();
-        let gpu = &node.gpus[find(&node)?];
-        body(View { node: &node, gpu, now_us: node.now_us() })
+        let target = find(&node)?;
+        let gpu = &node.gpus[target.gpu];
+        let mig = target.mig_device.and_then(|position| gpu.mig.devices().nth(position));
+        body(View { node: &node, gpu, mig, now_us: node.now_us() })
     }
 
     /// `nvmlInit`: opens the log if no one has since the driver was last loaded.
@@ -101,6 +115,34 @@ impl Call {
             write_counts();
         }
         Ok(())
+    }
+}
+
+/// What a handle stands for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Target {
+    pub gpu: usize,
+    /// Position of the MIG device among the GPU's.
+    pub mig_device: Option<usize>,
+}
+
+impl Target {
+    /// A GPU or a MIG device that is still there.
+    pub(crate) fn of<T>(node: &Node, handle: *mut T) -> Result<Self, Code> {
+        let Some(serial) = handle::mig_device(handle) else {
+            return Ok(Target { gpu: handle::gpu(handle, node.gpus.len())?, mig_device: None });
+        };
+        let found = node.gpus.iter().find_map(|gpu| {
+            let position = gpu.mig.devices().position(|(_, compute)| compute.serial == serial)?;
+            Some(Target { gpu: gpu.index, mig_device: Some(position) })
+        });
+        found.ok_or(Code::INVALID_ARGUMENT)
+    }
+
+    /// A GPU; of a MIG device the call knows nothing.
+    pub(crate) fn of_gpu<T>(node: &Node, handle: *mut T) -> Result<usize, Code> {
+        let target = Self::of(node, handle)?;
+        if target.mig_device.is_some() { Err(Code::NOT_SUPPORTED) } else { Ok(target.gpu) }
     }
 }
 

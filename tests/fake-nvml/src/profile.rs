@@ -7,6 +7,8 @@
 //! - L4: a dcgm-exporter scrape (580.105.08) and the data sheet.
 //! - T4: `nvidia-smi -q -x` (595.91.07); busy power and temperature from its limits.
 //!
+//! - MIG: sizes of H200 instances from `nvidia-smi` (590.48.01), of an A100's 20 GB from the XML; the others lie in between.
+//!
 //! Made up: the L4's VBIOS, part and InfoROM strings, and the row-remapper banks of H200, A100 and L4.
 
 /// One GPU model. Absence (`None`) is what makes the calls answer `NOT_SUPPORTED`.
@@ -37,7 +39,7 @@ pub(crate) struct Profile {
     pub nvlink: Option<NvLink>,
     /// An NVSwitch fabric the GPU registers with.
     pub fabric: bool,
-    pub mig: bool,
+    pub mig: Option<MigSizes>,
     /// Banks of the row remapper; without one, pages are retired instead.
     pub remap_banks: Option<u32>,
     /// `(PCI address, NUMA node)` of the GPUs of a usual node, in NVML order.
@@ -94,6 +96,14 @@ pub(crate) struct Pcie {
     pub generation: Range,
     pub max_width: u32,
     pub width: u32,
+}
+
+/// How the GPU can be cut up.
+#[derive(Debug)]
+pub(crate) struct MigSizes {
+    pub multiprocessors_per_slice: u32,
+    /// Memory of an instance: as profiles name it in gigabytes, and in MiB.
+    pub memory: &'static [(&'static str, u64)],
 }
 
 #[derive(Debug)]
@@ -162,7 +172,10 @@ pub(crate) const PROFILES: &[Profile] = &[
         pcie: Pcie { generation: Range { idle: 5, busy: 5 }, max_width: 16, width: 16 },
         nvlink: Some(NvLink { links: 18, speed_mbps: 26_562 }),
         fabric: true,
-        mig: true,
+        mig: Some(MigSizes {
+            multiprocessors_per_slice: 16,
+            memory: &[("10", 9984), ("20", 20_096), ("40", 40_320), ("80", 81_024)],
+        }),
         remap_banks: Some(2560),
         slots: XE9680,
         cpus: &["0-51", "52-103"],
@@ -199,7 +212,10 @@ pub(crate) const PROFILES: &[Profile] = &[
         pcie: Pcie { generation: Range { idle: 5, busy: 5 }, max_width: 16, width: 16 },
         nvlink: Some(NvLink { links: 18, speed_mbps: 26_562 }),
         fabric: true,
-        mig: true,
+        mig: Some(MigSizes {
+            multiprocessors_per_slice: 16,
+            memory: &[("18", 16_384), ("35", 33_280), ("71", 71_424), ("141", 143_104)],
+        }),
         remap_banks: Some(3072),
         slots: XE9680,
         cpus: &["0-51", "52-103"],
@@ -236,7 +252,10 @@ pub(crate) const PROFILES: &[Profile] = &[
         pcie: Pcie { generation: Range { idle: 4, busy: 4 }, max_width: 16, width: 16 },
         nvlink: Some(NvLink { links: 12, speed_mbps: 25_000 }),
         fabric: false,
-        mig: true,
+        mig: Some(MigSizes {
+            multiprocessors_per_slice: 14,
+            memory: &[("10", 9728), ("20", 19_968), ("40", 40_448), ("80", 81_152)],
+        }),
         remap_banks: Some(640),
         slots: DGX_A100,
         cpus: &["0-23", "24-47"],
@@ -273,7 +292,7 @@ pub(crate) const PROFILES: &[Profile] = &[
         pcie: Pcie { generation: Range { idle: 1, busy: 4 }, max_width: 16, width: 16 },
         nvlink: None,
         fabric: false,
-        mig: false,
+        mig: None,
         remap_banks: Some(96),
         slots: &[("0000:31:00.0", 0)],
         cpus: &["0-3"],
@@ -310,7 +329,7 @@ pub(crate) const PROFILES: &[Profile] = &[
         pcie: Pcie { generation: Range { idle: 3, busy: 3 }, max_width: 16, width: 8 },
         nvlink: None,
         fabric: false,
-        mig: false,
+        mig: None,
         remap_banks: None,
         slots: &[("0000:00:1e.0", 0)],
         cpus: &["0-3"],

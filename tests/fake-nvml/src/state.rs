@@ -2,8 +2,9 @@
 
 use crate::code::Code;
 use crate::event::*;
+use crate::mig::{self, Layout};
 use crate::profile::{self, Profile};
-use crate::work::{Grid, Levels, Timeline};
+use crate::work::{Channel, Grid, Levels, Timeline};
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -40,6 +41,8 @@ pub(crate) struct Node {
     pub counts_asked: u64,
     faults: Vec<(Match, Code)>,
     hangs: Vec<(Match, Option<u64>)>,
+    /// The newest serial number of a MIG device.
+    mig_serial: usize,
 }
 
 /// One GPU of the node.
@@ -57,8 +60,19 @@ pub(crate) struct Gpu {
     pub work: Timeline,
     pub work_by_pid: BTreeMap<u32, Timeline>,
     pub processes: BTreeMap<u32, Process>,
-    open: BTreeMap<String, (Option<u32>, Levels)>,
+    pub mig: Layout,
+    open: BTreeMap<String, Work>,
     readings: BTreeMap<Reading, Vec<(u64, Option<f64>)>>,
+}
+
+/// Work as it counts for its process, for its MIG instance and for the whole GPU.
+#[derive(Debug)]
+struct Work {
+    pid: Option<u32>,
+    /// Serial of the GPU instance: one that comes in its place has none of this.
+    instance: Option<usize>,
+    levels: Levels,
+    of_gpu: Levels,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,6 +131,7 @@ impl Node {
             counts_asked: 0,
             faults: Vec::new(),
             hangs: Vec::new(),
+            mig_serial: 0,
         })
     }
 
@@ -148,6 +163,7 @@ impl Node {
             }
             Event::Count(_) => self.counts_asked += 1,
             Event::Clock(clock) => self.fixed_us = clock.now_us,
+            Event::Mig(mig) => self.change_mig(&mig)?,
         }
         Ok(())
     }
@@ -166,6 +182,14 @@ impl Node {
     fn gpu(&mut self, index: usize) -> Result<&mut Gpu, String> {
         let count = self.gpus.len();
         self.gpus.get_mut(index).ok_or_else(|| format!("no GPU {index}, the node has {count}"))
+    }
+
+    fn change_mig(&mut self, line: &Mig) -> Result<(), String> {
+        let mut serial = self.mig_serial;
+        let gpu = self.gpu(line.gpu)?;
+        gpu.mig.change(line, gpu.profile, &mut serial)?;
+        self.mig_serial = serial;
+        Ok(())
     }
 
     fn load(&mut self, load: Load) {
@@ -206,6 +230,7 @@ impl Gpu {
             work: Timeline::default(),
             work_by_pid: BTreeMap::new(),
             processes: BTreeMap::new(),
+            mig: Layout::default(),
             open: BTreeMap::new(),
             readings: BTreeMap::new(),
         })
@@ -215,8 +240,8 @@ impl Gpu {
         if busy.to_us < busy.from_us {
             return Err(format!("busy ends at {} before it begins at {}", busy.to_us, busy.from_us));
         }
-        let levels = Levels::from_load(&busy.load)?;
-        self.timelines(busy.pid).for_each(|t| t.begin(busy.from_us, Some(busy.to_us), &levels));
+        let work = self.work_of(busy.pid, busy.instance, &busy.load)?;
+        self.timelines(&work).for_each(|(t, levels)| t.begin(busy.from_us, Some(busy.to_us), levels));
         Ok(())
     }
 
@@ -224,15 +249,15 @@ impl Gpu {
         if self.open.contains_key(&start.id) {
             return Err(format!("work {:?} is started twice on GPU {}", start.id, self.index));
         }
-        let levels = Levels::from_load(&start.load)?;
-        self.timelines(start.pid).for_each(|t| t.begin(start.at_us, None, &levels));
-        self.open.insert(start.id.clone(), (start.pid, levels));
+        let work = self.work_of(start.pid, start.instance, &start.load)?;
+        self.timelines(&work).for_each(|(t, levels)| t.begin(start.at_us, None, levels));
+        self.open.insert(start.id.clone(), work);
         Ok(())
     }
 
     fn stop(&mut self, id: &str, at_us: u64) {
-        if let Some((pid, levels)) = self.open.remove(id) {
-            self.timelines(pid).for_each(|t| t.end(at_us, &levels));
+        if let Some(work) = self.open.remove(id) {
+            self.timelines(&work).for_each(|(t, levels)| t.end(at_us, levels));
         }
     }
 
@@ -240,13 +265,25 @@ impl Gpu {
     fn exit(&mut self, pid: u32, at_us: u64) {
         self.processes.remove(&pid);
         let ids: Vec<_> =
-            self.open.iter().filter(|(_, (owner, _))| *owner == Some(pid)).map(|(id, _)| id.clone()).collect();
+            self.open.iter().filter(|(_, work)| work.pid == Some(pid)).map(|(id, _)| id.clone()).collect();
         ids.iter().for_each(|id| self.stop(id, at_us));
     }
 
-    fn timelines(&mut self, pid: Option<u32>) -> impl Iterator<Item = &mut Timeline> {
-        let own = pid.map(|pid| self.work_by_pid.entry(pid).or_default());
-        std::iter::once(&mut self.work).chain(own)
+    /// The work of an instance is of the whole GPU as much as the instance's slices are.
+    fn work_of(&self, pid: Option<u32>, instance: Option<u32>, load: &BTreeMap<Channel, f64>) -> Result<Work, String> {
+        let levels = Levels::from_load(load)?;
+        let find = |id| self.mig.instance(id).ok_or_else(|| format!("GPU {} has no GPU instance {id}", self.index));
+        let instance = instance.map(find).transpose()?;
+        let of_gpu = instance.map_or(levels, |instance| levels.share(instance.slices, mig::SLICES));
+        Ok(Work { pid, instance: instance.and_then(mig::Instance::serial), levels, of_gpu })
+    }
+
+    fn timelines<'a>(&'a mut self, work: &'a Work) -> impl Iterator<Item = (&'a mut Timeline, &'a Levels)> {
+        let process = work.pid.map(|pid| (self.work_by_pid.entry(pid).or_default(), &work.of_gpu));
+        let instance =
+            work.instance.and_then(|serial| self.mig.instances.iter_mut().find(|i| i.serial() == Some(serial)));
+        let instance = instance.map(|instance| (&mut instance.work, &work.levels));
+        std::iter::once((&mut self.work, &work.of_gpu)).chain(process).chain(instance)
     }
 
     fn set(&mut self, set: &Set) {
@@ -274,7 +311,6 @@ impl Gpu {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::work::Channel;
 
     /// A default node after these lines.
     fn node(lines: &[&str]) -> Node {

@@ -1,7 +1,8 @@
 //! What one GPU reports at one moment: set values first, else a model driven by its work.
 
 use crate::code::Code;
-use crate::event::{ProcessKind, Reading};
+use crate::event::{Process, ProcessKind, Reading};
+use crate::mig::{Compute, Instance};
 use crate::profile::{Architecture, Range};
 use crate::state::{Gpu, Node};
 use crate::work::{Channel, Grid};
@@ -19,6 +20,8 @@ const MIB: u64 = 1 << 20;
 pub(crate) struct View<'a> {
     pub node: &'a Node,
     pub gpu: &'a Gpu,
+    /// The part of the GPU that is asked, where it is a MIG device.
+    pub mig: Option<(&'a Instance, &'a Compute)>,
     pub now_us: u64,
 }
 
@@ -31,7 +34,7 @@ pub(crate) struct Memory {
     pub free: u64,
 }
 
-impl View<'_> {
+impl<'a> View<'a> {
     /// The same GPU at another moment.
     pub(crate) fn at(&self, now_us: u64) -> Self {
         View { now_us, ..*self }
@@ -161,7 +164,19 @@ impl View<'_> {
         held.map(|(from, to, _)| (to - from) * 1000).sum()
     }
 
+    /// Utilization is of no GPU that is cut up, nor of its parts.
+    pub(crate) fn whole(&self) -> Result<(), Code> {
+        if self.gpu.mig.enabled { Err(Code::NOT_SUPPORTED) } else { Ok(()) }
+    }
+
+    /// Compute instances share the memory of their GPU instance, of which nothing is reserved.
     pub(crate) fn memory(&self) -> Memory {
+        if let Some((instance, _)) = self.mig {
+            let total = instance.memory_bytes;
+            let here = self.gpu.processes.values().filter(|p| p.instance == Some(instance.id));
+            let used = here.filter_map(|p| p.used_bytes).sum::<u64>().min(total);
+            return Memory { total, reserved: 0, used, free: total - used };
+        }
         let (total, reserved) = (self.gpu.profile.memory_mib * MIB, self.gpu.profile.reserved_mib * MIB);
         let by_processes = || self.gpu.processes.values().filter_map(|p| p.used_bytes).sum();
         let used = self.set(Reading::UsedBytes).map_or_else(by_processes, |set| set as u64).min(total - reserved);
@@ -175,9 +190,11 @@ impl View<'_> {
         (total, used.min(total))
     }
 
-    /// Processes of the kind: pid and used bytes.
-    pub(crate) fn processes(&self, kind: ProcessKind) -> Vec<(u32, Option<u64>)> {
-        self.gpu.processes.values().filter(|p| p.kind == kind).map(|p| (p.pid, p.used_bytes)).collect()
+    /// Processes of the kind: of the MIG device where one is asked, else of all the GPU.
+    pub(crate) fn processes(&self, kind: ProcessKind) -> Vec<&'a Process> {
+        let here =
+            |p: &&Process| self.mig.is_none_or(|(gi, ci)| p.instance == Some(gi.id) && p.compute_instance == ci.id);
+        self.gpu.processes.values().filter(|p| p.kind == kind).filter(here).collect()
     }
 
     /// GPM came with Hopper.
@@ -205,7 +222,7 @@ mod tests {
     }
 
     fn at(node: &Node, seconds: u64) -> View<'_> {
-        View { node, gpu: &node.gpus[0], now_us: LOADED + seconds * S }
+        View { node, gpu: &node.gpus[0], mig: None, now_us: LOADED + seconds * S }
     }
 
     fn set(reading: &str, seconds: u64, value: u64) -> String {
@@ -273,6 +290,28 @@ mod tests {
         let view = at(&node, 0);
         assert_eq!(view.memory().used, MIB);
         assert_eq!(view.bar1(), (256 * MIB, 2 * MIB));
-        assert_eq!(view.processes(ProcessKind::Compute), [(1, Some(MIB)), (2, None)]);
+        let held: Vec<_> = view.processes(ProcessKind::Compute).iter().map(|p| (p.pid, p.used_bytes)).collect();
+        assert_eq!(held, [(1, Some(MIB)), (2, None)]);
+    }
+
+    #[test]
+    fn an_instance_has_its_own_memory_and_is_a_part_of_the_gpus_work() {
+        let layout = r#"{"mig":{"gpu":0,"instances":[{"id":2,"profile":"3g.40gb"},{"id":9,"profile":"1g.10gb"}]}}"#;
+        let process = r#"{"process":{"gpu":0,"pid":1,"used_bytes":1048576,"instance":9}}"#;
+        let work = format!(r#"{{"busy":{{"gpu":0,"instance":9,"from_us":{LOADED},"to_us":{}}}}}"#, LOADED + 70 * S);
+        let node = node("NVIDIA H100 80GB HBM3", &[layout.to_owned(), process.to_owned(), work]);
+        let whole = at(&node, 70);
+        let part = |i: usize| View { mig: whole.gpu.mig.devices().nth(i), ..whole };
+        assert_eq!((part(0).memory().used, part(1).memory().used, whole.memory().used), (0, MIB, MIB));
+        assert_eq!(part(1).memory().total, 9984 * MIB);
+        assert_eq!(
+            (part(0).processes(ProcessKind::Compute).len(), part(1).processes(ProcessKind::Compute).len()),
+            (0, 1)
+        );
+        let busy = |work: &crate::work::Timeline| work.average(Channel::Gpu, LOADED, LOADED + 70 * S);
+        let instances = &whole.gpu.mig.instances;
+        assert_eq!((busy(&instances[0].work), busy(&instances[1].work)), (0.0, 100.0));
+        assert!((busy(&whole.gpu.work) - 100.0 / 7.0).abs() < 0.001);
+        assert_eq!(whole.whole(), Err(Code::NOT_SUPPORTED));
     }
 }

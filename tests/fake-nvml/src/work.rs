@@ -75,6 +75,15 @@ impl Levels {
         Ok(levels)
     }
 
+    /// So many parts of the whole; what goes over links is the same amount for both.
+    pub(crate) fn share(&self, parts: u32, whole: u32) -> Levels {
+        let of = |channel: Channel| match self.0[channel as usize] {
+            rate if channel.is_rate() => rate,
+            level => level * i64::from(parts) / i64::from(whole),
+        };
+        Levels(ALL.map(of))
+    }
+
     fn add(&mut self, other: &Levels, times: i64) {
         self.0.iter_mut().zip(other.0).for_each(|(sum, level)| *sum += times * level);
     }

@@ -267,6 +267,39 @@ fn gpm_averages_over_the_callers_interval() {
 }
 
 #[test]
+fn a_gpu_that_is_cut_up_refuses_what_the_real_one_refuses_and_its_parts_answer() {
+    isolated(NodeSpec::h100(2), |node, library| {
+        let nvml = load(library);
+        let device = nvml.device_by_index(1).unwrap();
+        assert_eq!((device.mig_mode().unwrap().current, device.mig_device_count().unwrap()), (0, 7));
+        assert!(matches!(device.mig_device_by_index(0), Err(NvmlError::NotFound)));
+        node.mig(1, &[(2, "3g.40gb"), (9, "1g.10gb")]).unwrap();
+        node.process_in(1, 9, 4711, 1 << 30).unwrap();
+        assert_eq!(device.mig_mode().unwrap().current, 1);
+        assert!(matches!(device.utilization_rates(), Err(NvmlError::NotSupported)));
+        assert!(matches!(device.samples(Sampling::GpuUtilization, 0), Err(NvmlError::NotSupported)));
+        assert!(device.power_usage().is_ok() && device.samples(Sampling::Power, 0).is_ok());
+        let (large, small) = (device.mig_device_by_index(0).unwrap(), device.mig_device_by_index(1).unwrap());
+        assert_eq!(large.name().unwrap(), "NVIDIA H100 80GB HBM3 MIG 3g.40gb");
+        assert_eq!(small.uuid().unwrap(), "MIG-00002330-0001-5000-8000-000000000900");
+        assert_eq!(small.mig_parent_device().unwrap().index().unwrap(), 1);
+        assert_eq!(large.attributes().unwrap().gpu_instance_slice_count, 3);
+        let used = |device: &nvml_wrapper::Device| device.memory_info().unwrap().used;
+        assert_eq!((used(&device), used(&large), used(&small)), (1 << 30, 0, 1 << 30));
+        assert_eq!(device.running_compute_processes().unwrap()[0].gpu_instance_id, Some(9));
+        assert_eq!(small.running_compute_processes().unwrap().len(), 1);
+        assert!(large.running_compute_processes().unwrap().is_empty());
+        assert!(matches!(small.power_usage(), Err(NvmlError::NotSupported)));
+        node.fault(&Calls::all().named("mig:nvmlDeviceGetMemoryInfo_v2"), "NO_PERMISSION").unwrap();
+        assert!(matches!(small.memory_info(), Err(NvmlError::NoPermission)));
+        assert!(device.memory_info().is_ok());
+        node.mig(1, &[(9, "1g.10gb")]).unwrap();
+        assert!(matches!(large.name(), Err(NvmlError::InvalidArg)));
+        assert_eq!(device.mig_device_by_index(0).unwrap().uuid().unwrap(), small.uuid().unwrap());
+    });
+}
+
+#[test]
 fn calls_are_counted_by_name() {
     isolated(NodeSpec::h100(1), |node, library| {
         let nvml = load(library);

@@ -3,11 +3,12 @@
 //! A library is loaded once per process, so each test has a process of its own: this very binary again, running only
 //! [`probe::program`], which scrapes when told to.
 
-#![allow(clippy::unwrap_used, reason = "clippy spares tests, but not the helpers beside them")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "clippy spares tests, but not the helpers beside them")]
 #![allow(clippy::print_stdout, reason = "measured figures, for whoever runs the tests with --nocapture")]
 
 mod codes;
 mod events;
+mod mig;
 mod probe;
 mod release;
 mod sampler;

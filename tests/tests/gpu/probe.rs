@@ -85,6 +85,8 @@ pub(crate) struct Probe {
     input: ChildStdin,
     output: BufReader<ChildStdout>,
     counts: PathBuf,
+    /// The driver's clock, where it is moved by the scrapes.
+    clock: Option<(FakeNode, SystemTime)>,
     _folder: TempDir,
 }
 
@@ -96,6 +98,13 @@ impl Probe {
     /// With a clock that stands still between the steps of [`Probe::step`]; the node's clock is to be fixed.
     pub(crate) fn stepped(node: &FakeNode) -> Self {
         Self::with(node, FakeNvml::build().unwrap().path(), &[(STEPPED, "1".into())])
+    }
+
+    /// One whose time, and that of the driver, goes on by one second with each scrape and not otherwise.
+    pub(crate) fn ticking(node: &FakeNode) -> Self {
+        let now = SystemTime::now();
+        node.fix_clock(now).unwrap();
+        Self { clock: Some((FakeNode::open(node.env().1).unwrap(), now)), ..Self::stepped(node) }
     }
 
     /// Beside a kernel log.
@@ -123,10 +132,15 @@ impl Probe {
             .unwrap();
         let input = child.stdin.take().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());
-        Self { child, input, output, counts, _folder: folder }
+        Self { child, input, output, counts, clock: None, _folder: folder }
     }
 
     pub(crate) fn scrape(&mut self) -> Scrape {
+        if let Some((node, now)) = &mut self.clock {
+            *now += Duration::from_secs(1);
+            node.fix_clock(*now).unwrap();
+            return self.step(Duration::from_secs(1));
+        }
         self.tell("")
     }
 
@@ -156,6 +170,19 @@ impl Probe {
             assert!(Instant::now() < deadline, "never: {what}\n{}", scrape.0);
             std::thread::sleep(Duration::from_millis(100));
         }
+    }
+
+    /// Scrapes until the condition holds, but no more than so many times: seconds, where the clock is stepped.
+    pub(crate) fn within(&mut self, scrapes: usize, what: &str, mut holds: impl FnMut(&Scrape) -> bool) -> Scrape {
+        let mut last = String::new();
+        for _ in 0..scrapes {
+            let scrape = self.scrape();
+            if holds(&scrape) {
+                return scrape;
+            }
+            last = scrape.0;
+        }
+        panic!("not within {scrapes} scrapes: {what}\n{last}");
     }
 
     pub(crate) fn until_all_ok(&mut self) -> Scrape {

@@ -75,10 +75,10 @@ static FAMILIES: &[(&Metric, Get)] = &[
     (&rows::PROF_NVLINK_RX, |v| bytes_per_second(v, fields::GPM_NVLINK_RX)),
 ];
 
-/// Writes the readings.
-pub(super) fn push(gpu: &Gpu, labels: &Labels<'_>, out: &mut Families) {
+/// Writes the readings of a GPU or of a MIG instance; `optional` are the rows' optional labels.
+pub(super) fn push(values: &Values, labels: &Labels<'_>, optional: &[&str], out: &mut Families) {
     for (metric, get) in FAMILIES {
-        out.push(metric, labels, get(&gpu.values).ok());
+        out.push_with(metric, labels, optional, get(values).ok());
     }
 }
 

@@ -3,6 +3,7 @@
 mod dcgm;
 mod health;
 pub(crate) mod labels;
+mod mig;
 mod own;
 #[cfg(test)]
 mod tests;
@@ -71,7 +72,8 @@ fn push_all(context: &Context, driver: &str, out: &mut Families) {
         if age.is_some_and(|age| age <= TOO_OLD) {
             own::push_readings(gpu, &index, out);
             health::push(gpu, &index, driver, &peers, out);
-            dcgm::push(gpu, &labels, out);
+            dcgm::push(&gpu.values, &labels, &[], out);
+            mig::push(gpu, &context.owners, &labels, out);
             dcgm::push_clock_events(gpu, &labels, out);
         }
     }

@@ -95,7 +95,9 @@ fn push_processes(gpu: &Gpu, index: &str, out: &mut Families) {
     largest.sort_by_key(|p| (Reverse(p.used_bytes), p.pid));
     for process in largest.into_iter().take(PROCESSES) {
         let labels = [index, &gpu.uuid, &process.pid.to_string()];
-        out.push(&rows::PROCESS_MEMORY, &labels, process.used_bytes.map(|bytes| bytes as f64));
+        let instance = process.instance.map(|id| id.to_string()).unwrap_or_default();
+        let used = process.used_bytes.map(|bytes| bytes as f64);
+        out.push_with(&rows::PROCESS_MEMORY, &labels, &[&instance], used);
     }
 }
 

@@ -32,6 +32,10 @@ fn values() -> Values {
     values
 }
 
+fn process(pid: u32, used_bytes: Option<u64>) -> Process {
+    Process { pid, used_bytes, ..Process::default() }
+}
+
 fn gpu(at: Instant, age: u64) -> Gpu {
     let totals = Totals { cycles: 5, ..Totals::default() };
     Gpu {
@@ -44,7 +48,7 @@ fn gpu(at: Instant, age: u64) -> Gpu {
         taken: at.checked_sub(Duration::from_secs(age)),
         state: State::Ok,
         events: Ok(()),
-        processes: Ok(vec![Process { pid: 4711, used_bytes: Some(1024) }, Process { pid: 4712, used_bytes: None }]),
+        processes: Ok(vec![process(4711, Some(1024)), process(4712, None)]),
         values: Arc::new(values()),
         totals,
         failures: 0,

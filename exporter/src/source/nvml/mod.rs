@@ -19,6 +19,7 @@ mod control;
 mod events;
 pub mod fields;
 pub mod health;
+mod mig;
 mod power;
 mod raw;
 mod reader;
@@ -36,6 +37,7 @@ use std::time::{Duration, Instant, SystemTime};
 pub use absent::{Absent, Reading};
 pub use activity::Activity;
 pub use busy::Busy;
+pub use mig::{Instance, InstanceBusy, InstanceTotals, MigDevice, MigMode};
 use parking_lot::Mutex;
 pub use power::Power;
 use shared::Shared;
@@ -179,12 +181,14 @@ impl Default for Gpu {
 }
 
 /// A process with a context on a GPU.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Process {
     /// Process id in the exporter's pid namespace.
     pub pid: u32,
     /// Device memory; absent under WDDM and some MIG modes.
     pub used_bytes: Option<u64>,
+    /// Id of the GPU instance that it is on, where the GPU is cut up.
+    pub instance: Option<u32>,
 }
 
 /// One entry per pid. A process with contexts of several kinds is in several of the driver's lists, with the same
@@ -192,10 +196,10 @@ pub struct Process {
 fn merge(compute: &[Process], others: &[Process]) -> Vec<Process> {
     let mut by_pid = BTreeMap::new();
     for process in compute.iter().chain(others) {
-        let used = by_pid.entry(process.pid).or_insert(process.used_bytes);
-        *used = (*used).max(process.used_bytes);
+        let known = by_pid.entry(process.pid).or_insert_with(|| process.clone());
+        known.used_bytes = known.used_bytes.max(process.used_bytes);
     }
-    by_pid.into_iter().map(|(pid, used_bytes)| Process { pid, used_bytes }).collect()
+    by_pid.into_values().collect()
 }
 
 /// A running reader of NVML. Dropping it stops the threads.
@@ -298,7 +302,7 @@ mod tests {
 
     #[test]
     fn a_process_in_several_lists_counts_once() {
-        let process = |pid, used_bytes| Process { pid, used_bytes };
+        let process = |pid, used_bytes| Process { pid, used_bytes, ..Process::default() };
         let merged = merge(&[process(7, Some(10)), process(3, None)], &[process(7, Some(10)), process(3, Some(5))]);
         assert_eq!(merged, [process(3, Some(5)), process(7, Some(10))]);
     }

@@ -12,6 +12,8 @@
 
 #![allow(unsafe_code)]
 
+mod mig;
+
 use std::time::Duration;
 
 use nvml_wrapper::{Device, Nvml};
@@ -22,6 +24,7 @@ use super::absent::{Absent, Reading};
 use super::fields::{Field, GpmMetric};
 use super::health::Fabric;
 use super::ring::Sample;
+pub(super) use mig::{compute_instance_id, gpu_instance_id};
 
 /// Samples asked for at once. Drivers keep about 120 per GPU.
 const SAMPLES: usize = 512;
@@ -145,9 +148,13 @@ pub(super) fn processes(device: &Device<'_>, contexts: Contexts) -> Reading<Vec<
     }
 }
 
-/// All ones, `NVML_VALUE_NOT_AVAILABLE`, stands for no answer.
+/// All ones, `NVML_VALUE_NOT_AVAILABLE`, stands for no answer, and of an instance for none.
 fn process(info: &sys::nvmlProcessInfo_t) -> Process {
-    Process { pid: info.pid, used_bytes: (info.usedGpuMemory != u64::MAX).then_some(info.usedGpuMemory) }
+    Process {
+        pid: info.pid,
+        used_bytes: (info.usedGpuMemory != u64::MAX).then_some(info.usedGpuMemory),
+        instance: (info.gpuInstanceId != u32::MAX).then_some(info.gpuInstanceId),
+    }
 }
 
 /// Why the clocks are where they are, as a bit mask; by the old name of the call on older drivers.
@@ -278,8 +285,12 @@ impl<'nvml> Gpm<'nvml> {
     /// Takes the second sample of a pair, which is also the first of the next. After a failed one there is no pair: half
     /// of it would average over who knows what.
     pub(super) fn sample(&mut self, device: &Device<'nvml>) -> Reading<()> {
+        self.pair(|next| next.take(device))
+    }
+
+    fn pair(&mut self, take: impl FnOnce(&mut GpmSample<'nvml>) -> Reading<()>) -> Reading<()> {
         std::mem::swap(&mut self.previous, &mut self.next);
-        self.next.take(device)
+        take(&mut self.next)
     }
 
     /// These metrics of the pair, in their order.

@@ -12,6 +12,7 @@ use nvml_wrapper::{Device, Nvml};
 use super::absent::{Absent, Reading};
 use super::busy::Integrator;
 use super::fields::{BATCH, NVLINK_DATA_RX, NVLINK_DATA_TX, POWER_AVERAGE, POWER_INSTANT};
+use super::mig::{self, Mig};
 use super::power::Meter;
 use super::raw::{self, Contexts};
 use super::retry::Retry;
@@ -92,6 +93,7 @@ struct Reader<'a> {
     generation: Generation,
     device: Device<'a>,
     gpm: Reading<Profiler<'a>>,
+    mig: Mig<'a>,
     integrator: Integrator,
     power: Meter,
     opened: Instant,
@@ -114,6 +116,7 @@ impl<'a> Reader<'a> {
             slot,
             generation,
             gpm: shared.call(&slot.clock, || Profiler::open(&device)),
+            mig: Mig::default(),
             integrator: Integrator::resume(totals.busy.clone()),
             power: Meter::resume(totals.power.clone()),
             opened: shared.time.now(),
@@ -147,6 +150,7 @@ impl<'a> Reader<'a> {
         self.sample(due, began);
         if due.every(SLOW_CYCLES) {
             self.read_slow(began);
+            self.read_mig(due.every(RAREST_CYCLES));
         }
         if due.every(RARE_CYCLES) {
             self.read_rare();
@@ -182,6 +186,13 @@ impl<'a> Reader<'a> {
         self.values.clock_event_reasons = reasons.map(|mask| mask as f64);
         self.compute = self.ask(|d| raw::processes(d, Contexts::Compute));
         self.values.nvlink_bytes_per_second = self.nvlink_rate(now);
+    }
+
+    fn read_mig(&mut self, look: bool) {
+        let gpu = mig::Parent { shared: self.shared, slot: self.slot, device: &self.device };
+        self.mig.read(&gpu, look, &mut self.compute, &mut self.totals.instances);
+        self.values.mig_mode = self.mig.mode();
+        self.values.instances = self.mig.instances();
     }
 
     fn read_rare(&mut self) {

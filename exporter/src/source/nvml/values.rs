@@ -8,6 +8,7 @@ use super::busy::Busy;
 use super::clock_events::ClockEvents;
 use super::fields::{BATCH, Field, GPM_METRICS, GpmMetric};
 use super::health::Health;
+use super::mig::{Instance, InstanceTotals, MigMode};
 use super::power::Power;
 
 /// The readings of one GPU.
@@ -54,6 +55,10 @@ pub struct Values {
     pub health: Arc<Health>,
     /// Can utilisation samples be drained?
     pub samples: Reading<()>,
+    /// Is the GPU cut up into MIG instances?
+    pub mig_mode: Reading<MigMode>,
+    /// Its GPU instances, in order of id.
+    pub instances: Vec<Arc<Instance>>,
 }
 
 /// Device memory, bytes.
@@ -82,6 +87,8 @@ pub struct Totals {
     pub clock_events: ClockEvents,
     /// Completed reading cycles.
     pub cycles: u64,
+    /// Busy time of GPU instances.
+    pub instances: InstanceTotals,
 }
 
 /// Nothing is known before the first reading.
@@ -109,6 +116,8 @@ impl Default for Values {
             persistence_mode: Err(Absent::NotSupported),
             health: Arc::default(),
             samples: Err(Absent::NotSupported),
+            mig_mode: Err(Absent::NotSupported),
+            instances: Vec::new(),
         }
     }
 }

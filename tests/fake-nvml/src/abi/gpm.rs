@@ -27,6 +27,14 @@ gpu_calls! {
         let now = Sample::take(&view);
         current()?.gpm.with(sample, |sample| *sample = Some(now))
     };
+    nvmlGpmMigSampleGet(instance: c_uint, sample: nvmlGpmSample_t) |view| {
+        if !view.has_gpm() || !view.gpu.mig.enabled {
+            return Err(Code::NOT_SUPPORTED);
+        }
+        let instance = view.gpu.mig.instance(instance).ok_or(Code::INVALID_ARGUMENT)?;
+        let now = Sample::take_of(&view, instance);
+        current()?.gpm.with(sample, |sample| *sample = Some(now))
+    };
     nvmlGpmQueryIfStreamingEnabled(enabled: Ptr<c_uint>) |view|
         if view.has_gpm() { enabled.set(0) } else { Err(Code::NOT_SUPPORTED) };
 }
@@ -46,7 +54,7 @@ fn metrics(request: *mut nvmlGpmMetricsGet_t) -> Done {
     let library = current()?;
     let sample = |handle| library.gpm.with(handle, |sample| sample.clone())?.ok_or(Code::INVALID_ARGUMENT);
     let (first, second) = (sample(first)?, sample(second)?);
-    if first.gpu != second.gpu {
+    if (first.gpu, first.instance) != (second.gpu, second.instance) {
         return Err(Code::INVALID_ARGUMENT);
     }
     // SAFETY: as above; the address of the array is computed, nothing is read.
@@ -56,7 +64,9 @@ fn metrics(request: *mut nvmlGpmMetricsGet_t) -> Done {
 
 fn fill(entry: &Ptr<nvmlGpmMetric_t>, first: &Sample, second: &Sample) -> Done {
     let mut metric = entry.get()?;
-    match gpm::find(metric.metricId).and_then(|known| Ok((known, known.value(first, second)?))) {
+    let known = gpm::find(metric.metricId);
+    let known = known.and_then(|known| Ok((known, known.value(first, second)?)));
+    match known {
         Ok((known, value)) => {
             metric.nvmlReturn = nvmlReturn_enum_NVML_SUCCESS;
             metric.value = value;

@@ -61,8 +61,6 @@ gpu_calls! {
     nvmlDeviceGetIndex(index: Ptr<c_uint>) |view|
         index.set(view.node.listed().take_while(|gpu| gpu.index < view.gpu.index).count() as c_uint);
     nvmlDeviceGetMinorNumber(minor: Ptr<c_uint>) |view| minor.set(view.gpu.index as c_uint);
-    nvmlDeviceGetName(name: Ptr<c_char>, length: c_uint) |view| name.text(view.gpu.profile.name, length);
-    nvmlDeviceGetUUID(uuid: Ptr<c_char>, length: c_uint) |view| uuid.text(&view.gpu.uuid, length);
     nvmlDeviceGetSerial(serial: Ptr<c_char>, length: c_uint) |view| serial.text(&view.gpu.serial, length);
     nvmlDeviceGetBrand(brand: Ptr<nvmlBrandType_t>) |_view| brand.set(nvmlBrandType_enum_NVML_BRAND_NVIDIA);
     nvmlDeviceGetArchitecture(architecture: Ptr<nvmlDeviceArchitecture_t>) |view|
@@ -94,17 +92,6 @@ gpu_calls! {
     nvmlDeviceGetMultiGpuBoard(multi: Ptr<c_uint>) |_view| multi.set(0);
     nvmlDeviceGetDisplayActive(active: Ptr<nvmlEnableState_t>) |_view| active.set(0);
     nvmlDeviceGetDisplayMode(mode: Ptr<nvmlEnableState_t>) |_view| mode.set(0);
-    nvmlDeviceIsMigDeviceHandle(is: Ptr<c_uint>) |_view| is.set(0);
-    nvmlDeviceGetMigMode(current: Ptr<c_uint>, pending: Ptr<c_uint>) |view| {
-        if !view.gpu.profile.mig {
-            return Err(Code::NOT_SUPPORTED);
-        }
-        current.set(NVML_DEVICE_MIG_DISABLE)?;
-        pending.set(NVML_DEVICE_MIG_DISABLE)
-    };
-    nvmlDeviceGetMaxMigDeviceCount(count: Ptr<c_uint>) |view| count.set(if view.gpu.profile.mig { 7 } else { 0 });
-    nvmlDeviceGetMigDeviceHandleByIndex(_index: c_uint, _instance: Ptr<nvmlDevice_t>) |view|
-        Err(if view.gpu.profile.mig { Code::NOT_FOUND } else { Code::NOT_SUPPORTED });
 }
 
 /// The bus id with a domain of eight digits and, in the older field, of four; upper case as NVML writes it.

@@ -9,6 +9,7 @@ mod gpm;
 mod health;
 mod identity;
 mod links;
+mod mig;
 mod process;
 mod readings;
 mod samples;
@@ -25,8 +26,20 @@ macro_rules! gpu_calls {
         #[unsafe(no_mangle)]
         extern "C" fn $name(device: $crate::abi::nvmlDevice_t $(, $arg: $type)*) -> $crate::abi::nvmlReturn_t {
             static CALL: $crate::library::Call = $crate::library::Call::new(stringify!($name));
-            let gpu = |node: &$crate::state::Node| $crate::handle::gpu(device, node.gpus.len());
+            let gpu = |node: &$crate::state::Node| $crate::library::Target::of_gpu(node, device);
             $crate::abi::number(CALL.on_gpu(gpu, |$view| $body))
+        }
+    )*};
+}
+
+/// Functions about one GPU or MIG device, whose handle is their first argument.
+macro_rules! device_calls {
+    ($($name:ident($($arg:ident: $type:ty),*) |$view:ident| $body:expr;)*) => {$(
+        #[unsafe(no_mangle)]
+        extern "C" fn $name(device: $crate::abi::nvmlDevice_t $(, $arg: $type)*) -> $crate::abi::nvmlReturn_t {
+            static CALL: $crate::library::Call = $crate::library::Call::new(stringify!($name));
+            let target = |node: &$crate::state::Node| $crate::library::Target::of(node, device);
+            $crate::abi::number(CALL.on_device(target, |$view| $body))
         }
     )*};
 }
@@ -42,7 +55,7 @@ macro_rules! node_calls {
     )*};
 }
 
-use {gpu_calls, node_calls};
+use {device_calls, gpu_calls, node_calls};
 
 fn number(done: Done) -> nvmlReturn_t {
     done.map_or_else(|code| code.0, |()| nvmlReturn_enum_NVML_SUCCESS)

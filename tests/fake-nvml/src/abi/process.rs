@@ -1,14 +1,14 @@
 //! Processes on a GPU, and their share of it.
 
-use super::{Ptr, check_version, gpu_calls, list};
+use super::{Ptr, check_version, device_calls, gpu_calls, list};
 use crate::code::Code;
-use crate::event::ProcessKind;
+use crate::event::{Process, ProcessKind};
 use crate::view::View;
 use crate::work::Channel;
 use nvml_wrapper_sys::bindings::*;
 use std::os::raw::{c_uint, c_ulonglong};
 
-gpu_calls! {
+device_calls! {
     nvmlDeviceGetComputeRunningProcesses(count: Ptr<c_uint>, infos: Ptr<nvmlProcessInfo_v1_t>) |view|
         list(&count, &infos, old(&view, ProcessKind::Compute));
     nvmlDeviceGetComputeRunningProcesses_v2(count: Ptr<c_uint>, infos: Ptr<nvmlProcessInfo_v2_t>) |view|
@@ -27,12 +27,15 @@ gpu_calls! {
         list(&count, &infos, new(&view, ProcessKind::Mps));
     nvmlDeviceGetMPSComputeRunningProcesses_v3(count: Ptr<c_uint>, infos: Ptr<nvmlProcessInfo_v2_t>) |view|
         list(&count, &infos, new(&view, ProcessKind::Mps));
+}
 
+gpu_calls! {
     nvmlDeviceGetProcessUtilization(
         samples: Ptr<nvmlProcessUtilizationSample_t>,
         count: Ptr<c_uint>,
         seen_us: c_ulonglong
     ) |view| {
+        view.whole()?;
         let sample = |use_: Use| nvmlProcessUtilizationSample_t {
             pid: use_.pid,
             timeStamp: use_.at_us,
@@ -44,6 +47,7 @@ gpu_calls! {
         list(&count, &samples, found(uses(&view, seen_us))?.into_iter().map(sample).collect())
     };
     nvmlDeviceGetProcessesUtilizationInfo(info: Ptr<nvmlProcessesUtilizationInfo_t>) |view| {
+        view.whole()?;
         let mut asked = info.get()?;
         check_version::<nvmlProcessesUtilizationInfo_v1_t>(asked.version, 1)?;
         let sample = |use_: Use| nvmlProcessUtilizationInfo_v1_t {
@@ -67,16 +71,16 @@ gpu_calls! {
 const NONE: c_uint = c_uint::MAX;
 
 fn old(view: &View, kind: ProcessKind) -> Vec<nvmlProcessInfo_v1_t> {
-    let info = |(pid, used): (_, Option<u64>)| nvmlProcessInfo_v1_t { pid, usedGpuMemory: used.unwrap_or(u64::MAX) };
+    let info = |p: &Process| nvmlProcessInfo_v1_t { pid: p.pid, usedGpuMemory: p.used_bytes.unwrap_or(u64::MAX) };
     view.processes(kind).into_iter().map(info).collect()
 }
 
 fn new(view: &View, kind: ProcessKind) -> Vec<nvmlProcessInfo_v2_t> {
-    let info = |(pid, used): (_, Option<u64>)| nvmlProcessInfo_v2_t {
-        pid,
-        usedGpuMemory: used.unwrap_or(u64::MAX),
-        gpuInstanceId: NONE,
-        computeInstanceId: NONE,
+    let info = |p: &Process| nvmlProcessInfo_v2_t {
+        pid: p.pid,
+        usedGpuMemory: p.used_bytes.unwrap_or(u64::MAX),
+        gpuInstanceId: p.instance.unwrap_or(NONE),
+        computeInstanceId: p.instance.map_or(NONE, |_| p.compute_instance),
     };
     view.processes(kind).into_iter().map(info).collect()
 }

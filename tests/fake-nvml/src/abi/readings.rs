@@ -9,10 +9,13 @@ use nvml_wrapper_sys::bindings::*;
 use std::os::raw::{c_uint, c_ulonglong};
 
 gpu_calls! {
-    nvmlDeviceGetUtilizationRates(utilization: Ptr<nvmlUtilization_t>) |view| utilization.set(nvmlUtilization_t {
-        gpu: view.utilization(Channel::Gpu),
-        memory: view.utilization(Channel::Memory),
-    });
+    nvmlDeviceGetUtilizationRates(utilization: Ptr<nvmlUtilization_t>) |view| {
+        view.whole()?;
+        utilization.set(nvmlUtilization_t {
+            gpu: view.utilization(Channel::Gpu),
+            memory: view.utilization(Channel::Memory),
+        })
+    };
     nvmlDeviceGetEncoderUtilization(utilization: Ptr<c_uint>, period_us: Ptr<c_uint>) |view|
         codec(&view, Some(Channel::Encoder), utilization, period_us);
     nvmlDeviceGetDecoderUtilization(utilization: Ptr<c_uint>, period_us: Ptr<c_uint>) |view|
@@ -91,17 +94,6 @@ gpu_calls! {
         most.set(view.gpu.profile.power.max_limit)
     };
 
-    // Version 1 has no reserved part: it counts as used.
-    nvmlDeviceGetMemoryInfo(memory: Ptr<nvmlMemory_t>) |view| {
-        let now = view.memory();
-        memory.set(nvmlMemory_t { total: now.total, free: now.free, used: now.used + now.reserved })
-    };
-    nvmlDeviceGetMemoryInfo_v2(memory: Ptr<nvmlMemory_v2_t>) |view| {
-        let version = memory.get()?.version;
-        check_version::<nvmlMemory_v2_t>(version, 2)?;
-        let crate::view::Memory { total, reserved, used, free } = view.memory();
-        memory.set(nvmlMemory_v2_t { version, total, reserved, free, used })
-    };
     nvmlDeviceGetBAR1MemoryInfo(memory: Ptr<nvmlBAR1Memory_t>) |view| {
         let (total, used) = view.bar1();
         memory.set(nvmlBAR1Memory_t { bar1Total: total, bar1Free: total - used, bar1Used: used })
@@ -114,6 +106,7 @@ gpu_calls! {
 const REASONS: u64 = 0x1ff;
 
 fn codec(view: &View, channel: Option<Channel>, utilization: Ptr<c_uint>, period_us: Ptr<c_uint>) -> crate::code::Done {
+    view.whole()?;
     utilization.set(channel.map_or(0, |channel| view.utilization(channel)))?;
     period_us.set(view.node.utilization.period_us as c_uint)
 }

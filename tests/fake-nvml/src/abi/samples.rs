@@ -17,6 +17,9 @@ gpu_calls! {
         samples: Ptr<nvmlSample_t>
     ) |view| {
         let (grid, read) = buffer(&view, kind)?;
+        if UTILIZATION.contains(&kind) {
+            view.whole()?;
+        }
         value_type.set(nvmlValueType_enum_NVML_VALUE_TYPE_UNSIGNED_INT)?;
         let room = count.get()? as usize;
         if samples.0.is_null() {
@@ -45,6 +48,14 @@ gpu_calls! {
         (0..count as usize).try_for_each(|i| fill_field(&view, &Ptr(values.0.wrapping_add(i))))
     };
 }
+
+/// The buffers that a GPU which is cut up does not have.
+const UTILIZATION: [nvmlSamplingType_t; 4] = [
+    nvmlSamplingType_enum_NVML_GPU_UTILIZATION_SAMPLES,
+    nvmlSamplingType_enum_NVML_MEMORY_UTILIZATION_SAMPLES,
+    nvmlSamplingType_enum_NVML_ENC_UTILIZATION_SAMPLES,
+    nvmlSamplingType_enum_NVML_DEC_UTILIZATION_SAMPLES,
+];
 
 type Read = fn(&View, u64) -> u32;
 

@@ -1,0 +1,44 @@
+//! MIG: what is a GPU instance's own.
+//!
+//! dcgm-exporter shows a GPU that is cut up by its instances alone and repeats what is the board's (power, temperature,
+//! clocks, XIDs, ECC) with each of them. Here the GPU keeps its series, and an instance has those that it can be read of.
+
+use super::dcgm;
+use crate::attribute::Owners;
+use crate::catalog::mig as rows;
+use crate::family::Families;
+use crate::source::nvml::{Gpu, Instance};
+
+/// Writes whether the GPU is cut up, and everything about its instances.
+pub(super) fn push(gpu: &Gpu, owners: &Owners, labels: &dcgm::Labels<'_>, out: &mut Families) {
+    let index = labels[0];
+    if let Ok(mode) = gpu.values.mig_mode {
+        for (name, enabled) in [("current", mode.current), ("pending", mode.pending)] {
+            out.push(&rows::MODE, &[index, &gpu.uuid, name], f64::from(u8::from(enabled)));
+        }
+    }
+    for instance in &gpu.values.instances {
+        let (id, profile) = (instance.id.to_string(), instance.profile.as_deref().unwrap_or_default());
+        dcgm::push(&instance.values, labels, &["", "", "", profile, &id], out);
+        for device in &instance.devices {
+            let labels = [index, &gpu.uuid, &id, &device.uuid, &device.compute_instance.to_string()];
+            out.push_with(&rows::MIG_INFO, &labels, &[profile], 1.0);
+        }
+        for owner in owners.of_instance(&gpu.uuid, instance.id) {
+            out.push_with(&rows::MIG_OWNER, &[index, &gpu.uuid, &id, &owner.id], &[profile], 1.0);
+        }
+        push_use(gpu, instance, &[index, &gpu.uuid, &id], &[profile], out);
+    }
+}
+
+fn push_use(gpu: &Gpu, instance: &Instance, labels: &[&str], profile: &[&str], out: &mut Families) {
+    out.push_with(&rows::SLICES, labels, profile, instance.slices.map(f64::from));
+    // Without GPM there is no busy time; that is not a busy time of zero.
+    let busy = gpu.totals.instances.get(&(instance.id, instance.profile.clone()));
+    out.push_with(&rows::MIG_BUSY, labels, profile, busy.map(|busy| busy.busy_seconds()));
+    out.push_with(&rows::MIG_OBSERVED, labels, profile, busy.map(|busy| busy.observed_seconds()));
+    if let Ok(processes) = &gpu.processes {
+        let here = processes.iter().filter(|process| process.instance == Some(instance.id)).count();
+        out.push_with(&rows::MIG_PROCESSES, labels, profile, here as f64);
+    }
+}
