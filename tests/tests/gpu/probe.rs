@@ -104,7 +104,9 @@ impl Probe {
     pub(crate) fn ticking(node: &FakeNode) -> Self {
         let now = SystemTime::now();
         node.fix_clock(now).unwrap();
-        Self { clock: Some((FakeNode::open(node.env().1).unwrap(), now)), ..Self::stepped(node) }
+        let mut probe = Self::stepped(node);
+        probe.clock = Some((FakeNode::open(node.env().1).unwrap(), now));
+        probe
     }
 
     /// Beside a kernel log.
