@@ -8,6 +8,7 @@ pub mod node;
 pub mod numa;
 pub mod owner;
 pub mod pressure;
+pub mod process;
 pub mod swap;
 pub mod thp;
 
@@ -80,4 +81,5 @@ pub static REGISTRY: &[Entry] = &[
     owner::ENTRY,
     cgroup::ENTRY,
     audit::ENTRY,
+    process::ENTRY,
 ];

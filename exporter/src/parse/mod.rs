@@ -15,6 +15,7 @@ pub mod nvidia;
 pub mod owner;
 pub mod per_cpu;
 pub mod pressure;
+pub mod process;
 pub mod softnet;
 pub mod stat;
 pub mod status;

@@ -59,6 +59,7 @@ fn every_host_collector_fails_on_garbage_and_keeps_its_name_for_it() {
         ("thp", "proc/vmstat"),
         ("thp", "sys/kernel/mm/transparent_hugepage/enabled"),
         ("thp", "sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages"),
+        ("process", "proc/uptime"),
     ] {
         let machine = Machine::empty();
         machine.write("proc/stat", "cpu 1 2 3 4\n");

@@ -12,6 +12,7 @@ mod live;
 mod node;
 mod numa;
 mod pressure;
+mod process;
 mod support;
 mod swap;
 mod thp;

@@ -67,6 +67,13 @@ impl Machine {
         std::fs::write(path, text).unwrap();
     }
 
+    /// Makes a file one that nobody may read, root included: a setting of this kernel that can only be written.
+    pub(crate) fn deny(&self, path: &str) {
+        let path = self.path(path);
+        let _ = std::fs::remove_file(&path);
+        std::os::unix::fs::symlink("/proc/sys/vm/compact_memory", path).unwrap();
+    }
+
     /// Adds a GPU at a PCI address, as NVML prints it, with these processes on it.
     pub(crate) fn gpu(&mut self, pci_bus_id: &str, pids: &[u32]) {
         self.gpus.push((pci_bus_id.to_owned(), pids.to_vec()));
