@@ -11,6 +11,7 @@ pub mod irq;
 pub mod memory;
 pub mod own;
 pub mod process;
+pub mod storage;
 
 /// What a metric's samples mean to `rate()`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,7 +151,7 @@ macro_rules! metric_rows {
 
 /// Every metric of the exporter.
 pub fn all() -> impl Iterator<Item = &'static Metric> {
-    [dcgm::ROWS, gpu::ROWS, host::ROWS, irq::ROWS, memory::ROWS, own::ROWS, process::ROWS]
+    [dcgm::ROWS, gpu::ROWS, host::ROWS, irq::ROWS, memory::ROWS, own::ROWS, process::ROWS, storage::ROWS]
         .into_iter()
         .flatten()
         .copied()

@@ -9,6 +9,7 @@ pub mod numa;
 pub mod owner;
 pub mod pressure;
 pub mod process;
+pub mod storage;
 pub mod swap;
 pub mod thp;
 
@@ -82,4 +83,5 @@ pub static REGISTRY: &[Entry] = &[
     cgroup::ENTRY,
     audit::ENTRY,
     process::ENTRY,
+    storage::ENTRY,
 ];

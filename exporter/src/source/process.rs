@@ -1,8 +1,10 @@
 //! Processes that hold GPUs, and those that they started.
 
+use std::path::PathBuf;
+
 use super::files::{self, FileError, Roots};
 use super::nodes::Ranges;
-use crate::parse::{self, cpus, status};
+use crate::parse::{self, ParseError, cpus, status};
 
 /// Most threads of one process that are asked for the processes they started: those with the lowest ids, of which the
 /// first thread is one.
@@ -38,4 +40,22 @@ pub fn children(roots: &Roots, pid: u32) -> Result<Option<Vec<u32>>, FileError> 
         pids.sort_unstable();
     }
     Ok(children)
+}
+
+/// Parses a file of the node's first process, whose mounts and network are the host's; where that may not be seen, the
+/// one that is this process's own. `None` without either.
+pub fn of_first<T>(
+    roots: &Roots,
+    file: &str,
+    own: &str,
+    mut parser: impl FnMut(&str) -> Result<T, ParseError>,
+) -> Result<Option<T>, FileError> {
+    let path: PathBuf = roots.proc.join("1").join(file);
+    match files::parse(&path, &mut parser) {
+        Ok(value) => Ok(Some(value)),
+        Err(FileError::Missing { .. } | FileError::Denied { .. }) => {
+            files::parse_optional(&roots.proc.join(own), parser)
+        }
+        Err(error) => Err(error),
+    }
 }

@@ -60,12 +60,14 @@ fn every_host_collector_fails_on_garbage_and_keeps_its_name_for_it() {
         ("thp", "sys/kernel/mm/transparent_hugepage/enabled"),
         ("thp", "sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages"),
         ("process", "proc/uptime"),
+        ("storage", "proc/diskstats"),
     ] {
         let machine = Machine::empty();
         machine.write("proc/stat", "cpu 1 2 3 4\n");
         machine.write("proc/meminfo", "MemTotal: 1 kB\n");
         machine.write("proc/vmstat", "pswpin 1\n");
         machine.write("proc/swaps", "Filename\n");
+        std::fs::create_dir_all(machine.path("sys/block/sda")).unwrap();
         machine.write(path, "Filename\n\u{1}garbage\n");
         let error = machine.collect(collector).result.unwrap_err();
         assert!(matches!(error, CollectError::File(FileError::Malformed { .. })), "{path}: {error:?}");

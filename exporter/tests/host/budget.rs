@@ -109,8 +109,14 @@ const SETTINGS: [(&str, &str); 19] = [
     ("sys/kernel/mm/hugepages/hugepages-1048576kB/resv_hugepages", "0\n"),
 ];
 
+/// Twelve disks, two devices made of them, two NFS mounts.
 fn disks(machine: &Machine) {
-    let disks: String = (0..12).map(|n| format!("259 {n} nvme{n}n1 1 2 3 4 5 6 7 8 9 10 11\n")).collect();
+    let names = (0..12).map(|n| format!("nvme{n}n1")).chain(["md0".to_owned(), "dm-0".to_owned()]);
+    let disks: String = names.map(|name| format!("259 0 {name} 1 2 3 4 5 6 7 8 9 10 11\n")).collect();
+    machine.write("sys/block/md0/size", "1\n");
+    machine.write("sys/block/dm-0/dm/name", "vg-root\n");
+    let mount = |n| format!("device s:/{n} mounted on /{n} with fstype nfs\nbytes: 1 2 3 4 5 6\n");
+    machine.write("proc/1/mountstats", &(0..2).map(mount).collect::<String>());
     machine.write("proc/diskstats", &disks);
     for n in 0..12 {
         std::fs::create_dir_all(machine.path(&format!("sys/block/nvme{n}n1"))).unwrap();
@@ -157,7 +163,7 @@ fn table(cpus: u32, rows: &[(String, String)]) -> String {
 fn a_large_node_stays_within_its_budget() {
     let machine = node(256, 88);
     let mut total = 0;
-    for collector in ["node", "numa", "irq", "swap", "thp", "pressure", "owner", "cgroup", "process"] {
+    for collector in ["node", "numa", "irq", "swap", "thp", "pressure", "owner", "cgroup", "process", "storage"] {
         let collected = machine.collect(collector).ok();
         let missing: Vec<_> = rows_of(collector).into_iter().filter(|row| collected.count(row) == 0).collect();
         assert!(missing.is_empty(), "{collector} never wrote {missing:?}, so they are not counted");

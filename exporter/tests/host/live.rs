@@ -7,7 +7,7 @@ use goodput_exporter::source::files::Roots;
 use crate::support::owners_and_gpus;
 
 /// The collectors that need nothing but the kernel.
-const HOST: [&str; 9] = ["node", "numa", "irq", "swap", "thp", "pressure", "owner", "cgroup", "process"];
+const HOST: [&str; 10] = ["node", "numa", "irq", "swap", "thp", "pressure", "owner", "cgroup", "process", "storage"];
 
 /// Whatever this kernel and its cgroup layout are, nothing may fail on them.
 #[test]

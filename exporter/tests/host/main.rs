@@ -13,6 +13,7 @@ mod node;
 mod numa;
 mod pressure;
 mod process;
+mod storage;
 mod support;
 mod swap;
 mod thp;

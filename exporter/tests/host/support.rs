@@ -215,6 +215,16 @@ pub(crate) fn facts(fixture: &str) -> serde_json::Value {
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
+/// What node_exporter says of its own fixtures, by series.
+pub(crate) fn oracle() -> BTreeMap<String, f64> {
+    let text = std::fs::read_to_string(shared("node-exporter-e2e/e2e-output.txt")).unwrap();
+    let samples = text.lines().filter(|line| !line.starts_with('#')).map(|line| {
+        let (series, value) = line.rsplit_once(' ').unwrap();
+        (series.to_owned(), value.parse().unwrap())
+    });
+    samples.collect()
+}
+
 /// A file of the shared fixtures, which lie beside the repository.
 pub(crate) fn shared(path: &str) -> PathBuf {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/fixtures");
