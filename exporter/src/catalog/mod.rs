@@ -9,6 +9,7 @@ pub mod gpu;
 pub mod host;
 pub mod irq;
 pub mod memory;
+pub mod network;
 pub mod own;
 pub mod process;
 pub mod storage;
@@ -151,7 +152,7 @@ macro_rules! metric_rows {
 
 /// Every metric of the exporter.
 pub fn all() -> impl Iterator<Item = &'static Metric> {
-    [dcgm::ROWS, gpu::ROWS, host::ROWS, irq::ROWS, memory::ROWS, own::ROWS, process::ROWS, storage::ROWS]
+    [dcgm::ROWS, gpu::ROWS, host::ROWS, irq::ROWS, memory::ROWS, own::ROWS, process::ROWS, storage::ROWS, network::ROWS]
         .into_iter()
         .flatten()
         .copied()

@@ -34,11 +34,11 @@ crate::metric_rows! {
         from "/proc/1/mountstats, else /proc/self/mountstats", by "storage", series "1 where there is NFS", since "0.1.0"
     }
     NFS_READ_BYTES = Counter Bytes "goodput_nfs_read_bytes_total" ["mount", "export"] {
-        "Bytes read from the server; what the page cache had is not among them.",
+        "Bytes read from the server, without what the page cache had; mounts of one export may share their counts.",
         from "/proc/1/mountstats bytes: word 5", by "storage", series "1 per NFS mount, at most 16", since "0.1.0"
     }
     NFS_WRITTEN_BYTES = Counter Bytes "goodput_nfs_written_bytes_total" ["mount", "export"] {
-        "Bytes written to the server.",
+        "Bytes written to the server; mounts of one export may share their counts.",
         from "/proc/1/mountstats bytes: word 6", by "storage", series "1 per NFS mount, at most 16", since "0.1.0"
     }
     NFS_REQUESTS = Counter None "goodput_nfs_requests_total" ["mount", "operation"] {

@@ -4,6 +4,7 @@ pub mod audit;
 pub mod cgroup;
 pub mod gpu;
 pub mod irq;
+pub mod network;
 pub mod node;
 pub mod numa;
 pub mod owner;
@@ -84,4 +85,5 @@ pub static REGISTRY: &[Entry] = &[
     audit::ENTRY,
     process::ENTRY,
     storage::ENTRY,
+    network::ENTRY,
 ];

@@ -12,6 +12,7 @@ pub mod limits;
 pub mod membership;
 pub mod meminfo;
 pub mod mountstats;
+pub mod net;
 pub mod nvidia;
 pub mod owner;
 pub mod per_cpu;

@@ -61,6 +61,8 @@ fn every_host_collector_fails_on_garbage_and_keeps_its_name_for_it() {
         ("thp", "sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages"),
         ("process", "proc/uptime"),
         ("storage", "proc/diskstats"),
+        ("network", "proc/net/dev"),
+        ("network", "sys/class/net/eth0/mtu"),
     ] {
         let machine = Machine::empty();
         machine.write("proc/stat", "cpu 1 2 3 4\n");
@@ -68,6 +70,7 @@ fn every_host_collector_fails_on_garbage_and_keeps_its_name_for_it() {
         machine.write("proc/vmstat", "pswpin 1\n");
         machine.write("proc/swaps", "Filename\n");
         std::fs::create_dir_all(machine.path("sys/block/sda")).unwrap();
+        std::fs::create_dir_all(machine.path("sys/class/net/eth0/device")).unwrap();
         machine.write(path, "Filename\n\u{1}garbage\n");
         let error = machine.collect(collector).result.unwrap_err();
         assert!(matches!(error, CollectError::File(FileError::Malformed { .. })), "{path}: {error:?}");

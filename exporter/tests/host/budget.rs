@@ -16,6 +16,7 @@ fn node(cpus: u32, queues: u32) -> Machine {
     machine.write("sys/devices/system/node/node1/cpulist", &format!("{half}-{}\n", cpus - 1));
     kernel(&machine, cpus);
     disks(&machine);
+    network(&machine);
     for job in 0..8 {
         let (group, pid) = (format!("system.slice/slurmstepd.scope/job_{job}"), 100 + job);
         machine.unpack("cgroup2-2node-96cpu/tree.tar.gz", &format!("sys/fs/cgroup/{group}"), &[]);
@@ -123,6 +124,36 @@ fn disks(machine: &Machine) {
     }
 }
 
+/// Ten interfaces with an RDMA port each, two of which do Ethernet.
+fn network(machine: &Machine) {
+    machine.write("proc/net/snmp", "Tcp: OutSegs RetransSegs\nTcp: 1 1\n");
+    machine.write("proc/net/netstat", "TcpExt: ListenDrops TCPTimeouts\nTcpExt: 1 1\n");
+    let lines: String = (0..10).map(|n| format!("eth{n}: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n")).collect();
+    machine.write("proc/net/dev", &lines);
+    for n in 0..10 {
+        let folder = format!("sys/class/net/eth{n}");
+        for (file, text) in
+            [("device/numa_node", "0"), ("operstate", "up"), ("speed", "1"), ("mtu", "1"), ("carrier_changes", "1")]
+        {
+            machine.write(&format!("{folder}/{file}"), text);
+        }
+        machine.unpack(
+            "ib-8xh100-sysfs/tree.tar.gz",
+            &format!("sys/class/infiniband/mlx5_{n}"),
+            &["sys/class/infiniband/mlx5_0"],
+        );
+        let port = format!("sys/class/infiniband/mlx5_{n}");
+        std::fs::rename(
+            machine.path(&format!("{port}/sys/class/infiniband/mlx5_0/ports")),
+            machine.path(&format!("{port}/ports")),
+        )
+        .unwrap();
+    }
+    for n in [8, 9] {
+        machine.write(&format!("sys/class/infiniband/mlx5_{n}/ports/1/hw_counters/rp_cnp_handled"), "1\n");
+    }
+}
+
 fn device(machine: &Machine, address: &str, class: &str, node: u32) {
     machine.write(&format!("sys/bus/pci/devices/0000:{address}/class"), &format!("{class}\n"));
     machine.write(&format!("sys/bus/pci/devices/0000:{address}/vendor"), "0x10de\n");
@@ -163,7 +194,9 @@ fn table(cpus: u32, rows: &[(String, String)]) -> String {
 fn a_large_node_stays_within_its_budget() {
     let machine = node(256, 88);
     let mut total = 0;
-    for collector in ["node", "numa", "irq", "swap", "thp", "pressure", "owner", "cgroup", "process", "storage"] {
+    for collector in
+        ["node", "numa", "irq", "swap", "thp", "pressure", "owner", "cgroup", "process", "storage", "network"]
+    {
         let collected = machine.collect(collector).ok();
         let missing: Vec<_> = rows_of(collector).into_iter().filter(|row| collected.count(row) == 0).collect();
         assert!(missing.is_empty(), "{collector} never wrote {missing:?}, so they are not counted");

@@ -9,6 +9,7 @@ mod budget;
 mod cgroup;
 mod irq;
 mod live;
+mod network;
 mod node;
 mod numa;
 mod pressure;

@@ -67,6 +67,26 @@ impl Machine {
         std::fs::write(path, text).unwrap();
     }
 
+    /// Unpacks node_exporter's sys tree, which is in a format of its own: text files with their paths and line counts.
+    pub(crate) fn unpack_ttar(&self, archive: &str) {
+        let text = std::fs::read_to_string(shared(archive)).unwrap();
+        let mut lines = text.lines();
+        let mut path = "";
+        while let Some(line) = lines.next() {
+            if let Some(name) = line.strip_prefix("Path: ") {
+                path = name;
+            } else if let Some(folder) = line.strip_prefix("Directory: ") {
+                std::fs::create_dir_all(self.path(folder)).unwrap();
+            } else if let Some(target) = line.strip_prefix("SymlinkTo: ") {
+                std::fs::create_dir_all(self.path(path).parent().unwrap()).unwrap();
+                std::os::unix::fs::symlink(target, self.path(path)).unwrap();
+            } else if let Some(count) = line.strip_prefix("Lines: ") {
+                let content: Vec<&str> = lines.by_ref().take(count.parse().unwrap()).collect();
+                self.write(path, &(content.join("\n").trim_end_matches("EOF").to_owned() + "\n"));
+            }
+        }
+    }
+
     /// Makes a file one that nobody may read, root included: a setting of this kernel that can only be written.
     pub(crate) fn deny(&self, path: &str) {
         let path = self.path(path);
