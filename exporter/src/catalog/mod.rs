@@ -4,6 +4,7 @@
 //! strings; the encoders, `catalog`, `docs/METRICS.md`, dashboards' and alerts' tests and the analyzer's signal table
 //! all read the rows. Kind and unit decide the name's suffix, and a test holds every row to that.
 
+pub mod cpu;
 pub mod dcgm;
 pub mod gpu;
 pub mod host;
@@ -152,10 +153,21 @@ macro_rules! metric_rows {
 
 /// Every metric of the exporter.
 pub fn all() -> impl Iterator<Item = &'static Metric> {
-    [dcgm::ROWS, gpu::ROWS, host::ROWS, irq::ROWS, memory::ROWS, own::ROWS, process::ROWS, storage::ROWS, network::ROWS]
-        .into_iter()
-        .flatten()
-        .copied()
+    [
+        dcgm::ROWS,
+        gpu::ROWS,
+        host::ROWS,
+        irq::ROWS,
+        memory::ROWS,
+        own::ROWS,
+        process::ROWS,
+        storage::ROWS,
+        network::ROWS,
+        cpu::ROWS,
+    ]
+    .into_iter()
+    .flatten()
+    .copied()
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 pub mod audit;
 pub mod cgroup;
+pub mod cpu;
 pub mod gpu;
 pub mod irq;
 pub mod network;
@@ -86,4 +87,5 @@ pub static REGISTRY: &[Entry] = &[
     process::ENTRY,
     storage::ENTRY,
     network::ENTRY,
+    cpu::ENTRY,
 ];

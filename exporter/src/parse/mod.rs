@@ -4,6 +4,7 @@
 pub mod bus_id;
 pub mod cgroup;
 pub mod choice;
+pub mod cpu;
 pub mod cpus;
 pub mod diskstats;
 pub mod interrupts;

@@ -61,6 +61,8 @@ fn every_host_collector_fails_on_garbage_and_keeps_its_name_for_it() {
         ("thp", "sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages"),
         ("process", "proc/uptime"),
         ("storage", "proc/diskstats"),
+        ("cpu", "proc/loadavg"),
+        ("cpu", "sys/devices/system/cpu/online"),
         ("network", "proc/net/dev"),
         ("network", "sys/class/net/eth0/mtu"),
     ] {

@@ -1,9 +1,16 @@
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
+
+use goodput_exporter::audit::checks::CHECKS;
 
 use crate::support::{Machine, rows_of};
 
 /// Series that the host half may make on a node of 8 GPUs, 2 sockets and 256 CPUs with 8 jobs.
 const BUDGET: usize = 1500;
+
+/// The collectors of the host half; `audit` has five series per check besides.
+const COLLECTORS: [&str; 12] =
+    ["node", "numa", "irq", "swap", "thp", "pressure", "owner", "cgroup", "process", "storage", "network", "cpu"];
 
 /// Eight GPUs, one job on each, two NUMA nodes, 12 disks, 10 NICs.
 fn node(cpus: u32, queues: u32) -> Machine {
@@ -15,6 +22,7 @@ fn node(cpus: u32, queues: u32) -> Machine {
     machine.write("sys/devices/system/node/node0/cpulist", &format!("0-{}\n", half - 1));
     machine.write("sys/devices/system/node/node1/cpulist", &format!("{half}-{}\n", cpus - 1));
     kernel(&machine, cpus);
+    power(&machine, cpus);
     disks(&machine);
     network(&machine);
     for job in 0..8 {
@@ -49,7 +57,13 @@ fn process(machine: &Machine, pid: u32) {
 /// The files of the whole kernel.
 fn kernel(machine: &Machine, cpus: u32) {
     let lines: String = (0..cpus).map(|n| format!("cpu{n} 1 2 3 4 5 6 7 8 0 0\n")).collect();
-    machine.write("proc/stat", &format!("cpu  1 2 3 4 5 6 7 8 0 0\n{lines}btime 5\n"));
+    machine.write(
+        "proc/stat",
+        &format!("cpu  1 2 3 4 5 6 7 8 0 0\n{lines}btime 5\nctxt 1\nprocesses 1\nprocs_running 1\nprocs_blocked 0\n"),
+    );
+    let waits: String = (0..cpus).map(|n| format!("cpu{n} 1 2 3 4 5 6 7 8 9\ndomain0 ffff 1 2 3\n")).collect();
+    machine.write("proc/schedstat", &waits);
+    machine.write("proc/loadavg", "0.21 0.37 0.39 1/719 19737\n");
     machine.write("proc/softirqs", &table(cpus, &KINDS.map(|kind| (kind.to_owned(), String::new()))));
     let softnet: String = (0..cpus).map(|n| format!("1 0 0 0 0 0 0 0 0 0 0 0 {n:x} 0 0\n")).collect();
     machine.write("proc/net/softnet_stat", &softnet);
@@ -60,6 +74,34 @@ fn kernel(machine: &Machine, cpus: u32) {
     for (path, text) in SETTINGS {
         machine.write(path, text);
     }
+}
+
+/// What the kernel tells of each CPU's power.
+fn power(machine: &Machine, cpus: u32) {
+    let folder = "sys/devices/system/cpu";
+    for (file, text) in [
+        ("online", format!("0-{}", cpus - 1)),
+        ("isolated", String::new()),
+        ("nohz_full", String::new()),
+        ("smt/active", "1".to_owned()),
+    ] {
+        machine.write(&format!("{folder}/{file}"), &text);
+    }
+    // One CPU of each node: those of one node make the same series.
+    for cpu in [0, cpus / 2] {
+        let policy = format!("{folder}/cpufreq/policy{cpu}");
+        for (file, text) in
+            [("scaling_governor", "performance"), ("cpuinfo_max_freq", "1"), ("affected_cpus", &cpu.to_string())]
+        {
+            machine.write(&format!("{policy}/{file}"), text);
+        }
+        for (state, name) in ["POLL", "C1", "C1E", "C6"].iter().enumerate() {
+            machine.write(&format!("{folder}/cpu{cpu}/cpuidle/state{state}/name"), name);
+            machine.write(&format!("{folder}/cpu{cpu}/cpuidle/state{state}/time"), "1");
+        }
+    }
+    let clocks: String = (0..cpus).map(|cpu| format!("processor : {cpu}\ncpu MHz : 800.0\n\n")).collect();
+    machine.write("proc/cpuinfo", &clocks);
 }
 
 const KINDS: [&str; 10] =
@@ -193,10 +235,8 @@ fn table(cpus: u32, rows: &[(String, String)]) -> String {
 #[allow(clippy::print_stdout, reason = "the counts are for whoever looks, with --nocapture")]
 fn a_large_node_stays_within_its_budget() {
     let machine = node(256, 88);
-    let mut total = 0;
-    for collector in
-        ["node", "numa", "irq", "swap", "thp", "pressure", "owner", "cgroup", "process", "storage", "network"]
-    {
+    let mut total = 5 * CHECKS.len();
+    for collector in COLLECTORS {
         let collected = machine.collect(collector).ok();
         let missing: Vec<_> = rows_of(collector).into_iter().filter(|row| collected.count(row) == 0).collect();
         assert!(missing.is_empty(), "{collector} never wrote {missing:?}, so they are not counted");
@@ -210,8 +250,8 @@ fn a_large_node_stays_within_its_budget() {
 #[test]
 fn neither_cpus_nor_interrupts_make_series() {
     let [small, large] = [node(8, 4), node(256, 88)].map(|machine| {
-        let samples = machine.collect("irq").ok().samples();
-        samples.into_keys().collect::<Vec<_>>()
+        let samples = ["irq", "cpu"].map(|collector| machine.collect(collector).ok().samples());
+        samples.into_iter().flat_map(BTreeMap::into_keys).collect::<Vec<_>>()
     });
     assert_eq!(small, large);
 }

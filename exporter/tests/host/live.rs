@@ -7,8 +7,8 @@ use goodput_exporter::source::files::Roots;
 use crate::support::owners_and_gpus;
 
 /// The collectors that need nothing but the kernel.
-const HOST: [&str; 11] =
-    ["node", "numa", "irq", "swap", "thp", "pressure", "owner", "cgroup", "process", "storage", "network"];
+const HOST: [&str; 12] =
+    ["node", "numa", "irq", "swap", "thp", "pressure", "owner", "cgroup", "process", "storage", "network", "cpu"];
 
 /// Whatever this kernel and its cgroup layout are, nothing may fail on them.
 #[test]

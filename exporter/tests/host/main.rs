@@ -7,6 +7,7 @@ mod audit;
 mod bad_input;
 mod budget;
 mod cgroup;
+mod cpu;
 mod irq;
 mod live;
 mod network;

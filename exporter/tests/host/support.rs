@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 use goodput_exporter::attribute::{Owners, resolve};
 use goodput_exporter::catalog;
@@ -126,8 +127,14 @@ impl Machine {
 
     /// Runs a collector that may have run before.
     pub(crate) fn collect_with(&self, collector: &mut dyn Collector) -> Collected {
+        self.collect_at(collector, Instant::now())
+    }
+
+    /// As `collect_with`, at a moment of the readers' clock.
+    pub(crate) fn collect_at(&self, collector: &mut dyn Collector, at: Instant) -> Collected {
         let mut families = Families::default();
-        let result = collector.collect(&self.context(), &mut families);
+        let gpus = Arc::new(Snapshot { at, ..self.snapshot() });
+        let result = collector.collect(&Context { gpus, ..self.context() }, &mut families);
         Collected { families, result }
     }
 
