@@ -13,6 +13,7 @@ pub mod memory;
 pub mod network;
 pub mod own;
 pub mod process;
+pub mod reclaim;
 pub mod storage;
 
 /// What a metric's samples mean to `rate()`.

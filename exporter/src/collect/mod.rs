@@ -5,6 +5,7 @@ pub mod cgroup;
 pub mod cpu;
 pub mod gpu;
 pub mod irq;
+pub mod memory;
 pub mod network;
 pub mod node;
 pub mod numa;
@@ -88,4 +89,5 @@ pub static REGISTRY: &[Entry] = &[
     storage::ENTRY,
     network::ENTRY,
     cpu::ENTRY,
+    memory::ENTRY,
 ];

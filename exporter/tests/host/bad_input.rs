@@ -62,6 +62,8 @@ fn every_host_collector_fails_on_garbage_and_keeps_its_name_for_it() {
         ("process", "proc/uptime"),
         ("storage", "proc/diskstats"),
         ("cpu", "proc/loadavg"),
+        ("memory", "proc/meminfo"),
+        ("memory", "proc/vmstat"),
         ("cpu", "sys/devices/system/cpu/online"),
         ("network", "proc/net/dev"),
         ("network", "sys/class/net/eth0/mtu"),

@@ -9,8 +9,10 @@ use crate::support::{Machine, rows_of};
 const BUDGET: usize = 1500;
 
 /// The collectors of the host half; `audit` has five series per check besides.
-const COLLECTORS: [&str; 12] =
-    ["node", "numa", "irq", "swap", "thp", "pressure", "owner", "cgroup", "process", "storage", "network", "cpu"];
+const COLLECTORS: &[&str] = &[
+    "node", "numa", "irq", "swap", "thp", "pressure", "owner", "cgroup", "process", "storage", "network", "cpu",
+    "memory",
+];
 
 /// Eight GPUs, one job on each, two NUMA nodes, 12 disks, 10 NICs.
 fn node(cpus: u32, queues: u32) -> Machine {
@@ -68,7 +70,28 @@ fn kernel(machine: &Machine, cpus: u32) {
     let softnet: String = (0..cpus).map(|n| format!("1 0 0 0 0 0 0 0 0 0 0 0 {n:x} 0 0\n")).collect();
     machine.write("proc/net/softnet_stat", &softnet);
     machine.write("proc/swaps", "Filename Type Size Used Priority\n/swap file 8 4 -2\n");
-    let memory = ["MemTotal", "MemAvailable", "SwapTotal", "SwapFree", "Zswap", "Zswapped", "AnonHugePages"];
+    let memory = [
+        "Cached",
+        "Shmem",
+        "AnonPages",
+        "Dirty",
+        "Writeback",
+        "SReclaimable",
+        "SUnreclaim",
+        "Mlocked",
+        "Unevictable",
+        "PageTables",
+        "Committed_AS",
+        "CommitLimit",
+        "HardwareCorrupted",
+        "MemTotal",
+        "MemAvailable",
+        "SwapTotal",
+        "SwapFree",
+        "Zswap",
+        "Zswapped",
+        "AnonHugePages",
+    ];
     machine.write("proc/meminfo", &memory.map(|key| format!("{key}: 2 kB\n")).concat());
     machine.write("proc/vmstat", &VMSTAT.map(|key| format!("{key} 1\n")).concat());
     for (path, text) in SETTINGS {
@@ -107,7 +130,20 @@ fn power(machine: &Machine, cpus: u32) {
 const KINDS: [&str; 10] =
     ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
 
-const VMSTAT: [&str; 20] = [
+const VMSTAT: [&str; 33] = [
+    "nr_dirty_threshold",
+    "nr_dirty_background_threshold",
+    "nr_foll_pin_acquired",
+    "nr_foll_pin_released",
+    "pgscan_direct",
+    "pgscan_kswapd",
+    "pgsteal_direct",
+    "pgsteal_kswapd",
+    "pgscan_direct_throttle",
+    "oom_kill",
+    "pgmajfault",
+    "workingset_refault_anon",
+    "workingset_refault_file",
     "pswpin",
     "pswpout",
     "zswpin",

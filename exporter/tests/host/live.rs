@@ -7,8 +7,10 @@ use goodput_exporter::source::files::Roots;
 use crate::support::owners_and_gpus;
 
 /// The collectors that need nothing but the kernel.
-const HOST: [&str; 12] =
-    ["node", "numa", "irq", "swap", "thp", "pressure", "owner", "cgroup", "process", "storage", "network", "cpu"];
+const HOST: &[&str] = &[
+    "node", "numa", "irq", "swap", "thp", "pressure", "owner", "cgroup", "process", "storage", "network", "cpu",
+    "memory",
+];
 
 /// Whatever this kernel and its cgroup layout are, nothing may fail on them.
 #[test]

@@ -10,6 +10,7 @@ mod cgroup;
 mod cpu;
 mod irq;
 mod live;
+mod memory;
 mod network;
 mod node;
 mod numa;
