@@ -6,6 +6,7 @@
 
 pub mod cpu;
 pub mod dcgm;
+pub mod driver;
 pub mod gpu;
 pub mod host;
 pub mod irq;

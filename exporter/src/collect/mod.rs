@@ -3,6 +3,7 @@
 pub mod audit;
 pub mod cgroup;
 pub mod cpu;
+pub mod driver;
 pub mod gpu;
 pub mod irq;
 pub mod memory;
@@ -90,4 +91,5 @@ pub static REGISTRY: &[Entry] = &[
     network::ENTRY,
     cpu::ENTRY,
     memory::ENTRY,
+    driver::ENTRY,
 ];

@@ -64,6 +64,8 @@ fn every_host_collector_fails_on_garbage_and_keeps_its_name_for_it() {
         ("cpu", "proc/loadavg"),
         ("memory", "proc/meminfo"),
         ("memory", "proc/vmstat"),
+        ("driver", "proc/driver/nvidia/version"),
+        ("driver", "proc/driver/nvidia/params"),
         ("cpu", "sys/devices/system/cpu/online"),
         ("network", "proc/net/dev"),
         ("network", "sys/class/net/eth0/mtu"),
@@ -75,6 +77,7 @@ fn every_host_collector_fails_on_garbage_and_keeps_its_name_for_it() {
         machine.write("proc/swaps", "Filename\n");
         std::fs::create_dir_all(machine.path("sys/block/sda")).unwrap();
         std::fs::create_dir_all(machine.path("sys/class/net/eth0/device")).unwrap();
+        machine.write("proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  460.56  x\n");
         machine.write(path, "Filename\n\u{1}garbage\n");
         let error = machine.collect(collector).result.unwrap_err();
         assert!(matches!(error, CollectError::File(FileError::Malformed { .. })), "{path}: {error:?}");

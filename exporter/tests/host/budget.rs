@@ -11,7 +11,7 @@ const BUDGET: usize = 1500;
 /// The collectors of the host half; `audit` has five series per check besides.
 const COLLECTORS: &[&str] = &[
     "node", "numa", "irq", "swap", "thp", "pressure", "owner", "cgroup", "process", "storage", "network", "cpu",
-    "memory",
+    "memory", "driver",
 ];
 
 /// Eight GPUs, one job on each, two NUMA nodes, 12 disks, 10 NICs.
@@ -25,6 +25,7 @@ fn node(cpus: u32, queues: u32) -> Machine {
     machine.write("sys/devices/system/node/node1/cpulist", &format!("{half}-{}\n", cpus - 1));
     kernel(&machine, cpus);
     power(&machine, cpus);
+    driver(&machine);
     disks(&machine);
     network(&machine);
     for job in 0..8 {
@@ -97,6 +98,21 @@ fn kernel(machine: &Machine, cpus: u32) {
     for (path, text) in SETTINGS {
         machine.write(path, text);
     }
+}
+
+/// NVIDIA's driver with everything that belongs to it.
+fn driver(machine: &Machine) {
+    let folder = "proc/driver/nvidia";
+    machine.write(&format!("{folder}/version"), "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.1  x\n");
+    let parameters =
+        ["EnableGpuFirmware", "EnableMSI", "EnablePCIERelaxedOrderingMode", "NvLinkDisable", "DynamicPowerManagement"];
+    machine.write(&format!("{folder}/params"), &parameters.map(|name| format!("{name}: 1\n")).concat());
+    for gpu in 0..8 {
+        let information = "GPU Firmware: 580.1\nGPU Excluded: No\n";
+        machine.write(&format!("{folder}/gpus/0000:1{gpu}:00.0/information"), information);
+    }
+    machine.write("proc/modules", "nvidia 1 1 - Live 0x0\n");
+    machine.write("proc/2/comm", "kthreadd\n");
 }
 
 /// What the kernel tells of each CPU's power.

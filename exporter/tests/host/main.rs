@@ -8,6 +8,7 @@ mod bad_input;
 mod budget;
 mod cgroup;
 mod cpu;
+mod driver;
 mod irq;
 mod live;
 mod memory;
