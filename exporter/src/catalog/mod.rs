@@ -10,6 +10,7 @@ pub mod driver;
 pub mod gpu;
 pub mod host;
 pub mod irq;
+pub mod kubelet;
 pub mod memory;
 pub mod network;
 pub mod own;

@@ -6,6 +6,7 @@ pub mod cpu;
 pub mod driver;
 pub mod gpu;
 pub mod irq;
+pub mod kubelet;
 pub mod memory;
 pub mod network;
 pub mod node;
@@ -92,4 +93,5 @@ pub static REGISTRY: &[Entry] = &[
     cpu::ENTRY,
     memory::ENTRY,
     driver::ENTRY,
+    kubelet::ENTRY,
 ];

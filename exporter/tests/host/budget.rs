@@ -11,7 +11,7 @@ const BUDGET: usize = 1500;
 /// The collectors of the host half; `audit` has five series per check besides.
 const COLLECTORS: &[&str] = &[
     "node", "numa", "irq", "swap", "thp", "pressure", "owner", "cgroup", "process", "storage", "network", "cpu",
-    "memory", "driver",
+    "memory", "driver", "kubelet",
 ];
 
 /// Eight GPUs, one job on each, two NUMA nodes, 12 disks, 10 NICs.
@@ -26,6 +26,7 @@ fn node(cpus: u32, queues: u32) -> Machine {
     kernel(&machine, cpus);
     power(&machine, cpus);
     driver(&machine);
+    kubelet(&machine);
     disks(&machine);
     network(&machine);
     for job in 0..8 {
@@ -113,6 +114,17 @@ fn driver(machine: &Machine) {
     }
     machine.write("proc/modules", "nvidia 1 1 - Live 0x0\n");
     machine.write("proc/2/comm", "kthreadd\n");
+}
+
+/// A kubelet that gives CPUs and memory away.
+fn kubelet(machine: &Machine) {
+    let folder = "var/lib/kubelet";
+    machine.write(&format!("{folder}/config.yaml"), "reservedSystemCPUs: 0-1\n");
+    let cpu = r#"{"policyName":"static","defaultCpuSet":"0-9","entries":{"uid":{"a":"10-19"}}}"#;
+    machine.write(&format!("{folder}/cpu_manager_state"), cpu);
+    let block = r#"{"numaAffinity":[0],"type":"memory","size":1},{"numaAffinity":[1],"type":"memory","size":1}"#;
+    let memory = format!(r#"{{"policyName":"Static","entries":{{"uid":{{"a":[{block}]}}}}}}"#);
+    machine.write(&format!("{folder}/memory_manager_state"), &memory);
 }
 
 /// What the kernel tells of each CPU's power.

@@ -9,7 +9,7 @@ use crate::support::owners_and_gpus;
 /// The collectors that need nothing but the kernel.
 const HOST: &[&str] = &[
     "node", "numa", "irq", "swap", "thp", "pressure", "owner", "cgroup", "process", "storage", "network", "cpu",
-    "memory", "driver",
+    "memory", "driver", "kubelet",
 ];
 
 /// Whatever this kernel and its cgroup layout are, nothing may fail on them.

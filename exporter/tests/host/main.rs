@@ -10,6 +10,7 @@ mod cgroup;
 mod cpu;
 mod driver;
 mod irq;
+mod kubelet;
 mod live;
 mod memory;
 mod network;
