@@ -81,8 +81,9 @@ impl Power {
         self.governors = self.survey.governors()?;
         self.clocks = self.survey.clocks(roots)?;
         for state in &self.survey.states {
-            let microseconds = files::parse_optional(&state.time, parse::number::<u64>)?.unwrap_or_default();
-            self.idle.add((state.cpu, state.index), (state.node, state.name), microseconds);
+            if let Some(microseconds) = files::parse_optional(&state.time, parse::number::<u64>)? {
+                self.idle.add((state.cpu, state.index), (state.node, state.name), microseconds);
+            }
         }
         Ok(())
     }
