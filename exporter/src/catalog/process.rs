@@ -10,7 +10,7 @@ crate::metric_rows! {
         from "own bookkeeping", by "process", series "1", since "0.1.0"
     }
     PROCESS_IO_DENIED = Gauge None "goodput_process_io_denied" [] {
-        "Processes whose I/O this exporter may not read (it takes CAP_SYS_PTRACE); their owners have no series of I/O.",
+        "Processes whose I/O this exporter may not read (it takes CAP_DAC_READ_SEARCH and CAP_SYS_PTRACE); their owners have no series of I/O.",
         from "/proc/PID/io", by "process", series "1", since "0.1.0"
     }
     PROCESS_COUNT = Gauge None "goodput_process_count" ["owner"] {
