@@ -4,16 +4,23 @@
 //! strings; the encoders, `catalog`, `docs/METRICS.md`, dashboards' and alerts' tests and the analyzer's signal table
 //! all read the rows. Kind and unit decide the name's suffix, and a test holds every row to that.
 
+pub mod cpu;
 pub mod dcgm;
 pub mod dcgm_events;
+pub mod driver;
 pub mod gpu;
 pub mod health;
 pub mod host;
 pub mod irq;
+pub mod kubelet;
 pub mod memory;
 pub mod mig;
+pub mod network;
 pub mod own;
+pub mod process;
+pub mod reclaim;
 pub mod sampler;
+pub mod storage;
 pub mod xid;
 
 /// What a metric's samples mean to `rate()`.
@@ -166,6 +173,10 @@ pub fn all() -> impl Iterator<Item = &'static Metric> {
         health::ROWS,
         xid::ROWS,
         dcgm_events::ROWS,
+        process::ROWS,
+        storage::ROWS,
+        network::ROWS,
+        cpu::ROWS,
     ]
     .into_iter()
     .flatten()

@@ -2,14 +2,21 @@
 
 pub mod audit;
 pub mod cgroup;
+pub mod cpu;
+pub mod driver;
 pub mod gpu;
 pub mod irq;
+pub mod kubelet;
+pub mod memory;
+pub mod network;
 pub mod node;
 pub mod numa;
 pub mod owner;
 pub mod pci;
 pub mod pressure;
+pub mod process;
 pub mod relay;
+pub mod storage;
 pub mod swap;
 pub mod thp;
 
@@ -86,4 +93,11 @@ pub static REGISTRY: &[Entry] = &[
     cgroup::ENTRY,
     audit::ENTRY,
     pci::ENTRY,
+    process::ENTRY,
+    storage::ENTRY,
+    network::ENTRY,
+    cpu::ENTRY,
+    memory::ENTRY,
+    driver::ENTRY,
+    kubelet::ENTRY,
 ];

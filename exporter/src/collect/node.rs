@@ -11,7 +11,7 @@ use crate::parse::{meminfo, stat};
 use crate::source::files::{self, FileError, Roots};
 
 /// Most disks that get series of their own; storage networks can show thousands.
-const MAX_DISKS: usize = 64;
+pub(super) const MAX_DISKS: usize = 64;
 
 /// Devices that are no disks, or whose disks beneath them are counted already.
 const NOT_DISKS: [&str; 7] = ["loop", "ram", "zram", "dm-", "md", "sr", "fd"];
@@ -79,7 +79,8 @@ fn disks(roots: &Roots, out: &mut Families) -> Result<(), FileError> {
     Ok(())
 }
 
-fn is_disk(name: &str) -> bool {
+/// Is this a disk itself, and not one of its parts or something made of disks?
+pub(super) fn is_disk(name: &str) -> bool {
     !NOT_DISKS.iter().any(|prefix| name.starts_with(prefix))
 }
 

@@ -26,13 +26,17 @@ pub struct Disk<'a> {
     pub write_time: Duration,
     /// Time with at least one request in flight.
     pub io_time: Duration,
+    /// Requests in flight at this moment.
+    pub in_flight: u64,
+    /// Time weighted by the requests in flight.
+    pub queue_time: Duration,
 }
 
 /// Parses every line.
 pub fn parse(text: &str) -> Result<Vec<Disk<'_>>, ParseError> {
     lines(text)
         .map(|(number, line)| {
-            disk(line).ok_or_else(|| ParseError::new(number, "a device name and at least 10 unsigned numbers", line))
+            disk(line).ok_or_else(|| ParseError::new(number, "a device name and at least 11 unsigned numbers", line))
         })
         .collect()
 }
@@ -40,11 +44,11 @@ pub fn parse(text: &str) -> Result<Vec<Disk<'_>>, ParseError> {
 fn disk(line: &str) -> Option<Disk<'_>> {
     let mut words = line.split_ascii_whitespace().skip(2);
     let name = words.next()?;
-    let mut numbers = [0u64; 10];
+    let mut numbers = [0u64; 11];
     for number in &mut numbers {
         *number = words.next()?.parse().ok()?;
     }
-    let [reads, _, sectors_read, read_ms, writes, _, sectors_written, write_ms, _, io_ms] = numbers;
+    let [reads, _, sectors_read, read_ms, writes, _, sectors_written, write_ms, in_flight, io_ms, queue_ms] = numbers;
     Some(Disk {
         name,
         reads,
@@ -54,6 +58,8 @@ fn disk(line: &str) -> Option<Disk<'_>> {
         written_bytes: sectors_written.checked_mul(SECTOR_BYTES)?,
         write_time: Duration::from_millis(write_ms),
         io_time: Duration::from_millis(io_ms),
+        in_flight,
+        queue_time: Duration::from_millis(queue_ms),
     })
 }
 
@@ -69,13 +75,14 @@ mod tests {
         assert_eq!(disks[0].name, "sda");
         assert_eq!(disks[0].read_bytes, 513_713_216_512);
         assert_eq!(disks[0].io_time, Duration::from_millis(9_653_880));
+        assert_eq!(disks[0].queue_time, Duration::from_millis(82_621_804));
         let new = "254 0 vda 96048 8378 6119738 72848 22127 249696 39758232 187021 0 14920 261463 9128 8 1460800 1571 1062 21";
         assert_eq!(parse(new).unwrap()[0].write_time, Duration::from_millis(187_021));
     }
 
     #[test]
     fn a_short_line_is_named() {
-        assert_eq!(parse("8 0 sda 1 2 3 4 5 6 7 8 9 10\n8 1 sda1 1 2 3 4\n").unwrap_err().line, 2);
+        assert_eq!(parse("8 0 sda 1 2 3 4 5 6 7 8 9 10 11\n8 1 sda1 1 2 3 4\n").unwrap_err().line, 2);
     }
 
     proptest! {

@@ -47,6 +47,17 @@ pub fn parse(text: &str) -> Result<Meminfo, ParseError> {
     Ok(meminfo)
 }
 
+/// Calls `each` with the name and the bytes of every size in the host's file. Counts of huge pages are no sizes.
+pub fn each(text: &str, mut each: impl FnMut(&str, u64)) -> Result<(), ParseError> {
+    for (number, line) in lines(text) {
+        let (key, value) = line.split_once(':').ok_or_else(|| ParseError::new(number, "a name and a colon", line))?;
+        if !key.starts_with("HugePages_") {
+            each(key, kibibytes(value).ok_or_else(|| ParseError::new(number, "a size in kB", line))?);
+        }
+    }
+    Ok(())
+}
+
 /// `kB` of these files is 1024 bytes (filesystems/proc.rst).
 fn kibibytes(value: &str) -> Option<u64> {
     value.trim().strip_suffix("kB")?.trim_end().parse::<u64>().ok()?.checked_mul(1024)
@@ -81,10 +92,19 @@ mod tests {
         assert!(parse("MemTotal: 18446744073709551615 kB").is_err());
     }
 
+    #[test]
+    fn every_size() {
+        let mut all = Vec::new();
+        each("Dirty: 2 kB\nHugePages_Total: 7\nActive(anon): 1 kB\n", |key, bytes| all.push((key.to_owned(), bytes)))
+            .unwrap();
+        assert_eq!(all, [("Dirty".to_owned(), 2048), ("Active(anon)".to_owned(), 1024)]);
+        assert_eq!(each("Dirty: 2\n", |_, _| {}).unwrap_err().expected, "a size in kB");
+    }
+
     proptest! {
         #[test]
         fn never_panics(text in "\\PC*") {
-            let _ = parse(&text);
+            let _ = (parse(&text), each(&text, |_, _| {}));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `/proc/driver/nvidia/version`: the kernel module that is loaded.
+//! Files of `/proc/driver/nvidia`: the kernel module that is loaded, its parameters, and what it says of each GPU.
 
 use super::{ParseError, lines};
 
@@ -21,6 +21,46 @@ pub fn module(text: &str) -> Result<Module, ParseError> {
     let (_, behind) = name.split_once("Kernel Module").ok_or_else(|| error(*number, line))?;
     let version = behind.split_ascii_whitespace().find(|word| is_version(word)).ok_or_else(|| error(*number, line))?;
     Ok(Module { version: version.to_owned(), open: name.contains("Open Kernel Module") })
+}
+
+/// Calls `each` with the name and the value of every parameter of `/proc/driver/nvidia/params` that is a number.
+pub fn parameters(text: &str, mut each: impl FnMut(&str, u64)) -> Result<(), ParseError> {
+    for (number, line) in lines(text) {
+        let (name, value) = line.split_once(':').ok_or_else(|| ParseError::new(number, "a name and a colon", line))?;
+        if let Ok(value) = value.trim().parse() {
+            each(name, value);
+        }
+    }
+    Ok(())
+}
+
+/// What `/proc/driver/nvidia/gpus/*/information` says of a GPU; what this driver does not print is `None`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Information {
+    /// Version of the firmware that runs on the GPU (GSP); `N/A` when none does.
+    pub firmware: Option<String>,
+    /// Was the GPU kept from use when the driver was loaded?
+    pub excluded: Option<bool>,
+}
+
+/// Parses the file. Older drivers say `Blacklisted` for excluded.
+pub fn information(text: &str) -> Result<Information, ParseError> {
+    let mut found = Information::default();
+    for (number, line) in lines(text) {
+        let Some((name, value)) = line.split_once(':') else { continue };
+        match (name, value.trim()) {
+            ("GPU Firmware", version) => found.firmware = Some(version.to_owned()),
+            ("GPU Excluded" | "Blacklisted", answer) => {
+                found.excluded = Some(match answer {
+                    "Yes" => true,
+                    "No" => false,
+                    _ => return Err(ParseError::new(number, "Yes or No", line)),
+                });
+            }
+            _ => {}
+        }
+    }
+    Ok(found)
 }
 
 fn is_version(word: &str) -> bool {
@@ -49,10 +89,24 @@ mod tests {
         assert_eq!(module("a\nNVRM version: NVIDIA UNIX x86_64 Kernel Module\n").unwrap_err().line, 2);
     }
 
+    #[test]
+    fn what_the_driver_says() {
+        let mut all = Vec::new();
+        let text = "EnableMSI: 1\nRmMsg: \"\"\nEnableGpuFirmware: 18\n";
+        parameters(text, |name, value| all.push((name.to_owned(), value))).unwrap();
+        assert_eq!(all, [("EnableMSI".to_owned(), 1), ("EnableGpuFirmware".to_owned(), 18)]);
+        assert_eq!(parameters("EnableMSI 1\n", |_, _| {}).unwrap_err().line, 1);
+        let new = "Model: \t H100\nGPU Firmware: \t 580.105.08\nDevice Minor: \t 0\nGPU Excluded:\t No\n";
+        let expected = Information { firmware: Some("580.105.08".to_owned()), excluded: Some(false) };
+        assert_eq!(information(new), Ok(expected));
+        assert_eq!(information("Blacklisted:\t Yes\n"), Ok(Information { firmware: None, excluded: Some(true) }));
+        assert_eq!(information("Model: x\nGPU Excluded: perhaps\n").unwrap_err().line, 2);
+    }
+
     proptest! {
         #[test]
-        fn never_panics(text in "(NVRM version:|Kernel Module|[0-9.]{1,9}| |\n|\\PC)*") {
-            let _ = module(&text);
+        fn never_panics(text in "(NVRM version:|Kernel Module|GPU Excluded:|GPU Firmware:|[0-9.]{1,9}| |\n|\\PC)*") {
+            let _ = (module(&text), parameters(&text, |_, _| {}), information(&text));
         }
     }
 }

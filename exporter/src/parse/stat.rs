@@ -39,6 +39,46 @@ pub fn parse(text: &str) -> Result<Stat, ParseError> {
     if stat.ticks.is_empty() { Err(ParseError::new(1, "a cpu line", "")) } else { Ok(stat) }
 }
 
+/// What the whole node does, behind the lines of CPUs; what the kernel does not print is `None`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Activity {
+    /// `ctxt`: context switches since boot.
+    pub context_switches: Option<u64>,
+    /// `processes`: processes and threads made since boot.
+    pub forks: Option<u64>,
+    /// `procs_running`: threads that run or wait for a CPU at this moment.
+    pub running: Option<u64>,
+    /// `procs_blocked`: threads that wait for I/O at this moment.
+    pub blocked: Option<u64>,
+}
+
+/// Calls `each` with the number and the ticks, in the order of [`MODES`], of every online CPU.
+pub fn per_cpu(text: &str, mut each: impl FnMut(u32, &[u64])) -> Result<Activity, ParseError> {
+    let mut activity = Activity::default();
+    let mut ticks = Vec::with_capacity(MODES.len());
+    for (number, line) in lines(text) {
+        let (key, rest) = line.split_once(' ').unwrap_or((line, ""));
+        let error = || ParseError::new(number, "unsigned numbers", line);
+        let field = match key {
+            "ctxt" => &mut activity.context_switches,
+            "processes" => &mut activity.forks,
+            "procs_running" => &mut activity.running,
+            "procs_blocked" => &mut activity.blocked,
+            _ => {
+                let Some(cpu) = key.strip_prefix("cpu").filter(|cpu| !cpu.is_empty()) else { continue };
+                ticks.clear();
+                for column in rest.split_ascii_whitespace().take(MODES.len()) {
+                    ticks.push(column.parse().map_err(|_| error())?);
+                }
+                each(cpu.parse().map_err(|_| error())?, &ticks);
+                continue;
+            }
+        };
+        *field = Some(rest.parse().map_err(|_| error())?);
+    }
+    Ok(activity)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -59,10 +99,22 @@ mod tests {
         assert_eq!(parse("cpu 1 2\nbtime soon").unwrap_err().line, 2);
     }
 
+    #[test]
+    fn one_cpu_after_the_other() {
+        let text = "cpu  9 9\ncpu0 5 1 2 50 1 0 3 4 9 9\ncpu12 5 0\nintr 5 1\nctxt 7\nprocesses 8\nprocs_running 3\n";
+        let mut cpus = Vec::new();
+        let activity = per_cpu(text, |cpu, ticks| cpus.push((cpu, ticks.to_vec()))).unwrap();
+        assert_eq!(cpus, [(0, vec![5, 1, 2, 50, 1, 0, 3, 4]), (12, vec![5, 0])]);
+        let expected = Activity { context_switches: Some(7), forks: Some(8), running: Some(3), blocked: None };
+        assert_eq!(activity, expected);
+        assert_eq!(per_cpu("cpu0 1\ncpux 1\n", |_, _| {}).unwrap_err().line, 2);
+        assert_eq!(per_cpu("ctxt many\n", |_, _| {}).unwrap_err().line, 1);
+    }
+
     proptest! {
         #[test]
-        fn never_panics(text in "(cpu |btime |\\PC)*") {
-            let _ = parse(&text);
+        fn never_panics(text in "(cpu |cpu[0-9]|btime |ctxt |\\PC)*") {
+            let _ = (parse(&text), per_cpu(&text, |_, _| {}));
         }
     }
 }

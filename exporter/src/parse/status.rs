@@ -18,6 +18,19 @@ pub fn swapped(text: &str) -> Result<Option<u64>, ParseError> {
     bytes.map(Some).ok_or_else(|| ParseError::new(number, "a size in kB", line))
 }
 
+/// Times that the process's first thread left its CPU because it had to wait, and because another was to run. `None`
+/// when the kernel does not say.
+pub fn context_switches(text: &str) -> Result<Option<(u64, u64)>, ParseError> {
+    let find = |key: &str| {
+        let mut fields = lines(text).filter_map(|(number, line)| Some((number, line, line.strip_prefix(key)?)));
+        let parse = |(number, line, value): (usize, &str, &str)| {
+            value.trim().parse().map_err(|_| ParseError::new(number, "an unsigned number", line))
+        };
+        fields.next().map(parse).transpose()
+    };
+    Ok(find("voluntary_ctxt_switches:")?.zip(find("nonvoluntary_ctxt_switches:")?))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -38,10 +51,18 @@ mod tests {
         assert_eq!(swapped("Name:\tpython\nVmSwap:\tmuch\n").unwrap_err().line, 2);
     }
 
+    #[test]
+    fn switches_of_both_kinds() {
+        let text = "Name:\tpython\nvoluntary_ctxt_switches:\t150\nnonvoluntary_ctxt_switches:\t545\n";
+        assert_eq!(context_switches(text), Ok(Some((150, 545))));
+        assert_eq!(context_switches("Name:\tpython\n"), Ok(None));
+        assert_eq!(context_switches("voluntary_ctxt_switches:\tmany\n").unwrap_err().line, 1);
+    }
+
     proptest! {
         #[test]
-        fn never_panics(text in "(Cpus_allowed_list:|VmSwap:| kB|[0-9]{1,11}|-|,|\n|\\PC)*") {
-            let _ = (cpus_allowed(&text), swapped(&text));
+        fn never_panics(text in "(Cpus_allowed_list:|VmSwap:|(non)?voluntary_ctxt_switches:| kB|[0-9]{1,11}|-|,|\n|\\PC)*") {
+            let _ = (cpus_allowed(&text), swapped(&text), context_switches(&text));
         }
     }
 }

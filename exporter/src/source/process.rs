@@ -1,8 +1,14 @@
-//! Processes that hold GPUs.
+//! Processes that hold GPUs, and those that they started.
+
+use std::path::PathBuf;
 
 use super::files::{self, FileError, Roots};
 use super::nodes::Ranges;
-use crate::parse::{cpus, status};
+use crate::parse::{self, ParseError, cpus, status};
+
+/// Most threads of one process that are asked for the processes they started: those with the lowest ids, of which the
+/// first thread is one.
+const MAX_THREADS: usize = 1024;
 
 /// The CPUs that at least one of the processes may run on; `None` when none of them can be seen.
 pub fn allowed_cpus(roots: &Roots, pids: impl IntoIterator<Item = u32>) -> Result<Option<Ranges>, FileError> {
@@ -14,4 +20,42 @@ pub fn allowed_cpus(roots: &Roots, pids: impl IntoIterator<Item = u32>) -> Resul
         }
     }
     Ok(all.map(cpus::union))
+}
+
+/// The processes that a process started, in order of id; `None` when the kernel does not say (`CONFIG_PROC_CHILDREN`)
+/// or the process has ended.
+pub fn children(roots: &Roots, pid: u32) -> Result<Option<Vec<u32>>, FileError> {
+    let folder = roots.proc.join(pid.to_string()).join("task");
+    let names = files::list(&folder)?.unwrap_or_default();
+    let mut threads: Vec<u32> = names.iter().filter_map(|name| name.parse().ok()).collect();
+    threads.sort_unstable();
+    let mut children: Option<Vec<u32>> = None;
+    for thread in threads.into_iter().take(MAX_THREADS) {
+        let path = folder.join(thread.to_string()).join("children");
+        if let Some(pids) = files::parse_optional(&path, parse::process::pids)? {
+            children.get_or_insert_default().extend(pids);
+        }
+    }
+    if let Some(pids) = &mut children {
+        pids.sort_unstable();
+    }
+    Ok(children)
+}
+
+/// Parses a file of the node's first process, whose mounts and network are the host's; where that may not be seen, the
+/// one that is this process's own. `None` without either.
+pub fn of_first<T>(
+    roots: &Roots,
+    file: &str,
+    own: &str,
+    mut parser: impl FnMut(&str) -> Result<T, ParseError>,
+) -> Result<Option<T>, FileError> {
+    let path: PathBuf = roots.proc.join("1").join(file);
+    match files::parse(&path, &mut parser) {
+        Ok(value) => Ok(Some(value)),
+        Err(FileError::Missing { .. } | FileError::Denied { .. }) => {
+            files::parse_optional(&roots.proc.join(own), parser)
+        }
+        Err(error) => Err(error),
+    }
 }

@@ -59,12 +59,28 @@ fn every_host_collector_fails_on_garbage_and_keeps_its_name_for_it() {
         ("thp", "proc/vmstat"),
         ("thp", "sys/kernel/mm/transparent_hugepage/enabled"),
         ("thp", "sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages"),
+        ("process", "proc/uptime"),
+        ("storage", "proc/diskstats"),
+        ("cpu", "proc/loadavg"),
+        ("memory", "proc/meminfo"),
+        ("memory", "proc/vmstat"),
+        ("driver", "proc/driver/nvidia/version"),
+        ("driver", "proc/driver/nvidia/params"),
+        ("kubelet", "var/lib/kubelet/config.yaml"),
+        ("kubelet", "var/lib/kubelet/cpu_manager_state"),
+        ("kubelet", "var/lib/kubelet/memory_manager_state"),
+        ("cpu", "sys/devices/system/cpu/online"),
+        ("network", "proc/net/dev"),
+        ("network", "sys/class/net/eth0/mtu"),
     ] {
         let machine = Machine::empty();
         machine.write("proc/stat", "cpu 1 2 3 4\n");
         machine.write("proc/meminfo", "MemTotal: 1 kB\n");
         machine.write("proc/vmstat", "pswpin 1\n");
         machine.write("proc/swaps", "Filename\n");
+        std::fs::create_dir_all(machine.path("sys/block/sda")).unwrap();
+        std::fs::create_dir_all(machine.path("sys/class/net/eth0/device")).unwrap();
+        machine.write("proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  460.56  x\n");
         machine.write(path, "Filename\n\u{1}garbage\n");
         let error = machine.collect(collector).result.unwrap_err();
         assert!(matches!(error, CollectError::File(FileError::Malformed { .. })), "{path}: {error:?}");

@@ -7,7 +7,10 @@ use goodput_exporter::source::files::Roots;
 use crate::support::owners_and_gpus;
 
 /// The collectors that need nothing but the kernel.
-const HOST: [&str; 8] = ["node", "numa", "irq", "swap", "thp", "pressure", "owner", "cgroup"];
+const HOST: &[&str] = &[
+    "node", "numa", "irq", "swap", "thp", "pressure", "owner", "cgroup", "process", "storage", "network", "cpu",
+    "memory", "driver", "kubelet",
+];
 
 /// Whatever this kernel and its cgroup layout are, nothing may fail on them.
 #[test]

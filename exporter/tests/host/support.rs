@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 use goodput_exporter::attribute::{Owners, resolve};
 use goodput_exporter::catalog;
@@ -67,6 +68,33 @@ impl Machine {
         std::fs::write(path, text).unwrap();
     }
 
+    /// Unpacks node_exporter's sys tree, which is in a format of its own: text files with their paths and line counts.
+    pub(crate) fn unpack_ttar(&self, archive: &str) {
+        let text = std::fs::read_to_string(shared(archive)).unwrap();
+        let mut lines = text.lines();
+        let mut path = "";
+        while let Some(line) = lines.next() {
+            if let Some(name) = line.strip_prefix("Path: ") {
+                path = name;
+            } else if let Some(folder) = line.strip_prefix("Directory: ") {
+                std::fs::create_dir_all(self.path(folder)).unwrap();
+            } else if let Some(target) = line.strip_prefix("SymlinkTo: ") {
+                std::fs::create_dir_all(self.path(path).parent().unwrap()).unwrap();
+                std::os::unix::fs::symlink(target, self.path(path)).unwrap();
+            } else if let Some(count) = line.strip_prefix("Lines: ") {
+                let content: Vec<&str> = lines.by_ref().take(count.parse().unwrap()).collect();
+                self.write(path, &(content.join("\n").trim_end_matches("EOF").to_owned() + "\n"));
+            }
+        }
+    }
+
+    /// Makes a file one that nobody may read, root included: a setting of this kernel that can only be written.
+    pub(crate) fn deny(&self, path: &str) {
+        let path = self.path(path);
+        let _ = std::fs::remove_file(&path);
+        std::os::unix::fs::symlink("/proc/sys/vm/compact_memory", path).unwrap();
+    }
+
     /// Adds a GPU at a PCI address, as NVML prints it, with these processes on it.
     pub(crate) fn gpu(&mut self, pci_bus_id: &str, pids: &[u32]) {
         self.gpus.push((pci_bus_id.to_owned(), pids.to_vec()));
@@ -99,8 +127,14 @@ impl Machine {
 
     /// Runs a collector that may have run before.
     pub(crate) fn collect_with(&self, collector: &mut dyn Collector) -> Collected {
+        self.collect_at(collector, Instant::now())
+    }
+
+    /// As `collect_with`, at a moment of the readers' clock.
+    pub(crate) fn collect_at(&self, collector: &mut dyn Collector, at: Instant) -> Collected {
         let mut families = Families::default();
-        let result = collector.collect(&self.context(), &mut families);
+        let gpus = Arc::new(Snapshot { at, ..self.snapshot() });
+        let result = collector.collect(&Context { gpus, ..self.context() }, &mut families);
         Collected { families, result }
     }
 
@@ -206,6 +240,16 @@ pub(crate) fn rows_of(collector: &str) -> Vec<&'static str> {
 pub(crate) fn facts(fixture: &str) -> serde_json::Value {
     let path = shared(&format!("{fixture}/facts.json"));
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// What node_exporter says of its own fixtures, by series.
+pub(crate) fn oracle() -> BTreeMap<String, f64> {
+    let text = std::fs::read_to_string(shared("node-exporter-e2e/e2e-output.txt")).unwrap();
+    let samples = text.lines().filter(|line| !line.starts_with('#')).map(|line| {
+        let (series, value) = line.rsplit_once(' ').unwrap();
+        (series.to_owned(), value.parse().unwrap())
+    });
+    samples.collect()
 }
 
 /// A file of the shared fixtures, which lie beside the repository.

@@ -1,0 +1,133 @@
+//! `cpu`: where CPU time goes by NUMA node, who waits for a CPU, and how fast and how deep asleep CPUs are.
+
+mod power;
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use self::power::Power;
+use super::{CollectError, Collector, Context, Done, Entry};
+use crate::catalog::cpu::*;
+use crate::family::Families;
+use crate::parse::{cpu, stat};
+use crate::source::files::{self, FileError, Roots};
+use crate::source::nodes::Nodes;
+
+/// A node with 256 CPUs has some thousand files about their power.
+const POWER_EVERY: Duration = Duration::from_secs(60);
+
+/// The row of this collector.
+pub(super) const ENTRY: Entry = Entry {
+    name: "cpu",
+    about: "CPU time by NUMA node, waiting for CPUs, load; 3 files, of which two grow with the CPUs. Once a minute governors, clocks and idle states, about 5 files per CPU.",
+    default: true,
+    deadline: Duration::from_secs(2),
+    new: || Box::<Cpu>::default(),
+};
+
+/// Reads `/proc/stat`, `/proc/schedstat` and `/proc/loadavg`, and now and then `/sys/devices/system/cpu`.
+#[derive(Default)]
+pub struct Cpu {
+    ticks: Totals<usize>,
+    delays: Totals<()>,
+    power: Power,
+    power_read: Option<Instant>,
+}
+
+impl Collector for Cpu {
+    fn collect(&mut self, context: &Context, out: &mut Families) -> Result<Done, CollectError> {
+        let roots = &context.roots;
+        let nodes = Nodes::read(roots)?;
+        self.stat(roots, &nodes, out)?;
+        self.schedstat(roots, &nodes, out)?;
+        if let Some(loads) = files::parse_optional(&roots.proc.join("loadavg"), cpu::loads)? {
+            for (minutes, load) in ["1", "5", "15"].iter().zip(loads) {
+                out.push(&CPU_LOAD, &[minutes], load);
+            }
+        }
+        // The clock of the readings, which may be an injected one.
+        let now = context.gpus.at;
+        if self.power_read.is_none_or(|then| now.duration_since(then) >= POWER_EVERY) {
+            // After a failure it is read again at the next scrape.
+            self.power_read = None;
+            self.power.read(roots, &nodes)?;
+            self.power_read = Some(now);
+        }
+        self.power.push(out);
+        Ok(Done::Ok)
+    }
+}
+
+impl Cpu {
+    fn stat(&mut self, roots: &Roots, nodes: &Nodes, out: &mut Families) -> Result<(), FileError> {
+        let activity = files::parse(&roots.proc.join("stat"), |text| {
+            stat::per_cpu(text, |cpu, ticks| {
+                let node = nodes.of_cpu(cpu);
+                for (mode, ticks) in ticks.iter().enumerate() {
+                    self.ticks.add((cpu, mode), (node, mode), *ticks);
+                }
+            })
+        })?;
+        for ((node, mode), ticks) in &self.ticks.sums {
+            let Some(mode) = stat::MODES.get(*mode) else { continue };
+            out.push_with(&CPU_SECONDS, &[mode], &[&label(*node)], *ticks as f64 / stat::TICKS_PER_SECOND);
+        }
+        for (row, value) in [
+            (&CPU_CONTEXT_SWITCHES, activity.context_switches),
+            (&CPU_FORKS, activity.forks),
+            (&CPU_RUNNING, activity.running),
+            (&CPU_BLOCKED, activity.blocked),
+        ] {
+            out.push(row, &[], value.map(|n| n as f64));
+        }
+        Ok(())
+    }
+
+    fn schedstat(&mut self, roots: &Roots, nodes: &Nodes, out: &mut Families) -> Result<(), FileError> {
+        let read = files::parse_optional(&roots.proc.join("schedstat"), |text| {
+            cpu::run_delays(text, |cpu, delay| self.delays.add((cpu, 0), (nodes.of_cpu(cpu), ()), delay))
+        })?;
+        for ((node, ()), nanoseconds) in self.delays.sums.iter().filter(|_| read.is_some()) {
+            out.push_with(&CPU_RUN_DELAY, &[], &[&label(*node)], *nanoseconds as f64 / 1e9);
+        }
+        Ok(())
+    }
+}
+
+/// Sums by NUMA node of what the kernel counts per CPU. CPUs go offline with their counts, and some counts step back by
+/// a tick; the sums do neither.
+#[derive(Default)]
+struct Totals<Kind> {
+    last: BTreeMap<(u32, usize), u64>,
+    sums: BTreeMap<(Option<u32>, Kind), u64>,
+}
+
+impl<Kind: Ord> Totals<Kind> {
+    /// Takes in what one CPU has counted since boot, under a number that tells its counts apart.
+    fn add(&mut self, of: (u32, usize), to: (Option<u32>, Kind), count: u64) {
+        let last = self.last.entry(of).or_default();
+        let sum = self.sums.entry(to).or_default();
+        *sum = sum.saturating_add(count.saturating_sub(*last));
+        *last = count.max(*last);
+    }
+}
+
+/// A node that is not known makes no label.
+fn label(node: Option<u32>) -> String {
+    node.map(|node| node.to_string()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_never_go_back() {
+        let mut totals = Totals::default();
+        for (cpu, count) in [(0, 100), (1, 50), (0, 99), (1, 50), (0, 101)] {
+            totals.add((cpu, 0), (Some(0), ()), count);
+        }
+        // CPU 0 stepped back and on again, CPU 1 was offline at the end.
+        assert_eq!(totals.sums[&(Some(0), ())], 151);
+    }
+}

@@ -1,0 +1,135 @@
+//! `driver`: NVIDIA's kernel modules, their parameters, firmware and daemons, from files alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use super::{CollectError, Collector, Context, Done, Entry};
+use crate::catalog::driver::*;
+use crate::family::Families;
+use crate::parse::nvidia;
+use crate::source::files::{self, FileError, Roots};
+
+/// A node has thousands of processes, most of them the kernel's own.
+const DAEMONS_EVERY: Duration = Duration::from_secs(60);
+
+/// Most versions of firmware that are told apart; a node has one.
+const MAX_FIRMWARES: usize = 8;
+
+const MODULES: [&str; 5] = ["nvidia", "nvidia_uvm", "nvidia_peermem", "nvidia_fs", "gdrdrv"];
+
+/// Parameters that change what jobs see: firmware, interrupts, PCIe ordering, NVLink, sleeping when idle.
+const PARAMETERS: [&str; 5] =
+    ["EnableGpuFirmware", "EnableMSI", "EnablePCIERelaxedOrderingMode", "NvLinkDisable", "DynamicPowerManagement"];
+
+/// Persistence, NVSwitch, DCGM, MPS, and memory shared between nodes.
+const DAEMONS: [&str; 5] =
+    ["nvidia-persistenced", "nv-fabricmanager", "nv-hostengine", "nvidia-cuda-mps-control", "nvidia-imex"];
+
+/// The kernel keeps this much of a process's name (`TASK_COMM_LEN`).
+const NAME_BYTES: usize = 15;
+
+/// The row of this collector.
+pub(super) const ENTRY: Entry = Entry {
+    name: "driver",
+    about: "NVIDIA's kernel modules, parameters, firmware and daemons; 3 small files and 1 per GPU, and every 60 s 1 per process.",
+    default: true,
+    deadline: Duration::from_secs(2),
+    new: || Box::<Driver>::default(),
+};
+
+/// Reads `/proc/driver/nvidia`, `/proc/modules`, and now and then the names of all processes.
+#[derive(Default)]
+pub struct Driver {
+    daemons: Option<(Instant, Option<BTreeSet<&'static str>>)>,
+}
+
+impl Collector for Driver {
+    fn collect(&mut self, context: &Context, out: &mut Families) -> Result<Done, CollectError> {
+        let roots = &context.roots;
+        let folder = roots.proc.join("driver/nvidia");
+        let Some(module) = files::parse_optional(&folder.join("version"), nvidia::module)? else {
+            return Ok(Done::NotApplicable("no /proc/driver/nvidia/version: NVIDIA's module is not loaded".to_owned()));
+        };
+        let kind = if module.open { "open" } else { "proprietary" };
+        out.push(&DRIVER_INFO, &[&module.version, kind], 1.0);
+        modules(roots, out)?;
+        files::parse_optional(&folder.join("params"), |text| {
+            nvidia::parameters(text, |name, value| {
+                if PARAMETERS.contains(&name) {
+                    out.push(&DRIVER_PARAMETER, &[name], value as f64);
+                }
+            })
+        })?;
+        gpus(roots, out)?;
+        self.daemons(context, out)?;
+        Ok(Done::Ok)
+    }
+}
+
+fn modules(roots: &Roots, out: &mut Families) -> Result<(), FileError> {
+    files::parse_optional(&roots.proc.join("modules"), |text| {
+        let loaded: BTreeSet<&str> = text.lines().filter_map(|line| line.split(' ').next()).collect();
+        for module in MODULES {
+            out.push(&DRIVER_MODULE, &[module], f64::from(u8::from(loaded.contains(module))));
+        }
+        Ok(())
+    })?;
+    Ok(())
+}
+
+fn gpus(roots: &Roots, out: &mut Families) -> Result<(), FileError> {
+    let folder = roots.proc.join("driver/nvidia/gpus");
+    let mut firmwares: BTreeMap<String, u64> = BTreeMap::new();
+    let mut excluded = None;
+    for gpu in files::list(&folder)?.unwrap_or_default() {
+        let path = folder.join(gpu).join("information");
+        let Some(information) = files::parse_optional(&path, nvidia::information)? else { continue };
+        if let Some(firmware) = information.firmware {
+            *firmwares.entry(firmware).or_default() += 1;
+        }
+        if let Some(yes) = information.excluded {
+            *excluded.get_or_insert(0) += u64::from(yes);
+        }
+    }
+    for (firmware, gpus) in firmwares.iter().take(MAX_FIRMWARES) {
+        out.push(&DRIVER_FIRMWARE, &[firmware], *gpus as f64);
+    }
+    out.push(&DRIVER_EXCLUDED, &[], excluded.map(|n| n as f64));
+    Ok(())
+}
+
+impl Driver {
+    fn daemons(&mut self, context: &Context, out: &mut Families) -> Result<(), FileError> {
+        // The clock of the readings, which may be an injected one.
+        let now = context.gpus.at;
+        let fresh = self.daemons.take().filter(|(then, _)| now.duration_since(*then) < DAEMONS_EVERY);
+        let (then, running) = match fresh {
+            Some(fresh) => fresh,
+            None => (now, running(&context.roots)?),
+        };
+        for daemon in DAEMONS.iter().filter(|_| running.is_some()) {
+            let runs = running.as_ref().is_some_and(|running| running.contains(daemon));
+            out.push(&DRIVER_DAEMON, &[daemon], f64::from(u8::from(runs)));
+        }
+        self.daemons = Some((then, running));
+        Ok(())
+    }
+}
+
+/// The daemons that run; `None` when this is not the node's own list of processes, in which the second is the father of
+/// the kernel's threads.
+fn running(roots: &Roots) -> Result<Option<BTreeSet<&'static str>>, FileError> {
+    let name = |pid: &str| files::parse_optional(&roots.proc.join(pid).join("comm"), |text| Ok(text.trim().to_owned()));
+    if name("2")?.as_deref() != Some("kthreadd") {
+        return Ok(None);
+    }
+    let mut running = BTreeSet::new();
+    for pid in files::list(&roots.proc)?.unwrap_or_default() {
+        if !pid.bytes().all(|byte| byte.is_ascii_digit()) {
+            continue;
+        }
+        let Some(name) = name(&pid)? else { continue };
+        running.extend(DAEMONS.iter().filter(|daemon| daemon.get(..NAME_BYTES).unwrap_or(daemon) == name));
+    }
+    Ok(Some(running))
+}

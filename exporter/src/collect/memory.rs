@@ -1,0 +1,116 @@
+//! `memory`: what the node's memory is used for, and what it takes to get some back.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::{CollectError, Collector, Context, Done, Entry};
+use crate::catalog::Metric;
+use crate::catalog::reclaim::*;
+use crate::family::Families;
+use crate::parse::{keyed, meminfo};
+use crate::source::files::{self, FileError, Roots};
+
+/// The row of this collector.
+pub(super) const ENTRY: Entry = Entry {
+    name: "memory",
+    about: "What the node's memory is used for, writing back, reclaim and OOM kills; 2 small files.",
+    default: true,
+    deadline: Duration::from_secs(1),
+    new: || Box::<Memory>::default(),
+};
+
+/// Reads `/proc/meminfo` and `/proc/vmstat`.
+pub struct Memory {
+    /// The kernel counts pages.
+    page_bytes: f64,
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self { page_bytes: procfs::page_size() as f64 }
+    }
+}
+
+impl Collector for Memory {
+    fn collect(&mut self, context: &Context, out: &mut Families) -> Result<Done, CollectError> {
+        files::parse(&context.roots.proc.join("meminfo"), |text| {
+            meminfo::each(text, |key, bytes| {
+                if let Some((row, label)) = meminfo_row(key) {
+                    out.push(row, label, bytes as f64);
+                }
+            })
+        })?;
+        self.vmstat(&context.roots, out)?;
+        Ok(Done::Ok)
+    }
+}
+
+/// A row, and its label's value if it has one.
+type Row = (&'static Metric, &'static [&'static str]);
+
+fn meminfo_row(key: &str) -> Option<Row> {
+    Some(match key {
+        "Cached" => (&MEMORY_CACHED, &[]),
+        "Shmem" => (&MEMORY_SHMEM, &[]),
+        "AnonPages" => (&MEMORY_ANON, &[]),
+        "Dirty" => (&MEMORY_DIRTY, &[]),
+        "Writeback" => (&MEMORY_WRITEBACK, &[]),
+        "SReclaimable" => (&MEMORY_SLAB, &["reclaimable"]),
+        "SUnreclaim" => (&MEMORY_SLAB, &["unreclaimable"]),
+        "PageTables" => (&MEMORY_PAGE_TABLES, &[]),
+        "Mlocked" => (&MEMORY_MLOCKED, &[]),
+        "Unevictable" => (&MEMORY_UNEVICTABLE, &[]),
+        "Committed_AS" => (&MEMORY_COMMITTED, &[]),
+        "CommitLimit" => (&MEMORY_COMMIT_LIMIT, &[]),
+        "HardwareCorrupted" => (&MEMORY_CORRUPTED, &[]),
+        _ => return None,
+    })
+}
+
+impl Memory {
+    fn vmstat(&self, roots: &Roots, out: &mut Families) -> Result<(), FileError> {
+        let mut sums: BTreeMap<&str, (Row, u64)> = BTreeMap::new();
+        let (mut pinned, mut unpinned) = (None, None);
+        let text = files::read(&roots.proc.join("vmstat"))?;
+        let parsed = keyed::each(&text, |key, count| match key {
+            "nr_foll_pin_acquired" => pinned = Some(count),
+            "nr_foll_pin_released" => unpinned = Some(count),
+            "nr_dirty_threshold" => out.push(&MEMORY_DIRTY_LIMIT, &["throttle"], count as f64 * self.page_bytes),
+            "nr_dirty_background_threshold" => {
+                out.push(&MEMORY_DIRTY_LIMIT, &["background"], count as f64 * self.page_bytes);
+            }
+            _ => {
+                if let Some((name, row)) = vmstat_row(key) {
+                    let sum = &mut sums.entry(name).or_insert((row, 0)).1;
+                    *sum = sum.saturating_add(count);
+                }
+            }
+        });
+        parsed.map_err(|error| FileError::Malformed { path: roots.proc.join("vmstat"), error })?;
+        for ((row, label), sum) in sums.into_values() {
+            out.push(row, label, sum as f64);
+        }
+        // The two are read one after the other, so that fewer may seem pinned than let go.
+        let pages = pinned.zip(unpinned).map(|(pinned, unpinned)| pinned.saturating_sub(unpinned));
+        out.push(&MEMORY_PINNED, &[], pages.map(|pages: u64| pages as f64 * self.page_bytes));
+        Ok(())
+    }
+}
+
+/// The figure that a line belongs to: the first whose name it has, or begins with. Kernels before 4.13 count reclaim by
+/// zone, as in `pgscan_direct_normal`; before 5.9 all refaults are of files, later ones say so.
+fn vmstat_row(key: &str) -> Option<(&'static str, Row)> {
+    let figures: [(&'static str, Row); 9] = [
+        ("pgscan_direct_throttle", (&MEMORY_THROTTLES, &[])),
+        ("oom_kill", (&MEMORY_OOM_KILLS, &[])),
+        ("pgmajfault", (&MEMORY_MAJOR_FAULTS, &[])),
+        ("workingset_refault_anon", (&MEMORY_REFAULTS, &["anon"])),
+        ("workingset_refault", (&MEMORY_REFAULTS, &["file"])),
+        ("pgscan_direct", (&MEMORY_SCANNED, &["direct"])),
+        ("pgscan_kswapd", (&MEMORY_SCANNED, &["kswapd"])),
+        ("pgsteal_direct", (&MEMORY_RECLAIMED, &["direct"])),
+        ("pgsteal_kswapd", (&MEMORY_RECLAIMED, &["kswapd"])),
+    ];
+    let part_of = |name: &str| key.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('_'));
+    figures.into_iter().find(|(name, _)| part_of(name))
+}

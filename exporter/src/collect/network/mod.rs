@@ -1,0 +1,134 @@
+//! `network`: physical interfaces against their line rate, TCP, and RDMA ports.
+
+mod rdma;
+
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use super::{CollectError, Collector, Context, Done, Entry};
+use crate::catalog::network::*;
+use crate::family::Families;
+use crate::parse::net::{self, Direction, Interface};
+use crate::parse::number;
+use crate::source::files::{self, FileError, Roots};
+use crate::source::process;
+
+/// Most interfaces that get series of their own.
+const MAX_INTERFACES: usize = 32;
+
+/// The row of this collector.
+pub(super) const ENTRY: Entry = Entry {
+    name: "network",
+    about: "Physical network interfaces, TCP and RDMA ports; 3 files, 5 per interface, and about 20 per RDMA port, which its firmware answers.",
+    default: true,
+    deadline: Duration::from_secs(2),
+    new: || Box::<Network>::default(),
+};
+
+/// Reads `/sys/class/net`, `/proc/1/net/{dev,snmp,netstat}` and `/sys/class/infiniband`.
+#[derive(Default)]
+pub struct Network;
+
+impl Collector for Network {
+    fn collect(&mut self, context: &Context, out: &mut Families) -> Result<Done, CollectError> {
+        let roots = &context.roots;
+        // Three sources that have nothing to do with each other: none waits for another's health.
+        let found = [interfaces(roots, out), tcp(roots, out), rdma::ports(roots, out)];
+        let mut any = false;
+        for found in found {
+            any |= found?;
+        }
+        if any { Ok(Done::Ok) } else { Ok(Done::NotApplicable("no network in /proc and /sys".to_owned())) }
+    }
+}
+
+fn interfaces(roots: &Roots, out: &mut Families) -> Result<bool, FileError> {
+    let class = roots.sys.join("class/net");
+    let Some(mut names) = files::list(&class)? else { return Ok(false) };
+    names.retain(|name| is_physical(&class.join(name)));
+    names.sort_unstable();
+    out.push(&NETWORK_INTERFACES, &[], names.len() as f64);
+    names.truncate(MAX_INTERFACES);
+    process::of_first(roots, "net/dev", "net/dev", |text| {
+        for interface in net::interfaces(text)?.iter().filter(|one| names.iter().any(|name| name == one.name)) {
+            push_traffic(interface, out);
+        }
+        Ok(())
+    })?;
+    for name in &names {
+        settings(&class.join(name), name, out)?;
+    }
+    Ok(true)
+}
+
+/// Has it a device? Bridges, VLANs and containers' interfaces have none.
+fn is_physical(folder: &Path) -> bool {
+    folder.join("device").try_exists().unwrap_or(false) && !is_virtual(folder)
+}
+
+/// Is it a virtual function? Its traffic is its physical function's.
+fn is_virtual(folder: &Path) -> bool {
+    folder.join("device/physfn").try_exists().unwrap_or(false)
+}
+
+fn push_traffic(interface: &Interface<'_>, out: &mut Families) {
+    let name = interface.name;
+    out.push(&NETWORK_RECEIVED, &[name], interface.received.bytes as f64);
+    out.push(&NETWORK_SENT, &[name], interface.sent.bytes as f64);
+    for (direction, Direction { errors, dropped, .. }) in
+        [("receive", interface.received), ("transmit", interface.sent)]
+    {
+        out.push(&NETWORK_DROPPED, &[name, direction], dropped as f64);
+        out.push(&NETWORK_ERRORS, &[name, direction], errors as f64);
+    }
+}
+
+fn settings(folder: &Path, name: &str, out: &mut Families) -> Result<(), FileError> {
+    let (pci, node) = place(folder)?;
+    out.push_with(&NETWORK_INFO, &[name], &[&pci, &node], 1.0);
+    // Interfaces whose driver does not tell say unknown, and work.
+    let state = files::parse_optional(&folder.join("operstate"), |text| Ok(["up", "unknown"].contains(&text.trim())))?;
+    out.push(&NETWORK_UP, &[name], state.map(|up| f64::from(u8::from(up))));
+    let megabits = if_up(files::parse_optional(&folder.join("speed"), net::known))?;
+    out.push(&NETWORK_SPEED, &[name], megabits.map(|megabits| megabits as f64 * 1e6 / 8.0));
+    let mtu = files::parse_optional(&folder.join("mtu"), number::<u32>)?;
+    out.push(&NETWORK_MTU, &[name], mtu.map(f64::from));
+    let changes = files::parse_optional(&folder.join("carrier_changes"), number::<u64>)?;
+    out.push(&NETWORK_CARRIER_CHANGES, &[name], changes.map(|n| n as f64));
+    Ok(())
+}
+
+/// Drivers refuse the speed of an interface that is down.
+fn if_up(speed: Result<Option<Option<u64>>, FileError>) -> Result<Option<u64>, FileError> {
+    match speed {
+        Err(FileError::Io { error, .. }) if error.kind() == io::ErrorKind::InvalidInput => Ok(None),
+        speed => Ok(speed?.flatten()),
+    }
+}
+
+/// The PCI address behind an interface or RDMA device, and its NUMA node; empty when not known.
+fn place(folder: &Path) -> Result<(String, String), FileError> {
+    let device = folder.join("device");
+    let pci = device.canonicalize().ok().and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
+    // A platform's or a hypervisor's bus has other names than PCI's `0000:31:00.0`.
+    let pci = pci.filter(|name| name.matches(':').count() == 2).unwrap_or_default();
+    let node = files::parse_optional(&device.join("numa_node"), number::<i64>)?.filter(|node| *node >= 0);
+    Ok((pci, node.map(|node| node.to_string()).unwrap_or_default()))
+}
+
+fn tcp(roots: &Roots, out: &mut Families) -> Result<bool, FileError> {
+    let mut any = false;
+    for (file, protocol, rows) in [
+        ("net/snmp", "Tcp", [(&TCP_SENT, "OutSegs"), (&TCP_RETRANSMITTED, "RetransSegs")]),
+        ("net/netstat", "TcpExt", [(&TCP_TIMEOUTS, "TCPTimeouts"), (&TCP_LISTEN_DROPS, "ListenDrops")]),
+    ] {
+        let values =
+            process::of_first(roots, file, file, |text| net::protocol(text, protocol, rows.map(|(_, name)| name)))?;
+        for ((row, _), value) in rows.iter().zip(values.unwrap_or_default()) {
+            out.push(row, &[], value.map(|n| n as f64));
+            any |= value.is_some();
+        }
+    }
+    Ok(any)
+}

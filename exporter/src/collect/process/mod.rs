@@ -1,0 +1,197 @@
+//! `process`: what the processes that hold GPUs do, with all that they started, summed by owner.
+
+mod account;
+mod tree;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use self::account::Account;
+use self::tree::{Member, Tree};
+use super::{CollectError, Collector, Context, Done, Entry};
+use crate::catalog::Metric;
+use crate::catalog::process::*;
+use crate::family::Families;
+use crate::parse::limits::Limit;
+use crate::parse::stat::TICKS_PER_SECOND;
+use crate::parse::{ParseError, keyed, limits, number, process, status};
+use crate::source::files::{self, FileError, Roots};
+
+/// The row of this collector.
+pub(super) const ENTRY: Entry = Entry {
+    name: "process",
+    about: "What the processes that hold GPUs do, with all that they started, summed by owner; 4 files per process, at most 256 processes, and 1 per thread to find them.",
+    default: true,
+    deadline: Duration::from_secs(2),
+    new: || Box::<Processes>::default(),
+};
+
+/// A counter of the tree: its row, the value of its second label, and how many of the kernel's units make one of ours.
+struct Counter(&'static Metric, Option<&'static str>, f64);
+
+/// Every counter of a process, in the order of [`Reading::counts`].
+static COUNTERS: [Counter; 10] = [
+    Counter(&PROCESS_CPU, Some("user"), TICKS_PER_SECOND),
+    Counter(&PROCESS_CPU, Some("system"), TICKS_PER_SECOND),
+    Counter(&PROCESS_FAULTS, Some("minor"), 1.0),
+    Counter(&PROCESS_FAULTS, Some("major"), 1.0),
+    Counter(&PROCESS_RUN_DELAY, None, 1e9),
+    Counter(&PROCESS_SWITCHES, Some("voluntary"), 1.0),
+    Counter(&PROCESS_SWITCHES, Some("involuntary"), 1.0),
+    Counter(&PROCESS_READ, None, 1.0),
+    Counter(&PROCESS_WRITTEN, None, 1.0),
+    Counter(&PROCESS_CALLS_READ, None, 1.0),
+];
+
+const STATES: [&str; 4] = ["running", "sleeping", "uninterruptible", "other"];
+
+/// Reads `/proc/PID` of every process of the trees. Keeps what it saw of each, so that sums of processes that come and
+/// go only grow.
+#[derive(Default)]
+pub struct Processes {
+    accounts: BTreeMap<String, Account>,
+    /// Ticks since boot at the scrape before: what began later has used all that it has since.
+    before: Option<u64>,
+}
+
+impl Collector for Processes {
+    fn collect(&mut self, context: &Context, out: &mut Families) -> Result<Done, CollectError> {
+        let roots = &context.roots;
+        let uptime = files::parse_optional(&roots.proc.join("uptime"), process::uptime)?;
+        let tree = Tree::find(roots, context.owners.all().iter().map(|owner| (owner.id.as_str(), &owner.pids[..])));
+        out.push(&PROCESS_SKIPPED, &[], tree.skipped as f64);
+        let mut denied = 0;
+        let mut result = tree.result;
+        let mut accounts = BTreeMap::new();
+        for (owner, members) in tree.by_owner {
+            let mut sums = Sums::default();
+            let mut account = self.accounts.remove(owner).unwrap_or_default();
+            for member in &members {
+                // One process's bad file must not hide the others; the first is reported.
+                result = result.and(read(roots, member, &mut sums, &mut account, self.before));
+            }
+            account.end();
+            denied += sums.denied;
+            sums.push(owner, &account, out);
+            accounts.insert(owner.to_owned(), account);
+        }
+        out.push(&PROCESS_IO_DENIED, &[], denied as f64);
+        self.accounts = accounts;
+        self.before = uptime.map(|seconds| (seconds * TICKS_PER_SECOND) as u64);
+        result?;
+        Ok(Done::Ok)
+    }
+}
+
+/// What one owner's processes are at this moment.
+#[derive(Default)]
+struct Sums {
+    alive: u64,
+    workers: u64,
+    /// Does the kernel say who started whom? Otherwise no worker found is not no worker.
+    children_known: bool,
+    threads: u64,
+    states: [u64; STATES.len()],
+    denied: u64,
+    /// Is a process missing from a counter? A sum without it would say too little.
+    incomplete: [bool; COUNTERS.len()],
+    memlock: Option<u64>,
+    oom_adjust: Option<i64>,
+}
+
+/// Reads one process. One that has ended leaves nothing.
+fn read(
+    roots: &Roots,
+    member: &Member,
+    sums: &mut Sums,
+    account: &mut Account,
+    before: Option<u64>,
+) -> Result<(), FileError> {
+    let folder = roots.proc.join(member.pid.to_string());
+    let Some(stat) = files::parse_optional(&folder.join("stat"), process::stat)? else { return Ok(()) };
+    sums.alive += 1;
+    sums.workers += u64::from(member.worker);
+    sums.children_known |= member.children_known;
+    sums.threads += stat.threads;
+    sums.states[state(stat.state)] += 1;
+    let mut counts = [None; COUNTERS.len()];
+    counts[..4].copy_from_slice(&[stat.user_ticks, stat.system_ticks, stat.minor_faults, stat.major_faults].map(Some));
+    let read = rest(&folder, member, sums, &mut counts);
+    for (incomplete, count) in sums.incomplete.iter_mut().zip(&counts) {
+        *incomplete |= count.is_none();
+    }
+    let since = before.is_some_and(|before| stat.start_ticks >= before);
+    account.add((member.pid, stat.start_ticks), counts, since);
+    read
+}
+
+/// The files beside `stat`. What was read before a failure stays.
+fn rest(
+    folder: &std::path::Path,
+    member: &Member,
+    sums: &mut Sums,
+    counts: &mut [Option<u64>; COUNTERS.len()],
+) -> Result<(), FileError> {
+    counts[4] = files::parse_optional(&folder.join("schedstat"), process::run_delay)?.flatten();
+    let switches = files::parse_optional(&folder.join("status"), status::context_switches)?.flatten();
+    (counts[5], counts[6]) = switches.unzip();
+    match files::parse_optional(&folder.join("io"), io) {
+        Ok(io) => counts[7..].copy_from_slice(&io.unwrap_or_default()),
+        Err(FileError::Denied { .. }) => sums.denied += 1,
+        Err(error) => return Err(error),
+    }
+    if !member.worker {
+        let limit = files::parse_optional(&folder.join("limits"), limits::max_locked_memory)?.flatten();
+        sums.memlock = sums.memlock.into_iter().chain(limit.and_then(Limit::bytes)).min();
+        let adjust = files::parse_optional(&folder.join("oom_score_adj"), number::<i64>)?;
+        sums.oom_adjust = sums.oom_adjust.into_iter().chain(adjust).max();
+    }
+    Ok(())
+}
+
+/// `read_bytes`, `write_bytes` and `rchar`.
+fn io(text: &str) -> Result<[Option<u64>; 3], ParseError> {
+    let mut found = [None; 3];
+    keyed::each(text, |key, bytes| {
+        let at = ["read_bytes:", "write_bytes:", "rchar:"].iter().position(|name| *name == key);
+        if let Some(place) = at.and_then(|at| found.get_mut(at)) {
+            *place = Some(bytes);
+        }
+    })?;
+    Ok(found)
+}
+
+/// The place in [`STATES`].
+fn state(letter: char) -> usize {
+    match letter {
+        'R' => 0,
+        'S' => 1,
+        'D' => 2,
+        _ => 3,
+    }
+}
+
+impl Sums {
+    fn push(&self, owner: &str, account: &Account, out: &mut Families) {
+        if self.alive == 0 {
+            return;
+        }
+        out.push(&PROCESS_COUNT, &[owner], self.alive as f64);
+        out.push(&PROCESS_WORKERS, &[owner], self.children_known.then_some(self.workers as f64));
+        out.push(&PROCESS_THREADS, &[owner], self.threads as f64);
+        for (state, count) in STATES.iter().zip(self.states) {
+            out.push(&PROCESS_STATE, &[owner, state], count as f64);
+        }
+        for ((Counter(row, label, unit), total), incomplete) in
+            COUNTERS.iter().zip(account.totals()).zip(self.incomplete)
+        {
+            let total = (!incomplete).then_some(total as f64 / unit);
+            match label {
+                Some(label) => out.push(row, &[owner, label], total),
+                None => out.push(row, &[owner], total),
+            }
+        }
+        out.push(&PROCESS_MEMLOCK, &[owner], self.memlock.map(|bytes| bytes as f64));
+        out.push(&PROCESS_OOM_ADJUST, &[owner], self.oom_adjust.map(|adjust| adjust as f64));
+    }
+}
