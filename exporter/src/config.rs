@@ -14,8 +14,10 @@ use clap::{Arg, ArgAction, ArgMatches};
 
 use crate::collect::Entry;
 use crate::source::files::{self, Roots};
+use crate::source::pod_resources;
 pub use flags::{
-    Address, AuditFormat, CatalogFormat, Command, Config, DcgmNames, HostnameLabel, LogFormat, LogLevel, TextFormat,
+    Address, AuditFormat, CatalogFormat, Command, Config, DcgmNames, HostnameLabel, LogFormat, LogLevel,
+    PodResourcesSocket, TextFormat,
 };
 use layers::{Origin, Setting};
 
@@ -82,6 +84,16 @@ impl Config {
             sys: self.sysfs.clone(),
             cgroup: self.cgroup.clone().unwrap_or_else(|| self.sysfs.join("fs/cgroup")),
             root: self.rootfs.clone(),
+        }
+    }
+
+    /// The kubelet's pod-resources socket; `None` when it is not to be asked.
+    #[must_use]
+    pub fn pod_resources_socket(&self) -> Option<PathBuf> {
+        match &self.pod_resources {
+            PodResourcesSocket::Auto => Some(self.rootfs.join(pod_resources::SOCKET)),
+            PodResourcesSocket::Off => None,
+            PodResourcesSocket::Path(path) => Some(path.clone()),
         }
     }
 

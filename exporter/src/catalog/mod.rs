@@ -10,6 +10,7 @@ pub mod host;
 pub mod irq;
 pub mod memory;
 pub mod own;
+pub mod owner;
 
 /// What a metric's samples mean to `rate()`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,7 +150,7 @@ macro_rules! metric_rows {
 
 /// Every metric of the exporter.
 pub fn all() -> impl Iterator<Item = &'static Metric> {
-    [dcgm::ROWS, gpu::ROWS, host::ROWS, irq::ROWS, memory::ROWS, own::ROWS].into_iter().flatten().copied()
+    [dcgm::ROWS, gpu::ROWS, host::ROWS, irq::ROWS, memory::ROWS, own::ROWS, owner::ROWS].into_iter().flatten().copied()
 }
 
 #[cfg(test)]

@@ -46,6 +46,9 @@ pub enum CollectError {
     /// A kernel file.
     #[error(transparent)]
     File(#[from] FileError),
+    /// Anything else, as a sentence.
+    #[error("{0}")]
+    Other(String),
 }
 
 /// A source of metric families. It keeps what it needs between scrapes, and fails alone.

@@ -90,6 +90,22 @@ pub struct Config {
     #[arg(value_parser = switch, hide_default_value = true, value_name = "BOOL")]
     pub no_hostname: bool,
 
+    /// The kubelet's pod-resources socket, for the names of pods: PATH, `off`, or `auto`, which is
+    /// var/lib/kubelet/pod-resources/kubelet.sock below --path.rootfs where that is
+    #[arg(long = "kubernetes.pod-resources-socket", value_name = "PATH", default_value = "auto")]
+    #[arg(help_heading = "Owners", global = true)]
+    pub pod_resources: PodResourcesSocket,
+
+    /// Resources whose devices are GPUs or MIG instances; `*` stands for any characters. Repeatable
+    #[arg(long = "kubernetes.resource-names", value_name = "NAME", value_delimiter = ',')]
+    #[arg(default_values = ["nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-*"])]
+    #[arg(help_heading = "Owners", global = true)]
+    pub resource_names: Vec<String>,
+
+    /// dcgm-exporter's job mapping: a folder with a file per GPU, named by its index, with a job id per line
+    #[arg(long = "slurm.job-mapping-dir", value_name = "DIR", help_heading = "Owners", global = true)]
+    pub job_mapping: Option<PathBuf>,
+
     /// Start from no collector: only those asked for with --collector.NAME run
     #[arg(long = "collector.disable-defaults", help_heading = "Collectors", global = true)]
     #[arg(num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
@@ -207,6 +223,30 @@ impl HostnameLabel {
         match self {
             Self::Capital => "Hostname",
             Self::Lower => "hostname",
+        }
+    }
+}
+
+/// `--kubernetes.pod-resources-socket`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PodResourcesSocket {
+    /// Where the kubelet has it, if it is there.
+    Auto,
+    /// The kubelet is not asked.
+    Off,
+    /// This one.
+    Path(PathBuf),
+}
+
+impl FromStr for PodResourcesSocket {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "off" => Ok(Self::Off),
+            path if path.starts_with('/') => Ok(Self::Path(path.into())),
+            _ => Err("expected auto, off or an absolute path".to_owned()),
         }
     }
 }

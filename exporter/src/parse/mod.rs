@@ -4,9 +4,12 @@
 pub mod bus_id;
 pub mod cgroup;
 pub mod choice;
+pub mod container_log;
 pub mod cpus;
+pub mod device_id;
 pub mod diskstats;
 pub mod interrupts;
+pub mod job_map;
 pub mod keyed;
 pub mod limits;
 pub mod membership;

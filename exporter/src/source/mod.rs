@@ -1,8 +1,11 @@
 //! The only room that touches the machine: files below injected roots, and NVML.
 
 pub mod cgroupfs;
+pub mod container_logs;
 pub mod files;
+pub mod job_map;
 pub mod nodes;
 pub mod nvml;
 pub mod own;
+pub mod pod_resources;
 pub mod process;

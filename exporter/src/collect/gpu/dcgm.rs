@@ -8,6 +8,9 @@ use crate::source::nvml::{Absent, Gpu, Memory, Reading, Values};
 /// Values of the labels that all of dcgm-exporter's GPU series have, in the order of the rows.
 pub(super) type Labels<'a> = [&'a str; 7];
 
+/// Values of the labels of the GPU's owner, in the order of the rows; empty where it has none, or several.
+pub(super) type OwnerLabels<'a> = [&'a str; 4];
+
 /// How a family's value is had from a reading, in the unit of its row.
 type Get = fn(&Values) -> Reading<f64>;
 
@@ -76,22 +79,22 @@ static FAMILIES: &[(&Metric, Get)] = &[
 ];
 
 /// Writes the readings.
-pub(super) fn push(gpu: &Gpu, labels: &Labels<'_>, out: &mut Families) {
+pub(super) fn push(gpu: &Gpu, labels: &Labels<'_>, owner: &OwnerLabels<'_>, out: &mut Families) {
     for (metric, get) in FAMILIES {
-        out.push(metric, labels, get(&gpu.values).ok());
+        out.push_with(metric, labels, owner, get(&gpu.values).ok());
     }
 }
 
 /// Writes the XIDs, which are events and no readings: the one that tells why a GPU is lost must outlive its readings.
-pub(super) fn push_xids(gpu: &Gpu, labels: &Labels<'_>, out: &mut Families) {
+pub(super) fn push_xids(gpu: &Gpu, labels: &Labels<'_>, owner: &OwnerLabels<'_>, out: &mut Families) {
     if gpu.values.events.is_ok() {
         // 0 until one is seen, as dcgm-exporter has it: the only gauge whose 0 means "none".
-        out.push(&rows::XID_ERRORS, labels, gpu.totals.last_xid.unwrap_or(0) as f64);
+        out.push_with(&rows::XID_ERRORS, labels, owner, gpu.totals.last_xid.unwrap_or(0) as f64);
     }
     for (xid, count) in &gpu.totals.xids {
         let xid = xid.to_string();
         let labels: Vec<_> = labels.iter().copied().chain([xid.as_str()]).collect();
-        out.push(&rows::XID_ERRORS_TOTAL, &labels, *count as f64);
+        out.push_with(&rows::XID_ERRORS_TOTAL, &labels, owner, *count as f64);
     }
 }
 

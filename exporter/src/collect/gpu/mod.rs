@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::{CollectError, Collector, Context, Done, Entry};
 use crate::catalog::gpu as rows;
 use crate::family::Families;
+use crate::parse::device_id::Part;
 use crate::source::nvml::{Driver, Gpu};
 
 /// Readings older than this are not shown any more: ten cycles, and less than one usual scrape interval (15 s), so
@@ -46,21 +47,22 @@ impl Collector for GpuCollector {
         }
         for gpu in &snapshot.gpus {
             let age = gpu.taken.map(|taken| snapshot.at.saturating_duration_since(taken));
-            push(gpu, age, &context.hostname, version, out);
+            push(gpu, age, context, version, out);
         }
         Ok(Done::Ok)
     }
 }
 
 /// Everything about one GPU: state, age and events always, readings while they are fresh.
-fn push(gpu: &Gpu, age: Option<Duration>, hostname: &str, driver: &str, out: &mut Families) {
+fn push(gpu: &Gpu, age: Option<Duration>, context: &Context, driver: &str, out: &mut Families) {
     let (index, device) = (gpu.index.to_string(), device(gpu));
-    let labels = [&index, &gpu.uuid, &gpu.pci_bus_id, &device, &gpu.model, hostname, driver];
+    let labels = [&index, &gpu.uuid, &gpu.pci_bus_id, &device, &gpu.model, &*context.hostname, driver];
+    let owner = context.owners.device_labels(&gpu.uuid, Part::Whole).values();
     own::push_identity(gpu, age, &index, &device, out);
-    dcgm::push_xids(gpu, &labels, out);
+    dcgm::push_xids(gpu, &labels, &owner, out);
     if age.is_some_and(|age| age <= TOO_OLD) {
         own::push_readings(gpu, &index, out);
-        dcgm::push(gpu, &labels, out);
+        dcgm::push(gpu, &labels, &owner, out);
     }
 }
 
