@@ -15,7 +15,7 @@ use crate::source::nvml::Snapshot;
 use crate::source::pod_resources::{Answer, PodResources, State};
 use crate::source::{container_logs, job_map};
 
-/// How long the first resolution waits for the kubelet's first answer, so that the first scrape has pods.
+/// How long the first resolution waits for the kubelet's first answer, so that the first scrape has pods. No other waits.
 const FIRST_ANSWER: Duration = Duration::from_millis(500);
 
 /// What came of asking the schedulers.
@@ -46,6 +46,8 @@ struct Seen {
     names: BTreeMap<String, ContainerName>,
     /// The processes on GPUs.
     pids: Vec<Vec<u32>>,
+    /// Has the kubelet's first answer been waited for?
+    waited: bool,
 }
 
 impl Resolver {
@@ -72,7 +74,9 @@ impl Resolver {
         if let Some(kubelet) = self.kubelet.as_ref().filter(|_| seen.have_changed(gpus)) {
             kubelet.poke();
         }
-        let answer = self.kubelet.as_ref().map(|kubelet| kubelet.answer(FIRST_ANSWER));
+        let patience = if seen.waited { Duration::ZERO } else { FIRST_ANSWER };
+        seen.waited = true;
+        let answer = self.kubelet.as_ref().map(|kubelet| kubelet.answer(patience));
         let (claims, schedulers) = self.claims(answer.as_ref(), gpus);
         seen.learn(roots, &owners);
         owners.join(&seen.names, &claims, schedulers);
