@@ -1,6 +1,6 @@
 //! Who owns a GPU: the exporter over fake GPUs and a kubelet, as a gRPC server on a unix socket.
 
-#![allow(clippy::unwrap_used, reason = "clippy spares tests, but not the helpers beside them")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "clippy spares tests, but not the helpers beside them")]
 #![allow(clippy::print_stdout, reason = "measured figures, for whoever runs the tests with --nocapture")]
 
 mod node;
