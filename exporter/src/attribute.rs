@@ -1,13 +1,22 @@
-//! pid -> cgroup -> container, pod, Slurm job or systemd unit -> GPU.
+//! pid -> cgroup -> container, pod, Slurm job or systemd unit -> GPU, joined with what schedulers say.
 
-use std::collections::{BTreeMap, BTreeSet};
+pub mod claims;
+pub mod holders;
+mod resolver;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::parse::container_log::ContainerName;
+use crate::parse::device_id::Part;
 use crate::parse::membership::{self, Membership};
 use crate::parse::owner::{Identity, Rank};
-use crate::source::cgroupfs;
 use crate::source::files::{self, FileError, Roots};
 use crate::source::nvml::Snapshot;
+use crate::source::{cgroupfs, process};
+use claims::Claims;
+use holders::{DeviceLabels, Holder, Holders};
+pub use resolver::{Resolver, Schedulers};
 
 /// Who holds a GPU: one container, job or unit, however many processes it has.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,9 +83,10 @@ fn preference(controllers: &str) -> usize {
 #[derive(Debug, Default)]
 pub struct Owners {
     by_gpu: BTreeMap<String, Vec<Arc<Owner>>>,
-    by_instance: BTreeMap<(String, u32), Vec<Arc<Owner>>>,
     all: Vec<Arc<Owner>>,
     unattributed: usize,
+    holders: Holders,
+    schedulers: Option<Schedulers>,
 }
 
 impl Owners {
@@ -86,10 +96,41 @@ impl Owners {
         self.by_gpu.get(uuid).map_or(&[], Vec::as_slice)
     }
 
-    /// The owners of this GPU instance of the GPU with this UUID.
+    /// The owners of the processes on this GPU instance of the GPU with this UUID.
+    pub fn of_instance(&self, uuid: &str, id: u32) -> impl Iterator<Item = &Arc<Owner>> {
+        let here = self.holders(uuid).iter().filter(move |holder| holder.part == Part::Instance(id));
+        here.filter_map(|holder| holder.of_processes.as_ref())
+    }
+
+    /// Everyone who uses the GPU with this UUID or was promised it, in order of owner.
     #[must_use]
-    pub fn of_instance(&self, uuid: &str, id: u32) -> &[Arc<Owner>] {
-        self.by_instance.get(&(uuid.to_owned(), id)).map_or(&[], Vec::as_slice)
+    pub fn holders(&self, uuid: &str) -> &[Holder] {
+        self.holders.get(uuid).map_or(&[], Vec::as_slice)
+    }
+
+    /// The name of the container that this owner is.
+    #[must_use]
+    pub fn container_of(&self, owner: &str) -> Option<&ContainerName> {
+        let mut holders = self.holders.values().flatten().filter(|holder| holder.owner == owner);
+        holders.find_map(|holder| holder.container.as_ref())
+    }
+
+    /// dcgm-exporter's labels of the owner of a GPU or of an instance of it.
+    #[must_use]
+    pub fn device_labels(&self, uuid: &str, device: Part) -> DeviceLabels<'_> {
+        DeviceLabels::of(self.holders(uuid), device)
+    }
+
+    /// Joins what the schedulers have promised to whom, with the names of containers by their ids.
+    pub fn join(&mut self, names: &BTreeMap<String, ContainerName>, claims: &Claims, schedulers: Schedulers) {
+        holders::join(&mut self.holders, names, claims, schedulers.told && schedulers.unmapped == 0);
+        self.schedulers = Some(schedulers);
+    }
+
+    /// How asking the schedulers went; `None` when nobody was asked.
+    #[must_use]
+    pub fn schedulers(&self) -> Option<&Schedulers> {
+        self.schedulers.as_ref()
     }
 
     /// Every owner once: those that hold a GPU in order of id, then those that only match a pattern.
@@ -126,15 +167,18 @@ impl Owners {
     }
 }
 
+/// Processes by owner and part, on one GPU.
+type Held = BTreeMap<(String, Part), Vec<u32>>;
+
 /// Finds the owners of every process that holds a GPU.
 #[must_use]
 pub fn resolve(roots: &Roots, gpus: &Snapshot) -> Owners {
     let mut owner_of: BTreeMap<u32, Option<String>> = BTreeMap::new();
     let mut owners: BTreeMap<String, Owner> = BTreeMap::new();
-    let mut held: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
-    let mut held_in: BTreeMap<(&str, u32), BTreeSet<String>> = BTreeMap::new();
+    let mut held: BTreeMap<&str, Held> = BTreeMap::new();
     for gpu in &gpus.gpus {
         let Ok(processes) = &gpu.processes else { continue };
+        let here = held.entry(&gpu.uuid).or_default();
         for process in processes {
             let known = owner_of.entry(process.pid).or_insert_with(|| {
                 let owner = owner_of_process(roots, process.pid)?;
@@ -142,19 +186,40 @@ pub fn resolve(roots: &Roots, gpus: &Snapshot) -> Owners {
                 owners.entry(id.clone()).or_insert(owner).pids.push(process.pid);
                 Some(id)
             });
-            held.entry(&gpu.uuid).or_default().extend(known.clone());
-            if let Some(instance) = process.instance {
-                held_in.entry((&gpu.uuid, instance)).or_default().extend(known.clone());
+            if let Some(id) = known {
+                let part = process.instance.map_or(Part::Whole, Part::Instance);
+                here.entry((id.clone(), part)).or_default().push(process.pid);
             }
         }
+        without_mps_servers(roots, here);
     }
     let owners: BTreeMap<String, Arc<Owner>> = owners.into_iter().map(|(id, owner)| (id, Arc::new(owner))).collect();
-    let arcs = |ids: BTreeSet<String>| ids.iter().filter_map(|id| owners.get(id).cloned()).collect();
+    let on_gpu = |held: Held| -> Vec<Holder> {
+        let owner = |((id, part), pids): ((String, Part), Vec<u32>)| {
+            Some(Holder::of_processes(owners.get(&id)?.clone(), part, pids.len()))
+        };
+        held.into_iter().filter_map(owner).collect()
+    };
+    let holders: Holders = held.into_iter().map(|(uuid, held)| (uuid.to_owned(), on_gpu(held))).collect();
+    let of = |holders: &[Holder]| {
+        let mut owners: Vec<_> = holders.iter().filter_map(|holder| holder.of_processes.clone()).collect();
+        owners.dedup_by(|a, b| a.id == b.id);
+        owners
+    };
     Owners {
-        by_instance: held_in.into_iter().map(|((uuid, id), ids)| ((uuid.to_owned(), id), arcs(ids))).collect(),
-        by_gpu: held.into_iter().map(|(uuid, ids)| (uuid.to_owned(), arcs(ids))).collect(),
+        by_gpu: holders.iter().map(|(uuid, holders)| (uuid.clone(), of(holders))).collect(),
         all: owners.values().cloned().collect(),
         unattributed: owner_of.values().filter(|owner| owner.is_none()).count(),
+        holders,
+        schedulers: None,
+    }
+}
+
+/// The MPS server has a context on behalf of its clients, which are on the driver's list themselves: while anybody else
+/// is on the GPU, its owner is none of the GPU's.
+fn without_mps_servers(roots: &Roots, held: &mut Held) {
+    if held.len() > 1 {
+        held.retain(|_, pids| !pids.iter().all(|pid| process::is_mps_server(roots, *pid)));
     }
 }
 

@@ -19,11 +19,12 @@ use clap::{Arg, ArgAction, ArgMatches};
 use crate::collect::Entry;
 use crate::family::Style;
 use crate::source::files::{self, Roots};
+use crate::source::pod_resources;
 pub use counters::{Counters, CountersFile};
 pub use devices::Devices;
 pub use flags::{
-    Address, AuditFormat, CatalogFormat, Command, Compare, Config, DcgmNames, GpuIdType, HostnameLabel, LogFormat,
-    LogLevel, TextFormat,
+    Address, AuditFormat, CatalogFormat, Command, Compare, Config, DcgmNames, HostnameLabel, LogFormat, LogLevel,
+    PodResourcesSocket, TextFormat,
 };
 use layers::{Origin, Setting};
 
@@ -117,6 +118,17 @@ impl Config {
             sys: self.sysfs.clone(),
             cgroup: self.cgroup.clone().unwrap_or_else(|| self.sysfs.join("fs/cgroup")),
             root: self.rootfs.clone(),
+        }
+    }
+
+    /// The kubelet's pod-resources socket; `None` when it is not to be asked.
+    #[must_use]
+    pub fn pod_resources_socket(&self) -> Option<PathBuf> {
+        match &self.pod_resources {
+            _ if self.kubernetes_pods == Some(false) => None,
+            PodResourcesSocket::Auto => Some(self.rootfs.join(pod_resources::SOCKET)),
+            PodResourcesSocket::Off => None,
+            PodResourcesSocket::Path(path) => Some(path.clone()),
         }
     }
 

@@ -15,7 +15,7 @@ use std::{io, thread};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use crate::attribute::{self, Owners};
+use crate::attribute::{Owners, Resolver};
 use crate::collect::gpu::labels;
 use crate::collect::relay::{self, Relay, RelayUrl};
 use crate::collect::{CollectError, Collector, Context, Done, Entry};
@@ -37,6 +37,9 @@ const OWNERS_DEADLINE: Duration = Duration::from_secs(2);
 /// Gives the newest reading of the GPUs without waiting.
 pub type Gpus = Arc<dyn Fn() -> Arc<Snapshot> + Send + Sync>;
 
+/// Finds the owners of the GPUs.
+pub type Resolve = Arc<dyn Fn(&Roots, &Snapshot) -> Owners + Send + Sync>;
+
 /// What a scraper reads, and how.
 #[derive(Clone)]
 pub struct Setup {
@@ -46,8 +49,8 @@ pub struct Setup {
     pub roots: Arc<Roots>,
     /// The GPUs.
     pub gpus: Gpus,
-    /// Finds the owners of the GPUs' processes.
-    pub resolve: fn(&Roots, &Snapshot) -> Owners,
+    /// Finds the owners of the GPUs.
+    pub resolve: Resolve,
     /// Value of the host label.
     pub hostname: Arc<str>,
     /// How dcgm-exporter's families are written, but for what changes.
@@ -64,11 +67,12 @@ impl Setup {
     /// As configured.
     #[must_use]
     pub fn new(config: &Config, gpus: Gpus) -> Self {
+        let resolver = Resolver::start(config);
         Self {
             collectors: config.collectors.clone(),
             roots: Arc::new(config.roots()),
             gpus,
-            resolve: attribute::resolve,
+            resolve: Arc::new(move |roots, gpus| resolver.resolve(roots, gpus)),
             hostname: config.host().into(),
             style: config.style(),
             counters: config.counters.clone(),
@@ -143,7 +147,7 @@ type CollectorWorker = Worker<(Context, Arc<Style>), (Families, Outcome)>;
 
 impl Sources {
     fn start(setup: Setup) -> io::Result<Self> {
-        let (roots, resolve) = (setup.roots.clone(), setup.resolve);
+        let (roots, resolve) = (setup.roots.clone(), setup.resolve.clone());
         let owners = Worker::spawn("attribution", move |gpus: Arc<Snapshot>| guarded(|| resolve(&roots, &gpus)))?;
         let spawn = |entry: &&'static Entry| Ok((*entry, collector_worker(entry.name, entry.new)?));
         let collectors = setup.collectors.iter().map(spawn).collect::<io::Result<_>>()?;

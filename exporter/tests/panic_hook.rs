@@ -34,7 +34,7 @@ fn a_panic_is_reported_with_its_place() {
         collectors: vec![&ENTRY],
         roots: Arc::new(Roots { proc: "/proc".into(), sys: "/sys".into(), cgroup: "/".into(), root: "/".into() }),
         gpus: Arc::new(Arc::default),
-        resolve: |_, _| Owners::default(),
+        resolve: Arc::new(|_, _| Owners::default()),
         hostname: "node".into(),
         style: Style::default(),
         counters: None,

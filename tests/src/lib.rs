@@ -7,6 +7,7 @@ pub mod cgroup;
 pub mod demo;
 pub mod gpu;
 pub mod job;
+pub mod kubelet;
 pub mod process;
 pub mod programs;
 pub mod prometheus;

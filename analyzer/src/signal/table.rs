@@ -3,7 +3,7 @@
 //! Names that our own exporter writes, dcgm-exporter's legacy generation (releases up to 4.8) among them, come from its
 //! catalog, so that a removed metric breaks the build. node_exporter's are those of release 1.
 
-use goodput_exporter::catalog::{Metric, dcgm, gpu, host, memory};
+use goodput_exporter::catalog::{Metric, dcgm, gpu, host, memory, owner};
 
 use super::Signal;
 use crate::sample::Labels;
@@ -70,7 +70,7 @@ pub(super) static ROWS: &[Row] = &[
     own(&gpu::BUSY, Signal::GpuBusy),
     own(&gpu::OBSERVED, Signal::GpuObserved),
     own(&gpu::PROCESSES, Signal::GpuProcesses),
-    own(&host::GPU_OWNER, Signal::GpuOwner),
+    own(&owner::GPU_OWNER, Signal::GpuOwner),
     own(&dcgm::PROF_GR_ENGINE_ACTIVE, Signal::GrEngineActive),
     own(&dcgm::PROF_SM_ACTIVE, Signal::SmActive),
     own(&dcgm::GPU_UTIL, Signal::GpuUtilization).times(PERCENT),

@@ -10,7 +10,7 @@ macro_rules! dcgm_rows {
         $crate::metric_rows! {
             $($id = $kind $unit $name
                 ["gpu", "UUID", "pci_bus_id", "device", "modelName", "Hostname", "DCGM_FI_DRIVER_VERSION" $(, $label)*]
-                + ["container", "namespace", "pod", "GPU_I_PROFILE", "GPU_I_ID"] {
+                + ["container", "namespace", "pod", "hpc_job", "GPU_I_PROFILE", "GPU_I_ID"] {
                 $help,
                 from $source, by "gpu", series $series, since "0.1.0"
             })*

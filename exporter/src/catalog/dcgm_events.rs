@@ -6,7 +6,7 @@ macro_rules! event_rows {
         $crate::metric_rows! {
             $($id = $kind None $name
                 ["gpu", "UUID", "pci_bus_id", "device", "modelName", "Hostname", "DCGM_FI_DRIVER_VERSION" $(, $label)*]
-                + ["container", "namespace", "pod"] {
+                + ["container", "namespace", "pod", "hpc_job"] {
                 $help,
                 from $source, by "gpu", series $series, since "0.1.0"
             })*

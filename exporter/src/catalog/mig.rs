@@ -28,8 +28,4 @@ crate::metric_rows! {
         "Processes with a context on the GPU instance.",
         from "nvmlDeviceGet{Compute,Graphics,MPSCompute}RunningProcesses_v3", by "gpu", series "1 per GPU instance", since "0.1.0"
     }
-    MIG_OWNER = Info None "goodput_gpu_mig_owner_info" ["gpu", "UUID", "GPU_I_ID", "owner"] + ["GPU_I_PROFILE"] {
-        "The owner has a process on the GPU instance.",
-        from "NVML process lists, /proc/PID/cgroup", by "gpu", series "1 per GPU instance and owner", since "0.1.0"
-    }
 }

@@ -17,6 +17,7 @@ pub mod memory;
 pub mod mig;
 pub mod network;
 pub mod own;
+pub mod owner;
 pub mod process;
 pub mod reclaim;
 pub mod sampler;
@@ -177,6 +178,7 @@ pub fn all() -> impl Iterator<Item = &'static Metric> {
         storage::ROWS,
         network::ROWS,
         cpu::ROWS,
+        owner::ROWS,
     ]
     .into_iter()
     .flatten()

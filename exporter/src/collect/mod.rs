@@ -55,9 +55,9 @@ pub enum CollectError {
     /// A kernel file.
     #[error(transparent)]
     File(#[from] FileError),
-    /// Another exporter.
+    /// Anything else, as a sentence.
     #[error("{0}")]
-    Relay(String),
+    Other(String),
 }
 
 /// A source of metric families. It keeps what it needs between scrapes, and fails alone.

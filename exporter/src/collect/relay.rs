@@ -118,7 +118,7 @@ impl Relay {
 
 impl Collector for Relay {
     fn collect(&mut self, context: &Context, out: &mut Families) -> Result<Done, CollectError> {
-        let failed = |url: &RelayUrl, error: &dyn fmt::Display| CollectError::Relay(format!("{url}: {error}"));
+        let failed = |url: &RelayUrl, error: &dyn fmt::Display| CollectError::Other(format!("{url}: {error}"));
         let text = self.answer().map_err(|error| failed(&self.url, &error))?;
         relay(&text, &context.hostname, out).map_err(|error| failed(&self.url, &error))?;
         Ok(Done::Ok)

@@ -150,49 +150,28 @@ pub struct Config {
     #[arg(default_value = "300000", value_parser = milliseconds, help_heading = "GPU", global = true)]
     pub clock_events_window: Duration,
 
-    /// Name pods as owners of GPUs from the kubelet's pod-resources [default: where its socket is]
+    /// Name pods as owners of GPUs [default: where the kubelet's socket is]
     #[arg(long = "kubernetes.pods", short_alias = 'k', alias = "kubernetes", help_heading = "Owners", global = true)]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     #[arg(value_parser = switch, value_name = "BOOL")]
     pub kubernetes_pods: Option<bool>,
 
-    /// The kubelet's pod-resources socket
+    /// The kubelet's pod-resources socket, for the names of pods: PATH, `off`, or `auto`, which is
+    /// var/lib/kubelet/pod-resources/kubelet.sock below --path.rootfs where that is
     #[arg(long = "kubernetes.pod-resources-socket", alias = "pod-resources-kubelet-socket", value_name = "PATH")]
-    #[arg(default_value = "/var/lib/kubelet/pod-resources/kubelet.sock", help_heading = "Owners", global = true)]
-    pub pod_resources_socket: PathBuf,
+    #[arg(default_value = "auto", help_heading = "Owners", global = true)]
+    pub pod_resources: PodResourcesSocket,
 
-    /// Add the label pod_uid
-    #[arg(long = "kubernetes.pod-uid", alias = "kubernetes-enable-pod-uid", help_heading = "Owners", global = true)]
-    #[arg(num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
-    #[arg(value_parser = switch, hide_default_value = true, value_name = "BOOL")]
-    pub pod_uid: bool,
-
-    /// How pod-resources names GPUs: by UUID or by device name
-    #[arg(long = "kubernetes.gpu-id-type", alias = "kubernetes-gpu-id-type", value_name = "TYPE")]
-    #[arg(default_value = "uid", help_heading = "Owners", global = true)]
-    pub gpu_id_type: GpuIdType,
-
-    /// One series per pod where pods share a GPU
-    #[arg(long = "kubernetes.virtual-gpus", alias = "kubernetes-virtual-gpus", help_heading = "Owners", global = true)]
-    #[arg(num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
-    #[arg(value_parser = switch, hide_default_value = true, value_name = "BOOL")]
-    pub virtual_gpus: bool,
-
-    /// Name pods that hold GPUs through dynamic resource allocation
-    #[arg(long = "kubernetes.dra", alias = "kubernetes-enable-dra", help_heading = "Owners", global = true)]
-    #[arg(num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
-    #[arg(value_parser = switch, hide_default_value = true, value_name = "BOOL")]
-    pub dra: bool,
-
-    /// Further resources that are GPUs, beside nvidia.com/gpu and nvidia.com/mig-*. Repeatable
+    /// Further resources whose devices are GPUs or MIG instances, beside nvidia.com/gpu, nvidia.com/gpu.shared and
+    /// nvidia.com/mig-*; `*` stands for any characters. Repeatable
     #[arg(long = "kubernetes.resource-names", alias = "nvidia-resource-names", value_name = "NAME")]
     #[arg(value_delimiter = ',', help_heading = "Owners", global = true)]
     pub resource_names: Vec<String>,
 
-    /// Directory with one file per GPU that lists its Slurm jobs
+    /// dcgm-exporter's job mapping: a folder with a file per GPU, named by its index, with a job id per line
     #[arg(long = "slurm.job-mapping-dir", alias = "hpc-job-mapping-dir", value_name = "DIR")]
     #[arg(help_heading = "Owners", global = true)]
-    pub job_mapping_dir: Option<PathBuf>,
+    pub job_mapping: Option<PathBuf>,
 
     /// Start from no collector: only those asked for with --collector.NAME run
     #[arg(long = "collector.disable-defaults", help_heading = "Collectors", global = true)]
@@ -348,13 +327,28 @@ impl HostnameLabel {
     }
 }
 
-/// `--kubernetes.gpu-id-type`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum GpuIdType {
-    /// `GPU-…` and `MIG-…`
-    Uid,
-    /// `nvidia0`
-    DeviceName,
+/// `--kubernetes.pod-resources-socket`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PodResourcesSocket {
+    /// Where the kubelet has it, if it is there.
+    Auto,
+    /// The kubelet is not asked.
+    Off,
+    /// This one.
+    Path(PathBuf),
+}
+
+impl FromStr for PodResourcesSocket {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "off" => Ok(Self::Off),
+            path if path.starts_with('/') => Ok(Self::Path(path.into())),
+            _ => Err("expected auto, off or an absolute path".to_owned()),
+        }
+    }
 }
 
 /// `--log.level`.

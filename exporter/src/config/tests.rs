@@ -204,13 +204,9 @@ fn flags_and_variables_of_dcgm_exporter_do_what_they_did() {
         ("debug", "", "DCGM_EXPORTER_DEBUG", "", |c| c.log_level == Some(LogLevel::Debug)),
         ("log-format", "", "DCGM_EXPORTER_LOG_FORMAT", "json", |c| c.log_format == LogFormat::Json),
         ("kubernetes", "k", "DCGM_EXPORTER_KUBERNETES", "", |c| c.kubernetes_pods == Some(true)),
-        ("kubernetes-enable-pod-uid", "", "DCGM_EXPORTER_KUBERNETES_ENABLE_POD_UID", "", |c| c.pod_uid),
-        ("kubernetes-gpu-id-type", "", "DCGM_EXPORTER_KUBERNETES_GPU_ID_TYPE", "device-name", |c| c.gpu_id_type == GpuIdType::DeviceName),
-        ("kubernetes-virtual-gpus", "", "KUBERNETES_VIRTUAL_GPUS", "", |c| c.virtual_gpus),
-        ("kubernetes-enable-dra", "", "KUBERNETES_ENABLE_DRA", "", |c| c.dra),
-        ("pod-resources-kubelet-socket", "", "DCGM_POD_RESOURCES_KUBELET_SOCKET", "/s", |c| c.pod_resources_socket.as_os_str() == "/s"),
+        ("pod-resources-kubelet-socket", "", "DCGM_POD_RESOURCES_KUBELET_SOCKET", "/s", |c| c.pod_resources_socket() == Some("/s".into())),
         ("nvidia-resource-names", "", "NVIDIA_RESOURCE_NAMES", "a/b,c/d", |c| c.resource_names == ["a/b", "c/d"]),
-        ("hpc-job-mapping-dir", "", "DCGM_HPC_JOB_MAPPING_DIR", "/j", |c| c.job_mapping_dir == Some("/j".into())),
+        ("hpc-job-mapping-dir", "", "DCGM_HPC_JOB_MAPPING_DIR", "/j", |c| c.job_mapping == Some("/j".into())),
     ];
     for (long, short, name, value, effect) in table {
         assert!(*long == "collectors" || *long == "config-file" || !effect(&good(&[], &[])), "{long} is the default");

@@ -4,12 +4,15 @@
 pub mod bus_id;
 pub mod cgroup;
 pub mod choice;
+pub mod container_log;
 pub mod counters;
 pub mod cpu;
 pub mod cpus;
+pub mod device_id;
 pub mod diskstats;
 pub mod exposition;
 pub mod interrupts;
+pub mod job_map;
 pub mod keyed;
 pub mod kubelet;
 pub mod limits;

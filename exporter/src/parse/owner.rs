@@ -210,6 +210,8 @@ mod tests {
         // Containers without Kubernetes.
         ("/system.slice/docker-{CID}.scope", None, ["", "{CID}", "", ""]),
         ("/docker/{CID}", None, ["", "{CID}", "", ""]),
+        ("/system.slice/nerdctl-{CID}.scope", None, ["", "{CID}", "", ""]),
+        ("/default/{CID}", None, ["", "{CID}", "", ""]),
         ("/machine.slice/libpod-{CID}.scope/container", Some(2), ["", "{CID}", "", ""]),
         ("/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-{CID}.scope", None, ["", "{CID}", "", ""]),
         ("/machine.slice/libpod-conmon-{CID}.scope", None, ["", "", "", "libpod-conmon-{CID}.scope"]),

@@ -64,7 +64,7 @@ fn setup(collectors: Vec<&'static Entry>, reuse: Duration) -> Setup {
         collectors,
         roots: Arc::new(Roots { proc: "/proc".into(), sys: "/sys".into(), cgroup: "/".into(), root: "/".into() }),
         gpus: Arc::new(Arc::default),
-        resolve: |_, _| Owners::default(),
+        resolve: Arc::new(|_, _| Owners::default()),
         hostname: "node".into(),
         style: Style { host_label: Some("Hostname"), ..Style::default() },
         counters: None,
@@ -170,7 +170,7 @@ fn owner_resolution_may_hang_too() {
         OWNERS_GATE.pass();
         Owners::default()
     };
-    let scraper = Scraper::start(Setup { resolve, ..setup(vec![&GOOD], Duration::ZERO) }).unwrap();
+    let scraper = Scraper::start(Setup { resolve: Arc::new(resolve), ..setup(vec![&GOOD], Duration::ZERO) }).unwrap();
     let scrape = scraper.request(Instant::now() + SHORT).blocking_recv().unwrap();
     assert_eq!(state(&scrape, "attribution"), "timed_out");
     assert_eq!(state(&scrape, "good"), "timed_out", "the scrape's own deadline was over");
@@ -181,7 +181,7 @@ fn owner_resolution_may_hang_too() {
 #[test]
 fn owner_resolution_may_panic_too() {
     let resolve = |_: &Roots, _: &Snapshot| panic!("no owners");
-    let scraper = Scraper::start(Setup { resolve, ..setup(vec![&GOOD], Duration::ZERO) }).unwrap();
+    let scraper = Scraper::start(Setup { resolve: Arc::new(resolve), ..setup(vec![&GOOD], Duration::ZERO) }).unwrap();
     let scrape = scrape(&scraper);
     assert_eq!((state(&scrape, "attribution"), state(&scrape, "good")), ("failed", "ok"));
 }
@@ -234,7 +234,8 @@ fn a_request_that_nobody_waits_for_is_not_served() {
         FIRST_GATE.pass();
         Owners::default()
     };
-    let scraper = Scraper::start(Setup { resolve, ..setup(vec![&RUNNING], Duration::ZERO) }).unwrap();
+    let scraper =
+        Scraper::start(Setup { resolve: Arc::new(resolve), ..setup(vec![&RUNNING], Duration::ZERO) }).unwrap();
     let waiting = scraper.request(Instant::now() + LONG);
     drop(scraper.request(Instant::now() + LONG));
     drop(open);

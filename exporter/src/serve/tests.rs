@@ -53,7 +53,7 @@ fn scraper(config: &Config, collectors: Vec<&'static Entry>, gpus: &Gpus) -> Scr
         collectors,
         roots: Arc::new(config.roots()),
         gpus: gpus.clone(),
-        resolve: |_, _| Owners::default(),
+        resolve: Arc::new(|_, _| Owners::default()),
         hostname: "node".into(),
         style: config.style(),
         counters: config.counters.clone(),

@@ -77,7 +77,8 @@ fn expand(root: &Path, paths: &[String], folder: &str) -> Result<Vec<String>, Fi
     Ok(expanded)
 }
 
-fn matches(pattern: &str, name: &str) -> bool {
+/// Does the name match? `*` in the pattern stands for any characters.
+pub(crate) fn matches(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == name,
         Some((before, after)) => name.strip_prefix(before).is_some_and(|rest| {

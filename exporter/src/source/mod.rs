@@ -1,10 +1,13 @@
 //! The only room that touches the machine: files below injected roots, and NVML.
 
 pub mod cgroupfs;
+pub mod container_logs;
 pub mod files;
+pub mod job_map;
 pub mod kmsg;
 pub mod nodes;
 pub mod nvml;
 pub mod own;
+pub mod pod_resources;
 pub mod process;
 pub mod xid;

@@ -59,3 +59,12 @@ pub fn of_first<T>(
         Err(error) => Err(error),
     }
 }
+
+/// What the kernel calls `nvidia-cuda-mps-server`: 15 characters of a name are kept.
+const MPS_SERVER: &str = "nvidia-cuda-mps";
+
+/// Is it an MPS server? One that has ended, or cannot be seen, is none.
+pub fn is_mps_server(roots: &Roots, pid: u32) -> bool {
+    let comm = files::read(&roots.proc.join(pid.to_string()).join("comm"));
+    comm.is_ok_and(|comm| comm.trim_end() == MPS_SERVER)
+}

@@ -138,6 +138,14 @@ impl Machine {
         Collected { families, result }
     }
 
+    /// Runs a new collector of the registry over these owners.
+    pub(crate) fn collect_of(&self, name: &str, owners: Owners, gpus: Snapshot) -> Collected {
+        let context = Context { owners: Arc::new(owners), gpus: Arc::new(gpus), ..self.context() };
+        let mut families = Families::default();
+        let result = collector(name).collect(&context, &mut families);
+        Collected { families, result }
+    }
+
     /// What collectors and the audit look at.
     pub(crate) fn context(&self) -> Context {
         Context {
@@ -148,7 +156,7 @@ impl Machine {
         }
     }
 
-    fn snapshot(&self) -> Snapshot {
+    pub(crate) fn snapshot(&self) -> Snapshot {
         let values = Arc::new(self.values.clone());
         let gpus = self.gpus.iter().enumerate();
         let gpus = gpus

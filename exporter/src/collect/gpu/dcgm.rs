@@ -8,6 +8,9 @@ use crate::source::nvml::{Absent, Gpu, Memory, Reading, Values};
 /// Values of the labels that all of dcgm-exporter's GPU series have, in the order of the rows.
 pub(super) type Labels<'a> = [&'a str; 7];
 
+/// Values of the labels of the GPU's owner, in the order of the rows; empty where it has none, or several.
+pub(super) type OwnerLabels<'a> = [&'a str; 4];
+
 /// How a family's value is had from a reading, in the unit of its row.
 type Get = fn(&Values) -> Reading<f64>;
 
@@ -83,13 +86,13 @@ pub(super) fn push(values: &Values, labels: &Labels<'_>, optional: &[&str], out:
 }
 
 /// Writes what samples of the clock event reasons showed.
-pub(super) fn push_clock_events(gpu: &Gpu, labels: &Labels<'_>, out: &mut Families) {
+pub(super) fn push_clock_events(gpu: &Gpu, labels: &Labels<'_>, owner: &OwnerLabels<'_>, out: &mut Families) {
     let events = &gpu.totals.clock_events;
     for (reason, samples, begun) in events.counts().filter(|_| !events.is_empty()) {
         let labels: Vec<_> = labels.iter().copied().chain([reason]).collect();
-        out.push(&dcgm_events::CLOCK_EVENTS_TOTAL, &labels, begun as f64);
+        out.push_with(&dcgm_events::CLOCK_EVENTS_TOTAL, &labels, owner, begun as f64);
         let labels: Vec<_> = labels.into_iter().chain([super::xid::WINDOW_MS]).collect();
-        out.push(&dcgm_events::CLOCK_EVENTS_COUNT, &labels, samples as f64);
+        out.push_with(&dcgm_events::CLOCK_EVENTS_COUNT, &labels, owner, samples as f64);
     }
 }
 

@@ -7,6 +7,7 @@ use super::dcgm;
 use crate::attribute::Owners;
 use crate::catalog::mig as rows;
 use crate::family::Families;
+use crate::parse::device_id::Part;
 use crate::source::nvml::{Gpu, Instance};
 
 /// Writes whether the GPU is cut up, and everything about its instances.
@@ -19,13 +20,11 @@ pub(super) fn push(gpu: &Gpu, owners: &Owners, labels: &dcgm::Labels<'_>, out: &
     }
     for instance in &gpu.values.instances {
         let (id, profile) = (instance.id.to_string(), instance.profile.as_deref().unwrap_or_default());
-        dcgm::push(&instance.values, labels, &["", "", "", profile, &id], out);
+        let [container, namespace, pod, job] = owners.device_labels(&gpu.uuid, Part::Instance(instance.id)).values();
+        dcgm::push(&instance.values, labels, &[container, namespace, pod, job, profile, &id], out);
         for device in &instance.devices {
             let labels = [index, &gpu.uuid, &id, &device.uuid, &device.compute_instance.to_string()];
             out.push_with(&rows::MIG_INFO, &labels, &[profile], 1.0);
-        }
-        for owner in owners.of_instance(&gpu.uuid, instance.id) {
-            out.push_with(&rows::MIG_OWNER, &[index, &gpu.uuid, &id, &owner.id], &[profile], 1.0);
         }
         push_use(gpu, instance, &[index, &gpu.uuid, &id], &[profile], out);
     }

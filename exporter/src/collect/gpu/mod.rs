@@ -14,6 +14,7 @@ use std::time::Duration;
 use super::{CollectError, Collector, Context, Done, Entry};
 use crate::catalog::gpu as rows;
 use crate::family::Families;
+use crate::parse::device_id::Part;
 use crate::source::nvml::{Driver, Gpu};
 
 /// Readings older than this are not shown any more: ten cycles, and less than one usual scrape interval (15 s), so
@@ -67,14 +68,15 @@ fn push_all(context: &Context, driver: &str, out: &mut Families) {
         let age = gpu.taken.map(|taken| snapshot.at.saturating_duration_since(taken));
         let (index, device) = (gpu.index.to_string(), device(gpu));
         let labels = [&index, &gpu.uuid, &gpu.pci_bus_id, &device, &gpu.model, &*context.hostname, driver];
+        let owner = context.owners.device_labels(&gpu.uuid, Part::Whole).values();
         own::push_identity(gpu, age, &index, &device, out);
-        xid::push(gpu, &index, snapshot, &labels, out);
+        xid::push(gpu, snapshot, &labels, &owner, out);
         if age.is_some_and(|age| age <= TOO_OLD) {
             own::push_readings(gpu, &index, out);
             health::push(gpu, &index, driver, &peers, out);
-            dcgm::push(&gpu.values, &labels, &[], out);
+            dcgm::push(&gpu.values, &labels, &owner, out);
             mig::push(gpu, &context.owners, &labels, out);
-            dcgm::push_clock_events(gpu, &labels, out);
+            dcgm::push_clock_events(gpu, &labels, &owner, out);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::UNIX_EPOCH;
 
-use super::dcgm::Labels;
+use super::dcgm::{Labels, OwnerLabels};
 use crate::catalog::{dcgm, dcgm_events, xid as rows};
 use crate::family::Families;
 use crate::parse::bus_id::Address;
@@ -17,24 +17,30 @@ pub(super) const WINDOW_MS: &str = "300000";
 const OTHER: &str = "other";
 
 /// Writes what was heard about one GPU, under our names and dcgm-exporter's.
-pub(super) fn push(gpu: &Gpu, index: &str, snapshot: &Snapshot, dcgm_labels: &Labels<'_>, out: &mut Families) {
+pub(super) fn push(
+    gpu: &Gpu,
+    snapshot: &Snapshot,
+    dcgm_labels: &Labels<'_>,
+    owner: &OwnerLabels<'_>,
+    out: &mut Families,
+) {
     let journal = &snapshot.xids;
     let none = Xids::default();
     let xids = Address::parse(&gpu.pci_bus_id).and_then(|address| journal.of(address)).unwrap_or(&none);
-    let own = [index, gpu.uuid.as_str()];
+    let own = [dcgm_labels[0], gpu.uuid.as_str()];
     if gpu.events != Err(Absent::NotSupported) {
         out.push(&rows::WATCHED, &own, f64::from(u8::from(gpu.events.is_ok())));
     }
     if gpu.events.is_ok() || journal.kmsg == ChannelState::Ok {
         // 0 until one is seen, as dcgm-exporter has it: the only gauge whose 0 means "none".
-        out.push(&dcgm::XID_ERRORS, dcgm_labels, xids.last.unwrap_or(0) as f64);
+        out.push_with(&dcgm::XID_ERRORS, dcgm_labels, owner, xids.last.unwrap_or(0) as f64);
     }
     for (code, count) in xids.codes() {
         let (recent, code) = (xids.recent(code, snapshot.date), code.to_string());
         let labels: Vec<_> = dcgm_labels.iter().copied().chain([code.as_str()]).collect();
-        out.push(&dcgm::XID_ERRORS_TOTAL, &labels, count as f64);
+        out.push_with(&dcgm::XID_ERRORS_TOTAL, &labels, owner, count as f64);
         let labels: Vec<_> = labels.into_iter().chain([WINDOW_MS]).collect();
-        out.push(&dcgm_events::XID_ERRORS_COUNT, &labels, recent as f64);
+        out.push_with(&dcgm_events::XID_ERRORS_COUNT, &labels, owner, recent as f64);
     }
     push_own(xids, own, out);
 }

@@ -96,7 +96,7 @@ fn scraper(url: RelayUrl) -> Scraper {
         collectors: REGISTRY.iter().filter(|entry| entry.name == gpu::ENTRY.name).collect(),
         roots: Arc::new(Roots { proc: anywhere(), sys: anywhere(), cgroup: anywhere(), root: anywhere() }),
         gpus,
-        resolve: |_, _| Owners::default(),
+        resolve: Arc::new(|_, _| Owners::default()),
         hostname: "node-1".into(),
         style: hosted(Some("hostname")),
         counters: None,

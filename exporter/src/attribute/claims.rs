@@ -1,0 +1,171 @@
+//! What a scheduler has promised to whom: allocations of the kubelet and jobs of the job mapping, by GPU.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::parse::container_log::ContainerName;
+use crate::parse::device_id::{DeviceId, Part};
+use crate::source::cgroupfs::matches;
+use crate::source::job_map::Jobs;
+use crate::source::nvml::{Gpu, Instance};
+use crate::source::pod_resources::proto::{ClaimResource, Container, Pod};
+
+/// NVIDIA's DRA driver for GPUs.
+const DRA_DRIVER: &str = "gpu.nvidia.com";
+
+/// Who was promised a GPU.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Claimant {
+    /// A container of a pod.
+    Container(ContainerName),
+    /// A job of the workload manager.
+    Job(String),
+}
+
+/// Promises by GPU (UUID), holder and part of the GPU: how many devices, which is more than one where replicas of a
+/// shared GPU are.
+pub type Claims = BTreeMap<String, BTreeMap<(Claimant, Part), usize>>;
+
+/// The claims of the pods on these resources, and the number of devices that are of no GPU known.
+#[must_use]
+pub fn of_pods(pods: &[Pod], resources: &[String], gpus: &[Gpu]) -> (Claims, usize) {
+    let (mut claims, mut unmapped) = (Claims::new(), 0);
+    for pod in pods {
+        for container in &pod.containers {
+            let name = ContainerName {
+                namespace: pod.namespace.clone(),
+                pod: pod.name.clone(),
+                container: container.name.clone(),
+            };
+            for device in devices(container, resources) {
+                match device.and_then(|device| locate(&device, gpus)) {
+                    Some(place) => add(&mut claims, place, Claimant::Container(name.clone())),
+                    None => unmapped += 1,
+                }
+            }
+        }
+    }
+    (claims, unmapped)
+}
+
+/// The claims of jobs, and the number of files that are about no GPU known.
+#[must_use]
+pub fn of_jobs(jobs: &[Jobs], gpus: &[Gpu]) -> (Claims, usize) {
+    let (mut claims, mut unmapped) = (Claims::new(), 0);
+    for Jobs { gpu, instance, jobs } in jobs {
+        let part = instance.map_or(Part::Whole, Part::Instance);
+        match locate(&DeviceId::Index(*gpu), gpus) {
+            Some((uuid, _)) => {
+                for job in jobs {
+                    add(&mut claims, (uuid, part), Claimant::Job(job.clone()));
+                }
+            }
+            None => unmapped += 1,
+        }
+    }
+    (claims, unmapped)
+}
+
+fn add(claims: &mut Claims, (uuid, part): (&str, Part), claimant: Claimant) {
+    *claims.entry(uuid.to_owned()).or_default().entry((claimant, part)).or_default() += 1;
+}
+
+/// The GPU devices of a container; `None` for one whose name has no known form.
+fn devices<'a>(container: &'a Container, resources: &'a [String]) -> impl Iterator<Item = Option<DeviceId>> + 'a {
+    let wanted = |name: &str| resources.iter().any(|pattern| matches(pattern, name));
+    let plugins = container.devices.iter().filter(move |devices| wanted(&devices.resource_name));
+    let plugins = plugins.flat_map(|devices| &devices.device_ids).map(|id| DeviceId::of_plugin(id));
+    let claims = container.dynamic_resources.iter().flat_map(|resource| &resource.claim_resources);
+    plugins.chain(claims.filter_map(dra_device))
+}
+
+/// The GPU behind a device of a claim; `None` for another driver's.
+fn dra_device(claim: &ClaimResource) -> Option<Option<DeviceId>> {
+    match claim.driver_name.as_str() {
+        DRA_DRIVER => Some(DeviceId::of_dra(&claim.device_name)),
+        // Before Kubernetes 1.31 only the CDI devices are told. The first that is a GPU is the device.
+        "" => claim.cdi_devices.iter().find_map(|device| DeviceId::of_cdi(&device.name)).map(Some),
+        _ => None,
+    }
+}
+
+/// Which GPU, and which part of it.
+fn locate<'a>(device: &DeviceId, gpus: &'a [Gpu]) -> Option<(&'a str, Part)> {
+    let find = |is: &dyn Fn(&Gpu) -> bool| gpus.iter().find(|gpu| is(gpu)).map(|gpu| gpu.uuid.as_str());
+    match device {
+        DeviceId::Uuid(uuid) => Some((find(&|gpu| gpu.uuid == *uuid)?, Part::Whole)),
+        DeviceId::MigOf(uuid, instance) => Some((find(&|gpu| gpu.uuid == *uuid)?, Part::Instance(*instance))),
+        DeviceId::Index(index) => Some((find(&|gpu| gpu.index == *index)?, Part::Whole)),
+        DeviceId::Minor(minor, part) => Some((find(&|gpu| gpu.minor == Ok(*minor))?, *part)),
+        DeviceId::Mig(uuid) => gpus.iter().find_map(|gpu| {
+            let is = |instance: &&Arc<Instance>| instance.devices.iter().any(|device| device.uuid == *uuid);
+            Some((gpu.uuid.as_str(), Part::Instance(gpu.values.instances.iter().find(is)?.id)))
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::pod_resources::proto::{CdiDevice, Devices, DynamicResource};
+
+    fn gpus() -> Vec<Gpu> {
+        let gpu = |index: u32| Gpu { index, uuid: format!("GPU-{index}"), minor: Ok(index + 4), ..Gpu::default() };
+        (0..3).map(gpu).collect()
+    }
+
+    fn pod(container: Container) -> Pod {
+        Pod { name: "train-0".into(), namespace: "ml".into(), containers: vec![container] }
+    }
+
+    fn plugin(resource: &str, ids: &[&str]) -> Pod {
+        let device_ids = ids.iter().map(|id| (*id).to_owned()).collect();
+        let devices = vec![Devices { resource_name: resource.into(), device_ids }];
+        pod(Container { name: "main".into(), devices, ..Container::default() })
+    }
+
+    fn claim(driver: &str, device: &str, cdi: &[&str]) -> Pod {
+        let cdi_devices = cdi.iter().map(|name| CdiDevice { name: (*name).to_owned() }).collect();
+        let claim = ClaimResource { driver_name: driver.into(), device_name: device.into(), cdi_devices };
+        let dynamic_resources = vec![DynamicResource { claim_resources: vec![claim] }];
+        pod(Container { name: "main".into(), dynamic_resources, ..Container::default() })
+    }
+
+    #[test]
+    fn every_kind_of_allocation_finds_its_gpu() {
+        let one = |gpu: &str, part| vec![(gpu.to_owned(), part, 1)];
+        for (pod, expected, unmapped) in [
+            (plugin("nvidia.com/gpu", &["GPU-1"]), one("GPU-1", Part::Whole), 0),
+            (plugin("nvidia.com/gpu", &["GPU-1::0", "GPU-1::7"]), vec![("GPU-1".into(), Part::Whole, 2)], 0),
+            (plugin("nvidia.com/gpu", &["2"]), one("GPU-2", Part::Whole), 0),
+            (plugin("nvidia.com/gpu", &["nvidia4/vgpu1"]), one("GPU-0", Part::Whole), 0),
+            (plugin("nvidia.com/mig-1g.10gb", &["MIG-GPU-0/7/0"]), one("GPU-0", Part::Instance(7)), 0),
+            (plugin("nvidia.com/mig-1g.10gb", &["MIG-1"]), vec![], 1),
+            (plugin("nvidia.com/gpu", &["GPU-9", "pci-1"]), vec![], 2),
+            (plugin("example.com/fpga", &["GPU-1"]), vec![], 0),
+            (claim("gpu.nvidia.com", "gpu-5", &[]), one("GPU-1", Part::Whole), 0),
+            (claim("gpu.nvidia.com", "gpu-4-mig-19-0-1", &[]), one("GPU-0", Part::SomeInstance), 0),
+            (claim("gpu.nvidia.com", "gpu-9", &[]), vec![], 1),
+            (claim("nic.example.com", "gpu-5", &["k8s.gpu.nvidia.com/device=gpu-5"]), vec![], 0),
+            (claim("", "", &["x.com/y=z", "k8s.gpu.nvidia.com/claim=0f-gpu-6"]), one("GPU-2", Part::Whole), 0),
+        ] {
+            let resources = ["nvidia.com/gpu".to_owned(), "nvidia.com/mig-*".to_owned()];
+            let (claims, missed) = of_pods(std::slice::from_ref(&pod), &resources, &gpus());
+            let found: Vec<_> = claims
+                .iter()
+                .flat_map(|(gpu, by)| by.iter().map(|((_, part), count)| (gpu.clone(), *part, *count)))
+                .collect();
+            assert_eq!((found, missed), (expected, unmapped), "{pod:?}");
+        }
+    }
+
+    #[test]
+    fn jobs_by_index() {
+        let jobs = |gpu, instance| Jobs { gpu, instance, jobs: vec!["42".into(), "43".into()] };
+        let (claims, unmapped) = of_jobs(&[jobs(1, None), jobs(2, Some(3)), jobs(8, None)], &gpus());
+        let parts: Vec<_> = claims.values().flat_map(|by| by.keys().map(|(_, part)| *part)).collect();
+        assert_eq!(claims.keys().collect::<Vec<_>>(), ["GPU-1", "GPU-2"]);
+        assert_eq!(parts, [Part::Whole, Part::Whole, Part::Instance(3), Part::Instance(3)]);
+        assert_eq!(unmapped, 1);
+    }
+}

@@ -1,0 +1,133 @@
+//! Owners at one moment: processes, the kubelet's answer and the job mapping, put together.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::claims::{self, Claims};
+use super::{Owners, resolve};
+use crate::config::Config;
+use crate::parse::container_log::ContainerName;
+use crate::source::files::Roots;
+use crate::source::nvml::Snapshot;
+use crate::source::pod_resources::{Answer, PodResources, State};
+use crate::source::{container_logs, job_map};
+
+/// How long the first resolution waits for the kubelet's first answer, so that the first scrape has pods. No other waits.
+const FIRST_ANSWER: Duration = Duration::from_millis(500);
+
+/// The resources of NVIDIA's device plugin: whole GPUs, shared GPUs and MIG instances.
+const RESOURCES: [&str; 3] = ["nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-*"];
+
+/// What came of asking the schedulers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Schedulers {
+    /// How asking the kubelet goes, and how old its last good answer is; `None` when it is not asked.
+    pub kubelet: Option<(State, Option<Duration>)>,
+    /// Why the job mapping could not be read.
+    pub job_map_error: Option<String>,
+    /// Has any of them told its claims?
+    pub told: bool,
+    /// Claimed devices that are none of the GPUs known.
+    pub unmapped: usize,
+}
+
+/// Finds owners, and remembers what need not be found again.
+#[derive(Default)]
+pub struct Resolver {
+    kubelet: Option<PodResources>,
+    resources: Vec<String>,
+    job_map: Option<PathBuf>,
+    seen: Mutex<Seen>,
+}
+
+#[derive(Default)]
+struct Seen {
+    /// Names of the containers that hold GPUs, by id; they never change.
+    names: BTreeMap<String, ContainerName>,
+    /// The processes on GPUs.
+    pids: Vec<Vec<u32>>,
+    /// Has the kubelet's first answer been waited for?
+    waited: bool,
+}
+
+impl Resolver {
+    /// As configured. Without a thread to ask the kubelet from, pods are not named.
+    #[must_use]
+    pub fn start(config: &Config) -> Self {
+        let kubelet = config.pod_resources_socket().and_then(|socket| {
+            let started = PodResources::start(socket);
+            started.inspect_err(|error| tracing::warn!("no pods are named: cannot start a thread: {error}")).ok()
+        });
+        Self {
+            kubelet,
+            resources: RESOURCES.iter().map(|name| (*name).to_owned()).chain(config.resource_names.clone()).collect(),
+            job_map: config.job_mapping.clone(),
+            seen: Mutex::default(),
+        }
+    }
+
+    /// The owners of the GPUs now.
+    #[must_use]
+    pub fn resolve(&self, roots: &Roots, gpus: &Snapshot) -> Owners {
+        let mut owners = resolve(roots, gpus);
+        let mut seen = self.seen.lock();
+        if let Some(kubelet) = self.kubelet.as_ref().filter(|_| seen.have_changed(gpus)) {
+            kubelet.poke();
+        }
+        let patience = if seen.waited { Duration::ZERO } else { FIRST_ANSWER };
+        seen.waited = true;
+        let answer = self.kubelet.as_ref().map(|kubelet| kubelet.answer(patience));
+        let (claims, schedulers) = self.claims(answer.as_ref(), gpus);
+        seen.learn(roots, &owners);
+        owners.join(&seen.names, &claims, schedulers);
+        owners
+    }
+
+    /// Every claim, and how asking went.
+    fn claims(&self, answer: Option<&Answer>, gpus: &Snapshot) -> (Claims, Schedulers) {
+        let jobs = self.job_map.as_deref().map(job_map::read);
+        let pods = answer.and_then(Answer::pods);
+        let told = pods.is_some() || matches!(jobs, Some(Ok(_)));
+        let (mut claims, mut unmapped) = claims::of_pods(pods.unwrap_or_default(), &self.resources, &gpus.gpus);
+        let mut job_map_error = None;
+        match jobs {
+            Some(Ok(jobs)) => {
+                let (of_jobs, missed) = claims::of_jobs(&jobs, &gpus.gpus);
+                unmapped += missed;
+                for (uuid, by) in of_jobs {
+                    claims.entry(uuid).or_default().extend(by);
+                }
+            }
+            Some(Err(error)) => job_map_error = Some(format!("the job mapping: {error}")),
+            None => {}
+        }
+        let kubelet = answer.map(|answer| (answer.state, answer.taken.map(|taken| taken.elapsed())));
+        (claims, Schedulers { kubelet, job_map_error, told, unmapped })
+    }
+}
+
+impl Seen {
+    fn have_changed(&mut self, gpus: &Snapshot) -> bool {
+        let pids = |gpu: &crate::source::nvml::Gpu| {
+            gpu.processes.iter().flatten().map(|process| process.pid).collect::<Vec<_>>()
+        };
+        let now: Vec<_> = gpus.gpus.iter().map(pids).collect();
+        let changed = now != self.pids;
+        self.pids = now;
+        changed
+    }
+
+    /// Looks for the names of containers that are new. Folders that cannot be read leave them without.
+    fn learn(&mut self, roots: &Roots, owners: &Owners) {
+        let of_pods = owners.all().iter().filter(|owner| owner.pod_uid.is_some());
+        let ids: Vec<&String> = of_pods.filter_map(|owner| owner.container_id.as_ref()).collect();
+        self.names.retain(|id, _| ids.contains(&id));
+        if ids.iter().any(|id| !self.names.contains_key(*id)) {
+            let names = container_logs::names(roots).unwrap_or_default();
+            self.names.extend(names.into_iter().filter(|(id, _)| ids.contains(&id)));
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! Rows of the `owner` collector: who holds which GPU, and how asking the schedulers goes.
+
+crate::metric_rows! {
+    GPU_OWNER = Info None "goodput_gpu_owner_info" ["gpu", "UUID", "owner"] + ["GPU_I_ID", "namespace", "pod", "container", "slurm_job"] {
+        "The owner has a process on the GPU, or was allocated it or a MIG instance of it; at most 64 owners per GPU.",
+        from "NVML process lists, /proc/PID/cgroup, kubelet pod-resources, job mapping", by "owner", series "1 per GPU and owner", since "0.1.0"
+    }
+    GPU_OWNER_PROCESSES = Gauge None "goodput_gpu_owner_processes" ["gpu", "UUID", "owner"] + ["GPU_I_ID", "namespace", "pod", "container", "slurm_job"] {
+        "Processes of the owner on the GPU; 0 means that it was allocated the GPU and does not use it.",
+        from "NVML process lists, /proc/PID/cgroup", by "owner", series "1 per GPU and owner", since "0.1.0"
+    }
+    GPU_OWNER_ALLOCATED = Gauge None "goodput_gpu_owner_allocated_devices" ["gpu", "UUID", "owner"] + ["GPU_I_ID", "namespace", "pod", "container", "slurm_job"] {
+        "Devices of the GPU that a scheduler allocated to the owner, counting replicas of a shared GPU; 0 means that it uses the GPU without.",
+        from "kubelet pod-resources, job mapping", by "owner", series "1 per GPU and owner, where a scheduler is asked", since "0.1.0"
+    }
+    GPU_OWNERS = Gauge None "goodput_gpu_owners" ["gpu", "UUID"] {
+        "Owners of the GPU, those beyond 64 included.",
+        from "own count", by "owner", series "1 per GPU", since "0.1.0"
+    }
+    POD_RESOURCES_STATE = Gauge None "goodput_pod_resources_state" ["state"] {
+        "1 for how asking the kubelet for allocations goes, 0 for the others: starting, ok, absent, denied, timed_out, too_large, failed.",
+        from "kubelet pod-resources v1 List", by "owner", series "7", since "0.1.0"
+    }
+    POD_RESOURCES_AGE = Gauge Seconds "goodput_pod_resources_age_seconds" [] {
+        "Time since the kubelet's last good answer, which is used for 60 s.",
+        from "own clock", by "owner", series "1 where the kubelet has answered", since "0.1.0"
+    }
+    UNMAPPED_DEVICES = Gauge None "goodput_gpu_allocated_devices_unmapped" [] {
+        "Allocated GPU devices whose name leads to none of the GPUs known.",
+        from "kubelet pod-resources, job mapping", by "owner", series "1", since "0.1.0"
+    }
+}
