@@ -3,6 +3,7 @@
 use crate::code::Code;
 use crate::handle::Issued;
 use crate::work::{Area, Channel, average};
+use std::collections::BTreeMap;
 use std::ffi::CStr;
 
 /// All samples of the library; freshly allocated ones are empty.
@@ -11,6 +12,8 @@ pub(crate) type Samples = Issued<Option<Sample>>;
 #[derive(Debug, Clone)]
 pub(crate) struct Sample {
     pub gpu: usize,
+    /// Values given to metrics, by id.
+    pub given: BTreeMap<u32, f64>,
     pub at_us: u64,
     pub area: Area,
 }

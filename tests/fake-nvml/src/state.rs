@@ -51,6 +51,9 @@ pub(crate) struct Gpu {
     pub work: Timeline,
     pub work_by_pid: BTreeMap<u32, Timeline>,
     pub processes: BTreeMap<u32, Process>,
+    /// Values given to fields, by id and scope, and to GPM metrics.
+    pub fields: BTreeMap<(u32, Option<u32>), f64>,
+    pub gpm: BTreeMap<u32, f64>,
     open: BTreeMap<String, (Option<u32>, Levels)>,
     readings: BTreeMap<Reading, Vec<(u64, Option<f64>)>>,
 }
@@ -118,6 +121,10 @@ impl Node {
             Event::Process(process) => _ = self.gpu(process.gpu)?.processes.insert(process.pid, process),
             Event::Exit(exit) => self.gpu(exit.gpu)?.exit(exit.pid, exit.at_us),
             Event::Set(set) => self.gpu(set.gpu)?.set(&set),
+            Event::Field(field) => {
+                _ = self.gpu(field.gpu)?.fields.insert((field.id, field.scope), field.value);
+            }
+            Event::Gpm(metric) => _ = self.gpu(metric.gpu)?.gpm.insert(metric.id, metric.value),
             Event::Xid(xid) => {
                 self.gpu(xid.gpu)?;
                 self.xids.push((xid.gpu, xid.code));
@@ -186,6 +193,8 @@ impl Gpu {
             work: Timeline::default(),
             work_by_pid: BTreeMap::new(),
             processes: BTreeMap::new(),
+            fields: BTreeMap::new(),
+            gpm: BTreeMap::new(),
             open: BTreeMap::new(),
             readings: BTreeMap::new(),
         })

@@ -24,7 +24,7 @@ gpu_calls! {
         if !view.has_gpm() {
             return Err(Code::NOT_SUPPORTED);
         }
-        let now = Sample { gpu: view.gpu.index, at_us: view.now_us, area: view.gpu.work.area(view.now_us) };
+        let now = Sample { gpu: view.gpu.index, given: view.gpu.gpm.clone(), at_us: view.now_us, area: view.gpu.work.area(view.now_us) };
         current()?.gpm.with(sample, |sample| *sample = Some(now))
     };
     nvmlGpmQueryIfStreamingEnabled(enabled: Ptr<c_uint>) |view|
@@ -56,6 +56,10 @@ fn metrics(request: *mut nvmlGpmMetricsGet_t) -> Done {
 
 fn fill(entry: &Ptr<nvmlGpmMetric_t>, first: &Sample, second: &Sample) -> Done {
     let mut metric = entry.get()?;
+    if let Some(value) = second.given.get(&metric.metricId) {
+        (metric.nvmlReturn, metric.value) = (nvmlReturn_enum_NVML_SUCCESS, *value);
+        return entry.set(metric);
+    }
     match gpm::find(metric.metricId) {
         Ok(known) => {
             metric.nvmlReturn = nvmlReturn_enum_NVML_SUCCESS;

@@ -47,14 +47,14 @@ gpu_calls! {
         pending.set(view.set_or(Reading::RemapPending, 0))?;
         failed.set(view.set_or(Reading::RemapFailure, 0))
     };
-    // As recorded on a healthy H100, all banks have all their spare rows.
+    // As recorded on a healthy H100, all banks have all their spare rows, unless a test says otherwise.
     nvmlDeviceGetRowRemapperHistogram(banks: Ptr<nvmlRowRemapperHistogramValues_t>) |view|
         banks.set(nvmlRowRemapperHistogramValues_t {
             max: view.gpu.profile.remap_banks.ok_or(Code::NOT_SUPPORTED)?,
-            high: 0,
-            partial: 0,
-            low: 0,
-            none: 0,
+            high: view.set_or(Reading::RemapBanksHigh, 0),
+            partial: view.set_or(Reading::RemapBanksPartial, 0),
+            low: view.set_or(Reading::RemapBanksLow, 0),
+            none: view.set_or(Reading::RemapBanksNone, 0),
         });
 }
 
