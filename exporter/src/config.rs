@@ -12,11 +12,9 @@ use clap::error::{ContextKind, ContextValue};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches};
 
-use crate::collect::Entry;
+use crate::collect::{Dcgm, Entry};
 use crate::source::files::{self, Roots};
-pub use flags::{
-    Address, AuditFormat, CatalogFormat, Command, Config, DcgmNames, HostnameLabel, LogFormat, LogLevel, TextFormat,
-};
+pub use flags::{Address, AuditFormat, CatalogFormat, Command, Config, HostnameLabel, LogFormat, LogLevel, TextFormat};
 use layers::{Origin, Setting};
 
 const CONFIG_FILE: &str = "config.file";
@@ -89,6 +87,12 @@ impl Config {
     #[must_use]
     pub fn host_label(&self) -> Option<&'static str> {
         (!self.no_hostname).then(|| self.hostname_label.name())
+    }
+
+    /// Which of dcgm-exporter's series are written, and how.
+    #[must_use]
+    pub fn dcgm(&self) -> Dcgm {
+        Dcgm { names: self.dcgm_names, ..Dcgm::default() }
     }
 
     /// Value of the host label: as configured, else the host's name, else empty.

@@ -54,6 +54,7 @@ fn run(config: &Config) -> anyhow::Result<ExitCode> {
             let text = match format {
                 CatalogFormat::Markdown => describe::markdown(REGISTRY),
                 CatalogFormat::Json => describe::json()?,
+                CatalogFormat::Dcgm => describe::parity(),
             };
             print::write(&text, &mut io::stdout().lock())?;
         }
@@ -71,7 +72,7 @@ fn audit(config: &Config, profile: Profile, format: AuditFormat, ids: &[String])
     }
     let roots = Arc::new(config.roots());
     let owners = Arc::new(attribute::resolve(&roots, &gpus));
-    let context = Context { roots, gpus, owners, hostname: config.host().into() };
+    let context = Context { roots, gpus, owners, hostname: config.host().into(), dcgm: Arc::default() };
     let wanted = |check: &Check| ids.is_empty() || ids.iter().any(|id| id == check.id);
     let audit = Audit::run(&context, profile, CHECKS.iter().copied().filter(|check| wanted(check)));
     let text = match format {
@@ -89,7 +90,7 @@ fn colour(stream: &impl IsTerminal) -> bool {
 }
 
 fn start(config: &Config) -> anyhow::Result<(Scraper, Gpus)> {
-    let nvml = Nvml::start(config.nvml_library.clone());
+    let nvml = Nvml::reading(config.nvml_library.clone(), &config.dcgm().fields);
     let gpus: Gpus = Arc::new(move || nvml.snapshot());
     let scraper = Scraper::start(Setup::new(config, gpus.clone()));
     Ok((scraper.context("cannot start the collectors' threads")?, gpus))

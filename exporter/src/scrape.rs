@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::attribute::{self, Owners};
-use crate::collect::{CollectError, Collector, Context, Done, Entry};
+use crate::collect::{CollectError, Collector, Context, Dcgm, Done, Entry};
 use crate::config::Config;
 use crate::family::Families;
 use crate::source::files::Roots;
@@ -50,6 +50,8 @@ pub struct Setup {
     pub hostname: Arc<str>,
     /// Name of the host label; `None` leaves it out.
     pub host_label: Option<&'static str>,
+    /// Which of dcgm-exporter's series are written, and how.
+    pub dcgm: Arc<Dcgm>,
     /// How long a result answers further requests.
     pub reuse: Duration,
 }
@@ -65,6 +67,7 @@ impl Setup {
             resolve: attribute::resolve,
             hostname: config.host().into(),
             host_label: config.host_label(),
+            dcgm: Arc::new(config.dcgm()),
             reuse: REUSE,
         }
     }
@@ -171,6 +174,7 @@ impl Sources {
             gpus: gpus.clone(),
             owners: Arc::new(owners),
             hostname: self.setup.hostname.clone(),
+            dcgm: self.setup.dcgm.clone(),
         };
         for (entry, worker) in &mut self.collectors {
             let asked = Instant::now();

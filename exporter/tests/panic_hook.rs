@@ -37,6 +37,7 @@ fn a_panic_is_reported_with_its_place() {
         resolve: |_, _| Owners::default(),
         hostname: "node".into(),
         host_label: None,
+        dcgm: Arc::default(),
         reuse: Duration::ZERO,
     };
     let scraper = Scraper::start(setup).unwrap();

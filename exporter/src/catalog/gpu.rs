@@ -67,4 +67,16 @@ crate::metric_rows! {
         "NVLink payload of all links since the driver was loaded; direction is rx or tx.",
         from "NVML fields 138 and 139", by "gpu", series "2 per GPU", since "0.1.0"
     }
+    PCIE_BYTES = Counter Bytes "goodput_gpu_pcie_bytes_total" ["gpu", "UUID", "direction"] {
+        "Data over PCIe, headers and payload; direction is rx or tx. The driver lets the counter wrap.",
+        from "NVML fields 197 and 198", by "gpu", series "2 per GPU", since "0.1.0"
+    }
+    PCIE_ERRORS = Counter None "goodput_gpu_pcie_errors_total" ["gpu", "UUID", "error"] {
+        "PCIe errors since the driver was loaded, by kind, and returns of the link from its low-power state.",
+        from "NVML fields 169 and 173 to 183", by "gpu", series "12 per GPU", since "0.1.0"
+    }
+    RESET_REQUIRED = Gauge None "goodput_gpu_reset_required" ["gpu", "UUID", "kind"] {
+        "1 while the GPU waits for a reset (kind reset), or to be drained and reset (kind drain_and_reset).",
+        from "NVML fields 226 and 227", by "gpu", series "2 per GPU", since "0.1.0"
+    }
 }

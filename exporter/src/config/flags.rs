@@ -10,6 +10,7 @@ use clap::{Arg, ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand, 
 
 use crate::audit::Profile;
 use crate::audit::checks::CHECKS;
+use crate::catalog::dcgm::Names;
 use crate::collect::Entry;
 
 const PRECEDENCE: &str = "\
@@ -70,10 +71,10 @@ pub struct Config {
     #[arg(long = "nvml.library", value_name = "FILE", help_heading = "GPU", global = true)]
     pub nvml_library: Option<PathBuf>,
 
-    /// Spelling of the DCGM metric names: `legacy` is that of dcgm-exporter up to 4.8
+    /// Spelling of the DCGM metric names
     #[arg(long = "dcgm.names", value_name = "SPELLING", default_value = "legacy")]
     #[arg(help_heading = "GPU", global = true)]
-    pub dcgm_names: DcgmNames,
+    pub dcgm_names: Names,
 
     /// Name of the host label on DCGM metrics
     #[arg(long = "dcgm.hostname-label", value_name = "NAME", default_value = "Hostname")]
@@ -161,6 +162,8 @@ pub enum CatalogFormat {
     Markdown,
     /// One object per metric
     Json,
+    /// Tables of DCGM's fields: both spellings, how each is read, or why it is not
+    Dcgm,
 }
 
 /// `audit --format`.
@@ -172,13 +175,6 @@ pub enum AuditFormat {
     Json,
     /// For tickets
     Markdown,
-}
-
-/// `--dcgm.names`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum DcgmNames {
-    /// As dcgm-exporter up to 4.8 spells them.
-    Legacy,
 }
 
 /// `--dcgm.hostname-label`: the label's name, as in dcgm-exporter's two generations.

@@ -67,6 +67,7 @@ fn setup(collectors: Vec<&'static Entry>, reuse: Duration) -> Setup {
         resolve: |_, _| Owners::default(),
         hostname: "node".into(),
         host_label: Some("Hostname"),
+        dcgm: Arc::default(),
         reuse,
     }
 }

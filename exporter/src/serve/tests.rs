@@ -51,6 +51,7 @@ fn scraper(config: &Config, collectors: Vec<&'static Entry>, gpus: &Gpus) -> Scr
         resolve: |_, _| Owners::default(),
         hostname: "node".into(),
         host_label: config.host_label(),
+        dcgm: Arc::default(),
         reuse: Duration::ZERO,
     })
     .unwrap()

@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "clippy spares tests, but not the helpers beside them")]
 #![allow(clippy::print_stdout, reason = "measured figures, for whoever runs the tests with --nocapture")]
 
+mod parity;
 mod probe;
 
 use std::time::{Duration, SystemTime};

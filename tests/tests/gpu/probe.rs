@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use goodput_exporter::attribute::Owners;
-use goodput_exporter::collect::{Context, Done, REGISTRY};
+use goodput_exporter::catalog::dcgm::{Names, ROWS, Selection};
+use goodput_exporter::collect::{Context, Dcgm, Done, REGISTRY};
 use goodput_exporter::encode::{Format, encode};
 use goodput_exporter::family::Families;
 use goodput_exporter::source::files::Roots;
@@ -21,11 +22,24 @@ const PATIENCE: Duration = Duration::from_secs(90);
 /// Where the probe finds the path of the library.
 const LIBRARY: &str = "PROBE_LIBRARY";
 
+/// Set where every field of DCGM is to be read and written in both spellings.
+const EVERYTHING: &str = "PROBE_EVERYTHING";
+
+fn settings() -> Dcgm {
+    match std::env::var_os(EVERYTHING) {
+        Some(_) => {
+            Dcgm { names: Names::Both, fields: Selection::new(ROWS.iter().map(|row| row.id)), ..Dcgm::default() }
+        }
+        None => Dcgm::default(),
+    }
+}
+
 /// Not a test: the program that the tests start. Scrapes once per line of its standard input.
 #[test]
 #[ignore = "started by the other tests"]
 fn program() {
-    let nvml = Nvml::start(std::env::var_os(LIBRARY).map(Into::into));
+    let dcgm = Arc::new(settings());
+    let nvml = Nvml::reading(std::env::var_os(LIBRARY).map(Into::into), &dcgm.fields);
     let mut collector = (REGISTRY.iter().find(|e| e.name == "gpu").unwrap().new)();
     for _ in std::io::stdin().lines() {
         let nowhere = || "/nowhere".into();
@@ -34,6 +48,7 @@ fn program() {
             gpus: nvml.snapshot(),
             owners: Arc::new(Owners::default()),
             hostname: "node-1".into(),
+            dcgm: dcgm.clone(),
         };
         let mut families = Families::default();
         let done = collector.collect(&context, &mut families).unwrap();
@@ -56,14 +71,24 @@ pub(crate) struct Probe {
 }
 
 impl Probe {
-    #[allow(clippy::disallowed_methods, reason = "tests run programs; this one is killed when the probe is dropped")]
     pub(crate) fn start(node: &FakeNode) -> Self {
+        Self::start_with(node, &[])
+    }
+
+    /// One that reads every field of DCGM and writes both spellings.
+    pub(crate) fn of_everything(node: &FakeNode) -> Self {
+        Self::start_with(node, &[(EVERYTHING, "1")])
+    }
+
+    #[allow(clippy::disallowed_methods, reason = "tests run programs; this one is killed when the probe is dropped")]
+    fn start_with(node: &FakeNode, settings: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let counts = folder.path().join("calls.json");
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--ignored", "--exact", "probe::program", "--nocapture", "--quiet"])
             .env(LIBRARY, FakeNvml::build().unwrap().path())
             .envs([node.env(), counts_env(&counts)])
+            .envs(settings.iter().copied())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -91,6 +116,18 @@ impl Probe {
                 return scrape;
             }
             assert!(Instant::now() < deadline, "never: {what}\n{}", scrape.0);
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    /// Scrapes until the condition holds, or for so long that it will not any more.
+    pub(crate) fn until_or_last(&mut self, holds: impl Fn(&Scrape) -> bool) -> Scrape {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let scrape = self.scrape();
+            if holds(&scrape) || Instant::now() >= deadline {
+                return scrape;
+            }
             std::thread::sleep(Duration::from_millis(100));
         }
     }

@@ -1,10 +1,13 @@
 //! `gpu`: the newest snapshot of every GPU, under dcgm-exporter's names and our own.
 
 mod dcgm;
+mod health;
 mod own;
 #[cfg(test)]
 mod tests;
+mod window;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{CollectError, Collector, Context, Done, Entry};
@@ -22,10 +25,14 @@ pub(super) const ENTRY: Entry = Entry {
     about: "GPUs through NVML, from readings at most seconds old; makes no driver call itself",
     default: true,
     deadline: Duration::from_secs(1),
-    new: || Box::new(GpuCollector),
+    new: || Box::new(GpuCollector::default()),
 };
 
-struct GpuCollector;
+/// Keeps what windows are counted from, by UUID.
+#[derive(Default)]
+struct GpuCollector {
+    memory: BTreeMap<String, dcgm::Memory>,
+}
 
 impl Collector for GpuCollector {
     fn collect(&mut self, context: &Context, out: &mut Families) -> Result<Done, CollectError> {
@@ -45,22 +52,31 @@ impl Collector for GpuCollector {
             own::push_state(&index.to_string(), "", *state, out);
         }
         for gpu in &snapshot.gpus {
-            let age = gpu.taken.map(|taken| snapshot.at.saturating_duration_since(taken));
-            push(gpu, age, &context.hostname, version, out);
+            self.push(gpu, context, version, out);
         }
         Ok(Done::Ok)
     }
 }
 
-/// Everything about one GPU: state, age and events always, readings while they are fresh.
-fn push(gpu: &Gpu, age: Option<Duration>, hostname: &str, driver: &str, out: &mut Families) {
-    let (index, device) = (gpu.index.to_string(), device(gpu));
-    let labels = [&index, &gpu.uuid, &gpu.pci_bus_id, &device, &gpu.model, hostname, driver];
-    own::push_identity(gpu, age, &index, &device, out);
-    dcgm::push_xids(gpu, &labels, out);
-    if age.is_some_and(|age| age <= TOO_OLD) {
-        own::push_readings(gpu, &index, out);
-        dcgm::push(gpu, &labels, out);
+impl GpuCollector {
+    /// Everything about one GPU: state, age and events always, readings while they are fresh.
+    fn push(&mut self, gpu: &Gpu, context: &Context, driver: &str, out: &mut Families) {
+        let at = context.gpus.at;
+        let age = gpu.taken.map(|taken| at.saturating_duration_since(taken));
+        let fresh = age.is_some_and(|age| age <= TOO_OLD);
+        let (index, device) = (gpu.index.to_string(), device(gpu));
+        own::push_identity(gpu, age, &index, &device, out);
+        if fresh {
+            own::push_readings(gpu, &index, out);
+        }
+        let labels = [&*index, &gpu.uuid, &gpu.pci_bus_id, &device, &gpu.model, &context.hostname];
+        let mut writer = dcgm::Writer::new(gpu, labels, driver, &context.dcgm, out);
+        let memory = self.memory.entry(gpu.uuid.clone()).or_default();
+        writer.events(gpu, at, memory);
+        writer.health(gpu, fresh, at, memory);
+        if fresh {
+            writer.readings(gpu);
+        }
     }
 }
 

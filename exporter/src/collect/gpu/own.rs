@@ -3,9 +3,10 @@
 use std::cmp::Reverse;
 use std::time::Duration;
 
+use crate::catalog::dcgm::Scope;
 use crate::catalog::gpu as rows;
 use crate::family::Families;
-use crate::source::nvml::{Absent, Gpu, Process, State, fields};
+use crate::source::nvml::{Absent, Gpu, Process, Reading, State, fields};
 
 /// Processes per GPU with a series of their own. MPS allows 48 clients per GPU.
 const PROCESSES: usize = 64;
@@ -66,9 +67,18 @@ fn push_processes(gpu: &Gpu, index: &str, out: &mut Families) {
 
 fn push_fields(gpu: &Gpu, index: &str, out: &mut Families) {
     let values = &gpu.values;
-    out.push(&rows::RECOVERY_ACTION, &[index, &gpu.uuid], values.field(fields::RECOVERY_ACTION).ok());
-    for (direction, kibibytes) in [("rx", fields::NVLINK_DATA_RX), ("tx", fields::NVLINK_DATA_TX)] {
-        let bytes = values.field(kibibytes).map(|kib| kib * 1024.0);
-        out.push(&rows::NVLINK_BYTES, &[index, &gpu.uuid, direction], bytes.ok());
+    let mut push = |row, label: &str, value: Reading<f64>| out.push(row, &[index, &gpu.uuid, label], value.ok());
+    for (direction, kibibytes) in fields::nvlink_data(Scope::AllLinks) {
+        push(&rows::NVLINK_BYTES, direction, values.field(kibibytes).map(|kib| kib * 1024.0));
     }
+    for (direction, bytes) in fields::PCIE_BYTES {
+        push(&rows::PCIE_BYTES, direction, values.field(bytes));
+    }
+    for (error, count) in fields::PCIE_ERRORS {
+        push(&rows::PCIE_ERRORS, error, values.field(count));
+    }
+    for (kind, flag) in fields::RESETS {
+        push(&rows::RESET_REQUIRED, kind, values.field(flag));
+    }
+    out.push(&rows::RECOVERY_ACTION, &[index, &gpu.uuid], values.field(fields::RECOVERY_ACTION).ok());
 }

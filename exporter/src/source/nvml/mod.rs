@@ -13,11 +13,14 @@
 
 mod absent;
 mod busy;
+mod calls;
+mod clock_events;
 mod control;
 pub mod fields;
 mod raw;
 mod reader;
 mod shared;
+mod single;
 mod time;
 mod values;
 
@@ -26,11 +29,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::catalog::dcgm::Selection;
 pub use absent::{Absent, Reading};
 pub use busy::Busy;
+pub use clock_events::{CLOCK_EVENTS, ClockEvents};
+use fields::Plan;
 use shared::Shared;
 use time::Time;
-pub use values::{Memory, Totals, Values};
+pub use values::{Totals, Values};
 
 /// How long an orderly stop waits for reader threads: a healthy one needs up to one cycle.
 const STOP_LIMIT: Duration = Duration::from_secs(3);
@@ -165,14 +171,20 @@ impl Nvml {
     /// looking, so that a driver loaded later is found.
     #[must_use]
     pub fn start(library: Option<PathBuf>) -> Self {
-        Self::start_with(library, Time::Wall)
+        Self::reading(library, &Selection::default())
+    }
+
+    /// As [`Nvml::start`], reading these fields of DCGM and what the exporter's own metrics need.
+    #[must_use]
+    pub fn reading(library: Option<PathBuf>, selection: &Selection) -> Self {
+        Self::start_with(library, Time::Wall, selection)
     }
 
     /// As [`Nvml::start`], under a clock that stands still until [`Nvml::step`] moves it: for making history of a
     /// simulated driver. What is due at the start is read before this returns.
     #[must_use]
     pub fn stepped(library: Option<PathBuf>) -> Self {
-        let nvml = Self::start_with(library, Time::stepped());
+        let nvml = Self::start_with(library, Time::stepped(), &Selection::default());
         nvml.step(Duration::ZERO);
         nvml
     }
@@ -183,8 +195,8 @@ impl Nvml {
         self.shared.step(by);
     }
 
-    fn start_with(library: Option<PathBuf>, time: Time) -> Self {
-        let shared = Arc::new(Shared::new(time));
+    fn start_with(library: Option<PathBuf>, time: Time, selection: &Selection) -> Self {
+        let shared = Arc::new(Shared::new(time, Plan::new(selection)));
         let control = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("nvml-control".to_owned());
         if let Err(error) = thread.spawn(move || control::run(&control, library.as_deref())) {

@@ -19,7 +19,6 @@ use nvml_wrapper_sys::bindings as sys;
 use super::Process;
 use super::absent::{Absent, Reading};
 use super::busy::Sample;
-use super::fields::{Field, GPM_METRICS};
 
 /// Samples asked for at once. Drivers keep about 120 per GPU.
 const SAMPLES: usize = 512;
@@ -31,23 +30,23 @@ const PROCESSES: usize = 64;
 /// over the releases; a driver may look at any entry of its own header's array.
 const GPM_ENTRIES: usize = 333;
 
-fn symbol<T: Copy, E>(loaded: &Result<T, E>) -> Reading<T> {
+pub(super) fn symbol<T: Copy, E>(loaded: &Result<T, E>) -> Reading<T> {
     loaded.as_ref().copied().map_err(|_| Absent::NotSupported)
 }
 
-fn handle(device: &Device<'_>) -> sys::nvmlDevice_t {
+pub(super) fn handle(device: &Device<'_>) -> sys::nvmlDevice_t {
     // SAFETY: the handle only goes into calls of the library that gave it, while `device` borrows that library.
     unsafe { device.handle() }
 }
 
-/// Reads many fields in one call; the answer has one reading per field, in order.
-pub(super) fn field_values(device: &Device<'_>, fields: &[Field]) -> Reading<Vec<Reading<f64>>> {
+/// Reads many fields, given by id and scope id, in one call; the answer has one reading per field, in order.
+pub(super) fn field_values(device: &Device<'_>, fields: &[(u32, u32)]) -> Reading<Vec<Reading<f64>>> {
     let call = symbol(&device.nvml().lib().nvmlDeviceGetFieldValues)?;
     let mut values: Vec<_> = fields
         .iter()
-        .map(|field| sys::nvmlFieldValue_t {
-            fieldId: field.id,
-            scopeId: field.scope,
+        .map(|(id, scope)| sys::nvmlFieldValue_t {
+            fieldId: *id,
+            scopeId: *scope,
             timestamp: 0,
             latencyUsec: 0,
             valueType: 0,
@@ -230,14 +229,14 @@ impl<'nvml> Gpm<'nvml> {
         Ok(paired)
     }
 
-    /// The metrics averaged over the pair, in the order of [`GPM_METRICS`].
-    pub(super) fn metrics(&self) -> Reading<Vec<Reading<f64>>> {
+    /// The metrics of these ids, averaged over the pair.
+    pub(super) fn metrics(&self, ids: &[u32]) -> Reading<Vec<Reading<f64>>> {
         let call = symbol(&self.next.nvml.lib().nvmlGpmMetricsGet)?;
-        let mut request = GpmRequest::new(self.previous.sample, self.next.sample);
+        let mut request = GpmRequest::new(ids, self.previous.sample, self.next.sample);
         // SAFETY: `request` starts with the struct of the header that the bindings were made from, and its array goes
         // on for as many entries as the newest header has; both samples are alive and nobody else uses them.
         Absent::check(unsafe { call((&raw mut *request).cast()) })?;
-        let answers = request.metrics.iter().take(GPM_METRICS.len());
+        let answers = request.metrics.iter().take(ids.len());
         Ok(answers.map(|m| Absent::check(m.nvmlReturn).map(|()| m.value)).collect())
     }
 }
@@ -253,7 +252,7 @@ struct GpmRequest {
 }
 
 impl GpmRequest {
-    fn new(first: sys::nvmlGpmSample_t, second: sys::nvmlGpmSample_t) -> Box<Self> {
+    fn new(ids: &[u32], first: sys::nvmlGpmSample_t, second: sys::nvmlGpmSample_t) -> Box<Self> {
         let null = std::ptr::null_mut();
         let empty = sys::nvmlGpmMetric_t {
             metricId: 0,
@@ -262,10 +261,10 @@ impl GpmRequest {
             metricInfo: sys::nvmlGpmMetric_t__bindgen_ty_1 { shortName: null, longName: null, unit: null },
         };
         let mut metrics = [empty; GPM_ENTRIES];
-        for (slot, metric) in metrics.iter_mut().zip(GPM_METRICS) {
-            slot.metricId = metric.0;
+        for (slot, metric) in metrics.iter_mut().zip(ids) {
+            slot.metricId = *metric;
         }
-        Box::new(Self { version: 1, count: GPM_METRICS.len() as u32, first, second, metrics })
+        Box::new(Self { version: 1, count: ids.len().min(GPM_ENTRIES) as u32, first, second, metrics })
     }
 }
 

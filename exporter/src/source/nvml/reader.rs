@@ -1,18 +1,22 @@
 //! One GPU's reader: the only thread that calls the driver about that GPU.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
+use nvml_wrapper::enum_wrappers::device::{Brand, InfoRom, P2pCapabilitiesIndex};
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
 
 use super::absent::{Absent, Reading};
 use super::busy::Integrator;
-use super::fields::{BATCH, GPM_METRICS, NVLINK_DATA_RX, NVLINK_DATA_TX, POWER_AVERAGE, POWER_INSTANT};
+use super::calls::{ASKS, Pace};
+use super::fields::{MEMORY_TEMPERATURE, POWER_AVERAGE, POWER_INSTANT, Plan, driver_number, entries, nvlink_data};
 use super::raw::{self, Contexts, Events, Gpm};
 use super::shared::{Generation, Identity, Shared, Slot};
-use super::values::{Memory, Totals, Values};
+use super::values::{Totals, Values};
 use super::{Process, merge};
+use crate::catalog::dcgm::{self, Call, Event, Read, Scope, Text};
 
 /// One cycle reads the counters. One second keeps what a rate over one 15 s scrape interval can be off by to 1/15, and
 /// is far from any usual scrape interval: a cycle as long as that would alias.
@@ -30,6 +34,9 @@ const RARE_CYCLES: u64 = 10;
 
 /// What only an administrator changes is read every so many cycles.
 const SETTING_CYCLES: u64 = 60;
+
+/// What changes only when somebody rewires the node is read every so many cycles.
+const PEER_CYCLES: u64 = 600;
 
 /// Pause before a lost or failing GPU is looked up again.
 const RETRY: Duration = Duration::from_secs(2);
@@ -85,7 +92,13 @@ struct Reader<'a> {
     values: Values,
     compute: Reading<Vec<Process>>,
     others: Vec<Process>,
-    nvlink: Option<(Instant, f64)>,
+    /// Entries of one field-values call, field by field of the plan.
+    batch: Vec<(u32, u32)>,
+    /// How many of the entries belong to each field.
+    batch_sizes: Vec<usize>,
+    /// Bytes over NVLink at the last look, by scope.
+    nvlink: BTreeMap<Scope, (Instant, f64)>,
+    nvml: &'a Nvml,
 }
 
 impl<'a> Reader<'a> {
@@ -105,11 +118,18 @@ impl<'a> Reader<'a> {
             values: Values::default(),
             compute: Err(Absent::NotSupported),
             others: Vec::new(),
-            nvlink: None,
+            batch: Vec::new(),
+            batch_sizes: Vec::new(),
+            nvlink: BTreeMap::new(),
+            nvml,
             device,
         };
-        reader.values.pcie_gen_max = reader.number(|d| d.max_pcie_link_gen());
-        reader.values.pcie_width_max = reader.number(|d| d.max_pcie_link_width());
+        let driver = reader.shared.call(&slot.clock, || nvml.sys_driver_version()).map_err(Absent::from)?;
+        let driver = driver_number(&driver);
+        reader.batch = reader.plan().fields.iter().flat_map(|field| entries(*field, driver)).collect();
+        reader.batch_sizes = reader.plan().fields.iter().map(|field| entries(*field, driver).count()).collect();
+        reader.ask_all(Pace::Once);
+        reader.read_texts();
         Ok(reader)
     }
 
@@ -129,7 +149,7 @@ impl<'a> Reader<'a> {
 
     fn cycle(&mut self, due: &Due, began: Instant) -> Reading<()> {
         // The batch is what tells whether the GPU is there; everything else may be missing one by one.
-        self.values.fields = self.ask(|d| raw::field_values(d, BATCH))?;
+        self.read_fields()?;
         if due.every(DRAIN_CYCLES) {
             self.drain();
         }
@@ -141,8 +161,12 @@ impl<'a> Reader<'a> {
         }
         if due.every(SETTING_CYCLES) {
             self.values.persistence_mode = self.wrapped(|d| d.is_in_persistent_mode());
+            self.ask_all(Pace::Setting);
         }
-        self.values.power_watts = self.power();
+        if due.every(PEER_CYCLES) && self.plan().has(Read::Event(Event::PeerToPeer)) {
+            self.read_peers();
+        }
+        self.derive();
         self.values.events = self.events.as_ref().map(|_| ()).map_err(|e| *e);
         self.totals.busy.clone_from(&self.integrator.busy);
         self.totals.cycles += 1;
@@ -151,22 +175,44 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
+    /// What the selection reads.
+    fn plan(&self) -> &'a Plan {
+        &self.shared.plan
+    }
+
+    /// Reads all fields in one call. Of a field with an entry per link, the sum of the links that answer.
+    fn read_fields(&mut self) -> Reading<()> {
+        let answers = self.ask(|d| raw::field_values(d, &self.batch))?;
+        let mut answers = answers.into_iter();
+        for (field, size) in self.plan().fields.iter().zip(&self.batch_sizes) {
+            self.values.set(Read::Field(*field), total(answers.by_ref().take(*size)));
+        }
+        Ok(())
+    }
+
+    /// Makes the calls of that pace that give anything the selection wants.
+    fn ask_all(&mut self, pace: Pace) {
+        let plan = self.plan();
+        for ask in ASKS.iter().filter(|ask| ask.pace == pace && plan.wants(ask.gives)) {
+            let answer = self.ask(|device| (ask.read)(device));
+            for (i, call) in ask.gives.iter().enumerate() {
+                let value = answer.as_ref().map_err(|why| *why);
+                let value = value.and_then(|values| values.get(i).copied().ok_or(Absent::NotSupported));
+                self.values.set(Read::Call(*call), value);
+            }
+        }
+    }
+
     fn read_slow(&mut self, now: Instant) {
-        let utilization = self.wrapped(|d| d.utilization_rates());
-        self.values.gpu_util_percent = utilization.as_ref().map(|u| f64::from(u.gpu)).map_err(|e| *e);
-        self.values.memory_util_percent = utilization.map(|u| f64::from(u.memory));
-        self.values.memory = self.wrapped(|d| d.memory_info()).map(|m| Memory {
-            total: m.total,
-            free: m.free,
-            used: m.used,
-            reserved: m.reserved,
-        });
-        self.values.temperature_celsius = self.number(|d| d.temperature(TemperatureSensor::Gpu));
-        self.values.sm_clock_mhz = self.number(|d| d.clock_info(Clock::SM));
-        self.values.memory_clock_mhz = self.number(|d| d.clock_info(Clock::Memory));
-        self.values.clock_event_reasons = self.ask(raw::clock_event_reasons).map(|bits| bits as f64);
+        self.ask_all(Pace::Slow);
+        if let Ok(reasons) = self.values.call(Call::ClockEventReasons) {
+            self.totals.clock_events.note(reasons as u64);
+        }
         self.compute = self.ask(|d| raw::processes(d, Contexts::Compute));
-        self.values.nvlink_bytes_per_second = self.nvlink_rate(now);
+        for scope in self.plan().rates() {
+            let rate = self.nvlink_rate(scope, now);
+            self.values.set(Read::NvlinkRate(scope), rate);
+        }
         self.read_gpm();
     }
 
@@ -174,10 +220,7 @@ impl<'a> Reader<'a> {
         if self.events.as_ref().is_err_and(|why| *why != Absent::NotSupported) {
             self.events = self.shared.call(&self.slot.clock, || Events::register(&self.device));
         }
-        self.values.encoder_util_percent = self.number(|d| d.encoder_utilization().map(|u| u.utilization));
-        self.values.decoder_util_percent = self.number(|d| d.decoder_utilization().map(|u| u.utilization));
-        self.values.pcie_gen = self.number(|d| d.current_pcie_link_gen());
-        self.values.pcie_width = self.number(|d| d.current_pcie_link_width());
+        self.ask_all(Pace::Rare);
         let lists = [Contexts::Graphics, Contexts::Mps].map(|list| self.ask(|d| raw::processes(d, list)));
         self.others = lists.into_iter().flatten().flatten().collect();
     }
@@ -192,26 +235,87 @@ impl<'a> Reader<'a> {
     }
 
     fn read_gpm(&mut self) {
-        let Ok(gpm) = &mut self.gpm else { return };
+        let ids = &self.plan().gpm;
+        let Some(gpm) = self.gpm.as_mut().ok().filter(|_| !ids.is_empty()) else { return };
         let (shared, clock) = (self.shared, &self.slot.clock);
         let read = match shared.call(clock, || gpm.sample(&self.device)) {
             Ok(false) => return,
-            Ok(true) => shared.call(clock, || gpm.metrics()),
+            Ok(true) => shared.call(clock, || gpm.metrics(ids)),
             Err(why) => Err(why),
         };
-        self.values.gpm = read.unwrap_or_else(|why| vec![Err(why); GPM_METRICS.len()]);
+        for (id, reading) in ids.iter().zip(read.unwrap_or_else(|why| vec![Err(why); ids.len()])) {
+            self.values.set(Read::Gpm(*id), reading);
+        }
+    }
+
+    /// Readings that are made of others.
+    fn derive(&mut self) {
+        let plan = self.plan();
+        let wanted = |call| plan.has(Read::Call(call));
+        if wanted(Call::Power) {
+            let milliwatts = self.power();
+            self.values.set(Read::Call(Call::Power), milliwatts);
+        }
+        if wanted(Call::MemoryTemperature) {
+            let celsius = self.values.field(MEMORY_TEMPERATURE);
+            // The driver says 0 where the board has no sensor.
+            let celsius = celsius.and_then(|c| if c == 0.0 { Err(Absent::NotSupported) } else { Ok(c) });
+            self.values.set(Read::Call(Call::MemoryTemperature), celsius);
+        }
+    }
+
+    /// What does not change while the GPU is there, of the texts that the selection wants.
+    fn read_texts(&mut self) {
+        let mut texts = BTreeMap::new();
+        for row in dcgm::TEXTS {
+            let Read::Text(text) = row.read else { continue };
+            if self.plan().has(row.read) && text != Text::DriverVersion {
+                texts.extend(self.text(text).ok().map(|value| (text, value)));
+            }
+        }
+        self.values.texts = Arc::new(texts);
+    }
+
+    fn text(&self, text: Text) -> Reading<String> {
+        self.wrapped(|d| match text {
+            Text::DriverVersion => self.nvml.sys_driver_version(),
+            Text::NvmlVersion => self.nvml.sys_nvml_version(),
+            Text::Brand => match d.brand()? {
+                Brand::Unknown => Err(NvmlError::NotSupported),
+                brand => Ok(format!("{brand:?}")),
+            },
+            Text::Serial => d.serial(),
+            Text::OemInforom => d.info_rom_version(InfoRom::OEM),
+            Text::EccInforom => d.info_rom_version(InfoRom::ECC),
+            Text::PowerInforom => d.info_rom_version(InfoRom::Power),
+            Text::InforomImage => d.info_rom_image_version(),
+            Text::Vbios => d.vbios_version(),
+        })
+    }
+
+    /// NVLink to every other GPU that can be asked about.
+    fn read_peers(&mut self) {
+        let Ok(count) = self.shared.call(&self.slot.clock, || self.nvml.device_count()) else { return };
+        let mut peers = Vec::new();
+        for index in (0..count).filter(|index| *index != self.slot.index) {
+            let Ok(peer) = self.shared.call(&self.slot.clock, || self.nvml.device_by_index(index)) else { continue };
+            let status = self.wrapped(|d| d.p2p_status(&peer, P2pCapabilitiesIndex::NvLink));
+            peers.extend(status.ok().map(|status| (index, status.as_c())));
+        }
+        self.values.peers = Arc::new(peers);
     }
 
     /// The average where the driver has one, as `nvmlDeviceGetPowerUsage` gives it; else what that call gives.
-    fn power(&mut self) -> Reading<f64> {
+    fn power(&self) -> Reading<f64> {
         let milliwatts = self.values.field(POWER_AVERAGE).or_else(|_| self.values.field(POWER_INSTANT));
-        milliwatts.or_else(|_| self.number(|d| d.power_usage())).map(|mw| mw / 1000.0)
+        milliwatts.or_else(|_| self.number(|d| d.power_usage()))
     }
 
-    /// Both directions; the counters are in KiB.
-    fn nvlink_rate(&mut self, now: Instant) -> Reading<f64> {
-        let bytes = (self.values.field(NVLINK_DATA_TX)? + self.values.field(NVLINK_DATA_RX)?) * 1024.0;
-        let (then, before) = self.nvlink.replace((now, bytes)).ok_or(Absent::NotSupported)?;
+    /// Bytes per second in both directions; the counters are in KiB.
+    fn nvlink_rate(&mut self, scope: Scope, now: Instant) -> Reading<f64> {
+        let [sent, received] = nvlink_data(scope).map(|(_, field)| self.values.field(field));
+        let bytes = (sent? + received?) * 1024.0;
+        let (then, before) = self.nvlink.insert(scope, (now, bytes)).ok_or(Absent::NotSupported)?;
         if bytes < before {
             return Err(Absent::UNKNOWN);
         }
@@ -251,6 +355,16 @@ impl<'a> Reader<'a> {
     fn number(&self, call: impl FnOnce(&Device<'a>) -> Result<u32, NvmlError>) -> Reading<f64> {
         self.wrapped(call).map(f64::from)
     }
+}
+
+/// The sum of the entries that answer; where none does, why the first does not.
+fn total(entries: impl Iterator<Item = Reading<f64>>) -> Reading<f64> {
+    let add = |sum: Reading<f64>, next: Reading<f64>| match (sum, next) {
+        (Ok(sum), Ok(next)) => Ok(sum + next),
+        (Ok(known), Err(_)) | (Err(_), Ok(known)) => Ok(known),
+        (Err(why), Err(_)) => Err(why),
+    };
+    entries.reduce(add).unwrap_or(Err(Absent::NotSupported))
 }
 
 fn identify(shared: &Shared, slot: &Slot, device: &Device<'_>) -> Reading<Identity> {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 
 use super::absent::Absent;
+use super::fields::Plan;
 use super::time::Time;
 use super::values::{Totals, Values};
 use super::{Driver, Gpu, Process, Reading, Snapshot, State};
@@ -31,6 +32,8 @@ pub(super) struct Shared {
     pub(super) control: Clock,
     /// What the threads pace themselves by.
     pub(super) time: Time,
+    /// What they read.
+    pub(super) plan: Plan,
 }
 
 #[derive(Default)]
@@ -117,7 +120,7 @@ impl Drop for Claim {
 }
 
 impl Shared {
-    pub(super) fn new(time: Time) -> Self {
+    pub(super) fn new(time: Time, plan: Plan) -> Self {
         Self {
             flags: Mutex::default(),
             changed: Condvar::new(),
@@ -126,6 +129,7 @@ impl Shared {
             calls: AtomicU64::new(0),
             control: Clock::new(),
             time,
+            plan,
         }
     }
 
