@@ -333,6 +333,14 @@ mod tests {
     }
 
     #[test]
+    fn the_default_selection_fits_the_budget_in_both_spellings() {
+        let selection = Selection::default();
+        let series = selection.rows().filter(|row| !row.is_label()).flat_map(|row| row.spelled(Names::Both));
+        // 250 series per GPU, of which our own metrics have up to 110.
+        assert!((90..=140).contains(&series.count()));
+    }
+
+    #[test]
     fn values_are_rendered_in_the_unit_of_each_generation() {
         for (row, read, legacy, current) in [
             (&SM_CLOCK, 1755.0, 1755.0, 1.755e9),
