@@ -16,14 +16,14 @@ use clap::error::{ContextKind, ContextValue};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches};
 
-use crate::collect::Entry;
+use crate::collect::{Dcgm, Entry};
 use crate::family::Style;
 use crate::source::files::{self, Roots};
 use crate::source::pod_resources;
 pub use counters::{Counters, CountersFile};
 pub use devices::Devices;
 pub use flags::{
-    Address, AuditFormat, CatalogFormat, Command, Compare, Config, DcgmNames, HostnameLabel, LogFormat, LogLevel,
+    Address, AuditFormat, CatalogFormat, Command, Compare, Config, HostnameLabel, LogFormat, LogLevel,
     PodResourcesSocket, TextFormat,
 };
 use layers::{Origin, Setting};
@@ -136,6 +136,18 @@ impl Config {
     #[must_use]
     pub fn host_label(&self) -> Option<&'static str> {
         (!self.no_hostname).then(|| self.hostname_label.name())
+    }
+
+    /// Which of dcgm-exporter's series are written, and how.
+    #[must_use]
+    pub fn dcgm(&self) -> Dcgm {
+        let counters = self.counters.as_ref().map(|file| file.current().selection());
+        Dcgm {
+            names: self.dcgm_names,
+            fields: counters.unwrap_or_default(),
+            xid_window: self.xid_window,
+            clock_events_window: self.clock_events_window,
+        }
     }
 
     /// Value of the host label: as configured, else the host's name, else empty.

@@ -5,8 +5,12 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
+mod parity;
+
+use crate::catalog::dcgm::{self, ABSENT, Absent};
 use crate::catalog::{Metric, all};
 use crate::collect::Entry;
+pub use parity::parity;
 
 /// One metric as `catalog --format json` prints it.
 #[derive(Serialize)]
@@ -41,13 +45,37 @@ impl From<&'static Metric> for Row {
     }
 }
 
-/// All rows as a JSON array.
+/// Fields of DCGM that are not served, as `catalog --format json` prints them.
+#[derive(Serialize)]
+struct NotAvailable {
+    names: &'static str,
+    ids: String,
+    why: &'static str,
+}
+
+impl From<&'static Absent> for NotAvailable {
+    fn from(absent: &'static Absent) -> Self {
+        Self { names: absent.names, ids: ids(absent), why: absent.why }
+    }
+}
+
+/// `catalog --format json`.
+#[derive(Serialize)]
+struct Catalog {
+    metrics: Vec<Row>,
+    not_available: Vec<NotAvailable>,
+}
+
+/// All rows as JSON: an object with the metrics, and with what of DCGM is not available.
 ///
 /// # Errors
 /// None that a row can cause.
 pub fn json() -> serde_json::Result<String> {
-    let rows: Vec<_> = all().map(Row::from).collect();
-    serde_json::to_string_pretty(&rows).map(|text| text + "\n")
+    let catalog = Catalog {
+        metrics: all().map(Row::from).collect(),
+        not_available: ABSENT.iter().map(NotAvailable::from).collect(),
+    };
+    serde_json::to_string_pretty(&catalog).map(|text| text + "\n")
 }
 
 /// All rows as Markdown, one table per collector.
@@ -59,7 +87,9 @@ pub fn markdown(registry: &[Entry]) -> String {
     }
     let mut out = String::from(
         "# Metrics\n\n\
-         Made by `goodput-exporter catalog`. Labels in parentheses are there only when they are known.\n",
+         Made by `goodput-exporter catalog`. Labels in parentheses are there only when they are known.\n\
+         All series named DCGM_ have the labels gpu, UUID, pci_bus_id, device, modelName and the host's, and those that\n\
+         [dcgm-parity.md](dcgm-parity.md) lists as labels; which of them are on is said there too.\n",
     );
     for (collector, metrics) in tables {
         let _ = write!(out, "\n## {collector}\n\n{}\n\n", about(collector, registry));
@@ -79,7 +109,25 @@ pub fn markdown(registry: &[Entry]) -> String {
             let _ = writeln!(out, "| {} |", cells.map(|cell| cell.replace('|', "\\|")).join(" | "));
         }
     }
+    out.push_str("\n## Not available\n\nFields of DCGM that are not served.\n\n");
+    write_absent(&mut out);
     out
+}
+
+/// What of DCGM is not served, as a table.
+fn write_absent(out: &mut String) {
+    out.push_str("| Field | DCGM id | Why not |\n|---|---|---|\n");
+    for absent in ABSENT {
+        let _ = writeln!(out, "| `{}` | {} | {} |", absent.names.replace(", ", "`, `"), ids(absent), absent.why);
+    }
+}
+
+fn ids(absent: &Absent) -> String {
+    let range = |range: &std::ops::RangeInclusive<u16>| match (range.start(), range.end()) {
+        (first, last) if first == last => first.to_string(),
+        (first, last) => format!("{first}-{last}"),
+    };
+    absent.ids.iter().map(range).collect::<Vec<_>>().join(", ")
 }
 
 fn about(collector: &str, registry: &[Entry]) -> String {
@@ -90,7 +138,11 @@ fn about(collector: &str, registry: &[Entry]) -> String {
     }
 }
 
+/// The labels that all of DCGM's series have are said once, above the tables.
 fn labels(metric: &Metric) -> String {
+    if metric.is_dcgm() {
+        return metric.labels.iter().copied().skip(dcgm::LABELS).collect::<Vec<_>>().join(", ");
+    }
     let optional = metric.optional.iter().map(|label| format!("({label})"));
     metric.labels.iter().map(|label| (*label).to_owned()).chain(optional).collect::<Vec<_>>().join(", ")
 }
@@ -114,8 +166,10 @@ mod tests {
 
     #[test]
     fn json_has_every_row() {
-        let rows: Vec<serde_json::Value> = serde_json::from_str(&json().unwrap()).unwrap();
+        let catalog: serde_json::Value = serde_json::from_str(&json().unwrap()).unwrap();
+        let rows = catalog["metrics"].as_array().unwrap();
         assert_eq!(rows.len(), all().count());
+        assert_eq!(catalog["not_available"].as_array().unwrap().len(), ABSENT.len());
         let row = rows.iter().find(|row| row["name"] == "goodput_exporter_collector_duration_seconds").unwrap();
         assert_eq!((&row["type"], &row["unit"]), (&"gauge".into(), &"seconds".into()));
         assert_eq!(row["labels"], serde_json::json!(["collector"]));
@@ -123,7 +177,9 @@ mod tests {
 
     #[test]
     fn table_rows_have_as_many_cells_as_the_head() {
-        for line in markdown(REGISTRY).lines().filter(|line| line.starts_with('|')) {
+        let text = markdown(REGISTRY);
+        let metrics = text.split("## Not available").next().unwrap();
+        for line in metrics.lines().filter(|line| line.starts_with('|')) {
             assert_eq!(line.replace("\\|", "").matches('|').count(), 9, "{line}");
         }
     }

@@ -230,7 +230,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::catalog::dcgm::GPU_UTIL;
+    use crate::catalog::dcgm;
     use crate::catalog::host::PRESSURE_WAITING;
 
     fn lines(families: &Families) -> String {
@@ -256,7 +256,8 @@ mod tests {
     fn the_host_label_is_written_as_configured() {
         for (name, expected) in [(Some("hostname"), Some(",hostname=\"x\"")), (None, None)] {
             let mut families = Families::new(name);
-            families.push(&GPU_UTIL, &vec!["x"; GPU_UTIL.labels.len()], 1.0);
+            let metric = &dcgm::GPU_UTIL.legacy;
+            families.push(metric, &vec!["x"; metric.labels.len()], 1.0);
             let written = lines(&families);
             assert!(!written.contains(HOST_LABEL), "{written}");
             assert_eq!(expected.is_some_and(|e| written.contains(e)), expected.is_some(), "{written}");

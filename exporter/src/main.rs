@@ -59,6 +59,7 @@ fn run(config: &Config) -> anyhow::Result<ExitCode> {
             let text = match format {
                 CatalogFormat::Markdown => describe::markdown(REGISTRY),
                 CatalogFormat::Json => describe::json()?,
+                CatalogFormat::Dcgm => describe::parity(),
             };
             print::write(&text, &mut io::stdout().lock())?;
         }
@@ -79,7 +80,7 @@ fn audit(config: &Config, profile: Profile, format: AuditFormat, ids: &[String])
     }
     let roots = Arc::new(config.roots());
     let owners = Arc::new(attribute::resolve(&roots, &gpus));
-    let context = Context { roots, gpus, owners, hostname: config.host().into() };
+    let context = Context { roots, gpus, owners, hostname: config.host().into(), dcgm: Arc::default() };
     let wanted = |check: &Check| ids.is_empty() || ids.iter().any(|id| id == check.id);
     let audit = Audit::run(&context, profile, CHECKS.iter().copied().filter(|check| wanted(check)));
     let text = match format {
@@ -113,7 +114,7 @@ fn colour(stream: &impl IsTerminal) -> bool {
 }
 
 fn start(config: &Config) -> anyhow::Result<(Scraper, Gpus, Arc<Nvml>)> {
-    let nvml = Arc::new(Nvml::start(config.nvml_library.clone()));
+    let nvml = Arc::new(Nvml::reading(config.nvml_library.clone(), &config.dcgm().fields));
     nvml.follow_kernel_log(config.rootfs.join("dev/kmsg"));
     let snapshots = nvml.clone();
     let gpus: Gpus = Arc::new(move || snapshots.snapshot());

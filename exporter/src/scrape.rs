@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 use crate::attribute::{Owners, Resolver};
 use crate::collect::gpu::labels;
 use crate::collect::relay::{self, Relay, RelayUrl};
-use crate::collect::{CollectError, Collector, Context, Done, Entry};
+use crate::collect::{CollectError, Collector, Context, Dcgm, Done, Entry};
 use crate::config::{Config, CountersFile};
 use crate::family::{Families, Style};
 use crate::source::files::Roots;
@@ -55,7 +55,9 @@ pub struct Setup {
     pub hostname: Arc<str>,
     /// How dcgm-exporter's families are written, but for what changes.
     pub style: Style,
-    /// The DCGM fields to serve; `None` for all.
+    /// Which of dcgm-exporter's families are written, where no counters file says so.
+    pub dcgm: Arc<Dcgm>,
+    /// The DCGM fields to serve.
     pub counters: Option<Arc<CountersFile>>,
     /// A dcgm-exporter whose further families are served too.
     pub relay: Option<RelayUrl>,
@@ -75,6 +77,7 @@ impl Setup {
             resolve: Arc::new(move |roots, gpus| resolver.resolve(roots, gpus)),
             hostname: config.host().into(),
             style: config.style(),
+            dcgm: Arc::new(config.dcgm()),
             counters: config.counters.clone(),
             relay: config.relay_url.clone(),
             reuse: REUSE,
@@ -187,6 +190,7 @@ impl Sources {
             gpus: gpus.clone(),
             owners: Arc::new(owners),
             hostname: self.setup.hostname.clone(),
+            dcgm: self.dcgm(),
         };
         let question = (context, style);
         for (entry, worker) in &mut self.collectors {
@@ -210,6 +214,15 @@ impl Sources {
         let counters = self.setup.counters.as_ref().map(|file| file.current());
         let constants = counters.as_ref().map(|counters| labels::constants(gpus, |field| counters.label(field)));
         Style { constants: constants.unwrap_or_default(), counters, ..self.setup.style.clone() }
+    }
+
+    /// Which of dcgm-exporter's families are written in this scrape.
+    fn dcgm(&self) -> Arc<Dcgm> {
+        let selection = self.setup.counters.as_ref().map(|file| file.current().selection());
+        selection.map_or_else(
+            || self.setup.dcgm.clone(),
+            |fields| Arc::new(Dcgm { fields, ..Dcgm::clone(&self.setup.dcgm) }),
+        )
     }
 
     /// The owners, or none known: a device series without pod labels is true, one with yesterday's pod is not.

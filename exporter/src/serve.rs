@@ -64,6 +64,7 @@ struct Server {
     app: Arc<App>,
     web: Arc<WebConfig>,
     counters: Option<Arc<CountersFile>>,
+    nvml: Arc<Nvml>,
     /// `None` where release is not enabled.
     lever: Option<Lever>,
     stop: watch::Sender<()>,
@@ -88,7 +89,7 @@ impl Server {
             telemetry_path: config.telemetry_path.clone(),
         });
         let authenticator = Authenticator::new().map_err(|_| anyhow::anyhow!("the kernel gives no random bytes"))?;
-        let lever = config.enable_release.then(|| Lever { nvml, web: web.clone() });
+        let lever = config.enable_release.then(|| Lever { nvml: nvml.clone(), web: web.clone() });
         let (stop, stopped) = watch::channel(());
         let acceptor = Acceptor {
             router: router(app.clone(), web.clone(), authenticator, lever.clone()),
@@ -97,19 +98,20 @@ impl Server {
             slots: Arc::new(Semaphore::new(limits.connections as usize)),
             stop: stopped,
         };
-        Ok(Self { listeners, acceptor, app, web, counters: config.counters.clone(), lever, stop })
+        Ok(Self { listeners, acceptor, app, web, counters: config.counters.clone(), nvml, lever, stop })
     }
 
     async fn run_until_signal(self) -> anyhow::Result<()> {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut hangup = signal(SignalKind::hangup())?;
-        let (web, counters) = (self.web.clone(), self.counters.clone());
+        let (web, counters, nvml) = (self.web.clone(), self.counters.clone(), self.nvml.clone());
         tokio::spawn(async move {
             while hangup.recv().await.is_some() {
                 web.reload();
                 if let Some(counters) = &counters {
                     counters.reload();
+                    nvml.select(&counters.current().selection());
                 }
             }
         });

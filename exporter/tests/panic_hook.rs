@@ -37,6 +37,7 @@ fn a_panic_is_reported_with_its_place() {
         resolve: Arc::new(|_, _| Owners::default()),
         hostname: "node".into(),
         style: Style::default(),
+        dcgm: Arc::default(),
         counters: None,
         relay: None,
         reuse: Duration::ZERO,

@@ -139,8 +139,11 @@ fn catalog_lists_every_metric() {
     let markdown = run(&["catalog"]);
     let repository = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..");
     assert_eq!(stdout(&markdown), fs::read_to_string(repository.join("docs/METRICS.md")).unwrap());
-    let rows: Vec<serde_json::Value> = serde_json::from_slice(&run(&["catalog", "--format=json"]).stdout).unwrap();
-    assert_eq!(rows.len(), goodput_exporter::catalog::all().count());
+    let json: serde_json::Value = serde_json::from_slice(&run(&["catalog", "--format=json"]).stdout).unwrap();
+    assert_eq!(json["metrics"].as_array().unwrap().len(), goodput_exporter::catalog::all().count());
+    assert!(json["not_available"].as_array().unwrap().iter().any(|row| row["ids"] == "700-878"));
+    let parity = fs::read_to_string(repository.join("docs/dcgm-parity.md")).unwrap();
+    assert_eq!(stdout(&run(&["catalog", "--format=dcgm"])), parity);
 }
 
 #[test]
@@ -187,7 +190,7 @@ fn a_port_in_use_is_named_and_ends_the_program() {
 fn a_file_with_five_mistakes_lists_all_of_them() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(
-        b"web.listen-adress: ':9400'\nweb.max-requests: 0\nlog.level: loud\ndcgm.names: current\npath.sysfs: /no/such\n",
+        b"web.listen-adress: ':9400'\nweb.max-requests: 0\nlog.level: loud\ndcgm.names: newest\npath.sysfs: /no/such\n",
     )
     .unwrap();
     let output = run(&[&format!("--config.file={}", file.path().display())]);

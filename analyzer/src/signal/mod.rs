@@ -362,6 +362,33 @@ mod tests {
     }
 
     #[test]
+    fn both_spellings_of_dcgm_exporter_bring_the_same_reading() {
+        for (legacy, value, current, other, signal) in [
+            ("DCGM_FI_DEV_GPU_UTIL", 57.0, "DCGM_FI_DEV_GPU_UTIL_RATIO", 0.57, Signal::GpuUtilization),
+            ("DCGM_FI_DEV_MEM_COPY_UTIL", 8.0, "DCGM_FI_DEV_MEMORY_UTIL_RATIO", 0.08, Signal::MemoryCopyUtilization),
+            (
+                "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION",
+                5e6,
+                "DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL",
+                5e3,
+                Signal::GpuEnergy,
+            ),
+            ("DCGM_FI_DEV_FB_USED", 2.0, "DCGM_FI_DEV_FB_USED_BYTES", 2_097_152.0, Signal::FbUsed),
+            ("DCGM_FI_DEV_FB_TOTAL", 2.0, "DCGM_FI_DEV_FB_CAPACITY_BYTES", 2_097_152.0, Signal::FbTotal),
+            ("DCGM_FI_DEV_POWER_USAGE", 312.5, "DCGM_FI_DEV_BOARD_POWER_WATTS", 312.5, Signal::GpuPower),
+            ("DCGM_FI_PROF_SM_ACTIVE", 0.4, "DCGM_FI_PROF_SM_UTIL_RATIO", 0.4, Signal::SmActive),
+        ] {
+            let readings = [(legacy, value), (current, other)].map(|(name, value)| {
+                let labels = labels(&[("__name__", name), ("UUID", "GPU-1")]);
+                let meaning = resolve(&labels).unwrap_or_else(|| panic!("{name}"));
+                assert_eq!(meaning.signal, signal, "{name}");
+                value * meaning.scale
+            });
+            assert!((readings[0] - readings[1]).abs() <= 1e-9 * readings[1], "{legacy}: {readings:?}");
+        }
+    }
+
+    #[test]
     fn an_instance_is_not_its_gpu() {
         let mig = labels(&[("__name__", "DCGM_FI_PROF_GR_ENGINE_ACTIVE"), ("UUID", "GPU-1"), ("GPU_I_ID", "9")]);
         assert_eq!(resolve(&mig).map(|m| m.entity), Some(Entity::MigInstance("GPU-1")));

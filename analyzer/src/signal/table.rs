@@ -1,9 +1,9 @@
 //! One row per metric name and label condition.
 //!
-//! Names that our own exporter writes, dcgm-exporter's legacy generation (releases up to 4.8) among them, come from its
-//! catalog, so that a removed metric breaks the build. node_exporter's are those of release 1.
+//! Names that our own exporter writes, both of dcgm-exporter's generations among them, come from its catalog, so that a
+//! removed metric breaks the build. node_exporter's are those of release 1.
 
-use goodput_exporter::catalog::{Metric, dcgm, gpu, host, memory, owner};
+use goodput_exporter::catalog::{Metric, Unit, dcgm, gpu, host, memory, owner};
 
 use super::Signal;
 use crate::sample::Labels;
@@ -54,14 +54,31 @@ const fn own(metric: &'static Metric, signal: Signal) -> Row {
     row(metric.name, signal)
 }
 
+/// A row of a DCGM field as dcgm-exporter up to 4.8 spells it.
+const fn legacy(field: &'static dcgm::Row, signal: Signal) -> Row {
+    own(&field.legacy, signal).times(base(field.legacy.unit))
+}
+
+/// A row of a DCGM field as dcgm-exporter 4.9 spells it.
+const fn current(field: &'static dcgm::Row, signal: Signal) -> Row {
+    own(&field.current, signal).times(base(field.current.unit))
+}
+
+/// The unit, in base units.
+const fn base(unit: Unit) -> f64 {
+    match unit {
+        Unit::Percent => 0.01,
+        Unit::Millijoules => 0.001,
+        Unit::Mebibytes => 1_048_576.0,
+        _ => 1.0,
+    }
+}
+
 const fn cpu(metric: &'static str, mode: &'static str, signal: Signal) -> Row {
     row(metric, signal).only("mode", mode).sum_over(&["cpu", "mode"])
 }
 
 const NODE_CPU: &str = "node_cpu_seconds_total";
-const PERCENT: f64 = 0.01;
-const MILLIJOULES: f64 = 0.001;
-const MEBIBYTES: f64 = 1_048_576.0;
 /// Bytes of a page, which node_exporter does not tell: 4 KiB, or more on some ARM kernels, where this tells too little.
 const SMALLEST_PAGE: f64 = 4096.0;
 
@@ -71,18 +88,29 @@ pub(super) static ROWS: &[Row] = &[
     own(&gpu::OBSERVED, Signal::GpuObserved),
     own(&gpu::PROCESSES, Signal::GpuProcesses),
     own(&owner::GPU_OWNER, Signal::GpuOwner),
-    own(&dcgm::PROF_GR_ENGINE_ACTIVE, Signal::GrEngineActive),
-    own(&dcgm::PROF_SM_ACTIVE, Signal::SmActive),
-    own(&dcgm::GPU_UTIL, Signal::GpuUtilization).times(PERCENT),
-    own(&dcgm::MEM_COPY_UTIL, Signal::MemoryCopyUtilization).times(PERCENT),
-    own(&dcgm::POWER_USAGE, Signal::GpuPower),
-    own(&dcgm::TOTAL_ENERGY, Signal::GpuEnergy).times(MILLIJOULES),
-    own(&dcgm::ENFORCED_POWER_LIMIT, Signal::GpuPowerLimit),
-    own(&dcgm::POWER_LIMIT, Signal::GpuPowerLimit),
-    own(&dcgm::FB_USED, Signal::FbUsed).times(MEBIBYTES),
-    own(&dcgm::FB_FREE, Signal::FbFree).times(MEBIBYTES),
-    own(&dcgm::FB_TOTAL, Signal::FbTotal).times(MEBIBYTES),
-    own(&dcgm::PROF_PCIE_RX, Signal::PcieReceive),
+    legacy(&dcgm::PROF_GR_ENGINE_ACTIVE, Signal::GrEngineActive),
+    current(&dcgm::PROF_GR_ENGINE_ACTIVE, Signal::GrEngineActive),
+    legacy(&dcgm::PROF_SM_ACTIVE, Signal::SmActive),
+    current(&dcgm::PROF_SM_ACTIVE, Signal::SmActive),
+    legacy(&dcgm::GPU_UTIL, Signal::GpuUtilization),
+    current(&dcgm::GPU_UTIL, Signal::GpuUtilization),
+    legacy(&dcgm::MEM_COPY_UTIL, Signal::MemoryCopyUtilization),
+    current(&dcgm::MEM_COPY_UTIL, Signal::MemoryCopyUtilization),
+    legacy(&dcgm::POWER_USAGE, Signal::GpuPower),
+    current(&dcgm::POWER_USAGE, Signal::GpuPower),
+    legacy(&dcgm::TOTAL_ENERGY, Signal::GpuEnergy),
+    current(&dcgm::TOTAL_ENERGY, Signal::GpuEnergy),
+    legacy(&dcgm::ENFORCED_POWER_LIMIT, Signal::GpuPowerLimit),
+    current(&dcgm::ENFORCED_POWER_LIMIT, Signal::GpuPowerLimit),
+    legacy(&dcgm::POWER_LIMIT, Signal::GpuPowerLimit),
+    current(&dcgm::POWER_LIMIT, Signal::GpuPowerLimit),
+    legacy(&dcgm::FB_USED, Signal::FbUsed),
+    current(&dcgm::FB_USED, Signal::FbUsed),
+    legacy(&dcgm::FB_FREE, Signal::FbFree),
+    current(&dcgm::FB_FREE, Signal::FbFree),
+    legacy(&dcgm::FB_TOTAL, Signal::FbTotal),
+    current(&dcgm::FB_TOTAL, Signal::FbTotal),
+    legacy(&dcgm::PROF_PCIE_RX, Signal::PcieReceive),
     own(&host::GPU_NUMA, Signal::GpuNuma).by_numa_node(),
     own(&host::GPU_ALLOWED_CPUS, Signal::GpuAllowedCpus).by_numa_node(),
     own(&host::NODE_INFO, Signal::NodeInfo),

@@ -1,293 +1,359 @@
-//! Rows of the `gpu` collector under dcgm-exporter's names, as its releases up to 4.8 spell them.
+//! DCGM's fields: what dcgm-exporter shows of a GPU, in both of its spellings.
 //!
-//! Names, kinds, units and labels are the interface that dashboards and alerts of its users rest on. Of its default
-//! list, `DCGM_FI_DEV_VGPU_LICENSE_STATUS` is left out: it only means something inside a virtual machine.
+//! A field is one row: its number in DCGM, its name, unit and help in each generation, and how it is read. Names, kinds,
+//! units and labels are the interface that dashboards and alerts of dcgm-exporter's users rest on.
+//!
+//! *Legacy* is dcgm-exporter up to 4.8, *current* is 4.9 with DCGM 4.7, which renamed most fields and moved many to base
+//! units. Where the current spelling is not known for certain, the field keeps its legacy one there.
 
-/// Rows with the labels of a dcgm-exporter GPU series, of which `GPU_I_PROFILE` and `GPU_I_ID` are those of a MIG instance.
-/// The name of the host label is chosen here and nowhere else.
-macro_rules! dcgm_rows {
-    ($($id:ident = $kind:ident $unit:ident $name:literal [$($label:literal),*] { $help:literal, from $source:literal, series $series:literal })*) => {
-        $crate::metric_rows! {
-            $($id = $kind $unit $name
-                ["gpu", "UUID", "pci_bus_id", "device", "modelName", "Hostname", "DCGM_FI_DRIVER_VERSION" $(, $label)*]
-                + ["container", "namespace", "pod", "hpc_job", "GPU_I_PROFILE", "GPU_I_ID"] {
-                $help,
-                from $source, by "gpu", series $series, since "0.1.0"
-            })*
+mod absent;
+mod entry;
+mod rows;
+
+use std::collections::BTreeSet;
+
+use super::{HOST_LABEL, Kind, Metric, Unit};
+
+pub use absent::{ABSENT, Absent};
+pub use rows::*;
+
+/// Ids from here on are dcgm-exporter's own metrics, which DCGM does not number.
+pub const FIRST_MADE: u16 = 9000;
+
+/// How many labels every series begins with.
+pub const LABELS: usize = 6;
+
+/// A field of DCGM, or one of the metrics that dcgm-exporter makes itself.
+#[derive(Debug)]
+pub struct Row {
+    /// DCGM's field id, or one from [`FIRST_MADE`] on.
+    pub id: u16,
+    /// Name, unit and labels up to dcgm-exporter 4.8.
+    pub legacy: Metric,
+    /// Name, unit and labels since dcgm-exporter 4.9; the same name where it is not known to have changed.
+    pub current: Metric,
+    /// How it is read.
+    pub read: Read,
+    /// The unit in which it is read and kept.
+    pub unit: Unit,
+    /// Is it served unless a selection says otherwise?
+    pub default: bool,
+}
+
+/// How a value is had. Fields that are read in the same way share one reading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Read {
+    /// One entry, or several to be summed, of `nvmlDeviceGetFieldValues`.
+    Field(Field),
+    /// GPM metric of that id, from two samples.
+    Gpm(u32),
+    /// A call that NVML has for it.
+    Call(Call),
+    /// Growth per second of the payload counters of NVLink, both directions.
+    NvlinkRate(Scope),
+    /// A text, which is no metric but a label of all others.
+    Text(Text),
+    /// Not read at all: counted from events and readings.
+    Event(Event),
+}
+
+/// A field id of NVML, as in nvml.h of driver 580.82 and later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Field {
+    /// The id.
+    pub id: u32,
+    /// Which links.
+    pub scope: Scope,
+}
+
+/// What an NVML field is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Scope {
+    /// The GPU.
+    Gpu,
+    /// All its NVLinks, summed by the driver.
+    AllLinks,
+    /// One NVLink.
+    Link(u32),
+    /// All its NVLinks, read one by one and summed here: the driver has no sum of these.
+    EachLink,
+}
+
+/// What is counted rather than read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs, reason = "the row says what each is")]
+pub enum Event {
+    Xid,
+    XidWindow,
+    XidTotal,
+    ClockWindow,
+    ClockTotal,
+    Health,
+    PeerToPeer,
+}
+
+/// Names the ways of reading, each with the call of NVML behind it.
+macro_rules! sources {
+    ($(#[doc = $doc:literal])* $enum:ident { $($name:ident = $source:literal,)* }) => {
+        $(#[doc = $doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        #[allow(missing_docs, reason = "the source says it")]
+        pub enum $enum { $($name,)* }
+
+        impl $enum {
+            /// The call of NVML that it is read with.
+            #[must_use]
+            pub const fn source(self) -> &'static str {
+                match self { $($enum::$name => $source,)* }
+            }
         }
     };
 }
 
-dcgm_rows! {
-    // Clocks
-    SM_CLOCK = Gauge Megahertz "DCGM_FI_DEV_SM_CLOCK" [] {
-        "SM clock frequency (in MHz).",
-        from "nvmlDeviceGetClockInfo SM", series "1 per GPU"
+sources! {
+    /// A number that NVML has a call for, or that is made of such.
+    Call {
+        SmClock = "nvmlDeviceGetClockInfo SM",
+        MemoryClock = "nvmlDeviceGetClockInfo MEM",
+        VideoClock = "nvmlDeviceGetClockInfo VIDEO",
+        SmApplicationClock = "nvmlDeviceGetApplicationsClock SM",
+        MemoryApplicationClock = "nvmlDeviceGetApplicationsClock MEM",
+        SmClockMax = "nvmlDeviceGetMaxClockInfo SM",
+        MemoryClockMax = "nvmlDeviceGetMaxClockInfo MEM",
+        VideoClockMax = "nvmlDeviceGetMaxClockInfo VIDEO",
+        ClockEventReasons = "nvmlDeviceGetCurrentClocksEventReasons",
+        Temperature = "nvmlDeviceGetTemperature",
+        MemoryTemperature = "NVML field 82, where it is not 0",
+        TemperatureMargin = "nvmlDeviceGetMarginTemperature",
+        TemperatureMax = "nvmlDeviceGetTemperatureThreshold GPU_MAX",
+        MemoryTemperatureMax = "nvmlDeviceGetTemperatureThreshold MEM_MAX",
+        TemperatureSlowdown = "nvmlDeviceGetTemperatureThreshold SLOWDOWN",
+        TemperatureShutdown = "nvmlDeviceGetTemperatureThreshold SHUTDOWN",
+        Power = "NVML field 185, else 186, else nvmlDeviceGetPowerUsage",
+        PowerUsage = "nvmlDeviceGetPowerUsage",
+        PerformanceState = "nvmlDeviceGetPerformanceState",
+        FanSpeed = "nvmlDeviceGetFanSpeed_v2",
+        PcieGeneration = "nvmlDeviceGetCurrPcieLinkGeneration",
+        PcieWidth = "nvmlDeviceGetCurrPcieLinkWidth",
+        PcieGenerationMax = "nvmlDeviceGetMaxPcieLinkGeneration",
+        PcieWidthMax = "nvmlDeviceGetMaxPcieLinkWidth",
+        GpuUtilization = "nvmlDeviceGetUtilizationRates",
+        MemoryUtilization = "nvmlDeviceGetUtilizationRates",
+        EncoderUtilization = "nvmlDeviceGetEncoderUtilization",
+        DecoderUtilization = "nvmlDeviceGetDecoderUtilization",
+        MemoryTotal = "nvmlDeviceGetMemoryInfo_v2",
+        MemoryFree = "nvmlDeviceGetMemoryInfo_v2",
+        MemoryUsed = "nvmlDeviceGetMemoryInfo_v2",
+        MemoryReserved = "nvmlDeviceGetMemoryInfo_v2",
+        MemoryUsedShare = "nvmlDeviceGetMemoryInfo_v2",
+        Bar1Total = "nvmlDeviceGetBAR1MemoryInfo",
+        Bar1Used = "nvmlDeviceGetBAR1MemoryInfo",
+        Bar1Free = "nvmlDeviceGetBAR1MemoryInfo",
+        RemapMax = "nvmlDeviceGetRowRemapperHistogram",
+        RemapHigh = "nvmlDeviceGetRowRemapperHistogram",
+        RemapPartial = "nvmlDeviceGetRowRemapperHistogram",
+        RemapLow = "nvmlDeviceGetRowRemapperHistogram",
+        RemapNone = "nvmlDeviceGetRowRemapperHistogram",
+        FabricStatus = "nvmlDeviceGetGpuFabricInfoV",
+        FabricError = "nvmlDeviceGetGpuFabricInfoV",
+        FabricClique = "nvmlDeviceGetGpuFabricInfoV",
+        FabricHealthMask = "nvmlDeviceGetGpuFabricInfoV",
+        FabricHealthSummary = "nvmlDeviceGetGpuFabricInfoV",
     }
-    MEM_CLOCK = Gauge Megahertz "DCGM_FI_DEV_MEM_CLOCK" [] {
-        "Memory clock frequency (in MHz).",
-        from "nvmlDeviceGetClockInfo MEM", series "1 per GPU"
+}
+
+sources! {
+    /// A text about the GPU or its driver.
+    Text {
+        DriverVersion = "nvmlSystemGetDriverVersion",
+        NvmlVersion = "nvmlSystemGetNVMLVersion",
+        Brand = "nvmlDeviceGetBrand",
+        Serial = "nvmlDeviceGetSerial",
+        OemInforom = "nvmlDeviceGetInforomVersion OEM",
+        EccInforom = "nvmlDeviceGetInforomVersion ECC",
+        PowerInforom = "nvmlDeviceGetInforomVersion POWER",
+        InforomImage = "nvmlDeviceGetInforomImageVersion",
+        Vbios = "nvmlDeviceGetVbiosVersion",
     }
-    CLOCKS_EVENT_REASONS = Gauge None "DCGM_FI_DEV_CLOCKS_EVENT_REASONS" [] {
-        "Bit mask of the reasons for the current clocks.",
-        from "nvmlDeviceGetCurrentClocksEventReasons", series "1 per GPU"
+}
+
+/// `--dcgm.names`: which spelling of dcgm-exporter's names is served.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "agent", derive(clap::ValueEnum))]
+pub enum Names {
+    /// As dcgm-exporter up to 4.8 spells them.
+    #[default]
+    Legacy,
+    /// As dcgm-exporter 4.9 spells them, in its units.
+    Current,
+    /// Both; what has one name in both is served once, with the legacy labels.
+    Both,
+}
+
+/// Which fields are read and served, by id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selection(BTreeSet<u16>);
+
+/// What dcgm-exporter serves by default, and what this exporter always has beyond that.
+impl Default for Selection {
+    fn default() -> Self {
+        Self::new(ROWS.iter().filter(|row| row.default).map(|row| row.id))
+    }
+}
+
+impl Selection {
+    /// Exactly these fields.
+    #[must_use]
+    pub fn new(ids: impl IntoIterator<Item = u16>) -> Self {
+        Self(ids.into_iter().collect())
     }
 
-    // Temperature
-    MEMORY_TEMP = Gauge Celsius "DCGM_FI_DEV_MEMORY_TEMP" [] {
-        "Memory temperature (in C).",
-        from "NVML field 82", series "1 per GPU"
-    }
-    GPU_TEMP = Gauge Celsius "DCGM_FI_DEV_GPU_TEMP" [] {
-        "GPU temperature (in C).",
-        from "nvmlDeviceGetTemperature", series "1 per GPU"
+    /// Is the field among them?
+    #[must_use]
+    pub fn has(&self, row: &Row) -> bool {
+        self.0.contains(&row.id)
     }
 
-    // Power
-    POWER_USAGE = Gauge Watts "DCGM_FI_DEV_POWER_USAGE" [] {
-        "Power draw (in W).",
-        from "NVML field 185, else 186, else nvmlDeviceGetPowerUsage", series "1 per GPU"
+    /// The rows, in the order of the catalog.
+    pub fn rows(&self) -> impl Iterator<Item = &'static Row> {
+        ROWS.iter().copied().filter(|row| self.has(row))
     }
-    POWER_USAGE_INSTANT = Gauge Watts "DCGM_FI_DEV_POWER_USAGE_INSTANT" [] {
-        "Power draw at this instant (in W).",
-        from "NVML field 186", series "1 per GPU"
-    }
-    TOTAL_ENERGY = Counter Millijoules "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION" [] {
-        "Total energy consumption since the driver was loaded (in mJ).",
-        from "NVML field 83", series "1 per GPU"
-    }
-    POWER_LIMIT = Gauge Watts "DCGM_FI_DEV_POWER_MGMT_LIMIT" [] {
-        "Power limit that was asked for (in W).",
-        from "NVML field 192", series "1 per GPU"
-    }
-    POWER_LIMIT_MIN = Gauge Watts "DCGM_FI_DEV_POWER_MGMT_LIMIT_MIN" [] {
-        "Lowest power limit that can be set (in W).",
-        from "NVML field 187", series "1 per GPU"
-    }
-    POWER_LIMIT_MAX = Gauge Watts "DCGM_FI_DEV_POWER_MGMT_LIMIT_MAX" [] {
-        "Highest power limit that can be set (in W).",
-        from "NVML field 188", series "1 per GPU"
-    }
-    POWER_LIMIT_DEFAULT = Gauge Watts "DCGM_FI_DEV_POWER_MGMT_LIMIT_DEF" [] {
-        "Power limit that the board starts with (in W).",
-        from "NVML field 189", series "1 per GPU"
-    }
-    ENFORCED_POWER_LIMIT = Gauge Watts "DCGM_FI_DEV_ENFORCED_POWER_LIMIT" [] {
-        "Power limit in force (in W).",
-        from "NVML field 190", series "1 per GPU"
+}
+
+impl Row {
+    /// Is it a label of all other fields instead of a metric?
+    #[must_use]
+    pub fn is_label(&self) -> bool {
+        matches!(self.read, Read::Text(_))
     }
 
-    // PCIe
-    PCIE_REPLAY = Counter None "DCGM_FI_DEV_PCIE_REPLAY_COUNTER" [] {
-        "Total number of PCIe retries.",
-        from "NVML field 94", series "1 per GPU"
-    }
-    PCIE_LINK_GEN = Gauge None "DCGM_FI_DEV_PCIE_LINK_GEN" [] {
-        "Current PCIe link generation.",
-        from "nvmlDeviceGetCurrPcieLinkGeneration", series "1 per GPU"
-    }
-    PCIE_LINK_WIDTH = Gauge None "DCGM_FI_DEV_PCIE_LINK_WIDTH" [] {
-        "Current PCIe link width (in lanes).",
-        from "nvmlDeviceGetCurrPcieLinkWidth", series "1 per GPU"
-    }
-    PCIE_MAX_LINK_GEN = Gauge None "DCGM_FI_DEV_PCIE_MAX_LINK_GEN" [] {
-        "Highest PCIe link generation of GPU and slot.",
-        from "nvmlDeviceGetMaxPcieLinkGeneration", series "1 per GPU"
-    }
-    PCIE_MAX_LINK_WIDTH = Gauge None "DCGM_FI_DEV_PCIE_MAX_LINK_WIDTH" [] {
-        "Greatest PCIe link width of GPU and slot (in lanes).",
-        from "nvmlDeviceGetMaxPcieLinkWidth", series "1 per GPU"
+    /// Does the current generation spell it differently?
+    #[must_use]
+    pub fn is_renamed(&self) -> bool {
+        self.legacy.name != self.current.name
     }
 
-    // Utilisation
-    GPU_UTIL = Gauge Percent "DCGM_FI_DEV_GPU_UTIL" [] {
-        "GPU utilization (in %).",
-        from "nvmlDeviceGetUtilizationRates", series "1 per GPU"
+    /// What is written of the field: one metric, or both where both spellings are asked for and differ.
+    pub fn spelled(&'static self, names: Names) -> impl Iterator<Item = &'static Metric> {
+        let legacy = (names != Names::Current).then_some(&self.legacy);
+        let current = (names == Names::Current || (names == Names::Both && self.is_renamed())).then_some(&self.current);
+        legacy.into_iter().chain(current)
     }
-    MEM_COPY_UTIL = Gauge Percent "DCGM_FI_DEV_MEM_COPY_UTIL" [] {
-        "Memory utilization (in %).",
-        from "nvmlDeviceGetUtilizationRates", series "1 per GPU"
-    }
-    ENC_UTIL = Gauge Percent "DCGM_FI_DEV_ENC_UTIL" [] {
-        "Encoder utilization (in %).",
-        from "nvmlDeviceGetEncoderUtilization", series "1 per GPU"
-    }
-    DEC_UTIL = Gauge Percent "DCGM_FI_DEV_DEC_UTIL" [] {
-        "Decoder utilization (in %).",
-        from "nvmlDeviceGetDecoderUtilization", series "1 per GPU"
+}
+
+/// What [`GPU_HEALTH_STATUS`] is judged by.
+pub static HEALTH: [&Row; 16] = [
+    &PCIE_REPLAY,
+    &PCIE_LINK_GEN,
+    &PCIE_LINK_WIDTH,
+    &ECC_DBE_VOL,
+    &RETIRED_SBE,
+    &RETIRED_DBE,
+    &RETIRED_PENDING,
+    &UNCORRECTABLE_REMAPPED_ROWS,
+    &ROW_REMAP_FAILURE,
+    &NVLINK_CRC_FLIT,
+    &NVLINK_CRC_DATA,
+    &NVLINK_REPLAY,
+    &NVLINK_RECOVERY,
+    &POWER_USAGE,
+    &POWER_VIOLATION,
+    &THERMAL_VIOLATION,
+];
+
+/// Further spellings that configurations of dcgm-exporter have: names before the legacy generation, and names that only
+/// one release between the two had.
+const ALIASES: &[(&str, u16)] = &[
+    ("DCGM_FI_DEV_CLOCK_THROTTLE_REASONS", 112),
+    ("DCGM_FI_DEV_NVLINK_THROUGHPUT_TOTAL", 449),
+    ("DCGM_FI_DEV_CLOCKS_EVENT_REASON_SYNC_BOOST_COUNT_NS", 1421),
+];
+
+/// The field of that name, in either generation's spelling.
+#[must_use]
+pub fn by_name(name: &str) -> Option<&'static Row> {
+    let alias = || ALIASES.iter().find(|(alias, _)| *alias == name).and_then(|(_, id)| by_id(*id));
+    ROWS.iter().copied().find(|row| row.legacy.name == name || row.current.name == name).or_else(alias)
+}
+
+/// The field of that id.
+#[must_use]
+pub fn by_id(id: u16) -> Option<&'static Row> {
+    ROWS.iter().copied().find(|row| row.id == id)
+}
+
+/// Every metric of the rows: the legacy ones, and the current ones that are spelled differently.
+pub fn metrics() -> impl Iterator<Item = &'static Metric> {
+    ROWS.iter().copied().filter(|row| !row.is_label()).flat_map(|row| row.spelled(Names::Both))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_unique_and_every_name_finds_its_row() {
+        let ids: BTreeSet<_> = ROWS.iter().map(|row| row.id).collect();
+        assert_eq!(ids.len(), ROWS.len());
+        for row in ROWS {
+            for name in [row.legacy.name, row.current.name] {
+                assert_eq!(by_name(name).map(|found| found.id), Some(row.id), "{name}");
+            }
+        }
+        for (alias, id) in ALIASES {
+            assert_eq!(by_name(alias).map(|found| found.id), Some(*id), "{alias}");
+        }
+        assert!(by_name("DCGM_FI_DEV_NO_SUCH_FIELD").is_none());
     }
 
-    // Errors and violations
-    XID_ERRORS = Gauge None "DCGM_FI_DEV_XID_ERRORS" [] {
-        "Value of the last XID error encountered.",
-        from "nvmlEventSetWait_v2, XID events", series "1 per GPU"
-    }
-    XID_ERRORS_TOTAL = Counter None "DCGM_EXP_XID_ERRORS_TOTAL" ["xid"] {
-        "Total number of XID errors since the exporter started, by code.",
-        from "nvmlEventSetWait_v2, XID events", series "1 per GPU and XID code seen, at most 64"
-    }
-    POWER_VIOLATION = Counter Nanoseconds "DCGM_FI_DEV_POWER_VIOLATION" [] {
-        "Throttling duration due to power constraints (in ns).",
-        from "NVML field 74", series "1 per GPU"
-    }
-    THERMAL_VIOLATION = Counter Nanoseconds "DCGM_FI_DEV_THERMAL_VIOLATION" [] {
-        "Throttling duration due to thermal constraints (in ns).",
-        from "NVML field 75", series "1 per GPU"
-    }
-    SYNC_BOOST_VIOLATION = Counter Nanoseconds "DCGM_FI_DEV_SYNC_BOOST_VIOLATION" [] {
-        "Throttling duration due to sync-boost constraints (in ns).",
-        from "NVML field 76", series "1 per GPU"
-    }
-    BOARD_LIMIT_VIOLATION = Counter Nanoseconds "DCGM_FI_DEV_BOARD_LIMIT_VIOLATION" [] {
-        "Throttling duration due to board limit constraints (in ns).",
-        from "NVML field 77", series "1 per GPU"
-    }
-    LOW_UTIL_VIOLATION = Counter Nanoseconds "DCGM_FI_DEV_LOW_UTIL_VIOLATION" [] {
-        "Throttling duration due to low utilization (in ns).",
-        from "NVML field 78", series "1 per GPU"
-    }
-    RELIABILITY_VIOLATION = Counter Nanoseconds "DCGM_FI_DEV_RELIABILITY_VIOLATION" [] {
-        "Throttling duration due to reliability constraints (in ns).",
-        from "NVML field 79", series "1 per GPU"
+    #[test]
+    fn every_unit_of_a_row_can_be_had_from_the_one_it_is_read_in() {
+        for row in ROWS {
+            for metric in [&row.legacy, &row.current] {
+                assert!(row.unit.convert(1.0, metric.unit).is_some(), "{}: {:?}", metric.name, row.unit);
+            }
+        }
     }
 
-    // Memory
-    FB_TOTAL = Gauge Mebibytes "DCGM_FI_DEV_FB_TOTAL" [] {
-        "Framebuffer memory of the GPU (in MiB).",
-        from "nvmlDeviceGetMemoryInfo_v2", series "1 per GPU"
-    }
-    FB_FREE = Gauge Mebibytes "DCGM_FI_DEV_FB_FREE" [] {
-        "Framebuffer memory free (in MiB).",
-        from "nvmlDeviceGetMemoryInfo_v2", series "1 per GPU"
-    }
-    FB_USED = Gauge Mebibytes "DCGM_FI_DEV_FB_USED" [] {
-        "Framebuffer memory used (in MiB).",
-        from "nvmlDeviceGetMemoryInfo_v2", series "1 per GPU"
-    }
-    FB_RESERVED = Gauge Mebibytes "DCGM_FI_DEV_FB_RESERVED" [] {
-        "Framebuffer memory reserved (in MiB).",
-        from "nvmlDeviceGetMemoryInfo_v2", series "1 per GPU"
-    }
-    FB_USED_PERCENT = Gauge Ratio "DCGM_FI_DEV_FB_USED_PERCENT" [] {
-        "Framebuffer memory used, as a share of what is not reserved (0 to 1).",
-        from "nvmlDeviceGetMemoryInfo_v2", series "1 per GPU"
+    #[test]
+    fn nothing_is_both_served_and_absent() {
+        for row in ROWS {
+            assert!(ABSENT.iter().all(|absent| !absent.has(row.id)), "{}", row.legacy.name);
+        }
     }
 
-    // ECC, retired pages, remapped rows
-    ECC_SBE_VOL = Counter None "DCGM_FI_DEV_ECC_SBE_VOL_TOTAL" [] {
-        "Total number of single-bit volatile ECC errors.",
-        from "NVML field 3", series "1 per GPU"
-    }
-    ECC_DBE_VOL = Counter None "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL" [] {
-        "Total number of double-bit volatile ECC errors.",
-        from "NVML field 4", series "1 per GPU"
-    }
-    ECC_SBE_AGG = Counter None "DCGM_FI_DEV_ECC_SBE_AGG_TOTAL" [] {
-        "Total number of single-bit persistent ECC errors.",
-        from "NVML field 5", series "1 per GPU"
-    }
-    ECC_DBE_AGG = Counter None "DCGM_FI_DEV_ECC_DBE_AGG_TOTAL" [] {
-        "Total number of double-bit persistent ECC errors.",
-        from "NVML field 6", series "1 per GPU"
-    }
-    RETIRED_SBE = Counter None "DCGM_FI_DEV_RETIRED_SBE" [] {
-        "Total number of retired pages due to single-bit errors.",
-        from "NVML field 29", series "1 per GPU"
-    }
-    RETIRED_DBE = Counter None "DCGM_FI_DEV_RETIRED_DBE" [] {
-        "Total number of retired pages due to double-bit errors.",
-        from "NVML field 30", series "1 per GPU"
-    }
-    RETIRED_PENDING = Counter None "DCGM_FI_DEV_RETIRED_PENDING" [] {
-        "Total number of pages pending retirement.",
-        from "NVML field 31", series "1 per GPU"
-    }
-    UNCORRECTABLE_REMAPPED_ROWS = Counter None "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS" [] {
-        "Number of remapped rows for uncorrectable errors.",
-        from "NVML field 143", series "1 per GPU"
-    }
-    CORRECTABLE_REMAPPED_ROWS = Counter None "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS" [] {
-        "Number of remapped rows for correctable errors.",
-        from "NVML field 142", series "1 per GPU"
-    }
-    ROW_REMAP_FAILURE = Gauge None "DCGM_FI_DEV_ROW_REMAP_FAILURE" [] {
-        "Whether remapping of rows has failed.",
-        from "NVML field 145", series "1 per GPU"
-    }
-    ROW_REMAP_PENDING = Gauge None "DCGM_FI_DEV_ROW_REMAP_PENDING" [] {
-        "Whether remapping of rows waits for a GPU reset.",
-        from "NVML field 144", series "1 per GPU"
+    #[test]
+    fn both_spellings_never_write_one_name_twice() {
+        for row in ROWS {
+            let names: Vec<_> = row.spelled(Names::Both).map(|metric| metric.name).collect();
+            assert_eq!(names.len(), 1 + usize::from(row.is_renamed()), "{names:?}");
+            assert_eq!(row.spelled(Names::Legacy).map(|m| m.name).collect::<Vec<_>>(), [row.legacy.name]);
+            assert_eq!(row.spelled(Names::Current).map(|m| m.name).collect::<Vec<_>>(), [row.current.name]);
+        }
     }
 
-    // NVLink
-    NVLINK_CRC_FLIT = Counter None "DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL" [] {
-        "Total number of NVLink flow-control CRC errors.",
-        from "NVML field 38", series "1 per GPU"
-    }
-    NVLINK_CRC_DATA = Counter None "DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL" [] {
-        "Total number of NVLink data CRC errors.",
-        from "NVML field 45", series "1 per GPU"
-    }
-    NVLINK_REPLAY = Counter None "DCGM_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL" [] {
-        "Total number of NVLink retries.",
-        from "NVML field 52", series "1 per GPU"
-    }
-    NVLINK_RECOVERY = Counter None "DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL" [] {
-        "Total number of NVLink recovery errors.",
-        from "NVML field 59", series "1 per GPU"
-    }
-    NVLINK_BANDWIDTH = Gauge None "DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL" [] {
-        "NVLink payload of all links, both directions (in MB/s).",
-        from "NVML fields 138 and 139, difference over 5 s", series "1 per GPU"
+    #[test]
+    fn the_default_selection_fits_the_budget_in_both_spellings() {
+        let selection = Selection::default();
+        let series = selection.rows().filter(|row| !row.is_label()).flat_map(|row| row.spelled(Names::Both));
+        // 250 series per GPU, of which our own metrics have up to 110.
+        assert!((90..=140).contains(&series.count()));
     }
 
-    // Profiling: Hopper and later
-    PROF_GR_ENGINE_ACTIVE = Gauge Ratio "DCGM_FI_PROF_GR_ENGINE_ACTIVE" [] {
-        "Ratio of time the graphics engine is active.",
-        from "GPM metric 1, over 5 s", series "1 per GPU"
-    }
-    PROF_SM_ACTIVE = Gauge Ratio "DCGM_FI_PROF_SM_ACTIVE" [] {
-        "Ratio of cycles an SM has at least 1 warp assigned.",
-        from "GPM metric 2, over 5 s", series "1 per GPU"
-    }
-    PROF_SM_OCCUPANCY = Gauge Ratio "DCGM_FI_PROF_SM_OCCUPANCY" [] {
-        "Ratio of the number of warps resident on an SM.",
-        from "GPM metric 3, over 5 s", series "1 per GPU"
-    }
-    PROF_TENSOR_ACTIVE = Gauge Ratio "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE" [] {
-        "Ratio of cycles the tensor (HMMA) pipe is active.",
-        from "GPM metric 5, over 5 s", series "1 per GPU"
-    }
-    PROF_DRAM_ACTIVE = Gauge Ratio "DCGM_FI_PROF_DRAM_ACTIVE" [] {
-        "Ratio of cycles the device memory interface is active sending or receiving data.",
-        from "GPM metric 10, over 5 s", series "1 per GPU"
-    }
-    PROF_FP64_ACTIVE = Gauge Ratio "DCGM_FI_PROF_PIPE_FP64_ACTIVE" [] {
-        "Ratio of cycles the fp64 pipes are active.",
-        from "GPM metric 11, over 5 s", series "1 per GPU"
-    }
-    PROF_FP32_ACTIVE = Gauge Ratio "DCGM_FI_PROF_PIPE_FP32_ACTIVE" [] {
-        "Ratio of cycles the fp32 pipes are active.",
-        from "GPM metric 12, over 5 s", series "1 per GPU"
-    }
-    PROF_FP16_ACTIVE = Gauge Ratio "DCGM_FI_PROF_PIPE_FP16_ACTIVE" [] {
-        "Ratio of cycles the fp16 pipes are active.",
-        from "GPM metric 13, over 5 s", series "1 per GPU"
-    }
-    PROF_PCIE_TX = Gauge BytesPerSecond "DCGM_FI_PROF_PCIE_TX_BYTES" [] {
-        "Rate of data transmitted over the PCIe bus, headers and payload (in bytes per second).",
-        from "GPM metric 20, over 5 s", series "1 per GPU"
-    }
-    PROF_PCIE_RX = Gauge BytesPerSecond "DCGM_FI_PROF_PCIE_RX_BYTES" [] {
-        "Rate of data received over the PCIe bus, headers and payload (in bytes per second).",
-        from "GPM metric 21, over 5 s", series "1 per GPU"
-    }
-    PROF_NVLINK_TX = Gauge BytesPerSecond "DCGM_FI_PROF_NVLINK_TX_BYTES" [] {
-        "Rate of data transmitted over NVLink, without headers (in bytes per second).",
-        from "GPM metric 61, over 5 s", series "1 per GPU"
-    }
-    PROF_NVLINK_RX = Gauge BytesPerSecond "DCGM_FI_PROF_NVLINK_RX_BYTES" [] {
-        "Rate of data received over NVLink, without headers (in bytes per second).",
-        from "GPM metric 60, over 5 s", series "1 per GPU"
+    #[test]
+    fn values_are_rendered_in_the_unit_of_each_generation() {
+        for (row, read, legacy, current) in [
+            (&SM_CLOCK, 1755.0, 1755.0, 1.755e9),
+            (&TOTAL_ENERGY, 9_007_199_254.0, 9_007_199_254.0, 9_007_199.254),
+            (&GPU_UTIL, 57.0, 57.0, 0.57),
+            (&POWER_USAGE, 113_611.0, 113.611, 113.611),
+            (&FB_USED, 1_572_863.0, 1.0, 1_572_863.0),
+            (&POWER_VIOLATION, 2_500_000_000.0, 2.5e9, 2.5),
+            (&PROF_PCIE_TX, 1.5, 1_572_864.0, 1_572_864.0),
+            (&NVLINK_BANDWIDTH, 2e9, 2000.0, 2e9),
+        ] {
+            let rendered = [&row.legacy, &row.current].map(|metric| row.unit.convert(read, metric.unit));
+            assert_eq!(rendered, [Some(legacy), Some(current)], "{}", row.legacy.name);
+        }
     }
 }

@@ -79,4 +79,8 @@ crate::metric_rows! {
         "NVLink payload of all links since the driver was loaded; direction is rx or tx.",
         from "NVML fields 138 and 139", by "gpu", series "2 per GPU", since "0.1.0"
     }
+    PCIE_ERRORS = Counter None "goodput_gpu_pcie_errors_total" ["gpu", "UUID", "error"] {
+        "PCIe errors since the driver was loaded, by kind, and returns of the link from its low-power state.",
+        from "NVML fields 169 and 173 to 183", by "gpu", series "12 per GPU", since "0.1.0"
+    }
 }

@@ -6,7 +6,6 @@
 
 pub mod cpu;
 pub mod dcgm;
-pub mod dcgm_events;
 pub mod driver;
 pub mod gpu;
 pub mod health;
@@ -57,6 +56,12 @@ pub enum Unit {
     Millijoules,
     Nanoseconds,
     BytesPerSecond,
+    MegabytesPerSecond,
+
+    /// Only read, never shown.
+    Milliwatts,
+    /// Only read, never shown.
+    MebibytesPerSecond,
 }
 
 impl Unit {
@@ -78,6 +83,29 @@ impl Unit {
             Unit::Millijoules => "millijoules",
             Unit::Nanoseconds => "nanoseconds",
             Unit::BytesPerSecond => "bytes per second",
+            Unit::MegabytesPerSecond => "megabytes per second",
+            Unit::Milliwatts => "milliwatts",
+            Unit::MebibytesPerSecond => "mebibytes per second",
+        })
+    }
+
+    /// A value of this unit in another one; `None` where the two measure different things. MiB are whole ones, rounded
+    /// down as DCGM does.
+    #[must_use]
+    pub fn convert(self, value: f64, to: Unit) -> Option<f64> {
+        Some(match (self, to) {
+            (from, to) if from == to => value,
+            (Unit::Megahertz, Unit::Hertz) => value * 1e6,
+            (Unit::Millijoules, Unit::Joules) | (Unit::Milliwatts, Unit::Watts) => value / 1e3,
+            (Unit::Percent, Unit::Ratio) => value / 100.0,
+            (Unit::Nanoseconds, Unit::Seconds) => value / 1e9,
+            (Unit::Bytes, Unit::Mebibytes) => (value / f64::from(1 << 20)).floor(),
+            (Unit::Mebibytes, Unit::Bytes) | (Unit::MebibytesPerSecond, Unit::BytesPerSecond) => {
+                value * f64::from(1 << 20)
+            }
+            (Unit::BytesPerSecond, Unit::MegabytesPerSecond) => value / 1e6,
+            (Unit::MegabytesPerSecond, Unit::BytesPerSecond) => value * 1e6,
+            _ => return None,
         })
     }
 }
@@ -162,8 +190,7 @@ macro_rules! metric_rows {
 
 /// Every metric of the exporter.
 pub fn all() -> impl Iterator<Item = &'static Metric> {
-    [
-        dcgm::ROWS,
+    let own = [
         gpu::ROWS,
         host::ROWS,
         irq::ROWS,
@@ -173,7 +200,6 @@ pub fn all() -> impl Iterator<Item = &'static Metric> {
         sampler::ROWS,
         health::ROWS,
         xid::ROWS,
-        dcgm_events::ROWS,
         process::ROWS,
         storage::ROWS,
         network::ROWS,
@@ -182,7 +208,8 @@ pub fn all() -> impl Iterator<Item = &'static Metric> {
     ]
     .into_iter()
     .flatten()
-    .copied()
+    .copied();
+    dcgm::metrics().chain(own)
 }
 
 #[cfg(test)]
@@ -204,7 +231,10 @@ mod tests {
             | Unit::Megahertz
             | Unit::Millijoules
             | Unit::Nanoseconds
-            | Unit::BytesPerSecond => Some("(not a base unit)"),
+            | Unit::BytesPerSecond
+            | Unit::MegabytesPerSecond
+            | Unit::Milliwatts
+            | Unit::MebibytesPerSecond => Some("(not a base unit)"),
         }
     }
 

@@ -85,7 +85,13 @@ mod tests {
         };
         let driver = Driver::Absent { reason: "none".to_owned() };
         let gpus = Arc::new(Snapshot { driver, ..Snapshot::default() });
-        Context { roots: Arc::new(roots), gpus, owners: Arc::default(), hostname: "node-1".into() }
+        Context {
+            roots: Arc::new(roots),
+            gpus,
+            owners: Arc::default(),
+            hostname: "node-1".into(),
+            dcgm: Arc::default(),
+        }
     }
 
     /// The status of the huge pages, of which there are series or not.

@@ -21,8 +21,10 @@ pub mod swap;
 pub mod thp;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::attribute::Owners;
+use crate::catalog::dcgm::{Names, Selection};
 use crate::family::Families;
 use crate::source::files::{FileError, Roots};
 use crate::source::nvml::Snapshot;
@@ -38,6 +40,30 @@ pub struct Context {
     pub owners: Arc<Owners>,
     /// Value of dcgm-exporter's host label.
     pub hostname: Arc<str>,
+    /// Which of dcgm-exporter's series are written, and how.
+    pub dcgm: Arc<Dcgm>,
+}
+
+/// What dcgm-exporter can be told about its series.
+#[derive(Clone, Debug)]
+pub struct Dcgm {
+    /// The spelling of their names.
+    pub names: Names,
+    /// The fields.
+    pub fields: Selection,
+    /// What `DCGM_EXP_XID_ERRORS_COUNT` counts over.
+    pub xid_window: Duration,
+    /// What `DCGM_EXP_CLOCK_EVENTS_COUNT` counts over.
+    pub clock_events_window: Duration,
+}
+
+/// As dcgm-exporter does if it is told nothing, in its legacy spelling.
+impl Default for Dcgm {
+    fn default() -> Self {
+        let window = Duration::from_secs(300);
+        let (names, fields) = (Names::default(), Selection::default());
+        Self { names, fields, xid_window: window, clock_events_window: window }
+    }
 }
 
 /// How a collector that did not fail ended.
@@ -75,7 +101,7 @@ pub struct Entry {
     /// Is it on unless switched off?
     pub default: bool,
     /// How long it may take before the scrape goes on without it.
-    pub deadline: std::time::Duration,
+    pub deadline: Duration,
     /// Makes one.
     pub new: fn() -> Box<dyn Collector>,
 }

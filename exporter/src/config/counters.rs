@@ -1,5 +1,6 @@
 //! Which DCGM fields are served: the counters file, over time.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::dcgm_exporter;
-use crate::catalog;
+use crate::catalog::dcgm::{Row, Selection, by_name};
 use crate::collect::gpu::labels;
 use crate::parse::counters::{Counter, CounterType, Metrics, Yaml, csv, yaml};
 
@@ -22,9 +23,6 @@ const IN_ITS_IMAGE: [&str; 3] = [
 
 const ELSEWHERE: &str = "a file of dcgm-exporter's image, and not here: every field is served";
 
-/// The label that every DCGM series has unless a counters file leaves it out, in dcgm-exporter's two spellings.
-const DRIVER_VERSION: [&str; 2] = ["DCGM_FI_DRIVER_VERSION", "DCGM_FI_SYSTEM_DRIVER_VERSION"];
-
 /// Why a field cannot be had from NVML, by the beginning of its name.
 const UNAVAILABLE: &[(&str, &str)] = &[
     ("dcgm_", "a name of dcgm-exporter 1.x; use the field's DCGM_FI name"),
@@ -35,16 +33,26 @@ const UNAVAILABLE: &[(&str, &str)] = &[
     ("DCGM_FI_DEV_PCIE_TX_THROUGHPUT", "the driver's call blocks for 20 ms; use DCGM_FI_PROF_PCIE_TX_BYTES"),
     ("DCGM_FI_DEV_PCIE_RX_THROUGHPUT", "the driver's call blocks for 20 ms; use DCGM_FI_PROF_PCIE_RX_BYTES"),
     ("DCGM_FI_DEV_DIAG_", "only DCGM's diagnostics give it"),
-    ("DCGM_EXP_GPU_HEALTH_STATUS", "only DCGM's health checks give it"),
 ];
 
 /// The fields of a counters file.
 #[derive(Debug, Default)]
-pub struct Counters(Vec<Counter>);
+pub struct Counters {
+    rows: Vec<Counter>,
+    /// Rows by the names of their families, in all spellings.
+    families: BTreeMap<String, usize>,
+}
 
 impl From<Vec<Counter>> for Counters {
     fn from(rows: Vec<Counter>) -> Self {
-        Self(rows)
+        let mut families = BTreeMap::new();
+        for (i, counter) in rows.iter().enumerate().filter(|(_, counter)| counter.kind != CounterType::Label) {
+            let known = by_name(&counter.field).map(|row| [row.legacy.name, row.current.name]);
+            for name in known.into_iter().flatten().chain([counter.field.as_str()]) {
+                families.entry(name.to_owned()).or_insert(i);
+            }
+        }
+        Self { rows, families }
     }
 }
 
@@ -52,27 +60,29 @@ impl Counters {
     /// The row that asks for this family.
     #[must_use]
     pub fn family(&self, name: &str) -> Option<&Counter> {
-        self.0.iter().find(|counter| counter.kind != CounterType::Label && counter.field == name)
+        self.families.get(name).and_then(|i| self.rows.get(*i))
+    }
+
+    /// The fields that are asked for, as metrics and as labels.
+    #[must_use]
+    pub fn selection(&self) -> Selection {
+        let asked = |row: &&Counter| Some((by_name(&row.field)?, row.kind == CounterType::Label));
+        let wanted = self.rows.iter().filter_map(|row| asked(&row)).filter(|(row, label)| row.is_label() == *label);
+        Selection::new(wanted.map(|(row, _)| row.id))
     }
 
     /// Is this field asked for as a label?
     #[must_use]
     pub fn label(&self, field: &str) -> bool {
-        self.0.iter().any(|counter| counter.kind == CounterType::Label && counter.field == field)
-    }
-
-    /// Does this label of a catalog row stay?
-    #[must_use]
-    pub fn keeps_label(&self, name: &str) -> bool {
-        !DRIVER_VERSION.contains(&name) || DRIVER_VERSION.iter().any(|spelling| self.label(spelling))
+        self.rows.iter().any(|counter| counter.kind == CounterType::Label && counter.field == field)
     }
 
     /// What is asked for and cannot be had as asked, one sentence each.
     fn remarks(&self) -> impl Iterator<Item = String> {
-        self.0.iter().filter_map(|counter| {
+        self.rows.iter().filter_map(|counter| {
             let Counter { line, field, kind, .. } = counter;
             let known = match kind {
-                CounterType::Label => DRIVER_VERSION.contains(&field.as_str()) || labels::is_known(field),
+                CounterType::Label => is_text(field) || labels::is_known(field),
                 _ => is_served(field),
             };
             let remark = match kind {
@@ -85,9 +95,14 @@ impl Counters {
     }
 }
 
-/// Is this a name in the catalog that dcgm-exporter gave?
+/// Is this a metric of the catalog that dcgm-exporter named?
 fn is_served(field: &str) -> bool {
-    catalog::all().any(|row| row.is_dcgm() && row.name == field)
+    by_name(field).is_some_and(|row| !row.is_label())
+}
+
+/// Is this a text of the catalog, which becomes a label?
+fn is_text(field: &str) -> bool {
+    by_name(field).is_some_and(Row::is_label)
 }
 
 fn unavailable(field: &str, kind: CounterType) -> String {

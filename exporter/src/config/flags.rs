@@ -15,6 +15,7 @@ use super::dcgm_exporter;
 use super::devices::Devices;
 use crate::audit::Profile;
 use crate::audit::checks::CHECKS;
+use crate::catalog::dcgm::Names;
 use crate::collect::Entry;
 use crate::collect::relay::RelayUrl;
 
@@ -93,10 +94,10 @@ pub struct Config {
     #[arg(value_parser = switch, hide_default_value = true, value_name = "BOOL")]
     pub enable_release: bool,
 
-    /// Spelling of the DCGM metric names: `legacy` is that of dcgm-exporter up to 4.8
+    /// Spelling of the DCGM metric names
     #[arg(long = "dcgm.names", value_name = "SPELLING", default_value = "legacy")]
     #[arg(help_heading = "GPU", global = true)]
-    pub dcgm_names: DcgmNames,
+    pub dcgm_names: Names,
 
     /// Name of the host label on DCGM metrics
     #[arg(long = "dcgm.hostname-label", value_name = "NAME", default_value = "Hostname")]
@@ -277,6 +278,8 @@ pub enum CatalogFormat {
     Markdown,
     /// One object per metric
     Json,
+    /// Tables of DCGM's fields: both spellings, how each is read, or why it is not
+    Dcgm,
 }
 
 /// `audit --format`.
@@ -288,13 +291,6 @@ pub enum AuditFormat {
     Json,
     /// For tickets
     Markdown,
-}
-
-/// `--dcgm.names`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum DcgmNames {
-    /// As dcgm-exporter up to 4.8 spells them.
-    Legacy,
 }
 
 /// `--dcgm.hostname-label`: the label's name, as in dcgm-exporter's two generations.

@@ -162,7 +162,7 @@ fn an_empty_file_sets_nothing() {
 
 #[test]
 fn a_wrong_flag_is_an_error_of_the_command_line() {
-    for arg in ["--web.listen-adress=:1", "--collector.nosuch", "--no-collector.nosuch", "--dcgm.names=current"] {
+    for arg in ["--web.listen-adress=:1", "--collector.nosuch", "--no-collector.nosuch", "--dcgm.names=newest"] {
         assert!(matches!(read(&[arg], &[]), Err(ConfigError::CommandLine(_))), "{arg}");
     }
 }

@@ -65,7 +65,7 @@ impl Style {
         match name {
             HOST_LABEL => self.host_label.map(|name| (name, value.into())),
             "modelName" if self.dashed_model && metric.is_dcgm() => Some((name, value.replace(' ', "-").into())),
-            _ => self.counters.as_ref().is_none_or(|c| c.keeps_label(name)).then(|| (name, value.into())),
+            _ => Some((name, value.into())),
         }
     }
 

@@ -67,6 +67,7 @@ fn setup(collectors: Vec<&'static Entry>, reuse: Duration) -> Setup {
         resolve: Arc::new(|_, _| Owners::default()),
         hostname: "node".into(),
         style: Style { host_label: Some("Hostname"), ..Style::default() },
+        dcgm: Arc::default(),
         counters: None,
         relay: None,
         reuse,

@@ -56,6 +56,7 @@ fn scraper(config: &Config, collectors: Vec<&'static Entry>, gpus: &Gpus) -> Scr
         resolve: Arc::new(|_, _| Owners::default()),
         hostname: "node".into(),
         style: config.style(),
+        dcgm: Arc::default(),
         counters: config.counters.clone(),
         relay: config.relay_url.clone(),
         reuse: Duration::ZERO,

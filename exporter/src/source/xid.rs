@@ -3,7 +3,7 @@
 //! The same error usually comes by both. It is counted once: an event pairs with one of the same code about the same GPU
 //! that came by the other channel at most [`TWINS`] before it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use crate::parse::bus_id::Address;
@@ -15,12 +15,6 @@ const TWINS: Duration = Duration::from_secs(5);
 
 /// Distinct codes kept per GPU or switch; NVIDIA's list has about 175, a GPU meets a handful.
 pub const CODES: usize = 64;
-
-/// How far back [`Xids::recent`] counts: what dcgm-exporter does unless told otherwise.
-pub const WINDOW: Duration = Duration::from_secs(300);
-
-/// Events kept for that; with more of them the oldest count no longer.
-const RECENT: usize = 1024;
 
 /// Distinct devices kept. The kernel log can name any.
 const DEVICES: usize = 128;
@@ -69,7 +63,6 @@ pub struct Xids {
     /// Events of NVLink 5 by code, sub-unit and severity; from the kernel log alone.
     pub links: BTreeMap<(u64, String, Severity), u64>,
     single: Vec<Single>,
-    recent: VecDeque<(SystemTime, u64)>,
 }
 
 /// An event whose twin of the other channel may still come.
@@ -166,10 +159,6 @@ impl Xids {
         self.single.truncate(CODES - 1);
         self.single.insert(0, Single { channel, code, at });
         self.last = Some(code);
-        self.recent.push_back((at, code));
-        while self.recent.len() > RECENT || self.recent.front().is_some_and(|(first, _)| apart(*first, at) >= WINDOW) {
-            self.recent.pop_front();
-        }
         if !bump(&mut self.counts, (code, instance)) {
             self.others += 1;
         }
@@ -180,13 +169,6 @@ impl Xids {
             let seen = self.seen.entry(code).or_insert(at);
             *seen = (*seen).max(at);
         }
-    }
-
-    /// How often the code came within the window before this moment.
-    #[must_use]
-    pub fn recent(&self, code: u64, now: SystemTime) -> u64 {
-        let within = |(at, of): &&(SystemTime, u64)| *of == code && apart(*at, now) < WINDOW;
-        self.recent.iter().filter(within).count() as u64
     }
 
     /// Codes that came since the exporter's start, with how often, whatever the instance.
@@ -278,18 +260,6 @@ mod tests {
         let xids = journal.of(address()).unwrap();
         assert_eq!((xids.codes().len(), xids.last), (0, None));
         assert_eq!(xids.seen[&79], SystemTime::UNIX_EPOCH + 7 * SECOND);
-    }
-
-    #[test]
-    fn what_is_recent_is_forgotten_after_the_window() {
-        let (mut journal, start) = (Journal::default(), SystemTime::UNIX_EPOCH);
-        for second in [0, 100, 299] {
-            journal.hear_nvml(address(), 31, None, start + second * SECOND);
-        }
-        let xids = journal.of(address()).unwrap();
-        let recent = |second| xids.recent(31, start + second * SECOND);
-        assert_eq!([recent(299), recent(300), recent(400), recent(900)], [3, 2, 1, 0]);
-        assert_eq!((xids.recent(79, start), xids.codes()[&31]), (0, 3));
     }
 
     #[test]

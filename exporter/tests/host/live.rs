@@ -18,8 +18,13 @@ fn the_machine_that_runs_the_tests() {
     let roots = Roots { proc: "/proc".into(), sys: "/sys".into(), cgroup: "/sys/fs/cgroup".into(), root: "/".into() };
     let (owners, gpus) = owners_and_gpus(&roots, &[std::process::id()]);
     assert_eq!((owners.unattributed(), owners.all().len()), (0, 1));
-    let context =
-        Context { roots: Arc::new(roots), gpus: Arc::new(gpus), owners: Arc::new(owners), hostname: "here".into() };
+    let context = Context {
+        roots: Arc::new(roots),
+        gpus: Arc::new(gpus),
+        owners: Arc::new(owners),
+        hostname: "here".into(),
+        dcgm: Arc::default(),
+    };
     for entry in REGISTRY.iter().filter(|entry| HOST.contains(&entry.name)) {
         let mut families = Families::default();
         let done = (entry.new)().collect(&context, &mut families).unwrap();

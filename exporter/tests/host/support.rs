@@ -153,6 +153,7 @@ impl Machine {
             gpus: Arc::new(self.snapshot()),
             owners: Arc::new(self.owners()),
             hostname: "node-1".into(),
+            dcgm: Arc::default(),
         }
     }
 

@@ -15,6 +15,8 @@ pub(crate) enum Event {
     Process(Process),
     Exit(Exit),
     Set(Set),
+    Field(FieldSpec),
+    Gpm(GpmSpec),
     Xid(Xid),
     Lose(Target),
     Find(Target),
@@ -181,13 +183,38 @@ pub(crate) enum Reading {
     NvlinkReplayErrors,
     NvlinkRecoveryErrors,
     FabricState,
-    FabricStatus,
-    FabricHealthMask,
     RecoveryAction,
+    SmApplicationClockMhz,
+    MemoryApplicationClockMhz,
+    TemperatureMarginC,
     RemapBanksHigh,
     RemapBanksPartial,
     RemapBanksLow,
     RemapBanksNone,
+    FabricStatus,
+    FabricClique,
+    FabricHealthMask,
+    FabricHealthSummary,
+    P2pStatus,
+}
+
+/// The value of an entry of `nvmlDeviceGetFieldValues`, whatever the model says; of every scope where none is given.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct FieldSpec {
+    pub gpu: usize,
+    pub id: u32,
+    pub scope: Option<u32>,
+    pub value: f64,
+}
+
+/// The value of a GPM metric, whatever the work was.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GpmSpec {
+    pub gpu: usize,
+    pub id: u32,
+    pub value: f64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]

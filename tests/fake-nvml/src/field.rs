@@ -33,6 +33,10 @@ pub(crate) fn read(view: &View, id: u32, scope: u32) -> Result<Value, Code> {
     if let Some(code) = view.node.fault(&name, Some(view.gpu.index)) {
         return Err(code);
     }
+    let given = |scope| view.gpu.fields.get(&(id, scope)).copied();
+    if let Some(value) = given(Some(scope)).or_else(|| given(None)) {
+        return Ok(if value < 0.0 { SignedInt(value as i32) } else { UnsignedLongLong(value as u64) });
+    }
     match id {
         0 | LAST.. => Err(Code::INVALID_ARGUMENT),
         1..=6 | 29..=31 | 92 | 93 | 142..=145 => memory_health(view, id),

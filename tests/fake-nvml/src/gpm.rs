@@ -5,6 +5,7 @@ use crate::handle::Issued;
 use crate::mig::Instance;
 use crate::view::View;
 use crate::work::{Area, Channel, average};
+use std::collections::BTreeMap;
 use std::ffi::CStr;
 
 /// All samples of the library; freshly allocated ones are empty.
@@ -15,6 +16,8 @@ pub(crate) struct Sample {
     pub gpu: usize,
     /// Serial of the GPU instance, if it is of one.
     pub instance: Option<usize>,
+    /// Values given to metrics, by id.
+    pub given: BTreeMap<u32, f64>,
     pub at_us: u64,
     pub area: Area,
     counted: Option<Counted>,
@@ -40,6 +43,7 @@ impl Sample {
         Self {
             gpu: view.gpu.index,
             instance: None,
+            given: view.gpu.gpm.clone(),
             at_us: view.now_us,
             area: work.area(view.now_us),
             counted: view.node.gpm_counters.then(counted),
@@ -49,7 +53,14 @@ impl Sample {
     /// Of one GPU instance, which has no counters.
     pub(crate) fn take_of(view: &View, instance: &Instance) -> Self {
         let area = instance.work.area(view.now_us);
-        Self { gpu: view.gpu.index, instance: instance.serial(), at_us: view.now_us, area, counted: None }
+        Self {
+            gpu: view.gpu.index,
+            instance: instance.serial(),
+            at_us: view.now_us,
+            area,
+            given: BTreeMap::new(),
+            counted: None,
+        }
     }
 }
 

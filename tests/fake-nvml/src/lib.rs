@@ -50,12 +50,19 @@
 //! `ecc_mode`, `ecc_corrected_volatile`, `ecc_uncorrected_volatile`, `ecc_corrected_aggregate`, `ecc_uncorrected_aggregate`,
 //! `retired_sbe`, `retired_dbe`, `retired_pending`, `remapped_correctable`, `remapped_uncorrectable`, `remap_pending`,
 //! `remap_failure`, `pcie_generation`, `pcie_width`, `pcie_replays`, `nvlink_active_mask`, `nvlink_crc_errors`,
-//! `nvlink_replay_errors`, `nvlink_recovery_errors`, `fabric_state`, `fabric_status`, `fabric_health_mask`, `recovery_action`,
-//! `remap_banks_high`, `remap_banks_partial`, `remap_banks_low`, `remap_banks_none`. Energy integrates the power set, and
+//! `nvlink_replay_errors`, `nvlink_recovery_errors`, `fabric_state`, `recovery_action`, `sm_application_clock_mhz`,
+//! `memory_application_clock_mhz`, `temperature_margin_c`, `remap_banks_high`,
+//! `remap_banks_partial`, `remap_banks_low`, `remap_banks_none`, `fabric_status`, `fabric_clique`, `fabric_health_mask`,
+//! `fabric_health_summary`, `p2p_status` (towards every other GPU). Energy integrates the power set, and
 //! throttle counters the time for which a clock event reason is set.
 //! ```json
 //! {"set":{"gpu":0,"at_us":1790000004000000,"reading":"power_mw","value":350000}}
 //! {"set":{"gpu":0,"at_us":1790000005000000,"reading":"power_mw","value":null}}
+//! ```
+//! **Fields and GPM metrics** by their number, whatever the model says of them; of a field, for one scope or for all.
+//! ```json
+//! {"field":{"gpu":0,"id":208,"scope":3,"value":5}}
+//! {"gpm":{"gpu":0,"id":30,"value":12.5}}
 //! ```
 //! **XIDs** reach each event set that watches the GPU once, if they are appended after it was registered. `instance` is the
 //! MIG GPU instance they are about.

@@ -61,6 +61,9 @@ pub(crate) struct Gpu {
     pub work_by_pid: BTreeMap<u32, Timeline>,
     pub processes: BTreeMap<u32, Process>,
     pub mig: Layout,
+    /// Values given to fields, by id and scope, and to GPM metrics.
+    pub fields: BTreeMap<(u32, Option<u32>), f64>,
+    pub gpm: BTreeMap<u32, f64>,
     open: BTreeMap<String, Work>,
     readings: BTreeMap<Reading, Vec<(u64, Option<f64>)>>,
 }
@@ -145,6 +148,10 @@ impl Node {
             Event::Process(process) => _ = self.gpu(process.gpu)?.processes.insert(process.pid, process),
             Event::Exit(exit) => self.gpu(exit.gpu)?.exit(exit.pid, exit.at_us),
             Event::Set(set) => self.gpu(set.gpu)?.set(&set),
+            Event::Field(field) => {
+                _ = self.gpu(field.gpu)?.fields.insert((field.id, field.scope), field.value);
+            }
+            Event::Gpm(metric) => _ = self.gpu(metric.gpu)?.gpm.insert(metric.id, metric.value),
             Event::Xid(xid) => {
                 self.gpu(xid.gpu)?;
                 self.xids.push(xid);
@@ -231,6 +238,8 @@ impl Gpu {
             work_by_pid: BTreeMap::new(),
             processes: BTreeMap::new(),
             mig: Layout::default(),
+            fields: BTreeMap::new(),
+            gpm: BTreeMap::new(),
             open: BTreeMap::new(),
             readings: BTreeMap::new(),
         })

@@ -247,7 +247,13 @@ fn grafana_unit(unit: Unit) -> Option<&'static str> {
         Unit::Mebibytes => "mbytes",
         Unit::BytesPerSecond => "Bps",
         Unit::Joules => "joule",
-        Unit::None | Unit::Megahertz | Unit::Millijoules | Unit::Nanoseconds => return None,
+        Unit::MegabytesPerSecond => "MBs",
+        Unit::None
+        | Unit::Megahertz
+        | Unit::Millijoules
+        | Unit::Nanoseconds
+        | Unit::Milliwatts
+        | Unit::MebibytesPerSecond => return None,
     })
 }
 

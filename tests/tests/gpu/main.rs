@@ -9,6 +9,7 @@
 mod codes;
 mod events;
 mod mig;
+mod parity;
 mod probe;
 mod release;
 mod sampler;

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use goodput_exporter::attribute::Owners;
-use goodput_exporter::collect::{Context, Done, REGISTRY};
+use goodput_exporter::catalog::dcgm::{Names, ROWS, Selection};
+use goodput_exporter::collect::{Context, Dcgm, Done, REGISTRY};
 use goodput_exporter::encode::{Format, encode};
 use goodput_exporter::family::Families;
 use goodput_exporter::source::files::Roots;
@@ -29,15 +30,28 @@ const STEPPED: &str = "PROBE_STEPPED";
 /// Where the probe finds the path of the kernel log, if it is to follow one.
 const KERNEL_LOG: &str = "PROBE_KERNEL_LOG";
 
+/// Set where every field of DCGM is to be read and written in both spellings.
+const EVERYTHING: &str = "PROBE_EVERYTHING";
+
+fn settings() -> Dcgm {
+    match std::env::var_os(EVERYTHING) {
+        Some(_) => {
+            Dcgm { names: Names::Both, fields: Selection::new(ROWS.iter().map(|row| row.id)), ..Dcgm::default() }
+        }
+        None => Dcgm::default(),
+    }
+}
+
 /// Not a test: the program that the tests start. Scrapes once per line of its standard input, after doing what the line
 /// says: `step` or `release` with seconds, `acquire`, `count`, or nothing.
 #[test]
 #[ignore = "started by the other tests"]
 fn program() {
     let library: Option<PathBuf> = std::env::var_os(LIBRARY).map(Into::into);
+    let dcgm = Arc::new(settings());
     let nvml = match std::env::var_os(STEPPED) {
         Some(_) => Nvml::stepped(library.clone(), SystemTime::now()),
-        None => Nvml::start(library.clone()),
+        None => Nvml::reading(library.clone(), &dcgm.fields),
     };
     if let Some(log) = std::env::var_os(KERNEL_LOG) {
         nvml.follow_kernel_log(log.into());
@@ -64,6 +78,7 @@ fn program() {
             gpus: nvml.snapshot(),
             owners: Arc::new(Owners::default()),
             hostname: "node-1".into(),
+            dcgm: dcgm.clone(),
         };
         let mut families = Families::default();
         let done = collector.collect(&context, &mut families).unwrap();
@@ -117,6 +132,11 @@ impl Probe {
     /// One that loads this library.
     pub(crate) fn loading(node: &FakeNode, library: &Path) -> Self {
         Self::with(node, library, &[])
+    }
+
+    /// One that reads every field of DCGM and writes both spellings.
+    pub(crate) fn of_everything(node: &FakeNode) -> Self {
+        Self::with(node, FakeNvml::build().unwrap().path(), &[(EVERYTHING, "1".into())])
     }
 
     #[allow(clippy::disallowed_methods, reason = "tests run programs; this one is killed when the probe is dropped")]
@@ -185,6 +205,18 @@ impl Probe {
             last = scrape.0;
         }
         panic!("not within {scrapes} scrapes: {what}\n{last}");
+    }
+
+    /// Scrapes until the condition holds, or for so long that it will not any more.
+    pub(crate) fn until_or_last(&mut self, holds: impl Fn(&Scrape) -> bool) -> Scrape {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let scrape = self.scrape();
+            if holds(&scrape) || Instant::now() >= deadline {
+                return scrape;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
     }
 
     pub(crate) fn until_all_ok(&mut self) -> Scrape {

@@ -3,6 +3,7 @@
 use super::super::text::{count, list};
 use super::super::{Check, Expected, Fix, Status, Unread, Verdict, Who, jobs};
 use super::{own, vendor};
+use crate::catalog::dcgm::Call;
 use crate::source::nvml::{Gpu, Reading, Values};
 
 pub(super) static PERSISTENCE: Check = Check {
@@ -87,15 +88,15 @@ struct Link {
 }
 
 fn link(gpu: &Gpu) -> Result<Link, Unread> {
-    let (index, width) = value(gpu, "PCIe width", |v| v.pcie_width)?;
+    let (index, width) = value(gpu, "PCIe width", |v| v.call(Call::PcieWidth))?;
     Ok(Link {
         gpu: index,
         width,
-        width_max: value(gpu, "PCIe width", |v| v.pcie_width_max)?.1,
-        generation: value(gpu, "PCIe generation", |v| v.pcie_gen)?.1,
-        generation_max: value(gpu, "PCIe generation", |v| v.pcie_gen_max)?.1,
+        width_max: value(gpu, "PCIe width", |v| v.call(Call::PcieWidthMax))?.1,
+        generation: value(gpu, "PCIe generation", |v| v.call(Call::PcieGeneration))?.1,
+        generation_max: value(gpu, "PCIe generation", |v| v.call(Call::PcieGenerationMax))?.1,
         // In MIG mode there is no utilisation: then only the width is judged.
-        busy: gpu.values.gpu_util_percent.is_ok_and(|percent| percent > 0.0),
+        busy: gpu.values.call(Call::GpuUtilization).is_ok_and(|percent| percent > 0.0),
     })
 }
 

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use nvml_wrapper_sys::bindings as sys;
 
+use crate::catalog::dcgm::Call;
 use crate::catalog::{Metric, health as rows};
 use crate::family::Families;
-use crate::source::nvml::health::{self, Fabric, Health, PcieLink};
+use crate::source::nvml::health::PcieLink;
 use crate::source::nvml::{Gpu, Reading, fields};
 
 /// The best PCIe link that GPUs of each model were seen with while busy.
@@ -26,77 +27,51 @@ impl<'a> Peers<'a> {
 }
 
 /// Writes the readings.
-pub(super) fn push(gpu: &Gpu, index: &str, driver: &str, peers: &Peers<'_>, out: &mut Families) {
-    let (own, health) = ([index, gpu.uuid.as_str()], &*gpu.values.health);
-    push_clocks(gpu, index, driver, out);
-    out.push(&rows::RETIRED_PENDING, &own, gpu.values.field(fields::RETIRED_PENDING).ok());
-    for (kind, field) in [("reset", health::RESET), ("drain_and_reset", health::DRAIN_AND_RESET)] {
-        push_by(&rows::RESET_REQUIRED, own, kind, health.field(field), out);
+pub(super) fn push(gpu: &Gpu, index: &str, peers: &Peers<'_>, out: &mut Families) {
+    let (own, values) = ([index, gpu.uuid.as_str()], &gpu.values);
+    let mut push = |row, label: &str, value: Reading<f64>| push_by(row, own, label, value, out);
+    for (reason, nanoseconds) in fields::CLOCK_EVENTS {
+        push(&rows::CLOCK_EVENT, reason, values.field(nanoseconds).map(|ns| ns / 1e9));
     }
-    for (spare, banks) in ["max", "high", "partial", "low", "none"].into_iter().zip(health.banks.into_iter().flatten())
-    {
-        push_by(&rows::ROW_REMAP_BANKS, own, spare, Ok(f64::from(banks)), out);
+    for (policy, nanoseconds) in fields::CLOCK_VIOLATIONS {
+        push(&rows::CLOCK_VIOLATION, policy, values.field(nanoseconds).map(|ns| ns / 1e9));
     }
-    for (kind, field) in [
-        ("crc_flit", fields::NVLINK_CRC_FLIT),
-        ("crc_data", fields::NVLINK_CRC_DATA),
-        ("replay", fields::NVLINK_REPLAY),
-        ("recovery", fields::NVLINK_RECOVERY),
-    ] {
-        push_by(&rows::NVLINK_ERRORS, own, kind, gpu.values.field(field), out);
+    for (kind, flag) in fields::RESETS {
+        push(&rows::RESET_REQUIRED, kind, values.field(flag));
     }
-    if let Ok((up, down)) = health.links {
-        push_by(&rows::NVLINK_LINKS, own, "up", Ok(f64::from(up)), out);
-        push_by(&rows::NVLINK_LINKS, own, "down", Ok(f64::from(down)), out);
+    for (kind, errors) in fields::NVLINK_ERRORS {
+        push(&rows::NVLINK_ERRORS, kind, values.field(errors));
     }
+    for (spare, banks) in SPARE_ROWS {
+        push(&rows::ROW_REMAP_BANKS, spare, values.call(banks));
+    }
+    if let Ok((up, down)) = values.health.links {
+        push(&rows::NVLINK_LINKS, "up", Ok(f64::from(up)));
+        push(&rows::NVLINK_LINKS, "down", Ok(f64::from(down)));
+    }
+    out.push(&rows::RETIRED_PENDING, &own, values.field(fields::RETIRED_PENDING).ok());
     push_pcie(gpu, own, peers, out);
-    push_fabric(health, own, out);
+    push_fabric(gpu, own, out);
 }
+
+/// Memory banks by how many of their spare rows are left.
+const SPARE_ROWS: [(&str, Call); 5] = [
+    ("max", Call::RemapMax),
+    ("high", Call::RemapHigh),
+    ("partial", Call::RemapPartial),
+    ("low", Call::RemapLow),
+    ("none", Call::RemapNone),
+];
 
 fn push_by(row: &'static Metric, [index, uuid]: [&str; 2], label: &str, value: Reading<f64>, out: &mut Families) {
     out.push(row, &[index, uuid, label], value.ok());
 }
 
-/// Nanoseconds as seconds.
-fn push_clocks(gpu: &Gpu, index: &str, driver: &str, out: &mut Families) {
-    let (own, values, health) = ([index, gpu.uuid.as_str()], &gpu.values, &gpu.values.health);
-    let seconds = |nanoseconds: Reading<f64>| nanoseconds.map(|ns| ns / 1e9);
-    let [sw_thermal, hw_thermal, hw_power_brake] = match renumbered(driver) {
-        true => [health::SW_THERMAL, health::HW_THERMAL, health::HW_POWER_BRAKE],
-        false => [health::SW_THERMAL_OLD, health::HW_THERMAL_OLD, health::HW_POWER_BRAKE_OLD],
-    };
-    for (reason, nanoseconds) in [
-        ("power_cap", values.field(fields::VIOLATION_POWER)),
-        ("sync_boost", values.field(fields::VIOLATION_SYNC_BOOST)),
-        ("sw_thermal", health.field(sw_thermal)),
-        ("hw_thermal", health.field(hw_thermal)),
-        ("hw_power_brake", health.field(hw_power_brake)),
-    ] {
-        push_by(&rows::CLOCK_EVENT, own, reason, seconds(nanoseconds), out);
-    }
-    for (policy, nanoseconds) in [
-        ("thermal", values.field(fields::VIOLATION_THERMAL)),
-        ("board_limit", values.field(fields::VIOLATION_BOARD_LIMIT)),
-        ("low_utilization", values.field(fields::VIOLATION_LOW_UTILIZATION)),
-        ("reliability", values.field(fields::VIOLATION_RELIABILITY)),
-        ("application_clocks", health.field(health::VIOLATION_APP_CLOCKS)),
-        ("base_clocks", health.field(health::VIOLATION_BASE_CLOCKS)),
-    ] {
-        push_by(&rows::CLOCK_VIOLATION, own, policy, seconds(nanoseconds), out);
-    }
-}
-
-/// Does this driver number the clock event counters as 580.82 and later do?
-fn renumbered(driver: &str) -> bool {
-    let mut parts = driver.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
-    (parts.next(), parts.next()) >= (Some(580), Some(82))
-}
-
 fn push_pcie(gpu: &Gpu, own: [&str; 2], Peers(peers): &Peers<'_>, out: &mut Families) {
     let (Some(link), Some(best)) = (gpu.values.health.busy_link, peers.get(gpu.model.as_str())) else { return };
     for (aspect, now, max, of_peers) in [
-        ("generation", link.generation, gpu.values.pcie_gen_max, best.generation),
-        ("width", link.width, gpu.values.pcie_width_max, best.width),
+        ("generation", link.generation, gpu.values.call(Call::PcieGenerationMax), best.generation),
+        ("width", link.width, gpu.values.call(Call::PcieWidthMax), best.width),
     ] {
         for (against, better) in [("max", max), ("peers", Ok(of_peers))] {
             let degraded = better.ok().map(|better| f64::from(u8::from(now < better)));
@@ -105,24 +80,24 @@ fn push_pcie(gpu: &Gpu, own: [&str; 2], Peers(peers): &Peers<'_>, out: &mut Fami
     }
 }
 
-fn push_fabric(health: &Health, own: [&str; 2], out: &mut Families) {
-    let Ok(fabric) = health.fabric else { return };
-    let Some(now) = fabric_state(fabric) else { return };
+fn push_fabric(gpu: &Gpu, own: [&str; 2], out: &mut Families) {
+    let Some(now) = gpu.values.call(Call::FabricStatus).ok().and_then(fabric_state) else { return };
     for state in ["not_started", "in_progress", "completed", "failed"] {
         push_by(&rows::FABRIC_STATE, own, state, Ok(f64::from(u8::from(state == now))), out);
     }
-    for (problem, there) in problems(fabric.health_mask) {
+    let Ok(mask) = gpu.values.call(Call::FabricHealthMask) else { return };
+    for (problem, there) in problems(mask as u32) {
         push_by(&rows::FABRIC_PROBLEM, own, problem, Ok(f64::from(u8::from(there))), out);
     }
 }
 
-/// `None` for a GPU that is in no fabric.
-fn fabric_state(fabric: Fabric) -> Option<&'static str> {
-    match u32::from(fabric.state) {
+/// `None` for a GPU that is in no fabric. A registration that ended in a failure has a code of its own, DCGM's.
+fn fabric_state(status: f64) -> Option<&'static str> {
+    match status as u32 {
         sys::NVML_GPU_FABRIC_STATE_NOT_STARTED => Some("not_started"),
         sys::NVML_GPU_FABRIC_STATE_IN_PROGRESS => Some("in_progress"),
-        sys::NVML_GPU_FABRIC_STATE_COMPLETED if fabric.status == 0 => Some("completed"),
-        sys::NVML_GPU_FABRIC_STATE_COMPLETED => Some("failed"),
+        sys::NVML_GPU_FABRIC_STATE_COMPLETED => Some("completed"),
+        4 => Some("failed"),
         _ => None,
     }
 }
@@ -150,19 +125,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clock_events_are_renumbered_from_one_version_on() {
-        for (driver, expected) in
-            [("570.86.15", false), ("580.65.06", false), ("580.82.07", true), ("590.48.01", true), ("", false)]
-        {
-            assert_eq!(renumbered(driver), expected, "{driver}");
-        }
-    }
-
-    #[test]
-    fn a_fabric_is_completed_only_if_it_went_well() {
-        let fabric = |state, status| fabric_state(Fabric { state, status, health_mask: 0 });
-        assert_eq!([fabric(0, 0), fabric(1, 0), fabric(2, 0)], [None, Some("not_started"), Some("in_progress")]);
-        assert_eq!([fabric(3, 0), fabric(3, 999)], [Some("completed"), Some("failed")]);
+    fn every_state_of_the_fabric_has_a_name_and_no_fabric_none() {
+        let names = [0.0, 1.0, 2.0, 3.0, 4.0].map(fabric_state);
+        assert_eq!(names, [None, Some("not_started"), Some("in_progress"), Some("completed"), Some("failed")]);
     }
 
     #[test]

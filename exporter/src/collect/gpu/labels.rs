@@ -1,4 +1,4 @@
-//! Fields that a counters file can turn into constant labels of a GPU.
+//! Fields that a counters file can turn into constant labels of a GPU, beside the texts of the catalog.
 
 use crate::family::Constants;
 use crate::source::nvml::{Gpu, Snapshot};
@@ -10,7 +10,6 @@ static LABELS: &[(&str, Get)] = &[
     ("DCGM_FI_DEV_NAME", |gpu| Some(gpu.model.clone())),
     ("DCGM_FI_DEV_NVML_INDEX", |gpu| Some(gpu.index.to_string())),
     ("DCGM_FI_DEV_PCI_BUSID", |gpu| Some(gpu.pci_bus_id.clone())),
-    ("DCGM_FI_DEV_SERIAL", |gpu| gpu.serial.clone().ok()),
     ("DCGM_FI_DEV_MINOR_NUMBER", |gpu| gpu.minor.map(|minor| minor.to_string()).ok()),
     ("DCGM_FI_DEV_UUID", |gpu| Some(gpu.uuid.clone())),
 ];

@@ -10,9 +10,8 @@ use crate::family::Families;
 use crate::parse::device_id::Part;
 use crate::source::nvml::{Gpu, Instance};
 
-/// Writes whether the GPU is cut up, and everything about its instances.
-pub(super) fn push(gpu: &Gpu, owners: &Owners, labels: &dcgm::Labels<'_>, out: &mut Families) {
-    let index = labels[0];
+/// Writes whether the GPU is cut up, and what its instances are.
+pub(super) fn push(gpu: &Gpu, index: &str, out: &mut Families) {
     if let Ok(mode) = gpu.values.mig_mode {
         for (name, enabled) in [("current", mode.current), ("pending", mode.pending)] {
             out.push(&rows::MODE, &[index, &gpu.uuid, name], f64::from(u8::from(enabled)));
@@ -20,13 +19,20 @@ pub(super) fn push(gpu: &Gpu, owners: &Owners, labels: &dcgm::Labels<'_>, out: &
     }
     for instance in &gpu.values.instances {
         let (id, profile) = (instance.id.to_string(), instance.profile.as_deref().unwrap_or_default());
-        let [container, namespace, pod, job] = owners.device_labels(&gpu.uuid, Part::Instance(instance.id)).values();
-        dcgm::push(&instance.values, labels, &[container, namespace, pod, job, profile, &id], out);
         for device in &instance.devices {
             let labels = [index, &gpu.uuid, &id, &device.uuid, &device.compute_instance.to_string()];
             out.push_with(&rows::MIG_INFO, &labels, &[profile], 1.0);
         }
         push_use(gpu, instance, &[index, &gpu.uuid, &id], &[profile], out);
+    }
+}
+
+/// Writes what each instance can be read of, under dcgm-exporter's names; `ids` are those of the instances.
+pub(super) fn push_readings<'a>(gpu: &'a Gpu, ids: &'a [String], owners: &'a Owners, writer: &mut dcgm::Writer<'a>) {
+    for (instance, id) in gpu.values.instances.iter().zip(ids) {
+        let owner = owners.device_labels(&gpu.uuid, Part::Instance(instance.id)).values();
+        writer.of_instance(owner, instance.profile.as_deref().unwrap_or_default(), id);
+        writer.readings(&instance.values);
     }
 }
 

@@ -5,10 +5,13 @@ mod health;
 pub(crate) mod labels;
 mod mig;
 mod own;
+mod policy;
 #[cfg(test)]
 mod tests;
+mod window;
 mod xid;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{CollectError, Collector, Context, Done, Entry};
@@ -27,10 +30,14 @@ pub(super) const ENTRY: Entry = Entry {
     about: "GPUs through NVML, from readings at most seconds old; makes no driver call itself",
     default: true,
     deadline: Duration::from_secs(1),
-    new: || Box::new(GpuCollector),
+    new: || Box::new(GpuCollector::default()),
 };
 
-struct GpuCollector;
+/// Keeps what windows are counted from, by UUID.
+#[derive(Default)]
+struct GpuCollector {
+    memory: BTreeMap<String, dcgm::Memory>,
+}
 
 impl Collector for GpuCollector {
     fn collect(&mut self, context: &Context, out: &mut Families) -> Result<Done, CollectError> {
@@ -44,39 +51,54 @@ impl Collector for GpuCollector {
             }
             Driver::Released { left, version } => {
                 out.push(&rows::RELEASE_REMAINING, &[], left.as_secs_f64());
-                push_all(context, version, out);
+                self.push_all(context, version, out);
                 return Ok(Done::NotApplicable("the GPUs are released on request".to_owned()));
             }
         };
         out.push(&rows::DRIVER_UP, &[], 1.0);
         out.push(&rows::DRIVER_INFO, &[version], 1.0);
-        push_all(context, version, out);
+        self.push_all(context, version, out);
         Ok(Done::Ok)
     }
 }
 
-fn push_all(context: &Context, driver: &str, out: &mut Families) {
-    let snapshot = &*context.gpus;
-    out.push(&rows::NVML_CALLS, &[], snapshot.calls as f64);
-    for (index, state) in &snapshot.unidentified {
-        own::push_state(&index.to_string(), "", *state, out);
+impl GpuCollector {
+    fn push_all(&mut self, context: &Context, driver: &str, out: &mut Families) {
+        let snapshot = &*context.gpus;
+        out.push(&rows::NVML_CALLS, &[], snapshot.calls as f64);
+        for (index, state) in &snapshot.unidentified {
+            own::push_state(&index.to_string(), "", *state, out);
+        }
+        xid::push_channels(&snapshot.xids, out);
+        let peers = health::Peers::of(&snapshot.gpus);
+        for gpu in &snapshot.gpus {
+            self.push(gpu, context, driver, &peers, out);
+        }
     }
-    xid::push_channels(&snapshot.xids, out);
-    let peers = health::Peers::of(&snapshot.gpus);
-    for gpu in &snapshot.gpus {
-        // State, age and events always, readings while they are fresh.
-        let age = gpu.taken.map(|taken| snapshot.at.saturating_duration_since(taken));
+
+    /// Everything about one GPU: state, age and events always, readings while they are fresh.
+    fn push(&mut self, gpu: &Gpu, context: &Context, driver: &str, peers: &health::Peers<'_>, out: &mut Families) {
+        let at = context.gpus.at;
+        let age = gpu.taken.map(|taken| at.saturating_duration_since(taken));
+        let readings = age.filter(|age| *age <= TOO_OLD).map(|_| &*gpu.values);
         let (index, device) = (gpu.index.to_string(), device(gpu));
-        let labels = [&index, &gpu.uuid, &gpu.pci_bus_id, &device, &gpu.model, &*context.hostname, driver];
-        let owner = context.owners.device_labels(&gpu.uuid, Part::Whole).values();
         own::push_identity(gpu, age, &index, &device, out);
-        xid::push(gpu, snapshot, &labels, &owner, out);
-        if age.is_some_and(|age| age <= TOO_OLD) {
+        let xids = xid::push(gpu, &index, &context.gpus, out);
+        if readings.is_some() {
             own::push_readings(gpu, &index, out);
-            health::push(gpu, &index, driver, &peers, out);
-            dcgm::push(&gpu.values, &labels, &owner, out);
-            mig::push(gpu, &context.owners, &labels, out);
-            dcgm::push_clock_events(gpu, &labels, &owner, out);
+            health::push(gpu, &index, peers, out);
+            mig::push(gpu, &index, out);
+        }
+        let labels = [&*index, &gpu.uuid, &gpu.pci_bus_id, &device, &gpu.model, &context.hostname];
+        let owner = context.owners.device_labels(&gpu.uuid, Part::Whole).values();
+        let instances: Vec<_> = gpu.values.instances.iter().map(|instance| instance.id.to_string()).collect();
+        let mut writer = dcgm::Writer::new(gpu, labels, driver, owner, &context.dcgm, out);
+        let memory = self.memory.entry(gpu.uuid.clone()).or_default();
+        writer.events(gpu, xids, at, memory);
+        writer.health(readings, xids, at, memory);
+        if let Some(values) = readings {
+            writer.readings(values);
+            mig::push_readings(gpu, &instances, &context.owners, &mut writer);
         }
     }
 }

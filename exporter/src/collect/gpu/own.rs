@@ -3,11 +3,11 @@
 use std::cmp::Reverse;
 use std::time::Duration;
 
+use crate::catalog::dcgm::Scope;
 use crate::catalog::{Metric, gpu as rows, sampler};
 use crate::family::Families;
 use crate::source::nvml::activity::{self, Activity};
-use crate::source::nvml::fields::{self, GpmMetric};
-use crate::source::nvml::{Absent, Gpu, Power, Process, State};
+use crate::source::nvml::{Absent, Gpu, Power, Process, Reading, State, fields};
 
 /// Processes per GPU with a series of their own. MPS allows 48 clients per GPU.
 const PROCESSES: usize = 64;
@@ -75,7 +75,7 @@ fn push_activity(activity: &Activity, [index, uuid]: [&str; 2], out: &mut Famili
     for (unit, seconds) in activity.active_seconds() {
         out.push(&sampler::GPM_ACTIVE, &[index, uuid, unit], seconds);
     }
-    let mut push = |row: &'static Metric, counter: GpmMetric, label: Option<&str>| {
+    let mut push = |row: &'static Metric, counter: u32, label: Option<&str>| {
         let labels: Vec<_> = [index, uuid].into_iter().chain(label).collect();
         out.push(row, &labels, activity.counted(counter).map(|count| count as f64));
     };
@@ -103,9 +103,12 @@ fn push_processes(gpu: &Gpu, index: &str, out: &mut Families) {
 
 fn push_fields(gpu: &Gpu, index: &str, out: &mut Families) {
     let values = &gpu.values;
-    out.push(&rows::RECOVERY_ACTION, &[index, &gpu.uuid], values.field(fields::RECOVERY_ACTION).ok());
-    for (direction, kibibytes) in [("rx", fields::NVLINK_DATA_RX), ("tx", fields::NVLINK_DATA_TX)] {
-        let bytes = values.field(kibibytes).map(|kib| kib * 1024.0);
-        out.push(&rows::NVLINK_BYTES, &[index, &gpu.uuid, direction], bytes.ok());
+    let mut push = |row, label: &str, value: Reading<f64>| out.push(row, &[index, &gpu.uuid, label], value.ok());
+    for (direction, kibibytes) in fields::nvlink_data(Scope::AllLinks) {
+        push(&rows::NVLINK_BYTES, direction, values.field(kibibytes).map(|kib| kib * 1024.0));
     }
+    for (error, count) in fields::PCIE_ERRORS {
+        push(&rows::PCIE_ERRORS, error, values.field(count));
+    }
+    out.push(&rows::RECOVERY_ACTION, &[index, &gpu.uuid], values.field(fields::RECOVERY_ACTION).ok());
 }

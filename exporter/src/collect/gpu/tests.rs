@@ -4,30 +4,34 @@ use std::time::{Instant, SystemTime};
 
 use super::*;
 use crate::attribute::Owners;
-use crate::catalog::{self, Kind};
+use crate::catalog::Kind;
+use crate::catalog::dcgm::{self as rows, Names, Row, Selection};
+use crate::collect::Dcgm;
 use crate::config::Counters;
 use crate::encode::{Format, encode};
 use crate::family::Style;
 use crate::parse::bus_id::Address;
 use crate::parse::counters::csv;
 use crate::source::files::Roots;
-use crate::source::nvml::fields::{BATCH, ENERGY, GPM_METRICS, GPM_PCIE_TX, GPM_SM_ACTIVE, MEMORY_TEMPERATURE};
-use crate::source::nvml::{Absent, Memory, Process, Snapshot, State, Totals, Values};
+use crate::source::nvml::{Absent, Process, Snapshot, State, Totals, Values};
 
 fn values() -> Values {
     let mut values = Values::default();
-    for (field, value) in [(ENERGY, 9_007_199_254.0), (MEMORY_TEMPERATURE, 0.0)] {
-        let position = BATCH.iter().position(|f| *f == field).unwrap();
-        values.fields[position] = Ok(value);
+    let (total, reserved) = (80_u64 << 30, (1_u64 << 30) + 1);
+    for (row, reading) in [
+        (&rows::TOTAL_ENERGY, Ok(9_007_199_254.0)),
+        (&rows::MEMORY_TEMP, Err(Absent::NotSupported)),
+        (&rows::PROF_SM_ACTIVE, Ok(42.0)),
+        (&rows::PROF_PCIE_TX, Ok(1.5)),
+        (&rows::GPU_UTIL, Ok(0.0)),
+        (&rows::MEM_COPY_UTIL, Err(Absent::NotPermitted)),
+        (&rows::POWER_USAGE, Ok(113_611.0)),
+        (&rows::FB_TOTAL, Ok(total as f64)),
+        (&rows::FB_FREE, Ok((total - reserved) as f64)),
+        (&rows::FB_USED_PERCENT, Ok(0.0)),
+    ] {
+        values.set(row.read, reading);
     }
-    for (metric, value) in [(GPM_SM_ACTIVE, 42.0), (GPM_PCIE_TX, 1.5)] {
-        let position = GPM_METRICS.iter().position(|m| *m == metric).unwrap();
-        values.gpm[position] = Ok(value);
-    }
-    values.gpu_util_percent = Ok(0.0);
-    values.memory_util_percent = Err(Absent::NotPermitted);
-    values.power_watts = Ok(113.611);
-    values.memory = Ok(Memory { total: 80 << 30, free: (79 << 30) - 1, used: 0, reserved: (1 << 30) + 1 });
     values.samples = Ok(());
     values
 }
@@ -56,10 +60,15 @@ fn gpu(at: Instant, age: u64) -> Gpu {
 }
 
 fn scrape(driver: Driver, gpus: impl FnOnce(Instant) -> Vec<Gpu>) -> (Done, String) {
-    scrape_styled(driver, gpus, |_| Style { host_label: Some("Hostname"), ..Style::default() })
+    scrape_as(Dcgm::default(), driver, gpus)
+}
+
+fn scrape_as(dcgm: Dcgm, driver: Driver, gpus: impl FnOnce(Instant) -> Vec<Gpu>) -> (Done, String) {
+    scrape_styled(dcgm, driver, gpus, |_| Style { host_label: Some("Hostname"), ..Style::default() })
 }
 
 fn scrape_styled(
+    dcgm: Dcgm,
     driver: Driver,
     gpus: impl FnOnce(Instant) -> Vec<Gpu>,
     style: impl FnOnce(&Snapshot) -> Style,
@@ -80,9 +89,10 @@ fn scrape_styled(
         gpus: Arc::new(snapshot),
         owners: Arc::new(Owners::default()),
         hostname: "gpu-node-1".into(),
+        dcgm: Arc::new(dcgm),
     };
     let mut families = Families::styled(style);
-    let done = GpuCollector.collect(&context, &mut families).unwrap();
+    let done = GpuCollector::default().collect(&context, &mut families).unwrap();
     (done, encode(&families, Format::Text))
 }
 
@@ -115,7 +125,8 @@ fn a_reading_without_a_value_makes_no_series() {
     let series = |name: &str| text.lines().filter(|l| l.starts_with(&format!("{name}{{"))).count();
     assert_eq!(series("DCGM_FI_DEV_GPU_UTIL"), 1, "zero is a value");
     assert_eq!(series("DCGM_FI_DEV_MEM_COPY_UTIL"), 0, "not permitted");
-    assert_eq!(series("DCGM_FI_DEV_MEMORY_TEMP"), 0, "0 C means no sensor");
+    assert_eq!(series("DCGM_FI_DEV_MEMORY_TEMP"), 0, "not supported");
+    assert_eq!(series("DCGM_FI_DEV_SM_CLOCK"), 0, "not read yet");
     assert_eq!(series("goodput_gpu_process_memory_bytes"), 1, "one process tells no memory");
     assert!(text.contains("goodput_gpu_processes{gpu=\"0\",UUID=\"GPU-c4529c8d-69c4-b61d-e0bc-7b2460096005\"} 2\n"));
 }
@@ -133,7 +144,7 @@ fn units_are_dcgms() {
     assert_eq!(value("DCGM_FI_PROF_SM_ACTIVE"), "0.42");
     assert_eq!(value("DCGM_FI_PROF_PCIE_TX_BYTES"), "1572864");
     assert_eq!(value("DCGM_FI_DEV_XID_ERRORS"), "79");
-    assert!(text.contains("DCGM_FI_DRIVER_VERSION=\"580.105.08\",xid=\"79\"} 2\n"));
+    assert!(text.contains("xid=\"79\",DCGM_FI_DRIVER_VERSION=\"580.105.08\"} 2\n"));
 }
 
 #[test]
@@ -142,14 +153,18 @@ fn an_old_reading_leaves_age_state_and_xids() {
         vec![Gpu { state: State::Stale(Duration::from_secs(60)), ..gpu(at, 60) }, Gpu { index: 1, ..gpu(at, 10) }]
     });
     let of_first: Vec<_> = text.lines().filter(|l| l.contains("gpu=\"0\"")).collect();
-    assert_eq!(of_first.len(), 15, "{of_first:#?}");
+    assert_eq!(of_first.len(), 14, "{of_first:#?}");
     assert!(text.contains("6005\",state=\"stale\"} 1\n"));
     assert!(
         text.contains(
             "goodput_gpu_reading_age_seconds{gpu=\"0\",UUID=\"GPU-c4529c8d-69c4-b61d-e0bc-7b2460096005\"} 60\n"
         )
     );
-    assert!(of_first.iter().any(|l| l.starts_with("DCGM_EXP_XID_ERRORS_TOTAL") && l.ends_with("xid=\"79\"} 2")));
+    assert!(
+        of_first
+            .iter()
+            .any(|l| l.starts_with("DCGM_EXP_XID_ERRORS_TOTAL") && l.contains("xid=\"79\"") && l.ends_with("} 2"))
+    );
     let own = "goodput_gpu_xid_errors_total{gpu=\"0\",UUID=\"GPU-c4529c8d-69c4-b61d-e0bc-7b2460096005\",xid=\"79\",class=\"bus\",action=\"restart_node\"} 2";
     assert!(of_first.contains(&own), "{of_first:#?}");
     assert!(!of_first.iter().any(|l| l.starts_with("DCGM_FI_DEV_GPU_UTIL")));
@@ -164,25 +179,74 @@ fn without_a_driver_it_is_not_applicable_and_says_why() {
     assert!(text.ends_with("\ngoodput_gpu_driver_up 0\n"), "{text}");
 }
 
-/// Default counters of dcgm-exporter: each is a row of the same kind, or known to be missing or different.
+/// Sample lines of a row with one value, in the spelling.
+fn lines_of(row: &'static Row, names: Names) -> Vec<String> {
+    let dcgm = Dcgm { names, ..Dcgm::default() };
+    let (_, text) = scrape_as(dcgm, loaded(), |at| vec![gpu(at, 0)]);
+    let of = |l: &&str| [row.legacy.name, row.current.name].iter().any(|name| l.starts_with(&format!("{name}{{")));
+    text.lines().filter(of).map(str::to_owned).collect()
+}
+
 #[test]
-fn the_default_counter_list_is_covered() {
+fn each_spelling_has_its_own_names_labels_and_units() {
+    let energy = |names| lines_of(&rows::TOTAL_ENERGY, names);
+    let (legacy, current) = (energy(Names::Legacy), energy(Names::Current));
+    assert_eq!((legacy.len(), current.len()), (1, 1));
+    assert!(legacy[0].contains("DCGM_FI_DRIVER_VERSION=") && legacy[0].ends_with("} 9007199254"), "{legacy:?}");
+    let expected =
+        ("DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL{gpu=\"0\",", "DCGM_FI_SYSTEM_DRIVER_VERSION=\"580.105.08\"} 9007199.254");
+    assert!(current[0].starts_with(expected.0) && current[0].ends_with(expected.1), "{current:?}");
+    let mut both = legacy;
+    both.splice(0..0, current);
+    assert_eq!(energy(Names::Both), both);
+}
+
+#[test]
+fn what_has_one_name_is_written_once() {
+    let rate = |names| lines_of(&rows::PROF_PCIE_TX, names);
+    assert_eq!((rate(Names::Both), rate(Names::Both).len()), (rate(Names::Legacy), 1));
+    assert!(rate(Names::Current)[0].contains("DCGM_FI_SYSTEM_DRIVER_VERSION="));
+}
+
+#[test]
+fn what_is_not_selected_is_not_written() {
+    let dcgm = Dcgm { fields: Selection::new([rows::GPU_UTIL.id]), ..Dcgm::default() };
+    let (_, text) = scrape_as(dcgm, loaded(), |at| vec![gpu(at, 0)]);
+    let lines: Vec<_> = text.lines().filter(|l| l.starts_with("DCGM_")).collect();
+    assert_eq!(lines.len(), 1, "{lines:#?}");
+    assert!(lines[0].starts_with("DCGM_FI_DEV_GPU_UTIL{") && !lines[0].contains("DRIVER_VERSION"), "{}", lines[0]);
+}
+
+/// Every line of dcgm-exporter's lists, active or not, is a row of the same kind, or is known to be missing; what is
+/// active is on by default.
+#[test]
+fn the_lists_of_dcgm_exporter_are_covered() {
     let not_had = ["DCGM_FI_DEV_VGPU_LICENSE_STATUS"];
-    // A rate; dcgm-exporter itself calls it a gauge since 4.8.3.
-    let gauge_since = ["DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL"];
-    let mut checked = 0;
-    for line in fixture("dcgm-exporter-counter-lists/default-counters.csv").lines() {
-        let Some((name, rest)) = line.split_once(',').filter(|(n, _)| n.starts_with("DCGM_")) else { continue };
-        let (name, kind) = (name.trim(), rest.split(',').next().unwrap().trim());
-        if kind == "label" || not_had.contains(&name) {
-            continue;
+    // dcgm-exporter itself calls them gauges since 4.8.3: rates, and what falls again.
+    let gauges = ["DCGM_FI_DEV_NVLINK_BANDWIDTH_", "DCGM_EXP_", "DCGM_FI_PROF_PCIE_"];
+    let mut checked = [0, 0];
+    for list in ["default-counters.csv", "dcp-metrics-included.csv"] {
+        for line in fixture(&format!("dcgm-exporter-counter-lists/{list}")).lines() {
+            let active = !line.starts_with('#');
+            let line = line.trim_start_matches(['#', ' ']);
+            let Some((name, rest)) = line.split_once(',').filter(|(n, _)| n.starts_with("DCGM_")) else { continue };
+            let (name, kind) = (name.trim(), rest.split(',').next().unwrap().trim());
+            if not_had.contains(&name) {
+                assert!(rows::ABSENT.iter().any(|absent| absent.has(526)));
+                continue;
+            }
+            let row = rows::by_name(name).unwrap_or_else(|| panic!("{name} has no row"));
+            assert!(!active || row.default, "{name} is on by default there");
+            let expected = match kind {
+                "label" => Kind::Info,
+                "counter" if !gauges.iter().any(|stem| name.starts_with(stem)) => Kind::Counter,
+                _ => Kind::Gauge,
+            };
+            assert_eq!(row.legacy.kind, expected, "{name}");
+            checked[usize::from(active)] += 1;
         }
-        let row = catalog::dcgm::ROWS.iter().find(|r| r.name == name).unwrap_or_else(|| panic!("{name} has no row"));
-        let expected = if kind == "counter" && !gauge_since.contains(&name) { Kind::Counter } else { Kind::Gauge };
-        assert_eq!(row.kind, expected, "{name}");
-        checked += 1;
     }
-    assert_eq!(checked, 24, "active lines of the list");
+    assert_eq!(checked, [70, 50], "commented and active lines of both lists");
 }
 
 fn selected(list: &str) -> String {
@@ -192,7 +256,8 @@ fn selected(list: &str) -> String {
         counters: Some(counters.clone()),
         ..Style::default()
     };
-    scrape_styled(loaded(), |at| vec![gpu(at, 0)], style).1
+    let dcgm = Dcgm { fields: counters.selection(), ..Dcgm::default() };
+    scrape_styled(dcgm, loaded(), |at| vec![gpu(at, 0)], style).1
 }
 
 #[test]
@@ -238,7 +303,7 @@ fn the_default_list_of_dcgm_exporter_is_served() {
 fn devices_and_model_names_are_written_as_configured() {
     let two = |at| vec![gpu(at, 0), Gpu { index: 1, uuid: "GPU-1".to_owned(), ..gpu(at, 0) }];
     let style = |_: &Snapshot| Style { devices: "g:1".parse().unwrap(), dashed_model: true, ..Style::default() };
-    let (_, text) = scrape_styled(loaded(), two, style);
+    let (_, text) = scrape_styled(Dcgm::default(), loaded(), two, style);
     let dcgm: Vec<_> = text.lines().filter(|line| line.starts_with("DCGM_")).collect();
     assert!(dcgm.len() > 5, "{text}");
     for line in dcgm {

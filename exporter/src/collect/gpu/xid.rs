@@ -1,48 +1,34 @@
 //! XIDs: events, not readings. The one that tells why a GPU is lost must outlive its readings.
 
+use std::sync::LazyLock;
 use std::time::UNIX_EPOCH;
 
-use super::dcgm::{Labels, OwnerLabels};
-use crate::catalog::{dcgm, dcgm_events, xid as rows};
+use crate::catalog::xid as rows;
 use crate::family::Families;
 use crate::parse::bus_id::Address;
 use crate::source::nvml::{Absent, Gpu, Snapshot};
 use crate::source::xid::{Channel, ChannelState, Journal, Xids};
 use crate::xid::{UNKNOWN, find};
 
-/// The `window_size_in_ms` label.
-pub(super) const WINDOW_MS: &str = "300000";
+/// Of a GPU of which nothing was heard.
+static NONE: LazyLock<Xids> = LazyLock::new(Xids::default);
 
 /// The `xid` label of all codes beyond those that are kept apart.
 const OTHER: &str = "other";
 
-/// Writes what was heard about one GPU, under our names and dcgm-exporter's.
-pub(super) fn push(
-    gpu: &Gpu,
-    snapshot: &Snapshot,
-    dcgm_labels: &Labels<'_>,
-    owner: &OwnerLabels<'_>,
-    out: &mut Families,
-) {
+/// Writes what was heard about one GPU, under our names, and gives it; nothing when nobody listens.
+pub(super) fn push<'a>(gpu: &Gpu, index: &str, snapshot: &'a Snapshot, out: &mut Families) -> Option<&'a Xids> {
     let journal = &snapshot.xids;
-    let none = Xids::default();
-    let xids = Address::parse(&gpu.pci_bus_id).and_then(|address| journal.of(address)).unwrap_or(&none);
-    let own = [dcgm_labels[0], gpu.uuid.as_str()];
+    let own = [index, gpu.uuid.as_str()];
     if gpu.events != Err(Absent::NotSupported) {
         out.push(&rows::WATCHED, &own, f64::from(u8::from(gpu.events.is_ok())));
     }
-    if gpu.events.is_ok() || journal.kmsg == ChannelState::Ok {
-        // 0 until one is seen, as dcgm-exporter has it: the only gauge whose 0 means "none".
-        out.push_with(&dcgm::XID_ERRORS, dcgm_labels, owner, xids.last.unwrap_or(0) as f64);
+    let heard = Address::parse(&gpu.pci_bus_id).and_then(|address| journal.of(address));
+    if let Some(xids) = heard {
+        push_own(xids, own, out);
     }
-    for (code, count) in xids.codes() {
-        let (recent, code) = (xids.recent(code, snapshot.date), code.to_string());
-        let labels: Vec<_> = dcgm_labels.iter().copied().chain([code.as_str()]).collect();
-        out.push_with(&dcgm::XID_ERRORS_TOTAL, &labels, owner, count as f64);
-        let labels: Vec<_> = labels.into_iter().chain([WINDOW_MS]).collect();
-        out.push_with(&dcgm_events::XID_ERRORS_COUNT, &labels, owner, recent as f64);
-    }
-    push_own(xids, own, out);
+    let listening = gpu.events.is_ok() || journal.kmsg == ChannelState::Ok;
+    heard.or(listening.then(|| &*NONE))
 }
 
 fn push_own(xids: &Xids, [index, uuid]: [&str; 2], out: &mut Families) {
@@ -101,17 +87,5 @@ fn channel_name(channel: Channel) -> &'static str {
     match channel {
         Channel::Nvml => "nvml",
         Channel::Kmsg => "kmsg",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::source::{nvml::clock_events, xid};
-
-    #[test]
-    fn the_label_says_how_long_the_windows_are() {
-        assert_eq!(WINDOW_MS, xid::WINDOW.as_millis().to_string());
-        assert_eq!(WINDOW_MS, clock_events::WINDOW.as_millis().to_string());
     }
 }

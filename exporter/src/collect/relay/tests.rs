@@ -86,7 +86,9 @@ fn samples(text: &str, host: Option<(&'static str, &str)>) -> BTreeMap<String, f
 fn scraper(url: RelayUrl) -> Scraper {
     let gpus = Arc::new(|| {
         let at = Instant::now();
-        let values = Arc::new(Values { power_watts: Ok(7.5), ..Values::default() });
+        let mut values = Values::default();
+        values.set(crate::catalog::dcgm::POWER_USAGE.read, Ok(7500.0));
+        let values = Arc::new(values);
         let gpu = Gpu { uuid: "GPU-1".to_owned(), taken: Some(at), values, ..Gpu::default() };
         let driver = Driver::Loaded { version: "580.105.08".to_owned() };
         Arc::new(Snapshot { at, driver, gpus: vec![gpu], ..Snapshot::default() })
@@ -99,6 +101,7 @@ fn scraper(url: RelayUrl) -> Scraper {
         resolve: Arc::new(|_, _| Owners::default()),
         hostname: "node-1".into(),
         style: hosted(Some("hostname")),
+        dcgm: Arc::default(),
         counters: None,
         relay: Some(url),
         reuse: Duration::ZERO,

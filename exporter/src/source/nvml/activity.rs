@@ -4,31 +4,27 @@
 //! pair, times its length, loses nothing, however far apart the samples are; a pair of 100 ms, the least that GPM can do,
 //! once a second would cost as many calls and see a tenth of the time.
 
-use super::absent::Reading;
-use super::fields::{
-    GPM_DRAM_ACTIVE, GPM_FP16_ACTIVE, GPM_FP32_ACTIVE, GPM_FP64_ACTIVE, GPM_GRAPHICS_ACTIVE, GPM_METRICS,
-    GPM_SM_ACTIVE, GPM_TENSOR_ACTIVE, GpmMetric,
-};
+use std::collections::BTreeMap;
 
 /// Streaming multiprocessor cycles that have passed.
-pub const SM_CYCLES_ELAPSED: GpmMetric = GpmMetric(248);
+pub const SM_CYCLES_ELAPSED: u32 = 248;
 /// Streaming multiprocessor cycles in which it had work.
-pub const SM_CYCLES_ACTIVE: GpmMetric = GpmMetric(249);
+pub const SM_CYCLES_ACTIVE: u32 = 249;
 /// Bytes sent over PCIe.
-pub const PCIE_TX: GpmMetric = GpmMetric(255);
+pub const PCIE_TX: u32 = 255;
 /// Bytes received over PCIe.
-pub const PCIE_RX: GpmMetric = GpmMetric(256);
+pub const PCIE_RX: u32 = 256;
 /// Cycles in which a pipe was active, by the name of the pipe.
-pub const PIPE_CYCLES: [(GpmMetric, &str); 9] = [
-    (GpmMetric(250), "tensor"),
-    (GpmMetric(251), "tensor_dmma"),
-    (GpmMetric(252), "tensor_hmma"),
-    (GpmMetric(253), "tensor_imma"),
-    (GpmMetric(254), "tensor_dfma"),
-    (GpmMetric(257), "integer"),
-    (GpmMetric(258), "fp64"),
-    (GpmMetric(259), "fp32"),
-    (GpmMetric(260), "fp16"),
+pub const PIPE_CYCLES: [(u32, &str); 9] = [
+    (250, "tensor"),
+    (251, "tensor_dmma"),
+    (252, "tensor_hmma"),
+    (253, "tensor_imma"),
+    (254, "tensor_dfma"),
+    (257, "integer"),
+    (258, "fp64"),
+    (259, "fp32"),
+    (260, "fp16"),
 ];
 
 /// All counters that run from the boot on, where the driver has them; the header does not say from which version on.
@@ -36,20 +32,21 @@ const CUMULATIVE: std::ops::RangeInclusive<u32> = 248..=260;
 const COUNTERS: usize = 13;
 
 /// They, in the order of their ids.
-pub(super) fn cumulative() -> impl Iterator<Item = GpmMetric> {
-    CUMULATIVE.map(GpmMetric)
+pub(super) fn cumulative() -> impl Iterator<Item = u32> {
+    CUMULATIVE
 }
 
+/// The share of time that the graphics and compute engine was active.
+pub(super) const GRAPHICS_ACTIVE: u32 = 1;
+
 /// The shares that are integrated, with the name of the unit that is active.
-const SHARES: [(GpmMetric, &str); 7] = [
-    (GPM_GRAPHICS_ACTIVE, "graphics"),
-    (GPM_SM_ACTIVE, "sm"),
-    (GPM_TENSOR_ACTIVE, "tensor"),
-    (GPM_DRAM_ACTIVE, "dram"),
-    (GPM_FP64_ACTIVE, "fp64"),
-    (GPM_FP32_ACTIVE, "fp32"),
-    (GPM_FP16_ACTIVE, "fp16"),
-];
+const SHARES: [(u32, &str); 7] =
+    [(GRAPHICS_ACTIVE, "graphics"), (2, "sm"), (5, "tensor"), (10, "dram"), (11, "fp64"), (12, "fp32"), (13, "fp16")];
+
+/// They.
+pub(super) fn shares() -> impl Iterator<Item = u32> {
+    SHARES.iter().map(|(metric, _)| *metric)
+}
 
 /// The two counters of a share are not read at the very same moment: a full one may come out as a little more (percent).
 const SHARE_MOST: f64 = 105.0;
@@ -91,18 +88,15 @@ impl Activity {
 
     /// What one of the driver's cumulative counters has counted since the exporter first read it.
     #[must_use]
-    pub fn counted(&self, metric: GpmMetric) -> Option<u64> {
+    pub fn counted(&self, metric: u32) -> Option<u64> {
         let counter = self.counters.get(cumulative().position(|m| m == metric)?)?;
         counter.last.map(|_| counter.total)
     }
 
-    /// Adds one pair of samples so many seconds apart, by the answers of [`GPM_METRICS`]. A pair in which anything is
+    /// Adds one pair of samples so many seconds apart, by what it answered, by metric. A pair in which anything is
     /// missing that was there before, or is no share, is not observed: the time covered is one for all.
-    pub(super) fn add(&mut self, seconds: f64, answers: &[Reading<f64>]) {
-        let share = |metric: GpmMetric| {
-            let position = GPM_METRICS.iter().position(|m| *m == metric)?;
-            answers.get(position)?.ok().filter(|percent| (0.0..=SHARE_MOST).contains(percent))
-        };
+    pub(super) fn add(&mut self, seconds: f64, answers: &BTreeMap<u32, f64>) {
+        let share = |metric: u32| answers.get(&metric).copied().filter(|percent| (0.0..=SHARE_MOST).contains(percent));
         let shares = SHARES.map(|(metric, _)| share(metric));
         let lacking = |(now, before): (&Option<f64>, &Option<f64>)| now.is_none() && before.is_some();
         if shares.iter().all(Option::is_none) || shares.iter().zip(&self.active_seconds).any(lacking) {
@@ -116,11 +110,11 @@ impl Activity {
         }
     }
 
-    /// Reads the cumulative counters, by the answers of [`cumulative`].
-    pub(super) fn count(&mut self, answers: &[Reading<f64>]) {
-        for (counter, answer) in self.counters.iter_mut().zip(answers) {
-            if let Some(now) = answer.ok().filter(|now| *now >= 0.0) {
-                counter.read(now as u64);
+    /// Reads the cumulative counters among the answers.
+    pub(super) fn count(&mut self, answers: &BTreeMap<u32, f64>) {
+        for (counter, metric) in self.counters.iter_mut().zip(cumulative()) {
+            if let Some(now) = answers.get(&metric).filter(|now| **now >= 0.0) {
+                counter.read(*now as u64);
             }
         }
     }
@@ -128,12 +122,10 @@ impl Activity {
 
 #[cfg(test)]
 mod tests {
-    use super::super::absent::Absent;
     use super::*;
 
-    fn answers(given: &[(GpmMetric, f64)]) -> Vec<Reading<f64>> {
-        let of = |metric: &GpmMetric| given.iter().find(|(m, _)| m == metric).map(|(_, value)| *value);
-        GPM_METRICS.iter().map(|metric| of(metric).ok_or(Absent::NotSupported)).collect()
+    fn answers(given: &[(u32, f64)]) -> BTreeMap<u32, f64> {
+        given.iter().copied().collect()
     }
 
     fn active(activity: &Activity, unit: &str) -> Option<f64> {
@@ -144,9 +136,9 @@ mod tests {
     fn pairs_of_any_length_add_up_to_the_same() {
         let (mut short, mut long) = (Activity::default(), Activity::default());
         for percent in [100.0, 0.0, 40.0, 60.0] {
-            short.add(1.0, &answers(&[(GPM_SM_ACTIVE, percent)]));
+            short.add(1.0, &answers(&[(2, percent)]));
         }
-        long.add(4.0, &answers(&[(GPM_SM_ACTIVE, 50.0)]));
+        long.add(4.0, &answers(&[(2, 50.0)]));
         assert_eq!((active(&short, "sm"), short.observed_seconds()), (Some(2.0), Some(4.0)));
         assert_eq!(short, long);
         assert_eq!(active(&short, "tensor"), None, "what never answered has no total");
@@ -157,12 +149,12 @@ mod tests {
         let mut activity = Activity::default();
         activity.add(5.0, &answers(&[]));
         assert_eq!(activity.observed_seconds(), None);
-        activity.add(5.0, &answers(&[(GPM_SM_ACTIVE, 50.0), (GPM_TENSOR_ACTIVE, 20.0)]));
+        activity.add(5.0, &answers(&[(2, 50.0), (5, 20.0)]));
         let before = activity.clone();
         for bad in [f64::NAN, -1.0, 250.0] {
-            activity.add(5.0, &answers(&[(GPM_SM_ACTIVE, bad), (GPM_TENSOR_ACTIVE, 20.0)]));
+            activity.add(5.0, &answers(&[(2, bad), (5, 20.0)]));
         }
-        activity.add(5.0, &answers(&[(GPM_SM_ACTIVE, 50.0)]));
+        activity.add(5.0, &answers(&[(2, 50.0)]));
         assert_eq!(activity, before);
     }
 
@@ -170,8 +162,7 @@ mod tests {
     fn counters_go_on_when_the_drivers_start_anew() {
         let mut activity = Activity::default();
         let read = |activity: &mut Activity, cycles: f64| {
-            let of = |m| if m == SM_CYCLES_ACTIVE { Ok(cycles) } else { Err(Absent::NotSupported) };
-            activity.count(&cumulative().map(of).collect::<Vec<_>>());
+            activity.count(&BTreeMap::from([(SM_CYCLES_ACTIVE, cycles)]));
             activity.counted(SM_CYCLES_ACTIVE)
         };
         assert_eq!(activity.counted(SM_CYCLES_ACTIVE), None);

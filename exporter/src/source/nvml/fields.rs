@@ -1,121 +1,214 @@
-//! Which NVML fields and GPM metrics are read.
-//!
-//! Ids and units are those of nvml.h (API 13); none of them is among 251-273, whose numbers changed with driver 580.82.
+//! What is read of a GPU: made of the selected rows, and of what the exporter's own metrics and checks need.
 
-/// One entry of a batched `nvmlDeviceGetFieldValues`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Field {
-    pub(super) id: u32,
-    pub(super) scope: u32,
+use std::collections::BTreeSet;
+
+use super::activity;
+use crate::catalog::dcgm::{Call, Event, Field, HEALTH, Read, Row, Scope, Selection};
+
+/// Single-entry fields that the exporter's own metrics and readings are made of. Ids and units are those of nvml.h
+/// (API 13).
+const fn gpu(id: u32) -> Field {
+    Field { id, scope: Scope::Gpu }
 }
 
-/// Scope of an NVLink throughput counter that sums all links.
+/// Celsius; 0 where the memory has no sensor.
+pub(super) const MEMORY_TEMPERATURE: Field = gpu(82);
+/// mW, averaged over one second (Ampere and later, without GA100).
+pub(super) const POWER_AVERAGE: Field = gpu(185);
+/// mW at this instant.
+pub(super) const POWER_INSTANT: Field = gpu(186);
+/// What the driver wants done: 0 nothing, 1 reset, 2 reboot, 3 drain P2P, 4 drain and reset.
+pub const RECOVERY_ACTION: Field = gpu(230);
+/// Does the GPU wait for a reset, or to be drained and reset?
+pub const RESETS: [(&str, Field); 2] = [("reset", gpu(226)), ("drain_and_reset", gpu(227))];
+/// NVLinks that the GPU has.
+pub(super) const LINK_COUNT: Field = gpu(91);
+/// Does a page wait to be retired (before Ampere)?
+pub const RETIRED_PENDING: Field = gpu(31);
+/// ns at lowered clocks by reason, of the reasons that the driver has a counter for.
+pub const CLOCK_EVENTS: [(&str, Field); 5] = [
+    ("power_cap", gpu(74)),
+    ("sync_boost", gpu(76)),
+    ("sw_thermal", gpu(269)),
+    ("hw_thermal", gpu(270)),
+    ("hw_power_brake", gpu(271)),
+];
+/// ns below the clocks asked for by the policy that held them.
+pub const CLOCK_VIOLATIONS: [(&str, Field); 6] = [
+    ("thermal", gpu(75)),
+    ("board_limit", gpu(77)),
+    ("low_utilization", gpu(78)),
+    ("reliability", gpu(79)),
+    ("application_clocks", gpu(80)),
+    ("base_clocks", gpu(81)),
+];
+/// NVLink errors of all links by kind (NVLink 4 and older).
+pub const NVLINK_ERRORS: [(&str, Field); 4] =
+    [("crc_flit", gpu(38)), ("crc_data", gpu(45)), ("replay", gpu(52)), ("recovery", gpu(59))];
+/// PCIe errors by kind.
+pub const PCIE_ERRORS: [(&str, Field); 12] = [
+    ("l0_to_recovery", gpu(169)),
+    ("correctable", gpu(173)),
+    ("nak_received", gpu(174)),
+    ("receiver", gpu(175)),
+    ("bad_tlp", gpu(176)),
+    ("nak_sent", gpu(177)),
+    ("bad_dllp", gpu(178)),
+    ("non_fatal", gpu(179)),
+    ("fatal", gpu(180)),
+    ("unsupported_request", gpu(181)),
+    ("lcrc", gpu(182)),
+    ("lane", gpu(183)),
+];
+
+/// KiB of NVLink payload sent and received.
+#[must_use]
+pub const fn nvlink_data(scope: Scope) -> [(&'static str, Field); 2] {
+    [("tx", Field { id: 138, scope }), ("rx", Field { id: 139, scope })]
+}
+
+/// Scope id of an NVLink counter that the driver sums over all links.
 const ALL_LINKS: u32 = u32::MAX;
 
-macro_rules! fields {
-    ($($(#[doc = $doc:literal])* $name:ident = $id:literal $(in $scope:ident)?;)*) => {
-        $($(#[doc = $doc])* pub const $name: Field = Field { id: $id, scope: fields!(@scope $($scope)?) };)*
-        /// Everything that one cycle asks for, in one call.
-        pub static BATCH: &[Field] = &[$($name),*];
+/// NVLinks that a GPU can have, up to Blackwell.
+const LINKS: u32 = 18;
+
+/// Field ids from 251 on were renumbered with this driver (NVML's known issues): what was 251 to 253 is 269 to 271.
+const RENUMBERED: (u32, u32) = (580, 82);
+
+/// What to read of every GPU.
+#[derive(Debug)]
+pub(super) struct Plan {
+    reads: BTreeSet<Read>,
+    pub(super) fields: Vec<Field>,
+    pub(super) gpm: Vec<u32>,
+}
+
+impl Plan {
+    pub(super) fn new(selection: &Selection) -> Self {
+        let reads: BTreeSet<_> = selection.rows().flat_map(sources).chain(own()).flat_map(parts).collect();
+        let fields = reads.iter().filter_map(|read| if let Read::Field(field) = read { Some(*field) } else { None });
+        let gpm = reads.iter().filter_map(|read| if let Read::Gpm(id) = read { Some(*id) } else { None });
+        Self { fields: fields.collect(), gpm: gpm.collect(), reads }
+    }
+
+    pub(super) fn has(&self, read: Read) -> bool {
+        self.reads.contains(&read)
+    }
+
+    /// Is any of these to be read?
+    pub(super) fn wants(&self, calls: &[Call]) -> bool {
+        calls.iter().any(|call| self.has(Read::Call(*call)))
+    }
+
+    /// The scopes of which NVLink rates are wanted.
+    pub(super) fn rates(&self) -> impl Iterator<Item = Scope> {
+        self.reads.iter().filter_map(|read| if let Read::NvlinkRate(scope) = read { Some(*scope) } else { None })
+    }
+}
+
+/// What a row is read from: itself, or what is counted or judged for it.
+fn sources(row: &Row) -> Vec<Read> {
+    match row.read {
+        Read::Event(Event::ClockWindow | Event::ClockTotal) => vec![row.read, Read::Call(Call::ClockEventReasons)],
+        Read::Event(Event::Health) => HEALTH.iter().map(|row| row.read).collect(),
+        read => vec![read],
+    }
+}
+
+/// Calls of the same.
+const OWN_CALLS: [Call; 16] = [
+    Call::GpuUtilization,
+    Call::Power,
+    Call::ClockEventReasons,
+    Call::PcieGeneration,
+    Call::PcieGenerationMax,
+    Call::PcieWidth,
+    Call::PcieWidthMax,
+    Call::MemoryTotal,
+    Call::RemapMax,
+    Call::RemapHigh,
+    Call::RemapPartial,
+    Call::RemapLow,
+    Call::RemapNone,
+    Call::FabricStatus,
+    Call::FabricError,
+    Call::FabricHealthMask,
+];
+
+/// What the exporter's own metrics, its audit and its clock events read whatever is selected.
+fn own() -> impl Iterator<Item = Read> {
+    let fields = [RECOVERY_ACTION, LINK_COUNT, RETIRED_PENDING].into_iter();
+    let named = RESETS.into_iter().chain(CLOCK_EVENTS).chain(CLOCK_VIOLATIONS).chain(NVLINK_ERRORS);
+    let named = named.chain(PCIE_ERRORS).chain(nvlink_data(Scope::AllLinks)).map(|(_, field)| field);
+    let fields = fields.chain(named).map(Read::Field);
+    fields.chain(OWN_CALLS.map(Read::Call)).chain(activity::shares().map(Read::Gpm))
+}
+
+/// A reading and those that it is made of.
+fn parts(read: Read) -> Vec<Read> {
+    let mut parts = vec![read];
+    match read {
+        Read::Call(Call::Power) => parts.extend([POWER_AVERAGE, POWER_INSTANT].map(Read::Field)),
+        Read::Call(Call::MemoryTemperature) => parts.push(Read::Field(MEMORY_TEMPERATURE)),
+        Read::NvlinkRate(scope) => parts.extend(nvlink_data(scope).map(|(_, field)| Read::Field(field))),
+        _ => {}
+    }
+    parts
+}
+
+/// The entries of a batched `nvmlDeviceGetFieldValues` that the field is read with on that driver: id and scope id.
+pub(super) fn entries(field: Field, driver: (u32, u32)) -> impl Iterator<Item = (u32, u32)> {
+    let id = match field.id {
+        269..=271 if driver < RENUMBERED => field.id - 18,
+        id => id,
     };
-    (@scope) => { 0 };
-    (@scope $scope:ident) => { $scope };
-}
-
-fields! {
-    /// Single-bit ECC errors since the driver was loaded.
-    ECC_SBE_VOLATILE = 3;
-    /// Double-bit ECC errors since the driver was loaded.
-    ECC_DBE_VOLATILE = 4;
-    /// Single-bit ECC errors over the board's life.
-    ECC_SBE_AGGREGATE = 5;
-    /// Double-bit ECC errors over the board's life.
-    ECC_DBE_AGGREGATE = 6;
-    /// Pages retired for single-bit errors (before Ampere).
-    RETIRED_SBE = 29;
-    /// Pages retired for double-bit errors (before Ampere).
-    RETIRED_DBE = 30;
-    /// Is a page retirement pending (before Ampere)?
-    RETIRED_PENDING = 31;
-    /// Flow-control CRC errors of all NVLinks (NVLink 4 and older).
-    NVLINK_CRC_FLIT = 38;
-    /// Data CRC errors of all NVLinks (NVLink 4 and older).
-    NVLINK_CRC_DATA = 45;
-    /// Replays of all NVLinks (NVLink 4 and older).
-    NVLINK_REPLAY = 52;
-    /// Recoveries of all NVLinks (NVLink 4 and older).
-    NVLINK_RECOVERY = 59;
-    /// ns throttled by the power limit.
-    VIOLATION_POWER = 74;
-    /// ns throttled by temperature.
-    VIOLATION_THERMAL = 75;
-    /// ns throttled by sync boost.
-    VIOLATION_SYNC_BOOST = 76;
-    /// ns throttled by the board limit.
-    VIOLATION_BOARD_LIMIT = 77;
-    /// ns at lowered clocks for lack of work.
-    VIOLATION_LOW_UTILIZATION = 78;
-    /// ns throttled by the reliability limit.
-    VIOLATION_RELIABILITY = 79;
-    /// Memory temperature, Celsius; 0 where there is no sensor.
-    MEMORY_TEMPERATURE = 82;
-    /// mJ since the driver was loaded.
-    ENERGY = 83;
-    /// PCIe replays.
-    PCIE_REPLAY = 94;
-    /// KiB of NVLink payload sent.
-    NVLINK_DATA_TX = 138 in ALL_LINKS;
-    /// KiB of NVLink payload received.
-    NVLINK_DATA_RX = 139 in ALL_LINKS;
-    /// Rows remapped for correctable errors.
-    REMAPPED_CORRECTABLE = 142;
-    /// Rows remapped for uncorrectable errors.
-    REMAPPED_UNCORRECTABLE = 143;
-    /// Does a row remapping wait for a reset?
-    REMAP_PENDING = 144;
-    /// Has a row remapping failed?
-    REMAP_FAILURE = 145;
-    /// mW, averaged over one second (Ampere and later, without GA100).
-    POWER_AVERAGE = 185;
-    /// mW at this instant.
-    POWER_INSTANT = 186;
-    /// mW, the lowest limit that can be set.
-    POWER_LIMIT_MIN = 187;
-    /// mW, the highest limit that can be set.
-    POWER_LIMIT_MAX = 188;
-    /// mW, the limit the board starts with.
-    POWER_LIMIT_DEFAULT = 189;
-    /// mW, the limit in force.
-    POWER_LIMIT_ENFORCED = 190;
-    /// mW, the limit somebody asked for.
-    POWER_LIMIT_REQUESTED = 192;
-    /// What the driver wants done: 0 nothing, 1 reset, 2 reboot, 3 drain P2P, 4 drain and reset.
-    RECOVERY_ACTION = 230;
-}
-
-/// A GPM metric id. GPM gives shares in percent and rates in MiB/s.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GpmMetric(pub(super) u32);
-
-macro_rules! gpm {
-    ($($name:ident = $id:literal;)*) => {
-        $(#[allow(missing_docs, reason = "the name says it")] pub const $name: GpmMetric = GpmMetric($id);)*
-        /// Everything that is computed from one pair of GPM samples.
-        pub static GPM_METRICS: &[GpmMetric] = &[$($name),*];
+    let scopes = match field.scope {
+        Scope::Gpu => 0..=0,
+        Scope::AllLinks => ALL_LINKS..=ALL_LINKS,
+        Scope::Link(link) => link..=link,
+        Scope::EachLink => 0..=LINKS - 1,
     };
+    scopes.map(move |scope| (id, scope))
 }
 
-gpm! {
-    GPM_GRAPHICS_ACTIVE = 1;
-    GPM_SM_ACTIVE = 2;
-    GPM_SM_OCCUPANCY = 3;
-    GPM_TENSOR_ACTIVE = 5;
-    GPM_DRAM_ACTIVE = 10;
-    GPM_FP64_ACTIVE = 11;
-    GPM_FP32_ACTIVE = 12;
-    GPM_FP16_ACTIVE = 13;
-    GPM_PCIE_TX = 20;
-    GPM_PCIE_RX = 21;
-    GPM_NVLINK_RX = 60;
-    GPM_NVLINK_TX = 61;
+/// Major and minor number of a driver version.
+pub(super) fn driver_number(version: &str) -> (u32, u32) {
+    let mut parts = version.split('.').map(|part| part.parse().unwrap_or(0));
+    (parts.next().unwrap_or(0), parts.next().unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::dcgm::{HW_THERMAL_NS, NVLINK_BANDWIDTH, NVLINK5_TX_BYTES, POWER_USAGE, SW_POWER_CAP_NS};
+
+    fn of(row: &Row, driver: &str) -> Vec<(u32, u32)> {
+        let Read::Field(field) = row.read else { panic!("{row:?}") };
+        entries(field, driver_number(driver)).collect()
+    }
+
+    #[test]
+    fn ids_are_those_of_the_driver() {
+        assert_eq!(of(&HW_THERMAL_NS, "580.105.08"), [(270, 0)]);
+        assert_eq!(of(&HW_THERMAL_NS, "580.65.06"), [(252, 0)]);
+        assert_eq!(of(&HW_THERMAL_NS, "570.86.15"), [(252, 0)]);
+        assert_eq!(of(&SW_POWER_CAP_NS, "570.86.15"), [(74, 0)]);
+    }
+
+    #[test]
+    fn what_the_driver_does_not_sum_is_read_link_by_link() {
+        let entries = of(&NVLINK5_TX_BYTES, "590.48.01");
+        assert_eq!((entries.len(), entries[0], entries[17]), (18, (202, 0), (202, 17)));
+    }
+
+    #[test]
+    fn only_what_is_selected_is_read_and_what_it_is_made_of() {
+        let none = Plan::new(&Selection::new([]));
+        assert!(!none.has(POWER_USAGE.read) && none.gpm.is_empty());
+        let two = Plan::new(&Selection::new([POWER_USAGE.id, NVLINK_BANDWIDTH.id]));
+        assert!(two.fields.contains(&POWER_AVERAGE) && two.fields.contains(&POWER_INSTANT));
+        assert_eq!(two.rates().collect::<Vec<_>>(), [Scope::AllLinks]);
+        assert_eq!(two.fields.len(), none.fields.len() + 2);
+    }
 }

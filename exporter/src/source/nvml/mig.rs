@@ -13,10 +13,12 @@ use nvml_wrapper::error::NvmlError;
 
 use super::Process;
 use super::absent::{Absent, Reading};
-use super::fields::{GPM_GRAPHICS_ACTIVE, GPM_METRICS};
+use super::activity::GRAPHICS_ACTIVE;
+use super::calls;
 use super::raw::{self, Contexts, Gpm};
 use super::shared::{Shared, Slot};
-use super::values::{Memory, Values};
+use super::values::Values;
+use crate::catalog::dcgm::{Call, Read};
 
 /// Whether a GPU is cut up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -241,9 +243,9 @@ impl<'nvml> Mig<'nvml> {
     fn read_memory(&mut self, gpu: &Parent<'_, 'nvml>) -> bool {
         let count = self.parts.len();
         self.parts.retain_mut(|part| {
-            let told = part.instance.values.memory.is_ok();
+            let told = part.instance.values.call(Call::MemoryTotal).is_ok();
             part.read_memory(gpu);
-            !told || part.instance.values.memory.is_ok()
+            !told || part.instance.values.call(Call::MemoryTotal).is_ok()
         });
         self.parts.len() == count
     }
@@ -281,27 +283,31 @@ impl<'nvml> Part<'nvml> {
 
     fn read_memory(&mut self, gpu: &Parent<'_, 'nvml>) {
         let Some(first) = self.held.first() else { return };
-        self.instance.values.memory = gpu.wrapped(|| first.device.memory_info()).map(|m| Memory {
-            total: m.total,
-            free: m.free,
-            used: m.used,
-            reserved: m.reserved,
-        });
+        let answer = gpu.ask(|| calls::memory(&first.device));
+        for (i, call) in calls::MEMORY.iter().enumerate() {
+            let value = answer.as_ref().map_err(|why| *why);
+            let value = value.and_then(|values| values.get(i).copied().ok_or(Absent::NotSupported));
+            self.instance.values.set(Read::Call(*call), value);
+        }
     }
 
     fn read_gpm(&mut self, gpu: &Parent<'_, 'nvml>, totals: &mut InstanceTotals) {
         let Ok(gpm) = &mut self.gpm else { return };
+        let plan = gpu.shared.plan();
+        let ids = &plan.gpm;
         let instance = &mut self.instance;
         let now = gpu.shared.time.now();
         let taken = gpu.ask(|| gpm.sample_instance(gpu.device, instance.id));
         let before = std::mem::replace(&mut self.sampled, taken.is_ok().then_some(now));
         let read = match (taken, before) {
             (Ok(()), None) => return,
-            (Ok(()), Some(_)) => gpu.ask(|| gpm.metrics(GPM_METRICS)),
+            (Ok(()), Some(_)) => gpu.ask(|| gpm.metrics(ids)),
             (Err(why), _) => Err(why),
         };
-        instance.values.gpm = read.unwrap_or_else(|why| vec![Err(why); GPM_METRICS.len()]);
-        if let (Some(before), Ok(percent)) = (before, instance.values.gpm(GPM_GRAPHICS_ACTIVE)) {
+        for (id, answer) in ids.iter().zip(read.unwrap_or_else(|why| vec![Err(why); ids.len()])) {
+            instance.values.set(Read::Gpm(*id), answer);
+        }
+        if let (Some(before), Ok(percent)) = (before, instance.values.get(Read::Gpm(GRAPHICS_ACTIVE))) {
             let total = totals.entry((instance.id, instance.profile.clone())).or_default();
             total.add(now.duration_since(before), percent);
         }

@@ -14,7 +14,8 @@
 mod absent;
 pub mod activity;
 mod busy;
-pub mod clock_events;
+mod calls;
+mod clock_events;
 mod control;
 mod events;
 pub mod fields;
@@ -26,6 +27,7 @@ mod reader;
 mod retry;
 mod ring;
 mod shared;
+mod single;
 mod time;
 mod values;
 
@@ -34,15 +36,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use crate::catalog::dcgm::Selection;
 pub use absent::{Absent, Reading};
 pub use activity::Activity;
 pub use busy::Busy;
+pub use clock_events::{CLOCK_EVENTS, ClockEvents};
+use fields::Plan;
 pub use mig::{Instance, InstanceBusy, InstanceTotals, MigDevice, MigMode};
 use parking_lot::Mutex;
 pub use power::Power;
 use shared::Shared;
 use time::Time;
-pub use values::{Memory, Totals, Values};
+pub use values::{Totals, Values};
 
 use super::kmsg;
 use super::xid::Journal;
@@ -213,16 +218,27 @@ impl Nvml {
     /// looking, so that a driver loaded later is found.
     #[must_use]
     pub fn start(library: Option<PathBuf>) -> Self {
-        Self::start_with(library, Time::Wall)
+        Self::reading(library, &Selection::default())
+    }
+
+    /// As [`Nvml::start`], reading these fields of DCGM and what the exporter's own metrics need.
+    #[must_use]
+    pub fn reading(library: Option<PathBuf>, selection: &Selection) -> Self {
+        Self::start_with(library, Time::Wall, selection)
     }
 
     /// As [`Nvml::start`], under a clock that stands still until [`Nvml::step`] moves it: for making history of a
     /// simulated driver. `date` is what it shows at first. What is due at the start is read before this returns.
     #[must_use]
     pub fn stepped(library: Option<PathBuf>, date: SystemTime) -> Self {
-        let nvml = Self::start_with(library, Time::stepped(date));
+        let nvml = Self::start_with(library, Time::stepped(date), &Selection::default());
         nvml.step(Duration::ZERO);
         nvml
+    }
+
+    /// Reads these fields of DCGM from now on, and what the exporter's own metrics need.
+    pub fn select(&self, selection: &Selection) {
+        self.shared.follow(Plan::new(selection));
     }
 
     /// Moves the clock of [`Nvml::stepped`] on, and waits until the threads have read all that is due by then. One cycle
@@ -231,8 +247,8 @@ impl Nvml {
         self.shared.step(by);
     }
 
-    fn start_with(library: Option<PathBuf>, time: Time) -> Self {
-        let shared = Arc::new(Shared::new(time));
+    fn start_with(library: Option<PathBuf>, time: Time, selection: &Selection) -> Self {
+        let shared = Arc::new(Shared::new(time, Plan::new(selection)));
         let control = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("nvml-control".to_owned());
         if let Err(error) = thread.spawn(move || control::run(&control, library.as_deref())) {

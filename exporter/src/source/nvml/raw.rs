@@ -21,8 +21,6 @@ use nvml_wrapper_sys::bindings as sys;
 
 use super::Process;
 use super::absent::{Absent, Reading};
-use super::fields::{Field, GpmMetric};
-use super::health::Fabric;
 use super::ring::Sample;
 pub(super) use mig::{compute_instance_id, gpu_instance_id};
 
@@ -36,23 +34,23 @@ const PROCESSES: usize = 64;
 /// driver 615; a driver may look at any entry of its own header's array.
 const GPM_ENTRIES: usize = 512;
 
-fn symbol<T: Copy, E>(loaded: &Result<T, E>) -> Reading<T> {
+pub(super) fn symbol<T: Copy, E>(loaded: &Result<T, E>) -> Reading<T> {
     loaded.as_ref().copied().map_err(|_| Absent::NotSupported)
 }
 
-fn handle(device: &Device<'_>) -> sys::nvmlDevice_t {
+pub(super) fn handle(device: &Device<'_>) -> sys::nvmlDevice_t {
     // SAFETY: the handle only goes into calls of the library that gave it, while `device` borrows that library.
     unsafe { device.handle() }
 }
 
-/// Reads many fields in one call; the answer has one reading per field, in order.
-pub(super) fn field_values(device: &Device<'_>, fields: &[Field]) -> Reading<Vec<Reading<f64>>> {
+/// Reads many fields, given by id and scope id, in one call; the answer has one reading per field, in order.
+pub(super) fn field_values(device: &Device<'_>, fields: &[(u32, u32)]) -> Reading<Vec<Reading<f64>>> {
     let call = symbol(&device.nvml().lib().nvmlDeviceGetFieldValues)?;
     let mut values: Vec<_> = fields
         .iter()
-        .map(|field| sys::nvmlFieldValue_t {
-            fieldId: field.id,
-            scopeId: field.scope,
+        .map(|(id, scope)| sys::nvmlFieldValue_t {
+            fieldId: *id,
+            scopeId: *scope,
             timestamp: 0,
             latencyUsec: 0,
             valueType: 0,
@@ -168,31 +166,6 @@ pub(super) fn clock_event_reasons(device: &Device<'_>) -> Reading<u64> {
     Ok(reasons)
 }
 
-/// Memory banks with all, many, some, few and none of their spare rows left.
-pub(super) fn row_remap_banks(device: &Device<'_>) -> Reading<[u32; 5]> {
-    let call = symbol(&device.nvml().lib().nvmlDeviceGetRowRemapperHistogram)?;
-    let mut banks = sys::nvmlRowRemapperHistogramValues_t { max: 0, high: 0, partial: 0, low: 0, none: 0 };
-    // SAFETY: the library writes one histogram to the place given and does not keep it.
-    Absent::check(unsafe { call(handle(device), &raw mut banks) })?;
-    Ok([banks.max, banks.high, banks.partial, banks.low, banks.none])
-}
-
-/// How the GPU stands in the NVLink fabric; in the call's second version, which has all that is wanted.
-pub(super) fn fabric(device: &Device<'_>) -> Reading<Fabric> {
-    let call = symbol(&device.nvml().lib().nvmlDeviceGetGpuFabricInfoV)?;
-    let mut info = sys::nvmlGpuFabricInfo_v2_t {
-        version: size_of::<sys::nvmlGpuFabricInfo_v2_t>() as u32 | 2 << 24,
-        clusterUuid: [0; 16],
-        status: 0,
-        cliqueId: 0,
-        state: 0,
-        healthMask: 0,
-    };
-    // SAFETY: the version field says which struct this is; the library writes no more than that and does not keep it.
-    Absent::check(unsafe { call(handle(device), (&raw mut info).cast()) })?;
-    Ok(Fabric { state: info.state, status: info.status, health_mask: info.healthMask })
-}
-
 /// XID events of all GPUs that are watched.
 pub(super) struct Events<'nvml> {
     set: sys::nvmlEventSet_t,
@@ -293,14 +266,14 @@ impl<'nvml> Gpm<'nvml> {
         take(&mut self.next)
     }
 
-    /// These metrics of the pair, in their order.
-    pub(super) fn metrics(&self, metrics: &[GpmMetric]) -> Reading<Vec<Reading<f64>>> {
+    /// The metrics of these ids, averaged over the pair.
+    pub(super) fn metrics(&self, ids: &[u32]) -> Reading<Vec<Reading<f64>>> {
         let call = symbol(&self.next.nvml.lib().nvmlGpmMetricsGet)?;
-        let mut request = GpmRequest::new(self.previous.sample, self.next.sample, metrics);
+        let mut request = GpmRequest::new(ids, self.previous.sample, self.next.sample);
         // SAFETY: `request` starts with the struct of the header that the bindings were made from, and its array goes
         // on for as many entries as the newest header has; both samples are alive and nobody else uses them.
         Absent::check(unsafe { call((&raw mut *request).cast()) })?;
-        let answers = request.metrics.iter().take(metrics.len());
+        let answers = request.metrics.iter().take(ids.len());
         Ok(answers.map(|m| Absent::check(m.nvmlReturn).map(|()| m.value)).collect())
     }
 }
@@ -316,7 +289,7 @@ struct GpmRequest {
 }
 
 impl GpmRequest {
-    fn new(first: sys::nvmlGpmSample_t, second: sys::nvmlGpmSample_t, wanted: &[GpmMetric]) -> Box<Self> {
+    fn new(ids: &[u32], first: sys::nvmlGpmSample_t, second: sys::nvmlGpmSample_t) -> Box<Self> {
         let null = std::ptr::null_mut();
         let empty = sys::nvmlGpmMetric_t {
             metricId: 0,
@@ -325,10 +298,10 @@ impl GpmRequest {
             metricInfo: sys::nvmlGpmMetric_t__bindgen_ty_1 { shortName: null, longName: null, unit: null },
         };
         let mut metrics = [empty; GPM_ENTRIES];
-        for (slot, metric) in metrics.iter_mut().zip(wanted) {
-            slot.metricId = metric.0;
+        for (slot, metric) in metrics.iter_mut().zip(ids) {
+            slot.metricId = *metric;
         }
-        Box::new(Self { version: 1, count: wanted.len().min(GPM_ENTRIES) as u32, first, second, metrics })
+        Box::new(Self { version: 1, count: ids.len().min(GPM_ENTRIES) as u32, first, second, metrics })
     }
 }
 

@@ -2,23 +2,28 @@
 
 mod sampling;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
+use nvml_wrapper::enum_wrappers::device::{Brand, InfoRom, P2pCapabilitiesIndex};
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
 
 use super::absent::{Absent, Reading};
 use super::busy::Integrator;
-use super::fields::{BATCH, NVLINK_DATA_RX, NVLINK_DATA_TX, POWER_AVERAGE, POWER_INSTANT};
+use super::calls::{ASKS, Ask, Pace};
+use super::fields::{
+    LINK_COUNT, MEMORY_TEMPERATURE, POWER_AVERAGE, POWER_INSTANT, Plan, driver_number, entries, nvlink_data,
+};
 use super::mig::{self, Mig};
 use super::power::Meter;
 use super::raw::{self, Contexts};
 use super::retry::Retry;
 use super::shared::{Generation, Identity, Shared, Slot};
-use super::values::{Memory, Totals, Values};
+use super::values::{Totals, Values};
 use super::{Process, merge};
+use crate::catalog::dcgm::{self, Call, Event, Read, Scope, Text};
 use sampling::Profiler;
 
 /// One cycle reads the counters. One second keeps what a rate over one 15 s scrape interval can be off by to 1/15, and
@@ -38,6 +43,9 @@ const RAREST_CYCLES: u64 = 30;
 
 /// What only an administrator changes is read every so many cycles.
 const SETTING_CYCLES: u64 = 60;
+
+/// What changes only when somebody rewires the node is read every so many cycles.
+const PEER_CYCLES: u64 = 600;
 
 /// First pause before a lost or failing GPU is looked up again.
 const RETRY: Duration = Duration::from_secs(2);
@@ -101,7 +109,14 @@ struct Reader<'a> {
     values: Values,
     compute: Reading<Vec<Process>>,
     others: Vec<Process>,
-    nvlink: Option<(Instant, f64)>,
+    /// Bytes over NVLink at the last look, by scope.
+    nvlink: BTreeMap<Scope, (Instant, f64)>,
+    nvml: &'a Nvml,
+    plan: Arc<Plan>,
+    /// Entries of one field-values call, field by field of the plan.
+    batch: Vec<(u32, u32)>,
+    /// How many of the entries belong to each field.
+    batch_sizes: Vec<usize>,
 }
 
 impl<'a> Reader<'a> {
@@ -111,7 +126,7 @@ impl<'a> Reader<'a> {
         let totals = shared.totals(&identity.uuid);
         shared.identify(slot, identity)?;
         shared.announce(slot);
-        Ok(Self {
+        let mut reader = Self {
             shared,
             slot,
             generation,
@@ -124,9 +139,29 @@ impl<'a> Reader<'a> {
             values: Values::default(),
             compute: Err(Absent::NotSupported),
             others: Vec::new(),
-            nvlink: None,
+            nvlink: BTreeMap::new(),
+            nvml,
+            plan: shared.plan(),
+            batch: Vec::new(),
+            batch_sizes: Vec::new(),
             device,
-        })
+        };
+        reader.follow_plan()?;
+        Ok(reader)
+    }
+
+    /// Prepares what the plan asks for on this driver.
+    fn follow_plan(&mut self) -> Reading<()> {
+        let driver = self.wrapped(|_| self.nvml.sys_driver_version())?;
+        let driver = driver_number(&driver);
+        self.batch = self.plan.fields.iter().flat_map(|field| entries(*field, driver)).collect();
+        self.batch_sizes = self.plan.fields.iter().map(|field| entries(*field, driver).count()).collect();
+        if let Ok(profiler) = &mut self.gpm {
+            profiler.want(&self.plan.gpm);
+        }
+        self.ask_all(|ask| ask.pace == Pace::Once);
+        self.read_texts();
+        Ok(())
     }
 
     /// Cycle by cycle, until the generation ends or the GPU fails.
@@ -135,6 +170,11 @@ impl<'a> Reader<'a> {
         let mut began = self.opened;
         let mut due = Due::first();
         while self.shared.alive(self.generation) {
+            let plan = self.shared.plan();
+            if !Arc::ptr_eq(&plan, &self.plan) {
+                self.plan = plan;
+                self.follow_plan()?;
+            }
             self.cycle(&due, began)?;
             self.shared.pause(self.generation, began + CYCLE);
             began = self.shared.time.now();
@@ -145,8 +185,8 @@ impl<'a> Reader<'a> {
 
     fn cycle(&mut self, due: &Due, began: Instant) -> Reading<()> {
         // The batch is what tells whether the GPU is there; everything else may be missing one by one.
-        self.values.fields = self.ask(|d| raw::field_values(d, BATCH))?;
-        self.values.power_watts = self.power_usage();
+        self.read_fields()?;
+        self.derive();
         self.sample(due, began);
         if due.every(SLOW_CYCLES) {
             self.read_slow(began);
@@ -154,13 +194,12 @@ impl<'a> Reader<'a> {
         }
         if due.every(RARE_CYCLES) {
             self.read_rare();
-            self.read_health(due);
         }
         if due.every(RAREST_CYCLES) {
             self.read_rarest();
         }
         if due.every(SETTING_CYCLES) {
-            self.read_settings()?;
+            self.read_settings(due)?;
         }
         self.totals.busy.clone_from(&self.integrator.busy);
         self.totals.power.clone_from(&self.power.power);
@@ -171,21 +210,77 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
+    /// Reads all fields in one call. Of a field with an entry per link, the sum of the links that answer.
+    fn read_fields(&mut self) -> Reading<()> {
+        let answers = self.ask(|d| raw::field_values(d, &self.batch))?;
+        let mut answers = answers.into_iter();
+        for (field, size) in self.plan.fields.iter().zip(&self.batch_sizes) {
+            self.values.set(Read::Field(*field), total(answers.by_ref().take(*size)));
+        }
+        Ok(())
+    }
+
+    /// Makes those of the calls that give anything the selection wants.
+    fn ask_all(&mut self, which: impl Fn(&Ask) -> bool) {
+        let plan = Arc::clone(&self.plan);
+        for ask in ASKS.iter().filter(|ask| which(ask) && plan.wants(ask.gives)) {
+            let answer = self.ask(|device| (ask.read)(device));
+            for (i, call) in ask.gives.iter().enumerate() {
+                let value = answer.as_ref().map_err(|why| *why);
+                let value = value.and_then(|values| values.get(i).copied().ok_or(Absent::NotSupported));
+                self.values.set(Read::Call(*call), value);
+            }
+        }
+    }
+
     fn read_slow(&mut self, now: Instant) {
-        let utilization = self.wrapped(|d| d.utilization_rates());
-        self.values.gpu_util_percent = utilization.as_ref().map(|u| f64::from(u.gpu)).map_err(|e| *e);
-        self.values.memory_util_percent = utilization.map(|u| f64::from(u.memory));
-        self.values.memory = self.wrapped(|d| d.memory_info()).map(|m| Memory {
-            total: m.total,
-            free: m.free,
-            used: m.used,
-            reserved: m.reserved,
-        });
-        let reasons = self.ask(raw::clock_event_reasons);
-        reasons.iter().for_each(|mask| self.totals.clock_events.sample(now, *mask));
-        self.values.clock_event_reasons = reasons.map(|mask| mask as f64);
+        self.ask_all(|ask| ask.pace == Pace::Slow);
+        if let Ok(reasons) = self.values.call(Call::ClockEventReasons) {
+            self.totals.clock_events.note(reasons as u64);
+        }
         self.compute = self.ask(|d| raw::processes(d, Contexts::Compute));
-        self.values.nvlink_bytes_per_second = self.nvlink_rate(now);
+        for scope in Arc::clone(&self.plan).rates() {
+            let rate = self.nvlink_rate(scope, now);
+            self.values.set(Read::NvlinkRate(scope), rate);
+        }
+    }
+
+    fn read_rare(&mut self) {
+        self.ask_all(|ask| ask.pace == Pace::Rare);
+        let lists = [Contexts::Graphics, Contexts::Mps].map(|list| self.ask(|d| raw::processes(d, list)));
+        self.others = lists.into_iter().flatten().flatten().collect();
+    }
+
+    fn read_rarest(&mut self) {
+        self.ask_all(|ask| ask.pace == Pace::Rarest);
+        // In a cycle that has just read the utilization, too.
+        let [util, generation, width] =
+            [Call::GpuUtilization, Call::PcieGeneration, Call::PcieWidth].map(|call| self.values.call(call));
+        self.values.health.judge_link(util, generation, width);
+    }
+
+    fn read_settings(&mut self, due: &Due) -> Reading<()> {
+        self.values.persistence_mode = self.wrapped(|d| d.is_in_persistent_mode());
+        // What stays is asked for again where it could not be had.
+        let missing: Vec<Call> = ASKS.iter().flat_map(|ask| ask.gives).copied().collect();
+        let missing: Vec<Call> = missing.into_iter().filter(|call| self.values.is_missing(Read::Call(*call))).collect();
+        let lacks = |ask: &Ask| ask.pace == Pace::Once && ask.gives.iter().any(|call| missing.contains(call));
+        self.ask_all(|ask| ask.pace == Pace::Setting || lacks(ask));
+        let links = self.values.field(LINK_COUNT);
+        self.values.health.read_links(self.shared, self.slot, &self.device, links);
+        if self.gpm.as_ref().is_err_and(|why| *why != Absent::NotSupported) {
+            self.gpm = self.ask(Profiler::open);
+            if let Ok(profiler) = &mut self.gpm {
+                profiler.want(&self.plan.gpm);
+            }
+        }
+        if self.shared.is_half_identified(self.slot) {
+            self.shared.identify(self.slot, identify(self.shared, self.slot, &self.device)?)?;
+        }
+        if due.every(PEER_CYCLES) && self.plan.has(Read::Event(Event::PeerToPeer)) {
+            self.read_peers();
+        }
+        Ok(())
     }
 
     fn read_mig(&mut self, look: bool) {
@@ -195,55 +290,74 @@ impl<'a> Reader<'a> {
         self.values.instances = self.mig.instances();
     }
 
-    fn read_rare(&mut self) {
-        self.values.temperature_celsius = self.number(|d| d.temperature(TemperatureSensor::Gpu));
-        self.values.sm_clock_mhz = self.number(|d| d.clock_info(Clock::SM));
-        let lists = [Contexts::Graphics, Contexts::Mps].map(|list| self.ask(|d| raw::processes(d, list)));
-        self.others = lists.into_iter().flatten().flatten().collect();
+    /// Readings that are made of others.
+    fn derive(&mut self) {
+        let plan = Arc::clone(&self.plan);
+        let wanted = |call| plan.has(Read::Call(call));
+        if wanted(Call::Power) {
+            let milliwatts = self.power();
+            self.values.set(Read::Call(Call::Power), milliwatts);
+        }
+        if wanted(Call::MemoryTemperature) {
+            let celsius = self.values.field(MEMORY_TEMPERATURE);
+            // The driver says 0 where the board has no sensor.
+            let celsius = celsius.and_then(|c| if c == 0.0 { Err(Absent::NotSupported) } else { Ok(c) });
+            self.values.set(Read::Call(Call::MemoryTemperature), celsius);
+        }
     }
 
-    fn read_rarest(&mut self) {
-        self.values.memory_clock_mhz = self.number(|d| d.clock_info(Clock::Memory));
-        self.values.encoder_util_percent = self.number(|d| d.encoder_utilization().map(|u| u.utilization));
-        self.values.decoder_util_percent = self.number(|d| d.decoder_utilization().map(|u| u.utilization));
-        self.values.pcie_gen = self.number(|d| d.current_pcie_link_gen());
-        self.values.pcie_width = self.number(|d| d.current_pcie_link_width());
-        // In a cycle that has just read the utilization, too.
-        let health = Arc::make_mut(&mut self.values.health);
-        health.judge_link(self.values.gpu_util_percent, self.values.pcie_gen, self.values.pcie_width);
+    /// What does not change while the GPU is there, of the texts that the selection wants.
+    fn read_texts(&mut self) {
+        let mut texts = BTreeMap::new();
+        for row in dcgm::TEXTS {
+            let Read::Text(text) = row.read else { continue };
+            if self.plan.has(row.read) && text != Text::DriverVersion {
+                texts.extend(self.text(text).ok().map(|value| (text, value)));
+            }
+        }
+        self.values.texts = Arc::new(texts);
     }
 
-    fn read_settings(&mut self) -> Reading<()> {
-        self.values.persistence_mode = self.wrapped(|d| d.is_in_persistent_mode());
-        self.values.pcie_gen_max = self.number(|d| d.max_pcie_link_gen());
-        self.values.pcie_width_max = self.number(|d| d.max_pcie_link_width());
-        if self.gpm.as_ref().is_err_and(|why| *why != Absent::NotSupported) {
-            self.gpm = self.ask(Profiler::open);
-        }
-        if self.shared.is_half_identified(self.slot) {
-            self.shared.identify(self.slot, identify(self.shared, self.slot, &self.device)?)?;
-        }
-        Ok(())
+    fn text(&self, text: Text) -> Reading<String> {
+        self.wrapped(|d| match text {
+            Text::DriverVersion => self.nvml.sys_driver_version(),
+            Text::NvmlVersion => self.nvml.sys_nvml_version(),
+            Text::Brand => match d.brand()? {
+                Brand::Unknown => Err(NvmlError::NotSupported),
+                brand => Ok(format!("{brand:?}")),
+            },
+            Text::Serial => d.serial(),
+            Text::OemInforom => d.info_rom_version(InfoRom::OEM),
+            Text::EccInforom => d.info_rom_version(InfoRom::ECC),
+            Text::PowerInforom => d.info_rom_version(InfoRom::Power),
+            Text::InforomImage => d.info_rom_image_version(),
+            Text::Vbios => d.vbios_version(),
+        })
     }
 
-    fn read_health(&mut self, due: &Due) {
-        let health = Arc::make_mut(&mut self.values.health);
-        health.read(self.shared, self.slot, &self.device);
-        if due.every(SETTING_CYCLES) {
-            health.read_slow(self.shared, self.slot, &self.device);
+    /// NVLink to every other GPU that can be asked about.
+    fn read_peers(&mut self) {
+        let Ok(count) = self.wrapped(|_| self.nvml.device_count()) else { return };
+        let mut peers = Vec::new();
+        for index in (0..count).filter(|index| *index != self.slot.index) {
+            let Ok(peer) = self.wrapped(|_| self.nvml.device_by_index(index)) else { continue };
+            let status = self.wrapped(|d| d.p2p_status(&peer, P2pCapabilitiesIndex::NvLink));
+            peers.extend(status.ok().map(|status| (index, status.as_c())));
         }
+        self.values.peers = Arc::new(peers);
     }
 
     /// The average where the driver has one, as `nvmlDeviceGetPowerUsage` gives it; else what that call gives.
-    fn power_usage(&self) -> Reading<f64> {
+    fn power(&self) -> Reading<f64> {
         let milliwatts = self.values.field(POWER_AVERAGE).or_else(|_| self.values.field(POWER_INSTANT));
-        milliwatts.or_else(|_| self.number(|d| d.power_usage())).map(|mw| mw / 1000.0)
+        milliwatts.or_else(|_| self.number(|d| d.power_usage()))
     }
 
-    /// Both directions; the counters are in KiB.
-    fn nvlink_rate(&mut self, now: Instant) -> Reading<f64> {
-        let bytes = (self.values.field(NVLINK_DATA_TX)? + self.values.field(NVLINK_DATA_RX)?) * 1024.0;
-        let (then, before) = self.nvlink.replace((now, bytes)).ok_or(Absent::NotSupported)?;
+    /// Bytes per second in both directions; the counters are in KiB.
+    fn nvlink_rate(&mut self, scope: Scope, now: Instant) -> Reading<f64> {
+        let [sent, received] = nvlink_data(scope).map(|(_, field)| self.values.field(field));
+        let bytes = (sent? + received?) * 1024.0;
+        let (then, before) = self.nvlink.insert(scope, (now, bytes)).ok_or(Absent::NotSupported)?;
         if bytes < before {
             return Err(Absent::UNKNOWN);
         }
@@ -261,6 +375,16 @@ impl<'a> Reader<'a> {
     fn number(&self, call: impl FnOnce(&Device<'a>) -> Result<u32, NvmlError>) -> Reading<f64> {
         self.wrapped(call).map(f64::from)
     }
+}
+
+/// The sum of the entries that answer; where none does, why the first does not.
+fn total(entries: impl Iterator<Item = Reading<f64>>) -> Reading<f64> {
+    let add = |sum: Reading<f64>, next: Reading<f64>| match (sum, next) {
+        (Ok(sum), Ok(next)) => Ok(sum + next),
+        (Ok(known), Err(_)) | (Err(_), Ok(known)) => Ok(known),
+        (Err(why), Err(_)) => Err(why),
+    };
+    entries.reduce(add).unwrap_or(Err(Absent::NotSupported))
 }
 
 fn identify(shared: &Shared, slot: &Slot, device: &Device<'_>) -> Reading<Identity> {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::absent::Absent;
+use super::fields::Plan;
 use super::time::Time;
 use super::values::{Totals, Values};
 use super::{Driver, Gpu, Process, Reading, Snapshot, State};
@@ -41,6 +42,8 @@ pub(super) struct Shared {
     pub(super) journal: Arc<Mutex<Journal>>,
     /// What the threads pace themselves by.
     pub(super) time: Time,
+    /// What they read.
+    plan: Mutex<Arc<Plan>>,
 }
 
 #[derive(Default)]
@@ -208,7 +211,7 @@ impl Drop for Listening {
 }
 
 impl Shared {
-    pub(super) fn new(time: Time) -> Self {
+    pub(super) fn new(time: Time, plan: Plan) -> Self {
         Self {
             flags: Mutex::default(),
             changed: Condvar::new(),
@@ -221,7 +224,18 @@ impl Shared {
             watched: AtomicU64::new(0),
             journal: Arc::default(),
             time,
+            plan: Mutex::new(Arc::new(plan)),
         }
+    }
+
+    /// What is to be read.
+    pub(super) fn plan(&self) -> Arc<Plan> {
+        Arc::clone(&self.plan.lock())
+    }
+
+    /// Has the readers read something else from their next cycle on.
+    pub(super) fn follow(&self, plan: Plan) {
+        *self.plan.lock() = Arc::new(plan);
     }
 
     /// Makes one NVML call, counted and timed.

@@ -1,77 +1,38 @@
 //! What is read of one GPU: plain values, each with its own reason to be absent.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::absent::{Absent, Reading};
 use super::activity::Activity;
 use super::busy::Busy;
 use super::clock_events::ClockEvents;
-use super::fields::{BATCH, Field, GPM_METRICS, GpmMetric};
 use super::health::Health;
 use super::mig::{Instance, InstanceTotals, MigMode};
 use super::power::Power;
+use crate::catalog::dcgm::{Call, Field, Read, Text};
 
-/// The readings of one GPU.
+/// The readings of one GPU: one per way of reading, in NVML's unit, whatever is made of it.
 ///
-/// Field values are read every cycle, the rest at the cadences that `reader` gives; those may be that much older than
-/// the reading's age says. What needs two readings is not there before the second one.
+/// Field values are read every cycle, the rest at the pace of [`super::calls`]; those may be that much older than the
+/// reading's age says. What needs two readings is not there before the second.
 #[derive(Clone, Debug)]
 pub struct Values {
-    pub(crate) fields: Vec<Reading<f64>>,
-    pub(crate) gpm: Vec<Reading<f64>>,
-    /// Percent of the driver's sampling window in which a kernel ran.
-    pub gpu_util_percent: Reading<f64>,
-    /// Percent of the driver's sampling window in which device memory was accessed.
-    pub memory_util_percent: Reading<f64>,
-    /// Percent.
-    pub encoder_util_percent: Reading<f64>,
-    /// Percent.
-    pub decoder_util_percent: Reading<f64>,
-    /// Device memory.
-    pub memory: Reading<Memory>,
-    /// Celsius.
-    pub temperature_celsius: Reading<f64>,
-    /// Watts; averaged over 1 s where the driver does so.
-    pub power_watts: Reading<f64>,
-    /// MHz.
-    pub sm_clock_mhz: Reading<f64>,
-    /// MHz.
-    pub memory_clock_mhz: Reading<f64>,
-    /// Bit mask of `nvmlClocksEventReason*`.
-    pub clock_event_reasons: Reading<f64>,
-    /// PCIe generation of the link as it is now.
-    pub pcie_gen: Reading<f64>,
-    /// Lanes of the link as it is now.
-    pub pcie_width: Reading<f64>,
-    /// PCIe generation that GPU and slot can do.
-    pub pcie_gen_max: Reading<f64>,
-    /// Lanes that GPU and slot can do.
-    pub pcie_width_max: Reading<f64>,
-    /// NVLink payload of all links, both directions, bytes per second over the last slow period.
-    pub nvlink_bytes_per_second: Reading<f64>,
+    readings: BTreeMap<Read, Reading<f64>>,
+    /// Texts of the GPU and its driver, as they were when the GPU was opened.
+    pub texts: Arc<BTreeMap<Text, String>>,
+    /// NVLink between this GPU and others: index of the other, and NVML's code of the state.
+    pub peers: Arc<Vec<(u32, u32)>>,
     /// Does the driver keep the GPU initialised when nobody uses it?
     pub persistence_mode: Reading<bool>,
-    /// What tells of health and hardly moves.
-    pub health: Arc<Health>,
     /// Can utilisation samples be drained?
     pub samples: Reading<()>,
     /// Is the GPU cut up into MIG instances?
     pub mig_mode: Reading<MigMode>,
     /// Its GPU instances, in order of id.
     pub instances: Vec<Arc<Instance>>,
-}
-
-/// Device memory, bytes.
-#[derive(Clone, Copy, Debug)]
-pub struct Memory {
-    /// All of it.
-    pub total: u64,
-    /// Free.
-    pub free: u64,
-    /// Held by processes.
-    pub used: u64,
-    /// Held by driver and firmware.
-    pub reserved: u64,
+    /// What tells of its health beside readings.
+    pub health: Health,
 }
 
 /// Totals of one GPU since the exporter's start; they survive a reload of the driver.
@@ -83,66 +44,53 @@ pub struct Totals {
     pub power: Power,
     /// What GPM adds up to.
     pub activity: Activity,
-    /// Reasons for lowered clocks.
+    /// Totals of the GPU's MIG instances.
+    pub instances: InstanceTotals,
+    /// How often reasons for the clocks were seen and set in.
     pub clock_events: ClockEvents,
     /// Completed reading cycles.
     pub cycles: u64,
-    /// Busy time of GPU instances.
-    pub instances: InstanceTotals,
 }
 
 /// Nothing is known before the first reading.
 impl Default for Values {
     fn default() -> Self {
-        const NONE: Reading<f64> = Err(Absent::NotSupported);
         Self {
-            fields: vec![NONE; BATCH.len()],
-            gpm: vec![NONE; GPM_METRICS.len()],
-            gpu_util_percent: NONE,
-            memory_util_percent: NONE,
-            encoder_util_percent: NONE,
-            decoder_util_percent: NONE,
-            memory: Err(Absent::NotSupported),
-            temperature_celsius: NONE,
-            power_watts: NONE,
-            sm_clock_mhz: NONE,
-            memory_clock_mhz: NONE,
-            clock_event_reasons: NONE,
-            pcie_gen: NONE,
-            pcie_width: NONE,
-            pcie_gen_max: NONE,
-            pcie_width_max: NONE,
-            nvlink_bytes_per_second: NONE,
+            readings: BTreeMap::new(),
+            texts: Arc::default(),
+            peers: Arc::default(),
             persistence_mode: Err(Absent::NotSupported),
-            health: Arc::default(),
             samples: Err(Absent::NotSupported),
             mig_mode: Err(Absent::NotSupported),
             instances: Vec::new(),
+            health: Health::default(),
         }
     }
 }
 
 impl Values {
-    /// The value of one field of the batch, in NVML's unit.
+    /// One reading, in NVML's unit. What is not read is not supported.
+    pub fn get(&self, read: Read) -> Reading<f64> {
+        self.readings.get(&read).copied().unwrap_or(Err(Absent::NotSupported))
+    }
+
+    /// What a field of NVML reads.
     pub fn field(&self, field: Field) -> Reading<f64> {
-        by_position(BATCH, field, &self.fields)
+        self.get(Read::Field(field))
     }
 
-    /// The value of one GPM metric: percent or MiB/s, averaged over the last pair of samples.
-    pub fn gpm(&self, metric: GpmMetric) -> Reading<f64> {
-        by_position(GPM_METRICS, metric, &self.gpm)
+    /// What a call of NVML reads.
+    pub fn call(&self, call: Call) -> Reading<f64> {
+        self.get(Read::Call(call))
     }
 
-    /// Celsius. The driver says 0 where the board has no sensor.
-    pub fn memory_temperature(&self) -> Reading<f64> {
-        match self.field(super::fields::MEMORY_TEMPERATURE)? {
-            0.0 => Err(Absent::NotSupported),
-            celsius => Ok(celsius),
-        }
+    /// Is it worth asking for again: not had, for a reason that may pass?
+    pub(super) fn is_missing(&self, read: Read) -> bool {
+        self.get(read).is_err_and(|why| why != Absent::NotSupported)
     }
-}
 
-fn by_position<K: PartialEq>(keys: &[K], key: K, values: &[Reading<f64>]) -> Reading<f64> {
-    let position = keys.iter().position(|k| *k == key);
-    position.and_then(|i| values.get(i)).copied().unwrap_or(Err(Absent::NotSupported))
+    /// Takes a reading, in NVML's unit.
+    pub fn set(&mut self, read: Read, reading: Reading<f64>) {
+        self.readings.insert(read, reading);
+    }
 }

@@ -5,6 +5,7 @@ mod tuned;
 
 use goodput_exporter::audit::checks::CHECKS;
 use goodput_exporter::audit::{Audit, Finding, Profile, Status, render};
+use goodput_exporter::catalog::dcgm::{Call, Read};
 use goodput_exporter::source::nvml::Absent;
 
 use crate::support::{Machine, golden, shared};
@@ -88,7 +89,7 @@ fn everything_wrong_at_once() {
         machine.write(case.path, case.text);
     }
     machine.values.persistence_mode = Ok(false);
-    machine.values.pcie_width = Ok(8.0);
+    machine.values.set(Read::Call(Call::PcieWidth), Ok(8.0));
     golden_tables("everything-wrong", &machine);
     let text = render::markdown(&audit(&machine, Profile::Training));
     golden("audit-everything-wrong.md", &text.replace(&machine.path("").display().to_string(), "/"));
@@ -126,7 +127,7 @@ fn what_nvml_does_not_say_is_told_apart() {
     ] {
         let mut machine = tuned::machine();
         machine.values.persistence_mode = Err(why);
-        machine.values.pcie_gen_max = Err(why);
+        machine.values.set(Read::Call(Call::PcieGenerationMax), Err(why));
         for id in ["persistence_mode", "pcie_link"] {
             let found = finding(&machine, Profile::Mixed, id);
             assert_eq!(found.status, status, "{id}: {}", found.read);

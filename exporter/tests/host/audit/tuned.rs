@@ -1,5 +1,6 @@
 //! A machine on which every check passes.
 
+use goodput_exporter::catalog::dcgm::{Call, Read};
 use goodput_exporter::source::nvml::Driver;
 
 use crate::support::Machine;
@@ -80,9 +81,11 @@ pub(super) fn machine() -> Machine {
     machine.driver = Driver::Loaded { version: "580.105.08".to_owned() };
     let values = &mut machine.values;
     values.persistence_mode = Ok(true);
-    (values.pcie_width, values.pcie_width_max) = (Ok(16.0), Ok(16.0));
-    (values.pcie_gen, values.pcie_gen_max) = (Ok(5.0), Ok(5.0));
-    values.gpu_util_percent = Ok(97.0);
+    values.set(Read::Call(Call::PcieWidth), Ok(16.0));
+    values.set(Read::Call(Call::PcieWidthMax), Ok(16.0));
+    values.set(Read::Call(Call::PcieGeneration), Ok(5.0));
+    values.set(Read::Call(Call::PcieGenerationMax), Ok(5.0));
+    values.set(Read::Call(Call::GpuUtilization), Ok(97.0));
     machine
 }
 

@@ -68,6 +68,17 @@ gpu_calls! {
             && (gpu.numa == view.gpu.numa) == (level == nvmlGpuLevel_enum_NVML_TOPOLOGY_NODE);
         list(&count, &near, view.node.gpus.iter().filter(is_near).map(|gpu| handle::of_gpu(gpu.index)).collect())
     };
+    // GPUs with NVLink all reach each other over it, unless a test says otherwise.
+    nvmlDeviceGetP2PStatus(other: nvmlDevice_t, index: nvmlGpuP2PCapsIndex_t, status: Ptr<nvmlGpuP2PStatus_t>) |view| {
+        handle::gpu(other, view.node.gpus.len())?;
+        let linked = index != nvmlGpuP2PCapsIndex_enum_NVML_P2P_CAPS_INDEX_NVLINK || view.gpu.profile.nvlink.is_some();
+        let model = if linked {
+            nvmlGpuP2PStatus_enum_NVML_P2P_STATUS_OK
+        } else {
+            nvmlGpuP2PStatus_enum_NVML_P2P_STATUS_NOT_SUPPORTED
+        };
+        status.set(view.set_or(Reading::P2pStatus, model))
+    };
     nvmlDeviceGetCpuAffinity(size: c_uint, set: Ptr<c_ulong>) |view| cpu_set(&view, size, &set);
     nvmlDeviceGetCpuAffinityWithinScope(size: c_uint, set: Ptr<c_ulong>, _scope: nvmlAffinityScope_t) |view|
         cpu_set(&view, size, &set);
@@ -149,11 +160,16 @@ fn fabric(view: &View, info: &Ptr<nvmlGpuFabricInfo_v2_t>) -> Done {
     }
     let state = fabric_state(view)?;
     let status = view.set_or(Reading::FabricStatus, nvmlReturn_enum_NVML_SUCCESS);
-    let healthMask = view.set_or(Reading::FabricHealthMask, 0);
-    info.set(nvmlGpuFabricInfo_v2_t { version, clusterUuid: [0; 16], status, cliqueId: 0, state, healthMask })?;
+    let (clique, mask) = (view.set_or(Reading::FabricClique, 0), view.set_or(Reading::FabricHealthMask, 0));
+    let info_v2 =
+        nvmlGpuFabricInfo_v2_t { version, clusterUuid: [0; 16], status, cliqueId: clique, state, healthMask: mask };
+    info.set(info_v2)?;
     if third {
         let whole = Ptr(info.0.cast::<nvmlGpuFabricInfo_v3_t>());
-        whole.set(nvmlGpuFabricInfo_v3_t { healthSummary: 0, ..whole.get()? })?;
+        whole.set(nvmlGpuFabricInfo_v3_t {
+            healthSummary: view.set_or(Reading::FabricHealthSummary, 0) as u8,
+            ..whole.get()?
+        })?;
     }
     Ok(())
 }

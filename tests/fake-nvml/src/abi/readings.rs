@@ -34,6 +34,15 @@ gpu_calls! {
         nvmlClockId_enum_NVML_CLOCK_ID_CUSTOMER_BOOST_MAX => mhz.set(max_clock(&view, domain)?),
         _ => Err(Code::NOT_SUPPORTED),
     };
+    // Deprecated on new GPUs; absent unless a test sets them.
+    nvmlDeviceGetApplicationsClock(domain: nvmlClockType_t, mhz: Ptr<c_uint>) |view| {
+        let reading = match domain {
+            nvmlClockType_enum_NVML_CLOCK_SM => Reading::SmApplicationClockMhz,
+            nvmlClockType_enum_NVML_CLOCK_MEM => Reading::MemoryApplicationClockMhz,
+            _ => return Err(Code::NOT_SUPPORTED),
+        };
+        mhz.set(view.set(reading).ok_or(Code::NOT_SUPPORTED)? as c_uint)
+    };
     nvmlDeviceGetCurrentClocksEventReasons(reasons: Ptr<c_ulonglong>) |view| reasons.set(view.clocks_event_reasons());
     nvmlDeviceGetCurrentClocksThrottleReasons(reasons: Ptr<c_ulonglong>) |view| reasons.set(view.clocks_event_reasons());
     nvmlDeviceGetSupportedClocksEventReasons(reasons: Ptr<c_ulonglong>) |_view| reasons.set(REASONS);
@@ -64,7 +73,9 @@ gpu_calls! {
         let asked = margin.get()?;
         check_version::<nvmlMarginTemperature_v1_t>(asked.version, 1)?;
         let limit = view.gpu.profile.thresholds.as_ref().ok_or(Code::NOT_SUPPORTED)?.gpu_max;
-        margin.set(nvmlMarginTemperature_t { marginTemperature: limit as i32 - view.temperature_c() as i32, ..asked })
+        let left = limit as i32 - view.temperature_c() as i32;
+        let left = view.set(Reading::TemperatureMarginC).map_or(left, |celsius| celsius as i32);
+        margin.set(nvmlMarginTemperature_t { marginTemperature: left, ..asked })
     };
     nvmlDeviceGetTemperatureThreshold(which: nvmlTemperatureThresholds_t, celsius: Ptr<c_uint>) |view| {
         let thresholds = view.gpu.profile.thresholds.as_ref().ok_or(Code::NOT_SUPPORTED)?;

@@ -15,7 +15,7 @@ unsupported! {
     nvmlDeviceCreateGpuInstanceWithPlacement nvmlDeviceDiscoverGpus nvmlDeviceFreezeNvLinkUtilizationCounter
     nvmlDeviceGetAPIRestriction nvmlDeviceGetAccountingBufferSize nvmlDeviceGetAccountingMode
     nvmlDeviceGetAccountingPids nvmlDeviceGetAccountingStats nvmlDeviceGetActiveVgpus
-    nvmlDeviceGetAdaptiveClockInfoStatus nvmlDeviceGetAddressingMode nvmlDeviceGetApplicationsClock
+    nvmlDeviceGetAdaptiveClockInfoStatus nvmlDeviceGetAddressingMode
     nvmlDeviceGetAttributes nvmlDeviceGetAutoBoostedClocksEnabled
     nvmlDeviceGetBridgeChipInfo nvmlDeviceGetBusType nvmlDeviceGetC2cModeInfoV nvmlDeviceGetCapabilities
     nvmlDeviceGetClkMonStatus nvmlDeviceGetClockOffsets
@@ -37,7 +37,7 @@ unsupported! {
     nvmlDeviceGetMinMaxClockOfPState nvmlDeviceGetMinMaxFanSpeed nvmlDeviceGetModuleId nvmlDeviceGetNumaNodeId
     nvmlDeviceGetNvLinkInfo nvmlDeviceGetNvLinkRemotePciInfo nvmlDeviceGetNvLinkRemotePciInfo_v2
     nvmlDeviceGetNvLinkUtilizationControl nvmlDeviceGetNvLinkUtilizationCounter nvmlDeviceGetNvLinkVersion
-    nvmlDeviceGetNvlinkBwMode nvmlDeviceGetNvlinkSupportedBwModes nvmlDeviceGetP2PStatus nvmlDeviceGetPciInfoExt
+    nvmlDeviceGetNvlinkBwMode nvmlDeviceGetNvlinkSupportedBwModes nvmlDeviceGetPciInfoExt
     nvmlDeviceGetPcieLinkMaxSpeed nvmlDeviceGetPcieSpeed nvmlDeviceGetPdi nvmlDeviceGetPerformanceModes
     nvmlDeviceGetPgpuMetadataString nvmlDeviceGetPlatformInfo nvmlDeviceGetPowerMizerMode_v1 nvmlDeviceGetPowerSource
     nvmlDeviceGetRepairStatus nvmlDeviceGetRetiredPages_v2 nvmlDeviceGetRunningProcessDetailList

@@ -9,10 +9,10 @@ use nvml_wrapper::Device;
 
 use super::super::absent::{Absent, Reading};
 use super::super::activity;
-use super::super::fields::{GPM_METRICS, GpmMetric};
 use super::super::raw::{self, Gpm, Samples};
 use super::super::ring::Ring;
 use super::{CYCLE, Due, RAREST_CYCLES, Reader, SLOW_CYCLES};
+use crate::catalog::dcgm::{Call, Read};
 
 /// The least time between two samples of a pair (nvmlGpmMetricsGet).
 const GPM_FLOOR: Duration = Duration::from_millis(100);
@@ -53,9 +53,9 @@ impl Reader<'_> {
             }
         }
         let readings = idle || self.power.ring.is_dry();
-        if let Some(watts) = self.values.power_watts.ok().filter(|_| readings) {
+        if let Some(milliwatts) = self.values.call(Call::Power).ok().filter(|_| readings) {
             let since = now.duration_since(self.opened);
-            self.power.read(since.as_micros() as u64, (watts * 1000.0) as u32);
+            self.power.read(since.as_micros() as u64, milliwatts as u32);
         }
     }
 
@@ -75,15 +75,20 @@ impl Reader<'_> {
                 }
                 let answers = shared.ask(slot, || profiler.gpm.metrics(&profiler.wanted));
                 if let Ok(answers) = &answers {
-                    let (averages, counters) = answers.split_at(GPM_METRICS.len().min(answers.len()));
-                    self.totals.activity.add(since.as_secs_f64(), averages);
-                    self.totals.activity.count(counters);
+                    let told =
+                        profiler.wanted.iter().zip(answers).filter_map(|(id, answer)| Some((*id, (*answer).ok()?)));
+                    let told = told.collect();
+                    self.totals.activity.add(since.as_secs_f64(), &told);
+                    self.totals.activity.count(&told);
                 }
                 answers
             }
             Err(why) => Err(why),
         };
-        self.values.gpm = answers.unwrap_or_else(|why| vec![Err(why); GPM_METRICS.len()]);
+        let answers = answers.unwrap_or_else(|why| vec![Err(why); profiler.wanted.len()]);
+        for (id, answer) in profiler.wanted.iter().zip(answers) {
+            self.values.set(Read::Gpm(*id), answer);
+        }
     }
 }
 
@@ -95,13 +100,19 @@ fn cycles(ring: &Ring) -> u64 {
 pub(super) struct Profiler<'nvml> {
     gpm: Gpm<'nvml>,
     taken: Option<Instant>,
-    wanted: Vec<GpmMetric>,
+    /// Metrics by id.
+    wanted: Vec<u32>,
     probed: bool,
 }
 
 impl<'nvml> Profiler<'nvml> {
     pub(super) fn open(device: &Device<'nvml>) -> Reading<Self> {
-        Ok(Self { gpm: Gpm::open(device)?, taken: None, wanted: GPM_METRICS.to_vec(), probed: false })
+        Ok(Self { gpm: Gpm::open(device)?, taken: None, wanted: Vec::new(), probed: false })
+    }
+
+    /// Asks for these metrics from now on.
+    pub(super) fn want(&mut self, metrics: &[u32]) {
+        (self.wanted, self.probed) = (metrics.to_vec(), false);
     }
 
     /// How long ago the last sample was taken, if it can be the first of a pair.
@@ -119,7 +130,7 @@ impl<'nvml> Profiler<'nvml> {
     /// Asks once, and apart from what every driver knows, for the counters that only newer ones have.
     fn probe(&mut self) {
         self.probed = true;
-        let counters: Vec<_> = activity::cumulative().collect();
+        let counters: Vec<_> = activity::cumulative().filter(|id| !self.wanted.contains(id)).collect();
         if self.gpm.metrics(&counters).is_ok_and(|answers| answers.iter().any(Result::is_ok)) {
             self.wanted.extend(counters);
         }
