@@ -181,7 +181,7 @@ pub(super) fn driver_number(version: &str) -> (u32, u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::dcgm::{HW_THERMAL_NS, NVLINK_BANDWIDTH, NVLINK5_TX_BYTES, POWER_USAGE, SW_POWER_CAP_NS};
+    use crate::catalog::dcgm::{ECC_DBE_VOL, HW_THERMAL_NS, NVLINK_BANDWIDTH, NVLINK5_TX_BYTES, SW_POWER_CAP_NS};
 
     fn of(row: &Row, driver: &str) -> Vec<(u32, u32)> {
         let Read::Field(field) = row.read else { panic!("{row:?}") };
@@ -205,10 +205,10 @@ mod tests {
     #[test]
     fn only_what_is_selected_is_read_and_what_it_is_made_of() {
         let none = Plan::new(&Selection::new([]));
-        assert!(!none.has(POWER_USAGE.read) && none.gpm.is_empty());
-        let two = Plan::new(&Selection::new([POWER_USAGE.id, NVLINK_BANDWIDTH.id]));
-        assert!(two.fields.contains(&POWER_AVERAGE) && two.fields.contains(&POWER_INSTANT));
+        assert!(!none.has(ECC_DBE_VOL.read) && none.gpm == activity::shares().collect::<Vec<_>>());
+        let two = Plan::new(&Selection::new([ECC_DBE_VOL.id, NVLINK_BANDWIDTH.id]));
+        assert!(two.has(ECC_DBE_VOL.read) && two.fields.contains(&POWER_AVERAGE));
         assert_eq!(two.rates().collect::<Vec<_>>(), [Scope::AllLinks]);
-        assert_eq!(two.fields.len(), none.fields.len() + 2);
+        assert_eq!(two.fields.len(), none.fields.len() + 1);
     }
 }
