@@ -71,7 +71,7 @@ impl Reader<'_> {
             Ok(None) => return,
             Ok(Some(since)) => {
                 if !profiler.probed {
-                    _ = shared.ask(slot, || Ok(profiler.probe()));
+                    _ = shared.ask(slot, || profiler.probe());
                 }
                 let answers = shared.ask(slot, || profiler.gpm.metrics(&profiler.wanted));
                 if let Ok(answers) = &answers {
@@ -128,11 +128,12 @@ impl<'nvml> Profiler<'nvml> {
     }
 
     /// Asks once, and apart from what every driver knows, for the counters that only newer ones have.
-    fn probe(&mut self) {
+    fn probe(&mut self) -> Reading<()> {
         self.probed = true;
         let counters: Vec<_> = activity::cumulative().filter(|id| !self.wanted.contains(id)).collect();
-        if self.gpm.metrics(&counters).is_ok_and(|answers| answers.iter().any(Result::is_ok)) {
+        if self.gpm.metrics(&counters)?.iter().any(Result::is_ok) {
             self.wanted.extend(counters);
         }
+        Ok(())
     }
 }
