@@ -57,7 +57,7 @@ fn modules(context: &Context) -> Result<BTreeSet<String>, Unread> {
 }
 
 /// NVIDIA GPUs on the PCI bus that are not handed to a virtual machine.
-fn gpus_for_the_driver(context: &Context) -> Result<usize, Unread> {
+pub(super) fn gpus_for_the_driver(context: &Context) -> Result<usize, Unread> {
     let folder = context.roots.sys.join("bus/pci/devices");
     let mut count = 0;
     for name in files::list(&folder)?.unwrap_or_default() {

@@ -5,6 +5,7 @@ mod clock;
 mod cpu;
 mod driver;
 mod gpu;
+mod gpu_health;
 mod huge_pages;
 mod irq;
 mod memlock;
@@ -34,6 +35,14 @@ pub static CHECKS: &[&Check] = &[
     &irq::AFFINITY,
     &gpu::PERSISTENCE,
     &gpu::PCIE_LINK,
+    &gpu_health::COUNT,
+    &gpu_health::MODELS,
+    &gpu_health::POWER_LIMIT,
+    &gpu_health::THROTTLE,
+    &gpu_health::ECC_ERRORS,
+    &gpu_health::ROW_REMAP,
+    &gpu_health::PAGE_RETIREMENT,
+    &gpu_health::RECOVERY,
     &driver::MODULES,
     &driver::VERSION,
     &driver::RDMA,

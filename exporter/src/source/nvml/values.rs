@@ -113,6 +113,13 @@ impl Values {
         by_position(BATCH, field, &self.fields)
     }
 
+    /// Takes the value of one field of the batch, in NVML's unit.
+    pub fn set_field(&mut self, field: Field, reading: Reading<f64>) {
+        if let Some(place) = BATCH.iter().position(|f| *f == field).and_then(|i| self.fields.get_mut(i)) {
+            *place = reading;
+        }
+    }
+
     /// The value of one GPM metric: percent or MiB/s, averaged over the last slow period.
     pub fn gpm(&self, metric: GpmMetric) -> Reading<f64> {
         by_position(GPM_METRICS, metric, &self.gpm)

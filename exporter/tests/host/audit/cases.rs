@@ -7,6 +7,8 @@ use goodput_exporter::audit::{Profile, Status};
 
 use super::{finding, tuned};
 
+mod gpus;
+
 /// One check, the file of the tuned machine that it depends on most, and a text that it should complain about.
 pub(super) struct Case {
     check: &'static str,
@@ -30,8 +32,37 @@ const fn case(
     Case { check, path, text, status, read, command }
 }
 
-/// Every check that reads files. The two that ask NVML alone have their own tests.
-pub(super) const WRONG: &[Case] = &[
+/// A check, a file of the tuned machine, what it holds instead or nothing when it is removed, and how the check ends then.
+type Odd = (&'static str, &'static str, Option<&'static str>, Status);
+
+/// Every file that is wrong, in the order of the checks.
+pub(super) fn wrong() -> impl Iterator<Item = &'static Case> {
+    [WRONG, gpus::WRONG].into_iter().flatten()
+}
+
+fn odd() -> impl Iterator<Item = &'static Odd> {
+    [ODD, gpus::ODD].into_iter().flatten()
+}
+
+/// What the tuned machine has for the checks of the files below.
+pub(super) fn tuned_files() -> impl Iterator<Item = &'static (&'static str, &'static str)> {
+    [gpus::TUNED].into_iter().flatten()
+}
+
+/// Checks that no file can make fail: they ask NVML alone, and have their own tests.
+const NOT_OF_FILES: &[&str] = &[
+    "persistence_mode",
+    "pcie_link",
+    "gpu_models",
+    "power_limit",
+    "gpu_throttle",
+    "gpu_ecc_errors",
+    "row_remap",
+    "page_retirement",
+    "recovery_action",
+];
+
+const WRONG: &[Case] = &[
     case("gpu_numa_node", "sys/bus/pci/devices/0000:5e:00.0/numa_node", "-1\n", Status::Warn, "GPU 1", "firmware"),
     case(
         "job_cpus",
@@ -161,7 +192,7 @@ pub(super) const WRONG: &[Case] = &[
 ];
 
 /// Where the tuned machine lacks the file, or has nonsense in it.
-const ODD: &[(&str, &str, Option<&str>, Status)] = &[
+const ODD: &[Odd] = &[
     ("gpu_numa_node", "sys/bus/pci/devices/0000:1a:00.0/numa_node", None, Status::Warn),
     ("gpu_numa_node", "sys/bus/pci/devices/0000:1a:00.0/numa_node", Some("near\n"), Status::Error),
     ("gpu_numa_node", "sys/devices/system/node/node1/cpulist", None, Status::NotApplicable),
@@ -213,7 +244,7 @@ const ODD: &[(&str, &str, Option<&str>, Status)] = &[
 
 #[test]
 fn one_wrong_file_at_a_time() {
-    for case in WRONG {
+    for case in wrong() {
         let machine = tuned::machine();
         machine.write(case.path, case.text);
         let found = finding(&machine, Profile::Mixed, case.check);
@@ -225,16 +256,15 @@ fn one_wrong_file_at_a_time() {
 
 #[test]
 fn every_check_has_a_wrong_case() {
-    let of_nvml = ["persistence_mode", "pcie_link"];
-    for check in CHECKS.iter().filter(|check| !of_nvml.contains(&check.id)) {
-        assert!(WRONG.iter().any(|case| case.check == check.id), "{}", check.id);
-        assert!(ODD.iter().any(|(id, ..)| *id == check.id), "{}", check.id);
+    for check in CHECKS.iter().filter(|check| !NOT_OF_FILES.contains(&check.id)) {
+        assert!(wrong().any(|case| case.check == check.id), "{}", check.id);
+        assert!(odd().any(|(id, ..)| *id == check.id), "{}", check.id);
     }
 }
 
 #[test]
 fn absent_and_malformed_files() {
-    for (check, path, text, status) in ODD {
+    for (check, path, text, status) in odd() {
         let machine = tuned::machine();
         let place = machine.path(path);
         match text {
@@ -252,7 +282,7 @@ const UNREADABLE: &str = "/proc/sys/vm/drop_caches";
 
 #[test]
 fn what_may_not_be_read_is_named_with_what_would_allow_it() {
-    for case in WRONG {
+    for case in wrong() {
         let machine = tuned::machine();
         let path = machine.path(case.path);
         std::fs::remove_file(&path).unwrap();

@@ -5,7 +5,7 @@ mod tuned;
 
 use goodput_exporter::audit::checks::CHECKS;
 use goodput_exporter::audit::{Audit, Finding, Profile, Status, render};
-use goodput_exporter::source::nvml::Absent;
+use goodput_exporter::source::nvml::{Absent, Values, fields};
 
 use crate::support::{Machine, golden, shared};
 
@@ -81,14 +81,48 @@ fn a_tuned_machine_has_nothing_to_report() {
     }
 }
 
+/// A check that asks NVML alone, an answer that it should complain about, how, and what it should advise.
+type OfNvml = (&'static str, fn(&mut Values), Status, &'static str, &'static str);
+
+const OF_NVML: &[OfNvml] = &[
+    (
+        "power_limit",
+        |v| v.set_field(fields::POWER_LIMIT_ENFORCED, Ok(500_000.0)),
+        Status::Warn,
+        "GPU 0 500 W of 700 W, GPU 1 500 W of 700 W",
+        "nvidia-smi -i 0 --power-limit=700",
+    ),
+    ("gpu_throttle", |v| v.clock_event_reasons = Ok(72.0), Status::Fail, "GPU 0: hardware thermal slowdown", "inlet"),
+    ("gpu_ecc_errors", |v| v.set_field(fields::ECC_DBE_VOLATILE, Ok(1.0)), Status::Warn, "1 on GPU 0", "dcgmi diag"),
+    ("row_remap", |v| v.set_field(fields::REMAP_PENDING, Ok(1.0)), Status::Warn, "waits for a reset", "gpu-reset -i 0"),
+    ("row_remap", |v| v.set_field(fields::REMAP_FAILURE, Ok(1.0)), Status::Fail, "failed on GPU 0, 1", "gpu-reset"),
+    ("page_retirement", |v| v.set_field(fields::RETIRED_PENDING, Ok(1.0)), Status::Warn, "GPU 0, 1", "gpu-reset -i 0"),
+    ("recovery_action", |v| v.set_field(fields::RECOVERY_ACTION, Ok(1.0)), Status::Fail, "GPU 0: reset", "gpu-reset"),
+];
+
+#[test]
+fn wrong_answers_of_nvml() {
+    for (check, spoil, status, read, command) in OF_NVML {
+        let mut machine = tuned::machine();
+        spoil(&mut machine.values);
+        let found = finding(&machine, Profile::Mixed, check);
+        assert_eq!(found.status, *status, "{check}: {}", found.read);
+        assert!(found.read.contains(read), "{check}: {}", found.read);
+        assert!(found.commands[0].contains(command), "{check}: {:?}", found.commands);
+    }
+}
+
 #[test]
 fn everything_wrong_at_once() {
     let mut machine = tuned::machine();
-    for case in cases::WRONG {
+    for case in cases::wrong() {
         machine.write(case.path, case.text);
     }
     machine.values.persistence_mode = Ok(false);
     machine.values.pcie_width = Ok(8.0);
+    for (_, spoil, ..) in OF_NVML {
+        spoil(&mut machine.values);
+    }
     golden_tables("everything-wrong", &machine);
     let text = render::markdown(&audit(&machine, Profile::Training));
     golden("audit-everything-wrong.md", &text.replace(&machine.path("").display().to_string(), "/"));
@@ -127,7 +161,9 @@ fn what_nvml_does_not_say_is_told_apart() {
         let mut machine = tuned::machine();
         machine.values.persistence_mode = Err(why);
         machine.values.pcie_gen_max = Err(why);
-        for id in ["persistence_mode", "pcie_link"] {
+        machine.values.clock_event_reasons = Err(why);
+        machine.values.set_field(fields::RECOVERY_ACTION, Err(why));
+        for id in ["persistence_mode", "pcie_link", "gpu_throttle", "recovery_action"] {
             let found = finding(&machine, Profile::Mixed, id);
             assert_eq!(found.status, status, "{id}: {}", found.read);
         }

@@ -1,7 +1,8 @@
 //! A machine on which every check passes.
 
-use goodput_exporter::source::nvml::Driver;
+use goodput_exporter::source::nvml::{Driver, fields};
 
+use super::cases;
 use crate::support::Machine;
 
 /// The processes on GPU 0 and GPU 1.
@@ -62,7 +63,7 @@ const LIMITS: &str = "Limit Soft Limit Hard Limit Units\nMax locked memory unlim
 /// Two nodes of four CPUs, a GPU and a job on each; a NIC on node 1.
 pub(super) fn machine() -> Machine {
     let mut machine = Machine::empty();
-    for (path, text) in FILES {
+    for (path, text) in FILES.iter().chain(cases::tuned_files()) {
         machine.write(path, text);
     }
     for (address, class, node) in [("1a", "0x030200", 0), ("3b", "0x020700", 1), ("5e", "0x030200", 1)] {
@@ -83,6 +84,19 @@ pub(super) fn machine() -> Machine {
     (values.pcie_width, values.pcie_width_max) = (Ok(16.0), Ok(16.0));
     (values.pcie_gen, values.pcie_gen_max) = (Ok(5.0), Ok(5.0));
     values.gpu_util_percent = Ok(97.0);
+    values.clock_event_reasons = Ok(0.0);
+    for field in [fields::POWER_LIMIT_ENFORCED, fields::POWER_LIMIT_DEFAULT] {
+        values.set_field(field, Ok(700_000.0));
+    }
+    for field in [
+        fields::ECC_DBE_VOLATILE,
+        fields::REMAP_PENDING,
+        fields::REMAP_FAILURE,
+        fields::RETIRED_PENDING,
+        fields::RECOVERY_ACTION,
+    ] {
+        values.set_field(field, Ok(0.0));
+    }
     machine
 }
 
