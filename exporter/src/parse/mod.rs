@@ -11,6 +11,7 @@ pub mod keyed;
 pub mod limits;
 pub mod membership;
 pub mod meminfo;
+pub mod mounts;
 pub mod nvidia;
 pub mod owner;
 pub mod per_cpu;

@@ -8,8 +8,11 @@ mod gpu;
 mod gpu_health;
 mod huge_pages;
 mod irq;
+mod job_limits;
 mod memlock;
+mod node;
 mod numa;
+mod pci;
 mod swap;
 mod writeback;
 
@@ -35,6 +38,8 @@ pub static CHECKS: &[&Check] = &[
     &irq::AFFINITY,
     &gpu::PERSISTENCE,
     &gpu::PCIE_LINK,
+    &pci::IOMMU,
+    &pci::ASPM,
     &gpu_health::COUNT,
     &gpu_health::MODELS,
     &gpu_health::POWER_LIMIT,
@@ -48,6 +53,19 @@ pub static CHECKS: &[&Check] = &[
     &driver::RDMA,
     &cgroup::CPU_QUOTA,
     &cgroup::MEMORY_LIMIT,
+    &cgroup::CPUS_PER_GPU,
+    &job_limits::HIGH,
+    &job_limits::SWAP,
+    &job_limits::PIDS,
+    &job_limits::OPEN_FILES,
+    &job_limits::SHM,
+    &job_limits::OOM_PRIORITY,
+    &node::CGROUP_VERSION,
+    &node::PSI,
+    &node::TAINT,
+    &node::PARAMETERS,
+    &node::TASKS,
+    &node::FILES,
 ];
 
 const fn kernel(what: &'static str, url: &'static str) -> Source {

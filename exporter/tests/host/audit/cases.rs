@@ -8,6 +8,8 @@ use goodput_exporter::audit::{Profile, Status};
 use super::{finding, tuned};
 
 mod gpus;
+mod jobs;
+mod kernel;
 
 /// One check, the file of the tuned machine that it depends on most, and a text that it should complain about.
 pub(super) struct Case {
@@ -37,19 +39,19 @@ type Odd = (&'static str, &'static str, Option<&'static str>, Status);
 
 /// Every file that is wrong, in the order of the checks.
 pub(super) fn wrong() -> impl Iterator<Item = &'static Case> {
-    [WRONG, gpus::WRONG].into_iter().flatten()
+    [WRONG, gpus::WRONG, kernel::WRONG, jobs::WRONG].into_iter().flatten()
 }
 
 fn odd() -> impl Iterator<Item = &'static Odd> {
-    [ODD, gpus::ODD].into_iter().flatten()
+    [ODD, gpus::ODD, kernel::ODD, jobs::ODD].into_iter().flatten()
 }
 
 /// What the tuned machine has for the checks of the files below.
 pub(super) fn tuned_files() -> impl Iterator<Item = &'static (&'static str, &'static str)> {
-    [gpus::TUNED].into_iter().flatten()
+    [gpus::TUNED, kernel::TUNED, jobs::TUNED].into_iter().flatten()
 }
 
-/// Checks that no file can make fail: they ask NVML alone, and have their own tests.
+/// Checks that nothing in a file makes fail: they ask NVML alone and have their own tests, or judge by its absence.
 const NOT_OF_FILES: &[&str] = &[
     "persistence_mode",
     "pcie_link",
@@ -60,6 +62,7 @@ const NOT_OF_FILES: &[&str] = &[
     "row_remap",
     "page_retirement",
     "recovery_action",
+    "psi",
 ];
 
 const WRONG: &[Case] = &[

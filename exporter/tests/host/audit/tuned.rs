@@ -58,7 +58,9 @@ const FILES: &[(&str, &str)] = &[
     ("sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory pids\n"),
 ];
 
-const LIMITS: &str = "Limit Soft Limit Hard Limit Units\nMax locked memory unlimited unlimited bytes\n";
+const LIMITS: &str = "Limit Soft Limit Hard Limit Units\n\
+    Max open files 1048576 1048576 files\n\
+    Max locked memory unlimited unlimited bytes\n";
 
 /// Two nodes of four CPUs, a GPU and a job on each; a NIC on node 1.
 pub(super) fn machine() -> Machine {
