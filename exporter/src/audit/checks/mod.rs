@@ -3,6 +3,7 @@
 mod cgroup;
 mod clock;
 mod cpu;
+mod cpu_power;
 mod driver;
 mod gpu;
 mod gpu_health;
@@ -10,6 +11,7 @@ mod huge_pages;
 mod irq;
 mod job_limits;
 mod memlock;
+mod memory;
 mod node;
 mod numa;
 mod pci;
@@ -23,16 +25,30 @@ pub static CHECKS: &[&Check] = &[
     &numa::GPU_NODE,
     &numa::JOB_CPUS,
     &numa::BALANCING,
+    &memory::JOB_NODES,
+    &memory::ZONE_RECLAIM,
+    &memory::PER_NODE,
     &huge_pages::THP_ENABLED,
     &huge_pages::THP_DEFRAG,
     &huge_pages::POOLS,
     &swap::SWAPPINESS,
     &swap::USE,
     &memlock::MEMLOCK,
+    &memory::OVERCOMMIT,
+    &memory::PANIC_ON_OOM,
+    &memory::KSM,
+    &memory::HOST_ECC,
+    &memory::POISONED,
     &writeback::DIRTY_LIMITS,
     &cpu::GOVERNOR,
     &cpu::IDLE_STATES,
     &cpu::ISOLATED,
+    &cpu_power::OFFLINE,
+    &cpu_power::TURBO,
+    &cpu_power::FREQUENCY,
+    &cpu_power::PLATFORM,
+    &cpu_power::BIAS,
+    &cpu_power::THERMAL,
     &clock::SOURCE,
     &clock::SYNC,
     &irq::AFFINITY,

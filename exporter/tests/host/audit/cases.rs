@@ -10,6 +10,7 @@ use super::{finding, tuned};
 mod gpus;
 mod jobs;
 mod kernel;
+mod machine;
 
 /// One check, the file of the tuned machine that it depends on most, and a text that it should complain about.
 pub(super) struct Case {
@@ -39,16 +40,16 @@ type Odd = (&'static str, &'static str, Option<&'static str>, Status);
 
 /// Every file that is wrong, in the order of the checks.
 pub(super) fn wrong() -> impl Iterator<Item = &'static Case> {
-    [WRONG, gpus::WRONG, kernel::WRONG, jobs::WRONG].into_iter().flatten()
+    [WRONG, gpus::WRONG, kernel::WRONG, jobs::WRONG, machine::WRONG].into_iter().flatten()
 }
 
 fn odd() -> impl Iterator<Item = &'static Odd> {
-    [ODD, gpus::ODD, kernel::ODD, jobs::ODD].into_iter().flatten()
+    [ODD, gpus::ODD, kernel::ODD, jobs::ODD, machine::ODD].into_iter().flatten()
 }
 
 /// What the tuned machine has for the checks of the files below.
 pub(super) fn tuned_files() -> impl Iterator<Item = &'static (&'static str, &'static str)> {
-    [gpus::TUNED, kernel::TUNED, jobs::TUNED].into_iter().flatten()
+    [gpus::TUNED, kernel::TUNED, jobs::TUNED, machine::TUNED].into_iter().flatten()
 }
 
 /// Checks that nothing in a file makes fail: they ask NVML alone and have their own tests, or judge by its absence.

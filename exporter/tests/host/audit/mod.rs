@@ -184,7 +184,7 @@ fn processes_that_cannot_be_seen_are_not_permitted() {
     for pid in tuned::PIDS {
         std::fs::remove_dir_all(machine.path(&format!("proc/{pid}"))).unwrap();
     }
-    for id in ["job_cpus", "memlock", "swap_use", "open_files", "shm_size", "oom_priority"] {
+    for id in ["job_cpus", "memlock", "swap_use", "open_files", "shm_size", "oom_priority", "job_memory_nodes"] {
         let found = finding(&machine, Profile::Mixed, id);
         assert_eq!(found.status, Status::NoPermission, "{id}: {}", found.read);
         assert!(found.commands[0].contains("pid namespace"), "{id}: {:?}", found.commands);

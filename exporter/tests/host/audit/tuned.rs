@@ -24,7 +24,7 @@ const FILES: &[(&str, &str)] = &[
     ("proc/sys/vm/dirty_background_ratio", "0\n"),
     ("proc/sys/vm/dirty_bytes", "0\n"),
     ("proc/sys/vm/dirty_ratio", "20\n"),
-    ("proc/meminfo", "MemTotal: 2113396008 kB\nMemAvailable: 2000000000 kB\n"),
+    ("proc/meminfo", "MemTotal: 2113396008 kB\nMemAvailable: 2000000000 kB\nHardwareCorrupted: 0 kB\n"),
     ("sys/devices/system/cpu/cpufreq/policy0/scaling_governor", "performance\n"),
     ("sys/devices/system/cpu/cpufreq/policy0/scaling_driver", "intel_pstate\n"),
     ("sys/devices/system/cpu/cpufreq/policy0/energy_performance_preference", "performance\n"),
@@ -75,8 +75,8 @@ pub(super) fn machine() -> Machine {
         machine.write(&format!("{folder}/numa_node"), &format!("{node}\n"));
         machine.write(&format!("{folder}/uevent"), "DRIVER=nvidia\n");
     }
-    for (pid, cpus) in PIDS.into_iter().zip(["0-3", "4-7"]) {
-        job(&machine, pid, cpus);
+    for (pid, cpus, node) in [(PIDS[0], "0-3", 0), (PIDS[1], "4-7", 1)] {
+        job(&machine, pid, cpus, node);
     }
     machine.gpu("00000000:1A:00.0", &[PIDS[0]]);
     machine.gpu("00000000:5E:00.0", &[PIDS[1]]);
@@ -102,10 +102,10 @@ pub(super) fn machine() -> Machine {
     machine
 }
 
-fn job(machine: &Machine, pid: u32, cpus: &str) {
+fn job(machine: &Machine, pid: u32, cpus: &str, node: u32) {
     let group = format!("system.slice/slurmstepd.scope/job_{pid}");
-    machine
-        .write(&format!("proc/{pid}/status"), &format!("Name:\tpython\nVmSwap:\t0 kB\nCpus_allowed_list:\t{cpus}\n"));
+    let status = format!("Name:\tpython\nVmSwap:\t0 kB\nCpus_allowed_list:\t{cpus}\nMems_allowed_list:\t{node}\n");
+    machine.write(&format!("proc/{pid}/status"), &status);
     machine.write(&format!("proc/{pid}/limits"), LIMITS);
     machine.write(&format!("proc/{pid}/cgroup"), &format!("0::/{group}\n"));
     for (file, text) in [
