@@ -8,6 +8,7 @@ pub mod cpus;
 pub mod diskstats;
 pub mod interrupts;
 pub mod keyed;
+pub mod kubelet;
 pub mod limits;
 pub mod membership;
 pub mod meminfo;

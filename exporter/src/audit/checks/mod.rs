@@ -10,11 +10,14 @@ mod gpu_health;
 mod huge_pages;
 mod irq;
 mod job_limits;
+mod kubelet;
 mod memlock;
 mod memory;
+mod network;
 mod node;
 mod numa;
 mod pci;
+mod storage;
 mod swap;
 mod writeback;
 
@@ -40,6 +43,10 @@ pub static CHECKS: &[&Check] = &[
     &memory::HOST_ECC,
     &memory::POISONED,
     &writeback::DIRTY_LIMITS,
+    &storage::READ_AHEAD,
+    &storage::SCHEDULER,
+    &storage::RAID,
+    &storage::NFS,
     &cpu::GOVERNOR,
     &cpu::IDLE_STATES,
     &cpu::ISOLATED,
@@ -52,6 +59,11 @@ pub static CHECKS: &[&Check] = &[
     &clock::SOURCE,
     &clock::SYNC,
     &irq::AFFINITY,
+    &network::NODE,
+    &network::LANES,
+    &network::SPEED,
+    &network::MTU,
+    &network::PORTS,
     &gpu::PERSISTENCE,
     &gpu::PCIE_LINK,
     &pci::IOMMU,
@@ -67,6 +79,11 @@ pub static CHECKS: &[&Check] = &[
     &driver::MODULES,
     &driver::VERSION,
     &driver::RDMA,
+    &driver::NOUVEAU,
+    &driver::FABRIC,
+    &kubelet::CPU,
+    &kubelet::MEMORY,
+    &kubelet::TOPOLOGY,
     &cgroup::CPU_QUOTA,
     &cgroup::MEMORY_LIMIT,
     &cgroup::CPUS_PER_GPU,
