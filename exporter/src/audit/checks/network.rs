@@ -320,9 +320,9 @@ mod tests {
     #[test]
     fn places_and_lanes() {
         let known = nic("eth0", 9000, None);
-        assert_eq!(judge_nodes(&[known.clone()]).status, Pass);
+        assert_eq!(judge_nodes(std::slice::from_ref(&known)).status, Pass);
         assert_eq!(said(judge_nodes(&[Nic { node: None, ..known.clone() }])), (Warn, "unknown for eth0".to_owned()));
-        assert_eq!(judge_lanes(&[known.clone()]).unwrap().status, Pass);
+        assert_eq!(judge_lanes(std::slice::from_ref(&known)).unwrap().status, Pass);
         let narrow = Nic { lanes: Some((8, 16)), ..known.clone() };
         assert_eq!(said(judge_lanes(&[narrow]).unwrap()), (Warn, "eth0 x8 of x16".to_owned()));
         assert!(judge_lanes(&[Nic { lanes: None, ..known }]).is_err());
