@@ -19,7 +19,7 @@ pub(super) static TURBO: Check = Check {
     reads: "/sys/devices/system/cpu/{intel_pstate/no_turbo,cpufreq/boost}",
     expected: Expected::always("allowed"),
     why: "One thread launches the kernels of a GPU, and runs alone on its core: it is what turbo is made for. Without it \
-          that thread loses a quarter of its speed or more.",
+          that thread runs at the base frequency.",
     fixes: &[Fix {
         command: "echo 0 > /sys/devices/system/cpu/intel_pstate/no_turbo, or echo 1 > /sys/devices/system/cpu/cpufreq/boost",
         lasting: Some("a unit that runs the command at boot; look for the switch in the firmware as well"),
@@ -133,8 +133,8 @@ pub(super) static PLATFORM: Check = Check {
     title: "Power profile of the firmware",
     reads: "/sys/firmware/acpi/platform_profile",
     expected: Expected::always("performance"),
-    why: "The firmware shares out power and sets the fans by it. In any other profile CPUs are slowed down and fans start \
-          late, whatever the operating system asks for.",
+    why: "The firmware shares out power by it. In any other profile it saves power first, whatever the operating system \
+          asks for.",
     fixes: &[Fix {
         command: "echo performance > /sys/firmware/acpi/platform_profile",
         lasting: Some("tuned-adm profile accelerator-performance"),
@@ -208,7 +208,7 @@ pub(super) static THERMAL: Check = Check {
     title: "CPUs that were slowed down by heat",
     reads: "/sys/devices/system/cpu/cpu*/thermal_throttle/package_throttle_count of the first CPU of every NUMA node",
     expected: Expected::always("never since boot"),
-    why: "A processor that gets too hot halves its clock. It shares its air with the GPUs: what slows the one down is about \
+    why: "A processor that gets too hot lowers its clock. It shares its air with the GPUs: what slows the one down is about \
           to slow down the others.",
     fixes: &[Fix {
         command: "look at inlet temperature, fans, dust, heat sink and the firmware's fan profile",

@@ -112,7 +112,7 @@ pub(super) static FABRIC: Check = Check {
         lasting: None,
         restarts: "nothing that runs; it has to be of exactly the driver's version",
         who: Who::Root,
-        risk: "restarting it while jobs run resets links on some generations: drain first",
+        risk: "restart it on a drained node only: on some generations it ends the jobs that run",
         gain: None,
     }],
     sources: &[
