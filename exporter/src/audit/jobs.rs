@@ -1,8 +1,11 @@
 //! The processes on GPUs, as `/proc` shows them.
 
 use std::collections::BTreeMap;
+use std::iter::successors;
+use std::sync::Arc;
 
 use super::{SEE_PROCESSES, Unread};
+use crate::attribute::{Owner, Place};
 use crate::collect::Context;
 use crate::parse::ParseError;
 use crate::source::files;
@@ -59,5 +62,39 @@ pub(super) fn gpus(context: &Context) -> Result<&[Gpu], Unread> {
         ([], Driver::Absent { .. }) => Err(Unread::Absent("no GPU driver".to_owned())),
         ([], _) => Err(Unread::Absent("no GPU".to_owned())),
         (gpus, _) => Ok(gpus),
+    }
+}
+
+/// Those whose processes hold a GPU and that have a cgroup of their own. Whoever has none is not limited by one.
+pub(super) fn owners(context: &Context) -> Result<Vec<&Arc<Owner>>, Unread> {
+    gpus(context)?;
+    let owners = context.owners.all().iter().filter(|owner| !owner.pids.is_empty() && !owner.places.is_empty());
+    match owners.collect::<Vec<_>>() {
+        none if none.is_empty() => Err(Unread::Absent("no job with a cgroup of its own holds a GPU".to_owned())),
+        owners => Ok(owners),
+    }
+}
+
+/// A cgroup and those above it, from below; the hierarchy's root, which has no limits, is left out.
+pub(super) fn with_parents(place: &Place) -> impl Iterator<Item = Place> {
+    let paths = successors(Some(place.path.clone()), |path| {
+        path.rsplit_once('/').map(|(parent, _)| parent.to_owned()).filter(|parent| !parent.is_empty())
+    });
+    let controllers = place.controllers.clone();
+    paths.map(move |path| Place { controllers: controllers.clone(), path })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cgroup_and_those_above_it() {
+        let paths = |path: &str| {
+            let place = Place { controllers: String::new(), path: path.to_owned() };
+            with_parents(&place).map(|place| place.path).collect::<Vec<_>>()
+        };
+        assert_eq!(paths("/a.slice/b.scope/c"), ["/a.slice/b.scope/c", "/a.slice/b.scope", "/a.slice"]);
+        assert_eq!(paths("/a"), ["/a"]);
     }
 }

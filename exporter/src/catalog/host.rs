@@ -278,7 +278,7 @@ crate::metric_rows! {
         from "pids.current", by "cgroup", series "1 per owner", since "0.1.0"
     }
     AUDIT_STATUS = Gauge None "goodput_audit_status" ["check", "status"] {
-        "1 for how the check of the node's tuning ended within the last 5 minutes, 0 for the others: fail, warn, no_permission, error, pass; no series when it does not apply.",
-        from "the files that docs/audit.md lists", by "audit", series "5 per check that applies, at most 115", since "0.1.0"
+        "1 for how the check of the node's tuning ended within the last 5 minutes, 0 for how it ended before since the exporter's start: fail, warn, no_permission, error or pass; no series for what a check never was.",
+        from "the files that docs/audit.md lists", by "audit", series "1 per check that applies, and 1 for every other status that it had", since "0.1.0"
     }
 }

@@ -74,7 +74,8 @@ fn split<T>(read: Result<Option<T>, FileError>) -> (Option<T>, Result<(), FileEr
     }
 }
 
-fn configuration(roots: &Roots) -> Result<Option<Configuration>, FileError> {
+/// The kubelet's configuration, from the first of the places that has one.
+pub(crate) fn configuration(roots: &Roots) -> Result<Option<Configuration>, FileError> {
     for path in CONFIGURATIONS {
         if let Some(found) = files::parse_optional(&roots.root.join(path), kubelet::configuration)? {
             return Ok(Some(found));

@@ -23,6 +23,8 @@ pub struct Meminfo {
     pub zswapped: Option<u64>,
     /// `AnonHugePages`
     pub anon_huge_pages: Option<u64>,
+    /// `HardwareCorrupted`, only in the host's file.
+    pub hardware_corrupted: Option<u64>,
 }
 
 /// Parses either file.
@@ -40,6 +42,7 @@ pub fn parse(text: &str) -> Result<Meminfo, ParseError> {
             "Zswap" => &mut meminfo.zswap,
             "Zswapped" => &mut meminfo.zswapped,
             "AnonHugePages" => &mut meminfo.anon_huge_pages,
+            "HardwareCorrupted" => &mut meminfo.hardware_corrupted,
             _ => continue,
         };
         *field = Some(kibibytes(value).ok_or_else(|| ParseError::new(number, "a size in kB", line))?);

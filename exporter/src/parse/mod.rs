@@ -18,6 +18,7 @@ pub mod kubelet;
 pub mod limits;
 pub mod membership;
 pub mod meminfo;
+pub mod mounts;
 pub mod mountstats;
 pub mod net;
 pub mod nvidia;

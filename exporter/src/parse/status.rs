@@ -5,7 +5,16 @@ use super::{ParseError, cpus, lines};
 /// The CPUs that the process's first thread may run on, as ranges: its affinity within its cpuset. `None` when the
 /// kernel does not say.
 pub fn cpus_allowed(text: &str) -> Result<Option<Vec<(u32, u32)>>, ParseError> {
-    let mut fields = lines(text).filter_map(|(number, line)| Some((number, line.strip_prefix("Cpus_allowed_list:")?)));
+    allowed(text, "Cpus_allowed_list:")
+}
+
+/// The NUMA nodes whose memory the process's first thread may use. `None` when the kernel does not say.
+pub fn mems_allowed(text: &str) -> Result<Option<Vec<(u32, u32)>>, ParseError> {
+    allowed(text, "Mems_allowed_list:")
+}
+
+fn allowed(text: &str, key: &str) -> Result<Option<Vec<(u32, u32)>>, ParseError> {
+    let mut fields = lines(text).filter_map(|(number, line)| Some((number, line.strip_prefix(key)?)));
     let ranges = fields.next().map(|(number, list)| cpus::ranges(list).map_err(|e| ParseError { line: number, ..e }));
     ranges.transpose()
 }
@@ -40,6 +49,7 @@ mod tests {
     fn affinity() {
         let text = "Name:\tpython\nCpus_allowed:\tff\nCpus_allowed_list:\t0-3,8\nMems_allowed_list:\t0\n";
         assert_eq!(cpus_allowed(text), Ok(Some(vec![(0, 3), (8, 8)])));
+        assert_eq!(mems_allowed(text), Ok(Some(vec![(0, 0)])));
         assert_eq!(cpus_allowed("Name:\tpython\n"), Ok(None));
         assert_eq!(cpus_allowed("Name: x\nCpus_allowed_list:\tall\n").unwrap_err().line, 2);
     }
@@ -62,7 +72,7 @@ mod tests {
     proptest! {
         #[test]
         fn never_panics(text in "(Cpus_allowed_list:|VmSwap:|(non)?voluntary_ctxt_switches:| kB|[0-9]{1,11}|-|,|\n|\\PC)*") {
-            let _ = (cpus_allowed(&text), swapped(&text), context_switches(&text));
+            let _ = (cpus_allowed(&text), mems_allowed(&text), swapped(&text), context_switches(&text));
         }
     }
 }

@@ -37,6 +37,11 @@ impl Nodes {
         self.0.len()
     }
 
+    /// The nodes that have CPUs, with those.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &[(u32, u32)])> {
+        self.0.iter().map(|(id, cpus)| (*id, cpus.as_slice()))
+    }
+
     /// The CPUs of a node; `None` when it has none or is not there.
     #[must_use]
     pub fn cpus_of(&self, node: u32) -> Option<&[(u32, u32)]> {

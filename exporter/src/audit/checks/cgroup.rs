@@ -1,11 +1,11 @@
 //! What the jobs on GPUs are limited to.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 
 use super::super::text::{bytes, count, list};
 use super::super::{Check, Expected, Fix, Status, Unread, Verdict, Who, jobs};
 use super::{kernel, own, practice, vendor};
-use crate::attribute::Owner;
+use crate::attribute::{Owner, Place};
 use crate::collect::Context;
 use crate::collect::cgroup::{Cgroup, Group};
 use crate::parse::cpus;
@@ -22,7 +22,8 @@ const NEAR_LIMIT: f64 = 0.9;
 pub(super) static CPU_QUOTA: Check = Check {
     id: "cpu_quota",
     title: "CPU quota of the jobs on GPUs",
-    reads: "cpu.max, cpu.stat, cpuset.cpus.effective of every cgroup with GPU processes, or their v1 counterparts",
+    reads: "cpu.max, cpu.stat, cpuset.cpus.effective of every cgroup with GPU processes and of those above it, or their v1 \
+            counterparts",
     expected: Expected::always("no quota below the allowed CPUs that is ever reached"),
     why: "A job that reaches its quota stands still until the next period, all threads at once: loaders, the thread \
           that launches kernels, NCCL's. The GPU waits up to 100 ms, often.",
@@ -53,17 +54,14 @@ pub(super) static CPU_QUOTA: Check = Check {
         own("any throttling is a warning"),
     ],
     run: |context, _| {
-        let quotas = groups(context)?.into_iter().map(|(owner, group)| Quota {
-            owner: owner.id.clone(),
-            limit: group.cpu_limit,
-            allowed: group.allowed_cpus.as_deref().map(cpus::count),
-            throttled: group.throttled_periods.zip(group.periods),
-        });
-        Ok(judge_quotas(&quotas.collect::<Vec<_>>()))
+        let Groups { jobs, above } = groups(context)?;
+        let quotas = jobs.iter().map(|(owner, group)| Quota::new(&owner.id, group));
+        Ok(judge_quotas(&quotas.chain(above.iter().map(|(path, group)| Quota::new(path, group))).collect::<Vec<_>>()))
     },
 };
 
-/// One job's CPU quota, in CPUs, and the periods in which it reached it of those in which it ran.
+/// The CPU quota of one job or of a cgroup above it, in CPUs, and the periods in which it reached it of those in which it
+/// ran.
 struct Quota {
     owner: String,
     limit: Option<f64>,
@@ -72,6 +70,15 @@ struct Quota {
 }
 
 impl Quota {
+    fn new(owner: &str, group: &Group) -> Self {
+        Self {
+            owner: owner.to_owned(),
+            limit: group.cpu_limit,
+            allowed: group.allowed_cpus.as_deref().map(cpus::count),
+            throttled: group.throttled_periods.zip(group.periods),
+        }
+    }
+
     fn throttled_share(&self) -> f64 {
         self.throttled.filter(|(_, periods)| *periods > 0).map_or(0.0, |(some, all)| some as f64 / all as f64)
     }
@@ -101,7 +108,7 @@ pub(super) static MEMORY_LIMIT: Check = Check {
     id: "memory_limit",
     title: "Memory limit of the jobs on GPUs",
     reads: "memory.max, memory.current, memory.stat inactive_file, memory.events oom_kill of every cgroup with GPU \
-            processes, or their v1 counterparts",
+            processes and of those above it, or their v1 counterparts",
     expected: Expected::always("a limit, a working set below 90 % of it, no OOM kills"),
     why: "One worker killed at its limit ends or hangs the whole distributed job, often days in. Without a limit the \
           node's memory is the limit, and the kernel kills whatever it finds largest, whoever caused it.",
@@ -121,20 +128,23 @@ pub(super) static MEMORY_LIMIT: Check = Check {
         own("the threshold of 90 %; a job without a limit is a warning when it is a pod or shares the node's GPUs"),
     ],
     run: |context, _| {
-        let groups = groups(context)?;
-        let alone = groups.len() == 1;
-        let limits = groups.into_iter().map(|(owner, group)| Memory {
-            owner: owner.id.clone(),
-            limit: group.memory_max,
-            working_set: group.working_set(),
-            oom_kills: group.oom_kills.unwrap_or_default(),
-            needs_limit: owner.pod_uid.is_some() || !alone,
-        });
-        Ok(judge_memory(&limits.collect::<Vec<_>>()))
+        let Groups { jobs, above } = groups(context)?;
+        let alone = jobs.len() == 1;
+        let limited =
+            |owner: &Owner| parents(owner).any(|p| above.get(&p.path).is_some_and(|g| g.memory_max.is_some()));
+        let mut limits: Vec<Memory> = Vec::new();
+        for (owner, group) in &jobs {
+            let needs_limit = (owner.pod_uid.is_some() || !alone) && !limited(owner);
+            let oom_kills = group.oom_kills.unwrap_or_default();
+            limits.push(Memory { oom_kills, needs_limit, ..Memory::new(&owner.id, group) });
+        }
+        // Whom the kernel killed in a cgroup above may have been anybody.
+        limits.extend(above.iter().map(|(path, group)| Memory::new(path, group)));
+        Ok(judge_memory(&limits))
     },
 };
 
-/// One job's memory.
+/// Memory of one job or of a cgroup above it.
 struct Memory {
     owner: String,
     limit: Option<u64>,
@@ -144,6 +154,16 @@ struct Memory {
 }
 
 impl Memory {
+    fn new(owner: &str, group: &Group) -> Self {
+        Self {
+            owner: owner.to_owned(),
+            limit: group.memory_max,
+            working_set: group.working_set(),
+            oom_kills: 0,
+            needs_limit: false,
+        }
+    }
+
     fn status(&self) -> Status {
         let share = self.limit.zip(self.working_set).map(|(limit, used)| used as f64 / limit as f64);
         match (self.oom_kills, self.limit, share) {
@@ -165,6 +185,47 @@ fn judge_memory(jobs: &[Memory]) -> Verdict {
     worst(jobs, Memory::status, Memory::spell, "near a limit")
 }
 
+pub(super) static CPUS_PER_GPU: Check = Check {
+    id: "cpus_per_gpu",
+    title: "CPUs of a job for each of its GPUs",
+    reads: "cpu.max, cpuset.cpus.effective of every cgroup with GPU processes, or their v1 counterparts",
+    expected: Expected::always("at least one CPU per GPU"),
+    why: "Each GPU has one thread that launches its kernels and keeps it fed. With fewer CPUs than GPUs these threads take \
+          turns, before a single loader has run.",
+    fixes: &[Fix {
+        command: "raise the job's CPUs to more than one CPU per GPU, with loaders to what they use at their peak",
+        lasting: None,
+        restarts: "the job",
+        who: Who::User,
+        risk: "it needs more of the node to be scheduled",
+        gain: None,
+    }],
+    sources: &[own("one thread per GPU is certain; how many more it takes differs from job to job: see cpu_quota")],
+    run: |context, _| {
+        let holds = |owner: &Owner, uuid: &str| context.owners.of_gpu(uuid).iter().any(|other| other.id == owner.id);
+        let mut jobs = Vec::new();
+        for owner in jobs::owners(context)? {
+            let group = read(context, owner)?;
+            let allowed = group.allowed_cpus.as_deref().map(|allowed| cpus::count(allowed) as f64);
+            let gpus = context.gpus.gpus.iter().filter(|gpu| holds(owner, &gpu.uuid)).count();
+            let cpus = group.cpu_limit.into_iter().chain(allowed).reduce(f64::min);
+            jobs.extend(cpus.map(|cpus| (owner.id.clone(), cpus, gpus)));
+        }
+        Ok(judge_cpus(&jobs))
+    },
+};
+
+/// By job: its CPUs and its GPUs.
+fn judge_cpus(jobs: &[(String, f64, usize)]) -> Verdict {
+    let few = jobs.iter().filter(|(_, cpus, gpus)| *cpus < *gpus as f64);
+    let spell =
+        |(owner, cpus, gpus): &(String, f64, usize)| format!("{owner}: {cpus:.1} CPUs for {}", count(*gpus, "GPU"));
+    match few.map(spell).collect::<Vec<_>>() {
+        none if none.is_empty() => Verdict::new(Status::Pass, format!("enough for {}", count(jobs.len(), "job"))),
+        few => Verdict::new(Status::Warn, list(&few)),
+    }
+}
+
 /// The worst status, and those jobs that have it.
 fn worst<T>(jobs: &[T], status: fn(&T) -> Status, spell: fn(&T) -> String, trouble: &str) -> Verdict {
     let worst = jobs.iter().map(status).min().unwrap_or(Status::Pass);
@@ -177,19 +238,37 @@ fn worst<T>(jobs: &[T], status: fn(&T) -> Status, spell: fn(&T) -> String, troub
     }
 }
 
-/// The cgroups of those who hold a GPU. Whoever has none of his own is not limited by one.
-fn groups(context: &Context) -> Result<Vec<(Arc<Owner>, Group)>, Unread> {
-    jobs::gpus(context)?;
-    let mut groups = Vec::new();
-    for owner in context.owners.all().iter().filter(|owner| !owner.places.is_empty()) {
-        let mut group = Group::default();
-        Cgroup::default().read(&context.roots, owner, &mut group)?;
-        groups.push((Arc::clone(owner), group));
+/// The cgroups of those who hold a GPU, and by path those above them, which limit them as well.
+struct Groups<'a> {
+    jobs: Vec<(&'a Owner, Group)>,
+    above: BTreeMap<String, Group>,
+}
+
+fn groups(context: &Context) -> Result<Groups<'_>, Unread> {
+    let mut jobs = Vec::new();
+    let mut above: BTreeMap<String, Owner> = BTreeMap::new();
+    for owner in jobs::owners(context)? {
+        jobs.push((owner.as_ref(), read(context, owner)?));
+        for place in parents(owner) {
+            let nobody = || Owner { places: Vec::new(), pids: Vec::new(), ..owner.as_ref().clone() };
+            let parent = above.entry(place.path.clone()).or_insert_with(nobody);
+            if !parent.places.contains(&place) {
+                parent.places.push(place);
+            }
+        }
     }
-    match groups.is_empty() {
-        true => Err(Unread::Absent("no job with a cgroup of its own holds a GPU".to_owned())),
-        false => Ok(groups),
-    }
+    let above = above.into_iter().map(|(path, parent)| Ok((path, read(context, &parent)?)));
+    Ok(Groups { jobs, above: above.collect::<Result<_, Unread>>()? })
+}
+
+fn read(context: &Context, owner: &Owner) -> Result<Group, Unread> {
+    let mut group = Group::default();
+    Cgroup::default().read(&context.roots, owner, &mut group)?;
+    Ok(group)
+}
+
+fn parents(owner: &Owner) -> impl Iterator<Item = Place> {
+    owner.places.iter().flat_map(|place| jobs::with_parents(place).skip(1))
 }
 
 #[cfg(test)]
@@ -227,6 +306,14 @@ mod tests {
             (Fail, "b: quota 2.0 CPUs of 8, throttled in 50.0 % of periods")
         );
         assert_eq!(judge_quotas(&[quota("a", 0)]).read, "none of 1 job throttled");
+    }
+
+    #[test]
+    fn cpus_for_gpus() {
+        let job = |cpus, gpus| [("a".to_owned(), cpus, gpus)];
+        assert_eq!(judge_cpus(&job(4.0, 4)).read, "enough for 1 job");
+        let verdict = judge_cpus(&job(3.5, 4));
+        assert_eq!((verdict.status, verdict.read.as_str()), (Warn, "a: 3.5 CPUs for 4 GPUs"));
     }
 
     #[test]

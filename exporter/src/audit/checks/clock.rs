@@ -68,7 +68,7 @@ pub(super) static SYNC: Check = Check {
         own("only that a daemon runs can be read from files; whether it is in sync says `chronyc tracking`. A time \
              daemon without a pid file, such as ptp4l, is not seen: therefore a warning, never a failure"),
     ],
-    run: |context, _| Ok(judge_sync(timesyncd(context)?, &daemons(context)?)),
+    run: |context, _| Ok(judge_sync(timesyncd(context)?, &daemons(context, &PID_FILES)?)),
 };
 
 /// Where daemons write their pid, and what their process is called.
@@ -86,10 +86,10 @@ fn timesyncd(context: &Context) -> Result<bool, Unread> {
     Ok(files::list(&folder)?.unwrap_or_default().iter().any(|name| name == "synchronized"))
 }
 
-/// The daemons whose pid file names a process of theirs.
-fn daemons(context: &Context) -> Result<Vec<String>, Unread> {
+/// The daemons whose pid file, below the host's root, names a process of theirs.
+pub(super) fn daemons(context: &Context, pid_files: &[(&str, &str)]) -> Result<Vec<String>, Unread> {
     let mut running = Vec::new();
-    for (path, name) in PID_FILES {
+    for (path, name) in pid_files {
         let Some(pid) = files::parse_optional(&context.roots.root.join(path), number::<u32>)? else { continue };
         let path = context.roots.proc.join(pid.to_string()).join("comm");
         let comm = files::parse_optional(&path, |text| Ok(text.trim().to_owned()))?;

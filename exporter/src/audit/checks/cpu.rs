@@ -1,6 +1,7 @@
 //! How fast CPUs run, wake up, and which of them take part.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use super::super::text::{count, list, ranges};
 use super::super::{Check, Expected, Fix, Profile, Status, Unread, Verdict, Who, jobs};
@@ -128,29 +129,36 @@ struct IdleState {
     exit_us: u32,
 }
 
-/// The distinct states that are enabled, and on how many CPUs.
+/// The distinct states that are enabled, and on how many CPUs. What a state is called and takes is read of the first CPU
+/// that has it enabled: with hundreds of CPUs, three files for every state of each would be thousands.
 fn idle_states(context: &Context) -> Result<BTreeMap<IdleState, usize>, Unread> {
     let folder = context.roots.sys.join("devices/system/cpu");
-    let mut states = BTreeMap::new();
+    let mut states: BTreeMap<u32, (IdleState, usize)> = BTreeMap::new();
     let mut any = false;
     for cpu in files::list(&folder)?.unwrap_or_default().iter().filter(|name| numbered(name, "cpu").is_some()) {
         let folder = folder.join(cpu).join("cpuidle");
-        for state in files::list(&folder)?.unwrap_or_default() {
-            let Some(index) = numbered(&state, "state") else { continue };
+        for name in files::list(&folder)?.unwrap_or_default() {
+            let Some(index) = numbered(&name, "state") else { continue };
             any = true;
-            let folder = folder.join(&state);
+            let folder = folder.join(&name);
             if files::parse(&folder.join("disable"), number::<u64>)? != 0 {
                 continue;
             }
-            let name = files::parse(&folder.join("name"), |text| Ok(text.trim().to_owned()))?;
-            let exit_us = files::parse(&folder.join("latency"), number)?;
-            *states.entry(IdleState { index, name, exit_us }).or_default() += 1;
+            match states.get_mut(&index) {
+                Some((_, cpus)) => *cpus += 1,
+                None => drop(states.insert(index, (idle_state(&folder, index)?, 1))),
+            }
         }
     }
     match any {
-        true => Ok(states),
+        true => Ok(states.into_values().collect()),
         false => Err(Unread::Absent("no idle states here: the hypervisor decides".to_owned())),
     }
+}
+
+fn idle_state(folder: &Path, index: u32) -> Result<IdleState, Unread> {
+    let name = files::parse(&folder.join("name"), |text| Ok(text.trim().to_owned()))?;
+    Ok(IdleState { index, name, exit_us: files::parse(&folder.join("latency"), number)? })
 }
 
 fn numbered(name: &str, prefix: &str) -> Option<u32> {

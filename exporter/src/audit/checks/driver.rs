@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 use super::super::text::{count, list};
 use super::super::{Check, Expected, Fix, Status, Unread, Verdict, Who};
-use super::{own, vendor};
+use super::{clock, own, vendor};
 use crate::collect::Context;
 use crate::collect::irq::device::{self, Class};
+use crate::parse::hexadecimal;
 use crate::parse::nvidia::{self, Module};
 use crate::source::files;
 use crate::source::nvml::Driver;
@@ -57,7 +58,7 @@ fn modules(context: &Context) -> Result<BTreeSet<String>, Unread> {
 }
 
 /// NVIDIA GPUs on the PCI bus that are not handed to a virtual machine.
-fn gpus_for_the_driver(context: &Context) -> Result<usize, Unread> {
+pub(super) fn gpus_for_the_driver(context: &Context) -> Result<usize, Unread> {
     let folder = context.roots.sys.join("bus/pci/devices");
     let mut count = 0;
     for name in files::list(&folder)?.unwrap_or_default() {
@@ -68,6 +69,98 @@ fn gpus_for_the_driver(context: &Context) -> Result<usize, Unread> {
         }
     }
     Ok(count)
+}
+
+pub(super) static NOUVEAU: Check = Check {
+    id: "nouveau",
+    title: "Another driver for the GPUs",
+    reads: "/proc/modules",
+    expected: Expected::always("nouveau is not loaded"),
+    why: "The kernel's own driver for NVIDIA GPUs takes them before the vendor's can. Which one wins is decided at every           boot anew, or after the next update of the kernel.",
+    fixes: &[Fix {
+        command: "printf 'blacklist nouveau\noptions nouveau modeset=0\n' > /etc/modprobe.d/nouveau.conf, then make the \
+                  initramfs anew",
+        lasting: None,
+        restarts: "the node",
+        who: Who::Root,
+        risk: "no picture on a screen at the GPU before the vendor's driver is loaded",
+        gain: None,
+    }],
+    sources: &[vendor(
+        "NVIDIA, CUDA Installation Guide for Linux: disabling Nouveau",
+        "https://docs.nvidia.com/cuda/cuda-installation-guide-linux/",
+    )],
+    run: |context, _| Ok(judge_nouveau(&modules(context)?)),
+};
+
+fn judge_nouveau(loaded: &BTreeSet<String>) -> Verdict {
+    match loaded.contains("nouveau") {
+        true => Verdict::new(Status::Fail, "loaded"),
+        false => Verdict::new(Status::Pass, "not loaded"),
+    }
+}
+
+pub(super) static FABRIC: Check = Check {
+    id: "fabric_manager",
+    title: "Fabric manager",
+    reads: "/sys/bus/pci/devices/*/{class,vendor}, pid files of nv-fabricmanager in /run, /proc/PID/comm",
+    expected: Expected::always("it runs where there are NVSwitches"),
+    why: "It sets up the NVSwitches. Without it CUDA does not start on such a machine (\"system not yet initialized\"), and \
+          when it has stopped, errors of the links are handled by nobody.",
+    fixes: &[Fix {
+        command: "systemctl enable --now nvidia-fabricmanager",
+        lasting: None,
+        restarts: "nothing that runs; it has to be of exactly the driver's version",
+        who: Who::Root,
+        risk: "restart it on a drained node only: on some generations it ends the jobs that run",
+        gain: None,
+    }],
+    sources: &[
+        vendor(
+            "NVIDIA Fabric Manager User Guide",
+            "https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide/",
+        ),
+        own(
+            "a warning: one in a container whose files are not below the host's /run is not seen. Switches that are not on \
+             the node's PCI bus, as of the fourth generation, are not seen either",
+        ),
+    ],
+    run: |context, _| {
+        let switches = switches(context)?;
+        match switches {
+            0 => Err(Unread::Absent("no NVSwitch on the PCI bus".to_owned())),
+            _ => Ok(judge_fabric(switches, !clock::daemons(context, &FABRIC_MANAGERS)?.is_empty())),
+        }
+    },
+};
+
+/// On the host, and in the driver container of the GPU operator. The kernel cuts names of processes to 15 characters.
+const FABRIC_MANAGERS: [(&str, &str); 2] = [
+    ("run/nvidia-fabricmanager/nv-fabricmanager.pid", "nv-fabricmanage"),
+    ("run/nvidia/driver/run/nvidia-fabricmanager/nv-fabricmanager.pid", "nv-fabricmanage"),
+];
+
+/// NVSwitches: NVIDIA's bridges of the class that fits no other kind.
+fn switches(context: &Context) -> Result<usize, Unread> {
+    const NVIDIA: u32 = 0x10de;
+    const OTHER_BRIDGE: u32 = 0x0680;
+    let folder = context.roots.sys.join("bus/pci/devices");
+    let mut count = 0;
+    for name in files::list(&folder)?.unwrap_or_default() {
+        let read = |file: &str| files::parse_optional(&folder.join(&name).join(file), hexadecimal);
+        if read("class")?.is_some_and(|class| class >> 8 == OTHER_BRIDGE) {
+            count += usize::from(read("vendor")? == Some(NVIDIA));
+        }
+    }
+    Ok(count)
+}
+
+fn judge_fabric(switches: usize, runs: bool) -> Verdict {
+    let switches = format!("{switches} NVSwitches");
+    match runs {
+        true => Verdict::new(Status::Pass, format!("runs, for {switches}")),
+        false => Verdict::new(Status::Warn, format!("no sign of it, with {switches}")),
+    }
 }
 
 pub(super) static VERSION: Check = Check {
@@ -169,6 +262,14 @@ mod tests {
             let loaded = loaded.iter().map(|name| (*name).to_owned()).collect();
             assert_eq!(judge_modules(&loaded, gpus).status, status, "{loaded:?} {gpus}");
         }
+    }
+
+    #[test]
+    fn other_modules_and_daemons() {
+        let status = |name: &str| judge_nouveau(&[name.to_owned()].into()).status;
+        assert_eq!([status("nvidia"), status("nouveau")], [Pass, Fail]);
+        assert_eq!(judge_fabric(4, true).read, "runs, for 4 NVSwitches");
+        assert_eq!(judge_fabric(4, false).status, Warn);
     }
 
     #[test]

@@ -39,7 +39,8 @@ pub(super) static PERSISTENCE: Check = Check {
     },
 };
 
-fn value<T>(gpu: &Gpu, what: &str, read: impl FnOnce(&Values) -> Reading<T>) -> Result<(u32, T), Unread> {
+/// What NVML says of one GPU.
+pub(super) fn value<T>(gpu: &Gpu, what: &str, read: impl FnOnce(&Values) -> Reading<T>) -> Result<(u32, T), Unread> {
     let value = read(&gpu.values).map_err(|why| Unread::nvml(&format!("{what} of GPU {}", gpu.index), why))?;
     Ok((gpu.index, value))
 }

@@ -3,12 +3,21 @@
 mod cgroup;
 mod clock;
 mod cpu;
+mod cpu_power;
 mod driver;
 mod gpu;
+mod gpu_health;
 mod huge_pages;
 mod irq;
+mod job_limits;
+mod kubelet;
 mod memlock;
+mod memory;
+mod network;
+mod node;
 mod numa;
+mod pci;
+mod storage;
 mod swap;
 mod writeback;
 
@@ -19,26 +28,77 @@ pub static CHECKS: &[&Check] = &[
     &numa::GPU_NODE,
     &numa::JOB_CPUS,
     &numa::BALANCING,
+    &memory::JOB_NODES,
+    &memory::ZONE_RECLAIM,
+    &memory::PER_NODE,
     &huge_pages::THP_ENABLED,
     &huge_pages::THP_DEFRAG,
     &huge_pages::POOLS,
     &swap::SWAPPINESS,
     &swap::USE,
     &memlock::MEMLOCK,
+    &memory::OVERCOMMIT,
+    &memory::PANIC_ON_OOM,
+    &memory::KSM,
+    &memory::HOST_ECC,
+    &memory::POISONED,
     &writeback::DIRTY_LIMITS,
+    &storage::READ_AHEAD,
+    &storage::SCHEDULER,
+    &storage::RAID,
+    &storage::NFS,
     &cpu::GOVERNOR,
     &cpu::IDLE_STATES,
     &cpu::ISOLATED,
+    &cpu_power::OFFLINE,
+    &cpu_power::TURBO,
+    &cpu_power::FREQUENCY,
+    &cpu_power::PLATFORM,
+    &cpu_power::BIAS,
+    &cpu_power::THERMAL,
     &clock::SOURCE,
     &clock::SYNC,
     &irq::AFFINITY,
+    &network::NODE,
+    &network::LANES,
+    &network::SPEED,
+    &network::MTU,
+    &network::PORTS,
     &gpu::PERSISTENCE,
     &gpu::PCIE_LINK,
+    &pci::IOMMU,
+    &pci::ASPM,
+    &gpu_health::COUNT,
+    &gpu_health::MODELS,
+    &gpu_health::POWER_LIMIT,
+    &gpu_health::THROTTLE,
+    &gpu_health::ECC_ERRORS,
+    &gpu_health::ROW_REMAP,
+    &gpu_health::PAGE_RETIREMENT,
+    &gpu_health::RECOVERY,
     &driver::MODULES,
     &driver::VERSION,
     &driver::RDMA,
+    &driver::NOUVEAU,
+    &driver::FABRIC,
+    &kubelet::CPU,
+    &kubelet::MEMORY,
+    &kubelet::TOPOLOGY,
     &cgroup::CPU_QUOTA,
     &cgroup::MEMORY_LIMIT,
+    &cgroup::CPUS_PER_GPU,
+    &job_limits::HIGH,
+    &job_limits::SWAP,
+    &job_limits::PIDS,
+    &job_limits::OPEN_FILES,
+    &job_limits::SHM,
+    &job_limits::OOM_PRIORITY,
+    &node::CGROUP_VERSION,
+    &node::PSI,
+    &node::TAINT,
+    &node::PARAMETERS,
+    &node::TASKS,
+    &node::FILES,
 ];
 
 const fn kernel(what: &'static str, url: &'static str) -> Source {

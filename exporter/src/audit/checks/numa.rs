@@ -50,14 +50,14 @@ fn gpu_nodes(context: &Context) -> Result<Vec<(u32, Option<u32>)>, Unread> {
 }
 
 /// The node of a GPU's slot; -1, which is no `u32`, is unknown.
-fn node_of(context: &Context, gpu: &Gpu) -> Result<Option<u32>, Unread> {
+pub(super) fn node_of(context: &Context, gpu: &Gpu) -> Result<Option<u32>, Unread> {
     let Some(name) = bus_id::sysfs_name(&gpu.pci_bus_id) else { return Ok(None) };
     let path = context.roots.sys.join("bus/pci/devices").join(name).join("numa_node");
     Ok(files::parse_optional(&path, number::<i64>)?.and_then(|node| node.try_into().ok()))
 }
 
 /// The nodes, of which there is more than one.
-fn multiple(context: &Context) -> Result<Nodes, Unread> {
+pub(super) fn multiple(context: &Context) -> Result<Nodes, Unread> {
     let nodes = Nodes::read(&context.roots)?;
     match nodes.count() {
         0 | 1 => Err(Unread::Absent("one NUMA node".to_owned())),

@@ -16,7 +16,7 @@ static NONE: LazyLock<Xids> = LazyLock::new(Xids::default);
 /// The `xid` label of all codes beyond those that are kept apart.
 const OTHER: &str = "other";
 
-/// Writes what was heard about one GPU, under our names, and gives it; nothing when nobody listens.
+/// Writes what was heard about one GPU, under our names, and gives it; nothing when nobody listens and nothing was heard.
 pub(super) fn push<'a>(gpu: &Gpu, index: &str, snapshot: &'a Snapshot, out: &mut Families) -> Option<&'a Xids> {
     let journal = &snapshot.xids;
     let own = [index, gpu.uuid.as_str()];
@@ -28,7 +28,7 @@ pub(super) fn push<'a>(gpu: &Gpu, index: &str, snapshot: &'a Snapshot, out: &mut
         push_own(xids, own, out);
     }
     let listening = gpu.events.is_ok() || journal.kmsg == ChannelState::Ok;
-    heard.or(listening.then(|| &*NONE))
+    heard.filter(|xids| listening || xids.last.is_some()).or(listening.then(|| &*NONE))
 }
 
 fn push_own(xids: &Xids, [index, uuid]: [&str; 2], out: &mut Families) {

@@ -21,6 +21,16 @@ pub(super) const POWER_INSTANT: Field = gpu(186);
 pub const RECOVERY_ACTION: Field = gpu(230);
 /// Does the GPU wait for a reset, or to be drained and reset?
 pub const RESETS: [(&str, Field); 2] = [("reset", gpu(226)), ("drain_and_reset", gpu(227))];
+/// mW, the power limit in force.
+pub const POWER_LIMIT_ENFORCED: Field = gpu(190);
+/// mW, the power limit that the board starts with.
+pub const POWER_LIMIT_DEFAULT: Field = gpu(189);
+/// Double-bit ECC errors since the driver was loaded.
+pub const ECC_DBE_VOLATILE: Field = gpu(4);
+/// Does a row remapping wait for a reset?
+pub const REMAP_PENDING: Field = gpu(144);
+/// Has a row remapping failed?
+pub const REMAP_FAILURE: Field = gpu(145);
 /// NVLinks that the GPU has.
 pub(super) const LINK_COUNT: Field = gpu(91);
 /// Does a page wait to be retired (before Ampere)?
@@ -138,7 +148,8 @@ const OWN_CALLS: [Call; 16] = [
 
 /// What the exporter's own metrics, its audit and its clock events read whatever is selected.
 fn own() -> impl Iterator<Item = Read> {
-    let fields = [RECOVERY_ACTION, LINK_COUNT, RETIRED_PENDING].into_iter();
+    let audit = [POWER_LIMIT_ENFORCED, POWER_LIMIT_DEFAULT, ECC_DBE_VOLATILE, REMAP_PENDING, REMAP_FAILURE];
+    let fields = [RECOVERY_ACTION, LINK_COUNT, RETIRED_PENDING].into_iter().chain(audit);
     let named = RESETS.into_iter().chain(CLOCK_EVENTS).chain(CLOCK_VIOLATIONS).chain(NVLINK_ERRORS);
     let named = named.chain(PCIE_ERRORS).chain(nvlink_data(Scope::AllLinks)).map(|(_, field)| field);
     let fields = fields.chain(named).map(Read::Field);
@@ -181,7 +192,7 @@ pub(super) fn driver_number(version: &str) -> (u32, u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::dcgm::{ECC_DBE_VOL, HW_THERMAL_NS, NVLINK_BANDWIDTH, NVLINK5_TX_BYTES, SW_POWER_CAP_NS};
+    use crate::catalog::dcgm::{ECC_SBE_AGG, HW_THERMAL_NS, NVLINK_BANDWIDTH, NVLINK5_TX_BYTES, SW_POWER_CAP_NS};
 
     fn of(row: &Row, driver: &str) -> Vec<(u32, u32)> {
         let Read::Field(field) = row.read else { panic!("{row:?}") };
@@ -205,9 +216,9 @@ mod tests {
     #[test]
     fn only_what_is_selected_is_read_and_what_it_is_made_of() {
         let none = Plan::new(&Selection::new([]));
-        assert!(!none.has(ECC_DBE_VOL.read) && none.gpm == activity::shares().collect::<Vec<_>>());
-        let two = Plan::new(&Selection::new([ECC_DBE_VOL.id, NVLINK_BANDWIDTH.id]));
-        assert!(two.has(ECC_DBE_VOL.read) && two.fields.contains(&POWER_AVERAGE));
+        assert!(!none.has(ECC_SBE_AGG.read) && none.gpm == activity::shares().collect::<Vec<_>>());
+        let two = Plan::new(&Selection::new([ECC_SBE_AGG.id, NVLINK_BANDWIDTH.id]));
+        assert!(two.has(ECC_SBE_AGG.read) && two.fields.contains(&POWER_AVERAGE));
         assert_eq!(two.rates().collect::<Vec<_>>(), [Scope::AllLinks]);
         assert_eq!(two.fields.len(), none.fields.len() + 1);
     }

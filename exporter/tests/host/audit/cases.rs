@@ -1,11 +1,20 @@
 //! One file at a time: wrong, absent, not permitted, malformed.
 
 use std::os::unix::fs::symlink;
+use std::path::Path;
 
 use goodput_exporter::audit::checks::CHECKS;
-use goodput_exporter::audit::{Profile, Status};
+use goodput_exporter::audit::{Finding, Profile, Status};
 
 use super::{finding, tuned};
+use crate::support::Machine;
+
+mod devices;
+mod gpus;
+mod jobs;
+mod kernel;
+mod machine;
+mod services;
 
 /// One check, the file of the tuned machine that it depends on most, and a text that it should complain about.
 pub(super) struct Case {
@@ -30,8 +39,40 @@ const fn case(
     Case { check, path, text, status, read, command }
 }
 
-/// Every check that reads files. The two that ask NVML alone have their own tests.
-pub(super) const WRONG: &[Case] = &[
+/// A check, a file of the tuned machine, what it holds instead or nothing when it is removed, and how the check ends then.
+type Odd = (&'static str, &'static str, Option<&'static str>, Status);
+
+/// Every file that is wrong, in the order of the checks.
+pub(super) fn wrong() -> impl Iterator<Item = &'static Case> {
+    [WRONG, gpus::WRONG, kernel::WRONG, jobs::WRONG, machine::WRONG, devices::WRONG, services::WRONG]
+        .into_iter()
+        .flatten()
+}
+
+fn odd() -> impl Iterator<Item = &'static Odd> {
+    [ODD, gpus::ODD, kernel::ODD, jobs::ODD, machine::ODD, devices::ODD, services::ODD].into_iter().flatten()
+}
+
+/// What the tuned machine has for the checks of the files below.
+pub(super) fn tuned_files() -> impl Iterator<Item = &'static (&'static str, &'static str)> {
+    [gpus::TUNED, kernel::TUNED, jobs::TUNED, machine::TUNED, devices::TUNED, services::TUNED].into_iter().flatten()
+}
+
+/// Checks that nothing in a file makes fail: they ask NVML alone and have their own tests, or judge by its absence.
+const NOT_OF_FILES: &[&str] = &[
+    "persistence_mode",
+    "pcie_link",
+    "gpu_models",
+    "power_limit",
+    "gpu_throttle",
+    "gpu_ecc_errors",
+    "row_remap",
+    "page_retirement",
+    "recovery_action",
+    "psi",
+];
+
+const WRONG: &[Case] = &[
     case("gpu_numa_node", "sys/bus/pci/devices/0000:5e:00.0/numa_node", "-1\n", Status::Warn, "GPU 1", "firmware"),
     case(
         "job_cpus",
@@ -161,7 +202,7 @@ pub(super) const WRONG: &[Case] = &[
 ];
 
 /// Where the tuned machine lacks the file, or has nonsense in it.
-const ODD: &[(&str, &str, Option<&str>, Status)] = &[
+const ODD: &[Odd] = &[
     ("gpu_numa_node", "sys/bus/pci/devices/0000:1a:00.0/numa_node", None, Status::Warn),
     ("gpu_numa_node", "sys/bus/pci/devices/0000:1a:00.0/numa_node", Some("near\n"), Status::Error),
     ("gpu_numa_node", "sys/devices/system/node/node1/cpulist", None, Status::NotApplicable),
@@ -211,12 +252,22 @@ const ODD: &[(&str, &str, Option<&str>, Status)] = &[
     ("memory_limit", "sys/fs/cgroup/system.slice/slurmstepd.scope/job_100/memory.max", Some("-1\n"), Status::Error),
 ];
 
+/// Runs one check on the machine with one file spoilt, and puts the file back.
+fn spoilt(machine: &Machine, check: &str, path: &str, spoil: impl FnOnce(&Path)) -> Finding {
+    let place = machine.path(path);
+    let text = std::fs::read_to_string(&place).unwrap_or_else(|error| panic!("{check}: {path}: {error}"));
+    spoil(&place);
+    let found = finding(machine, Profile::Mixed, check);
+    std::fs::remove_file(&place).unwrap();
+    machine.write(path, &text);
+    found
+}
+
 #[test]
 fn one_wrong_file_at_a_time() {
-    for case in WRONG {
-        let machine = tuned::machine();
-        machine.write(case.path, case.text);
-        let found = finding(&machine, Profile::Mixed, case.check);
+    let machine = tuned::machine();
+    for case in wrong() {
+        let found = spoilt(&machine, case.check, case.path, |place| std::fs::write(place, case.text).unwrap());
         assert_eq!(found.status, case.status, "{}: {}", case.check, found.read);
         assert!(found.read.contains(case.read), "{}: {}", case.check, found.read);
         assert!(found.commands[0].contains(case.command), "{}: {:?}", case.check, found.commands);
@@ -225,25 +276,33 @@ fn one_wrong_file_at_a_time() {
 
 #[test]
 fn every_check_has_a_wrong_case() {
-    let of_nvml = ["persistence_mode", "pcie_link"];
-    for check in CHECKS.iter().filter(|check| !of_nvml.contains(&check.id)) {
-        assert!(WRONG.iter().any(|case| case.check == check.id), "{}", check.id);
-        assert!(ODD.iter().any(|(id, ..)| *id == check.id), "{}", check.id);
+    for check in CHECKS.iter().filter(|check| !NOT_OF_FILES.contains(&check.id)) {
+        assert!(wrong().any(|case| case.check == check.id), "{}", check.id);
+        assert!(odd().any(|(id, ..)| *id == check.id), "{}", check.id);
     }
 }
 
 #[test]
-fn absent_and_malformed_files() {
-    for (check, path, text, status) in ODD {
+fn malformed_files() {
+    let machine = tuned::machine();
+    for (check, path, text, status) in odd() {
+        let Some(text) = text else { continue };
+        let found = spoilt(&machine, check, path, |place| std::fs::write(place, text).unwrap());
+        assert_eq!(found.status, *status, "{check} {path} {text:?}: {}", found.read);
+    }
+}
+
+#[test]
+fn absent_files_and_folders() {
+    for (check, path, _, status) in odd().filter(|(_, _, text, _)| text.is_none()) {
         let machine = tuned::machine();
         let place = machine.path(path);
-        match text {
-            Some(text) => machine.write(path, text),
-            None if place.is_dir() => std::fs::remove_dir_all(place).unwrap(),
-            None => std::fs::remove_file(place).unwrap(),
+        match place.is_dir() {
+            true => std::fs::remove_dir_all(place).unwrap(),
+            false => std::fs::remove_file(place).unwrap(),
         }
         let found = finding(&machine, Profile::Mixed, check);
-        assert_eq!(found.status, *status, "{check} {path} {text:?}: {}", found.read);
+        assert_eq!(found.status, *status, "{check} without {path}: {}", found.read);
     }
 }
 
@@ -252,12 +311,12 @@ const UNREADABLE: &str = "/proc/sys/vm/drop_caches";
 
 #[test]
 fn what_may_not_be_read_is_named_with_what_would_allow_it() {
-    for case in WRONG {
-        let machine = tuned::machine();
-        let path = machine.path(case.path);
-        std::fs::remove_file(&path).unwrap();
-        symlink(UNREADABLE, &path).unwrap();
-        let found = finding(&machine, Profile::Mixed, case.check);
+    let machine = tuned::machine();
+    for case in wrong() {
+        let found = spoilt(&machine, case.check, case.path, |place| {
+            std::fs::remove_file(place).unwrap();
+            symlink(UNREADABLE, place).unwrap();
+        });
         assert_eq!(found.status, Status::NoPermission, "{}: {}", case.check, found.read);
         assert!(found.read.contains(case.path), "{}", found.read);
         assert!(found.commands[0].contains("root"), "{:?}", found.commands);

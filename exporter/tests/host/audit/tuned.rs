@@ -1,8 +1,9 @@
 //! A machine on which every check passes.
 
 use goodput_exporter::catalog::dcgm::{Call, Read};
-use goodput_exporter::source::nvml::Driver;
+use goodput_exporter::source::nvml::{Driver, fields};
 
+use super::cases;
 use crate::support::Machine;
 
 /// The processes on GPU 0 and GPU 1.
@@ -24,7 +25,7 @@ const FILES: &[(&str, &str)] = &[
     ("proc/sys/vm/dirty_background_ratio", "0\n"),
     ("proc/sys/vm/dirty_bytes", "0\n"),
     ("proc/sys/vm/dirty_ratio", "20\n"),
-    ("proc/meminfo", "MemTotal: 2113396008 kB\nMemAvailable: 2000000000 kB\n"),
+    ("proc/meminfo", "MemTotal: 2113396008 kB\nMemAvailable: 2000000000 kB\nHardwareCorrupted: 0 kB\n"),
     ("sys/devices/system/cpu/cpufreq/policy0/scaling_governor", "performance\n"),
     ("sys/devices/system/cpu/cpufreq/policy0/scaling_driver", "intel_pstate\n"),
     ("sys/devices/system/cpu/cpufreq/policy0/energy_performance_preference", "performance\n"),
@@ -58,12 +59,14 @@ const FILES: &[(&str, &str)] = &[
     ("sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory pids\n"),
 ];
 
-const LIMITS: &str = "Limit Soft Limit Hard Limit Units\nMax locked memory unlimited unlimited bytes\n";
+const LIMITS: &str = "Limit Soft Limit Hard Limit Units\n\
+    Max open files 1048576 1048576 files\n\
+    Max locked memory unlimited unlimited bytes\n";
 
 /// Two nodes of four CPUs, a GPU and a job on each; a NIC on node 1.
 pub(super) fn machine() -> Machine {
     let mut machine = Machine::empty();
-    for (path, text) in FILES {
+    for (path, text) in FILES.iter().chain(cases::tuned_files()) {
         machine.write(path, text);
     }
     for (address, class, node) in [("1a", "0x030200", 0), ("3b", "0x020700", 1), ("5e", "0x030200", 1)] {
@@ -73,8 +76,8 @@ pub(super) fn machine() -> Machine {
         machine.write(&format!("{folder}/numa_node"), &format!("{node}\n"));
         machine.write(&format!("{folder}/uevent"), "DRIVER=nvidia\n");
     }
-    for (pid, cpus) in PIDS.into_iter().zip(["0-3", "4-7"]) {
-        job(&machine, pid, cpus);
+    for (pid, cpus, node) in [(PIDS[0], "0-3", 0), (PIDS[1], "4-7", 1)] {
+        job(&machine, pid, cpus, node);
     }
     machine.gpu("00000000:1A:00.0", &[PIDS[0]]);
     machine.gpu("00000000:5E:00.0", &[PIDS[1]]);
@@ -86,13 +89,26 @@ pub(super) fn machine() -> Machine {
     values.set(Read::Call(Call::PcieGeneration), Ok(5.0));
     values.set(Read::Call(Call::PcieGenerationMax), Ok(5.0));
     values.set(Read::Call(Call::GpuUtilization), Ok(97.0));
+    values.set(Read::Call(Call::ClockEventReasons), Ok(0.0));
+    for field in [fields::POWER_LIMIT_ENFORCED, fields::POWER_LIMIT_DEFAULT] {
+        values.set(Read::Field(field), Ok(700_000.0));
+    }
+    for field in [
+        fields::ECC_DBE_VOLATILE,
+        fields::REMAP_PENDING,
+        fields::REMAP_FAILURE,
+        fields::RETIRED_PENDING,
+        fields::RECOVERY_ACTION,
+    ] {
+        values.set(Read::Field(field), Ok(0.0));
+    }
     machine
 }
 
-fn job(machine: &Machine, pid: u32, cpus: &str) {
+fn job(machine: &Machine, pid: u32, cpus: &str, node: u32) {
     let group = format!("system.slice/slurmstepd.scope/job_{pid}");
-    machine
-        .write(&format!("proc/{pid}/status"), &format!("Name:\tpython\nVmSwap:\t0 kB\nCpus_allowed_list:\t{cpus}\n"));
+    let status = format!("Name:\tpython\nVmSwap:\t0 kB\nCpus_allowed_list:\t{cpus}\nMems_allowed_list:\t{node}\n");
+    machine.write(&format!("proc/{pid}/status"), &status);
     machine.write(&format!("proc/{pid}/limits"), LIMITS);
     machine.write(&format!("proc/{pid}/cgroup"), &format!("0::/{group}\n"));
     for (file, text) in [

@@ -1,0 +1,121 @@
+//! How PCI devices reach memory and each other.
+
+use super::super::text::list;
+use super::super::{Check, Expected, Fix, Status, Unread, Verdict, Who, jobs};
+use super::{kernel, own, vendor};
+use crate::parse::{ParseError, bus_id, choice};
+use crate::source::files;
+
+pub(super) static IOMMU: Check = Check {
+    id: "iommu",
+    title: "Translation of the GPUs' memory accesses",
+    reads: "/sys/bus/pci/devices/*/iommu_group/type of every GPU, /proc/sys/kernel/arch",
+    expected: Expected::always("none, or identity (iommu=pt); machines with arm processors are not judged"),
+    why: "When the IOMMU translates, messages between GPUs, and between a GPU and a NIC, go up to the processor and back \
+          instead of through the PCIe switch below it: slower, and on some machines they hang.",
+    fixes: &[
+        Fix {
+            command: "kernel parameter: iommu=pt",
+            lasting: None,
+            restarts: "the node",
+            who: Who::Root,
+            risk: "a faulty device can write to any memory; devices of virtual machines stay confined",
+            gain: None,
+        },
+        Fix {
+            command: "switch VT-d or AMD-Vi off in the firmware",
+            lasting: None,
+            restarts: "the node",
+            who: Who::Hardware,
+            risk: "no devices for virtual machines; some processors need it for more than 255 CPUs",
+            gain: None,
+        },
+    ],
+    sources: &[
+        vendor(
+            "NCCL, Troubleshooting: PCI Access Control Services",
+            "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
+        ),
+        kernel("ABI: /sys/kernel/iommu_groups/ID/type", "https://docs.kernel.org/admin-guide/abi-testing.html"),
+        own("a warning: traffic over NVLink does not care; arm servers with NVIDIA's processors translate by design"),
+    ],
+    run: |context, _| {
+        let word = |text: &str| Ok::<_, ParseError>(text.trim().to_owned());
+        let arch = files::parse_optional(&context.roots.proc.join("sys/kernel/arch"), word)?;
+        if arch.is_some_and(|arch| arch == "aarch64") {
+            return Err(Unread::Absent("an arm processor".to_owned()));
+        }
+        let mut types = Vec::new();
+        for gpu in jobs::gpus(context)? {
+            let Some(name) = bus_id::sysfs_name(&gpu.pci_bus_id) else { continue };
+            let path = context.roots.sys.join("bus/pci/devices").join(name).join("iommu_group/type");
+            types.extend(files::parse_optional(&path, word)?.map(|kind| (gpu.index, kind)));
+        }
+        Ok(judge_iommu(&types))
+    },
+};
+
+/// By GPU: how its accesses are treated; nothing of GPUs without an IOMMU.
+fn judge_iommu(types: &[(u32, String)]) -> Verdict {
+    let translated = types.iter().filter(|(_, kind)| kind.starts_with("DMA"));
+    let read: Vec<String> = translated.map(|(gpu, kind)| format!("GPU {gpu}: {kind}")).collect();
+    match (types.is_empty(), read.is_empty()) {
+        (true, _) => Verdict::new(Status::Pass, "no IOMMU"),
+        (false, true) => Verdict::new(Status::Pass, "not translated"),
+        (false, false) => Verdict::new(Status::Warn, list(&read)),
+    }
+}
+
+pub(super) static ASPM: Check = Check {
+    id: "pcie_power_saving",
+    title: "Power saving of PCIe links",
+    reads: "/sys/module/pcie_aspm/parameters/policy",
+    expected: Expected::always("default or performance"),
+    why: "A link that falls asleep between messages has to wake up for the next one. GPUs, NICs and NVMe drives all pay \
+          for it, in microseconds each time.",
+    fixes: &[Fix {
+        command: "echo performance > /sys/module/pcie_aspm/parameters/policy",
+        lasting: Some("kernel parameter pcie_aspm.policy=performance"),
+        restarts: "nothing",
+        who: Who::Root,
+        risk: "more power when idle",
+        gain: None,
+    }],
+    sources: &[
+        vendor(
+            "Red Hat, Power Management Guide: Active-State Power Management",
+            "https://docs.redhat.com/en/documentation/red_hat_enterprise_linux/7/html/power_management_guide/aspm",
+        ),
+        own("a warning: how much it costs depends on the devices"),
+    ],
+    run: |context, _| {
+        let path = context.roots.sys.join("module/pcie_aspm/parameters/policy");
+        Ok(judge_aspm(&files::parse(&path, |text| choice::active(text).map(str::to_owned))?))
+    },
+};
+
+fn judge_aspm(policy: &str) -> Verdict {
+    let saves = ["powersave", "powersupersave"].contains(&policy);
+    Verdict::new(if saves { Status::Warn } else { Status::Pass }, policy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Status::{Pass, Warn};
+
+    #[test]
+    fn translation() {
+        let types = |kinds: &[&str]| kinds.iter().zip(0..).map(|(k, n)| (n, (*k).to_owned())).collect::<Vec<_>>();
+        assert_eq!(judge_iommu(&[]).read, "no IOMMU");
+        assert_eq!(judge_iommu(&types(&["identity", "identity"])).status, Pass);
+        let verdict = judge_iommu(&types(&["identity", "DMA-FQ"]));
+        assert_eq!((verdict.status, verdict.read.as_str()), (Warn, "GPU 1: DMA-FQ"));
+    }
+
+    #[test]
+    fn power_saving() {
+        let status = |policy| judge_aspm(policy).status;
+        assert_eq!(["default", "performance", "powersave", "powersupersave"].map(status), [Pass, Pass, Warn, Warn]);
+    }
+}

@@ -1,0 +1,110 @@
+//! Disks, network file systems, NICs and RDMA ports.
+
+use goodput_exporter::audit::Status;
+
+use super::{Case, Odd, case};
+
+/// Two NICs of one model.
+pub(super) const TUNED: &[(&str, &str)] = &[
+    ("sys/block/nvme0n1/queue/scheduler", "[none] mq-deadline kyber bfq\n"),
+    ("sys/block/nvme0n1/queue/read_ahead_kb", "4096\n"),
+    ("sys/block/md0/queue/read_ahead_kb", "8192\n"),
+    ("sys/block/md0/md/degraded", "0\n"),
+    ("proc/1/mounts", "/dev/md0 / ext4 rw 0 0\nnas:/data /data nfs4 rw,rsize=1048576,wsize=1048576,hard 0 0\n"),
+    ("sys/class/net/lo/operstate", "unknown\n"),
+    ("sys/class/net/lo/mtu", "65536\n"),
+    ("sys/class/net/eth0/operstate", "up\n"),
+    ("sys/class/net/eth0/mtu", "9000\n"),
+    ("sys/class/net/eth0/speed", "100000\n"),
+    ("sys/class/net/eth0/device/vendor", "0x15b3\n"),
+    ("sys/class/net/eth0/device/device", "0x1021\n"),
+    ("sys/class/net/eth0/device/numa_node", "0\n"),
+    ("sys/class/net/eth0/device/current_link_width", "16\n"),
+    ("sys/class/net/eth0/device/max_link_width", "16\n"),
+    ("sys/class/net/eth1/operstate", "up\n"),
+    ("sys/class/net/eth1/mtu", "9000\n"),
+    ("sys/class/net/eth1/speed", "100000\n"),
+    ("sys/class/net/eth1/device/vendor", "0x15b3\n"),
+    ("sys/class/net/eth1/device/device", "0x1021\n"),
+    ("sys/class/net/eth1/device/numa_node", "1\n"),
+    ("sys/class/net/eth1/device/current_link_width", "16\n"),
+    ("sys/class/net/eth1/device/max_link_width", "16\n"),
+    ("sys/class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE\n"),
+    ("sys/class/infiniband/mlx5_0/ports/1/rate", "400 Gb/sec (4X NDR)\n"),
+];
+
+pub(super) const WRONG: &[Case] = &[
+    case(
+        "io_scheduler",
+        "sys/block/nvme0n1/queue/scheduler",
+        "none mq-deadline kyber [bfq]\n",
+        Status::Warn,
+        "bfq on nvme0n1",
+        "echo none > /sys/block/nvme0n1/queue/scheduler",
+    ),
+    case(
+        "read_ahead",
+        "sys/block/nvme0n1/queue/read_ahead_kb",
+        "128\n",
+        Status::Warn,
+        "128 KiB on nvme0n1",
+        "echo 4096 > /sys/block/nvme0n1/queue/read_ahead_kb",
+    ),
+    case(
+        "nfs_transfer_size",
+        "proc/1/mounts",
+        "nas:/data /data nfs rw,rsize=65536,wsize=65536,hard 0 0\n",
+        Status::Warn,
+        "64 KiB at /data",
+        "remove rsize=",
+    ),
+    case("raid_degraded", "sys/block/md0/md/degraded", "1\n", Status::Fail, "md0 lacks 1 disk", "mdadm"),
+    case("nic_mtu", "sys/class/net/eth0/mtu", "1500\n", Status::Warn, "1500 on eth0", "ip link set dev eth0 mtu 9000"),
+    case(
+        "nic_speed",
+        "sys/class/net/eth1/speed",
+        "40000\n",
+        Status::Warn,
+        "eth1 40000 Mbit/s, another of its model 100000",
+        "ethtool",
+    ),
+    case("nic_numa_node", "sys/class/net/eth1/device/numa_node", "-1\n", Status::Warn, "unknown for eth1", "firmware"),
+    case(
+        "nic_pcie_link",
+        "sys/class/net/eth0/device/current_link_width",
+        "8\n",
+        Status::Warn,
+        "eth0 x8 of x16",
+        "slot",
+    ),
+    case(
+        "rdma_ports",
+        "sys/class/infiniband/mlx5_0/ports/1/state",
+        "1: DOWN\n",
+        Status::Warn,
+        "mlx5_0 port 1 is 1: DOWN",
+        "ibstat",
+    ),
+];
+
+pub(super) const ODD: &[Odd] = &[
+    ("io_scheduler", "sys/block", None, Status::NotApplicable),
+    ("io_scheduler", "sys/block/nvme0n1/queue/scheduler", Some("none\n"), Status::Error),
+    ("read_ahead", "sys/block", None, Status::NotApplicable),
+    ("read_ahead", "sys/block/md0/queue/read_ahead_kb", Some("far\n"), Status::Error),
+    ("nfs_transfer_size", "proc/1", None, Status::NotApplicable),
+    ("nfs_transfer_size", "proc/1/mounts", Some("/dev/md0 / ext4 rw 0 0\n"), Status::NotApplicable),
+    ("nfs_transfer_size", "proc/1/mounts", Some("/dev/md0\n"), Status::Error),
+    ("raid_degraded", "sys/block/md0/md", None, Status::NotApplicable),
+    ("raid_degraded", "sys/block/md0/md/degraded", Some("yes\n"), Status::Error),
+    ("nic_mtu", "sys/class/net", None, Status::NotApplicable),
+    ("nic_mtu", "sys/class/net/eth0/mtu", Some("large\n"), Status::Error),
+    ("nic_speed", "sys/class/net/eth1/operstate", Some("down\n"), Status::Pass),
+    ("nic_speed", "sys/class/net/eth1/speed", Some("fast\n"), Status::Error),
+    ("nic_numa_node", "sys/class/net/eth0/device/numa_node", None, Status::Warn),
+    ("nic_numa_node", "sys/devices/system/node/node1/cpulist", None, Status::NotApplicable),
+    ("nic_pcie_link", "sys/class/net/eth0/device/max_link_width", None, Status::Pass),
+    ("nic_pcie_link", "sys/class/net/eth0/device/max_link_width", Some("wide\n"), Status::Error),
+    ("rdma_ports", "sys/class/infiniband", None, Status::NotApplicable),
+    ("rdma_ports", "sys/class/infiniband/mlx5_0/ports/1/rate", None, Status::NotApplicable),
+];

@@ -1,0 +1,76 @@
+//! Daemons and the kubelet.
+
+use goodput_exporter::audit::Status;
+
+use super::{Case, Odd, case};
+
+/// One NVSwitch with its fabric manager, and a kubelet.
+pub(super) const TUNED: &[(&str, &str)] = &[
+    ("sys/bus/pci/devices/0000:c5:00.0/class", "0x068000\n"),
+    ("sys/bus/pci/devices/0000:c5:00.0/vendor", "0x10de\n"),
+    ("run/nvidia-fabricmanager/nv-fabricmanager.pid", "60\n"),
+    ("proc/60/comm", "nv-fabricmanage\n"),
+    (
+        "var/lib/kubelet/config.yaml",
+        "kind: KubeletConfiguration\ncpuManagerPolicy: static\ntopologyManagerPolicy: restricted\n\
+         memoryManagerPolicy: Static\n",
+    ),
+];
+
+const KUBELET: &str = "var/lib/kubelet/config.yaml";
+
+pub(super) const WRONG: &[Case] = &[
+    case(
+        "nouveau",
+        "proc/modules",
+        "nouveau 1 0 - Live 0x0\nnvidia 1 0 - Live 0x0\n",
+        Status::Fail,
+        "loaded",
+        "blacklist",
+    ),
+    case(
+        "fabric_manager",
+        "proc/60/comm",
+        "bash\n",
+        Status::Warn,
+        "no sign of it, with 1 NVSwitches",
+        "systemctl enable",
+    ),
+    case(
+        "kubelet_cpu_manager",
+        KUBELET,
+        "kind: KubeletConfiguration\ntopologyManagerPolicy: restricted\n",
+        Status::Warn,
+        "not set, which is none",
+        "cpuManagerPolicy: static",
+    ),
+    case(
+        "kubelet_memory_manager",
+        KUBELET,
+        "kind: KubeletConfiguration\nmemoryManagerPolicy: None\n",
+        Status::Warn,
+        "None",
+        "memoryManagerPolicy: Static",
+    ),
+    case(
+        "kubelet_topology_manager",
+        KUBELET,
+        "kind: KubeletConfiguration\ntopologyManagerPolicy: single-numa-node\n",
+        Status::Warn,
+        "single-numa-node, with GPUs on 2 NUMA nodes",
+        "best-effort",
+    ),
+];
+
+pub(super) const ODD: &[Odd] = &[
+    ("nouveau", "proc/modules", None, Status::NotApplicable),
+    ("fabric_manager", "sys/bus/pci/devices/0000:c5:00.0", None, Status::NotApplicable),
+    ("fabric_manager", "run/nvidia-fabricmanager", None, Status::Warn),
+    ("fabric_manager", "run/nvidia-fabricmanager/nv-fabricmanager.pid", Some("me\n"), Status::Error),
+    ("kubelet_cpu_manager", "var", None, Status::NotApplicable),
+    ("kubelet_cpu_manager", KUBELET, Some("cpuManagerPolicy: [static]\n"), Status::Error),
+    ("kubelet_topology_manager", KUBELET, Some("topologyManagerPolicy: {}\n"), Status::Error),
+    ("kubelet_topology_manager", "sys/devices/system/node/node1/cpulist", None, Status::NotApplicable),
+    ("kubelet_memory_manager", "sys/devices/system/node/node1/cpulist", None, Status::NotApplicable),
+    ("kubelet_memory_manager", "var/lib", None, Status::NotApplicable),
+];
