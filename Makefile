@@ -2,7 +2,7 @@
 #   make run    install what is missing, build, start both programs on this machine
 #   make demo   the same over a simulated node with a week of faults behind it
 #   make test   install what is missing, then format, lints and every test
-.PHONY: run demo test lint build clean help
+.PHONY: run demo test bench lint build clean help
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -24,6 +24,9 @@ test: ## Format, lints, every test (needs root for the tests with real cgroups)
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	cargo test --workspace --locked
+
+bench: ## The exporter's cost beside that of its peers, ratios printed (about 15 minutes)
+	@deploy/local/bench $(ARGS)
 
 lint: ## Licences, advisories and sources of the dependencies (needs cargo-deny)
 	cargo deny check licenses bans sources

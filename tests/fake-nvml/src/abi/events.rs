@@ -9,8 +9,8 @@ use nvml_wrapper_sys::bindings::*;
 use std::os::raw::{c_uint, c_ulonglong};
 use std::time::{Duration, Instant};
 
-/// A waiting call looks this often for news.
-const POLL: Duration = Duration::from_millis(50);
+/// A waiting call looks this often for news. A real one sleeps in the driver, so that looking should cost its caller little.
+const POLL: Duration = Duration::from_millis(250);
 
 node_calls! {
     nvmlEventSetCreate(set: Ptr<nvmlEventSet_t>) |_node| set.set(current()?.events.issue(EventSet::default()));

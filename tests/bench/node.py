@@ -1,0 +1,227 @@
+"""The machines that are measured on: fake GPUs, and a large node's kernel files."""
+
+import json
+import os
+import subprocess
+import time
+from pathlib import Path
+
+CPUS, IRQS, TASKS, NODES = 256, 2000, 4000, 2
+# Tasks of a job that are threads of its GPU process.
+THREADS = 64
+
+# Files about the whole kernel whose size does not depend on the machine: taken from the one that this runs on, so that
+# either program finds what it looks for.
+COPIED = """
+meminfo vmstat swaps loadavg uptime version mounts filesystems buddyinfo zoneinfo mdstat cpuinfo
+net/dev net/netstat net/snmp net/snmp6 net/sockstat net/sockstat6 net/udp net/udp6 net/arp net/protocols
+pressure/cpu pressure/io pressure/memory
+sys/fs/file-nr sys/kernel/hostname sys/kernel/osrelease sys/kernel/numa_balancing sys/kernel/random/entropy_avail
+sys/kernel/random/poolsize sys/vm/swappiness sys/vm/compaction_proactiveness
+""".split()
+
+# What a process shows about itself; copied from this one, as far as its kernel has it.
+OF_PROCESS = "stat status io limits comm schedstat oom_score oom_score_adj smaps_rollup".split()
+OWN = {name: Path("/proc/self", name).read_text() for name in OF_PROCESS if os.access(f"/proc/self/{name}", os.R_OK)}
+
+
+class Gpus:
+    """The event log of the fake NVML (its lines are told in the crate `fake-nvml`), as one program sees it."""
+
+    def __init__(self, folder, count, pids):
+        self.log, self.calls = folder / "gpus.jsonl", folder / "calls.json"
+        at = int(time.time() * 1e6)
+        slots = [{"pci": f"0000:{0x10 + 8 * n:02x}:00.0", "numa": 2 * n // count} for n in range(count)]
+        self.append({"node": {"model": "NVIDIA H100 80GB HBM3", "count": count, "loaded_us": at, "gpus": slots}})
+        for n, pid in enumerate(pids):
+            gpu = n * count // len(pids)
+            self.append({"process": {"gpu": gpu, "pid": pid, "used_bytes": 1 << 30}})
+        # Busy: readers that adapt read the most then.
+        for gpu in range(count):
+            work = {"pid": pids[gpu * len(pids) // count], "load": {"gpu": 80, "memory": 30, "sm": 60, "pcie_rx": 2e9}}
+            self.append({"start": {"gpu": gpu, "id": str(gpu), "at_us": at} | work})
+
+    def append(self, line):
+        with self.log.open("a") as log:
+            log.write(json.dumps(line) + "\n")
+
+    def env(self):
+        return {"FAKE_NVML": str(self.log), "FAKE_NVML_CALLS": str(self.calls)}
+
+    def called(self):
+        """NVML calls of the program so far: it writes them down at its next one."""
+        self.calls.unlink(missing_ok=True)
+        self.append({"count": {}})
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            try:
+                return sum(json.loads(self.calls.read_text()).values())
+            except (FileNotFoundError, json.JSONDecodeError):
+                time.sleep(0.01)
+        raise RuntimeError(f"nothing called NVML: no {self.calls}")
+
+
+class Idlers:
+    """Processes that do nothing, for programs that look up the processes of GPUs on this machine."""
+
+    def __init__(self, count):
+        self.children = [subprocess.Popen(["sleep", "3600"]) for _ in range(count)]
+        self.pids = [child.pid for child in self.children]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for child in self.children:
+            child.kill()
+            child.wait()
+
+
+class Tree:
+    """Kernel files of a node: two sockets, 256 CPUs, 2,000 interrupts, and 4,000 tasks spread over these cgroups."""
+
+    def __init__(self, root, groups):
+        self.root, self.groups = root, groups
+        self.pids = [1000 + n * (TASKS // len(groups)) for n in range(len(groups))]
+        for path in COPIED:
+            source = Path("/proc", path)
+            if source.exists():
+                self.write(f"proc/{path}", source.read_text())
+        self.write("proc/1/mounts", Path("/proc/mounts").read_text())
+        self.processors()
+        self.interrupts()
+        self.numa_nodes()
+        self.write("sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory pids\n")
+        for pid, group in zip(self.pids, groups):
+            self.control_group(group)
+            for n in range(TASKS // len(groups)):
+                self.task(pid + n, pid, group)
+            for n in range(1, min(THREADS, TASKS // len(groups))):
+                self.write(f"proc/{pid}/task/{pid + n}/stat", self.stat(pid + n, pid))
+
+    def arguments(self):
+        """For our exporter and for node_exporter alike."""
+        return [f"--path.procfs={self.root}/proc", f"--path.sysfs={self.root}/sys"]
+
+    def write(self, path, text):
+        path = self.root / path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def processors(self):
+        ticks = "182736455 2233 9182736 8827364551 77233 0 128834 0 0 0"
+        rows = per_cpu(lambda cpu: f"cpu{cpu} {ticks}")
+        counts = "ctxt 9\nbtime 1760000000\nprocesses 9\nprocs_running 9\nprocs_blocked 0\n"
+        self.write("proc/stat", f"cpu  {ticks}\n{rows}intr 1{' 0' * IRQS}\n{counts}softirq 1{' 0' * 10}\n")
+        rows = per_cpu(lambda cpu: f"cpu{cpu} 0 0 0 0 0 0 9{cpu} 8{cpu} 7")
+        self.write("proc/schedstat", f"version 15\ntimestamp 4\n{rows}")
+        zeros = " 00000000" * 9
+        rows = per_cpu(lambda cpu: f"0098ab3c 00000000 00000012{zeros} {cpu:08x} 00000000 00000000")
+        self.write("proc/net/softnet_stat", rows)
+        kinds = "HI TIMER NET_TX NET_RX BLOCK IRQ_POLL TASKLET SCHED HRTIMER RCU".split()
+        self.write("proc/softirqs", table([(kind, "") for kind in kinds]))
+        for cpu in range(CPUS):
+            folder, package = f"sys/devices/system/cpu/cpu{cpu}", cpu * NODES // CPUS
+            self.write(f"{folder}/topology/physical_package_id", f"{package}\n")
+            self.write(f"{folder}/topology/core_id", f"{cpu % 64}\n")
+            self.write(f"{folder}/topology/thread_siblings_list", f"{cpu}\n")
+            self.write(f"{folder}/thermal_throttle/core_throttle_count", "0\n")
+            self.write(f"{folder}/thermal_throttle/package_throttle_count", "0\n")
+            for name, value in {"cur": 3_000_000, "min": 800_000, "max": 3_800_000}.items():
+                self.write(f"{folder}/cpufreq/scaling_{name}_freq", f"{value}\n")
+                self.write(f"{folder}/cpufreq/cpuinfo_{name}_freq", f"{value}\n")
+            self.write(f"{folder}/cpufreq/scaling_governor", "performance\n")
+        self.write("sys/devices/system/cpu/online", f"0-{CPUS - 1}\n")
+        self.write("sys/devices/system/cpu/possible", f"0-{CPUS - 1}\n")
+
+    def interrupts(self):
+        """One per GPU, and a queue per CPU and device for NICs and disks until the number is full."""
+        devices = [(f"{0x10 + 8 * n:02x}:00.0", "0x030200", n // 4) for n in range(8)]
+        devices += [(f"{0x12 + 8 * n:02x}:00.0", "0x020000", n // 4) for n in range(10)]
+        devices += [(f"{0x14 + 8 * n:02x}:00.0", "0x010802", n // 6) for n in range(12)]
+        for address, code, node in devices:
+            folder = f"sys/bus/pci/devices/0000:{address}"
+            files = {"class": code, "vendor": "0x10de", "numa_node": node, "local_cpulist": span(node)}
+            for name, text in files.items():
+                self.write(f"{folder}/{name}", f"{text}\n")
+        owners = [devices[n if n < 8 else 8 + n % 22][0] for n in range(IRQS)]
+        names = [f"IR-PCI-MSIX-0000:{owner}  {n}-edge  queue-{n}" for n, owner in enumerate(owners)]
+        self.write("proc/interrupts", table([(str(24 + n), name) for n, name in enumerate(names)]))
+        disks = [f" 259 {n} nvme{n}n1 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17\n" for n in range(12)]
+        self.write("proc/diskstats", "".join(disks))
+        for n in range(12):
+            self.write(f"sys/block/nvme{n}n1/size", "7501476528\n")
+
+    def numa_nodes(self):
+        rows = "MemTotal MemFree MemUsed Active Inactive Dirty FilePages AnonPages Shmem".split()
+        for node in range(NODES):
+            folder = f"sys/devices/system/node/node{node}"
+            self.write(f"{folder}/meminfo", "".join(f"Node {node} {row}: 1000000 kB\n" for row in rows))
+            keys = "numa_hit numa_miss numa_foreign interleave_hit local_node other_node".split()
+            self.write(f"{folder}/numastat", "".join(f"{key} 123456789\n" for key in keys))
+            self.write(f"{folder}/cpulist", span(node) + "\n")
+            self.write(f"{folder}/distance", " ".join("10" if node == to else "21" for to in range(NODES)) + "\n")
+        for name in ["online", "possible", "has_cpu", "has_memory"]:
+            self.write(f"sys/devices/system/node/{name}", f"0-{NODES - 1}\n")
+        huge = "sys/kernel/mm/transparent_hugepage"
+        self.write(f"{huge}/enabled", "always [madvise] never\n")
+        self.write(f"{huge}/defrag", "always defer defer+madvise [madvise] never\n")
+        for size in ["2048kB", "1048576kB"]:
+            for name in ["nr_hugepages", "free_hugepages", "resv_hugepages", "surplus_hugepages"]:
+                self.write(f"sys/kernel/mm/hugepages/hugepages-{size}/{name}", "0\n")
+
+    def control_group(self, group):
+        averages = "avg10=0.00 avg60=0.00 avg300=0.00 total=1"
+        pressure = f"some {averages}\nfull {averages}\n"
+        stat = "anon file kernel shmem anon_thp inactive_file active_file pgfault pgmajfault"
+        stat += " workingset_refault_anon workingset_refault_file"
+        on_nodes = " ".join(f"N{node}=4096000" for node in range(NODES))
+        files = {
+            "cpu.stat": "usage_usec 9\nuser_usec 8\nsystem_usec 1\nnr_periods 5\nnr_throttled 1\nthrottled_usec 7\n",
+            "cpu.max": "1600000 100000\n",
+            "cpuset.cpus.effective": f"0-{CPUS - 1}\n",
+            "memory.current": "8192000\n",
+            "memory.max": "68719476736\n",
+            "memory.high": "max\n",
+            "memory.swap.current": "0\n",
+            "memory.stat": "".join(f"{key} 4096000\n" for key in stat.split()),
+            "memory.events": "low 0\nhigh 0\nmax 3\noom 0\noom_kill 0\noom_group_kill 0\n",
+            "memory.numa_stat": "".join(f"{key} {on_nodes}\n" for key in ["anon", "file", "shmem"]),
+            "io.stat": "259:0 rbytes=1 wbytes=2 rios=3 wios=4 dbytes=0 dios=0\n",
+            "pids.current": "500\n",
+            "cpu.pressure": pressure,
+            "memory.pressure": pressure,
+            "io.pressure": pressure,
+        }
+        for name, text in files.items():
+            self.write(f"sys/fs/cgroup{group}/{name}", text)
+
+    def task(self, pid, leader, group):
+        for name, text in OWN.items():
+            self.write(f"proc/{pid}/{name}", text)
+        self.write(f"proc/{pid}/stat", self.stat(pid, 1 if pid == leader else leader))
+        self.write(f"proc/{pid}/cgroup", f"0::{group}\n")
+
+    @staticmethod
+    def stat(pid, parent):
+        """This process's own line under another number and parent."""
+        state, _, rest = OWN["stat"].rsplit(") ", 1)[1].split(" ", 2)
+        return f"{pid} (python3) {state} {parent} {rest}"
+
+
+def span(node):
+    """The CPUs of a NUMA node."""
+    each = CPUS // NODES
+    return f"{node * each}-{(node + 1) * each - 1}"
+
+
+def per_cpu(line):
+    """A line for each CPU."""
+    return "".join(line(cpu) + "\n" for cpu in range(CPUS))
+
+
+def table(rows):
+    """A row per name and a column per CPU, laid out as the kernel does."""
+    counts = "".join(f"{1_000_000 + cpu:>11}" for cpu in range(CPUS))
+    head = "    " + "".join(f"{'CPU' + str(cpu):>11}" for cpu in range(CPUS))
+    return head + "\n" + "".join(f"{name:>4}:{counts}  {description}\n" for name, description in rows)
