@@ -72,7 +72,13 @@ fn is_own_total(series: &str) -> bool {
 const RESTARTED: [&str; 2] = ["DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "goodput_gpu_nvlink_bytes_total"];
 
 /// Zero is an answer of theirs.
-const MAY_BE_ZERO: [&str; 3] = ["goodput_gpu_state", "goodput_gpu_driver_up", "goodput_gpu_reading_age_seconds"];
+const MAY_BE_ZERO: [&str; 5] = [
+    "goodput_gpu_state",
+    "goodput_gpu_driver_up",
+    "goodput_gpu_reading_age_seconds",
+    "goodput_gpu_xid_watched",
+    "goodput_gpu_xid_channel_state",
+];
 
 /// Is it about one GPU? The others answer for all.
 fn of_one_gpu(call: &str) -> bool {
