@@ -330,7 +330,7 @@ fn saved_audits_are_compared() {
     assert_eq!(worse.status.code(), Some(1), "{worse:?}");
     assert!(stdout(&worse).contains("\nWORSE (1)\n  clocksource: "), "{}", stdout(&worse));
     assert!(
-        stdout(&worse).contains("before  pass: tsc\n      after   fail: hpet, of tsc hpet\n"),
+        stdout(&worse).contains("before  pass: tsc, of tsc hpet\n      after   fail: hpet, of tsc hpet\n"),
         "{}",
         stdout(&worse)
     );

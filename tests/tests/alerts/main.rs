@@ -85,6 +85,11 @@ fn label_replaced(query: &str) -> impl Iterator<Item = String> {
     destinations.map(str::to_owned)
 }
 
+/// What a link to the section calls its heading.
+fn anchor(heading: &str) -> String {
+    heading.trim_start_matches('#').trim().to_lowercase().replace(' ', "-")
+}
+
 fn templated_labels(text: &str) -> impl Iterator<Item = &str> {
     let end = |name: &str| name.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(name.len());
     text.split("$labels.").skip(1).map(move |name| &name[..end(name)])
@@ -101,8 +106,11 @@ fn every_alert_has_a_runbook_and_every_runbook_an_alert() -> Result<()> {
         let sections: Vec<_> = text.lines().filter(|line| line.starts_with("## ")).collect();
         assert_eq!(sections, RUNBOOK_SECTIONS, "{name}");
         for target in text.split("](").skip(1).filter_map(|link| link.split(')').next()) {
-            let linked = path.with_file_name(target);
-            assert!(linked.try_exists()?, "{name} links to {target}");
+            let (file, section) = target.split_once('#').unwrap_or((target, ""));
+            let linked = std::fs::read_to_string(path.with_file_name(file))
+                .with_context(|| format!("{name} links to {target}"))?;
+            let mut headings = linked.lines().filter(|line| line.starts_with('#')).map(anchor);
+            assert!(section.is_empty() || headings.any(|heading| heading == section), "{name} links to {target}");
         }
         runbooks.insert(name);
     }

@@ -32,9 +32,14 @@ pub(super) fn run(shared: &Shared, nvml: &Nvml, generation: Generation) {
     while shared.alive(generation) {
         let Err(why) = listen(shared, nvml, generation) else { continue };
         shared.set_channel(state(why));
-        shared.opened(generation).iter().for_each(|(slot, _)| shared.set_events(slot, Err(why)));
-        shared.watched(shared.openings());
-        shared.pause(generation, shared.time.now() + AFTER_FAILURE);
+        let until = shared.time.now() + AFTER_FAILURE;
+        // Whatever is opened meanwhile is not watched either.
+        while shared.alive(generation) && shared.time.now() < until {
+            let openings = shared.openings();
+            shared.opened(generation).iter().for_each(|(slot, _)| shared.set_events(slot, Err(why)));
+            shared.watched(openings);
+            shared.pause_listening(generation, until);
+        }
     }
     shared.set_channel(ChannelState::Off);
 }

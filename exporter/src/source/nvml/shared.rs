@@ -342,7 +342,8 @@ impl Shared {
     }
 
     /// Moves an injected clock on, and waits until everything that is due by then is done: the control thread, every reader
-    /// and the thread that waits for events pause until later, and it watches every GPU that was opened. With the wall clock, and while stopping, there is nothing to wait for.
+    /// and the thread that waits for events pause until later, and it watches every GPU that was opened. With the wall
+    /// clock, and while stopping, there is nothing to wait for.
     pub(super) fn step(&self, by: Duration) {
         let mut flags = self.flags.lock();
         let Some(now) = self.time.advance(by) else { return };
