@@ -154,6 +154,7 @@ pub(crate) enum Reading {
     TemperatureC,
     MemoryTemperatureC,
     UsedBytes,
+    ReservedBytes,
     Bar1UsedBytes,
     SmClockMhz,
     MemoryClockMhz,

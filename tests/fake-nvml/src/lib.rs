@@ -18,8 +18,8 @@
 //! # Events
 //!
 //! **Node**, the first line if it is there at all. Everything may be left out: `model` (an NVML name: `NVIDIA H100 80GB HBM3`,
-//! `NVIDIA H200`, `NVIDIA A100-SXM4-80GB`, `NVIDIA L4`, `Tesla T4`), `count`, `driver` and `cuda` version, `loaded_us` (when the
-//! driver was loaded, where energy starts), `cpus` per NUMA node, and address, NUMA node, UUID and serial of each GPU. Two things
+//! `NVIDIA H200`, `NVIDIA A100-SXM4-80GB`, `NVIDIA A100-SXM4-40GB`, `NVIDIA L4`, `Tesla T4`), `count`, `driver` and `cuda`
+//! version, `loaded_us` (when the driver was loaded, where energy starts), `cpus` per NUMA node, and address, NUMA node, UUID and serial of each GPU. Two things
 //! that some drivers do: `sample_epoch_us` has the timestamps of `nvmlDeviceGetSamples` count from that moment, such as the
 //! boot, and with `dry_when_idle` an idle GPU leaves no utilization samples (both reported of a DGX Spark). Products differ in
 //! `sample_period_us`, the time from one utilization sample to the next: 1/6 s, as here without it, to 1 s, and in
@@ -45,7 +45,7 @@
 //! {"exit":{"gpu":0,"pid":4711,"at_us":1790000003000000}}
 //! ```
 //! **Set** a reading from a moment on; `null` gives it back to the model. Readings: `power_mw`, `power_limit_mw`, `energy_mj`,
-//! `temperature_c`, `memory_temperature_c`, `used_bytes`, `bar1_used_bytes`, `sm_clock_mhz`, `memory_clock_mhz`,
+//! `temperature_c`, `memory_temperature_c`, `used_bytes`, `reserved_bytes`, `bar1_used_bytes`, `sm_clock_mhz`, `memory_clock_mhz`,
 //! `video_clock_mhz`, `pstate`, `fan_percent` (also makes a fan), `clocks_event_reasons`, `persistence_mode`, `compute_mode`,
 //! `ecc_mode`, `ecc_corrected_volatile`, `ecc_uncorrected_volatile`, `ecc_corrected_aggregate`, `ecc_uncorrected_aggregate`,
 //! `retired_sbe`, `retired_dbe`, `retired_pending`, `remapped_correctable`, `remapped_uncorrectable`, `remap_pending`,

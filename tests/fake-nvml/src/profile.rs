@@ -4,12 +4,15 @@
 //!   addresses and NUMA nodes from the `lspci` of a Dell XE9680, CPU lists from the `topo -m` of an eight-H100 node.
 //! - H200: `nvidia-smi -q` (590.48.01). Its load was not recorded: the H100's busy power and temperatures stand in.
 //! - A100: `nvidia-smi -q -x` (535.54.03) and the data sheet's power limits; addresses of a DGX A100.
+//! - A100 of 40 GB: dcgm-exporter scrapes without MIG and with three instances (520.56.06), the data sheet's power limits, and
+//!   the board's other figures from the A100 of 80 GB.
 //! - L4: a dcgm-exporter scrape (580.105.08) and the data sheet.
 //! - T4: `nvidia-smi -q -x` (595.91.07); busy power and temperature from its limits.
 //!
-//! - MIG: sizes of H200 instances from `nvidia-smi` (590.48.01), of an A100's 20 GB from the XML; the others lie in between.
+//! - MIG: sizes of H200 instances from `nvidia-smi` (590.48.01), of an A100's 20 GB from the XML and an A100's 5 GB and
+//!   10 GB (of 40 GB) from the scrape; the others lie in between.
 //!
-//! Made up: the L4's VBIOS, part and InfoROM strings, and the row-remapper banks of H200, A100 and L4.
+//! Made up: VBIOS, part and InfoROM strings of the L4 and the A100 of 40 GB, the latter's subsystem id, and the row-remapper banks of H200, A100 and L4.
 
 /// One GPU model. Absence (`None`) is what makes the calls answer `NOT_SUPPORTED`.
 #[derive(Debug)]
@@ -255,6 +258,46 @@ pub(crate) const PROFILES: &[Profile] = &[
         mig: Some(MigSizes {
             multiprocessors_per_slice: 14,
             memory: &[("10", 9728), ("20", 19_968), ("40", 40_448), ("80", 81_152)],
+        }),
+        remap_banks: Some(640),
+        slots: DGX_A100,
+        cpus: &["0-23", "24-47"],
+    },
+    Profile {
+        name: "NVIDIA A100-SXM4-40GB",
+        architecture: Architecture::Ampere,
+        compute_capability: (8, 0),
+        pci_id: (0x20b0_10de, 0x134f_10de),
+        vbios: "92.00.36.00.01",
+        board_part: "692-2G506-0200-002",
+        inforom: ("G506.0200.00.04", "2.0", "6.16"),
+        cores: 6912,
+        bus_width_bits: 5120,
+        memory_mib: 40960,
+        reserved_mib: 576,
+        bar1_mib: 65536,
+        power: Power {
+            draw: Range { idle: 45_999, busy: 390_000 },
+            min_limit: 100_000,
+            max_limit: 400_000,
+            default_limit: 400_000,
+            averaged: false,
+        },
+        clocks: Clocks {
+            sm: Range { idle: 210, busy: 1410 },
+            memory: Range { idle: 1215, busy: 1215 },
+            video: Range { idle: 585, busy: 1275 },
+        },
+        idle_pstate: 0,
+        core_temperature: Range { idle: 29, busy: 62 },
+        memory_temperature: Some(Range { idle: 28, busy: 70 }),
+        thresholds: Some(Thresholds { shutdown: 92, slowdown: 89, gpu_max: 85, memory_max: Some(95) }),
+        pcie: Pcie { generation: Range { idle: 4, busy: 4 }, max_width: 16, width: 16 },
+        nvlink: Some(NvLink { links: 12, speed_mbps: 25_000 }),
+        fabric: false,
+        mig: Some(MigSizes {
+            multiprocessors_per_slice: 14,
+            memory: &[("5", 4864), ("10", 9856), ("20", 19_968), ("40", 40_192)],
         }),
         remap_banks: Some(640),
         slots: DGX_A100,

@@ -177,7 +177,9 @@ impl<'a> View<'a> {
             let used = here.filter_map(|p| p.used_bytes).sum::<u64>().min(total);
             return Memory { total, reserved: 0, used, free: total - used };
         }
-        let (total, reserved) = (self.gpu.profile.memory_mib * MIB, self.gpu.profile.reserved_mib * MIB);
+        let total = self.gpu.profile.memory_mib * MIB;
+        let reserved = self.set(Reading::ReservedBytes).map_or(self.gpu.profile.reserved_mib * MIB, |set| set as u64);
+        let reserved = reserved.min(total);
         let by_processes = || self.gpu.processes.values().filter_map(|p| p.used_bytes).sum();
         let used = self.set(Reading::UsedBytes).map_or_else(by_processes, |set| set as u64).min(total - reserved);
         Memory { total, reserved, used, free: total - reserved - used }
@@ -292,6 +294,13 @@ mod tests {
         assert_eq!(view.bar1(), (256 * MIB, 2 * MIB));
         let held: Vec<_> = view.processes(ProcessKind::Compute).iter().map(|p| (p.pid, p.used_bytes)).collect();
         assert_eq!(held, [(1, Some(MIB)), (2, None)]);
+    }
+
+    #[test]
+    fn what_is_reserved_is_neither_used_nor_free() {
+        let node = node("Tesla T4", &[set("used_bytes", 0, 5 * MIB), set("reserved_bytes", 0, 10 * MIB)]);
+        let memory = at(&node, 1).memory();
+        assert_eq!((memory.reserved, memory.used, memory.free), (10 * MIB, 5 * MIB, (15360 - 15) * MIB));
     }
 
     #[test]
