@@ -22,7 +22,7 @@ use crate::collect::{CollectError, Collector, Context, Dcgm, Done, Entry};
 use crate::config::{Config, CountersFile};
 use crate::family::{Families, Style};
 use crate::source::files::Roots;
-use crate::source::nvml::{Driver, Snapshot};
+use crate::source::nvml::{Driver, Snapshot, State};
 use report::Changes;
 pub use report::{Outcome, REVISION, Report, VERSION};
 pub use worker::install_panic_hook;
@@ -287,6 +287,7 @@ fn outcome(result: Result<Done, CollectError>) -> Outcome {
 pub fn wait_for_gpus(gpus: &Gpus, deadline: Instant) {
     let settled = |snapshot: &Snapshot| {
         !matches!(snapshot.driver, Driver::Starting)
+            && snapshot.unidentified.iter().all(|(_, state)| *state != State::Starting)
             && snapshot.gpus.iter().all(|gpu| gpu.taken.is_some() && snapshot.listening)
     };
     while !settled(&gpus()) && Instant::now() < deadline {
