@@ -174,6 +174,7 @@ impl<'a> Reader<'a> {
             if !Arc::ptr_eq(&plan, &self.plan) {
                 self.plan = plan;
                 self.follow_plan()?;
+                due = Due::first();
             }
             self.cycle(&due, began)?;
             self.shared.pause(self.generation, began + CYCLE);
