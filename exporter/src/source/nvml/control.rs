@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use nvml_wrapper::Nvml;
@@ -53,9 +54,14 @@ pub(super) fn run(shared: &Arc<Shared>, path: Option<&Path>) {
 /// One generation, from its first reader to the end of the library.
 fn live(shared: &Arc<Shared>, library: Library, version: &str, generation: Generation) {
     let library = Arc::new(library);
-    tend(shared, &library, version, generation);
+    let mut threads = Vec::new();
+    tend(shared, &library, version, generation, &mut threads);
     shared.end(generation);
-    shared.wait_readers(LET_GO);
+    if shared.wait_readers(LET_GO) {
+        // A thread that has let go still runs the end of its thread-local variables. The dynamic loader keeps a library
+        // that has some until then, and after that until it is asked to close it once more.
+        threads.into_iter().for_each(|thread| drop(thread.join()));
+    }
     // Here, where a driver that does not come back is noticed, and by a thread that others do not wait for. A reader
     // that is stuck still has its share.
     shared.call(&shared.control, || drop(library));
@@ -106,13 +112,19 @@ fn loader_message(error: &dyn std::error::Error) -> String {
 }
 
 /// Keeps a reader on every GPU until the driver goes or the number of GPUs changes.
-fn tend(shared: &Arc<Shared>, library: &Arc<Library>, version: &str, generation: Generation) {
+fn tend(
+    shared: &Arc<Shared>,
+    library: &Arc<Library>,
+    version: &str,
+    generation: Generation,
+    threads: &mut Vec<JoinHandle<()>>,
+) {
     let mut known = None;
     while shared.alive(generation) {
         match shared.call(&shared.control, || library.nvml.device_count()).map_err(Absent::from) {
             Ok(count) if *known.get_or_insert(count) == count => {
-                start_listening(shared, library, generation);
-                start_readers(shared, library, count, generation);
+                threads.extend(start_listening(shared, library, generation));
+                threads.extend((0..count).filter_map(|index| start_reader(shared, library, index, generation)));
             }
             Ok(count) => return tracing::info!(count, "the number of gpus changed; starting over"),
             Err(why) if why.is_driver_gone() => return,
@@ -124,8 +136,8 @@ fn tend(shared: &Arc<Shared>, library: &Arc<Library>, version: &str, generation:
 }
 
 /// Starts the thread that waits for events, unless one runs, of whatever generation.
-fn start_listening(shared: &Arc<Shared>, library: &Arc<Library>, generation: Generation) {
-    let Some(claim) = shared.listen() else { return };
+fn start_listening(shared: &Arc<Shared>, library: &Arc<Library>, generation: Generation) -> Option<JoinHandle<()>> {
+    let claim = shared.listen()?;
     let (shared, library) = (Arc::clone(shared), Arc::clone(library));
     let spawned = std::thread::Builder::new().name("nvml-events".to_owned()).spawn(move || {
         events::run(&shared, &library.nvml, generation);
@@ -133,26 +145,25 @@ fn start_listening(shared: &Arc<Shared>, library: &Arc<Library>, generation: Gen
         drop(library);
         drop(claim);
     });
-    if let Err(error) = spawned {
-        tracing::warn!(%error, "cannot start the thread that waits for events");
-    }
+    spawned.inspect_err(|error| tracing::warn!(%error, "cannot start the thread that waits for events")).ok()
 }
 
-/// Starts the readers that do not run. One that is stuck, of whatever generation, is left alone: its GPU gets no
+/// Starts the GPU's reader, unless one runs. One that is stuck, of whatever generation, is left alone: its GPU gets no
 /// second thread to get stuck in.
-fn start_readers(shared: &Arc<Shared>, library: &Arc<Library>, count: u32, generation: Generation) {
-    for index in 0..count {
-        let Some(claim) = shared.claim(index, generation) else { continue };
-        let (shared, library) = (Arc::clone(shared), Arc::clone(library));
-        let thread = std::thread::Builder::new().name(format!("nvml-gpu{index}"));
-        let spawned = thread.spawn(move || {
-            reader::run(&shared, &library.nvml, &claim.slot, generation);
-            // The library goes before the claim: whoever waits for the claim may then load it anew.
-            drop(library);
-            drop(claim);
-        });
-        if let Err(error) = spawned {
-            tracing::warn!(index, %error, "cannot start a reader thread");
-        }
-    }
+fn start_reader(
+    shared: &Arc<Shared>,
+    library: &Arc<Library>,
+    index: u32,
+    generation: Generation,
+) -> Option<JoinHandle<()>> {
+    let claim = shared.claim(index, generation)?;
+    let (shared, library) = (Arc::clone(shared), Arc::clone(library));
+    let thread = std::thread::Builder::new().name(format!("nvml-gpu{index}"));
+    let spawned = thread.spawn(move || {
+        reader::run(&shared, &library.nvml, &claim.slot, generation);
+        // The library goes before the claim: whoever waits for the claim may then load it anew.
+        drop(library);
+        drop(claim);
+    });
+    spawned.inspect_err(|error| tracing::warn!(index, %error, "cannot start a reader thread")).ok()
 }

@@ -357,12 +357,13 @@ impl Shared {
         }
     }
 
-    /// Waits until no thread holds the library, but no longer than `limit`.
-    pub(super) fn wait_readers(&self, limit: Duration) {
+    /// Waits until no thread holds the library, but no longer than `limit`; says whether none does.
+    pub(super) fn wait_readers(&self, limit: Duration) -> bool {
         let until = Instant::now() + limit;
         let mut flags = self.flags.lock();
         let held = |flags: &Flags| flags.listening || !flags.running.is_empty();
         while held(&flags) && !self.changed.wait_until(&mut flags, until).timed_out() {}
+        !held(&flags)
     }
 
     /// Claims a GPU for a new reader; nothing while an older one still runs.
