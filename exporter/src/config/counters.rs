@@ -21,7 +21,7 @@ const IN_ITS_IMAGE: [&str; 3] = [
     "/etc/dcgm-exporter/1.x-compatibility-metrics.csv",
 ];
 
-const ELSEWHERE: &str = "a file of dcgm-exporter's image, and not here: every field is served";
+const ELSEWHERE: &str = "a file of dcgm-exporter's image, and not here: the default fields are served";
 
 /// Why a field cannot be had from NVML, by the beginning of its name.
 const UNAVAILABLE: &[(&str, &str)] = &[

@@ -115,7 +115,7 @@ pub struct Config {
     pub no_hostname: bool,
 
     /// DCGM fields to serve, in dcgm-exporter's CSV or YAML: only these, with its types, help texts and labels. Read
-    /// again on SIGHUP [default: every field]
+    /// again on SIGHUP [default: dcgm-exporter's and some more]
     #[arg(long = "dcgm.counters", short_alias = 'f', alias = "collectors", value_name = "FILE")]
     #[arg(help_heading = "GPU", global = true)]
     pub counters_file: Option<PathBuf>,
@@ -199,7 +199,7 @@ pub struct Config {
     #[arg(value_parser = switch, hide_default_value = true, value_name = "BOOL")]
     debug: bool,
 
-    /// The DCGM fields to serve, from --dcgm.counters or --dcgm.config-file; `None` for every field.
+    /// The DCGM fields to serve, from --dcgm.counters or --dcgm.config-file; `None` for the default ones.
     #[arg(skip)]
     pub counters: Option<Arc<CountersFile>>,
 

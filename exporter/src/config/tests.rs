@@ -384,7 +384,7 @@ fn files_of_its_image_are_asked_for_in_vain() {
     assert!(config.counters.is_none());
     assert_eq!(
         config.warnings,
-        [format!("{path}: a file of dcgm-exporter's image, and not here: every field is served")]
+        [format!("{path}: a file of dcgm-exporter's image, and not here: the default fields are served")]
     );
 }
 

@@ -13,7 +13,7 @@ use crate::parse::counters::CounterType;
 /// Further constant labels of a GPU's series, by the GPU's UUID.
 pub type Constants = BTreeMap<String, Vec<(&'static str, String)>>;
 
-/// The settings. The default serves every field of every device, without the host label.
+/// The settings. The default serves what is collected of every device, without the host label.
 #[derive(Clone, Debug, Default)]
 pub struct Style {
     /// How [`HOST_LABEL`] is written; `None` leaves it out.

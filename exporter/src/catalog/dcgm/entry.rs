@@ -145,7 +145,7 @@ macro_rules! source {
         concat!("NVML field ", $id, ", summed over the links")
     };
     (gpm $id:literal) => {
-        concat!("GPM metric ", $id, ", over 5 s")
+        concat!("GPM metric ", $id, ", over 5 s, 30 s on an idle GPU")
     };
     (total $id:literal) => {
         concat!("GPM metric ", $id)
@@ -160,7 +160,7 @@ macro_rules! source {
         concat!("NVML fields 138 and 139 of link ", $link, ", difference over 5 s")
     };
     (event $event:ident) => {
-        "nvmlEventSetWait_v2, XID events"
+        "nvmlEventSetWait_v2 and /dev/kmsg"
     };
 }
 

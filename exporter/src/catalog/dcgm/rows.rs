@@ -18,11 +18,11 @@ texts! {
 made! {
     9001 XID_ERRORS_COUNT = Gauge "DCGM_EXP_XID_ERRORS_COUNT" ["xid", "window_size_in_ms"] {
         opt, XidWindow, "Number of XID errors in the window, by code",
-        from "nvmlEventSetWait_v2, XID events", series "1 per GPU and XID code seen, at most 64"
+        from "nvmlEventSetWait_v2 and /dev/kmsg", series "1 per GPU and XID code seen, at most 64"
     }
     9002 XID_ERRORS_TOTAL = Counter "DCGM_EXP_XID_ERRORS_TOTAL" ["xid"] {
         on, XidTotal, "Total number of XID errors since the exporter started, by code",
-        from "nvmlEventSetWait_v2, XID events", series "1 per GPU and XID code seen, at most 64"
+        from "nvmlEventSetWait_v2 and /dev/kmsg", series "1 per GPU and XID code seen, at most 64"
     }
     9003 CLOCK_EVENTS_COUNT = Gauge "DCGM_EXP_CLOCK_EVENTS_COUNT" ["clock_event", "window_size_in_ms"] {
         opt, ClockWindow, "Number of samples in the window that had the reason for the clocks, one sample every 5 s",
