@@ -60,8 +60,6 @@ const STOP_LIMIT: Duration = Duration::from_secs(3);
 pub struct Snapshot {
     /// When the snapshot was made; ages are counted from here.
     pub at: Instant,
-    /// The same moment by the calendar.
-    pub date: SystemTime,
     /// The driver, or why there is none.
     pub driver: Driver,
     /// One entry per GPU that has told who it is, in index order; those that the driver lists no more are lost.
@@ -80,7 +78,6 @@ impl Default for Snapshot {
     fn default() -> Self {
         Self {
             at: Instant::now(),
-            date: SystemTime::now(),
             driver: Driver::default(),
             gpus: Vec::new(),
             unidentified: Vec::new(),

@@ -534,7 +534,6 @@ impl Shared {
         let now = self.time.now();
         let driver = self.driver(&board, released.map(|until| until.saturating_duration_since(now)));
         let mut snapshot = Snapshot { at: now, driver, ..Snapshot::default() };
-        snapshot.date = self.time.date();
         snapshot.calls = self.calls.load(Ordering::Relaxed);
         snapshot.listening = self.all_watched();
         snapshot.xids = self.journal.lock().clone();
