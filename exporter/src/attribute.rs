@@ -21,7 +21,8 @@ pub use resolver::{Resolver, Schedulers};
 /// Who holds a GPU: one container, job or unit, however many processes it has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
-    /// Short stable id used as the `owner` label; joins every owner series of this node.
+    /// Short stable id used as the `owner` label; joins every owner series of this node. By the pod's name where that is
+    /// known, else by what its cgroup tells.
     pub id: String,
     /// Where its cgroup is, relative to the hierarchy's root.
     pub cgroup: String,
@@ -53,6 +54,15 @@ impl Owner {
         let id = identity.id();
         let Identity { cgroup, pod_uid, container_id, slurm_job, unit } = identity;
         Self { id, cgroup, pod_uid, container_id, slurm_job, unit, pids: Vec::new(), places }
+    }
+
+    fn called(&self, id: &str) -> Self {
+        Self { id: id.to_owned(), ..self.clone() }
+    }
+
+    /// Is it the same pod's cgroup, by whichever id?
+    fn is_pod_of(&self, other: &Self) -> bool {
+        self.pod_uid.is_some() && (&self.pod_uid, &self.container_id) == (&other.pod_uid, &other.container_id)
     }
 
     /// The owner of a process, from its memberships; `None` when it has none.
@@ -87,7 +97,20 @@ pub struct Owners {
     unattributed: usize,
     holders: Holders,
     schedulers: Option<Schedulers>,
+    unmatched: Unmatched,
 }
+
+/// What became of the patterns of cgroups, other than owners.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unmatched {
+    /// Cgroups that match and were left out because there are too many.
+    pub skipped: usize,
+    /// Why not all patterns could be looked up.
+    pub error: Option<String>,
+}
+
+/// Most cgroups that patterns add. Each costs as much as a job: about 15 small files and 40 series.
+const MAX_MATCHING: usize = 16;
 
 impl Owners {
     /// The owners of the GPU with this UUID, those of its MIG instances included; empty when nothing holds it or nothing is known.
@@ -121,9 +144,16 @@ impl Owners {
         DeviceLabels::of(self.holders(uuid), device)
     }
 
-    /// Joins what the schedulers have promised to whom, with the names of containers by their ids.
+    /// Joins what the schedulers have promised to whom, with the names of containers by their ids. Owners whose pod is
+    /// known are called by it from then on, everywhere.
     pub fn join(&mut self, names: &BTreeMap<String, ContainerName>, claims: &Claims, schedulers: Schedulers) {
-        holders::join(&mut self.holders, names, claims, schedulers.told && schedulers.unmapped == 0);
+        let ids = holders::join(&mut self.holders, names, claims, schedulers.told && schedulers.unmapped == 0);
+        for owner in self.all.iter_mut().chain(self.by_gpu.values_mut().flatten()) {
+            if let Some(id) = ids.get(&owner.id) {
+                *owner = Arc::new(owner.called(id));
+            }
+        }
+        self.all.sort_by(|a, b| a.id.cmp(&b.id));
         self.schedulers = Some(schedulers);
     }
 
@@ -146,25 +176,45 @@ impl Owners {
         self.unattributed
     }
 
-    /// Adds the cgroups whose path matches one of the patterns, whether or not they hold a GPU. In a pattern `*`
-    /// stands for any characters of one folder's name, as in `/system.slice/kubelet*.service`.
-    pub fn add_matching(&mut self, roots: &Roots, patterns: &[String]) -> Result<(), FileError> {
-        let mut found: BTreeMap<String, Owner> = BTreeMap::new();
-        for hierarchy in cgroupfs::hierarchies(roots)? {
-            for path in cgroupfs::matching(&hierarchy.root, patterns)? {
-                let identity = Identity::of(&path);
-                let place = Place { controllers: hierarchy.controllers.clone(), path: identity.cgroup.clone() };
-                let owner = found.entry(identity.id()).or_insert_with(|| Owner::new(identity, Vec::new()));
-                if !owner.places.contains(&place) {
-                    owner.places.push(place);
-                }
+    /// Adds the cgroups whose path matches one of the patterns, whether or not they hold a GPU: the first 16 by id. In a
+    /// pattern `*` stands for any characters of one folder's name, as in `/system.slice/kubelet*.service`.
+    pub fn add_matching(&mut self, roots: &Roots, patterns: &[String]) {
+        // What cannot be looked up must not hide who holds the GPUs.
+        let found = matching(roots, patterns).unwrap_or_else(|error| {
+            self.unmatched.error = Some(format!("the cgroups to include: {error}"));
+            BTreeMap::new()
+        });
+        let is_known = |owner: &Owner| self.all.iter().any(|known| known.id == owner.id || known.is_pod_of(owner));
+        let new = found.into_values().filter(|owner| !is_known(owner));
+        let mut new: Vec<_> = new.map(Arc::new).collect();
+        self.unmatched.skipped = new.len().saturating_sub(MAX_MATCHING);
+        new.truncate(MAX_MATCHING);
+        self.all.extend(new);
+    }
+
+    /// What the patterns did not add.
+    #[must_use]
+    pub fn unmatched(&self) -> &Unmatched {
+        &self.unmatched
+    }
+}
+
+/// The cgroups that match a pattern, by the id of the owner that each would be.
+fn matching(roots: &Roots, patterns: &[String]) -> Result<BTreeMap<String, Owner>, FileError> {
+    let mut found: BTreeMap<String, Owner> = BTreeMap::new();
+    // Without a pattern no file needs to be looked at.
+    let hierarchies = if patterns.is_empty() { Vec::new() } else { cgroupfs::hierarchies(roots)? };
+    for hierarchy in hierarchies {
+        for path in cgroupfs::matching(&hierarchy.root, patterns)? {
+            let identity = Identity::of(&path);
+            let place = Place { controllers: hierarchy.controllers.clone(), path: identity.cgroup.clone() };
+            let owner = found.entry(identity.id()).or_insert_with(|| Owner::new(identity, Vec::new()));
+            if !owner.places.contains(&place) {
+                owner.places.push(place);
             }
         }
-        let new = found.into_values().filter(|owner| self.all.iter().all(|known| known.id != owner.id));
-        let new: Vec<_> = new.map(Arc::new).collect();
-        self.all.extend(new);
-        Ok(())
     }
+    Ok(found)
 }
 
 /// Processes by owner and part, on one GPU.
@@ -212,6 +262,7 @@ pub fn resolve(roots: &Roots, gpus: &Snapshot) -> Owners {
         unattributed: owner_of.values().filter(|owner| owner.is_none()).count(),
         holders,
         schedulers: None,
+        unmatched: Unmatched::default(),
     }
 }
 

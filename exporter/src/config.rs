@@ -5,6 +5,7 @@ mod dcgm_exporter;
 mod devices;
 mod flags;
 mod layers;
+mod values;
 
 use std::error::Error as _;
 use std::ffi::OsString;
@@ -18,15 +19,15 @@ use clap::{Arg, ArgAction, ArgMatches};
 
 use crate::collect::{Dcgm, Entry};
 use crate::family::Style;
-use crate::source::files::{self, Roots};
-use crate::source::pod_resources;
+use crate::source::files::Roots;
+use crate::source::{hostname, pod_resources};
 pub use counters::{Counters, CountersFile};
 pub use devices::Devices;
-pub use flags::{
-    Address, AuditFormat, CatalogFormat, Command, Compare, Config, HostnameLabel, LogFormat, LogLevel,
-    PodResourcesSocket, TextFormat,
-};
+pub use flags::{Command, Compare, Config};
 use layers::{Origin, Setting};
+pub use values::{
+    Address, AuditFormat, CatalogFormat, HostnameLabel, LogFormat, LogLevel, PodResourcesSocket, TextFormat,
+};
 
 const CONFIG_FILE: &str = "config.file";
 
@@ -153,8 +154,8 @@ impl Config {
     /// Value of the host label: as configured, else the host's name, else empty.
     #[must_use]
     pub fn host(&self) -> String {
-        let kernel = || files::read(&self.procfs.join("sys/kernel/hostname")).unwrap_or_default();
-        self.hostname.clone().unwrap_or_else(|| kernel().trim().to_owned())
+        let own = || hostname::read(&self.roots()).ok().flatten().unwrap_or_default();
+        self.hostname.clone().unwrap_or_else(own)
     }
 }
 

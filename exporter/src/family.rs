@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use crate::catalog::{HOST_LABEL, Kind, Metric, Unit};
+use crate::catalog::{HOST_LABEL, Kind, Metric, Unit, dcgm};
 pub use style::{Constants, Style};
 
 /// Longest label value in characters; a longer one is cut. Longer than any name that Kubernetes, Slurm or systemd
@@ -141,9 +141,12 @@ impl Families {
         self.style.host_label
     }
 
-    /// Takes those of `other`'s families that this one has not.
+    /// Takes those of `other`'s families that this one has not, nor in another spelling of the same field of DCGM.
     pub fn complete(&mut self, other: Families) {
-        for (name, family) in other.by_name {
+        let spellings = |name: &str| dcgm::by_name(name).map(|row| [row.legacy.name, row.current.name]);
+        let missing = |name: &str| spellings(name).iter().flatten().all(|name| !self.by_name.contains_key(*name));
+        let missing: Vec<_> = other.by_name.into_iter().filter(|(name, _)| missing(name)).collect();
+        for (name, family) in missing {
             self.by_name.entry(name).or_insert(family);
         }
     }
@@ -230,7 +233,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::catalog::dcgm;
     use crate::catalog::host::PRESSURE_WAITING;
 
     fn lines(families: &Families) -> String {

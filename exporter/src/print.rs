@@ -57,6 +57,7 @@ fn note(scrape: &Scrape, notes: &mut impl Write) -> io::Result<()> {
     for report in &scrape.reports {
         match &report.outcome {
             Outcome::Ok | Outcome::NotApplicable(_) => {}
+            Outcome::Denied(reason) => writeln!(notes, "collector {} may not read all: {reason}", report.name)?,
             Outcome::Failed(reason) => writeln!(notes, "collector {} failed: {reason}", report.name)?,
             Outcome::TimedOut => writeln!(notes, "collector {} gave no answer in time", report.name)?,
         }

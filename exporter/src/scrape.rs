@@ -1,8 +1,7 @@
 //! One scrape: owners, then every collector behind its own deadline and panic boundary.
 //!
-//! One thread takes the scrapes in turn and asks one worker thread per source, one after another: so host files are
-//! read on scrape, by one reader at a time. A result is used again for requests that come while it is made or shortly
-//! after.
+//! One thread takes the scrapes in turn; a second one asks the collectors, one after another: so host files are read on
+//! scrape, by one reader at a time. A result is used again for requests that come while it is made or shortly after.
 
 mod report;
 mod worker;
@@ -21,12 +20,12 @@ use crate::collect::relay::{self, Relay, RelayUrl};
 use crate::collect::{CollectError, Collector, Context, Dcgm, Done, Entry};
 use crate::config::{Config, CountersFile};
 use crate::family::{Families, Style};
-use crate::source::files::Roots;
+use crate::source::files::{FileError, Roots};
 use crate::source::nvml::{Driver, Snapshot, State};
 use report::Changes;
 pub use report::{Outcome, REVISION, Report, VERSION};
 pub use worker::install_panic_hook;
-use worker::{Missed, Worker, guarded};
+use worker::{Answered, Missed, Source, Workers, guarded};
 
 /// How long a result answers further requests, from its completion: several Prometheus servers cost one reading.
 pub const REUSE: Duration = Duration::from_secs(1);
@@ -140,23 +139,31 @@ impl Scraper {
 /// The state of the scrape thread.
 struct Sources {
     setup: Setup,
-    owners: Worker<Arc<Snapshot>, Result<Owners, String>>,
-    collectors: Vec<(&'static Entry, CollectorWorker)>,
-    relay: Option<CollectorWorker>,
+    owners: Workers<Arc<Snapshot>, Result<Owners, String>>,
+    /// Their names, in the order in which they are asked; the relay is the last, as it gives only what nobody else gave.
+    names: Vec<&'static str>,
+    collectors: Workers<Question, (Families, Outcome)>,
     changes: Changes,
 }
 
-type CollectorWorker = Worker<(Context, Arc<Style>), (Families, Outcome)>;
+type Question = (Context, Arc<Style>);
 
 impl Sources {
     fn start(setup: Setup) -> io::Result<Self> {
         let (roots, resolve) = (setup.roots.clone(), setup.resolve.clone());
-        let owners = Worker::spawn("attribution", move |gpus: Arc<Snapshot>| guarded(|| resolve(&roots, &gpus)))?;
-        let spawn = |entry: &&'static Entry| Ok((*entry, collector_worker(entry.name, entry.new)?));
-        let collectors = setup.collectors.iter().map(spawn).collect::<io::Result<_>>()?;
-        let relay = |url: RelayUrl| collector_worker(relay::NAME, move || Box::new(Relay::new(url.clone())));
-        let relay = setup.relay.clone().map(relay).transpose()?;
-        Ok(Self { owners, collectors, relay, changes: Changes::default(), setup })
+        let answer = move |gpus: &Arc<Snapshot>| guarded(|| resolve(&roots, gpus));
+        let owners = vec![Source { patience: OWNERS_DEADLINE, answer: Mutex::new(Box::new(answer)) }];
+        let (mut names, mut sources) = (Vec::new(), Vec::new());
+        for entry in &setup.collectors {
+            names.push(entry.name);
+            sources.push(source(entry.deadline, entry.new));
+        }
+        if let Some(url) = setup.relay.clone() {
+            names.push(relay::NAME);
+            sources.push(source(relay::DEADLINE, move || Box::new(Relay::new(url.clone()))));
+        }
+        let (owners, collectors) = (Workers::start("attribution", owners)?, Workers::start("collect", sources)?);
+        Ok(Self { owners, names, collectors, changes: Changes::default(), setup })
     }
 
     fn serve(&mut self, inbox: &mpsc::Receiver<Request>, collecting_since: &Mutex<Option<Instant>>) {
@@ -192,16 +199,12 @@ impl Sources {
             hostname: self.setup.hostname.clone(),
             dcgm: self.dcgm(),
         };
-        let question = (context, style);
-        for (entry, worker) in &mut self.collectors {
-            let (collected, report) = ask(worker, entry.name, &question, deadline, entry.deadline);
-            families.absorb(collected);
-            reports.push(report);
-        }
-        // Last, as it gives only what nobody else gave.
-        if let Some(worker) = &mut self.relay {
-            let (relayed, report) = ask(worker, relay::NAME, &question, deadline, relay::DEADLINE);
-            families.complete(relayed);
+        for (name, answer) in self.names.iter().zip(self.collectors.ask(&(context, style), deadline)) {
+            let (collected, report) = told(name, answer);
+            match *name {
+                relay::NAME => families.complete(collected),
+                _ => families.absorb(collected),
+            }
             reports.push(report);
         }
         self.changes.log(&reports);
@@ -227,57 +230,51 @@ impl Sources {
 
     /// The owners, or none known: a device series without pod labels is true, one with yesterday's pod is not.
     fn resolve(&mut self, gpus: &Arc<Snapshot>, deadline: Instant) -> (Owners, Report) {
-        let asked = Instant::now();
-        let answer = self.owners.ask(gpus.clone(), deadline.min(asked + OWNERS_DEADLINE));
-        let (owners, outcome, duration) = match answer {
-            Ok(Ok(owners)) => (owners, Outcome::Ok, asked.elapsed()),
-            Ok(Err(panic)) => (Owners::default(), Outcome::Failed(panic), asked.elapsed()),
-            Err(Missed { busy }) => (Owners::default(), Outcome::TimedOut, busy),
+        let (owners, outcome, duration) = match self.owners.ask(gpus, deadline).pop() {
+            Some(Ok((Ok(owners), duration))) => (owners, Outcome::Ok, duration),
+            Some(Ok((Err(panic), duration))) => (Owners::default(), Outcome::Failed(panic), duration),
+            Some(Err(Missed { busy })) => (Owners::default(), Outcome::TimedOut, busy),
+            None => (Owners::default(), Outcome::TimedOut, Duration::ZERO),
         };
         (owners, Report { name: "attribution", outcome, duration })
     }
 }
 
-/// What a collector gives within `patience` and before `deadline`.
-fn ask(
-    worker: &mut CollectorWorker,
-    name: &'static str,
-    question: &(Context, Arc<Style>),
-    deadline: Instant,
-    patience: Duration,
-) -> (Families, Report) {
-    let asked = Instant::now();
-    match worker.ask(question.clone(), deadline.min(asked + patience)) {
-        Ok((collected, outcome)) => (collected, Report { name, outcome, duration: asked.elapsed() }),
+/// What a collector gave, and what is to be said of it.
+fn told(name: &'static str, answer: Answered<(Families, Outcome)>) -> (Families, Report) {
+    match answer {
+        Ok(((collected, outcome), duration)) => (collected, Report { name, outcome, duration }),
         Err(Missed { busy }) => (Families::default(), Report { name, outcome: Outcome::TimedOut, duration: busy }),
     }
 }
 
-/// A collector on its own thread. It is made there, and made anew after a panic, as its state may be half-changed.
-fn collector_worker(
-    name: &'static str,
+/// A collector. It is made by the thread that asks it, and made anew after a panic, as its state may be half-changed.
+fn source(
+    patience: Duration,
     make: impl Fn() -> Box<dyn Collector> + Send + 'static,
-) -> io::Result<CollectorWorker> {
+) -> Source<Question, (Families, Outcome)> {
     let mut collector: Option<Box<dyn Collector>> = None;
-    Worker::spawn(name, move |(context, style): (Context, Arc<Style>)| {
+    let answer = move |(context, style): &Question| {
         let mut families = Families::styled(style.clone());
-        let result = guarded(|| collector.get_or_insert_with(&make).collect(&context, &mut families));
+        let result = guarded(|| collector.get_or_insert_with(&make).collect(context, &mut families));
         match result {
             Ok(result) => (families, outcome(result)),
             Err(panic) => {
                 let broken = collector.take();
                 let _ = guarded(|| drop(broken));
                 // A sample may be half written.
-                (Families::styled(style), Outcome::Failed(panic))
+                (Families::styled(style.clone()), Outcome::Failed(panic))
             }
         }
-    })
+    };
+    Source { patience, answer: Mutex::new(Box::new(answer)) }
 }
 
 fn outcome(result: Result<Done, CollectError>) -> Outcome {
     match result {
         Ok(Done::Ok) => Outcome::Ok,
         Ok(Done::NotApplicable(reason)) => Outcome::NotApplicable(reason),
+        Err(CollectError::File(error @ FileError::Denied { .. })) => Outcome::Denied(error.to_string()),
         Err(error) => Outcome::Failed(error.to_string()),
     }
 }

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import programs as p
 from measure import percentile
+from kubelet import Kubelet
 from node import Gpus, Idlers, Tree
 from programs import Program
 from report import show
@@ -40,11 +41,20 @@ EQUAL = {
     "network": ["netdev", "netclass", "netstat", "infiniband"],
 }
 
-# GPUs, and lines for the event log of the fake NVML about each: `{"mig": …}` makes instances.
+# GPUs, and how many MIG instances each is cut up into.
 GPU_SCENARIOS = {
-    "8 GPUs": (8, []),
-    "16 GPUs": (16, []),
+    "8 GPUs": (8, 0),
+    "16 GPUs": (16, 0),
+    "8 GPUs, 7 MIG instances each": (8, 7),
+    "16 GPUs, 7 MIG instances each": (16, 7),
 }
+
+COUNTERS = """DCGM_FI_DEV_GPU_TEMP, gauge, Temperature.
+DCGM_FI_DEV_POWER_USAGE, gauge, Power.
+DCGM_FI_DEV_GPU_UTIL, gauge, Utilization.
+DCGM_FI_DEV_FB_USED, gauge, Memory.
+DCGM_FI_DEV_SM_CLOCK, gauge, Clock.
+"""
 
 JOBS = [f"/system.slice/slurmstepd.scope/job_{n}" for n in range(8)]
 BURSTABLE = "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod"
@@ -61,7 +71,7 @@ class Bench:
     def fresh(self):
         return Path(tempfile.mkdtemp(dir=self.folder))
 
-    def gpu_programs(self, count, pids, more=()):
+    def gpu_programs(self, count, pids, instances):
         """Ours with the GPU half alone and whole, and the peers; each has a log of its own, so that calls are counted."""
         library = f"--nvml.library={p.FAKE_NVML}"
         half = [*switches(["gpu", "owner"]), library]
@@ -73,15 +83,13 @@ class Bench:
                 wanted.append((name, command, []))
         for name, command, arguments in wanted:
             folder = self.fresh()
-            gpus = Gpus(folder, count, pids)
-            for line in more:
-                gpus.append(line)
+            gpus = Gpus(folder, count, pids, instances)
             yield Program(name, command, folder, gpus, arguments)
 
     def gpus(self):
-        for scenario, (count, more) in GPU_SCENARIOS.items():
-            with Idlers(count) as idlers:
-                self.measure(scenario, list(self.gpu_programs(count, idlers.pids, more)), back_to_back=200)
+        for scenario, (count, instances) in GPU_SCENARIOS.items():
+            with Idlers(count * max(instances, 1)) as idlers:
+                self.measure(scenario, list(self.gpu_programs(count, idlers.pids, instances)), back_to_back=200)
 
     def host_programs(self, paths, jobs):
         # No driver here, whatever the machine has.
@@ -162,12 +170,19 @@ class Bench:
                 program.stop()
 
     def endurance(self):
-        """Memory over 10,000 scrapes as fast as they go; one a second of them reads anew."""
+        """Memory over 10,000 scrapes as fast as they go, of which one a second reads anew, and over 1,000 times that the
+        settings are read again."""
         scenario, tree, folder = "8 GPUs, 200 pods, 10,000 scrapes", Tree(self.fresh(), PODS), self.fresh()
-        arguments = [f"--nvml.library={p.FAKE_NVML}", *tree.arguments()]
+        counters, socket = folder / "counters.csv", folder / "kubelet.sock"
+        settings = [f"--dcgm.counters={counters}", f"--kubernetes.pod-resources-socket={socket}"]
+        arguments = [f"--nvml.library={p.FAKE_NVML}", *settings, *tree.arguments()]
         program = Program("goodput, whole", p.goodput, folder, Gpus(folder, 8, tree.pids), arguments)
+        counters.write_text(COUNTERS)
+        # GPU by index, shared by 25 pods each.
+        kubelet = Kubelet(socket, [(f"train-{n}", [str(n // 25)]) for n in range(200)])
         try:
             program.start()
+            program.until("goodput_gpu_owner_allocated_devices", 200)
             row = {"scenario": scenario, "program": program.name, "rss_start_mib": program.resident_mib()}
             begun = time.monotonic()
             for n in range(10_000):
@@ -175,11 +190,17 @@ class Bench:
                     row["rss_middle_mib"] = program.resident_mib()
                 program.scrapes.once()
             row["rss_mib"], row["seconds"] = program.resident_mib(), time.monotonic() - begun
+            for n in range(1_000):
+                # One field more or less, so that something changes each time.
+                counters.write_text(COUNTERS if n % 2 else COUNTERS.rsplit("\n", 2)[0] + "\n")
+                program.reload()
+            row["rss_reloaded_mib"] = program.resident_mib()
             row["body_bytes"], row["series"] = len(program.scrapes.text), program.scrapes.series()
             row["p99_ms"] = percentile(program.scrapes.milliseconds, 0.99)
             self.rows.append(row)
         finally:
             program.stop()
+            kubelet.stop()
 
     def wedged(self):
         """One GPU answers no call any more, once it has been read."""

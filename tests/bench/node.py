@@ -7,6 +7,8 @@ import time
 from pathlib import Path
 
 CPUS, IRQS, TASKS, NODES = 256, 2000, 4000, 2
+# The number of an H100's first instance of a seventh.
+FIRST_INSTANCE = 7
 # Tasks of a job that are threads of its GPU process.
 THREADS = 64
 
@@ -28,18 +30,23 @@ OWN = {name: Path("/proc/self", name).read_text() for name in OF_PROCESS if os.a
 class Gpus:
     """The event log of the fake NVML (its lines are told in the crate `fake-nvml`), as one program sees it."""
 
-    def __init__(self, folder, count, pids):
+    def __init__(self, folder, count, pids, instances=0):
         self.log, self.calls = folder / "gpus.jsonl", folder / "calls.json"
         at = int(time.time() * 1e6)
         slots = [{"pci": f"0000:{0x10 + 8 * n:02x}:00.0", "numa": 2 * n // count} for n in range(count)]
         self.append({"node": {"model": "NVIDIA H100 80GB HBM3", "count": count, "loaded_us": at, "gpus": slots}})
+        layout = [{"id": FIRST_INSTANCE + n, "profile": "1g.10gb"} for n in range(instances)]
+        for gpu in range(count if instances else 0):
+            self.append({"mig": {"gpu": gpu, "instances": layout}})
+        # Processes spread over the GPUs, or over their instances; the first of each works.
+        places = [{"gpu": gpu} | ({"instance": one["id"]} if one else {}) for gpu in range(count) for one in layout or [None]]
         for n, pid in enumerate(pids):
-            gpu = n * count // len(pids)
-            self.append({"process": {"gpu": gpu, "pid": pid, "used_bytes": 1 << 30}})
+            place = places[n * len(places) // len(pids)]
+            self.append({"process": place | {"pid": pid, "used_bytes": 1 << 30}})
         # Busy: readers that adapt read the most then.
-        for gpu in range(count):
-            work = {"pid": pids[gpu * len(pids) // count], "load": {"gpu": 80, "memory": 30, "sm": 60, "pcie_rx": 2e9}}
-            self.append({"start": {"gpu": gpu, "id": str(gpu), "at_us": at} | work})
+        for n, place in enumerate(places):
+            work = {"pid": pids[n * len(pids) // len(places)], "load": {"gpu": 80, "memory": 30, "sm": 60, "pcie_rx": 2e9}}
+            self.append({"start": place | {"id": str(n), "at_us": at} | work})
 
     def append(self, line):
         with self.log.open("a") as log:

@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -86,6 +87,26 @@ class Program:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.1)
+
+    def until(self, metric, series):
+        """Until it serves so many series of the metric."""
+        deadline = time.monotonic() + 60
+        while len(self.scrapes.values(metric)) < series:
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"{self.name}: not {series} of {metric}: {self.log.read_text()[-2000:]}")
+            time.sleep(0.2)
+            self.scrapes.once()
+        self.scrapes.forget()
+
+    def reload(self):
+        """Has our exporter read its settings again, and waits until it says so."""
+        before = self.log.stat().st_size
+        self.child.send_signal(signal.SIGHUP)
+        deadline = time.monotonic() + 60
+        while b"again" not in self.log.read_bytes()[before:]:
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"{self.name}: reads nothing again: {self.log.read_text()[-2000:]}")
+            time.sleep(0.001)
 
     def usage(self):
         return Usage.of(self.pid)

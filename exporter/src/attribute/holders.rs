@@ -11,7 +11,8 @@ use crate::parse::device_id::Part;
 /// One holder of a GPU, or of a part of it. It uses the GPU, was promised it, or both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// The `owner` label: that of the processes' owner, else `NAMESPACE/POD` or `slurm-JOB` of the claim.
+    /// The `owner` label: that of the [`Ids`] where the container is known, else that of the processes' owner or
+    /// `slurm-JOB` of the claim.
     pub owner: String,
     /// The owner of its processes, if it has any.
     pub of_processes: Option<Arc<Owner>>,
@@ -43,9 +44,9 @@ impl Holder {
         }
     }
 
-    fn of_claim(claimant: &Claimant, processes_known: bool) -> Self {
+    fn of_claim(claimant: &Claimant, ids: &Ids, processes_known: bool) -> Self {
         let (owner, container, job) = match claimant {
-            Claimant::Container(name) => (format!("{}/{}", name.namespace, name.pod), Some(name.clone()), None),
+            Claimant::Container(name) => (ids.of(name), Some(name.clone()), None),
             Claimant::Job(job) => (format!("slurm-{job}"), None, Some(job.clone())),
         };
         let processes = processes_known.then_some(0);
@@ -65,14 +66,45 @@ impl Holder {
     }
 }
 
+/// How containers whose names are known are called, whether they were promised a GPU or work on it: `NAMESPACE/POD`, and
+/// the container behind it where several of a pod hold GPUs. A pod's promises are all made before it starts, so its
+/// containers are called the same from then on.
+struct Ids(BTreeMap<(String, String), BTreeSet<String>>);
+
+impl Ids {
+    fn new(holders: &Holders, claims: &Claims) -> Self {
+        let claimed = claims.values().flat_map(BTreeMap::keys).filter_map(|(claimant, _)| container(claimant));
+        let mut ids = Self(BTreeMap::new());
+        claimed.for_each(|name| ids.add(name));
+        let mut working: Vec<_> = holders.values().flatten().filter_map(|holder| holder.container.as_ref()).collect();
+        working.retain(|name| !ids.0.contains_key(&pod(name)));
+        working.into_iter().for_each(|name| ids.add(name));
+        ids
+    }
+
+    fn add(&mut self, name: &ContainerName) {
+        self.0.entry(pod(name)).or_default().insert(name.container.clone());
+    }
+
+    fn of(&self, name: &ContainerName) -> String {
+        let ContainerName { namespace, pod: of_pod, container } = name;
+        let alone = self.0.get(&pod(name)).is_none_or(|all| all.len() == 1 && all.contains(container));
+        if alone { format!("{namespace}/{of_pod}") } else { format!("{namespace}/{of_pod}/{container}") }
+    }
+}
+
+fn pod(name: &ContainerName) -> (String, String) {
+    (name.namespace.clone(), name.pod.clone())
+}
+
 /// Names the containers that hold GPUs, by their ids where `names` has them, else by exclusion, and joins the claims.
-/// Where all claims are known, who has none is known to have none.
+/// Where all claims are known, who has none is known to have none. Gives the new ids of owners that have one now.
 pub(super) fn join(
     holders: &mut Holders,
     names: &BTreeMap<String, ContainerName>,
     claims: &Claims,
     all_claims_known: bool,
-) {
+) -> BTreeMap<String, String> {
     for holder in holders.values_mut().flatten() {
         let id = holder.of_processes.as_ref().and_then(|owner| owner.container_id.as_ref());
         holder.container = id.and_then(|id| names.get(id)).cloned();
@@ -81,9 +113,11 @@ pub(super) fn join(
     for holder in holders.values_mut().flatten().filter(|holder| holder.is_nameless_pod()) {
         holder.container = excluded.get(&holder.owner).cloned();
     }
+    let ids = Ids::new(holders, claims);
+    let renamed = rename(holders, &ids);
     for (uuid, claims) in claims {
         let processes_known = holders.contains_key(uuid);
-        add(holders.entry(uuid.clone()).or_default(), claims, processes_known);
+        add(holders.entry(uuid.clone()).or_default(), claims, &ids, processes_known);
     }
     for holder in holders.values_mut().flatten().filter(|_| all_claims_known) {
         holder.allocated.get_or_insert(0);
@@ -91,6 +125,23 @@ pub(super) fn join(
     for holders in holders.values_mut() {
         holders.sort_by(|a, b| (&a.owner, &a.container, a.part).cmp(&(&b.owner, &b.container, b.part)));
     }
+    renamed
+}
+
+/// Calls the owners of processes as their containers are called. Of several with one name, as a container that was
+/// started again has while the old one still ends, one is: an id is one owner's.
+fn rename(holders: &mut Holders, ids: &Ids) -> BTreeMap<String, String> {
+    let named =
+        holders.values().flatten().filter_map(|holder| Some((ids.of(holder.container.as_ref()?), &holder.owner)));
+    let by_id: BTreeMap<String, String> = named.map(|(id, owner)| (id, owner.clone())).collect();
+    let renamed: BTreeMap<String, String> = by_id.into_iter().map(|(id, owner)| (owner, id)).collect();
+    for holder in holders.values_mut().flatten() {
+        if let Some(id) = renamed.get(&holder.owner) {
+            holder.owner.clone_from(id);
+            holder.of_processes = holder.of_processes.take().map(|owner| Arc::new(owner.called(id)));
+        }
+    }
+    renamed
 }
 
 /// Names by owner: where one container was promised a GPU and one container without a name has processes on it, they are
@@ -126,14 +177,14 @@ fn container(claimant: &Claimant) -> Option<&ContainerName> {
 
 /// Adds the claims on one GPU to its holders. A claim on several parts makes one holder of each; which of them the
 /// processes are on is only known where the driver tells.
-fn add(holders: &mut Vec<Holder>, claims: &BTreeMap<(Claimant, Part), usize>, processes_known: bool) {
+fn add(holders: &mut Vec<Holder>, claims: &BTreeMap<(Claimant, Part), usize>, ids: &Ids, processes_known: bool) {
     let claimants: BTreeSet<&Claimant> = claims.keys().map(|(claimant, _)| claimant).collect();
     for claimant in claimants {
         let (mut known, others): (Vec<_>, Vec<_>) = holders.drain(..).partition(|holder| holder.is(claimant));
         *holders = others;
         let whole = known.iter().position(|holder| holder.part == Part::Whole).map(|at| known.swap_remove(at));
         let unused = known.first().map(|holder| Holder { processes: Some(0), ..holder.clone() });
-        let spread = whole.or(unused).unwrap_or_else(|| Holder::of_claim(claimant, processes_known));
+        let spread = whole.or(unused).unwrap_or_else(|| Holder::of_claim(claimant, ids, processes_known));
         let parts: Vec<_> = claims.iter().filter(|((by, _), _)| by == claimant).collect();
         let processes = spread.processes.filter(|count| parts.len() == 1 || *count == 0);
         for ((_, part), devices) in parts {

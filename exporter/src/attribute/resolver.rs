@@ -1,6 +1,6 @@
 //! Owners at one moment: processes, the kubelet's answer and the job mapping, put together.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -15,8 +15,10 @@ use crate::source::nvml::Snapshot;
 use crate::source::pod_resources::{Answer, PodResources, State};
 use crate::source::{container_logs, job_map};
 
-/// How long the first resolution waits for the kubelet's first answer, so that the first scrape has pods. No other waits.
-const FIRST_ANSWER: Duration = Duration::from_millis(500);
+/// How long a resolution waits for the kubelet's answer: the first one, so that the first scrape has pods, and one that
+/// meets a container for the first time while the kubelet answers, so that it is called by its pod from the start. No
+/// other waits.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The resources of NVIDIA's device plugin: whole GPUs, shared GPUs and MIG instances.
 const RESOURCES: [&str; 3] = ["nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-*"];
@@ -40,6 +42,7 @@ pub struct Resolver {
     kubelet: Option<PodResources>,
     resources: Vec<String>,
     job_map: Option<PathBuf>,
+    cgroup_patterns: Vec<String>,
     seen: Mutex<Seen>,
 }
 
@@ -49,6 +52,8 @@ struct Seen {
     names: BTreeMap<String, ContainerName>,
     /// The processes on GPUs.
     pids: Vec<Vec<u32>>,
+    /// Ids of the containers that the last resolution met.
+    containers: BTreeSet<String>,
     /// Has the kubelet's first answer been waited for?
     waited: bool,
 }
@@ -65,6 +70,7 @@ impl Resolver {
             kubelet,
             resources: RESOURCES.iter().map(|name| (*name).to_owned()).chain(config.resource_names.clone()).collect(),
             job_map: config.job_mapping.clone(),
+            cgroup_patterns: config.cgroup_patterns.clone(),
             seen: Mutex::default(),
         }
     }
@@ -77,12 +83,15 @@ impl Resolver {
         if let Some(kubelet) = self.kubelet.as_ref().filter(|_| seen.have_changed(gpus)) {
             kubelet.poke();
         }
-        let patience = if seen.waited { Duration::ZERO } else { FIRST_ANSWER };
-        seen.waited = true;
-        let answer = self.kubelet.as_ref().map(|kubelet| kubelet.answer(patience));
+        let first = !std::mem::replace(&mut seen.waited, true);
+        let answer = self.kubelet.as_ref().map(|kubelet| match seen.meets_new(&owners) && !first {
+            true => kubelet.newer_answer(PATIENCE),
+            false => kubelet.answer(if first { PATIENCE } else { Duration::ZERO }),
+        });
         let (claims, schedulers) = self.claims(answer.as_ref(), gpus);
         seen.learn(roots, &owners);
         owners.join(&seen.names, &claims, schedulers);
+        owners.add_matching(roots, &self.cgroup_patterns);
         owners
     }
 
@@ -120,14 +129,26 @@ impl Seen {
         changed
     }
 
+    /// Is there a container of a pod that the last resolution has not met?
+    fn meets_new(&mut self, owners: &Owners) -> bool {
+        let now: BTreeSet<_> = containers(owners).cloned().collect();
+        let new = !now.is_subset(&self.containers);
+        self.containers = now;
+        new
+    }
+
     /// Looks for the names of containers that are new. Folders that cannot be read leave them without.
     fn learn(&mut self, roots: &Roots, owners: &Owners) {
-        let of_pods = owners.all().iter().filter(|owner| owner.pod_uid.is_some());
-        let ids: Vec<&String> = of_pods.filter_map(|owner| owner.container_id.as_ref()).collect();
+        let ids: Vec<&String> = containers(owners).collect();
         self.names.retain(|id, _| ids.contains(&id));
         if ids.iter().any(|id| !self.names.contains_key(*id)) {
             let names = container_logs::names(roots).unwrap_or_default();
             self.names.extend(names.into_iter().filter(|(id, _)| ids.contains(&id)));
         }
     }
+}
+
+/// Ids of the containers of pods that hold GPUs.
+fn containers(owners: &Owners) -> impl Iterator<Item = &String> {
+    owners.all().iter().filter(|owner| owner.pod_uid.is_some()).filter_map(|owner| owner.container_id.as_ref())
 }

@@ -141,7 +141,7 @@ fn find<'a>(audit: &'a Saved, id: &str) -> Option<&'a SavedCheck> {
 
 fn spell(audit: &Saved) -> String {
     let kernel = audit.kernel.as_ref().map(|kernel| format!(", kernel {kernel}")).unwrap_or_default();
-    format!("{}{kernel}, profile {}", audit.host, audit.profile)
+    format!("{}{kernel}, profile {}", render::host(&audit.host), audit.profile)
 }
 
 fn notes(before: &Saved, after: &Saved) -> Vec<String> {
@@ -278,6 +278,12 @@ mod tests {
         };
         let checks = checks.iter().map(check).collect();
         Saved { host: "node-1".to_owned(), kernel: Some("6.8".to_owned()), profile: profile.to_owned(), checks }
+    }
+
+    #[test]
+    fn a_node_without_a_name() {
+        let nameless = Saved { host: String::new(), ..audit("mixed", &[]) };
+        assert_eq!(Diff::between(&nameless, &nameless).before, "unknown host, kernel 6.8, profile mixed");
     }
 
     #[test]

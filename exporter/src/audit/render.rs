@@ -36,7 +36,12 @@ pub fn table(audit: &Audit, colour: bool) -> String {
 
 fn heading(audit: &Audit) -> String {
     let kernel = audit.kernel.as_ref().map(|kernel| format!(", kernel {kernel}")).unwrap_or_default();
-    format!("Audit of {}{kernel}, profile {}", audit.host, audit.profile.name())
+    format!("Audit of {}{kernel}, profile {}", host(&audit.host), audit.profile.name())
+}
+
+/// The node's name; a kernel may have none.
+pub(super) fn host(name: &str) -> &str {
+    if name.is_empty() { "unknown host" } else { name }
 }
 
 fn title(status: Status) -> String {

@@ -1,5 +1,7 @@
 //! How findings spell lists and sizes.
 
+pub(super) use crate::parse::cpus::spell as ranges;
+
 /// Most items of a list that are spelled out.
 const MOST: usize = 4;
 
@@ -34,15 +36,6 @@ pub(super) fn bytes(bytes: u64) -> String {
     }
     let digits = if value >= 10.0 || value.fract() == 0.0 { 0 } else { 1 };
     format!("{value:.digits$} {unit}")
-}
-
-/// `0-3,8`, as the kernel writes CPUs and nodes.
-pub(super) fn ranges(ranges: &[(u32, u32)]) -> String {
-    let range = |(first, last): &(u32, u32)| match first == last {
-        true => first.to_string(),
-        false => format!("{first}-{last}"),
-    };
-    ranges.iter().map(range).collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]

@@ -8,6 +8,10 @@ crate::metric_rows! {
         "CPU time of the NUMA node's CPUs by mode; user includes guests, steal is what a hypervisor gave to others.",
         from "/proc/stat cpuN", by "cpu", series "8 per NUMA node with CPUs", since "0.1.0"
     }
+    CPU_BUSIEST_SOFTIRQ = Counter Seconds "goodput_cpu_busiest_softirq_seconds_total" [] {
+        "CPU time in softirqs of whichever CPU spent most in them between two scrapes; the kernel keeps no time by kind.",
+        from "/proc/stat cpuN softirq", by "cpu", series "1", since "0.1.0"
+    }
     CPU_RUN_DELAY = Counter Seconds "goodput_cpu_run_delay_seconds_total" [] + ["node"] {
         "Time for which tasks were ready to run on the NUMA node's CPUs and waited.",
         from "/proc/schedstat cpuN field 8", by "cpu", series "1 per NUMA node with CPUs", since "0.1.0"

@@ -8,6 +8,7 @@
 
 mod absent;
 mod entry;
+mod links;
 mod rows;
 
 use std::collections::BTreeSet;
@@ -15,6 +16,7 @@ use std::collections::BTreeSet;
 use super::{HOST_LABEL, Kind, Metric, Unit};
 
 pub use absent::{ABSENT, Absent};
+pub use links::*;
 pub use rows::*;
 
 /// Ids from here on are dcgm-exporter's own metrics, which DCGM does not number.

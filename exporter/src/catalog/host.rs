@@ -91,7 +91,7 @@ crate::metric_rows! {
     }
     NODE_INFO = Info None "goodput_node_info" ["nodename", "hostname"] + ["kernel"] {
         "Names of the node; hostname is the value of the GPU series' host label, which joins them to the host's.",
-        from "/proc/sys/kernel/{hostname,osrelease}", by "node", series "1", since "0.1.0"
+        from "/proc/sys/kernel/{hostname,osrelease}; /etc/hostname of another root than /", by "node", series "1", since "0.1.0"
     }
     NODE_BOOT_TIME = Gauge Seconds "goodput_node_boot_time_seconds" [] {
         "When the kernel started, in seconds since the epoch.",
@@ -157,6 +157,10 @@ crate::metric_rows! {
         "Owners whose cgroup was not read because there are more than 64.",
         from "own bookkeeping", by "cgroup", series "1", since "0.1.0"
     }
+    CGROUP_INCLUDE_SKIPPED = Gauge None "goodput_cgroup_include_skipped" [] {
+        "Cgroups that match --collector.cgroup.include and were not read because more than 16 do.",
+        from "own bookkeeping", by "cgroup", series "1", since "0.1.0"
+    }
     CGROUP_CPU_USAGE = Counter Seconds "goodput_cgroup_cpu_usage_seconds_total" ["owner"] {
         "CPU time used by the owner.",
         from "v2 cpu.stat usage_usec; v1 cpuacct.usage", by "cgroup", series "1 per owner", since "0.1.0"
@@ -184,6 +188,10 @@ crate::metric_rows! {
     CGROUP_NUMA_ALLOWED_CPUS = Gauge None "goodput_cgroup_numa_allowed_cpus" ["owner", "node"] {
         "CPUs of the NUMA node that the owner may run on.",
         from "as goodput_cgroup_allowed_cpus, /sys/devices/system/node/node*/cpulist", by "cgroup", series "1 per owner and NUMA node with CPUs", since "0.1.0"
+    }
+    CGROUP_ALLOWED_MEMORY = Info None "goodput_cgroup_allowed_memory_info" ["owner", "nodes"] {
+        "The NUMA nodes, as a list such as 0-1, whose memory the owner may use.",
+        from "v2 cpuset.mems.effective; v1 cpuset.effective_mems; without: /proc/PID/status Mems_allowed_list", by "cgroup", series "1 per owner", since "0.1.0"
     }
     CGROUP_MEMORY_CURRENT = Gauge Bytes "goodput_cgroup_memory_current_bytes" ["owner"] {
         "Memory charged to the owner, page cache included.",

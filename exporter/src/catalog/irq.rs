@@ -4,6 +4,9 @@
 //! `node` of `goodput_irq_device_info` is the device's own. Counts on other nodes than its own are taken off-node, unless
 //! the device's interrupts are managed by the kernel, which spreads those over all CPUs by design.
 //!
+//! Softirqs are counts by kind, because the kernel keeps no time of each kind; the time of all kinds together is
+//! `goodput_cpu_seconds_total{mode="softirq"}`, and that of the busiest CPU `goodput_cpu_busiest_softirq_seconds_total`.
+//!
 //! The kernel's own counts wrap at 32 bits and vanish with an interrupt; these go on.
 
 crate::metric_rows! {
@@ -20,8 +23,16 @@ crate::metric_rows! {
         from "/proc/interrupts", by "irq", series "1 per device (at most 64) and NUMA node with CPUs", since "0.1.0"
     }
     IRQ_BUSIEST_CPU = Counter None "goodput_irq_busiest_cpu_interrupts_total" ["device", "class"] {
-        "Interrupts of the PCI device taken by whichever CPU took most of them between two scrapes.",
+        "Interrupts of the PCI device taken by whichever CPU took most of them between two scrapes; only with managed=\"false\".",
         from "/proc/interrupts", by "irq", series "1 per device, at most 64", since "0.1.0"
+    }
+    IRQ_MOVABLE = Counter None "goodput_irq_movable_interrupts_total" [] {
+        "Interrupts of the devices with managed=\"false\", whoever took them, since the exporter's start.",
+        from "/proc/interrupts", by "irq", series "1", since "0.1.0"
+    }
+    IRQ_OWNER_CPUS = Counter None "goodput_irq_owner_cpus_interrupts_total" ["owner"] {
+        "Those of them taken by CPUs that the owner may run on, since the owner was first seen; owners may share CPUs.",
+        from "/proc/interrupts, as goodput_cgroup_allowed_cpus", by "irq", series "1 per owner of a GPU, at most 64", since "0.1.0"
     }
     SOFTIRQS = Counter None "goodput_irq_softirqs_total" ["kind"] + ["node"] {
         "Softirqs of the kind run by the CPUs of the NUMA node.",

@@ -12,11 +12,14 @@ pub mod health;
 pub mod host;
 pub mod irq;
 pub mod kubelet;
+pub mod lustre;
 pub mod memory;
 pub mod mig;
 pub mod network;
+pub mod overlay;
 pub mod own;
 pub mod owner;
+pub mod placement;
 pub mod process;
 pub mod reclaim;
 pub mod sampler;
@@ -205,6 +208,12 @@ pub fn all() -> impl Iterator<Item = &'static Metric> {
         network::ROWS,
         cpu::ROWS,
         owner::ROWS,
+        placement::ROWS,
+        lustre::ROWS,
+        overlay::ROWS,
+        driver::ROWS,
+        kubelet::ROWS,
+        reclaim::ROWS,
     ]
     .into_iter()
     .flatten()
@@ -245,6 +254,22 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), count);
+    }
+
+    #[test]
+    fn every_file_of_rows_is_listed() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/catalog");
+        let listed: Vec<_> = all().map(|m| m.name).collect();
+        let mut rows = 0;
+        for file in std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).filter(|path| path.is_file()) {
+            let text = std::fs::read_to_string(&file).unwrap();
+            let declared = text.lines().filter(|line| line.starts_with("    ") && line.contains(" = "));
+            for name in declared.filter_map(|line| line.split('"').nth(1)).filter(|name| name.starts_with("goodput_")) {
+                assert!(listed.contains(&name), "{} declares {name}, which all() leaves out", file.display());
+                rows += 1;
+            }
+        }
+        assert!(rows > 200, "found {rows} rows");
     }
 
     #[test]

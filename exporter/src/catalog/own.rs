@@ -14,8 +14,8 @@ crate::metric_rows! {
         from "own clock", by "exporter", series "1 per collector", since "0.1.0"
     }
     COLLECTOR_STATE = Gauge None "goodput_exporter_collector_state" ["collector", "state"] {
-        "1 for the outcome of the collector in this scrape, 0 for the others: ok, not_applicable, failed, timed_out.",
-        from "own bookkeeping", by "exporter", series "4 per collector", since "0.1.0"
+        "1 for the outcome of the collector in this scrape, 0 for the others: ok, not_applicable, denied, failed, timed_out.",
+        from "own bookkeeping", by "exporter", series "5 per collector", since "0.1.0"
     }
     PROCESS_CPU = Counter Seconds "process_cpu_seconds_total" [] {
         "User and system CPU time of this exporter.",

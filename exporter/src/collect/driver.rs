@@ -118,7 +118,7 @@ impl Driver {
 
 /// The daemons that run; `None` when this is not the node's own list of processes, in which the second is the father of
 /// the kernel's threads.
-fn running(roots: &Roots) -> Result<Option<BTreeSet<&'static str>>, FileError> {
+pub(crate) fn running(roots: &Roots) -> Result<Option<BTreeSet<&'static str>>, FileError> {
     let name = |pid: &str| files::parse_optional(&roots.proc.join(pid).join("comm"), |text| Ok(text.trim().to_owned()));
     if name("2")?.as_deref() != Some("kthreadd") {
         return Ok(None);

@@ -7,12 +7,15 @@ pub mod driver;
 pub mod gpu;
 pub mod irq;
 pub mod kubelet;
+pub mod lustre;
 pub mod memory;
 pub mod network;
 pub mod node;
 pub mod numa;
+pub mod overlay;
 pub mod owner;
 pub mod pci;
+pub mod placement;
 pub mod pressure;
 pub mod process;
 pub mod relay;
@@ -126,4 +129,7 @@ pub static REGISTRY: &[Entry] = &[
     memory::ENTRY,
     driver::ENTRY,
     kubelet::ENTRY,
+    placement::ENTRY,
+    lustre::ENTRY,
+    overlay::ENTRY,
 ];

@@ -9,6 +9,7 @@ use crate::family::Families;
 use crate::parse::diskstats::{self, Disk};
 use crate::parse::{meminfo, stat};
 use crate::source::files::{self, FileError, Roots};
+use crate::source::hostname;
 
 /// Most disks that get series of their own; storage networks can show thousands.
 pub(super) const MAX_DISKS: usize = 64;
@@ -42,7 +43,7 @@ impl Collector for Node {
 fn info(context: &Context, out: &mut Families) -> Result<(), FileError> {
     let kernel = context.roots.proc.join("sys/kernel");
     let line = |name: &str| files::parse_optional(&kernel.join(name), |text| Ok(text.trim().to_owned()));
-    let nodename = line("hostname")?.unwrap_or_else(|| context.hostname.to_string());
+    let nodename = hostname::read(&context.roots)?.unwrap_or_else(|| context.hostname.to_string());
     out.push_with(&NODE_INFO, &[&nodename, &context.hostname], &[&line("osrelease")?.unwrap_or_default()], 1.0);
     Ok(())
 }

@@ -9,9 +9,10 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::dcgm_exporter;
-use crate::catalog::dcgm::{Row, Selection, by_name};
+use crate::catalog::dcgm::{ABSENT, Absent, Row, Selection, by_name};
 use crate::collect::gpu::labels;
 use crate::parse::counters::{Counter, CounterType, Metrics, Yaml, csv, yaml};
+use crate::source::cgroupfs;
 
 /// Files that only dcgm-exporter's container image has. Its chart and the GPU Operator name them, so they are asked
 /// for where they cannot be.
@@ -22,18 +23,6 @@ const IN_ITS_IMAGE: [&str; 3] = [
 ];
 
 const ELSEWHERE: &str = "a file of dcgm-exporter's image, and not here: the default fields are served";
-
-/// Why a field cannot be had from NVML, by the beginning of its name.
-const UNAVAILABLE: &[(&str, &str)] = &[
-    ("dcgm_", "a name of dcgm-exporter 1.x; use the field's DCGM_FI name"),
-    ("DCGM_FI_DEV_NVSWITCH_", "NVSwitches are read through libraries that only DCGM has"),
-    ("DCGM_FI_DEV_CPU_", "DCGM reads Grace CPUs from the kernel, and so does node_exporter"),
-    ("DCGM_FI_DEV_CONNECTX_", "network adapters are not read through NVML"),
-    ("DCGM_FI_DEV_VGPU_", "it only means something inside a virtual machine or on its host"),
-    ("DCGM_FI_DEV_PCIE_TX_THROUGHPUT", "the driver's call blocks for 20 ms; use DCGM_FI_PROF_PCIE_TX_BYTES"),
-    ("DCGM_FI_DEV_PCIE_RX_THROUGHPUT", "the driver's call blocks for 20 ms; use DCGM_FI_PROF_PCIE_RX_BYTES"),
-    ("DCGM_FI_DEV_DIAG_", "only DCGM's diagnostics give it"),
-];
 
 /// The fields of a counters file.
 #[derive(Debug, Default)]
@@ -106,12 +95,18 @@ fn is_text(field: &str) -> bool {
 }
 
 fn unavailable(field: &str, kind: CounterType) -> String {
-    let known = UNAVAILABLE.iter().find(|(beginning, _)| field.starts_with(beginning)).map(|(_, reason)| *reason);
-    let why = known.unwrap_or(match kind {
-        CounterType::Label => "not known as a label",
-        _ => "not a field that NVML gives this exporter",
-    });
-    format!("not served: {why}; --dcgm.relay-url can add families of a dcgm-exporter")
+    let why = match kind {
+        _ if field.starts_with("dcgm_") => "This is a name of dcgm-exporter 1.x; use the field's DCGM_FI name.",
+        _ if let Some(absent) = absent(field) => absent.why,
+        CounterType::Label => "It is not known as a label.",
+        _ => "It is not a field that NVML gives this exporter.",
+    };
+    format!("not served. {why} --dcgm.relay-url can add families of a dcgm-exporter")
+}
+
+/// The fields of DCGM that are not served, this one among them.
+fn absent(field: &str) -> Option<&'static Absent> {
+    ABSENT.iter().find(|absent| absent.names.split(", ").any(|names| cgroupfs::matches(names, field)))
 }
 
 /// A counters file in use: read again when asked to, and kept as it was when it became wrong.

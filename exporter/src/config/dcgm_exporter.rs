@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command};
 
-use super::flags::switch;
+use super::values::switch;
 
 /// Its environment variables that mean something here, and the flag that each one sets.
 pub(super) const VARIABLES: &[(&str, &str)] = &[

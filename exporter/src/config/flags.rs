@@ -1,18 +1,20 @@
 //! The one table of settings: a field here is a flag, a key of the file and an environment variable.
 
 use std::ffi::OsString;
-use std::fmt;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::builder::{PossibleValue, PossibleValuesParser};
-use clap::{Arg, ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap::builder::PossibleValuesParser;
+use clap::{Arg, ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use super::counters::CountersFile;
 use super::dcgm_exporter;
 use super::devices::Devices;
+use super::values::{
+    Address, AuditFormat, CatalogFormat, HostnameLabel, LogFormat, LogLevel, PodResourcesSocket, TextFormat,
+    cgroup_pattern, count, directory, duration, milliseconds, switch, telemetry_path,
+};
 use crate::audit::Profile;
 use crate::audit::checks::CHECKS;
 use crate::catalog::dcgm::Names;
@@ -180,6 +182,12 @@ pub struct Config {
     #[arg(value_parser = switch, hide_default_value = true, value_name = "BOOL")]
     pub disable_defaults: bool,
 
+    /// Cgroups to read beside those that hold a GPU, such as /system.slice/kubelet.service; `*` stands for any characters
+    /// of one folder's name. The first 16 are read, which make about 40 series each. Repeatable
+    #[arg(long = "collector.cgroup.include", value_name = "PATTERN", value_delimiter = ',', value_parser = cgroup_pattern)]
+    #[arg(help_heading = "Collectors", global = true)]
+    pub cgroup_patterns: Vec<String>,
+
     /// Settings in YAML, one `flag-name: value` per line
     #[arg(long = "config.file", value_name = "FILE", global = true)]
     pub config_file: Option<PathBuf>,
@@ -262,143 +270,6 @@ pub enum Compare {
     },
 }
 
-/// `print --format`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum TextFormat {
-    /// Prometheus text format 0.0.4
-    Text,
-    /// OpenMetrics 1.0
-    Openmetrics,
-}
-
-/// `catalog --format`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum CatalogFormat {
-    /// Tables for people
-    Markdown,
-    /// One object per metric
-    Json,
-    /// Tables of DCGM's fields: both spellings, how each is read, or why it is not
-    Dcgm,
-}
-
-/// `audit --format`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum AuditFormat {
-    /// Groups by status, for people
-    Table,
-    /// One object, for programs and for comparing nodes
-    Json,
-    /// For tickets
-    Markdown,
-}
-
-/// `--dcgm.hostname-label`: the label's name, as in dcgm-exporter's two generations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HostnameLabel {
-    /// `Hostname`
-    Capital,
-    /// `hostname`
-    Lower,
-}
-
-impl ValueEnum for HostnameLabel {
-    fn value_variants<'a>() -> &'a [Self] {
-        &[Self::Capital, Self::Lower]
-    }
-
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(PossibleValue::new(self.name()))
-    }
-}
-
-impl HostnameLabel {
-    /// The label's name.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Capital => "Hostname",
-            Self::Lower => "hostname",
-        }
-    }
-}
-
-/// `--kubernetes.pod-resources-socket`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PodResourcesSocket {
-    /// Where the kubelet has it, if it is there.
-    Auto,
-    /// The kubelet is not asked.
-    Off,
-    /// This one.
-    Path(PathBuf),
-}
-
-impl FromStr for PodResourcesSocket {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "auto" => Ok(Self::Auto),
-            "off" => Ok(Self::Off),
-            path if path.starts_with('/') => Ok(Self::Path(path.into())),
-            _ => Err("expected auto, off or an absolute path".to_owned()),
-        }
-    }
-}
-
-/// `--log.level`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-#[allow(missing_docs, reason = "each variant is the level it names")]
-pub enum LogLevel {
-    Debug,
-    Info,
-    Warn,
-    Error,
-}
-
-/// `--log.format`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum LogFormat {
-    /// One line of text per message.
-    Text,
-    /// One JSON object per message.
-    Json,
-}
-
-/// Where to listen: `HOST:PORT`, `[IPV6]:PORT` or `:PORT`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Address {
-    /// Host name or IP address without brackets; empty for every interface.
-    pub host: String,
-    /// TCP port; 0 lets the kernel choose.
-    pub port: u16,
-}
-
-impl FromStr for Address {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let expected = || "expected HOST:PORT, [IPV6]:PORT or :PORT".to_owned();
-        let (host, port) = text.rsplit_once(':').ok_or_else(expected)?;
-        let port = port.parse().map_err(|_| expected())?;
-        let bare = host.strip_prefix('[').and_then(|h| h.strip_suffix(']'));
-        if bare.is_none() && host.contains([':', '[', ']', ' ', '/']) {
-            return Err(expected());
-        }
-        Ok(Self { host: bare.unwrap_or(host).to_owned(), port })
-    }
-}
-
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.host.contains(':') {
-            true => write!(f, "[{}]:{}", self.host, self.port),
-            false => write!(f, "{}:{}", self.host, self.port),
-        }
-    }
-}
-
 /// The command line with one `--collector.NAME` per collector.
 pub(super) fn command(registry: &[Entry]) -> clap::Command {
     let command = dcgm_exporter::extend(Config::command());
@@ -453,63 +324,4 @@ fn check_ids() -> PossibleValuesParser {
 
 fn collector_flag(name: &str) -> String {
     format!("collector.{name}")
-}
-
-pub(super) fn switch(text: &str) -> Result<bool, String> {
-    match text.to_ascii_lowercase().as_str() {
-        "true" | "t" | "1" => Ok(true),
-        "false" | "f" | "0" => Ok(false),
-        _ => Err("expected true or false".to_owned()),
-    }
-}
-
-fn count(text: &str) -> Result<u16, String> {
-    let count = text.parse().ok().filter(|count| *count > 0);
-    count.ok_or_else(|| format!("expected a whole number from 1 to {}", u16::MAX))
-}
-
-fn milliseconds(text: &str) -> Result<Duration, String> {
-    let count = text.parse().ok().filter(|count| *count > 0).map(Duration::from_millis);
-    count.ok_or_else(|| "expected a whole number of milliseconds above 0".to_owned())
-}
-
-/// Go's notation, which Prometheus shares: numbers with units, such as `1m30s`.
-fn duration(text: &str) -> Result<Duration, String> {
-    let expected = || "expected a duration above 0 such as 500ms, 10s or 1m30s".to_owned();
-    let (mut total, mut rest) = (Duration::ZERO, text);
-    while !rest.is_empty() {
-        let (number, behind) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(expected)?);
-        let (unit, behind) = behind.split_at(behind.find(|c: char| c.is_ascii_digit()).unwrap_or(behind.len()));
-        let milliseconds: u64 = match unit {
-            "ms" => 1,
-            "s" => 1000,
-            "m" => 60_000,
-            "h" => 3_600_000,
-            _ => return Err(expected()),
-        };
-        let number: u32 = number.parse().map_err(|_| expected())?;
-        total = total.saturating_add(Duration::from_millis(u64::from(number) * milliseconds));
-        rest = behind;
-    }
-    (!total.is_zero()).then_some(total).ok_or_else(expected)
-}
-
-fn directory(text: &str) -> Result<PathBuf, String> {
-    let path = PathBuf::from(text);
-    match std::fs::metadata(&path) {
-        Ok(metadata) if metadata.is_dir() => Ok(path),
-        Ok(_) => Err("expected a directory, this is a file".to_owned()),
-        Err(error) => Err(format!("expected a directory: {error}")),
-    }
-}
-
-fn telemetry_path(text: &str) -> Result<String, String> {
-    let plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "/-_.".contains(c));
-    let taken = text == "/" || text == "/health" || text.starts_with("/-/");
-    match text.starts_with('/') && plain && !taken {
-        true => Ok(text.to_owned()),
-        false => {
-            Err("expected a path such as /metrics, of letters, digits and /-_., other than the health paths".into())
-        }
-    }
 }

@@ -82,6 +82,17 @@ fn flags_win_over_environment_over_file() {
 }
 
 #[test]
+fn cgroups_to_include() {
+    let config = good(&["--collector.cgroup.include=/a.slice/*.service,/b"], &[]);
+    assert_eq!(config.cgroup_patterns, ["/a.slice/*.service", "/b"]);
+    for wrong in ["relative", "/", "/a//b", "/a/../b"] {
+        let (_file, flag) = file(&format!("collector.cgroup.include: ['{wrong}']\n"));
+        let list = mistakes(&[&flag], &[]);
+        assert!(list.len() == 1 && list[0].contains("expected a path such as /system.slice"), "{wrong}: {list:?}");
+    }
+}
+
+#[test]
 fn lists_are_replaced_not_extended() {
     let (_file, flag) = file("web.listen-address: ['127.0.0.1:1', '[::1]:2']\n");
     assert_eq!(listen(&good(&[&flag], &[])), ["127.0.0.1:1", "[::1]:2"]);
@@ -331,20 +342,26 @@ fn fields_that_cannot_be_had_are_one_remark_each() {
          dcgm_gpu_temp, gauge, x\n\
          DCGM_FI_DEV_GPU_TEMP, label, x\n\
          DCGM_FI_DEV_SERIAL, label, x\n\
-         DCGM_FI_DRIVER_VERSION, label, x\n",
+         DCGM_FI_DRIVER_VERSION, label, x\n\
+         DCGM_FI_DEV_PCIE_TX_THROUGHPUT, gauge, x\n",
     );
     let relay = "--dcgm.relay-url can add families of a dcgm-exporter";
     let expected = [
         "line 2: DCGM_FI_DEV_GPU_UTIL: one value is none; served as its own type".to_owned(),
         format!(
-            "line 3: DCGM_FI_DEV_NVSWITCH_TEMPERATURE_CURRENT: not served: NVSwitches are read through libraries that \
-             only DCGM has; {relay}"
+            "line 3: DCGM_FI_DEV_NVSWITCH_TEMPERATURE_CURRENT: not served. NVSwitches answer to libraries of their own \
+             (NSCQ, NVSDM), not to NVML. {relay}"
         ),
-        format!("line 4: DCGM_FI_DEV_NO_SUCH: not served: not a field that NVML gives this exporter; {relay}"),
+        format!("line 4: DCGM_FI_DEV_NO_SUCH: not served. It is not a field that NVML gives this exporter. {relay}"),
         format!(
-            "line 5: dcgm_gpu_temp: not served: a name of dcgm-exporter 1.x; use the field's DCGM_FI name; {relay}"
+            "line 5: dcgm_gpu_temp: not served. This is a name of dcgm-exporter 1.x; use the field's DCGM_FI name. \
+             {relay}"
         ),
-        format!("line 6: DCGM_FI_DEV_GPU_TEMP: not served: not known as a label; {relay}"),
+        format!("line 6: DCGM_FI_DEV_GPU_TEMP: not served. It is not known as a label. {relay}"),
+        format!(
+            "line 9: DCGM_FI_DEV_PCIE_TX_THROUGHPUT: not served. NVML measures it for 20 ms while the caller waits, and \
+             DCGM itself gave it up; DCGM_FI_PROF_PCIE_*_BYTES say the same. {relay}"
+        ),
     ];
     let warnings = good(&["-f", &path], &[]).warnings;
     assert_eq!(warnings, expected.map(|remark| format!("{path}: {remark}")));

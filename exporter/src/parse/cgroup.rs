@@ -63,6 +63,19 @@ pub fn io_stat(text: &str) -> Result<Io, ParseError> {
     Ok(io)
 }
 
+/// The line of `io.stat` for one device, such as `259:0`; `None` when the cgroup has done nothing on it.
+pub fn io_stat_of(text: &str, device: &str) -> Result<Option<Io>, ParseError> {
+    let mut found = None;
+    for (number, line) in lines(text) {
+        // The last device of a line has the numbers: see `io_stat`.
+        let Some((before, _)) = line.split_once("rbytes=") else { continue };
+        if before.split_ascii_whitespace().last() == Some(device) {
+            found = Some(io_stat(line).map_err(|error| ParseError { line: number, ..error })?);
+        }
+    }
+    Ok(found)
+}
+
 /// `blkio.throttle.io_service_bytes` and `io_serviced`: (read, written) summed over devices.
 pub fn blkio(text: &str) -> Result<(u64, u64), ParseError> {
     let (mut read, mut written) = (0u64, 0u64);

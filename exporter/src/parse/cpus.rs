@@ -45,6 +45,16 @@ pub fn union(mut ranges: Vec<(u32, u32)>) -> Vec<(u32, u32)> {
     merged
 }
 
+/// `0-3,8`, as the kernel writes them.
+#[must_use]
+pub fn spell(ranges: &[(u32, u32)]) -> String {
+    let range = |(first, last): &(u32, u32)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    };
+    ranges.iter().map(range).collect::<Vec<_>>().join(",")
+}
+
 /// How many numbers ranges hold that do not overlap.
 #[must_use]
 pub fn count(ranges: &[(u32, u32)]) -> u64 {

@@ -1,56 +1,75 @@
-//! `/proc/interrupts` by PCI device.
+//! `/proc/interrupts` by PCI device, line by line: with 256 CPUs it is megabytes.
 
 use std::collections::BTreeMap;
 
-use super::ParseError;
 use super::bus_id::Address;
-use super::per_cpu::Table;
+use super::per_cpu::{Row, columns};
+use super::{ByLine, ParseError};
 
 /// Interrupts of every PCI device that has any rows.
 #[derive(Debug, PartialEq, Eq)]
-pub struct ByDevice {
+pub struct Found<T> {
     /// The CPU of each column.
     pub cpus: Vec<u32>,
-    /// Sums over a device's rows, one per column.
-    pub counts: BTreeMap<Address, Vec<u64>>,
+    /// What was asked for of each device.
+    pub devices: BTreeMap<Address, T>,
 }
 
-/// Adds up the numbered rows of each PCI device. Rows of no device, or of one that the row does not tell, are left out:
+/// Reads the numbered rows of PCI devices. Rows of no device, or of one that the row does not tell, are left out:
 /// timers, interrupts between CPUs, legacy lines that several devices share.
-pub fn by_device(text: &str) -> Result<ByDevice, ParseError> {
-    let table = Table::parse(text)?;
-    let mut counts: BTreeMap<Address, Vec<u64>> = BTreeMap::new();
-    each_row(&table, |_, device, row| {
-        let sums = counts.entry(device).or_insert_with(|| vec![0; row.len()]);
+pub struct Table<T> {
+    found: Found<T>,
+    row: Vec<u64>,
+    take: fn(&mut T, u32, &[u64]),
+}
+
+impl<T> Table<T> {
+    fn of(take: fn(&mut T, u32, &[u64])) -> Self {
+        Self { found: Found { cpus: Vec::new(), devices: BTreeMap::new() }, row: Vec::new(), take }
+    }
+}
+
+/// Adds up the rows of each device: sums, one per column.
+#[must_use]
+pub fn by_device() -> Table<Vec<u64>> {
+    Table::of(|sums, _, row| {
+        sums.resize(row.len(), 0);
         for (sum, count) in sums.iter_mut().zip(row) {
             *sum = sum.wrapping_add(*count);
         }
-    })?;
-    Ok(ByDevice { cpus: table.cpus, counts })
+    })
 }
 
-/// The numbers of each PCI device's interrupts that have occurred at all.
-pub fn used(text: &str) -> Result<BTreeMap<Address, Vec<u32>>, ParseError> {
-    let mut used: BTreeMap<Address, Vec<u32>> = BTreeMap::new();
-    each_row(&Table::parse(text)?, |number, device, row| {
+/// The numbers of each device's interrupts that have occurred at all.
+#[must_use]
+pub fn used() -> Table<Vec<u32>> {
+    Table::of(|used, number, row| {
         if row.iter().any(|count| *count > 0) {
-            used.entry(device).or_default().push(number);
+            used.push(number);
         }
-    })?;
-    Ok(used)
+    })
 }
 
-/// Calls `each` with the number, the device and the counts of every row that tells its device.
-fn each_row(table: &Table<'_>, mut each: impl FnMut(u32, Address, &[u64])) -> Result<(), ParseError> {
-    let mut counts = Vec::with_capacity(table.cpus.len());
-    for row in table.rows() {
-        let row = row?;
-        let Ok(number) = row.name.parse() else { continue };
-        if let Some(device) = device(row.counts(table.cpus.len(), &mut counts)?) {
-            each(number, device, &counts);
+impl<T: Default> ByLine for Table<T> {
+    type Whole = Found<T>;
+
+    fn line(&mut self, number: usize, line: &str) -> Result<(), ParseError> {
+        if number == 1 {
+            self.found.cpus = columns(line)?;
+            return Ok(());
         }
+        let Some(row) = Row::parse(number, line)? else { return Ok(()) };
+        let Ok(interrupt) = row.name.parse() else { return Ok(()) };
+        if let Some(device) = device(row.counts(self.found.cpus.len(), &mut self.row)?) {
+            (self.take)(self.found.devices.entry(device).or_default(), interrupt, &self.row);
+        }
+        Ok(())
     }
-    Ok(())
+
+    fn end(self) -> Result<Found<T>, ParseError> {
+        // A file without a header has none.
+        if self.found.cpus.is_empty() { columns("").map(|_| self.found) } else { Ok(self.found) }
+    }
 }
 
 /// The device that the text behind a row's counts is about.
@@ -85,6 +104,11 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn read<T: Default>(mut table: Table<T>, text: &str) -> Result<Found<T>, ParseError> {
+        text.lines().enumerate().try_for_each(|(i, line)| table.line(i + 1, line))?;
+        table.end()
+    }
+
     #[test]
     fn every_way_to_name_a_device() {
         for (description, address) in [
@@ -109,28 +133,30 @@ mod tests {
     fn rows_of_a_device_add_up() {
         let text = "  CPU0 CPU3\n 24: 1 2 PCI-MSI 65536-edge a\n 25: 10 20 PCI-MSI 65537-edge b\n\
                     9: 7 7 IO-APIC 9-fasteoi acpi\nLOC: 5 5 Local timer interrupts\nERR: 0\n";
-        let found = by_device(text).unwrap();
+        let found = read(by_device(), text).unwrap();
         assert_eq!(found.cpus, [0, 3]);
-        let counts: Vec<_> = found.counts.iter().map(|(a, c)| (a.to_string(), c.clone())).collect();
+        let counts: Vec<_> = found.devices.iter().map(|(a, c)| (a.to_string(), c.clone())).collect();
         assert_eq!(counts, [("0000:00:04.0".to_owned(), vec![11, 22])]);
-        let used: Vec<_> = used(text).unwrap().into_values().collect();
+        let used: Vec<_> = read(used(), text).unwrap().devices.into_values().collect();
         assert_eq!(used, [[24, 25]]);
     }
 
     #[test]
     fn an_interrupt_that_never_came_is_not_used() {
-        assert!(used("CPU0 CPU1\n 24: 0 0 PCI-MSI 65536-edge a\n").unwrap().is_empty());
+        let found = read(used(), "CPU0 CPU1\n 24: 0 0 PCI-MSI 65536-edge a\n").unwrap();
+        assert!(found.devices.values().all(Vec::is_empty));
     }
 
     #[test]
     fn a_short_row_is_named() {
-        assert_eq!(by_device("CPU0 CPU1\nERR: 0\n24: 1 PCI-MSI 1-edge\n").unwrap_err().line, 3);
+        assert_eq!(read(by_device(), "CPU0 CPU1\nERR: 0\n24: 1 PCI-MSI 1-edge\n").unwrap_err().line, 3);
+        assert_eq!(read(by_device(), "").unwrap_err().line, 1);
     }
 
     proptest! {
         #[test]
         fn never_panics(text in "CPU0\n(2: [0-9]{1,20} (PCI-MSI|PCI-MSIX|-|@pci:|[0-9]{1,21}|:|\\.| |\\PC)*\n)*") {
-            let _ = by_device(&text);
+            let _ = read(by_device(), &text);
         }
     }
 }

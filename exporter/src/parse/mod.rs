@@ -16,8 +16,10 @@ pub mod job_map;
 pub mod keyed;
 pub mod kubelet;
 pub mod limits;
+pub mod lustre;
 pub mod membership;
 pub mod meminfo;
+pub mod mountinfo;
 pub mod mounts;
 pub mod mountstats;
 pub mod net;
@@ -50,6 +52,18 @@ impl ParseError {
     pub fn new(line: usize, expected: &'static str, found: &str) -> Self {
         Self { line, expected, found: found.chars().take(80).collect() }
     }
+}
+
+/// A parser that is given a file line by line: for files that are too long to be held as a whole.
+pub trait ByLine {
+    /// What the file says.
+    type Whole;
+
+    /// The next line; numbers are from 1.
+    fn line(&mut self, number: usize, line: &str) -> Result<(), ParseError>;
+
+    /// There was no more.
+    fn end(self) -> Result<Self::Whole, ParseError>;
 }
 
 /// A file that is one number.

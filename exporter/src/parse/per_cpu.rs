@@ -24,26 +24,35 @@ impl<'a> Table<'a> {
     /// Reads the header.
     pub fn parse(text: &'a str) -> Result<Self, ParseError> {
         let (header, body) = text.split_once('\n').unwrap_or((text, ""));
-        let column = |word: &str| word.strip_prefix("CPU")?.parse().ok();
-        let cpus: Option<Vec<u32>> = header.split_ascii_whitespace().map(column).collect();
-        match cpus.filter(|cpus| !cpus.is_empty()) {
-            Some(cpus) => Ok(Self { cpus, body }),
-            None => Err(ParseError::new(1, "a header of CPU<number> columns", header.trim())),
-        }
+        Ok(Self { cpus: columns(header)?, body })
     }
 
     /// The rows in order.
     pub fn rows(&self) -> impl Iterator<Item = Result<Row<'a>, ParseError>> {
         let lines = self.body.lines().enumerate().map(|(i, line)| (i + 2, line));
-        lines.filter(|(_, line)| !line.trim().is_empty()).map(|(number, line)| {
-            let (name, rest) =
-                line.split_once(':').ok_or_else(|| ParseError::new(number, "a name and a colon", line.trim()))?;
-            Ok(Row { number, line, name: name.trim(), rest })
-        })
+        lines.filter_map(|(number, line)| Row::parse(number, line).transpose())
     }
 }
 
+/// The CPU of each column, by the first line.
+pub fn columns(header: &str) -> Result<Vec<u32>, ParseError> {
+    let column = |word: &str| word.strip_prefix("CPU")?.parse().ok();
+    let cpus: Option<Vec<u32>> = header.split_ascii_whitespace().map(column).collect();
+    let none = || ParseError::new(1, "a header of CPU<number> columns", header.trim());
+    cpus.filter(|cpus| !cpus.is_empty()).ok_or_else(none)
+}
+
 impl<'a> Row<'a> {
+    /// A line below the header; `None` where nothing is on it.
+    pub fn parse(number: usize, line: &'a str) -> Result<Option<Self>, ParseError> {
+        if line.trim().is_empty() {
+            return Ok(None);
+        }
+        let (name, rest) =
+            line.split_once(':').ok_or_else(|| ParseError::new(number, "a name and a colon", line.trim()))?;
+        Ok(Some(Row { number, line, name: name.trim(), rest }))
+    }
+
     /// Puts one number per column into `counts`, and returns what stands behind them.
     pub fn counts(&self, columns: usize, counts: &mut Vec<u64>) -> Result<&'a str, ParseError> {
         counts.clear();

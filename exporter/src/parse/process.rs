@@ -43,6 +43,29 @@ fn fields(text: &str) -> Option<Stat> {
     })
 }
 
+/// The parts of `/proc/PID/task/TID/stat` that are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Thread {
+    /// The thread's own CPU time in user mode and in the kernel, in ticks.
+    pub ticks: u64,
+    /// When the thread began, in ticks since boot.
+    pub start_ticks: u64,
+    /// The CPU that it runs on, or ran on last.
+    pub cpu: u32,
+}
+
+/// Parses the `stat` of a thread.
+pub fn thread(text: &str) -> Result<Thread, ParseError> {
+    let parse = || {
+        let (_, behind) = text.rsplit_once(')')?;
+        let words: Vec<&str> = behind.split_ascii_whitespace().take(37).collect();
+        let number = |field: usize| words.get(field - 3)?.parse::<u64>().ok();
+        let ticks = number(14)?.saturating_add(number(15)?);
+        Some(Thread { ticks, start_ticks: number(22)?, cpu: number(39)?.try_into().ok()? })
+    };
+    parse().ok_or_else(|| ParseError::new(1, "a name in parentheses, a state and at least 36 numbers", trim(text)))
+}
+
 /// Nanoseconds that the thread of a `schedstat` file was runnable and waited for a CPU. `None` when the kernel does not
 /// count: it then prints three zeros, which no thread that has ever run has.
 pub fn run_delay(text: &str) -> Result<Option<u64>, ParseError> {
@@ -89,6 +112,15 @@ mod tests {
     }
 
     #[test]
+    fn where_a_thread_ran() {
+        let text =
+            "9 (a) b) S 1 7 7 0 -1 4194304 10 0 12 0 14 15 0 0 20 0 5 0 900 1 1 1 1 1 1 1 1 0 0 0 0 0 0 0 17 71 0 0";
+        assert_eq!(thread(text), Ok(Thread { ticks: 29, start_ticks: 900, cpu: 71 }));
+        let (short, _) = text.split_once(" 71").unwrap();
+        assert_eq!(thread(short).unwrap_err().line, 1);
+    }
+
+    #[test]
     fn waiting_for_a_cpu() {
         assert_eq!(run_delay("100 25 3\n"), Ok(Some(25)));
         assert_eq!(run_delay("100 0 3\n"), Ok(Some(0)), "counted, and never waited");
@@ -108,7 +140,7 @@ mod tests {
     proptest! {
         #[test]
         fn never_panics(text in "(\\(|\\)|[0-9]{1,21}| |\n|\\PC)*") {
-            let _ = (stat(&text), run_delay(&text), pids(&text), uptime(&text));
+            let _ = (stat(&text), thread(&text), run_delay(&text), pids(&text), uptime(&text));
         }
     }
 }

@@ -14,6 +14,8 @@ pub enum Outcome {
     Ok,
     /// This machine has nothing of the kind.
     NotApplicable(String),
+    /// It may not read a file; what it could read is in the scrape.
+    Denied(String),
     /// It gave an error or panicked; what it wrote before an error is in the scrape.
     Failed(String),
     /// It did not answer in time; nothing of it is in the scrape.
@@ -21,7 +23,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    const STATES: [&str; 4] = ["ok", "not_applicable", "failed", "timed_out"];
+    const STATES: [&str; 5] = ["ok", "not_applicable", "denied", "failed", "timed_out"];
 
     /// The value of the `state` label.
     #[must_use]
@@ -29,8 +31,9 @@ impl Outcome {
         match self {
             Outcome::Ok => Self::STATES[0],
             Outcome::NotApplicable(_) => Self::STATES[1],
-            Outcome::Failed(_) => Self::STATES[2],
-            Outcome::TimedOut => Self::STATES[3],
+            Outcome::Denied(_) => Self::STATES[2],
+            Outcome::Failed(_) => Self::STATES[3],
+            Outcome::TimedOut => Self::STATES[4],
         }
     }
 }
@@ -92,6 +95,7 @@ impl Changes {
                 Outcome::Ok if before.is_none() => tracing::debug!("collector {name} works"),
                 Outcome::Ok => tracing::info!("collector {name} works again"),
                 Outcome::NotApplicable(reason) => tracing::info!("collector {name} has nothing to read here: {reason}"),
+                Outcome::Denied(reason) => tracing::warn!("collector {name} may not read all: {reason}"),
                 Outcome::Failed(reason) => tracing::warn!("collector {name} failed: {reason}"),
                 Outcome::TimedOut => tracing::warn!("collector {name} timed out after {} ms", duration.as_millis()),
             }
@@ -137,6 +141,7 @@ mod tests {
             Outcome::Ok,
             failed("/proc/x: not there"),
             failed("/proc/y: not there"),
+            Outcome::Denied("/proc/z: permission denied".into()),
             Outcome::TimedOut,
             Outcome::TimedOut,
             Outcome::Ok,
@@ -148,6 +153,7 @@ mod tests {
             }
         });
         let expected = " WARN collector numa failed: /proc/x: not there\n \
+                        WARN collector numa may not read all: /proc/z: permission denied\n \
                         WARN collector numa timed out after 7 ms\n \
                         INFO collector numa works again\n \
                         INFO collector numa has nothing to read here: one node\n";

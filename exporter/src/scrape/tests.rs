@@ -6,7 +6,6 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use super::*;
 use crate::catalog::host::PRESSURE_WAITING;
 use crate::encode::{Format, encode};
-use crate::source::files::FileError;
 
 /// A collector from a function.
 struct Test(fn(&mut Families) -> Result<Done, CollectError>);
@@ -41,6 +40,13 @@ static FAILING: Entry = entry("failing", LONG, || {
     Box::new(Test(|out| {
         push(out, "before-error");
         Err(FileError::Missing { path: "/proc/x".into() }.into())
+    }))
+});
+
+static DENIED: Entry = entry("denied", LONG, || {
+    Box::new(Test(|out| {
+        push(out, "before-denial");
+        Err(FileError::Denied { path: "/proc/x".into() }.into())
     }))
 });
 
@@ -88,12 +94,13 @@ fn state(scrape: &Scrape, name: &str) -> &'static str {
 
 #[test]
 fn every_outcome_touches_its_own_families_only() {
-    let scraper = Scraper::start(setup(vec![&PANICKING, &FAILING, &ABSENT, &GOOD], Duration::ZERO)).unwrap();
+    let scraper = Scraper::start(setup(vec![&PANICKING, &FAILING, &DENIED, &ABSENT, &GOOD], Duration::ZERO)).unwrap();
     let first = scrape(&scraper);
     let expected = [
         ("attribution", Outcome::Ok),
         ("panicking", Outcome::Failed("panicked: index out of bounds".into())),
         ("failing", Outcome::Failed("/proc/x: not there".into())),
+        ("denied", Outcome::Denied("/proc/x: permission denied".into())),
         ("absent", Outcome::NotApplicable("no such thing".into())),
         ("good", Outcome::Ok),
     ];
@@ -103,9 +110,12 @@ fn every_outcome_touches_its_own_families_only() {
     for (line, there) in [
         ("{resource=\"good\"} 1\n", true),
         ("{resource=\"before-error\"} 1\n", true),
+        ("{resource=\"before-denial\"} 1\n", true),
         ("before-panic", false),
         ("goodput_exporter_collector_state{collector=\"panicking\",state=\"failed\"} 1\n", true),
         ("goodput_exporter_collector_state{collector=\"panicking\",state=\"ok\"} 0\n", true),
+        ("goodput_exporter_collector_state{collector=\"denied\",state=\"denied\"} 1\n", true),
+        ("goodput_exporter_collector_state{collector=\"denied\",state=\"failed\"} 0\n", true),
         ("goodput_exporter_collector_state{collector=\"absent\",state=\"not_applicable\"} 1\n", true),
         ("goodput_exporter_collector_duration_seconds{collector=\"good\"} ", true),
         ("goodput_exporter_scrape_duration_seconds ", true),

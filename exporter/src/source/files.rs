@@ -1,8 +1,10 @@
 //! Kernel files below injected roots.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, BufRead as _, BufReader, Read};
 use std::path::{Path, PathBuf};
+
+use crate::parse::{ByLine, ParseError};
 
 /// Where this node's kernel file systems are mounted, as seen by this process.
 #[derive(Clone, Debug)]
@@ -46,7 +48,7 @@ pub enum FileError {
         /// The file.
         path: PathBuf,
         /// Where and what was expected.
-        error: crate::parse::ParseError,
+        error: ParseError,
     },
 }
 
@@ -60,6 +62,9 @@ impl FileError {
 
 /// Most kernel files fit, so that one read gives the content and the next the end.
 const FIRST_READ: usize = 8 * 1024;
+
+/// How much is read at a time of a file that is parsed by line: small beside the exporter, large beside a line.
+const PIECE: usize = 64 * 1024;
 
 /// Reads a whole kernel file as text. Bytes that are not UTF-8 are replaced: kernel files carry device-supplied names.
 pub fn read(path: &Path) -> Result<String, FileError> {
@@ -125,20 +130,44 @@ pub fn link(path: &Path) -> Result<Option<String>, FileError> {
 }
 
 /// Reads and parses one file.
-pub fn parse<T>(path: &Path, parser: impl FnOnce(&str) -> Result<T, crate::parse::ParseError>) -> Result<T, FileError> {
+pub fn parse<T>(path: &Path, parser: impl FnOnce(&str) -> Result<T, ParseError>) -> Result<T, FileError> {
     parser(&read(path)?).map_err(|error| FileError::Malformed { path: path.to_owned(), error })
 }
 
 /// As [`parse`], with a missing file as `None`.
 pub fn parse_optional<T>(
     path: &Path,
-    parser: impl FnOnce(&str) -> Result<T, crate::parse::ParseError>,
+    parser: impl FnOnce(&str) -> Result<T, ParseError>,
 ) -> Result<Option<T>, FileError> {
     match parse(path, parser) {
         Ok(value) => Ok(Some(value)),
         Err(e) if e.is_missing() => Ok(None),
         Err(e) => Err(e),
     }
+}
+
+/// Reads and parses one file, of which no more than a piece is held at a time; `None` when it is not there.
+pub fn parse_by_line<P: ByLine>(path: &Path, mut parser: P) -> Result<Option<P::Whole>, FileError> {
+    let whole = match each_line(path, |number, line| parser.line(number, line)) {
+        Ok(()) => parser.end().map_err(|error| FileError::Malformed { path: path.to_owned(), error }),
+        Err(error) if error.is_missing() => return Ok(None),
+        Err(error) => Err(error),
+    };
+    whole.map(Some)
+}
+
+fn each_line(path: &Path, mut each: impl FnMut(usize, &str) -> Result<(), ParseError>) -> Result<(), FileError> {
+    let file = File::open(path).map_err(|error| classify(path, error))?;
+    let mut pieces = BufReader::with_capacity(PIECE, file);
+    let (mut number, mut bytes) = (0, Vec::new());
+    while pieces.read_until(b'\n', &mut bytes).map_err(|error| classify(path, error))? > 0 {
+        number += 1;
+        let line = String::from_utf8_lossy(&bytes);
+        let line = line.strip_suffix('\n').unwrap_or(&line);
+        each(number, line).map_err(|error| FileError::Malformed { path: path.to_owned(), error })?;
+        bytes.clear();
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -182,5 +211,29 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), b"a\xffb").unwrap();
         assert_eq!(read(file.path()).unwrap(), "a\u{fffd}b");
+    }
+
+    #[test]
+    fn lines_come_one_by_one_whatever_their_length() {
+        struct Lengths(Vec<(usize, usize)>);
+        impl ByLine for Lengths {
+            type Whole = Vec<(usize, usize)>;
+            fn line(&mut self, number: usize, line: &str) -> Result<(), ParseError> {
+                self.0.push((number, line.len()));
+                if line == "bad" { Err(ParseError::new(number, "good", line)) } else { Ok(()) }
+            }
+            fn end(self) -> Result<Self::Whole, ParseError> {
+                Ok(self.0)
+            }
+        }
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let long = "x".repeat(3 * PIECE);
+        std::fs::write(file.path(), format!("a\n\n{long}\nlast")).unwrap();
+        let read = parse_by_line(file.path(), Lengths(Vec::new())).unwrap().unwrap();
+        assert_eq!(read, [(1, 1), (2, 0), (3, long.len()), (4, 4)]);
+        assert!(parse_by_line(Path::new("/proc/none"), Lengths(Vec::new())).unwrap().is_none());
+        std::fs::write(file.path(), "a\nbad\nb\n").unwrap();
+        let error = parse_by_line(file.path(), Lengths(Vec::new())).unwrap_err().to_string();
+        assert!(error.ends_with("line 2: expected good, found \"bad\""), "{error}");
     }
 }

@@ -3,6 +3,7 @@
 pub mod cgroupfs;
 pub mod container_logs;
 pub mod files;
+pub mod hostname;
 pub mod job_map;
 pub mod kmsg;
 pub mod nodes;

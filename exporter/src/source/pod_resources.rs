@@ -132,6 +132,19 @@ impl PodResources {
         answer.clone()
     }
 
+    /// Asks, and waits for what comes of it, but no longer than `limit`, and only where the last call was answered.
+    #[must_use]
+    pub fn newer_answer(&self, limit: Duration) -> Answer {
+        let mut answer = self.shared.answer.lock();
+        if answer.state == State::Ok {
+            let before = answer.taken;
+            self.poke();
+            let same = |answer: &mut Answer| answer.state == State::Ok && answer.taken == before;
+            self.shared.asked.wait_while_for(&mut answer, same, limit);
+        }
+        answer.clone()
+    }
+
     /// Asks soon, because something has changed.
     pub fn poke(&self) {
         // A full channel means that it was poked already.

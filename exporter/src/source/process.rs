@@ -1,6 +1,6 @@
 //! Processes that hold GPUs, and those that they started.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::files::{self, FileError, Roots};
 use super::nodes::Ranges;
@@ -12,11 +12,24 @@ const MAX_THREADS: usize = 1024;
 
 /// The CPUs that at least one of the processes may run on; `None` when none of them can be seen.
 pub fn allowed_cpus(roots: &Roots, pids: impl IntoIterator<Item = u32>) -> Result<Option<Ranges>, FileError> {
+    allowed(roots, pids, status::cpus_allowed)
+}
+
+/// The NUMA nodes whose memory at least one of the processes may use; `None` when none of them can be seen.
+pub fn allowed_nodes(roots: &Roots, pids: impl IntoIterator<Item = u32>) -> Result<Option<Ranges>, FileError> {
+    allowed(roots, pids, status::mems_allowed)
+}
+
+fn allowed(
+    roots: &Roots,
+    pids: impl IntoIterator<Item = u32>,
+    parse: fn(&str) -> Result<Option<Ranges>, ParseError>,
+) -> Result<Option<Ranges>, FileError> {
     let mut all: Option<Ranges> = None;
     for pid in pids {
         let path = roots.proc.join(pid.to_string()).join("status");
-        if let Some(cpus) = files::parse_optional(&path, status::cpus_allowed)?.flatten() {
-            all.get_or_insert_default().extend(cpus);
+        if let Some(ranges) = files::parse_optional(&path, parse)?.flatten() {
+            all.get_or_insert_default().extend(ranges);
         }
     }
     Ok(all.map(cpus::union))
@@ -42,8 +55,9 @@ pub fn children(roots: &Roots, pid: u32) -> Result<Option<Vec<u32>>, FileError> 
     Ok(children)
 }
 
-/// Parses a file of the node's first process, whose mounts and network are the host's; where that may not be seen, the
-/// one that is this process's own. `None` without either.
+/// Parses a file of the node's first process, whose mounts and network are the host's; where that is not there, the one
+/// that is this process's own, and likewise where that may not be read and the root is the host's: in a container the own
+/// one is somebody else's. `None` without either.
 pub fn of_first<T>(
     roots: &Roots,
     file: &str,
@@ -53,7 +67,8 @@ pub fn of_first<T>(
     let path: PathBuf = roots.proc.join("1").join(file);
     match files::parse(&path, &mut parser) {
         Ok(value) => Ok(Some(value)),
-        Err(FileError::Missing { .. } | FileError::Denied { .. }) => {
+        Err(FileError::Missing { .. }) => files::parse_optional(&roots.proc.join(own), parser),
+        Err(FileError::Denied { .. }) if roots.root == Path::new("/") => {
             files::parse_optional(&roots.proc.join(own), parser)
         }
         Err(error) => Err(error),

@@ -17,8 +17,25 @@ const BUDGET: usize = 1500;
 
 /// The collectors of the host half; `audit` has five series per check besides.
 const COLLECTORS: &[&str] = &[
-    "node", "numa", "irq", "swap", "thp", "pressure", "owner", "cgroup", "process", "storage", "network", "cpu",
-    "memory", "driver", "kubelet", "pci",
+    "node",
+    "numa",
+    "irq",
+    "swap",
+    "thp",
+    "pressure",
+    "owner",
+    "cgroup",
+    "process",
+    "storage",
+    "network",
+    "cpu",
+    "memory",
+    "driver",
+    "kubelet",
+    "pci",
+    "placement",
+    "lustre",
+    "overlay",
 ];
 
 /// Eight GPUs, one job on each, two NUMA nodes, 12 disks, 10 NICs.
@@ -59,6 +76,8 @@ fn process(machine: &Machine, pid: u32) {
         ("io", "rchar: 1\nread_bytes: 1\nwrite_bytes: 1\n"),
         ("limits", "Max locked memory         8388608              8388608            bytes\n"),
         ("oom_score_adj", "0\n"),
+        ("oom_score", "700\n"),
+        ("mountinfo", "90 80 0:55 / / rw - overlay overlay rw,upperdir=/u\n"),
         ("task/1/children", "\n"),
     ] {
         machine.write(&format!("proc/{pid}/{file}"), text);
@@ -223,15 +242,17 @@ const SETTINGS: [(&str, &str); 19] = [
     ("sys/kernel/mm/hugepages/hugepages-1048576kB/resv_hugepages", "0\n"),
 ];
 
-/// Twelve disks, two devices made of them, two NFS mounts.
+/// Twelve disks, two devices made of them, an NFS and a Lustre mount.
 fn disks(machine: &Machine) {
     let names = (0..12).map(|n| format!("nvme{n}n1")).chain(["md0".to_owned(), "dm-0".to_owned()]);
     let disks: String = names.map(|name| format!("259 0 {name} 1 2 3 4 5 6 7 8 9 10 11\n")).collect();
     machine.write("sys/block/md0/size", "1\n");
     machine.write("sys/block/dm-0/dm/name", "vg-root\n");
-    let mount = |n| format!("device s:/{n} mounted on /{n} with fstype nfs\nbytes: 1 2 3 4 5 6\n");
-    machine.write("proc/1/mountstats", &(0..2).map(mount).collect::<String>());
+    machine.write("proc/1/mountstats", "device s:/a mounted on /a with fstype nfs\nbytes: 1 2 3 4 5 6\n");
+    machine.write("proc/fs/lustre/llite/scratch-1/stats", include_str!("../fixtures/lustre/times.stats"));
     machine.write("proc/diskstats", &disks);
+    machine.write("proc/1/mountinfo", "24 1 259:1 / / rw - ext4 /dev/nvme0n1 rw\n");
+    machine.write("sys/dev/block/259:1/uevent", "DEVNAME=nvme0n1\n");
     for n in 0..12 {
         std::fs::create_dir_all(machine.path(&format!("sys/block/nvme{n}n1"))).unwrap();
     }
@@ -322,6 +343,7 @@ fn a_large_node_stays_within_its_budget() {
     let mut total = CHECKS.len();
     for collector in COLLECTORS {
         let collected = machine.collect_of(collector, owners(&machine), machine.snapshot()).ok();
+        assert!(!rows_of(collector).is_empty(), "{collector} has no rows");
         let missing: Vec<_> = rows_of(collector).into_iter().filter(|row| collected.count(row) == 0).collect();
         assert!(missing.is_empty(), "{collector} never wrote {missing:?}, so they are not counted");
         println!("{collector}: {} series", collected.families.samples());

@@ -133,7 +133,7 @@ fn a_group_that_is_gone_is_no_error() {
     machine.write("proc/7/cgroup", "0::/gone\n");
     machine.gpu("00000000:1A:00.0", &[7]);
     let collected = machine.collect("cgroup").ok();
-    assert_eq!(collected.families.samples(), 1, "only the count of skipped owners");
+    assert_eq!(collected.families.samples(), 2, "only the counts of what was skipped");
 }
 
 #[test]
@@ -149,6 +149,30 @@ fn patterns_add_groups_without_gpus() {
     assert_eq!(collected.count("goodput_cgroup_tasks"), 2);
     let owners = machine.collect("owner").ok();
     assert_eq!(owners.count("goodput_gpu_owner_info"), 1, "a pattern gives nobody a GPU");
+}
+
+#[test]
+fn more_matches_than_the_limit_are_counted() {
+    let mut machine = v2();
+    for n in 0..20 {
+        machine.write(&format!("sys/fs/cgroup/lab/{n}/pids.current"), "1\n");
+    }
+    machine.pattern("/lab/*");
+    let collected = machine.collect("cgroup").ok();
+    assert_eq!(collected.value("goodput_cgroup_include_skipped"), 4.0);
+    assert_eq!(collected.count("goodput_cgroup_tasks"), 17, "16 of them, and who holds the GPU");
+}
+
+#[test]
+fn patterns_that_cannot_be_looked_up_hide_nobody() {
+    let mut machine = v2();
+    let folder = machine.path("sys/fs/cgroup/secret");
+    std::os::unix::fs::symlink("secret", folder).unwrap();
+    machine.pattern("/secret/*");
+    let collected = machine.collect("cgroup");
+    let error = collected.result.as_ref().unwrap_err().to_string();
+    assert!(error.starts_with("the cgroups to include: ") && error.contains("secret"), "{error}");
+    assert_eq!(collected.count("goodput_cgroup_tasks"), 1);
 }
 
 #[test]
@@ -174,10 +198,11 @@ fn allowed_cpus_by_node() {
     machine.write("sys/devices/system/node/node2/cpulist", "\n");
     machine.write("sys/fs/cgroup/cgroup.controllers", "cpuset cpu\n");
     machine.write("sys/fs/cgroup/lab/set/cpuset.cpus.effective", "0-2\n");
+    machine.write("sys/fs/cgroup/lab/set/cpuset.mems.effective", "0,2\n");
     machine.write("proc/1/cgroup", "0::/lab/set\n");
     machine.write("proc/1/status", "Cpus_allowed_list:\t7\n");
     machine.write("proc/2/cgroup", "0::/lab/free\n");
-    machine.write("proc/2/status", "Cpus_allowed_list:\t5,7\n");
+    machine.write("proc/2/status", "Cpus_allowed_list:\t5,7\nMems_allowed_list:\t1\n");
     machine.gpu("00000000:1A:00.0", &[1, 2]);
     let collected = machine.collect("cgroup").ok();
     let allowed = |owner: &str, node: u32| {
@@ -186,6 +211,8 @@ fn allowed_cpus_by_node() {
     assert_eq!((allowed("/lab/set", 0), allowed("/lab/set", 1)), (2.0, 1.0));
     assert_eq!((allowed("/lab/free", 0), allowed("/lab/free", 1)), (0.0, 2.0), "no cpuset: its process's affinity");
     assert_eq!(collected.value("goodput_cgroup_allowed_cpus{owner=\"/lab/free\"}"), 2.0);
+    assert_eq!(collected.value("goodput_cgroup_allowed_memory_info{owner=\"/lab/set\",nodes=\"0,2\"}"), 1.0);
+    assert_eq!(collected.value("goodput_cgroup_allowed_memory_info{owner=\"/lab/free\",nodes=\"1\"}"), 1.0);
 }
 
 #[test]

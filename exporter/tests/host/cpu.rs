@@ -33,6 +33,17 @@ fn agrees_with_node_exporter() {
     assert_eq!(collected.count("goodput_cpu_governor_policies"), 0, "not recorded");
 }
 
+#[test]
+fn the_cpu_with_most_time_in_softirqs() {
+    let machine = Machine::empty();
+    let mut cpu = collector("cpu");
+    machine.write("proc/stat", "cpu  0 0 0 0 0 0 400 0\ncpu0 0 0 0 0 0 0 300 0\ncpu1 0 0 0 0 0 0 100 0\n");
+    machine.collect_with(cpu.as_mut()).ok();
+    machine.write("proc/stat", "cpu  0 0 0 0 0 0 610 0\ncpu0 0 0 0 0 0 0 310 0\ncpu1 0 0 0 0 0 0 300 0\n");
+    let collected = machine.collect_with(cpu.as_mut()).ok();
+    assert_eq!(collected.value("goodput_cpu_busiest_softirq_seconds_total"), 5.0, "3 s of CPU 0, then 2 s of CPU 1");
+}
+
 /// A recorded 2-socket server: every frequency policy and the idle states of these CPUs, with the files of `/proc` that
 /// were not recorded.
 fn server(fixture: &str, cpus: &[u32]) -> Machine {

@@ -199,6 +199,36 @@ fn offline_cpus_have_no_softirqs() {
 }
 
 #[test]
+fn interrupts_on_a_jobs_cpus() {
+    let mut machine = small();
+    machine.gpu("00000000:1A:00.0", &[7]);
+    machine.write("proc/7/cgroup", "0::/job\n");
+    machine.write("sys/bus/pci/devices/0000:42:00.0/class", "0x010802\n");
+    machine.write("sys/fs/cgroup/cgroup.controllers", "cpuset\n");
+    machine.write("sys/fs/cgroup/job/cpuset.cpus.effective", "1\n");
+    let row = |counts: &str| {
+        let nic = format!("  30: {counts}  PCI-MSIX-0000:41:00.0 0-edge virtio5-input.0\n");
+        let disk = format!("  31: {counts}  PCI-MSIX-0000:42:00.0 0-edge nvme0q1\n");
+        machine.write("proc/interrupts", &format!("  CPU0 CPU1\n{nic}{disk}"));
+    };
+    let taken = |collected: &Collected| {
+        let own = "goodput_irq_owner_cpus_interrupts_total{owner=\"/job\"}";
+        (collected.value(own), collected.value("goodput_irq_movable_interrupts_total"))
+    };
+    let mut irq = collector("irq");
+    row("100 100");
+    assert_eq!(taken(&machine.collect_with(irq.as_mut()).ok()), (0.0, 0.0), "what came before is not known");
+    row("130 110");
+    let moved = taken(&machine.collect_with(irq.as_mut()).ok());
+    assert_eq!(moved, (10.0, 40.0), "CPU 0 is none of the job's, and nobody can move the disk's");
+    std::fs::remove_dir_all(machine.path("sys/fs/cgroup/job")).unwrap();
+    machine.write("proc/7/status", "Cpus_allowed_list:\t0-1\n");
+    row("131 111");
+    let moved = taken(&machine.collect_with(irq.as_mut()).ok());
+    assert_eq!(moved, (12.0, 42.0), "without a cpuset the affinity counts");
+}
+
+#[test]
 fn only_devices_of_interest_and_not_too_many() {
     let machine = Machine::empty();
     let mut table = "  CPU0\n".to_owned();

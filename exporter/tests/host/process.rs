@@ -37,6 +37,7 @@ impl Process {
             ("io", format!("rchar: {}\nwchar: 1\nread_bytes: {}\nwrite_bytes: {}\n", c(10), c(8), c(9))),
             ("limits", format!("Max locked memory         {}              unlimited            bytes\n", pid * 1024)),
             ("oom_score_adj", format!("{}\n", i64::from(*pid) - 1000)),
+            ("oom_score", format!("{}\n", 600 + pid)),
             (&format!("task/{pid}/children"), format!("{children}\n")),
         ] {
             machine.write(&format!("proc/{pid}/{file}"), &text);
@@ -85,6 +86,7 @@ fn a_job_and_its_workers() {
             ("cpu_seconds_total{mode=\"user\"}", 0.0),
             ("memlock_limit_bytes", 10_240.0),
             ("oom_score_adjustment", -980.0),
+            ("oom_score", 620.0),
         ],
     );
     assert_eq!(collected.value("goodput_process_skipped"), 0.0);
@@ -125,7 +127,7 @@ fn counters_grow_by_what_was_used_since_the_scrape_before() {
 fn what_the_kernel_does_not_count_is_absent() {
     let machine = machine(&[Process::new(10, "")], &[10]);
     machine.write("proc/10/schedstat", "0 0 0\n");
-    for file in ["io", "oom_score_adj", "status", "task/10/children"] {
+    for file in ["io", "oom_score_adj", "oom_score", "status", "task/10/children"] {
         std::fs::remove_file(machine.path(&format!("proc/10/{file}"))).unwrap();
     }
     machine.write("proc/10/limits", "Max locked memory         unlimited            unlimited            bytes\n");
@@ -139,6 +141,7 @@ fn what_the_kernel_does_not_count_is_absent() {
         "read_bytes_total",
         "memlock_limit_bytes",
         "oom_score_adjustment",
+        "oom_score",
     ] {
         assert_eq!(collected.count(&format!("goodput_process_{absent}")), 0, "{absent}");
     }

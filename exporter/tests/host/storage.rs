@@ -1,4 +1,5 @@
-use goodput_exporter::collect::Done;
+use goodput_exporter::collect::{CollectError, Done};
+use goodput_exporter::source::files::FileError;
 
 use crate::support::{Machine, oracle};
 
@@ -64,9 +65,14 @@ fn nfs_by_mount() {
     ] {
         assert_eq!(collected.value(&format!("goodput_nfs_{series}")), expected, "{series}");
     }
-    machine.deny("proc/1/mountstats");
     std::fs::remove_file(machine.path("proc/self")).unwrap();
     machine.write("proc/self/mountstats", "device s:/x mounted on /own with fstype nfs\nbytes: 1 2 3 4 5 6\n");
+    machine.deny("proc/1/mountstats");
+    let denied = machine.collect("storage");
+    assert!(matches!(denied.result, Err(CollectError::File(FileError::Denied { .. }))), "{:?}", denied.result);
+    assert_eq!(denied.count("goodput_nfs_mounts"), 0, "a container's own mounts are not the node's");
+    assert_eq!(denied.count("goodput_disk_queue_seconds_total"), 5, "disks are told all the same");
+    std::fs::remove_file(machine.path("proc/1/mountstats")).unwrap();
     let own = machine.collect("storage").ok();
     assert_eq!(own.value("goodput_nfs_read_bytes_total{mount=\"/own\",export=\"s:/x\"}"), 5.0);
 }

@@ -116,7 +116,7 @@ impl Machine {
 
     pub(crate) fn owners(&self) -> Owners {
         let mut owners = resolve(&self.roots(), &self.snapshot());
-        owners.add_matching(&self.roots(), &self.patterns).unwrap();
+        owners.add_matching(&self.roots(), &self.patterns);
         owners
     }
 

@@ -29,8 +29,8 @@ const LAST: u32 = 302;
 
 /// The field of the GPU; `scope` is a link for NVLink fields.
 pub(crate) fn read(view: &View, id: u32, scope: u32) -> Result<Value, Code> {
-    let name = format!("field:{id}");
-    if let Some(code) = view.node.fault(&name, Some(view.gpu.index)) {
+    let fault = || view.node.fault(&format!("field:{id}"), Some(view.gpu.index));
+    if let Some(code) = view.node.has_faults().then(fault).flatten() {
         return Err(code);
     }
     let given = |scope| view.gpu.fields.get(&(id, scope)).copied();

@@ -4,9 +4,10 @@ use crate::code::{Code, Done};
 use crate::event::{Event, NodeSpec};
 use crate::handle;
 use crate::state::{Gpu, Node};
-use crate::tail::Tail;
+use crate::tail::{News, Tail};
 use crate::view::View;
 use parking_lot::{Mutex, RwLock};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -78,7 +79,7 @@ impl Call {
         self.count();
         let library = current()?;
         let of_mig_device = find(&library.node.read()).is_ok_and(|target| target.mig_device.is_some());
-        let name = if of_mig_device { format!("mig:{}", self.name) } else { self.name.to_owned() };
+        let name = if of_mig_device { format!("mig:{}", self.name).into() } else { Cow::Borrowed(self.name) };
         library.pass(&name, |node| find(node).map(|target| Some(target.gpu)))?;
         let node = library.node.read();
         let target = find(&node)?;
@@ -181,6 +182,12 @@ impl Library {
             write_counts();
         }
         Ok(())
+    }
+
+    /// What tells of new lines of the log; nothing where there is none.
+    pub(crate) fn news(&self) -> Result<Option<News>, Code> {
+        let news = self.tail.lock().as_ref().map(Tail::news).transpose();
+        news.map_err(|error| complain(format!("cannot watch the event log: {error}")))
     }
 
     /// Whether the driver has been loaded again since.

@@ -211,6 +211,11 @@ impl Node {
         self.faults.iter().rev().find(|(match_, _)| match_.hits(call, gpu)).map(|(_, code)| *code)
     }
 
+    /// Whether any call or field answers with an error.
+    pub(crate) fn has_faults(&self) -> bool {
+        !self.faults.is_empty()
+    }
+
     /// Whether the call hangs, and for how long if not until cleared.
     pub(crate) fn hang(&self, call: &str, gpu: Option<usize>) -> Option<Option<u64>> {
         self.hangs.iter().rev().find(|(match_, _)| match_.hits(call, gpu)).map(|(_, for_us)| *for_us)

@@ -1,9 +1,13 @@
 //! Follows the event log.
 
 use crate::event::Event;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::OwnedFd;
+use rustix::fs::inotify;
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// A log and how far it has been read.
 #[derive(Debug)]
@@ -20,6 +24,11 @@ impl Tail {
     pub(crate) fn open(path: PathBuf) -> Result<Self, String> {
         let file = File::open(&path).map_err(|error| format!("cannot open event log {}: {error}", path.display()))?;
         Ok(Tail { path, file, read_bytes: 0, lines: 0, partial: Vec::new() })
+    }
+
+    /// What tells of the next lines.
+    pub(crate) fn news(&self) -> std::io::Result<News> {
+        News::of(&self.path)
     }
 
     /// One `fstat`: cheap enough for every call, so that a test sees its own line at once.
@@ -53,6 +62,26 @@ impl Tail {
             self.partial.extend_from_slice(&chunk[..n]);
             self.read_bytes += n as u64;
         }
+    }
+}
+
+/// Tells a waiting call that the log was written to: like a driver, it costs its caller nothing until something happens.
+#[derive(Debug)]
+pub(crate) struct News(OwnedFd);
+
+impl News {
+    fn of(path: &Path) -> std::io::Result<Self> {
+        let inotify = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
+        inotify::add_watch(&inotify, path, inotify::WatchFlags::MODIFY)?;
+        Ok(News(inotify))
+    }
+
+    /// Sleeps until something is written, or this long; what was told of by then counts once.
+    pub(crate) fn wait(&self, limit: Duration) {
+        let limit = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() };
+        // An interrupted wait is one that ends early: the caller looks again.
+        let _ = poll(&mut [PollFd::new(&self.0, PollFlags::IN)], Some(&limit));
+        let _ = rustix::io::read(&self.0, &mut [0; 1024]);
     }
 }
 

@@ -114,6 +114,7 @@ fn an_instance_has_memory_activity_and_processes_of_its_own() {
         ("DCGM_FI_DEV_GPU_UTIL", None),
         ("goodput_gpu_busy_seconds_total", None),
         ("goodput_gpu_processes", Some(2.0)),
+        ("goodput_gpu_mig_capacity_slices", Some(7.0)),
     ] {
         assert_eq!(whole(&scrape, name, 1), expected, "{name}");
     }

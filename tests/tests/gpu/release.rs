@@ -55,7 +55,8 @@ fn a_release_ends_by_itself() {
     let (_folder, node) = node();
     let mut probe = Probe::start(&node);
     probe.until_all_ok();
-    assert!(probe.tell("release 2").is(0, "released"));
+    // Longer than letting go itself may take.
+    assert!(probe.tell("release 6").is(0, "released"));
     probe.until_all_ok();
 }
 
@@ -80,7 +81,11 @@ fn what_hangs_during_a_release_is_told_and_goes_when_it_comes_back() {
     probe.tell("acquire");
     probe.until_all_ok();
     probe.tell("release 600");
-    assert_eq!((probe.mapped(LIBRARY).len(), probe.open(DEVICE)), (0, 0), "nothing of the older load is left either");
+    assert_eq!(probe.open(DEVICE), 0);
+    until("nothing of the older load to be left either", Duration::from_secs(90), || {
+        Ok(probe.mapped(LIBRARY).is_empty().then_some(()))
+    })
+    .unwrap();
 }
 
 #[test]
@@ -126,7 +131,7 @@ fn the_program_releases_on_requests_and_signals_and_serves_on() {
     until_driver(&exporter, "the driver", Some("1"));
     assert!(holds(&exporter));
     assert_eq!(post("/-/release?seconds=600"), 200);
-    assert!(!holds(&exporter));
+    until("the library is unmapped", Duration::from_secs(90), || Ok((!holds(&exporter)).then_some(()))).unwrap();
     let page = until_driver(&exporter, "a scrape after the release", None);
     let line = |start: &str| page.lines().find(|line| line.starts_with(start)).map(str::to_owned);
     assert!(line("goodput_node_").is_some(), "the host half goes on:\n{page}");

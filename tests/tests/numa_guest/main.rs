@@ -16,7 +16,7 @@ use anyhow::{Context as _, Result};
 use goodput_analyzer::ingest::Limits;
 use goodput_analyzer::ingest::scrape::{Seen, Target, succeeded};
 use goodput_analyzer::ingest::text::{self, Format};
-use goodput_analyzer::sample::{Batch, Sample, Series, TimeMs};
+use goodput_analyzer::sample::{Batch, Sample, Series, SeriesRef, TimeMs};
 use goodput_tests::programs::{Analyzer, Interval};
 use goodput_tests::remote_write::{self, Label, TimeSeries, WriteRequest};
 
@@ -149,11 +149,11 @@ fn reported(batches: &[Batch], time: Range<TimeMs>) -> Result<(Vec<Interval>, Va
 fn request(batch: &Batch) -> WriteRequest {
     let label = |(name, value): (&str, &str)| Label { name: name.to_owned(), value: value.to_owned() };
     let sample = |s: &Sample| remote_write::Sample { value: s.value, timestamp: s.time_ms };
-    let series = |s: &Series| TimeSeries {
+    let series = |s: SeriesRef<'_>| TimeSeries {
         labels: s.labels.iter().map(label).collect(),
         samples: s.samples.iter().map(sample).collect(),
     };
-    WriteRequest { timeseries: batch.series.iter().map(series).collect() }
+    WriteRequest { timeseries: batch.series().map(series).collect() }
 }
 
 /// Share of the time that a class has on a GPU; an interval's milliseconds are taken as spread evenly over it.
@@ -193,5 +193,5 @@ fn label(scrape: &str, metric: &str, labels: &[(&str, &str)], name: &str) -> Opt
 fn find(scrape: &str, metric: &str, labels: &[(&str, &str)]) -> Option<Series> {
     let batch = text::parse(scrape, Format::Text, &Limits::default(), 0).unwrap();
     let is_it = |s: &Series| s.labels.metric() == metric && labels.iter().all(|(n, v)| s.labels.get(n) == Some(*v));
-    batch.series.into_iter().find(is_it)
+    batch.into_iter().find(is_it)
 }

@@ -5,6 +5,8 @@
 
 mod node;
 
+use std::collections::BTreeSet;
+
 use goodput_tests::kubelet::{self, Kubelet, container, dra_container, pod};
 use node::Node;
 
@@ -31,20 +33,28 @@ fn a_pod_with_two_containers_owns_a_gpu_each_before_and_while_it_works() {
         s.labels(TEMPERATURE, 0).ends_with(&labels("train-0", "main"))
             && s.labels(TEMPERATURE, 1).ends_with(&labels("train-0", "eval"))
     });
-    let idle = [("gpu", "0"), ("owner", "ml/train-0"), ("pod", "train-0"), ("container", "main")];
+    let idle = [("gpu", "0"), ("owner", "ml/train-0/main"), ("pod", "train-0"), ("container", "main")];
     assert_eq!(scrape.get(OWNER, &idle), Some(1.0));
     assert_eq!((scrape.get(PROCESSES, &idle), scrape.get(ALLOCATED, &idle)), (Some(0.0), Some(1.0)));
     assert_eq!(scrape.get("goodput_pod_resources_state", &[("state", "ok")]), Some(1.0));
     assert!(scrape.get("goodput_pod_resources_age_seconds", &[]).is_some());
 
+    let owner = |container: &str| -> BTreeSet<String> {
+        let series = scrape.0.lines().filter(|line| line.starts_with(OWNER) && line.contains(container));
+        series.filter_map(|line| Some(line.split_once("owner=\"")?.1.split_once('"')?.0.to_owned())).collect()
+    };
+    assert_eq!(owner("eval"), BTreeSet::from(["ml/train-0/eval".to_owned()]));
+
     let id = node.container(4711, "0f4e9a57-5f1b-4c5e-8d0a-0c3c1f0f9a11", 1);
     node.gpus.process(0, 4711, 1 << 30).unwrap();
-    let owner = format!("container-{}", &id[..12]);
-    let busy = [("gpu", "0"), ("owner", owner.as_str()), ("pod", "train-0"), ("container", "main")];
-    let scrape = exporter.until("the container at work is the pod's", |s| s.get(PROCESSES, &busy) == Some(1.0));
-    assert_eq!(scrape.get(ALLOCATED, &busy), Some(1.0));
+    let scrape = exporter.until("the container at work is the pod's", |s| {
+        assert!(!s.0.contains("owner=\"container-"), "never by another id:\n{}", s.0);
+        s.get(PROCESSES, &idle) == Some(1.0)
+    });
+    assert_eq!(scrape.get(ALLOCATED, &idle), Some(1.0));
     assert_eq!(scrape.count(OWNER, 0), 1, "one owner, not two:\n{}", scrape.0);
-    assert_eq!(scrape.get("goodput_owner_info", &[("owner", &owner), ("pod", "train-0")]), Some(1.0));
+    let known = [("owner", "ml/train-0/main"), ("pod", "train-0"), ("container_id", id.as_str())];
+    assert_eq!(scrape.get("goodput_owner_info", &known), Some(1.0));
 
     node.gpus.exit(0, 4711).unwrap();
     kubelet.set(Vec::new());
@@ -69,10 +79,12 @@ fn a_shared_gpu_names_every_pod_and_belongs_to_none() {
         let id = node.container(pid, "7a96c459-d529-44ae-9f99-90d3798d6426", pid);
         node.write(&format!("var/log/containers/{name}_ml_main-{id}.log"), "");
         node.gpus.process(0, pid, 1 << 20).unwrap();
-        (name, format!("container-{}", &id[..12]))
+        (name, format!("ml/{name}"))
     });
     let mut exporter = node.start(&[]);
-    let scrape = exporter.until("all owners", |s| s.count(OWNER, 0) == 2 && s.count(OWNER, 1) == 1);
+    let works = |s: &node::Scrape, pod: &str| s.get(PROCESSES, &[("gpu", "0"), ("pod", pod)]) == Some(1.0);
+    let scrape = exporter
+        .until("all owners", |s| works(s, "a") && works(s, "b") && s.count(OWNER, 0) == 2 && s.count(OWNER, 1) == 1);
     for (name, owner) in &names {
         let labels = [("gpu", "0"), ("pod", *name), ("owner", owner.as_str())];
         assert_eq!(scrape.get(PROCESSES, &labels), Some(1.0), "{}", scrape.0);
@@ -165,7 +177,8 @@ fn jobs_of_the_mapping_folder_own_gpus() {
     let folder = node.path("jobs");
     let mut exporter = node.start(&[&format!("--slurm.job-mapping-dir={}", folder.display())]);
     let job = |id: &'static str| [("slurm_job", id)];
-    let scrape = exporter.until("the job works", |s| s.get(PROCESSES, &job("4711")) == Some(1.0));
+    let works = |s: &node::Scrape| s.get(PROCESSES, &job("4711")) == Some(1.0);
+    let scrape = exporter.until("the job works", |s| works(s) && s.count(OWNER, 1) == 2);
     assert_eq!(scrape.get(ALLOCATED, &job("4711")), Some(1.0));
     assert_eq!((scrape.count(OWNER, 0), scrape.count(OWNER, 1)), (1, 2));
     assert!(scrape.labels(TEMPERATURE, 0).ends_with(&[("hpc_job".into(), "4711".into())]), "{}", scrape.0);

@@ -81,7 +81,7 @@ fn processes_that_are_not_known_are_not_none() {
 fn the_only_container_at_work_is_the_one_that_was_promised_the_gpu() {
     let mut holders = used(&[(GPU, &["c1"]), ("GPU-1", &["c1"])]);
     join(&mut holders, &BTreeMap::new(), &claims(&[(GPU, pod("a", "main"), Part::Whole)]), true);
-    let c1 = |allocated| ("c1".to_owned(), Some("a/main".to_owned()), Part::Whole, Some(2), Some(allocated));
+    let c1 = |allocated| ("ml/a".to_owned(), Some("a/main".to_owned()), Part::Whole, Some(2), Some(allocated));
     assert_eq!(rows(&holders, GPU), [c1(1)]);
     assert_eq!(rows(&holders, "GPU-1"), [c1(0)], "it uses a GPU that it was not promised");
 }
@@ -105,7 +105,7 @@ fn names_by_container_id_join_a_shared_gpu() {
     let shared = [(GPU, pod("a", "main"), Part::Whole), (GPU, pod("b", "main"), Part::Whole)];
     join(&mut holders, &names, &claims(&shared), true);
     let row = |id: &str, pod: &str| (id.to_owned(), Some(pod.to_owned()), Part::Whole, Some(2), Some(1));
-    assert_eq!(rows(&holders, GPU), [row("c1", "a/main"), row("c2", "b/main")]);
+    assert_eq!(rows(&holders, GPU), [row("ml/a", "a/main"), row("ml/b", "b/main")]);
     assert_eq!(labels(&holders, Part::Whole), text(NOBODY), "two owners");
 }
 
@@ -114,7 +114,7 @@ fn without_a_scheduler_nothing_is_said_of_promises() {
     let names = BTreeMap::from([("full-c1".to_owned(), name("a", "main"))]);
     let mut holders = used(&[(GPU, &["c1"])]);
     join(&mut holders, &names, &Claims::new(), false);
-    assert_eq!(rows(&holders, GPU), [("c1".into(), Some("a/main".into()), Part::Whole, Some(2), None)]);
+    assert_eq!(rows(&holders, GPU), [("ml/a".into(), Some("a/main".into()), Part::Whole, Some(2), None)]);
     assert_eq!(labels(&holders, Part::Whole), text(("ml/a/main", "")));
 }
 
@@ -151,7 +151,7 @@ fn processes_of_several_instances_are_not_given_out() {
     let parts = [(GPU, pod("b", "main"), Part::Instance(4)), (GPU, pod("b", "main"), Part::Instance(5))];
     let mut holders = used(&[(GPU, &["c1"])]);
     join(&mut holders, &names, &claims(&parts), true);
-    let row = |part| ("c1".to_owned(), Some("b/main".to_owned()), part, None, Some(1));
+    let row = |part| ("ml/b".to_owned(), Some("b/main".to_owned()), part, None, Some(1));
     assert_eq!(rows(&holders, GPU), [row(Part::Instance(4)), row(Part::Instance(5))]);
 }
 
@@ -165,4 +165,36 @@ fn a_mapped_job_is_the_job_of_the_cgroup() {
     let mut shared = used(&[(GPU, &["slurm-42"])]);
     join(&mut shared, &BTreeMap::new(), &claims(&[job("42"), job("43")]), true);
     assert_eq!((shared[GPU].len(), labels(&shared, Part::Whole)), (2, text(NOBODY)));
+}
+
+/// The owners of all GPUs, in order.
+fn owners(holders: &Holders) -> Vec<&str> {
+    holders.values().flatten().map(|holder| holder.owner.as_str()).collect()
+}
+
+#[test]
+fn a_container_is_called_the_same_before_and_while_it_works() {
+    let one = claims(&[(GPU, pod("a", "main"), Part::Whole)]);
+    let two = claims(&[(GPU, pod("a", "main"), Part::Whole), ("GPU-1", pod("a", "eval"), Part::Whole)]);
+    let names = BTreeMap::from([("full-c1".to_owned(), name("a", "main")), ("full-c2".to_owned(), name("a", "eval"))]);
+    for (claims, expected) in [(one, vec!["ml/a"]), (two, vec!["ml/a/main", "ml/a/eval"])] {
+        let (mut idle, mut busy) = (used(&[(GPU, &[])]), used(&[(GPU, &["c1"])]));
+        join(&mut idle, &BTreeMap::new(), &claims, true);
+        let renamed = join(&mut busy, &names, &claims, true);
+        assert_eq!((owners(&idle), owners(&busy)), (expected.clone(), expected.clone()));
+        assert_eq!(renamed, BTreeMap::from([("c1".to_owned(), expected[0].to_owned())]));
+        assert_eq!(busy[GPU][0].of_processes.as_ref().unwrap().id, expected[0]);
+    }
+    // Beside its one promised container another of the pod works: who was promised it keeps its id.
+    let mut both = used(&[(GPU, &["c1", "c2"])]);
+    join(&mut both, &names, &claims(&[(GPU, pod("a", "main"), Part::Whole)]), true);
+    assert_eq!(owners(&both), ["ml/a", "ml/a/eval"]);
+}
+
+#[test]
+fn a_container_that_was_started_again_shares_no_id_with_its_past() {
+    let names = ["full-c1", "full-c2"].map(|id| (id.to_owned(), name("a", "main")));
+    let mut holders = used(&[(GPU, &["c1"]), ("GPU-1", &["c2"])]);
+    let renamed = join(&mut holders, &BTreeMap::from(names), &Claims::new(), false);
+    assert_eq!((owners(&holders), renamed.len()), (vec!["c1", "ml/a"], 1));
 }

@@ -6,6 +6,7 @@ use super::super::text::{count, list};
 use super::super::{Check, Expected, Fix, Status, Unread, Verdict, Who};
 use super::{clock, own, vendor};
 use crate::collect::Context;
+use crate::collect::driver as daemons;
 use crate::collect::irq::device::{self, Class};
 use crate::parse::hexadecimal;
 use crate::parse::nvidia::{self, Module};
@@ -103,7 +104,7 @@ fn judge_nouveau(loaded: &BTreeSet<String>) -> Verdict {
 pub(super) static FABRIC: Check = Check {
     id: "fabric_manager",
     title: "Fabric manager",
-    reads: "/sys/bus/pci/devices/*/{class,vendor}, pid files of nv-fabricmanager in /run, /proc/PID/comm",
+    reads: "/sys/bus/pci/devices/*/{class,vendor}, /proc/*/comm, pid files of nv-fabricmanager in /run",
     expected: Expected::always("it runs where there are NVSwitches"),
     why: "It sets up the NVSwitches. Without it CUDA does not start on such a machine (\"system not yet initialized\"), and \
           when it has stopped, errors of the links are handled by nobody.",
@@ -121,18 +122,36 @@ pub(super) static FABRIC: Check = Check {
             "https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide/",
         ),
         own(
-            "a warning: one in a container whose files are not below the host's /run is not seen. Switches that are not on \
-             the node's PCI bus, as of the fourth generation, are not seen either",
+            "where only the exporter's own container's processes are seen a warning: one in another container, whose files \
+             are not below the host's /run, is not seen. Switches that are not on the node's PCI bus, as of the fourth \
+             generation, are not seen either",
         ),
     ],
     run: |context, _| {
         let switches = switches(context)?;
         match switches {
             0 => Err(Unread::Absent("no NVSwitch on the PCI bus".to_owned())),
-            _ => Ok(judge_fabric(switches, !clock::daemons(context, &FABRIC_MANAGERS)?.is_empty())),
+            _ => Ok(judge_fabric(switches, &fabric_manager(context)?)),
         }
     },
 };
+
+/// What is known of the fabric manager.
+enum Daemon {
+    Runs,
+    /// It is not among the node's processes.
+    Missing,
+    /// The node's processes cannot be seen, and no pid file names it.
+    NoSign,
+}
+
+fn fabric_manager(context: &Context) -> Result<Daemon, Unread> {
+    if let Some(running) = daemons::running(&context.roots)? {
+        return Ok(if running.contains("nv-fabricmanager") { Daemon::Runs } else { Daemon::Missing });
+    }
+    let found = clock::daemons(context, &FABRIC_MANAGERS)?;
+    Ok(if found.is_empty() { Daemon::NoSign } else { Daemon::Runs })
+}
 
 /// On the host, and in the driver container of the GPU operator. The kernel cuts names of processes to 15 characters.
 const FABRIC_MANAGERS: [(&str, &str); 2] = [
@@ -155,11 +174,12 @@ fn switches(context: &Context) -> Result<usize, Unread> {
     Ok(count)
 }
 
-fn judge_fabric(switches: usize, runs: bool) -> Verdict {
+fn judge_fabric(switches: usize, daemon: &Daemon) -> Verdict {
     let switches = format!("{switches} NVSwitches");
-    match runs {
-        true => Verdict::new(Status::Pass, format!("runs, for {switches}")),
-        false => Verdict::new(Status::Warn, format!("no sign of it, with {switches}")),
+    match daemon {
+        Daemon::Runs => Verdict::new(Status::Pass, format!("runs, for {switches}")),
+        Daemon::Missing => Verdict::new(Status::Fail, format!("does not run, with {switches}")),
+        Daemon::NoSign => Verdict::new(Status::Warn, format!("no sign of it, with {switches}")),
     }
 }
 
@@ -268,8 +288,8 @@ mod tests {
     fn other_modules_and_daemons() {
         let status = |name: &str| judge_nouveau(&[name.to_owned()].into()).status;
         assert_eq!([status("nvidia"), status("nouveau")], [Pass, Fail]);
-        assert_eq!(judge_fabric(4, true).read, "runs, for 4 NVSwitches");
-        assert_eq!(judge_fabric(4, false).status, Warn);
+        assert_eq!(judge_fabric(4, &Daemon::Runs).read, "runs, for 4 NVSwitches");
+        assert_eq!([Daemon::Missing, Daemon::NoSign].map(|d| judge_fabric(4, &d).status), [Fail, Warn]);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::collect::Context;
 use crate::collect::irq::device::Device;
 use crate::parse::bus_id::Address;
 use crate::parse::{cpus, interrupts};
-use crate::source::files;
+use crate::source::files::{self, FileError};
 use crate::source::nodes::{Nodes, Ranges};
 
 pub(super) static AFFINITY: Check = Check {
@@ -51,7 +51,11 @@ struct Served {
 
 fn served(context: &Context, nodes: &Nodes) -> Result<Vec<Served>, Unread> {
     let mut all = Vec::new();
-    for (address, numbers) in files::parse(&context.roots.proc.join("interrupts"), interrupts::used)? {
+    let path = context.roots.proc.join("interrupts");
+    let Some(found) = files::parse_by_line(&path, interrupts::used())? else {
+        return Err(FileError::Missing { path }.into());
+    };
+    for (address, numbers) in found.devices.into_iter().filter(|(_, numbers)| !numbers.is_empty()) {
         let device = Device::read(context, address)?;
         let Some(device) = device.filter(|d| ["gpu", "nic"].contains(&d.class.label())) else { continue };
         let Some(near) = device.node.and_then(|node| nodes.cpus_of(node)) else { continue };

@@ -7,6 +7,7 @@ mod cpu_power;
 mod driver;
 mod gpu;
 mod gpu_health;
+mod gpu_modes;
 mod huge_pages;
 mod irq;
 mod job_limits;
@@ -16,6 +17,7 @@ mod memory;
 mod network;
 mod node;
 mod numa;
+mod overlay;
 mod pci;
 mod storage;
 mod swap;
@@ -47,6 +49,7 @@ pub static CHECKS: &[&Check] = &[
     &storage::SCHEDULER,
     &storage::RAID,
     &storage::NFS,
+    &overlay::LAYER,
     &cpu::GOVERNOR,
     &cpu::IDLE_STATES,
     &cpu::ISOLATED,
@@ -76,6 +79,9 @@ pub static CHECKS: &[&Check] = &[
     &gpu_health::ROW_REMAP,
     &gpu_health::PAGE_RETIREMENT,
     &gpu_health::RECOVERY,
+    &gpu_modes::ECC,
+    &gpu_modes::MIG,
+    &gpu_modes::COMPUTE,
     &driver::MODULES,
     &driver::VERSION,
     &driver::RDMA,

@@ -25,7 +25,6 @@ const fn absent(ids: &'static [RangeInclusive<u16>], names: &'static str, why: &
     Absent { ids, names, why }
 }
 
-const TOTALS: &str = "One series per link and counter; the total of all links is served.";
 const MODULE: &str = "DCGM's own modules tell it; NVML does not.";
 const VGPU: &str = "It is about virtual machines with a share of a GPU, which this exporter does not look into.";
 const ERROR_RATE: &str = "NVML codes an error rate per link, and how DCGM joins the links' rates is not published.";
@@ -111,8 +110,12 @@ pub static ABSENT: &[Absent] = &[
         "DCGM_FI_DEV_DIAG_*",
         "They are results of DCGM's diagnostics, which take the GPU from its users.",
     ),
-    absent(&[400..=408, 410..=418, 420..=428, 430..=438], "DCGM_FI_DEV_NVLINK_*_ERROR_COUNT_L*", TOTALS),
-    absent(&[450..=474, 481..=493], "DCGM_FI_DEV_NVLINK_*_ERROR_COUNT_L*", TOTALS),
+    absent(
+        &[406..=408, 416..=418, 426..=428, 436..=438, 481..=493],
+        "DCGM_FI_DEV_NVLINK_*_ERROR_COUNT_L*",
+        "NVML has a field per link for the first twelve links; the total of all links is served.",
+    ),
+    absent(&[450..=450], "DCGM_FI_DEV_GPU_NVLINK_ERRORS", "It is a notification of DCGM's; the errors are counted."),
     absent(&[500..=513], "DCGM_FI_DEV_*_VGPU_*", VGPU),
     absent(&[520..=534], "DCGM_FI_DEV_VGPU_*", VGPU),
     absent(

@@ -1,6 +1,7 @@
 //! The rows.
 
 use super::entry::{current, default, fields, labels, made, metric, now, read, said, source, texts};
+use super::links::LINKS;
 use super::{Call, Event, Field, HOST_LABEL, Kind, Metric, Read, Row, Scope, Text, Unit};
 
 texts! {
@@ -276,42 +277,6 @@ fields! {
         { opt, field 160 in None, "Total number of NVLink data ECC errors" }
     449 NVLINK_BANDWIDTH = Gauge MegabytesPerSecond "DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL" => BytesPerSecond "DCGM_FI_DEV_NVLINK_THROUGHPUT_BYTES_PER_SECOND"
         { on, rate AllLinks in BytesPerSecond, "NVLink payload of all links, both directions" }
-    440 NVLINK_BANDWIDTH_L0 = Gauge MegabytesPerSecond "DCGM_FI_DEV_NVLINK_BANDWIDTH_L0" => BytesPerSecond "DCGM_FI_DEV_NVLINK_THROUGHPUT_L0_BYTES_PER_SECOND"
-        { opt, rate Link(0) in BytesPerSecond, "NVLink payload of link 0, both directions" }
-    441 NVLINK_BANDWIDTH_L1 = Gauge MegabytesPerSecond "DCGM_FI_DEV_NVLINK_BANDWIDTH_L1" => BytesPerSecond "DCGM_FI_DEV_NVLINK_THROUGHPUT_L1_BYTES_PER_SECOND"
-        { opt, rate Link(1) in BytesPerSecond, "NVLink payload of link 1, both directions" }
-    442 NVLINK_BANDWIDTH_L2 = Gauge MegabytesPerSecond "DCGM_FI_DEV_NVLINK_BANDWIDTH_L2" => BytesPerSecond "DCGM_FI_DEV_NVLINK_THROUGHPUT_L2_BYTES_PER_SECOND"
-        { opt, rate Link(2) in BytesPerSecond, "NVLink payload of link 2, both directions" }
-    443 NVLINK_BANDWIDTH_L3 = Gauge MegabytesPerSecond "DCGM_FI_DEV_NVLINK_BANDWIDTH_L3" => BytesPerSecond "DCGM_FI_DEV_NVLINK_THROUGHPUT_L3_BYTES_PER_SECOND"
-        { opt, rate Link(3) in BytesPerSecond, "NVLink payload of link 3, both directions" }
-    444 NVLINK_BANDWIDTH_L4 = Gauge MegabytesPerSecond "DCGM_FI_DEV_NVLINK_BANDWIDTH_L4" => BytesPerSecond "DCGM_FI_DEV_NVLINK_THROUGHPUT_L4_BYTES_PER_SECOND"
-        { opt, rate Link(4) in BytesPerSecond, "NVLink payload of link 4, both directions" }
-    445 NVLINK_BANDWIDTH_L5 = Gauge MegabytesPerSecond "DCGM_FI_DEV_NVLINK_BANDWIDTH_L5" => BytesPerSecond "DCGM_FI_DEV_NVLINK_THROUGHPUT_L5_BYTES_PER_SECOND"
-        { opt, rate Link(5) in BytesPerSecond, "NVLink payload of link 5, both directions" }
-    475 NVLINK_BANDWIDTH_L6 = Gauge MegabytesPerSecond "DCGM_FI_DEV_NVLINK_BANDWIDTH_L6" => BytesPerSecond "DCGM_FI_DEV_NVLINK_THROUGHPUT_L6_BYTES_PER_SECOND"
-        { opt, rate Link(6) in BytesPerSecond, "NVLink payload of link 6, both directions" }
-    476 NVLINK_BANDWIDTH_L7 = Gauge MegabytesPerSecond "DCGM_FI_DEV_NVLINK_BANDWIDTH_L7" => BytesPerSecond "DCGM_FI_DEV_NVLINK_THROUGHPUT_L7_BYTES_PER_SECOND"
-        { opt, rate Link(7) in BytesPerSecond, "NVLink payload of link 7, both directions" }
-    477 NVLINK_BANDWIDTH_L8 = Gauge MegabytesPerSecond "DCGM_FI_DEV_NVLINK_BANDWIDTH_L8" => BytesPerSecond "DCGM_FI_DEV_NVLINK_THROUGHPUT_L8_BYTES_PER_SECOND"
-        { opt, rate Link(8) in BytesPerSecond, "NVLink payload of link 8, both directions" }
-    478 NVLINK_BANDWIDTH_L9 = Gauge MegabytesPerSecond "DCGM_FI_DEV_NVLINK_BANDWIDTH_L9" => BytesPerSecond "DCGM_FI_DEV_NVLINK_THROUGHPUT_L9_BYTES_PER_SECOND"
-        { opt, rate Link(9) in BytesPerSecond, "NVLink payload of link 9, both directions" }
-    479 NVLINK_BANDWIDTH_L10 = Gauge MegabytesPerSecond "DCGM_FI_DEV_NVLINK_BANDWIDTH_L10" => BytesPerSecond "DCGM_FI_DEV_NVLINK_THROUGHPUT_L10_BYTES_PER_SECOND"
-        { opt, rate Link(10) in BytesPerSecond, "NVLink payload of link 10, both directions" }
-    480 NVLINK_BANDWIDTH_L11 = Gauge MegabytesPerSecond "DCGM_FI_DEV_NVLINK_BANDWIDTH_L11" => BytesPerSecond "DCGM_FI_DEV_NVLINK_THROUGHPUT_L11_BYTES_PER_SECOND"
-        { opt, rate Link(11) in BytesPerSecond, "NVLink payload of link 11, both directions" }
-    446 NVLINK_BANDWIDTH_L12 = Gauge MegabytesPerSecond "DCGM_FI_DEV_NVLINK_BANDWIDTH_L12" => BytesPerSecond "DCGM_FI_DEV_NVLINK_THROUGHPUT_L12_BYTES_PER_SECOND"
-        { opt, rate Link(12) in BytesPerSecond, "NVLink payload of link 12, both directions" }
-    447 NVLINK_BANDWIDTH_L13 = Gauge MegabytesPerSecond "DCGM_FI_DEV_NVLINK_BANDWIDTH_L13" => BytesPerSecond "DCGM_FI_DEV_NVLINK_THROUGHPUT_L13_BYTES_PER_SECOND"
-        { opt, rate Link(13) in BytesPerSecond, "NVLink payload of link 13, both directions" }
-    448 NVLINK_BANDWIDTH_L14 = Gauge MegabytesPerSecond "DCGM_FI_DEV_NVLINK_BANDWIDTH_L14" => BytesPerSecond "DCGM_FI_DEV_NVLINK_THROUGHPUT_L14_BYTES_PER_SECOND"
-        { opt, rate Link(14) in BytesPerSecond, "NVLink payload of link 14, both directions" }
-    494 NVLINK_BANDWIDTH_L15 = Gauge MegabytesPerSecond "DCGM_FI_DEV_NVLINK_BANDWIDTH_L15" => BytesPerSecond "DCGM_FI_DEV_NVLINK_THROUGHPUT_L15_BYTES_PER_SECOND"
-        { opt, rate Link(15) in BytesPerSecond, "NVLink payload of link 15, both directions" }
-    495 NVLINK_BANDWIDTH_L16 = Gauge MegabytesPerSecond "DCGM_FI_DEV_NVLINK_BANDWIDTH_L16" => BytesPerSecond "DCGM_FI_DEV_NVLINK_THROUGHPUT_L16_BYTES_PER_SECOND"
-        { opt, rate Link(16) in BytesPerSecond, "NVLink payload of link 16, both directions" }
-    496 NVLINK_BANDWIDTH_L17 = Gauge MegabytesPerSecond "DCGM_FI_DEV_NVLINK_BANDWIDTH_L17" => BytesPerSecond "DCGM_FI_DEV_NVLINK_THROUGHPUT_L17_BYTES_PER_SECOND"
-        { opt, rate Link(17) in BytesPerSecond, "NVLink payload of link 17, both directions" }
 
     // NVLink 5, summed over the links
     1200 NVLINK5_TX_PACKETS = Counter None "DCGM_FI_DEV_NVLINK_COUNT_TX_PACKETS" => None "DCGM_FI_DEV_NVLINK_TX_PACKET_TOTAL"
@@ -587,18 +552,18 @@ fields! {
 /// Every row.
 pub static ROWS: &[&Row] = &ALL;
 
-static ALL: [&Row; TEXTS.len() + FIELDS.len() + MADE.len()] = {
-    let mut all = [FIELDS[0]; TEXTS.len() + FIELDS.len() + MADE.len()];
-    let mut i = 0;
+const LISTS: [&[&Row]; 4] = [TEXTS, FIELDS, LINKS, MADE];
+
+static ALL: [&Row; TEXTS.len() + FIELDS.len() + LINKS.len() + MADE.len()] = {
+    let mut all = [FIELDS[0]; TEXTS.len() + FIELDS.len() + LINKS.len() + MADE.len()];
+    let (mut list, mut row, mut i) = (0, 0, 0);
     while i < all.len() {
-        all[i] = if i < TEXTS.len() {
-            TEXTS[i]
-        } else if i < TEXTS.len() + FIELDS.len() {
-            FIELDS[i - TEXTS.len()]
+        if row < LISTS[list].len() {
+            all[i] = LISTS[list][row];
+            (row, i) = (row + 1, i + 1);
         } else {
-            MADE[i - TEXTS.len() - FIELDS.len()]
-        };
-        i += 1;
+            (list, row) = (list + 1, 0);
+        }
     }
     all
 };

@@ -7,23 +7,23 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{CollectError, Collector, Context, Done, Entry};
-use crate::attribute::Owner;
+use crate::attribute::{Owner, Unmatched};
 use crate::catalog::host::*;
 use crate::family::Families;
 use crate::parse::cgroup::NodeMemory;
 use crate::parse::cpus;
 use crate::parse::pressure::Pressure;
-use crate::source::files::{FileError, Roots};
+use crate::source::files::{self, FileError, Roots};
 use crate::source::nodes::{Nodes, Ranges};
 use crate::source::{cgroupfs, process};
 
 /// Most owners that are read. One costs about 15 small files and 40 series.
-const MAX_OWNERS: usize = 64;
+pub(crate) const MAX_OWNERS: usize = 64;
 
 /// The row of this collector.
 pub(super) const ENTRY: Entry = Entry {
     name: "cgroup",
-    about: "CPU, memory, I/O and pressure of the cgroups that hold GPU processes; about 15 files per owner, at most 64 owners.",
+    about: "CPU, memory, I/O and pressure of the cgroups that hold GPU processes, and of those of --collector.cgroup.include; about 15 files per owner, at most 64 owners.",
     default: true,
     deadline: Duration::from_secs(2),
     new: || Box::<Cgroup>::default(),
@@ -46,7 +46,9 @@ impl Collector for Cgroup {
         let owners = context.owners.all();
         let nodes = Nodes::read(&context.roots);
         out.push(&CGROUP_SKIPPED, &[], owners.len().saturating_sub(MAX_OWNERS) as f64);
-        let mut result = Ok(Done::Ok);
+        let Unmatched { skipped, error } = context.owners.unmatched();
+        out.push(&CGROUP_INCLUDE_SKIPPED, &[], *skipped as f64);
+        let mut result = error.as_ref().map_or(Ok(Done::Ok), |error| Err(CollectError::Other(error.clone())));
         for owner in owners.iter().take(MAX_OWNERS) {
             let mut group = Group::default();
             // One owner's bad file must not hide the other owners; the first is reported.
@@ -55,10 +57,10 @@ impl Collector for Cgroup {
             if let Ok(nodes) = &nodes {
                 group.push_allowed_cpus(&owner.id, nodes, out);
             }
-            result = result.and_then(|done| read.map(|()| done));
+            result = result.and_then(|done| Ok(read.map(|()| done)?));
         }
         nodes?;
-        Ok(result?)
+        result
     }
 }
 
@@ -75,12 +77,45 @@ impl Cgroup {
                 }
             }
         }
-        // Without a cpuset of its own, its processes' affinity is all that limits it.
-        if group.allowed_cpus.is_none() {
-            group.allowed_cpus = process::allowed_cpus(roots, owner.pids.iter().copied())?;
-        }
+        group.allowed_cpus = allowed_cpus(roots, owner)?;
+        group.allowed_nodes = allowed_nodes(roots, owner)?;
         Ok(())
     }
+}
+
+/// The CPUs that an owner may run on: those of its cpuset, else those of its processes' affinity. `None` where neither
+/// is known.
+pub(crate) fn allowed_cpus(roots: &Roots, owner: &Owner) -> Result<Option<Ranges>, FileError> {
+    match cpuset(roots, owner, "cpuset.cpus.effective", "cpuset.effective_cpus")? {
+        Some(cpus) => Ok(Some(cpus)),
+        None => process::allowed_cpus(roots, owner.pids.iter().copied()),
+    }
+}
+
+/// The NUMA nodes whose memory an owner may use, likewise.
+fn allowed_nodes(roots: &Roots, owner: &Owner) -> Result<Option<Ranges>, FileError> {
+    match cpuset(roots, owner, "cpuset.mems.effective", "cpuset.effective_mems")? {
+        Some(nodes) => Ok(Some(nodes)),
+        None => process::allowed_nodes(roots, owner.pids.iter().copied()),
+    }
+}
+
+/// A list of the owner's cpuset, by its names in v2 and v1.
+fn cpuset(roots: &Roots, owner: &Owner, v2: &str, v1: &str) -> Result<Option<Ranges>, FileError> {
+    for place in &owner.places {
+        let path = match place.controllers.split(',').find(|name| ["", "cpuset"].contains(name)) {
+            Some("") => Some(cgroupfs::group(&cgroupfs::v2_root(roots), &place.path).join(v2)),
+            Some(controller) => {
+                cgroupfs::v1_group(roots, &place.controllers, controller, &place.path).map(|folder| folder.join(v1))
+            }
+            None => None,
+        };
+        let list = path.map(|path| files::parse_optional(&path, cpus::ranges)).transpose()?.flatten();
+        if let Some(list) = list {
+            return Ok(Some(cpus::union(list)));
+        }
+    }
+    Ok(None)
 }
 
 /// One owner's figures, whichever version they come from; what is not there is `None`.
@@ -92,6 +127,7 @@ pub(crate) struct Group {
     pub(crate) throttled_periods: Option<u64>,
     throttled: Option<Duration>,
     pub(crate) allowed_cpus: Option<Ranges>,
+    allowed_nodes: Option<Ranges>,
     memory_current: Option<u64>,
     pub(crate) memory_max: Option<u64>,
     inactive_file: Option<u64>,
@@ -165,6 +201,9 @@ impl Group {
     }
 
     fn push_labelled(&self, owner: &str, out: &mut Families) {
+        if let Some(nodes) = &self.allowed_nodes {
+            out.push(&CGROUP_ALLOWED_MEMORY, &[owner, &cpus::spell(nodes)], 1.0);
+        }
         out.push(&CGROUP_REFAULTS, &[owner, "anon"], self.refaults_anon.map(|n| n as f64));
         out.push(&CGROUP_REFAULTS, &[owner, "file"], self.refaults_file.map(|n| n as f64));
         for (node, memory) in &self.numa_bytes {

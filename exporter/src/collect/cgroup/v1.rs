@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Group;
 use crate::parse::cgroup::{self, NodeMemory};
-use crate::parse::{ParseError, cpus, keyed, number};
+use crate::parse::{ParseError, keyed, number};
 use crate::source::files::{FileError, parse_optional};
 
 pub(super) fn read(controller: &str, folder: &Path, page_bytes: u64, group: &mut Group) -> Result<(), FileError> {
@@ -13,10 +13,6 @@ pub(super) fn read(controller: &str, folder: &Path, page_bytes: u64, group: &mut
         "cpu" => cpu(folder, group),
         "cpuacct" => {
             group.cpu_usage = parse_optional(&folder.join("cpuacct.usage"), number)?.map(Duration::from_nanos);
-            Ok(())
-        }
-        "cpuset" => {
-            group.allowed_cpus = parse_optional(&folder.join("cpuset.effective_cpus"), cpus::ranges)?;
             Ok(())
         }
         "memory" => memory(folder, page_bytes, group),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Group;
 use crate::collect::pressure::RESOURCES;
-use crate::parse::{cgroup, cpus, keyed, number, pressure};
+use crate::parse::{cgroup, keyed, number, pressure};
 use crate::source::files::{FileError, parse_optional};
 
 pub(super) fn read(folder: &Path, group: &mut Group) -> Result<(), FileError> {
@@ -37,7 +37,6 @@ fn cpu(folder: &Path, group: &mut Group) -> Result<(), FileError> {
         })
     })?;
     group.cpu_limit = parse_optional(&folder.join("cpu.max"), cgroup::cpu_max)?.flatten();
-    group.allowed_cpus = parse_optional(&folder.join("cpuset.cpus.effective"), cpus::ranges)?;
     Ok(())
 }
 

@@ -30,6 +30,7 @@ pub(super) const ENTRY: Entry = Entry {
 pub struct Cpu {
     ticks: Totals<usize>,
     delays: Totals<()>,
+    busiest_softirq: u64,
     power: Power,
     power_read: Option<Instant>,
 }
@@ -60,14 +61,20 @@ impl Collector for Cpu {
 
 impl Cpu {
     fn stat(&mut self, roots: &Roots, nodes: &Nodes, out: &mut Families) -> Result<(), FileError> {
+        let mut busiest = 0;
         let activity = files::parse(&roots.proc.join("stat"), |text| {
             stat::per_cpu(text, |cpu, ticks| {
                 let node = nodes.of_cpu(cpu);
                 for (mode, ticks) in ticks.iter().enumerate() {
-                    self.ticks.add((cpu, mode), (node, mode), *ticks);
+                    let step = self.ticks.add((cpu, mode), (node, mode), *ticks);
+                    if stat::MODES.get(mode) == Some(&"softirq") {
+                        busiest = step.max(busiest);
+                    }
                 }
             })
         })?;
+        self.busiest_softirq = self.busiest_softirq.saturating_add(busiest);
+        out.push(&CPU_BUSIEST_SOFTIRQ, &[], self.busiest_softirq as f64 / stat::TICKS_PER_SECOND);
         for ((node, mode), ticks) in &self.ticks.sums {
             let Some(mode) = stat::MODES.get(*mode) else { continue };
             out.push_with(&CPU_SECONDS, &[mode], &[&label(*node)], *ticks as f64 / stat::TICKS_PER_SECOND);
@@ -85,7 +92,9 @@ impl Cpu {
 
     fn schedstat(&mut self, roots: &Roots, nodes: &Nodes, out: &mut Families) -> Result<(), FileError> {
         let read = files::parse_optional(&roots.proc.join("schedstat"), |text| {
-            cpu::run_delays(text, |cpu, delay| self.delays.add((cpu, 0), (nodes.of_cpu(cpu), ()), delay))
+            cpu::run_delays(text, |cpu, delay| {
+                self.delays.add((cpu, 0), (nodes.of_cpu(cpu), ()), delay);
+            })
         })?;
         for ((node, ()), nanoseconds) in self.delays.sums.iter().filter(|_| read.is_some()) {
             out.push_with(&CPU_RUN_DELAY, &[], &[&label(*node)], *nanoseconds as f64 / 1e9);
@@ -103,12 +112,15 @@ struct Totals<Kind> {
 }
 
 impl<Kind: Ord> Totals<Kind> {
-    /// Takes in what one CPU has counted since boot, under a number that tells its counts apart.
-    fn add(&mut self, of: (u32, usize), to: (Option<u32>, Kind), count: u64) {
+    /// Takes in what one CPU has counted since boot, under a number that tells its counts apart; says how much that is
+    /// more than at the reading before.
+    fn add(&mut self, of: (u32, usize), to: (Option<u32>, Kind), count: u64) -> u64 {
         let last = self.last.entry(of).or_default();
         let sum = self.sums.entry(to).or_default();
-        *sum = sum.saturating_add(count.saturating_sub(*last));
+        let step = count.saturating_sub(*last);
+        *sum = sum.saturating_add(step);
         *last = count.max(*last);
+        step
     }
 }
 

@@ -17,6 +17,7 @@ pub(super) fn push(gpu: &Gpu, index: &str, out: &mut Families) {
             out.push(&rows::MODE, &[index, &gpu.uuid, name], f64::from(u8::from(enabled)));
         }
     }
+    out.push(&rows::CAPACITY, &[index, &gpu.uuid], gpu.values.mig_slices.map(f64::from));
     for instance in &gpu.values.instances {
         let (id, profile) = (instance.id.to_string(), instance.profile.as_deref().unwrap_or_default());
         for device in &instance.devices {

@@ -19,9 +19,22 @@ impl Account {
     /// Takes in a reading: (CPU, its node, its count) of every CPU that is online. The first brings what was counted
     /// since boot.
     pub(super) fn add(&mut self, reading: impl IntoIterator<Item = (u32, Option<u32>, u64)>) {
+        self.add_with(reading, |_, _| {});
+    }
+
+    /// As [`Self::add`], and calls `each` with every CPU that was read before and what it has counted since.
+    pub(super) fn add_with(
+        &mut self,
+        reading: impl IntoIterator<Item = (u32, Option<u32>, u64)>,
+        mut each: impl FnMut(u32, u64),
+    ) {
         let mut busiest = 0;
         for (cpu, node, count) in reading {
+            let known = self.last.contains_key(&cpu);
             let step = self.step(cpu, count);
+            if known && step > 0 {
+                each(cpu, step);
+            }
             let total = self.by_node.entry(node).or_default();
             *total = total.saturating_add(step);
             busiest = step.max(busiest);

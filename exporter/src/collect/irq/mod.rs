@@ -4,6 +4,7 @@
 
 mod account;
 pub(crate) mod device;
+mod owners;
 
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use std::collections::BTreeMap;
 
 use self::account::Account;
 use self::device::Device;
+use self::owners::{OwnerShares, Steps};
 use super::{CollectError, Collector, Context, Done, Entry};
 use crate::catalog::irq::*;
 use crate::family::Families;
@@ -26,7 +28,7 @@ const MAX_DEVICES: usize = 64;
 /// The row of this collector.
 pub(super) const ENTRY: Entry = Entry {
     name: "irq",
-    about: "Which NUMA node takes the interrupts of GPUs, NICs and storage, softirqs and softnet; /proc/interrupts, which is megabytes on a large node, and 2 files per PCI device with interrupts.",
+    about: "Which NUMA node takes the interrupts of GPUs, NICs and storage, softirqs and softnet; /proc/interrupts, which is megabytes on a large node, 2 files per PCI device with interrupts and 1 per owner of a GPU.",
     default: true,
     deadline: Duration::from_secs(2),
     new: || Box::<Irq>::default(),
@@ -39,6 +41,7 @@ pub struct Irq {
     devices: BTreeMap<Address, Account>,
     softirqs: BTreeMap<String, Account>,
     softnet: [Account; 3],
+    owners: OwnerShares,
 }
 
 impl Collector for Irq {
@@ -59,19 +62,26 @@ impl Collector for Irq {
 impl Irq {
     fn interrupts(&mut self, context: &Context, nodes: &Nodes, out: &mut Families) -> Result<bool, FileError> {
         let path = context.roots.proc.join("interrupts");
-        let Some(found) = files::parse_optional(&path, interrupts::by_device)? else { return Ok(false) };
+        let Some(found) = files::parse_by_line(&path, interrupts::by_device())? else { return Ok(false) };
         let mut devices = Vec::new();
-        for (address, counts) in &found.counts {
+        for (address, counts) in &found.devices {
             devices.extend(Device::read(context, *address)?.map(|device| (device, counts)));
         }
         devices.sort_by_key(|(device, _)| (device.class, device.address));
         out.push(&IRQ_DEVICES, &[], devices.len() as f64);
         let columns = columns(&found.cpus, nodes);
+        let mut steps = Steps::default();
         for (device, counts) in devices.into_iter().take(MAX_DEVICES) {
             let account = self.devices.entry(device.address).or_default();
-            account.add(reading(&columns, counts));
+            let managed = device.class.is_managed();
+            account.add_with(reading(&columns, counts), |cpu, step| {
+                if !managed {
+                    *steps.entry(cpu).or_default() += step;
+                }
+            });
             push_device(&device, account, out);
         }
+        self.owners.add(context, &steps, out)?;
         Ok(true)
     }
 
@@ -132,7 +142,10 @@ fn push_device(device: &Device, account: &Account, out: &mut Families) {
     for (node, total) in account.by_node() {
         out.push_with(&IRQ_INTERRUPTS, &[&address, class], &[&label(node)], total as f64);
     }
-    out.push(&IRQ_BUSIEST_CPU, &[&address, class], account.busiest() as f64);
+    // With a queue per CPU, the busiest is whichever CPU used the device most.
+    if !device.class.is_managed() {
+        out.push(&IRQ_BUSIEST_CPU, &[&address, class], account.busiest() as f64);
+    }
 }
 
 /// A node that is not known makes no label.

@@ -1,7 +1,7 @@
 //! `process`: what the processes that hold GPUs do, with all that they started, summed by owner.
 
 mod account;
-mod tree;
+pub(super) mod tree;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::source::files::{self, FileError, Roots};
 /// The row of this collector.
 pub(super) const ENTRY: Entry = Entry {
     name: "process",
-    about: "What the processes that hold GPUs do, with all that they started, summed by owner; 4 files per process, at most 256 processes, and 1 per thread to find them.",
+    about: "What the processes that hold GPUs do, with all that they started, summed by owner; 4 files per process and 3 more of those on GPUs, at most 256 processes, and 1 per thread to find them.",
     default: true,
     deadline: Duration::from_secs(2),
     new: || Box::<Processes>::default(),
@@ -96,6 +96,7 @@ struct Sums {
     /// Is a process missing from a counter? A sum without it would say too little.
     incomplete: [bool; COUNTERS.len()],
     memlock: Option<u64>,
+    oom_score: Option<u64>,
     oom_adjust: Option<i64>,
 }
 
@@ -144,6 +145,8 @@ fn rest(
         let limit = files::parse_optional(&folder.join("limits"), limits::max_locked_memory)?.flatten();
         sums.memlock = sums.memlock.into_iter().chain(limit.and_then(Limit::bytes)).min();
         let adjust = files::parse_optional(&folder.join("oom_score_adj"), number::<i64>)?;
+        let score = files::parse_optional(&folder.join("oom_score"), number::<u64>)?;
+        sums.oom_score = sums.oom_score.into_iter().chain(score).max();
         sums.oom_adjust = sums.oom_adjust.into_iter().chain(adjust).max();
     }
     Ok(())
@@ -192,6 +195,7 @@ impl Sums {
             }
         }
         out.push(&PROCESS_MEMLOCK, &[owner], self.memlock.map(|bytes| bytes as f64));
+        out.push(&PROCESS_OOM_SCORE, &[owner], self.oom_score.map(|score| score as f64));
         out.push(&PROCESS_OOM_ADJUST, &[owner], self.oom_adjust.map(|adjust| adjust as f64));
     }
 }

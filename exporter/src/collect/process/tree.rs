@@ -9,26 +9,26 @@ use crate::source::process;
 const MAX_PROCESSES: usize = 256;
 
 /// A process of an owner's tree.
-pub(super) struct Member {
-    pub(super) pid: u32,
+pub(in crate::collect) struct Member {
+    pub(in crate::collect) pid: u32,
     /// Does it hold no GPU itself?
-    pub(super) worker: bool,
+    pub(in crate::collect) worker: bool,
     /// Does the kernel say what it started?
-    pub(super) children_known: bool,
+    pub(in crate::collect) children_known: bool,
 }
 
 /// The trees of all owners of a GPU.
-pub(super) struct Tree<'a> {
-    pub(super) by_owner: BTreeMap<&'a str, Vec<Member>>,
+pub(in crate::collect) struct Tree<'a> {
+    pub(in crate::collect) by_owner: BTreeMap<&'a str, Vec<Member>>,
     /// Processes that are known and were left out; those that they started are not known.
-    pub(super) skipped: usize,
+    pub(in crate::collect) skipped: usize,
     /// The first failure. A branch that could not be followed does not hide the others.
-    pub(super) result: Result<(), FileError>,
+    pub(in crate::collect) result: Result<(), FileError>,
 }
 
 impl<'a> Tree<'a> {
     /// Follows the processes of each owner.
-    pub(super) fn find(roots: &Roots, owners: impl Iterator<Item = (&'a str, &'a [u32])>) -> Self {
+    pub(in crate::collect) fn find(roots: &Roots, owners: impl Iterator<Item = (&'a str, &'a [u32])>) -> Self {
         let mut tree = Tree { by_owner: BTreeMap::new(), skipped: 0, result: Ok(()) };
         let mut queue: VecDeque<(&str, u32, bool)> =
             owners.flat_map(|(owner, pids)| pids.iter().map(move |pid| (owner, *pid, false))).collect();

@@ -151,6 +151,24 @@ fn only_missing_families_are_added_to_our_own() {
 }
 
 #[test]
+fn a_field_of_our_own_is_not_relayed_in_another_spelling() {
+    let current = "# TYPE DCGM_FI_DEV_BOARD_POWER_WATTS gauge\nDCGM_FI_DEV_BOARD_POWER_WATTS{gpu=\"0\"} 8\n\
+                   DCGM_FI_DEV_POWER_USAGE{gpu=\"0\"} 8\nDCGM_FI_DEV_GPU_TEMP_CELSIUS{gpu=\"0\"} 40\n\
+                   DCGM_FI_PROF_SM_UTIL_RATIO{gpu=\"0\"} 0.5\nDCGM_FI_DEV_NVSWITCH_POWER{nvswitch=\"0\"} 7\n";
+    let (outcome, text) = scrape(&scraper(answering("200 OK", current)));
+    assert_eq!(outcome, Outcome::Ok);
+    assert!(has(&text, OWN) && !text.contains("BOARD_POWER_WATTS"), "{text}");
+    assert_eq!(text.matches("DCGM_FI_DEV_POWER_USAGE{").count(), 1);
+    for line in [
+        "DCGM_FI_DEV_GPU_TEMP_CELSIUS{gpu=\"0\"} 40",
+        "DCGM_FI_PROF_SM_UTIL_RATIO{gpu=\"0\"} 0.5",
+        "DCGM_FI_DEV_NVSWITCH_POWER{nvswitch=\"0\"} 7",
+    ] {
+        assert!(has(&text, line), "known, but not had here: {line}\n{text}");
+    }
+}
+
+#[test]
 fn what_is_no_value_of_dcgm_is_left_out() {
     let text = "# TYPE DCGM_A gauge\n\
                 DCGM_A{gpu=\"0\"} 2147483632\nDCGM_A{gpu=\"1\"} 2147483635\nDCGM_A{gpu=\"2\"} 2147483636\n\

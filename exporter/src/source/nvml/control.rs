@@ -37,10 +37,8 @@ struct Library {
 
 /// Loads, tends, starts over; until told to stop.
 pub(super) fn run(shared: &Arc<Shared>, path: Option<&Path>) {
-    let mut generation = 0;
     let mut retry = Retry::new(RELOAD.0, RELOAD.1);
-    while let Some(hold) = shared.wait_wanted() {
-        generation += 1;
+    while let Some((generation, hold)) = shared.wait_wanted() {
         let began = shared.time.now();
         match load(shared, path, hold) {
             Ok((library, version)) => live(shared, library, &version, generation),

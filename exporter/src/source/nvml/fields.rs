@@ -27,6 +27,10 @@ pub const POWER_LIMIT_ENFORCED: Field = gpu(190);
 pub const POWER_LIMIT_DEFAULT: Field = gpu(189);
 /// Double-bit ECC errors since the driver was loaded.
 pub const ECC_DBE_VOLATILE: Field = gpu(4);
+/// Is ECC on?
+pub const ECC_MODE: Field = gpu(1);
+/// Is ECC on from the next reboot on?
+pub const ECC_MODE_PENDING: Field = gpu(2);
 /// Does a row remapping wait for a reset?
 pub const REMAP_PENDING: Field = gpu(144);
 /// Has a row remapping failed?
@@ -149,7 +153,7 @@ const OWN_CALLS: [Call; 16] = [
 /// What the exporter's own metrics, its audit and its clock events read whatever is selected.
 fn own() -> impl Iterator<Item = Read> {
     let audit = [POWER_LIMIT_ENFORCED, POWER_LIMIT_DEFAULT, ECC_DBE_VOLATILE, REMAP_PENDING, REMAP_FAILURE];
-    let fields = [RECOVERY_ACTION, LINK_COUNT, RETIRED_PENDING].into_iter().chain(audit);
+    let fields = [RECOVERY_ACTION, LINK_COUNT, RETIRED_PENDING, ECC_MODE, ECC_MODE_PENDING].into_iter().chain(audit);
     let named = RESETS.into_iter().chain(CLOCK_EVENTS).chain(CLOCK_VIOLATIONS).chain(NVLINK_ERRORS);
     let named = named.chain(PCIE_ERRORS).chain(nvlink_data(Scope::AllLinks)).map(|(_, field)| field);
     let fields = fields.chain(named).map(Read::Field);

@@ -144,6 +144,11 @@ impl<'nvml> Mig<'nvml> {
         self.mode
     }
 
+    /// How many slices the GPU can be cut into, while it is: as many as it can have MIG devices.
+    pub(super) fn slices(&self) -> Option<u32> {
+        self.most.filter(|most| *most > 0 && self.mode.is_ok_and(|mode| mode.current))
+    }
+
     pub(super) fn instances(&self) -> Vec<Arc<Instance>> {
         self.parts.iter().map(|part| Arc::new(part.instance.clone())).collect()
     }
@@ -284,11 +289,7 @@ impl<'nvml> Part<'nvml> {
     fn read_memory(&mut self, gpu: &Parent<'_, 'nvml>) {
         let Some(first) = self.held.first() else { return };
         let answer = gpu.ask(|| calls::memory(&first.device));
-        for (i, call) in calls::MEMORY.iter().enumerate() {
-            let value = answer.as_ref().map_err(|why| *why);
-            let value = value.and_then(|values| values.get(i).copied().ok_or(Absent::NotSupported));
-            self.instance.values.set(Read::Call(*call), value);
-        }
+        self.instance.values.set_calls(calls::MEMORY, answer);
     }
 
     fn read_gpm(&mut self, gpu: &Parent<'_, 'nvml>, totals: &mut InstanceTotals) {
@@ -304,9 +305,7 @@ impl<'nvml> Part<'nvml> {
             (Ok(()), Some(_)) => gpu.ask(|| gpm.metrics(ids)),
             (Err(why), _) => Err(why),
         };
-        for (id, answer) in ids.iter().zip(read.unwrap_or_else(|why| vec![Err(why); ids.len()])) {
-            instance.values.set(Read::Gpm(*id), answer);
-        }
+        instance.values.set_gpm(ids, read);
         if let (Some(before), Ok(percent)) = (before, instance.values.get(Read::Gpm(GRAPHICS_ACTIVE))) {
             let total = totals.entry((instance.id, instance.profile.clone())).or_default();
             total.add(now.duration_since(before), percent);

@@ -47,7 +47,7 @@ use parking_lot::Mutex;
 pub use power::Power;
 use shared::Shared;
 use time::Time;
-pub use values::{Totals, Values};
+pub use values::{ComputeMode, Totals, Values};
 
 use super::kmsg;
 use super::xid::Journal;

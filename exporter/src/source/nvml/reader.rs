@@ -1,29 +1,28 @@
 //! One GPU's reader: the only thread that calls the driver about that GPU.
 
+mod lasting;
 mod sampling;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nvml_wrapper::enum_wrappers::device::{Brand, InfoRom, P2pCapabilitiesIndex};
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
 
 use super::absent::{Absent, Reading};
 use super::busy::Integrator;
 use super::calls::{ASKS, Ask, Pace};
-use super::fields::{
-    LINK_COUNT, MEMORY_TEMPERATURE, POWER_AVERAGE, POWER_INSTANT, Plan, driver_number, entries, nvlink_data,
-};
+use super::fields::{MEMORY_TEMPERATURE, POWER_AVERAGE, POWER_INSTANT, Plan, driver_number, entries, nvlink_data};
 use super::mig::{self, Mig};
 use super::power::Meter;
 use super::raw::{self, Contexts};
 use super::retry::Retry;
-use super::shared::{Generation, Identity, Shared, Slot};
+use super::shared::{Generation, Shared, Slot};
 use super::values::{Totals, Values};
 use super::{Process, merge};
-use crate::catalog::dcgm::{self, Call, Event, Read, Scope, Text};
+use crate::catalog::dcgm::{Call, Read, Scope};
+use lasting::identify;
 use sampling::Profiler;
 
 /// One cycle reads the counters. One second keeps what a rate over one 15 s scrape interval can be off by to 1/15, and
@@ -226,11 +225,7 @@ impl<'a> Reader<'a> {
         let plan = Arc::clone(&self.plan);
         for ask in ASKS.iter().filter(|ask| which(ask) && plan.wants(ask.gives)) {
             let answer = self.ask(|device| (ask.read)(device));
-            for (i, call) in ask.gives.iter().enumerate() {
-                let value = answer.as_ref().map_err(|why| *why);
-                let value = value.and_then(|values| values.get(i).copied().ok_or(Absent::NotSupported));
-                self.values.set(Read::Call(*call), value);
-            }
+            self.values.set_calls(ask.gives, answer);
         }
     }
 
@@ -260,34 +255,11 @@ impl<'a> Reader<'a> {
         self.values.health.judge_link(util, generation, width);
     }
 
-    fn read_settings(&mut self, due: &Due) -> Reading<()> {
-        self.values.persistence_mode = self.wrapped(|d| d.is_in_persistent_mode());
-        // What stays is asked for again where it could not be had.
-        let missing: Vec<Call> = ASKS.iter().flat_map(|ask| ask.gives).copied().collect();
-        let missing: Vec<Call> = missing.into_iter().filter(|call| self.values.is_missing(Read::Call(*call))).collect();
-        let lacks = |ask: &Ask| ask.pace == Pace::Once && ask.gives.iter().any(|call| missing.contains(call));
-        self.ask_all(|ask| ask.pace == Pace::Setting || lacks(ask));
-        let links = self.values.field(LINK_COUNT);
-        self.values.health.read_links(self.shared, self.slot, &self.device, links);
-        if self.gpm.as_ref().is_err_and(|why| *why != Absent::NotSupported) {
-            self.gpm = self.ask(Profiler::open);
-            if let Ok(profiler) = &mut self.gpm {
-                profiler.want(&self.plan.gpm);
-            }
-        }
-        if self.shared.is_half_identified(self.slot) {
-            self.shared.identify(self.slot, identify(self.shared, self.slot, &self.device)?)?;
-        }
-        if due.every(PEER_CYCLES) && self.plan.has(Read::Event(Event::PeerToPeer)) {
-            self.read_peers();
-        }
-        Ok(())
-    }
-
     fn read_mig(&mut self, look: bool) {
         let gpu = mig::Parent { shared: self.shared, slot: self.slot, device: &self.device };
         self.mig.read(&gpu, look, &mut self.compute, &mut self.totals.instances);
         self.values.mig_mode = self.mig.mode();
+        self.values.mig_slices = self.mig.slices();
         self.values.instances = self.mig.instances();
     }
 
@@ -305,47 +277,6 @@ impl<'a> Reader<'a> {
             let celsius = celsius.and_then(|c| if c == 0.0 { Err(Absent::NotSupported) } else { Ok(c) });
             self.values.set(Read::Call(Call::MemoryTemperature), celsius);
         }
-    }
-
-    /// What does not change while the GPU is there, of the texts that the selection wants.
-    fn read_texts(&mut self) {
-        let mut texts = BTreeMap::new();
-        for row in dcgm::TEXTS {
-            let Read::Text(text) = row.read else { continue };
-            if self.plan.has(row.read) && text != Text::DriverVersion {
-                texts.extend(self.text(text).ok().map(|value| (text, value)));
-            }
-        }
-        self.values.texts = Arc::new(texts);
-    }
-
-    fn text(&self, text: Text) -> Reading<String> {
-        self.wrapped(|d| match text {
-            Text::DriverVersion => self.nvml.sys_driver_version(),
-            Text::NvmlVersion => self.nvml.sys_nvml_version(),
-            Text::Brand => match d.brand()? {
-                Brand::Unknown => Err(NvmlError::NotSupported),
-                brand => Ok(format!("{brand:?}")),
-            },
-            Text::Serial => d.serial(),
-            Text::OemInforom => d.info_rom_version(InfoRom::OEM),
-            Text::EccInforom => d.info_rom_version(InfoRom::ECC),
-            Text::PowerInforom => d.info_rom_version(InfoRom::Power),
-            Text::InforomImage => d.info_rom_image_version(),
-            Text::Vbios => d.vbios_version(),
-        })
-    }
-
-    /// NVLink to every other GPU that can be asked about.
-    fn read_peers(&mut self) {
-        let Ok(count) = self.wrapped(|_| self.nvml.device_count()) else { return };
-        let mut peers = Vec::new();
-        for index in (0..count).filter(|index| *index != self.slot.index) {
-            let Ok(peer) = self.wrapped(|_| self.nvml.device_by_index(index)) else { continue };
-            let status = self.wrapped(|d| d.p2p_status(&peer, P2pCapabilitiesIndex::NvLink));
-            peers.extend(status.ok().map(|status| (index, status.as_c())));
-        }
-        self.values.peers = Arc::new(peers);
     }
 
     /// The average where the driver has one, as `nvmlDeviceGetPowerUsage` gives it; else what that call gives.
@@ -386,17 +317,6 @@ fn total(entries: impl Iterator<Item = Reading<f64>>) -> Reading<f64> {
         (Err(why), Err(_)) => Err(why),
     };
     entries.reduce(add).unwrap_or(Err(Absent::NotSupported))
-}
-
-fn identify(shared: &Shared, slot: &Slot, device: &Device<'_>) -> Reading<Identity> {
-    let text = |call: &dyn Fn() -> Result<String, NvmlError>| shared.ask(slot, || call().map_err(Absent::from));
-    Ok(Identity {
-        uuid: text(&|| device.uuid())?,
-        pci_bus_id: text(&|| device.pci_info().map(|pci| pci.bus_id))?.to_ascii_uppercase(),
-        model: text(&|| device.name())?,
-        minor: shared.call(&slot.clock, || device.minor_number()).map_err(Absent::from),
-        serial: text(&|| device.serial()),
-    })
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! What the threads share: who runs, what was read last, and how to stop.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod board;
+
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -10,10 +12,10 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use super::absent::Absent;
 use super::fields::Plan;
 use super::time::Time;
-use super::values::{Totals, Values};
-use super::{Driver, Gpu, Process, Reading, Snapshot, State};
-use crate::parse::bus_id::Address;
+use super::{Driver, Reading};
 use crate::source::xid::{ChannelState, Journal};
+use board::Board;
+pub(super) use board::{Identity, Slot};
 
 /// A call that runs longer than this is reported as stuck, and once it is back, its GPU is left alone for a while. Calls
 /// take milliseconds; the longest wait that is meant, for an event, takes one cycle.
@@ -49,6 +51,10 @@ pub(super) struct Shared {
 #[derive(Default)]
 struct Flags {
     stopping: bool,
+    /// The newest generation that has begun.
+    begun: Generation,
+    /// Has the driver been let go of on request since then?
+    was_released: bool,
     /// Until when each thread that pauses does so, by the clock of the threads.
     pauses: Vec<Instant>,
     /// Generations up to this one are over.
@@ -66,36 +72,6 @@ struct Flags {
 impl Flags {
     fn goes_on(&self, generation: Generation) -> bool {
         !self.stopping && self.released.is_none() && generation > self.over
-    }
-}
-
-#[derive(Default)]
-struct Board {
-    driver: Driver,
-    /// Is there a generation whose driver has answered?
-    up: bool,
-    slots: Vec<Arc<Slot>>,
-    /// Every GPU that has ever told who it is, by UUID.
-    known: BTreeMap<String, Known>,
-}
-
-/// What outlives the reader of a GPU.
-struct Known {
-    index: u32,
-    identity: Arc<Identity>,
-    /// Is it missed when the driver does not list it? Not after it was let go of on request: whoever asked for that may
-    /// have taken it away.
-    expected: bool,
-    taken: Option<Instant>,
-    totals: Totals,
-    failures: u64,
-}
-
-impl Known {
-    /// As it is shown while nobody reads it.
-    fn gpu(&self, state: State) -> Gpu {
-        let (taken, totals) = (self.taken, self.totals.clone());
-        Gpu { state, taken, totals, failures: self.failures, ..self.identity.gpu(self.index) }
     }
 }
 
@@ -127,49 +103,6 @@ impl Clock {
     /// would hold up the other GPUs behind its locks.
     pub(super) fn check(&self) -> Reading<()> {
         if self.tripped.load(Ordering::Relaxed) { Err(Absent::TOO_SLOW) } else { Ok(()) }
-    }
-}
-
-/// What one reader shows to the outside.
-pub(super) struct Slot {
-    pub(super) index: u32,
-    generation: Generation,
-    pub(super) clock: Clock,
-    /// How often its reader has opened the GPU; each time its events are watched anew.
-    opened: AtomicU64,
-    seen: Mutex<Seen>,
-}
-
-struct Seen {
-    identity: Option<Arc<Identity>>,
-    taken: Option<Instant>,
-    state: State,
-    values: Arc<Values>,
-    processes: Reading<Vec<Process>>,
-    events: Reading<()>,
-}
-
-/// What does not change while a GPU is there.
-pub(super) struct Identity {
-    pub(super) uuid: String,
-    pub(super) pci_bus_id: String,
-    pub(super) minor: Reading<u32>,
-    pub(super) model: String,
-    pub(super) serial: Reading<String>,
-}
-
-impl Identity {
-    /// A GPU of which no more is known.
-    fn gpu(&self, index: u32) -> Gpu {
-        Gpu {
-            index,
-            uuid: self.uuid.clone(),
-            pci_bus_id: self.pci_bus_id.clone(),
-            minor: self.minor,
-            model: self.model.clone(),
-            serial: self.serial.clone(),
-            ..Gpu::default()
-        }
     }
 }
 
@@ -299,9 +232,13 @@ impl Shared {
         come
     }
 
-    /// Has all threads let go of the driver, for this long or until it is asked for again.
+    /// Has all threads let go of the driver, for this long or until it is asked for again. The generation is over even where
+    /// that is before a thread that hangs can notice.
     pub(super) fn release(&self, limit: Duration) {
-        self.flags.lock().released = Some(self.time.now() + limit);
+        let mut flags = self.flags.lock();
+        flags.released = Some(self.time.now() + limit);
+        flags.was_released = true;
+        flags.over = flags.begun;
         self.changed.notify_all();
     }
 
@@ -311,25 +248,24 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// Waits while the driver is let go of, then counts the load of the library that is to be made; nothing when it is time
-    /// to stop.
-    pub(super) fn wait_wanted(self: &Arc<Self>) -> Option<Hold> {
+    /// Waits while the driver is let go of, then begins the next generation and counts its load of the library; nothing when
+    /// it is time to stop.
+    pub(super) fn wait_wanted(self: &Arc<Self>) -> Option<(Generation, Hold)> {
         let mut flags = self.flags.lock();
-        let mut was_released = false;
         while let Some(until) = flags.released.filter(|_| !flags.stopping) {
-            was_released = true;
             if self.sleep(&mut flags, until, |flags| !flags.stopping && flags.released == Some(until)) {
                 flags.released = None;
             }
         }
-        if was_released {
+        if std::mem::take(&mut flags.was_released) {
             let mut board = self.board.lock();
             board.driver = Driver::Starting;
             board.known.values_mut().for_each(|known| known.expected = false);
         }
         (!flags.stopping).then(|| {
             flags.held += 1;
-            Hold(Arc::clone(self))
+            flags.begun += 1;
+            (flags.begun, Hold(Arc::clone(self)))
         })
     }
 
@@ -403,10 +339,13 @@ impl Shared {
         self.watched.load(Ordering::Relaxed) == self.openings()
     }
 
-    /// All that was opened up to then is watched, as far as the driver lets.
+    /// All that was opened up to then is watched, as far as the driver lets. Told every second: nobody is woken for what is
+    /// no news.
     pub(super) fn watched(&self, openings: u64) {
         let flags = self.flags.lock();
-        self.watched.store(openings, Ordering::Relaxed);
+        if self.watched.swap(openings, Ordering::Relaxed) == openings {
+            return;
+        }
         self.changed.notify_all();
         drop(flags);
         // Under the lock that waiters check under, or one of them misses it.
@@ -414,53 +353,9 @@ impl Shared {
         self.published.notify_all();
     }
 
-    /// Tells whether a GPU's events come.
-    pub(super) fn set_events(&self, slot: &Slot, events: Reading<()>) {
-        slot.seen.lock().events = events;
-    }
-
     /// Tells how waiting for events goes.
     pub(super) fn set_channel(&self, state: ChannelState) {
         self.journal.lock().nvml = state;
-    }
-
-    pub(super) fn set_driver(&self, driver: Driver) {
-        let mut board = self.board.lock();
-        board.up = matches!(driver, Driver::Loaded { .. });
-        if board.driver == driver {
-            return;
-        }
-        match &driver {
-            Driver::Starting | Driver::Released { .. } => {}
-            Driver::Loaded { version } => tracing::info!(version, "nvidia driver found"),
-            Driver::Absent { reason } => tracing::warn!("{reason}"),
-        }
-        board.driver = driver;
-        self.published.notify_all();
-    }
-
-    /// Totals of a GPU, from whichever reader had it last.
-    pub(super) fn totals(&self, uuid: &str) -> Totals {
-        self.board.lock().known.get(uuid).map(|known| known.totals.clone()).unwrap_or_default()
-    }
-
-    /// Shows who the GPU is. Another one than before is an error: a second reader would have it under its own index.
-    pub(super) fn identify(&self, slot: &Slot, identity: Identity) -> Reading<()> {
-        if let Some(address) = Address::parse(&identity.pci_bus_id) {
-            self.journal.lock().identify(address, &identity.uuid);
-        }
-        let identity = Arc::new(identity);
-        let before = slot.seen.lock().identity.replace(Arc::clone(&identity));
-        if before.is_some_and(|before| before.uuid != identity.uuid) {
-            return Err(Absent::RENUMBERED);
-        }
-        let mut board = self.board.lock();
-        let before = board.known.remove(&identity.uuid);
-        let (taken, totals, failures) =
-            before.map(|known| (known.taken, known.totals, known.failures)).unwrap_or_default();
-        let uuid = identity.uuid.clone();
-        board.known.insert(uuid, Known { index: slot.index, identity, expected: true, taken, totals, failures });
-        Ok(())
     }
 
     /// Has the thread that waits for events watch the GPU, which its reader has opened.
@@ -470,195 +365,22 @@ impl Shared {
         self.openings.fetch_add(1, Ordering::Relaxed);
         self.changed.notify_all();
     }
-
-    /// Did it fail to tell a part of who it is, one that it may tell when asked again?
-    pub(super) fn is_half_identified(&self, slot: &Slot) -> bool {
-        let seen = slot.seen.lock();
-        let parts =
-            seen.identity.as_ref().map(|identity| [identity.minor.err(), identity.serial.as_ref().err().copied()]);
-        parts.into_iter().flatten().flatten().any(|why| why != Absent::NotSupported)
-    }
-
-    /// Shows a finished cycle. A reader that was stuck while its generation ended shows nothing any more.
-    pub(super) fn publish(
-        &self,
-        slot: &Slot,
-        taken: Instant,
-        values: Values,
-        processes: Reading<Vec<Process>>,
-        totals: &Totals,
-    ) {
-        if !self.alive(slot.generation) {
-            return;
-        }
-        let mut seen = slot.seen.lock();
-        seen.taken = Some(taken);
-        if matches!(std::mem::replace(&mut seen.state, State::Ok), State::Lost | State::Failing(_)) {
-            tracing::info!(gpu = slot.index, "gpu is read again");
-        }
-        seen.values = Arc::new(values);
-        seen.processes = processes;
-        drop(seen);
-        self.keep(slot, totals);
-    }
-
-    /// Keeps a GPU's totals for whoever reads it next, and shows them.
-    pub(super) fn keep(&self, slot: &Slot, totals: &Totals) {
-        if !self.alive(slot.generation) {
-            return;
-        }
-        let mut board = self.board.lock();
-        board.with_known(slot, |known, seen| {
-            known.totals.clone_from(totals);
-            known.taken = seen.taken;
-        });
-        self.published.notify_all();
-    }
-
-    /// Shows that the GPU cannot be read, and why.
-    pub(super) fn fail(&self, slot: &Slot, why: Absent) {
-        let state = if why == Absent::Lost { State::Lost } else { State::Failing(why) };
-        slot.clock.tripped.store(false, Ordering::Relaxed);
-        if std::mem::replace(&mut slot.seen.lock().state, state) != state {
-            tracing::warn!(gpu = slot.index, ?state, "gpu cannot be read");
-        }
-        // Under the lock that waiters check under, or one of them misses it.
-        let mut board = self.board.lock();
-        board.with_known(slot, |known, _| known.failures += 1);
-        self.published.notify_all();
-    }
-
-    pub(super) fn snapshot(&self) -> Snapshot {
-        let released = self.flags.lock().released;
-        let board = self.board.lock();
-        let now = self.time.now();
-        let driver = self.driver(&board, released.map(|until| until.saturating_duration_since(now)));
-        let mut snapshot = Snapshot { at: now, driver, ..Snapshot::default() };
-        snapshot.calls = self.calls.load(Ordering::Relaxed);
-        snapshot.listening = self.all_watched();
-        snapshot.xids = self.journal.lock().clone();
-        if self.events.stuck().is_some() {
-            snapshot.xids.nvml = ChannelState::Stale;
-        }
-        for slot in &board.slots {
-            match slot.gpu(&board.known, now) {
-                Ok(gpu) => snapshot.gpus.push(gpu),
-                Err(state) => snapshot.unidentified.push((slot.index, state)),
-            }
-        }
-        board.add_missing(&mut snapshot);
-        snapshot
-    }
-
-    /// A load or an end of the library that does not come back is reported like a load that failed.
-    fn driver(&self, board: &Board, released: Option<Duration>) -> Driver {
-        match (released, self.control.stuck()) {
-            (Some(left), _) => Driver::Released { left, version: board.version().to_owned() },
-            (None, Some(running)) if !board.up => Driver::Absent {
-                reason: format!("the nvidia driver has not answered for {} s; still waiting", running.as_secs()),
-            },
-            _ => board.driver.clone(),
-        }
-    }
-
-    /// Waits until the driver's state is known and every GPU has been read or has failed.
-    pub(super) fn wait_settled(&self, limit: Duration) {
-        let until = Instant::now() + limit;
-        let mut board = self.board.lock();
-        let done = |board: &Board| settled(board) && self.all_watched();
-        while !done(&board) && !self.published.wait_until(&mut board, until).timed_out() {}
-    }
 }
 
-impl Board {
-    /// Changes what outlives the slot's reader, if the GPU has told who it is.
-    fn with_known(&mut self, slot: &Slot, change: impl FnOnce(&mut Known, &Seen)) {
-        let seen = slot.seen.lock();
-        let known = seen.identity.as_ref().and_then(|identity| self.known.get_mut(&identity.uuid));
-        if let Some(known) = known {
-            change(known, &seen);
-        }
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::dcgm::Selection;
 
-    /// Of the driver that answered last; empty when none has.
-    fn version(&self) -> &str {
-        if let Driver::Loaded { version } = &self.driver { version } else { "" }
-    }
-
-    /// Adds the GPUs that are known and expected, but that nobody reads: let go of, on their way to be read again, or
-    /// lost. One that vanished from the driver's list must not vanish from the metrics.
-    fn add_missing(&self, snapshot: &mut Snapshot) {
-        if let Driver::Starting | Driver::Absent { .. } = snapshot.driver {
-            return;
-        }
-        let released = matches!(snapshot.driver, Driver::Released { .. });
-        let complete = self.up && snapshot.unidentified.iter().all(|(_, state)| *state != State::Starting);
-        let read: BTreeSet<_> = snapshot.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
-        let missing = self.known.iter().filter(|(uuid, known)| known.expected && !read.contains(*uuid));
-        for known in missing.map(|(_, known)| known) {
-            let place = snapshot.unidentified.iter().position(|(index, _)| *index == known.index);
-            let state = match place.map(|place| snapshot.unidentified.remove(place)) {
-                Some((_, state)) => state,
-                None if released => State::Released,
-                None if complete => State::Lost,
-                None => State::Starting,
-            };
-            snapshot.gpus.push(known.gpu(state));
-        }
-        snapshot.gpus.sort_by_key(|gpu| gpu.index);
-    }
-}
-
-fn settled(board: &Board) -> bool {
-    !matches!(board.driver, Driver::Starting)
-        && board.slots.iter().all(|slot| !matches!(slot.seen.lock().state, State::Starting))
-}
-
-impl Slot {
-    fn new(index: u32, generation: Generation) -> Self {
-        let seen = Seen {
-            identity: None,
-            taken: None,
-            state: State::Starting,
-            values: Arc::new(Values::default()),
-            processes: Err(Absent::NotSupported),
-            events: Err(Absent::NotSupported),
-        };
-        Self { index, generation, clock: Clock::new(), opened: AtomicU64::new(0), seen: Mutex::new(seen) }
-    }
-
-    /// Where the GPU sits, once it is known.
-    pub(super) fn address(&self) -> Option<Address> {
-        self.seen.lock().identity.as_ref().and_then(|identity| Address::parse(&identity.pci_bus_id))
-    }
-
-    /// Has the driver said that it cannot be read?
-    pub(super) fn is_lost(&self) -> bool {
-        matches!(self.seen.lock().state, State::Lost | State::Failing(_))
-    }
-
-    /// How long nothing has come back. The clock does not tell of a hang in the calls that free what a reader holds,
-    /// so the age of a reading that should be fresh counts too.
-    fn stale(&self, seen: &Seen, now: Instant) -> Option<Duration> {
-        let age = || seen.taken.filter(|_| seen.state == State::Ok).map(|taken| now.duration_since(taken));
-        self.clock.stuck().or_else(|| age().filter(|age| *age > STUCK_AFTER))
-    }
-
-    /// The GPU as seen from outside; only its state while nothing is known of it.
-    fn gpu(&self, known: &BTreeMap<String, Known>, now: Instant) -> Result<Gpu, State> {
-        let seen = self.seen.lock();
-        let state = self.stale(&seen, now).map_or(seen.state, State::Stale);
-        let identity = seen.identity.as_ref().ok_or(state)?;
-        let known = known.get(&identity.uuid);
-        Ok(Gpu {
-            taken: seen.taken,
-            state,
-            processes: seen.processes.clone(),
-            events: seen.events,
-            values: Arc::clone(&seen.values),
-            totals: known.map(|known| known.totals.clone()).unwrap_or_default(),
-            failures: known.map(|known| known.failures).unwrap_or_default(),
-            ..identity.gpu(self.index)
-        })
+    #[test]
+    fn a_release_that_is_taken_back_at_once_ends_the_generation_all_the_same() {
+        let shared = Arc::new(Shared::new(Time::Wall, Plan::new(&Selection::default())));
+        let (first, _hold) = shared.wait_wanted().unwrap();
+        assert!(shared.alive(first));
+        shared.release(Duration::from_secs(600));
+        shared.acquire();
+        assert!(!shared.alive(first), "some of its threads have seen the release, and some have not");
+        let (second, _hold) = shared.wait_wanted().unwrap();
+        assert!(second > first && shared.alive(second));
     }
 }

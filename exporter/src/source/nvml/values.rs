@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+pub use nvml_wrapper::enum_wrappers::device::ComputeMode;
+
 use super::absent::{Absent, Reading};
 use super::activity::Activity;
 use super::busy::Busy;
@@ -18,17 +20,22 @@ use crate::catalog::dcgm::{Call, Field, Read, Text};
 /// reading's age says. What needs two readings is not there before the second.
 #[derive(Clone, Debug)]
 pub struct Values {
-    readings: BTreeMap<Read, Reading<f64>>,
+    /// In order of the way. They are copied once a second for whoever looks, which a flat list makes cheap.
+    readings: Vec<(Read, Reading<f64>)>,
     /// Texts of the GPU and its driver, as they were when the GPU was opened.
     pub texts: Arc<BTreeMap<Text, String>>,
     /// NVLink between this GPU and others: index of the other, and NVML's code of the state.
     pub peers: Arc<Vec<(u32, u32)>>,
     /// Does the driver keep the GPU initialised when nobody uses it?
     pub persistence_mode: Reading<bool>,
+    /// Who may use the GPU?
+    pub compute_mode: Reading<ComputeMode>,
     /// Can utilisation samples be drained?
     pub samples: Reading<()>,
     /// Is the GPU cut up into MIG instances?
     pub mig_mode: Reading<MigMode>,
+    /// How many slices it can be cut into, while it is.
+    pub mig_slices: Option<u32>,
     /// Its GPU instances, in order of id.
     pub instances: Vec<Arc<Instance>>,
     /// What tells of its health beside readings.
@@ -56,12 +63,14 @@ pub struct Totals {
 impl Default for Values {
     fn default() -> Self {
         Self {
-            readings: BTreeMap::new(),
+            readings: Vec::new(),
             texts: Arc::default(),
             peers: Arc::default(),
             persistence_mode: Err(Absent::NotSupported),
+            compute_mode: Err(Absent::NotSupported),
             samples: Err(Absent::NotSupported),
             mig_mode: Err(Absent::NotSupported),
+            mig_slices: None,
             instances: Vec::new(),
             health: Health::default(),
         }
@@ -71,7 +80,12 @@ impl Default for Values {
 impl Values {
     /// One reading, in NVML's unit. What is not read is not supported.
     pub fn get(&self, read: Read) -> Reading<f64> {
-        self.readings.get(&read).copied().unwrap_or(Err(Absent::NotSupported))
+        self.place(read).map_or(Err(Absent::NotSupported), |at| self.readings[at].1)
+    }
+
+    /// Where the reading is, else where it would be.
+    fn place(&self, read: Read) -> Result<usize, usize> {
+        self.readings.binary_search_by(|(known, _)| known.cmp(&read))
     }
 
     /// What a field of NVML reads.
@@ -89,8 +103,28 @@ impl Values {
         self.get(read).is_err_and(|why| why != Absent::NotSupported)
     }
 
+    /// Takes what one call gives, in its order. A failure is one of all of it; what is missing at the end is not given.
+    pub(super) fn set_calls(&mut self, gives: &[Call], answer: Reading<Vec<f64>>) {
+        for (i, call) in gives.iter().enumerate() {
+            let value = answer.as_ref().map_err(|why| *why);
+            let value = value.and_then(|values| values.get(i).copied().ok_or(Absent::NotSupported));
+            self.set(Read::Call(*call), value);
+        }
+    }
+
+    /// Takes what GPM tells of these metrics; a failure is one of them all.
+    pub(super) fn set_gpm(&mut self, ids: &[u32], answers: Reading<Vec<Reading<f64>>>) {
+        let answers = answers.unwrap_or_else(|why| vec![Err(why); ids.len()]);
+        for (id, answer) in ids.iter().zip(answers) {
+            self.set(Read::Gpm(*id), answer);
+        }
+    }
+
     /// Takes a reading, in NVML's unit.
     pub fn set(&mut self, read: Read, reading: Reading<f64>) {
-        self.readings.insert(read, reading);
+        match self.place(read) {
+            Ok(at) => self.readings[at].1 = reading,
+            Err(at) => self.readings.insert(at, (read, reading)),
+        }
     }
 }

@@ -69,6 +69,9 @@ const NOT_OF_FILES: &[&str] = &[
     "row_remap",
     "page_retirement",
     "recovery_action",
+    "ecc_mode",
+    "mig_pending",
+    "compute_mode",
     "psi",
 ];
 

@@ -6,7 +6,7 @@ mod tuned;
 use goodput_exporter::audit::checks::CHECKS;
 use goodput_exporter::audit::{Audit, Finding, Profile, Status, render};
 use goodput_exporter::catalog::dcgm::{Call, Read};
-use goodput_exporter::source::nvml::{Absent, Values, fields};
+use goodput_exporter::source::nvml::{Absent, ComputeMode, MigMode, Values, fields};
 
 use crate::support::{Machine, golden, shared};
 
@@ -130,6 +130,27 @@ const OF_NVML: &[OfNvml] = &[
         "gpu-reset -i 0",
     ),
     (
+        "ecc_mode",
+        |v| v.set(Read::Field(fields::ECC_MODE_PENDING), Ok(0.0)),
+        Status::Warn,
+        "GPU 0 off from the next reboot on",
+        "--ecc-config=1",
+    ),
+    (
+        "mig_pending",
+        |v| v.mig_mode = Ok(MigMode { current: false, pending: true }),
+        Status::Warn,
+        "GPU 1 on from its next reset on",
+        "gpu-reset",
+    ),
+    (
+        "compute_mode",
+        |v| v.compute_mode = Ok(ComputeMode::Prohibited),
+        Status::Fail,
+        "GPU 0 prohibited",
+        "--compute-mode=0",
+    ),
+    (
         "recovery_action",
         |v| v.set(Read::Field(fields::RECOVERY_ACTION), Ok(1.0)),
         Status::Fail,
@@ -148,6 +169,17 @@ fn wrong_answers_of_nvml() {
         assert!(found.read.contains(read), "{check}: {}", found.read);
         assert!(found.commands[0].contains(command), "{check}: {:?}", found.commands);
     }
+}
+
+#[test]
+fn a_fabric_manager_among_the_nodes_processes() {
+    let machine = tuned::machine();
+    machine.write("proc/2/comm", "kthreadd\n");
+    std::fs::remove_dir_all(machine.path("run/nvidia-fabricmanager")).unwrap();
+    let found = |machine: &Machine| finding(machine, Profile::Mixed, "fabric_manager").status;
+    assert_eq!(found(&machine), Status::Pass, "its pid file may be in a container");
+    std::fs::remove_dir_all(machine.path("proc/60")).unwrap();
+    assert_eq!(found(&machine), Status::Fail);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! A machine on which every check passes.
 
 use goodput_exporter::catalog::dcgm::{Call, Read};
-use goodput_exporter::source::nvml::{Driver, fields};
+use goodput_exporter::source::nvml::{ComputeMode, Driver, MigMode, fields};
 
 use super::cases;
 use crate::support::Machine;
@@ -84,6 +84,11 @@ pub(super) fn machine() -> Machine {
     machine.driver = Driver::Loaded { version: "580.105.08".to_owned() };
     let values = &mut machine.values;
     values.persistence_mode = Ok(true);
+    values.compute_mode = Ok(ComputeMode::Default);
+    values.mig_mode = Ok(MigMode { current: false, pending: false });
+    for field in [fields::ECC_MODE, fields::ECC_MODE_PENDING] {
+        values.set(Read::Field(field), Ok(1.0));
+    }
     values.set(Read::Call(Call::PcieWidth), Ok(16.0));
     values.set(Read::Call(Call::PcieWidthMax), Ok(16.0));
     values.set(Read::Call(Call::PcieGeneration), Ok(5.0));

@@ -9,9 +9,6 @@ use nvml_wrapper_sys::bindings::*;
 use std::os::raw::{c_uint, c_ulonglong};
 use std::time::{Duration, Instant};
 
-/// A waiting call looks this often for news. A real one sleeps in the driver, so that looking should cost its caller little.
-const POLL: Duration = Duration::from_millis(250);
-
 node_calls! {
     nvmlEventSetCreate(set: Ptr<nvmlEventSet_t>) |_node| set.set(current()?.events.issue(EventSet::default()));
     nvmlEventSetFree(set: nvmlEventSet_t) |_node| current()?.events.free(set);
@@ -39,6 +36,8 @@ extern "C" fn nvmlEventSetWait_v2(set: nvmlEventSet_t, data: Ptr<nvmlEventData_t
 fn wait(set: nvmlEventSet_t, data: &Ptr<nvmlEventData_t>, timeout_ms: c_uint) -> Done {
     let deadline = Instant::now() + Duration::from_millis(timeout_ms.into());
     let library = current()?;
+    // Before the first look, so that nothing is written unnoticed between the two. A call that only looks needs none.
+    let log = if timeout_ms == 0 { None } else { library.news()? };
     loop {
         library.refresh()?;
         let news = {
@@ -58,6 +57,9 @@ fn wait(set: nvmlEventSet_t, data: &Ptr<nvmlEventData_t>, timeout_ms: c_uint) ->
         if left.is_zero() {
             return Err(Code::TIMEOUT);
         }
-        std::thread::sleep(left.min(POLL));
+        match &log {
+            Some(log) => log.wait(left),
+            None => std::thread::sleep(left),
+        }
     }
 }

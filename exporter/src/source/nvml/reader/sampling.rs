@@ -12,7 +12,7 @@ use super::super::activity;
 use super::super::raw::{self, Gpm, Samples};
 use super::super::ring::Ring;
 use super::{CYCLE, Due, RAREST_CYCLES, Reader, SLOW_CYCLES};
-use crate::catalog::dcgm::{Call, Read};
+use crate::catalog::dcgm::Call;
 
 /// The least time between two samples of a pair (nvmlGpmMetricsGet).
 const GPM_FLOOR: Duration = Duration::from_millis(100);
@@ -85,10 +85,7 @@ impl Reader<'_> {
             }
             Err(why) => Err(why),
         };
-        let answers = answers.unwrap_or_else(|why| vec![Err(why); profiler.wanted.len()]);
-        for (id, answer) in profiler.wanted.iter().zip(answers) {
-            self.values.set(Read::Gpm(*id), answer);
-        }
+        self.values.set_gpm(&profiler.wanted, answers);
     }
 }
 

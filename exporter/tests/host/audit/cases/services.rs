@@ -4,12 +4,16 @@ use goodput_exporter::audit::Status;
 
 use super::{Case, Odd, case};
 
-/// One NVSwitch with its fabric manager, and a kubelet.
+/// One NVSwitch with its fabric manager, a kubelet, and a container's writable layer.
 pub(super) const TUNED: &[(&str, &str)] = &[
     ("sys/bus/pci/devices/0000:c5:00.0/class", "0x068000\n"),
     ("sys/bus/pci/devices/0000:c5:00.0/vendor", "0x10de\n"),
     ("run/nvidia-fabricmanager/nv-fabricmanager.pid", "60\n"),
     ("proc/60/comm", "nv-fabricmanage\n"),
+    ("proc/100/mountinfo", "90 80 0:55 / / rw - overlay overlay rw,lowerdir=/l,upperdir=/var/u/1,workdir=/w\n"),
+    ("proc/1/mountinfo", "24 1 259:9 / / rw shared:1 - xfs /dev/nvme9n1 rw\n"),
+    ("sys/dev/block/259:9/uevent", "DEVNAME=nvme9n1\n"),
+    ("sys/dev/block/259:9/queue/rotational", "0\n"),
     (
         "var/lib/kubelet/config.yaml",
         "kind: KubeletConfiguration\ncpuManagerPolicy: static\ntopologyManagerPolicy: restricted\n\
@@ -35,6 +39,14 @@ pub(super) const WRONG: &[Case] = &[
         Status::Warn,
         "no sign of it, with 1 NVSwitches",
         "systemctl enable",
+    ),
+    case(
+        "overlay_layer",
+        "sys/dev/block/259:9/queue/rotational",
+        "1\n",
+        Status::Warn,
+        "on nvme9n1, which rotates",
+        "NVMe",
     ),
     case(
         "kubelet_cpu_manager",
@@ -67,6 +79,10 @@ pub(super) const ODD: &[Odd] = &[
     ("fabric_manager", "sys/bus/pci/devices/0000:c5:00.0", None, Status::NotApplicable),
     ("fabric_manager", "run/nvidia-fabricmanager", None, Status::Warn),
     ("fabric_manager", "run/nvidia-fabricmanager/nv-fabricmanager.pid", Some("me\n"), Status::Error),
+    ("overlay_layer", "proc/100/mountinfo", None, Status::NotApplicable),
+    ("overlay_layer", "proc/100/mountinfo", Some("90 80 0:55 /\n"), Status::Error),
+    ("overlay_layer", "proc/1/mountinfo", Some("24 1 0:40 / / rw - nfs4 nas:/ rw\n"), Status::Warn),
+    ("overlay_layer", "sys/dev/block", None, Status::NotApplicable),
     ("kubelet_cpu_manager", "var", None, Status::NotApplicable),
     ("kubelet_cpu_manager", KUBELET, Some("cpuManagerPolicy: [static]\n"), Status::Error),
     ("kubelet_topology_manager", KUBELET, Some("topologyManagerPolicy: {}\n"), Status::Error),

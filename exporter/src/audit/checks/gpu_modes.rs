@@ -1,0 +1,176 @@
+//! Modes of the GPUs that an administrator sets: ECC, MIG, who may use them.
+
+use super::super::text::{count, list};
+use super::super::{Check, Expected, Fix, Status, Verdict, Who, jobs};
+use super::gpu::value;
+use super::{own, vendor};
+use crate::source::nvml::{ComputeMode, MigMode, fields};
+
+const NVIDIA_SMI: &str = "https://manpages.ubuntu.com/manpages/plucky/man1/nvidia-smi.1.html";
+
+pub(super) static ECC: Check = Check {
+    id: "ecc_mode",
+    title: "Error correction of GPU memory",
+    reads: "NVML fields ECC_CURRENT, ECC_PENDING",
+    expected: Expected::always("on for every GPU, and nothing waiting to change"),
+    why: "Without it a flipped bit is not seen: a training run learns from it, a service answers with it. A change waits \
+          for the next reboot, and then comes unexpected.",
+    fixes: &[Fix {
+        command: "nvidia-smi -i INDEX --ecc-config=1, then drain the node and: systemctl reboot",
+        lasting: Some("yes: the GPU keeps it"),
+        restarts: "the node",
+        who: Who::Root,
+        risk: "boards without ECC of their own in memory give up some of it",
+        gain: None,
+    }],
+    sources: &[
+        vendor("nvidia-smi(1): ECC Mode, --ecc-config", NVIDIA_SMI),
+        own("a warning: some graphics boards are bought to be run without"),
+    ],
+    run: |context, _| {
+        let mut modes = Vec::new();
+        for gpu in jobs::gpus(context)? {
+            let (index, current) = value(gpu, "ECC mode", |v| v.field(fields::ECC_MODE))?;
+            let (_, pending) = value(gpu, "pending ECC mode", |v| v.field(fields::ECC_MODE_PENDING))?;
+            modes.push((index, current > 0.0, pending > 0.0));
+        }
+        Ok(judge_ecc(&modes))
+    },
+};
+
+/// By GPU: is it on, and is it on from the next reboot on?
+fn judge_ecc(modes: &[(u32, bool, bool)]) -> Verdict {
+    let wrong = modes.iter().filter_map(|(gpu, current, pending)| match (current, pending) {
+        (true, true) => None,
+        (false, false) => Some(format!("GPU {gpu} off")),
+        (true, false) => Some(format!("GPU {gpu} off from the next reboot on")),
+        (false, true) => Some(format!("GPU {gpu} off until the next reboot")),
+    });
+    match wrong.collect::<Vec<_>>() {
+        none if none.is_empty() => Verdict::new(Status::Pass, format!("on for {}", count(modes.len(), "GPU"))),
+        wrong => Verdict::new(Status::Warn, list(&wrong)),
+    }
+}
+
+pub(super) static MIG: Check = Check {
+    id: "mig_pending",
+    title: "Changes of MIG that wait",
+    reads: "nvmlDeviceGetMigMode",
+    expected: Expected::always("no change waiting for a reset"),
+    why: "The GPU changes from whole to cut up, or back, at its next reset, whatever causes that. Whoever planned with the \
+          one finds the other.",
+    fixes: &[Fix {
+        command: "drain the node, then: nvidia-smi --gpu-reset -i INDEX, or take the change back: nvidia-smi -i INDEX --multi-instance-gpu=0",
+        lasting: None,
+        restarts: "the GPU; everything that uses it must end first",
+        who: Who::Root,
+        risk: "the scheduler's device plugin has to be told of what there is now",
+        gain: None,
+    }],
+    sources: &[
+        vendor(
+            "NVIDIA Multi-Instance GPU User Guide: system considerations",
+            "https://docs.nvidia.com/datacenter/tesla/mig-user-guide/deployment-considerations.html",
+        ),
+        own("a warning: jobs run on until the reset"),
+    ],
+    run: |context, _| {
+        let modes = jobs::gpus(context)?.iter().map(|gpu| value(gpu, "MIG mode", |v| v.mig_mode));
+        Ok(judge_mig(&modes.collect::<Result<Vec<_>, _>>()?))
+    },
+};
+
+fn judge_mig(modes: &[(u32, MigMode)]) -> Verdict {
+    let waiting = modes.iter().filter(|(_, mode)| mode.current != mode.pending).map(|(gpu, mode)| {
+        let to = if mode.pending { "on" } else { "off" };
+        format!("GPU {gpu} {to} from its next reset on")
+    });
+    match waiting.collect::<Vec<_>>() {
+        none if none.is_empty() => Verdict::new(Status::Pass, format!("none on {}", count(modes.len(), "GPU"))),
+        waiting => Verdict::new(Status::Warn, list(&waiting)),
+    }
+}
+
+pub(super) static COMPUTE: Check = Check {
+    id: "compute_mode",
+    title: "Who may use each GPU",
+    reads: "nvmlDeviceGetComputeMode",
+    expected: Expected::always("the same on every GPU, and not prohibited"),
+    why: "On a prohibited GPU no CUDA program starts. On an exclusive one the second process fails, unless MPS is between \
+          them; that is a fine rule for a whole node, and a riddle when one GPU has it and the next has not.",
+    fixes: &[Fix {
+        command: "nvidia-smi -i INDEX --compute-mode=0",
+        lasting: Some("the same at boot, after nvidia-persistenced: a reload of the driver forgets it"),
+        restarts: "nothing; programs that run are not touched",
+        who: Who::Root,
+        risk: "processes that the mode kept apart can share the GPU from then on",
+        gain: None,
+    }],
+    sources: &[
+        vendor("nvidia-smi(1): Compute Mode", NVIDIA_SMI),
+        own("a mixture is a warning: it can be a decision, but not an unnoticed one"),
+    ],
+    run: |context, _| {
+        let modes = jobs::gpus(context)?.iter().map(|gpu| value(gpu, "compute mode", |v| v.compute_mode));
+        Ok(judge_compute(&modes.collect::<Result<Vec<_>, _>>()?))
+    },
+};
+
+fn judge_compute(modes: &[(u32, ComputeMode)]) -> Verdict {
+    let spell = |(gpu, mode): &(u32, ComputeMode)| format!("GPU {gpu} {}", name(mode));
+    let prohibited: Vec<String> =
+        modes.iter().filter(|(_, mode)| *mode == ComputeMode::Prohibited).map(spell).collect();
+    if !prohibited.is_empty() {
+        return Verdict::new(Status::Fail, list(&prohibited));
+    }
+    match modes.windows(2).all(|pair| pair[0].1 == pair[1].1) {
+        true => Verdict::new(Status::Pass, modes.first().map_or("", |(_, mode)| name(mode))),
+        false => Verdict::new(Status::Warn, list(&modes.iter().map(spell).collect::<Vec<_>>())),
+    }
+}
+
+/// As nvidia-smi says it.
+fn name(mode: &ComputeMode) -> &'static str {
+    match mode {
+        ComputeMode::Default => "default",
+        ComputeMode::ExclusiveThread => "exclusive thread",
+        ComputeMode::Prohibited => "prohibited",
+        ComputeMode::ExclusiveProcess => "exclusive process",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Status::{Fail, Pass, Warn};
+
+    fn said(verdict: &Verdict) -> (Status, &str) {
+        (verdict.status, &verdict.read)
+    }
+
+    #[test]
+    fn error_correction() {
+        assert_eq!(said(&judge_ecc(&[(0, true, true), (1, true, true)])), (Pass, "on for 2 GPUs"));
+        assert_eq!(said(&judge_ecc(&[(0, true, true), (1, false, false)])), (Warn, "GPU 1 off"));
+        assert_eq!(said(&judge_ecc(&[(0, true, false)])), (Warn, "GPU 0 off from the next reboot on"));
+        assert_eq!(said(&judge_ecc(&[(0, false, true)])), (Warn, "GPU 0 off until the next reboot"));
+    }
+
+    #[test]
+    fn cutting_up() {
+        let mode = |current, pending| MigMode { current, pending };
+        assert_eq!(said(&judge_mig(&[(0, mode(true, true)), (1, mode(false, false))])), (Pass, "none on 2 GPUs"));
+        assert_eq!(said(&judge_mig(&[(3, mode(true, false))])), (Warn, "GPU 3 off from its next reset on"));
+        assert_eq!(said(&judge_mig(&[(3, mode(false, true))])), (Warn, "GPU 3 on from its next reset on"));
+    }
+
+    #[test]
+    fn who_may_use_them() {
+        use ComputeMode::{Default, ExclusiveProcess, Prohibited};
+        assert_eq!(said(&judge_compute(&[(0, Default), (1, Default)])), (Pass, "default"));
+        assert_eq!(said(&judge_compute(&[(0, ExclusiveProcess)])), (Pass, "exclusive process"));
+        let mixed = judge_compute(&[(0, Default), (1, ExclusiveProcess)]);
+        assert_eq!(said(&mixed), (Warn, "GPU 0 default, GPU 1 exclusive process"));
+        assert_eq!(said(&judge_compute(&[(0, Default), (1, Prohibited)])), (Fail, "GPU 1 prohibited"));
+    }
+}

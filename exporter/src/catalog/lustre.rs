@@ -1,0 +1,29 @@
+//! Rows of the `lustre` collector. They count what programs asked for, so that reads answered by the page cache are among
+//! them (as opposed to those of NFS); a counter begins anew with a mount, and when somebody clears it.
+
+crate::metric_rows! {
+    LUSTRE_CLIENTS = Gauge None "goodput_lustre_clients" [] {
+        "Lustre clients of the node, one per mount; series are made for the first 16.",
+        from "/sys/fs/lustre/llite, before 2.12 /proc/fs/lustre/llite", by "lustre", series "1 where there is Lustre", since "0.1.0"
+    }
+    LUSTRE_DENIED = Gauge None "goodput_lustre_denied" [] {
+        "Lustre clients whose counts this exporter may not read: debugfs takes root.",
+        from "/sys/kernel/debug/lustre/llite/*/stats", by "lustre", series "1 where there is Lustre", since "0.1.0"
+    }
+    LUSTRE_READ_BYTES = Counter Bytes "goodput_lustre_read_bytes_total" ["filesystem", "client"] {
+        "Bytes that programs read from the file system, from the page cache too.",
+        from "/sys/kernel/debug/lustre/llite/*/stats, before 2.12 /proc/fs/lustre/llite/*/stats: read_bytes, sum", by "lustre", series "1 per Lustre client, at most 16", since "0.1.0"
+    }
+    LUSTRE_WRITTEN_BYTES = Counter Bytes "goodput_lustre_written_bytes_total" ["filesystem", "client"] {
+        "Bytes that programs wrote to the file system.",
+        from "as goodput_lustre_read_bytes_total: write_bytes, sum", by "lustre", series "1 per Lustre client, at most 16", since "0.1.0"
+    }
+    LUSTRE_CALLS = Counter None "goodput_lustre_calls_total" ["filesystem", "client", "operation"] {
+        "Calls of programs on the file system: read, write, and other, which is metadata as a rule.",
+        from "as goodput_lustre_read_bytes_total: samples", by "lustre", series "3 per Lustre client, at most 16", since "0.1.0"
+    }
+    LUSTRE_CALL_TIME = Counter Seconds "goodput_lustre_call_seconds_total" ["filesystem", "client", "operation"] {
+        "Time that such calls took together; no series from clients that do not measure it.",
+        from "as goodput_lustre_read_bytes_total: lines in usec, sum", by "lustre", series "up to 3 per Lustre client, at most 16", since "0.1.0"
+    }
+}

@@ -1,0 +1,99 @@
+//! `overlay`: the device that holds a container's writable layer, and what the container writes to it.
+
+use std::time::Duration;
+
+use super::{CollectError, Collector, Context, Done, Entry};
+use crate::attribute::Owner;
+use crate::catalog::overlay::*;
+use crate::collect::cgroup::MAX_OWNERS;
+use crate::family::Families;
+use crate::parse::mountinfo::{self, Mount};
+use crate::parse::{cgroup, number};
+use crate::source::cgroupfs;
+use crate::source::files::{self, FileError, Roots};
+
+/// The row of this collector.
+pub(super) const ENTRY: Entry = Entry {
+    name: "overlay",
+    about: "Devices that hold the writable layers of containers with GPUs, and what those containers write to them; 4 small files per container, at most 64. No layer is walked.",
+    default: true,
+    deadline: Duration::from_secs(1),
+    new: || Box::<Overlay>::default(),
+};
+
+/// Reads `/proc/PID/mountinfo` of a process of each owner, `/proc/1/mountinfo` and `io.stat`.
+#[derive(Default)]
+pub struct Overlay;
+
+impl Collector for Overlay {
+    fn collect(&mut self, context: &Context, out: &mut Families) -> Result<Done, CollectError> {
+        let roots = &context.roots;
+        let owners = context.owners.all().iter().filter(|owner| !owner.pids.is_empty());
+        let mut result = Ok(());
+        for owner in owners.take(MAX_OWNERS) {
+            // One owner's bad file must not hide the others; the first is reported.
+            result = result.and(push(roots, owner, out));
+        }
+        result?;
+        Ok(Done::Ok)
+    }
+}
+
+fn push(roots: &Roots, owner: &Owner, out: &mut Families) -> Result<(), FileError> {
+    let Some(upper) = upper_folder(roots, owner)? else { return Ok(()) };
+    let (kind, device) = place(roots, &upper)?.unwrap_or_default();
+    let name = match device.is_empty() {
+        true => String::new(),
+        false => disk_name(roots, &device)?.unwrap_or_default(),
+    };
+    out.push_with(&OVERLAY_INFO, &[&owner.id], &[&kind, &name], 1.0);
+    if name.is_empty() {
+        return Ok(());
+    }
+    for group in owner.places.iter().filter(|place| place.controllers.is_empty()) {
+        let path = cgroupfs::group(&cgroupfs::v2_root(roots), &group.path).join("io.stat");
+        let Some(io) = files::parse_optional(&path, |text| cgroup::io_stat_of(text, &device))? else { continue };
+        // A cgroup without a line for the device has done nothing on it.
+        let io = io.unwrap_or_default();
+        out.push(&OVERLAY_WRITTEN_BYTES, &[&owner.id, &name], io.written_bytes as f64);
+    }
+    Ok(())
+}
+
+/// What the kernel calls the disk.
+pub(crate) fn disk_name(roots: &Roots, device: &str) -> Result<Option<String>, FileError> {
+    let name = |text: &str| Ok(text.lines().find_map(|line| line.strip_prefix("DEVNAME=")).map(str::to_owned));
+    Ok(files::parse_optional(&roots.sys.join("dev/block").join(device).join("uevent"), name)?.flatten())
+}
+
+/// The folder of the writable layer, if the root of the owner's first process is an overlay that has one.
+pub(crate) fn upper_folder(roots: &Roots, owner: &Owner) -> Result<Option<String>, FileError> {
+    let Some(pid) = owner.pids.first() else { return Ok(None) };
+    let find = |text: &str| {
+        let mounts = mountinfo::parse(text)?;
+        let root = mounts.iter().rfind(|mount| mount.point == "/" && mount.kind == "overlay");
+        Ok(root.and_then(|root| root.option("upperdir")).map(str::to_owned))
+    };
+    Ok(files::parse_optional(&roots.proc.join(format!("{pid}/mountinfo")), find)?.flatten())
+}
+
+/// The file system that the folder is on, and its whole disk as cgroups count it; no device where it is on none.
+pub(crate) fn place(roots: &Roots, folder: &str) -> Result<Option<(String, String)>, FileError> {
+    let find = |text: &str| {
+        let mounts = mountinfo::parse(text)?;
+        Ok(mountinfo::holding(&mounts, folder)
+            .map(|Mount { kind, device, .. }| ((*kind).to_owned(), (*device).to_owned())))
+    };
+    let found = files::parse_optional(&roots.proc.join("1/mountinfo"), find)?.flatten();
+    let Some((kind, device)) = found else { return Ok(None) };
+    let block = roots.sys.join("dev/block").join(&device);
+    if device.starts_with("0:") {
+        return Ok(Some((kind, String::new())));
+    }
+    // I/O is counted by disk, not by partition; a partition's folder lies in its disk's.
+    let disk = match files::parse_optional(&block.join("partition"), number::<u32>)? {
+        Some(_) => files::parse_optional(&block.join("../dev"), |text| Ok(text.trim().to_owned()))?,
+        None => Some(device),
+    };
+    Ok(Some((kind, disk.unwrap_or_default())))
+}

@@ -1,0 +1,211 @@
+//! The values of settings: what they may be, and how they are read.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use clap::builder::PossibleValue;
+
+/// `print --format`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TextFormat {
+    /// Prometheus text format 0.0.4
+    Text,
+    /// OpenMetrics 1.0
+    Openmetrics,
+}
+
+/// `catalog --format`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CatalogFormat {
+    /// Tables for people
+    Markdown,
+    /// One object per metric
+    Json,
+    /// Tables of DCGM's fields: both spellings, how each is read, or why it is not
+    Dcgm,
+}
+
+/// `audit --format`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum AuditFormat {
+    /// Groups by status, for people
+    Table,
+    /// One object, for programs and for comparing nodes
+    Json,
+    /// For tickets
+    Markdown,
+}
+
+/// `--dcgm.hostname-label`: the label's name, as in dcgm-exporter's two generations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostnameLabel {
+    /// `Hostname`
+    Capital,
+    /// `hostname`
+    Lower,
+}
+
+impl ValueEnum for HostnameLabel {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[Self::Capital, Self::Lower]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(self.name()))
+    }
+}
+
+impl HostnameLabel {
+    /// The label's name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Capital => "Hostname",
+            Self::Lower => "hostname",
+        }
+    }
+}
+
+/// `--kubernetes.pod-resources-socket`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PodResourcesSocket {
+    /// Where the kubelet has it, if it is there.
+    Auto,
+    /// The kubelet is not asked.
+    Off,
+    /// This one.
+    Path(PathBuf),
+}
+
+impl FromStr for PodResourcesSocket {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "off" => Ok(Self::Off),
+            path if path.starts_with('/') => Ok(Self::Path(path.into())),
+            _ => Err("expected auto, off or an absolute path".to_owned()),
+        }
+    }
+}
+
+/// `--log.level`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[allow(missing_docs, reason = "each variant is the level it names")]
+pub enum LogLevel {
+    Debug,
+    Info,
+    Warn,
+    Error,
+}
+
+/// `--log.format`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// One line of text per message.
+    Text,
+    /// One JSON object per message.
+    Json,
+}
+
+/// Where to listen: `HOST:PORT`, `[IPV6]:PORT` or `:PORT`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// Host name or IP address without brackets; empty for every interface.
+    pub host: String,
+    /// TCP port; 0 lets the kernel choose.
+    pub port: u16,
+}
+
+impl FromStr for Address {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let expected = || "expected HOST:PORT, [IPV6]:PORT or :PORT".to_owned();
+        let (host, port) = text.rsplit_once(':').ok_or_else(expected)?;
+        let port = port.parse().map_err(|_| expected())?;
+        let bare = host.strip_prefix('[').and_then(|h| h.strip_suffix(']'));
+        if bare.is_none() && host.contains([':', '[', ']', ' ', '/']) {
+            return Err(expected());
+        }
+        Ok(Self { host: bare.unwrap_or(host).to_owned(), port })
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.host.contains(':') {
+            true => write!(f, "[{}]:{}", self.host, self.port),
+            false => write!(f, "{}:{}", self.host, self.port),
+        }
+    }
+}
+
+pub(super) fn switch(text: &str) -> Result<bool, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "true" | "t" | "1" => Ok(true),
+        "false" | "f" | "0" => Ok(false),
+        _ => Err("expected true or false".to_owned()),
+    }
+}
+
+pub(super) fn count(text: &str) -> Result<u16, String> {
+    let count = text.parse().ok().filter(|count| *count > 0);
+    count.ok_or_else(|| format!("expected a whole number from 1 to {}", u16::MAX))
+}
+
+pub(super) fn milliseconds(text: &str) -> Result<Duration, String> {
+    let count = text.parse().ok().filter(|count| *count > 0).map(Duration::from_millis);
+    count.ok_or_else(|| "expected a whole number of milliseconds above 0".to_owned())
+}
+
+/// Go's notation, which Prometheus shares: numbers with units, such as `1m30s`.
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    let expected = || "expected a duration above 0 such as 500ms, 10s or 1m30s".to_owned();
+    let (mut total, mut rest) = (Duration::ZERO, text);
+    while !rest.is_empty() {
+        let (number, behind) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(expected)?);
+        let (unit, behind) = behind.split_at(behind.find(|c: char| c.is_ascii_digit()).unwrap_or(behind.len()));
+        let milliseconds: u64 = match unit {
+            "ms" => 1,
+            "s" => 1000,
+            "m" => 60_000,
+            "h" => 3_600_000,
+            _ => return Err(expected()),
+        };
+        let number: u32 = number.parse().map_err(|_| expected())?;
+        total = total.saturating_add(Duration::from_millis(u64::from(number) * milliseconds));
+        rest = behind;
+    }
+    (!total.is_zero()).then_some(total).ok_or_else(expected)
+}
+
+pub(super) fn directory(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    match std::fs::metadata(&path) {
+        Ok(metadata) if metadata.is_dir() => Ok(path),
+        Ok(_) => Err("expected a directory, this is a file".to_owned()),
+        Err(error) => Err(format!("expected a directory: {error}")),
+    }
+}
+
+pub(super) fn cgroup_pattern(text: &str) -> Result<String, String> {
+    let below =
+        text.strip_prefix('/').is_some_and(|rest| rest.split('/').all(|folder| !["", ".", ".."].contains(&folder)));
+    below.then(|| text.to_owned()).ok_or_else(|| "expected a path such as /system.slice/kubelet.service".to_owned())
+}
+
+pub(super) fn telemetry_path(text: &str) -> Result<String, String> {
+    let plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "/-_.".contains(c));
+    let taken = text == "/" || text == "/health" || text.starts_with("/-/");
+    match text.starts_with('/') && plain && !taken {
+        true => Ok(text.to_owned()),
+        false => {
+            Err("expected a path such as /metrics, of letters, digits and /-_., other than the health paths".into())
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! What hardly ever changes: who the GPU is, its texts, its settings and its peers.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use nvml_wrapper::Device;
+use nvml_wrapper::enum_wrappers::device::{Brand, InfoRom, P2pCapabilitiesIndex};
+use nvml_wrapper::error::NvmlError;
+
+use super::super::absent::{Absent, Reading};
+use super::super::calls::{ASKS, Ask, Pace};
+use super::super::fields::LINK_COUNT;
+use super::super::shared::{Identity, Shared, Slot};
+use super::sampling::Profiler;
+use super::{Due, PEER_CYCLES, Reader};
+use crate::catalog::dcgm::{self, Call, Event, Read, Text};
+
+impl Reader<'_> {
+    pub(super) fn read_settings(&mut self, due: &Due) -> Reading<()> {
+        self.values.persistence_mode = self.wrapped(|d| d.is_in_persistent_mode());
+        self.values.compute_mode = self.wrapped(|d| d.compute_mode());
+        // What stays is asked for again where it could not be had.
+        let missing: Vec<Call> = ASKS.iter().flat_map(|ask| ask.gives).copied().collect();
+        let missing: Vec<Call> = missing.into_iter().filter(|call| self.values.is_missing(Read::Call(*call))).collect();
+        let lacks = |ask: &Ask| ask.pace == Pace::Once && ask.gives.iter().any(|call| missing.contains(call));
+        self.ask_all(|ask| ask.pace == Pace::Setting || lacks(ask));
+        let links = self.values.field(LINK_COUNT);
+        self.values.health.read_links(self.shared, self.slot, &self.device, links);
+        if self.gpm.as_ref().is_err_and(|why| *why != Absent::NotSupported) {
+            self.gpm = self.ask(Profiler::open);
+            if let Ok(profiler) = &mut self.gpm {
+                profiler.want(&self.plan.gpm);
+            }
+        }
+        if self.shared.is_half_identified(self.slot) {
+            self.shared.identify(self.slot, identify(self.shared, self.slot, &self.device)?)?;
+        }
+        if due.every(PEER_CYCLES) && self.plan.has(Read::Event(Event::PeerToPeer)) {
+            self.read_peers();
+        }
+        Ok(())
+    }
+
+    /// What does not change while the GPU is there, of the texts that the selection wants.
+    pub(super) fn read_texts(&mut self) {
+        let mut texts = BTreeMap::new();
+        for row in dcgm::TEXTS {
+            let Read::Text(text) = row.read else { continue };
+            if self.plan.has(row.read) && text != Text::DriverVersion {
+                texts.extend(self.text(text).ok().map(|value| (text, value)));
+            }
+        }
+        self.values.texts = Arc::new(texts);
+    }
+
+    fn text(&self, text: Text) -> Reading<String> {
+        self.wrapped(|d| match text {
+            Text::DriverVersion => self.nvml.sys_driver_version(),
+            Text::NvmlVersion => self.nvml.sys_nvml_version(),
+            Text::Brand => match d.brand()? {
+                Brand::Unknown => Err(NvmlError::NotSupported),
+                brand => Ok(format!("{brand:?}")),
+            },
+            Text::Serial => d.serial(),
+            Text::OemInforom => d.info_rom_version(InfoRom::OEM),
+            Text::EccInforom => d.info_rom_version(InfoRom::ECC),
+            Text::PowerInforom => d.info_rom_version(InfoRom::Power),
+            Text::InforomImage => d.info_rom_image_version(),
+            Text::Vbios => d.vbios_version(),
+        })
+    }
+
+    /// NVLink to every other GPU that can be asked about.
+    fn read_peers(&mut self) {
+        let Ok(count) = self.wrapped(|_| self.nvml.device_count()) else { return };
+        let mut peers = Vec::new();
+        for index in (0..count).filter(|index| *index != self.slot.index) {
+            let Ok(peer) = self.wrapped(|_| self.nvml.device_by_index(index)) else { continue };
+            let status = self.wrapped(|d| d.p2p_status(&peer, P2pCapabilitiesIndex::NvLink));
+            peers.extend(status.ok().map(|status| (index, status.as_c())));
+        }
+        self.values.peers = Arc::new(peers);
+    }
+}
+
+pub(super) fn identify(shared: &Shared, slot: &Slot, device: &Device<'_>) -> Reading<Identity> {
+    let text = |call: &dyn Fn() -> Result<String, NvmlError>| shared.ask(slot, || call().map_err(Absent::from));
+    Ok(Identity {
+        uuid: text(&|| device.uuid())?,
+        pci_bus_id: text(&|| device.pci_info().map(|pci| pci.bus_id))?.to_ascii_uppercase(),
+        model: text(&|| device.name())?,
+        minor: shared.call(&slot.clock, || device.minor_number()).map_err(Absent::from),
+        serial: text(&|| device.serial()),
+    })
+}

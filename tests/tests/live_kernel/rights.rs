@@ -1,0 +1,127 @@
+//! The exporter as a plain user: it starts, serves, says what it may not read, and each capability gives what the
+//! documentation says. A file of the kubelet's is made below a root of its own, as no kubelet runs here.
+
+use std::collections::BTreeSet;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::{Child, Command};
+
+use crate::exporter::{Exporter, Folder, Scrape};
+
+/// A process of root that holds the GPU; ended on drop.
+struct Holder(Child);
+
+impl Holder {
+    fn start(folder: &Folder) -> Self {
+        let child = Command::new("sleep").arg("600").spawn().unwrap();
+        folder.gpus.process(0, child.id(), 1 << 20).unwrap();
+        Self(child)
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A node with what only root may read.
+struct Node {
+    _holder: Holder,
+    folder: Folder,
+}
+
+impl Node {
+    fn new() -> Self {
+        let folder = Folder::new();
+        let state = folder.path("var/lib/kubelet/cpu_manager_state");
+        fs::create_dir_all(state.parent().unwrap()).unwrap();
+        fs::write(&state, r#"{"policyName":"none","defaultCpuSet":"","checksum":1}"#).unwrap();
+        fs::set_permissions(&state, Permissions::from_mode(0o600)).unwrap();
+        // The kernel log of this machine, below that root.
+        fs::create_dir(folder.path("dev")).unwrap();
+        std::os::unix::fs::symlink("/dev/kmsg", folder.path("dev/kmsg")).unwrap();
+        Self { _holder: Holder::start(&folder), folder }
+    }
+
+    /// As the user `nobody` with these capabilities.
+    fn with(&self, capabilities: &[&str]) -> (Exporter, Scrape) {
+        let given: Vec<_> =
+            ["-all".to_owned()].into_iter().chain(capabilities.iter().map(|c| format!("+{c}"))).collect();
+        let given = given.join(",");
+        let before = [
+            "setpriv",
+            "--reuid=65534",
+            "--regid=65534",
+            "--clear-groups",
+            "--inh-caps",
+            &given,
+            "--ambient-caps",
+            &given,
+        ];
+        self.start(&before.map(str::to_owned))
+    }
+
+    fn start(&self, before: &[String]) -> (Exporter, Scrape) {
+        let mut exporter = self.folder.start(before, &[format!("--path.rootfs={}", self.folder.path("").display())]);
+        let scrape = exporter.until("the GPU has an owner", |scrape| scrape.count("goodput_process_count", &[]) == 1);
+        (exporter, scrape)
+    }
+}
+
+const IO: &str = "goodput_process_storage_read_bytes_total";
+
+/// What may be denied, as the exporter tells it.
+#[derive(Debug, PartialEq)]
+struct Told {
+    denied: Vec<String>,
+    processes: Option<f64>,
+    io: usize,
+    log: bool,
+}
+
+fn told(scrape: &Scrape) -> Told {
+    let of_log = |state| scrape.get("goodput_gpu_xid_channel_state", &[("channel", "kmsg"), ("state", state)]);
+    Told {
+        denied: scrape.collectors("denied"),
+        processes: scrape.get("goodput_process_io_denied", &[]),
+        io: scrape.count(IO, &[]),
+        log: of_log("ok") == Some(1.0),
+    }
+}
+
+#[test]
+fn a_plain_user_is_told_what_is_denied_and_each_capability_gives_it() {
+    let node = Node::new();
+    // Where the kernel lets everybody read its log, there is nothing to be given.
+    let log_is_free = fs::read_to_string("/proc/sys/kernel/dmesg_restrict").is_ok_and(|text| text.trim() == "0");
+    let denied = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+
+    let (exporter, nobody) = node.with(&[]);
+    let expected = Told { denied: denied(&["storage", "kubelet"]), processes: Some(1.0), io: 0, log: log_is_free };
+    assert_eq!(told(&nobody), expected, "{}", exporter.log());
+    assert_eq!(nobody.collectors("failed"), Vec::<String>::new(), "{}", exporter.log());
+    assert_eq!(nobody.collectors("timed_out"), Vec::<String>::new());
+    for file in ["cpu_manager_state", "mountstats"] {
+        assert!(exporter.log().contains(&format!("{file}: permission denied")), "{}", exporter.log());
+    }
+    drop(exporter);
+
+    let (_, reads) = node.with(&["dac_read_search"]);
+    assert_eq!(
+        (told(&reads).denied, told(&reads).processes),
+        (denied(&[]), Some(1.0)),
+        "files of root, not of its tasks"
+    );
+    let (_, traces) = node.with(&["dac_read_search", "sys_ptrace"]);
+    assert_eq!((told(&traces).processes, told(&traces).io), (Some(0.0), 1));
+    let (mut exporter, _) = node.with(&["syslog"]);
+    exporter.until("the kernel log is followed", |scrape| told(scrape).log);
+    drop(exporter);
+
+    let (_, root) = node.start(&["env".to_owned()]);
+    let (mut exporter, _) = node.with(&["dac_read_search", "sys_ptrace", "syslog"]);
+    let names = |scrape: &Scrape| scrape.names().iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+    exporter.until("the three capabilities give all that root has", |scrape| names(&root).is_subset(&names(scrape)));
+}
