@@ -1,8 +1,15 @@
 //! What each command does.
 
+pub mod backfill;
+pub mod evaluate;
+pub mod export;
+mod history;
+pub mod import;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
+use std::ops::Range;
 use std::path::Path;
 
 use anyhow::Context;
@@ -13,8 +20,11 @@ use crate::classify::{Class, Interval};
 use crate::config::{Cli, Command, Config, PeriodArgs, ReportFormat};
 use crate::judge::{self, Judge, windows};
 use crate::report::{Period, csv, html, markdown, text};
+use crate::sample::TimeMs;
 use crate::store::{Results, Store, read_verdicts, wall_clock};
 use crate::{serve, why};
+
+pub(crate) mod store;
 
 /// Runs the command to its end.
 pub fn run(cli: Cli) -> anyhow::Result<()> {
@@ -32,6 +42,11 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
                 let period = Period::between(&start, &end, &config.zone)?;
                 classify(config, dir, &period, dry_run).await
             }
+            Command::Evaluate(args) => evaluate::run(&args, &config.thresholds),
+            Command::Backfill(args) => backfill::run(config, dir, args).await,
+            Command::Export(args) => export::run(&config, dir, args).await,
+            Command::Import(args) => import::run(config, dir, args).await,
+            Command::Store(args) => store::run(args, &config, dir).await,
             Command::Why(args) => print(&why::run(&args, &config.thresholds).await?),
             Command::CheckConfig => print(&config.to_string()),
         }
@@ -74,7 +89,7 @@ fn asked_period(args: &PeriodArgs, zone: &TimeZone) -> anyhow::Result<Period> {
 async fn classify(config: Config, dir: &Path, period: &Period, dry_run: bool) -> anyhow::Result<()> {
     let store = Store::open(config.store_options(dir)).await?;
     let judge = Judge::new(store.clone(), config.thresholds).counting(config.application);
-    let range = period.start_ms..period.end_ms.min(wall_clock());
+    let range = judgeable(&judge, period.start_ms..period.end_ms.min(wall_clock()), &config.zone)?;
     let before = by_class(&store.intervals(range.clone()).await?);
     let mut after = BTreeMap::new();
     for window in windows(range.clone(), &config.zone) {
@@ -84,6 +99,19 @@ async fn classify(config: Config, dir: &Path, period: &Period, dry_run: bool) ->
     }
     store.close().await;
     print(&changes(&before, &after, dry_run))
+}
+
+/// The part of the range whose samples are there; the rest keeps its verdicts. An error when that is all of it.
+fn judgeable(judge: &Judge<Store>, range: Range<TimeMs>, zone: &TimeZone) -> anyhow::Result<Range<TimeMs>> {
+    let windows = windows(range.clone(), zone);
+    let Some(refused) = windows.first().and_then(|first| judge.judgeable(first).err()) else { return Ok(range) };
+    match windows.iter().find(|window| judge.judgeable(window).is_ok()) {
+        None => Err(refused.into()),
+        Some(window) => {
+            tracing::warn!(reason = %refused, "hours at the beginning are left as they are");
+            Ok(window.start..range.end)
+        }
+    }
 }
 
 fn by_class(intervals: &[Interval]) -> BTreeMap<Class, i64> {

@@ -3,10 +3,15 @@
 mod application;
 mod cli;
 mod file;
+mod ingest;
 mod prices;
 mod report;
+mod scrape;
+mod store;
 mod yaml;
 
 pub use cli::{Cli, Command, Global, LogFormat, PeriodArgs, ReportFormat, WhyArgs, WhyFormat};
-pub use file::{Config, ConfigError, ScrapeJob, StoreLimits};
+pub use file::{Config, ConfigError};
+pub use ingest::IngestSettings;
+pub use store::StoreLimits;
 pub use yaml::Mistake;

@@ -3,18 +3,22 @@
 //! Data flows one way: [`ingest`] turns what arrives into [`sample::Batch`]es, [`store`] keeps them, [`signal`] names
 //! what each series means, [`frame`] lays signals on the grid of cells, [`classify`] judges cells and does the
 //! ledger's arithmetic, [`judge`] stores the verdicts, [`report`] and the pages of [`serve`] show them, [`deliver`] brings
-//! them to people when [`schedule`] says so; [`why`] does the same for a minute of scraping, without a store. `signal`,
+//! them to people when [`schedule`] says so; [`why`] does the same for a minute of scraping, without a store; [`evaluate`]
+//! holds verdicts on recorded traces against what is known to be true. `signal`,
 //! `frame`, `classify`, `report` and `schedule` do no IO.
 
+mod api;
 pub mod application;
 pub mod classify;
 pub mod command;
 pub mod config;
 pub mod deliver;
+pub mod evaluate;
 pub mod forecast;
 pub mod frame;
 pub mod ingest;
 pub mod judge;
+pub mod parquet;
 pub mod report;
 pub mod sample;
 pub mod schedule;

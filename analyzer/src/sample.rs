@@ -1,6 +1,8 @@
 //! What every way in produces: labelled series of timed values.
 
+use std::cmp::Ordering;
 use std::fmt;
+use std::sync::Arc;
 
 /// Milliseconds since the Unix epoch, UTC.
 pub type TimeMs = i64;
@@ -24,34 +26,61 @@ pub fn is_stale(value: f64) -> bool {
     value.to_bits() == STALE_BITS
 }
 
-/// The labels of a series, sorted by name, `__name__` included, no empty values.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Labels(Vec<(Box<str>, Box<str>)>);
+/// The labels of a series, sorted by name, `__name__` included, no empty values. One piece of memory, shared by clones.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Labels(Arc<str>);
 
 impl Labels {
     /// Sorts and takes the pairs; pairs with an empty value are dropped, as in Prometheus' data model.
-    pub fn new<N: Into<Box<str>>, V: Into<Box<str>>>(pairs: impl IntoIterator<Item = (N, V)>) -> Self {
-        let mut pairs: Vec<(Box<str>, Box<str>)> =
-            pairs.into_iter().map(|(n, v)| (n.into(), v.into())).filter(|(_, v)| !v.is_empty()).collect();
-        pairs.sort_unstable();
-        Self(pairs)
+    pub fn new<N: AsRef<str>, V: AsRef<str>>(pairs: impl IntoIterator<Item = (N, V)>) -> Self {
+        let pairs: Vec<(N, V)> = pairs.into_iter().collect();
+        let mut pairs: Vec<(&str, &str)> = pairs.iter().map(|(n, v)| (n.as_ref(), v.as_ref())).collect();
+        let mut packed = String::new();
+        pack(&mut pairs, &mut packed);
+        Self(packed.into())
+    }
+
+    /// The same labels, borrowed.
+    #[must_use]
+    pub fn as_ref(&self) -> LabelsRef<'_> {
+        LabelsRef(&self.0)
     }
 
     /// The label's value.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.0.binary_search_by(|(n, _)| n.as_ref().cmp(name)).ok().map(|i| self.0[i].1.as_ref())
+        self.as_ref().get(name)
     }
 
     /// The metric name.
     #[must_use]
     pub fn metric(&self) -> &str {
-        self.get("__name__").unwrap_or_default()
+        self.as_ref().metric()
     }
 
     /// Name and value of every label, in order of name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(n, v)| (n.as_ref(), v.as_ref()))
+        self.as_ref().iter()
+    }
+}
+
+/// What a table of series is searched by, so that labels that are only borrowed can be looked up.
+impl std::borrow::Borrow<str> for Labels {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+/// By name, then value, label after label.
+impl Ord for Labels {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.iter().cmp(other.iter())
+    }
+}
+
+impl PartialOrd for Labels {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 
@@ -59,6 +88,83 @@ impl fmt::Debug for Labels {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map().entries(self.iter()).finish()
     }
+}
+
+/// [`Labels`] that belong to somebody else, such as a [`Batch`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct LabelsRef<'a>(&'a str);
+
+impl<'a> LabelsRef<'a> {
+    /// The label's value.
+    #[must_use]
+    pub fn get(self, name: &str) -> Option<&'a str> {
+        self.iter().find(|(n, _)| *n == name).map(|(_, value)| value)
+    }
+
+    /// The metric name.
+    #[must_use]
+    pub fn metric(self) -> &'a str {
+        self.get("__name__").unwrap_or_default()
+    }
+
+    /// Name and value of every label, in order of name.
+    pub fn iter(self) -> impl Iterator<Item = (&'a str, &'a str)> {
+        let mut rest = self.0;
+        std::iter::from_fn(move || Some((unpack(&mut rest)?, unpack(&mut rest)?)))
+    }
+
+    /// What tells these labels from all others: equal for equal labels.
+    #[must_use]
+    pub fn key(self) -> &'a str {
+        self.0
+    }
+
+    /// A copy.
+    #[must_use]
+    pub fn to_labels(self) -> Labels {
+        Labels(self.0.into())
+    }
+}
+
+impl fmt::Debug for LabelsRef<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}
+
+/// Bits of a length in one character; the next bit says that more follow. All of them are ASCII, so that packed labels
+/// are text that can be cut without being checked again.
+const LENGTH_BITS: u32 = 6;
+const MORE: u8 = 1 << LENGTH_BITS;
+
+/// Appends the pairs in order, each text after its length.
+fn pack(pairs: &mut [(&str, &str)], packed: &mut String) {
+    if !pairs.is_sorted() {
+        pairs.sort_unstable();
+    }
+    for text in pairs.iter().filter(|(_, value)| !value.is_empty()).flat_map(|(name, value)| [name, value]) {
+        let mut length = text.len();
+        while length >= usize::from(MORE) {
+            packed.push(char::from(length as u8 % MORE + MORE));
+            length >>= LENGTH_BITS;
+        }
+        packed.push(char::from(length as u8));
+        packed.push_str(text);
+    }
+}
+
+/// Takes the first text off; none at the end.
+fn unpack<'a>(rest: &mut &'a str) -> Option<&'a str> {
+    let mut length = 0;
+    for (n, byte) in rest.bytes().enumerate() {
+        length += usize::from(byte % MORE) << (n as u32 * LENGTH_BITS);
+        if byte < MORE {
+            let (text, after) = rest[n + 1..].split_at_checked(length)?;
+            *rest = after;
+            return Some(text);
+        }
+    }
+    None
 }
 
 /// One series' samples. What is read from a store is in order of time; what arrives need not be.
@@ -70,9 +176,156 @@ pub struct Series {
     pub samples: Vec<Sample>,
 }
 
-/// One delivery: a scrape, a remote-write request, part of a file.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// A series of a [`Batch`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SeriesRef<'a> {
+    /// Who.
+    pub labels: LabelsRef<'a>,
+    /// What, when.
+    pub samples: &'a [Sample],
+}
+
+/// One delivery: a scrape, a remote-write request, part of a file. A scrape has each series once; a remote-write request
+/// may repeat one. All its labels are one piece of memory and all its samples another, so that neither a series nor a
+/// sample costs an allocation.
+#[derive(Clone, Default, PartialEq)]
 pub struct Batch {
-    /// A scrape has each series once; a remote-write request may repeat one.
-    pub series: Vec<Series>,
+    labels: String,
+    samples: Vec<Sample>,
+    /// Where each series ends in both.
+    ends: Vec<(usize, usize)>,
+}
+
+impl Batch {
+    /// Number of series.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Is there no series?
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// Number of samples of all series.
+    #[must_use]
+    pub fn sample_count(&self) -> usize {
+        self.ends.last().map_or(0, |(_, samples)| *samples)
+    }
+
+    /// Memory of all labels.
+    #[must_use]
+    pub fn label_bytes(&self) -> usize {
+        self.labels.len()
+    }
+
+    /// Adds a sample to the series that [`Batch::end`] will name.
+    pub fn add(&mut self, sample: Sample) {
+        self.samples.push(sample);
+    }
+
+    /// Ends a series: the samples added since the last one are of these labels, whose names are all different. Without
+    /// samples there is no series. The pairs are sorted.
+    pub fn end(&mut self, pairs: &mut [(&str, &str)]) {
+        if self.samples.len() > self.sample_count() {
+            pack(pairs, &mut self.labels);
+            self.ends.push((self.labels.len(), self.samples.len()));
+        }
+    }
+
+    /// Adds a whole series.
+    pub fn push(&mut self, labels: LabelsRef<'_>, samples: &[Sample]) {
+        if !samples.is_empty() {
+            self.labels.push_str(labels.0);
+            self.samples.extend_from_slice(samples);
+            self.ends.push((self.labels.len(), self.samples.len()));
+        }
+    }
+
+    /// The series in the order in which they came.
+    pub fn series(&self) -> impl Iterator<Item = SeriesRef<'_>> {
+        let starts = std::iter::once(&(0, 0)).chain(&self.ends);
+        starts.zip(&self.ends).map(|(start, end)| SeriesRef {
+            labels: LabelsRef(&self.labels[start.0..end.0]),
+            samples: &self.samples[start.1..end.1],
+        })
+    }
+
+    /// May a label of this name be there? False is certain.
+    #[must_use]
+    pub fn mentions(&self, name: &str) -> bool {
+        self.labels.contains(name)
+    }
+}
+
+impl FromIterator<Series> for Batch {
+    fn from_iter<I: IntoIterator<Item = Series>>(series: I) -> Self {
+        let mut batch = Self::default();
+        series.into_iter().for_each(|series| batch.push(series.labels.as_ref(), &series.samples));
+        batch
+    }
+}
+
+/// The series one by one, each with memory of its own.
+impl IntoIterator for Batch {
+    type Item = Series;
+    type IntoIter = std::vec::IntoIter<Series>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        let own =
+            |series: SeriesRef<'_>| Series { labels: series.labels.to_labels(), samples: series.samples.to_vec() };
+        self.series().map(own).collect::<Vec<_>>().into_iter()
+    }
+}
+
+impl fmt::Debug for Batch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.series()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn labels_are_what_they_were_made_of(pairs in proptest::collection::btree_map(".{0,5}", ".{0,200}", 0..6)) {
+            let labels = Labels::new(pairs.iter().rev());
+            let kept: Vec<_> = pairs.iter().filter(|(_, v)| !v.is_empty()).map(|(n, v)| (&**n, &**v)).collect();
+            prop_assert_eq!(labels.iter().collect::<Vec<_>>(), kept.clone());
+            for (name, value) in kept {
+                prop_assert_eq!(labels.get(name), Some(value));
+            }
+        }
+
+        #[test]
+        fn order_is_that_of_the_pairs(a in proptest::collection::btree_map("[a-c]{1,3}", "[a-c]{1,70}", 0..4),
+                                      b in proptest::collection::btree_map("[a-c]{1,3}", "[a-c]{1,70}", 0..4)) {
+            prop_assert_eq!(Labels::new(&a).cmp(&Labels::new(&b)), a.iter().cmp(b.iter()));
+        }
+    }
+
+    #[test]
+    fn a_batch_gives_back_its_series() {
+        let sample = |time_ms| Sample { time_ms, value: 0.5 };
+        let mut batch = Batch::default();
+        batch.add(sample(1));
+        batch.add(sample(2));
+        batch.end(&mut [("b", "2"), ("__name__", "m"), ("gone", "")]);
+        batch.end(&mut [("__name__", "without_samples")]);
+        let long = "x".repeat(5000);
+        batch.push(Labels::new([("__name__", "n"), ("long", &long)]).as_ref(), &[sample(3)]);
+        assert_eq!((batch.len(), batch.sample_count()), (2, 3));
+        let series: Vec<Series> = batch.clone().into_iter().collect();
+        assert_eq!(series[0].labels, Labels::new([("__name__", "m"), ("b", "2")]));
+        assert_eq!(series[0].samples, [sample(1), sample(2)]);
+        assert_eq!((series[1].labels.get("long"), series[1].samples.len()), (Some(&*long), 1));
+        assert!(batch.mentions("long") && !batch.mentions("short"));
+        assert_eq!(series.into_iter().collect::<Batch>(), batch);
+    }
 }

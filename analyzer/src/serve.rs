@@ -12,7 +12,6 @@ use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use jiff::tz::TimeZone;
-use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -22,15 +21,19 @@ mod delivery;
 mod intake;
 mod judging;
 mod metrics;
+mod ways_in;
 
-pub use delivery::{Outcomes, Tally};
+pub use delivery::{Outcomes, Tally as DeliveryTally};
 pub use intake::{Account, Intake};
 pub use judging::Progress;
 
-use crate::config::{Config, ScrapeJob};
+use crate::api;
+use crate::config::Config;
 use crate::ingest::Limits;
 use crate::ingest::remote_write;
+use crate::ingest::replicas::Replicas;
 use crate::ingest::scrape::Scraper;
+use crate::ingest::tally::Tally;
 use crate::judge::Judge;
 use crate::report::Price;
 use crate::sample::TimeMs;
@@ -64,7 +67,7 @@ pub struct App<S> {
     /// How far judging has come.
     pub progress: watch::Receiver<Progress>,
     /// What became of deliveries.
-    pub deliveries: watch::Receiver<Tally>,
+    pub deliveries: watch::Receiver<DeliveryTally>,
     /// Zone of weeks and shown times.
     pub zone: TimeZone,
     /// What GPU time and energy cost.
@@ -73,6 +76,8 @@ pub struct App<S> {
     pub now: fn() -> TimeMs,
     /// True once the program is stopping.
     pub stopping: watch::Receiver<bool>,
+    /// The bounds of what comes in, and what the ways in count of themselves.
+    pub ways_in: (Limits, Arc<Tally>),
 }
 
 /// Takes samples in, judges them and answers, until SIGTERM or SIGINT.
@@ -84,22 +89,17 @@ pub async fn run(config: Config, options: Options, listen: SocketAddr) -> anyhow
     let (progress_in, progress) = watch::channel(Progress::default());
     let (zone, now) = (config.zone.clone(), wall_clock as fn() -> TimeMs);
 
-    let scraper = Scraper::new(Limits::default()).context("cannot set up HTTP")?;
-    let targets = config.scrape.iter().flat_map(ScrapeJob::targets).collect();
-    let mut scraping = scraper.run(targets, Arc::new(intake.clone()));
-    let judging = Judging {
-        store: store.clone(),
-        intake: intake.clone(),
-        judge: Judge::new(store.clone(), config.thresholds).counting(config.application),
-        zone: zone.clone(),
-        now,
-        progress: progress_in,
-        stop: stopping.clone(),
-        marked: Mutex::default(),
-    };
+    let judge = Judge::new(store.clone(), config.thresholds).counting(config.application);
+    let judging =
+        Judging::begin(store.clone(), intake.clone(), judge, zone.clone(), now, progress_in, stopping.clone()).await?;
+
+    let tally = Arc::<Tally>::default();
+    let limits = config.ingest.limits;
+    let scraper = Scraper::new(limits, Arc::clone(&tally));
+    let mut scraping = scraper.run(config.scrape, &Arc::new(intake.clone()));
     let judging = tokio::spawn(judging.run());
     let prices: Arc<[Price]> = config.prices.into();
-    let mut deliveries = watch::channel(Tally::default()).1;
+    let mut deliveries = watch::channel(DeliveryTally::default()).1;
     let mut delivering = JoinSet::new();
     if let Some(settings) = config.report {
         let (delivery, told) =
@@ -117,9 +117,11 @@ pub async fn run(config: Config, options: Options, listen: SocketAddr) -> anyhow
         prices,
         now,
         stopping: stopping.clone(),
+        ways_in: (limits, Arc::clone(&tally)),
     };
-    let pages = router(app).merge(remote_write::router(intake, Limits::default()));
-    tracing::info!(address = %listener.local_addr()?, targets = scraping.len(), "listening");
+    let replicas = Replicas::new(config.ingest.replicas);
+    let pages = router(app).merge(remote_write::router(intake, limits, replicas, tally));
+    tracing::info!(address = %listener.local_addr()?, jobs = scraping.len(), "listening");
     serve_until(listener, pages, stop, stopping).await?;
 
     scraping.shutdown().await;
@@ -155,7 +157,7 @@ async fn serve_until(
         tokio::time::sleep(DRAIN).await;
     };
     tokio::select! {
-        served = axum::serve(listener, pages).with_graceful_shutdown(asked).into_future() => served.context("cannot serve"),
+        served = axum::serve(listener, pages.into_make_service_with_connect_info::<SocketAddr>()).with_graceful_shutdown(asked).into_future() => served.context("cannot serve"),
         () = drained => Ok(()),
     }
 }
@@ -163,6 +165,7 @@ async fn serve_until(
 /// All pages and endpoints but the ways in.
 pub fn router<S: Samples + Results + Clone + 'static>(app: App<S>) -> Router {
     web::routes()
+        .merge(api::routes())
         .route("/metrics", get(metrics_page::<S>))
         .route("/-/healthy", get(|| async { "healthy\n" }))
         .route("/-/ready", get(ready::<S>))
@@ -170,8 +173,13 @@ pub fn router<S: Samples + Results + Clone + 'static>(app: App<S>) -> Router {
         .with_state(app)
 }
 
-async fn metrics_page<S: Clone>(State(app): State<App<S>>) -> Response {
-    let text = metrics::render(&app.progress.borrow(), &app.intake.account(), &app.deliveries.borrow());
+async fn metrics_page<S: Results>(State(app): State<App<S>>) -> Response {
+    let stats = app.store.stats();
+    let text = {
+        let (limits, tally) = (app.ways_in.0, app.ways_in.1.counts());
+        let ways_in = metrics::WaysIn { limits: &limits, counts: &tally };
+        metrics::render(&app.progress.borrow(), &app.intake.account(), &app.deliveries.borrow(), &ways_in, &stats)
+    };
     match text {
         Ok(text) => ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
@@ -239,20 +247,28 @@ pub(crate) mod tests {
         async fn with(intake: Intake<Store>, store: Store, known: Progress, dir: tempfile::TempDir) -> Served {
             let (stop, stopping) = watch::channel(false);
             let progress = watch::channel(known).1;
-            let deliveries = watch::channel(Tally::default()).1;
+            let deliveries = watch::channel(DeliveryTally::default()).1;
             let (zone, prices) = (TimeZone::UTC, Arc::default());
-            let app = App { store: store.clone(), intake, progress, deliveries, zone, prices, now, stopping };
+            let ways_in = Default::default();
+            let app = App { store: store.clone(), intake, progress, deliveries, zone, prices, now, stopping, ways_in };
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let address = listener.local_addr().unwrap();
             tokio::spawn(axum::serve(listener, router(app)).into_future());
             Served { store, address, stop, _dir: dir }
         }
 
-        /// Status, content type and text.
-        pub(crate) async fn get(&self, path: &str) -> (u16, String, String) {
+        /// The answer to whoever has the one with this tag.
+        pub(crate) async fn request(&self, path: &str, tag: Option<&str>) -> reqwest::Response {
             let _ = rustls::crypto::ring::default_provider().install_default();
             let client = reqwest::Client::builder().no_proxy().build().unwrap();
-            let response = client.get(format!("http://{}{path}", self.address)).send().await.unwrap();
+            let request = client.get(format!("http://{}{path}", self.address));
+            let tagged = tag.into_iter().fold(request, |request, tag| request.header("If-None-Match", tag));
+            tagged.send().await.unwrap()
+        }
+
+        /// Status, content type and text.
+        pub(crate) async fn get(&self, path: &str) -> (u16, String, String) {
+            let response = self.request(path, None).await;
             let header = |name| response.headers().get(name).map(|v| v.to_str().unwrap().to_owned());
             let (status, kind) = (response.status().as_u16(), header("content-type").unwrap_or_default());
             assert_eq!(header("x-content-type-options").as_deref(), Some("nosniff"), "{path}");
@@ -271,9 +287,14 @@ pub(crate) mod tests {
             r#"goodput_fleet_ratio{window="hour"} 0.0"#,
             r#"goodput_analyzer_received_samples_total{outcome="stored"} 1440"#,
             r#"goodput_analyzer_last_sample_timestamp_seconds{source="<b>n1</b>:9400"} 1795237185.0"#,
+            r#"goodput_analyzer_store_series 3"#,
+            r#"goodput_analyzer_store_limit{limit="max_series"} 1000000"#,
+            r#"goodput_analyzer_store_limit{limit="head_bytes"} 67108864"#,
+            r#"goodput_analyzer_store_merges_total 0"#,
         ] {
             assert!(text.lines().any(|l| l == line), "{line}\nis not in\n{text}");
         }
+        assert!(!text.contains(r#"limit="retention""#), "there is none");
         assert!(!text.contains(r#"window="5m""#), "nothing is known of the last five minutes");
         assert!(text.ends_with("# EOF\n"));
     }

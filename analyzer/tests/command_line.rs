@@ -6,6 +6,9 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
 
+use goodput_analyzer::sample::{Labels, Sample, Series};
+use goodput_analyzer::store::{Options, Samples as _, Store};
+
 #[allow(clippy::disallowed_methods, reason = "the program under test")]
 fn program(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_goodput-analyzer"));
@@ -58,6 +61,55 @@ fn a_wrong_week_and_a_missing_store_are_named() {
     let error = refused(&["--data.dir", dir.path().to_str().unwrap(), "report", "--week", "2026-W47"]);
     assert!(error.contains("is this the --data.dir of serve?") && error.contains("goodput.db"), "{error}");
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "a report makes nothing");
+}
+
+#[test]
+fn store_commands_look_on_beside_a_server_and_say_what_needs_it_stopped() {
+    let dir = tempfile::tempdir().unwrap();
+    let [data, copy, back] = ["data", "copy", "back"].map(|name| dir.path().join(name).to_str().unwrap().to_owned());
+    let command = |dir: &str, words: &[&str]| run(&[&["--data.dir", dir, "store"], words].concat());
+    let out = |output: &Output| String::from_utf8(output.stdout.clone()).unwrap();
+    let told = |output: &Output| String::from_utf8(output.stderr.clone()).unwrap();
+
+    let none = command(&data, &["status"]);
+    assert!(!none.status.success() && told(&none).contains("goodput.db"), "{none:?}");
+    assert!(!command(&data, &["compact"]).status.success() && !std::fs::exists(&data).unwrap(), "nothing is made");
+
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let store = runtime.block_on(filled(&data));
+    assert!(out(&command(&data, &["status"])).contains("\nsegments                    2  "));
+    let status: serde_json::Value = serde_json::from_str(&out(&command(&data, &["status", "--format=json"]))).unwrap();
+    assert_eq!((&status["segments"]["samples"], &status["write_ahead"]["rows"]), (&2.into(), &1.into()));
+    let good = "2 segments with 2 samples are good; 1 write-ahead rows were read\n";
+    assert_eq!(out(&command(&data, &["verify"])), good);
+    assert!(out(&command(&data, &["backup", &copy])).starts_with(&format!("{copy}: 2 segments, ")));
+    let locked = command(&data, &["compact"]);
+    assert!(!locked.status.success() && told(&locked).contains("in use by another goodput-analyzer"), "{locked:?}");
+    assert!(told(&command(&data, &["restore", &copy])).contains("not empty"));
+    runtime.block_on(store.close());
+
+    assert!(out(&command(&data, &["compact"])).contains(" became 1 segments of "));
+    assert_eq!(out(&command(&back, &["restore", &copy])), format!("{back}: 2 segments, 2 samples in them\n"));
+    let bad = std::fs::read_dir(format!("{back}/segments")).unwrap().next().unwrap().unwrap().path();
+    std::fs::write(&bad, b"torn").unwrap();
+    let verified = command(&back, &["verify"]);
+    assert_eq!(verified.status.code(), Some(1));
+    assert!(out(&verified).starts_with(&format!("{}: 4 bytes long, ", bad.display())), "{verified:?}");
+    assert!(told(&verified).ends_with(": 1 bad\n"), "{verified:?}");
+}
+
+/// A store with two segments and a row in the write-ahead.
+async fn filled(dir: &str) -> Store {
+    let store = Store::open(Options::new(dir, |_| true)).await.unwrap();
+    for time_ms in 0..3 {
+        let labels = Labels::new([("__name__", "kept")]);
+        let series = Series { labels, samples: vec![Sample { time_ms, value: 0.5 }] };
+        store.append([series].into_iter().collect()).await.unwrap();
+        if time_ms < 2 {
+            store.flush().await.unwrap();
+        }
+    }
+    store
 }
 
 #[test]
@@ -158,4 +210,56 @@ fn serve_answers_refuses_a_second_one_and_stops_on_sigterm() {
 #[allow(clippy::disallowed_methods, reason = "the standard library cannot send a signal")]
 fn program_kill(pid: u32) -> Output {
     Command::new("kill").args(["-TERM", &pid.to_string()]).output().unwrap()
+}
+
+/// Ten minutes of a GPU at work and one that nobody holds, with this truth of them.
+fn trace(dir: &std::path::Path, truth: &str) {
+    let mut metrics = String::new();
+    for (name, values) in [("GPU_UTIL", [100, 0]), ("FB_USED", [40_000, 0])] {
+        for (gpu, value) in values.into_iter().enumerate() {
+            let labels = format!("gpu=\"{gpu}\",UUID=\"GPU-{gpu}\",hostname=\"n1\"");
+            for second in (0..=600).step_by(30) {
+                metrics += &format!("DCGM_FI_DEV_{name}{{{labels}}} {value} {}\n", 1_795_262_400 + second);
+            }
+        }
+    }
+    std::fs::write(dir.join("metrics.om"), metrics + "# EOF\n").unwrap();
+    let header = "entity,start,end,class,charged_to,also,note\n";
+    std::fs::write(dir.join("truth.csv"), format!("{header}{truth}")).unwrap();
+}
+
+const TIMES: &str = "2026-11-21T12:00:00Z,2026-11-21T12:10:00Z";
+
+#[test]
+fn evaluate_counts_what_is_right() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, verdicts) = (dir.path().to_str().unwrap(), dir.path().join("verdicts.csv"));
+    trace(dir.path(), &format!("n1/gpu0,{TIMES},productive,,,\nn1/gpu1,{TIMES},straggler,n1/gpu0,unallocated,\n"));
+    let output = run(&["evaluate", "--format", "json", "--dump", verdicts.to_str().unwrap(), path]);
+    assert!(output.status.success(), "{output:?}");
+    let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&result["all"]["macro_f1"], &result["all"]["total_ms"]), (&1.0.into(), &1_200_000.into()), "{result}");
+    assert_eq!(result["baseline"]["confusion"]["straggler"]["idle_held"], 600_000, "{result}");
+    let verdicts = std::fs::read_to_string(verdicts).unwrap();
+    let first = format!("n1/gpu0,2026-11-21T12:00:00Z,2026-11-21T12:01:00Z,productive,1,{path}");
+    assert_eq!(verdicts.lines().take(2).collect::<Vec<_>>(), ["entity,start,end,class,weight,trace", &first]);
+}
+
+#[test]
+fn evaluate_fails_below_the_floor_and_names_what_it_cannot_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().to_str().unwrap();
+    assert!(refused(&["evaluate", path]).contains("no trace in it"), "an empty folder");
+    trace(dir.path(), &format!("n1/gpu0,{TIMES},productive,,,\nn1/gpu1,{TIMES},idle_held,,,\n"));
+    assert!(run(&["evaluate", "--floor", "0.5", path]).status.success());
+    let error = refused(&["evaluate", "--floor", "0.9", path]);
+    assert_eq!(error, "goodput-analyzer: macro-F1 is 0.500, below the floor of 0.9\n");
+    trace(dir.path(), &format!("n1/gpu0,{TIMES},productive,,,\nn1/gpu7,{TIMES},productive,,,\n"));
+    let error = refused(&["evaluate", path]);
+    let expected = "truth.csv:3: entity: n1/gpu7 joins no GPU of metrics.om; its series have n1/gpu0, n1/gpu1\n";
+    assert!(error.ends_with(expected), "{error}");
+    std::fs::write(dir.path().join("metrics.om"), "up 1\n# EOF\n").unwrap();
+    assert!(
+        refused(&["evaluate", path]).contains("metrics.om:1: expected a timestamp in seconds after the value of up")
+    );
 }

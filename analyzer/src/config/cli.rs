@@ -4,8 +4,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use axum::http::uri::Authority;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::command::{backfill, evaluate, export, import, store};
+use crate::ingest::job::is_host_port;
 
 /// Accounts for every GPU-second and says why it was lost.
 #[derive(Debug, Parser)]
@@ -78,6 +80,17 @@ pub enum Command {
         #[arg(long)]
         dry_run: bool,
     },
+    /// Judge traces whose faults are known, and count what is right
+    Evaluate(evaluate::Args),
+    /// Take history in from a Prometheus, or whatever has its HTTP API
+    Backfill(backfill::Args),
+    /// Write samples or verdicts to a Parquet file; works beside a running server
+    Export(export::Args),
+    /// Take history in from files: OpenMetrics text with timestamps, Parquet
+    Import(import::Args),
+    /// Look after the data directory: status, verify, compact, backup, restore
+    #[command(subcommand)]
+    Store(store::Args),
     /// Scrape an exporter for a while and say why its GPUs wait; needs no server and no stored data
     Why(WhyArgs),
     /// Check the configuration file; print the settings and thresholds that hold
@@ -149,8 +162,7 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
 
 /// `HOST:PORT`, and nothing else that a URL may have there.
 pub(super) fn host_port(text: &str) -> Result<String, String> {
-    let has_port = text.parse::<Authority>().is_ok_and(|a| a.port_u16().is_some()) && !text.contains('@');
-    if has_port { Ok(text.to_owned()) } else { Err("HOST:PORT such as node1:9400".into()) }
+    if is_host_port(text) { Ok(text.to_owned()) } else { Err("HOST:PORT such as node1:9400".into()) }
 }
 
 fn why_duration(text: &str) -> Result<Duration, String> {

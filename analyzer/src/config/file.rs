@@ -1,6 +1,5 @@
 //! The configuration file.
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,26 +8,26 @@ use jiff::tz::TimeZone;
 use serde_saphyr::Spanned;
 
 use super::application::{self, application};
-use super::cli::{duration, host_port};
+use super::cli::duration;
+use super::ingest::{self, IngestSettings};
 use super::prices;
 use super::report::{self, report};
-use super::yaml::{Fields, Mistake, Value, line, list, parse, scalar};
+use super::scrape;
+use super::store::{self, StoreLimits, store_limits};
+use super::yaml::{Fields, Mistake, Value, parse};
 use crate::application::Counter;
 use crate::classify::thresholds::{Listed, Thresholds};
 use crate::deliver::Settings;
-use crate::ingest::scrape::Target;
+use crate::ingest::job::Job;
 use crate::report::Price;
 use crate::signal;
 use crate::store::Options;
-
-const DEFAULT_INTERVAL: Duration = Duration::from_secs(15);
-const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Everything that can be configured, with defaults for what was left out.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Exporters to scrape; none when everything arrives by remote write.
-    pub scrape: Vec<ScrapeJob>,
+    pub scrape: Vec<Job>,
     /// Zone in which weeks and times of reports are meant.
     pub zone: TimeZone,
     /// What rules hold signals against.
@@ -41,32 +40,8 @@ pub struct Config {
     pub report: Option<Settings>,
     /// What jobs count themselves.
     pub application: Vec<Counter>,
-}
-
-/// Bounds of the store; [`crate::store::Options`] says what each means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StoreLimits {
-    /// Memory for samples that are not yet in a segment.
-    pub head_bytes: usize,
-    /// Age at which even a small head is written out.
-    pub head_age: Duration,
-    /// How much older than the newest sample of its series a sample may be.
-    pub out_of_order: Duration,
-    /// Series that may exist.
-    pub max_series: usize,
-}
-
-/// Exporters that are scraped alike.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ScrapeJob {
-    /// The `job` label of their series.
-    pub name: String,
-    /// `HOST:PORT` each.
-    pub targets: Vec<String>,
-    /// Time from one scrape to the next.
-    pub interval: Duration,
-    /// When a scrape is given up; at most `interval`.
-    pub timeout: Duration,
+    /// How much may come in, and how replicas are recognised.
+    pub ingest: IngestSettings,
 }
 
 /// Why there is no configuration.
@@ -76,17 +51,6 @@ pub enum ConfigError {
     Io(PathBuf, std::io::Error),
     /// Everything that is wrong in it, in order of lines.
     Mistakes(PathBuf, Vec<Mistake>),
-}
-
-impl ScrapeJob {
-    /// What the scraper is told.
-    pub fn targets(&self) -> impl Iterator<Item = Target> {
-        self.targets.iter().map(|address| Target {
-            interval: self.interval,
-            timeout: self.timeout,
-            ..Target::new(&self.name, address)
-        })
-    }
 }
 
 impl std::error::Error for ConfigError {}
@@ -117,22 +81,8 @@ impl Default for Config {
             prices: Vec::new(),
             report: None,
             application: Vec::new(),
+            ingest: IngestSettings::default(),
         }
-    }
-}
-
-impl Default for StoreLimits {
-    fn default() -> Self {
-        let Options { head_bytes, head_age, out_of_order, max_series, .. } = Options::new("", |_| true);
-        Self { head_bytes, head_age, out_of_order, max_series }
-    }
-}
-
-impl StoreLimits {
-    /// What the store of this directory is told.
-    pub fn options(self, dir: &Path, keep: fn(&str) -> bool) -> Options {
-        let Self { head_bytes, head_age, out_of_order, max_series } = self;
-        Options { head_bytes, head_age, out_of_order, max_series, ..Options::new(dir, keep) }
     }
 }
 
@@ -157,12 +107,13 @@ impl Config {
         let mut mistakes = Vec::new();
         let mut fields = Fields::of(&root, String::new(), &mut mistakes);
         let zone = fields.optional("zone", TimeZone::UTC, &mut mistakes, zone);
-        let scrape = fields.take("scrape").map(|(name, value)| scrape_jobs(&name, value, &mut mistakes));
+        let scrape = fields.take("scrape").map(|(name, value)| scrape::jobs(&name, value, &mut mistakes));
         let thresholds = fields.take("thresholds").map(|(name, value)| thresholds(&name, value, &mut mistakes));
         let store = fields.take("store").map(|(name, value)| store_limits(&name, value, &mut mistakes));
         let prices = fields.take("prices").map(|(name, value)| prices::prices(&name, value, &zone, &mut mistakes));
         let report = fields.take("report").and_then(|(name, value)| report(&name, value, &mut mistakes));
         let application = fields.take("application").map(|(name, value)| application(&name, value, &mut mistakes));
+        let ingest = fields.take("ingest").map(|(name, value)| ingest::settings(&name, value, &mut mistakes));
         fields.finish(&mut mistakes);
         mistakes.sort();
         let config = Self {
@@ -173,6 +124,7 @@ impl Config {
             prices: prices.unwrap_or_default(),
             report,
             application: application.unwrap_or_default(),
+            ingest: ingest.unwrap_or_default(),
         };
         if mistakes.is_empty() { Ok(config) } else { Err(mistakes) }
     }
@@ -182,19 +134,14 @@ impl Config {
 impl fmt::Display for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "zone: {}", self.zone.iana_name().unwrap_or("UTC"))?;
-        writeln!(f, "scrape:{}", if self.scrape.is_empty() { " []" } else { "" })?;
-        for job in &self.scrape {
-            writeln!(f, "  - name: {:?}\n    targets: {:?}", job.name, job.targets)?;
-            writeln!(f, "    interval: {}ms\n    timeout: {}ms", job.interval.as_millis(), job.timeout.as_millis())?;
-        }
-        let StoreLimits { head_bytes, head_age, out_of_order, max_series } = self.store;
-        writeln!(f, "store:\n  head_bytes: {head_bytes}\n  head_age: {}s", head_age.as_secs())?;
-        writeln!(f, "  out_of_order: {}s\n  max_series: {max_series}", out_of_order.as_secs())?;
+        scrape::write(f, &self.scrape)?;
+        store::write(&self.store, f)?;
         prices::write(f, &self.prices)?;
         if let Some(settings) = &self.report {
             report::write(settings, f)?;
         }
         application::write(&self.application, f)?;
+        ingest::write(f, &self.ingest)?;
         writeln!(f, "thresholds:")?;
         for t in self.thresholds.list() {
             writeln!(f, "  # {}; default {}; {}\n  {}: {}", t.unit, t.default, t.source, t.name, t.value)?;
@@ -209,69 +156,9 @@ fn zone(value: &Value) -> Result<TimeZone, String> {
     text(value).and_then(named).ok_or_else(|| expected.into())
 }
 
-fn store_limits(name: &str, value: &Spanned<Value>, mistakes: &mut Vec<Mistake>) -> StoreLimits {
-    let default = StoreLimits::default();
-    let mut fields = Fields::of(value, format!("{name}."), mistakes);
-    let limits = StoreLimits {
-        head_bytes: fields.optional("head_bytes", default.head_bytes, mistakes, count),
-        head_age: fields.optional("head_age", default.head_age, mistakes, duration_of),
-        out_of_order: fields.optional("out_of_order", default.out_of_order, mistakes, duration_of),
-        max_series: fields.optional("max_series", default.max_series, mistakes, count),
-    };
-    fields.finish(mistakes);
-    limits
-}
-
-fn count(value: &Value) -> Result<usize, String> {
+pub(super) fn count(value: &Value) -> Result<usize, String> {
     let number = text(value).and_then(|t| t.parse().ok()).filter(|n| *n > 0);
     number.ok_or_else(|| "a whole number above 0".into())
-}
-
-fn scrape_jobs(name: &str, value: &Spanned<Value>, mistakes: &mut Vec<Mistake>) -> Vec<ScrapeJob> {
-    let mut jobs: Vec<ScrapeJob> = Vec::new();
-    for (n, item) in list(name, value, mistakes).iter().enumerate() {
-        let path = format!("{name}[{n}].");
-        let Some(job) = scrape_job(path.clone(), item, mistakes) else { continue };
-        if jobs.iter().any(|other| other.name == job.name) {
-            let text = format!("{path}name: {:?} is taken by another job", job.name);
-            mistakes.push(Mistake { line: line(item), text });
-        }
-        jobs.push(job);
-    }
-    jobs
-}
-
-fn scrape_job(path: String, item: &Spanned<Value>, mistakes: &mut Vec<Mistake>) -> Option<ScrapeJob> {
-    let mut fields = Fields::of(item, path.clone(), mistakes);
-    let name = fields.required("name", mistakes, non_empty);
-    let targets = fields.take("targets");
-    if targets.is_none() {
-        mistakes.push(Mistake { line: line(item), text: format!("{path}targets: missing") });
-    }
-    let targets = targets.map(|(name, value)| targets_of(&name, value, mistakes));
-    let interval = fields.optional("interval", DEFAULT_INTERVAL, mistakes, duration_of);
-    let timeout = fields.optional("timeout", DEFAULT_TIMEOUT.min(interval), mistakes, |value| {
-        let timeout = duration_of(value)?;
-        if timeout <= interval { Ok(timeout) } else { Err("at most the interval".into()) }
-    });
-    fields.finish(mistakes);
-    Some(ScrapeJob { name: name?, targets: targets?, interval, timeout })
-}
-
-fn targets_of(name: &str, value: &Spanned<Value>, mistakes: &mut Vec<Mistake>) -> Vec<String> {
-    let mut seen = BTreeSet::new();
-    for (n, item) in list(name, value, mistakes).iter().enumerate() {
-        let Some(target) = scalar(&format!("{name}[{n}]"), item, mistakes, target) else { continue };
-        if !seen.insert(target.clone()) {
-            let text = format!("{name}[{n}]: {target:?} is listed twice");
-            mistakes.push(Mistake { line: line(item), text });
-        }
-    }
-    seen.into_iter().collect()
-}
-
-fn target(value: &Value) -> Result<String, String> {
-    host_port(text(value).unwrap_or_default())
 }
 
 pub(super) fn duration_of(value: &Value) -> Result<Duration, String> {
@@ -335,7 +222,7 @@ mod tests {
     #[test]
     fn what_check_config_prints_is_a_config() {
         let config = Config::parse(
-            "thresholds: {idle_window_seconds: 600}\nstore: {head_bytes: 4096}\nscrape: [{name: a, targets: ['n:1'], interval: 1m30s}]\n",
+            "thresholds: {idle_window_seconds: 600}\nstore: {head_bytes: 4096, keep_unknown: true, retention: 30d, retention_bytes: 1000000, retention_results: 52w}\nscrape: [{name: a, targets: ['n:1'], interval: 1m30s}]\n",
         )
         .unwrap();
         assert!(config.to_string().contains("\n  idle_window_seconds: 600\n"));
@@ -357,7 +244,7 @@ mod tests {
             "goodput.yml:1: zone: expected the IANA name of a time zone such as Europe/Berlin, found \"Mars/Olympus\"",
             "goodput.yml:4: scrape[0].targets[0]: expected HOST:PORT such as node1:9400, found \"node1\"",
             "goodput.yml:5: scrape[0].interval: expected a positive duration such as 15s, 500ms or 1m30s, found \"fast\"",
-            "goodput.yml:6: colour: unknown key, expected one of zone, scrape, thresholds, store, prices, report, application",
+            "goodput.yml:6: colour: unknown key, expected one of zone, scrape, thresholds, store, prices, report, application, ingest",
             "goodput.yml:8: thresholds.no_such: unknown key, expected one of ",
         ]) {
             assert!(line.starts_with(start), "{line}\n{start}");
@@ -375,11 +262,27 @@ mod tests {
                 "thresholds: {iowait_cores: many}\n",
                 "1: thresholds.iowait_cores: expected 0 to 1000000 cores, found \"many\"",
             ),
+            ("store: {keep_unknown: maybe}\n", "1: store.keep_unknown: expected true or false, found \"maybe\""),
+            (
+                "store: {retention: 12h}\n",
+                "1: store.retention: expected 1d or longer, such as 15d, 2w or 36h, or forever, found \"12h\"",
+            ),
+            (
+                "store: {retention_bytes: 10GB}\n",
+                "1: store.retention_bytes: expected a whole number of bytes above 0, or unlimited, found \"10GB\"",
+            ),
+            (
+                "store: {retention: 30d, retention_results: 2w}\n",
+                "1: store.retention_results: expected store.retention or longer, found less",
+            ),
             ("store: {head_bytes: 0}\n", "1: store.head_bytes: expected a whole number above 0, found \"0\""),
             ("- 1\n", "1: the file: expected a mapping, found a list"),
             ("scrape: yes\n", "1: scrape: expected a list, found \"yes\""),
             ("scrape:\n- targets: ['n:1']\n", "2: scrape[0].name: missing"),
-            ("scrape:\n- name: a\n", "2: scrape[0].targets: missing"),
+            (
+                "scrape:\n- name: a\n",
+                "2: scrape[0].targets: missing, and neither file_sd_configs nor http_sd_configs is there",
+            ),
             ("scrape:\n- {name: a, targets: ['n:1', 'n:1']}\n", "2: scrape[0].targets[1]: \"n:1\" is listed twice"),
             (
                 "scrape:\n- {name: a, targets: ['n:1']}\n- {name: a, targets: ['n:2']}\n",

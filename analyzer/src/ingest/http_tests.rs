@@ -13,9 +13,12 @@ use axum::routing::get;
 use reqwest::Response;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Notify;
+use tokio::sync::Semaphore;
 
+use super::job::Job;
+use super::replicas::{self, Replicas};
 use super::scrape::{ScrapeError, Scraper, Target};
+use super::tally::Tally;
 use super::{Limits, remote_write};
 use crate::sample::{Batch, Series, TimeMs, is_stale};
 use crate::store::{Appended, Options, Samples, Selection, Store, StoreError};
@@ -25,6 +28,10 @@ async fn serve(router: Router) -> SocketAddr {
     let address = listener.local_addr().unwrap();
     tokio::spawn(axum::serve(listener, router).into_future());
     address
+}
+
+fn writes<S: Samples + 'static>(store: S, limits: Limits) -> Router {
+    remote_write::router(store, limits, Replicas::new(replicas::Options::default()), Arc::default())
 }
 
 fn client() -> reqwest::Client {
@@ -62,7 +69,7 @@ async fn remote_write_stores_what_is_good_and_says_what_is_not() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(Options::new(dir.path(), |metric| metric == "kept")).await.unwrap();
     let limits = Limits { body_bytes: 100, ..Limits::default() };
-    let address = serve(remote_write::router(store.clone(), limits)).await;
+    let address = serve(writes(store.clone(), limits)).await;
 
     let refused = [
         (PROTOBUF, "snappy", b"garbage".to_vec(), 400, "body is not snappy"),
@@ -70,7 +77,7 @@ async fn remote_write_stores_what_is_good_and_says_what_is_not() {
         (PROTOBUF, "snappy", vec![0; 101], 413, "compressed body of more than the limit of 100 bytes"),
         (PROTOBUF, "gzip", good(), 415, "content encoding \"gzip\", expected snappy"),
         ("text/plain", "snappy", good(), 415, "content type \"text/plain\", expected application/x-protobuf"),
-        ("application/x-protobuf;proto=io.prometheus.write.v2.Request", "snappy", good(), 415, "content type"),
+        ("application/x-protobuf;proto=io.prometheus.write.v3.Request", "snappy", good(), 415, "content type"),
     ];
     for (content_type, encoding, body, status, reason) in refused {
         let response = write(address, content_type, encoding, body).await;
@@ -96,14 +103,33 @@ async fn remote_write_stores_what_is_good_and_says_what_is_not() {
 /// Takes a batch when it is told to.
 #[derive(Clone, Default)]
 struct Slow {
-    entered: Arc<Notify>,
-    proceed: Arc<Notify>,
+    entered: Arc<Gate>,
+    proceed: Arc<Gate>,
+}
+
+/// Counts how often it was opened.
+struct Gate(Semaphore);
+
+impl Default for Gate {
+    fn default() -> Self {
+        Self(Semaphore::new(0))
+    }
+}
+
+impl Gate {
+    fn open(&self) {
+        self.0.add_permits(1);
+    }
+
+    async fn pass(&self) {
+        self.0.acquire().await.unwrap().forget();
+    }
 }
 
 impl Samples for Slow {
     async fn append(&self, _: Batch) -> Result<Appended, StoreError> {
-        self.entered.notify_one();
-        self.proceed.notified().await;
+        self.entered.open();
+        self.proceed.pass().await;
         Ok(Appended::default())
     }
 
@@ -115,13 +141,146 @@ impl Samples for Slow {
 #[tokio::test]
 async fn a_request_too_many_is_put_off() {
     let store = Slow::default();
-    let address = serve(remote_write::router(store.clone(), Limits { requests: 1, ..Limits::default() })).await;
+    let address = serve(writes(store.clone(), Limits { requests: 1, ..Limits::default() })).await;
     let first = tokio::spawn(write(address, PROTOBUF, "snappy", good()));
-    store.entered.notified().await;
+    store.entered.pass().await;
     let second = write(address, PROTOBUF, "snappy", good()).await;
     assert_eq!((second.status().as_u16(), &second.headers()[header::RETRY_AFTER]), (503, &"1".parse().unwrap()));
     assert_eq!(second.text().await.unwrap(), "1 requests are in work\n");
-    store.proceed.notify_one();
+    store.proceed.open();
+    assert_eq!(first.await.unwrap().status(), 204);
+}
+
+/// A request of version 2 with one series: these labels, and a sample of this value at each time.
+fn good_2(labels: &[(&str, &str)], times: &[TimeMs], value: f64) -> Vec<u8> {
+    let field = |key: u8, content: &[u8]| [&[key, content.len() as u8], content].concat();
+    let mut message = field(0x22, b"");
+    for text in labels.iter().flat_map(|(name, value)| [name, value]) {
+        message.extend(field(0x22, text.as_bytes()));
+    }
+    let mut series = field(0x0a, &(1..=2 * labels.len() as u8).collect::<Vec<_>>());
+    for time in times {
+        let mut sample = [b"\x09".as_slice(), &value.to_le_bytes(), b"\x10"].concat();
+        prost::encoding::encode_varint(*time as u64, &mut sample);
+        series.extend(field(0x12, &sample));
+    }
+    message.extend(field(0x2a, &series));
+    compress(&message)
+}
+
+const PROTOBUF_2: &str = "application/x-protobuf;proto=io.prometheus.write.v2.Request";
+
+/// Status, the three counts of what was written, and the text.
+async fn write_2(address: SocketAddr, body: Vec<u8>) -> (u16, Vec<String>, String) {
+    let response = write(address, PROTOBUF_2, "snappy", body).await;
+    let of = |what: &str| {
+        response.headers()[format!("x-prometheus-remote-write-{what}-written")].to_str().unwrap().to_owned()
+    };
+    let written = ["samples", "histograms", "exemplars"].map(of).to_vec();
+    (response.status().as_u16(), written, response.text().await.unwrap())
+}
+
+#[tokio::test]
+async fn version_2_says_what_was_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options { now: || 1_000_000, ..Options::new(dir.path(), |metric| metric == "kept") };
+    let store = Store::open(options).await.unwrap();
+    let address = serve(writes(store.clone(), Limits::default())).await;
+    let none = |samples: &str| [samples, "0", "0"].map(str::to_owned).to_vec();
+    let kept_1 = [("__name__", "kept"), ("gpu", "1")];
+    assert_eq!(write_2(address, good_2(&kept_1, &[1, 2], 1.0)).await, (204, none("2"), String::new()));
+    // Sent once more, because the answer was lost: all of it is there.
+    assert_eq!(write_2(address, good_2(&kept_1, &[1, 2], 1.0)).await, (204, none("2"), String::new()));
+    // Not wanted, so not missed either.
+    assert_eq!(write_2(address, good_2(&[("__name__", "other")], &[1], 1.0)).await, (204, none("1"), String::new()));
+    let (status, written, reason) = write_2(address, good_2(&kept_1, &[3, 2_000_000], 1.0)).await;
+    assert_eq!((status, written), (400, none("1")));
+    assert!(reason.starts_with("1 samples written; not written: 1 too old or too new, 0 of another value"), "{reason}");
+    let (status, written, reason) = write_2(address, compress(b"garbage")).await;
+    assert_eq!((status, written), (400, none("0")));
+    assert!(reason.starts_with("body is not a io.prometheus.write.v2.Request: "), "{reason}");
+    let times: Vec<_> = kept(&store, "kept").await[0].samples.iter().map(|s| s.time_ms).collect();
+    assert_eq!(times, [1, 2, 3]);
+    store.close().await;
+    assert_eq!(
+        write_2(address, good_2(&kept_1, &[9], 1.0)).await,
+        (503, none("0"), "the store is closed\n".to_owned())
+    );
+}
+
+#[tokio::test]
+async fn two_replicas_are_one_source() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(Options { now: || 1_000_000, ..Options::new(dir.path(), |_| true) }).await.unwrap();
+    let (tally, replicas) = (Arc::<Tally>::default(), Replicas::new(replicas::Options::default()));
+    let router = remote_write::router(store.clone(), Limits::default(), replicas, Arc::clone(&tally));
+    let address = serve(router).await;
+    let send = async |metric: &str, replica: &str, times: &[TimeMs], value: f64| {
+        let labels = [("__name__", metric), ("instance", "n1"), ("job", "gpu"), ("prometheus_replica", replica)];
+        let (status, written, reason) = write_2(address, good_2(&labels, times, value)).await;
+        assert_eq!((status, &written[0]), (204, &times.len().to_string()), "{replica} {times:?} {reason}");
+    };
+    for start in [15_000, 30_000, 45_000] {
+        send("kept", "a", &[start], 1.0).await;
+        send("kept", "b", &[start + 7_000], 1.0).await;
+    }
+    // The first can no longer reach the target; the second takes over where it stopped.
+    send("up", "a", &[60_000], 0.0).await;
+    send("kept", "b", &[52_000, 67_000], 1.0).await;
+    send("kept", "b", &[82_000], 1.0).await;
+    // The first is back, with what it had not sent before.
+    send("kept", "a", &[60_000, 75_000], 1.0).await;
+    let series = kept(&store, "kept").await;
+    assert_eq!(series.len(), 1, "{series:?}");
+    assert_eq!(series[0].labels.get("prometheus_replica"), None);
+    assert_eq!(
+        series[0].samples.iter().map(|s| s.time_ms).collect::<Vec<_>>(),
+        [15_000, 30_000, 45_000, 52_000, 67_000, 82_000]
+    );
+    assert_eq!(tally.counts().replicated, 3 + 2);
+}
+
+#[tokio::test]
+async fn a_flood_from_one_sender_leaves_room_for_others() {
+    let store = Slow::default();
+    let limits = Limits { requests: 3, sender_requests: 2, ..Limits::default() };
+    let router = writes(store.clone(), limits);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(axum::serve(listener, router.into_make_service_with_connect_info::<SocketAddr>()).into_future());
+    let from = |host: u8| {
+        let client = reqwest::Client::builder().no_proxy().local_address(std::net::IpAddr::from([127, 0, 0, host]));
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let request = client.build().unwrap().post(format!("http://{address}/api/v1/write")).body(good());
+        let request = request.header(header::CONTENT_TYPE, PROTOBUF).header(header::CONTENT_ENCODING, "snappy");
+        tokio::spawn(async move { request.send().await.unwrap() })
+    };
+    let flood = [from(2), from(2)];
+    for _ in &flood {
+        store.entered.pass().await;
+    }
+    let refused = from(2).await.unwrap();
+    assert_eq!(refused.status(), 503);
+    assert_eq!(refused.text().await.unwrap(), "2 requests of 127.0.0.2 are in work\n");
+    let other = from(3);
+    store.entered.pass().await;
+    (0..3).for_each(|_| store.proceed.open());
+    assert_eq!(other.await.unwrap().status(), 204);
+    for first in flood {
+        assert_eq!(first.await.unwrap().status(), 204);
+    }
+}
+
+#[tokio::test]
+async fn requests_that_take_all_memory_put_others_off() {
+    let store = Slow::default();
+    let address = serve(writes(store.clone(), Limits { work_bytes: 2048, ..Limits::default() })).await;
+    let first = tokio::spawn(write(address, PROTOBUF, "snappy", good()));
+    store.entered.pass().await;
+    let second = write(address, PROTOBUF, "snappy", good()).await;
+    assert_eq!(second.status(), 503);
+    assert_eq!(second.text().await.unwrap(), "requests in work take all of the 2048 bytes that they may\n");
+    store.proceed.open();
     assert_eq!(first.await.unwrap().status(), 204);
 }
 
@@ -129,7 +288,7 @@ async fn a_request_too_many_is_put_off() {
 async fn a_sender_that_stops_in_the_middle_is_cut_and_frees_its_place() {
     let store = Slow::default();
     let limits = Limits { requests: 1, read: Duration::from_millis(50), ..Limits::default() };
-    let address = serve(remote_write::router(store.clone(), limits)).await;
+    let address = serve(writes(store.clone(), limits)).await;
     let mut slow = TcpStream::connect(address).await.unwrap();
     let head = "POST /api/v1/write HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\n\
         Content-Encoding: snappy\r\nContent-Length: 50\r\nConnection: close\r\n\r\nabc";
@@ -137,7 +296,7 @@ async fn a_sender_that_stops_in_the_middle_is_cut_and_frees_its_place() {
     let mut answer = String::new();
     slow.read_to_string(&mut answer).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 503") && answer.ends_with("body not sent within 50ms\n"), "{answer}");
-    store.proceed.notify_one();
+    store.proceed.open();
     assert_eq!(write(address, PROTOBUF, "snappy", good()).await.status(), 204);
 }
 
@@ -169,10 +328,10 @@ async fn a_scrape_reads_both_formats_and_names_what_failed() {
             .route("/never", get(std::future::pending::<()>)),
     )
     .await;
-    let scraper = Scraper::new(Limits { decompressed_bytes: 100, ..Limits::default() }).unwrap();
+    let scraper = Scraper::new(Limits { decompressed_bytes: 100, ..Limits::default() }, Arc::default());
     let scrape = async |path: &str| {
         let batch = scraper.scrape_once(&target(address, path)).await?;
-        Ok::<_, ScrapeError>(batch.series.iter().map(|s| s.samples[0].value).collect::<Vec<_>>())
+        Ok::<_, ScrapeError>(batch.series().map(|s| s.samples[0].value).collect::<Vec<_>>())
     };
     assert_eq!(scrape("gzip").await.unwrap(), [3.0, 1.0]);
     assert_eq!(scrape("text").await.unwrap(), [1.0, 1.0]);
@@ -208,8 +367,10 @@ async fn the_scraper_follows_a_target_that_comes_and_goes() {
         }
     };
     let address = serve(Router::new().route("/metrics", get(answer))).await;
-    let scraper = Scraper::new(Limits::default()).unwrap();
-    let scrapes = scraper.run(vec![target(address, "metrics")], Arc::clone(&store));
+    let scraper = Scraper::new(Limits::default(), Arc::default());
+    let interval = Duration::from_millis(5);
+    let job = Job { targets: vec![address.to_string()], interval, timeout: interval * 100, ..Job::new("gpu") };
+    let scrapes = scraper.run(vec![job], &store);
     let last = async |metric: &str| {
         let series = kept(&store, metric).await;
         series.first().and_then(|series| series.samples.last()).map(|sample| sample.value)

@@ -1,21 +1,31 @@
 //! Ways in; each ends in a [`crate::sample::Batch`].
 
+pub mod access;
+mod discover;
+pub mod file;
 #[cfg(test)]
 mod http_tests;
+pub mod job;
+pub mod promql;
+#[cfg(test)]
+mod reach_tests;
 pub mod remote_write;
+pub mod replicas;
 pub mod scrape;
+pub mod tally;
 pub mod text;
+mod work;
 
 use std::time::Duration;
 
-/// How much one sender may bring at once. What goes beyond is refused as a whole, with an error that names the limit.
-/// Remote write takes at most `requests` times both body sizes and what its samples need: with the defaults well
-/// under 1 GiB, and two orders of magnitude less with the requests that a Prometheus sends.
-#[derive(Clone, Copy, Debug)]
+/// How much one sender may bring at once. What goes beyond is refused as a whole, with an error that names the limit, or
+/// put off when it is only too much at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of a request body as it is sent. Default 16 MiB.
     pub body_bytes: usize,
-    /// Bytes of a body once decompressed. Default 32 MiB, what VictoriaMetrics takes (`-maxInsertRequestSize`).
+    /// Bytes of a body once decompressed, and of its labels. Default 32 MiB, what VictoriaMetrics takes
+    /// (`-maxInsertRequestSize`).
     pub decompressed_bytes: usize,
     /// Samples of a request or scrape. Default 250,000.
     pub samples: usize,
@@ -23,8 +33,16 @@ pub struct Limits {
     pub labels: usize,
     /// Bytes of a label's name and value together. Default 5120: Linux' longest path and a long name.
     pub label_bytes: usize,
-    /// Remote-write requests that may be in work at once. Default 16.
+    /// Symbols of a remote-write 2.0 request. Default 500,000: two for each sample that a request may hold.
+    pub symbols: usize,
+    /// Remote-write requests that may be in work at once. Default 32.
     pub requests: usize,
+    /// Remote-write requests of one sender's address that may be in work at once. Default 8: a flood from one address
+    /// leaves three quarters of the places to the others.
+    pub sender_requests: usize,
+    /// Memory of all remote-write requests in work: bodies as sent, and twice their decompressed size for the message
+    /// and the batch. Default 256 MiB.
+    pub work_bytes: usize,
     /// How long a sender may take to send a body. Default 30 s, the time-out of Prometheus' remote write.
     pub read: Duration,
 }
@@ -37,9 +55,30 @@ impl Default for Limits {
             samples: 250_000,
             labels: 64,
             label_bytes: 5120,
-            requests: 16,
+            symbols: 500_000,
+            requests: 32,
+            sender_requests: 8,
+            work_bytes: 256 << 20,
             read: Duration::from_secs(30),
         }
+    }
+}
+
+impl Limits {
+    /// Name and value of each that is a number, as they are configured and exported.
+    #[must_use]
+    pub fn list(&self) -> [(&'static str, usize); 9] {
+        [
+            ("body_bytes", self.body_bytes),
+            ("decompressed_bytes", self.decompressed_bytes),
+            ("samples", self.samples),
+            ("labels", self.labels),
+            ("label_bytes", self.label_bytes),
+            ("symbols", self.symbols),
+            ("requests", self.requests),
+            ("sender_requests", self.sender_requests),
+            ("work_bytes", self.work_bytes),
+        ]
     }
 }
 

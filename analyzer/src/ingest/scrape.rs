@@ -1,20 +1,27 @@
-//! The own scraper: static targets, labelled and marked stale as Prometheus does it.
+//! The own scraper: targets that are configured or discovered, labelled and marked stale as Prometheus does it.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
+use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval, interval_at, timeout};
 use tracing::{error, info, warn};
 
 use super::Limits;
+use super::access::{Access, Clients};
+use super::discover::Listed;
+use super::job::Job;
+use super::tally::Tally;
 use super::text::{self, Format, Point, TextError};
-use crate::sample::{Batch, Labels, STALE_BITS, Sample, Series, TimeMs};
+use crate::sample::{Batch, Labels, STALE_BITS, Sample, TimeMs};
 use crate::store::{Samples, wall_clock};
 
 /// The series that every scrape adds: 1 when it succeeded, else 0. Prometheus' own name for it.
@@ -24,7 +31,7 @@ pub const UP: &str = "up";
 const ACCEPTED: &str = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
 
 /// Something to scrape.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Target {
     /// Where the metrics are, e.g. `http://node1:9400/metrics`.
     pub url: String,
@@ -34,6 +41,8 @@ pub struct Target {
     pub interval: Duration,
     /// How long a scrape may take.
     pub timeout: Duration,
+    /// TLS and credentials.
+    pub access: Arc<Access>,
 }
 
 impl Target {
@@ -46,13 +55,26 @@ impl Target {
             labels: vec![label("job", job), label("instance", address)],
             interval: Duration::from_secs(15),
             timeout: Duration::from_secs(10),
+            access: Arc::default(),
         }
+    }
+
+    fn job(&self) -> &str {
+        self.labels.iter().find(|(name, _)| name == "job").map_or("", |(_, job)| job)
     }
 }
 
 /// Why a scrape failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ScrapeError {
+    /// Its TLS files, credentials or address.
+    #[error("{url}: {reason}")]
+    Access {
+        /// The target.
+        url: String,
+        /// Which file, and what is wrong with it.
+        reason: String,
+    },
     /// Connection, HTTP, compression.
     #[error("{url}: {}", with_causes(error))]
     Http {
@@ -95,7 +117,21 @@ pub enum ScrapeError {
     },
 }
 
-fn with_causes(error: &reqwest::Error) -> String {
+impl ScrapeError {
+    /// What it is counted as.
+    fn outcome(&self) -> &'static str {
+        match self {
+            Self::Access { .. } => "access",
+            Self::Http { .. } => "http",
+            Self::Status { .. } => "status",
+            Self::Timeout { .. } => "timeout",
+            Self::TooLarge { .. } => "too_large",
+            Self::Text { .. } => "text",
+        }
+    }
+}
+
+pub(super) fn with_causes(error: &reqwest::Error) -> String {
     let causes = iter::successors(std::error::Error::source(error), |cause| cause.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
@@ -131,28 +167,37 @@ pub fn succeeded(
         let labels = labelled(point, target);
         let Entry::Vacant(place) = current.entry(labels.clone()) else { continue };
         place.insert(due);
-        batch.series.push(Series { labels, samples: vec![sample] });
+        batch.push(labels.as_ref(), &[sample]);
     }
     let vanished = seen.take_due().filter(|labels| !current.contains_key(labels));
-    batch.series.extend(vanished.map(|labels| ended(labels, time_ms)));
-    batch.series.push(up(target, time_ms, 1.0));
+    vanished.for_each(|labels| batch.push(labels.as_ref(), &[marker(time_ms)]));
+    up(target, time_ms, 1.0, &mut batch);
     seen.0 = current;
     Ok(batch)
 }
 
 /// What a failed scrape brings: a marker for every series of the last one, and `up` at 0.
 pub fn failed(target: &Target, time_ms: TimeMs, seen: &mut Seen) -> Batch {
-    let markers = seen.take_due().map(|labels| ended(labels, time_ms));
-    Batch { series: markers.chain([up(target, time_ms, 0.0)]).collect() }
+    let mut batch = ended(time_ms, seen);
+    up(target, time_ms, 0.0, &mut batch);
+    batch
 }
 
-fn ended(labels: Labels, time_ms: TimeMs) -> Series {
-    Series { labels, samples: vec![Sample { time_ms, value: f64::from_bits(STALE_BITS) }] }
+/// A marker for every series of the last scrape for which one is due.
+fn ended(time_ms: TimeMs, seen: &mut Seen) -> Batch {
+    let mut batch = Batch::default();
+    seen.take_due().for_each(|labels| batch.push(labels.as_ref(), &[marker(time_ms)]));
+    batch
 }
 
-fn up(target: &Target, time_ms: TimeMs, value: f64) -> Series {
+fn marker(time_ms: TimeMs) -> Sample {
+    Sample { time_ms, value: f64::from_bits(STALE_BITS) }
+}
+
+fn up(target: &Target, time_ms: TimeMs, value: f64, batch: &mut Batch) {
     let own = target.labels.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-    Series { labels: Labels::new(own.chain([("__name__", UP)])), samples: vec![Sample { time_ms, value }] }
+    batch.add(Sample { time_ms, value });
+    batch.end(&mut own.chain([("__name__", UP)]).collect::<Vec<_>>());
 }
 
 /// The target's labels win; a scraped label of the same name is kept as `exported_…`.
@@ -166,28 +211,27 @@ fn labelled(point: Point<'_>, target: &Target) -> Labels {
         }
         name
     };
-    let own = target.labels.iter().map(|(name, value)| (name.as_str().into(), value.as_str().into()));
+    let own = target.labels.iter().map(|(name, value)| (Cow::from(name), value.as_str()));
     let pairs = point.labels.iter().map(|(name, value)| {
-        let name: Box<str> = if taken(name) { renamed(name).into() } else { (*name).into() };
-        (name, Box::<str>::from(value.as_ref()))
+        let name = if taken(name) { Cow::from(renamed(name)) } else { Cow::from(*name) };
+        (name, value.as_ref())
     });
-    Labels::new(pairs.chain(own).chain([("__name__".into(), point.name.into())]))
+    Labels::new(pairs.chain(own).chain([("__name__".into(), point.name)]))
 }
 
 /// Scrapes over HTTP.
 #[derive(Clone, Debug)]
 pub struct Scraper {
-    client: reqwest::Client,
+    clients: Clients,
     limits: Limits,
+    tally: Arc<Tally>,
 }
 
 impl Scraper {
-    /// Connections are kept between scrapes. Proxies of the environment are not used: targets are near.
-    pub fn new(limits: Limits) -> Result<Self, reqwest::Error> {
-        // An error says that the process has chosen a provider already.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = reqwest::Client::builder().no_proxy().user_agent("goodput-analyzer").build()?;
-        Ok(Self { client, limits })
+    /// Bounds what a target may answer.
+    #[must_use]
+    pub fn new(limits: Limits, tally: Arc<Tally>) -> Self {
+        Self { clients: Clients::default(), limits, tally }
     }
 
     /// One scrape, with `up`; an error when it fails.
@@ -205,9 +249,9 @@ impl Scraper {
     async fn fetch(&self, target: &Target) -> Result<(String, Format), ScrapeError> {
         let url = || target.url.clone();
         let http = |error: reqwest::Error| ScrapeError::Http { url: url(), error: error.without_url() };
-        let request = self
-            .client
-            .get(&target.url)
+        let request = self.clients.get(&target.access, &target.url);
+        let request = request
+            .map_err(|reason| ScrapeError::Access { url: url(), reason })?
             .header(ACCEPT, ACCEPTED)
             .header("X-Prometheus-Scrape-Timeout-Seconds", target.timeout.as_secs_f64().to_string());
         let mut response = request.send().await.map_err(http)?;
@@ -231,25 +275,71 @@ impl Scraper {
         Ok((body, format))
     }
 
-    /// Scrapes the targets until the set is dropped or shut down.
-    pub fn run<S: Samples + 'static>(&self, targets: Vec<Target>, store: Arc<S>) -> JoinSet<()> {
-        let follow = |target| {
-            let (scraper, store) = (self.clone(), Arc::clone(&store));
-            async move { scraper.follow(&target, store.as_ref()).await }
-        };
-        targets.into_iter().map(follow).collect()
+    /// Scrapes the targets of the jobs until the set is dropped or shut down.
+    pub fn run<S: Samples + 'static>(&self, jobs: Vec<Job>, store: &Arc<S>) -> JoinSet<()> {
+        jobs.into_iter().map(|job| self.clone().keep_up(Arc::new(job), Arc::clone(store))).collect()
     }
 
-    async fn follow<S: Samples>(&self, target: &Target, store: &S) {
+    /// Scrapes whatever targets the job has at a time.
+    async fn keep_up<S: Samples + 'static>(self, job: Arc<Job>, store: Arc<S>) {
+        let (lists, mut tasks) = (Arc::new(Lists::new(&job)), JoinSet::new());
+        for n in 0..job.discoveries.len() {
+            tasks.spawn(self.clone().discover(Arc::clone(&job), n, Arc::clone(&lists)));
+        }
+        let mut running: HashMap<Target, oneshot::Sender<()>> = HashMap::new();
+        loop {
+            let wanted = lists.targets();
+            // A target whose sender is dropped ends itself.
+            running.retain(|target, _| wanted.contains(target));
+            for target in wanted {
+                let Entry::Vacant(place) = running.entry(target.clone()) else { continue };
+                let (end, ended) = oneshot::channel();
+                place.insert(end);
+                let (scraper, store) = (self.clone(), Arc::clone(&store));
+                tasks.spawn(async move { scraper.follow(&target, ended, store.as_ref()).await });
+            }
+            self.tally.targets(&job.name, running.len());
+            tokio::select! {
+                () = lists.changed.notified() => {}
+                // Tasks end when their target is gone, or by a panic that the others outlive.
+                Some(_) = tasks.join_next() => {}
+            }
+        }
+    }
+
+    /// Keeps one list of the job's up to date.
+    async fn discover(self, job: Arc<Job>, n: usize, lists: Arc<Lists>) {
+        let Some(discovery) = job.discoveries.get(n) else { return };
+        let mut ticks = interval(discovery.refresh());
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (mut listed, mut told) = (Listed::new(), Vec::new());
+        loop {
+            ticks.tick().await;
+            let failures = listed.refresh(&job, discovery, &self.clients, &self.limits).await;
+            self.tally.discovery(&job.name, discovery.way(), failures.len() as u64);
+            for failure in failures.iter().filter(|failure| !told.contains(*failure)) {
+                warn!(job = job.name, %failure, "discovery failed; the targets that are known stay");
+            }
+            told = failures;
+            lists.replace(n + 1, listed.targets().cloned().collect());
+        }
+    }
+
+    /// Scrapes one target until it is gone.
+    async fn follow<S: Samples>(&self, target: &Target, mut gone: oneshot::Receiver<()>, store: &S) {
         let mut ticks = interval_at(Instant::now() + offset(target), target.interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let mut seen = Seen::default();
         let mut was_up = None;
         loop {
-            ticks.tick().await;
+            tokio::select! {
+                _ = ticks.tick() => {}
+                _ = &mut gone => break,
+            }
             let time_ms = wall_clock();
             let scraped = self.scrape(target, time_ms, &mut seen).await;
             let is_up = scraped.is_ok();
+            self.tally.scrape(target.job(), scraped.as_ref().err().map_or("taken", ScrapeError::outcome));
             let batch = scraped.unwrap_or_else(|error| {
                 if was_up != Some(false) {
                     warn!(%error, "scrape failed");
@@ -260,9 +350,48 @@ impl Scraper {
                 info!(url = target.url, "scrape succeeds again");
             }
             was_up = Some(is_up);
-            if let Err(error) = store.append(batch).await {
-                error!(url = target.url, %error, "scraped samples lost");
-            }
+            self.store(target, batch, store).await;
+        }
+        if was_up.is_some() {
+            let time_ms = wall_clock();
+            let mut batch = ended(time_ms, &mut seen);
+            up(target, time_ms, f64::from_bits(STALE_BITS), &mut batch);
+            self.store(target, batch, store).await;
+        }
+    }
+
+    async fn store<S: Samples>(&self, target: &Target, batch: Batch, store: &S) {
+        if let Err(error) = store.append(batch).await {
+            self.tally.scrape(target.job(), "not_stored");
+            error!(url = target.url, %error, "scraped samples lost");
+        }
+    }
+}
+
+/// The lists of a job's targets: first those of the configuration, then one per discovery.
+struct Lists {
+    lists: Mutex<Vec<Vec<Target>>>,
+    changed: Notify,
+}
+
+impl Lists {
+    fn new(job: &Job) -> Self {
+        let fixed = job.targets.iter().filter_map(|address| {
+            job.target(address, &[]).inspect_err(|reason| error!(job = job.name, reason, "target not scraped")).ok()
+        });
+        let mut lists = vec![fixed.collect()];
+        lists.resize(1 + job.discoveries.len(), Vec::new());
+        Self { lists: Mutex::new(lists), changed: Notify::new() }
+    }
+
+    fn targets(&self) -> HashSet<Target> {
+        self.lists.lock().iter().flatten().cloned().collect()
+    }
+
+    fn replace(&self, n: usize, targets: Vec<Target>) {
+        if let Some(list) = self.lists.lock().get_mut(n).filter(|list| **list != targets) {
+            *list = targets;
+            self.changed.notify_one();
         }
     }
 }
@@ -275,8 +404,6 @@ fn offset(target: &Target) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashSet;
-
     use super::*;
     use crate::sample::is_stale;
 
@@ -291,8 +418,7 @@ mod tests {
     /// Metric, its labels but for job and instance, time, and the value (none for a marker), in order.
     fn plain(batch: &Batch) -> Vec<(String, String, TimeMs, Option<f64>)> {
         let mut plain: Vec<_> = batch
-            .series
-            .iter()
+            .series()
             .map(|series| {
                 assert_eq!(
                     (series.labels.get("job"), series.labels.get("instance")),

@@ -85,8 +85,7 @@ pub fn parse(body: &str, format: Format, limits: &Limits, time_ms: TimeMs) -> Re
     }
     let mut labels: Vec<_> = places.into_iter().collect();
     labels.sort_unstable_by_key(|(_, place)| *place);
-    let series = labels.into_iter().zip(samples).map(|((labels, _), samples)| Series { labels, samples });
-    Ok(Batch { series: series.collect() })
+    Ok(labels.into_iter().zip(samples).map(|((labels, _), samples)| Series { labels, samples }).collect())
 }
 
 /// The sample lines one by one; after an error there is nothing more.
@@ -97,6 +96,54 @@ pub fn points<'a>(
 ) -> impl Iterator<Item = Result<Point<'a>, TextError>> {
     let mut lines = Lines { body, format, limits, line: 0, samples: 0, ended: false, failed: false };
     iter::from_fn(move || lines.next_point())
+}
+
+/// Reads sample lines that come one at a time, as from a file too large to hold.
+#[derive(Debug)]
+pub struct LineByLine<'a> {
+    format: Format,
+    limits: &'a Limits,
+    line: usize,
+    ended: bool,
+}
+
+impl<'a> LineByLine<'a> {
+    /// Before the first line.
+    #[must_use]
+    pub fn new(format: Format, limits: &'a Limits) -> Self {
+        Self { format, limits, line: 0, ended: false }
+    }
+
+    /// The next line, without its line feed; `None` when it holds no sample.
+    pub fn point<'l>(&mut self, text: &'l str) -> Result<Option<Point<'l>>, TextError>
+    where
+        'a: 'l,
+    {
+        self.line += 1;
+        if self.ended {
+            return Err(self.error("expected nothing after # EOF"));
+        }
+        let Self { format, limits, line, .. } = *self;
+        let mut lines = Lines { body: "", format, limits, line, samples: 0, ended: false, failed: false };
+        let point = lines.line(text).map_err(|reason| self.error(reason));
+        self.ended = lines.ended;
+        point
+    }
+
+    /// After the last line.
+    pub fn finish(&self) -> Result<(), TextError> {
+        let whole = self.ended || self.format != Format::OpenMetrics;
+        if whole {
+            Ok(())
+        } else {
+            Err(TextError { line: self.line + 1, reason: "expected # EOF at the end".to_owned() })
+        }
+    }
+
+    /// Something else is wrong with the line that was read last.
+    pub fn error(&self, reason: impl Into<String>) -> TextError {
+        TextError { line: self.line, reason: reason.into() }
+    }
 }
 
 struct Lines<'a> {

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::judge::HOUR_MS;
-use crate::sample::{Batch, Series, TimeMs};
+use crate::sample::{Batch, Series, SeriesRef, TimeMs};
 use crate::store::{Appended, Samples, Selection, StoreError};
 
 /// Sources remembered; those beyond are stored all the same, only not shown.
@@ -79,7 +79,7 @@ impl<S> Intake<S> {
 
 impl<S: Samples> Samples for Intake<S> {
     async fn append(&self, batch: Batch) -> Result<Appended, StoreError> {
-        let seen: Vec<_> = batch.series.iter().filter_map(times).collect();
+        let seen = sources(&batch);
         let appended = self.store.append(batch).await?;
         if self.account.lock().add(seen, appended) {
             self.backlog.notify_one();
@@ -92,10 +92,20 @@ impl<S: Samples> Samples for Intake<S> {
     }
 }
 
-/// The source, and the times of its first and last sample.
-fn times(series: &Series) -> Option<(String, TimeMs, TimeMs)> {
-    let source = series.labels.get("instance").unwrap_or("(no instance label)");
-    Some((source.to_owned(), series.samples.first()?.time_ms, series.samples.last()?.time_ms))
+/// Each source, and the times of its earliest and latest sample. Series of one source mostly come one after the other.
+fn sources(batch: &Batch) -> Vec<(String, TimeMs, TimeMs)> {
+    let mut seen: Vec<(String, TimeMs, TimeMs)> = Vec::new();
+    for SeriesRef { labels, samples } in batch.series() {
+        let source = labels.get("instance").unwrap_or("(no instance label)");
+        if seen.last().is_none_or(|(last, ..)| last != source) {
+            seen.push((source.to_owned(), TimeMs::MAX, TimeMs::MIN));
+        }
+        if let Some((_, first, last)) = seen.last_mut() {
+            *first = samples.iter().map(|s| s.time_ms).min().unwrap_or(*first).min(*first);
+            *last = samples.iter().map(|s| s.time_ms).max().unwrap_or(*last).max(*last);
+        }
+    }
+    seen
 }
 
 impl Account {

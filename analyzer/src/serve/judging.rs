@@ -55,18 +55,33 @@ pub struct Progress {
 /// The loop's parts.
 #[derive(Debug)]
 pub(super) struct Judging<S> {
-    pub(super) store: S,
-    pub(super) intake: Intake<S>,
-    pub(super) judge: Judge<S>,
-    pub(super) zone: TimeZone,
-    pub(super) now: fn() -> TimeMs,
-    pub(super) progress: watch::Sender<Progress>,
-    pub(super) stop: watch::Receiver<bool>,
-    /// How far samples could be read when the last round began.
-    pub(super) marked: Mutex<Option<Mark>>,
+    store: S,
+    intake: Intake<S>,
+    judge: Judge<S>,
+    zone: TimeZone,
+    now: fn() -> TimeMs,
+    progress: watch::Sender<Progress>,
+    stop: watch::Receiver<bool>,
+    /// How far samples could be read when the last round began, or before the first one.
+    marked: Mutex<Mark>,
 }
 
 impl<S: Samples + Results> Judging<S> {
+    /// Before any sample comes in: what comes from now on is known to be unjudged, even if the first round is cut short.
+    pub(super) async fn begin(
+        store: S,
+        intake: Intake<S>,
+        judge: Judge<S>,
+        zone: TimeZone,
+        now: fn() -> TimeMs,
+        progress: watch::Sender<Progress>,
+        stop: watch::Receiver<bool>,
+    ) -> Result<Self, StoreError> {
+        let mark = store.mark();
+        store.note_begun(mark).await?;
+        Ok(Self { store, intake, judge, zone, now, progress, stop, marked: Mutex::new(mark) })
+    }
+
     /// Runs until `stop` is true; the window that is being judged then is finished.
     pub(super) async fn run(mut self) {
         let mut ticks = interval(TICK);
@@ -95,9 +110,9 @@ impl<S: Samples + Results> Judging<S> {
         let until = (now - SETTLE_MS).div_euclid(MINUTE_MS) * MINUTE_MS;
         let due = self.due_from(until).await?;
         // The intake tells of a sample a moment after it can be read: a round may miss the latest, the one after it does not.
-        let marked = self.marked.lock().replace(self.store.mark());
+        let marked = std::mem::replace(&mut *self.marked.lock(), self.store.mark());
         let late = self.intake.take_earliest().map_or(due, |late| late.max(now - CATCH_UP_MS));
-        let from = self.from(due, late);
+        let from = self.judgeable_from(self.from(due, late), until);
         self.progress.send_modify(|progress| progress.take_back(from));
         let round = self.judge_from(from, until, marked).await;
         if round.is_err() {
@@ -114,7 +129,20 @@ impl<S: Samples + Results> Judging<S> {
         due.min(if restates { late - LOOK_AHEAD_MS } else { late })
     }
 
-    async fn judge_from(&self, from: TimeMs, until: TimeMs, marked: Option<Mark>) -> Result<(), JudgeError> {
+    /// As far back as samples are there. Hours before that keep their verdicts.
+    fn judgeable_from(&self, from: TimeMs, until: TimeMs) -> TimeMs {
+        let windows = windows(from..until, &self.zone);
+        let there = windows.iter().find(|window| self.judge.judgeable(window).is_ok());
+        match (there, windows.first().map(|first| self.judge.judgeable(first))) {
+            (_, None | Some(Ok(()))) => from,
+            (there, Some(Err(reason))) => {
+                tracing::warn!(%reason, "hours are not judged again");
+                there.map_or(until, |window| window.start)
+            }
+        }
+    }
+
+    async fn judge_from(&self, from: TimeMs, until: TimeMs, marked: Mark) -> Result<(), JudgeError> {
         let mut unjoined = Vec::new();
         for window in windows(from..until, &self.zone) {
             if *self.stop.borrow() {
@@ -125,9 +153,7 @@ impl<S: Samples + Results> Judging<S> {
             self.progress.send_modify(|progress| progress.advance(&window, until));
         }
         self.intake.note_judged(until);
-        if let Some(mark) = marked {
-            self.store.note_judged(mark).await?;
-        }
+        self.store.note_judged(marked).await?;
         self.publish(until, unjoined).await
     }
 
@@ -203,7 +229,8 @@ mod tests {
     use crate::ingest::Limits;
     use crate::ingest::text::{Format, parse};
     use crate::judge::tests::{START, idle_gpu, store};
-    use crate::store::Store;
+    use crate::signal;
+    use crate::store::{Options, Store};
 
     /// The clock of the tests: 20 minutes into the fourth hour.
     fn now() -> TimeMs {
@@ -215,7 +242,7 @@ mod tests {
         let judge = Judge::new(store.clone(), Thresholds::default());
         let intake = Intake::new(store.clone());
         let (progress, stop) = (watch::Sender::default(), watch::channel(false).1);
-        Judging { store, intake, judge, zone: TimeZone::UTC, now, progress, stop, marked: Mutex::default() }
+        Judging::begin(store, intake, judge, TimeZone::UTC, now, progress, stop).await.unwrap()
     }
 
     async fn total(judging: &Judging<Store>, class: Class) -> i64 {
@@ -319,6 +346,21 @@ mod tests {
         }
     }
 
+    /// A backlog comes in while the first round goes on, and no second one is left the time.
+    #[tokio::test]
+    async fn samples_beside_the_only_round_are_judged_after_a_restart() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = judging(dir.path()).await;
+        idle_gpu(&first.intake, "GPU-a", "n1", START..START + HOUR_MS / 2).await;
+        first.round().await.unwrap();
+        idle_gpu(&first.intake, "GPU-a", "n1", START + HOUR_MS / 2..now()).await;
+        first.store.close().await;
+        let second = judging(dir.path()).await;
+        second.round().await.unwrap();
+        assert_eq!(total(&second, Class::NoData).await, 0);
+        assert_eq!(total(&second, Class::IdleHeld).await, now() - SETTLE_MS - START);
+    }
+
     #[tokio::test]
     async fn samples_that_come_in_late_are_judged() {
         let dir = tempfile::tempdir().unwrap();
@@ -331,6 +373,40 @@ mod tests {
         assert_eq!(total(&judging, Class::IdleHeld).await, before + HOUR_MS);
         let progress = judging.progress.borrow().clone();
         assert_eq!((progress.reopened, progress.final_until_ms), (1, Some(START + 2 * HOUR_MS)), "final once more");
+    }
+
+    #[tokio::test]
+    async fn hours_whose_samples_were_removed_are_never_judged_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = judging(dir.path()).await;
+        idle_gpu(&first.intake, "GPU-a", "n1", START..START + HOUR_MS).await;
+        first.store.flush().await.unwrap();
+        first.round().await.unwrap();
+        let before = total(&first, Class::IdleHeld).await;
+        assert_eq!(before, HOUR_MS);
+        idle_gpu(&first.intake, "GPU-a", "n1", START + 7 * HOUR_MS..START + 8 * HOUR_MS).await;
+        first.store.flush().await.unwrap();
+        first.store.close().await;
+
+        // The first hour goes for its size; what is left looks as if the GPU had never been seen then.
+        let now = || START + 12 * HOUR_MS;
+        let options = Options { now, retention_bytes: Some(1), ..Options::new(dir.path(), signal::is_known) };
+        let store = Store::open(options).await.unwrap();
+        idle_gpu(&store, "GPU-b", "n2", START + 8 * HOUR_MS..START + 9 * HOUR_MS).await;
+        store.flush().await.unwrap();
+        while store.stats().raw_from.is_none() {
+            tokio::task::yield_now().await;
+        }
+        let judge = Judge::new(store.clone(), Thresholds::default());
+        let (progress, stop) = (watch::Sender::default(), watch::channel(false).1);
+        let intake = Intake::new(store.clone());
+        let second = Judging::begin(store, intake, judge, TimeZone::UTC, now, progress, stop).await.unwrap();
+        second.intake.note_earliest(START);
+        second.round().await.unwrap();
+        let first_hour = second.store.intervals(START..START + HOUR_MS).await.unwrap();
+        assert_eq!(first_hour.iter().map(|i| (i.class, i.ms)).collect::<Vec<_>>(), [(Class::IdleHeld, HOUR_MS)]);
+        let last = second.store.intervals(START + 8 * HOUR_MS..START + 9 * HOUR_MS).await.unwrap();
+        assert!(last.iter().any(|i| i.gpu == "GPU-b" && i.class == Class::IdleHeld), "{last:?}");
     }
 
     #[test]

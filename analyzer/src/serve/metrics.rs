@@ -14,6 +14,11 @@ use prometheus_client::registry::Registry;
 use super::delivery::Tally;
 use super::intake::Account;
 use super::judging::Progress;
+pub(super) use super::ways_in::WaysIn;
+use crate::store::Stats;
+
+mod store;
+
 use crate::classify::{Class, Interval};
 use crate::forecast::Prospect;
 
@@ -70,12 +75,20 @@ struct Build {
 }
 
 /// The whole page. Everything is made anew, so that nothing that is gone lingers.
-pub(super) fn render(progress: &Progress, account: &Account, tally: &Tally) -> Result<String, std::fmt::Error> {
+pub(super) fn render(
+    progress: &Progress,
+    account: &Account,
+    tally: &Tally,
+    ways_in: &WaysIn<'_>,
+    stats: &Stats,
+) -> Result<String, std::fmt::Error> {
     let mut registry = Registry::with_prefix("goodput");
     verdicts(&mut registry, progress);
     memory(&mut registry, &progress.prospects);
-    own(registry.sub_registry_with_prefix("analyzer"), progress, account);
+    own(registry.sub_registry_with_prefix("analyzer"), progress, account, ways_in.counts.replicated);
+    ways_in.register(registry.sub_registry_with_prefix("analyzer"));
     deliveries(registry.sub_registry_with_prefix("analyzer"), tally);
+    store::register(registry.sub_registry_with_prefix("analyzer_store"), stats);
     let mut text = String::new();
     encode(&mut text, &registry)?;
     Ok(text)
@@ -151,7 +164,7 @@ fn memory(registry: &mut Registry, prospects: &[Prospect]) {
     );
 }
 
-fn own(registry: &mut Registry, progress: &Progress, account: &Account) {
+fn own(registry: &mut Registry, progress: &Progress, account: &Account, replicated: u64) {
     let build = Family::<Build, Gauge>::default();
     build.get_or_create(&Build { version: env!("CARGO_PKG_VERSION") }).set(1);
     registry.register("build_info", "Version of the analyzer", build);
@@ -165,6 +178,7 @@ fn own(registry: &mut Registry, progress: &Progress, account: &Account) {
         ("out_of_bounds", s.out_of_bounds),
         ("unknown", s.unknown),
         ("over_limit", s.over_limit),
+        ("replicated", replicated),
     ];
     for (outcome, count) in outcomes {
         samples.get_or_create(&Outcome { outcome }).inc_by(count);

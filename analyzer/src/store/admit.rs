@@ -21,11 +21,19 @@ pub(super) trait Past {
     fn value(&self, id: SeriesId, time_ms: TimeMs) -> Option<f64>;
 }
 
-/// How old (against the newest of the series) and how new (absolute) a sample may be.
+/// How old (against the newest of the series, and absolute) and how new (absolute) a sample may be.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     pub(super) out_of_order_ms: TimeMs,
+    pub(super) earliest: TimeMs,
     pub(super) latest: TimeMs,
+}
+
+impl Bounds {
+    /// May a series begin with a sample of this time?
+    pub(super) fn contain(self, time: TimeMs) -> bool {
+        (self.earliest..=self.latest).contains(&time)
+    }
 }
 
 /// Of rows in order of series, time and arrival, returns those to store, in this order; every row is counted to its
@@ -40,7 +48,7 @@ pub(super) fn admit(
     for series in rows.chunk_by(|a, b| a.id == b.id) {
         let id = series[0].id;
         let newest = past.newest(id);
-        let oldest = newest.saturating_sub(bounds.out_of_order_ms);
+        let oldest = newest.saturating_sub(bounds.out_of_order_ms).max(bounds.earliest);
         let first = accepted.len();
         for Row { batch, sample, .. } in series {
             let Some(counts) = counts.get_mut(*batch as usize) else { continue };
@@ -94,7 +102,7 @@ mod tests {
         rows
     }
 
-    const BOUNDS: Bounds = Bounds { out_of_order_ms: 100, latest: 10_000 };
+    const BOUNDS: Bounds = Bounds { out_of_order_ms: 100, earliest: 0, latest: 10_000 };
 
     #[test]
     fn each_sample_is_in_one_count_of_its_batch() {

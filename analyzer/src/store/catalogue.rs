@@ -1,10 +1,11 @@
 //! Which series exist, and their ids.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+
+use foldhash::fast::RandomState;
 
 use super::Selection;
-use crate::sample::Labels;
+use crate::sample::{Labels, LabelsRef};
 
 /// The id of a series: small and dense, for it indexes the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -12,8 +13,9 @@ pub(super) struct SeriesId(pub(super) u32);
 
 #[derive(Default)]
 pub(super) struct Catalogue {
-    ids: HashMap<Arc<Labels>, SeriesId>,
-    labels: HashMap<SeriesId, Arc<Labels>>,
+    /// Searched once for every series that comes in, so by a hash that is fast over a hundred bytes and seeded by chance.
+    ids: HashMap<Labels, SeriesId, RandomState>,
+    labels: HashMap<SeriesId, Labels>,
     by_metric: HashMap<Box<str>, Vec<SeriesId>>,
 }
 
@@ -22,18 +24,17 @@ impl Catalogue {
         self.ids.len()
     }
 
-    pub(super) fn id(&self, labels: &Labels) -> Option<SeriesId> {
-        self.ids.get(labels).copied()
+    pub(super) fn id(&self, labels: LabelsRef<'_>) -> Option<SeriesId> {
+        self.ids.get(labels.key()).copied()
     }
 
     pub(super) fn labels(&self, id: SeriesId) -> Option<&Labels> {
-        self.labels.get(&id).map(Arc::as_ref)
+        self.labels.get(&id)
     }
 
     pub(super) fn insert(&mut self, id: SeriesId, labels: Labels) {
-        let labels = Arc::new(labels);
         self.by_metric.entry(labels.metric().into()).or_default().push(id);
-        self.labels.insert(id, Arc::clone(&labels));
+        self.labels.insert(id, labels.clone());
         self.ids.insert(labels, id);
     }
 

@@ -1,6 +1,6 @@
 //! What every implementation of [`Samples`] and [`Results`] must do; each runs this suite over its own, empty, store.
 
-use super::{Appended, Results, Samples, Selection, StoreError};
+use super::{Appended, Results, Samples, Selection, StoreError, Whose};
 use crate::classify::{Advice, Advisory, Class, Energy, Evidence, Interval};
 use crate::forecast::{Forecast, Memory, Outlook, Prospect, Risk, Shape, TimeToLimit};
 use crate::sample::{Batch, Labels, STALE_BITS, Sample, Series, TimeMs, is_stale};
@@ -18,7 +18,7 @@ pub(super) fn series(metric: &str, host: &str, samples: &[(TimeMs, f64)]) -> Ser
 }
 
 pub(super) fn batch(series: impl IntoIterator<Item = Series>) -> Batch {
-    Batch { series: series.into_iter().collect() }
+    series.into_iter().collect()
 }
 
 /// Everything of a metric.
@@ -138,6 +138,27 @@ pub(super) async fn results(store: &impl Results) {
     unreadable.evidence[0].value = f64::NAN;
     store.replace("a", HOUR..2 * HOUR, &[unreadable]).await.unwrap_err();
     assert_eq!(store.intervals(HOUR..2 * HOUR).await.unwrap().len(), 2, "a refused replacement changed something");
+    finds_whose_intervals(store).await;
+}
+
+/// Every condition and page of what is stored is the same as choosing from all of it.
+async fn finds_whose_intervals(store: &impl Results) {
+    let all = store.intervals(0..10 * HOUR).await.unwrap();
+    assert!(all.len() > 2);
+    let found = async |whose: Whose| store.intervals_of(0..10 * HOUR, &whose).await.unwrap();
+    let chosen = |keep: &dyn Fn(&&Interval) -> bool| all.iter().filter(keep).cloned().collect::<Vec<_>>();
+    let Interval { node, gpu, owner, class, .. } = all[0].clone();
+    assert_eq!(found(Whose::node(&node)).await, chosen(&|i| i.node == node));
+    assert_eq!(found(Whose::gpu(&gpu)).await, chosen(&|i| i.gpu == gpu));
+    assert_eq!(found(Whose::gpu("another")).await, []);
+    let of_class = Whose { class: Some(class), ..Whose::node(&node) };
+    assert_eq!(found(of_class).await, chosen(&|i| i.node == node && i.class == class));
+    if owner.is_some() {
+        let of_owner = Whose { owner: owner.clone(), ..Whose::default() };
+        assert_eq!(found(of_owner).await, chosen(&|i| i.owner == owner));
+    }
+    assert_eq!(found(Whose { skip: 1, limit: Some(1), ..Whose::default() }).await, all[1..2]);
+    assert_eq!(found(Whose { skip: 1, ..Whose::default() }).await, all[1..]);
 }
 
 pub(super) fn risk(node: &str, hour: TimeMs, memory: Memory) -> Risk {

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use sqlx::migrate::Migrator;
 use sqlx::sqlite::{
-    SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteRow, SqliteSynchronous,
+    SqliteConnectOptions, SqliteExecutor, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteRow,
+    SqliteSynchronous,
 };
 use sqlx::{Connection, Row, Sqlite, SqliteConnection, Transaction};
 
@@ -53,6 +55,19 @@ impl Database {
         Ok(Self { path, write, read })
     }
 
+    /// Reads beside whatever process has the directory: one connection in one transaction, so that all that is read is of
+    /// one instant. Nothing can be written.
+    pub(super) async fn look(path: PathBuf) -> Result<Self, StoreError> {
+        look_into(&path).await?.close().await.map_err(|error| failed(&path, error))?;
+        let read = SqlitePoolOptions::new()
+            .max_connections(1)
+            .after_connect(|connection, _| {
+                Box::pin(async move { sqlx::query("BEGIN").execute(connection).await.map(drop) })
+            })
+            .connect_lazy_with(SqliteConnectOptions::new().filename(&path).read_only(true));
+        Ok(Self { path, write: read.clone(), read })
+    }
+
     pub(super) async fn close(&self) {
         self.read.close().await;
         self.write.close().await;
@@ -76,55 +91,11 @@ impl Database {
     }
 
     pub(super) async fn series(&self) -> sqlx::Result<Vec<(SeriesId, Labels)>> {
-        let rows = sqlx::query("SELECT id, labels FROM series ORDER BY id").fetch_all(&self.read).await?;
-        let decode = |row: &SqliteRow| {
-            let pairs: BTreeMap<String, String> =
-                serde_json::from_str(row.try_get("labels")?).map_err(|error| sqlx::Error::Decode(error.into()))?;
-            Ok((SeriesId(row.try_get("id")?), Labels::new(pairs)))
-        };
-        rows.iter().map(decode).collect()
+        series(&mut *self.read.acquire().await?).await
     }
 
     pub(super) async fn segments(&self) -> sqlx::Result<Vec<Segment>> {
-        let rows = sqlx::query("SELECT id, bytes, checksum, first_ms, last_ms FROM segments ORDER BY id")
-            .fetch_all(&self.read)
-            .await?;
-        let mut segments = Vec::with_capacity(rows.len());
-        for row in rows {
-            let id = row.try_get("id")?;
-            segments.push(Segment {
-                id,
-                bytes: row.try_get::<i64, _>("bytes")?.cast_unsigned(),
-                checksum: row.try_get("checksum")?,
-                first_ms: row.try_get("first_ms")?,
-                last_ms: row.try_get("last_ms")?,
-                groups: self.row_groups(id).await?,
-            });
-        }
-        Ok(segments)
-    }
-
-    async fn row_groups(&self, segment: i64) -> sqlx::Result<Vec<RowGroup>> {
-        let sql = "SELECT first_row, rows, first_series, last_series, first_ms, last_ms
-            FROM row_groups WHERE segment = $1 ORDER BY first_row";
-        let rows = sqlx::query(sql).bind(segment).fetch_all(&self.read).await?;
-        let decode = |row: &SqliteRow| {
-            Ok(RowGroup {
-                first_row: row.try_get::<u32, _>("first_row")? as usize,
-                rows: row.try_get::<u32, _>("rows")? as usize,
-                first_series: SeriesId(row.try_get("first_series")?),
-                last_series: SeriesId(row.try_get("last_series")?),
-                first_ms: row.try_get("first_ms")?,
-                last_ms: row.try_get("last_ms")?,
-            })
-        };
-        rows.iter().map(decode).collect()
-    }
-
-    /// Sequence number, checksum and samples of the first write-ahead row after this one.
-    pub(super) async fn write_ahead_after(&self, seq: i64) -> sqlx::Result<Option<(i64, u32, Vec<u8>)>> {
-        let sql = "SELECT seq, checksum, samples FROM write_ahead WHERE seq > $1 ORDER BY seq LIMIT 1";
-        sqlx::query_as(sql).bind(seq).fetch_optional(&self.read).await
+        segments(&mut *self.read.acquire().await?).await
     }
 
     pub(super) async fn quarantined(&self) -> sqlx::Result<u64> {
@@ -139,6 +110,12 @@ impl Database {
 
     pub(super) async fn note_judged(&self, seq: i64) -> sqlx::Result<()> {
         let sql = "INSERT INTO judged (one, seq) VALUES (1, $1) ON CONFLICT (one) DO UPDATE SET seq = excluded.seq";
+        sqlx::query(sql).bind(seq).execute(&self.write).await.map(drop)
+    }
+
+    /// Notes this one if none was noted before.
+    pub(super) async fn note_begun(&self, seq: i64) -> sqlx::Result<()> {
+        let sql = "INSERT INTO judged (one, seq) VALUES (1, $1) ON CONFLICT (one) DO NOTHING";
         sqlx::query(sql).bind(seq).execute(&self.write).await.map(drop)
     }
 
@@ -166,32 +143,47 @@ impl Database {
     /// The last step of a flush: the segment exists and the write-ahead that it holds does not, or neither.
     pub(super) async fn commit_segment(&self, segment: &Segment) -> sqlx::Result<()> {
         let mut transaction = self.begin().await?;
-        let sql = "INSERT INTO segments (id, rows, bytes, checksum, first_ms, last_ms) VALUES ($1, $2, $3, $4, $5, $6)";
-        sqlx::query(sql)
-            .bind(segment.id)
-            .bind(segment.rows() as i64)
-            .bind(segment.bytes.cast_signed())
-            .bind(segment.checksum)
-            .bind(segment.first_ms)
-            .bind(segment.last_ms)
-            .execute(&mut *transaction)
-            .await?;
-        let sql = "INSERT INTO row_groups (segment, first_row, rows, first_series, last_series, first_ms, last_ms)
-            VALUES ($1, $2, $3, $4, $5, $6, $7)";
-        for group in &segment.groups {
-            sqlx::query(sql)
-                .bind(segment.id)
-                .bind(group.first_row as i64)
-                .bind(group.rows as i64)
-                .bind(group.first_series.0)
-                .bind(group.last_series.0)
-                .bind(group.first_ms)
-                .bind(group.last_ms)
-                .execute(&mut *transaction)
-                .await?;
-        }
-        sqlx::query("DELETE FROM write_ahead WHERE seq <= $1").bind(segment.id).execute(&mut *transaction).await?;
+        insert_segment(&mut transaction, segment).await?;
+        sqlx::query("DELETE FROM write_ahead WHERE seq <= $1").bind(segment.seq).execute(&mut *transaction).await?;
         transaction.commit().await
+    }
+
+    /// The last step of a merge, or of a removal, which has no new segments and says before when samples are missing now.
+    pub(super) async fn replace_segments(
+        &self,
+        old: &[Arc<Segment>],
+        new: &[Segment],
+        raw_from: Option<TimeMs>,
+    ) -> sqlx::Result<()> {
+        let mut transaction = self.begin().await?;
+        for segment in new {
+            insert_segment(&mut transaction, segment).await?;
+        }
+        for segment in old {
+            sqlx::query("DELETE FROM segments WHERE id = $1").bind(segment.id).execute(&mut *transaction).await?;
+        }
+        // The row is written in any case, so that even without segments there is a commit.
+        let sql = "UPDATE upkeep SET raw_from_ms = coalesce(max(coalesce(raw_from_ms, $1), $1), raw_from_ms)";
+        sqlx::query(sql).bind(raw_from).execute(&mut *transaction).await?;
+        transaction.commit().await
+    }
+
+    /// The highest id that a segment ever had, and since when samples have not been removed.
+    pub(super) async fn upkeep(&self) -> sqlx::Result<(i64, Option<TimeMs>)> {
+        sqlx::query_as("SELECT last_segment, raw_from_ms FROM upkeep").fetch_one(&self.read).await
+    }
+
+    /// Removes verdicts on time that ends at or before this. Returns how many rows.
+    pub(super) async fn forget_verdicts(&self, until: TimeMs) -> sqlx::Result<u64> {
+        let mut transaction = self.begin().await?;
+        let mut rows = 0;
+        for table in ["intervals", "advisories", "risks", "achieved"] {
+            let sql = format!("DELETE FROM {table} WHERE start_ms < $1 AND end_ms <= $1");
+            let deleted = sqlx::query(sqlx::AssertSqlSafe(sql)).bind(until).execute(&mut *transaction).await?;
+            rows += deleted.rows_affected();
+        }
+        transaction.commit().await?;
+        Ok(rows)
     }
 
     /// Takes a bad segment or write-ahead row out of the index and notes it.
@@ -210,6 +202,96 @@ impl Database {
             .await?;
         transaction.commit().await
     }
+}
+
+/// Every series, in order of id.
+pub(super) async fn series(connection: &mut SqliteConnection) -> sqlx::Result<Vec<(SeriesId, Labels)>> {
+    let rows = sqlx::query("SELECT id, labels FROM series ORDER BY id").fetch_all(connection).await?;
+    let decode = |row: &SqliteRow| {
+        let pairs: BTreeMap<String, String> =
+            serde_json::from_str(row.try_get("labels")?).map_err(|error| sqlx::Error::Decode(error.into()))?;
+        Ok((SeriesId(row.try_get("id")?), Labels::new(pairs)))
+    };
+    rows.iter().map(decode).collect()
+}
+
+/// The segment index.
+pub(super) async fn segments(connection: &mut SqliteConnection) -> sqlx::Result<Vec<Segment>> {
+    let sql = "SELECT id, seq, bytes, checksum, first_ms, last_ms FROM segments ORDER BY id";
+    let rows = sqlx::query(sql).fetch_all(&mut *connection).await?;
+    let mut segments = Vec::with_capacity(rows.len());
+    for row in rows {
+        let id = row.try_get("id")?;
+        segments.push(Segment {
+            id,
+            seq: row.try_get("seq")?,
+            bytes: row.try_get::<i64, _>("bytes")?.cast_unsigned(),
+            checksum: row.try_get("checksum")?,
+            first_ms: row.try_get("first_ms")?,
+            last_ms: row.try_get("last_ms")?,
+            groups: row_groups(connection, id).await?,
+            retired: OnceLock::new(),
+        });
+    }
+    Ok(segments)
+}
+
+async fn row_groups(connection: &mut SqliteConnection, segment: i64) -> sqlx::Result<Vec<RowGroup>> {
+    let sql = "SELECT first_row, rows, first_series, last_series, first_ms, last_ms
+        FROM row_groups WHERE segment = $1 ORDER BY first_row";
+    let rows = sqlx::query(sql).bind(segment).fetch_all(connection).await?;
+    let decode = |row: &SqliteRow| {
+        Ok(RowGroup {
+            first_row: row.try_get::<u32, _>("first_row")? as usize,
+            rows: row.try_get::<u32, _>("rows")? as usize,
+            first_series: SeriesId(row.try_get("first_series")?),
+            last_series: SeriesId(row.try_get("last_series")?),
+            first_ms: row.try_get("first_ms")?,
+            last_ms: row.try_get("last_ms")?,
+        })
+    };
+    rows.iter().map(decode).collect()
+}
+
+/// Sequence number, checksum and samples of the first write-ahead row after this one.
+pub(super) async fn write_ahead_after(
+    connection: impl SqliteExecutor<'_>,
+    seq: i64,
+) -> sqlx::Result<Option<(i64, u32, Vec<u8>)>> {
+    let sql = "SELECT seq, checksum, samples FROM write_ahead WHERE seq > $1 ORDER BY seq LIMIT 1";
+    sqlx::query_as(sql).bind(seq).fetch_optional(connection).await
+}
+
+async fn insert_segment(transaction: &mut SqliteConnection, segment: &Segment) -> sqlx::Result<()> {
+    let sql = "INSERT INTO segments (id, seq, rows, bytes, checksum, first_ms, last_ms)
+        VALUES ($1, $2, $3, $4, $5, $6, $7)";
+    sqlx::query(sql)
+        .bind(segment.id)
+        .bind(segment.seq)
+        .bind(segment.rows() as i64)
+        .bind(segment.bytes.cast_signed())
+        .bind(segment.checksum)
+        .bind(segment.first_ms)
+        .bind(segment.last_ms)
+        .execute(&mut *transaction)
+        .await?;
+    let sql = "INSERT INTO row_groups (segment, first_row, rows, first_series, last_series, first_ms, last_ms)
+        VALUES ($1, $2, $3, $4, $5, $6, $7)";
+    for group in &segment.groups {
+        sqlx::query(sql)
+            .bind(segment.id)
+            .bind(group.first_row as i64)
+            .bind(group.rows as i64)
+            .bind(group.first_series.0)
+            .bind(group.last_series.0)
+            .bind(group.first_ms)
+            .bind(group.last_ms)
+            .execute(&mut *transaction)
+            .await?;
+    }
+    let sql = "UPDATE upkeep SET last_segment = max(last_segment, $1)";
+    sqlx::query(sql).bind(segment.id).execute(transaction).await?;
+    Ok(())
 }
 
 /// What holds samples that cannot be read.

@@ -4,6 +4,7 @@ use std::fs::{self, File, TryLockError};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
@@ -12,12 +13,12 @@ use tracing::{error, info, warn};
 
 use super::admit::Row;
 use super::catalogue::{Catalogue, SeriesId};
-use super::database::{Bad, Database, Kind};
+use super::database::{self, Bad, Database, Kind};
 use super::head::Head;
 use super::segments::{self, Segment, settle};
 use super::writer::{Command, Incoming, Writer};
 use super::{Appended, Options, Samples, Selection, StoreError, write_ahead};
-use crate::sample::{Batch, Sample, Series, TimeMs};
+use crate::sample::{Batch, Sample, Series, SeriesRef, TimeMs};
 
 /// The store: a handle, cheap to clone.
 #[derive(Clone)]
@@ -47,6 +48,61 @@ pub struct Stats {
     pub last_commit: Option<Duration>,
     /// Flushes that failed, since the store was opened.
     pub failed_flushes: u64,
+    /// Samples before this have been removed by retention; none when none ever were.
+    pub raw_from: Option<TimeMs>,
+    /// Merges and removals, since the store was opened.
+    pub upkeep: Upkeep,
+    /// The bounds that hold.
+    pub limits: Limits,
+}
+
+/// Merges and removals.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Upkeep {
+    /// Merges done.
+    pub merges: u64,
+    /// Segments that they replaced.
+    pub merged_segments: u64,
+    /// Segments that retention removed.
+    pub removed_segments: u64,
+    /// Samples in these.
+    pub removed_samples: u64,
+    /// Their size on disk.
+    pub removed_bytes: u64,
+    /// Rows of verdicts that retention removed.
+    pub removed_verdicts: u64,
+    /// Merges and removals that failed, and are tried again.
+    pub failures: u64,
+}
+
+/// Bounds of memory and disk; [`Options`] says what each means.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// See [`Options::head_bytes`].
+    pub head_bytes: u64,
+    /// See [`Options::max_series`].
+    pub max_series: u64,
+    /// See [`Options::segment_bytes`].
+    pub segment_bytes: u64,
+    /// See [`Options::retention`].
+    pub retention: Option<Duration>,
+    /// See [`Options::retention_bytes`].
+    pub retention_bytes: Option<u64>,
+    /// See [`Options::retention_results`].
+    pub retention_results: Option<Duration>,
+}
+
+/// One merge.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Compacted {
+    /// Segments before.
+    pub segments: u64,
+    /// Their size on disk.
+    pub bytes: u64,
+    /// Segments after.
+    pub into_segments: u64,
+    /// Their size on disk.
+    pub into_bytes: u64,
 }
 
 pub(super) struct Shared {
@@ -55,6 +111,8 @@ pub(super) struct Shared {
     pub(super) catalogue: RwLock<Catalogue>,
     pub(super) state: RwLock<State>,
     pub(super) totals: Mutex<Totals>,
+    /// The highest id that was given to a segment.
+    pub(super) last_segment: AtomicI64,
 }
 
 /// Where samples are. One lock, so that a flush moves them from head to segment at one instant.
@@ -64,6 +122,8 @@ pub(super) struct State {
     pub(super) segments: Vec<Arc<Segment>>,
     /// The last write-ahead row whose samples are in either.
     pub(super) seq: i64,
+    /// Samples before this have been removed.
+    pub(super) raw_from: Option<TimeMs>,
 }
 
 #[derive(Default)]
@@ -73,6 +133,7 @@ pub(super) struct Totals {
     pub(super) quarantined: u64,
     pub(super) last_commit: Option<Duration>,
     pub(super) failed_flushes: u64,
+    pub(super) upkeep: Upkeep,
     /// Time of the earliest sample that was not judged when the store was opened.
     pub(super) unjudged_from: Option<TimeMs>,
 }
@@ -85,7 +146,7 @@ impl Totals {
 
 impl State {
     fn add(&mut self, segment: Arc<Segment>) {
-        self.seq = self.seq.max(segment.id);
+        self.seq = self.seq.max(segment.seq);
         self.segments.push(segment);
     }
 
@@ -114,6 +175,7 @@ impl Store {
             catalogue: RwLock::default(),
             state: RwLock::default(),
             totals: Mutex::default(),
+            last_segment: AtomicI64::default(),
         });
         let seq = shared.load().await?;
         let next_series = shared.query(shared.database.next_series()).await?;
@@ -124,6 +186,11 @@ impl Store {
     /// Writes what is in the head to a segment now.
     pub async fn flush(&self) -> Result<(), StoreError> {
         self.ask(Command::Flush).await?
+    }
+
+    /// Merges small segments of one day, however few; `None` when there is nothing left to merge.
+    pub async fn compact(&self) -> Result<Option<Compacted>, StoreError> {
+        self.ask(Command::Compact).await?
     }
 
     /// Stores what is queued and lets go of the directory. What is in the write-ahead stays there.
@@ -147,6 +214,9 @@ impl Store {
             quarantined: totals.quarantined,
             last_commit: totals.last_commit,
             failed_flushes: totals.failed_flushes,
+            raw_from: state.raw_from,
+            upkeep: totals.upkeep,
+            limits: self.shared.options.limits(),
         }
     }
 
@@ -159,7 +229,7 @@ impl Store {
 
 impl Samples for Store {
     async fn append(&self, batch: Batch) -> Result<Appended, StoreError> {
-        let (rows, fresh, counts) = self.shared.sort_out(batch);
+        let (rows, fresh, counts) = self.shared.sort_out(&batch);
         if rows.is_empty() && fresh.is_empty() {
             self.shared.totals.lock().appended += counts;
             return Ok(counts);
@@ -189,18 +259,18 @@ impl Samples for Store {
 
 impl Shared {
     /// Looks up every series once: rows of known ones, and the series that are worth creating.
-    fn sort_out(&self, batch: Batch) -> (Vec<Row>, Vec<Series>, Appended) {
+    fn sort_out(&self, batch: &Batch) -> (Vec<Row>, Vec<Series>, Appended) {
         let catalogue = self.catalogue.read();
         let mut counts = Appended::default();
         let mut fresh = Vec::new();
-        let mut rows = Vec::with_capacity(batch.series.iter().map(|series| series.samples.len()).sum());
-        for series in batch.series {
-            if let Some(id) = catalogue.id(&series.labels) {
-                rows.extend(series.samples.into_iter().map(|sample| Row { id, batch: 0, sample }));
-            } else if self.options.keeps(series.labels.metric()) {
-                fresh.push(series);
+        let mut rows = Vec::with_capacity(batch.sample_count());
+        for SeriesRef { labels, samples } in batch.series() {
+            if let Some(id) = catalogue.id(labels) {
+                rows.extend(samples.iter().map(|sample| Row { id, batch: 0, sample: *sample }));
+            } else if self.options.keeps(labels.metric()) {
+                fresh.push(Series { labels: labels.to_labels(), samples: samples.to_vec() });
             } else {
-                counts.unknown += series.samples.len() as u64;
+                counts.unknown += samples.len() as u64;
             }
         }
         (rows, fresh, counts)
@@ -240,6 +310,9 @@ impl Shared {
         for (id, labels) in self.query(self.database.series()).await? {
             self.catalogue.write().insert(id, labels);
         }
+        let (last_segment, raw_from) = self.query(self.database.upkeep()).await?;
+        self.last_segment.store(last_segment, Ordering::Relaxed);
+        self.state.write().raw_from = raw_from;
         self.totals.lock().quarantined = self.query(self.database.quarantined()).await?;
         let dir = self.options.segments();
         let judged = self.query(self.database.judged()).await?.unwrap_or(i64::MAX);
@@ -247,10 +320,10 @@ impl Shared {
         let orphans =
             segments::collect_orphans(&dir, &found).map_err(|error| StoreError::Io { path: dir.clone(), error })?;
         for path in orphans {
-            info!(path = %path.display(), "removed what an interrupted flush left");
+            info!(path = %path.display(), "removed what an interrupted flush, merge or removal left");
         }
         for segment in found.into_iter().map(Arc::new) {
-            if segment.id > judged {
+            if segment.seq > judged {
                 self.totals.lock().note_unjudged(segment.first_ms);
             }
             self.state.write().add(Arc::clone(&segment));
@@ -263,15 +336,11 @@ impl Shared {
 
     async fn replay(&self, judged: i64) -> Result<i64, StoreError> {
         let mut last = self.state.read().seq;
-        while let Some((seq, checksum, bytes)) = self.query(self.database.write_ahead_after(last)).await? {
+        while let Some((seq, checksum, bytes)) =
+            self.query(database::write_ahead_after(&self.database.read, last)).await?
+        {
             last = seq;
-            let found = crc32fast::hash(&bytes);
-            let rows = if found == checksum {
-                write_ahead::decode(&bytes)
-            } else {
-                Err(format!("checksum {found:08x}, {checksum:08x} was written"))
-            };
-            match rows {
+            match write_ahead::open(checksum, &bytes) {
                 Ok(rows) => {
                     let mut totals = self.totals.lock();
                     totals.write_ahead_bytes += bytes.len() as u64;
@@ -289,7 +358,7 @@ impl Shared {
     }
 
     /// Takes a segment out of service, once.
-    async fn quarantine_segment(&self, segment: &Segment, reason: &str) {
+    pub(super) async fn quarantine_segment(&self, segment: &Segment, reason: &str) {
         {
             let segments = &mut self.state.write().segments;
             let before = segments.len();
@@ -325,7 +394,7 @@ impl Shared {
 }
 
 /// Takes the directory for this process; the lock ends with the file handle, so also by `kill -9`.
-fn lock(dir: &Path) -> Result<File, StoreError> {
+pub(super) fn lock(dir: &Path) -> Result<File, StoreError> {
     let path: PathBuf = dir.join("lock");
     let opened = File::options().write(true).create(true).truncate(false).open(&path);
     let file = match opened {

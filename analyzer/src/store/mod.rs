@@ -3,24 +3,33 @@
 //! A batch is acknowledged when it is in the write-ahead, with an fsync; the head holds the same samples in memory.
 //! A flush turns the head into a segment: temporary file, fsync, rename, fsync of the directory, then one transaction
 //! that adds the segment to the index and deletes its write-ahead. A crash between any two steps leaves either the
-//! write-ahead or the indexed segment, never both and never neither.
+//! write-ahead or the indexed segment, never both and never neither. A merge of segments goes the same way: new files
+//! first, then one transaction that exchanges them for the old ones, whose files go when the last read of them is over.
 
 mod admit;
 mod application;
+mod backup;
 mod catalogue;
+mod chunk;
+mod compact;
 #[cfg(test)]
 mod contract;
 mod database;
 mod delivery;
 mod embedded;
 mod head;
+mod inspect;
 mod options;
 mod outlook;
 mod results;
+mod retain;
 mod segment;
 mod segments;
+mod snapshot;
 #[cfg(test)]
 mod tests;
+mod upkeep;
+mod varint;
 mod write_ahead;
 mod writer;
 
@@ -28,12 +37,15 @@ use std::future::Future;
 use std::ops::{AddAssign, Range};
 use std::path::PathBuf;
 
-pub use embedded::{Stats, Store};
+pub use backup::{BackedUp, backup, restore};
+pub use embedded::{Compacted, Limits, Stats, Store, Upkeep};
+pub use inspect::{Held, Problem, Rows, SetAside, Status, Tell, Verified, Written, status, verify};
 pub use options::{Options, wall_clock};
 pub use results::read_verdicts;
+pub use snapshot::Snapshot;
 
 use crate::application::Achieved;
-use crate::classify::Interval;
+use crate::classify::{Class, Interval};
 use crate::forecast::Outlook;
 use crate::sample::{Batch, Series, TimeMs};
 
@@ -128,6 +140,18 @@ pub enum StoreError {
         /// The window.
         window: Range<TimeMs>,
     },
+    /// A backup or a restored directory would be mixed with what is there.
+    #[error("{path}: not empty; expected a directory that is empty or does not exist")]
+    NotEmpty {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The backup is not as it was written.
+    #[error("not restored, {} of its files are bad; the first: {}: {}", .problems.len(), .problems[0].path.display(), .problems[0].reason)]
+    BadBackup {
+        /// Everything that is wrong; at least one.
+        problems: Vec<Problem>,
+    },
     /// The file system.
     #[error("{path}: {error}")]
     Io {
@@ -143,6 +167,16 @@ pub enum StoreError {
         path: PathBuf,
         /// What SQLite said.
         error: sqlx::Error,
+    },
+    /// A write-ahead row that cannot be read, found by a reader that changes nothing; `serve` quarantines it at its start.
+    #[error("{path}: bad write-ahead row {seq}: {reason}")]
+    WriteAhead {
+        /// The database file.
+        path: PathBuf,
+        /// Its sequence number.
+        seq: i64,
+        /// What is wrong with it.
+        reason: String,
     },
     /// A segment that cannot be read. It is quarantined; everything else is served.
     #[error("{path}: bad segment: {reason}")]
@@ -167,6 +201,37 @@ pub trait Samples: Send + Sync {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark(i64);
 
+/// Which intervals of a window are wanted; all, by default.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Whose {
+    /// Only this node's.
+    pub node: Option<String>,
+    /// Only this GPU's.
+    pub gpu: Option<String>,
+    /// Only this owner's.
+    pub owner: Option<String>,
+    /// Only of this class.
+    pub class: Option<Class>,
+    /// Without so many at the beginning.
+    pub skip: usize,
+    /// At most so many.
+    pub limit: Option<usize>,
+}
+
+impl Whose {
+    /// Everything of a node.
+    #[must_use]
+    pub fn node(name: &str) -> Self {
+        Self { node: Some(name.to_owned()), ..Self::default() }
+    }
+
+    /// Everything of a GPU.
+    #[must_use]
+    pub fn gpu(uuid: &str) -> Self {
+        Self { gpu: Some(uuid.to_owned()), ..Self::default() }
+    }
+}
+
 /// What is stored of a period.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Verdicts {
@@ -189,7 +254,16 @@ pub trait Results: Send + Sync {
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// The intervals that lie in the window; those that reach out of it do not exist, for windows are cut at hours.
-    fn intervals(&self, window: Range<TimeMs>) -> impl Future<Output = Result<Vec<Interval>, StoreError>> + Send;
+    fn intervals(&self, window: Range<TimeMs>) -> impl Future<Output = Result<Vec<Interval>, StoreError>> + Send {
+        async move { self.intervals_of(window, &Whose::default()).await }
+    }
+
+    /// Those of the intervals that are wanted, in order of node, GPU, start, class and owner.
+    fn intervals_of(
+        &self,
+        window: Range<TimeMs>,
+        whose: &Whose,
+    ) -> impl Future<Output = Result<Vec<Interval>, StoreError>> + Send;
 
     /// Replaces the risks and advisories of one node and window, in one transaction.
     fn replace_outlook(
@@ -214,12 +288,21 @@ pub trait Results: Send + Sync {
     /// How far samples can be read by now.
     fn mark(&self) -> Mark;
 
+    /// Judging begins: what is beyond the mark has not been judged. Changes nothing where a mark was noted before.
+    fn note_begun(&self, mark: Mark) -> impl Future<Output = Result<(), StoreError>> + Send;
+
     /// Verdicts rest on all samples up to there.
     fn note_judged(&self, mark: Mark) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// The earliest sample beyond the mark that was last noted, as it was when the store was opened; none when there was
     /// none, or nothing was ever judged.
     fn unjudged_from(&self) -> Option<TimeMs>;
+
+    /// Samples before this have been removed by retention; verdicts on them stay. None when none ever were.
+    fn raw_from(&self) -> Option<TimeMs>;
+
+    /// Counts, sizes and limits, for metrics.
+    fn stats(&self) -> Stats;
 
     /// All that is stored of the window.
     fn verdicts(&self, window: Range<TimeMs>) -> impl Future<Output = Result<Verdicts, StoreError>> + Send {
@@ -229,4 +312,10 @@ pub trait Results: Send + Sync {
             Ok(Verdicts { intervals, outlook, achieved: self.achieved(window).await? })
         }
     }
+}
+
+/// One risk and one advisory.
+#[cfg(test)]
+pub(crate) fn examples() -> (crate::forecast::Risk, crate::classify::Advisory) {
+    (contract::risk("a", 1, crate::forecast::Memory::Gpu), contract::advisory("a", 1))
 }

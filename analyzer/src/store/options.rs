@@ -2,6 +2,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use super::Limits;
 use crate::sample::TimeMs;
 
 /// Where the store lives, what it keeps, and its bounds.
@@ -19,6 +20,9 @@ pub struct Options {
     /// How much older than the newest sample of its series a sample may be. Default 2 h, the span that a Prometheus
     /// keeps in its own write-ahead log and can still deliver after an outage.
     pub out_of_order: Duration,
+    /// Takes samples of any age, [`Options::out_of_order`] or not: history that is imported. Whatever is stored already is
+    /// looked up first, so that it costs more than samples that are new. Default false.
+    pub history: bool,
     /// How far ahead of the clock a sample may be. Default 10 min, as Prometheus bounds the timestamps it scrapes.
     pub future: Duration,
     /// Memory for samples that are not yet in a segment; a full head is written out. Default 64 MiB, about 4 million
@@ -31,6 +35,16 @@ pub struct Options {
     /// Series that may exist; samples of further ones are counted and dropped. Default 1 million, which take very
     /// roughly 1 GiB of memory.
     pub max_series: usize,
+    /// How long samples are kept at least; whole segments go, most of which hold one day. Default: for ever.
+    pub retention: Option<Duration>,
+    /// Bytes of segments beyond which the oldest go; those with samples of the last 6 h stay, because verdicts that are
+    /// not final rest on them. Default: no limit.
+    pub retention_bytes: Option<u64>,
+    /// How long verdicts are kept. Default: for ever.
+    pub retention_results: Option<Duration>,
+    /// Bytes of the segments that one merge reads, and so of the largest one that it makes; it takes up to three times as
+    /// much memory, and about 50 MiB. Default 32 MiB.
+    pub segment_bytes: u64,
 }
 
 impl Options {
@@ -43,11 +57,16 @@ impl Options {
             also: BTreeSet::new(),
             now: wall_clock,
             out_of_order: Duration::from_hours(2),
+            history: false,
             future: Duration::from_mins(10),
             head_bytes: 64 << 20,
             head_age: Duration::from_hours(2),
             queue: 256,
             max_series: 1_000_000,
+            retention: None,
+            retention_bytes: None,
+            retention_results: None,
+            segment_bytes: 32 << 20,
         }
     }
 
@@ -55,12 +74,23 @@ impl Options {
         (self.keep)(metric) || self.also.contains(metric)
     }
 
+    pub(super) fn limits(&self) -> Limits {
+        Limits {
+            head_bytes: self.head_bytes as u64,
+            max_series: self.max_series as u64,
+            segment_bytes: self.segment_bytes,
+            retention: self.retention,
+            retention_bytes: self.retention_bytes,
+            retention_results: self.retention_results,
+        }
+    }
+
     pub(super) fn database(&self) -> PathBuf {
         database_path(&self.dir)
     }
 
     pub(super) fn segments(&self) -> PathBuf {
-        self.dir.join("segments")
+        segments_path(&self.dir)
     }
 
     pub(super) fn quarantine(&self) -> PathBuf {
@@ -70,6 +100,10 @@ impl Options {
 
 pub(super) fn database_path(dir: &Path) -> PathBuf {
     dir.join("goodput.db")
+}
+
+pub(super) fn segments_path(dir: &Path) -> PathBuf {
+    dir.join("segments")
 }
 
 /// Now, by the system's clock.

@@ -3,11 +3,11 @@
 use std::ops::Range;
 use std::path::Path;
 
-use sqlx::Row;
 use sqlx::sqlite::{SqliteExecutor, SqliteRow};
+use sqlx::{QueryBuilder, Row, Sqlite};
 
 use super::options::database_path;
-use super::{Mark, Results, Store, StoreError, Verdicts, application, database, outlook};
+use super::{Mark, Results, Stats, Store, StoreError, Verdicts, Whose, application, database, outlook};
 use crate::application::Achieved;
 use crate::classify::{Class, Energy, Evidence, Interval};
 use crate::forecast::Outlook;
@@ -20,7 +20,9 @@ const INSERT: &str = "INSERT INTO intervals
 
 const SELECT: &str = "SELECT node, start_ms, end_ms, gpu, model, owner, class, ms, confidence, busy_signal, evidence,
     missing, energy_mj, energy_ms, energy_counted_ms
-    FROM intervals WHERE start_ms >= $1 AND end_ms <= $2 ORDER BY node, gpu, start_ms, class, owner";
+    FROM intervals WHERE start_ms >= ";
+
+const ORDER: &str = " ORDER BY node, gpu, start_ms, class, owner";
 
 impl Results for Store {
     async fn replace(&self, node: &str, window: Range<TimeMs>, intervals: &[Interval]) -> Result<(), StoreError> {
@@ -47,9 +49,9 @@ impl Results for Store {
         stored.await.map_err(|error| database.failed(error))
     }
 
-    async fn intervals(&self, window: Range<TimeMs>) -> Result<Vec<Interval>, StoreError> {
+    async fn intervals_of(&self, window: Range<TimeMs>, whose: &Whose) -> Result<Vec<Interval>, StoreError> {
         let database = &self.shared.database;
-        select(&database.read, &window).await.map_err(|error| database.failed(error))
+        select(&database.read, &window, whose).await.map_err(|error| database.failed(error))
     }
 
     async fn replace_outlook(&self, node: &str, window: Range<TimeMs>, outlook: &Outlook) -> Result<(), StoreError> {
@@ -73,6 +75,11 @@ impl Results for Store {
         Mark(self.shared.state.read().seq)
     }
 
+    async fn note_begun(&self, Mark(seq): Mark) -> Result<(), StoreError> {
+        let database = &self.shared.database;
+        database.note_begun(seq).await.map_err(|error| database.failed(error))
+    }
+
     async fn note_judged(&self, Mark(seq): Mark) -> Result<(), StoreError> {
         let database = &self.shared.database;
         database.note_judged(seq).await.map_err(|error| database.failed(error))
@@ -80,6 +87,14 @@ impl Results for Store {
 
     fn unjudged_from(&self) -> Option<TimeMs> {
         self.shared.totals.lock().unjudged_from
+    }
+
+    fn raw_from(&self) -> Option<TimeMs> {
+        self.shared.state.read().raw_from
+    }
+
+    fn stats(&self) -> Stats {
+        self.stats()
     }
 
     async fn replace_achieved(&self, window: Range<TimeMs>, achieved: &[Achieved]) -> Result<(), StoreError> {
@@ -96,15 +111,37 @@ pub async fn read_verdicts(dir: &Path, window: Range<TimeMs>) -> Result<Verdicts
     let path = database_path(dir);
     let mut connection = database::look_into(&path).await?;
     let read = async {
-        let intervals = select(&mut connection, &window).await?;
+        let intervals = select(&mut connection, &window, &Whose::default()).await?;
         let outlook = outlook::select(&mut connection, &window).await?;
         Ok(Verdicts { intervals, outlook, achieved: application::select(&mut connection, &window).await? })
     };
     read.await.map_err(|error| database::failed(&path, error))
 }
 
-async fn select(executor: impl SqliteExecutor<'_>, window: &Range<TimeMs>) -> sqlx::Result<Vec<Interval>> {
-    let rows = sqlx::query(SELECT).bind(window.start).bind(window.end).fetch_all(executor).await?;
+async fn select(
+    executor: impl SqliteExecutor<'_>,
+    window: &Range<TimeMs>,
+    whose: &Whose,
+) -> sqlx::Result<Vec<Interval>> {
+    let mut query = QueryBuilder::<Sqlite>::new(SELECT);
+    query.push_bind(window.start).push(" AND end_ms <= ").push_bind(window.end);
+    let class = whose.class.map(|class| class.name().to_owned());
+    // Conditions that are not there leave the choice of index to those that are.
+    for (condition, value) in [
+        (" AND node = ", &whose.node),
+        (" AND gpu = ", &whose.gpu),
+        (" AND owner = ", &whose.owner),
+        (" AND class = ", &class),
+    ] {
+        if let Some(value) = value {
+            query.push(condition).push_bind(value.clone());
+        }
+    }
+    // SQLite takes a negative limit for none.
+    let limit = whose.limit.map_or(-1, |limit| i64::try_from(limit).unwrap_or(i64::MAX));
+    let skip = i64::try_from(whose.skip).unwrap_or(i64::MAX);
+    query.push(ORDER).push(" LIMIT ").push_bind(limit).push(" OFFSET ").push_bind(skip);
+    let rows = query.build().fetch_all(executor).await?;
     rows.iter().map(decode).collect()
 }
 

@@ -1,26 +1,41 @@
 //! Samples as the bytes of a Parquet file, and back. The only file that knows polars.
 //!
-//! Columns `series` (u32), `time_ms` (i64), `value` (f64), none of them nullable in practice; rows in order of series,
-//! then time; zstd. Row groups are small, so that a read can skip most of a file.
+//! Format 2, which the file's metadata says under the key `goodput.segment`: a row is a chunk, one series' samples of up
+//! to [`chunk::MOST`] times. Columns: `series` (u32); `samples` (u32), how many; `first_ms` and `last_ms` (i64); `times`
+//! (binary), null where they are those of the row before, as those of one scrape are; `values` (binary). None is null
+//! besides. What the binary columns hold is described in [`chunk`]. Rows are in order of series, then time; zstd. A read
+//! skips the row groups that its index entry rules out, and of the others decodes the rows that it needs.
+//!
+//! Format 1, without the key, is what was written before: a row is a sample, columns `series` (u32), `time_ms` (i64),
+//! `value` (f64). It is only read.
 
 use std::io::Cursor;
 use std::ops::Range;
+use std::panic::{self, AssertUnwindSafe};
 
 use polars::prelude::{
-    Column, DataFrame, ParallelStrategy, ParquetCompression, ParquetReader, ParquetWriter, PolarsResult, Schema,
-    SerReader,
+    Column, DataFrame, FileMetadata, KeyValueMetadata, ParallelStrategy, ParquetCompression, ParquetReader,
+    ParquetWriter, PolarsResult, Schema, SerReader,
 };
 
 use super::catalogue::SeriesId;
+use super::chunk;
 use crate::sample::{Sample, TimeMs};
 
-/// Rows of a row group: about 0.3 MiB decoded per column of 8 bytes, small against the cost of opening the file.
-const GROUP_ROWS: usize = 32 * 1024;
+/// Where the file's metadata says which format it is.
+const FORMAT_KEY: &str = "goodput.segment";
+const FORMAT: &str = "2";
 
-/// What a row group holds: bounds are inclusive.
+/// Samples of a row group, but for the chunk that goes beyond: about as many bytes, small against the cost of opening
+/// the file, and large against what Parquet notes of a group.
+const GROUP_SAMPLES: usize = 128 * 1024;
+
+/// What a row group holds: bounds are inclusive. The groups of a segment are those of its file, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RowGroup {
+    /// Samples in the groups before.
     pub(super) first_row: usize,
+    /// Samples.
     pub(super) rows: usize,
     pub(super) first_series: SeriesId,
     pub(super) last_series: SeriesId,
@@ -37,53 +52,100 @@ impl RowGroup {
     }
 }
 
-/// Encodes rows that are in order of series, then time.
-pub(super) fn encode(rows: impl Iterator<Item = (SeriesId, Sample)>) -> Result<(Vec<u8>, Vec<RowGroup>), String> {
-    try_encode(rows).map_err(|error| error.to_string())
-}
-
-fn try_encode(rows: impl Iterator<Item = (SeriesId, Sample)>) -> PolarsResult<(Vec<u8>, Vec<RowGroup>)> {
-    let mut rows = rows.peekable();
+/// Encodes samples that are in order of series, then time.
+pub(super) fn encode(samples: impl Iterator<Item = (SeriesId, Sample)>) -> Result<(Vec<u8>, Vec<RowGroup>), String> {
+    let mut samples = samples.peekable();
     let mut bytes = Vec::new();
     let mut groups: Vec<RowGroup> = Vec::new();
-    let schema = Schema::clone(frame(&[])?.schema());
-    let writer = ParquetWriter::new(&mut bytes).with_compression(ParquetCompression::Zstd(None)).set_parallel(false);
-    let mut writer = writer.batched(&schema)?;
-    let mut chunk = Vec::with_capacity(GROUP_ROWS);
-    while rows.peek().is_some() {
-        chunk.clear();
-        chunk.extend(rows.by_ref().take(GROUP_ROWS));
-        writer.write_batch(&frame(&chunk)?)?;
-        let first_row = groups.last().map_or(0, |group| group.first_row + group.rows);
-        groups.extend(row_group(first_row, &chunk));
+    let schema = Rows::default().frame().map(|frame| Schema::clone(frame.schema())).map_err(said)?;
+    let format = KeyValueMetadata::from_static(vec![(FORMAT_KEY.to_owned(), FORMAT.to_owned())]);
+    let writer = ParquetWriter::new(&mut bytes)
+        .with_compression(ParquetCompression::Zstd(None))
+        .with_key_value_metadata(Some(format))
+        .set_parallel(false);
+    let mut writer = writer.batched(&schema).map_err(said)?;
+    while samples.peek().is_some() {
+        let mut rows = Rows::default();
+        while rows.count() < GROUP_SAMPLES && rows.take_chunk(&mut samples)? {}
+        writer.write_batch(&rows.frame().map_err(said)?).map_err(said)?;
+        groups.extend(rows.group(groups.last().map_or(0, |group| group.first_row + group.rows)));
     }
-    writer.finish()?;
+    writer.finish().map_err(said)?;
     drop(writer);
     Ok((bytes, groups))
 }
 
-fn frame(rows: &[(SeriesId, Sample)]) -> PolarsResult<DataFrame> {
-    let series: Vec<u32> = rows.iter().map(|(id, _)| id.0).collect();
-    let times: Vec<i64> = rows.iter().map(|(_, sample)| sample.time_ms).collect();
-    let values: Vec<f64> = rows.iter().map(|(_, sample)| sample.value).collect();
-    let columns = vec![
-        Column::new("series".into(), series),
-        Column::new("time_ms".into(), times),
-        Column::new("value".into(), values),
-    ];
-    DataFrame::new(rows.len(), columns)
+fn said(error: impl ToString) -> String {
+    error.to_string()
 }
 
-fn row_group(first_row: usize, rows: &[(SeriesId, Sample)]) -> Option<RowGroup> {
-    let times = || rows.iter().map(|(_, sample)| sample.time_ms);
-    Some(RowGroup {
-        first_row,
-        rows: rows.len(),
-        first_series: rows.first()?.0,
-        last_series: rows.last()?.0,
-        first_ms: times().min()?,
-        last_ms: times().max()?,
-    })
+/// The rows of one group.
+#[derive(Default)]
+struct Rows {
+    series: Vec<u32>,
+    samples: Vec<u32>,
+    first_ms: Vec<i64>,
+    last_ms: Vec<i64>,
+    times: Vec<Option<Vec<u8>>>,
+    values: Vec<Vec<u8>>,
+    /// Times of the last row.
+    last_times: Vec<TimeMs>,
+}
+
+impl Rows {
+    /// In samples.
+    fn count(&self) -> usize {
+        self.samples.iter().map(|samples| *samples as usize).sum()
+    }
+
+    /// Adds the next series' next samples as a row; false when there are none.
+    fn take_chunk(
+        &mut self,
+        samples: &mut std::iter::Peekable<impl Iterator<Item = (SeriesId, Sample)>>,
+    ) -> Result<bool, String> {
+        let Some((id, _)) = samples.peek().copied() else { return Ok(false) };
+        let (mut times, mut values) = (Vec::new(), Vec::new());
+        while times.len() < chunk::MOST
+            && let Some((_, sample)) = samples.next_if(|(other, _)| *other == id)
+        {
+            times.push(sample.time_ms);
+            values.push(sample.value);
+        }
+        let (Some(first), Some(last)) = (times.first(), times.last()) else { return Ok(false) };
+        self.series.push(id.0);
+        self.samples.push(times.len() as u32);
+        self.first_ms.push(*first);
+        self.last_ms.push(*last);
+        self.times.push(if times == self.last_times { None } else { Some(chunk::encode_times(&times)?) });
+        self.values.push(chunk::encode_values(&values)?);
+        self.last_times = times;
+        Ok(true)
+    }
+
+    fn frame(&self) -> PolarsResult<DataFrame> {
+        let times: Vec<Option<&[u8]>> = self.times.iter().map(Option::as_deref).collect();
+        let values: Vec<&[u8]> = self.values.iter().map(Vec::as_slice).collect();
+        let columns = vec![
+            Column::new("series".into(), &self.series),
+            Column::new("samples".into(), &self.samples),
+            Column::new("first_ms".into(), &self.first_ms),
+            Column::new("last_ms".into(), &self.last_ms),
+            Column::new("times".into(), times),
+            Column::new("values".into(), values),
+        ];
+        DataFrame::new(self.series.len(), columns)
+    }
+
+    fn group(&self, first_row: usize) -> Option<RowGroup> {
+        Some(RowGroup {
+            first_row,
+            rows: self.count(),
+            first_series: SeriesId(*self.series.first()?),
+            last_series: SeriesId(*self.series.last()?),
+            first_ms: *self.first_ms.iter().min()?,
+            last_ms: *self.last_ms.iter().max()?,
+        })
+    }
 }
 
 /// Appends the samples of these series (in order of id) within the range to `out`, which has one place per id.
@@ -94,24 +156,110 @@ pub(super) fn decode(
     range: &Range<TimeMs>,
     out: &mut [Vec<Sample>],
 ) -> Result<(), String> {
+    // Polars' reader panics over some damages of a footer.
+    let decoded = panic::catch_unwind(AssertUnwindSafe(|| try_decode(bytes, groups, ids, range, out)));
+    decoded.unwrap_or_else(|_| Err("damaged so that the Parquet reader panics".to_owned()))
+}
+
+fn try_decode(
+    bytes: &[u8],
+    groups: &[RowGroup],
+    ids: &[SeriesId],
+    range: &Range<TimeMs>,
+    out: &mut [Vec<Sample>],
+) -> Result<(), String> {
     let mut reader = ParquetReader::new(Cursor::new(bytes));
-    let metadata = reader.get_metadata().map_err(|error| error.to_string())?.clone();
-    for group in groups.iter().filter(|group| group.may_hold(ids, range)) {
-        let mut reader = ParquetReader::new(Cursor::new(bytes))
-            .with_slice(Some((group.first_row, group.rows)))
-            .read_parallel(ParallelStrategy::None);
-        reader.set_metadata(metadata.clone());
-        let frame = reader.finish().map_err(|error| error.to_string())?;
-        pick(&frame, ids, range, out).map_err(|error| error.to_string())?;
+    let metadata = reader.get_metadata().map_err(said)?.clone();
+    let pick = match format(&metadata) {
+        None => pick_samples,
+        Some(FORMAT) => pick_chunks,
+        Some(other) => return Err(format!("format {other}, expected at most {FORMAT}")),
+    };
+    if metadata.row_groups.len() != groups.len() {
+        return Err(format!("{} row groups, {} in the index", metadata.row_groups.len(), groups.len()));
+    }
+    let mut first_row = 0;
+    for (group, stored) in groups.iter().zip(&metadata.row_groups) {
+        if group.may_hold(ids, range) {
+            let mut reader = ParquetReader::new(Cursor::new(bytes))
+                .with_slice(Some((first_row, stored.num_rows())))
+                .read_parallel(ParallelStrategy::None);
+            reader.set_metadata(metadata.clone());
+            pick(&reader.finish().map_err(said)?, ids, range, out)?;
+        }
+        first_row += stored.num_rows();
     }
     Ok(())
 }
 
-/// Both the frame and the ids are in order of series: one walk over both.
-fn pick(frame: &DataFrame, ids: &[SeriesId], range: &Range<TimeMs>, out: &mut [Vec<Sample>]) -> PolarsResult<()> {
-    let series = frame.column("series")?.u32()?.into_no_null_iter();
-    let times = frame.column("time_ms")?.i64()?.into_no_null_iter();
-    let values = frame.column("value")?.f64()?.into_no_null_iter();
+fn format(metadata: &FileMetadata) -> Option<&str> {
+    let pairs = metadata.key_value_metadata.as_ref()?;
+    pairs.iter().find(|pair| pair.key == FORMAT_KEY)?.value.as_deref()
+}
+
+/// Format 2. Both the frame and the ids are in order of series: one walk over both.
+fn pick_chunks(
+    frame: &DataFrame,
+    ids: &[SeriesId],
+    range: &Range<TimeMs>,
+    out: &mut [Vec<Sample>],
+) -> Result<(), String> {
+    let whole = |name: &str| -> PolarsResult<_> { Ok(frame.column(name)?.u32()?.into_no_null_iter()) };
+    let time = |name: &str| -> PolarsResult<_> { Ok(frame.column(name)?.i64()?.into_no_null_iter()) };
+    let bytes = |name: &str| -> PolarsResult<_> { Ok(frame.column(name)?.binary()?.iter()) };
+    let series = whole("series").map_err(said)?.zip(whole("samples").map_err(said)?);
+    let bounds = time("first_ms").map_err(said)?.zip(time("last_ms").map_err(said)?);
+    let blobs = bytes("times").map_err(said)?.zip(bytes("values").map_err(said)?);
+    let mut wanted = ids.iter().zip(out).peekable();
+    let mut times = Times::default();
+    for (((series, samples), (first_ms, last_ms)), (own_times, values)) in series.zip(bounds).zip(blobs) {
+        times.row(own_times);
+        while wanted.next_if(|(id, _)| id.0 < series).is_some() {}
+        let Some((id, found)) = wanted.peek_mut() else { break };
+        if id.0 != series || first_ms >= range.end || last_ms < range.start {
+            continue;
+        }
+        let values = chunk::decode_values(values.ok_or("a row without values")?, samples as usize)?;
+        let all = times.decoded(samples as usize)?.iter().zip(values);
+        let all = all.map(|(time_ms, value)| Sample { time_ms: *time_ms, value });
+        found.extend(all.filter(|sample| range.contains(&sample.time_ms)));
+    }
+    Ok(())
+}
+
+/// The times of a row, which may be those of one before; decoded when they are asked for.
+#[derive(Default)]
+struct Times<'a> {
+    bytes: &'a [u8],
+    decoded: Option<Vec<TimeMs>>,
+}
+
+impl<'a> Times<'a> {
+    fn row(&mut self, own: Option<&'a [u8]>) {
+        if let Some(bytes) = own {
+            *self = Self { bytes, decoded: None };
+        }
+    }
+
+    fn decoded(&mut self, count: usize) -> Result<&[TimeMs], String> {
+        let times = match self.decoded.take() {
+            Some(times) if times.len() == count => times,
+            _ => chunk::decode_times(self.bytes, count)?,
+        };
+        Ok(self.decoded.insert(times))
+    }
+}
+
+/// Format 1. Both the frame and the ids are in order of series: one walk over both.
+fn pick_samples(
+    frame: &DataFrame,
+    ids: &[SeriesId],
+    range: &Range<TimeMs>,
+    out: &mut [Vec<Sample>],
+) -> Result<(), String> {
+    let series = frame.column("series").and_then(|column| column.u32()).map_err(said)?.into_no_null_iter();
+    let times = frame.column("time_ms").and_then(|column| column.i64()).map_err(said)?.into_no_null_iter();
+    let values = frame.column("value").and_then(|column| column.f64()).map_err(said)?.into_no_null_iter();
     let mut wanted = ids.iter().zip(out).peekable();
     for ((series, time_ms), value) in series.zip(times).zip(values) {
         while wanted.next_if(|(id, _)| id.0 < series).is_some() {}
@@ -128,6 +276,8 @@ fn pick(frame: &DataFrame, ids: &[SeriesId], range: &Range<TimeMs>, out: &mut [V
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::sample::STALE_BITS;
 
@@ -137,7 +287,7 @@ mod tests {
         (SeriesId(id), Sample { time_ms, value })
     }
 
-    fn read(bytes: &[u8], groups: &[RowGroup], ids: &[u32], range: &Range<TimeMs>) -> Vec<Vec<(TimeMs, u64)>> {
+    fn samples(bytes: &[u8], groups: &[RowGroup], ids: &[u32], range: &Range<TimeMs>) -> Vec<Vec<(TimeMs, u64)>> {
         let ids: Vec<_> = ids.iter().map(|id| SeriesId(*id)).collect();
         let mut out = vec![Vec::new(); ids.len()];
         decode(bytes, groups, &ids, range, &mut out).unwrap();
@@ -152,7 +302,7 @@ mod tests {
             .map(|i| row(i / 1000, i64::from(i % 1000), f64::from_bits(odd[i as usize % odd.len()])))
             .collect();
         let (bytes, groups) = encode(rows.iter().copied()).unwrap();
-        let read = read(&bytes, &groups, &(0..100).collect::<Vec<_>>(), &ALL);
+        let read = samples(&bytes, &groups, &(0..100).collect::<Vec<_>>(), &ALL);
         let written: Vec<Vec<_>> = rows
             .chunks(1000)
             .map(|series| series.iter().map(|(_, s)| (s.time_ms, s.value.to_bits())).collect())
@@ -162,18 +312,71 @@ mod tests {
 
     #[test]
     fn only_the_asked_series_and_times_come_back() {
-        let rows = (0..70_000_u32).map(|i| row(i / 10, i64::from(i % 10), f64::from(i)));
+        let rows = (0..300_000_u32).map(|i| row(i / 10, i64::from(i % 10), f64::from(i)));
         let (bytes, groups) = encode(rows).unwrap();
         assert_eq!(
             groups.iter().map(|g| (g.first_row, g.rows)).collect::<Vec<_>>(),
-            [(0, 32768), (32768, 32768), (65536, 4464)]
+            [(0, 131_080), (131_080, 131_080), (262_160, 37_840)]
         );
         let value = |i: u32| f64::from(i).to_bits();
-        let got = read(&bytes, &groups, &[0, 3276, 6999, 8000], &(4..6));
+        let got = samples(&bytes, &groups, &[0, 13_108, 29_999, 30_000], &(4..6));
         assert_eq!(got[0], [(4, value(4)), (5, value(5))]);
-        assert_eq!(got[1], [(4, value(32764)), (5, value(32765))]);
-        assert_eq!(got[2], [(4, value(69994)), (5, value(69995))]);
+        assert_eq!(got[1], [(4, value(131_084)), (5, value(131_085))]);
+        assert_eq!(got[2], [(4, value(299_994)), (5, value(299_995))]);
         assert_eq!(got[3], []);
+    }
+
+    #[test]
+    fn long_series_are_cut_and_their_own_times_kept() {
+        let long = |id: u32, step: i64| (0..10_000).map(move |n| row(id, n * step, n as f64));
+        let rows: Vec<_> =
+            long(1, 15_000).chain(long(2, 15_000)).chain(long(3, 30_000)).chain(long(4, 15_000)).collect();
+        let (bytes, groups) = encode(rows.iter().copied()).unwrap();
+        let all = samples(&bytes, &groups, &[1, 2, 3, 4], &ALL);
+        let written = rows.chunks(10_000).map(|s| s.iter().map(|(_, s)| (s.time_ms, s.value.to_bits())).collect());
+        assert_eq!(all, written.collect::<Vec<Vec<_>>>());
+        // The last chunk of series 4 has times that series 3 has not; asked alone, none before it is decoded.
+        let end = samples(&bytes, &groups, &[4], &(9_999 * 15_000..TimeMs::MAX));
+        assert_eq!(end, [[(9_999 * 15_000, 9_999_f64.to_bits())]]);
+    }
+
+    #[test]
+    fn a_node_scraped_for_hours_takes_a_byte_per_sample() {
+        let counter = |id: u32, n: i64| (n * 50 + i64::from((id * 7 + n as u32 * 31) % 97)) as f64 / 100.0;
+        let rows = (0..200_u32).flat_map(|id| (0..1000_i64).map(move |n| row(id, n * 15_000, counter(id, n))));
+        let (bytes, groups) = encode(rows).unwrap();
+        assert_eq!(groups.iter().map(|group| group.rows).sum::<usize>(), 200_000);
+        assert!(bytes.len() < 200_000, "{} bytes", bytes.len());
+    }
+
+    /// Written in format 1: series 1 and 3 at 0, 15 and 30 s, odd values.
+    #[test]
+    fn a_segment_of_format_1_is_read() {
+        let bytes = include_bytes!("../../tests/store/segment-format-1.parquet");
+        let group = RowGroup {
+            first_row: 0,
+            rows: 6,
+            first_series: SeriesId(1),
+            last_series: SeriesId(3),
+            first_ms: 0,
+            last_ms: 30_000,
+        };
+        let odd = [(0, 0.1_f64.to_bits()), (15_000, STALE_BITS), (30_000, (-0.0_f64).to_bits())];
+        assert_eq!(samples(bytes, &[group], &[1, 2, 3], &ALL), [odd.to_vec(), vec![], odd.to_vec()]);
+        assert_eq!(samples(bytes, &[group], &[3], &(1..20_000)), [odd[1..2].to_vec()]);
+    }
+
+    #[test]
+    fn a_format_of_the_future_and_a_wrong_index_are_errors() {
+        let (mut bytes, groups) = encode((0..10).map(|n| row(1, n, 0.5))).unwrap();
+        let error = decode(&bytes, &[], &[], &ALL, &mut []).unwrap_err();
+        assert_eq!(error, "1 row groups, 0 in the index");
+        // The value follows its key, its length and the tag of its field.
+        let key = bytes.windows(FORMAT_KEY.len()).position(|window| window == FORMAT_KEY.as_bytes()).unwrap();
+        let place = key + FORMAT_KEY.len() + 2;
+        assert_eq!(&bytes[place..=place], FORMAT.as_bytes());
+        bytes[place] = b'3';
+        assert_eq!(decode(&bytes, &groups, &[], &ALL, &mut []).unwrap_err(), "format 3, expected at most 2");
     }
 
     #[test]
@@ -195,5 +398,25 @@ mod tests {
     #[test]
     fn no_parquet_is_an_error() {
         assert!(decode(b"PAR1 but nothing else PAR1", &[], &[], &ALL, &mut []).is_err());
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+        #[test]
+        fn flipped_bytes_never_panic(
+            flips in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
+            cut in any::<Option<prop::sample::Index>>(),
+        ) {
+            let rows = (0..300_u32).map(|i| row(i / 100, i64::from(i % 100) * 15_000, f64::from(i * i)));
+            let (mut bytes, groups) = encode(rows).unwrap();
+            for (place, with) in flips {
+                let place = place.index(bytes.len());
+                bytes[place] ^= with;
+            }
+            let end = cut.map_or(bytes.len(), |cut| cut.index(bytes.len()));
+            let ids = [SeriesId(0), SeriesId(2)];
+            let _ = decode(&bytes[..end], &groups, &ids, &ALL, &mut [Vec::new(), Vec::new()]);
+        }
     }
 }

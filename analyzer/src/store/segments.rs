@@ -4,27 +4,63 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+
+use tracing::warn;
 
 use super::StoreError;
 use super::catalogue::SeriesId;
 use super::segment::{self, RowGroup};
 use crate::sample::{Sample, TimeMs};
 
+/// What a segment is called, and how far it goes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Name {
+    /// Never given twice.
+    pub(super) id: i64,
+    /// The last write-ahead sequence number it holds.
+    pub(super) seq: i64,
+}
+
 /// The index entry of one segment.
 #[derive(Debug)]
 pub(super) struct Segment {
-    /// The last write-ahead sequence number it holds.
     pub(super) id: i64,
+    /// The last write-ahead sequence number it holds.
+    pub(super) seq: i64,
     pub(super) bytes: u64,
     /// CRC-32 of the whole file.
     pub(super) checksum: u32,
     pub(super) first_ms: TimeMs,
     pub(super) last_ms: TimeMs,
     pub(super) groups: Vec<RowGroup>,
+    /// Its file, once it is out of the index.
+    pub(super) retired: OnceLock<PathBuf>,
+}
+
+/// The file goes when the last read of it is over.
+impl Drop for Segment {
+    fn drop(&mut self) {
+        let Some(path) = self.retired.get() else { return };
+        if let Err(error) = fs::remove_file(path) {
+            warn!(path = %path.display(), %error, "cannot remove a segment that is not in use any more; the next start tries again");
+        }
+    }
 }
 
 impl Segment {
+    /// It is out of the index: its file is to go.
+    pub(super) fn retire(&self, dir: &Path) {
+        self.retired.get_or_init(|| dir.join(self.file_name()));
+    }
+
+    /// An entry without rows.
+    #[cfg(test)]
+    pub(super) fn of(id: i64, bytes: u64, times: Range<TimeMs>) -> Self {
+        let (first_ms, last_ms, retired) = (times.start, times.end - 1, OnceLock::new());
+        Self { id, seq: id, bytes, checksum: 0, first_ms, last_ms, groups: Vec::new(), retired }
+    }
+
     pub(super) fn rows(&self) -> usize {
         self.groups.iter().map(|group| group.rows).sum()
     }
@@ -44,7 +80,8 @@ impl Segment {
         if found == self.bytes { Ok(()) } else { Err(format!("{found} bytes long, {} were written", self.bytes)) }
     }
 
-    fn load(&self, dir: &Path) -> Result<Vec<u8>, String> {
+    /// The file's bytes, if they are those that were written.
+    pub(super) fn load(&self, dir: &Path) -> Result<Vec<u8>, String> {
         let bytes = fs::read(dir.join(self.file_name())).map_err(|error| error.to_string())?;
         let found = crc32fast::hash(&bytes);
         if found == self.checksum {
@@ -64,27 +101,35 @@ impl Segment {
 /// It counts only once it is in the index. `None` when there are no rows.
 pub(super) fn write(
     dir: &Path,
-    id: i64,
+    Name { id, seq }: Name,
     rows: impl Iterator<Item = (SeriesId, Sample)>,
 ) -> Result<Option<Segment>, StoreError> {
     let (bytes, groups) = segment::encode(rows)
         .map_err(|reason| StoreError::Segment { path: dir.join(format!("{id:012}.parquet")), reason })?;
     let times = (groups.iter().map(|g| g.first_ms).min(), groups.iter().map(|g| g.last_ms).max());
     let (Some(first_ms), Some(last_ms)) = times else { return Ok(None) };
-    let segment =
-        Segment { id, bytes: bytes.len() as u64, checksum: crc32fast::hash(&bytes), first_ms, last_ms, groups };
+    let (length, checksum, retired) = (bytes.len() as u64, crc32fast::hash(&bytes), OnceLock::new());
+    let segment = Segment { id, seq, bytes: length, checksum, first_ms, last_ms, groups, retired };
     let path = dir.join(segment.file_name());
     put(dir, &path, &bytes).map_err(|error| StoreError::Io { path, error })?;
     Ok(Some(segment))
 }
 
+/// After an error there is no file: a disk that is full does not fill up with halves.
 fn put(dir: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
     let temporary = path.with_extension("tmp");
-    let mut file = File::create(&temporary)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    fs::rename(&temporary, path)?;
-    File::open(dir)?.sync_all()
+    let put = || {
+        let mut file = File::create(&temporary)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&temporary, path)?;
+        File::open(dir)?.sync_all()
+    };
+    put().inspect_err(|_| {
+        // What cannot be removed is an orphan, which the next start removes.
+        let _ = fs::remove_file(&temporary);
+        let _ = fs::remove_file(path);
+    })
 }
 
 /// What [`read`] found: one list of samples per id, and the segments that could not be read, with the reason.
@@ -119,8 +164,8 @@ pub(super) fn settle(samples: &mut Vec<Sample>) {
     samples.dedup_by_key(|sample| sample.time_ms);
 }
 
-/// Removes what an interrupted flush left: temporary files, and segments that did not get into the index, whose
-/// samples are still in the write-ahead. Returns what was removed.
+/// Removes what an interrupted flush, merge or removal left: temporary files, and segments that are not in the index:
+/// their samples are in the write-ahead or in other segments, or were to be removed. Returns what was removed.
 pub(super) fn collect_orphans(dir: &Path, segments: &[Segment]) -> io::Result<Vec<PathBuf>> {
     let known: Vec<String> = segments.iter().map(Segment::file_name).collect();
     let mut removed = Vec::new();
@@ -143,7 +188,7 @@ mod tests {
     fn every_flipped_byte_and_every_length_is_noticed() {
         let dir = tempfile::tempdir().unwrap();
         let rows = (0..100).map(|t| (SeriesId(1), Sample { time_ms: t, value: 0.5 }));
-        let segment = Arc::new(write(dir.path(), 1, rows).unwrap().unwrap());
+        let segment = Arc::new(write(dir.path(), Name { id: 1, seq: 1 }, rows).unwrap().unwrap());
         let path = dir.path().join(segment.file_name());
         let good = fs::read(&path).unwrap();
         let all = std::slice::from_ref(&segment);

@@ -5,14 +5,14 @@ use std::fs;
 use std::path::Path;
 
 use proptest::prelude::*;
-use sqlx::migrate::Migrator;
-use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{Connection as _, SqliteConnection};
+
+mod copies;
+mod upgrade;
+mod upkeep;
 
 use super::catalogue::SeriesId;
 use super::contract::{self, HOUR, NOW, all, batch, series};
-use super::{Appended, Options, Results, Samples, Selection, Stats, Store, StoreError, read_verdicts, write_ahead};
-use crate::forecast::Outlook;
+use super::{Appended, Options, Results, Samples, Selection, Stats, Store, StoreError, read_verdicts};
 use crate::sample::{Sample, Series, TimeMs};
 
 fn options(dir: &Path) -> Options {
@@ -117,7 +117,8 @@ async fn a_full_head_is_flushed_and_stays_bounded() {
         store.append(batch([ticks(start..start + 500)])).await.unwrap();
         assert!(store.stats().head_bytes < 2 * 16 * 1024);
     }
-    assert!(store.stats().segments > 5);
+    let Stats { segments, upkeep, .. } = store.stats();
+    assert!(segments + upkeep.merged_segments > 5);
     assert_eq!(times(&store).await, (0..20_000).collect::<Vec<_>>());
 }
 
@@ -291,6 +292,36 @@ async fn a_full_disk_is_an_error_and_passes() {
     assert_eq!(times(&open(dir.path()).await).await, (1..20_000).collect::<Vec<_>>());
 }
 
+/// A thousand nodes that arrive at once: the memory of their samples stays near what is configured, and none is lost.
+#[tokio::test]
+async fn a_thousand_nodes_arriving_are_kept_within_the_head() {
+    let dir = tempfile::tempdir().unwrap();
+    // All samples together would take ten times this, those that wait at once more than twice.
+    let head_bytes = 1 << 20;
+    let store = Store::open(Options { head_bytes, ..options(dir.path()) }).await.unwrap();
+    let node = |n: usize| {
+        let samples: Vec<_> = (0..48).map(|t| (t * 15_000, n as f64 + t as f64)).collect();
+        batch((0..12).map(|metric| series(&format!("kept_{metric}"), &n.to_string(), &samples)))
+    };
+    let sent = (0..1000).map(|n| {
+        let (store, batch) = (store.clone(), node(n));
+        tokio::spawn(async move {
+            let appended = store.append(batch).await.unwrap();
+            (appended.stored, store.stats().head_bytes)
+        })
+    });
+    let (mut stored, mut peak) = (0, 0);
+    for answer in sent.collect::<Vec<_>>() {
+        let (new, held) = answer.await.unwrap();
+        (stored, peak) = (stored + new, peak.max(held));
+    }
+    assert_eq!(stored, 1000 * 12 * 48);
+    assert!(peak < 2 * head_bytes as u64, "{peak} bytes in the head");
+    assert!(store.stats().segments > 0, "the head never was full: the test does not test it");
+    let read = store.select(&all("kept_11")).await.unwrap();
+    assert_eq!(read.iter().map(|series| series.samples.len()).sum::<usize>(), 1000 * 48);
+}
+
 #[tokio::test]
 async fn series_beyond_the_limit_are_counted_and_dropped() {
     let dir = tempfile::tempdir().unwrap();
@@ -331,46 +362,6 @@ async fn verdicts_can_be_read_while_another_process_has_the_directory() {
     assert_eq!(read_verdicts(dir.path(), 0..10 * HOUR).await.unwrap().intervals, here);
     store.close().await;
     assert_eq!(read_verdicts(dir.path(), 0..10 * HOUR).await.unwrap().intervals, here);
-}
-
-/// A directory as the first release left it: its schema, ten samples in the write-ahead and one verdict.
-async fn first_release(dir: &Path) {
-    let migrations = tempfile::tempdir().unwrap();
-    let first = Path::new(env!("CARGO_MANIFEST_DIR")).join("../migrations/sqlite/0001_store.sql");
-    fs::copy(first, migrations.path().join("0001_store.sql")).unwrap();
-    let options = SqliteConnectOptions::new().filename(dir.join("goodput.db")).create_if_missing(true);
-    let mut connection = SqliteConnection::connect_with(&options).await.unwrap();
-    Migrator::new(migrations.path()).await.unwrap().run(&mut connection).await.unwrap();
-    let rows: Vec<_> = (0..10).map(|t| (SeriesId(1), Sample { time_ms: t, value: t as f64 })).collect();
-    let samples = write_ahead::encode(&rows);
-    let sql = "INSERT INTO write_ahead (checksum, samples) VALUES ($1, $2)";
-    sqlx::query(sql).bind(crc32fast::hash(&samples)).bind(samples).execute(&mut connection).await.unwrap();
-    for sql in [
-        r#"INSERT INTO series (labels) VALUES ('{"__name__":"kept","host":"x"}')"#,
-        "INSERT INTO intervals (node, start_ms, end_ms, gpu, class, ms, confidence, evidence, missing)
-            VALUES ('a', 0, 3600000, 'GPU-1', 'idle_held', 3600000, 0.9, '[]', '[]')",
-    ] {
-        sqlx::query(sql).execute(&mut connection).await.unwrap();
-    }
-    connection.close().await.unwrap();
-}
-
-#[tokio::test]
-async fn a_directory_of_the_first_release_keeps_its_data_and_gets_what_is_new() {
-    let dir = tempfile::tempdir().unwrap();
-    first_release(dir.path()).await;
-    let error = read_verdicts(dir.path(), 0..HOUR).await.unwrap_err();
-    assert!(matches!(error, StoreError::Older { found: 1, .. }), "{error}");
-
-    let store = open(dir.path()).await;
-    assert_eq!(times(&store).await, (0..10).collect::<Vec<_>>());
-    let verdicts = store.intervals(0..HOUR).await.unwrap();
-    assert_eq!((verdicts.len(), verdicts[0].ms, verdicts[0].energy), (1, HOUR, None));
-    assert_eq!(read_verdicts(dir.path(), 0..HOUR).await.unwrap().intervals, verdicts);
-    assert_eq!(store.outlook(0..HOUR).await.unwrap(), Outlook::default(), "there was none yet");
-    contract::outlook(&store).await;
-    let outlook = store.outlook(0..10 * HOUR).await.unwrap();
-    assert_eq!(read_verdicts(dir.path(), 0..10 * HOUR).await.unwrap().outlook, outlook);
 }
 
 #[tokio::test]

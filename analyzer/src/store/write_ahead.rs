@@ -5,6 +5,7 @@
 //! 8 bytes. Differences and numbers are LEB128, signed ones zigzag; the value is the f64's bits, little endian.
 
 use super::catalogue::SeriesId;
+use super::varint::{put, put_signed, take, take_signed, take_value};
 use crate::sample::{Sample, TimeMs};
 
 const FORMAT: u8 = 1;
@@ -16,16 +17,22 @@ pub(super) fn encode(rows: &[(SeriesId, Sample)]) -> Vec<u8> {
     let (mut last_id, mut last_ms): (u32, TimeMs) = (0, 0);
     for series in rows.chunk_by(|a, b| a.0 == b.0) {
         let id = series[0].0.0;
-        put(&mut out, zigzag(i64::from(id) - i64::from(last_id)));
+        put_signed(&mut out, i64::from(id) - i64::from(last_id));
         put(&mut out, series.len() as u64);
         for (_, sample) in series {
-            put(&mut out, zigzag(sample.time_ms.wrapping_sub(last_ms)));
+            put_signed(&mut out, sample.time_ms.wrapping_sub(last_ms));
             out.extend_from_slice(&sample.value.to_bits().to_le_bytes());
             last_ms = sample.time_ms;
         }
         last_id = id;
     }
     out
+}
+
+/// What [`encode`] wrote, if it still has the checksum that was written with it.
+pub(super) fn open(checksum: u32, bytes: &[u8]) -> Result<Vec<(SeriesId, Sample)>, String> {
+    let found = crc32fast::hash(bytes);
+    if found == checksum { decode(bytes) } else { Err(format!("checksum {found:08x}, {checksum:08x} was written")) }
 }
 
 /// What [`encode`] wrote, or what is wrong with it.
@@ -38,45 +45,14 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Vec<(SeriesId, Sample)>, String> {
     let mut rows = Vec::new();
     let (mut id, mut time_ms): (i64, TimeMs) = (0, 0);
     while !rest.is_empty() {
-        id = id.saturating_add(unzigzag(take(&mut rest)?));
+        id = id.saturating_add(take_signed(&mut rest)?);
         let series = SeriesId(u32::try_from(id).map_err(|_| format!("series id {id} out of range"))?);
         for _ in 0..take(&mut rest)? {
-            time_ms = time_ms.wrapping_add(unzigzag(take(&mut rest)?));
-            let (value, after) = rest.split_first_chunk().ok_or("cut short within a value")?;
-            rows.push((series, Sample { time_ms, value: f64::from_bits(u64::from_le_bytes(*value)) }));
-            rest = after;
+            time_ms = time_ms.wrapping_add(take_signed(&mut rest)?);
+            rows.push((series, Sample { time_ms, value: take_value(&mut rest)? }));
         }
     }
     Ok(rows)
-}
-
-fn put(out: &mut Vec<u8>, mut number: u64) {
-    while number > 0x7f {
-        out.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    out.push(number as u8);
-}
-
-fn take(rest: &mut &[u8]) -> Result<u64, String> {
-    let mut number = 0;
-    for shift in (0..64).step_by(7) {
-        let (byte, after) = rest.split_first().ok_or("cut short within a number")?;
-        *rest = after;
-        number |= u64::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            return Ok(number);
-        }
-    }
-    Err("number of more than 64 bits".to_owned())
-}
-
-fn zigzag(number: i64) -> u64 {
-    ((number << 1) ^ (number >> 63)) as u64
-}
-
-fn unzigzag(number: u64) -> i64 {
-    (number >> 1) as i64 ^ -((number & 1) as i64)
 }
 
 #[cfg(test)]

@@ -4,16 +4,20 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::mem;
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinError;
 use tracing::{error, info};
 
 use super::admit::{Bounds, Past, Row, admit};
 use super::catalogue::SeriesId;
-use super::embedded::Shared;
+use super::embedded::{Compacted, Shared};
 use super::head::{Head, value_at};
+use super::segments::Name;
+use super::upkeep::{self, Merging};
 use super::{Appended, StoreError, segments};
 use crate::sample::{Labels, Sample, Series, TimeMs};
 
@@ -34,16 +38,23 @@ pub(super) struct Incoming {
     pub(super) reply: oneshot::Sender<Result<Appended, StoreError>>,
 }
 
+impl Incoming {
+    fn samples(&self) -> usize {
+        self.rows.len() + self.fresh.iter().map(|series| series.samples.len()).sum::<usize>()
+    }
+}
+
 pub(super) enum Command {
     Append(Incoming),
     Flush(oneshot::Sender<Result<(), StoreError>>),
+    Compact(oneshot::Sender<Result<Option<Compacted>, StoreError>>),
     Close(oneshot::Sender<()>),
 }
 
 pub(super) struct Writer {
-    shared: Arc<Shared>,
-    /// Held for as long as this task may write.
-    lock: File,
+    pub(super) shared: Arc<Shared>,
+    /// Held for as long as this task, or a merge that it began, may write.
+    pub(super) lock: Arc<File>,
     next_series: u32,
     /// The last write-ahead row.
     seq: i64,
@@ -53,6 +64,11 @@ pub(super) struct Writer {
     deadline: Instant,
     /// When a flush may be tried again.
     retry: Instant,
+    /// When to look for segments to merge or remove.
+    pub(super) upkeep_due: Instant,
+    pub(super) merging: Option<Merging>,
+    /// Files of segments that did not get into the index, or not surely.
+    pub(super) leftovers: Vec<PathBuf>,
 }
 
 impl Writer {
@@ -67,17 +83,30 @@ impl Writer {
             }
         }
         let deadline = Instant::now() + shared.options.head_age;
-        Self { shared, lock, next_series, seq, newest, deadline, retry: Instant::now() }
+        Self {
+            shared,
+            lock: Arc::new(lock),
+            next_series,
+            seq,
+            newest,
+            deadline,
+            retry: Instant::now(),
+            upkeep_due: Instant::now() + upkeep::EVERY,
+            merging: None,
+            leftovers: Vec::new(),
+        }
     }
 
     /// Runs until it is closed, or nobody is left who could send.
     pub(super) async fn run(mut self, mut queue: mpsc::Receiver<Command>) {
         let mut commands = Vec::with_capacity(GROUP);
         loop {
-            let wake = self.deadline.max(self.retry);
+            let (wake, upkeep_due) = (self.deadline.max(self.retry), self.upkeep_due);
             tokio::select! {
-                received = queue.recv_many(&mut commands, GROUP) => if received == 0 { return },
+                received = queue.recv_many(&mut commands, GROUP) => if received == 0 { return self.cancel_merge().await },
                 () = tokio::time::sleep_until(wake.into()) => self.flush_due().await,
+                outcome = upkeep::merged(&mut self.merging) => self.after_merge(outcome).await,
+                () = tokio::time::sleep_until(upkeep_due.into()) => self.upkeep().await,
             }
             let mut group = Vec::new();
             for command in commands.drain(..) {
@@ -88,8 +117,13 @@ impl Writer {
                         // Whoever asked may have gone; that is no error of the flush.
                         let _ = reply.send(self.flush().await);
                     }
+                    Command::Compact(reply) => {
+                        self.append(mem::take(&mut group)).await;
+                        let _ = reply.send(self.compact().await);
+                    }
                     Command::Close(reply) => {
                         self.append(group).await;
+                        self.cancel_merge().await;
                         self.shared.database.close().await;
                         drop(self.lock);
                         let _ = reply.send(());
@@ -101,11 +135,23 @@ impl Writer {
         }
     }
 
-    /// One group commit, and the answers to all whose batches are in it.
+    /// As few group commits as memory allows: each may fill a quarter of the head, and room is made before each.
     async fn append(&mut self, mut group: Vec<Incoming>) {
-        if group.is_empty() {
-            return;
+        let most = self.shared.options.head_bytes / 4 / size_of::<Sample>();
+        while !group.is_empty() {
+            let mut samples = 0;
+            let fitting = group.iter().take_while(|incoming| {
+                samples += incoming.samples();
+                samples <= most
+            });
+            let count = fitting.count().max(1);
+            let rest = group.split_off(count);
+            self.append_together(mem::replace(&mut group, rest)).await;
         }
+    }
+
+    /// One group commit, and the answers to all whose batches are in it.
+    async fn append_together(&mut self, mut group: Vec<Incoming>) {
         let mut counts: Vec<Appended> = group.iter().map(|incoming| incoming.counts).collect();
         let outcome = match self.make_room().await {
             Ok(()) => self.commit(&mut group, &mut counts).await,
@@ -127,10 +173,11 @@ impl Writer {
     async fn commit(&mut self, group: &mut [Incoming], counts: &mut [Appended]) -> Result<(), StoreError> {
         let options = &self.shared.options;
         let bounds = Bounds {
-            out_of_order_ms: millis(options.out_of_order),
+            out_of_order_ms: if options.history { TimeMs::MAX } else { millis(options.out_of_order) },
+            earliest: self.shared.earliest(),
             latest: (options.now)().saturating_add(millis(options.future)),
         };
-        let (mut rows, series) = self.resolve(group, counts, bounds.latest);
+        let (mut rows, series) = self.resolve(group, counts, bounds);
         rows.sort_by_key(|row| (row.id, row.sample.time_ms));
         let late = self.read_late(&rows, bounds).await;
         let accepted = {
@@ -154,7 +201,7 @@ impl Writer {
         &mut self,
         group: &mut [Incoming],
         counts: &mut [Appended],
-        latest: TimeMs,
+        bounds: Bounds,
     ) -> (Vec<Row>, Vec<(SeriesId, Labels)>) {
         let catalogue = self.shared.catalogue.read();
         let mut created: HashMap<Labels, SeriesId> = HashMap::new();
@@ -164,9 +211,9 @@ impl Writer {
             for Series { labels, samples } in incoming.fresh.drain(..) {
                 let full = catalogue.len() + created.len() >= self.shared.options.max_series;
                 // Another batch may have brought the series since this one was looked up.
-                let id = match catalogue.id(&labels).or_else(|| created.get(&labels).copied()) {
+                let id = match catalogue.id(labels.as_ref()).or_else(|| created.get(&labels).copied()) {
                     Some(id) => id,
-                    None if samples.iter().all(|sample| sample.time_ms > latest) => {
+                    None if !samples.iter().any(|sample| bounds.contain(sample.time_ms)) => {
                         counts.out_of_bounds += samples.len() as u64;
                         continue;
                     }
@@ -199,6 +246,9 @@ impl Writer {
         let segments = self.shared.state.read().overlapping(&range);
         let samples = self.shared.read(segments, ids.clone(), range).await;
         let late: HashMap<_, _> = ids.into_iter().zip(samples).collect();
+        if self.shared.options.history {
+            return late;
+        }
         let state = self.shared.state.read();
         for (id, samples) in &late {
             if let Some(slot @ None) = self.newest.get_mut(id.0 as usize) {
@@ -213,19 +263,21 @@ impl Writer {
     fn late(&self, rows: &[Row], bounds: Bounds) -> (Vec<SeriesId>, Range<TimeMs>) {
         let state = self.shared.state.read();
         let flushed = state.flushed_until();
-        let (mut ids, mut from) = (Vec::new(), TimeMs::MAX);
+        let (mut ids, mut from, mut last) = (Vec::new(), TimeMs::MAX, TimeMs::MIN);
         for Row { id, sample, .. } in rows {
             let within = |newest: TimeMs| {
                 (newest.saturating_sub(bounds.out_of_order_ms)..=newest).contains(&sample.time_ms)
                     && value_at(state.head.series(*id), sample.time_ms).is_none()
             };
             if flushed >= Some(sample.time_ms) && self.newest_of(*id).is_none_or(within) {
-                from = from.min(sample.time_ms);
+                (from, last) = (from.min(sample.time_ms), last.max(sample.time_ms));
                 ids.push(*id);
             }
         }
         ids.dedup();
-        (ids, from..TimeMs::MAX)
+        // The bounds of live samples depend on the newest sample there is, history's do not.
+        let end = if self.shared.options.history { last.saturating_add(1) } else { TimeMs::MAX };
+        (ids, from..end)
     }
 
     fn newest_of(&self, id: SeriesId) -> Option<TimeMs> {
@@ -264,7 +316,9 @@ impl Writer {
         }
         for (id, sample) in rows {
             state.head.insert(*id, *sample);
-            if let Some(newest) = self.newest.get_mut(id.0 as usize) {
+            // A piece of history does not tell what is the newest.
+            let known = |newest: &&mut Option<TimeMs>| newest.is_some() || !self.shared.options.history;
+            if let Some(newest) = self.newest.get_mut(id.0 as usize).filter(known) {
                 *newest = (*newest).max(Some(sample.time_ms));
             }
         }
@@ -298,23 +352,32 @@ impl Writer {
     /// Moves the head into a segment. Commits wait meanwhile: 0.14 s for a head of 64 MiB, on the two cores it was tried on.
     async fn flush(&mut self) -> Result<(), StoreError> {
         let (shared, seq) = (Arc::clone(&self.shared), self.seq);
+        // A new name each time: a commit that failed may be found complete after a crash, and then wants its own file.
+        let name = Name { id: shared.next_segment(), seq };
         let written = tokio::task::spawn_blocking(move || {
             let state = shared.state.read();
-            segments::write(&shared.options.segments(), seq, state.head.iter())
+            segments::write(&shared.options.segments(), name, state.head.iter())
         });
-        let panicked = |error: tokio::task::JoinError| StoreError::NotStored { reason: error.to_string() };
         let written = written.await.map_err(panicked)??;
         self.deadline = Instant::now() + self.shared.options.head_age;
         let Some(segment) = written else { return Ok(()) };
         let database = &self.shared.database;
-        database.commit_segment(&segment).await.map_err(|error| database.failed(error))?;
+        if let Err(error) = database.commit_segment(&segment).await {
+            self.leftovers.push(self.shared.options.segments().join(segment.file_name()));
+            return Err(database.failed(error));
+        }
         info!(segment = segment.file_name(), rows = segment.rows(), bytes = segment.bytes, "segment written");
         let mut state = self.shared.state.write();
         state.segments.push(Arc::new(segment));
         state.head = Head::default();
         self.shared.totals.lock().write_ahead_bytes = 0;
+        self.upkeep_due = Instant::now();
         Ok(())
     }
+}
+
+pub(super) fn panicked(error: JoinError) -> StoreError {
+    StoreError::NotStored { reason: error.to_string() }
 }
 
 /// Head, segments and what is known without reading, as one past.
@@ -328,7 +391,10 @@ impl Past for Stored<'_> {
     fn newest(&self, id: SeriesId) -> TimeMs {
         // Not known, and not looked up either: then every segment ends before the rows begin.
         let head = || self.head.series(id).last().map(|sample| sample.time_ms);
-        self.newest.get(id.0 as usize).copied().flatten().or_else(head).unwrap_or(TimeMs::MIN)
+        // Of history a part was looked up, after which there may be more.
+        let history = || self.late.contains_key(&id).then_some(TimeMs::MAX);
+        let known = self.newest.get(id.0 as usize).copied().flatten();
+        known.or_else(history).or_else(head).unwrap_or(TimeMs::MIN)
     }
 
     fn value(&self, id: SeriesId, time_ms: TimeMs) -> Option<f64> {

@@ -20,9 +20,8 @@ fn openmetrics(body: &str) -> Result<Batch, TextError> {
 /// Labels and value of every series, in order.
 fn plain(batch: &Batch) -> Vec<(BTreeMap<&str, &str>, f64, TimeMs)> {
     batch
-        .series
-        .iter()
-        .flat_map(|series| series.samples.iter().map(|s| (series.labels.iter().collect(), s.value, s.time_ms)))
+        .series()
+        .flat_map(|series| series.samples.iter().map(move |s| (series.labels.iter().collect(), s.value, s.time_ms)))
         .collect()
 }
 
@@ -164,8 +163,8 @@ proptest! {
         let line = format!("a{{x=\"{escaped}\"}} {number}\n");
         for (format, body) in [(Format::Text, line.clone()), (Format::OpenMetrics, line + "# EOF\n")] {
             let batch = parse_now(&body, format).unwrap();
-            prop_assert_eq!(batch.series[0].labels.get("x").unwrap_or_default(), &value);
-            prop_assert_eq!(batch.series[0].samples[0].value.total_cmp(&number), std::cmp::Ordering::Equal);
+            prop_assert_eq!(batch.series().next().unwrap().labels.get("x").unwrap_or_default(), &value);
+            prop_assert_eq!(batch.series().next().unwrap().samples[0].value.total_cmp(&number), std::cmp::Ordering::Equal);
         }
     }
 }

@@ -1,0 +1,109 @@
+//! What a query asks for.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use jiff::tz::TimeZone;
+
+use super::Page;
+use super::problem::Problem;
+use crate::judge::HOUR_MS;
+use crate::report::Period;
+use crate::report::period::parse_time;
+use crate::sample::TimeMs;
+
+/// Items of a page unless the query says otherwise, and at most.
+const DEFAULT_LIMIT: usize = 1_000;
+const MAX_LIMIT: usize = 10_000;
+
+/// The parameters of a query.
+pub(super) struct Asked(BTreeMap<String, String>);
+
+/// Which part of a list.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Part {
+    pub(super) cursor: usize,
+    pub(super) limit: usize,
+}
+
+impl Asked {
+    /// Takes the parameters, all of which must be among these.
+    pub(super) fn of(given: BTreeMap<String, String>, known: &[&str]) -> Result<Self, Problem> {
+        match given.keys().find(|name| !known.contains(&name.as_str())) {
+            Some(name) => Err(Problem::bad(name, format!("one of {}", known.join(", ")), Some(name))),
+            None => Ok(Self(given)),
+        }
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    pub(super) fn owned(&self, name: &str) -> Option<String> {
+        self.0.get(name).cloned()
+    }
+
+    /// The one of all that has this name.
+    pub(super) fn named<T: Copy>(
+        &self,
+        field: &str,
+        all: &[T],
+        name: impl Fn(T) -> &'static str,
+    ) -> Result<Option<T>, Problem> {
+        let Some(text) = self.get(field) else { return Ok(None) };
+        let found = all.iter().copied().find(|one| name(*one) == text);
+        let names = || all.iter().map(|one| name(*one)).collect::<Vec<_>>().join(", ");
+        found.map(Some).ok_or_else(|| Problem::bad(field, format!("one of {}", names()), Some(text)))
+    }
+
+    /// From `start` to `end`; without them the last 24 full hours and the open one.
+    pub(super) fn range(&self, now: TimeMs, zone: &TimeZone, max_hours: i64) -> Result<Range<TimeMs>, Problem> {
+        let time = |field: &str, otherwise: TimeMs| {
+            let Some(text) = self.get(field) else { return Ok(otherwise) };
+            let parsed = parse_time(text, zone).map(|time| time.timestamp().as_millisecond());
+            parsed.map_err(|_| Problem::bad(field, "a time such as 2026-11-16T09:00:00Z, or a date", Some(text)))
+        };
+        let open = now.div_euclid(HOUR_MS) * HOUR_MS;
+        let end = time("end", open + HOUR_MS)?;
+        let start = time("start", end - 25.min(max_hours) * HOUR_MS)?;
+        if start >= end || end - start > max_hours * HOUR_MS {
+            let expected = format!("a time before end, by at most {max_hours} hours");
+            return Err(Problem::bad("start", expected, self.get("start")));
+        }
+        Ok(start..end)
+    }
+
+    /// The ISO week; this one unless the query says otherwise.
+    pub(super) fn week(&self, now: TimeMs, zone: &TimeZone) -> Result<Period, Problem> {
+        let Some(week) = self.get("week") else {
+            let now = jiff::Timestamp::from_millisecond(now).unwrap_or_default();
+            return Ok(Period::this_week(now, zone));
+        };
+        Period::iso_week(week, zone).map_err(|_| Problem::bad("week", "an ISO week such as 2026-W47", Some(week)))
+    }
+
+    pub(super) fn part(&self) -> Result<Part, Problem> {
+        let number = |field: &str, otherwise: usize, allowed: std::ops::RangeInclusive<usize>| {
+            let Some(text) = self.get(field) else { return Ok(otherwise) };
+            let expected = || format!("a whole number from {} to {}", allowed.start(), allowed.end());
+            let number = text.parse().ok().filter(|number| allowed.contains(number));
+            number.ok_or_else(|| Problem::bad(field, expected(), Some(text)))
+        };
+        let limit = number("limit", DEFAULT_LIMIT, 1..=MAX_LIMIT)?;
+        Ok(Part { cursor: number("cursor", 0, 0..=u32::MAX as usize)?, limit })
+    }
+}
+
+impl Part {
+    /// This part of a list that is at hand.
+    pub(super) fn of<T>(self, all: impl IntoIterator<Item = T>) -> Page<T> {
+        self.begins(all.into_iter().skip(self.cursor).take(self.limit + 1).collect())
+    }
+
+    /// The part, of which one more item was read than is asked for, to see whether there is more.
+    pub(super) fn begins<T>(self, mut data: Vec<T>) -> Page<T> {
+        let next = (data.len() > self.limit).then_some(self.cursor + self.limit);
+        data.truncate(self.limit);
+        Page { data, next }
+    }
+}

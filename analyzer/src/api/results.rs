@@ -1,0 +1,88 @@
+//! Intervals, advisories, risks, forecasts, findings, the report.
+
+use std::collections::BTreeMap;
+
+use axum::Json;
+use axum::extract::{Query, State};
+
+use super::query::Asked;
+use super::{Answer, Page, Problem};
+use crate::classify::{Advice, Advisory, Class, Interval};
+use crate::forecast::{Memory, Prospect, Risk};
+use crate::judge;
+use crate::report::{Finding, Period, Report};
+use crate::serve::App;
+use crate::store::{Results, Whose};
+
+/// Verdicts of a longer time are not read at once.
+pub(super) const MAX_HOURS: i64 = 35 * 24;
+
+type Given = Query<BTreeMap<String, String>>;
+
+pub(super) async fn intervals<S: Results>(State(app): State<App<S>>, given: Given) -> Answer<Page<Interval>> {
+    let known = ["start", "end", "node", "gpu", "owner", "class", "limit", "cursor"];
+    let asked = Asked::of(given.0, &known)?;
+    let range = asked.range((app.now)(), &app.zone, MAX_HOURS)?;
+    let part = asked.part()?;
+    let whose = Whose {
+        node: asked.owned("node"),
+        gpu: asked.owned("gpu"),
+        owner: asked.owned("owner"),
+        class: asked.named("class", Class::ALL, Class::name)?,
+        skip: part.cursor,
+        limit: Some(part.limit + 1),
+    };
+    Ok(Json(part.begins(app.store.intervals_of(range, &whose).await?)))
+}
+
+pub(super) async fn advisories<S: Results>(State(app): State<App<S>>, given: Given) -> Answer<Page<Advisory>> {
+    let known = ["start", "end", "node", "gpu", "owner", "advice", "limit", "cursor"];
+    let asked = Asked::of(given.0, &known)?;
+    let range = asked.range((app.now)(), &app.zone, MAX_HOURS)?;
+    let advice = asked.named("advice", Advice::ALL, Advice::name)?;
+    let is = |field: &str, value: Option<&str>| asked.get(field).is_none_or(|wanted| value == Some(wanted));
+    let all = app.store.outlook(range).await?.advisories.into_iter().filter(|a| {
+        is("node", Some(&a.node))
+            && is("gpu", Some(&a.gpu))
+            && is("owner", a.owner.as_deref())
+            && advice.is_none_or(|advice| a.advice == advice)
+    });
+    Ok(Json(asked.part()?.of(all)))
+}
+
+pub(super) async fn risks<S: Results>(State(app): State<App<S>>, given: Given) -> Answer<Page<Risk>> {
+    let asked = Asked::of(given.0, &["start", "end", "node", "memory", "limit", "cursor"])?;
+    let range = asked.range((app.now)(), &app.zone, MAX_HOURS)?;
+    let memory = asked.named("memory", Memory::ALL, Memory::name)?;
+    let all = app.store.outlook(range).await?.risks.into_iter().filter(|risk| is(&asked, memory, &risk.last));
+    Ok(Json(asked.part()?.of(all)))
+}
+
+/// As at the last minute that is judged.
+pub(super) async fn forecasts<S: Results>(State(app): State<App<S>>, given: Given) -> Answer<Page<Prospect>> {
+    let asked = Asked::of(given.0, &["node", "memory", "limit", "cursor"])?;
+    let memory = asked.named("memory", Memory::ALL, Memory::name)?;
+    let prospects = app.progress.borrow().prospects.clone();
+    Ok(Json(asked.part()?.of(prospects.into_iter().filter(|prospect| is(&asked, memory, prospect)))))
+}
+
+fn is(asked: &Asked, memory: Option<Memory>, prospect: &Prospect) -> bool {
+    asked.get("node").is_none_or(|node| node == prospect.node)
+        && memory.is_none_or(|memory| memory == prospect.forecast.memory)
+}
+
+pub(super) async fn findings<S: Results>(State(app): State<App<S>>, given: Given) -> Answer<Page<Finding>> {
+    let asked = Asked::of(given.0, &["week", "limit", "cursor"])?;
+    let report = build(&app, asked.week((app.now)(), &app.zone)?).await?;
+    Ok(Json(asked.part()?.of(report.findings)))
+}
+
+pub(super) async fn report<S: Results>(State(app): State<App<S>>, given: Given) -> Answer<Report> {
+    let asked = Asked::of(given.0, &["week"])?;
+    Ok(Json(build(&app, asked.week((app.now)(), &app.zone)?).await?))
+}
+
+async fn build<S: Results>(app: &App<S>, period: Period) -> Result<Report, Problem> {
+    let (report, _) = judge::report(|window| app.store.verdicts(window), period, &app.prices).await?;
+    Ok(report)
+}

@@ -1,0 +1,158 @@
+//! Signals of one GPU, node or owner on the grid of cells, as rules see them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use axum::Json;
+use axum::extract::{Query, State};
+use serde::Serialize;
+
+use super::query::Asked;
+use super::{Answer, Page, Problem};
+use crate::frame::{MAX_BRIDGE_MS, NodeFrame, Reading, Tracks, frames, sources};
+use crate::sample::{Series, TimeMs};
+use crate::serve::App;
+use crate::signal::{Kind, Scope, Signal, metrics_of};
+use crate::store::{Results, Samples, Selection, Whose};
+
+/// Signals of a longer time are not read at once.
+const MAX_HOURS: i64 = 25;
+
+type Given = Query<BTreeMap<String, String>>;
+
+/// A signal that can be asked for.
+#[derive(Serialize)]
+pub(super) struct Named {
+    signal: &'static str,
+    scope: &'static str,
+    kind: &'static str,
+    unit: &'static str,
+    metrics: Vec<String>,
+}
+
+/// One cell.
+#[derive(Serialize)]
+pub(super) struct Point {
+    start_ms: TimeMs,
+    end_ms: TimeMs,
+    /// The NUMA node, of a signal that is one per NUMA node; else null.
+    numa_node: Option<String>,
+    mean: f64,
+    min: f64,
+    max: f64,
+    covered_ms: i64,
+    samples: u32,
+    coarse: bool,
+}
+
+pub(super) async fn signals(given: Given) -> Answer<Page<Named>> {
+    let asked = Asked::of(given.0, &["limit", "cursor"])?;
+    let named = |signal: &Signal| Named {
+        signal: signal.name(),
+        scope: match signal.scope() {
+            Scope::Gpu => "gpu",
+            Scope::Node => "node",
+            Scope::Job => "owner",
+        },
+        kind: match signal.kind() {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+            Kind::State => "state",
+        },
+        unit: signal.unit(),
+        metrics: metrics_of(&[*signal]),
+    };
+    Ok(Json(asked.part()?.of(Signal::ALL.iter().map(named))))
+}
+
+/// Whose signal is asked for.
+enum Entity {
+    Gpu(String),
+    Node(String),
+    Owner(String, String),
+}
+
+pub(super) async fn series<S: Samples + Results>(State(app): State<App<S>>, given: Given) -> Answer<Page<Point>> {
+    let asked = Asked::of(given.0, &["signal", "gpu", "node", "owner", "start", "end", "limit", "cursor"])?;
+    let signal = asked.named("signal", Signal::ALL, Signal::name)?;
+    let signal = signal.ok_or_else(|| Problem::bad("signal", "a signal that /api/v1/signals lists", None))?;
+    let entity = entity(&asked, signal)?;
+    let (range, part) = (asked.range((app.now)(), &app.zone, MAX_HOURS)?, asked.part()?);
+    let series = load(&app.store, &entity, signal, &range).await?;
+    let points = tokio::task::spawn_blocking(move || points(&series, &entity, signal, &range));
+    Ok(Json(part.of(points.await.map_err(|error| Problem::failed(&error))?)))
+}
+
+fn entity(asked: &Asked, signal: Signal) -> Result<Entity, Problem> {
+    let given = (signal.scope(), asked.owned("gpu"), asked.owned("node"), asked.owned("owner"));
+    let (field, expected) = match given {
+        (Scope::Gpu, Some(gpu), None, None) => return Ok(Entity::Gpu(gpu)),
+        (Scope::Node, None, Some(node), None) => return Ok(Entity::Node(node)),
+        (Scope::Job, None, Some(node), Some(owner)) => return Ok(Entity::Owner(node, owner)),
+        (Scope::Gpu, ..) => ("gpu", "a UUID, and neither node nor owner, for this is a GPU's signal"),
+        (Scope::Node, ..) => ("node", "a node, and neither gpu nor owner, for this is a node's signal"),
+        (Scope::Job, ..) => ("owner", "an owner and its node, and no gpu, for this is an owner's signal"),
+    };
+    Err(Problem::bad(field, expected, asked.get(field)))
+}
+
+/// The series of the signal, and what it takes to join them to their node: which GPUs it has, and its name.
+async fn load<S: Samples + Results>(
+    store: &S,
+    entity: &Entity,
+    signal: Signal,
+    range: &Range<TimeMs>,
+) -> Result<Vec<Series>, Problem> {
+    let gpus: BTreeSet<String> = match entity {
+        Entity::Gpu(gpu) => BTreeSet::from([gpu.clone()]),
+        Entity::Node(node) | Entity::Owner(node, _) => {
+            let whose = Whose { node: Some(node.clone()), ..Whose::default() };
+            store.intervals_of(range.clone(), &whose).await?.into_iter().map(|interval| interval.gpu).collect()
+        }
+    };
+    let label = |name: &str, value: &str| vec![(name.to_owned(), value.to_owned())];
+    let mut of_gpu = vec![Signal::GpuBusy, Signal::GpuObserved, Signal::GpuUtilization];
+    let mut wanted = vec![(vec![Signal::NodeInfo], Vec::new())];
+    match entity {
+        Entity::Gpu(_) => of_gpu.push(signal),
+        Entity::Node(_) => wanted.push((vec![signal], Vec::new())),
+        Entity::Owner(_, owner) => wanted.push((vec![signal], label("owner", owner))),
+    }
+    for gpu in &gpus {
+        wanted.extend(["UUID", "uuid"].map(|name| (of_gpu.clone(), label(name, gpu))));
+    }
+    let range = range.start - MAX_BRIDGE_MS..range.end + MAX_BRIDGE_MS;
+    let mut series = Vec::new();
+    for (signals, labels) in wanted {
+        let selection = Selection { metrics: metrics_of(&signals), labels, range: range.clone() };
+        series.extend(store.select(&selection).await?);
+    }
+    Ok(series)
+}
+
+fn points(series: &[Series], entity: &Entity, signal: Signal, range: &Range<TimeMs>) -> Vec<Point> {
+    let sources = sources(series);
+    let framed = frames(&sources, range, 0);
+    let found = framed.nodes.iter().find_map(|node| Some((node, tracks(node, entity)?)));
+    let Some((node, tracks)) = found else { return Vec::new() };
+    let mut points = Vec::new();
+    for (index, cell) in node.cells.iter().enumerate() {
+        let numa = tracks.by_numa_node(signal, index).map(|(node, reading)| (Some(node.to_owned()), reading));
+        let whole = tracks.read(signal, index).map(|reading| (None, reading));
+        points.extend(numa.chain(whole).map(|(numa_node, reading)| point(cell, numa_node, reading)));
+    }
+    points
+}
+
+fn tracks<'a>(node: &'a NodeFrame, entity: &Entity) -> Option<&'a Tracks> {
+    match entity {
+        Entity::Gpu(uuid) => node.gpus.iter().find(|gpu| gpu.uuid == *uuid).map(|gpu| &gpu.tracks),
+        Entity::Node(name) => (node.node == *name).then_some(&node.host),
+        Entity::Owner(name, owner) => node.jobs.get(owner).filter(|_| node.node == *name),
+    }
+}
+
+fn point(cell: &Range<TimeMs>, numa_node: Option<String>, reading: Reading) -> Point {
+    let Reading { mean, min, max, covered_ms, samples, coarse } = reading;
+    Point { start_ms: cell.start, end_ms: cell.end, numa_node, mean, min, max, covered_ms, samples, coarse }
+}

@@ -1,0 +1,175 @@
+//! Every route over a real store, held to the description.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::OPENAPI;
+use crate::judge::HOUR_MS;
+use crate::judge::tests::START;
+use crate::serve::tests::{Served, serve};
+
+const HOURS: &str = "start=2026-11-21T03:00:00Z&end=2026-11-21T05:00:00Z";
+
+fn description() -> Value {
+    serde_json::from_str(OPENAPI).unwrap()
+}
+
+async fn get(served: &Served, path: &str) -> (u16, Value) {
+    let (status, kind, text) = served.get(&format!("/api/v1{path}")).await;
+    assert_eq!(kind, "application/json", "{path}");
+    (status, serde_json::from_str(&text).unwrap_or_else(|error| panic!("{path}: {error}: {text}")))
+}
+
+async fn data(served: &Served, path: &str) -> Vec<Value> {
+    let (status, answer) = get(served, path).await;
+    assert_eq!(status, 200, "{path}: {answer}");
+    answer["data"].as_array().unwrap().clone()
+}
+
+/// The range that [`serve`] has verdicts of.
+fn range() -> String {
+    let show = |time| jiff::Timestamp::from_millisecond(time).unwrap().to_string();
+    format!("start={}&end={}", show(START), show(START + 2 * HOUR_MS))
+}
+
+/// Does the value have the fields that the schema names, no others, each of a type that it allows?
+fn check(value: &Value, schema: &Value, at: &str) {
+    let description = description();
+    if let Some(name) = schema["$ref"].as_str() {
+        return check(value, description.pointer(name.trim_start_matches('#')).unwrap(), at);
+    }
+    if let Some(all) = schema["oneOf"].as_array() {
+        return if value.is_null() { assert_eq!(all[1]["type"], "null", "{at}") } else { check(value, &all[0], at) };
+    }
+    let kind = match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_i64() || number.is_u64() => "integer",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    };
+    let types = match &schema["type"] {
+        Value::Array(types) => types.clone(),
+        one => vec![one.clone()],
+    };
+    assert!(types.iter().any(|t| t == kind || kind == "integer" && t == "number"), "{at}: {kind} is none of {types:?}");
+    if let Some(properties) = schema["properties"].as_object() {
+        let fields: BTreeSet<&String> = value.as_object().into_iter().flat_map(|object| object.keys()).collect();
+        assert_eq!(fields, properties.keys().collect(), "{at}");
+        properties.iter().for_each(|(name, schema)| check(&value[name], schema, &format!("{at}.{name}")));
+    }
+    for item in value.as_array().into_iter().flatten() {
+        check(item, &schema["items"], at);
+    }
+}
+
+#[tokio::test]
+async fn every_route_is_described_and_answers_as_described() {
+    let served = serve("n1").await;
+    let description = description();
+    let source = include_str!("mod.rs");
+    let routed: BTreeSet<&str> = source.split(".route(\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    let paths = description["paths"].as_object().unwrap();
+    assert_eq!(paths.keys().map(String::as_str).collect::<BTreeSet<_>>(), routed);
+    for (path, route) in paths {
+        let query = match path.as_str() {
+            "/series" => format!("?signal=gpu_power&gpu=GPU-a&{}", range()),
+            "/intervals" | "/advisories" | "/risks" | "/nodes" | "/gpus" => format!("?{}", range()),
+            _ => String::new(),
+        };
+        let (status, answer) = get(&served, &format!("{path}{query}")).await;
+        assert_eq!(status, 200, "{path}: {answer}");
+        let schema = &route["get"]["responses"]["200"]["content"]["application/json"]["schema"];
+        check(&answer, schema, path);
+        let empty = answer["data"].as_array().is_some_and(Vec::is_empty);
+        let without = ["/advisories", "/risks", "/forecasts"];
+        assert_eq!(empty, without.contains(&path.as_str()), "{path}: {answer}");
+        // What is described as a parameter is known, and nothing else is.
+        let parameters = route["get"]["parameters"].as_array().cloned().unwrap_or_default();
+        let described: BTreeSet<&str> = parameters.iter().filter_map(|parameter| parameter["name"].as_str()).collect();
+        if path != "/openapi.json" {
+            let (status, error) = get(&served, &format!("{path}?colour=red")).await;
+            assert_eq!((status, &error["error"]["field"]), (400, &Value::from("colour")), "{path}");
+            check(&error, &serde_json::json!({ "$ref": "#/components/schemas/Error" }), path);
+            let expected = error["error"]["expected"].as_str().unwrap().trim_start_matches("one of ").split(", ");
+            assert_eq!(expected.filter(|name| !name.is_empty()).collect::<BTreeSet<_>>(), described, "{path}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_has_no_example_in_a_quiet_store_has_the_described_fields_too() {
+    let description = description();
+    let check_as = |name: &str, value: Value| check(&value, &description["components"]["schemas"][name], name);
+    let (risk, advisory) = crate::store::examples();
+    check_as("Risk", serde_json::to_value(risk).unwrap());
+    check_as("Advisory", serde_json::to_value(advisory).unwrap());
+}
+
+#[tokio::test]
+async fn filters_and_pages() {
+    let served = serve("n1").await;
+    let range = range();
+    let all = data(&served, &format!("/intervals?{range}")).await;
+    assert!(!all.is_empty());
+    for (filter, matches) in [("node=n1", true), ("node=n2", false), ("gpu=GPU-a", true), ("gpu=GPU-b", false)] {
+        let found = data(&served, &format!("/intervals?{range}&{filter}")).await;
+        assert_eq!(found == all, matches, "{filter}");
+        assert_eq!(found.is_empty(), !matches, "{filter}");
+    }
+    assert!(data(&served, &format!("/intervals?{range}&class=productive")).await.is_empty());
+    let (mut paged, mut cursor) = (Vec::new(), Some(0));
+    while let Some(from) = cursor {
+        let (_, answer) = get(&served, &format!("/intervals?{range}&limit=1&cursor={from}")).await;
+        assert_eq!(answer["data"].as_array().unwrap().len(), 1);
+        paged.extend(answer["data"].as_array().unwrap().iter().cloned());
+        cursor = answer["next"].as_u64();
+    }
+    assert_eq!(paged, all);
+    let gpus = data(&served, &format!("/gpus?{range}")).await;
+    assert_eq!((gpus.len(), &gpus[0]["gpu"], &gpus[0]["node"]), (1, &"GPU-a".into(), &"n1".into()));
+    let points = data(&served, &format!("/series?signal=gpu_power&gpu=GPU-a&{range}&limit=10000")).await;
+    assert!(points.iter().all(|point| point["mean"] == 120.0), "{points:?}");
+    assert_eq!(
+        points.iter().map(|p| p["end_ms"].as_i64().unwrap() - p["start_ms"].as_i64().unwrap()).sum::<i64>(),
+        2 * HOUR_MS
+    );
+}
+
+#[tokio::test]
+async fn what_is_wrong_is_named_and_expected() {
+    let served = serve("n1").await;
+    for (path, field, expected) in [
+        ("/intervals?class=lazy", "class", "one of productive, "),
+        ("/intervals?limit=0", "limit", "a whole number from 1 to 10000"),
+        ("/intervals?limit=10001", "limit", "a whole number from 1 to 10000"),
+        ("/intervals?cursor=-1", "cursor", "a whole number from 0 to 4294967295"),
+        ("/intervals?start=noon", "start", "a time such as 2026-11-16T09:00:00Z"),
+        ("/intervals?start=2026-01-01&end=2026-11-21", "start", "a time before end, by at most 840 hours"),
+        ("/risks?memory=disk", "memory", "one of gpu, cgroup, host"),
+        ("/report?week=2027-W53", "week", "an ISO week such as 2026-W47"),
+        ("/series", "signal", "a signal that /api/v1/signals lists"),
+        ("/series?signal=gpu_power&node=n1", "gpu", "a UUID, and neither node nor owner"),
+    ] {
+        let (status, answer) = get(&served, path).await;
+        let error = &answer["error"];
+        assert_eq!((status, error["field"].as_str()), (400, Some(field)), "{path}: {answer}");
+        assert!(error["expected"].as_str().unwrap().starts_with(expected), "{path}: {answer}");
+    }
+    assert_eq!(get(&served, "/nowhere").await.0, 404);
+    assert_eq!(data(&served, &format!("/intervals?{HOURS}&gpu=none")).await, Vec::<Value>::new());
+}
+
+#[tokio::test]
+async fn an_answer_that_is_still_the_same_is_not_sent_again() {
+    let served = serve("n1").await;
+    let path = format!("/api/v1/intervals?{}", range());
+    let first = served.request(&path, None).await;
+    let tag = first.headers()["etag"].to_str().unwrap().to_owned();
+    let again = served.request(&path, Some(&tag)).await;
+    assert_eq!((first.status().as_u16(), again.status().as_u16()), (200, 304));
+    assert_eq!(served.request(&path, Some("\"other\"")).await.status().as_u16(), 200);
+}

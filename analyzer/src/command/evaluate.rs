@@ -1,0 +1,52 @@
+//! `evaluate`: verdicts on traces whose faults are known.
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, bail};
+use clap::ValueEnum;
+
+use crate::classify::Thresholds;
+use crate::evaluate::{dump, evaluate, table};
+
+/// What `evaluate` looks at.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Folders that are traces (metrics.om and truth.csv), or hold some
+    #[arg(value_name = "DIR", required = true)]
+    pub dirs: Vec<PathBuf>,
+    /// Form of the result
+    #[arg(long, default_value = "table")]
+    pub format: EvaluateFormat,
+    /// Write every verdict as CSV (entity, start, end, class, weight, trace)
+    #[arg(long, value_name = "FILE")]
+    pub dump: Option<PathBuf>,
+    /// Fail if macro-F1 is below this
+    #[arg(long, value_name = "RATIO")]
+    pub floor: Option<f64>,
+}
+
+/// Form of the result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum EvaluateFormat {
+    /// For people.
+    Table,
+    /// For programs.
+    Json,
+}
+
+/// Evaluates, and prints what came out.
+pub(super) fn run(args: &Args, thresholds: &Thresholds) -> anyhow::Result<()> {
+    let evaluation = evaluate(&args.dirs, thresholds)?;
+    if let Some(path) = &args.dump {
+        std::fs::write(path, dump(&evaluation.cells)?).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    match args.format {
+        EvaluateFormat::Table => super::print(&table(&evaluation))?,
+        EvaluateFormat::Json => super::print(&format!("{}\n", serde_json::to_string_pretty(&evaluation)?))?,
+    }
+    let macro_f1 = evaluation.all.macro_f1;
+    match args.floor {
+        Some(floor) if macro_f1 < floor => bail!("macro-F1 is {macro_f1:.3}, below the floor of {floor}"),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,84 @@
+//! What the commands that bring history in have in common: an account of what was stored, and judging it.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use crate::config::Config;
+use crate::judge::HOUR_MS;
+use crate::sample::{Batch, TimeMs};
+use crate::store::{Appended, Options, Samples, Store, StoreError};
+
+/// The store, open for samples of any age, and what went in.
+pub(super) struct History {
+    pub(super) store: Store,
+    pub(super) counts: Appended,
+    /// First and last time of what came.
+    span: Option<(TimeMs, TimeMs)>,
+}
+
+impl History {
+    pub(super) async fn open(config: &Config, dir: &Path) -> Result<Self, StoreError> {
+        let store = Store::open(Options { history: true, ..config.store_options(dir) }).await?;
+        Ok(Self { store, counts: Appended::default(), span: None })
+    }
+
+    pub(super) async fn append(&mut self, batch: Batch) -> Result<(), StoreError> {
+        let times = batch.series().flat_map(|series| series.samples).map(|sample| sample.time_ms);
+        let span = times.fold(self.span, |span, time| {
+            Some(span.map_or((time, time), |(first, last)| (first.min(time), last.max(time))))
+        });
+        let counts = self.store.append(batch).await?;
+        self.counts += counts;
+        if counts.stored + counts.duplicate > 0 {
+            self.span = span;
+        }
+        Ok(())
+    }
+
+    /// Writes everything to segments and lets go of the directory.
+    pub(super) async fn close(&self) -> Result<(), StoreError> {
+        let flushed = self.store.flush().await;
+        self.store.close().await;
+        flushed
+    }
+
+    /// Start and end of the full hours that samples came for, as `classify` takes them.
+    pub(super) fn hours(&self, zone: &TimeZone) -> Option<(String, String)> {
+        let (first, last) = self.span?;
+        let into = |time: TimeMs| {
+            let instant = Timestamp::from_millisecond(time).unwrap_or_default();
+            (time + i64::from(zone.to_offset(instant).seconds()) * 1000).rem_euclid(HOUR_MS)
+        };
+        let shown = |time| Timestamp::from_millisecond(time).unwrap_or_default().to_string();
+        Some((shown(first - into(first)), shown(last - into(last) + HOUR_MS)))
+    }
+
+    /// What became of the samples, one reason a line.
+    pub(super) fn account(&self) -> String {
+        let Appended { stored, duplicate, conflicting, out_of_bounds, unknown, over_limit } = self.counts;
+        let mut text = String::new();
+        for (count, what) in [
+            (stored, "stored"),
+            (duplicate, "there already, with the same value"),
+            (conflicting, "dropped: another value is there for the same time"),
+            (out_of_bounds, "dropped: newer than the clock, or before 1970"),
+            (unknown, "dropped: of metrics that no signal uses"),
+            (over_limit, "dropped: of series beyond store.max_series"),
+        ] {
+            if count > 0 || what == "stored" {
+                let _ = writeln!(text, "{count:>14}  {what}");
+            }
+        }
+        text
+    }
+
+    /// The command that judges what came in.
+    pub(super) fn advice(&self, dir: &Path, zone: &TimeZone) -> String {
+        let Some((start, end)) = self.hours(zone) else { return String::new() };
+        let dir = dir.display();
+        format!("judge these hours with\n  goodput-analyzer --data.dir={dir} classify --start {start} --end {end}\n")
+    }
+}

@@ -1,0 +1,179 @@
+//! `store`: what the data directory holds and how it is kept.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::bail;
+use clap::{Subcommand, ValueEnum};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use jiff::Timestamp;
+
+use super::print;
+use crate::config::Config;
+use crate::sample::TimeMs;
+use crate::store::{self, Status, Store};
+
+/// What takes no longer shows no progress.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What to do with the data directory.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Args {
+    /// Show what it holds, also while a server runs
+    Status {
+        /// Form of the answer
+        #[arg(long, default_value = "text")]
+        format: Format,
+    },
+    /// Read every segment and write-ahead row and check them, also while a server runs; exit status 1 when one is bad
+    Verify,
+    /// Write what is in memory to segments and merge small ones; the server must be stopped
+    Compact,
+    /// Copy it, also while a server runs
+    Backup {
+        /// The copy: a directory that is empty or does not exist
+        #[arg(value_name = "DIR")]
+        to: PathBuf,
+        /// Hard links in place of copies of segments: quick and without space, but no second copy
+        #[arg(long)]
+        link: bool,
+    },
+    /// Verify a backup and put it into an empty data directory
+    Restore {
+        /// The backup
+        #[arg(value_name = "DIR")]
+        from: PathBuf,
+    },
+}
+
+/// Form of the status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
+}
+
+/// Runs the command.
+pub(super) async fn run(args: Args, config: &Config, dir: &Path) -> anyhow::Result<()> {
+    match args {
+        Args::Status { format: Format::Text } => print(&text(&store::status(dir).await?)),
+        Args::Status { format: Format::Json } => {
+            print(&(serde_json::to_string_pretty(&store::status(dir).await?)? + "\n"))
+        }
+        Args::Verify => verify(dir).await,
+        Args::Compact => compact(config, dir).await,
+        Args::Backup { to, link } => {
+            let mut progress = Progress::new("copying");
+            let copied = store::backup(dir, &to, link, &mut |done, all| progress.show(done, all)).await?;
+            progress.clear();
+            print(&format!("{}: {} segments, {} bytes\n", to.display(), copied.segments, copied.bytes))
+        }
+        Args::Restore { from } => {
+            let mut progress = Progress::new("restoring");
+            let restored = store::restore(&from, dir, &mut |done, all| progress.show(done, all)).await?;
+            progress.clear();
+            print(&format!("{}: {} segments, {} samples in them\n", dir.display(), restored.segments, restored.samples))
+        }
+    }
+}
+
+async fn verify(dir: &Path) -> anyhow::Result<()> {
+    let mut progress = Progress::new("reading");
+    let found = store::verify(dir, &mut |done, all| progress.show(done, all)).await?;
+    progress.clear();
+    let mut out = String::new();
+    for problem in &found.problems {
+        let _ = writeln!(out, "{}: {}", problem.path.display(), problem.reason);
+    }
+    let (segments, samples, rows) = (found.segments, found.samples, found.write_ahead);
+    let _ = writeln!(out, "{segments} segments with {samples} samples are good; {rows} write-ahead rows were read");
+    print(&out)?;
+    match found.problems.len() {
+        0 => Ok(()),
+        problems => bail!("{}: {problems} bad", dir.display()),
+    }
+}
+
+async fn compact(config: &Config, dir: &Path) -> anyhow::Result<()> {
+    store::status(dir).await?;
+    let store = Store::open(config.store_options(dir)).await?;
+    let before = store.stats();
+    let mut progress = Progress::new("merging");
+    let merged = async {
+        store.flush().await?;
+        let mut done = 0;
+        while let Some(compacted) = store.compact().await? {
+            done += compacted.bytes;
+            progress.show(done.min(before.segment_bytes), before.segment_bytes);
+        }
+        Ok::<_, store::StoreError>(())
+    };
+    let merged = merged.await;
+    progress.clear();
+    let after = store.stats();
+    store.close().await;
+    merged?;
+    let of = |stats: &store::Stats| format!("{} segments of {} bytes", stats.segments, stats.segment_bytes);
+    print(&format!("{} became {}\n", of(&before), of(&after)))
+}
+
+/// A bar on the terminal's standard error, for what takes longer than [`PATIENCE`].
+struct Progress {
+    bar: ProgressBar,
+    since: Instant,
+}
+
+impl Progress {
+    fn new(what: &'static str) -> Self {
+        let style = ProgressStyle::with_template("{msg} {wide_bar} {bytes}/{total_bytes} {eta}");
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden()).with_message(what);
+        Self { bar: bar.with_style(style.unwrap_or(ProgressStyle::default_bar())), since: Instant::now() }
+    }
+
+    fn show(&mut self, done: u64, all: u64) {
+        if self.bar.is_hidden() && self.since.elapsed() > PATIENCE {
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+        self.bar.set_length(all);
+        self.bar.set_position(done);
+    }
+
+    fn clear(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+fn text(status: &Status) -> String {
+    let mut out = String::new();
+    let mut row = |name: &str, count: u64, what: String| {
+        let _ = writeln!(out, "{name:<14} {count:>14}  {what}");
+    };
+    let segments = &status.segments;
+    row("series", status.series, String::new());
+    row("segments", segments.count, format!("{} bytes", segments.bytes));
+    row("samples", segments.samples, span(segments.first_ms, segments.last_ms));
+    row("write-ahead", status.write_ahead.rows, format!("{} bytes, not in segments yet", status.write_ahead.bytes));
+    for verdicts in &status.verdicts {
+        row(verdicts.name, verdicts.rows, span(verdicts.first_ms, verdicts.last_ms));
+    }
+    row("quarantine", status.quarantine.len() as u64, String::new());
+    let _ = writeln!(out, "{:<14} {:>14}  schema {}", "database", status.database_bytes, status.schema);
+    if let Some(raw_from) = status.raw_from_ms {
+        let _ = writeln!(out, "samples before {} have been removed by retention", shown(raw_from));
+    }
+    for aside in &status.quarantine {
+        let _ = writeln!(out, "quarantine/{}, found {}: {}", aside.name, shown(aside.found_ms), aside.reason);
+    }
+    out.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
+}
+
+fn span(first: Option<TimeMs>, last: Option<TimeMs>) -> String {
+    first.zip(last).map_or(String::new(), |(first, last)| format!("{} to {}", shown(first), shown(last)))
+}
+
+fn shown(time: TimeMs) -> String {
+    Timestamp::from_millisecond(time).map_or_else(|_| format!("{time} ms"), |time| format!("{time:.0}"))
+}

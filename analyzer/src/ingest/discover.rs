@@ -1,0 +1,160 @@
+//! Lists of targets that somebody else keeps: files and HTTP servers, in Prometheus' formats. A list that cannot be read
+//! changes nothing: the one before it holds on.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::header::CONTENT_TYPE;
+use serde::Deserialize;
+use tokio::time::timeout;
+
+use super::Limits;
+use super::access::{Access, Clients};
+use super::job::{Discovery, Job};
+use super::scrape::{Target, with_causes};
+
+/// Targets of one list: more are a mistake in what keeps it, for one process scrapes this many every 15 s at best.
+const MAX_TARGETS: usize = 10_000;
+
+/// How long a server may take to list its targets.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Targets with the same labels: the element of Prometheus' lists.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Group {
+    targets: Vec<String>,
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
+}
+
+/// What is known of one discovery.
+pub(super) struct Listed {
+    /// By file or URL.
+    lists: BTreeMap<String, Vec<Target>>,
+}
+
+/// A list that could not be read, and why.
+pub(super) type Failure = String;
+
+impl Listed {
+    pub(super) fn new() -> Self {
+        Self { lists: BTreeMap::new() }
+    }
+
+    pub(super) fn targets(&self) -> impl Iterator<Item = &Target> {
+        self.lists.values().flatten()
+    }
+
+    /// Reads every list again; says which could not be read.
+    pub(super) async fn refresh(
+        &mut self,
+        job: &Job,
+        discovery: &Discovery,
+        clients: &Clients,
+        limits: &Limits,
+    ) -> Vec<Failure> {
+        match discovery {
+            Discovery::Files { patterns, .. } => self.files(job, patterns),
+            Discovery::Http { url, access, refresh } => {
+                let listed = match timeout(PATIENCE, fetch(url, access, *refresh, clients, limits)).await {
+                    Ok(listed) => listed.and_then(|text| json(&text)),
+                    Err(_) => Err(format!("no complete answer within {PATIENCE:?}")),
+                };
+                self.keep(url, listed.and_then(|groups| targets(job, groups))).into_iter().collect()
+            }
+        }
+    }
+
+    /// A file that is gone has no targets; one that cannot be read keeps those it had.
+    fn files(&mut self, job: &Job, patterns: &[PathBuf]) -> Vec<Failure> {
+        let mut failures = Vec::new();
+        let mut found = Vec::new();
+        for pattern in patterns {
+            match glob::glob(&pattern.to_string_lossy()) {
+                Ok(paths) => found.extend(paths.filter_map(Result::ok)),
+                Err(error) => failures.push(format!("{}: {error}", pattern.display())),
+            }
+        }
+        self.lists.retain(|name, _| found.iter().any(|path| path.to_string_lossy() == *name));
+        for path in found {
+            let listed = read(&path).and_then(|groups| targets(job, groups));
+            failures.extend(self.keep(&path.to_string_lossy(), listed));
+        }
+        failures
+    }
+
+    fn keep(&mut self, name: &str, listed: Result<Vec<Target>, String>) -> Option<Failure> {
+        match listed {
+            Ok(targets) => {
+                self.lists.insert(name.to_owned(), targets);
+                None
+            }
+            Err(reason) => {
+                self.lists.entry(name.to_owned()).or_default();
+                Some(format!("{name}: {reason}"))
+            }
+        }
+    }
+}
+
+fn targets(job: &Job, groups: Vec<Group>) -> Result<Vec<Target>, String> {
+    let count = groups.iter().map(|group| group.targets.len()).sum::<usize>();
+    if count > MAX_TARGETS {
+        return Err(format!("{count} targets, more than {MAX_TARGETS}"));
+    }
+    let mut all = Vec::with_capacity(count);
+    for (n, Group { targets, labels }) in groups.into_iter().enumerate() {
+        let labels: Vec<_> = labels.into_iter().collect();
+        for address in targets {
+            all.push(job.target(&address, &labels).map_err(|reason| format!("group {}: {reason}", n + 1))?);
+        }
+    }
+    Ok(all)
+}
+
+fn read(path: &Path) -> Result<Vec<Group>, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
+    match path.extension().and_then(|extension| extension.to_str()) {
+        Some("json") => json(&text),
+        // A file with nothing but comments lists nothing.
+        _ => serde_saphyr::from_str::<Option<Vec<Group>>>(&text)
+            .map(Option::unwrap_or_default)
+            .map_err(|error| format!("expected a list of targets in YAML: {}", error.without_snippet())),
+    }
+}
+
+fn json(text: &str) -> Result<Vec<Group>, String> {
+    serde_json::from_str(text).map_err(|error| format!("expected a list of targets in JSON: {error}"))
+}
+
+/// Prometheus' HTTP discovery: status 200, `application/json`, the whole list each time.
+async fn fetch(
+    url: &str,
+    access: &Arc<Access>,
+    refresh: Duration,
+    clients: &Clients,
+    limits: &Limits,
+) -> Result<String, String> {
+    let request = clients.get(access, url)?;
+    let request = request.header("X-Prometheus-Refresh-Interval-Seconds", refresh.as_secs_f64().to_string());
+    let told = |error: reqwest::Error| with_causes(&error.without_url());
+    let mut response = request.send().await.map_err(told)?;
+    if response.status() != reqwest::StatusCode::OK {
+        return Err(format!("status {}, expected 200", response.status().as_u16()));
+    }
+    let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    if content_type.split(';').next().unwrap_or_default().trim() != "application/json" {
+        return Err(format!("content type {content_type:?}, expected application/json"));
+    }
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(told)? {
+        if body.len() + chunk.len() > limits.decompressed_bytes {
+            return Err(format!("body of more than the limit of {} bytes", limits.decompressed_bytes));
+        }
+        body.extend_from_slice(&chunk);
+    }
+    String::from_utf8(body).map_err(|_| "expected UTF-8".to_owned())
+}

@@ -1,0 +1,131 @@
+//! How much may be in work at once: requests in all, requests of one sender, and memory.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use super::Limits;
+use super::tally::Tally;
+
+/// Memory is given out in pieces of so many bytes.
+const PIECE: usize = 1024;
+
+/// What there is none of for now.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Busy {
+    #[error("{0} requests are in work")]
+    Requests(usize),
+    #[error("{1} requests of {0} are in work")]
+    Sender(IpAddr, usize),
+    #[error("requests in work take all of the {0} bytes that they may")]
+    Memory(usize),
+}
+
+impl Busy {
+    /// What it is counted as.
+    pub(super) fn outcome(&self) -> &'static str {
+        match self {
+            Self::Requests(_) => "busy",
+            Self::Sender(..) => "sender_busy",
+            Self::Memory(_) => "memory",
+        }
+    }
+}
+
+pub(super) struct Work {
+    limits: Limits,
+    requests: Semaphore,
+    memory: Semaphore,
+    senders: Mutex<HashMap<IpAddr, usize>>,
+    tally: Arc<Tally>,
+}
+
+/// Held while a request is in work.
+pub(super) struct Place<'a> {
+    work: &'a Work,
+    sender: IpAddr,
+    _permit: SemaphorePermit<'a>,
+}
+
+impl Work {
+    pub(super) fn new(limits: Limits, tally: Arc<Tally>) -> Self {
+        let requests = Semaphore::new(limits.requests);
+        let memory = Semaphore::new(pieces(limits.work_bytes) as usize);
+        Self { limits, requests, memory, senders: Mutex::default(), tally }
+    }
+
+    /// A place for one request of this sender. The sender's own limit is below that of all, so that nobody takes every
+    /// place.
+    pub(super) fn place(&self, sender: IpAddr) -> Result<Place<'_>, Busy> {
+        let permit = self.requests.try_acquire().map_err(|_| Busy::Requests(self.limits.requests))?;
+        let mut senders = self.senders.lock();
+        let count = senders.entry(sender).or_default();
+        if *count >= self.limits.sender_requests {
+            return Err(Busy::Sender(sender, *count));
+        }
+        *count += 1;
+        self.tally.in_work(1);
+        Ok(Place { work: self, sender, _permit: permit })
+    }
+
+    /// So much memory. What alone is more than there is at all gets what there is.
+    pub(super) fn memory(&self, bytes: usize) -> Result<SemaphorePermit<'_>, Busy> {
+        let wanted = pieces(bytes).min(pieces(self.limits.work_bytes));
+        self.memory.try_acquire_many(wanted).map_err(|_| Busy::Memory(self.limits.work_bytes))
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let mut senders = self.work.senders.lock();
+        if let Some(count) = senders.get_mut(&self.sender) {
+            *count -= 1;
+            if *count == 0 {
+                senders.remove(&self.sender);
+            }
+        }
+        self.work.tally.in_work(-1);
+    }
+}
+
+fn pieces(bytes: usize) -> u32 {
+    u32::try_from(bytes.div_ceil(PIECE)).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn work(limits: Limits) -> Work {
+        Work::new(limits, Arc::default())
+    }
+
+    #[test]
+    fn one_sender_never_takes_every_place() {
+        let work = work(Limits { requests: 3, sender_requests: 2, ..Limits::default() });
+        let [a, b, c] = [1, 2, 3].map(|n| IpAddr::from([10, 0, 0, n]));
+        let first = work.place(a);
+        let second = work.place(a);
+        assert_eq!(work.place(a).err(), Some(Busy::Sender(a, 2)));
+        let third = work.place(b);
+        assert!(first.is_ok() && second.is_ok() && third.is_ok());
+        assert_eq!(work.place(c).err(), Some(Busy::Requests(3)));
+        drop(first);
+        assert!(work.place(c).is_ok() && work.place(a).is_ok());
+        drop((second, third));
+        assert!(work.senders.lock().is_empty(), "senders that have nothing in work are remembered");
+    }
+
+    #[test]
+    fn memory_is_given_back() {
+        let work = work(Limits { work_bytes: 10 * PIECE, ..Limits::default() });
+        let first = work.memory(9 * PIECE);
+        assert!(first.is_ok());
+        assert_eq!(work.memory(PIECE + 1).err(), Some(Busy::Memory(10 * PIECE)));
+        drop(first);
+        assert!(work.memory(usize::MAX).is_ok(), "alone, even what is too large is tried");
+    }
+}

@@ -1,0 +1,88 @@
+//! What is stored of the ledger and beside it, one row each.
+
+use polars::prelude::{Column, DataFrame, NamedFrom, PolarsResult, Series};
+use serde::Serialize;
+
+use super::times;
+use crate::classify::{Advisory, Interval};
+use crate::forecast::Risk;
+
+/// Intervals of the ledger.
+pub fn intervals(rows: &[Interval]) -> PolarsResult<DataFrame> {
+    table(vec![
+        texts("node", rows, |i| Some(i.node.as_str())),
+        texts("gpu", rows, |i| Some(i.gpu.as_str())),
+        texts("model", rows, |i| i.model.as_deref()),
+        texts("owner", rows, |i| i.owner.as_deref()),
+        texts("class", rows, |i| Some(i.class.name())),
+        times("start", rows.iter().map(|i| i.start_ms).collect())?,
+        times("end", rows.iter().map(|i| i.end_ms).collect())?,
+        integers("gpu_ms", rows, |i| Some(i.ms)),
+        floats("confidence", rows, |i| Some(i.confidence)),
+        texts("busy_signal", rows, |i| i.busy_signal.as_deref()),
+        texts("evidence", rows, |i| json(&i.evidence)),
+        texts("missing", rows, |i| json(&i.missing)),
+        integers("energy_mj", rows, |i| i.energy.map(|e| e.mj)),
+        integers("energy_ms", rows, |i| i.energy.map(|e| e.ms)),
+        integers("energy_counted_ms", rows, |i| i.energy.map(|e| e.counted_ms)),
+    ])
+}
+
+/// Advisories.
+pub fn advisories(rows: &[Advisory]) -> PolarsResult<DataFrame> {
+    table(vec![
+        texts("node", rows, |a| Some(a.node.as_str())),
+        texts("gpu", rows, |a| Some(a.gpu.as_str())),
+        texts("model", rows, |a| a.model.as_deref()),
+        texts("owner", rows, |a| a.owner.as_deref()),
+        texts("advice", rows, |a| Some(a.advice.name())),
+        times("start", rows.iter().map(|a| a.start_ms).collect())?,
+        times("end", rows.iter().map(|a| a.end_ms).collect())?,
+        floats("confidence", rows, |a| Some(a.confidence)),
+        texts("evidence", rows, |a| json(&a.evidence)),
+    ])
+}
+
+/// Stretches in which memory was at risk, with the last forecast of each.
+pub fn risks(rows: &[Risk]) -> PolarsResult<DataFrame> {
+    table(vec![
+        texts("node", rows, |r| Some(r.last.node.as_str())),
+        texts("memory", rows, |r| Some(r.last.forecast.memory.name())),
+        texts("entity", rows, |r| Some(r.last.entity.as_str())),
+        texts("owners", rows, |r| json(&r.last.owners)),
+        times("start", rows.iter().map(|r| r.start_ms).collect())?,
+        times("end", rows.iter().map(|r| r.end_ms).collect())?,
+        times("earliest", rows.iter().map(|r| r.earliest_ms).collect())?,
+        times("made", rows.iter().map(|r| r.last.made_ms).collect())?,
+        texts("shape", rows, |r| Some(r.last.forecast.shape.name())),
+        floats("used_bytes", rows, |r| Some(r.last.forecast.used)),
+        floats("limit_bytes", rows, |r| Some(r.last.forecast.limit)),
+        floats("slope_bytes_per_second", rows, |r| Some(r.last.forecast.slope)),
+        floats("slope_low_bytes_per_second", rows, |r| Some(r.last.forecast.slope_low)),
+        floats("slope_high_bytes_per_second", rows, |r| Some(r.last.forecast.slope_high)),
+        floats("soonest_seconds", rows, |r| r.last.at_risk().map(|t| t.soonest_seconds)),
+        floats("likely_seconds", rows, |r| r.last.at_risk().map(|t| t.likely_seconds)),
+        floats("latest_seconds", rows, |r| r.last.at_risk().and_then(|t| t.latest_seconds)),
+    ])
+}
+
+fn table(columns: Vec<Column>) -> PolarsResult<DataFrame> {
+    DataFrame::new(columns.first().map_or(0, Column::len), columns)
+}
+
+fn texts<'a, T, S: Into<String>>(name: &str, rows: &'a [T], of: impl Fn(&'a T) -> Option<S>) -> Column {
+    Series::new(name.into(), rows.iter().map(|row| of(row).map(S::into)).collect::<Vec<Option<String>>>()).into()
+}
+
+fn integers<T>(name: &str, rows: &[T], of: impl Fn(&T) -> Option<i64>) -> Column {
+    Series::new(name.into(), rows.iter().map(of).collect::<Vec<_>>()).into()
+}
+
+fn floats<T>(name: &str, rows: &[T], of: impl Fn(&T) -> Option<f64>) -> Column {
+    Series::new(name.into(), rows.iter().map(of).collect::<Vec<_>>()).into()
+}
+
+/// Text and numbers, of which each is finite: they were stored as JSON.
+fn json(value: &impl Serialize) -> Option<String> {
+    serde_json::to_string(value).ok()
+}

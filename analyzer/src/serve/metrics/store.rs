@@ -1,0 +1,85 @@
+//! What the store holds, what it did, and the bounds that it was given.
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+use super::{Ratio, seconds};
+use crate::store::{Limits, Stats};
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Limit {
+    limit: &'static str,
+}
+
+pub(super) fn register(registry: &mut Registry, stats: &Stats) {
+    let gauges = [
+        ("series", "Series that were ever stored", stats.series),
+        ("head_bytes", "Memory of samples that are not in a segment yet", stats.head_bytes),
+        ("write_ahead_bytes", "Their size in the write-ahead", stats.write_ahead_bytes),
+        ("segments", "Segments that are served", stats.segments),
+        ("segment_bytes", "Their size on disk", stats.segment_bytes),
+        ("quarantined", "Segments and write-ahead rows ever set aside as unreadable", stats.quarantined),
+    ];
+    for (name, help, value) in gauges {
+        let gauge = Gauge::<i64>::default();
+        gauge.set(value.cast_signed());
+        registry.register(name, help, gauge);
+    }
+    let done = &stats.upkeep;
+    let counters = [
+        (
+            "flush_failures",
+            "Segments that could not be written; their samples stay in the write-ahead",
+            stats.failed_flushes,
+        ),
+        ("merges", "Merges of small segments into larger ones", done.merges),
+        ("merged_segments", "Segments that merges have replaced", done.merged_segments),
+        ("removed_segments", "Segments that retention has removed", done.removed_segments),
+        ("removed_samples", "Samples that retention has removed", done.removed_samples),
+        ("removed_bytes", "Size of the segments that retention has removed", done.removed_bytes),
+        ("removed_verdicts", "Rows of verdicts that retention has removed", done.removed_verdicts),
+        ("upkeep_failures", "Merges and removals that failed and are tried again", done.failures),
+    ];
+    for (name, help, value) in counters {
+        let counter = Counter::<u64>::default();
+        counter.inc_by(value);
+        registry.register(name, help, counter);
+    }
+    if let Some(took) = stats.last_commit {
+        let gauge = Ratio::default();
+        gauge.set(took.as_secs_f64());
+        registry.register("commit_duration_seconds", "How long the last group commit took, fsync included", gauge);
+    }
+    if let Some(time) = stats.raw_from {
+        let gauge = Ratio::default();
+        gauge.set(seconds(time));
+        registry.register("raw_from_timestamp_seconds", "Samples before this were removed by retention", gauge);
+    }
+    limits(registry, &stats.limits);
+}
+
+fn limits(registry: &mut Registry, limits: &Limits) {
+    let family = Family::<Limit, Gauge>::default();
+    let seconds = |age: Option<std::time::Duration>| age.map(|age| age.as_secs());
+    let all = [
+        ("head_bytes", Some(limits.head_bytes)),
+        ("max_series", Some(limits.max_series)),
+        ("segment_bytes", Some(limits.segment_bytes)),
+        ("retention_bytes", limits.retention_bytes),
+        ("retention_seconds", seconds(limits.retention)),
+        ("retention_results_seconds", seconds(limits.retention_results)),
+    ];
+    for (limit, value) in all {
+        if let Some(value) = value {
+            family.get_or_create(&Limit { limit }).set(value.cast_signed());
+        }
+    }
+    registry.register(
+        "limit",
+        "Bounds of the store, by their names in the configuration; absent where there is none",
+        family,
+    );
+}

@@ -1,0 +1,118 @@
+//! What remote write, the scraper and discovery say of themselves on `/metrics`.
+
+use std::sync::atomic::AtomicU64;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+use crate::ingest::Limits;
+use crate::ingest::tally::Counts;
+
+/// The bounds and the counts.
+pub(super) struct WaysIn<'a> {
+    pub(super) limits: &'a Limits,
+    pub(super) counts: &'a Counts,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Limit {
+    limit: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Request {
+    version: &'static str,
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Part {
+    part: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Job {
+    job: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Scrape {
+    job: String,
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Discovery {
+    job: String,
+    way: &'static str,
+}
+
+impl WaysIn<'_> {
+    pub(super) fn register(&self, registry: &mut Registry) {
+        self.remote_write(registry);
+        self.scraping(registry);
+        let limits = Family::<Limit, Gauge<f64, AtomicU64>>::default();
+        for (limit, value) in self.limits.list() {
+            limits.get_or_create(&Limit { limit }).set(value as f64);
+        }
+        registry.register("ingest_limit", "Bounds of what may come in, by their name in the configuration", limits);
+    }
+
+    fn remote_write(&self, registry: &mut Registry) {
+        let requests = Family::<Request, Counter>::default();
+        for ((version, outcome), count) in &self.counts.requests {
+            requests.get_or_create(&Request { version, outcome }).inc_by(*count);
+        }
+        registry.register(
+            "remote_write_requests",
+            "Remote-write requests by version of the protocol and outcome: taken; partly (2.0: samples refused one by \
+             one); malformed, unsupported (never to be sent again); busy, sender_busy, memory, slow, not_stored (to be \
+             sent again)",
+            requests,
+        );
+        let in_work = Gauge::<i64>::default();
+        in_work.set(self.counts.in_work);
+        registry.register("remote_write_requests_in_work", "Remote-write requests in work", in_work);
+        let passed_over = Family::<Part, Counter>::default();
+        let parts = self.counts.passed_over;
+        for (part, count) in
+            [("histogram", parts.histograms), ("exemplar", parts.exemplars), ("metadata", parts.metadata)]
+        {
+            passed_over.get_or_create(&Part { part }).inc_by(count);
+        }
+        registry.register(
+            "remote_write_passed_over",
+            "Parts of remote-write requests that nothing here uses and that are not kept",
+            passed_over,
+        );
+    }
+
+    fn scraping(&self, registry: &mut Registry) {
+        let scrapes = Family::<Scrape, Counter>::default();
+        for ((job, outcome), count) in &self.counts.scrapes {
+            scrapes.get_or_create(&Scrape { job: job.clone(), outcome }).inc_by(*count);
+        }
+        registry.register(
+            "scrapes",
+            "Scrapes by job and outcome: taken, or what failed; not_stored beside either when the samples were lost",
+            scrapes,
+        );
+        let targets = Family::<Job, Gauge>::default();
+        for (job, count) in &self.counts.targets {
+            targets.get_or_create(&Job { job: job.clone() }).set(i64::try_from(*count).unwrap_or(i64::MAX));
+        }
+        registry.register("scrape_targets", "Targets by job, configured and discovered", targets);
+        let failures = Family::<Discovery, Counter>::default();
+        for ((job, way), count) in &self.counts.failed_discoveries {
+            failures.get_or_create(&Discovery { job: job.clone(), way }).inc_by(*count);
+        }
+        registry.register(
+            "discovery_failures",
+            "Lists of targets that could not be read, by job and way (file, http); the last list holds on",
+            failures,
+        );
+    }
+}

@@ -1,0 +1,230 @@
+//! What the writer does between commits: it merges segments and removes what is older or more than is kept.
+
+use std::fs;
+use std::future::pending;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::task::{JoinError, JoinHandle};
+use tracing::{error, info};
+
+use super::compact::{self, Failure, Rules};
+use super::embedded::{Compacted, Shared};
+use super::retain::{self, Keep};
+use super::segments::Segment;
+use super::writer::Writer;
+use super::{StoreError, writer};
+use crate::sample::TimeMs;
+
+/// How often is looked for work when nothing is flushed.
+pub(super) const EVERY: Duration = Duration::from_mins(1);
+
+/// A merge under way. It holds the directory's lock, so that nobody else takes the directory while it writes.
+pub(super) struct Merging {
+    inputs: Vec<Arc<Segment>>,
+    cancel: Arc<AtomicBool>,
+    task: JoinHandle<Result<Vec<Segment>, Failure>>,
+}
+
+type Outcome = Result<Result<Vec<Segment>, Failure>, JoinError>;
+
+/// Resolves when the merge is over; never when there is none.
+pub(super) async fn merged(merging: &mut Option<Merging>) -> Outcome {
+    match merging {
+        Some(merging) => (&mut merging.task).await,
+        None => pending().await,
+    }
+}
+
+impl Writer {
+    /// Removes what is not kept any longer, and begins a merge if there is none and one is worth it.
+    pub(super) async fn upkeep(&mut self) {
+        self.upkeep_due = Instant::now() + EVERY;
+        let done = async {
+            self.clear_leftovers().await?;
+            self.retain().await?;
+            if self.merging.is_none() {
+                self.merging = self.begin_merge(false).await?;
+            }
+            Ok::<_, StoreError>(())
+        };
+        if let Err(error) = done.await {
+            self.note_failure(&error);
+        }
+    }
+
+    fn note_failure(&self, error: &StoreError) {
+        error!(%error, retry_s = EVERY.as_secs(), "cannot merge or remove segments; they stay as they are");
+        self.shared.totals.lock().upkeep.failures += 1;
+    }
+
+    /// The next merge that there is, to its end; `None` when there is nothing to merge.
+    pub(super) async fn compact(&mut self) -> Result<Option<Compacted>, StoreError> {
+        if self.merging.is_none() {
+            self.merging = self.begin_merge(true).await?;
+        }
+        if self.merging.is_none() {
+            return Ok(None);
+        }
+        let outcome = merged(&mut self.merging).await;
+        self.finish_merge(outcome).await.map(Some)
+    }
+
+    async fn begin_merge(&self, eager: bool) -> Result<Option<Merging>, StoreError> {
+        let Shared { options, database, .. } = &*self.shared;
+        let judged = database.judged().await.map_err(|error| database.failed(error))?.unwrap_or(i64::MAX);
+        let segments = self.shared.state.read().segments.clone();
+        let newest = retain::reference(&segments, (options.now)()).unwrap_or(TimeMs::MIN);
+        let over_until = retain::before(newest, options.out_of_order + options.head_age);
+        let rules = Rules { segment_bytes: options.segment_bytes, judged, over_until, eager };
+        let inputs = compact::plan(&segments, rules);
+        if inputs.is_empty() {
+            return Ok(None);
+        }
+        let (shared, lock, cancel) = (Arc::clone(&self.shared), Arc::clone(&self.lock), Arc::<AtomicBool>::default());
+        let (read, stop) = (inputs.clone(), Arc::clone(&cancel));
+        let task = tokio::task::spawn_blocking(move || {
+            let _held = lock;
+            compact::merge(&shared.options.segments(), &read, &stop, || shared.next_segment())
+        });
+        Ok(Some(Merging { inputs, cancel, task }))
+    }
+
+    /// A merge in the background is over.
+    pub(super) async fn after_merge(&mut self, outcome: Outcome) {
+        match self.finish_merge(outcome).await {
+            Ok(_) => self.upkeep_due = Instant::now(),
+            Err(error) => self.note_failure(&error),
+        }
+    }
+
+    async fn finish_merge(&mut self, outcome: Outcome) -> Result<Compacted, StoreError> {
+        let inputs = self.merging.take().map(|merging| merging.inputs).unwrap_or_default();
+        let outputs = match outcome {
+            Ok(Ok(outputs)) => outputs,
+            Ok(Err(Failure::Failed(error))) => return Err(error),
+            Ok(Err(Failure::Cancelled)) => return Ok(Compacted::default()),
+            Ok(Err(Failure::Bad(segment, reason))) => {
+                self.shared.quarantine_segment(&segment, &reason).await;
+                return Ok(Compacted::default());
+            }
+            Err(error) => return Err(writer::panicked(error)),
+        };
+        let served = |input: &Arc<Segment>| self.shared.state.read().segments.iter().any(|s| s.id == input.id);
+        if !inputs.iter().all(served) {
+            // One was removed or set aside meanwhile; the others are merged another time.
+            self.leftovers.extend(outputs.iter().map(|segment| self.shared.path_of(segment)));
+            return Ok(Compacted::default());
+        }
+        self.put_in_place(&inputs, outputs).await
+    }
+
+    async fn put_in_place(&mut self, inputs: &[Arc<Segment>], outputs: Vec<Segment>) -> Result<Compacted, StoreError> {
+        let database = &self.shared.database;
+        if let Err(error) = database.replace_segments(inputs, &outputs, None).await {
+            self.leftovers.extend(outputs.iter().map(|segment| self.shared.path_of(segment)));
+            return Err(database.failed(error));
+        }
+        let bytes = |segments: &mut dyn Iterator<Item = &Segment>| segments.map(|s| s.bytes).sum::<u64>();
+        let compacted = Compacted {
+            segments: inputs.len() as u64,
+            bytes: bytes(&mut inputs.iter().map(Arc::as_ref)),
+            into_segments: outputs.len() as u64,
+            into_bytes: bytes(&mut outputs.iter()),
+        };
+        info!(?compacted, "segments merged");
+        self.take_out(inputs, outputs);
+        let totals = &mut self.shared.totals.lock().upkeep;
+        totals.merges += 1;
+        totals.merged_segments += compacted.segments;
+        Ok(compacted)
+    }
+
+    /// What is out of the index is no longer read; its files go with their last reader.
+    fn take_out(&self, old: &[Arc<Segment>], new: Vec<Segment>) {
+        let segments = &mut self.shared.state.write().segments;
+        segments.retain(|segment| old.iter().all(|old| old.id != segment.id));
+        segments.extend(new.into_iter().map(Arc::new));
+        let dir = self.shared.options.segments();
+        old.iter().for_each(|segment| segment.retire(&dir));
+    }
+
+    /// Removes segments that are wholly beyond what is kept, and verdicts that are.
+    async fn retain(&self) -> Result<(), StoreError> {
+        let Shared { options, database, .. } = &*self.shared;
+        let segments = self.shared.state.read().segments.clone();
+        let now = (options.now)();
+        let keep = Keep { age: options.retention, bytes: options.retention_bytes };
+        let expired = retain::expired(&segments, keep, now);
+        if let Some(last) = expired.iter().map(|segment| segment.last_ms).max() {
+            let replaced = database.replace_segments(&expired, &[], Some(last + 1)).await;
+            replaced.map_err(|error| database.failed(error))?;
+            self.note_removed(&expired, last + 1);
+        }
+        if let (Some(age), Some(newest)) = (options.retention_results, retain::reference(&segments, now)) {
+            let forgotten = database.forget_verdicts(retain::before(newest, age)).await;
+            let rows = forgotten.map_err(|error| database.failed(error))?;
+            self.shared.totals.lock().upkeep.removed_verdicts += rows;
+        }
+        Ok(())
+    }
+
+    fn note_removed(&self, expired: &[Arc<Segment>], raw_from: TimeMs) {
+        let (samples, bytes) = expired
+            .iter()
+            .fold((0, 0), |(samples, bytes), segment| (samples + segment.rows() as u64, bytes + segment.bytes));
+        info!(segments = expired.len(), samples, bytes, until_ms = raw_from, "samples removed: beyond retention");
+        self.take_out(expired, Vec::new());
+        let raw = &mut self.shared.state.write().raw_from;
+        *raw = (*raw).max(Some(raw_from));
+        let totals = &mut self.shared.totals.lock().upkeep;
+        totals.removed_segments += expired.len() as u64;
+        totals.removed_samples += samples;
+        totals.removed_bytes += bytes;
+    }
+
+    /// Removes files whose transaction failed. A failed commit may be found complete after a crash, until a later one
+    /// has taken its place in SQLite's journal: only then are the files surely not in the index.
+    async fn clear_leftovers(&mut self) -> Result<(), StoreError> {
+        if self.leftovers.is_empty() {
+            return Ok(());
+        }
+        let database = &self.shared.database;
+        database.replace_segments(&[], &[], None).await.map_err(|error| database.failed(error))?;
+        for path in self.leftovers.drain(..) {
+            // What stays is an orphan, which the next start removes.
+            let _ = fs::remove_file(path);
+        }
+        Ok(())
+    }
+
+    /// The end of the writer: no merge goes on after it.
+    pub(super) async fn cancel_merge(&mut self) {
+        if let Some(merging) = self.merging.take() {
+            merging.cancel.store(true, Ordering::Relaxed);
+            // Whatever became of it: its files are not in the index, and the next start removes them.
+            let _ = merging.task.await;
+        }
+    }
+}
+
+impl Shared {
+    fn path_of(&self, segment: &Segment) -> PathBuf {
+        self.options.segments().join(segment.file_name())
+    }
+
+    /// An id that no segment ever had.
+    pub(super) fn next_segment(&self) -> i64 {
+        self.last_segment.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Samples before this are not taken: they are removed, or would be at once.
+    pub(super) fn earliest(&self) -> TimeMs {
+        let state = self.state.read();
+        let oldest = self.options.retention.zip(retain::reference(&state.segments, (self.options.now)()));
+        let oldest = oldest.map_or(TimeMs::MIN, |(age, newest)| retain::before(newest, age));
+        oldest.max(state.raw_from.unwrap_or(TimeMs::MIN))
+    }
+}

@@ -1,0 +1,53 @@
+//! The description of the JSON API, judged by the OpenAPI initiative's schema through openapi-spec-validator.
+
+#![allow(clippy::unwrap_used, reason = "clippy spares tests, but not the helpers beside them")]
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// The validator, pinned.
+const VALIDATOR: &str = "openapi-spec-validator==0.7.2";
+
+#[test]
+fn the_description_is_valid_openapi() {
+    let python = validator();
+    let description = Path::new(env!("CARGO_MANIFEST_DIR")).join("../analyzer/src/api/openapi.json");
+    let (valid, said) = run(&python, &["-m", "openapi_spec_validator", "--schema", "3.1", text(&description)]);
+    assert!(valid, "{said}");
+    // It can say no.
+    let dir = tempfile::tempdir().unwrap();
+    let broken = dir.path().join("broken.json");
+    let whole = fs::read_to_string(&description).unwrap();
+    fs::write(&broken, whole.replacen("\"responses\"", "\"answers\": 1, \"parameters\"", 1)).unwrap();
+    let (valid, _) = run(&python, &["-m", "openapi_spec_validator", "--schema", "3.1", text(&broken)]);
+    assert!(!valid);
+}
+
+/// A virtual environment with the validator, made once.
+fn validator() -> String {
+    let venv = Path::new(env!("CARGO_TARGET_TMPDIR")).join(VALIDATOR.replace("==", "-"));
+    let (python, complete) = (venv.join("bin/python"), venv.join("complete"));
+    if fs::metadata(&complete).is_err() {
+        for (program, args) in [
+            ("python3", &["-m", "venv", "--clear", text(&venv)][..]),
+            (text(&python), &["-m", "pip", "install", "--quiet", VALIDATOR]),
+        ] {
+            let (made, said) = run(program, args);
+            assert!(made, "{program} {args:?}: {said}");
+        }
+        fs::write(&complete, "").unwrap();
+    }
+    text(&python).to_owned()
+}
+
+#[allow(clippy::disallowed_methods, reason = "runs the validator")]
+fn run(program: &str, args: &[&str]) -> (bool, String) {
+    let output = Command::new(program).args(args).output().unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8_lossy(&said).into_owned())
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}

@@ -1,0 +1,137 @@
+//! `backfill` from a real Prometheus and a real VictoriaMetrics: what comes out is what went in, bit for bit.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Result, ensure};
+use goodput_analyzer::sample::{Labels, TimeMs};
+use goodput_analyzer::store::{Selection, Snapshot, wall_clock};
+use goodput_tests::bin;
+use goodput_tests::prometheus::Prometheus;
+use goodput_tests::victoria::VictoriaMetrics;
+
+const HOUR: TimeMs = 3_600_000;
+/// From one sample to the next; not a whole number of them is an hour.
+const STEP: TimeMs = 14_993;
+const METRICS: [&str; 3] = ["DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_POWER_USAGE", "goodput_gpu_busy_seconds_total"];
+
+type Bits = Vec<(Labels, Vec<(TimeMs, u64)>)>;
+
+#[test]
+fn a_prometheus_is_read_back_bit_for_bit() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    // Up to the last bit of a float, which Prometheus keeps.
+    let value = |n: i64| (n as f64 + 0.1) / 3.0;
+    let start = start();
+    let text = dir.path().join("history.om");
+    fs::write(&text, openmetrics(start, value)?)?;
+    let blocks = dir.path().join("prometheus");
+    run("promtool", &["tsdb", "create-blocks-from", "openmetrics", text_of(&text), text_of(&blocks)])?;
+    let prometheus = Prometheus::start(dir.path(), &[], None)?;
+    same(dir.path(), prometheus.address(), start, value)?;
+    // The same from the file: another way in, the same samples.
+    let imported = dir.path().join("imported");
+    analyzer(&imported, &["import", text_of(&text)])?;
+    ensure!(bits(&imported)? == bits(&dir.path().join("data"))?, "import and backfill differ");
+    Ok(())
+}
+
+#[test]
+fn a_victoriametrics_is_read_back_bit_for_bit() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    // It keeps decimals of about 15 digits; these are what exporters write.
+    let value = |n: i64| n as f64 * 0.25 + 1000.0;
+    let start = start();
+    let victoria = VictoriaMetrics::start(dir.path())?;
+    let mut text = String::new();
+    for (metric, gpu, n, time) in points(start) {
+        writeln!(text, "{metric}{{UUID=\"GPU-{gpu}\",gpu=\"{gpu}\"}} {:?} {time}", value(n))?;
+    }
+    victoria.import(&text)?;
+    same(dir.path(), victoria.address, start, value)
+}
+
+/// Backfills and compares with what was written.
+fn same(dir: &Path, address: SocketAddr, start: TimeMs, value: impl Fn(i64) -> f64) -> Result<()> {
+    let data = dir.join("data");
+    let url = format!("http://{address}");
+    let (from, to) = (show(start)?, show(start + 3 * HOUR)?);
+    let args = ["backfill", "--url", &url, "--start", &from, "--end", &to];
+    let said = analyzer(&data, &args)?;
+    let mut wanted = Bits::new();
+    for (metric, gpu, n, time) in points(start) {
+        let (uuid, gpu) = (format!("GPU-{gpu}"), gpu.to_string());
+        let labels = Labels::new([("__name__", metric), ("UUID", &uuid), ("gpu", &gpu)]);
+        if wanted.last().is_none_or(|(last, _)| *last != labels) {
+            wanted.push((labels, Vec::new()));
+        }
+        wanted.last_mut().into_iter().for_each(|(_, samples)| samples.push((time, value(n).to_bits())));
+    }
+    wanted.sort_by(|a, b| a.0.cmp(&b.0));
+    let found = bits(&data)?;
+    let counts =
+        |all: &Bits| all.iter().map(|(labels, samples)| format!("{labels:?}: {}", samples.len())).collect::<Vec<_>>();
+    ensure!(found == wanted, "{said}found {:#?}\nwanted {:#?}", counts(&found), counts(&wanted));
+    let total: usize = wanted.iter().map(|(_, samples)| samples.len()).sum();
+    let again = analyzer(&data, &args)?;
+    ensure!(again.contains(&format!("{total}  there already, with the same value")), "{again}");
+    Ok(())
+}
+
+/// Metric, GPU, number and time of every sample, one series after the other: three hours, with samples at both ends.
+fn points(start: TimeMs) -> impl Iterator<Item = (&'static str, i64, i64, TimeMs)> {
+    let times = move || (0..3 * HOUR / STEP + 1).map(move |n| (n, start + n * STEP));
+    METRICS
+        .into_iter()
+        .flat_map(move |metric| (0..2).flat_map(move |gpu| times().map(move |(n, time)| (metric, gpu, n, time))))
+}
+
+fn openmetrics(start: TimeMs, value: impl Fn(i64) -> f64) -> Result<String> {
+    let mut text = String::new();
+    for (metric, gpu, n, time) in points(start) {
+        let seconds = format!("{}.{:03}", time / 1000, time % 1000);
+        writeln!(text, "{metric}{{UUID=\"GPU-{gpu}\",gpu=\"{gpu}\"}} {:?} {seconds}", value(n))?;
+    }
+    Ok(text + "# EOF\n")
+}
+
+/// A full hour yesterday: within what the servers keep by default.
+fn start() -> TimeMs {
+    (wall_clock() / HOUR - 30) * HOUR
+}
+
+fn show(time: TimeMs) -> Result<String> {
+    Ok(jiff::Timestamp::from_millisecond(time)?.to_string())
+}
+
+fn bits(data: &Path) -> Result<Bits> {
+    let snapshot =
+        tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(Snapshot::take(data))?;
+    let series = snapshot.select(&Selection { range: 0..TimeMs::MAX, ..Selection::default() })?;
+    let bits = series.into_iter().map(|series| {
+        let samples = series.samples.iter().map(|sample| (sample.time_ms, sample.value.to_bits())).collect();
+        (series.labels, samples)
+    });
+    Ok(bits.collect())
+}
+
+fn analyzer(data: &Path, args: &[&str]) -> Result<String> {
+    let program = bin("goodput-analyzer")?;
+    run(text_of(&program), &[&["--log.level=warn", "--data.dir", text_of(data)], args].concat())
+}
+
+/// What it writes; an error with its last words when it fails.
+#[allow(clippy::disallowed_methods, reason = "the programs under test")]
+fn run(program: &str, args: &[&str]) -> Result<String> {
+    let output = Command::new(program).args(args).output()?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{program} {args:?}: {said}");
+    Ok(said)
+}
+
+fn text_of(path: &Path) -> &str {
+    path.to_str().unwrap_or_default()
+}

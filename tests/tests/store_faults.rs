@@ -1,0 +1,126 @@
+//! Disks that fail or are full, clocks that jump and files that rot, under remote-write load: every acknowledged sample is
+//! there exactly once, or set aside with a reason and everything else served.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test, in helpers too")]
+
+use std::fs;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use goodput_tests::numbered::Load;
+use goodput_tests::process::until;
+use goodput_tests::programs::Analyzer;
+
+const CONFIG: &str = "store: {head_bytes: 8192}\n";
+
+/// What the preloaded library does to the analyzer.
+struct Faults(tempfile::TempDir);
+
+impl Faults {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn begin(&self, fault: &str, how: &str) {
+        // At once, as a reader may look at any instant.
+        let new = self.0.path().join("new");
+        fs::write(&new, how).unwrap();
+        fs::rename(new, self.0.path().join(fault)).unwrap();
+    }
+
+    fn end(&self, fault: &str) {
+        fs::remove_file(self.0.path().join(fault)).unwrap();
+    }
+
+    fn start(&self, dir: &Path) -> Analyzer {
+        Analyzer::start_with_faults(dir, CONFIG, self.0.path()).unwrap()
+    }
+}
+
+/// The value of one of the store's metrics.
+fn metric(analyzer: &Analyzer, name: &str) -> f64 {
+    analyzer.metric(&format!("goodput_analyzer_store_{name}")).unwrap().unwrap_or(0.0)
+}
+
+#[test]
+fn a_disk_that_fails_loses_nothing_and_heals() {
+    for fault in ["fsync", "rename", "full"] {
+        let (dir, faults, load) = (tempfile::tempdir().unwrap(), Faults::new(), Load::default());
+        thread::scope(|scope| {
+            let _stop = load.start(scope);
+            for kill in [false, true] {
+                let analyzer = faults.start(dir.path());
+                load.connect(analyzer.address);
+                load.wait_for_acks(40).unwrap();
+                faults.begin(fault, "");
+                // Commits fail, or, where they need none of what fails, flushes, and then the head is full.
+                load.wait_for_refusals(20).unwrap();
+                let data = analyzer.data.clone();
+                if kill {
+                    analyzer.running.kill().unwrap();
+                    faults.end(fault);
+                } else {
+                    faults.end(fault);
+                    load.wait_for_acks(40).unwrap();
+                    analyzer.running.terminate().unwrap();
+                }
+                load.disconnect();
+                let stats = load.check(&data).unwrap_or_else(|error| panic!("{fault}, killed: {kill}: {error:#}"));
+                assert_eq!(stats.quarantined, 0, "{fault}");
+            }
+        });
+    }
+}
+
+#[test]
+fn a_clock_that_jumps_loses_nothing() {
+    const YEAR_S: i64 = 365 * 24 * 3600;
+    let (dir, faults, load) = (tempfile::tempdir().unwrap(), Faults::new(), Load::default());
+    thread::scope(|scope| {
+        let _stop = load.start(scope);
+        let analyzer = faults.start(dir.path());
+        load.connect(analyzer.address);
+        for seconds in [0, 20 * YEAR_S, -YEAR_S, 3600, 0] {
+            faults.begin("clock", &seconds.to_string());
+            load.wait_for_acks(60).unwrap();
+        }
+        let data = analyzer.data.clone();
+        analyzer.running.terminate().unwrap();
+        load.disconnect();
+        let stats = load.check(&data).unwrap();
+        assert!(stats.segments > 0 && stats.quarantined == 0 && stats.raw_from.is_none());
+    });
+}
+
+#[test]
+fn segments_that_rot_are_set_aside_with_a_reason_and_the_rest_is_served() {
+    let (dir, faults, load) = (tempfile::tempdir().unwrap(), Faults::new(), Load::default());
+    thread::scope(|scope| {
+        let _stop = load.start(scope);
+        let analyzer = faults.start(dir.path());
+        load.connect(analyzer.address);
+        let enough = || Ok((metric(&analyzer, "segments") >= 3.0).then_some(()));
+        until("three segments", Duration::from_secs(30), enough).unwrap();
+        let data = analyzer.data.clone();
+        analyzer.running.kill().unwrap();
+        load.disconnect();
+        let mut segments: Vec<_> =
+            fs::read_dir(data.join("segments")).unwrap().map(|entry| entry.unwrap().path()).collect();
+        segments.retain(|path| path.extension().is_some_and(|end| end == "parquet"));
+        let (flipped, torn) = (&segments[0], &segments[1]);
+        let mut bytes = fs::read(flipped).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        fs::write(flipped, &bytes).unwrap();
+        fs::File::options().write(true).open(torn).unwrap().set_len(bytes.len() as u64 / 3).unwrap();
+        // The first read finds the flipped byte, the start the missing ones.
+        let stats = load.check(&data).unwrap();
+        assert!(stats.segments >= 1, "the others are served");
+        assert_eq!(fs::read_dir(data.join("quarantine")).unwrap().count(), 2);
+        let analyzer = faults.start(dir.path());
+        assert_eq!(metric(&analyzer, "quarantined"), 2.0);
+        load.connect(analyzer.address);
+        load.wait_for_acks(10).unwrap();
+    });
+}
