@@ -36,6 +36,17 @@ pub enum JudgeError {
     /// The store.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// Retention has removed samples that the verdicts rest on; judged without them they would become `no_data`.
+    #[error(
+        "window from {} to {}: samples before {} have been removed by retention, so it cannot be judged again; its verdicts stay",
+        shown(.window.start), shown(.window.end), shown(*.raw_from)
+    )]
+    AgedOut {
+        /// What was to be judged.
+        window: Range<TimeMs>,
+        /// Since when samples are there.
+        raw_from: TimeMs,
+    },
     /// The ledger does not add up.
     #[error(transparent)]
     Ledger(#[from] classify::JudgeError),
@@ -66,6 +77,21 @@ impl<S: Samples + Results> Judge<S> {
         Self { counters, ..self }
     }
 
+    /// Is everything there that verdicts on the window rest on, or has retention removed some of it?
+    pub fn judgeable(&self, window: &Range<TimeMs>) -> Result<(), JudgeError> {
+        let reach = LOOK_BACK_MS.max(self.forecast_window_ms());
+        match self.store.raw_from() {
+            Some(raw_from) if window.start - reach < raw_from => {
+                Err(JudgeError::AgedOut { window: window.clone(), raw_from })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn forecast_window_ms(&self) -> i64 {
+        (self.thresholds.forecast_window_seconds * 1000.0) as i64
+    }
+
     /// Judges the window, as far as it is over at `until`, and stores the verdicts in place of those before; likewise
     /// what was at risk and what was advised.
     pub async fn judge(&self, window: &Range<TimeMs>, until: TimeMs) -> Result<Judged, JudgeError> {
@@ -90,6 +116,7 @@ impl<S: Samples + Results> Judge<S> {
 
     /// The verdicts of the window, as far as it is over at `until`; stores nothing.
     pub async fn verdicts(&self, window: &Range<TimeMs>, until: TimeMs) -> Result<Judged, JudgeError> {
+        self.judgeable(window)?;
         let range = window.start..window.end.min(until);
         let series = self.store.select(&selection(&range)).await?;
         let (seen, thresholds) = (self.seen_until(range.start).await?, self.thresholds.clone());
@@ -133,8 +160,8 @@ impl<S: Samples + Results> Judge<S> {
     /// The series that forecasts within the range look at.
     async fn memory(&self, range: Range<TimeMs>) -> Result<Vec<Series>, StoreError> {
         let metrics = signal::metrics_of(MEMORY_SIGNALS);
-        let before = (self.thresholds.forecast_window_seconds * 1000.0) as i64;
-        let selection = Selection { metrics, labels: Vec::new(), range: range.start - before..range.end };
+        let before = range.start - self.forecast_window_ms();
+        let selection = Selection { metrics, labels: Vec::new(), range: before..range.end };
         self.store.select(&selection).await
     }
 
@@ -165,6 +192,11 @@ impl<S: Samples + Results> Judge<S> {
         }
         Ok(seen_in(&self.store.intervals(time - MEMORY_MS..time).await?))
     }
+}
+
+/// A moment as people write it, in UTC.
+fn shown(time: TimeMs) -> String {
+    Timestamp::from_millisecond(time).map_or_else(|_| format!("{time} ms"), |time| format!("{time:.0}"))
 }
 
 /// Every GPU with data in the intervals, and when that ended.
@@ -313,6 +345,34 @@ pub(crate) mod tests {
         store.replace("renamed", hour(0), &stale).await.unwrap();
         judge.judge(&hour(0), hour(0).end).await.unwrap();
         assert_eq!(sums(&store, hour(0)).await.values().sum::<i64>(), HOUR_MS, "counted once");
+    }
+
+    #[tokio::test]
+    async fn an_hour_whose_samples_were_removed_keeps_its_verdicts() {
+        let dir = tempfile::tempdir().unwrap();
+        let now = || START + 12 * HOUR_MS;
+        let retention = Some(std::time::Duration::from_hours(7));
+        // Too small for merges.
+        let options = Options { now, retention, segment_bytes: 1, ..Options::new(dir.path(), signal::is_known) };
+        let store = Store::open(options).await.unwrap();
+        for n in 0..12 {
+            idle_gpu(&store, "GPU-a", "n1", hour(n)).await;
+            store.flush().await.unwrap();
+            if n == 2 {
+                Judge::new(store.clone(), Thresholds::default()).judge(&hour(2), hour(3).start).await.unwrap();
+            }
+        }
+        while store.stats().raw_from != Some(START + 4 * HOUR_MS - 14_999) {
+            tokio::task::yield_now().await;
+        }
+        let judge = Judge::new(store.clone(), Thresholds::default());
+        let refused = judge.judge(&hour(2), hour(12).end).await.unwrap_err();
+        assert!(matches!(refused, JudgeError::AgedOut { .. }), "{refused}");
+        assert!(refused.to_string().contains("have been removed by retention"), "{refused}");
+        assert!(judge.verdicts(&hour(4), hour(12).end).await.is_err(), "nor is it half there");
+        assert_eq!(sums(&store, hour(2)).await, BTreeMap::from([(key("GPU-a", Class::IdleHeld), HOUR_MS)]));
+        judge.judge(&hour(11), hour(12).end).await.unwrap();
+        assert_eq!(sums(&store, hour(11)).await, BTreeMap::from([(key("GPU-a", Class::IdleHeld), HOUR_MS)]));
     }
 
     #[test]

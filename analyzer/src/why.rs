@@ -1,9 +1,10 @@
 //! `why`: one minute of scraping, then a verdict with its evidence.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
@@ -25,7 +26,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// Scrapes, judges and renders.
 pub async fn run(args: &WhyArgs, thresholds: &Thresholds) -> anyhow::Result<String> {
     let target = Target { interval: EVERY, timeout: TIMEOUT, ..Target::new("why", &args.target) };
-    let scraper = Scraper::new(Limits::default()).context("cannot set up HTTP")?;
+    let scraper = Scraper::new(Limits::default(), Arc::default());
     let first = scraper.scrape_once(&target).await.map_err(not_metrics)?;
     let series = collect(&scraper, &target, first, args.duration).await;
     let Some(start) = series.iter().flat_map(|s| &s.samples).map(|s| s.time_ms).min() else {
@@ -108,7 +109,7 @@ struct Collected(HashMap<Labels, Vec<Sample>>);
 
 impl Collected {
     fn add(&mut self, batch: Batch) {
-        for Series { labels, samples } in batch.series {
+        for Series { labels, samples } in batch {
             let all = self.0.entry(labels).or_default();
             let last: Option<TimeMs> = all.last().map(|s| s.time_ms);
             all.extend(samples.into_iter().filter(|s| last.is_none_or(|last| s.time_ms > last)));

@@ -84,8 +84,20 @@ impl JobCgroup {
         }
     }
 
+    /// Is it one tree, of cgroup v2?
+    #[must_use]
+    pub fn is_v2(&self) -> bool {
+        matches!(self.version, Version::V2)
+    }
+
+    /// One of the kernel's files about it; the hierarchy is a controller's name, and empty in v2.
+    #[must_use]
+    pub fn file(&self, hierarchy: &str, file: &str) -> PathBuf {
+        Path::new(MOUNT).join(hierarchy).join(&self.name).join(file)
+    }
+
     fn write(&self, hierarchy: &str, file: &str, value: &str) -> Result<()> {
-        let path = Path::new(MOUNT).join(hierarchy).join(&self.name).join(file);
+        let path = self.file(hierarchy, file);
         fs::write(&path, value).with_context(|| format!("{}: writing {value:?}", path.display()))
     }
 

@@ -8,12 +8,15 @@ pub mod demo;
 pub mod gpu;
 pub mod job;
 pub mod kubelet;
+pub mod lab;
+pub mod numbered;
 pub mod process;
 pub mod programs;
 pub mod prometheus;
 pub mod promql;
 pub mod remote_write;
 pub mod rules;
+pub mod victoria;
 pub mod webhook;
 
 pub use artifacts::bin;

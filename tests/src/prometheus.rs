@@ -110,6 +110,12 @@ impl Prometheus {
         Ok(sample["metric"][label].as_str().with_context(|| format!("{promql} has no {label}"))?.to_owned())
     }
 
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     /// What it logged.
     #[must_use]
     pub fn log_text(&self) -> String {

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::{Context as _, Result, ensure};
 use goodput_analyzer::ingest::Limits;
 use goodput_analyzer::ingest::text::{Format, parse};
-use goodput_analyzer::sample::{Batch, Series};
+use goodput_analyzer::sample::{Batch, SeriesRef};
 use goodput_analyzer::store::wall_clock;
 use goodput_tests::cgroup::JobCgroup;
 use goodput_tests::gpu::{FakeNode, NodeSpec};
@@ -46,8 +46,8 @@ fn a_leak_is_known_hours_before_its_end_and_full_memory_is_no_leak() -> Result<(
     for (node, course) in NODES {
         for from in (first_ms..first_ms + 2 * HOUR).step_by(usize::try_from(REQUEST)?) {
             let times = (from..from + REQUEST).step_by(usize::try_from(SCRAPE)?);
-            let series = |s: &Series| stamped(s, node, *course, first_ms, times.clone(), &scrape);
-            let timeseries = scrape.series.iter().map(series).collect::<Result<_>>()?;
+            let series = |s: SeriesRef<'_>| stamped(s, node, *course, first_ms, times.clone(), &scrape);
+            let timeseries = scrape.series().map(series).collect::<Result<_>>()?;
             let status = post(analyzer.address, &WriteRequest { timeseries }.body()?)?;
             ensure!(status == 204, "remote write answered {status}");
         }
@@ -121,7 +121,7 @@ fn scrape(dir: &std::path::Path) -> Result<Batch> {
 
 /// The series as a node of that name has it, with the node's memory in use at each time.
 fn stamped(
-    series: &Series,
+    series: SeriesRef<'_>,
     node: &str,
     course: Course,
     first_ms: i64,
@@ -130,7 +130,7 @@ fn stamped(
 ) -> Result<TimeSeries> {
     let metric = series.labels.metric();
     let now = |metric: &str| {
-        let found = scrape.series.iter().find(|s| s.labels.metric() == metric).and_then(|s| s.samples.first());
+        let found = scrape.series().find(|s| s.labels.metric() == metric).and_then(|s| s.samples.first());
         found.map(|s| s.value).with_context(|| format!("the scrape has no {metric}"))
     };
     let framebuffer = now("DCGM_FI_DEV_FB_USED")? + now("DCGM_FI_DEV_FB_FREE")?;
@@ -171,11 +171,11 @@ struct Gauge {
 /// The series of a metric of the analyzer's page.
 fn gauges(page: &str, metric: &str) -> Result<Vec<Gauge>> {
     let batch = parse(page, Format::OpenMetrics, &Limits::default(), 0)?;
-    let gauge = |s: &Series| {
+    let gauge = |s: SeriesRef<'_>| {
         let label = |name| s.labels.get(name).unwrap_or_default().to_owned();
         Some(Gauge { node: label("node"), memory: label("memory"), value: s.samples.first()?.value })
     };
-    Ok(batch.series.iter().filter(|s| s.labels.metric() == metric).filter_map(gauge).collect())
+    Ok(batch.series().filter(|s| s.labels.metric() == metric).filter_map(gauge).collect())
 }
 
 fn value(page: &str, metric: &str) -> Result<f64> {

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use goodput_analyzer::classify::Class;
-use goodput_analyzer::report::meaning;
+use goodput_analyzer::report::about;
 use goodput_tests::bin;
 use goodput_tests::gpu::{FakeNode, FakeNvml, NodeSpec};
 use goodput_tests::process::{Running, free_address, signal_group, until};
@@ -101,7 +101,7 @@ fn the_snippets_of_the_readme_are_accepted() -> Result<()> {
 #[test]
 fn the_readme_lists_every_class_with_its_meaning() -> Result<()> {
     let text = read("README.md")?;
-    let row = |class: &Class| format!("| `{}` | {} |", class.name(), meaning(*class));
+    let row = |class: &Class| format!("| `{}` | {} |", class.name(), about(*class).meaning);
     let missing: Vec<_> = Class::ALL.iter().map(row).filter(|row| !text.lines().any(|line| line == row)).collect();
     assert!(missing.is_empty(), "README.md lacks {missing:#?}");
     Ok(())

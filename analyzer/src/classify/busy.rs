@@ -9,6 +9,9 @@ use crate::signal::{Signal, named_in};
 pub(super) struct Busy {
     /// 0 to 1.
     pub(super) ratio: f64,
+    /// The share in which kernels ran and did no work: they spun, as kernels of a collective do until all ranks are
+    /// there.
+    pub(super) spun: f64,
     /// The rung of the ladder that said so.
     pub(super) rung: &'static str,
     pub(super) confidence: f64,
@@ -38,7 +41,7 @@ pub(super) fn busy(cell: &Cell<'_>, t: &Thresholds) -> Option<Busy> {
     ];
     let (signal, ratio, confidence) = rungs.into_iter().find_map(|(signal, ratio, c)| Some((signal, ratio?, c)))?;
     let fact = Fact { signal: signal.name(), unit: "ratio", value: ratio, threshold: t.idle_busy_ratio };
-    let busy = Busy { ratio, rung: signal.name(), confidence, facts: vec![fact] };
+    let busy = Busy { ratio, spun: 0.0, rung: signal.name(), confidence, facts: vec![fact] };
     Some(asked_of_power(busy, cell, t))
 }
 
@@ -66,5 +69,5 @@ fn asked_of_power(busy: Busy, cell: &Cell<'_>, t: &Thresholds) -> Busy {
     }
     let mut facts = corroborated.facts;
     facts.push(Fact::of(signal, watts, needed));
-    Busy { ratio: 0.0, confidence: INFERRED, facts, ..corroborated }
+    Busy { ratio: 0.0, spun: corroborated.ratio, confidence: INFERRED, facts, ..corroborated }
 }

@@ -6,7 +6,7 @@ use super::held::{self, Held};
 use super::ledger::{Account, apportion};
 use super::phase::Mark;
 use super::thresholds::confidence::CERTAIN;
-use super::{Cell, Class, Fact, Imbalance, Thresholds};
+use super::{Cell, Class, DERATES, Fact, Imbalance, Thresholds, Verdict};
 use crate::frame::NodeFrame;
 use crate::signal::Signal;
 
@@ -85,9 +85,11 @@ fn book_known(
     t: &Thresholds,
 ) -> Result<Vec<(Part, i64)>, Imbalance> {
     let mut account = Account::of(known);
-    if let Some(busy) = &state.busy {
+    if let Some(busy) = state.busy.as_ref().filter(|_| phase.is_none_or(|phase| !phase.takes_work)) {
         let ms = (busy.ratio * known as f64).round() as i64;
-        account.book(measured(part(cell, Class::Productive, busy.confidence), busy), ms)?;
+        for (part, ms) in work(cell, busy, ms, t)? {
+            account.book(part, ms)?;
+        }
     }
     let rest = account.rest();
     match (&state.held, &state.busy, phase) {
@@ -107,6 +109,23 @@ fn book_known(
         }
         (Held::Yes { .. }, Some(busy), None) => explain(cell, busy, known, &mut account, t)?,
     }
+    account.close()
+}
+
+/// Work: what was lost of it to lowered clocks, and what is productive.
+fn work(cell: &Cell<'_>, busy: &Busy, ms: i64, t: &Thresholds) -> Result<Vec<(Part, i64)>, Imbalance> {
+    let mut account = Account::of(ms);
+    for derate in DERATES {
+        let Verdict::Claim { max_share, confidence, facts } = (derate.judge)(cell, t) else { continue };
+        let confidence = confidence.min(busy.confidence);
+        if confidence >= t.confidence_floor && max_share >= t.claim_floor {
+            let slowed = Part { facts, rung: Some(busy.rung), ..part(cell, derate.class, confidence) };
+            let lost = (max_share.min(1.0) * ms as f64).round() as i64;
+            account.book(slowed, lost.min(account.rest()))?;
+        }
+    }
+    let rest = account.rest();
+    account.book(measured(part(cell, Class::Productive, busy.confidence), busy), rest)?;
     account.close()
 }
 

@@ -1,21 +1,29 @@
 //! `checkpoint`: the job writes a burst, as when it saves its state, and the GPU waits for it.
 
+use super::busy::busy;
 use super::thresholds::confidence::{INFERRED, NODE_WIDE};
 use super::{Cell, Class, Fact, Rule, Thresholds, Verdict};
+use crate::frame::Reading;
 use crate::signal::Signal;
 
 pub(super) const RULE: Rule = Rule { class: Class::Checkpoint, explains: &[Class::DataloaderStorage], judge };
 
+/// What tells the writing, best first.
+pub(super) const WRITTEN: [Signal; 2] = [Signal::JobWritten, Signal::NodeDiskWritten];
+
 /// Written by the job, else by the whole node.
-const LEVELS: [(Signal, f64); 2] = [(Signal::JobWritten, INFERRED), (Signal::NodeDiskWritten, NODE_WIDE)];
+const LEVELS: [(Signal, f64); 2] = [(WRITTEN[0], INFERRED), (WRITTEN[1], NODE_WIDE)];
 
 fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
     let known = LEVELS.into_iter().find_map(|(signal, confidence)| Some((signal, cell.read(signal)?, confidence)));
     let Some((signal, written, confidence)) = known else {
-        return Verdict::Abstain { missing: LEVELS.map(|(signal, _)| signal).to_vec() };
+        return Verdict::Abstain { missing: WRITTEN.to_vec() };
     };
     let burst = t.checkpoint_bytes.max(t.checkpoint_burst_ratio * usual(cell, signal, t));
     if written.max < burst {
+        return Verdict::No;
+    }
+    if goes_on_beside_work(cell, signal, burst, t) {
         return Verdict::No;
     }
     // As long as it takes to write all of it at the highest rate seen.
@@ -33,4 +41,22 @@ fn usual(cell: &Cell<'_>, signal: Signal, t: &Thresholds) -> f64 {
     let mut rates: Vec<f64> = around.filter_map(|index| Cell { index, ..*cell }.mean(signal)).collect();
     let middle = rates.len() / 2;
     if rates.is_empty() { 0.0 } else { *rates.select_nth_unstable_by(middle, f64::total_cmp).1 }
+}
+
+/// A save stops the work: in some of the cells that it fills, or nearly, the GPU does nothing. Where in all of them the
+/// time of writing and that of work do not fit beside each other, the job only writes more than it did before. A burst
+/// of fewer than three cells fills none, as far as can be told: scrapes do not fall on its borders.
+fn goes_on_beside_work(cell: &Cell<'_>, signal: Signal, burst: f64, t: &Thresholds) -> bool {
+    let around = cell.node.around(cell.index, t.around_seconds);
+    let written = |index: usize| Cell { index, ..*cell }.read(signal).filter(|written| written.max >= burst);
+    let first = (around.start..cell.index).rev().take_while(|index| written(*index).is_some()).last();
+    let last = (cell.index + 1..around.end).take_while(|index| written(*index).is_some()).last();
+    let run = first.unwrap_or(cell.index)..=last.unwrap_or(cell.index);
+    let highest = run.clone().filter_map(written).map(|written| written.max).fold(0.0, f64::max);
+    let mut filled = (*run.start() + 1..*run.end()).filter_map(|index| Some((index, written(index)?))).peekable();
+    let overlaps = |(index, written): (usize, Reading)| {
+        let busy = busy(&Cell { index, ..*cell }, t);
+        busy.is_some_and(|busy| busy.ratio + written.mean / highest > 1.0 + t.sustained_busy_ratio)
+    };
+    filled.peek().is_some() && filled.all(overlaps)
 }

@@ -4,22 +4,28 @@ use super::phase::{Course, Phase};
 use super::{Cell, Class, Fact, Thresholds};
 use crate::signal::Signal;
 
-pub(super) const PHASE: Phase = Phase { class: Class::ColdStart, mark };
+pub(super) const PHASE: Phase = Phase { class: Class::ColdStart, takes_work: false, mark };
 
 /// What tells reading a model from compiling and from waiting for images and drivers.
 const TELLING: [Signal; 3] = [Signal::JobRead, Signal::JobCpuUsage, Signal::FbUsed];
 
 fn mark(course: &Course<'_>, index: usize, t: &Thresholds) -> Option<Vec<Fact>> {
+    starting_since(course, index, t)?;
+    let cell = Cell { node: course.node, gpu: course.gpu, owner: course.owner(index), index };
+    let told = TELLING.into_iter().filter_map(|signal| Some(Fact::of(signal, cell.mean(signal)?, 0.0)));
+    Some(told.collect())
+}
+
+/// The cell in which the GPU was taken, if there was no sustained work since.
+pub(super) fn starting_since(course: &Course<'_>, index: usize, t: &Thresholds) -> Option<usize> {
     let cells = &course.node.cells;
     let limit_ms = (t.cold_start_seconds * 1000.0) as i64;
     let held = (0..=index).rev().take_while(|i| course.is_held(*i));
     let begun = held.take_while(|i| cells[index].end - cells[*i].start <= limit_ms).find(|i| begins(course, *i))?;
-    if (begun..=index).any(|i| works(course, i, t)) {
+    if (begun..index).any(|i| works(course, i, t)) || works(course, index, t) && !gets_going(course, index, t) {
         return None;
     }
-    let cell = Cell { node: course.node, gpu: course.gpu, owner: course.owner(index), index };
-    let told = TELLING.into_iter().filter_map(|signal| Some(Fact::of(signal, cell.mean(signal)?, 0.0)));
-    Some(told.collect())
+    Some(begun)
 }
 
 /// Was the GPU taken in this cell, from nobody or from another owner? Behind a hole in the data nobody knows.
@@ -34,4 +40,10 @@ fn begins(course: &Course<'_>, cell: usize) -> bool {
 fn works(course: &Course<'_>, cell: usize, t: &Thresholds) -> bool {
     let is_work = |busy: f64| busy >= t.sustained_busy_ratio;
     course.busy(cell).is_some_and(is_work) && course.busy(cell + 1).is_none_or(is_work)
+}
+
+/// Does work begin within the cell, so that there is more of it in the next? What is before is still the start.
+fn gets_going(course: &Course<'_>, cell: usize, t: &Thresholds) -> bool {
+    let (now, next) = (course.busy(cell), course.busy(cell + 1));
+    now.zip(next).is_some_and(|(now, next)| next >= now + t.sustained_busy_ratio)
 }

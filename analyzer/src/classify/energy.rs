@@ -8,7 +8,7 @@
 
 use super::cell::Part;
 use super::ledger::apportion;
-use super::{Cell, Class, Energy, power};
+use super::{Cell, Class, Energy, Group, power};
 use crate::frame::Reading;
 use crate::signal::Signal;
 
@@ -42,20 +42,25 @@ fn draw(cell: &Cell<'_>) -> Option<Draw> {
 
 /// How much of the known energy each part has, in millijoules before rounding.
 fn weights(parts: &[(Part, i64)], idle: Option<f64>, mean: f64) -> Vec<f64> {
-    let works = parts.iter().any(|(part, _)| part.class == Class::Productive);
+    let works = parts.iter().any(|(part, _)| is_work(part.class));
     let waiting = idle.filter(|_| works).unwrap_or(mean).min(mean);
     let known: i64 = parts.iter().filter(|(part, _)| part.class != Class::NoData).map(|(_, ms)| ms).sum();
     let (work, wait) = parts.iter().fold((0, 0), |(work, wait), (part, ms)| match part.class {
-        Class::Productive => (work + ms, wait),
         Class::NoData => (work, wait),
+        class if is_work(class) => (work + ms, wait),
         _ => (work, wait + ms),
     });
     let working = if work > 0 { (mean * known as f64 - waiting * wait as f64) / work as f64 } else { 0.0 };
     // A GPU that drew nothing still gets parts of it: of zero.
     let weight = |(part, ms): &(Part, i64)| match part.class {
-        Class::Productive => working * *ms as f64,
         Class::NoData => 0.0,
+        class if is_work(class) => working * *ms as f64,
         _ => waiting * *ms as f64,
     };
     parts.iter().map(weight).collect()
+}
+
+/// Did the GPU run kernels in this time?
+fn is_work(class: Class) -> bool {
+    matches!(class.group(), Group::Productive | Group::Derate | Group::Loss)
 }

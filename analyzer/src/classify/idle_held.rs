@@ -3,12 +3,25 @@
 use super::phase::{Course, Phase};
 use super::{Class, Fact, Thresholds};
 
-pub(super) const PHASE: Phase =
-    Phase { class: Class::IdleHeld, mark: |course, cell, t| is_idle(course, cell, t).then(Vec::<Fact>::new) };
+pub(super) const PHASE: Phase = Phase { class: Class::IdleHeld, takes_work: false, mark };
+
+fn mark(course: &Course<'_>, cell: usize, t: &Thresholds) -> Option<Vec<Fact>> {
+    (is_idle(course, cell, t) || is_border(course, cell, t)).then(Vec::new)
+}
+
+/// Does work end in the cell and the run without work begin, or the other way round? On its other side there is more
+/// work than in it.
+fn is_border(course: &Course<'_>, cell: usize, t: &Thresholds) -> bool {
+    let (before, after) = (cell.checked_sub(1), Some(cell + 1).filter(|i| *i < course.node.cells.len()));
+    let (Some(before), Some(after), Some(own)) = (before, after, course.busy(cell)) else { return false };
+    let idles = |i: usize| is_idle(course, i, t);
+    let works = |i: usize| course.busy(i).is_some_and(|busy| busy >= own + t.sustained_busy_ratio);
+    idles(before) && works(after) || idles(after) && works(before)
+}
 
 /// Is the cell one of a run without work that lasts for the idle window?
 pub(super) fn is_idle(course: &Course<'_>, cell: usize, t: &Thresholds) -> bool {
-    let rests = |i: &usize| course.is_held(*i) && course.busy(*i).is_some_and(|busy| busy <= t.idle_busy_ratio);
+    let rests = |i: &usize| course.is_held(*i) && course.rests(*i, t) == Some(true);
     let before = (0..cell).rev().take_while(rests);
     let after = (cell + 1..course.node.cells.len()).take_while(rests);
     let ms: i64 = before.chain(after).chain([cell]).map(|i| course.gpu.known_ms[i]).sum();

@@ -1,11 +1,13 @@
 //! Series in, intervals out: the way in for everyone who wants a verdict.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::mem;
 use std::ops::Range;
 
 use super::advisory;
 use super::cell::{self, Part};
 use super::energy;
+use super::gang_wait::Holds;
 use super::intervals::Builder;
 use super::phase::Course;
 use super::thresholds::confidence::CERTAIN;
@@ -95,26 +97,26 @@ pub fn judge_onward(
     window: Range<TimeMs>,
     thresholds: &Thresholds,
 ) -> Result<Judged, JudgeError> {
-    let sources = frame::sources(series);
-    let mut run = Run { seen: seen.iter().map(|s| (s.gpu.clone(), s.clone())).collect(), ..Run::default() };
-    let mut start = window.start;
-    while start < window.end {
-        let end = ((start.div_euclid(HOUR_MS) + 1) * HOUR_MS).min(window.end);
-        run.hour(&sources, start..end, thresholds)?;
-        start = end;
-    }
-    Ok(run.finish(window.end))
+    let seen = seen.iter().map(|s| (s.gpu.clone(), s.clone())).collect();
+    Run { seen, ..Run::default() }.through(series, window, thresholds)
+}
+
+/// [`judge_series`], but every interval is one cell: what neighbouring cells have in common is not joined.
+pub fn judge_cells(series: &[Series], window: Range<TimeMs>, thresholds: &Thresholds) -> Result<Judged, JudgeError> {
+    Run { by_cell: true, ..Run::default() }.through(series, window, thresholds)
 }
 
 /// How far rules look beyond a cell, to either side.
 fn around_ms(t: &Thresholds) -> i64 {
-    let seconds = t.idle_window_seconds.max(t.cold_start_seconds).max(t.around_seconds);
-    (seconds * 1000.0) as i64
+    let others = [t.cold_start_seconds, t.around_seconds, t.derate_around_seconds, t.lost_work_seconds];
+    (others.into_iter().fold(t.idle_window_seconds, f64::max) * 1000.0) as i64
 }
 
 /// A judgement in progress, hour by hour.
 #[derive(Default)]
 struct Run {
+    /// Are intervals left as cells?
+    by_cell: bool,
     intervals: Vec<Interval>,
     advisories: Vec<Advisory>,
     unjoined: BTreeSet<Unjoined>,
@@ -122,17 +124,29 @@ struct Run {
 }
 
 impl Run {
+    fn through(mut self, series: &[Series], window: Range<TimeMs>, t: &Thresholds) -> Result<Judged, JudgeError> {
+        let sources = frame::sources(series);
+        let mut start = window.start;
+        while start < window.end {
+            let end = ((start.div_euclid(HOUR_MS) + 1) * HOUR_MS).min(window.end);
+            self.hour(&sources, start..end, t)?;
+            start = end;
+        }
+        Ok(self.finish(window.end))
+    }
+
     fn hour(&mut self, sources: &[Source<'_>], window: Range<TimeMs>, t: &Thresholds) -> Result<(), JudgeError> {
         let Framed { nodes, unjoined } = frame::frames(sources, &window, around_ms(t));
         self.unjoined.extend(unjoined);
         let mut judged = BTreeSet::new();
+        let holds = Holds::of(&nodes);
         for node in &nodes {
             let states = cell::states(node, t);
-            for course in Course::all(node, &states) {
+            for course in Course::all(node, &states, &holds) {
                 let Some(last_ms) = course.gpu.last_seen_ms else { continue };
                 self.see(node, course.gpu, last_ms);
                 judged.insert(course.gpu.uuid.clone());
-                let (intervals, advisories) = judge_gpu(&course, t)?;
+                let (intervals, advisories) = judge_gpu(&course, self.by_cell, t)?;
                 self.intervals.extend(intervals);
                 self.advisories.extend(advisories);
             }
@@ -176,9 +190,10 @@ impl Run {
     }
 }
 
-fn judge_gpu(course: &Course<'_>, t: &Thresholds) -> Result<(Vec<Interval>, Vec<Advisory>), JudgeError> {
+fn judge_gpu(course: &Course<'_>, by_cell: bool, t: &Thresholds) -> Result<(Vec<Interval>, Vec<Advisory>), JudgeError> {
     let Course { node, gpu, .. } = *course;
-    let (mut booked, mut advised) = (Builder::new(), Builder::new());
+    let intervals = |booked: Builder<_>| booked.finish(&gpu.uuid, &node.node, gpu.model.as_deref());
+    let (mut judged, mut booked, mut advised) = (Vec::new(), Builder::new(), Builder::new());
     for index in node.body.clone() {
         let span = &node.cells[index];
         let cell = Cell { node, gpu, owner: None, index };
@@ -188,8 +203,12 @@ fn judge_gpu(course: &Course<'_>, t: &Thresholds) -> Result<(Vec<Interval>, Vec<
         advised.add(span, advisory::advise(&cell, state, &parts, t));
         let energy = energy::split(&cell, &parts);
         booked.add(span, parts.into_iter().zip(energy).map(|((part, ms), energy)| part.entry(ms, energy)));
+        if by_cell {
+            judged.extend(intervals(mem::replace(&mut booked, Builder::new())));
+        }
     }
-    Ok((booked.finish(&gpu.uuid, &node.node, gpu.model.as_deref()), advised.advisories(node, gpu)))
+    judged.extend(intervals(booked));
+    Ok((judged, advised.advisories(node, gpu)))
 }
 
 /// A GPU without any sample within reach of the window.

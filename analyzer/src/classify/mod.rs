@@ -1,7 +1,7 @@
 //! Classes, evidence and the registry of rules; one file per rule; `ledger` does the arithmetic.
 //!
 //! [`judge_series`] is the way in. For every cell of a GPU: `busy` says how much of it was work, `held` whether
-//! anything holds the GPU, and what was held without work goes to one of [`PHASES`], which exclude all else, or to
+//! anything holds the GPU. Of the work, what was slowed or hollow goes to [`DERATES`]; what was held without work goes to one of [`PHASES`], which exclude all else, or to
 //! [`RULES`], causes before symptoms. A new one is one file, one line in either, one folder of scenarios and one section
 //! of `docs/rules.md`.
 
@@ -10,24 +10,35 @@ mod busy;
 mod cell;
 mod checkpoint;
 mod cold_start;
+mod collective_wait;
 mod cpu;
 mod cpu_throttled;
 mod cross_numa;
 mod dataloader_cpu;
 mod dataloader_storage;
+mod depth;
+mod derate;
 mod energy;
 mod explain;
+mod feeding_unsplit;
+mod gang_wait;
 mod held;
 mod host_noise;
+mod host_to_device;
 mod idle_held;
 mod intervals;
 mod judge;
+mod keep_alive;
+mod launch_bound;
 mod ledger;
+mod lost_work;
 mod memory_pressure;
 mod partial_allocation;
 mod phase;
 mod power;
+mod power_throttle;
 mod rule;
+mod thermal_throttle;
 pub mod thresholds;
 
 use serde::{Deserialize, Serialize};
@@ -35,21 +46,28 @@ use serde::{Deserialize, Serialize};
 use crate::sample::TimeMs;
 pub use advisory::{Advice, Advisory};
 pub use busy::busy_signals;
-pub use judge::{Coverage, JudgeError, Judged, LOOK_AHEAD_MS, LOOK_BACK_MS, Seen, judge_onward, judge_series};
+pub use derate::{DERATES, Derate};
+pub use judge::{
+    Coverage, JudgeError, Judged, LOOK_AHEAD_MS, LOOK_BACK_MS, Seen, judge_cells, judge_onward, judge_series,
+};
 pub use ledger::Imbalance;
+pub(crate) use ledger::apportion;
 pub use phase::{PHASES, Phase};
 pub use rule::{Cell, Fact, Rule, Verdict};
 pub use thresholds::Thresholds;
 
 /// The rules that say why a held GPU did not work.
 pub static RULES: &[Rule] = &[
+    collective_wait::RULE,
     cpu_throttled::RULE,
     cross_numa::RULE,
     host_noise::RULE,
     memory_pressure::RULE,
     checkpoint::RULE,
+    host_to_device::RULE,
     dataloader_storage::RULE,
     dataloader_cpu::RULE,
+    feeding_unsplit::RULE,
 ];
 
 macro_rules! classes {
@@ -94,8 +112,14 @@ pub enum Group {
     StartUp,
     /// The GPU waited for its input.
     Feeding,
+    /// The GPU waited for other GPUs of its job.
+    Comms,
     /// The GPU waited for the job's state to be saved.
     Saving,
+    /// The GPU worked, slower than it could.
+    Derate,
+    /// The GPU worked, and what it did was thrown away.
+    Loss,
     /// Held, not busy, and no sufficient evidence why.
     Unexplained,
 }
@@ -110,7 +134,10 @@ impl Group {
             Self::Held => "held",
             Self::StartUp => "start-up",
             Self::Feeding => "feeding",
+            Self::Comms => "comms",
             Self::Saving => "saving",
+            Self::Derate => "derate",
+            Self::Loss => "loss",
             Self::Unexplained => "unexplained",
         }
     }
@@ -127,6 +154,10 @@ classes! {
     IdleHeld "idle_held" Held,
     /// Other GPUs of the owner work, this one never does.
     PartialAllocation "partial_allocation" Held,
+    /// The rest of the job's GPUs are not its own yet.
+    GangWait "gang_wait" Held,
+    /// Bursts without power that only defeat reapers of idle GPUs.
+    KeepAlive "keep_alive" Held,
     /// From the claim to the first sustained work.
     ColdStart "cold_start" StartUp,
     /// The loader or preprocessing is late.
@@ -141,8 +172,22 @@ classes! {
     MemoryPressure "memory_pressure" Feeding,
     /// Processes or their memory are on another NUMA node than the GPU.
     CrossNuma "cross_numa" Feeding,
+    /// Batches are on their way to the GPU.
+    HostToDevice "host_to_device" Feeding,
+    /// Kernels are over before the next one is launched.
+    LaunchBound "launch_bound" Feeding,
+    /// The input is late, and nothing tells why.
+    FeedingUnsplit "feeding_unsplit" Feeding,
+    /// Kernels spin until the other ranks of the job are there.
+    CollectiveWait "collective_wait" Comms,
     /// The job writes its state, and the GPU waits.
     Checkpoint "checkpoint" Saving,
+    /// Clocks held down by heat.
+    ThermalThrottle "thermal_throttle" Derate,
+    /// Clocks held down by a lowered power limit or the power brake.
+    PowerThrottle "power_throttle" Derate,
+    /// Work since the last save before a crash, and the start after it.
+    LostWork "lost_work" Loss,
     /// Held, not busy, no sufficient evidence.
     Unexplained "unexplained" Unexplained,
 }

@@ -4,7 +4,7 @@ use super::idle_held::is_idle;
 use super::phase::{Course, Phase};
 use super::{Class, Fact, Thresholds};
 
-pub(super) const PHASE: Phase = Phase { class: Class::PartialAllocation, mark };
+pub(super) const PHASE: Phase = Phase { class: Class::PartialAllocation, takes_work: false, mark };
 
 fn mark(course: &Course<'_>, cell: usize, t: &Thresholds) -> Option<Vec<Fact>> {
     let owner = course.owner(cell)?;

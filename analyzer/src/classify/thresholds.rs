@@ -98,6 +98,27 @@ thresholds! {
     idle_window_seconds = 300.0 "seconds" in 10.0..=1800.0,
         "A held GPU without work for this long is idle_held; shorter pauses are left to the other rules.",
         from "7 times the longest loader stall in the MLPerf Storage traces (40 s); gpu-pruner acts after 30 min, omnistat separates phases at 30 s";
+    keep_alive_least_busy_ratio = 0.02 "ratio" in 0.0..=1.0,
+        "A cell busy for at least this share, at hardly more power than idle, has a burst that keeps the GPU from looking idle.",
+        from "own choice: 1.2 s a minute; for less, power cannot tell bursts that work from those that do not";
+    keep_alive_most_busy_ratio = 0.15 "ratio" in 0.0..=1.0,
+        "A GPU busy for more than this share of a cell does more than keep itself from looking idle.",
+        from "own choice: 9 s a minute; above what a reaper needs to see, below a job that starves";
+    keep_alive_power_ratio = 0.01 "ratio of idle to limit" in 0.0..=1.0,
+        "Power above the model's idle power, as a share of the range from idle to the limit, that idle GPUs differ by; bursts without work add to it their share of power_near_idle_ratio.",
+        from "idle vLLM pod on an H100: 113.6 W for 115 W, idle contexts on an A100: 65 to 70 W, 1.5 % of the range; a burst of 2 % at 60 % of the range adds 1.2 %";
+    keep_alive_bursts = 3.0 "cells" in 1.0..=60.0,
+        "Cells with a burst, within the idle window before and after, from which the bursts are kept up.",
+        from "own choice: one is a warm-up or a health check";
+    keep_alive_cores = 1.0 "cores" in 0.0..=1e6,
+        "CPU use of the owner above which it does more than launch such bursts.",
+        from "own choice: the thread that launches them; a loader or a server at work keeps more busy";
+    gang_wait_cores = 1.0 "cores" in 0.0..=1e6,
+        "CPU use of the owner above which it prepares its start and does not wait for its other GPUs.",
+        from "own choice: processes that ask now and then whether the others are there keep less busy; imports and compilers keep a core";
+    gang_wait_read_bytes = 1e6 "bytes per second" in 0.0..=1e12,
+        "Reading of the owner above which it loads and does not wait for its other GPUs.",
+        from "own choice: models load at hundreds of MB/s, polling reads next to nothing";
     sustained_busy_ratio = 0.05 "ratio" in 0.0..=1.0,
         "A GPU busy for at least this share of two cells in a row is at work.",
         from "own choice: 3 s a minute, above warm-up bursts; omnistat's 20 % would leave out a job that starves";
@@ -164,6 +185,42 @@ thresholds! {
     forecast_restart_ratio = 0.25 "ratio" in 0.0..=0.9,
         "A fall to this share of the peak before is another program, or the same started anew.",
         from "own choice: what garbage collection and caches give back leaves more";
+    derate_busy_ratio = 0.5 "ratio" in 0.0..=1.0,
+        "Clocks of cells busy for at least this share are compared; an idle GPU lowers its own.",
+        from "own choice: most of the cell";
+    derate_around_seconds = 1800.0 "seconds" in 60.0..=1800.0,
+        "How far around a cell, to either side, GPUs of the same model are looked at for the clocks that are usual.",
+        from "own choice: as far as any rule looks";
+    hollow_ratio = 0.5 "ratio" in 0.0..=1.0,
+        "By how much utilisation exceeds work, in the mean of three cells, before a GPU is held to have kernels and not to wait.",
+        from "a T4 at 91 % utilisation whose engine is active for 16 % (dcgm-exporter, Ericsson); less is the chance of gauges scraped once a minute";
+    slow_copy_bytes = 6e9 "bytes per second" in 1e8..=1e12,
+        "Rate of the slowest copy to the GPU that is plausible: copies explain no more time than they would take at it.",
+        from "NVIDIA's bandwidthTest on PCIe 4 x16: some 6 GB/s from pageable memory, 25 GB/s from pinned";
+    copying_ratio = 0.1 "ratio" in 0.0..=1.0,
+        "Share of a cell that its copies would take at the slowest rate, from which a GPU that rests waits for them.",
+        from "as io_waiting_ratio: TraceML warns of input wait from 10 % of the step";
+    shallow_ratio = 0.15 "ratio" in 0.01..=1.0,
+        "How far below its usual depth a busy GPU's SM activity or power is, before part of its busy time is taken for waiting.",
+        from "own choice: above the ups and downs of batches that differ in size; TraceML warns of waiting from 10 % of the step";
+    deep_cells = 3.0 "cells" in 1.0..=60.0,
+        "Cells of usual depth that there must be around to compare with.",
+        from "own choice: one may be a warm-up or a benchmark";
+    shallow_clock_ratio = 0.95 "ratio" in 0.0..=1.0,
+        "SM clock, as a share of that of the cells of usual depth, below which a GPU is slowed and does not wait.",
+        from "own choice: a GPU that waits draws less and clocks rather higher";
+    launching_cores = 0.75 "cores per GPU" in 0.1..=8.0,
+        "CPUs per GPU beyond what loaders need for the batches done, from which a thread is busy with launching kernels.",
+        from "definition: kernels are launched by one thread per process, and one core is all it can use; less a quarter for cells that begin in the middle";
+    stock_power_ratio = 0.98 "ratio" in 0.5..=1.0,
+        "A power limit below this share of the stock one has been lowered.",
+        from "own choice: limits are set in whole watts; the least useful step on a 700 W board is larger than 14 W";
+    lost_work_seconds = 1800.0 "seconds" in 60.0..=1800.0,
+        "How long before a crash work is called lost, and how long after it a start is the crash's doing.",
+        from "own choice: as far as any rule looks; what was done earlier since the last save is lost too, and stays productive";
+    lost_work_memory_ratio = 0.97 "ratio" in 0.5..=1.0,
+        "Device memory in use, as a share of what can be had, from which a job that lets go of the GPU ran out of it.",
+        from "own choice: what does not fit any more is seldom over 2 GB of 80; programs that take nearly all at once do not grow";
     cross_numa_cpus_ratio = 0.1 "ratio of allowed CPUs" in 0.0..=0.5,
         "Share of its allowed CPUs on the GPU's NUMA node below which a process is elsewhere; above the rest to one it is there.",
         from "own choice: affinity masks are whole nodes in practice, so that shares are near 0, a half or 1; none is published";

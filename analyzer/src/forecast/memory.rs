@@ -20,7 +20,7 @@ pub const MEMORY_SIGNALS: &[Signal] = &[
 ];
 
 /// What is to be expected of the memory of one GPU, owner or node.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct Prospect {
     /// The node.
     pub node: String,

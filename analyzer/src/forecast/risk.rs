@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use serde::Serialize;
+
 use super::memory::Course;
 use super::{Prospect, TimeToLimit};
 use crate::classify::{Advisory, Thresholds};
@@ -13,7 +15,7 @@ use crate::sample::{Series, TimeMs};
 pub const STEP_MS: i64 = 5 * 60_000;
 
 /// Memory that was at risk for some time. It has no GPU-milliseconds: the ledger does not know it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Risk {
     /// From the first forecast that warned.
     pub start_ms: TimeMs,

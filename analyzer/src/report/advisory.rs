@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::risk::{Stretch, stretches};
-use super::{Proof, Remedy, remedies};
+use super::{Proof, Remedy, about};
 use crate::classify::{Advice, Advisory, Class};
 use crate::sample::TimeMs;
 
@@ -56,7 +56,7 @@ pub fn advice_meaning(advice: Advice) -> &'static str {
 #[must_use]
 pub fn advice_remedies(advice: Advice) -> &'static [Remedy] {
     match advice {
-        Advice::CrossNuma => remedies(Class::CrossNuma),
+        Advice::CrossNuma => about(Class::CrossNuma).remedies,
     }
 }
 

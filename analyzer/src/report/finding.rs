@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::about;
 use super::evidence::curves;
 use super::gain::{Basis, Gain, check, gain};
-use super::remedy::{meaning, remedies};
 use super::sum::{Amount, Item, Sum};
 use super::{Finding, Period, Place, Proof, Recoverable, Span};
 use crate::classify::{Class, Evidence, Group, Interval};
@@ -63,14 +63,14 @@ fn bare((class, owner, _): Key<'_>, group: &[Item<'_>], lost: Amount) -> Finding
     let lost_ms = lost.gpu_ms;
     Finding {
         class,
-        meaning: meaning(class),
+        meaning: about(class).meaning,
         owner: owner.map(str::to_owned),
         places: places(group, lost_ms),
         spans: spans(group),
         confidence: group.iter().map(|i| i.confidence * i.ms as f64).sum::<f64>() / lost_ms as f64,
         evidence: evidence(group.iter().map(|i| (i.interval().evidence.as_slice(), i.ms as f64))),
         missing: missing(group.iter().map(Item::interval)),
-        remedies: remedies(class),
+        remedies: about(class).remedies,
         check: check(class),
         lost,
         previous: None,

@@ -77,6 +77,16 @@ static FEEDING: Gain = Gain {
              stalls removed)",
 };
 
+/// Copies from pinned memory are two to three times as fast as from pageable memory.
+static PINNED_COPIES: Gain = Gain {
+    low: 0.5,
+    high: 0.67,
+    basis: Basis::Loss,
+    grade: Grade::Book,
+    source: "AI Systems Performance Engineering (early release), chapter 3: copies from pinned memory, where they are from \
+             pageable memory now",
+};
+
 static PINNING: Gain = Gain {
     low: 0.05,
     high: 0.10,
@@ -99,6 +109,7 @@ pub(super) fn gain(class: Class) -> Option<&'static Gain> {
     match class {
         Class::DataloaderCpu | Class::DataloaderStorage => Some(&FEEDING),
         Class::CrossNuma | Class::HostNoise => Some(&PINNING),
+        Class::HostToDevice => Some(&PINNED_COPIES),
         Class::ColdStart => Some(&PERSISTENCE),
         _ => None,
     }
@@ -112,6 +123,7 @@ pub(super) fn check(class: Class) -> &'static str {
         Class::Unallocated => "The queue is shorter, and the GPUs are allocated in the next report.",
         Class::IdleHeld => "The GPU has another holder, or none, within minutes; idle_held of this owner is gone.",
         Class::PartialAllocation => "Every GPU of the job is busy, or the job holds fewer.",
+        Class::KeepAlive => "The GPU has another holder, or none, within minutes; keep_alive of this owner is gone.",
         Class::ColdStart => "The next start of the same job is shorter.",
         Class::CrossNuma => "The advisory is gone, and the GPU works as much as its neighbours.",
         Class::HostNoise => "job_cpu_pressure falls below its threshold while the job works.",
@@ -120,6 +132,9 @@ pub(super) fn check(class: Class) -> &'static str {
         Class::DataloaderCpu => "gpu_busy rises; CPU use and CPU pressure of the job fall below their thresholds.",
         Class::DataloaderStorage => "gpu_busy rises; job_io_pressure falls below its threshold.",
         Class::CpuThrottled => "Throttled periods fall below their threshold, and gpu_busy rises.",
+        Class::HostToDevice => "gpu_busy rises, and with it pcie_receive: the same bytes take less of each minute.",
+        Class::LaunchBound => "sm_active and power rise towards what the same job reaches in other minutes.",
+        Class::FeedingUnsplit => "The time has a class of its own in the next report.",
         Class::Unexplained => "The time has another class in the next report.",
         _ => "The time of this class falls in the next report.",
     }

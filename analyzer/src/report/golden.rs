@@ -328,8 +328,11 @@ fn markdown_escapes_hostile_names() {
 
 #[test]
 fn every_class_has_a_colour_in_both_themes() {
-    let css = include_str!("../../templates/colours.css");
+    let page = html::render(&fixture_report()).unwrap();
     for class in Class::ALL {
-        assert_eq!(css.matches(&format!("--{}: #", class.name())).count(), 2, "{}", class.name());
+        for colour in [about(*class).light, about(*class).dark] {
+            assert!(colour.len() == 7 && u32::from_str_radix(&colour[1..], 16).is_ok(), "{}: {colour}", class.name());
+            assert!(page.contains(&format!("--{}: {colour};", class.name())), "{}", class.name());
+        }
     }
 }

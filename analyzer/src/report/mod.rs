@@ -9,6 +9,7 @@ use crate::classify::{Class, Group};
 use crate::forecast::Outlook;
 use crate::sample::TimeMs;
 
+mod about;
 mod advisory;
 mod build;
 mod chart;
@@ -23,13 +24,14 @@ pub mod html;
 pub mod markdown;
 pub mod period;
 mod price;
-mod remedy;
+
 mod risk;
 mod sum;
 pub mod text;
 pub mod throughput;
 mod waterfall;
 
+pub use about::{About, Remedy, about};
 pub use advisory::{AdvisedGpu, AdvisoryRow, advice_meaning, advice_remedies};
 pub(crate) use build::Ledger;
 pub use build::build;
@@ -39,7 +41,7 @@ pub use gap::Gap;
 pub use period::{Period, PeriodError};
 pub(crate) use price::MICROS;
 pub use price::{Electricity, Price};
-pub use remedy::{Remedy, meaning, remedies};
+
 pub use risk::{MemoryRisk, Slope, Stretch};
 pub(crate) use sum::Sum;
 pub use sum::{Amount, Cost, Drawn};

@@ -104,6 +104,16 @@ signals! {
     GpuEnergy "gpu_energy" Gpu Counter "watts" up to 1e11,
     /// Power that the board may draw.
     GpuPowerLimit "gpu_power_limit" Gpu Gauge "watts" up to 1e4,
+    /// Power that the board may draw as it was made.
+    GpuPowerLimitDefault "gpu_power_limit_default" Gpu Gauge "watts" up to 1e4,
+    /// Clock of the SMs.
+    SmClock "sm_clock" Gpu Gauge "hertz" up to 1e10,
+    /// Time at lowered clocks because of heat, of either of the driver's two kinds.
+    GpuThermalSlowdown "gpu_thermal_slowdown" Gpu Counter "seconds per second" up to 1e11,
+    /// Time at lowered clocks because the board was at its power limit.
+    GpuPowerCapped "gpu_power_capped" Gpu Counter "seconds per second" up to 1e11,
+    /// Time at lowered clocks because the power supply asked for it.
+    GpuPowerBrake "gpu_power_brake" Gpu Counter "seconds per second" up to 1e11,
     /// Device memory in use, without what the driver reserves.
     FbUsed "fb_used" Gpu Gauge "bytes" up to 1e13,
     /// Device memory that can still be had: neither in use nor reserved by the driver.
@@ -186,6 +196,8 @@ signals! {
     JobMemoryMax "job_memory_max" Job Gauge "bytes" up to 1e15,
     /// Memory charged to the job without inactive file pages.
     JobMemoryWorkingSet "job_memory_working_set" Job Gauge "bytes" up to 1e15,
+    /// Processes of the job that the kernel killed for lack of memory.
+    JobOomKills "job_oom_kills" Job Counter "kills per second" up to 1e9,
     /// CPUs of one NUMA node that the job may run on.
     JobNumaAllowedCpus "job_numa_allowed_cpus" Job State "cores" up to 1e6,
     /// Anonymous and shared memory of the job on one NUMA node.

@@ -31,7 +31,10 @@ pub fn owners_named(labels: &Labels, owner_label: &str) -> Vec<String> {
     match owner_label.strip_prefix("exported_").unwrap_or(owner_label) {
         "pod" => {
             let namespace = labels.get(&owner_label.replace("pod", "namespace"));
-            vec![namespace.map_or_else(|| value.to_owned(), |namespace| format!("{namespace}/{value}"))]
+            let pod = namespace.map_or_else(|| value.to_owned(), |namespace| format!("{namespace}/{value}"));
+            // Where several containers of a pod hold GPUs, our exporter tells them apart.
+            let container = labels.get(&owner_label.replace("pod", "container")).map(|name| format!("{pod}/{name}"));
+            [pod].into_iter().chain(container).collect()
         }
         "pod_uid" => vec![format!("pod-{value}")],
         // The kubelet and cAdvisor put the runtime before the id: `containerd://4f1c…`.
@@ -58,6 +61,7 @@ mod tests {
         for (pairs, label, names) in [
             (&[("pod", "train-0"), ("namespace", "ml")][..], "pod", &["ml/train-0"][..]),
             (&[("pod", "train-0")], "pod", &["train-0"]),
+            (&[("pod", "a"), ("namespace", "ml"), ("container", "main")], "pod", &["ml/a", "ml/a/main"]),
             (
                 &[("pod", "scraped"), ("exported_pod", "train-0"), ("exported_namespace", "ml"), ("namespace", "x")],
                 "exported_pod",

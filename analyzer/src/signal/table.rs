@@ -3,7 +3,7 @@
 //! Names that our own exporter writes, both of dcgm-exporter's generations among them, come from its catalog, so that a
 //! removed metric breaks the build. node_exporter's are those of release 1.
 
-use goodput_exporter::catalog::{Metric, Unit, dcgm, gpu, host, memory, owner};
+use goodput_exporter::catalog::{Metric, Unit, dcgm, gpu, health, host, memory, owner};
 
 use super::Signal;
 use crate::sample::Labels;
@@ -70,6 +70,8 @@ const fn base(unit: Unit) -> f64 {
         Unit::Percent => 0.01,
         Unit::Millijoules => 0.001,
         Unit::Mebibytes => 1_048_576.0,
+        Unit::Megahertz => 1e6,
+        Unit::Nanoseconds => 1e-9,
         _ => 1.0,
     }
 }
@@ -104,6 +106,17 @@ pub(super) static ROWS: &[Row] = &[
     current(&dcgm::ENFORCED_POWER_LIMIT, Signal::GpuPowerLimit),
     legacy(&dcgm::POWER_LIMIT, Signal::GpuPowerLimit),
     current(&dcgm::POWER_LIMIT, Signal::GpuPowerLimit),
+    legacy(&dcgm::POWER_LIMIT_DEFAULT, Signal::GpuPowerLimitDefault),
+    current(&dcgm::POWER_LIMIT_DEFAULT, Signal::GpuPowerLimitDefault),
+    legacy(&dcgm::SM_CLOCK, Signal::SmClock),
+    current(&dcgm::SM_CLOCK, Signal::SmClock),
+    own(&health::CLOCK_EVENT, Signal::GpuThermalSlowdown).only("reason", "sw_thermal").sum_over(&["reason"]),
+    own(&health::CLOCK_EVENT, Signal::GpuThermalSlowdown).only("reason", "hw_thermal").sum_over(&["reason"]),
+    legacy(&dcgm::THERMAL_VIOLATION, Signal::GpuThermalSlowdown),
+    own(&health::CLOCK_EVENT, Signal::GpuPowerCapped).only("reason", "power_cap"),
+    legacy(&dcgm::POWER_VIOLATION, Signal::GpuPowerCapped),
+    current(&dcgm::POWER_VIOLATION, Signal::GpuPowerCapped),
+    own(&health::CLOCK_EVENT, Signal::GpuPowerBrake).only("reason", "hw_power_brake"),
     legacy(&dcgm::FB_USED, Signal::FbUsed),
     current(&dcgm::FB_USED, Signal::FbUsed),
     legacy(&dcgm::FB_FREE, Signal::FbFree),
@@ -168,6 +181,7 @@ pub(super) static ROWS: &[Row] = &[
     own(&host::CGROUP_MEMORY_CURRENT, Signal::JobMemoryCurrent),
     own(&host::CGROUP_MEMORY_MAX, Signal::JobMemoryMax),
     own(&host::CGROUP_MEMORY_WORKING_SET, Signal::JobMemoryWorkingSet),
+    own(&host::CGROUP_MEMORY_OOM_KILLS, Signal::JobOomKills),
     own(&host::CGROUP_NUMA_ALLOWED_CPUS, Signal::JobNumaAllowedCpus).by_numa_node(),
     own(&host::CGROUP_NUMA_ANON_SHMEM, Signal::JobNumaMemory).by_numa_node(),
 ];

@@ -16,11 +16,11 @@ use super::link;
 use super::page::{Frame, Link, Page, Problem, show};
 use super::stretch::{Stretch, stretches};
 use crate::classify::{Class, Interval, busy_signals};
-use crate::report::{Proof, Remedy, evidence, meaning, missing, remedies, text};
+use crate::report::{Proof, Remedy, about, evidence, missing, text};
 use crate::sample::TimeMs;
 use crate::serve::App;
 use crate::signal::{Signal, named_in};
-use crate::store::{Results, Samples};
+use crate::store::{Results, Samples, Whose};
 
 /// The longest stretch whose verdicts are loaded for one page.
 const MAX_MS: i64 = 35 * 24 * HOUR_MS;
@@ -67,8 +67,9 @@ pub(super) async fn page<S: Samples + Results>(
     let (class, range) = (asked.class()?, asked.range()?);
     let hours = range.start.div_euclid(HOUR_MS) * HOUR_MS..-(-range.end).div_euclid(HOUR_MS) * HOUR_MS;
     let around = Chosen::hours(&hours, (app.now)(), clock.clone());
-    let mut intervals = app.store.intervals(hours).await?;
-    intervals.retain(|i| i.gpu == uuid && i.class == class && i.owner == asked.owner);
+    let whose = Whose { class: Some(class), ..Whose::gpu(&uuid) };
+    let mut intervals = app.store.intervals_of(hours, &whose).await?;
+    intervals.retain(|i| i.owner == asked.owner);
     intervals.retain(|i| i.start_ms < range.end && i.end_ms > range.start);
     let all = stretches(&intervals);
     let back = Link::new(format!("{}?{}", link::gpu(&uuid), around.query), format!("GPU {uuid}"));
@@ -91,7 +92,7 @@ pub(super) async fn page<S: Samples + Results>(
     show(&Evidence {
         frame: Frame::new(format!("{}, GPU {uuid}", class.name()), trail, false),
         class: class.name(),
-        meaning: meaning(class),
+        meaning: about(class).meaning,
         when: clock.stretch(stretch.start_ms, stretch.end_ms),
         zone: clock.zone_name(),
         facts: facts(stretch, &uuid),
@@ -105,7 +106,7 @@ pub(super) async fn page<S: Samples + Results>(
         }),
         charts,
         missing: missing(stretch.parts.iter().copied()),
-        remedies: remedies(class),
+        remedies: about(class).remedies,
     })
 }
 

@@ -17,7 +17,7 @@ use crate::classify::{Class, Interval};
 use crate::report::{Ledger, Period, text};
 use crate::sample::TimeMs;
 use crate::serve::App;
-use crate::store::Results;
+use crate::store::{Results, Whose};
 
 /// A longer table is not read; a shorter period lists what this one leaves out.
 const MAX_ROWS: usize = 200;
@@ -65,8 +65,7 @@ pub(super) async fn page<S: Results>(
     Query(query): Query<PeriodQuery>,
 ) -> Page {
     let chosen = Chosen::of(&query, (app.now)(), &app.zone)?;
-    let mut intervals = app.store.intervals(chosen.range()).await?;
-    intervals.retain(|i| i.gpu == uuid);
+    let intervals = app.store.intervals_of(chosen.range(), &Whose::gpu(&uuid)).await?;
     let path = link::gpu(&uuid);
     let Some(last) = intervals.last() else {
         let what = format!("No verdict is stored for GPU {uuid} from {}", chosen.show());

@@ -15,7 +15,7 @@ use super::strip::{Mark, marks, resolution};
 use crate::classify::{Class, Group, Interval};
 use crate::report::{Amount, Ledger, text};
 use crate::serve::App;
-use crate::store::Results;
+use crate::store::{Results, Whose};
 
 #[derive(Template)]
 #[template(path = "web/node.html")]
@@ -58,8 +58,7 @@ pub(super) async fn page<S: Results>(
     Query(query): Query<PeriodQuery>,
 ) -> Page {
     let chosen = Chosen::of(&query, (app.now)(), &app.zone)?;
-    let mut intervals = app.store.intervals(chosen.range()).await?;
-    intervals.retain(|i| i.node == name);
+    let intervals = app.store.intervals_of(chosen.range(), &Whose::node(&name)).await?;
     let periods = chosen.choices(&link::node(&name));
     if intervals.is_empty() {
         let what = format!("No verdict is stored for node {name} from {}", chosen.show());

@@ -2,7 +2,7 @@
 
 use super::strip::WIDTH;
 use crate::classify::{Class, Interval};
-use crate::report::{Amount, Ledger, Sum, meaning, text};
+use crate::report::{Amount, Ledger, Sum, about, text};
 
 /// A number with its name and what it is of.
 pub(super) struct Tile {
@@ -40,7 +40,7 @@ impl Shares {
                 let amount = Amount::of(ms, whole);
                 let (x, width) = (text::fixed(scale(before)), text::fixed(scale(ms)));
                 let (hours, percent) = (amount.hours(), amount.percent());
-                classes.push(Share { class: class.name(), meaning: meaning(*class), hours, percent, x, width });
+                classes.push(Share { class: class.name(), meaning: about(*class).meaning, hours, percent, x, width });
                 before += ms;
             }
         }

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::classify::{Advice, Advisory, Class, Evidence, Interval, JudgeError, Thresholds, judge_series};
 use crate::report::text::{UNKNOWN, number, percent};
-use crate::report::{Remedy, advice_meaning, advice_remedies, meaning, remedies};
+use crate::report::{Remedy, about, advice_meaning, advice_remedies};
 use crate::sample::{Series, TimeMs};
 use crate::signal::{Entity, resolve};
 
@@ -138,7 +138,7 @@ fn gpu_answer(index: Option<String>, intervals: &[&Interval], advisories: Vec<Ad
         index,
         node: first.node.clone(),
         model: first.model.clone(),
-        remedies: loss.map_or(&[], |i| remedies(i.class)),
+        remedies: loss.map_or(&[], |i| about(i.class).remedies),
         classes: sorted.into_iter().map(|i| class_answer(i, whole)).collect(),
         advisories,
     })
@@ -158,7 +158,7 @@ fn advisory_answer(advisory: &Advisory) -> AdvisoryAnswer {
 fn class_answer(interval: &Interval, whole: i64) -> ClassAnswer {
     ClassAnswer {
         class: interval.class,
-        meaning: meaning(interval.class),
+        meaning: about(interval.class).meaning,
         share: interval.ms as f64 / whole as f64,
         confidence: interval.confidence,
         owner: interval.owner.clone(),
@@ -290,7 +290,7 @@ mod tests {
                  goodput_gpu_numa_allowed_cpus{{gpu=\"1\",UUID=\"GPU-b\",node=\"0\",instance=\"n1:9400\"}} 16\n"
             );
             let batch = parse(&text, Format::Text, &Limits::default(), START + i64::from(second) * 1000).unwrap();
-            for series in batch.series {
+            for series in batch {
                 all.entry(series.labels).or_default().extend(series.samples);
             }
         }
@@ -316,7 +316,7 @@ mod tests {
         let storage = &answer.gpus[0].classes[1];
         assert_eq!(storage.owner.as_deref(), Some("job/7"));
         assert!(storage.evidence.iter().any(|e| e.signal == "job_io_pressure" && e.value > e.threshold));
-        assert_eq!(answer.gpus[0].remedies, remedies(Class::DataloaderStorage));
+        assert_eq!(answer.gpus[0].remedies, about(Class::DataloaderStorage).remedies);
     }
 
     #[test]

@@ -60,10 +60,10 @@ fn a_model_whose_idle_power_is_not_known_shares_in_proportion_to_time() {
 
 #[test]
 fn a_gpu_that_draws_less_than_its_idle_power_is_taken_at_its_word() {
-    // So little work that power is not asked whether it is any.
-    let mut all = busy(0.05, H100);
+    // So little work that power is not asked whether it is any, and more than keeps a GPU from looking idle.
+    let mut all = busy(0.2, H100);
     all.push(power(H100, 100.0));
-    assert_eq!(energy(&all).map(|e| e.map(|e| e.mj)), [Some(100 * 30_000), Some(100 * 570_000)]);
+    assert_eq!(energy(&all).map(|e| e.map(|e| e.mj)), [Some(100 * 120_000), Some(100 * 480_000)]);
 }
 
 #[test]

@@ -33,6 +33,14 @@ const SHAPES: &[Shape] = &[
     ("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", &[("UUID", "GPU-1"), MODEL], true, 2.1e7),
     ("DCGM_FI_DEV_GPU_UTIL", &[("UUID", "GPU-2"), ("Hostname", "n1"), ("pod", "p"), MODEL], false, 110.0),
     ("DCGM_FI_DEV_FB_USED", &[("UUID", "GPU-2"), MODEL], false, 600.0),
+    ("DCGM_FI_PROF_SM_ACTIVE", &[("UUID", "GPU-1"), MODEL], false, 1.0),
+    ("DCGM_FI_PROF_PCIE_RX_BYTES", &[("UUID", "GPU-1"), MODEL], false, 9.0e9),
+    ("goodput_cgroup_memory_oom_kills_total", &[JOB], true, 1.0),
+    ("DCGM_FI_DEV_SM_CLOCK", &[("UUID", "GPU-1"), MODEL], false, 2000.0),
+    ("DCGM_FI_DEV_SM_CLOCK", &[("UUID", "GPU-2"), MODEL], false, 2000.0),
+    ("goodput_gpu_clock_event_seconds_total", &[("UUID", "GPU-1"), ("reason", "hw_thermal")], true, 30.0),
+    ("goodput_gpu_clock_event_seconds_total", &[("UUID", "GPU-2"), ("reason", "hw_thermal")], true, 30.0),
+    ("goodput_gpu_clock_event_seconds_total", &[("UUID", "GPU-1"), ("reason", "hw_power_brake")], true, 30.0),
     ("goodput_node_info", &[("nodename", "n1")], false, 1.0),
     ("goodput_pressure_waiting_seconds_total", &[("resource", "io")], true, 30.0),
     ("goodput_node_cpu_seconds_total", &[("mode", "user")], true, 60.0),
@@ -88,8 +96,13 @@ fn series_of(shape: &Shape, steps: &[(i64, f64)], start: TimeMs, lively: f64) ->
 fn series() -> impl Strategy<Value = Vec<Series>> {
     let samples = prop_oneof![1 => prop::collection::vec(step(), 2..100), 3 => prop::collection::vec(step(), 100..300)];
     let one = (prop::bool::weighted(0.9), liveliness(), 0i64..3_000, samples);
-    prop::collection::vec(one, SHAPES.len()).prop_map(|all| {
+    // Some nodes have an exporter of GPUs and nothing else.
+    (prop::bool::weighted(0.9), prop::collection::vec(one, SHAPES.len())).prop_map(|(watched, all)| {
+        let is_of_host = |name: &str| {
+            ["goodput_node_", "goodput_pressure_", "goodput_cgroup_"].iter().any(|start| name.starts_with(start))
+        };
         let present = SHAPES.iter().zip(all).filter(|(_, (present, ..))| *present);
+        let present = present.filter(|((name, ..), _)| watched || !is_of_host(name));
         present.map(|(shape, (_, lively, start, steps))| series_of(shape, &steps, start * 1000, lively)).collect()
     })
 }

@@ -2,12 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of a test are test code")]
 
+mod depth;
 mod energy;
-mod exporters;
 mod ledger;
-mod model;
 mod phases;
 mod placement;
 mod recorded;
-mod scenarios;
 mod sources;

@@ -116,6 +116,29 @@ fn full_utilisation_near_idle_power_is_not_work() {
     assert_eq!(at(400.0)[&Class::Productive], 588_000);
 }
 
+/// One rank of eight works, at 400 W, and the others spin at 153 W: what 8xH100 nodes show while one rank saves.
+#[test]
+fn ranks_that_spin_wait_for_the_one_that_works() {
+    let pod = [("namespace", "train"), ("pod", "llm-0"), ("container", "main")];
+    let mut series = recorded("dcgm-8xh100-aicr");
+    for one in series.iter_mut().filter(|s| s.labels.get("UUID").is_some()) {
+        let others = one.labels.iter().filter(|(name, _)| pod.iter().all(|(own, _)| own != name));
+        let labels = Labels::new(others.chain(pod));
+        let watts = if labels.get("UUID") == Some(HELD) { 400.0 } else { 153.0 };
+        match labels.metric() {
+            "DCGM_FI_DEV_POWER_USAGE" => one.samples.iter_mut().for_each(|s| s.value = watts),
+            "DCGM_FI_DEV_GPU_UTIL" => one.samples.iter_mut().for_each(|s| s.value = 98.0),
+            _ => {}
+        }
+        one.labels = labels;
+    }
+    let judged = judge(&series);
+    for gpu in &judged.seen {
+        let class = if gpu.gpu == HELD { Class::Productive } else { Class::CollectiveWait };
+        assert_eq!(ms(&judged.intervals, &gpu.gpu).get(&class), Some(&588_000), "{}", gpu.gpu);
+    }
+}
+
 /// A job on four A100 at 60 s, of which one works at 94 to 133 W and three hold a context and do nothing, for all of its
 /// 118 minutes. GPL data, read in place.
 fn juwels() -> (Vec<Series>, Range<TimeMs>) {
@@ -151,4 +174,20 @@ fn of_four_gpus_of_a_job_one_works_and_three_are_held_idle() {
     for gpu in ["jwb0021_01", "jwb0021_02", "jwb0021_03"] {
         assert_eq!(share(gpu, Class::IdleHeld), 1.0, "{gpu}: {:?}", ms(&judged.intervals, gpu));
     }
+}
+
+/// The same where dcgm-exporter knows the job, which had all four: three of its GPUs are never used.
+#[test]
+fn three_of_four_gpus_of_a_known_job_are_partial_allocation() {
+    let (mut series, window) = juwels();
+    for one in &mut series {
+        one.labels = Labels::new(one.labels.iter().chain([("hpc_job", "9482789")]));
+    }
+    let judged = judge_series(&series, window.clone(), &Thresholds::default()).unwrap();
+    let length = window.end - window.start;
+    for gpu in ["jwb0021_01", "jwb0021_02", "jwb0021_03"] {
+        assert_eq!(ms(&judged.intervals, gpu), BTreeMap::from([(Class::PartialAllocation, length)]), "{gpu}");
+    }
+    let working = ms(&judged.intervals, "jwb0021_00")[&Class::Productive];
+    assert!(working as f64 > 0.95 * length as f64, "{working} ms of {length}");
 }

@@ -56,7 +56,7 @@ impl Sender {
     pub fn add(&mut self, text: &str, at: SystemTime) -> Result<()> {
         let at_ms = i64::try_from(at.duration_since(UNIX_EPOCH)?.as_millis())?;
         let batch = succeeded(text, Format::OpenMetrics, &self.limits, &self.target, at_ms, &mut self.seen);
-        for series in batch.context("the history's text")?.series {
+        for series in batch.context("the history's text")? {
             self.waiting += series.samples.len();
             self.pending.entry(series.labels).or_default().extend(series.samples);
         }

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result};
 use goodput_analyzer::ingest::Limits;
 use goodput_analyzer::ingest::scrape::{Seen, Target, succeeded};
 use goodput_analyzer::ingest::text::{Format, parse};
-use goodput_analyzer::sample::Sample;
+use goodput_analyzer::sample::{Batch, Sample};
 use goodput_analyzer::signal;
 use goodput_analyzer::store::{Options, Samples as _, Store, wall_clock};
 use goodput_tests::demo::machine::{Machine, Roots};
@@ -81,9 +81,9 @@ fn prometheus_answers_every_query() -> Result<()> {
 
 /// What the analyzer serves is what queries are held to.
 fn all_listed(page: &str) -> Result<()> {
-    let served = parse(page, Format::OpenMetrics, &Limits::default(), 0)?.series;
+    let served = parse(page, Format::OpenMetrics, &Limits::default(), 0)?;
     assert!(served.len() > ANALYZER.len(), "an analyzer with verdicts serves more than {} series", served.len());
-    for series in served {
+    for series in served.series() {
         let labels: BTreeSet<&str> = series.labels.iter().map(|(name, _)| name).filter(|n| *n != "__name__").collect();
         let is_it = |(name, _, known): &&(&str, bool, &[&str])| {
             *name == series.labels.metric() && known.iter().copied().collect::<BTreeSet<_>>() == labels
@@ -120,11 +120,12 @@ async fn remember(dir: &Path, exporter: SocketAddr) -> Result<()> {
     })?;
     let target = Target::new(EXPORTER, &exporter.to_string());
     let now = wall_clock();
-    let mut batch = succeeded(&page, Format::Text, &Limits::default(), &target, now, &mut Seen::default())?;
-    for series in &mut batch.series {
+    let scraped = succeeded(&page, Format::Text, &Limits::default(), &target, now, &mut Seen::default())?;
+    let mut batch = Batch::default();
+    for series in scraped.series() {
         let value = series.samples.first().context("a series without a sample")?.value;
-        series.samples =
-            (now - HISTORY_MS..now).step_by(SCRAPE_MS as usize).map(|time_ms| Sample { time_ms, value }).collect();
+        let times = (now - HISTORY_MS..now).step_by(SCRAPE_MS as usize);
+        batch.push(series.labels, &times.map(|time_ms| Sample { time_ms, value }).collect::<Vec<_>>());
     }
     let store = Store::open(Options::new(dir.join("analyzer"), signal::is_known)).await?;
     store.append(batch).await?;

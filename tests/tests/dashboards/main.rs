@@ -1,5 +1,6 @@
 //! The dashboards: readable, about metrics that exist, as Grafana wants them, and answered.
 
+mod colours;
 mod live;
 
 use std::collections::BTreeSet;

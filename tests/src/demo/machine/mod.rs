@@ -8,7 +8,7 @@ mod cgroup;
 mod gpus;
 mod layout;
 mod model;
-pub(in crate::demo) mod noise;
+pub(crate) mod noise;
 mod proc;
 mod tree;
 

@@ -1,15 +1,16 @@
 //! Every scenario of `tests/scenarios`: a schedule, simulated by a queue model, exported, judged, and compared with what
 //! the schedule says was the matter. To add one, see `tests/scenarios/README.md`.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of a test are test code")]
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use goodput_analyzer::classify::{Class, PHASES, RULES, Thresholds, judge_series};
+use goodput_analyzer::classify::{Class, DERATES, PHASES, RULES, Thresholds, judge_series};
 use goodput_analyzer::sample::{Series, TimeMs};
+use goodput_tests::lab::exporters::{Exporters, Recorder, View, uuid};
+use goodput_tests::lab::model::{Machine, Phase};
 use serde::Deserialize;
-
-use crate::exporters::{Exporters, Recorder, uuid};
-use crate::model::{Machine, Phase};
 
 /// Time between scrapes.
 const SCRAPE_MS: i64 = 15_000;
@@ -28,6 +29,8 @@ struct Scenario {
     /// GPUs of the job; what is expected is said of the last of them.
     #[serde(default = "one")]
     gpus: usize,
+    /// Minutes after which a second node's GPUs belong to the job too.
+    joined_after: Option<usize>,
     phases: Vec<Phase>,
     /// Classes that no minute may have more than [`TRACE`] of.
     #[serde(default)]
@@ -42,24 +45,37 @@ fn one() -> usize {
 const TRACE: f64 = 0.1;
 
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/scenarios")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios")
 }
 
 fn simulate(scenario: &Scenario) -> Vec<Series> {
-    let (mut machine, mut recorder) = (Machine::new(scenario.gpus), Recorder::new(scenario.gpus));
+    let mut series = simulate_node(scenario, "n1", 0);
+    series.extend(scenario.joined_after.into_iter().flat_map(|minutes| simulate_node(scenario, "n2", minutes)));
+    series
+}
+
+/// A node whose GPUs nobody holds before that minute.
+fn simulate_node(scenario: &Scenario, node: &str, held_from: usize) -> Vec<Series> {
+    let (mut machine, mut recorder) = (Machine::new(scenario.gpus), Recorder::new(node, scenario.exporters));
     let ticks_per_second = 100;
     let mut ticks = 0_i64;
+    let mut before = 0;
     for phase in &scenario.phases {
+        let phase = &Phase { job: phase.job && before >= held_from, ..phase.clone() };
+        before += phase.minutes;
         machine.enter(phase);
         for _ in 0..phase.minutes * 60 * ticks_per_second {
             let ms = ticks * 10;
             if ms % SCRAPE_MS == SCRAPE_OFFSET_MS {
                 match phase.scraped {
-                    true => recorder.scrape(START_MS + ms, scenario.exporters, phase, &machine.counters, machine.now()),
+                    true => recorder.scrape(START_MS + ms, &View::of(&machine, phase)),
                     false => recorder.miss(START_MS + ms),
                 }
             }
             machine.tick(phase);
+            if phase.sync && machine.is_done() {
+                machine.go_on(phase);
+            }
             ticks += 1;
         }
     }
@@ -102,7 +118,7 @@ fn class(name: &str) -> Class {
 /// What is wrong with the verdicts of a scenario.
 fn failures(scenario: &Scenario) -> Vec<String> {
     let total = scenario.phases.iter().map(|p| p.minutes).sum();
-    let minutes = minutes(&simulate(scenario), &uuid(scenario.gpus - 1), total);
+    let minutes = minutes(&simulate(scenario), &uuid("n1", scenario.gpus - 1), total);
     let mut failures = Vec::new();
     let mut first = 0;
     for phase in &scenario.phases {
@@ -155,7 +171,9 @@ fn schedules_are_told_from_their_signals() {
 #[test]
 fn every_rule_has_its_scenarios_and_its_page() {
     let pages = std::fs::read_to_string(folder().join("../../docs/rules.md")).unwrap();
-    for class in RULES.iter().map(|r| r.class).chain(PHASES.iter().map(|p| p.class)) {
+    for class in
+        RULES.iter().map(|r| r.class).chain(PHASES.iter().map(|p| p.class)).chain(DERATES.iter().map(|d| d.class))
+    {
         let name = class.name();
         for kind in ["positive", "negative", "near_miss"] {
             let file = folder().join(name).join(format!("{kind}.yaml"));

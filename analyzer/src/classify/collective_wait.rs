@@ -1,0 +1,84 @@
+//! `collective_wait`: kernels run and draw no power, on several GPUs at once: they spin until the other ranks are there.
+//!
+//! A GPU in such a kernel does not wait for its own input, whatever its loaders do: what they are late for is on the row
+//! of the GPU that the others wait for.
+//!
+//! Where a whole cell spins it is not work at all, and the rule explains it. Where a cell mixes work and spinning, the
+//! share that spun is taken from the busy time.
+
+use super::busy::{Busy, busy};
+use super::depth::{self, shallow};
+use super::derate::Derate;
+use super::thresholds::confidence::INFERRED;
+use super::{Cell, Class, Fact, Rule, Thresholds, Verdict};
+use crate::signal::Signal;
+
+pub(super) const RULE: Rule = Rule {
+    class: Class::CollectiveWait,
+    explains: &[
+        Class::CpuThrottled,
+        Class::CrossNuma,
+        Class::HostNoise,
+        Class::MemoryPressure,
+        Class::Checkpoint,
+        Class::DataloaderStorage,
+        Class::DataloaderCpu,
+        Class::FeedingUnsplit,
+    ],
+    judge,
+};
+
+/// The part of busy cells in which kernels spun.
+pub(super) const DERATE: Derate = Derate { class: Class::CollectiveWait, judge: judge_busy };
+
+fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
+    let Some(Busy { spun, facts, .. }) = busy(cell, t).filter(|busy| busy.spun > 0.0) else { return Verdict::No };
+    if cell.owner.is_none() {
+        return Verdict::Abstain { missing: vec![Signal::GpuOwner] };
+    }
+    let others = others(cell);
+    if others.is_empty() {
+        // The rest of its job may be on other nodes, or it may spin for itself.
+        return Verdict::No;
+    }
+    let spinning = others.iter().filter(|cell| busy(cell, t).is_some_and(|busy| busy.spun > 0.0)).count();
+    let told =
+        [count("GPUs of the owner that spin", spinning + 1, 1.0), count("GPUs of the owner", others.len() + 1, 2.0)];
+    Verdict::Claim { max_share: spun, confidence: INFERRED, facts: facts.into_iter().chain(told).collect() }
+}
+
+fn judge_busy(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
+    if cell.owner.is_none() {
+        return Verdict::Abstain { missing: vec![Signal::GpuOwner] };
+    }
+    let is_busy = |cell: &Cell<'_>| busy(cell, t).is_some_and(|b| b.ratio.max(b.spun) >= t.derate_busy_ratio);
+    let busy_others = others(cell).iter().filter(|cell| is_busy(cell)).count();
+    if busy_others == 0 {
+        return Verdict::No;
+    }
+    if depth::SIGNALS.iter().all(|signal| cell.mean(*signal).is_none()) {
+        return Verdict::Abstain { missing: depth::SIGNALS.to_vec() };
+    }
+    let Some(shallow) = shallow(cell, t) else { return Verdict::No };
+    // Without the job's CPU use it may be kernels that are launched too slowly.
+    let Some(cores) = shallow.extra_cores else { return Verdict::Abstain { missing: vec![Signal::JobCpuUsage] } };
+    if cores >= t.launching_cores {
+        return Verdict::No;
+    }
+    let told = [
+        Fact { signal: depth::EXTRA_CORES, unit: "cores per GPU", value: cores, threshold: t.launching_cores },
+        count("other GPUs of the owner that are busy", busy_others, 1.0),
+    ];
+    let facts = shallow.facts.into_iter().chain(told).collect();
+    Verdict::Claim { max_share: shallow.lost, confidence: shallow.confidence, facts }
+}
+
+/// The other GPUs of the node that the owner holds.
+fn others<'a>(cell: &Cell<'a>) -> Vec<Cell<'a>> {
+    let others = cell.node.gpus.iter().filter(|gpu| gpu.uuid != cell.gpu.uuid).map(|gpu| Cell { gpu, ..*cell });
+    others.filter(Cell::is_held_by_owner).collect()
+}
+
+fn count(signal: &'static str, value: usize, threshold: f64) -> Fact {
+    Fact { signal, unit: "GPUs", value: value as f64, threshold }
+}

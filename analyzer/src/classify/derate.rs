@@ -1,0 +1,50 @@
+//! Work that took longer than it had to, because clocks were held down or kernels had nothing to do, and work that was
+//! thrown away.
+
+use super::busy::busy;
+use super::{
+    Cell, Class, Thresholds, Verdict, collective_wait, launch_bound, lost_work, power_throttle, thermal_throttle,
+};
+use crate::signal::Signal;
+
+/// A way to see that a busy GPU was slowed, or busy in vain.
+#[derive(Debug)]
+pub struct Derate {
+    /// What the lost part of the busy time is booked on.
+    pub class: Class,
+    /// Pure, and only asked where the GPU was busy; its `max_share` is of the busy time.
+    pub judge: fn(&Cell<'_>, &Thresholds) -> Verdict,
+}
+
+/// Every derate. Each takes from what those before it left.
+pub static DERATES: &[Derate] = &[
+    thermal_throttle::DERATE,
+    power_throttle::DERATE,
+    launch_bound::DERATE,
+    collective_wait::DERATE,
+    lost_work::DERATE,
+];
+
+/// How much of the time a reason held the clocks down, and how far below `usual` they were: the smaller is what was lost.
+pub(super) fn lost_share(held_down: f64, clock: f64, usual: f64) -> f64 {
+    held_down.min(1.0 - clock / usual).max(0.0)
+}
+
+/// The mean SM clock, in hertz, of a cell with enough work to tell.
+pub(super) fn clock(cell: &Cell<'_>, t: &Thresholds) -> Option<f64> {
+    busy(cell, t).filter(|busy| busy.ratio >= t.derate_busy_ratio)?;
+    cell.mean(Signal::SmClock)
+}
+
+/// The median of the clocks that GPUs of this model on the node, this one among them, have in the cells around under
+/// like load, as far as they are `fit` to compare with.
+pub(super) fn usual_clock(cell: &Cell<'_>, t: &Thresholds, fit: impl Fn(&Cell<'_>) -> bool) -> Option<f64> {
+    let model = cell.gpu.model.as_deref()?;
+    let alike = cell.node.gpus.iter().filter(|gpu| gpu.model.as_deref() == Some(model));
+    let cells = alike.flat_map(|gpu| {
+        cell.node.around(cell.index, t.derate_around_seconds).map(move |index| Cell { gpu, index, ..*cell })
+    });
+    let mut clocks: Vec<f64> = cells.filter(|cell| fit(cell)).filter_map(|cell| clock(&cell, t)).collect();
+    let middle = clocks.len() / 2;
+    (!clocks.is_empty()).then(|| *clocks.select_nth_unstable_by(middle, f64::total_cmp).1)
+}

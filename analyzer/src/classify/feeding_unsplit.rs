@@ -1,0 +1,40 @@
+//! `feeding_unsplit`: the GPU works on and off, as one does that waits for its input, and nothing tells what the input is
+//! late for: there is no series of the host or the job at all.
+
+use super::busy::busy;
+use super::thresholds::confidence::WEAK;
+use super::{Cell, Class, Fact, Rule, Thresholds, Verdict};
+use crate::signal::{Scope, Signal};
+
+pub(super) const RULE: Rule = Rule { class: Class::FeedingUnsplit, explains: &[], judge };
+
+fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
+    let Some(here) = busy(cell, t).filter(|busy| busy.spun == 0.0) else { return Verdict::No };
+    if is_host_watched(cell) || !works_on_and_off(cell, t) {
+        return Verdict::No;
+    }
+    let facts = here.facts.iter().map(|fact| Fact { threshold: t.sustained_busy_ratio, ..*fact }).collect();
+    Verdict::Claim { max_share: 1.0 - here.ratio, confidence: WEAK, facts }
+}
+
+/// Does it work in this cell and in both beside it? A pause between two stretches of work may be anything. Nor does a GPU
+/// wait for input that has kernels meanwhile, as its utilisation tells.
+fn works_on_and_off(cell: &Cell<'_>, t: &Thresholds) -> bool {
+    let around = cell.index.saturating_sub(1)..(cell.index + 2).min(cell.node.cells.len());
+    let cells = around.map(|index| Cell { index, ..*cell });
+    let ratios: Option<Vec<(f64, f64)>> = cells
+        .map(|cell| {
+            let work = busy(&cell, t)?.ratio;
+            Some((work, cell.mean(Signal::GpuUtilization).unwrap_or(work)))
+        })
+        .collect();
+    let Some(ratios) = ratios else { return false };
+    let hollow = ratios.iter().map(|(work, kernels)| kernels - work).sum::<f64>() / ratios.len() as f64;
+    hollow <= t.hollow_ratio && ratios.iter().all(|(work, _)| *work >= t.sustained_busy_ratio)
+}
+
+/// Does anything tell of the node's or the owner's CPUs, disks or memory?
+fn is_host_watched(cell: &Cell<'_>) -> bool {
+    let tells = |s: &Signal| s.scope() != Scope::Gpu && !matches!(s, Signal::NodeInfo | Signal::Up | Signal::JobInfo);
+    Signal::ALL.iter().filter(|s| tells(s)).any(|signal| cell.read(*signal).is_some())
+}

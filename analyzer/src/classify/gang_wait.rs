@@ -1,0 +1,69 @@
+//! `gang_wait`: a job holds the GPU and rests until others of its GPUs, mostly on other nodes, are its own too.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use super::cold_start::starting_since;
+use super::phase::{Course, Phase};
+use super::{Cell, Class, Fact, Thresholds};
+use crate::frame::NodeFrame;
+use crate::sample::TimeMs;
+use crate::signal::Signal;
+
+pub(super) const PHASE: Phase = Phase { class: Class::GangWait, takes_work: false, mark };
+
+/// Who held which GPUs of all nodes, and when: the view of a run across nodes.
+#[derive(Debug, Default)]
+pub(super) struct Holds<'a>(BTreeMap<&'a str, Vec<Hold<'a>>>);
+
+/// Cells in a row in which an owner held a GPU.
+#[derive(Debug)]
+struct Hold<'a> {
+    gpu: &'a str,
+    span: Range<TimeMs>,
+    /// Was the GPU seen without this owner right before?
+    is_start_seen: bool,
+}
+
+impl<'a> Holds<'a> {
+    pub(super) fn of(nodes: &'a [NodeFrame]) -> Holds<'a> {
+        let mut holds = Holds::default();
+        for (node, gpu) in nodes.iter().flat_map(|node| node.gpus.iter().map(move |gpu| (node, gpu))) {
+            for (index, span) in node.cells.iter().enumerate() {
+                for (owner, _) in &gpu.owners[index] {
+                    let all = holds.0.entry(owner).or_default();
+                    match all.last_mut().filter(|last| last.gpu == gpu.uuid && last.span.end == span.start) {
+                        Some(last) => last.span.end = span.end,
+                        None => {
+                            let is_start_seen = index.checked_sub(1).is_some_and(|before| gpu.known_ms[before] > 0);
+                            all.push(Hold { gpu: &gpu.uuid, span: span.clone(), is_start_seen });
+                        }
+                    }
+                }
+            }
+        }
+        holds
+    }
+
+    /// GPUs that the owner takes within `later`, and did not hold within `sooner`.
+    fn missing(&self, owner: &str, sooner: &Range<TimeMs>, later: &Range<TimeMs>) -> usize {
+        let holds = self.0.get(owner).map_or(&[][..], Vec::as_slice);
+        let had =
+            |gpu: &str| holds.iter().any(|h| h.gpu == gpu && h.span.start < sooner.end && sooner.start < h.span.end);
+        holds.iter().filter(|h| h.is_start_seen && later.contains(&h.span.start) && !had(h.gpu)).count()
+    }
+}
+
+fn mark(course: &Course<'_>, index: usize, t: &Thresholds) -> Option<Vec<Fact>> {
+    let begun = starting_since(course, index, t)?;
+    let (cells, owner) = (&course.node.cells, course.owner(index)?);
+    let sooner = cells[begun].start..cells[index].end;
+    let later = cells[index].end..cells[index].start + (t.cold_start_seconds * 1000.0) as i64;
+    let missing = course.holds.missing(owner, &sooner, &later) as f64;
+    let cell = Cell { node: course.node, gpu: course.gpu, owner: Some(owner), index };
+    let cpu = Fact::of(Signal::JobCpuUsage, cell.mean(Signal::JobCpuUsage)?, t.gang_wait_cores);
+    let read = cell.mean(Signal::JobRead).map(|read| Fact::of(Signal::JobRead, read, t.gang_wait_read_bytes));
+    let rests = [cpu].into_iter().chain(read).all(|fact| fact.value <= fact.threshold);
+    let told = Fact { signal: "GPUs of the owner still to come", unit: "GPUs", value: missing, threshold: 1.0 };
+    (missing >= 1.0 && rests).then(|| [told, cpu].into_iter().chain(read).collect())
+}

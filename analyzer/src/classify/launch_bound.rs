@@ -1,0 +1,26 @@
+//! `launch_bound`: kernels are over before the next one is launched. Engine and utilisation stay at 100 %, for the gaps
+//! are short, while few multiprocessors have work, and the thread of each process that launches is busy with that alone.
+
+use super::depth::{self, shallow};
+use super::derate::Derate;
+use super::{Cell, Class, Fact, Thresholds, Verdict};
+use crate::signal::Signal;
+
+pub(super) const DERATE: Derate = Derate { class: Class::LaunchBound, judge };
+
+fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
+    if cell.owner.is_none() {
+        return Verdict::Abstain { missing: vec![Signal::GpuOwner] };
+    }
+    if depth::SIGNALS.iter().all(|signal| cell.mean(*signal).is_none()) {
+        return Verdict::Abstain { missing: depth::SIGNALS.to_vec() };
+    }
+    let Some(shallow) = shallow(cell, t) else { return Verdict::No };
+    let Some(cores) = shallow.extra_cores else { return Verdict::Abstain { missing: vec![Signal::JobCpuUsage] } };
+    if cores < t.launching_cores {
+        return Verdict::No;
+    }
+    let told = Fact { signal: depth::EXTRA_CORES, unit: "cores per GPU", value: cores, threshold: t.launching_cores };
+    let facts = shallow.facts.into_iter().chain([told]).collect();
+    Verdict::Claim { max_share: shallow.lost, confidence: shallow.confidence, facts }
+}

@@ -1,0 +1,73 @@
+//! Forecasts held against the truth: which memory ran out, how long before it was said, and what was said for nothing.
+
+use std::ops::Range;
+
+use serde::Serialize;
+
+use super::join::Entities;
+use super::trace::{Row, Trace};
+use crate::classify::Thresholds;
+use crate::forecast::{Memory, Risk, STEP_MS, risks};
+use crate::sample::TimeMs;
+
+/// What became of warnings.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Forecasts {
+    /// Times that memory ran out.
+    pub ooms: usize,
+    /// Of those that were warned of, how long before, in seconds; in rising order.
+    pub lead_seconds: Vec<f64>,
+    /// The middle one of these.
+    pub median_lead_seconds: Option<f64>,
+    /// Warnings that nothing followed within the horizon.
+    pub false_alarms: usize,
+}
+
+impl Forecasts {
+    /// Of one trace.
+    pub(super) fn of(trace: &Trace, entities: &Entities, window: &Range<TimeMs>, t: &Thresholds) -> Forecasts {
+        let risks = risks(&trace.series, window, window.end, t);
+        let horizon_ms = (t.forecast_horizon_seconds * 1000.0) as i64;
+        let lead = |oom: &Row| {
+            let lasts = |r: &&Risk| r.start_ms < oom.span.start && r.end_ms + STEP_MS >= oom.span.start;
+            let warned = risks.iter().filter(|r| is_about(r, oom, entities)).filter(lasts);
+            warned.map(|r| (oom.span.start - r.start_ms) as f64 / 1000.0).reduce(f64::max)
+        };
+        let comes_true = |risk: &&Risk| {
+            let soon = |oom: &&Row| (risk.start_ms..=risk.start_ms + horizon_ms).contains(&oom.span.start);
+            trace.ooms.iter().filter(soon).any(|oom| is_about(risk, oom, entities))
+        };
+        let mut forecasts = Forecasts {
+            ooms: trace.ooms.len(),
+            lead_seconds: trace.ooms.iter().filter_map(lead).collect(),
+            false_alarms: risks.iter().filter(|risk| !comes_true(risk)).count(),
+            ..Forecasts::default()
+        };
+        forecasts.settle();
+        forecasts
+    }
+
+    /// Adds those of another trace.
+    pub(super) fn add(&mut self, other: Forecasts) {
+        self.ooms += other.ooms;
+        self.false_alarms += other.false_alarms;
+        self.lead_seconds.extend(other.lead_seconds);
+        self.settle();
+    }
+
+    fn settle(&mut self) {
+        self.lead_seconds.sort_by(f64::total_cmp);
+        self.median_lead_seconds = self.lead_seconds.get(self.lead_seconds.len() / 2).copied();
+    }
+}
+
+/// Is the warning about the memory that ran out?
+fn is_about(risk: &Risk, oom: &Row, entities: &Entities) -> bool {
+    let (memory, (host, _)) = (risk.last.forecast.memory, oom.host_and_index());
+    let is_asked = oom.charged_to.as_deref().is_none_or(|name| name == memory.name());
+    let is_there = match memory {
+        Memory::Gpu => entities.get(&oom.entity).is_some_and(|uuids| uuids.contains(&risk.last.entity)),
+        Memory::Cgroup | Memory::Host => risk.last.node == host,
+    };
+    is_asked && is_there
+}

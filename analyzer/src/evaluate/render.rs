@@ -1,0 +1,90 @@
+//! What came out, for people and for other programs.
+
+use std::fmt::Write as _;
+
+use jiff::Timestamp;
+
+use super::{Cell, Evaluation, Score};
+use crate::sample::TimeMs;
+
+const HOUR_MS: f64 = 3_600_000.0;
+
+/// The evaluation as a table.
+#[must_use]
+pub fn table(evaluation: &Evaluation) -> String {
+    let mut out = format!("{:<28} {:>9} {:>9} {:>7} {:>12}\n", "", "GPU-hours", "macro-F1", "wrong", "unexplained");
+    line(&mut out, &format!("all {} traces", evaluation.traces), &evaluation.all);
+    line(&mut out, "by utilisation alone", &evaluation.baseline);
+    for (family, score) in &evaluation.families {
+        line(&mut out, &format!("  {family}"), score);
+    }
+    classes(&mut out, &evaluation.all);
+    confusion(&mut out, &evaluation.all);
+    let f = &evaluation.forecasts;
+    let lead = f.median_lead_seconds.map_or_else(|| "-".to_owned(), |s| format!("{:.0} min", s / 60.0));
+    let _ = writeln!(
+        out,
+        "\nout of memory: {} times, {} warned of, median lead {lead}, {} false alarms",
+        f.ooms,
+        f.lead_seconds.len(),
+        f.false_alarms
+    );
+    out
+}
+
+fn line(out: &mut String, name: &str, score: &Score) {
+    let _ = writeln!(
+        out,
+        "{name:<28} {:>9.2} {:>9.3} {:>6.1}% {:>11.1}%",
+        score.total_ms as f64 / HOUR_MS,
+        score.macro_f1,
+        100.0 * score.wrong_class_share,
+        100.0 * score.unexplained_share
+    );
+}
+
+fn classes(out: &mut String, score: &Score) {
+    let _ = writeln!(
+        out,
+        "\n{:<20} {:>10} {:>10} {:>9} {:>7} {:>7}",
+        "class", "true GPU-h", "told GPU-h", "precision", "recall", "F1"
+    );
+    let ratio = |r: Option<f64>| r.map_or_else(|| "-".to_owned(), |r| format!("{r:.3}"));
+    for (name, c) in &score.classes {
+        let hours = |ms: i64| ms as f64 / HOUR_MS;
+        let (precision, recall) = (ratio(c.precision), ratio(c.recall));
+        let (truth, told) = (hours(c.truth_ms), hours(c.verdict_ms));
+        let _ = writeln!(out, "{name:<20} {truth:>10.2} {told:>10.2} {precision:>9} {recall:>7} {:>7.3}", c.f1);
+    }
+}
+
+/// What is not right, the most first.
+fn confusion(out: &mut String, score: &Score) {
+    let cells =
+        score.confusion.iter().flat_map(|(truth, row)| row.iter().map(move |(verdict, ms)| (truth, verdict, ms)));
+    let mut wrong: Vec<_> = cells.filter(|(truth, verdict, _)| truth != verdict).collect();
+    wrong.sort_by_key(|(.., ms)| -**ms);
+    let _ = writeln!(out, "\n{:<20} {:<20} {:>10} {:>9}", "true", "told", "GPU-hours", "of true");
+    for (truth, verdict, ms) in wrong {
+        let of = *ms as f64 / score.classes[truth].truth_ms as f64;
+        let _ = writeln!(out, "{truth:<20} {verdict:<20} {:>10.3} {:>8.1}%", *ms as f64 / HOUR_MS, 100.0 * of);
+    }
+}
+
+/// Every verdict as CSV: `weight` is the share of the GPU that had the class from `start` to `end`, so that the weights
+/// of an entity at any time sum to 1.
+pub fn dump(cells: &[Cell]) -> Result<String, csv::Error> {
+    let mut out = csv::Writer::from_writer(Vec::new());
+    out.write_record(["entity", "start", "end", "class", "weight", "trace"])?;
+    for cell in cells {
+        let weight = cell.ms as f64 / (cell.span.end - cell.span.start) as f64;
+        let (start, end) = (time(cell.span.start), time(cell.span.end));
+        out.write_record([&cell.entity, &start, &end, cell.class, &weight.to_string(), &cell.trace])?;
+    }
+    let bytes = out.into_inner().map_err(|e| csv::Error::from(e.into_error()))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn time(ms: TimeMs) -> String {
+    Timestamp::from_millisecond(ms).unwrap_or_default().to_string()
+}

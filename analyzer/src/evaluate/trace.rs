@@ -1,0 +1,339 @@
+//! Trace directories: `metrics.om`, `truth.csv`, and `about.md` for people (`docs/evaluate.md`).
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+
+use super::EvaluateError;
+use crate::ingest::Limits;
+use crate::ingest::text::{Format, points};
+use crate::sample::{Labels, STALE_BITS, Sample, Series, TimeMs};
+
+const METRICS: &str = "metrics.om";
+const TRUTH: &str = "truth.csv";
+const COLUMNS: [&str; 7] = ["entity", "start", "end", "class", "charged_to", "also", "note"];
+
+/// The leaf classes of the goodput ledger: those that rules of this version give, and those of rules to come.
+pub const LEAF_CLASSES: &[&str] = &[
+    "productive",
+    "no_data",
+    "down",
+    "maintenance",
+    "unallocated",
+    "idle_held",
+    "no_demand",
+    "partial_allocation",
+    "gang_wait",
+    "keep_alive",
+    "stranded_mig",
+    "cold_start",
+    "dataloader_cpu",
+    "dataloader_storage",
+    "host_to_device",
+    "cross_numa",
+    "cpu_throttled",
+    "host_noise",
+    "irq_placement",
+    "memory_pressure",
+    "thp_compaction",
+    "launch_bound",
+    "feeding_unsplit",
+    "collective_wait",
+    "straggler",
+    "checkpoint",
+    "thermal_throttle",
+    "power_throttle",
+    "clock_locked",
+    "pcie_degraded",
+    "lost_work",
+    "timeslice_gap",
+    "unexplained",
+];
+
+/// The event that forecasts are held against; it has no GPU-time.
+pub(super) const OOM: &str = "oom";
+/// Classes whose time somebody else caused.
+const CHARGED: [&str; 2] = ["straggler", "collective_wait"];
+/// What can run out of memory.
+const MEMORIES: [&str; 3] = ["gpu", "cgroup", "host"];
+
+/// A recorded trace.
+#[derive(Debug)]
+pub struct Trace {
+    /// Its folder.
+    pub path: PathBuf,
+    /// The name of the folder that holds it.
+    pub family: String,
+    /// What was scraped.
+    pub series: Vec<Series>,
+    /// What was the matter, in the order of the file.
+    pub truth: Vec<Row>,
+    /// When memory ran out.
+    pub ooms: Vec<Row>,
+}
+
+/// What was the matter with a GPU for some time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// Line of the file, counted from 1.
+    pub line: u64,
+    /// `host/gpuN`.
+    pub entity: String,
+    /// When.
+    pub span: Range<TimeMs>,
+    /// A leaf class, or `oom`.
+    pub class: &'static str,
+    /// Who caused it; of `oom`, which memory ran out.
+    pub charged_to: Option<String>,
+    /// Classes that are accepted in its place.
+    pub also: Vec<&'static str>,
+}
+
+impl Row {
+    /// Host and GPU index of the entity.
+    pub(super) fn host_and_index(&self) -> (&str, &str) {
+        split(&self.entity).unwrap_or_default()
+    }
+}
+
+/// The traces in a folder, itself or below, in order of path.
+pub fn find(dir: &Path) -> Result<Vec<PathBuf>, EvaluateError> {
+    let mut found = Vec::new();
+    descend(dir, &mut found)?;
+    if found.is_empty() {
+        return Err(EvaluateError::NoTrace(dir.to_owned()));
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn descend(dir: &Path, found: &mut Vec<PathBuf>) -> Result<(), EvaluateError> {
+    let error = |source| EvaluateError::Io { path: dir.to_owned(), source };
+    if dir.join(TRUTH).try_exists().map_err(error)? || dir.join(METRICS).try_exists().map_err(error)? {
+        found.push(dir.to_owned());
+        return Ok(());
+    }
+    for entry in fs::read_dir(dir).map_err(error)? {
+        let entry = entry.map_err(error)?;
+        if entry.file_type().map_err(error)?.is_dir() {
+            descend(&entry.path(), found)?;
+        }
+    }
+    Ok(())
+}
+
+impl Trace {
+    /// Reads the folder.
+    pub fn read(path: &Path) -> Result<Trace, EvaluateError> {
+        let (metrics, truth) = (path.join(METRICS), path.join(TRUTH));
+        let series = series(&text(&metrics)?).map_err(|(line, reason)| wrong(&metrics, line, reason))?;
+        let rows = rows(&text(&truth)?).map_err(|(line, reason)| wrong(&truth, line, reason))?;
+        let (ooms, mut truth): (Vec<Row>, Vec<Row>) = rows.into_iter().partition(|row| row.class == OOM);
+        exclude_overlaps(&mut truth).map_err(|(line, reason)| wrong(&path.join(TRUTH), line, reason))?;
+        let real = path.canonicalize().map_err(|source| EvaluateError::Io { path: path.to_owned(), source })?;
+        let family = real.parent().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+        Ok(Trace { path: path.to_owned(), family: family.unwrap_or_default(), series, truth, ooms })
+    }
+
+    /// An error in the truth.
+    pub(super) fn wrong(&self, line: u64, reason: String) -> EvaluateError {
+        wrong(&self.path.join(TRUTH), line, reason)
+    }
+}
+
+fn wrong(path: &Path, line: u64, reason: String) -> EvaluateError {
+    EvaluateError::Text { path: path.to_owned(), line, reason }
+}
+
+fn text(path: &Path) -> Result<String, EvaluateError> {
+    let read = fs::read(path).and_then(|bytes| {
+        String::from_utf8(bytes).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, format!("expected UTF-8: {e}")))
+    });
+    read.map_err(|source| EvaluateError::Io { path: path.to_owned(), source })
+}
+
+type Wrong = (u64, String);
+
+/// Series of OpenMetrics text in which every sample has its time.
+fn series(text: &str) -> Result<Vec<Series>, Wrong> {
+    let limits = Limits { samples: usize::MAX, ..Limits::default() };
+    let mut series: BTreeMap<Labels, Vec<Sample>> = BTreeMap::new();
+    for point in points(text, Format::OpenMetrics, &limits) {
+        let point = point.map_err(|e| (e.line as u64, e.reason))?;
+        let name = point.name;
+        let Some(time_ms) = point.time_ms else {
+            let at = text.lines().position(|l| l.starts_with(name) && fields_after_labels(l) < 2).unwrap_or_default();
+            return Err((at as u64 + 1, format!("expected a timestamp in seconds after the value of {name}")));
+        };
+        let labels = point.labels.into_iter().map(|(n, v)| (n, v.into_owned()));
+        let labels = Labels::new([("__name__", name.to_owned())].into_iter().chain(labels));
+        series.entry(labels).or_default().push(Sample { time_ms, value: stale(point.value) });
+    }
+    let sorted = |(labels, mut samples): (Labels, Vec<Sample>)| {
+        samples.sort_by_key(|s| s.time_ms);
+        samples.dedup_by_key(|s| s.time_ms);
+        Series { labels, samples }
+    };
+    Ok(series.into_iter().map(sorted).collect())
+}
+
+/// Text has one NaN only, and dumps of series write staleness markers so.
+fn stale(value: f64) -> f64 {
+    if value.is_nan() { f64::from_bits(STALE_BITS) } else { value }
+}
+
+/// Words after the labels of a sample line, or after its name.
+fn fields_after_labels(line: &str) -> usize {
+    let rest = line.rsplit_once('}').map_or_else(|| line.split_once(' ').map_or("", |(_, r)| r), |(_, rest)| rest);
+    rest.split_whitespace().count()
+}
+
+fn rows(text: &str) -> Result<Vec<Row>, Wrong> {
+    let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(text.as_bytes());
+    let mut rows = Vec::new();
+    for (number, record) in reader.records().enumerate() {
+        let record = record.map_err(|e| (e.position().map_or(0, csv::Position::line), e.to_string()))?;
+        let line = record.position().map_or(0, csv::Position::line);
+        let fields: Vec<&str> = record.iter().map(str::trim).collect();
+        if number == 0 {
+            if fields != COLUMNS {
+                return Err((line, format!("expected the columns {}, found {}", COLUMNS.join(","), fields.join(","))));
+            }
+            continue;
+        }
+        rows.push(row(line, &fields).map_err(|reason| (line, reason))?);
+    }
+    if rows.is_empty() {
+        return Err((1, format!("expected the columns {} and a row at least", COLUMNS.join(","))));
+    }
+    Ok(rows)
+}
+
+fn row(line: u64, fields: &[&str]) -> Result<Row, String> {
+    let Ok([entity, start, end, class, charged_to, also, _note]) = <[&str; 7]>::try_from(fields) else {
+        return Err(format!("expected {} fields ({}), found {}", COLUMNS.len(), COLUMNS.join(","), fields.len()));
+    };
+    split(entity).ok_or_else(|| format!("entity: expected host/gpuN such as node1/gpu0, found {entity:?}"))?;
+    let span = time("start", start)?..time("end", end)?;
+    let class = if class == OOM { OOM } else { leaf("class", class)? };
+    if span.is_empty() && !(class == OOM && span.start == span.end) {
+        return Err(format!("end: expected a time after start {start}, found {end}"));
+    }
+    let separators = |c: char| c == ';' || c == '|' || c == ',' || c.is_whitespace();
+    let also = also.split(separators).filter(|word| !word.is_empty()).map(|word| leaf("also", word));
+    let charged_to = Some(charged_to).filter(|c| !c.is_empty()).map(str::to_owned);
+    match charged_to.as_deref() {
+        Some(memory) if class == OOM && !MEMORIES.contains(&memory) => {
+            return Err(format!("charged_to: expected what ran out ({}), found {memory:?}", MEMORIES.join(", ")));
+        }
+        Some(culprit) if CHARGED.contains(&class) && split(culprit).is_none() => {
+            return Err(format!("charged_to: expected host/gpuN such as node1/gpu0, found {culprit:?}"));
+        }
+        _ => {}
+    }
+    Ok(Row { line, entity: entity.to_owned(), span, class, charged_to, also: also.collect::<Result<_, _>>()? })
+}
+
+/// `host/gpuN` as host and N.
+fn split(entity: &str) -> Option<(&str, &str)> {
+    let (host, gpu) = entity.rsplit_once('/')?;
+    let index = gpu.strip_prefix("gpu").filter(|i| !i.is_empty() && i.bytes().all(|b| b.is_ascii_digit()))?;
+    (!host.is_empty()).then_some((host, index))
+}
+
+fn time(field: &str, text: &str) -> Result<TimeMs, String> {
+    let parsed = text.parse::<Timestamp>().map(Timestamp::as_millisecond);
+    parsed.map_err(|_| format!("{field}: expected a time as in RFC 3339 such as 2026-11-21T12:00:00Z, found {text:?}"))
+}
+
+fn leaf(field: &str, word: &str) -> Result<&'static str, String> {
+    let known = LEAF_CLASSES.iter().find(|name| **name == word);
+    known.copied().ok_or_else(|| format!("{field}: expected one of {}, found {word:?}", LEAF_CLASSES.join(", ")))
+}
+
+/// A GPU-second has one class.
+fn exclude_overlaps(rows: &mut [Row]) -> Result<(), Wrong> {
+    rows.sort_by(|a, b| (&a.entity, a.span.start, a.line).cmp(&(&b.entity, b.span.start, b.line)));
+    for pair in rows.windows(2) {
+        let (a, b) = (&pair[0], &pair[1]);
+        if a.entity == b.entity && b.span.start < a.span.end {
+            return Err((
+                b.line,
+                format!("start: expected no overlap, but {} has line {} until later", b.entity, a.line),
+            ));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::classify::Class;
+
+    const HEADER: &str = "entity,start,end,class,charged_to,also,note\n";
+
+    fn problem(line: &str) -> String {
+        let (at, reason) = rows(&format!("{HEADER}{line}\n")).unwrap_err();
+        assert_eq!(at, 2);
+        reason
+    }
+
+    #[test]
+    fn every_class_of_the_ledger_is_a_leaf() {
+        assert!(Class::ALL.iter().all(|c| LEAF_CLASSES.contains(&c.name())));
+    }
+
+    #[test]
+    fn a_row_is_read_whole() {
+        let text = format!(
+            "{HEADER}n/a/gpu12,2026-11-21T12:00:00+01:00,2026-11-21T11:00:01.5Z,straggler,n/gpu0,\
+             unexplained; collective_wait,\"slow, and known\"\n"
+        );
+        let rows = rows(&text).unwrap();
+        let start = 1_795_258_800_000;
+        assert_eq!((rows[0].host_and_index(), rows[0].line), (("n/a", "12"), 2));
+        assert_eq!((rows[0].span.clone(), rows[0].class), (start..start + 1500, "straggler"));
+        assert_eq!(rows[0].charged_to.as_deref(), Some("n/gpu0"));
+        assert_eq!(rows[0].also, ["unexplained", "collective_wait"]);
+    }
+
+    #[test]
+    fn mistakes_are_named_by_line_and_field() {
+        let t = "2026-11-21T12:00:00Z,2026-11-21T13:00:00Z";
+        assert_eq!(problem("x,y"), "expected 7 fields (entity,start,end,class,charged_to,also,note), found 2");
+        assert!(problem(&format!("n1,{t},productive,,,")).starts_with("entity: expected host/gpuN"));
+        assert!(problem("n/gpu0,noon,x,productive,,,").starts_with("start: expected a time as in RFC 3339"));
+        assert!(problem("n/gpu0,2026-11-21T12:00:00Z,2026-11-21T12:00:00Z,productive,,,").starts_with("end: expected"));
+        assert!(problem(&format!("n/gpu0,{t},lazy,,,")).starts_with("class: expected one of productive,"));
+        assert!(problem(&format!("n/gpu0,{t},productive,,lazy,")).starts_with("also: expected one of"));
+        assert!(problem(&format!("n/gpu0,{t},straggler,somebody,,")).starts_with("charged_to: expected host/gpuN"));
+        assert!(problem(&format!("n/gpu0,{t},oom,swap,,")).starts_with("charged_to: expected what ran out"));
+        assert!(rows("entity,from\n").unwrap_err().1.starts_with("expected the columns entity,start"));
+        assert!(rows("").is_err() && rows(HEADER).is_err());
+    }
+
+    #[test]
+    fn a_second_has_one_class() {
+        let row = |from: u8, to: u8| format!("n/gpu0,2026-11-21T{from}:00:00Z,2026-11-21T{to}:00:00Z,productive,,,\n");
+        let mut apart = rows(&[HEADER, &row(12, 13), &row(10, 12)].concat()).unwrap();
+        assert_eq!(exclude_overlaps(&mut apart), Ok(()));
+        let mut overlap = rows(&[HEADER, &row(12, 14), &row(10, 13)].concat()).unwrap();
+        assert_eq!(exclude_overlaps(&mut overlap).unwrap_err().0, 2);
+    }
+
+    #[test]
+    fn samples_have_their_time() {
+        let text = "# TYPE up gauge\nup{a=\"x y\"} 1 1000.5\nup{a=\"x y\"} 0 1000\n# EOF\n";
+        let read = series(text).unwrap();
+        let times: Vec<_> = read[0].samples.iter().map(|s| s.time_ms).collect();
+        assert_eq!((read.len(), times), (1, vec![1_000_000, 1_000_500]));
+        let (line, reason) = series("up{a=\"x y\"} 1 1000\nup{a=\"x y\"} 1\n# EOF\n").unwrap_err();
+        assert_eq!((line, reason.as_str()), (2, "expected a timestamp in seconds after the value of up"));
+        assert_eq!(series("up 1 1000\n").unwrap_err(), (2, "expected # EOF at the end".to_owned()));
+    }
+}

@@ -1,0 +1,53 @@
+//! Time in which a GPU worked slower than it could.
+
+use super::{About, Remedy};
+
+pub(super) const THERMAL_THROTTLE: About = About {
+    meaning: "The GPU worked at clocks that heat held below those of its like.",
+    light: "#a8442a",
+    dark: "#cf7a5e",
+    remedies: &[
+        Remedy {
+            action: "See which of the two it is: the hardware's slowdown is a board or a server that is too hot, the \
+                     software's a GPU above its working temperature; then compare intake air, fans and the neighbouring \
+                     slots.",
+            command: Some("nvidia-smi -q -d TEMPERATURE,PERFORMANCE"),
+            restarts: "nothing",
+            who: "any user on the node",
+            risk: "none",
+            source: "nvidia-smi(1)",
+        },
+        Remedy {
+            action: "Until it is mended, keep work off the node that others would have to wait for.",
+            command: Some("scontrol update nodename=NODE state=drain reason=thermal   # or: kubectl cordon NODE"),
+            restarts: "nothing that runs",
+            who: "an administrator of the scheduler",
+            risk: "the node's other GPUs are out of use too",
+            source: "scontrol(1); Kubernetes documentation, kubectl cordon",
+        },
+    ],
+};
+
+pub(super) const POWER_THROTTLE: About = About {
+    meaning: "The GPU worked at clocks that a lowered power limit, or the power brake, held below those of its like.",
+    light: "#8c5a2b",
+    dark: "#b98957",
+    remedies: &[
+        Remedy {
+            action: "If the limit was not lowered on purpose, set it back to the stock one.",
+            command: Some("nvidia-smi --id=GPU --power-limit=WATTS   # Default Power Limit of: nvidia-smi -q -d POWER"),
+            restarts: "nothing",
+            who: "root",
+            risk: "more heat, and more power than the rack may have been planned for",
+            source: "nvidia-smi(1)",
+        },
+        Remedy {
+            action: "The power brake comes from the server: look at its power supplies and their limit.",
+            command: Some("ipmitool sdr type 'Power Supply'"),
+            restarts: "nothing",
+            who: "root",
+            risk: "none",
+            source: "NVML API reference, clocks event reasons; ipmitool(1)",
+        },
+    ],
+};

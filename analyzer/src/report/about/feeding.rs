@@ -1,0 +1,229 @@
+//! Time in which a GPU waited for its input.
+
+use super::{About, Remedy};
+
+pub(super) const CPU_THROTTLED: About = About {
+    meaning: "The GPU waited while the job's CPU quota was used up.",
+    light: "#d9573b",
+    dark: "#ea7058",
+    remedies: &[
+        Remedy {
+            action: "On Kubernetes, raise the container's CPU limit and its request to the same value, so that a pod of \
+                 class Guaranteed stays one.",
+            command: Some("resources: {requests: {cpu: \"N\"}, limits: {cpu: \"N\"}}"),
+            restarts: "the pod is replaced; the job restarts from its last checkpoint",
+            who: "the job's owner, within the namespace's quota",
+            risk: "a larger request may not fit on the node",
+            source: "Kubernetes documentation, Pod Quality of Service Classes",
+        },
+        Remedy {
+            action: "For a service or scope of systemd, raise its quota; 100% is one CPU.",
+            command: Some("systemctl set-property UNIT CPUQuota=800%"),
+            restarts: "nothing",
+            who: "root",
+            risk: "takes CPU time from others on the node",
+            source: "systemd.resource-control(5)",
+        },
+        Remedy {
+            action: "For a container of Docker, raise its quota.",
+            command: Some("docker update --cpus N CONTAINER"),
+            restarts: "nothing",
+            who: "whoever may use the Docker socket",
+            risk: "takes CPU time from others on the node",
+            source: "Docker documentation, docker container update",
+        },
+    ],
+};
+
+pub(super) const CROSS_NUMA: About = About {
+    meaning: "The job fed the GPU from another NUMA node, and fell behind a GPU that is fed from its own.",
+    light: "#b0476f",
+    dark: "#d16f95",
+    remedies: &[Remedy {
+        action: "Bind each process to the NUMA node of its GPU; goodput_gpu_numa_info names it.",
+        command: Some("numactl --cpunodebind=N --membind=N COMMAND"),
+        restarts: "the job: memory in use stays where it is",
+        who: "the job's owner",
+        risk: "memory of one node alone must suffice",
+        source: "numactl(8)",
+    }],
+};
+
+pub(super) const HOST_NOISE: About = About {
+    meaning: "The GPU waited while other work, or the hypervisor, had the CPUs that the job may use.",
+    light: "#c76b3a",
+    dark: "#e08a5b",
+    remedies: &[
+        Remedy {
+            action: "Give the job CPUs of its own: on Kubernetes whole CPUs, requests equal to limits, under the kubelet's \
+                 static CPU manager.",
+            command: None,
+            restarts: "a change of policy drains the node; the pod is replaced",
+            who: "whoever administers kubelets",
+            risk: "CPUs that the job leaves idle are nobody's",
+            source: "Kubernetes documentation, Control CPU Management Policies on the Node",
+        },
+        Remedy {
+            action: "Keep a noisy service of systemd off the job's CPUs.",
+            command: Some("systemctl set-property UNIT AllowedCPUs=LIST"),
+            restarts: "nothing",
+            who: "root",
+            risk: "the service has fewer CPUs",
+            source: "systemd.resource-control(5)",
+        },
+    ],
+};
+
+pub(super) const MEMORY_PRESSURE: About = About {
+    meaning: "The GPU waited while the job waited for memory.",
+    light: "#a6539f",
+    dark: "#c67cc0",
+    remedies: &[Remedy {
+        action: "Give the job its measured peak and headroom, request and limit alike; or fewer loader workers and less \
+             prefetch.",
+        command: Some("cat /sys/fs/cgroup/PATH/memory.peak /sys/fs/cgroup/PATH/memory.events"),
+        restarts: "the job, from its last checkpoint, when its limit is part of its definition",
+        who: "the job's owner",
+        risk: "a larger request may not fit on the node",
+        source: "Linux kernel documentation, admin-guide/cgroup-v2, memory interface files",
+    }],
+};
+
+pub(super) const DATALOADER_STORAGE: About = About {
+    meaning: "The GPU waited for input that storage was late to deliver.",
+    light: "#8458c9",
+    dark: "#a07ae0",
+    remedies: &[
+        Remedy {
+            action: "See whether an I/O limit is set on the job's cgroup by mistake.",
+            command: Some("cat /sys/fs/cgroup/PATH/io.max /sys/fs/cgroup/PATH/io.pressure"),
+            restarts: "nothing",
+            who: "any user on the node",
+            risk: "none",
+            source: "Linux kernel documentation, admin-guide/cgroup-v2, IO interface files",
+        },
+        Remedy {
+            action: "Stage the data set on the node's own disk before training, or pack small files into large ones that \
+                 are read in sequence.",
+            command: None,
+            restarts: "the job, from its last checkpoint",
+            who: "the job's owner",
+            risk: "staging takes disk space and time at the start of the job",
+            source: "WebDataset documentation",
+        },
+        Remedy {
+            action: "Read further ahead, so that a late read is hidden behind computation.",
+            command: Some("DataLoader(..., prefetch_factor=N)"),
+            restarts: "the job, from its last checkpoint",
+            who: "the job's owner",
+            risk: "prefetched batches take host memory",
+            source: "PyTorch documentation, torch.utils.data",
+        },
+    ],
+};
+
+pub(super) const DATALOADER_CPU: About = About {
+    meaning: "The GPU waited for input that CPU workers were late to prepare.",
+    light: "#3f7fd1",
+    dark: "#5c98e6",
+    remedies: &[
+        Remedy {
+            action: "Use more loader workers, up to the CPUs that the job may use, and keep them between epochs.",
+            command: Some("DataLoader(..., num_workers=N, persistent_workers=True, prefetch_factor=4)"),
+            restarts: "the job, from its last checkpoint",
+            who: "the job's owner",
+            risk: "each worker takes host memory and shared memory; more workers than CPUs slow each other down",
+            source: "PyTorch documentation, torch.utils.data",
+        },
+        Remedy {
+            action: "If the workers already use all CPUs of the job, ask for more CPUs per GPU.",
+            command: Some("sbatch --cpus-per-gpu=N ..."),
+            restarts: "the job, from its last checkpoint",
+            who: "the job's owner",
+            risk: "a larger request may wait longer in the queue",
+            source: "sbatch(1)",
+        },
+    ],
+};
+
+pub(super) const HOST_TO_DEVICE: About = About {
+    meaning: "The GPU waited for batches on their way to it over PCIe.",
+    light: "#1f7a8c",
+    dark: "#4fb3c6",
+    remedies: &[
+        Remedy {
+            action: "Load batches into pinned memory and copy them while the batch before is computed.",
+            command: Some("DataLoader(..., pin_memory=True)   # and: batch.to(device, non_blocking=True)"),
+            restarts: "the job, from its last checkpoint",
+            who: "the job's owner",
+            risk: "pinned memory cannot be swapped or reclaimed; without a sufficient locked-memory limit pinning fails",
+            source: "PyTorch documentation, CUDA semantics, Use pinned memory buffers",
+        },
+        Remedy {
+            action: "See whether the link runs at the generation and width that it can.",
+            command: Some("nvidia-smi -q -d PCIE   # GPU Link Info: Max and Current, while it works"),
+            restarts: "nothing",
+            who: "any user on the node",
+            risk: "none",
+            source: "nvidia-smi(1)",
+        },
+    ],
+};
+
+pub(super) const LAUNCH_BOUND: About = About {
+    meaning: "The GPU's kernels were over before the job's thread had launched the next one.",
+    light: "#6b7f1e",
+    dark: "#a3b84a",
+    remedies: &[
+        Remedy {
+            action: "Launch many kernels at once: capture the step in a CUDA graph, or let the compiler fuse and capture it.",
+            command: Some("torch.compile(model, mode=\"reduce-overhead\")"),
+            restarts: "the job, from its last checkpoint",
+            who: "the job's owner",
+            risk: "shapes that change are compiled anew; graphs keep their memory",
+            source: "PyTorch documentation, torch.compile",
+        },
+        Remedy {
+            action: "See what the launching thread is busy with: loops over small tensors, logging, waiting for results.",
+            command: Some("py-spy top --pid PID"),
+            restarts: "nothing",
+            who: "the job's owner or root",
+            risk: "sampling costs the process a little time",
+            source: "py-spy documentation",
+        },
+        Remedy {
+            action: "Larger batches make larger kernels, where device memory allows.",
+            command: None,
+            restarts: "the job, from its last checkpoint",
+            who: "the job's owner",
+            risk: "convergence may depend on the size of the batch",
+            source: "PyTorch documentation, Performance Tuning Guide",
+        },
+    ],
+};
+
+pub(super) const FEEDING_UNSPLIT: About = About {
+    meaning: "The GPU worked on and off, as one that waits for its input, and nothing that was stored tells for what.",
+    light: "#57606f",
+    dark: "#a3adbd",
+    remedies: &[
+        Remedy {
+            action: "Run goodput-exporter on the node: with the CPU time, the pressure and the I/O of the node and its jobs, \
+                     this time gets the class that it belongs to.",
+            command: None,
+            restarts: "nothing",
+            who: "whoever installs on the node",
+            risk: "none known",
+            source: "docs/exporter.md",
+        },
+        Remedy {
+            action: "Where that cannot be, node_exporter with its pressure collector tells late reads from slow preparation \
+                     for the node as a whole.",
+            command: Some("node_exporter --collector.pressure"),
+            restarts: "node_exporter",
+            who: "whoever installs on the node",
+            risk: "none",
+            source: "node_exporter's README, collectors",
+        },
+    ],
+};

@@ -1,0 +1,89 @@
+//! Time in which a GPU was held without work.
+
+use super::{About, Remedy};
+
+pub(super) const IDLE_HELD: About = About {
+    meaning: "A process held the GPU and gave it no work.",
+    light: "#e0a32e",
+    dark: "#e8b24c",
+    remedies: &[
+        Remedy {
+            action: "Ask the owner; if the work is over, end the holder. Only the end of its processes frees the GPU.",
+            command: Some("scancel JOBID   # or: kubectl delete pod --namespace NAMESPACE POD"),
+            restarts: "ends the job",
+            who: "the job's owner or an administrator",
+            risk: "state that was not saved is lost",
+            source: "scancel(1); Kubernetes documentation, kubectl delete",
+        },
+        Remedy {
+            action: "Let notebooks stop by themselves: shut idle kernels down, then the idle server.",
+            command: Some("MappingKernelManager.cull_idle_timeout=3600 ServerApp.shutdown_no_activity_timeout=7200"),
+            restarts: "the notebook server, to take the setting up",
+            who: "whoever runs the notebook server",
+            risk: "variables of a kernel that was shut down are lost",
+            source: "Jupyter Server documentation, config file and command line options",
+        },
+    ],
+};
+
+pub(super) const PARTIAL_ALLOCATION: About = About {
+    meaning: "The job worked on its other GPUs and never on this one.",
+    light: "#c98a2b",
+    dark: "#dba44f",
+    remedies: &[
+        Remedy {
+            action: "Start one process per GPU, if the program is meant to use all of them.",
+            command: Some("torchrun --nproc-per-node=gpu SCRIPT"),
+            restarts: "the job, from its last checkpoint",
+            who: "the job's owner",
+            risk: "the batch grows with the number of processes",
+            source: "PyTorch documentation, torchrun",
+        },
+        Remedy {
+            action: "Otherwise ask for as many GPUs as the program uses.",
+            command: Some("sbatch --gpus=N ...   # or: resources: {limits: {nvidia.com/gpu: N}}"),
+            restarts: "the job, from its last checkpoint",
+            who: "the job's owner",
+            risk: "none",
+            source: "sbatch(1); Kubernetes documentation, Schedule GPUs",
+        },
+    ],
+};
+
+pub(super) const KEEP_ALIVE: About = About {
+    meaning: "Short bursts without work only kept the GPU from looking idle.",
+    light: "#a8641c",
+    dark: "#c07c3a",
+    remedies: &[
+        Remedy {
+            action: "Ask the owner what the GPU is kept for; end the holder, or give it a reservation that ends by itself.",
+            command: Some("scancel JOBID   # or: kubectl delete pod --namespace NAMESPACE POD"),
+            restarts: "ends the job",
+            who: "the job's owner or an administrator",
+            risk: "state that was not saved is lost",
+            source: "scancel(1); Kubernetes documentation, kubectl delete",
+        },
+        Remedy {
+            action: "Let whoever reaps idle GPUs go by power beside utilisation, and give every interactive job a time limit.",
+            command: Some("sbatch --time=HH:MM:SS ...   # or: activeDeadlineSeconds of a Kubernetes Job"),
+            restarts: "nothing that runs now",
+            who: "whoever administers the queue",
+            risk: "a job that works is ended at its limit",
+            source: "sbatch(1); Kubernetes documentation, Jobs, Job termination and cleanup",
+        },
+    ],
+};
+
+pub(super) const GANG_WAIT: About = About {
+    meaning: "The job held the GPU and waited until its other GPUs were its own too.",
+    light: "#d6bd5a",
+    dark: "#e0cc78",
+    remedies: &[Remedy {
+        action: "Admit the job as a whole, so that it gets all its GPUs at once or none.",
+        command: Some("kueue: waitForPodsReady: {enable: true}   # or a PodGroup of the scheduler with minMember"),
+        restarts: "nothing that runs now",
+        who: "whoever administers the scheduler",
+        risk: "large jobs wait longer in the queue",
+        source: "Kueue documentation, All-or-nothing with ready Pods; Kubernetes scheduler-plugins, Coscheduling",
+    }],
+};

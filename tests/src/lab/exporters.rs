@@ -1,0 +1,336 @@
+//! What Prometheus would have stored of a simulated machine: the series of our exporter, or of dcgm-exporter alone or
+//! beside node_exporter.
+
+use std::collections::BTreeMap;
+
+use goodput_analyzer::sample::{Labels, STALE_BITS, Sample, Series, TimeMs};
+use goodput_exporter::catalog::{Unit, dcgm, host};
+use serde::Deserialize;
+
+use super::model::{Counters, GpuCounters, Machine, Phase, STOCK_LIMIT};
+
+/// Which exporters run on the node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Exporters {
+    /// goodput-exporter.
+    Ours,
+    /// dcgm-exporter alone.
+    Dcgm,
+    /// dcgm-exporter and node_exporter.
+    DcgmAndNode,
+}
+
+/// Whose spelling of DCGM's fields.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Names {
+    /// dcgm-exporter up to 4.8.
+    #[default]
+    Legacy,
+    /// dcgm-exporter 4.9.
+    Current,
+}
+
+/// UUID of a simulated GPU.
+#[must_use]
+pub fn uuid(node: &str, gpu: usize) -> String {
+    let number: u32 = node.bytes().fold(0, |sum, byte| sum.wrapping_mul(31).wrapping_add(u32::from(byte)));
+    format!("GPU-{number:08x}-0000-0000-0000-{gpu:012}")
+}
+
+/// Device memory of the simulated H100, in bytes, without what the driver reserves.
+const DEVICE_MEMORY: f64 = 81_000.0 * 1_048_576.0;
+/// Anonymous and shared memory of the process of one GPU, in bytes.
+const PROCESS_MEMORY: f64 = 64e9;
+
+type Labelled = Vec<(String, String)>;
+type Samples = Vec<(Labelled, f64)>;
+
+/// A machine as exporters see it at one moment.
+#[derive(Clone, Copy)]
+pub struct View<'a> {
+    machine: &'a Machine,
+    phase: &'a Phase,
+    /// What was counted a second ago: the driver's gauges are means over the last second at most.
+    lately: Option<(&'a Counters, f64)>,
+}
+
+impl<'a> View<'a> {
+    /// The machine now.
+    #[must_use]
+    pub fn of(machine: &'a Machine, phase: &'a Phase) -> Self {
+        View { machine, phase, lately: None }
+    }
+
+    /// The same with the driver's gauges taken over the time since then, in seconds.
+    #[must_use]
+    pub fn since(self, counters: &'a Counters, seconds: f64) -> Self {
+        View { lately: Some((counters, seconds)), ..self }
+    }
+
+    fn gpus(&self) -> usize {
+        self.machine.counters.gpus.len()
+    }
+
+    fn is_held(&self, gpu: usize) -> bool {
+        self.phase.job && gpu < self.machine.layout.gpus
+    }
+}
+
+/// Series under construction, by their label text.
+pub struct Recorder {
+    node: String,
+    exporters: Exporters,
+    names: Names,
+    /// Metrics that are not there, by the beginning of their name.
+    without: Vec<&'static str>,
+    series: BTreeMap<Labelled, Vec<Sample>>,
+    last_scrape: Vec<Labelled>,
+    /// The counters at the last scrape, and its time in seconds.
+    before: (Counters, f64),
+    /// The same when our exporter was started.
+    started: (Counters, f64),
+}
+
+impl Recorder {
+    /// A recorder of the node of this name.
+    #[must_use]
+    pub fn new(node: &str, exporters: Exporters) -> Recorder {
+        let node = node.to_owned();
+        let (names, without, before, started) = Default::default();
+        Recorder { node, exporters, names, without, series: BTreeMap::new(), last_scrape: Vec::new(), before, started }
+    }
+
+    /// The same with other names, and without some metrics.
+    #[must_use]
+    pub fn speaking(self, names: Names, without: &[&'static str]) -> Recorder {
+        Recorder { names, without: without.to_vec(), ..self }
+    }
+
+    /// All that was recorded.
+    #[must_use]
+    pub fn into_series(self) -> Vec<Series> {
+        self.series.into_iter().map(|(labels, samples)| Series { labels: Labels::new(labels), samples }).collect()
+    }
+
+    /// Our exporter is started anew: what it counts itself begins at zero.
+    pub fn restart(&mut self, machine: &Machine) {
+        self.started = (machine.counters.clone(), machine.now());
+    }
+
+    /// One scrape of the node; series that are gone get Prometheus' staleness marker.
+    pub fn scrape(&mut self, time_ms: TimeMs, view: &View<'_>) {
+        let mut samples = Samples::new();
+        match self.exporters {
+            Exporters::Ours => {
+                self.ours(&mut samples, view);
+                self.dcgm(&mut samples, view, "goodput", 9400);
+            }
+            Exporters::Dcgm => self.dcgm(&mut samples, view, "dcgm", 9401),
+            Exporters::DcgmAndNode => {
+                self.dcgm(&mut samples, view, "dcgm", 9401);
+                self.node_exporter(&mut samples, view);
+            }
+        }
+        samples.retain(|(labels, _)| !self.without.iter().any(|start| labels[0].1.starts_with(start)));
+        self.before = (view.machine.counters.clone(), view.machine.now());
+        self.push_all(time_ms, samples);
+    }
+
+    /// A scrape that failed.
+    pub fn miss(&mut self, time_ms: TimeMs) {
+        self.push_all(time_ms, Vec::new());
+    }
+
+    fn push_all(&mut self, time_ms: TimeMs, samples: Samples) {
+        let mut present = Vec::new();
+        for (labels, value) in samples {
+            self.series.entry(labels.clone()).or_default().push(Sample { time_ms, value });
+            present.push(labels);
+        }
+        present.sort_unstable();
+        for gone in self.last_scrape.iter().filter(|labels| present.binary_search(labels).is_err()) {
+            let marker = Sample { time_ms, value: f64::from_bits(STALE_BITS) };
+            self.series.entry(gone.clone()).or_default().push(marker);
+        }
+        self.last_scrape = present;
+    }
+
+    fn instance(&self, port: u16) -> String {
+        format!("{}:{port}", self.node)
+    }
+
+    fn ours(&self, samples: &mut Samples, view: &View<'_>) {
+        let (phase, c) = (view.phase, &view.machine.counters);
+        let instance = self.instance(9400);
+        let target = [("job", "goodput"), ("instance", instance.as_str())];
+        let seconds = view.machine.now() - self.started.1;
+        for gpu in 0..view.gpus() {
+            let (uuid, index) = (uuid(&self.node, gpu), gpu.to_string());
+            let device = [("gpu", index.as_str()), ("UUID", uuid.as_str())];
+            let before = self.started.0.gpus.get(gpu).map_or(0.0, |g| g.busy);
+            push(samples, "goodput_gpu_busy_seconds_total", target, &device, c.gpus[gpu].busy - before);
+            push(samples, "goodput_gpu_observed_seconds_total", target, &device, seconds);
+            for (reason, value) in [("hw_thermal", c.gpus[gpu].hot), ("power_cap", c.gpus[gpu].capped)] {
+                let labels = [("gpu", index.as_str()), ("UUID", uuid.as_str()), ("reason", reason)];
+                push(samples, "goodput_gpu_clock_event_seconds_total", target, &labels, value);
+            }
+            push(samples, "goodput_gpu_processes", target, &device, f64::from(u8::from(view.is_held(gpu))));
+            if view.is_held(gpu) {
+                let owned = [("UUID", uuid.as_str()), ("owner", "train")];
+                push(samples, "goodput_gpu_owner_info", target, &owned, 1.0);
+            }
+        }
+        self.placement(samples, view, target);
+        let mut node = |name, labels: &[(&str, &str)], value| push(samples, name, target, labels, value);
+        node("goodput_node_info", &[("nodename", &self.node)], 1.0);
+        let waiting = [("cpu", c.node_cpu_waiting), ("memory", c.node_memory_waiting), ("io", c.node_io_waiting)];
+        for (resource, value) in waiting {
+            node("goodput_pressure_waiting_seconds_total", &[("resource", resource)], value);
+        }
+        for (mode, value) in c.modes() {
+            node("goodput_node_cpu_seconds_total", &[("mode", mode)], value);
+        }
+        node(host::DISK_READ_BYTES.name, &[("device", "nvme0n1")], c.read);
+        node("goodput_disk_written_bytes_total", &[("device", "nvme0n1")], c.written);
+        if phase.job {
+            job(samples, phase, c, target);
+        }
+    }
+
+    /// Which NUMA node each GPU hangs on, and where the processes of the GPUs may run and have their memory.
+    fn placement(&self, samples: &mut Samples, view: &View<'_>, target: [(&str, &str); 2]) {
+        const NUMA_NODES: [&str; 2] = ["0", "1"];
+        let layout = view.machine.layout;
+        let names = &NUMA_NODES[..layout.sockets];
+        let mut job_memory = vec![0.0; layout.sockets];
+        for gpu in 0..view.gpus() {
+            let uuid = uuid(&self.node, gpu);
+            let own = NUMA_NODES[layout.gpu_numa_node(gpu)];
+            push(samples, "goodput_gpu_numa_info", target, &[("UUID", &uuid), ("node", own)], 1.0);
+            if !view.is_held(gpu) {
+                continue;
+            }
+            let home = layout.process_numa_node(gpu, view.phase);
+            job_memory[home] += PROCESS_MEMORY;
+            for (node, name) in names.iter().enumerate() {
+                let cpus = if node == home { layout.cpus / layout.sockets } else { 0 };
+                let labels = [("UUID", uuid.as_str()), ("node", name)];
+                push(samples, "goodput_gpu_numa_allowed_cpus", target, &labels, cpus as f64);
+            }
+        }
+        for (bytes, name) in job_memory.into_iter().zip(names).filter(|_| view.phase.job) {
+            let labels = [("owner", "train"), ("node", name)];
+            push(samples, "goodput_cgroup_numa_anon_shmem_bytes", target, &labels, bytes);
+        }
+    }
+
+    /// DCGM's fields. Utilisation and power are what they were in the last second; profiling is the mean over the time
+    /// since the last scrape, as dcgm-exporter and GPM give it.
+    fn dcgm(&self, samples: &mut Samples, view: &View<'_>, job: &str, port: u16) {
+        let (c, now) = (&view.machine.counters, view.machine.now());
+        let instance = self.instance(port);
+        let target = [("job", job), ("instance", instance.as_str())];
+        let host_label = if self.names == Names::Legacy { "Hostname" } else { "hostname" };
+        let scraped = (&self.before.0, self.before.1);
+        let lately = view.lately.unwrap_or(scraped);
+        for gpu in 0..view.gpus() {
+            let (uuid, index) = (uuid(&self.node, gpu), gpu.to_string());
+            let device = [
+                ("gpu", index.as_str()),
+                ("UUID", &uuid),
+                (host_label, &self.node),
+                ("modelName", "NVIDIA H100 80GB HBM3"),
+            ];
+            let held = view.is_held(gpu);
+            let pod = if held && job == "dcgm" { &[("namespace", "ml"), ("pod", "train-0")][..] } else { &[] };
+            let labels: Vec<_> = device.iter().chain(pod).copied().collect();
+            let rate = |(before, then): (&Counters, f64), of: fn(&GpuCounters) -> f64| {
+                let grown = of(&c.gpus[gpu]) - before.gpus.get(gpu).map_or(0.0, of);
+                if now > then { (grown / (now - then)).max(0.0) } else { 0.0 }
+            };
+            let used = if held { view.machine.memory * DEVICE_MEMORY } else { 0.0 };
+            let clock = if gpu + 1 == view.machine.layout.gpus { view.phase.last_clock() } else { 1.0 };
+            let limit = if gpu + 1 == view.machine.layout.gpus { view.phase.power_limit } else { STOCK_LIMIT };
+            for (row, value) in [
+                (&dcgm::GPU_UTIL, rate(lately, |g| g.busy).min(1.0)),
+                (&dcgm::PROF_GR_ENGINE_ACTIVE, rate(scraped, |g| g.busy).min(1.0)),
+                (&dcgm::PROF_SM_ACTIVE, rate(scraped, |g| g.active).min(1.0)),
+                (&dcgm::POWER_USAGE, rate(lately, |g| g.joules)),
+                (&dcgm::TOTAL_ENERGY, c.gpus[gpu].joules),
+                (&dcgm::PROF_PCIE_RX, rate(scraped, |g| g.received)),
+                (&dcgm::SM_CLOCK, FULL_CLOCK * clock),
+                (&dcgm::ENFORCED_POWER_LIMIT, limit),
+                (&dcgm::POWER_LIMIT_DEFAULT, STOCK_LIMIT),
+                (&dcgm::FB_USED, used),
+                (&dcgm::FB_FREE, DEVICE_MEMORY - used),
+            ] {
+                let metric = if self.names == Names::Legacy { &row.legacy } else { &row.current };
+                let value = value / base(metric.unit);
+                let whole = matches!(metric.unit, Unit::Percent | Unit::Mebibytes);
+                push(samples, metric.name, target, &labels, if whole { value.round() } else { value });
+            }
+        }
+    }
+
+    fn node_exporter(&self, samples: &mut Samples, view: &View<'_>) {
+        let c = &view.machine.counters;
+        let instance = self.instance(9100);
+        let target = [("job", "node"), ("instance", instance.as_str())];
+        let mut host = |name, labels: &[(&str, &str)], value| push(samples, name, target, labels, value);
+        host("node_uname_info", &[("nodename", &self.node)], 1.0);
+        host("node_disk_read_bytes_total", &[("device", "nvme0n1")], c.read);
+        host("node_disk_written_bytes_total", &[("device", "nvme0n1")], c.written);
+        host("node_pressure_cpu_waiting_seconds_total", &[], c.node_cpu_waiting);
+        host("node_pressure_io_waiting_seconds_total", &[], c.node_io_waiting);
+        host("node_pressure_memory_waiting_seconds_total", &[], c.node_memory_waiting);
+        for cpu in ["0", "1"] {
+            for (mode, value) in c.modes() {
+                host("node_cpu_seconds_total", &[("cpu", cpu), ("mode", mode)], value / 2.0);
+            }
+        }
+    }
+}
+
+/// Highest SM clock of an H100 SXM, in hertz.
+const FULL_CLOCK: f64 = 1.98e9;
+
+/// The unit, in base units.
+fn base(unit: Unit) -> f64 {
+    match unit {
+        Unit::Percent => 0.01,
+        Unit::Millijoules => 0.001,
+        Unit::Mebibytes => 1_048_576.0,
+        Unit::Megahertz => 1e6,
+        _ => 1.0,
+    }
+}
+
+fn push(samples: &mut Samples, name: &str, target: [(&str, &str); 2], labels: &[(&str, &str)], value: f64) {
+    let all = [("__name__", name)].into_iter().chain(target).chain(labels.iter().copied());
+    samples.push((all.map(|(n, v)| (n.to_owned(), v.to_owned())).collect(), value));
+}
+
+/// What the job's cgroup counts.
+fn job(samples: &mut Samples, phase: &Phase, c: &Counters, target: [(&str, &str); 2]) {
+    let mut job = |name, value| push(samples, name, target, &[("owner", "train")], value);
+    job("goodput_cgroup_cpu_usage_seconds_total", c.cpu_usage);
+    job("goodput_cgroup_allowed_cpus", phase.cpus as f64);
+    job("goodput_cgroup_cpu_periods_total", c.periods);
+    job("goodput_cgroup_cpu_throttled_periods_total", c.throttled_periods);
+    job("goodput_cgroup_cpu_throttled_seconds_total", c.throttled);
+    job("goodput_cgroup_major_faults_total", c.refaults);
+    job(host::CGROUP_READ_BYTES.name, c.read);
+    job("goodput_cgroup_io_written_bytes_total", c.written);
+    if let Some(quota) = phase.quota {
+        job("goodput_cgroup_cpu_limit_cores", quota);
+    }
+    for (resource, value) in [("cpu", c.job_cpu_waiting), ("memory", c.job_memory_waiting), ("io", c.job_io_waiting)] {
+        let labels = [("owner", "train"), ("resource", resource)];
+        push(samples, "goodput_cgroup_pressure_waiting_seconds_total", target, &labels, value);
+    }
+    for (kind, share) in [("anon", 0.25), ("file", 0.75)] {
+        let labels = [("owner", "train"), ("kind", kind)];
+        push(samples, "goodput_cgroup_refault_pages_total", target, &labels, share * c.refaults);
+    }
+}

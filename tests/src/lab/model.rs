@@ -1,0 +1,569 @@
+//! A training job as a queue: workers read a batch, then prepare it on the CPU, then put it into a bounded queue; the
+//! GPU takes one and computes. What the exporters would have counted falls out of the simulation, tick by tick; no value
+//! is written for the sake of a class. Signals never feed back: the schedule alone says what was the matter.
+//!
+//! GPUs of several machines can be ranks of one run: where the schedule says so they finish each batch together.
+
+use serde::Deserialize;
+
+use crate::demo::machine::noise::hash;
+
+/// One tick of the simulation.
+const TICK: f64 = 0.01;
+/// Length of a CPU quota period: the kernel's default.
+const PERIOD_TICKS: u64 = 10;
+/// Batches that the queue holds per worker: PyTorch's default `prefetch_factor`.
+const PREFETCH: usize = 2;
+
+/// Some minutes of the schedule.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Phase {
+    /// How long.
+    pub minutes: usize,
+    /// Loader processes; 0 is a job that holds the GPU and has nothing for it.
+    pub workers: usize,
+    /// Seconds that the read of a batch waits for storage.
+    pub read: f64,
+    /// Seconds that each batch waits for pages of the job that were reclaimed and come back from storage.
+    pub refault: f64,
+    /// CPU seconds that the preparation of a batch takes.
+    pub prep: f64,
+    /// Seconds that the GPU computes on a batch.
+    pub compute: f64,
+    /// CPU quota, in cores.
+    pub quota: Option<f64>,
+    /// CPUs in the job's cpuset.
+    pub cpus: usize,
+    /// Is there a job at all?
+    pub job: bool,
+    /// Is the process of the last GPU, with its loader, bound to the other NUMA node?
+    pub remote: bool,
+    /// Does the job hold its last GPU without ever giving it work?
+    pub unused: bool,
+    /// Seconds of every minute in which the job writes its state, and its GPUs wait for that.
+    pub save: f64,
+    /// Bytes that the job writes a second beside its work.
+    pub writes: f64,
+    /// Tasks of others that wait for storage all the time.
+    pub others_reading: usize,
+    /// Tasks of others that wait for memory all the time.
+    pub others_refaulting: usize,
+    /// CPUs that others keep busy.
+    pub others_computing: usize,
+    /// Share of the time of CPUs with something to run that the hypervisor gives to others.
+    pub steal: f64,
+    /// Are the exporters scraped?
+    pub scraped: bool,
+    /// Seconds that a batch takes to the GPU before it computes.
+    pub copy: f64,
+    /// Do the GPUs of the run wait for each other after every batch?
+    pub sync: bool,
+    /// Seconds that they then exchange results.
+    pub exchange: f64,
+    /// Clock of the last GPU, as a share of its full one, where heat holds it down.
+    pub clock: f64,
+    /// Power limit of the last GPU, in watts.
+    pub power_limit: f64,
+    /// Seconds of every batch in which one thread launches kernels that are over before the next one is there.
+    pub launching: f64,
+    /// Requests a second that come in for each GPU of a server, which has no loader.
+    pub requests: f64,
+    /// Seconds of every minute in which a job without loader runs a kernel that does next to nothing.
+    pub poke: f64,
+    /// Share of the device memory that the job takes at the start of the phase; what it took before, by default.
+    pub memory: Option<f64>,
+    /// What it takes more per hour, as a share of the device memory.
+    pub leak: f64,
+    /// The class that has the most of every minute but the first and the last: scrapes do not fall on the borders.
+    pub expect: String,
+    /// The class that has the most of what is lost of each of these minutes.
+    pub lost_to: Option<String>,
+    /// What is advised in every minute but the first and the last.
+    pub advise: Vec<String>,
+}
+
+impl Default for Phase {
+    fn default() -> Self {
+        Phase {
+            minutes: 0,
+            workers: 4,
+            read: 0.0,
+            refault: 0.0,
+            prep: 0.05,
+            compute: 0.2,
+            quota: None,
+            cpus: 16,
+            job: true,
+            remote: false,
+            unused: false,
+            save: 0.0,
+            writes: 0.0,
+            others_reading: 0,
+            others_refaulting: 0,
+            others_computing: 0,
+            steal: 0.0,
+            scraped: true,
+            copy: 0.0,
+            sync: false,
+            exchange: 0.0,
+            clock: 1.0,
+            power_limit: STOCK_LIMIT,
+            launching: 0.0,
+            requests: 0.0,
+            poke: 0.0,
+            memory: None,
+            leak: 0.0,
+            expect: String::new(),
+            lost_to: None,
+            advise: Vec::new(),
+        }
+    }
+}
+
+impl Phase {
+    /// Clock of the last GPU at work, as a share of its full one. Within a power limit it falls with the third root of
+    /// what may be drawn beside the idle draw, for power grows with the frequency and the square of the voltage.
+    #[must_use]
+    pub fn last_clock(&self) -> f64 {
+        let [_, idle, full] = WATTS;
+        let within_limit = ((self.power_limit - idle) / (full - idle)).max(0.0).cbrt();
+        self.clock.min(within_limit)
+    }
+}
+
+/// Share of the device memory that a job takes where the schedule says nothing: 40,000 MiB of an H100's.
+pub const JOB_MEMORY: f64 = 0.49;
+/// Draw of the simulated H100 in watts: bare, with a context, at work; the first two as recorded of aicr's node.
+const WATTS: [f64; 3] = [68.0, 115.0, 520.0];
+/// Draw while kernels spin until the other ranks are there: 150 to 156 W on recorded 8xH100 nodes.
+const SPINNING_WATTS: f64 = 153.0;
+/// Power limit of an H100 SXM as it is made, in watts.
+pub const STOCK_LIMIT: f64 = 700.0;
+/// Bytes of a batch.
+const BATCH_BYTES: f64 = 5e7;
+
+/// What the machine is made of, and what its job has of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Layout {
+    /// GPUs of the job, the first ones of the machine.
+    pub gpus: usize,
+    /// GPUs that nobody holds, behind these.
+    pub spare: usize,
+    /// CPUs, evenly on its NUMA nodes.
+    pub cpus: usize,
+    /// NUMA nodes, 1 or 2.
+    pub sockets: usize,
+    /// How far batches differ: each takes 1 - noise to 1 + noise times as long.
+    pub noise: f64,
+    /// What the differences are drawn from.
+    pub seed: u64,
+}
+/// How much longer preparation takes with memory on the other NUMA node: latency of 139 ns against 80 ns in a handbook.
+const REMOTE: f64 = 1.7;
+
+/// Bytes of its state that the job writes in a second.
+const SAVE_RATE: f64 = 1e9;
+/// Bytes a second of a copy from pageable memory (NVIDIA's bandwidthTest on PCIe 4: some 6 GB/s pageable, 25 pinned).
+const COPY_RATE: f64 = 6e9;
+/// Pages that come back in a second for a task that waits for them: reads of 4 KiB, one at a time, of 0.1 ms.
+const REFAULTS: f64 = 10_000.0;
+
+impl Layout {
+    /// The NUMA node that a GPU hangs on.
+    #[must_use]
+    pub fn gpu_numa_node(&self, gpu: usize) -> usize {
+        gpu % self.sockets
+    }
+
+    /// The NUMA node that the process of a GPU is bound to.
+    #[must_use]
+    pub fn process_numa_node(&self, gpu: usize, phase: &Phase) -> usize {
+        self.gpu_numa_node(gpu + usize::from(phase.remote && gpu + 1 == self.gpus))
+    }
+}
+
+/// What is counted of one GPU, in seconds, bytes and joules since the start.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct GpuCounters {
+    /// Any kernel ran.
+    pub busy: f64,
+    /// Its multiprocessors had work.
+    pub active: f64,
+    /// Came over PCIe.
+    pub received: f64,
+    /// Drawn.
+    pub joules: f64,
+    /// At clocks lowered for heat.
+    pub hot: f64,
+    /// At clocks lowered to stay within the power limit.
+    pub capped: f64,
+    /// Where the time of a held GPU went, by the state that it was in: the truth.
+    pub spent: Spent,
+}
+
+/// Seconds by state.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Spent {
+    /// Computing at full speed.
+    pub work: f64,
+    /// What a lower clock took from that.
+    pub slowed: f64,
+    /// Between kernels that are too short.
+    pub launching: f64,
+    /// A batch on its way to it.
+    pub copying: f64,
+    /// Ranks waiting for each other or exchanging results.
+    pub waiting: f64,
+    /// Nothing to do, or a poke.
+    pub starved: f64,
+}
+
+/// Everything that exporters count, in seconds and pieces since the start.
+#[allow(missing_docs, reason = "each is the kernel's counter of that name")]
+#[derive(Clone, Debug, Default)]
+pub struct Counters {
+    pub gpus: Vec<GpuCounters>,
+    pub read: f64,
+    pub cpu_usage: f64,
+    pub periods: f64,
+    pub throttled_periods: f64,
+    pub throttled: f64,
+    pub job_cpu_waiting: f64,
+    pub job_io_waiting: f64,
+    pub written: f64,
+    pub job_memory_waiting: f64,
+    pub refaults: f64,
+    pub node_memory_waiting: f64,
+    pub node_cpu_waiting: f64,
+    pub node_io_waiting: f64,
+    pub node_busy: f64,
+    pub node_steal: f64,
+    pub node_iowait: f64,
+    pub node_idle: f64,
+}
+
+impl Counters {
+    /// The node's CPU time by mode.
+    #[must_use]
+    pub fn modes(&self) -> [(&'static str, f64); 4] {
+        let c = self;
+        [("user", c.node_busy), ("steal", c.node_steal), ("idle", c.node_idle), ("iowait", c.node_iowait)]
+    }
+}
+
+/// A loader process of one of the GPUs.
+#[derive(Clone, Copy)]
+struct Worker {
+    gpu: usize,
+    does: Task,
+}
+
+#[derive(Clone, Copy)]
+enum Task {
+    Reads(f64),
+    Refaults(f64),
+    Prepares(f64),
+    HasBatch,
+}
+
+/// A GPU with its queue.
+#[derive(Clone, Copy, Default)]
+struct Gpu {
+    queue: usize,
+    does: Work,
+}
+
+/// What a GPU does, and for how many seconds more.
+#[derive(Clone, Copy, Default, PartialEq)]
+enum Work {
+    #[default]
+    Nothing,
+    Copies(f64),
+    Computes(f64),
+    /// Done, but others of the run are not.
+    Waits,
+    Exchanges(f64),
+}
+
+/// The machine at one moment.
+pub struct Machine {
+    /// What was counted.
+    pub counters: Counters,
+    /// What it is made of.
+    pub layout: Layout,
+    /// Share of the device memory in use.
+    pub memory: f64,
+    ticks: u64,
+    draws: u64,
+    workers: Vec<Worker>,
+    gpus: Vec<Gpu>,
+    /// CPU seconds left in this period, and whether the job was runnable or throttled in it.
+    budget: f64,
+    runnable: bool,
+    was_throttled: bool,
+}
+
+impl Machine {
+    /// A machine of 32 CPUs on two NUMA nodes whose job has so many GPUs, and whose batches are all alike.
+    #[must_use]
+    pub fn new(gpus: usize) -> Machine {
+        Machine::of(Layout { gpus, spare: 0, cpus: 32, sockets: 2, noise: 0.0, seed: 0 })
+    }
+
+    /// A machine made of this.
+    #[must_use]
+    pub fn of(layout: Layout) -> Machine {
+        let all = vec![GpuCounters::default(); layout.gpus + layout.spare];
+        Machine {
+            counters: Counters { gpus: all, ..Counters::default() },
+            layout,
+            memory: 0.0,
+            ticks: 0,
+            draws: 0,
+            workers: Vec::new(),
+            gpus: vec![Gpu::default(); layout.gpus],
+            budget: 0.0,
+            runnable: false,
+            was_throttled: false,
+        }
+    }
+
+    /// Seconds since the start.
+    #[must_use]
+    pub fn now(&self) -> f64 {
+        self.ticks as f64 * TICK
+    }
+
+    /// A phase begins: workers are there, or gone.
+    pub fn enter(&mut self, phase: &Phase) {
+        let gpus = self.gpus.len();
+        self.memory = phase.memory.unwrap_or(if self.memory > 0.0 { self.memory } else { JOB_MEMORY });
+        self.memory *= f64::from(u8::from(phase.job));
+        for gpu in 0..gpus {
+            let is_fed = phase.job && !(phase.unused && gpu + 1 == gpus);
+            let count = if is_fed { phase.workers } else { 0 };
+            let mut kept: Vec<Worker> = self.workers.extract_if(.., |w| w.gpu == gpu).collect();
+            kept.resize(count, Worker { gpu, does: Task::Reads(phase.read) });
+            self.workers.append(&mut kept);
+            if count == 0 && phase.requests == 0.0 || !is_fed {
+                self.gpus[gpu] = Gpu::default();
+            }
+        }
+    }
+
+    /// One tick passes.
+    pub fn tick(&mut self, phase: &Phase) {
+        if self.ticks.is_multiple_of(PERIOD_TICKS) {
+            self.new_period(phase);
+        }
+        let saves = phase.job && self.now() % 60.0 < phase.save;
+        let doing = |is: fn(&Task) -> bool| self.workers.iter().filter(|w| is(&w.does)).count();
+        let reading = doing(|task| matches!(task, Task::Reads(left) if *left > 0.0)) + usize::from(saves);
+        let refaulting = doing(|task| matches!(task, Task::Refaults(_)));
+        let (running, waiting, throttled) = self.schedule(phase);
+        self.arrive(phase);
+        for gpu in 0..self.gpus.len() {
+            self.step(gpu, phase, saves);
+        }
+        for gpu in &mut self.counters.gpus[self.layout.gpus..] {
+            gpu.joules += WATTS[0] * TICK;
+        }
+        self.memory = (self.memory + f64::from(u8::from(phase.job)) * phase.leak / 3600.0 * TICK).min(1.0);
+        self.counters.written += TICK * if saves { SAVE_RATE } else { phase.writes };
+        // A rank that launches kernels one by one keeps a CPU busy with that.
+        let launching = if phase.launching > 0.0 {
+            self.gpus.iter().filter(|g| matches!(g.does, Work::Computes(_))).count()
+        } else {
+            0
+        };
+        let running = running + launching;
+        self.count_cpu(running as f64 * (1.0 - phase.steal), throttled);
+        self.count_waiting(phase, reading, refaulting, waiting + throttled);
+        self.count_modes(phase, running, reading + refaulting);
+        self.ticks += 1;
+    }
+
+    fn new_period(&mut self, phase: &Phase) {
+        if phase.quota.is_some() {
+            self.counters.periods += f64::from(u8::from(self.runnable));
+            self.counters.throttled_periods += f64::from(u8::from(self.was_throttled));
+        }
+        self.budget = phase.quota.unwrap_or(f64::INFINITY) * PERIOD_TICKS as f64 * TICK;
+        (self.runnable, self.was_throttled) = (false, false);
+    }
+
+    /// Moves every worker on; who prepares needs a CPU and quota. Returns how many ran, waited and were throttled.
+    fn schedule(&mut self, phase: &Phase) -> (usize, usize, usize) {
+        let free = phase.cpus.min(self.layout.cpus - phase.others_computing.min(self.layout.cpus));
+        let (mut running, mut waiting, mut throttled) = (0, 0, 0);
+        let turn = (self.ticks / 3) as usize;
+        let count = self.workers.len();
+        for i in (0..count).map(|i| (i + turn) % count) {
+            let Worker { gpu, does } = self.workers[i];
+            self.workers[i].does = match does {
+                Task::Reads(left) if left > TICK => Task::Reads(left - TICK),
+                Task::Reads(_) if phase.refault > 0.0 => Task::Refaults(phase.refault),
+                Task::Refaults(left) if left > TICK => Task::Refaults(left - TICK),
+                Task::Reads(_) | Task::Refaults(_) => Task::Prepares(self.prep(gpu, phase) * self.varied()),
+                Task::Prepares(left) => {
+                    self.runnable = true;
+                    if self.budget < TICK / 2.0 {
+                        throttled += 1;
+                        self.was_throttled = true;
+                        does
+                    } else if running >= free {
+                        waiting += 1;
+                        does
+                    } else {
+                        running += 1;
+                        self.budget -= TICK;
+                        let done = TICK * (1.0 - phase.steal);
+                        if left > done { Task::Prepares(left - done) } else { Task::HasBatch }
+                    }
+                }
+                Task::HasBatch if self.gpus[gpu].queue < PREFETCH * phase.workers => {
+                    self.gpus[gpu].queue += 1;
+                    self.counters.read += BATCH_BYTES;
+                    Task::Reads(phase.read * self.varied())
+                }
+                Task::HasBatch => does,
+            };
+        }
+        (running, waiting, throttled)
+    }
+
+    /// CPU seconds that the preparation of a batch for the GPU takes.
+    fn prep(&self, gpu: usize, phase: &Phase) -> f64 {
+        let is_remote = self.layout.process_numa_node(gpu, phase) != self.layout.gpu_numa_node(gpu);
+        if is_remote { phase.prep * REMOTE } else { phase.prep }
+    }
+
+    /// Requests come in at random.
+    fn arrive(&mut self, phase: &Phase) {
+        for gpu in 0..self.gpus.len() {
+            if phase.requests > 0.0 && self.draw() < phase.requests * TICK {
+                self.gpus[gpu].queue += 1;
+            }
+        }
+    }
+
+    /// One tick of a GPU of the job.
+    fn step(&mut self, gpu: usize, phase: &Phase, saves: bool) {
+        let tick = if saves { (Spent { starved: TICK, ..Spent::default() }, 0.0, 0.0) } else { self.work(gpu, phase) };
+        let (spent, busy, active) = tick;
+        let counted = &mut self.counters.gpus[gpu];
+        counted.busy += busy;
+        counted.active += active;
+        let [bare, idle, full] = WATTS;
+        let spinning = (busy - spent.work - spent.slowed - spent.launching).max(0.0) / TICK;
+        let context = if phase.job { idle } else { bare };
+        let watts = context + (full - idle) * active / TICK + (SPINNING_WATTS - idle) * spinning;
+        counted.joules += watts * TICK;
+        if spent.slowed > 0.0 {
+            let lowered = if phase.clock < 1.0 { &mut counted.hot } else { &mut counted.capped };
+            *lowered += TICK;
+        }
+        let all = &mut counted.spent;
+        all.work += spent.work;
+        all.slowed += spent.slowed;
+        all.launching += spent.launching;
+        all.copying += spent.copying;
+        all.waiting += spent.waiting;
+        all.starved += spent.starved;
+    }
+
+    /// What a tick of it is spent on, and how much of it has a kernel and busy multiprocessors.
+    fn work(&mut self, gpu: usize, phase: &Phase) -> (Spent, f64, f64) {
+        if self.gpus[gpu].does == Work::Nothing && self.gpus[gpu].queue > 0 {
+            self.gpus[gpu].queue -= 1;
+            self.counters.gpus[gpu].received += BATCH_BYTES;
+            let computes = phase.compute * self.varied() + phase.launching;
+            let copies = phase.copy >= TICK / 2.0;
+            self.gpus[gpu].does = if copies { Work::Copies(phase.copy) } else { Work::Computes(computes) };
+        }
+        let last = gpu + 1 == self.gpus.len();
+        let clock = if last { phase.last_clock() } else { 1.0 };
+        let useful = phase.compute / (phase.compute + phase.launching);
+        let none = Spent::default();
+        match self.gpus[gpu].does {
+            Work::Nothing => {
+                let pokes = phase.job && self.now() % 60.0 < phase.poke;
+                (Spent { starved: TICK, ..none }, f64::from(u8::from(pokes)) * TICK, 0.0)
+            }
+            Work::Copies(left) => {
+                let computes = phase.compute * self.varied() + phase.launching;
+                self.gpus[gpu].does =
+                    if left - TICK < TICK / 2.0 { Work::Computes(computes) } else { Work::Copies(left - TICK) };
+                self.counters.gpus[gpu].received += COPY_RATE * TICK;
+                (Spent { copying: TICK, ..none }, 0.0, 0.0)
+            }
+            Work::Computes(left) => {
+                let left = left - TICK * clock;
+                let done = if phase.sync { Work::Waits } else { Work::Nothing };
+                self.gpus[gpu].does = if left < TICK / 2.0 { done } else { Work::Computes(left) };
+                let (work, launching) = (TICK * clock * useful, TICK * clock * (1.0 - useful));
+                (Spent { work, launching, slowed: TICK * (1.0 - clock), ..none }, TICK, work)
+            }
+            Work::Waits => (Spent { waiting: TICK, ..none }, TICK, 0.0),
+            Work::Exchanges(left) => {
+                self.gpus[gpu].does =
+                    if left - TICK < TICK / 2.0 { Work::Nothing } else { Work::Exchanges(left - TICK) };
+                (Spent { waiting: TICK, ..none }, TICK, 0.0)
+            }
+        }
+    }
+
+    /// Have all GPUs of this machine done their batch?
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.gpus.iter().all(|gpu| gpu.does == Work::Waits)
+    }
+
+    /// The ranks of the run are all done: they exchange results and go on.
+    pub fn go_on(&mut self, phase: &Phase) {
+        for gpu in &mut self.gpus {
+            let exchanges = phase.exchange >= TICK / 2.0;
+            gpu.does = if exchanges { Work::Exchanges(phase.exchange) } else { Work::Nothing };
+        }
+    }
+
+    /// A number from 0 to 1, another one each time and the same in every run.
+    fn draw(&mut self) -> f64 {
+        self.draws += 1;
+        hash("lab", self.layout.seed.wrapping_mul(1 << 32).wrapping_add(self.draws)) as f64 / u64::MAX as f64
+    }
+
+    /// How much longer than usual something takes.
+    fn varied(&mut self) -> f64 {
+        if self.layout.noise == 0.0 { 1.0 } else { 1.0 + self.layout.noise * (2.0 * self.draw() - 1.0) }
+    }
+
+    fn count_cpu(&mut self, used: f64, throttled: usize) {
+        self.counters.cpu_usage += used * TICK;
+        self.counters.throttled += throttled as f64 * TICK;
+    }
+
+    /// Pressure: time in which at least one task waits. A page that comes back is waited for as memory and as I/O.
+    fn count_waiting(&mut self, phase: &Phase, reading: usize, refaulting: usize, for_cpu: usize) {
+        let c = &mut self.counters;
+        let some = |tasks: usize| if tasks > 0 { TICK } else { 0.0 };
+        c.job_cpu_waiting += some(for_cpu);
+        c.job_io_waiting += some(reading + refaulting);
+        c.job_memory_waiting += some(refaulting);
+        c.refaults += refaulting as f64 * REFAULTS * TICK;
+        c.node_cpu_waiting += some(for_cpu);
+        c.node_io_waiting += some(reading + refaulting + phase.others_reading + phase.others_refaulting);
+        c.node_memory_waiting += some(refaulting + phase.others_refaulting);
+    }
+
+    fn count_modes(&mut self, phase: &Phase, running: usize, waiting_for_io: usize) {
+        let c = &mut self.counters;
+        let busy = (running + phase.others_computing).min(self.layout.cpus);
+        let iowait = (waiting_for_io + phase.others_reading + phase.others_refaulting).min(self.layout.cpus - busy);
+        c.node_busy += busy as f64 * (1.0 - phase.steal) * TICK;
+        c.node_steal += busy as f64 * phase.steal * TICK;
+        c.node_iowait += iowait as f64 * TICK;
+        c.node_idle += (self.layout.cpus - busy - iowait) as f64 * TICK;
+    }
+}

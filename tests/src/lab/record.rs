@@ -1,0 +1,379 @@
+//! From a plan to a trace directory: machines run through the plan's steps, exporters are scraped, and the truth is kept
+//! by the state of each GPU and the step's cause.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use goodput_analyzer::sample::{Series, TimeMs, is_stale};
+use jiff::Timestamp;
+
+use super::exporters::{Exporters, Names, Recorder, View};
+use super::model::{Counters, Layout, Machine, Phase, Spent};
+
+/// Ticks of the model are so long.
+const TICK_MS: i64 = 10;
+const MINUTE_MS: i64 = 60_000;
+
+/// A trace to be made.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Its family.
+    pub family: &'static str,
+    /// Its name within.
+    pub name: String,
+    /// When it begins.
+    pub start_ms: TimeMs,
+    /// Machines, all alike.
+    pub nodes: usize,
+    /// What each is made of.
+    pub layout: Layout,
+    /// What is scraped.
+    pub exporters: Exporters,
+    /// Whose names.
+    pub names: Names,
+    /// Metrics that are not there, by the beginning of their name.
+    pub without: Vec<&'static str>,
+    /// Time between scrapes.
+    pub interval_ms: i64,
+    /// Time of the first scrape after the start.
+    pub offset_ms: i64,
+    /// Minute at which our exporters are started anew.
+    pub restart_minute: Option<usize>,
+    /// What happens.
+    pub steps: Vec<Step>,
+}
+
+/// Some minutes of a plan.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// On the first machine; its `minutes` are the step's.
+    pub here: Phase,
+    /// On the others, where that is not the same.
+    pub elsewhere: Option<Phase>,
+    /// What was the matter.
+    pub cause: Cause,
+}
+
+/// What the step was made to show: to which class each state of a GPU is lost.
+#[derive(Clone, Debug)]
+pub struct Cause {
+    /// A held GPU has nothing to do.
+    pub starved: &'static str,
+    /// The same of the last GPU of the first machine, where it differs.
+    pub starved_last: Option<&'static str>,
+    /// The same of the GPUs of other machines, where it differs.
+    pub starved_elsewhere: Option<&'static str>,
+    /// Ranks wait for each other.
+    pub waiting: &'static str,
+    /// The last GPU of the first machine is what they wait for.
+    pub is_charged: bool,
+    /// Work takes longer at a lower clock.
+    pub slowed: &'static str,
+    /// Classes that are as good an answer with what the exporters tell.
+    pub also: Vec<&'static str>,
+    /// The step ends as the device memory of the first machine runs out.
+    pub ends_in_oom: bool,
+}
+
+impl Default for Cause {
+    fn default() -> Self {
+        Cause {
+            starved: "productive",
+            starved_last: None,
+            starved_elsewhere: None,
+            waiting: "collective_wait",
+            is_charged: false,
+            slowed: "thermal_throttle",
+            also: Vec::new(),
+            ends_in_oom: false,
+        }
+    }
+}
+
+/// A line of the truth.
+#[derive(Clone, Debug, PartialEq)]
+struct Row {
+    /// Machine and GPU.
+    entity: (usize, usize),
+    start_ms: TimeMs,
+    end_ms: TimeMs,
+    class: &'static str,
+    charged_to: Option<String>,
+    also: Vec<&'static str>,
+}
+
+fn node_name(node: usize) -> String {
+    format!("n{}", node + 1)
+}
+
+fn entity(node: usize, gpu: usize) -> String {
+    format!("{}/gpu{gpu}", node_name(node))
+}
+
+/// A plan being carried out.
+struct Lab<'p> {
+    plan: &'p Plan,
+    machines: Vec<Machine>,
+    recorders: Vec<Recorder>,
+    /// Counters a second before the next scrape, and that time in seconds.
+    lately: Vec<(Counters, f64)>,
+    elapsed_ms: i64,
+    /// When the minute that the truth is being kept of began, and what each GPU had spent by then.
+    since_ms: i64,
+    before: Vec<Vec<Spent>>,
+    rows: Vec<Row>,
+}
+
+/// Makes the trace in a folder below this one, by family and name.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn record(plan: &Plan, root: &Path) -> Result<()> {
+    let mut lab = Lab::new(plan);
+    for step in &plan.steps {
+        lab.run(step);
+    }
+    let dir = root.join(plan.family).join(&plan.name);
+    fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    let series: Vec<Series> = lab.recorders.into_iter().flat_map(Recorder::into_series).collect();
+    fs::write(dir.join("metrics.om"), open_metrics(series))?;
+    fs::write(dir.join("truth.csv"), truth(&lab.rows))?;
+    fs::write(dir.join("about.md"), about(plan))?;
+    Ok(())
+}
+
+impl<'p> Lab<'p> {
+    fn new(plan: &'p Plan) -> Lab<'p> {
+        let seed = |node: usize| plan.layout.seed.wrapping_mul(1009).wrapping_add(node as u64);
+        let machine = |node| Machine::of(Layout { seed: seed(node), ..plan.layout });
+        let recorder =
+            |node: usize| Recorder::new(&node_name(node), plan.exporters).speaking(plan.names, &plan.without);
+        let gpus = plan.layout.gpus + plan.layout.spare;
+        Lab {
+            plan,
+            machines: (0..plan.nodes).map(machine).collect(),
+            recorders: (0..plan.nodes).map(recorder).collect(),
+            lately: vec![(Counters::default(), 0.0); plan.nodes],
+            elapsed_ms: 0,
+            since_ms: 0,
+            before: vec![vec![Spent::default(); gpus]; plan.nodes],
+            rows: Vec::new(),
+        }
+    }
+
+    fn run(&mut self, step: &Step) {
+        let phase = |node: usize| step.elsewhere.as_ref().filter(|_| node > 0).unwrap_or(&step.here);
+        for (node, machine) in self.machines.iter_mut().enumerate() {
+            machine.enter(phase(node));
+        }
+        let end_ms = self.elapsed_ms + step.here.minutes as i64 * MINUTE_MS;
+        while self.elapsed_ms < end_ms {
+            if self.plan.restart_minute.is_some_and(|m| m as i64 * MINUTE_MS == self.elapsed_ms) {
+                self.recorders.iter_mut().zip(&self.machines).for_each(|(r, m)| r.restart(m));
+            }
+            for node in 0..self.plan.nodes {
+                self.scrape(node, phase(node));
+                self.machines[node].tick(phase(node));
+            }
+            if step.here.sync && self.machines.iter().all(Machine::is_done) {
+                self.machines.iter_mut().enumerate().for_each(|(node, machine)| machine.go_on(phase(node)));
+            }
+            self.elapsed_ms += TICK_MS;
+            if self.now_ms() % MINUTE_MS == 0 {
+                self.keep(step);
+            }
+        }
+        self.keep(step);
+        if step.cause.ends_in_oom {
+            self.run_out();
+        }
+    }
+
+    fn now_ms(&self) -> TimeMs {
+        self.plan.start_ms + self.elapsed_ms
+    }
+
+    /// Machines are scraped one after another, each at its own moment.
+    fn scrape(&mut self, node: usize, phase: &Phase) {
+        let (interval, machine) = (self.plan.interval_ms, &self.machines[node]);
+        let offset = self.plan.offset_ms + node as i64 * 370;
+        let past = (self.elapsed_ms - offset).rem_euclid(interval);
+        if past == interval - 1000 {
+            self.lately[node] = (machine.counters.clone(), machine.now());
+        }
+        if past != 0 {
+            return;
+        }
+        let (counters, then) = &self.lately[node];
+        let time_ms = self.plan.start_ms + self.elapsed_ms;
+        match phase.scraped {
+            true => self.recorders[node].scrape(time_ms, &View::of(machine, phase).since(counters, *then)),
+            false => self.recorders[node].miss(time_ms),
+        }
+    }
+
+    /// Writes down what the time since the last call was spent on.
+    fn keep(&mut self, step: &Step) {
+        let (start_ms, end_ms) = (self.plan.start_ms + self.since_ms, self.now_ms());
+        self.since_ms = self.elapsed_ms;
+        if start_ms == end_ms {
+            return;
+        }
+        for node in 0..self.plan.nodes {
+            let phase = step.elsewhere.as_ref().filter(|_| node > 0).unwrap_or(&step.here);
+            for gpu in 0..self.before[node].len() {
+                let spent = self.machines[node].counters.gpus[gpu].spent;
+                let before = std::mem::replace(&mut self.before[node][gpu], spent);
+                let is_held = phase.job && gpu < self.plan.layout.gpus;
+                let parts = if is_held {
+                    self.parts(&step.cause, (node, gpu), &before, &spent)
+                } else {
+                    vec![("unallocated", 1.0)]
+                };
+                self.lay((node, gpu), start_ms..end_ms, &parts, step, phase);
+            }
+        }
+    }
+
+    /// Classes of a held GPU's time, with the seconds of each.
+    fn parts(&self, cause: &Cause, at: (usize, usize), before: &Spent, now: &Spent) -> Vec<(&'static str, f64)> {
+        let is_last = at == (0, self.plan.layout.gpus - 1);
+        let elsewhere = cause.starved_elsewhere.filter(|_| at.0 > 0);
+        let starved = cause.starved_last.filter(|_| is_last).or(elsewhere).unwrap_or(cause.starved);
+        vec![
+            ("productive", now.work - before.work),
+            (cause.slowed, now.slowed - before.slowed),
+            ("launch_bound", now.launching - before.launching),
+            ("host_to_device", now.copying - before.copying),
+            (cause.waiting, now.waiting - before.waiting),
+            (starved, now.starved - before.starved),
+        ]
+    }
+
+    /// Lays the classes of a stretch one after another: where within the minute each of them was is not kept.
+    fn lay(
+        &mut self,
+        at: (usize, usize),
+        span: std::ops::Range<TimeMs>,
+        parts: &[(&'static str, f64)],
+        step: &Step,
+        phase: &Phase,
+    ) {
+        let total: f64 = parts.iter().map(|(_, seconds)| seconds).sum();
+        let (length, mut start_ms, mut done) = ((span.end - span.start) as f64, span.start, 0.0);
+        for (class, seconds) in parts {
+            done += seconds;
+            let end_ms = span.start + (length * done / total).round() as i64;
+            if end_ms > start_ms {
+                let row = self.row(at, start_ms..end_ms, class, step, phase);
+                self.push(row);
+            }
+            start_ms = end_ms.max(start_ms);
+        }
+    }
+
+    fn row(
+        &self,
+        at: (usize, usize),
+        span: std::ops::Range<TimeMs>,
+        class: &'static str,
+        step: &Step,
+        phase: &Phase,
+    ) -> Row {
+        let culprit = (0, self.plan.layout.gpus - 1);
+        let charged = step.cause.is_charged && class == step.cause.waiting;
+        let charged_to = charged.then(|| entity(culprit.0, culprit.1));
+        let mut also = if class == "productive" { Vec::new() } else { step.cause.also.clone() };
+        let mut class = class;
+        if !phase.scraped {
+            // Our exporter's counters bridge a hole that its process lived through; gauges tell nothing of it.
+            let (told, other) =
+                if self.plan.exporters == Exporters::Ours { (class, "no_data") } else { ("no_data", class) };
+            class = told;
+            also.push(other);
+        }
+        also.retain(|c| *c != class);
+        Row { entity: at, start_ms: span.start, end_ms: span.end, class, charged_to, also }
+    }
+
+    fn push(&mut self, row: Row) {
+        let last = self.rows.iter_mut().rev().find(|last| last.entity == row.entity);
+        match last {
+            Some(last) if last.end_ms == row.start_ms && is_same(last, &row) => last.end_ms = row.end_ms,
+            _ => self.rows.push(row),
+        }
+    }
+
+    /// The job dies as its memory runs out: what it worked since it saved its state is lost.
+    fn run_out(&mut self) {
+        let now = self.now_ms();
+        for row in self.rows.iter_mut().rev() {
+            if row.class == "checkpoint" || row.class == "unallocated" && row.entity.1 < self.plan.layout.gpus {
+                break;
+            }
+            if row.class == "productive" {
+                row.class = "lost_work";
+            }
+        }
+        let (class, charged_to) = ("oom", Some("gpu".to_owned()));
+        self.rows.push(Row { entity: (0, 0), start_ms: now, end_ms: now, class, charged_to, also: Vec::new() });
+    }
+}
+
+fn is_same(a: &Row, b: &Row) -> bool {
+    a.class == b.class && a.charged_to == b.charged_to && a.also == b.also
+}
+
+/// OpenMetrics text; staleness markers become NaN.
+fn open_metrics(mut series: Vec<Series>) -> String {
+    series.sort_by(|a, b| (a.labels.metric(), &a.labels).cmp(&(b.labels.metric(), &b.labels)));
+    let mut text = String::new();
+    for Series { labels, samples } in &series {
+        let pairs = labels.iter().filter(|(name, _)| *name != "__name__");
+        let pairs: Vec<String> = pairs.map(|(name, value)| format!("{name}=\"{value}\"")).collect();
+        let head = format!("{}{{{}}}", labels.metric(), pairs.join(","));
+        for sample in samples {
+            let value = if is_stale(sample.value) { f64::NAN } else { sample.value };
+            let _ = writeln!(text, "{head} {value} {}.{:03}", sample.time_ms / 1000, sample.time_ms % 1000);
+        }
+    }
+    text.push_str("# EOF\n");
+    text
+}
+
+fn truth(rows: &[Row]) -> String {
+    let mut rows: Vec<&Row> = rows.iter().collect();
+    rows.sort_by_key(|row| (row.entity, row.start_ms));
+    let mut text = "entity,start,end,class,charged_to,also,note\n".to_owned();
+    for row in rows {
+        let (node, gpu) = row.entity;
+        let time = |ms| Timestamp::from_millisecond(ms).unwrap_or_default();
+        let charged_to = row.charged_to.as_deref().unwrap_or_default();
+        let (start, end, also) = (time(row.start_ms), time(row.end_ms), row.also.join(";"));
+        let _ = writeln!(text, "{},{start},{end},{},{charged_to},{also},", entity(node, gpu), row.class);
+    }
+    text
+}
+
+fn about(plan: &Plan) -> String {
+    let Plan { family, name, nodes, layout, exporters, names, interval_ms, .. } = plan;
+    let mut text = format!(
+        "# {family}/{name}\n\nSimulated by the queue model (`tests/src/lab/model.rs`), seed {}: {nodes} nodes of {} GPUs, {} of \
+         them held, {} CPUs, {} NUMA nodes.\nExporters: {exporters:?}, names {names:?}, scraped every {} s. Metrics that \
+         are missing: {}.\nThe truth is what each GPU did, minute by minute, and what the schedule was made to show; within \
+         a minute it is in order of class.\n\n| minutes | schedule of the first node | lost to |\n|---|---|---|\n",
+        layout.seed,
+        layout.gpus + layout.spare,
+        layout.gpus,
+        layout.cpus,
+        layout.sockets,
+        *interval_ms as f64 / 1000.0,
+        if plan.without.is_empty() { "none".to_owned() } else { plan.without.join(", ") },
+    );
+    for step in &plan.steps {
+        let _ = writeln!(text, "| {} | {:?} | {:?} |", step.here.minutes, step.here, step.cause);
+    }
+    text
+}

@@ -1,0 +1,93 @@
+//! The lab's traces under the analyzer: a part of them is made, evaluated, and held to a floor.
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use goodput_analyzer::classify::Thresholds;
+use goodput_analyzer::evaluate::{Evaluation, LEAF_CLASSES, evaluate};
+use goodput_tests::lab::families::{FAMILIES, plan};
+use goodput_tests::lab::record::record;
+
+/// Families whose causes there are rules for, and the least F1 that their class must have here: what was measured less
+/// a few hundredths. Each of them breaks with its rule.
+const FLOORS: &[(&str, f64)] = &[
+    ("checkpoint", 0.9),
+    ("cold_start", 0.85),
+    ("collective_wait", 0.75),
+    ("cpu_throttled", 0.9),
+    ("cross_numa", 0.9),
+    ("dataloader_cpu", 0.9),
+    ("dataloader_storage", 0.9),
+    ("gang_wait", 0.8),
+    ("host_noise", 0.9),
+    ("host_to_device", 0.9),
+    ("idle_held", 0.9),
+    ("keep_alive", 0.9),
+    ("launch_bound", 0.85),
+    ("memory_pressure", 0.9),
+    ("partial_allocation", 0.9),
+    ("power_throttle", 0.9),
+    ("thermal_throttle", 0.9),
+];
+
+fn made(dir: &Path, family: &str, members: u64) -> Result<()> {
+    let family = FAMILIES.iter().find(|f| f.name == family).with_context(|| format!("no family {family}"))?;
+    (0..members).try_for_each(|member| record(&plan(family, member), dir))
+}
+
+fn evaluated(families: &[&str]) -> Result<Evaluation> {
+    let dir = tempfile::tempdir()?;
+    for family in families {
+        made(dir.path(), family, 1)?;
+    }
+    Ok(evaluate(&[dir.path().to_owned()], &Thresholds::default())?)
+}
+
+#[test]
+fn every_rule_tells_its_class_from_the_others() -> Result<()> {
+    let families: Vec<&str> = FLOORS.iter().map(|(family, _)| *family).collect();
+    let evaluation = evaluated(&families)?;
+    for (class, floor) in FLOORS {
+        let f1 = evaluation.all.classes[class].f1;
+        assert!(f1 >= *floor, "{class}: F1 is {f1:.3}, below {floor}: {:?}", evaluation.all.confusion[class]);
+    }
+    let Evaluation { all, baseline, .. } = evaluation;
+    assert!(all.wrong_class_share <= 0.05, "{:.3} of all time has a wrong class", all.wrong_class_share);
+    assert!(baseline.macro_f1 < all.macro_f1, "utilisation alone tells as much: {:.3}", baseline.macro_f1);
+    let sum: i64 = all.confusion.values().flat_map(|row| row.values()).sum();
+    assert_eq!(sum, all.total_ms, "every GPU-millisecond of the truth is in the matrix once");
+    Ok(())
+}
+
+#[test]
+fn memory_that_runs_out_is_warned_of_and_full_memory_is_not() -> Result<()> {
+    let forecasts = evaluated(&["oom_leak", "oom_never"])?.forecasts;
+    assert_eq!((forecasts.ooms, forecasts.lead_seconds.len(), forecasts.false_alarms), (1, 1, 0), "{forecasts:?}");
+    assert!(forecasts.median_lead_seconds.is_some_and(|lead| lead >= 900.0), "{forecasts:?}");
+    Ok(())
+}
+
+#[test]
+fn the_same_plan_makes_the_same_trace() -> Result<()> {
+    let read = |dir: &Path, file| std::fs::read(dir.join("partial_allocation/00").join(file));
+    let (one, other) = (tempfile::tempdir()?, tempfile::tempdir()?);
+    made(one.path(), "partial_allocation", 1)?;
+    made(other.path(), "partial_allocation", 1)?;
+    for file in ["metrics.om", "truth.csv", "about.md"] {
+        assert!(read(one.path(), file)? == read(other.path(), file)?, "{file} differs");
+    }
+    Ok(())
+}
+
+#[test]
+fn families_are_what_the_readme_says() -> Result<()> {
+    let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("lab/README.md"))?;
+    for family in FAMILIES {
+        let set = if family.is_held_out { "held out" } else { "tuned" };
+        let row = format!("| `{}` | {set} | {} |", family.name, family.traces);
+        assert!(text.lines().any(|line| line.starts_with(&row)), "tests/lab/README.md has no line {row}");
+    }
+    let leaves = FAMILIES.iter().filter(|f| LEAF_CLASSES.contains(&f.name)).count();
+    assert!(leaves >= FLOORS.len(), "families are named after their classes");
+    Ok(())
+}
