@@ -32,7 +32,7 @@ impl Alertmanager {
         let mut running = Running::start(&mut command, &dir.join("alertmanager.log"))
             .context("this test needs Debian's prometheus-alertmanager package (deploy/local/packages test)")?;
         running.until_listens(address)?;
-        until("Alertmanager to be ready", Duration::from_secs(60), || {
+        until("Alertmanager to be ready", Duration::from_secs(90), || {
             Ok(ureq::get(format!("http://{address}/-/ready")).call().is_ok().then_some(()))
         })?;
         Ok(Self { address, _running: running })

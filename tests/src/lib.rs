@@ -16,6 +16,7 @@ pub mod prometheus;
 pub mod promql;
 pub mod remote_write;
 pub mod rules;
+pub mod scrape;
 pub mod victoria;
 pub mod webhook;
 

@@ -99,9 +99,9 @@ impl Load {
         let waiting = |state: &mut State| count(state) < enough;
         let (state, timeout) = self
             .changed
-            .wait_timeout_while(state, Duration::from_secs(60), waiting)
+            .wait_timeout_while(state, Duration::from_secs(120), waiting)
             .unwrap_or_else(PoisonError::into_inner);
-        ensure!(!timeout.timed_out(), "waited a minute for {more} more {what}; there are {}", count(&state));
+        ensure!(!timeout.timed_out(), "waited two minutes for {more} more {what}; there are {}", count(&state));
         Ok(())
     }
 

@@ -36,7 +36,7 @@ impl Running {
 
     /// Waits until it accepts connections; an early end is an error with the program's last words.
     pub fn until_listens(&mut self, address: SocketAddr) -> Result<()> {
-        until("the port to open", Duration::from_secs(30), || {
+        until("the port to open", Duration::from_secs(90), || {
             self.goes_on()?;
             Ok(TcpStream::connect(address).is_ok().then_some(()))
         })

@@ -66,7 +66,7 @@ impl Prometheus {
             .context("this test needs Debian's prometheus package (deploy/local/packages test)")?;
         running.until_listens(address)?;
         let prometheus = Self { running, address };
-        until("Prometheus to be ready", Duration::from_secs(60), || {
+        until("Prometheus to be ready", Duration::from_secs(90), || {
             Ok(ureq::get(format!("http://{address}/-/ready")).call().is_ok().then_some(()))
         })?;
         Ok(prometheus)

@@ -311,7 +311,7 @@ fn comes_up(world: &World, command: &str) -> Result<()> {
         ensure!(!get(url)?.is_empty(), "{url} answers nothing");
     }
     started.running.interrupt()?;
-    until("its processes to end", Duration::from_secs(10), || {
+    until("its processes to end", Duration::from_secs(90), || {
         Ok((!signal_group(started.running.pid(), 0)).then_some(()))
     })?;
     for address in [exporter, analyzer] {

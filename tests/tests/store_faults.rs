@@ -101,7 +101,7 @@ fn segments_that_rot_are_set_aside_with_a_reason_and_the_rest_is_served() {
         let analyzer = faults.start(dir.path());
         load.connect(analyzer.address);
         let enough = || Ok((metric(&analyzer, "segments") >= 3.0).then_some(()));
-        until("three segments", Duration::from_secs(30), enough).unwrap();
+        until("three segments", Duration::from_secs(90), enough).unwrap();
         let data = analyzer.data.clone();
         analyzer.running.kill().unwrap();
         load.disconnect();

@@ -1,4 +1,4 @@
-//! Samples as the bytes of a Parquet file, and back. The only file that knows polars.
+//! Samples as the bytes of a Parquet file, and back. The only file of the store that knows polars.
 //!
 //! Format 2, which the file's metadata says under the key `goodput.segment`: a row is a chunk, one series' samples of up
 //! to [`chunk::MOST`] times. Columns: `series` (u32); `samples` (u32), how many; `first_ms` and `last_ms` (i64); `times`

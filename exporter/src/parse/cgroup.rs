@@ -76,20 +76,23 @@ pub fn io_stat_of(text: &str, device: &str) -> Result<Option<Io>, ParseError> {
     Ok(found)
 }
 
-/// `blkio.throttle.io_service_bytes` and `io_serviced`: (read, written) summed over devices.
-pub fn blkio(text: &str) -> Result<(u64, u64), ParseError> {
-    let (mut read, mut written) = (0u64, 0u64);
+/// `blkio.throttle.io_service_bytes` and `io_serviced`: (read, written) summed over devices. None without a device: the
+/// kernel then writes a total of 0, whether nothing was read or nothing is counted (blk-throttle.c counts on a disk from
+/// the first limit that any group had on it since boot; Linux 6.10 and later).
+pub fn blkio(text: &str) -> Result<Option<(u64, u64)>, ParseError> {
+    let mut sums = None;
     for (number, line) in lines(text) {
         let mut words = line.split_ascii_whitespace();
-        let field = match words.nth(1) {
-            Some("Read") => &mut read,
-            Some("Write") => &mut written,
+        let operation = words.nth(1);
+        let (read, written) = match operation {
+            Some("Read" | "Write") => sums.get_or_insert((0u64, 0u64)),
             _ => continue,
         };
+        let field = if operation == Some("Read") { read } else { written };
         let sum = words.next().and_then(|n| n.parse().ok()).and_then(|n| field.checked_add(n));
         *field = sum.ok_or_else(|| ParseError::new(number, "device, operation and an unsigned number", line))?;
     }
-    Ok((read, written))
+    Ok(sums)
 }
 
 /// Memory of one cgroup on one NUMA node; v2 counts bytes, v1 pages.
@@ -186,7 +189,8 @@ mod tests {
         assert_eq!(io_stat(text), Ok(Io { read_bytes: 11, written_bytes: 22, reads: 33, writes: 44 }));
         assert_eq!(io_stat(""), Ok(Io::default()));
         assert_eq!(io_stat("8:0 rbytes=1\n8:16 rbytes=x").unwrap_err().line, 2);
-        assert_eq!(blkio("8:0 Read 5\n8:0 Write 6\n8:0 Total 11\n8:16 Read 1\nTotal 12\n"), Ok((6, 6)));
+        assert_eq!(blkio("8:0 Read 5\n8:0 Write 6\n8:0 Total 11\n8:16 Read 1\nTotal 12\n"), Ok(Some((6, 6))));
+        assert_eq!(blkio("Total 0\n"), Ok(None), "nothing is counted, or nothing was read");
         assert!(blkio("8:0 Read\n").is_err());
     }
 

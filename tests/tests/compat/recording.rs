@@ -17,7 +17,7 @@ use crate::scrape::{Scrape, Series};
 const MIB: f64 = 1_048_576.0;
 const PATIENCE: Duration = Duration::from_secs(120);
 /// How long owners may take besides: the kubelet is asked every 10 s.
-const MOMENT: Duration = Duration::from_secs(30);
+const MOMENT: Duration = Duration::from_secs(90);
 /// Readings of each GPU after which all that it has was read: what is a rate needs two that are 5 s apart.
 const CYCLES: f64 = 12.0;
 

@@ -5,7 +5,9 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::exporter::{Folder, Scrape};
+use goodput_tests::scrape::Scrape;
+
+use crate::exporter::Folder;
 use crate::kernel;
 
 /// What a runtime does, in short: `$1` is the folder that becomes the root, `$2` the user.

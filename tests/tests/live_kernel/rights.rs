@@ -6,7 +6,9 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Child, Command};
 
-use crate::exporter::{Exporter, Folder, Scrape};
+use goodput_tests::scrape::Scrape;
+
+use crate::exporter::{Exporter, Folder};
 
 /// A process of root that holds the GPU; ended on drop.
 struct Holder(Child);

@@ -8,6 +8,7 @@ mod node;
 use std::collections::BTreeSet;
 
 use goodput_tests::kubelet::{self, Kubelet, container, dra_container, pod};
+use goodput_tests::scrape::Scrape;
 use node::Node;
 
 const GPU: &str = "nvidia.com/gpu";
@@ -22,6 +23,21 @@ const OWNER: &str = "goodput_gpu_owner_info";
 const PROCESSES: &str = "goodput_gpu_owner_processes";
 const ALLOCATED: &str = "goodput_gpu_owner_allocated_devices";
 
+/// How many own the GPU.
+fn owners(scrape: &Scrape, gpu: usize) -> usize {
+    scrape.count(OWNER, &[("gpu", &gpu.to_string())])
+}
+
+/// The labels of the GPU's only temperature, in order; none when it has none.
+fn labels_of(scrape: &Scrape, gpu: usize) -> Vec<(String, String)> {
+    let Some(line) = scrape.series(TEMPERATURE, &[("gpu", &gpu.to_string())]).first().copied() else {
+        return Vec::new();
+    };
+    let inner = line.split_once('{').unwrap().1.rsplit_once('}').unwrap().0;
+    let pair = |pair: &str| pair.split_once("=\"").map(|(n, v)| (n.to_owned(), v.trim_end_matches('"').to_owned()));
+    inner.split("\",").filter_map(pair).collect()
+}
+
 #[test]
 fn a_pod_with_two_containers_owns_a_gpu_each_before_and_while_it_works() {
     let node = Node::new(2);
@@ -30,8 +46,7 @@ fn a_pod_with_two_containers_owns_a_gpu_each_before_and_while_it_works() {
     let kubelet = Kubelet::start(&node.socket(), vec![pod("train-0", containers)]).unwrap();
     let mut exporter = node.start(&[]);
     let scrape = exporter.until("both containers own a GPU", |s| {
-        s.labels(TEMPERATURE, 0).ends_with(&labels("train-0", "main"))
-            && s.labels(TEMPERATURE, 1).ends_with(&labels("train-0", "eval"))
+        labels_of(s, 0).ends_with(&labels("train-0", "main")) && labels_of(s, 1).ends_with(&labels("train-0", "eval"))
     });
     let idle = [("gpu", "0"), ("owner", "ml/train-0/main"), ("pod", "train-0"), ("container", "main")];
     assert_eq!(scrape.get(OWNER, &idle), Some(1.0));
@@ -52,14 +67,14 @@ fn a_pod_with_two_containers_owns_a_gpu_each_before_and_while_it_works() {
         s.get(PROCESSES, &idle) == Some(1.0)
     });
     assert_eq!(scrape.get(ALLOCATED, &idle), Some(1.0));
-    assert_eq!(scrape.count(OWNER, 0), 1, "one owner, not two:\n{}", scrape.0);
+    assert_eq!(owners(&scrape, 0), 1, "one owner, not two:\n{}", scrape.0);
     let known = [("owner", "ml/train-0/main"), ("pod", "train-0"), ("container_id", id.as_str())];
     assert_eq!(scrape.get("goodput_owner_info", &known), Some(1.0));
 
     node.gpus.exit(0, 4711).unwrap();
     kubelet.set(Vec::new());
     let scrape = exporter.until("the pod's end ends its series", |s| !s.0.contains("train-0"));
-    assert!(scrape.labels(TEMPERATURE, 0).iter().all(|(name, _)| name != "pod"), "{}", scrape.0);
+    assert!(labels_of(&scrape, 0).iter().all(|(name, _)| name != "pod"), "{}", scrape.0);
 }
 
 #[test]
@@ -82,17 +97,17 @@ fn a_shared_gpu_names_every_pod_and_belongs_to_none() {
         (name, format!("ml/{name}"))
     });
     let mut exporter = node.start(&[]);
-    let works = |s: &node::Scrape, pod: &str| s.get(PROCESSES, &[("gpu", "0"), ("pod", pod)]) == Some(1.0);
-    let scrape = exporter
-        .until("all owners", |s| works(s, "a") && works(s, "b") && s.count(OWNER, 0) == 2 && s.count(OWNER, 1) == 1);
+    let works = |s: &Scrape, pod: &str| s.get(PROCESSES, &[("gpu", "0"), ("pod", pod)]) == Some(1.0);
+    let scrape =
+        exporter.until("all owners", |s| works(s, "a") && works(s, "b") && owners(s, 0) == 2 && owners(s, 1) == 1);
     for (name, owner) in &names {
         let labels = [("gpu", "0"), ("pod", *name), ("owner", owner.as_str())];
         assert_eq!(scrape.get(PROCESSES, &labels), Some(1.0), "{}", scrape.0);
         assert_eq!(scrape.get(ALLOCATED, &labels), Some(if *name == "a" { 1.0 } else { 2.0 }));
     }
     assert_eq!(scrape.get("goodput_gpu_owners", &[("gpu", "0")]), Some(2.0));
-    assert!(scrape.labels(TEMPERATURE, 0).iter().all(|(name, _)| name != "pod"), "{}", scrape.0);
-    assert!(scrape.labels(TEMPERATURE, 1).ends_with(&labels("c", "main")), "{}", scrape.0);
+    assert!(labels_of(&scrape, 0).iter().all(|(name, _)| name != "pod"), "{}", scrape.0);
+    assert!(labels_of(&scrape, 1).ends_with(&labels("c", "main")), "{}", scrape.0);
 }
 
 #[test]
@@ -108,14 +123,14 @@ fn instances_and_claims_are_found_by_every_name() {
     ];
     let _kubelet = Kubelet::start(&node.socket(), pods).unwrap();
     let mut exporter = node.start(&[]);
-    let scrape = exporter.until("the claims", |s| s.count(OWNER, 1) == 1 && s.count(OWNER, 2) == 1);
+    let scrape = exporter.until("the claims", |s| owners(s, 1) == 1 && owners(s, 2) == 1);
     for (gpu, pod, instance) in [("0", "old", "7"), ("0", "gke", "9")] {
         let labels = [("gpu", gpu), ("pod", pod), ("GPU_I_ID", instance)];
         assert_eq!(scrape.get(OWNER, &labels), Some(1.0), "{}", scrape.0);
     }
-    assert!(scrape.labels(TEMPERATURE, 1).ends_with(&labels("dra", "main")), "{}", scrape.0);
+    assert!(labels_of(&scrape, 1).ends_with(&labels("dra", "main")), "{}", scrape.0);
     for gpu in [0, 2] {
-        assert!(scrape.labels(TEMPERATURE, gpu).iter().all(|(name, _)| name != "pod"), "a part is not the whole");
+        assert!(labels_of(&scrape, gpu).iter().all(|(name, _)| name != "pod"), "a part is not the whole");
     }
     assert_eq!(scrape.get("goodput_gpu_allocated_devices_unmapped", &[]), Some(1.0));
 }
@@ -127,16 +142,16 @@ fn two_hundred_pods_fit_and_more_than_the_limit_is_an_error() {
     let pods = |count| (0..count).map(|n| pod(&format!("p{n}"), vec![container("main", GPU, &[&device(n)])])).collect();
     let kubelet = Kubelet::start(&node.socket(), pods(200)).unwrap();
     let mut exporter = node.start(&[]);
-    let scrape = exporter.until("25 owners each", |s| (0..8).all(|gpu| s.count(OWNER, gpu) == 25));
+    let scrape = exporter.until("25 owners each", |s| (0..8).all(|gpu| owners(s, gpu) == 25));
     println!("{} bytes resident", scrape.get("process_resident_memory_bytes", &[]).unwrap());
     // About 150 bytes each.
     kubelet.set(pods(60_000));
     let state = |state: &'static str| [("state", state)];
     let large = exporter
         .until("the answer is too large", |s| s.get("goodput_pod_resources_state", &state("too_large")) == Some(1.0));
-    assert_eq!(large.count(OWNER, 0), 25, "the last good answer is used on");
+    assert_eq!(owners(&large, 0), 25, "the last good answer is used on");
     kubelet.set(pods(8));
-    exporter.until("it heals", |s| s.count(OWNER, 0) == 1);
+    exporter.until("it heals", |s| owners(s, 0) == 1);
     let log = exporter.log();
     assert!(log.contains("longer than 4 MiB"), "{log}");
 }
@@ -145,19 +160,19 @@ fn two_hundred_pods_fit_and_more_than_the_limit_is_an_error() {
 fn a_kubelet_that_hangs_or_restarts_costs_no_more_than_names() {
     let node = Node::new(1);
     let state = |state: &'static str| [("state", state)];
-    let is = |s: &node::Scrape, name: &'static str| s.get("goodput_pod_resources_state", &state(name)) == Some(1.0);
+    let is = |s: &Scrape, name: &'static str| s.get("goodput_pod_resources_state", &state(name)) == Some(1.0);
     let mut exporter = node.start(&[]);
-    exporter.until("no socket", |s| is(s, "absent") && !s.labels(TEMPERATURE, 0).is_empty());
+    exporter.until("no socket", |s| is(s, "absent") && !labels_of(s, 0).is_empty());
 
     let hanging = kubelet::listen(&node.socket()).unwrap();
     let scrape = exporter.until("the hang is seen", |s| is(s, "timed_out"));
-    assert!(!scrape.labels(TEMPERATURE, 0).is_empty(), "the GPU is read on");
+    assert!(!labels_of(&scrape, 0).is_empty(), "the GPU is read on");
     drop(hanging);
     exporter.until("nobody listens", |s| is(s, "failed"));
 
     let own = || vec![pod("train-0", vec![container("main", GPU, &[&node.uuid(0)])])];
     let kubelet = Kubelet::start(&node.socket(), own()).unwrap();
-    let owned = |s: &node::Scrape| s.labels(TEMPERATURE, 0).ends_with(&labels("train-0", "main"));
+    let owned = |s: &Scrape| labels_of(s, 0).ends_with(&labels("train-0", "main"));
     exporter.until("it answers", |s| is(s, "ok") && owned(s));
     drop(kubelet);
     let scrape = exporter.until("it is gone", |s| is(s, "failed"));
@@ -177,12 +192,12 @@ fn jobs_of_the_mapping_folder_own_gpus() {
     let folder = node.path("jobs");
     let mut exporter = node.start(&[&format!("--slurm.job-mapping-dir={}", folder.display())]);
     let job = |id: &'static str| [("slurm_job", id)];
-    let works = |s: &node::Scrape| s.get(PROCESSES, &job("4711")) == Some(1.0);
-    let scrape = exporter.until("the job works", |s| works(s) && s.count(OWNER, 1) == 2);
+    let works = |s: &Scrape| s.get(PROCESSES, &job("4711")) == Some(1.0);
+    let scrape = exporter.until("the job works", |s| works(s) && owners(s, 1) == 2);
     assert_eq!(scrape.get(ALLOCATED, &job("4711")), Some(1.0));
-    assert_eq!((scrape.count(OWNER, 0), scrape.count(OWNER, 1)), (1, 2));
-    assert!(scrape.labels(TEMPERATURE, 0).ends_with(&[("hpc_job".into(), "4711".into())]), "{}", scrape.0);
-    assert!(scrape.labels(TEMPERATURE, 1).iter().all(|(name, _)| name != "hpc_job"), "{}", scrape.0);
+    assert_eq!((owners(&scrape, 0), owners(&scrape, 1)), (1, 2));
+    assert!(labels_of(&scrape, 0).ends_with(&[("hpc_job".into(), "4711".into())]), "{}", scrape.0);
+    assert!(labels_of(&scrape, 1).iter().all(|(name, _)| name != "hpc_job"), "{}", scrape.0);
     assert_eq!(scrape.get("goodput_gpu_allocated_devices_unmapped", &[]), Some(1.0));
 
     std::fs::remove_dir_all(folder).unwrap();

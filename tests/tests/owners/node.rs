@@ -7,6 +7,7 @@ use goodput_tests::gpu::{FakeNode, NodeSpec};
 use goodput_tests::kubelet;
 use goodput_tests::process::until;
 use goodput_tests::programs::Exporter;
+use goodput_tests::scrape::Scrape;
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -94,36 +95,5 @@ impl Running {
             Ok(Some(scrape).filter(|scrape| holds(scrape)))
         });
         found.unwrap_or_else(|error| panic!("{error:#}\n{last}\n{}", self.log()))
-    }
-}
-
-/// One scrape, as text.
-pub(crate) struct Scrape(pub(crate) String);
-
-impl Scrape {
-    fn series(&self, name: &str, labels: &[(&str, &str)]) -> Vec<&str> {
-        let pairs: Vec<_> = labels.iter().map(|(n, v)| format!("{n}=\"{v}\"")).collect();
-        let is = |line: &&str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' ']));
-        self.0.lines().filter(is).filter(|line| pairs.iter().all(|pair| line.contains(pair))).collect()
-    }
-
-    /// Value of the only series of that name that has all of the label pairs.
-    pub(crate) fn get(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
-        let series = self.series(name, labels);
-        assert!(series.len() < 2, "{name} {labels:?} is more than one series: {series:?}");
-        series.first()?.rsplit(' ').next()?.parse().ok()
-    }
-
-    /// How many series of that name the GPU has.
-    pub(crate) fn count(&self, name: &str, gpu: usize) -> usize {
-        self.series(name, &[("gpu", &gpu.to_string())]).len()
-    }
-
-    /// The labels of the GPU's only series of that name, in order; none when it has none.
-    pub(crate) fn labels(&self, name: &str, gpu: usize) -> Vec<(String, String)> {
-        let Some(line) = self.series(name, &[("gpu", &gpu.to_string())]).first().copied() else { return Vec::new() };
-        let inner = line.split_once('{').unwrap().1.rsplit_once('}').unwrap().0;
-        let pair = |pair: &str| pair.split_once("=\"").map(|(n, v)| (n.to_owned(), v.trim_end_matches('"').to_owned()));
-        inner.split("\",").filter_map(pair).collect()
     }
 }

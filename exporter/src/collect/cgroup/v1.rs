@@ -94,7 +94,7 @@ fn blkio(folder: &Path, group: &mut Group) -> Result<(), FileError> {
 /// Kernels from 4.16 on can sum a file over the groups below.
 fn recursive(folder: &Path, file: &str) -> Result<Option<(u64, u64)>, FileError> {
     match parse_optional(&folder.join(format!("{file}_recursive")), cgroup::blkio)? {
-        Some(sums) => Ok(Some(sums)),
-        None => parse_optional(&folder.join(file), cgroup::blkio),
+        Some(sums) => Ok(sums),
+        None => Ok(parse_optional(&folder.join(file), cgroup::blkio)?.flatten()),
     }
 }
