@@ -71,13 +71,13 @@ pub(crate) fn counters(group: &JobCgroup) -> Figures {
     found.chain(io(group)).collect()
 }
 
-/// Bytes and operations of all devices together.
+/// Bytes of all devices together; without a device, there is no figure.
 fn io(group: &JobCgroup) -> Vec<(&'static str, f64)> {
     let names = ["goodput_cgroup_io_read_bytes_total", "goodput_cgroup_io_written_bytes_total"];
     let sum = |file: PathBuf, sum_of: fn(&str, &str) -> Option<f64>, keys: [&str; 2]| -> Vec<_> {
         let Ok(text) = std::fs::read_to_string(file) else { return Vec::new() };
-        let total = |key: &str| text.lines().filter_map(|line| sum_of(line, key)).sum();
-        names.into_iter().zip(keys.map(total)).collect()
+        let total = |key: &str| text.lines().filter_map(|line| sum_of(line, key)).reduce(|a, b| a + b);
+        names.into_iter().zip(keys).filter_map(|(name, key)| Some((name, total(key)?))).collect()
     };
     match group.is_v2() {
         true => sum(group.file("", "io.stat"), |line, key| word(line.split(key).nth(1)?, 0), ["rbytes=", "wbytes="]),

@@ -144,8 +144,9 @@ fn two_hundred_pods_fit_and_more_than_the_limit_is_an_error() {
     let mut exporter = node.start(&[]);
     let scrape = exporter.until("25 owners each", |s| (0..8).all(|gpu| owners(s, gpu) == 25));
     println!("{} bytes resident", scrape.get("process_resident_memory_bytes", &[]).unwrap());
-    // About 150 bytes each.
-    kubelet.set(pods(60_000));
+    // Two kilobytes each: few, so that the last good answer is not too old when it has come.
+    let long = |n: usize| pod(&format!("{n:02000}"), vec![container("main", GPU, &[&device(n)])]);
+    kubelet.set((0..3000).map(long).collect());
     let state = |state: &'static str| [("state", state)];
     let large = exporter
         .until("the answer is too large", |s| s.get("goodput_pod_resources_state", &state("too_large")) == Some(1.0));
