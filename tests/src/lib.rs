@@ -10,6 +10,7 @@ pub mod job;
 pub mod kubelet;
 pub mod lab;
 pub mod numbered;
+pub mod postgres;
 pub mod process;
 pub mod programs;
 pub mod prometheus;

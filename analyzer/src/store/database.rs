@@ -26,7 +26,7 @@ const READERS: u32 = 4;
 pub(super) struct Database {
     path: PathBuf,
     /// One connection: SQLite takes one writer at a time, and waiting for the connection is fair.
-    write: SqlitePool,
+    pub(super) write: SqlitePool,
     pub(super) read: SqlitePool,
 }
 
@@ -103,22 +103,6 @@ impl Database {
         Ok(count.cast_unsigned())
     }
 
-    /// The write-ahead's sequence number up to which samples are judged; none before any are.
-    pub(super) async fn judged(&self) -> sqlx::Result<Option<i64>> {
-        sqlx::query_scalar("SELECT seq FROM judged").fetch_optional(&self.read).await
-    }
-
-    pub(super) async fn note_judged(&self, seq: i64) -> sqlx::Result<()> {
-        let sql = "INSERT INTO judged (one, seq) VALUES (1, $1) ON CONFLICT (one) DO UPDATE SET seq = excluded.seq";
-        sqlx::query(sql).bind(seq).execute(&self.write).await.map(drop)
-    }
-
-    /// Notes this one if none was noted before.
-    pub(super) async fn note_begun(&self, seq: i64) -> sqlx::Result<()> {
-        let sql = "INSERT INTO judged (one, seq) VALUES (1, $1) ON CONFLICT (one) DO NOTHING";
-        sqlx::query(sql).bind(seq).execute(&self.write).await.map(drop)
-    }
-
     /// One group commit: new series and the samples. Returns the write-ahead's sequence number.
     pub(super) async fn commit(&self, series: &[(SeriesId, Labels)], samples: &[u8]) -> sqlx::Result<i64> {
         let mut transaction = self.begin().await?;
@@ -171,19 +155,6 @@ impl Database {
     /// The highest id that a segment ever had, and since when samples have not been removed.
     pub(super) async fn upkeep(&self) -> sqlx::Result<(i64, Option<TimeMs>)> {
         sqlx::query_as("SELECT last_segment, raw_from_ms FROM upkeep").fetch_one(&self.read).await
-    }
-
-    /// Removes verdicts on time that ends at or before this. Returns how many rows.
-    pub(super) async fn forget_verdicts(&self, until: TimeMs) -> sqlx::Result<u64> {
-        let mut transaction = self.begin().await?;
-        let mut rows = 0;
-        for table in ["intervals", "advisories", "risks", "achieved"] {
-            let sql = format!("DELETE FROM {table} WHERE start_ms < $1 AND end_ms <= $1");
-            let deleted = sqlx::query(sqlx::AssertSqlSafe(sql)).bind(until).execute(&mut *transaction).await?;
-            rows += deleted.rows_affected();
-        }
-        transaction.commit().await?;
-        Ok(rows)
     }
 
     /// Takes a bad segment or write-ahead row out of the index and notes it.

@@ -19,6 +19,7 @@ mod delivery;
 mod embedded;
 mod head;
 mod inspect;
+mod judged;
 mod options;
 mod outlook;
 mod results;
@@ -41,7 +42,7 @@ pub use backup::{BackedUp, backup, restore};
 pub use embedded::{Compacted, Limits, Stats, Store, Upkeep};
 pub use inspect::{Held, Problem, Rows, SetAside, Status, Tell, Verified, Written, status, verify};
 pub use options::{Options, wall_clock};
-pub use results::read_verdicts;
+pub use results::{read_verdicts, statements};
 pub use snapshot::Snapshot;
 
 use crate::application::Achieved;
