@@ -17,6 +17,7 @@ pub mod prometheus;
 pub mod promql;
 pub mod remote_write;
 pub mod rules;
+pub mod tmpfs;
 pub mod victoria;
 pub mod webhook;
 

@@ -18,7 +18,7 @@ use crate::sample::{Sample, TimeMs};
 pub struct Status {
     /// Version of the schema.
     pub schema: i64,
-    /// Series that were ever stored.
+    /// Series in the catalogue.
     pub series: u64,
     /// Segments in the index.
     pub segments: Held,
