@@ -194,9 +194,23 @@ pub struct Batch {
     samples: Vec<Sample>,
     /// Where each series ends in both.
     ends: Vec<(usize, usize)>,
+    sender: Arc<str>,
 }
 
 impl Batch {
+    /// The same, brought by this sender: an address or a target.
+    #[must_use]
+    pub fn sent_by(mut self, sender: &str) -> Self {
+        self.sender = sender.into();
+        self
+    }
+
+    /// Who brought it; empty when that is not known.
+    #[must_use]
+    pub fn sender(&self) -> &Arc<str> {
+        &self.sender
+    }
+
     /// Number of series.
     #[must_use]
     pub fn len(&self) -> usize {

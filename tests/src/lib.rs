@@ -10,6 +10,7 @@ pub mod job;
 pub mod kubelet;
 pub mod lab;
 pub mod numbered;
+pub mod postgres;
 pub mod process;
 pub mod programs;
 pub mod prometheus;
@@ -17,6 +18,7 @@ pub mod promql;
 pub mod remote_write;
 pub mod rules;
 pub mod scrape;
+pub mod tmpfs;
 pub mod victoria;
 pub mod webhook;
 

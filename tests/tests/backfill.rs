@@ -108,9 +108,10 @@ fn show(time: TimeMs) -> Result<String> {
 }
 
 fn bits(data: &Path) -> Result<Bits> {
+    let range = 0..TimeMs::MAX;
     let snapshot =
-        tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(Snapshot::take(data))?;
-    let series = snapshot.select(&Selection { range: 0..TimeMs::MAX, ..Selection::default() })?;
+        tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(Snapshot::take(data, &range))?;
+    let series = snapshot.select(&Selection { range, ..Selection::default() })?;
     let bits = series.into_iter().map(|series| {
         let samples = series.samples.iter().map(|sample| (sample.time_ms, sample.value.to_bits())).collect();
         (series.labels, samples)

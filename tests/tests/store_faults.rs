@@ -11,6 +11,7 @@ use std::time::Duration;
 use goodput_tests::numbered::Load;
 use goodput_tests::process::until;
 use goodput_tests::programs::Analyzer;
+use goodput_tests::tmpfs::Tmpfs;
 
 const CONFIG: &str = "store: {head_bytes: 8192}\n";
 
@@ -71,6 +72,35 @@ fn a_disk_that_fails_loses_nothing_and_heals() {
             }
         });
     }
+}
+
+#[test]
+fn a_disk_that_is_nearly_full_is_kept_free_and_heals() {
+    const CONFIG: &str = "store: {head_bytes: 8192, min_free_disk_space_bytes: 16000000}\n";
+    let (disk, load) = (Tmpfs::new(64 << 20).unwrap(), Load::default());
+    thread::scope(|scope| {
+        let _stop = load.start(scope);
+        let analyzer = Analyzer::start_with(disk.path(), CONFIG).unwrap();
+        load.connect(analyzer.address);
+        load.wait_for_acks(40).unwrap();
+        let ballast = disk.path().join("ballast");
+        let free = metric(&analyzer, "free_bytes") as usize;
+        fs::write(&ballast, vec![0; free - 8_000_000]).unwrap();
+        load.wait_for_refusals(20).unwrap();
+        assert_eq!(metric(&analyzer, "short_of_space"), 1.0);
+        let refused = "goodput_analyzer_remote_write_requests_total{version=\"1.0\",outcome=\"no_space\"}";
+        assert!(analyzer.metric(refused).unwrap() >= Some(20.0));
+        assert!(analyzer.get("/state").unwrap().contains("<h2>No samples are taken</h2>"));
+        assert_eq!(analyzer.get("/-/ready").unwrap(), "ready\n");
+        fs::remove_file(ballast).unwrap();
+        load.wait_for_acks(40).unwrap();
+        assert_eq!(metric(&analyzer, "short_of_space"), 0.0);
+        assert!(!analyzer.get("/state").unwrap().contains("No samples are taken"));
+        let data = analyzer.data.clone();
+        analyzer.running.terminate().unwrap();
+        load.disconnect();
+        assert_eq!(load.check(&data).unwrap().quarantined, 0);
+    });
 }
 
 #[test]

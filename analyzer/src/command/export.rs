@@ -50,6 +50,8 @@ pub enum What {
     Advisories,
     /// Memory that was at risk of running out.
     Risks,
+    /// What jobs counted themselves.
+    Achieved,
 }
 
 /// Writes the file; says how many rows it has.
@@ -69,7 +71,7 @@ pub(super) async fn run(config: &Config, dir: &Path, args: Args) -> anyhow::Resu
 }
 
 async fn samples(dir: &Path, range: Range<TimeMs>, metrics: Vec<String>, out: &Path) -> anyhow::Result<u64> {
-    let taken = Snapshot::take(dir).await;
+    let taken = Snapshot::take(dir, &range).await;
     let snapshot = taken.context("no samples to export; is this the --data.dir of serve?")?;
     let out = out.to_owned();
     let writing = tokio::task::spawn_blocking(move || {
@@ -97,6 +99,7 @@ async fn results(dir: &Path, range: Range<TimeMs>, what: What, out: &Path) -> an
         anyhow::Ok(match what {
             What::Advisories => parquet::advisories(&verdicts.outlook.advisories)?,
             What::Risks => parquet::risks(&verdicts.outlook.risks)?,
+            What::Achieved => parquet::achieved(&verdicts.achieved)?,
             _ => parquet::intervals(&verdicts.intervals)?,
         })
     };

@@ -34,6 +34,10 @@ pub struct StoreLimits {
     pub retention_results: Option<Duration>,
     /// Bytes of the segments that one merge reads.
     pub segment_bytes: u64,
+    /// Bytes of batches that may wait for the writer.
+    pub queue_bytes: usize,
+    /// Free bytes of the file system below which no samples are taken.
+    pub min_free_disk_space_bytes: u64,
 }
 
 impl Default for StoreLimits {
@@ -49,6 +53,8 @@ impl Default for StoreLimits {
             retention_bytes: options.retention_bytes,
             retention_results: options.retention_results,
             segment_bytes: options.segment_bytes,
+            queue_bytes: options.queue_bytes,
+            min_free_disk_space_bytes: options.min_free_disk_space_bytes,
         }
     }
 }
@@ -66,6 +72,8 @@ impl StoreLimits {
             retention_bytes: self.retention_bytes,
             retention_results: self.retention_results,
             segment_bytes: self.segment_bytes,
+            queue_bytes: self.queue_bytes,
+            min_free_disk_space_bytes: self.min_free_disk_space_bytes,
             ..Options::new(dir, keep)
         }
     }
@@ -85,6 +93,13 @@ pub(super) fn store_limits(name: &str, value: &Spanned<Value>, mistakes: &mut Ve
         retention_bytes: fields.optional("retention_bytes", default.retention_bytes, mistakes, bytes),
         retention_results: fields.optional("retention_results", default.retention_results, mistakes, age),
         segment_bytes: fields.optional("segment_bytes", default.segment_bytes, mistakes, count),
+        queue_bytes: fields.optional("queue_bytes", default.queue_bytes, mistakes, count),
+        min_free_disk_space_bytes: fields.optional(
+            "min_free_disk_space_bytes",
+            default.min_free_disk_space_bytes,
+            mistakes,
+            count,
+        ),
     };
     fields.finish(mistakes);
     if limits.retention_results.is_some_and(|results| limits.retention.is_some_and(|samples| results < samples)) {
@@ -138,5 +153,6 @@ pub(super) fn write(limits: &StoreLimits, f: &mut fmt::Formatter<'_>) -> fmt::Re
     writeln!(f, "  keep_unknown: {}", limits.keep_unknown)?;
     writeln!(f, "  retention: {}\n  retention_bytes: {bytes}", age(limits.retention))?;
     writeln!(f, "  retention_results: {}", age(limits.retention_results))?;
-    writeln!(f, "  segment_bytes: {}", limits.segment_bytes)
+    writeln!(f, "  segment_bytes: {}\n  queue_bytes: {}", limits.segment_bytes, limits.queue_bytes)?;
+    writeln!(f, "  min_free_disk_space_bytes: {}", limits.min_free_disk_space_bytes)
 }

@@ -100,9 +100,33 @@ async fn remote_write_stores_what_is_good_and_says_what_is_not() {
     assert_eq!(response.text().await.unwrap(), "the store is closed\n");
 }
 
+/// Has a disk that is nearly full.
+struct Full;
+
+impl Samples for Full {
+    async fn append(&self, _: Batch) -> Result<Appended, StoreError> {
+        Err(StoreError::NoSpace { path: "data".into(), free: 1, minimum: 2 })
+    }
+
+    async fn select(&self, _: &Selection) -> Result<Vec<Series>, StoreError> {
+        Ok(Vec::new())
+    }
+}
+
+#[tokio::test]
+async fn a_disk_that_is_nearly_full_puts_senders_off_for_longer() {
+    let (tally, replicas) = (Arc::<Tally>::default(), Replicas::new(replicas::Options::default()));
+    let address = serve(remote_write::router(Full, Limits::default(), replicas, Arc::clone(&tally))).await;
+    let refused = write(address, PROTOBUF, "snappy", good()).await;
+    assert_eq!((refused.status().as_u16(), &refused.headers()[header::RETRY_AFTER]), (503, &"10".parse().unwrap()));
+    assert!(refused.text().await.unwrap().starts_with("data: 1 bytes are free"));
+    assert_eq!(tally.counts().requests[&("1.0", "no_space")], 1);
+}
+
 /// Takes a batch when it is told to.
 #[derive(Clone, Default)]
 struct Slow {
+    senders: Arc<parking_lot::Mutex<Vec<Arc<str>>>>,
     entered: Arc<Gate>,
     proceed: Arc<Gate>,
 }
@@ -127,7 +151,8 @@ impl Gate {
 }
 
 impl Samples for Slow {
-    async fn append(&self, _: Batch) -> Result<Appended, StoreError> {
+    async fn append(&self, batch: Batch) -> Result<Appended, StoreError> {
+        self.senders.lock().push(Arc::clone(batch.sender()));
         self.entered.open();
         self.proceed.pass().await;
         Ok(Appended::default())
@@ -269,6 +294,7 @@ async fn a_flood_from_one_sender_leaves_room_for_others() {
     for first in flood {
         assert_eq!(first.await.unwrap().status(), 204);
     }
+    assert_eq!(**store.senders.lock(), ["127.0.0.2".into(), "127.0.0.2".into(), "127.0.0.3".into()]);
 }
 
 #[tokio::test]

@@ -185,10 +185,11 @@ impl From<Busy> for Refusal {
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        let Self { status, reason, .. } = self;
+        let Self { status, reason, outcome } = self;
         if status == StatusCode::SERVICE_UNAVAILABLE {
             warn!(%reason, "remote write put off");
-            return (status, [(header::RETRY_AFTER, "1")], reason + "\n").into_response();
+            let after = if outcome == "no_space" { "10" } else { "1" };
+            return (status, [(header::RETRY_AFTER, after)], reason + "\n").into_response();
         }
         debug!(%status, %reason, "remote write refused");
         (status, reason + "\n").into_response()
@@ -212,7 +213,8 @@ impl<S: Samples> Receiver<S> {
     }
 
     async fn append(&self, message: Message, request: Request) -> Result<Appended, Refusal> {
-        let _place = self.work.place(sender(&request))?;
+        let from = sender(&request);
+        let _place = self.work.place(from)?;
         let announced = content_length(request.headers()).unwrap_or(self.limits.body_bytes);
         let _memory = self.work.memory(announced.min(self.limits.body_bytes))?;
         let body = self.body(request).await?;
@@ -231,7 +233,8 @@ impl<S: Samples> Receiver<S> {
             .await
             .map_err(|error| Refusal::new(StatusCode::BAD_REQUEST, "malformed", format!("decoding failed: {error}")))?
             .map_err(undecodable)?;
-        let mut appended = self.store.append(batch).await.map_err(|error| Refusal::later("not_stored", error))?;
+        let stored = self.store.append(batch.sent_by(&from.to_string())).await;
+        let mut appended = stored.map_err(|error| Refusal::later(error.outcome(), error))?;
         self.tally.passed_over(passed_over, replicated);
         // Another replica's sample stands for it.
         appended.duplicate += replicated;

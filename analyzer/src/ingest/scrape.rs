@@ -361,8 +361,8 @@ impl Scraper {
     }
 
     async fn store<S: Samples>(&self, target: &Target, batch: Batch, store: &S) {
-        if let Err(error) = store.append(batch).await {
-            self.tally.scrape(target.job(), "not_stored");
+        if let Err(error) = store.append(batch.sent_by(&target.url)).await {
+            self.tally.scrape(target.job(), error.outcome());
             error!(url = target.url, %error, "scraped samples lost");
         }
     }

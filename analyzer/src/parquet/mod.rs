@@ -14,7 +14,7 @@ use polars::prelude::{
     Column, DataFrame, DataType, ParquetCompression, ParquetWriter, PolarsError, PolarsResult, TimeUnit, TimeZone,
 };
 
-pub use results::{advisories, intervals, risks};
+pub use results::{achieved, advisories, intervals, risks};
 pub use samples::{no_samples, read_samples, sample_frames};
 
 use crate::sample::TimeMs;

@@ -4,6 +4,7 @@ use polars::prelude::{Column, DataFrame, NamedFrom, PolarsResult, Series};
 use serde::Serialize;
 
 use super::times;
+use crate::application::Achieved;
 use crate::classify::{Advisory, Interval};
 use crate::forecast::Risk;
 
@@ -63,6 +64,21 @@ pub fn risks(rows: &[Risk]) -> PolarsResult<DataFrame> {
         floats("soonest_seconds", rows, |r| r.last.at_risk().map(|t| t.soonest_seconds)),
         floats("likely_seconds", rows, |r| r.last.at_risk().map(|t| t.likely_seconds)),
         floats("latest_seconds", rows, |r| r.last.at_risk().and_then(|t| t.latest_seconds)),
+    ])
+}
+
+/// What jobs achieved by their own counters, by window.
+pub fn achieved(rows: &[Achieved]) -> PolarsResult<DataFrame> {
+    table(vec![
+        texts("metric", rows, |a| Some(a.metric.as_str())),
+        texts("unit", rows, |a| Some(a.unit.as_str())),
+        texts("owner", rows, |a| a.owner.as_deref()),
+        texts("subject", rows, |a| Some(a.subject.as_str())),
+        times("start", rows.iter().map(|a| a.start_ms).collect())?,
+        times("end", rows.iter().map(|a| a.end_ms).collect())?,
+        floats("amount", rows, |a| Some(a.amount)),
+        integers("covered_ms", rows, |a| Some(a.covered_ms)),
+        floats("ideal_per_gpu_second", rows, |a| a.ideal),
     ])
 }
 

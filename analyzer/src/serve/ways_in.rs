@@ -69,8 +69,8 @@ impl WaysIn<'_> {
         registry.register(
             "remote_write_requests",
             "Remote-write requests by version of the protocol and outcome: taken; partly (2.0: samples refused one by \
-             one); malformed, unsupported (never to be sent again); busy, sender_busy, memory, slow, not_stored (to be \
-             sent again)",
+             one); malformed, unsupported (never to be sent again); busy, sender_busy, memory, slow, no_space, \
+             not_stored (to be sent again)",
             requests,
         );
         let in_work = Gauge::<i64>::default();
@@ -97,7 +97,8 @@ impl WaysIn<'_> {
         }
         registry.register(
             "scrapes",
-            "Scrapes by job and outcome: taken, or what failed; not_stored beside either when the samples were lost",
+            "Scrapes by job and outcome: taken, or what failed; no_space or not_stored beside either when the samples \
+             were lost",
             scrapes,
         );
         let targets = Family::<Job, Gauge>::default();

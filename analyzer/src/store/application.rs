@@ -14,18 +14,18 @@ const INSERT: &str = "INSERT INTO achieved
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
 
 const SELECT: &str = "SELECT start_ms, end_ms, metric, unit, owner, subject, amount, covered_ms, ideal
-    FROM achieved WHERE start_ms >= $1 AND end_ms <= $2 ORDER BY metric, owner, subject, start_ms";
+    FROM achieved WHERE start_ms >= $1 AND end_ms <= $2 ORDER BY metric, owner NULLS FIRST, subject, start_ms";
+
+const DELETE: &str = "DELETE FROM achieved WHERE start_ms >= $1 AND end_ms <= $2";
+
+pub(super) const STATEMENTS: [&str; 3] = [INSERT, SELECT, DELETE];
 
 impl Store {
     pub(super) async fn replace_rows(&self, window: &Range<TimeMs>, rows: &[Achieved]) -> Result<(), StoreError> {
         let database = &self.shared.database;
         let stored = async {
             let mut transaction = database.begin().await?;
-            sqlx::query("DELETE FROM achieved WHERE start_ms >= $1 AND end_ms <= $2")
-                .bind(window.start)
-                .bind(window.end)
-                .execute(&mut *transaction)
-                .await?;
+            sqlx::query(DELETE).bind(window.start).bind(window.end).execute(&mut *transaction).await?;
             for row in rows {
                 insert(&mut transaction, row).await?;
             }

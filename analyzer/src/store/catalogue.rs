@@ -1,6 +1,6 @@
 //! Which series exist, and their ids.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use foldhash::fast::RandomState;
 
@@ -17,6 +17,8 @@ pub(super) struct Catalogue {
     ids: HashMap<Labels, SeriesId, RandomState>,
     labels: HashMap<SeriesId, Labels>,
     by_metric: HashMap<Box<str>, Vec<SeriesId>>,
+    /// How often series were removed.
+    removals: u64,
 }
 
 impl Catalogue {
@@ -30,6 +32,35 @@ impl Catalogue {
 
     pub(super) fn labels(&self, id: SeriesId) -> Option<&Labels> {
         self.labels.get(&id)
+    }
+
+    pub(super) fn removals(&self) -> u64 {
+        self.removals
+    }
+
+    /// Every series, in order of id.
+    pub(super) fn all(&self) -> Vec<SeriesId> {
+        let mut ids: Vec<SeriesId> = self.labels.keys().copied().collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    pub(super) fn remove(&mut self, gone: &HashSet<SeriesId>) {
+        let mut metrics = HashSet::new();
+        for labels in gone.iter().filter_map(|id| self.labels.remove(id)) {
+            self.ids.remove(&labels);
+            metrics.insert(Box::<str>::from(labels.metric()));
+        }
+        for metric in metrics {
+            let left = self.by_metric.get_mut(&metric).map(|ids| {
+                ids.retain(|id| !gone.contains(id));
+                ids.len()
+            });
+            if left == Some(0) {
+                self.by_metric.remove(&metric);
+            }
+        }
+        self.removals += 1;
     }
 
     pub(super) fn insert(&mut self, id: SeriesId, labels: Labels) {

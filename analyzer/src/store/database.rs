@@ -1,16 +1,17 @@
 //! Every SQL statement for samples, and how the database is opened. Verdicts are in `results`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use sqlx::migrate::Migrator;
 use sqlx::sqlite::{
-    SqliteConnectOptions, SqliteExecutor, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteRow,
-    SqliteSynchronous,
+    SqliteAutoVacuum, SqliteConnectOptions, SqliteExecutor, SqliteJournalMode, SqlitePool, SqlitePoolOptions,
+    SqliteRow, SqliteSynchronous,
 };
 use sqlx::{Connection, Row, Sqlite, SqliteConnection, Transaction};
+use tracing::warn;
 
 use super::StoreError;
 use super::catalogue::SeriesId;
@@ -20,13 +21,19 @@ use crate::sample::{Labels, TimeMs};
 
 pub(super) static MIGRATIONS: Migrator = sqlx::migrate!("../migrations/sqlite");
 
+/// What SQLite's own journal is cut down to once it is in the file, though a long read has made it longer.
+const JOURNAL_BYTES: &str = "16777216";
+
+/// Free pages of so many bytes are left in the file: not worth to be moved.
+const SLACK_BYTES: u64 = 1 << 20;
+
 /// Connections that read beside the one that writes; SQLite's WAL journal lets them run at once.
 const READERS: u32 = 4;
 
 pub(super) struct Database {
     path: PathBuf,
     /// One connection: SQLite takes one writer at a time, and waiting for the connection is fair.
-    write: SqlitePool,
+    pub(super) write: SqlitePool,
     pub(super) read: SqlitePool,
 }
 
@@ -39,6 +46,7 @@ impl Database {
             .journal_mode(SqliteJournalMode::Wal)
             .synchronous(SqliteSynchronous::Full)
             .foreign_keys(true)
+            .pragma("journal_size_limit", JOURNAL_BYTES)
             .busy_timeout(Duration::from_secs(5));
         // On some errors (a full disk) SQLite rolls back by itself; sqlx then believes for ever that the connection is
         // in a transaction, and it can begin no other. The pool's ping, which comes first, waits for sqlx' rollback.
@@ -47,10 +55,11 @@ impl Database {
             .max_connections(1)
             .test_before_acquire(true)
             .before_acquire(move |connection, _| Box::pin(std::future::ready(Ok(usable(connection)))))
-            .connect_with(options.clone())
+            .connect_with(options.clone().auto_vacuum(SqliteAutoVacuum::Incremental))
             .await;
         let write = connected.map_err(|error| failed(&path, error))?;
         migrate(&write, &path).await?;
+        make_shrinkable(&write).await;
         let read = SqlitePoolOptions::new().max_connections(READERS).connect_lazy_with(options.read_only(true));
         Ok(Self { path, write, read })
     }
@@ -82,6 +91,24 @@ impl Database {
         self.write.begin_with("BEGIN IMMEDIATE").await
     }
 
+    /// Gives free pages back to the file system, but for so many bytes, which are about to be needed again. Returns how
+    /// many bytes.
+    pub(super) async fn give_back(&self, keep: u64) -> sqlx::Result<u64> {
+        let mut connection = self.write.acquire().await?;
+        let page: i64 = sqlx::query_scalar("PRAGMA page_size").fetch_one(&mut *connection).await?;
+        let free: i64 = sqlx::query_scalar("PRAGMA freelist_count").fetch_one(&mut *connection).await?;
+        let (page, free) = (page.cast_unsigned(), free.cast_unsigned());
+        let surplus = (free * page).saturating_sub(keep);
+        if surplus < SLACK_BYTES {
+            return Ok(0);
+        }
+        let sql = format!("PRAGMA incremental_vacuum({})", surplus / page);
+        sqlx::query(sqlx::AssertSqlSafe(sql)).execute(&mut *connection).await?;
+        // The file is cut when the journal is in it. As far as that goes without waiting for readers.
+        sqlx::query("PRAGMA wal_checkpoint(PASSIVE)").execute(&mut *connection).await?;
+        Ok(surplus)
+    }
+
     /// The id that the next series gets.
     pub(super) async fn next_series(&self) -> sqlx::Result<u32> {
         let last: Option<i64> = sqlx::query_scalar("SELECT seq FROM sqlite_sequence WHERE name = 'series'")
@@ -101,22 +128,6 @@ impl Database {
     pub(super) async fn quarantined(&self) -> sqlx::Result<u64> {
         let count: i64 = sqlx::query_scalar("SELECT count(*) FROM quarantine").fetch_one(&self.read).await?;
         Ok(count.cast_unsigned())
-    }
-
-    /// The write-ahead's sequence number up to which samples are judged; none before any are.
-    pub(super) async fn judged(&self) -> sqlx::Result<Option<i64>> {
-        sqlx::query_scalar("SELECT seq FROM judged").fetch_optional(&self.read).await
-    }
-
-    pub(super) async fn note_judged(&self, seq: i64) -> sqlx::Result<()> {
-        let sql = "INSERT INTO judged (one, seq) VALUES (1, $1) ON CONFLICT (one) DO UPDATE SET seq = excluded.seq";
-        sqlx::query(sql).bind(seq).execute(&self.write).await.map(drop)
-    }
-
-    /// Notes this one if none was noted before.
-    pub(super) async fn note_begun(&self, seq: i64) -> sqlx::Result<()> {
-        let sql = "INSERT INTO judged (one, seq) VALUES (1, $1) ON CONFLICT (one) DO NOTHING";
-        sqlx::query(sql).bind(seq).execute(&self.write).await.map(drop)
     }
 
     /// One group commit: new series and the samples. Returns the write-ahead's sequence number.
@@ -173,17 +184,13 @@ impl Database {
         sqlx::query_as("SELECT last_segment, raw_from_ms FROM upkeep").fetch_one(&self.read).await
     }
 
-    /// Removes verdicts on time that ends at or before this. Returns how many rows.
-    pub(super) async fn forget_verdicts(&self, until: TimeMs) -> sqlx::Result<u64> {
+    /// Takes series out of the catalogue. Their ids are not given again.
+    pub(super) async fn forget_series(&self, gone: &HashSet<SeriesId>) -> sqlx::Result<()> {
         let mut transaction = self.begin().await?;
-        let mut rows = 0;
-        for table in ["intervals", "advisories", "risks", "achieved"] {
-            let sql = format!("DELETE FROM {table} WHERE start_ms < $1 AND end_ms <= $1");
-            let deleted = sqlx::query(sqlx::AssertSqlSafe(sql)).bind(until).execute(&mut *transaction).await?;
-            rows += deleted.rows_affected();
+        for id in gone {
+            sqlx::query("DELETE FROM series WHERE id = $1").bind(id.0).execute(&mut *transaction).await?;
         }
-        transaction.commit().await?;
-        Ok(rows)
+        transaction.commit().await
     }
 
     /// Takes a bad segment or write-ahead row out of the index and notes it.
@@ -231,6 +238,7 @@ pub(super) async fn segments(connection: &mut SqliteConnection) -> sqlx::Result<
             last_ms: row.try_get("last_ms")?,
             groups: row_groups(connection, id).await?,
             retired: OnceLock::new(),
+            held: OnceLock::new(),
         });
     }
     Ok(segments)
@@ -325,6 +333,21 @@ async fn migrate(pool: &SqlitePool, path: &Path) -> Result<(), StoreError> {
     let mut connection = pool.acquire().await.map_err(|error| failed(path, error))?;
     check_version(&mut connection, path).await?;
     MIGRATIONS.run(&mut *connection).await.map_err(|error| failed(path, error.into()))
+}
+
+/// Files of earlier releases cannot give pages back: they are written anew, once.
+async fn make_shrinkable(pool: &SqlitePool) {
+    let made = async {
+        let mode: i64 = sqlx::query_scalar("PRAGMA auto_vacuum").fetch_one(pool).await?;
+        // 2 is incremental, which is asked for with every connection and holds from the next VACUUM on.
+        if mode != 2 {
+            sqlx::query("VACUUM").execute(pool).await?;
+        }
+        Ok::<_, sqlx::Error>(())
+    };
+    if let Err(error) = made.await {
+        warn!(%error, "goodput.db cannot be written anew; it works as it is, and stays as large as it ever was");
+    }
 }
 
 fn known_version() -> i64 {

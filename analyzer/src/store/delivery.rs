@@ -6,13 +6,19 @@ use sqlx::sqlite::SqliteRow;
 use super::{Store, StoreError};
 use crate::deliver::Delivered;
 
+const SELECT: &str = "SELECT version, destination, digest, time_ms FROM deliveries WHERE week = $1
+    ORDER BY version, destination";
+
+const INSERT: &str = "INSERT INTO deliveries (week, version, destination, digest, time_ms) VALUES ($1, $2, $3, $4, $5)
+    ON CONFLICT DO NOTHING";
+
+pub(super) const STATEMENTS: [&str; 2] = [SELECT, INSERT];
+
 impl Store {
     /// What destinations have of this ISO week.
     pub async fn deliveries(&self, week: &str) -> Result<Vec<Delivered>, StoreError> {
         let database = &self.shared.database;
-        let sql = "SELECT version, destination, digest, time_ms FROM deliveries WHERE week = $1
-            ORDER BY version, destination";
-        let rows = sqlx::query(sql).bind(week).fetch_all(&database.read).await;
+        let rows = sqlx::query(SELECT).bind(week).fetch_all(&database.read).await;
         let rows = rows.and_then(|rows| rows.iter().map(decode).collect());
         rows.map_err(|error| database.failed(error))
     }
@@ -20,11 +26,9 @@ impl Store {
     /// Notes what a destination has now. The same once more changes nothing.
     pub async fn note_delivery(&self, week: &str, row: &Delivered) -> Result<(), StoreError> {
         let database = &self.shared.database;
-        let sql = "INSERT INTO deliveries (week, version, destination, digest, time_ms) VALUES ($1, $2, $3, $4, $5)
-            ON CONFLICT DO NOTHING";
         let stored = async {
             let mut transaction = database.begin().await?;
-            sqlx::query(sql)
+            sqlx::query(INSERT)
                 .bind(week)
                 .bind(row.version)
                 .bind(&row.destination)

@@ -4,7 +4,7 @@ use std::fs::{self, File, TryLockError};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
@@ -15,8 +15,10 @@ use super::admit::Row;
 use super::catalogue::{Catalogue, SeriesId};
 use super::database::{self, Bad, Database, Kind};
 use super::head::Head;
+use super::queue::{Command, Incoming, Room};
 use super::segments::{self, Segment, settle};
-use super::writer::{Command, Incoming, Writer};
+use super::stats::{Compacted, Stats, Upkeep};
+use super::writer::Writer;
 use super::{Appended, Options, Samples, Selection, StoreError, write_ahead};
 use crate::sample::{Batch, Sample, Series, SeriesRef, TimeMs};
 
@@ -24,85 +26,7 @@ use crate::sample::{Batch, Sample, Series, SeriesRef, TimeMs};
 #[derive(Clone)]
 pub struct Store {
     pub(super) shared: Arc<Shared>,
-    queue: mpsc::Sender<Command>,
-}
-
-/// What the store has done since it was opened, and what it holds.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Stats {
-    /// Samples by what became of them, since the store was opened.
-    pub appended: Appended,
-    /// Series in the catalogue.
-    pub series: u64,
-    /// Memory of samples that are not in a segment yet.
-    pub head_bytes: u64,
-    /// Their size in the write-ahead.
-    pub write_ahead_bytes: u64,
-    /// Segments that are served.
-    pub segments: u64,
-    /// Their size on disk.
-    pub segment_bytes: u64,
-    /// Segments and write-ahead rows ever set aside because they could not be read.
-    pub quarantined: u64,
-    /// How long the last group commit took, fsync included; none before the first.
-    pub last_commit: Option<Duration>,
-    /// Flushes that failed, since the store was opened.
-    pub failed_flushes: u64,
-    /// Samples before this have been removed by retention; none when none ever were.
-    pub raw_from: Option<TimeMs>,
-    /// Merges and removals, since the store was opened.
-    pub upkeep: Upkeep,
-    /// The bounds that hold.
-    pub limits: Limits,
-}
-
-/// Merges and removals.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Upkeep {
-    /// Merges done.
-    pub merges: u64,
-    /// Segments that they replaced.
-    pub merged_segments: u64,
-    /// Segments that retention removed.
-    pub removed_segments: u64,
-    /// Samples in these.
-    pub removed_samples: u64,
-    /// Their size on disk.
-    pub removed_bytes: u64,
-    /// Rows of verdicts that retention removed.
-    pub removed_verdicts: u64,
-    /// Merges and removals that failed, and are tried again.
-    pub failures: u64,
-}
-
-/// Bounds of memory and disk; [`Options`] says what each means.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Limits {
-    /// See [`Options::head_bytes`].
-    pub head_bytes: u64,
-    /// See [`Options::max_series`].
-    pub max_series: u64,
-    /// See [`Options::segment_bytes`].
-    pub segment_bytes: u64,
-    /// See [`Options::retention`].
-    pub retention: Option<Duration>,
-    /// See [`Options::retention_bytes`].
-    pub retention_bytes: Option<u64>,
-    /// See [`Options::retention_results`].
-    pub retention_results: Option<Duration>,
-}
-
-/// One merge.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Compacted {
-    /// Segments before.
-    pub segments: u64,
-    /// Their size on disk.
-    pub bytes: u64,
-    /// Segments after.
-    pub into_segments: u64,
-    /// Their size on disk.
-    pub into_bytes: u64,
+    queue: mpsc::UnboundedSender<Command>,
 }
 
 pub(super) struct Shared {
@@ -111,6 +35,9 @@ pub(super) struct Shared {
     pub(super) catalogue: RwLock<Catalogue>,
     pub(super) state: RwLock<State>,
     pub(super) totals: Mutex<Totals>,
+    pub(super) room: Room,
+    /// Was there too little space when a batch came last?
+    was_short: AtomicBool,
     /// The highest id that was given to a segment.
     pub(super) last_segment: AtomicI64,
 }
@@ -124,6 +51,15 @@ pub(super) struct State {
     pub(super) seq: i64,
     /// Samples before this have been removed.
     pub(super) raw_from: Option<TimeMs>,
+}
+
+/// A batch whose series have been looked up once.
+struct SortedOut {
+    rows: Vec<Row>,
+    fresh: Vec<Series>,
+    counts: Appended,
+    /// The catalogue's, by then.
+    removals: u64,
 }
 
 #[derive(Default)]
@@ -168,8 +104,10 @@ impl Store {
         }
         let lock = lock(&options.dir)?;
         let database = Database::open(options.database()).await?;
-        let (queue, commands) = mpsc::channel(options.queue.max(1));
+        let (queue, commands) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
+            room: Room::new(options.queue_bytes),
+            was_short: AtomicBool::new(false),
             options,
             database,
             catalogue: RwLock::default(),
@@ -202,9 +140,13 @@ impl Store {
     /// Counts and sizes, for metrics.
     #[must_use]
     pub fn stats(&self) -> Stats {
+        let free = self.shared.free();
         let state = self.shared.state.read();
         let totals = self.shared.totals.lock();
         Stats {
+            queue_bytes: self.shared.room.taken(),
+            free_bytes: free,
+            short_of_space: self.shared.is_short(free),
             appended: totals.appended,
             series: self.shared.catalogue.read().len() as u64,
             head_bytes: state.head.bytes() as u64,
@@ -222,19 +164,25 @@ impl Store {
 
     async fn ask<T>(&self, command: impl FnOnce(oneshot::Sender<T>) -> Command) -> Result<T, StoreError> {
         let (reply, answer) = oneshot::channel();
-        self.queue.send(command(reply)).await.map_err(|_| StoreError::Closed)?;
+        self.queue.send(command(reply)).map_err(|_| StoreError::Closed)?;
         answer.await.map_err(|_| StoreError::Closed)
     }
 }
 
 impl Samples for Store {
     async fn append(&self, batch: Batch) -> Result<Appended, StoreError> {
-        let (rows, fresh, counts) = self.shared.sort_out(&batch);
+        self.shared.check_space()?;
+        let bytes = batch.sample_count() * size_of::<Row>() + batch.label_bytes();
+        let place = self.shared.room.take(batch.sender(), bytes).await;
+        let SortedOut { rows, fresh, counts, removals } = self.shared.sort_out(&batch);
         if rows.is_empty() && fresh.is_empty() {
             self.shared.totals.lock().appended += counts;
             return Ok(counts);
         }
-        self.ask(|reply| Command::Append(Incoming { rows, fresh, counts, reply })).await?
+        let sender = Arc::clone(batch.sender());
+        drop(batch);
+        self.ask(|reply| Command::Append(sender, Incoming { rows, fresh, counts, removals, reply, _place: place }))
+            .await?
     }
 
     async fn select(&self, selection: &Selection) -> Result<Vec<Series>, StoreError> {
@@ -258,8 +206,36 @@ impl Samples for Store {
 }
 
 impl Shared {
+    fn free(&self) -> Option<u64> {
+        (self.options.free_space)(&self.options.dir)
+    }
+
+    fn is_short(&self, free: Option<u64>) -> bool {
+        free.is_some_and(|free| free < self.options.min_free_disk_space_bytes)
+    }
+
+    /// An error while there is too little space; says in the log when that begins and ends.
+    fn check_space(&self) -> Result<(), StoreError> {
+        let free = self.free();
+        let short = self.is_short(free);
+        if self.was_short.swap(short, Ordering::Relaxed) != short {
+            let minimum = self.options.min_free_disk_space_bytes;
+            if short {
+                error!(free, minimum, "the disk is nearly full: no samples are taken until there is room");
+            } else {
+                info!(free, minimum, "there is room on the disk again: samples are taken");
+            }
+        }
+        let (Some(free), true) = (free, short) else { return Ok(()) };
+        Err(StoreError::NoSpace {
+            path: self.options.dir.clone(),
+            free,
+            minimum: self.options.min_free_disk_space_bytes,
+        })
+    }
+
     /// Looks up every series once: rows of known ones, and the series that are worth creating.
-    fn sort_out(&self, batch: &Batch) -> (Vec<Row>, Vec<Series>, Appended) {
+    fn sort_out(&self, batch: &Batch) -> SortedOut {
         let catalogue = self.catalogue.read();
         let mut counts = Appended::default();
         let mut fresh = Vec::new();
@@ -273,7 +249,7 @@ impl Shared {
                 counts.unknown += samples.len() as u64;
             }
         }
-        (rows, fresh, counts)
+        SortedOut { rows, fresh, counts, removals: catalogue.removals() }
     }
 
     /// Reads series (in order of id) from segments; what cannot be read is quarantined and the rest returned.

@@ -3,20 +3,20 @@
 use std::ops::Range;
 
 use super::catalogue::SeriesId;
+use super::pages::Pages;
 use crate::sample::{Sample, TimeMs};
 
 #[derive(Default)]
 pub(super) struct Head {
-    /// By series id, for a lookup without hashing.
-    series: Vec<Vec<Sample>>,
+    series: Pages<Vec<Sample>>,
     samples: usize,
-    bytes: usize,
+    sample_bytes: usize,
 }
 
 impl Head {
     /// Memory taken, in bytes.
     pub(super) fn bytes(&self) -> usize {
-        self.bytes
+        self.series.bytes() + self.sample_bytes
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -25,7 +25,7 @@ impl Head {
 
     /// All samples of a series.
     pub(super) fn series(&self, id: SeriesId) -> &[Sample] {
-        self.series.get(id.0 as usize).map_or(&[], Vec::as_slice)
+        self.series.get(id).map_or(&[], Vec::as_slice)
     }
 
     /// A series' samples within the range.
@@ -35,12 +35,7 @@ impl Head {
 
     /// Adds a sample, unless there is one of the same time.
     pub(super) fn insert(&mut self, id: SeriesId, sample: Sample) {
-        let index = id.0 as usize;
-        if index >= self.series.len() {
-            self.bytes += (index + 1 - self.series.len()) * size_of::<Vec<Sample>>();
-            self.series.resize_with(index + 1, Vec::new);
-        }
-        let samples = &mut self.series[index];
+        let samples = self.series.get_mut(id);
         let before = samples.capacity();
         match samples.last() {
             Some(last) if last.time_ms >= sample.time_ms => {
@@ -52,13 +47,17 @@ impl Head {
             _ => samples.push(sample),
         }
         self.samples += 1;
-        self.bytes += (samples.capacity() - before) * size_of::<Sample>();
+        self.sample_bytes += (samples.capacity() - before) * size_of::<Sample>();
+    }
+
+    /// Every series that may have samples.
+    pub(super) fn all(&self) -> impl Iterator<Item = (SeriesId, &[Sample])> {
+        self.series.iter().map(|(id, samples)| (id, samples.as_slice()))
     }
 
     /// Every sample, in order of series, then time.
     pub(super) fn iter(&self) -> impl Iterator<Item = (SeriesId, Sample)> {
-        let numbered = (0_u32..).zip(&self.series);
-        numbered.flat_map(|(id, samples)| samples.iter().map(move |sample| (SeriesId(id), *sample)))
+        self.series.iter().flat_map(|(id, samples)| samples.iter().map(move |sample| (id, *sample)))
     }
 }
 

@@ -10,7 +10,7 @@ use sqlx::{Connection as _, Row, SqliteConnection};
 use super::catalogue::SeriesId;
 use super::options::{database_path, segments_path};
 use super::segments::Segment;
-use super::{StoreError, database, segment, write_ahead};
+use super::{StoreError, database, judged, segment, write_ahead};
 use crate::sample::{Sample, TimeMs};
 
 /// What a data directory holds. Times are milliseconds since the Unix epoch, UTC.
@@ -18,7 +18,7 @@ use crate::sample::{Sample, TimeMs};
 pub struct Status {
     /// Version of the schema.
     pub schema: i64,
-    /// Series that were ever stored.
+    /// Series in the catalogue.
     pub series: u64,
     /// Segments in the index.
     pub segments: Held,
@@ -134,7 +134,7 @@ async fn count(connection: &mut SqliteConnection, path: &Path) -> sqlx::Result<S
     let (rows, bytes): (i64, i64) = sqlx::query_as(sql).fetch_one(&mut *connection).await?;
     let series: i64 = sqlx::query_scalar("SELECT count(*) FROM series").fetch_one(&mut *connection).await?;
     let mut verdicts = Vec::new();
-    for name in ["intervals", "advisories", "risks", "achieved"] {
+    for name in judged::TABLES {
         let sql = sqlx::AssertSqlSafe(format!("SELECT count(*), min(start_ms), max(end_ms) FROM {name}"));
         let (rows, first_ms, last_ms): (i64, _, _) = sqlx::query_as(sql).fetch_one(&mut *connection).await?;
         verdicts.push(Rows { name, rows: rows.cast_unsigned(), first_ms, last_ms });

@@ -17,15 +17,20 @@ mod contract;
 mod database;
 mod delivery;
 mod embedded;
+mod forget;
 mod head;
 mod inspect;
+mod judged;
 mod options;
 mod outlook;
+mod pages;
+mod queue;
 mod results;
 mod retain;
 mod segment;
 mod segments;
 mod snapshot;
+mod stats;
 #[cfg(test)]
 mod tests;
 mod upkeep;
@@ -38,11 +43,13 @@ use std::ops::{AddAssign, Range};
 use std::path::PathBuf;
 
 pub use backup::{BackedUp, backup, restore};
-pub use embedded::{Compacted, Limits, Stats, Store, Upkeep};
+pub use embedded::Store;
 pub use inspect::{Held, Problem, Rows, SetAside, Status, Tell, Verified, Written, status, verify};
 pub use options::{Options, wall_clock};
-pub use results::read_verdicts;
+pub use results::{read_verdicts, statements};
+pub use segment::samples_in_segment;
 pub use snapshot::Snapshot;
+pub use stats::{Compacted, Limits, Stats, Upkeep};
 
 use crate::application::Achieved;
 use crate::classify::{Class, Interval};
@@ -124,6 +131,18 @@ pub enum StoreError {
     /// The store has been closed.
     #[error("the store is closed")]
     Closed,
+    /// The file system is nearly full; samples are taken again when there is room.
+    #[error(
+        "{path}: {free} bytes are free on its file system, fewer than store.min_free_disk_space_bytes ({minimum}); no samples are taken until there is room"
+    )]
+    NoSpace {
+        /// The data directory.
+        path: PathBuf,
+        /// Free bytes.
+        free: u64,
+        /// The limit.
+        minimum: u64,
+    },
     /// The batch is not on disk; a later attempt may succeed.
     #[error("not stored: {reason}")]
     NotStored {
@@ -186,6 +205,17 @@ pub enum StoreError {
         /// What is wrong with it.
         reason: String,
     },
+}
+
+impl StoreError {
+    /// What a batch that was refused so is counted as.
+    #[must_use]
+    pub fn outcome(&self) -> &'static str {
+        match self {
+            Self::NoSpace { .. } => "no_space",
+            _ => "not_stored",
+        }
+    }
 }
 
 /// Time series.

@@ -30,8 +30,9 @@ pub struct Options {
     pub head_bytes: usize,
     /// A head that is older is written out, however small. Default 2 h, so that late samples mostly meet the head.
     pub head_age: Duration,
-    /// Batches that may wait for the writer; more wait at the caller. Default 256.
-    pub queue: usize,
+    /// Bytes of batches that may wait for the writer, a quarter of them from one sender; further ones wait at their
+    /// senders. Default 32 MiB: a quarter holds the largest request of remote write.
+    pub queue_bytes: usize,
     /// Series that may exist; samples of further ones are counted and dropped. Default 1 million, which take very
     /// roughly 1 GiB of memory.
     pub max_series: usize,
@@ -45,6 +46,11 @@ pub struct Options {
     /// Bytes of the segments that one merge reads, and so of the largest one that it makes; it takes up to three times as
     /// much memory, and about 50 MiB. Default 32 MiB.
     pub segment_bytes: u64,
+    /// Free bytes of the file system below which no samples are taken, so that flushes, merges and verdicts have room.
+    /// Default 100 MB, as VictoriaMetrics' `-storage.minFreeDiskSpaceBytes`.
+    pub min_free_disk_space_bytes: u64,
+    /// Free bytes of the directory's file system; none when it does not tell.
+    pub free_space: fn(&Path) -> Option<u64>,
 }
 
 impl Options {
@@ -61,12 +67,14 @@ impl Options {
             future: Duration::from_mins(10),
             head_bytes: 64 << 20,
             head_age: Duration::from_hours(2),
-            queue: 256,
+            queue_bytes: 32 << 20,
             max_series: 1_000_000,
             retention: None,
             retention_bytes: None,
             retention_results: None,
             segment_bytes: 32 << 20,
+            min_free_disk_space_bytes: 100_000_000,
+            free_space,
         }
     }
 
@@ -78,7 +86,9 @@ impl Options {
         Limits {
             head_bytes: self.head_bytes as u64,
             max_series: self.max_series as u64,
+            queue_bytes: self.queue_bytes as u64,
             segment_bytes: self.segment_bytes,
+            min_free_disk_space_bytes: self.min_free_disk_space_bytes,
             retention: self.retention,
             retention_bytes: self.retention_bytes,
             retention_results: self.retention_results,
@@ -104,6 +114,12 @@ pub(super) fn database_path(dir: &Path) -> PathBuf {
 
 pub(super) fn segments_path(dir: &Path) -> PathBuf {
     dir.join("segments")
+}
+
+/// What a user without special rights may still write there: `statvfs`, `f_bavail`.
+fn free_space(dir: &Path) -> Option<u64> {
+    let found = rustix::fs::statvfs(dir).ok()?;
+    Some(found.f_bavail.saturating_mul(found.f_frsize))
 }
 
 /// Now, by the system's clock.

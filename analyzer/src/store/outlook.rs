@@ -17,7 +17,7 @@ const INSERT_ADVISORY: &str = "INSERT INTO advisories
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
 
 const SELECT_ADVISORIES: &str = "SELECT node, start_ms, end_ms, gpu, model, owner, advice, confidence, evidence
-    FROM advisories WHERE start_ms >= $1 AND end_ms <= $2 ORDER BY node, gpu, start_ms, advice, owner";
+    FROM advisories WHERE start_ms >= $1 AND end_ms <= $2 ORDER BY node, gpu, start_ms, advice, owner NULLS FIRST";
 
 const INSERT_RISK: &str = "INSERT INTO risks
     (node, start_ms, end_ms, memory, entity, owners, earliest_ms, made_ms, shape, used_bytes, limit_bytes,
@@ -26,6 +26,13 @@ const INSERT_RISK: &str = "INSERT INTO risks
 
 const SELECT_RISKS: &str = "SELECT * FROM risks WHERE start_ms >= $1 AND end_ms <= $2
     ORDER BY node, memory, entity, start_ms";
+
+const DELETE_ADVISORIES: &str = "DELETE FROM advisories WHERE node = $1 AND start_ms >= $2 AND end_ms <= $3";
+
+const DELETE_RISKS: &str = "DELETE FROM risks WHERE node = $1 AND start_ms >= $2 AND end_ms <= $3";
+
+pub(super) const STATEMENTS: [&str; 6] =
+    [INSERT_ADVISORY, SELECT_ADVISORIES, DELETE_ADVISORIES, INSERT_RISK, SELECT_RISKS, DELETE_RISKS];
 
 pub(super) async fn select(connection: &mut SqliteConnection, window: &Range<TimeMs>) -> sqlx::Result<Outlook> {
     let risks = rows(SELECT_RISKS, &mut *connection, window).await?;
@@ -62,10 +69,7 @@ pub(super) async fn replace(
     outlook: &Outlook,
 ) -> sqlx::Result<()> {
     let mut transaction = database.begin().await?;
-    for sql in [
-        "DELETE FROM advisories WHERE node = $1 AND start_ms >= $2 AND end_ms <= $3",
-        "DELETE FROM risks WHERE node = $1 AND start_ms >= $2 AND end_ms <= $3",
-    ] {
+    for sql in [DELETE_ADVISORIES, DELETE_RISKS] {
         sqlx::query(sql).bind(node).bind(window.start).bind(window.end).execute(&mut *transaction).await?;
     }
     for advisory in &outlook.advisories {

@@ -4,10 +4,12 @@ use std::ops::Range;
 use std::path::Path;
 
 use sqlx::sqlite::{SqliteExecutor, SqliteRow};
-use sqlx::{QueryBuilder, Row, Sqlite};
+use sqlx::{AssertSqlSafe, Row};
 
 use super::options::database_path;
-use super::{Mark, Results, Stats, Store, StoreError, Verdicts, Whose, application, database, outlook};
+use super::{
+    Mark, Results, Stats, Store, StoreError, Verdicts, Whose, application, database, delivery, judged, outlook,
+};
 use crate::application::Achieved;
 use crate::classify::{Class, Energy, Evidence, Interval};
 use crate::forecast::Outlook;
@@ -20,9 +22,38 @@ const INSERT: &str = "INSERT INTO intervals
 
 const SELECT: &str = "SELECT node, start_ms, end_ms, gpu, model, owner, class, ms, confidence, busy_signal, evidence,
     missing, energy_mj, energy_ms, energy_counted_ms
-    FROM intervals WHERE start_ms >= ";
+    FROM intervals WHERE start_ms >= $1 AND end_ms <= $2";
 
-const ORDER: &str = " ORDER BY node, gpu, start_ms, class, owner";
+const ORDER: &str = "ORDER BY node, gpu, start_ms, class, owner NULLS FIRST";
+
+const DELETE: &str = "DELETE FROM intervals WHERE node = $1 AND start_ms >= $2 AND end_ms <= $3";
+
+/// What intervals can be chosen by.
+const CONDITIONS: [&str; 4] = ["node", "gpu", "owner", "class"];
+
+/// Every statement on results. SQLite and PostgreSQL understand them alike, which `tests/tests/postgres.rs` holds them to.
+#[must_use]
+pub fn statements() -> Vec<String> {
+    let chosen = (0..1 << CONDITIONS.len()).map(|choice: u32| {
+        let columns = (0..).zip(CONDITIONS).filter(|(n, _)| choice >> n & 1 == 1).map(|(_, column)| column);
+        selection(columns)
+    });
+    let fixed = [INSERT, DELETE].iter().chain(&outlook::STATEMENTS).chain(&application::STATEMENTS);
+    let fixed = fixed.chain(&delivery::STATEMENTS).chain(&judged::STATEMENTS).map(|sql| (*sql).to_owned());
+    chosen.chain(fixed).chain(judged::TABLES.map(judged::forget)).collect()
+}
+
+/// The intervals of a window where these columns have given values, from one on and so many.
+fn selection<'a>(columns: impl Iterator<Item = &'a str>) -> String {
+    let mut next = 3;
+    let mut sql = SELECT.to_owned();
+    // Conditions that are not there leave the choice of index to those that are.
+    for column in columns {
+        sql += &format!(" AND {column} = ${next}");
+        next += 1;
+    }
+    format!("{sql} {ORDER} LIMIT ${next} OFFSET ${}", next + 1)
+}
 
 impl Results for Store {
     async fn replace(&self, node: &str, window: Range<TimeMs>, intervals: &[Interval]) -> Result<(), StoreError> {
@@ -35,12 +66,7 @@ impl Results for Store {
         let database = &self.shared.database;
         let stored = async {
             let mut transaction = database.begin().await?;
-            sqlx::query("DELETE FROM intervals WHERE node = $1 AND start_ms >= $2 AND end_ms <= $3")
-                .bind(node)
-                .bind(window.start)
-                .bind(window.end)
-                .execute(&mut *transaction)
-                .await?;
+            sqlx::query(DELETE).bind(node).bind(window.start).bind(window.end).execute(&mut *transaction).await?;
             for interval in intervals {
                 insert(&mut transaction, interval).await?;
             }
@@ -123,25 +149,17 @@ async fn select(
     window: &Range<TimeMs>,
     whose: &Whose,
 ) -> sqlx::Result<Vec<Interval>> {
-    let mut query = QueryBuilder::<Sqlite>::new(SELECT);
-    query.push_bind(window.start).push(" AND end_ms <= ").push_bind(window.end);
     let class = whose.class.map(|class| class.name().to_owned());
-    // Conditions that are not there leave the choice of index to those that are.
-    for (condition, value) in [
-        (" AND node = ", &whose.node),
-        (" AND gpu = ", &whose.gpu),
-        (" AND owner = ", &whose.owner),
-        (" AND class = ", &class),
-    ] {
-        if let Some(value) = value {
-            query.push(condition).push_bind(value.clone());
-        }
+    let values = [&whose.node, &whose.gpu, &whose.owner, &class];
+    let given = || CONDITIONS.into_iter().zip(values).filter_map(|(column, value)| Some((column, value.as_ref()?)));
+    let mut query = sqlx::query(AssertSqlSafe(selection(given().map(|(column, _)| column))));
+    query = query.bind(window.start).bind(window.end);
+    for (_, value) in given() {
+        query = query.bind(value.clone());
     }
-    // SQLite takes a negative limit for none.
-    let limit = whose.limit.map_or(-1, |limit| i64::try_from(limit).unwrap_or(i64::MAX));
-    let skip = i64::try_from(whose.skip).unwrap_or(i64::MAX);
-    query.push(ORDER).push(" LIMIT ").push_bind(limit).push(" OFFSET ").push_bind(skip);
-    let rows = query.build().fetch_all(executor).await?;
+    let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+    query = query.bind(whose.limit.map_or(i64::MAX, number)).bind(number(whose.skip));
+    let rows = query.fetch_all(executor).await?;
     rows.iter().map(decode).collect()
 }
 

@@ -161,6 +161,41 @@ pub(super) fn decode(
     decoded.unwrap_or_else(|_| Err("damaged so that the Parquet reader panics".to_owned()))
 }
 
+/// How many samples of the first thousand series a segment file of these bytes holds; an error says what is wrong with
+/// them. Never panics.
+pub fn samples_in_segment(bytes: &[u8]) -> Result<usize, String> {
+    let count = || ParquetReader::new(Cursor::new(bytes)).get_metadata().map(|metadata| metadata.row_groups.len());
+    let groups = panic::catch_unwind(AssertUnwindSafe(|| count().map_err(said)));
+    let groups = groups.unwrap_or_else(|_| Err("damaged so that the Parquet reader panics".to_owned()))?;
+    // Without an index every group may hold anything.
+    let any = RowGroup {
+        first_row: 0,
+        rows: 0,
+        first_series: SeriesId(0),
+        last_series: SeriesId(u32::MAX),
+        first_ms: TimeMs::MIN,
+        last_ms: TimeMs::MAX,
+    };
+    let ids: Vec<SeriesId> = (0..1000).map(SeriesId).collect();
+    let mut samples = vec![Vec::new(); ids.len()];
+    decode(bytes, &vec![any; groups], &ids, &(TimeMs::MIN..TimeMs::MAX), &mut samples)?;
+    Ok(samples.iter().map(Vec::len).sum())
+}
+
+/// Takes out those of the series, in order of id, that have samples in a segment of these bytes.
+pub(super) fn take_out(bytes: &[u8], ids: &mut Vec<SeriesId>) -> Result<(), String> {
+    let read = || {
+        let reader = ParquetReader::new(Cursor::new(bytes)).with_columns(Some(vec!["series".to_owned()]));
+        let frame = reader.read_parallel(ParallelStrategy::None).finish()?;
+        PolarsResult::Ok(frame.column("series")?.u32()?.into_no_null_iter().collect::<Vec<u32>>())
+    };
+    let there = panic::catch_unwind(AssertUnwindSafe(|| read().map_err(said)));
+    let there = there.unwrap_or_else(|_| Err("damaged so that the Parquet reader panics".to_owned()))?;
+    // Rows are in order of series.
+    ids.retain(|id| there.binary_search(&id.0).is_err());
+    Ok(())
+}
+
 fn try_decode(
     bytes: &[u8],
     groups: &[RowGroup],
@@ -400,6 +435,36 @@ mod tests {
         assert!(decode(b"PAR1 but nothing else PAR1", &[], &[], &ALL, &mut []).is_err());
     }
 
+    #[test]
+    fn series_that_are_there_are_taken_out() {
+        let rows = (0..300_000_u32).map(|i| row(2 * (i / 10), i64::from(i % 10), 1.0));
+        let (bytes, groups) = encode(rows).unwrap();
+        assert!(groups.len() > 1);
+        let mut ids = [0, 1, 26_215, 26_216, 59_998, 59_999].map(SeriesId).to_vec();
+        take_out(&bytes, &mut ids).unwrap();
+        assert_eq!(ids, [1, 26_215, 59_999].map(SeriesId));
+        let old = include_bytes!("../../tests/store/segment-format-1.parquet");
+        let mut ids = [1, 2, 3].map(SeriesId).to_vec();
+        take_out(old, &mut ids).unwrap();
+        assert_eq!(ids, [SeriesId(2)]);
+        take_out(b"PAR1 but nothing else PAR1", &mut ids).unwrap_err();
+    }
+
+    #[test]
+    fn the_bytes_alone_tell_what_they_hold() {
+        let (bytes, _) = encode((0..100).map(|n| row(1, n, 0.5))).unwrap();
+        assert_eq!(samples_in_segment(&bytes), Ok(100));
+        samples_in_segment(b"PAR1 but nothing else PAR1").unwrap_err();
+    }
+
+    proptest! {
+        #[test]
+        fn garbage_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            samples_in_segment(&bytes).unwrap_err();
+            samples_in_segment(&[b"PAR1".as_slice(), &bytes, b"PAR1"].concat()).unwrap_err();
+        }
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
@@ -417,6 +482,7 @@ mod tests {
             let end = cut.map_or(bytes.len(), |cut| cut.index(bytes.len()));
             let ids = [SeriesId(0), SeriesId(2)];
             let _ = decode(&bytes[..end], &groups, &ids, &ALL, &mut [Vec::new(), Vec::new()]);
+            let _ = samples_in_segment(&bytes[..end]);
         }
     }
 }

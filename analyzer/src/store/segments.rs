@@ -1,7 +1,7 @@
 //! Segment files: written so that a crash leaves the old state or the new one, and read with suspicion.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -36,6 +36,8 @@ pub(super) struct Segment {
     pub(super) groups: Vec<RowGroup>,
     /// Its file, once it is out of the index.
     pub(super) retired: OnceLock<PathBuf>,
+    /// Its file, open, so that it can be read when another process has removed it.
+    pub(super) held: OnceLock<File>,
 }
 
 /// The file goes when the last read of it is over.
@@ -54,11 +56,31 @@ impl Segment {
         self.retired.get_or_init(|| dir.join(self.file_name()));
     }
 
+    /// Keeps the file readable whatever becomes of its name. False when it is not there any more.
+    pub(super) fn hold(&self, dir: &Path) -> io::Result<bool> {
+        match File::open(dir.join(self.file_name())) {
+            Ok(file) => {
+                self.held.get_or_init(|| file);
+                Ok(true)
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn bytes_of(&self, dir: &Path) -> io::Result<Vec<u8>> {
+        let Some(mut file) = self.held.get() else { return fs::read(dir.join(self.file_name())) };
+        let mut bytes = Vec::new();
+        file.seek(SeekFrom::Start(0))?;
+        file.read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
     /// An entry without rows.
     #[cfg(test)]
     pub(super) fn of(id: i64, bytes: u64, times: Range<TimeMs>) -> Self {
-        let (first_ms, last_ms, retired) = (times.start, times.end - 1, OnceLock::new());
-        Self { id, seq: id, bytes, checksum: 0, first_ms, last_ms, groups: Vec::new(), retired }
+        let (first_ms, last_ms, retired, held) = (times.start, times.end - 1, OnceLock::new(), OnceLock::new());
+        Self { id, seq: id, bytes, checksum: 0, first_ms, last_ms, groups: Vec::new(), retired, held }
     }
 
     pub(super) fn rows(&self) -> usize {
@@ -82,7 +104,7 @@ impl Segment {
 
     /// The file's bytes, if they are those that were written.
     pub(super) fn load(&self, dir: &Path) -> Result<Vec<u8>, String> {
-        let bytes = fs::read(dir.join(self.file_name())).map_err(|error| error.to_string())?;
+        let bytes = self.bytes_of(dir).map_err(|error| error.to_string())?;
         let found = crc32fast::hash(&bytes);
         if found == self.checksum {
             Ok(bytes)
@@ -108,8 +130,9 @@ pub(super) fn write(
         .map_err(|reason| StoreError::Segment { path: dir.join(format!("{id:012}.parquet")), reason })?;
     let times = (groups.iter().map(|g| g.first_ms).min(), groups.iter().map(|g| g.last_ms).max());
     let (Some(first_ms), Some(last_ms)) = times else { return Ok(None) };
-    let (length, checksum, retired) = (bytes.len() as u64, crc32fast::hash(&bytes), OnceLock::new());
-    let segment = Segment { id, seq, bytes: length, checksum, first_ms, last_ms, groups, retired };
+    let (length, checksum) = (bytes.len() as u64, crc32fast::hash(&bytes));
+    let (retired, held) = (OnceLock::new(), OnceLock::new());
+    let segment = Segment { id, seq, bytes: length, checksum, first_ms, last_ms, groups, retired, held };
     let path = dir.join(segment.file_name());
     put(dir, &path, &bytes).map_err(|error| StoreError::Io { path, error })?;
     Ok(Some(segment))

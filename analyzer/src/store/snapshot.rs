@@ -12,8 +12,12 @@ use super::segments::{self, Segment, settle};
 use super::{Options, Selection, StoreError, database, write_ahead};
 use crate::sample::{Sample, Series, TimeMs};
 
-/// All that was acknowledged when it was taken. Holds the catalogue and what is not in a segment yet, about as much
-/// memory as the process that has the directory.
+/// A server may merge or remove a segment before it is held; then a newer snapshot names its successor.
+const ATTEMPTS: usize = 10;
+
+/// All that was acknowledged when it was taken, of a range of time. Holds the catalogue and what is not in a segment yet,
+/// about as much memory as the process that has the directory; and the segments' files, so that they stay readable when
+/// that process merges or removes them.
 pub struct Snapshot {
     segments_dir: PathBuf,
     catalogue: Catalogue,
@@ -22,12 +26,35 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Takes one; nothing in the directory is changed.
-    pub async fn take(dir: &Path) -> Result<Self, StoreError> {
+    /// Takes one of what lies in the range; nothing in the directory is changed.
+    pub async fn take(dir: &Path, range: &Range<TimeMs>) -> Result<Self, StoreError> {
+        for _ in 0..ATTEMPTS {
+            let snapshot = Self::look(dir).await?;
+            if snapshot.hold(range)? {
+                return Ok(snapshot);
+            }
+        }
+        let reason = "segments were merged or removed faster than they were opened; try when less comes in";
+        Err(StoreError::NotStored { reason: reason.to_owned() })
+    }
+
+    pub(super) async fn look(dir: &Path) -> Result<Self, StoreError> {
         let database = Database::look(database_path(dir)).await?;
         let snapshot = Self::load(dir, &database).await;
         database.close().await;
         snapshot
+    }
+
+    /// False when a segment of the range is not there any more.
+    pub(super) fn hold(&self, range: &Range<TimeMs>) -> Result<bool, StoreError> {
+        for segment in self.segments.iter().filter(|segment| segment.overlaps(range)) {
+            let held = segment.hold(&self.segments_dir);
+            let path = || self.segments_dir.join(segment.file_name());
+            if !held.map_err(|error| StoreError::Io { path: path(), error })? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     async fn load(dir: &Path, database: &Database) -> Result<Self, StoreError> {
@@ -60,7 +87,7 @@ impl Snapshot {
         stored + self.recent.values().map(Vec::len).sum::<usize>()
     }
 
-    /// Reads series, in order of labels; each at most once, samples in order of time, no duplicates. Blocks.
+    /// Reads series within the snapshot's range, in order of labels; each at most once, samples in order of time, no duplicates. Blocks.
     pub fn select(&self, selection: &Selection) -> Result<Vec<Series>, StoreError> {
         let (ids, range) = (self.catalogue.matching(selection), &selection.range);
         let overlapping: Vec<_> = self.segments.iter().filter(|s| s.overlaps(range)).cloned().collect();

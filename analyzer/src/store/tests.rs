@@ -7,6 +7,7 @@ use std::path::Path;
 use proptest::prelude::*;
 
 mod copies;
+mod intake;
 mod upgrade;
 mod upkeep;
 

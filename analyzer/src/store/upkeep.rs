@@ -11,9 +11,10 @@ use tokio::task::{JoinError, JoinHandle};
 use tracing::{error, info};
 
 use super::compact::{self, Failure, Rules};
-use super::embedded::{Compacted, Shared};
+use super::embedded::Shared;
 use super::retain::{self, Keep};
 use super::segments::Segment;
+use super::stats::Compacted;
 use super::writer::Writer;
 use super::{StoreError, writer};
 use crate::sample::TimeMs;
@@ -45,6 +46,8 @@ impl Writer {
         let done = async {
             self.clear_leftovers().await?;
             self.retain().await?;
+            self.begin_sweep();
+            self.give_back().await?;
             if self.merging.is_none() {
                 self.merging = self.begin_merge(false).await?;
             }
@@ -53,6 +56,18 @@ impl Writer {
         if let Err(error) = done.await {
             self.note_failure(&error);
         }
+    }
+
+    /// Pages of `goodput.db` that the next write-ahead will not take, going by the last one, are given back.
+    async fn give_back(&mut self) -> Result<(), StoreError> {
+        let Some(flushed) = self.flushed.take() else { return Ok(()) };
+        let database = &self.shared.database;
+        // A quarter more: rows do not fill their last pages.
+        let bytes = database.give_back(flushed + flushed / 4).await.map_err(|error| database.failed(error))?;
+        if bytes > 0 {
+            info!(bytes, "free pages of goodput.db given back");
+        }
+        Ok(())
     }
 
     fn note_failure(&self, error: &StoreError) {
@@ -152,7 +167,7 @@ impl Writer {
     }
 
     /// Removes segments that are wholly beyond what is kept, and verdicts that are.
-    async fn retain(&self) -> Result<(), StoreError> {
+    async fn retain(&mut self) -> Result<(), StoreError> {
         let Shared { options, database, .. } = &*self.shared;
         let segments = self.shared.state.read().segments.clone();
         let now = (options.now)();
@@ -162,6 +177,7 @@ impl Writer {
             let replaced = database.replace_segments(&expired, &[], Some(last + 1)).await;
             replaced.map_err(|error| database.failed(error))?;
             self.note_removed(&expired, last + 1);
+            self.sweep_due = true;
         }
         if let (Some(age), Some(newest)) = (options.retention_results, retain::reference(&segments, now)) {
             let forgotten = database.forget_verdicts(retain::before(newest, age)).await;

@@ -2,64 +2,43 @@
 
 use std::collections::HashMap;
 use std::fs::File;
+use std::future;
 use std::mem;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio::task::JoinError;
 use tracing::{error, info};
 
 use super::admit::{Bounds, Past, Row, admit};
 use super::catalogue::SeriesId;
-use super::embedded::{Compacted, Shared};
+use super::embedded::Shared;
+use super::forget::{self, Sweep};
 use super::head::{Head, value_at};
+use super::pages::Pages;
+use super::queue::{Command, Incoming, Turns};
 use super::segments::Name;
 use super::upkeep::{self, Merging};
 use super::{Appended, StoreError, segments};
 use crate::sample::{Labels, Sample, Series, TimeMs};
 
-/// Commands that one group commit takes at most: enough that one fsync serves every waiting sender.
-const GROUP: usize = 256;
-
 /// How long to leave a failed flush alone: a full disk is rarely mended sooner.
 const RETRY: Duration = Duration::from_secs(10);
-
-/// A batch whose known series have been looked up.
-pub(super) struct Incoming {
-    /// Samples of known series; [`Row::batch`] is set by the writer.
-    pub(super) rows: Vec<Row>,
-    /// Series that the catalogue did not know.
-    pub(super) fresh: Vec<Series>,
-    /// What has been decided so far.
-    pub(super) counts: Appended,
-    pub(super) reply: oneshot::Sender<Result<Appended, StoreError>>,
-}
-
-impl Incoming {
-    fn samples(&self) -> usize {
-        self.rows.len() + self.fresh.iter().map(|series| series.samples.len()).sum::<usize>()
-    }
-}
-
-pub(super) enum Command {
-    Append(Incoming),
-    Flush(oneshot::Sender<Result<(), StoreError>>),
-    Compact(oneshot::Sender<Result<Option<Compacted>, StoreError>>),
-    Close(oneshot::Sender<()>),
-}
 
 pub(super) struct Writer {
     pub(super) shared: Arc<Shared>,
     /// Held for as long as this task, or a merge that it began, may write.
     pub(super) lock: Arc<File>,
+    /// Batches that are to be committed.
+    waiting: Turns<Incoming>,
     next_series: u32,
     /// The last write-ahead row.
     seq: i64,
     /// Per series: the time of its newest sample; `TimeMs::MIN` when it has none; `None` when only the segments know.
-    newest: Vec<Option<TimeMs>>,
+    pub(super) newest: Pages<Option<TimeMs>>,
     /// When the head must be flushed.
     deadline: Instant,
     /// When a flush may be tried again.
@@ -67,25 +46,34 @@ pub(super) struct Writer {
     /// When to look for segments to merge or remove.
     pub(super) upkeep_due: Instant,
     pub(super) merging: Option<Merging>,
+    /// Have samples been removed since series without any were last looked for?
+    pub(super) sweep_due: bool,
+    pub(super) sweep: Option<Sweep>,
+    /// Bytes of the write-ahead that the last flush took, until free pages were given back after it.
+    pub(super) flushed: Option<u64>,
     /// Files of segments that did not get into the index, or not surely.
     pub(super) leftovers: Vec<PathBuf>,
 }
 
 impl Writer {
     pub(super) fn new(shared: Arc<Shared>, lock: File, next_series: u32, seq: i64) -> Self {
-        let mut newest = vec![None; next_series as usize];
+        let mut newest = Pages::default();
         {
             let state = shared.state.read();
             let flushed = state.flushed_until();
-            for (id, slot) in (0..next_series).zip(&mut newest) {
+            for (id, samples) in state.head.all() {
                 // A late sample says nothing: the newest may be in a segment.
-                *slot = state.head.series(SeriesId(id)).last().map(|s| s.time_ms).filter(|t| Some(*t) > flushed);
+                if let Some(last) = samples.last().filter(|last| Some(last.time_ms) > flushed) {
+                    *newest.get_mut(id) = Some(last.time_ms);
+                }
             }
         }
         let deadline = Instant::now() + shared.options.head_age;
+        let sweep_due = shared.state.read().raw_from.is_some();
         Self {
             shared,
             lock: Arc::new(lock),
+            waiting: Turns::default(),
             next_series,
             seq,
             newest,
@@ -93,36 +81,44 @@ impl Writer {
             retry: Instant::now(),
             upkeep_due: Instant::now() + upkeep::EVERY,
             merging: None,
+            sweep_due,
+            sweep: None,
+            flushed: None,
             leftovers: Vec::new(),
         }
     }
 
     /// Runs until it is closed, or nobody is left who could send.
-    pub(super) async fn run(mut self, mut queue: mpsc::Receiver<Command>) {
-        let mut commands = Vec::with_capacity(GROUP);
+    pub(super) async fn run(mut self, mut queue: mpsc::UnboundedReceiver<Command>) {
         loop {
-            let (wake, upkeep_due) = (self.deadline.max(self.retry), self.upkeep_due);
+            let (wake, upkeep_due, idle) = (self.deadline.max(self.retry), self.upkeep_due, self.waiting.is_empty());
+            let mut command = None;
             tokio::select! {
-                received = queue.recv_many(&mut commands, GROUP) => if received == 0 { return self.cancel_merge().await },
+                received = queue.recv(), if idle => match received {
+                    None => return self.cancel_merge().await,
+                    received => command = received,
+                },
+                () = future::ready(()), if !idle => {}
                 () = tokio::time::sleep_until(wake.into()) => self.flush_due().await,
                 outcome = upkeep::merged(&mut self.merging) => self.after_merge(outcome).await,
+                outcome = forget::swept(&mut self.sweep) => self.after_sweep(outcome).await,
                 () = tokio::time::sleep_until(upkeep_due.into()) => self.upkeep().await,
             }
-            let mut group = Vec::new();
-            for command in commands.drain(..) {
-                match command {
-                    Command::Append(incoming) => group.push(incoming),
+            // Whoever came during the last commit has a turn in this one.
+            while let Some(next) = command.take().or_else(|| queue.try_recv().ok()) {
+                match next {
+                    Command::Append(sender, incoming) => self.waiting.push(sender, incoming),
                     Command::Flush(reply) => {
-                        self.append(mem::take(&mut group)).await;
+                        self.commit_all().await;
                         // Whoever asked may have gone; that is no error of the flush.
                         let _ = reply.send(self.flush().await);
                     }
                     Command::Compact(reply) => {
-                        self.append(mem::take(&mut group)).await;
+                        self.commit_all().await;
                         let _ = reply.send(self.compact().await);
                     }
                     Command::Close(reply) => {
-                        self.append(group).await;
+                        self.commit_all().await;
                         self.cancel_merge().await;
                         self.shared.database.close().await;
                         drop(self.lock);
@@ -131,23 +127,46 @@ impl Writer {
                     }
                 }
             }
-            self.append(group).await;
+            self.commit_some().await;
         }
     }
 
-    /// As few group commits as memory allows: each may fill a quarter of the head, and room is made before each.
-    async fn append(&mut self, mut group: Vec<Incoming>) {
-        let most = self.shared.options.head_bytes / 4 / size_of::<Sample>();
-        while !group.is_empty() {
-            let mut samples = 0;
-            let fitting = group.iter().take_while(|incoming| {
-                samples += incoming.samples();
-                samples <= most
-            });
-            let count = fitting.count().max(1);
-            let rest = group.split_off(count);
-            self.append_together(mem::replace(&mut group, rest)).await;
+    /// What has come so far, in as few group commits as memory allows.
+    async fn commit_all(&mut self) {
+        while !self.waiting.is_empty() {
+            self.commit_some().await;
         }
+    }
+
+    /// A group commit of what waits, of each sender in turn, that fills a quarter of the head at most, or of one batch.
+    async fn commit_some(&mut self) {
+        let most = self.shared.options.head_bytes / 4 / size_of::<Sample>();
+        let mut samples = 0;
+        let group = self.waiting.take_while(|incoming| {
+            let fits = samples == 0 || samples + incoming.samples() <= most;
+            samples += incoming.samples();
+            fits
+        });
+        let group = self.without_outdated(group);
+        if !group.is_empty() {
+            self.append_together(group).await;
+        }
+    }
+
+    /// Without those that were looked up before one of their series was removed; they are to be sent again.
+    fn without_outdated(&self, group: Vec<Incoming>) -> Vec<Incoming> {
+        let catalogue = self.shared.catalogue.read();
+        let is_known = |incoming: &Incoming| {
+            incoming.removals == catalogue.removals()
+                || incoming.rows.iter().all(|row| catalogue.labels(row.id).is_some())
+        };
+        let (known, outdated): (Vec<_>, Vec<_>) = group.into_iter().partition(is_known);
+        for incoming in outdated {
+            let reason = "a series was removed with its last samples just before new ones came".to_owned();
+            // Whoever asked may have gone.
+            let _ = incoming.reply.send(Err(StoreError::NotStored { reason }));
+        }
+        known
     }
 
     /// One group commit, and the answers to all whose batches are in it.
@@ -224,7 +243,7 @@ impl Writer {
                     None => {
                         let id = SeriesId(self.next_series);
                         self.next_series += 1;
-                        self.newest.push(Some(TimeMs::MIN));
+                        *self.newest.get_mut(id) = Some(TimeMs::MIN);
                         created.insert(labels, id);
                         id
                     }
@@ -251,7 +270,8 @@ impl Writer {
         }
         let state = self.shared.state.read();
         for (id, samples) in &late {
-            if let Some(slot @ None) = self.newest.get_mut(id.0 as usize) {
+            let slot = self.newest.get_mut(*id);
+            if slot.is_none() {
                 let newest = samples.last().into_iter().chain(state.head.series(*id).last()).map(|s| s.time_ms).max();
                 *slot = Some(newest.unwrap_or(TimeMs::MIN));
             }
@@ -280,8 +300,8 @@ impl Writer {
         (ids, from..end)
     }
 
-    fn newest_of(&self, id: SeriesId) -> Option<TimeMs> {
-        self.newest.get(id.0 as usize).copied().flatten()
+    pub(super) fn newest_of(&self, id: SeriesId) -> Option<TimeMs> {
+        self.newest.get(id).copied().flatten()
     }
 
     async fn persist(&mut self, series: &[(SeriesId, Labels)], rows: &[(SeriesId, Sample)]) -> Result<(), StoreError> {
@@ -297,7 +317,9 @@ impl Writer {
 
     /// The newest series did not get into the database: their ids are free again.
     fn forget(&mut self, series: usize) {
-        self.newest.truncate(self.newest.len() - series);
+        for id in self.next_series - series as u32..self.next_series {
+            *self.newest.get_mut(SeriesId(id)) = None;
+        }
         self.next_series -= series as u32;
     }
 
@@ -316,9 +338,9 @@ impl Writer {
         }
         for (id, sample) in rows {
             state.head.insert(*id, *sample);
+            let newest = self.newest.get_mut(*id);
             // A piece of history does not tell what is the newest.
-            let known = |newest: &&mut Option<TimeMs>| newest.is_some() || !self.shared.options.history;
-            if let Some(newest) = self.newest.get_mut(id.0 as usize).filter(known) {
+            if newest.is_some() || !self.shared.options.history {
                 *newest = (*newest).max(Some(sample.time_ms));
             }
         }
@@ -370,7 +392,7 @@ impl Writer {
         let mut state = self.shared.state.write();
         state.segments.push(Arc::new(segment));
         state.head = Head::default();
-        self.shared.totals.lock().write_ahead_bytes = 0;
+        self.flushed = Some(mem::take(&mut self.shared.totals.lock().write_ahead_bytes));
         self.upkeep_due = Instant::now();
         Ok(())
     }
@@ -384,7 +406,7 @@ pub(super) fn panicked(error: JoinError) -> StoreError {
 struct Stored<'a> {
     head: &'a Head,
     late: &'a HashMap<SeriesId, Vec<Sample>>,
-    newest: &'a [Option<TimeMs>],
+    newest: &'a Pages<Option<TimeMs>>,
 }
 
 impl Past for Stored<'_> {
@@ -393,7 +415,7 @@ impl Past for Stored<'_> {
         let head = || self.head.series(id).last().map(|sample| sample.time_ms);
         // Of history a part was looked up, after which there may be more.
         let history = || self.late.contains_key(&id).then_some(TimeMs::MAX);
-        let known = self.newest.get(id.0 as usize).copied().flatten();
+        let known = self.newest.get(id).copied().flatten();
         known.or_else(history).or_else(head).unwrap_or(TimeMs::MIN)
     }
 

@@ -8,7 +8,7 @@ use super::page::{Frame, Link, Page, show};
 use crate::report::Period;
 use crate::sample::TimeMs;
 use crate::serve::App;
-use crate::store::Appended;
+use crate::store::{Appended, Results};
 
 /// Sources, and reasons for not being joined, that the page lists.
 const MAX_LINES: usize = 100;
@@ -25,12 +25,15 @@ struct StatePage {
     took_seconds: String,
     failures: u64,
     unjoined: Vec<String>,
+    /// Free bytes of the disk, and how many are kept free; while samples are refused for that.
+    short_of_space: Option<(u64, u64)>,
     samples: Appended,
     sources: Vec<(String, String)>,
     more_sources: usize,
 }
 
-pub(super) async fn page<S>(State(app): State<App<S>>) -> Page {
+pub(super) async fn page<S: Results>(State(app): State<App<S>>) -> Page {
+    let stats = app.store.stats();
     let (progress, account, clock) = (app.progress.borrow().clone(), app.intake.account(), Clock { zone: app.zone });
     let now = instant((app.now)());
     let mut sources: Vec<(String, TimeMs)> = account.last_sample.into_iter().collect();
@@ -48,6 +51,10 @@ pub(super) async fn page<S>(State(app): State<App<S>>) -> Page {
         took_seconds: format!("{:.2}", progress.took.as_secs_f64()),
         failures: progress.failures,
         unjoined: progress.unjoined,
+        short_of_space: stats
+            .free_bytes
+            .filter(|_| stats.short_of_space)
+            .map(|free| (free, stats.limits.min_free_disk_space_bytes)),
         samples: account.samples,
         sources: sources.into_iter().map(|(source, time)| (source, show_time(time))).collect(),
         more_sources,

@@ -16,7 +16,13 @@ struct Limit {
 
 pub(super) fn register(registry: &mut Registry, stats: &Stats) {
     let gauges = [
-        ("series", "Series that were ever stored", stats.series),
+        ("series", "Series in the catalogue", stats.series),
+        ("queue_bytes", "Bytes of batches that wait for the writer", stats.queue_bytes),
+        (
+            "short_of_space",
+            "1 while no samples are taken because too little of the disk is free",
+            u64::from(stats.short_of_space),
+        ),
         ("head_bytes", "Memory of samples that are not in a segment yet", stats.head_bytes),
         ("write_ahead_bytes", "Their size in the write-ahead", stats.write_ahead_bytes),
         ("segments", "Segments that are served", stats.segments),
@@ -41,12 +47,18 @@ pub(super) fn register(registry: &mut Registry, stats: &Stats) {
         ("removed_samples", "Samples that retention has removed", done.removed_samples),
         ("removed_bytes", "Size of the segments that retention has removed", done.removed_bytes),
         ("removed_verdicts", "Rows of verdicts that retention has removed", done.removed_verdicts),
+        ("removed_series", "Series that left the catalogue with the last of their samples", done.removed_series),
         ("upkeep_failures", "Merges and removals that failed and are tried again", done.failures),
     ];
     for (name, help, value) in counters {
         let counter = Counter::<u64>::default();
         counter.inc_by(value);
         registry.register(name, help, counter);
+    }
+    if let Some(free) = stats.free_bytes {
+        let gauge = Gauge::<i64>::default();
+        gauge.set(free.cast_signed());
+        registry.register("free_bytes", "Free bytes of the file system that the data directory is on", gauge);
     }
     if let Some(took) = stats.last_commit {
         let gauge = Ratio::default();
@@ -66,7 +78,9 @@ fn limits(registry: &mut Registry, limits: &Limits) {
     let seconds = |age: Option<std::time::Duration>| age.map(|age| age.as_secs());
     let all = [
         ("head_bytes", Some(limits.head_bytes)),
+        ("queue_bytes", Some(limits.queue_bytes)),
         ("max_series", Some(limits.max_series)),
+        ("min_free_disk_space_bytes", Some(limits.min_free_disk_space_bytes)),
         ("segment_bytes", Some(limits.segment_bytes)),
         ("retention_bytes", limits.retention_bytes),
         ("retention_seconds", seconds(limits.retention)),

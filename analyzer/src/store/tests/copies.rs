@@ -1,6 +1,6 @@
 //! The data directory looked at, copied and put back.
 
-use super::super::{Problem, backup, restore, status, verify};
+use super::super::{Problem, Snapshot, backup, restore, status, verify};
 use super::*;
 
 fn quiet(_done: u64, _all: u64) {}
@@ -108,6 +108,29 @@ async fn a_backup_goes_on_when_segments_are_merged_under_it() {
     assert_eq!(backup(&data, &copy, false, &mut merge).await.unwrap().segments, 1);
     assert_eq!(files(&copy.join("segments")).len(), 1, "what the first attempt copied is gone");
     assert_eq!(problems(&copy).await, Vec::new());
+}
+
+#[tokio::test]
+async fn a_snapshot_reads_on_when_its_segments_are_merged() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = filled(dir.path()).await;
+    let range = 0..10 * HOUR;
+    // One knows the segments and holds none, one has its files open.
+    let loose = Snapshot::look(dir.path()).await.unwrap();
+    let held = Snapshot::take(dir.path(), &range).await.unwrap();
+    while store.compact().await.unwrap().is_some() {}
+    store.append(batch([ticks(15..20)])).await.unwrap();
+    let selection = Selection { range: range.clone(), ..all("kept") };
+    let read = |snapshot: &Snapshot| -> Result<Vec<TimeMs>, StoreError> {
+        let series = snapshot.select(&selection)?;
+        Ok(series.iter().flat_map(|series| series.samples.iter().map(|sample| sample.time_ms)).collect())
+    };
+    assert!(matches!(read(&loose), Err(StoreError::Segment { .. })), "its files are gone");
+    assert!(!loose.hold(&range).unwrap(), "which is found out before anything is read");
+    assert_eq!(read(&held).unwrap(), (0..15).collect::<Vec<_>>(), "as it was, piece after piece");
+    assert_eq!(read(&held).unwrap().len(), 15);
+    let later = Snapshot::take(dir.path(), &range).await.unwrap();
+    assert_eq!(read(&later).unwrap(), (0..20).collect::<Vec<_>>());
 }
 
 #[tokio::test]

@@ -76,6 +76,9 @@ async fn a_directory_of_every_earlier_release_keeps_its_data_and_gets_what_is_ne
         assert_eq!(store.unjudged_from(), (version >= 6).then_some(4), "schema {version}");
         assert_eq!((store.stats().quarantined, store.raw_from()), (1, None));
 
+        let mode: i64 = sqlx::query_scalar("PRAGMA auto_vacuum").fetch_one(&store.shared.database.read).await.unwrap();
+        assert_eq!(mode, 2, "its database can give pages back");
+
         // It goes on as one of this release: new segments get new names, old ones are merged.
         store.append(batch([ticks([6, 7])])).await.unwrap();
         store.flush().await.unwrap();

@@ -240,6 +240,71 @@ async fn a_clock_that_jumps_ahead_removes_nothing() {
 }
 
 #[tokio::test]
+async fn series_leave_the_catalogue_with_their_last_samples() {
+    let dir = tempfile::tempdir().unwrap();
+    let limits = || Options { retention: Some(Duration::from_hours(48)), ..options(dir.path()) };
+    let store = Store::open(limits()).await.unwrap();
+    // Every day has pods of its own, and beside them is one series that stays.
+    for day in 0..10 {
+        let at = [(day * DAY, day as f64)];
+        let pods = (0..20).map(|pod| series("kept_pod", &format!("{day}-{pod}"), &at));
+        store.append(batch(pods.chain([series("kept", "x", &at)]))).await.unwrap();
+        store.flush().await.unwrap();
+    }
+    // Days 7 to 9 are left.
+    until(&store, |stats| stats.series == 3 * 20 + 1).await;
+    assert_eq!(store.stats().upkeep.removed_series, 7 * 20);
+    assert_eq!(times(&store).await, [7 * DAY, 8 * DAY, 9 * DAY]);
+    assert_eq!(store.select(&all("kept_pod")).await.unwrap().len(), 60);
+    assert_eq!(super::super::status(dir.path()).await.unwrap().series, 61, "in the table too");
+    assert_eq!(super::super::verify(dir.path(), &mut |_, _| {}).await.unwrap().problems, Vec::new());
+    store.close().await;
+
+    // What comes back is a new series; what an earlier release left in the catalogue goes after the start.
+    let store = Store::open(limits()).await.unwrap();
+    let back = series("kept_pod", "0-0", &[(9 * DAY + 1, 1.0)]);
+    store.append(batch([back.clone()])).await.unwrap();
+    assert_eq!(store.stats().series, 62);
+    let id = |store: &Store| store.shared.catalogue.read().id(back.labels.as_ref()).unwrap();
+    assert_eq!(id(&store), SeriesId(202), "no id is given twice");
+    store.close().await;
+    let store = Store::open(limits()).await.unwrap();
+    assert_eq!(id(&store), SeriesId(202));
+    let mut transaction = store.shared.database.begin().await.unwrap();
+    let sql = r#"INSERT INTO series (id, labels) VALUES (500, '{"__name__":"kept_gone"}')"#;
+    sqlx::query(sql).execute(&mut *transaction).await.unwrap();
+    transaction.commit().await.unwrap();
+    store.close().await;
+    let store = Store::open(limits()).await.unwrap();
+    assert_eq!(store.stats().series, 63);
+    segment(&store, [9 * DAY + 2]).await;
+    until(&store, |stats| stats.upkeep.removed_series == 1).await;
+    let read = store.select(&Selection { metrics: vec!["kept_pod".to_owned()], ..all("") }).await.unwrap();
+    assert_eq!((read.len(), store.stats().series), (61, 62));
+}
+
+#[tokio::test]
+async fn the_database_gives_back_what_a_large_write_ahead_once_took() {
+    const MANY: usize = 400_000;
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("goodput.db");
+    let store = open(dir.path()).await;
+    store.append(batch([ticks(0..MANY as TimeMs)])).await.unwrap();
+    store.flush().await.unwrap();
+    store.close().await;
+    let large = fs::metadata(&file).unwrap().len();
+    assert!(large > 3_000_000, "{large} bytes");
+    // It is kept for the next write-ahead, until that turns out to be small.
+    let store = open(dir.path()).await;
+    segment(&store, [MANY as TimeMs]).await;
+    while fs::metadata(&file).unwrap().len() > 500_000 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert_eq!(times(&store).await.len(), MANY + 1);
+    assert_eq!(super::super::verify(dir.path(), &mut |_, _| {}).await.unwrap().problems, Vec::new());
+}
+
+#[tokio::test]
 async fn closing_does_not_leave_a_merge_behind() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path()).await;

@@ -1,0 +1,50 @@
+//! How far samples are judged, and the end of old verdicts, in SQLite.
+
+use sqlx::AssertSqlSafe;
+
+use super::database::Database;
+use crate::sample::TimeMs;
+
+const SELECT: &str = "SELECT seq FROM judged";
+
+const NOTE: &str = "INSERT INTO judged (one, seq) VALUES (1, $1) ON CONFLICT (one) DO UPDATE SET seq = excluded.seq";
+
+const NOTE_FIRST: &str = "INSERT INTO judged (one, seq) VALUES (1, $1) ON CONFLICT (one) DO NOTHING";
+
+pub(super) const STATEMENTS: [&str; 3] = [SELECT, NOTE, NOTE_FIRST];
+
+/// Where verdicts are; each has the time that it is about.
+pub(super) const TABLES: [&str; 4] = ["intervals", "advisories", "risks", "achieved"];
+
+/// Removes the verdicts of a table on time that ends at or before a given one.
+pub(super) fn forget(table: &str) -> String {
+    format!("DELETE FROM {table} WHERE start_ms < $1 AND end_ms <= $1")
+}
+
+impl Database {
+    /// The write-ahead's sequence number up to which samples are judged; none before any are.
+    pub(super) async fn judged(&self) -> sqlx::Result<Option<i64>> {
+        sqlx::query_scalar(SELECT).fetch_optional(&self.read).await
+    }
+
+    pub(super) async fn note_judged(&self, seq: i64) -> sqlx::Result<()> {
+        sqlx::query(NOTE).bind(seq).execute(&self.write).await.map(drop)
+    }
+
+    /// Notes this one if none was noted before.
+    pub(super) async fn note_begun(&self, seq: i64) -> sqlx::Result<()> {
+        sqlx::query(NOTE_FIRST).bind(seq).execute(&self.write).await.map(drop)
+    }
+
+    /// Removes verdicts on time that ends at or before this. Returns how many rows.
+    pub(super) async fn forget_verdicts(&self, until: TimeMs) -> sqlx::Result<u64> {
+        let mut transaction = self.begin().await?;
+        let mut rows = 0;
+        for sql in TABLES.map(forget) {
+            let deleted = sqlx::query(AssertSqlSafe(sql)).bind(until).execute(&mut *transaction).await?;
+            rows += deleted.rows_affected();
+        }
+        transaction.commit().await?;
+        Ok(rows)
+    }
+}

@@ -1,0 +1,96 @@
+//! What the store tells of itself.
+
+use std::time::Duration;
+
+use super::Appended;
+use crate::sample::TimeMs;
+
+/// What the store has done since it was opened, and what it holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Stats {
+    /// Samples by what became of them, since the store was opened.
+    pub appended: Appended,
+    /// Series in the catalogue: those that have samples.
+    pub series: u64,
+    /// Bytes of batches that wait for the writer.
+    pub queue_bytes: u64,
+    /// Free bytes of the data directory's file system; none when it does not tell.
+    pub free_bytes: Option<u64>,
+    /// Are samples refused because so few are free?
+    pub short_of_space: bool,
+    /// Memory of samples that are not in a segment yet.
+    pub head_bytes: u64,
+    /// Their size in the write-ahead.
+    pub write_ahead_bytes: u64,
+    /// Segments that are served.
+    pub segments: u64,
+    /// Their size on disk.
+    pub segment_bytes: u64,
+    /// Segments and write-ahead rows ever set aside because they could not be read.
+    pub quarantined: u64,
+    /// How long the last group commit took, fsync included; none before the first.
+    pub last_commit: Option<Duration>,
+    /// Flushes that failed, since the store was opened.
+    pub failed_flushes: u64,
+    /// Samples before this have been removed by retention; none when none ever were.
+    pub raw_from: Option<TimeMs>,
+    /// Merges and removals, since the store was opened.
+    pub upkeep: Upkeep,
+    /// The bounds that hold.
+    pub limits: Limits,
+}
+
+/// Merges and removals.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Upkeep {
+    /// Merges done.
+    pub merges: u64,
+    /// Segments that they replaced.
+    pub merged_segments: u64,
+    /// Segments that retention removed.
+    pub removed_segments: u64,
+    /// Samples in these.
+    pub removed_samples: u64,
+    /// Their size on disk.
+    pub removed_bytes: u64,
+    /// Rows of verdicts that retention removed.
+    pub removed_verdicts: u64,
+    /// Series that left the catalogue when retention had removed all their samples.
+    pub removed_series: u64,
+    /// Merges and removals that failed, and are tried again.
+    pub failures: u64,
+}
+
+/// Bounds of memory and disk; [`super::Options`] says what each means.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// See [`super::Options::head_bytes`].
+    pub head_bytes: u64,
+    /// See [`super::Options::queue_bytes`].
+    pub queue_bytes: u64,
+    /// See [`super::Options::max_series`].
+    pub max_series: u64,
+    /// See [`super::Options::segment_bytes`].
+    pub segment_bytes: u64,
+    /// See [`super::Options::min_free_disk_space_bytes`].
+    pub min_free_disk_space_bytes: u64,
+    /// See [`super::Options::retention`].
+    pub retention: Option<Duration>,
+    /// See [`super::Options::retention_bytes`].
+    pub retention_bytes: Option<u64>,
+    /// See [`super::Options::retention_results`].
+    pub retention_results: Option<Duration>,
+}
+
+/// One merge.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Compacted {
+    /// Segments before.
+    pub segments: u64,
+    /// Their size on disk.
+    pub bytes: u64,
+    /// Segments after.
+    pub into_segments: u64,
+    /// Their size on disk.
+    pub into_bytes: u64,
+}

@@ -1,0 +1,177 @@
+//! `migrations/postgres` beside `migrations/sqlite`: the same tables come of both, and PostgreSQL understands every
+//! statement on results.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test, in helpers too")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use goodput_analyzer::store::{Options, Store, statements};
+use goodput_tests::postgres::Postgres;
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{Connection as _, SqliteConnection};
+
+/// A line for every column: table, column, class of its type, whether it may be null, default.
+const SQLITE_COLUMNS: &str = "
+    SELECT concat_ws(' ', 'column', t.name, c.name, lower(c.type),
+        CASE WHEN c.\"notnull\" OR c.pk > 0 THEN 'not null' ELSE 'null' END, 'default ' || c.dflt_value)
+    FROM sqlite_schema t, pragma_table_info(t.name) c
+    WHERE t.type = 'table' AND t.name NOT LIKE 'sqlite!_%' ESCAPE '!' AND t.name <> '_sqlx_migrations'";
+
+const POSTGRES_COLUMNS: &str = "
+    SELECT concat_ws(' ', 'column', table_name, column_name,
+        CASE data_type WHEN 'bigint' THEN 'integer' WHEN 'double precision' THEN 'real' WHEN 'bytea' THEN 'blob'
+            ELSE data_type END,
+        CASE is_nullable WHEN 'YES' THEN 'null' ELSE 'not null' END, 'default ' || column_default)
+    FROM information_schema.columns WHERE table_schema = 'public'";
+
+/// A line for every primary key, unique key and index: table and columns in order.
+const SQLITE_KEYS: &str = "
+    SELECT 'primary ' || t.name || ' ' || (SELECT group_concat(name, ',') FROM (
+        SELECT name FROM pragma_table_info(t.name) WHERE pk > 0 ORDER BY pk))
+    FROM sqlite_schema t
+    WHERE t.type = 'table' AND t.name NOT LIKE 'sqlite!_%' ESCAPE '!' AND t.name <> '_sqlx_migrations'
+        AND EXISTS (SELECT 1 FROM pragma_table_info(t.name) WHERE pk > 0)
+    UNION ALL
+    SELECT CASE WHEN i.\"unique\" THEN 'unique ' ELSE 'index ' END || t.name || ' ' || (SELECT group_concat(name, ',') FROM (
+        SELECT name FROM pragma_index_info(i.name) ORDER BY seqno))
+    FROM sqlite_schema t, pragma_index_list(t.name) i
+    WHERE t.type = 'table' AND t.name <> '_sqlx_migrations' AND i.origin <> 'pk'";
+
+const POSTGRES_KEYS: &str = "
+    SELECT CASE WHEN i.indisprimary THEN 'primary ' WHEN i.indisunique THEN 'unique ' ELSE 'index ' END
+        || t.relname || ' ' || string_agg(a.attname, ',' ORDER BY k.place)
+    FROM pg_index i JOIN pg_class t ON t.oid = i.indrelid
+        CROSS JOIN unnest(i.indkey) WITH ORDINALITY AS k (number, place)
+        JOIN pg_attribute a ON a.attrelid = t.oid AND a.attnum = k.number
+    WHERE t.relnamespace = 'public'::regnamespace
+    GROUP BY i.indexrelid, i.indisprimary, i.indisunique, t.relname";
+
+/// A line for every reference to another table.
+const SQLITE_REFERENCES: &str = "
+    SELECT format('%s FOREIGN KEY (%s) REFERENCES %s(%s) ON DELETE %s', t.name, f.\"from\", f.\"table\", f.\"to\", f.on_delete)
+    FROM sqlite_schema t, pragma_foreign_key_list(t.name) f WHERE t.type = 'table'";
+
+const POSTGRES_REFERENCES: &str = "
+    SELECT conrelid::regclass || ' ' || pg_get_constraintdef(oid) FROM pg_constraint WHERE contype = 'f'";
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// Every migration for this database, in order: name and text.
+fn migrations(database: &str) -> Vec<(String, String)> {
+    let dir = repository().join("migrations").join(database);
+    let paths: BTreeSet<PathBuf> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let read = |path: PathBuf| {
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        (name, fs::read_to_string(path).unwrap())
+    };
+    paths.into_iter().map(read).collect()
+}
+
+/// A PostgreSQL after all migrations.
+fn migrated() -> Postgres {
+    let server = Postgres::start().unwrap();
+    for (name, text) in migrations("postgres") {
+        server.psql(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
+    }
+    server
+}
+
+/// A line of each row, from the database of a new data directory.
+async fn sqlite(queries: &[&'static str]) -> BTreeSet<String> {
+    let dir = tempfile::tempdir().unwrap();
+    Store::open(Options::new(dir.path(), |_| true)).await.unwrap().close().await;
+    let options = SqliteConnectOptions::new().filename(dir.path().join("goodput.db"));
+    let mut connection = SqliteConnection::connect_with(&options).await.unwrap();
+    let mut lines = BTreeSet::new();
+    for query in queries {
+        lines.extend(sqlx::query_scalar::<_, String>(*query).fetch_all(&mut connection).await.unwrap());
+    }
+    connection.close().await.unwrap();
+    lines
+}
+
+#[test]
+fn every_migration_has_its_counterpart() {
+    let names = |database| migrations(database).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+    assert_eq!(names("postgres"), names("sqlite"));
+}
+
+#[tokio::test]
+async fn both_make_the_same_tables() {
+    let server = migrated();
+    let ours = sqlite(&[SQLITE_COLUMNS, SQLITE_KEYS, SQLITE_REFERENCES]).await;
+    let queries = [POSTGRES_COLUMNS, POSTGRES_KEYS, POSTGRES_REFERENCES].join(";\n") + ";";
+    let theirs: BTreeSet<String> = server.psql(&queries).unwrap().lines().map(str::to_owned).collect();
+    for line in [
+        "column segments seq integer not null default 0",
+        "column write_ahead samples blob not null",
+        "primary deliveries week,version,destination",
+        "index intervals gpu,start_ms",
+        "row_groups FOREIGN KEY (segment) REFERENCES segments(id) ON DELETE CASCADE",
+    ] {
+        assert!(ours.contains(line), "{line} is not in {ours:#?}");
+    }
+    let only = |a: &BTreeSet<String>, b: &BTreeSet<String>| a.difference(b).cloned().collect::<Vec<_>>();
+    assert_eq!((only(&ours, &theirs), only(&theirs, &ours)), (Vec::new(), Vec::new()), "only SQLite, only PostgreSQL");
+    let first = "SELECT last_segment || ' ' || coalesce(raw_from_ms, -1) FROM upkeep";
+    assert_eq!(server.psql(&format!("{first};")).unwrap().lines().collect::<Vec<_>>(), ["0 -1"]);
+    assert_eq!(sqlite(&[first]).await, BTreeSet::from(["0 -1".to_owned()]));
+}
+
+#[test]
+fn postgres_understands_every_statement_on_results() {
+    let server = migrated();
+    let statements = statements();
+    for (n, sql) in statements.iter().enumerate() {
+        let prepared = server.psql(&format!("PREPARE statement_{n} AS {sql};"));
+        prepared.unwrap_or_else(|error| panic!("{sql}: {error}"));
+    }
+    // It tells what is SQLite's alone, and what is not there.
+    for sql in ["UPDATE judged SET seq = max(seq, $1)", "SELECT other FROM judged"] {
+        server.psql(&format!("PREPARE bad AS {sql};")).unwrap_err();
+    }
+}
+
+/// Those that the sources of results hold are among the statements that are prepared.
+#[test]
+fn no_statement_on_results_is_left_out() {
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let all: Vec<String> = statements().iter().map(|sql| words(sql)).collect();
+    let mut found = 0;
+    for name in ["results", "outlook", "application", "delivery", "judged"] {
+        let path = repository().join(format!("analyzer/src/store/{name}.rs"));
+        let source = fs::read_to_string(&path).unwrap();
+        for literal in source
+            .split('"')
+            .filter(|literal| ["SELECT ", "INSERT ", "UPDATE ", "DELETE "].iter().any(|verb| literal.starts_with(verb)))
+        {
+            // A table that is filled in stands for any.
+            let begin = words(literal.split('{').next().unwrap());
+            assert!(all.iter().any(|sql| sql.starts_with(&begin)), "{}: {literal}", path.display());
+            found += 1;
+        }
+    }
+    assert!(found >= 15, "{found} statements found");
+}
+
+#[test]
+fn postgres_brings_rows_in_the_order_of_sqlite() {
+    let server = migrated();
+    let insert = |owner: &str, gpu: &str| {
+        format!(
+            "INSERT INTO intervals (node, start_ms, end_ms, gpu, owner, class, ms, confidence, evidence, missing)
+            VALUES ('n', 0, 1, '{gpu}', {owner}, 'productive', 1, 1, '[]', '[]');"
+        )
+    };
+    let rows = [("'b'", "g"), ("NULL", "g"), ("'B'", "g"), ("'a-1'", "g"), ("'a'", "g"), ("'a'", "G")];
+    server.psql(&rows.map(|(owner, gpu)| insert(owner, gpu)).concat()).unwrap();
+    let sql =
+        statements().into_iter().find(|sql| sql.starts_with("SELECT node, start_ms") && !sql.contains("$5")).unwrap();
+    let read = server.psql(&format!("PREPARE read AS {sql}; EXECUTE read (0, 1, 10, 0);")).unwrap();
+    let order: Vec<_> = read.lines().map(|line| line.split('|').collect::<Vec<_>>()).map(|c| (c[3], c[5])).collect();
+    assert_eq!(order, [("G", "a"), ("g", ""), ("g", "B"), ("g", "a"), ("g", "a-1"), ("g", "b")]);
+}
