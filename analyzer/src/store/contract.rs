@@ -108,6 +108,7 @@ fn interval(node: &str, hour: TimeMs, class: Class) -> Interval {
         busy_signal: None,
         evidence: vec![Evidence { signal: "s".to_owned(), value: 0.1, unit: "ratio".to_owned(), threshold: 0.3 }],
         missing: vec!["t".to_owned()],
+        charged_to: None,
         energy: None,
     }
 }

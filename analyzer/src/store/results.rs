@@ -9,20 +9,20 @@ use sqlx::{QueryBuilder, Row, Sqlite};
 use super::options::database_path;
 use super::{Mark, Results, Stats, Store, StoreError, Verdicts, Whose, application, database, outlook};
 use crate::application::Achieved;
-use crate::classify::{Class, Energy, Evidence, Interval};
+use crate::classify::{Class, Culprit, Energy, Evidence, Interval};
 use crate::forecast::Outlook;
 use crate::sample::TimeMs;
 
 const INSERT: &str = "INSERT INTO intervals
     (node, start_ms, end_ms, gpu, model, owner, class, ms, confidence, busy_signal, evidence, missing,
-    energy_mj, energy_ms, energy_counted_ms)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)";
+    energy_mj, energy_ms, energy_counted_ms, charged_node, charged_gpu)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)";
 
 const SELECT: &str = "SELECT node, start_ms, end_ms, gpu, model, owner, class, ms, confidence, busy_signal, evidence,
-    missing, energy_mj, energy_ms, energy_counted_ms
+    missing, energy_mj, energy_ms, energy_counted_ms, charged_node, charged_gpu
     FROM intervals WHERE start_ms >= ";
 
-const ORDER: &str = " ORDER BY node, gpu, start_ms, class, owner";
+const ORDER: &str = " ORDER BY node, gpu, start_ms, class, owner, charged_node, charged_gpu";
 
 impl Results for Store {
     async fn replace(&self, node: &str, window: Range<TimeMs>, intervals: &[Interval]) -> Result<(), StoreError> {
@@ -132,6 +132,7 @@ async fn select(
         (" AND gpu = ", &whose.gpu),
         (" AND owner = ", &whose.owner),
         (" AND class = ", &class),
+        (" AND charged_gpu = ", &whose.charged_to),
     ] {
         if let Some(value) = value {
             query.push(condition).push_bind(value.clone());
@@ -164,6 +165,8 @@ async fn insert(transaction: &mut sqlx::SqliteConnection, interval: &Interval) -
         .bind(interval.energy.map(|e| e.mj))
         .bind(interval.energy.map(|e| e.ms))
         .bind(interval.energy.map(|e| e.counted_ms))
+        .bind(interval.charged_to.as_ref().map(|culprit| &culprit.node))
+        .bind(interval.charged_to.as_ref().map(|culprit| &culprit.gpu))
         .execute(transaction)
         .await?;
     Ok(())
@@ -187,6 +190,7 @@ fn decode(row: &SqliteRow) -> sqlx::Result<Interval> {
         model: row.try_get("model")?,
         owner: row.try_get("owner")?,
         class: class.ok_or_else(|| sqlx::Error::Decode(format!("unknown class {name}").into()))?,
+        charged_to: culprit(row)?,
         start_ms: row.try_get("start_ms")?,
         end_ms: row.try_get("end_ms")?,
         ms: row.try_get("ms")?,
@@ -196,6 +200,12 @@ fn decode(row: &SqliteRow) -> sqlx::Result<Interval> {
         missing: serde_json::from_str(missing).map_err(|error| sqlx::Error::Decode(error.into()))?,
         energy: energy(row)?,
     })
+}
+
+/// Rows of releases before there were culprits have none.
+fn culprit(row: &SqliteRow) -> sqlx::Result<Option<Culprit>> {
+    let (node, gpu): (Option<String>, Option<String>) = (row.try_get("charged_node")?, row.try_get("charged_gpu")?);
+    Ok(node.zip(gpu).map(|(node, gpu)| Culprit { node, gpu }))
 }
 
 /// Rows of releases before there was energy have none.
