@@ -27,6 +27,7 @@ const FLOORS: &[(&str, f64)] = &[
     ("memory_pressure", 0.9),
     ("partial_allocation", 0.9),
     ("power_throttle", 0.9),
+    ("straggler", 0.75),
     ("thermal_throttle", 0.9),
 ];
 

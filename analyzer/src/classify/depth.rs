@@ -110,7 +110,8 @@ pub(super) fn deeper(cell: &Cell<'_>, than: &Cell<'_>, t: &Thresholds) -> Verdic
         return Verdict::No;
     }
     let with_spinning = |cell: &Cell<'_>, measure: Measure| {
-        let share = busy(cell, t).map(|busy| busy.ratio.max(busy.spun)).filter(|share| *share >= t.derate_busy_ratio)?;
+        let share =
+            busy(cell, t).map(|busy| busy.ratio.max(busy.spun)).filter(|share| *share >= t.derate_busy_ratio)?;
         (measure.depth)(cell, share, t)
     };
     let pairs = MEASURES.into_iter().filter_map(|m| Some((m, with_spinning(cell, m)?, with_spinning(than, m)?)));

@@ -53,14 +53,22 @@ struct Charge {
 
 /// Whom a rank waited for.
 enum Found {
-    Named { culprit: Culprit, share: f64, confidence: f64, facts: Vec<Fact> },
+    Named {
+        culprit: Culprit,
+        share: f64,
+        confidence: f64,
+        facts: Vec<Fact>,
+    },
     /// Perhaps for somebody: these signals would tell.
-    Untold { missing: Vec<Signal> },
+    Untold {
+        missing: Vec<Signal>,
+    },
 }
 
 /// Charges what GPUs waited in collectives to the rank that they waited for, where it can be named.
 pub(super) fn charge(booked: &mut [Booked<'_>], t: &Thresholds) {
-    let charges: Vec<Charge> = runs(booked).into_iter().flat_map(|(run, gpus)| charges(&run, &gpus, booked, t)).collect();
+    let charges: Vec<Charge> =
+        runs(booked).into_iter().flat_map(|(run, gpus)| charges(&run, &gpus, booked, t)).collect();
     charges.into_iter().for_each(|charge| charge.book(booked));
 }
 
