@@ -153,6 +153,7 @@ mod tests {
             busy_signal: None,
             evidence: Vec::new(),
             missing: Vec::new(),
+            charged_to: None,
             energy: None,
         }
     }

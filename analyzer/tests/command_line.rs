@@ -240,9 +240,13 @@ fn evaluate_counts_what_is_right() {
     let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&result["all"]["macro_f1"], &result["all"]["total_ms"]), (&1.0.into(), &1_200_000.into()), "{result}");
     assert_eq!(result["baseline"]["confusion"]["straggler"]["idle_held"], 600_000, "{result}");
+    assert_eq!(result["culprits"], serde_json::json!({ "told_ms": 0, "right_ms": 0 }), "{result}");
     let verdicts = std::fs::read_to_string(verdicts).unwrap();
-    let first = format!("n1/gpu0,2026-11-21T12:00:00Z,2026-11-21T12:01:00Z,productive,1,{path}");
-    assert_eq!(verdicts.lines().take(2).collect::<Vec<_>>(), ["entity,start,end,class,weight,trace", &first]);
+    let first = format!("n1/gpu0,2026-11-21T12:00:00Z,2026-11-21T12:01:00Z,productive,1,{path},");
+    assert_eq!(
+        verdicts.lines().take(2).collect::<Vec<_>>(),
+        ["entity,start,end,class,weight,trace,charged_to", &first]
+    );
 }
 
 #[test]

@@ -27,6 +27,7 @@ const FLOORS: &[(&str, f64)] = &[
     ("memory_pressure", 0.9),
     ("partial_allocation", 0.9),
     ("power_throttle", 0.9),
+    ("straggler", 0.85),
     ("thermal_throttle", 0.9),
 ];
 
@@ -51,7 +52,9 @@ fn every_rule_tells_its_class_from_the_others() -> Result<()> {
         let f1 = evaluation.all.classes[class].f1;
         assert!(f1 >= *floor, "{class}: F1 is {f1:.3}, below {floor}: {:?}", evaluation.all.confusion[class]);
     }
-    let Evaluation { all, baseline, .. } = evaluation;
+    let Evaluation { all, baseline, culprits, .. } = evaluation;
+    let right_culprits = culprits.right_ms as f64 / culprits.told_ms as f64;
+    assert!(right_culprits >= 0.95, "{culprits:?}: the wrong GPU is named");
     assert!(all.wrong_class_share <= 0.05, "{:.3} of all time has a wrong class", all.wrong_class_share);
     assert!(baseline.macro_f1 < all.macro_f1, "utilisation alone tells as much: {:.3}", baseline.macro_f1);
     let sum: i64 = all.confusion.values().flat_map(|row| row.values()).sum();

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of a test are test code")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use goodput_analyzer::classify::{Class, DERATES, PHASES, RULES, Thresholds, judge_series};
@@ -82,11 +82,12 @@ fn simulate_node(scenario: &Scenario, node: &str, held_from: usize) -> Vec<Serie
     recorder.into_series()
 }
 
-/// Verdicts of one minute on one GPU: milliseconds by class, and what is advised.
+/// Verdicts of one minute on one GPU: milliseconds by class, what is advised, and the UUIDs of GPUs that are named.
 #[derive(Debug, Default)]
 struct Minute {
     ms: BTreeMap<Class, i64>,
     advice: Vec<&'static str>,
+    culprits: BTreeSet<String>,
 }
 
 impl Minute {
@@ -104,6 +105,7 @@ fn minutes(series: &[Series], gpu: &str, count: usize) -> Vec<Minute> {
         let mut minute = Minute::default();
         for interval in judged.intervals.iter().filter(|i| i.gpu == gpu) {
             *minute.ms.entry(interval.class).or_default() += interval.ms;
+            minute.culprits.extend(interval.charged_to.iter().map(|culprit| culprit.gpu.clone()));
         }
         minute.advice = judged.advisories.iter().filter(|a| a.gpu == gpu).map(|a| a.advice.name()).collect();
         minute
@@ -115,6 +117,12 @@ fn class(name: &str) -> Class {
     *Class::ALL.iter().find(|c| c.name() == name).unwrap_or_else(|| panic!("no class is called {name:?}"))
 }
 
+/// The UUID of a GPU that a schedule names as `host/gpuN`.
+fn named(gpu: &str) -> String {
+    let (node, index) = gpu.split_once("/gpu").unwrap_or_else(|| panic!("{gpu:?} is not host/gpuN"));
+    uuid(node, index.parse().unwrap())
+}
+
 /// What is wrong with the verdicts of a scenario.
 fn failures(scenario: &Scenario) -> Vec<String> {
     let total = scenario.phases.iter().map(|p| p.minutes).sum();
@@ -124,6 +132,7 @@ fn failures(scenario: &Scenario) -> Vec<String> {
     for phase in &scenario.phases {
         let inner = first + 1..first + phase.minutes - 1;
         first += phase.minutes;
+        let culprits: BTreeSet<String> = phase.charged_to.iter().map(|name| named(name)).collect();
         for (i, minute) in inner.clone().zip(&minutes[inner]) {
             if minute.most(|_| true) != Some(class(&phase.expect)) {
                 failures.push(format!("minute {i}: expected {}, got {minute:?}", phase.expect));
@@ -131,6 +140,9 @@ fn failures(scenario: &Scenario) -> Vec<String> {
             let lost_to = phase.lost_to.as_deref().map(class);
             if lost_to.is_some() && minute.most(|c| c != Class::Productive) != lost_to {
                 failures.push(format!("minute {i}: expected to lose to {lost_to:?}, got {minute:?}"));
+            }
+            if minute.culprits != culprits {
+                failures.push(format!("minute {i}: expected {culprits:?} to be named, got {minute:?}"));
             }
             if minute.advice != phase.advise {
                 failures.push(format!("minute {i}: expected the advice {:?}, got {minute:?}", phase.advise));
@@ -171,9 +183,9 @@ fn schedules_are_told_from_their_signals() {
 #[test]
 fn every_rule_has_its_scenarios_and_its_page() {
     let pages = std::fs::read_to_string(folder().join("../../docs/rules.md")).unwrap();
-    for class in
-        RULES.iter().map(|r| r.class).chain(PHASES.iter().map(|p| p.class)).chain(DERATES.iter().map(|d| d.class))
-    {
+    let of_rules =
+        RULES.iter().map(|r| r.class).chain(PHASES.iter().map(|p| p.class)).chain(DERATES.iter().map(|d| d.class));
+    for class in of_rules.chain([Class::Straggler]) {
         let name = class.name();
         for kind in ["positive", "negative", "near_miss"] {
             let file = folder().join(name).join(format!("{kind}.yaml"));

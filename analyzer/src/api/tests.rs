@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::OPENAPI;
+use crate::classify::Culprit;
 use crate::judge::HOUR_MS;
 use crate::judge::tests::START;
 use crate::serve::tests::{Served, serve};
@@ -106,6 +107,7 @@ async fn what_has_no_example_in_a_quiet_store_has_the_described_fields_too() {
     let check_as = |name: &str, value: Value| check(&value, &description["components"]["schemas"][name], name);
     let (risk, advisory) = crate::store::examples();
     check_as("Risk", serde_json::to_value(risk).unwrap());
+    check_as("Culprit", serde_json::to_value(Culprit { node: "n1".into(), gpu: "GPU-a".into() }).unwrap());
     check_as("Advisory", serde_json::to_value(advisory).unwrap());
 }
 
@@ -115,7 +117,9 @@ async fn filters_and_pages() {
     let range = range();
     let all = data(&served, &format!("/intervals?{range}")).await;
     assert!(!all.is_empty());
-    for (filter, matches) in [("node=n1", true), ("node=n2", false), ("gpu=GPU-a", true), ("gpu=GPU-b", false)] {
+    for (filter, matches) in
+        [("node=n1", true), ("node=n2", false), ("gpu=GPU-a", true), ("gpu=GPU-b", false), ("charged_to=GPU-b", false)]
+    {
         let found = data(&served, &format!("/intervals?{range}&{filter}")).await;
         assert_eq!(found == all, matches, "{filter}");
         assert_eq!(found.is_empty(), !matches, "{filter}");

@@ -6,7 +6,7 @@ use super::held::{self, Held};
 use super::ledger::{Account, apportion};
 use super::phase::Mark;
 use super::thresholds::confidence::CERTAIN;
-use super::{Cell, Class, DERATES, Fact, Imbalance, Thresholds, Verdict};
+use super::{Cell, Class, Culprit, DERATES, Fact, Imbalance, Thresholds, Verdict};
 use crate::frame::NodeFrame;
 use crate::signal::Signal;
 
@@ -15,6 +15,7 @@ use crate::signal::Signal;
 pub(super) struct Part {
     pub(super) class: Class,
     pub(super) owner: Option<String>,
+    pub(super) charged_to: Option<Culprit>,
     pub(super) confidence: f64,
     pub(super) rung: Option<&'static str>,
     pub(super) facts: Vec<Fact>,
@@ -24,7 +25,8 @@ pub(super) struct Part {
 impl Part {
     /// A part of nobody, without evidence.
     pub(super) fn bare(class: Class, confidence: f64) -> Part {
-        Part { class, owner: None, confidence, rung: None, facts: Vec::new(), missing: Vec::new() }
+        let (owner, charged_to, rung) = (None, None, None);
+        Part { class, owner, charged_to, confidence, rung, facts: Vec::new(), missing: Vec::new() }
     }
 }
 

@@ -2,13 +2,14 @@
 //! until other ranks are there, and gaps between kernels that are too short, keep engine and utilisation at 100 %, while
 //! hardly any multiprocessor has work and little power is drawn.
 //!
-//! The GPU is compared with itself under the same owner, and with nothing else: programs differ in depth. What always
-//! waits, or waits as much throughout the time looked at, is not seen.
+//! [`shallow`] compares the GPU with itself under the same owner, and with nothing else: programs differ in depth. What
+//! always waits, or waits as much throughout the time looked at, is not seen. [`deeper`] compares ranks of one run, which
+//! run the same program, at the same time.
 
 use super::busy::busy;
 use super::power;
 use super::thresholds::confidence::{INFERRED, WEAK};
-use super::{Cell, Fact, Thresholds};
+use super::{Cell, Fact, Thresholds, Verdict};
 use crate::signal::Signal;
 
 /// A busy cell in which the GPU did less than it does around.
@@ -26,14 +27,28 @@ pub(super) struct Shallow {
 #[derive(Clone, Copy)]
 struct Measure {
     name: &'static str,
+    /// How evidence names it where it is held against another GPU's.
+    against: &'static str,
     unit: &'static str,
     confidence: f64,
     depth: fn(&Cell<'_>, f64, &Thresholds) -> Option<f64>,
 }
 
 const MEASURES: [Measure; 2] = [
-    Measure { name: "sm_active / busy", unit: "ratio", confidence: INFERRED, depth: by_multiprocessors },
-    Measure { name: "gpu_power above spinning / busy", unit: "watts", confidence: WEAK, depth: by_power },
+    Measure {
+        name: "sm_active / busy",
+        against: "sm_active / busy against the GPU waited for",
+        unit: "ratio",
+        confidence: INFERRED,
+        depth: by_multiprocessors,
+    },
+    Measure {
+        name: "gpu_power above spinning / busy",
+        against: "gpu_power above spinning / busy against the GPU waited for",
+        unit: "watts",
+        confidence: WEAK,
+        depth: by_power,
+    },
 ];
 
 /// Signals one of which it takes.
@@ -86,6 +101,34 @@ pub(super) fn shallow(cell: &Cell<'_>, t: &Thresholds) -> Option<Shallow> {
 fn depth(cell: &Cell<'_>, measure: Measure, t: &Thresholds) -> Option<f64> {
     let busy = busy(cell, t).filter(|busy| busy.ratio >= t.derate_busy_ratio)?;
     (measure.depth)(cell, busy.ratio, t)
+}
+
+/// Does a GPU do more while it is busy than another of the same run and model at the same time? The measures that both
+/// have must agree.
+pub(super) fn deeper(cell: &Cell<'_>, than: &Cell<'_>, t: &Thresholds) -> Verdict {
+    if cell.gpu.model.is_none() || cell.gpu.model != than.gpu.model {
+        return Verdict::No;
+    }
+    let with_spinning = |cell: &Cell<'_>, measure: Measure| {
+        let share =
+            busy(cell, t).map(|busy| busy.ratio.max(busy.spun)).filter(|share| *share >= t.derate_busy_ratio)?;
+        (measure.depth)(cell, share, t)
+    };
+    let pairs = MEASURES.into_iter().filter_map(|m| Some((m, with_spinning(cell, m)?, with_spinning(than, m)?)));
+    let pairs: Vec<(Measure, f64, f64)> = pairs.collect();
+    let Some(confidence) = pairs.iter().map(|(measure, ..)| measure.confidence).reduce(f64::max) else {
+        return Verdict::Abstain { missing: SIGNALS.to_vec() };
+    };
+    if pairs.iter().any(|(_, own, other)| own - other < t.shallow_ratio * own || *own <= 0.0) {
+        return Verdict::No;
+    }
+    let fact = |(Measure { against, unit, .. }, own, other): (Measure, f64, f64)| Fact {
+        signal: against,
+        unit,
+        value: other,
+        threshold: own * (1.0 - t.shallow_ratio),
+    };
+    Verdict::Claim { max_share: 1.0, confidence, facts: pairs.into_iter().map(fact).collect() }
 }
 
 impl Compared<'_> {

@@ -5,13 +5,13 @@ use std::ops::Range;
 
 use super::advisory::{self, Advisory};
 use super::cell::Part;
-use super::{Class, Energy, Evidence, Fact, Interval};
+use super::{Class, Culprit, Energy, Evidence, Fact, Interval};
 use crate::frame::{GpuFrame, NodeFrame};
 use crate::sample::TimeMs;
 use crate::signal::Signal;
 
 /// What must agree for two neighbouring parts to be one interval.
-pub(super) type Key = (Class, Option<String>, Option<&'static str>);
+pub(super) type Key = (Class, Option<String>, Option<Culprit>, Option<&'static str>);
 
 /// Some milliseconds of a cell.
 pub(super) struct Entry<K> {
@@ -32,7 +32,7 @@ pub(super) struct Grounds {
 impl Part {
     pub(super) fn entry(self, ms: i64, energy: Option<Energy>) -> Entry<Key> {
         let grounds = Grounds { confidence: self.confidence, facts: self.facts, missing: self.missing };
-        Entry { key: (self.class, self.owner, self.rung), grounds, ms, energy }
+        Entry { key: (self.class, self.owner, self.charged_to, self.rung), grounds, ms, energy }
     }
 }
 
@@ -77,11 +77,12 @@ impl<K: Ord + Clone> Builder<K> {
 }
 
 impl Builder<Key> {
-    /// The intervals, in order of time and class.
+    /// The intervals, in order of time, class, owner and culprit.
     pub(super) fn finish(self, gpu: &str, node: &str, model: Option<&str>) -> Vec<Interval> {
         let all = self.all().map(|(key, open)| open.interval(key, gpu, node, model));
         let mut intervals: Vec<Interval> = all.collect();
-        intervals.sort_by(|a, b| (a.start_ms, a.class, &a.owner).cmp(&(b.start_ms, b.class, &b.owner)));
+        let order = |i: &Interval| (i.start_ms, i.class, i.owner.clone(), i.charged_to.clone());
+        intervals.sort_by_cached_key(order);
         intervals
     }
 }
@@ -134,13 +135,14 @@ impl Open {
         self.facts.iter().map(mean).collect()
     }
 
-    fn interval(self, (class, owner, rung): Key, gpu: &str, node: &str, model: Option<&str>) -> Interval {
+    fn interval(self, (class, owner, charged_to, rung): Key, gpu: &str, node: &str, model: Option<&str>) -> Interval {
         Interval {
             gpu: gpu.to_owned(),
             node: node.to_owned(),
             model: model.map(str::to_owned),
             owner,
             class,
+            charged_to,
             start_ms: self.span.start,
             end_ms: self.span.end,
             ms: self.ms,

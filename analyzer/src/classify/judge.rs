@@ -11,7 +11,7 @@ use super::gang_wait::Holds;
 use super::intervals::Builder;
 use super::phase::Course;
 use super::thresholds::confidence::CERTAIN;
-use super::{Advisory, Cell, Class, Imbalance, Interval, Thresholds};
+use super::{Advisory, Cell, Class, Imbalance, Interval, Thresholds, straggler};
 use crate::frame::grid::{HOUR_MS, MINUTE_MS};
 use crate::frame::{self, Framed, GpuFrame, MAX_BRIDGE_MS, NodeFrame, Source, Unjoined};
 use crate::sample::{Series, TimeMs};
@@ -140,16 +140,21 @@ impl Run {
         self.unjoined.extend(unjoined);
         let mut judged = BTreeSet::new();
         let holds = Holds::of(&nodes);
-        for node in &nodes {
-            let states = cell::states(node, t);
-            for course in Course::all(node, &states, &holds) {
+        let states: Vec<_> = nodes.iter().map(|node| cell::states(node, t)).collect();
+        let mut booked = Vec::new();
+        for (node, states) in nodes.iter().zip(&states) {
+            for course in Course::all(node, states, &holds) {
                 let Some(last_ms) = course.gpu.last_seen_ms else { continue };
                 self.see(node, course.gpu, last_ms);
                 judged.insert(course.gpu.uuid.clone());
-                let (intervals, advisories) = judge_gpu(&course, self.by_cell, t)?;
-                self.intervals.extend(intervals);
-                self.advisories.extend(advisories);
+                booked.push(Booked::of(course, t)?);
             }
+        }
+        straggler::charge(&mut booked, t);
+        for gpu in booked {
+            let (intervals, advisories) = gpu.finish(self.by_cell, t);
+            self.intervals.extend(intervals);
+            self.advisories.extend(advisories);
         }
         let vanished =
             self.seen.values().filter(|s| !judged.contains(&s.gpu) && window.start - s.last_ms < VANISHED_MS);
@@ -190,25 +195,41 @@ impl Run {
     }
 }
 
-fn judge_gpu(course: &Course<'_>, by_cell: bool, t: &Thresholds) -> Result<(Vec<Interval>, Vec<Advisory>), JudgeError> {
-    let Course { node, gpu, .. } = *course;
-    let intervals = |booked: Builder<_>| booked.finish(&gpu.uuid, &node.node, gpu.model.as_deref());
-    let (mut judged, mut booked, mut advised) = (Vec::new(), Builder::new(), Builder::new());
-    for index in node.body.clone() {
-        let span = &node.cells[index];
-        let cell = Cell { node, gpu, owner: None, index };
-        let error = |source| JudgeError { gpu: gpu.uuid.clone(), start_ms: span.start, source };
-        let (state, phase) = (course.state(index), course.mark(index, t));
-        let parts = cell::book(&cell, state, phase.as_ref(), t).map_err(error)?;
-        advised.add(span, advisory::advise(&cell, state, &parts, t));
-        let energy = energy::split(&cell, &parts);
-        booked.add(span, parts.into_iter().zip(energy).map(|((part, ms), energy)| part.entry(ms, energy)));
-        if by_cell {
-            judged.extend(intervals(mem::replace(&mut booked, Builder::new())));
-        }
+/// A GPU whose cells of the window are booked, each as far as its own node tells.
+pub(super) struct Booked<'a> {
+    pub(super) course: Course<'a>,
+    /// What the cells of the window went into, in order.
+    pub(super) cells: Vec<Vec<(Part, i64)>>,
+}
+
+impl<'a> Booked<'a> {
+    fn of(course: Course<'a>, t: &Thresholds) -> Result<Self, JudgeError> {
+        let Course { node, gpu, .. } = course;
+        let book = |index: usize| {
+            let cell = Cell { node, gpu, owner: None, index };
+            let error = |source| JudgeError { gpu: gpu.uuid.clone(), start_ms: node.cells[index].start, source };
+            cell::book(&cell, course.state(index), course.mark(index, t).as_ref(), t).map_err(error)
+        };
+        let cells = node.body.clone().map(book).collect::<Result<_, _>>()?;
+        Ok(Booked { course, cells })
     }
-    judged.extend(intervals(booked));
-    Ok((judged, advised.advisories(node, gpu)))
+
+    fn finish(self, by_cell: bool, t: &Thresholds) -> (Vec<Interval>, Vec<Advisory>) {
+        let Booked { course: Course { node, gpu, .. }, cells } = self;
+        let intervals = |booked: Builder<_>| booked.finish(&gpu.uuid, &node.node, gpu.model.as_deref());
+        let (mut judged, mut booked, mut advised) = (Vec::new(), Builder::new(), Builder::new());
+        for (index, parts) in node.body.clone().zip(cells) {
+            let (span, cell) = (&node.cells[index], Cell { node, gpu, owner: None, index });
+            advised.add(span, advisory::advise(&cell, self.course.state(index), &parts, t));
+            let energy = energy::split(&cell, &parts);
+            booked.add(span, parts.into_iter().zip(energy).map(|((part, ms), energy)| part.entry(ms, energy)));
+            if by_cell {
+                judged.extend(intervals(mem::replace(&mut booked, Builder::new())));
+            }
+        }
+        judged.extend(intervals(booked));
+        (judged, advised.advisories(node, gpu))
+    }
 }
 
 /// A GPU without any sample within reach of the window.

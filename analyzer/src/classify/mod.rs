@@ -2,7 +2,7 @@
 //!
 //! [`judge_series`] is the way in. For every cell of a GPU: `busy` says how much of it was work, `held` whether
 //! anything holds the GPU. Of the work, what was slowed or hollow goes to [`DERATES`]; what was held without work goes to one of [`PHASES`], which exclude all else, or to
-//! [`RULES`], causes before symptoms. A new one is one file, one line in either, one folder of scenarios and one section
+//! [`RULES`], causes before symptoms. Then `straggler` lays the GPUs of a run side by side. A new one is one file, one line in either, one folder of scenarios and one section
 //! of `docs/rules.md`.
 
 mod advisory;
@@ -38,6 +38,7 @@ mod phase;
 mod power;
 mod power_throttle;
 mod rule;
+mod straggler;
 mod thermal_throttle;
 pub mod thresholds;
 
@@ -180,6 +181,8 @@ classes! {
     FeedingUnsplit "feeding_unsplit" Feeding,
     /// Kernels spin until the other ranks of the job are there.
     CollectiveWait "collective_wait" Comms,
+    /// The same, until one rank is there, which is named.
+    Straggler "straggler" Comms,
     /// The job writes its state, and the GPU waits.
     Checkpoint "checkpoint" Saving,
     /// Clocks held down by heat.
@@ -229,6 +232,15 @@ impl Energy {
     }
 }
 
+/// The GPU that others waited for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Culprit {
+    /// Its node.
+    pub node: String,
+    /// Its UUID.
+    pub gpu: String,
+}
+
 /// Consecutive cells of one GPU in which one class has milliseconds: what is stored and what reports sum.
 /// The `ms` of all intervals of a GPU over a window sum to the window.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -243,6 +255,9 @@ pub struct Interval {
     pub owner: Option<String>,
     /// The class.
     pub class: Class,
+    /// Who caused it, where that is another GPU: the time stays on this one's row and is only said to be caused there.
+    #[serde(default)]
+    pub charged_to: Option<Culprit>,
     /// Start of the first cell.
     pub start_ms: TimeMs,
     /// End of the last cell.

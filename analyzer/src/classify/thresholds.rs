@@ -209,6 +209,12 @@ thresholds! {
     shallow_clock_ratio = 0.95 "ratio" in 0.0..=1.0,
         "SM clock, as a share of that of the cells of usual depth, below which a GPU is slowed and does not wait.",
         from "own choice: a GPU that waits draws less and clocks rather higher";
+    straggler_ratio = 0.1 "ratio" in 0.01..=1.0,
+        "Share of a cell that one GPU of a run keeps another waiting, as far as its own cause or its longer work explains it, from which the wait is charged to it; and by which it exceeds every other GPU of the run.",
+        from "TraceML: a straggler from 10 % of the step of the rank that waits";
+    straggler_known_ratio = 0.8 "ratio of GPUs" in 0.0..=1.0,
+        "Share of a run's GPUs that are known, below which nobody is named: it may be one of the others.",
+        from "TraceML: the cause of a straggler is named from a coverage of 80 %";
     launching_cores = 0.75 "cores per GPU" in 0.1..=8.0,
         "CPUs per GPU beyond what loaders need for the batches done, from which a thread is busy with launching kernels.",
         from "definition: kernels are launched by one thread per process, and one core is all it can use; less a quarter for cells that begin in the middle";

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::trace::{Row, Trace};
 use super::{Cell, EvaluateError};
-use crate::classify::{Class, Interval, Judged};
+use crate::classify::{Class, Culprit, Interval, Judged};
 use crate::sample::{Labels, TimeMs};
 use crate::signal::{hostname_of, resolve};
 
@@ -66,28 +66,40 @@ pub(super) fn cells(
     let mut cells = Vec::new();
     for (entity, uuids) in entities {
         for (span, classes) in spans(uuids, intervals, &name) {
-            let cell =
-                |(class, ms)| Cell { trace: path.clone(), entity: entity.clone(), span: span.clone(), class, ms };
+            let cell = |((class, culprit), ms): ((&'static str, Option<&Culprit>), i64)| Cell {
+                trace: path.clone(),
+                entity: entity.clone(),
+                span: span.clone(),
+                class,
+                charged_to: culprit.map(|culprit| spelled(culprit, entities)),
+                ms,
+            };
             cells.extend(classes.into_iter().map(cell));
         }
     }
     cells
 }
 
-type Classes = BTreeMap<&'static str, i64>;
+/// The culprit as the truth spells it, where that speaks of it.
+fn spelled(culprit: &Culprit, entities: &Entities) -> String {
+    let known = entities.iter().find(|(_, uuids)| uuids.contains(&culprit.gpu));
+    known.map_or_else(|| format!("{}/{}", culprit.node, culprit.gpu), |(entity, _)| entity.clone())
+}
+
+type Classes<'a> = BTreeMap<(&'static str, Option<&'a Culprit>), i64>;
 
 /// What each cell has. Where a GPU was replaced by another of the same index, the one with data counts.
-fn spans(
+fn spans<'a>(
     uuids: &BTreeSet<String>,
-    intervals: &[Interval],
+    intervals: &'a [Interval],
     name: impl Fn(Class) -> &'static str,
-) -> Vec<(Range<TimeMs>, Classes)> {
-    let mut spans: BTreeMap<(TimeMs, TimeMs), BTreeMap<&str, Classes>> = BTreeMap::new();
+) -> Vec<(Range<TimeMs>, Classes<'a>)> {
+    let mut spans: BTreeMap<(TimeMs, TimeMs), BTreeMap<&str, Classes<'a>>> = BTreeMap::new();
     for i in intervals.iter().filter(|i| uuids.contains(&i.gpu)) {
         let gpus = spans.entry((i.start_ms, i.end_ms)).or_default();
-        *gpus.entry(&i.gpu).or_default().entry(name(i.class)).or_default() += i.ms;
+        *gpus.entry(&i.gpu).or_default().entry((name(i.class), i.charged_to.as_ref())).or_default() += i.ms;
     }
-    let unknown = |classes: &Classes| classes.get(Class::NoData.name()).copied().unwrap_or_default();
+    let unknown = |classes: &Classes<'_>| classes.get(&(Class::NoData.name(), None)).copied().unwrap_or_default();
     let known = spans.into_iter().filter_map(|((start, end), gpus)| {
         let classes = gpus.into_values().min_by_key(|classes| unknown(classes))?;
         Some((start..end, classes))

@@ -1,8 +1,9 @@
 //! Verdicts held against the truth: recorded traces whose faults are known, judged as `classify` judges a store.
 //!
-//! [`trace`] reads a trace directory, [`join`] finds the GPUs that its truth speaks of, [`matrix`] counts, [`render`]
-//! shows. Nothing here knows a rule: a class is a name.
+//! [`trace`] reads a trace directory, [`join`] finds the GPUs that its truth speaks of, [`matrix`] counts classes,
+//! [`culprits`] who is named, [`render`] shows. Nothing here knows a rule: a class is a name.
 
+mod culprits;
 mod forecasts;
 mod join;
 mod matrix;
@@ -19,6 +20,7 @@ use crate::classify::{self, Class, Thresholds, judge_cells};
 use crate::frame::grid::HOUR_MS;
 use crate::sample::{Series, TimeMs};
 use crate::signal::{Signal, resolve};
+pub use culprits::Culprits;
 pub use forecasts::Forecasts;
 use join::Gpus;
 use matrix::Matrix;
@@ -73,6 +75,8 @@ pub struct Evaluation {
     pub families: BTreeMap<String, Score>,
     /// Each trace by its path.
     pub by_trace: BTreeMap<String, Score>,
+    /// Whom GPUs are said to have waited for.
+    pub culprits: Culprits,
     /// Warnings of memory that runs out.
     pub forecasts: Forecasts,
     /// Every cell of every GPU that a trace's truth speaks of.
@@ -91,6 +95,8 @@ pub struct Cell {
     pub span: Range<TimeMs>,
     /// The class.
     pub class: &'static str,
+    /// Who caused it, where a verdict names another GPU: `host/gpuN` as the truth spells it.
+    pub charged_to: Option<String>,
     /// GPU-milliseconds of it.
     pub ms: i64,
 }
@@ -104,7 +110,7 @@ pub fn evaluate(dirs: &[PathBuf], t: &Thresholds) -> Result<Evaluation, Evaluate
     let (mut all, mut baseline) = (Matrix::default(), Matrix::default());
     let mut families: BTreeMap<String, Matrix> = BTreeMap::new();
     let mut by_trace = BTreeMap::new();
-    let (mut forecasts, mut cells) = (Forecasts::default(), Vec::new());
+    let (mut culprits, mut forecasts, mut cells) = (Culprits::default(), Forecasts::default(), Vec::new());
     for path in &traces {
         let trace = Trace::read(path)?;
         let one = One::of(&trace, t)?;
@@ -112,6 +118,7 @@ pub fn evaluate(dirs: &[PathBuf], t: &Thresholds) -> Result<Evaluation, Evaluate
         baseline.add(&one.baseline);
         families.entry(trace.family.clone()).or_default().add(&one.matrix);
         by_trace.insert(trace.path.display().to_string(), one.matrix.score());
+        culprits.add(one.culprits);
         forecasts.add(one.forecasts);
         cells.extend(one.cells);
     }
@@ -121,6 +128,7 @@ pub fn evaluate(dirs: &[PathBuf], t: &Thresholds) -> Result<Evaluation, Evaluate
         baseline: baseline.score(),
         families: families.into_iter().map(|(name, matrix)| (name, matrix.score())).collect(),
         by_trace,
+        culprits,
         forecasts,
         cells,
     })
@@ -130,6 +138,7 @@ pub fn evaluate(dirs: &[PathBuf], t: &Thresholds) -> Result<Evaluation, Evaluate
 struct One {
     matrix: Matrix,
     baseline: Matrix,
+    culprits: Culprits,
     forecasts: Forecasts,
     cells: Vec<Cell>,
 }
@@ -150,6 +159,7 @@ impl One {
         Ok(One {
             matrix: Matrix::of(trace, &cells),
             baseline: Matrix::of(trace, &plain),
+            culprits: Culprits::of(trace, &cells),
             forecasts: Forecasts::of(trace, &entities, &window, t),
             cells,
         })

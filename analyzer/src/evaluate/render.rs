@@ -20,11 +20,18 @@ pub fn table(evaluation: &Evaluation) -> String {
     }
     classes(&mut out, &evaluation.all);
     confusion(&mut out, &evaluation.all);
+    let c = &evaluation.culprits;
+    let _ = writeln!(
+        out,
+        "\nstraggler: {:.2} GPU-hours told, {:.2} of them charged to the right GPU",
+        c.told_ms as f64 / HOUR_MS,
+        c.right_ms as f64 / HOUR_MS
+    );
     let f = &evaluation.forecasts;
     let lead = f.median_lead_seconds.map_or_else(|| "-".to_owned(), |s| format!("{:.0} min", s / 60.0));
     let _ = writeln!(
         out,
-        "\nout of memory: {} times, {} warned of, median lead {lead}, {} false alarms",
+        "out of memory: {} times, {} warned of, median lead {lead}, {} false alarms",
         f.ooms,
         f.lead_seconds.len(),
         f.false_alarms
@@ -75,11 +82,12 @@ fn confusion(out: &mut String, score: &Score) {
 /// of an entity at any time sum to 1.
 pub fn dump(cells: &[Cell]) -> Result<String, csv::Error> {
     let mut out = csv::Writer::from_writer(Vec::new());
-    out.write_record(["entity", "start", "end", "class", "weight", "trace"])?;
+    out.write_record(["entity", "start", "end", "class", "weight", "trace", "charged_to"])?;
     for cell in cells {
         let weight = cell.ms as f64 / (cell.span.end - cell.span.start) as f64;
         let (start, end) = (time(cell.span.start), time(cell.span.end));
-        out.write_record([&cell.entity, &start, &end, cell.class, &weight.to_string(), &cell.trace])?;
+        let charged_to = cell.charged_to.as_deref().unwrap_or_default();
+        out.write_record([&cell.entity, &start, &end, cell.class, &weight.to_string(), &cell.trace, charged_to])?;
     }
     let bytes = out.into_inner().map_err(|e| csv::Error::from(e.into_error()))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())

@@ -33,6 +33,8 @@ const DEFAULT_INTERVAL_MS: i64 = 60_000;
 /// One node, its GPUs and their owners over one window.
 #[derive(Debug)]
 pub struct NodeFrame {
+    /// Its cluster; empty where series name none.
+    pub cluster: String,
     /// The node's name.
     pub node: String,
     /// The grid, in order, without holes; the cells of the window and those around it.
@@ -172,6 +174,7 @@ impl<'s, 'a> Members<'s, 'a> {
         let body = first..cells.len();
         cells.extend(grid::cells(window.end..window.end + around_ms, cell_ms));
         NodeFrame {
+            cluster: id.cluster.to_string(),
             node: id.name.to_string(),
             host: Tracks::of(&self.host, &cells, |_, _| true),
             jobs: self.jobs.iter().map(|(o, s)| ((*o).to_owned(), Tracks::of(s, &cells, |_, _| true))).collect(),

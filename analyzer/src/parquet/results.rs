@@ -26,6 +26,8 @@ pub fn intervals(rows: &[Interval]) -> PolarsResult<DataFrame> {
         integers("energy_mj", rows, |i| i.energy.map(|e| e.mj)),
         integers("energy_ms", rows, |i| i.energy.map(|e| e.ms)),
         integers("energy_counted_ms", rows, |i| i.energy.map(|e| e.counted_ms)),
+        texts("charged_node", rows, |i| i.charged_to.as_ref().map(|culprit| culprit.node.as_str())),
+        texts("charged_gpu", rows, |i| i.charged_to.as_ref().map(|culprit| culprit.gpu.as_str())),
     ])
 }
 

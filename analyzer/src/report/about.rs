@@ -71,6 +71,7 @@ pub fn about(class: Class) -> &'static About {
         Class::LaunchBound => &feeding::LAUNCH_BOUND,
         Class::FeedingUnsplit => &feeding::FEEDING_UNSPLIT,
         Class::CollectiveWait => &comms::COLLECTIVE_WAIT,
+        Class::Straggler => &comms::STRAGGLER,
         Class::Checkpoint => &saving::CHECKPOINT,
         Class::ThermalThrottle => &derate::THERMAL_THROTTLE,
         Class::PowerThrottle => &derate::POWER_THROTTLE,

@@ -11,7 +11,7 @@ use super::{
     AppliedPrice, BusySignal, ClassAmount, ClassRow, Coverage, FORMULA, Fleet, Period, Previous, Report, Row,
     SCHEMA_VERSION, Span, Unpriced, ratio,
 };
-use crate::classify::{Class, Group, Interval};
+use crate::classify::{Class, Culprit, Group, Interval};
 
 /// Computes the report of `period` from its intervals and those of the period before it, at the prices that were valid
 /// when each interval began.
@@ -30,6 +30,8 @@ pub fn build(intervals: &[Interval], previous: &[Interval], period: Period, pric
     let (mut unjudged, findings): (Vec<_>, Vec<_>) = findings.into_iter().partition(|f| is_unjudged(f.class));
     unjudged.sort_by_key(|f| std::cmp::Reverse(f.lost.gpu_ms));
     let rows = |filter: fn(Class) -> bool, key: fn(&Interval) -> RowKey| rows(&items, before, filter, key);
+    let nodes = rows(|_| true, |i| (Some(i.node.clone()), None));
+    let gpus = rows(|_| true, |i| (Some(i.gpu.clone()), Some(i.node.clone())));
     Report {
         schema_version: SCHEMA_VERSION,
         accounted,
@@ -45,9 +47,9 @@ pub fn build(intervals: &[Interval], previous: &[Interval], period: Period, pric
         gaps: gaps(&items, ledger.capacity().ms),
         prices: applied(&items, prices, ledger.capacity().ms),
         owners: rows(is_held, |i| (i.owner.clone(), None)),
-        nodes: rows(|_| true, |i| (Some(i.node.clone()), None)),
+        nodes: with_caused(nodes, &items, |culprit| (Some(culprit.node.clone()), None)),
         models: rows(|_| true, |i| (i.model.clone(), None)),
-        gpus: rows(|_| true, |i| (Some(i.gpu.clone()), Some(i.node.clone()))),
+        gpus: with_caused(gpus, &items, |culprit| (Some(culprit.gpu.clone()), Some(culprit.node.clone()))),
         timeline: Timeline::of(intervals, axis),
         period,
     }
@@ -277,6 +279,23 @@ fn row((name, node): RowKey, tally: &Tally<'_>, lost_before: Option<Amount>) -> 
         lost: tally.ledger.lost(),
         lost_before,
         losses: tally.ledger.losses(),
+        caused: None,
         total: total.amount(total.ms),
     }
+}
+
+/// The same with what the GPUs of each line caused on the rows of others.
+fn with_caused(rows: Vec<Row>, items: &[Item<'_>], key: fn(&Culprit) -> RowKey) -> Vec<Row> {
+    let mut caused: BTreeMap<RowKey, Sum<'_>> = BTreeMap::new();
+    for item in items {
+        if let Some(culprit) = &item.charged_to {
+            caused.entry(key(culprit)).or_default().add(item);
+        }
+    }
+    let capacity_ms = Sum::of(items).ms;
+    let line = |row: Row| {
+        let sum = caused.remove(&(row.name.clone(), row.node.clone())).unwrap_or_default();
+        Row { caused: Some(sum.amount(capacity_ms)), ..row }
+    };
+    rows.into_iter().map(line).collect()
 }

@@ -5,11 +5,12 @@ use std::fmt::Write as _;
 use crate::classify::Interval;
 
 const HEADER: &str = "node,gpu,model,owner,class,group,start_ms,end_ms,gpu_ms,confidence,busy_signal,evidence,missing,\
-                      energy_joules,energy_known_ms,energy_counted_ms";
+                      energy_joules,energy_known_ms,energy_counted_ms,charged_node,charged_gpu";
 
 /// Header and one line per interval. Times are Unix milliseconds; unknown fields are empty; evidence reads
 /// `signal=value unit (threshold)`, joined by `; `. Energy is known for `energy_known_ms` of the GPU-milliseconds, and of
-/// these by the board's counter for `energy_counted_ms`.
+/// these by the board's counter for `energy_counted_ms`. `charged_node` and `charged_gpu` say who caused it, where that is
+/// another GPU.
 #[must_use]
 pub fn render(intervals: &[Interval]) -> String {
     let mut text = format!("{HEADER}\r\n");
@@ -31,6 +32,8 @@ pub fn render(intervals: &[Interval]) -> String {
             i.energy.map_or_else(String::new, |e| (e.mj as f64 / 1000.0).to_string()),
             i.energy.map_or_else(String::new, |e| e.ms.to_string()),
             i.energy.map_or_else(String::new, |e| e.counted_ms.to_string()),
+            i.charged_to.as_ref().map_or_else(String::new, |culprit| culprit.node.clone()),
+            i.charged_to.as_ref().map_or_else(String::new, |culprit| culprit.gpu.clone()),
         ];
         text.push_str(&fields.map(quoted).join(","));
         text.push_str("\r\n");

@@ -65,7 +65,8 @@ fn bare((class, owner, _): Key<'_>, group: &[Item<'_>], lost: Amount) -> Finding
         class,
         meaning: about(class).meaning,
         owner: owner.map(str::to_owned),
-        places: places(group, lost_ms),
+        places: places(group, lost_ms, |i| Some((&i.node, &i.gpu))),
+        culprits: places(group, lost_ms, |i| i.charged_to.as_ref().map(|culprit| (&culprit.node, &culprit.gpu))),
         spans: spans(group),
         confidence: group.iter().map(|i| i.confidence * i.ms as f64).sum::<f64>() / lost_ms as f64,
         evidence: evidence(group.iter().map(|i| (i.interval().evidence.as_slice(), i.ms as f64))),
@@ -115,12 +116,14 @@ fn starts(group: &[Item<'_>]) -> usize {
     by_gpu.values().map(|items| spans(items).len()).sum()
 }
 
-fn places(group: &[Item<'_>], lost_ms: i64) -> Vec<Place> {
+/// The loss by node and GPU. A model is that of the GPU whose row it is on.
+fn places(group: &[Item<'_>], lost_ms: i64, of: fn(&Interval) -> Option<(&String, &String)>) -> Vec<Place> {
     let mut by_gpu: BTreeMap<(&str, &str), (Option<&str>, Sum<'_>)> = BTreeMap::new();
     for item in group {
         let i = item.interval();
-        let (model, sum) = by_gpu.entry((&i.node, &i.gpu)).or_default();
-        *model = model.or(i.model.as_deref());
+        let Some((node, gpu)) = of(i) else { continue };
+        let (model, sum) = by_gpu.entry((node, gpu)).or_default();
+        *model = model.or(i.model.as_deref().filter(|_| *gpu == i.gpu));
         sum.add(item);
     }
     let place = |((node, gpu), (model, sum)): ((&str, &str), (Option<&str>, Sum<'_>))| Place {
@@ -209,6 +212,7 @@ mod tests {
             busy_signal: None,
             evidence: vec![],
             missing: vec![],
+            charged_to: None,
             energy: None,
         }
     }

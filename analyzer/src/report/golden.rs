@@ -227,6 +227,25 @@ fn check_sums(intervals: &[Interval], report: &Report) {
 }
 
 #[test]
+fn what_was_caused_is_what_others_lost_and_is_added_to_nothing() {
+    let all = intervals("week.json");
+    let charged: i64 = all.iter().filter(|i| i.charged_to.is_some()).map(|i| i.ms).sum();
+    assert!(charged > 0);
+    let report = fixture_report();
+    let caused = |rows: &[Row]| rows.iter().filter_map(|row| row.caused.as_ref()).map(|c| c.gpu_ms).sum::<i64>();
+    assert_eq!([caused(&report.nodes), caused(&report.gpus)], [charged; 2]);
+    assert!(report.owners.iter().chain(&report.models).all(|row| row.caused.is_none()));
+    let culprits = report.findings.iter().flat_map(|f| &f.culprits).map(|p| p.amount.gpu_ms).sum::<i64>();
+    assert_eq!(culprits, charged);
+    let mut uncharged = all;
+    uncharged.iter_mut().for_each(|i| i.charged_to = None);
+    let without = super::golden::report(&uncharged, &intervals("week_before.json"));
+    let lost = |report: &Report| report.gpus.iter().map(|row| row.lost.clone()).collect::<Vec<_>>();
+    assert_eq!(lost(&report), lost(&without), "what was lost here does not depend on who caused it");
+    assert!(!without.has_caused() && !markdown::render(&without).unwrap().contains("caused here"));
+}
+
+#[test]
 fn energy_and_money_of_every_table_are_those_of_the_intervals() {
     check_sums(&intervals("week.json"), &fixture_report());
 }

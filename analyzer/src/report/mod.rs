@@ -241,6 +241,9 @@ pub struct Finding {
     pub owner: Option<String>,
     /// Where, greatest loss first; shares are of this finding's loss.
     pub places: Vec<Place>,
+    /// The GPUs that were waited for, the one that caused the most first; shares are of this finding's loss. Empty where
+    /// nobody is named.
+    pub culprits: Vec<Place>,
     /// When: stretches without a pause, in order of time.
     pub spans: Vec<Span>,
     /// 0 to 1, weighted by time.
@@ -276,7 +279,7 @@ pub struct Place {
     pub gpu: String,
     /// Its model, where known.
     pub model: Option<String>,
-    /// Time lost here.
+    /// Time lost here; of a culprit, lost by others and caused here.
     pub amount: Amount,
 }
 
@@ -316,6 +319,9 @@ pub struct Row {
     pub lost_before: Option<Amount>,
     /// It by class, greatest first.
     pub losses: Vec<ClassAmount>,
+    /// Time that GPUs lost while they waited for a GPU of this line. It is on their own rows and never to be added to
+    /// what was lost here; shares are of capacity. Null in the tables of owners and models.
+    pub caused: Option<Amount>,
 }
 
 /// Time in one class.
@@ -376,6 +382,12 @@ impl Report {
     #[must_use]
     pub fn has_money(&self) -> bool {
         !self.prices.is_empty()
+    }
+
+    /// Was some time charged to other GPUs than those that lost it?
+    #[must_use]
+    pub fn has_caused(&self) -> bool {
+        self.gpus.iter().filter_map(|row| row.caused.as_ref()).any(|caused| caused.gpu_ms > 0)
     }
 
     /// Classes with time, now or before.

@@ -101,6 +101,7 @@ mod tests {
             busy_signal: None,
             evidence: vec![],
             missing: vec![],
+            charged_to: None,
             energy: Some(Energy { mj: 7_200_000_000, ms: HOUR / 2, counted_ms: 0 }),
         }
     }

@@ -17,6 +17,10 @@ pub(super) const MAX_FIRST: usize = 10;
 pub(super) const RANKING: &str = "Findings with a sourced gain come first, by the middle of what is recoverable; those \
                                   without follow, by loss. What is recoverable is never more than the measured loss.";
 
+/// What "caused here" is.
+pub(super) const CAUSED: &str = "Caused here: what other GPUs lost while they waited for these. It is on their own rows, and \
+                                 never to be added to what was lost here.";
+
 /// What to do for money.
 pub(super) const NO_PRICES: &str = "No money: no price in the configuration applies. Add entries of model, currency, \
                                     per_gpu_hour and valid_from under prices (docs/report.md).";

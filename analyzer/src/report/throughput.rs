@@ -202,6 +202,7 @@ mod tests {
             busy_signal: None,
             evidence: Vec::new(),
             missing: Vec::new(),
+            charged_to: None,
             energy: None,
         }
     }

@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 use serde::{Deserialize, Serialize};
 
 use crate::sample::Labels;
-pub use owner::{owner_of, owners_named};
+pub use owner::{is_of_one_node, owner_of, owners_named};
 use table::Row;
 
 /// How samples of a signal become a reading of a cell.

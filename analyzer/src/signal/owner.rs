@@ -20,6 +20,14 @@ pub fn owner_of(labels: &Labels) -> Option<String> {
     (!is_exporter).then(|| namespace.map_or_else(|| pod.to_owned(), |namespace| format!("{namespace}/{pod}")))
 }
 
+/// Is an owner of this name on another node somebody else? systemd units and cgroup paths, as our exporter names them, are
+/// the same on every node.
+#[must_use]
+pub fn is_of_one_node(owner: &str) -> bool {
+    let is_path = owner.starts_with('/') || owner.starts_with("cgroup-");
+    is_path || owner.ends_with(".service") || owner.ends_with(".scope")
+}
+
 /// Pods that export GPU metrics have these in their names, in every chart known.
 const EXPORTERS: [&str; 2] = ["dcgm-exporter", "goodput-exporter"];
 

@@ -1,7 +1,7 @@
 //! What every implementation of [`Samples`] and [`Results`] must do; each runs this suite over its own, empty, store.
 
 use super::{Appended, Results, Samples, Selection, StoreError, Whose};
-use crate::classify::{Advice, Advisory, Class, Energy, Evidence, Interval};
+use crate::classify::{Advice, Advisory, Class, Culprit, Energy, Evidence, Interval};
 use crate::forecast::{Forecast, Memory, Outlook, Prospect, Risk, Shape, TimeToLimit};
 use crate::sample::{Batch, Labels, STALE_BITS, Sample, Series, TimeMs, is_stale};
 
@@ -108,6 +108,7 @@ fn interval(node: &str, hour: TimeMs, class: Class) -> Interval {
         busy_signal: None,
         evidence: vec![Evidence { signal: "s".to_owned(), value: 0.1, unit: "ratio".to_owned(), threshold: 0.3 }],
         missing: vec!["t".to_owned()],
+        charged_to: None,
         energy: None,
     }
 }
@@ -120,7 +121,7 @@ pub(super) async fn results(store: &impl Results) {
     store.replace("a", 2 * HOUR..3 * HOUR, &[interval("a", 2, Class::NoData)]).await.unwrap();
     assert_eq!(store.intervals(HOUR..3 * HOUR).await.unwrap().len(), Class::ALL.len() + 2);
 
-    // Absent energy stays absent, and zero is zero.
+    // Absent energy stays absent, and zero is zero; so does who caused it.
     let drawn = Energy { mj: 0, ms: HOUR, counted_ms: HOUR / 2 };
     let second = Interval { energy: Some(drawn), ..interval("a", 1, Class::Productive) };
     for _ in 0..2 {
@@ -139,6 +140,19 @@ pub(super) async fn results(store: &impl Results) {
     store.replace("a", HOUR..2 * HOUR, &[unreadable]).await.unwrap_err();
     assert_eq!(store.intervals(HOUR..2 * HOUR).await.unwrap().len(), 2, "a refused replacement changed something");
     finds_whose_intervals(store).await;
+    finds_what_a_gpu_caused(store).await;
+}
+
+async fn finds_what_a_gpu_caused(store: &impl Results) {
+    let by = |gpu: &str| {
+        let culprit = Culprit { node: "b".to_owned(), gpu: gpu.to_owned() };
+        Interval { charged_to: Some(culprit), ..interval("a", 5, Class::Straggler) }
+    };
+    let all = [interval("a", 5, Class::Productive), by("GPU-2"), by("GPU-3")];
+    store.replace("a", 5 * HOUR..6 * HOUR, &all).await.unwrap();
+    assert_eq!(store.intervals(5 * HOUR..6 * HOUR).await.unwrap(), all);
+    let whose = Whose { charged_to: Some("GPU-3".to_owned()), ..Whose::default() };
+    assert_eq!(store.intervals_of(5 * HOUR..6 * HOUR, &whose).await.unwrap(), all[2..]);
 }
 
 /// Every condition and page of what is stored is the same as choosing from all of it.

@@ -242,6 +242,8 @@ pub struct Whose {
     pub owner: Option<String>,
     /// Only of this class.
     pub class: Option<Class>,
+    /// Only what was caused by the GPU of this UUID.
+    pub charged_to: Option<String>,
     /// Without so many at the beginning.
     pub skip: usize,
     /// At most so many.
@@ -288,7 +290,7 @@ pub trait Results: Send + Sync {
         async move { self.intervals_of(window, &Whose::default()).await }
     }
 
-    /// Those of the intervals that are wanted, in order of node, GPU, start, class and owner.
+    /// Those of the intervals that are wanted, in order of node, GPU, start, class, owner and culprit.
     fn intervals_of(
         &self,
         window: Range<TimeMs>,

@@ -11,25 +11,26 @@ use super::{
     Mark, Results, Stats, Store, StoreError, Verdicts, Whose, application, database, delivery, judged, outlook,
 };
 use crate::application::Achieved;
-use crate::classify::{Class, Energy, Evidence, Interval};
+use crate::classify::{Class, Culprit, Energy, Evidence, Interval};
 use crate::forecast::Outlook;
 use crate::sample::TimeMs;
 
 const INSERT: &str = "INSERT INTO intervals
     (node, start_ms, end_ms, gpu, model, owner, class, ms, confidence, busy_signal, evidence, missing,
-    energy_mj, energy_ms, energy_counted_ms)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)";
+    energy_mj, energy_ms, energy_counted_ms, charged_node, charged_gpu)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)";
 
 const SELECT: &str = "SELECT node, start_ms, end_ms, gpu, model, owner, class, ms, confidence, busy_signal, evidence,
-    missing, energy_mj, energy_ms, energy_counted_ms
+    missing, energy_mj, energy_ms, energy_counted_ms, charged_node, charged_gpu
     FROM intervals WHERE start_ms >= $1 AND end_ms <= $2";
 
-const ORDER: &str = "ORDER BY node, gpu, start_ms, class, owner NULLS FIRST";
+const ORDER: &str = "ORDER BY node, gpu, start_ms, class, owner NULLS FIRST,
+    charged_node NULLS FIRST, charged_gpu NULLS FIRST";
 
 const DELETE: &str = "DELETE FROM intervals WHERE node = $1 AND start_ms >= $2 AND end_ms <= $3";
 
 /// What intervals can be chosen by.
-const CONDITIONS: [&str; 4] = ["node", "gpu", "owner", "class"];
+const CONDITIONS: [&str; 5] = ["node", "gpu", "owner", "class", "charged_gpu"];
 
 /// Every statement on results. SQLite and PostgreSQL understand them alike, which `tests/tests/postgres.rs` holds them to.
 #[must_use]
@@ -150,7 +151,7 @@ async fn select(
     whose: &Whose,
 ) -> sqlx::Result<Vec<Interval>> {
     let class = whose.class.map(|class| class.name().to_owned());
-    let values = [&whose.node, &whose.gpu, &whose.owner, &class];
+    let values = [&whose.node, &whose.gpu, &whose.owner, &class, &whose.charged_to];
     let given = || CONDITIONS.into_iter().zip(values).filter_map(|(column, value)| Some((column, value.as_ref()?)));
     let mut query = sqlx::query(AssertSqlSafe(selection(given().map(|(column, _)| column))));
     query = query.bind(window.start).bind(window.end);
@@ -182,6 +183,8 @@ async fn insert(transaction: &mut sqlx::SqliteConnection, interval: &Interval) -
         .bind(interval.energy.map(|e| e.mj))
         .bind(interval.energy.map(|e| e.ms))
         .bind(interval.energy.map(|e| e.counted_ms))
+        .bind(interval.charged_to.as_ref().map(|culprit| &culprit.node))
+        .bind(interval.charged_to.as_ref().map(|culprit| &culprit.gpu))
         .execute(transaction)
         .await?;
     Ok(())
@@ -205,6 +208,7 @@ fn decode(row: &SqliteRow) -> sqlx::Result<Interval> {
         model: row.try_get("model")?,
         owner: row.try_get("owner")?,
         class: class.ok_or_else(|| sqlx::Error::Decode(format!("unknown class {name}").into()))?,
+        charged_to: culprit(row)?,
         start_ms: row.try_get("start_ms")?,
         end_ms: row.try_get("end_ms")?,
         ms: row.try_get("ms")?,
@@ -214,6 +218,12 @@ fn decode(row: &SqliteRow) -> sqlx::Result<Interval> {
         missing: serde_json::from_str(missing).map_err(|error| sqlx::Error::Decode(error.into()))?,
         energy: energy(row)?,
     })
+}
+
+/// Rows of releases before there were culprits have none.
+fn culprit(row: &SqliteRow) -> sqlx::Result<Option<Culprit>> {
+    let (node, gpu): (Option<String>, Option<String>) = (row.try_get("charged_node")?, row.try_get("charged_gpu")?);
+    Ok(node.zip(gpu).map(|(node, gpu)| Culprit { node, gpu }))
 }
 
 /// Rows of releases before there was energy have none.

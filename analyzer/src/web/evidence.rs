@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::chosen::Chosen;
 use super::clock::{Clock, HOUR_MS, length};
 use super::curve::{self, Chart};
-use super::gpu::holder;
+use super::gpu::{holder, waited_for};
 use super::link;
 use super::page::{Frame, Link, Page, Problem, show};
 use super::stretch::{Stretch, stretches};
@@ -32,6 +32,7 @@ pub(super) struct Asked {
     start: Option<String>,
     end: Option<String>,
     owner: Option<String>,
+    charged_to: Option<String>,
 }
 
 #[derive(Template)]
@@ -43,6 +44,7 @@ struct Evidence {
     when: String,
     zone: String,
     facts: Vec<(&'static str, String)>,
+    waited_for: Option<Link>,
     numbers: Vec<Number>,
     charts: Vec<Chart>,
     charts_note: Option<String>,
@@ -67,8 +69,8 @@ pub(super) async fn page<S: Samples + Results>(
     let (class, range) = (asked.class()?, asked.range()?);
     let hours = range.start.div_euclid(HOUR_MS) * HOUR_MS..-(-range.end).div_euclid(HOUR_MS) * HOUR_MS;
     let around = Chosen::hours(&hours, (app.now)(), clock.clone());
-    let whose = Whose { class: Some(class), ..Whose::gpu(&uuid) };
-    let mut intervals = app.store.intervals_of(hours, &whose).await?;
+    let whose = Whose { class: Some(class), charged_to: asked.charged_to.clone(), ..Whose::gpu(&uuid) };
+    let mut intervals = app.store.intervals_of(hours.clone(), &whose).await?;
     intervals.retain(|i| i.owner == asked.owner);
     intervals.retain(|i| i.start_ms < range.end && i.end_ms > range.start);
     let all = stretches(&intervals);
@@ -80,6 +82,10 @@ pub(super) async fn page<S: Samples + Results>(
         let advice = "Samples that came in late may have changed the verdict; the GPU's timeline shows what holds now.";
         return Err(Problem::missing(what, advice, vec![back]));
     };
+    let elsewhere = Whose { charged_to: Some(uuid.clone()), ..Whose::default() };
+    let elsewhere = app.store.intervals_of(hours, &elsewhere).await?;
+    let meanwhile = elsewhere.iter().filter(|i| i.start_ms < stretch.end_ms && i.end_ms > stretch.start_ms);
+    let caused_ms = meanwhile.map(|i| i.ms).sum();
     let node = stretch.parts[0].node.clone();
     let trail = vec![
         Link::new(format!("/?{}", around.query), "Fleet"),
@@ -95,7 +101,8 @@ pub(super) async fn page<S: Samples + Results>(
         meaning: about(class).meaning,
         when: clock.stretch(stretch.start_ms, stretch.end_ms),
         zone: clock.zone_name(),
-        facts: facts(stretch, &uuid),
+        facts: facts(stretch, &uuid, caused_ms),
+        waited_for: stretch.charged_to.map(|culprit| waited_for(culprit, &around.query)),
         numbers: proofs.into_iter().map(number).collect(),
         charts_note: (drawn.end < stretch.end_ms).then(|| {
             let (drawn, all) = (clock.stretch(drawn.start, drawn.end), length(stretch.end_ms - stretch.start_ms));
@@ -148,7 +155,7 @@ fn signals(stretch: &Stretch<'_>, proofs: &[Proof]) -> Vec<Signal> {
 }
 
 /// The verdict's own numbers.
-fn facts(stretch: &Stretch<'_>, uuid: &str) -> Vec<(&'static str, String)> {
+fn facts(stretch: &Stretch<'_>, uuid: &str, caused_ms: i64) -> Vec<(&'static str, String)> {
     let first: &Interval = stretch.parts[0];
     let lasts = length(stretch.end_ms - stretch.start_ms);
     let mut busy: Vec<&str> = stretch.parts.iter().filter_map(|i| i.busy_signal.as_deref()).collect();
@@ -164,6 +171,13 @@ fn facts(stretch: &Stretch<'_>, uuid: &str) -> Vec<(&'static str, String)> {
     ];
     if !busy.is_empty() {
         facts.push(("busy or not by", busy.join(", ")));
+    }
+    if caused_ms > 0 {
+        let hours = text::hours(caused_ms);
+        facts.push((
+            "caused elsewhere",
+            format!("{hours} GPU-hours of GPUs that waited for this one meanwhile, on their rows"),
+        ));
     }
     facts
 }

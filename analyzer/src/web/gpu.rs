@@ -13,7 +13,7 @@ use super::page::{Frame, Link, Page, Problem, show};
 use super::share::{Shares, Tile, tiles};
 use super::stretch::{Stretch, stretches};
 use super::strip::{Mark, marks, resolution};
-use crate::classify::{Class, Interval};
+use crate::classify::{Class, Culprit, Interval};
 use crate::report::{Ledger, Period, text};
 use crate::sample::TimeMs;
 use crate::serve::App;
@@ -44,6 +44,8 @@ struct Gpu {
     resolution: String,
     rows: Vec<Row>,
     left_out: usize,
+    caused: Vec<Caused>,
+    caused_hours: String,
 }
 
 /// A stretch.
@@ -56,7 +58,17 @@ struct Row {
     hours: String,
     share: String,
     owner: String,
+    waited_for: Option<Link>,
     confidence: String,
+}
+
+/// A stretch in which another GPU waited for this one.
+struct Caused {
+    node: String,
+    link: Link,
+    from: String,
+    to: String,
+    hours: String,
 }
 
 pub(super) async fn page<S: Results>(
@@ -78,6 +90,8 @@ pub(super) async fn page<S: Results>(
         vec![Link::new(format!("/?{}", chosen.query), "Fleet"), Link::new(node_href.clone(), format!("Node {node}"))];
     let (all, stretches): (Vec<&Interval>, _) = (intervals.iter().collect(), stretches(&intervals));
     let (rows, left_out) = rows(&stretches, &uuid, &chosen);
+    let whose = Whose { charged_to: Some(uuid.clone()), ..Whose::default() };
+    let elsewhere = app.store.intervals_of(chosen.range(), &whose).await?;
     show(&Gpu {
         frame: Frame::new(format!("GPU {uuid}"), trail, chosen.is_open()),
         model: model.unwrap_or_else(|| "model unknown".to_owned()),
@@ -92,6 +106,8 @@ pub(super) async fn page<S: Results>(
         resolution: resolution(&chosen),
         rows,
         left_out,
+        caused: caused(&elsewhere, &chosen),
+        caused_hours: text::hours(elsewhere.iter().map(|i| i.ms).sum()),
         uuid,
         node,
         node_href,
@@ -155,9 +171,30 @@ fn rows(stretches: &[Stretch<'_>], uuid: &str, chosen: &Chosen) -> (Vec<Row>, us
         hours: text::hours(s.ms),
         share: text::percent(Some(s.share())),
         owner: holder(s).to_owned(),
+        waited_for: s.charged_to.map(|culprit| waited_for(culprit, &chosen.query)),
         confidence: text::percent(Some(s.confidence())),
     };
     (longest.iter().map(|s| row(s)).collect(), stretches.len().saturating_sub(MAX_ROWS))
+}
+
+/// What others lost while they waited for the GPU, the most first.
+fn caused(intervals: &[Interval], chosen: &Chosen) -> Vec<Caused> {
+    let mut all: Vec<Stretch<'_>> = intervals.chunk_by(|a, b| a.gpu == b.gpu).flat_map(stretches).collect();
+    all.sort_by_key(|s| std::cmp::Reverse(s.ms));
+    all.truncate(MAX_ROWS);
+    let line = |s: &Stretch<'_>| Caused {
+        node: s.parts[0].node.clone(),
+        link: Link::new(link::evidence(&s.parts[0].gpu, s), s.parts[0].gpu.clone()),
+        from: chosen.clock.show(s.start_ms),
+        to: chosen.clock.show(s.end_ms),
+        hours: text::hours(s.ms),
+    };
+    all.iter().map(line).collect()
+}
+
+/// The page of the GPU that was waited for.
+pub(super) fn waited_for(culprit: &Culprit, query: &str) -> Link {
+    Link::new(format!("{}?{query}", link::gpu(&culprit.gpu)), format!("GPU {} on {}", culprit.gpu, culprit.node))
 }
 
 /// Who held the GPU, in words.

@@ -26,5 +26,6 @@ pub(super) fn gpu(uuid: &str) -> String {
 pub(super) fn evidence(uuid: &str, stretch: &Stretch<'_>) -> String {
     let (start, end) = (rfc3339(stretch.start_ms), rfc3339(stretch.end_ms));
     let owner = stretch.owner.map_or(String::new(), |owner| format!("&owner={}", escaped(owner)));
-    format!("{}/evidence?class={}&start={start}&end={end}{owner}", gpu(uuid), stretch.class.name())
+    let culprit = stretch.charged_to.map_or(String::new(), |culprit| format!("&charged_to={}", escaped(&culprit.gpu)));
+    format!("{}/evidence?class={}&start={start}&end={end}{owner}{culprit}", gpu(uuid), stretch.class.name())
 }

@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 
 use super::clock::Clock;
-use crate::classify::{Class, Interval};
+use crate::classify::{Class, Culprit, Interval};
 use crate::report::text;
 use crate::sample::TimeMs;
 
-/// Neighbouring intervals of one GPU, class and owner.
+/// Neighbouring intervals of one GPU, class, owner and culprit.
 #[derive(Clone, Debug)]
 pub(super) struct Stretch<'a> {
     pub(super) class: Class,
     pub(super) owner: Option<&'a str>,
+    pub(super) charged_to: Option<&'a Culprit>,
     pub(super) start_ms: TimeMs,
     pub(super) end_ms: TimeMs,
     /// GPU-milliseconds of the class within.
@@ -22,7 +23,8 @@ pub(super) struct Stretch<'a> {
 impl<'a> Stretch<'a> {
     fn new(first: &'a Interval) -> Self {
         let (start_ms, end_ms) = (first.start_ms, first.start_ms);
-        Self { class: first.class, owner: first.owner.as_deref(), start_ms, end_ms, ms: 0, parts: Vec::new() }
+        let (owner, charged_to) = (first.owner.as_deref(), first.charged_to.as_ref());
+        Self { class: first.class, owner, charged_to, start_ms, end_ms, ms: 0, parts: Vec::new() }
     }
 
     fn add(&mut self, next: &'a Interval) {
@@ -53,9 +55,9 @@ pub(super) fn stretches<'a>(intervals: impl IntoIterator<Item = &'a Interval>) -
     let mut intervals: Vec<&Interval> = intervals.into_iter().filter(|i| i.ms > 0).collect();
     intervals.sort_by_key(|i| (i.start_ms, i.class));
     let mut all: Vec<Stretch<'a>> = Vec::new();
-    let mut last: BTreeMap<(Class, Option<&str>), usize> = BTreeMap::new();
+    let mut last: BTreeMap<(Class, Option<&str>, Option<&Culprit>), usize> = BTreeMap::new();
     for interval in intervals {
-        let key = (interval.class, interval.owner.as_deref());
+        let key = (interval.class, interval.owner.as_deref(), interval.charged_to.as_ref());
         let index = match last.get(&key) {
             Some(index) if interval.start_ms <= all[*index].end_ms => *index,
             _ => {

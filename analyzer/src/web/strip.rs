@@ -201,6 +201,7 @@ mod tests {
             busy_signal: None,
             evidence: vec![],
             missing: vec![],
+            charged_to: None,
             energy: None,
         }
     }

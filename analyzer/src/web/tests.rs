@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use super::assets;
 use super::clock::rfc3339;
-use crate::classify::{Class, Evidence, Interval};
+use crate::classify::{Class, Culprit, Evidence, Interval};
 use crate::judge::HOUR_MS;
 use crate::judge::tests::START;
 use crate::report::text;
@@ -34,6 +34,7 @@ async fn with_a_starving_gpu() -> Served {
         busy_signal: Some("gpu_busy".into()),
         evidence: vec![evidence("job_io_pressure", 0.75, "seconds per second")],
         missing: vec!["job_cpu_pressure".into()],
+        charged_to: None,
         energy: None,
     };
     let rest = Interval { class: Class::Productive, ms: HOUR_MS / 4, evidence: vec![], ..starving.clone() };
@@ -122,6 +123,29 @@ async fn the_evidence_of_a_stretch_has_numbers_with_unit_and_window() {
     let (status, _, text) = served.get(&other).await;
     assert_eq!(status, 404);
     assert!(text.contains("No verdict checkpoint is stored for GPU GPU-b"), "{text}");
+}
+
+#[tokio::test]
+async fn who_waited_leads_to_who_caused_it_and_back() {
+    let served = with_a_starving_gpu().await;
+    let hour = START..START + HOUR_MS;
+    let mut waiting = served.store.intervals(hour.clone()).await.unwrap();
+    waiting.retain(|i| i.node == "n2" && i.class == Class::DataloaderStorage);
+    waiting[0].class = Class::Straggler;
+    waiting[0].charged_to = Some(Culprit { node: NODE.into(), gpu: "GPU-a".into() });
+    served.store.replace("n2", hour, &waiting).await.unwrap();
+    let victim = page(&served, "/gpus/GPU-b").await;
+    assert!(text_of(&victim).contains("caused by GPU GPU-a on &#60;b&#62;n/50%"), "{victim}");
+    let evidence = links(&victim).into_iter().find(|href| href.contains("class=straggler")).unwrap();
+    assert!(evidence.ends_with("&charged_to=GPU-a"), "{evidence}");
+    let evidence = page(&served, &evidence).await;
+    let culprit = links(&evidence).into_iter().find(|href| href.starts_with("/gpus/GPU-a?")).unwrap();
+    let culprit = page(&served, &culprit).await;
+    assert!(text_of(&culprit).contains("Other GPUs lost 0.75 GPU-hours while they waited for this one."), "{culprit}");
+    assert!(links(&culprit).iter().any(|href| href.starts_with("/gpus/GPU-b/evidence?class=straggler")), "{culprit}");
+    let idle = links(&culprit).into_iter().find(|href| href.contains("class=idle_held")).unwrap();
+    let idle = text_of(&page(&served, &idle).await);
+    assert!(idle.contains("caused elsewhere 0.75 GPU-hours of GPUs that waited for this one"), "{idle}");
 }
 
 #[tokio::test]

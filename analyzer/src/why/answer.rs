@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::classify::{Advice, Advisory, Class, Evidence, Interval, JudgeError, Thresholds, judge_series};
+use crate::classify::{Advice, Advisory, Class, Culprit, Evidence, Interval, JudgeError, Thresholds, judge_series};
 use crate::report::text::{UNKNOWN, number, percent};
 use crate::report::{Remedy, about, advice_meaning, advice_remedies};
 use crate::sample::{Series, TimeMs};
@@ -76,6 +76,8 @@ pub struct ClassAnswer {
     pub confidence: f64,
     /// Who held the GPU, where known.
     pub owner: Option<String>,
+    /// The GPU that was waited for, where it is named.
+    pub charged_to: Option<Culprit>,
     /// Which signal said busy or not.
     pub busy_signal: Option<String>,
     /// The numbers behind it.
@@ -162,6 +164,7 @@ fn class_answer(interval: &Interval, whole: i64) -> ClassAnswer {
         share: interval.ms as f64 / whole as f64,
         confidence: interval.confidence,
         owner: interval.owner.clone(),
+        charged_to: interval.charged_to.clone(),
         busy_signal: interval.busy_signal.clone(),
         evidence: interval.evidence.clone(),
         missing: interval.missing.clone(),
@@ -249,6 +252,9 @@ impl ClassAnswer {
             let owner = self.owner.as_deref().unwrap_or(UNKNOWN);
             let owner = if self.class == Class::Unallocated { "nobody" } else { owner };
             let _ = writeln!(text, "           held by {owner}; confidence {}", percent(Some(self.confidence)));
+        }
+        if let Some(Culprit { node, gpu }) = &self.charged_to {
+            let _ = writeln!(text, "           caused by {gpu} on {node}");
         }
         if let Some(signal) = &self.busy_signal {
             let _ = writeln!(text, "           busy or not by {signal}");

@@ -9,3 +9,4 @@ mod phases;
 mod placement;
 mod recorded;
 mod sources;
+mod straggler;

@@ -250,8 +250,9 @@ impl Recorder {
                 if now > then { (grown / (now - then)).max(0.0) } else { 0.0 }
             };
             let used = if held { view.machine.memory * DEVICE_MEMORY } else { 0.0 };
-            let clock = if gpu + 1 == view.machine.layout.gpus { view.phase.last_clock() } else { 1.0 };
-            let limit = if gpu + 1 == view.machine.layout.gpus { view.phase.power_limit } else { STOCK_LIMIT };
+            let is_odd = view.phase.is_odd(gpu, view.machine.layout.gpus);
+            let clock = if is_odd { view.phase.odd_clock() } else { 1.0 };
+            let limit = if is_odd { view.phase.power_limit } else { STOCK_LIMIT };
             for (row, value) in [
                 (&dcgm::GPU_UTIL, rate(lately, |g| g.busy).min(1.0)),
                 (&dcgm::PROF_GR_ENGINE_ACTIVE, rate(scraped, |g| g.busy).min(1.0)),

@@ -52,12 +52,16 @@ pub const FAMILIES: &[Family] = &[
     tuned("power_throttle", power_throttle),
     tuned("productive", productive),
     tuned("straggler", straggler),
+    tuned("straggler_feeding", straggler_feeding),
+    tuned("straggler_turns", straggler_turns),
+    tuned("straggler_uneven", straggler_uneven),
     tuned("thermal_throttle", thermal_throttle),
     held_out("coarse", coarse),
     held_out("fleet", fleet),
     held_out("inference", inference),
     held_out("mixture", mixture),
     held_out("no_pressure", no_pressure),
+    held_out("ranks", ranks),
 ];
 
 /// The plan of a family's member.
@@ -208,7 +212,7 @@ fn cross_numa(plan: &mut Plan, chance: &mut Chance) {
     for (minutes, remote) in [(12, false), (15, true), (10, false)] {
         let mut here = plan.healthy(chance, minutes);
         (here.prep, here.compute, here.remote) = (0.68, 0.2, remote);
-        plan.step(here, Cause { starved_last: remote.then_some("cross_numa"), ..Cause::default() });
+        plan.step(here, Cause { starved_odd: remote.then_some("cross_numa"), ..Cause::default() });
     }
 }
 
@@ -240,7 +244,7 @@ fn idle_held(plan: &mut Plan, chance: &mut Chance) {
 fn partial_allocation(plan: &mut Plan, chance: &mut Chance) {
     plan.layout.gpus = plan.layout.gpus.max(2);
     let here = plan.healthy(chance, 45);
-    let cause = Cause { starved_last: Some("partial_allocation"), ..Cause::default() };
+    let cause = Cause { starved_odd: Some("partial_allocation"), ..Cause::default() };
     plan.step(Phase { unused: true, ..here }, cause);
 }
 
@@ -268,10 +272,110 @@ fn straggler(plan: &mut Plan, chance: &mut Chance) {
     for clock in [1.0, chance.between(0.4, 0.7), 1.0] {
         let here = Phase { sync: true, ..plan.healthy(chance, 14) };
         let elsewhere = Some(here.clone());
-        let waiting = if clock < 1.0 { "straggler" } else { "collective_wait" };
-        let cause = Cause { waiting, is_charged: clock < 1.0, ..Cause::default() };
-        plan.steps.push(Step { here: Phase { clock, ..here }, elsewhere, cause });
+        let culprit = (clock < 1.0).then_some((0, plan.layout.gpus - 1));
+        plan.steps.push(Step { here: Phase { clock, ..here }, elsewhere, cause: waits_for(culprit) });
     }
+}
+
+/// Ranks wait for this GPU; for nobody, they wait for each other.
+fn waits_for(culprit: Option<(usize, usize)>) -> Cause {
+    let waiting = if culprit.is_some() { "straggler" } else { "collective_wait" };
+    Cause { waiting, culprit, ..Cause::default() }
+}
+
+impl Plan {
+    /// Ranks compute for some minutes in step, and the GPU of this machine and index is what this makes of it.
+    fn in_step(
+        &mut self,
+        chance: &mut Chance,
+        minutes: usize,
+        culprit: (usize, usize),
+        change: impl Fn(&mut Phase),
+    ) -> &mut Step {
+        let alike = Phase { sync: true, ..self.healthy(chance, minutes) };
+        let mut odd = Phase { odd: Some(culprit.1), ..alike.clone() };
+        change(&mut odd);
+        let (here, elsewhere) = if culprit.0 == 0 { (odd, alike) } else { (alike, odd) };
+        self.steps.push(Step { here, elsewhere: Some(elsewhere), cause: waits_for(Some(culprit)) });
+        let last = self.steps.len() - 1;
+        &mut self.steps[last]
+    }
+
+    /// The same without anything odd: the ranks wait for each other.
+    fn in_step_alike(&mut self, chance: &mut Chance, minutes: usize) {
+        let here = Phase { sync: true, ..self.healthy(chance, minutes) };
+        self.step(here, Cause::default());
+    }
+
+    /// Any GPU of the run.
+    fn any_gpu(&self, chance: &mut Chance) -> (usize, usize) {
+        (chance.below(self.nodes as u64) as usize, chance.below(self.layout.gpus as u64) as usize)
+    }
+}
+
+/// Another GPU is hot every few minutes.
+fn straggler_turns(plan: &mut Plan, chance: &mut Chance) {
+    plan.nodes = 2;
+    plan.layout.gpus = plan.layout.gpus.max(2);
+    plan.in_step_alike(chance, 12);
+    for _ in 0..4 {
+        let (culprit, clock) = (plan.any_gpu(chance), chance.between(0.4, 0.7));
+        plan.in_step(chance, 5, culprit, |odd| odd.clock = clock);
+    }
+    plan.in_step_alike(chance, 10);
+}
+
+/// A rank has more to do than the others: nothing is wrong with its GPU.
+fn straggler_uneven(plan: &mut Plan, chance: &mut Chance) {
+    plan.nodes = chance.one_of(&[1, 2]);
+    plan.layout.gpus = plan.layout.gpus.max(2);
+    plan.in_step_alike(chance, 14);
+    let (culprit, uneven) = (plan.any_gpu(chance), chance.between(0.5, 1.5));
+    plan.in_step(chance, 14, culprit, |odd| odd.uneven = uneven);
+    plan.in_step_alike(chance, 14);
+}
+
+/// The loader of one rank is late, because it is bound to the other socket.
+fn straggler_feeding(plan: &mut Plan, chance: &mut Chance) {
+    plan.nodes = chance.one_of(&[1, 2]);
+    plan.layout.gpus = plan.layout.gpus.max(2);
+    (plan.layout.sockets, plan.layout.cpus) = (2, 32 * plan.layout.gpus);
+    let busy_loaders = |phase: &mut Phase| (phase.prep, phase.compute) = (0.68, 0.2);
+    for remote in [false, true, false] {
+        let culprit = plan.any_gpu(chance);
+        let step = plan.in_step(chance, 14, culprit, |odd| odd.remote = remote);
+        busy_loaders(&mut step.here);
+        step.elsewhere.iter_mut().for_each(busy_loaders);
+        if remote {
+            step.cause.starved_odd = Some("cross_numa");
+        } else {
+            step.cause = waits_for(None);
+        }
+    }
+}
+
+/// Held out: whatever may hold one rank up, beside a slow exchange that is nobody's.
+fn ranks(plan: &mut Plan, chance: &mut Chance) {
+    plan.nodes = 2;
+    plan.layout.gpus = plan.layout.gpus.max(2);
+    plan.in_step_alike(chance, 12);
+    let exchange = chance.between(0.05, 0.2);
+    let here = Phase { sync: true, exchange, ..plan.healthy(chance, 10) };
+    plan.step(here, Cause::default());
+    let (clock, limit, uneven) = (chance.between(0.4, 0.7), chance.between(150.0, 220.0), chance.between(0.6, 1.2));
+    let first = chance.below(3);
+    for fault in 0..2 {
+        plan.in_step_alike(chance, 8);
+        let culprit = plan.any_gpu(chance);
+        let kind = (first + fault) % 3;
+        let step = plan.in_step(chance, 10, culprit, |odd| match kind {
+            0 => odd.clock = clock,
+            1 => odd.power_limit = limit,
+            _ => odd.uneven = uneven,
+        });
+        step.cause.slowed = if kind == 1 { "power_throttle" } else { "thermal_throttle" };
+    }
+    plan.in_step_alike(chance, 8);
 }
 
 fn collective_wait(plan: &mut Plan, chance: &mut Chance) {

@@ -37,9 +37,11 @@ pub struct Phase {
     pub cpus: usize,
     /// Is there a job at all?
     pub job: bool,
-    /// Is the process of the last GPU, with its loader, bound to the other NUMA node?
+    /// The GPU of the job that differs from the others in what follows; the last one by default.
+    pub odd: Option<usize>,
+    /// Is the process of the odd GPU, with its loader, bound to the other NUMA node?
     pub remote: bool,
-    /// Does the job hold its last GPU without ever giving it work?
+    /// Does the job hold its odd GPU without ever giving it work?
     pub unused: bool,
     /// Seconds of every minute in which the job writes its state, and its GPUs wait for that.
     pub save: f64,
@@ -61,9 +63,11 @@ pub struct Phase {
     pub sync: bool,
     /// Seconds that they then exchange results.
     pub exchange: f64,
-    /// Clock of the last GPU, as a share of its full one, where heat holds it down.
+    /// How much more the odd GPU has to compute for each batch, as a share of what the others have.
+    pub uneven: f64,
+    /// Clock of the odd GPU, as a share of its full one, where heat holds it down.
     pub clock: f64,
-    /// Power limit of the last GPU, in watts.
+    /// Power limit of the odd GPU, in watts.
     pub power_limit: f64,
     /// Seconds of every batch in which one thread launches kernels that are over before the next one is there.
     pub launching: f64,
@@ -79,6 +83,8 @@ pub struct Phase {
     pub expect: String,
     /// The class that has the most of what is lost of each of these minutes.
     pub lost_to: Option<String>,
+    /// The GPU, as `host/gpuN`, that the time of `straggler` in these minutes is charged to.
+    pub charged_to: Option<String>,
     /// What is advised in every minute but the first and the last.
     pub advise: Vec<String>,
 }
@@ -95,6 +101,7 @@ impl Default for Phase {
             quota: None,
             cpus: 16,
             job: true,
+            odd: None,
             remote: false,
             unused: false,
             save: 0.0,
@@ -107,6 +114,7 @@ impl Default for Phase {
             copy: 0.0,
             sync: false,
             exchange: 0.0,
+            uneven: 0.0,
             clock: 1.0,
             power_limit: STOCK_LIMIT,
             launching: 0.0,
@@ -116,16 +124,23 @@ impl Default for Phase {
             leak: 0.0,
             expect: String::new(),
             lost_to: None,
+            charged_to: None,
             advise: Vec::new(),
         }
     }
 }
 
 impl Phase {
-    /// Clock of the last GPU at work, as a share of its full one. Within a power limit it falls with the third root of
+    /// Of a job with so many GPUs, is this the one that differs?
+    #[must_use]
+    pub fn is_odd(&self, gpu: usize, gpus: usize) -> bool {
+        self.odd.unwrap_or(gpus - 1) == gpu
+    }
+
+    /// Clock of the odd GPU at work, as a share of its full one. Within a power limit it falls with the third root of
     /// what may be drawn beside the idle draw, for power grows with the frequency and the square of the voltage.
     #[must_use]
-    pub fn last_clock(&self) -> f64 {
+    pub fn odd_clock(&self) -> f64 {
         let [_, idle, full] = WATTS;
         let within_limit = ((self.power_limit - idle) / (full - idle)).max(0.0).cbrt();
         self.clock.min(within_limit)
@@ -179,7 +194,7 @@ impl Layout {
     /// The NUMA node that the process of a GPU is bound to.
     #[must_use]
     pub fn process_numa_node(&self, gpu: usize, phase: &Phase) -> usize {
-        self.gpu_numa_node(gpu + usize::from(phase.remote && gpu + 1 == self.gpus))
+        self.gpu_numa_node(gpu + usize::from(phase.remote && phase.is_odd(gpu, self.gpus)))
     }
 }
 
@@ -341,7 +356,7 @@ impl Machine {
         self.memory = phase.memory.unwrap_or(if self.memory > 0.0 { self.memory } else { JOB_MEMORY });
         self.memory *= f64::from(u8::from(phase.job));
         for gpu in 0..gpus {
-            let is_fed = phase.job && !(phase.unused && gpu + 1 == gpus);
+            let is_fed = phase.job && !(phase.unused && phase.is_odd(gpu, gpus));
             let count = if is_fed { phase.workers } else { 0 };
             let mut kept: Vec<Worker> = self.workers.extract_if(.., |w| w.gpu == gpu).collect();
             kept.resize(count, Worker { gpu, does: Task::Reads(phase.read) });
@@ -478,12 +493,11 @@ impl Machine {
         if self.gpus[gpu].does == Work::Nothing && self.gpus[gpu].queue > 0 {
             self.gpus[gpu].queue -= 1;
             self.counters.gpus[gpu].received += BATCH_BYTES;
-            let computes = phase.compute * self.varied() + phase.launching;
+            let computes = self.computes(gpu, phase);
             let copies = phase.copy >= TICK / 2.0;
             self.gpus[gpu].does = if copies { Work::Copies(phase.copy) } else { Work::Computes(computes) };
         }
-        let last = gpu + 1 == self.gpus.len();
-        let clock = if last { phase.last_clock() } else { 1.0 };
+        let clock = if phase.is_odd(gpu, self.gpus.len()) { phase.odd_clock() } else { 1.0 };
         let useful = phase.compute / (phase.compute + phase.launching);
         let none = Spent::default();
         match self.gpus[gpu].does {
@@ -492,7 +506,7 @@ impl Machine {
                 (Spent { starved: TICK, ..none }, f64::from(u8::from(pokes)) * TICK, 0.0)
             }
             Work::Copies(left) => {
-                let computes = phase.compute * self.varied() + phase.launching;
+                let computes = self.computes(gpu, phase);
                 self.gpus[gpu].does =
                     if left - TICK < TICK / 2.0 { Work::Computes(computes) } else { Work::Copies(left - TICK) };
                 self.counters.gpus[gpu].received += COPY_RATE * TICK;
@@ -512,6 +526,12 @@ impl Machine {
                 (Spent { waiting: TICK, ..none }, TICK, 0.0)
             }
         }
+    }
+
+    /// Seconds that the GPU has kernels for a batch, at its full clock.
+    fn computes(&mut self, gpu: usize, phase: &Phase) -> f64 {
+        let more = if phase.is_odd(gpu, self.gpus.len()) { 1.0 + phase.uneven } else { 1.0 };
+        phase.compute * more * self.varied() + phase.launching
     }
 
     /// Have all GPUs of this machine done their batch?

@@ -61,14 +61,14 @@ pub struct Step {
 pub struct Cause {
     /// A held GPU has nothing to do.
     pub starved: &'static str,
-    /// The same of the last GPU of the first machine, where it differs.
-    pub starved_last: Option<&'static str>,
+    /// The same of the GPU that others wait for, else of the last one of the first machine, where it differs.
+    pub starved_odd: Option<&'static str>,
     /// The same of the GPUs of other machines, where it differs.
     pub starved_elsewhere: Option<&'static str>,
     /// Ranks wait for each other.
     pub waiting: &'static str,
-    /// The last GPU of the first machine is what they wait for.
-    pub is_charged: bool,
+    /// Machine and GPU that they wait for.
+    pub culprit: Option<(usize, usize)>,
     /// Work takes longer at a lower clock.
     pub slowed: &'static str,
     /// Classes that are as good an answer with what the exporters tell.
@@ -81,10 +81,10 @@ impl Default for Cause {
     fn default() -> Self {
         Cause {
             starved: "productive",
-            starved_last: None,
+            starved_odd: None,
             starved_elsewhere: None,
             waiting: "collective_wait",
-            is_charged: false,
+            culprit: None,
             slowed: "thermal_throttle",
             also: Vec::new(),
             ends_in_oom: false,
@@ -239,9 +239,9 @@ impl<'p> Lab<'p> {
 
     /// Classes of a held GPU's time, with the seconds of each.
     fn parts(&self, cause: &Cause, at: (usize, usize), before: &Spent, now: &Spent) -> Vec<(&'static str, f64)> {
-        let is_last = at == (0, self.plan.layout.gpus - 1);
+        let is_odd = Some(at) == cause.culprit || cause.culprit.is_none() && at == (0, self.plan.layout.gpus - 1);
         let elsewhere = cause.starved_elsewhere.filter(|_| at.0 > 0);
-        let starved = cause.starved_last.filter(|_| is_last).or(elsewhere).unwrap_or(cause.starved);
+        let starved = cause.starved_odd.filter(|_| is_odd).or(elsewhere).unwrap_or(cause.starved);
         vec![
             ("productive", now.work - before.work),
             (cause.slowed, now.slowed - before.slowed),
@@ -282,9 +282,8 @@ impl<'p> Lab<'p> {
         step: &Step,
         phase: &Phase,
     ) -> Row {
-        let culprit = (0, self.plan.layout.gpus - 1);
-        let charged = step.cause.is_charged && class == step.cause.waiting;
-        let charged_to = charged.then(|| entity(culprit.0, culprit.1));
+        let culprit = step.cause.culprit.filter(|_| class == step.cause.waiting);
+        let charged_to = culprit.map(|(node, gpu)| entity(node, gpu));
         let mut also = if class == "productive" { Vec::new() } else { step.cause.also.clone() };
         let mut class = class;
         if !phase.scraped {

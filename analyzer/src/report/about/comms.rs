@@ -27,3 +27,37 @@ pub(super) const COLLECTIVE_WAIT: About = About {
         },
     ],
 };
+
+pub(super) const STRAGGLER: About = About {
+    meaning: "The GPU waited in a collective for one other GPU of its job, which is named.",
+    light: "#6a4fb3",
+    dark: "#a08ae0",
+    remedies: &[
+        Remedy {
+            action: "Mend what holds up the GPU that is waited for: its own row has the cause and what to do. One GPU mended \
+                     returns the time of all that wait for it.",
+            command: Some("goodput-analyzer why --target NODE:9400 --for 60s   # on the node of the GPU waited for"),
+            restarts: "nothing",
+            who: "anyone",
+            risk: "none",
+            source: "docs/rules.md, straggler",
+        },
+        Remedy {
+            action: "If it cannot be mended soon, take its node out of service and let the job go on without it.",
+            command: Some("scontrol update NodeName=NODE State=DRAIN Reason=straggler   # or: kubectl cordon NODE"),
+            restarts: "the job, from its last checkpoint, once it is started elsewhere",
+            who: "an administrator",
+            risk: "work since the last checkpoint is lost",
+            source: "scontrol(1); Kubernetes documentation, kubectl cordon",
+        },
+        Remedy {
+            action: "If the GPU only has more to do than the others, even the work out: the same number of samples and the \
+                     same lengths for every rank, stages of a pipeline that take equally long.",
+            command: Some("DistributedSampler(dataset, drop_last=True)"),
+            restarts: "the job, from its last checkpoint",
+            who: "the job's owner",
+            risk: "the last samples of an epoch that do not fill all ranks are left out",
+            source: "PyTorch documentation, torch.utils.data.distributed.DistributedSampler",
+        },
+    ],
+};
