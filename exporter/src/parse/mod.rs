@@ -12,6 +12,7 @@ pub mod device_id;
 pub mod diskstats;
 pub mod exposition;
 pub mod interrupts;
+pub mod irqbalance;
 pub mod job_map;
 pub mod keyed;
 pub mod kubelet;

@@ -6,12 +6,11 @@ use super::super::text::{count, list};
 use super::super::{Check, Expected, Fix, Status, Unread, Verdict, Who};
 use super::{clock, own, vendor};
 use crate::collect::Context;
-use crate::collect::driver as daemons;
 use crate::collect::irq::device::{self, Class};
 use crate::parse::hexadecimal;
 use crate::parse::nvidia::{self, Module};
-use crate::source::files;
 use crate::source::nvml::Driver;
+use crate::source::{daemons, files};
 
 const GPU_OPERATOR_RDMA: &str =
     "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-operator-rdma.html";
@@ -146,8 +145,8 @@ enum Daemon {
 }
 
 fn fabric_manager(context: &Context) -> Result<Daemon, Unread> {
-    if let Some(running) = daemons::running(&context.roots)? {
-        return Ok(if running.contains("nv-fabricmanager") { Daemon::Runs } else { Daemon::Missing });
+    if let Some(running) = daemons::running(&context.roots, &["nv-fabricmanager"])? {
+        return Ok(if running.contains_key("nv-fabricmanager") { Daemon::Runs } else { Daemon::Missing });
     }
     let found = clock::daemons(context, &FABRIC_MANAGERS)?;
     Ok(if found.is_empty() { Daemon::NoSign } else { Daemon::Runs })
