@@ -18,6 +18,7 @@ pub mod keyed;
 pub mod kubelet;
 pub mod limits;
 pub mod lustre;
+pub mod maps;
 pub mod membership;
 pub mod meminfo;
 pub mod mountinfo;
