@@ -66,7 +66,7 @@ class Bench:
 
     def __init__(self, options, folder):
         self.scrapes, self.folder, self.rows, self.skipped = options.scrapes, folder, [], set()
-        self.collectors = set()
+        self.names = set()
 
     def fresh(self):
         return Path(tempfile.mkdtemp(dir=self.folder))
@@ -118,27 +118,27 @@ class Bench:
 
     def our_collectors(self):
         """What this exporter can collect, by its own samples."""
-        if not self.collectors:
+        if not self.names:
             program = Program("collectors", p.goodput, self.fresh(), None, [f"--nvml.library={self.folder}/none"])
             try:
                 program.start()
                 labels = program.scrapes.values("goodput_exporter_collector_duration_seconds")
             finally:
                 program.stop()
-            self.collectors = {label.split('"')[1] for label in labels} - {"attribution", "relay"}
-        return self.collectors
+            self.names = {label.split('"')[1] for label in labels} - {"attribution", "relay"}
+        return self.names
 
     def host(self):
         self.measure("host, this machine", list(self.host_programs([], None)))
         tree = Tree(self.fresh(), JOBS)
         self.measure("host, 256 CPUs", list(self.host_programs(tree.arguments(), tree.pids)))
-        self.each_collector(tree)
 
-    def each_collector(self, tree):
+    def collectors(self):
         """Our collectors alone over the large node, and none: what the exporter reads of itself and of owners."""
-        folder, running = self.fresh(), {}
+        tree, folder, running = Tree(self.fresh(), JOBS), self.fresh(), {}
+        tree.equip()
         gpus = Gpus(folder, 8, tree.pids)
-        paths = [f"--nvml.library={p.FAKE_NVML}", *tree.arguments()]
+        paths = [f"--nvml.library={p.FAKE_NVML}", *tree.arguments(), f"--path.rootfs={tree.root}"]
         try:
             for name in ["none", *sorted(self.our_collectors())]:
                 flags = switches([] if name == "none" else [name])
@@ -157,6 +157,8 @@ class Bench:
                     durations[name].append(taken.get(f'{{collector="{name}"}}', 0.0) * 1e3)
             for name, program in running.items():
                 after = program.usage()
+                states = program.scrapes.values("goodput_exporter_collector_state")
+                ended = [key.split('state="')[1].split('"')[0] for key, value in states.items() if value and f'"{name}"' in key]
                 self.rows.append({
                     "scenario": "collector alone, 256 CPUs, 8 GPUs",
                     "program": name,
@@ -164,6 +166,7 @@ class Bench:
                     "reads_per_scrape": (after.reads - before[name].reads) / rounds,
                     "read_kib_per_scrape": (after.read_bytes - before[name].read_bytes) / rounds / 1024,
                     "series": program.scrapes.series(),
+                    "state": ended[0] if ended else None,
                 })
         finally:
             for program in running.values():
@@ -294,7 +297,7 @@ def conditions():
 
 
 def main():
-    parts = ["gpus", "wedged", "host", "endurance"]
+    parts = ["gpus", "wedged", "host", "collectors", "endurance"]
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(parts)}; all without")
     parser.add_argument("--format", choices=["table", "json"], default="table")

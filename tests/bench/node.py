@@ -22,6 +22,13 @@ sys/fs/file-nr sys/kernel/hostname sys/kernel/osrelease sys/kernel/numa_balancin
 sys/kernel/random/poolsize sys/vm/swappiness sys/vm/compaction_proactiveness
 """.split()
 
+# What a port of an mlx5 counts of its link and of the transport.
+RDMA_COUNTERS = """
+port_rcv_data port_xmit_data port_xmit_wait symbol_error link_error_recovery link_downed port_rcv_errors
+port_rcv_remote_physical_errors port_xmit_discards local_link_integrity_errors excessive_buffer_overrun_errors
+""".split()
+RDMA_TRANSPORT = "local_ack_timeout_err out_of_buffer out_of_sequence packet_seq_err rnr_nak_retry_err".split()
+
 # What a process shows about itself; copied from this one, as far as its kernel has it.
 OF_PROCESS = "stat status io limits comm schedstat oom_score oom_score_adj smaps_rollup".split()
 OWN = {name: Path("/proc/self", name).read_text() for name in OF_PROCESS if os.access(f"/proc/self/{name}", os.R_OK)}
@@ -109,6 +116,14 @@ class Tree:
     def arguments(self):
         """For our exporter and for node_exporter alike."""
         return [f"--path.procfs={self.root}/proc", f"--path.sysfs={self.root}/sys"]
+
+    def equip(self):
+        """What else our collectors look at on a GPU node, so that none of them is measured with nothing to read."""
+        self.driver()
+        self.kubelet()
+        self.links()
+        self.power()
+        self.storage()
 
     def write(self, path, text):
         path = self.root / path
@@ -202,6 +217,76 @@ class Tree:
         }
         for name, text in files.items():
             self.write(f"sys/fs/cgroup{group}/{name}", text)
+
+    def driver(self):
+        folder = "proc/driver/nvidia"
+        self.write(f"{folder}/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.105.08  Release Build\n")
+        names = "EnableGpuFirmware EnableMSI EnablePCIERelaxedOrderingMode NvLinkDisable DynamicPowerManagement".split()
+        self.write(f"{folder}/params", "".join(f"{name}: 1\n" for name in names))
+        for n in range(8):
+            information = "GPU Firmware: 580.105.08\nGPU Excluded: No\n"
+            self.write(f"{folder}/gpus/0000:{0x10 + 8 * n:02x}:00.0/information", information)
+        self.write("proc/modules", "nvidia_uvm 1 0 - Live 0x0\nnvidia 1 1 nvidia_uvm, Live 0x0\n")
+        self.write("proc/2/comm", "kthreadd\n")
+        self.write("proc/3/comm", "irqbalance\n")
+        self.write("etc/default/irqbalance", "#IRQBALANCE_BANNED_CPUS=\nIRQBALANCE_ARGS=\n")
+
+    def kubelet(self):
+        folder = "var/lib/kubelet"
+        policies = "cpuManagerPolicy: static\nmemoryManagerPolicy: Static\ntopologyManagerPolicy: restricted\n"
+        self.write(f"{folder}/config.yaml", f"kind: KubeletConfiguration\n{policies}reservedSystemCPUs: 0-1\n")
+        cpus = {"policyName": "static", "defaultCpuSet": "0-127", "entries": {"uid": {"train": "128-255"}}}
+        self.write(f"{folder}/cpu_manager_state", json.dumps(cpus))
+        blocks = [{"numaAffinity": [node], "type": "memory", "size": 1 << 36} for node in range(NODES)]
+        self.write(f"{folder}/memory_manager_state", json.dumps({"policyName": "Static", "entries": {"uid": {"a": blocks}}}))
+
+    def links(self):
+        """Ten interfaces, eight of them with an RDMA port."""
+        for n in range(10):
+            address = f"0000:{0x12 + 8 * n:02x}:00.0"
+            interface, port = f"sys/class/net/eth{n}", f"sys/class/infiniband/mlx5_{n}"
+            for name, text in {"operstate": "up", "speed": "400000", "mtu": "9000", "carrier_changes": "1"}.items():
+                self.write(f"{interface}/{name}", f"{text}\n")
+            self.link(f"{interface}/device", f"sys/bus/pci/devices/{address}")
+            if n >= 8:
+                continue
+            for name, text in {"link_layer": "InfiniBand", "state": "4: ACTIVE", "rate": "400 Gb/sec (4X NDR)"}.items():
+                self.write(f"{port}/ports/1/{name}", f"{text}\n")
+            for name in RDMA_COUNTERS:
+                self.write(f"{port}/ports/1/counters/{name}", "123456\n")
+            for name in RDMA_TRANSPORT:
+                self.write(f"{port}/ports/1/hw_counters/{name}", "12\n")
+            self.link(f"{port}/device", f"sys/bus/pci/devices/{address}")
+        columns = " 1" * 16
+        self.write("proc/net/dev", "".join(f"  eth{n}:{columns}\n" for n in range(10)))
+
+    def power(self):
+        for cpu in range(CPUS):
+            policy = f"sys/devices/system/cpu/cpufreq/policy{cpu}"
+            files = {"scaling_governor": "performance", "cpuinfo_max_freq": 3_800_000, "affected_cpus": cpu}
+            for name, text in files.items():
+                self.write(f"{policy}/{name}", f"{text}\n")
+            for state, name in enumerate("POLL C1 C1E C6".split()):
+                folder = f"sys/devices/system/cpu/cpu{cpu}/cpuidle/state{state}"
+                self.write(f"{folder}/name", f"{name}\n")
+                self.write(f"{folder}/time", "123456789\n")
+
+    def storage(self):
+        operations = "".join(f"\t{name}: 9 9 0 900 900 1 8 9\n" for name in "READ WRITE GETATTR LOOKUP OPEN".split())
+        mount = "device nas:/data mounted on /data with fstype nfs4 statvers=1.1\n\tbytes: 1 2 3 4 5 6 7 8\n"
+        self.write("proc/1/mountstats", f"{mount}\tper-op statistics\n{operations}")
+        calls = "".join(f"{name} 4000 samples [bytes] 4096 4194304 8388608000\n" for name in ["read_bytes", "write_bytes"])
+        self.write("proc/fs/lustre/llite/scratch-0/stats", f"snapshot_time 1760000000.1 secs.nsecs\n{calls}")
+        self.write("proc/1/mountinfo", "24 1 259:0 / / rw shared:1 - xfs /dev/nvme0n1 rw\n")
+        self.write("sys/dev/block/259:0/uevent", "DEVNAME=nvme0n1\n")
+        for pid in self.pids:
+            layer = f"rw,lowerdir=/l,upperdir=/var/lib/containerd/{pid}/fs,workdir=/w"
+            self.write(f"proc/{pid}/mountinfo", f"90 80 0:55 / / rw - overlay overlay {layer}\n")
+
+    def link(self, path, target):
+        path = self.root / path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.symlink_to(self.root / target)
 
     def task(self, pid, leader, group):
         for name, text in OWN.items():

@@ -98,8 +98,25 @@ mod tests {
             for source in check.sources {
                 let no_page = matches!(source.grade, Grade::Own | Grade::Book);
                 assert_eq!(source.url.is_empty(), no_page, "{}: {}", check.id, source.what);
+                assert!(is_plausible(source), "{}: {} {}", check.id, source.what, source.url);
             }
         }
+    }
+
+    /// Is the page on the site of whoever is said to say so?
+    fn is_plausible(Source { grade, what, url }: &Source) -> bool {
+        let Some((host, path)) = url.strip_prefix("https://").and_then(|rest| rest.split_once('/')) else {
+            return url.is_empty();
+        };
+        let theirs = match grade {
+            Grade::Kernel => host == "docs.kernel.org",
+            _ if what.starts_with("Kubernetes,") => host == "kubernetes.io",
+            _ if ["NVIDIA", "NVML", "CUDA", "nvidia-smi"].iter().any(|maker| what.starts_with(maker)) => {
+                ["docs.nvidia.com", "nvidia.github.io", "manpages.ubuntu.com"].contains(&host)
+            }
+            _ => host.contains('.'),
+        };
+        theirs && !path.is_empty() && !url.contains(char::is_whitespace)
     }
 
     /// Advice that circulates and is wrong.

@@ -50,4 +50,16 @@ crate::metric_rows! {
         "Times that a CPU stopped receiving with packets left, for having used up its budget or time.",
         from "/proc/net/softnet_stat word 3", by "irq", series "1", since "0.1.0"
     }
+    IRQBALANCE_RUNNING = Gauge None "goodput_irqbalance_running" [] {
+        "1 when irqbalance, which moves interrupts between CPUs, is among the node's processes; no series where those cannot be seen; looked for every 60 s.",
+        from "/proc/*/comm", by "irq", series "1", since "0.1.0"
+    }
+    IRQBALANCE_INFO = Info None "goodput_irqbalance_info" ["mode", "policy_script"] + ["hint_policy"] {
+        "What irqbalance is told: to go on (daemon) or to balance once (oneshot), whether scripts decide for single interrupts, and what becomes of the kernel's affinity hints (exact, subset, ignore); read every 60 s.",
+        from "/etc/{default,sysconfig}/irqbalance", by "irq", series "1 where irqbalance has settings", since "0.1.0"
+    }
+    IRQBALANCE_BANNED_CPUS = Gauge None "goodput_irqbalance_banned_cpus" [] {
+        "CPUs to which irqbalance is told to move no interrupts; no series where it is told nothing: then it spares the isolated and the tickless ones; read every 60 s.",
+        from "/etc/{default,sysconfig}/irqbalance IRQBALANCE_BANNED_{CPULIST,CPUS}", by "irq", series "1 when set", since "0.1.0"
+    }
 }

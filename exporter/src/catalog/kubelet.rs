@@ -5,6 +5,10 @@ crate::metric_rows! {
         "How the kubelet places containers on CPUs, memory and devices; a label that is left out is the kubelet's default, or a state that may not be read.",
         from "/var/lib/kubelet/{config.yaml,cpu_manager_state,memory_manager_state}", by "kubelet", series "1 on a Kubernetes node", since "0.1.0"
     }
+    KUBELET_UNKNOWN = Gauge None "goodput_kubelet_unknown_policies" [] {
+        "Labels of goodput_kubelet_info whose value is no name that Kubernetes 1.34 has for it on Linux: spelled wrong, so that the kubelet does not start with it, or newer than this exporter.",
+        from "/var/lib/kubelet/{config.yaml,cpu_manager_state,memory_manager_state}", by "kubelet", series "1 on a Kubernetes node", since "0.1.0"
+    }
     KUBELET_RESERVED_CPUS = Gauge None "goodput_kubelet_reserved_cpus" [] {
         "CPUs that no pod gets (reservedSystemCPUs).",
         from "/var/lib/kubelet/config.yaml", by "kubelet", series "1 when set", since "0.1.0"

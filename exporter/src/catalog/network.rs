@@ -10,9 +10,9 @@ crate::metric_rows! {
         "Physical network interfaces; series are made for the first 32.",
         from "/sys/class/net/*/device", by "network", series "1", since "0.1.0"
     }
-    NETWORK_INFO = Info None "goodput_network_info" ["device"] + ["pci", "node"] {
-        "A physical network interface, its PCI device and that device's NUMA node.",
-        from "/sys/class/net/*/device, its numa_node", by "network", series "1 per physical interface, at most 32", since "0.1.0"
+    NETWORK_INFO = Info None "goodput_network_info" ["device"] + ["pci", "node", "local_cpus"] {
+        "A physical network interface, its PCI device, and that device's NUMA node and nearest CPUs, which are left out where the firmware does not say.",
+        from "/sys/class/net/*/device, its numa_node and local_cpulist, else local_cpus", by "network", series "1 per physical interface, at most 32", since "0.1.0"
     }
     NETWORK_UP = Gauge None "goodput_network_up" ["device"] {
         "1 when the interface can carry packets.",
@@ -66,9 +66,9 @@ crate::metric_rows! {
         "RDMA ports (InfiniBand, RoCE) of physical devices; series are made for the first 16.",
         from "/sys/class/infiniband/*/ports", by "network", series "1 where there is RDMA", since "0.1.0"
     }
-    RDMA_INFO = Info None "goodput_rdma_port_info" ["device", "port"] + ["link_layer", "pci", "node"] {
-        "An RDMA port, its link layer, PCI device and that device's NUMA node.",
-        from "/sys/class/infiniband/*/ports/*/link_layer, /sys/class/infiniband/*/device", by "network", series "1 per RDMA port, at most 16", since "0.1.0"
+    RDMA_INFO = Info None "goodput_rdma_port_info" ["device", "port"] + ["link_layer", "pci", "node", "local_cpus"] {
+        "An RDMA port, its link layer, its PCI device, and that device's NUMA node and nearest CPUs, which are left out where the firmware does not say.",
+        from "/sys/class/infiniband/*/ports/*/link_layer, /sys/class/infiniband/*/device/{numa_node,local_cpulist}, else local_cpus", by "network", series "1 per RDMA port, at most 16", since "0.1.0"
     }
     RDMA_ACTIVE = Gauge None "goodput_rdma_port_active" ["device", "port"] {
         "1 when the port's logical state is active: its link is up and a subnet manager has set it up.",

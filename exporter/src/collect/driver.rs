@@ -7,6 +7,7 @@ use super::{CollectError, Collector, Context, Done, Entry};
 use crate::catalog::driver::*;
 use crate::family::Families;
 use crate::parse::nvidia;
+use crate::source::daemons;
 use crate::source::files::{self, FileError, Roots};
 
 /// A node has thousands of processes, most of them the kernel's own.
@@ -25,9 +26,6 @@ const PARAMETERS: [&str; 5] =
 const DAEMONS: [&str; 5] =
     ["nvidia-persistenced", "nv-fabricmanager", "nv-hostengine", "nvidia-cuda-mps-control", "nvidia-imex"];
 
-/// The kernel keeps this much of a process's name (`TASK_COMM_LEN`).
-const NAME_BYTES: usize = 15;
-
 /// The row of this collector.
 pub(super) const ENTRY: Entry = Entry {
     name: "driver",
@@ -40,7 +38,7 @@ pub(super) const ENTRY: Entry = Entry {
 /// Reads `/proc/driver/nvidia`, `/proc/modules`, and now and then the names of all processes.
 #[derive(Default)]
 pub struct Driver {
-    daemons: Option<(Instant, Option<BTreeSet<&'static str>>)>,
+    daemons: Option<(Instant, Option<BTreeMap<&'static str, u32>>)>,
 }
 
 impl Collector for Driver {
@@ -105,31 +103,13 @@ impl Driver {
         let fresh = self.daemons.take().filter(|(then, _)| now.duration_since(*then) < DAEMONS_EVERY);
         let (then, running) = match fresh {
             Some(fresh) => fresh,
-            None => (now, running(&context.roots)?),
+            None => (now, daemons::running(&context.roots, &DAEMONS)?),
         };
         for daemon in DAEMONS.iter().filter(|_| running.is_some()) {
-            let runs = running.as_ref().is_some_and(|running| running.contains(daemon));
+            let runs = running.as_ref().is_some_and(|running| running.contains_key(daemon));
             out.push(&DRIVER_DAEMON, &[daemon], f64::from(u8::from(runs)));
         }
         self.daemons = Some((then, running));
         Ok(())
     }
-}
-
-/// The daemons that run; `None` when this is not the node's own list of processes, in which the second is the father of
-/// the kernel's threads.
-pub(crate) fn running(roots: &Roots) -> Result<Option<BTreeSet<&'static str>>, FileError> {
-    let name = |pid: &str| files::parse_optional(&roots.proc.join(pid).join("comm"), |text| Ok(text.trim().to_owned()));
-    if name("2")?.as_deref() != Some("kthreadd") {
-        return Ok(None);
-    }
-    let mut running = BTreeSet::new();
-    for pid in files::list(&roots.proc)?.unwrap_or_default() {
-        if !pid.bytes().all(|byte| byte.is_ascii_digit()) {
-            continue;
-        }
-        let Some(name) = name(&pid)? else { continue };
-        running.extend(DAEMONS.iter().filter(|daemon| daemon.get(..NAME_BYTES).unwrap_or(daemon) == name));
-    }
-    Ok(Some(running))
 }

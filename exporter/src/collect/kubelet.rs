@@ -6,7 +6,7 @@ use super::{CollectError, Collector, Context, Done, Entry};
 use crate::catalog::kubelet::*;
 use crate::family::Families;
 use crate::parse::ParseError;
-use crate::parse::kubelet::{self, Configuration};
+use crate::parse::kubelet::{self, CPU_POLICIES, Configuration, MEMORY_POLICIES, TOPOLOGY_POLICIES, TOPOLOGY_SCOPES};
 use crate::source::files::{self, FileError, Roots};
 
 /// Most sets of NUMA nodes that get series of their own.
@@ -15,6 +15,9 @@ const MAX_NODE_SETS: usize = 16;
 /// Where distributions put the configuration: kubeadm, then two generations of EKS.
 const CONFIGURATIONS: [&str; 3] =
     ["var/lib/kubelet/config.yaml", "etc/kubernetes/kubelet/config.json", "etc/kubernetes/kubelet/kubelet-config.json"];
+
+const CPU_STATE: &str = "cpu_manager_state";
+const MEMORY_STATE: &str = "memory_manager_state";
 
 /// The row of this collector.
 pub(super) const ENTRY: Entry = Entry {
@@ -34,8 +37,8 @@ impl Collector for Kubelet {
         let roots = &context.roots;
         // Each file may be denied or wrong by itself; what the others say is told all the same.
         let (configuration, first) = split(configuration(roots));
-        let (cpu, second) = split(state(roots, "cpu_manager_state", kubelet::cpu_manager));
-        let (memory, third) = split(state(roots, "memory_manager_state", kubelet::memory_manager));
+        let (cpu, second) = split(state(roots, CPU_STATE, kubelet::cpu_manager));
+        let (memory, third) = split(state(roots, MEMORY_STATE, kubelet::memory_manager));
         let found = configuration.is_some() || cpu.is_some() || memory.is_some();
         if found {
             let in_force = [cpu.as_ref().map(|state| &*state.policy), memory.as_ref().map(|state| &*state.policy)];
@@ -55,14 +58,18 @@ impl Collector for Kubelet {
 }
 
 fn push_policies(configuration: &Configuration, in_force: [Option<&str>; 2], out: &mut Families) {
-    let configured = [
-        &configuration.topology_manager_policy,
-        &configuration.topology_manager_scope,
-        &configuration.cpu_manager_policy,
-        &configuration.memory_manager_policy,
+    let [cpu_in_force, memory_in_force] = in_force;
+    let names = [
+        (configuration.topology_manager_policy.as_deref(), TOPOLOGY_POLICIES),
+        (configuration.topology_manager_scope.as_deref(), TOPOLOGY_SCOPES),
+        (configuration.cpu_manager_policy.as_deref(), CPU_POLICIES),
+        (configuration.memory_manager_policy.as_deref(), MEMORY_POLICIES),
+        (cpu_in_force, CPU_POLICIES),
+        (memory_in_force, MEMORY_POLICIES),
     ];
-    let labels = configured.into_iter().map(Option::as_deref).chain(in_force).map(Option::unwrap_or_default);
-    out.push_with(&KUBELET_INFO, &[], &labels.collect::<Vec<_>>(), 1.0);
+    out.push_with(&KUBELET_INFO, &[], &names.map(|(name, _)| name.unwrap_or_default()), 1.0);
+    let unknown = names.iter().filter(|(name, known)| name.is_some_and(|name| !known.contains(&name)));
+    out.push(&KUBELET_UNKNOWN, &[], unknown.count() as f64);
     out.push(&KUBELET_RESERVED_CPUS, &[], configuration.reserved_cpus.map(|n| n as f64));
 }
 
@@ -82,6 +89,16 @@ pub(crate) fn configuration(roots: &Roots) -> Result<Option<Configuration>, File
         }
     }
     Ok(None)
+}
+
+/// The CPU manager's policy in force; the file is root's.
+pub(crate) fn cpu_policy_in_force(roots: &Roots) -> Result<Option<String>, FileError> {
+    Ok(state(roots, CPU_STATE, kubelet::cpu_manager)?.map(|state| state.policy))
+}
+
+/// The memory manager's policy in force; the file is root's.
+pub(crate) fn memory_policy_in_force(roots: &Roots) -> Result<Option<String>, FileError> {
+    Ok(state(roots, MEMORY_STATE, kubelet::memory_manager)?.map(|state| state.policy))
 }
 
 fn state<T>(

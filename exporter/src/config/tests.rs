@@ -1,6 +1,7 @@
 //! Every source of settings, their precedence, and every kind of mistake.
 
 use std::io::Write as _;
+use std::path::Path;
 use std::time::Duration;
 
 use super::*;
@@ -151,6 +152,28 @@ fn all_mistakes_are_listed_with_their_lines() {
         "line 10: web.listen-address: expected HOST:PORT, [IPV6]:PORT or :PORT, found \"9400\"",
     ];
     assert_eq!(list, expected);
+}
+
+#[test]
+fn places_of_the_kernels_files_are_looked_at_wherever_they_come_from() {
+    let (empty, file) = (tempfile::tempdir().unwrap(), tempfile::NamedTempFile::new().unwrap());
+    let paths = [empty.path(), file.path(), Path::new("/no/such")].map(|path| path.display().to_string());
+    let wrong = ["this one is empty: is it mounted?", "this is a file", "No such file or directory"];
+    for flag in ["path.procfs", "path.sysfs", "path.rootfs", "path.cgroup"] {
+        for (path, wrong) in paths.iter().zip(wrong) {
+            let Err(ConfigError::CommandLine(error)) = read(&[&format!("--{flag}={path}")], &[]) else {
+                panic!("--{flag}={path} is accepted");
+            };
+            let error = error.to_string();
+            assert!(error.contains(&format!("--{flag}")) && error.contains(path) && error.contains(wrong), "{error}");
+        }
+    }
+    // What nobody has set is looked at too.
+    for flag in ["procfs", "sysfs", "rootfs"] {
+        let command = flags::command(REGISTRY).mut_arg(flag, |arg| arg.default_value("/no/such"));
+        let error = matches(&command, &["goodput-exporter".into()]).unwrap_err().to_string();
+        assert!(error.contains(&format!("--path.{flag}")) && error.contains("No such file"), "{error}");
+    }
 }
 
 #[test]

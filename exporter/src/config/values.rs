@@ -184,10 +184,16 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
     (!total.is_zero()).then_some(total).ok_or_else(expected)
 }
 
+/// Where something is mounted. A mount that is missing would look like a machine that has nothing of anything.
 pub(super) fn directory(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
     match std::fs::metadata(&path) {
-        Ok(metadata) if metadata.is_dir() => Ok(path),
+        Ok(metadata) if metadata.is_dir() => match std::fs::read_dir(&path).map(|mut entries| entries.next().is_none())
+        {
+            Ok(true) => Err("expected a directory with something in it, this one is empty: is it mounted?".to_owned()),
+            // One that may not be listed may hold what may be read.
+            Ok(false) | Err(_) => Ok(path),
+        },
         Ok(_) => Err("expected a directory, this is a file".to_owned()),
         Err(error) => Err(format!("expected a directory: {error}")),
     }

@@ -6,17 +6,29 @@ use serde::Deserialize;
 
 use super::{ParseError, cpus};
 
+/// Policies of the topology manager, as of Kubernetes 1.34; the first is the default.
+pub const TOPOLOGY_POLICIES: &[&str] = &["none", "best-effort", "restricted", "single-numa-node"];
+
+/// What the topology manager aligns; the first is the default.
+pub const TOPOLOGY_SCOPES: &[&str] = &["container", "pod"];
+
+/// Policies of the CPU manager; the first is the default.
+pub const CPU_POLICIES: &[&str] = &["none", "static"];
+
+/// Policies of the memory manager on Linux; the first is the default. `BestEffort` is for Windows alone.
+pub const MEMORY_POLICIES: &[&str] = &["None", "Static"];
+
 /// The parts of `KubeletConfiguration` that place jobs. A part that is left out has the kubelet's default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Configuration {
-    /// `none`, `best-effort`, `restricted` or `single-numa-node`.
+    /// One of [`TOPOLOGY_POLICIES`], or a name that is not known here; so with those below.
     pub topology_manager_policy: Option<String>,
-    /// `container` or `pod`.
+    /// One of [`TOPOLOGY_SCOPES`].
     pub topology_manager_scope: Option<String>,
-    /// `none` or `static`.
+    /// One of [`CPU_POLICIES`].
     pub cpu_manager_policy: Option<String>,
-    /// `None` or `Static`.
+    /// One of [`MEMORY_POLICIES`].
     pub memory_manager_policy: Option<String>,
     /// CPUs that no pod gets, as a list.
     #[serde(rename = "reservedSystemCPUs")]
@@ -34,6 +46,15 @@ pub fn configuration(text: &str) -> Result<Configuration, ParseError> {
         let line = error.location().map_or(1, |location| location.line() as usize);
         at(text, line, "a kubelet configuration")
     })?;
+    for name in [
+        &mut found.topology_manager_policy,
+        &mut found.topology_manager_scope,
+        &mut found.cpu_manager_policy,
+        &mut found.memory_manager_policy,
+    ] {
+        // Empty is as good as left out.
+        *name = name.take().filter(|name| !name.is_empty());
+    }
     found.reserved_cpus = found.reserved_system_cpus.as_deref().map(count).transpose()?;
     Ok(found)
 }
@@ -143,6 +164,7 @@ mod tests {
         let json = "{\"kind\": \"KubeletConfiguration\", \"topologyManagerScope\": \"pod\"}";
         assert_eq!(configuration(json).unwrap().topology_manager_scope.as_deref(), Some("pod"));
         assert_eq!(configuration(""), Ok(Configuration::default()));
+        assert_eq!(configuration("cpuManagerPolicy: \"\"\n"), Ok(Configuration::default()));
         let error = configuration("kind: x\ncpuManagerPolicy: [static]\n").unwrap_err();
         assert_eq!((error.line, error.expected), (2, "a kubelet configuration"));
     }

@@ -2,6 +2,7 @@
 
 pub mod cgroupfs;
 pub mod container_logs;
+pub mod daemons;
 pub mod files;
 pub mod hostname;
 pub mod job_map;

@@ -72,6 +72,7 @@ fn every_host_collector_fails_on_garbage_and_keeps_its_name_for_it() {
         ("cpu", "sys/devices/system/cpu/online"),
         ("network", "proc/net/dev"),
         ("network", "sys/class/net/eth0/mtu"),
+        ("network", "sys/class/net/eth0/device/local_cpulist"),
     ] {
         let machine = Machine::empty();
         machine.write("proc/stat", "cpu 1 2 3 4\n");

@@ -43,7 +43,9 @@ fn node(cpus: u32, queues: u32) -> Machine {
     let mut machine =
         Machine::recorded("sys-4s8n-numa-miss", &["sys/devices/system/node/node0", "sys/devices/system/node/node1"]);
     machine.write("sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory pids\n");
-    machine.write("sys/devices/system/node/online", "0-7\n");
+    machine.write("sys/devices/system/node/online", "0-1\n");
+    machine.write("sys/devices/system/node/node0/distance", "10 21\n");
+    machine.write("sys/devices/system/node/node1/distance", "21 10\n");
     let half = cpus / 2;
     machine.write("sys/devices/system/node/node0/cpulist", &format!("0-{}\n", half - 1));
     machine.write("sys/devices/system/node/node1/cpulist", &format!("{half}-{}\n", cpus - 1));
@@ -51,6 +53,7 @@ fn node(cpus: u32, queues: u32) -> Machine {
     power(&machine, cpus);
     driver(&machine);
     kubelet(&machine);
+    machine.write("etc/default/irqbalance", "IRQBALANCE_BANNED_CPULIST=0-1\n");
     disks(&machine);
     network(&machine);
     for job in 0..8 {
@@ -266,9 +269,14 @@ fn network(machine: &Machine) {
     machine.write("proc/net/dev", &lines);
     for n in 0..10 {
         let folder = format!("sys/class/net/eth{n}");
-        for (file, text) in
-            [("device/numa_node", "0"), ("operstate", "up"), ("speed", "1"), ("mtu", "1"), ("carrier_changes", "1")]
-        {
+        for (file, text) in [
+            ("device/numa_node", "0"),
+            ("device/local_cpulist", "0"),
+            ("operstate", "up"),
+            ("speed", "1"),
+            ("mtu", "1"),
+            ("carrier_changes", "1"),
+        ] {
             machine.write(&format!("{folder}/{file}"), text);
         }
         machine.unpack(
@@ -285,6 +293,9 @@ fn network(machine: &Machine) {
     }
     for n in [8, 9] {
         machine.write(&format!("sys/class/infiniband/mlx5_{n}/ports/1/hw_counters/rp_cnp_handled"), "1\n");
+    }
+    for n in 0..10 {
+        machine.write(&format!("sys/class/infiniband/mlx5_{n}/device/local_cpulist"), "0\n");
     }
 }
 

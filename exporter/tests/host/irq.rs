@@ -1,6 +1,8 @@
 use std::fmt::Write as _;
+use std::time::{Duration, Instant};
 
-use goodput_exporter::collect::Done;
+use goodput_exporter::collect::{CollectError, Done};
+use goodput_exporter::source::files::FileError;
 
 use crate::support::{Collected, Machine, collector, facts, shared};
 
@@ -257,4 +259,69 @@ fn nothing_to_read() {
         Ok(Done::NotApplicable(why)) => assert!(why.contains("/proc"), "{why}"),
         other => panic!("{other:?}"),
     }
+}
+
+/// A machine with softirqs, so that the collector applies, and the node's own list of processes.
+fn node_with(processes: &[(u32, &str)]) -> Machine {
+    let machine = Machine::empty();
+    machine.write("proc/softirqs", "  CPU0\nNET_RX: 5\n");
+    for (pid, name) in processes {
+        machine.write(&format!("proc/{pid}/comm"), &format!("{name}\n"));
+    }
+    machine
+}
+
+#[test]
+fn who_moves_interrupts() {
+    let machine = node_with(&[(2, "kthreadd"), (700, "irqbalance"), (701, "irqbalance-ui")]);
+    machine.write(
+        "etc/sysconfig/irqbalance",
+        "IRQBALANCE_BANNED_CPULIST=0-3,8\nIRQBALANCE_ARGS=\"--policyscript=/etc/irqbalance.d --hintpolicy=exact\"\n",
+    );
+    let mut irq = collector("irq");
+    let (start, minute) = (Instant::now(), Duration::from_secs(60));
+    let first = machine.collect_at(irq.as_mut(), start).ok();
+    assert_eq!(first.value("goodput_irqbalance_running"), 1.0);
+    let info = "goodput_irqbalance_info{mode=\"daemon\",policy_script=\"true\",hint_policy=\"exact\"}";
+    assert_eq!(first.value(info), 1.0);
+    assert_eq!(first.value("goodput_irqbalance_banned_cpus"), 5.0);
+
+    // It ends, and another process gets its number; the settings are now Debian's, which bans nobody.
+    machine.write("proc/700/comm", "bash\n");
+    machine.write("etc/default/irqbalance", "IRQBALANCE_BANNED_CPUS=0\nIRQBALANCE_ONESHOT=yes\n");
+    let soon = machine.collect_at(irq.as_mut(), start + minute - Duration::from_secs(1)).ok();
+    assert_eq!(soon.value("goodput_irqbalance_running"), 1.0, "looked for once a minute");
+    let later = machine.collect_at(irq.as_mut(), start + minute).ok();
+    assert_eq!(later.value("goodput_irqbalance_running"), 0.0);
+    assert_eq!(later.value("goodput_irqbalance_info{mode=\"oneshot\",policy_script=\"false\"}"), 1.0);
+    assert_eq!(later.value("goodput_irqbalance_banned_cpus"), 0.0);
+
+    machine.write("proc/900/comm", "irqbalance\n");
+    assert_eq!(machine.collect_at(irq.as_mut(), start + 2 * minute).ok().value("goodput_irqbalance_running"), 1.0);
+}
+
+#[test]
+fn an_irqbalance_that_is_absent_unseen_or_secret_is_not_zero() {
+    let unseen = node_with(&[(2, "nginx"), (700, "irqbalance")]).collect("irq").ok();
+    assert_eq!(unseen.count("goodput_irqbalance_running"), 0, "a container's own processes are not the node's");
+    assert_eq!(unseen.count("goodput_irqbalance_info"), 0, "no settings");
+
+    let machine = node_with(&[(2, "kthreadd")]);
+    machine.write("etc/default/irqbalance", "IRQBALANCE_BANNED_CPULIST=\n");
+    let silent = machine.collect("irq").ok();
+    assert_eq!(silent.value("goodput_irqbalance_running"), 0.0);
+    assert_eq!(silent.count("goodput_irqbalance_banned_cpus"), 0, "left to irqbalance");
+
+    machine.deny("etc/default/irqbalance");
+    let denied = machine.collect("irq");
+    assert!(matches!(denied.result, Err(CollectError::File(FileError::Denied { .. }))), "{:?}", denied.result);
+    assert_eq!(denied.value("goodput_irqbalance_running"), 0.0, "what may be read is told");
+    assert_eq!(denied.count("goodput_irqbalance_info"), 0);
+    assert_eq!(denied.value("goodput_irq_softirqs_total{kind=\"NET_RX\"}"), 5.0);
+
+    std::fs::remove_file(machine.path("etc/default/irqbalance")).unwrap();
+    machine.write("etc/default/irqbalance", "\nIRQBALANCE_BANNED_CPULIST=few\n");
+    let error = machine.collect("irq").result.unwrap_err().to_string();
+    let expected = "etc/default/irqbalance: line 2: expected a list of numbers and ranges such as 0-3,8, found \"few\"";
+    assert!(error.ends_with(expected), "{error}");
 }

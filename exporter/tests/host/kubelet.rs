@@ -22,6 +22,7 @@ fn policies_and_what_was_given_away() {
     let info = "goodput_kubelet_info{topology_policy=\"restricted\",cpu_policy=\"static\",cpu_policy_in_force=\"static\",memory_policy_in_force=\"None\"}";
     for (series, expected) in [
         (info, 1.0),
+        ("goodput_kubelet_unknown_policies", 0.0),
         ("goodput_kubelet_reserved_cpus", 2.0),
         ("goodput_kubelet_shared_cpus", 96.0),
         ("goodput_kubelet_exclusive_cpus", 32.0),
@@ -51,6 +52,31 @@ fn other_places_of_the_configuration() {
         let machine = Machine::empty();
         machine.write(path, r#"{"kind": "KubeletConfiguration", "topologyManagerScope": "pod"}"#);
         assert_eq!(machine.collect("kubelet").ok().value("goodput_kubelet_info{topology_scope=\"pod\"}"), 1.0);
+    }
+}
+
+#[test]
+fn names_that_kubernetes_has_not() {
+    let machine = node();
+    for (policy, scope, cpu, memory, unknown) in [
+        ("none", "container", "none", "None", 0.0),
+        ("best-effort", "pod", "static", "Static", 0.0),
+        ("single-numa-node", "pod", "static", "Static", 0.0),
+        ("single_numa_node", "pod", "Static", "static", 3.0),
+        ("strict", "node", "dynamic", "BestEffort", 4.0),
+    ] {
+        let text = format!(
+            "topologyManagerPolicy: {policy}\ntopologyManagerScope: {scope}\ncpuManagerPolicy: {cpu}\n\
+             memoryManagerPolicy: {memory}\n"
+        );
+        machine.write("var/lib/kubelet/config.yaml", &text);
+        let collected = machine.collect("kubelet").ok();
+        assert_eq!(collected.value("goodput_kubelet_unknown_policies"), unknown, "{text}");
+        let info = format!(
+            "goodput_kubelet_info{{topology_policy=\"{policy}\",topology_scope=\"{scope}\",cpu_policy=\"{cpu}\",\
+             memory_policy=\"{memory}\",cpu_policy_in_force=\"static\",memory_policy_in_force=\"None\"}}"
+        );
+        assert_eq!(collected.value(&info), 1.0, "as the file has it");
     }
 }
 

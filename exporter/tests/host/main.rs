@@ -24,6 +24,7 @@ mod pci;
 mod placement;
 mod pressure;
 mod process;
+mod recorded;
 mod storage;
 mod support;
 mod swap;

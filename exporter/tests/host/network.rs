@@ -112,10 +112,16 @@ fn a_real_machines_interfaces_and_their_nodes() {
         3.0,
         "no bridge, VLAN, loopback or link that leads nowhere"
     );
-    for (device, pci, node) in [("eth0", "0000:02:00.0", 0), ("eth1", "0000:02:00.3", 0), ("ib0", "0000:82:00.0", 1)] {
-        let series = format!("goodput_network_info{{device=\"{device}\",pci=\"{pci}\",node=\"{node}\"}}");
-        assert_eq!(collected.value(&series), 1.0);
+    for (device, pci, node, cpus) in
+        [("eth0", "0000:02:00.0", 0, "0-7"), ("eth1", "0000:02:00.3", 0, "0-7"), ("ib0", "0000:82:00.0", 1, "8-15")]
+    {
+        let place = format!("pci=\"{pci}\",node=\"{node}\",local_cpus=\"{cpus}\"");
+        assert_eq!(collected.value(&format!("goodput_network_info{{device=\"{device}\",{place}}}")), 1.0);
     }
+    let place = "pci=\"0000:82:00.0\",node=\"1\",local_cpus=\"8-15\"";
+    let ports = collected.samples().into_keys().filter(|series| series.starts_with("goodput_rdma_port_info"));
+    let ports: Vec<_> = ports.collect();
+    assert!(!ports.is_empty() && ports.iter().all(|port| port.contains(place)), "{ports:?}");
     assert_eq!(collected.value("goodput_network_up{device=\"eth1\"}"), 0.0);
     assert_eq!(collected.count("goodput_network_speed_bytes"), 1, "eth1 is down, ib0 does not say");
     assert_eq!(collected.count("goodput_network_received_bytes_total"), 0, "not recorded");
@@ -137,6 +143,35 @@ fn virtual_functions_are_part_of_their_device() {
     let collected = machine.collect("network").ok();
     assert_eq!((collected.value("goodput_network_interfaces"), collected.value("goodput_rdma_ports")), (1.0, 1.0));
     assert_eq!(collected.count("goodput_rdma_port_active"), 1);
+}
+
+/// Firmware that does not tell the node of a slot says -1, and the kernel then takes every CPU for near.
+#[test]
+fn a_place_that_is_unknown_is_left_out() {
+    let machine = Machine::empty();
+    for (device, node) in
+        [("net/eth0", Some("-1")), ("net/eth1", None), ("net/eth2", Some("1")), ("infiniband/mlx5_0", Some("-1"))]
+    {
+        let folder = format!("sys/class/{device}/device");
+        machine.write(&format!("{folder}/local_cpus"), "ff,ffff0000\n");
+        if let Some(node) = node {
+            machine.write(&format!("{folder}/numa_node"), &format!("{node}\n"));
+        }
+    }
+    let every_other = (0..600).step_by(2).map(|cpu| cpu.to_string()).collect::<Vec<_>>();
+    machine.write("sys/class/net/eth3/device/local_cpulist", &every_other.join(","));
+    machine.write("sys/class/infiniband/mlx5_0/ports/1/link_layer", "InfiniBand\n");
+    let collected = machine.collect("network").ok();
+    for labels in [
+        "device=\"eth0\"",
+        "device=\"eth1\",local_cpus=\"16-39\"",
+        "device=\"eth2\",node=\"1\",local_cpus=\"16-39\"",
+        "device=\"eth3\"",
+    ] {
+        assert_eq!(collected.value(&format!("goodput_network_info{{{labels}}}")), 1.0);
+    }
+    let port = "goodput_rdma_port_info{device=\"mlx5_0\",port=\"1\",link_layer=\"InfiniBand\"}";
+    assert_eq!(collected.value(port), 1.0);
 }
 
 #[test]

@@ -53,7 +53,16 @@ impl Machine {
     pub(crate) fn unpack(&self, archive: &str, folder: &str, parts: &[&str]) {
         let target = self.path(folder);
         std::fs::create_dir_all(&target).unwrap();
-        tar(&shared(archive), &target, parts);
+        let parts: Vec<String> = parts.iter().map(|part| format!("./{part}")).collect();
+        tar(&shared(archive), &target, &parts);
+    }
+
+    /// Unpacks an archive of the shared fixtures without what matches these patterns.
+    pub(crate) fn unpack_without(&self, archive: &str, folder: &str, patterns: &[&str]) {
+        let target = self.path(folder);
+        std::fs::create_dir_all(&target).unwrap();
+        let excluded: Vec<String> = patterns.iter().map(|pattern| format!("--exclude={pattern}")).collect();
+        tar(&shared(archive), &target, &excluded);
     }
 
     /// A file or folder of the machine.
@@ -273,14 +282,9 @@ pub(crate) fn shared(path: &str) -> PathBuf {
 }
 
 #[allow(clippy::disallowed_methods, reason = "tests may run programs")]
-fn tar(archive: &Path, target: &Path, parts: &[&str]) {
+fn tar(archive: &Path, target: &Path, arguments: &[String]) {
     let mut tar = std::process::Command::new("tar");
-    tar.arg("-xzf")
-        .arg(archive)
-        .arg("--no-same-owner")
-        .arg("-C")
-        .arg(target)
-        .args(parts.iter().map(|part| format!("./{part}")));
+    tar.arg("-xzf").arg(archive).arg("--no-same-owner").arg("-C").arg(target).args(arguments);
     let status = tar.status().unwrap();
     assert!(status.success(), "tar could not unpack {}", archive.display());
 }

@@ -6,12 +6,11 @@ use super::super::text::{count, list};
 use super::super::{Check, Expected, Fix, Status, Unread, Verdict, Who};
 use super::{clock, own, vendor};
 use crate::collect::Context;
-use crate::collect::driver as daemons;
 use crate::collect::irq::device::{self, Class};
 use crate::parse::hexadecimal;
 use crate::parse::nvidia::{self, Module};
-use crate::source::files;
 use crate::source::nvml::Driver;
+use crate::source::{daemons, files};
 
 const GPU_OPERATOR_RDMA: &str =
     "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-operator-rdma.html";
@@ -146,8 +145,8 @@ enum Daemon {
 }
 
 fn fabric_manager(context: &Context) -> Result<Daemon, Unread> {
-    if let Some(running) = daemons::running(&context.roots)? {
-        return Ok(if running.contains("nv-fabricmanager") { Daemon::Runs } else { Daemon::Missing });
+    if let Some(running) = daemons::running(&context.roots, &["nv-fabricmanager"])? {
+        return Ok(if running.contains_key("nv-fabricmanager") { Daemon::Runs } else { Daemon::Missing });
     }
     let found = clock::daemons(context, &FABRIC_MANAGERS)?;
     Ok(if found.is_empty() { Daemon::NoSign } else { Daemon::Runs })
@@ -219,6 +218,46 @@ fn judge_version(module: &Module, library: &Driver) -> Result<Verdict, Unread> {
         Driver::Starting => Err(Unread::Failed("the driver has not answered yet".to_owned())),
         Driver::Released { .. } => Err(Unread::Failed("the GPUs are released on request".to_owned())),
     }
+}
+
+pub(super) static CUDA: Check = Check {
+    id: "cuda_driver",
+    title: "CUDA that the driver runs",
+    reads: "/proc/driver/nvidia/version",
+    expected: Expected::always("525 or later, which runs CUDA 12; 580 or later also CUDA 13"),
+    why: "A program that was built with a newer CUDA than the driver knows ends with \"driver version is insufficient\", and \
+          frameworks are no longer built for the older ones. NVIDIA's compatibility package helps on data-centre GPUs only.",
+    fixes: &[Fix {
+        command: "upgrade the driver to a branch that NVIDIA still maintains",
+        lasting: None,
+        restarts: "the node",
+        who: Who::Root,
+        risk: "the newest branches leave out the oldest GPUs: read their list first",
+        gain: None,
+    }],
+    sources: &[
+        vendor(
+            "CUDA Compatibility: minimum driver versions",
+            "https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html",
+        ),
+        own("a warning below CUDA 12: old jobs go on"),
+    ],
+    run: |context, _| judge_cuda(&module(context)?.version),
+};
+
+/// Branches of the driver from which on a generation of CUDA runs, newest first.
+const CUDA_DRIVERS: [(u32, &str); 3] = [(580, "CUDA 13"), (525, "CUDA 12"), (450, "CUDA 11")];
+
+/// What frameworks are still built with.
+const OLDEST_CUDA: u32 = 525;
+
+fn judge_cuda(version: &str) -> Result<Verdict, Unread> {
+    let branch = version.split('.').next().and_then(|branch| branch.parse::<u32>().ok());
+    let branch =
+        branch.ok_or_else(|| Unread::Failed(format!("driver version {version:?} does not begin with a number")))?;
+    let newest = CUDA_DRIVERS.iter().find(|(since, _)| branch >= *since).map_or("CUDA 10 or older", |(_, cuda)| cuda);
+    let status = if branch >= OLDEST_CUDA { Status::Pass } else { Status::Warn };
+    Ok(Verdict::new(status, format!("{version} runs {newest}")))
 }
 
 pub(super) static RDMA: Check = Check {
@@ -302,6 +341,21 @@ mod tests {
         let absent = Driver::Absent { reason: "version mismatch".to_owned() };
         assert_eq!(judge_version(&module, &absent).unwrap().read, "module 580.65.06, but version mismatch");
         assert!(judge_version(&module, &Driver::Starting).is_err());
+    }
+
+    #[test]
+    fn generations_of_cuda() {
+        for (version, status, read) in [
+            ("590.48.01", Pass, "590.48.01 runs CUDA 13"),
+            ("580.65.06", Pass, "580.65.06 runs CUDA 13"),
+            ("535.104.05", Pass, "535.104.05 runs CUDA 12"),
+            ("520.56.06", Warn, "520.56.06 runs CUDA 11"),
+            ("418.39", Warn, "418.39 runs CUDA 10 or older"),
+        ] {
+            let verdict = judge_cuda(version).unwrap();
+            assert_eq!((verdict.status, &*verdict.read), (status, read));
+        }
+        assert!(judge_cuda("r580").is_err());
     }
 
     #[test]

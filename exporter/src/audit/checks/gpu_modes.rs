@@ -4,8 +4,10 @@ use super::super::text::{count, list};
 use super::super::{Check, Expected, Fix, Status, Verdict, Who, jobs};
 use super::gpu::value;
 use super::{own, vendor};
+use crate::catalog::dcgm::Call;
 use crate::source::nvml::{ComputeMode, MigMode, fields};
 
+const CLOCK_EVENT_REASONS: &str = "https://docs.nvidia.com/deploy/nvml-api/group__nvmlClocksEventReasons.html";
 const NVIDIA_SMI: &str = "https://manpages.ubuntu.com/manpages/plucky/man1/nvidia-smi.1.html";
 
 pub(super) static ECC: Check = Check {
@@ -129,6 +131,48 @@ fn judge_compute(modes: &[(u32, ComputeMode)]) -> Verdict {
     }
 }
 
+pub(super) static CLOCKS: Check = Check {
+    id: "clock_limit",
+    title: "Clocks that somebody limits",
+    reads: "nvmlDeviceGetCurrentClocksEventReasons",
+    expected: Expected::always("no GPU held below its highest clock by a setting"),
+    why: "Clocks that were locked for a benchmark stay locked until the driver is loaded anew. One such GPU slows down every \
+          GPU of a synchronous job, and nothing else about it looks wrong.",
+    fixes: &[Fix {
+        command: "nvidia-smi -i INDEX --reset-gpu-clocks, and --reset-applications-clocks where those were set",
+        lasting: None,
+        restarts: "nothing",
+        who: Who::Root,
+        risk: "where the limit saves power on purpose, the GPU draws more again",
+        gain: None,
+    }],
+    sources: &[
+        vendor("NVML, nvmlClocksEventReasonApplicationsClocksSetting", CLOCK_EVENT_REASONS),
+        vendor("nvidia-smi(1): --lock-gpu-clocks, --applications-clocks", NVIDIA_SMI),
+        own("a warning: a limit can be a decision, but not an unnoticed one; an idle GPU does not tell of it"),
+    ],
+    run: |context, _| {
+        let reasons = jobs::gpus(context)?
+            .iter()
+            .map(|gpu| value(gpu, "clock event reasons", |v| v.call(Call::ClockEventReasons)));
+        Ok(judge_clocks(&reasons.collect::<Result<Vec<_>, _>>()?))
+    },
+};
+
+/// As nvml.h numbers it: the clocks that applications asked for, and those that are locked.
+const CLOCKS_SETTING: u64 = 0x2;
+
+fn judge_clocks(reasons: &[(u32, f64)]) -> Verdict {
+    let limited = reasons.iter().filter(|(_, bits)| *bits as u64 & CLOCKS_SETTING != 0);
+    match limited.map(|(gpu, _)| gpu.to_string()).collect::<Vec<_>>() {
+        none if none.is_empty() => Verdict::new(Status::Pass, format!("none of {}", count(reasons.len(), "GPU"))),
+        limited => {
+            let commands = limited.iter().map(|gpu| format!("nvidia-smi -i {gpu} --reset-gpu-clocks")).collect();
+            Verdict::new(Status::Warn, format!("a setting limits GPU {}", list(&limited))).with(commands)
+        }
+    }
+}
+
 /// As nvidia-smi says it.
 fn name(mode: &ComputeMode) -> &'static str {
     match mode {
@@ -162,6 +206,15 @@ mod tests {
         assert_eq!(said(&judge_mig(&[(0, mode(true, true)), (1, mode(false, false))])), (Pass, "none on 2 GPUs"));
         assert_eq!(said(&judge_mig(&[(3, mode(true, false))])), (Warn, "GPU 3 off from its next reset on"));
         assert_eq!(said(&judge_mig(&[(3, mode(false, true))])), (Warn, "GPU 3 on from its next reset on"));
+    }
+
+    #[test]
+    fn limited_clocks() {
+        // 0x1 is idle, 0x4 the power limit.
+        assert_eq!(said(&judge_clocks(&[(0, 1.0), (1, 4.0)])), (Pass, "none of 2 GPUs"));
+        let verdict = judge_clocks(&[(0, 1.0), (3, 6.0)]);
+        assert_eq!(said(&verdict), (Warn, "a setting limits GPU 3"));
+        assert_eq!(verdict.commands, ["nvidia-smi -i 3 --reset-gpu-clocks"]);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The checks, one file per part of the machine.
 
+mod allocator;
 mod cgroup;
 mod clock;
 mod cpu;
@@ -8,6 +9,7 @@ mod driver;
 mod gpu;
 mod gpu_health;
 mod gpu_modes;
+mod gpu_sharing;
 mod huge_pages;
 mod irq;
 mod job_limits;
@@ -19,6 +21,7 @@ mod node;
 mod numa;
 mod overlay;
 mod pci;
+mod pod_qos;
 mod storage;
 mod swap;
 mod writeback;
@@ -39,6 +42,7 @@ pub static CHECKS: &[&Check] = &[
     &swap::SWAPPINESS,
     &swap::USE,
     &memlock::MEMLOCK,
+    &allocator::ALLOCATOR,
     &memory::OVERCOMMIT,
     &memory::PANIC_ON_OOM,
     &memory::KSM,
@@ -62,6 +66,7 @@ pub static CHECKS: &[&Check] = &[
     &clock::SOURCE,
     &clock::SYNC,
     &irq::AFFINITY,
+    &irq::BALANCER,
     &network::NODE,
     &network::LANES,
     &network::SPEED,
@@ -82,14 +87,18 @@ pub static CHECKS: &[&Check] = &[
     &gpu_modes::ECC,
     &gpu_modes::MIG,
     &gpu_modes::COMPUTE,
+    &gpu_modes::CLOCKS,
+    &gpu_sharing::SHARING,
     &driver::MODULES,
     &driver::VERSION,
+    &driver::CUDA,
     &driver::RDMA,
     &driver::NOUVEAU,
     &driver::FABRIC,
     &kubelet::CPU,
     &kubelet::MEMORY,
     &kubelet::TOPOLOGY,
+    &pod_qos::QOS,
     &cgroup::CPU_QUOTA,
     &cgroup::MEMORY_LIMIT,
     &cgroup::CPUS_PER_GPU,

@@ -3,6 +3,7 @@
 //! Never by interrupt or CPU: a node with 256 CPUs has half a million such counts.
 
 mod account;
+pub(crate) mod balancer;
 pub(crate) mod device;
 mod owners;
 
@@ -11,6 +12,7 @@ use std::time::Duration;
 use std::collections::BTreeMap;
 
 use self::account::Account;
+use self::balancer::Balancer;
 use self::device::Device;
 use self::owners::{OwnerShares, Steps};
 use super::{CollectError, Collector, Context, Done, Entry};
@@ -28,13 +30,13 @@ const MAX_DEVICES: usize = 64;
 /// The row of this collector.
 pub(super) const ENTRY: Entry = Entry {
     name: "irq",
-    about: "Which NUMA node takes the interrupts of GPUs, NICs and storage, softirqs and softnet; /proc/interrupts, which is megabytes on a large node, 2 files per PCI device with interrupts and 1 per owner of a GPU.",
+    about: "Which NUMA node takes the interrupts of GPUs, NICs and storage, softirqs and softnet; /proc/interrupts, which is megabytes on a large node, 2 files per PCI device with interrupts and 1 per owner of a GPU, and every 60 s irqbalance's settings and process, or where it does not run 1 file per process.",
     default: true,
     deadline: Duration::from_secs(2),
     new: || Box::<Irq>::default(),
 };
 
-/// Reads `/proc/interrupts`, `/proc/softirqs` and `/proc/net/softnet_stat`. A device's total outlives its interrupts, so
+/// Reads `/proc/interrupts`, `/proc/softirqs`, `/proc/net/softnet_stat` and who moves interrupts. A device's total outlives its interrupts, so
 /// that it goes on when they come back, but it is only published while the device has any.
 #[derive(Default)]
 pub struct Irq {
@@ -42,6 +44,7 @@ pub struct Irq {
     softirqs: BTreeMap<String, Account>,
     softnet: [Account; 3],
     owners: OwnerShares,
+    balancer: Balancer,
 }
 
 impl Collector for Irq {
@@ -53,6 +56,7 @@ impl Collector for Irq {
             self.softnet(&context.roots, out)?,
         ];
         if found.contains(&true) {
+            self.balancer.collect(context, out)?;
             return Ok(Done::Ok);
         }
         Ok(Done::NotApplicable("no interrupts, softirqs or net/softnet_stat in /proc".to_owned()))

@@ -10,17 +10,20 @@ use super::{CollectError, Collector, Context, Done, Entry};
 use crate::catalog::network::*;
 use crate::family::Families;
 use crate::parse::net::{self, Direction, Interface};
-use crate::parse::number;
+use crate::parse::{cpus, number};
 use crate::source::files::{self, FileError, Roots};
-use crate::source::process;
+use crate::source::{nodes, process};
 
 /// Most interfaces that get series of their own.
 const MAX_INTERFACES: usize = 32;
 
+/// Longest list of CPUs in a label: every other one of 256 fits.
+const MAX_LIST_BYTES: usize = 512;
+
 /// The row of this collector.
 pub(super) const ENTRY: Entry = Entry {
     name: "network",
-    about: "Physical network interfaces, TCP and RDMA ports; 3 files, 5 per interface, and about 20 per RDMA port, which its firmware answers.",
+    about: "Physical network interfaces, TCP and RDMA ports; 3 files, 6 per interface, and about 20 per RDMA port, which its firmware answers.",
     default: true,
     deadline: Duration::from_secs(2),
     new: || Box::<Network>::default(),
@@ -85,8 +88,7 @@ fn push_traffic(interface: &Interface<'_>, out: &mut Families) {
 }
 
 fn settings(folder: &Path, name: &str, out: &mut Families) -> Result<(), FileError> {
-    let (pci, node) = place(folder)?;
-    out.push_with(&NETWORK_INFO, &[name], &[&pci, &node], 1.0);
+    out.push_with(&NETWORK_INFO, &[name], &Place::read(folder)?.labels(), 1.0);
     // Interfaces whose driver does not tell say unknown, and work.
     let state = files::parse_optional(&folder.join("operstate"), |text| Ok(["up", "unknown"].contains(&text.trim())))?;
     out.push(&NETWORK_UP, &[name], state.map(|up| f64::from(u8::from(up))));
@@ -107,14 +109,38 @@ fn if_up(speed: Result<Option<Option<u64>>, FileError>) -> Result<Option<u64>, F
     }
 }
 
-/// The PCI address behind an interface or RDMA device, and its NUMA node; empty when not known.
-fn place(folder: &Path) -> Result<(String, String), FileError> {
-    let device = folder.join("device");
-    let pci = device.canonicalize().ok().and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
-    // A platform's or a hypervisor's bus has other names than PCI's `0000:31:00.0`.
-    let pci = pci.filter(|name| name.matches(':').count() == 2).unwrap_or_default();
-    let node = files::parse_optional(&device.join("numa_node"), number::<i64>)?.filter(|node| *node >= 0);
-    Ok((pci, node.map(|node| node.to_string()).unwrap_or_default()))
+/// Where a device is; what is not known is empty.
+struct Place {
+    /// Its PCI address.
+    pci: String,
+    /// Its NUMA node.
+    node: String,
+    /// The CPUs near it, as a list.
+    local_cpus: String,
+}
+
+impl Place {
+    /// Reads what sysfs says of the device behind an interface or RDMA device.
+    fn read(folder: &Path) -> Result<Self, FileError> {
+        let device = folder.join("device");
+        let pci = device.canonicalize().ok().and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
+        // A platform's or a hypervisor's bus has other names than PCI's `0000:31:00.0`.
+        let pci = pci.filter(|name| name.matches(':').count() == 2).unwrap_or_default();
+        let node = files::parse_optional(&device.join("numa_node"), number::<i64>)?;
+        // -1 is unknown, and the kernel then takes every CPU for near.
+        let cpus = match node {
+            Some(..0) => None,
+            _ => nodes::read_cpus(&device, "local_cpulist", "local_cpus")?,
+        };
+        let local_cpus = cpus.map(|cpus| cpus::spell(&cpus)).filter(|list| list.len() <= MAX_LIST_BYTES);
+        let node = node.filter(|node| *node >= 0).map(|node| node.to_string());
+        Ok(Self { pci, node: node.unwrap_or_default(), local_cpus: local_cpus.unwrap_or_default() })
+    }
+
+    /// As the labels of the information about whatever it is.
+    fn labels(&self) -> [&str; 3] {
+        [&self.pci, &self.node, &self.local_cpus]
+    }
 }
 
 fn tcp(roots: &Roots, out: &mut Families) -> Result<bool, FileError> {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{is_virtual, place};
+use super::{Place, is_virtual};
 use crate::catalog::network::*;
 use crate::family::Families;
 use crate::parse::net;
@@ -63,11 +63,12 @@ pub(super) fn ports(roots: &Roots, out: &mut Families) -> Result<bool, FileError
 }
 
 fn write(folder: &Path, device: &str, port: &str, out: &mut Families) -> Result<(), FileError> {
-    let (pci, node) = place(folder)?;
+    let place = Place::read(folder)?;
+    let [pci, node, local_cpus] = place.labels();
     let labels = [device, port];
     let folder = folder.join("ports").join(port);
     let layer = files::parse_optional(&folder.join("link_layer"), |text| Ok(text.trim().to_owned()))?;
-    out.push_with(&RDMA_INFO, &labels, &[&layer.unwrap_or_default(), &pci, &node], 1.0);
+    out.push_with(&RDMA_INFO, &labels, &[&layer.unwrap_or_default(), pci, node, local_cpus], 1.0);
     let active = files::parse_optional(&folder.join("state"), net::port_active)?;
     out.push(&RDMA_ACTIVE, &labels, active.map(|active| f64::from(u8::from(active))));
     out.push(&RDMA_SPEED, &labels, files::parse_optional(&folder.join("rate"), net::port_rate)?);

@@ -72,6 +72,10 @@ const NOT_OF_FILES: &[&str] = &[
     "ecc_mode",
     "mig_pending",
     "compute_mode",
+    "allocator",
+    "clock_limit",
+    "gpu_sharing",
+    "pod_qos",
     "psi",
 ];
 

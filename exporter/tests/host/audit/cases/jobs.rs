@@ -7,6 +7,8 @@ use super::{Case, Odd, case};
 pub(super) const TUNED: &[(&str, &str)] = &[
     ("proc/100/oom_score_adj", "-997\n"),
     ("proc/200/oom_score_adj", "-997\n"),
+    ("proc/100/maps", "7f00-7f01 r-xp 00000000 08:01 917 /usr/lib/x86_64-linux-gnu/libjemalloc.so.2\n"),
+    ("proc/200/maps", "7f00-7f01 r-xp 00000000 08:01 917 /usr/lib/x86_64-linux-gnu/libjemalloc.so.2\n"),
     ("proc/100/mounts", "shm /dev/shm tmpfs rw,nosuid,size=67108864k 0 0\n"),
     ("proc/200/mounts", "shm /dev/shm tmpfs rw,nosuid,size=67108864k 0 0\n"),
     ("sys/fs/cgroup/system.slice/slurmstepd.scope/job_100/pids.current", "300\n"),

@@ -19,8 +19,11 @@ pub(super) const TUNED: &[(&str, &str)] = &[
         "kind: KubeletConfiguration\ncpuManagerPolicy: static\ntopologyManagerPolicy: restricted\n\
          memoryManagerPolicy: Static\n",
     ),
+    ("etc/default/irqbalance", "IRQBALANCE_BANNED_CPULIST=\n"),
+    (CPU_STATE, "{\"policyName\":\"static\",\"defaultCpuSet\":\"0-7\"}\n"),
 ];
 
+const CPU_STATE: &str = "var/lib/kubelet/cpu_manager_state";
 const KUBELET: &str = "var/lib/kubelet/config.yaml";
 
 pub(super) const WRONG: &[Case] = &[
@@ -41,6 +44,22 @@ pub(super) const WRONG: &[Case] = &[
         "systemctl enable",
     ),
     case(
+        "irqbalance",
+        "proc/irq/31/effective_affinity_list",
+        "0\n",
+        Status::Warn,
+        "cannot be seen: 2 interrupts on CPU 0",
+        "systemctl enable --now irqbalance",
+    ),
+    case(
+        "cuda_driver",
+        "proc/driver/nvidia/version",
+        "NVRM version: NVIDIA UNIX x86_64 Kernel Module  470.256.02  Release Build\n",
+        Status::Warn,
+        "470.256.02 runs CUDA 11",
+        "driver",
+    ),
+    case(
         "overlay_layer",
         "sys/dev/block/259:9/queue/rotational",
         "1\n",
@@ -51,17 +70,17 @@ pub(super) const WRONG: &[Case] = &[
     case(
         "kubelet_cpu_manager",
         KUBELET,
-        "kind: KubeletConfiguration\ntopologyManagerPolicy: restricted\n",
+        "kind: KubeletConfiguration\ncpuManagerPolicy: Static\n",
         Status::Warn,
-        "not set, which is none",
+        "\"Static\", which is none of the known names: none, static",
         "cpuManagerPolicy: static",
     ),
     case(
         "kubelet_memory_manager",
         KUBELET,
-        "kind: KubeletConfiguration\nmemoryManagerPolicy: None\n",
+        "kind: KubeletConfiguration\nmemoryManagerPolicy: static\n",
         Status::Warn,
-        "None",
+        "\"static\", which is none of the known names: None, Static",
         "memoryManagerPolicy: Static",
     ),
     case(
@@ -79,13 +98,22 @@ pub(super) const ODD: &[Odd] = &[
     ("fabric_manager", "sys/bus/pci/devices/0000:c5:00.0", None, Status::NotApplicable),
     ("fabric_manager", "run/nvidia-fabricmanager", None, Status::Warn),
     ("fabric_manager", "run/nvidia-fabricmanager/nv-fabricmanager.pid", Some("me\n"), Status::Error),
+    ("irqbalance", "proc/interrupts", None, Status::NotApplicable),
+    ("irqbalance", "etc/default/irqbalance", Some("IRQBALANCE_BANNED_CPULIST=all\n"), Status::Error),
+    ("cuda_driver", "proc/driver", None, Status::NotApplicable),
+    ("cuda_driver", "proc/driver/nvidia/version", Some("unknown\n"), Status::Error),
     ("overlay_layer", "proc/100/mountinfo", None, Status::NotApplicable),
     ("overlay_layer", "proc/100/mountinfo", Some("90 80 0:55 /\n"), Status::Error),
     ("overlay_layer", "proc/1/mountinfo", Some("24 1 0:40 / / rw - nfs4 nas:/ rw\n"), Status::Warn),
     ("overlay_layer", "sys/dev/block", None, Status::NotApplicable),
     ("kubelet_cpu_manager", "var", None, Status::NotApplicable),
     ("kubelet_cpu_manager", KUBELET, Some("cpuManagerPolicy: [static]\n"), Status::Error),
+    ("kubelet_cpu_manager", CPU_STATE, Some("static\n"), Status::Error),
+    ("kubelet_cpu_manager", CPU_STATE, Some("{\"policyName\":\"none\"}\n"), Status::Warn),
+    ("kubelet_cpu_manager", CPU_STATE, None, Status::Pass),
+    ("kubelet_cpu_manager", KUBELET, Some("kind: KubeletConfiguration\n"), Status::Pass),
     ("kubelet_topology_manager", KUBELET, Some("topologyManagerPolicy: {}\n"), Status::Error),
+    ("kubelet_topology_manager", KUBELET, Some("topologyManagerScope: node\n"), Status::Warn),
     ("kubelet_topology_manager", "sys/devices/system/node/node1/cpulist", None, Status::NotApplicable),
     ("kubelet_memory_manager", "sys/devices/system/node/node1/cpulist", None, Status::NotApplicable),
     ("kubelet_memory_manager", "var/lib", None, Status::NotApplicable),
