@@ -18,6 +18,7 @@ const FLOORS: &[(&str, f64)] = &[
     ("cross_numa", 0.9),
     ("dataloader_cpu", 0.9),
     ("dataloader_storage", 0.9),
+    ("down", 0.9),
     ("gang_wait", 0.8),
     ("host_noise", 0.9),
     ("host_to_device", 0.9),

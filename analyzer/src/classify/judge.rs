@@ -9,6 +9,7 @@ use super::cell::{self, Part};
 use super::energy;
 use super::gang_wait::Holds;
 use super::intervals::Builder;
+use super::outage::outage;
 use super::phase::Course;
 use super::thresholds::confidence::CERTAIN;
 use super::{Advisory, Cell, Class, Imbalance, Interval, Thresholds};
@@ -108,7 +109,8 @@ pub fn judge_cells(series: &[Series], window: Range<TimeMs>, thresholds: &Thresh
 
 /// How far rules look beyond a cell, to either side.
 fn around_ms(t: &Thresholds) -> i64 {
-    let others = [t.cold_start_seconds, t.around_seconds, t.derate_around_seconds, t.lost_work_seconds];
+    let others =
+        [t.cold_start_seconds, t.around_seconds, t.derate_around_seconds, t.lost_work_seconds, t.down_xid_seconds];
     (others.into_iter().fold(t.idle_window_seconds, f64::max) * 1000.0) as i64
 }
 
@@ -199,7 +201,7 @@ fn judge_gpu(course: &Course<'_>, by_cell: bool, t: &Thresholds) -> Result<(Vec<
         let cell = Cell { node, gpu, owner: None, index };
         let error = |source| JudgeError { gpu: gpu.uuid.clone(), start_ms: span.start, source };
         let (state, phase) = (course.state(index), course.mark(index, t));
-        let parts = cell::book(&cell, state, phase.as_ref(), t).map_err(error)?;
+        let parts = cell::book(&cell, state, outage(course, index, t), phase.as_ref(), t).map_err(error)?;
         advised.add(span, advisory::advise(&cell, state, &parts, t));
         let energy = energy::split(&cell, &parts);
         booked.add(span, parts.into_iter().zip(energy).map(|((part, ms), energy)| part.entry(ms, energy)));

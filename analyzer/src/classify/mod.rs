@@ -1,7 +1,7 @@
 //! Classes, evidence and the registry of rules; one file per rule; `ledger` does the arithmetic.
 //!
 //! [`judge_series`] is the way in. For every cell of a GPU: `busy` says how much of it was work, `held` whether
-//! anything holds the GPU. Of the work, what was slowed or hollow goes to [`DERATES`]; what was held without work goes to one of [`PHASES`], which exclude all else, or to
+//! anything holds the GPU. What an outage takes ([`OUTAGES`]) is nobody's. Of the work, what was slowed or hollow goes to [`DERATES`]; what was held without work goes to one of [`PHASES`], which exclude all else, or to
 //! [`RULES`], causes before symptoms. A new one is one file, one line in either, one folder of scenarios and one section
 //! of `docs/rules.md`.
 
@@ -18,6 +18,7 @@ mod dataloader_cpu;
 mod dataloader_storage;
 mod depth;
 mod derate;
+mod down;
 mod energy;
 mod explain;
 mod feeding_unsplit;
@@ -33,6 +34,7 @@ mod launch_bound;
 mod ledger;
 mod lost_work;
 mod memory_pressure;
+mod outage;
 mod partial_allocation;
 mod phase;
 mod power;
@@ -52,6 +54,7 @@ pub use judge::{
 };
 pub use ledger::Imbalance;
 pub(crate) use ledger::apportion;
+pub use outage::{OUTAGES, Outage};
 pub use phase::{PHASES, Phase};
 pub use rule::{Cell, Fact, Rule, Verdict};
 pub use thresholds::Thresholds;
@@ -148,6 +151,8 @@ classes! {
     Productive "productive" Productive,
     /// No samples.
     NoData "no_data" Capacity,
+    /// The driver has lost the GPU, or wants it reset before it works again.
+    Down "down" Capacity,
     /// Nothing holds the GPU.
     Unallocated "unallocated" Capacity,
     /// Allocated, no work.

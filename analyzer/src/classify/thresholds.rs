@@ -128,6 +128,9 @@ thresholds! {
     around_seconds = 1200.0 "seconds" in 300.0..=1800.0,
         "How far around a cell it is looked whether a GPU is ever used, and at which rate its owner usually writes.",
         from "own choice: longer than an evaluation or a save; gpu-pruner acts on GPUs unused for 30 min";
+    down_xid_seconds = 1800.0 "seconds" in 60.0..=1800.0,
+        "How long after an XID that takes a reset a GPU that does nothing is down, where the driver itself does not say that it wants a reset.",
+        from "own choice: as far as any rule looks; which XIDs take a reset: NVIDIA's XID catalogue (docs/xid.md)";
     throttled_periods_ratio = 0.25 "ratio of periods" in 0.0..=1.0,
         "Share of quota periods with throttling above which the quota holds the job up.",
         from "kubernetes-mixin CPUThrottlingHigh: 25 %";

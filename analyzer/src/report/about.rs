@@ -55,6 +55,7 @@ pub fn about(class: Class) -> &'static About {
     match class {
         Class::Productive => &PRODUCTIVE,
         Class::NoData => &capacity::NO_DATA,
+        Class::Down => &capacity::DOWN,
         Class::Unallocated => &capacity::UNALLOCATED,
         Class::IdleHeld => &held::IDLE_HELD,
         Class::PartialAllocation => &held::PARTIAL_ALLOCATION,

@@ -120,6 +120,9 @@ pub(super) fn gain(class: Class) -> Option<&'static Gain> {
 pub(super) fn check(class: Class) -> &'static str {
     match class {
         Class::NoData => "up of the node's target is 1, and the coverage of the next report is higher.",
+        Class::Down => {
+            "goodput_gpu_state of the GPU is ok, and nothing wants it reset (goodput_gpu_recovery_action is 0)."
+        }
         Class::Unallocated => "The queue is shorter, and the GPUs are allocated in the next report.",
         Class::IdleHeld => "The GPU has another holder, or none, within minutes; idle_held of this owner is gone.",
         Class::PartialAllocation => "Every GPU of the job is busy, or the job holds fewer.",

@@ -128,6 +128,16 @@ signals! {
     PcieReceive "pcie_receive" Gpu Gauge "bytes per second" up to 1e12,
     /// The NUMA node that the GPU hangs on; the content is which node the series is of.
     GpuNuma "gpu_numa" Gpu State "info" up to 1.0,
+    /// Identity of the GPU; the content is in the labels.
+    GpuInfo "gpu_info" Gpu State "info" up to 1.0,
+    /// The driver does not get an answer from the GPU, or lists it no more.
+    GpuLost "gpu_lost" Gpu State "ratio" up to 1.0,
+    /// The driver says that the GPU has to be reset, or drained and reset.
+    GpuResetRequired "gpu_reset_required" Gpu State "flags" up to 2.0,
+    /// What the driver wants done to the GPU, by NVML's numbers.
+    GpuRecoveryAction "gpu_recovery_action" Gpu State "action" up to 100.0,
+    /// The last XID.
+    GpuXid "gpu_xid" Gpu State "code" up to 1e4,
     /// CPUs of one NUMA node that the GPU's processes may run on.
     GpuAllowedCpus "gpu_allowed_cpus" Gpu State "cores" up to 1e6,
 

@@ -41,6 +41,7 @@ const SHAPES: &[Shape] = &[
     ("goodput_gpu_clock_event_seconds_total", &[("UUID", "GPU-1"), ("reason", "hw_thermal")], true, 30.0),
     ("goodput_gpu_clock_event_seconds_total", &[("UUID", "GPU-2"), ("reason", "hw_thermal")], true, 30.0),
     ("goodput_gpu_clock_event_seconds_total", &[("UUID", "GPU-1"), ("reason", "hw_power_brake")], true, 30.0),
+    ("goodput_gpu_state", &[("UUID", "GPU-3"), ("state", "lost")], false, 0.6),
     ("goodput_node_info", &[("nodename", "n1")], false, 1.0),
     ("goodput_pressure_waiting_seconds_total", &[("resource", "io")], true, 30.0),
     ("goodput_node_cpu_seconds_total", &[("mode", "user")], true, 60.0),

@@ -73,7 +73,16 @@ impl<'a> View<'a> {
     }
 
     fn is_held(&self, gpu: usize) -> bool {
-        self.phase.job && gpu < self.machine.layout.gpus
+        self.phase.job && gpu < self.machine.layout.gpus && !self.is_lost(gpu)
+    }
+
+    /// Is it the one that much of the schedule is about?
+    fn is_last(&self, gpu: usize) -> bool {
+        gpu + 1 == self.machine.layout.gpus
+    }
+
+    fn is_lost(&self, gpu: usize) -> bool {
+        self.phase.lost && self.is_last(gpu)
     }
 }
 
@@ -168,9 +177,20 @@ impl Recorder {
         for gpu in 0..view.gpus() {
             let (uuid, index) = (uuid(&self.node, gpu), gpu.to_string());
             let device = [("gpu", index.as_str()), ("UUID", uuid.as_str())];
-            let before = self.started.0.gpus.get(gpu).map_or(0.0, |g| g.busy);
-            push(samples, "goodput_gpu_busy_seconds_total", target, &device, c.gpus[gpu].busy - before);
-            push(samples, "goodput_gpu_observed_seconds_total", target, &device, seconds);
+            for (state, is) in [("ok", !view.is_lost(gpu)), ("lost", view.is_lost(gpu))] {
+                let labels = [("gpu", index.as_str()), ("UUID", uuid.as_str()), ("state", state)];
+                push(samples, "goodput_gpu_state", target, &labels, f64::from(u8::from(is)));
+            }
+            if view.is_lost(gpu) {
+                continue;
+            }
+            let wants_reset = view.is_last(gpu) && phase.wants_reset;
+            let labels = [("gpu", index.as_str()), ("UUID", uuid.as_str()), ("kind", "reset")];
+            push(samples, "goodput_gpu_reset_required", target, &labels, f64::from(u8::from(wants_reset)));
+            let before = self.started.0.gpus.get(gpu).copied().unwrap_or_default();
+            push(samples, "goodput_gpu_busy_seconds_total", target, &device, c.gpus[gpu].busy - before.busy);
+            let observed = seconds - (c.gpus[gpu].lost - before.lost);
+            push(samples, "goodput_gpu_observed_seconds_total", target, &device, observed);
             for (reason, value) in [("hw_thermal", c.gpus[gpu].hot), ("power_cap", c.gpus[gpu].capped)] {
                 let labels = [("gpu", index.as_str()), ("UUID", uuid.as_str()), ("reason", reason)];
                 push(samples, "goodput_gpu_clock_event_seconds_total", target, &labels, value);
@@ -234,7 +254,7 @@ impl Recorder {
         let host_label = if self.names == Names::Legacy { "Hostname" } else { "hostname" };
         let scraped = (&self.before.0, self.before.1);
         let lately = view.lately.unwrap_or(scraped);
-        for gpu in 0..view.gpus() {
+        for gpu in (0..view.gpus()).filter(|gpu| !view.is_lost(*gpu)) {
             let (uuid, index) = (uuid(&self.node, gpu), gpu.to_string());
             let device = [
                 ("gpu", index.as_str()),
@@ -250,8 +270,8 @@ impl Recorder {
                 if now > then { (grown / (now - then)).max(0.0) } else { 0.0 }
             };
             let used = if held { view.machine.memory * DEVICE_MEMORY } else { 0.0 };
-            let clock = if gpu + 1 == view.machine.layout.gpus { view.phase.last_clock() } else { 1.0 };
-            let limit = if gpu + 1 == view.machine.layout.gpus { view.phase.power_limit } else { STOCK_LIMIT };
+            let clock = if view.is_last(gpu) { view.phase.last_clock() } else { 1.0 };
+            let limit = if view.is_last(gpu) { view.phase.power_limit } else { STOCK_LIMIT };
             for (row, value) in [
                 (&dcgm::GPU_UTIL, rate(lately, |g| g.busy).min(1.0)),
                 (&dcgm::PROF_GR_ENGINE_ACTIVE, rate(scraped, |g| g.busy).min(1.0)),
@@ -264,6 +284,7 @@ impl Recorder {
                 (&dcgm::POWER_LIMIT_DEFAULT, STOCK_LIMIT),
                 (&dcgm::FB_USED, used),
                 (&dcgm::FB_FREE, DEVICE_MEMORY - used),
+                (&dcgm::XID_ERRORS, if view.is_last(gpu) { f64::from(view.phase.xid) } else { 0.0 }),
             ] {
                 let metric = if self.names == Names::Legacy { &row.legacy } else { &row.current };
                 let value = value / base(metric.unit);

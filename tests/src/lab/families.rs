@@ -36,6 +36,7 @@ pub const FAMILIES: &[Family] = &[
     tuned("cross_numa", cross_numa),
     tuned("dataloader_cpu", dataloader_cpu),
     tuned("dataloader_storage", dataloader_storage),
+    tuned("down", down),
     tuned("gang_wait", gang_wait),
     tuned("host_noise", host_noise),
     tuned("host_to_device", host_to_device),
@@ -250,6 +251,18 @@ fn no_data(plan: &mut Plan, chance: &mut Chance) {
     let here = plan.healthy(chance, 14);
     plan.step(Phase { scraped: false, ..here }, Cause::default());
     plan.works(chance, 15);
+}
+
+fn down(plan: &mut Plan, chance: &mut Chance) {
+    let last_is_down = Cause { starved_last: Some("down"), ..Cause::default() };
+    plan.works(chance, 12);
+    // A pending reset that waits for the end of the work costs nothing.
+    let here = plan.healthy(chance, 8);
+    plan.step(Phase { wants_reset: true, ..here }, Cause::default());
+    let here = plan.healthy(chance, 15);
+    let lost = chance.one_of(&[true, false]);
+    plan.step(Phase { lost, wants_reset: !lost, unused: true, ..here }, last_is_down);
+    plan.works(chance, 10);
 }
 
 fn gang_wait(plan: &mut Plan, chance: &mut Chance) {

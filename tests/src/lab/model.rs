@@ -65,6 +65,12 @@ pub struct Phase {
     pub clock: f64,
     /// Power limit of the last GPU, in watts.
     pub power_limit: f64,
+    /// Has the driver lost the last GPU?
+    pub lost: bool,
+    /// Does the driver want the last GPU reset?
+    pub wants_reset: bool,
+    /// The XID of the last GPU, which came as the phase began; 0 is none.
+    pub xid: u32,
     /// Seconds of every batch in which one thread launches kernels that are over before the next one is there.
     pub launching: f64,
     /// Requests a second that come in for each GPU of a server, which has no loader.
@@ -109,6 +115,9 @@ impl Default for Phase {
             exchange: 0.0,
             clock: 1.0,
             power_limit: STOCK_LIMIT,
+            lost: false,
+            wants_reset: false,
+            xid: 0,
             launching: 0.0,
             requests: 0.0,
             poke: 0.0,
@@ -198,6 +207,8 @@ pub struct GpuCounters {
     pub hot: f64,
     /// At clocks lowered to stay within the power limit.
     pub capped: f64,
+    /// Lost by the driver.
+    pub lost: f64,
     /// Where the time of a held GPU went, by the state that it was in: the truth.
     pub spent: Spent,
 }
@@ -341,7 +352,7 @@ impl Machine {
         self.memory = phase.memory.unwrap_or(if self.memory > 0.0 { self.memory } else { JOB_MEMORY });
         self.memory *= f64::from(u8::from(phase.job));
         for gpu in 0..gpus {
-            let is_fed = phase.job && !(phase.unused && gpu + 1 == gpus);
+            let is_fed = phase.job && !((phase.unused || phase.lost) && gpu + 1 == gpus);
             let count = if is_fed { phase.workers } else { 0 };
             let mut kept: Vec<Worker> = self.workers.extract_if(.., |w| w.gpu == gpu).collect();
             kept.resize(count, Worker { gpu, does: Task::Reads(phase.read) });
@@ -452,7 +463,9 @@ impl Machine {
     fn step(&mut self, gpu: usize, phase: &Phase, saves: bool) {
         let tick = if saves { (Spent { starved: TICK, ..Spent::default() }, 0.0, 0.0) } else { self.work(gpu, phase) };
         let (spent, busy, active) = tick;
+        let is_lost = phase.lost && gpu + 1 == self.gpus.len();
         let counted = &mut self.counters.gpus[gpu];
+        counted.lost += f64::from(u8::from(is_lost)) * TICK;
         counted.busy += busy;
         counted.active += active;
         let [bare, idle, full] = WATTS;
