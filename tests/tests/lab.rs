@@ -12,6 +12,7 @@ use goodput_tests::lab::record::record;
 /// a few hundredths. Each of them breaks with its rule.
 const FLOORS: &[(&str, f64)] = &[
     ("checkpoint", 0.9),
+    ("clock_locked", 0.9),
     ("cold_start", 0.85),
     ("collective_wait", 0.75),
     ("cpu_throttled", 0.9),
@@ -27,6 +28,7 @@ const FLOORS: &[(&str, f64)] = &[
     ("launch_bound", 0.85),
     ("memory_pressure", 0.9),
     ("partial_allocation", 0.9),
+    ("pcie_degraded", 0.85),
     ("power_throttle", 0.9),
     ("thermal_throttle", 0.9),
 ];

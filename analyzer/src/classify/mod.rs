@@ -9,6 +9,7 @@ mod advisory;
 mod busy;
 mod cell;
 mod checkpoint;
+mod clock_locked;
 mod cold_start;
 mod collective_wait;
 mod cpu;
@@ -36,6 +37,7 @@ mod lost_work;
 mod memory_pressure;
 mod outage;
 mod partial_allocation;
+mod pcie_degraded;
 mod phase;
 mod power;
 mod power_throttle;
@@ -67,6 +69,7 @@ pub static RULES: &[Rule] = &[
     host_noise::RULE,
     memory_pressure::RULE,
     checkpoint::RULE,
+    pcie_degraded::RULE,
     host_to_device::RULE,
     dataloader_storage::RULE,
     dataloader_cpu::RULE,
@@ -191,6 +194,10 @@ classes! {
     ThermalThrottle "thermal_throttle" Derate,
     /// Clocks held down by a lowered power limit or the power brake.
     PowerThrottle "power_throttle" Derate,
+    /// Clocks fixed below those of like GPUs.
+    ClockLocked "clock_locked" Derate,
+    /// Copies over a PCIe link below what GPU and slot can do.
+    PcieDegraded "pcie_degraded" Derate,
     /// Work since the last save before a crash, and the start after it.
     LostWork "lost_work" Loss,
     /// Held, not busy, no sufficient evidence.

@@ -218,6 +218,15 @@ thresholds! {
     stock_power_ratio = 0.98 "ratio" in 0.5..=1.0,
         "A power limit below this share of the stock one has been lowered.",
         from "own choice: limits are set in whole watts; the least useful step on a 700 W board is larger than 14 W";
+    power_capped_ratio = 0.5 "seconds per second" in 0.0..=1.0,
+        "Share of time at the stock power limit from which it is told beside the ledger that a GPU is at it.",
+        from "own choice: most of the cell";
+    locked_clock_ratio = 0.95 "ratio" in 0.5..=1.0,
+        "A fixed SM clock, as a share of the usual one or of the highest there is, below which it is taken for a lock.",
+        from "own choice: boards of one model differ by less at the same load";
+    clock_step_hertz = 1.5e7 "hertz" in 0.0..=1e9,
+        "An SM clock that moves no more than this stands still.",
+        from "nvidia-smi -q -d SUPPORTED_CLOCKS: steps of 15 MHz from Volta on";
     lost_work_seconds = 1800.0 "seconds" in 60.0..=1800.0,
         "How long before a crash work is called lost, and how long after it a start is the crash's doing.",
         from "own choice: as far as any rule looks; what was done earlier since the last save is lost too, and stays productive";

@@ -75,6 +75,8 @@ pub fn about(class: Class) -> &'static About {
         Class::Checkpoint => &saving::CHECKPOINT,
         Class::ThermalThrottle => &derate::THERMAL_THROTTLE,
         Class::PowerThrottle => &derate::POWER_THROTTLE,
+        Class::ClockLocked => &derate::CLOCK_LOCKED,
+        Class::PcieDegraded => &derate::PCIE_DEGRADED,
         Class::LostWork => &loss::LOST_WORK,
         Class::Unexplained => &unexplained::UNEXPLAINED,
     }

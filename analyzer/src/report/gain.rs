@@ -136,6 +136,8 @@ pub(super) fn check(class: Class) -> &'static str {
         Class::DataloaderStorage => "gpu_busy rises; job_io_pressure falls below its threshold.",
         Class::CpuThrottled => "Throttled periods fall below their threshold, and gpu_busy rises.",
         Class::HostToDevice => "gpu_busy rises, and with it pcie_receive: the same bytes take less of each minute.",
+        Class::ClockLocked => "sm_clock is that of the neighbours while the GPU works.",
+        Class::PcieDegraded => "goodput_gpu_pcie_link_degraded is 0 under load, and gpu_busy rises.",
         Class::LaunchBound => "sm_active and power rise towards what the same job reaches in other minutes.",
         Class::FeedingUnsplit => "The time has a class of its own in the next report.",
         Class::Unexplained => "The time has another class in the next report.",

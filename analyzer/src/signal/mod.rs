@@ -108,6 +108,8 @@ signals! {
     GpuPowerLimitDefault "gpu_power_limit_default" Gpu Gauge "watts" up to 1e4,
     /// Clock of the SMs.
     SmClock "sm_clock" Gpu Gauge "hertz" up to 1e10,
+    /// Highest clock of the SMs.
+    SmMaxClock "sm_max_clock" Gpu Gauge "hertz" up to 1e10,
     /// Time at lowered clocks because of heat, of either of the driver's two kinds.
     GpuThermalSlowdown "gpu_thermal_slowdown" Gpu Counter "seconds per second" up to 1e11,
     /// Time at lowered clocks because the board was at its power limit.
@@ -126,6 +128,16 @@ signals! {
     GpuOwner "gpu_owner" Gpu State "info" up to 1.0,
     /// PCIe traffic towards the GPU.
     PcieReceive "pcie_receive" Gpu Gauge "bytes per second" up to 1e12,
+    /// PCIe link below what GPU and slot can do, in generation or width, when the GPU was last seen busy.
+    PcieDegraded "pcie_degraded" Gpu State "flags" up to 2.0,
+    /// Generation of the PCIe link.
+    PcieGeneration "pcie_generation" Gpu Gauge "generation" up to 16.0,
+    /// Lanes of the PCIe link.
+    PcieWidth "pcie_width" Gpu Gauge "lanes" up to 64.0,
+    /// Highest generation that GPU and slot can do.
+    PcieMaxGeneration "pcie_max_generation" Gpu Gauge "generation" up to 16.0,
+    /// Most lanes that GPU and slot can do.
+    PcieMaxWidth "pcie_max_width" Gpu Gauge "lanes" up to 64.0,
     /// The NUMA node that the GPU hangs on; the content is which node the series is of.
     GpuNuma "gpu_numa" Gpu State "info" up to 1.0,
     /// Identity of the GPU; the content is in the labels.

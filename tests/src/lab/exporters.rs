@@ -7,7 +7,7 @@ use goodput_analyzer::sample::{Labels, STALE_BITS, Sample, Series, TimeMs};
 use goodput_exporter::catalog::{Unit, dcgm, host};
 use serde::Deserialize;
 
-use super::model::{Counters, GpuCounters, Machine, Phase, STOCK_LIMIT};
+use super::model::{Counters, GpuCounters, LANES, Machine, Phase, STOCK_LIMIT};
 
 /// Which exporters run on the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -79,6 +79,10 @@ impl<'a> View<'a> {
     /// Is it the one that much of the schedule is about?
     fn is_last(&self, gpu: usize) -> bool {
         gpu + 1 == self.machine.layout.gpus
+    }
+
+    fn lanes(&self, gpu: usize) -> u32 {
+        if self.is_last(gpu) { self.phase.lanes } else { LANES }
     }
 
     fn is_lost(&self, gpu: usize) -> bool {
@@ -184,6 +188,11 @@ impl Recorder {
             if view.is_lost(gpu) {
                 continue;
             }
+            let narrow = f64::from(u8::from(view.lanes(gpu) < LANES));
+            for (aspect, value) in [("generation", 0.0), ("width", narrow)] {
+                let labels = [("UUID", uuid.as_str()), ("aspect", aspect), ("against", "max")];
+                push(samples, "goodput_gpu_pcie_link_degraded", target, &labels, value);
+            }
             let wants_reset = view.is_last(gpu) && phase.wants_reset;
             let labels = [("gpu", index.as_str()), ("UUID", uuid.as_str()), ("kind", "reset")];
             push(samples, "goodput_gpu_reset_required", target, &labels, f64::from(u8::from(wants_reset)));
@@ -280,6 +289,11 @@ impl Recorder {
                 (&dcgm::TOTAL_ENERGY, c.gpus[gpu].joules),
                 (&dcgm::PROF_PCIE_RX, rate(scraped, |g| g.received)),
                 (&dcgm::SM_CLOCK, FULL_CLOCK * clock),
+                (&dcgm::MAX_SM_CLOCK, FULL_CLOCK),
+                (&dcgm::PCIE_LINK_GEN, 5.0),
+                (&dcgm::PCIE_MAX_LINK_GEN, 5.0),
+                (&dcgm::PCIE_LINK_WIDTH, f64::from(view.lanes(gpu))),
+                (&dcgm::PCIE_MAX_LINK_WIDTH, f64::from(LANES)),
                 (&dcgm::ENFORCED_POWER_LIMIT, limit),
                 (&dcgm::POWER_LIMIT_DEFAULT, STOCK_LIMIT),
                 (&dcgm::FB_USED, used),

@@ -30,6 +30,7 @@ const fn held_out(name: &'static str, steps: fn(&mut Plan, &mut Chance)) -> Fami
 /// Every family.
 pub const FAMILIES: &[Family] = &[
     tuned("checkpoint", checkpoint),
+    tuned("clock_locked", clock_locked),
     tuned("cold_start", cold_start),
     tuned("collective_wait", collective_wait),
     tuned("cpu_throttled", cpu_throttled),
@@ -50,6 +51,7 @@ pub const FAMILIES: &[Family] = &[
     tuned("oom_leak", oom_leak),
     tuned("oom_never", oom_never),
     tuned("partial_allocation", partial_allocation),
+    tuned("pcie_degraded", pcie_degraded),
     tuned("power_throttle", power_throttle),
     tuned("productive", productive),
     tuned("straggler", straggler),
@@ -305,6 +307,22 @@ fn power_throttle(plan: &mut Plan, chance: &mut Chance) {
     let here = Phase { power_limit: chance.between(150.0, 260.0), ..plan.healthy(chance, 15) };
     plan.step(here, Cause { slowed: "power_throttle", ..Cause::default() });
     plan.works(chance, 10);
+}
+
+fn clock_locked(plan: &mut Plan, chance: &mut Chance) {
+    plan.works(chance, 20);
+    let here = Phase { locked: chance.between(0.4, 0.85), ..plan.healthy(chance, 14) };
+    plan.step(here, Cause { slowed: "clock_locked", ..Cause::default() });
+    plan.works(chance, 20);
+}
+
+/// Copies from pinned memory, over a whole link and over one of a lane or two.
+fn pcie_degraded(plan: &mut Plan, chance: &mut Chance) {
+    let copy = chance.between(0.08, 0.15);
+    for lanes in [16, chance.one_of(&[1, 2]), 16] {
+        let here = plan.healthy(chance, 13);
+        plan.step(Phase { copy, copy_rate: 25e9, lanes, ..here }, Cause::default());
+    }
 }
 
 fn host_to_device(plan: &mut Plan, chance: &mut Chance) {

@@ -57,12 +57,18 @@ pub struct Phase {
     pub scraped: bool,
     /// Seconds that a batch takes to the GPU before it computes.
     pub copy: f64,
+    /// Bytes a second of such a copy, as far as the link allows.
+    pub copy_rate: f64,
+    /// Lanes of the PCIe link of the last GPU.
+    pub lanes: u32,
     /// Do the GPUs of the run wait for each other after every batch?
     pub sync: bool,
     /// Seconds that they then exchange results.
     pub exchange: f64,
     /// Clock of the last GPU, as a share of its full one, where heat holds it down.
     pub clock: f64,
+    /// What its clock is fixed at, as a share of its full one.
+    pub locked: f64,
     /// Power limit of the last GPU, in watts.
     pub power_limit: f64,
     /// Has the driver lost the last GPU?
@@ -111,9 +117,12 @@ impl Default for Phase {
             steal: 0.0,
             scraped: true,
             copy: 0.0,
+            copy_rate: COPY_RATE,
+            lanes: LANES,
             sync: false,
             exchange: 0.0,
             clock: 1.0,
+            locked: 1.0,
             power_limit: STOCK_LIMIT,
             lost: false,
             wants_reset: false,
@@ -135,9 +144,18 @@ impl Phase {
     /// what may be drawn beside the idle draw, for power grows with the frequency and the square of the voltage.
     #[must_use]
     pub fn last_clock(&self) -> f64 {
+        self.clock.min(self.within_limit()).min(self.locked)
+    }
+
+    fn within_limit(&self) -> f64 {
         let [_, idle, full] = WATTS;
-        let within_limit = ((self.power_limit - idle) / (full - idle)).max(0.0).cbrt();
-        self.clock.min(within_limit)
+        ((self.power_limit - idle) / (full - idle)).max(0.0).cbrt()
+    }
+
+    /// Share of its rate at which a copy comes to the GPU.
+    fn copy_share(&self, last: bool) -> f64 {
+        let link = f64::from(if last { self.lanes } else { LANES }) * LANE_RATE;
+        (link / self.copy_rate).min(1.0)
     }
 }
 
@@ -171,6 +189,10 @@ pub struct Layout {
 /// How much longer preparation takes with memory on the other NUMA node: latency of 139 ns against 80 ns in a handbook.
 const REMOTE: f64 = 1.7;
 
+/// Lanes of a link that nothing is wrong with.
+pub const LANES: u32 = 16;
+/// Bytes a second that a lane of PCIe 5 carries in copies: nine tenths of 3.938e9, for the rest is headers.
+const LANE_RATE: f64 = 3.54e9;
 /// Bytes of its state that the job writes in a second.
 const SAVE_RATE: f64 = 1e9;
 /// Bytes a second of a copy from pageable memory (NVIDIA's bandwidthTest on PCIe 4: some 6 GB/s pageable, 25 pinned).
@@ -224,6 +246,8 @@ pub struct Spent {
     pub launching: f64,
     /// A batch on its way to it.
     pub copying: f64,
+    /// The same, as far as a link that is too narrow makes it longer.
+    pub narrow: f64,
     /// Ranks waiting for each other or exchanging results.
     pub waiting: f64,
     /// Nothing to do, or a poke.
@@ -473,15 +497,17 @@ impl Machine {
         let context = if phase.job { idle } else { bare };
         let watts = context + (full - idle) * active / TICK + (SPINNING_WATTS - idle) * spinning;
         counted.joules += watts * TICK;
-        if spent.slowed > 0.0 {
-            let lowered = if phase.clock < 1.0 { &mut counted.hot } else { &mut counted.capped };
-            *lowered += TICK;
+        if spent.slowed > 0.0 && phase.clock < 1.0 {
+            counted.hot += TICK;
+        } else if spent.slowed > 0.0 && phase.within_limit() < 1.0 {
+            counted.capped += TICK;
         }
         let all = &mut counted.spent;
         all.work += spent.work;
         all.slowed += spent.slowed;
         all.launching += spent.launching;
         all.copying += spent.copying;
+        all.narrow += spent.narrow;
         all.waiting += spent.waiting;
         all.starved += spent.starved;
     }
@@ -506,10 +532,11 @@ impl Machine {
             }
             Work::Copies(left) => {
                 let computes = phase.compute * self.varied() + phase.launching;
+                let done = TICK * phase.copy_share(last);
                 self.gpus[gpu].does =
-                    if left - TICK < TICK / 2.0 { Work::Computes(computes) } else { Work::Copies(left - TICK) };
-                self.counters.gpus[gpu].received += COPY_RATE * TICK;
-                (Spent { copying: TICK, ..none }, 0.0, 0.0)
+                    if left - done < done / 2.0 { Work::Computes(computes) } else { Work::Copies(left - done) };
+                self.counters.gpus[gpu].received += phase.copy_rate * done;
+                (Spent { copying: done, narrow: TICK - done, ..none }, 0.0, 0.0)
             }
             Work::Computes(left) => {
                 let left = left - TICK * clock;

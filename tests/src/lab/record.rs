@@ -247,6 +247,7 @@ impl<'p> Lab<'p> {
             (cause.slowed, now.slowed - before.slowed),
             ("launch_bound", now.launching - before.launching),
             ("host_to_device", now.copying - before.copying),
+            ("pcie_degraded", now.narrow - before.narrow),
             (cause.waiting, now.waiting - before.waiting),
             (starved, now.starved - before.starved),
         ]
