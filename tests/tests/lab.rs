@@ -24,6 +24,7 @@ const FLOORS: &[(&str, f64)] = &[
     ("host_noise", 0.9),
     ("host_to_device", 0.9),
     ("idle_held", 0.9),
+    ("irq_placement", 0.9),
     ("keep_alive", 0.9),
     ("launch_bound", 0.85),
     ("memory_pressure", 0.9),
@@ -31,6 +32,7 @@ const FLOORS: &[(&str, f64)] = &[
     ("pcie_degraded", 0.85),
     ("power_throttle", 0.9),
     ("thermal_throttle", 0.9),
+    ("thp_compaction", 0.9),
 ];
 
 fn made(dir: &Path, family: &str, members: u64) -> Result<()> {

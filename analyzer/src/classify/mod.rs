@@ -29,6 +29,7 @@ mod host_noise;
 mod host_to_device;
 mod idle_held;
 mod intervals;
+mod irq_placement;
 mod judge;
 mod keep_alive;
 mod launch_bound;
@@ -43,6 +44,7 @@ mod power;
 mod power_throttle;
 mod rule;
 mod thermal_throttle;
+mod thp_compaction;
 pub mod thresholds;
 
 use serde::{Deserialize, Serialize};
@@ -66,7 +68,9 @@ pub static RULES: &[Rule] = &[
     collective_wait::RULE,
     cpu_throttled::RULE,
     cross_numa::RULE,
+    irq_placement::RULE,
     host_noise::RULE,
+    thp_compaction::RULE,
     memory_pressure::RULE,
     checkpoint::RULE,
     pcie_degraded::RULE,
@@ -176,8 +180,12 @@ classes! {
     CpuThrottled "cpu_throttled" Feeding,
     /// Neighbours or other guests of the hypervisor take the CPUs.
     HostNoise "host_noise" Feeding,
+    /// Interrupts take the CPUs of the job's loaders.
+    IrqPlacement "irq_placement" Feeding,
     /// The job's tasks wait for memory.
     MemoryPressure "memory_pressure" Feeding,
+    /// The job's tasks wait until memory has been compacted.
+    ThpCompaction "thp_compaction" Feeding,
     /// Processes or their memory are on another NUMA node than the GPU.
     CrossNuma "cross_numa" Feeding,
     /// Batches are on their way to the GPU.

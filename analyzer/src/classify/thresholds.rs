@@ -155,9 +155,15 @@ thresholds! {
     steal_ratio = 0.1 "ratio" in 0.0..=1.0,
         "Share of the time with something to run that the hypervisor gave to others, above which it holds the job up.",
         from "awesome-prometheus-alerts HostCpuStealNoisyNeighbor: steal over 10 %";
+    irq_cpu_ratio = 0.1 "cores" in 0.0..=1000.0,
+        "Time in interrupts, of the busiest CPU and taken from the job's CPUs, above which they hold its loaders up.",
+        from "articles on GPU hosts: interrupts over 10 % of a CPU of the job's cpuset";
     memory_waiting_ratio = 0.1 "seconds per second" in 0.0..=1.0,
         "Share of time with a task waiting for memory (PSI some) above which memory is short.",
         from "as io_waiting_ratio: TraceML warns of input wait from 10 % of the step; systemd-oomd kills at 60 %";
+    compaction_stalls = 10.0 "stalls per second" in 0.0..=1e9,
+        "Allocations that compact memory themselves above which the wait for memory is taken for that.",
+        from "own choice: each takes milliseconds, so that fewer do not make a tenth of the time; none is published";
     refault_pages = 100.0 "pages per second" in 0.0..=1e9,
         "Pages coming back after reclaim above which the wait for memory is taken for thrashing.",
         from "own choice: 100 random reads a second keep a disk of spinning rust busy; none is published";

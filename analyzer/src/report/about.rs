@@ -65,6 +65,8 @@ pub fn about(class: Class) -> &'static About {
         Class::CpuThrottled => &feeding::CPU_THROTTLED,
         Class::CrossNuma => &feeding::CROSS_NUMA,
         Class::HostNoise => &feeding::HOST_NOISE,
+        Class::IrqPlacement => &feeding::IRQ_PLACEMENT,
+        Class::ThpCompaction => &feeding::THP_COMPACTION,
         Class::MemoryPressure => &feeding::MEMORY_PRESSURE,
         Class::DataloaderStorage => &feeding::DATALOADER_STORAGE,
         Class::DataloaderCpu => &feeding::DATALOADER_CPU,

@@ -130,6 +130,10 @@ pub(super) fn check(class: Class) -> &'static str {
         Class::ColdStart => "The next start of the same job is shorter.",
         Class::CrossNuma => "The advisory is gone, and the GPU works as much as its neighbours.",
         Class::HostNoise => "job_cpu_pressure falls below its threshold while the job works.",
+        Class::IrqPlacement => "job_interrupts falls, and with it the CPU pressure of the job.",
+        Class::ThpCompaction => {
+            "node_compaction_stalls and the memory pressure of the job fall below their thresholds."
+        }
         Class::MemoryPressure => "job_memory_pressure falls below its threshold.",
         Class::Checkpoint => "The GPU works while the job writes; saves cost less of each hour.",
         Class::DataloaderCpu => "gpu_busy rises; CPU use and CPU pressure of the job fall below their thresholds.",

@@ -163,6 +163,16 @@ signals! {
     NodeCpuIdle "node_cpu_idle" Node Counter "cores" up to 1e13,
     /// CPU time spent idle while a task of that CPU waited for I/O.
     NodeCpuIowait "node_cpu_iowait" Node Counter "cores" up to 1e13,
+    /// CPU time in interrupts and softirqs, of the CPUs of one NUMA node.
+    NodeIrqTime "node_irq_time" Node Counter "cores" up to 1e13,
+    /// Time in softirqs of the CPU that spent most in them.
+    NodeBusiestSoftirq "node_busiest_softirq" Node Counter "cores" up to 1e11,
+    /// Interrupts of devices that can be placed elsewhere.
+    NodeInterrupts "node_interrupts" Node Counter "interrupts per second" up to 1e15,
+    /// Allocations that compacted memory themselves.
+    NodeCompactionStalls "node_compaction_stalls" Node Counter "stalls per second" up to 1e15,
+    /// Allocations that reclaimed memory themselves.
+    NodeReclaimStalls "node_reclaim_stalls" Node Counter "stalls per second" up to 1e15,
     /// PSI some of the node: at least one task waited for a CPU.
     NodeCpuPressure "node_cpu_pressure" Node Counter "seconds per second" up to 1e11,
     /// PSI some of the node: at least one task waited for I/O.
@@ -204,6 +214,8 @@ signals! {
     JobIoPressure "job_io_pressure" Job Counter "seconds per second" up to 1e11,
     /// PSI some of the job: at least one task waited for memory.
     JobMemoryPressure "job_memory_pressure" Job Counter "seconds per second" up to 1e11,
+    /// Interrupts, of devices that can be placed elsewhere, on CPUs that the job may run on.
+    JobInterrupts "job_interrupts" Job Counter "interrupts per second" up to 1e15,
     /// Page faults of the job that had to read from storage.
     JobMajorFaults "job_major_faults" Job Counter "faults per second" up to 1e15,
     /// Pages that the job needed again soon after they were reclaimed.

@@ -3,7 +3,7 @@
 //! Names that our own exporter writes, both of dcgm-exporter's generations among them, come from its catalog, so that a
 //! removed metric breaks the build. node_exporter's are those of release 1.
 
-use goodput_exporter::catalog::{Metric, Unit, dcgm, gpu, health, host, memory, owner};
+use goodput_exporter::catalog::{Metric, Unit, cpu as cpus, dcgm, gpu, health, host, irq, memory, owner};
 
 use super::Signal;
 use crate::sample::Labels;
@@ -166,6 +166,13 @@ pub(super) static ROWS: &[Row] = &[
     cpu(NODE_CPU, "steal", Signal::NodeCpuSteal),
     cpu(NODE_CPU, "idle", Signal::NodeCpuIdle),
     cpu(NODE_CPU, "iowait", Signal::NodeCpuIowait),
+    own(&cpus::CPU_SECONDS, Signal::NodeIrqTime).only("mode", "irq").sum_over(&["mode"]).by_numa_node(),
+    own(&cpus::CPU_SECONDS, Signal::NodeIrqTime).only("mode", "softirq").sum_over(&["mode"]).by_numa_node(),
+    own(&cpus::CPU_BUSIEST_SOFTIRQ, Signal::NodeBusiestSoftirq),
+    own(&irq::IRQ_MOVABLE, Signal::NodeInterrupts),
+    own(&memory::COMPACTION_STALLS, Signal::NodeCompactionStalls),
+    row("node_vmstat_compact_stall", Signal::NodeCompactionStalls),
+    own(&memory::RECLAIM_STALLS, Signal::NodeReclaimStalls),
     own(&host::NODE_MEMORY_TOTAL, Signal::NodeMemoryTotal),
     row("node_memory_MemTotal_bytes", Signal::NodeMemoryTotal),
     own(&host::NODE_MEMORY_AVAILABLE, Signal::NodeMemoryAvailable),
@@ -189,6 +196,7 @@ pub(super) static ROWS: &[Row] = &[
     own(&host::CGROUP_PRESSURE_WAITING, Signal::JobCpuPressure).only("resource", "cpu"),
     own(&host::CGROUP_PRESSURE_WAITING, Signal::JobIoPressure).only("resource", "io"),
     own(&host::CGROUP_PRESSURE_WAITING, Signal::JobMemoryPressure).only("resource", "memory"),
+    own(&irq::IRQ_OWNER_CPUS, Signal::JobInterrupts),
     own(&host::CGROUP_MAJOR_FAULTS, Signal::JobMajorFaults),
     own(&host::CGROUP_REFAULTS, Signal::JobRefaults).sum_over(&["kind"]),
     own(&host::CGROUP_READ_BYTES, Signal::JobRead),

@@ -220,6 +220,11 @@ impl Recorder {
         for (mode, value) in c.modes() {
             node("goodput_node_cpu_seconds_total", &[("mode", mode)], value);
         }
+        node("goodput_cpu_seconds_total", &[("mode", "softirq"), ("node", "0")], c.node_softirq);
+        node("goodput_cpu_busiest_softirq_seconds_total", &[], c.busiest_softirq);
+        node("goodput_irq_movable_interrupts_total", &[], c.interrupts);
+        node("goodput_compaction_stalls_total", &[], c.compaction_stalls);
+        node("goodput_memory_reclaim_stalls_total", &[], c.refaults);
         node(host::DISK_READ_BYTES.name, &[("device", "nvme0n1")], c.read);
         node("goodput_disk_written_bytes_total", &[("device", "nvme0n1")], c.written);
         if phase.job {
@@ -354,6 +359,7 @@ fn job(samples: &mut Samples, phase: &Phase, c: &Counters, target: [(&str, &str)
     job("goodput_cgroup_cpu_periods_total", c.periods);
     job("goodput_cgroup_cpu_throttled_periods_total", c.throttled_periods);
     job("goodput_cgroup_cpu_throttled_seconds_total", c.throttled);
+    job("goodput_irq_owner_cpus_interrupts_total", c.job_interrupts);
     job("goodput_cgroup_major_faults_total", c.refaults);
     job(host::CGROUP_READ_BYTES.name, c.read);
     job("goodput_cgroup_io_written_bytes_total", c.written);

@@ -42,6 +42,7 @@ pub const FAMILIES: &[Family] = &[
     tuned("host_noise", host_noise),
     tuned("host_to_device", host_to_device),
     tuned("idle_held", idle_held),
+    tuned("irq_placement", irq_placement),
     tuned("keep_alive", keep_alive),
     tuned("launch_bound", launch_bound),
     tuned("memory_pressure", memory_pressure),
@@ -56,6 +57,7 @@ pub const FAMILIES: &[Family] = &[
     tuned("productive", productive),
     tuned("straggler", straggler),
     tuned("thermal_throttle", thermal_throttle),
+    tuned("thp_compaction", thp_compaction),
     held_out("coarse", coarse),
     held_out("fleet", fleet),
     held_out("inference", inference),
@@ -198,6 +200,19 @@ fn host_noise(plan: &mut Plan, chance: &mut Chance) {
             here.others_computing = cpus - gpus as usize;
         }
     });
+}
+
+/// Interrupts take all but one CPU per GPU of a cpuset that suffices without them.
+fn irq_placement(plan: &mut Plan, chance: &mut Chance) {
+    plan.fault(chance, "irq_placement", |here, chance, gpus| {
+        (here.prep, here.compute) = (chance.between(0.6, 0.9), 0.2);
+        here.cpus = 5 * gpus as usize;
+        here.interrupted = here.cpus - gpus as usize;
+    });
+}
+
+fn thp_compaction(plan: &mut Plan, chance: &mut Chance) {
+    plan.fault(chance, "thp_compaction", |here, chance, _| here.compact = chance.between(2.5, 6.0));
 }
 
 fn memory_pressure(plan: &mut Plan, chance: &mut Chance) {

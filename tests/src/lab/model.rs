@@ -27,6 +27,12 @@ pub struct Phase {
     pub read: f64,
     /// Seconds that each batch waits for pages of the job that were reclaimed and come back from storage.
     pub refault: f64,
+    /// Seconds that each batch waits until memory has been compacted for it.
+    pub compact: f64,
+    /// CPUs of the job that do nothing but serve interrupts.
+    pub interrupted: usize,
+    /// CPUs of others that do the same.
+    pub others_interrupted: usize,
     /// CPU seconds that the preparation of a batch takes.
     pub prep: f64,
     /// Seconds that the GPU computes on a batch.
@@ -102,6 +108,9 @@ impl Default for Phase {
             workers: 4,
             read: 0.0,
             refault: 0.0,
+            compact: 0.0,
+            interrupted: 0,
+            others_interrupted: 0,
             prep: 0.05,
             compute: 0.2,
             quota: None,
@@ -189,6 +198,10 @@ pub struct Layout {
 /// How much longer preparation takes with memory on the other NUMA node: latency of 139 ns against 80 ns in a handbook.
 const REMOTE: f64 = 1.7;
 
+/// Compactions a second of a task that waits for them all the time: they take milliseconds each.
+const COMPACTIONS: f64 = 100.0;
+/// Interrupts a second of a device that keeps a CPU busy.
+const INTERRUPTS: f64 = 1e5;
 /// Lanes of a link that nothing is wrong with.
 pub const LANES: u32 = 16;
 /// Bytes a second that a lane of PCIe 5 carries in copies: nine tenths of 3.938e9, for the rest is headers.
@@ -269,6 +282,11 @@ pub struct Counters {
     pub written: f64,
     pub job_memory_waiting: f64,
     pub refaults: f64,
+    pub compaction_stalls: f64,
+    pub interrupts: f64,
+    pub job_interrupts: f64,
+    pub busiest_softirq: f64,
+    pub node_softirq: f64,
     pub node_memory_waiting: f64,
     pub node_cpu_waiting: f64,
     pub node_io_waiting: f64,
@@ -281,9 +299,15 @@ pub struct Counters {
 impl Counters {
     /// The node's CPU time by mode.
     #[must_use]
-    pub fn modes(&self) -> [(&'static str, f64); 4] {
+    pub fn modes(&self) -> [(&'static str, f64); 5] {
         let c = self;
-        [("user", c.node_busy), ("steal", c.node_steal), ("idle", c.node_idle), ("iowait", c.node_iowait)]
+        [
+            ("user", c.node_busy),
+            ("softirq", c.node_softirq),
+            ("steal", c.node_steal),
+            ("idle", c.node_idle),
+            ("iowait", c.node_iowait),
+        ]
     }
 }
 
@@ -298,6 +322,7 @@ struct Worker {
 enum Task {
     Reads(f64),
     Refaults(f64),
+    Compacts(f64),
     Prepares(f64),
     HasBatch,
 }
@@ -396,6 +421,7 @@ impl Machine {
         let doing = |is: fn(&Task) -> bool| self.workers.iter().filter(|w| is(&w.does)).count();
         let reading = doing(|task| matches!(task, Task::Reads(left) if *left > 0.0)) + usize::from(saves);
         let refaulting = doing(|task| matches!(task, Task::Refaults(_)));
+        let compacting = doing(|task| matches!(task, Task::Compacts(_)));
         let (running, waiting, throttled) = self.schedule(phase);
         self.arrive(phase);
         for gpu in 0..self.gpus.len() {
@@ -412,10 +438,16 @@ impl Machine {
         } else {
             0
         };
-        let running = running + launching;
+        let running = running + launching + compacting;
         self.count_cpu(running as f64 * (1.0 - phase.steal), throttled);
         self.count_waiting(phase, reading, refaulting, waiting + throttled);
+        if compacting > 0 {
+            self.counters.job_memory_waiting += TICK;
+            self.counters.node_memory_waiting += TICK;
+            self.counters.compaction_stalls += compacting as f64 * COMPACTIONS * TICK;
+        }
         self.count_modes(phase, running, reading + refaulting);
+        self.count_interrupts(phase);
         self.ticks += 1;
     }
 
@@ -431,6 +463,7 @@ impl Machine {
     /// Moves every worker on; who prepares needs a CPU and quota. Returns how many ran, waited and were throttled.
     fn schedule(&mut self, phase: &Phase) -> (usize, usize, usize) {
         let free = phase.cpus.min(self.layout.cpus - phase.others_computing.min(self.layout.cpus));
+        let free = free.saturating_sub(phase.interrupted);
         let (mut running, mut waiting, mut throttled) = (0, 0, 0);
         let turn = (self.ticks / 3) as usize;
         let count = self.workers.len();
@@ -440,7 +473,11 @@ impl Machine {
                 Task::Reads(left) if left > TICK => Task::Reads(left - TICK),
                 Task::Reads(_) if phase.refault > 0.0 => Task::Refaults(phase.refault),
                 Task::Refaults(left) if left > TICK => Task::Refaults(left - TICK),
-                Task::Reads(_) | Task::Refaults(_) => Task::Prepares(self.prep(gpu, phase) * self.varied()),
+                Task::Reads(_) if phase.compact > 0.0 => Task::Compacts(phase.compact),
+                Task::Compacts(left) if left > TICK => Task::Compacts(left - TICK),
+                Task::Reads(_) | Task::Refaults(_) | Task::Compacts(_) => {
+                    Task::Prepares(self.prep(gpu, phase) * self.varied())
+                }
                 Task::Prepares(left) => {
                     self.runnable = true;
                     if self.budget < TICK / 2.0 {
@@ -595,6 +632,17 @@ impl Machine {
         c.node_cpu_waiting += some(for_cpu);
         c.node_io_waiting += some(reading + refaulting + phase.others_reading + phase.others_refaulting);
         c.node_memory_waiting += some(refaulting + phase.others_refaulting);
+    }
+
+    /// CPUs that serve interrupts do nothing else.
+    fn count_interrupts(&mut self, phase: &Phase) {
+        let (own, all) = (phase.interrupted as f64, (phase.interrupted + phase.others_interrupted) as f64);
+        let c = &mut self.counters;
+        c.job_interrupts += own * INTERRUPTS * TICK;
+        c.interrupts += all * INTERRUPTS * TICK;
+        c.busiest_softirq += all.min(1.0) * TICK;
+        c.node_softirq += all * TICK;
+        c.node_idle -= all * TICK;
     }
 
     fn count_modes(&mut self, phase: &Phase, running: usize, waiting_for_io: usize) {
