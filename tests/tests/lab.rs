@@ -28,6 +28,7 @@ const FLOORS: &[(&str, f64)] = &[
     ("keep_alive", 0.9),
     ("launch_bound", 0.85),
     ("memory_pressure", 0.9),
+    ("no_demand", 0.9),
     ("partial_allocation", 0.9),
     ("pcie_degraded", 0.85),
     ("power_throttle", 0.9),

@@ -36,6 +36,7 @@ mod launch_bound;
 mod ledger;
 mod lost_work;
 mod memory_pressure;
+mod no_demand;
 mod outage;
 mod partial_allocation;
 mod pcie_degraded;
@@ -164,6 +165,8 @@ classes! {
     Unallocated "unallocated" Capacity,
     /// Allocated, no work.
     IdleHeld "idle_held" Held,
+    /// A server without requests.
+    NoDemand "no_demand" Held,
     /// Other GPUs of the owner work, this one never does.
     PartialAllocation "partial_allocation" Held,
     /// The rest of the job's GPUs are not its own yet.

@@ -34,6 +34,11 @@ pub struct GpuFrame {
 }
 
 impl GpuFrame {
+    /// Everyone who held it.
+    pub(super) fn holders(&self) -> impl Iterator<Item = &str> {
+        self.owners.iter().flatten().map(|(owner, _)| owner.as_str())
+    }
+
     pub(super) fn of(uuid: &str, sources: &[&Source<'_>], cells: &[Range<TimeMs>], end: TimeMs) -> GpuFrame {
         let watched = Watched::of(sources);
         let spans = |sources: &[&Source<'_>]| -> Vec<Range<TimeMs>> {

@@ -58,6 +58,7 @@ pub fn about(class: Class) -> &'static About {
         Class::Down => &capacity::DOWN,
         Class::Unallocated => &capacity::UNALLOCATED,
         Class::IdleHeld => &held::IDLE_HELD,
+        Class::NoDemand => &held::NO_DEMAND,
         Class::PartialAllocation => &held::PARTIAL_ALLOCATION,
         Class::GangWait => &held::GANG_WAIT,
         Class::KeepAlive => &held::KEEP_ALIVE,

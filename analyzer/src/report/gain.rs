@@ -125,6 +125,7 @@ pub(super) fn check(class: Class) -> &'static str {
         }
         Class::Unallocated => "The queue is shorter, and the GPUs are allocated in the next report.",
         Class::IdleHeld => "The GPU has another holder, or none, within minutes; idle_held of this owner is gone.",
+        Class::NoDemand => "Fewer replicas hold GPUs while there are no requests.",
         Class::PartialAllocation => "Every GPU of the job is busy, or the job holds fewer.",
         Class::KeepAlive => "The GPU has another holder, or none, within minutes; keep_alive of this owner is gone.",
         Class::ColdStart => "The next start of the same job is shorter.",

@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 use serde::{Deserialize, Serialize};
 
 use crate::sample::Labels;
-pub use owner::{owner_of, owners_named};
+pub use owner::{owner_of, owners_named, servers_named};
 use table::Row;
 
 /// How samples of a signal become a reading of a cell.
@@ -232,6 +232,12 @@ signals! {
     JobMemoryWorkingSet "job_memory_working_set" Job Gauge "bytes" up to 1e15,
     /// Processes of the job that the kernel killed for lack of memory.
     JobOomKills "job_oom_kills" Job Counter "kills per second" up to 1e9,
+    /// Requests that the server works on or, where it does not tell those that wait apart, has not answered yet.
+    JobRequestsOpen "job_requests_open" Job Gauge "requests" up to 1e9,
+    /// Requests that wait for the server to begin with them.
+    JobRequestsWaiting "job_requests_waiting" Job Gauge "requests" up to 1e9,
+    /// Requests that the server answered.
+    JobRequests "job_requests" Job Counter "requests per second" up to 1e15,
     /// CPUs of one NUMA node that the job may run on.
     JobNumaAllowedCpus "job_numa_allowed_cpus" Job State "cores" up to 1e6,
     /// Anonymous and shared memory of the job on one NUMA node.
@@ -249,6 +255,8 @@ pub enum Entity<'a> {
     Node,
     /// The owner with this id, on the node that the series came from.
     Job(&'a str),
+    /// An owner wherever it holds GPUs: one of [`servers_named`].
+    Server,
 }
 
 /// What a series means.
@@ -288,6 +296,7 @@ pub fn resolve(labels: &Labels) -> Option<Meaning<'_>> {
     let entity = match row.signal.scope() {
         Scope::Gpu => gpu_of(labels)?,
         Scope::Node => Entity::Node,
+        Scope::Job if row.of_server => Entity::Server,
         Scope::Job => Entity::Job(labels.get("owner")?),
     };
     let part = row.sum_over.iter().filter_map(|name| labels.get(name)).collect();
@@ -347,10 +356,19 @@ pub fn origins(name: &str) -> Vec<Origin> {
     metrics.dedup();
     let origin = |metric| match goodput_exporter::catalog::all().find(|m| m.name == metric) {
         Some(own) => Origin { metric, exporter: "goodput-exporter", collector: Some(own.collector) },
-        None if metric == "up" => Origin { metric, exporter: "Prometheus", collector: None },
-        None => Origin { metric, exporter: "node_exporter", collector: None },
+        None => Origin { metric, exporter: writer(metric), collector: None },
     };
     metrics.into_iter().map(origin).collect()
+}
+
+/// Who writes a metric that is not our own.
+fn writer(metric: &str) -> &'static str {
+    match metric {
+        "up" => "Prometheus",
+        _ if metric.starts_with("vllm:") => "vLLM",
+        _ if metric.starts_with("nv_inference_") => "Triton",
+        _ => "node_exporter",
+    }
 }
 
 /// The signals that evidence names: one, or those of a formula, in order.

@@ -16,6 +16,7 @@ pub(super) struct Row {
     pub(super) signal: Signal,
     pub(super) sum_over: &'static [&'static str],
     pub(super) by_numa_node: bool,
+    pub(super) of_server: bool,
     pub(super) scale: f64,
 }
 
@@ -39,6 +40,11 @@ impl Row {
         Row { by_numa_node: true, ..self }
     }
 
+    /// The series is a server's own, which names neither node nor owner as exporters do.
+    const fn of_server(self) -> Row {
+        Row { of_server: true, ..self }
+    }
+
     /// The sample's unit, in base units.
     const fn times(self, scale: f64) -> Row {
         Row { scale, ..self }
@@ -46,7 +52,7 @@ impl Row {
 }
 
 const fn row(metric: &'static str, signal: Signal) -> Row {
-    Row { metric, only: None, signal, sum_over: &[], by_numa_node: false, scale: 1.0 }
+    Row { metric, only: None, signal, sum_over: &[], by_numa_node: false, of_server: false, scale: 1.0 }
 }
 
 /// A row of our own exporter's metric.
@@ -78,6 +84,13 @@ const fn base(unit: Unit) -> f64 {
 
 const fn cpu(metric: &'static str, mode: &'static str, signal: Signal) -> Row {
     row(metric, signal).only("mode", mode).sum_over(&["cpu", "mode"])
+}
+
+/// A metric of a server: vLLM's are per model, engine and reason, Triton's per model and version, and some per GPU.
+const fn served(metric: &'static str, signal: Signal) -> Row {
+    row(metric, signal)
+        .sum_over(&["model_name", "engine", "finished_reason", "model", "version", "gpu_uuid"])
+        .of_server()
 }
 
 const NODE_CPU: &str = "node_cpu_seconds_total";
@@ -207,4 +220,9 @@ pub(super) static ROWS: &[Row] = &[
     own(&host::CGROUP_MEMORY_OOM_KILLS, Signal::JobOomKills),
     own(&host::CGROUP_NUMA_ALLOWED_CPUS, Signal::JobNumaAllowedCpus).by_numa_node(),
     own(&host::CGROUP_NUMA_ANON_SHMEM, Signal::JobNumaMemory).by_numa_node(),
+    served("vllm:num_requests_running", Signal::JobRequestsOpen),
+    served("vllm:num_requests_waiting", Signal::JobRequestsWaiting),
+    served("vllm:request_success_total", Signal::JobRequests),
+    served("nv_inference_pending_request_count", Signal::JobRequestsOpen),
+    served("nv_inference_request_success", Signal::JobRequests),
 ];

@@ -145,6 +145,9 @@ impl Recorder {
                 self.node_exporter(&mut samples, view);
             }
         }
+        if view.phase.tells_requests {
+            self.server(&mut samples, view);
+        }
         samples.retain(|(labels, _)| !self.without.iter().any(|start| labels[0].1.starts_with(start)));
         self.before = (view.machine.counters.clone(), view.machine.now());
         self.push_all(time_ms, samples);
@@ -310,6 +313,23 @@ impl Recorder {
                 let whole = matches!(metric.unit, Unit::Percent | Unit::Mebibytes);
                 push(samples, metric.name, target, &labels, if whole { value.round() } else { value });
             }
+        }
+    }
+
+    /// What vLLM tells of itself; it names its pod, and where our exporter names owners otherwise, that.
+    fn server(&self, samples: &mut Samples, view: &View<'_>) {
+        let instance = self.instance(8000);
+        let target = [("job", "vllm"), ("instance", instance.as_str())];
+        let own = self.exporters == Exporters::Ours;
+        let who = if own { &[("owner", "train")][..] } else { &[("namespace", "ml"), ("pod", "train-0")] };
+        let (open, waiting) = view.machine.requests_open();
+        let answered = view.machine.counters.requests - (open + waiting) as f64;
+        for (name, value) in [
+            ("vllm:num_requests_running", open as f64),
+            ("vllm:num_requests_waiting", waiting as f64),
+            ("vllm:request_success_total", answered.max(0.0)),
+        ] {
+            push(samples, name, target, who, value);
         }
     }
 

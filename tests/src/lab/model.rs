@@ -87,6 +87,8 @@ pub struct Phase {
     pub launching: f64,
     /// Requests a second that come in for each GPU of a server, which has no loader.
     pub requests: f64,
+    /// Does the server tell of its requests?
+    pub tells_requests: bool,
     /// Seconds of every minute in which a job without loader runs a kernel that does next to nothing.
     pub poke: f64,
     /// Share of the device memory that the job takes at the start of the phase; what it took before, by default.
@@ -138,6 +140,7 @@ impl Default for Phase {
             xid: 0,
             launching: 0.0,
             requests: 0.0,
+            tells_requests: false,
             poke: 0.0,
             memory: None,
             leak: 0.0,
@@ -282,6 +285,7 @@ pub struct Counters {
     pub written: f64,
     pub job_memory_waiting: f64,
     pub refaults: f64,
+    pub requests: f64,
     pub compaction_stalls: f64,
     pub interrupts: f64,
     pub job_interrupts: f64,
@@ -412,6 +416,12 @@ impl Machine {
         }
     }
 
+    /// Requests that GPUs work on, and those that wait for that.
+    #[must_use]
+    pub fn requests_open(&self) -> (usize, usize) {
+        (self.gpus.iter().filter(|g| g.does != Work::Nothing).count(), self.gpus.iter().map(|g| g.queue).sum())
+    }
+
     /// One tick passes.
     pub fn tick(&mut self, phase: &Phase) {
         if self.ticks.is_multiple_of(PERIOD_TICKS) {
@@ -515,6 +525,7 @@ impl Machine {
     fn arrive(&mut self, phase: &Phase) {
         for gpu in 0..self.gpus.len() {
             if phase.requests > 0.0 && self.draw() < phase.requests * TICK {
+                self.counters.requests += 1.0;
                 self.gpus[gpu].queue += 1;
             }
         }
