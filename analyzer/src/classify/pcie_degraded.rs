@@ -20,13 +20,14 @@ const SIGNALS: [Signal; 4] =
 const LANE_BYTES: [f64; 6] = [0.25e9, 0.5e9, 0.985e9, 1.969e9, 3.938e9, 7.563e9];
 
 fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
-    let (Some(now), Some(full)) = (rate(cell, [SIGNALS[0], SIGNALS[1]], t), rate(cell, [SIGNALS[2], SIGNALS[3]], t))
-    else {
-        return Verdict::Abstain { missing: SIGNALS.to_vec() };
-    };
     // Our exporter tells how the link was when the GPU was last seen busy; an idle one lowers its link on purpose.
-    let stands = cell.read(Signal::PcieDegraded).is_some_and(|degraded| degraded.max < 1.0);
-    if stands || now >= full {
+    if cell.read(Signal::PcieDegraded).is_some_and(|degraded| degraded.max < 1.0) {
+        return Verdict::No;
+    }
+    let [generation, width, max_generation, max_width] = SIGNALS;
+    let (now, full) = (rate(cell, [generation, width], t), rate(cell, [max_generation, max_width], t));
+    let (Some(now), Some(full)) = (now, full) else { return Verdict::Abstain { missing: SIGNALS.to_vec() } };
+    if now >= full {
         return Verdict::No;
     }
     let Some(received) = cell.mean(Signal::PcieReceive) else {
@@ -48,8 +49,11 @@ fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
 /// What the link carries, in bytes per second: the most within the idle window around, in which a GPU at work shows its
 /// link as it is at load.
 fn rate(cell: &Cell<'_>, signals: [Signal; 2], t: &Thresholds) -> Option<f64> {
-    let around = || cell.node.around(cell.index, t.idle_window_seconds).map(|index| Cell { index, ..*cell });
-    let most = |signal| around().filter_map(|cell| Some(cell.read(signal)?.max)).reduce(f64::max);
+    // Where it is known in which cells it was so, others tell nothing.
+    let was_so = |cell: &Cell<'_>| cell.read(Signal::PcieDegraded).is_none_or(|degraded| degraded.min >= 1.0);
+    let around = cell.node.around(cell.index, t.idle_window_seconds).map(|index| Cell { index, ..*cell });
+    let cells: Vec<Cell<'_>> = around.filter(was_so).collect();
+    let most = |signal| cells.iter().filter_map(|cell| Some(cell.read(signal)?.max)).reduce(f64::max);
     let [Some(generation), Some(width)] = signals.map(most) else { return None };
     Some(LANE_BYTES.get((generation as usize).checked_sub(1)?)? * width)
 }
