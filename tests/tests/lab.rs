@@ -27,6 +27,7 @@ const FLOORS: &[(&str, f64)] = &[
     ("irq_placement", 0.9),
     ("keep_alive", 0.9),
     ("launch_bound", 0.85),
+    ("maintenance", 0.85),
     ("memory_pressure", 0.9),
     ("no_demand", 0.9),
     ("partial_allocation", 0.9),

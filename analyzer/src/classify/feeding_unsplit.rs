@@ -38,6 +38,7 @@ fn is_host_watched(cell: &Cell<'_>) -> bool {
     let untold = [
         Signal::NodeInfo,
         Signal::Up,
+        Signal::NodeUnschedulable,
         Signal::JobInfo,
         Signal::JobRequestsOpen,
         Signal::JobRequestsWaiting,

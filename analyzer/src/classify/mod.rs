@@ -35,6 +35,7 @@ mod keep_alive;
 mod launch_bound;
 mod ledger;
 mod lost_work;
+mod maintenance;
 mod memory_pressure;
 mod no_demand;
 mod outage;
@@ -59,6 +60,7 @@ pub use judge::{
 };
 pub use ledger::Imbalance;
 pub(crate) use ledger::apportion;
+pub use maintenance::{Declared, declare};
 pub use outage::{OUTAGES, Outage};
 pub use phase::{PHASES, Phase};
 pub use rule::{Cell, Fact, Rule, Verdict};
@@ -161,6 +163,8 @@ classes! {
     NoData "no_data" Capacity,
     /// The driver has lost the GPU, or wants it reset before it works again.
     Down "down" Capacity,
+    /// Out of use on purpose.
+    Maintenance "maintenance" Capacity,
     /// Nothing holds the GPU.
     Unallocated "unallocated" Capacity,
     /// Allocated, no work.

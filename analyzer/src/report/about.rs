@@ -56,6 +56,7 @@ pub fn about(class: Class) -> &'static About {
         Class::Productive => &PRODUCTIVE,
         Class::NoData => &capacity::NO_DATA,
         Class::Down => &capacity::DOWN,
+        Class::Maintenance => &capacity::MAINTENANCE,
         Class::Unallocated => &capacity::UNALLOCATED,
         Class::IdleHeld => &held::IDLE_HELD,
         Class::NoDemand => &held::NO_DEMAND,

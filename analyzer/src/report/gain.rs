@@ -123,6 +123,7 @@ pub(super) fn check(class: Class) -> &'static str {
         Class::Down => {
             "goodput_gpu_state of the GPU is ok, and nothing wants it reset (goodput_gpu_recovery_action is 0)."
         }
+        Class::Maintenance => "The node takes jobs again.",
         Class::Unallocated => "The queue is shorter, and the GPUs are allocated in the next report.",
         Class::IdleHeld => "The GPU has another holder, or none, within minutes; idle_held of this owner is gone.",
         Class::NoDemand => "Fewer replicas hold GPUs while there are no requests.",

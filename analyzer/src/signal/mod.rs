@@ -191,6 +191,8 @@ signals! {
     NodeDiskWritten "node_disk_written" Node Counter "bytes per second" up to 1e19,
     /// Time in which a disk had requests in flight, summed over disks.
     NodeDiskBusy "node_disk_busy" Node Counter "seconds per second" up to 1e13,
+    /// Kubernetes gives the node no more pods.
+    NodeUnschedulable "node_unschedulable" Node State "ratio" up to 1.0,
     /// Did the scrape of the node's target succeed?
     Up "up" Node Gauge "ratio" up to 1.0,
 
@@ -302,6 +304,8 @@ pub fn resolve(labels: &Labels) -> Option<Meaning<'_>> {
     let part = row.sum_over.iter().filter_map(|name| labels.get(name)).collect();
     let (numa_node, node) = match row.by_numa_node {
         true => numa_labels(labels)?,
+        // Who tells of all nodes runs on one of them, whose name the target may have.
+        false if row.of_any_node => (None, labels.get("exported_node").or_else(|| labels.get("node"))),
         false => (None, labels.get("node")),
     };
     Some(Meaning { signal: row.signal, entity, part, numa_node, node, scale: row.scale, rank: *rank })
@@ -365,6 +369,7 @@ pub fn origins(name: &str) -> Vec<Origin> {
 fn writer(metric: &str) -> &'static str {
     match metric {
         "up" => "Prometheus",
+        _ if metric.starts_with("kube_") => "kube-state-metrics",
         _ if metric.starts_with("vllm:") => "vLLM",
         _ if metric.starts_with("nv_inference_") => "Triton",
         _ => "node_exporter",

@@ -17,6 +17,7 @@ pub(super) struct Row {
     pub(super) sum_over: &'static [&'static str],
     pub(super) by_numa_node: bool,
     pub(super) of_server: bool,
+    pub(super) of_any_node: bool,
     pub(super) scale: f64,
 }
 
@@ -45,6 +46,11 @@ impl Row {
         Row { of_server: true, ..self }
     }
 
+    /// One target tells of all nodes.
+    const fn of_any_node(self) -> Row {
+        Row { of_any_node: true, ..self }
+    }
+
     /// The sample's unit, in base units.
     const fn times(self, scale: f64) -> Row {
         Row { scale, ..self }
@@ -52,7 +58,16 @@ impl Row {
 }
 
 const fn row(metric: &'static str, signal: Signal) -> Row {
-    Row { metric, only: None, signal, sum_over: &[], by_numa_node: false, of_server: false, scale: 1.0 }
+    Row {
+        metric,
+        only: None,
+        signal,
+        sum_over: &[],
+        by_numa_node: false,
+        of_server: false,
+        of_any_node: false,
+        scale: 1.0,
+    }
 }
 
 /// A row of our own exporter's metric.
@@ -198,6 +213,7 @@ pub(super) static ROWS: &[Row] = &[
     row("node_disk_written_bytes_total", Signal::NodeDiskWritten).sum_over(&["device"]),
     own(&host::DISK_IO_TIME, Signal::NodeDiskBusy).sum_over(&["device"]),
     row("node_disk_io_time_seconds_total", Signal::NodeDiskBusy).sum_over(&["device"]),
+    row("kube_node_spec_unschedulable", Signal::NodeUnschedulable).of_any_node(),
     row("up", Signal::Up),
     own(&host::OWNER, Signal::JobInfo),
     own(&host::CGROUP_CPU_USAGE, Signal::JobCpuUsage),

@@ -54,6 +54,7 @@ const SHAPES: &[Shape] = &[
     ("goodput_compaction_stalls_total", &[], true, 6000.0),
     ("vllm:num_requests_running", &[JOB], false, 0.3),
     ("vllm:num_requests_waiting", &[JOB], false, 0.3),
+    ("kube_node_spec_unschedulable", &[("node", "n1")], false, 0.6),
     ("goodput_node_info", &[("nodename", "n1")], false, 1.0),
     ("goodput_pressure_waiting_seconds_total", &[("resource", "io")], true, 30.0),
     ("goodput_node_cpu_seconds_total", &[("mode", "user")], true, 60.0),

@@ -145,6 +145,9 @@ impl Recorder {
                 self.node_exporter(&mut samples, view);
             }
         }
+        let target = [("job", "kube-state-metrics"), ("instance", "10.0.0.9:8080")];
+        let cordoned = f64::from(u8::from(view.phase.cordoned));
+        push(&mut samples, "kube_node_spec_unschedulable", target, &[("node", &self.node)], cordoned);
         if view.phase.tells_requests {
             self.server(&mut samples, view);
         }

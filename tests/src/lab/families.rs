@@ -45,6 +45,7 @@ pub const FAMILIES: &[Family] = &[
     tuned("irq_placement", irq_placement),
     tuned("keep_alive", keep_alive),
     tuned("launch_bound", launch_bound),
+    tuned("maintenance", maintenance),
     tuned("memory_pressure", memory_pressure),
     tuned("near_miss", near_miss),
     tuned("no_data", no_data),
@@ -280,6 +281,16 @@ fn down(plan: &mut Plan, chance: &mut Chance) {
     let lost = chance.one_of(&[true, false]);
     plan.step(Phase { lost, wants_reset: !lost, unused: true, ..here }, last_is_down);
     plan.works(chance, 10);
+}
+
+/// A job may end on a node that takes no more; then the node is free for whoever works on it.
+fn maintenance(plan: &mut Plan, chance: &mut Chance) {
+    plan.works(chance, 12);
+    let here = plan.healthy(chance, 8);
+    plan.step(Phase { cordoned: true, ..here }, Cause::default());
+    let here = Phase { minutes: chance.minutes(15), job: false, cordoned: true, ..Phase::default() };
+    plan.step(here, Cause::default());
+    free(plan, 8);
 }
 
 fn gang_wait(plan: &mut Plan, chance: &mut Chance) {

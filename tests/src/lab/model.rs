@@ -41,6 +41,8 @@ pub struct Phase {
     pub quota: Option<f64>,
     /// CPUs in the job's cpuset.
     pub cpus: usize,
+    /// Has Kubernetes been told to give the node no more pods?
+    pub cordoned: bool,
     /// Is there a job at all?
     pub job: bool,
     /// Is the process of the last GPU, with its loader, bound to the other NUMA node?
@@ -117,6 +119,7 @@ impl Default for Phase {
             compute: 0.2,
             quota: None,
             cpus: 16,
+            cordoned: false,
             job: true,
             remote: false,
             unused: false,

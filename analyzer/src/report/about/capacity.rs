@@ -52,6 +52,20 @@ pub(super) const DOWN: About = About {
     ],
 };
 
+pub(super) const MAINTENANCE: About = About {
+    meaning: "The GPU was out of use on purpose: declared, or its node takes no pods.",
+    light: "#5f7f6e",
+    dark: "#86a896",
+    remedies: &[Remedy {
+        action: "Give nodes back as soon as the work on them is done: list those that take no pods, and since when.",
+        command: Some("kubectl get nodes --field-selector spec.unschedulable=true   # then: kubectl uncordon NODE"),
+        restarts: "nothing",
+        who: "an administrator of the cluster",
+        risk: "none",
+        source: "Kubernetes documentation, kubectl uncordon",
+    }],
+};
+
 pub(super) const UNALLOCATED: About = About {
     meaning: "Nobody held the GPU.",
     light: "#8494a7",
