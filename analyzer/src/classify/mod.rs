@@ -48,6 +48,7 @@ mod rule;
 mod thermal_throttle;
 mod thp_compaction;
 pub mod thresholds;
+mod timeslice_gap;
 
 use serde::{Deserialize, Serialize};
 
@@ -133,6 +134,8 @@ pub enum Group {
     Derate,
     /// The GPU worked, and what it did was thrown away.
     Loss,
+    /// The GPU worked for several who kept each other waiting.
+    Sharing,
     /// Held, not busy, and no sufficient evidence why.
     Unexplained,
 }
@@ -151,6 +154,7 @@ impl Group {
             Self::Saving => "saving",
             Self::Derate => "derate",
             Self::Loss => "loss",
+            Self::Sharing => "sharing",
             Self::Unexplained => "unexplained",
         }
     }
@@ -215,6 +219,8 @@ classes! {
     PcieDegraded "pcie_degraded" Derate,
     /// Work since the last save before a crash, and the start after it.
     LostWork "lost_work" Loss,
+    /// Several owners take turns on one GPU.
+    TimesliceGap "timeslice_gap" Sharing,
     /// Held, not busy, no sufficient evidence.
     Unexplained "unexplained" Unexplained,
 }

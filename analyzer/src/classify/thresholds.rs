@@ -221,6 +221,9 @@ thresholds! {
     launching_cores = 0.75 "cores per GPU" in 0.1..=8.0,
         "CPUs per GPU beyond what loaders need for the batches done, from which a thread is busy with launching kernels.",
         from "definition: kernels are launched by one thread per process, and one core is all it can use; less a quarter for cells that begin in the middle";
+    timeslice_cores = 0.5 "cores" in 0.0..=8.0,
+        "CPU use of each of several owners of a GPU from which it is at work on it and not idle with a context.",
+        from "own choice: a thread that launches kernels and waits for them keeps about one core busy, an idle program none";
     stock_power_ratio = 0.98 "ratio" in 0.5..=1.0,
         "A power limit below this share of the stock one has been lowered.",
         from "own choice: limits are set in whole watts; the least useful step on a 700 W board is larger than 14 W";

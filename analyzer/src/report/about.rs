@@ -10,6 +10,7 @@ mod feeding;
 mod held;
 mod loss;
 mod saving;
+mod sharing;
 mod start_up;
 mod unexplained;
 
@@ -82,6 +83,7 @@ pub fn about(class: Class) -> &'static About {
         Class::ClockLocked => &derate::CLOCK_LOCKED,
         Class::PcieDegraded => &derate::PCIE_DEGRADED,
         Class::LostWork => &loss::LOST_WORK,
+        Class::TimesliceGap => &sharing::TIMESLICE_GAP,
         Class::Unexplained => &unexplained::UNEXPLAINED,
     }
 }

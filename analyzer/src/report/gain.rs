@@ -146,6 +146,7 @@ pub(super) fn check(class: Class) -> &'static str {
         Class::PcieDegraded => "goodput_gpu_pcie_link_degraded is 0 under load, and gpu_busy rises.",
         Class::LaunchBound => "sm_active and power rise towards what the same job reaches in other minutes.",
         Class::FeedingUnsplit => "The time has a class of its own in the next report.",
+        Class::TimesliceGap => "sm_active rises while the same owners work.",
         Class::Unexplained => "The time has another class in the next report.",
         _ => "The time of this class falls in the next report.",
     }

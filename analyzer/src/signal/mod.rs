@@ -191,6 +191,8 @@ signals! {
     NodeDiskWritten "node_disk_written" Node Counter "bytes per second" up to 1e19,
     /// Time in which a disk had requests in flight, summed over disks.
     NodeDiskBusy "node_disk_busy" Node Counter "seconds per second" up to 1e13,
+    /// The control daemon of CUDA MPS runs.
+    NodeMps "node_mps" Node State "ratio" up to 1.0,
     /// Kubernetes gives the node no more pods.
     NodeUnschedulable "node_unschedulable" Node State "ratio" up to 1.0,
     /// Did the scrape of the node's target succeed?

@@ -3,7 +3,7 @@
 //! Names that our own exporter writes, both of dcgm-exporter's generations among them, come from its catalog, so that a
 //! removed metric breaks the build. node_exporter's are those of release 1.
 
-use goodput_exporter::catalog::{Metric, Unit, cpu as cpus, dcgm, gpu, health, host, irq, memory, owner};
+use goodput_exporter::catalog::{Metric, Unit, cpu as cpus, dcgm, driver, gpu, health, host, irq, memory, owner};
 
 use super::Signal;
 use crate::sample::Labels;
@@ -213,6 +213,7 @@ pub(super) static ROWS: &[Row] = &[
     row("node_disk_written_bytes_total", Signal::NodeDiskWritten).sum_over(&["device"]),
     own(&host::DISK_IO_TIME, Signal::NodeDiskBusy).sum_over(&["device"]),
     row("node_disk_io_time_seconds_total", Signal::NodeDiskBusy).sum_over(&["device"]),
+    own(&driver::DRIVER_DAEMON, Signal::NodeMps).only("daemon", "nvidia-cuda-mps-control"),
     row("kube_node_spec_unschedulable", Signal::NodeUnschedulable).of_any_node(),
     row("up", Signal::Up),
     own(&host::OWNER, Signal::JobInfo),

@@ -55,6 +55,8 @@ const SHAPES: &[Shape] = &[
     ("vllm:num_requests_running", &[JOB], false, 0.3),
     ("vllm:num_requests_waiting", &[JOB], false, 0.3),
     ("kube_node_spec_unschedulable", &[("node", "n1")], false, 0.6),
+    ("goodput_driver_daemon_running", &[("daemon", "nvidia-cuda-mps-control")], false, 0.4),
+    ("goodput_cgroup_cpu_usage_seconds_total", &[("owner", "other")], true, 60.0),
     ("goodput_node_info", &[("nodename", "n1")], false, 1.0),
     ("goodput_pressure_waiting_seconds_total", &[("resource", "io")], true, 30.0),
     ("goodput_node_cpu_seconds_total", &[("mode", "user")], true, 60.0),

@@ -43,6 +43,9 @@ const DEVICE_MEMORY: f64 = 81_000.0 * 1_048_576.0;
 /// Anonymous and shared memory of the process of one GPU, in bytes.
 const PROCESS_MEMORY: f64 = 64e9;
 
+/// Who holds GPUs: the first alone, as a rule.
+const TENANTS: [&str; 4] = ["train", "serve-a", "serve-b", "serve-c"];
+
 type Labelled = Vec<(String, String)>;
 type Samples = Vec<(Labelled, f64)>;
 
@@ -212,8 +215,10 @@ impl Recorder {
             }
             push(samples, "goodput_gpu_processes", target, &device, f64::from(u8::from(view.is_held(gpu))));
             if view.is_held(gpu) {
-                let owned = [("UUID", uuid.as_str()), ("owner", "train")];
-                push(samples, "goodput_gpu_owner_info", target, &owned, 1.0);
+                for owner in TENANTS.iter().take(phase.tenants) {
+                    let owned = [("UUID", uuid.as_str()), ("owner", owner)];
+                    push(samples, "goodput_gpu_owner_info", target, &owned, 1.0);
+                }
             }
         }
         self.placement(samples, view, target);
@@ -233,7 +238,12 @@ impl Recorder {
         node("goodput_memory_reclaim_stalls_total", &[], c.refaults);
         node(host::DISK_READ_BYTES.name, &[("device", "nvme0n1")], c.read);
         node("goodput_disk_written_bytes_total", &[("device", "nvme0n1")], c.written);
+        let mps = [("daemon", "nvidia-cuda-mps-control")];
+        node("goodput_driver_daemon_running", &mps, f64::from(u8::from(phase.mps)));
         if phase.job {
+            for owner in TENANTS.iter().take(phase.tenants).skip(1) {
+                node("goodput_cgroup_cpu_usage_seconds_total", &[("owner", owner)], c.cpu_usage);
+            }
             job(samples, phase, c, target);
         }
     }

@@ -41,6 +41,12 @@ pub struct Phase {
     pub quota: Option<f64>,
     /// CPUs in the job's cpuset.
     pub cpus: usize,
+    /// Jobs that share the GPUs, all alike in what they ask of the CPUs.
+    pub tenants: usize,
+    /// Do they share them by MPS?
+    pub mps: bool,
+    /// Share of the multiprocessors that kernels have work for.
+    pub depth: f64,
     /// Has Kubernetes been told to give the node no more pods?
     pub cordoned: bool,
     /// Is there a job at all?
@@ -119,6 +125,9 @@ impl Default for Phase {
             compute: 0.2,
             quota: None,
             cpus: 16,
+            tenants: 1,
+            mps: false,
+            depth: 1.0,
             cordoned: false,
             job: true,
             remote: false,
@@ -594,7 +603,7 @@ impl Machine {
                 let done = if phase.sync { Work::Waits } else { Work::Nothing };
                 self.gpus[gpu].does = if left < TICK / 2.0 { done } else { Work::Computes(left) };
                 let (work, launching) = (TICK * clock * useful, TICK * clock * (1.0 - useful));
-                (Spent { work, launching, slowed: TICK * (1.0 - clock), ..none }, TICK, work)
+                (Spent { work, launching, slowed: TICK * (1.0 - clock), ..none }, TICK, work * phase.depth)
             }
             Work::Waits => (Spent { waiting: TICK, ..none }, TICK, 0.0),
             Work::Exchanges(left) => {
