@@ -88,7 +88,8 @@ fn asked_period(args: &PeriodArgs, zone: &TimeZone) -> anyhow::Result<Period> {
 
 async fn classify(config: Config, dir: &Path, period: &Period, dry_run: bool) -> anyhow::Result<()> {
     let store = Store::open(config.store_options(dir)).await?;
-    let judge = Judge::new(store.clone(), config.thresholds).counting(config.application);
+    let judge =
+        Judge::new(store.clone(), config.thresholds).counting(config.application).maintaining(config.maintenance);
     let range = judgeable(&judge, period.start_ms..period.end_ms.min(wall_clock()), &config.zone)?;
     let before = by_class(&store.intervals(range.clone()).await?);
     let mut after = BTreeMap::new();

@@ -4,6 +4,7 @@ mod application;
 mod cli;
 mod file;
 mod ingest;
+mod maintenance;
 mod prices;
 mod report;
 mod scrape;

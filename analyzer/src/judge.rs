@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 use crate::application::{Counter, measure};
 use crate::classify::{
-    self, Advisory, Class, Interval, Judged, LOOK_AHEAD_MS, LOOK_BACK_MS, Seen, Thresholds, judge_onward,
+    self, Advisory, Class, Declared, Interval, Judged, LOOK_AHEAD_MS, LOOK_BACK_MS, Seen, Thresholds, judge_onward,
 };
 use crate::forecast::{self, MEMORY_SIGNALS, Outlook, Prospect};
 use crate::frame::MAX_BRIDGE_MS;
@@ -61,6 +61,7 @@ pub struct Judge<S> {
     store: S,
     thresholds: Thresholds,
     counters: Vec<Counter>,
+    maintenance: Vec<Declared>,
     /// The GPUs seen until then, by end of a judged window.
     seen: Mutex<BTreeMap<TimeMs, Vec<Seen>>>,
 }
@@ -68,13 +69,19 @@ pub struct Judge<S> {
 impl<S: Samples + Results> Judge<S> {
     /// A judge of this store's samples.
     pub fn new(store: S, thresholds: Thresholds) -> Self {
-        Self { store, thresholds, counters: Vec::new(), seen: Mutex::default() }
+        Self { store, thresholds, counters: Vec::new(), maintenance: Vec::new(), seen: Mutex::default() }
     }
 
     /// The same, which also notes what jobs achieved by these counters.
     #[must_use]
     pub fn counting(self, counters: Vec<Counter>) -> Self {
         Self { counters, ..self }
+    }
+
+    /// The same, which books what is nobody's time as maintenance where that is declared.
+    #[must_use]
+    pub fn maintaining(self, maintenance: Vec<Declared>) -> Self {
+        Self { maintenance, ..self }
     }
 
     /// Is everything there that verdicts on the window rest on, or has retention removed some of it?
@@ -122,7 +129,10 @@ impl<S: Samples + Results> Judge<S> {
         let (seen, thresholds) = (self.seen_until(range.start).await?, self.thresholds.clone());
         let part = range.clone();
         let judged = tokio::task::spawn_blocking(move || judge_onward(&series, &seen, part, &thresholds)).await;
-        Ok(judged.map_err(|_| JudgeError::Died(range))??)
+        let mut judged = judged.map_err(|_| JudgeError::Died(range))??;
+        judged.intervals = classify::declare(judged.intervals, &self.maintenance);
+        stay(&mut judged);
+        Ok(judged)
     }
 
     async fn look_ahead(
@@ -191,6 +201,18 @@ impl<S: Samples + Results> Judge<S> {
             return Ok(seen.clone());
         }
         Ok(seen_in(&self.store.intervals(time - MEMORY_MS..time).await?))
+    }
+}
+
+/// A GPU under maintenance stays in capacity though nothing is heard of it, as stored verdicts tell too.
+fn stay(judged: &mut Judged) {
+    let maintained: Vec<Interval> =
+        judged.intervals.iter().filter(|i| i.class == Class::Maintenance).cloned().collect();
+    for last in seen_in(&maintained) {
+        match judged.seen.iter_mut().find(|seen| seen.gpu == last.gpu) {
+            Some(seen) => seen.last_ms = seen.last_ms.max(last.last_ms),
+            None => judged.seen.push(last),
+        }
     }
 }
 

@@ -89,7 +89,8 @@ pub async fn run(config: Config, options: Options, listen: SocketAddr) -> anyhow
     let (progress_in, progress) = watch::channel(Progress::default());
     let (zone, now) = (config.zone.clone(), wall_clock as fn() -> TimeMs);
 
-    let judge = Judge::new(store.clone(), config.thresholds).counting(config.application);
+    let judge =
+        Judge::new(store.clone(), config.thresholds).counting(config.application).maintaining(config.maintenance);
     let judging =
         Judging::begin(store.clone(), intake.clone(), judge, zone.clone(), now, progress_in, stopping.clone()).await?;
 

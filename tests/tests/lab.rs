@@ -12,23 +12,30 @@ use goodput_tests::lab::record::record;
 /// a few hundredths. Each of them breaks with its rule.
 const FLOORS: &[(&str, f64)] = &[
     ("checkpoint", 0.9),
+    ("clock_locked", 0.9),
     ("cold_start", 0.85),
     ("collective_wait", 0.75),
     ("cpu_throttled", 0.9),
     ("cross_numa", 0.9),
     ("dataloader_cpu", 0.9),
     ("dataloader_storage", 0.9),
+    ("down", 0.9),
     ("gang_wait", 0.8),
     ("host_noise", 0.9),
     ("host_to_device", 0.9),
     ("idle_held", 0.9),
+    ("irq_placement", 0.9),
     ("keep_alive", 0.9),
     ("launch_bound", 0.85),
+    ("maintenance", 0.85),
     ("memory_pressure", 0.9),
+    ("no_demand", 0.9),
     ("partial_allocation", 0.9),
+    ("pcie_degraded", 0.85),
     ("power_throttle", 0.9),
     ("straggler", 0.85),
     ("thermal_throttle", 0.9),
+    ("thp_compaction", 0.9),
 ];
 
 fn made(dir: &Path, family: &str, members: u64) -> Result<()> {

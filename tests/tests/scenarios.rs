@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use goodput_analyzer::classify::{Class, DERATES, PHASES, RULES, Thresholds, judge_series};
+use goodput_analyzer::classify::{Class, DERATES, OUTAGES, PHASES, RULES, Thresholds, judge_series};
 use goodput_analyzer::sample::{Series, TimeMs};
 use goodput_tests::lab::exporters::{Exporters, Recorder, View, uuid};
 use goodput_tests::lab::model::{Machine, Phase};
@@ -183,9 +183,9 @@ fn schedules_are_told_from_their_signals() {
 #[test]
 fn every_rule_has_its_scenarios_and_its_page() {
     let pages = std::fs::read_to_string(folder().join("../../docs/rules.md")).unwrap();
-    let of_rules =
-        RULES.iter().map(|r| r.class).chain(PHASES.iter().map(|p| p.class)).chain(DERATES.iter().map(|d| d.class));
-    for class in of_rules.chain([Class::Straggler]) {
+    let exclusive = OUTAGES.iter().map(|o| o.class).chain(PHASES.iter().map(|p| p.class));
+    let shared = RULES.iter().map(|r| r.class).chain(DERATES.iter().map(|d| d.class));
+    for class in exclusive.chain(shared).chain([Class::Straggler]) {
         let name = class.name();
         for kind in ["positive", "negative", "near_miss"] {
             let file = folder().join(name).join(format!("{kind}.yaml"));

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::cell::{Part, State, owned};
 use super::held::Held;
 use super::intervals::{Entry, Grounds};
-use super::{Cell, Class, Evidence, Thresholds, cross_numa};
+use super::{Cell, Class, Evidence, Thresholds, clock_locked, cross_numa, power_throttle};
 use crate::sample::TimeMs;
 
 /// What an advisory says.
@@ -14,17 +14,23 @@ use crate::sample::TimeMs;
 pub enum Advice {
     /// The GPU's processes, or their memory, are on another NUMA node than the GPU.
     CrossNuma,
+    /// The clock is fixed below the highest that the GPU can do.
+    ClockLocked,
+    /// The GPU is at its stock power limit most of the time.
+    PowerCapped,
 }
 
 impl Advice {
     /// Every advice.
-    pub const ALL: &'static [Advice] = &[Advice::CrossNuma];
+    pub const ALL: &'static [Advice] = &[Advice::CrossNuma, Advice::ClockLocked, Advice::PowerCapped];
 
     /// The name in reports and stored results.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Advice::CrossNuma => "cross_numa",
+            Advice::ClockLocked => "clock_locked",
+            Advice::PowerCapped => "power_capped",
         }
     }
 }
@@ -63,7 +69,7 @@ pub(super) struct Adviser {
 }
 
 /// Everything that is advised.
-pub(super) static ADVISERS: &[Adviser] = &[cross_numa::ADVISER];
+pub(super) static ADVISERS: &[Adviser] = &[cross_numa::ADVISER, clock_locked::ADVISER, power_throttle::ADVISER];
 
 /// What must agree for the advice of two neighbouring cells to be one advisory.
 pub(super) type Key = (Advice, Option<String>);

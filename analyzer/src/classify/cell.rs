@@ -50,13 +50,17 @@ pub(super) fn states(node: &NodeFrame, t: &Thresholds) -> Vec<Vec<State>> {
 pub(super) fn book(
     cell: &Cell<'_>,
     state: &State,
+    outage: Option<(Part, f64)>,
     phase: Option<&Mark>,
     t: &Thresholds,
 ) -> Result<Vec<(Part, i64)>, Imbalance> {
     let span = &cell.node.cells[cell.index];
     let known = cell.gpu.known_ms[cell.index];
     let mut account = Account::of(span.end - span.start);
-    for (owner, ms) in owned(cell, state, known) {
+    if let Some((part, share)) = outage {
+        account.book(part, (share * known as f64).round() as i64)?;
+    }
+    for (owner, ms) in owned(cell, state, known - account.booked()) {
         let cell = Cell { owner: owner.as_deref(), ..*cell };
         for (part, ms) in book_known(&cell, state, phase, ms, t)? {
             account.book(part, ms)?;

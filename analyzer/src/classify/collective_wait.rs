@@ -18,7 +18,9 @@ pub(super) const RULE: Rule = Rule {
     explains: &[
         Class::CpuThrottled,
         Class::CrossNuma,
+        Class::IrqPlacement,
         Class::HostNoise,
+        Class::ThpCompaction,
         Class::MemoryPressure,
         Class::Checkpoint,
         Class::DataloaderStorage,

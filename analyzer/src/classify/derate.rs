@@ -3,7 +3,8 @@
 
 use super::busy::busy;
 use super::{
-    Cell, Class, Thresholds, Verdict, collective_wait, launch_bound, lost_work, power_throttle, thermal_throttle,
+    Cell, Class, Thresholds, Verdict, clock_locked, collective_wait, launch_bound, lost_work, power_throttle,
+    thermal_throttle, timeslice_gap,
 };
 use crate::signal::Signal;
 
@@ -20,6 +21,8 @@ pub struct Derate {
 pub static DERATES: &[Derate] = &[
     thermal_throttle::DERATE,
     power_throttle::DERATE,
+    clock_locked::DERATE,
+    timeslice_gap::DERATE,
     launch_bound::DERATE,
     collective_wait::DERATE,
     lost_work::DERATE,

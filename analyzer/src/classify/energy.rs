@@ -62,5 +62,5 @@ fn weights(parts: &[(Part, i64)], idle: Option<f64>, mean: f64) -> Vec<f64> {
 
 /// Did the GPU run kernels in this time?
 fn is_work(class: Class) -> bool {
-    matches!(class.group(), Group::Productive | Group::Derate | Group::Loss)
+    matches!(class.group(), Group::Productive | Group::Derate | Group::Loss | Group::Sharing)
 }

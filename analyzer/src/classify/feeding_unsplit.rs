@@ -35,6 +35,15 @@ fn works_on_and_off(cell: &Cell<'_>, t: &Thresholds) -> bool {
 
 /// Does anything tell of the node's or the owner's CPUs, disks or memory?
 fn is_host_watched(cell: &Cell<'_>) -> bool {
-    let tells = |s: &Signal| s.scope() != Scope::Gpu && !matches!(s, Signal::NodeInfo | Signal::Up | Signal::JobInfo);
+    let untold = [
+        Signal::NodeInfo,
+        Signal::Up,
+        Signal::NodeUnschedulable,
+        Signal::JobInfo,
+        Signal::JobRequestsOpen,
+        Signal::JobRequestsWaiting,
+        Signal::JobRequests,
+    ];
+    let tells = |s: &Signal| s.scope() != Scope::Gpu && !untold.contains(s);
     Signal::ALL.iter().filter(|s| tells(s)).any(|signal| cell.read(*signal).is_some())
 }

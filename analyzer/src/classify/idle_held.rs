@@ -5,7 +5,7 @@ use super::{Class, Fact, Thresholds};
 
 pub(super) const PHASE: Phase = Phase { class: Class::IdleHeld, takes_work: false, mark };
 
-fn mark(course: &Course<'_>, cell: usize, t: &Thresholds) -> Option<Vec<Fact>> {
+pub(super) fn mark(course: &Course<'_>, cell: usize, t: &Thresholds) -> Option<Vec<Fact>> {
     (is_idle(course, cell, t) || is_border(course, cell, t)).then(Vec::new)
 }
 

@@ -9,6 +9,7 @@ use super::cell::{self, Part};
 use super::energy;
 use super::gang_wait::Holds;
 use super::intervals::Builder;
+use super::outage::outage;
 use super::phase::Course;
 use super::thresholds::confidence::CERTAIN;
 use super::{Advisory, Cell, Class, Imbalance, Interval, Thresholds, straggler};
@@ -108,7 +109,8 @@ pub fn judge_cells(series: &[Series], window: Range<TimeMs>, thresholds: &Thresh
 
 /// How far rules look beyond a cell, to either side.
 fn around_ms(t: &Thresholds) -> i64 {
-    let others = [t.cold_start_seconds, t.around_seconds, t.derate_around_seconds, t.lost_work_seconds];
+    let others =
+        [t.cold_start_seconds, t.around_seconds, t.derate_around_seconds, t.lost_work_seconds, t.down_xid_seconds];
     (others.into_iter().fold(t.idle_window_seconds, f64::max) * 1000.0) as i64
 }
 
@@ -208,7 +210,8 @@ impl<'a> Booked<'a> {
         let book = |index: usize| {
             let cell = Cell { node, gpu, owner: None, index };
             let error = |source| JudgeError { gpu: gpu.uuid.clone(), start_ms: node.cells[index].start, source };
-            cell::book(&cell, course.state(index), course.mark(index, t).as_ref(), t).map_err(error)
+            let taken = outage(&course, index, t);
+            cell::book(&cell, course.state(index), taken, course.mark(index, t).as_ref(), t).map_err(error)
         };
         let cells = node.body.clone().map(book).collect::<Result<_, _>>()?;
         Ok(Booked { course, cells })

@@ -24,6 +24,11 @@ impl<P> Account<P> {
         Self { whole, booked: 0, parts: Vec::new() }
     }
 
+    /// What is booked so far.
+    pub(crate) fn booked(&self) -> i64 {
+        self.booked
+    }
+
     /// What is not booked yet.
     pub(crate) fn rest(&self) -> i64 {
         self.whole - self.booked

@@ -27,7 +27,7 @@ fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
 }
 
 /// What besides the waiting says that memory is short. Reclaim alone leaves none of these.
-fn signs(cell: &Cell<'_>, t: &Thresholds) -> Vec<Fact> {
+pub(super) fn signs(cell: &Cell<'_>, t: &Thresholds) -> Vec<Fact> {
     let signs = [
         (Signal::JobRefaults, t.refault_pages),
         (Signal::JobMajorFaults, t.major_faults),

@@ -1,14 +1,16 @@
 //! Classes, evidence and the registry of rules; one file per rule; `ledger` does the arithmetic.
 //!
 //! [`judge_series`] is the way in. For every cell of a GPU: `busy` says how much of it was work, `held` whether
-//! anything holds the GPU. Of the work, what was slowed or hollow goes to [`DERATES`]; what was held without work goes to one of [`PHASES`], which exclude all else, or to
-//! [`RULES`], causes before symptoms. Then `straggler` lays the GPUs of a run side by side. A new one is one file, one line in either, one folder of scenarios and one section
+//! anything holds the GPU. What an outage takes ([`OUTAGES`]) is nobody's. Of the work, what was slowed or hollow goes to
+//! [`DERATES`]; what was held without work goes to one of [`PHASES`], which exclude all else, or to [`RULES`], causes before
+//! symptoms. Then `straggler` lays the GPUs of a run side by side. A new one is one file, one line in either, one folder of scenarios and one section
 //! of `docs/rules.md`.
 
 mod advisory;
 mod busy;
 mod cell;
 mod checkpoint;
+mod clock_locked;
 mod cold_start;
 mod collective_wait;
 mod cpu;
@@ -18,6 +20,7 @@ mod dataloader_cpu;
 mod dataloader_storage;
 mod depth;
 mod derate;
+mod down;
 mod energy;
 mod explain;
 mod feeding_unsplit;
@@ -27,20 +30,27 @@ mod host_noise;
 mod host_to_device;
 mod idle_held;
 mod intervals;
+mod irq_placement;
 mod judge;
 mod keep_alive;
 mod launch_bound;
 mod ledger;
 mod lost_work;
+mod maintenance;
 mod memory_pressure;
+mod no_demand;
+mod outage;
 mod partial_allocation;
+mod pcie_degraded;
 mod phase;
 mod power;
 mod power_throttle;
 mod rule;
 mod straggler;
 mod thermal_throttle;
+mod thp_compaction;
 pub mod thresholds;
+mod timeslice_gap;
 
 use serde::{Deserialize, Serialize};
 
@@ -53,6 +63,8 @@ pub use judge::{
 };
 pub use ledger::Imbalance;
 pub(crate) use ledger::apportion;
+pub use maintenance::{Declared, declare};
+pub use outage::{OUTAGES, Outage};
 pub use phase::{PHASES, Phase};
 pub use rule::{Cell, Fact, Rule, Verdict};
 pub use thresholds::Thresholds;
@@ -62,9 +74,12 @@ pub static RULES: &[Rule] = &[
     collective_wait::RULE,
     cpu_throttled::RULE,
     cross_numa::RULE,
+    irq_placement::RULE,
     host_noise::RULE,
+    thp_compaction::RULE,
     memory_pressure::RULE,
     checkpoint::RULE,
+    pcie_degraded::RULE,
     host_to_device::RULE,
     dataloader_storage::RULE,
     dataloader_cpu::RULE,
@@ -121,6 +136,8 @@ pub enum Group {
     Derate,
     /// The GPU worked, and what it did was thrown away.
     Loss,
+    /// The GPU worked for several who kept each other waiting.
+    Sharing,
     /// Held, not busy, and no sufficient evidence why.
     Unexplained,
 }
@@ -139,6 +156,7 @@ impl Group {
             Self::Saving => "saving",
             Self::Derate => "derate",
             Self::Loss => "loss",
+            Self::Sharing => "sharing",
             Self::Unexplained => "unexplained",
         }
     }
@@ -149,10 +167,16 @@ classes! {
     Productive "productive" Productive,
     /// No samples.
     NoData "no_data" Capacity,
+    /// The driver has lost the GPU, or wants it reset before it works again.
+    Down "down" Capacity,
+    /// Out of use on purpose.
+    Maintenance "maintenance" Capacity,
     /// Nothing holds the GPU.
     Unallocated "unallocated" Capacity,
     /// Allocated, no work.
     IdleHeld "idle_held" Held,
+    /// A server without requests.
+    NoDemand "no_demand" Held,
     /// Other GPUs of the owner work, this one never does.
     PartialAllocation "partial_allocation" Held,
     /// The rest of the job's GPUs are not its own yet.
@@ -169,8 +193,12 @@ classes! {
     CpuThrottled "cpu_throttled" Feeding,
     /// Neighbours or other guests of the hypervisor take the CPUs.
     HostNoise "host_noise" Feeding,
+    /// Interrupts take the CPUs of the job's loaders.
+    IrqPlacement "irq_placement" Feeding,
     /// The job's tasks wait for memory.
     MemoryPressure "memory_pressure" Feeding,
+    /// The job's tasks wait until memory has been compacted.
+    ThpCompaction "thp_compaction" Feeding,
     /// Processes or their memory are on another NUMA node than the GPU.
     CrossNuma "cross_numa" Feeding,
     /// Batches are on their way to the GPU.
@@ -189,8 +217,14 @@ classes! {
     ThermalThrottle "thermal_throttle" Derate,
     /// Clocks held down by a lowered power limit or the power brake.
     PowerThrottle "power_throttle" Derate,
+    /// Clocks fixed below those of like GPUs.
+    ClockLocked "clock_locked" Derate,
+    /// Copies over a PCIe link below what GPU and slot can do.
+    PcieDegraded "pcie_degraded" Derate,
     /// Work since the last save before a crash, and the start after it.
     LostWork "lost_work" Loss,
+    /// Several owners take turns on one GPU.
+    TimesliceGap "timeslice_gap" Sharing,
     /// Held, not busy, no sufficient evidence.
     Unexplained "unexplained" Unexplained,
 }

@@ -3,7 +3,9 @@
 use super::cell::State;
 use super::gang_wait::Holds;
 use super::held::Held;
-use super::{Class, Fact, Thresholds, cold_start, gang_wait, idle_held, keep_alive, lost_work, partial_allocation};
+use super::{
+    Class, Fact, Thresholds, cold_start, gang_wait, idle_held, keep_alive, lost_work, no_demand, partial_allocation,
+};
 use crate::frame::{GpuFrame, NodeFrame};
 
 /// A way to see that a cell of a held GPU is part of a phase. All of it that is not work belongs to the phase, and
@@ -26,6 +28,7 @@ pub static PHASES: &[Phase] = &[
     gang_wait::PHASE,
     cold_start::PHASE,
     keep_alive::PHASE,
+    no_demand::PHASE,
     idle_held::PHASE,
 ];
 

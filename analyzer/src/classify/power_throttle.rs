@@ -3,12 +3,16 @@
 //!
 //! At the stock limit the power cap is how the GPU is meant to work under full load, and no loss.
 
+use super::advisory::{Advice, Adviser};
 use super::derate::{Derate, clock, lost_share, usual_clock};
-use super::thresholds::confidence::INFERRED;
+use super::intervals::Grounds;
+use super::thresholds::confidence::{COUNTED, INFERRED};
 use super::{Cell, Class, Fact, Thresholds, Verdict};
 use crate::signal::Signal;
 
 pub(super) const DERATE: Derate = Derate { class: Class::PowerThrottle, judge };
+pub(super) const ADVISER: Adviser =
+    Adviser { advice: Advice::PowerCapped, charged_as: Class::PowerThrottle, judge: advise };
 
 fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
     let (brake, capped) = (cell.mean(Signal::GpuPowerBrake), cell.mean(Signal::GpuPowerCapped));
@@ -36,6 +40,16 @@ fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
             .flatten()
             .collect(),
     }
+}
+
+/// At the stock limit for most of the time at work.
+fn advise(cell: &Cell<'_>, t: &Thresholds) -> Option<Grounds> {
+    clock(cell, t)?;
+    cell.mean(Signal::GpuPowerLimitDefault)?;
+    let capped = cell.mean(Signal::GpuPowerCapped)?;
+    let facts = vec![Fact::of(Signal::GpuPowerCapped, capped, t.power_capped_ratio)];
+    let is_advised = capped >= t.power_capped_ratio && lowered(cell, t).is_none();
+    is_advised.then_some(Grounds { confidence: COUNTED, facts, missing: Vec::new() })
 }
 
 /// That the limit in force is below the stock one.

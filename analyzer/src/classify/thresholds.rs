@@ -128,6 +128,9 @@ thresholds! {
     around_seconds = 1200.0 "seconds" in 300.0..=1800.0,
         "How far around a cell it is looked whether a GPU is ever used, and at which rate its owner usually writes.",
         from "own choice: longer than an evaluation or a save; gpu-pruner acts on GPUs unused for 30 min";
+    down_xid_seconds = 1800.0 "seconds" in 60.0..=1800.0,
+        "How long after an XID that takes a reset a GPU that does nothing is down, where the driver itself does not say that it wants a reset.",
+        from "own choice: as far as any rule looks; which XIDs take a reset: NVIDIA's XID catalogue (docs/xid.md)";
     throttled_periods_ratio = 0.25 "ratio of periods" in 0.0..=1.0,
         "Share of quota periods with throttling above which the quota holds the job up.",
         from "kubernetes-mixin CPUThrottlingHigh: 25 %";
@@ -152,9 +155,15 @@ thresholds! {
     steal_ratio = 0.1 "ratio" in 0.0..=1.0,
         "Share of the time with something to run that the hypervisor gave to others, above which it holds the job up.",
         from "awesome-prometheus-alerts HostCpuStealNoisyNeighbor: steal over 10 %";
+    irq_cpu_ratio = 0.1 "cores" in 0.0..=1000.0,
+        "Time in interrupts, of the busiest CPU and taken from the job's CPUs, above which they hold its loaders up.",
+        from "articles on GPU hosts: interrupts over 10 % of a CPU of the job's cpuset";
     memory_waiting_ratio = 0.1 "seconds per second" in 0.0..=1.0,
         "Share of time with a task waiting for memory (PSI some) above which memory is short.",
         from "as io_waiting_ratio: TraceML warns of input wait from 10 % of the step; systemd-oomd kills at 60 %";
+    compaction_stalls = 10.0 "stalls per second" in 0.0..=1e9,
+        "Allocations that compact memory themselves above which the wait for memory is taken for that.",
+        from "own choice: each takes milliseconds, so that fewer do not make a tenth of the time; none is published";
     refault_pages = 100.0 "pages per second" in 0.0..=1e9,
         "Pages coming back after reclaim above which the wait for memory is taken for thrashing.",
         from "own choice: 100 random reads a second keep a disk of spinning rust busy; none is published";
@@ -218,9 +227,21 @@ thresholds! {
     launching_cores = 0.75 "cores per GPU" in 0.1..=8.0,
         "CPUs per GPU beyond what loaders need for the batches done, from which a thread is busy with launching kernels.",
         from "definition: kernels are launched by one thread per process, and one core is all it can use; less a quarter for cells that begin in the middle";
+    timeslice_cores = 0.5 "cores" in 0.0..=8.0,
+        "CPU use of each of several owners of a GPU from which it is at work on it and not idle with a context.",
+        from "own choice: a thread that launches kernels and waits for them keeps about one core busy, an idle program none";
     stock_power_ratio = 0.98 "ratio" in 0.5..=1.0,
         "A power limit below this share of the stock one has been lowered.",
         from "own choice: limits are set in whole watts; the least useful step on a 700 W board is larger than 14 W";
+    power_capped_ratio = 0.5 "seconds per second" in 0.0..=1.0,
+        "Share of time at the stock power limit from which it is told beside the ledger that a GPU is at it.",
+        from "own choice: most of the cell";
+    locked_clock_ratio = 0.95 "ratio" in 0.5..=1.0,
+        "A fixed SM clock, as a share of the usual one or of the highest there is, below which it is taken for a lock.",
+        from "own choice: boards of one model differ by less at the same load";
+    clock_step_hertz = 1.5e7 "hertz" in 0.0..=1e9,
+        "An SM clock that moves no more than this stands still.",
+        from "nvidia-smi -q -d SUPPORTED_CLOCKS: steps of 15 MHz from Volta on";
     lost_work_seconds = 1800.0 "seconds" in 60.0..=1800.0,
         "How long before a crash work is called lost, and how long after it a start is the crash's doing.",
         from "own choice: as far as any rule looks; what was done earlier since the last save is lost too, and stays productive";

@@ -10,12 +10,14 @@ use serde_saphyr::Spanned;
 use super::application::{self, application};
 use super::cli::duration;
 use super::ingest::{self, IngestSettings};
+use super::maintenance;
 use super::prices;
 use super::report::{self, report};
 use super::scrape;
 use super::store::{self, StoreLimits, store_limits};
 use super::yaml::{Fields, Mistake, Value, parse};
 use crate::application::Counter;
+use crate::classify::Declared;
 use crate::classify::thresholds::{Listed, Thresholds};
 use crate::deliver::Settings;
 use crate::ingest::job::Job;
@@ -42,6 +44,8 @@ pub struct Config {
     pub application: Vec<Counter>,
     /// How much may come in, and how replicas are recognised.
     pub ingest: IngestSettings,
+    /// When which GPUs are out of use on purpose.
+    pub maintenance: Vec<Declared>,
 }
 
 /// Why there is no configuration.
@@ -82,6 +86,7 @@ impl Default for Config {
             report: None,
             application: Vec::new(),
             ingest: IngestSettings::default(),
+            maintenance: Vec::new(),
         }
     }
 }
@@ -114,6 +119,8 @@ impl Config {
         let report = fields.take("report").and_then(|(name, value)| report(&name, value, &mut mistakes));
         let application = fields.take("application").map(|(name, value)| application(&name, value, &mut mistakes));
         let ingest = fields.take("ingest").map(|(name, value)| ingest::settings(&name, value, &mut mistakes));
+        let maintenance =
+            fields.take("maintenance").map(|(name, value)| maintenance::maintenance(&name, value, &mut mistakes));
         fields.finish(&mut mistakes);
         mistakes.sort();
         let config = Self {
@@ -125,6 +132,7 @@ impl Config {
             report,
             application: application.unwrap_or_default(),
             ingest: ingest.unwrap_or_default(),
+            maintenance: maintenance.unwrap_or_default(),
         };
         if mistakes.is_empty() { Ok(config) } else { Err(mistakes) }
     }
@@ -142,6 +150,7 @@ impl fmt::Display for Config {
         }
         application::write(&self.application, f)?;
         ingest::write(f, &self.ingest)?;
+        maintenance::write(f, &self.maintenance)?;
         writeln!(f, "thresholds:")?;
         for t in self.thresholds.list() {
             writeln!(f, "  # {}; default {}; {}\n  {}: {}", t.unit, t.default, t.source, t.name, t.value)?;

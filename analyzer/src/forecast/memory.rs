@@ -56,7 +56,7 @@ impl<'a> Course<'a> {
             Entity::Gpu(_) => (Memory::Gpu, levels.samples(Signal::FbUsed).to_vec()),
             Entity::Job(_) => (Memory::Cgroup, levels.samples(Signal::JobMemoryWorkingSet).to_vec()),
             Entity::Node => (Memory::Host, host_used(levels)),
-            Entity::MigInstance(_) => return None,
+            Entity::MigInstance(_) | Entity::Server => return None,
         };
         (!used.is_empty()).then_some(Course { memory, levels, used })
     }
@@ -67,7 +67,7 @@ impl<'a> Course<'a> {
         let node = &self.levels.node;
         let entity = match self.levels.entity {
             Entity::Gpu(id) | Entity::Job(id) | Entity::MigInstance(id) => id,
-            Entity::Node => node,
+            Entity::Node | Entity::Server => node,
         };
         let (node, entity) = (node.clone(), entity.to_owned());
         Some(Prospect { node, entity, owners: self.levels.holders(now), made_ms: now, forecast })

@@ -34,12 +34,18 @@ pub struct GpuFrame {
 }
 
 impl GpuFrame {
+    /// Everyone who held it.
+    pub(super) fn holders(&self) -> impl Iterator<Item = &str> {
+        self.owners.iter().flatten().map(|(owner, _)| owner.as_str())
+    }
+
     pub(super) fn of(uuid: &str, sources: &[&Source<'_>], cells: &[Range<TimeMs>], end: TimeMs) -> GpuFrame {
         let watched = Watched::of(sources);
         let spans = |sources: &[&Source<'_>]| -> Vec<Range<TimeMs>> {
             let kept = |s: &&Source<'_>| {
                 let signal = s.meaning.signal;
-                pieces_of(s).into_iter().filter(|p| watched.proves(signal, p)).map(|p| p.span).collect::<Vec<_>>()
+                let told = |p: &Piece| says_what_it_does(signal, p) && watched.proves(signal, p);
+                pieces_of(s).into_iter().filter(told).map(|p| p.span).collect::<Vec<_>>()
             };
             sources.iter().flat_map(kept).collect()
         };
@@ -57,6 +63,15 @@ impl GpuFrame {
             known_ms: union_ms(spans(&device), cells),
             last_seen_ms: device.iter().filter_map(before).max(),
         }
+    }
+}
+
+/// Who a GPU is and its last error are told while nobody can read it; that it is lost is all that can be known of it.
+fn says_what_it_does(signal: Signal, piece: &Piece) -> bool {
+    match signal {
+        Signal::GpuInfo | Signal::GpuXid => false,
+        Signal::GpuLost => piece.value > 0.0,
+        _ => true,
     }
 }
 

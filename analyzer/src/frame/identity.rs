@@ -24,6 +24,12 @@ impl Target {
     }
 }
 
+impl Target {
+    pub(crate) fn cluster(&self) -> &str {
+        &self.cluster
+    }
+}
+
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "job {:?}, instance {:?}", self.job, self.instance)

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use crate::sample::{Labels, Sample, Series, TimeMs};
-use crate::signal::{Entity, Meaning, Signal, resolve};
+use crate::signal::{Entity, Meaning, Signal, resolve, servers_named};
 pub use gpu::GpuFrame;
 pub use identity::Unjoined;
 use identity::{Directory, NodeId, Target};
@@ -97,7 +97,8 @@ pub(crate) fn frames(sources: &[Source<'_>], window: &Range<TimeMs>, around_ms: 
     }
     let (members, mut unjoined) = by_node(&sources, &directory);
     let members = members.into_iter().filter(|(_, members)| !members.gpus.is_empty());
-    let nodes: Vec<NodeFrame> = members.map(|(id, members)| members.frame(&id, window, around_ms)).collect();
+    let servers: Vec<&Source<'_>> = sources.iter().filter(|s| s.meaning.entity == Entity::Server).collect();
+    let nodes: Vec<NodeFrame> = members.map(|(id, members)| members.frame(&id, &servers, window, around_ms)).collect();
     for frame in nodes.iter().filter(|f| f.host.is_empty() && f.jobs.is_empty() && f.node != UNJOINED_NODE) {
         let without = |g: &GpuFrame| Unjoined::GpuWithoutHost { gpu: g.uuid.clone(), node: frame.node.clone() };
         unjoined.extend(frame.gpus.iter().map(without));
@@ -129,7 +130,7 @@ fn by_node<'s, 'a>(sources: &'s [Source<'a>], directory: &Directory) -> (Nodes<'
     let mut nodes = Nodes::new();
     let mut unjoined = BTreeSet::new();
     let mut gpus: BTreeMap<&str, Vec<&Source<'a>>> = BTreeMap::new();
-    for source in sources {
+    for source in sources.iter().filter(|s| s.meaning.entity != Entity::Server) {
         if let Entity::Gpu(uuid) | Entity::MigInstance(uuid) = source.meaning.entity {
             gpus.entry(uuid).or_default().push(source);
         } else if let Some(id) = directory.node_of(&source.target, &source.meaning, source.labels) {
@@ -166,19 +167,29 @@ impl<'s, 'a> Members<'s, 'a> {
         }
     }
 
-    fn frame(&self, id: &NodeId, window: &Range<TimeMs>, around_ms: i64) -> NodeFrame {
+    fn frame(&self, id: &NodeId, servers: &[&'s Source<'a>], window: &Range<TimeMs>, around_ms: i64) -> NodeFrame {
         let cell_ms = grid::cell_ms(self.interval_ms());
         let mut cells = grid::cells(window.start - around_ms..window.start, cell_ms);
         let first = cells.len();
         cells.extend(grid::cells(window.clone(), cell_ms));
         let body = first..cells.len();
         cells.extend(grid::cells(window.end..window.end + around_ms, cell_ms));
+        let gpus: Vec<GpuFrame> = self.gpus.iter().map(|(uuid, s)| GpuFrame::of(uuid, s, &cells, window.end)).collect();
+        let mut jobs: BTreeMap<&str, Vec<&Source<'a>>> = self.jobs.iter().map(|(o, s)| (*o, s.clone())).collect();
+        for server in servers.iter().filter(|s| s.target.cluster() == &*id.cluster) {
+            let names = servers_named(server.labels);
+            let holders: BTreeSet<&str> = gpus.iter().flat_map(|gpu| gpu.holders()).collect();
+            for holder in holders.into_iter().filter(|holder| names.iter().any(|name| name == holder)) {
+                jobs.entry(holder).or_default().push(server);
+            }
+        }
+        let jobs = jobs.into_iter().map(|(o, s)| (o.to_owned(), Tracks::of(&s, &cells, |_, _| true))).collect();
         NodeFrame {
             cluster: id.cluster.to_string(),
             node: id.name.to_string(),
             host: Tracks::of(&self.host, &cells, |_, _| true),
-            jobs: self.jobs.iter().map(|(o, s)| ((*o).to_owned(), Tracks::of(s, &cells, |_, _| true))).collect(),
-            gpus: self.gpus.iter().map(|(uuid, s)| GpuFrame::of(uuid, s, &cells, window.end)).collect(),
+            jobs,
+            gpus,
             body,
             cells,
         }

@@ -10,6 +10,7 @@ mod feeding;
 mod held;
 mod loss;
 mod saving;
+mod sharing;
 mod start_up;
 mod unexplained;
 
@@ -55,8 +56,11 @@ pub fn about(class: Class) -> &'static About {
     match class {
         Class::Productive => &PRODUCTIVE,
         Class::NoData => &capacity::NO_DATA,
+        Class::Down => &capacity::DOWN,
+        Class::Maintenance => &capacity::MAINTENANCE,
         Class::Unallocated => &capacity::UNALLOCATED,
         Class::IdleHeld => &held::IDLE_HELD,
+        Class::NoDemand => &held::NO_DEMAND,
         Class::PartialAllocation => &held::PARTIAL_ALLOCATION,
         Class::GangWait => &held::GANG_WAIT,
         Class::KeepAlive => &held::KEEP_ALIVE,
@@ -64,6 +68,8 @@ pub fn about(class: Class) -> &'static About {
         Class::CpuThrottled => &feeding::CPU_THROTTLED,
         Class::CrossNuma => &feeding::CROSS_NUMA,
         Class::HostNoise => &feeding::HOST_NOISE,
+        Class::IrqPlacement => &feeding::IRQ_PLACEMENT,
+        Class::ThpCompaction => &feeding::THP_COMPACTION,
         Class::MemoryPressure => &feeding::MEMORY_PRESSURE,
         Class::DataloaderStorage => &feeding::DATALOADER_STORAGE,
         Class::DataloaderCpu => &feeding::DATALOADER_CPU,
@@ -75,7 +81,10 @@ pub fn about(class: Class) -> &'static About {
         Class::Checkpoint => &saving::CHECKPOINT,
         Class::ThermalThrottle => &derate::THERMAL_THROTTLE,
         Class::PowerThrottle => &derate::POWER_THROTTLE,
+        Class::ClockLocked => &derate::CLOCK_LOCKED,
+        Class::PcieDegraded => &derate::PCIE_DEGRADED,
         Class::LostWork => &loss::LOST_WORK,
+        Class::TimesliceGap => &sharing::TIMESLICE_GAP,
         Class::Unexplained => &unexplained::UNEXPLAINED,
     }
 }

@@ -49,6 +49,14 @@ pub fn advice_meaning(advice: Advice) -> &'static str {
             "The GPU's processes, or their memory, are on another NUMA node than the GPU; whether that costs time \
              could not be seen."
         }
+        Advice::ClockLocked => {
+            "The GPU's clock was fixed below the highest that it can do, on purpose as it seems; nothing of its kind was \
+             faster."
+        }
+        Advice::PowerCapped => {
+            "The GPU was at its stock power limit most of the time, as it is meant to be under full load: nothing is lost \
+             against others of its kind."
+        }
     }
 }
 
@@ -57,6 +65,8 @@ pub fn advice_meaning(advice: Advice) -> &'static str {
 pub fn advice_remedies(advice: Advice) -> &'static [Remedy] {
     match advice {
         Advice::CrossNuma => about(Class::CrossNuma).remedies,
+        Advice::ClockLocked => about(Class::ClockLocked).remedies,
+        Advice::PowerCapped => &[],
     }
 }
 

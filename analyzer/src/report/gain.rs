@@ -120,13 +120,22 @@ pub(super) fn gain(class: Class) -> Option<&'static Gain> {
 pub(super) fn check(class: Class) -> &'static str {
     match class {
         Class::NoData => "up of the node's target is 1, and the coverage of the next report is higher.",
+        Class::Down => {
+            "goodput_gpu_state of the GPU is ok, and nothing wants it reset (goodput_gpu_recovery_action is 0)."
+        }
+        Class::Maintenance => "The node takes jobs again.",
         Class::Unallocated => "The queue is shorter, and the GPUs are allocated in the next report.",
         Class::IdleHeld => "The GPU has another holder, or none, within minutes; idle_held of this owner is gone.",
+        Class::NoDemand => "Fewer replicas hold GPUs while there are no requests.",
         Class::PartialAllocation => "Every GPU of the job is busy, or the job holds fewer.",
         Class::KeepAlive => "The GPU has another holder, or none, within minutes; keep_alive of this owner is gone.",
         Class::ColdStart => "The next start of the same job is shorter.",
         Class::CrossNuma => "The advisory is gone, and the GPU works as much as its neighbours.",
         Class::HostNoise => "job_cpu_pressure falls below its threshold while the job works.",
+        Class::IrqPlacement => "job_interrupts falls, and with it the CPU pressure of the job.",
+        Class::ThpCompaction => {
+            "node_compaction_stalls and the memory pressure of the job fall below their thresholds."
+        }
         Class::MemoryPressure => "job_memory_pressure falls below its threshold.",
         Class::Checkpoint => "The GPU works while the job writes; saves cost less of each hour.",
         Class::DataloaderCpu => "gpu_busy rises; CPU use and CPU pressure of the job fall below their thresholds.",
@@ -136,8 +145,11 @@ pub(super) fn check(class: Class) -> &'static str {
         Class::Straggler => {
             "The GPU that was waited for has no loss of its own, and power of the others rises with utilisation."
         }
+        Class::ClockLocked => "sm_clock is that of the neighbours while the GPU works.",
+        Class::PcieDegraded => "goodput_gpu_pcie_link_degraded is 0 under load, and gpu_busy rises.",
         Class::LaunchBound => "sm_active and power rise towards what the same job reaches in other minutes.",
         Class::FeedingUnsplit => "The time has a class of its own in the next report.",
+        Class::TimesliceGap => "sm_active rises while the same owners work.",
         Class::Unexplained => "The time has another class in the next report.",
         _ => "The time of this class falls in the next report.",
     }

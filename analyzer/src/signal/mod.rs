@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 use serde::{Deserialize, Serialize};
 
 use crate::sample::Labels;
-pub use owner::{is_of_one_node, owner_of, owners_named};
+pub use owner::{is_of_one_node, owner_of, owners_named, servers_named};
 use table::Row;
 
 /// How samples of a signal become a reading of a cell.
@@ -108,6 +108,8 @@ signals! {
     GpuPowerLimitDefault "gpu_power_limit_default" Gpu Gauge "watts" up to 1e4,
     /// Clock of the SMs.
     SmClock "sm_clock" Gpu Gauge "hertz" up to 1e10,
+    /// Highest clock of the SMs.
+    SmMaxClock "sm_max_clock" Gpu Gauge "hertz" up to 1e10,
     /// Time at lowered clocks because of heat, of either of the driver's two kinds.
     GpuThermalSlowdown "gpu_thermal_slowdown" Gpu Counter "seconds per second" up to 1e11,
     /// Time at lowered clocks because the board was at its power limit.
@@ -126,8 +128,28 @@ signals! {
     GpuOwner "gpu_owner" Gpu State "info" up to 1.0,
     /// PCIe traffic towards the GPU.
     PcieReceive "pcie_receive" Gpu Gauge "bytes per second" up to 1e12,
+    /// PCIe link below what GPU and slot can do, in generation or width, when the GPU was last seen busy.
+    PcieDegraded "pcie_degraded" Gpu State "flags" up to 2.0,
+    /// Generation of the PCIe link.
+    PcieGeneration "pcie_generation" Gpu Gauge "generation" up to 16.0,
+    /// Lanes of the PCIe link.
+    PcieWidth "pcie_width" Gpu Gauge "lanes" up to 64.0,
+    /// Highest generation that GPU and slot can do.
+    PcieMaxGeneration "pcie_max_generation" Gpu Gauge "generation" up to 16.0,
+    /// Most lanes that GPU and slot can do.
+    PcieMaxWidth "pcie_max_width" Gpu Gauge "lanes" up to 64.0,
     /// The NUMA node that the GPU hangs on; the content is which node the series is of.
     GpuNuma "gpu_numa" Gpu State "info" up to 1.0,
+    /// Identity of the GPU; the content is in the labels.
+    GpuInfo "gpu_info" Gpu State "info" up to 1.0,
+    /// The driver does not get an answer from the GPU, or lists it no more.
+    GpuLost "gpu_lost" Gpu State "ratio" up to 1.0,
+    /// The driver says that the GPU has to be reset, or drained and reset.
+    GpuResetRequired "gpu_reset_required" Gpu State "flags" up to 2.0,
+    /// What the driver wants done to the GPU, by NVML's numbers.
+    GpuRecoveryAction "gpu_recovery_action" Gpu State "action" up to 100.0,
+    /// The last XID.
+    GpuXid "gpu_xid" Gpu State "code" up to 1e4,
     /// CPUs of one NUMA node that the GPU's processes may run on.
     GpuAllowedCpus "gpu_allowed_cpus" Gpu State "cores" up to 1e6,
 
@@ -141,6 +163,16 @@ signals! {
     NodeCpuIdle "node_cpu_idle" Node Counter "cores" up to 1e13,
     /// CPU time spent idle while a task of that CPU waited for I/O.
     NodeCpuIowait "node_cpu_iowait" Node Counter "cores" up to 1e13,
+    /// CPU time in interrupts and softirqs, of the CPUs of one NUMA node.
+    NodeIrqTime "node_irq_time" Node Counter "cores" up to 1e13,
+    /// Time in softirqs of the CPU that spent most in them.
+    NodeBusiestSoftirq "node_busiest_softirq" Node Counter "cores" up to 1e11,
+    /// Interrupts of devices that can be placed elsewhere.
+    NodeInterrupts "node_interrupts" Node Counter "interrupts per second" up to 1e15,
+    /// Allocations that compacted memory themselves.
+    NodeCompactionStalls "node_compaction_stalls" Node Counter "stalls per second" up to 1e15,
+    /// Allocations that reclaimed memory themselves.
+    NodeReclaimStalls "node_reclaim_stalls" Node Counter "stalls per second" up to 1e15,
     /// PSI some of the node: at least one task waited for a CPU.
     NodeCpuPressure "node_cpu_pressure" Node Counter "seconds per second" up to 1e11,
     /// PSI some of the node: at least one task waited for I/O.
@@ -159,6 +191,10 @@ signals! {
     NodeDiskWritten "node_disk_written" Node Counter "bytes per second" up to 1e19,
     /// Time in which a disk had requests in flight, summed over disks.
     NodeDiskBusy "node_disk_busy" Node Counter "seconds per second" up to 1e13,
+    /// The control daemon of CUDA MPS runs.
+    NodeMps "node_mps" Node State "ratio" up to 1.0,
+    /// Kubernetes gives the node no more pods.
+    NodeUnschedulable "node_unschedulable" Node State "ratio" up to 1.0,
     /// Did the scrape of the node's target succeed?
     Up "up" Node Gauge "ratio" up to 1.0,
 
@@ -182,6 +218,8 @@ signals! {
     JobIoPressure "job_io_pressure" Job Counter "seconds per second" up to 1e11,
     /// PSI some of the job: at least one task waited for memory.
     JobMemoryPressure "job_memory_pressure" Job Counter "seconds per second" up to 1e11,
+    /// Interrupts, of devices that can be placed elsewhere, on CPUs that the job may run on.
+    JobInterrupts "job_interrupts" Job Counter "interrupts per second" up to 1e15,
     /// Page faults of the job that had to read from storage.
     JobMajorFaults "job_major_faults" Job Counter "faults per second" up to 1e15,
     /// Pages that the job needed again soon after they were reclaimed.
@@ -198,6 +236,12 @@ signals! {
     JobMemoryWorkingSet "job_memory_working_set" Job Gauge "bytes" up to 1e15,
     /// Processes of the job that the kernel killed for lack of memory.
     JobOomKills "job_oom_kills" Job Counter "kills per second" up to 1e9,
+    /// Requests that the server works on or, where it does not tell those that wait apart, has not answered yet.
+    JobRequestsOpen "job_requests_open" Job Gauge "requests" up to 1e9,
+    /// Requests that wait for the server to begin with them.
+    JobRequestsWaiting "job_requests_waiting" Job Gauge "requests" up to 1e9,
+    /// Requests that the server answered.
+    JobRequests "job_requests" Job Counter "requests per second" up to 1e15,
     /// CPUs of one NUMA node that the job may run on.
     JobNumaAllowedCpus "job_numa_allowed_cpus" Job State "cores" up to 1e6,
     /// Anonymous and shared memory of the job on one NUMA node.
@@ -215,6 +259,8 @@ pub enum Entity<'a> {
     Node,
     /// The owner with this id, on the node that the series came from.
     Job(&'a str),
+    /// An owner wherever it holds GPUs: one of [`servers_named`].
+    Server,
 }
 
 /// What a series means.
@@ -254,11 +300,14 @@ pub fn resolve(labels: &Labels) -> Option<Meaning<'_>> {
     let entity = match row.signal.scope() {
         Scope::Gpu => gpu_of(labels)?,
         Scope::Node => Entity::Node,
+        Scope::Job if row.of_server => Entity::Server,
         Scope::Job => Entity::Job(labels.get("owner")?),
     };
     let part = row.sum_over.iter().filter_map(|name| labels.get(name)).collect();
     let (numa_node, node) = match row.by_numa_node {
         true => numa_labels(labels)?,
+        // Who tells of all nodes runs on one of them, whose name the target may have.
+        false if row.of_any_node => (None, labels.get("exported_node").or_else(|| labels.get("node"))),
         false => (None, labels.get("node")),
     };
     Some(Meaning { signal: row.signal, entity, part, numa_node, node, scale: row.scale, rank: *rank })
@@ -313,10 +362,20 @@ pub fn origins(name: &str) -> Vec<Origin> {
     metrics.dedup();
     let origin = |metric| match goodput_exporter::catalog::all().find(|m| m.name == metric) {
         Some(own) => Origin { metric, exporter: "goodput-exporter", collector: Some(own.collector) },
-        None if metric == "up" => Origin { metric, exporter: "Prometheus", collector: None },
-        None => Origin { metric, exporter: "node_exporter", collector: None },
+        None => Origin { metric, exporter: writer(metric), collector: None },
     };
     metrics.into_iter().map(origin).collect()
+}
+
+/// Who writes a metric that is not our own.
+fn writer(metric: &str) -> &'static str {
+    match metric {
+        "up" => "Prometheus",
+        _ if metric.starts_with("kube_") => "kube-state-metrics",
+        _ if metric.starts_with("vllm:") => "vLLM",
+        _ if metric.starts_with("nv_inference_") => "Triton",
+        _ => "node_exporter",
+    }
 }
 
 /// The signals that evidence names: one, or those of a formula, in order.

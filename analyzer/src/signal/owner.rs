@@ -55,6 +55,13 @@ pub fn owners_named(labels: &Labels, owner_label: &str) -> Vec<String> {
     }
 }
 
+/// The names under which GPU series may know the server that tells of its requests: by its pod, else by its owner.
+#[must_use]
+pub fn servers_named(labels: &Labels) -> Vec<String> {
+    let told = ["exported_pod", "pod", "owner"].into_iter().find(|name| labels.get(name).is_some());
+    told.map_or_else(Vec::new, |name| owners_named(labels, name))
+}
+
 /// Digits of a container id in our exporter's owner ids.
 const SHORT_CONTAINER_ID: usize = 12;
 

@@ -3,7 +3,7 @@
 //! Names that our own exporter writes, both of dcgm-exporter's generations among them, come from its catalog, so that a
 //! removed metric breaks the build. node_exporter's are those of release 1.
 
-use goodput_exporter::catalog::{Metric, Unit, dcgm, gpu, health, host, memory, owner};
+use goodput_exporter::catalog::{Metric, Unit, cpu as cpus, dcgm, driver, gpu, health, host, irq, memory, owner};
 
 use super::Signal;
 use crate::sample::Labels;
@@ -16,6 +16,8 @@ pub(super) struct Row {
     pub(super) signal: Signal,
     pub(super) sum_over: &'static [&'static str],
     pub(super) by_numa_node: bool,
+    pub(super) of_server: bool,
+    pub(super) of_any_node: bool,
     pub(super) scale: f64,
 }
 
@@ -39,6 +41,16 @@ impl Row {
         Row { by_numa_node: true, ..self }
     }
 
+    /// The series is a server's own, which names neither node nor owner as exporters do.
+    const fn of_server(self) -> Row {
+        Row { of_server: true, ..self }
+    }
+
+    /// One target tells of all nodes.
+    const fn of_any_node(self) -> Row {
+        Row { of_any_node: true, ..self }
+    }
+
     /// The sample's unit, in base units.
     const fn times(self, scale: f64) -> Row {
         Row { scale, ..self }
@@ -46,7 +58,16 @@ impl Row {
 }
 
 const fn row(metric: &'static str, signal: Signal) -> Row {
-    Row { metric, only: None, signal, sum_over: &[], by_numa_node: false, scale: 1.0 }
+    Row {
+        metric,
+        only: None,
+        signal,
+        sum_over: &[],
+        by_numa_node: false,
+        of_server: false,
+        of_any_node: false,
+        scale: 1.0,
+    }
 }
 
 /// A row of our own exporter's metric.
@@ -80,6 +101,13 @@ const fn cpu(metric: &'static str, mode: &'static str, signal: Signal) -> Row {
     row(metric, signal).only("mode", mode).sum_over(&["cpu", "mode"])
 }
 
+/// A metric of a server: vLLM's are per model, engine and reason, Triton's per model and version, and some per GPU.
+const fn served(metric: &'static str, signal: Signal) -> Row {
+    row(metric, signal)
+        .sum_over(&["model_name", "engine", "finished_reason", "model", "version", "gpu_uuid"])
+        .of_server()
+}
+
 const NODE_CPU: &str = "node_cpu_seconds_total";
 /// Bytes of a page, which node_exporter does not tell: 4 KiB, or more on some ARM kernels, where this tells too little.
 const SMALLEST_PAGE: f64 = 4096.0;
@@ -110,6 +138,8 @@ pub(super) static ROWS: &[Row] = &[
     current(&dcgm::POWER_LIMIT_DEFAULT, Signal::GpuPowerLimitDefault),
     legacy(&dcgm::SM_CLOCK, Signal::SmClock),
     current(&dcgm::SM_CLOCK, Signal::SmClock),
+    legacy(&dcgm::MAX_SM_CLOCK, Signal::SmMaxClock),
+    current(&dcgm::MAX_SM_CLOCK, Signal::SmMaxClock),
     own(&health::CLOCK_EVENT, Signal::GpuThermalSlowdown).only("reason", "sw_thermal").sum_over(&["reason"]),
     own(&health::CLOCK_EVENT, Signal::GpuThermalSlowdown).only("reason", "hw_thermal").sum_over(&["reason"]),
     legacy(&dcgm::THERMAL_VIOLATION, Signal::GpuThermalSlowdown),
@@ -124,6 +154,19 @@ pub(super) static ROWS: &[Row] = &[
     legacy(&dcgm::FB_TOTAL, Signal::FbTotal),
     current(&dcgm::FB_TOTAL, Signal::FbTotal),
     legacy(&dcgm::PROF_PCIE_RX, Signal::PcieReceive),
+    own(&health::PCIE_DEGRADED, Signal::PcieDegraded).only("against", "max").sum_over(&["aspect"]),
+    legacy(&dcgm::PCIE_LINK_GEN, Signal::PcieGeneration),
+    legacy(&dcgm::PCIE_LINK_WIDTH, Signal::PcieWidth),
+    legacy(&dcgm::PCIE_MAX_LINK_GEN, Signal::PcieMaxGeneration),
+    legacy(&dcgm::PCIE_MAX_LINK_WIDTH, Signal::PcieMaxWidth),
+    own(&gpu::INFO, Signal::GpuInfo),
+    own(&gpu::STATE, Signal::GpuLost).only("state", "lost"),
+    own(&health::RESET_REQUIRED, Signal::GpuResetRequired).sum_over(&["kind"]),
+    own(&gpu::RECOVERY_ACTION, Signal::GpuRecoveryAction),
+    legacy(&dcgm::RECOVERY_ACTION, Signal::GpuRecoveryAction),
+    current(&dcgm::RECOVERY_ACTION, Signal::GpuRecoveryAction),
+    legacy(&dcgm::XID_ERRORS, Signal::GpuXid),
+    current(&dcgm::XID_ERRORS, Signal::GpuXid),
     own(&host::GPU_NUMA, Signal::GpuNuma).by_numa_node(),
     own(&host::GPU_ALLOWED_CPUS, Signal::GpuAllowedCpus).by_numa_node(),
     own(&host::NODE_INFO, Signal::NodeInfo),
@@ -151,6 +194,13 @@ pub(super) static ROWS: &[Row] = &[
     cpu(NODE_CPU, "steal", Signal::NodeCpuSteal),
     cpu(NODE_CPU, "idle", Signal::NodeCpuIdle),
     cpu(NODE_CPU, "iowait", Signal::NodeCpuIowait),
+    own(&cpus::CPU_SECONDS, Signal::NodeIrqTime).only("mode", "irq").sum_over(&["mode"]).by_numa_node(),
+    own(&cpus::CPU_SECONDS, Signal::NodeIrqTime).only("mode", "softirq").sum_over(&["mode"]).by_numa_node(),
+    own(&cpus::CPU_BUSIEST_SOFTIRQ, Signal::NodeBusiestSoftirq),
+    own(&irq::IRQ_MOVABLE, Signal::NodeInterrupts),
+    own(&memory::COMPACTION_STALLS, Signal::NodeCompactionStalls),
+    row("node_vmstat_compact_stall", Signal::NodeCompactionStalls),
+    own(&memory::RECLAIM_STALLS, Signal::NodeReclaimStalls),
     own(&host::NODE_MEMORY_TOTAL, Signal::NodeMemoryTotal),
     row("node_memory_MemTotal_bytes", Signal::NodeMemoryTotal),
     own(&host::NODE_MEMORY_AVAILABLE, Signal::NodeMemoryAvailable),
@@ -163,6 +213,8 @@ pub(super) static ROWS: &[Row] = &[
     row("node_disk_written_bytes_total", Signal::NodeDiskWritten).sum_over(&["device"]),
     own(&host::DISK_IO_TIME, Signal::NodeDiskBusy).sum_over(&["device"]),
     row("node_disk_io_time_seconds_total", Signal::NodeDiskBusy).sum_over(&["device"]),
+    own(&driver::DRIVER_DAEMON, Signal::NodeMps).only("daemon", "nvidia-cuda-mps-control"),
+    row("kube_node_spec_unschedulable", Signal::NodeUnschedulable).of_any_node(),
     row("up", Signal::Up),
     own(&host::OWNER, Signal::JobInfo),
     own(&host::CGROUP_CPU_USAGE, Signal::JobCpuUsage),
@@ -174,6 +226,7 @@ pub(super) static ROWS: &[Row] = &[
     own(&host::CGROUP_PRESSURE_WAITING, Signal::JobCpuPressure).only("resource", "cpu"),
     own(&host::CGROUP_PRESSURE_WAITING, Signal::JobIoPressure).only("resource", "io"),
     own(&host::CGROUP_PRESSURE_WAITING, Signal::JobMemoryPressure).only("resource", "memory"),
+    own(&irq::IRQ_OWNER_CPUS, Signal::JobInterrupts),
     own(&host::CGROUP_MAJOR_FAULTS, Signal::JobMajorFaults),
     own(&host::CGROUP_REFAULTS, Signal::JobRefaults).sum_over(&["kind"]),
     own(&host::CGROUP_READ_BYTES, Signal::JobRead),
@@ -184,4 +237,9 @@ pub(super) static ROWS: &[Row] = &[
     own(&host::CGROUP_MEMORY_OOM_KILLS, Signal::JobOomKills),
     own(&host::CGROUP_NUMA_ALLOWED_CPUS, Signal::JobNumaAllowedCpus).by_numa_node(),
     own(&host::CGROUP_NUMA_ANON_SHMEM, Signal::JobNumaMemory).by_numa_node(),
+    served("vllm:num_requests_running", Signal::JobRequestsOpen),
+    served("vllm:num_requests_waiting", Signal::JobRequestsWaiting),
+    served("vllm:request_success_total", Signal::JobRequests),
+    served("nv_inference_pending_request_count", Signal::JobRequestsOpen),
+    served("nv_inference_request_success", Signal::JobRequests),
 ];

@@ -7,7 +7,7 @@ use goodput_analyzer::sample::{Labels, STALE_BITS, Sample, Series, TimeMs};
 use goodput_exporter::catalog::{Unit, dcgm, host};
 use serde::Deserialize;
 
-use super::model::{Counters, GpuCounters, Machine, Phase, STOCK_LIMIT};
+use super::model::{Counters, GpuCounters, LANES, Machine, Phase, STOCK_LIMIT};
 
 /// Which exporters run on the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -43,6 +43,9 @@ const DEVICE_MEMORY: f64 = 81_000.0 * 1_048_576.0;
 /// Anonymous and shared memory of the process of one GPU, in bytes.
 const PROCESS_MEMORY: f64 = 64e9;
 
+/// Who holds GPUs: the first alone, as a rule.
+const TENANTS: [&str; 4] = ["train", "serve-a", "serve-b", "serve-c"];
+
 type Labelled = Vec<(String, String)>;
 type Samples = Vec<(Labelled, f64)>;
 
@@ -73,7 +76,20 @@ impl<'a> View<'a> {
     }
 
     fn is_held(&self, gpu: usize) -> bool {
-        self.phase.job && gpu < self.machine.layout.gpus
+        self.phase.job && gpu < self.machine.layout.gpus && !self.is_lost(gpu)
+    }
+
+    /// Is it the one that much of the schedule is about?
+    fn is_odd(&self, gpu: usize) -> bool {
+        self.phase.is_odd(gpu, self.machine.layout.gpus)
+    }
+
+    fn lanes(&self, gpu: usize) -> u32 {
+        if self.is_odd(gpu) { self.phase.lanes } else { LANES }
+    }
+
+    fn is_lost(&self, gpu: usize) -> bool {
+        self.phase.lost && self.is_odd(gpu)
     }
 }
 
@@ -132,6 +148,12 @@ impl Recorder {
                 self.node_exporter(&mut samples, view);
             }
         }
+        let target = [("job", "kube-state-metrics"), ("instance", "10.0.0.9:8080")];
+        let cordoned = f64::from(u8::from(view.phase.cordoned));
+        push(&mut samples, "kube_node_spec_unschedulable", target, &[("node", &self.node)], cordoned);
+        if view.phase.tells_requests {
+            self.server(&mut samples, view);
+        }
         samples.retain(|(labels, _)| !self.without.iter().any(|start| labels[0].1.starts_with(start)));
         self.before = (view.machine.counters.clone(), view.machine.now());
         self.push_all(time_ms, samples);
@@ -168,17 +190,35 @@ impl Recorder {
         for gpu in 0..view.gpus() {
             let (uuid, index) = (uuid(&self.node, gpu), gpu.to_string());
             let device = [("gpu", index.as_str()), ("UUID", uuid.as_str())];
-            let before = self.started.0.gpus.get(gpu).map_or(0.0, |g| g.busy);
-            push(samples, "goodput_gpu_busy_seconds_total", target, &device, c.gpus[gpu].busy - before);
-            push(samples, "goodput_gpu_observed_seconds_total", target, &device, seconds);
+            for (state, is) in [("ok", !view.is_lost(gpu)), ("lost", view.is_lost(gpu))] {
+                let labels = [("gpu", index.as_str()), ("UUID", uuid.as_str()), ("state", state)];
+                push(samples, "goodput_gpu_state", target, &labels, f64::from(u8::from(is)));
+            }
+            if view.is_lost(gpu) {
+                continue;
+            }
+            let narrow = f64::from(u8::from(view.lanes(gpu) < LANES));
+            for (aspect, value) in [("generation", 0.0), ("width", narrow)] {
+                let labels = [("UUID", uuid.as_str()), ("aspect", aspect), ("against", "max")];
+                push(samples, "goodput_gpu_pcie_link_degraded", target, &labels, value);
+            }
+            let wants_reset = view.is_odd(gpu) && phase.wants_reset;
+            let labels = [("gpu", index.as_str()), ("UUID", uuid.as_str()), ("kind", "reset")];
+            push(samples, "goodput_gpu_reset_required", target, &labels, f64::from(u8::from(wants_reset)));
+            let before = self.started.0.gpus.get(gpu).copied().unwrap_or_default();
+            push(samples, "goodput_gpu_busy_seconds_total", target, &device, c.gpus[gpu].busy - before.busy);
+            let observed = seconds - (c.gpus[gpu].lost - before.lost);
+            push(samples, "goodput_gpu_observed_seconds_total", target, &device, observed);
             for (reason, value) in [("hw_thermal", c.gpus[gpu].hot), ("power_cap", c.gpus[gpu].capped)] {
                 let labels = [("gpu", index.as_str()), ("UUID", uuid.as_str()), ("reason", reason)];
                 push(samples, "goodput_gpu_clock_event_seconds_total", target, &labels, value);
             }
             push(samples, "goodput_gpu_processes", target, &device, f64::from(u8::from(view.is_held(gpu))));
             if view.is_held(gpu) {
-                let owned = [("UUID", uuid.as_str()), ("owner", "train")];
-                push(samples, "goodput_gpu_owner_info", target, &owned, 1.0);
+                for owner in TENANTS.iter().take(phase.tenants) {
+                    let owned = [("UUID", uuid.as_str()), ("owner", owner)];
+                    push(samples, "goodput_gpu_owner_info", target, &owned, 1.0);
+                }
             }
         }
         self.placement(samples, view, target);
@@ -191,9 +231,19 @@ impl Recorder {
         for (mode, value) in c.modes() {
             node("goodput_node_cpu_seconds_total", &[("mode", mode)], value);
         }
+        node("goodput_cpu_seconds_total", &[("mode", "softirq"), ("node", "0")], c.node_softirq);
+        node("goodput_cpu_busiest_softirq_seconds_total", &[], c.busiest_softirq);
+        node("goodput_irq_movable_interrupts_total", &[], c.interrupts);
+        node("goodput_compaction_stalls_total", &[], c.compaction_stalls);
+        node("goodput_memory_reclaim_stalls_total", &[], c.refaults);
         node(host::DISK_READ_BYTES.name, &[("device", "nvme0n1")], c.read);
         node("goodput_disk_written_bytes_total", &[("device", "nvme0n1")], c.written);
+        let mps = [("daemon", "nvidia-cuda-mps-control")];
+        node("goodput_driver_daemon_running", &mps, f64::from(u8::from(phase.mps)));
         if phase.job {
+            for owner in TENANTS.iter().take(phase.tenants).skip(1) {
+                node("goodput_cgroup_cpu_usage_seconds_total", &[("owner", owner)], c.cpu_usage);
+            }
             job(samples, phase, c, target);
         }
     }
@@ -234,7 +284,7 @@ impl Recorder {
         let host_label = if self.names == Names::Legacy { "Hostname" } else { "hostname" };
         let scraped = (&self.before.0, self.before.1);
         let lately = view.lately.unwrap_or(scraped);
-        for gpu in 0..view.gpus() {
+        for gpu in (0..view.gpus()).filter(|gpu| !view.is_lost(*gpu)) {
             let (uuid, index) = (uuid(&self.node, gpu), gpu.to_string());
             let device = [
                 ("gpu", index.as_str()),
@@ -250,9 +300,8 @@ impl Recorder {
                 if now > then { (grown / (now - then)).max(0.0) } else { 0.0 }
             };
             let used = if held { view.machine.memory * DEVICE_MEMORY } else { 0.0 };
-            let is_odd = view.phase.is_odd(gpu, view.machine.layout.gpus);
-            let clock = if is_odd { view.phase.odd_clock() } else { 1.0 };
-            let limit = if is_odd { view.phase.power_limit } else { STOCK_LIMIT };
+            let clock = if view.is_odd(gpu) { view.phase.odd_clock() } else { 1.0 };
+            let limit = if view.is_odd(gpu) { view.phase.power_limit } else { STOCK_LIMIT };
             for (row, value) in [
                 (&dcgm::GPU_UTIL, rate(lately, |g| g.busy).min(1.0)),
                 (&dcgm::PROF_GR_ENGINE_ACTIVE, rate(scraped, |g| g.busy).min(1.0)),
@@ -261,16 +310,39 @@ impl Recorder {
                 (&dcgm::TOTAL_ENERGY, c.gpus[gpu].joules),
                 (&dcgm::PROF_PCIE_RX, rate(scraped, |g| g.received)),
                 (&dcgm::SM_CLOCK, FULL_CLOCK * clock),
+                (&dcgm::MAX_SM_CLOCK, FULL_CLOCK),
+                (&dcgm::PCIE_LINK_GEN, 5.0),
+                (&dcgm::PCIE_MAX_LINK_GEN, 5.0),
+                (&dcgm::PCIE_LINK_WIDTH, f64::from(view.lanes(gpu))),
+                (&dcgm::PCIE_MAX_LINK_WIDTH, f64::from(LANES)),
                 (&dcgm::ENFORCED_POWER_LIMIT, limit),
                 (&dcgm::POWER_LIMIT_DEFAULT, STOCK_LIMIT),
                 (&dcgm::FB_USED, used),
                 (&dcgm::FB_FREE, DEVICE_MEMORY - used),
+                (&dcgm::XID_ERRORS, if view.is_odd(gpu) { f64::from(view.phase.xid) } else { 0.0 }),
             ] {
                 let metric = if self.names == Names::Legacy { &row.legacy } else { &row.current };
                 let value = value / base(metric.unit);
                 let whole = matches!(metric.unit, Unit::Percent | Unit::Mebibytes);
                 push(samples, metric.name, target, &labels, if whole { value.round() } else { value });
             }
+        }
+    }
+
+    /// What vLLM tells of itself; it names its pod, and where our exporter names owners otherwise, that.
+    fn server(&self, samples: &mut Samples, view: &View<'_>) {
+        let instance = self.instance(8000);
+        let target = [("job", "vllm"), ("instance", instance.as_str())];
+        let own = self.exporters == Exporters::Ours;
+        let who = if own { &[("owner", "train")][..] } else { &[("namespace", "ml"), ("pod", "train-0")] };
+        let (open, waiting) = view.machine.requests_open();
+        let answered = view.machine.counters.requests - (open + waiting) as f64;
+        for (name, value) in [
+            ("vllm:num_requests_running", open as f64),
+            ("vllm:num_requests_waiting", waiting as f64),
+            ("vllm:request_success_total", answered.max(0.0)),
+        ] {
+            push(samples, name, target, who, value);
         }
     }
 
@@ -320,6 +392,7 @@ fn job(samples: &mut Samples, phase: &Phase, c: &Counters, target: [(&str, &str)
     job("goodput_cgroup_cpu_periods_total", c.periods);
     job("goodput_cgroup_cpu_throttled_periods_total", c.throttled_periods);
     job("goodput_cgroup_cpu_throttled_seconds_total", c.throttled);
+    job("goodput_irq_owner_cpus_interrupts_total", c.job_interrupts);
     job("goodput_cgroup_major_faults_total", c.refaults);
     job(host::CGROUP_READ_BYTES.name, c.read);
     job("goodput_cgroup_io_written_bytes_total", c.written);

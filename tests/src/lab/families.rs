@@ -30,18 +30,22 @@ const fn held_out(name: &'static str, steps: fn(&mut Plan, &mut Chance)) -> Fami
 /// Every family.
 pub const FAMILIES: &[Family] = &[
     tuned("checkpoint", checkpoint),
+    tuned("clock_locked", clock_locked),
     tuned("cold_start", cold_start),
     tuned("collective_wait", collective_wait),
     tuned("cpu_throttled", cpu_throttled),
     tuned("cross_numa", cross_numa),
     tuned("dataloader_cpu", dataloader_cpu),
     tuned("dataloader_storage", dataloader_storage),
+    tuned("down", down),
     tuned("gang_wait", gang_wait),
     tuned("host_noise", host_noise),
     tuned("host_to_device", host_to_device),
     tuned("idle_held", idle_held),
+    tuned("irq_placement", irq_placement),
     tuned("keep_alive", keep_alive),
     tuned("launch_bound", launch_bound),
+    tuned("maintenance", maintenance),
     tuned("memory_pressure", memory_pressure),
     tuned("near_miss", near_miss),
     tuned("no_data", no_data),
@@ -49,6 +53,7 @@ pub const FAMILIES: &[Family] = &[
     tuned("oom_leak", oom_leak),
     tuned("oom_never", oom_never),
     tuned("partial_allocation", partial_allocation),
+    tuned("pcie_degraded", pcie_degraded),
     tuned("power_throttle", power_throttle),
     tuned("productive", productive),
     tuned("straggler", straggler),
@@ -56,6 +61,7 @@ pub const FAMILIES: &[Family] = &[
     tuned("straggler_turns", straggler_turns),
     tuned("straggler_uneven", straggler_uneven),
     tuned("thermal_throttle", thermal_throttle),
+    tuned("thp_compaction", thp_compaction),
     held_out("coarse", coarse),
     held_out("fleet", fleet),
     held_out("inference", inference),
@@ -201,6 +207,19 @@ fn host_noise(plan: &mut Plan, chance: &mut Chance) {
     });
 }
 
+/// Interrupts take all but one CPU per GPU of a cpuset that suffices without them.
+fn irq_placement(plan: &mut Plan, chance: &mut Chance) {
+    plan.fault(chance, "irq_placement", |here, chance, gpus| {
+        (here.prep, here.compute) = (chance.between(0.6, 0.9), 0.2);
+        here.cpus = 5 * gpus as usize;
+        here.interrupted = here.cpus - gpus as usize;
+    });
+}
+
+fn thp_compaction(plan: &mut Plan, chance: &mut Chance) {
+    plan.fault(chance, "thp_compaction", |here, chance, _| here.compact = chance.between(2.5, 6.0));
+}
+
 fn memory_pressure(plan: &mut Plan, chance: &mut Chance) {
     plan.fault(chance, "memory_pressure", |here, chance, _| here.refault = chance.between(2.5, 6.0));
 }
@@ -254,6 +273,28 @@ fn no_data(plan: &mut Plan, chance: &mut Chance) {
     let here = plan.healthy(chance, 14);
     plan.step(Phase { scraped: false, ..here }, Cause::default());
     plan.works(chance, 15);
+}
+
+fn down(plan: &mut Plan, chance: &mut Chance) {
+    let last_is_down = Cause { starved_last: Some("down"), ..Cause::default() };
+    plan.works(chance, 12);
+    // A pending reset that waits for the end of the work costs nothing.
+    let here = plan.healthy(chance, 8);
+    plan.step(Phase { wants_reset: true, ..here }, Cause::default());
+    let here = plan.healthy(chance, 15);
+    let lost = chance.one_of(&[true, false]);
+    plan.step(Phase { lost, wants_reset: !lost, unused: true, ..here }, last_is_down);
+    plan.works(chance, 10);
+}
+
+/// A job may end on a node that takes no more; then the node is free for whoever works on it.
+fn maintenance(plan: &mut Plan, chance: &mut Chance) {
+    plan.works(chance, 12);
+    let here = plan.healthy(chance, 8);
+    plan.step(Phase { cordoned: true, ..here }, Cause::default());
+    let here = Phase { minutes: chance.minutes(15), job: false, cordoned: true, ..Phase::default() };
+    plan.step(here, Cause::default());
+    free(plan, 8);
 }
 
 fn gang_wait(plan: &mut Plan, chance: &mut Chance) {
@@ -398,6 +439,22 @@ fn power_throttle(plan: &mut Plan, chance: &mut Chance) {
     plan.works(chance, 10);
 }
 
+fn clock_locked(plan: &mut Plan, chance: &mut Chance) {
+    plan.works(chance, 20);
+    let here = Phase { locked: chance.between(0.4, 0.85), ..plan.healthy(chance, 14) };
+    plan.step(here, Cause { slowed: "clock_locked", ..Cause::default() });
+    plan.works(chance, 20);
+}
+
+/// Copies from pinned memory, over a whole link and over one of a lane or two.
+fn pcie_degraded(plan: &mut Plan, chance: &mut Chance) {
+    let copy = chance.between(0.08, 0.15);
+    for lanes in [16, chance.one_of(&[1, 2]), 16] {
+        let here = plan.healthy(chance, 13);
+        plan.step(Phase { copy, copy_rate: 25e9, lanes, ..here }, Cause::default());
+    }
+}
+
 fn host_to_device(plan: &mut Plan, chance: &mut Chance) {
     plan.fault(chance, "productive", |here, chance, _| here.copy = chance.between(0.2, 0.5));
 }
@@ -414,9 +471,11 @@ fn keep_alive(plan: &mut Plan, chance: &mut Chance) {
 
 fn serves(plan: &mut Plan, chance: &mut Chance, about: usize, requests: f64) {
     let here = plan.healthy(chance, about);
-    // Nothing that exporters tell proves that there were no requests.
-    let cause = Cause { also: vec!["idle_held"], ..lost("no_demand") };
-    plan.step(Phase { workers: 0, requests, compute: 0.2, ..here }, cause);
+    let tells_requests = !plan.layout.seed.is_multiple_of(3);
+    // Where the server does not tell, nothing proves that there were no requests.
+    let also = if tells_requests { Vec::new() } else { vec!["idle_held"] };
+    let cause = Cause { also, ..lost("no_demand") };
+    plan.step(Phase { workers: 0, requests, tells_requests, compute: 0.2, ..here }, cause);
 }
 
 fn no_demand(plan: &mut Plan, chance: &mut Chance) {

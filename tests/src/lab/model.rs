@@ -27,6 +27,12 @@ pub struct Phase {
     pub read: f64,
     /// Seconds that each batch waits for pages of the job that were reclaimed and come back from storage.
     pub refault: f64,
+    /// Seconds that each batch waits until memory has been compacted for it.
+    pub compact: f64,
+    /// CPUs of the job that do nothing but serve interrupts.
+    pub interrupted: usize,
+    /// CPUs of others that do the same.
+    pub others_interrupted: usize,
     /// CPU seconds that the preparation of a batch takes.
     pub prep: f64,
     /// Seconds that the GPU computes on a batch.
@@ -35,6 +41,14 @@ pub struct Phase {
     pub quota: Option<f64>,
     /// CPUs in the job's cpuset.
     pub cpus: usize,
+    /// Jobs that share the GPUs, all alike in what they ask of the CPUs.
+    pub tenants: usize,
+    /// Do they share them by MPS?
+    pub mps: bool,
+    /// Share of the multiprocessors that kernels have work for.
+    pub depth: f64,
+    /// Has Kubernetes been told to give the node no more pods?
+    pub cordoned: bool,
     /// Is there a job at all?
     pub job: bool,
     /// The GPU of the job that differs from the others in what follows; the last one by default.
@@ -59,6 +73,10 @@ pub struct Phase {
     pub scraped: bool,
     /// Seconds that a batch takes to the GPU before it computes.
     pub copy: f64,
+    /// Bytes a second of such a copy, as far as the link allows.
+    pub copy_rate: f64,
+    /// Lanes of the PCIe link of the odd GPU.
+    pub lanes: u32,
     /// Do the GPUs of the run wait for each other after every batch?
     pub sync: bool,
     /// Seconds that they then exchange results.
@@ -67,12 +85,22 @@ pub struct Phase {
     pub uneven: f64,
     /// Clock of the odd GPU, as a share of its full one, where heat holds it down.
     pub clock: f64,
+    /// What its clock is fixed at, as a share of its full one.
+    pub locked: f64,
     /// Power limit of the odd GPU, in watts.
     pub power_limit: f64,
+    /// Has the driver lost the odd GPU?
+    pub lost: bool,
+    /// Does the driver want the odd GPU reset?
+    pub wants_reset: bool,
+    /// The XID of the odd GPU, which came as the phase began; 0 is none.
+    pub xid: u32,
     /// Seconds of every batch in which one thread launches kernels that are over before the next one is there.
     pub launching: f64,
     /// Requests a second that come in for each GPU of a server, which has no loader.
     pub requests: f64,
+    /// Does the server tell of its requests?
+    pub tells_requests: bool,
     /// Seconds of every minute in which a job without loader runs a kernel that does next to nothing.
     pub poke: f64,
     /// Share of the device memory that the job takes at the start of the phase; what it took before, by default.
@@ -96,10 +124,17 @@ impl Default for Phase {
             workers: 4,
             read: 0.0,
             refault: 0.0,
+            compact: 0.0,
+            interrupted: 0,
+            others_interrupted: 0,
             prep: 0.05,
             compute: 0.2,
             quota: None,
             cpus: 16,
+            tenants: 1,
+            mps: false,
+            depth: 1.0,
+            cordoned: false,
             job: true,
             odd: None,
             remote: false,
@@ -112,13 +147,20 @@ impl Default for Phase {
             steal: 0.0,
             scraped: true,
             copy: 0.0,
+            copy_rate: COPY_RATE,
+            lanes: LANES,
             sync: false,
             exchange: 0.0,
             uneven: 0.0,
             clock: 1.0,
+            locked: 1.0,
             power_limit: STOCK_LIMIT,
+            lost: false,
+            wants_reset: false,
+            xid: 0,
             launching: 0.0,
             requests: 0.0,
+            tells_requests: false,
             poke: 0.0,
             memory: None,
             leak: 0.0,
@@ -141,9 +183,18 @@ impl Phase {
     /// what may be drawn beside the idle draw, for power grows with the frequency and the square of the voltage.
     #[must_use]
     pub fn odd_clock(&self) -> f64 {
+        self.clock.min(self.within_limit()).min(self.locked)
+    }
+
+    fn within_limit(&self) -> f64 {
         let [_, idle, full] = WATTS;
-        let within_limit = ((self.power_limit - idle) / (full - idle)).max(0.0).cbrt();
-        self.clock.min(within_limit)
+        ((self.power_limit - idle) / (full - idle)).max(0.0).cbrt()
+    }
+
+    /// Share of its rate at which a copy comes to the GPU.
+    fn copy_share(&self, odd: bool) -> f64 {
+        let link = f64::from(if odd { self.lanes } else { LANES }) * LANE_RATE;
+        (link / self.copy_rate).min(1.0)
     }
 }
 
@@ -177,6 +228,14 @@ pub struct Layout {
 /// How much longer preparation takes with memory on the other NUMA node: latency of 139 ns against 80 ns in a handbook.
 const REMOTE: f64 = 1.7;
 
+/// Compactions a second of a task that waits for them all the time: they take milliseconds each.
+const COMPACTIONS: f64 = 100.0;
+/// Interrupts a second of a device that keeps a CPU busy.
+const INTERRUPTS: f64 = 1e5;
+/// Lanes of a link that nothing is wrong with.
+pub const LANES: u32 = 16;
+/// Bytes a second that a lane of PCIe 5 carries in copies: nine tenths of 3.938e9, for the rest is headers.
+const LANE_RATE: f64 = 3.54e9;
 /// Bytes of its state that the job writes in a second.
 const SAVE_RATE: f64 = 1e9;
 /// Bytes a second of a copy from pageable memory (NVIDIA's bandwidthTest on PCIe 4: some 6 GB/s pageable, 25 pinned).
@@ -213,6 +272,8 @@ pub struct GpuCounters {
     pub hot: f64,
     /// At clocks lowered to stay within the power limit.
     pub capped: f64,
+    /// Lost by the driver.
+    pub lost: f64,
     /// Where the time of a held GPU went, by the state that it was in: the truth.
     pub spent: Spent,
 }
@@ -228,6 +289,8 @@ pub struct Spent {
     pub launching: f64,
     /// A batch on its way to it.
     pub copying: f64,
+    /// The same, as far as a link that is too narrow makes it longer.
+    pub narrow: f64,
     /// Ranks waiting for each other or exchanging results.
     pub waiting: f64,
     /// Nothing to do, or a poke.
@@ -249,6 +312,12 @@ pub struct Counters {
     pub written: f64,
     pub job_memory_waiting: f64,
     pub refaults: f64,
+    pub requests: f64,
+    pub compaction_stalls: f64,
+    pub interrupts: f64,
+    pub job_interrupts: f64,
+    pub busiest_softirq: f64,
+    pub node_softirq: f64,
     pub node_memory_waiting: f64,
     pub node_cpu_waiting: f64,
     pub node_io_waiting: f64,
@@ -261,9 +330,15 @@ pub struct Counters {
 impl Counters {
     /// The node's CPU time by mode.
     #[must_use]
-    pub fn modes(&self) -> [(&'static str, f64); 4] {
+    pub fn modes(&self) -> [(&'static str, f64); 5] {
         let c = self;
-        [("user", c.node_busy), ("steal", c.node_steal), ("idle", c.node_idle), ("iowait", c.node_iowait)]
+        [
+            ("user", c.node_busy),
+            ("softirq", c.node_softirq),
+            ("steal", c.node_steal),
+            ("idle", c.node_idle),
+            ("iowait", c.node_iowait),
+        ]
     }
 }
 
@@ -278,6 +353,7 @@ struct Worker {
 enum Task {
     Reads(f64),
     Refaults(f64),
+    Compacts(f64),
     Prepares(f64),
     HasBatch,
 }
@@ -356,7 +432,7 @@ impl Machine {
         self.memory = phase.memory.unwrap_or(if self.memory > 0.0 { self.memory } else { JOB_MEMORY });
         self.memory *= f64::from(u8::from(phase.job));
         for gpu in 0..gpus {
-            let is_fed = phase.job && !(phase.unused && phase.is_odd(gpu, gpus));
+            let is_fed = phase.job && !((phase.unused || phase.lost) && phase.is_odd(gpu, gpus));
             let count = if is_fed { phase.workers } else { 0 };
             let mut kept: Vec<Worker> = self.workers.extract_if(.., |w| w.gpu == gpu).collect();
             kept.resize(count, Worker { gpu, does: Task::Reads(phase.read) });
@@ -365,6 +441,12 @@ impl Machine {
                 self.gpus[gpu] = Gpu::default();
             }
         }
+    }
+
+    /// Requests that GPUs work on, and those that wait for that.
+    #[must_use]
+    pub fn requests_open(&self) -> (usize, usize) {
+        (self.gpus.iter().filter(|g| g.does != Work::Nothing).count(), self.gpus.iter().map(|g| g.queue).sum())
     }
 
     /// One tick passes.
@@ -376,6 +458,7 @@ impl Machine {
         let doing = |is: fn(&Task) -> bool| self.workers.iter().filter(|w| is(&w.does)).count();
         let reading = doing(|task| matches!(task, Task::Reads(left) if *left > 0.0)) + usize::from(saves);
         let refaulting = doing(|task| matches!(task, Task::Refaults(_)));
+        let compacting = doing(|task| matches!(task, Task::Compacts(_)));
         let (running, waiting, throttled) = self.schedule(phase);
         self.arrive(phase);
         for gpu in 0..self.gpus.len() {
@@ -392,10 +475,16 @@ impl Machine {
         } else {
             0
         };
-        let running = running + launching;
+        let running = running + launching + compacting;
         self.count_cpu(running as f64 * (1.0 - phase.steal), throttled);
         self.count_waiting(phase, reading, refaulting, waiting + throttled);
+        if compacting > 0 {
+            self.counters.job_memory_waiting += TICK;
+            self.counters.node_memory_waiting += TICK;
+            self.counters.compaction_stalls += compacting as f64 * COMPACTIONS * TICK;
+        }
         self.count_modes(phase, running, reading + refaulting);
+        self.count_interrupts(phase);
         self.ticks += 1;
     }
 
@@ -411,6 +500,7 @@ impl Machine {
     /// Moves every worker on; who prepares needs a CPU and quota. Returns how many ran, waited and were throttled.
     fn schedule(&mut self, phase: &Phase) -> (usize, usize, usize) {
         let free = phase.cpus.min(self.layout.cpus - phase.others_computing.min(self.layout.cpus));
+        let free = free.saturating_sub(phase.interrupted);
         let (mut running, mut waiting, mut throttled) = (0, 0, 0);
         let turn = (self.ticks / 3) as usize;
         let count = self.workers.len();
@@ -420,7 +510,11 @@ impl Machine {
                 Task::Reads(left) if left > TICK => Task::Reads(left - TICK),
                 Task::Reads(_) if phase.refault > 0.0 => Task::Refaults(phase.refault),
                 Task::Refaults(left) if left > TICK => Task::Refaults(left - TICK),
-                Task::Reads(_) | Task::Refaults(_) => Task::Prepares(self.prep(gpu, phase) * self.varied()),
+                Task::Reads(_) if phase.compact > 0.0 => Task::Compacts(phase.compact),
+                Task::Compacts(left) if left > TICK => Task::Compacts(left - TICK),
+                Task::Reads(_) | Task::Refaults(_) | Task::Compacts(_) => {
+                    Task::Prepares(self.prep(gpu, phase) * self.varied())
+                }
                 Task::Prepares(left) => {
                     self.runnable = true;
                     if self.budget < TICK / 2.0 {
@@ -458,6 +552,7 @@ impl Machine {
     fn arrive(&mut self, phase: &Phase) {
         for gpu in 0..self.gpus.len() {
             if phase.requests > 0.0 && self.draw() < phase.requests * TICK {
+                self.counters.requests += 1.0;
                 self.gpus[gpu].queue += 1;
             }
         }
@@ -467,7 +562,9 @@ impl Machine {
     fn step(&mut self, gpu: usize, phase: &Phase, saves: bool) {
         let tick = if saves { (Spent { starved: TICK, ..Spent::default() }, 0.0, 0.0) } else { self.work(gpu, phase) };
         let (spent, busy, active) = tick;
+        let is_lost = phase.lost && gpu + 1 == self.gpus.len();
         let counted = &mut self.counters.gpus[gpu];
+        counted.lost += f64::from(u8::from(is_lost)) * TICK;
         counted.busy += busy;
         counted.active += active;
         let [bare, idle, full] = WATTS;
@@ -475,15 +572,17 @@ impl Machine {
         let context = if phase.job { idle } else { bare };
         let watts = context + (full - idle) * active / TICK + (SPINNING_WATTS - idle) * spinning;
         counted.joules += watts * TICK;
-        if spent.slowed > 0.0 {
-            let lowered = if phase.clock < 1.0 { &mut counted.hot } else { &mut counted.capped };
-            *lowered += TICK;
+        if spent.slowed > 0.0 && phase.clock < 1.0 {
+            counted.hot += TICK;
+        } else if spent.slowed > 0.0 && phase.within_limit() < 1.0 {
+            counted.capped += TICK;
         }
         let all = &mut counted.spent;
         all.work += spent.work;
         all.slowed += spent.slowed;
         all.launching += spent.launching;
         all.copying += spent.copying;
+        all.narrow += spent.narrow;
         all.waiting += spent.waiting;
         all.starved += spent.starved;
     }
@@ -507,17 +606,18 @@ impl Machine {
             }
             Work::Copies(left) => {
                 let computes = self.computes(gpu, phase);
+                let done = TICK * phase.copy_share(phase.is_odd(gpu, self.gpus.len()));
                 self.gpus[gpu].does =
-                    if left - TICK < TICK / 2.0 { Work::Computes(computes) } else { Work::Copies(left - TICK) };
-                self.counters.gpus[gpu].received += COPY_RATE * TICK;
-                (Spent { copying: TICK, ..none }, 0.0, 0.0)
+                    if left - done < done / 2.0 { Work::Computes(computes) } else { Work::Copies(left - done) };
+                self.counters.gpus[gpu].received += phase.copy_rate * done;
+                (Spent { copying: done, narrow: TICK - done, ..none }, 0.0, 0.0)
             }
             Work::Computes(left) => {
                 let left = left - TICK * clock;
                 let done = if phase.sync { Work::Waits } else { Work::Nothing };
                 self.gpus[gpu].does = if left < TICK / 2.0 { done } else { Work::Computes(left) };
                 let (work, launching) = (TICK * clock * useful, TICK * clock * (1.0 - useful));
-                (Spent { work, launching, slowed: TICK * (1.0 - clock), ..none }, TICK, work)
+                (Spent { work, launching, slowed: TICK * (1.0 - clock), ..none }, TICK, work * phase.depth)
             }
             Work::Waits => (Spent { waiting: TICK, ..none }, TICK, 0.0),
             Work::Exchanges(left) => {
@@ -575,6 +675,17 @@ impl Machine {
         c.node_cpu_waiting += some(for_cpu);
         c.node_io_waiting += some(reading + refaulting + phase.others_reading + phase.others_refaulting);
         c.node_memory_waiting += some(refaulting + phase.others_refaulting);
+    }
+
+    /// CPUs that serve interrupts do nothing else.
+    fn count_interrupts(&mut self, phase: &Phase) {
+        let (own, all) = (phase.interrupted as f64, (phase.interrupted + phase.others_interrupted) as f64);
+        let c = &mut self.counters;
+        c.job_interrupts += own * INTERRUPTS * TICK;
+        c.interrupts += all * INTERRUPTS * TICK;
+        c.busiest_softirq += all.min(1.0) * TICK;
+        c.node_softirq += all * TICK;
+        c.node_idle -= all * TICK;
     }
 
     fn count_modes(&mut self, phase: &Phase, running: usize, waiting_for_io: usize) {

@@ -230,7 +230,7 @@ impl<'p> Lab<'p> {
                 let parts = if is_held {
                     self.parts(&step.cause, (node, gpu), &before, &spent)
                 } else {
-                    vec![("unallocated", 1.0)]
+                    vec![(if phase.cordoned { "maintenance" } else { "unallocated" }, 1.0)]
                 };
                 self.lay((node, gpu), start_ms..end_ms, &parts, step, phase);
             }
@@ -247,6 +247,7 @@ impl<'p> Lab<'p> {
             (cause.slowed, now.slowed - before.slowed),
             ("launch_bound", now.launching - before.launching),
             ("host_to_device", now.copying - before.copying),
+            ("pcie_degraded", now.narrow - before.narrow),
             (cause.waiting, now.waiting - before.waiting),
             (starved, now.starved - before.starved),
         ]

@@ -51,3 +51,54 @@ pub(super) const POWER_THROTTLE: About = About {
         },
     ],
 };
+
+pub(super) const CLOCK_LOCKED: About = About {
+    meaning: "The GPU worked at a clock that was fixed below that of its like.",
+    light: "#6e6a2a",
+    dark: "#a5a155",
+    remedies: &[
+        Remedy {
+            action: "See whether clocks are locked and for whom: such a lock is left over from a benchmark, or there to save \
+                     power on purpose.",
+            command: Some("nvidia-smi -q -d CLOCK,PERFORMANCE"),
+            restarts: "nothing",
+            who: "any user on the node",
+            risk: "none",
+            source: "nvidia-smi(1)",
+        },
+        Remedy {
+            action: "If nobody wants it, lift the lock; application clocks are lifted by --reset-applications-clocks.",
+            command: Some("nvidia-smi --id=GPU --reset-gpu-clocks"),
+            restarts: "nothing",
+            who: "root",
+            risk: "more heat and power; results of benchmarks are no longer comparable with those at the lock",
+            source: "nvidia-smi(1)",
+        },
+    ],
+};
+
+pub(super) const PCIE_DEGRADED: About = About {
+    meaning: "Copies to the GPU took longer, because its PCIe link was below what GPU and slot can do.",
+    light: "#b06a54",
+    dark: "#c98d79",
+    remedies: &[
+        Remedy {
+            action: "Compare the link at load with what both ends can do, and with the neighbours; errors of the link point at \
+                     its seating, a riser or a cable.",
+            command: Some("lspci -vv -s ADDRESS | grep -E 'LnkCap|LnkSta'"),
+            restarts: "nothing",
+            who: "root",
+            risk: "none",
+            source: "lspci(8)",
+        },
+        Remedy {
+            action: "Reset the GPU once it is free, which trains the link anew; if that does not help, have it reseated or \
+                     put into another slot, and look for firmware of board and server.",
+            command: Some("nvidia-smi --gpu-reset --id=GPU"),
+            restarts: "everything on the GPU",
+            who: "root, and who may touch the hardware",
+            risk: "fails while a process has the GPU open",
+            source: "nvidia-smi(1)",
+        },
+    ],
+};

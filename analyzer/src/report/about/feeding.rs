@@ -74,6 +74,57 @@ pub(super) const HOST_NOISE: About = About {
     ],
 };
 
+pub(super) const IRQ_PLACEMENT: About = About {
+    meaning: "The GPU waited while interrupts of devices had the CPUs of the job's loaders.",
+    light: "#9c5a7d",
+    dark: "#bd7fa0",
+    remedies: &[
+        Remedy {
+            action: "Have irqbalance leave the job's CPUs alone.",
+            command: Some(
+                "IRQBALANCE_BANNED_CPULIST=LIST   # in irqbalance's environment file; then: systemctl restart irqbalance",
+            ),
+            restarts: "irqbalance",
+            who: "root",
+            risk: "the CPUs that are left serve all interrupts",
+            source: "irqbalance(1)",
+        },
+        Remedy {
+            action: "Without irqbalance, move an interrupt to CPUs of its device's NUMA node that the job does not use.",
+            command: Some("echo LIST > /proc/irq/N/smp_affinity_list"),
+            restarts: "nothing",
+            who: "root",
+            risk: "is lost when the driver is loaded again; interrupts that the kernel manages refuse it",
+            source: "Linux documentation, SMP IRQ affinity",
+        },
+    ],
+};
+
+pub(super) const THP_COMPACTION: About = About {
+    meaning: "The GPU waited while the job waited for the kernel to compact memory for huge pages.",
+    light: "#8c6bb5",
+    dark: "#ab8fd0",
+    remedies: &[
+        Remedy {
+            action: "Let page faults take small pages at once, and huge ones be made in the background; programs that ask for \
+                     huge pages still wait for them.",
+            command: Some("echo defer+madvise > /sys/kernel/mm/transparent_hugepage/defrag"),
+            restarts: "nothing",
+            who: "root",
+            risk: "less memory in huge pages at first; is lost at the next boot",
+            source: "Linux documentation, Transparent Hugepage Support",
+        },
+        Remedy {
+            action: "Let only programs that ask for them have huge pages.",
+            command: Some("echo madvise > /sys/kernel/mm/transparent_hugepage/enabled"),
+            restarts: "nothing; pages that are huge stay so",
+            who: "root",
+            risk: "programs that gained from huge pages without asking lose that",
+            source: "Linux documentation, Transparent Hugepage Support",
+        },
+    ],
+};
+
 pub(super) const MEMORY_PRESSURE: About = About {
     meaning: "The GPU waited while the job waited for memory.",
     light: "#a6539f",

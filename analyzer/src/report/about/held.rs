@@ -26,6 +26,32 @@ pub(super) const IDLE_HELD: About = About {
     ],
 };
 
+pub(super) const NO_DEMAND: About = About {
+    meaning: "A server held the GPU, and nobody sent it requests.",
+    light: "#b9a24a",
+    dark: "#d2bd6c",
+    remedies: &[
+        Remedy {
+            action: "Scale the server down with its requests, to none where it may start anew for the first one.",
+            command: Some(
+                "kind: ScaledObject   # KEDA: trigger prometheus on vllm:num_requests_running, minReplicaCount: 0",
+            ),
+            restarts: "replicas come and go",
+            who: "the server's owner; KEDA is the cluster administrator's to install",
+            risk: "the first request after a pause waits for the server's start",
+            source: "KEDA documentation, Prometheus scaler",
+        },
+        Remedy {
+            action: "Serve several small models from one GPU, each in an instance of its own.",
+            command: Some("nvidia-smi mig -cgi PROFILE,PROFILE -C"),
+            restarts: "everything on the GPU, once, to switch MIG on",
+            who: "root",
+            risk: "an instance has only its share of memory and multiprocessors",
+            source: "NVIDIA Multi-Instance GPU User Guide",
+        },
+    ],
+};
+
 pub(super) const PARTIAL_ALLOCATION: About = About {
     meaning: "The job worked on its other GPUs and never on this one.",
     light: "#c98a2b",
