@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::future::pending;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 use tokio::task::{JoinError, JoinHandle};
 use tracing::{info, warn};
@@ -70,6 +71,8 @@ impl Writer {
     /// Removes the series that were found to have no samples, and have got none since.
     pub(super) async fn after_sweep(&mut self, outcome: Outcome) {
         self.sweep = None;
+        // Samples may have been removed meanwhile, and another sweep is due.
+        self.upkeep_due = Instant::now();
         let gone = match outcome.map_err(|error| error.to_string()).flatten() {
             Ok(gone) => gone,
             Err(reason) => {

@@ -248,8 +248,7 @@ fn check_segment(dir: &Path, segment: &Segment, series: &BTreeSet<SeriesId>) -> 
     for (n, group) in segment.groups.iter().enumerate() {
         let ids: Vec<SeriesId> = series.range(group.first_series..=group.last_series).copied().collect();
         let mut samples = vec![Vec::new(); ids.len()];
-        let all = TimeMs::MIN..TimeMs::MAX;
-        segment::decode(&bytes, std::slice::from_ref(group), &ids, &all, &mut samples)?;
+        segment::decode_group(&bytes, &segment.groups, group, &ids, &mut samples)?;
         let each = |(id, samples): (SeriesId, Vec<Sample>)| samples.into_iter().map(move |sample| (id, sample));
         let rows: Vec<_> = ids.into_iter().zip(samples).flat_map(each).collect();
         let wrong = |what: &str| Err(format!("row group {n}: {what}"));

@@ -156,17 +156,31 @@ pub(super) fn decode(
     range: &Range<TimeMs>,
     out: &mut [Vec<Sample>],
 ) -> Result<(), String> {
-    // Polars' reader panics over some damages of a footer.
-    let decoded = panic::catch_unwind(AssertUnwindSafe(|| try_decode(bytes, groups, ids, range, out)));
-    decoded.unwrap_or_else(|_| Err("damaged so that the Parquet reader panics".to_owned()))
+    caught(|| try_decode(bytes, groups, |group| group.may_hold(ids, range), ids, range, out))
+}
+
+/// The same of one of the groups alone, and of all times.
+pub(super) fn decode_group(
+    bytes: &[u8],
+    groups: &[RowGroup],
+    only: &RowGroup,
+    ids: &[SeriesId],
+    out: &mut [Vec<Sample>],
+) -> Result<(), String> {
+    caught(|| try_decode(bytes, groups, |group| group == only, ids, &(TimeMs::MIN..TimeMs::MAX), out))
+}
+
+/// Polars' reader panics over some damages of a footer.
+fn caught<T>(read: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    let read = panic::catch_unwind(AssertUnwindSafe(read));
+    read.unwrap_or_else(|_| Err("damaged so that the Parquet reader panics".to_owned()))
 }
 
 /// How many samples of the first thousand series a segment file of these bytes holds; an error says what is wrong with
 /// them. Never panics.
 pub fn samples_in_segment(bytes: &[u8]) -> Result<usize, String> {
     let count = || ParquetReader::new(Cursor::new(bytes)).get_metadata().map(|metadata| metadata.row_groups.len());
-    let groups = panic::catch_unwind(AssertUnwindSafe(|| count().map_err(said)));
-    let groups = groups.unwrap_or_else(|_| Err("damaged so that the Parquet reader panics".to_owned()))?;
+    let groups = caught(|| count().map_err(said))?;
     // Without an index every group may hold anything.
     let any = RowGroup {
         first_row: 0,
@@ -189,8 +203,7 @@ pub(super) fn take_out(bytes: &[u8], ids: &mut Vec<SeriesId>) -> Result<(), Stri
         let frame = reader.read_parallel(ParallelStrategy::None).finish()?;
         PolarsResult::Ok(frame.column("series")?.u32()?.into_no_null_iter().collect::<Vec<u32>>())
     };
-    let there = panic::catch_unwind(AssertUnwindSafe(|| read().map_err(said)));
-    let there = there.unwrap_or_else(|_| Err("damaged so that the Parquet reader panics".to_owned()))?;
+    let there = caught(|| read().map_err(said))?;
     // Rows are in order of series.
     ids.retain(|id| there.binary_search(&id.0).is_err());
     Ok(())
@@ -199,6 +212,7 @@ pub(super) fn take_out(bytes: &[u8], ids: &mut Vec<SeriesId>) -> Result<(), Stri
 fn try_decode(
     bytes: &[u8],
     groups: &[RowGroup],
+    wanted: impl Fn(&RowGroup) -> bool,
     ids: &[SeriesId],
     range: &Range<TimeMs>,
     out: &mut [Vec<Sample>],
@@ -215,7 +229,7 @@ fn try_decode(
     }
     let mut first_row = 0;
     for (group, stored) in groups.iter().zip(&metadata.row_groups) {
-        if group.may_hold(ids, range) {
+        if wanted(group) {
             let mut reader = ParquetReader::new(Cursor::new(bytes))
                 .with_slice(Some((first_row, stored.num_rows())))
                 .read_parallel(ParallelStrategy::None);
