@@ -110,7 +110,7 @@ fn if_up(speed: Result<Option<Option<u64>>, FileError>) -> Result<Option<u64>, F
 /// The PCI address behind an interface or RDMA device, and its NUMA node; empty when not known.
 fn place(folder: &Path) -> Result<(String, String), FileError> {
     let device = folder.join("device");
-    let pci = device.canonicalize().ok().and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
+    let pci = files::link(&device).ok().flatten();
     // A platform's or a hypervisor's bus has other names than PCI's `0000:31:00.0`.
     let pci = pci.filter(|name| name.matches(':').count() == 2).unwrap_or_default();
     let node = files::parse_optional(&device.join("numa_node"), number::<i64>)?.filter(|node| *node >= 0);
