@@ -198,6 +198,10 @@ fn write_labels<N: AsRef<str>, V: AsRef<str>>(out: &mut String, labels: impl Ite
 }
 
 fn escape_label(out: &mut String, value: &str) {
+    // As nearly all are.
+    if value.len() <= MAX_VALUE_CHARS && !value.bytes().any(|byte| matches!(byte, b'\\' | b'"' | b'\n')) {
+        return out.push_str(value);
+    }
     for c in value.chars().take(MAX_VALUE_CHARS) {
         match c {
             '\\' => out.push_str("\\\\"),

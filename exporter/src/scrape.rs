@@ -194,6 +194,7 @@ impl Sources {
         let mut families = Families::styled(style.clone());
         let context = Context {
             roots: self.setup.roots.clone(),
+            common: Arc::default(),
             gpus: gpus.clone(),
             owners: Arc::new(owners),
             hostname: self.setup.hostname.clone(),

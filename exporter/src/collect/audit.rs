@@ -95,6 +95,7 @@ mod tests {
         let gpus = Arc::new(Snapshot { driver, ..Snapshot::default() });
         Context {
             roots: Arc::new(roots),
+            common: Arc::default(),
             gpus,
             owners: Arc::default(),
             hostname: "node-1".into(),

@@ -8,7 +8,7 @@ use crate::catalog::Metric;
 use crate::catalog::reclaim::*;
 use crate::family::Families;
 use crate::parse::{keyed, meminfo};
-use crate::source::files::{self, FileError, Roots};
+use crate::source::files::FileError;
 
 /// The row of this collector.
 pub(super) const ENTRY: Entry = Entry {
@@ -33,14 +33,14 @@ impl Default for Memory {
 
 impl Collector for Memory {
     fn collect(&mut self, context: &Context, out: &mut Families) -> Result<Done, CollectError> {
-        files::parse(&context.roots.proc.join("meminfo"), |text| {
+        context.common.parse(&context.roots.proc.join("meminfo"), |text| {
             meminfo::each(text, |key, bytes| {
                 if let Some((row, label)) = meminfo_row(key) {
                     out.push(row, label, bytes as f64);
                 }
             })
         })?;
-        self.vmstat(&context.roots, out)?;
+        self.vmstat(context, out)?;
         Ok(Done::Ok)
     }
 }
@@ -68,10 +68,11 @@ fn meminfo_row(key: &str) -> Option<Row> {
 }
 
 impl Memory {
-    fn vmstat(&self, roots: &Roots, out: &mut Families) -> Result<(), FileError> {
+    fn vmstat(&self, context: &Context, out: &mut Families) -> Result<(), FileError> {
         let mut sums: BTreeMap<&str, (Row, u64)> = BTreeMap::new();
         let (mut pinned, mut unpinned) = (None, None);
-        let text = files::read(&roots.proc.join("vmstat"))?;
+        let path = context.roots.proc.join("vmstat");
+        let text = context.common.read(&path)?;
         let parsed = keyed::each(&text, |key, count| match key {
             "nr_foll_pin_acquired" => pinned = Some(count),
             "nr_foll_pin_released" => unpinned = Some(count),
@@ -86,7 +87,7 @@ impl Memory {
                 }
             }
         });
-        parsed.map_err(|error| FileError::Malformed { path: roots.proc.join("vmstat"), error })?;
+        parsed.map_err(|error| FileError::Malformed { path, error })?;
         for ((row, label), sum) in sums.into_values() {
             out.push(row, label, sum as f64);
         }

@@ -29,6 +29,7 @@ use std::time::Duration;
 use crate::attribute::Owners;
 use crate::catalog::dcgm::{Names, Selection};
 use crate::family::Families;
+use crate::source::common::Common;
 use crate::source::files::{FileError, Roots};
 use crate::source::nvml::Snapshot;
 
@@ -37,6 +38,8 @@ use crate::source::nvml::Snapshot;
 pub struct Context {
     /// Where the kernel's files are.
     pub roots: Arc<Roots>,
+    /// What several collectors read there.
+    pub common: Arc<Common>,
     /// The newest reading of every GPU.
     pub gpus: Arc<Snapshot>,
     /// Which container, pod, job or unit holds which GPU.

@@ -8,7 +8,7 @@ use crate::catalog::host::*;
 use crate::family::Families;
 use crate::parse::diskstats::{self, Disk};
 use crate::parse::{meminfo, stat};
-use crate::source::files::{self, FileError, Roots};
+use crate::source::files::{self, FileError};
 use crate::source::hostname;
 
 /// Most disks that get series of their own; storage networks can show thousands.
@@ -33,9 +33,9 @@ pub struct Node;
 impl Collector for Node {
     fn collect(&mut self, context: &Context, out: &mut Families) -> Result<Done, CollectError> {
         info(context, out)?;
-        cpu(&context.roots, out)?;
-        memory(&context.roots, out)?;
-        disks(&context.roots, out)?;
+        cpu(context, out)?;
+        memory(context, out)?;
+        disks(context, out)?;
         Ok(Done::Ok)
     }
 }
@@ -48,8 +48,8 @@ fn info(context: &Context, out: &mut Families) -> Result<(), FileError> {
     Ok(())
 }
 
-fn cpu(roots: &Roots, out: &mut Families) -> Result<(), FileError> {
-    let stat = files::parse(&roots.proc.join("stat"), stat::parse)?;
+fn cpu(context: &Context, out: &mut Families) -> Result<(), FileError> {
+    let stat = context.common.parse(&context.roots.proc.join("stat"), stat::parse)?;
     out.push(&NODE_BOOT_TIME, &[], stat.boot_time.map(|n| n as f64));
     out.push(&NODE_CPUS, &[], stat.cpus as f64);
     for (mode, ticks) in stat::MODES.iter().zip(&stat.ticks) {
@@ -58,19 +58,19 @@ fn cpu(roots: &Roots, out: &mut Families) -> Result<(), FileError> {
     Ok(())
 }
 
-fn memory(roots: &Roots, out: &mut Families) -> Result<(), FileError> {
-    let memory = files::parse(&roots.proc.join("meminfo"), meminfo::parse)?;
+fn memory(context: &Context, out: &mut Families) -> Result<(), FileError> {
+    let memory = context.common.parse(&context.roots.proc.join("meminfo"), meminfo::parse)?;
     out.push(&NODE_MEMORY_TOTAL, &[], memory.total.map(|n| n as f64));
     out.push(&NODE_MEMORY_AVAILABLE, &[], memory.available.map(|n| n as f64));
     Ok(())
 }
 
 /// `/proc/diskstats` mixes disks and partitions; `/sys/block` has only the former.
-fn disks(roots: &Roots, out: &mut Families) -> Result<(), FileError> {
-    let Some(whole) = files::list(&roots.sys.join("block"))? else { return Ok(()) };
+fn disks(context: &Context, out: &mut Families) -> Result<(), FileError> {
+    let Some(whole) = files::list(&context.roots.sys.join("block"))? else { return Ok(()) };
     let whole: BTreeSet<&str> = whole.iter().map(String::as_str).filter(|name| is_disk(name)).collect();
-    let path = roots.proc.join("diskstats");
-    let text = files::read(&path)?;
+    let path = context.roots.proc.join("diskstats");
+    let text = context.common.read(&path)?;
     let all = diskstats::parse(&text).map_err(|error| FileError::Malformed { path, error })?;
     let disks: Vec<Disk<'_>> = all.into_iter().filter(|disk| whole.contains(disk.name)).collect();
     out.push(&NODE_DISKS, &[], disks.len() as f64);

@@ -8,7 +8,7 @@ use crate::catalog::Metric;
 use crate::catalog::host::*;
 use crate::family::Families;
 use crate::parse::{ParseError, bus_id, cpus, keyed, meminfo, number};
-use crate::source::files::{self, FileError, Roots};
+use crate::source::files::{self, FileError};
 use crate::source::nodes::{self, Nodes};
 use crate::source::nvml::Gpu;
 use crate::source::process;
@@ -30,11 +30,11 @@ impl Collector for Numa {
     fn collect(&mut self, context: &Context, out: &mut Families) -> Result<Done, CollectError> {
         let roots = &context.roots;
         let count = nodes(&nodes::folder(roots), out)?;
-        balancing(roots, out)?;
-        let nodes = Nodes::read(roots)?;
+        balancing(context, out)?;
+        let nodes = context.common.nodes(roots)?;
         for gpu in &context.gpus.gpus {
             gpu_place(&roots.sys.join("bus/pci/devices"), gpu, out)?;
-            allowed_cpus(roots, &nodes, gpu, out)?;
+            allowed_cpus(context, nodes, gpu, out)?;
         }
         if count > 0 || !context.gpus.gpus.is_empty() {
             return Ok(Done::Ok);
@@ -101,10 +101,11 @@ fn distances(folder: &Path, id: &str, columns: &[u32], out: &mut Families) -> Re
     Ok(())
 }
 
-fn balancing(roots: &Roots, out: &mut Families) -> Result<(), FileError> {
-    let mode = files::parse_optional(&roots.proc.join("sys/kernel/numa_balancing"), number::<u32>)?;
+fn balancing(context: &Context, out: &mut Families) -> Result<(), FileError> {
+    let proc = &context.roots.proc;
+    let mode = files::parse_optional(&proc.join("sys/kernel/numa_balancing"), number::<u32>)?;
     out.push(&NUMA_BALANCING, &[], mode.map(f64::from));
-    files::parse_optional(&roots.proc.join("vmstat"), |text| {
+    context.common.parse_optional(&proc.join("vmstat"), |text| {
         keyed::each(text, |key, count| {
             if let Some(metric) = vmstat_row(key) {
                 out.push(metric, &[], count as f64);
@@ -126,9 +127,11 @@ fn vmstat_row(key: &str) -> Option<&'static Metric> {
 
 /// Where the GPU's processes may run tells placement before anything is slow: a job pinned off its GPU's node has no
 /// allowed CPU on it.
-fn allowed_cpus(roots: &Roots, nodes: &Nodes, gpu: &Gpu, out: &mut Families) -> Result<(), FileError> {
+fn allowed_cpus(context: &Context, nodes: &Nodes, gpu: &Gpu, out: &mut Families) -> Result<(), FileError> {
     let Ok(processes) = &gpu.processes else { return Ok(()) };
-    let Some(cpus) = process::allowed_cpus(roots, processes.iter().map(|p| p.pid))? else { return Ok(()) };
+    let Some(cpus) = process::allowed_cpus(&context.roots, &context.common, processes.iter().map(|p| p.pid))? else {
+        return Ok(());
+    };
     for (node, count) in nodes.count_of(&cpus) {
         out.push(&GPU_ALLOWED_CPUS, &[&gpu.index.to_string(), &gpu.uuid, &node.to_string()], count as f64);
     }

@@ -11,7 +11,6 @@ use crate::family::Families;
 use crate::parse::process;
 use crate::parse::stat::TICKS_PER_SECOND;
 use crate::source::files::{self, FileError};
-use crate::source::nodes::Nodes;
 
 /// The kernel keeps no time per thread and node, so a thread's time goes to where it is found; walking thousands of
 /// threads takes tens of milliseconds.
@@ -78,7 +77,7 @@ struct Use<'a> {
 
 impl Placement {
     fn sample(&mut self, context: &Context) -> Result<(), FileError> {
-        let nodes = Nodes::read(&context.roots)?;
+        let nodes = context.common.nodes(&context.roots)?;
         let owners = context.owners.all().iter().filter(|owner| !owner.pids.is_empty());
         let tree = Tree::find(&context.roots, owners.map(|owner| (owner.id.as_str(), &owner.pids[..])));
         let mut result = tree.result;

@@ -35,7 +35,7 @@ pub struct Storage;
 
 impl Collector for Storage {
     fn collect(&mut self, context: &Context, out: &mut Families) -> Result<Done, CollectError> {
-        let found = [disks(&context.roots, out)?, nfs(&context.roots, out)?];
+        let found = [disks(context, out)?, nfs(&context.roots, out)?];
         if found.contains(&true) {
             return Ok(Done::Ok);
         }
@@ -43,10 +43,11 @@ impl Collector for Storage {
     }
 }
 
-fn disks(roots: &Roots, out: &mut Families) -> Result<bool, FileError> {
+fn disks(context: &Context, out: &mut Families) -> Result<bool, FileError> {
+    let roots = &context.roots;
     let Some(names) = files::list(&roots.sys.join("block"))? else { return Ok(false) };
     let path = roots.proc.join("diskstats");
-    let text = files::read(&path)?;
+    let text = context.common.read(&path)?;
     let all = diskstats::parse(&text).map_err(|error| FileError::Malformed { path, error })?;
     let present = || all.iter().filter(|disk| names.iter().any(|name| name == disk.name));
     for disk in present().filter(|disk| node::is_disk(disk.name)).take(MAX_DISKS) {

@@ -36,16 +36,16 @@ impl Collector for Swap {
         if files::parse_optional(&roots.proc.join("swaps"), |text| devices(text, out))?.is_none() {
             return Ok(Done::NotApplicable("no /proc/swaps: kernel without CONFIG_SWAP".to_owned()));
         }
-        self.traffic(roots, out)?;
-        sizes(roots, out)?;
+        self.traffic(context, out)?;
+        sizes(context, out)?;
         settings(roots, out)?;
         Ok(Done::Ok)
     }
 }
 
 impl Swap {
-    fn traffic(&self, roots: &Roots, out: &mut Families) -> Result<(), FileError> {
-        files::parse(&roots.proc.join("vmstat"), |text| {
+    fn traffic(&self, context: &Context, out: &mut Families) -> Result<(), FileError> {
+        context.common.parse(&context.roots.proc.join("vmstat"), |text| {
             keyed::each(text, |key, pages| {
                 if let Some(metric) = vmstat_row(key) {
                     out.push(metric, &[], pages as f64 * self.page_bytes as f64);
@@ -73,8 +73,8 @@ fn devices(text: &str, out: &mut Families) -> Result<(), crate::parse::ParseErro
     Ok(())
 }
 
-fn sizes(roots: &Roots, out: &mut Families) -> Result<(), FileError> {
-    let memory = files::parse(&roots.proc.join("meminfo"), meminfo::parse)?;
+fn sizes(context: &Context, out: &mut Families) -> Result<(), FileError> {
+    let memory = context.common.parse(&context.roots.proc.join("meminfo"), meminfo::parse)?;
     for (metric, bytes) in [
         (&SWAP_TOTAL, memory.swap_total),
         (&SWAP_FREE, memory.swap_free),

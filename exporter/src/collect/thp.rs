@@ -27,8 +27,8 @@ impl Collector for Thp {
     fn collect(&mut self, context: &Context, out: &mut Families) -> Result<Done, CollectError> {
         let roots = &context.roots;
         settings(roots, out)?;
-        files::parse(&roots.proc.join("vmstat"), |text| counters(text, out))?;
-        let memory = files::parse(&roots.proc.join("meminfo"), meminfo::parse)?;
+        context.common.parse(&roots.proc.join("vmstat"), |text| counters(text, out))?;
+        let memory = context.common.parse(&roots.proc.join("meminfo"), meminfo::parse)?;
         out.push(&THP_ANON, &[], memory.anon_huge_pages.map(|n| n as f64));
         pools(&roots.sys.join("kernel/mm/hugepages"), out)?;
         Ok(Done::Ok)

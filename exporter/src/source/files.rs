@@ -139,7 +139,12 @@ pub fn parse_optional<T>(
     path: &Path,
     parser: impl FnOnce(&str) -> Result<T, ParseError>,
 ) -> Result<Option<T>, FileError> {
-    match parse(path, parser) {
+    optional(parse(path, parser))
+}
+
+/// A missing file as `None`.
+pub(super) fn optional<T>(parsed: Result<T, FileError>) -> Result<Option<T>, FileError> {
+    match parsed {
         Ok(value) => Ok(Some(value)),
         Err(e) if e.is_missing() => Ok(None),
         Err(e) => Err(e),

@@ -1,6 +1,7 @@
 //! The only room that touches the machine: files below injected roots, and NVML.
 
 pub mod cgroupfs;
+pub mod common;
 pub mod container_logs;
 pub mod daemons;
 pub mod files;

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::common::Common;
 use super::files::{self, FileError, Roots};
 use super::nodes::Ranges;
 use crate::parse::{self, ParseError, cpus, status};
@@ -11,24 +12,33 @@ use crate::parse::{self, ParseError, cpus, status};
 const MAX_THREADS: usize = 1024;
 
 /// The CPUs that at least one of the processes may run on; `None` when none of them can be seen.
-pub fn allowed_cpus(roots: &Roots, pids: impl IntoIterator<Item = u32>) -> Result<Option<Ranges>, FileError> {
-    allowed(roots, pids, status::cpus_allowed)
+pub fn allowed_cpus(
+    roots: &Roots,
+    common: &Common,
+    pids: impl IntoIterator<Item = u32>,
+) -> Result<Option<Ranges>, FileError> {
+    allowed(roots, common, pids, status::cpus_allowed)
 }
 
 /// The NUMA nodes whose memory at least one of the processes may use; `None` when none of them can be seen.
-pub fn allowed_nodes(roots: &Roots, pids: impl IntoIterator<Item = u32>) -> Result<Option<Ranges>, FileError> {
-    allowed(roots, pids, status::mems_allowed)
+pub fn allowed_nodes(
+    roots: &Roots,
+    common: &Common,
+    pids: impl IntoIterator<Item = u32>,
+) -> Result<Option<Ranges>, FileError> {
+    allowed(roots, common, pids, status::mems_allowed)
 }
 
 fn allowed(
     roots: &Roots,
+    common: &Common,
     pids: impl IntoIterator<Item = u32>,
     parse: fn(&str) -> Result<Option<Ranges>, ParseError>,
 ) -> Result<Option<Ranges>, FileError> {
     let mut all: Option<Ranges> = None;
     for pid in pids {
         let path = roots.proc.join(pid.to_string()).join("status");
-        if let Some(ranges) = files::parse_optional(&path, parse)?.flatten() {
+        if let Some(ranges) = common.parse_optional(&path, parse)?.flatten() {
             all.get_or_insert_default().extend(ranges);
         }
     }

@@ -20,6 +20,7 @@ fn the_machine_that_runs_the_tests() {
     assert_eq!((owners.unattributed(), owners.all().len()), (0, 1));
     let context = Context {
         roots: Arc::new(roots),
+        common: Arc::default(),
         gpus: Arc::new(gpus),
         owners: Arc::new(owners),
         hostname: "here".into(),

@@ -159,6 +159,7 @@ impl Machine {
     pub(crate) fn context(&self) -> Context {
         Context {
             roots: Arc::new(self.roots()),
+            common: Arc::default(),
             gpus: Arc::new(self.snapshot()),
             owners: Arc::new(self.owners()),
             hostname: "node-1".into(),

@@ -75,6 +75,7 @@ fn program() {
         let nowhere = || "/nowhere".into();
         let context = Context {
             roots: Arc::new(Roots { proc: nowhere(), sys: nowhere(), cgroup: nowhere(), root: nowhere() }),
+            common: Arc::default(),
             gpus: nvml.snapshot(),
             owners: Arc::new(Owners::default()),
             hostname: "node-1".into(),

@@ -263,7 +263,7 @@ fn groups(context: &Context) -> Result<Groups<'_>, Unread> {
 
 fn read(context: &Context, owner: &Owner) -> Result<Group, Unread> {
     let mut group = Group::default();
-    Cgroup::default().read(&context.roots, owner, &mut group)?;
+    Cgroup::default().read(context, owner, &mut group)?;
     Ok(group)
 }
 

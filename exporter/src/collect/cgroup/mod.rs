@@ -44,7 +44,7 @@ impl Default for Cgroup {
 impl Collector for Cgroup {
     fn collect(&mut self, context: &Context, out: &mut Families) -> Result<Done, CollectError> {
         let owners = context.owners.all();
-        let nodes = Nodes::read(&context.roots);
+        let nodes = context.common.nodes(&context.roots);
         out.push(&CGROUP_SKIPPED, &[], owners.len().saturating_sub(MAX_OWNERS) as f64);
         let Unmatched { skipped, error } = context.owners.unmatched();
         out.push(&CGROUP_INCLUDE_SKIPPED, &[], *skipped as f64);
@@ -52,7 +52,7 @@ impl Collector for Cgroup {
         for owner in owners.iter().take(MAX_OWNERS) {
             let mut group = Group::default();
             // One owner's bad file must not hide the other owners; the first is reported.
-            let read = self.read(&context.roots, owner, &mut group);
+            let read = self.read(context, owner, &mut group);
             group.push(&owner.id, out);
             if let Ok(nodes) = &nodes {
                 group.push_allowed_cpus(&owner.id, nodes, out);
@@ -66,7 +66,8 @@ impl Collector for Cgroup {
 
 impl Cgroup {
     /// Fills what there is. A group that is gone by now leaves nothing, without an error.
-    pub(crate) fn read(&self, roots: &Roots, owner: &Owner, group: &mut Group) -> Result<(), FileError> {
+    pub(crate) fn read(&self, context: &Context, owner: &Owner, group: &mut Group) -> Result<(), FileError> {
+        let roots = &context.roots;
         for place in owner.places.iter().filter(|place| place.controllers.is_empty()) {
             v2::read(&cgroupfs::group(&cgroupfs::v2_root(roots), &place.path), group)?;
         }
@@ -77,26 +78,26 @@ impl Cgroup {
                 }
             }
         }
-        group.allowed_cpus = allowed_cpus(roots, owner)?;
-        group.allowed_nodes = allowed_nodes(roots, owner)?;
+        group.allowed_cpus = allowed_cpus(context, owner)?;
+        group.allowed_nodes = allowed_nodes(context, owner)?;
         Ok(())
     }
 }
 
 /// The CPUs that an owner may run on: those of its cpuset, else those of its processes' affinity. `None` where neither
 /// is known.
-pub(crate) fn allowed_cpus(roots: &Roots, owner: &Owner) -> Result<Option<Ranges>, FileError> {
-    match cpuset(roots, owner, "cpuset.cpus.effective", "cpuset.effective_cpus")? {
+pub(crate) fn allowed_cpus(context: &Context, owner: &Owner) -> Result<Option<Ranges>, FileError> {
+    match cpuset(&context.roots, owner, "cpuset.cpus.effective", "cpuset.effective_cpus")? {
         Some(cpus) => Ok(Some(cpus)),
-        None => process::allowed_cpus(roots, owner.pids.iter().copied()),
+        None => process::allowed_cpus(&context.roots, &context.common, owner.pids.iter().copied()),
     }
 }
 
 /// The NUMA nodes whose memory an owner may use, likewise.
-fn allowed_nodes(roots: &Roots, owner: &Owner) -> Result<Option<Ranges>, FileError> {
-    match cpuset(roots, owner, "cpuset.mems.effective", "cpuset.effective_mems")? {
+fn allowed_nodes(context: &Context, owner: &Owner) -> Result<Option<Ranges>, FileError> {
+    match cpuset(&context.roots, owner, "cpuset.mems.effective", "cpuset.effective_mems")? {
         Some(nodes) => Ok(Some(nodes)),
-        None => process::allowed_nodes(roots, owner.pids.iter().copied()),
+        None => process::allowed_nodes(&context.roots, &context.common, owner.pids.iter().copied()),
     }
 }
 

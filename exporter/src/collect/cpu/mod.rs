@@ -38,9 +38,9 @@ pub struct Cpu {
 impl Collector for Cpu {
     fn collect(&mut self, context: &Context, out: &mut Families) -> Result<Done, CollectError> {
         let roots = &context.roots;
-        let nodes = Nodes::read(roots)?;
-        self.stat(roots, &nodes, out)?;
-        self.schedstat(roots, &nodes, out)?;
+        let nodes = context.common.nodes(roots)?;
+        self.stat(context, nodes, out)?;
+        self.schedstat(roots, nodes, out)?;
         if let Some(loads) = files::parse_optional(&roots.proc.join("loadavg"), cpu::loads)? {
             for (minutes, load) in ["1", "5", "15"].iter().zip(loads) {
                 out.push(&CPU_LOAD, &[minutes], load);
@@ -51,7 +51,7 @@ impl Collector for Cpu {
         if self.power_read.is_none_or(|then| now.duration_since(then) >= POWER_EVERY) {
             // After a failure it is read again at the next scrape.
             self.power_read = None;
-            self.power.read(roots, &nodes)?;
+            self.power.read(roots, nodes)?;
             self.power_read = Some(now);
         }
         self.power.push(out);
@@ -60,9 +60,9 @@ impl Collector for Cpu {
 }
 
 impl Cpu {
-    fn stat(&mut self, roots: &Roots, nodes: &Nodes, out: &mut Families) -> Result<(), FileError> {
+    fn stat(&mut self, context: &Context, nodes: &Nodes, out: &mut Families) -> Result<(), FileError> {
         let mut busiest = 0;
-        let activity = files::parse(&roots.proc.join("stat"), |text| {
+        let activity = context.common.parse(&context.roots.proc.join("stat"), |text| {
             stat::per_cpu(text, |cpu, ticks| {
                 let node = nodes.of_cpu(cpu);
                 for (mode, ticks) in ticks.iter().enumerate() {

@@ -86,6 +86,7 @@ fn scrape_styled(
     let anywhere = || "/nowhere".into();
     let context = Context {
         roots: Arc::new(Roots { proc: anywhere(), sys: anywhere(), cgroup: anywhere(), root: anywhere() }),
+        common: Arc::default(),
         gpus: Arc::new(snapshot),
         owners: Arc::new(Owners::default()),
         hostname: "gpu-node-1".into(),

@@ -49,10 +49,10 @@ pub struct Irq {
 
 impl Collector for Irq {
     fn collect(&mut self, context: &Context, out: &mut Families) -> Result<Done, CollectError> {
-        let nodes = Nodes::read(&context.roots)?;
+        let nodes = context.common.nodes(&context.roots)?;
         let found = [
-            self.interrupts(context, &nodes, out)?,
-            self.softirqs(&context.roots, &nodes, out)?,
+            self.interrupts(context, nodes, out)?,
+            self.softirqs(&context.roots, nodes, out)?,
             self.softnet(&context.roots, out)?,
         ];
         if found.contains(&true) {

@@ -27,7 +27,7 @@ impl OwnerShares {
         let owners = context.owners.all().iter().filter(|owner| !owner.pids.is_empty());
         for owner in owners.take(cgroup::MAX_OWNERS) {
             // One owner's bad file must not hide the others; the first is reported.
-            let cpus = cgroup::allowed_cpus(&context.roots, owner).unwrap_or_else(|error| {
+            let cpus = cgroup::allowed_cpus(context, owner).unwrap_or_else(|error| {
                 result = std::mem::replace(&mut result, Ok(())).and(Err(error));
                 None
             });

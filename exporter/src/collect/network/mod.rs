@@ -123,7 +123,7 @@ impl Place {
     /// Reads what sysfs says of the device behind an interface or RDMA device.
     fn read(folder: &Path) -> Result<Self, FileError> {
         let device = folder.join("device");
-        let pci = device.canonicalize().ok().and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
+        let pci = files::link(&device).ok().flatten();
         // A platform's or a hypervisor's bus has other names than PCI's `0000:31:00.0`.
         let pci = pci.filter(|name| name.matches(':').count() == 2).unwrap_or_default();
         let node = files::parse_optional(&device.join("numa_node"), number::<i64>)?;

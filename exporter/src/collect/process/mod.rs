@@ -15,7 +15,7 @@ use crate::family::Families;
 use crate::parse::limits::Limit;
 use crate::parse::stat::TICKS_PER_SECOND;
 use crate::parse::{ParseError, keyed, limits, number, process, status};
-use crate::source::files::{self, FileError, Roots};
+use crate::source::files::{self, FileError};
 
 /// The row of this collector.
 pub(super) const ENTRY: Entry = Entry {
@@ -68,7 +68,7 @@ impl Collector for Processes {
             let mut account = self.accounts.remove(owner).unwrap_or_default();
             for member in &members {
                 // One process's bad file must not hide the others; the first is reported.
-                result = result.and(read(roots, member, &mut sums, &mut account, self.before));
+                result = result.and(read(context, member, &mut sums, &mut account, self.before));
             }
             account.end();
             denied += sums.denied;
@@ -102,13 +102,13 @@ struct Sums {
 
 /// Reads one process. One that has ended leaves nothing.
 fn read(
-    roots: &Roots,
+    context: &Context,
     member: &Member,
     sums: &mut Sums,
     account: &mut Account,
     before: Option<u64>,
 ) -> Result<(), FileError> {
-    let folder = roots.proc.join(member.pid.to_string());
+    let folder = context.roots.proc.join(member.pid.to_string());
     let Some(stat) = files::parse_optional(&folder.join("stat"), process::stat)? else { return Ok(()) };
     sums.alive += 1;
     sums.workers += u64::from(member.worker);
@@ -117,7 +117,7 @@ fn read(
     sums.states[state(stat.state)] += 1;
     let mut counts = [None; COUNTERS.len()];
     counts[..4].copy_from_slice(&[stat.user_ticks, stat.system_ticks, stat.minor_faults, stat.major_faults].map(Some));
-    let read = rest(&folder, member, sums, &mut counts);
+    let read = rest(context, &folder, member, sums, &mut counts);
     for (incomplete, count) in sums.incomplete.iter_mut().zip(&counts) {
         *incomplete |= count.is_none();
     }
@@ -128,13 +128,20 @@ fn read(
 
 /// The files beside `stat`. What was read before a failure stays.
 fn rest(
+    context: &Context,
     folder: &std::path::Path,
     member: &Member,
     sums: &mut Sums,
     counts: &mut [Option<u64>; COUNTERS.len()],
 ) -> Result<(), FileError> {
     counts[4] = files::parse_optional(&folder.join("schedstat"), process::run_delay)?.flatten();
-    let switches = files::parse_optional(&folder.join("status"), status::context_switches)?.flatten();
+    let status = folder.join("status");
+    let switches = match member.worker {
+        // Nobody else reads it.
+        true => files::parse_optional(&status, status::context_switches)?,
+        false => context.common.parse_optional(&status, status::context_switches)?,
+    };
+    let switches = switches.flatten();
     (counts[5], counts[6]) = switches.unzip();
     match files::parse_optional(&folder.join("io"), io) {
         Ok(io) => counts[7..].copy_from_slice(&io.unwrap_or_default()),

@@ -1,0 +1,87 @@
+//! What several collectors read, read once per scrape.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
+
+use super::files::{self, FileError, Roots};
+use super::nodes::Nodes;
+use crate::parse::ParseError;
+
+/// Texts of files by path, and the NUMA nodes, as they were when the first collector of a scrape asked for them.
+#[derive(Default)]
+pub struct Common {
+    texts: Mutex<BTreeMap<PathBuf, Arc<str>>>,
+    nodes: OnceLock<Nodes>,
+}
+
+impl Common {
+    /// As [`files::parse`].
+    ///
+    /// # Errors
+    /// Those of the read, which the next one to ask tries again, and of the parser.
+    pub fn parse<T>(&self, path: &Path, parser: impl FnOnce(&str) -> Result<T, ParseError>) -> Result<T, FileError> {
+        parser(&self.read(path)?).map_err(|error| FileError::Malformed { path: path.to_owned(), error })
+    }
+
+    /// As [`files::parse_optional`].
+    ///
+    /// # Errors
+    /// Those of [`Common::parse`], but for a missing file.
+    pub fn parse_optional<T>(
+        &self,
+        path: &Path,
+        parser: impl FnOnce(&str) -> Result<T, ParseError>,
+    ) -> Result<Option<T>, FileError> {
+        files::optional(self.parse(path, parser))
+    }
+
+    /// As [`files::read`].
+    ///
+    /// # Errors
+    /// Those of the read, which the next one to ask tries again.
+    pub fn read(&self, path: &Path) -> Result<Arc<str>, FileError> {
+        if let Some(text) = self.texts.lock().get(path) {
+            return Ok(Arc::clone(text));
+        }
+        // Unlocked: a read that hangs holds up nobody else.
+        let text: Arc<str> = files::read(path)?.into();
+        self.texts.lock().insert(path.to_owned(), Arc::clone(&text));
+        Ok(text)
+    }
+
+    /// As [`Nodes::read`].
+    ///
+    /// # Errors
+    /// Those of the read, which the next one to ask tries again.
+    pub fn nodes(&self, roots: &Roots) -> Result<&Nodes, FileError> {
+        match self.nodes.get() {
+            Some(nodes) => Ok(nodes),
+            None => {
+                let nodes = Nodes::read(roots)?;
+                Ok(self.nodes.get_or_init(|| nodes))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_read_once_and_looked_for_again_where_it_is_missing() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, common) = (folder.path().join("vmstat"), Common::default());
+        assert!(common.read(&path).unwrap_err().is_missing());
+        std::fs::write(&path, "pswpin 1\n").unwrap();
+        assert_eq!(&*common.read(&path).unwrap(), "pswpin 1\n");
+        std::fs::write(&path, "pswpin 2\n").unwrap();
+        assert_eq!(&*common.read(&path).unwrap(), "pswpin 1\n");
+        assert_eq!(&*Common::default().read(&path).unwrap(), "pswpin 2\n");
+        let error = common.parse(&path, |text| Err::<(), _>(ParseError::new(1, "a word", text))).unwrap_err();
+        assert!(error.to_string().contains("vmstat: line 1: expected a word"), "{error}");
+    }
+}
