@@ -10,12 +10,23 @@ use serde_json::Value;
 
 use crate::support::{Machine, facts, shared};
 
-/// Folders of CPUs beyond the first ten: a machine has tens of thousands of files below them, all alike.
-const CPUS: &[&str] = &["./sys/devices/system/cpu/cpu[0-9][0-9]*", "./sys/bus/cpu", "./sys/devices/system/memory"];
+/// What there is a hundred times alike, or nobody reads: unpacking all of it takes longer than reading it.
+const LEFT_OUT: &[&str] = &[
+    "./sys/devices/system/cpu/cpu[1-9]*",
+    "./sys/devices/system/cpu/cpufreq/policy[1-9]*",
+    "./sys/devices/system/memory",
+    "./sys/devices/LNXSYSTM:00",
+    "./sys/devices/virtual",
+    "./sys/bus/cpu",
+    "./sys/bus/pci/drivers",
+    "./sys/fs/cgroup/blkio/*/*",
+    "./proc/irq/[0-9][0-9][0-9]*",
+];
 
 fn trees() -> Vec<String> {
     let names = std::fs::read_dir(shared("")).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let mut names: Vec<String> = names.filter(|name| shared(name).join("tree.tar.gz").exists()).collect();
+    let mut names: Vec<String> =
+        names.filter(|name| shared(name).join("tree.tar.gz").try_exists().unwrap_or(false)).collect();
     names.sort();
     names
 }
@@ -25,7 +36,7 @@ fn tree(name: &str) -> Machine {
     machine.driver = Driver::Absent { reason: "none here".to_owned() };
     // One recording is the cgroup of a job alone.
     let folder = if name == "cgroup2-2node-96cpu" { "sys/fs/cgroup/lab" } else { "" };
-    machine.unpack_without(&format!("{name}/tree.tar.gz"), folder, CPUS);
+    machine.unpack_without(&format!("{name}/tree.tar.gz"), folder, LEFT_OUT);
     machine
 }
 
@@ -47,7 +58,7 @@ fn every_collector_and_check_understands_every_tree() {
         }
         // These tell of GPUs and settings whatever the machine.
         applied.retain(|collector| !["audit", "gpu", "owner", "placement"].contains(collector));
-        let is_cgroup = machine.path("sys/fs/cgroup").exists();
+        let is_cgroup = machine.path("sys/fs/cgroup").try_exists().unwrap();
         assert!(is_cgroup || !applied.is_empty(), "{name}: no collector has anything to say of it");
         let audit = Audit::run(&machine.context(), Profile::Mixed, CHECKS.iter().copied());
         let errors = audit.findings.iter().filter(|finding| finding.status == Status::Error);

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 /// How long each phase lasts. Its first minute may hold what was before; the others are its own.
 const PHASE_MINUTES: u64 = 3;
 
-/// A minute for boot and interrupts, three phases, and as much again for a busy machine; a guest that takes longer hangs.
+/// A minute for boot, interrupts and limits, three phases, and as much again for a busy machine; a guest that takes longer hangs.
 const LIMIT: Duration = Duration::from_secs(2 * (1 + 3 * PHASE_MINUTES) * 60);
 
 const MINUTE_MS: i64 = 60_000;
@@ -31,6 +31,10 @@ pub(crate) struct Story {
     pub(crate) irq_scrapes: [String; 3],
     /// What the kernel counted meanwhile.
     pub(crate) irq_truth: Value,
+    /// A scrape after a quota and a memory limit had been met.
+    pub(crate) limits: String,
+    /// What the kernel counted at the quota, and at the memory limit.
+    pub(crate) limits_truth: [Value; 2],
 }
 
 impl Story {
@@ -124,6 +128,7 @@ fn finish(command: &mut Command) -> Result<()> {
 fn read(out: &Path) -> Result<Story> {
     let text = |name: &str| fs::read_to_string(out.join(name)).with_context(|| format!("the guest left no {name}"));
     let irq = |when: &str| text(&format!("irq-affinity.{when}.prom"));
+    let truth = |scenario: &str| -> Result<Value> { Ok(serde_json::from_str(&text(&format!("{scenario}.json"))?)?) };
     let mut scrapes = Vec::new();
     for entry in fs::read_dir(out)? {
         let name = entry?.file_name().to_string_lossy().into_owned();
@@ -136,7 +141,9 @@ fn read(out: &Path) -> Result<Story> {
         scrapes,
         phases: text("phases")?.lines().map(phase).collect::<Result<_>>()?,
         irq_scrapes: [irq("before")?, irq("after")?, irq("home")?],
-        irq_truth: serde_json::from_str(&text("irq-affinity.json")?)?,
+        irq_truth: truth("irq-affinity")?,
+        limits: text("limits.prom")?,
+        limits_truth: [truth("cpu-throttle")?, truth("memory-oom")?],
     })
 }
 

@@ -1,5 +1,6 @@
 //! A kernel with two NUMA nodes and a GPU on each: a process pinned off its GPU's node is advised against, and charged
-//! with the GPU-time that it waits; the same process on its node is neither. Interrupts on the wrong node are seen.
+//! with the GPU-time that it waits; the same process on its node is neither. Interrupts on the wrong node are seen, and
+//! limits of cgroup v2, which not every machine that runs tests has, are counted as that kernel counts them.
 //!
 //! The kernel, its processes, affinities, memory and interrupts are real; the GPUs are those of the fake library, at the
 //! addresses of PCI devices of the guest. Remote memory is as fast as any there, so what the misplaced process waits is
@@ -124,6 +125,41 @@ fn interrupts_taken_on_the_wrong_node_are_seen() -> Result<()> {
         );
     }
     Ok(())
+}
+
+#[test]
+fn limits_of_cgroup_v2_are_counted_as_the_kernel_counts_them() -> Result<()> {
+    let story = Story::get()?;
+    let [throttled, killed] = &story.limits_truth;
+    // The last is by how much a counter may go on once the cgroup is empty: a timer of the quota that still runs.
+    for (truth, cgroup, metric, key, unit, more) in [
+        (throttled, "job-throttle", "cpu_usage_seconds_total", "cpu.stat.usage_usec", 1e6, 0.0),
+        (throttled, "job-throttle", "cpu_periods_total", "cpu.stat.nr_periods", 1.0, 2.0),
+        (throttled, "job-throttle", "cpu_throttled_periods_total", "cpu.stat.nr_throttled", 1.0, 0.0),
+        (throttled, "job-throttle", "cpu_throttled_seconds_total", "cpu.stat.throttled_usec", 1e6, 0.0),
+        (killed, "job-oom", "memory_max_events_total", "memory.events.max", 1.0, 0.0),
+        (killed, "job-oom", "memory_oom_kills_total", "memory.events.oom_kill", 1.0, 0.0),
+        (killed, "job-oom", "major_faults_total", "memory.stat.pgmajfault", 1.0, 0.0),
+    ] {
+        let found = of_owner(&story.limits, metric, cgroup).with_context(|| format!("no {metric} of {cgroup}"))?;
+        let counted = truth["after"][format!("cgroup.{cgroup}.{key}")].as_f64().with_context(|| format!("no {key}"))?;
+        let least = counted / unit;
+        assert!((least..=least + more).contains(&found), "{metric} of {cgroup}: {found}, by the kernel {least}");
+    }
+    let limits = [("cpu_limit_cores", "job-throttle"), ("memory_max_bytes", "job-oom")];
+    let found = limits.map(|(metric, cgroup)| of_owner(&story.limits, metric, cgroup));
+    assert_eq!(found, [throttled["truth"]["quota_cpus"].as_f64(), killed["truth"]["limit_bytes"].as_f64()]);
+    // The story was told: the quota was met, memory was reclaimed, one process was killed.
+    let count = |metric, cgroup| of_owner(&story.limits, metric, cgroup).unwrap_or_default();
+    assert!(count("cpu_throttled_periods_total", "job-throttle") > 0.0);
+    assert!(count("memory_max_events_total", "job-oom") > 1.0);
+    assert_eq!(count("memory_oom_kills_total", "job-oom"), 1.0);
+    Ok(())
+}
+
+/// A figure of a cgroup at the root.
+fn of_owner(scrape: &str, metric: &str, cgroup: &str) -> Option<f64> {
+    value(scrape, &format!("goodput_cgroup_{metric}"), &[("owner", &format!("/{cgroup}"))])
 }
 
 /// The scrapes as the analyzer's own scraper would have handed them on.

@@ -15,7 +15,7 @@ uptime_ms() { read -r up _ </proc/uptime; echo "${up%.*}${up#*.}0"; }
 now_ms() { echo $(($(uptime_ms) + origin_ms)); }
 
 start_exporter() {
-    FAKE_NVML=$EVENTS ./goodput-exporter --nvml.library="$PWD/libfake_nvml.so" --web.listen-address=127.0.0.1:9400 \
+    FAKE_NVML=$EVENTS ./goodput-exporter --nvml.library="$PWD/libfake_nvml.so" --web.listen-address=127.0.0.1:9400 "$@" \
         >>"$OUT/exporter.log" 2>&1 &
     exporter=$!
     until wget -q -O "$OUT/start" "$METRICS" 2>/dev/null; do
@@ -25,8 +25,15 @@ start_exporter() {
 }
 
 # The interrupts of node 1's NIC, steered to a CPU of node 0 and home again, with traffic: before, after, home.
-start_exporter
+start_exporter --collector.cgroup.include='/job-*'
 sh /scenarios/irq-affinity.sh >/dev/null
+# Limits that bite, of cgroups that hold no GPU: a CPU quota, reclaim at the memory limit, an OOM kill. Both cgroups stay;
+# the exporter answers within a second from its last reading. How much of it there is depends on the host's load, of which
+# the scenarios' own checks know nothing.
+SECONDS_TO_BURN=4 sh /scenarios/cpu-throttle.sh >/dev/null || true
+sh /scenarios/memory-oom.sh >/dev/null || true
+sleep 2
+wget -q -O "$OUT/limits.prom" "$METRICS"
 kill $exporter
 wait $exporter
 

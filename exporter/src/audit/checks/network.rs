@@ -6,7 +6,7 @@ use std::path::Path;
 use super::super::text::{count, list};
 use super::super::{Check, Expected, Fix, Status, Unread, Verdict, Who};
 use super::{book, kernel, numa, own};
-use crate::collect::Context;
+use crate::collect::{Context, network};
 use crate::parse::{ParseError, number};
 use crate::source::files;
 
@@ -53,13 +53,12 @@ fn nic(folder: &Path, name: &str) -> Result<Option<Nic>, Unread> {
     let Some(vendor) = files::parse_optional(&device.join("vendor"), word)? else { return Ok(None) };
     let model = files::parse_optional(&device.join("device"), word)?.unwrap_or_default();
     let up = files::parse(&folder.join("operstate"), word)? == "up";
-    // Without a link the kernel refuses to say; a virtual NIC says -1.
-    let speed = if up { files::parse_optional(&folder.join("speed"), number::<i64>)? } else { None };
+    let speed = if up { network::speed(folder)? } else { None };
     let lanes = |file: &str| files::parse_optional(&device.join(file), number::<u64>);
     Ok(Some(Nic {
         name: name.to_owned(),
         mtu: files::parse(&folder.join("mtu"), number)?,
-        speed: speed.and_then(|speed| speed.try_into().ok()),
+        speed,
         model: format!("{vendor}:{model}"),
         node: files::parse_optional(&device.join("numa_node"), number::<i64>)?.and_then(|node| node.try_into().ok()),
         lanes: lanes("current_link_width")?.zip(lanes("max_link_width")?),

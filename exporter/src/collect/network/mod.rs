@@ -92,8 +92,7 @@ fn settings(folder: &Path, name: &str, out: &mut Families) -> Result<(), FileErr
     // Interfaces whose driver does not tell say unknown, and work.
     let state = files::parse_optional(&folder.join("operstate"), |text| Ok(["up", "unknown"].contains(&text.trim())))?;
     out.push(&NETWORK_UP, &[name], state.map(|up| f64::from(u8::from(up))));
-    let megabits = if_up(files::parse_optional(&folder.join("speed"), net::known))?;
-    out.push(&NETWORK_SPEED, &[name], megabits.map(|megabits| megabits as f64 * 1e6 / 8.0));
+    out.push(&NETWORK_SPEED, &[name], speed(folder)?.map(|megabits| megabits as f64 * 1e6 / 8.0));
     let mtu = files::parse_optional(&folder.join("mtu"), number::<u32>)?;
     out.push(&NETWORK_MTU, &[name], mtu.map(f64::from));
     let changes = files::parse_optional(&folder.join("carrier_changes"), number::<u64>)?;
@@ -101,9 +100,9 @@ fn settings(folder: &Path, name: &str, out: &mut Families) -> Result<(), FileErr
     Ok(())
 }
 
-/// Drivers refuse the speed of an interface that is down.
-fn if_up(speed: Result<Option<Option<u64>>, FileError>) -> Result<Option<u64>, FileError> {
-    match speed {
+/// Line rate of an interface in Mbit/s. Drivers refuse that of one that is down, and some have none at all.
+pub(crate) fn speed(folder: &Path) -> Result<Option<u64>, FileError> {
+    match files::parse_optional(&folder.join("speed"), net::known) {
         Err(FileError::Io { error, .. }) if error.kind() == io::ErrorKind::InvalidInput => Ok(None),
         speed => Ok(speed?.flatten()),
     }

@@ -101,6 +101,8 @@ pub(super) const ODD: &[Odd] = &[
     ("nic_mtu", "sys/class/net/eth0/mtu", Some("large\n"), Status::Error),
     ("nic_speed", "sys/class/net/eth1/operstate", Some("down\n"), Status::Pass),
     ("nic_speed", "sys/class/net/eth1/speed", Some("fast\n"), Status::Error),
+    ("nic_speed", "sys/class/net/eth1/speed", Some("-1\n"), Status::Pass),
+    ("nic_mtu", "sys/class/net/eth1/speed", Some("\n"), Status::Pass),
     ("nic_numa_node", "sys/class/net/eth0/device/numa_node", None, Status::Warn),
     ("nic_numa_node", "sys/devices/system/node/node1/cpulist", None, Status::NotApplicable),
     ("nic_pcie_link", "sys/class/net/eth0/device/max_link_width", None, Status::Pass),
