@@ -5,6 +5,7 @@
 //! [`RULES`], causes before symptoms. A new one is one file, one line in either, one folder of scenarios and one section
 //! of `docs/rules.md`.
 
+mod abstained;
 mod advisory;
 mod busy;
 mod cell;
@@ -37,6 +38,7 @@ mod partial_allocation;
 mod phase;
 mod power;
 mod power_throttle;
+mod resolution;
 mod rule;
 mod thermal_throttle;
 pub mod thresholds;
@@ -44,6 +46,7 @@ pub mod thresholds;
 use serde::{Deserialize, Serialize};
 
 use crate::sample::TimeMs;
+pub use abstained::{Abstained, Abstentions};
 pub use advisory::{Advice, Advisory};
 pub use busy::busy_signals;
 pub use derate::{DERATES, Derate};
@@ -53,6 +56,7 @@ pub use judge::{
 pub use ledger::Imbalance;
 pub(crate) use ledger::apportion;
 pub use phase::{PHASES, Phase};
+pub use resolution::too_coarse;
 pub use rule::{Cell, Fact, Rule, Verdict};
 pub use thresholds::Thresholds;
 
