@@ -246,6 +246,7 @@ impl World {
     }
 
     /// OpenMetrics text as blocks.
+    #[allow(clippy::disallowed_methods, reason = "what Prometheus brings to make blocks")]
     fn import(&self, name: &str, text: &str) -> Result<()> {
         let (file, blocks) = (self.dir.path().join(format!("{name}.om")), self.dir.path().join("prometheus"));
         fs::write(&file, text)?;
@@ -259,6 +260,7 @@ impl World {
         Prometheus::start(self.dir.path(), &[], None)
     }
 
+    #[allow(clippy::disallowed_methods, reason = "the program under test")]
     fn try_out(&self, server: SocketAddr, asked: &Stretch, args: &[&str]) -> Result<Output> {
         let time = |ms| Ok::<_, anyhow::Error>(jiff::Timestamp::from_millisecond(ms)?.to_string());
         let mut command = Command::new(bin("goodput-analyzer")?);
@@ -358,7 +360,6 @@ fn repeated(fixture: &str, start_ms: TimeMs) -> Result<String> {
     Ok(text + "# EOF\n")
 }
 
-#[allow(clippy::disallowed_methods, reason = "the programs under test")]
 fn run(command: &mut Command) -> Result<Output> {
     Ok(command.output()?)
 }
