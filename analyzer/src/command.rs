@@ -1,10 +1,12 @@
 //! What each command does.
 
 pub mod backfill;
+mod connection;
 pub mod evaluate;
 pub mod export;
 mod history;
 pub mod import;
+pub mod trial;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -19,7 +21,7 @@ use jiff::tz::TimeZone;
 use crate::classify::{Class, Interval};
 use crate::config::{Cli, Command, Config, PeriodArgs, ReportFormat};
 use crate::judge::{self, Judge, windows};
-use crate::report::{Period, csv, html, markdown, text};
+use crate::report::{Period, Report, csv, html, markdown, text};
 use crate::sample::TimeMs;
 use crate::store::{Results, Store, read_verdicts, wall_clock};
 use crate::{serve, why};
@@ -46,6 +48,7 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
             Command::Backfill(args) => backfill::run(config, dir, args).await,
             Command::Export(args) => export::run(&config, dir, args).await,
             Command::Import(args) => import::run(config, dir, args).await,
+            Command::Try(args) => trial::run(config, args).await,
             Command::Store(args) => store::run(args, &config, dir).await,
             Command::Why(args) => print(&why::run(&args, &config.thresholds).await?),
             Command::CheckConfig => print(&config.to_string()),
@@ -66,15 +69,23 @@ async fn report(
     if intervals.is_empty() {
         tracing::warn!(period = report.period.label, "no verdicts are stored for this period");
     }
-    let rendered = match format {
-        ReportFormat::Html => html::render(&report)?,
-        ReportFormat::Markdown => markdown::render(&report)?,
+    write(&render(&report, &intervals, format)?, out)
+}
+
+fn render(report: &Report, intervals: &[Interval], format: ReportFormat) -> anyhow::Result<String> {
+    Ok(match format {
+        ReportFormat::Html => html::render(report)?,
+        ReportFormat::Markdown => markdown::render(report)?,
         ReportFormat::Json => report.json()?,
-        ReportFormat::Csv => csv::render(&intervals),
-    };
+        ReportFormat::Csv => csv::render(intervals),
+    })
+}
+
+/// To the file, else to standard output.
+fn write(text: &str, out: Option<&Path>) -> anyhow::Result<()> {
     match out {
-        Some(path) => std::fs::write(path, rendered).with_context(|| format!("cannot write {}", path.display())),
-        None => print(&rendered),
+        Some(path) => std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display())),
+        None => print(text),
     }
 }
 

@@ -232,7 +232,8 @@ fn seen_in(intervals: &[Interval]) -> Vec<Seen> {
     seen.into_values().collect()
 }
 
-fn selection(window: &Range<TimeMs>) -> Selection {
+/// All series that verdicts on the window rest on.
+pub(crate) fn selection(window: &Range<TimeMs>) -> Selection {
     Selection {
         metrics: signal::metric_names().map(str::to_owned).collect(),
         labels: Vec::new(),

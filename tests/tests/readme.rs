@@ -21,6 +21,7 @@ use goodput_analyzer::report::about;
 use goodput_tests::bin;
 use goodput_tests::gpu::{FakeNode, FakeNvml, NodeSpec};
 use goodput_tests::process::{Running, free_address, signal_group, until};
+use goodput_tests::prometheus::Prometheus;
 
 /// How one command of the README is run, and what is expected of it.
 type Check = fn(&World, &str) -> Result<()>;
@@ -38,6 +39,7 @@ const COMMANDS: &[(&str, Check)] = &[
     ("goodput-analyzer why --target localhost:9400", why),
     ("goodput-analyzer why --target gpu-node:9400 --for 60s", why),
     ("goodput-analyzer serve --config.file=goodput.yml", serve),
+    ("goodput-analyzer try --prometheus http://prometheus:9090", try_out),
     ("goodput-analyzer report --week 2026-W47 --format markdown|html|json|csv", report),
 ];
 
@@ -372,6 +374,16 @@ fn serve(world: &World, command: &str) -> Result<()> {
     let mut started = world.start(&format!("exec {command} --web.listen-address={address}"), &[])?;
     started.running.until_listens(address)?;
     ensure!(get(&format!("http://{address}/report"))?.contains("<html"), "no page at /report");
+    Ok(())
+}
+
+/// Of a Prometheus without GPUs it says so.
+fn try_out(world: &World, command: &str) -> Result<()> {
+    let prometheus = Prometheus::start(world.dir.path(), &[], None)?;
+    let here = command.replace("prometheus:9090", &prometheus.address().to_string());
+    let output = world.output(&here)?;
+    let told = String::from_utf8_lossy(&output.stderr);
+    ensure!(!output.status.success() && told.contains("no metric of GPUs"), "{command}: {told}");
     Ok(())
 }
 

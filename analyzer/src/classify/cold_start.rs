@@ -1,10 +1,10 @@
 //! `cold_start`: from the claim of a GPU to its first sustained work.
 
-use super::phase::{Course, Phase};
+use super::phase::{Course, Phase, nothing};
 use super::{Cell, Class, Fact, Thresholds};
 use crate::signal::Signal;
 
-pub(super) const PHASE: Phase = Phase { class: Class::ColdStart, takes_work: false, mark };
+pub(super) const PHASE: Phase = Phase { class: Class::ColdStart, takes_work: false, mark, missing: nothing };
 
 /// What tells reading a model from compiling and from waiting for images and drivers.
 const TELLING: [Signal; 3] = [Signal::JobRead, Signal::JobCpuUsage, Signal::FbUsed];

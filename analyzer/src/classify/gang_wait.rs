@@ -4,13 +4,18 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::cold_start::starting_since;
-use super::phase::{Course, Phase};
+use super::phase::{Course, Phase, holder};
 use super::{Cell, Class, Fact, Thresholds};
 use crate::frame::NodeFrame;
 use crate::sample::TimeMs;
 use crate::signal::Signal;
 
-pub(super) const PHASE: Phase = Phase { class: Class::GangWait, takes_work: false, mark };
+pub(super) const PHASE: Phase = Phase { class: Class::GangWait, takes_work: false, mark, missing };
+
+fn missing(cell: &Cell<'_>) -> Vec<Signal> {
+    let cpu = cell.mean(Signal::JobCpuUsage).is_none().then_some(Signal::JobCpuUsage);
+    holder(cell).into_iter().chain(cpu).collect()
+}
 
 /// Who held which GPUs of all nodes, and when: the view of a run across nodes.
 #[derive(Debug, Default)]

@@ -1,9 +1,9 @@
 //! `idle_held`: held and without work for so long that it is no pause.
 
-use super::phase::{Course, Phase};
+use super::phase::{Course, Phase, nothing};
 use super::{Class, Fact, Thresholds};
 
-pub(super) const PHASE: Phase = Phase { class: Class::IdleHeld, takes_work: false, mark };
+pub(super) const PHASE: Phase = Phase { class: Class::IdleHeld, takes_work: false, mark, missing: nothing };
 
 pub(super) fn mark(course: &Course<'_>, cell: usize, t: &Thresholds) -> Option<Vec<Fact>> {
     (is_idle(course, cell, t) || is_border(course, cell, t)).then(Vec::new)

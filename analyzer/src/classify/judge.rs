@@ -108,7 +108,7 @@ pub fn judge_cells(series: &[Series], window: Range<TimeMs>, thresholds: &Thresh
 }
 
 /// How far rules look beyond a cell, to either side.
-fn around_ms(t: &Thresholds) -> i64 {
+pub(super) fn around_ms(t: &Thresholds) -> i64 {
     let others =
         [t.cold_start_seconds, t.around_seconds, t.derate_around_seconds, t.lost_work_seconds, t.down_xid_seconds];
     (others.into_iter().fold(t.idle_window_seconds, f64::max) * 1000.0) as i64

@@ -6,7 +6,11 @@ use super::{Cell, Class, Fact, Thresholds, power};
 use crate::signal::Signal;
 
 /// The bursts look like work and are none.
-pub(super) const PHASE: Phase = Phase { class: Class::KeepAlive, takes_work: true, mark };
+pub(super) const PHASE: Phase = Phase { class: Class::KeepAlive, takes_work: true, mark, missing };
+
+fn missing(cell: &Cell<'_>) -> Vec<Signal> {
+    if power::drawn(cell).is_none() { vec![Signal::GpuEnergy, Signal::GpuPower] } else { Vec::new() }
+}
 
 fn mark(course: &Course<'_>, cell: usize, t: &Thresholds) -> Option<Vec<Fact>> {
     let facts = pretends(course, cell, t)?;

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use super::cold_start::starting_since;
 use super::derate::Derate;
-use super::phase::{Course, Phase};
+use super::phase::{Course, Phase, holder};
 use super::thresholds::confidence::INFERRED;
 use super::{Cell, Class, Fact, Thresholds, Verdict, checkpoint};
 use crate::signal::Signal;
@@ -17,7 +17,16 @@ use crate::signal::Signal;
 pub(super) const DERATE: Derate = Derate { class: Class::LostWork, judge };
 
 /// The start after it.
-pub(super) const PHASE: Phase = Phase { class: Class::LostWork, takes_work: false, mark };
+pub(super) const PHASE: Phase = Phase { class: Class::LostWork, takes_work: false, mark, missing };
+
+/// A crash for lack of memory is seen by either.
+const CRASH: [Signal; 3] = [Signal::JobOomKills, Signal::FbUsed, Signal::FbFree];
+
+fn missing(cell: &Cell<'_>) -> Vec<Signal> {
+    let [kills, used, free] = CRASH.map(|signal| cell.mean(signal).is_some());
+    let crash = if kills || used && free { &[][..] } else { &CRASH };
+    holder(cell).into_iter().chain(crash.iter().copied()).collect()
+}
 
 fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
     let reach = cell.node.around(cell.index, t.lost_work_seconds);

@@ -6,6 +6,7 @@
 //! symptoms. Then `straggler` lays the GPUs of a run side by side. A new one is one file, one line in either, one folder of scenarios and one section
 //! of `docs/rules.md`.
 
+mod abstained;
 mod advisory;
 mod busy;
 mod cell;
@@ -45,6 +46,7 @@ mod pcie_degraded;
 mod phase;
 mod power;
 mod power_throttle;
+mod resolution;
 mod rule;
 mod straggler;
 mod thermal_throttle;
@@ -55,6 +57,7 @@ mod timeslice_gap;
 use serde::{Deserialize, Serialize};
 
 use crate::sample::TimeMs;
+pub use abstained::{Abstained, Abstentions};
 pub use advisory::{Advice, Advisory};
 pub use busy::busy_signals;
 pub use derate::{DERATES, Derate};
@@ -66,6 +69,7 @@ pub(crate) use ledger::apportion;
 pub use maintenance::{Declared, declare};
 pub use outage::{OUTAGES, Outage};
 pub use phase::{PHASES, Phase};
+pub use resolution::too_coarse;
 pub use rule::{Cell, Fact, Rule, Verdict};
 pub use thresholds::Thresholds;
 

@@ -3,11 +3,11 @@
 //! That no request is open when it is looked proves little of the time between; that besides none waits or was answered,
 //! and the GPU did nothing, proves it.
 
-use super::phase::{Course, Phase};
+use super::phase::{Course, Phase, nothing};
 use super::{Cell, Class, Fact, Thresholds, idle_held};
 use crate::signal::Signal;
 
-pub(super) const PHASE: Phase = Phase { class: Class::NoDemand, takes_work: false, mark };
+pub(super) const PHASE: Phase = Phase { class: Class::NoDemand, takes_work: false, mark, missing: nothing };
 
 fn mark(course: &Course<'_>, index: usize, t: &Thresholds) -> Option<Vec<Fact>> {
     idle_held::mark(course, index, t)?;

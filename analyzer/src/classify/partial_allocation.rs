@@ -1,10 +1,10 @@
 //! `partial_allocation`: other GPUs of the owner work, this one never does.
 
 use super::idle_held::is_idle;
-use super::phase::{Course, Phase};
+use super::phase::{Course, Phase, holder};
 use super::{Class, Fact, Thresholds};
 
-pub(super) const PHASE: Phase = Phase { class: Class::PartialAllocation, takes_work: false, mark };
+pub(super) const PHASE: Phase = Phase { class: Class::PartialAllocation, takes_work: false, mark, missing: holder };
 
 fn mark(course: &Course<'_>, cell: usize, t: &Thresholds) -> Option<Vec<Fact>> {
     let owner = course.owner(cell)?;

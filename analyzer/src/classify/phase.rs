@@ -4,9 +4,11 @@ use super::cell::State;
 use super::gang_wait::Holds;
 use super::held::Held;
 use super::{
-    Class, Fact, Thresholds, cold_start, gang_wait, idle_held, keep_alive, lost_work, no_demand, partial_allocation,
+    Cell, Class, Fact, Thresholds, cold_start, gang_wait, idle_held, keep_alive, lost_work, no_demand,
+    partial_allocation,
 };
 use crate::frame::{GpuFrame, NodeFrame};
+use crate::signal::Signal;
 
 /// A way to see that a cell of a held GPU is part of a phase. All of it that is not work belongs to the phase, and
 /// where the phase says so the work as well.
@@ -19,6 +21,18 @@ pub struct Phase {
     /// The facts that say so, besides those about work and holder; `None` where it is not. Only asked about cells that
     /// are held, with a busy signal.
     pub(super) mark: fn(&Course<'_>, usize, &Thresholds) -> Option<Vec<Fact>>,
+    /// The signals without which it cannot be seen in the cell, whatever it is; empty where it would be.
+    pub(super) missing: fn(&Cell<'_>) -> Vec<Signal>,
+}
+
+/// Nothing besides a holder and a busy signal is needed.
+pub(super) fn nothing(_: &Cell<'_>) -> Vec<Signal> {
+    Vec::new()
+}
+
+/// Who holds the GPU, where that is not known.
+pub(super) fn holder(cell: &Cell<'_>) -> Vec<Signal> {
+    if cell.owner.is_none() { vec![Signal::GpuOwner] } else { Vec::new() }
 }
 
 /// Every phase. The first that claims a cell has it.
@@ -77,7 +91,7 @@ impl<'a> Course<'a> {
         if !self.is_held(cell) || self.busy(cell).is_none() {
             return None;
         }
-        PHASES.iter().find_map(|Phase { class, takes_work, mark }| {
+        PHASES.iter().find_map(|Phase { class, takes_work, mark, .. }| {
             Some(Mark { class: *class, takes_work: *takes_work, facts: mark(self, cell, t)? })
         })
     }

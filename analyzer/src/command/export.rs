@@ -23,10 +23,10 @@ const RESULTS_AT_ONCE_MS: i64 = 24 * HOUR_MS;
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// From: a date, a local time or one with offset, on a full hour
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, visible_alias = "since", value_name = "TIME")]
     pub start: String,
     /// To (exclusive)
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, visible_alias = "until", value_name = "TIME")]
     pub end: String,
     /// What to write
     #[arg(long, default_value = "samples")]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::command::{backfill, evaluate, export, import, store};
+use crate::command::{backfill, evaluate, export, import, store, trial};
 use crate::ingest::job::is_host_port;
 
 /// Accounts for every GPU-second and says why it was lost.
@@ -71,10 +71,10 @@ pub enum Command {
     /// Judge stored samples again
     Classify {
         /// From: a date, a local time or one with offset, on a full hour
-        #[arg(long, value_name = "TIME")]
+        #[arg(long, visible_alias = "since", value_name = "TIME")]
         start: String,
         /// To (exclusive)
-        #[arg(long, value_name = "TIME")]
+        #[arg(long, visible_alias = "until", value_name = "TIME")]
         end: String,
         /// Say what would change, and change nothing
         #[arg(long)]
@@ -82,6 +82,9 @@ pub enum Command {
     },
     /// Judge traces whose faults are known, and count what is right
     Evaluate(evaluate::Args),
+    /// Report a week from a Prometheus that is there already; installs nothing, leaves nothing behind
+    #[command(after_help = trial::EXAMPLES)]
+    Try(trial::Args),
     /// Take history in from a Prometheus, or whatever has its HTTP API
     Backfill(backfill::Args),
     /// Write samples or verdicts to a Parquet file; works beside a running server
@@ -124,10 +127,10 @@ pub struct PeriodArgs {
     #[arg(long, value_name = "WEEK", conflicts_with_all = ["start", "end"])]
     pub week: Option<String>,
     /// From: a date, a local time or one with offset, on a full hour
-    #[arg(long, value_name = "TIME", requires = "end")]
+    #[arg(long, visible_alias = "since", value_name = "TIME", requires = "end")]
     pub start: Option<String>,
     /// To (exclusive)
-    #[arg(long, value_name = "TIME", requires = "start")]
+    #[arg(long, visible_alias = "until", value_name = "TIME", requires = "start")]
     pub end: Option<String>,
 }
 

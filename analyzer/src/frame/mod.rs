@@ -9,6 +9,7 @@ pub(crate) mod grid;
 mod identity;
 mod levels;
 mod piece;
+mod scrapes;
 mod track;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,6 +23,7 @@ use identity::{Directory, NodeId, Target};
 pub(crate) use levels::{Levels, levels};
 pub use piece::{MAX_BRIDGE_MS, Reading, STALENESS_MS};
 pub(crate) use piece::{growth, union_ms};
+pub use scrapes::{Scraped, Scrapes};
 pub use track::Tracks;
 
 /// The node's name in the intervals of a GPU whose series name none.

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::StatusCode;
-use reqwest::header::{AUTHORIZATION, HeaderMap};
+use reqwest::header::HeaderMap;
 use serde::Deserialize;
 use tracing::warn;
 
@@ -23,6 +23,8 @@ const ANSWER_BYTES: usize = 64 << 20;
 const SHORTEST_MS: i64 = 60_000;
 /// Prometheus gives a query up after 2 minutes by default (`--query.timeout`).
 const TIMEOUT: Duration = Duration::from_secs(150);
+/// Characters of a foreign answer that an error shows.
+const EXCERPT: usize = 200;
 /// Attempts at what may be mended by itself, and the pause before the second; it doubles.
 const ATTEMPTS: u32 = 6;
 const PAUSE: Duration = Duration::from_millis(500);
@@ -48,6 +50,19 @@ pub enum PullError {
         /// What the server says.
         reason: String,
     },
+    /// The server wants to know who asks, or does not let them.
+    #[error(
+        "{url}: status {status}: {reason}; the server {}: see --user, --bearer-token-file, --cert-file and --tenant",
+        if *.status == StatusCode::FORBIDDEN { "does not allow this" } else { "wants credentials, or others" }
+    )]
+    Refused {
+        /// The address.
+        url: String,
+        /// The status.
+        status: StatusCode,
+        /// What the server says.
+        reason: String,
+    },
     /// More than is taken at once, even for a short time.
     #[error("{url}: {what} in one minute: {reason}; a narrower --match asks for less at once")]
     TooMuch {
@@ -59,7 +74,7 @@ pub enum PullError {
         reason: String,
     },
     /// Not what the API is documented to answer.
-    #[error("{url}: expected the answer of Prometheus' HTTP API: {reason}")]
+    #[error("{url}: expected the answer of Prometheus' HTTP API below what stands before /api/v1/: {reason}")]
     Content {
         /// The address.
         url: String,
@@ -77,17 +92,45 @@ pub struct Server {
 }
 
 impl Server {
-    /// `base` is what stands before `/api/v1/…`; the authorization is sent with every request.
+    /// `base` is what stands before `/api/v1/…`; the headers are sent with every request.
     #[must_use]
-    pub fn new(client: reqwest::Client, base: &str, authorization: Option<reqwest::header::HeaderValue>) -> Self {
-        let headers = authorization.into_iter().map(|value| (AUTHORIZATION, value)).collect();
+    pub fn new(client: reqwest::Client, base: &str, headers: HeaderMap) -> Self {
         Self { client, base: base.trim_end_matches('/').to_owned(), headers }
+    }
+
+    /// Does it answer as a Prometheus does? Asked once: a wrong address does not become right by waiting.
+    pub async fn greet(&self) -> Result<(), PullError> {
+        let path = "query?query=1";
+        let body = self.once(path).await?;
+        self.data(path, &body).map(|Greeting { .. }| ())
     }
 
     /// The names of all metrics that it has within the range.
     pub async fn metrics(&self, range: &Range<TimeMs>) -> Result<Vec<String>, PullError> {
-        let path = format!("label/__name__/values?start={}&end={}", seconds(range.start), seconds(range.end));
+        self.values_of("__name__", range).await
+    }
+
+    /// The values of a label within the range.
+    pub async fn values_of(&self, label: &str, range: &Range<TimeMs>) -> Result<Vec<String>, PullError> {
+        let path = format!("label/{label}/values?start={}&end={}", seconds(range.start), seconds(range.end));
         self.get(&path).await
+    }
+
+    /// How many samples of the metric lie in so many milliseconds before each of some times, a step apart; times without
+    /// any are left out. Of a server that shifts such times, as VictoriaMetrics does, near to them.
+    pub async fn counts(
+        &self,
+        metric: &str,
+        matchers: &[String],
+        window_ms: i64,
+        (times, step_ms): (Range<TimeMs>, i64),
+    ) -> Result<Vec<(TimeMs, f64)>, PullError> {
+        let promql = format!("sum(count_over_time({metric}{{{}}}[{window_ms}ms]))", matchers.join(","));
+        let query = utf8_percent_encode(&promql, NON_ALPHANUMERIC);
+        let (start, end, step) = (seconds(times.start), seconds(times.end), seconds(step_ms));
+        let found: Found = self.get(&format!("query_range?query={query}&start={start}&end={end}&step={step}")).await?;
+        let rows = found.result.into_iter().flat_map(|row| row.values);
+        rows.map(|(seconds, count)| self.sample("query_range", &promql, seconds, &count)).collect()
     }
 
     /// All samples of a metric within the range, of series that match (`label="value"`, as in a selector).
@@ -116,16 +159,15 @@ impl Server {
             PullError::TooMuch { url, reason, .. } => PullError::TooMuch { url, what: selector.clone(), reason },
             other => other,
         })?;
-        let content = |reason| PullError::Content { url: self.url("query"), reason };
         if found.result_type != "matrix" {
-            return Err(content(format!("{selector} has a {}, not a matrix", found.result_type)));
+            let reason = format!("{selector} has a {}, not a matrix", found.result_type);
+            return Err(PullError::Content { url: self.url("query"), reason });
         }
         let mut series = Vec::with_capacity(found.result.len());
         for Row { metric, values } in found.result {
             let mut samples = Vec::with_capacity(values.len());
             for (seconds, value) in values {
-                let time_ms = (seconds * 1000.0).round() as TimeMs;
-                let value = value.parse().map_err(|_| content(format!("{selector}: {value:?} is no number")))?;
+                let (time_ms, value) = self.sample("query", &selector, seconds, &value)?;
                 if part.contains(&time_ms) {
                     samples.push(Sample { time_ms, value });
                 }
@@ -133,6 +175,11 @@ impl Server {
             series.push(Series { labels: Labels::new(metric), samples });
         }
         Ok(series)
+    }
+
+    fn sample(&self, path: &str, query: &str, seconds: f64, value: &str) -> Result<(TimeMs, f64), PullError> {
+        let wrong = |_| PullError::Content { url: self.url(path), reason: format!("{query}: {value:?} is no number") };
+        Ok(((seconds * 1000.0).round() as TimeMs, value.parse().map_err(wrong)?))
     }
 
     fn url(&self, path: &str) -> String {
@@ -152,8 +199,12 @@ impl Server {
                 answer => break answer?,
             }
         };
+        self.data(path, &body)
+    }
+
+    fn data<T: serde::de::DeserializeOwned>(&self, path: &str, body: &[u8]) -> Result<T, PullError> {
         let wrong = |reason| PullError::Content { url: self.url(path), reason };
-        let answer: Answer<T> = serde_json::from_slice(&body).map_err(|error| wrong(error.to_string()))?;
+        let answer: Answer<T> = serde_json::from_slice(body).map_err(|error| wrong(error.to_string()))?;
         answer.data.ok_or_else(|| wrong("there is no data in it".to_owned()))
     }
 
@@ -175,14 +226,27 @@ impl Server {
             return Ok(body);
         }
         let told: Refusal = serde_json::from_slice(&body).unwrap_or_default();
-        let reason = told.error.unwrap_or_else(|| String::from_utf8_lossy(&body).chars().take(200).collect());
+        let is_answer = told.error.is_some();
+        let reason = told.error.unwrap_or_else(|| excerpt(&body));
+        if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+            return Err(PullError::Refused { url, status, reason });
+        }
         // Prometheus: 422 beyond --query.max-samples, 503 with this type beyond --query.timeout. VictoriaMetrics: 422.
         let too_much = status == StatusCode::UNPROCESSABLE_ENTITY || told.error_type.as_deref() == Some("timeout");
         if too_much {
             return Err(PullError::TooMuch { url, what: String::new(), reason });
         }
+        if status == StatusCode::NOT_FOUND && !is_answer {
+            return Err(PullError::Content { url, reason: format!("status {status}: {reason}") });
+        }
         Err(PullError::Status { url, status, reason })
     }
+}
+
+/// The beginning of what is not the API's answer, on one line.
+fn excerpt(body: &[u8]) -> String {
+    let text: String = String::from_utf8_lossy(body).chars().take(EXCERPT).collect();
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// May the same request succeed a little later?
@@ -190,7 +254,7 @@ fn is_passing(error: &PullError) -> bool {
     match error {
         PullError::Http { .. } => true,
         PullError::Status { status, .. } => status.is_server_error() || *status == StatusCode::TOO_MANY_REQUESTS,
-        PullError::TooMuch { .. } | PullError::Content { .. } => false,
+        PullError::Refused { .. } | PullError::TooMuch { .. } | PullError::Content { .. } => false,
     }
 }
 
@@ -218,6 +282,13 @@ struct Refusal {
 struct Found {
     result_type: String,
     result: Vec<Row>,
+}
+
+/// What every answer to a query has, whatever its type.
+#[derive(Deserialize)]
+struct Greeting {
+    #[serde(rename = "resultType")]
+    _result_type: String,
 }
 
 #[derive(Deserialize)]

@@ -44,6 +44,7 @@ pub fn build(intervals: &[Interval], previous: &[Interval], period: Period, pric
         risks: Vec::new(),
         advisories: Vec::new(),
         throughput: None,
+        trial: None,
         gaps: gaps(&items, ledger.capacity().ms),
         prices: applied(&items, prices, ledger.capacity().ms),
         owners: rows(is_held, |i| (i.owner.clone(), None)),

@@ -51,7 +51,7 @@ pub(super) fn gaps(items: &[Item<'_>], capacity_ms: i64) -> Vec<Gap> {
 }
 
 /// Conditions besides a running exporter (documentation of the kernel, NVML and Kubernetes).
-fn needs(signal: &str) -> Option<&'static str> {
+pub(super) fn needs(signal: &str) -> Option<&'static str> {
     match signal {
         _ if signal.ends_with("_pressure") => Some("Linux 4.20 with PSI on (boot parameter psi=1); per job: cgroup v2"),
         "gr_engine_active" | "sm_active" | "pcie_receive" => {
@@ -67,15 +67,21 @@ impl Gap {
     /// What to do, to be read.
     #[must_use]
     pub fn advice(&self) -> String {
-        let mut told: Vec<String> = Vec::new();
-        for Origin { metric, exporter, collector } in &self.origins {
-            let by = collector.map_or_else(String::new, |name| format!(" (--collector.{name})"));
-            told.push(format!("{metric} from {exporter}{by}"));
-        }
-        if told.is_empty() {
-            told.push("this release has no signal of this name".into());
-        }
-        let needs = self.needs.map_or_else(String::new, |needs| format!("; needs {needs}"));
-        told.join(", or ") + &needs
+        advice(&self.origins, self.needs)
     }
+}
+
+/// Where a signal comes from and what that needs, to be read.
+pub(super) fn advice(origins: &[Origin], needs: Option<&str>) -> String {
+    let mut told: Vec<String> = Vec::new();
+    for Origin { metric, exporter, also, collector } in origins {
+        let by = collector.map_or_else(String::new, |name| format!(" (--collector.{name})"));
+        let also = also.map_or_else(String::new, |name| format!(" or {name}, where its counters file has it"));
+        told.push(format!("{metric} from {exporter}{by}{also}"));
+    }
+    if told.is_empty() {
+        told.push("this release has no signal of this name".into());
+    }
+    let needs = needs.map_or_else(String::new, |needs| format!("; needs {needs}"));
+    told.join(", or ") + &needs
 }

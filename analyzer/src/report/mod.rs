@@ -29,6 +29,7 @@ mod risk;
 mod sum;
 pub mod text;
 pub mod throughput;
+mod trial;
 mod waterfall;
 
 pub use about::{About, Remedy, about};
@@ -45,6 +46,7 @@ pub use price::{Electricity, Price};
 pub use risk::{MemoryRisk, Slope, Stretch};
 pub(crate) use sum::Sum;
 pub use sum::{Amount, Cost, Drawn};
+pub use trial::{Added, Scrape, Trial, Untold};
 
 /// Version of the JSON form; a field that goes or changes its meaning raises it, a field that comes does not.
 pub const SCHEMA_VERSION: u32 = 2;
@@ -98,6 +100,9 @@ pub struct Report {
     /// What jobs count themselves; not there when no job is known to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub throughput: Option<throughput::Throughput>,
+    /// What the samples of somebody else's server left open, and what would tell; not there but in reports of `try`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trial: Option<Trial>,
     /// What happened when, for the chart; the CSV form has all of it.
     #[serde(skip)]
     pub timeline: chart::Timeline,

@@ -27,7 +27,7 @@ pub enum Kind {
 }
 
 /// Whose signal it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
     /// One GPU.
     Gpu,
@@ -338,6 +338,12 @@ pub fn metrics_of(signals: &[Signal]) -> Vec<String> {
     rows.map(|row| row.metric.to_owned()).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
+/// Does any signal of this scope use series of this name?
+#[must_use]
+pub fn is_of(metric: &str, scope: Scope) -> bool {
+    BY_METRIC.get(metric).is_some_and(|(_, rows)| rows.iter().any(|row| row.signal.scope() == scope))
+}
+
 /// Every metric name that a signal uses, each once.
 pub fn metric_names() -> impl Iterator<Item = &'static str> {
     BY_METRIC.keys().copied()
@@ -350,6 +356,8 @@ pub struct Origin {
     pub metric: &'static str,
     /// Our own, or the one whose name it is.
     pub exporter: &'static str,
+    /// Who writes it too.
+    pub also: Option<&'static str>,
     /// The collector of our own exporter that writes it.
     pub collector: Option<&'static str>,
 }
@@ -360,9 +368,12 @@ pub fn origins(name: &str) -> Vec<Origin> {
     let mut metrics: Vec<&'static str> =
         table::ROWS.iter().filter(|row| Some(row.signal) == signal).map(|row| row.metric).collect();
     metrics.dedup();
-    let origin = |metric| match goodput_exporter::catalog::all().find(|m| m.name == metric) {
-        Some(own) => Origin { metric, exporter: "goodput-exporter", collector: Some(own.collector) },
-        None => Origin { metric, exporter: writer(metric), collector: None },
+    let origin = |metric: &'static str| match goodput_exporter::catalog::all().find(|m| m.name == metric) {
+        Some(own) => {
+            let also = metric.starts_with("DCGM_").then_some("dcgm-exporter");
+            Origin { metric, exporter: "goodput-exporter", also, collector: Some(own.collector) }
+        }
+        None => Origin { metric, exporter: writer(metric), also: None, collector: None },
     };
     metrics.into_iter().map(origin).collect()
 }
@@ -502,6 +513,8 @@ mod tests {
         let own = told("job_io_pressure");
         assert!(own.len() == 1 && own[0].0 == "goodput-exporter" && own[0].1.is_some(), "{own:?}");
         assert_eq!(told("node_io_pressure").last(), Some(&("node_exporter", None)));
+        let heat = origins("gpu_thermal_slowdown").into_iter().map(|o| o.also).collect::<Vec<_>>();
+        assert_eq!(heat, [None, Some("dcgm-exporter")], "the driver's counter of both exporters comes second");
         assert_eq!(told("no_such_signal"), []);
     }
 

@@ -1,0 +1,165 @@
+//! How a server with Prometheus' HTTP API is reached: what the commands that pull from one have in common.
+
+use std::fs;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, ensure};
+use base64::Engine as _;
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+
+use super::history::History;
+use crate::ingest::promql::Server;
+use crate::sample::{Batch, Labels, Series, TimeMs};
+
+/// Names the tenant to Mimir and Cortex.
+const TENANT: HeaderName = HeaderName::from_static("x-scope-orgid");
+
+/// Credentials, TLS and what to take.
+#[derive(clap::Args, Debug)]
+pub struct ConnectionArgs {
+    /// Only series that match, such as 'cluster="a"'; may be repeated
+    #[arg(long = "match", value_name = "MATCHER")]
+    pub matchers: Vec<String>,
+    /// User of HTTP basic authentication
+    #[arg(long, value_name = "NAME", requires = "password_file")]
+    pub user: Option<String>,
+    /// File with the user's password
+    #[arg(long, value_name = "FILE", requires = "user")]
+    pub password_file: Option<PathBuf>,
+    /// File with a bearer token
+    #[arg(long, value_name = "FILE", conflicts_with = "user")]
+    pub bearer_token_file: Option<PathBuf>,
+    /// Tenant of Mimir or Cortex (X-Scope-OrgID)
+    #[arg(long, value_name = "NAME")]
+    pub tenant: Option<String>,
+    /// Certificates (PEM) of authorities to trust besides those of the system
+    #[arg(long, value_name = "FILE")]
+    pub ca_file: Option<PathBuf>,
+    /// Client certificate and its key in one file (PEM)
+    #[arg(long, value_name = "FILE")]
+    pub cert_file: Option<PathBuf>,
+}
+
+impl ConnectionArgs {
+    /// The server at this address. One with credentials in it is refused: addresses end up in messages and files.
+    pub(super) fn server(&self, url: &str) -> anyhow::Result<Server> {
+        check(url)?;
+        Ok(Server::new(self.client()?, url, self.headers()?))
+    }
+
+    fn client(&self) -> anyhow::Result<reqwest::Client> {
+        // An error says that the process has chosen a provider already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut builder = reqwest::Client::builder().user_agent("goodput-analyzer");
+        if let Some(path) = &self.ca_file {
+            let found = reqwest::Certificate::from_pem_bundle(&read(path)?);
+            let certificates = found.with_context(|| format!("{}: expected certificates (PEM)", path.display()))?;
+            builder = builder.tls_certs_merge(certificates);
+        }
+        if let Some(path) = &self.cert_file {
+            let found = reqwest::Identity::from_pem(&read(path)?);
+            let expected = || format!("{}: expected a certificate and its key (PEM)", path.display());
+            builder = builder.identity(found.with_context(expected)?);
+        }
+        builder.build().context("cannot set up HTTP")
+    }
+
+    fn headers(&self) -> anyhow::Result<HeaderMap> {
+        let authorization = match (&self.user, &self.password_file, &self.bearer_token_file) {
+            (Some(user), Some(file), _) => {
+                let credentials = format!("{user}:{}", secret(file)?);
+                Some(format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(credentials)))
+            }
+            (_, _, Some(file)) => Some(format!("Bearer {}", secret(file)?)),
+            _ => None,
+        };
+        let mut headers = HeaderMap::new();
+        if let Some(text) = authorization {
+            let mut value = HeaderValue::from_str(&text).context("expected a secret without control characters")?;
+            value.set_sensitive(true);
+            headers.insert(AUTHORIZATION, value);
+        }
+        if let Some(tenant) = &self.tenant {
+            let value = HeaderValue::from_str(tenant).context("--tenant: expected no control characters")?;
+            headers.insert(TENANT, value);
+        }
+        Ok(headers)
+    }
+}
+
+/// What is pulled from a server.
+pub(super) struct Pull<'a> {
+    pub(super) server: &'a Server,
+    pub(super) metrics: Vec<String>,
+    pub(super) matchers: &'a [String],
+    /// Labels for the series that have none of that name.
+    pub(super) labels: &'a [(String, String)],
+}
+
+impl Pull<'_> {
+    /// Stores all samples of the range, metric by metric; `after` is told of each.
+    pub(super) async fn part(
+        &self,
+        range: &Range<TimeMs>,
+        history: &mut History,
+        mut after: impl FnMut(&History) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        for metric in &self.metrics {
+            let batch = self.server.samples(metric, self.matchers, range.clone()).await?;
+            history.append(labelled(batch, self.labels)).await?;
+            after(history)?;
+        }
+        Ok(())
+    }
+}
+
+fn labelled(batch: Batch, more: &[(String, String)]) -> Batch {
+    let labelled = |Series { labels, samples }: Series| {
+        let own = labels.iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let new = more.iter().filter(|(name, _)| labels.get(name).is_none()).cloned();
+        Series { labels: Labels::new(own.chain(new)), samples }
+    };
+    if more.is_empty() { batch } else { batch.into_iter().map(labelled).collect() }
+}
+
+fn check(address: &str) -> anyhow::Result<()> {
+    const EXPECTED: &str = "expected what stands before /api/v1/, such as http://prometheus:9090";
+    let parsed = reqwest::Url::parse(address).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+    let url = parsed.with_context(|| format!("{address:?} is no address: {EXPECTED}"))?;
+    ensure!(
+        url.username().is_empty() && url.password().is_none(),
+        "credentials in the address of {}: expected them by --user and --password-file",
+        url.host_str().unwrap_or_default()
+    );
+    ensure!(url.query().is_none() && url.fragment().is_none(), "{address}: {EXPECTED}");
+    Ok(())
+}
+
+fn secret(path: &Path) -> anyhow::Result<String> {
+    let text = String::from_utf8(read(path)?).with_context(|| format!("{}: expected UTF-8", path.display()))?;
+    Ok(text.trim_end_matches(['\r', '\n']).to_owned())
+}
+
+fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
+    fs::read(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_a_url_without_credentials() {
+        for good in
+            ["http://prometheus:9090", "https://mimir.example/prometheus/", "http://vm:8481/select/0/prometheus"]
+        {
+            assert!(check(good).is_ok(), "{good}");
+        }
+        for bad in ["prometheus:9090", "prometheus", "ftp://a/", "http://a/?b=c"] {
+            assert!(check(bad).unwrap_err().to_string().contains("http://prometheus:9090"), "{bad}");
+        }
+        let told = check("http://ann:s3cret@a/").unwrap_err().to_string();
+        assert!(told.contains("--password-file") && !told.contains("s3cret"), "{told}");
+    }
+}

@@ -1,0 +1,301 @@
+//! `try`: the report of a week from a Prometheus that is there already. Nothing is installed, and nothing is left behind.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail, ensure};
+use indicatif::{ProgressBar, ProgressStyle};
+use tokio::signal::unix::{self, SignalKind, signal};
+use tracing::info;
+
+use super::connection::{ConnectionArgs, Pull};
+use super::history::History;
+use super::{asked_period, render, write};
+use crate::classify::{Abstentions, Interval};
+use crate::config::{Config, PeriodArgs, ReportFormat, StoreLimits};
+use crate::deliver::{self, directory};
+use crate::frame::{Scrapes, Unjoined};
+use crate::ingest::promql::Server;
+use crate::judge::{self, HOUR_MS, Judge, windows};
+use crate::report::{Period, Report, Trial, text};
+use crate::sample::TimeMs;
+use crate::signal::{self as signals, Scope, Signal};
+use crate::store::{Results as _, Samples as _, Store, wall_clock};
+use estimate::Estimate;
+
+mod estimate;
+
+/// One metric is asked for over a day at most, and over so long that the answer has about so many samples.
+const AT_ONCE_MS: i64 = 24 * HOUR_MS;
+const SAMPLES_AT_ONCE: f64 = 1e6;
+/// Signals any of which says busy or not.
+const BUSY: [Signal; 4] = [Signal::GpuBusy, Signal::GrEngineActive, Signal::SmActive, Signal::GpuUtilization];
+/// How many names an error lists.
+const MAX_NAMES: usize = 12;
+/// How many GPUs and targets without a node are written out.
+const MAX_UNJOINED: usize = 5;
+
+/// What `try` reports, and from where.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// The server, such as http://prometheus:9090: what stands before /api/v1/
+    #[arg(long, visible_alias = "url", value_name = "URL")]
+    pub prometheus: String,
+    /// What the report is about
+    #[command(flatten)]
+    pub period: PeriodArgs,
+    /// How to reach it, and what to take
+    #[command(flatten)]
+    pub connection: ConnectionArgs,
+    /// Samples, as estimated, beyond which nothing is read
+    #[arg(long, value_name = "COUNT", default_value_t = 100_000_000)]
+    pub max_samples: u64,
+    /// Form of the report
+    #[arg(long, default_value = "markdown")]
+    pub format: ReportFormat,
+    /// File to write instead of standard output
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Directory to write every form of the report to, instead of standard output
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "format"])]
+    pub output: Option<PathBuf>,
+}
+
+/// Examples of the command's help.
+pub const EXAMPLES: &str = "Examples:
+  Last week, on the terminal:
+    goodput-analyzer try --prometheus http://prometheus:9090
+  Two days, of one cluster, as HTML, Markdown, JSON and CSV in a directory:
+    goodput-analyzer try --prometheus http://thanos:9090 --since 2026-11-16 --until 2026-11-18 --match 'cluster=\"a\"' --output report
+  With prices and a time zone (docs/report.md), from Mimir:
+    goodput-analyzer try --config.file goodput.yml --prometheus https://mimir.example/prometheus --tenant ml --bearer-token-file token
+
+Samples go to a directory of its own below TMPDIR, which is removed at the end, also after Ctrl-C.";
+
+/// Pulls, judges and reports; the directory with the samples is gone when this returns.
+pub(super) async fn run(config: Config, args: Args) -> anyhow::Result<()> {
+    let limits = StoreLimits { retention: None, retention_bytes: None, retention_results: None, ..config.store };
+    let config = Config { store: limits, ..config };
+    let period = asked_period(&args.period, &config.zone)?;
+    let now = wall_clock();
+    ensure!(period.start_ms < now, "{}: expected a time that has begun", period.label);
+    let server = args.connection.server(&args.prometheus)?;
+    server.greet().await.with_context(|| format!("cannot read from {}", args.prometheus))?;
+    let [mut interrupt, mut terminate, mut hang_up] = interruptions()?;
+    let temporary = tempfile::Builder::new().prefix("goodput-try-").tempdir();
+    let temporary = temporary.context("cannot make a temporary directory (TMPDIR says where)")?;
+    let mut history = History::open(&config, temporary.path()).await?;
+    let store = history.store.clone();
+    let work = Work { config: &config, args: &args, server: &server, period, until: now };
+    let interrupted = || Err(anyhow::anyhow!("interrupted; nothing is left behind"));
+    let done = tokio::select! {
+        done = work.report(&mut history) => done,
+        _ = interrupt.recv() => interrupted(),
+        _ = terminate.recv() => interrupted(),
+        _ = hang_up.recv() => interrupted(),
+    };
+    // The writer lets go of the directory before it is removed, whatever became of the work.
+    store.close().await;
+    let path = temporary.path().to_owned();
+    temporary.close().with_context(|| format!("cannot remove {}", path.display()))?;
+    let (report, intervals) = done?;
+    match &args.output {
+        Some(dir) => write_all(dir, &report, &intervals),
+        None => write(&render(&report, &intervals, args.format)?, args.out.as_deref()),
+    }
+}
+
+/// Ctrl-C, and what a supervisor or a closed terminal sends: from now on they end nothing by themselves.
+fn interruptions() -> anyhow::Result<[unix::Signal; 3]> {
+    let watch = |kind| signal(kind).context("cannot watch for signals");
+    Ok([watch(SignalKind::interrupt())?, watch(SignalKind::terminate())?, watch(SignalKind::hangup())?])
+}
+
+fn write_all(dir: &Path, report: &Report, intervals: &[Interval]) -> anyhow::Result<()> {
+    let stem = report.period.label.replace(' ', "_").replace(':', "");
+    let forms = deliver::forms(report, intervals)?;
+    directory::write(dir, &stem, &forms)?;
+    let path = |ending: &str| format!("{}\n", dir.join(format!("{stem}.{ending}")).display());
+    super::print(&forms.iter().map(|(ending, _)| path(ending)).collect::<String>())
+}
+
+/// A report in the making.
+struct Work<'a> {
+    config: &'a Config,
+    args: &'a Args,
+    server: &'a Server,
+    period: Period,
+    /// Now: what is later cannot be there.
+    until: TimeMs,
+}
+
+/// What is found out while judging.
+#[derive(Default)]
+struct Found {
+    abstentions: Abstentions,
+    scrapes: Scrapes,
+    unjoined: BTreeSet<Unjoined>,
+}
+
+impl Work<'_> {
+    async fn report(&self, history: &mut History) -> anyhow::Result<(Report, Vec<Interval>)> {
+        self.pull(history).await?;
+        let found = self.judge(&history.store).await?;
+        let read = judge::report(|window| history.store.verdicts(window), self.period.clone(), &self.config.prices);
+        let (report, intervals) = read.await?;
+        ensure!(!intervals.is_empty(), "no GPU of {} has a sample with a UUID within the period", self.args.prometheus);
+        let trial = self.trial(found, &report, history.counts.stored);
+        Ok((Report { trial: Some(trial), ..report }, intervals))
+    }
+
+    /// All samples that verdicts on the period rest on.
+    async fn pull(&self, history: &mut History) -> anyhow::Result<()> {
+        let range = self.period.start_ms - HOUR_MS..(self.period.end_ms + HOUR_MS).min(self.until);
+        let metrics = self.metrics(&range).await?;
+        let pull = Pull { server: self.server, metrics, matchers: &self.args.connection.matchers, labels: &[] };
+        let estimate = Estimate::of(&pull, &range).await?;
+        self.bound(&estimate)?;
+        let samples = estimate.samples();
+        info!(metrics = pull.metrics.len(), "reading about {} samples", text::quantity(samples as f64));
+        let bar = progress_bar("reading", samples);
+        let step = estimate.ms_for(SAMPLES_AT_ONCE).clamp(HOUR_MS / 4, AT_ONCE_MS);
+        let Range { mut start, end } = range;
+        while start < end {
+            let part = start..(start + step).min(end);
+            pull.part(&part, history, |history| {
+                let read = history.counts.stored + history.counts.duplicate;
+                bar.set_position(read);
+                // An estimate may miss a burst; a disk must not be filled by it.
+                ensure!(
+                    read / 2 <= self.args.max_samples,
+                    "more than twice --max-samples, which the estimate did not see"
+                );
+                Ok(())
+            })
+            .await?;
+            start = part.end;
+        }
+        bar.finish_and_clear();
+        ensure!(history.counts.stored > 0, "{}: no samples within the period match", self.args.prometheus);
+        Ok(())
+    }
+
+    /// The metrics to read, some of GPUs among them.
+    async fn metrics(&self, range: &Range<TimeMs>) -> anyhow::Result<Vec<String>> {
+        let there = self.server.metrics(range).await?;
+        let configured = |name: &str| self.config.application.iter().any(|counter| counter.metric == name);
+        let is_of_gpus = |name: &String| signals::is_of(name, Scope::Gpu);
+        if !there.iter().any(is_of_gpus) {
+            let jobs = self.server.values_of("job", range).await?;
+            // Some servers refuse to look at all time; then nothing more is said.
+            let ever = self.server.metrics(&(0..self.until)).await.unwrap_or_default();
+            bail!(no_gpus(&self.args.prometheus, &self.period, &there, &jobs, ever.iter().any(is_of_gpus)));
+        }
+        Ok(there.into_iter().filter(|name| signals::is_known(name) || configured(name)).collect())
+    }
+
+    fn bound(&self, estimate: &Estimate) -> anyhow::Result<()> {
+        let (samples, most) = (estimate.samples(), self.args.max_samples);
+        ensure!(
+            samples <= most,
+            "about {} samples, more than --max-samples {most}; most of them: {}. Ask for less time (--since, --until) or \
+             fewer series (--match), or allow more",
+            text::quantity(samples as f64),
+            estimate.greatest(),
+        );
+        Ok(())
+    }
+
+    async fn judge(&self, store: &Store) -> anyhow::Result<Found> {
+        let judge = Judge::new(store.clone(), self.config.thresholds.clone()).counting(self.config.application.clone());
+        let until = self.period.end_ms.min(self.until);
+        let windows = windows(self.period.start_ms..until, &self.config.zone);
+        let bar = progress_bar("judging", windows.len() as u64);
+        let mut found = Found::default();
+        for window in windows {
+            found.unjoined.extend(judge.judge(&window, until).await?.unjoined);
+            let series = store.select(&judge::selection(&window)).await?;
+            let (thresholds, window) = (self.config.thresholds.clone(), window.start..window.end.min(until));
+            let Found { mut abstentions, mut scrapes, unjoined } = found;
+            let looking = tokio::task::spawn_blocking(move || {
+                abstentions.add(&series, &window, &thresholds);
+                scrapes.add(&series, &window);
+                (abstentions, scrapes)
+            });
+            (abstentions, scrapes) = looking.await.context("the judging thread died")?;
+            found = Found { abstentions, scrapes, unjoined };
+            bar.inc(1);
+        }
+        bar.finish_and_clear();
+        Ok(found)
+    }
+
+    fn trial(&self, found: Found, report: &Report, samples: u64) -> Trial {
+        let scraped = found.scrapes.list();
+        let thresholds = &self.config.thresholds;
+        let trial = Trial::of(found.abstentions, &scraped, report.fleet.capacity.gpu_ms, thresholds);
+        let mut notes: Vec<String> = self.lateness(report).into_iter().chain(trial.notes).collect();
+        notes.extend(found.unjoined.iter().take(MAX_UNJOINED).map(Unjoined::to_string));
+        if let Some(more) = found.unjoined.len().checked_sub(MAX_UNJOINED).filter(|more| *more > 0) {
+            notes.push(format!("{more} more that could not be joined to a node"));
+        }
+        Trial { server: self.args.prometheus.clone(), samples, notes, ..trial }
+    }
+
+    /// That the samples begin after the period.
+    fn lateness(&self, report: &Report) -> Option<String> {
+        let start = report.accounted.as_ref()?.start_ms;
+        (start > self.period.start_ms).then(|| {
+            format!(
+                "The server has samples of GPUs from {} on, and the report is of what there is: it keeps no older ones, or \
+                 scraped none.",
+                self.period.show(start)
+            )
+        })
+    }
+}
+
+/// What was looked for, and what there is instead.
+fn no_gpus(url: &str, period: &Period, there: &[String], jobs: &[String], ever: bool) -> String {
+    let list = |names: &[&str]| {
+        let shown = names.iter().take(MAX_NAMES).copied().collect::<Vec<_>>().join(", ");
+        let more = names.len().saturating_sub(MAX_NAMES);
+        if more > 0 { format!("{shown} and {more} more") } else { shown }
+    };
+    let wanted = signals::metrics_of(&BUSY);
+    let wanted: Vec<&str> = wanted.iter().map(String::as_str).collect();
+    let mut told = format!(
+        "{url}: no metric of GPUs among its {} from {} to {}; looked for {} and what else dcgm-exporter and \
+         goodput-exporter write",
+        there.len(),
+        period.start,
+        period.end,
+        list(&wanted)
+    );
+    let alike: Vec<&str> = there.iter().map(String::as_str).filter(|name| is_like_a_gpu(name)).collect();
+    if !alike.is_empty() {
+        let _ = write!(told, "; it has others: {}", list(&alike));
+    }
+    let jobs: Vec<&str> = jobs.iter().map(String::as_str).collect();
+    let _ = match jobs.as_slice() {
+        [] => write!(told, "; it has no jobs then"),
+        jobs => write!(told, "; its jobs then: {}", list(jobs)),
+    };
+    if ever {
+        told += "; it has metrics of GPUs at other times: see --week, --since and --until";
+    }
+    told
+}
+
+fn is_like_a_gpu(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    ["gpu", "nvidia", "dcgm"].iter().any(|part| name.contains(part))
+}
+
+/// Shown on a terminal only; goes to standard error.
+fn progress_bar(what: &'static str, length: u64) -> ProgressBar {
+    let style = ProgressStyle::with_template("{msg} {wide_bar} {human_pos}/{human_len} {eta} left");
+    ProgressBar::new(length).with_style(style.unwrap_or(ProgressStyle::default_bar())).with_message(what)
+}
