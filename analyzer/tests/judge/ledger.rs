@@ -70,7 +70,7 @@ const SHAPES: &[Shape] = &[
     ("goodput_cgroup_allowed_cpus", &[JOB], false, 4.0),
     ("goodput_cgroup_cpu_periods_total", &[JOB], true, 300.0),
     ("goodput_cgroup_cpu_throttled_periods_total", &[JOB], true, 300.0),
-    ("goodput_cgroup_cpu_throttled_seconds_total", &[JOB], true, 60.0),
+    ("goodput_cgroup_cpu_throttled_seconds_total", &[JOB], true, 6.0),
 ];
 
 /// A sample: time since the last, in seconds, and what happens. Most gaps are scrapes, some are holes.
