@@ -141,7 +141,7 @@ fn hours(window: &Range<TimeMs>) -> impl Iterator<Item = Range<TimeMs>> {
 fn random_series_reach_every_class() {
     let mut runner = TestRunner::deterministic();
     let mut unreached: BTreeSet<Class> = Class::ALL.iter().copied().collect();
-    for _ in 0..256 {
+    for _ in 0..1024 {
         if unreached.is_empty() {
             break;
         }
