@@ -355,6 +355,28 @@ pub(crate) mod tests {
     }
 
     #[tokio::test]
+    async fn declared_maintenance_takes_what_is_nobodys_and_keeps_the_gpu_in_capacity() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = store(dir.path()).await;
+        idle_gpu(&store, "GPU-a", "n1", START..START + HOUR_MS).await;
+        let span = START..hour(29).end;
+        let declared = [Declared { node: glob::Pattern::new("n?").unwrap(), gpu: None, span }];
+        let one = Judge::new(store.clone(), Thresholds::default()).maintaining(declared.to_vec());
+        let mut told = Vec::new();
+        for n in 0..56 {
+            // Every second judge is new and remembers nothing.
+            let new = Judge::new(store.clone(), Thresholds::default()).maintaining(declared.to_vec());
+            let judge = if n % 2 == 0 { &one } else { &new };
+            judge.judge(&hour(n), hour(n).end).await.unwrap();
+            told.push(sums(&store, hour(n)).await.into_keys().map(|(_, class)| class).collect::<Vec<_>>());
+        }
+        assert_eq!(told[0], [Class::IdleHeld], "who holds it goes on");
+        assert!(told[1..30].iter().all(|classes| *classes == [Class::Maintenance]), "{told:?}");
+        assert!(told[30..54].iter().all(|classes| *classes == [Class::NoData]), "for a day: {told:?}");
+        assert!(told[55].is_empty(), "{told:?}");
+    }
+
+    #[tokio::test]
     async fn verdicts_of_a_node_that_is_no_more_are_replaced_too() {
         let dir = tempfile::tempdir().unwrap();
         let store = store(dir.path()).await;

@@ -497,6 +497,17 @@ mod tests {
     }
 
     #[test]
+    fn who_tells_of_all_nodes_is_not_believed_to_be_on_each() {
+        let kube = [("__name__", "kube_node_spec_unschedulable"), ("node", "n1")];
+        let node = |more: &[(&str, &str)]| {
+            let labels = labels(&[&kube, more].concat());
+            resolve(&labels).and_then(|m| m.node.map(str::to_owned))
+        };
+        assert_eq!(node(&[]).as_deref(), Some("n1"));
+        assert_eq!(node(&[("exported_node", "n2")]).as_deref(), Some("n2"), "n1 is where kube-state-metrics runs");
+    }
+
+    #[test]
     fn blank_values_are_not_values() {
         for (signal, blank) in
             [(Signal::GpuUtilization, 2_147_483_632.0 * 0.01), (Signal::GpuPower, 140_737_488_355_328.0)]

@@ -93,6 +93,15 @@ mod tests {
     }
 
     #[test]
+    fn a_server_goes_by_its_pod_else_by_its_owner() {
+        let named = |pairs: &[(&str, &str)]| servers_named(&Labels::new(pairs.iter().copied()));
+        let pod = [("pod", "vllm-0"), ("namespace", "ml"), ("owner", "someone")];
+        assert_eq!(named(&pod), ["ml/vllm-0"]);
+        assert_eq!(named(&[("owner", "slurm-7")]), ["slurm-7"]);
+        assert_eq!(named(&[("instance", "10.0.0.7:8000")]), [] as [&str; 0]);
+    }
+
+    #[test]
     fn the_exporters_own_pod_holds_nothing() {
         let owner = |pairs: &[(&str, &str)]| owner_of(&Labels::new(pairs.iter().copied()));
         assert_eq!(owner(&[("pod", "vllm-0"), ("namespace", "ml")]).as_deref(), Some("ml/vllm-0"));
