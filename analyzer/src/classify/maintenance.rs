@@ -107,6 +107,7 @@ mod tests {
             evidence: Vec::new(),
             missing: Vec::new(),
             energy: Some(Energy { mj: 70 * ms + 1, ms, counted_ms: 0 }),
+            charged_to: None,
         }
     }
 

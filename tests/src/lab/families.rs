@@ -276,7 +276,7 @@ fn no_data(plan: &mut Plan, chance: &mut Chance) {
 }
 
 fn down(plan: &mut Plan, chance: &mut Chance) {
-    let last_is_down = Cause { starved_last: Some("down"), ..Cause::default() };
+    let last_is_down = Cause { starved_odd: Some("down"), ..Cause::default() };
     plan.works(chance, 12);
     // A pending reset that waits for the end of the work costs nothing.
     let here = plan.healthy(chance, 8);
