@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use goodput_analyzer::classify::{Class, DERATES, OUTAGES, PHASES, RULES, Thresholds, judge_series};
 use goodput_analyzer::sample::{Series, TimeMs};
 use goodput_tests::lab::exporters::{Exporters, Recorder, View, uuid};
-use goodput_tests::lab::model::{Machine, Phase};
+use goodput_tests::lab::model::Machine;
+use goodput_tests::lab::phase::Phase;
 use serde::Deserialize;
 
 /// Time between scrapes.

@@ -7,7 +7,9 @@ use goodput_analyzer::sample::{Labels, STALE_BITS, Sample, Series, TimeMs};
 use goodput_exporter::catalog::{Unit, dcgm, host};
 use serde::Deserialize;
 
-use super::model::{Counters, GpuCounters, LANES, Machine, Phase, STOCK_LIMIT};
+use super::counters::{Counters, GpuCounters};
+use super::model::Machine;
+use super::phase::{LANES, Phase, STOCK_LIMIT};
 
 /// Which exporters run on the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]

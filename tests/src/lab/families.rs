@@ -4,7 +4,8 @@
 //! interval and phase. Families that are held out are never looked at while rules and thresholds are chosen.
 
 use super::exporters::{Exporters, Names};
-use super::model::{Layout, Phase};
+use super::model::Layout;
+use super::phase::Phase;
 use super::record::{Cause, Plan, Step};
 use crate::demo::machine::noise::hash;
 

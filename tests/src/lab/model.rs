@@ -4,8 +4,8 @@
 //!
 //! GPUs of several machines can be ranks of one run: where the schedule says so they finish each batch together.
 
-use serde::Deserialize;
-
+use super::counters::{Counters, GpuCounters, Spent};
+use super::phase::{Phase, WATTS};
 use crate::demo::machine::noise::hash;
 
 /// One tick of the simulation.
@@ -15,199 +15,22 @@ const PERIOD_TICKS: u64 = 10;
 /// Batches that the queue holds per worker: PyTorch's default `prefetch_factor`.
 const PREFETCH: usize = 2;
 
-/// Some minutes of the schedule.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Phase {
-    /// How long.
-    pub minutes: usize,
-    /// Loader processes; 0 is a job that holds the GPU and has nothing for it.
-    pub workers: usize,
-    /// Seconds that the read of a batch waits for storage.
-    pub read: f64,
-    /// Seconds that each batch waits for pages of the job that were reclaimed and come back from storage.
-    pub refault: f64,
-    /// Seconds that each batch waits until memory has been compacted for it.
-    pub compact: f64,
-    /// CPUs of the job that do nothing but serve interrupts.
-    pub interrupted: usize,
-    /// CPUs of others that do the same.
-    pub others_interrupted: usize,
-    /// CPU seconds that the preparation of a batch takes.
-    pub prep: f64,
-    /// Seconds that the GPU computes on a batch.
-    pub compute: f64,
-    /// CPU quota, in cores.
-    pub quota: Option<f64>,
-    /// CPUs in the job's cpuset.
-    pub cpus: usize,
-    /// Jobs that share the GPUs, all alike in what they ask of the CPUs.
-    pub tenants: usize,
-    /// Do they share them by MPS?
-    pub mps: bool,
-    /// Share of the multiprocessors that kernels have work for.
-    pub depth: f64,
-    /// Has Kubernetes been told to give the node no more pods?
-    pub cordoned: bool,
-    /// Is there a job at all?
-    pub job: bool,
-    /// The GPU of the job that differs from the others in what follows; the last one by default.
-    pub odd: Option<usize>,
-    /// Is the process of the odd GPU, with its loader, bound to the other NUMA node?
-    pub remote: bool,
-    /// Does the job hold its odd GPU without ever giving it work?
-    pub unused: bool,
-    /// Seconds of every minute in which the job writes its state, and its GPUs wait for that.
-    pub save: f64,
-    /// Bytes that the job writes a second beside its work.
-    pub writes: f64,
-    /// Tasks of others that wait for storage all the time.
-    pub others_reading: usize,
-    /// Tasks of others that wait for memory all the time.
-    pub others_refaulting: usize,
-    /// CPUs that others keep busy.
-    pub others_computing: usize,
-    /// Share of the time of CPUs with something to run that the hypervisor gives to others.
-    pub steal: f64,
-    /// Are the exporters scraped?
-    pub scraped: bool,
-    /// Seconds that a batch takes to the GPU before it computes.
-    pub copy: f64,
-    /// Bytes a second of such a copy, as far as the link allows.
-    pub copy_rate: f64,
-    /// Lanes of the PCIe link of the odd GPU.
-    pub lanes: u32,
-    /// Do the GPUs of the run wait for each other after every batch?
-    pub sync: bool,
-    /// Seconds that they then exchange results.
-    pub exchange: f64,
-    /// How much more the odd GPU has to compute for each batch, as a share of what the others have.
-    pub uneven: f64,
-    /// Clock of the odd GPU, as a share of its full one, where heat holds it down.
-    pub clock: f64,
-    /// What its clock is fixed at, as a share of its full one.
-    pub locked: f64,
-    /// Power limit of the odd GPU, in watts.
-    pub power_limit: f64,
-    /// Has the driver lost the odd GPU?
-    pub lost: bool,
-    /// Does the driver want the odd GPU reset?
-    pub wants_reset: bool,
-    /// The XID of the odd GPU, which came as the phase began; 0 is none.
-    pub xid: u32,
-    /// Seconds of every batch in which one thread launches kernels that are over before the next one is there.
-    pub launching: f64,
-    /// Requests a second that come in for each GPU of a server, which has no loader.
-    pub requests: f64,
-    /// Does the server tell of its requests?
-    pub tells_requests: bool,
-    /// Seconds of every minute in which a job without loader runs a kernel that does next to nothing.
-    pub poke: f64,
-    /// Share of the device memory that the job takes at the start of the phase; what it took before, by default.
-    pub memory: Option<f64>,
-    /// What it takes more per hour, as a share of the device memory.
-    pub leak: f64,
-    /// The class that has the most of every minute but the first and the last: scrapes do not fall on the borders.
-    pub expect: String,
-    /// The class that has the most of what is lost of each of these minutes.
-    pub lost_to: Option<String>,
-    /// The GPU, as `host/gpuN`, that the time of `straggler` in these minutes is charged to.
-    pub charged_to: Option<String>,
-    /// What is advised in every minute but the first and the last.
-    pub advise: Vec<String>,
-}
-
-impl Default for Phase {
-    fn default() -> Self {
-        Phase {
-            minutes: 0,
-            workers: 4,
-            read: 0.0,
-            refault: 0.0,
-            compact: 0.0,
-            interrupted: 0,
-            others_interrupted: 0,
-            prep: 0.05,
-            compute: 0.2,
-            quota: None,
-            cpus: 16,
-            tenants: 1,
-            mps: false,
-            depth: 1.0,
-            cordoned: false,
-            job: true,
-            odd: None,
-            remote: false,
-            unused: false,
-            save: 0.0,
-            writes: 0.0,
-            others_reading: 0,
-            others_refaulting: 0,
-            others_computing: 0,
-            steal: 0.0,
-            scraped: true,
-            copy: 0.0,
-            copy_rate: COPY_RATE,
-            lanes: LANES,
-            sync: false,
-            exchange: 0.0,
-            uneven: 0.0,
-            clock: 1.0,
-            locked: 1.0,
-            power_limit: STOCK_LIMIT,
-            lost: false,
-            wants_reset: false,
-            xid: 0,
-            launching: 0.0,
-            requests: 0.0,
-            tells_requests: false,
-            poke: 0.0,
-            memory: None,
-            leak: 0.0,
-            expect: String::new(),
-            lost_to: None,
-            charged_to: None,
-            advise: Vec::new(),
-        }
-    }
-}
-
-impl Phase {
-    /// Of a job with so many GPUs, is this the one that differs?
-    #[must_use]
-    pub fn is_odd(&self, gpu: usize, gpus: usize) -> bool {
-        self.odd.unwrap_or(gpus - 1) == gpu
-    }
-
-    /// Clock of the odd GPU at work, as a share of its full one. Within a power limit it falls with the third root of
-    /// what may be drawn beside the idle draw, for power grows with the frequency and the square of the voltage.
-    #[must_use]
-    pub fn odd_clock(&self) -> f64 {
-        self.clock.min(self.within_limit()).min(self.locked)
-    }
-
-    fn within_limit(&self) -> f64 {
-        let [_, idle, full] = WATTS;
-        ((self.power_limit - idle) / (full - idle)).max(0.0).cbrt()
-    }
-
-    /// Share of its rate at which a copy comes to the GPU.
-    fn copy_share(&self, odd: bool) -> f64 {
-        let link = f64::from(if odd { self.lanes } else { LANES }) * LANE_RATE;
-        (link / self.copy_rate).min(1.0)
-    }
-}
-
 /// Share of the device memory that a job takes where the schedule says nothing: 40,000 MiB of an H100's.
 pub const JOB_MEMORY: f64 = 0.49;
-/// Draw of the simulated H100 in watts: bare, with a context, at work; the first two as recorded of aicr's node.
-const WATTS: [f64; 3] = [68.0, 115.0, 520.0];
 /// Draw while kernels spin until the other ranks are there: 150 to 156 W on recorded 8xH100 nodes.
 const SPINNING_WATTS: f64 = 153.0;
-/// Power limit of an H100 SXM as it is made, in watts.
-pub const STOCK_LIMIT: f64 = 700.0;
 /// Bytes of a batch.
 const BATCH_BYTES: f64 = 5e7;
+/// How much longer preparation takes with memory on the other NUMA node: latency of 139 ns against 80 ns in a handbook.
+const REMOTE: f64 = 1.7;
+/// Compactions a second of a task that waits for them all the time: they take milliseconds each.
+const COMPACTIONS: f64 = 100.0;
+/// Interrupts a second of a device that keeps a CPU busy.
+const INTERRUPTS: f64 = 1e5;
+/// Bytes of its state that the job writes in a second.
+const SAVE_RATE: f64 = 1e9;
+/// Pages that come back in a second for a task that waits for them: reads of 4 KiB, one at a time, of 0.1 ms.
+const REFAULTS: f64 = 10_000.0;
 
 /// What the machine is made of, and what its job has of it.
 #[derive(Clone, Copy, Debug)]
@@ -225,23 +48,6 @@ pub struct Layout {
     /// What the differences are drawn from.
     pub seed: u64,
 }
-/// How much longer preparation takes with memory on the other NUMA node: latency of 139 ns against 80 ns in a handbook.
-const REMOTE: f64 = 1.7;
-
-/// Compactions a second of a task that waits for them all the time: they take milliseconds each.
-const COMPACTIONS: f64 = 100.0;
-/// Interrupts a second of a device that keeps a CPU busy.
-const INTERRUPTS: f64 = 1e5;
-/// Lanes of a link that nothing is wrong with.
-pub const LANES: u32 = 16;
-/// Bytes a second that a lane of PCIe 5 carries in copies: nine tenths of 3.938e9, for the rest is headers.
-const LANE_RATE: f64 = 3.54e9;
-/// Bytes of its state that the job writes in a second.
-const SAVE_RATE: f64 = 1e9;
-/// Bytes a second of a copy from pageable memory (NVIDIA's bandwidthTest on PCIe 4: some 6 GB/s pageable, 25 pinned).
-const COPY_RATE: f64 = 6e9;
-/// Pages that come back in a second for a task that waits for them: reads of 4 KiB, one at a time, of 0.1 ms.
-const REFAULTS: f64 = 10_000.0;
 
 impl Layout {
     /// The NUMA node that a GPU hangs on.
@@ -254,91 +60,6 @@ impl Layout {
     #[must_use]
     pub fn process_numa_node(&self, gpu: usize, phase: &Phase) -> usize {
         self.gpu_numa_node(gpu + usize::from(phase.remote && phase.is_odd(gpu, self.gpus)))
-    }
-}
-
-/// What is counted of one GPU, in seconds, bytes and joules since the start.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct GpuCounters {
-    /// Any kernel ran.
-    pub busy: f64,
-    /// Its multiprocessors had work.
-    pub active: f64,
-    /// Came over PCIe.
-    pub received: f64,
-    /// Drawn.
-    pub joules: f64,
-    /// At clocks lowered for heat.
-    pub hot: f64,
-    /// At clocks lowered to stay within the power limit.
-    pub capped: f64,
-    /// Lost by the driver.
-    pub lost: f64,
-    /// Where the time of a held GPU went, by the state that it was in: the truth.
-    pub spent: Spent,
-}
-
-/// Seconds by state.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Spent {
-    /// Computing at full speed.
-    pub work: f64,
-    /// What a lower clock took from that.
-    pub slowed: f64,
-    /// Between kernels that are too short.
-    pub launching: f64,
-    /// A batch on its way to it.
-    pub copying: f64,
-    /// The same, as far as a link that is too narrow makes it longer.
-    pub narrow: f64,
-    /// Ranks waiting for each other or exchanging results.
-    pub waiting: f64,
-    /// Nothing to do, or a poke.
-    pub starved: f64,
-}
-
-/// Everything that exporters count, in seconds and pieces since the start.
-#[allow(missing_docs, reason = "each is the kernel's counter of that name")]
-#[derive(Clone, Debug, Default)]
-pub struct Counters {
-    pub gpus: Vec<GpuCounters>,
-    pub read: f64,
-    pub cpu_usage: f64,
-    pub periods: f64,
-    pub throttled_periods: f64,
-    pub throttled: f64,
-    pub job_cpu_waiting: f64,
-    pub job_io_waiting: f64,
-    pub written: f64,
-    pub job_memory_waiting: f64,
-    pub refaults: f64,
-    pub requests: f64,
-    pub compaction_stalls: f64,
-    pub interrupts: f64,
-    pub job_interrupts: f64,
-    pub busiest_softirq: f64,
-    pub node_softirq: f64,
-    pub node_memory_waiting: f64,
-    pub node_cpu_waiting: f64,
-    pub node_io_waiting: f64,
-    pub node_busy: f64,
-    pub node_steal: f64,
-    pub node_iowait: f64,
-    pub node_idle: f64,
-}
-
-impl Counters {
-    /// The node's CPU time by mode.
-    #[must_use]
-    pub fn modes(&self) -> [(&'static str, f64); 5] {
-        let c = self;
-        [
-            ("user", c.node_busy),
-            ("softirq", c.node_softirq),
-            ("steal", c.node_steal),
-            ("idle", c.node_idle),
-            ("iowait", c.node_iowait),
-        ]
     }
 }
 

@@ -9,8 +9,10 @@ use anyhow::{Context as _, Result};
 use goodput_analyzer::sample::{Series, TimeMs, is_stale};
 use jiff::Timestamp;
 
+use super::counters::{Counters, Spent};
 use super::exporters::{Exporters, Names, Recorder, View};
-use super::model::{Counters, Layout, Machine, Phase, Spent};
+use super::model::{Layout, Machine};
+use super::phase::Phase;
 
 /// Ticks of the model are so long.
 const TICK_MS: i64 = 10;

@@ -1,0 +1,197 @@
+//! The schedule of a simulated job: what it is like for some minutes, and what is the matter with it then.
+
+use serde::Deserialize;
+
+/// Draw of the simulated H100 in watts: bare, with a context, at work; the first two as recorded of aicr's node.
+pub(super) const WATTS: [f64; 3] = [68.0, 115.0, 520.0];
+/// Power limit of an H100 SXM as it is made, in watts.
+pub const STOCK_LIMIT: f64 = 700.0;
+/// Lanes of a link that nothing is wrong with.
+pub const LANES: u32 = 16;
+/// Bytes a second that a lane of PCIe 5 carries in copies: nine tenths of 3.938e9, for the rest is headers.
+const LANE_RATE: f64 = 3.54e9;
+/// Bytes a second of a copy from pageable memory (NVIDIA's bandwidthTest on PCIe 4: some 6 GB/s pageable, 25 pinned).
+const COPY_RATE: f64 = 6e9;
+
+/// Some minutes of the schedule.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Phase {
+    /// How long.
+    pub minutes: usize,
+    /// Loader processes; 0 is a job that holds the GPU and has nothing for it.
+    pub workers: usize,
+    /// Seconds that the read of a batch waits for storage.
+    pub read: f64,
+    /// Seconds that each batch waits for pages of the job that were reclaimed and come back from storage.
+    pub refault: f64,
+    /// Seconds that each batch waits until memory has been compacted for it.
+    pub compact: f64,
+    /// CPUs of the job that do nothing but serve interrupts.
+    pub interrupted: usize,
+    /// CPUs of others that do the same.
+    pub others_interrupted: usize,
+    /// CPU seconds that the preparation of a batch takes.
+    pub prep: f64,
+    /// Seconds that the GPU computes on a batch.
+    pub compute: f64,
+    /// CPU quota, in cores.
+    pub quota: Option<f64>,
+    /// CPUs in the job's cpuset.
+    pub cpus: usize,
+    /// Jobs that share the GPUs, all alike in what they ask of the CPUs.
+    pub tenants: usize,
+    /// Do they share them by MPS?
+    pub mps: bool,
+    /// Share of the multiprocessors that kernels have work for.
+    pub depth: f64,
+    /// Has Kubernetes been told to give the node no more pods?
+    pub cordoned: bool,
+    /// Is there a job at all?
+    pub job: bool,
+    /// The GPU of the job that differs from the others in what follows; the last one by default.
+    pub odd: Option<usize>,
+    /// Is the process of the odd GPU, with its loader, bound to the other NUMA node?
+    pub remote: bool,
+    /// Does the job hold its odd GPU without ever giving it work?
+    pub unused: bool,
+    /// Seconds of every minute in which the job writes its state, and its GPUs wait for that.
+    pub save: f64,
+    /// Bytes that the job writes a second beside its work.
+    pub writes: f64,
+    /// Tasks of others that wait for storage all the time.
+    pub others_reading: usize,
+    /// Tasks of others that wait for memory all the time.
+    pub others_refaulting: usize,
+    /// CPUs that others keep busy.
+    pub others_computing: usize,
+    /// Share of the time of CPUs with something to run that the hypervisor gives to others.
+    pub steal: f64,
+    /// Are the exporters scraped?
+    pub scraped: bool,
+    /// Seconds that a batch takes to the GPU before it computes.
+    pub copy: f64,
+    /// Bytes a second of such a copy, as far as the link allows.
+    pub copy_rate: f64,
+    /// Lanes of the PCIe link of the odd GPU.
+    pub lanes: u32,
+    /// Do the GPUs of the run wait for each other after every batch?
+    pub sync: bool,
+    /// Seconds that they then exchange results.
+    pub exchange: f64,
+    /// How much more the odd GPU has to compute for each batch, as a share of what the others have.
+    pub uneven: f64,
+    /// Clock of the odd GPU, as a share of its full one, where heat holds it down.
+    pub clock: f64,
+    /// What its clock is fixed at, as a share of its full one.
+    pub locked: f64,
+    /// Power limit of the odd GPU, in watts.
+    pub power_limit: f64,
+    /// Has the driver lost the odd GPU?
+    pub lost: bool,
+    /// Does the driver want the odd GPU reset?
+    pub wants_reset: bool,
+    /// The XID of the odd GPU, which came as the phase began; 0 is none.
+    pub xid: u32,
+    /// Seconds of every batch in which one thread launches kernels that are over before the next one is there.
+    pub launching: f64,
+    /// Requests a second that come in for each GPU of a server, which has no loader.
+    pub requests: f64,
+    /// Does the server tell of its requests?
+    pub tells_requests: bool,
+    /// Seconds of every minute in which a job without loader runs a kernel that does next to nothing.
+    pub poke: f64,
+    /// Share of the device memory that the job takes at the start of the phase; what it took before, by default.
+    pub memory: Option<f64>,
+    /// What it takes more per hour, as a share of the device memory.
+    pub leak: f64,
+    /// The class that has the most of every minute but the first and the last: scrapes do not fall on the borders.
+    pub expect: String,
+    /// The class that has the most of what is lost of each of these minutes.
+    pub lost_to: Option<String>,
+    /// The GPU, as `host/gpuN`, that the time of `straggler` in these minutes is charged to.
+    pub charged_to: Option<String>,
+    /// What is advised in every minute but the first and the last.
+    pub advise: Vec<String>,
+}
+
+impl Default for Phase {
+    fn default() -> Self {
+        Phase {
+            minutes: 0,
+            workers: 4,
+            read: 0.0,
+            refault: 0.0,
+            compact: 0.0,
+            interrupted: 0,
+            others_interrupted: 0,
+            prep: 0.05,
+            compute: 0.2,
+            quota: None,
+            cpus: 16,
+            tenants: 1,
+            mps: false,
+            depth: 1.0,
+            cordoned: false,
+            job: true,
+            odd: None,
+            remote: false,
+            unused: false,
+            save: 0.0,
+            writes: 0.0,
+            others_reading: 0,
+            others_refaulting: 0,
+            others_computing: 0,
+            steal: 0.0,
+            scraped: true,
+            copy: 0.0,
+            copy_rate: COPY_RATE,
+            lanes: LANES,
+            sync: false,
+            exchange: 0.0,
+            uneven: 0.0,
+            clock: 1.0,
+            locked: 1.0,
+            power_limit: STOCK_LIMIT,
+            lost: false,
+            wants_reset: false,
+            xid: 0,
+            launching: 0.0,
+            requests: 0.0,
+            tells_requests: false,
+            poke: 0.0,
+            memory: None,
+            leak: 0.0,
+            expect: String::new(),
+            lost_to: None,
+            charged_to: None,
+            advise: Vec::new(),
+        }
+    }
+}
+
+impl Phase {
+    /// Of a job with so many GPUs, is this the one that differs?
+    #[must_use]
+    pub fn is_odd(&self, gpu: usize, gpus: usize) -> bool {
+        self.odd.unwrap_or(gpus - 1) == gpu
+    }
+
+    /// Clock of the odd GPU at work, as a share of its full one. Within a power limit it falls with the third root of
+    /// what may be drawn beside the idle draw, for power grows with the frequency and the square of the voltage.
+    #[must_use]
+    pub fn odd_clock(&self) -> f64 {
+        self.clock.min(self.within_limit()).min(self.locked)
+    }
+
+    fn within_limit(&self) -> f64 {
+        let [_, idle, full] = WATTS;
+        ((self.power_limit - idle) / (full - idle)).max(0.0).cbrt()
+    }
+
+    /// Share of its rate at which a copy comes to the GPU.
+    pub(super) fn copy_share(&self, odd: bool) -> f64 {
+        let link = f64::from(if odd { self.lanes } else { LANES }) * LANE_RATE;
+        (link / self.copy_rate).min(1.0)
+    }
+}
