@@ -1,6 +1,6 @@
 //! Scrapes recorded on real machines (see `tests/fixtures/README.md`), repeated over some minutes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::Path;
 
@@ -134,9 +134,12 @@ fn ranks_that_spin_wait_for_the_one_that_works() {
     }
     let judged = judge(&series);
     for gpu in &judged.seen {
-        let class = if gpu.gpu == HELD { Class::Productive } else { Class::CollectiveWait };
+        let class = if gpu.gpu == HELD { Class::Productive } else { Class::Straggler };
         assert_eq!(ms(&judged.intervals, &gpu.gpu).get(&class), Some(&588_000), "{}", gpu.gpu);
     }
+    let charged = judged.intervals.iter().filter(|interval| interval.class == Class::Straggler);
+    let culprits: BTreeSet<_> = charged.map(|interval| interval.charged_to.as_ref().unwrap().gpu.as_str()).collect();
+    assert_eq!(culprits, BTreeSet::from([HELD]));
 }
 
 /// A job on four A100 at 60 s, of which one works at 94 to 133 W and three hold a context and do nothing, for all of its
