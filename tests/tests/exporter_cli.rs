@@ -258,6 +258,8 @@ fn machine_with_clock(name: &str) -> tempfile::TempDir {
     let clock = machine.path().join("sys/devices/system/clocksource/clocksource0");
     fs::create_dir_all(&clock).unwrap();
     fs::create_dir_all(machine.path().join("proc")).unwrap();
+    // An empty procfs is one that is not mounted.
+    fs::write(machine.path().join("proc/uptime"), "1.00 1.00\n").unwrap();
     fs::write(clock.join("current_clocksource"), format!("{name}\n")).unwrap();
     fs::write(clock.join("available_clocksource"), "tsc hpet\n").unwrap();
     machine

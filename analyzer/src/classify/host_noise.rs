@@ -24,14 +24,18 @@ fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
     Verdict::Claim { max_share: most.share, confidence: most.confidence, facts: most.facts }
 }
 
-/// By the hypervisor: of the time in which a CPU had something to run, the share in which it could not.
+/// By the hypervisor: of the time in which a CPU had something to run, the share in which it could not. A job that hardly
+/// runs is hardly held up by that: with each second that it ran goes what was stolen of the node's for each of its own.
 fn stolen(cell: &Cell<'_>, t: &Thresholds) -> Result<Option<Taken>, Vec<Signal>> {
     let signals = [Signal::NodeCpuSteal, Signal::NodeCpuBusy];
     let [Some(steal), Some(busy)] = signals.map(|s| cell.mean(s)) else { return Err(signals.to_vec()) };
     let share = if steal > 0.0 { steal / (steal + busy) } else { 0.0 };
     let name = "node_cpu_steal / (node_cpu_steal + node_cpu_busy)";
     let fact = Fact { signal: name, unit: "ratio", value: share, threshold: t.steal_ratio };
-    Ok((share >= t.steal_ratio).then(|| Taken { share, confidence: NODE_WIDE, facts: vec![fact] }))
+    let used = cell.mean(Signal::JobCpuUsage).filter(|used| used * steal < share * busy);
+    let share_of_job = used.map_or(share, |used| used * steal / busy);
+    let facts = [Some(fact), used.map(|used| Fact::of(Signal::JobCpuUsage, used, 0.0))].into_iter().flatten().collect();
+    Ok((share >= t.steal_ratio).then_some(Taken { share: share_of_job, confidence: NODE_WIDE, facts }))
 }
 
 /// By neighbours: the job's tasks wait for a CPU, and neither its quota nor its own use of its CPUs is the reason.
