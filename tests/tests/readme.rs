@@ -352,10 +352,11 @@ fn exporter(world: &World, command: &str) -> Result<()> {
 }
 
 fn why(world: &World, command: &str) -> Result<()> {
-    let (_started, address) = world.exporter("goodput-exporter")?;
+    // Before the exporter reads for the first time: it looks for processes less often than `why` looks at it here.
     let pid = std::process::id();
     world.node.process(0, pid, 1 << 30)?;
     let _work = world.node.work(0, Some(pid))?;
+    let (_started, address) = world.exporter("goodput-exporter")?;
     let here =
         ["gpu-node:9400", "localhost:9400"].iter().fold(command.to_owned(), |c, t| c.replace(t, &address.to_string()));
     let brief = format!("{} {BRIEFLY}", here.trim_end_matches("--for 60s"));
