@@ -8,10 +8,14 @@ use std::thread;
 use std::time::Duration;
 
 use goodput_tests::numbered::Load;
+use goodput_tests::process::until;
 use goodput_tests::programs::Analyzer;
 
 /// A head so small that the kills also hit flushes, and the merges and removals that follow them.
 const CONFIGS: [&str; 2] = ["store: {head_bytes: 8192}\n", "store: {head_bytes: 8192, retention: 4d}\n"];
+
+/// How long a round of judging may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(90);
 
 /// 20, unless `GOODPUT_KILLS` says otherwise.
 fn kills() -> usize {
@@ -38,6 +42,10 @@ fn interrupted(config: &str, times: usize, interrupt: impl Fn(Analyzer)) {
         let _stop = load.start(scope);
         for time in 0..times {
             let analyzer = Analyzer::start_with(dir.path(), config).unwrap();
+            // Segments of earlier lives are merged once they are judged, which the first round of a life does.
+            let judged =
+                || Ok(analyzer.metric("goodput_analyzer_judged_timestamp_seconds")?.filter(|time| *time > 0.0));
+            until("a round of judging", PATIENCE, judged).unwrap();
             load.connect(analyzer.address);
             load.wait_for_acks(60 + random(60)).unwrap();
             merges += analyzer.metric("goodput_analyzer_store_merges_total").unwrap().unwrap();

@@ -52,7 +52,7 @@ fn what_the_signals_tell_is_named_and_what_they_cannot_is_listed() -> Result<()>
     ensure!(periods["origins"][0]["collector"] == "cgroup", "{periods}");
     let scrapes = &report["trial"]["scrapes"];
     ensure!(scrapes[0]["job"] == "dcgm" && scrapes[0]["interval_seconds"] == 15.0, "{scrapes}");
-    ensure!(scrapes[1]["job"] == "node" && scrapes[1]["of"] == "nodes", "{scrapes}");
+    ensure!(scrapes[2]["job"] == "node" && scrapes[2]["of"] == "nodes", "{scrapes}");
 
     // The quota itself: its time has no class that it has not.
     let report = world.report(address, &throttled, &[])?;

@@ -101,7 +101,7 @@ pub(crate) fn frames(sources: &[Source<'_>], window: &Range<TimeMs>, around_ms: 
     let members = members.into_iter().filter(|(_, members)| !members.gpus.is_empty());
     let servers: Vec<&Source<'_>> = sources.iter().filter(|s| s.meaning.entity == Entity::Server).collect();
     let nodes: Vec<NodeFrame> = members.map(|(id, members)| members.frame(&id, &servers, window, around_ms)).collect();
-    for frame in nodes.iter().filter(|f| f.host.is_empty() && f.jobs.is_empty() && f.node != UNJOINED_NODE) {
+    for frame in nodes.iter().filter(|f| f.host.is_silent() && f.jobs.is_empty() && f.node != UNJOINED_NODE) {
         let without = |g: &GpuFrame| Unjoined::GpuWithoutHost { gpu: g.uuid.clone(), node: frame.node.clone() };
         unjoined.extend(frame.gpus.iter().map(without));
     }

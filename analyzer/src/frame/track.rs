@@ -35,10 +35,10 @@ impl Tracks {
         tracks.filter_map(move |((_, node), track)| Some((node.as_deref()?, track.get(cell).copied().flatten()?)))
     }
 
-    /// Is there no signal at all?
+    /// Is nothing told of the host itself? Whether it takes pods is known of it from elsewhere.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    pub fn is_silent(&self) -> bool {
+        self.0.keys().all(|(signal, _)| *signal == Signal::NodeUnschedulable)
     }
 
     /// The readings of one entity. Parts (CPUs, disks) are summed within one metric of one target; of several metrics,

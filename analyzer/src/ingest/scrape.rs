@@ -1,6 +1,7 @@
 //! The own scraper: targets that are configured or discovered, labelled and marked stale as Prometheus does it.
 
-use std::collections::HashSet;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::iter;
 use std::sync::Arc;
@@ -23,7 +24,7 @@ use super::discover::Listed;
 use super::job::Job;
 use super::tally::Tally;
 use super::text::{Format, TextError};
-use crate::sample::{Batch, TimeMs};
+use crate::sample::{Batch, STALE_BITS, TimeMs};
 use crate::store::{Samples, wall_clock};
 
 /// OpenMetrics is asked for first: it has an end marker, so that a cut body is noticed.
@@ -271,7 +272,7 @@ impl Scraper {
         if was_up.is_some() {
             let time_ms = wall_clock();
             let mut batch = body::ended(time_ms, &mut seen);
-            up(target, time_ms, f64::from_bits(STALE_BITS), &mut batch);
+            body::up(target, time_ms, f64::from_bits(STALE_BITS), &mut batch);
             self.store(target, batch, store).await;
         }
     }

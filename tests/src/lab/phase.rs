@@ -184,7 +184,7 @@ impl Phase {
         self.clock.min(self.within_limit()).min(self.locked)
     }
 
-    fn within_limit(&self) -> f64 {
+    pub(super) fn within_limit(&self) -> f64 {
         let [_, idle, full] = WATTS;
         ((self.power_limit - idle) / (full - idle)).max(0.0).cbrt()
     }

@@ -70,7 +70,7 @@ fn marker(time_ms: TimeMs) -> Sample {
     Sample { time_ms, value: f64::from_bits(STALE_BITS) }
 }
 
-fn up(target: &Target, time_ms: TimeMs, value: f64, batch: &mut Batch) {
+pub(super) fn up(target: &Target, time_ms: TimeMs, value: f64, batch: &mut Batch) {
     let own = target.labels.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     batch.add(Sample { time_ms, value });
     batch.end(&mut own.chain([("__name__", UP)]).collect::<Vec<_>>());
