@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use goodput_analyzer::classify::Thresholds;
-use goodput_analyzer::evaluate::{Evaluation, LEAF_CLASSES, evaluate};
+use goodput_analyzer::evaluate::{Evaluation, LEAF_CLASSES, OURS, Score, ablate, ablation_table, evaluate, find_all};
 use goodput_tests::lab::families::{FAMILIES, plan};
 use goodput_tests::lab::record::record;
 
@@ -99,5 +99,22 @@ fn families_are_what_the_readme_says() -> Result<()> {
     }
     let leaves = FAMILIES.iter().filter(|f| LEAF_CLASSES.contains(&f.name)).count();
     assert!(leaves >= FLOORS.len(), "families are named after their classes");
+    Ok(())
+}
+
+#[test]
+fn a_class_is_told_worse_without_its_signal() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    made(dir.path(), "cpu_throttled", 1)?;
+    let ablation = ablate(&find_all(&[dir.path().to_owned()])?, &Thresholds::default(), || ())?;
+    let f1 = |score: &Score| score.classes["cpu_throttled"].f1;
+    let without = |signal: &str| ablation.without.iter().find(|row| row.signal == signal);
+    let throttled = without("job_cpu_throttled_periods").with_context(|| ablation_table(&ablation))?;
+    assert!(throttled.metrics.contains("goodput_cgroup_cpu_throttled_periods_total"), "{:?}", throttled.metrics);
+    assert!(f1(&throttled.score) < f1(&ablation.all) - 0.5, "{}", ablation_table(&ablation));
+    let ours = without(OURS).with_context(|| ablation_table(&ablation))?;
+    assert!(ours.score.macro_f1 < ablation.all.macro_f1, "{}", ablation_table(&ablation));
+    let sums = ablation.without.iter().all(|row| row.score.total_ms == ablation.all.total_ms);
+    assert!(sums, "whatever is left out, every GPU-millisecond of the truth is judged");
     Ok(())
 }

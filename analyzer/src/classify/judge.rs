@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 use std::ops::Range;
 
+use rayon::prelude::*;
+
 use super::advisory;
 use super::cell::{self, Part};
 use super::energy;
@@ -142,19 +144,20 @@ impl Run {
         self.unjoined.extend(unjoined);
         let mut judged = BTreeSet::new();
         let holds = Holds::of(&nodes);
-        let states: Vec<_> = nodes.iter().map(|node| cell::states(node, t)).collect();
-        let mut booked = Vec::new();
+        let states: Vec<_> = nodes.par_iter().map(|node| cell::states(node, t)).collect();
+        let mut courses = Vec::new();
         for (node, states) in nodes.iter().zip(&states) {
             for course in Course::all(node, states, &holds) {
                 let Some(last_ms) = course.gpu.last_seen_ms else { continue };
                 self.see(node, course.gpu, last_ms);
                 judged.insert(course.gpu.uuid.clone());
-                booked.push(Booked::of(course, t)?);
+                courses.push(course);
             }
         }
+        let mut booked = courses.into_par_iter().map(|c| Booked::of(c, t)).collect::<Result<Vec<_>, JudgeError>>()?;
         straggler::charge(&mut booked, t);
-        for gpu in booked {
-            let (intervals, advisories) = gpu.finish(self.by_cell, t);
+        let finished: Vec<_> = booked.into_par_iter().map(|gpu| gpu.finish(self.by_cell, t)).collect();
+        for (intervals, advisories) in finished {
             self.intervals.extend(intervals);
             self.advisories.extend(advisories);
         }

@@ -1,8 +1,9 @@
 //! Verdicts held against the truth: recorded traces whose faults are known, judged as `classify` judges a store.
 //!
 //! [`trace`] reads a trace directory, [`join`] finds the GPUs that its truth speaks of, [`matrix`] counts classes,
-//! [`culprits`] who is named, [`render`] shows. Nothing here knows a rule: a class is a name.
+//! [`culprits`] who is named, [`ablation`] leaves signals out, [`render`] shows. Nothing here knows a rule: a class is a name.
 
+mod ablation;
 mod culprits;
 mod forecasts;
 mod join;
@@ -16,16 +17,17 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::classify::{self, Class, Thresholds, judge_cells};
+use crate::classify::{self, Class, Judged, Thresholds, judge_cells};
 use crate::frame::grid::HOUR_MS;
 use crate::sample::{Series, TimeMs};
 use crate::signal::{Signal, resolve};
+pub use ablation::{Ablation, OURS, Without, ablate};
 pub use culprits::Culprits;
 pub use forecasts::Forecasts;
-use join::Gpus;
+use join::{Entities, Gpus};
 use matrix::Matrix;
 pub use matrix::{ClassScore, Score};
-pub use render::{dump, table};
+pub use render::{ablation_table, dump, table};
 pub use trace::{LEAF_CLASSES, Trace, find};
 
 /// Why a trace cannot be evaluated.
@@ -101,12 +103,18 @@ pub struct Cell {
     pub ms: i64,
 }
 
-/// Evaluates every trace in these folders.
-pub fn evaluate(dirs: &[PathBuf], t: &Thresholds) -> Result<Evaluation, EvaluateError> {
+/// The traces in these folders, in order of folder and path.
+pub fn find_all(dirs: &[PathBuf]) -> Result<Vec<PathBuf>, EvaluateError> {
     let mut traces = Vec::new();
     for dir in dirs {
         traces.extend(find(dir)?);
     }
+    Ok(traces)
+}
+
+/// Evaluates every trace in these folders.
+pub fn evaluate(dirs: &[PathBuf], t: &Thresholds) -> Result<Evaluation, EvaluateError> {
+    let traces = find_all(dirs)?;
     let (mut all, mut baseline) = (Matrix::default(), Matrix::default());
     let mut families: BTreeMap<String, Matrix> = BTreeMap::new();
     let mut by_trace = BTreeMap::new();
@@ -136,6 +144,7 @@ pub fn evaluate(dirs: &[PathBuf], t: &Thresholds) -> Result<Evaluation, Evaluate
 
 /// One trace.
 struct One {
+    entities: Entities,
     matrix: Matrix,
     baseline: Matrix,
     culprits: Culprits,
@@ -145,25 +154,25 @@ struct One {
 
 impl One {
     fn of(trace: &Trace, t: &Thresholds) -> Result<One, EvaluateError> {
-        let window = hours(trace);
-        let judge = |series: &[Series]| {
-            let error = |source| EvaluateError::Judge { path: trace.path.clone(), source };
-            judge_cells(series, window.clone(), t).map_err(error)
-        };
-        let judged = judge(&trace.series)?;
-        let gpus = Gpus::of(trace, &judged);
-        let entities = gpus.join(trace)?;
+        let judged = judge(trace, &trace.series, t)?;
+        let entities = Gpus::of(trace, &judged).join(trace)?;
         let cells = join::cells(trace, &entities, &judged.intervals, Class::name);
-        let utilisation = judge(&utilisation(&trace.series))?;
+        let utilisation = judge(trace, &utilisation(&trace.series), t)?;
         let plain = join::cells(trace, &entities, &utilisation.intervals, plain_class);
         Ok(One {
             matrix: Matrix::of(trace, &cells),
             baseline: Matrix::of(trace, &plain),
             culprits: Culprits::of(trace, &cells),
-            forecasts: Forecasts::of(trace, &entities, &window, t),
+            forecasts: Forecasts::of(trace, &entities, &hours(trace), t),
+            entities,
             cells,
         })
     }
+}
+
+fn judge(trace: &Trace, series: &[Series], t: &Thresholds) -> Result<Judged, EvaluateError> {
+    let error = |source| EvaluateError::Judge { path: trace.path.clone(), source };
+    judge_cells(series, hours(trace), t).map_err(error)
 }
 
 /// The UTC hours that the truth touches: windows of `classify` are whole ones.

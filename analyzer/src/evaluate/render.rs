@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use jiff::Timestamp;
 
-use super::{Cell, Evaluation, Score};
+use super::{Ablation, Cell, Evaluation, Score, Without};
 use crate::sample::TimeMs;
 
 const HOUR_MS: f64 = 3_600_000.0;
@@ -37,6 +37,44 @@ pub fn table(evaluation: &Evaluation) -> String {
         f.false_alarms
     );
     out
+}
+
+/// The loss of F1 from which on a class is named.
+const NAMED_LOSS: f64 = 0.01;
+/// Most classes that are named of a signal.
+const NAMED: usize = 4;
+
+/// What each signal is worth, as a table in Markdown.
+#[must_use]
+pub fn ablation_table(ablation: &Ablation) -> String {
+    let mut out = String::from(
+        "| without | traces | macro-F1 | wrong | unexplained | out of memory, warned of | what is told worse (F1) |\n\
+         |---|---:|---:|---:|---:|---:|---|\n",
+    );
+    let mut row = |name: &str, traces: usize, score: &Score, warned: usize, worse: &str| {
+        let (wrong, unexplained) = (100.0 * score.wrong_class_share, 100.0 * score.unexplained_share);
+        let _ = writeln!(
+            out,
+            "| {name} | {traces} | {:.3} | {wrong:.1} % | {unexplained:.1} % | {warned} | {worse} |",
+            score.macro_f1
+        );
+    };
+    row("nothing: all signals", ablation.traces, &ablation.all, ablation.forecasts.lead_seconds.len(), "");
+    for one in &ablation.without {
+        row(one.signal, one.traces, &one.score, one.forecasts.lead_seconds.len(), &told_worse(&ablation.all, one));
+    }
+    out
+}
+
+/// The classes that lose most.
+fn told_worse(all: &Score, without: &Without) -> String {
+    let f1 = |score: &Score, name: &str| score.classes.get(name).map_or(0.0, |class| class.f1);
+    let is_true = all.classes.iter().filter(|(_, class)| class.truth_ms > 0).map(|(name, _)| *name);
+    let change = |name| (name, f1(all, name), f1(&without.score, name));
+    let mut worse: Vec<_> = is_true.map(change).filter(|(_, with, less)| with - less >= NAMED_LOSS).collect();
+    worse.sort_by(|(_, a, b), (_, c, d)| (c - d).total_cmp(&(a - b)));
+    let named = worse.iter().take(NAMED).map(|(name, with, less)| format!("{name} {with:.2} → {less:.2}"));
+    named.collect::<Vec<_>>().join(", ")
 }
 
 fn line(out: &mut String, name: &str, score: &Score) {
