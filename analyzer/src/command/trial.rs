@@ -193,7 +193,9 @@ impl Work<'_> {
             let ever = self.server.metrics(&(0..self.until)).await.unwrap_or_default();
             bail!(no_gpus(&self.args.prometheus, &self.period, &there, &jobs, ever.iter().any(is_of_gpus)));
         }
-        Ok(there.into_iter().filter(|name| signals::is_known(name) || configured(name)).collect())
+        // Those of containers would be read of every pod there is, for the few that hold GPUs.
+        let is_read = |name: &String| signals::is_known(name) && !name.starts_with("container_") || configured(name);
+        Ok(there.into_iter().filter(is_read).collect())
     }
 
     fn bound(&self, estimate: &Estimate) -> anyhow::Result<()> {

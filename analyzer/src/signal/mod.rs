@@ -383,6 +383,7 @@ fn writer(metric: &str) -> &'static str {
     match metric {
         "up" => "Prometheus",
         _ if metric.starts_with("kube_") => "kube-state-metrics",
+        _ if metric.starts_with("container_") => "cAdvisor",
         _ if metric.starts_with("vllm:") => "vLLM",
         _ if metric.starts_with("nv_inference_") => "Triton",
         _ => "node_exporter",
@@ -508,6 +509,22 @@ mod tests {
     }
 
     #[test]
+    fn a_pod_is_its_containers_and_not_the_cgroups_around_them() {
+        let usage = [("__name__", "container_cpu_usage_seconds_total"), ("namespace", "ml"), ("pod", "train-0")];
+        let part = |more: &[(&str, &str)]| {
+            let labels = labels(&[&usage, more].concat());
+            resolve(&labels).map(|m| (m.entity == Entity::Server, m.part.join(" ")))
+        };
+        assert_eq!(part(&[("container", "main")]), Some((true, "main".to_owned())));
+        assert_eq!(part(&[("container", "POD")]), None);
+        assert_eq!(part(&[]), None);
+        let renamed = [("container", "cadvisor"), ("exported_pod", "train-0"), ("exported_namespace", "ml")];
+        assert_eq!(part(&renamed), None, "the container is that of cAdvisor itself");
+        let whole = [&renamed[..], &[("exported_container", "main")]].concat();
+        assert_eq!(part(&whole), Some((true, "cadvisor main".to_owned())));
+    }
+
+    #[test]
     fn blank_values_are_not_values() {
         for (signal, blank) in
             [(Signal::GpuUtilization, 2_147_483_632.0 * 0.01), (Signal::GpuPower, 140_737_488_355_328.0)]
@@ -522,7 +539,7 @@ mod tests {
     fn an_origin_names_the_collector_or_the_other_exporter() {
         let told = |name| origins(name).into_iter().map(|o| (o.exporter, o.collector)).collect::<Vec<_>>();
         let own = told("job_io_pressure");
-        assert!(own.len() == 1 && own[0].0 == "goodput-exporter" && own[0].1.is_some(), "{own:?}");
+        assert!(own[0].0 == "goodput-exporter" && own[0].1.is_some() && own[1..] == [("cAdvisor", None)], "{own:?}");
         assert_eq!(told("node_io_pressure").last(), Some(&("node_exporter", None)));
         let heat = origins("gpu_thermal_slowdown").into_iter().map(|o| o.also).collect::<Vec<_>>();
         assert_eq!(heat, [None, Some("dcgm-exporter")], "the driver's counter of both exporters comes second");

@@ -18,12 +18,14 @@ pub(super) struct Row {
     pub(super) by_numa_node: bool,
     pub(super) of_server: bool,
     pub(super) of_any_node: bool,
+    of_container: bool,
     pub(super) scale: f64,
 }
 
 impl Row {
     pub(super) fn applies(&self, labels: &Labels) -> bool {
         self.only.is_none_or(|(name, value)| labels.get(name) == Some(value))
+            && (!self.of_container || is_of_a_container(labels))
     }
 
     /// The row holds only for series whose label has the value.
@@ -51,6 +53,11 @@ impl Row {
         Row { of_any_node: true, ..self }
     }
 
+    /// The row holds for containers of pods, not for the cgroups above them, which contain them.
+    const fn of_container(self) -> Row {
+        Row { of_container: true, ..self }
+    }
+
     /// The sample's unit, in base units.
     const fn times(self, scale: f64) -> Row {
         Row { scale, ..self }
@@ -66,6 +73,7 @@ const fn row(metric: &'static str, signal: Signal) -> Row {
         by_numa_node: false,
         of_server: false,
         of_any_node: false,
+        of_container: false,
         scale: 1.0,
     }
 }
@@ -106,6 +114,19 @@ const fn served(metric: &'static str, signal: Signal) -> Row {
     row(metric, signal)
         .sum_over(&["model_name", "engine", "finished_reason", "model", "version", "gpu_uuid"])
         .of_server()
+}
+
+/// A metric of the containers of a pod, which is wherever its GPUs are. Those of one pod are summed. The names are those of
+/// cAdvisor's and of kube-state-metrics' list of metrics.
+const fn container(metric: &'static str, signal: Signal) -> Row {
+    row(metric, signal).sum_over(&["container", "exported_container", "cpu", "device"]).of_server().of_container()
+}
+
+/// cAdvisor tells of every cgroup: a pod's has no container's name, and the one that holds a pod's network is `POD`.
+fn is_of_a_container(labels: &Labels) -> bool {
+    // Where the target has labels of these names, Prometheus renames the series' own.
+    let name = if labels.get("exported_pod").is_some() { "exported_container" } else { "container" };
+    labels.get(name).is_some_and(|container| !container.is_empty() && container != "POD")
 }
 
 const NODE_CPU: &str = "node_cpu_seconds_total";
@@ -237,6 +258,21 @@ pub(super) static ROWS: &[Row] = &[
     own(&host::CGROUP_MEMORY_OOM_KILLS, Signal::JobOomKills),
     own(&host::CGROUP_NUMA_ALLOWED_CPUS, Signal::JobNumaAllowedCpus).by_numa_node(),
     own(&host::CGROUP_NUMA_ANON_SHMEM, Signal::JobNumaMemory).by_numa_node(),
+    container("container_cpu_usage_seconds_total", Signal::JobCpuUsage),
+    container("kube_pod_container_resource_limits", Signal::JobCpuLimit).only("resource", "cpu"),
+    container("container_cpu_cfs_periods_total", Signal::JobCpuPeriods),
+    container("container_cpu_cfs_throttled_periods_total", Signal::JobCpuThrottledPeriods),
+    container("container_cpu_cfs_throttled_seconds_total", Signal::JobCpuThrottled),
+    container("container_pressure_cpu_waiting_seconds_total", Signal::JobCpuPressure),
+    container("container_pressure_io_waiting_seconds_total", Signal::JobIoPressure),
+    container("container_pressure_memory_waiting_seconds_total", Signal::JobMemoryPressure),
+    container("container_memory_failures_total", Signal::JobMajorFaults).only("failure_type", "pgmajfault"),
+    container("container_fs_reads_bytes_total", Signal::JobRead),
+    container("container_fs_writes_bytes_total", Signal::JobWritten),
+    container("container_memory_usage_bytes", Signal::JobMemoryCurrent),
+    container("kube_pod_container_resource_limits", Signal::JobMemoryMax).only("resource", "memory"),
+    container("container_memory_working_set_bytes", Signal::JobMemoryWorkingSet),
+    container("container_oom_events_total", Signal::JobOomKills),
     served("vllm:num_requests_running", Signal::JobRequestsOpen),
     served("vllm:num_requests_waiting", Signal::JobRequestsWaiting),
     served("vllm:request_success_total", Signal::JobRequests),

@@ -238,3 +238,37 @@ fn what_was_seen_is_handed_on() {
     assert_eq!(total(&later, Class::NoData), HOUR);
     assert_eq!(later.seen, first.seen);
 }
+
+/// A pod that waits for its CPU quota in two fifths of all periods, with dcgm-exporter for its GPU, and cAdvisor for all else.
+#[test]
+fn cadvisor_tells_of_pods_that_are_throttled() {
+    let pod = [("namespace", "ml"), ("pod", "train-0")];
+    let gpu = [("UUID", GPU), ("Hostname", "n1"), ("instance", "n1:9400")];
+    let rate = |per_second: f64| move |i: i64| per_second * 30.0 * i as f64;
+    let all = |name, labels: &[&[(&str, &str)]], value: &dyn Fn(i64) -> f64| {
+        let labels: Vec<_> =
+            [&[("__name__", name)][..]].into_iter().chain(labels.iter().copied()).flatten().copied().collect();
+        series(&labels, (0..120).map(|i| (i * 30_000, value(i))))
+    };
+    let cgroup = |container: &'static [(&str, &str)], share: f64| {
+        let of = |name, value| all(name, &[&pod, container, &[("instance", "n1:10250")]], value);
+        [
+            of("container_cpu_cfs_periods_total", &rate(10.0)),
+            of("container_cpu_cfs_throttled_periods_total", &rate(10.0 * share)),
+            of("container_cpu_cfs_throttled_seconds_total", &rate(4.0 * share)),
+        ]
+    };
+    let judged = |containers: Vec<Series>| {
+        let gpu = [all("DCGM_FI_DEV_GPU_UTIL", &[&gpu, &pod], &|_| 60.0)];
+        judge(&gpu.into_iter().chain(containers).collect::<Vec<_>>(), 600_000..1_200_000)
+    };
+    let throttled = judged([cgroup(&[("container", "main")], 0.4), cgroup(&[], 0.4)].concat());
+    assert_eq!(total(&throttled, Class::CpuThrottled), 240_000, "{:#?}", throttled.intervals);
+    let interval = throttled.intervals.iter().find(|i| i.class == Class::CpuThrottled).unwrap();
+    let ratio = interval.evidence.iter().find(|fact| fact.unit == "ratio").unwrap();
+    assert!((ratio.value - 0.4).abs() < 1e-9, "{ratio:?}");
+    let other = judged(cgroup(&[("container", "POD")], 0.4).to_vec());
+    assert_eq!(total(&other, Class::CpuThrottled), 0, "that of the pod's network is nobody's work");
+    let unthrottled = judged(cgroup(&[("container", "main")], 0.0).to_vec());
+    assert_eq!(total(&unthrottled, Class::CpuThrottled), 0);
+}
