@@ -12,7 +12,7 @@ use super::intervals::Builder;
 use super::outage::outage;
 use super::phase::Course;
 use super::thresholds::confidence::CERTAIN;
-use super::{Advisory, Cell, Class, Imbalance, Interval, Thresholds, straggler};
+use super::{Advisory, Cell, Class, Imbalance, Interval, Paired, Thresholds, paired, straggler};
 use crate::frame::grid::{HOUR_MS, MINUTE_MS};
 use crate::frame::{self, Framed, GpuFrame, MAX_BRIDGE_MS, NodeFrame, Source, Unjoined};
 use crate::sample::{Series, TimeMs};
@@ -62,6 +62,8 @@ pub struct Judged {
     pub intervals: Vec<Interval>,
     /// In the same order, and cut alike.
     pub advisories: Vec<Advisory>,
+    /// The nodes of each run side by side; by UTC hour, in order of run and node.
+    pub paired: Vec<Paired>,
     /// What could not be joined to a node, and why.
     pub unjoined: Vec<Unjoined>,
     /// Per GPU, the signals whose absence kept rules from judging.
@@ -121,6 +123,7 @@ struct Run {
     by_cell: bool,
     intervals: Vec<Interval>,
     advisories: Vec<Advisory>,
+    paired: Vec<Paired>,
     unjoined: BTreeSet<Unjoined>,
     seen: BTreeMap<String, Seen>,
 }
@@ -153,6 +156,7 @@ impl Run {
             }
         }
         straggler::charge(&mut booked, t);
+        self.paired.extend(paired::paired(&booked, t));
         for gpu in booked {
             let (intervals, advisories) = gpu.finish(self.by_cell, t);
             self.intervals.extend(intervals);
@@ -193,6 +197,7 @@ impl Run {
         }
         judged.intervals = self.intervals;
         judged.advisories = self.advisories;
+        judged.paired = self.paired;
         judged
     }
 }

@@ -8,5 +8,6 @@ mod ledger;
 mod phases;
 mod placement;
 mod recorded;
+mod slow_node;
 mod sources;
 mod straggler;
