@@ -63,6 +63,8 @@ pub struct Paired {
     pub others: usize,
     /// How many times as slow as the median of the others: the median over cells.
     pub slowdown: f64,
+    /// The same of the slowest of the others. Several that are slow alike point to what they do in the run.
+    pub next: f64,
 }
 
 /// What may be held against each other: cells of the same time, of GPUs of one model that are told by the same signals.
@@ -93,24 +95,49 @@ fn of_run(owner: &str, gpus: &[usize], booked: &[Booked<'_>], t: &Thresholds) ->
             }
         }
     }
-    let mut ratios: BTreeMap<(&str, Measure), (Vec<f64>, usize)> = BTreeMap::new();
+    let mut found: BTreeMap<(&str, Measure), Vec<Beside>> = BTreeMap::new();
     for (like, nodes) in &values {
-        let means: Vec<(&str, f64)> = nodes.iter().map(|(node, values)| (*node, mean(values))).collect();
-        for (node, here) in &means {
-            let others: Vec<f64> = means.iter().filter(|(other, _)| other != node).map(|(_, mean)| *mean).collect();
-            let Some(usual) = median(others) else { continue };
-            let Some(slowdown) = slowdown(like.measure, *here, usual, t) else { continue };
-            let (ratios, most) = ratios.entry((node, like.measure)).or_default();
-            ratios.push(slowdown);
-            *most = (means.len() - 1).max(*most);
+        for (node, beside) in beside(like.measure, nodes, t) {
+            found.entry((node, like.measure)).or_default().push(beside);
         }
     }
     let start_ms = values.keys().map(|like| like.span.0).min().unwrap_or_default();
-    let one = |((node, measure), (ratios, others)): ((&str, Measure), (Vec<f64>, usize))| {
-        let (node, owner, cells) = (node.to_owned(), owner.to_owned(), ratios.len());
-        Some(Paired { node, owner, measure, start_ms, cells, others, slowdown: median(ratios)? })
+    let one = |((node, measure), cells): ((&str, Measure), Vec<Beside>)| {
+        let over = |of: fn(&Beside) -> f64| median(cells.iter().map(of).collect());
+        Some(Paired {
+            node: node.to_owned(),
+            owner: owner.to_owned(),
+            measure,
+            start_ms,
+            cells: cells.len(),
+            others: cells.iter().map(|beside| beside.others).max()?,
+            slowdown: over(|beside| beside.slowdown)?,
+            next: over(|beside| beside.next)?,
+        })
     };
-    ratios.into_iter().filter_map(one).collect()
+    found.into_iter().filter_map(one).collect()
+}
+
+/// A node in one cell.
+struct Beside {
+    slowdown: f64,
+    next: f64,
+    others: usize,
+}
+
+/// Every node beside the others; none where there are no others.
+fn beside<'a>(measure: Measure, nodes: &BTreeMap<&'a str, Vec<f64>>, t: &Thresholds) -> Vec<(&'a str, Beside)> {
+    let means: Vec<(&'a str, f64)> = nodes.iter().map(|(node, values)| (*node, mean(values))).collect();
+    let slowdowns = means.iter().filter_map(|(node, here)| {
+        let others = means.iter().filter(|(other, _)| other != node).map(|(_, mean)| *mean).collect();
+        Some((*node, slowdown(measure, *here, median(others)?, t)?))
+    });
+    let slowdowns: Vec<(&'a str, f64)> = slowdowns.collect();
+    let one = |(node, slowdown): &(&'a str, f64)| {
+        let next = slowdowns.iter().filter(|(other, _)| other != node).map(|(_, other)| *other).reduce(f64::max)?;
+        Some((*node, Beside { slowdown: *slowdown, next, others: means.len() - 1 }))
+    };
+    slowdowns.iter().filter_map(one).collect()
 }
 
 /// `None` where there is too little to divide by.

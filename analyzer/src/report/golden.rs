@@ -125,6 +125,7 @@ fn standings(hour: i64) -> Vec<Standing> {
             cells: 60,
             others: 2,
             slowdown,
+            next: if slowdown > 1.0 { 0.9 } else { 1.3 },
         }],
     };
     let slow = Standing {

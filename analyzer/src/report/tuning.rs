@@ -28,6 +28,9 @@ const FAIL: &str = "fail";
 pub struct Tuning {
     /// Slow nodes, the slowest first.
     pub slow: Vec<SlowNode>,
+    /// Nodes that are slow, and another node of the same runs as much: that points to what they do in a run, such as a
+    /// pipeline stage, and not to the node.
+    pub alike: Vec<Alike>,
     /// Nodes that were compared in enough windows and are not slow.
     pub steady: usize,
     /// Nodes that were compared in too few windows to tell, and in how many.
@@ -59,6 +62,19 @@ pub struct SlowNode {
     pub runs: usize,
     /// Settings and checks in which it differs from what is usual in its pool.
     pub differs: Vec<String>,
+}
+
+/// A node that is slow as others are.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Alike {
+    /// The node.
+    pub node: String,
+    /// By what it was compared.
+    pub measure: Measure,
+    /// How many times as slow as the median of the others.
+    pub slowdown: f64,
+    /// The same of the slowest of the others, in the same cells.
+    pub next: f64,
 }
 
 /// A node of which too little is known to call it slow or not.
@@ -117,24 +133,33 @@ pub(super) fn tuning<'a>(standings: &[Standing], nodes: impl Iterator<Item = &'a
     for pair in standings.iter().flat_map(|s| &s.paired) {
         pairs.entry((&pair.node, pair.measure)).or_default().push(pair);
     }
-    let mut steady: BTreeSet<&str> = BTreeSet::new();
+    let (mut steady, mut odd) = (BTreeSet::new(), BTreeSet::new());
     for ((node, measure), pairs) in pairs {
-        match Compared::of(&pairs) {
-            None => tuning.too_few.push(TooFew { node: node.to_owned(), measure, pairs: pairs.len() }),
-            Some(found) if found.is_slow() => tuning.slow.push(found.slow(node, measure, &tuning.rows)),
-            Some(_) => {
-                steady.insert(node);
-            }
+        let Some(found) = Compared::of(&pairs) else {
+            tuning.too_few.push(TooFew { node: node.to_owned(), measure, pairs: pairs.len() });
+            continue;
+        };
+        if !found.is_slow() {
+            steady.insert(node);
+            continue;
+        }
+        odd.insert(node);
+        if found.stands_out() {
+            tuning.slow.push(found.slow(node, measure, &tuning.rows));
+        } else {
+            let Compared { slowdown, next, .. } = found;
+            tuning.alike.push(Alike { node: node.to_owned(), measure, slowdown, next });
         }
     }
     tuning.slow.sort_by(|a, b| b.slowdown.total_cmp(&a.slowdown));
-    tuning.steady = steady.into_iter().filter(|node| tuning.slow.iter().all(|slow| slow.node != *node)).count();
+    tuning.steady = steady.difference(&odd).count();
     tuning
 }
 
 /// Many pairs of one node.
 struct Compared {
     slowdown: f64,
+    next: f64,
     low: f64,
     high: f64,
     pairs: usize,
@@ -147,7 +172,8 @@ impl Compared {
         ratios.sort_by(f64::total_cmp);
         let (low, high) = median_interval(&ratios)?;
         let runs = pairs.iter().map(|pair| &pair.owner).collect::<BTreeSet<_>>().len();
-        Some(Compared { pairs: ratios.len(), slowdown: median(ratios)?, low, high, runs })
+        let next = median(pairs.iter().map(|pair| pair.next).collect())?;
+        Some(Compared { pairs: ratios.len(), slowdown: median(ratios)?, next, low, high, runs })
     }
 
     /// By enough, and not by chance.
@@ -155,8 +181,13 @@ impl Compared {
         self.slowdown >= MIN_SLOWDOWN && self.low > 1.0
     }
 
+    /// Is no other node of its runs as slow?
+    fn stands_out(&self) -> bool {
+        self.slowdown >= MIN_SLOWDOWN * self.next
+    }
+
     fn slow(self, node: &str, measure: Measure, rows: &[TuningRow]) -> SlowNode {
-        let Compared { slowdown, low, high, pairs, runs } = self;
+        let Compared { slowdown, low, high, pairs, runs, .. } = self;
         let here = rows.iter().filter(|row| row.nodes.iter().any(|other| other == node));
         SlowNode {
             node: node.to_owned(),
@@ -277,6 +308,13 @@ impl Tuning {
         text::some(&self.small_pools.iter().map(name).collect::<Vec<_>>())
     }
 
+    /// The nodes that are slow as others of their runs are, to be read.
+    #[must_use]
+    pub fn roles(&self) -> String {
+        let name = |one: &Alike| format!("{} by {} ({})", one.node, one.measure.name(), text::number(one.slowdown));
+        text::some(&self.alike.iter().map(name).collect::<Vec<_>>())
+    }
+
     /// The nodes that were compared too seldom, to be read.
     #[must_use]
     pub fn seldom(&self) -> String {
@@ -311,6 +349,7 @@ mod tests {
             cells: 60,
             others: 3,
             slowdown: *slowdown,
+            next: 1.0,
         };
         Standing {
             node: node.to_owned(),
@@ -351,6 +390,25 @@ mod tests {
         let few = of(&hours(&[3.0; 5]));
         let too_few = TooFew { node: "n1".to_owned(), measure: Measure::OwnTime, pairs: 5 };
         assert_eq!((few.slow, few.too_few, few.steady), (vec![], vec![too_few], 0));
+    }
+
+    /// By the facts of two production jobs (ByteDance, StragglerAnalysis): of one, a single worker is 2.50 times as slow,
+    /// the next 1.07 times; of the other, the last pipeline stage is 2.06 and 2.08 times as slow on both of its ranks.
+    #[test]
+    fn a_node_that_is_slow_alone_is_named_and_two_that_are_slow_alike_are_not() {
+        let of_two = |slowdown: f64, next: f64| {
+            let hours = (0..8).map(|hour| {
+                let mut one = standing("n1", hour, &[("slurm/1", slowdown)]);
+                one.paired.iter_mut().for_each(|pair| pair.next = next);
+                one
+            });
+            let tuning = of(&hours.collect::<Vec<_>>());
+            (tuning.slow.len(), tuning.alike.len(), tuning.steady)
+        };
+        assert_eq!(of_two(2.5, 1.07), (1, 0, 0));
+        assert_eq!(of_two(2.08, 2.06), (0, 1, 0));
+        assert_eq!(of_two(2.06, 2.08), (0, 1, 0));
+        assert_eq!(of_two(1.07, 2.5), (0, 0, 1));
     }
 
     #[test]

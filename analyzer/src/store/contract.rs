@@ -202,6 +202,7 @@ fn standing(node: &str, hour: TimeMs) -> Standing {
         cells: 60,
         others: 3,
         slowdown: 1.25,
+        next: 1.0,
     };
     let (check, status) = ("swap_off".to_owned(), "fail".to_owned());
     Standing {
