@@ -10,4 +10,6 @@ mod placement;
 mod recorded;
 mod slow_node;
 mod sources;
+mod storage_traces;
 mod straggler;
+mod straggler_traces;
