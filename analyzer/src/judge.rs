@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 use crate::application::{Counter, measure};
 use crate::classify::{
-    self, Advisory, Class, Declared, Interval, Judged, LOOK_AHEAD_MS, LOOK_BACK_MS, Seen, Thresholds, judge_onward,
+    self, Class, Declared, Interval, Judged, LOOK_AHEAD_MS, LOOK_BACK_MS, Paired, Seen, Thresholds, judge_onward,
 };
 use crate::forecast::{self, MEMORY_SIGNALS, Outlook, Prospect};
 use crate::frame::MAX_BRIDGE_MS;
@@ -21,6 +21,7 @@ use crate::report::{self, Period, Price, Report, throughput};
 use crate::sample::{Series, TimeMs};
 use crate::signal;
 use crate::store::{Results, Samples, Selection, StoreError, Verdicts};
+use crate::tuning::{self, Standing};
 
 /// Length of a window.
 pub const HOUR_MS: i64 = 3_600_000;
@@ -103,7 +104,7 @@ impl<S: Samples + Results> Judge<S> {
     /// what was at risk and what was advised.
     pub async fn judge(&self, window: &Range<TimeMs>, until: TimeMs) -> Result<Judged, JudgeError> {
         let judged = self.verdicts(window, until).await?;
-        self.look_ahead(window, until, &judged.advisories).await?;
+        self.look_ahead(window, until, &judged).await?;
         let mut by_node: BTreeMap<String, Vec<Interval>> = BTreeMap::new();
         for before in self.store.intervals(window.clone()).await? {
             by_node.entry(before.node).or_default();
@@ -135,28 +136,39 @@ impl<S: Samples + Results> Judge<S> {
         Ok(judged)
     }
 
-    async fn look_ahead(
-        &self,
-        window: &Range<TimeMs>,
-        until: TimeMs,
-        advisories: &[Advisory],
-    ) -> Result<(), JudgeError> {
-        let series = self.memory(window.start..window.end.min(until)).await?;
+    async fn look_ahead(&self, window: &Range<TimeMs>, until: TimeMs, judged: &Judged) -> Result<(), JudgeError> {
+        let range = window.start..window.end.min(until);
+        let standings = self.standings(&range, judged.paired.clone()).await?;
+        let series = self.memory(range).await?;
         let (span, thresholds) = (window.clone(), self.thresholds.clone());
         let risks = tokio::task::spawn_blocking(move || forecast::risks(&series, &span, until, &thresholds)).await;
         let before = self.store.outlook(window.clone()).await?;
         let nodes = before.risks.into_iter().map(|r| r.last.node).chain(before.advisories.into_iter().map(|a| a.node));
+        let nodes = nodes.chain(before.standings.into_iter().map(|s| s.node));
         let mut by_node: BTreeMap<String, Outlook> = nodes.map(|node| (node, Outlook::default())).collect();
         for risk in risks.map_err(|_| JudgeError::Died(window.clone()))? {
             by_node.entry(risk.last.node.clone()).or_default().risks.push(risk);
         }
-        for advisory in advisories {
+        for advisory in &judged.advisories {
             by_node.entry(advisory.node.clone()).or_default().advisories.push(advisory.clone());
+        }
+        for standing in standings {
+            by_node.entry(standing.node.clone()).or_default().standings.push(standing);
         }
         for (node, outlook) in by_node {
             self.store.replace_outlook(&node, window.clone(), &outlook).await?;
         }
         Ok(())
+    }
+
+    /// How every node is set up at the end of the range, with how it kept up.
+    async fn standings(&self, range: &Range<TimeMs>, paired: Vec<Paired>) -> Result<Vec<Standing>, JudgeError> {
+        let metrics = tuning::metrics();
+        let look = range.end - tuning::LOOK_MS..range.end;
+        let series = self.store.select(&Selection { metrics, labels: Vec::new(), range: look }).await?;
+        let span = range.clone();
+        let standings = tokio::task::spawn_blocking(move || tuning::standings(&series, &span, &paired)).await;
+        standings.map_err(|_| JudgeError::Died(range.clone()))
     }
 
     /// What is to be expected of every memory, as at a time; stores nothing.

@@ -2,10 +2,10 @@
 //!
 //! Data flows one way: [`ingest`] turns what arrives into [`sample::Batch`]es, [`store`] keeps them, [`signal`] names
 //! what each series means, [`frame`] lays signals on the grid of cells, [`classify`] judges cells and does the
-//! ledger's arithmetic, [`judge`] stores the verdicts, [`report`] and the pages of [`serve`] show them, [`deliver`] brings
-//! them to people when [`schedule`] says so; [`why`] does the same for a minute of scraping, without a store; [`evaluate`]
-//! holds verdicts on recorded traces against what is known to be true. `signal`,
-//! `frame`, `classify`, `report` and `schedule` do no IO.
+//! ledger's arithmetic, [`tuning`] compares how nodes are set up, [`judge`] stores the verdicts, [`report`] and the pages
+//! of [`serve`] show them, [`deliver`] brings them to people when [`schedule`] says so; [`why`] does the same for a minute
+//! of scraping, without a store; [`evaluate`] holds verdicts on recorded traces against what is known to be true.
+//! `signal`, `frame`, `classify`, `tuning`, `report` and `schedule` do no IO.
 
 mod api;
 pub mod application;
@@ -25,5 +25,6 @@ pub mod schedule;
 pub mod serve;
 pub mod signal;
 pub mod store;
+pub mod tuning;
 mod web;
 pub mod why;

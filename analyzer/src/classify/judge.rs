@@ -14,7 +14,7 @@ use super::intervals::Builder;
 use super::outage::outage;
 use super::phase::Course;
 use super::thresholds::confidence::CERTAIN;
-use super::{Advisory, Cell, Class, Imbalance, Interval, Thresholds, straggler};
+use super::{Advisory, Cell, Class, Imbalance, Interval, Paired, Thresholds, paired, straggler};
 use crate::frame::grid::{HOUR_MS, MINUTE_MS};
 use crate::frame::{self, Framed, GpuFrame, MAX_BRIDGE_MS, NodeFrame, Source, Unjoined};
 use crate::sample::{Series, TimeMs};
@@ -64,6 +64,8 @@ pub struct Judged {
     pub intervals: Vec<Interval>,
     /// In the same order, and cut alike.
     pub advisories: Vec<Advisory>,
+    /// The nodes of each run side by side; by UTC hour, in order of run and node.
+    pub paired: Vec<Paired>,
     /// What could not be joined to a node, and why.
     pub unjoined: Vec<Unjoined>,
     /// Per GPU, the signals whose absence kept rules from judging.
@@ -123,6 +125,7 @@ struct Run {
     by_cell: bool,
     intervals: Vec<Interval>,
     advisories: Vec<Advisory>,
+    paired: Vec<Paired>,
     unjoined: BTreeSet<Unjoined>,
     seen: BTreeMap<String, Seen>,
 }
@@ -156,6 +159,7 @@ impl Run {
         }
         let mut booked = courses.into_par_iter().map(|c| Booked::of(c, t)).collect::<Result<Vec<_>, JudgeError>>()?;
         straggler::charge(&mut booked, t);
+        self.paired.extend(paired::paired(&booked, t));
         let finished: Vec<_> = booked.into_par_iter().map(|gpu| gpu.finish(self.by_cell, t)).collect();
         for (intervals, advisories) in finished {
             self.intervals.extend(intervals);
@@ -196,6 +200,7 @@ impl Run {
         }
         judged.intervals = self.intervals;
         judged.advisories = self.advisories;
+        judged.paired = self.paired;
         judged
     }
 }

@@ -19,16 +19,27 @@ use crate::sample::TimeMs;
 use crate::signal::{Signal, is_of_one_node};
 
 /// Does this on a rank's row explain that others wait for it?
-fn is_cause(class: Class) -> bool {
+pub(super) fn is_cause(class: Class) -> bool {
     matches!(class.group(), Group::StartUp | Group::Feeding | Group::Saving | Group::Derate)
 }
 
 /// An owner, on all nodes of a cluster where the name is the same one's everywhere.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Run<'a> {
+pub(super) struct Run<'a> {
     cluster: &'a str,
     node: Option<&'a str>,
     owner: &'a str,
+}
+
+impl<'a> Run<'a> {
+    /// Is the same owner on another node the same run?
+    pub(super) fn is_of_several_nodes(&self) -> bool {
+        self.node.is_none()
+    }
+
+    pub(super) fn owner(&self) -> &'a str {
+        self.owner
+    }
 }
 
 /// A rank of a run in the time of a cell; shares are of that time.
@@ -73,7 +84,7 @@ pub(super) fn charge(booked: &mut [Booked<'_>], t: &Thresholds) {
 }
 
 /// The GPUs that each run holds at any time of the frame, of runs that have several.
-fn runs<'a>(booked: &[Booked<'a>]) -> BTreeMap<Run<'a>, Vec<usize>> {
+pub(super) fn runs<'a>(booked: &[Booked<'a>]) -> BTreeMap<Run<'a>, Vec<usize>> {
     let mut runs: BTreeMap<Run<'a>, Vec<usize>> = BTreeMap::new();
     for (index, Booked { course, .. }) in booked.iter().enumerate() {
         let owners: BTreeSet<&str> = course.gpu.owners.iter().flatten().map(|(owner, _)| owner.as_str()).collect();

@@ -9,6 +9,7 @@ use super::{Prospect, TimeToLimit};
 use crate::classify::{Advisory, Thresholds};
 use crate::frame;
 use crate::sample::{Series, TimeMs};
+use crate::tuning::Standing;
 
 /// Time between the forecasts of a window: one per peak that a window of 2 hours is divided into. They are made at whole
 /// multiples of it, so that a window judged twice, or judged in parts, comes to the same.
@@ -27,13 +28,15 @@ pub struct Risk {
     pub last: Prospect,
 }
 
-/// What is kept beside the ledger: what may come, and what deserves attention. Neither has GPU-time.
+/// What is kept beside the ledger: what may come, what deserves attention, and how nodes compare. None has GPU-time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outlook {
     /// Memory that was at risk.
     pub risks: Vec<Risk>,
     /// What was advised.
     pub advisories: Vec<Advisory>,
+    /// How nodes were set up and kept up.
+    pub standings: Vec<Standing>,
 }
 
 impl Prospect {

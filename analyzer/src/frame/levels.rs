@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::identity::{Directory, Target};
+use super::identity::{Directory, NodeId, Target};
 use super::piece::STALENESS_MS;
 use super::track::merged;
-use super::{Members, Source, by_node};
+use super::{Members, Source, UNJOINED_NODE, by_node};
 use crate::sample::{Sample, TimeMs};
 use crate::signal::{Entity, Signal, owner_of};
 
@@ -30,6 +30,29 @@ pub(crate) fn levels<'a>(sources: &[Source<'a>]) -> Vec<Levels<'a>> {
     }
     let (nodes, _) = by_node(sources, &directory);
     nodes.iter().flat_map(|(id, members)| members.levels(&id.name)).collect()
+}
+
+/// All that is told of one node and of its GPUs.
+#[derive(Debug)]
+pub(crate) struct Told<'s, 'a> {
+    pub(crate) cluster: String,
+    pub(crate) node: String,
+    pub(crate) sources: Vec<&'s Source<'a>>,
+}
+
+/// The sources by node; what cannot be joined to one is left out.
+pub(crate) fn told<'s, 'a>(sources: &'s [Source<'a>]) -> Vec<Told<'s, 'a>> {
+    let mut directory = Directory::default();
+    for source in sources {
+        directory.add(&source.target, &source.meaning, source.labels);
+    }
+    let (nodes, _) = by_node(sources, &directory);
+    let named = nodes.into_iter().filter(|(id, _)| &*id.name != UNJOINED_NODE);
+    let told = |(id, members): (NodeId, Members<'s, 'a>)| {
+        let sources = members.host.into_iter().chain(members.gpus.into_values().flatten()).collect();
+        Told { cluster: id.cluster.into(), node: id.name.into(), sources }
+    };
+    named.map(told).collect()
 }
 
 impl<'a> Members<'_, 'a> {

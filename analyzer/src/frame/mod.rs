@@ -20,7 +20,7 @@ use crate::signal::{Entity, Meaning, Signal, resolve, servers_named};
 pub use gpu::GpuFrame;
 pub use identity::Unjoined;
 use identity::{Directory, NodeId, Target};
-pub(crate) use levels::{Levels, levels};
+pub(crate) use levels::{Levels, Told, levels, told};
 pub use piece::{MAX_BRIDGE_MS, Reading, STALENESS_MS};
 pub(crate) use piece::{growth, union_ms};
 pub use scrapes::{Scraped, Scrapes};

@@ -7,6 +7,7 @@ use super::finding::findings;
 use super::gap::gaps;
 use super::price::{MICROS, Price};
 use super::sum::{Amount, Item, Sum};
+use super::tuning::Tuning;
 use super::{
     AppliedPrice, BusySignal, ClassAmount, ClassRow, Coverage, FORMULA, Fleet, Period, Previous, Report, Row,
     SCHEMA_VERSION, Span, Unpriced, ratio,
@@ -43,6 +44,7 @@ pub fn build(intervals: &[Interval], previous: &[Interval], period: Period, pric
         unjudged,
         risks: Vec::new(),
         advisories: Vec::new(),
+        tuning: Tuning::default(),
         throughput: None,
         trial: None,
         gaps: gaps(&items, ledger.capacity().ms),

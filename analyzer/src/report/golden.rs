@@ -7,9 +7,10 @@ use jiff::tz::TimeZone;
 use proptest::prelude::*;
 
 use super::*;
-use crate::classify::{Advice, Advisory, Energy, Evidence, Interval};
+use crate::classify::{Advice, Advisory, Energy, Evidence, Interval, Measure, Paired};
 use crate::config::Config;
 use crate::forecast::{Forecast, Memory, Prospect, Risk, STEP_MS, Shape, TimeToLimit};
+use crate::tuning::{CheckEnd, Drift, Standing};
 
 fn fixture(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/report").join(name)
@@ -91,7 +92,52 @@ fn outlook() -> Outlook {
             risk(Memory::Host, "gpu-01", 5, 13_000.0),
         ],
         advisories: vec![advisory(0, 0.0), advisory(1, 0.04)],
+        standings: (0..8).flat_map(standings).collect(),
     }
+}
+
+/// Three nodes in an hour, of which one is set up differently, and slower than another that it works with.
+fn standings(hour: i64) -> Vec<Standing> {
+    let (start_ms, end_ms) = (THURSDAY + hour * HOUR, THURSDAY + (hour + 1) * HOUR);
+    let text = str::to_owned;
+    let check = |id, status, usual| CheckEnd { check: text(id), status: text(status), usual: Some(text(usual)) };
+    let drift = |setting, gpu: Option<&str>, value, usual, of| Drift {
+        setting: text(setting),
+        gpu: gpu.map(text),
+        value: text(value),
+        usual: text(usual),
+        alike: of - 1,
+        of,
+    };
+    let standing = |node: &str, slowdown| Standing {
+        node: text(node),
+        start_ms,
+        end_ms,
+        pool: Some(text("NVIDIA H100 80GB HBM3")),
+        pool_nodes: 3,
+        checks: vec![check("irq_affinity", "warn", "warn")],
+        drift: Vec::new(),
+        paired: vec![Paired {
+            node: text(node),
+            owner: text("slurm/4211"),
+            measure: Measure::OwnTime,
+            start_ms,
+            cells: 60,
+            others: 2,
+            slowdown,
+            next: if slowdown > 1.0 { 0.9 } else { 1.3 },
+        }],
+    };
+    let slow = Standing {
+        checks: vec![check("thp_enabled", "fail", "pass")],
+        drift: vec![
+            drift("transparent huge pages", None, "always", "madvise | <never>", 3),
+            drift("power limit", Some("GPU-4341447b-6ad7-4bf4-87eb-59ebb5a53d63"), "500 W", "700 W", 24),
+        ],
+        ..standing("gpu-01", 1.3 + 0.01 * hour as f64)
+    };
+    let few = Standing { paired: Vec::new(), ..standing("gpu-03", 1.0) };
+    vec![slow, standing("gpu-02", 0.8), if hour < 3 { standing("gpu-03", 0.9) } else { few }]
 }
 
 #[test]

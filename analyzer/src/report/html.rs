@@ -4,8 +4,10 @@ use askama::Template;
 
 use super::Report;
 use super::text::{self, MAX_FIRST, MAX_PLACES};
+use super::tuning::MIN_PAIRS;
 use super::waterfall::{Step, waterfall};
 use crate::classify::Class;
+use crate::tuning::MIN_POOL;
 
 #[derive(Template)]
 #[template(path = "report.html")]

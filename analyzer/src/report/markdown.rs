@@ -7,7 +7,9 @@ use askama::filters::Escaper;
 
 use super::Report;
 use super::text::{self, MAX_FIRST, MAX_PLACES};
+use super::tuning::MIN_PAIRS;
 use super::waterfall::{Step, waterfall};
+use crate::tuning::MIN_POOL;
 
 /// Keeps names from becoming Markdown: a backslash before everything that Markdown or HTML could take for its own,
 /// and spaces for line breaks, which would end a table's row. Named in `askama.toml`.

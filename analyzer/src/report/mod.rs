@@ -30,6 +30,7 @@ mod sum;
 pub mod text;
 pub mod throughput;
 mod trial;
+pub mod tuning;
 mod waterfall;
 
 pub use about::{About, Remedy, about};
@@ -85,6 +86,8 @@ pub struct Report {
     pub risks: Vec<MemoryRisk>,
     /// What deserves attention though no GPU-time is charged to it; what lasted longest first.
     pub advisories: Vec<AdvisoryRow>,
+    /// How nodes are set up, how that differs within a pool, and which nodes are slow.
+    pub tuning: tuning::Tuning,
     /// Signals that were missing, and what would give them.
     pub gaps: Vec<Gap>,
     /// The prices that applied; empty where none are configured or none matches.
@@ -339,11 +342,12 @@ pub struct ClassAmount {
 }
 
 impl Report {
-    /// The same with what was at risk and what was advised in the period.
+    /// The same with what was at risk, what was advised and how nodes compared in the period.
     #[must_use]
     pub fn with_outlook(self, outlook: &Outlook) -> Self {
         let (risks, advisories) = (risk::memory_risks(&outlook.risks), advisory::rows(&outlook.advisories));
-        Self { risks, advisories, ..self }
+        let tuning = tuning::tuning(&outlook.standings, self.nodes.iter().filter_map(|row| row.name.as_deref()));
+        Self { risks, advisories, tuning, ..self }
     }
 
     /// The first of its kind of memory carries the remedies; those after it refer to it.

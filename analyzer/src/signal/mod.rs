@@ -4,6 +4,7 @@
 //! rows of one table.
 
 mod owner;
+mod setting;
 mod table;
 
 use std::collections::{BTreeSet, HashMap};
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::sample::Labels;
 pub use owner::{is_of_one_node, owner_of, owners_named, servers_named};
+pub use setting::{Setting, setting_metrics, settings};
 use table::Row;
 
 /// How samples of a signal become a reading of a cell.
@@ -152,6 +154,8 @@ signals! {
     GpuXid "gpu_xid" Gpu State "code" up to 1e4,
     /// CPUs of one NUMA node that the GPU's processes may run on.
     GpuAllowedCpus "gpu_allowed_cpus" Gpu State "cores" up to 1e6,
+    /// How the GPU is set up; the content is in [`settings`].
+    GpuSetting "gpu_setting" Gpu State "setting" up to 1e16,
 
     /// The node's name; the content is in the labels.
     NodeInfo "node_info" Node State "info" up to 1.0,
@@ -195,6 +199,8 @@ signals! {
     NodeMps "node_mps" Node State "ratio" up to 1.0,
     /// Kubernetes gives the node no more pods.
     NodeUnschedulable "node_unschedulable" Node State "ratio" up to 1.0,
+    /// How the node is set up, and how checks of that ended; the content is in [`settings`].
+    NodeSetting "node_setting" Node State "setting" up to 1e16,
     /// Did the scrape of the node's target succeed?
     Up "up" Node Gauge "ratio" up to 1.0,
 
@@ -344,9 +350,10 @@ pub fn is_of(metric: &str, scope: Scope) -> bool {
     BY_METRIC.get(metric).is_some_and(|(_, rows)| rows.iter().any(|row| row.signal.scope() == scope))
 }
 
-/// Every metric name that a signal uses, each once.
+/// Every metric name that a signal uses which rules speak about, each once.
 pub fn metric_names() -> impl Iterator<Item = &'static str> {
-    BY_METRIC.keys().copied()
+    let is_setting = |row: &&Row| matches!(row.signal, Signal::GpuSetting | Signal::NodeSetting);
+    BY_METRIC.iter().filter(move |(_, (_, rows))| !rows.iter().all(is_setting)).map(|(name, _)| *name)
 }
 
 /// A metric that gives a signal, and who writes it.

@@ -3,7 +3,9 @@
 //! Names that our own exporter writes, both of dcgm-exporter's generations among them, come from its catalog, so that a
 //! removed metric breaks the build. node_exporter's are those of release 1.
 
-use goodput_exporter::catalog::{Metric, Unit, cpu as cpus, dcgm, driver, gpu, health, host, irq, memory, owner};
+use goodput_exporter::catalog::{
+    Metric, Unit, cpu as cpus, dcgm, driver, gpu, health, host, irq, kubelet, memory, mig, network, owner,
+};
 
 use super::Signal;
 use crate::sample::Labels;
@@ -237,6 +239,29 @@ pub(super) static ROWS: &[Row] = &[
     own(&driver::DRIVER_DAEMON, Signal::NodeMps).only("daemon", "nvidia-cuda-mps-control"),
     row("kube_node_spec_unschedulable", Signal::NodeUnschedulable).of_any_node(),
     row("up", Signal::Up),
+    legacy(&dcgm::APP_SM_CLOCK, Signal::GpuSetting),
+    own(&mig::MODE, Signal::GpuSetting),
+    own(&host::AUDIT_STATUS, Signal::NodeSetting),
+    own(&gpu::DRIVER_INFO, Signal::NodeSetting),
+    own(&driver::DRIVER_INFO, Signal::NodeSetting),
+    own(&driver::DRIVER_MODULE, Signal::NodeSetting),
+    own(&driver::DRIVER_PARAMETER, Signal::NodeSetting),
+    own(&driver::DRIVER_FIRMWARE, Signal::NodeSetting),
+    own(&memory::THP, Signal::NodeSetting),
+    own(&memory::KHUGEPAGED_DEFRAG, Signal::NodeSetting),
+    own(&memory::COMPACTION_PROACTIVENESS, Signal::NodeSetting),
+    own(&memory::SWAPPINESS, Signal::NodeSetting),
+    own(&memory::ZSWAP_ENABLED, Signal::NodeSetting),
+    own(&host::NUMA_BALANCING, Signal::NodeSetting),
+    own(&host::NODE_CPUS, Signal::NodeSetting),
+    own(&cpus::CPU_GOVERNOR, Signal::NodeSetting),
+    own(&cpus::CPU_SMT, Signal::NodeSetting),
+    own(&cpus::CPU_ISOLATED, Signal::NodeSetting),
+    own(&cpus::CPU_TICKLESS, Signal::NodeSetting),
+    own(&kubelet::KUBELET_INFO, Signal::NodeSetting),
+    own(&kubelet::KUBELET_RESERVED_CPUS, Signal::NodeSetting),
+    own(&irq::IRQBALANCE_RUNNING, Signal::NodeSetting),
+    own(&network::RDMA_PORTS, Signal::NodeSetting),
     own(&host::OWNER, Signal::JobInfo),
     own(&host::CGROUP_CPU_USAGE, Signal::JobCpuUsage),
     own(&host::CGROUP_CPU_LIMIT, Signal::JobCpuLimit),

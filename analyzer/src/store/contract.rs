@@ -1,9 +1,10 @@
 //! What every implementation of [`Samples`] and [`Results`] must do; each runs this suite over its own, empty, store.
 
 use super::{Appended, Results, Samples, Selection, StoreError, Whose};
-use crate::classify::{Advice, Advisory, Class, Culprit, Energy, Evidence, Interval};
+use crate::classify::{Advice, Advisory, Class, Culprit, Energy, Evidence, Interval, Measure, Paired};
 use crate::forecast::{Forecast, Memory, Outlook, Prospect, Risk, Shape, TimeToLimit};
 use crate::sample::{Batch, Labels, STALE_BITS, Sample, Series, TimeMs, is_stale};
+use crate::tuning::{CheckEnd, Standing};
 
 pub(super) const HOUR: TimeMs = 3_600_000;
 
@@ -192,22 +193,46 @@ pub(super) fn advisory(node: &str, hour: TimeMs) -> Advisory {
     Advisory { gpu, node, model, owner, advice: Advice::CrossNuma, start_ms, end_ms, confidence, evidence }
 }
 
-/// The suite for risks and advisories.
+fn standing(node: &str, hour: TimeMs) -> Standing {
+    let paired = Paired {
+        node: node.to_owned(),
+        owner: "slurm/7".to_owned(),
+        measure: Measure::OwnTime,
+        start_ms: hour * HOUR,
+        cells: 60,
+        others: 3,
+        slowdown: 1.25,
+        next: 1.0,
+    };
+    let (check, status) = ("swap_off".to_owned(), "fail".to_owned());
+    Standing {
+        node: node.to_owned(),
+        start_ms: hour * HOUR,
+        end_ms: (hour + 1) * HOUR,
+        pool: Some("H100".to_owned()),
+        pool_nodes: 4,
+        checks: vec![CheckEnd { check, status, usual: None }],
+        drift: Vec::new(),
+        paired: vec![paired],
+    }
+}
+
+/// The suite for risks, advisories and standings.
 pub(super) async fn outlook(store: &impl Results) {
     let mut kinds: Vec<_> = Memory::ALL.iter().map(|memory| risk("a", 1, *memory)).collect();
     kinds.sort_by_key(|r| r.last.forecast.memory.name());
-    let first = Outlook { risks: kinds, advisories: vec![advisory("a", 1)] };
-    let later = Outlook { risks: vec![risk("a", 2, Memory::Host)], advisories: Vec::new() };
-    let other = Outlook { risks: Vec::new(), advisories: vec![advisory("b", 1)] };
+    let first = Outlook { risks: kinds, advisories: vec![advisory("a", 1)], standings: vec![standing("a", 1)] };
+    let later = Outlook { risks: vec![risk("a", 2, Memory::Host)], ..Outlook::default() };
+    let other = Outlook { advisories: vec![advisory("b", 1)], standings: vec![standing("b", 1)], ..Outlook::default() };
     store.replace_outlook("a", HOUR..2 * HOUR, &first).await.unwrap();
     assert_eq!(store.outlook(HOUR..2 * HOUR).await.unwrap(), first);
     store.replace_outlook("a", 2 * HOUR..3 * HOUR, &later).await.unwrap();
     store.replace_outlook("b", HOUR..2 * HOUR, &other).await.unwrap();
 
-    let second = Outlook { risks: vec![risk("a", 1, Memory::Gpu)], advisories: Vec::new() };
+    let second = Outlook { risks: vec![risk("a", 1, Memory::Gpu)], ..Outlook::default() };
     for _ in 0..2 {
         store.replace_outlook("a", HOUR..2 * HOUR, &second).await.unwrap();
-        let expected = Outlook { risks: second.risks.clone(), advisories: other.advisories.clone() };
+        let expected = Outlook { risks: second.risks.clone(), ..other.clone() };
         assert_eq!(store.outlook(HOUR..2 * HOUR).await.unwrap(), expected);
     }
     assert_eq!(store.outlook(2 * HOUR..3 * HOUR).await.unwrap(), later);
@@ -217,7 +242,8 @@ pub(super) async fn outlook(store: &impl Results) {
     for wrong in [
         Outlook { risks: vec![risk("a", 2, Memory::Gpu)], ..none.clone() },
         Outlook { risks: vec![risk("b", 1, Memory::Gpu)], ..none.clone() },
-        Outlook { advisories: vec![advisory("b", 1)], ..none },
+        Outlook { advisories: vec![advisory("b", 1)], ..none.clone() },
+        Outlook { standings: vec![standing("b", 1)], ..none },
     ] {
         let refused = store.replace_outlook("a", HOUR..2 * HOUR, &wrong).await;
         assert!(matches!(refused, Err(StoreError::OutsideWindow { .. })), "{refused:?}");

@@ -14,7 +14,7 @@ const NOTE_FIRST: &str = "INSERT INTO judged (one, seq) VALUES (1, $1) ON CONFLI
 pub(super) const STATEMENTS: [&str; 3] = [SELECT, NOTE, NOTE_FIRST];
 
 /// Where verdicts are; each has the time that it is about.
-pub(super) const TABLES: [&str; 4] = ["intervals", "advisories", "risks", "achieved"];
+pub(super) const TABLES: [&str; 5] = ["intervals", "advisories", "risks", "standings", "achieved"];
 
 /// Removes the verdicts of a table on time that ends at or before a given one.
 pub(super) fn forget(table: &str) -> String {

@@ -269,7 +269,7 @@ impl Whose {
 pub struct Verdicts {
     /// The ledger's.
     pub intervals: Vec<Interval>,
-    /// What was at risk and what was advised.
+    /// What was at risk, what was advised, and how nodes compare.
     pub outlook: Outlook,
     /// What jobs counted.
     pub achieved: Vec<Achieved>,
@@ -297,7 +297,7 @@ pub trait Results: Send + Sync {
         whose: &Whose,
     ) -> impl Future<Output = Result<Vec<Interval>, StoreError>> + Send;
 
-    /// Replaces the risks and advisories of one node and window, in one transaction.
+    /// Replaces the risks, advisories and standings of one node and window, in one transaction.
     fn replace_outlook(
         &self,
         node: &str,
@@ -305,7 +305,7 @@ pub trait Results: Send + Sync {
         outlook: &Outlook,
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// The risks and advisories that lie in the window; as intervals, they are cut at windows.
+    /// The risks, advisories and standings that lie in the window; as intervals, they are cut at windows.
     fn outlook(&self, window: Range<TimeMs>) -> impl Future<Output = Result<Outlook, StoreError>> + Send;
     /// Replaces what was achieved in the window, in one transaction.
     fn replace_achieved(

@@ -1,4 +1,4 @@
-//! Risks and advisories in SQLite.
+//! Risks, advisories and standings in SQLite.
 
 use std::ops::Range;
 
@@ -11,6 +11,7 @@ use super::results;
 use crate::classify::{Advice, Advisory};
 use crate::forecast::{Forecast, Memory, Outlook, Prospect, Risk, Shape, TimeToLimit};
 use crate::sample::TimeMs;
+use crate::tuning::Standing;
 
 const INSERT_ADVISORY: &str = "INSERT INTO advisories
     (node, start_ms, end_ms, gpu, model, owner, advice, confidence, evidence)
@@ -31,15 +32,33 @@ const DELETE_ADVISORIES: &str = "DELETE FROM advisories WHERE node = $1 AND star
 
 const DELETE_RISKS: &str = "DELETE FROM risks WHERE node = $1 AND start_ms >= $2 AND end_ms <= $3";
 
-pub(super) const STATEMENTS: [&str; 6] =
-    [INSERT_ADVISORY, SELECT_ADVISORIES, DELETE_ADVISORIES, INSERT_RISK, SELECT_RISKS, DELETE_RISKS];
+const INSERT_STANDING: &str = "INSERT INTO standings (node, start_ms, end_ms, standing) VALUES ($1, $2, $3, $4)";
+
+const SELECT_STANDINGS: &str = "SELECT standing FROM standings WHERE start_ms >= $1 AND end_ms <= $2
+    ORDER BY node, start_ms";
+
+const DELETE_STANDINGS: &str = "DELETE FROM standings WHERE node = $1 AND start_ms >= $2 AND end_ms <= $3";
+
+pub(super) const STATEMENTS: [&str; 9] = [
+    INSERT_ADVISORY,
+    SELECT_ADVISORIES,
+    DELETE_ADVISORIES,
+    INSERT_RISK,
+    SELECT_RISKS,
+    DELETE_RISKS,
+    INSERT_STANDING,
+    SELECT_STANDINGS,
+    DELETE_STANDINGS,
+];
 
 pub(super) async fn select(connection: &mut SqliteConnection, window: &Range<TimeMs>) -> sqlx::Result<Outlook> {
     let risks = rows(SELECT_RISKS, &mut *connection, window).await?;
-    let advisories = rows(SELECT_ADVISORIES, connection, window).await?;
+    let advisories = rows(SELECT_ADVISORIES, &mut *connection, window).await?;
+    let standings = rows(SELECT_STANDINGS, connection, window).await?;
     Ok(Outlook {
         risks: risks.iter().map(decode_risk).collect::<sqlx::Result<_>>()?,
         advisories: advisories.iter().map(decode_advisory).collect::<sqlx::Result<_>>()?,
+        standings: standings.iter().map(|row| decode_json(row, "standing")).collect::<sqlx::Result<_>>()?,
     })
 }
 
@@ -55,10 +74,11 @@ async fn rows(
 pub(super) fn misplaced(node: &str, window: &Range<TimeMs>, outlook: &Outlook) -> Option<String> {
     let risks = outlook.risks.iter().map(|r| ("risk", &r.last.entity, &r.last.node, r.start_ms, r.end_ms));
     let advisories = outlook.advisories.iter().map(|a| ("advisory", &a.gpu, &a.node, a.start_ms, a.end_ms));
+    let standings = outlook.standings.iter().map(|s| ("standing", &s.node, &s.node, s.start_ms, s.end_ms));
     let is_outside = |(_, _, on, start, end): &(_, _, &String, TimeMs, TimeMs)| {
         on.as_str() != node || *start < window.start || *end > window.end
     };
-    let (what, entity, on, start, end) = risks.chain(advisories).find(is_outside)?;
+    let (what, entity, on, start, end) = risks.chain(advisories).chain(standings).find(is_outside)?;
     Some(format!("{what} of {entity} on {on} from {start} to {end}"))
 }
 
@@ -69,7 +89,7 @@ pub(super) async fn replace(
     outlook: &Outlook,
 ) -> sqlx::Result<()> {
     let mut transaction = database.begin().await?;
-    for sql in [DELETE_ADVISORIES, DELETE_RISKS] {
+    for sql in [DELETE_ADVISORIES, DELETE_RISKS, DELETE_STANDINGS] {
         sqlx::query(sql).bind(node).bind(window.start).bind(window.end).execute(&mut *transaction).await?;
     }
     for advisory in &outlook.advisories {
@@ -77,6 +97,9 @@ pub(super) async fn replace(
     }
     for risk in &outlook.risks {
         insert_risk(&mut transaction, risk).await?;
+    }
+    for standing in &outlook.standings {
+        insert_standing(&mut transaction, standing).await?;
     }
     transaction.commit().await
 }
@@ -124,6 +147,13 @@ async fn insert_risk(transaction: &mut SqliteConnection, risk: &Risk) -> sqlx::R
         .bind(limit.latest_seconds)
         .execute(transaction)
         .await?;
+    Ok(())
+}
+
+async fn insert_standing(transaction: &mut SqliteConnection, standing: &Standing) -> sqlx::Result<()> {
+    let text = serde_json::to_string(standing).map_err(|error| sqlx::Error::Encode(error.into()))?;
+    let placed = sqlx::query(INSERT_STANDING).bind(&standing.node).bind(standing.start_ms).bind(standing.end_ms);
+    placed.bind(text).execute(transaction).await?;
     Ok(())
 }
 

@@ -8,5 +8,8 @@ mod ledger;
 mod phases;
 mod placement;
 mod recorded;
+mod slow_node;
 mod sources;
+mod storage_traces;
 mod straggler;
+mod straggler_traces;
