@@ -251,7 +251,7 @@ where
     F: Future<Output = Result<Verdicts, StoreError>>,
 {
     let before = period.previous();
-    let Verdicts { intervals, outlook, achieved } = read(period.start_ms..period.end_ms).await?;
+    let Verdicts { intervals, outlook, achieved, .. } = read(period.start_ms..period.end_ms).await?;
     let previous = read(before.start_ms..before.end_ms).await?.intervals;
     let throughput = throughput::build(&achieved, &intervals);
     let report = report::build(&intervals, &previous, period, prices).with_outlook(&outlook);

@@ -4,8 +4,8 @@
 //! what each series means, [`frame`] lays signals on the grid of cells, [`classify`] judges cells and does the
 //! ledger's arithmetic, [`judge`] stores the verdicts, [`report`] and the pages of [`serve`] show them, [`deliver`] brings
 //! them to people when [`schedule`] says so; [`why`] does the same for a minute of scraping, without a store; [`evaluate`]
-//! holds verdicts on recorded traces against what is known to be true. `signal`,
-//! `frame`, `classify`, `report` and `schedule` do no IO.
+//! holds verdicts on recorded traces against what is known to be true. [`events`] is what
+//! jobs tell of themselves. `signal`, `frame`, `events`, `classify`, `report` and `schedule` do no IO.
 
 mod api;
 pub mod application;
@@ -14,6 +14,7 @@ pub mod command;
 pub mod config;
 pub mod deliver;
 pub mod evaluate;
+pub mod events;
 pub mod forecast;
 pub mod frame;
 pub mod ingest;
