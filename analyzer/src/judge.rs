@@ -13,8 +13,9 @@ use parking_lot::Mutex;
 
 use crate::application::{Counter, measure};
 use crate::classify::{
-    self, Advisory, Class, Declared, Interval, Judged, LOOK_AHEAD_MS, LOOK_BACK_MS, Seen, Thresholds, judge_onward,
+    self, Advisory, Class, Declared, Interval, Judged, LOOK_AHEAD_MS, LOOK_BACK_MS, Seen, Thresholds, judge_told,
 };
+use crate::events::Told;
 use crate::forecast::{self, MEMORY_SIGNALS, Outlook, Prospect};
 use crate::frame::MAX_BRIDGE_MS;
 use crate::report::{self, Period, Price, Report, throughput};
@@ -128,7 +129,9 @@ impl<S: Samples + Results> Judge<S> {
         let series = self.store.select(&selection(&range)).await?;
         let (seen, thresholds) = (self.seen_until(range.start).await?, self.thresholds.clone());
         let part = range.clone();
-        let judged = tokio::task::spawn_blocking(move || judge_onward(&series, &seen, part, &thresholds)).await;
+        let history = self.store.history(range.start - LOOK_BACK_MS..range.end + LOOK_AHEAD_MS).await?;
+        let told = Told::of(&history.events);
+        let judged = tokio::task::spawn_blocking(move || judge_told(&series, &seen, told, part, &thresholds)).await;
         let mut judged = judged.map_err(|_| JudgeError::Died(range))??;
         judged.intervals = classify::declare(judged.intervals, &self.maintenance);
         stay(&mut judged);

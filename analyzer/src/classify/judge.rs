@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::advisory;
 use super::cell::{self, Part};
@@ -13,6 +14,7 @@ use super::outage::outage;
 use super::phase::Course;
 use super::thresholds::confidence::CERTAIN;
 use super::{Advisory, Cell, Class, Imbalance, Interval, Thresholds, straggler};
+use crate::events::Told;
 use crate::frame::grid::{HOUR_MS, MINUTE_MS};
 use crate::frame::{self, Framed, GpuFrame, MAX_BRIDGE_MS, NodeFrame, Source, Unjoined};
 use crate::sample::{Series, TimeMs};
@@ -98,8 +100,19 @@ pub fn judge_onward(
     window: Range<TimeMs>,
     thresholds: &Thresholds,
 ) -> Result<Judged, JudgeError> {
+    judge_told(series, seen, Told::default(), window, thresholds)
+}
+
+/// The same, knowing what jobs told of every run that goes on in the window or does so on both sides of it.
+pub fn judge_told(
+    series: &[Series],
+    seen: &[Seen],
+    told: Told,
+    window: Range<TimeMs>,
+    thresholds: &Thresholds,
+) -> Result<Judged, JudgeError> {
     let seen = seen.iter().map(|s| (s.gpu.clone(), s.clone())).collect();
-    Run { seen, ..Run::default() }.through(series, window, thresholds)
+    Run { seen, told: Arc::new(told), ..Run::default() }.through(series, window, thresholds)
 }
 
 /// [`judge_series`], but every interval is one cell: what neighbouring cells have in common is not joined.
@@ -123,6 +136,7 @@ struct Run {
     advisories: Vec<Advisory>,
     unjoined: BTreeSet<Unjoined>,
     seen: BTreeMap<String, Seen>,
+    told: Arc<Told>,
 }
 
 impl Run {
@@ -138,7 +152,8 @@ impl Run {
     }
 
     fn hour(&mut self, sources: &[Source<'_>], window: Range<TimeMs>, t: &Thresholds) -> Result<(), JudgeError> {
-        let Framed { nodes, unjoined } = frame::frames(sources, &window, around_ms(t));
+        let Framed { mut nodes, unjoined } = frame::frames(sources, &window, around_ms(t));
+        nodes.iter_mut().for_each(|node| node.told = Arc::clone(&self.told));
         self.unjoined.extend(unjoined);
         let mut judged = BTreeSet::new();
         let holds = Holds::of(&nodes);

@@ -13,6 +13,7 @@ use crate::signal::owners_named;
 pub use attempt::{Attempt, Ending, Loss, attempts, losses, unjudged_from};
 pub use parse::{MAX_EVENTS, Mistake, parse};
 pub use told::Told;
+pub(crate) use told::Who;
 
 /// What is run, however often it has to begin anew.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -14,7 +14,9 @@ mod track;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::sync::Arc;
 
+use crate::events::Told;
 use crate::sample::{Labels, Sample, Series, TimeMs};
 use crate::signal::{Entity, Meaning, Signal, resolve, servers_named};
 pub use gpu::GpuFrame;
@@ -49,6 +51,8 @@ pub struct NodeFrame {
     pub jobs: BTreeMap<String, Tracks>,
     /// Its GPUs, in order of UUID.
     pub gpus: Vec<GpuFrame>,
+    /// What jobs told, of all nodes.
+    pub told: Arc<Told>,
 }
 
 impl NodeFrame {
@@ -192,6 +196,7 @@ impl<'s, 'a> Members<'s, 'a> {
             host: Tracks::of(&self.host, &cells, |_, _| true),
             jobs,
             gpus,
+            told: Arc::default(),
             body,
             cells,
         }
