@@ -254,11 +254,12 @@ where
     F: Future<Output = Result<Verdicts, StoreError>>,
 {
     let before = period.previous();
-    let Verdicts { intervals, outlook, achieved, .. } = read(period.start_ms..period.end_ms).await?;
+    let Verdicts { intervals, outlook, achieved, history } = read(period.start_ms..period.end_ms).await?;
     let previous = read(before.start_ms..before.end_ms).await?.intervals;
     let throughput = throughput::build(&achieved, &intervals);
+    let runs = report::runs::build(&history, &intervals, &(period.start_ms..period.end_ms));
     let report = report::build(&intervals, &previous, period, prices).with_outlook(&outlook);
-    Ok((Report { throughput, ..report }, intervals))
+    Ok((Report { throughput, runs, ..report }, intervals))
 }
 
 /// The windows that together cover the range, in order; the first and the last may reach out of it.

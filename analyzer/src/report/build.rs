@@ -44,6 +44,7 @@ pub fn build(intervals: &[Interval], previous: &[Interval], period: Period, pric
         risks: Vec::new(),
         advisories: Vec::new(),
         throughput: None,
+        runs: Vec::new(),
         trial: None,
         gaps: gaps(&items, ledger.capacity().ms),
         prices: applied(&items, prices, ledger.capacity().ms),
