@@ -13,8 +13,9 @@ use parking_lot::Mutex;
 
 use crate::application::{Counter, measure};
 use crate::classify::{
-    self, Class, Declared, Interval, Judged, LOOK_AHEAD_MS, LOOK_BACK_MS, Paired, Seen, Thresholds, judge_onward,
+    self, Class, Declared, Interval, Judged, LOOK_AHEAD_MS, LOOK_BACK_MS, Paired, Seen, Thresholds, judge_told,
 };
+use crate::events::Told;
 use crate::forecast::{self, MEMORY_SIGNALS, Outlook, Prospect};
 use crate::frame::MAX_BRIDGE_MS;
 use crate::report::{self, Period, Price, Report, throughput};
@@ -129,7 +130,9 @@ impl<S: Samples + Results> Judge<S> {
         let series = self.store.select(&selection(&range)).await?;
         let (seen, thresholds) = (self.seen_until(range.start).await?, self.thresholds.clone());
         let part = range.clone();
-        let judged = tokio::task::spawn_blocking(move || judge_onward(&series, &seen, part, &thresholds)).await;
+        let history = self.store.history(range.start - LOOK_BACK_MS..range.end + LOOK_AHEAD_MS).await?;
+        let told = Told::of(&history.events);
+        let judged = tokio::task::spawn_blocking(move || judge_told(&series, &seen, told, part, &thresholds)).await;
         let mut judged = judged.map_err(|_| JudgeError::Died(range))??;
         judged.intervals = classify::declare(judged.intervals, &self.maintenance);
         stay(&mut judged);
@@ -263,11 +266,12 @@ where
     F: Future<Output = Result<Verdicts, StoreError>>,
 {
     let before = period.previous();
-    let Verdicts { intervals, outlook, achieved } = read(period.start_ms..period.end_ms).await?;
+    let Verdicts { intervals, outlook, achieved, history } = read(period.start_ms..period.end_ms).await?;
     let previous = read(before.start_ms..before.end_ms).await?.intervals;
     let throughput = throughput::build(&achieved, &intervals);
+    let runs = report::runs::build(&history, &intervals, &(period.start_ms..period.end_ms));
     let report = report::build(&intervals, &previous, period, prices).with_outlook(&outlook);
-    Ok((Report { throughput, ..report }, intervals))
+    Ok((Report { throughput, runs, ..report }, intervals))
 }
 
 /// The windows that together cover the range, in order; the first and the last may reach out of it.

@@ -5,7 +5,8 @@
 //! ledger's arithmetic, [`tuning`] compares how nodes are set up, [`judge`] stores the verdicts, [`report`] and the pages
 //! of [`serve`] show them, [`deliver`] brings them to people when [`schedule`] says so; [`why`] does the same for a minute
 //! of scraping, without a store; [`evaluate`] holds verdicts on recorded traces against what is known to be true.
-//! `signal`, `frame`, `classify`, `tuning`, `report` and `schedule` do no IO.
+//! [`events`] is what jobs tell of themselves. `signal`, `frame`, `events`, `classify`, `tuning`, `report` and `schedule`
+//! do no IO.
 
 mod api;
 pub mod application;
@@ -14,6 +15,7 @@ pub mod command;
 pub mod config;
 pub mod deliver;
 pub mod evaluate;
+pub mod events;
 pub mod forecast;
 pub mod frame;
 pub mod ingest;

@@ -29,11 +29,10 @@ pub use judging::Progress;
 
 use crate::api;
 use crate::config::Config;
-use crate::ingest::Limits;
-use crate::ingest::remote_write;
 use crate::ingest::replicas::Replicas;
 use crate::ingest::scrape::Scraper;
 use crate::ingest::tally::Tally;
+use crate::ingest::{Limits, Work, events, remote_write};
 use crate::judge::Judge;
 use crate::report::Price;
 use crate::sample::TimeMs;
@@ -121,7 +120,10 @@ pub async fn run(config: Config, options: Options, listen: SocketAddr) -> anyhow
         ways_in: (limits, Arc::clone(&tally)),
     };
     let replicas = Replicas::new(config.ingest.replicas);
-    let pages = router(app).merge(remote_write::router(intake, limits, replicas, tally));
+    let work = Arc::new(Work::new(limits, tally));
+    let pages = router(app)
+        .merge(events::router(intake.clone(), Arc::clone(&work), now))
+        .merge(remote_write::router(intake, work, replicas));
     tracing::info!(address = %listener.local_addr()?, jobs = scraping.len(), "listening");
     serve_until(listener, pages, stop, stopping).await?;
 

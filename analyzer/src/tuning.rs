@@ -9,7 +9,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use crate::classify::Paired;
-use crate::frame::{self, Told};
+use crate::frame::{self, NodeSources};
 use crate::sample::{Series, TimeMs};
 use crate::signal::{Entity, Setting, Signal, model_of, setting_metrics, settings};
 
@@ -81,7 +81,7 @@ pub fn metrics() -> Vec<String> {
 pub fn standings(series: &[Series], window: &Range<TimeMs>, paired: &[Paired]) -> Vec<Standing> {
     let range = window.end - LOOK_MS..window.end;
     let sources = frame::sources(series);
-    let nodes: Vec<Node> = frame::told(&sources).iter().filter_map(|told| Node::of(told, &range)).collect();
+    let nodes: Vec<Node> = frame::by_name(&sources).iter().filter_map(|told| Node::of(told, &range)).collect();
     let mut pools: BTreeMap<(&str, Option<&str>), Vec<&Node>> = BTreeMap::new();
     for node in &nodes {
         pools.entry((&node.cluster, node.pool.as_deref())).or_default().push(node);
@@ -129,7 +129,7 @@ struct Node {
 }
 
 impl Node {
-    fn of(told: &Told<'_, '_>, range: &Range<TimeMs>) -> Option<Node> {
+    fn of(told: &NodeSources<'_, '_>, range: &Range<TimeMs>) -> Option<Node> {
         let models: BTreeSet<&str> = told.sources.iter().filter_map(|s| model_of(s.labels)).collect();
         let pool = (!models.is_empty()).then(|| joined(&models));
         let mut set: BTreeMap<What, BTreeSet<String>> = BTreeMap::new();
@@ -206,7 +206,7 @@ impl<'a> Usual<'a> {
 
 /// The sources of settings that were there when their metric was last scraped from their target, with the sample: a label
 /// that changed leaves a series that has ended.
-fn latest<'s, 'a>(told: &Told<'s, 'a>, range: &Range<TimeMs>) -> Vec<(&'s frame::Source<'a>, f64)> {
+fn latest<'s, 'a>(told: &NodeSources<'s, 'a>, range: &Range<TimeMs>) -> Vec<(&'s frame::Source<'a>, f64)> {
     let last = |source: &frame::Source<'_>| {
         source.samples.iter().rev().find(|s| range.contains(&s.time_ms) && !s.value.is_nan()).copied()
     };

@@ -111,6 +111,7 @@ async fn both_make_the_same_tables() {
         "column write_ahead samples blob not null",
         "primary deliveries week,version,destination",
         "index intervals gpu,start_ms",
+        "unique events id",
         "row_groups FOREIGN KEY (segment) REFERENCES segments(id) ON DELETE CASCADE",
     ] {
         assert!(ours.contains(line), "{line} is not in {ours:#?}");
@@ -142,7 +143,7 @@ fn no_statement_on_results_is_left_out() {
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let all: Vec<String> = statements().iter().map(|sql| words(sql)).collect();
     let mut found = 0;
-    for name in ["results", "outlook", "application", "delivery", "judged"] {
+    for name in ["results", "outlook", "application", "delivery", "judged", "events"] {
         let path = repository().join(format!("analyzer/src/store/{name}.rs"));
         let source = fs::read_to_string(&path).unwrap();
         for literal in source

@@ -1,4 +1,4 @@
-//! `/api/v1/…`: what is stored, as JSON for programs. Read-only; described by `openapi.json`, which is served too.
+//! `/api/v1/…`: what is stored, as JSON for programs. Read-only, but for events, which are a way in; described by `openapi.json`, which is served too.
 //!
 //! A query with a parameter that a route does not know is an error, so that a misspelt filter never means "everything".
 
@@ -6,6 +6,7 @@ mod inventory;
 mod problem;
 mod query;
 mod results;
+mod runs;
 mod series;
 #[cfg(test)]
 mod tests;
@@ -49,6 +50,7 @@ pub(crate) fn routes<S: Samples + Results + Clone + 'static>() -> Router<App<S>>
         .route("/forecasts", get(results::forecasts::<S>))
         .route("/findings", get(results::findings::<S>))
         .route("/report", get(results::report::<S>))
+        .route("/runs", get(runs::list::<S>))
         .route("/signals", get(series::signals))
         .route("/series", get(series::series::<S>))
         .route("/openapi.json", get(async || ([(header::CONTENT_TYPE, "application/json")], OPENAPI)))

@@ -37,13 +37,13 @@ fn begins(course: &Course<'_>, cell: usize) -> bool {
 }
 
 /// Does sustained work go on in the cell: work that goes on in the next one, as far as that is known?
-fn works(course: &Course<'_>, cell: usize, t: &Thresholds) -> bool {
+pub(super) fn works(course: &Course<'_>, cell: usize, t: &Thresholds) -> bool {
     let is_work = |busy: f64| busy >= t.sustained_busy_ratio;
     course.busy(cell).is_some_and(is_work) && course.busy(cell + 1).is_none_or(is_work)
 }
 
 /// Does work begin within the cell, so that there is more of it in the next? What is before is still the start.
-fn gets_going(course: &Course<'_>, cell: usize, t: &Thresholds) -> bool {
+pub(super) fn gets_going(course: &Course<'_>, cell: usize, t: &Thresholds) -> bool {
     let (now, next) = (course.busy(cell), course.busy(cell + 1));
     now.zip(next).is_some_and(|(now, next)| next >= now + t.sustained_busy_ratio)
 }

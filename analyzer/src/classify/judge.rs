@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 use std::ops::Range;
+use std::sync::Arc;
 
 use rayon::prelude::*;
 
@@ -15,6 +16,7 @@ use super::outage::outage;
 use super::phase::Course;
 use super::thresholds::confidence::CERTAIN;
 use super::{Advisory, Cell, Class, Imbalance, Interval, Paired, Thresholds, paired, straggler};
+use crate::events::Told;
 use crate::frame::grid::{HOUR_MS, MINUTE_MS};
 use crate::frame::{self, Framed, GpuFrame, MAX_BRIDGE_MS, NodeFrame, Source, Unjoined};
 use crate::sample::{Series, TimeMs};
@@ -102,8 +104,19 @@ pub fn judge_onward(
     window: Range<TimeMs>,
     thresholds: &Thresholds,
 ) -> Result<Judged, JudgeError> {
+    judge_told(series, seen, Told::default(), window, thresholds)
+}
+
+/// The same, knowing what jobs told of every run that goes on in the window or does so on both sides of it.
+pub fn judge_told(
+    series: &[Series],
+    seen: &[Seen],
+    told: Told,
+    window: Range<TimeMs>,
+    thresholds: &Thresholds,
+) -> Result<Judged, JudgeError> {
     let seen = seen.iter().map(|s| (s.gpu.clone(), s.clone())).collect();
-    Run { seen, ..Run::default() }.through(series, window, thresholds)
+    Run { seen, told: Arc::new(told), ..Run::default() }.through(series, window, thresholds)
 }
 
 /// [`judge_series`], but every interval is one cell: what neighbouring cells have in common is not joined.
@@ -128,6 +141,7 @@ struct Run {
     paired: Vec<Paired>,
     unjoined: BTreeSet<Unjoined>,
     seen: BTreeMap<String, Seen>,
+    told: Arc<Told>,
 }
 
 impl Run {
@@ -143,7 +157,8 @@ impl Run {
     }
 
     fn hour(&mut self, sources: &[Source<'_>], window: Range<TimeMs>, t: &Thresholds) -> Result<(), JudgeError> {
-        let Framed { nodes, unjoined } = frame::frames(sources, &window, around_ms(t));
+        let Framed { mut nodes, unjoined } = frame::frames(sources, &window, around_ms(t));
+        nodes.iter_mut().for_each(|node| node.told = Arc::clone(&self.told));
         self.unjoined.extend(unjoined);
         let mut judged = BTreeSet::new();
         let holds = Holds::of(&nodes);

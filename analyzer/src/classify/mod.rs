@@ -64,6 +64,7 @@ pub use busy::busy_signals;
 pub use derate::{DERATES, Derate};
 pub use judge::{
     Coverage, JudgeError, Judged, LOOK_AHEAD_MS, LOOK_BACK_MS, Seen, judge_cells, judge_onward, judge_series,
+    judge_told,
 };
 pub use ledger::Imbalance;
 pub(crate) use ledger::apportion;

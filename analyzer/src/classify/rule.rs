@@ -1,6 +1,7 @@
 //! What a rule is, and what it sees.
 
 use super::{Class, Evidence, Thresholds};
+use crate::events::Who;
 use crate::frame::{GpuFrame, NodeFrame, Reading, Tracks};
 use crate::signal::{Scope, Signal};
 
@@ -108,6 +109,11 @@ impl Cell<'_> {
     #[must_use]
     pub fn numa_node(&self) -> Option<&str> {
         self.by_numa_node(Signal::GpuNuma).map(|(node, _)| node).next()
+    }
+
+    /// Whose time it is, as jobs tell of it.
+    pub(super) fn who(&self) -> Who<'_> {
+        Who { cluster: &self.node.cluster, node: &self.node.node, owner: self.owner }
     }
 
     /// Does the cell's owner hold the cell's GPU? One that is not known holds nothing.

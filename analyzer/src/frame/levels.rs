@@ -34,25 +34,25 @@ pub(crate) fn levels<'a>(sources: &[Source<'a>]) -> Vec<Levels<'a>> {
 
 /// All that is told of one node and of its GPUs.
 #[derive(Debug)]
-pub(crate) struct Told<'s, 'a> {
+pub(crate) struct NodeSources<'s, 'a> {
     pub(crate) cluster: String,
     pub(crate) node: String,
     pub(crate) sources: Vec<&'s Source<'a>>,
 }
 
 /// The sources by node; what cannot be joined to one is left out.
-pub(crate) fn told<'s, 'a>(sources: &'s [Source<'a>]) -> Vec<Told<'s, 'a>> {
+pub(crate) fn by_name<'s, 'a>(sources: &'s [Source<'a>]) -> Vec<NodeSources<'s, 'a>> {
     let mut directory = Directory::default();
     for source in sources {
         directory.add(&source.target, &source.meaning, source.labels);
     }
     let (nodes, _) = by_node(sources, &directory);
     let named = nodes.into_iter().filter(|(id, _)| &*id.name != UNJOINED_NODE);
-    let told = |(id, members): (NodeId, Members<'s, 'a>)| {
+    let of_node = |(id, members): (NodeId, Members<'s, 'a>)| {
         let sources = members.host.into_iter().chain(members.gpus.into_values().flatten()).collect();
-        Told { cluster: id.cluster.into(), node: id.name.into(), sources }
+        NodeSources { cluster: id.cluster.into(), node: id.name.into(), sources }
     };
-    named.map(told).collect()
+    named.map(of_node).collect()
 }
 
 impl<'a> Members<'_, 'a> {

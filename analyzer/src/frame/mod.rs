@@ -14,13 +14,15 @@ mod track;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::sync::Arc;
 
+use crate::events::Told;
 use crate::sample::{Labels, Sample, Series, TimeMs};
 use crate::signal::{Entity, Meaning, Signal, resolve, servers_named};
 pub use gpu::GpuFrame;
 pub use identity::Unjoined;
 use identity::{Directory, NodeId, Target};
-pub(crate) use levels::{Levels, Told, levels, told};
+pub(crate) use levels::{Levels, NodeSources, by_name, levels};
 pub use piece::{MAX_BRIDGE_MS, Reading, STALENESS_MS};
 pub(crate) use piece::{growth, union_ms};
 pub use scrapes::{Scraped, Scrapes};
@@ -49,6 +51,8 @@ pub struct NodeFrame {
     pub jobs: BTreeMap<String, Tracks>,
     /// Its GPUs, in order of UUID.
     pub gpus: Vec<GpuFrame>,
+    /// What jobs told, of all nodes.
+    pub told: Arc<Told>,
 }
 
 impl NodeFrame {
@@ -192,6 +196,7 @@ impl<'s, 'a> Members<'s, 'a> {
             host: Tracks::of(&self.host, &cells, |_, _| true),
             jobs,
             gpus,
+            told: Arc::default(),
             body,
             cells,
         }

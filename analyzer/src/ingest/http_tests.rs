@@ -19,7 +19,7 @@ use super::job::Job;
 use super::replicas::{self, Replicas};
 use super::scrape::{ScrapeError, Scraper, Target};
 use super::tally::Tally;
-use super::{Limits, remote_write};
+use super::{Limits, Work, remote_write};
 use crate::sample::{Batch, Series, TimeMs, is_stale};
 use crate::store::{Appended, Options, Samples, Selection, Store, StoreError};
 
@@ -31,7 +31,15 @@ async fn serve(router: Router) -> SocketAddr {
 }
 
 fn writes<S: Samples + 'static>(store: S, limits: Limits) -> Router {
-    remote_write::router(store, limits, Replicas::new(replicas::Options::default()), Arc::default())
+    remote_write::router(
+        store,
+        Arc::new(Work::new(limits, Arc::default())),
+        Replicas::new(replicas::Options::default()),
+    )
+}
+
+fn work(tally: &Arc<Tally>) -> Arc<Work> {
+    Arc::new(Work::new(Limits::default(), Arc::clone(tally)))
 }
 
 fn client() -> reqwest::Client {
@@ -116,7 +124,7 @@ impl Samples for Full {
 #[tokio::test]
 async fn a_disk_that_is_nearly_full_puts_senders_off_for_longer() {
     let (tally, replicas) = (Arc::<Tally>::default(), Replicas::new(replicas::Options::default()));
-    let address = serve(remote_write::router(Full, Limits::default(), replicas, Arc::clone(&tally))).await;
+    let address = serve(remote_write::router(Full, work(&tally), replicas)).await;
     let refused = write(address, PROTOBUF, "snappy", good()).await;
     assert_eq!((refused.status().as_u16(), &refused.headers()[header::RETRY_AFTER]), (503, &"10".parse().unwrap()));
     assert!(refused.text().await.unwrap().starts_with("data: 1 bytes are free"));
@@ -238,7 +246,7 @@ async fn two_replicas_are_one_source() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(Options { now: || 1_000_000, ..Options::new(dir.path(), |_| true) }).await.unwrap();
     let (tally, replicas) = (Arc::<Tally>::default(), Replicas::new(replicas::Options::default()));
-    let router = remote_write::router(store.clone(), Limits::default(), replicas, Arc::clone(&tally));
+    let router = remote_write::router(store.clone(), work(&tally), replicas);
     let address = serve(router).await;
     let send = async |metric: &str, replica: &str, times: &[TimeMs], value: f64| {
         let labels = [("__name__", metric), ("instance", "n1"), ("job", "gpu"), ("prometheus_replica", replica)];

@@ -2,6 +2,7 @@
 
 pub mod access;
 mod discover;
+pub mod events;
 pub mod file;
 #[cfg(test)]
 mod http_tests;
@@ -17,6 +18,8 @@ pub mod text;
 mod work;
 
 use std::time::Duration;
+
+pub use work::Work;
 
 /// How much one sender may bring at once. What goes beyond is refused as a whole, with an error that names the limit, or
 /// put off when it is only too much at once.
@@ -35,13 +38,13 @@ pub struct Limits {
     pub label_bytes: usize,
     /// Symbols of a remote-write 2.0 request. Default 500,000: two for each sample that a request may hold.
     pub symbols: usize,
-    /// Remote-write requests that may be in work at once. Default 32.
+    /// Requests of remote write and of events that may be in work at once. Default 32.
     pub requests: usize,
-    /// Remote-write requests of one sender's address that may be in work at once. Default 8: a flood from one address
+    /// Those of one sender's address that may be in work at once. Default 8: a flood from one address
     /// leaves three quarters of the places to the others.
     pub sender_requests: usize,
-    /// Memory of all remote-write requests in work: bodies as sent, and twice their decompressed size for the message
-    /// and the batch. Default 256 MiB.
+    /// Memory of all requests in work: bodies as sent, and twice their decompressed size for the message and the batch.
+    /// Default 256 MiB.
     pub work_bytes: usize,
     /// How long a sender may take to send a body. Default 30 s, the time-out of Prometheus' remote write.
     pub read: Duration,

@@ -9,23 +9,19 @@ mod decode;
 #[cfg(test)]
 mod tests;
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{ConnectInfo, DefaultBodyLimit, FromRequest, Request, State};
+use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
-use bytes::Bytes;
 use tracing::{debug, warn};
 
 pub use decode::{Decoded, PassedOver, decode};
 
-use super::Limits;
 use super::replicas::Replicas;
-use super::tally::Tally;
-use super::work::{Busy, Work};
+use super::work::{Refused, Work, sender};
 use crate::store::{Appended, Samples};
 
 /// Which message a request holds.
@@ -114,19 +110,17 @@ impl DecodeError {
 
 struct Receiver<S> {
     store: S,
-    limits: Limits,
-    work: Work,
+    work: Arc<Work>,
     replicas: Arc<Replicas>,
-    tally: Arc<Tally>,
 }
 
-/// Serves `POST /api/v1/write`. Senders are told apart by address where the server knows it.
-pub fn router<S: Samples + 'static>(store: S, limits: Limits, replicas: Replicas, tally: Arc<Tally>) -> Router {
-    let work = Work::new(limits, Arc::clone(&tally));
-    let receiver = Receiver { store, limits, work, replicas: Arc::new(replicas), tally };
+/// Serves `POST /api/v1/write`.
+pub fn router<S: Samples + 'static>(store: S, work: Arc<Work>, replicas: Replicas) -> Router {
+    let limit = work.limits.body_bytes;
+    let receiver = Receiver { store, work, replicas: Arc::new(replicas) };
     Router::new()
         .route("/api/v1/write", post(receive::<S>))
-        .layer(DefaultBodyLimit::max(limits.body_bytes))
+        .layer(DefaultBodyLimit::max(limit))
         .with_state(Arc::new(receiver))
 }
 
@@ -134,7 +128,7 @@ async fn receive<S: Samples + 'static>(State(receiver): State<Arc<Receiver<S>>>,
     let message = match negotiated(request.headers()) {
         Ok(message) => message,
         Err(refusal) => {
-            receiver.tally.request("none", refusal.outcome);
+            receiver.work.tally.request("none", refusal.outcome);
             return refusal.into_response();
         }
     };
@@ -142,7 +136,7 @@ async fn receive<S: Samples + 'static>(State(receiver): State<Arc<Receiver<S>>>,
         Ok(written) => ("taken", written, StatusCode::NO_CONTENT.into_response()),
         Err((written, refusal)) => (refusal.outcome, written, refusal.into_response()),
     };
-    receiver.tally.request(message.version(), outcome);
+    receiver.work.tally.request(message.version(), outcome);
     match message {
         Message::V1 => response,
         Message::V2 => (written_headers(written), response).into_response(),
@@ -158,32 +152,7 @@ fn written_headers(samples: u64) -> [(HeaderName, HeaderValue); 3] {
     ]
 }
 
-/// Why a request is not taken, or not all of it.
-struct Refusal {
-    status: StatusCode,
-    /// What it is counted as.
-    outcome: &'static str,
-    reason: String,
-}
-
-impl Refusal {
-    fn new(status: StatusCode, outcome: &'static str, reason: impl ToString) -> Self {
-        Self { status, outcome, reason: reason.to_string() }
-    }
-
-    /// To be sent again, as it is.
-    fn later(outcome: &'static str, reason: impl ToString) -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, outcome, reason)
-    }
-}
-
-impl From<Busy> for Refusal {
-    fn from(busy: Busy) -> Self {
-        Self::later(busy.outcome(), busy)
-    }
-}
-
-impl IntoResponse for Refusal {
+impl IntoResponse for Refused {
     fn into_response(self) -> Response {
         let Self { status, reason, outcome } = self;
         if status == StatusCode::SERVICE_UNAVAILABLE {
@@ -198,7 +167,7 @@ impl IntoResponse for Refusal {
 
 impl<S: Samples> Receiver<S> {
     /// Says how many samples were written; with a refusal too, for a part may have been.
-    async fn receive(&self, message: Message, request: Request) -> Result<u64, (u64, Refusal)> {
+    async fn receive(&self, message: Message, request: Request) -> Result<u64, (u64, Refused)> {
         let appended = self.append(message, request).await.map_err(|refusal| (0, refusal))?;
         let Appended { stored, duplicate, conflicting, out_of_bounds, unknown, over_limit } = appended;
         let written = stored + duplicate + unknown;
@@ -209,20 +178,20 @@ impl<S: Samples> Receiver<S> {
             "{written} samples written; not written: {out_of_bounds} too old or too new, {conflicting} of another value \
              than the one stored for their time, {over_limit} of new series beyond the limit"
         );
-        Err((written, Refusal::new(StatusCode::BAD_REQUEST, "partly", reason)))
+        Err((written, Refused::new(StatusCode::BAD_REQUEST, "partly", reason)))
     }
 
-    async fn append(&self, message: Message, request: Request) -> Result<Appended, Refusal> {
+    async fn append(&self, message: Message, request: Request) -> Result<Appended, Refused> {
         let from = sender(&request);
         let _place = self.work.place(from)?;
-        let announced = content_length(request.headers()).unwrap_or(self.limits.body_bytes);
-        let _memory = self.work.memory(announced.min(self.limits.body_bytes))?;
-        let body = self.body(request).await?;
-        let undecodable = |error: DecodeError| Refusal::new(error.status(), "malformed", error);
+        let limits = self.work.limits;
+        let announced = content_length(request.headers()).unwrap_or(limits.body_bytes);
+        let _memory = self.work.memory(announced.min(limits.body_bytes))?;
+        let body = self.work.body(request, "compressed body", limits.body_bytes).await?;
+        let undecodable = |error: DecodeError| Refused::new(error.status(), "malformed", error);
         // The message and what is made of it.
-        let decompressed = decode::decompressed_len(&body, &self.limits).map_err(undecodable)?;
+        let decompressed = decode::decompressed_len(&body, &limits).map_err(undecodable)?;
         let _memory = self.work.memory(2 * decompressed)?;
-        let limits = self.limits;
         let replicas = Arc::clone(&self.replicas);
         // Decompressing megabytes would hold up other requests of this thread.
         let decoded = tokio::task::spawn_blocking(move || {
@@ -231,33 +200,15 @@ impl<S: Samples> Receiver<S> {
         });
         let ((batch, replicated), passed_over) = decoded
             .await
-            .map_err(|error| Refusal::new(StatusCode::BAD_REQUEST, "malformed", format!("decoding failed: {error}")))?
+            .map_err(|error| Refused::new(StatusCode::BAD_REQUEST, "malformed", format!("decoding failed: {error}")))?
             .map_err(undecodable)?;
         let stored = self.store.append(batch.sent_by(&from.to_string())).await;
-        let mut appended = stored.map_err(|error| Refusal::later(error.outcome(), error))?;
-        self.tally.passed_over(passed_over, replicated);
+        let mut appended = stored.map_err(|error| Refused::later(error.outcome(), error))?;
+        self.work.tally.passed_over(passed_over, replicated);
         // Another replica's sample stands for it.
         appended.duplicate += replicated;
         Ok(appended)
     }
-
-    async fn body(&self, request: Request) -> Result<Bytes, Refusal> {
-        let limit = self.limits.body_bytes;
-        match tokio::time::timeout(self.limits.read, Bytes::from_request(request, &())).await {
-            Ok(Ok(body)) => Ok(body),
-            Ok(Err(error)) if error.status() == StatusCode::PAYLOAD_TOO_LARGE => {
-                let reason = format!("compressed body of more than the limit of {limit} bytes");
-                Err(Refusal::new(error.status(), "malformed", reason))
-            }
-            Ok(Err(error)) => Err(Refusal::new(error.status(), "malformed", error.body_text())),
-            Err(_) => Err(Refusal::later("slow", format!("body not sent within {:?}", self.limits.read))),
-        }
-    }
-}
-
-fn sender(request: &Request) -> IpAddr {
-    let known = request.extensions().get::<ConnectInfo<SocketAddr>>();
-    known.map_or(Ipv4Addr::UNSPECIFIED.into(), |ConnectInfo(address)| address.ip())
 }
 
 fn content_length(headers: &HeaderMap) -> Option<usize> {
@@ -265,9 +216,9 @@ fn content_length(headers: &HeaderMap) -> Option<usize> {
 }
 
 /// A sender of 2.0 that gets a 415 may fall back to 1.0.
-fn negotiated(headers: &HeaderMap) -> Result<Message, Refusal> {
+fn negotiated(headers: &HeaderMap) -> Result<Message, Refused> {
     let get = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let unsupported = |reason| Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported", reason);
+    let unsupported = |reason| Refused::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported", reason);
     let content_type = get(header::CONTENT_TYPE);
     let message = Message::of(content_type).ok_or_else(|| {
         unsupported(format!(

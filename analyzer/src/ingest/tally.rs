@@ -15,8 +15,12 @@ pub struct Tally(Mutex<Counts>);
 pub struct Counts {
     /// Remote-write requests by version of the protocol and outcome.
     pub requests: BTreeMap<(&'static str, &'static str), u64>,
-    /// Remote-write requests in work.
+    /// Requests of remote write and of events in work.
     pub in_work: i64,
+    /// Requests with events by outcome.
+    pub event_requests: BTreeMap<&'static str, u64>,
+    /// Events that were stored, and those that were there already.
+    pub events: [u64; 2],
     /// What requests brought beside samples.
     pub passed_over: PassedOver,
     /// Samples dropped because another replica of their sender stands for them.
@@ -38,6 +42,13 @@ impl Tally {
 
     pub(super) fn request(&self, version: &'static str, outcome: &'static str) {
         *self.0.lock().requests.entry((version, outcome)).or_default() += 1;
+    }
+
+    pub(super) fn events(&self, outcome: &'static str, stored: usize, duplicate: usize) {
+        let counts = &mut *self.0.lock();
+        *counts.event_requests.entry(outcome).or_default() += 1;
+        counts.events[0] += stored as u64;
+        counts.events[1] += duplicate as u64;
     }
 
     pub(super) fn in_work(&self, change: i64) {

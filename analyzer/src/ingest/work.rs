@@ -1,9 +1,12 @@
 //! How much may be in work at once: requests in all, requests of one sender, and memory.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
+use axum::extract::{ConnectInfo, FromRequest, Request};
+use axum::http::StatusCode;
+use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
@@ -35,12 +38,39 @@ impl Busy {
     }
 }
 
-pub(super) struct Work {
-    limits: Limits,
+/// Why a request is not taken, or not all of it.
+#[derive(Debug)]
+pub(super) struct Refused {
+    pub(super) status: StatusCode,
+    /// What it is counted as.
+    pub(super) outcome: &'static str,
+    pub(super) reason: String,
+}
+
+impl Refused {
+    pub(super) fn new(status: StatusCode, outcome: &'static str, reason: impl ToString) -> Self {
+        Self { status, outcome, reason: reason.to_string() }
+    }
+
+    /// To be sent again, as it is.
+    pub(super) fn later(outcome: &'static str, reason: impl ToString) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, outcome, reason)
+    }
+}
+
+impl From<Busy> for Refused {
+    fn from(busy: Busy) -> Self {
+        Self::later(busy.outcome(), busy)
+    }
+}
+
+/// The bounds of what may be in work, shared by the ways in that others send to.
+pub struct Work {
+    pub(super) limits: Limits,
+    pub(super) tally: Arc<Tally>,
     requests: Semaphore,
     memory: Semaphore,
     senders: Mutex<HashMap<IpAddr, usize>>,
-    tally: Arc<Tally>,
 }
 
 /// Held while a request is in work.
@@ -51,7 +81,9 @@ pub(super) struct Place<'a> {
 }
 
 impl Work {
-    pub(super) fn new(limits: Limits, tally: Arc<Tally>) -> Self {
+    /// With nothing in work.
+    #[must_use]
+    pub fn new(limits: Limits, tally: Arc<Tally>) -> Self {
         let requests = Semaphore::new(limits.requests);
         let memory = Semaphore::new(pieces(limits.work_bytes) as usize);
         Self { limits, requests, memory, senders: Mutex::default(), tally }
@@ -76,6 +108,25 @@ impl Work {
         let wanted = pieces(bytes).min(pieces(self.limits.work_bytes));
         self.memory.try_acquire_many(wanted).map_err(|_| Busy::Memory(self.limits.work_bytes))
     }
+
+    /// The body of a request, called `what`, of at most so many bytes.
+    pub(super) async fn body(&self, request: Request, what: &str, limit: usize) -> Result<Bytes, Refused> {
+        match tokio::time::timeout(self.limits.read, Bytes::from_request(request, &())).await {
+            Ok(Ok(body)) => Ok(body),
+            Ok(Err(error)) if error.status() == StatusCode::PAYLOAD_TOO_LARGE => {
+                let reason = format!("{what} of more than the limit of {limit} bytes");
+                Err(Refused::new(error.status(), "malformed", reason))
+            }
+            Ok(Err(error)) => Err(Refused::new(error.status(), "malformed", error.body_text())),
+            Err(_) => Err(Refused::later("slow", format!("body not sent within {:?}", self.limits.read))),
+        }
+    }
+}
+
+/// Senders are told apart by address where the server knows it.
+pub(super) fn sender(request: &Request) -> IpAddr {
+    let known = request.extensions().get::<ConnectInfo<SocketAddr>>();
+    known.map_or(Ipv4Addr::UNSPECIFIED.into(), |ConnectInfo(address)| address.ip())
 }
 
 impl Drop for Place<'_> {

@@ -46,6 +46,7 @@ pub fn build(intervals: &[Interval], previous: &[Interval], period: Period, pric
         advisories: Vec::new(),
         tuning: Tuning::default(),
         throughput: None,
+        runs: Vec::new(),
         trial: None,
         gaps: gaps(&items, ledger.capacity().ms),
         prices: applied(&items, prices, ledger.capacity().ms),

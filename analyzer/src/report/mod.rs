@@ -26,6 +26,7 @@ pub mod period;
 mod price;
 
 mod risk;
+pub mod runs;
 mod sum;
 pub mod text;
 pub mod throughput;
@@ -45,6 +46,7 @@ pub(crate) use price::MICROS;
 pub use price::{Electricity, Price};
 
 pub use risk::{MemoryRisk, Slope, Stretch};
+pub use runs::Run;
 pub(crate) use sum::Sum;
 pub use sum::{Amount, Cost, Drawn};
 pub use trial::{Added, Scrape, Trial, Untold};
@@ -103,6 +105,9 @@ pub struct Report {
     /// What jobs count themselves; not there when no job is known to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub throughput: Option<throughput::Throughput>,
+    /// What jobs told of their runs; not there when none did.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub runs: Vec<Run>,
     /// What the samples of somebody else's server left open, and what would tell; not there but in reports of `try`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trial: Option<Trial>,

@@ -7,9 +7,10 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use crate::events::Event;
 use crate::judge::HOUR_MS;
 use crate::sample::{Batch, Series, SeriesRef, TimeMs};
-use crate::store::{Appended, Samples, Selection, StoreError};
+use crate::store::{Appended, Events, Samples, Selection, StoreError, Taken};
 
 /// Sources remembered; those beyond are stored all the same, only not shown.
 const MAX_SOURCES: usize = 10_000;
@@ -89,6 +90,16 @@ impl<S: Samples> Samples for Intake<S> {
 
     async fn select(&self, selection: &Selection) -> Result<Vec<Series>, StoreError> {
         self.store.select(selection).await
+    }
+}
+
+impl<S: Events> Events for Intake<S> {
+    async fn add_events(&self, events: &[Event]) -> Result<Taken, StoreError> {
+        let taken = self.store.add_events(events).await?;
+        if let Some(from) = taken.unjudged_from_ms {
+            self.note_earliest(from);
+        }
+        Ok(taken)
     }
 }
 

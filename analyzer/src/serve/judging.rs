@@ -226,11 +226,12 @@ mod tests {
 
     use super::*;
     use crate::classify::{Class, Thresholds};
+    use crate::events::{Event, Place, Status, What};
     use crate::ingest::Limits;
     use crate::ingest::text::{Format, parse};
     use crate::judge::tests::{START, idle_gpu, store};
     use crate::signal;
-    use crate::store::{Options, Store};
+    use crate::store::{Events, Options, Store};
 
     /// The clock of the tests: 20 minutes into the fourth hour.
     fn now() -> TimeMs {
@@ -344,6 +345,37 @@ mod tests {
             let intervals = third.store.intervals(START + HOUR_MS..START + 2 * HOUR_MS).await.unwrap();
             assert_eq!(intervals.iter().filter(|i| i.gpu == "GPU-b").map(|i| i.ms).sum::<i64>(), HOUR_MS);
         }
+    }
+
+    /// An event of an attempt on the node `n1`.
+    fn event(time_ms: TimeMs, what: What) -> Event {
+        let place = Place { node: Some("n1".into()), ..Place::default() };
+        Event { place, ..crate::events::tests::event(time_ms, 0, what) }
+    }
+
+    #[tokio::test]
+    async fn events_that_come_late_are_judged_and_after_a_restart_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = judging(dir.path()).await;
+        idle_gpu(&first.intake, "GPU-a", "n1", START..now()).await;
+        first.round().await.unwrap();
+        let begin = event(START + 5 * MINUTE_MS, What::Start { submitted_ms: None });
+        first.intake.add_events(&[begin]).await.unwrap();
+        for _ in 0..2 {
+            first.round().await.unwrap();
+        }
+        assert_eq!(total(&first, Class::LostWork).await, 0);
+        let crash = |minute| event(START + minute * MINUTE_MS, What::End { status: Status::Failed });
+        first.intake.add_events(&[crash(40)]).await.unwrap();
+        first.round().await.unwrap();
+        assert_eq!(total(&first, Class::LostWork).await, 30 * MINUTE_MS, "as long after a crash as is looked at");
+        first.intake.add_events(&[crash(10)]).await.unwrap();
+        first.store.close().await;
+        let second = judging(dir.path()).await;
+        second.round().await.unwrap();
+        let lost: Vec<_> = second.store.intervals(START..START + HOUR_MS).await.unwrap();
+        let first = lost.iter().filter(|i| i.class == Class::LostWork).map(|i| i.start_ms).min();
+        assert_eq!(first, Some(START + 10 * MINUTE_MS), "the first of two ends is the crash");
     }
 
     /// A backlog comes in while the first round goes on, and no second one is left the time.

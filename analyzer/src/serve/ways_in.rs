@@ -29,6 +29,11 @@ struct Request {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Outcome {
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Part {
     part: &'static str,
 }
@@ -53,6 +58,7 @@ struct Discovery {
 impl WaysIn<'_> {
     pub(super) fn register(&self, registry: &mut Registry) {
         self.remote_write(registry);
+        self.events(registry);
         self.scraping(registry);
         let limits = Family::<Limit, Gauge<f64, AtomicU64>>::default();
         for (limit, value) in self.limits.list() {
@@ -75,7 +81,7 @@ impl WaysIn<'_> {
         );
         let in_work = Gauge::<i64>::default();
         in_work.set(self.counts.in_work);
-        registry.register("remote_write_requests_in_work", "Remote-write requests in work", in_work);
+        registry.register("remote_write_requests_in_work", "Requests of remote write and of events in work", in_work);
         let passed_over = Family::<Part, Counter>::default();
         let parts = self.counts.passed_over;
         for (part, count) in
@@ -88,6 +94,24 @@ impl WaysIn<'_> {
             "Parts of remote-write requests that nothing here uses and that are not kept",
             passed_over,
         );
+    }
+
+    fn events(&self, registry: &mut Registry) {
+        let requests = Family::<Outcome, Counter>::default();
+        for (outcome, count) in &self.counts.event_requests {
+            requests.get_or_create(&Outcome { outcome }).inc_by(*count);
+        }
+        registry.register(
+            "event_requests",
+            "Requests with events by outcome: taken; malformed, conflicting, unsupported (never to be sent again); busy, \
+             sender_busy, memory, slow, no_space, not_stored (to be sent again)",
+            requests,
+        );
+        let events = Family::<Outcome, Counter>::default();
+        for (outcome, count) in ["stored", "duplicate"].into_iter().zip(self.counts.events) {
+            events.get_or_create(&Outcome { outcome }).inc_by(count);
+        }
+        registry.register("received_events", "Events of jobs by what became of them", events);
     }
 
     fn scraping(&self, registry: &mut Registry) {

@@ -40,6 +40,8 @@ pub(super) struct Shared {
     was_short: AtomicBool,
     /// The highest id that was given to a segment.
     pub(super) last_segment: AtomicI64,
+    /// The last event that is stored.
+    pub(super) last_event: AtomicI64,
 }
 
 /// Where samples are. One lock, so that a flush moves them from head to segment at one instant.
@@ -114,6 +116,7 @@ impl Store {
             state: RwLock::default(),
             totals: Mutex::default(),
             last_segment: AtomicI64::default(),
+            last_event: AtomicI64::default(),
         });
         let seq = shared.load().await?;
         let next_series = shared.query(shared.database.next_series()).await?;
@@ -215,7 +218,7 @@ impl Shared {
     }
 
     /// An error while there is too little space; says in the log when that begins and ends.
-    fn check_space(&self) -> Result<(), StoreError> {
+    pub(super) fn check_space(&self) -> Result<(), StoreError> {
         let free = self.free();
         let short = self.is_short(free);
         if self.was_short.swap(short, Ordering::Relaxed) != short {
@@ -290,6 +293,10 @@ impl Shared {
         self.last_segment.store(last_segment, Ordering::Relaxed);
         self.state.write().raw_from = raw_from;
         self.totals.lock().quarantined = self.query(self.database.quarantined()).await?;
+        self.last_event.store(self.query(self.database.last_event()).await?, Ordering::Release);
+        if let Some(time) = self.query(self.database.events_unjudged_from()).await? {
+            self.totals.lock().note_unjudged(time);
+        }
         let dir = self.options.segments();
         let judged = self.query(self.database.judged()).await?.unwrap_or(i64::MAX);
         let found = self.query(self.database.segments()).await?;

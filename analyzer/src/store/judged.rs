@@ -3,6 +3,7 @@
 use sqlx::AssertSqlSafe;
 
 use super::database::Database;
+use super::events;
 use crate::sample::TimeMs;
 
 const SELECT: &str = "SELECT seq FROM judged";
@@ -36,10 +37,10 @@ impl Database {
         sqlx::query(NOTE_FIRST).bind(seq).execute(&self.write).await.map(drop)
     }
 
-    /// Removes verdicts on time that ends at or before this. Returns how many rows.
+    /// Removes verdicts on time that ends at or before this, and events before it. Returns how many rows.
     pub(super) async fn forget_verdicts(&self, until: TimeMs) -> sqlx::Result<u64> {
         let mut transaction = self.begin().await?;
-        let mut rows = 0;
+        let mut rows = events::forget(&mut transaction, until).await?;
         for sql in TABLES.map(forget) {
             let deleted = sqlx::query(AssertSqlSafe(sql)).bind(until).execute(&mut *transaction).await?;
             rows += deleted.rows_affected();

@@ -17,6 +17,7 @@ mod contract;
 mod database;
 mod delivery;
 mod embedded;
+mod events;
 mod forget;
 mod head;
 mod inspect;
@@ -53,6 +54,7 @@ pub use stats::{Compacted, Limits, Stats, Upkeep};
 
 use crate::application::Achieved;
 use crate::classify::{Class, Interval};
+use crate::events::{Event, RunId};
 use crate::forecast::Outlook;
 use crate::sample::{Batch, Series, TimeMs};
 
@@ -93,6 +95,41 @@ pub struct Selection {
     pub labels: Vec<(String, String)>,
     /// From (inclusive) and to (exclusive).
     pub range: Range<TimeMs>,
+}
+
+/// What became of events.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// On disk now.
+    pub stored: usize,
+    /// There already, the same.
+    pub duplicate: usize,
+    /// Verdicts from there on may change by them.
+    pub unjudged_from_ms: Option<TimeMs>,
+}
+
+/// What jobs told of the runs of a window.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct History {
+    /// Every event of these runs but steps.
+    pub events: Vec<Event>,
+    /// How far every attempt of these runs came, in order of run and attempt.
+    pub progress: Vec<Progress>,
+}
+
+/// How far an attempt came, by all of its events.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// The run.
+    pub run: RunId,
+    /// The attempt's number.
+    pub attempt: u32,
+    /// Its first event.
+    pub first_ms: TimeMs,
+    /// Its last event.
+    pub last_ms: TimeMs,
+    /// The highest step that an event names; `None` where none does.
+    pub last_step: Option<u64>,
 }
 
 /// Why the store could not do it.
@@ -158,6 +195,12 @@ pub enum StoreError {
         node: String,
         /// The window.
         window: Range<TimeMs>,
+    },
+    /// An event that is there already, and not the same; nothing of the request is stored.
+    #[error("event {id:?} is there already, with another content")]
+    Contradicted {
+        /// Its id.
+        id: String,
     },
     /// A backup or a restored directory would be mixed with what is there.
     #[error("{path}: not empty; expected a directory that is empty or does not exist")]
@@ -227,9 +270,20 @@ pub trait Samples: Send + Sync {
     fn select(&self, selection: &Selection) -> impl Future<Output = Result<Vec<Series>, StoreError>> + Send;
 }
 
-/// How far samples can be read: all that were acknowledged before it was taken.
+/// What jobs tell of themselves.
+pub trait Events: Send + Sync {
+    /// Stores events, all or none; those that are there already are counted.
+    fn add_events(&self, events: &[Event]) -> impl Future<Output = Result<Taken, StoreError>> + Send;
+}
+
+/// How far samples and events can be read: all that were acknowledged before it was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mark(i64);
+pub struct Mark {
+    /// The write-ahead's sequence number.
+    samples: i64,
+    /// That of events.
+    events: i64,
+}
 
 /// Which intervals of a window are wanted; all, by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -273,6 +327,8 @@ pub struct Verdicts {
     pub outlook: Outlook,
     /// What jobs counted.
     pub achieved: Vec<Achieved>,
+    /// What jobs told.
+    pub history: History,
 }
 
 /// Verdicts.
@@ -317,17 +373,20 @@ pub trait Results: Send + Sync {
     /// What was achieved in the windows that lie within this one.
     fn achieved(&self, window: Range<TimeMs>) -> impl Future<Output = Result<Vec<Achieved>, StoreError>> + Send;
 
-    /// How far samples can be read by now.
+    /// What jobs told of runs that have an event in the window, or one before it and one after it.
+    fn history(&self, window: Range<TimeMs>) -> impl Future<Output = Result<History, StoreError>> + Send;
+
+    /// How far samples and events can be read by now.
     fn mark(&self) -> Mark;
 
     /// Judging begins: what is beyond the mark has not been judged. Changes nothing where a mark was noted before.
     fn note_begun(&self, mark: Mark) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// Verdicts rest on all samples up to there.
+    /// Verdicts rest on all samples and events up to there.
     fn note_judged(&self, mark: Mark) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// The earliest sample beyond the mark that was last noted, as it was when the store was opened; none when there was
-    /// none, or nothing was ever judged.
+    /// From when on verdicts do not rest on all samples up to the mark that was last noted, or not on all events, as it was
+    /// when the store was opened; none when they did, or nothing was ever judged.
     fn unjudged_from(&self) -> Option<TimeMs>;
 
     /// Samples before this have been removed by retention; verdicts on them stay. None when none ever were.
@@ -341,7 +400,8 @@ pub trait Results: Send + Sync {
         async move {
             let intervals = self.intervals(window.clone()).await?;
             let outlook = self.outlook(window.clone()).await?;
-            Ok(Verdicts { intervals, outlook, achieved: self.achieved(window).await? })
+            let achieved = self.achieved(window.clone()).await?;
+            Ok(Verdicts { intervals, outlook, achieved, history: self.history(window).await? })
         }
     }
 }

@@ -2,13 +2,15 @@
 
 use std::ops::Range;
 use std::path::Path;
+use std::sync::atomic::Ordering;
 
 use sqlx::sqlite::{SqliteExecutor, SqliteRow};
 use sqlx::{AssertSqlSafe, Row};
 
 use super::options::database_path;
 use super::{
-    Mark, Results, Stats, Store, StoreError, Verdicts, Whose, application, database, delivery, judged, outlook,
+    History, Mark, Results, Stats, Store, StoreError, Verdicts, Whose, application, database, delivery, events, judged,
+    outlook,
 };
 use crate::application::Achieved;
 use crate::classify::{Class, Culprit, Energy, Evidence, Interval};
@@ -40,7 +42,11 @@ pub fn statements() -> Vec<String> {
         selection(columns)
     });
     let fixed = [INSERT, DELETE].iter().chain(&outlook::STATEMENTS).chain(&application::STATEMENTS);
-    let fixed = fixed.chain(&delivery::STATEMENTS).chain(&judged::STATEMENTS).map(|sql| (*sql).to_owned());
+    let fixed = fixed
+        .chain(&delivery::STATEMENTS)
+        .chain(&judged::STATEMENTS)
+        .chain(&events::STATEMENTS)
+        .map(|sql| (*sql).to_owned());
     chosen.chain(fixed).chain(judged::TABLES.map(judged::forget)).collect()
 }
 
@@ -98,18 +104,26 @@ impl Results for Store {
         read.await.map_err(|error| database.failed(error))
     }
 
+    async fn history(&self, window: Range<TimeMs>) -> Result<History, StoreError> {
+        self.history_in(&window).await
+    }
+
     fn mark(&self) -> Mark {
-        Mark(self.shared.state.read().seq)
+        Mark { samples: self.shared.state.read().seq, events: self.shared.last_event.load(Ordering::Acquire) }
     }
 
-    async fn note_begun(&self, Mark(seq): Mark) -> Result<(), StoreError> {
+    async fn note_begun(&self, mark: Mark) -> Result<(), StoreError> {
         let database = &self.shared.database;
-        database.note_begun(seq).await.map_err(|error| database.failed(error))
+        database.note_begun(mark.samples).await.map_err(|error| database.failed(error))
     }
 
-    async fn note_judged(&self, Mark(seq): Mark) -> Result<(), StoreError> {
+    async fn note_judged(&self, mark: Mark) -> Result<(), StoreError> {
         let database = &self.shared.database;
-        database.note_judged(seq).await.map_err(|error| database.failed(error))
+        let noted = async {
+            database.note_events_judged(mark.events).await?;
+            database.note_judged(mark.samples).await
+        };
+        noted.await.map_err(|error| database.failed(error))
     }
 
     fn unjudged_from(&self) -> Option<TimeMs> {
@@ -140,7 +154,8 @@ pub async fn read_verdicts(dir: &Path, window: Range<TimeMs>) -> Result<Verdicts
     let read = async {
         let intervals = select(&mut connection, &window, &Whose::default()).await?;
         let outlook = outlook::select(&mut connection, &window).await?;
-        Ok(Verdicts { intervals, outlook, achieved: application::select(&mut connection, &window).await? })
+        let achieved = application::select(&mut connection, &window).await?;
+        Ok(Verdicts { intervals, outlook, achieved, history: events::select(&mut connection, &window).await? })
     };
     read.await.map_err(|error| database::failed(&path, error))
 }

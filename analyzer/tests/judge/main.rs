@@ -4,6 +4,7 @@
 
 mod depth;
 mod energy;
+mod events;
 mod ledger;
 mod phases;
 mod placement;

@@ -3,7 +3,7 @@
 use super::{About, Remedy};
 
 pub(super) const LOST_WORK: About = About {
-    meaning: "The job ran out of memory: what it did since its last save is lost, and it had to start again.",
+    meaning: "The job crashed or was pre-empted: what it did since its last save is lost, and it had to start again.",
     light: "#7a2e3a",
     dark: "#b0505f",
     remedies: &[
@@ -17,7 +17,7 @@ pub(super) const LOST_WORK: About = About {
             source: "Young 1974, Daly 2006",
         },
         Remedy {
-            action: "Find what grows: tensors kept for a log, batches of growing length; then smaller batches or activation \
+            action: "Where memory ran out, find what grows: tensors kept for a log, batches of growing length; then smaller batches or activation \
                  checkpointing.",
             command: Some("torch.cuda.memory._record_memory_history()"),
             restarts: "the job, from its last checkpoint",

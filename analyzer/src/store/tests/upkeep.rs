@@ -176,7 +176,7 @@ async fn what_is_not_judged_is_not_merged_with_what_is() {
     store.close().await;
     let store = open(dir.path()).await;
     assert_eq!(store.unjudged_from(), Some(20), "not from the beginning of the day");
-    assert_eq!(store.mark(), Mark(4));
+    assert_eq!(store.mark(), Mark { samples: 4, events: 0 });
 }
 
 #[tokio::test]

@@ -1,0 +1,26 @@
+//! Runs, by what their jobs told.
+
+use std::collections::BTreeMap;
+
+use axum::Json;
+use axum::extract::{Query, State};
+
+use super::query::Asked;
+use super::results::MAX_HOURS;
+use super::{Answer, Page};
+use crate::report::{Run, runs};
+use crate::serve::App;
+use crate::store::Results;
+
+pub(super) async fn list<S: Results>(
+    State(app): State<App<S>>,
+    given: Query<BTreeMap<String, String>>,
+) -> Answer<Page<Run>> {
+    let asked = Asked::of(given.0, &["start", "end", "run", "cluster", "limit", "cursor"])?;
+    let range = asked.range((app.now)(), &app.zone, MAX_HOURS)?;
+    let history = app.store.history(range.clone()).await?;
+    let intervals = if history.events.is_empty() { Vec::new() } else { app.store.intervals(range.clone()).await? };
+    let is = |field: &str, value: Option<&str>| asked.get(field).is_none_or(|wanted| value == Some(wanted));
+    let wanted = |run: &Run| is("run", Some(&run.run)) && is("cluster", run.cluster.as_deref());
+    Ok(Json(asked.part()?.of(runs::build(&history, &intervals, &range).into_iter().filter(wanted))))
+}
