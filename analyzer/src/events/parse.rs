@@ -82,7 +82,7 @@ fn known_kind(text: &str) -> Option<&'static str> {
 }
 
 fn what(kind: &str, fields: &Fields<'_>) -> Result<What, Mistake> {
-    let step = || fields.required("step", "a whole number from 0 to 2^53", |value| large(value));
+    let step = || fields.required("step", "a whole number from 0 to 2^53", large);
     Ok(match kind {
         "step" => What::Step { step: step()? },
         "checkpoint" => {

@@ -140,8 +140,8 @@ impl Run {
         // One that may go on is known of as long as it holds GPUs or tells anything.
         let heard = held.spans.iter().map(|span| span.end).chain(of_run.iter().map(|p| p.last_ms));
         let until = last.or(heard.max()).unwrap_or(from).clamp(from, period.end.max(from));
-        let (whole, wall) =
-            (from..until, |spans: Vec<Range<TimeMs>>| -> i64 { union_ms(spans, &[from..until]).iter().sum() });
+        let whole = from..until;
+        let wall = |spans: Vec<Range<TimeMs>>| -> i64 { union_ms(spans, std::slice::from_ref(&whole)).iter().sum() };
         let held_ms = wall(held.spans.clone());
         let known_ms = wall([waits(all), held.spans.clone()].concat());
         let productive_ms =

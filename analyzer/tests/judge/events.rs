@@ -111,7 +111,7 @@ fn a_minute_is_lost_from_the_checkpoint_on() {
     let judged = judged("..AAwwwwww..", &events);
     let lost = judged.intervals.iter().filter(|i| i.class == Class::LostWork);
     assert_eq!(lost.clone().map(|i| i.ms).sum::<i64>(), MINUTE * 8 / 10 * 3 / 2);
-    let evidence = &lost.last().unwrap().evidence;
+    let evidence = &lost.max_by_key(|i| i.start_ms).unwrap().evidence;
     assert_eq!((evidence[0].signal.as_str(), evidence[0].value), ("crash after the last checkpoint told", 90.0));
 }
 
