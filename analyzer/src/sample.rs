@@ -138,11 +138,13 @@ const LENGTH_BITS: u32 = 6;
 const MORE: u8 = 1 << LENGTH_BITS;
 
 /// Appends the pairs in order, each text after its length.
-fn pack(pairs: &mut [(&str, &str)], packed: &mut String) {
+fn pack<T: AsRef<str> + Ord, U: AsRef<str> + Ord>(pairs: &mut [(T, U)], packed: &mut String) {
     if !pairs.is_sorted() {
         pairs.sort_unstable();
     }
-    for text in pairs.iter().filter(|(_, value)| !value.is_empty()).flat_map(|(name, value)| [name, value]) {
+    let texts =
+        pairs.iter().map(|(name, value)| (name.as_ref(), value.as_ref())).filter(|(_, value)| !value.is_empty());
+    for text in texts.flat_map(|(name, value)| [name, value]) {
         let mut length = text.len();
         while length >= usize::from(MORE) {
             packed.push(char::from(length as u8 % MORE + MORE));
@@ -242,7 +244,7 @@ impl Batch {
 
     /// Ends a series: the samples added since the last one are of these labels, whose names are all different. Without
     /// samples there is no series. The pairs are sorted.
-    pub fn end(&mut self, pairs: &mut [(&str, &str)]) {
+    pub fn end<T: AsRef<str> + Ord, U: AsRef<str> + Ord>(&mut self, pairs: &mut [(T, U)]) {
         if self.samples.len() > self.sample_count() {
             pack(pairs, &mut self.labels);
             self.ends.push((self.labels.len(), self.samples.len()));
@@ -256,6 +258,21 @@ impl Batch {
             self.samples.extend_from_slice(samples);
             self.ends.push((self.labels.len(), self.samples.len()));
         }
+    }
+
+    /// The labels of the series that was added last; empty ones when there is none.
+    #[must_use]
+    pub fn last_labels(&self) -> LabelsRef<'_> {
+        let start = self.ends.iter().rev().nth(1).map_or(0, |(labels, _)| *labels);
+        LabelsRef(self.labels.get(start..).unwrap_or_default())
+    }
+
+    /// Takes the series that was added last out again.
+    pub fn take_back(&mut self) {
+        self.ends.pop();
+        let (labels, samples) = self.ends.last().copied().unwrap_or_default();
+        self.labels.truncate(labels);
+        self.samples.truncate(samples);
     }
 
     /// The series in the order in which they came.
@@ -340,6 +357,13 @@ mod tests {
         assert_eq!(series[0].samples, [sample(1), sample(2)]);
         assert_eq!((series[1].labels.get("long"), series[1].samples.len()), (Some(&*long), 1));
         assert!(batch.mentions("long") && !batch.mentions("short"));
+        let mut shorter = batch.clone();
+        assert_eq!(shorter.last_labels().metric(), "n");
+        shorter.take_back();
+        assert_eq!((shorter.last_labels(), shorter.sample_count()), (series[0].labels.as_ref(), 2));
+        shorter.take_back();
+        assert_eq!(shorter.last_labels().key(), "");
+        assert_eq!(shorter, Batch::default());
         assert_eq!(series.into_iter().collect::<Batch>(), batch);
     }
 }

@@ -8,6 +8,7 @@ Bodies are made before anything is measured; snappy is written as literals, whic
 import argparse
 import http.client
 import json
+import math
 import os
 import shutil
 import socket
@@ -15,6 +16,7 @@ import sqlite3
 import struct
 import subprocess
 import tempfile
+import threading
 import time
 import urllib.parse
 from pathlib import Path
@@ -33,6 +35,17 @@ HEADERS = {
     "Content-Type": "application/x-protobuf",
     "X-Prometheus-Remote-Write-Version": "0.1.0",
 }
+# What is read back: a metric of 1,024 series on each node.
+READ = "cpu_seconds"
+# Nodes that all come at once: 884 series each, so that a thousand stay below the million that `store.max_series` allows,
+# three samples of each, over so many connections, as many as the analyzer takes from one address.
+ARRIVING = {"cpus": 0, "links": 0, "nics": 2, "disks": 2}
+ARRIVING_TICKS = 3
+CONNECTIONS = 8
+# What the limits of docs/store.md and docs/ingest.md sum up to: KiB per series, and head, queue, requests in work, a
+# merge's three times `segment_bytes` and its 50 MiB.
+BOUND_KIB_PER_SERIES = 1
+BOUND_MIB = 64 + 32 + 256 + 3 * 32 + 50
 # What an answer to a request promises, by the programs' own documents and flags.
 DURABILITY = {
     "goodput": "in the write-ahead, fsync done",
@@ -150,6 +163,24 @@ class Server:
             raise OSError(f"{self.name}: {path} answered {response.status}")
         return body.decode()
 
+    def push_all(self, connections):
+        """The requests of each connection, on all of them at once."""
+        failures = []
+
+        def one(requests):
+            try:
+                self.push(requests)
+            except Exception as error:  # told by the thread that waits
+                failures.append(error)
+
+        threads = [threading.Thread(target=one, args=(requests,)) for requests in connections]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if failures:
+            raise failures[0]
+
     def push(self, requests):
         """All requests on one connection."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_SECONDS)
@@ -193,6 +224,30 @@ class Server:
             total += int(float(result[0]["value"][1])) if result else 0
         return total
 
+    def read(self, metric, end_ms, hours):
+        """All raw samples of a metric: how many, and the seconds and CPU seconds it took. Ours is the `export` command, a
+        process of its own that also opens the directory, and writes Parquet; theirs answer over HTTP, in JSON."""
+        start, end = end_ms // 1000 - int(hours * 3600), end_ms // 1000 + 1
+        begun, cpu = time.monotonic(), cpu_seconds(self.child.pid)
+        if self.name == "goodput":
+            first, last = (time.strftime("%Y-%m-%dT%H:00:00Z", time.gmtime(at)) for at in (start, end + 3600))
+            command = [ANALYZER, f"--data.dir={self.store}", "--log.level=error", "export", f"--metric={metric}"]
+            command += [f"--start={first}", f"--end={last}", f"--out={self.folder}/read.parquet"]
+            child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+            said = child.stdout.read()
+            _, status, usage = os.wait4(child.pid, 0)
+            if status:
+                raise RuntimeError(f"{command} ended with {status}")
+            return int(said.split()[0]), time.monotonic() - begun, usage.ru_utime + usage.ru_stime
+        if self.name == "prometheus":
+            path = "query?" + urllib.parse.urlencode({"query": f"{metric}[{end - start + 60}s]", "time": end})
+        else:
+            path = "export?" + urllib.parse.urlencode({"match[]": metric, "start": start - 60, "end": end})
+        found = self.get("/api/v1/" + path)
+        wall, used = time.monotonic() - begun, cpu_seconds(self.child.pid) - cpu
+        series = json.loads(found)["data"]["result"] if self.name == "prometheus" else map(json.loads, found.splitlines())
+        return sum(len(one["values"]) for one in series), wall, used
+
     def data_bytes(self):
         """Samples alone: segments, blocks, parts; not what finds them, nor the write-ahead."""
         if self.name == "goodput":
@@ -213,17 +268,19 @@ def size(folder):
     return total
 
 
-def measure(name, shape, requests, samples, end_ms, hours):
+def measure(name, shape, nodes, connections, samples, end_ms, hours):
     with tempfile.TemporaryDirectory(prefix="goodput-store.") as folder:
         server = Server(name, Path(folder))
         try:
             server.start()
             time.sleep(1)
             cpu, begun = cpu_seconds(server.child.pid), time.monotonic()
-            server.push(requests)
+            server.push_all(connections)
             wall, used = time.monotonic() - begun, cpu_seconds(server.child.pid) - cpu
             server.settle()
-            stored, peak = server.stored(end_ms, hours), keyed(server.child.pid, "status")["VmHWM"] / 1024
+            peak = keyed(server.child.pid, "status")["VmHWM"] / 1024
+            stored = server.stored(end_ms, hours)
+            read, read_wall, read_cpu = server.read(READ, end_ms, hours) if shape != "arriving" else (0, 0, 0)
             data, everything = server.data_bytes(), size(server.store)
             server.stop()
             opened = server.start()
@@ -231,6 +288,7 @@ def measure(name, shape, requests, samples, end_ms, hours):
             server.stop()
     return {
         "shape": shape,
+        "nodes": nodes,
         "server": name,
         "samples": samples,
         "stored": stored,
@@ -239,39 +297,70 @@ def measure(name, shape, requests, samples, end_ms, hours):
         "samples_per_cpu_s": samples / used,
         "bytes_per_sample": data / samples,
         "all_bytes_per_sample": everything / samples,
+        # Until all is written, before anything is read.
         "peak_rss_mib": peak,
         "open_s": opened,
+        "read": read,
+        "read_s": read_wall,
+        "read_cpu_s": read_cpu,
         "load1": os.getloadavg()[0],
     }
 
 
 def verdicts(rows):
-    of = {(row["shape"], row["server"]): row for row in rows}
+    first = min(row["nodes"] for row in rows)
+    of = {(row["shape"], row["server"]): row for row in rows if row["nodes"] == first or row["shape"] == "arriving"}
     for figure, shape, peer, target, at_least in TARGETS:
         ours, theirs = of.get((shape, "goodput")), of.get((shape, peer))
         if ours and theirs and theirs[figure]:
             ratio = ours[figure] / theirs[figure]
             met = ratio >= target if at_least else ratio <= target
             yield {"figure": figure, "shape": shape, "against": peer, "ratio": ratio, "target": target, "met": met}
+    for row in rows:
+        before = of.get((row["shape"], row["server"]))
+        if row["shape"] != "arriving" and row["nodes"] > first:
+            # 1 is linear: twice the samples take twice the CPU time.
+            cpu = (row["samples"] / row["samples_per_cpu_s"]) / (before["samples"] / before["samples_per_cpu_s"])
+            slope = math.log(cpu) / math.log(row["samples"] / before["samples"])
+            yield {"figure": "slope", **{key: row[key] for key in ("shape", "server", "nodes")}, "slope": slope}
+    if arriving := of.get(("arriving", "goodput")):
+        bound = BOUND_MIB + arriving["samples"] / ARRIVING_TICKS * BOUND_KIB_PER_SERIES / 1024
+        peak = arriving["peak_rss_mib"]
+        yield {"figure": "peak_rss_mib", "shape": "arriving", "value": peak, "target": bound, "met": peak <= bound}
+
+
+def shapes(options, end_ms):
+    """Name, nodes, the requests of each connection, samples and hours of everything that is sent."""
+    for count in map(int, options.nodes.split(",")):
+        for shape, ticks, batch in [("batch", int(options.hours * 3600 / STEP_SECONDS), 10), ("live", options.ticks, 1)]:
+            nodes = [Node(f"node-{n}") for n in range(count)]
+            samples = sum(len(node) for node in nodes) * ticks
+            turns = zip(*(bodies(node, ticks, batch, end_ms) for node in nodes))
+            yield shape, count, [[body for turn in turns for body in turn]], samples, ticks * STEP_SECONDS / 3600
+    if options.arriving:
+        own, samples = [], 0
+        for node in (Node(f"node-{n}", **ARRIVING) for n in range(options.arriving)):
+            own.append(list(bodies(node, ARRIVING_TICKS, 1, end_ms)))
+            samples += len(node) * ARRIVING_TICKS
+        connections = [[body for turn in zip(*own[n::CONNECTIONS]) for body in turn] for n in range(CONNECTIONS)]
+        yield "arriving", options.arriving, connections, samples, ARRIVING_TICKS * STEP_SECONDS / 3600
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--hours", type=float, default=6, help="of the batch shape (default: 6)")
     parser.add_argument("--ticks", type=int, default=120, help="of the live shape (default: 120)")
-    parser.add_argument("--nodes", type=int, default=1, help="1, 4 and 16 give the slope (default: 1)")
+    parser.add_argument("--nodes", default="1", help="how many; 1,4,16 gives the slope (default: 1)")
+    parser.add_argument("--arriving", type=int, default=0, help="smaller nodes that all come at once (default: 0)")
     parser.add_argument("--servers", default="goodput,prometheus,victoria")
     options = parser.parse_args()
     programs = {"goodput": ANALYZER, "prometheus": "prometheus", "victoria": "victoria-metrics"}
     servers = [name for name in options.servers.split(",") if shutil.which(programs[name])]
     end_ms = int(time.time()) // STEP_SECONDS * STEP_SECONDS * 1000
     rows = []
-    for shape, ticks, batch in [("batch", int(options.hours * 3600 / STEP_SECONDS), 10), ("live", options.ticks, 1)]:
-        nodes = [Node(f"node-{n}") for n in range(options.nodes)]
-        samples = sum(len(node) for node in nodes) * ticks
-        requests = [body for turn in zip(*(bodies(node, ticks, batch, end_ms) for node in nodes)) for body in turn]
+    for shape, nodes, connections, samples, hours in shapes(options, end_ms):
         for name in servers:
-            rows.append(measure(name, shape, requests, samples, end_ms, ticks * STEP_SECONDS / 3600))
+            rows.append(measure(name, shape, nodes, connections, samples, end_ms, hours))
             print(json.dumps({"measured": rows[-1], "durability": DURABILITY[name]}), flush=True)
     for verdict in verdicts(rows):
         print(json.dumps({"verdict": verdict}))

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 
 use super::EvaluateError;
 use crate::ingest::Limits;
-use crate::ingest::text::{Format, points};
+use crate::ingest::text::{Format, Points};
 use crate::sample::{Labels, STALE_BITS, Sample, Series, TimeMs};
 
 const METRICS: &str = "metrics.om";
@@ -162,7 +162,7 @@ type Wrong = (u64, String);
 fn series(text: &str) -> Result<Vec<Series>, Wrong> {
     let limits = Limits { samples: usize::MAX, ..Limits::default() };
     let mut series: BTreeMap<Labels, Vec<Sample>> = BTreeMap::new();
-    for point in points(text, Format::OpenMetrics, &limits) {
+    for point in Points::new(text, Format::OpenMetrics, &limits) {
         let point = point.map_err(|e| (e.line as u64, e.reason))?;
         let name = point.name;
         let Some(time_ms) = point.time_ms else {

@@ -9,7 +9,7 @@ mod tests;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::iter;
+use std::{iter, mem};
 
 use super::Limits;
 use crate::sample::{Batch, Labels, Sample, Series, TimeMs};
@@ -51,13 +51,16 @@ pub struct TextError {
     pub reason: String,
 }
 
+/// Labels as they are written, empty values included. A value is copied only to replace its escapes.
+pub type PointLabels<'a> = Vec<(&'a str, Cow<'a, str>)>;
+
 /// One sample line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point<'a> {
     /// The metric name.
     pub name: &'a str,
-    /// The labels as they are written, empty values included.
-    pub labels: Vec<(&'a str, Cow<'a, str>)>,
+    /// The labels.
+    pub labels: PointLabels<'a>,
     /// The value.
     pub value: f64,
     /// The sender's own timestamp, where it gives one.
@@ -69,11 +72,13 @@ pub struct Point<'a> {
 pub fn parse(body: &str, format: Format, limits: &Limits, time_ms: TimeMs) -> Result<Batch, TextError> {
     let mut places: HashMap<Labels, usize> = HashMap::new();
     let mut samples: Vec<Vec<Sample>> = Vec::new();
-    for point in points(body, format, limits) {
-        let point = point?;
+    let mut points = Points::new(body, format, limits);
+    while let Some(point) = points.next() {
+        let mut point = point?;
         let sample = Sample { time_ms: point.time_ms.unwrap_or(time_ms), value: point.value };
         let name = iter::once(("__name__", Cow::Borrowed(point.name)));
-        let place = *places.entry(Labels::new(name.chain(point.labels))).or_insert(samples.len());
+        let place = *places.entry(Labels::new(name.chain(point.labels.drain(..)))).or_insert(samples.len());
+        points.give_back(point.labels);
         match samples.get_mut(place) {
             Some(known) => known.push(sample),
             None => samples.push(vec![sample]),
@@ -89,13 +94,27 @@ pub fn parse(body: &str, format: Format, limits: &Limits, time_ms: TimeMs) -> Re
 }
 
 /// The sample lines one by one; after an error there is nothing more.
-pub fn points<'a>(
-    body: &'a str,
-    format: Format,
-    limits: &'a Limits,
-) -> impl Iterator<Item = Result<Point<'a>, TextError>> {
-    let mut lines = Lines { body, format, limits, line: 0, samples: 0, ended: false, failed: false };
-    iter::from_fn(move || lines.next_point())
+pub struct Points<'a>(Lines<'a>);
+
+impl<'a> Points<'a> {
+    /// Before the first line.
+    #[must_use]
+    pub fn new(body: &'a str, format: Format, limits: &'a Limits) -> Self {
+        Self(Lines::new(body, format, limits, 0))
+    }
+
+    /// The labels of a point that is done with: their memory is used for the next one.
+    pub fn give_back(&mut self, labels: PointLabels<'a>) {
+        self.0.spare = labels;
+    }
+}
+
+impl<'a> Iterator for Points<'a> {
+    type Item = Result<Point<'a>, TextError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next_point()
+    }
 }
 
 /// Reads sample lines that come one at a time, as from a file too large to hold.
@@ -124,7 +143,7 @@ impl<'a> LineByLine<'a> {
             return Err(self.error("expected nothing after # EOF"));
         }
         let Self { format, limits, line, .. } = *self;
-        let mut lines = Lines { body: "", format, limits, line, samples: 0, ended: false, failed: false };
+        let mut lines = Lines::new("", format, limits, line);
         let point = lines.line(text).map_err(|reason| self.error(reason));
         self.ended = lines.ended;
         point
@@ -155,9 +174,15 @@ struct Lines<'a> {
     /// `# EOF` has been seen.
     ended: bool,
     failed: bool,
+    /// Memory for labels.
+    spare: PointLabels<'a>,
 }
 
 impl<'a> Lines<'a> {
+    fn new(body: &'a str, format: Format, limits: &'a Limits, line: usize) -> Self {
+        Self { body, format, limits, line, samples: 0, ended: false, failed: false, spare: Vec::new() }
+    }
+
     fn next_point(&mut self) -> Option<Result<Point<'a>, TextError>> {
         if self.failed {
             return None;
@@ -203,7 +228,7 @@ impl<'a> Lines<'a> {
             return Ok(None);
         }
         let Some(comment) = line.rest.strip_prefix('#') else {
-            return line.sample(self.limits).map(Some);
+            return line.sample(self.limits, mem::take(&mut self.spare)).map(Some);
         };
         match self.format {
             Format::Text => text_comment(comment)?,
@@ -268,10 +293,14 @@ struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    fn sample(&mut self, limits: &Limits) -> Result<Point<'a>, String> {
+    /// The labels are put where there is memory for them.
+    fn sample(&mut self, limits: &Limits, mut labels: PointLabels<'a>) -> Result<Point<'a>, String> {
         let name = self.name("a metric name", true)?;
         self.text_blanks();
-        let labels = if self.rest.starts_with('{') { self.labels(limits)? } else { Vec::new() };
+        labels.clear();
+        if self.rest.starts_with('{') {
+            self.labels(limits, &mut labels)?;
+        }
         self.separator()?;
         let value = self.value()?;
         let time_ms = self.timestamp()?;
@@ -293,8 +322,7 @@ impl<'a> Line<'a> {
     }
 
     /// `{name="value",…}`; a comma may also follow the last one.
-    fn labels(&mut self, limits: &Limits) -> Result<Vec<(&'a str, Cow<'a, str>)>, String> {
-        let mut labels: Vec<(&str, Cow<'_, str>)> = Vec::new();
+    fn labels(&mut self, limits: &Limits, labels: &mut PointLabels<'a>) -> Result<(), String> {
         self.take("{")?;
         self.text_blanks();
         while !self.rest.starts_with('}') {
@@ -320,8 +348,7 @@ impl<'a> Line<'a> {
                 self.text_blanks();
             }
         }
-        self.take("}")?;
-        Ok(labels)
+        self.take("}")
     }
 
     fn quoted(&mut self) -> Result<Cow<'a, str>, String> {
@@ -385,7 +412,7 @@ impl<'a> Line<'a> {
             return Ok(());
         }
         self.take(" # ")?;
-        self.labels(limits)?;
+        self.labels(limits, &mut Vec::new())?;
         self.separator()?;
         self.value()?;
         self.timestamp()?;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use goodput_analyzer::ingest::Limits;
-use goodput_analyzer::ingest::text::{Format, points};
+use goodput_analyzer::ingest::text::{Format, Points};
 
 /// Labels that tell a MIG instance.
 pub(crate) const INSTANCE: [&str; 2] = ["GPU_I_ID", "GPU_I_PROFILE"];
@@ -49,7 +49,7 @@ impl Scrape {
             lines.map(|(name, rest)| (format!("DCGM_{name}"), rest.to_owned())).collect()
         };
         let limits = Limits::default();
-        let samples = points(text, Format::Text, &limits).map(|point| point.unwrap());
+        let samples = Points::new(text, Format::Text, &limits).map(|point| point.unwrap());
         let series = samples.filter(|point| point.name.starts_with("DCGM_")).map(|point| Series {
             name: point.name.to_owned(),
             labels: point

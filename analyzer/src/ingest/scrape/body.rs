@@ -2,30 +2,68 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use std::mem;
+
+use foldhash::fast::RandomState;
 
 use super::super::Limits;
-use super::super::text::{self, Format, Point, TextError};
+use super::super::text::{Format, Point, Points, TextError};
 use super::Target;
-use crate::sample::{Batch, Labels, STALE_BITS, Sample, TimeMs};
+use crate::sample::{Batch, Labels, LabelsRef, STALE_BITS, Sample, TimeMs};
 
 /// The series that every scrape adds: 1 when it succeeded, else 0. Prometheus' own name for it.
 pub const UP: &str = "up";
 
 /// The series of a target's last scrape, and whether a marker is due when they vanish.
 #[derive(Debug, Default)]
-pub struct Seen(HashMap<Labels, bool>);
+pub struct Seen {
+    series: HashMap<Labels, Known, RandomState>,
+    /// Counts scrapes that got an answer.
+    scrape: u64,
+}
+
+#[derive(Debug)]
+struct Known {
+    /// In the last scrape that succeeded, and is a marker due when it is not in the next?
+    last: Option<bool>,
+    /// The scrape that it was in most recently, and the same of that one.
+    recent: (u64, bool),
+}
 
 impl Seen {
-    /// Forgets all; gives those for which a marker is due.
-    fn take_due(&mut self) -> impl Iterator<Item = Labels> {
-        self.0.drain().filter_map(|(labels, due)| due.then_some(labels))
+    /// Notes that the series is in this scrape. False when that was known.
+    fn note(&mut self, labels: LabelsRef<'_>, due: bool) -> bool {
+        let recent = (self.scrape, due);
+        match self.series.get_mut(labels.key()) {
+            Some(known) if known.recent.0 == self.scrape => return false,
+            Some(known) => known.recent = recent,
+            None => {
+                self.series.insert(labels.to_labels(), Known { last: None, recent });
+            }
+        }
+        true
+    }
+
+    /// This scrape succeeded: forgets what is not in it, and adds the markers that are due.
+    fn settle(&mut self, time_ms: TimeMs, batch: &mut Batch) {
+        self.series.retain(|labels, known| {
+            let (scrape, due) = known.recent;
+            if scrape == self.scrape {
+                known.last = Some(due);
+                return true;
+            }
+            if known.last == Some(true) {
+                batch.push(labels.as_ref(), &[marker(time_ms)]);
+            }
+            false
+        });
     }
 }
 
 /// What a scrape that got an answer brings: its samples, the markers of series that vanished, and `up`. Of a series
-/// that is there twice the first stays. Series with timestamps of their own get no markers, as in Prometheus. On an
-/// error nothing has changed.
+/// that is there twice the first stays. Series with timestamps of their own get no markers, as in Prometheus. After an
+/// error markers are due as before. A series that was in the last scrape costs no allocation, unless a label has escapes
+/// or the target's name.
 pub fn succeeded(
     body: &str,
     format: Format,
@@ -34,21 +72,22 @@ pub fn succeeded(
     time_ms: TimeMs,
     seen: &mut Seen,
 ) -> Result<Batch, TextError> {
-    let mut current = HashMap::new();
     let mut batch = Batch::default();
-    for point in text::points(body, format, limits) {
-        let point = point?;
-        let sample = Sample { time_ms: point.time_ms.unwrap_or(time_ms), value: point.value };
-        let due = point.time_ms.is_none();
-        let labels = labelled(point, target);
-        let Entry::Vacant(place) = current.entry(labels.clone()) else { continue };
-        place.insert(due);
-        batch.push(labels.as_ref(), &[sample]);
+    seen.scrape += 1;
+    let mut points = Points::new(body, format, limits);
+    let mut pairs = Vec::new();
+    while let Some(point) = points.next() {
+        let mut point = point?;
+        batch.add(Sample { time_ms: point.time_ms.unwrap_or(time_ms), value: point.value });
+        label(&mut point, target, &mut pairs);
+        batch.end(&mut pairs);
+        if !seen.note(batch.last_labels(), point.time_ms.is_none()) {
+            batch.take_back();
+        }
+        points.give_back(point.labels);
     }
-    let vanished = seen.take_due().filter(|labels| !current.contains_key(labels));
-    vanished.for_each(|labels| batch.push(labels.as_ref(), &[marker(time_ms)]));
+    seen.settle(time_ms, &mut batch);
     up(target, time_ms, 1.0, &mut batch);
-    seen.0 = current;
     Ok(batch)
 }
 
@@ -59,10 +98,11 @@ pub fn failed(target: &Target, time_ms: TimeMs, seen: &mut Seen) -> Batch {
     batch
 }
 
-/// A marker for every series of the last scrape for which one is due.
+/// A marker for every series of the last scrape for which one is due; then all are forgotten.
 pub(super) fn ended(time_ms: TimeMs, seen: &mut Seen) -> Batch {
     let mut batch = Batch::default();
-    seen.take_due().for_each(|labels| batch.push(labels.as_ref(), &[marker(time_ms)]));
+    let due = seen.series.drain().filter(|(_, known)| known.last == Some(true));
+    due.for_each(|(labels, _)| batch.push(labels.as_ref(), &[marker(time_ms)]));
     batch
 }
 
@@ -76,23 +116,23 @@ pub(super) fn up(target: &Target, time_ms: TimeMs, value: f64, batch: &mut Batch
     batch.end(&mut own.chain([("__name__", UP)]).collect::<Vec<_>>());
 }
 
-/// The target's labels win; a scraped label of the same name is kept as `exported_…`.
-fn labelled(point: Point<'_>, target: &Target) -> Labels {
+/// Puts the labels of a point into the pairs. The target's win; a scraped label of the same name is kept as `exported_…`.
+fn label<'a>(point: &mut Point<'a>, target: &'a Target, pairs: &mut Vec<(Cow<'a, str>, Cow<'a, str>)>) {
     let taken = |name: &str| target.labels.iter().any(|(own, _)| own == name);
-    let scraped = |name: &str| point.labels.iter().any(|(other, _)| *other == name);
-    let renamed = |name: &str| {
-        let mut name = name.to_owned();
-        while taken(&name) || scraped(&name) {
-            name.insert_str(0, "exported_");
+    pairs.clear();
+    for place in 0..point.labels.len() {
+        let name = point.labels[place].0;
+        let scraped = |name: &str| point.labels.iter().any(|(other, _)| *other == name);
+        let mut name = Cow::from(name);
+        if taken(&name) {
+            while taken(&name) || scraped(&name) {
+                name.to_mut().insert_str(0, "exported_");
+            }
         }
-        name
-    };
-    let own = target.labels.iter().map(|(name, value)| (Cow::from(name), value.as_str()));
-    let pairs = point.labels.iter().map(|(name, value)| {
-        let name = if taken(name) { Cow::from(renamed(name)) } else { Cow::from(*name) };
-        (name, value.as_ref())
-    });
-    Labels::new(pairs.chain(own).chain([("__name__".into(), point.name)]))
+        pairs.push((name, mem::take(&mut point.labels[place].1)));
+    }
+    pairs.extend(target.labels.iter().map(|(name, value)| (name.into(), value.into())));
+    pairs.push(("__name__".into(), point.name.into()));
 }
 
 #[cfg(test)]
