@@ -23,6 +23,8 @@ pub const ANALYZER: &[(&str, bool, &[&str])] = &[
     ("goodput_oom_risk_soonest_seconds", false, &["node", "memory", "entity"]),
     ("goodput_oom_risk_latest_seconds", false, &["node", "memory", "entity"]),
     ("goodput_analyzer_build_info", false, &["version"]),
+    ("goodput_analyzer_event_requests_total", true, &["outcome"]),
+    ("goodput_analyzer_received_events_total", true, &["outcome"]),
     ("goodput_analyzer_received_samples_total", true, &["outcome"]),
     ("goodput_analyzer_last_sample_timestamp_seconds", false, &["source"]),
     ("goodput_analyzer_judged_timestamp_seconds", false, &[]),
