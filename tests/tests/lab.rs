@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use goodput_analyzer::classify::Thresholds;
 use goodput_analyzer::evaluate::{Evaluation, LEAF_CLASSES, OURS, Score, ablate, ablation_table, evaluate, find_all};
+use goodput_analyzer::signal::{Signal, origins};
 use goodput_tests::lab::families::{FAMILIES, plan};
 use goodput_tests::lab::record::record;
 
@@ -116,5 +117,23 @@ fn a_class_is_told_worse_without_its_signal() -> Result<()> {
     assert!(ours.score.macro_f1 < ablation.all.macro_f1, "{}", ablation_table(&ablation));
     let sums = ablation.without.iter().all(|row| row.score.total_ms == ablation.all.total_ms);
     assert!(sums, "whatever is left out, every GPU-millisecond of the truth is judged");
+    Ok(())
+}
+
+#[test]
+fn the_page_on_evidence_speaks_of_signals_and_metrics_that_exist() -> Result<()> {
+    let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/evidence.md"))?;
+    let mut rows = 0;
+    for line in page.lines().filter(|line| line.starts_with("| `")) {
+        let mut cells = line.split('|').skip(1).map(str::trim);
+        let signal = cells.next().unwrap_or_default().trim_matches('`');
+        let metrics = cells.next().unwrap_or_default();
+        assert!(Signal::ALL.iter().any(|known| known.name() == signal), "no signal {signal}");
+        for metric in metrics.split(", ").map(|metric| metric.trim_matches('`')) {
+            assert!(origins(signal).iter().any(|origin| origin.metric == metric), "{metric} does not give {signal}");
+        }
+        rows += 1;
+    }
+    assert!(rows > 20, "{rows} rows");
     Ok(())
 }

@@ -10,7 +10,7 @@ use sqlx::sqlite::{
     SqliteAutoVacuum, SqliteConnectOptions, SqliteExecutor, SqliteJournalMode, SqlitePool, SqlitePoolOptions,
     SqliteRow, SqliteSynchronous,
 };
-use sqlx::{Connection, Row, Sqlite, SqliteConnection, Transaction};
+use sqlx::{Connection, QueryBuilder, Row, Sqlite, SqliteConnection, Transaction};
 use tracing::warn;
 
 use super::StoreError;
@@ -29,6 +29,9 @@ const SLACK_BYTES: u64 = 1 << 20;
 
 /// Connections that read beside the one that writes; SQLite's WAL journal lets them run at once.
 const READERS: u32 = 4;
+
+/// Series of a statement: two values each, of the 32,766 that SQLite takes at most (SQLITE_MAX_VARIABLE_NUMBER).
+const SERIES_AT_ONCE: usize = 1000;
 
 pub(super) struct Database {
     path: PathBuf,
@@ -133,14 +136,14 @@ impl Database {
     /// One group commit: new series and the samples. Returns the write-ahead's sequence number.
     pub(super) async fn commit(&self, series: &[(SeriesId, Labels)], samples: &[u8]) -> sqlx::Result<i64> {
         let mut transaction = self.begin().await?;
-        for (id, labels) in series {
-            let pairs: BTreeMap<_, _> = labels.iter().collect();
-            let json = serde_json::to_string(&pairs).map_err(|error| sqlx::Error::Encode(error.into()))?;
-            sqlx::query("INSERT INTO series (id, labels) VALUES ($1, $2)")
-                .bind(id.0)
-                .bind(json)
-                .execute(&mut *transaction)
-                .await?;
+        // A statement is a way to the connection's thread and back, which costs more than the row.
+        for series in series.chunks(SERIES_AT_ONCE) {
+            let mut insert = QueryBuilder::new("INSERT INTO series (id, labels) ");
+            let rows = series.iter().map(|(id, labels)| Ok((id.0, json(labels)?))).collect::<sqlx::Result<Vec<_>>>()?;
+            insert.push_values(rows, |mut row, (id, labels)| {
+                row.push_bind(id).push_bind(labels);
+            });
+            insert.build().persistent(false).execute(&mut *transaction).await?;
         }
         let written = sqlx::query("INSERT INTO write_ahead (checksum, samples) VALUES ($1, $2)")
             .bind(crc32fast::hash(samples))
@@ -209,6 +212,12 @@ impl Database {
             .await?;
         transaction.commit().await
     }
+}
+
+/// Labels as they are stored.
+fn json(labels: &Labels) -> sqlx::Result<String> {
+    let pairs: BTreeMap<_, _> = labels.iter().collect();
+    serde_json::to_string(&pairs).map_err(|error| sqlx::Error::Encode(error.into()))
 }
 
 /// Every series, in order of id.
