@@ -41,19 +41,24 @@ fn interrupted(config: &str, times: usize, interrupt: impl Fn(Analyzer)) {
     let (mut last, mut merges) = (None, 0.0);
     thread::scope(|scope| {
         let _stop = load.start(scope);
-        for time in 0..times {
+        for time in 0..=times {
+            // A busy machine may not have come to a merge between two interruptions: then one more life waits for one.
+            let is_last = time == times;
+            if is_last && merges > 0.0 {
+                break;
+            }
             let analyzer = Analyzer::start_with(dir.path(), config).unwrap();
             // Segments of earlier lives are merged once they are judged. That takes a round, which not every life has.
-            if time % 3 == 1 {
+            if is_last || time % 3 == 1 {
                 until("all hours to be judged", PATIENCE, || Ok(is_judged(&analyzer)?.then_some(()))).unwrap();
             }
             load.connect(analyzer.address);
             load.wait_for_acks(60 + random(60)).unwrap();
-            let merged = || Ok(analyzer.metric("goodput_analyzer_store_merges_total")?.filter(|merges| *merges > 0.0));
-            merges += match time % 3 {
-                1 => until("a merge", PATIENCE, merged).unwrap(),
-                _ => merged().unwrap().unwrap_or_default(),
-            };
+            if is_last {
+                load.disconnect();
+                until("a merge", PATIENCE, || Ok((merged(&analyzer)? > 0.0).then_some(()))).unwrap();
+            }
+            merges += merged(&analyzer).unwrap();
             // A random instant is the point of the test.
             thread::sleep(Duration::from_micros(random(20_000)));
             let data = analyzer.data.clone();
@@ -67,6 +72,11 @@ fn interrupted(config: &str, times: usize, interrupt: impl Fn(Analyzer)) {
     let last = last.unwrap();
     assert!(last.segments > 0 && merges > 0.0, "no flush or no merge in {times} rounds: the test does not test it");
     assert!(!config.contains("retention") || last.raw_from.is_some(), "nothing was removed");
+}
+
+/// Merges of this life.
+fn merged(analyzer: &Analyzer) -> anyhow::Result<f64> {
+    Ok(analyzer.metric("goodput_analyzer_store_merges_total")?.unwrap_or_default())
 }
 
 /// Has the first round come to the present?
