@@ -194,7 +194,7 @@ impl Work<'_> {
             bail!(no_gpus(&self.args.prometheus, &self.period, &there, &jobs, ever.iter().any(is_of_gpus)));
         }
         // Those of containers would be read of every pod there is, for the few that hold GPUs.
-        let is_read = |name: &String| signals::is_known(name) && !name.starts_with("container_") || configured(name);
+        let is_read = |name: &String| signals::is_known(name) && !signals::is_of_containers(name) || configured(name);
         Ok(there.into_iter().filter(is_read).collect())
     }
 

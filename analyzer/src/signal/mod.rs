@@ -337,6 +337,12 @@ pub fn is_known(metric: &str) -> bool {
     BY_METRIC.contains_key(metric)
 }
 
+/// Do series of this name tell of the containers of pods, whether these hold GPUs or not?
+#[must_use]
+pub fn is_of_containers(metric: &str) -> bool {
+    BY_METRIC.get(metric).is_some_and(|(_, rows)| rows.iter().any(|row| row.of_container))
+}
+
 /// The metric names that these signals use, each once.
 #[must_use]
 pub fn metrics_of(signals: &[Signal]) -> Vec<String> {
@@ -529,6 +535,10 @@ mod tests {
         assert_eq!(part(&renamed), None, "the container is that of cAdvisor itself");
         let whole = [&renamed[..], &[("exported_container", "main")]].concat();
         assert_eq!(part(&whole), Some((true, "cadvisor main".to_owned())));
+        assert!(is_of_containers("container_oom_events_total") && !is_of_containers("kube_node_spec_unschedulable"));
+        assert!(
+            is_of_containers("kube_pod_container_resource_limits") && !is_of_containers("vllm:num_requests_running")
+        );
     }
 
     #[test]

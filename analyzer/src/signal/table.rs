@@ -20,7 +20,7 @@ pub(super) struct Row {
     pub(super) by_numa_node: bool,
     pub(super) of_server: bool,
     pub(super) of_any_node: bool,
-    of_container: bool,
+    pub(super) of_container: bool,
     pub(super) scale: f64,
 }
 
