@@ -1,7 +1,7 @@
 //! One scrape: owners, then every collector behind its own deadline and panic boundary.
 //!
-//! One thread takes the scrapes in turn; a second one asks the collectors, one after another: so host files are read on
-//! scrape, by one reader at a time. A result is used again for requests that come while it is made or shortly after.
+//! One thread takes the scrapes in turn; two more share the collectors: so host files are read on scrape, by two readers
+//! at most. A result is used again for requests that come while it is made or shortly after.
 
 mod report;
 mod worker;
@@ -32,6 +32,9 @@ pub const REUSE: Duration = Duration::from_secs(1);
 
 /// How long owner resolution may take: one walk over the processes that hold a GPU.
 const OWNERS_DEADLINE: Duration = Duration::from_secs(2);
+
+/// How many threads ask collectors: half the time of one, and of a node's CPUs no more than two for some milliseconds.
+const COLLECTING: usize = 2;
 
 /// Gives the newest reading of the GPUs without waiting.
 pub type Gpus = Arc<dyn Fn() -> Arc<Snapshot> + Send + Sync>;
@@ -162,7 +165,8 @@ impl Sources {
             names.push(relay::NAME);
             sources.push(source(relay::DEADLINE, move || Box::new(Relay::new(url.clone()))));
         }
-        let (owners, collectors) = (Workers::start("attribution", owners)?, Workers::start("collect", sources)?);
+        let (owners, collectors) =
+            (Workers::start("attribution", 1, owners)?, Workers::start("collect", COLLECTING, sources)?);
         Ok(Self { owners, names, collectors, changes: Changes::default(), setup })
     }
 
@@ -200,7 +204,7 @@ impl Sources {
             hostname: self.setup.hostname.clone(),
             dcgm: self.dcgm(),
         };
-        for (name, answer) in self.names.iter().zip(self.collectors.ask(&(context, style), deadline)) {
+        for (name, answer) in self.names.iter().zip(self.collectors.ask((context, style), deadline)) {
             let (collected, report) = told(name, answer);
             match *name {
                 relay::NAME => families.complete(collected),
@@ -231,7 +235,7 @@ impl Sources {
 
     /// The owners, or none known: a device series without pod labels is true, one with yesterday's pod is not.
     fn resolve(&mut self, gpus: &Arc<Snapshot>, deadline: Instant) -> (Owners, Report) {
-        let (owners, outcome, duration) = match self.owners.ask(gpus, deadline).pop() {
+        let (owners, outcome, duration) = match self.owners.ask(gpus.clone(), deadline).pop() {
             Some(Ok((Ok(owners), duration))) => (owners, Outcome::Ok, duration),
             Some(Ok((Err(panic), duration))) => (Owners::default(), Outcome::Failed(panic), duration),
             Some(Err(Missed { busy })) => (Owners::default(), Outcome::TimedOut, busy),

@@ -1,9 +1,10 @@
-//! Sources that a thread asks one after another; whichever hangs or panics takes nothing else along.
+//! Sources that a few threads ask in turn; whichever hangs or panics takes nothing else along.
 
 use std::any::Any;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 use std::{io, thread};
@@ -33,136 +34,184 @@ pub(super) struct Missed {
 /// An answer, and how long it took.
 pub(super) type Answered<A> = Result<(A, Duration), Missed>;
 
-/// Sources that one thread asks in turn, so that a scrape changes threads once and not once per source.
+/// Sources that a few threads ask, each the next that none has asked: so a scrape changes threads a few times, not once
+/// per source.
 ///
-/// One that does not answer in time keeps that thread, and another goes on with the rest. Until it is back it is not
+/// One that does not answer in time keeps its thread, and another takes that one's place. Until it is back it is not
 /// asked again, and then its answer is dropped, as it is old. So whatever hangs, hangs one thread.
 pub(super) struct Workers<Q, A> {
     name: &'static str,
     sources: Arc<[Source<Q, A>]>,
     /// Of each source that was given up: since when it has been at its question.
     stuck: Vec<Option<Instant>>,
-    free: Option<Sender<Arc<Round<Q, A>>>>,
+    threads: Vec<Option<Inbox<Q, A>>>,
 }
 
-/// What one thread asks: the sources from the first one given, until it is given up.
+/// Where a thread takes its rounds from.
+type Inbox<Q, A> = Sender<Arc<Round<Q, A>>>;
+
+/// One question to all sources.
 struct Round<Q, A> {
     question: Q,
     sources: Arc<[Source<Q, A>]>,
-    first: usize,
-    progress: Mutex<Progress<A>>,
+    /// The first source that no thread has taken.
+    next: AtomicUsize,
+    turns: Mutex<Vec<Turn<A>>>,
+    /// No turn is waiting or asked any more.
     over: Condvar,
 }
 
-struct Progress<A> {
-    /// None for one that is still at the question of an earlier round.
-    answers: Vec<Option<(A, Duration)>>,
-    /// When the source after those was asked.
-    asked: Option<Instant>,
-    over: bool,
+/// How far a source is in a round.
+enum Turn<A> {
+    Waiting,
+    Asked {
+        since: Instant,
+        thread: usize,
+    },
+    Answered(A, Duration),
+    /// Still at the question of an earlier round.
+    Busy,
+    /// Out of time since it was asked, or before.
+    GivenUp(Option<Instant>),
 }
 
-impl<Q: Clone + Send + Sync + 'static, A: Send + 'static> Workers<Q, A> {
-    /// Starts the thread.
-    pub(super) fn start(name: &'static str, sources: Vec<Source<Q, A>>) -> io::Result<Self> {
+impl<A> Turn<A> {
+    fn is_over(&self) -> bool {
+        !matches!(self, Turn::Waiting | Turn::Asked { .. })
+    }
+}
+
+impl<Q: Send + Sync + 'static, A: Send + 'static> Workers<Q, A> {
+    /// Starts so many threads.
+    pub(super) fn start(name: &'static str, threads: usize, sources: Vec<Source<Q, A>>) -> io::Result<Self> {
         let stuck = vec![None; sources.len()];
-        Ok(Self { name, sources: sources.into(), stuck, free: Some(spawn(name)?) })
+        let threads = (0..threads).map(|thread| spawn(name, thread).map(Some)).collect::<io::Result<_>>()?;
+        Ok(Self { name, sources: sources.into(), stuck, threads })
     }
 
-    /// Asks every source in turn, until `deadline` at the latest. The answers are in the order of the sources.
-    pub(super) fn ask(&mut self, question: &Q, deadline: Instant) -> Vec<Answered<A>> {
-        let mut answers = Vec::with_capacity(self.sources.len());
-        while answers.len() < self.sources.len() && Instant::now() < deadline {
-            match self.begin(question.clone(), answers.len()) {
-                Ok(round) => self.follow(&round, deadline, &mut answers),
-                Err(error) => {
-                    tracing::warn!("cannot start a thread to collect on: {error}");
-                    break;
-                }
+    /// Asks every source, until `deadline` at the latest. The answers are in the order of the sources.
+    pub(super) fn ask(&mut self, question: Q, deadline: Instant) -> Vec<Answered<A>> {
+        let round = Arc::new(Round::new(question, self.sources.clone()));
+        (0..self.threads.len()).for_each(|thread| self.engage(thread, &round));
+        // Nobody tells that a source is asked, which may have to be given up sooner than those before it: so this looks
+        // again as soon as any could be. That is later than a round takes in which nothing hangs.
+        let shortest = self.sources.iter().map(|source| source.patience).min().unwrap_or_default();
+        let mut turns = round.turns.lock();
+        loop {
+            let now = Instant::now();
+            for thread in round.give_up(&mut turns, now, deadline) {
+                self.threads[thread] = None;
+                self.engage(thread, &round);
             }
+            if self.threads.iter().all(Option::is_none) {
+                round.give_up(&mut turns, now, now);
+            }
+            if turns.iter().all(Turn::is_over) {
+                break;
+            }
+            let limit = round.limits(&turns).fold(deadline.min(now + shortest), Instant::min);
+            round.over.wait_until(&mut turns, limit);
         }
-        answers.resize_with(self.sources.len(), || Err(Missed { busy: Duration::ZERO }));
-        answers
+        let turns = std::mem::take(&mut *turns);
+        turns.into_iter().zip(&mut self.stuck).map(|(turn, stuck)| turn.answer(stuck)).collect()
     }
 
-    fn begin(&mut self, question: Q, first: usize) -> io::Result<Arc<Round<Q, A>>> {
-        let progress = Progress { answers: Vec::new(), asked: None, over: false };
-        let sources = self.sources.clone();
-        let round = Arc::new(Round { question, sources, first, progress: Mutex::new(progress), over: Condvar::new() });
-        let free = match self.free.take() {
-            Some(free) => free,
-            None => spawn(self.name)?,
-        };
-        // A thread that has died answers nothing, as one that hangs.
-        let _ = free.send(round.clone());
-        self.free = Some(free);
-        Ok(round)
+    /// Has the thread take part in the round, or one in its place, where there is none or it has died.
+    fn engage(&mut self, thread: usize, round: &Arc<Round<Q, A>>) {
+        let take_part = |inbox: &Inbox<Q, A>| inbox.send(round.clone()).is_ok();
+        self.threads[thread] = self.threads[thread].take().filter(take_part).or_else(|| {
+            let started =
+                spawn(self.name, thread).inspect_err(|e| tracing::warn!("cannot start a thread to collect on: {e}"));
+            started.ok().filter(take_part)
+        });
     }
+}
 
-    /// Takes the round's answers, and gives it up when one is not in time.
-    fn follow(&mut self, round: &Round<Q, A>, deadline: Instant, answers: &mut Vec<Answered<A>>) {
-        let (came, asked) = round.wait(deadline);
-        for answer in came {
-            let stuck = &mut self.stuck[answers.len()];
-            *stuck = stuck.filter(|_| answer.is_none());
-            let busy = stuck.map_or(Duration::ZERO, |since| since.elapsed());
-            answers.push(answer.ok_or(Missed { busy }));
+impl<A> Turn<A> {
+    /// What came of it; `stuck` is since when the source was at an earlier question, and is at this one.
+    fn answer(self, stuck: &mut Option<Instant>) -> Answered<A> {
+        match self {
+            Turn::Answered(answer, duration) => {
+                *stuck = None;
+                return Ok((answer, duration));
+            }
+            Turn::GivenUp(Some(since)) => *stuck = Some(since),
+            Turn::Busy => {}
+            Turn::Waiting | Turn::Asked { .. } | Turn::GivenUp(None) => return Err(Missed { busy: Duration::ZERO }),
         }
-        if let Some(since) = asked {
-            self.stuck[answers.len()] = asked;
-            answers.push(Err(Missed { busy: since.elapsed() }));
-            self.free = None;
-        }
+        Err(Missed { busy: stuck.map_or(Duration::ZERO, |since| since.elapsed()) })
     }
 }
 
 impl<Q, A> Round<Q, A> {
-    fn run(&self) {
-        for source in &self.sources[self.first..] {
-            let asked = Instant::now();
-            // Given up: another thread goes on.
-            if !self.at_work(asked) {
+    fn new(question: Q, sources: Arc<[Source<Q, A>]>) -> Self {
+        let turns = sources.iter().map(|_| Turn::Waiting).collect();
+        Self { question, sources, next: AtomicUsize::new(0), turns: Mutex::new(turns), over: Condvar::new() }
+    }
+
+    /// What a thread does of it.
+    fn run(&self, thread: usize) {
+        loop {
+            let index = self.next.fetch_add(1, Ordering::Relaxed);
+            let Some(source) = self.sources.get(index) else { return };
+            let since = Instant::now();
+            if !self.ask(index, Turn::Asked { since, thread }) {
                 return;
             }
             let answer = source.answer.try_lock().map(|mut answer| answer(&self.question));
-            let mut progress = self.progress.lock();
-            progress.answers.push(answer.map(|answer| (answer, asked.elapsed())));
-            progress.asked = None;
-        }
-        self.progress.lock().over = true;
-        self.over.notify_all();
-    }
-
-    fn at_work(&self, since: Instant) -> bool {
-        let mut progress = self.progress.lock();
-        progress.asked = Some(since).filter(|_| !progress.over);
-        !progress.over
-    }
-
-    /// Waits until all have answered, the one that is asked has run out of time, or `deadline`; the round is over then.
-    fn wait(&self, deadline: Instant) -> (Vec<Option<(A, Duration)>>, Option<Instant>) {
-        // Nobody tells that the next source is asked, which may have to be given up sooner than this one: so this looks
-        // again as soon as any could be. That is later than a round takes in which nothing hangs.
-        let shortest = self.sources[self.first..].iter().map(|source| source.patience).min().unwrap_or_default();
-        let mut progress = self.progress.lock();
-        while !progress.over {
-            let patience = |since: Instant| since + self.sources[self.first + progress.answers.len()].patience;
-            let limit = progress.asked.map_or(deadline, |since| deadline.min(patience(since)));
-            let now = Instant::now();
-            if now >= limit {
-                break;
+            if !self.take(index, answer.map_or(Turn::Busy, |answer| Turn::Answered(answer, since.elapsed()))) {
+                return;
             }
-            self.over.wait_until(&mut progress, limit.min(now + shortest));
         }
-        progress.over = true;
-        (std::mem::take(&mut progress.answers), progress.asked)
+    }
+
+    /// Is there still time for it?
+    fn ask(&self, index: usize, asked: Turn<A>) -> bool {
+        let mut turns = self.turns.lock();
+        let waits = turns.get_mut(index).filter(|turn| matches!(turn, Turn::Waiting));
+        waits.map(|turn| *turn = asked).is_some()
+    }
+
+    /// Did it come in time? Else another thread has taken the place of the one that brings it.
+    fn take(&self, index: usize, answer: Turn<A>) -> bool {
+        let mut turns = self.turns.lock();
+        let asked = turns.get_mut(index).filter(|turn| matches!(turn, Turn::Asked { .. }));
+        let in_time = asked.map(|turn| *turn = answer).is_some();
+        if turns.iter().all(Turn::is_over) {
+            self.over.notify_all();
+        }
+        in_time
+    }
+
+    /// Gives up what is out of time, and everything that is left at `deadline`; gives the threads that were at it.
+    fn give_up(&self, turns: &mut [Turn<A>], now: Instant, deadline: Instant) -> Vec<usize> {
+        let mut lost = Vec::new();
+        for (turn, source) in turns.iter_mut().zip(&*self.sources) {
+            match *turn {
+                Turn::Asked { since, thread } if now >= deadline.min(since + source.patience) => {
+                    lost.push(thread);
+                    *turn = Turn::GivenUp(Some(since));
+                }
+                Turn::Waiting if now >= deadline => *turn = Turn::GivenUp(None),
+                _ => {}
+            }
+        }
+        lost
+    }
+
+    /// When those that are asked are out of time.
+    fn limits(&self, turns: &[Turn<A>]) -> impl Iterator<Item = Instant> {
+        turns.iter().zip(&*self.sources).filter_map(|(turn, source)| match turn {
+            Turn::Asked { since, .. } => Some(*since + source.patience),
+            _ => None,
+        })
     }
 }
 
-/// A thread that runs rounds until nobody can send it another.
-fn spawn<Q: Send + Sync + 'static, A: Send + 'static>(name: &str) -> io::Result<Sender<Arc<Round<Q, A>>>> {
+/// A thread that takes part in rounds until nobody can send it another.
+fn spawn<Q: Send + Sync + 'static, A: Send + 'static>(name: &str, thread: usize) -> io::Result<Inbox<Q, A>> {
     let (rounds, inbox) = channel::<Arc<Round<Q, A>>>();
-    let run = move || inbox.iter().for_each(|round| round.run());
+    let run = move || inbox.iter().for_each(|round| round.run(thread));
     thread::Builder::new().name(name.to_owned()).stack_size(STACK_BYTES).spawn(run)?;
     Ok(rounds)
 }
@@ -227,16 +276,16 @@ mod tests {
             *question
         });
         let around = || source(LONG, |question| question + 10);
-        let mut workers = Workers::start("stuck", vec![around(), stuck, around()]).unwrap();
+        let mut workers = Workers::start("stuck", 1, vec![around(), stuck, around()]).unwrap();
 
-        assert_eq!(values(workers.ask(&1, late())), [Some(11), None, Some(11)]);
-        let second = workers.ask(&2, late());
+        assert_eq!(values(workers.ask(1, late())), [Some(11), None, Some(11)]);
+        let second = workers.ask(2, late());
         assert!(second[1].as_ref().is_err_and(|missed| missed.busy >= SHORT), "{second:?}");
         assert_eq!(values(second), [Some(12), None, Some(12)]);
         assert_eq!(seen.try_iter().collect::<Vec<_>>(), [1], "the second question never reached it");
         release.send(()).unwrap();
         release.send(()).unwrap();
-        let back = (0..1_000_000).find_map(|_| values(workers.ask(&3, late()))[1]);
+        let back = (0..1_000_000).find_map(|_| values(workers.ask(3, late()))[1]);
         assert_eq!(back, Some(3), "the old answer is dropped");
     }
 
@@ -251,18 +300,45 @@ mod tests {
                 *question
             })
         };
-        let mut workers = Workers::start("stuck", vec![stuck(), stuck(), stuck()]).unwrap();
-        let mut busy = || -> Vec<_> { workers.ask(&1, late()).into_iter().map(|a| a.unwrap_err().busy).collect() };
+        let mut workers = Workers::start("stuck", 1, vec![stuck(), stuck(), stuck()]).unwrap();
+        let mut busy = || -> Vec<_> { workers.ask(1, late()).into_iter().map(|a| a.unwrap_err().busy).collect() };
         assert!(busy().into_iter().all(|busy| busy >= SHORT));
         let later = busy();
         assert!(later.is_sorted_by(|a, b| a > b) && later[2] >= SHORT, "{later:?}");
     }
 
     #[test]
+    fn threads_share_the_sources_and_one_that_hangs_leaves_its_place() {
+        let (_never, gate) = mpsc::channel::<()>();
+        let hangs = source(SHORT, move |question| {
+            let _ = gate.recv();
+            *question
+        });
+        let together = Arc::new(std::sync::Barrier::new(2));
+        let meets = |together: &Arc<std::sync::Barrier>| {
+            let together = together.clone();
+            source(LONG, move |question| {
+                together.wait();
+                *question
+            })
+        };
+        let mut workers = Workers::start(
+            "two",
+            2,
+            vec![hangs, meets(&together), meets(&together), meets(&together), meets(&together)],
+        )
+        .unwrap();
+        for question in [1, 2] {
+            let expected = [None, Some(question), Some(question), Some(question), Some(question)];
+            assert_eq!(values(workers.ask(question, late())), expected);
+        }
+    }
+
+    #[test]
     fn no_time_left_asks_nothing() {
-        let mut workers = Workers::start("idle", vec![source(LONG, |question| *question)]).unwrap();
-        assert_eq!(values(workers.ask(&1, Instant::now())), [None]);
-        assert_eq!(values(workers.ask(&2, late())), [Some(2)]);
+        let mut workers = Workers::start("idle", 1, vec![source(LONG, |question| *question)]).unwrap();
+        assert_eq!(values(workers.ask(1, Instant::now())), [None]);
+        assert_eq!(values(workers.ask(2, late())), [Some(2)]);
     }
 
     #[test]
@@ -271,9 +347,9 @@ mod tests {
             thread::sleep(SHORT);
             *question
         });
-        let mut workers = Workers::start("slow", vec![slow, source(LONG, |question| *question)]).unwrap();
-        assert_eq!(values(workers.ask(&1, Instant::now() + SHORT / 4)), [None, None]);
-        let both = (0..1_000_000).find_map(|_| Some(values(workers.ask(&2, late()))).filter(|a| a[0].is_some()));
+        let mut workers = Workers::start("slow", 1, vec![slow, source(LONG, |question| *question)]).unwrap();
+        assert_eq!(values(workers.ask(1, Instant::now() + SHORT / 4)), [None, None]);
+        let both = (0..1_000_000).find_map(|_| Some(values(workers.ask(2, late()))).filter(|a| a[0].is_some()));
         assert_eq!(both.unwrap(), [Some(2), Some(2)]);
     }
 

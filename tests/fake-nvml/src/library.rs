@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// A hanging call looks this often whether it has been cleared.
-const HANG_POLL: Duration = Duration::from_millis(10);
+/// How long a hanging call sleeps that nothing clears.
+const HANG: Duration = Duration::from_secs(3600);
 
 static LIBRARY: RwLock<Option<Arc<Library>>> = RwLock::new(None);
 /// `nvmlInit` calls without their `nvmlShutdown`.
@@ -211,9 +211,10 @@ impl Library {
         self.answer(name, &node, find(&node))
     }
 
-    /// Blocks as long as the call is made to hang, holding nothing meanwhile.
+    /// Blocks as long as the call is made to hang, holding nothing meanwhile: like a driver's, it sleeps.
     fn sit_out(&self, name: &str, find: &impl Fn(&Node) -> Result<Option<usize>, Code>) -> Done {
         let begun = Instant::now();
+        let mut log = None;
         loop {
             self.refresh()?;
             let hang = {
@@ -221,11 +222,15 @@ impl Library {
                 node.hang(name, find(&node).ok().flatten())
             };
             let Some(time) = hang else { return Ok(()) };
-            let left = time.map_or(HANG_POLL, |us| Duration::from_micros(us).saturating_sub(begun.elapsed()));
+            let left = time.map_or(HANG, |us| Duration::from_micros(us).saturating_sub(begun.elapsed()));
             if left.is_zero() {
                 return Ok(());
             }
-            std::thread::sleep(left.min(HANG_POLL));
+            match &log {
+                // What is written from now on is told of; what was written until now is looked at once more.
+                None => log = Some(self.news()?.ok_or(Code::UNKNOWN)?),
+                Some(log) => log.wait(left),
+            }
         }
     }
 
