@@ -92,6 +92,15 @@ pub(super) fn decode_values(bytes: &[u8], count: usize) -> Result<Vec<f64>, Stri
     Ok(values)
 }
 
+/// Reads the bytes as times and as values of so many samples, for whoever has bytes that may be neither.
+///
+/// # Errors
+/// Why they are not times, else why they are not values.
+pub fn read_chunk(bytes: &[u8], count: usize) -> Result<(Vec<i64>, Vec<f64>), String> {
+    let (times, values) = (decode_times(bytes, count), decode_values(bytes, count));
+    Ok((times?, values?))
+}
+
 /// Memory is taken for so many, so a number that was read is not taken at its word.
 fn within(count: usize) -> Result<usize, String> {
     if count <= MOST { Ok(count) } else { Err(format!("{count} samples in a chunk, expected at most {MOST}")) }
@@ -334,8 +343,7 @@ mod tests {
 
         #[test]
         fn garbage_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..300), count in 0..5000_usize) {
-            let _ = decode_times(&bytes, count);
-            let _ = decode_values(&bytes, count);
+            let _ = read_chunk(&bytes, count);
         }
 
         /// What was written, with some bytes changed: nearer to what a torn disk gives than garbage.

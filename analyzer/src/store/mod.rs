@@ -44,11 +44,11 @@ use std::ops::{AddAssign, Range};
 use std::path::PathBuf;
 
 pub use backup::{BackedUp, backup, restore};
+pub use chunk::read_chunk;
 pub use embedded::Store;
 pub use inspect::{Held, Problem, Rows, SetAside, Status, Tell, Verified, Written, status, verify};
 pub use options::{Options, wall_clock};
 pub use results::{read_verdicts, statements};
-pub use segment::samples_in_segment;
 pub use snapshot::Snapshot;
 pub use stats::{Compacted, Limits, Stats, Upkeep};
 
