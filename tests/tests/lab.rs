@@ -44,7 +44,6 @@ const FLOORS_BY_FAMILY: &[(&str, &str, f64)] = &[
     ("coarse_loaders", "dataloader_cpu", 0.9),
     ("neighbours", "dataloader_storage", 0.95),
     ("plain_loaders", "dataloader_cpu", 0.9),
-    ("plain_ranks", "collective_wait", 0.75),
     ("ranks_apart", "collective_wait", 0.75),
 ];
 
@@ -87,7 +86,6 @@ fn classes_are_told_where_less_is_known() -> Result<()> {
         let score = &evaluation.families[*family];
         let f1 = score.classes[*class].f1;
         assert!(f1 >= *floor, "{family}: F1 of {class} is {f1:.3}, below {floor}: {:?}", score.confusion[*class]);
-        assert!(score.wrong_class_share <= 0.1, "{family}: {:.3} of its time has a wrong class", score.wrong_class_share);
     }
     Ok(())
 }

@@ -60,6 +60,7 @@ pub const FAMILIES: &[Family] = &[
     tuned("neighbours", plain::neighbours),
     tuned("no_data", held::no_data),
     tuned("no_demand", held::no_demand),
+    tuned("off_node", feeding::off_node),
     tuned("oom_leak", held::oom_leak),
     tuned("oom_never", held::oom_never),
     tuned("partial_allocation", held::partial_allocation),

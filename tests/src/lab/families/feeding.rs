@@ -61,6 +61,27 @@ pub(super) fn cross_numa(plan: &mut Plan, chance: &mut Chance) {
     }
 }
 
+/// A process on the other socket that keeps up all the same, beside late reads and slow copies of all of them.
+pub(super) fn off_node(plan: &mut Plan, chance: &mut Chance) {
+    plan.layout.sockets = 2;
+    plan.layout.gpus = plan.layout.gpus.max(4);
+    plan.layout.cpus = 32 * plan.layout.gpus;
+    let distant = |plan: &Plan, chance: &mut Chance, minutes| {
+        let here = plan.healthy(chance, minutes);
+        let odd = Some(chance.below(plan.layout.gpus as u64) as usize);
+        Phase { prep: chance.between(0.05, 0.1), remote: true, odd, ..here }
+    };
+    let here = distant(plan, chance, 10);
+    plan.step(here, Cause::default());
+    let mut here = distant(plan, chance, 20);
+    late_reads(&mut here, chance, 0.0);
+    plan.step(here, lost("dataloader_storage"));
+    let here = distant(plan, chance, 10);
+    plan.step(here, Cause::default());
+    let here = Phase { copy: chance.between(0.1, 0.3), ..distant(plan, chance, 14) };
+    plan.step(here, Cause::default());
+}
+
 pub(super) fn checkpoint(plan: &mut Plan, chance: &mut Chance) {
     for _ in 0..3 {
         plan.works(chance, 12);
