@@ -56,7 +56,7 @@ pub(super) async fn signals(given: Given) -> Answer<Page<Named>> {
         },
         kind: match signal.kind() {
             Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
+            Kind::Gauge | Kind::Average => "gauge",
             Kind::State => "state",
         },
         unit: signal.unit(),

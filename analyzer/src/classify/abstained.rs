@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use super::cell::{self, State, owned};
+use super::elsewhere::look_elsewhere;
 use super::gang_wait::Holds;
 use super::held::Held;
 use super::judge::around_ms;
@@ -34,7 +35,8 @@ impl Abstentions {
     /// them.
     pub fn add(&mut self, series: &[Series], window: &Range<TimeMs>, t: &Thresholds) {
         let sources = frame::sources(series);
-        let Framed { nodes, .. } = frame::frames(&sources, window, around_ms(t));
+        let Framed { mut nodes, .. } = frame::frames(&sources, window, around_ms(t));
+        look_elsewhere(&mut nodes, t);
         let holds = Holds::of(&nodes);
         for node in &nodes {
             let states = cell::states(node, t);

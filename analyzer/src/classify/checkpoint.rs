@@ -6,7 +6,8 @@ use super::{Cell, Class, Fact, Rule, Thresholds, Verdict};
 use crate::frame::Reading;
 use crate::signal::Signal;
 
-pub(super) const RULE: Rule = Rule { class: Class::Checkpoint, explains: &[Class::DataloaderStorage], judge };
+pub(super) const RULE: Rule =
+    Rule { class: Class::Checkpoint, explains: &[Class::DataloaderStorage, Class::FeedingUnsplit], judge };
 
 /// What tells the writing, best first.
 pub(super) const WRITTEN: [Signal; 2] = [Signal::JobWritten, Signal::NodeDiskWritten];

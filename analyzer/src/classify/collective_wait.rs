@@ -9,7 +9,7 @@
 use super::busy::{Busy, busy};
 use super::depth::{self, shallow};
 use super::derate::Derate;
-use super::thresholds::confidence::INFERRED;
+use super::thresholds::confidence::{INFERRED, NODE_WIDE};
 use super::{Cell, Class, Fact, Rule, Thresholds, Verdict};
 use crate::signal::Signal;
 
@@ -39,13 +39,14 @@ fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
         return Verdict::Abstain { missing: vec![Signal::GpuOwner] };
     }
     let others = others(cell);
-    if others.is_empty() {
-        // The rest of its job may be on other nodes, or it may spin for itself.
+    let all = others.len() + cell.elsewhere().held;
+    if all == 0 {
+        // It may spin for itself.
         return Verdict::No;
     }
     let spinning = others.iter().filter(|cell| busy(cell, t).is_some_and(|busy| busy.spun > 0.0)).count();
     let told =
-        [count("GPUs of the owner that spin", spinning + 1, 1.0), count("GPUs of the owner", others.len() + 1, 2.0)];
+        [count("GPUs of the owner on the node that spin", spinning + 1, 1.0), count("GPUs of the owner", all + 1, 2.0)];
     Verdict::Claim { max_share: spun, confidence: INFERRED, facts: facts.into_iter().chain(told).collect() }
 }
 
@@ -53,8 +54,7 @@ fn judge_busy(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
     if cell.owner.is_none() {
         return Verdict::Abstain { missing: vec![Signal::GpuOwner] };
     }
-    let is_busy = |cell: &Cell<'_>| busy(cell, t).is_some_and(|b| b.ratio.max(b.spun) >= t.derate_busy_ratio);
-    let busy_others = others(cell).iter().filter(|cell| is_busy(cell)).count();
+    let busy_others = others(cell).iter().filter(|cell| has_kernels(cell, t)).count() + cell.elsewhere().busy;
     if busy_others == 0 {
         return Verdict::No;
     }
@@ -62,17 +62,22 @@ fn judge_busy(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
         return Verdict::Abstain { missing: depth::SIGNALS.to_vec() };
     }
     let Some(shallow) = shallow(cell, t) else { return Verdict::No };
-    // Without the job's CPU use it may be kernels that are launched too slowly.
-    let Some(cores) = shallow.extra_cores else { return Verdict::Abstain { missing: vec![Signal::JobCpuUsage] } };
-    if cores >= t.launching_cores {
+    // Without any CPU use it may be kernels that are launched too slowly.
+    let Some(cores) = shallow.extra_cores else {
+        return Verdict::Abstain { missing: vec![Signal::JobCpuUsage, Signal::NodeCpuBusy] };
+    };
+    if cores.per_gpu >= t.launching_cores {
         return Verdict::No;
     }
-    let told = [
-        Fact { signal: depth::EXTRA_CORES, unit: "cores per GPU", value: cores, threshold: t.launching_cores },
-        count("other GPUs of the owner that are busy", busy_others, 1.0),
-    ];
+    let of_whom = if cores.signal == Signal::JobCpuUsage { shallow.confidence } else { NODE_WIDE };
+    let told = [cores.fact(t.launching_cores), count("other GPUs of the owner that are busy", busy_others, 1.0)];
     let facts = shallow.facts.into_iter().chain(told).collect();
-    Verdict::Claim { max_share: shallow.lost, confidence: shallow.confidence, facts }
+    Verdict::Claim { max_share: shallow.spun, confidence: shallow.confidence.min(of_whom), facts }
+}
+
+/// Does it work or spin for the most of the cell?
+pub(super) fn has_kernels(cell: &Cell<'_>, t: &Thresholds) -> bool {
+    busy(cell, t).is_some_and(|b| b.ratio.max(b.spun) >= t.derate_busy_ratio)
 }
 
 /// The other GPUs of the node that the owner holds.

@@ -4,7 +4,8 @@ use super::thresholds::confidence::COUNTED;
 use super::{Cell, Class, Fact, Rule, Thresholds, Verdict};
 use crate::signal::Signal;
 
-pub(super) const RULE: Rule = Rule { class: Class::CpuThrottled, explains: &[Class::DataloaderCpu], judge };
+pub(super) const RULE: Rule =
+    Rule { class: Class::CpuThrottled, explains: &[Class::DataloaderCpu, Class::FeedingUnsplit], judge };
 
 fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
     let throttled = cell.mean(Signal::JobCpuThrottledPeriods);

@@ -5,7 +5,7 @@ use super::thresholds::confidence::{COUNTED, NODE_WIDE, WEAK};
 use super::{Cell, Class, Fact, Rule, Thresholds, Verdict};
 use crate::signal::Signal;
 
-pub(super) const RULE: Rule = Rule { class: Class::DataloaderStorage, explains: &[], judge };
+pub(super) const RULE: Rule = Rule { class: Class::DataloaderStorage, explains: &[Class::FeedingUnsplit], judge };
 
 fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
     let Some((waiting, confidence)) = waiting(cell, t) else {

@@ -10,6 +10,7 @@ use super::busy::busy;
 use super::power;
 use super::thresholds::confidence::{INFERRED, WEAK};
 use super::{Cell, Fact, Thresholds, Verdict};
+use crate::frame::GpuFrame;
 use crate::signal::Signal;
 
 /// A busy cell in which the GPU did less than it does around.
@@ -17,10 +18,21 @@ use crate::signal::Signal;
 pub(super) struct Shallow {
     /// Share of its busy time that it would not have needed.
     pub(super) lost: f64,
-    /// CPUs per GPU that the job used beyond what its loaders need for the batches that were done; `None` is not known.
-    pub(super) extra_cores: Option<f64>,
+    /// The same if it went into kernels of a collective that spun: multiprocessors that these may have occupied are then
+    /// allowed for, as far as power tells of more too.
+    pub(super) spun: f64,
+    /// CPUs per GPU that were used beyond what the job's loaders need for the batches that were done; `None` is not known.
+    pub(super) extra_cores: Option<Cores>,
     pub(super) confidence: f64,
     pub(super) facts: Vec<Fact>,
+}
+
+/// CPUs in use per GPU.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cores {
+    pub(super) per_gpu: f64,
+    /// By the job, or by all of a node whose GPUs are all the job's.
+    pub(super) signal: Signal,
 }
 
 /// A way to see depth: 0 where kernels do nothing, and in proportion to how much of the busy time they do something.
@@ -32,6 +44,8 @@ struct Measure {
     unit: &'static str,
     confidence: f64,
     depth: fn(&Cell<'_>, f64, &Thresholds) -> Option<f64>,
+    /// The most of it that spinning kernels show.
+    spinning: fn(&Thresholds) -> f64,
 }
 
 const MEASURES: [Measure; 2] = [
@@ -41,6 +55,7 @@ const MEASURES: [Measure; 2] = [
         unit: "ratio",
         confidence: INFERRED,
         depth: by_multiprocessors,
+        spinning: |t| t.spinning_sm_ratio,
     },
     Measure {
         name: "gpu_power above spinning / busy",
@@ -48,16 +63,22 @@ const MEASURES: [Measure; 2] = [
         unit: "watts",
         confidence: WEAK,
         depth: by_power,
+        spinning: |_| 0.0,
     },
 ];
 
 /// Signals one of which it takes.
 pub(super) const SIGNALS: [Signal; 3] = [Signal::SmActive, Signal::GpuEnergy, Signal::GpuPower];
 
-/// How evidence names [`Shallow::extra_cores`].
-pub(super) const EXTRA_CORES: &str = "job_cpu_usage beyond its loaders'";
+impl Cores {
+    /// As evidence.
+    pub(super) fn fact(self, threshold: f64) -> Fact {
+        let of_node = self.signal == Signal::NodeCpuBusy;
+        let signal = if of_node { "node_cpu_busy beyond loaders'" } else { "job_cpu_usage beyond its loaders'" };
+        Fact { signal, unit: "cores per GPU", value: self.per_gpu, threshold }
+    }
+}
 
-/// Some spinning kernels occupy a few multiprocessors, so that this tells rather too little than too much.
 fn by_multiprocessors(cell: &Cell<'_>, busy: f64, _: &Thresholds) -> Option<f64> {
     Some((cell.mean(Signal::SmActive)? / busy).min(1.0))
 }
@@ -80,19 +101,24 @@ struct Compared<'a> {
 /// there they must agree, and the one that tells less is taken.
 pub(super) fn shallow(cell: &Cell<'_>, t: &Thresholds) -> Option<Shallow> {
     cell.owner?;
-    let compared: Option<Vec<_>> = MEASURES
+    let compared: Vec<Compared<'_>> = MEASURES
         .into_iter()
         .filter_map(|measure| Some((measure, depth(cell, measure, t)?)))
         .map(|(measure, depth)| compare(cell, measure, depth, t))
-        .collect();
-    let least = compared?.into_iter().min_by(|a, b| a.lost().total_cmp(&b.lost()))?;
+        .collect::<Option<_>>()?;
+    let most = compared.iter().map(|c| c.lost_at_most(t)).reduce(f64::min)?;
+    let is_one = compared.len() == 1;
+    let least = compared.into_iter().min_by(|a, b| a.lost().total_cmp(&b.lost()))?;
     if least.lost() < t.shallow_ratio || is_slowed(cell, &least.deep, t) {
         return None;
     }
+    let lost = least.lost();
+    let extra_cores = extra_cores(cell, &least.deep, lost);
     let Compared { measure: Measure { name, unit, confidence, .. }, depth, usual, .. } = least;
     Some(Shallow {
-        lost: least.lost(),
-        extra_cores: extra_cores(cell, &least),
+        lost,
+        spun: if is_one { lost } else { most },
+        extra_cores,
         confidence,
         facts: vec![Fact { signal: name, unit, value: depth, threshold: usual * (1.0 - t.shallow_ratio) }],
     })
@@ -135,6 +161,12 @@ impl Compared<'_> {
     fn lost(&self) -> f64 {
         1.0 - self.depth / self.usual
     }
+
+    /// The same if spinning kernels show as much as they may.
+    fn lost_at_most(&self, t: &Thresholds) -> f64 {
+        let spinning = (self.measure.spinning)(t);
+        if self.usual > spinning { ((self.usual - self.depth) / (self.usual - spinning)).min(1.0) } else { self.lost() }
+    }
 }
 
 /// Against the depth that a tenth of the owner's busy cells around reach; these must be several.
@@ -156,15 +188,22 @@ fn is_slowed(cell: &Cell<'_>, deep: &[Cell<'_>], t: &Thresholds) -> bool {
     clock.zip(usual).is_some_and(|(clock, usual)| clock < usual * t.shallow_clock_ratio)
 }
 
-/// Loaders do as much less as the GPU does; what the job uses beyond that is another thread's.
-fn extra_cores(cell: &Cell<'_>, compared: &Compared<'_>) -> Option<f64> {
-    let usual = mean(compared.deep.iter().map(cores_per_gpu))?;
-    Some(cores_per_gpu(cell)? - usual * (1.0 - compared.lost()))
+/// Loaders do as much less as the GPU does; what is used beyond that is another thread's.
+fn extra_cores(cell: &Cell<'_>, deep: &[Cell<'_>], lost: f64) -> Option<Cores> {
+    let here = cores(cell)?;
+    let usual = mean(deep.iter().map(|cell| cores(cell).filter(|c| c.signal == here.signal).map(|c| c.per_gpu)))?;
+    Some(Cores { per_gpu: here.per_gpu - usual * (1.0 - lost), ..here })
 }
 
-fn cores_per_gpu(cell: &Cell<'_>) -> Option<f64> {
-    let gpus = cell.node.gpus.iter().filter(|gpu| Cell { gpu, ..*cell }.is_held_by_owner()).count();
-    (gpus > 0).then_some(cell.mean(Signal::JobCpuUsage)? / gpus as f64)
+/// What the job uses, else what its node does if nobody else holds a GPU there.
+fn cores(cell: &Cell<'_>) -> Option<Cores> {
+    let own = |gpu: &GpuFrame| gpu.owners[cell.index].iter().any(|(owner, _)| Some(owner.as_str()) == cell.owner);
+    let held = cell.node.gpus.iter().filter(|gpu| !gpu.owners[cell.index].is_empty());
+    let (held, gpus) = held.fold((0, 0), |(held, owned), gpu| (held + 1, owned + usize::from(own(gpu))));
+    let of_node = || cell.mean(Signal::NodeCpuBusy).filter(|_| held == gpus).map(|used| (used, Signal::NodeCpuBusy));
+    let of_job = cell.mean(Signal::JobCpuUsage).map(|used| (used, Signal::JobCpuUsage));
+    let (used, signal) = of_job.or_else(of_node).filter(|_| gpus > 0)?;
+    Some(Cores { per_gpu: used / f64::from(gpus as u32), signal })
 }
 
 /// Of those that are known.

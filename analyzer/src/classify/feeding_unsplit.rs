@@ -1,16 +1,17 @@
 //! `feeding_unsplit`: the GPU works on and off, as one does that waits for its input, and nothing tells what the input is
-//! late for: there is no series of the host or the job at all.
+//! late for: no series says whether the job's tasks got the CPUs that they asked for, and no rule that could speak all the
+//! same did.
 
 use super::busy::busy;
 use super::thresholds::confidence::WEAK;
 use super::{Cell, Class, Fact, Rule, Thresholds, Verdict};
-use crate::signal::{Scope, Signal};
+use crate::signal::Signal;
 
 pub(super) const RULE: Rule = Rule { class: Class::FeedingUnsplit, explains: &[], judge };
 
 fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
     let Some(here) = busy(cell, t).filter(|busy| busy.spun == 0.0) else { return Verdict::No };
-    if is_host_watched(cell) || !works_on_and_off(cell, t) {
+    if are_cpus_told(cell) || is_server(cell) || !works_on_and_off(cell, t) {
         return Verdict::No;
     }
     let facts = here.facts.iter().map(|fact| Fact { threshold: t.sustained_busy_ratio, ..*fact }).collect();
@@ -33,17 +34,14 @@ fn works_on_and_off(cell: &Cell<'_>, t: &Thresholds) -> bool {
     hollow <= t.hollow_ratio && ratios.iter().all(|(work, _)| *work >= t.sustained_busy_ratio)
 }
 
-/// Does anything tell of the node's or the owner's CPUs, disks or memory?
-fn is_host_watched(cell: &Cell<'_>) -> bool {
-    let untold = [
-        Signal::NodeInfo,
-        Signal::Up,
-        Signal::NodeUnschedulable,
-        Signal::JobInfo,
-        Signal::JobRequestsOpen,
-        Signal::JobRequestsWaiting,
-        Signal::JobRequests,
-    ];
-    let tells = |s: &Signal| s.scope() != Scope::Gpu && !untold.contains(s);
-    Signal::ALL.iter().filter(|s| tells(s)).any(|signal| cell.read(*signal).is_some())
+/// Does anything tell whether the job's tasks got the CPUs that they asked for? The use of a node's CPUs does not: a quota
+/// or a cpuset may hold a job up on a node that hardly does anything.
+fn are_cpus_told(cell: &Cell<'_>) -> bool {
+    [Signal::JobCpuPressure, Signal::NodeCpuPressure, Signal::JobCpuUsage].iter().any(|s| cell.read(*s).is_some())
+}
+
+/// A server waits for requests, and not for its input.
+fn is_server(cell: &Cell<'_>) -> bool {
+    let told = [Signal::JobRequestsOpen, Signal::JobRequestsWaiting, Signal::JobRequests];
+    told.iter().any(|signal| cell.read(*signal).is_some())
 }

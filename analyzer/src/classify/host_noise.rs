@@ -5,7 +5,8 @@ use super::thresholds::confidence::{INFERRED, NODE_WIDE};
 use super::{Cell, Class, Fact, Rule, Thresholds, Verdict};
 use crate::signal::Signal;
 
-pub(super) const RULE: Rule = Rule { class: Class::HostNoise, explains: &[Class::DataloaderCpu], judge };
+pub(super) const RULE: Rule =
+    Rule { class: Class::HostNoise, explains: &[Class::DataloaderCpu, Class::FeedingUnsplit], judge };
 
 /// What was taken from the job, as a share of the cell.
 struct Taken {

@@ -9,6 +9,7 @@ use rayon::prelude::*;
 
 use super::advisory;
 use super::cell::{self, Part};
+use super::elsewhere::look_elsewhere;
 use super::energy;
 use super::gang_wait::Holds;
 use super::intervals::Builder;
@@ -159,6 +160,7 @@ impl Run {
     fn hour(&mut self, sources: &[Source<'_>], window: Range<TimeMs>, t: &Thresholds) -> Result<(), JudgeError> {
         let Framed { mut nodes, unjoined } = frame::frames(sources, &window, around_ms(t));
         nodes.iter_mut().for_each(|node| node.told = Arc::clone(&self.told));
+        look_elsewhere(&mut nodes, t);
         self.unjoined.extend(unjoined);
         let mut judged = BTreeSet::new();
         let holds = Holds::of(&nodes);

@@ -3,7 +3,7 @@
 
 use super::depth::{self, shallow};
 use super::derate::Derate;
-use super::{Cell, Class, Fact, Thresholds, Verdict};
+use super::{Cell, Class, Thresholds, Verdict};
 use crate::signal::Signal;
 
 pub(super) const DERATE: Derate = Derate { class: Class::LaunchBound, judge };
@@ -16,11 +16,12 @@ fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
         return Verdict::Abstain { missing: depth::SIGNALS.to_vec() };
     }
     let Some(shallow) = shallow(cell, t) else { return Verdict::No };
-    let Some(cores) = shallow.extra_cores else { return Verdict::Abstain { missing: vec![Signal::JobCpuUsage] } };
-    if cores < t.launching_cores {
+    // Whatever else runs on the node may use its CPUs: only the job's own tell of a thread that launches.
+    let of_job = shallow.extra_cores.filter(|cores| cores.signal == Signal::JobCpuUsage);
+    let Some(cores) = of_job else { return Verdict::Abstain { missing: vec![Signal::JobCpuUsage] } };
+    if cores.per_gpu < t.launching_cores {
         return Verdict::No;
     }
-    let told = Fact { signal: depth::EXTRA_CORES, unit: "cores per GPU", value: cores, threshold: t.launching_cores };
-    let facts = shallow.facts.into_iter().chain([told]).collect();
+    let facts = shallow.facts.into_iter().chain([cores.fact(t.launching_cores)]).collect();
     Verdict::Claim { max_share: shallow.lost, confidence: shallow.confidence, facts }
 }

@@ -4,7 +4,8 @@ use super::thresholds::confidence::{COUNTED, INFERRED, NODE_WIDE};
 use super::{Cell, Class, Fact, Rule, Thresholds, Verdict};
 use crate::signal::Signal;
 
-pub(super) const RULE: Rule = Rule { class: Class::MemoryPressure, explains: &[Class::DataloaderStorage], judge };
+pub(super) const RULE: Rule =
+    Rule { class: Class::MemoryPressure, explains: &[Class::DataloaderStorage, Class::FeedingUnsplit], judge };
 
 fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
     let of_job = cell.mean(Signal::JobMemoryPressure).map(|w| (Signal::JobMemoryPressure, w));

@@ -22,6 +22,7 @@ mod dataloader_storage;
 mod depth;
 mod derate;
 mod down;
+mod elsewhere;
 mod energy;
 mod explain;
 mod feeding_unsplit;

@@ -2,7 +2,7 @@
 
 use super::{Class, Evidence, Thresholds};
 use crate::events::Who;
-use crate::frame::{GpuFrame, NodeFrame, Reading, Tracks};
+use crate::frame::{Elsewhere, GpuFrame, NodeFrame, Reading, Tracks};
 use crate::signal::{Scope, Signal};
 
 /// A way to explain time in which a held GPU did not work.
@@ -120,6 +120,12 @@ impl Cell<'_> {
     #[must_use]
     pub fn is_held_by_owner(&self) -> bool {
         self.gpu.owners[self.index].iter().any(|(owner, _)| Some(owner.as_str()) == self.owner)
+    }
+
+    /// What the cell's owner has on other nodes; nothing where that is not known.
+    pub(super) fn elsewhere(&self) -> Elsewhere {
+        let of_owner = self.owner.and_then(|owner| self.node.elsewhere.get(owner));
+        of_owner.and_then(|cells| cells.get(self.index)).copied().unwrap_or_default()
     }
 
     /// Are all GPUs of the owner known to hang on the same NUMA node?

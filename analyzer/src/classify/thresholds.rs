@@ -212,6 +212,9 @@ thresholds! {
     shallow_ratio = 0.15 "ratio" in 0.01..=1.0,
         "How far below its usual depth a busy GPU's SM activity or power is, before part of its busy time is taken for waiting.",
         from "own choice: above the ups and downs of batches that differ in size; TraceML warns of waiting from 10 % of the step";
+    spinning_sm_ratio = 0.25 "ratio" in 0.0..=0.9,
+        "Share of the multiprocessors that spinning kernels of a collective occupy at most, where power tells of them too.",
+        from "NCCL: a thread block for each of up to 32 channels; an H100 has 132 multiprocessors";
     deep_cells = 3.0 "cells" in 1.0..=60.0,
         "Cells of usual depth that there must be around to compare with.",
         from "own choice: one may be a warm-up or a benchmark";

@@ -53,6 +53,17 @@ pub struct NodeFrame {
     pub gpus: Vec<GpuFrame>,
     /// What jobs told, of all nodes.
     pub told: Arc<Told>,
+    /// What owners that hold GPUs on other nodes too have there, cell by cell.
+    pub elsewhere: BTreeMap<String, Vec<Elsewhere>>,
+}
+
+/// GPUs that an owner has on other nodes in a cell.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Elsewhere {
+    /// Those that it holds.
+    pub held: usize,
+    /// Of these, those that have kernels for the most of it.
+    pub busy: usize,
 }
 
 impl NodeFrame {
@@ -197,6 +208,7 @@ impl<'s, 'a> Members<'s, 'a> {
             jobs,
             gpus,
             told: Arc::default(),
+            elsewhere: BTreeMap::new(),
             body,
             cells,
         }

@@ -46,6 +46,7 @@ pub(crate) fn pieces(signal: Signal, samples: &[Sample], scale: f64, interval_ms
     match signal.kind() {
         Kind::Counter => rates(|value| signal.admits(value), &samples),
         Kind::Gauge => levels(signal, &samples, interval_ms),
+        Kind::Average => averages(signal, &samples),
         Kind::State => {
             let mut pieces = levels(signal, &samples, interval_ms);
             pieces.extend(unchanged(signal, &samples, interval_ms));
@@ -88,6 +89,17 @@ fn levels(signal: Signal, samples: &[Sample], interval_ms: i64) -> Vec<Piece> {
         }
     }
     pieces
+}
+
+/// An average speaks of the time since the sample before it, whatever that was; what the first is of, nobody knows, and
+/// behind a gap neither.
+fn averages(signal: Signal, samples: &[Sample]) -> Vec<Piece> {
+    let pair = |pair: &[Sample]| {
+        let span = pair[0].time_ms..pair[1].time_ms;
+        let is_known = signal.admits(pair[1].value) && (1..=STALENESS_MS).contains(&(span.end - span.start));
+        is_known.then(|| Piece { span, value: pair[1].value, coarse: false })
+    };
+    samples.windows(2).filter_map(pair).collect()
 }
 
 /// A state that is the same on both sides of a gap was so within.
@@ -227,6 +239,16 @@ mod tests {
         };
         assert_eq!(within(2.0, 2.0).map(|r| (r.mean, r.coarse)), Some((2.0, true)));
         assert_eq!(within(2.0, 0.0), None);
+    }
+
+    #[test]
+    fn an_average_is_of_the_time_before_it() {
+        let stale = f64::from_bits(STALE_BITS);
+        let got = read(Signal::SmActive, &[(30, 0.5), (90, 1.0), (105, stale), (120, 0.2), (480, 0.9)]);
+        assert_eq!(got[0].map(|r| (r.mean, r.covered_ms)), Some((1.0, 30_000)));
+        let second = got[1].unwrap();
+        assert_eq!((second.max, second.min, second.covered_ms), (1.0, 0.2, 45_000));
+        assert_eq!(got[2], None);
     }
 
     #[test]

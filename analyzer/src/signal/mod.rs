@@ -24,6 +24,8 @@ pub enum Kind {
     Counter,
     /// A level; a reading is its time-weighted mean.
     Gauge,
+    /// A mean over the time since the sample before, as DCGM's profiling fields are; a reading is its time-weighted mean.
+    Average,
     /// A level that only a change of state alters, such as who holds a GPU.
     State,
 }
@@ -93,9 +95,9 @@ signals! {
     /// Time that the exporter has driver samples for.
     GpuObserved "gpu_observed" Gpu Counter "seconds per second" up to 1e11,
     /// Share of time in which the graphics or compute engine was active.
-    GrEngineActive "gr_engine_active" Gpu Gauge "ratio" up to 1.0,
+    GrEngineActive "gr_engine_active" Gpu Average "ratio" up to 1.0,
     /// Share of time, averaged over SMs, with at least one warp assigned.
-    SmActive "sm_active" Gpu Gauge "ratio" up to 1.0,
+    SmActive "sm_active" Gpu Average "ratio" up to 1.0,
     /// NVML's utilisation: share of time in which any kernel ran, whatever it did.
     GpuUtilization "gpu_utilization" Gpu Gauge "ratio" up to 1.0,
     /// Share of time in which device memory was read or written.
@@ -129,7 +131,7 @@ signals! {
     /// Who holds the GPU; the content is in the labels.
     GpuOwner "gpu_owner" Gpu State "info" up to 1.0,
     /// PCIe traffic towards the GPU.
-    PcieReceive "pcie_receive" Gpu Gauge "bytes per second" up to 1e12,
+    PcieReceive "pcie_receive" Gpu Average "bytes per second" up to 1e12,
     /// PCIe link below what GPU and slot can do, in generation or width, when the GPU was last seen busy.
     PcieDegraded "pcie_degraded" Gpu State "flags" up to 2.0,
     /// Generation of the PCIe link.

@@ -17,8 +17,12 @@ fn series(minutes: &str) -> Vec<Series> {
         let own = [("__name__", name), ("UUID", "GPU-1"), ("Hostname", "n1")];
         Series { labels: Labels::new(own.iter().chain(labels).copied()), samples: twice.collect() }
     };
+    // The engine's activity is an average: it speaks of the time before.
+    let before = |ms: i64| minutes.chars().nth(((ms - 1).max(0) / MINUTE) as usize).unwrap_or('.');
+    let mut engine = one("DCGM_FI_PROF_GR_ENGINE_ACTIVE", &[], |c| Some(busy(c)));
+    engine.samples.iter_mut().for_each(|sample| sample.value = busy(before(sample.time_ms)));
     vec![
-        one("DCGM_FI_PROF_GR_ENGINE_ACTIVE", &[], |c| Some(busy(c))),
+        engine,
         one("DCGM_FI_DEV_FB_USED", &[], |c| Some(if c == '.' { 0.0 } else { 40_000.0 })),
         one("DCGM_FI_DEV_GPU_UTIL", &[("pod", "a"), ("namespace", "ml")], |c| (c != '.').then(|| busy(c))),
     ]

@@ -5,6 +5,7 @@
 mod depth;
 mod energy;
 mod events;
+mod feeding;
 mod ledger;
 mod phases;
 mod placement;

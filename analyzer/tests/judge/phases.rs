@@ -12,6 +12,12 @@ fn series(minutes: &str) -> Vec<Series> {
         let times = kept.flat_map(|(i, c)| [0, 30_000].map(|ms| (i as i64 * MINUTE + ms, c)));
         times.map(|(time_ms, c)| Sample { time_ms, value: value(c) }).collect::<Vec<_>>()
     };
+    // The engine's activity is an average: it speaks of the time before.
+    let before = |ms: i64| minutes.chars().nth(((ms - 1).max(0) / MINUTE) as usize).unwrap_or(' ');
+    let averaged = |value: fn(char) -> f64, of: fn(char) -> bool| {
+        let samples = sampled(value, of).into_iter();
+        samples.map(|sample| Sample { value: value(before(sample.time_ms)), ..sample }).collect::<Vec<_>>()
+    };
     let gpu = [("UUID", "GPU-1"), ("Hostname", "n1")];
     let one = |name, pod: Option<&'static str>, samples| {
         let labels = [("__name__", name)].into_iter().chain(gpu).chain(pod.map(|pod| ("pod", pod)));
@@ -20,7 +26,7 @@ fn series(minutes: &str) -> Vec<Series> {
     let busy = |c| [('b', 0.1), ('w', 0.8)].iter().find(|(is, _)| *is == c).map_or(0.0, |(_, busy)| *busy);
     let memory = |c| if c == '.' { 0.0 } else { 40_000.0 };
     vec![
-        one("DCGM_FI_PROF_GR_ENGINE_ACTIVE", None, sampled(busy, |c| c != ' ')),
+        one("DCGM_FI_PROF_GR_ENGINE_ACTIVE", None, averaged(busy, |c| c != ' ')),
         one("DCGM_FI_DEV_FB_USED", None, sampled(memory, |c| c != ' ')),
         one("DCGM_FI_DEV_GPU_UTIL", Some("a"), sampled(busy, |c| "Abw".contains(c))),
         one("DCGM_FI_DEV_GPU_UTIL", Some("b"), sampled(busy, |c| c == 'B')),

@@ -17,8 +17,6 @@ const PREFETCH: usize = 2;
 
 /// Share of the device memory that a job takes where the schedule says nothing: 40,000 MiB of an H100's.
 pub const JOB_MEMORY: f64 = 0.49;
-/// Draw while kernels spin until the other ranks are there: 150 to 156 W on recorded 8xH100 nodes.
-const SPINNING_WATTS: f64 = 153.0;
 /// Bytes of a batch.
 const BATCH_BYTES: f64 = 5e7;
 /// How much longer preparation takes with memory on the other NUMA node: latency of 139 ns against 80 ns in a handbook.
@@ -291,7 +289,8 @@ impl Machine {
         let [bare, idle, full] = WATTS;
         let spinning = (busy - spent.work - spent.slowed - spent.launching).max(0.0) / TICK;
         let context = if phase.job { idle } else { bare };
-        let watts = context + (full - idle) * active / TICK + (SPINNING_WATTS - idle) * spinning;
+        let working = if spent.waiting > 0.0 { 0.0 } else { active / TICK };
+        let watts = context + (full - idle) * working + (phase.spin_watts - idle) * spinning;
         counted.joules += watts * TICK;
         if spent.slowed > 0.0 && phase.clock < 1.0 {
             counted.hot += TICK;
@@ -338,13 +337,13 @@ impl Machine {
                 let done = if phase.sync { Work::Waits } else { Work::Nothing };
                 self.gpus[gpu].does = if left < TICK / 2.0 { done } else { Work::Computes(left) };
                 let (work, launching) = (TICK * clock * useful, TICK * clock * (1.0 - useful));
-                (Spent { work, launching, slowed: TICK * (1.0 - clock), ..none }, TICK, work * phase.depth)
+                (Spent { work, launching, slowed: TICK * (1.0 - clock), ..none }, TICK, work * self.depth(gpu, phase))
             }
-            Work::Waits => (Spent { waiting: TICK, ..none }, TICK, 0.0),
+            Work::Waits => (Spent { waiting: TICK, ..none }, TICK, TICK * phase.spin_depth),
             Work::Exchanges(left) => {
                 self.gpus[gpu].does =
                     if left - TICK < TICK / 2.0 { Work::Nothing } else { Work::Exchanges(left - TICK) };
-                (Spent { waiting: TICK, ..none }, TICK, 0.0)
+                (Spent { waiting: TICK, ..none }, TICK, TICK * phase.spin_depth)
             }
         }
     }
@@ -353,6 +352,16 @@ impl Machine {
     fn computes(&mut self, gpu: usize, phase: &Phase) -> f64 {
         let more = if phase.is_odd(gpu, self.gpus.len()) { 1.0 + phase.uneven } else { 1.0 };
         phase.compute * more * self.varied() + phase.launching
+    }
+
+    /// Share of the multiprocessors that kernels of this minute have work for.
+    fn depth(&self, gpu: usize, phase: &Phase) -> f64 {
+        if phase.ripple == 0.0 {
+            return phase.depth;
+        }
+        let minute = (self.now() / 60.0) as u64;
+        let draw = hash("ripple", self.layout.seed.wrapping_add(minute * 64 + gpu as u64)) as f64 / u64::MAX as f64;
+        (phase.depth * (1.0 + phase.ripple * (2.0 * draw - 1.0))).min(1.0)
     }
 
     /// Have all GPUs of this machine done their batch?
@@ -393,7 +402,7 @@ impl Machine {
         c.job_io_waiting += some(reading + refaulting);
         c.job_memory_waiting += some(refaulting);
         c.refaults += refaulting as f64 * REFAULTS * TICK;
-        c.node_cpu_waiting += some(for_cpu);
+        c.node_cpu_waiting += some(for_cpu + phase.others_crowded);
         c.node_io_waiting += some(reading + refaulting + phase.others_reading + phase.others_refaulting);
         c.node_memory_waiting += some(refaulting + phase.others_refaulting);
     }

@@ -4,6 +4,8 @@ use serde::Deserialize;
 
 /// Draw of the simulated H100 in watts: bare, with a context, at work; the first two as recorded of aicr's node.
 pub(super) const WATTS: [f64; 3] = [68.0, 115.0, 520.0];
+/// Draw while kernels spin until the other ranks are there: 150 to 156 W on recorded 8xH100 nodes.
+const SPINNING_WATTS: f64 = 153.0;
 /// Power limit of an H100 SXM as it is made, in watts.
 pub const STOCK_LIMIT: f64 = 700.0;
 /// Lanes of a link that nothing is wrong with.
@@ -65,6 +67,8 @@ pub struct Phase {
     pub others_refaulting: usize,
     /// CPUs that others keep busy.
     pub others_computing: usize,
+    /// Tasks of others that wait for a CPU all the time, because theirs may run on few.
+    pub others_crowded: usize,
     /// Share of the time of CPUs with something to run that the hypervisor gives to others.
     pub steal: f64,
     /// Are the exporters scraped?
@@ -79,6 +83,12 @@ pub struct Phase {
     pub sync: bool,
     /// Seconds that they then exchange results.
     pub exchange: f64,
+    /// Share of the multiprocessors that kernels occupy while they spin until the other ranks are there.
+    pub spin_depth: f64,
+    /// What the GPU draws meanwhile, in watts.
+    pub spin_watts: f64,
+    /// How far the share that kernels have work for differs from minute to minute, to both sides.
+    pub ripple: f64,
     /// How much more the odd GPU has to compute for each batch, as a share of what the others have.
     pub uneven: f64,
     /// Clock of the odd GPU, as a share of its full one, where heat holds it down.
@@ -142,6 +152,7 @@ impl Default for Phase {
             others_reading: 0,
             others_refaulting: 0,
             others_computing: 0,
+            others_crowded: 0,
             steal: 0.0,
             scraped: true,
             copy: 0.0,
@@ -149,6 +160,9 @@ impl Default for Phase {
             lanes: LANES,
             sync: false,
             exchange: 0.0,
+            spin_depth: 0.0,
+            spin_watts: SPINNING_WATTS,
+            ripple: 0.0,
             uneven: 0.0,
             clock: 1.0,
             locked: 1.0,

@@ -33,6 +33,8 @@ pub struct Plan {
     pub layout: Layout,
     /// What is scraped.
     pub exporters: Exporters,
+    /// The same of every machine but the first, where it differs.
+    pub exporters_elsewhere: Option<Exporters>,
     /// Whose names.
     pub names: Names,
     /// Metrics that are not there, by the beginning of their name.
@@ -45,6 +47,12 @@ pub struct Plan {
     pub restart_minute: Option<usize>,
     /// What happens.
     pub steps: Vec<Step>,
+}
+
+impl Plan {
+    fn exporters_of(&self, node: usize) -> Exporters {
+        self.exporters_elsewhere.filter(|_| node > 0).unwrap_or(self.exporters)
+    }
 }
 
 /// Some minutes of a plan.
@@ -151,7 +159,7 @@ impl<'p> Lab<'p> {
         let seed = |node: usize| plan.layout.seed.wrapping_mul(1009).wrapping_add(node as u64);
         let machine = |node| Machine::of(Layout { seed: seed(node), ..plan.layout });
         let recorder =
-            |node: usize| Recorder::new(&node_name(node), plan.exporters).speaking(plan.names, &plan.without);
+            |node: usize| Recorder::new(&node_name(node), plan.exporters_of(node)).speaking(plan.names, &plan.without);
         let gpus = plan.layout.gpus + plan.layout.spare;
         Lab {
             plan,
@@ -292,7 +300,7 @@ impl<'p> Lab<'p> {
         if !phase.scraped {
             // Our exporter's counters bridge a hole that its process lived through; gauges tell nothing of it.
             let (told, other) =
-                if self.plan.exporters == Exporters::Ours { (class, "no_data") } else { ("no_data", class) };
+                if self.plan.exporters_of(at.0) == Exporters::Ours { (class, "no_data") } else { ("no_data", class) };
             class = told;
             also.push(other);
         }
@@ -361,9 +369,10 @@ fn truth(rows: &[Row]) -> String {
 
 fn about(plan: &Plan) -> String {
     let Plan { family, name, nodes, layout, exporters, names, interval_ms, .. } = plan;
+    let elsewhere = plan.exporters_elsewhere.map_or(String::new(), |others| format!(", on other nodes {others:?}"));
     let mut text = format!(
         "# {family}/{name}\n\nSimulated by the queue model (`tests/src/lab/model.rs`), seed {}: {nodes} nodes of {} GPUs, {} of \
-         them held, {} CPUs, {} NUMA nodes.\nExporters: {exporters:?}, names {names:?}, scraped every {} s. Metrics that \
+         them held, {} CPUs, {} NUMA nodes.\nExporters: {exporters:?}{elsewhere}, names {names:?}, scraped every {} s. Metrics that \
          are missing: {}.\nThe truth is what each GPU did, minute by minute, and what the schedule was made to show; within \
          a minute it is in order of class.\n\n| minutes | schedule of the first node | lost to |\n|---|---|---|\n",
         layout.seed,

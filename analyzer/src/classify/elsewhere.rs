@@ -1,0 +1,71 @@
+//! What an owner has on other nodes at the same time, so that a rule which sees one node knows of the rest of a run.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use super::collective_wait::has_kernels;
+use super::{Cell, Thresholds};
+use crate::frame::grid::MINUTE_MS;
+use crate::frame::{Elsewhere, NodeFrame};
+use crate::sample::TimeMs;
+use crate::signal::is_of_one_node;
+
+/// An owner's GPUs by minute, on all nodes, and the nodes that they are on.
+#[derive(Default)]
+struct Run {
+    nodes: BTreeSet<usize>,
+    minutes: BTreeMap<i64, Elsewhere>,
+}
+
+/// Fills in what each node's owners have on the others.
+pub(super) fn look_elsewhere(nodes: &mut [NodeFrame], t: &Thresholds) {
+    let of_nodes: Vec<BTreeMap<String, Vec<Elsewhere>>> = nodes.iter().map(|node| of_node(node, t)).collect();
+    let mut runs: BTreeMap<(&str, &str), Run> = BTreeMap::new();
+    for (index, (node, owners)) in nodes.iter().zip(&of_nodes).enumerate() {
+        for (owner, cells) in owners {
+            let run = runs.entry((&node.cluster, owner)).or_default();
+            run.nodes.insert(index);
+            for (span, here) in node.cells.iter().zip(cells) {
+                for minute in minutes(span) {
+                    let all = run.minutes.entry(minute).or_default();
+                    *all = Elsewhere { held: all.held + here.held, busy: all.busy + here.busy };
+                }
+            }
+        }
+    }
+    runs.retain(|_, run| run.nodes.len() > 1);
+    let others = |node: &NodeFrame, owners: &BTreeMap<String, Vec<Elsewhere>>| {
+        let of_owner = |(owner, cells): (&String, &Vec<Elsewhere>)| {
+            let run = runs.get(&(node.cluster.as_str(), owner.as_str()))?;
+            let rest = |(span, here): (&Range<TimeMs>, &Elsewhere)| {
+                let all = minutes(span).next().and_then(|minute| run.minutes.get(&minute)).copied().unwrap_or(*here);
+                Elsewhere { held: all.held - here.held, busy: all.busy - here.busy }
+            };
+            Some((owner.clone(), node.cells.iter().zip(cells).map(rest).collect()))
+        };
+        owners.iter().filter_map(of_owner).collect()
+    };
+    let elsewhere: Vec<_> = nodes.iter().zip(&of_nodes).map(|(node, owners)| others(node, owners)).collect();
+    nodes.iter_mut().zip(elsewhere).for_each(|(node, elsewhere)| node.elsewhere = elsewhere);
+}
+
+/// The GPUs of each owner on this node, cell by cell; without those who are of one node.
+fn of_node(node: &NodeFrame, t: &Thresholds) -> BTreeMap<String, Vec<Elsewhere>> {
+    let mut owners: BTreeMap<String, Vec<Elsewhere>> = BTreeMap::new();
+    for gpu in &node.gpus {
+        for (index, held) in gpu.owners.iter().enumerate() {
+            for (owner, _) in held.iter().filter(|(owner, _)| !is_of_one_node(owner)) {
+                let cells = owners.entry(owner.clone()).or_insert_with(|| vec![Elsewhere::default(); node.cells.len()]);
+                cells[index].held += 1;
+                cells[index].busy += usize::from(has_kernels(&Cell { node, gpu, owner: None, index }, t));
+            }
+        }
+    }
+    owners
+}
+
+/// The minutes that begin in the cell: of a node, each begins in one.
+fn minutes(cell: &Range<TimeMs>) -> impl Iterator<Item = i64> + use<> {
+    let first = |time: TimeMs| time.div_euclid(MINUTE_MS) + i64::from(time.rem_euclid(MINUTE_MS) > 0);
+    first(cell.start)..first(cell.end)
+}

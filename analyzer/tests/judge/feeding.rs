@@ -1,0 +1,83 @@
+//! A GPU that works for three tenths of the time, on nodes of which more or less is told.
+
+use std::collections::BTreeMap;
+
+use goodput_analyzer::classify::{Thresholds, judge_series};
+use goodput_analyzer::sample::{Labels, Sample, Series, TimeMs};
+
+const MINUTE: TimeMs = 60_000;
+
+fn series(name: &str, labels: &[(&str, &str)], value: impl Fn(TimeMs) -> f64) -> Series {
+    let all = [("__name__", name), ("node", "n1")];
+    let samples = (0..40).map(|i| Sample { time_ms: i * 30_000, value: value(i * 30_000) }).collect();
+    Series { labels: Labels::new(all.into_iter().chain(labels.iter().copied())), samples }
+}
+
+/// A counter that grows by so much a second.
+fn counter(name: &str, labels: &[(&str, &str)], rate: f64) -> Series {
+    series(name, labels, |t| rate * t as f64 / 1000.0)
+}
+
+/// What the rest of the GPU's time is, with these series beside its own.
+fn lost_to(more: impl IntoIterator<Item = Series>) -> &'static str {
+    let device = [("UUID", "GPU-1"), ("pod", "train-0"), ("namespace", "ml")];
+    let mut all = vec![series("DCGM_FI_PROF_GR_ENGINE_ACTIVE", &device, |_| 0.3)];
+    all.push(series("DCGM_FI_DEV_FB_USED", &device, |_| 40_000.0));
+    all.extend(more);
+    let judged = judge_series(&all, 8 * MINUTE..12 * MINUTE, &Thresholds::default()).unwrap();
+    let mut sums = BTreeMap::new();
+    for interval in &judged.intervals {
+        *sums.entry(interval.class.name()).or_insert(0) += interval.ms;
+    }
+    assert_eq!(sums.remove("productive"), Some(72_000));
+    let (class, ms) = sums.pop_first().unwrap();
+    assert!(sums.is_empty() && ms == 168_000, "{class}: {ms} ms, and {sums:?}");
+    class
+}
+
+/// The CPUs of a node of 64, of which the job uses few.
+fn cpus(iowait: f64) -> Vec<Series> {
+    let mode = |mode, rate| counter("node_cpu_seconds_total", &[("cpu", "0"), ("mode", mode)], rate);
+    vec![
+        mode("user", 4.0),
+        mode("system", 1.0),
+        mode("iowait", iowait),
+        mode("idle", 59.0 - iowait),
+        mode("steal", 0.0),
+    ]
+}
+
+fn pressure(resource: &str, rate: f64) -> Series {
+    counter(&format!("node_pressure_{resource}_waiting_seconds_total"), &[], rate)
+}
+
+#[test]
+fn cpus_that_a_job_may_not_use_are_not_seen_in_the_use_of_the_node() {
+    assert_eq!(lost_to([]), "feeding_unsplit");
+    assert_eq!(lost_to(cpus(0.0)), "feeding_unsplit");
+    let of_job = counter("goodput_cgroup_cpu_usage_seconds_total", &[("owner", "ml/train-0")], 1.0);
+    assert_eq!(lost_to(cpus(0.0).into_iter().chain([of_job])), "unexplained");
+    assert_eq!(lost_to(cpus(4.0)), "dataloader_storage", "iowait tells of reads all the same");
+}
+
+#[test]
+fn pressure_of_the_node_tells_of_them() {
+    let with = |cpu, io| lost_to(cpus(0.0).into_iter().chain([pressure("cpu", cpu), pressure("io", io)]));
+    assert_eq!(with(0.9, 0.0), "dataloader_cpu");
+    assert_eq!(with(0.1, 0.0), "unexplained", "CPUs are told, and not short");
+    assert_eq!(with(0.9, 0.9), "dataloader_storage", "whose CPUs are short is not known; somebody waits for reads");
+}
+
+#[test]
+fn pressure_of_the_node_is_not_the_jobs_where_that_is_told() {
+    let of_job = counter("container_cpu_usage_seconds_total", &POD, 1.0);
+    assert_eq!(lost_to(cpus(0.0).into_iter().chain([of_job, pressure("cpu", 0.9)])), "unexplained");
+}
+
+#[test]
+fn a_server_waits_for_requests() {
+    let requests = series("vllm:num_requests_running", &POD, |_| 1.0);
+    assert_eq!(lost_to([requests]), "unexplained");
+}
+
+const POD: [(&str, &str); 3] = [("namespace", "ml"), ("pod", "train-0"), ("container", "main")];

@@ -1,0 +1,98 @@
+//! GPUs that are held without work, or by nobody.
+
+use super::{Cause, Chance, Exporters, Phase, Plan, Step, free, lost, serves};
+
+pub(super) fn cold_start(plan: &mut Plan, chance: &mut Chance) {
+    free(plan, 8);
+    plan.step(Phase { minutes: chance.minutes(9), workers: 0, ..Phase::default() }, lost("cold_start"));
+    plan.works(chance, 25);
+}
+
+pub(super) fn idle_held(plan: &mut Plan, chance: &mut Chance) {
+    plan.works(chance, 15);
+    plan.step(Phase { minutes: chance.minutes(20), workers: 0, ..Phase::default() }, lost("idle_held"));
+    plan.works(chance, 10);
+}
+
+pub(super) fn partial_allocation(plan: &mut Plan, chance: &mut Chance) {
+    plan.layout.gpus = plan.layout.gpus.max(2);
+    let here = plan.healthy(chance, 45);
+    let cause = Cause { starved_odd: Some("partial_allocation"), ..Cause::default() };
+    plan.step(Phase { unused: true, ..here }, cause);
+}
+
+pub(super) fn no_data(plan: &mut Plan, chance: &mut Chance) {
+    plan.exporters = chance.one_of(&[Exporters::Dcgm, Exporters::DcgmAndNode, Exporters::Ours]);
+    plan.works(chance, 15);
+    let here = plan.healthy(chance, 14);
+    plan.step(Phase { scraped: false, ..here }, Cause::default());
+    plan.works(chance, 15);
+}
+
+pub(super) fn down(plan: &mut Plan, chance: &mut Chance) {
+    let last_is_down = Cause { starved_odd: Some("down"), ..Cause::default() };
+    plan.works(chance, 12);
+    // A pending reset that waits for the end of the work costs nothing.
+    let here = plan.healthy(chance, 8);
+    plan.step(Phase { wants_reset: true, ..here }, Cause::default());
+    let here = plan.healthy(chance, 15);
+    let lost = chance.one_of(&[true, false]);
+    plan.step(Phase { lost, wants_reset: !lost, unused: true, ..here }, last_is_down);
+    plan.works(chance, 10);
+}
+
+/// A job may end on a node that takes no more; then the node is free for whoever works on it.
+pub(super) fn maintenance(plan: &mut Plan, chance: &mut Chance) {
+    plan.works(chance, 12);
+    let here = plan.healthy(chance, 8);
+    plan.step(Phase { cordoned: true, ..here }, Cause::default());
+    let here = Phase { minutes: chance.minutes(15), job: false, cordoned: true, ..Phase::default() };
+    plan.step(here, Cause::default());
+    free(plan, 8);
+}
+
+pub(super) fn gang_wait(plan: &mut Plan, chance: &mut Chance) {
+    plan.nodes = 2;
+    free(plan, 6);
+    let here = Phase { minutes: chance.minutes(12), workers: 0, ..Phase::default() };
+    let elsewhere = Some(Phase { job: false, ..here.clone() });
+    plan.steps.push(Step { here, elsewhere, cause: lost("gang_wait") });
+    let here = plan.healthy(chance, 20);
+    plan.step(Phase { sync: true, ..here }, Cause::default());
+}
+
+pub(super) fn keep_alive(plan: &mut Plan, chance: &mut Chance) {
+    plan.works(chance, 12);
+    let poke = chance.between(1.5, 6.0);
+    plan.step(Phase { minutes: chance.minutes(25), workers: 0, poke, ..Phase::default() }, lost("keep_alive"));
+}
+
+pub(super) fn no_demand(plan: &mut Plan, chance: &mut Chance) {
+    serves(plan, chance, 15, 20.0);
+    serves(plan, chance, 20, 0.0);
+    serves(plan, chance, 10, 20.0);
+}
+
+pub(super) fn oom_leak(plan: &mut Plan, chance: &mut Chance) {
+    plan.interval_ms = 30_000;
+    plan.offset_ms %= plan.interval_ms;
+    plan.layout.gpus = 1;
+    let (memory, minutes) = (chance.between(0.3, 0.5), chance.minutes(75));
+    let here = plan.healthy(chance, 1);
+    let leak = (1.0 - memory) / (minutes as f64 / 60.0);
+    let cause = Cause { ends_in_oom: true, ..Cause::default() };
+    plan.step(Phase { minutes, memory: Some(memory), leak, ..here }, cause);
+    free(plan, 10);
+}
+
+pub(super) fn oom_never(plan: &mut Plan, chance: &mut Chance) {
+    plan.interval_ms = 30_000;
+    plan.offset_ms %= plan.interval_ms;
+    plan.layout.gpus = 1;
+    let (low, high) = chance.one_of(&[(0.95, 0.95), (0.5, 0.9), (0.6, 0.8)]);
+    for _ in 0..8 {
+        let (minutes, here) = (chance.minutes(12), plan.healthy(chance, 1));
+        let leak = (high - low) / (minutes as f64 / 60.0);
+        plan.step(Phase { minutes, memory: Some(low), leak, ..here }, Cause::default());
+    }
+}
