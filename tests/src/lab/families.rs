@@ -39,6 +39,7 @@ pub const FAMILIES: &[Family] = &[
     tuned("dataloader_cpu", dataloader_cpu),
     tuned("dataloader_storage", dataloader_storage),
     tuned("down", down),
+    tuned("ends_well", ends_well),
     tuned("gang_wait", gang_wait),
     tuned("host_noise", host_noise),
     tuned("host_to_device", host_to_device),
@@ -46,6 +47,8 @@ pub const FAMILIES: &[Family] = &[
     tuned("irq_placement", irq_placement),
     tuned("keep_alive", keep_alive),
     tuned("launch_bound", launch_bound),
+    tuned("lost_work_node", lost_work_node),
+    tuned("lost_work_xid", lost_work_xid),
     tuned("maintenance", maintenance),
     tuned("memory_pressure", memory_pressure),
     tuned("near_miss", near_miss),
@@ -483,6 +486,82 @@ fn no_demand(plan: &mut Plan, chance: &mut Chance) {
     serves(plan, chance, 15, 20.0);
     serves(plan, chance, 20, 0.0);
     serves(plan, chance, 10, 20.0);
+}
+
+impl Plan {
+    /// Ranks work, save their state and work on; the step ends in a crash.
+    fn crashes(&mut self, chance: &mut Chance, saves: bool) {
+        let ranks = |plan: &Plan, chance: &mut Chance, minutes| Phase { sync: true, ..plan.healthy(chance, minutes) };
+        let here = ranks(self, chance, 12);
+        self.step(here, Cause::default());
+        if saves {
+            let here = ranks(self, chance, 1);
+            self.step(Phase { minutes: chance.minutes(3), save: 60.0, ..here }, lost("checkpoint"));
+        }
+        let here = ranks(self, chance, 40);
+        self.step(here, Cause { ends_in_crash: true, ..Cause::default() });
+    }
+
+    /// The job starts again, and that is the crash's doing.
+    fn starts_again(&mut self, chance: &mut Chance, xid: u32) {
+        self.step(Phase { minutes: chance.minutes(7), workers: 0, xid, ..Phase::default() }, lost("lost_work"));
+        let here = self.healthy(chance, 10);
+        self.step(Phase { xid, ..here }, Cause::default());
+    }
+
+    fn tells_of_hosts(&mut self, chance: &mut Chance) {
+        self.exporters = chance.one_of(&[Exporters::Ours, Exporters::Ours, Exporters::DcgmAndNode]);
+    }
+}
+
+/// An XID ends the job: one that takes the program down, or one with which the GPU is lost for a while.
+fn lost_work_xid(plan: &mut Plan, chance: &mut Chance) {
+    plan.nodes = chance.one_of(&[1, 2]);
+    plan.tells_of_hosts(chance);
+    plan.crashes(chance, plan.layout.seed.is_multiple_of(2));
+    let (xid, lost) = chance.one_of(&[(31, false), (13, false), (94, false), (79, true)]);
+    let here = Phase { minutes: chance.minutes(5), job: false, xid, lost, ..Phase::default() };
+    plan.steps.push(Step {
+        elsewhere: Some(Phase { xid: 0, lost: false, ..here.clone() }),
+        here,
+        cause: Cause::default(),
+    });
+    plan.starts_again(chance, xid);
+}
+
+/// The last node of the run goes down, and comes back or does not for a long time; the others let go.
+fn lost_work_node(plan: &mut Plan, chance: &mut Chance) {
+    plan.nodes = chance.one_of(&[1, 2]);
+    plan.tells_of_hosts(chance);
+    plan.crashes(chance, true);
+    let comes_back = plan.nodes == 1 || chance.one_of(&[true, false]);
+    let free = Phase { minutes: if comes_back { chance.minutes(9) } else { 40 }, job: false, ..Phase::default() };
+    let down = Phase { scraped: false, boots: comes_back, ..free.clone() };
+    let here = if plan.nodes == 1 { down.clone() } else { free };
+    plan.steps.push(Step { here, elsewhere: Some(down), cause: Cause::default() });
+    if comes_back {
+        plan.starts_again(chance, 0);
+    }
+}
+
+/// What looks like a crash and is none: XIDs that the job outlives, a job that saves and ends, a node that is started anew
+/// while nobody holds its GPUs.
+fn ends_well(plan: &mut Plan, chance: &mut Chance) {
+    plan.tells_of_hosts(chance);
+    let xid = chance.one_of(&[31, 13, 43]);
+    plan.works(chance, 15);
+    let here = plan.healthy(chance, 12);
+    plan.step(Phase { xid, ..here }, Cause::default());
+    let save = plan.healthy(chance, 1);
+    plan.step(Phase { minutes: chance.minutes(3), save: 60.0, xid, ..save }, lost("checkpoint"));
+    let here = plan.healthy(chance, 6);
+    plan.step(Phase { xid, ..here }, Cause::default());
+    plan.step(Phase { minutes: 6, job: false, xid, ..Phase::default() }, Cause::default());
+    let down = Phase { minutes: 8, job: false, scraped: false, boots: true, ..Phase::default() };
+    plan.step(down, Cause::default());
+    free(plan, 4);
+    plan.step(Phase { minutes: chance.minutes(7), workers: 0, ..Phase::default() }, lost("cold_start"));
+    plan.works(chance, 12);
 }
 
 fn oom_leak(plan: &mut Plan, chance: &mut Chance) {
