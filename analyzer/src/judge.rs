@@ -13,7 +13,8 @@ use parking_lot::Mutex;
 
 use crate::application::{Counter, measure};
 use crate::classify::{
-    self, Class, Declared, Interval, Judged, LOOK_AHEAD_MS, LOOK_BACK_MS, Paired, Seen, Thresholds, judge_told,
+    self, CRASH_SIGNALS, Class, Declared, Interval, Judged, LOOK_AHEAD_MS, LOOK_BACK_MS, LOST_REACH_MS, Paired, Seen,
+    Thresholds, judge_told,
 };
 use crate::events::Told;
 use crate::forecast::{self, MEMORY_SIGNALS, Outlook, Prospect};
@@ -127,16 +128,27 @@ impl<S: Samples + Results> Judge<S> {
     pub async fn verdicts(&self, window: &Range<TimeMs>, until: TimeMs) -> Result<Judged, JudgeError> {
         self.judgeable(window)?;
         let range = window.start..window.end.min(until);
-        let series = self.store.select(&selection(&range)).await?;
+        let series = self.series(&range).await?;
         let (seen, thresholds) = (self.seen_until(range.start).await?, self.thresholds.clone());
         let part = range.clone();
-        let history = self.store.history(range.start - LOOK_BACK_MS..range.end + LOOK_AHEAD_MS).await?;
+        let history = self.store.history(range.start - LOOK_BACK_MS..range.end + LOOK_AHEAD_MS + LOST_REACH_MS).await?;
         let told = Told::of(&history.events);
         let judged = tokio::task::spawn_blocking(move || judge_told(&series, &seen, told, part, &thresholds)).await;
         let mut judged = judged.map_err(|_| JudgeError::Died(range))??;
         judged.intervals = classify::declare(judged.intervals, &self.maintenance);
         stay(&mut judged);
         Ok(judged)
+    }
+
+    /// All series that verdicts on the window rest on. Those by which crashes are seen reach further ahead.
+    async fn series(&self, window: &Range<TimeMs>) -> Result<Vec<Series>, StoreError> {
+        let crash = signal::metrics_of(CRASH_SIGNALS);
+        let mut near = selection(window);
+        near.metrics.retain(|metric| !crash.contains(metric));
+        let range = near.range.start..near.range.end + LOST_REACH_MS;
+        let mut series = self.store.select(&near).await?;
+        series.extend(self.store.select(&Selection { metrics: crash, labels: Vec::new(), range }).await?);
+        Ok(series)
     }
 
     async fn look_ahead(&self, window: &Range<TimeMs>, until: TimeMs, judged: &Judged) -> Result<(), JudgeError> {
@@ -247,7 +259,7 @@ fn seen_in(intervals: &[Interval]) -> Vec<Seen> {
     seen.into_values().collect()
 }
 
-/// All series that verdicts on the window rest on.
+/// All series near the window that verdicts on it rest on.
 pub(crate) fn selection(window: &Range<TimeMs>) -> Selection {
     Selection {
         metrics: signal::metric_names().map(str::to_owned).collect(),

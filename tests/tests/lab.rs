@@ -91,6 +91,17 @@ fn classes_are_told_where_less_is_known() -> Result<()> {
 }
 
 #[test]
+fn crashes_are_told_from_ends_that_were_meant() -> Result<()> {
+    let crashes = evaluated(&["lost_work_node", "lost_work_xid", "oom_leak"])?.all;
+    let f1 = crashes.classes["lost_work"].f1;
+    assert!(f1 >= 0.95, "F1 is {f1:.3}: {:?}", crashes.confusion["lost_work"]);
+    let ends = evaluated(&["ends_well"])?.all;
+    let told = ends.confusion.values().filter_map(|verdicts| verdicts.get("lost_work")).sum::<i64>();
+    assert_eq!(told, 0, "{:?}", ends.confusion);
+    Ok(())
+}
+
+#[test]
 fn memory_that_runs_out_is_warned_of_and_full_memory_is_not() -> Result<()> {
     let forecasts = evaluated(&["oom_leak", "oom_never"])?.forecasts;
     assert_eq!((forecasts.ooms, forecasts.lead_seconds.len(), forecasts.false_alarms), (1, 1, 0), "{forecasts:?}");

@@ -65,6 +65,9 @@ fn simulate_node(scenario: &Scenario, node: &str, held_from: usize) -> Vec<Serie
         let phase = &Phase { job: phase.job && before >= held_from, ..phase.clone() };
         before += phase.minutes;
         machine.enter(phase);
+        if phase.boots {
+            recorder.restart(&machine);
+        }
         for _ in 0..phase.minutes * 60 * ticks_per_second {
             let ms = ticks * 10;
             if ms % SCRAPE_MS == SCRAPE_OFFSET_MS {

@@ -5,8 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::cell::{self, State, owned};
+use super::crash;
 use super::elsewhere::look_elsewhere;
 use super::gang_wait::Holds;
 use super::held::Held;
@@ -37,6 +39,8 @@ impl Abstentions {
         let sources = frame::sources(series);
         let Framed { mut nodes, .. } = frame::frames(&sources, window, around_ms(t));
         look_elsewhere(&mut nodes, t);
+        let crashes = Arc::new(crash::find(&sources, &Arc::default(), window, t));
+        nodes.iter_mut().for_each(|node| node.crashes = Arc::clone(&crashes));
         let holds = Holds::of(&nodes);
         for node in &nodes {
             let states = cell::states(node, t);

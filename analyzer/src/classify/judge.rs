@@ -9,6 +9,7 @@ use rayon::prelude::*;
 
 use super::advisory;
 use super::cell::{self, Part};
+use super::crash;
 use super::elsewhere::look_elsewhere;
 use super::energy;
 use super::gang_wait::Holds;
@@ -75,6 +76,8 @@ pub struct Judged {
     pub missing: BTreeMap<String, BTreeSet<String>>,
     /// How much there was to judge by.
     pub coverage: Coverage,
+    /// Since when work is lost by crashes that signals tell of within the window: verdicts before it may rest on them.
+    pub lost_from_ms: Option<TimeMs>,
     /// Every GPU of the window, and those that vanished less than 24 h before its end: hand it to [`judge_onward`].
     pub seen: Vec<Seen>,
 }
@@ -91,8 +94,8 @@ pub struct JudgeError {
     pub source: Imbalance,
 }
 
-/// Judges a window. `series` should reach from [`LOOK_BACK_MS`] before it to [`LOOK_AHEAD_MS`] after it, each in order of
-/// time. A GPU counts from the UTC hour on in which its first sample lies, or from the start of the window within it.
+/// Judges a window. `series` should reach from [`LOOK_BACK_MS`] before it to [`LOOK_AHEAD_MS`] after it, those of
+/// [`CRASH_SIGNALS`](super::CRASH_SIGNALS) [`LOST_REACH_MS`](super::LOST_REACH_MS) further, each in order of time. A GPU counts from the UTC hour on in which its first sample lies, or from the start of the window within it.
 pub fn judge_series(series: &[Series], window: Range<TimeMs>, thresholds: &Thresholds) -> Result<Judged, JudgeError> {
     judge_onward(series, &[], window, thresholds)
 }
@@ -143,6 +146,7 @@ struct Run {
     unjoined: BTreeSet<Unjoined>,
     seen: BTreeMap<String, Seen>,
     told: Arc<Told>,
+    lost_from_ms: Option<TimeMs>,
 }
 
 impl Run {
@@ -159,7 +163,11 @@ impl Run {
 
     fn hour(&mut self, sources: &[Source<'_>], window: Range<TimeMs>, t: &Thresholds) -> Result<(), JudgeError> {
         let Framed { mut nodes, unjoined } = frame::frames(sources, &window, around_ms(t));
-        nodes.iter_mut().for_each(|node| node.told = Arc::clone(&self.told));
+        let crashes = Arc::new(crash::find(sources, &self.told, &window, t));
+        self.lost_from_ms = self.lost_from_ms.into_iter().chain(crashes.reach_back(&window)).min();
+        for node in &mut nodes {
+            (node.told, node.crashes) = (Arc::clone(&self.told), Arc::clone(&crashes));
+        }
         look_elsewhere(&mut nodes, t);
         self.unjoined.extend(unjoined);
         let mut judged = BTreeSet::new();
@@ -218,6 +226,7 @@ impl Run {
         judged.intervals = self.intervals;
         judged.advisories = self.advisories;
         judged.paired = self.paired;
+        judged.lost_from_ms = self.lost_from_ms;
         judged
     }
 }

@@ -16,6 +16,7 @@ mod cold_start;
 mod collective_wait;
 mod cpu;
 mod cpu_throttled;
+mod crash;
 mod cross_numa;
 mod dataloader_cpu;
 mod dataloader_storage;
@@ -62,6 +63,8 @@ use crate::sample::TimeMs;
 pub use abstained::{Abstained, Abstentions};
 pub use advisory::{Advice, Advisory};
 pub use busy::busy_signals;
+pub(crate) use crash::Crashes;
+pub use crash::{CRASH_SIGNALS, LOST_REACH_MS};
 pub use derate::{DERATES, Derate};
 pub use judge::{
     Coverage, JudgeError, Judged, LOOK_AHEAD_MS, LOOK_BACK_MS, Seen, judge_cells, judge_onward, judge_series,

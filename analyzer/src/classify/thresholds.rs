@@ -246,8 +246,11 @@ thresholds! {
         "An SM clock that moves no more than this stands still.",
         from "nvidia-smi -q -d SUPPORTED_CLOCKS: steps of 15 MHz from Volta on";
     lost_work_seconds = 1800.0 "seconds" in 60.0..=1800.0,
-        "How long before a crash work is called lost, and how long after it a start is the crash's doing.",
-        from "own choice: as far as any rule looks; what was done earlier since the last save is lost too, and stays productive";
+        "How long after a crash a start is the crash's doing.",
+        from "own choice: as far as any rule looks";
+    lost_work_reach_seconds = 14400.0 "seconds" in 60.0..=14400.0,
+        "How long before a crash work is called lost, where the job told nothing and nothing was seen to be saved since.",
+        from "own choice: jobs save every few hours at the most (revisiting reliability, 2024, reckons with hourly); what was done earlier is lost too, and stays productive";
     lost_work_memory_ratio = 0.97 "ratio" in 0.5..=1.0,
         "Device memory in use, as a share of what can be had, from which a job that lets go of the GPU ran out of it.",
         from "own choice: what does not fit any more is seldom over 2 GB of 80; programs that take nearly all at once do not grow";

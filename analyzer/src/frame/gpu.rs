@@ -69,7 +69,7 @@ impl GpuFrame {
 /// Who a GPU is and its last error are told while nobody can read it; that it is lost is all that can be known of it.
 fn says_what_it_does(signal: Signal, piece: &Piece) -> bool {
     match signal {
-        Signal::GpuInfo | Signal::GpuXid => false,
+        Signal::GpuInfo | Signal::GpuXid | Signal::GpuXidRestartApp | Signal::GpuXidReset => false,
         Signal::GpuLost => piece.value > 0.0,
         _ => true,
     }

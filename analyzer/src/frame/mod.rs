@@ -16,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::classify::Crashes;
 use crate::events::Told;
 use crate::sample::{Labels, Sample, Series, TimeMs};
 use crate::signal::{Entity, Meaning, Signal, resolve, servers_named};
@@ -53,6 +54,8 @@ pub struct NodeFrame {
     pub gpus: Vec<GpuFrame>,
     /// What jobs told, of all nodes.
     pub told: Arc<Told>,
+    /// What ended jobs against their will, of all nodes.
+    pub(crate) crashes: Arc<Crashes>,
     /// What owners that hold GPUs on other nodes too have there, cell by cell.
     pub elsewhere: BTreeMap<String, Vec<Elsewhere>>,
 }
@@ -77,7 +80,7 @@ impl NodeFrame {
 }
 
 /// A series that a signal uses.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Source<'a> {
     pub(crate) labels: &'a Labels,
     pub(crate) samples: &'a [Sample],
@@ -209,6 +212,7 @@ impl<'s, 'a> Members<'s, 'a> {
             gpus,
             told: Arc::default(),
             elsewhere: BTreeMap::new(),
+            crashes: Arc::default(),
             body,
             cells,
         }

@@ -5,6 +5,7 @@
 //! hours that were missed are judged the same way; hours for which samples come in late are judged again, and a backlog
 //! that has come in is not left until the minute is over.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::intake::Intake;
-use crate::classify::{Interval, LOOK_AHEAD_MS};
+use crate::classify::{Interval, LOOK_AHEAD_MS, LOST_REACH_MS};
 use crate::forecast::Prospect;
 use crate::judge::{HOUR_MS, Judge, JudgeError, windows};
 use crate::sample::TimeMs;
@@ -64,6 +65,8 @@ pub(super) struct Judging<S> {
     stop: watch::Receiver<bool>,
     /// How far samples could be read when the last round began, or before the first one.
     marked: Mutex<Mark>,
+    /// Since when work was lost before hours that were judged again, by crashes that these told of; those of the last round.
+    restated: Mutex<BTreeSet<TimeMs>>,
 }
 
 impl<S: Samples + Results> Judging<S> {
@@ -79,7 +82,17 @@ impl<S: Samples + Results> Judging<S> {
     ) -> Result<Self, StoreError> {
         let mark = store.mark();
         store.note_begun(mark).await?;
-        Ok(Self { store, intake, judge, zone, now, progress, stop, marked: Mutex::new(mark) })
+        Ok(Self {
+            store,
+            intake,
+            judge,
+            zone,
+            now,
+            progress,
+            stop,
+            marked: Mutex::new(mark),
+            restated: Mutex::default(),
+        })
     }
 
     /// Runs until `stop` is true; the window that is being judged then is finished.
@@ -126,7 +139,7 @@ impl<S: Samples + Results> Judging<S> {
     fn from(&self, due: TimeMs, late: TimeMs) -> TimeMs {
         let last_final = self.progress.borrow().final_until_ms;
         let restates = last_final.is_some_and(|last_final| late < last_final + LOOK_AHEAD_MS);
-        due.min(if restates { late - LOOK_AHEAD_MS } else { late })
+        due.min(if restates { late - LOOK_AHEAD_MS - LOST_REACH_MS } else { late })
     }
 
     /// As far back as samples are there. Hours before that keep their verdicts.
@@ -144,17 +157,31 @@ impl<S: Samples + Results> Judging<S> {
 
     async fn judge_from(&self, from: TimeMs, until: TimeMs, marked: Mark) -> Result<(), JudgeError> {
         let mut unjoined = Vec::new();
+        let mut lost = BTreeSet::new();
         for window in windows(from..until, &self.zone) {
             if *self.stop.borrow() {
                 return Ok(());
             }
             let judged = self.judge.judge(&window, until).await?;
             unjoined = judged.unjoined.iter().map(ToString::to_string).collect();
+            lost.extend(judged.lost_from_ms.filter(|since| *since < from));
             self.progress.send_modify(|progress| progress.advance(&window, until));
         }
+        self.restate(lost, from, until).await?;
         self.intake.note_judged(until);
         self.store.note_judged(marked).await?;
         self.publish(until, unjoined).await
+    }
+
+    /// Hours before those that were just judged, of which a crash within these took the work away: once for each crash.
+    async fn restate(&self, lost: BTreeSet<TimeMs>, from: TimeMs, until: TimeMs) -> Result<(), JudgeError> {
+        let new = lost.difference(&self.restated.lock()).copied().min();
+        let Some(since) = new else { return Ok(()) };
+        for window in windows(self.judgeable_from(since, from)..from, &self.zone) {
+            self.judge.judge(&window, until).await?;
+        }
+        *self.restated.lock() = lost;
+        Ok(())
     }
 
     /// The open hour, unless an hour before it has become final.
@@ -288,6 +315,45 @@ mod tests {
         }
     }
 
+    /// Scrapes of a GPU whose owner works and saves nothing, until an XID ends it at a moment.
+    async fn crashing_gpu(store: &impl Samples, times: Range<TimeMs>, crash: TimeMs) {
+        let gpu = "UUID=\"GPU-a\",Hostname=\"n1\",instance=\"n1:9400\"";
+        for time in times.step_by(30_000) {
+            let (busy, xid) = if time < crash { (0.8, 0) } else { (0.0, 31) };
+            let mut text = format!(
+                "DCGM_FI_PROF_GR_ENGINE_ACTIVE{{{gpu}}} {busy}\nDCGM_FI_DEV_XID_ERRORS{{{gpu}}} {xid}\n\
+                 DCGM_FI_DEV_FB_USED{{{gpu}}} 0\n\
+                 goodput_disk_written_bytes_total{{device=\"d\",instance=\"n1:9400\"}} 0\n",
+            );
+            if time < crash {
+                text += &format!("goodput_gpu_owner_info{{owner=\"ml/a\",{gpu}}} 1\n");
+            }
+            store.append(parse(&text, Format::Text, &Limits::default(), time).unwrap()).await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_crash_takes_the_work_of_hours_that_were_final() {
+        let dir = tempfile::tempdir().unwrap();
+        let judging = judging(dir.path()).await;
+        let crash = START + 3 * HOUR_MS + 10 * MINUTE_MS;
+        crashing_gpu(&judging.intake, START..crash - 5 * MINUTE_MS, crash).await;
+        judging.round().await.unwrap();
+        assert_eq!(total(&judging, Class::LostWork).await, 0, "nothing happened yet");
+        crashing_gpu(&judging.intake, crash - 5 * MINUTE_MS..now(), crash).await;
+        for _ in 0..2 {
+            judging.round().await.unwrap();
+            let (lost, kept) = (total(&judging, Class::LostWork).await, total(&judging, Class::Productive).await);
+            assert!(lost > 2 * HOUR_MS && kept < 15 * MINUTE_MS, "{lost} ms lost, {kept} ms kept");
+        }
+        assert_eq!(judging.restated.lock().len(), 1);
+        let late = Class::LostWork;
+        let before = total(&judging, late).await;
+        judging.intake.note_earliest(START + HOUR_MS);
+        judging.round().await.unwrap();
+        assert_eq!(total(&judging, late).await, before, "hours that are opened again still know of the crash");
+    }
+
     #[tokio::test]
     async fn memory_at_risk_is_known_now_and_kept_once() {
         let dir = tempfile::tempdir().unwrap();
@@ -317,7 +383,7 @@ mod tests {
         judging.round().await.unwrap();
         assert_eq!(judging.progress.borrow().final_until_ms, Some(START + 2 * HOUR_MS));
         let (due, late) = (now(), START + HOUR_MS);
-        assert_eq!(judging.from(due, late), START);
+        assert_eq!(judging.from(due, late), START - LOST_REACH_MS, "crashes are looked for further ahead");
         assert_eq!(judging.from(due, START + 3 * HOUR_MS), START + 3 * HOUR_MS, "no final hour looked so far");
     }
 

@@ -154,6 +154,10 @@ signals! {
     GpuRecoveryAction "gpu_recovery_action" Gpu State "action" up to 100.0,
     /// The last XID.
     GpuXid "gpu_xid" Gpu State "code" up to 1e4,
+    /// XIDs since the exporter's start after which the program has to be started again.
+    GpuXidRestartApp "gpu_xid_restart_app" Gpu State "errors" up to 1e12,
+    /// XIDs since the exporter's start after which the GPU has to be reset, or the machine to be started again.
+    GpuXidReset "gpu_xid_reset" Gpu State "errors" up to 1e12,
     /// CPUs of one NUMA node that the GPU's processes may run on.
     GpuAllowedCpus "gpu_allowed_cpus" Gpu State "cores" up to 1e6,
     /// How the GPU is set up; the content is in [`settings`].
@@ -161,6 +165,8 @@ signals! {
 
     /// The node's name; the content is in the labels.
     NodeInfo "node_info" Node State "info" up to 1.0,
+    /// When the node's kernel started, since the epoch.
+    NodeBootTime "node_boot_time" Node Gauge "seconds" up to 1e11,
     /// CPU time spent in any mode but idle, iowait and steal.
     NodeCpuBusy "node_cpu_busy" Node Counter "cores" up to 1e13,
     /// CPU time that the hypervisor gave to others while a task of this node was ready to run.

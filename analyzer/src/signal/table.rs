@@ -4,7 +4,7 @@
 //! removed metric breaks the build. node_exporter's are those of release 1.
 
 use goodput_exporter::catalog::{
-    Metric, Unit, cpu as cpus, dcgm, driver, gpu, health, host, irq, kubelet, memory, mig, network, owner,
+    Metric, Unit, cpu as cpus, dcgm, driver, gpu, health, host, irq, kubelet, memory, mig, network, owner, xid,
 };
 
 use super::Signal;
@@ -111,6 +111,11 @@ const fn cpu(metric: &'static str, mode: &'static str, signal: Signal) -> Row {
     row(metric, signal).only("mode", mode).sum_over(&["cpu", "mode"])
 }
 
+/// XIDs by what NVIDIA says to do, by the names of `goodput_exporter::xid::Action`.
+const fn errors(action: &'static str, signal: Signal) -> Row {
+    own(&xid::ERRORS, signal).only("action", action).sum_over(&["xid", "action"])
+}
+
 /// A metric of a server: vLLM's are per model, engine and reason, Triton's per model and version, and some per GPU.
 const fn served(metric: &'static str, signal: Signal) -> Row {
     row(metric, signal)
@@ -190,10 +195,16 @@ pub(super) static ROWS: &[Row] = &[
     current(&dcgm::RECOVERY_ACTION, Signal::GpuRecoveryAction),
     legacy(&dcgm::XID_ERRORS, Signal::GpuXid),
     current(&dcgm::XID_ERRORS, Signal::GpuXid),
+    errors("restart_app", Signal::GpuXidRestartApp),
+    errors("reset_gpu", Signal::GpuXidReset),
+    errors("restart_vm", Signal::GpuXidReset),
+    errors("restart_node", Signal::GpuXidReset),
     own(&host::GPU_NUMA, Signal::GpuNuma).by_numa_node(),
     own(&host::GPU_ALLOWED_CPUS, Signal::GpuAllowedCpus).by_numa_node(),
     own(&host::NODE_INFO, Signal::NodeInfo),
     row("node_uname_info", Signal::NodeInfo),
+    own(&host::NODE_BOOT_TIME, Signal::NodeBootTime),
+    row("node_boot_time_seconds", Signal::NodeBootTime),
     own(&host::PRESSURE_WAITING, Signal::NodeCpuPressure).only("resource", "cpu"),
     own(&host::PRESSURE_WAITING, Signal::NodeIoPressure).only("resource", "io"),
     own(&host::PRESSURE_WAITING, Signal::NodeMemoryPressure).only("resource", "memory"),

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use goodput_analyzer::sample::{Labels, STALE_BITS, Sample, Series, TimeMs};
 use goodput_exporter::catalog::{Unit, dcgm, host};
+use goodput_exporter::xid;
 use serde::Deserialize;
 
 use super::counters::{Counters, GpuCounters};
@@ -150,6 +151,25 @@ impl Recorder {
                 self.node_exporter(&mut samples, view);
             }
         }
+        // The kernel tells of its start in whole seconds.
+        let booted = (time_ms as f64 / 1000.0 - view.machine.now() + view.machine.booted).round();
+        match self.exporters {
+            Exporters::Ours => {
+                let instance = self.instance(9400);
+                push(
+                    &mut samples,
+                    host::NODE_BOOT_TIME.name,
+                    [("job", "goodput"), ("instance", &instance)],
+                    &[],
+                    booted,
+                );
+            }
+            Exporters::Dcgm => {}
+            Exporters::DcgmAndNode => {
+                let instance = self.instance(9100);
+                push(&mut samples, "node_boot_time_seconds", [("job", "node"), ("instance", &instance)], &[], booted);
+            }
+        }
         let target = [("job", "kube-state-metrics"), ("instance", "10.0.0.9:8080")];
         let cordoned = f64::from(u8::from(view.phase.cordoned));
         push(&mut samples, "kube_node_spec_unschedulable", target, &[("node", &self.node)], cordoned);
@@ -195,6 +215,12 @@ impl Recorder {
             for (state, is) in [("ok", !view.is_lost(gpu)), ("lost", view.is_lost(gpu))] {
                 let labels = [("gpu", index.as_str()), ("UUID", uuid.as_str()), ("state", state)];
                 push(samples, "goodput_gpu_state", target, &labels, f64::from(u8::from(is)));
+            }
+            if let Some(code) = xid::find(phase.xid.into()).filter(|_| view.is_odd(gpu)) {
+                let number = code.code.to_string();
+                let told = [("xid", number.as_str()), ("class", code.class.name()), ("action", code.action.name())];
+                let labels: Vec<_> = device.iter().chain(&told).copied().collect();
+                push(samples, "goodput_gpu_xid_errors_total", target, &labels, 1.0);
             }
             if view.is_lost(gpu) {
                 continue;

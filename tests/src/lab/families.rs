@@ -4,6 +4,7 @@
 //! interval and phase. Families that are held out are never looked at while rules and thresholds are chosen.
 
 mod busy;
+mod crash;
 mod feeding;
 mod held;
 mod held_out;
@@ -47,6 +48,7 @@ pub const FAMILIES: &[Family] = &[
     tuned("dataloader_cpu", feeding::dataloader_cpu),
     tuned("dataloader_storage", feeding::dataloader_storage),
     tuned("down", held::down),
+    tuned("ends_well", crash::ends_well),
     tuned("gang_wait", held::gang_wait),
     tuned("host_noise", feeding::host_noise),
     tuned("host_to_device", feeding::host_to_device),
@@ -54,6 +56,8 @@ pub const FAMILIES: &[Family] = &[
     tuned("irq_placement", feeding::irq_placement),
     tuned("keep_alive", held::keep_alive),
     tuned("launch_bound", busy::launch_bound),
+    tuned("lost_work_node", crash::lost_work_node),
+    tuned("lost_work_xid", crash::lost_work_xid),
     tuned("maintenance", held::maintenance),
     tuned("memory_pressure", feeding::memory_pressure),
     tuned("near_miss", feeding::near_miss),

@@ -104,6 +104,8 @@ pub struct Machine {
     pub layout: Layout,
     /// Share of the device memory in use.
     pub memory: f64,
+    /// When its kernel started, in seconds after the start.
+    pub booted: f64,
     ticks: u64,
     draws: u64,
     workers: Vec<Worker>,
@@ -129,6 +131,7 @@ impl Machine {
             counters: Counters { gpus: all, ..Counters::default() },
             layout,
             memory: 0.0,
+            booted: 0.0,
             ticks: 0,
             draws: 0,
             workers: Vec::new(),
@@ -148,6 +151,9 @@ impl Machine {
     /// A phase begins: workers are there, or gone.
     pub fn enter(&mut self, phase: &Phase) {
         let gpus = self.gpus.len();
+        if phase.boots {
+            self.booted = self.now();
+        }
         self.memory = phase.memory.unwrap_or(if self.memory > 0.0 { self.memory } else { JOB_MEMORY });
         self.memory *= f64::from(u8::from(phase.job));
         for gpu in 0..gpus {

@@ -103,6 +103,8 @@ pub struct Phase {
     pub wants_reset: bool,
     /// The XID of the odd GPU, which came as the phase began; 0 is none.
     pub xid: u32,
+    /// Does the machine start anew as the phase begins?
+    pub boots: bool,
     /// Seconds of every batch in which one thread launches kernels that are over before the next one is there.
     pub launching: f64,
     /// Requests a second that come in for each GPU of a server, which has no loader.
@@ -170,6 +172,7 @@ impl Default for Phase {
             lost: false,
             wants_reset: false,
             xid: 0,
+            boots: false,
             launching: 0.0,
             requests: 0.0,
             tells_requests: false,

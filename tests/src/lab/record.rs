@@ -1,6 +1,7 @@
 //! From a plan to a trace directory: machines run through the plan's steps, exporters are scraped, and the truth is kept
 //! by the state of each GPU and the step's cause.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
@@ -85,6 +86,8 @@ pub struct Cause {
     pub also: Vec<&'static str>,
     /// The step ends as the device memory of the first machine runs out.
     pub ends_in_oom: bool,
+    /// It ends in a crash of another kind.
+    pub ends_in_crash: bool,
 }
 
 impl Default for Cause {
@@ -98,6 +101,7 @@ impl Default for Cause {
             slowed: "thermal_throttle",
             also: Vec::new(),
             ends_in_oom: false,
+            ends_in_crash: false,
         }
     }
 }
@@ -177,6 +181,9 @@ impl<'p> Lab<'p> {
         let phase = |node: usize| step.elsewhere.as_ref().filter(|_| node > 0).unwrap_or(&step.here);
         for (node, machine) in self.machines.iter_mut().enumerate() {
             machine.enter(phase(node));
+            if phase(node).boots {
+                self.recorders[node].restart(machine);
+            }
         }
         let end_ms = self.elapsed_ms + step.here.minutes as i64 * MINUTE_MS;
         while self.elapsed_ms < end_ms {
@@ -196,8 +203,12 @@ impl<'p> Lab<'p> {
             }
         }
         self.keep(step);
+        if step.cause.ends_in_oom || step.cause.ends_in_crash {
+            self.crash();
+        }
         if step.cause.ends_in_oom {
-            self.run_out();
+            let (now, class, charged_to) = (self.now_ms(), "oom", Some("gpu".to_owned()));
+            self.rows.push(Row { entity: (0, 0), start_ms: now, end_ms: now, class, charged_to, also: Vec::new() });
         }
     }
 
@@ -240,7 +251,9 @@ impl<'p> Lab<'p> {
                 let parts = if is_held {
                     self.parts(&step.cause, (node, gpu), &before, &spent)
                 } else {
-                    vec![(if phase.cordoned { "maintenance" } else { "unallocated" }, 1.0)]
+                    let is_lost = phase.lost && phase.is_odd(gpu, self.plan.layout.gpus);
+                    let class = if phase.cordoned { "maintenance" } else { "unallocated" };
+                    vec![(if is_lost { "down" } else { class }, 1.0)]
                 };
                 self.lay((node, gpu), start_ms..end_ms, &parts, step, phase);
             }
@@ -316,19 +329,18 @@ impl<'p> Lab<'p> {
         }
     }
 
-    /// The job dies as its memory runs out: what it worked since it saved its state is lost.
-    fn run_out(&mut self) {
-        let now = self.now_ms();
-        for row in self.rows.iter_mut().rev() {
-            if row.class == "checkpoint" || row.class == "unallocated" && row.entity.1 < self.plan.layout.gpus {
-                break;
+    /// The job dies: what each of its GPUs worked since it saved its state is lost.
+    fn crash(&mut self) {
+        let gpus = self.plan.layout.gpus;
+        let mut kept = BTreeSet::new();
+        for row in self.rows.iter_mut().rev().filter(|row| row.entity.1 < gpus) {
+            if matches!(row.class, "checkpoint" | "unallocated" | "down") {
+                kept.insert(row.entity);
             }
-            if row.class == "productive" {
+            if row.class == "productive" && !kept.contains(&row.entity) {
                 row.class = "lost_work";
             }
         }
-        let (class, charged_to) = ("oom", Some("gpu".to_owned()));
-        self.rows.push(Row { entity: (0, 0), start_ms: now, end_ms: now, class, charged_to, also: Vec::new() });
     }
 }
 
