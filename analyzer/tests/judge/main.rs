@@ -6,6 +6,7 @@ mod depth;
 mod energy;
 mod events;
 mod ledger;
+mod mig;
 mod phases;
 mod placement;
 mod recorded;
