@@ -154,6 +154,7 @@ mod tests {
             evidence: Vec::new(),
             missing: Vec::new(),
             charged_to: None,
+            gpu_instance: None,
             energy: None,
         }
     }

@@ -20,6 +20,7 @@ pub mod forecast;
 pub mod frame;
 pub mod ingest;
 pub mod judge;
+pub mod mig;
 pub mod parquet;
 pub mod report;
 pub mod sample;

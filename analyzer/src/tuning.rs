@@ -137,7 +137,7 @@ impl Node {
             let gpu = match source.meaning.entity {
                 Entity::Gpu(uuid) => Some(uuid.to_owned()),
                 Entity::Node => None,
-                Entity::MigInstance(_) | Entity::Job(_) | Entity::Server => continue,
+                Entity::MigInstance(..) | Entity::Job(_) | Entity::Server => continue,
             };
             for setting in settings(source.labels, value) {
                 let (what, value) = match setting {

@@ -35,6 +35,7 @@ const FLOORS: &[(&str, f64)] = &[
     ("pcie_degraded", 0.85),
     ("power_throttle", 0.9),
     ("straggler", 0.85),
+    ("stranded_mig", 0.9),
     ("thermal_throttle", 0.9),
     ("thp_compaction", 0.9),
 ];

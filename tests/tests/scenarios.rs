@@ -130,7 +130,8 @@ fn named(gpu: &str) -> String {
 /// What is wrong with the verdicts of a scenario.
 fn failures(scenario: &Scenario) -> Vec<String> {
     let total = scenario.phases.iter().map(|p| p.minutes).sum();
-    let minutes = minutes(&simulate(scenario), &uuid("n1", scenario.gpus - 1), total);
+    let is_cut = scenario.phases.iter().any(|phase| !phase.mig.is_empty());
+    let minutes = minutes(&simulate(scenario), &uuid("n1", if is_cut { 0 } else { scenario.gpus - 1 }), total);
     let mut failures = Vec::new();
     let mut first = 0;
     for phase in &scenario.phases {

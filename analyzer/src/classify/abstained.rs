@@ -64,7 +64,7 @@ impl Abstentions {
         let cell = Cell { node: course.node, gpu: course.gpu, owner: course.owner(index), index };
         let state = course.state(index);
         let State { busy: Some(busy), held: Held::Yes { .. } } = state else { return };
-        let known = course.gpu.known_ms[index];
+        let known = course.gpu.known_ms[index].min(course.gpu.share_ms[index]);
         let idle = |ms: i64| ms - (busy.ratio * ms as f64).round() as i64;
         for phase in PHASES {
             self.note(&cell, phase.class, (phase.missing)(&cell), idle(known));

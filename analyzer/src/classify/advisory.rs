@@ -76,7 +76,8 @@ pub(super) type Key = (Advice, Option<String>);
 
 /// What is advised in a cell, by owner, weighted with the owner's known milliseconds.
 pub(super) fn advise(cell: &Cell<'_>, state: &State, booked: &[(Part, i64)], t: &Thresholds) -> Vec<Entry<Key>> {
-    if !matches!(state.held, Held::Yes { .. }) {
+    // What is advised is done to the whole GPU.
+    if cell.gpu.instance.is_some() || !matches!(state.held, Held::Yes { .. }) {
         return Vec::new();
     }
     let mut advised = Vec::new();

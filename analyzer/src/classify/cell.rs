@@ -41,12 +41,13 @@ pub(super) struct State {
 pub(super) fn states(node: &NodeFrame, t: &Thresholds) -> Vec<Vec<State>> {
     let state = |gpu, index| {
         let cell = Cell { node, gpu, owner: None, index };
-        State { busy: busy::busy(&cell, t), held: held::held(&cell, t) }
+        let uncut = || State { busy: busy::busy(&cell, t), held: held::held(&cell, t) };
+        held::rest_of_cut(&cell).map_or_else(uncut, |held| State { busy: None, held })
     };
     node.gpus.iter().map(|gpu| (0..node.cells.len()).map(|index| state(gpu, index)).collect()).collect()
 }
 
-/// Books the whole cell.
+/// Books the whole cell: of a GPU that is cut up what is not an instance's, of an instance its share.
 pub(super) fn book(
     cell: &Cell<'_>,
     state: &State,
@@ -54,13 +55,17 @@ pub(super) fn book(
     phase: Option<&Mark>,
     t: &Thresholds,
 ) -> Result<Vec<(Part, i64)>, Imbalance> {
-    let span = &cell.node.cells[cell.index];
-    let known = cell.gpu.known_ms[cell.index];
-    let mut account = Account::of(span.end - span.start);
+    let (span, known, share_ms) =
+        (&cell.node.cells[cell.index], cell.gpu.known_ms[cell.index], cell.gpu.share_ms[cell.index]);
+    // That an instance is not there is no hole in the data.
+    let is_instance = cell.gpu.instance.is_some();
+    let hole = if is_instance { 0 } else { span.end - span.start - known };
+    let own = if is_instance { known } else { share_ms - hole };
+    let mut account = Account::of(own + hole);
     if let Some((part, share)) = outage {
-        account.book(part, (share * known as f64).round() as i64)?;
+        account.book(part, ((share * known as f64).round() as i64).min(own))?;
     }
-    for (owner, ms) in owned(cell, state, known - account.booked()) {
+    for (owner, ms) in owned(cell, state, own - account.booked()) {
         let cell = Cell { owner: owner.as_deref(), ..*cell };
         for (part, ms) in book_known(&cell, state, phase, ms, t)? {
             account.book(part, ms)?;
@@ -68,7 +73,15 @@ pub(super) fn book(
     }
     let rest = account.rest();
     account.book(Part::bare(Class::NoData, CERTAIN), rest)?;
-    account.close()
+    let parts = account.close()?;
+    Ok(if is_instance { weighted(parts, share_ms) } else { parts })
+}
+
+/// The parts, so that they sum to this.
+fn weighted(parts: Vec<(Part, i64)>, share_ms: i64) -> Vec<(Part, i64)> {
+    let weights: Vec<f64> = parts.iter().map(|(_, ms)| *ms as f64).collect();
+    let weighted = parts.into_iter().zip(apportion(share_ms, &weights)).map(|((part, _), ms)| (part, ms));
+    weighted.filter(|(_, ms)| *ms > 0).collect()
 }
 
 /// Known time by owner. Where several hold the GPU they share its time by how long each held it.
@@ -104,7 +117,7 @@ fn book_known(
             account.book(Part { facts: vec![*fact], ..unallocated }, rest)?;
         }
         (Held::Unknown, busy, _) => {
-            let untold = untold(cell, &held::SIGNALS);
+            let untold = untold(cell, held::signals(cell));
             account.book(Part { rung: busy.as_ref().map(|b| b.rung), ..untold }, rest)?;
         }
         (Held::Yes { .. }, None, _) => account.book(untold(cell, &busy::LADDER), rest)?,

@@ -6,6 +6,7 @@ use super::{
     Cell, Class, Thresholds, Verdict, clock_locked, collective_wait, launch_bound, lost_work, power_throttle,
     thermal_throttle, timeslice_gap,
 };
+use crate::frame::GpuFrame;
 use crate::signal::Signal;
 
 /// A way to see that a busy GPU was slowed, or busy in vain.
@@ -43,7 +44,10 @@ pub(super) fn clock(cell: &Cell<'_>, t: &Thresholds) -> Option<f64> {
 /// like load, as far as they are `fit` to compare with.
 pub(super) fn usual_clock(cell: &Cell<'_>, t: &Thresholds, fit: impl Fn(&Cell<'_>) -> bool) -> Option<f64> {
     let model = cell.gpu.model.as_deref()?;
-    let alike = cell.node.gpus.iter().filter(|gpu| gpu.model.as_deref() == Some(model));
+    // Of a GPU that is cut up the clock is that of all of its instances.
+    let is_alike =
+        |gpu: &&GpuFrame| gpu.model.as_deref() == Some(model) && gpu.instance.is_some() == cell.gpu.instance.is_some();
+    let alike = cell.node.gpus.iter().filter(is_alike);
     let cells = alike.flat_map(|gpu| {
         cell.node.around(cell.index, t.derate_around_seconds).map(move |index| Cell { gpu, index, ..*cell })
     });

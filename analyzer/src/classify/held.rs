@@ -20,7 +20,28 @@ impl Held {
 }
 
 /// What would tell, when it is not known.
-pub(super) const SIGNALS: [Signal; 4] = [Signal::GpuOwner, Signal::GpuProcesses, Signal::FbUsed, Signal::GpuPower];
+pub(super) fn signals(cell: &Cell<'_>) -> &'static [Signal] {
+    let is_cut = !cell.gpu.cut.layouts(cell.index).is_empty();
+    if is_cut { &[Signal::MigSlices, Signal::MigCapacity] } else { &SIGNALS }
+}
+
+const SIGNALS: [Signal; 4] = [Signal::GpuOwner, Signal::GpuProcesses, Signal::FbUsed, Signal::GpuPower];
+
+/// Nobody holds what no instance has of a GPU that is cut up; unknown where it is not known how much that is. `None` of
+/// an instance, and where the GPU is whole. To switch it takes a reset, so that nobody holds it around that either.
+pub(super) fn rest_of_cut(cell: &Cell<'_>) -> Option<Held> {
+    let (layouts, slices) = (cell.gpu.cut.layouts(cell.index), cell.gpu.cut.slices);
+    let whole: i64 = layouts.iter().map(|layout| layout.ms).sum();
+    if whole == 0 {
+        return None;
+    }
+    let taken: Option<f64> = layouts.iter().map(|layout| Some(f64::from(layout.slices?) * layout.ms as f64)).sum();
+    let no = |(taken, slices): (f64, u32)| Held::No {
+        confidence: COUNTED,
+        fact: Fact::of(Signal::MigSlices, taken / whole as f64, f64::from(slices)),
+    };
+    Some(taken.zip(slices).map_or(Held::Unknown, no))
+}
 
 /// A scheduler's or the exporter's claim first, then processes, then memory in use, then power. The absence of an owner
 /// proves nothing: attribution may not be set up.

@@ -7,6 +7,7 @@ use super::advisory::{self, Advisory};
 use super::cell::Part;
 use super::{Class, Culprit, Energy, Evidence, Fact, Interval};
 use crate::frame::{GpuFrame, NodeFrame};
+use crate::mig::Instance;
 use crate::sample::TimeMs;
 use crate::signal::Signal;
 
@@ -34,6 +35,14 @@ impl Part {
         let grounds = Grounds { confidence: self.confidence, facts: self.facts, missing: self.missing };
         Entry { key: (self.class, self.owner, self.charged_to, self.rung), grounds, ms, energy }
     }
+}
+
+/// The GPU, or the instance of it, whose intervals they are.
+pub(super) struct Whose<'a> {
+    pub(super) gpu: &'a str,
+    pub(super) instance: Option<&'a Instance>,
+    pub(super) node: &'a str,
+    pub(super) model: Option<&'a str>,
 }
 
 /// Joins the neighbouring cells of one GPU that have a key in common.
@@ -78,8 +87,8 @@ impl<K: Ord + Clone> Builder<K> {
 
 impl Builder<Key> {
     /// The intervals, in order of time, class, owner and culprit.
-    pub(super) fn finish(self, gpu: &str, node: &str, model: Option<&str>) -> Vec<Interval> {
-        let all = self.all().map(|(key, open)| open.interval(key, gpu, node, model));
+    pub(super) fn finish(self, whose: &Whose<'_>) -> Vec<Interval> {
+        let all = self.all().map(|(key, open)| open.interval(key, whose));
         let mut intervals: Vec<Interval> = all.collect();
         let order = |i: &Interval| (i.start_ms, i.class, i.owner.clone(), i.charged_to.clone());
         intervals.sort_by_cached_key(order);
@@ -135,11 +144,12 @@ impl Open {
         self.facts.iter().map(mean).collect()
     }
 
-    fn interval(self, (class, owner, charged_to, rung): Key, gpu: &str, node: &str, model: Option<&str>) -> Interval {
+    fn interval(self, (class, owner, charged_to, rung): Key, whose: &Whose<'_>) -> Interval {
         Interval {
-            gpu: gpu.to_owned(),
-            node: node.to_owned(),
-            model: model.map(str::to_owned),
+            gpu: whose.gpu.to_owned(),
+            gpu_instance: whose.instance.cloned(),
+            node: whose.node.to_owned(),
+            model: whose.model.map(str::to_owned),
             owner,
             class,
             charged_to,

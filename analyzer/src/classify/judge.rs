@@ -13,7 +13,7 @@ use super::crash;
 use super::elsewhere::look_elsewhere;
 use super::energy;
 use super::gang_wait::Holds;
-use super::intervals::Builder;
+use super::intervals::{Builder, Whose};
 use super::outage::outage;
 use super::phase::Course;
 use super::thresholds::confidence::CERTAIN;
@@ -185,7 +185,7 @@ impl Run {
         let mut booked = courses.into_par_iter().map(|c| Booked::of(c, t)).collect::<Result<Vec<_>, JudgeError>>()?;
         straggler::charge(&mut booked, t);
         self.paired.extend(paired::paired(&booked, t));
-        let finished: Vec<_> = booked.into_par_iter().map(|gpu| gpu.finish(self.by_cell, t)).collect();
+        let finished: Vec<_> = by_gpu(booked).into_par_iter().map(|gpu| finish(gpu, self.by_cell, t)).collect();
         for (intervals, advisories) in finished {
             self.intervals.extend(intervals);
             self.advisories.extend(advisories);
@@ -251,27 +251,53 @@ impl<'a> Booked<'a> {
         Ok(Booked { course, cells })
     }
 
-    fn finish(self, by_cell: bool, t: &Thresholds) -> (Vec<Interval>, Vec<Advisory>) {
-        let Booked { course: Course { node, gpu, .. }, cells } = self;
-        let intervals = |booked: Builder<_>| booked.finish(&gpu.uuid, &node.node, gpu.model.as_deref());
-        let (mut judged, mut booked, mut advised) = (Vec::new(), Builder::new(), Builder::new());
-        for (index, parts) in node.body.clone().zip(cells) {
-            let (span, cell) = (&node.cells[index], Cell { node, gpu, owner: None, index });
-            advised.add(span, advisory::advise(&cell, self.course.state(index), &parts, t));
-            let energy = energy::split(&cell, &parts);
-            booked.add(span, parts.into_iter().zip(energy).map(|((part, ms), energy)| part.entry(ms, energy)));
+    fn whose(&self) -> Whose<'a> {
+        let Course { node, gpu, .. } = self.course;
+        let (instance, model) = (gpu.instance.as_ref(), gpu.model.as_deref());
+        Whose { gpu: &gpu.uuid, instance, node: &node.node, model }
+    }
+}
+
+/// A GPU and its instances, one behind another.
+fn by_gpu(booked: Vec<Booked<'_>>) -> Vec<Vec<Booked<'_>>> {
+    let mut gpus: Vec<Vec<Booked<'_>>> = Vec::new();
+    for one in booked {
+        match gpus.last_mut().filter(|_| one.course.gpu.instance.is_some()) {
+            Some(gpu) => gpu.push(one),
+            None => gpus.push(vec![one]),
+        }
+    }
+    gpus
+}
+
+/// The intervals of a GPU and of its instances, which share what the board drew, and what is advised.
+fn finish(mut gpu: Vec<Booked<'_>>, by_cell: bool, t: &Thresholds) -> (Vec<Interval>, Vec<Advisory>) {
+    let Some(board) = gpu.first().map(|booked| booked.course) else { return Default::default() };
+    let node = board.node;
+    let (mut judged, mut advised) = (Vec::new(), Builder::new());
+    let mut builders: Vec<Builder<_>> = gpu.iter().map(|_| Builder::new()).collect();
+    for (n, index) in node.body.clone().enumerate() {
+        let (span, cell) = (&node.cells[index], Cell { node, gpu: board.gpu, owner: None, index });
+        advised.add(span, advisory::advise(&cell, board.state(index), &gpu[0].cells[n], t));
+        let counts: Vec<usize> = gpu.iter().map(|booked| booked.cells[n].len()).collect();
+        let parts: Vec<(Part, i64)> = gpu.iter_mut().flat_map(|booked| mem::take(&mut booked.cells[n])).collect();
+        let energy = energy::split(&cell, &parts);
+        let mut entries = parts.into_iter().zip(energy).map(|((part, ms), energy)| part.entry(ms, energy));
+        for ((builder, booked), count) in builders.iter_mut().zip(&gpu).zip(counts) {
+            builder.add(span, entries.by_ref().take(count));
             if by_cell {
-                judged.extend(intervals(mem::replace(&mut booked, Builder::new())));
+                judged.extend(mem::replace(builder, Builder::new()).finish(&booked.whose()));
             }
         }
-        judged.extend(intervals(booked));
-        (judged, advised.advisories(node, gpu))
     }
+    judged.extend(builders.into_iter().zip(&gpu).flat_map(|(builder, booked)| builder.finish(&booked.whose())));
+    (judged, advised.advisories(node, board.gpu))
 }
 
 /// A GPU without any sample within reach of the window.
 fn absent(seen: &Seen, window: &Range<TimeMs>) -> Vec<Interval> {
     let mut builder = Builder::new();
     builder.add(window, [Part::bare(Class::NoData, CERTAIN).entry(window.end - window.start, None)]);
-    builder.finish(&seen.gpu, &seen.node, seen.model.as_deref())
+    let (instance, model) = (None, seen.model.as_deref());
+    builder.finish(&Whose { gpu: &seen.gpu, instance, node: &seen.node, model })
 }

@@ -54,7 +54,7 @@ pub fn declare(intervals: Vec<Interval>, declared: &[Declared]) -> Vec<Interval>
 
 fn cut(interval: Interval, declared: &[Declared]) -> Vec<Interval> {
     let (start, end) = (interval.start_ms, interval.end_ms);
-    let is_nobodys = matches!(interval.class, Class::NoData | Class::Down | Class::Unallocated);
+    let is_nobodys = matches!(interval.class, Class::NoData | Class::Down | Class::StrandedMig | Class::Unallocated);
     let spans: Vec<&Range<TimeMs>> = declared
         .iter()
         .filter(|d| is_nobodys && d.is_of(&interval) && d.span.start < end && start < d.span.end)
@@ -95,6 +95,7 @@ mod tests {
     fn hour(class: Class, ms: i64) -> Interval {
         Interval {
             gpu: "GPU-a".into(),
+            gpu_instance: None,
             node: "gpu-03".into(),
             model: None,
             owner: None,
@@ -122,7 +123,7 @@ mod tests {
 
     #[test]
     fn what_is_nobodys_is_cut_where_maintenance_begins_and_ends() {
-        for class in [Class::NoData, Class::Down, Class::Unallocated] {
+        for class in [Class::NoData, Class::Down, Class::StrandedMig, Class::Unallocated] {
             let whole = hour(class, 60 * MINUTE);
             let cut =
                 declare(vec![whole.clone()], &[declared("gpu-0[1-4]", None, 10..20), declared("*", None, 15..30)]);

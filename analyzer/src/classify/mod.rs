@@ -52,6 +52,7 @@ mod power_throttle;
 mod resolution;
 mod rule;
 mod straggler;
+mod stranded_mig;
 mod thermal_throttle;
 mod thp_compaction;
 pub mod thresholds;
@@ -59,6 +60,7 @@ mod timeslice_gap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::mig::Instance;
 use crate::sample::TimeMs;
 pub use abstained::{Abstained, Abstentions};
 pub use advisory::{Advice, Advisory};
@@ -195,6 +197,8 @@ classes! {
     GangWait "gang_wait" Held,
     /// Bursts without power that only defeat reapers of idle GPUs.
     KeepAlive "keep_alive" Held,
+    /// Slices of a GPU that is cut up into which no MIG profile fits.
+    StrandedMig "stranded_mig" Held,
     /// From the claim to the first sustained work.
     ColdStart "cold_start" StartUp,
     /// The loader or preprocessing is late.
@@ -288,11 +292,14 @@ pub struct Culprit {
 }
 
 /// Consecutive cells of one GPU in which one class has milliseconds: what is stored and what reports sum.
-/// The `ms` of all intervals of a GPU over a window sum to the window.
+/// The `ms` of all intervals of a GPU, with those of its instances, over a window sum to the window.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// The GPU's UUID.
     pub gpu: String,
+    /// Which of its MIG instances, where it is cut up and this is one's; the milliseconds are then its share of the GPU's.
+    #[serde(default)]
+    pub gpu_instance: Option<Instance>,
     /// Its node.
     pub node: String,
     /// Its model, where known.

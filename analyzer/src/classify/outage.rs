@@ -2,7 +2,7 @@
 
 use super::cell::Part;
 use super::phase::Course;
-use super::{Class, Thresholds, Verdict, down, maintenance};
+use super::{Class, Thresholds, Verdict, down, maintenance, stranded_mig};
 
 /// A way to see that a GPU could not be used.
 #[derive(Debug)]
@@ -14,7 +14,7 @@ pub struct Outage {
 }
 
 /// Every outage. The first that claims a part of a cell has it.
-pub static OUTAGES: &[Outage] = &[down::OUTAGE, maintenance::OUTAGE];
+pub static OUTAGES: &[Outage] = &[down::OUTAGE, maintenance::OUTAGE, stranded_mig::OUTAGE];
 
 /// The share of what is known of the cell that the GPU was out of use, and why; nobody's time.
 pub(super) fn outage(course: &Course<'_>, index: usize, t: &Thresholds) -> Option<(Part, f64)> {

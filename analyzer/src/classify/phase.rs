@@ -76,10 +76,10 @@ impl<'a> Course<'a> {
         node.gpus.iter().zip(all).map(move |(gpu, states)| Course { node, gpu, states, all, holds })
     }
 
-    /// The node's other GPUs.
+    /// The node's other GPUs, and the other instances of this one.
     pub(super) fn others(&self) -> impl Iterator<Item = Course<'a>> {
-        let own = &self.gpu.uuid;
-        Course::all(self.node, self.all, self.holds).filter(move |c| c.gpu.uuid != *own)
+        let own = self.gpu;
+        Course::all(self.node, self.all, self.holds).filter(move |c| !std::ptr::eq(c.gpu, own))
     }
 
     pub(super) fn state(&self, cell: usize) -> &'a State {

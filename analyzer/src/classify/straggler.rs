@@ -83,10 +83,12 @@ pub(super) fn charge(booked: &mut [Booked<'_>], t: &Thresholds) {
     charges.into_iter().for_each(|charge| charge.book(booked));
 }
 
-/// The GPUs that each run holds at any time of the frame, of runs that have several.
+/// The GPUs that each run holds at any time of the frame, of runs that have several. Instances are left out: what they
+/// tell of depth is not comparable, and peers they are not (NVIDIA's MIG User Guide: no GPU-to-GPU P2P).
 pub(super) fn runs<'a>(booked: &[Booked<'a>]) -> BTreeMap<Run<'a>, Vec<usize>> {
     let mut runs: BTreeMap<Run<'a>, Vec<usize>> = BTreeMap::new();
-    for (index, Booked { course, .. }) in booked.iter().enumerate() {
+    let whole = booked.iter().enumerate().filter(|(_, booked)| booked.course.gpu.instance.is_none());
+    for (index, Booked { course, .. }) in whole {
         let owners: BTreeSet<&str> = course.gpu.owners.iter().flatten().map(|(owner, _)| owner.as_str()).collect();
         for owner in owners {
             let node = is_of_one_node(owner).then_some(course.node.node.as_str());

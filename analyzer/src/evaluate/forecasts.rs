@@ -66,7 +66,11 @@ fn is_about(risk: &Risk, oom: &Row, entities: &Entities) -> bool {
     let (memory, (host, _)) = (risk.last.forecast.memory, oom.host_and_index());
     let is_asked = oom.charged_to.as_deref().is_none_or(|name| name == memory.name());
     let is_there = match memory {
-        Memory::Gpu => entities.get(&oom.entity).is_some_and(|uuids| uuids.contains(&risk.last.entity)),
+        Memory::Gpu => {
+            // That of an instance is a part of the GPU's.
+            let uuid = risk.last.entity.split_once('/').map_or(risk.last.entity.as_str(), |(uuid, _)| uuid);
+            entities.get(&oom.entity).is_some_and(|uuids| uuids.contains(uuid))
+        }
         Memory::Cgroup | Memory::Host => risk.last.node == host,
     };
     is_asked && is_there

@@ -24,7 +24,7 @@ pub const MEMORY_SIGNALS: &[Signal] = &[
 pub struct Prospect {
     /// The node.
     pub node: String,
-    /// The GPU's UUID, the owner's id, or the node once more.
+    /// The GPU's UUID, for a MIG instance with `/` and its id behind it; the owner's id; or the node once more.
     pub entity: String,
     /// Who holds the GPU; of other memory, nobody.
     pub owners: Vec<String>,
@@ -53,10 +53,10 @@ impl<'a> Course<'a> {
     /// `None` where memory in use is not known.
     pub(super) fn of(levels: &'a Levels<'a>) -> Option<Self> {
         let (memory, used) = match levels.entity {
-            Entity::Gpu(_) => (Memory::Gpu, levels.samples(Signal::FbUsed).to_vec()),
+            Entity::Gpu(_) | Entity::MigInstance(..) => (Memory::Gpu, levels.samples(Signal::FbUsed).to_vec()),
             Entity::Job(_) => (Memory::Cgroup, levels.samples(Signal::JobMemoryWorkingSet).to_vec()),
             Entity::Node => (Memory::Host, host_used(levels)),
-            Entity::MigInstance(_) | Entity::Server => return None,
+            Entity::Server => return None,
         };
         (!used.is_empty()).then_some(Course { memory, levels, used })
     }
@@ -66,10 +66,11 @@ impl<'a> Course<'a> {
         let forecast = oom_risk(self.memory, &self.used, self.limit(now)?, now, t)?;
         let node = &self.levels.node;
         let entity = match self.levels.entity {
-            Entity::Gpu(id) | Entity::Job(id) | Entity::MigInstance(id) => id,
-            Entity::Node | Entity::Server => node,
+            Entity::Gpu(id) | Entity::Job(id) => id.to_owned(),
+            Entity::MigInstance(gpu, id) => format!("{gpu}/{id}"),
+            Entity::Node | Entity::Server => node.clone(),
         };
-        let (node, entity) = (node.clone(), entity.to_owned());
+        let node = node.clone();
         Some(Prospect { node, entity, owners: self.levels.holders(now), made_ms: now, forecast })
     }
 

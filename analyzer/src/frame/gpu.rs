@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::grid::interval_ms;
+use super::mig::{self, Cut, Part};
 use super::piece::{Piece, pieces, union_ms};
 use super::{DEFAULT_INTERVAL_MS, Source, Tracks};
+use crate::mig::Instance;
 use crate::sample::TimeMs;
-use crate::signal::{Entity, Signal, model_of, owner_of};
+use crate::signal::{Entity, Signal, model_of, names_instance, owner_of};
 
 /// The exporter's busy time stands for the whole of a stretch of which it saw at least this share.
 const OBSERVED_FLOOR: f64 = 0.5;
@@ -16,20 +18,27 @@ const OBSERVED_FLOOR: f64 = 0.5;
 /// process that was restarted within cannot have: it counts from zero.
 const LIVED_THROUGH: f64 = 0.9;
 
-/// One GPU over the cells of a [`super::NodeFrame`].
+/// One GPU over the cells of a [`super::NodeFrame`], or an instance of it.
 #[derive(Debug)]
 pub struct GpuFrame {
     /// The UUID.
     pub uuid: String,
+    /// Which of its instances this is; `None` is the GPU itself: all of it, or what no instance has of it.
+    pub instance: Option<Instance>,
     /// The model, where a series names it.
     pub model: Option<String>,
     /// Its signals.
     pub tracks: Tracks,
     /// Per cell, who held it and for how many milliseconds of the cell; in order of name.
     pub owners: Vec<Vec<(String, i64)>>,
-    /// Per cell, the milliseconds for which anything is known of the GPU. The rest is a hole in the data.
+    /// Per cell, the milliseconds for which anything is known of it. The rest is a hole in the data, or time in which there
+    /// was no such instance.
     pub known_ms: Vec<i64>,
-    /// Its latest sample before the end of the window; `None` if all are later.
+    /// Per cell, the GPU-milliseconds that are booked for it: with its instances the cell's.
+    pub share_ms: Vec<i64>,
+    /// What the GPU was cut into; nothing of an instance.
+    pub cut: Cut,
+    /// The GPU's latest sample before the end of the window; `None` if all are later.
     pub last_seen_ms: Option<TimeMs>,
 }
 
@@ -39,29 +48,66 @@ impl GpuFrame {
         self.owners.iter().flatten().map(|(owner, _)| owner.as_str())
     }
 
-    pub(super) fn of(uuid: &str, sources: &[&Source<'_>], cells: &[Range<TimeMs>], end: TimeMs) -> GpuFrame {
-        let watched = Watched::of(sources);
-        let spans = |sources: &[&Source<'_>]| -> Vec<Range<TimeMs>> {
-            let kept = |s: &&Source<'_>| {
-                let signal = s.meaning.signal;
-                let told = |p: &Piece| says_what_it_does(signal, p) && watched.proves(signal, p);
-                pieces_of(s).into_iter().filter(told).map(|p| p.span).collect::<Vec<_>>()
-            };
-            sources.iter().flat_map(kept).collect()
-        };
+    /// The GPU, then its instances.
+    pub(super) fn all(uuid: &str, sources: &[&Source<'_>], cells: &[Range<TimeMs>], end: TimeMs) -> Vec<GpuFrame> {
+        let parts = mig::parts(sources);
         let whole: Vec<&Source<'_>> =
             sources.iter().filter(|s| matches!(s.meaning.entity, Entity::Gpu(_))).copied().collect();
         // Where its slot is and where its processes may run says nothing of what the GPU does.
-        let device: Vec<&Source<'_>> = sources.iter().filter(|s| s.meaning.numa_node.is_none()).copied().collect();
+        let device: Vec<&Source<'_>> = whole.iter().filter(|s| s.meaning.numa_node.is_none()).copied().collect();
+        let watched = Watched::of(&whole);
+        let there: Vec<Vec<Range<TimeMs>>> = parts.iter().map(Part::there).collect();
+        let known: Vec<Range<TimeMs>> =
+            watched.spans(&device).into_iter().chain(there.iter().flatten().cloned()).collect();
         let before =
             |s: &&Source<'_>| s.samples[..s.samples.partition_point(|s| s.time_ms < end)].last().map(|s| s.time_ms);
-        GpuFrame {
+        let seen = device.iter().chain(parts.iter().flat_map(|part| &part.sources));
+        let last_seen_ms = seen.filter_map(before).max();
+        let model = sources.iter().find_map(|s| model_of(s.labels)).map(str::to_owned);
+        let known_ms = union_ms(known, cells);
+        let cut = Cut::of(&parts, &there, mig::capacity(&whole, model.as_deref()), cells);
+        let shares = cut.shares(&parts, &known_ms);
+        let of_instances = |cell: usize| shares.iter().map(|share_ms| share_ms[cell]).sum::<i64>();
+        let own_ms = cells.iter().enumerate().map(|(n, cell)| cell.end - cell.start - of_instances(n)).collect();
+        let own: Vec<&Source<'_>> = whole.iter().filter(|s| !names_instance(s.labels)).copied().collect();
+        let gpu = GpuFrame {
             uuid: uuid.to_owned(),
-            model: sources.iter().find_map(|s| model_of(s.labels)).map(str::to_owned),
+            instance: None,
             tracks: Tracks::of(&whole, cells, |signal, p| watched.proves(signal, p)),
-            owners: owners(&whole, cells, spans),
-            known_ms: union_ms(spans(&device), cells),
-            last_seen_ms: device.iter().filter_map(before).max(),
+            owners: owners(&own, cells, |sources| watched.spans(sources)),
+            known_ms,
+            share_ms: own_ms,
+            cut,
+            model,
+            last_seen_ms,
+        };
+        let instances = parts.iter().zip(there).zip(shares);
+        let instances = instances.map(|((part, there), share_ms)| gpu.instance(part, &whole, there, share_ms, cells));
+        let instances: Vec<GpuFrame> = instances.collect();
+        [gpu].into_iter().chain(instances).collect()
+    }
+
+    fn instance(
+        &self,
+        part: &Part<'_, '_>,
+        board: &[&Source<'_>],
+        there: Vec<Range<TimeMs>>,
+        share_ms: Vec<i64>,
+        cells: &[Range<TimeMs>],
+    ) -> GpuFrame {
+        let watched = Watched::of(&part.sources);
+        let shared = board.iter().filter(|s| s.meaning.signal.is_shared_by_instances());
+        let signals: Vec<&Source<'_>> = part.sources.iter().chain(shared).copied().collect();
+        GpuFrame {
+            uuid: self.uuid.clone(),
+            instance: Some(part.instance.clone()),
+            model: self.model.clone(),
+            tracks: Tracks::of(&signals, cells, |signal, p| watched.proves(signal, p)),
+            owners: owners(&part.sources, cells, |sources| watched.spans(sources)),
+            known_ms: union_ms(there, cells),
+            share_ms,
+            cut: Cut::default(),
+            last_seen_ms: self.last_seen_ms,
         }
     }
 }
@@ -81,7 +127,7 @@ fn pieces_of(source: &Source<'_>) -> Vec<Piece> {
 }
 
 /// What the exporter's count of observed time says about its other series of a GPU.
-struct Watched {
+pub(super) struct Watched {
     /// Stretches that it hardly saw, because the driver hung, say.
     unseen: Vec<Range<TimeMs>>,
     /// Gaps in the data that its process lived through.
@@ -89,7 +135,7 @@ struct Watched {
 }
 
 impl Watched {
-    fn of(sources: &[&Source<'_>]) -> Watched {
+    pub(super) fn of(sources: &[&Source<'_>]) -> Watched {
         let (mut unseen, mut lived) = (Vec::new(), Vec::new());
         for source in sources.iter().filter(|s| s.meaning.signal == Signal::GpuObserved) {
             for piece in pieces_of(source) {
@@ -101,6 +147,16 @@ impl Watched {
             }
         }
         Watched { unseen, lived }
+    }
+
+    /// When the sources tell what the GPU does.
+    pub(super) fn spans(&self, sources: &[&Source<'_>]) -> Vec<Range<TimeMs>> {
+        let kept = |s: &&Source<'_>| {
+            let signal = s.meaning.signal;
+            let told = |p: &Piece| says_what_it_does(signal, p) && self.proves(signal, p);
+            pieces_of(s).into_iter().filter(told).map(|p| p.span).collect::<Vec<_>>()
+        };
+        sources.iter().flat_map(kept).collect()
     }
 
     /// May the piece be used? Coarse ones need the proof that the process lived; busy time needs to have been observed.

@@ -1,6 +1,6 @@
 //! Levels as they were sampled, for those who look at their course and not at cells.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::identity::{Directory, NodeId, Target};
 use super::piece::STALENESS_MS;
@@ -21,8 +21,7 @@ pub(crate) struct Levels<'a> {
     held: Vec<(String, Vec<TimeMs>)>,
 }
 
-/// The gauges of every GPU, owner and node that the sources are about. Instances of GPUs are left out: their levels are
-/// not the GPU's.
+/// The gauges of every GPU, instance of one, owner and node that the sources are about.
 pub(crate) fn levels<'a>(sources: &[Source<'a>]) -> Vec<Levels<'a>> {
     let mut directory = Directory::default();
     for source in sources {
@@ -57,7 +56,11 @@ pub(crate) fn by_name<'s, 'a>(sources: &'s [Source<'a>]) -> Vec<NodeSources<'s, 
 
 impl<'a> Members<'_, 'a> {
     fn levels(&self, node: &str) -> Vec<Levels<'a>> {
-        let gpus = self.gpus.iter().map(|(uuid, sources)| (Entity::Gpu(uuid), sources));
+        let gpus = self.gpus.iter().flat_map(|(uuid, sources)| {
+            let instance = |s: &&Source<'a>| Some(s.meaning.entity).filter(|e| matches!(e, Entity::MigInstance(..)));
+            let instances: BTreeSet<Entity<'a>> = sources.iter().filter_map(instance).collect();
+            [Entity::Gpu(uuid)].into_iter().chain(instances).map(move |entity| (entity, sources))
+        });
         let jobs = self.jobs.iter().map(|(owner, sources)| (Entity::Job(owner), sources));
         let all = gpus.chain(jobs).chain([(Entity::Node, &self.host)]);
         all.map(|(entity, sources)| Levels::of(node, entity, sources)).collect()
@@ -67,7 +70,7 @@ impl<'a> Members<'_, 'a> {
 impl<'a> Levels<'a> {
     fn of(node: &str, entity: Entity<'a>, sources: &[&Source<'a>]) -> Self {
         let own: Vec<&Source<'a>> = sources.iter().filter(|s| s.meaning.entity == entity).copied().collect();
-        let held = if matches!(entity, Entity::Gpu(_)) { held(&own) } else { Vec::new() };
+        let held = if matches!(entity, Entity::Gpu(_) | Entity::MigInstance(..)) { held(&own) } else { Vec::new() };
         Levels { node: node.to_owned(), entity, by_signal: by_signal(&own), held }
     }
 

@@ -8,6 +8,7 @@ mod gpu;
 pub(crate) mod grid;
 mod identity;
 mod levels;
+mod mig;
 mod piece;
 mod scrapes;
 mod track;
@@ -24,6 +25,7 @@ pub use gpu::GpuFrame;
 pub use identity::Unjoined;
 use identity::{Directory, NodeId, Target};
 pub(crate) use levels::{Levels, NodeSources, by_name, levels};
+pub use mig::{Cut, Layout};
 pub use piece::{MAX_BRIDGE_MS, Reading, STALENESS_MS};
 pub(crate) use piece::{growth, union_ms};
 pub use scrapes::{Scraped, Scrapes};
@@ -50,7 +52,7 @@ pub struct NodeFrame {
     pub host: Tracks,
     /// Signals of each owner of GPUs.
     pub jobs: BTreeMap<String, Tracks>,
-    /// Its GPUs, in order of UUID.
+    /// Its GPUs, in order of UUID; those that are cut up with their instances behind them.
     pub gpus: Vec<GpuFrame>,
     /// What jobs told, of all nodes.
     pub told: Arc<Told>,
@@ -151,7 +153,7 @@ fn by_node<'s, 'a>(sources: &'s [Source<'a>], directory: &Directory) -> (Nodes<'
     let mut unjoined = BTreeSet::new();
     let mut gpus: BTreeMap<&str, Vec<&Source<'a>>> = BTreeMap::new();
     for source in sources.iter().filter(|s| s.meaning.entity != Entity::Server) {
-        if let Entity::Gpu(uuid) | Entity::MigInstance(uuid) = source.meaning.entity {
+        if let Entity::Gpu(uuid) | Entity::MigInstance(uuid, _) = source.meaning.entity {
             gpus.entry(uuid).or_default().push(source);
         } else if let Some(id) = directory.node_of(&source.target, &source.meaning, source.labels) {
             nodes.entry(id).or_default().add_host(source);
@@ -194,7 +196,8 @@ impl<'s, 'a> Members<'s, 'a> {
         cells.extend(grid::cells(window.clone(), cell_ms));
         let body = first..cells.len();
         cells.extend(grid::cells(window.end..window.end + around_ms, cell_ms));
-        let gpus: Vec<GpuFrame> = self.gpus.iter().map(|(uuid, s)| GpuFrame::of(uuid, s, &cells, window.end)).collect();
+        let gpus = self.gpus.iter().flat_map(|(uuid, s)| GpuFrame::all(uuid, s, &cells, window.end));
+        let gpus: Vec<GpuFrame> = gpus.collect();
         let mut jobs: BTreeMap<&str, Vec<&Source<'a>>> = self.jobs.iter().map(|(o, s)| (*o, s.clone())).collect();
         for server in servers.iter().filter(|s| s.target.cluster() == &*id.cluster) {
             let names = servers_named(server.labels);

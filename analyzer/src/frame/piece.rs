@@ -148,8 +148,8 @@ fn mean_of<'a>(pieces: impl Iterator<Item = &'a Piece>, cell: &Range<TimeMs>, sa
     (reading.covered_ms > 0).then(|| Reading { mean: sum / reading.covered_ms as f64, ..reading })
 }
 
-/// Milliseconds of each cell that at least one of the spans covers.
-pub(crate) fn union_ms(mut spans: Vec<Range<TimeMs>>, cells: &[Range<TimeMs>]) -> Vec<i64> {
+/// The spans in order, those that touch as one.
+pub(super) fn merged(mut spans: Vec<Range<TimeMs>>) -> Vec<Range<TimeMs>> {
     spans.sort_unstable_by_key(|s| s.start);
     let mut merged: Vec<Range<TimeMs>> = Vec::new();
     for span in spans {
@@ -158,6 +158,17 @@ pub(crate) fn union_ms(mut spans: Vec<Range<TimeMs>>, cells: &[Range<TimeMs>]) -
             _ => merged.push(span),
         }
     }
+    merged
+}
+
+/// Is the time in one of the spans? They are in order and apart.
+pub(super) fn at(spans: &[Range<TimeMs>], time: TimeMs) -> bool {
+    spans.get(spans.partition_point(|s| s.end <= time)).is_some_and(|s| s.start <= time)
+}
+
+/// Milliseconds of each cell that at least one of the spans covers.
+pub(crate) fn union_ms(spans: Vec<Range<TimeMs>>, cells: &[Range<TimeMs>]) -> Vec<i64> {
+    let merged = merged(spans);
     let overlap = |cell: &Range<TimeMs>| {
         let from = merged.partition_point(|s| s.end <= cell.start);
         let within = merged[from..].iter().take_while(|s| s.start < cell.end);

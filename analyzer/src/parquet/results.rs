@@ -28,6 +28,8 @@ pub fn intervals(rows: &[Interval]) -> PolarsResult<DataFrame> {
         integers("energy_counted_ms", rows, |i| i.energy.map(|e| e.counted_ms)),
         texts("charged_node", rows, |i| i.charged_to.as_ref().map(|culprit| culprit.node.as_str())),
         texts("charged_gpu", rows, |i| i.charged_to.as_ref().map(|culprit| culprit.gpu.as_str())),
+        integers("gpu_instance", rows, |i| i.gpu_instance.as_ref().map(|instance| i64::from(instance.id))),
+        texts("gpu_instance_profile", rows, |i| i.gpu_instance.as_ref()?.profile.as_deref()),
     ])
 }
 

@@ -64,6 +64,7 @@ pub fn about(class: Class) -> &'static About {
         Class::PartialAllocation => &held::PARTIAL_ALLOCATION,
         Class::GangWait => &held::GANG_WAIT,
         Class::KeepAlive => &held::KEEP_ALIVE,
+        Class::StrandedMig => &held::STRANDED_MIG,
         Class::ColdStart => &start_up::COLD_START,
         Class::CpuThrottled => &feeding::CPU_THROTTLED,
         Class::CrossNuma => &feeding::CROSS_NUMA,

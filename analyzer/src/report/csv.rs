@@ -5,12 +5,13 @@ use std::fmt::Write as _;
 use crate::classify::Interval;
 
 const HEADER: &str = "node,gpu,model,owner,class,group,start_ms,end_ms,gpu_ms,confidence,busy_signal,evidence,missing,\
-                      energy_joules,energy_known_ms,energy_counted_ms,charged_node,charged_gpu";
+                      energy_joules,energy_known_ms,energy_counted_ms,charged_node,charged_gpu,gpu_instance,\
+                      gpu_instance_profile";
 
 /// Header and one line per interval. Times are Unix milliseconds; unknown fields are empty; evidence reads
 /// `signal=value unit (threshold)`, joined by `; `. Energy is known for `energy_known_ms` of the GPU-milliseconds, and of
 /// these by the board's counter for `energy_counted_ms`. `charged_node` and `charged_gpu` say who caused it, where that is
-/// another GPU.
+/// another GPU. `gpu_instance` is the id of the MIG instance whose line it is.
 #[must_use]
 pub fn render(intervals: &[Interval]) -> String {
     let mut text = format!("{HEADER}\r\n");
@@ -34,6 +35,8 @@ pub fn render(intervals: &[Interval]) -> String {
             i.energy.map_or_else(String::new, |e| e.counted_ms.to_string()),
             i.charged_to.as_ref().map_or_else(String::new, |culprit| culprit.node.clone()),
             i.charged_to.as_ref().map_or_else(String::new, |culprit| culprit.gpu.clone()),
+            i.gpu_instance.as_ref().map_or_else(String::new, |instance| instance.id.to_string()),
+            i.gpu_instance.as_ref().and_then(|instance| instance.profile.clone()).unwrap_or_default(),
         ];
         text.push_str(&fields.map(quoted).join(","));
         text.push_str("\r\n");

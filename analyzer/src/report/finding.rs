@@ -8,6 +8,7 @@ use super::gain::{Basis, Gain, check, gain};
 use super::sum::{Amount, Item, Sum};
 use super::{Finding, Period, Place, Proof, Recoverable, Span};
 use crate::classify::{Class, Evidence, Group, Interval};
+use crate::mig::Instance;
 
 const MS_PER_SECOND: f64 = 1000.0;
 
@@ -65,8 +66,10 @@ fn bare((class, owner, _): Key<'_>, group: &[Item<'_>], lost: Amount) -> Finding
         class,
         meaning: about(class).meaning,
         owner: owner.map(str::to_owned),
-        places: places(group, lost_ms, |i| Some((&i.node, &i.gpu))),
-        culprits: places(group, lost_ms, |i| i.charged_to.as_ref().map(|culprit| (&culprit.node, &culprit.gpu))),
+        places: places(group, lost_ms, |i| Some((&i.node, &i.gpu, i.gpu_instance.as_ref()))),
+        culprits: places(group, lost_ms, |i| {
+            i.charged_to.as_ref().map(|culprit| (culprit.node.as_str(), culprit.gpu.as_str(), None))
+        }),
         spans: spans(group),
         confidence: group.iter().map(|i| i.confidence * i.ms as f64).sum::<f64>() / lost_ms as f64,
         evidence: evidence(group.iter().map(|i| (i.interval().evidence.as_slice(), i.ms as f64))),
@@ -116,19 +119,23 @@ fn starts(group: &[Item<'_>]) -> usize {
     by_gpu.values().map(|items| spans(items).len()).sum()
 }
 
+/// Node, GPU and instance of it.
+type Where<'a> = (&'a str, &'a str, Option<&'a Instance>);
+
 /// The loss by node and GPU. A model is that of the GPU whose row it is on.
-fn places(group: &[Item<'_>], lost_ms: i64, of: fn(&Interval) -> Option<(&String, &String)>) -> Vec<Place> {
-    let mut by_gpu: BTreeMap<(&str, &str), (Option<&str>, Sum<'_>)> = BTreeMap::new();
+fn places(group: &[Item<'_>], lost_ms: i64, of: fn(&Interval) -> Option<Where<'_>>) -> Vec<Place> {
+    let mut by_gpu: BTreeMap<Where<'_>, (Option<&str>, Sum<'_>)> = BTreeMap::new();
     for item in group {
         let i = item.interval();
-        let Some((node, gpu)) = of(i) else { continue };
-        let (model, sum) = by_gpu.entry((node, gpu)).or_default();
+        let Some((node, gpu, instance)) = of(i) else { continue };
+        let (model, sum) = by_gpu.entry((node, gpu, instance)).or_default();
         *model = model.or(i.model.as_deref().filter(|_| *gpu == i.gpu));
         sum.add(item);
     }
-    let place = |((node, gpu), (model, sum)): ((&str, &str), (Option<&str>, Sum<'_>))| Place {
+    let place = |((node, gpu, instance), (model, sum)): (Where<'_>, (Option<&str>, Sum<'_>))| Place {
         node: node.into(),
         gpu: gpu.into(),
+        gpu_instance: instance.cloned(),
         model: model.map(str::to_owned),
         amount: sum.amount(lost_ms),
     };
@@ -213,6 +220,7 @@ mod tests {
             evidence: vec![],
             missing: vec![],
             charged_to: None,
+            gpu_instance: None,
             energy: None,
         }
     }

@@ -129,6 +129,7 @@ pub(super) fn check(class: Class) -> &'static str {
         Class::NoDemand => "Fewer replicas hold GPUs while there are no requests.",
         Class::PartialAllocation => "Every GPU of the job is busy, or the job holds fewer.",
         Class::KeepAlive => "The GPU has another holder, or none, within minutes; keep_alive of this owner is gone.",
+        Class::StrandedMig => "The slices of all instances add up to the GPU's (goodput_gpu_mig_capacity_slices).",
         Class::ColdStart => "The next start of the same job is shorter.",
         Class::CrossNuma => "The advisory is gone, and the GPU works as much as its neighbours.",
         Class::HostNoise => "job_cpu_pressure falls below its threshold while the job works.",

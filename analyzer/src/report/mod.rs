@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::classify::{Class, Group};
 use crate::forecast::Outlook;
+use crate::mig::Instance;
 use crate::sample::TimeMs;
 
 mod about;
@@ -290,6 +291,8 @@ pub struct Place {
     pub node: String,
     /// The GPU's UUID.
     pub gpu: String,
+    /// Which of its MIG instances, where it is one's time.
+    pub gpu_instance: Option<Instance>,
     /// Its model, where known.
     pub model: Option<String>,
     /// Time lost here; of a culprit, lost by others and caused here.
@@ -452,7 +455,7 @@ impl Finding {
     /// Who held the GPUs, to be read.
     #[must_use]
     pub fn holder(&self) -> &str {
-        let nobody = self.class == Class::Unallocated;
+        let nobody = matches!(self.class, Class::Unallocated | Class::StrandedMig);
         self.owner.as_deref().unwrap_or(if nobody { "nobody" } else { text::UNKNOWN })
     }
 

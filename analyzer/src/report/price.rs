@@ -102,6 +102,7 @@ mod tests {
             evidence: vec![],
             missing: vec![],
             charged_to: None,
+            gpu_instance: None,
             energy: Some(Energy { mj: 7_200_000_000, ms: HOUR / 2, counted_ms: 0 }),
         }
     }

@@ -21,7 +21,7 @@ pub struct MemoryRisk {
     pub meaning: &'static str,
     /// The node.
     pub node: String,
-    /// The GPU's UUID, the owner's id, or the node once more.
+    /// The GPU's UUID, for a MIG instance with `/` and its id behind it; the owner's id; or the node once more.
     pub entity: String,
     /// Who held the GPU at the last forecast; of other memory, nobody.
     pub owners: Vec<String>,

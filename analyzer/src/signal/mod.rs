@@ -3,6 +3,7 @@
 //! A [`Signal`] is what rules speak about; [`resolve`] turns the labels of a series into a [`Meaning`]. The names are
 //! rows of one table.
 
+mod mig;
 mod owner;
 mod setting;
 mod table;
@@ -13,6 +14,7 @@ use std::sync::LazyLock;
 use serde::{Deserialize, Serialize};
 
 use crate::sample::Labels;
+pub use mig::{names_instance, profile_of};
 pub use owner::{is_of_one_node, owner_of, owners_named, servers_named};
 pub use setting::{Setting, setting_metrics, settings};
 use table::Row;
@@ -144,6 +146,10 @@ signals! {
     PcieMaxWidth "pcie_max_width" Gpu Gauge "lanes" up to 64.0,
     /// The NUMA node that the GPU hangs on; the content is which node the series is of.
     GpuNuma "gpu_numa" Gpu State "info" up to 1.0,
+    /// Slices of the GPU that an instance of it has.
+    MigSlices "mig_slices" Gpu State "slices" up to 64.0,
+    /// Slices that the GPU can be cut into, told while it is in MIG mode.
+    MigCapacity "mig_capacity" Gpu State "slices" up to 64.0,
     /// Identity of the GPU; the content is in the labels.
     GpuInfo "gpu_info" Gpu State "info" up to 1.0,
     /// The driver does not get an answer from the GPU, or lists it no more.
@@ -267,8 +273,8 @@ signals! {
 pub enum Entity<'a> {
     /// The GPU with this UUID.
     Gpu(&'a str),
-    /// An instance of the GPU with this UUID. Its readings are not the GPU's.
-    MigInstance(&'a str),
+    /// The GPU instance of this id, of the GPU with this UUID. Its readings are not the GPU's.
+    MigInstance(&'a str, u32),
     /// The node that the series came from.
     Node,
     /// The owner with this id, on the node that the series came from.
@@ -312,7 +318,7 @@ pub fn resolve(labels: &Labels) -> Option<Meaning<'_>> {
     let (rank, rows) = BY_METRIC.get(labels.metric())?;
     let row = rows.iter().find(|row| row.applies(labels))?;
     let entity = match row.signal.scope() {
-        Scope::Gpu => gpu_of(labels)?,
+        Scope::Gpu => gpu_of(labels, row.signal)?,
         Scope::Node => Entity::Node,
         Scope::Job if row.of_server => Entity::Server,
         Scope::Job => Entity::Job(labels.get("owner")?),
@@ -334,9 +340,13 @@ fn numa_labels(labels: &Labels) -> Option<(Option<&str>, Option<&str>)> {
     Some(labels.get("exported_node").map_or((Some(node), None), |own| (Some(own), Some(node))))
 }
 
-fn gpu_of(labels: &Labels) -> Option<Entity<'_>> {
+/// What an instance has no reading of its own of is the GPU's, which dcgm-exporter repeats for every instance.
+fn gpu_of(labels: &Labels, signal: Signal) -> Option<Entity<'_>> {
     let uuid = labels.get("UUID").or_else(|| labels.get("uuid"))?;
-    Some(if labels.get("GPU_I_ID").is_some() { Entity::MigInstance(uuid) } else { Entity::Gpu(uuid) })
+    match labels.get("GPU_I_ID").filter(|_| signal.is_of_instances()) {
+        Some(id) => Some(Entity::MigInstance(uuid, id.parse().ok()?)),
+        None => Some(Entity::Gpu(uuid)),
+    }
 }
 
 /// Does any signal use series of this name?
@@ -495,7 +505,11 @@ mod tests {
     #[test]
     fn an_instance_is_not_its_gpu() {
         let mig = labels(&[("__name__", "DCGM_FI_PROF_GR_ENGINE_ACTIVE"), ("UUID", "GPU-1"), ("GPU_I_ID", "9")]);
-        assert_eq!(resolve(&mig).map(|m| m.entity), Some(Entity::MigInstance("GPU-1")));
+        assert_eq!(resolve(&mig).map(|m| m.entity), Some(Entity::MigInstance("GPU-1", 9)));
+        let power = labels(&[("__name__", "DCGM_FI_DEV_POWER_USAGE"), ("UUID", "GPU-1"), ("GPU_I_ID", "9")]);
+        assert_eq!(resolve(&power).map(|m| m.entity), Some(Entity::Gpu("GPU-1")), "the board's, repeated");
+        let odd = labels(&[("__name__", "DCGM_FI_DEV_FB_USED"), ("UUID", "GPU-1"), ("GPU_I_ID", "first")]);
+        assert_eq!(resolve(&odd), None);
     }
 
     #[test]

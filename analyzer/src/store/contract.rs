@@ -3,6 +3,7 @@
 use super::{Appended, Results, Samples, Selection, StoreError, Whose};
 use crate::classify::{Advice, Advisory, Class, Culprit, Energy, Evidence, Interval, Measure, Paired};
 use crate::forecast::{Forecast, Memory, Outlook, Prospect, Risk, Shape, TimeToLimit};
+use crate::mig::Instance;
 use crate::sample::{Batch, Labels, STALE_BITS, Sample, Series, TimeMs, is_stale};
 use crate::tuning::{CheckEnd, Standing};
 
@@ -110,6 +111,7 @@ fn interval(node: &str, hour: TimeMs, class: Class) -> Interval {
         evidence: vec![Evidence { signal: "s".to_owned(), value: 0.1, unit: "ratio".to_owned(), threshold: 0.3 }],
         missing: vec!["t".to_owned()],
         charged_to: None,
+        gpu_instance: None,
         energy: None,
     }
 }
@@ -149,11 +151,16 @@ async fn finds_what_a_gpu_caused(store: &impl Results) {
         let culprit = Culprit { node: "b".to_owned(), gpu: gpu.to_owned() };
         Interval { charged_to: Some(culprit), ..interval("a", 5, Class::Straggler) }
     };
-    let all = [interval("a", 5, Class::Productive), by("GPU-2"), by("GPU-3")];
+    let instance = |id, profile: Option<&str>| {
+        let gpu_instance = Some(Instance { id, profile: profile.map(str::to_owned) });
+        Interval { gpu_instance, ..interval("a", 5, Class::Productive) }
+    };
+    let parts = [interval("a", 5, Class::Productive), instance(7, None), instance(13, Some("1g.10gb"))];
+    let all: Vec<Interval> = parts.into_iter().chain([by("GPU-2"), by("GPU-3")]).collect();
     store.replace("a", 5 * HOUR..6 * HOUR, &all).await.unwrap();
     assert_eq!(store.intervals(5 * HOUR..6 * HOUR).await.unwrap(), all);
     let whose = Whose { charged_to: Some("GPU-3".to_owned()), ..Whose::default() };
-    assert_eq!(store.intervals_of(5 * HOUR..6 * HOUR, &whose).await.unwrap(), all[2..]);
+    assert_eq!(store.intervals_of(5 * HOUR..6 * HOUR, &whose).await.unwrap(), all[4..]);
 }
 
 /// Every condition and page of what is stored is the same as choosing from all of it.

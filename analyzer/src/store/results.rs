@@ -15,19 +15,21 @@ use super::{
 use crate::application::Achieved;
 use crate::classify::{Class, Culprit, Energy, Evidence, Interval};
 use crate::forecast::Outlook;
+use crate::mig::Instance;
 use crate::sample::TimeMs;
 
 const INSERT: &str = "INSERT INTO intervals
     (node, start_ms, end_ms, gpu, model, owner, class, ms, confidence, busy_signal, evidence, missing,
-    energy_mj, energy_ms, energy_counted_ms, charged_node, charged_gpu)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)";
+    energy_mj, energy_ms, energy_counted_ms, charged_node, charged_gpu, gpu_instance, gpu_instance_profile)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)";
 
 const SELECT: &str = "SELECT node, start_ms, end_ms, gpu, model, owner, class, ms, confidence, busy_signal, evidence,
-    missing, energy_mj, energy_ms, energy_counted_ms, charged_node, charged_gpu
+    missing, energy_mj, energy_ms, energy_counted_ms, charged_node, charged_gpu, gpu_instance, gpu_instance_profile
     FROM intervals WHERE start_ms >= $1 AND end_ms <= $2";
 
 const ORDER: &str = "ORDER BY node, gpu, start_ms, class, owner NULLS FIRST,
-    charged_node NULLS FIRST, charged_gpu NULLS FIRST";
+    charged_node NULLS FIRST, charged_gpu NULLS FIRST,
+    gpu_instance NULLS FIRST, gpu_instance_profile NULLS FIRST";
 
 const DELETE: &str = "DELETE FROM intervals WHERE node = $1 AND start_ms >= $2 AND end_ms <= $3";
 
@@ -200,6 +202,8 @@ async fn insert(transaction: &mut sqlx::SqliteConnection, interval: &Interval) -
         .bind(interval.energy.map(|e| e.counted_ms))
         .bind(interval.charged_to.as_ref().map(|culprit| &culprit.node))
         .bind(interval.charged_to.as_ref().map(|culprit| &culprit.gpu))
+        .bind(interval.gpu_instance.as_ref().map(|instance| i64::from(instance.id)))
+        .bind(interval.gpu_instance.as_ref().and_then(|instance| instance.profile.as_ref()))
         .execute(transaction)
         .await?;
     Ok(())
@@ -219,6 +223,7 @@ fn decode(row: &SqliteRow) -> sqlx::Result<Interval> {
     let (evidence, missing): (&str, &str) = (row.try_get("evidence")?, row.try_get("missing")?);
     Ok(Interval {
         gpu: row.try_get("gpu")?,
+        gpu_instance: instance(row)?,
         node: row.try_get("node")?,
         model: row.try_get("model")?,
         owner: row.try_get("owner")?,
@@ -233,6 +238,12 @@ fn decode(row: &SqliteRow) -> sqlx::Result<Interval> {
         missing: serde_json::from_str(missing).map_err(|error| sqlx::Error::Decode(error.into()))?,
         energy: energy(row)?,
     })
+}
+
+/// Rows of releases before instances were judged have none.
+fn instance(row: &SqliteRow) -> sqlx::Result<Option<Instance>> {
+    let Some(id) = row.try_get("gpu_instance")? else { return Ok(None) };
+    Ok(Some(Instance { id, profile: row.try_get("gpu_instance_profile")? }))
 }
 
 /// Rows of releases before there were culprits have none.

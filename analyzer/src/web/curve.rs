@@ -11,7 +11,8 @@ use super::page::Problem;
 use super::stretch::Stretch;
 use super::strip::WIDTH;
 use crate::classify::Cell;
-use crate::frame::{MAX_BRIDGE_MS, frames, sources};
+use crate::frame::{GpuFrame, MAX_BRIDGE_MS, frames, sources};
+use crate::mig::Instance;
 use crate::report::{Proof, text};
 use crate::sample::{Series, TimeMs};
 use crate::signal::{Scope, Signal, metrics_of};
@@ -85,7 +86,10 @@ pub(super) async fn charts(
     let series = load(store, uuid, stretch.owner, signals, &range).await?;
     let (gpu, owner, asked, drawn) =
         (uuid.to_owned(), stretch.owner.map(str::to_owned), signals.to_vec(), range.clone());
-    let curves = tokio::task::spawn_blocking(move || curves(&series, &gpu, owner.as_deref(), &asked, &drawn));
+    let instance = stretch.instance.cloned();
+    let curves = tokio::task::spawn_blocking(move || {
+        curves(&series, (&gpu, instance.as_ref()), owner.as_deref(), &asked, &drawn)
+    });
     let curves = curves.await.map_err(|error| Problem::failed(&error))?;
     Ok(curves.curves.iter().map(|curve| chart(curve, &curves.cells, &range, stretch, proofs, clock)).collect())
 }
@@ -120,10 +124,17 @@ async fn load(
 }
 
 /// Lays the series on the grid of cells, as the judgement did.
-fn curves(series: &[Series], uuid: &str, owner: Option<&str>, signals: &[Signal], range: &Range<TimeMs>) -> Curves {
+fn curves(
+    series: &[Series],
+    (uuid, instance): (&str, Option<&Instance>),
+    owner: Option<&str>,
+    signals: &[Signal],
+    range: &Range<TimeMs>,
+) -> Curves {
     let sources = sources(series);
     let framed = frames(&sources, range, 0);
-    let found = framed.nodes.iter().find_map(|node| Some((node, node.gpus.iter().find(|gpu| gpu.uuid == uuid)?)));
+    let is_asked = |gpu: &&GpuFrame| gpu.uuid == uuid && gpu.instance.as_ref() == instance;
+    let found = framed.nodes.iter().find_map(|node| Some((node, node.gpus.iter().find(is_asked)?)));
     let (cells, readings): (_, Vec<Cell<'_>>) = match found {
         None => (Vec::new(), Vec::new()),
         Some((node, gpu)) => {

@@ -33,6 +33,7 @@ pub(super) struct Asked {
     end: Option<String>,
     owner: Option<String>,
     charged_to: Option<String>,
+    instance: Option<u32>,
 }
 
 #[derive(Template)]
@@ -71,7 +72,7 @@ pub(super) async fn page<S: Samples + Results>(
     let around = Chosen::hours(&hours, (app.now)(), clock.clone());
     let whose = Whose { class: Some(class), charged_to: asked.charged_to.clone(), ..Whose::gpu(&uuid) };
     let mut intervals = app.store.intervals_of(hours.clone(), &whose).await?;
-    intervals.retain(|i| i.owner == asked.owner);
+    intervals.retain(|i| i.owner == asked.owner && i.gpu_instance.as_ref().map(|own| own.id) == asked.instance);
     intervals.retain(|i| i.start_ms < range.end && i.end_ms > range.start);
     let all = stretches(&intervals);
     let back = Link::new(format!("{}?{}", link::gpu(&uuid), around.query), format!("GPU {uuid}"));
@@ -165,10 +166,15 @@ fn facts(stretch: &Stretch<'_>, uuid: &str, caused_ms: i64) -> Vec<(&'static str
     let mut facts = vec![
         ("GPU", format!("{uuid}, {}", first.model.as_deref().unwrap_or("model unknown"))),
         ("node", first.node.clone()),
+    ];
+    if stretch.instance.is_some() {
+        facts.push(("of it", format!("MIG {}, whose GPU-time is its share by compute slices", stretch.of_instance())));
+    }
+    facts.extend([
         ("held by", holder(stretch).to_owned()),
         ("GPU-time", format!("{} GPU-hours, {share} of the {lasts} from first to last cell", text::hours(stretch.ms))),
         ("confidence", format!("{}, weighted over its cells", text::percent(Some(stretch.confidence())))),
-    ];
+    ]);
     if !busy.is_empty() {
         facts.push(("busy or not by", busy.join(", ")));
     }

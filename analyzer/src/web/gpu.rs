@@ -58,6 +58,7 @@ struct Row {
     hours: String,
     share: String,
     owner: String,
+    instance: String,
     waited_for: Option<Link>,
     confidence: String,
 }
@@ -171,6 +172,7 @@ fn rows(stretches: &[Stretch<'_>], uuid: &str, chosen: &Chosen) -> (Vec<Row>, us
         hours: text::hours(s.ms),
         share: text::percent(Some(s.share())),
         owner: holder(s).to_owned(),
+        instance: s.of_instance(),
         waited_for: s.charged_to.map(|culprit| waited_for(culprit, &chosen.query)),
         confidence: text::percent(Some(s.confidence())),
     };
@@ -199,6 +201,6 @@ pub(super) fn waited_for(culprit: &Culprit, query: &str) -> Link {
 
 /// Who held the GPU, in words.
 pub(super) fn holder<'a>(stretch: &Stretch<'a>) -> &'a str {
-    let nobody = stretch.class == Class::Unallocated;
+    let nobody = matches!(stretch.class, Class::Unallocated | Class::StrandedMig);
     stretch.owner.unwrap_or(if nobody { "nobody" } else { text::UNKNOWN })
 }

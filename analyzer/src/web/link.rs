@@ -27,5 +27,7 @@ pub(super) fn evidence(uuid: &str, stretch: &Stretch<'_>) -> String {
     let (start, end) = (rfc3339(stretch.start_ms), rfc3339(stretch.end_ms));
     let owner = stretch.owner.map_or(String::new(), |owner| format!("&owner={}", escaped(owner)));
     let culprit = stretch.charged_to.map_or(String::new(), |culprit| format!("&charged_to={}", escaped(&culprit.gpu)));
-    format!("{}/evidence?class={}&start={start}&end={end}{owner}{culprit}", gpu(uuid), stretch.class.name())
+    let instance = stretch.instance.map_or(String::new(), |instance| format!("&instance={}", instance.id));
+    let class = stretch.class.name();
+    format!("{}/evidence?class={class}&start={start}&end={end}{owner}{culprit}{instance}", gpu(uuid))
 }

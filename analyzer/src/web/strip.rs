@@ -202,6 +202,7 @@ mod tests {
             evidence: vec![],
             missing: vec![],
             charged_to: None,
+            gpu_instance: None,
             energy: None,
         }
     }

@@ -35,6 +35,7 @@ async fn with_a_starving_gpu() -> Served {
         evidence: vec![evidence("job_io_pressure", 0.75, "seconds per second")],
         missing: vec!["job_cpu_pressure".into()],
         charged_to: None,
+        gpu_instance: None,
         energy: None,
     };
     let rest = Interval { class: Class::Productive, ms: HOUR_MS / 4, evidence: vec![], ..starving.clone() };

@@ -250,7 +250,7 @@ impl ClassAnswer {
         let _ = writeln!(text, "  {:>7}  {}: {}", share, self.class.name(), self.meaning);
         if self.class != Class::Productive {
             let owner = self.owner.as_deref().unwrap_or(UNKNOWN);
-            let owner = if self.class == Class::Unallocated { "nobody" } else { owner };
+            let owner = if matches!(self.class, Class::Unallocated | Class::StrandedMig) { "nobody" } else { owner };
             let _ = writeln!(text, "           held by {owner}; confidence {}", percent(Some(self.confidence)));
         }
         if let Some(Culprit { node, gpu }) = &self.charged_to {

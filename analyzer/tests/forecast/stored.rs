@@ -95,8 +95,13 @@ fn without_a_limit_or_the_whole_of_it_there_is_no_forecast() {
     assert_eq!(asked(&[job(WORKING_SET, 1, rising(2.0)), lifted], HOUR - 1), [], "the limit was lifted");
     let instance = [("__name__", "DCGM_FI_DEV_FB_USED"), ("UUID", "GPU-1"), ("GPU_I_ID", "3"), ("Hostname", "n1")];
     let free = [("__name__", "DCGM_FI_DEV_FB_FREE"), ("UUID", "GPU-1"), ("GPU_I_ID", "3"), ("Hostname", "n1")];
-    let mig = [series(&instance, 1, |_| 9000.0), series(&free, 1, |_| 1000.0)];
-    assert_eq!(asked(&mig, HOUR - 1), [], "an instance is not its GPU");
+    assert_eq!(asked(&[series(&instance, 1, |_| 9000.0)], HOUR - 1), []);
+    let mig =
+        [series(&instance, 1, |_| 9000.0), series(&free, 1, |_| 1000.0), gpu("DCGM_FI_DEV_FB_USED", 1, rising(2.0))];
+    let found = asked(&mig, HOUR - 1);
+    let entities: Vec<&str> = found.iter().map(|p| p.entity.as_str()).collect();
+    assert_eq!(entities, ["GPU-1/3"], "an instance has memory of its own, and is not its GPU");
+    assert_eq!(found[0].forecast.limit, 10_000.0 * 1_048_576.0);
 }
 
 /// A leak that would take three hours and is ended after two and a half.

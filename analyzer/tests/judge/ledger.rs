@@ -16,6 +16,7 @@ type Shape = (&'static str, &'static [(&'static str, &'static str)], bool, f64);
 
 const JOB: (&str, &str) = ("owner", "train");
 const MODEL: (&str, &str) = ("modelName", "NVIDIA H100 80GB HBM3");
+const THIRD: (&str, &str) = ("GPU_I_PROFILE", "3g.40gb");
 const SHAPES: &[Shape] = &[
     ("goodput_gpu_busy_seconds_total", &[("UUID", "GPU-1")], true, 30.0),
     ("goodput_gpu_observed_seconds_total", &[("UUID", "GPU-1")], true, 30.0),
@@ -72,6 +73,12 @@ const SHAPES: &[Shape] = &[
     ("goodput_cgroup_cpu_throttled_periods_total", &[JOB], true, 300.0),
     ("goodput_cgroup_cpu_throttled_seconds_total", &[JOB], true, 6.0),
 ];
+/// A GPU that is cut up; what its instances do is drawn with the first shapes.
+const CUT: &[Shape] = &[
+    ("DCGM_FI_PROF_GR_ENGINE_ACTIVE", &[("UUID", "GPU-4"), ("GPU_I_ID", "1"), THIRD, MODEL], false, 1.0),
+    ("DCGM_FI_PROF_GR_ENGINE_ACTIVE", &[("UUID", "GPU-4"), ("GPU_I_ID", "2"), THIRD, MODEL], false, 1.0),
+    ("DCGM_FI_DEV_FB_USED", &[("UUID", "GPU-4"), ("GPU_I_ID", "2"), THIRD, MODEL], false, 600.0),
+];
 
 /// A sample: time since the last, in seconds, and what happens. Most gaps are scrapes, some are holes.
 fn step() -> impl Strategy<Value = (i64, f64)> {
@@ -117,9 +124,9 @@ fn series() -> impl Strategy<Value = Vec<Series>> {
         let is_of_host = |name: &str| {
             ["goodput_node_", "goodput_pressure_", "goodput_cgroup_"].iter().any(|start| name.starts_with(start))
         };
-        let present = SHAPES.iter().zip(all).filter(|(_, (present, ..))| *present);
+        let present = SHAPES.iter().chain(CUT).zip(all.iter().cycle()).filter(|(_, (present, ..))| *present);
         let present = present.filter(|((name, ..), _)| watched || !is_of_host(name));
-        present.map(|(shape, (_, lively, start, steps))| series_of(shape, &steps, start * 1000, lively)).collect()
+        present.map(|(shape, (_, lively, start, steps))| series_of(shape, steps, start * 1000, *lively)).collect()
     })
 }
 

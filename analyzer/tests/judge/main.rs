@@ -8,6 +8,7 @@ mod energy;
 mod events;
 mod feeding;
 mod ledger;
+mod mig;
 mod phases;
 mod placement;
 mod recorded;

@@ -77,45 +77,6 @@ fn the_energy_counter_speaks_for_power_between_scrapes() {
     assert_eq!(total(&bursts(None), Class::Productive), 0, "the gauge is all there is");
 }
 
-/// What a MIG instance of the GPU tells under the GPU's UUID: it works all the time and holds its memory.
-fn instance() -> Vec<Series> {
-    let of = |name, value: fn(TimeMs) -> f64| {
-        let labels = [
-            ("__name__", name),
-            ("UUID", GPU),
-            ("GPU_I_ID", "9"),
-            ("GPU_I_PROFILE", "1g.10gb"),
-            ("instance", "n1:9400"),
-        ];
-        series(&labels, (0..120).map(|i| (i * 30_000, value(i * 30_000))))
-    };
-    vec![
-        of("DCGM_FI_PROF_GR_ENGINE_ACTIVE", |_| 1.0),
-        of("DCGM_FI_DEV_FB_USED", |_| 9000.0),
-        of("goodput_gpu_mig_busy_seconds_total", |time| time as f64 / 1000.0),
-        of("goodput_gpu_mig_observed_seconds_total", |time| time as f64 / 1000.0),
-    ]
-}
-
-#[test]
-fn an_instance_does_not_speak_for_its_gpu() {
-    let gpu = busy(0.25, 0, &[("instance", "n1:9400")]);
-    let both = gpu.iter().cloned().chain(instance()).collect::<Vec<_>>();
-    let judged = judge(&both, 600_000..1_200_000);
-    assert_eq!(judged.intervals, judge(&gpu, 600_000..1_200_000).intervals);
-    assert_eq!(total(&judged, Class::Productive), 150_000);
-}
-
-/// Under MIG the driver tells of the whole GPU that processes are on it, and nothing of whether they work.
-#[test]
-fn a_gpu_that_is_cut_up_is_held_and_neither_busy_nor_idle() {
-    let held =
-        busy(0.0, 0, &[("instance", "n1:9400")]).into_iter().filter(|s| s.labels.metric() == "goodput_gpu_processes");
-    let judged = judge(&held.chain(instance()).collect::<Vec<_>>(), 600_000..1_200_000);
-    assert_eq!((total(&judged, Class::Unexplained), judged.coverage.total_ms), (600_000, 600_000));
-    assert!(judged.missing[GPU].contains("gpu_busy"), "{:?}", judged.missing);
-}
-
 #[test]
 fn two_dcgm_exporters_are_one_gpu() {
     let dcgm = |instance| {
@@ -191,18 +152,6 @@ fn a_gpu_that_hangs_is_not_known_whatever_its_frozen_counters_say() {
     let judged = judge(&all, 540_000..960_000);
     assert_eq!(total(&judged, Class::NoData), 300_000);
     assert_eq!(total(&judged, Class::Productive), 60_000);
-}
-
-#[test]
-fn mig_is_known_but_not_judged() {
-    let instance = |id, value| {
-        let labels =
-            [("__name__", "DCGM_FI_PROF_GR_ENGINE_ACTIVE"), ("UUID", GPU), ("Hostname", "n1"), ("GPU_I_ID", id)];
-        series(&labels, (0..40).map(|i| (i * 30_000, value)))
-    };
-    let judged = judge(&[instance("7", 0.0), instance("9", 1.0)], 0..600_000);
-    assert_eq!(total(&judged, Class::Unexplained), 600_000);
-    assert!(judged.missing[GPU].contains("gpu_owner"));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::counters::{Counters, GpuCounters};
 use super::model::Machine;
-use super::phase::{LANES, Phase, STOCK_LIMIT};
+use super::phase::{LANES, MIG_SLICES, Phase, STOCK_LIMIT};
 
 /// Which exporters run on the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -43,6 +43,8 @@ pub fn uuid(node: &str, gpu: usize) -> String {
 
 /// Device memory of the simulated H100, in bytes, without what the driver reserves.
 const DEVICE_MEMORY: f64 = 81_000.0 * 1_048_576.0;
+/// Device memory that an instance takes which nobody uses: 98 MiB of a recorded A100's.
+const BARE_INSTANCE: f64 = 98.0 * 1_048_576.0;
 /// Anonymous and shared memory of the process of one GPU, in bytes.
 const PROCESS_MEMORY: f64 = 64e9;
 
@@ -209,7 +211,11 @@ impl Recorder {
         let instance = self.instance(9400);
         let target = [("job", "goodput"), ("instance", instance.as_str())];
         let seconds = view.machine.now() - self.started.1;
-        for gpu in 0..view.gpus() {
+        if !phase.mig.is_empty() {
+            self.instances(samples, view, target);
+        }
+        let whole = if phase.mig.is_empty() { view.gpus() } else { 0 };
+        for gpu in 0..whole {
             let (uuid, index) = (uuid(&self.node, gpu), gpu.to_string());
             let device = [("gpu", index.as_str()), ("UUID", uuid.as_str())];
             for (state, is) in [("ok", !view.is_lost(gpu)), ("lost", view.is_lost(gpu))] {
@@ -249,7 +255,9 @@ impl Recorder {
                 }
             }
         }
-        self.placement(samples, view, target);
+        if phase.mig.is_empty() {
+            self.placement(samples, view, target);
+        }
         let mut node = |name, labels: &[(&str, &str)], value| push(samples, name, target, labels, value);
         node("goodput_node_info", &[("nodename", &self.node)], 1.0);
         let waiting = [("cpu", c.node_cpu_waiting), ("memory", c.node_memory_waiting), ("io", c.node_io_waiting)];
@@ -273,6 +281,33 @@ impl Recorder {
                 node("goodput_cgroup_cpu_usage_seconds_total", &[("owner", owner)], c.cpu_usage);
             }
             job(samples, phase, c, target);
+        }
+    }
+
+    /// The machine's only GPU in MIG mode, and its instances.
+    fn instances(&self, samples: &mut Samples, view: &View<'_>, target: [(&str, &str); 2]) {
+        let (uuid, c) = (uuid(&self.node, 0), &view.machine.counters);
+        let board = [("gpu", "0"), ("UUID", uuid.as_str())];
+        let held = (0..view.gpus()).filter(|gpu| view.is_held(*gpu)).count();
+        push(samples, "goodput_gpu_state", target, &[&board[..], &[("state", "ok")]].concat(), 1.0);
+        push(samples, "goodput_gpu_mig_capacity_slices", target, &board, MIG_SLICES);
+        push(samples, "goodput_gpu_processes", target, &board, held as f64);
+        for (gpu, profile) in view.phase.mig.iter().enumerate() {
+            let id = instance_id(gpu);
+            let part = [&board[..], &[("GPU_I_ID", id.as_str()), ("GPU_I_PROFILE", profile)]].concat();
+            let before = self.started.0.gpus.get(gpu).copied().unwrap_or_default();
+            for (name, value) in [
+                ("goodput_gpu_mig_slices", view.phase.slices(gpu) * MIG_SLICES),
+                ("goodput_gpu_mig_busy_seconds_total", c.gpus[gpu].busy - before.busy),
+                ("goodput_gpu_mig_observed_seconds_total", view.machine.now() - self.started.1),
+                ("goodput_gpu_mig_processes", f64::from(u8::from(view.is_held(gpu)))),
+            ] {
+                push(samples, name, target, &part, value);
+            }
+            for owner in TENANTS.iter().take(if view.is_held(gpu) { view.phase.tenants } else { 0 }) {
+                let owned = [("UUID", uuid.as_str()), ("GPU_I_ID", id.as_str()), ("owner", owner)];
+                push(samples, "goodput_gpu_owner_info", target, &owned, 1.0);
+            }
         }
     }
 
@@ -312,8 +347,10 @@ impl Recorder {
         let host_label = if self.names == Names::Legacy { "Hostname" } else { "hostname" };
         let scraped = (&self.before.0, self.before.1);
         let lately = view.lately.unwrap_or(scraped);
-        for gpu in (0..view.gpus()).filter(|gpu| !view.is_lost(*gpu)) {
-            let (uuid, index) = (uuid(&self.node, gpu), gpu.to_string());
+        let mig = &view.phase.mig;
+        for gpu in (0..view.gpus()).filter(|gpu| !view.is_lost(*gpu) && (mig.is_empty() || *gpu < mig.len())) {
+            let board = if mig.is_empty() { gpu } else { 0 };
+            let (uuid, index, id) = (uuid(&self.node, board), board.to_string(), instance_id(gpu));
             let device = [
                 ("gpu", index.as_str()),
                 ("UUID", &uuid),
@@ -322,20 +359,28 @@ impl Recorder {
             ];
             let held = view.is_held(gpu);
             let pod = if held && job == "dcgm" { &[("namespace", "ml"), ("pod", "train-0")][..] } else { &[] };
-            let labels: Vec<_> = device.iter().chain(pod).copied().collect();
+            let part = mig.get(gpu).map(|profile| [("GPU_I_ID", id.as_str()), ("GPU_I_PROFILE", profile.as_str())]);
+            let labels: Vec<_> = device.iter().chain(pod).copied().chain(part.into_iter().flatten()).collect();
+            let per_second = |grown: f64, then| if now > then { (grown / (now - then)).max(0.0) } else { 0.0 };
             let rate = |(before, then): (&Counters, f64), of: fn(&GpuCounters) -> f64| {
-                let grown = of(&c.gpus[gpu]) - before.gpus.get(gpu).map_or(0.0, of);
-                if now > then { (grown / (now - then)).max(0.0) } else { 0.0 }
+                per_second(of(&c.gpus[gpu]) - before.gpus.get(gpu).map_or(0.0, of), then)
             };
-            let used = if held { view.machine.memory * DEVICE_MEMORY } else { 0.0 };
+            // What the board of instances draws is as much as they do in the mean, were each a GPU.
+            let joules = |c: &Counters| match c.gpus.len() {
+                all if !mig.is_empty() => c.gpus.iter().map(|g| g.joules).sum::<f64>() / all as f64,
+                _ => c.gpus.get(gpu).map_or(0.0, |g| g.joules),
+            };
+            let memory = DEVICE_MEMORY * view.phase.slices(gpu);
+            let bare = if mig.is_empty() { 0.0 } else { BARE_INSTANCE };
+            let used = if held { view.machine.memory * memory } else { bare };
             let clock = if view.is_odd(gpu) { view.phase.odd_clock() } else { 1.0 };
             let limit = if view.is_odd(gpu) { view.phase.power_limit } else { STOCK_LIMIT };
             for (row, value) in [
                 (&dcgm::GPU_UTIL, rate(lately, |g| g.busy).min(1.0)),
                 (&dcgm::PROF_GR_ENGINE_ACTIVE, rate(scraped, |g| g.busy).min(1.0)),
                 (&dcgm::PROF_SM_ACTIVE, rate(scraped, |g| g.active).min(1.0)),
-                (&dcgm::POWER_USAGE, rate(lately, |g| g.joules)),
-                (&dcgm::TOTAL_ENERGY, c.gpus[gpu].joules),
+                (&dcgm::POWER_USAGE, per_second(joules(c) - joules(lately.0), lately.1)),
+                (&dcgm::TOTAL_ENERGY, joules(c)),
                 (&dcgm::PROF_PCIE_RX, rate(scraped, |g| g.received)),
                 (&dcgm::SM_CLOCK, FULL_CLOCK * clock),
                 (&dcgm::MAX_SM_CLOCK, FULL_CLOCK),
@@ -346,13 +391,21 @@ impl Recorder {
                 (&dcgm::ENFORCED_POWER_LIMIT, limit),
                 (&dcgm::POWER_LIMIT_DEFAULT, STOCK_LIMIT),
                 (&dcgm::FB_USED, used),
-                (&dcgm::FB_FREE, DEVICE_MEMORY - used),
+                (&dcgm::FB_FREE, memory - used),
                 (&dcgm::XID_ERRORS, if view.is_odd(gpu) { f64::from(view.phase.xid) } else { 0.0 }),
             ] {
+                let name = row.legacy.name;
+                // Nobody tells utilisation of an instance; what is the board's our exporter tells once.
+                let is_told = name != dcgm::GPU_UTIL.legacy.name && (job == "dcgm" || gpu == 0 || is_of_instance(name));
+                if !mig.is_empty() && !is_told {
+                    continue;
+                }
+                let is_boards = job != "dcgm" && !is_of_instance(name);
+                let labels = if is_boards { &device[..] } else { &labels };
                 let metric = if self.names == Names::Legacy { &row.legacy } else { &row.current };
                 let value = value / base(metric.unit);
                 let whole = matches!(metric.unit, Unit::Percent | Unit::Mebibytes);
-                push(samples, metric.name, target, &labels, if whole { value.round() } else { value });
+                push(samples, metric.name, target, labels, if whole { value.round() } else { value });
             }
         }
     }
@@ -391,6 +444,16 @@ impl Recorder {
             }
         }
     }
+}
+
+/// Does every MIG instance have this field of DCGM?
+fn is_of_instance(field: &str) -> bool {
+    field.starts_with("DCGM_FI_PROF_GR") || field.starts_with("DCGM_FI_PROF_SM") || field.starts_with("DCGM_FI_DEV_FB")
+}
+
+/// The id of the MIG instance in the place of this GPU.
+fn instance_id(gpu: usize) -> String {
+    (gpu + 1).to_string()
 }
 
 /// Highest SM clock of an H100 SXM, in hertz.

@@ -78,6 +78,7 @@ pub const FAMILIES: &[Family] = &[
     tuned("straggler_feeding", busy::straggler_feeding),
     tuned("straggler_turns", busy::straggler_turns),
     tuned("straggler_uneven", busy::straggler_uneven),
+    tuned("stranded_mig", held::stranded_mig),
     tuned("thermal_throttle", busy::thermal_throttle),
     tuned("thp_compaction", feeding::thp_compaction),
     held_out("coarse", held_out::coarse),

@@ -15,6 +15,9 @@ const LANE_RATE: f64 = 3.54e9;
 /// Bytes a second of a copy from pageable memory (NVIDIA's bandwidthTest on PCIe 4: some 6 GB/s pageable, 25 pinned).
 const COPY_RATE: f64 = 6e9;
 
+/// Slices that an H100 can be cut into.
+pub(super) const MIG_SLICES: f64 = 7.0;
+
 /// Some minutes of the schedule.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -109,6 +112,8 @@ pub struct Phase {
     pub launching: f64,
     /// Requests a second that come in for each GPU of a server, which has no loader.
     pub requests: f64,
+    /// Profiles of the MIG instances that the machine's only GPU is cut into; what is said of GPUs is then said of them.
+    pub mig: Vec<String>,
     /// Does the server tell of its requests?
     pub tells_requests: bool,
     /// Seconds of every minute in which a job without loader runs a kernel that does next to nothing.
@@ -175,6 +180,7 @@ impl Default for Phase {
             boots: false,
             launching: 0.0,
             requests: 0.0,
+            mig: Vec::new(),
             tells_requests: false,
             poke: 0.0,
             memory: None,
@@ -199,6 +205,13 @@ impl Phase {
     #[must_use]
     pub fn odd_clock(&self) -> f64 {
         self.clock.min(self.within_limit()).min(self.locked)
+    }
+
+    /// Slices that the MIG instance in the place of this GPU has, as a share of the whole GPU; 1 where it is not cut up.
+    #[must_use]
+    pub fn slices(&self, gpu: usize) -> f64 {
+        let of = |profile: &String| profile.split('g').next().and_then(|slices| slices.parse::<f64>().ok());
+        if self.mig.is_empty() { 1.0 } else { self.mig.get(gpu).and_then(of).unwrap_or_default() / MIG_SLICES }
     }
 
     pub(super) fn within_limit(&self) -> f64 {

@@ -82,6 +82,8 @@ pub struct Cause {
     pub culprit: Option<(usize, usize)>,
     /// Work takes longer at a lower clock.
     pub slowed: &'static str,
+    /// Slices of a GPU that is cut up which no instance has.
+    pub rest: &'static str,
     /// Classes that are as good an answer with what the exporters tell.
     pub also: Vec<&'static str>,
     /// The step ends as the device memory of the first machine runs out.
@@ -99,6 +101,7 @@ impl Default for Cause {
             waiting: "collective_wait",
             culprit: None,
             slowed: "thermal_throttle",
+            rest: "unallocated",
             also: Vec::new(),
             ends_in_oom: false,
             ends_in_crash: false,
@@ -244,6 +247,8 @@ impl<'p> Lab<'p> {
         }
         for node in 0..self.plan.nodes {
             let phase = step.elsewhere.as_ref().filter(|_| node > 0).unwrap_or(&step.here);
+            let seconds = (end_ms - start_ms) as f64 / 1000.0;
+            let mut of_board = Vec::new();
             for gpu in 0..self.before[node].len() {
                 let spent = self.machines[node].counters.gpus[gpu].spent;
                 let before = std::mem::replace(&mut self.before[node][gpu], spent);
@@ -253,9 +258,17 @@ impl<'p> Lab<'p> {
                 } else {
                     let is_lost = phase.lost && phase.is_odd(gpu, self.plan.layout.gpus);
                     let class = if phase.cordoned { "maintenance" } else { "unallocated" };
-                    vec![(if is_lost { "down" } else { class }, 1.0)]
+                    vec![(if is_lost { "down" } else { class }, seconds)]
                 };
-                self.lay((node, gpu), start_ms..end_ms, &parts, step, phase);
+                if phase.mig.is_empty() {
+                    self.lay((node, gpu), start_ms..end_ms, &parts, step, phase);
+                }
+                of_board.extend(parts.into_iter().map(|(class, seconds)| (class, seconds * phase.slices(gpu))));
+            }
+            if !phase.mig.is_empty() {
+                let taken: f64 = (0..phase.mig.len()).map(|gpu| phase.slices(gpu)).sum();
+                of_board.push((step.cause.rest, seconds * (1.0 - taken).max(0.0)));
+                self.lay((node, 0), start_ms..end_ms, &of_board, step, phase);
             }
         }
     }

@@ -113,3 +113,21 @@ pub(super) const GANG_WAIT: About = About {
         source: "Kueue documentation, All-or-nothing with ready Pods; Kubernetes scheduler-plugins, Coscheduling",
     }],
 };
+
+pub(super) const STRANDED_MIG: About = About {
+    meaning: "The GPU was cut up so that no MIG profile fits into the slices that were left.",
+    light: "#8f7a3c",
+    dark: "#ab9657",
+    remedies: &[Remedy {
+        action: "Cut the GPU into profiles that take all of its slices, such as 4g and 3g for 3g twice: free one instance, \
+                 take it away, make another.",
+        command: Some(
+            "nvidia-smi mig -i GPU -gi ID -dci && nvidia-smi mig -i GPU -gi ID -dgi && nvidia-smi mig -i GPU -cgi PROFILE -C",
+        ),
+        restarts: "what runs in that instance",
+        who: "root",
+        risk: "a profile fits at some places only, so that other instances may have to go too; the MIG manager of the GPU \
+               operator makes its own layout again",
+        source: "NVIDIA Multi-Instance GPU User Guide, Supported MIG Profiles",
+    }],
+};

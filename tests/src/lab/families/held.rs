@@ -1,6 +1,6 @@
 //! GPUs that are held without work, or by nobody.
 
-use super::{Cause, Chance, Exporters, Phase, Plan, Step, free, lost, serves};
+use super::{Cause, Chance, Exporters, Layout, Phase, Plan, Step, free, lost, serves};
 
 pub(super) fn cold_start(plan: &mut Plan, chance: &mut Chance) {
     free(plan, 8);
@@ -49,6 +49,25 @@ pub(super) fn maintenance(plan: &mut Plan, chance: &mut Chance) {
     let here = Phase { minutes: chance.minutes(15), job: false, cordoned: true, ..Phase::default() };
     plan.step(here, Cause::default());
     free(plan, 8);
+}
+
+/// A GPU is cut up so that slices are left for nothing, then without any left, then with room for another instance.
+pub(super) fn stranded_mig(plan: &mut Plan, chance: &mut Chance) {
+    let layouts: [[&[&str]; 3]; 2] = [
+        [&["3g.40gb"; 2], &["4g.40gb", "3g.40gb"], &["2g.20gb", "3g.40gb"]],
+        [&["1g.20gb"; 4], &["1g.10gb", "1g.10gb", "2g.20gb", "3g.40gb"], &["1g.10gb"; 4]],
+    ];
+    let layouts = chance.one_of(&layouts);
+    let held = chance.one_of(&[layouts[0].len(), layouts[0].len() - 1]);
+    plan.layout = Layout { gpus: held, spare: layouts[0].len() - held, ..plan.layout };
+    plan.exporters = chance.one_of(&[Exporters::Ours, Exporters::Ours, Exporters::Dcgm]);
+    for (profiles, rest) in layouts.into_iter().zip(["stranded_mig", "unallocated", "unallocated"]) {
+        let mig: Vec<String> = profiles.iter().map(|profile| (*profile).to_owned()).collect();
+        let free = Phase { minutes: chance.minutes(6), job: false, mig: mig.clone(), ..Phase::default() };
+        plan.step(free, Cause { rest, ..Cause::default() });
+        let works = Phase { mig, ..plan.healthy(chance, 12) };
+        plan.step(works, Cause { rest, ..Cause::default() });
+    }
 }
 
 pub(super) fn gang_wait(plan: &mut Plan, chance: &mut Chance) {
