@@ -24,7 +24,8 @@ pub const MEMORY_SIGNALS: &[Signal] = &[
 pub struct Prospect {
     /// The node.
     pub node: String,
-    /// The GPU's UUID, for a MIG instance with `/` and its id behind it; the owner's id; or the node once more.
+    /// The GPU's UUID, for a MIG instance with `/` and its id behind it; the owner's id; a container as its pod's name and
+    /// its own; or the node once more.
     pub entity: String,
     /// Who holds the GPU; of other memory, nobody.
     pub owners: Vec<String>,
@@ -54,9 +55,8 @@ impl<'a> Course<'a> {
     pub(super) fn of(levels: &'a Levels<'a>) -> Option<Self> {
         let (memory, used) = match levels.entity {
             Entity::Gpu(_) | Entity::MigInstance(..) => (Memory::Gpu, levels.samples(Signal::FbUsed).to_vec()),
-            Entity::Job(_) => (Memory::Cgroup, levels.samples(Signal::JobMemoryWorkingSet).to_vec()),
+            Entity::Job(_) | Entity::Server => (Memory::Cgroup, levels.samples(Signal::JobMemoryWorkingSet).to_vec()),
             Entity::Node => (Memory::Host, host_used(levels)),
-            Entity::Server => return None,
         };
         (!used.is_empty()).then_some(Course { memory, levels, used })
     }
@@ -68,7 +68,7 @@ impl<'a> Course<'a> {
         let entity = match self.levels.entity {
             Entity::Gpu(id) | Entity::Job(id) => id.to_owned(),
             Entity::MigInstance(gpu, id) => format!("{gpu}/{id}"),
-            Entity::Node | Entity::Server => node.clone(),
+            Entity::Node | Entity::Server => self.levels.container.as_ref().unwrap_or(node).clone(),
         };
         let node = node.clone();
         Some(Prospect { node, entity, owners: self.levels.holders(now), made_ms: now, forecast })
@@ -90,4 +90,43 @@ fn host_used(levels: &Levels<'_>) -> Vec<Sample> {
     let Some(total) = levels.samples(Signal::NodeMemoryTotal).last().map(|s| s.value) else { return Vec::new() };
     let used = |s: &Sample| Sample { value: total - s.value, ..*s };
     levels.samples(Signal::NodeMemoryAvailable).iter().map(used).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::Labels;
+
+    const MINUTE: i64 = 60_000;
+
+    /// Two hours of a pod of two containers that holds a GPU, and of a pod that holds none, all of which grow alike.
+    fn pods(holder: &str) -> Vec<Series> {
+        let series = |name: &str, labels: &[(&str, &str)], value: &dyn Fn(f64) -> f64| {
+            let all = [("__name__", name), ("namespace", "ml")].into_iter().chain(labels.iter().copied());
+            let sample = |minute: i64| Sample { time_ms: minute * MINUTE, value: value(minute as f64) };
+            Series { labels: Labels::new(all), samples: (0..=120).map(sample).collect() }
+        };
+        let gpu = [("UUID", "GPU-1"), ("Hostname", "n1"), ("instance", "n1:9400"), ("pod", holder)];
+        let mut all = vec![series("DCGM_FI_DEV_FB_USED", &gpu, &|_| 1000.0)];
+        for (pod, container, limit) in [("train-0", "main", 10e9), ("train-0", "proxy", 100e9), ("web-0", "main", 10e9)]
+        {
+            let own = [("pod", pod), ("container", container)];
+            let limited = [own[0], own[1], ("resource", "memory")];
+            all.push(series("container_memory_working_set_bytes", &own, &|minute| 2e9 + 5e9 * minute / 120.0));
+            all.push(series("kube_pod_container_resource_limits", &limited, &|_| limit));
+        }
+        all
+    }
+
+    #[test]
+    fn a_container_is_held_against_its_own_limit_where_its_pod_holds_a_gpu() {
+        let t = Thresholds::default();
+        let told = |holder| {
+            let all = prospects(&pods(holder), 120 * MINUTE, &t);
+            all.into_iter().map(|p| (p.node, p.entity, p.forecast.at_risk.is_some())).collect::<Vec<_>>()
+        };
+        let row = |container: &str, at_risk| ("n1".to_owned(), format!("ml/train-0/{container}"), at_risk);
+        assert_eq!(told("train-0"), [row("main", true), row("proxy", false)], "7 of 10 GB, and of 100");
+        assert_eq!(told("another"), []);
+    }
 }

@@ -7,7 +7,7 @@ use super::piece::STALENESS_MS;
 use super::track::merged;
 use super::{Members, Source, UNJOINED_NODE, by_node};
 use crate::sample::{Sample, TimeMs};
-use crate::signal::{Entity, Signal, owner_of};
+use crate::signal::{Entity, Signal, owner_of, servers_named};
 
 /// The gauges of one entity.
 #[derive(Debug)]
@@ -16,6 +16,8 @@ pub(crate) struct Levels<'a> {
     pub(crate) node: String,
     /// Whose they are.
     pub(crate) entity: Entity<'a>,
+    /// Of a container of a pod that holds GPUs of the node, the pod's name with its own; else nothing.
+    pub(crate) container: Option<String>,
     by_signal: BTreeMap<Signal, Vec<Sample>>,
     /// Who may have held it, and when that was seen.
     held: Vec<(String, Vec<TimeMs>)>,
@@ -28,7 +30,38 @@ pub(crate) fn levels<'a>(sources: &[Source<'a>]) -> Vec<Levels<'a>> {
         directory.add(&source.target, &source.meaning, source.labels);
     }
     let (nodes, _) = by_node(sources, &directory);
-    nodes.iter().flat_map(|(id, members)| members.levels(&id.name)).collect()
+    let servers: Vec<&Source<'a>> = sources.iter().filter(|s| s.meaning.entity == Entity::Server).collect();
+    let of_node = |(id, members): (&NodeId, &Members<'_, 'a>)| {
+        let mut all = members.levels(&id.name);
+        let own = servers.iter().copied().filter(|s| s.target.cluster() == &*id.cluster);
+        all.extend(containers(&id.name, &all, own));
+        all
+    };
+    nodes.iter().flat_map(of_node).collect()
+}
+
+/// The gauges of each container of the pods that hold GPUs of the node, as cAdvisor and kube-state-metrics tell of them:
+/// limits are a container's own. Owners whom our exporter tells of are left out: they are the same.
+fn containers<'s, 'a: 's>(
+    node: &str,
+    known: &[Levels<'a>],
+    servers: impl Iterator<Item = &'s Source<'a>>,
+) -> Vec<Levels<'a>> {
+    let is_told = |name: &str| known.iter().any(|levels| levels.entity == Entity::Job(name));
+    let holders: BTreeSet<&str> = known.iter().flat_map(|l| &l.held).map(|(owner, _)| owner.as_str()).collect();
+    let mut by_container: BTreeMap<String, Vec<&Source<'a>>> = BTreeMap::new();
+    for source in servers {
+        let names = servers_named(source.labels);
+        let holder = names.iter().find(|name| holders.contains(name.as_str()) && !is_told(name));
+        if let Some((holder, container)) = holder.zip(source.meaning.part.last()) {
+            by_container.entry(format!("{holder}/{container}")).or_default().push(source);
+        }
+    }
+    let levels = |(name, sources): (String, Vec<&Source<'a>>)| Levels {
+        container: Some(name),
+        ..Levels::of(node, Entity::Server, &sources)
+    };
+    by_container.into_iter().map(levels).collect()
 }
 
 /// All that is told of one node and of its GPUs.
@@ -71,7 +104,7 @@ impl<'a> Levels<'a> {
     fn of(node: &str, entity: Entity<'a>, sources: &[&Source<'a>]) -> Self {
         let own: Vec<&Source<'a>> = sources.iter().filter(|s| s.meaning.entity == entity).copied().collect();
         let held = if matches!(entity, Entity::Gpu(_) | Entity::MigInstance(..)) { held(&own) } else { Vec::new() };
-        Levels { node: node.to_owned(), entity, by_signal: by_signal(&own), held }
+        Levels { node: node.to_owned(), entity, container: None, by_signal: by_signal(&own), held }
     }
 
     /// Its samples, in base units and in order of time, one per time.
