@@ -47,8 +47,16 @@ impl Node<'_> {
                 Some(before)
             })
             .collect();
+        // The engine's activity is an average: it speaks of the time before, but for what nobody saw.
+        let mut engine = one("DCGM_FI_PROF_GR_ENGINE_ACTIVE", &gpu, &|_, _| Some(0.0));
+        for sample in engine.samples.iter_mut().filter(|sample| sample.value == 0.0) {
+            let at = |ms: i64| self.minutes.chars().nth((ms / MINUTE) as usize);
+            let before = at((sample.time_ms - 1).max(0)).filter(|c| *c != ' ');
+            let works = before.or(at(sample.time_ms)).is_some_and(|c| "ws2".contains(c));
+            sample.value = if works { 0.8 } else { 0.0 };
+        }
         vec![
-            one("DCGM_FI_PROF_GR_ENGINE_ACTIVE", &gpu, &|_, c| Some(if "ws2".contains(c) { 0.8 } else { 0.0 })),
+            engine,
             one("DCGM_FI_DEV_FB_USED", &gpu, &|_, c| Some(if c == '.' { 0.0 } else { 40_000.0 })),
             one("DCGM_FI_DEV_XID_ERRORS", &gpu, &|minute, _| {
                 Some(self.xid.filter(|(from, _)| *from <= minute).map_or(0.0, |(_, code)| code))
