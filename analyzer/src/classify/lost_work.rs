@@ -19,7 +19,7 @@ pub(super) const DERATE: Derate = Derate { class: Class::LostWork, judge };
 /// The start after it.
 pub(super) const PHASE: Phase = Phase { class: Class::LostWork, takes_work: false, mark, missing };
 
-/// A crash is seen by any of these; of device memory, by both.
+/// A crash is seen by any of these; that some are not seen is said where nothing tells of memory, the commonest reason.
 const CRASH: [Signal; 5] =
     [Signal::JobOomKills, Signal::FbUsed, Signal::FbFree, Signal::GpuXid, Signal::GpuXidRestartApp];
 

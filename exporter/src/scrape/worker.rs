@@ -79,6 +79,20 @@ impl<A> Turn<A> {
     fn is_over(&self) -> bool {
         !matches!(self, Turn::Waiting | Turn::Asked { .. })
     }
+
+    /// What came of it; `stuck` is since when the source was at an earlier question, and is at this one.
+    fn answer(self, stuck: &mut Option<Instant>) -> Answered<A> {
+        match self {
+            Turn::Answered(answer, duration) => {
+                *stuck = None;
+                return Ok((answer, duration));
+            }
+            Turn::GivenUp(Some(since)) => *stuck = Some(since),
+            Turn::Busy => {}
+            Turn::Waiting | Turn::Asked { .. } | Turn::GivenUp(None) => return Err(Missed { busy: Duration::ZERO }),
+        }
+        Err(Missed { busy: stuck.map_or(Duration::ZERO, |since| since.elapsed()) })
+    }
 }
 
 impl<Q: Send + Sync + 'static, A: Send + 'static> Workers<Q, A> {
@@ -124,22 +138,6 @@ impl<Q: Send + Sync + 'static, A: Send + 'static> Workers<Q, A> {
                 spawn(self.name, thread).inspect_err(|e| tracing::warn!("cannot start a thread to collect on: {e}"));
             started.ok().filter(take_part)
         });
-    }
-}
-
-impl<A> Turn<A> {
-    /// What came of it; `stuck` is since when the source was at an earlier question, and is at this one.
-    fn answer(self, stuck: &mut Option<Instant>) -> Answered<A> {
-        match self {
-            Turn::Answered(answer, duration) => {
-                *stuck = None;
-                return Ok((answer, duration));
-            }
-            Turn::GivenUp(Some(since)) => *stuck = Some(since),
-            Turn::Busy => {}
-            Turn::Waiting | Turn::Asked { .. } | Turn::GivenUp(None) => return Err(Missed { busy: Duration::ZERO }),
-        }
-        Err(Missed { busy: stuck.map_or(Duration::ZERO, |since| since.elapsed()) })
     }
 }
 
