@@ -147,7 +147,7 @@ fn events_are_taken_as_described() {
     let mut known: BTreeSet<String> = BTreeSet::new();
     for kind in event["kind"]["enum"].as_array().unwrap() {
         let odd = serde_json::json!([{
-            "id": "a", "time": "2026-11-16T09:00:00Z", "run": "r", "attempt": 0, "kind": kind, "step": 1,
+            "id": "a", "time": "2026-11-16T09:00:00Z", "run": "r", "attempt": 0, "kind": kind, "step": 1, "seconds": 1,
             "status": "failed", "labels": {"pod": "p"}, "odd": 1,
         }]);
         let expected = crate::events::parse(odd.to_string().as_bytes(), i64::MAX).unwrap_err().expected;

@@ -1,6 +1,7 @@
 //! Runs put together from their events: attempts, how each ended, and what was lost with it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use serde::Serialize;
 
@@ -77,6 +78,8 @@ pub struct Attempt {
     pub restored: Option<u64>,
     /// In order of time.
     pub checkpoints: Vec<Checkpoint>,
+    /// When its ranks evaluated; each for itself, so that spans may overlap.
+    pub evaluations: Vec<Range<TimeMs>>,
     /// Those that any event names.
     pub ranks: BTreeSet<u32>,
     /// Where its GPUs are.
@@ -139,6 +142,7 @@ impl Attempt {
             ending: ending(events),
             restored: restored.min(),
             checkpoints: checkpoints(events),
+            evaluations: evaluations(events),
             ranks: events.iter().filter_map(|e| e.rank).collect(),
             places: events.iter().map(|e| e.place.clone()).collect(),
         })
@@ -184,6 +188,14 @@ fn checkpoints(events: &[&Event]) -> Vec<Checkpoint> {
     let mut checkpoints: Vec<Checkpoint> = by_step.into_values().collect();
     checkpoints.sort_by_key(|c| c.time_ms);
     checkpoints
+}
+
+fn evaluations(events: &[&Event]) -> Vec<Range<TimeMs>> {
+    let span = |e: &&Event| match e.what {
+        What::Evaluation { seconds } => Some(e.time_ms - (seconds * 1000.0).round() as TimeMs..e.time_ms),
+        _ => None,
+    };
+    events.iter().filter_map(span).collect()
 }
 
 /// What was lost by attempts that ended against their will; `attempts` as [`attempts`] gives them.

@@ -1,5 +1,5 @@
-//! What jobs say of themselves: that an attempt of a run began, how far it is, what it saved, what it went on from, and
-//! how it ended. Pure.
+//! What jobs say of themselves: that an attempt of a run began, how far it is, what it saved, when it evaluated, what it
+//! went on from, and how it ended. Pure.
 
 mod attempt;
 mod parse;
@@ -63,6 +63,11 @@ pub enum What {
         /// How long training stood still for it, where the job measures that.
         seconds: Option<f64>,
     },
+    /// It has evaluated what it has trained so far.
+    Evaluation {
+        /// How long that took.
+        seconds: f64,
+    },
     /// The attempt goes on from a checkpoint.
     Restore {
         /// The last step that is in it.
@@ -83,6 +88,7 @@ impl What {
             Self::Start { .. } => "start",
             Self::Step { .. } => "step",
             Self::Checkpoint { .. } => "checkpoint",
+            Self::Evaluation { .. } => "evaluation",
             Self::Restore { .. } => "restore",
             Self::End { .. } => "end",
         }
@@ -93,7 +99,7 @@ impl What {
     pub fn step(self) -> Option<u64> {
         match self {
             Self::Step { step } | Self::Checkpoint { step, .. } | Self::Restore { step } => Some(step),
-            Self::Start { .. } | Self::End { .. } => None,
+            Self::Start { .. } | Self::Evaluation { .. } | Self::End { .. } => None,
         }
     }
 }

@@ -66,16 +66,23 @@ fn event(index: usize, item: &Value, latest: TimeMs) -> Result<Event, Mistake> {
     Ok(event)
 }
 
-const KINDS: &str = "one of start, step, checkpoint, restore, end";
+const KINDS: &str = "one of start, step, checkpoint, evaluation, restore, end";
 
 /// What each kind has beside what all have.
-const OWN: [(&str, &[&str]); 5] = [
+const OWN: [(&str, &[&str]); 6] = [
     ("start", &["submitted"]),
     ("step", &["step"]),
     ("checkpoint", &["step", "seconds"]),
+    ("evaluation", &["seconds"]),
     ("restore", &["step"]),
     ("end", &["status"]),
 ];
+
+const SECONDS: &str = "a number of seconds, 0 or more";
+
+fn seconds(value: &Value) -> Option<f64> {
+    value.as_f64().filter(|s| (0.0..=MAX_NUMBER as f64).contains(s))
+}
 
 fn known_kind(text: &str) -> Option<&'static str> {
     OWN.iter().map(|(kind, _)| *kind).find(|kind| *kind == text)
@@ -85,11 +92,8 @@ fn what(kind: &str, fields: &Fields<'_>) -> Result<What, Mistake> {
     let step = || fields.required("step", "a whole number from 0 to 2^53", large);
     Ok(match kind {
         "step" => What::Step { step: step()? },
-        "checkpoint" => {
-            let seconds = |value: &Value| value.as_f64().filter(|s| (0.0..=MAX_NUMBER as f64).contains(s));
-            let seconds = fields.optional("seconds", "a number of seconds, 0 or more", seconds)?;
-            What::Checkpoint { step: step()?, seconds }
-        }
+        "checkpoint" => What::Checkpoint { step: step()?, seconds: fields.optional("seconds", SECONDS, seconds)? },
+        "evaluation" => What::Evaluation { seconds: fields.required("seconds", SECONDS, seconds)? },
         "restore" => What::Restore { step: step()? },
         "end" => {
             let named = |value: &Value| Status::ALL.iter().copied().find(|status| value == status.name());
@@ -261,6 +265,7 @@ mod tests {
             (json!({"kind": "start", "submitted": "1970-01-01T00:00:01Z"}), What::Start { submitted_ms: Some(1000) }),
             (json!({"kind": "step", "step": 0}), What::Step { step: 0 }),
             (json!({"kind": "checkpoint", "step": 7}), What::Checkpoint { step: 7, seconds: None }),
+            (json!({"kind": "evaluation", "seconds": 38.7}), What::Evaluation { seconds: 38.7 }),
             (json!({"kind": "restore", "step": 1_u64 << 53}), What::Restore { step: 1 << 53 }),
             (json!({"kind": "end", "status": "failed"}), What::End { status: Status::Failed }),
             (json!({"kind": "end", "status": "completed"}), What::End { status: Status::Completed }),
@@ -303,7 +308,8 @@ mod tests {
             (json!({"kind": "crash"}), "kind", KINDS, Some("\"crash\"")),
             (json!({"step": null}), "step", step, None),
             (json!({"step": (1_u64 << 53) + 1}), "step", step, Some("9007199254740993")),
-            (json!({"seconds": -0.5}), "seconds", "a number of seconds, 0 or more", Some("-0.5")),
+            (json!({"seconds": -0.5}), "seconds", SECONDS, Some("-0.5")),
+            (json!({"kind": "evaluation", "step": null, "seconds": null}), "seconds", SECONDS, None),
             (
                 json!({"kind": "end", "step": null, "seconds": null, "status": "ok"}),
                 "status",

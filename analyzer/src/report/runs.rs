@@ -37,6 +37,8 @@ pub struct Run {
     pub is_first_queue_known: bool,
     /// Milliseconds in which the run held GPUs, by the share of its GPU time that was productive and is kept.
     pub productive_ms: i64,
+    /// Of the productive milliseconds those in which it evaluated; null where its job tells of no evaluation.
+    pub evaluating_ms: Option<i64>,
     /// The rest of the milliseconds in which it held GPUs.
     pub unproductive_ms: i64,
     /// Milliseconds in which neither is known.
@@ -101,24 +103,36 @@ struct Held {
     /// GPU-milliseconds.
     all: f64,
     productive: f64,
+    /// Productive while a rank of the run evaluated.
+    evaluating: f64,
     checkpoint: f64,
 }
 
 impl Held {
-    fn of(places: &BTreeSet<Place>, intervals: &[Interval], within: &Range<TimeMs>) -> Self {
-        let mut held = Held { spans: Vec::new(), all: 0.0, productive: 0.0, checkpoint: 0.0 };
+    fn of(all: &[Attempt], intervals: &[Interval], within: &Range<TimeMs>) -> Self {
+        let places: BTreeSet<&Place> = all.iter().flat_map(|a| &a.places).collect();
+        let mut held = Held { spans: Vec::new(), all: 0.0, productive: 0.0, evaluating: 0.0, checkpoint: 0.0 };
+        let (mut spans, mut shares) = (Vec::new(), Vec::new());
         let theirs = |i: &&Interval| places.iter().any(|place| place.is_of(&i.node, i.owner.as_deref()));
         for i in intervals.iter().filter(|i| i.class.group() != Group::Capacity).filter(theirs) {
             let span = i.start_ms.max(within.start)..i.end_ms.min(within.end);
             if span.is_empty() {
                 continue;
             }
-            let ms = i.ms as f64 * (span.end - span.start) as f64 / (i.end_ms - i.start_ms) as f64;
+            let share = i.ms as f64 / (i.end_ms - i.start_ms) as f64;
+            let ms = (span.end - span.start) as f64 * share;
             held.all += ms;
-            held.productive += if i.class == Class::Productive { ms } else { 0.0 };
             held.checkpoint += if i.class == Class::Checkpoint { ms } else { 0.0 };
+            if i.class == Class::Productive {
+                held.productive += ms;
+                spans.push(span.clone());
+                shares.push(share);
+            }
             held.spans.push(span);
         }
+        let evaluations = all.iter().flat_map(|a| a.evaluations.iter().cloned()).collect();
+        let evaluated = union_ms(evaluations, &spans);
+        held.evaluating = evaluated.iter().zip(shares).map(|(ms, share)| *ms as f64 * share).sum();
         held
     }
 }
@@ -134,9 +148,8 @@ impl Run {
         let of_run: Vec<&Progress> = progress.iter().filter(|p| p.run == *id).collect();
         let first = all.first()?;
         let from = first.submitted_ms.unwrap_or(first.begun_ms).min(first.begun_ms).max(period.start);
-        let places = all.iter().flat_map(|a| a.places.iter().cloned()).collect();
         let last = all.last()?.ending.time_ms();
-        let held = Held::of(&places, intervals, &(from..last.unwrap_or(period.end).min(period.end)));
+        let held = Held::of(all, intervals, &(from..last.unwrap_or(period.end).min(period.end)));
         // One that may go on is known of as long as it holds GPUs or tells anything.
         let heard = held.spans.iter().map(|span| span.end).chain(of_run.iter().map(|p| p.last_ms));
         let until = last.or(heard.max()).unwrap_or(from).clamp(from, period.end.max(from));
@@ -144,8 +157,9 @@ impl Run {
         let wall = |spans: Vec<Range<TimeMs>>| -> i64 { union_ms(spans, std::slice::from_ref(&whole)).iter().sum() };
         let held_ms = wall(held.spans.clone());
         let known_ms = wall([waits(all), held.spans.clone()].concat());
-        let productive_ms =
-            if held.all > 0.0 { (held_ms as f64 * held.productive / held.all).round() as i64 } else { 0 };
+        let by_share = |part: f64| if held.all > 0.0 { (held_ms as f64 * part / held.all).round() as i64 } else { 0 };
+        let productive_ms = by_share(held.productive);
+        let tells_of_evaluation = all.iter().any(|a| !a.evaluations.is_empty());
         let queued_ms = known_ms - held_ms;
         let ended = |a: &&Attempt| a.ending.time_ms().is_some_and(|time| period.contains(&time));
         let failures = all.iter().filter(ended).filter(|a| a.ending.is_failure()).count();
@@ -164,6 +178,7 @@ impl Run {
             queued_ms,
             is_first_queue_known: first.submitted_ms.is_some(),
             productive_ms,
+            evaluating_ms: tells_of_evaluation.then(|| by_share(held.evaluating)),
             unproductive_ms: held_ms - productive_ms,
             unknown_ms: whole.end - whole.start - known_ms,
             ettr: (held_ms > 0).then(|| productive_ms as f64 / known_ms as f64),
@@ -179,6 +194,14 @@ impl Run {
     #[must_use]
     pub fn minutes(&self, seconds: &Option<f64>) -> String {
         seconds.map_or_else(|| text::UNKNOWN.to_owned(), |seconds| format!("{} min", text::number(seconds / 60.0)))
+    }
+
+    /// The hours in which it was productive, and which of them it evaluated, to be read.
+    #[must_use]
+    pub fn productive(&self) -> String {
+        let hours = text::hours(self.productive_ms);
+        let evaluating = |ms: &i64| format!("{hours} ({} evaluating)", text::hours(*ms));
+        self.evaluating_ms.as_ref().map_or_else(|| hours.clone(), evaluating)
     }
 
     /// The cost of a checkpoint, to be read.
@@ -352,6 +375,26 @@ mod tests {
         assert_eq!((run.unknown_ms, run.ettr, run.mttf_seconds), (6 * HOUR, Some(1.0), None));
         let run = one(events, &[]);
         assert_eq!((run.unknown_ms, run.ettr, run.queued_ms, run.is_first_queue_known), (10 * HOUR, None, 0, false));
+    }
+
+    #[test]
+    fn evaluation_is_productive_and_shown_apart() {
+        let evaluated = |at: i64, minutes: f64| event(at, 0, What::Evaluation { seconds: 60.0 * minutes });
+        // Two ranks tell of one evaluation; another is at a time when half of the GPU time was lost.
+        let told = vec![
+            event(0, 0, START),
+            Event { id: "0".into(), rank: Some(0), ..evaluated(2 * HOUR, 30.0) },
+            Event { id: "1".into(), rank: Some(1), ..evaluated(2 * HOUR, 60.0) },
+            evaluated(5 * HOUR, 30.0),
+            event(10 * HOUR, 0, ended(Status::Completed)),
+        ];
+        let half = [interval(Class::Productive, 4..6, 0.5), interval(Class::DataloaderCpu, 4..6, 0.5)];
+        let intervals = [&[interval(Class::Productive, 0..4, 1.0)], &half[..]].concat();
+        let run = one(told, &intervals);
+        assert_eq!((run.productive_ms, run.evaluating_ms), (5 * HOUR, Some(5 * HOUR / 4)));
+        assert_eq!(run.productive(), "5.00 (1.25 evaluating)");
+        let run = one(vec![event(0, 0, START), event(10 * HOUR, 0, ended(Status::Completed))], &intervals);
+        assert_eq!((run.evaluating_ms, run.productive().as_str()), (None, "5.00"));
     }
 
     #[test]

@@ -173,6 +173,7 @@ async fn insert(connection: &mut SqliteConnection, event: &Event, unjudged_ms: O
     match what {
         What::Start { submitted_ms } => submitted = *submitted_ms,
         What::Checkpoint { seconds, .. } => cost = *seconds,
+        What::Evaluation { seconds } => cost = Some(*seconds),
         What::End { status: how } => status = Some(how.name()),
         What::Step { .. } | What::Restore { .. } => {}
     }
@@ -222,6 +223,7 @@ fn what(row: &SqliteRow) -> sqlx::Result<What> {
         "start" => What::Start { submitted_ms: row.try_get("submitted_ms")? },
         "step" => What::Step { step: step()? },
         "checkpoint" => What::Checkpoint { step: step()?, seconds: row.try_get("seconds")? },
+        "evaluation" => What::Evaluation { seconds: row.try_get("seconds")? },
         "restore" => What::Restore { step: step()? },
         "end" => {
             let name: &str = row.try_get("status")?;
@@ -262,6 +264,7 @@ mod tests {
             event(6, 0, What::Restore { step: 1 << 53 }),
             event(10, 0, saved(1)),
             event(15, 0, What::Checkpoint { step: 2, seconds: Some(0.5) }),
+            event(17, 0, What::Evaluation { seconds: 0.002 }),
             event(20, 0, ended(Status::Failed)),
             event(30, u32::MAX, START),
         ]
@@ -274,9 +277,9 @@ mod tests {
         let events = every_kind();
         let twice = [&events[..], &events[..2]].concat();
         let taken = store.add_events(&twice).await.unwrap();
-        assert_eq!(taken, Taken { stored: 6, duplicate: 2, unjudged_from_ms: Some(5) });
+        assert_eq!(taken, Taken { stored: 7, duplicate: 2, unjudged_from_ms: Some(5) });
         let again = store.add_events(&events).await.unwrap();
-        assert_eq!(again, Taken { stored: 0, duplicate: 6, unjudged_from_ms: None });
+        assert_eq!(again, Taken { stored: 0, duplicate: 7, unjudged_from_ms: None });
         store.close().await;
         assert_eq!(open(dir.path()).await.history(0..100).await.unwrap().events, events);
     }
@@ -339,7 +342,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let store = open(dir.path()).await;
         store.add_events(&every_kind()).await.unwrap();
-        assert_eq!(store.shared.database.forget_verdicts(30).await.unwrap(), 5);
+        assert_eq!(store.shared.database.forget_verdicts(30).await.unwrap(), 6);
         let history = store.history(0..100).await.unwrap();
         assert_eq!((history.events.len(), history.progress.len()), (1, 1));
     }

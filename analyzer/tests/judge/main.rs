@@ -17,3 +17,4 @@ mod sources;
 mod storage_traces;
 mod straggler;
 mod straggler_traces;
+mod training_traces;
