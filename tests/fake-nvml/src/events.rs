@@ -3,7 +3,9 @@
 use crate::code::{Code, Done};
 use crate::event::Xid;
 use crate::handle::Issued;
+use crate::tail::News;
 use nvml_wrapper_sys::bindings::*;
+use std::sync::Arc;
 
 /// What a GPU can be watched for. Only XIDs are ever raised.
 pub(crate) const SUPPORTED: u64 =
@@ -14,7 +16,11 @@ pub(crate) type EventSets = Issued<EventSet>;
 
 /// The GPUs a set watches.
 #[derive(Debug, Default)]
-pub(crate) struct EventSet(Vec<Watch>);
+pub(crate) struct EventSet {
+    watches: Vec<Watch>,
+    /// What whoever waits is woken by, from the first wait on.
+    pub(crate) log: Option<Arc<News>>,
+}
 
 #[derive(Debug)]
 struct Watch {
@@ -29,8 +35,8 @@ impl EventSet {
         if types & !SUPPORTED != 0 {
             return Err(Code::NOT_SUPPORTED);
         }
-        if types & nvmlEventTypeXidCriticalError as u64 != 0 && self.0.iter().all(|w| w.gpu != gpu) {
-            self.0.push(Watch { gpu, next: seen });
+        if types & nvmlEventTypeXidCriticalError as u64 != 0 && self.watches.iter().all(|w| w.gpu != gpu) {
+            self.watches.push(Watch { gpu, next: seen });
         }
         Ok(())
     }
@@ -38,7 +44,7 @@ impl EventSet {
     /// The next XID that this set has not had.
     pub(crate) fn take(&mut self, xids: &[Xid]) -> Option<Xid> {
         let news = |w: &Watch| (w.next..xids.len()).find(|i| xids[*i].gpu == w.gpu);
-        let (i, watch) = self.0.iter_mut().filter_map(|w| Some((news(w)?, w))).min_by_key(|(i, _)| *i)?;
+        let (i, watch) = self.watches.iter_mut().filter_map(|w| Some((news(w)?, w))).min_by_key(|(i, _)| *i)?;
         watch.next = i + 1;
         Some(xids[i])
     }

@@ -4,9 +4,11 @@ use super::{Ptr, gpu_calls, node_calls, number};
 use crate::code::{Code, Done};
 use crate::events::{EventSet, SUPPORTED};
 use crate::handle;
-use crate::library::{Call, current};
+use crate::library::{Call, Library, current};
+use crate::tail::News;
 use nvml_wrapper_sys::bindings::*;
 use std::os::raw::{c_uint, c_ulonglong};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 node_calls! {
@@ -32,12 +34,22 @@ extern "C" fn nvmlEventSetWait_v2(set: nvmlEventSet_t, data: Ptr<nvmlEventData_t
     number(CALL.run(|_| Ok(())).and_then(|()| wait(set, &data, timeout_ms)))
 }
 
+/// The set's, as watching the log anew for every wait would cost the caller what no driver does.
+fn log(library: &Library, set: nvmlEventSet_t) -> Result<Option<Arc<News>>, Code> {
+    if let Some(log) = library.events.with(set, |set| set.log.clone())? {
+        return Ok(Some(log));
+    }
+    let log = library.news()?.map(Arc::new);
+    library.events.with(set, |set| set.log.clone_from(&log))?;
+    Ok(log)
+}
+
 /// Blocks until an XID or the timeout, holding nothing while it does.
 fn wait(set: nvmlEventSet_t, data: &Ptr<nvmlEventData_t>, timeout_ms: c_uint) -> Done {
     let deadline = Instant::now() + Duration::from_millis(timeout_ms.into());
     let library = current()?;
     // Before the first look, so that nothing is written unnoticed between the two. A call that only looks needs none.
-    let log = if timeout_ms == 0 { None } else { library.news()? };
+    let log = if timeout_ms == 0 { None } else { log(&library, set)? };
     loop {
         library.refresh()?;
         let news = {
