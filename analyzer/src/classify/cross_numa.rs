@@ -21,6 +21,7 @@ const SIGNALS: [Signal; 4] =
 fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
     let Some(place) = Place::of(cell) else { return Verdict::Abstain { missing: SIGNALS.to_vec() } };
     let mut facts = place.off_node(t);
+    facts.extend(place.moved(cell, t));
     if facts.is_empty() {
         return Verdict::No;
     }
@@ -85,6 +86,18 @@ impl Place {
         let cpus = below(self.cpus, t.cross_numa_cpus_ratio);
         let memory = below(self.memory, t.cross_numa_memory_ratio);
         cpus.into_iter().chain(memory).collect()
+    }
+
+    /// The fact that its processes were there for a part of the cell: a cell beside this one is off its node, the other
+    /// one on it, and this one neither.
+    fn moved(&self, cell: &Cell<'_>, t: &Thresholds) -> Option<Fact> {
+        let range = t.cross_numa_cpus_ratio..1.0 - t.cross_numa_cpus_ratio;
+        let between = self.cpus.filter(|f| range.contains(&f.value))?;
+        let beside = |index: usize| (index < cell.node.cells.len()).then(|| Place::of(&Cell { index, ..*cell }))?;
+        let (before, after) = (beside(cell.index.checked_sub(1)?)?, beside(cell.index + 1)?);
+        let is_off = |place: &Place| !place.off_node(t).is_empty();
+        let moved = is_off(&before) && after.is_on_node(t) || before.is_on_node(t) && is_off(&after);
+        moved.then_some(Fact { threshold: range.end, ..between })
     }
 
     /// Do its processes run on the GPU's node and nowhere else?

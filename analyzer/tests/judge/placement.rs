@@ -5,6 +5,7 @@ use goodput_analyzer::classify::{Class, Thresholds, judge_series};
 use goodput_analyzer::sample::{Labels, Sample, Series};
 
 const MINUTE: i64 = 60_000;
+const MIDDLE: i64 = 90_000;
 const GPUS: [&str; 2] = ["GPU-0", "GPU-1"];
 
 /// How busy the GPUs are, and what is known of NUMA: allowed CPUs per GPU and node, bytes of memory per node.
@@ -15,6 +16,8 @@ struct Case {
     cpus: [Option<[f64; 2]>; 2],
     job_cpus: Option<[f64; 2]>,
     memory: Option<[f64; 2]>,
+    /// From the middle of the judged minute on, what `GPU-1`'s processes may run on instead.
+    moved: Option<[f64; 2]>,
 }
 
 impl Case {
@@ -31,8 +34,10 @@ impl Case {
             add("goodput_gpu_observed_seconds_total", &[("UUID", gpu)], &seconds);
             add("goodput_gpu_owner_info", &[("UUID", gpu), ("owner", "train")], &|_| 1.0);
             add("goodput_gpu_numa_info", &[("UUID", gpu), ("node", self.numa_nodes[i])], &|_| 1.0);
-            for (node, cpus) in self.cpus[i].iter().flat_map(|c| ["0", "1"].into_iter().zip(*c)) {
-                add("goodput_gpu_numa_allowed_cpus", &[("UUID", gpu), ("node", node)], &|_| cpus);
+            let later = self.moved.filter(|_| i == 1).or(self.cpus[i]);
+            for (node, (cpus, later)) in ["0", "1"].into_iter().zip(pairs(self.cpus[i], later)) {
+                let value = |t| if t < MIDDLE { cpus } else { later };
+                add("goodput_gpu_numa_allowed_cpus", &[("UUID", gpu), ("node", node)], &value);
             }
         }
         for (name, both) in
@@ -53,6 +58,11 @@ impl Case {
     }
 }
 
+/// By node, what is known of both.
+fn pairs(one: Option<[f64; 2]>, other: Option<[f64; 2]>) -> Vec<(f64, f64)> {
+    one.zip(other).map(|(one, other)| one.into_iter().zip(other).collect()).unwrap_or_default()
+}
+
 const ON_0: Option<[f64; 2]> = Some([32.0, 0.0]);
 const ON_1: Option<[f64; 2]> = Some([0.0, 32.0]);
 const BOTH: Option<[f64; 2]> = Some([32.0, 32.0]);
@@ -68,6 +78,15 @@ fn time_is_charged_against_an_on_node_gpu_of_the_owner() {
     assert_eq!(case([0.8, 0.5], [ON_1, ON_0]).judged(), (0, true), "the other is off its node too");
     assert_eq!(case([0.8, 0.5], [BOTH, ON_0]).judged(), (0, true), "the other is not confined to its node");
     assert_eq!(case([0.8, 0.5], [None, ON_0]).judged(), (0, true), "of the other nothing is known");
+}
+
+#[test]
+fn a_minute_in_which_it_moves_is_charged_too() {
+    let moves = |from, to: Option<[f64; 2]>| Case { moved: to, ..case([0.8, 0.5], [ON_0, from]) };
+    assert_eq!(moves(ON_1, ON_0).judged().0, 18_000, "off its node");
+    assert_eq!(moves(ON_0, ON_1).judged().0, 18_000, "back to it");
+    assert_eq!(moves(BOTH, ON_0).judged().0, 0, "it might have been where it should for the whole minute");
+    assert_eq!(moves(ON_1, BOTH).judged().0, 0, "it was never kept from its node");
 }
 
 #[test]
