@@ -177,8 +177,8 @@ mod tests {
         let [risk] = all.as_slice() else { panic!("{all:?}") };
         assert_eq!((risk.last.kind, risk.last.entity.as_str()), (Kind::Disk(Room::Bytes), "/"));
         assert_eq!(risk.last.owners, [] as [String; 0]);
-        // Known as soon as three fifths are in use, two hours after the first sample.
-        assert_eq!(risk.start_ms, 120 * MINUTE, "four hours before the end");
+        // Known as soon as three fifths are in use and the end is four hours off, two hours after the first sample.
+        assert!((120 * MINUTE..=130 * MINUTE).contains(&risk.start_ms), "{} min", risk.start_ms / MINUTE);
         assert!(risk.end_ms == 240 * MINUTE, "without a pause");
         let earliest = risk.earliest_ms.unwrap();
         assert!((earliest - 360 * MINUTE).abs() < 5 * MINUTE, "{} min", earliest / MINUTE);

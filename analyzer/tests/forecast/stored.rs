@@ -64,10 +64,8 @@ fn each_memory_has_its_own_limit() {
         host("node_memory_MemAvailable_bytes", "n1:9100", 1, |_| 200.0 * GIB),
     ];
     let found = asked(&all, HOUR - 1);
-    let shown: Vec<_> = found
-        .iter()
-        .map(|p| (p.kind, p.entity.as_str(), p.node.as_str(), (of(p).limit / GIB).round()))
-        .collect();
+    let shown: Vec<_> =
+        found.iter().map(|p| (p.kind, p.entity.as_str(), p.node.as_str(), (of(p).limit / GIB).round())).collect();
     let expected = [
         (Kind::Memory(Memory::Gpu), "GPU-1", "n1", 79.0),
         (Kind::Memory(Memory::Cgroup), "job/7", "n1", 100.0),
