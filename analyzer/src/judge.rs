@@ -17,7 +17,7 @@ use crate::classify::{
     Thresholds, judge_told,
 };
 use crate::events::Told;
-use crate::forecast::{self, MEMORY_SIGNALS, Outlook, Prospect};
+use crate::forecast::{self, Outlook, Prospect};
 use crate::frame::MAX_BRIDGE_MS;
 use crate::report::{self, Period, Price, Report, throughput};
 use crate::sample::{Series, TimeMs};
@@ -154,7 +154,7 @@ impl<S: Samples + Results> Judge<S> {
     async fn look_ahead(&self, window: &Range<TimeMs>, until: TimeMs, judged: &Judged) -> Result<(), JudgeError> {
         let range = window.start..window.end.min(until);
         let standings = self.standings(&range, judged.paired.clone()).await?;
-        let series = self.memory(range).await?;
+        let series = self.foreseen(range).await?;
         let (span, thresholds) = (window.clone(), self.thresholds.clone());
         let risks = tokio::task::spawn_blocking(move || forecast::risks(&series, &span, until, &thresholds)).await;
         let before = self.store.outlook(window.clone()).await?;
@@ -186,17 +186,17 @@ impl<S: Samples + Results> Judge<S> {
         standings.map_err(|_| JudgeError::Died(range.clone()))
     }
 
-    /// What is to be expected of every memory, as at a time; stores nothing.
+    /// What is to be expected, as at a time; stores nothing.
     pub async fn prospects(&self, now: TimeMs) -> Result<Vec<Prospect>, JudgeError> {
-        let series = self.memory(now..now + 1).await?;
+        let series = self.foreseen(now..now + 1).await?;
         let thresholds = self.thresholds.clone();
         let prospects = tokio::task::spawn_blocking(move || forecast::prospects(&series, now, &thresholds)).await;
         prospects.map_err(|_| JudgeError::Died(now..now))
     }
 
     /// The series that forecasts within the range look at.
-    async fn memory(&self, range: Range<TimeMs>) -> Result<Vec<Series>, StoreError> {
-        let metrics = signal::metrics_of(MEMORY_SIGNALS);
+    async fn foreseen(&self, range: Range<TimeMs>) -> Result<Vec<Series>, StoreError> {
+        let metrics = signal::metrics_of(&forecast::SIGNALS);
         let before = range.start - self.forecast_window_ms();
         let selection = Selection { metrics, labels: Vec::new(), range: before..range.end };
         self.store.select(&selection).await

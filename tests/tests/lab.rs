@@ -111,6 +111,14 @@ fn memory_that_runs_out_is_warned_of_and_full_memory_is_not() -> Result<()> {
 }
 
 #[test]
+fn a_disk_that_fills_is_warned_of_and_checkpoints_that_are_removed_are_not() -> Result<()> {
+    let forecasts = evaluated(&["disk_fills", "disk_saves"])?.forecasts;
+    assert_eq!((forecasts.ooms, forecasts.lead_seconds.len(), forecasts.false_alarms), (1, 1, 0), "{forecasts:?}");
+    assert!(forecasts.median_lead_seconds.is_some_and(|lead| lead >= 1800.0), "{forecasts:?}");
+    Ok(())
+}
+
+#[test]
 fn the_same_plan_makes_the_same_trace() -> Result<()> {
     let read = |dir: &Path, file| std::fs::read(dir.join("partial_allocation/00").join(file));
     let (one, other) = (tempfile::tempdir()?, tempfile::tempdir()?);

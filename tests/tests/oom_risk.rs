@@ -77,7 +77,7 @@ fn a_leak_is_known_hours_before_its_end_and_full_memory_is_no_leak() -> Result<(
     let [from, to] = [first_ms, first_ms + 2 * HOUR].map(|ms| UNIX_EPOCH + Duration::from_millis(ms.unsigned_abs()));
     let report: serde_json::Value = serde_json::from_str(&analyzer.report("json", from, to)?)?;
     let risks = report["risks"].as_array().context("no risks in the report")?;
-    let named = risks.iter().map(|r| (r["node"].as_str().unwrap_or(""), r["memory"].as_str().unwrap_or("")));
+    let named = risks.iter().map(|r| (r["node"].as_str().unwrap_or(""), r["which"].as_str().unwrap_or("")));
     assert_eq!(named.collect::<BTreeSet<_>>(), leaks(), "{risks:?}");
     for risk in risks {
         let known_ms = risk["stretches"][0]["start_ms"].as_i64().context("no stretch")?;

@@ -8,7 +8,7 @@ use axum::extract::{Query, State};
 use super::query::Asked;
 use super::{Answer, Page, Problem};
 use crate::classify::{Advice, Advisory, Class, Interval};
-use crate::forecast::{Memory, Prospect, Risk};
+use crate::forecast::{Kind, Memory, Prospect, Risk, Sort};
 use crate::judge;
 use crate::report::{Finding, Period, Report};
 use crate::serve::App;
@@ -52,24 +52,29 @@ pub(super) async fn advisories<S: Results>(State(app): State<App<S>>, given: Giv
 }
 
 pub(super) async fn risks<S: Results>(State(app): State<App<S>>, given: Given) -> Answer<Page<Risk>> {
-    let asked = Asked::of(given.0, &["start", "end", "node", "memory", "limit", "cursor"])?;
+    let asked = Asked::of(given.0, &["start", "end", "node", "kind", "memory", "limit", "cursor"])?;
     let range = asked.range((app.now)(), &app.zone, MAX_HOURS)?;
-    let memory = asked.named("memory", Memory::ALL, Memory::name)?;
-    let all = app.store.outlook(range).await?.risks.into_iter().filter(|risk| is(&asked, memory, &risk.last));
+    let is = wanted(&asked)?;
+    let all = app.store.outlook(range).await?.risks.into_iter().filter(|risk| is(&risk.last));
     Ok(Json(asked.part()?.of(all)))
 }
 
 /// As at the last minute that is judged.
 pub(super) async fn forecasts<S: Results>(State(app): State<App<S>>, given: Given) -> Answer<Page<Prospect>> {
-    let asked = Asked::of(given.0, &["node", "memory", "limit", "cursor"])?;
-    let memory = asked.named("memory", Memory::ALL, Memory::name)?;
+    let asked = Asked::of(given.0, &["node", "kind", "memory", "limit", "cursor"])?;
+    let is = wanted(&asked)?;
     let prospects = app.progress.borrow().prospects.clone();
-    Ok(Json(asked.part()?.of(prospects.into_iter().filter(|prospect| is(&asked, memory, prospect)))))
+    Ok(Json(asked.part()?.of(prospects.into_iter().filter(|prospect| is(prospect)))))
 }
 
-fn is(asked: &Asked, memory: Option<Memory>, prospect: &Prospect) -> bool {
-    asked.get("node").is_none_or(|node| node == prospect.node)
-        && memory.is_none_or(|memory| memory == prospect.forecast.memory)
+fn wanted(asked: &Asked) -> Result<impl Fn(&Prospect) -> bool, Problem> {
+    let sort = asked.named("kind", Sort::ALL, Sort::name)?;
+    let memory = asked.named("memory", Memory::ALL, Memory::name)?;
+    Ok(move |prospect: &Prospect| {
+        asked.get("node").is_none_or(|node| node == prospect.node)
+            && sort.is_none_or(|sort| sort == prospect.kind.sort())
+            && memory.is_none_or(|memory| Kind::Memory(memory) == prospect.kind)
+    })
 }
 
 pub(super) async fn findings<S: Results>(State(app): State<App<S>>, given: Given) -> Answer<Page<Finding>> {

@@ -42,7 +42,20 @@ fn check(value: &Value, schema: &Value, at: &str) {
         return check(value, description.pointer(name.trim_start_matches('#')).unwrap(), at);
     }
     if let Some(all) = schema["oneOf"].as_array() {
-        return if value.is_null() { assert_eq!(all[1]["type"], "null", "{at}") } else { check(value, &all[0], at) };
+        if value.is_null() {
+            return assert_eq!(all[1]["type"], "null", "{at}");
+        }
+        // Those that are objects are told apart by what they must have.
+        let must =
+            |one: &Value| one["$ref"].as_str().and_then(|name| description.pointer(name.trim_start_matches('#')));
+        let fits = |one: &&Value| {
+            must(one).is_some_and(|of| {
+                of["required"]
+                    .as_array()
+                    .is_some_and(|all| all.iter().all(|name| value.get(name.as_str().unwrap()).is_some()))
+            })
+        };
+        return check(value, all.iter().find(fits).unwrap_or(&all[0]), at);
     }
     let kind = match value {
         Value::Null => "null",
@@ -107,8 +120,8 @@ async fn every_route_is_described_and_answers_as_described() {
 async fn what_has_no_example_in_a_quiet_store_has_the_described_fields_too() {
     let description = description();
     let check_as = |name: &str, value: Value| check(&value, &description["components"]["schemas"][name], name);
-    let (risk, advisory) = crate::store::examples();
-    check_as("Risk", serde_json::to_value(risk).unwrap());
+    let (risks, advisory) = crate::store::examples();
+    risks.iter().for_each(|risk| check_as("Risk", serde_json::to_value(risk).unwrap()));
     check_as("Culprit", serde_json::to_value(Culprit { node: "n1".into(), gpu: "GPU-a".into() }).unwrap());
     check_as("Advisory", serde_json::to_value(advisory).unwrap());
 }
@@ -199,6 +212,7 @@ async fn what_is_wrong_is_named_and_expected() {
         ("/intervals?start=noon", "start", "a time such as 2026-11-16T09:00:00Z"),
         ("/intervals?start=2026-01-01&end=2026-11-21", "start", "a time before end, by at most 840 hours"),
         ("/risks?memory=disk", "memory", "one of gpu, cgroup, host"),
+        ("/risks?kind=gpu", "kind", "one of memory, disk, eviction, hardware"),
         ("/report?week=2027-W53", "week", "an ISO week such as 2026-W47"),
         ("/series", "signal", "a signal that /api/v1/signals lists"),
         ("/series?signal=gpu_power&node=n1", "gpu", "a UUID, and neither node nor owner"),

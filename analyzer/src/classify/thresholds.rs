@@ -194,6 +194,39 @@ thresholds! {
     forecast_restart_ratio = 0.25 "ratio" in 0.0..=0.9,
         "A fall to this share of the peak before is another program, or the same started anew.",
         from "own choice: what garbage collection and caches give back leaves more";
+    disk_available_ratio = 0.4 "ratio of the size" in 0.0..=1.0,
+        "Available space or inodes of a file system from which no disk is told to fill up, however fast it does.",
+        from "node mixin NodeFilesystemSpaceFillingUp: warns below 40 %";
+    eviction_memory_bytes = 104857600.0 "bytes" in 0.0..=1e13,
+        "Available memory below which the kubelet evicts pods, as its evictionHard has it; 0 where it does not.",
+        from "Kubernetes documentation, Node-pressure Eviction: memory.available<100Mi";
+    eviction_nodefs_ratio = 0.1 "ratio of the size" in 0.0..=1.0,
+        "Available space of the kubelet's file system below which it evicts pods; 0 where it does not.",
+        from "Kubernetes documentation, Node-pressure Eviction: nodefs.available<10%";
+    eviction_inodes_ratio = 0.05 "ratio of the inodes" in 0.0..=1.0,
+        "Free inodes of the kubelet's file system below which it evicts pods; 0 where it does not.",
+        from "Kubernetes documentation, Node-pressure Eviction: nodefs.inodesFree<5%";
+    eviction_imagefs_ratio = 0.15 "ratio of the size" in 0.0..=1.0,
+        "Available space of the container runtime's file system below which the kubelet evicts pods; 0 where it does not.",
+        from "Kubernetes documentation, Node-pressure Eviction: imagefs.available<15%";
+    ecc_corrected_errors = 100.0 "errors per hour" in 1.0..=1e9,
+        "Corrected ECC errors of a GPU within an hour from which it is watched; NVIDIA takes one for nothing.",
+        from "alert rules for dcgm-exporter in use: more than 100 an hour; NVIDIA publishes none";
+    remapped_rows = 512.0 "rows" in 1.0..=1e5,
+        "Rows replaced after uncorrectable errors from which a GPU is watched however long ago they were.",
+        from "DCGM health watch of memory: warns from 512";
+    retired_pages = 63.0 "pages" in 1.0..=1e5,
+        "Retired pages from which a GPU before Ampere is to be replaced.",
+        from "DCGM health watch of memory: 63 pages";
+    pcie_error_ratio = 1e-12 "errors per bit" in 1e-18..=1.0,
+        "Errors per bit that a PCIe link may have; replays beyond, at all that it can carry, are too many.",
+        from "DCGM health watch of PCIe: bit error rate of 1e-12, some 16 replays a minute of generation 4 by 16 lanes";
+    nvlink_crc_errors = 100.0 "errors per second" in 0.01..=1e9,
+        "Checksum errors of a GPU's NVLinks from which it is watched.",
+        from "DCGM health watch of NVLink: 100 a second";
+    nvlink_errors = 1.0 "errors" in 1.0..=1e9,
+        "Recoveries of a GPU's NVLinks within the forecast's window from which it is watched.",
+        from "DCGM health watch of NVLink: any error but of checksums";
     derate_busy_ratio = 0.5 "ratio" in 0.0..=1.0,
         "Clocks of cells busy for at least this share are compared; an idle GPU lowers its own.",
         from "own choice: most of the cell";

@@ -48,7 +48,7 @@ pub enum What {
     Intervals,
     /// What was advised.
     Advisories,
-    /// Memory that was at risk of running out.
+    /// Memory, disks, pods and GPUs that were at risk.
     Risks,
     /// What jobs counted themselves.
     Achieved,

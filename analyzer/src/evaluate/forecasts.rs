@@ -1,4 +1,5 @@
-//! Forecasts held against the truth: which memory ran out, how long before it was said, and what was said for nothing.
+//! Forecasts held against the truth: what ran out, how long before it was said, and what was said for nothing. Hardware
+//! has no end that could come true.
 
 use std::ops::Range;
 
@@ -7,13 +8,13 @@ use serde::Serialize;
 use super::join::Entities;
 use super::trace::{Row, Trace};
 use crate::classify::Thresholds;
-use crate::forecast::{Memory, Risk, STEP_MS, risks};
+use crate::forecast::{Kind, Memory, Risk, STEP_MS, Sort, risks};
 use crate::sample::TimeMs;
 
 /// What became of warnings.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Forecasts {
-    /// Times that memory ran out.
+    /// Times that memory or a disk ran out, or pods were evicted.
     pub ooms: usize,
     /// Of those that were warned of, how long before, in seconds; in rising order.
     pub lead_seconds: Vec<f64>,
@@ -26,7 +27,8 @@ pub struct Forecasts {
 impl Forecasts {
     /// Of one trace.
     pub(super) fn of(trace: &Trace, entities: &Entities, window: &Range<TimeMs>, t: &Thresholds) -> Forecasts {
-        let risks = risks(&trace.series, window, window.end, t);
+        let mut risks = risks(&trace.series, window, window.end, t);
+        risks.retain(|risk| risk.last.kind.sort() != Sort::Hardware);
         let horizon_ms = (t.forecast_horizon_seconds * 1000.0) as i64;
         let lead = |oom: &Row| {
             let lasts = |r: &&Risk| r.start_ms < oom.span.start && r.end_ms + STEP_MS >= oom.span.start;
@@ -61,17 +63,22 @@ impl Forecasts {
     }
 }
 
-/// Is the warning about the memory that ran out?
+/// Is the warning about what ran out? Pods are evicted before the node's memory or its disk is at its end.
 fn is_about(risk: &Risk, oom: &Row, entities: &Entities) -> bool {
-    let (memory, (host, _)) = (risk.last.forecast.memory, oom.host_and_index());
-    let is_asked = oom.charged_to.as_deref().is_none_or(|name| name == memory.name());
-    let is_there = match memory {
-        Memory::Gpu => {
+    let (kind, (host, _)) = (risk.last.kind, oom.host_and_index());
+    let names: &[&str] = match kind {
+        Kind::Memory(memory) => &[memory.name()],
+        Kind::Eviction(_) => &["eviction", "host", "disk"],
+        Kind::Disk(_) | Kind::Hardware(_) => &[kind.sort().name()],
+    };
+    let is_asked = oom.charged_to.as_deref().is_none_or(|name| names.contains(&name));
+    let is_there = match kind {
+        Kind::Memory(Memory::Gpu) => {
             // That of an instance is a part of the GPU's.
             let uuid = risk.last.entity.split_once('/').map_or(risk.last.entity.as_str(), |(uuid, _)| uuid);
             entities.get(&oom.entity).is_some_and(|uuids| uuids.contains(uuid))
         }
-        Memory::Cgroup | Memory::Host => risk.last.node == host,
+        _ => risk.last.node == host,
     };
     is_asked && is_there
 }

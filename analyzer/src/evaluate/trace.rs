@@ -58,8 +58,8 @@ pub const LEAF_CLASSES: &[&str] = &[
 pub(super) const OOM: &str = "oom";
 /// Classes whose time somebody else caused.
 const CHARGED: [&str; 2] = ["straggler", "collective_wait"];
-/// What can run out of memory.
-const MEMORIES: [&str; 3] = ["gpu", "cgroup", "host"];
+/// What can run out, and pods that can be evicted before it does.
+const RUNS_OUT: [&str; 5] = ["gpu", "cgroup", "host", "disk", "eviction"];
 
 /// A recorded trace.
 #[derive(Debug)]
@@ -87,7 +87,7 @@ pub struct Row {
     pub span: Range<TimeMs>,
     /// A leaf class, or `oom`.
     pub class: &'static str,
-    /// Who caused it; of `oom`, which memory ran out.
+    /// Who caused it; of `oom`, what ran out.
     pub charged_to: Option<String>,
     /// Classes that are accepted in its place.
     pub also: Vec<&'static str>,
@@ -227,8 +227,8 @@ fn row(line: u64, fields: &[&str]) -> Result<Row, String> {
     let also = also.split(separators).filter(|word| !word.is_empty()).map(|word| leaf("also", word));
     let charged_to = Some(charged_to).filter(|c| !c.is_empty()).map(str::to_owned);
     match charged_to.as_deref() {
-        Some(memory) if class == OOM && !MEMORIES.contains(&memory) => {
-            return Err(format!("charged_to: expected what ran out ({}), found {memory:?}", MEMORIES.join(", ")));
+        Some(what) if class == OOM && !RUNS_OUT.contains(&what) => {
+            return Err(format!("charged_to: expected what ran out ({}), found {what:?}", RUNS_OUT.join(", ")));
         }
         Some(culprit) if CHARGED.contains(&class) && split(culprit).is_none() => {
             return Err(format!("charged_to: expected host/gpuN such as node1/gpu0, found {culprit:?}"));

@@ -1,14 +1,13 @@
-//! Which memories there are: from series to what is in use of which limit, and to a forecast of each.
+//! Memory that runs out: of GPUs, of owners, of nodes.
 
-use crate::classify::Thresholds;
-use crate::frame::{self, Levels};
-use crate::sample::{Sample, Series, TimeMs};
+use super::course::{Course, entity_of};
+use super::{Forecast, Kind, Memory, exhaustion};
+use crate::frame::Levels;
+use crate::sample::{Sample, TimeMs};
 use crate::signal::{Entity, Signal};
 
-use super::{Forecast, Memory, oom_risk};
-
-/// All that forecasts look at: memory, and who is where.
-pub const MEMORY_SIGNALS: &[Signal] = &[
+/// Memory, and who is where.
+pub(super) const SIGNALS: &[Signal] = &[
     Signal::FbUsed,
     Signal::FbFree,
     Signal::GpuOwner,
@@ -19,69 +18,29 @@ pub const MEMORY_SIGNALS: &[Signal] = &[
     Signal::NodeInfo,
 ];
 
-/// What is to be expected of the memory of one GPU, owner or node.
-#[derive(Clone, Debug, PartialEq, serde::Serialize)]
-pub struct Prospect {
-    /// The node.
-    pub node: String,
-    /// The GPU's UUID, for a MIG instance with `/` and its id behind it; the owner's id; a container as its pod's name and
-    /// its own; or the node once more.
-    pub entity: String,
-    /// Who holds the GPU; of other memory, nobody.
-    pub owners: Vec<String>,
-    /// When the forecast was made.
-    pub made_ms: TimeMs,
-    /// The forecast.
-    pub forecast: Forecast,
+/// `None` where memory in use is not known. There is no forecast where the limit is not known or there is none.
+pub(super) fn course<'a>(levels: &'a Levels<'a>) -> Option<Course<'a>> {
+    let (memory, used) = match levels.entity {
+        Entity::Gpu(_) | Entity::MigInstance(..) => (Memory::Gpu, levels.samples(Signal::FbUsed).to_vec()),
+        Entity::Job(_) | Entity::Server => (Memory::Cgroup, levels.samples(Signal::JobMemoryWorkingSet).to_vec()),
+        Entity::Node => (Memory::Host, host_used(levels)),
+    };
+    (!used.is_empty()).then(|| Course {
+        kind: Kind::Memory(memory),
+        node: &levels.node,
+        entity: entity_of(levels),
+        gpus: vec![levels],
+        look: Box::new(move |now, t| exhaustion(&used, limit(memory, levels, now)?, now, t).map(Forecast::Exhaustion)),
+    })
 }
 
-/// Forecasts of every memory whose use and limit are known, as at a time. `series` should reach from
-/// `forecast_window_seconds` before it.
-#[must_use]
-pub fn prospects(series: &[Series], now: TimeMs, t: &Thresholds) -> Vec<Prospect> {
-    let sources = frame::sources(series);
-    frame::levels(&sources).iter().filter_map(Course::of).filter_map(|course| course.prospect(now, t)).collect()
-}
-
-/// Memory in use over time, and whose it is.
-pub(super) struct Course<'a> {
-    memory: Memory,
-    levels: &'a Levels<'a>,
-    used: Vec<Sample>,
-}
-
-impl<'a> Course<'a> {
-    /// `None` where memory in use is not known.
-    pub(super) fn of(levels: &'a Levels<'a>) -> Option<Self> {
-        let (memory, used) = match levels.entity {
-            Entity::Gpu(_) | Entity::MigInstance(..) => (Memory::Gpu, levels.samples(Signal::FbUsed).to_vec()),
-            Entity::Job(_) | Entity::Server => (Memory::Cgroup, levels.samples(Signal::JobMemoryWorkingSet).to_vec()),
-            Entity::Node => (Memory::Host, host_used(levels)),
-        };
-        (!used.is_empty()).then_some(Course { memory, levels, used })
-    }
-
-    /// `None` where the limit is not known or there is none, and where too little is known for a forecast.
-    pub(super) fn prospect(&self, now: TimeMs, t: &Thresholds) -> Option<Prospect> {
-        let forecast = oom_risk(self.memory, &self.used, self.limit(now)?, now, t)?;
-        let node = &self.levels.node;
-        let entity = match self.levels.entity {
-            Entity::Gpu(id) | Entity::Job(id) => id.to_owned(),
-            Entity::MigInstance(gpu, id) => format!("{gpu}/{id}"),
-            Entity::Node | Entity::Server => self.levels.container.as_ref().unwrap_or(node).clone(),
-        };
-        let node = node.clone();
-        Some(Prospect { node, entity, owners: self.levels.holders(now), made_ms: now, forecast })
-    }
-
-    fn limit(&self, now: TimeMs) -> Option<f64> {
-        let at = |signal| self.levels.at(signal, now);
-        match self.memory {
-            // What the driver reserves is in neither.
-            Memory::Gpu => Some(at(Signal::FbUsed)? + at(Signal::FbFree)?),
-            Memory::Cgroup => at(Signal::JobMemoryMax),
-            Memory::Host => at(Signal::NodeMemoryTotal),
-        }
+fn limit(memory: Memory, levels: &Levels<'_>, now: TimeMs) -> Option<f64> {
+    let at = |signal| levels.at(signal, now);
+    match memory {
+        // What the driver reserves is in neither.
+        Memory::Gpu => Some(at(Signal::FbUsed)? + at(Signal::FbFree)?),
+        Memory::Cgroup => at(Signal::JobMemoryMax),
+        Memory::Host => at(Signal::NodeMemoryTotal),
     }
 }
 
@@ -94,8 +53,9 @@ fn host_used(levels: &Levels<'_>) -> Vec<Sample> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::sample::Labels;
+    use super::super::prospects;
+    use crate::classify::Thresholds;
+    use crate::sample::{Labels, Sample, Series};
 
     const MINUTE: i64 = 60_000;
 
@@ -123,7 +83,7 @@ mod tests {
         let t = Thresholds::default();
         let told = |holder| {
             let all = prospects(&pods(holder), 120 * MINUTE, &t);
-            all.into_iter().map(|p| (p.node, p.entity, p.forecast.at_risk.is_some())).collect::<Vec<_>>()
+            all.into_iter().map(|p| (p.node.clone(), p.entity.clone(), p.is_risk())).collect::<Vec<_>>()
         };
         let row = |container: &str, at_risk| ("n1".to_owned(), format!("ml/train-0/{container}"), at_risk);
         assert_eq!(told("train-0"), [row("main", true), row("proxy", false)], "7 of 10 GB, and of 100");

@@ -1,192 +1,122 @@
-//! What has not happened yet: running out of memory.
+//! What has not happened yet: memory or a disk that runs out, pods that are evicted before it does, a GPU that fails.
 //!
-//! [`oom_risk`] follows the peaks of memory in use, since the highest of them runs into the limit, and draws a robust
-//! line through them. [`prospects`] asks it about every GPU, owner and node; [`risks`] goes through a window and keeps
-//! what was at risk. A forecast has no GPU-time; it is not a class of the ledger.
+//! [`exhaustion`] follows the peaks of what is in use, since the highest of them runs into the limit, and draws a robust
+//! line through them; a GPU's [`Damage`] is read off counters and states that have sourced limits. [`prospects`] asks both
+//! about all that is known, [`risks`] goes through a window and keeps what was at risk. A forecast has no GPU-time; it is
+//! not a class of the ledger.
 
+mod course;
+mod disk;
+mod eviction;
+mod exhaustion;
+mod hardware;
+mod kind;
 mod memory;
 mod risk;
+#[cfg(test)]
+mod testing;
 mod trend;
+
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 
 use crate::classify::Thresholds;
-use crate::frame::STALENESS_MS;
-use crate::sample::{Sample, TimeMs};
-pub use memory::{MEMORY_SIGNALS, Prospect, prospects};
+use crate::frame;
+use crate::sample::{Series, TimeMs};
+use crate::signal::Signal;
+use course::Course;
+pub use exhaustion::{Exhaustion, Shape, TimeToLimit, exhaustion};
+pub use hardware::Damage;
+pub use kind::{Eviction, Fault, Kind, Level, Memory, Room, Sort};
 pub use risk::{Outlook, Risk, STEP_MS, risks};
-use trend::{Trend, theil_sen};
 
-/// Peaks that the window is divided into: one per 5 minutes of 2 hours, longer than a training step or a request.
-const PEAKS: i64 = 24;
+/// All that forecasts look at.
+pub static SIGNALS: LazyLock<Vec<Signal>> = LazyLock::new(|| {
+    let all = [memory::SIGNALS, disk::SIGNALS, eviction::SIGNALS, hardware::SIGNALS].concat();
+    all.into_iter().collect::<BTreeSet<_>>().into_iter().collect()
+});
 
-/// Fewer peaks than this are no trend: half an hour of a window of 2 hours.
-const MIN_PEAKS: usize = 6;
-
-/// Whose memory it is; each has its own remedy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Memory {
-    /// Device memory in use, of what the driver does not reserve.
-    Gpu,
-    /// The working set of a cgroup, of its `memory.max`.
-    Cgroup,
-    /// What is not available (`MemAvailable`) of the node's memory.
-    Host,
+/// What is to be expected of a GPU, an owner, a file system or a node.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Prospect {
+    /// The node.
+    pub node: String,
+    /// The GPU's UUID, for a MIG instance with `/` and its id behind it; the owner's id; a container as its pod's name and
+    /// its own; where a file system is mounted; or the node once more.
+    pub entity: String,
+    /// Who holds the GPU; of an eviction, the holders of the node's GPUs; of others, nobody.
+    pub owners: Vec<String>,
+    /// When the forecast was made.
+    pub made_ms: TimeMs,
+    /// What may come.
+    #[serde(flatten)]
+    pub kind: Kind,
+    /// The forecast.
+    pub forecast: Forecast,
 }
 
-impl Memory {
-    /// Every kind.
-    pub const ALL: &'static [Memory] = &[Memory::Gpu, Memory::Cgroup, Memory::Host];
+/// What is known of the future.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Forecast {
+    /// Something runs out, or does not.
+    Exhaustion(Exhaustion),
+    /// Something is damaged; nothing tells when it fails.
+    Damage(Damage),
+}
 
-    /// The name in reports, metrics and stored results.
+impl Prospect {
+    /// Is anything to be feared?
     #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Memory::Gpu => "gpu",
-            Memory::Cgroup => "cgroup",
-            Memory::Host => "host",
+    pub fn is_risk(&self) -> bool {
+        self.damage().is_some() || self.at_risk().is_some()
+    }
+
+    /// When is the limit reached? `None` is not at risk, or has no limit.
+    #[must_use]
+    pub fn at_risk(&self) -> Option<TimeToLimit> {
+        self.exhaustion()?.at_risk
+    }
+
+    /// What is in use of which limit.
+    #[must_use]
+    pub fn exhaustion(&self) -> Option<&Exhaustion> {
+        match &self.forecast {
+            Forecast::Exhaustion(exhaustion) => Some(exhaustion),
+            Forecast::Damage(_) => None,
         }
+    }
+
+    /// What is damaged.
+    #[must_use]
+    pub fn damage(&self) -> Option<&Damage> {
+        match &self.forecast {
+            Forecast::Damage(damage) => Some(damage),
+            Forecast::Exhaustion(_) => None,
+        }
+    }
+
+    /// When the limit is expected to be reached; `None` is not at risk, or has no limit.
+    #[must_use]
+    pub fn expected_ms(&self) -> Option<TimeMs> {
+        Some(self.after(self.at_risk()?.likely_seconds))
+    }
+
+    /// So many seconds after the forecast was made.
+    #[must_use]
+    pub fn after(&self, seconds: f64) -> TimeMs {
+        self.made_ms + (seconds * 1000.0) as i64
     }
 }
 
-/// How memory in use went over the window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Shape {
-    /// It hardly moves, however high it is.
-    Plateau,
-    /// It grows and does not come back, fast or slowly, for ever or until it has what it wants.
-    Leak,
-    /// It is given back again and again.
-    Sawtooth,
-}
-
-impl Shape {
-    /// Every shape.
-    pub const ALL: &'static [Shape] = &[Shape::Plateau, Shape::Leak, Shape::Sawtooth];
-
-    /// The name in reports and stored results.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Shape::Plateau => "plateau",
-            Shape::Leak => "leak",
-            Shape::Sawtooth => "sawtooth",
-        }
-    }
-}
-
-/// Seconds from now until the limit is reached, if it goes on like this: the line's, and its 90 % interval's.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct TimeToLimit {
-    /// At the steepest slope.
-    pub soonest_seconds: f64,
-    /// At the slope of the line.
-    pub likely_seconds: f64,
-    /// At the flattest slope; `None` beyond the horizon.
-    pub latest_seconds: Option<f64>,
-}
-
-/// What is to be expected of some memory.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Forecast {
-    /// Whose.
-    pub memory: Memory,
-    /// How it went.
-    pub shape: Shape,
-    /// The latest peak, in bytes.
-    pub used: f64,
-    /// The limit, in bytes.
-    pub limit: f64,
-    /// Slope of the peaks, in bytes per second, and the ends of its 90 % interval.
-    pub slope: f64,
-    /// The flattest slope.
-    pub slope_low: f64,
-    /// The steepest slope.
-    pub slope_high: f64,
-    /// When the limit is reached; `None` is not at risk.
-    pub at_risk: Option<TimeToLimit>,
-}
-
-/// Will the memory run out? `used` is in bytes and in order of time, `limit` in bytes. `None` is not known: too little
-/// data, or none of the last 5 minutes.
+/// Forecasts of all whose use and limit are known, and of every GPU that is damaged, as at a time. `series` should reach
+/// from `forecast_window_seconds` before it.
 #[must_use]
-pub fn oom_risk(memory: Memory, used: &[Sample], limit: f64, now: TimeMs, t: &Thresholds) -> Option<Forecast> {
-    let window_ms = (t.forecast_window_seconds * 1000.0) as i64;
-    let admitted = |s: &&Sample| s.value.is_finite() && s.value >= 0.0 && (now - window_ms..=now).contains(&s.time_ms);
-    let samples: Vec<Sample> = used.iter().filter(admitted).copied().collect();
-    let latest = samples.last().filter(|s| now - s.time_ms <= STALENESS_MS && limit > 0.0)?;
-    let peaks = since_restart(peaks(&samples, window_ms / PEAKS), t.forecast_restart_ratio);
-    if peaks.len() < MIN_PEAKS {
-        return None;
-    }
-    let points: Vec<(f64, f64)> = peaks.iter().map(|p| ((p.time_ms - now) as f64 / 1000.0, p.value)).collect();
-    let trend = theil_sen(&points)?;
-    let first = peaks.first().map_or(now, |p| p.time_ms);
-    let course: Vec<f64> = samples.iter().filter(|s| s.time_ms >= first).map(|s| s.value).collect();
-    Some(Forecast {
-        memory,
-        shape: shape(&course, t.forecast_swing_ratio * limit),
-        used: peaks.last().map_or(latest.value, |p| p.value),
-        limit,
-        slope: trend.slope,
-        slope_low: trend.low,
-        slope_high: trend.high,
-        at_risk: time_to_limit(&points, &trend, limit, t),
-    })
-}
-
-/// The highest sample of each stretch of this length. A hole in the data has none.
-fn peaks(samples: &[Sample], length_ms: i64) -> Vec<Sample> {
-    let stretches = samples.chunk_by(|a, b| a.time_ms.div_euclid(length_ms) == b.time_ms.div_euclid(length_ms));
-    stretches.filter_map(|s| s.iter().max_by(|a, b| a.value.total_cmp(&b.value)).copied()).collect()
-}
-
-/// The peaks since the last fall to next to nothing: what was before was another program, or the same before a restart.
-fn since_restart(mut peaks: Vec<Sample>, ratio: f64) -> Vec<Sample> {
-    let last = peaks.windows(2).rposition(|pair| pair[1].value <= ratio * pair[0].value);
-    peaks.drain(..last.map_or(0, |i| i + 1));
-    peaks
-}
-
-/// Falls that undo at least half of all rises are a sawtooth. Ups and downs smaller than a swing are noise.
-fn shape(course: &[f64], swing: f64) -> Shape {
-    let (mut level, mut rises, mut falls) = (course.first().copied().unwrap_or(0.0), 0.0, 0.0);
-    for value in course.iter().copied() {
-        if (value - level).abs() >= swing {
-            rises += (value - level).max(0.0);
-            falls += (level - value).max(0.0);
-            level = value;
-        }
-    }
-    match () {
-        () if rises + falls == 0.0 => Shape::Plateau,
-        () if 2.0 * falls >= rises => Shape::Sawtooth,
-        () => Shape::Leak,
-    }
-}
-
-/// At risk is what grows for sure, by enough to matter and until now, and gets there within the horizon.
-fn time_to_limit(peaks: &[(f64, f64)], trend: &Trend, limit: f64, t: &Thresholds) -> Option<TimeToLimit> {
-    let little = t.forecast_growth_ratio * limit;
-    let seen = -peaks.first()?.0;
-    let (before, lately) = peaks.split_at(peaks.partition_point(|(x, _)| *x < -seen * LATELY));
-    let grew_lately = highest(lately) - highest(before) >= HALF * trend.slope * LATELY * seen;
-    if trend.low * seen < little || !grew_lately {
-        return None;
-    }
-    let seconds = |slope: f64| ((limit - trend.level) / slope).max(0.0);
-    let within = |seconds: &f64| *seconds <= t.forecast_horizon_seconds;
-    let likely_seconds = Some(seconds(trend.slope)).filter(within)?;
-    let latest_seconds = Some(seconds(trend.low)).filter(within);
-    Some(TimeToLimit { soonest_seconds: seconds(trend.high), likely_seconds, latest_seconds })
-}
-
-/// The last quarter of the time seen must have half of the growth that the line gives it: growth that has ended is none.
-const LATELY: f64 = 0.25;
-const HALF: f64 = 0.5;
-
-fn highest(peaks: &[(f64, f64)]) -> f64 {
-    peaks.iter().map(|(_, y)| *y).fold(f64::NEG_INFINITY, f64::max)
+pub fn prospects(series: &[Series], now: TimeMs, t: &Thresholds) -> Vec<Prospect> {
+    let sources = frame::sources(series);
+    let levels = frame::levels(&sources);
+    let disks = disk::file_systems(&sources);
+    Course::all(&levels, &disks, t).iter().filter_map(|course| course.prospect(now, t)).collect()
 }

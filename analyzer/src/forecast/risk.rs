@@ -1,11 +1,11 @@
-//! When memory was at risk: forecasts one after another over a window, those that warn joined.
+//! When something was at risk: forecasts one after another over a window, those that warn joined.
 
 use std::ops::Range;
 
 use serde::Serialize;
 
-use super::memory::Course;
-use super::{Prospect, TimeToLimit};
+use super::course::Course;
+use super::{Prospect, disk};
 use crate::classify::{Advisory, Thresholds};
 use crate::frame;
 use crate::sample::{Series, TimeMs};
@@ -15,15 +15,15 @@ use crate::tuning::Standing;
 /// multiples of it, so that a window judged twice, or judged in parts, comes to the same.
 pub const STEP_MS: i64 = 5 * 60_000;
 
-/// Memory that was at risk for some time. It has no GPU-milliseconds: the ledger does not know it.
+/// What was at risk for some time. It has no GPU-milliseconds: the ledger does not know it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Risk {
     /// From the first forecast that warned.
     pub start_ms: TimeMs,
     /// To one step after the last, or as far as was judged.
     pub end_ms: TimeMs,
-    /// The earliest time at which one of the forecasts expected the limit to be reached.
-    pub earliest_ms: TimeMs,
+    /// The earliest time at which one of the forecasts expected the limit to be reached; `None` where there is no limit.
+    pub earliest_ms: Option<TimeMs>,
     /// The last of the forecasts.
     pub last: Prospect,
 }
@@ -31,7 +31,7 @@ pub struct Risk {
 /// What is kept beside the ledger: what may come, what deserves attention, and how nodes compare. None has GPU-time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outlook {
-    /// Memory that was at risk.
+    /// What was at risk.
     pub risks: Vec<Risk>,
     /// What was advised.
     pub advisories: Vec<Advisory>,
@@ -39,27 +39,7 @@ pub struct Outlook {
     pub standings: Vec<Standing>,
 }
 
-impl Prospect {
-    /// Is it at risk, and when is the limit reached?
-    #[must_use]
-    pub fn at_risk(&self) -> Option<TimeToLimit> {
-        self.forecast.at_risk
-    }
-
-    /// When the limit is expected to be reached; `None` is not at risk.
-    #[must_use]
-    pub fn expected_ms(&self) -> Option<TimeMs> {
-        Some(self.after(self.at_risk()?.likely_seconds))
-    }
-
-    /// So many seconds after the forecast was made.
-    #[must_use]
-    pub fn after(&self, seconds: f64) -> TimeMs {
-        self.made_ms + (seconds * 1000.0) as i64
-    }
-}
-
-/// Memory that was at risk within the window, as far as it is over at `until`; in order of node, kind and entity, then of
+/// What was at risk within the window, as far as it is over at `until`; in order of node, kind and entity, then of
 /// time. `series` should reach from `forecast_window_seconds` before the window to its end.
 #[must_use]
 pub fn risks(series: &[Series], window: &Range<TimeMs>, until: TimeMs, t: &Thresholds) -> Vec<Risk> {
@@ -68,24 +48,29 @@ pub fn risks(series: &[Series], window: &Range<TimeMs>, until: TimeMs, t: &Thres
     let first = -(-window.start).div_euclid(STEP_MS) * STEP_MS;
     let times = (first..end).step_by(STEP_MS as usize);
     let mut risks: Vec<Risk> = Vec::new();
-    for course in frame::levels(&sources).iter().filter_map(Course::of) {
+    let (levels, disks) = (frame::levels(&sources), disk::file_systems(&sources));
+    for course in Course::all(&levels, &disks, t) {
         let from = risks.len();
         for prospect in times.clone().filter_map(|time| course.prospect(time, t)) {
             add(&mut risks, from, prospect, end);
         }
     }
-    let key = |r: &Risk| (r.last.node.clone(), r.last.forecast.memory, r.last.entity.clone(), r.start_ms);
+    let key = |r: &Risk| (r.last.node.clone(), r.last.kind, r.last.entity.clone(), r.start_ms);
     risks.sort_by_cached_key(key);
     risks
 }
 
 /// Lengthens the last risk since `from` if the forecast follows it at once, else begins another.
 fn add(risks: &mut Vec<Risk>, from: usize, prospect: Prospect, end: TimeMs) {
-    let Some(expected_ms) = prospect.expected_ms() else { return };
+    if !prospect.is_risk() {
+        return;
+    }
+    let expected_ms = prospect.expected_ms();
     let (start_ms, end_ms) = (prospect.made_ms, (prospect.made_ms + STEP_MS).min(end));
     match risks[from..].last_mut() {
         Some(risk) if risk.end_ms == start_ms => {
-            *risk = Risk { end_ms, earliest_ms: risk.earliest_ms.min(expected_ms), last: prospect, ..*risk };
+            let earliest_ms = [risk.earliest_ms, expected_ms].into_iter().flatten().min();
+            *risk = Risk { end_ms, earliest_ms, last: prospect, ..*risk };
         }
         _ => risks.push(Risk { start_ms, end_ms, earliest_ms: expected_ms, last: prospect }),
     }

@@ -7,7 +7,7 @@ use super::piece::STALENESS_MS;
 use super::track::merged;
 use super::{Members, Source, UNJOINED_NODE, by_node};
 use crate::sample::{Sample, TimeMs};
-use crate::signal::{Entity, Signal, owner_of, servers_named};
+use crate::signal::{Entity, Signal, names_pod, owner_of, servers_named};
 
 /// The gauges of one entity.
 #[derive(Debug)]
@@ -18,6 +18,10 @@ pub(crate) struct Levels<'a> {
     pub(crate) entity: Entity<'a>,
     /// Of a container of a pod that holds GPUs of the node, the pod's name with its own; else nothing.
     pub(crate) container: Option<String>,
+    /// XIDs counted by code, since the exporter's start.
+    pub(crate) xids: Vec<(u64, &'a [Sample])>,
+    /// A pod holds it, as its series name one.
+    pub(crate) is_held_by_pod: bool,
     by_signal: BTreeMap<Signal, Vec<Sample>>,
     /// Who may have held it, and when that was seen.
     held: Vec<(String, Vec<TimeMs>)>,
@@ -104,7 +108,9 @@ impl<'a> Levels<'a> {
     fn of(node: &str, entity: Entity<'a>, sources: &[&Source<'a>]) -> Self {
         let own: Vec<&Source<'a>> = sources.iter().filter(|s| s.meaning.entity == entity).copied().collect();
         let held = if matches!(entity, Entity::Gpu(_) | Entity::MigInstance(..)) { held(&own) } else { Vec::new() };
-        Levels { node: node.to_owned(), entity, container: None, by_signal: by_signal(&own), held }
+        let is_held_by_pod = !held.is_empty() && own.iter().any(|s| names_pod(s.labels));
+        let (xids, by_signal) = (xids(&own), by_signal(&own));
+        Levels { node: node.to_owned(), entity, container: None, xids, is_held_by_pod, by_signal, held }
     }
 
     /// Its samples, in base units and in order of time, one per time.
@@ -119,11 +125,22 @@ impl<'a> Levels<'a> {
         (time - last.time_ms <= STALENESS_MS).then_some(last.value)
     }
 
+    /// When it was first heard of.
+    pub(crate) fn since(&self) -> Option<TimeMs> {
+        self.by_signal.values().filter_map(|samples| samples.first()).map(|s| s.time_ms).min()
+    }
+
     /// Who holds it at a time, in order of name.
     pub(crate) fn holders(&self, time: TimeMs) -> Vec<String> {
         let is_near = |t: &TimeMs| (0..=STALENESS_MS).contains(&(time - t));
         self.held.iter().filter(|(_, times)| times.iter().any(is_near)).map(|(owner, _)| owner.clone()).collect()
     }
+}
+
+fn xids<'a>(sources: &[&Source<'a>]) -> Vec<(u64, &'a [Sample])> {
+    let counted = [Signal::GpuXidReset, Signal::GpuXidRestartApp, Signal::GpuXidOther];
+    let of_codes = sources.iter().filter(|s| counted.contains(&s.meaning.signal));
+    of_codes.filter_map(|s| Some((s.meaning.part.first()?.parse().ok()?, s.samples))).collect()
 }
 
 /// Of several metrics or targets that tell the same thing, the one with the most samples.

@@ -84,6 +84,11 @@ fn bad(path: &Path, error: &PolarsError) -> ParquetError {
 }
 
 /// A column of times, which readers know to be UTC.
+fn known_times(name: &str, times: Vec<Option<TimeMs>>) -> PolarsResult<Column> {
+    let utc = DataType::Datetime(TimeUnit::Milliseconds, Some(TimeZone::UTC));
+    Column::new(name.into(), times).cast(&utc)
+}
+
 fn times(name: &str, times: Vec<TimeMs>) -> PolarsResult<Column> {
     let utc = DataType::Datetime(TimeUnit::Milliseconds, Some(TimeZone::UTC));
     Column::new(name.into(), times).cast(&utc)

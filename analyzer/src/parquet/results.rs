@@ -3,10 +3,10 @@
 use polars::prelude::{Column, DataFrame, NamedFrom, PolarsResult, Series};
 use serde::Serialize;
 
-use super::times;
+use super::{known_times, times};
 use crate::application::Achieved;
 use crate::classify::{Advisory, Interval};
-use crate::forecast::Risk;
+use crate::forecast::{Exhaustion, Risk};
 
 /// Intervals of the ledger.
 pub fn intervals(rows: &[Interval]) -> PolarsResult<DataFrame> {
@@ -48,26 +48,30 @@ pub fn advisories(rows: &[Advisory]) -> PolarsResult<DataFrame> {
     ])
 }
 
-/// Stretches in which memory was at risk, with the last forecast of each.
+/// Stretches in which something was at risk, with the last forecast of each.
 pub fn risks(rows: &[Risk]) -> PolarsResult<DataFrame> {
+    let exhaustion = |of: fn(&Exhaustion) -> f64| move |r: &Risk| r.last.exhaustion().map(of);
     table(vec![
         texts("node", rows, |r| Some(r.last.node.as_str())),
-        texts("memory", rows, |r| Some(r.last.forecast.memory.name())),
+        texts("kind", rows, |r| Some(r.last.kind.sort().name())),
+        texts("which", rows, |r| Some(r.last.kind.which())),
         texts("entity", rows, |r| Some(r.last.entity.as_str())),
         texts("owners", rows, |r| json(&r.last.owners)),
         times("start", rows.iter().map(|r| r.start_ms).collect())?,
         times("end", rows.iter().map(|r| r.end_ms).collect())?,
-        times("earliest", rows.iter().map(|r| r.earliest_ms).collect())?,
+        known_times("earliest", rows.iter().map(|r| r.earliest_ms).collect())?,
         times("made", rows.iter().map(|r| r.last.made_ms).collect())?,
-        texts("shape", rows, |r| Some(r.last.forecast.shape.name())),
-        floats("used_bytes", rows, |r| Some(r.last.forecast.used)),
-        floats("limit_bytes", rows, |r| Some(r.last.forecast.limit)),
-        floats("slope_bytes_per_second", rows, |r| Some(r.last.forecast.slope)),
-        floats("slope_low_bytes_per_second", rows, |r| Some(r.last.forecast.slope_low)),
-        floats("slope_high_bytes_per_second", rows, |r| Some(r.last.forecast.slope_high)),
+        texts("shape", rows, |r| r.last.exhaustion().map(|e| e.shape.name())),
+        floats("used", rows, exhaustion(|e| e.used)),
+        floats("limit", rows, exhaustion(|e| e.limit)),
+        floats("slope_per_second", rows, exhaustion(|e| e.slope)),
+        floats("slope_low_per_second", rows, exhaustion(|e| e.slope_low)),
+        floats("slope_high_per_second", rows, exhaustion(|e| e.slope_high)),
         floats("soonest_seconds", rows, |r| r.last.at_risk().map(|t| t.soonest_seconds)),
         floats("likely_seconds", rows, |r| r.last.at_risk().map(|t| t.likely_seconds)),
         floats("latest_seconds", rows, |r| r.last.at_risk().and_then(|t| t.latest_seconds)),
+        texts("level", rows, |r| r.last.damage().map(|d| d.level.name())),
+        texts("evidence", rows, |r| json(&r.last.damage()?.evidence)),
     ])
 }
 

@@ -9,7 +9,10 @@ use proptest::prelude::*;
 use super::*;
 use crate::classify::{Advice, Advisory, Energy, Evidence, Interval, Measure, Paired};
 use crate::config::Config;
-use crate::forecast::{Forecast, Memory, Prospect, Risk, STEP_MS, Shape, TimeToLimit};
+use crate::forecast::{
+    Damage, Eviction, Exhaustion, Fault, Forecast, Kind, Level, Memory, Prospect, Risk, Room, STEP_MS, Shape,
+    TimeToLimit,
+};
 use crate::tuning::{CheckEnd, Drift, Standing};
 
 fn fixture(name: &str) -> PathBuf {
@@ -40,16 +43,16 @@ const HOUR: i64 = 3_600_000;
 /// Thursday noon of the week.
 const THURSDAY: i64 = 1_795_086_000_000;
 
-/// A GPU that is at risk twice, one after it, a job whose name breaks pages, and an advisory across a full hour.
+/// A GPU that is at risk twice, one after it, a job whose name breaks pages, a disk and the pods that it costs, a GPU that is
+/// damaged, and an advisory across a full hour.
 fn outlook() -> Outlook {
-    let risk = |memory, entity: &str, hour: i64, likely_seconds: f64| {
+    let risk = |kind: Kind, entity: &str, hour: i64, likely_seconds: f64| {
         let limit = TimeToLimit {
             soonest_seconds: 0.8 * likely_seconds,
             likely_seconds,
             latest_seconds: Some(1.5 * likely_seconds).filter(|s| *s < 14_400.0),
         };
-        let forecast = Forecast {
-            memory,
+        let exhaustion = Exhaustion {
             shape: Shape::Leak,
             used: 70e9,
             limit: 80e9,
@@ -58,11 +61,16 @@ fn outlook() -> Outlook {
             slope_high: 12.5e9 / likely_seconds,
             at_risk: Some(limit),
         };
-        let owners = if memory == Memory::Gpu { vec!["team-vision/resnet-sweep-7".to_owned()] } else { Vec::new() };
+        let is_held = matches!(kind, Kind::Memory(Memory::Gpu) | Kind::Eviction(_) | Kind::Hardware(_));
+        let owners = if is_held { vec!["team-vision/resnet-sweep-7".to_owned()] } else { Vec::new() };
         let (start_ms, end_ms) = (THURSDAY + hour * HOUR, THURSDAY + (hour + 1) * HOUR);
         let made_ms = end_ms - STEP_MS;
-        let last = Prospect { node: "gpu-01".to_owned(), entity: entity.to_owned(), owners, made_ms, forecast };
-        Risk { start_ms, end_ms, earliest_ms: start_ms + (likely_seconds * 1000.0) as i64, last }
+        let (forecast, earliest_ms) = match kind {
+            Kind::Hardware(_) => (Forecast::Damage(damage()), None),
+            _ => (Forecast::Exhaustion(exhaustion), Some(start_ms + (likely_seconds * 1000.0) as i64)),
+        };
+        let last = Prospect { node: "gpu-01".to_owned(), entity: entity.to_owned(), owners, made_ms, kind, forecast };
+        Risk { start_ms, end_ms, earliest_ms, last }
     };
     let gpu = "GPU-e4c2e8ed-ac36-4aca-8712-3654b9e73432";
     let hostile = "<script>alert(1)</script> | [x](http://evil.example) `rm`";
@@ -84,16 +92,29 @@ fn outlook() -> Outlook {
     };
     Outlook {
         risks: vec![
-            risk(Memory::Gpu, gpu, 0, 12_000.0),
-            risk(Memory::Gpu, gpu, 1, 8_000.0),
-            risk(Memory::Gpu, gpu, 5, 3_000.0),
-            risk(Memory::Gpu, "GPU-ab56a2b5-32b4-4e0e-9a8e-ef0b1d3a0d11", 3, 5_000.0),
-            risk(Memory::Cgroup, hostile, 2, 3_600.0),
-            risk(Memory::Host, "gpu-01", 5, 13_000.0),
+            risk(Kind::Memory(Memory::Gpu), gpu, 0, 12_000.0),
+            risk(Kind::Memory(Memory::Gpu), gpu, 1, 8_000.0),
+            risk(Kind::Memory(Memory::Gpu), gpu, 5, 3_000.0),
+            risk(Kind::Memory(Memory::Gpu), "GPU-ab56a2b5-32b4-4e0e-9a8e-ef0b1d3a0d11", 3, 5_000.0),
+            risk(Kind::Memory(Memory::Cgroup), hostile, 2, 3_600.0),
+            risk(Kind::Memory(Memory::Host), "gpu-01", 5, 13_000.0),
+            risk(Kind::Disk(Room::Inodes), "/scratch", 2, 9_000.0),
+            risk(Kind::Eviction(Eviction::Nodefs), "gpu-01", 1, 7_000.0),
+            risk(Kind::Hardware(Fault::EccCorrected), gpu, 1, 0.0),
         ],
         advisories: vec![advisory(0, 0.0), advisory(1, 0.04)],
         standings: (0..8).flat_map(standings).collect(),
     }
+}
+
+fn damage() -> Damage {
+    let evidence = Evidence {
+        signal: "growth of gpu_ecc_corrected".to_owned(),
+        value: 120.0,
+        unit: "errors".to_owned(),
+        threshold: 100.0,
+    };
+    Damage { level: Level::Watch, evidence: vec![evidence], window_seconds: 3600.0 }
 }
 
 /// Three nodes in an hour, of which one is set up differently, and slower than another that it works with.
@@ -143,17 +164,24 @@ fn standings(hour: i64) -> Vec<Standing> {
 #[test]
 fn what_was_at_risk_is_joined_and_the_latest_comes_first() {
     let report = fixture_report();
-    let shown: Vec<(Memory, Vec<i64>)> = report
+    let shown: Vec<(Kind, Vec<i64>)> = report
         .risks
         .iter()
-        .map(|r| (r.memory, r.stretches.iter().map(|s| (s.end_ms - s.start_ms) / HOUR).collect()))
+        .map(|r| (r.kind, r.stretches.iter().map(|s| (s.end_ms - s.start_ms) / HOUR).collect()))
         .collect();
-    let expected =
-        [(Memory::Gpu, vec![2, 1]), (Memory::Host, vec![1]), (Memory::Gpu, vec![1]), (Memory::Cgroup, vec![1])];
+    let expected = [
+        (Kind::Memory(Memory::Gpu), vec![2, 1]),
+        (Kind::Memory(Memory::Host), vec![1]),
+        (Kind::Memory(Memory::Gpu), vec![1]),
+        (Kind::Memory(Memory::Cgroup), vec![1]),
+        (Kind::Disk(Room::Inodes), vec![1]),
+        (Kind::Hardware(Fault::EccCorrected), vec![1]),
+        (Kind::Eviction(Eviction::Nodefs), vec![1]),
+    ];
     assert_eq!(shown, expected);
-    assert_eq!(report.risks[0].earliest_ms, THURSDAY + HOUR + 8_000_000, "of all its forecasts");
+    assert_eq!(report.risks[0].earliest_ms, Some(THURSDAY + HOUR + 8_000_000), "of all its forecasts");
     let first: Vec<bool> = report.risks.iter().map(|r| report.is_first_risk(r)).collect();
-    assert_eq!(first, [true, true, false, true]);
+    assert_eq!(first, [true, true, false, true, true, true, true]);
     let advised = &report.advisories[0];
     assert_eq!((advised.stretches.len(), advised.places.len(), advised.evidence[0].mean), (1, 1, 0.02));
 }

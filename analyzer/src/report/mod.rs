@@ -46,14 +46,14 @@ pub use period::{Period, PeriodError};
 pub(crate) use price::MICROS;
 pub use price::{Electricity, Price};
 
-pub use risk::{MemoryRisk, Slope, Stretch};
+pub use risk::{RiskRow, RunsOut, Stretch};
 pub use runs::Run;
 pub(crate) use sum::Sum;
 pub use sum::{Amount, Cost, Drawn};
 pub use trial::{Added, Scrape, Trial, Untold};
 
 /// Version of the JSON form; a field that goes or changes its meaning raises it, a field that comes does not.
-pub const SCHEMA_VERSION: u32 = 2;
+pub const SCHEMA_VERSION: u32 = 3;
 
 /// How fleet goodput is computed; printed beside the number.
 pub const FORMULA: &str = "goodput = productive GPU time / capacity; capacity = all GPU time accounted for, \
@@ -85,8 +85,8 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// Time that could not be judged, and why; by loss.
     pub unjudged: Vec<Finding>,
-    /// Memory that was at risk of running out; the last to be at risk first.
-    pub risks: Vec<MemoryRisk>,
+    /// Memory, disks, pods and GPUs that were at risk; the last to be at risk first.
+    pub risks: Vec<RiskRow>,
     /// What deserves attention though no GPU-time is charged to it; what lasted longest first.
     pub advisories: Vec<AdvisoryRow>,
     /// How nodes are set up, how that differs within a pool, and which nodes are slow.
@@ -353,15 +353,15 @@ impl Report {
     /// The same with what was at risk, what was advised and how nodes compared in the period.
     #[must_use]
     pub fn with_outlook(self, outlook: &Outlook) -> Self {
-        let (risks, advisories) = (risk::memory_risks(&outlook.risks), advisory::rows(&outlook.advisories));
+        let (risks, advisories) = (risk::rows(&outlook.risks), advisory::rows(&outlook.advisories));
         let tuning = tuning::tuning(&outlook.standings, self.nodes.iter().filter_map(|row| row.name.as_deref()));
         Self { risks, advisories, tuning, ..self }
     }
 
     /// The first of its kind of memory carries the remedies; those after it refer to it.
     #[must_use]
-    pub fn is_first_risk(&self, risk: &MemoryRisk) -> bool {
-        self.risks.iter().find(|r| r.memory == risk.memory) == Some(risk)
+    pub fn is_first_risk(&self, risk: &RiskRow) -> bool {
+        self.risks.iter().find(|r| r.kind == risk.kind) == Some(risk)
     }
 
     /// The JSON form, indented, with a newline at the end.

@@ -17,10 +17,10 @@ use super::judging::Progress;
 pub(super) use super::ways_in::WaysIn;
 use crate::store::Stats;
 
+mod forecasts;
 mod store;
 
 use crate::classify::{Class, Interval};
-use crate::forecast::Prospect;
 
 /// What the renderer writes.
 pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -38,14 +38,6 @@ struct GpuClass {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Window {
     window: &'static str,
-}
-
-/// Whose memory: a GPU's UUID, an owner's id, or the node once more.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Whose {
-    node: String,
-    memory: &'static str,
-    entity: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -84,7 +76,7 @@ pub(super) fn render(
 ) -> Result<String, std::fmt::Error> {
     let mut registry = Registry::with_prefix("goodput");
     verdicts(&mut registry, progress);
-    memory(&mut registry, &progress.prospects);
+    forecasts::register(&mut registry, &progress.prospects);
     own(registry.sub_registry_with_prefix("analyzer"), progress, account, ways_in.counts.replicated);
     ways_in.register(registry.sub_registry_with_prefix("analyzer"));
     deliveries(registry.sub_registry_with_prefix("analyzer"), tally);
@@ -131,37 +123,6 @@ fn goodput(intervals: &[Interval]) -> Option<f64> {
     let sum = |wanted: &dyn Fn(Class) -> bool| intervals.iter().filter(|i| wanted(i.class)).map(|i| i.ms).sum::<i64>();
     let seen = sum(&|class| class != Class::NoData);
     (seen > 0).then(|| sum(&|class| class == Class::Productive) as f64 / sum(&|_| true) as f64)
-}
-
-fn memory(registry: &mut Registry, prospects: &[Prospect]) {
-    let [used, likely, soonest, latest] = [(); 4].map(|()| Family::<Whose, Ratio>::default());
-    for p in prospects {
-        let whose = Whose { node: p.node.clone(), memory: p.forecast.memory.name(), entity: p.entity.clone() };
-        used.get_or_create(&whose).set(p.forecast.used / p.forecast.limit);
-        let Some(limit) = p.at_risk() else { continue };
-        likely.get_or_create(&whose).set(limit.likely_seconds);
-        soonest.get_or_create(&whose).set(limit.soonest_seconds);
-        if let Some(seconds) = limit.latest_seconds {
-            latest.get_or_create(&whose).set(seconds);
-        }
-    }
-    registry.register(
-        "memory_used_ratio",
-        "Memory in use of its limit at the latest peak of five minutes. Memory gpu: of what the driver does not \
-         reserve; cgroup: the working set of memory.max; host: what is not available of the node's",
-        used,
-    );
-    registry.register(
-        "oom_risk_seconds",
-        "Time until memory reaches its limit if it goes on growing as it does; absent where it is not at risk",
-        likely,
-    );
-    registry.register("oom_risk_soonest_seconds", "The same at the steepest slope of its 90 % interval", soonest);
-    registry.register(
-        "oom_risk_latest_seconds",
-        "The same at the flattest slope of its 90 % interval; absent beyond the horizon",
-        latest,
-    );
 }
 
 fn own(registry: &mut Registry, progress: &Progress, account: &Account, replicated: u64) {

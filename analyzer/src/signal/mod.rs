@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::sample::Labels;
 pub use mig::{names_instance, profile_of};
-pub use owner::{is_of_one_node, owner_of, owners_named, servers_named};
+pub use owner::{is_of_one_node, names_pod, owner_of, owners_named, servers_named};
 pub use setting::{Setting, setting_metrics, settings};
 use table::Row;
 
@@ -164,6 +164,32 @@ signals! {
     GpuXidRestartApp "gpu_xid_restart_app" Gpu State "errors" up to 1e12,
     /// XIDs since the exporter's start after which the GPU has to be reset, or the machine to be started again.
     GpuXidReset "gpu_xid_reset" Gpu State "errors" up to 1e12,
+    /// XIDs since the exporter's start after which neither is to be done at once.
+    GpuXidOther "gpu_xid_other" Gpu State "errors" up to 1e12,
+    /// Single-bit ECC errors, which were corrected.
+    GpuEccCorrected "gpu_ecc_corrected" Gpu Counter "errors per second" up to 1e15,
+    /// Double-bit ECC errors, which were not.
+    GpuEccUncorrected "gpu_ecc_uncorrected" Gpu Counter "errors per second" up to 1e15,
+    /// A row of memory waits for a reset to be replaced.
+    GpuRemapPending "gpu_remap_pending" Gpu State "ratio" up to 1.0,
+    /// A row of memory could not be replaced.
+    GpuRemapFailed "gpu_remap_failed" Gpu State "ratio" up to 1.0,
+    /// Rows of memory replaced after uncorrectable errors, over the board's life.
+    GpuRemappedRows "gpu_remapped_rows" Gpu Counter "rows per second" up to 1e6,
+    /// Banks of memory without spare rows.
+    GpuSpentBanks "gpu_spent_banks" Gpu State "banks" up to 1e6,
+    /// Pages of memory retired after single-bit errors, before Ampere.
+    GpuRetiredSingle "gpu_retired_single" Gpu State "pages" up to 1e6,
+    /// Pages of memory retired after double-bit errors, before Ampere.
+    GpuRetiredDouble "gpu_retired_double" Gpu State "pages" up to 1e6,
+    /// Pages of memory wait for a reboot to be retired.
+    GpuRetiredPending "gpu_retired_pending" Gpu State "ratio" up to 1.0,
+    /// Packets of PCIe that had to be sent again.
+    PcieReplays "pcie_replays" Gpu Counter "replays per second" up to 1e15,
+    /// Checksum errors of NVLink, which are corrected by sending again.
+    NvlinkCrcErrors "nvlink_crc_errors" Gpu Counter "errors per second" up to 1e15,
+    /// Recoveries of NVLink after errors that sending again did not mend.
+    NvlinkErrors "nvlink_errors" Gpu Counter "errors per second" up to 1e15,
     /// CPUs of one NUMA node that the GPU's processes may run on.
     GpuAllowedCpus "gpu_allowed_cpus" Gpu State "cores" up to 1e6,
     /// How the GPU is set up; the content is in [`settings`].
@@ -201,6 +227,20 @@ signals! {
     NodeMemoryTotal "node_memory_total" Node Gauge "bytes" up to 1e15,
     /// Memory that new work can have without swapping, as the kernel estimates it.
     NodeMemoryAvailable "node_memory_available" Node Gauge "bytes" up to 1e15,
+    /// Memory that nobody uses.
+    NodeMemoryFree "node_memory_free" Node Gauge "bytes" up to 1e15,
+    /// File pages that were not used lately.
+    NodeMemoryInactiveFile "node_memory_inactive_file" Node Gauge "bytes" up to 1e15,
+    /// Space of a file system.
+    FsSize "fs_size" Node Gauge "bytes" up to 1e19,
+    /// Space of a file system that programs other than root's can have.
+    FsAvailable "fs_available" Node Gauge "bytes" up to 1e19,
+    /// Inodes of a file system.
+    FsInodes "fs_inodes" Node Gauge "inodes" up to 1e19,
+    /// Inodes of a file system that are free.
+    FsInodesFree "fs_inodes_free" Node Gauge "inodes" up to 1e19,
+    /// The file system is mounted for reading alone.
+    FsReadOnly "fs_read_only" Node State "ratio" up to 1.0,
     /// Memory read back from swap.
     NodeSwapIn "node_swap_in" Node Counter "bytes per second" up to 1e19,
     /// Bytes read from the node's disks.
@@ -266,6 +306,39 @@ signals! {
     JobNumaAllowedCpus "job_numa_allowed_cpus" Job State "cores" up to 1e6,
     /// Anonymous and shared memory of the job on one NUMA node.
     JobNumaMemory "job_numa_memory" Job Gauge "bytes" up to 1e15,
+}
+
+impl Signal {
+    fn is_a_setting(self) -> bool {
+        matches!(self, Signal::GpuSetting | Signal::NodeSetting)
+    }
+
+    /// Do forecasts speak of it, and no rule?
+    fn is_of_forecasts_alone(self) -> bool {
+        use Signal as S;
+        matches!(
+            self,
+            S::GpuEccCorrected
+                | S::GpuEccUncorrected
+                | S::GpuRemapPending
+                | S::GpuRemapFailed
+                | S::GpuRemappedRows
+                | S::GpuSpentBanks
+                | S::GpuRetiredSingle
+                | S::GpuRetiredDouble
+                | S::GpuRetiredPending
+                | S::PcieReplays
+                | S::NvlinkCrcErrors
+                | S::NvlinkErrors
+                | S::NodeMemoryFree
+                | S::NodeMemoryInactiveFile
+                | S::FsSize
+                | S::FsAvailable
+                | S::FsInodes
+                | S::FsInodesFree
+                | S::FsReadOnly
+        )
+    }
 }
 
 /// Who a series is about, as far as its own labels tell.
@@ -374,10 +447,10 @@ pub fn is_of(metric: &str, scope: Scope) -> bool {
     BY_METRIC.get(metric).is_some_and(|(_, rows)| rows.iter().any(|row| row.signal.scope() == scope))
 }
 
-/// Every metric name that a signal uses which rules speak about, each once.
+/// Every metric name that a signal uses which rules speak about, each once; those of settings and of forecasts alone are not.
 pub fn metric_names() -> impl Iterator<Item = &'static str> {
-    let is_setting = |row: &&Row| matches!(row.signal, Signal::GpuSetting | Signal::NodeSetting);
-    BY_METRIC.iter().filter(move |(_, (_, rows))| !rows.iter().all(is_setting)).map(|(name, _)| *name)
+    let is_aside = |row: &&Row| row.signal.is_of_forecasts_alone() || row.signal.is_a_setting();
+    BY_METRIC.iter().filter(move |(_, (_, rows))| !rows.iter().all(is_aside)).map(|(name, _)| *name)
 }
 
 /// A metric that gives a signal, and who writes it.

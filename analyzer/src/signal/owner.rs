@@ -20,6 +20,13 @@ pub fn owner_of(labels: &Labels) -> Option<String> {
     (!is_exporter).then(|| namespace.map_or_else(|| pod.to_owned(), |namespace| format!("{namespace}/{pod}")))
 }
 
+/// Does a GPU series name a pod that holds it, so that a kubelet runs on the node?
+#[must_use]
+pub fn names_pod(labels: &Labels) -> bool {
+    let pod = labels.get("exported_pod").or_else(|| labels.get("pod"));
+    pod.is_some_and(|pod| !EXPORTERS.iter().any(|name| pod.contains(name)))
+}
+
 /// Is an owner of this name on another node somebody else? systemd units and cgroup paths, as our exporter names them, are
 /// the same on every node.
 #[must_use]

@@ -111,6 +111,11 @@ const fn cpu(metric: &'static str, mode: &'static str, signal: Signal) -> Row {
     row(metric, signal).only("mode", mode).sum_over(&["cpu", "mode"])
 }
 
+/// A metric of one file system, whose part says which: device, type and where it is mounted.
+const fn file_system(metric: &'static str, signal: Signal) -> Row {
+    row(metric, signal).sum_over(&["device", "fstype", "mountpoint"])
+}
+
 /// XIDs by what NVIDIA says to do, by the names of `goodput_exporter::xid::Action`.
 const fn errors(action: &'static str, signal: Signal) -> Row {
     own(&xid::ERRORS, signal).only("action", action).sum_over(&["xid", "action"])
@@ -204,6 +209,32 @@ pub(super) static ROWS: &[Row] = &[
     errors("reset_gpu", Signal::GpuXidReset),
     errors("restart_vm", Signal::GpuXidReset),
     errors("restart_node", Signal::GpuXidReset),
+    own(&xid::ERRORS, Signal::GpuXidOther).sum_over(&["xid", "action"]),
+    legacy(&dcgm::ECC_SBE_VOL, Signal::GpuEccCorrected),
+    legacy(&dcgm::ECC_SBE_AGG, Signal::GpuEccCorrected),
+    legacy(&dcgm::ECC_DBE_VOL, Signal::GpuEccUncorrected),
+    legacy(&dcgm::ECC_DBE_AGG, Signal::GpuEccUncorrected),
+    legacy(&dcgm::ROW_REMAP_PENDING, Signal::GpuRemapPending),
+    legacy(&dcgm::ROW_REMAP_FAILURE, Signal::GpuRemapFailed),
+    current(&dcgm::ROW_REMAP_FAILURE, Signal::GpuRemapFailed),
+    legacy(&dcgm::UNCORRECTABLE_REMAPPED_ROWS, Signal::GpuRemappedRows),
+    current(&dcgm::UNCORRECTABLE_REMAPPED_ROWS, Signal::GpuRemappedRows),
+    own(&health::ROW_REMAP_BANKS, Signal::GpuSpentBanks).only("spare", "none"),
+    legacy(&dcgm::REMAP_NONE, Signal::GpuSpentBanks),
+    current(&dcgm::REMAP_NONE, Signal::GpuSpentBanks),
+    legacy(&dcgm::RETIRED_SBE, Signal::GpuRetiredSingle),
+    current(&dcgm::RETIRED_SBE, Signal::GpuRetiredSingle),
+    legacy(&dcgm::RETIRED_DBE, Signal::GpuRetiredDouble),
+    current(&dcgm::RETIRED_DBE, Signal::GpuRetiredDouble),
+    own(&health::RETIRED_PENDING, Signal::GpuRetiredPending),
+    legacy(&dcgm::PCIE_REPLAY, Signal::PcieReplays),
+    current(&dcgm::PCIE_REPLAY, Signal::PcieReplays),
+    own(&health::NVLINK_ERRORS, Signal::NvlinkCrcErrors).only("kind", "crc_flit"),
+    legacy(&dcgm::NVLINK_CRC_FLIT, Signal::NvlinkCrcErrors),
+    current(&dcgm::NVLINK_CRC_FLIT, Signal::NvlinkCrcErrors),
+    own(&health::NVLINK_ERRORS, Signal::NvlinkErrors).only("kind", "recovery"),
+    legacy(&dcgm::NVLINK_RECOVERY, Signal::NvlinkErrors),
+    current(&dcgm::NVLINK_RECOVERY, Signal::NvlinkErrors),
     own(&host::GPU_NUMA, Signal::GpuNuma).by_numa_node(),
     own(&host::GPU_ALLOWED_CPUS, Signal::GpuAllowedCpus).by_numa_node(),
     own(&host::NODE_INFO, Signal::NodeInfo),
@@ -244,6 +275,13 @@ pub(super) static ROWS: &[Row] = &[
     row("node_memory_MemTotal_bytes", Signal::NodeMemoryTotal),
     own(&host::NODE_MEMORY_AVAILABLE, Signal::NodeMemoryAvailable),
     row("node_memory_MemAvailable_bytes", Signal::NodeMemoryAvailable),
+    row("node_memory_MemFree_bytes", Signal::NodeMemoryFree),
+    row("node_memory_Inactive_file_bytes", Signal::NodeMemoryInactiveFile),
+    file_system("node_filesystem_size_bytes", Signal::FsSize),
+    file_system("node_filesystem_avail_bytes", Signal::FsAvailable),
+    file_system("node_filesystem_files", Signal::FsInodes),
+    file_system("node_filesystem_files_free", Signal::FsInodesFree),
+    file_system("node_filesystem_readonly", Signal::FsReadOnly),
     own(&memory::SWAP_IN, Signal::NodeSwapIn),
     row("node_vmstat_pswpin", Signal::NodeSwapIn).times(SMALLEST_PAGE),
     own(&host::DISK_READ_BYTES, Signal::NodeDiskRead).sum_over(&["device"]),

@@ -2,7 +2,7 @@
 
 use super::{Appended, Results, Samples, Selection, StoreError, Whose};
 use crate::classify::{Advice, Advisory, Class, Culprit, Energy, Evidence, Interval, Measure, Paired};
-use crate::forecast::{Forecast, Memory, Outlook, Prospect, Risk, Shape, TimeToLimit};
+use crate::forecast::{Damage, Exhaustion, Forecast, Kind, Level, Memory, Outlook, Prospect, Risk, Shape, TimeToLimit};
 use crate::mig::Instance;
 use crate::sample::{Batch, Labels, STALE_BITS, Sample, Series, TimeMs, is_stale};
 use crate::tuning::{CheckEnd, Standing};
@@ -183,15 +183,26 @@ async fn finds_whose_intervals(store: &impl Results) {
     assert_eq!(found(Whose { skip: 1, ..Whose::default() }).await, all[1..]);
 }
 
-pub(super) fn risk(node: &str, hour: TimeMs, memory: Memory) -> Risk {
-    let at_risk = TimeToLimit { soonest_seconds: 600.0, likely_seconds: 900.5, latest_seconds: None };
-    let (shape, at_risk) = (Shape::Leak, Some(at_risk));
-    let forecast =
-        Forecast { memory, shape, used: 7e10, limit: 8e10, slope: 1e6, slope_low: 5e5, slope_high: 2e6, at_risk };
+pub(super) fn risk(node: &str, hour: TimeMs, kind: Kind) -> Risk {
     let made_ms = hour * HOUR + HOUR / 2;
-    let last =
-        Prospect { node: node.to_owned(), entity: "e".to_owned(), owners: vec!["o".to_owned()], made_ms, forecast };
-    Risk { start_ms: hour * HOUR, end_ms: made_ms + HOUR / 12, earliest_ms: made_ms + 900_000, last }
+    let (forecast, earliest_ms) = match kind {
+        Kind::Hardware(_) => (Forecast::Damage(damage()), None),
+        _ => (Forecast::Exhaustion(exhaustion()), Some(made_ms + 900_000)),
+    };
+    let (node, entity, owners) = (node.to_owned(), "e".to_owned(), vec!["o".to_owned()]);
+    let last = Prospect { node, entity, owners, made_ms, kind, forecast };
+    Risk { start_ms: hour * HOUR, end_ms: made_ms + HOUR / 12, earliest_ms, last }
+}
+
+fn exhaustion() -> Exhaustion {
+    let at_risk = Some(TimeToLimit { soonest_seconds: 600.0, likely_seconds: 900.5, latest_seconds: None });
+    let shape = Shape::Leak;
+    Exhaustion { shape, used: 7e10, limit: 8e10, slope: 1e6, slope_low: 5e5, slope_high: 2e6, at_risk }
+}
+
+fn damage() -> Damage {
+    let evidence = interval("a", 1, Class::CrossNuma).evidence;
+    Damage { level: Level::Act, evidence, window_seconds: 7200.0 }
 }
 
 pub(super) fn advisory(node: &str, hour: TimeMs) -> Advisory {
@@ -226,17 +237,17 @@ fn standing(node: &str, hour: TimeMs) -> Standing {
 
 /// The suite for risks, advisories and standings.
 pub(super) async fn outlook(store: &impl Results) {
-    let mut kinds: Vec<_> = Memory::ALL.iter().map(|memory| risk("a", 1, *memory)).collect();
-    kinds.sort_by_key(|r| r.last.forecast.memory.name());
+    let mut kinds: Vec<_> = Kind::all().map(|kind| risk("a", 1, kind)).collect();
+    kinds.sort_by_key(|r| (r.last.kind.sort().name(), r.last.kind.which()));
     let first = Outlook { risks: kinds, advisories: vec![advisory("a", 1)], standings: vec![standing("a", 1)] };
-    let later = Outlook { risks: vec![risk("a", 2, Memory::Host)], ..Outlook::default() };
+    let later = Outlook { risks: vec![risk("a", 2, Kind::Memory(Memory::Host))], ..Outlook::default() };
     let other = Outlook { advisories: vec![advisory("b", 1)], standings: vec![standing("b", 1)], ..Outlook::default() };
     store.replace_outlook("a", HOUR..2 * HOUR, &first).await.unwrap();
     assert_eq!(store.outlook(HOUR..2 * HOUR).await.unwrap(), first);
     store.replace_outlook("a", 2 * HOUR..3 * HOUR, &later).await.unwrap();
     store.replace_outlook("b", HOUR..2 * HOUR, &other).await.unwrap();
 
-    let second = Outlook { risks: vec![risk("a", 1, Memory::Gpu)], ..Outlook::default() };
+    let second = Outlook { risks: vec![risk("a", 1, Kind::Memory(Memory::Gpu))], ..Outlook::default() };
     for _ in 0..2 {
         store.replace_outlook("a", HOUR..2 * HOUR, &second).await.unwrap();
         let expected = Outlook { risks: second.risks.clone(), ..other.clone() };
@@ -247,16 +258,16 @@ pub(super) async fn outlook(store: &impl Results) {
 
     let none = Outlook::default();
     for wrong in [
-        Outlook { risks: vec![risk("a", 2, Memory::Gpu)], ..none.clone() },
-        Outlook { risks: vec![risk("b", 1, Memory::Gpu)], ..none.clone() },
+        Outlook { risks: vec![risk("a", 2, Kind::Memory(Memory::Gpu))], ..none.clone() },
+        Outlook { risks: vec![risk("b", 1, Kind::Memory(Memory::Gpu))], ..none.clone() },
         Outlook { advisories: vec![advisory("b", 1)], ..none.clone() },
         Outlook { standings: vec![standing("b", 1)], ..none },
     ] {
         let refused = store.replace_outlook("a", HOUR..2 * HOUR, &wrong).await;
         assert!(matches!(refused, Err(StoreError::OutsideWindow { .. })), "{refused:?}");
     }
-    let mut unreadable = risk("a", 1, Memory::Gpu);
-    unreadable.last.forecast.at_risk = None;
+    let mut unreadable = risk("a", 1, Kind::Memory(Memory::Gpu));
+    unreadable.last.forecast = Forecast::Exhaustion(Exhaustion { at_risk: None, ..exhaustion() });
     let (mixed, window) = (Outlook { risks: vec![unreadable], ..Outlook::default() }, HOUR..2 * HOUR);
     store.replace_outlook("a", window.clone(), &mixed).await.unwrap_err();
     assert_eq!(store.outlook(window).await.unwrap().risks, second.risks, "a refused replacement changed something");

@@ -406,8 +406,10 @@ pub trait Results: Send + Sync {
     }
 }
 
-/// One risk and one advisory.
+/// Two kinds of risks and one advisory.
 #[cfg(test)]
-pub(crate) fn examples() -> (crate::forecast::Risk, crate::classify::Advisory) {
-    (contract::risk("a", 1, crate::forecast::Memory::Gpu), contract::advisory("a", 1))
+pub(crate) fn examples() -> ([crate::forecast::Risk; 2], crate::classify::Advisory) {
+    use crate::forecast::{Fault, Kind, Memory};
+    let kinds = [Kind::Memory(Memory::Gpu), Kind::Hardware(Fault::RemapPending)];
+    (kinds.map(|kind| contract::risk("a", 1, kind)), contract::advisory("a", 1))
 }

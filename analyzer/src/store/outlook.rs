@@ -9,7 +9,7 @@ use sqlx::{SqliteConnection, SqliteExecutor};
 use super::database::Database;
 use super::results;
 use crate::classify::{Advice, Advisory};
-use crate::forecast::{Forecast, Memory, Outlook, Prospect, Risk, Shape, TimeToLimit};
+use crate::forecast::{Kind, Outlook, Prospect, Risk};
 use crate::sample::TimeMs;
 use crate::tuning::Standing;
 
@@ -21,12 +21,11 @@ const SELECT_ADVISORIES: &str = "SELECT node, start_ms, end_ms, gpu, model, owne
     FROM advisories WHERE start_ms >= $1 AND end_ms <= $2 ORDER BY node, gpu, start_ms, advice, owner NULLS FIRST";
 
 const INSERT_RISK: &str = "INSERT INTO risks
-    (node, start_ms, end_ms, memory, entity, owners, earliest_ms, made_ms, shape, used_bytes, limit_bytes,
-    slope_bytes_per_second, slope_low, slope_high, soonest_seconds, likely_seconds, latest_seconds)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)";
+    (node, start_ms, end_ms, kind, which, entity, owners, earliest_ms, made_ms, forecast)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
 
 const SELECT_RISKS: &str = "SELECT * FROM risks WHERE start_ms >= $1 AND end_ms <= $2
-    ORDER BY node, memory, entity, start_ms";
+    ORDER BY node, kind, which, entity, start_ms";
 
 const DELETE_ADVISORIES: &str = "DELETE FROM advisories WHERE node = $1 AND start_ms >= $2 AND end_ms <= $3";
 
@@ -122,29 +121,22 @@ async fn insert_advisory(transaction: &mut SqliteConnection, advisory: &Advisory
 
 async fn insert_risk(transaction: &mut SqliteConnection, risk: &Risk) -> sqlx::Result<()> {
     let Risk { last, .. } = risk;
-    let forecast = &last.forecast;
-    let Some(limit) = forecast.at_risk else {
+    if !last.is_risk() {
         return Err(sqlx::Error::Encode(format!("{} is not at risk", last.entity).into()));
-    };
+    }
+    let forecast = serde_json::to_string(&last.forecast).map_err(|error| sqlx::Error::Encode(error.into()))?;
     let owners = serde_json::to_string(&last.owners).map_err(|error| sqlx::Error::Encode(error.into()))?;
     sqlx::query(INSERT_RISK)
         .bind(&last.node)
         .bind(risk.start_ms)
         .bind(risk.end_ms)
-        .bind(forecast.memory.name())
+        .bind(last.kind.sort().name())
+        .bind(last.kind.which())
         .bind(&last.entity)
         .bind(owners)
         .bind(risk.earliest_ms)
         .bind(last.made_ms)
-        .bind(forecast.shape.name())
-        .bind(forecast.used)
-        .bind(forecast.limit)
-        .bind(forecast.slope)
-        .bind(forecast.slope_low)
-        .bind(forecast.slope_high)
-        .bind(limit.soonest_seconds)
-        .bind(limit.likely_seconds)
-        .bind(limit.latest_seconds)
+        .bind(forecast)
         .execute(transaction)
         .await?;
     Ok(())
@@ -172,21 +164,6 @@ fn decode_advisory(row: &SqliteRow) -> sqlx::Result<Advisory> {
 }
 
 fn decode_risk(row: &SqliteRow) -> sqlx::Result<Risk> {
-    let limit = TimeToLimit {
-        soonest_seconds: row.try_get("soonest_seconds")?,
-        likely_seconds: row.try_get("likely_seconds")?,
-        latest_seconds: row.try_get("latest_seconds")?,
-    };
-    let forecast = Forecast {
-        memory: named(row, "memory", Memory::ALL, Memory::name)?,
-        shape: named(row, "shape", Shape::ALL, Shape::name)?,
-        used: row.try_get("used_bytes")?,
-        limit: row.try_get("limit_bytes")?,
-        slope: row.try_get("slope_bytes_per_second")?,
-        slope_low: row.try_get("slope_low")?,
-        slope_high: row.try_get("slope_high")?,
-        at_risk: Some(limit),
-    };
     Ok(Risk {
         start_ms: row.try_get("start_ms")?,
         end_ms: row.try_get("end_ms")?,
@@ -196,9 +173,16 @@ fn decode_risk(row: &SqliteRow) -> sqlx::Result<Risk> {
             entity: row.try_get("entity")?,
             owners: decode_json(row, "owners")?,
             made_ms: row.try_get("made_ms")?,
-            forecast,
+            kind: decode_kind(row)?,
+            forecast: decode_json(row, "forecast")?,
         },
     })
+}
+
+fn decode_kind(row: &SqliteRow) -> sqlx::Result<Kind> {
+    let (sort, which): (&str, &str) = (row.try_get("kind")?, row.try_get("which")?);
+    let found = Kind::all().find(|kind| (kind.sort().name(), kind.which()) == (sort, which));
+    found.ok_or_else(|| sqlx::Error::Decode(format!("unknown kind of risk {sort} {which}").into()))
 }
 
 /// The one of all that the column names.

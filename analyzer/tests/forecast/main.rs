@@ -8,7 +8,7 @@ mod stored;
 use std::ops::Range;
 
 use goodput_analyzer::classify::Thresholds;
-use goodput_analyzer::forecast::{Forecast, Memory, Shape, oom_risk};
+use goodput_analyzer::forecast::{Exhaustion, Shape, exhaustion};
 use goodput_analyzer::sample::Sample;
 
 const SCRAPE_SECONDS: usize = 30;
@@ -182,18 +182,18 @@ impl Course {
     }
 
     /// The forecasts, and the seconds at which they were made.
-    fn forecasts(&self) -> Vec<(usize, Option<Forecast>)> {
+    fn forecasts(&self) -> Vec<(usize, Option<Exhaustion>)> {
         let samples = self.samples();
         let end = samples.last().unwrap().time_ms as usize / 1000;
         let at = |now: usize| {
             let known: Vec<Sample> = samples.iter().filter(|s| s.time_ms <= now as i64 * 1000).copied().collect();
-            oom_risk(Memory::Gpu, &known, LIMIT, now as i64 * 1000, &Thresholds::default())
+            exhaustion(&known, LIMIT, now as i64 * 1000, &Thresholds::default())
         };
         (CHECK_SECONDS..=end).step_by(CHECK_SECONDS).map(|now| (now, at(now))).collect()
     }
 }
 
-fn warns(forecast: Option<&Forecast>) -> bool {
+fn warns(forecast: Option<&Exhaustion>) -> bool {
     forecast.is_some_and(|f| f.at_risk.is_some())
 }
 
@@ -252,7 +252,7 @@ fn too_little_or_too_old_data_is_no_forecast() {
     let rising = |seconds: Range<i64>| -> Vec<Sample> {
         seconds.step_by(30).map(|s| Sample { time_ms: s * 1000, value: 1e7 * s as f64 }).collect()
     };
-    let at = |samples: &[Sample], now: i64| oom_risk(Memory::Host, samples, LIMIT, now * 1000, &thresholds);
+    let at = |samples: &[Sample], now: i64| exhaustion(samples, LIMIT, now * 1000, &thresholds);
     assert_eq!(at(&[], 7200), None);
     assert_eq!(at(&rising(0..1200), 1200), None, "four peaks");
     assert!(at(&rising(0..3600), 3600).is_some());

@@ -45,6 +45,8 @@ pub fn uuid(node: &str, gpu: usize) -> String {
 const DEVICE_MEMORY: f64 = 81_000.0 * 1_048_576.0;
 /// Device memory that an instance takes which nobody uses: 98 MiB of a recorded A100's.
 const BARE_INSTANCE: f64 = 98.0 * 1_048_576.0;
+/// Size of the node's disk, in bytes.
+const DISK_SIZE: f64 = 1.92e12;
 /// Anonymous and shared memory of the process of one GPU, in bytes.
 const PROCESS_MEMORY: f64 = 64e9;
 
@@ -435,6 +437,10 @@ impl Recorder {
         host("node_uname_info", &[("nodename", &self.node)], 1.0);
         host("node_disk_read_bytes_total", &[("device", "nvme0n1")], c.read);
         host("node_disk_written_bytes_total", &[("device", "nvme0n1")], c.written);
+        let disk = [("device", "/dev/nvme0n1p1"), ("fstype", "ext4"), ("mountpoint", "/")];
+        host("node_filesystem_size_bytes", &disk, DISK_SIZE);
+        host("node_filesystem_avail_bytes", &disk, (DISK_SIZE * (1.0 - view.machine.disk)).round());
+        host("node_filesystem_readonly", &disk, 0.0);
         host("node_pressure_cpu_waiting_seconds_total", &[], c.node_cpu_waiting);
         host("node_pressure_io_waiting_seconds_total", &[], c.node_io_waiting);
         host("node_pressure_memory_waiting_seconds_total", &[], c.node_memory_waiting);

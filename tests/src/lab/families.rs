@@ -47,6 +47,8 @@ pub const FAMILIES: &[Family] = &[
     tuned("cross_numa", feeding::cross_numa),
     tuned("dataloader_cpu", feeding::dataloader_cpu),
     tuned("dataloader_storage", feeding::dataloader_storage),
+    tuned("disk_fills", held::disk_fills),
+    tuned("disk_saves", held::disk_saves),
     tuned("down", held::down),
     tuned("ends_well", crash::ends_well),
     tuned("gang_wait", held::gang_wait),

@@ -15,6 +15,8 @@ const PERIOD_TICKS: u64 = 10;
 /// Batches that the queue holds per worker: PyTorch's default `prefetch_factor`.
 const PREFETCH: usize = 2;
 
+/// Share of the disk in use where the schedule says nothing.
+const DISK: f64 = 0.3;
 /// Share of the device memory that a job takes where the schedule says nothing: 40,000 MiB of an H100's.
 pub const JOB_MEMORY: f64 = 0.49;
 /// Bytes of a batch.
@@ -104,6 +106,8 @@ pub struct Machine {
     pub layout: Layout,
     /// Share of the device memory in use.
     pub memory: f64,
+    /// Share of its disk in use.
+    pub disk: f64,
     /// When its kernel started, in seconds after the start.
     pub booted: f64,
     ticks: u64,
@@ -131,6 +135,7 @@ impl Machine {
             counters: Counters { gpus: all, ..Counters::default() },
             layout,
             memory: 0.0,
+            disk: DISK,
             booted: 0.0,
             ticks: 0,
             draws: 0,
@@ -156,6 +161,7 @@ impl Machine {
         }
         self.memory = phase.memory.unwrap_or(if self.memory > 0.0 { self.memory } else { JOB_MEMORY });
         self.memory *= f64::from(u8::from(phase.job));
+        self.disk = phase.disk.unwrap_or(self.disk);
         for gpu in 0..gpus {
             let is_fed = phase.job && !((phase.unused || phase.lost) && phase.is_odd(gpu, gpus));
             let count = if is_fed { phase.workers } else { 0 };
@@ -193,6 +199,7 @@ impl Machine {
             gpu.joules += WATTS[0] * TICK;
         }
         self.memory = (self.memory + f64::from(u8::from(phase.job)) * phase.leak / 3600.0 * TICK).min(1.0);
+        self.disk = (self.disk + phase.fill / 3600.0 * TICK).min(1.0);
         self.counters.written += TICK * if saves { SAVE_RATE } else { phase.writes };
         // A rank that launches kernels one by one keeps a CPU busy with that.
         let launching = if phase.launching > 0.0 {

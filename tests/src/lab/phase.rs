@@ -122,6 +122,10 @@ pub struct Phase {
     pub memory: Option<f64>,
     /// What it takes more per hour, as a share of the device memory.
     pub leak: f64,
+    /// Share of the node's disk in use at the start of the phase; what it was before, by default.
+    pub disk: Option<f64>,
+    /// What is used more per hour, as a share of the disk.
+    pub fill: f64,
     /// The class that has the most of every minute but the first and the last: scrapes do not fall on the borders.
     pub expect: String,
     /// The class that has the most of what is lost of each of these minutes.
@@ -185,6 +189,8 @@ impl Default for Phase {
             poke: 0.0,
             memory: None,
             leak: 0.0,
+            disk: None,
+            fill: 0.0,
             expect: String::new(),
             lost_to: None,
             charged_to: None,

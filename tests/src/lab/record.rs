@@ -86,8 +86,8 @@ pub struct Cause {
     pub rest: &'static str,
     /// Classes that are as good an answer with what the exporters tell.
     pub also: Vec<&'static str>,
-    /// The step ends as the device memory of the first machine runs out.
-    pub ends_in_oom: bool,
+    /// The step ends as this of the first machine runs out: its device memory (`gpu`), which is a crash, or its `disk`.
+    pub runs_out: Option<&'static str>,
     /// It ends in a crash of another kind.
     pub ends_in_crash: bool,
 }
@@ -103,7 +103,7 @@ impl Default for Cause {
             slowed: "thermal_throttle",
             rest: "unallocated",
             also: Vec::new(),
-            ends_in_oom: false,
+            runs_out: None,
             ends_in_crash: false,
         }
     }
@@ -206,11 +206,11 @@ impl<'p> Lab<'p> {
             }
         }
         self.keep(step);
-        if step.cause.ends_in_oom || step.cause.ends_in_crash {
+        if step.cause.runs_out == Some("gpu") || step.cause.ends_in_crash {
             self.crash();
         }
-        if step.cause.ends_in_oom {
-            let (now, class, charged_to) = (self.now_ms(), "oom", Some("gpu".to_owned()));
+        if let Some(what) = step.cause.runs_out {
+            let (now, class, charged_to) = (self.now_ms(), "oom", Some(what.to_owned()));
             self.rows.push(Row { entity: (0, 0), start_ms: now, end_ms: now, class, charged_to, also: Vec::new() });
         }
     }

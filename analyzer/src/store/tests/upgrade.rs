@@ -60,7 +60,7 @@ async fn left_by(version: i64, dir: &Path) {
 #[tokio::test]
 async fn a_directory_of_every_earlier_release_keeps_its_data_and_gets_what_is_new() {
     let known = MIGRATIONS.iter().map(|migration| migration.version).max().unwrap();
-    for version in 1..known {
+    for version in MIGRATIONS.iter().map(|migration| migration.version).filter(|version| *version < known) {
         let dir = tempfile::tempdir().unwrap();
         left_by(version, dir.path()).await;
         let error = read_verdicts(dir.path(), 0..HOUR).await.unwrap_err();

@@ -99,7 +99,7 @@ pub(super) fn oom_leak(plan: &mut Plan, chance: &mut Chance) {
     let (memory, minutes) = (chance.between(0.3, 0.5), chance.minutes(75));
     let here = plan.healthy(chance, 1);
     let leak = (1.0 - memory) / (minutes as f64 / 60.0);
-    let cause = Cause { ends_in_oom: true, ..Cause::default() };
+    let cause = Cause { runs_out: Some("gpu"), ..Cause::default() };
     plan.step(Phase { minutes, memory: Some(memory), leak, ..here }, cause);
     free(plan, 10);
 }
@@ -114,4 +114,34 @@ pub(super) fn oom_never(plan: &mut Plan, chance: &mut Chance) {
         let leak = (high - low) / (minutes as f64 / 60.0);
         plan.step(Phase { minutes, memory: Some(low), leak, ..here }, Cause::default());
     }
+}
+
+/// What the job writes is never removed, until nothing more can be written.
+pub(super) fn disk_fills(plan: &mut Plan, chance: &mut Chance) {
+    has_a_disk(plan);
+    let (disk, minutes) = (chance.between(0.4, 0.6), chance.minutes(100));
+    let here = plan.healthy(chance, 1);
+    let fill = (1.0 - disk) / (minutes as f64 / 60.0);
+    let cause = Cause { runs_out: Some("disk"), ..Cause::default() };
+    plan.step(Phase { minutes, disk: Some(disk), fill, ..here }, cause);
+    free(plan, 10);
+}
+
+/// Checkpoints fill the disk, and old ones are removed; or it is rather full and stays so. A kubelet does not mind yet.
+pub(super) fn disk_saves(plan: &mut Plan, chance: &mut Chance) {
+    has_a_disk(plan);
+    let (low, high) = chance.one_of(&[(0.4, 0.84), (0.65, 0.84), (0.84, 0.84)]);
+    for _ in 0..10 {
+        let (minutes, here) = (chance.minutes(12), plan.healthy(chance, 1));
+        let fill = (high - low) / (minutes as f64 / 60.0);
+        plan.step(Phase { minutes, disk: Some(low), fill, ..here }, Cause::default());
+    }
+}
+
+/// node_exporter alone tells of file systems.
+fn has_a_disk(plan: &mut Plan) {
+    plan.exporters = Exporters::DcgmAndNode;
+    plan.interval_ms = 30_000;
+    plan.offset_ms %= plan.interval_ms;
+    plan.layout.gpus = 1;
 }

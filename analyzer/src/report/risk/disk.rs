@@ -1,0 +1,68 @@
+//! Disks that fill up: what it means and what to do.
+
+use super::Remedy;
+use crate::forecast::Room;
+
+pub(super) fn meaning(room: Room) -> &'static str {
+    match room {
+        Room::Bytes => {
+            "Whoever writes to it fails: a checkpoint is torn, a log ends, and a job that waits for its save ends too."
+        }
+        Room::Inodes => {
+            "No file can be made on it any more, whatever space is left; a checkpoint or a cache ends there."
+        }
+    }
+}
+
+pub(super) fn remedies(room: Room) -> &'static [Remedy] {
+    match room {
+        Room::Bytes => BYTES,
+        Room::Inodes => INODES,
+    }
+}
+
+const BYTES: &[Remedy] = &[
+    Remedy {
+        action: "Find what grows: checkpoints that nobody removes, core files, logs, images.",
+        command: Some("du -xh --max-depth=2 MOUNTPOINT | sort -h | tail"),
+        restarts: "nothing",
+        who: "root, to see all of it",
+        risk: "reading many files takes I/O from the jobs",
+        source: "du(1)",
+    },
+    Remedy {
+        action: "Have the job keep its last few checkpoints only, or write them where there is room.",
+        command: None,
+        restarts: "the job, from its last checkpoint, to take the change up",
+        who: "the job's owner",
+        risk: "none of the checkpoints that are removed can be gone back to",
+        source: "PyTorch Lightning documentation, ModelCheckpoint: save_top_k",
+    },
+    Remedy {
+        action: "See whether what was removed is still open: space comes back when the last process closes it.",
+        command: Some("lsof +L1 MOUNTPOINT"),
+        restarts: "nothing",
+        who: "root",
+        risk: "none",
+        source: "lsof(8)",
+    },
+];
+
+const INODES: &[Remedy] = &[
+    Remedy {
+        action: "Find where the files are: data sets of small files, caches of compilers and package managers.",
+        command: Some("du -x --inodes --max-depth=2 MOUNTPOINT | sort -n | tail"),
+        restarts: "nothing",
+        who: "root, to see all of it",
+        risk: "reading many directories takes I/O from the jobs",
+        source: "du(1)",
+    },
+    Remedy {
+        action: "Pack small files into shards; a file system made with too few inodes has to be made anew.",
+        command: Some("tar -cf SHARD.tar DIRECTORY"),
+        restarts: "the job, to read the shards",
+        who: "the job's owner",
+        risk: "the loader has to read archives",
+        source: "WebDataset documentation; mke2fs(8), -N",
+    },
+];

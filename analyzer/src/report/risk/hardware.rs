@@ -1,0 +1,146 @@
+//! GPUs that may fail: what it means and what to do.
+
+use super::Remedy;
+use crate::forecast::Fault;
+
+const DEBUG: &str = "NVIDIA GPU Debug Guidelines";
+const MEMORY: &str = "NVIDIA GPU Memory Error Management";
+
+pub(super) fn meaning(fault: Fault) -> &'static str {
+    match fault {
+        Fault::RecoveryAction => "The driver cannot go on with the GPU until what it asks for is done.",
+        Fault::RemapPending => {
+            "A row of memory failed and is replaced at the next reset; until then its page is not given out, and another \
+             fault in the same place is possible."
+        }
+        Fault::RemapFailed => {
+            "A row of memory failed and there was no other to replace it: the GPU is to be exchanged."
+        }
+        Fault::RemappedRows => {
+            "Rows of memory failed and were replaced. That is what spare rows are for; more may follow."
+        }
+        Fault::SpentBanks => "A bank of memory has no spare rows: the next row of it that fails cannot be replaced.",
+        Fault::EccUncorrected => {
+            "Data in the GPU's memory was lost; the program that used it ended or reckoned with wrong data."
+        }
+        Fault::EccCorrected => {
+            "Errors were corrected, more often than a sound board has them; uncorrectable ones may follow."
+        }
+        Fault::RetiredPending => {
+            "Pages of memory failed and are retired when the driver is loaded anew; until then they are in use."
+        }
+        Fault::RetiredPages => "So many pages of memory have failed that the board is to be exchanged.",
+        Fault::Xid => "The driver told of errors that the hardware is to blame for. docs/xid.md has each of them.",
+        Fault::PcieReplays => {
+            "Packets are sent again: the link loses more than a sound one, copies get slower, and it may fail."
+        }
+        Fault::Nvlink => "NVLinks lose data and send it again: collectives get slower, and links may fail.",
+    }
+}
+
+pub(super) fn remedies(fault: Fault) -> &'static [Remedy] {
+    match fault {
+        Fault::RecoveryAction | Fault::RemapPending | Fault::RetiredPending => RESET,
+        Fault::RemapFailed | Fault::RetiredPages => EXCHANGE,
+        Fault::RemappedRows | Fault::SpentBanks | Fault::EccCorrected => WATCH,
+        Fault::EccUncorrected => UNCORRECTED,
+        Fault::Xid => XID,
+        Fault::PcieReplays => PCIE,
+        Fault::Nvlink => NVLINK,
+    }
+}
+
+const DRAIN: Remedy = Remedy {
+    action: "Give the node no more jobs, and let those that run save and end.",
+    command: Some("kubectl cordon NODE   # Slurm: scontrol update nodename=NODE state=drain reason=gpu"),
+    restarts: "nothing; jobs that are moved restart from their last checkpoint",
+    who: "whoever administers the cluster",
+    risk: "the node's other GPUs are out of use too",
+    source: DEBUG,
+};
+
+const RESET_GPU: Remedy = Remedy {
+    action: "Reset the GPU when nobody uses it; all GPUs that share an NVLink fabric without NVSwitch are reset together.",
+    command: Some("nvidia-smi --gpu-reset -i UUID"),
+    restarts: "the GPU",
+    who: "root",
+    risk: "fails while a process or a monitoring service has the GPU open",
+    source: MEMORY,
+};
+
+const LOOK: Remedy = Remedy {
+    action: "See what the board says of its memory.",
+    command: Some("nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT -i UUID"),
+    restarts: "nothing",
+    who: "any user on the node",
+    risk: "none",
+    source: MEMORY,
+};
+
+const DIAGNOSE: Remedy = Remedy {
+    action: "Test the drained GPU before it is used again; one that fails is for the vendor.",
+    command: Some("dcgmi diag -r 3"),
+    restarts: "nothing",
+    who: "root",
+    risk: "loads the GPUs fully for some minutes",
+    source: DEBUG,
+};
+
+const RETURN: Remedy = Remedy {
+    action: "Ask the vendor for another; the report is what they want to see.",
+    command: Some("nvidia-bug-report.sh"),
+    restarts: "the machine, when the board is exchanged",
+    who: "root",
+    risk: "none",
+    source: DEBUG,
+};
+
+const RESET: &[Remedy] = &[DRAIN, RESET_GPU, LOOK];
+const EXCHANGE: &[Remedy] = &[DRAIN, LOOK, RETURN];
+const WATCH: &[Remedy] = &[LOOK, DIAGNOSE];
+const UNCORRECTED: &[Remedy] = &[DRAIN, LOOK, RESET_GPU, DIAGNOSE];
+
+const XID: &[Remedy] = &[
+    Remedy {
+        action: "Look the code up, and what else the driver logged around it.",
+        command: Some("journalctl -k | grep -i xid"),
+        restarts: "nothing",
+        who: "root",
+        risk: "none",
+        source: "NVIDIA XID Errors, catalog",
+    },
+    DRAIN,
+    DIAGNOSE,
+];
+
+const PCIE: &[Remedy] = &[
+    Remedy {
+        action: "See the link's state and its errors, of the GPU and of the port above it.",
+        command: Some("lspci -vvv -s BUS_ID | grep -E 'LnkSta|CESta'"),
+        restarts: "nothing",
+        who: "root",
+        risk: "none",
+        source: "lspci(8)",
+    },
+    Remedy {
+        action: "Seat the board, riser or cable anew; what moves with the board is the board's, else the slot's.",
+        command: None,
+        restarts: "the machine",
+        who: "whoever may open the machine",
+        risk: "the node is out of use meanwhile",
+        source: DEBUG,
+    },
+];
+
+const NVLINK: &[Remedy] = &[
+    Remedy {
+        action: "See which link it is: errors of one link at both ends are its connection's.",
+        command: Some("nvidia-smi nvlink -e -i UUID; nvidia-smi nvlink -s -i UUID"),
+        restarts: "nothing",
+        who: "any user on the node",
+        risk: "none",
+        source: "nvidia-smi documentation, nvlink",
+    },
+    DRAIN,
+    DIAGNOSE,
+];
