@@ -8,6 +8,7 @@
 
 mod codes;
 mod events;
+mod judged;
 mod mig;
 mod parity;
 mod probe;
