@@ -175,9 +175,6 @@ mod tests {
     #[test]
     fn nine_of_ten_intervals_hold_the_truth_and_denser_samples_make_them_narrower() {
         let all = [5_000, 15_000, 30_000, 60_000].map(|every_ms| trials(every_ms, 200));
-        for (held, width) in all {
-            println!("{held} hold the truth, {width} ms wide");
-        }
         assert!(all.iter().all(|(held, _)| (0.8..=0.99).contains(held)), "{all:?}");
         assert!(all.is_sorted_by(|(_, denser), (_, rarer)| denser < rarer), "{all:?}");
     }

@@ -206,8 +206,6 @@ pub struct Unpriced {
     pub model: Option<String>,
     /// How much.
     pub amount: Amount,
-    /// Its 90 % interval, as of [`ClassRow`].
-    pub interval: Option<Bounds>,
 }
 
 /// A price of the configuration, and what it applied to.
@@ -352,6 +350,8 @@ pub struct ClassAmount {
     pub class: Class,
     /// How much.
     pub amount: Amount,
+    /// Its 90 % interval, as of [`ClassRow`].
+    pub interval: Option<Bounds>,
 }
 
 impl Report {
