@@ -86,7 +86,13 @@ pub(super) fn advise(cell: &Cell<'_>, state: &State, booked: &[(Part, i64)], t: 
         let is_charged = |class| booked.iter().any(|(part, _)| part.class == class && part.owner == owner);
         for adviser in ADVISERS.iter().filter(|a| !is_charged(a.charged_as)) {
             let key = (adviser.advice, owner.clone());
-            advised.extend((adviser.judge)(&cell, t).map(|grounds| Entry { key, grounds, ms, energy: None }));
+            advised.extend((adviser.judge)(&cell, t).map(|grounds| Entry {
+                key,
+                grounds,
+                ms,
+                energy: None,
+                variance_ms2: 0,
+            }));
         }
     }
     advised

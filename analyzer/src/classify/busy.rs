@@ -1,7 +1,7 @@
 //! How much of a cell the GPU worked, from the best signal there is.
 
 use super::thresholds::confidence::{COUNTED, INFERRED, WEAK};
-use super::{Cell, Fact, Thresholds, power};
+use super::{Cell, Fact, Thresholds, power, sampling};
 use crate::signal::{Signal, named_in};
 
 /// The share of a cell that was work.
@@ -16,6 +16,8 @@ pub(super) struct Busy {
     pub(super) rung: &'static str,
     pub(super) confidence: f64,
     pub(super) facts: Vec<Fact>,
+    /// Variance of the busy time by sampling, in ms².
+    pub(super) variance_ms2: f64,
 }
 
 /// The signals of the ladder: what is missing when none of them is there.
@@ -41,7 +43,8 @@ pub(super) fn busy(cell: &Cell<'_>, t: &Thresholds) -> Option<Busy> {
     ];
     let (signal, ratio, confidence) = rungs.into_iter().find_map(|(signal, ratio, c)| Some((signal, ratio?, c)))?;
     let fact = Fact { signal: signal.name(), unit: "ratio", value: ratio, threshold: t.idle_busy_ratio };
-    let busy = Busy { ratio, spun: 0.0, rung: signal.name(), confidence, facts: vec![fact] };
+    let variance_ms2 = sampling::variance_ms2(cell, signal);
+    let busy = Busy { ratio, spun: 0.0, rung: signal.name(), confidence, facts: vec![fact], variance_ms2 };
     Some(asked_of_power(busy, cell, t))
 }
 

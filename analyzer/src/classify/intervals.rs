@@ -21,6 +21,8 @@ pub(super) struct Entry<K> {
     pub(super) ms: i64,
     /// What was drawn in them; advisories have none.
     pub(super) energy: Option<Energy>,
+    /// What sampling leaves unknown of `ms`, in ms²; advisories have none.
+    pub(super) variance_ms2: i64,
 }
 
 /// Why they have their key.
@@ -31,9 +33,9 @@ pub(super) struct Grounds {
 }
 
 impl Part {
-    pub(super) fn entry(self, ms: i64, energy: Option<Energy>) -> Entry<Key> {
+    pub(super) fn entry(self, ms: i64, energy: Option<Energy>, variance_ms2: i64) -> Entry<Key> {
         let grounds = Grounds { confidence: self.confidence, facts: self.facts, missing: self.missing };
-        Entry { key: (self.class, self.owner, self.charged_to, self.rung), grounds, ms, energy }
+        Entry { key: (self.class, self.owner, self.charged_to, self.rung), grounds, ms, energy, variance_ms2 }
     }
 }
 
@@ -60,6 +62,7 @@ struct Open {
     facts: BTreeMap<(&'static str, &'static str), [f64; 3]>,
     missing: Vec<String>,
     energy: Option<Energy>,
+    variance_ms2: i64,
 }
 
 impl<K: Ord + Clone> Builder<K> {
@@ -69,10 +72,11 @@ impl<K: Ord + Clone> Builder<K> {
 
     /// Adds the next cell, which begins where the last one ended.
     pub(super) fn add(&mut self, cell: &Range<TimeMs>, parts: impl IntoIterator<Item = Entry<K>>) {
-        for Entry { key, grounds, ms, energy } in parts {
+        for Entry { key, grounds, ms, energy, variance_ms2 } in parts {
             let open = self.open.entry(key).or_insert_with(|| Open::at(cell));
             open.extend(cell.end, &grounds, ms);
             open.energy = Energy::sum(open.energy, energy);
+            open.variance_ms2 += variance_ms2;
         }
         let ended: Vec<K> = self.open.iter().filter(|(_, o)| o.span.end < cell.end).map(|(k, _)| k.clone()).collect();
         for key in ended {
@@ -119,7 +123,7 @@ impl Builder<advisory::Key> {
 impl Open {
     fn at(cell: &Range<TimeMs>) -> Self {
         let (facts, missing) = (BTreeMap::new(), Vec::new());
-        Open { span: cell.clone(), ms: 0, confidence: 0.0, facts, missing, energy: None }
+        Open { span: cell.clone(), ms: 0, confidence: 0.0, facts, missing, energy: None, variance_ms2: 0 }
     }
 
     fn extend(&mut self, end: TimeMs, part: &Grounds, ms: i64) {
@@ -161,6 +165,7 @@ impl Open {
             evidence: self.evidence(),
             missing: self.missing,
             energy: self.energy,
+            variance_ms2: Some(self.variance_ms2),
         }
     }
 }

@@ -16,6 +16,7 @@ use super::gang_wait::Holds;
 use super::intervals::{Builder, Whose};
 use super::outage::outage;
 use super::phase::Course;
+use super::sampling;
 use super::thresholds::confidence::CERTAIN;
 use super::{Advisory, Cell, Class, Imbalance, Interval, Paired, Thresholds, paired, straggler};
 use crate::events::Told;
@@ -251,6 +252,12 @@ impl<'a> Booked<'a> {
         Ok(Booked { course, cells })
     }
 
+    /// What sampling leaves unknown of the parts of a cell.
+    fn variances(&self, n: usize, index: usize) -> Vec<i64> {
+        let Course { node, gpu, .. } = self.course;
+        sampling::split(&Cell { node, gpu, owner: None, index }, self.course.state(index), &self.cells[n])
+    }
+
     fn whose(&self) -> Whose<'a> {
         let Course { node, gpu, .. } = self.course;
         let (instance, model) = (gpu.instance.as_ref(), gpu.model.as_deref());
@@ -280,9 +287,11 @@ fn finish(mut gpu: Vec<Booked<'_>>, by_cell: bool, t: &Thresholds) -> (Vec<Inter
         let (span, cell) = (&node.cells[index], Cell { node, gpu: board.gpu, owner: None, index });
         advised.add(span, advisory::advise(&cell, board.state(index), &gpu[0].cells[n], t));
         let counts: Vec<usize> = gpu.iter().map(|booked| booked.cells[n].len()).collect();
+        let variances: Vec<i64> = gpu.iter().flat_map(|booked| booked.variances(n, index)).collect();
         let parts: Vec<(Part, i64)> = gpu.iter_mut().flat_map(|booked| mem::take(&mut booked.cells[n])).collect();
         let energy = energy::split(&cell, &parts);
-        let mut entries = parts.into_iter().zip(energy).map(|((part, ms), energy)| part.entry(ms, energy));
+        let known = parts.into_iter().zip(energy).zip(variances);
+        let mut entries = known.map(|(((part, ms), energy), variance_ms2)| part.entry(ms, energy, variance_ms2));
         for ((builder, booked), count) in builders.iter_mut().zip(&gpu).zip(counts) {
             builder.add(span, entries.by_ref().take(count));
             if by_cell {
@@ -297,7 +306,7 @@ fn finish(mut gpu: Vec<Booked<'_>>, by_cell: bool, t: &Thresholds) -> (Vec<Inter
 /// A GPU without any sample within reach of the window.
 fn absent(seen: &Seen, window: &Range<TimeMs>) -> Vec<Interval> {
     let mut builder = Builder::new();
-    builder.add(window, [Part::bare(Class::NoData, CERTAIN).entry(window.end - window.start, None)]);
+    builder.add(window, [Part::bare(Class::NoData, CERTAIN).entry(window.end - window.start, None, 0)]);
     let (instance, model) = (None, seen.model.as_deref());
     builder.finish(&Whose { gpu: &seen.gpu, instance, node: &seen.node, model })
 }

@@ -72,11 +72,14 @@ fn cut(interval: Interval, declared: &[Declared]) -> Vec<Interval> {
     let share = |whole: i64| apportion(whole, &lengths);
     let ms = share(interval.ms);
     let energy = interval.energy.map(|e| [e.mj, e.ms, e.counted_ms].map(share));
+    let variance_ms2 = interval.variance_ms2.map(share);
     let piece = |(n, span): (usize, Range<TimeMs>)| {
         let is_declared = spans.iter().any(|s| s.contains(&span.start));
         let energy = energy.as_ref().map(|[mj, ms, counted]| Energy { mj: mj[n], ms: ms[n], counted_ms: counted[n] });
         let energy = energy.filter(|energy| energy.ms > 0);
-        let piece = Interval { start_ms: span.start, end_ms: span.end, ms: ms[n], energy, ..interval.clone() };
+        let variance_ms2 = variance_ms2.as_ref().map(|shares| shares[n]);
+        let (start_ms, end_ms, ms) = (span.start, span.end, ms[n]);
+        let piece = Interval { start_ms, end_ms, ms, energy, variance_ms2, ..interval.clone() };
         if !is_declared {
             return piece;
         }
@@ -108,6 +111,7 @@ mod tests {
             evidence: Vec::new(),
             missing: Vec::new(),
             energy: Some(Energy { mj: 70 * ms + 1, ms, counted_ms: 0 }),
+            variance_ms2: Some(0),
             charged_to: None,
         }
     }

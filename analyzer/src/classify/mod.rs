@@ -51,6 +51,7 @@ mod power;
 mod power_throttle;
 mod resolution;
 mod rule;
+pub mod sampling;
 mod straggler;
 mod stranded_mig;
 mod thermal_throttle;
@@ -328,4 +329,8 @@ pub struct Interval {
     pub missing: Vec<String>,
     /// What the GPU drew in this time; absent where neither energy nor power was measured.
     pub energy: Option<Energy>,
+    /// What sampling leaves unknown of `ms`: its variance, in ms². Those of intervals add up, and
+    /// [`sampling::bounds`] makes the 90 % interval of their sum. Absent in verdicts of releases that did not tell.
+    #[serde(default)]
+    pub variance_ms2: Option<i64>,
 }

@@ -112,6 +112,7 @@ mod tests {
             charged_to: None,
             gpu_instance: None,
             energy: None,
+            variance_ms2: Some(0),
         }
     }
 

@@ -37,6 +37,14 @@ pub struct Reading {
     pub samples: u32,
     /// Part of it bridges a gap in the data.
     pub coarse: bool,
+    /// Variance of one value about the course of the signal, by the successive differences of those within
+    /// [`STALENESS_MS`] around the cell: s² = Σ (x[i+1] - x[i])² / (2 m) over m differences (von Neumann 1941). `None`
+    /// where no two values follow each other.
+    pub spread: Option<f64>,
+    /// Sum, over the pieces, of their whole length times their part of the cell, in ms²: times `spread` it is the variance
+    /// of what was read in the cell, were every piece one sample. Like this, what a piece adds to the cells it lies in is
+    /// its length squared.
+    pub held_ms2: i64,
 }
 
 /// The step function of a series. `samples` are in order of time; values that the signal does not admit, staleness
@@ -118,6 +126,7 @@ fn unchanged(signal: Signal, samples: &[Sample], interval_ms: i64) -> Vec<Piece>
 /// One reading per cell. `cells` and `pieces` are in order of time; cells do not overlap.
 pub(crate) fn readings(pieces: &[Piece], samples: &[Sample], cells: &[Range<TimeMs>]) -> Vec<Option<Reading>> {
     let mut first = 0;
+    let differences = Differences::of(pieces);
     let read = |cell: &Range<TimeMs>| {
         while pieces.get(first).is_some_and(|p| p.span.end <= cell.start) {
             first += 1;
@@ -125,15 +134,24 @@ pub(crate) fn readings(pieces: &[Piece], samples: &[Sample], cells: &[Range<Time
         let within = pieces[first..].iter().take_while(|p| p.span.start < cell.end);
         let inside = |border: TimeMs| samples.partition_point(|s| s.time_ms < border);
         let count = inside(cell.end) - inside(cell.start);
-        mean_of(within, cell, u32::try_from(count).unwrap_or(u32::MAX))
+        let reading = mean_of(within, cell, u32::try_from(count).unwrap_or(u32::MAX))?;
+        Some(Reading { spread: differences.variance(cell), ..reading })
     };
     cells.iter().map(read).collect()
 }
 
 fn mean_of<'a>(pieces: impl Iterator<Item = &'a Piece>, cell: &Range<TimeMs>, samples: u32) -> Option<Reading> {
     let mut sum = 0.0;
-    let mut reading =
-        Reading { mean: 0.0, min: f64::INFINITY, max: f64::NEG_INFINITY, covered_ms: 0, samples, coarse: false };
+    let mut reading = Reading {
+        mean: 0.0,
+        min: f64::INFINITY,
+        max: f64::NEG_INFINITY,
+        covered_ms: 0,
+        samples,
+        coarse: false,
+        spread: None,
+        held_ms2: 0,
+    };
     for piece in pieces {
         let ms = piece.span.end.min(cell.end) - piece.span.start.max(cell.start);
         if ms <= 0 {
@@ -141,11 +159,38 @@ fn mean_of<'a>(pieces: impl Iterator<Item = &'a Piece>, cell: &Range<TimeMs>, sa
         }
         sum += piece.value * ms as f64;
         reading.covered_ms += ms;
+        reading.held_ms2 += ms * (piece.span.end - piece.span.start);
         reading.min = reading.min.min(piece.value);
         reading.max = reading.max.max(piece.value);
         reading.coarse |= piece.coarse;
     }
     (reading.covered_ms > 0).then(|| Reading { mean: sum / reading.covered_ms as f64, ..reading })
+}
+
+/// How pieces that follow each other without a gap differ.
+struct Differences {
+    /// Where the two meet, in order.
+    at: Vec<TimeMs>,
+    /// The sum of squares up to each.
+    squares: Vec<f64>,
+}
+
+impl Differences {
+    fn of(pieces: &[Piece]) -> Self {
+        let (mut at, mut squares, mut sum) = (Vec::new(), vec![0.0], 0.0);
+        for pair in pieces.windows(2).filter(|pair| pair[0].span.end == pair[1].span.start) {
+            at.push(pair[1].span.start);
+            sum += (pair[1].value - pair[0].value).powi(2);
+            squares.push(sum);
+        }
+        Self { at, squares }
+    }
+
+    fn variance(&self, cell: &Range<TimeMs>) -> Option<f64> {
+        let from = self.at.partition_point(|at| *at < cell.start - STALENESS_MS);
+        let to = self.at.partition_point(|at| *at < cell.end + STALENESS_MS);
+        (to > from).then(|| (self.squares[to] - self.squares[from]).max(0.0) / (2 * (to - from)) as f64)
+    }
 }
 
 /// The spans in order, those that touch as one.

@@ -118,5 +118,7 @@ fn sum(a: Reading, b: Reading) -> Reading {
         covered_ms: a.covered_ms.min(b.covered_ms),
         samples: a.samples.min(b.samples),
         coarse: a.coarse || b.coarse,
+        spread: a.spread.zip(b.spread).map(|(a, b)| a + b),
+        held_ms2: a.held_ms2.max(b.held_ms2),
     }
 }

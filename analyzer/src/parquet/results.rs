@@ -30,6 +30,7 @@ pub fn intervals(rows: &[Interval]) -> PolarsResult<DataFrame> {
         texts("charged_gpu", rows, |i| i.charged_to.as_ref().map(|culprit| culprit.gpu.as_str())),
         integers("gpu_instance", rows, |i| i.gpu_instance.as_ref().map(|instance| i64::from(instance.id))),
         texts("gpu_instance_profile", rows, |i| i.gpu_instance.as_ref()?.profile.as_deref()),
+        integers("gpu_ms_variance", rows, |i| i.variance_ms2),
     ])
 }
 

@@ -126,8 +126,9 @@ impl<'a> Ledger<'a> {
     pub(crate) fn losses(&self) -> Vec<ClassAmount> {
         let whole = self.capacity().ms;
         let lost = self.0.iter().filter(|(class, sum)| **class != Class::Productive && sum.ms > 0);
-        let mut losses: Vec<ClassAmount> =
-            lost.map(|(class, sum)| ClassAmount { class: *class, amount: sum.amount(whole) }).collect();
+        let mut losses: Vec<ClassAmount> = lost
+            .map(|(class, sum)| ClassAmount { class: *class, amount: sum.amount(whole), interval: sum.bounds(whole) })
+            .collect();
         losses.sort_by_key(|loss| std::cmp::Reverse(loss.amount.gpu_ms));
         losses
     }
@@ -164,6 +165,7 @@ fn classes(ledger: &Ledger<'_>, before: Option<&Ledger<'_>>) -> Vec<ClassRow> {
         class: *class,
         group: class.group(),
         amount: ledger.get(*class).amount(ledger.capacity().ms),
+        interval: ledger.get(*class).bounds(ledger.capacity().ms),
         previous: before.map(|b| b.get(*class).amount(b.capacity().ms)),
     };
     Class::ALL.iter().map(row).collect()

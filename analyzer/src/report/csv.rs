@@ -2,20 +2,22 @@
 
 use std::fmt::Write as _;
 
-use crate::classify::Interval;
+use crate::classify::{Interval, sampling};
 
 const HEADER: &str = "node,gpu,model,owner,class,group,start_ms,end_ms,gpu_ms,confidence,busy_signal,evidence,missing,\
                       energy_joules,energy_known_ms,energy_counted_ms,charged_node,charged_gpu,gpu_instance,\
-                      gpu_instance_profile";
+                      gpu_instance_profile,gpu_ms_low,gpu_ms_high,gpu_ms_variance";
 
 /// Header and one line per interval. Times are Unix milliseconds; unknown fields are empty; evidence reads
 /// `signal=value unit (threshold)`, joined by `; `. Energy is known for `energy_known_ms` of the GPU-milliseconds, and of
 /// these by the board's counter for `energy_counted_ms`. `charged_node` and `charged_gpu` say who caused it, where that is
-/// another GPU. `gpu_instance` is the id of the MIG instance whose line it is.
+/// another GPU. `gpu_instance` is the id of the MIG instance whose line it is. Between `gpu_ms_low` and
+/// `gpu_ms_high` the milliseconds are at 90 % by sampling.
 #[must_use]
 pub fn render(intervals: &[Interval]) -> String {
     let mut text = format!("{HEADER}\r\n");
     for i in intervals {
+        let bounds = i.variance_ms2.map(|v| sampling::bounds(i.ms, v.into(), i.end_ms - i.start_ms));
         let fields = [
             i.node.clone(),
             i.gpu.clone(),
@@ -37,6 +39,9 @@ pub fn render(intervals: &[Interval]) -> String {
             i.charged_to.as_ref().map_or_else(String::new, |culprit| culprit.gpu.clone()),
             i.gpu_instance.as_ref().map_or_else(String::new, |instance| instance.id.to_string()),
             i.gpu_instance.as_ref().and_then(|instance| instance.profile.clone()).unwrap_or_default(),
+            bounds.map_or_else(String::new, |b| b.low_ms.to_string()),
+            bounds.map_or_else(String::new, |b| b.high_ms.to_string()),
+            i.variance_ms2.map_or_else(String::new, |v| v.to_string()),
         ];
         text.push_str(&fields.map(quoted).join(","));
         text.push_str("\r\n");

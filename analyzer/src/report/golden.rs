@@ -336,6 +336,7 @@ fn every_hour_of_long_and_short_weeks_is_priced() {
             end_ms: start_ms + 3_600_000,
             ms: 3_600_000,
             energy: None,
+            variance_ms2: Some(0),
             ..fixture[0].clone()
         };
         let week: Vec<Interval> = ends.step_by(3_600_000).map(hour).collect();

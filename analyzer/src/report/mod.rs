@@ -5,6 +5,7 @@
 
 use serde::Serialize;
 
+use crate::classify::sampling::Bounds;
 use crate::classify::{Class, Group};
 use crate::forecast::Outlook;
 use crate::mig::Instance;
@@ -162,6 +163,8 @@ pub struct ClassRow {
     pub group: Group,
     /// Time in this class; share of capacity.
     pub amount: Amount,
+    /// Its 90 % interval, by how densely signals were sampled; null where verdicts of earlier releases are in.
+    pub interval: Option<Bounds>,
     /// The same in the period before; null when that is unknown.
     pub previous: Option<Amount>,
 }
@@ -347,6 +350,8 @@ pub struct ClassAmount {
     pub class: Class,
     /// How much.
     pub amount: Amount,
+    /// Its 90 % interval, as of [`ClassRow`].
+    pub interval: Option<Bounds>,
 }
 
 impl Report {
@@ -432,6 +437,12 @@ impl Report {
 }
 
 impl ClassRow {
+    /// GPU-hours of the interval to be read.
+    #[must_use]
+    pub fn between(&self) -> String {
+        text::between(self.interval)
+    }
+
     fn is_seen(&self) -> bool {
         self.amount.gpu_ms > 0 || self.previous.as_ref().is_some_and(|before| before.gpu_ms > 0)
     }

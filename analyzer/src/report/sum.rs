@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::price::{MICROS, Price, price_of};
 use super::{MS_PER_HOUR, ratio, text};
+use crate::classify::sampling::{Bounds, bounds};
 use crate::classify::{Energy, Interval};
 
 const MJ_PER_KWH: f64 = 3.6e9;
@@ -64,6 +65,10 @@ pub(crate) struct Sum<'a> {
     pub(super) energy: Option<Energy>,
     /// Millionths and milliseconds, by currency.
     cost: BTreeMap<&'a str, (i64, i64)>,
+    /// What sampling leaves unknown, in ms²; of one class only is it the variance of the sum.
+    variance_ms2: i128,
+    /// There is time of which that is not known.
+    is_open: bool,
 }
 
 impl<'a> Item<'a> {
@@ -102,6 +107,8 @@ impl<'a> Sum<'a> {
     pub(super) fn add(&mut self, item: &Item<'a>) {
         self.ms += item.ms;
         self.energy = Energy::sum(self.energy, item.energy);
+        self.variance_ms2 += i128::from(item.variance_ms2.unwrap_or_default());
+        self.is_open |= item.variance_ms2.is_none();
         if let Some(price) = item.price {
             let (micros, ms) = self.cost.entry(&price.currency).or_default();
             *micros += price.cost(item);
@@ -112,11 +119,18 @@ impl<'a> Sum<'a> {
     pub(super) fn plus(mut self, other: &Self) -> Self {
         self.ms += other.ms;
         self.energy = Energy::sum(self.energy, other.energy);
+        self.variance_ms2 += other.variance_ms2;
+        self.is_open |= other.is_open;
         for (currency, (micros, ms)) in &other.cost {
             let sums = self.cost.entry(currency).or_default();
             *sums = (sums.0 + micros, sums.1 + ms);
         }
         self
+    }
+
+    /// The 90 % interval of a class total, of `whole_ms` at most.
+    pub(crate) fn bounds(&self, whole_ms: i64) -> Option<Bounds> {
+        (!self.is_open).then(|| bounds(self.ms, self.variance_ms2, whole_ms))
     }
 
     /// This as a part of `whole_ms`.

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::Coverage;
+use crate::classify::sampling::Bounds;
 
 /// Shown for everything that is not known; never for zero.
 pub const UNKNOWN: &str = "unknown";
@@ -56,6 +57,14 @@ pub fn name(name: &Option<String>) -> &str {
 #[must_use]
 pub fn hours(gpu_ms: i64) -> String {
     quantity(gpu_ms as f64 / super::MS_PER_HOUR)
+}
+
+/// The ends of an interval in GPU-hours; one number where they read alike.
+#[must_use]
+pub fn between(bounds: Option<Bounds>) -> String {
+    let Some(Bounds { low_ms, high_ms }) = bounds else { return UNKNOWN.into() };
+    let (low, high) = (hours(low_ms), hours(high_ms));
+    if low == high { low } else { format!("{low} to {high}") }
 }
 
 /// An amount of anything to be read: only zero is `0`.

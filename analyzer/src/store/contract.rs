@@ -113,6 +113,7 @@ fn interval(node: &str, hour: TimeMs, class: Class) -> Interval {
         charged_to: None,
         gpu_instance: None,
         energy: None,
+        variance_ms2: Some(0),
     }
 }
 
@@ -126,7 +127,7 @@ pub(super) async fn results(store: &impl Results) {
 
     // Absent energy stays absent, and zero is zero; so does who caused it.
     let drawn = Energy { mj: 0, ms: HOUR, counted_ms: HOUR / 2 };
-    let second = Interval { energy: Some(drawn), ..interval("a", 1, Class::Productive) };
+    let second = Interval { energy: Some(drawn), variance_ms2: None, ..interval("a", 1, Class::Productive) };
     for _ in 0..2 {
         store.replace("a", HOUR..2 * HOUR, std::slice::from_ref(&second)).await.unwrap();
         let read = store.intervals(HOUR..2 * HOUR).await.unwrap();

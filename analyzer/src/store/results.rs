@@ -20,12 +20,13 @@ use crate::sample::TimeMs;
 
 const INSERT: &str = "INSERT INTO intervals
     (node, start_ms, end_ms, gpu, model, owner, class, ms, confidence, busy_signal, evidence, missing,
-    energy_mj, energy_ms, energy_counted_ms, charged_node, charged_gpu, gpu_instance, gpu_instance_profile)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)";
+    energy_mj, energy_ms, energy_counted_ms, charged_node, charged_gpu, gpu_instance, gpu_instance_profile,
+    variance_ms2)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)";
 
 const SELECT: &str = "SELECT node, start_ms, end_ms, gpu, model, owner, class, ms, confidence, busy_signal, evidence,
-    missing, energy_mj, energy_ms, energy_counted_ms, charged_node, charged_gpu, gpu_instance, gpu_instance_profile
-    FROM intervals WHERE start_ms >= $1 AND end_ms <= $2";
+    missing, energy_mj, energy_ms, energy_counted_ms, charged_node, charged_gpu, gpu_instance, gpu_instance_profile,
+    variance_ms2 FROM intervals WHERE start_ms >= $1 AND end_ms <= $2";
 
 const ORDER: &str = "ORDER BY node, gpu, start_ms, class, owner NULLS FIRST,
     charged_node NULLS FIRST, charged_gpu NULLS FIRST,
@@ -204,6 +205,7 @@ async fn insert(transaction: &mut sqlx::SqliteConnection, interval: &Interval) -
         .bind(interval.charged_to.as_ref().map(|culprit| &culprit.gpu))
         .bind(interval.gpu_instance.as_ref().map(|instance| i64::from(instance.id)))
         .bind(interval.gpu_instance.as_ref().and_then(|instance| instance.profile.as_ref()))
+        .bind(interval.variance_ms2)
         .execute(transaction)
         .await?;
     Ok(())
@@ -237,6 +239,7 @@ fn decode(row: &SqliteRow) -> sqlx::Result<Interval> {
         evidence: serde_json::from_str(evidence).map_err(|error| sqlx::Error::Decode(error.into()))?,
         missing: serde_json::from_str(missing).map_err(|error| sqlx::Error::Decode(error.into()))?,
         energy: energy(row)?,
+        variance_ms2: row.try_get("variance_ms2")?,
     })
 }
 

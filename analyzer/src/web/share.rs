@@ -16,6 +16,8 @@ pub(super) struct Share {
     pub(super) class: &'static str,
     pub(super) meaning: &'static str,
     pub(super) hours: String,
+    /// The 90 % interval of it.
+    pub(super) between: String,
     pub(super) percent: String,
     /// Left edge and width in the bar.
     pub(super) x: String,
@@ -35,12 +37,14 @@ impl Shares {
         let scale = |ms: i64| if whole > 0 { ms as f64 / whole as f64 * WIDTH } else { 0.0 };
         let (mut classes, mut before) = (Vec::new(), 0);
         for class in Class::ALL {
-            let ms = ledger.get(*class).ms;
+            let sum = ledger.get(*class);
+            let ms = sum.ms;
             if ms > 0 {
                 let amount = Amount::of(ms, whole);
                 let (x, width) = (text::fixed(scale(before)), text::fixed(scale(ms)));
                 let (hours, percent) = (amount.hours(), amount.percent());
-                classes.push(Share { class: class.name(), meaning: about(*class).meaning, hours, percent, x, width });
+                let (between, meaning) = (text::between(sum.bounds(whole)), about(*class).meaning);
+                classes.push(Share { class: class.name(), meaning, hours, between, percent, x, width });
                 before += ms;
             }
         }

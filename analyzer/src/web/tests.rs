@@ -37,6 +37,7 @@ async fn with_a_starving_gpu() -> Served {
         charged_to: None,
         gpu_instance: None,
         energy: None,
+        variance_ms2: Some(0),
     };
     let rest = Interval { class: Class::Productive, ms: HOUR_MS / 4, evidence: vec![], ..starving.clone() };
     served.store.replace("n2", START..START + HOUR_MS, &[starving, rest]).await.unwrap();
