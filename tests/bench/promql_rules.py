@@ -55,7 +55,7 @@ FEEDING = [
     ("checkpoint", ON_JOB,
      "goodput:written >= 5e7 and goodput:written >= 3 * quantile_over_time(0.5, goodput:written[40m] offset -20m)"),
     ("dataloader_storage", ON_JOB, f"({IO} >= 0.1) and on (instance, owner) (goodput:cpu_ratio <= 0.5)"),
-    ("dataloader_cpu", ON_JOB, f"(goodput:cpu_ratio >= 0.85) or ({CPU} >= 0.2)"),
+    ("dataloader_cpu", ON_JOB, f"(goodput:cpu_ratio >= 0.85) or on (instance, owner) ({CPU} >= 0.2)"),
     ("pcie_degraded", "UUID",
      "goodput:copying * on (UUID) (1 - max_over_time(DCGM_FI_DEV_PCIE_LINK_WIDTH[5m]) / on (UUID) DCGM_FI_DEV_PCIE_MAX_LINK_WIDTH) > 0"),
     ("host_to_device", "UUID", "goodput:copying >= 0.1"),

@@ -81,13 +81,18 @@ def fill(server, fleet, first_ms, hours):
 
 def run(*arguments):
     """A command of the analyzer: its output, CPU seconds, wall seconds and peak RSS in MiB."""
-    begun = time.monotonic()
-    child = subprocess.Popen([ANALYZER, "--log.level=error", *arguments], stdout=subprocess.PIPE, text=True)
-    said = child.stdout.read()
-    _, status, usage = os.wait4(child.pid, 0)
-    if status:
-        raise RuntimeError(f"{arguments} ended with {status}: {said[-2000:]}")
-    return said, usage.ru_utime + usage.ru_stime, time.monotonic() - begun, usage.ru_maxrss / 1024
+    begun, peak, ended = time.monotonic(), 0, 0
+    with tempfile.TemporaryFile("w+") as said:
+        child = subprocess.Popen([ANALYZER, "--log.level=error", *arguments], stdout=said)
+        while not ended:
+            # Not `ru_maxrss`, which begins with what this process had when it forked.
+            peak = max(peak, keyed(child.pid, "status").get("VmHWM", 0))
+            time.sleep(0.02)
+            ended, status, usage = os.wait4(child.pid, os.WNOHANG)
+        if status:
+            raise RuntimeError(f"{arguments} ended with {status}")
+        said.seek(0)
+        return said.read(), usage.ru_utime + usage.ru_stime, time.monotonic() - begun, peak / 1024
 
 
 def hours_by_class(report):
