@@ -102,8 +102,8 @@ def bodies(node, ticks, batch, end_ms):
 class Server:
     """One of the three, in a folder of its own."""
 
-    def __init__(self, name, folder):
-        self.name, self.folder, self.store = name, folder, folder / "store"
+    def __init__(self, name, folder, flags=()):
+        self.name, self.folder, self.store, self.flags = name, folder, folder / "store", flags
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
@@ -123,7 +123,7 @@ class Server:
             flags += ["--web.enable-remote-write-receiver", "--storage.tsdb.retention.time=10y"]
             return ["prometheus", *flags, f"--web.listen-address={address}"], "/-/ready"
         flags = [f"-storageDataPath={self.store}", f"-httpListenAddr={address}", "-retentionPeriod=100y"]
-        flags += ["-loggerLevel=ERROR", "-search.latencyOffset=0s"]
+        flags += ["-loggerLevel=ERROR", "-search.latencyOffset=0s", *self.flags]
         return ["victoria-metrics", *flags], "/health"
 
     def start(self):

@@ -2,6 +2,7 @@
 
 use super::thresholds::confidence::{COUNTED, INFERRED, WEAK};
 use super::{Cell, Fact, Thresholds, power, sampling};
+use crate::frame::{NodeFrame, Work};
 use crate::signal::{Signal, named_in};
 
 /// The share of a cell that was work.
@@ -35,17 +36,29 @@ pub fn busy_signals(rung: &str) -> Vec<Signal> {
 
 /// Climbs down the ladder. `None` where no signal says anything.
 pub(super) fn busy(cell: &Cell<'_>, t: &Thresholds) -> Option<Busy> {
-    let rungs = [
-        (Signal::GpuBusy, exporter(cell), COUNTED),
-        (Signal::GrEngineActive, cell.mean(Signal::GrEngineActive), COUNTED),
-        (Signal::SmActive, cell.mean(Signal::SmActive), INFERRED),
-        (Signal::GpuUtilization, cell.mean(Signal::GpuUtilization), WEAK),
-    ];
-    let (signal, ratio, confidence) = rungs.into_iter().find_map(|(signal, ratio, c)| Some((signal, ratio?, c)))?;
+    let told = |signal| if signal == Signal::GpuBusy { exporter(cell) } else { cell.mean(signal) };
+    let mut rungs = LADDER.into_iter().zip([COUNTED, COUNTED, INFERRED, WEAK]);
+    let (signal, ratio, confidence) =
+        rungs.find_map(|(signal, confidence)| Some((signal, told(signal)?, confidence)))?;
     let fact = Fact { signal: signal.name(), unit: "ratio", value: ratio, threshold: t.idle_busy_ratio };
     let variance_ms2 = sampling::variance_ms2(cell, signal);
     let busy = Busy { ratio, spun: 0.0, rung: signal.name(), confidence, facts: vec![fact], variance_ms2 };
     Some(asked_of_power(busy, cell, t))
+}
+
+/// The same without its grounds. Rules compare a cell with many others, so that it is noted once for all of them.
+pub(super) fn work(cell: &Cell<'_>, t: &Thresholds) -> Option<Work> {
+    let found = || busy(cell, t).map(|Busy { ratio, spun, .. }| Work { ratio, spun });
+    cell.gpu.work.get(cell.index).map_or_else(found, |noted| *noted)
+}
+
+/// Notes it in the frame, for every cell of every GPU.
+pub(super) fn note_work(node: &mut NodeFrame, t: &Thresholds) {
+    let cells = |gpu| (0..node.cells.len()).map(move |index| (gpu, index));
+    let noted: Vec<Vec<Option<Work>>> = (node.gpus.iter())
+        .map(|gpu| cells(gpu).map(|(gpu, index)| work(&Cell { node, gpu, owner: None, index }, t)).collect())
+        .collect();
+    node.gpus.iter_mut().zip(noted).for_each(|(gpu, noted)| gpu.work = noted);
 }
 
 /// The exporter's busy time over the time that it had driver samples for.

@@ -5,7 +5,7 @@
 //! it is below the highest that the GPU can do.
 
 use super::advisory::{Advice, Adviser};
-use super::derate::{Derate, clock, usual_clock};
+use super::derate::{Derate, clock, is_usual_clock, usual_clock};
 use super::intervals::Grounds;
 use super::thresholds::confidence::INFERRED;
 use super::{Cell, Class, Fact, Thresholds, Verdict};
@@ -24,12 +24,12 @@ fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
         return Verdict::Abstain { missing };
     }
     let Some(fixed) = fixed_clock(cell, t) else { return Verdict::No };
+    if is_usual_clock(cell, t, |usual| fixed >= usual * t.locked_clock_ratio) == Some(true) {
+        return Verdict::No;
+    }
     let Some(usual) = usual_clock(cell, t, |_| true) else {
         return Verdict::Abstain { missing: vec![Signal::SmClock] };
     };
-    if fixed >= usual * t.locked_clock_ratio {
-        return Verdict::No;
-    }
     let facts = vec![Fact::of(Signal::SmClock, fixed, usual)];
     Verdict::Claim { max_share: 1.0 - fixed / usual, confidence: INFERRED, facts }
 }

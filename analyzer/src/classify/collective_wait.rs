@@ -6,7 +6,7 @@
 //! Where a whole cell spins it is not work at all, and the rule explains it. Where a cell mixes work and spinning, the
 //! share that spun is taken from the busy time.
 
-use super::busy::{Busy, busy};
+use super::busy::{Busy, busy, work};
 use super::depth::{self, shallow};
 use super::derate::Derate;
 use super::thresholds::confidence::{INFERRED, NODE_WIDE};
@@ -44,7 +44,7 @@ fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
         // It may spin for itself.
         return Verdict::No;
     }
-    let spinning = others.iter().filter(|cell| busy(cell, t).is_some_and(|busy| busy.spun > 0.0)).count();
+    let spinning = others.iter().filter(|cell| work(cell, t).is_some_and(|work| work.spun > 0.0)).count();
     let told =
         [count("GPUs of the owner on the node that spin", spinning + 1, 1.0), count("GPUs of the owner", all + 1, 2.0)];
     Verdict::Claim { max_share: spun, confidence: INFERRED, facts: facts.into_iter().chain(told).collect() }
@@ -77,7 +77,7 @@ fn judge_busy(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
 
 /// Does it work or spin for the most of the cell?
 pub(super) fn has_kernels(cell: &Cell<'_>, t: &Thresholds) -> bool {
-    busy(cell, t).is_some_and(|b| b.ratio.max(b.spun) >= t.derate_busy_ratio)
+    work(cell, t).is_some_and(|work| work.ratio.max(work.spun) >= t.derate_busy_ratio)
 }
 
 /// The other GPUs of the node that the owner holds.

@@ -6,7 +6,7 @@
 //! always waits, or waits as much throughout the time looked at, is not seen. [`deeper`] compares ranks of one run, which
 //! run the same program, at the same time.
 
-use super::busy::busy;
+use super::busy::work;
 use super::power;
 use super::thresholds::confidence::{INFERRED, WEAK};
 use super::{Cell, Fact, Thresholds, Verdict};
@@ -90,18 +90,17 @@ fn by_power(cell: &Cell<'_>, busy: f64, t: &Thresholds) -> Option<f64> {
 }
 
 /// What one measure says of a cell, and the cells that it is compared with.
-struct Compared<'a> {
+struct Compared {
     measure: Measure,
     depth: f64,
     usual: f64,
-    deep: Vec<Cell<'a>>,
 }
 
 /// `None` where the GPU is not busy, nothing measures depth, or it is as deep as it usually is. Where both measures are
 /// there they must agree, and the one that tells less is taken.
 pub(super) fn shallow(cell: &Cell<'_>, t: &Thresholds) -> Option<Shallow> {
     cell.owner?;
-    let compared: Vec<Compared<'_>> = MEASURES
+    let compared: Vec<Compared> = MEASURES
         .into_iter()
         .filter_map(|measure| Some((measure, depth(cell, measure, t)?)))
         .map(|(measure, depth)| compare(cell, measure, depth, t))
@@ -109,12 +108,16 @@ pub(super) fn shallow(cell: &Cell<'_>, t: &Thresholds) -> Option<Shallow> {
     let most = compared.iter().map(|c| c.lost_at_most(t)).reduce(f64::min)?;
     let is_one = compared.len() == 1;
     let least = compared.into_iter().min_by(|a, b| a.lost().total_cmp(&b.lost()))?;
-    if least.lost() < t.shallow_ratio || is_slowed(cell, &least.deep, t) {
+    let lost = least.lost();
+    if lost < t.shallow_ratio {
         return None;
     }
-    let lost = least.lost();
-    let extra_cores = extra_cores(cell, &least.deep, lost);
-    let Compared { measure: Measure { name, unit, confidence, .. }, depth, usual, .. } = least;
+    let deep = least.deep(cell, t);
+    if is_slowed(cell, &deep, t) {
+        return None;
+    }
+    let extra_cores = extra_cores(cell, &deep, lost);
+    let Compared { measure: Measure { name, unit, confidence, .. }, depth, usual } = least;
     Some(Shallow {
         lost,
         spun: if is_one { lost } else { most },
@@ -125,8 +128,8 @@ pub(super) fn shallow(cell: &Cell<'_>, t: &Thresholds) -> Option<Shallow> {
 }
 
 fn depth(cell: &Cell<'_>, measure: Measure, t: &Thresholds) -> Option<f64> {
-    let busy = busy(cell, t).filter(|busy| busy.ratio >= t.derate_busy_ratio)?;
-    (measure.depth)(cell, busy.ratio, t)
+    let work = work(cell, t).filter(|work| work.ratio >= t.derate_busy_ratio)?;
+    (measure.depth)(cell, work.ratio, t)
 }
 
 /// Does a GPU do more while it is busy than another of the same run and model at the same time? The measures that both
@@ -137,7 +140,7 @@ pub(super) fn deeper(cell: &Cell<'_>, than: &Cell<'_>, t: &Thresholds) -> Verdic
     }
     let with_spinning = |cell: &Cell<'_>, measure: Measure| {
         let share =
-            busy(cell, t).map(|busy| busy.ratio.max(busy.spun)).filter(|share| *share >= t.derate_busy_ratio)?;
+            work(cell, t).map(|work| work.ratio.max(work.spun)).filter(|share| *share >= t.derate_busy_ratio)?;
         (measure.depth)(cell, share, t)
     };
     let pairs = MEASURES.into_iter().filter_map(|m| Some((m, with_spinning(cell, m)?, with_spinning(than, m)?)));
@@ -157,7 +160,15 @@ pub(super) fn deeper(cell: &Cell<'_>, than: &Cell<'_>, t: &Thresholds) -> Verdic
     Verdict::Claim { max_share: 1.0, confidence, facts: pairs.into_iter().map(fact).collect() }
 }
 
-impl Compared<'_> {
+impl Compared {
+    /// The cells of usual depth, deepest first.
+    fn deep<'a>(&self, cell: &Cell<'a>, t: &Thresholds) -> Vec<Cell<'a>> {
+        let mut cells: Vec<(f64, Cell<'a>)> = busy_around(cell, self.measure, t).collect();
+        cells.retain(|(depth, _)| is_deep(*depth, self.usual, t));
+        cells.sort_by(|a, b| b.0.total_cmp(&a.0));
+        cells.into_iter().map(|(_, cell)| cell).collect()
+    }
+
     fn lost(&self) -> f64 {
         1.0 - self.depth / self.usual
     }
@@ -170,15 +181,25 @@ impl Compared<'_> {
 }
 
 /// Against the depth that a tenth of the owner's busy cells around reach; these must be several.
-fn compare<'a>(cell: &Cell<'a>, measure: Measure, here: f64, t: &Thresholds) -> Option<Compared<'a>> {
+fn compare(cell: &Cell<'_>, measure: Measure, here: f64, t: &Thresholds) -> Option<Compared> {
+    let mut depths: Vec<f64> = busy_around(cell, measure, t).map(|(depth, _)| depth).collect();
+    let tenth = depths.len() / 10;
+    if depths.is_empty() {
+        return None;
+    }
+    let usual = *depths.select_nth_unstable_by(tenth, |a, b| b.total_cmp(a)).1;
+    let deep = depths.iter().filter(|depth| is_deep(**depth, usual, t)).count();
+    (usual > 0.0 && deep as f64 >= t.deep_cells).then_some(Compared { measure, depth: here, usual })
+}
+
+/// The owner's busy cells around, and how deep they are.
+fn busy_around<'a>(cell: &Cell<'a>, measure: Measure, t: &Thresholds) -> impl Iterator<Item = (f64, Cell<'a>)> {
     let around = cell.node.around(cell.index, t.derate_around_seconds).map(|index| Cell { index, ..*cell });
-    let mut cells: Vec<(f64, Cell<'a>)> =
-        around.filter(Cell::is_held_by_owner).filter_map(|cell| Some((depth(&cell, measure, t)?, cell))).collect();
-    cells.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let (usual, _) = *cells.get(cells.len() / 10).filter(|(usual, _)| *usual > 0.0)?;
-    let deep = cells.into_iter().filter(|(depth, _)| *depth >= usual * (1.0 - t.shallow_ratio)).map(|(_, cell)| cell);
-    let deep: Vec<Cell<'a>> = deep.collect();
-    (deep.len() as f64 >= t.deep_cells).then_some(Compared { measure, depth: here, usual, deep })
+    around.filter_map(move |cell| Some((depth(&cell, measure, t)?, cell))).filter(|(_, cell)| cell.is_held_by_owner())
+}
+
+fn is_deep(depth: f64, usual: f64, t: &Thresholds) -> bool {
+    depth >= usual * (1.0 - t.shallow_ratio)
 }
 
 /// At lower clocks less power is drawn, and nobody waits.

@@ -1,7 +1,7 @@
 //! Work that took longer than it had to, because clocks were held down or kernels had nothing to do, and work that was
 //! thrown away.
 
-use super::busy::busy;
+use super::busy::work;
 use super::{
     Cell, Class, Thresholds, Verdict, clock_locked, collective_wait, launch_bound, lost_work, power_throttle,
     thermal_throttle, timeslice_gap,
@@ -36,22 +36,40 @@ pub(super) fn lost_share(held_down: f64, clock: f64, usual: f64) -> f64 {
 
 /// The mean SM clock, in hertz, of a cell with enough work to tell.
 pub(super) fn clock(cell: &Cell<'_>, t: &Thresholds) -> Option<f64> {
-    busy(cell, t).filter(|busy| busy.ratio >= t.derate_busy_ratio)?;
+    work(cell, t).filter(|work| work.ratio >= t.derate_busy_ratio)?;
     cell.mean(Signal::SmClock)
 }
 
 /// The median of the clocks that GPUs of this model on the node, this one among them, have in the cells around under
 /// like load, as far as they are `fit` to compare with.
 pub(super) fn usual_clock(cell: &Cell<'_>, t: &Thresholds, fit: impl Fn(&Cell<'_>) -> bool) -> Option<f64> {
-    let model = cell.gpu.model.as_deref()?;
-    // Of a GPU that is cut up the clock is that of all of its instances.
-    let is_alike =
-        |gpu: &&GpuFrame| gpu.model.as_deref() == Some(model) && gpu.instance.is_some() == cell.gpu.instance.is_some();
-    let alike = cell.node.gpus.iter().filter(is_alike);
-    let cells = alike.flat_map(|gpu| {
-        cell.node.around(cell.index, t.derate_around_seconds).map(move |index| Cell { gpu, index, ..*cell })
-    });
-    let mut clocks: Vec<f64> = cells.filter(|cell| fit(cell)).filter_map(|cell| clock(&cell, t)).collect();
+    let mut clocks: Vec<f64> = clocks(cell, t, fit)?.collect();
     let middle = clocks.len() / 2;
     (!clocks.is_empty()).then(|| *clocks.select_nth_unstable_by(middle, f64::total_cmp).1)
+}
+
+/// Whether that median, of all such cells, fulfils a condition that holds for every clock below one for which it holds;
+/// `None` where there is none. Nothing is sorted for that.
+pub(super) fn is_usual_clock(cell: &Cell<'_>, t: &Thresholds, condition: impl Fn(f64) -> bool) -> Option<bool> {
+    let (mut all, mut fulfil) = (0, 0);
+    for clock in clocks(cell, t, |_| true)? {
+        all += 1;
+        fulfil += usize::from(condition(clock));
+    }
+    (all > 0).then_some(fulfil > all / 2)
+}
+
+fn clocks<'a>(
+    cell: &Cell<'a>,
+    t: &'a Thresholds,
+    fit: impl Fn(&Cell<'_>) -> bool,
+) -> Option<impl Iterator<Item = f64>> {
+    let model = cell.gpu.model.as_deref()?;
+    // Of a GPU that is cut up the clock is that of all of its instances.
+    let (cell, is_instance) = (*cell, cell.gpu.instance.is_some());
+    let is_alike = move |gpu: &&GpuFrame| gpu.model.as_deref() == Some(model) && gpu.instance.is_some() == is_instance;
+    let around = cell.node.around(cell.index, t.derate_around_seconds);
+    let alike = cell.node.gpus.iter().filter(is_alike);
+    let cells = alike.flat_map(move |gpu| around.clone().map(move |index| Cell { gpu, index, ..cell }));
+    Some(cells.filter(move |cell| fit(cell)).filter_map(|cell| clock(&cell, t)))
 }

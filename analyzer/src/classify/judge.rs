@@ -8,6 +8,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use super::advisory;
+use super::busy;
 use super::cell::{self, Part};
 use super::crash;
 use super::elsewhere::look_elsewhere;
@@ -169,6 +170,7 @@ impl Run {
         for node in &mut nodes {
             (node.told, node.crashes) = (Arc::clone(&self.told), Arc::clone(&crashes));
         }
+        nodes.par_iter_mut().for_each(|node| busy::note_work(node, t));
         look_elsewhere(&mut nodes, t);
         self.unjoined.extend(unjoined);
         let mut judged = BTreeSet::new();

@@ -40,6 +40,17 @@ pub struct GpuFrame {
     pub cut: Cut,
     /// The GPU's latest sample before the end of the window; `None` if all are later.
     pub last_seen_ms: Option<TimeMs>,
+    /// Per cell, how much of it was work; empty until the frame is judged.
+    pub(crate) work: Vec<Option<Work>>,
+}
+
+/// How much of a cell a GPU worked.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Work {
+    /// The share that was work: 0 to 1.
+    pub(crate) ratio: f64,
+    /// The share in which kernels ran and did no work.
+    pub(crate) spun: f64,
 }
 
 impl GpuFrame {
@@ -80,6 +91,7 @@ impl GpuFrame {
             cut,
             model,
             last_seen_ms,
+            work: Vec::new(),
         };
         let instances = parts.iter().zip(there).zip(shares);
         let instances = instances.map(|((part, there), share_ms)| gpu.instance(part, &whole, there, share_ms, cells));
@@ -108,6 +120,7 @@ impl GpuFrame {
             share_ms,
             cut: Cut::default(),
             last_seen_ms: self.last_seen_ms,
+            work: Vec::new(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Readings of one entity's signals, cell by cell, where several series may tell the same thing.
 
 use std::collections::BTreeMap;
+use std::mem;
 use std::ops::Range;
 
 use super::grid::interval_ms;
@@ -20,25 +21,30 @@ type Key = (Signal, Option<Box<str>>);
 
 /// Readings per signal and cell.
 #[derive(Debug, Default)]
-pub struct Tracks(BTreeMap<Key, Track>);
+pub struct Tracks {
+    /// By the number of the signal, for rules ask for them all the time; those that are not told are empty.
+    plain: Vec<Track>,
+    by_numa_node: BTreeMap<(Signal, Box<str>), Track>,
+}
 
 impl Tracks {
     /// The signal in the cell of this index; `None` where nothing is known.
     #[must_use]
     pub fn read(&self, signal: Signal, cell: usize) -> Option<Reading> {
-        self.0.get(&(signal, None))?.get(cell).copied().flatten()
+        self.plain.get(signal as usize)?.get(cell).copied().flatten()
     }
 
     /// The signal in the cell on each NUMA node where it is known.
     pub fn by_numa_node(&self, signal: Signal, cell: usize) -> impl Iterator<Item = (&str, Reading)> {
-        let tracks = self.0.range((signal, None)..).take_while(move |((s, _), _)| *s == signal);
-        tracks.filter_map(move |((_, node), track)| Some((node.as_deref()?, track.get(cell).copied().flatten()?)))
+        let tracks = self.by_numa_node.range((signal, Box::default())..).take_while(move |((s, _), _)| *s == signal);
+        tracks.filter_map(move |((_, node), track)| Some((&**node, track.get(cell).copied().flatten()?)))
     }
 
     /// Is nothing told of the host itself? Whether it takes pods is known of it from elsewhere.
     #[must_use]
     pub fn is_silent(&self) -> bool {
-        self.0.keys().all(|(signal, _)| *signal == Signal::NodeUnschedulable)
+        let told = self.plain.iter().enumerate().filter(|(_, track)| !track.is_empty());
+        self.by_numa_node.is_empty() && told.into_iter().all(|(signal, _)| signal == Signal::NodeUnschedulable as usize)
     }
 
     /// The readings of one entity. Parts (CPUs, disks) are summed within one metric of one target; of several metrics,
@@ -58,10 +64,22 @@ impl Tracks {
         for ((key, ..), parts) in origins {
             let parts = parts.values().map(|same| one_part(key.0, same, cells, &keep));
             let Some(track) = parts.reduce(|a, b| zip(a, b, sum)) else { continue };
-            let known = tracks.0.remove(&key);
-            tracks.0.insert(key, known.map_or(track.clone(), |known| zip(known, track, better)));
+            let place = tracks.place(key);
+            let known = mem::take(place);
+            *place = if known.is_empty() { track } else { zip(known, track, better) };
         }
         tracks
+    }
+
+    fn place(&mut self, (signal, numa_node): Key) -> &mut Track {
+        match numa_node {
+            Some(node) => self.by_numa_node.entry((signal, node)).or_default(),
+            None => {
+                let number = signal as usize;
+                self.plain.resize_with(self.plain.len().max(number + 1), Track::default);
+                &mut self.plain[number]
+            }
+        }
     }
 }
 

@@ -1,10 +1,11 @@
 //! Makes the lab's traces: `goodput-lab DIR [FAMILY…]` writes `DIR/tuned/FAMILY/NN` and `DIR/held_out/FAMILY/NN`.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use clap::Parser;
-use goodput_tests::lab::families::{FAMILIES, plan};
+use goodput_tests::lab::families::{FAMILIES, day, plan};
 use goodput_tests::lab::record::record;
 
 /// Makes traces whose faults are known.
@@ -14,10 +15,19 @@ struct Args {
     dir: PathBuf,
     /// Only these families
     families: Vec<String>,
+    /// Instead: these members of the family `day`, as FIRST-LAST, a node's day each, as DIR/day/NN
+    #[arg(long, value_parser = range, conflicts_with = "families")]
+    days: Option<RangeInclusive<u64>>,
+    /// How long those are
+    #[arg(long, default_value_t = 1440)]
+    minutes: usize,
 }
 
 fn main() -> Result<()> {
     let args = Args::parse();
+    if let Some(days) = args.days {
+        return days.into_iter().try_for_each(|member| record(&day::plan(member, args.minutes), &args.dir));
+    }
     for name in &args.families {
         ensure!(FAMILIES.iter().any(|f| f.name == name), "no family {name}; expected one of {:?}", names());
     }
@@ -29,6 +39,11 @@ fn main() -> Result<()> {
         }
     }
     Ok(())
+}
+
+fn range(text: &str) -> Result<RangeInclusive<u64>> {
+    let (first, last) = text.split_once('-').with_context(|| format!("{text}: expected FIRST-LAST, such as 0-7"))?;
+    Ok(first.parse().context("the first member")?..=last.parse().context("the last member")?)
 }
 
 fn names() -> Vec<&'static str> {

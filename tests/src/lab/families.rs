@@ -5,6 +5,7 @@
 
 mod busy;
 mod crash;
+pub mod day;
 mod feeding;
 mod held;
 mod held_out;
