@@ -17,9 +17,12 @@ use crate::process::{Running, free_address};
 /// The programs that take part.
 #[derive(Clone, Debug)]
 pub struct Programs {
-    exporter: PathBuf,
-    library: PathBuf,
-    job: PathBuf,
+    /// `goodput-exporter`.
+    pub exporter: PathBuf,
+    /// The fake `libnvidia-ml.so.1`.
+    pub library: PathBuf,
+    /// `goodput-lab-job`.
+    pub job: PathBuf,
 }
 
 impl Programs {

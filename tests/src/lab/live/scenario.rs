@@ -59,7 +59,7 @@ pub struct Scenario {
 }
 
 /// A job whose loader is ahead: half a core for batches of 4 MiB, five a second.
-const BASE: Regime = Regime {
+pub const BASE: Regime = Regime {
     workers: 2,
     source: Source::Direct,
     data_bytes: DATA_BYTES,
@@ -85,14 +85,16 @@ const CACHED: Regime =
 const MEMORY: Regime = Regime { source: Source::Memory, data_bytes: 128 * MIB, ..CACHED };
 
 /// As Kubernetes gives to a pod that requests sixteen CPUs: others of the machine hardly hold it up.
-const HEAVY: Act = Act::Weight(16 * 1024);
-const HOLD: Act = Act::Tell(Order::Hold { used_bytes: HELD_BYTES });
+pub const HEAVY: Act = Act::Weight(16 * 1024);
+/// The job holds the GPU.
+pub const HOLD: Act = Act::Tell(Order::Hold { used_bytes: HELD_BYTES });
 const WARM: Act = Act::Tell(Order::Warm);
 const PREPARE: Act = Act::Tell(Order::Prepare);
 const REST: Act = Act::Tell(Order::Rest);
 const SAVE: Act = Act::Tell(Order::Save { bytes: 4096 * MIB });
 
-const fn work(regime: Regime) -> Act {
+/// The job works.
+pub const fn work(regime: Regime) -> Act {
     Act::Tell(Order::Work(regime))
 }
 
