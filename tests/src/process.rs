@@ -46,7 +46,8 @@ impl Running {
     /// Writes a line to its standard input.
     pub fn tell(&mut self, line: &str) -> Result<()> {
         let input = self.child.stdin.as_mut().context("the program has no standard input")?;
-        writeln!(input, "{line}").with_context(|| format!("it takes no orders: {}", std::fs::read_to_string(&self.log).unwrap_or_default()))
+        let told = writeln!(input, "{line}");
+        told.with_context(|| format!("it takes no orders: {}", self.log_text()))
     }
 
     /// An error with its last words when it has ended.

@@ -87,7 +87,8 @@ fn a_real_job_is_recorded_and_nothing_is_left_of_it() -> Result<()> {
     let trace = record(&SHORT, &programs, &settings, &Stop::default())?;
 
     let metrics = fs::read_to_string(trace.join("metrics.om"))?;
-    for name in ["goodput_cgroup_cpu_periods_total", "goodput_node_cpu_seconds_total", "goodput_gpu_busy_seconds_total"] {
+    for name in ["goodput_cgroup_cpu_periods_total", "goodput_node_cpu_seconds_total", "goodput_gpu_busy_seconds_total"]
+    {
         assert!(metrics.contains(&format!("\n{name}{{")), "the real kernel's {name} is recorded");
     }
     let score = evaluated(&trace)?.all;

@@ -46,7 +46,8 @@ struct Thrashing {
 /// limit, is dropped before that: its pages are waited for as I/O alone. They are known by a group at its limit whose
 /// refaults make up its reads.
 fn thrashing(cell: &Cell<'_>, t: &Thresholds) -> Option<Thrashing> {
-    let [pressure, refaults, read] = [Signal::JobIoPressure, Signal::JobRefaults, Signal::JobRead].map(|s| cell.mean(s));
+    let [pressure, refaults, read] =
+        [Signal::JobIoPressure, Signal::JobRefaults, Signal::JobRead].map(|s| cell.mean(s));
     let (pressure, refaults, read) = (pressure?, refaults?, read.filter(|read| *read > 0.0)?);
     let used = cell.mean(Signal::JobMemoryCurrent)? / cell.mean(Signal::JobMemoryMax).filter(|max| *max > 0.0)?;
     let of_reads = (refaults * SMALLEST_PAGE / read).min(1.0);

@@ -52,8 +52,10 @@ enum Args {
 fn main() -> Result<()> {
     match Args::parse() {
         Args::Train { gpus, gpu, data, edges } => train(&gpus, gpu, &data, &edges),
-        Args::Spin => beside_input(|| loop {
-            loader::spend_cpu(Duration::from_secs(1));
+        Args::Spin => beside_input(|| {
+            loop {
+                loader::spend_cpu(Duration::from_secs(1));
+            }
         }),
         Args::Read { data } => {
             let mut disk = Disk { file: loader::open_direct(&data)?, chance: 7 };
