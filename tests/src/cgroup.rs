@@ -31,14 +31,26 @@ impl JobCgroup {
         let container_id = format!("{:064x}", u128::from(std::process::id()) << 64 | 0x9009_0007);
         let job = Self { version, name: format!("docker-{container_id}.scope"), container_id };
         if let Version::V2 = job.version {
-            fs::write(Path::new(MOUNT).join("cgroup.subtree_control"), "+cpu +io +memory")
+            fs::write(Path::new(MOUNT).join("cgroup.subtree_control"), "+cpu +cpuset +io +memory")
                 .context("this test limits a real cgroup; enabling controllers needs root")?;
         }
         for folder in job.folders() {
             fs::create_dir(&folder)
                 .with_context(|| format!("this test needs root and a writable cgroup: mkdir {}", folder.display()))?;
         }
+        job.inherit_cpuset()?;
         Ok(job)
+    }
+
+    /// A new cpuset of v1 is empty, and takes nobody in until it has CPUs and memory nodes.
+    fn inherit_cpuset(&self) -> Result<()> {
+        for file in ["cpuset.cpus", "cpuset.mems"] {
+            if let Version::V1 = self.version {
+                let all = fs::read_to_string(Path::new(MOUNT).join("cpuset").join(file))?;
+                self.write("cpuset", file, all.trim())?;
+            }
+        }
+        Ok(())
     }
 
     /// Moves a process into it.
@@ -76,6 +88,24 @@ impl JobCgroup {
         }
     }
 
+    /// Its weight against others where CPUs are short, as v1 counts it: 1,024 is a process of nice 0 that is in no group, and
+    /// Kubernetes gives as much for each CPU that a pod requests.
+    pub fn weigh(&self, shares: u32) -> Result<()> {
+        match self.version {
+            // As the kubelet and systemd convert it, in steps of a hundredth of 1,024.
+            Version::V2 => self.write("", "cpu.weight", &(shares * 100 / 1024).clamp(1, 10_000).to_string()),
+            Version::V1 => self.write("cpu", "cpu.shares", &shares.to_string()),
+        }
+    }
+
+    /// Keeps it to these CPUs, as the kernel lists them: `0-1,4`.
+    pub fn limit_cpus(&self, list: &str) -> Result<()> {
+        match self.version {
+            Version::V2 => self.write("", "cpuset.cpus", list),
+            Version::V1 => self.write("cpuset", "cpuset.cpus", list),
+        }
+    }
+
     /// Caps memory, in bytes.
     pub fn limit_memory(&self, bytes: u64) -> Result<()> {
         match self.version {
@@ -104,7 +134,7 @@ impl JobCgroup {
     fn folders(&self) -> Vec<PathBuf> {
         let hierarchies: &[&str] = match self.version {
             Version::V2 => &[""],
-            Version::V1 => &["cpu", "cpuacct", "blkio", "memory", "unified"],
+            Version::V1 => &["cpu", "cpuacct", "cpuset", "blkio", "memory", "unified"],
         };
         hierarchies.iter().map(|h| Path::new(MOUNT).join(h).join(&self.name)).collect()
     }

@@ -9,6 +9,7 @@ pub mod gpu;
 pub mod job;
 pub mod kubelet;
 pub mod lab;
+pub mod loader;
 pub mod numbered;
 pub mod postgres;
 pub mod process;

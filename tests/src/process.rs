@@ -1,6 +1,7 @@
 //! Programs under test: started on ports of their own, stopped and reaped whatever the test does.
 
 use std::fs::File;
+use std::io::Write as _;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -40,6 +41,13 @@ impl Running {
             self.goes_on()?;
             Ok(TcpStream::connect(address).is_ok().then_some(()))
         })
+    }
+
+    /// Writes a line to its standard input.
+    pub fn tell(&mut self, line: &str) -> Result<()> {
+        let input = self.child.stdin.as_mut().context("the program has no standard input")?;
+        let told = writeln!(input, "{line}");
+        told.with_context(|| format!("it takes no orders: {}", self.log_text()))
     }
 
     /// An error with its last words when it has ended.

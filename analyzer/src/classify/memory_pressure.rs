@@ -4,6 +4,9 @@ use super::thresholds::confidence::{COUNTED, INFERRED, NODE_WIDE};
 use super::{Cell, Class, Fact, Rule, Thresholds, Verdict};
 use crate::signal::Signal;
 
+/// Bytes of a page, which no series tells: 4 KiB, or more on some ARM kernels, where this finds fewer reads to be refaults.
+const SMALLEST_PAGE: f64 = 4096.0;
+
 pub(super) const RULE: Rule =
     Rule { class: Class::MemoryPressure, explains: &[Class::DataloaderStorage, Class::FeedingUnsplit], judge };
 
@@ -13,6 +16,10 @@ fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
     let Some((signal, waiting)) = waiting else {
         return Verdict::Abstain { missing: vec![Signal::JobMemoryPressure, Signal::NodeMemoryPressure] };
     };
+    let thrashing = thrashing(cell, t).filter(|thrashing| thrashing.share > waiting);
+    if let Some(Thrashing { share, facts }) = thrashing {
+        return Verdict::Claim { max_share: share, confidence: INFERRED, facts };
+    }
     if waiting < t.memory_waiting_ratio {
         return Verdict::No;
     }
@@ -25,6 +32,37 @@ fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
     // Time with at least one task waiting bounds the time for which the GPU waited for it.
     let facts = [Fact::of(signal, waiting, t.memory_waiting_ratio)].into_iter().chain(signs).collect();
     Verdict::Claim { max_share: waiting, confidence, facts }
+}
+
+/// Waiting for reads of what the job's own limit had dropped.
+struct Thrashing {
+    /// Of the cell.
+    share: f64,
+    facts: Vec<Fact>,
+}
+
+/// PSI counts the wait for a page that comes back as one for memory only where the page was among the active ones when it
+/// was dropped (Documentation/accounting/psi.rst, mm/workingset.c). Data that is read by chance, and is larger than the
+/// limit, is dropped before that: its pages are waited for as I/O alone. They are known by a group at its limit whose
+/// refaults make up its reads.
+fn thrashing(cell: &Cell<'_>, t: &Thresholds) -> Option<Thrashing> {
+    let [pressure, refaults, read] =
+        [Signal::JobIoPressure, Signal::JobRefaults, Signal::JobRead].map(|s| cell.mean(s));
+    let (pressure, refaults, read) = (pressure?, refaults?, read.filter(|read| *read > 0.0)?);
+    let used = cell.mean(Signal::JobMemoryCurrent)? / cell.mean(Signal::JobMemoryMax).filter(|max| *max > 0.0)?;
+    let of_reads = (refaults * SMALLEST_PAGE / read).min(1.0);
+    let share = pressure * of_reads;
+    if refaults < t.refault_pages || used < t.memory_limit_ratio || share < t.memory_waiting_ratio {
+        return None;
+    }
+    let ratio = |signal, value, threshold| Fact { signal, unit: "ratio", value, threshold };
+    let facts = vec![
+        Fact::of(Signal::JobIoPressure, pressure, t.memory_waiting_ratio),
+        Fact::of(Signal::JobRefaults, refaults, t.refault_pages),
+        ratio("4096 * job_refaults / job_read", of_reads, 0.0),
+        ratio("job_memory_current / job_memory_max", used, t.memory_limit_ratio),
+    ];
+    Some(Thrashing { share, facts })
 }
 
 /// What besides the waiting says that memory is short. Reclaim alone leaves none of these.

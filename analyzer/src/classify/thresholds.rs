@@ -161,6 +161,9 @@ thresholds! {
     memory_waiting_ratio = 0.1 "seconds per second" in 0.0..=1.0,
         "Share of time with a task waiting for memory (PSI some) above which memory is short.",
         from "as io_waiting_ratio: TraceML warns of input wait from 10 % of the step; systemd-oomd kills at 60 %";
+    memory_limit_ratio = 0.95 "ratio of the limit" in 0.0..=1.0,
+        "Memory of the job's group, as a share of its limit, from which it is at the limit and drops pages to read others.",
+        from "own choice: reclaim frees a few dozen pages at a time; a group that read by chance from a file three times its limit stayed at 99.9 % of it (tests/traces/live-memory_pressure)";
     compaction_stalls = 10.0 "stalls per second" in 0.0..=1e9,
         "Allocations that compact memory themselves above which the wait for memory is taken for that.",
         from "own choice: each takes milliseconds, so that fewer do not make a tenth of the time; none is published";

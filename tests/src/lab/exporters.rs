@@ -50,6 +50,9 @@ const DISK_SIZE: f64 = 1.92e12;
 /// Anonymous and shared memory of the process of one GPU, in bytes.
 const PROCESS_MEMORY: f64 = 64e9;
 
+/// A limit of a job's group, in bytes.
+const MEMORY_LIMIT: f64 = 128e9;
+
 /// Who holds GPUs: the first alone, as a rule.
 const TENANTS: [&str; 4] = ["train", "serve-a", "serve-b", "serve-c"];
 
@@ -495,6 +498,10 @@ fn job(samples: &mut Samples, phase: &Phase, c: &Counters, target: [(&str, &str)
     job("goodput_cgroup_io_written_bytes_total", c.written);
     if let Some(quota) = phase.quota {
         job("goodput_cgroup_cpu_limit_cores", quota);
+    }
+    if phase.inactive {
+        job(host::CGROUP_MEMORY_CURRENT.name, MEMORY_LIMIT);
+        job(host::CGROUP_MEMORY_MAX.name, MEMORY_LIMIT);
     }
     for (resource, value) in [("cpu", c.job_cpu_waiting), ("memory", c.job_memory_waiting), ("io", c.job_io_waiting)] {
         let labels = [("owner", "train"), ("resource", resource)];

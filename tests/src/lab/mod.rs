@@ -1,8 +1,11 @@
-//! The lab: machines simulated by a queue model, what exporters would have told of them, and what was the matter.
+//! The lab: machines simulated by a queue model, what exporters would have told of them, and what was the matter; and
+//! real processes on this machine's kernel, under the real exporter (`live`).
 
 pub mod counters;
 pub mod exporters;
 pub mod families;
+pub mod live;
 pub mod model;
 pub mod phase;
 pub mod record;
+pub mod trace;

@@ -407,17 +407,19 @@ impl Machine {
         self.counters.throttled += throttled as f64 * TICK;
     }
 
-    /// Pressure: time in which at least one task waits. A page that comes back is waited for as memory and as I/O.
+    /// Pressure: time in which at least one task waits. A page that comes back is waited for as memory and as I/O, as I/O
+    /// alone where it was not active before.
     fn count_waiting(&mut self, phase: &Phase, reading: usize, refaulting: usize, for_cpu: usize) {
         let c = &mut self.counters;
         let some = |tasks: usize| if tasks > 0 { TICK } else { 0.0 };
         c.job_cpu_waiting += some(for_cpu);
         c.job_io_waiting += some(reading + refaulting);
-        c.job_memory_waiting += some(refaulting);
+        let thrashing = if phase.inactive { 0 } else { refaulting };
+        c.job_memory_waiting += some(thrashing);
         c.refaults += refaulting as f64 * REFAULTS * TICK;
         c.node_cpu_waiting += some(for_cpu + phase.others_crowded);
         c.node_io_waiting += some(reading + refaulting + phase.others_reading + phase.others_refaulting);
-        c.node_memory_waiting += some(refaulting + phase.others_refaulting);
+        c.node_memory_waiting += some(thrashing + phase.others_refaulting);
     }
 
     /// CPUs that serve interrupts do nothing else.

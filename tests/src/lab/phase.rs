@@ -30,6 +30,9 @@ pub struct Phase {
     pub read: f64,
     /// Seconds that each batch waits for pages of the job that were reclaimed and come back from storage.
     pub refault: f64,
+    /// These pages were not among the active ones when they were dropped, so that the kernel counts the wait for them as
+    /// I/O alone; the job's group is at its memory limit (tests/traces/live-memory_pressure).
+    pub inactive: bool,
     /// Seconds that each batch waits until memory has been compacted for it.
     pub compact: f64,
     /// CPUs of the job that do nothing but serve interrupts.
@@ -143,6 +146,7 @@ impl Default for Phase {
             workers: 4,
             read: 0.0,
             refault: 0.0,
+            inactive: false,
             compact: 0.0,
             interrupted: 0,
             others_interrupted: 0,

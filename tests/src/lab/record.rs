@@ -3,17 +3,16 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::fs;
 use std::path::Path;
 
-use anyhow::{Context as _, Result};
-use goodput_analyzer::sample::{Series, TimeMs, is_stale};
-use jiff::Timestamp;
+use anyhow::Result;
+use goodput_analyzer::sample::{Series, TimeMs};
 
 use super::counters::{Counters, Spent};
 use super::exporters::{Exporters, Names, Recorder, View};
 use super::model::{Layout, Machine};
 use super::phase::Phase;
+use super::trace;
 
 /// Ticks of the model are so long.
 const TICK_MS: i64 = 10;
@@ -109,7 +108,7 @@ impl Default for Cause {
     }
 }
 
-/// A line of the truth.
+/// A line of the truth, by machine and GPU.
 #[derive(Clone, Debug, PartialEq)]
 struct Row {
     /// Machine and GPU.
@@ -153,12 +152,8 @@ pub fn record(plan: &Plan, root: &Path) -> Result<()> {
         lab.run(step);
     }
     let dir = root.join(plan.family).join(&plan.name);
-    fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
     let series: Vec<Series> = lab.recorders.into_iter().flat_map(Recorder::into_series).collect();
-    fs::write(dir.join("metrics.om"), open_metrics(series))?;
-    fs::write(dir.join("truth.csv"), truth(&lab.rows))?;
-    fs::write(dir.join("about.md"), about(plan))?;
-    Ok(())
+    trace::write(&dir, series, &in_order(lab.rows), &about(plan))
 }
 
 impl<'p> Lab<'p> {
@@ -361,35 +356,14 @@ fn is_same(a: &Row, b: &Row) -> bool {
     a.class == b.class && a.charged_to == b.charged_to && a.also == b.also
 }
 
-/// OpenMetrics text; staleness markers become NaN.
-fn open_metrics(mut series: Vec<Series>) -> String {
-    series.sort_by(|a, b| (a.labels.metric(), &a.labels).cmp(&(b.labels.metric(), &b.labels)));
-    let mut text = String::new();
-    for Series { labels, samples } in &series {
-        let pairs = labels.iter().filter(|(name, _)| *name != "__name__");
-        let pairs: Vec<String> = pairs.map(|(name, value)| format!("{name}=\"{value}\"")).collect();
-        let head = format!("{}{{{}}}", labels.metric(), pairs.join(","));
-        for sample in samples {
-            let value = if is_stale(sample.value) { f64::NAN } else { sample.value };
-            let _ = writeln!(text, "{head} {value} {}.{:03}", sample.time_ms / 1000, sample.time_ms % 1000);
-        }
-    }
-    text.push_str("# EOF\n");
-    text
-}
-
-fn truth(rows: &[Row]) -> String {
-    let mut rows: Vec<&Row> = rows.iter().collect();
+/// In order of machine, GPU and time.
+fn in_order(mut rows: Vec<Row>) -> Vec<trace::Row> {
     rows.sort_by_key(|row| (row.entity, row.start_ms));
-    let mut text = "entity,start,end,class,charged_to,also,note\n".to_owned();
-    for row in rows {
-        let (node, gpu) = row.entity;
-        let time = |ms| Timestamp::from_millisecond(ms).unwrap_or_default();
-        let charged_to = row.charged_to.as_deref().unwrap_or_default();
-        let (start, end, also) = (time(row.start_ms), time(row.end_ms), row.also.join(";"));
-        let _ = writeln!(text, "{},{start},{end},{},{charged_to},{also},", entity(node, gpu), row.class);
-    }
-    text
+    let named = |row: Row| {
+        let Row { entity: (node, gpu), start_ms, end_ms, class, charged_to, also } = row;
+        trace::Row { entity: entity(node, gpu), start_ms, end_ms, class, charged_to, also }
+    };
+    rows.into_iter().map(named).collect()
 }
 
 fn about(plan: &Plan) -> String {

@@ -1,0 +1,100 @@
+//! The live lab: its recorded traces under the analyzer, and one recording that is made here.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Result;
+use goodput_analyzer::classify::Thresholds;
+use goodput_analyzer::evaluate::{Evaluation, evaluate};
+use goodput_tests::bin;
+use goodput_tests::demo::stop::Stop;
+use goodput_tests::gpu::FakeNvml;
+use goodput_tests::lab::live::machine::Programs;
+use goodput_tests::lab::live::scenario::{Act, BASE, HEAVY, HOLD, SCENARIOS, Scenario, Step, work};
+use goodput_tests::lab::live::{Settings, record};
+
+fn traces() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("traces")
+}
+
+fn evaluated(trace: &Path) -> Result<Evaluation> {
+    Ok(evaluate(&[trace.to_owned()], &Thresholds::default())?)
+}
+
+/// The class that each recorded trace was made to show, and the least F1 that it must have there: what was measured less
+/// some hundredths, for these are minutes of one machine.
+const FLOORS: &[(&str, &str, f64)] = &[
+    ("healthy", "productive", 0.9),
+    ("cpu_throttled", "cpu_throttled", 0.9),
+    ("dataloader_cpu", "dataloader_cpu", 0.4),
+    ("dataloader_storage", "dataloader_storage", 0.95),
+    ("memory_pressure", "memory_pressure", 0.6),
+    ("memory_swap", "memory_pressure", 0.0),
+    ("host_noise", "host_noise", 0.9),
+    ("checkpoint", "checkpoint", 0.75),
+    ("cold_start", "cold_start", 0.85),
+    ("idle_held", "idle_held", 0.95),
+];
+
+#[test]
+fn what_was_done_to_real_jobs_is_told() -> Result<()> {
+    let mut missed = Vec::new();
+    for (scenario, class, floor) in FLOORS {
+        let trace = traces().join(format!("live-{scenario}"));
+        let score = evaluated(&trace)?.all;
+        let f1 = score.classes[*class].f1;
+        if f1 < *floor {
+            missed.push(format!("{scenario}: F1 of {class} is {f1:.3}, below {floor}: {:?}", score.confusion));
+        }
+    }
+    assert_eq!(missed, [] as [String; 0]);
+    Ok(())
+}
+
+#[test]
+fn every_scenario_is_recorded_held_to_a_floor_and_told_of() -> Result<()> {
+    let readme = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("lab/README.md"))?;
+    for Scenario { name, .. } in SCENARIOS {
+        let about = fs::read_to_string(traces().join(format!("live-{name}/about.md")))?;
+        assert!(about.starts_with(&format!("# live-{name}\n")), "{about}");
+        assert!(FLOORS.iter().any(|(scenario, ..)| scenario == name), "{name} has no floor");
+        assert!(readme.lines().any(|line| line.starts_with(&format!("| `live-{name}` |"))), "no line of {name}");
+    }
+    Ok(())
+}
+
+/// A few seconds, for the recording itself: which share of them the GPU works is up to the machine.
+const SHORT: Scenario = Scenario {
+    name: "short",
+    shows: "a quota comes and goes",
+    steps: &[
+        Step { seconds: 4, acts: &[HEAVY, HOLD, work(BASE)], waiting: "unexplained", also: &[] },
+        Step { seconds: 4, acts: &[Act::Quota(Some(200))], waiting: "cpu_throttled", also: &[] },
+    ],
+};
+
+#[test]
+fn a_real_job_is_recorded_and_nothing_is_left_of_it() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let programs = Programs {
+        exporter: bin("goodput-exporter")?,
+        library: FakeNvml::build()?.path().to_owned(),
+        job: env!("CARGO_BIN_EXE_goodput-lab-job").into(),
+    };
+    let settings =
+        Settings { dir: folder.path().to_owned(), interval: Duration::from_secs(1), seed: 7, note: String::new() };
+    let trace = record(&SHORT, &programs, &settings, &Stop::default())?;
+
+    let metrics = fs::read_to_string(trace.join("metrics.om"))?;
+    for name in ["goodput_cgroup_cpu_periods_total", "goodput_node_cpu_seconds_total", "goodput_gpu_busy_seconds_total"]
+    {
+        assert!(metrics.contains(&format!("\n{name}{{")), "the real kernel's {name} is recorded");
+    }
+    let score = evaluated(&trace)?.all;
+    assert_eq!(score.total_ms % 60_000, 0, "the truth is of whole minutes");
+    assert!(score.classes["no_data"].truth_ms > 0, "and knows of those that were not scraped: {:?}", score.confusion);
+    let left: Vec<_> = fs::read_dir(folder.path())?.map(|entry| entry.map(|e| e.path())).collect::<Result<_, _>>()?;
+    assert_eq!(left, [trace], "data, logs and checkpoints are gone");
+    Ok(())
+}
