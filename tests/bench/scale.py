@@ -85,7 +85,7 @@ def run(*arguments):
     with tempfile.TemporaryFile("w+") as said:
         child = subprocess.Popen([ANALYZER, "--log.level=error", *arguments], stdout=said)
         while not ended:
-            # Not `ru_maxrss`, which begins with what this process had when it forked.
+            # Not `ru_maxrss`, which begins with what this process had when it forked. A run of milliseconds shows less than it had.
             peak = max(peak, keyed(child.pid, "status").get("VmHWM", 0))
             time.sleep(0.02)
             ended, status, usage = os.wait4(child.pid, os.WNOHANG)
