@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn an_interval_ends_within_what_there_is() {
         assert_eq!(bounds(100, 10_000, 1_000), Bounds { low_ms: 0, high_ms: 265 });
-        assert_eq!(bounds(900, 10_000, 1_000), Bounds { low_ms: 736, high_ms: 1_000 });
+        assert_eq!(bounds(900, 10_000, 1_000), Bounds { low_ms: 735, high_ms: 1_000 });
         assert_eq!(bounds(5, 0, 1_000), Bounds { low_ms: 5, high_ms: 5 });
     }
 }

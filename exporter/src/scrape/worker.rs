@@ -106,7 +106,10 @@ impl<Q: Send + Sync + 'static, A: Send + 'static> Workers<Q, A> {
     /// Asks every source, until `deadline` at the latest. The answers are in the order of the sources.
     pub(super) fn ask(&mut self, question: Q, deadline: Instant) -> Vec<Answered<A>> {
         let round = Arc::new(Round::new(question, self.sources.clone()));
-        (0..self.threads.len()).for_each(|thread| self.engage(thread, &round));
+        // A source may be quick enough to answer after the deadline, which is then no deadline.
+        if Instant::now() < deadline {
+            (0..self.threads.len()).for_each(|thread| self.engage(thread, &round));
+        }
         // Nobody tells that a source is asked, which may have to be given up sooner than those before it: so this looks
         // again as soon as any could be. That is later than a round takes in which nothing hangs.
         let shortest = self.sources.iter().map(|source| source.patience).min().unwrap_or_default();
