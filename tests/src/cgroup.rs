@@ -35,8 +35,12 @@ impl JobCgroup {
                 .context("this test limits a real cgroup; enabling controllers needs root")?;
         }
         for folder in job.folders() {
-            fs::create_dir(&folder)
-                .with_context(|| format!("this test needs root and a writable cgroup: mkdir {}", folder.display()))?;
+            fs::create_dir(&folder).with_context(|| {
+                format!(
+                    "real cgroups need root and a cgroup file system that can be written to: mkdir {}",
+                    folder.display()
+                )
+            })?;
         }
         job.inherit_cpuset()?;
         Ok(job)

@@ -8,6 +8,7 @@ use anyhow::Result;
 use goodput_analyzer::classify::Thresholds;
 use goodput_analyzer::evaluate::{Evaluation, evaluate};
 use goodput_tests::bin;
+use goodput_tests::cgroup::JobCgroup;
 use goodput_tests::demo::stop::Stop;
 use goodput_tests::gpu::FakeNvml;
 use goodput_tests::lab::live::machine::Programs;
@@ -30,7 +31,7 @@ const FLOORS: &[(&str, &str, f64)] = &[
     ("dataloader_cpu", "dataloader_cpu", 0.4),
     ("dataloader_storage", "dataloader_storage", 0.95),
     ("memory_pressure", "memory_pressure", 0.6),
-    ("memory_swap", "memory_pressure", 0.0),
+    ("memory_swap", "memory_pressure", 0.5),
     ("host_noise", "host_noise", 0.9),
     ("checkpoint", "checkpoint", 0.75),
     ("cold_start", "cold_start", 0.85),
@@ -96,5 +97,7 @@ fn a_real_job_is_recorded_and_nothing_is_left_of_it() -> Result<()> {
     assert!(score.classes["no_data"].truth_ms > 0, "and knows of those that were not scraped: {:?}", score.confusion);
     let left: Vec<_> = fs::read_dir(folder.path())?.map(|entry| entry.map(|e| e.path())).collect::<Result<_, _>>()?;
     assert_eq!(left, [trace], "data, logs and checkpoints are gone");
+    // One that is still there could not be made again.
+    JobCgroup::create()?;
     Ok(())
 }

@@ -153,11 +153,11 @@ pub const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "memory_swap",
-        shows: "256 MiB of anonymous memory, used by chance, under a memory limit of 160 MiB, with a swap file",
+        shows: "256 MiB of anonymous memory, used by chance, under a memory limit of 64 MiB, with a swap file",
         steps: &[
-            well(80, &[Act::Swap(1024 * MIB), HEAVY, HOLD, work(MEMORY)]),
-            ill(130, &[Act::Memory(160 * MIB)], "memory_pressure"),
-            ill(60, &[Act::Memory(1 << 40)], "memory_pressure"),
+            well(70, &[Act::Swap(1024 * MIB), HEAVY, HOLD, work(MEMORY)]),
+            ill(110, &[Act::Memory(64 * MIB)], "memory_pressure"),
+            ill(40, &[Act::Memory(1 << 40)], "memory_pressure"),
         ],
     },
     Scenario {

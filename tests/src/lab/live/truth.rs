@@ -131,12 +131,11 @@ mod tests {
             [edge(10.0, Doing::Compute), edge(20.0, Doing::Wait), edge(40.0, Doing::Compute), edge(45.0, Doing::Wait)];
         let phases = [phase(0, "productive"), phase(15, "cpu_throttled"), phase(30, "host_noise")];
         let expected = [
-            (0, 5_000, "no_data"),
-            (5_000, 10_000, "unallocated"),
-            (10_000, 25_000, "productive"),
-            (25_000, 45_000, "cpu_throttled"),
-            (45_000, 50_000, "host_noise"),
-            (50_000, 60_000, "no_data"),
+            (0, 15_000, "no_data"),
+            (15_000, 20_000, "unallocated"),
+            (20_000, 35_000, "productive"),
+            (35_000, 55_000, "cpu_throttled"),
+            (55_000, 60_000, "host_noise"),
         ];
         assert_eq!(told(5_000..50_000, &phases, &edges), expected);
     }
