@@ -31,7 +31,7 @@ pub struct Bounds {
 /// The interval of a sum of one class with this variance, within nothing and all of `whole_ms`.
 #[must_use]
 pub fn bounds(ms: i64, variance_ms2: i128, whole_ms: i64) -> Bounds {
-    let half = (Z90 * (variance_ms2 as f64).sqrt()).round() as i64;
+    let half = (Z90 * (variance_ms2 as f64).sqrt()).ceil() as i64;
     Bounds { low_ms: (ms - half).max(0), high_ms: (ms + half).min(whole_ms.max(ms)) }
 }
 

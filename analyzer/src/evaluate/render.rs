@@ -31,7 +31,7 @@ pub fn table(evaluation: &Evaluation) -> String {
     let lead = f.median_lead_seconds.map_or_else(|| "-".to_owned(), |s| format!("{:.0} min", s / 60.0));
     let _ = writeln!(
         out,
-        "out of memory: {} times, {} warned of, median lead {lead}, {} false alarms",
+        "ran out of memory or disk: {} times, {} warned of, median lead {lead}, {} false alarms",
         f.ooms,
         f.lead_seconds.len(),
         f.false_alarms
