@@ -167,20 +167,24 @@ fn mean_of<'a>(pieces: impl Iterator<Item = &'a Piece>, cell: &Range<TimeMs>, sa
     (reading.covered_ms > 0).then(|| Reading { mean: sum / reading.covered_ms as f64, ..reading })
 }
 
-/// How pieces that follow each other without a gap differ.
+/// How pieces that follow each other without a gap differ, in millionths: sums of whole numbers do not depend on where
+/// the pieces begin, as those of floats do in their last bits.
 struct Differences {
     /// Where the two meet, in order.
     at: Vec<TimeMs>,
     /// The sum of squares up to each.
-    squares: Vec<f64>,
+    squares: Vec<i128>,
 }
+
+const MILLIONTHS: f64 = 1e6;
 
 impl Differences {
     fn of(pieces: &[Piece]) -> Self {
-        let (mut at, mut squares, mut sum) = (Vec::new(), vec![0.0], 0.0);
+        let (mut at, mut squares, mut sum) = (Vec::new(), vec![0], 0_i128);
         for pair in pieces.windows(2).filter(|pair| pair[0].span.end == pair[1].span.start) {
             at.push(pair[1].span.start);
-            sum += (pair[1].value - pair[0].value).powi(2);
+            let difference = ((pair[1].value - pair[0].value) * MILLIONTHS).round() as i64;
+            sum = sum.saturating_add(i128::from(difference).pow(2));
             squares.push(sum);
         }
         Self { at, squares }
@@ -189,7 +193,8 @@ impl Differences {
     fn variance(&self, cell: &Range<TimeMs>) -> Option<f64> {
         let from = self.at.partition_point(|at| *at < cell.start - STALENESS_MS);
         let to = self.at.partition_point(|at| *at < cell.end + STALENESS_MS);
-        (to > from).then(|| (self.squares[to] - self.squares[from]).max(0.0) / (2 * (to - from)) as f64)
+        let squares = || (self.squares[to] - self.squares[from]) as f64 / MILLIONTHS.powi(2);
+        (to > from).then(|| squares() / (2 * (to - from)) as f64)
     }
 }
 
