@@ -2,9 +2,10 @@
 //!
 //! A level that is read every so often stands for the time until the next reading. What it was in between is unknown; its
 //! variance is estimated from successive differences of the readings around a cell, the estimator for means of samples
-//! at fixed steps (Wolter, Introduction to Variance Estimation, 2nd ed. 2007, chapter 8). It is right where readings are
-//! independent, too great where the level changes slower than it is read, and blind to a period that the readings share.
-//! Counters, and averages of the whole time between readings, leave only the time unknown that they do not cover.
+//! at fixed steps (von Neumann 1941; Wolter, Introduction to Variance Estimation, 2nd ed. 2007, chapter 8, cited from
+//! memory; how often it holds is tested below). It is right where readings are independent, too great where the level
+//! changes slower than it is read, and blind to a period that the readings share. Counters, and averages of the whole
+//! time between readings, leave only the time unknown that they do not cover.
 
 use serde::Serialize;
 
