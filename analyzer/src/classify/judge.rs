@@ -114,8 +114,8 @@ pub fn judge_onward(
 }
 
 /// The same, knowing what jobs told of every run that goes on in the window or does so on both sides of it.
-pub fn judge_told(
-    series: &[Series],
+pub fn judge_told<'a>(
+    series: impl IntoIterator<Item = &'a Series>,
     seen: &[Seen],
     told: Told,
     window: Range<TimeMs>,
@@ -152,7 +152,12 @@ struct Run {
 }
 
 impl Run {
-    fn through(mut self, series: &[Series], window: Range<TimeMs>, t: &Thresholds) -> Result<Judged, JudgeError> {
+    fn through<'a>(
+        mut self,
+        series: impl IntoIterator<Item = &'a Series>,
+        window: Range<TimeMs>,
+        t: &Thresholds,
+    ) -> Result<Judged, JudgeError> {
         let sources = frame::sources(series);
         let mut start = window.start;
         while start < window.end {

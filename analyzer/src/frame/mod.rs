@@ -92,7 +92,7 @@ pub(crate) struct Source<'a> {
 }
 
 /// Resolves the series; those that no signal uses are left out.
-pub(crate) fn sources(series: &[Series]) -> Vec<Source<'_>> {
+pub(crate) fn sources<'a>(series: impl IntoIterator<Item = &'a Series>) -> Vec<Source<'a>> {
     let mut sources = Vec::new();
     for Series { labels, samples } in series {
         if let Some(meaning) = resolve(labels) {
