@@ -429,7 +429,7 @@ pub(crate) mod tests {
             // Every second judge is new and remembers nothing.
             let new = Judge::new(store.clone(), Thresholds::default()).maintaining(declared.to_vec());
             let judge = if n % 2 == 0 { &one } else { &new };
-            judge_window(&judge, &hour(n), hour(n).end).await.unwrap();
+            judge_window(judge, &hour(n), hour(n).end).await.unwrap();
             told.push(sums(&store, hour(n)).await.into_keys().map(|(_, class)| class).collect::<Vec<_>>());
         }
         assert_eq!(told[0], [Class::IdleHeld], "who holds it goes on");

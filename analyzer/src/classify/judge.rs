@@ -8,7 +8,6 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use super::advisory;
-use super::busy;
 use super::cell::{self, Part};
 use super::crash;
 use super::elsewhere::look_elsewhere;
@@ -19,7 +18,7 @@ use super::outage::outage;
 use super::phase::Course;
 use super::sampling;
 use super::thresholds::confidence::CERTAIN;
-use super::{Advisory, Cell, Class, Imbalance, Interval, Paired, Thresholds, paired, straggler};
+use super::{Advisory, Cell, Class, Imbalance, Interval, Paired, Thresholds, paired, straggler, work};
 use crate::events::Told;
 use crate::frame::grid::{HOUR_MS, MINUTE_MS};
 use crate::frame::{self, Framed, GpuFrame, MAX_BRIDGE_MS, NodeFrame, Source, Unjoined};
@@ -175,7 +174,7 @@ impl Run {
         for node in &mut nodes {
             (node.told, node.crashes) = (Arc::clone(&self.told), Arc::clone(&crashes));
         }
-        nodes.par_iter_mut().for_each(|node| busy::note_work(node, t));
+        nodes.par_iter_mut().for_each(|node| work::note(node, t));
         look_elsewhere(&mut nodes, t);
         self.unjoined.extend(unjoined);
         let mut judged = BTreeSet::new();
