@@ -12,7 +12,7 @@ use std::ops::Range;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use parking_lot::Mutex;
-use reader::Reader;
+pub use reader::Reader;
 
 use crate::application::{Counter, measure};
 use crate::classify::{

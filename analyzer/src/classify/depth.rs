@@ -102,7 +102,11 @@ struct Compared {
 pub(super) fn shallow(cell: &Cell<'_>, t: &Thresholds) -> Option<Shallow> {
     cell.owner?;
     let told = work(cell, t)?.depths.into_iter().enumerate();
-    let told = told.filter_map(|(measure, depth)| Some((measure, depth?)));
+    let told: Vec<(usize, f64)> = told.filter_map(|(measure, depth)| Some((measure, depth?))).collect();
+    if told.iter().any(|(measure, depth)| is_usual(cell, *measure, *depth, t)) {
+        return None;
+    }
+    let told = told.into_iter();
     let compared: Vec<Compared> =
         told.map(|(measure, depth)| compare(cell, measure, depth, t)).collect::<Option<_>>()?;
     let most = compared.iter().map(|c| c.lost_at_most(t)).reduce(f64::min)?;
@@ -179,6 +183,16 @@ impl Compared {
         let spinning = (MEASURES[self.measure].spinning)(t);
         if self.usual > spinning { ((self.usual - self.depth) / (self.usual - spinning)).min(1.0) } else { self.lost() }
     }
+}
+
+/// Is it about as deep as a tenth of the owner's busy cells around? So are most, and nothing is sorted to say it.
+fn is_usual(cell: &Cell<'_>, measure: usize, here: f64, t: &Thresholds) -> bool {
+    let (mut all, mut deeper) = (0, 0);
+    for (depth, _) in busy_around(cell, measure, t) {
+        all += 1;
+        deeper += usize::from(1.0 - here / depth >= t.shallow_ratio);
+    }
+    deeper <= all / 10
 }
 
 /// Against the depth that a tenth of the owner's busy cells around reach; these must be several.

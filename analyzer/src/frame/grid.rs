@@ -15,9 +15,14 @@ const CELL_MINUTES: [i64; 12] = [1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30, 60];
 /// Time between samples of a series: the median gap. `None` with fewer than two samples.
 #[must_use]
 pub(crate) fn interval_ms(samples: &[Sample]) -> Option<i64> {
-    let mut gaps: Vec<i64> = samples.windows(2).map(|pair| pair[1].time_ms - pair[0].time_ms).collect();
-    let middle = gaps.len() / 2;
-    (!gaps.is_empty()).then(|| *gaps.select_nth_unstable(middle).1)
+    let gaps = || samples.windows(2).map(|pair| pair[1].time_ms - pair[0].time_ms);
+    // What most of them are is the median: nothing is sorted for scrapes that come in time.
+    let (first, count) = (gaps().next()?, samples.len() - 1);
+    if gaps().filter(|gap| *gap == first).count() > count / 2 + 1 {
+        return Some(first);
+    }
+    let mut gaps: Vec<i64> = gaps().collect();
+    Some(*gaps.select_nth_unstable(count / 2).1)
 }
 
 /// Length of a cell: 60 s, or two scrape intervals if that is longer, rounded up to a divisor of an hour.
