@@ -5,6 +5,8 @@ use super::{Cell, Fact, Thresholds, power, sampling};
 use crate::frame::{NodeFrame, Work};
 use crate::signal::{Signal, named_in};
 
+pub(super) const VERSION: u32 = 1;
+
 /// The share of a cell that was work.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Busy {

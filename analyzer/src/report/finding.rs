@@ -72,6 +72,7 @@ fn bare((class, owner, _): Key<'_>, group: &[Item<'_>], lost: Amount) -> Finding
         }),
         spans: spans(group),
         confidence: group.iter().map(|i| i.confidence * i.ms as f64).sum::<f64>() / lost_ms as f64,
+        rule_versions: rule_versions(group.iter().map(Item::interval)),
         evidence: evidence(group.iter().map(|i| (i.interval().evidence.as_slice(), i.ms as f64))),
         missing: missing(group.iter().map(Item::interval)),
         remedies: about(class).remedies,
@@ -191,6 +192,12 @@ fn first_proof(item: &Evidence, weight: f64) -> Proof {
     }
 }
 
+/// Every version of the rules of their class by which they were judged, once; `None` of releases that did not tell.
+pub(crate) fn rule_versions<'a>(group: impl Iterator<Item = &'a Interval>) -> Vec<Option<u32>> {
+    let versions: BTreeSet<Option<u32>> = group.map(|i| i.version.map(|version| version.rule)).collect();
+    versions.into_iter().collect()
+}
+
 /// Every signal that some interval missed, once.
 pub(crate) fn missing<'a>(group: impl Iterator<Item = &'a Interval>) -> Vec<String> {
     let signals: BTreeSet<&String> = group.flat_map(|i| &i.missing).collect();
@@ -223,6 +230,7 @@ mod tests {
             gpu_instance: None,
             energy: None,
             variance_ms2: Some(0),
+            version: None,
         }
     }
 
