@@ -249,6 +249,8 @@ pub struct Finding {
     pub meaning: &'static str,
     /// Time lost; share of capacity.
     pub lost: Amount,
+    /// Its 90 % interval, as of [`ClassRow`].
+    pub interval: Option<Bounds>,
     /// The same class and owner (where nobody held the GPU: node) in the period before; null when no verdicts are stored
     /// for it.
     pub previous: Option<Amount>,
@@ -483,6 +485,12 @@ impl Recoverable {
 }
 
 impl Finding {
+    /// GPU-hours of the interval to be read.
+    #[must_use]
+    pub fn between(&self) -> String {
+        text::between(self.interval)
+    }
+
     /// Who held the GPUs, to be read.
     #[must_use]
     pub fn holder(&self) -> &str {
