@@ -104,9 +104,12 @@ async fn classify(config: Config, dir: &Path, period: &Period, dry_run: bool) ->
     let range = judgeable(&judge, period.start_ms..period.end_ms.min(wall_clock()), &config.zone)?;
     let before = by_class(&store.intervals(range.clone()).await?);
     let mut after = BTreeMap::new();
+    let mut reader = judge.reader(range.end);
     for window in windows(range.clone(), &config.zone) {
-        let judged =
-            if dry_run { judge.verdicts(&window, range.end).await? } else { judge.judge(&window, range.end).await? };
+        let judged = match dry_run {
+            true => judge.verdicts(&mut reader, &window, range.end).await?,
+            false => judge.judge(&mut reader, &window, range.end).await?,
+        };
         by_class(&judged.intervals).into_iter().for_each(|(class, ms)| *after.entry(class).or_default() += ms);
     }
     store.close().await;

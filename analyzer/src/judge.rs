@@ -4,12 +4,15 @@
 //! zone is not whole hours from UTC, so that every day and week of that zone consists of whole windows. Judging a window
 //! again replaces its verdicts, so that nothing is counted twice.
 
+mod reader;
+
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use parking_lot::Mutex;
+use reader::Reader;
 
 use crate::application::{Counter, measure};
 use crate::classify::{
@@ -102,11 +105,22 @@ impl<S: Samples + Results> Judge<S> {
         (self.thresholds.forecast_window_seconds * 1000.0) as i64
     }
 
+    /// What windows are read with that are judged one after another, of which the last ends then: it spares reading
+    /// again what several of them rest on. What the store is given meanwhile may be missing.
+    pub fn reader(&self, end: TimeMs) -> Reader<'_, S> {
+        Reader::new(&self.store, end)
+    }
+
     /// Judges the window, as far as it is over at `until`, and stores the verdicts in place of those before; likewise
     /// what was at risk and what was advised.
-    pub async fn judge(&self, window: &Range<TimeMs>, until: TimeMs) -> Result<Judged, JudgeError> {
-        let judged = self.verdicts(window, until).await?;
-        self.look_ahead(window, until, &judged).await?;
+    pub async fn judge(
+        &self,
+        reader: &mut Reader<'_, S>,
+        window: &Range<TimeMs>,
+        until: TimeMs,
+    ) -> Result<Judged, JudgeError> {
+        let judged = self.verdicts(reader, window, until).await?;
+        self.look_ahead(reader, window, until, &judged).await?;
         let mut by_node: BTreeMap<String, Vec<Interval>> = BTreeMap::new();
         for before in self.store.intervals(window.clone()).await? {
             by_node.entry(before.node).or_default();
@@ -117,7 +131,7 @@ impl<S: Samples + Results> Judge<S> {
         for (node, intervals) in by_node {
             self.store.replace(&node, window.clone(), &intervals).await?;
         }
-        self.count(window, until, &judged.intervals).await?;
+        self.count(reader, window, until, &judged.intervals).await?;
         if window.end <= until {
             self.remember(window.end, judged.seen.clone());
         }
@@ -125,36 +139,45 @@ impl<S: Samples + Results> Judge<S> {
     }
 
     /// The verdicts of the window, as far as it is over at `until`; stores nothing.
-    pub async fn verdicts(&self, window: &Range<TimeMs>, until: TimeMs) -> Result<Judged, JudgeError> {
+    pub async fn verdicts(
+        &self,
+        reader: &mut Reader<'_, S>,
+        window: &Range<TimeMs>,
+        until: TimeMs,
+    ) -> Result<Judged, JudgeError> {
         self.judgeable(window)?;
         let range = window.start..window.end.min(until);
-        let series = self.series(&range).await?;
+        let crash = signal::metrics_of(CRASH_SIGNALS);
+        let (near, far) = (self.near(&crash), (LOOK_BACK_MS, LOOK_AHEAD_MS + LOST_REACH_MS));
+        let near = reader.around(&near, &range, (LOOK_BACK_MS, LOOK_AHEAD_MS)).await?;
+        let crash = reader.around(&crash, &range, far).await?;
         let (seen, thresholds) = (self.seen_until(range.start).await?, self.thresholds.clone());
         let part = range.clone();
         let history = self.store.history(range.start - LOOK_BACK_MS..range.end + LOOK_AHEAD_MS + LOST_REACH_MS).await?;
         let told = Told::of(&history.events);
-        let judged = tokio::task::spawn_blocking(move || judge_told(&series, &seen, told, part, &thresholds)).await;
+        let judging = move || judge_told(near.iter().chain(&*crash), &seen, told, part, &thresholds);
+        let judged = tokio::task::spawn_blocking(judging).await;
         let mut judged = judged.map_err(|_| JudgeError::Died(range))??;
         judged.intervals = classify::declare(judged.intervals, &self.maintenance);
         stay(&mut judged);
         Ok(judged)
     }
 
-    /// All series that verdicts on the window rest on. Those by which crashes are seen reach further ahead.
-    async fn series(&self, window: &Range<TimeMs>) -> Result<Vec<Series>, StoreError> {
-        let crash = signal::metrics_of(CRASH_SIGNALS);
-        let mut near = selection(window);
-        near.metrics.retain(|metric| !crash.contains(metric));
-        let range = near.range.start..near.range.end + LOST_REACH_MS;
-        let mut series = self.store.select(&near).await?;
-        series.extend(self.store.select(&Selection { metrics: crash, labels: Vec::new(), range }).await?);
-        Ok(series)
+    /// The metrics of all signals but these.
+    fn near(&self, others: &[String]) -> Vec<String> {
+        signal::metric_names().filter(|name| !others.iter().any(|other| other == name)).map(str::to_owned).collect()
     }
 
-    async fn look_ahead(&self, window: &Range<TimeMs>, until: TimeMs, judged: &Judged) -> Result<(), JudgeError> {
+    async fn look_ahead(
+        &self,
+        reader: &mut Reader<'_, S>,
+        window: &Range<TimeMs>,
+        until: TimeMs,
+        judged: &Judged,
+    ) -> Result<(), JudgeError> {
         let range = window.start..window.end.min(until);
-        let standings = self.standings(&range, judged.paired.clone()).await?;
-        let series = self.foreseen(range).await?;
+        let standings = self.standings(reader, &range, judged.paired.clone()).await?;
+        let series = self.foreseen(reader, &range).await?;
         let (span, thresholds) = (window.clone(), self.thresholds.clone());
         let risks = tokio::task::spawn_blocking(move || forecast::risks(&series, &span, until, &thresholds)).await;
         let before = self.store.outlook(window.clone()).await?;
@@ -177,10 +200,14 @@ impl<S: Samples + Results> Judge<S> {
     }
 
     /// How every node is set up at the end of the range, with how it kept up.
-    async fn standings(&self, range: &Range<TimeMs>, paired: Vec<Paired>) -> Result<Vec<Standing>, JudgeError> {
-        let metrics = tuning::metrics();
-        let look = range.end - tuning::LOOK_MS..range.end;
-        let series = self.store.select(&Selection { metrics, labels: Vec::new(), range: look }).await?;
+    async fn standings(
+        &self,
+        reader: &mut Reader<'_, S>,
+        range: &Range<TimeMs>,
+        paired: Vec<Paired>,
+    ) -> Result<Vec<Standing>, JudgeError> {
+        let look = range.end..range.end;
+        let series = reader.within(&tuning::metrics(), &look, (tuning::LOOK_MS, 0)).await?;
         let span = range.clone();
         let standings = tokio::task::spawn_blocking(move || tuning::standings(&series, &span, &paired)).await;
         standings.map_err(|_| JudgeError::Died(range.clone()))
@@ -188,27 +215,30 @@ impl<S: Samples + Results> Judge<S> {
 
     /// What is to be expected, as at a time; stores nothing.
     pub async fn prospects(&self, now: TimeMs) -> Result<Vec<Prospect>, JudgeError> {
-        let series = self.foreseen(now..now + 1).await?;
+        let series = self.foreseen(&mut self.reader(now), &(now..now + 1)).await?;
         let thresholds = self.thresholds.clone();
         let prospects = tokio::task::spawn_blocking(move || forecast::prospects(&series, now, &thresholds)).await;
         prospects.map_err(|_| JudgeError::Died(now..now))
     }
 
     /// The series that forecasts within the range look at.
-    async fn foreseen(&self, range: Range<TimeMs>) -> Result<Vec<Series>, StoreError> {
+    async fn foreseen(&self, reader: &mut Reader<'_, S>, range: &Range<TimeMs>) -> Result<Vec<Series>, StoreError> {
         let metrics = signal::metrics_of(&forecast::SIGNALS);
-        let before = range.start - self.forecast_window_ms();
-        let selection = Selection { metrics, labels: Vec::new(), range: before..range.end };
-        self.store.select(&selection).await
+        reader.within(&metrics, range, (self.forecast_window_ms(), 0)).await
     }
 
-    async fn count(&self, window: &Range<TimeMs>, until: TimeMs, intervals: &[Interval]) -> Result<(), StoreError> {
+    async fn count(
+        &self,
+        reader: &mut Reader<'_, S>,
+        window: &Range<TimeMs>,
+        until: TimeMs,
+        intervals: &[Interval],
+    ) -> Result<(), StoreError> {
         if self.counters.is_empty() {
             return Ok(());
         }
-        let metrics = self.counters.iter().map(|counter| counter.metric.clone()).collect();
-        let range = window.start - MAX_BRIDGE_MS..window.end + MAX_BRIDGE_MS;
-        let series = self.store.select(&Selection { metrics, labels: Vec::new(), range }).await?;
+        let metrics: Vec<String> = self.counters.iter().map(|counter| counter.metric.clone()).collect();
+        let series = reader.within(&metrics, window, (MAX_BRIDGE_MS, MAX_BRIDGE_MS)).await?;
         let judged = window.start..window.end.min(until);
         let achieved = measure(&self.counters, &series, intervals, &judged);
         self.store.replace_achieved(window.clone(), &achieved).await
@@ -343,6 +373,10 @@ pub(crate) mod tests {
         sums
     }
 
+    async fn judge_window(judge: &Judge<Store>, window: &Range<TimeMs>, until: TimeMs) -> Result<Judged, JudgeError> {
+        judge.judge(&mut judge.reader(until), window, until).await
+    }
+
     fn hour(n: i64) -> Range<TimeMs> {
         START + n * HOUR_MS..START + (n + 1) * HOUR_MS
     }
@@ -358,7 +392,7 @@ pub(crate) mod tests {
         idle_gpu(&store, "GPU-a", "n1", START..START + 40 * MINUTE).await;
         let judge = Judge::new(store.clone(), Thresholds::default());
         for _ in 0..2 {
-            judge.judge(&hour(0), START + 30 * MINUTE).await.unwrap();
+            judge_window(&judge, &hour(0), START + 30 * MINUTE).await.unwrap();
             let want = BTreeMap::from([(key("GPU-a", Class::IdleHeld), 30 * MINUTE)]);
             assert_eq!(sums(&store, hour(0)).await, want);
             let energy = store.intervals(hour(0)).await.unwrap()[0].energy;
@@ -374,7 +408,7 @@ pub(crate) mod tests {
         idle_gpu(&store, "GPU-a", "n1", START..START + HOUR_MS).await;
         for n in 0..27 {
             // A new judge each hour remembers nothing.
-            Judge::new(store.clone(), Thresholds::default()).judge(&hour(n), hour(n).end).await.unwrap();
+            judge_window(&Judge::new(store.clone(), Thresholds::default()), &hour(n), hour(n).end).await.unwrap();
         }
         let no_data = BTreeMap::from([(key("GPU-a", Class::NoData), HOUR_MS)]);
         assert_eq!(sums(&store, hour(5)).await, no_data);
@@ -395,7 +429,7 @@ pub(crate) mod tests {
             // Every second judge is new and remembers nothing.
             let new = Judge::new(store.clone(), Thresholds::default()).maintaining(declared.to_vec());
             let judge = if n % 2 == 0 { &one } else { &new };
-            judge.judge(&hour(n), hour(n).end).await.unwrap();
+            judge_window(judge, &hour(n), hour(n).end).await.unwrap();
             told.push(sums(&store, hour(n)).await.into_keys().map(|(_, class)| class).collect::<Vec<_>>());
         }
         assert_eq!(told[0], [Class::IdleHeld], "who holds it goes on");
@@ -412,11 +446,11 @@ pub(crate) mod tests {
         let mut stale = store.intervals(hour(0)).await.unwrap();
         assert_eq!(stale, []);
         let judge = Judge::new(store.clone(), Thresholds::default());
-        judge.judge(&hour(0), hour(0).end).await.unwrap();
+        judge_window(&judge, &hour(0), hour(0).end).await.unwrap();
         stale = store.intervals(hour(0)).await.unwrap();
         stale.iter_mut().for_each(|i| i.node = "renamed".into());
         store.replace("renamed", hour(0), &stale).await.unwrap();
-        judge.judge(&hour(0), hour(0).end).await.unwrap();
+        judge_window(&judge, &hour(0), hour(0).end).await.unwrap();
         assert_eq!(sums(&store, hour(0)).await.values().sum::<i64>(), HOUR_MS, "counted once");
     }
 
@@ -432,19 +466,22 @@ pub(crate) mod tests {
             idle_gpu(&store, "GPU-a", "n1", hour(n)).await;
             store.flush().await.unwrap();
             if n == 2 {
-                Judge::new(store.clone(), Thresholds::default()).judge(&hour(2), hour(3).start).await.unwrap();
+                judge_window(&Judge::new(store.clone(), Thresholds::default()), &hour(2), hour(3).start).await.unwrap();
             }
         }
         while store.stats().raw_from != Some(START + 4 * HOUR_MS - 14_999) {
             tokio::task::yield_now().await;
         }
         let judge = Judge::new(store.clone(), Thresholds::default());
-        let refused = judge.judge(&hour(2), hour(12).end).await.unwrap_err();
+        let refused = judge_window(&judge, &hour(2), hour(12).end).await.unwrap_err();
         assert!(matches!(refused, JudgeError::AgedOut { .. }), "{refused}");
         assert!(refused.to_string().contains("have been removed by retention"), "{refused}");
-        assert!(judge.verdicts(&hour(4), hour(12).end).await.is_err(), "nor is it half there");
+        assert!(
+            judge.verdicts(&mut judge.reader(hour(4).end), &hour(4), hour(12).end).await.is_err(),
+            "nor is it half there"
+        );
         assert_eq!(sums(&store, hour(2)).await, BTreeMap::from([(key("GPU-a", Class::IdleHeld), HOUR_MS)]));
-        judge.judge(&hour(11), hour(12).end).await.unwrap();
+        judge_window(&judge, &hour(11), hour(12).end).await.unwrap();
         assert_eq!(sums(&store, hour(11)).await, BTreeMap::from([(key("GPU-a", Class::IdleHeld), HOUR_MS)]));
     }
 

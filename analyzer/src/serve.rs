@@ -233,7 +233,7 @@ pub(crate) mod tests {
         let judge = Judge::new(store.clone(), Thresholds::default());
         let mut last_hour = Vec::new();
         for window in windows(START..now(), &TimeZone::UTC) {
-            last_hour = judge.judge(&window, now()).await.unwrap().intervals;
+            last_hour = judge.judge(&mut judge.reader(now()), &window, now()).await.unwrap().intervals;
         }
         let known = Progress { judged_until_ms: Some(now()), last_hour, ..Progress::default() };
         Served::with(intake, store, known, dir).await

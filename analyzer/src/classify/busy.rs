@@ -2,7 +2,6 @@
 
 use super::thresholds::confidence::{COUNTED, INFERRED, WEAK};
 use super::{Cell, Fact, Thresholds, power, sampling};
-use crate::frame::{NodeFrame, Work};
 use crate::signal::{Signal, named_in};
 
 pub(super) const VERSION: u32 = 1;
@@ -24,7 +23,7 @@ pub(super) struct Busy {
 }
 
 /// The signals of the ladder: what is missing when none of them is there.
-pub(super) const LADDER: [Signal; 4] =
+pub(crate) const LADDER: [Signal; 4] =
     [Signal::GpuBusy, Signal::GrEngineActive, Signal::SmActive, Signal::GpuUtilization];
 
 /// The name of the lowest rung when power agrees with it.
@@ -46,21 +45,6 @@ pub(super) fn busy(cell: &Cell<'_>, t: &Thresholds) -> Option<Busy> {
     let variance_ms2 = sampling::variance_ms2(cell, signal);
     let busy = Busy { ratio, spun: 0.0, rung: signal.name(), confidence, facts: vec![fact], variance_ms2 };
     Some(asked_of_power(busy, cell, t))
-}
-
-/// The same without its grounds. Rules compare a cell with many others, so that it is noted once for all of them.
-pub(super) fn work(cell: &Cell<'_>, t: &Thresholds) -> Option<Work> {
-    let found = || busy(cell, t).map(|Busy { ratio, spun, .. }| Work { ratio, spun });
-    cell.gpu.work.get(cell.index).map_or_else(found, |noted| *noted)
-}
-
-/// Notes it in the frame, for every cell of every GPU.
-pub(super) fn note_work(node: &mut NodeFrame, t: &Thresholds) {
-    let cells = |gpu| (0..node.cells.len()).map(move |index| (gpu, index));
-    let noted: Vec<Vec<Option<Work>>> = (node.gpus.iter())
-        .map(|gpu| cells(gpu).map(|(gpu, index)| work(&Cell { node, gpu, owner: None, index }, t)).collect())
-        .collect();
-    node.gpus.iter_mut().zip(noted).for_each(|(gpu, noted)| gpu.work = noted);
 }
 
 /// The exporter's busy time over the time that it had driver samples for.

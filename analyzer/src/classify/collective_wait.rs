@@ -6,10 +6,11 @@
 //! Where a whole cell spins it is not work at all, and the rule explains it. Where a cell mixes work and spinning, the
 //! share that spun is taken from the busy time.
 
-use super::busy::{Busy, busy, work};
+use super::busy::{Busy, busy};
 use super::depth::{self, shallow};
 use super::derate::Derate;
 use super::thresholds::confidence::{INFERRED, NODE_WIDE};
+use super::work::work;
 use super::{Cell, Class, Fact, Rule, Thresholds, Verdict};
 use crate::signal::Signal;
 

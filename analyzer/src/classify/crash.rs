@@ -106,7 +106,7 @@ pub(super) fn find(sources: &[Source<'_>], told: &Arc<Told>, window: &Range<Time
     let seen_by: Vec<Source<'_>> =
         sources.iter().filter(|s| CRASH_SIGNALS.contains(&s.meaning.signal)).cloned().collect();
     let ahead = window.start..window.end + ms(t.lost_work_reach_seconds);
-    let Framed { mut nodes, .. } = frame::frames(&seen_by, &ahead, ms(t.lost_work_seconds));
+    let Framed { mut nodes, .. } = frame::frames_of_ends(&seen_by, &ahead, ms(t.lost_work_seconds));
     nodes.iter_mut().for_each(|node| node.told = Arc::clone(told));
     let mut by_run: BTreeMap<Run, Vec<Ending<'_>>> = BTreeMap::new();
     for ending in nodes.iter().flat_map(|node| node.gpus.iter().flat_map(|gpu| Ending::all(node, gpu, t))) {

@@ -6,9 +6,9 @@
 //! always waits, or waits as much throughout the time looked at, is not seen. [`deeper`] compares ranks of one run, which
 //! run the same program, at the same time.
 
-use super::busy::work;
 use super::power;
 use super::thresholds::confidence::{INFERRED, WEAK};
+use super::work::work;
 use super::{Cell, Fact, Thresholds, Verdict};
 use crate::frame::GpuFrame;
 use crate::signal::Signal;
@@ -91,7 +91,8 @@ fn by_power(cell: &Cell<'_>, busy: f64, t: &Thresholds) -> Option<f64> {
 
 /// What one measure says of a cell, and the cells that it is compared with.
 struct Compared {
-    measure: Measure,
+    /// Which of [`MEASURES`].
+    measure: usize,
     depth: f64,
     usual: f64,
 }
@@ -100,11 +101,10 @@ struct Compared {
 /// there they must agree, and the one that tells less is taken.
 pub(super) fn shallow(cell: &Cell<'_>, t: &Thresholds) -> Option<Shallow> {
     cell.owner?;
-    let compared: Vec<Compared> = MEASURES
-        .into_iter()
-        .filter_map(|measure| Some((measure, depth(cell, measure, t)?)))
-        .map(|(measure, depth)| compare(cell, measure, depth, t))
-        .collect::<Option<_>>()?;
+    let told = work(cell, t)?.depths.into_iter().enumerate();
+    let told = told.filter_map(|(measure, depth)| Some((measure, depth?)));
+    let compared: Vec<Compared> =
+        told.map(|(measure, depth)| compare(cell, measure, depth, t)).collect::<Option<_>>()?;
     let most = compared.iter().map(|c| c.lost_at_most(t)).reduce(f64::min)?;
     let is_one = compared.len() == 1;
     let least = compared.into_iter().min_by(|a, b| a.lost().total_cmp(&b.lost()))?;
@@ -117,7 +117,8 @@ pub(super) fn shallow(cell: &Cell<'_>, t: &Thresholds) -> Option<Shallow> {
         return None;
     }
     let extra_cores = extra_cores(cell, &deep, lost);
-    let Compared { measure: Measure { name, unit, confidence, .. }, depth, usual } = least;
+    let Compared { measure, depth, usual } = least;
+    let Measure { name, unit, confidence, .. } = MEASURES[measure];
     Some(Shallow {
         lost,
         spun: if is_one { lost } else { most },
@@ -127,9 +128,9 @@ pub(super) fn shallow(cell: &Cell<'_>, t: &Thresholds) -> Option<Shallow> {
     })
 }
 
-fn depth(cell: &Cell<'_>, measure: Measure, t: &Thresholds) -> Option<f64> {
-    let work = work(cell, t).filter(|work| work.ratio >= t.derate_busy_ratio)?;
-    (measure.depth)(cell, work.ratio, t)
+/// How deep a cell is, by each of [`MEASURES`], in which the GPU was busy for this share.
+pub(super) fn depths(cell: &Cell<'_>, busy: f64, t: &Thresholds) -> [Option<f64>; 2] {
+    MEASURES.map(|measure| (measure.depth)(cell, busy, t))
 }
 
 /// Does a GPU do more while it is busy than another of the same run and model at the same time? The measures that both
@@ -175,13 +176,13 @@ impl Compared {
 
     /// The same if spinning kernels show as much as they may.
     fn lost_at_most(&self, t: &Thresholds) -> f64 {
-        let spinning = (self.measure.spinning)(t);
+        let spinning = (MEASURES[self.measure].spinning)(t);
         if self.usual > spinning { ((self.usual - self.depth) / (self.usual - spinning)).min(1.0) } else { self.lost() }
     }
 }
 
 /// Against the depth that a tenth of the owner's busy cells around reach; these must be several.
-fn compare(cell: &Cell<'_>, measure: Measure, here: f64, t: &Thresholds) -> Option<Compared> {
+fn compare(cell: &Cell<'_>, measure: usize, here: f64, t: &Thresholds) -> Option<Compared> {
     let mut depths: Vec<f64> = busy_around(cell, measure, t).map(|(depth, _)| depth).collect();
     let tenth = depths.len() / 10;
     if depths.is_empty() {
@@ -193,9 +194,10 @@ fn compare(cell: &Cell<'_>, measure: Measure, here: f64, t: &Thresholds) -> Opti
 }
 
 /// The owner's busy cells around, and how deep they are.
-fn busy_around<'a>(cell: &Cell<'a>, measure: Measure, t: &Thresholds) -> impl Iterator<Item = (f64, Cell<'a>)> {
+fn busy_around<'a>(cell: &Cell<'a>, measure: usize, t: &Thresholds) -> impl Iterator<Item = (f64, Cell<'a>)> {
     let around = cell.node.around(cell.index, t.derate_around_seconds).map(|index| Cell { index, ..*cell });
-    around.filter_map(move |cell| Some((depth(&cell, measure, t)?, cell))).filter(|(_, cell)| cell.is_held_by_owner())
+    let deep = around.filter_map(move |cell| Some((work(&cell, t)?.depths[measure]?, cell)));
+    deep.filter(|(_, cell)| cell.is_held_by_owner())
 }
 
 fn is_deep(depth: f64, usual: f64, t: &Thresholds) -> bool {

@@ -1,13 +1,12 @@
 //! Work that took longer than it had to, because clocks were held down or kernels had nothing to do, and work that was
 //! thrown away.
 
-use super::busy::work;
+use super::work::work;
 use super::{
     Cell, Class, Thresholds, Verdict, clock_locked, collective_wait, launch_bound, lost_work, power_throttle,
     thermal_throttle, timeslice_gap,
 };
 use crate::frame::GpuFrame;
-use crate::signal::Signal;
 
 /// A way to see that a busy GPU was slowed, or busy in vain.
 #[derive(Debug)]
@@ -36,8 +35,7 @@ pub(super) fn lost_share(held_down: f64, clock: f64, usual: f64) -> f64 {
 
 /// The mean SM clock, in hertz, of a cell with enough work to tell.
 pub(super) fn clock(cell: &Cell<'_>, t: &Thresholds) -> Option<f64> {
-    work(cell, t).filter(|work| work.ratio >= t.derate_busy_ratio)?;
-    cell.mean(Signal::SmClock)
+    work(cell, t)?.clock
 }
 
 /// The median of the clocks that GPUs of this model on the node, this one among them, have in the cells around under

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use super::advisory;
-use super::busy;
 use super::cell::{self, Part};
 use super::crash;
 use super::elsewhere::look_elsewhere;
@@ -19,7 +18,7 @@ use super::outage::outage;
 use super::phase::Course;
 use super::sampling;
 use super::thresholds::confidence::CERTAIN;
-use super::{Advisory, Cell, Class, Imbalance, Interval, Paired, Thresholds, paired, straggler};
+use super::{Advisory, Cell, Class, Imbalance, Interval, Paired, Thresholds, paired, straggler, work};
 use crate::events::Told;
 use crate::frame::grid::{HOUR_MS, MINUTE_MS};
 use crate::frame::{self, Framed, GpuFrame, MAX_BRIDGE_MS, NodeFrame, Source, Unjoined};
@@ -114,8 +113,8 @@ pub fn judge_onward(
 }
 
 /// The same, knowing what jobs told of every run that goes on in the window or does so on both sides of it.
-pub fn judge_told(
-    series: &[Series],
+pub fn judge_told<'a>(
+    series: impl IntoIterator<Item = &'a Series>,
     seen: &[Seen],
     told: Told,
     window: Range<TimeMs>,
@@ -152,7 +151,12 @@ struct Run {
 }
 
 impl Run {
-    fn through(mut self, series: &[Series], window: Range<TimeMs>, t: &Thresholds) -> Result<Judged, JudgeError> {
+    fn through<'a>(
+        mut self,
+        series: impl IntoIterator<Item = &'a Series>,
+        window: Range<TimeMs>,
+        t: &Thresholds,
+    ) -> Result<Judged, JudgeError> {
         let sources = frame::sources(series);
         let mut start = window.start;
         while start < window.end {
@@ -170,7 +174,7 @@ impl Run {
         for node in &mut nodes {
             (node.told, node.crashes) = (Arc::clone(&self.told), Arc::clone(&crashes));
         }
-        nodes.par_iter_mut().for_each(|node| busy::note_work(node, t));
+        nodes.par_iter_mut().for_each(|node| work::note(node, t));
         look_elsewhere(&mut nodes, t);
         self.unjoined.extend(unjoined);
         let mut judged = BTreeSet::new();

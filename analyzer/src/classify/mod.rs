@@ -58,6 +58,7 @@ mod thermal_throttle;
 mod thp_compaction;
 pub mod thresholds;
 mod timeslice_gap;
+mod work;
 
 use serde::{Deserialize, Serialize};
 
@@ -65,6 +66,7 @@ use crate::mig::Instance;
 use crate::sample::TimeMs;
 pub use abstained::{Abstained, Abstentions};
 pub use advisory::{Advice, Advisory};
+pub(crate) use busy::LADDER;
 pub use busy::busy_signals;
 pub(crate) use crash::Crashes;
 pub use crash::{CRASH_SIGNALS, LOST_REACH_MS};

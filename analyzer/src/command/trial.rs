@@ -215,9 +215,9 @@ impl Work<'_> {
         let until = self.period.end_ms.min(self.until);
         let windows = windows(self.period.start_ms..until, &self.config.zone);
         let bar = progress_bar("judging", windows.len() as u64);
-        let mut found = Found::default();
+        let (mut found, mut reader) = (Found::default(), judge.reader(until));
         for window in windows {
-            found.unjoined.extend(judge.judge(&window, until).await?.unjoined);
+            found.unjoined.extend(judge.judge(&mut reader, &window, until).await?.unjoined);
             let series = store.select(&judge::selection(&window)).await?;
             let (thresholds, window) = (self.config.thresholds.clone(), window.start..window.end.min(until));
             let Found { mut abstentions, mut scrapes, unjoined } = found;

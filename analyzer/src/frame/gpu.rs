@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::grid::interval_ms;
 use super::mig::{self, Cut, Part};
-use super::piece::{Piece, pieces, union_ms};
-use super::{DEFAULT_INTERVAL_MS, Source, Tracks};
+use super::piece::{Piece, union_ms};
+use super::{Source, Tracks};
 use crate::mig::Instance;
 use crate::sample::TimeMs;
 use crate::signal::{Entity, Signal, model_of, names_instance, owner_of};
@@ -44,13 +43,17 @@ pub struct GpuFrame {
     pub(crate) work: Vec<Option<Work>>,
 }
 
-/// How much of a cell a GPU worked.
+/// How much of a cell a GPU worked, and how.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Work {
     /// The share that was work: 0 to 1.
     pub(crate) ratio: f64,
     /// The share in which kernels ran and did no work.
     pub(crate) spun: f64,
+    /// The mean SM clock, in hertz, where there is enough work to tell.
+    pub(crate) clock: Option<f64>,
+    /// How deep it worked, by each measure of depth, where there is enough work to tell.
+    pub(crate) depths: [Option<f64>; 2],
 }
 
 impl GpuFrame {
@@ -62,8 +65,7 @@ impl GpuFrame {
     /// The GPU, then its instances.
     pub(super) fn all(uuid: &str, sources: &[&Source<'_>], cells: &[Range<TimeMs>], end: TimeMs) -> Vec<GpuFrame> {
         let parts = mig::parts(sources);
-        let whole: Vec<&Source<'_>> =
-            sources.iter().filter(|s| matches!(s.meaning.entity, Entity::Gpu(_))).copied().collect();
+        let whole = whole(sources);
         // Where its slot is and where its processes may run says nothing of what the GPU does.
         let device: Vec<&Source<'_>> = whole.iter().filter(|s| s.meaning.numa_node.is_none()).copied().collect();
         let watched = Watched::of(&whole);
@@ -80,12 +82,11 @@ impl GpuFrame {
         let shares = cut.shares(&parts, &known_ms);
         let of_instances = |cell: usize| shares.iter().map(|share_ms| share_ms[cell]).sum::<i64>();
         let own_ms = cells.iter().enumerate().map(|(n, cell)| cell.end - cell.start - of_instances(n)).collect();
-        let own: Vec<&Source<'_>> = whole.iter().filter(|s| !names_instance(s.labels)).copied().collect();
         let gpu = GpuFrame {
             uuid: uuid.to_owned(),
             instance: None,
             tracks: Tracks::of(&whole, cells, |signal, p| watched.proves(signal, p)),
-            owners: owners(&own, cells, |sources| watched.spans(sources)),
+            owners: owners(&own(&whole), cells, &watched),
             known_ms,
             share_ms: own_ms,
             cut,
@@ -115,7 +116,7 @@ impl GpuFrame {
             instance: Some(part.instance.clone()),
             model: self.model.clone(),
             tracks: Tracks::of(&signals, cells, |signal, p| watched.proves(signal, p)),
-            owners: owners(&part.sources, cells, |sources| watched.spans(sources)),
+            owners: owners(&part.sources, cells, &watched),
             known_ms: union_ms(there, cells),
             share_ms,
             cut: Cut::default(),
@@ -125,6 +126,29 @@ impl GpuFrame {
     }
 }
 
+/// The series that are of the GPU and not of an instance.
+fn whole<'s, 'a>(sources: &[&'s Source<'a>]) -> Vec<&'s Source<'a>> {
+    sources.iter().filter(|s| matches!(s.meaning.entity, Entity::Gpu(_))).copied().collect()
+}
+
+/// Of these, those that do not speak of one for all that.
+fn own<'s, 'a>(whole: &[&'s Source<'a>]) -> Vec<&'s Source<'a>> {
+    whole.iter().filter(|s| !names_instance(s.labels)).copied().collect()
+}
+
+/// Is there a cell in which somebody holds the GPU, or an instance of it, and does not hold it in the next?
+pub(super) fn is_let_go(sources: &[&Source<'_>], cells: &[Range<TimeMs>]) -> bool {
+    let ends = |owners: &[Vec<(String, i64)>]| {
+        let gone = |now: &[(String, i64)], next: &[(String, i64)]| {
+            now.iter().any(|(owner, _)| !next.iter().any(|(other, _)| other == owner))
+        };
+        owners.windows(2).any(|pair| gone(&pair[0], &pair[1]))
+    };
+    let whole = whole(sources);
+    ends(&owners(&own(&whole), cells, &Watched::of(&whole)))
+        || mig::parts(sources).iter().any(|part| ends(&owners(&part.sources, cells, &Watched::of(&part.sources))))
+}
+
 /// Who a GPU is and its last error are told while nobody can read it; that it is lost is all that can be known of it.
 fn says_what_it_does(signal: Signal, piece: &Piece) -> bool {
     match signal {
@@ -132,11 +156,6 @@ fn says_what_it_does(signal: Signal, piece: &Piece) -> bool {
         Signal::GpuLost => piece.value > 0.0,
         _ => true,
     }
-}
-
-fn pieces_of(source: &Source<'_>) -> Vec<Piece> {
-    let interval = interval_ms(source.samples).unwrap_or(DEFAULT_INTERVAL_MS);
-    pieces(source.meaning.signal, source.samples, source.meaning.scale, interval)
 }
 
 /// What the exporter's count of observed time says about its other series of a GPU.
@@ -151,10 +170,10 @@ impl Watched {
     pub(super) fn of(sources: &[&Source<'_>]) -> Watched {
         let (mut unseen, mut lived) = (Vec::new(), Vec::new());
         for source in sources.iter().filter(|s| s.meaning.signal == Signal::GpuObserved) {
-            for piece in pieces_of(source) {
+            for piece in source.pieces() {
                 match piece.coarse {
-                    true if piece.value >= LIVED_THROUGH => lived.push(piece.span),
-                    false if piece.value < OBSERVED_FLOOR => unseen.push(piece.span),
+                    true if piece.value >= LIVED_THROUGH => lived.push(piece.span.clone()),
+                    false if piece.value < OBSERVED_FLOOR => unseen.push(piece.span.clone()),
                     _ => {}
                 }
             }
@@ -162,14 +181,22 @@ impl Watched {
         Watched { unseen, lived }
     }
 
-    /// When the sources tell what the GPU does.
+    /// When the sources tell what the GPU does: of each in order, those that touch as one.
     pub(super) fn spans(&self, sources: &[&Source<'_>]) -> Vec<Range<TimeMs>> {
-        let kept = |s: &&Source<'_>| {
-            let signal = s.meaning.signal;
-            let told = |p: &Piece| says_what_it_does(signal, p) && self.proves(signal, p);
-            pieces_of(s).into_iter().filter(told).map(|p| p.span).collect::<Vec<_>>()
-        };
-        sources.iter().flat_map(kept).collect()
+        let mut spans: Vec<Range<TimeMs>> = Vec::new();
+        for source in sources {
+            let signal = source.meaning.signal;
+            for piece in source.pieces() {
+                if !says_what_it_does(signal, piece) || !self.proves(signal, piece) {
+                    continue;
+                }
+                match spans.last_mut() {
+                    Some(last) if last.end == piece.span.start => last.end = piece.span.end,
+                    _ => spans.push(piece.span.clone()),
+                }
+            }
+        }
+        spans
     }
 
     /// May the piece be used? Coarse ones need the proof that the process lived; busy time needs to have been observed.
@@ -183,11 +210,7 @@ impl Watched {
 
 /// Owners per cell. Where our exporter states who holds the GPU, the pods that other series name are left out: they are
 /// the same holders under another name.
-fn owners(
-    sources: &[&Source<'_>],
-    cells: &[Range<TimeMs>],
-    spans: impl Fn(&[&Source<'_>]) -> Vec<Range<TimeMs>>,
-) -> Vec<Vec<(String, i64)>> {
+fn owners(sources: &[&Source<'_>], cells: &[Range<TimeMs>], watched: &Watched) -> Vec<Vec<(String, i64)>> {
     let mut stated: BTreeMap<String, Vec<&Source<'_>>> = BTreeMap::new();
     let mut labelled: BTreeMap<String, Vec<&Source<'_>>> = BTreeMap::new();
     for source in sources {
@@ -199,7 +222,8 @@ fn owners(
     let per_cell = |by_name: BTreeMap<String, Vec<&Source<'_>>>| {
         let mut held = vec![Vec::new(); cells.len()];
         for (owner, sources) in by_name {
-            for (cell, ms) in union_ms(spans(&sources), cells).into_iter().enumerate().filter(|(_, ms)| *ms > 0) {
+            for (cell, ms) in union_ms(watched.spans(&sources), cells).into_iter().enumerate().filter(|(_, ms)| *ms > 0)
+            {
                 held[cell].push((owner.clone(), ms));
             }
         }

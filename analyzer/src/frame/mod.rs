@@ -15,7 +15,9 @@ mod track;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+
+use rayon::prelude::*;
 
 use crate::classify::Crashes;
 use crate::events::Told;
@@ -28,6 +30,7 @@ use identity::{Directory, NodeId, Target};
 pub(crate) use levels::{Levels, NodeSources, by_name, levels};
 pub use mig::{Cut, Layout};
 pub use piece::{MAX_BRIDGE_MS, Reading, STALENESS_MS};
+use piece::{Piece, pieces};
 pub(crate) use piece::{growth, union_ms};
 pub use scrapes::{Scraped, Scrapes};
 pub use track::Tracks;
@@ -89,14 +92,16 @@ pub(crate) struct Source<'a> {
     pub(crate) samples: &'a [Sample],
     pub(crate) meaning: Meaning<'a>,
     pub(crate) target: Target,
+    /// What [`Source::pieces`] made of the samples.
+    pieces: OnceLock<Vec<Piece>>,
 }
 
 /// Resolves the series; those that no signal uses are left out.
-pub(crate) fn sources(series: &[Series]) -> Vec<Source<'_>> {
+pub(crate) fn sources<'a>(series: impl IntoIterator<Item = &'a Series>) -> Vec<Source<'a>> {
     let mut sources = Vec::new();
     for Series { labels, samples } in series {
         if let Some(meaning) = resolve(labels) {
-            sources.push(Source { labels, samples, meaning, target: Target::of(labels) });
+            sources.push(Source { labels, samples, meaning, target: Target::of(labels), pieces: OnceLock::new() });
         }
     }
     sources
@@ -111,6 +116,20 @@ pub(crate) struct Framed {
 
 /// Lays the sources on the grid. `around_ms` is how far rules look beyond the window, to either side.
 pub(crate) fn frames(sources: &[Source<'_>], window: &Range<TimeMs>, around_ms: i64) -> Framed {
+    frames_of(sources, window, around_ms, |_, _| true)
+}
+
+/// The same, of the nodes alone on which somebody lets go of a GPU.
+pub(crate) fn frames_of_ends(sources: &[Source<'_>], window: &Range<TimeMs>, around_ms: i64) -> Framed {
+    frames_of(sources, window, around_ms, |members, cells| members.let_go(cells))
+}
+
+fn frames_of(
+    sources: &[Source<'_>],
+    window: &Range<TimeMs>,
+    around_ms: i64,
+    wanted: impl Fn(&Members<'_, '_>, &[Range<TimeMs>]) -> bool + Sync,
+) -> Framed {
     let reach = around_ms + MAX_BRIDGE_MS;
     let range = window.start - reach..window.end + reach;
     let sources: Vec<Source<'_>> = sources.iter().filter_map(|s| s.within(&range)).collect();
@@ -119,9 +138,13 @@ pub(crate) fn frames(sources: &[Source<'_>], window: &Range<TimeMs>, around_ms: 
         directory.add(&source.target, &source.meaning, source.labels);
     }
     let (members, mut unjoined) = by_node(&sources, &directory);
-    let members = members.into_iter().filter(|(_, members)| !members.gpus.is_empty());
+    let members: Vec<_> = members.into_iter().filter(|(_, members)| !members.gpus.is_empty()).collect();
     let servers: Vec<&Source<'_>> = sources.iter().filter(|s| s.meaning.entity == Entity::Server).collect();
-    let nodes: Vec<NodeFrame> = members.map(|(id, members)| members.frame(&id, &servers, window, around_ms)).collect();
+    let lay = |(id, members): &(NodeId, Members<'_, '_>)| {
+        let grid = members.grid(window, around_ms);
+        wanted(members, &grid.cells).then(|| members.frame(id, &servers, window, grid))
+    };
+    let nodes: Vec<NodeFrame> = members.par_iter().filter_map(lay).collect();
     for frame in nodes.iter().filter(|f| f.host.is_silent() && f.jobs.is_empty() && f.node != UNJOINED_NODE) {
         let without = |g: &GpuFrame| Unjoined::GpuWithoutHost { gpu: g.uuid.clone(), node: frame.node.clone() };
         unjoined.extend(frame.gpus.iter().map(without));
@@ -135,7 +158,21 @@ impl<'a> Source<'a> {
         let at = |time| self.samples.partition_point(|s| s.time_ms < time);
         let samples = &self.samples[at(range.start)..at(range.end)];
         let (meaning, target) = (self.meaning.clone(), self.target.clone());
-        (!samples.is_empty()).then_some(Source { labels: self.labels, samples, meaning, target })
+        (!samples.is_empty()).then_some(Source {
+            labels: self.labels,
+            samples,
+            meaning,
+            target,
+            pieces: OnceLock::new(),
+        })
+    }
+
+    /// Its step function; several ask for it.
+    fn pieces(&self) -> &[Piece] {
+        self.pieces.get_or_init(|| {
+            let interval = grid::interval_ms(self.samples).unwrap_or(DEFAULT_INTERVAL_MS);
+            pieces(self.meaning.signal, self.samples, self.meaning.scale, interval)
+        })
     }
 }
 
@@ -145,6 +182,12 @@ struct Members<'s, 'a> {
     host: Vec<&'s Source<'a>>,
     jobs: BTreeMap<&'a str, Vec<&'s Source<'a>>>,
     gpus: BTreeMap<&'a str, Vec<&'s Source<'a>>>,
+}
+
+/// The cells of a node, and which of them are the window's.
+struct Grid {
+    cells: Vec<Range<TimeMs>>,
+    body: Range<usize>,
 }
 
 type Nodes<'s, 'a> = BTreeMap<NodeId, Members<'s, 'a>>;
@@ -190,13 +233,28 @@ impl<'s, 'a> Members<'s, 'a> {
         }
     }
 
-    fn frame(&self, id: &NodeId, servers: &[&'s Source<'a>], window: &Range<TimeMs>, around_ms: i64) -> NodeFrame {
+    fn grid(&self, window: &Range<TimeMs>, around_ms: i64) -> Grid {
         let cell_ms = grid::cell_ms(self.interval_ms());
         let mut cells = grid::cells(window.start - around_ms..window.start, cell_ms);
         let first = cells.len();
         cells.extend(grid::cells(window.clone(), cell_ms));
         let body = first..cells.len();
         cells.extend(grid::cells(window.end..window.end + around_ms, cell_ms));
+        Grid { cells, body }
+    }
+
+    /// Is there a GPU that somebody holds in a cell and does not hold in the next?
+    fn let_go(&self, cells: &[Range<TimeMs>]) -> bool {
+        self.gpus.values().any(|sources| gpu::is_let_go(sources, cells))
+    }
+
+    fn frame(
+        &self,
+        id: &NodeId,
+        servers: &[&'s Source<'a>],
+        window: &Range<TimeMs>,
+        Grid { cells, body }: Grid,
+    ) -> NodeFrame {
         let gpus = self.gpus.iter().flat_map(|(uuid, s)| GpuFrame::all(uuid, s, &cells, window.end));
         let gpus: Vec<GpuFrame> = gpus.collect();
         let mut jobs: BTreeMap<&str, Vec<&Source<'a>>> = self.jobs.iter().map(|(o, s)| (*o, s.clone())).collect();

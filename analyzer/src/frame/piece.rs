@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use crate::classify::LADDER;
 use crate::sample::{Sample, TimeMs};
 use crate::signal::{Kind, Signal};
 
@@ -39,7 +40,7 @@ pub struct Reading {
     pub coarse: bool,
     /// Variance of one value about the course of the signal, by the successive differences of those within
     /// [`STALENESS_MS`] around the cell: s² = Σ (x[i+1] - x[i])² / (2 m) over m differences (von Neumann 1941). `None`
-    /// where no two values follow each other.
+    /// where no two values follow each other, and of signals that do not tell how busy a GPU was.
     pub spread: Option<f64>,
     /// Sum, over the pieces, of their whole length times their part of the cell, in ms²: times `spread` it is the variance
     /// of what was read in the cell, were every piece one sample. Like this, what a piece adds to the cells it lies in is
@@ -123,19 +124,28 @@ fn unchanged(signal: Signal, samples: &[Sample], interval_ms: i64) -> Vec<Piece>
     admitted.windows(2).filter_map(bridge).collect()
 }
 
-/// One reading per cell. `cells` and `pieces` are in order of time; cells do not overlap.
-pub(crate) fn readings(pieces: &[Piece], samples: &[Sample], cells: &[Range<TimeMs>]) -> Vec<Option<Reading>> {
-    let mut first = 0;
-    let differences = Differences::of(pieces);
+/// One reading per cell. `cells`, `pieces` and `samples` are in order of time; cells do not overlap.
+pub(crate) fn readings(
+    signal: Signal,
+    pieces: &[Piece],
+    samples: &[Sample],
+    cells: &[Range<TimeMs>],
+) -> Vec<Option<Reading>> {
+    let differences = LADDER.contains(&signal).then(|| Differences::of(pieces));
+    let (mut first, mut sample) = (0, 0);
+    let mut samples_before = |border: TimeMs| {
+        sample += samples[sample..].iter().take_while(|s| s.time_ms < border).count();
+        sample
+    };
     let read = |cell: &Range<TimeMs>| {
         while pieces.get(first).is_some_and(|p| p.span.end <= cell.start) {
             first += 1;
         }
         let within = pieces[first..].iter().take_while(|p| p.span.start < cell.end);
-        let inside = |border: TimeMs| samples.partition_point(|s| s.time_ms < border);
-        let count = inside(cell.end) - inside(cell.start);
+        let before = samples_before(cell.start);
+        let count = samples_before(cell.end) - before;
         let reading = mean_of(within, cell, u32::try_from(count).unwrap_or(u32::MAX))?;
-        Some(Reading { spread: differences.variance(cell), ..reading })
+        Some(Reading { spread: differences.as_ref().and_then(|known| known.variance(cell)), ..reading })
     };
     cells.iter().map(read).collect()
 }
@@ -239,7 +249,7 @@ mod tests {
     fn read(signal: Signal, pairs: &[(i64, f64)]) -> Vec<Option<Reading>> {
         let samples = samples(pairs);
         let cells: Vec<_> = (0..3).map(|i| i * 60_000..(i + 1) * 60_000).collect();
-        readings(&pieces(signal, &samples, 1.0, 15_000), &samples, &cells)
+        readings(signal, &pieces(signal, &samples, 1.0, 15_000), &samples, &cells)
     }
 
     #[test]
@@ -271,7 +281,7 @@ mod tests {
         let cells = [240_000..300_000, 300_000..360_000];
         let bridge = |value| {
             let samples = samples(&[(0, 100.0), (600, value)]);
-            readings(&pieces(Signal::GpuBusy, &samples, 1.0, 15_000), &samples, &cells)[1]
+            readings(Signal::GpuBusy, &pieces(Signal::GpuBusy, &samples, 1.0, 15_000), &samples, &cells)[1]
         };
         assert_eq!(bridge(400.0).map(|r| (r.mean, r.coarse, r.samples)), Some((0.5, true, 0)));
         assert_eq!(bridge(50.0), None);
@@ -296,7 +306,7 @@ mod tests {
         const CELLS: [Range<TimeMs>; 2] = [240_000..300_000, 300_000..360_000];
         let within = |before, after| {
             let samples = samples(&[(0, before), (600, after)]);
-            readings(&pieces(Signal::GpuProcesses, &samples, 1.0, 15_000), &samples, &CELLS)[1]
+            readings(Signal::GpuProcesses, &pieces(Signal::GpuProcesses, &samples, 1.0, 15_000), &samples, &CELLS)[1]
         };
         assert_eq!(within(2.0, 2.0).map(|r| (r.mean, r.coarse)), Some((2.0, true)));
         assert_eq!(within(2.0, 0.0), None);

@@ -1,5 +1,6 @@
 //! Readings of one entity's signals, cell by cell, where several series may tell the same thing.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::mem;
 use std::ops::Range;
@@ -91,20 +92,25 @@ fn one_part(
     cells: &[Range<TimeMs>],
     keep: impl Fn(Signal, &Piece) -> bool,
 ) -> Track {
-    let track = |samples: &[Sample], scale| {
-        let interval = interval_ms(samples).unwrap_or(DEFAULT_INTERVAL_MS);
-        let kept: Vec<Piece> =
-            pieces(signal, samples, scale, interval).into_iter().filter(|p| keep(signal, p)).collect();
-        readings(&kept, samples, cells)
+    let track = |pieces: &[Piece], samples: &[Sample]| {
+        let kept = match pieces.iter().all(|p| keep(signal, p)) {
+            true => Cow::Borrowed(pieces),
+            false => pieces.iter().filter(|p| keep(signal, p)).cloned().collect(),
+        };
+        readings(signal, &kept, samples, cells)
     };
-    let scale = same.first().map_or(1.0, |s| s.meaning.scale);
     match same {
-        [one] => track(one.samples, scale),
+        [one] => track(one.pieces(), one.samples),
         _ if signal.kind() == Kind::Counter => {
-            let tracks = same.iter().map(|s| track(s.samples, scale));
+            let tracks = same.iter().map(|s| track(s.pieces(), s.samples));
             tracks.reduce(|a, b| zip(a, b, better)).unwrap_or_default()
         }
-        _ => track(&merged(signal, same), scale),
+        _ => {
+            let samples = merged(signal, same);
+            let interval = interval_ms(&samples).unwrap_or(DEFAULT_INTERVAL_MS);
+            let scale = same.first().map_or(1.0, |s| s.meaning.scale);
+            track(&pieces(signal, &samples, scale, interval), &samples)
+        }
     }
 }
 

@@ -158,11 +158,12 @@ impl<S: Samples + Results> Judging<S> {
     async fn judge_from(&self, from: TimeMs, until: TimeMs, marked: Mark) -> Result<(), JudgeError> {
         let mut unjoined = Vec::new();
         let mut lost = BTreeSet::new();
+        let mut reader = self.judge.reader(until);
         for window in windows(from..until, &self.zone) {
             if *self.stop.borrow() {
                 return Ok(());
             }
-            let judged = self.judge.judge(&window, until).await?;
+            let judged = self.judge.judge(&mut reader, &window, until).await?;
             unjoined = judged.unjoined.iter().map(ToString::to_string).collect();
             lost.extend(judged.lost_from_ms.filter(|since| *since < from));
             self.progress.send_modify(|progress| progress.advance(&window, until));
@@ -177,8 +178,9 @@ impl<S: Samples + Results> Judging<S> {
     async fn restate(&self, lost: BTreeSet<TimeMs>, from: TimeMs, until: TimeMs) -> Result<(), JudgeError> {
         let new = lost.difference(&self.restated.lock()).copied().min();
         let Some(since) = new else { return Ok(()) };
+        let mut reader = self.judge.reader(from);
         for window in windows(self.judgeable_from(since, from)..from, &self.zone) {
-            self.judge.judge(&window, until).await?;
+            self.judge.judge(&mut reader, &window, until).await?;
         }
         *self.restated.lock() = lost;
         Ok(())
@@ -217,7 +219,8 @@ impl<S: Samples + Results> Judging<S> {
             Some(window) => self.store.intervals(window).await?,
             None => Vec::new(),
         };
-        let last_minutes = self.judge.verdicts(&(until - LAST_MINUTES * MINUTE_MS..until), until).await?.intervals;
+        let minutes = until - LAST_MINUTES * MINUTE_MS..until;
+        let last_minutes = self.judge.verdicts(&mut self.judge.reader(until), &minutes, until).await?.intervals;
         let prospects = self.judge.prospects(until).await?;
         self.progress.send_modify(|progress| {
             progress.prospects = prospects;
