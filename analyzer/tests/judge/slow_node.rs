@@ -54,8 +54,8 @@ async fn reported(dir: &Path, hours: i64) -> (Tuning, String) {
     }
     let judge = Judge::new(store.clone(), Thresholds::default());
     for window in windows(times, &TimeZone::UTC) {
-        judge.judge(&window, window.end).await.unwrap();
-        judge.judge(&window, window.end).await.unwrap();
+        judge.judge(&mut judge.reader(window.end), &window, window.end).await.unwrap();
+        judge.judge(&mut judge.reader(window.end), &window, window.end).await.unwrap();
     }
     let time = |hour: i64| jiff::Timestamp::from_millisecond(START + hour * HOUR_MS).unwrap().to_string();
     let period = Period::between(&time(0), &time(hours), &TimeZone::UTC).unwrap();
