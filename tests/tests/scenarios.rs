@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use goodput_analyzer::classify::{Class, DERATES, OUTAGES, PHASES, RULES, Thresholds, judge_series};
 use goodput_analyzer::sample::{Series, TimeMs};
@@ -86,10 +87,13 @@ fn simulate_node(scenario: &Scenario, node: &str, held_from: usize) -> Vec<Serie
     recorder.into_series()
 }
 
-/// Verdicts of one minute on one GPU: milliseconds by class, what is advised, and the UUIDs of GPUs that are named.
+/// Verdicts of one minute on one GPU: milliseconds by class, with confidence times them and names of the evidence, what is
+/// advised, and the UUIDs of GPUs that are named.
 #[derive(Debug, Default)]
 struct Minute {
     ms: BTreeMap<Class, i64>,
+    confidence: BTreeMap<Class, f64>,
+    evidence: BTreeMap<Class, BTreeSet<String>>,
     advice: Vec<&'static str>,
     culprits: BTreeSet<String>,
 }
@@ -109,6 +113,9 @@ fn minutes(series: &[Series], gpu: &str, count: usize) -> Vec<Minute> {
         let mut minute = Minute::default();
         for interval in judged.intervals.iter().filter(|i| i.gpu == gpu) {
             *minute.ms.entry(interval.class).or_default() += interval.ms;
+            *minute.confidence.entry(interval.class).or_default() += interval.confidence * interval.ms as f64;
+            let named = minute.evidence.entry(interval.class).or_default();
+            named.extend(interval.evidence.iter().map(|evidence| evidence.signal.clone()));
             minute.culprits.extend(interval.charged_to.iter().map(|culprit| culprit.gpu.clone()));
         }
         minute.advice = judged.advisories.iter().filter(|a| a.gpu == gpu).map(|a| a.advice.name()).collect();
@@ -127,11 +134,60 @@ fn named(gpu: &str) -> String {
     uuid(node, index.parse().unwrap())
 }
 
+/// A scenario, judged.
+struct Told {
+    file: PathBuf,
+    scenario: Scenario,
+    /// Of the samples that were judged.
+    fingerprint: u64,
+    minutes: Vec<Minute>,
+}
+
+impl Told {
+    fn by(file: PathBuf) -> Told {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let scenario: Scenario =
+            serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        let total = scenario.phases.iter().map(|p| p.minutes).sum();
+        let is_cut = scenario.phases.iter().any(|phase| !phase.mig.is_empty());
+        let series = simulate(&scenario);
+        let minutes = minutes(&series, &uuid("n1", if is_cut { 0 } else { scenario.gpus - 1 }), total);
+        Told { file, scenario, fingerprint: fingerprint(series), minutes }
+    }
+}
+
+/// FNV-1a over labels, times and values.
+fn fingerprint(mut series: Vec<Series>) -> u64 {
+    series.sort_by(|a, b| a.labels.cmp(&b.labels));
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    let mut add = |bytes: &[u8]| {
+        bytes.iter().for_each(|byte| hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
+    };
+    for Series { labels, samples } in &series {
+        add(format!("{labels:?}").as_bytes());
+        for sample in samples {
+            add(&sample.time_ms.to_le_bytes());
+            add(&sample.value.to_bits().to_le_bytes());
+        }
+    }
+    hash
+}
+
+/// Every scenario, in order of class and name.
+static ALL: LazyLock<Vec<Told>> = LazyLock::new(|| {
+    let mut files: Vec<PathBuf> = std::fs::read_dir(folder())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_dir())
+        .flat_map(|dir| std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()))
+        .collect();
+    files.sort();
+    files.into_iter().map(Told::by).collect()
+});
+
 /// What is wrong with the verdicts of a scenario.
-fn failures(scenario: &Scenario) -> Vec<String> {
-    let total = scenario.phases.iter().map(|p| p.minutes).sum();
-    let is_cut = scenario.phases.iter().any(|phase| !phase.mig.is_empty());
-    let minutes = minutes(&simulate(scenario), &uuid("n1", if is_cut { 0 } else { scenario.gpus - 1 }), total);
+fn failures(Told { scenario, minutes, .. }: &Told) -> Vec<String> {
+    let total = minutes.len();
     let mut failures = Vec::new();
     let mut first = 0;
     for phase in &scenario.phases {
@@ -165,24 +221,14 @@ fn failures(scenario: &Scenario) -> Vec<String> {
 #[test]
 fn schedules_are_told_from_their_signals() {
     let mut failed = Vec::new();
-    let mut files: Vec<PathBuf> = std::fs::read_dir(folder())
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.is_dir())
-        .flat_map(|dir| std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()))
-        .collect();
-    files.sort();
-    for file in &files {
-        let text = std::fs::read_to_string(file).unwrap();
-        let scenario: Scenario =
-            serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-        let failures = failures(&scenario);
+    for told in ALL.iter() {
+        let failures = failures(told);
         if !failures.is_empty() {
-            let about = &scenario.about;
-            failed.push(format!("{}: {about}\n  {}", file.display(), failures.join("\n  ")));
+            let about = &told.scenario.about;
+            failed.push(format!("{}: {about}\n  {}", told.file.display(), failures.join("\n  ")));
         }
     }
-    assert!(failed.is_empty(), "{} of {} scenarios failed\n{}", failed.len(), files.len(), failed.join("\n"));
+    assert!(failed.is_empty(), "{} of {} scenarios failed\n{}", failed.len(), ALL.len(), failed.join("\n"));
 }
 
 #[test]
@@ -198,4 +244,108 @@ fn every_rule_has_its_scenarios_and_its_page() {
         }
         assert!(pages.contains(&format!("\n## `{name}`\n")), "docs/rules.md has no section on {name}");
     }
+}
+
+/// What a class's rules say of one of its own scenarios.
+#[derive(Clone, Debug, PartialEq)]
+struct Verdict {
+    /// GPU-seconds of the class, phase by phase.
+    seconds: String,
+    /// Mean over them, in percent.
+    confidence: String,
+    evidence: String,
+}
+
+/// A line of `verdicts.csv`.
+#[derive(Clone, Debug, PartialEq)]
+struct Line {
+    class: String,
+    scenario: String,
+    version: u32,
+    fingerprint: String,
+    verdict: Verdict,
+}
+
+const HEADER: &str = "class,scenario,version,samples,gpu_seconds_by_phase,confidence_percent,evidence";
+
+impl Line {
+    fn of(told: &Told) -> Line {
+        let name = |path: &Path| path.file_stem().unwrap().to_str().unwrap().to_owned();
+        let folder = name(told.file.parent().unwrap());
+        let of = class(&folder);
+        let ms = |minutes: &[Minute]| minutes.iter().filter_map(|minute| minute.ms.get(&of)).sum::<i64>();
+        let (mut rest, mut seconds) = (&told.minutes[..], Vec::new());
+        for phase in &told.scenario.phases {
+            let (minutes, later) = rest.split_at(phase.minutes);
+            seconds.push((ms(minutes) as f64 / 1000.0).round().to_string());
+            rest = later;
+        }
+        let sure = told.minutes.iter().filter_map(|minute| minute.confidence.get(&of)).sum::<f64>();
+        let share = if ms(&told.minutes) > 0 { sure / ms(&told.minutes) as f64 } else { 0.0 };
+        let evidence: BTreeSet<&str> =
+            told.minutes.iter().filter_map(|m| m.evidence.get(&of)).flatten().map(String::as_str).collect();
+        let evidence = evidence.into_iter().collect::<Vec<_>>().join("; ");
+        assert!(!evidence.contains(','), "{evidence:?} would need quotes");
+        Line {
+            class: folder,
+            scenario: name(&told.file),
+            version: of.version(),
+            fingerprint: format!("{:016x}", told.fingerprint),
+            verdict: Verdict { seconds: seconds.join(" "), confidence: format!("{:.1}", 100.0 * share), evidence },
+        }
+    }
+
+    fn read(line: &str) -> Line {
+        let fields: Vec<&str> = line.split(',').collect();
+        let [class, scenario, version, fingerprint, seconds, confidence, evidence] = fields[..] else {
+            panic!("verdicts.csv: {line:?}: expected {HEADER}")
+        };
+        let [class, scenario, fingerprint, seconds, confidence, evidence] =
+            [class, scenario, fingerprint, seconds, confidence, evidence].map(str::to_owned);
+        let version = version.parse().unwrap_or_else(|_| panic!("verdicts.csv: {line:?}: expected a version"));
+        Line { class, scenario, version, fingerprint, verdict: Verdict { seconds, confidence, evidence } }
+    }
+
+    fn text(&self) -> String {
+        let Line { class, scenario, version, fingerprint, verdict } = self;
+        let Verdict { seconds, confidence, evidence } = verdict;
+        format!("{class},{scenario},{version},{fingerprint},{seconds},{confidence},{evidence}\n")
+    }
+
+    /// What is wrong with it, after what was recorded.
+    fn problem(&self, recorded: &Line) -> Option<String> {
+        let Line { class, scenario, version, .. } = self;
+        if *version < recorded.version {
+            return Some(format!("{class}: its version was {}, and {version} is lower", recorded.version));
+        }
+        let says_else = self.fingerprint == recorded.fingerprint && self.verdict != recorded.verdict;
+        (says_else && *version == recorded.version).then(|| {
+            format!(
+                "{class}: of the same samples ({scenario}) version {version} said\n  {:?}\nand says now\n  {:?}\n\
+                 raise VERSION of the class, for stored verdicts are not like these (docs/rules.md)",
+                recorded.verdict, self.verdict
+            )
+        })
+    }
+}
+
+/// `UPDATE_GOLDEN=1` records what has changed; a verdict on the same samples only with a version that is raised.
+#[test]
+fn a_rule_whose_verdicts_change_has_its_version_raised() {
+    let path = folder().join("verdicts.csv");
+    let recorded = std::fs::read_to_string(&path).unwrap_or_else(|_| format!("{HEADER}\n"));
+    let before: Vec<Line> = recorded.lines().skip(1).map(Line::read).collect();
+    let lines: Vec<Line> = ALL.iter().map(Line::of).collect();
+    let like = |line: &Line| before.iter().find(|old| (&old.class, &old.scenario) == (&line.class, &line.scenario));
+    let problems: Vec<String> = lines.iter().filter_map(|line| line.problem(like(line)?)).collect();
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+    let told: BTreeSet<&str> = lines.iter().map(|line| line.class.as_str()).collect();
+    assert_eq!(told, Class::ALL.iter().map(|class| class.name()).collect(), "classes with scenarios");
+    let text = format!("{HEADER}\n{}", lines.iter().map(Line::text).collect::<String>());
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&path, &text).unwrap();
+    }
+    let recorded = std::fs::read_to_string(&path).unwrap();
+    let differs = recorded.lines().zip(text.lines()).find(|(old, new)| old != new);
+    assert!(recorded == text, "verdicts.csv: {differs:?}; UPDATE_GOLDEN=1 records scenarios and versions anew");
 }

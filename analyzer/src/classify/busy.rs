@@ -4,6 +4,8 @@ use super::thresholds::confidence::{COUNTED, INFERRED, WEAK};
 use super::{Cell, Fact, Thresholds, power, sampling};
 use crate::signal::{Signal, named_in};
 
+pub(super) const VERSION: u32 = 1;
+
 /// The share of a cell that was work.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Busy {

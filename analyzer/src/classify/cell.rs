@@ -10,6 +10,8 @@ use super::{Cell, Class, Culprit, DERATES, Fact, Imbalance, Thresholds, Verdict}
 use crate::frame::NodeFrame;
 use crate::signal::Signal;
 
+pub(super) const VERSION: u32 = 1;
+
 /// Why some milliseconds of a cell are of their class.
 #[derive(Clone, Debug)]
 pub(super) struct Part {

@@ -6,6 +6,8 @@ use super::{Cell, Class, Fact, Rule, Thresholds, Verdict};
 use crate::frame::Reading;
 use crate::signal::Signal;
 
+pub(super) const VERSION: u32 = 1;
+
 pub(super) const RULE: Rule =
     Rule { class: Class::Checkpoint, explains: &[Class::DataloaderStorage, Class::FeedingUnsplit], judge };
 

@@ -11,6 +11,8 @@ use super::thresholds::confidence::INFERRED;
 use super::{Cell, Class, Fact, Thresholds, Verdict};
 use crate::signal::Signal;
 
+pub(super) const VERSION: u32 = 1;
+
 pub(super) const DERATE: Derate = Derate { class: Class::ClockLocked, judge };
 pub(super) const ADVISER: Adviser =
     Adviser { advice: Advice::ClockLocked, charged_as: Class::ClockLocked, judge: advise };

@@ -14,6 +14,8 @@ use super::work::work;
 use super::{Cell, Class, Fact, Rule, Thresholds, Verdict};
 use crate::signal::Signal;
 
+pub(super) const VERSION: u32 = 1;
+
 pub(super) const RULE: Rule = Rule {
     class: Class::CollectiveWait,
     explains: &[

@@ -4,6 +4,8 @@ use super::thresholds::confidence::COUNTED;
 use super::{Cell, Class, Fact, Rule, Thresholds, Verdict};
 use crate::signal::Signal;
 
+pub(super) const VERSION: u32 = 1;
+
 pub(super) const RULE: Rule =
     Rule { class: Class::CpuThrottled, explains: &[Class::DataloaderCpu, Class::FeedingUnsplit], judge };
 

@@ -10,6 +10,8 @@ use super::thresholds::confidence::{COUNTED, INFERRED};
 use super::{Cell, Class, Fact, Rule, Thresholds, Verdict};
 use crate::signal::Signal;
 
+pub(super) const VERSION: u32 = 1;
+
 pub(super) const RULE: Rule =
     Rule { class: Class::CrossNuma, explains: &[Class::DataloaderCpu, Class::FeedingUnsplit], judge };
 pub(super) const ADVISER: Adviser = Adviser { advice: Advice::CrossNuma, charged_as: Class::CrossNuma, judge: advise };

@@ -5,6 +5,8 @@ use super::thresholds::confidence::{COUNTED, INFERRED, NODE_WIDE};
 use super::{Cell, Class, Fact, Rule, Thresholds, Verdict, dataloader_storage};
 use crate::signal::Signal;
 
+pub(super) const VERSION: u32 = 1;
+
 pub(super) const RULE: Rule = Rule { class: Class::DataloaderCpu, explains: &[Class::FeedingUnsplit], judge };
 
 fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {

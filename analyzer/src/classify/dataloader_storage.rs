@@ -5,6 +5,8 @@ use super::thresholds::confidence::{COUNTED, NODE_WIDE, WEAK};
 use super::{Cell, Class, Fact, Rule, Thresholds, Verdict};
 use crate::signal::Signal;
 
+pub(super) const VERSION: u32 = 1;
+
 pub(super) const RULE: Rule = Rule { class: Class::DataloaderStorage, explains: &[Class::FeedingUnsplit], judge };
 
 fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {

@@ -10,6 +10,8 @@ use super::thresholds::confidence::{COUNTED, INFERRED};
 use super::{Cell, Class, Fact, Thresholds, Verdict};
 use crate::signal::Signal;
 
+pub(super) const VERSION: u32 = 1;
+
 pub(super) const OUTAGE: Outage = Outage { class: Class::Down, judge };
 
 /// What it takes to tell.

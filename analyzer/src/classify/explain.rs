@@ -6,6 +6,8 @@ use super::ledger::{Account, share};
 use super::{Cell, Class, Imbalance, RULES, Rule, Thresholds, Verdict};
 use crate::signal::Signal;
 
+pub(super) const VERSION: u32 = 1;
+
 /// A rule that claims up to so many milliseconds.
 struct Claim {
     rule: &'static Rule,

@@ -3,6 +3,8 @@
 use super::phase::{Course, Phase, nothing};
 use super::{Class, Fact, Thresholds};
 
+pub(super) const VERSION: u32 = 1;
+
 pub(super) const PHASE: Phase = Phase { class: Class::IdleHeld, takes_work: false, mark, missing: nothing };
 
 pub(super) fn mark(course: &Course<'_>, cell: usize, t: &Thresholds) -> Option<Vec<Fact>> {

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::advisory::{self, Advisory};
 use super::cell::Part;
-use super::{Class, Culprit, Energy, Evidence, Fact, Interval};
+use super::{Class, Culprit, Energy, Evidence, Fact, Interval, Version};
 use crate::frame::{GpuFrame, NodeFrame};
 use crate::mig::Instance;
 use crate::sample::TimeMs;
@@ -166,6 +166,7 @@ impl Open {
             missing: self.missing,
             energy: self.energy,
             variance_ms2: Some(self.variance_ms2),
+            version: Some(Version::of(class)),
         }
     }
 }

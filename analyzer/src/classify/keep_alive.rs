@@ -5,6 +5,8 @@ use super::phase::{Course, Phase};
 use super::{Cell, Class, Fact, Thresholds, power};
 use crate::signal::Signal;
 
+pub(super) const VERSION: u32 = 1;
+
 /// The bursts look like work and are none.
 pub(super) const PHASE: Phase = Phase { class: Class::KeepAlive, takes_work: true, mark, missing };
 

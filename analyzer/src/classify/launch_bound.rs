@@ -6,6 +6,8 @@ use super::derate::Derate;
 use super::{Cell, Class, Thresholds, Verdict};
 use crate::signal::Signal;
 
+pub(super) const VERSION: u32 = 1;
+
 pub(super) const DERATE: Derate = Derate { class: Class::LaunchBound, judge };
 
 fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {

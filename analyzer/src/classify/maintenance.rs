@@ -10,9 +10,11 @@ use super::ledger::apportion;
 use super::outage::Outage;
 use super::phase::Course;
 use super::thresholds::confidence::{CERTAIN, COUNTED};
-use super::{Cell, Class, Energy, Fact, Interval, Thresholds, Verdict};
+use super::{Cell, Class, Energy, Fact, Interval, Thresholds, Verdict, Version};
 use crate::sample::TimeMs;
 use crate::signal::Signal;
+
+pub(super) const VERSION: u32 = 1;
 
 pub(super) const OUTAGE: Outage = Outage { class: Class::Maintenance, judge };
 
@@ -83,8 +85,8 @@ fn cut(interval: Interval, declared: &[Declared]) -> Vec<Interval> {
         if !is_declared {
             return piece;
         }
-        let (evidence, missing) = Default::default();
-        Interval { class: Class::Maintenance, confidence: CERTAIN, evidence, missing, ..piece }
+        let (class, version) = (Class::Maintenance, Some(Version::of(Class::Maintenance)));
+        Interval { class, confidence: CERTAIN, evidence: Vec::new(), missing: Vec::new(), version, ..piece }
     };
     pieces.into_iter().enumerate().map(piece).filter(|piece| piece.ms > 0).collect()
 }
@@ -112,6 +114,7 @@ mod tests {
             missing: Vec::new(),
             energy: Some(Energy { mj: 70 * ms + 1, ms, counted_ms: 0 }),
             variance_ms2: Some(0),
+            version: None,
             charged_to: None,
         }
     }

@@ -4,6 +4,8 @@ use super::thresholds::confidence::{COUNTED, INFERRED, NODE_WIDE};
 use super::{Cell, Class, Fact, Rule, Thresholds, Verdict};
 use crate::signal::Signal;
 
+pub(super) const VERSION: u32 = 1;
+
 /// Bytes of a page, which no series tells: 4 KiB, or more on some ARM kernels, where this finds fewer reads to be refaults.
 const SMALLEST_PAGE: f64 = 4096.0;
 

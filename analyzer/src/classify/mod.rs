@@ -104,7 +104,7 @@ pub static RULES: &[Rule] = &[
 ];
 
 macro_rules! classes {
-    ($($(#[$attr:meta])* $variant:ident $name:literal $group:ident,)*) => {
+    ($($(#[$attr:meta])* $variant:ident $name:literal $group:ident by $file:ident,)*) => {
         /// Where a GPU-millisecond went. Every GPU-millisecond has exactly one.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
@@ -127,6 +127,15 @@ macro_rules! classes {
             pub fn group(self) -> Group {
                 match self { $(Class::$variant => Group::$group),* }
             }
+
+            /// Version of what books time on it: `VERSION` of its file, which is raised when its verdicts change.
+            #[must_use]
+            pub const fn version(self) -> u32 {
+                match self { $(Class::$variant => $file::VERSION),* }
+            }
+
+            /// The sum of the versions of all.
+            const VERSIONS: u32 = 0 $(+ $file::VERSION)*;
         }
     };
 }
@@ -181,71 +190,71 @@ impl Group {
 
 classes! {
     /// Busy, progressing, kept.
-    Productive "productive" Productive,
+    Productive "productive" Productive by busy,
     /// No samples.
-    NoData "no_data" Capacity,
+    NoData "no_data" Capacity by cell,
     /// The driver has lost the GPU, or wants it reset before it works again.
-    Down "down" Capacity,
+    Down "down" Capacity by down,
     /// Out of use on purpose.
-    Maintenance "maintenance" Capacity,
+    Maintenance "maintenance" Capacity by maintenance,
     /// Nothing holds the GPU.
-    Unallocated "unallocated" Capacity,
+    Unallocated "unallocated" Capacity by held,
     /// Allocated, no work.
-    IdleHeld "idle_held" Held,
+    IdleHeld "idle_held" Held by idle_held,
     /// A server without requests.
-    NoDemand "no_demand" Held,
+    NoDemand "no_demand" Held by no_demand,
     /// Other GPUs of the owner work, this one never does.
-    PartialAllocation "partial_allocation" Held,
+    PartialAllocation "partial_allocation" Held by partial_allocation,
     /// The rest of the job's GPUs are not its own yet.
-    GangWait "gang_wait" Held,
+    GangWait "gang_wait" Held by gang_wait,
     /// Bursts without power that only defeat reapers of idle GPUs.
-    KeepAlive "keep_alive" Held,
+    KeepAlive "keep_alive" Held by keep_alive,
     /// Slices of a GPU that is cut up into which no MIG profile fits.
-    StrandedMig "stranded_mig" Held,
+    StrandedMig "stranded_mig" Held by stranded_mig,
     /// From the claim to the first sustained work.
-    ColdStart "cold_start" StartUp,
+    ColdStart "cold_start" StartUp by cold_start,
     /// The loader or preprocessing is late.
-    DataloaderCpu "dataloader_cpu" Feeding,
+    DataloaderCpu "dataloader_cpu" Feeding by dataloader_cpu,
     /// The read is late.
-    DataloaderStorage "dataloader_storage" Feeding,
+    DataloaderStorage "dataloader_storage" Feeding by dataloader_storage,
     /// The job's CPU quota is used up.
-    CpuThrottled "cpu_throttled" Feeding,
+    CpuThrottled "cpu_throttled" Feeding by cpu_throttled,
     /// Neighbours or other guests of the hypervisor take the CPUs.
-    HostNoise "host_noise" Feeding,
+    HostNoise "host_noise" Feeding by host_noise,
     /// Interrupts take the CPUs of the job's loaders.
-    IrqPlacement "irq_placement" Feeding,
+    IrqPlacement "irq_placement" Feeding by irq_placement,
     /// The job's tasks wait for memory.
-    MemoryPressure "memory_pressure" Feeding,
+    MemoryPressure "memory_pressure" Feeding by memory_pressure,
     /// The job's tasks wait until memory has been compacted.
-    ThpCompaction "thp_compaction" Feeding,
+    ThpCompaction "thp_compaction" Feeding by thp_compaction,
     /// Processes or their memory are on another NUMA node than the GPU.
-    CrossNuma "cross_numa" Feeding,
+    CrossNuma "cross_numa" Feeding by cross_numa,
     /// Batches are on their way to the GPU.
-    HostToDevice "host_to_device" Feeding,
+    HostToDevice "host_to_device" Feeding by host_to_device,
     /// Kernels are over before the next one is launched.
-    LaunchBound "launch_bound" Feeding,
+    LaunchBound "launch_bound" Feeding by launch_bound,
     /// The input is late, and nothing tells why.
-    FeedingUnsplit "feeding_unsplit" Feeding,
+    FeedingUnsplit "feeding_unsplit" Feeding by feeding_unsplit,
     /// Kernels spin until the other ranks of the job are there.
-    CollectiveWait "collective_wait" Comms,
+    CollectiveWait "collective_wait" Comms by collective_wait,
     /// The same, until one rank is there, which is named.
-    Straggler "straggler" Comms,
+    Straggler "straggler" Comms by straggler,
     /// The job writes its state, and the GPU waits.
-    Checkpoint "checkpoint" Saving,
+    Checkpoint "checkpoint" Saving by checkpoint,
     /// Clocks held down by heat.
-    ThermalThrottle "thermal_throttle" Derate,
+    ThermalThrottle "thermal_throttle" Derate by thermal_throttle,
     /// Clocks held down by a lowered power limit or the power brake.
-    PowerThrottle "power_throttle" Derate,
+    PowerThrottle "power_throttle" Derate by power_throttle,
     /// Clocks fixed below those of like GPUs.
-    ClockLocked "clock_locked" Derate,
+    ClockLocked "clock_locked" Derate by clock_locked,
     /// Copies over a PCIe link below what GPU and slot can do.
-    PcieDegraded "pcie_degraded" Derate,
+    PcieDegraded "pcie_degraded" Derate by pcie_degraded,
     /// Work since the last save before a crash, and the start after it.
-    LostWork "lost_work" Loss,
+    LostWork "lost_work" Loss by lost_work,
     /// Several owners take turns on one GPU.
-    TimesliceGap "timeslice_gap" Sharing,
+    TimesliceGap "timeslice_gap" Sharing by timeslice_gap,
     /// Held, not busy, no sufficient evidence.
-    Unexplained "unexplained" Unexplained,
+    Unexplained "unexplained" Unexplained by explain,
 }
 
 /// One number that a verdict rests on.
@@ -294,6 +303,23 @@ pub struct Culprit {
     pub gpu: String,
 }
 
+/// By which rules a verdict was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Version {
+    /// Of those of its class: [`Class::version`].
+    pub rule: u32,
+    /// Of all together, for every rule had its say: the sum of their versions, which grows with each that is raised or new.
+    pub rules: u32,
+}
+
+impl Version {
+    /// Of a verdict that this release gives.
+    #[must_use]
+    pub fn of(class: Class) -> Self {
+        Self { rule: class.version(), rules: Class::VERSIONS }
+    }
+}
+
 /// Consecutive cells of one GPU in which one class has milliseconds: what is stored and what reports sum.
 /// The `ms` of all intervals of a GPU, with those of its instances, over a window sum to the window.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -335,4 +361,7 @@ pub struct Interval {
     /// [`sampling::bounds`] makes the 90 % interval of their sum. Absent in verdicts of releases that did not tell.
     #[serde(default)]
     pub variance_ms2: Option<i64>,
+    /// By which rules it was judged. Absent in verdicts of releases that did not tell.
+    #[serde(default)]
+    pub version: Option<Version>,
 }

@@ -7,6 +7,8 @@ use super::phase::{Course, Phase, nothing};
 use super::{Cell, Class, Fact, Thresholds, idle_held};
 use crate::signal::Signal;
 
+pub(super) const VERSION: u32 = 1;
+
 pub(super) const PHASE: Phase = Phase { class: Class::NoDemand, takes_work: false, mark, missing: nothing };
 
 /// Cells at either end that go with those that are proven: one in which work ends or begins, and one beside it.

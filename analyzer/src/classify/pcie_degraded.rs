@@ -7,6 +7,8 @@ use super::thresholds::confidence::INFERRED;
 use super::{Cell, Class, Fact, Rule, Thresholds, Verdict};
 use crate::signal::Signal;
 
+pub(super) const VERSION: u32 = 1;
+
 pub(super) const RULE: Rule =
     Rule { class: Class::PcieDegraded, explains: &[Class::HostToDevice, Class::FeedingUnsplit], judge };
 

@@ -10,6 +10,8 @@ use super::thresholds::confidence::{COUNTED, INFERRED};
 use super::{Cell, Class, Fact, Thresholds, Verdict};
 use crate::signal::Signal;
 
+pub(super) const VERSION: u32 = 1;
+
 pub(super) const DERATE: Derate = Derate { class: Class::PowerThrottle, judge };
 pub(super) const ADVISER: Adviser =
     Adviser { advice: Advice::PowerCapped, charged_as: Class::PowerThrottle, judge: advise };

@@ -11,6 +11,8 @@ use crate::frame::Layout;
 use crate::mig::has_room;
 use crate::signal::Signal;
 
+pub(super) const VERSION: u32 = 1;
+
 pub(super) const OUTAGE: Outage = Outage { class: Class::StrandedMig, judge };
 
 fn judge(course: &Course<'_>, index: usize, _: &Thresholds) -> Verdict {

@@ -5,6 +5,8 @@ use super::thresholds::confidence::{INFERRED, NODE_WIDE};
 use super::{Cell, Class, Fact, Rule, Thresholds, Verdict, memory_pressure};
 use crate::signal::Signal;
 
+pub(super) const VERSION: u32 = 1;
+
 pub(super) const RULE: Rule = Rule {
     class: Class::ThpCompaction,
     explains: &[Class::MemoryPressure, Class::DataloaderStorage, Class::DataloaderCpu, Class::FeedingUnsplit],

@@ -9,6 +9,8 @@ use super::thresholds::confidence::WEAK;
 use super::{Cell, Class, Fact, Thresholds, Verdict};
 use crate::signal::Signal;
 
+pub(super) const VERSION: u32 = 1;
+
 pub(super) const DERATE: Derate = Derate { class: Class::TimesliceGap, judge };
 
 fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {

@@ -31,6 +31,8 @@ pub fn intervals(rows: &[Interval]) -> PolarsResult<DataFrame> {
         integers("gpu_instance", rows, |i| i.gpu_instance.as_ref().map(|instance| i64::from(instance.id))),
         texts("gpu_instance_profile", rows, |i| i.gpu_instance.as_ref()?.profile.as_deref()),
         integers("gpu_ms_variance", rows, |i| i.variance_ms2),
+        integers("rule_version", rows, |i| i.version.map(|version| i64::from(version.rule))),
+        integers("rules_version", rows, |i| i.version.map(|version| i64::from(version.rules))),
     ])
 }
 

@@ -12,7 +12,7 @@ use super::{
     AppliedPrice, BusySignal, ClassAmount, ClassRow, Coverage, FORMULA, Fleet, Period, Previous, Report, Row,
     SCHEMA_VERSION, Span, Unpriced, ratio,
 };
-use crate::classify::{Class, Culprit, Group, Interval};
+use crate::classify::{Class, Culprit, Group, Interval, Version};
 
 /// Computes the report of `period` from its intervals and those of the period before it, at the prices that were valid
 /// when each interval began.
@@ -25,7 +25,7 @@ pub fn build(intervals: &[Interval], previous: &[Interval], period: Period, pric
     let before = Item::all(previous, prices);
     let before = (!before.is_empty()).then_some(before.as_slice());
     let (ledger, ledger_before) = (Ledger::of(&items), before.map(Ledger::of));
-    let accounted = accounted(intervals);
+    let accounted = span(intervals);
     let axis = accounted.as_ref().map_or_else(|| period.clone(), |span| period.around(span.start_ms, span.end_ms));
     let findings = findings(&items, before, &axis, ledger.capacity().ms);
     let (mut unjudged, findings): (Vec<_>, Vec<_>) = findings.into_iter().partition(|f| is_unjudged(f.class));
@@ -134,10 +134,18 @@ impl<'a> Ledger<'a> {
     }
 }
 
-fn accounted(intervals: &[Interval]) -> Option<Span> {
-    let start_ms = intervals.iter().map(|i| i.start_ms).min()?;
-    let end_ms = intervals.iter().map(|i| i.end_ms).max()?;
-    Some(Span { start_ms, end_ms, gpu_ms: intervals.iter().map(|i| i.ms).sum() })
+/// From the first to the last of them.
+fn span<'a>(intervals: impl IntoIterator<Item = &'a Interval>) -> Option<Span> {
+    let one = |i: &Interval| Span { start_ms: i.start_ms, end_ms: i.end_ms, gpu_ms: i.ms };
+    intervals.into_iter().map(one).reduce(|a, b| Span {
+        start_ms: a.start_ms.min(b.start_ms),
+        end_ms: a.end_ms.max(b.end_ms),
+        gpu_ms: a.gpu_ms + b.gpu_ms,
+    })
+}
+
+fn is_by_other_rules(interval: &&Interval) -> bool {
+    interval.version != Some(Version::of(interval.class))
 }
 
 fn fleet(intervals: &[Interval], ledger: &Ledger<'_>) -> Fleet {
@@ -201,6 +209,7 @@ fn coverage(items: &[Item<'_>], ledger: &Ledger<'_>, prices: &[Price]) -> Covera
         energy_counted: Amount::of(energy.counted_ms, capacity.ms),
         energy_by_power: Amount::of(energy.ms - energy.counted_ms, capacity.ms),
         unpriced: if prices.is_empty() { Vec::new() } else { unpriced(items, capacity.ms) },
+        other_rules: span(items.iter().map(Item::interval).filter(is_by_other_rules)),
     }
 }
 

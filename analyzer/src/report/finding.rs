@@ -42,9 +42,11 @@ pub(super) fn findings(
     let finding = |(key, group): (Key<'_>, Vec<Item<'_>>)| {
         let previous = capacity_before.map(|whole| sums_before.get(&key).cloned().unwrap_or_default().amount(whole));
         let gain = gain(key.0);
-        let lost = Sum::of(&group).amount(capacity_ms);
+        let sum = Sum::of(&group);
+        let lost = sum.amount(capacity_ms);
         let recoverable = gain.map(|gain| recoverable(gain, &lost, &group, &held));
         Finding {
+            interval: sum.bounds(capacity_ms),
             previous,
             gain,
             recoverable,
@@ -72,11 +74,13 @@ fn bare((class, owner, _): Key<'_>, group: &[Item<'_>], lost: Amount) -> Finding
         }),
         spans: spans(group),
         confidence: group.iter().map(|i| i.confidence * i.ms as f64).sum::<f64>() / lost_ms as f64,
+        rule_versions: rule_versions(group.iter().map(Item::interval)),
         evidence: evidence(group.iter().map(|i| (i.interval().evidence.as_slice(), i.ms as f64))),
         missing: missing(group.iter().map(Item::interval)),
         remedies: about(class).remedies,
         check: check(class),
         lost,
+        interval: None,
         previous: None,
         gain: None,
         recoverable: None,
@@ -191,6 +195,12 @@ fn first_proof(item: &Evidence, weight: f64) -> Proof {
     }
 }
 
+/// Every version of the rules of their class by which they were judged, once; `None` of releases that did not tell.
+pub(crate) fn rule_versions<'a>(group: impl Iterator<Item = &'a Interval>) -> Vec<Option<u32>> {
+    let versions: BTreeSet<Option<u32>> = group.map(|i| i.version.map(|version| version.rule)).collect();
+    versions.into_iter().collect()
+}
+
 /// Every signal that some interval missed, once.
 pub(crate) fn missing<'a>(group: impl Iterator<Item = &'a Interval>) -> Vec<String> {
     let signals: BTreeSet<&String> = group.flat_map(|i| &i.missing).collect();
@@ -201,6 +211,7 @@ pub(crate) fn missing<'a>(group: impl Iterator<Item = &'a Interval>) -> Vec<Stri
 mod tests {
     use super::super::build;
     use super::*;
+    use crate::classify::sampling::Bounds;
     use jiff::tz::TimeZone;
 
     const HOUR: i64 = 3_600_000;
@@ -223,6 +234,7 @@ mod tests {
             gpu_instance: None,
             energy: None,
             variance_ms2: Some(0),
+            version: None,
         }
     }
 
@@ -246,6 +258,27 @@ mod tests {
         assert_eq!(range(&week), (171_429, 327_273));
         week.extend((1..9).map(|hour| interval("GPU-a", Class::Productive, hour, HOUR)));
         assert_eq!(range(&week), (1_542_857, HOUR / 2));
+    }
+
+    #[test]
+    fn what_sampling_leaves_unknown_adds_up_within_a_finding_alone() {
+        let period = Period::between("1970-01-01", "1970-01-02", &TimeZone::UTC).unwrap();
+        let loss = |gpu, owner: &str, variance_ms2| {
+            let one = interval(gpu, Class::CrossNuma, 0, 600_000);
+            Interval { owner: Some(owner.into()), variance_ms2, ..one }
+        };
+        let all = [
+            loss("GPU-a", "train", Some(900_000_000)),
+            loss("GPU-b", "train", Some(1_600_000_000)),
+            loss("GPU-c", "serve", Some(0)),
+            loss("GPU-d", "told by an earlier release", None),
+        ];
+        let report = build(&all, &[], period, &[]);
+        let of = |owner| report.findings.iter().find(|f| f.owner.as_deref() == Some(owner)).unwrap().interval;
+        // 1.645 times the root of 2.5e9 ms².
+        assert_eq!(of("train"), Some(Bounds { low_ms: 1_117_750, high_ms: 1_282_250 }));
+        assert_eq!(of("serve"), Some(Bounds { low_ms: 600_000, high_ms: 600_000 }));
+        assert_eq!(of("told by an earlier release"), None);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 use proptest::prelude::*;
 
 use super::*;
-use crate::classify::{Advice, Advisory, Energy, Evidence, Interval, Measure, Paired};
+use crate::classify::{Advice, Advisory, Energy, Evidence, Interval, Measure, Paired, Version};
 use crate::config::Config;
 use crate::forecast::{
     Damage, Eviction, Exhaustion, Fault, Forecast, Kind, Level, Memory, Prospect, Risk, Room, STEP_MS, Shape,
@@ -19,8 +19,11 @@ fn fixture(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/report").join(name)
 }
 
+/// As this release judges.
 fn intervals(name: &str) -> Vec<Interval> {
-    serde_json::from_slice(&std::fs::read(fixture(name)).unwrap()).unwrap()
+    let mut all: Vec<Interval> = serde_json::from_slice(&std::fs::read(fixture(name)).unwrap()).unwrap();
+    all.iter_mut().for_each(|i| i.version = Some(Version::of(i.class)));
+    all
 }
 
 fn week() -> Period {
@@ -216,7 +219,34 @@ fn html_golden() {
 
 #[test]
 fn csv_golden() {
-    check("week.csv", &csv::render(&intervals("week.json")));
+    let mut all = intervals("week.json");
+    all.iter_mut().for_each(|i| i.version = Some(Version { rule: 2, rules: 40 }));
+    all[0].version = None;
+    check("week.csv", &csv::render(&all));
+}
+
+#[test]
+fn what_was_judged_by_other_rules_is_said_with_how_to_judge_it_again() {
+    let mut all = intervals("week.json");
+    assert_eq!(report(&all, &[]).coverage.other_rules, None);
+    let class = Class::DataloaderStorage;
+    let Version { rule, rules } = Version::of(class);
+    let others = [None, Some(Version { rule: rule + 1, rules: rules + 1 }), Some(Version { rule, rules: rules - 1 })];
+    let mut gpu_ms = 0;
+    for (interval, version) in all.iter_mut().filter(|i| i.class == class).zip(others) {
+        interval.version = version;
+        gpu_ms += interval.ms;
+    }
+    let report = report(&all, &[]);
+    assert_eq!(report.coverage.other_rules.as_ref().map(|other| other.gpu_ms), Some(gpu_ms));
+    let command = "goodput-analyzer classify --start 2026-11-17T06:00:00+01:00 --end 2026-11-20T00:00:00+01:00 judges";
+    for page in [markdown::render(&report).unwrap(), html::render(&report).unwrap()] {
+        assert!(page.contains(&format!("{} GPU-hours, between", text::hours(gpu_ms))), "{page}");
+        assert!(page.contains(command), "{page}");
+    }
+    let finding = report.findings.iter().find(|f| f.class == class).unwrap();
+    assert_eq!(finding.rule_versions, [None, Some(rule), Some(rule + 1)]);
+    assert_eq!(text::versions(&finding.rule_versions), format!("unknown, {rule}, {}", rule + 1));
 }
 
 #[test]

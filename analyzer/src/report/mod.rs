@@ -40,7 +40,7 @@ pub use about::{About, Remedy, about};
 pub use advisory::{AdvisedGpu, AdvisoryRow, advice_meaning, advice_remedies};
 pub(crate) use build::Ledger;
 pub use build::build;
-pub(crate) use finding::{evidence, missing};
+pub(crate) use finding::{evidence, missing, rule_versions};
 pub use gain::{Basis, Gain, Grade};
 pub use gap::Gap;
 pub use period::{Period, PeriodError};
@@ -197,6 +197,8 @@ pub struct Coverage {
     pub energy_by_power: Amount,
     /// Time without a price, by model; shares are of capacity. Empty where no prices are configured.
     pub unpriced: Vec<Unpriced>,
+    /// What was judged by other rules than this release has, from first to last; null where nothing was.
+    pub other_rules: Option<Span>,
 }
 
 /// Time of a model that no price matches.
@@ -247,6 +249,8 @@ pub struct Finding {
     pub meaning: &'static str,
     /// Time lost; share of capacity.
     pub lost: Amount,
+    /// Its 90 % interval, as of [`ClassRow`].
+    pub interval: Option<Bounds>,
     /// The same class and owner (where nobody held the GPU: node) in the period before; null when no verdicts are stored
     /// for it.
     pub previous: Option<Amount>,
@@ -265,6 +269,8 @@ pub struct Finding {
     pub spans: Vec<Span>,
     /// 0 to 1, weighted by time.
     pub confidence: f64,
+    /// Versions of the rules of the class by which it was judged, in order; null stands for releases that did not tell.
+    pub rule_versions: Vec<Option<u32>>,
     /// The numbers behind the verdict.
     pub evidence: Vec<Proof>,
     /// Signals whose absence kept rules from judging; with them the class might be another.
@@ -381,6 +387,22 @@ impl Report {
         Some(self.period.show(end))
     }
 
+    /// What was judged by rules of other releases, and how to judge it by those of this one; to be read.
+    #[must_use]
+    pub fn judged_otherwise(&self) -> Option<String> {
+        let span = self.coverage.other_rules.as_ref()?;
+        let hours = self.period.around(span.start_ms, span.end_ms);
+        Some(format!(
+            "{} GPU-hours, between {} and {}, were judged by rules of other releases. As far as samples are kept, \
+             goodput-analyzer classify --start {} --end {} judges them again while serve is stopped.",
+            text::hours(span.gpu_ms),
+            self.period.show(hours.start_ms),
+            self.period.show(hours.end_ms),
+            hours.start,
+            hours.end
+        ))
+    }
+
     /// Findings and what could not be judged, in the order of their numbers in the report.
     pub fn all_findings(&self) -> impl Iterator<Item = &Finding> {
         self.findings.iter().chain(&self.unjudged)
@@ -463,6 +485,12 @@ impl Recoverable {
 }
 
 impl Finding {
+    /// GPU-hours of the interval to be read.
+    #[must_use]
+    pub fn between(&self) -> String {
+        text::between(self.interval)
+    }
+
     /// Who held the GPUs, to be read.
     #[must_use]
     pub fn holder(&self) -> &str {

@@ -105,6 +105,7 @@ mod tests {
             gpu_instance: None,
             energy: Some(Energy { mj: 7_200_000_000, ms: HOUR / 2, counted_ms: 0 }),
             variance_ms2: Some(0),
+            version: None,
         }
     }
 

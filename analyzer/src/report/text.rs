@@ -59,6 +59,13 @@ pub fn hours(gpu_ms: i64) -> String {
     quantity(gpu_ms as f64 / super::MS_PER_HOUR)
 }
 
+/// Versions of rules.
+#[must_use]
+pub fn versions(versions: &[Option<u32>]) -> String {
+    let shown = |version: &Option<u32>| version.map_or_else(|| UNKNOWN.to_owned(), |version| version.to_string());
+    versions.iter().map(shown).collect::<Vec<_>>().join(", ")
+}
+
 /// The ends of an interval in GPU-hours; one number where they read alike.
 #[must_use]
 pub fn between(bounds: Option<Bounds>) -> String {

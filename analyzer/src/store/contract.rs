@@ -1,7 +1,7 @@
 //! What every implementation of [`Samples`] and [`Results`] must do; each runs this suite over its own, empty, store.
 
 use super::{Appended, Results, Samples, Selection, StoreError, Whose};
-use crate::classify::{Advice, Advisory, Class, Culprit, Energy, Evidence, Interval, Measure, Paired};
+use crate::classify::{Advice, Advisory, Class, Culprit, Energy, Evidence, Interval, Measure, Paired, Version};
 use crate::forecast::{Damage, Exhaustion, Forecast, Kind, Level, Memory, Outlook, Prospect, Risk, Shape, TimeToLimit};
 use crate::mig::Instance;
 use crate::sample::{Batch, Labels, STALE_BITS, Sample, Series, TimeMs, is_stale};
@@ -114,6 +114,7 @@ fn interval(node: &str, hour: TimeMs, class: Class) -> Interval {
         gpu_instance: None,
         energy: None,
         variance_ms2: Some(0),
+        version: Some(Version { rule: 2, rules: 40 }),
     }
 }
 
@@ -127,7 +128,8 @@ pub(super) async fn results(store: &impl Results) {
 
     // Absent energy stays absent, and zero is zero; so does who caused it.
     let drawn = Energy { mj: 0, ms: HOUR, counted_ms: HOUR / 2 };
-    let second = Interval { energy: Some(drawn), variance_ms2: None, ..interval("a", 1, Class::Productive) };
+    let told = interval("a", 1, Class::Productive);
+    let second = Interval { energy: Some(drawn), variance_ms2: None, version: None, ..told };
     for _ in 0..2 {
         store.replace("a", HOUR..2 * HOUR, std::slice::from_ref(&second)).await.unwrap();
         let read = store.intervals(HOUR..2 * HOUR).await.unwrap();

@@ -13,7 +13,7 @@ use super::{
     outlook,
 };
 use crate::application::Achieved;
-use crate::classify::{Class, Culprit, Energy, Evidence, Interval};
+use crate::classify::{Class, Culprit, Energy, Evidence, Interval, Version};
 use crate::forecast::Outlook;
 use crate::mig::Instance;
 use crate::sample::TimeMs;
@@ -21,12 +21,12 @@ use crate::sample::TimeMs;
 const INSERT: &str = "INSERT INTO intervals
     (node, start_ms, end_ms, gpu, model, owner, class, ms, confidence, busy_signal, evidence, missing,
     energy_mj, energy_ms, energy_counted_ms, charged_node, charged_gpu, gpu_instance, gpu_instance_profile,
-    variance_ms2)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)";
+    variance_ms2, rule_version, rules_version)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)";
 
 const SELECT: &str = "SELECT node, start_ms, end_ms, gpu, model, owner, class, ms, confidence, busy_signal, evidence,
     missing, energy_mj, energy_ms, energy_counted_ms, charged_node, charged_gpu, gpu_instance, gpu_instance_profile,
-    variance_ms2 FROM intervals WHERE start_ms >= $1 AND end_ms <= $2";
+    variance_ms2, rule_version, rules_version FROM intervals WHERE start_ms >= $1 AND end_ms <= $2";
 
 const ORDER: &str = "ORDER BY node, gpu, start_ms, class, owner NULLS FIRST,
     charged_node NULLS FIRST, charged_gpu NULLS FIRST,
@@ -206,6 +206,8 @@ async fn insert(transaction: &mut sqlx::SqliteConnection, interval: &Interval) -
         .bind(interval.gpu_instance.as_ref().map(|instance| i64::from(instance.id)))
         .bind(interval.gpu_instance.as_ref().and_then(|instance| instance.profile.as_ref()))
         .bind(interval.variance_ms2)
+        .bind(interval.version.map(|version| version.rule))
+        .bind(interval.version.map(|version| version.rules))
         .execute(transaction)
         .await?;
     Ok(())
@@ -240,7 +242,14 @@ fn decode(row: &SqliteRow) -> sqlx::Result<Interval> {
         missing: serde_json::from_str(missing).map_err(|error| sqlx::Error::Decode(error.into()))?,
         energy: energy(row)?,
         variance_ms2: row.try_get("variance_ms2")?,
+        version: version(row)?,
     })
+}
+
+/// Rows of releases whose rules had no versions have none.
+fn version(row: &SqliteRow) -> sqlx::Result<Option<Version>> {
+    let (rule, rules): (Option<u32>, Option<u32>) = (row.try_get("rule_version")?, row.try_get("rules_version")?);
+    Ok(rule.zip(rules).map(|(rule, rules)| Version { rule, rules }))
 }
 
 /// Rows of releases before instances were judged have none.

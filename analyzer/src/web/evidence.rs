@@ -16,7 +16,7 @@ use super::link;
 use super::page::{Frame, Link, Page, Problem, show};
 use super::stretch::{Stretch, stretches};
 use crate::classify::{Class, Interval, busy_signals};
-use crate::report::{Proof, Remedy, about, evidence, missing, text};
+use crate::report::{Proof, Remedy, about, evidence, missing, rule_versions, text};
 use crate::sample::TimeMs;
 use crate::serve::App;
 use crate::signal::{Signal, named_in};
@@ -174,6 +174,7 @@ fn facts(stretch: &Stretch<'_>, uuid: &str, caused_ms: i64) -> Vec<(&'static str
         ("held by", holder(stretch).to_owned()),
         ("GPU-time", format!("{} GPU-hours, {share} of the {lasts} from first to last cell", text::hours(stretch.ms))),
         ("confidence", format!("{}, weighted over its cells", text::percent(Some(stretch.confidence())))),
+        ("version of the rule", text::versions(&rule_versions(stretch.parts.iter().copied()))),
     ]);
     if !busy.is_empty() {
         facts.push(("busy or not by", busy.join(", ")));

@@ -205,6 +205,7 @@ mod tests {
             gpu_instance: None,
             energy: None,
             variance_ms2: Some(0),
+            version: None,
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use super::assets;
 use super::clock::rfc3339;
-use crate::classify::{Class, Culprit, Evidence, Interval};
+use crate::classify::{Class, Culprit, Evidence, Interval, Version};
 use crate::judge::HOUR_MS;
 use crate::judge::tests::START;
 use crate::report::text;
@@ -38,6 +38,7 @@ async fn with_a_starving_gpu() -> Served {
         gpu_instance: None,
         energy: None,
         variance_ms2: Some(0),
+        version: Some(Version { rule: 3, rules: 40 }),
     };
     let rest = Interval { class: Class::Productive, ms: HOUR_MS / 4, evidence: vec![], ..starving.clone() };
     served.store.replace("n2", START..START + HOUR_MS, &[starving, rest]).await.unwrap();
@@ -114,6 +115,7 @@ async fn the_evidence_of_a_stretch_has_numbers_with_unit_and_window() {
     for part in [
         "The GPU waited for input that storage was late to deliver.",
         "0.75 GPU-hours, 75.0 % of the 60 min from first to last cell",
+        "confidence 90.0 %, weighted over its cells version of the rule 3",
         "job_io_pressure 0.75 seconds per second 0.75 to 0.75 seconds per second 0.1 seconds per second Sat 21 Nov",
         "Missing, so that rules abstained; with them the class might be another: job_cpu_pressure",
         "No samples of it are stored for this time",

@@ -74,6 +74,8 @@ pub struct ClassAnswer {
     pub share: f64,
     /// 0 to 1.
     pub confidence: f64,
+    /// Version of the rules of the class.
+    pub rule_version: u32,
     /// Who held the GPU, where known.
     pub owner: Option<String>,
     /// The GPU that was waited for, where it is named.
@@ -163,6 +165,7 @@ fn class_answer(interval: &Interval, whole: i64) -> ClassAnswer {
         meaning: about(interval.class).meaning,
         share: interval.ms as f64 / whole as f64,
         confidence: interval.confidence,
+        rule_version: interval.class.version(),
         owner: interval.owner.clone(),
         charged_to: interval.charged_to.clone(),
         busy_signal: interval.busy_signal.clone(),
@@ -251,7 +254,8 @@ impl ClassAnswer {
         if self.class != Class::Productive {
             let owner = self.owner.as_deref().unwrap_or(UNKNOWN);
             let owner = if matches!(self.class, Class::Unallocated | Class::StrandedMig) { "nobody" } else { owner };
-            let _ = writeln!(text, "           held by {owner}; confidence {}", percent(Some(self.confidence)));
+            let (sure, version) = (percent(Some(self.confidence)), self.rule_version);
+            let _ = writeln!(text, "           held by {owner}; confidence {sure}; rule version {version}");
         }
         if let Some(Culprit { node, gpu }) = &self.charged_to {
             let _ = writeln!(text, "           caused by {gpu} on {node}");
@@ -332,6 +336,7 @@ mod tests {
             "GPU 0  GPU-a  model unknown on n1\n",
             "   50.0 %  dataloader_storage: ",
             "held by job/7; confidence ",
+            "; rule version ",
             "job_io_pressure = 0.5 seconds per second (threshold 0.1)\n",
             "    1. See whether an I/O limit is set",
         ] {

@@ -1,0 +1,3 @@
+-- By which rules an interval was judged. NULL: not told by the release that judged it.
+ALTER TABLE intervals ADD COLUMN rule_version INTEGER; -- of the rules of its class
+ALTER TABLE intervals ADD COLUMN rules_version INTEGER; -- of all rules together: the sum of their versions
