@@ -1,23 +1,26 @@
-//! `dataloader_cpu`: the job's workers use all the CPU they may, and the GPU waits for them.
+//! `dataloader_cpu`: the job's workers use all the CPU they may, or each of them all that one process can, and the GPU
+//! waits for them.
 
 use super::cpu::{self, CpuUse};
 use super::thresholds::confidence::{COUNTED, INFERRED, NODE_WIDE};
 use super::{Cell, Class, Fact, Rule, Thresholds, Verdict, dataloader_storage};
 use crate::signal::Signal;
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 pub(super) const RULE: Rule = Rule { class: Class::DataloaderCpu, explains: &[Class::FeedingUnsplit], judge };
 
 fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
     let (usage, waiting) = (CpuUse::of(cell), waiting(cell, t));
-    if usage.is_none() && waiting.is_none() {
+    if usage.is_none() && waiting.is_none() && cell.mean(Signal::JobSaturatedWorkers).is_none() {
         let missing = cpu::SIGNALS.into_iter().chain([Signal::JobCpuPressure, Signal::NodeCpuPressure]).collect();
         return Verdict::Abstain { missing };
     }
     let at_its_limit = usage.filter(|u| u.ratio >= t.cpu_busy_ratio);
     let waiting = waiting.filter(|(fact, _)| fact.value >= fact.threshold);
-    let explained = [at_its_limit.map(|u| u.ratio), waiting.map(|(fact, _)| fact.value)];
+    let saturated = saturated(cell, t);
+    // Workers that compute all the time bound nothing below that.
+    let explained = [at_its_limit.map(|u| u.ratio), waiting.map(|(fact, _)| fact.value), saturated.map(|_| 1.0)];
     let Some(max_share) = explained.into_iter().flatten().reduce(f64::max) else { return Verdict::No };
     let confidence = match (at_its_limit, waiting) {
         (Some(usage), Some((_, of_whom))) => {
@@ -30,8 +33,16 @@ fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
         (Some(usage), None) => usage.confidence,
         (None, waiting) => waiting.map_or(NODE_WIDE, |(_, of_whom)| of_whom),
     };
+    let confidence = saturated.map_or(confidence, |_| confidence.max(INFERRED));
     let facts = at_its_limit.map(|u| u.fact(t.cpu_busy_ratio)).into_iter();
-    Verdict::Claim { max_share, confidence, facts: facts.chain(waiting.map(|(fact, _)| fact)).collect() }
+    let facts = facts.chain(waiting.map(|(fact, _)| fact)).chain(saturated).collect();
+    Verdict::Claim { max_share, confidence, facts }
+}
+
+/// Workers that compute nearly all of the time: one process has no more than a CPU, however many are free.
+fn saturated(cell: &Cell<'_>, t: &Thresholds) -> Option<Fact> {
+    let workers = cell.mean(Signal::JobSaturatedWorkers).filter(|workers| *workers >= t.saturated_workers)?;
+    Some(Fact::of(Signal::JobSaturatedWorkers, workers, t.saturated_workers))
 }
 
 /// Time with a task waiting for a CPU: of the job, where neighbours that take its CPUs look the same; else of its node, if

@@ -149,6 +149,9 @@ thresholds! {
     cpu_busy_ratio = 0.85 "ratio of allowed CPUs" in 0.0..=1.0,
         "CPU use of the job above which its workers cannot go faster.",
         from "node mixin alerts at 90 % of a node; less here, for workers pause between batches";
+    saturated_workers = 1.0 "processes" in 0.0..=1e6,
+        "Workers that compute nearly all of the time, from which on the loader cannot go faster though CPUs are free.",
+        from "own choice: one is enough, for batches are taken in the order of the workers";
     cpu_waiting_ratio = 0.2 "seconds per second" in 0.0..=1.0,
         "Share of time with a runnable task of the job waiting for a CPU (PSI some) above which CPUs are short.",
         from "xprof and TraceML: 20 % of the step is high";

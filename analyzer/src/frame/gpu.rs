@@ -170,7 +170,7 @@ impl Watched {
     pub(super) fn of(sources: &[&Source<'_>]) -> Watched {
         let (mut unseen, mut lived) = (Vec::new(), Vec::new());
         for source in sources.iter().filter(|s| s.meaning.signal == Signal::GpuObserved) {
-            for piece in source.pieces() {
+            for piece in source.pieces().iter() {
                 match piece.coarse {
                     true if piece.value >= LIVED_THROUGH => lived.push(piece.span.clone()),
                     false if piece.value < OBSERVED_FLOOR => unseen.push(piece.span.clone()),
@@ -186,7 +186,7 @@ impl Watched {
         let mut spans: Vec<Range<TimeMs>> = Vec::new();
         for source in sources {
             let signal = source.meaning.signal;
-            for piece in source.pieces() {
+            for piece in source.pieces().iter() {
                 if !says_what_it_does(signal, piece) || !self.proves(signal, piece) {
                     continue;
                 }

@@ -15,8 +15,9 @@ mod track;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rayon::prelude::*;
 
 use crate::classify::Crashes;
@@ -92,8 +93,8 @@ pub(crate) struct Source<'a> {
     pub(crate) samples: &'a [Sample],
     pub(crate) meaning: Meaning<'a>,
     pub(crate) target: Target,
-    /// What [`Source::pieces`] made of the samples.
-    pieces: OnceLock<Vec<Piece>>,
+    /// What [`Source::pieces`] made of the samples, until it is forgotten.
+    pieces: Arc<Mutex<Option<Arc<Vec<Piece>>>>>,
 }
 
 /// Resolves the series; those that no signal uses are left out.
@@ -101,7 +102,7 @@ pub(crate) fn sources<'a>(series: impl IntoIterator<Item = &'a Series>) -> Vec<S
     let mut sources = Vec::new();
     for Series { labels, samples } in series {
         if let Some(meaning) = resolve(labels) {
-            sources.push(Source { labels, samples, meaning, target: Target::of(labels), pieces: OnceLock::new() });
+            sources.push(Source { labels, samples, meaning, target: Target::of(labels), pieces: Arc::default() });
         }
     }
     sources
@@ -142,7 +143,9 @@ fn frames_of(
     let servers: Vec<&Source<'_>> = sources.iter().filter(|s| s.meaning.entity == Entity::Server).collect();
     let lay = |(id, members): &(NodeId, Members<'_, '_>)| {
         let grid = members.grid(window, around_ms);
-        wanted(members, &grid.cells).then(|| members.frame(id, &servers, window, grid))
+        let frame = wanted(members, &grid.cells).then(|| members.frame(id, &servers, window, grid));
+        members.all().for_each(|source| source.forget_pieces());
+        frame
     };
     let nodes: Vec<NodeFrame> = members.par_iter().filter_map(lay).collect();
     for frame in nodes.iter().filter(|f| f.host.is_silent() && f.jobs.is_empty() && f.node != UNJOINED_NODE) {
@@ -163,16 +166,23 @@ impl<'a> Source<'a> {
             samples,
             meaning,
             target,
-            pieces: OnceLock::new(),
+            pieces: Arc::default(),
         })
     }
 
-    /// Its step function; several ask for it.
-    fn pieces(&self) -> &[Piece] {
-        self.pieces.get_or_init(|| {
+    /// Its step function, for which several ask.
+    fn pieces(&self) -> Arc<Vec<Piece>> {
+        let mut kept = self.pieces.lock();
+        let make = || {
             let interval = grid::interval_ms(self.samples).unwrap_or(DEFAULT_INTERVAL_MS);
-            pieces(self.meaning.signal, self.samples, self.meaning.scale, interval)
-        })
+            Arc::new(pieces(self.meaning.signal, self.samples, self.meaning.scale, interval))
+        };
+        Arc::clone(kept.get_or_insert_with(make))
+    }
+
+    /// Frees it: those of a whole fleet at once are several times as much as its samples.
+    fn forget_pieces(&self) {
+        *self.pieces.lock() = None;
     }
 }
 
@@ -231,6 +241,10 @@ impl<'s, 'a> Members<'s, 'a> {
             Entity::Job(owner) => self.jobs.entry(owner).or_default().push(source),
             _ => self.host.push(source),
         }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &&'s Source<'a>> {
+        self.host.iter().chain(self.jobs.values().flatten()).chain(self.gpus.values().flatten())
     }
 
     fn grid(&self, window: &Range<TimeMs>, around_ms: i64) -> Grid {

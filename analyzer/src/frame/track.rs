@@ -100,9 +100,9 @@ fn one_part(
         readings(signal, &kept, samples, cells)
     };
     match same {
-        [one] => track(one.pieces(), one.samples),
+        [one] => track(&one.pieces(), one.samples),
         _ if signal.kind() == Kind::Counter => {
-            let tracks = same.iter().map(|s| track(s.pieces(), s.samples));
+            let tracks = same.iter().map(|s| track(&s.pieces(), s.samples));
             tracks.reduce(|a, b| zip(a, b, better)).unwrap_or_default()
         }
         _ => {

@@ -4,7 +4,7 @@
 //! removed metric breaks the build. node_exporter's are those of release 1.
 
 use goodput_exporter::catalog::{
-    Metric, Unit, cpu as cpus, dcgm, driver, gpu, health, host, irq, kubelet, memory, mig, network, owner, xid,
+    Metric, Unit, cpu as cpus, dcgm, driver, gpu, health, host, irq, kubelet, memory, mig, network, owner, process, xid,
 };
 
 use super::Signal;
@@ -318,6 +318,7 @@ pub(super) static ROWS: &[Row] = &[
     own(&network::RDMA_PORTS, Signal::NodeSetting),
     own(&host::OWNER, Signal::JobInfo),
     own(&host::CGROUP_CPU_USAGE, Signal::JobCpuUsage),
+    own(&process::PROCESS_SATURATED_WORKERS, Signal::JobSaturatedWorkers),
     own(&host::CGROUP_CPU_LIMIT, Signal::JobCpuLimit),
     own(&host::CGROUP_ALLOWED_CPUS, Signal::JobAllowedCpus),
     own(&host::CGROUP_CPU_PERIODS, Signal::JobCpuPeriods),

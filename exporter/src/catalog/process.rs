@@ -21,6 +21,10 @@ crate::metric_rows! {
         "Those of them that hold no GPU: the data loaders' workers, as a rule.",
         from "/proc/PID/task/*/children", by "process", series "1 per owner of a GPU", since "0.1.0"
     }
+    PROCESS_SATURATED_WORKERS = Gauge None "goodput_process_saturated_workers" ["owner"] {
+        "Workers that computed for at least 85 % of the time since the reading before: each needs another worker beside it, or less to do.",
+        from "/proc/PID/stat fields 14 and 15, /proc/uptime", by "process", series "1 per owner of a GPU", since "0.1.0"
+    }
     PROCESS_THREADS = Gauge None "goodput_process_threads" ["owner"] {
         "Threads of the owner's process tree.",
         from "/proc/PID/stat field 20", by "process", series "1 per owner of a GPU", since "0.1.0"

@@ -9,7 +9,7 @@ use goodput_exporter::parse::device_id::Part;
 use goodput_exporter::source::nvml::{Driver, Gpu, Instance, Process, Snapshot, Values};
 use goodput_exporter::source::pod_resources::State;
 
-use crate::support::Machine;
+use crate::support::{Machine, collector};
 
 fn machine() -> Machine {
     let mut machine = Machine::empty();
@@ -56,7 +56,7 @@ fn a_process_on_a_mig_instance_owns_that_instance() {
         (ids(9), ids(2), ids(7)),
         (vec!["slurm-42".to_owned()], vec!["slurm-42".to_owned(), "train.service".to_owned()], vec![])
     );
-    let collected = machine.collect_of("owner", owners, snapshot).ok();
+    let collected = machine.collect_of(collector("owner").as_mut(), owners, snapshot).ok();
     for (id, owner, processes) in [(2, "slurm-42", 1.0), (2, "train.service", 1.0), (9, "slurm-42", 1.0)] {
         let job = if owner == "slurm-42" { ",slurm_job=\"42\"" } else { "" };
         let labels = format!("{{gpu=\"0\",UUID=\"GPU-0\",owner=\"{owner}\",GPU_I_ID=\"{id}\"{job}}}");
@@ -132,14 +132,14 @@ fn claims_are_published_beside_processes() {
     }
     let jobs = format!("--slurm.job-mapping-dir={}", machine.path("jobs").display());
     let (owners, gpus) = resolve(&machine, &["--kubernetes.pod-resources-socket=off", &jobs]);
-    machine.collect_of("owner", owners, gpus).ok().golden("owner-jobs-of-three-gpus");
+    machine.collect_of(collector("owner").as_mut(), owners, gpus).ok().golden("owner-jobs-of-three-gpus");
 }
 
 #[test]
 fn a_job_mapping_that_cannot_be_read_fails_the_collector_and_names_the_folder() {
     let machine = machine();
     let (owners, gpus) = resolve(&machine, &["--slurm.job-mapping-dir=/nowhere/jobs"]);
-    let collected = machine.collect_of("owner", owners, gpus);
+    let collected = machine.collect_of(collector("owner").as_mut(), owners, gpus);
     let error = collected.result.as_ref().unwrap_err().to_string();
     assert_eq!(error, "the job mapping: /nowhere/jobs: not there");
     assert_eq!(collected.count("goodput_gpu_owner_info"), 3, "processes are attributed all the same");

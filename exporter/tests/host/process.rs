@@ -124,6 +124,22 @@ fn counters_grow_by_what_was_used_since_the_scrape_before() {
 }
 
 #[test]
+fn a_worker_is_saturated_that_computed_nearly_all_of_the_time() {
+    let machine = machine(&[Process::new(10, "11 12"), Process::new(11, ""), Process::new(12, "")], &[10]);
+    let mut collector = collector("process");
+    let first = machine.collect_with(collector.as_mut()).ok();
+    assert_eq!(first.count("goodput_process_saturated_workers"), 0, "nothing is known of the time before");
+    // Ten seconds, of which each uses twice as many ticks as the count grows by.
+    machine.write("proc/uptime", "110.00 200.00\n");
+    Process { count: 1_000 + 500, ..Process::new(10, "11 12 13") }.write(&machine);
+    Process { count: 1_000 + 424, ..Process::new(11, "") }.write(&machine);
+    Process { count: 1_000 + 425, ..Process::new(12, "") }.write(&machine);
+    Process { start: 10_500, count: 500, ..Process::new(13, "") }.write(&machine);
+    let collected = machine.collect_with(collector.as_mut()).ok();
+    expect(&collected, &[("workers", 3.0), ("saturated_workers", 1.0)]);
+}
+
+#[test]
 fn what_the_kernel_does_not_count_is_absent() {
     let machine = machine(&[Process::new(10, "")], &[10]);
     machine.write("proc/10/schedstat", "0 0 0\n");

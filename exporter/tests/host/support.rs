@@ -147,11 +147,11 @@ impl Machine {
         Collected { families, result }
     }
 
-    /// Runs a new collector of the registry over these owners.
-    pub(crate) fn collect_of(&self, name: &str, owners: Owners, gpus: Snapshot) -> Collected {
+    /// Runs a collector over these owners.
+    pub(crate) fn collect_of(&self, collector: &mut dyn Collector, owners: Owners, gpus: Snapshot) -> Collected {
         let context = Context { owners: Arc::new(owners), gpus: Arc::new(gpus), ..self.context() };
         let mut families = Families::default();
-        let result = collector(name).collect(&context, &mut families);
+        let result = collector.collect(&context, &mut families);
         Collected { families, result }
     }
 

@@ -45,6 +45,8 @@ pub struct Spent {
 #[derive(Clone, Debug, Default)]
 pub struct Counters {
     pub gpus: Vec<GpuCounters>,
+    /// CPU time of each loader process, since the job last had another number of them.
+    pub workers: Vec<f64>,
     pub read: f64,
     pub cpu_usage: f64,
     pub periods: f64,

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use goodput_analyzer::sample::{Labels, STALE_BITS, Sample, Series, TimeMs};
-use goodput_exporter::catalog::{Unit, dcgm, host};
+use goodput_exporter::catalog::{Unit, dcgm, host, process};
 use goodput_exporter::xid;
 use serde::Deserialize;
 
@@ -285,6 +285,8 @@ impl Recorder {
             for owner in TENANTS.iter().take(phase.tenants).skip(1) {
                 node("goodput_cgroup_cpu_usage_seconds_total", &[("owner", owner)], c.cpu_usage);
             }
+            let saturated = saturated(&c.workers, &self.before.0.workers, view.machine.now() - self.before.1);
+            node(process::PROCESS_SATURATED_WORKERS.name, &[("owner", "train")], saturated as f64);
             job(samples, phase, c, target);
         }
     }
@@ -482,6 +484,11 @@ fn base(unit: Unit) -> f64 {
 fn push(samples: &mut Samples, name: &str, target: [(&str, &str); 2], labels: &[(&str, &str)], value: f64) {
     let all = [("__name__", name)].into_iter().chain(target).chain(labels.iter().copied());
     samples.push((all.map(|(n, v)| (n.to_owned(), v.to_owned())).collect(), value));
+}
+
+/// Processes that had a CPU for at least 85 % of so many seconds, of those that were there before too.
+fn saturated(now: &[f64], before: &[f64], seconds: f64) -> usize {
+    now.iter().zip(before).filter(|(now, before)| **now - **before >= 0.85 * seconds).count()
 }
 
 /// What the job's cgroup counts.

@@ -52,6 +52,7 @@ pub const FAMILIES: &[Family] = &[
     tuned("disk_saves", held::disk_saves),
     tuned("down", held::down),
     tuned("ends_well", crash::ends_well),
+    tuned("few_workers", feeding::few_workers),
     tuned("gang_wait", held::gang_wait),
     tuned("host_noise", feeding::host_noise),
     tuned("host_to_device", feeding::host_to_device),

@@ -180,6 +180,12 @@ impl Machine {
         (self.gpus.iter().filter(|g| g.does != Work::Nothing).count(), self.gpus.iter().map(|g| g.queue).sum())
     }
 
+    /// A worker had a CPU for so long.
+    fn run(&mut self, worker: usize, seconds: f64) {
+        self.counters.workers.resize(self.workers.len(), 0.0);
+        self.counters.workers[worker] += seconds;
+    }
+
     /// One tick passes.
     pub fn tick(&mut self, phase: &Phase) {
         if self.ticks.is_multiple_of(PERIOD_TICKS) {
@@ -243,7 +249,10 @@ impl Machine {
                 Task::Reads(_) if phase.refault > 0.0 => Task::Refaults(phase.refault),
                 Task::Refaults(left) if left > TICK => Task::Refaults(left - TICK),
                 Task::Reads(_) if phase.compact > 0.0 => Task::Compacts(phase.compact),
-                Task::Compacts(left) if left > TICK => Task::Compacts(left - TICK),
+                Task::Compacts(left) if left > TICK => {
+                    self.run(i, TICK);
+                    Task::Compacts(left - TICK)
+                }
                 Task::Reads(_) | Task::Refaults(_) | Task::Compacts(_) => {
                     Task::Prepares(self.prep(gpu, phase) * self.varied())
                 }
@@ -260,6 +269,7 @@ impl Machine {
                         running += 1;
                         self.budget -= TICK;
                         let done = TICK * (1.0 - phase.steal);
+                        self.run(i, done);
                         if left > done { Task::Prepares(left - done) } else { Task::HasBatch }
                     }
                 }

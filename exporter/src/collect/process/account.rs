@@ -32,6 +32,12 @@ impl Account {
         self.now.insert(process, counts);
     }
 
+    /// CPU time of the process since the scrape before; `None` if it was not there.
+    pub(super) fn cpu_ticks_since(&self, process: Key, counts: &Counts) -> Option<u64> {
+        let used = |counts: &Counts| Some(counts[0]? + counts[1]?);
+        Some(used(counts)?.saturating_sub(used(self.last.get(&process)?)?))
+    }
+
     /// After the processes of a scrape: what is gone is forgotten.
     pub(super) fn end(&mut self) {
         self.last = std::mem::take(&mut self.now);

@@ -43,6 +43,9 @@ static COUNTERS: [Counter; 10] = [
     Counter(&PROCESS_CALLS_READ, None, 1.0),
 ];
 
+/// A process that computes for so much of the time has none to spare: the rest goes into handing over what it made.
+const SATURATED: f64 = 0.85;
+
 const STATES: [&str; 4] = ["running", "sleeping", "uninterruptible", "other"];
 
 /// Reads `/proc/PID` of every process of the trees. Keeps what it saw of each, so that sums of processes that come and
@@ -58,6 +61,8 @@ impl Collector for Processes {
     fn collect(&mut self, context: &Context, out: &mut Families) -> Result<Done, CollectError> {
         let roots = &context.roots;
         let uptime = files::parse_optional(&roots.proc.join("uptime"), process::uptime)?;
+        let now = uptime.map(|seconds| (seconds * TICKS_PER_SECOND) as u64);
+        let clock = Clock { before: self.before, now };
         let tree = Tree::find(roots, context.owners.all().iter().map(|owner| (owner.id.as_str(), &owner.pids[..])));
         out.push(&PROCESS_SKIPPED, &[], tree.skipped as f64);
         let mut denied = 0;
@@ -68,18 +73,31 @@ impl Collector for Processes {
             let mut account = self.accounts.remove(owner).unwrap_or_default();
             for member in &members {
                 // One process's bad file must not hide the others; the first is reported.
-                result = result.and(read(context, member, &mut sums, &mut account, self.before));
+                result = result.and(read(context, member, &mut sums, &mut account, &clock));
             }
             account.end();
             denied += sums.denied;
-            sums.push(owner, &account, out);
+            sums.push(owner, &account, clock.elapsed().is_some(), out);
             accounts.insert(owner.to_owned(), account);
         }
         out.push(&PROCESS_IO_DENIED, &[], denied as f64);
         self.accounts = accounts;
-        self.before = uptime.map(|seconds| (seconds * TICKS_PER_SECOND) as u64);
+        self.before = now;
         result?;
         Ok(Done::Ok)
+    }
+}
+
+/// Ticks since boot at the scrape before and at this one.
+struct Clock {
+    before: Option<u64>,
+    now: Option<u64>,
+}
+
+impl Clock {
+    /// `None` at the first scrape, and where time did not pass.
+    fn elapsed(&self) -> Option<u64> {
+        self.now?.checked_sub(self.before?).filter(|ticks| *ticks > 0)
     }
 }
 
@@ -88,6 +106,7 @@ impl Collector for Processes {
 struct Sums {
     alive: u64,
     workers: u64,
+    saturated: u64,
     /// Does the kernel say who started whom? Otherwise no worker found is not no worker.
     children_known: bool,
     threads: u64,
@@ -106,7 +125,7 @@ fn read(
     member: &Member,
     sums: &mut Sums,
     account: &mut Account,
-    before: Option<u64>,
+    clock: &Clock,
 ) -> Result<(), FileError> {
     let folder = context.roots.proc.join(member.pid.to_string());
     let Some(stat) = files::parse_optional(&folder.join("stat"), process::stat)? else { return Ok(()) };
@@ -121,8 +140,12 @@ fn read(
     for (incomplete, count) in sums.incomplete.iter_mut().zip(&counts) {
         *incomplete |= count.is_none();
     }
-    let since = before.is_some_and(|before| stat.start_ticks >= before);
-    account.add((member.pid, stat.start_ticks), counts, since);
+    let process = (member.pid, stat.start_ticks);
+    let used = account.cpu_ticks_since(process, &counts).zip(clock.elapsed());
+    let is_saturated = used.is_some_and(|(used, elapsed)| used as f64 >= SATURATED * elapsed as f64);
+    sums.saturated += u64::from(member.worker && is_saturated);
+    let since = clock.before.is_some_and(|before| stat.start_ticks >= before);
+    account.add(process, counts, since);
     read
 }
 
@@ -182,12 +205,14 @@ fn state(letter: char) -> usize {
 }
 
 impl Sums {
-    fn push(&self, owner: &str, account: &Account, out: &mut Families) {
+    fn push(&self, owner: &str, account: &Account, is_timed: bool, out: &mut Families) {
         if self.alive == 0 {
             return;
         }
         out.push(&PROCESS_COUNT, &[owner], self.alive as f64);
         out.push(&PROCESS_WORKERS, &[owner], self.children_known.then_some(self.workers as f64));
+        let saturated = (self.children_known && is_timed).then_some(self.saturated as f64);
+        out.push(&PROCESS_SATURATED_WORKERS, &[owner], saturated);
         out.push(&PROCESS_THREADS, &[owner], self.threads as f64);
         for (state, count) in STATES.iter().zip(self.states) {
             out.push(&PROCESS_STATE, &[owner, state], count as f64);

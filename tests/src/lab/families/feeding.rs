@@ -10,6 +10,14 @@ pub(super) fn dataloader_cpu(plan: &mut Plan, chance: &mut Chance) {
     plan.fault(chance, "dataloader_cpu", slow_preparation);
 }
 
+/// Workers that are too few for the CPUs there are.
+pub(super) fn few_workers(plan: &mut Plan, chance: &mut Chance) {
+    plan.fault(chance, "dataloader_cpu", |here, chance, _| {
+        here.workers = chance.one_of(&[1, 2, 3]);
+        here.prep = here.workers as f64 * chance.between(0.8, 2.5);
+    });
+}
+
 pub(super) fn dataloader_storage(plan: &mut Plan, chance: &mut Chance) {
     plan.exporters = chance.one_of(&[Exporters::Ours, Exporters::Ours, Exporters::DcgmAndNode]);
     plan.fault(chance, "dataloader_storage", late_reads);
