@@ -49,6 +49,7 @@ mod pcie_degraded;
 mod phase;
 mod power;
 mod power_throttle;
+mod prepare;
 mod resolution;
 mod rule;
 pub mod sampling;
