@@ -80,7 +80,6 @@ pub use ledger::Imbalance;
 pub(crate) use ledger::apportion;
 pub use maintenance::{Declared, declare};
 pub use outage::{OUTAGES, Outage};
-pub(crate) use paired::median;
 pub use paired::{Measure, Paired};
 pub use phase::{PHASES, Phase};
 pub use resolution::too_coarse;
