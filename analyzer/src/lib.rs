@@ -20,6 +20,7 @@ pub mod forecast;
 pub mod frame;
 pub mod ingest;
 pub mod judge;
+mod median;
 pub mod mig;
 pub mod parquet;
 pub mod report;

@@ -8,14 +8,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::cell::{self, State, owned};
-use super::crash;
-use super::elsewhere::look_elsewhere;
 use super::gang_wait::Holds;
 use super::held::Held;
-use super::judge::around_ms;
 use super::phase::{Course, PHASES};
+use super::prepare::{Prepared, prepare};
 use super::{Cell, Class, DERATES, RULES, Thresholds, Verdict};
-use crate::frame::{self, Framed};
+use crate::frame;
 use crate::sample::{Series, TimeMs};
 use crate::signal::Signal;
 
@@ -37,10 +35,7 @@ impl Abstentions {
     /// them.
     pub fn add(&mut self, series: &[Series], window: &Range<TimeMs>, t: &Thresholds) {
         let sources = frame::sources(series);
-        let Framed { mut nodes, .. } = frame::frames(&sources, window, around_ms(t));
-        look_elsewhere(&mut nodes, t);
-        let crashes = Arc::new(crash::find(&sources, &Arc::default(), window, t));
-        nodes.iter_mut().for_each(|node| node.crashes = Arc::clone(&crashes));
+        let Prepared { nodes, .. } = prepare(&sources, &Arc::default(), window, t);
         let holds = Holds::of(&nodes);
         for node in &nodes {
             let states = cell::states(node, t);

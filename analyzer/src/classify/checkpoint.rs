@@ -4,6 +4,7 @@ use super::busy::busy;
 use super::thresholds::confidence::{INFERRED, NODE_WIDE};
 use super::{Cell, Class, Fact, Rule, Thresholds, Verdict};
 use crate::frame::Reading;
+use crate::median::upper_median;
 use crate::signal::Signal;
 
 pub(super) const VERSION: u32 = 1;
@@ -41,9 +42,7 @@ fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
 /// The median rate around the cell: what is written all the time is no checkpoint.
 fn usual(cell: &Cell<'_>, signal: Signal, t: &Thresholds) -> f64 {
     let around = cell.node.around(cell.index, t.around_seconds);
-    let mut rates: Vec<f64> = around.filter_map(|index| Cell { index, ..*cell }.mean(signal)).collect();
-    let middle = rates.len() / 2;
-    if rates.is_empty() { 0.0 } else { *rates.select_nth_unstable_by(middle, f64::total_cmp).1 }
+    upper_median(around.filter_map(|index| Cell { index, ..*cell }.mean(signal)).collect()).unwrap_or(0.0)
 }
 
 /// A save stops the work: in some of the cells that it fills, or nearly, the GPU does nothing. Where in all of them the

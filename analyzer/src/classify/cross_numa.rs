@@ -8,6 +8,7 @@ use super::busy;
 use super::intervals::Grounds;
 use super::thresholds::confidence::{COUNTED, INFERRED};
 use super::{Cell, Class, Fact, Rule, Thresholds, Verdict};
+use crate::median::upper_median;
 use crate::signal::Signal;
 
 pub(super) const VERSION: u32 = 1;
@@ -32,7 +33,8 @@ fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
     let comparable = others.map(|gpu| Cell { gpu, ..*cell }).filter(|c| c.is_held_by_owner());
     let on_node = comparable.filter(|c| Place::of(c).is_some_and(|p| p.is_on_node(t)));
     let working = on_node.filter_map(|c| busy::busy(&c, t)).map(|b| b.ratio).filter(|b| *b >= t.sustained_busy_ratio);
-    let behind = median(working.collect()).unwrap_or(0.0) - own.ratio;
+    // Of two that are on their nodes, the better; the best of many is ahead by chance.
+    let behind = upper_median(working.collect()).unwrap_or(0.0) - own.ratio;
     if behind < t.cross_numa_behind_ratio {
         return Verdict::No;
     }
@@ -44,12 +46,6 @@ fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
 fn advise(cell: &Cell<'_>, t: &Thresholds) -> Option<Grounds> {
     let facts = Place::of(cell)?.off_node(t);
     (!facts.is_empty()).then_some(Grounds { confidence: COUNTED, facts, missing: Vec::new() })
-}
-
-/// Of several GPUs, some do more than others by chance: the best of many is always ahead.
-fn median(mut ratios: Vec<f64>) -> Option<f64> {
-    let middle = ratios.len() / 2;
-    (!ratios.is_empty()).then(|| *ratios.select_nth_unstable_by(middle, f64::total_cmp).1)
 }
 
 /// Where the GPU's processes may run and where their memory is, as shares on the GPU's own NUMA node.
@@ -106,17 +102,5 @@ impl Place {
     fn is_on_node(&self, t: &Thresholds) -> bool {
         let on = self.cpus.is_some_and(|f| f.value > 1.0 - t.cross_numa_cpus_ratio);
         on && self.memory.is_none_or(|f| f.value >= t.cross_numa_memory_ratio)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_gpu_that_is_ahead_by_chance_is_not_what_is_usual() {
-        assert_eq!(median(vec![0.9, 0.3, 0.4]), Some(0.4));
-        assert_eq!(median(vec![0.3, 0.9]), Some(0.9), "of two that are on their nodes, the better");
-        assert_eq!(median(Vec::new()), None);
     }
 }

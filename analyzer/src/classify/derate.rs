@@ -7,6 +7,7 @@ use super::{
     thermal_throttle, timeslice_gap,
 };
 use crate::frame::GpuFrame;
+use crate::median::upper_median;
 
 /// A way to see that a busy GPU was slowed, or busy in vain.
 #[derive(Debug)]
@@ -41,9 +42,7 @@ pub(super) fn clock(cell: &Cell<'_>, t: &Thresholds) -> Option<f64> {
 /// The median of the clocks that GPUs of this model on the node, this one among them, have in the cells around under
 /// like load, as far as they are `fit` to compare with.
 pub(super) fn usual_clock(cell: &Cell<'_>, t: &Thresholds, fit: impl Fn(&Cell<'_>) -> bool) -> Option<f64> {
-    let mut clocks: Vec<f64> = clocks(cell, t, fit)?.collect();
-    let middle = clocks.len() / 2;
-    (!clocks.is_empty()).then(|| *clocks.select_nth_unstable_by(middle, f64::total_cmp).1)
+    upper_median(clocks(cell, t, fit)?.collect())
 }
 
 /// Whether that median, of all such cells, fulfils a condition that holds for every clock below one for which it holds;

@@ -9,19 +9,18 @@ use rayon::prelude::*;
 
 use super::advisory;
 use super::cell::{self, Part};
-use super::crash;
-use super::elsewhere::look_elsewhere;
 use super::energy;
 use super::gang_wait::Holds;
 use super::intervals::{Builder, Whose};
 use super::outage::outage;
 use super::phase::Course;
+use super::prepare::{Prepared, prepare};
 use super::sampling;
 use super::thresholds::confidence::CERTAIN;
-use super::{Advisory, Cell, Class, Imbalance, Interval, Paired, Thresholds, paired, straggler, work};
+use super::{Advisory, Cell, Class, Imbalance, Interval, Paired, Thresholds, paired, straggler};
 use crate::events::Told;
 use crate::frame::grid::{HOUR_MS, MINUTE_MS};
-use crate::frame::{self, Framed, GpuFrame, MAX_BRIDGE_MS, NodeFrame, Source, Unjoined};
+use crate::frame::{self, GpuFrame, MAX_BRIDGE_MS, NodeFrame, Source, Unjoined};
 use crate::sample::{Series, TimeMs};
 
 /// The most that the thresholds of [`around_ms`] may be configured to.
@@ -168,14 +167,8 @@ impl Run {
     }
 
     fn hour(&mut self, sources: &[Source<'_>], window: Range<TimeMs>, t: &Thresholds) -> Result<(), JudgeError> {
-        let Framed { mut nodes, unjoined } = frame::frames(sources, &window, around_ms(t));
-        let crashes = Arc::new(crash::find(sources, &self.told, &window, t));
+        let Prepared { nodes, crashes, unjoined } = prepare(sources, &self.told, &window, t);
         self.lost_from_ms = self.lost_from_ms.into_iter().chain(crashes.reach_back(&window)).min();
-        for node in &mut nodes {
-            (node.told, node.crashes) = (Arc::clone(&self.told), Arc::clone(&crashes));
-        }
-        nodes.par_iter_mut().for_each(|node| work::note(node, t));
-        look_elsewhere(&mut nodes, t);
         self.unjoined.extend(unjoined);
         let mut judged = BTreeSet::new();
         let holds = Holds::of(&nodes);

@@ -139,6 +139,8 @@ mod tests {
             assert_eq!((cut[0].class, cut.last().unwrap().class), (class, class));
             let energy = cut.iter().fold(None, |sum, i| Energy::sum(sum, i.energy));
             assert_eq!(energy, whole.energy, "nothing is lost of it");
+            let version = |i: &Interval| i.version == (i.class == Class::Maintenance).then(|| Version::of(i.class));
+            assert!(cut.iter().all(version), "what is declared now is by the rules of now: {cut:?}");
         }
     }
 

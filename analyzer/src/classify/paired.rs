@@ -13,6 +13,7 @@ use super::derate::clock;
 use super::judge::Booked;
 use super::straggler::{is_cause, runs};
 use super::{Cell, Class, Thresholds, Verdict, collective_wait};
+use crate::median::median;
 use crate::sample::TimeMs;
 use crate::signal::Signal;
 
@@ -182,11 +183,4 @@ fn measured<'a>(
 
 fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
-}
-
-/// The middle, or the mean of the two in the middle.
-pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let last = values.len().checked_sub(1)?;
-    Some(f64::midpoint(values[last / 2], values[last.div_ceil(2)]))
 }

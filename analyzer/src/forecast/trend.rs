@@ -1,5 +1,7 @@
 //! A straight line through points that does not mind outliers.
 
+use crate::median::{median, median_of_sorted};
+
 /// A slope and its 90 % interval, in units of y per unit of x, and the level at x = 0.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Trend {
@@ -17,28 +19,18 @@ const Z: f64 = 1.645;
 pub(super) fn theil_sen(points: &[(f64, f64)]) -> Option<Trend> {
     let pairs = points.iter().enumerate().flat_map(|(i, a)| points[..i].iter().map(move |b| (a, b)));
     let slopes = pairs.filter(|(a, b)| a.0 != b.0).map(|(a, b)| (a.1 - b.1) / (a.0 - b.0));
-    let slopes = sorted(slopes);
+    let mut slopes: Vec<f64> = slopes.collect();
+    slopes.sort_unstable_by(f64::total_cmp);
     let count = points.len() as f64;
     if slopes.len() < 3 {
         return None;
     }
     let spread = Z * (count * (count - 1.0) * (2.0 * count + 5.0) / 18.0).sqrt();
     let rank = |position: f64| slopes[(position.max(0.0) as usize).min(slopes.len() - 1)];
-    let slope = median(&slopes);
-    let level = median(&sorted(points.iter().map(|(x, y)| y - slope * x)));
+    let slope = median_of_sorted(&slopes)?;
+    let level = median(points.iter().map(|(x, y)| y - slope * x).collect())?;
     let all = slopes.len() as f64;
     Some(Trend { low: rank((all - spread) / 2.0 - 1.0), slope, high: rank((all + spread) / 2.0), level })
-}
-
-fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_unstable_by(f64::total_cmp);
-    values
-}
-
-fn median(sorted: &[f64]) -> f64 {
-    let middle = sorted.len() / 2;
-    if sorted.len().is_multiple_of(2) { (sorted[middle - 1] + sorted[middle]) / 2.0 } else { sorted[middle] }
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use super::text;
 use crate::classify::{Class, Group, Interval};
 use crate::events::{Attempt, Place, RunId, attempts};
 use crate::frame::union_ms;
+use crate::median::median;
 use crate::sample::TimeMs;
 use crate::store::{History, Progress};
 
@@ -258,12 +259,6 @@ fn cost(all: &[Attempt], period: &Range<TimeMs>, ledger_ms: f64) -> Option<Check
     let booked = ledger_ms / 1000.0 / saved.len() as f64;
     let booked = CheckpointCost { seconds: booked, source: "time booked on checkpoint" };
     told.or_else(|| (ledger_ms > 0.0 && !saved.is_empty()).then_some(booked))
-}
-
-/// The middle value; the lower of two.
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len().checked_sub(1)? / 2).copied()
 }
 
 /// The interval between checkpoints that loses the least to first order: J. W. Young, A First Order Approximation to the

@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::text;
-use crate::classify::{Measure, Paired, median};
+use crate::classify::{Measure, Paired};
+use crate::median::median;
 use crate::sample::TimeMs;
 use crate::tuning::{MIN_POOL, Standing};
 

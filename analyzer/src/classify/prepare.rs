@@ -1,0 +1,34 @@
+//! What has to be known of a window before the first of its cells is judged.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::Arc;
+
+use rayon::prelude::*;
+
+use super::crash::{self, Crashes};
+use super::elsewhere::look_elsewhere;
+use super::judge::around_ms;
+use super::{Thresholds, work};
+use crate::events::Told;
+use crate::frame::{self, Framed, NodeFrame, Source, Unjoined};
+use crate::sample::TimeMs;
+
+/// The nodes of a window, with all that rules ask them for.
+pub(super) struct Prepared {
+    pub(super) nodes: Vec<NodeFrame>,
+    pub(super) crashes: Arc<Crashes>,
+    pub(super) unjoined: BTreeSet<Unjoined>,
+}
+
+/// Looks at the window, which does not reach over a UTC hour, and at what is around it.
+pub(super) fn prepare(sources: &[Source<'_>], told: &Arc<Told>, window: &Range<TimeMs>, t: &Thresholds) -> Prepared {
+    let Framed { mut nodes, unjoined } = frame::frames(sources, window, around_ms(t));
+    let crashes = Arc::new(crash::find(sources, told, window, t));
+    for node in &mut nodes {
+        (node.told, node.crashes) = (Arc::clone(told), Arc::clone(&crashes));
+    }
+    nodes.par_iter_mut().for_each(|node| work::note(node, t));
+    look_elsewhere(&mut nodes, t);
+    Prepared { nodes, crashes, unjoined }
+}
