@@ -11,7 +11,7 @@ fn uuid(place: usize) -> String {
     format!("GPU-00002330-0000-4000-8000-{place:012x}")
 }
 
-pub(crate) fn failures(scrape: &Scrape, gpu: usize) -> f64 {
+fn failures(scrape: &Scrape, gpu: usize) -> f64 {
     scrape.of("goodput_gpu_read_failures_total", gpu).unwrap_or_default()
 }
 
