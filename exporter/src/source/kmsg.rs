@@ -16,8 +16,8 @@ use rustix::time::{ClockId, clock_gettime};
 use super::xid::{ChannelState, Journal};
 use crate::parse::xid::{Log, Record};
 
-/// How long one wait for the kernel takes; a stop is noticed between two.
-const WAIT: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+/// How long one wait for the kernel takes. A record ends it at once; a stop is noticed after it, which nobody waits for.
+const WAIT: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
 
 /// Pause at the end of something that is no kernel log, such as a pipe nobody writes to.
 const AT_END: Duration = Duration::from_millis(500);

@@ -232,6 +232,20 @@ impl Probe {
         tasks.filter_map(comm).filter(|comm| comm.trim_end() == name).count()
     }
 
+    /// Number of its threads that read GPUs.
+    pub(crate) fn readers(&self) -> usize {
+        self.threads("nvml-reader")
+    }
+
+    /// Waits until so many threads read GPUs: they come and go with the turn that shows that they are needed, or not.
+    pub(crate) fn until_readers(&self, count: usize, what: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        while self.readers() != count {
+            assert!(Instant::now() < deadline, "{} threads read GPUs, not {count}: {what}", self.readers());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
     /// Number of all its threads.
     pub(crate) fn all_threads(&self) -> usize {
         std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap().count()

@@ -1,4 +1,4 @@
-//! The control thread: finds the library, keeps one reader per GPU, and starts over when the driver goes.
+//! The control thread: finds the library, has every GPU read, and starts over when the driver goes.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -12,7 +12,8 @@ use nvml_wrapper::error::NvmlError;
 use super::Driver;
 use super::absent::Absent;
 use super::events;
-use super::reader;
+use super::library::Library;
+use super::readers::Readers;
 use super::retry::Retry;
 use super::shared::{Generation, Hold, Shared};
 
@@ -28,12 +29,6 @@ const RELOAD: (Duration, Duration) = (Duration::from_secs(1), Duration::from_sec
 
 /// How long readers of an ended generation may take to let go of the library. A healthy one takes one cycle.
 const LET_GO: Duration = Duration::from_secs(2);
-
-/// One load of the library, shared by its readers. It is closed before the hold ends.
-struct Library {
-    nvml: Nvml,
-    _hold: Hold,
-}
 
 /// Loads, tends, starts over; until told to stop.
 pub(super) fn run(shared: &Arc<Shared>, path: Option<&Path>) {
@@ -52,14 +47,11 @@ pub(super) fn run(shared: &Arc<Shared>, path: Option<&Path>) {
 /// One generation, from its first reader to the end of the library.
 fn live(shared: &Arc<Shared>, library: Library, version: &str, generation: Generation) {
     let library = Arc::new(library);
-    let mut threads = Vec::new();
-    tend(shared, &library, version, generation, &mut threads);
+    let readers = Readers::new(shared, &library, generation);
+    tend(shared, &library, &readers, version, generation);
     shared.end(generation);
-    if shared.wait_readers(LET_GO) {
-        // A thread that has let go still runs the end of its thread-local variables. The dynamic loader keeps a library
-        // that has some until then, and after that until it is asked to close it once more.
-        threads.into_iter().for_each(|thread| drop(thread.join()));
-    }
+    readers.end(LET_GO);
+    drop(readers);
     // Here, where a driver that does not come back is noticed, and by a thread that others do not wait for. A reader
     // that is stuck still has its share.
     shared.call(&shared.control, || drop(library));
@@ -109,20 +101,14 @@ fn loader_message(error: &dyn std::error::Error) -> String {
     error.source().map_or_else(|| error.to_string(), ToString::to_string)
 }
 
-/// Keeps a reader on every GPU until the driver goes or the number of GPUs changes.
-fn tend(
-    shared: &Arc<Shared>,
-    library: &Arc<Library>,
-    version: &str,
-    generation: Generation,
-    threads: &mut Vec<JoinHandle<()>>,
-) {
+/// Keeps every GPU read until the driver goes or the number of GPUs changes.
+fn tend(shared: &Arc<Shared>, library: &Arc<Library>, readers: &Arc<Readers>, version: &str, generation: Generation) {
     let mut known = None;
     while shared.alive(generation) {
         match shared.call(&shared.control, || library.nvml.device_count()).map_err(Absent::from) {
             Ok(count) if *known.get_or_insert(count) == count => {
-                threads.extend(start_listening(shared, library, generation));
-                threads.extend((0..count).filter_map(|index| start_reader(shared, library, index, generation)));
+                readers.join(start_listening(shared, library, generation));
+                readers.take_up(0..count);
             }
             Ok(count) => return tracing::info!(count, "the number of gpus changed; starting over"),
             Err(why) if why.is_driver_gone() => return,
@@ -144,24 +130,4 @@ fn start_listening(shared: &Arc<Shared>, library: &Arc<Library>, generation: Gen
         drop(claim);
     });
     spawned.inspect_err(|error| tracing::warn!(%error, "cannot start the thread that waits for events")).ok()
-}
-
-/// Starts the GPU's reader, unless one runs. One that is stuck, of whatever generation, is left alone: its GPU gets no
-/// second thread to get stuck in.
-fn start_reader(
-    shared: &Arc<Shared>,
-    library: &Arc<Library>,
-    index: u32,
-    generation: Generation,
-) -> Option<JoinHandle<()>> {
-    let claim = shared.claim(index, generation)?;
-    let (shared, library) = (Arc::clone(shared), Arc::clone(library));
-    let thread = std::thread::Builder::new().name(format!("nvml-gpu{index}"));
-    let spawned = thread.spawn(move || {
-        reader::run(&shared, &library.nvml, &claim.slot, generation);
-        // The library goes before the claim: whoever waits for the claim may then load it anew.
-        drop(library);
-        drop(claim);
-    });
-    spawned.inspect_err(|error| tracing::warn!(index, %error, "cannot start a reader thread")).ok()
 }

@@ -1,8 +1,8 @@
 //! NVML behind one snapshot: threads own the library, everyone else reads plain values.
 //!
-//! One control thread loads the library and looks after the set of GPUs; one reader thread per GPU makes all calls
-//! about that GPU. A hanging driver call therefore holds up one GPU, and never whoever takes a snapshot. All threads
-//! share one load of the library (a *generation*), which is dropped with the last of them and replaced when the driver
+//! One control thread loads the library and looks after the set of GPUs; two threads take turns in reading all of them.
+//! A call that hangs keeps its thread, and another takes that one's place for the other GPUs: so it holds up one GPU, and
+//! never whoever takes a snapshot. All threads share one load of the library (a *generation*), which is dropped with the last of them and replaced when the driver
 //! is reloaded.
 //!
 //! While the library is held, the driver keeps the GPUs initialised, as `nvidia-persistenced` would: idle GPUs start
@@ -20,10 +20,12 @@ mod control;
 mod events;
 pub mod fields;
 pub mod health;
+mod library;
 mod mig;
 mod power;
 mod raw;
 mod reader;
+mod readers;
 mod retry;
 mod ring;
 mod shared;

@@ -310,6 +310,9 @@ struct GpmSample<'nvml> {
     nvml: &'nvml Nvml,
 }
 
+// SAFETY: NVML may be called from any thread, and a sample is memory of its own that no other thread uses meanwhile.
+unsafe impl Send for GpmSample<'_> {}
+
 impl<'nvml> GpmSample<'nvml> {
     fn alloc(nvml: &'nvml Nvml) -> Reading<Self> {
         let call = symbol(&nvml.lib().nvmlGpmSampleAlloc)?;

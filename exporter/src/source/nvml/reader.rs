@@ -1,4 +1,4 @@
-//! One GPU's reader: the only thread that calls the driver about that GPU.
+//! One GPU's reader: makes all calls about that GPU, cycle by cycle.
 
 mod lasting;
 mod sampling;
@@ -17,17 +17,13 @@ use super::fields::{MEMORY_TEMPERATURE, POWER_AVERAGE, POWER_INSTANT, Plan, driv
 use super::mig::{self, Mig};
 use super::power::Meter;
 use super::raw::{self, Contexts};
-use super::retry::Retry;
-use super::shared::{Generation, Shared, Slot};
+use super::readers::CYCLE;
+use super::shared::{Shared, Slot};
 use super::values::{Totals, Values};
 use super::{Process, merge};
 use crate::catalog::dcgm::{Call, Read, Scope};
 use lasting::identify;
 use sampling::Profiler;
-
-/// One cycle reads the counters. One second keeps what a rate over one 15 s scrape interval can be off by to 1/15, and
-/// is far from any usual scrape interval: a cycle as long as that would alias.
-const CYCLE: Duration = Duration::from_secs(1);
 
 /// What an owner or a forecast is made of is read every so many cycles, three times per 15 s scrape; it is also the span
 /// that GPM averages over.
@@ -46,29 +42,6 @@ const SETTING_CYCLES: u64 = 60;
 /// What changes only when somebody rewires the node is read every so many cycles.
 const PEER_CYCLES: u64 = 600;
 
-/// First pause before a lost or failing GPU is looked up again.
-const RETRY: Duration = Duration::from_secs(2);
-
-/// Longest such pause: two scrapes at the usual interval.
-const RETRY_LONGEST: Duration = Duration::from_secs(30);
-
-/// Reads until the generation ends; looks the GPU up anew whenever it fails.
-pub(super) fn run(shared: &Shared, nvml: &Nvml, slot: &Slot, generation: Generation) {
-    let mut retry = Retry::new(RETRY, RETRY_LONGEST);
-    while shared.alive(generation) {
-        let began = shared.time.now();
-        let read = Reader::open(shared, nvml, slot, generation).and_then(|mut reader| reader.run());
-        let Err(why) = read else { return };
-        if why.is_driver_gone() {
-            shared.end(generation);
-            return;
-        }
-        shared.fail(slot, why);
-        let now = shared.time.now();
-        shared.pause(generation, now + retry.pause(now.duration_since(began)));
-    }
-}
-
 /// What a cycle reads. Cycles are counted by the clock: where it has jumped, as an injected one does, one cycle stands for
 /// all that lie in between.
 struct Due {
@@ -83,10 +56,9 @@ impl Due {
     }
 
     /// The cycle that begins this long after the first.
-    fn advance(&mut self, since: Duration) {
+    fn next(&self, since: Duration) -> Self {
         let by_clock = (since + CYCLE / 2).as_secs() / CYCLE.as_secs();
-        self.before = Some(self.cycle);
-        self.cycle = by_clock.max(self.cycle + 1);
+        Self { before: Some(self.cycle), cycle: by_clock.max(self.cycle + 1) }
     }
 
     fn every(&self, cycles: u64) -> bool {
@@ -94,16 +66,17 @@ impl Due {
     }
 }
 
-struct Reader<'a> {
-    shared: &'a Shared,
-    slot: &'a Slot,
-    generation: Generation,
+pub(super) struct Reader<'a> {
+    shared: Arc<Shared>,
+    slot: Arc<Slot>,
     device: Device<'a>,
     gpm: Reading<Profiler<'a>>,
     mig: Mig<'a>,
     integrator: Integrator,
     power: Meter,
     opened: Instant,
+    /// What the last cycle has read; `None` before the first, and where something else is to be read.
+    due: Option<Due>,
     totals: Totals,
     values: Values,
     compute: Reading<Vec<Process>>,
@@ -119,21 +92,21 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn open(shared: &'a Shared, nvml: &'a Nvml, slot: &'a Slot, generation: Generation) -> Reading<Self> {
+    pub(super) fn open(shared: &Arc<Shared>, nvml: &'a Nvml, slot: &Arc<Slot>) -> Reading<Self> {
         let device = shared.call(&slot.clock, || nvml.device_by_index(slot.index))?;
         let identity = identify(shared, slot, &device)?;
         let totals = shared.totals(&identity.uuid);
         shared.identify(slot, identity)?;
         shared.announce(slot);
         let mut reader = Self {
-            shared,
-            slot,
-            generation,
+            shared: Arc::clone(shared),
+            slot: Arc::clone(slot),
             gpm: shared.call(&slot.clock, || Profiler::open(&device)),
             mig: Mig::default(),
             integrator: Integrator::resume(totals.busy.clone()),
             power: Meter::resume(totals.power.clone()),
             opened: shared.time.now(),
+            due: None,
             totals,
             values: Values::default(),
             compute: Err(Absent::NotSupported),
@@ -160,26 +133,21 @@ impl<'a> Reader<'a> {
         }
         self.ask_all(|ask| ask.pace == Pace::Once);
         self.read_texts();
+        self.due = None;
         Ok(())
     }
 
-    /// Cycle by cycle, until the generation ends or the GPU fails.
-    fn run(&mut self) -> Reading<()> {
-        self.opened = self.shared.time.now();
-        let mut began = self.opened;
-        let mut due = Due::first();
-        while self.shared.alive(self.generation) {
-            let plan = self.shared.plan();
-            if !Arc::ptr_eq(&plan, &self.plan) {
-                self.plan = plan;
-                self.follow_plan()?;
-                due = Due::first();
-            }
-            self.cycle(&due, began)?;
-            self.shared.pause(self.generation, began + CYCLE);
-            began = self.shared.time.now();
-            due.advance(began.duration_since(self.opened));
+    /// One cycle.
+    pub(super) fn read(&mut self) -> Reading<()> {
+        let began = self.shared.time.now();
+        let plan = self.shared.plan();
+        if !Arc::ptr_eq(&plan, &self.plan) {
+            self.plan = plan;
+            self.follow_plan()?;
         }
+        let due = self.due.as_ref().map_or_else(Due::first, |due| due.next(began.duration_since(self.opened)));
+        self.cycle(&due, began)?;
+        self.due = Some(due);
         Ok(())
     }
 
@@ -206,7 +174,7 @@ impl<'a> Reader<'a> {
         self.totals.cycles += 1;
         let processes = self.compute.as_ref().map(|c| merge(c, &self.others)).map_err(|e| *e);
         self.slot.clock.check()?;
-        self.shared.publish(self.slot, began, self.values.clone(), processes, &self.totals);
+        self.shared.publish(&self.slot, began, self.values.clone(), processes, &self.totals);
         Ok(())
     }
 
@@ -256,7 +224,7 @@ impl<'a> Reader<'a> {
     }
 
     fn read_mig(&mut self, look: bool) {
-        let gpu = mig::Parent { shared: self.shared, slot: self.slot, device: &self.device };
+        let gpu = mig::Parent { shared: &self.shared, slot: &self.slot, device: &self.device };
         self.mig.read(&gpu, look, &mut self.compute, &mut self.totals.instances);
         self.values.mig_mode = self.mig.mode();
         self.values.mig_slices = self.mig.slices();
@@ -297,7 +265,7 @@ impl<'a> Reader<'a> {
     }
 
     fn ask<T>(&self, call: impl FnOnce(&Device<'a>) -> Reading<T>) -> Reading<T> {
-        self.shared.ask(self.slot, || call(&self.device))
+        self.shared.ask(&self.slot, || call(&self.device))
     }
 
     fn wrapped<T>(&self, call: impl FnOnce(&Device<'a>) -> Result<T, NvmlError>) -> Reading<T> {
@@ -328,7 +296,7 @@ mod tests {
         let mut due = Due::first();
         let mut seconds = vec![0];
         for ms in begun {
-            due.advance(Duration::from_millis(ms));
+            due = due.next(Duration::from_millis(ms));
             seconds.extend(due.every(every).then_some(ms / 1000));
         }
         seconds

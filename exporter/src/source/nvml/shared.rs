@@ -59,8 +59,10 @@ struct Flags {
     pauses: Vec<Instant>,
     /// Generations up to this one are over.
     over: Generation,
-    /// GPUs with a live reader, of whatever generation: a stuck one keeps a second from starting.
+    /// GPUs that are read, by whatever generation: a stuck one keeps a second reader from it.
     running: BTreeSet<u32>,
+    /// Threads that read them.
+    threads: usize,
     /// Does a thread wait for events, of whatever generation?
     listening: bool,
     /// Until when nothing of the driver is to be held, by the clock of the threads; `None` while it is wanted.
@@ -116,7 +118,17 @@ impl Drop for Hold {
     }
 }
 
-/// Ends a reader's claim on its GPU when the thread ends, however it ends.
+/// A thread that reads GPUs, counted until it ends, however it ends.
+pub(super) struct Enlisted(Arc<Shared>);
+
+impl Drop for Enlisted {
+    fn drop(&mut self) {
+        self.0.flags.lock().threads -= 1;
+        self.0.changed.notify_all();
+    }
+}
+
+/// Ends a reader's claim on its GPU when the reader ends, however it ends.
 pub(super) struct Claim {
     shared: Arc<Shared>,
     pub(super) slot: Arc<Slot>,
@@ -277,8 +289,8 @@ impl Shared {
         flags.held == 0
     }
 
-    /// Moves an injected clock on, and waits until everything that is due by then is done: the control thread, every reader
-    /// and the thread that waits for events pause until later, and it watches every GPU that was opened. With the wall
+    /// Moves an injected clock on, and waits until everything that is due by then is done: the control thread, those that
+    /// read and the thread that waits for events pause until later, and it watches every GPU that was opened. With the wall
     /// clock, and while stopping, there is nothing to wait for.
     pub(super) fn step(&self, by: Duration) {
         let mut flags = self.flags.lock();
@@ -286,20 +298,26 @@ impl Shared {
         self.changed.notify_all();
         let at_rest = |flags: &Flags| {
             let pausing = flags.pauses.iter().filter(|until| **until > now).count();
-            pausing > flags.running.len() + usize::from(flags.listening) && (!flags.listening || self.all_watched())
+            pausing > flags.threads + usize::from(flags.listening) && (!flags.listening || self.all_watched())
         };
         while !flags.stopping && !at_rest(&flags) {
             self.changed.wait(&mut flags);
         }
     }
 
-    /// Waits until no thread holds the library, but no longer than `limit`; says whether none does.
+    /// Waits until no GPU is read and nobody waits for events, but no longer than `limit`; says whether so.
     pub(super) fn wait_readers(&self, limit: Duration) -> bool {
         let until = Instant::now() + limit;
         let mut flags = self.flags.lock();
         let held = |flags: &Flags| flags.listening || !flags.running.is_empty();
         while held(&flags) && !self.changed.wait_until(&mut flags, until).timed_out() {}
         !held(&flags)
+    }
+
+    /// Counts a thread that is about to read GPUs.
+    pub(super) fn enlist(self: &Arc<Self>) -> Enlisted {
+        self.flags.lock().threads += 1;
+        Enlisted(Arc::clone(self))
     }
 
     /// Claims a GPU for a new reader; nothing while an older one still runs.

@@ -25,15 +25,15 @@ impl Reader<'_> {
         let lacks = |ask: &Ask| ask.pace == Pace::Once && ask.gives.iter().any(|call| missing.contains(call));
         self.ask_all(|ask| ask.pace == Pace::Setting || lacks(ask));
         let links = self.values.field(LINK_COUNT);
-        self.values.health.read_links(self.shared, self.slot, &self.device, links);
+        self.values.health.read_links(&self.shared, &self.slot, &self.device, links);
         if self.gpm.as_ref().is_err_and(|why| *why != Absent::NotSupported) {
             self.gpm = self.ask(Profiler::open);
             if let Ok(profiler) = &mut self.gpm {
                 profiler.want(&self.plan.gpm);
             }
         }
-        if self.shared.is_half_identified(self.slot) {
-            self.shared.identify(self.slot, identify(self.shared, self.slot, &self.device)?)?;
+        if self.shared.is_half_identified(&self.slot) {
+            self.shared.identify(&self.slot, identify(&self.shared, &self.slot, &self.device)?)?;
         }
         if due.every(PEER_CYCLES) && self.plan.has(Read::Event(Event::PeerToPeer)) {
             self.read_peers();

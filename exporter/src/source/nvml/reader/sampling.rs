@@ -10,8 +10,9 @@ use nvml_wrapper::Device;
 use super::super::absent::{Absent, Reading};
 use super::super::activity;
 use super::super::raw::{self, Gpm, Samples};
+use super::super::readers::CYCLE;
 use super::super::ring::Ring;
-use super::{CYCLE, Due, RAREST_CYCLES, Reader, SLOW_CYCLES};
+use super::{Due, RAREST_CYCLES, Reader, SLOW_CYCLES};
 use crate::catalog::dcgm::Call;
 
 /// The least time between two samples of a pair (nvmlGpmMetricsGet).
@@ -62,7 +63,7 @@ impl Reader<'_> {
     fn read_gpm(&mut self) {
         let Ok(profiler) = &mut self.gpm else { return };
         let now = self.shared.time.now();
-        let (shared, slot) = (self.shared, self.slot);
+        let (shared, slot) = (&self.shared, &self.slot);
         let pair = match profiler.since(now) {
             Some(since) if since < GPM_FLOOR => return,
             since => shared.ask(slot, || profiler.take(&self.device, now)).map(|()| since),
