@@ -28,7 +28,7 @@ fn evaluated(trace: &Path) -> Result<Evaluation> {
 const FLOORS: &[(&str, &str, f64)] = &[
     ("healthy", "productive", 0.9),
     ("cpu_throttled", "cpu_throttled", 0.9),
-    ("dataloader_cpu", "dataloader_cpu", 0.4),
+    ("dataloader_cpu", "dataloader_cpu", 0.6),
     ("dataloader_storage", "dataloader_storage", 0.95),
     ("memory_pressure", "memory_pressure", 0.6),
     ("memory_swap", "memory_pressure", 0.5),

@@ -376,8 +376,19 @@ impl Shared {
     }
 }
 
+/// A directory that is this process's.
+pub(super) struct Lock(File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Closing is not enough: a child that another thread is starting has the file open too until its program runs.
+        // What cannot be unlocked is so once the last of them has closed it.
+        let _ = self.0.unlock();
+    }
+}
+
 /// Takes the directory for this process; the lock ends with the file handle, so also by `kill -9`.
-pub(super) fn lock(dir: &Path) -> Result<File, StoreError> {
+pub(super) fn lock(dir: &Path) -> Result<Lock, StoreError> {
     let path: PathBuf = dir.join("lock");
     let opened = File::options().write(true).create(true).truncate(false).open(&path);
     let file = match opened {
@@ -385,7 +396,7 @@ pub(super) fn lock(dir: &Path) -> Result<File, StoreError> {
         Err(error) => return Err(StoreError::Io { path, error }),
     };
     match file.try_lock() {
-        Ok(()) => Ok(file),
+        Ok(()) => Ok(Lock(file)),
         Err(TryLockError::WouldBlock) => Err(StoreError::Locked { path }),
         Err(TryLockError::Error(error)) => Err(StoreError::Io { path, error }),
     }

@@ -1,7 +1,6 @@
 //! The one writer: group commits and flushes, one after the other.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::future;
 use std::mem;
 use std::ops::Range;
@@ -15,7 +14,7 @@ use tracing::{error, info};
 
 use super::admit::{Bounds, Past, Row, admit};
 use super::catalogue::SeriesId;
-use super::embedded::Shared;
+use super::embedded::{Lock, Shared};
 use super::forget::{self, Sweep};
 use super::head::{Head, value_at};
 use super::pages::Pages;
@@ -31,7 +30,7 @@ const RETRY: Duration = Duration::from_secs(10);
 pub(super) struct Writer {
     pub(super) shared: Arc<Shared>,
     /// Held for as long as this task, or a merge that it began, may write.
-    pub(super) lock: Arc<File>,
+    pub(super) lock: Arc<Lock>,
     /// Batches that are to be committed.
     waiting: Turns<Incoming>,
     next_series: u32,
@@ -56,7 +55,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn new(shared: Arc<Shared>, lock: File, next_series: u32, seq: i64) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, lock: Lock, next_series: u32, seq: i64) -> Self {
         let mut newest = Pages::default();
         {
             let state = shared.state.read();
