@@ -69,8 +69,4 @@ crate::metric_rows! {
         "Highest score among the owner's processes that hold a GPU: memory use and adjustment together; the process with the highest of the node is killed first.",
         from "/proc/PID/oom_score", by "process", series "1 per owner of a GPU", since "0.1.0"
     }
-    PROCESS_OOM_ADJUST = Gauge None "goodput_process_oom_score_adjustment" ["owner"] {
-        "Highest adjustment among the owner's processes that hold a GPU: 1000 is killed first when memory runs out, -1000 never.",
-        from "/proc/PID/oom_score_adj", by "process", series "1 per owner of a GPU", since "0.1.0"
-    }
 }

@@ -36,7 +36,6 @@ impl Process {
             ("status", format!("voluntary_ctxt_switches:\t{}\nnonvoluntary_ctxt_switches:\t{}\n", c(6), c(7))),
             ("io", format!("rchar: {}\nwchar: 1\nread_bytes: {}\nwrite_bytes: {}\n", c(10), c(8), c(9))),
             ("limits", format!("Max locked memory         {}              unlimited            bytes\n", pid * 1024)),
-            ("oom_score_adj", format!("{}\n", i64::from(*pid) - 1000)),
             ("oom_score", format!("{}\n", 600 + pid)),
             (&format!("task/{pid}/children"), format!("{children}\n")),
         ] {
@@ -85,7 +84,6 @@ fn a_job_and_its_workers() {
             ("state{state=\"other\"}", 0.0),
             ("cpu_seconds_total{mode=\"user\"}", 0.0),
             ("memlock_limit_bytes", 10_240.0),
-            ("oom_score_adjustment", -980.0),
             ("oom_score", 620.0),
         ],
     );
@@ -143,7 +141,7 @@ fn a_worker_is_saturated_that_computed_nearly_all_of_the_time() {
 fn what_the_kernel_does_not_count_is_absent() {
     let machine = machine(&[Process::new(10, "")], &[10]);
     machine.write("proc/10/schedstat", "0 0 0\n");
-    for file in ["io", "oom_score_adj", "oom_score", "status", "task/10/children"] {
+    for file in ["io", "oom_score", "status", "task/10/children"] {
         std::fs::remove_file(machine.path(&format!("proc/10/{file}"))).unwrap();
     }
     machine.write("proc/10/limits", "Max locked memory         unlimited            unlimited            bytes\n");
@@ -156,7 +154,6 @@ fn what_the_kernel_does_not_count_is_absent() {
         "storage_read_bytes_total",
         "read_bytes_total",
         "memlock_limit_bytes",
-        "oom_score_adjustment",
         "oom_score",
     ] {
         assert_eq!(collected.count(&format!("goodput_process_{absent}")), 0, "{absent}");

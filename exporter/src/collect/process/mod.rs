@@ -20,7 +20,7 @@ use crate::source::files::{self, FileError};
 /// The row of this collector.
 pub(super) const ENTRY: Entry = Entry {
     name: "process",
-    about: "What the processes that hold GPUs do, with all that they started, summed by owner; 4 files per process and 3 more of those on GPUs, at most 256 processes, and 1 per thread to find them.",
+    about: "What the processes that hold GPUs do, with all that they started, summed by owner; 4 files per process and 2 more of those on GPUs, at most 256 processes, and 1 per thread to find them.",
     default: true,
     deadline: Duration::from_secs(2),
     new: || Box::<Processes>::default(),
@@ -116,7 +116,6 @@ struct Sums {
     incomplete: [bool; COUNTERS.len()],
     memlock: Option<u64>,
     oom_score: Option<u64>,
-    oom_adjust: Option<i64>,
 }
 
 /// Reads one process. One that has ended leaves nothing.
@@ -174,10 +173,8 @@ fn rest(
     if !member.worker {
         let limit = files::parse_optional(&folder.join("limits"), limits::max_locked_memory)?.flatten();
         sums.memlock = sums.memlock.into_iter().chain(limit.and_then(Limit::bytes)).min();
-        let adjust = files::parse_optional(&folder.join("oom_score_adj"), number::<i64>)?;
         let score = files::parse_optional(&folder.join("oom_score"), number::<u64>)?;
         sums.oom_score = sums.oom_score.into_iter().chain(score).max();
-        sums.oom_adjust = sums.oom_adjust.into_iter().chain(adjust).max();
     }
     Ok(())
 }
@@ -228,6 +225,5 @@ impl Sums {
         }
         out.push(&PROCESS_MEMLOCK, &[owner], self.memlock.map(|bytes| bytes as f64));
         out.push(&PROCESS_OOM_SCORE, &[owner], self.oom_score.map(|score| score as f64));
-        out.push(&PROCESS_OOM_ADJUST, &[owner], self.oom_adjust.map(|adjust| adjust as f64));
     }
 }
