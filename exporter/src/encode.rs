@@ -17,6 +17,9 @@ pub enum Format {
 }
 
 impl Format {
+    /// Each of them.
+    pub const ALL: [Self; 2] = [Self::Text, Self::OpenMetrics];
+
     /// Value of the Content-Type header; Prometheus 3 refuses a body without one.
     #[must_use]
     pub fn content_type(self) -> &'static str {

@@ -61,7 +61,7 @@ fn run(config: &Config) -> anyhow::Result<ExitCode> {
                 CatalogFormat::Json => describe::json()?,
                 CatalogFormat::Dcgm => describe::parity(),
             };
-            print::write(&text, &mut io::stdout().lock())?;
+            print::write(text.as_bytes(), &mut io::stdout().lock())?;
         }
         Command::Audit { compare: Some(Compare::Diff { before, after, format }), .. } => {
             return compare(&before, &after, format);
@@ -89,7 +89,7 @@ fn audit(config: &Config, profile: Profile, format: AuditFormat, ids: &[String])
         AuditFormat::Json => render::json(&audit)?,
         AuditFormat::Markdown => render::markdown(&audit),
     };
-    print::write(&text, &mut io::stdout().lock())?;
+    print::write(text.as_bytes(), &mut io::stdout().lock())?;
     Ok(if audit.count(Status::Fail) > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
@@ -105,7 +105,7 @@ fn compare(before: &Path, after: &Path, format: AuditFormat) -> anyhow::Result<E
         AuditFormat::Json => diff::json(&diff)?,
         AuditFormat::Markdown => diff::markdown(&diff),
     };
-    print::write(&text, &mut io::stdout().lock())?;
+    print::write(text.as_bytes(), &mut io::stdout().lock())?;
     Ok(if diff.is_worse() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 

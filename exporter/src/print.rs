@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 
 use crate::config::TextFormat;
-use crate::encode::{Format, encode};
+use crate::encode::Format;
 use crate::scrape::{Gpus, Outcome, Scrape, Scraper, wait_for_gpus};
 use crate::source::nvml::Driver;
 
@@ -32,15 +32,15 @@ pub fn print(
     };
     // Notes are for people; where they cannot be written, the scrape still can.
     let _ = note(&scrape, notes);
-    write(&encode(&scrape.families, format), out)
+    write(&scrape.text(format), out)
 }
 
 /// Writes all of `text`; a reader that has enough, as in `| head`, is no error.
 ///
 /// # Errors
 /// When `out` cannot be written.
-pub fn write(text: &str, out: &mut impl Write) -> anyhow::Result<()> {
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+pub fn write(text: &[u8], out: &mut impl Write) -> anyhow::Result<()> {
+    match out.write_all(text).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(error).context("cannot write to standard output")
         }

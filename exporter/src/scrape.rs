@@ -1,16 +1,19 @@
 //! One scrape: owners, then every collector behind its own deadline and panic boundary.
 //!
 //! One thread takes the scrapes in turn; two more share the collectors: so host files are read on scrape, by two readers
-//! at most. A result is used again for requests that come while it is made or shortly after.
+//! at most. A result is used again for requests that come while it is made or shortly after, and one that is to be expected
+//! finds a result that was made shortly before.
 
 mod report;
+mod rhythm;
 mod worker;
 
-use std::sync::Arc;
-use std::sync::mpsc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
@@ -19,16 +22,22 @@ use crate::collect::gpu::labels;
 use crate::collect::relay::{self, Relay, RelayUrl};
 use crate::collect::{CollectError, Collector, Context, Dcgm, Done, Entry};
 use crate::config::{Config, CountersFile};
+use crate::encode::{Format, encode};
 use crate::family::{Families, Style};
 use crate::source::files::{FileError, Roots};
 use crate::source::nvml::{Driver, Snapshot, State};
 use report::Changes;
 pub use report::{Outcome, REVISION, Report, VERSION};
+use rhythm::Rhythm;
 pub use worker::install_panic_hook;
 use worker::{Answered, Missed, Source, Workers, guarded};
 
 /// How long a result answers further requests, from its completion: several Prometheus servers cost one reading.
 pub const REUSE: Duration = Duration::from_secs(1);
+
+/// How much of that time before it is expected a request's result is made: dozens of times what it takes, and a request may
+/// come three times as late as that.
+const LEAD: u32 = 4;
 
 /// How long owner resolution may take: one walk over the processes that hold a GPU.
 const OWNERS_DEADLINE: Duration = Duration::from_secs(2);
@@ -95,6 +104,26 @@ pub struct Scrape {
     pub reports: Vec<Report>,
     /// The reading of the GPUs that was used.
     pub gpus: Arc<Snapshot>,
+    texts: [OnceLock<Bytes>; Format::ALL.len()],
+}
+
+impl Scrape {
+    /// As exposition text, which is written once.
+    #[must_use]
+    pub fn text(&self, format: Format) -> Bytes {
+        self.texts[format as usize].get_or_init(|| encode(&self.families, format).into()).clone()
+    }
+
+    /// The formats that it was asked for in.
+    fn formats(&self) -> Vec<Format> {
+        Format::ALL.into_iter().filter(|format| self.texts[*format as usize].get().is_some()).collect()
+    }
+}
+
+/// A result, and when it was there.
+struct Made {
+    at: Instant,
+    scrape: Arc<Scrape>,
 }
 
 /// Takes requests for scrapes; cheap to clone.
@@ -171,21 +200,37 @@ impl Sources {
     }
 
     fn serve(&mut self, inbox: &mpsc::Receiver<Request>, collecting_since: &Mutex<Option<Instant>>) {
-        let mut last: Option<(Instant, Arc<Scrape>)> = None;
-        while let Ok(Request { deadline, reply }) = inbox.recv() {
-            if reply.is_closed() {
-                continue;
+        let reuse = self.setup.reuse;
+        let mut rhythm = Rhythm::new(reuse);
+        let mut last: Option<Made> = None;
+        let mut patience = Duration::ZERO;
+        let mut make = |deadline| {
+            *collecting_since.lock() = Some(Instant::now());
+            let scrape = Arc::new(self.collect(deadline));
+            *collecting_since.lock() = None;
+            Made { at: Instant::now(), scrape }
+        };
+        loop {
+            let reusable = last.as_ref().filter(|_| !reuse.is_zero());
+            let expected = reusable.and_then(|made| rhythm.next((made.at + reuse).max(Instant::now())));
+            match receive(inbox, expected.map(|expected| expected - reuse / LEAD)) {
+                Ok(request) if request.reply.is_closed() => {}
+                Ok(Request { deadline, reply }) => {
+                    let now = Instant::now();
+                    rhythm.note(now);
+                    patience = deadline - now;
+                    let reusable = last.take().filter(|made| made.at.elapsed() < reuse);
+                    let made = last.insert(reusable.unwrap_or_else(|| make(deadline)));
+                    // The client may be gone by now.
+                    let _ = reply.send(made.scrape.clone());
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    let formats = last.take().map(|made| made.scrape.formats());
+                    let made = last.insert(make(Instant::now() + patience));
+                    formats.into_iter().flatten().for_each(|format| drop(made.scrape.text(format)));
+                }
+                Err(RecvTimeoutError::Disconnected) => return,
             }
-            let reusable = last.take().filter(|(done, _)| done.elapsed() < self.setup.reuse);
-            let (done, scrape) = reusable.unwrap_or_else(|| {
-                *collecting_since.lock() = Some(Instant::now());
-                let scrape = Arc::new(self.collect(deadline));
-                *collecting_since.lock() = None;
-                (Instant::now(), scrape)
-            });
-            // The client may be gone by now.
-            let _ = reply.send(scrape.clone());
-            last = Some((done, scrape));
         }
     }
 
@@ -214,7 +259,7 @@ impl Sources {
         }
         self.changes.log(&reports);
         report::write(&reports, begun.elapsed(), &mut families);
-        Scrape { families, reports, gpus }
+        Scrape { families, reports, gpus, texts: Default::default() }
     }
 
     /// How dcgm-exporter's families are written in this scrape.
@@ -242,6 +287,14 @@ impl Sources {
             None => (Owners::default(), Outcome::TimedOut, Duration::ZERO),
         };
         (owners, Report { name: "attribution", outcome, duration })
+    }
+}
+
+/// The next request, if it comes before `until`.
+fn receive(inbox: &mpsc::Receiver<Request>, until: Option<Instant>) -> Result<Request, RecvTimeoutError> {
+    match until {
+        Some(until) => inbox.recv_timeout(until.saturating_duration_since(Instant::now())),
+        None => inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
     }
 }
 

@@ -6,6 +6,7 @@ Started by `make bench`, which builds and installs what it needs.
 
 import argparse
 import os
+import random
 import shutil
 import sys
 import tempfile
@@ -21,6 +22,8 @@ from report import show
 
 # Our exporter answers scrapes within a second from one reading: further apart, each is a reading of its own.
 PACE_SECONDS = 1.25
+# After so many at that pace a program that learns it knows it.
+WARM_UP_SCRAPES = 4
 # At what interval background work and scrapes are added up: Prometheus' usual one for exporters of nodes.
 INTERVAL_SECONDS = 15
 # Adaptive readers find their rhythm meanwhile.
@@ -230,6 +233,7 @@ class Bench:
             self.paced(running, rows)
             for program, row in zip(running, rows):
                 if back_to_back:
+                    self.irregular(program, row)
                     self.back_to_back(program, row, back_to_back)
                 row["rss_mib"] = program.resident_mib()
             self.rows += rows
@@ -250,14 +254,13 @@ class Bench:
                 row["nvml_calls_per_s"] = (program.gpus.called() - called) / (time.monotonic() - usage.at)
 
     def paced(self, running, rows):
+        for _ in range(WARM_UP_SCRAPES):
+            scrape_in_turn(running)
         for program in running:
-            program.scrapes.once()
             program.scrapes.forget()
         before, begun, count = [program.usage() for program in running], time.monotonic(), 0
         while count < self.scrapes and time.monotonic() - begun < PACED_LIMIT_SECONDS:
-            time.sleep(PACE_SECONDS)
-            for program in running:
-                program.scrapes.once()
+            scrape_in_turn(running)
             count += 1
         for program, row, was in zip(running, rows, before):
             now, latency = program.usage(), program.scrapes.milliseconds
@@ -270,6 +273,15 @@ class Bench:
             row["body_bytes"], row["wire_bytes"] = len(program.scrapes.text), program.scrapes.wire_bytes
             row["series"] = program.scrapes.series()
 
+    def irregular(self, program, row):
+        """At moments that nothing foretells, so that each scrape waits for its own reading."""
+        program.scrapes.forget()
+        for _ in range(self.scrapes):
+            time.sleep(random.uniform(PACE_SECONDS, 2 * PACE_SECONDS))
+            program.scrapes.once()
+        latency = program.scrapes.milliseconds
+        row["irregular_p50_ms"], row["irregular_p99_ms"] = percentile(latency, 0.5), percentile(latency, 0.99)
+
     @staticmethod
     def back_to_back(program, row, count):
         program.scrapes.forget()
@@ -281,6 +293,12 @@ class Bench:
         row["back_to_back_cpu_ms"] = max(0.0, spent) / count
         row["back_to_back_p50_ms"] = percentile(latency, 0.5)
         row["back_to_back_p99_ms"] = percentile(latency, 0.99)
+
+
+def scrape_in_turn(running):
+    time.sleep(PACE_SECONDS)
+    for program in running:
+        program.scrapes.once()
 
 
 def switches(collectors):

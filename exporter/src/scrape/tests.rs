@@ -254,3 +254,47 @@ fn a_request_that_nobody_waits_for_is_not_served() {
     scrape(&scraper);
     assert_eq!(RUNS.load(SeqCst), 2);
 }
+
+#[test]
+fn a_request_that_is_to_be_expected_finds_its_result_made() {
+    static RUNS: AtomicUsize = AtomicUsize::new(0);
+    static RUNNING: Entry = entry("running", LONG, || {
+        Box::new(Test(|out| {
+            RUNS.fetch_add(1, SeqCst);
+            push(out, "running");
+            Ok(Done::Ok)
+        }))
+    });
+    let reuse = Duration::from_millis(400);
+    let scraper = Scraper::start(setup(vec![&RUNNING], reuse)).unwrap();
+    // When requests come is what this is about, so that the test keeps time. A machine that is too busy for it is waited for.
+    let begin = Instant::now();
+    let mut previous = scrape(&scraper);
+    let is_at_hand = |n: u32| {
+        let _ = previous.text(Format::OpenMetrics);
+        thread::sleep((begin + n * 2 * reuse).saturating_duration_since(Instant::now()));
+        let runs = RUNS.load(SeqCst);
+        let scrape = scrape(&scraper);
+        let is_new = !Arc::ptr_eq(&scrape, &previous);
+        previous = scrape;
+        is_new && RUNS.load(SeqCst) == runs && previous.formats() == [Format::OpenMetrics]
+    };
+    assert!((1..120).any(is_at_hand));
+}
+
+#[test]
+fn what_may_not_be_used_again_is_not_made_before_it_is_asked_for() {
+    static RUNS: AtomicUsize = AtomicUsize::new(0);
+    static RUNNING: Entry = entry("running", LONG, || {
+        Box::new(Test(|_| {
+            RUNS.fetch_add(1, SeqCst);
+            Ok(Done::Ok)
+        }))
+    });
+    let scraper = Scraper::start(setup(vec![&RUNNING], Duration::ZERO)).unwrap();
+    for _ in 0..50 {
+        scrape(&scraper);
+        thread::sleep(Duration::from_millis(2));
+    }
+    assert_eq!(RUNS.load(SeqCst), 50);
+}

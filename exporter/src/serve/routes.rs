@@ -20,7 +20,7 @@ use super::auth::Authenticator;
 use super::health::Signs;
 use super::release::{self, Lever};
 use super::web_config::WebConfig;
-use crate::encode::{Format, encode};
+use crate::encode::Format;
 use crate::scrape::{Gpus, Scraper, VERSION};
 
 /// Where Prometheus says how long it waits for a scrape.
@@ -100,7 +100,7 @@ async fn metrics(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
     match timeout_at(patience.into(), app.scraper.request(deadline)).await {
         Ok(Ok(scrape)) => {
             let headers = [(CONTENT_TYPE, format.content_type()), (VARY, "Accept")];
-            (headers, encode(&scrape.families, format)).into_response()
+            (headers, scrape.text(format)).into_response()
         }
         Ok(Err(_)) => (StatusCode::INTERNAL_SERVER_ERROR, "the scraper has stopped\n").into_response(),
         Err(_) => unavailable("the collection under way does not end within this scrape's timeout\n"),
