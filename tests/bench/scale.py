@@ -19,7 +19,7 @@ import urllib.parse
 from pathlib import Path
 
 import promql_rules
-from fleet import DAY_MS, GPUS, HOUR_MS, Day, Fleet
+from fleet import DAY_MS, GPUS, HOUR_MS, STALE, Day, Fleet
 from measure import cpu_seconds, keyed
 from store import ANALYZER, ROOT, Server, field, literals, size, varint
 
@@ -174,6 +174,15 @@ class Peer:
         }
 
 
+def ended(values):
+    """With a stale marker where there is no value any more, as vmalert writes it: a later rule would see the last for five minutes."""
+    following = [moment for moment, _ in values[1:]] + [math.inf]
+    for (moment, value), after in zip(values, following):
+        yield moment, float(value)
+        if after > moment + STEP_SECONDS:
+            yield moment + STEP_SECONDS, STALE
+
+
 def written(name, series):
     """Remote-write bodies of an answer."""
     stamps = {}
@@ -183,9 +192,9 @@ def written(name, series):
             pairs = sorted({**one["metric"], "__name__": f"goodput:{name}"}.items())
             head = b"".join(field(1, field(1, key.encode()) + field(2, value.encode())) for key, value in pairs)
             flat = []
-            for moment, value in one["values"]:
+            for moment, value in ended(one["values"]):
                 stamp = stamps.get(moment) or stamps.setdefault(moment, b"\x10" + varint(int(moment) * 1000))
-                flat += (b"\x12\x10\x09", float(value), stamp)
+                flat += (b"\x12\x10\x09", value, stamp)
             body += field(1, head + struct.pack("<" + "3sd7s" * (len(flat) // 3), *flat))
         yield literals(body)
 
