@@ -27,8 +27,14 @@ enum Version {
 impl JobCgroup {
     /// Creates the cgroup. Needs root and a writable cgroup file system.
     pub fn create() -> Result<Self> {
+        Self::numbered(0)
+    }
+
+    /// One of several that exist at a time.
+    pub fn numbered(number: u16) -> Result<Self> {
         let version = if Path::new(MOUNT).join("cgroup.controllers").try_exists()? { Version::V2 } else { Version::V1 };
-        let container_id = format!("{:064x}", u128::from(std::process::id()) << 64 | 0x9009_0007);
+        // An owner without a pod is named by the first twelve digits.
+        let container_id = format!("{:08x}{number:04x}{:052x}", std::process::id(), 0x9009_0007_u32);
         let job = Self { version, name: format!("docker-{container_id}.scope"), container_id };
         if let Version::V2 = job.version {
             fs::write(Path::new(MOUNT).join("cgroup.subtree_control"), "+cpu +cpuset +io +memory")

@@ -15,77 +15,79 @@ use goodput_tests::prometheus::Prometheus;
 /// The ledger's cell.
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// A phase of the job's life: what limits it, for how many minutes, and the class that must be named.
-struct Phase {
-    limit: Limit,
-    minutes: u32,
-    class: Option<&'static str>,
-}
-
 enum Limit {
-    None,
     /// Bytes per second.
     Reads(u64),
     /// Thousandths of a CPU.
     Cpu(u32),
 }
 
-const STORY: &[Phase] = &[
-    Phase { limit: Limit::None, minutes: 1, class: None },
-    Phase { limit: Limit::Reads(4 << 20), minutes: 2, class: Some("dataloader_storage") },
-    Phase { limit: Limit::None, minutes: 1, class: None },
-    Phase { limit: Limit::Cpu(100), minutes: 2, class: Some("cpu_throttled") },
-    Phase { limit: Limit::None, minutes: 1, class: None },
-];
+/// What limits the job on each of the first GPUs for a while, and the class that must be named then. Nothing holds the last GPU.
+const LIMITS: [(Limit, &str); 2] = [(Limit::Reads(4 << 20), "dataloader_storage"), (Limit::Cpu(100), "cpu_throttled")];
+
+/// From and to a minute, and whether the limits hold.
+const STORY: [(u32, u32, bool); 3] = [(0, 1, false), (1, 3, true), (3, 4, false)];
 
 #[test]
 fn the_report_names_a_limit_while_it_holds_and_not_after() -> Result<()> {
     let dir = tempfile::tempdir()?;
-    let node = FakeNode::new(dir.path(), &NodeSpec::h100(2))?;
+    let node = FakeNode::new(dir.path(), &NodeSpec::h100(LIMITS.len() + 1))?;
     let exporter = Exporter::start(dir.path(), &node)?;
     let analyzer = Analyzer::start(dir.path())?;
     let prometheus = Prometheus::start(dir.path(), &[("goodput", exporter.address)], Some(analyzer.address))?;
-    let cgroup = JobCgroup::create()?;
-    let job = Job::start(env!("CARGO_BIN_EXE_gpu-job"), dir.path(), &node, 0)?;
-    cgroup.add(job.pid())?;
+    let jobs = (0..LIMITS.len()).map(|gpu| start(dir.path(), &node, gpu)).collect::<Result<Vec<_>>>()?;
 
-    // Phases begin on whole minutes, so that each cell of the ledger lies in one of them.
+    // Limits change on whole minutes, so that each cell of the ledger lies in one part of the story.
     let begin = next_minute();
-    let mut phases = Vec::new();
-    let mut from = begin;
-    for phase in STORY {
-        sleep_until(from);
-        apply(&cgroup, &job.data, &phase.limit)?;
-        let to = from + MINUTE * phase.minutes;
-        phases.push((from..to, phase.class));
-        from = to;
-    }
-    sleep_until(from);
-
-    assert_eq!(prometheus.value("min_over_time(up{job=\"goodput\"}[7m])")?, Some(1.0), "{}", prometheus.log_text());
-    let [held, free] = ["0", "1"].map(|gpu| prometheus.label(&format!("goodput_gpu_info{{gpu=\"{gpu}\"}}"), "UUID"));
-    let (held, free) = (held?, free?);
-    let intervals = until("the last minute's verdict", 5 * MINUTE, || {
-        let intervals = analyzer.intervals(begin, from)?;
-        Ok(intervals.iter().any(|i| i.end >= from && i.class != "no_data").then_some(intervals))
-    })?;
-    for (time, class) in phases {
-        for named in ["dataloader_storage", "dataloader_cpu", "cpu_throttled"] {
-            let share = share(&intervals, &held, named, &time);
-            let right = if class == Some(named) { share > 0.5 } else { share < 0.1 };
-            assert!(right, "{named} has {share:.2} of {time:?} in which {class:?} holds: {intervals:#?}");
+    for (from, _, limited) in STORY {
+        sleep_until(begin + MINUTE * from);
+        for ((job, cgroup), (limit, _)) in jobs.iter().zip(&LIMITS) {
+            apply(cgroup, &job.data, limited.then_some(limit))?;
         }
     }
+    let (_, minutes, _) = STORY[STORY.len() - 1];
+    let end = begin + MINUTE * minutes;
+    sleep_until(end);
+
+    let up = format!("min_over_time(up{{job=\"goodput\"}}[{minutes}m])");
+    assert_eq!(prometheus.value(&up)?, Some(1.0), "{}", prometheus.log_text());
+    let uuid = |gpu: usize| prometheus.label(&format!("goodput_gpu_info{{gpu=\"{gpu}\"}}"), "UUID");
+    let intervals = until("the last minute's verdict", 5 * MINUTE, || {
+        let intervals = analyzer.intervals(begin, end)?;
+        Ok(intervals.iter().any(|i| i.end >= end && i.class != "no_data").then_some(intervals))
+    })?;
+    for (gpu, (_, class)) in LIMITS.iter().enumerate() {
+        let gpu = uuid(gpu)?;
+        for (from, to, limited) in STORY {
+            let time = begin + MINUTE * from..begin + MINUTE * to;
+            for named in ["dataloader_storage", "dataloader_cpu", "cpu_throttled"] {
+                let share = share(&intervals, &gpu, named, &time);
+                let right = if limited && named == *class { share > 0.5 } else { share < 0.1 };
+                assert!(right, "{named} has {share:.2} of {time:?}, {class} limited: {limited}: {intervals:#?}");
+            }
+        }
+    }
+    let free = uuid(LIMITS.len())?;
     let others = intervals.iter().any(|i| i.gpu == free && !["unallocated", "no_data"].contains(&i.class.as_str()));
-    assert!(!others, "nothing holds the other GPU: {intervals:#?}");
+    assert!(!others, "nothing holds the last GPU: {intervals:#?}");
     Ok(())
 }
 
-fn apply(cgroup: &JobCgroup, data: &Path, limit: &Limit) -> Result<()> {
+/// A job in a cgroup of its own, which goes after it.
+fn start(dir: &Path, node: &FakeNode, gpu: usize) -> Result<(Job, JobCgroup)> {
+    let dir = dir.join(format!("job-{gpu}"));
+    std::fs::create_dir(&dir)?;
+    let cgroup = JobCgroup::numbered(u16::try_from(gpu)?)?;
+    let job = Job::start(env!("CARGO_BIN_EXE_gpu-job"), &dir, node, gpu)?;
+    cgroup.add(job.pid())?;
+    Ok((job, cgroup))
+}
+
+fn apply(cgroup: &JobCgroup, data: &Path, limit: Option<&Limit>) -> Result<()> {
     let (reads, cpu) = match limit {
-        Limit::None => (None, None),
-        Limit::Reads(bytes) => (Some(*bytes), None),
-        Limit::Cpu(milli) => (None, Some(*milli)),
+        None => (None, None),
+        Some(Limit::Reads(bytes)) => (Some(*bytes), None),
+        Some(Limit::Cpu(milli)) => (None, Some(*milli)),
     };
     cgroup.limit_reads(data, reads)?;
     cgroup.limit_cpu(cpu)

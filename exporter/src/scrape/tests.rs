@@ -92,6 +92,19 @@ fn state(scrape: &Scrape, name: &str) -> &'static str {
     scrape.reports.iter().find(|report| report.name == name).unwrap().outcome.state()
 }
 
+/// Scrapes until the source is in that state.
+fn comes_to(scraper: &Scraper, name: &str, expected: &str) -> Arc<Scrape> {
+    let deadline = Instant::now() + LONG;
+    loop {
+        let scrape = scrape(scraper);
+        if state(&scrape, name) == expected {
+            return scrape;
+        }
+        assert!(Instant::now() < deadline, "{name} is {}, not {expected}", state(&scrape, name));
+        thread::yield_now();
+    }
+}
+
 #[test]
 fn every_outcome_touches_its_own_families_only() {
     let scraper = Scraper::start(setup(vec![&PANICKING, &FAILING, &DENIED, &ABSENT, &GOOD], Duration::ZERO)).unwrap();
@@ -168,8 +181,7 @@ fn a_hanging_collector_costs_its_families_and_one_thread_and_heals() {
         assert!(text.contains("\"good\"} 1\n") && !text.contains("resource=\"hanging\""), "{text}");
     }
     drop(open);
-    let healed = (0..10_000).any(|_| state(&scrape(&scraper), "hanging") == "ok");
-    assert!(healed);
+    comes_to(&scraper, "hanging", "ok");
 }
 
 static OWNERS_GATE: Gate = Gate(Mutex::new(None));
@@ -193,8 +205,9 @@ fn owner_resolution_may_hang_too() {
 fn owner_resolution_may_panic_too() {
     let resolve = |_: &Roots, _: &Snapshot| panic!("no owners");
     let scraper = Scraper::start(Setup { resolve: Arc::new(resolve), ..setup(vec![&GOOD], Duration::ZERO) }).unwrap();
-    let scrape = scrape(&scraper);
-    assert_eq!((state(&scrape, "attribution"), state(&scrape, "good")), ("failed", "ok"));
+    // Writing the panic's backtrace may take a busy machine longer than owners may take.
+    let scrape = comes_to(&scraper, "attribution", "failed");
+    assert_eq!(state(&scrape, "good"), "ok");
 }
 
 static COUNTED_GATE: Gate = Gate(Mutex::new(None));

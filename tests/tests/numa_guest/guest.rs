@@ -13,8 +13,8 @@ use goodput_tests::bin;
 use goodput_tests::gpu::{FakeNode, FakeNvml, NodeSpec};
 use serde_json::{Value, json};
 
-/// How long each phase lasts. Its first minute may hold what was before; the others are its own.
-const PHASE_MINUTES: u64 = 3;
+/// How long each phase lasts. Its first minute may hold what was before; the other is its own.
+const PHASE_MINUTES: u64 = 2;
 
 /// A minute for boot, interrupts and limits, three phases, and as much again for a busy machine; a guest that takes longer hangs.
 const LIMIT: Duration = Duration::from_secs(2 * (1 + 3 * PHASE_MINUTES) * 60);
