@@ -19,10 +19,11 @@ pub const SENDERS: usize = 4;
 const SERIES: usize = 10;
 /// A metric that the analyzer keeps.
 const METRIC: &str = "DCGM_FI_DEV_GPU_UTIL";
-/// From one request's samples to the next one's: some hundred requests are days, which segments are cut at.
-const STEP_MS: i64 = 3_600_000;
+/// From one request's samples to the next one's: some hundred requests are days, and the six hours that segments are merged
+/// by are several small ones.
+const STEP_MS: i64 = 15 * 60_000;
 /// Where the samples begin: so long ago that none lies in the future.
-const AGO_MS: i64 = 3 * 365 * 24 * STEP_MS;
+const AGO_MS: i64 = 3 * 365 * 24 * 3_600_000;
 
 /// The senders' account.
 pub struct Load {

@@ -13,7 +13,7 @@ use goodput_tests::process::until;
 use goodput_tests::programs::Analyzer;
 
 /// A head so small that the kills also hit flushes, and the merges and removals that follow them.
-const CONFIGS: [&str; 2] = ["store: {head_bytes: 8192}\n", "store: {head_bytes: 8192, retention: 4d}\n"];
+const CONFIGS: [&str; 2] = ["store: {head_bytes: 8192}\n", "store: {head_bytes: 8192, retention: 1d}\n"];
 
 /// How long a round of judging, or a merge after it, may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(180);

@@ -1,7 +1,8 @@
-//! Small segments into larger ones, by day: which ones, and the merge itself. The writer puts the result into the index.
+//! Small segments into larger ones, by spans of six hours: which ones, and the merge itself. The writer puts the result
+//! into the index.
 
-use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs;
 use std::ops::Range;
 use std::path::Path;
@@ -10,14 +11,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::StoreError;
 use super::catalogue::SeriesId;
-use super::segment;
+use super::segment::{self, Encoder};
 use super::segments::{self, Name, Segment, settle};
 use crate::sample::{Sample, TimeMs};
 
-/// Merged segments end at midnight UTC, so that retention removes whole days and a read of some hours opens few files.
-pub(super) const DAY_MS: TimeMs = 24 * 3_600_000;
+/// Merged segments end at 00:00, 06:00, 12:00 and 18:00 UTC. A read of some hours decodes all of a segment's samples of
+/// the series that it wants, so segments are not much longer than what judging reads at once; and a day is whole spans, so
+/// that retention removes whole days.
+const SPAN_MS: TimeMs = 6 * 3_600_000;
 
-/// How many small segments of a day that is not over make a merge worth while: each sample is then rewritten about
+/// How many small segments of a span that is not over make a merge worth while: each sample is then rewritten about
 /// once per factor of eight in size.
 const FAN_IN: usize = 8;
 
@@ -35,7 +38,7 @@ pub(super) struct Rules {
     /// Segments with later samples in the write-ahead's order are left alone: they are not judged, and a restart has to
     /// know from when on.
     pub(super) judged: i64,
-    /// Days that end here or before are over: nothing is added to them in the normal course.
+    /// Spans that end here or before are over: nothing is added to them in the normal course.
     pub(super) over_until: TimeMs,
     /// Merge what can be merged, however little.
     pub(super) eager: bool,
@@ -43,15 +46,16 @@ pub(super) struct Rules {
 
 /// The segments to merge next, in the order of `segments`; none when nothing is worth it.
 ///
-/// Either some of them reach over midnight and the merge cuts them there, or they become one: so merging ends.
+/// Either some of them reach over the end of a span and the merge cuts them there, or they become one: so merging ends.
+/// One alone is left as it is, also those that earlier releases made of whole days.
 pub(super) fn plan(segments: &[Arc<Segment>], rules: Rules) -> Vec<Arc<Segment>> {
-    let mut days: BTreeMap<TimeMs, Vec<&Arc<Segment>>> = BTreeMap::new();
+    let mut spans: BTreeMap<TimeMs, Vec<&Arc<Segment>>> = BTreeMap::new();
     let small = |s: &&Arc<Segment>| s.bytes <= rules.segment_bytes / 2 && s.seq <= rules.judged;
     for segment in segments.iter().filter(small) {
-        days.entry(segment.first_ms.div_euclid(DAY_MS)).or_default().push(segment);
+        spans.entry(span_of(segment.first_ms)).or_default().push(segment);
     }
-    for (day, mut small) in days {
-        let over = (day + 1).saturating_mul(DAY_MS) <= rules.over_until;
+    for (span, mut small) in spans {
+        let over = (span + 1).saturating_mul(SPAN_MS) <= rules.over_until;
         let enough = if over || rules.eager { 2 } else { FAN_IN };
         small.sort_by_key(|segment| segment.bytes);
         let mut bytes = 0;
@@ -69,6 +73,10 @@ pub(super) fn plan(segments: &[Arc<Segment>], rules: Rules) -> Vec<Arc<Segment>>
     Vec::new()
 }
 
+fn span_of(time: TimeMs) -> i64 {
+    time.div_euclid(SPAN_MS)
+}
+
 /// Why there is no merged segment.
 #[derive(Debug)]
 pub(super) enum Failure {
@@ -80,7 +88,7 @@ pub(super) enum Failure {
     Cancelled,
 }
 
-/// Merges the inputs into one new segment per day. The files are on disk when this returns, and count only once they are
+/// Merges the inputs into one new segment per span. The files are on disk when this returns, and count only once they are
 /// in the index; after a failure there are none. Blocks.
 pub(super) fn merge(
     dir: &Path,
@@ -120,67 +128,60 @@ impl<'a> Merge<'a> {
 
     fn write(&self, dir: &Path, next_id: &mut impl FnMut() -> i64, outputs: &mut Vec<Segment>) -> Result<(), Failure> {
         let seq = self.inputs.iter().map(|segment| segment.seq).max().unwrap_or(0);
-        let mut decoded = 0;
-        for day in self.days()? {
-            let day = day.saturating_mul(DAY_MS)..(day + 1).saturating_mul(DAY_MS);
-            let failure = RefCell::new(None);
-            let rows = self.batches.iter().map_while(|batch| match self.decode(batch, &day, &mut decoded) {
-                Ok(rows) => Some(rows),
-                Err(error) => {
-                    *failure.borrow_mut() = Some(error);
-                    None
-                }
-            });
-            let written = segments::write(dir, Name { id: next_id(), seq }, rows.flatten());
+        for encoder in self.encode()?.into_values() {
+            self.go_on()?;
+            let written = segments::write(dir, Name { id: next_id(), seq }, encoder);
             outputs.extend(written.map_err(Failure::Failed)?);
-            if let Some(failure) = failure.into_inner() {
-                return Err(failure);
+        }
+        Ok(())
+    }
+
+    /// All samples, decoded once, by the span that they are of.
+    fn encode(&self) -> Result<BTreeMap<i64, Encoder>, Failure> {
+        let mut spans: BTreeMap<i64, Encoder> = BTreeMap::new();
+        let mut push = |id, samples: &[Sample]| {
+            let encoder = match spans.entry(span_of(samples[0].time_ms)) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(new) => new.insert(Encoder::new()?),
+            };
+            encoder.push(id, samples)
+        };
+        let mut decoded = 0;
+        for batch in &self.batches {
+            for (id, samples) in self.decode(batch, &mut decoded)? {
+                for part in samples.chunk_by(|a, b| span_of(a.time_ms) == span_of(b.time_ms)) {
+                    push(id, part).map_err(not_stored)?;
+                }
             }
         }
         let expected: usize = self.inputs.iter().map(|segment| segment.rows()).sum();
         if decoded == expected {
-            return Ok(());
+            return Ok(spans);
         }
-        let reason = format!("{decoded} samples of {expected} were found in the segments to merge");
-        Err(Failure::Failed(StoreError::NotStored { reason }))
+        Err(not_stored(format!("{decoded} samples of {expected} were found in the segments to merge")))
     }
 
-    /// The days that there are samples of. One sample with a time of long ago does not make all days between matter.
-    fn days(&self) -> Result<BTreeSet<TimeMs>, Failure> {
-        let day = |time: TimeMs| time.div_euclid(DAY_MS);
-        let bounds: BTreeSet<_> = self.inputs.iter().flat_map(|s| [day(s.first_ms), day(s.last_ms)]).collect();
-        if bounds.first().zip(bounds.last()).is_some_and(|(first, last)| last - first < 2) {
-            return Ok(bounds);
-        }
-        let mut days = BTreeSet::new();
-        for batch in &self.batches {
-            let rows = self.decode(batch, &(TimeMs::MIN..TimeMs::MAX), &mut 0)?;
-            days.extend(rows.map(|(_, sample)| day(sample.time_ms)));
-        }
-        Ok(days)
-    }
-
-    /// The samples of these series on this day, in order; of several at one time the one of the first input stays.
-    fn decode(
-        &self,
-        batch: &Range<u32>,
-        day: &Range<TimeMs>,
-        decoded: &mut usize,
-    ) -> Result<impl Iterator<Item = (SeriesId, Sample)> + use<>, Failure> {
-        if self.cancel.load(Ordering::Relaxed) {
-            return Err(Failure::Cancelled);
-        }
+    /// The samples of these series, in order; of several at one time the one of the first input stays.
+    fn decode(&self, batch: &Range<u32>, decoded: &mut usize) -> Result<Vec<(SeriesId, Vec<Sample>)>, Failure> {
+        self.go_on()?;
         let ids: Vec<SeriesId> = batch.clone().map(SeriesId).collect();
         let mut samples = vec![Vec::new(); ids.len()];
         for (segment, bytes) in self.inputs.iter().zip(&self.files) {
-            segment::decode(bytes, &segment.groups, &ids, day, &mut samples)
+            segment::decode(bytes, &segment.groups, &ids, &(TimeMs::MIN..TimeMs::MAX), &mut samples)
                 .map_err(|reason| Failure::Bad(Arc::clone(segment), reason))?;
         }
         *decoded += samples.iter().map(Vec::len).sum::<usize>();
         samples.iter_mut().for_each(settle);
-        let each = |(id, samples): (SeriesId, Vec<Sample>)| samples.into_iter().map(move |sample| (id, sample));
-        Ok(ids.into_iter().zip(samples).flat_map(each))
+        Ok(ids.into_iter().zip(samples).collect())
     }
+
+    fn go_on(&self) -> Result<(), Failure> {
+        if self.cancel.load(Ordering::Relaxed) { Err(Failure::Cancelled) } else { Ok(()) }
+    }
+}
+
+fn not_stored(reason: String) -> Failure {
+    Failure::Failed(StoreError::NotStored { reason })
 }
 
 /// All series of the segments, cut where row groups end that hold about [`SAMPLES_AT_ONCE`].
@@ -203,10 +204,14 @@ fn batches(segments: &[Arc<Segment>]) -> Vec<Range<u32>> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
     use super::*;
     use crate::store::segment::RowGroup;
 
-    const RULES: Rules = Rules { segment_bytes: 1000, judged: 100, over_until: 10 * DAY_MS, eager: false };
+    const RULES: Rules = Rules { segment_bytes: 1000, judged: 100, over_until: 10 * SPAN_MS, eager: false };
 
     fn segment(id: i64, bytes: u64, times: Range<TimeMs>) -> Arc<Segment> {
         Arc::new(Segment::of(id, bytes, times))
@@ -217,18 +222,18 @@ mod tests {
     }
 
     #[test]
-    fn a_day_that_is_over_is_merged_at_once_and_an_open_one_when_it_is_worth_it() {
-        let today = 10 * DAY_MS;
-        let mut segments: Vec<_> = (1..8).map(|id| segment(id, 10, today + id..today + id + 1)).collect();
+    fn a_span_that_is_over_is_merged_at_once_and_an_open_one_when_it_is_worth_it() {
+        let open = 10 * SPAN_MS;
+        let mut segments: Vec<_> = (1..8).map(|id| segment(id, 10, open + id..open + id + 1)).collect();
         assert!(planned(&segments, RULES).is_empty());
         assert_eq!(planned(&segments, Rules { eager: true, ..RULES }).len(), 7);
-        segments.push(segment(8, 10, today + 8..today + 9));
+        segments.push(segment(8, 10, open + 8..open + 9));
         assert_eq!(planned(&segments, RULES), [1, 2, 3, 4, 5, 6, 7, 8]);
-        let yesterday = [segment(1, 10, today - 5..today - 4), segment(2, 10, today - 3..today - 2)];
-        assert_eq!(planned(&yesterday, RULES), [1, 2]);
-        assert!(planned(&yesterday[..1], RULES).is_empty());
-        let apart = [segment(1, 10, 0..1), segment(2, 10, DAY_MS..DAY_MS + 1)];
-        assert!(planned(&apart, RULES).is_empty(), "one per day");
+        let before = [segment(1, 10, open - 5..open - 4), segment(2, 10, open - 3..open - 2)];
+        assert_eq!(planned(&before, RULES), [1, 2]);
+        assert!(planned(&before[..1], RULES).is_empty());
+        let apart = [segment(1, 10, 0..1), segment(2, 10, SPAN_MS..SPAN_MS + 1)];
+        assert!(planned(&apart, RULES).is_empty(), "one per span");
     }
 
     #[test]
@@ -245,10 +250,51 @@ mod tests {
 
     #[test]
     fn one_that_has_grown_is_not_rewritten_for_a_few_small_ones() {
-        let today = 10 * DAY_MS;
-        let mut segments: Vec<_> = (1..=8).map(|id| segment(id, 1, today + id..today + id + 1)).collect();
-        segments.push(segment(9, 400, today..today + 9));
+        let open = 10 * SPAN_MS;
+        let mut segments: Vec<_> = (1..=8).map(|id| segment(id, 1, open + id..open + id + 1)).collect();
+        segments.push(segment(9, 400, open..open + 9));
         assert_eq!(planned(&segments, RULES), [1, 2, 3, 4, 5, 6, 7, 8]);
+    }
+
+    /// What a merge makes of the inputs: a segment in each span that they touch.
+    fn merged_into(inputs: &[Arc<Segment>], next_id: &mut i64) -> Vec<Arc<Segment>> {
+        let spans: BTreeSet<i64> = inputs.iter().flat_map(|s| span_of(s.first_ms)..=span_of(s.last_ms)).collect();
+        let bytes = inputs.iter().map(|segment| segment.bytes).sum::<u64>() / spans.len() as u64;
+        let one = |span: &i64| {
+            *next_id += 1;
+            segment(*next_id, bytes, span * SPAN_MS..(span + 1) * SPAN_MS)
+        };
+        spans.iter().map(one).collect()
+    }
+
+    proptest! {
+        /// Whatever lies there, also segments of whole days, as earlier releases merged them.
+        #[test]
+        fn merging_ends(
+            found in proptest::collection::vec((1_u64..600, 0_i64..60, prop_oneof![1_i64..9, Just(24_i64)]), 0..60),
+            eager in any::<bool>(),
+        ) {
+            let hour = SPAN_MS / 6;
+            let of = |(id, (bytes, from, hours))| segment(id, bytes, from * hour..(from + hours) * hour);
+            let mut segments: Vec<_> = (1..).zip(found).map(of).collect();
+            let mut next_id = segments.len() as i64;
+            let rules = Rules { judged: i64::MAX, over_until: 5 * SPAN_MS, eager, ..RULES };
+            let measure = |segments: &[Arc<Segment>]| {
+                let cut = segments.iter().filter(|s| span_of(s.first_ms) < span_of(s.last_ms));
+                (cut.count(), segments.len())
+            };
+            loop {
+                let inputs = plan(&segments, rules);
+                prop_assert!(inputs.len() != 1, "one alone is left as it is");
+                if inputs.is_empty() {
+                    break;
+                }
+                let before = measure(&segments);
+                segments.retain(|segment| inputs.iter().all(|input| input.id != segment.id));
+                segments.extend(merged_into(&inputs, &mut next_id));
+                prop_assert!(measure(&segments) < before, "each merge leaves fewer to cut, or as many and fewer at all");
+            }
+        }
     }
 
     #[test]
@@ -271,16 +317,19 @@ mod tests {
     }
 
     fn write(dir: &Path, id: i64, rows: &[(u32, TimeMs, f64)]) -> Arc<Segment> {
-        let rows = rows.iter().map(|(id, time_ms, value)| (SeriesId(*id), Sample { time_ms: *time_ms, value: *value }));
-        Arc::new(segments::write(dir, Name { id, seq: id }, rows).unwrap().unwrap())
+        let mut encoder = Encoder::new().unwrap();
+        for (id, time_ms, value) in rows {
+            encoder.push(SeriesId(*id), &[Sample { time_ms: *time_ms, value: *value }]).unwrap();
+        }
+        Arc::new(segments::write(dir, Name { id, seq: id }, encoder).unwrap().unwrap())
     }
 
     #[test]
-    fn a_merge_is_cut_at_midnight_settled_and_complete() {
+    fn a_merge_is_cut_where_spans_end_settled_and_complete() {
         let dir = tempfile::tempdir().unwrap();
         let inputs = [
-            write(dir.path(), 1, &[(1, 5, 1.0), (1, DAY_MS - 1, 2.0), (3, DAY_MS, 3.0)]),
-            write(dir.path(), 2, &[(1, 5, 9.0), (1, 6, 4.0), (2, DAY_MS + 1, 5.0)]),
+            write(dir.path(), 1, &[(1, 5, 1.0), (1, SPAN_MS - 1, 2.0), (3, SPAN_MS, 3.0)]),
+            write(dir.path(), 2, &[(1, 5, 9.0), (1, 6, 4.0), (2, SPAN_MS + 1, 5.0)]),
         ];
         let mut ids = 10..;
         let next_id = || ids.next().unwrap();
@@ -293,14 +342,14 @@ mod tests {
             found.samples.iter().map(|s| s.iter().map(|s| (s.time_ms, s.value)).collect::<Vec<_>>()).collect::<Vec<_>>()
         };
         assert_eq!(outputs.iter().map(|s| (s.id, s.seq)).collect::<Vec<_>>(), [(10, 2), (11, 2)]);
-        assert_eq!(of(&outputs[0]), [vec![], vec![(5, 1.0), (6, 4.0), (DAY_MS - 1, 2.0)], vec![], vec![], vec![]]);
-        assert_eq!(of(&outputs[1]), [vec![], vec![], vec![(DAY_MS + 1, 5.0)], vec![(DAY_MS, 3.0)], vec![]]);
+        assert_eq!(of(&outputs[0]), [vec![], vec![(5, 1.0), (6, 4.0), (SPAN_MS - 1, 2.0)], vec![], vec![], vec![]]);
+        assert_eq!(of(&outputs[1]), [vec![], vec![], vec![(SPAN_MS + 1, 5.0)], vec![(SPAN_MS, 3.0)], vec![]]);
     }
 
     #[test]
     fn a_sample_of_long_ago_is_a_segment_of_its_own() {
         let dir = tempfile::tempdir().unwrap();
-        let long_ago = -300_000 * DAY_MS;
+        let long_ago = -300_000 * SPAN_MS;
         let inputs = [write(dir.path(), 1, &[(1, long_ago, 1.0), (1, 5, 2.0)]), write(dir.path(), 2, &[(1, 6, 3.0)])];
         let mut ids = 10..;
         let merged = merge(dir.path(), &inputs, &AtomicBool::new(false), || ids.next().unwrap()).unwrap();

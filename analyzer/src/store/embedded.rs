@@ -129,7 +129,7 @@ impl Store {
         self.ask(Command::Flush).await?
     }
 
-    /// Merges small segments of one day, however few; `None` when there is nothing left to merge.
+    /// Merges small segments of the same six hours, however few; `None` when there is nothing left to merge.
     pub async fn compact(&self) -> Result<Option<Compacted>, StoreError> {
         self.ask(Command::Compact).await?
     }

@@ -54,11 +54,6 @@ impl Head {
     pub(super) fn all(&self) -> impl Iterator<Item = (SeriesId, &[Sample])> {
         self.series.iter().map(|(id, samples)| (id, samples.as_slice()))
     }
-
-    /// Every sample, in order of series, then time.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (SeriesId, Sample)> {
-        self.series.iter().flat_map(|(id, samples)| samples.iter().map(move |sample| (id, *sample)))
-    }
 }
 
 /// The part of samples in order of time that lies within the range.

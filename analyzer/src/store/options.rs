@@ -36,7 +36,7 @@ pub struct Options {
     /// Series that may exist; samples of further ones are counted and dropped. Default 1 million, which take very
     /// roughly 1 GiB of memory.
     pub max_series: usize,
-    /// How long samples are kept at least; whole segments go, most of which hold one day. Default: for ever.
+    /// How long samples are kept at least; whole segments go, most of which hold six hours or less. Default: for ever.
     pub retention: Option<Duration>,
     /// Bytes of segments beyond which the oldest go; those with samples of the last 6 h stay, because verdicts that are
     /// not final rest on them. Default: no limit.

@@ -1,4 +1,4 @@
-//! Samples as the bytes of a Parquet file, and back. The only file of the store that knows polars.
+//! Samples as the bytes of a Parquet file, and back. Only this and [`encode`] know polars in the store.
 //!
 //! Format 2, which the file's metadata says under the key `goodput.segment`: a row is a chunk, one series' samples of up
 //! to [`chunk::MOST`] times. Columns: `series` (u32); `samples` (u32), how many; `first_ms` and `last_ms` (i64); `times`
@@ -9,26 +9,22 @@
 //! Format 1, without the key, is what was written before: a row is a sample, columns `series` (u32), `time_ms` (i64),
 //! `value` (f64). It is only read.
 
+mod encode;
+
 use std::io::Cursor;
 use std::ops::Range;
 use std::panic::{self, AssertUnwindSafe};
 
-use polars::prelude::{
-    Column, DataFrame, FileMetadata, KeyValueMetadata, ParallelStrategy, ParquetCompression, ParquetReader,
-    ParquetWriter, PolarsResult, Schema, SerReader,
-};
+use polars::prelude::{DataFrame, FileMetadata, ParallelStrategy, ParquetReader, PolarsResult, SerReader};
 
 use super::catalogue::SeriesId;
 use super::chunk;
 use crate::sample::{Sample, TimeMs};
+pub(super) use encode::Encoder;
 
 /// Where the file's metadata says which format it is.
 const FORMAT_KEY: &str = "goodput.segment";
 const FORMAT: &str = "2";
-
-/// Samples of a row group, but for the chunk that goes beyond: about as many bytes, small against the cost of opening
-/// the file, and large against what reading a group costs whatever is in it, some ten decompressions of their own.
-const GROUP_SAMPLES: usize = 256 * 1024;
 
 /// What a row group holds: bounds are inclusive. The groups of a segment are those of its file, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,100 +48,8 @@ impl RowGroup {
     }
 }
 
-/// Encodes samples that are in order of series, then time.
-pub(super) fn encode(samples: impl Iterator<Item = (SeriesId, Sample)>) -> Result<(Vec<u8>, Vec<RowGroup>), String> {
-    let mut samples = samples.peekable();
-    let mut bytes = Vec::new();
-    let mut groups: Vec<RowGroup> = Vec::new();
-    let schema = Rows::default().frame().map(|frame| Schema::clone(frame.schema())).map_err(said)?;
-    let format = KeyValueMetadata::from_static(vec![(FORMAT_KEY.to_owned(), FORMAT.to_owned())]);
-    let writer = ParquetWriter::new(&mut bytes)
-        .with_compression(ParquetCompression::Zstd(None))
-        .with_key_value_metadata(Some(format))
-        .set_parallel(false);
-    let mut writer = writer.batched(&schema).map_err(said)?;
-    while samples.peek().is_some() {
-        let mut rows = Rows::default();
-        while rows.count() < GROUP_SAMPLES && rows.take_chunk(&mut samples)? {}
-        writer.write_batch(&rows.frame().map_err(said)?).map_err(said)?;
-        groups.extend(rows.group(groups.last().map_or(0, |group| group.first_row + group.rows)));
-    }
-    writer.finish().map_err(said)?;
-    drop(writer);
-    Ok((bytes, groups))
-}
-
 fn said(error: impl ToString) -> String {
     error.to_string()
-}
-
-/// The rows of one group.
-#[derive(Default)]
-struct Rows {
-    series: Vec<u32>,
-    samples: Vec<u32>,
-    first_ms: Vec<i64>,
-    last_ms: Vec<i64>,
-    times: Vec<Option<Vec<u8>>>,
-    values: Vec<Vec<u8>>,
-    /// Times of the last row.
-    last_times: Vec<TimeMs>,
-}
-
-impl Rows {
-    /// In samples.
-    fn count(&self) -> usize {
-        self.samples.iter().map(|samples| *samples as usize).sum()
-    }
-
-    /// Adds the next series' next samples as a row; false when there are none.
-    fn take_chunk(
-        &mut self,
-        samples: &mut std::iter::Peekable<impl Iterator<Item = (SeriesId, Sample)>>,
-    ) -> Result<bool, String> {
-        let Some((id, _)) = samples.peek().copied() else { return Ok(false) };
-        let (mut times, mut values) = (Vec::new(), Vec::new());
-        while times.len() < chunk::MOST
-            && let Some((_, sample)) = samples.next_if(|(other, _)| *other == id)
-        {
-            times.push(sample.time_ms);
-            values.push(sample.value);
-        }
-        let (Some(first), Some(last)) = (times.first(), times.last()) else { return Ok(false) };
-        self.series.push(id.0);
-        self.samples.push(times.len() as u32);
-        self.first_ms.push(*first);
-        self.last_ms.push(*last);
-        self.times.push(if times == self.last_times { None } else { Some(chunk::encode_times(&times)?) });
-        self.values.push(chunk::encode_values(&values)?);
-        self.last_times = times;
-        Ok(true)
-    }
-
-    fn frame(&self) -> PolarsResult<DataFrame> {
-        let times: Vec<Option<&[u8]>> = self.times.iter().map(Option::as_deref).collect();
-        let values: Vec<&[u8]> = self.values.iter().map(Vec::as_slice).collect();
-        let columns = vec![
-            Column::new("series".into(), &self.series),
-            Column::new("samples".into(), &self.samples),
-            Column::new("first_ms".into(), &self.first_ms),
-            Column::new("last_ms".into(), &self.last_ms),
-            Column::new("times".into(), times),
-            Column::new("values".into(), values),
-        ];
-        DataFrame::new(self.series.len(), columns)
-    }
-
-    fn group(&self, first_row: usize) -> Option<RowGroup> {
-        Some(RowGroup {
-            first_row,
-            rows: self.count(),
-            first_series: SeriesId(*self.series.first()?),
-            last_series: SeriesId(*self.series.last()?),
-            first_ms: *self.first_ms.iter().min()?,
-            last_ms: *self.last_ms.iter().max()?,
-        })
-    }
 }
 
 /// Appends the samples of these series (in order of id) within the range to `out`, which has one place per id.
@@ -307,6 +211,7 @@ fn pick_samples(
 mod tests {
     use proptest::prelude::*;
 
+    use super::encode::GROUP_ROWS;
     use super::*;
     use crate::sample::STALE_BITS;
 
@@ -314,6 +219,14 @@ mod tests {
 
     fn row(id: u32, time_ms: TimeMs, value: f64) -> (SeriesId, Sample) {
         (SeriesId(id), Sample { time_ms, value })
+    }
+
+    fn encode(rows: impl Iterator<Item = (SeriesId, Sample)>) -> Result<(Vec<u8>, Vec<RowGroup>), String> {
+        let rows: Vec<_> = rows.collect();
+        let series = rows.chunk_by(|a, b| a.0 == b.0);
+        let series = series.map(|rows| (rows[0].0, rows.iter().map(|(_, sample)| *sample).collect::<Vec<_>>()));
+        let series: Vec<_> = series.collect();
+        Encoder::of(series.iter().map(|(id, samples)| (*id, samples.as_slice())))?.finish()
     }
 
     fn samples(bytes: &[u8], groups: &[RowGroup], ids: &[u32], range: &Range<TimeMs>) -> Vec<Vec<(TimeMs, u64)>> {
@@ -341,17 +254,17 @@ mod tests {
 
     #[test]
     fn only_the_asked_series_and_times_come_back() {
-        let rows = (0..700_000_u32).map(|i| row(i / 10, i64::from(i % 10), f64::from(i)));
+        let rows = (0..1_400_000_u32).map(|i| row(i / 30, i64::from(i % 30), f64::from(i)));
         let (bytes, groups) = encode(rows).unwrap();
         assert_eq!(
             groups.iter().map(|g| (g.first_row, g.rows)).collect::<Vec<_>>(),
-            [(0, 262_150), (262_150, 262_150), (524_300, 175_700)]
+            [(0, 1_048_590), (1_048_590, 351_410)]
         );
         let value = |i: u32| f64::from(i).to_bits();
-        let got = samples(&bytes, &groups, &[0, 26_215, 69_999, 70_000], &(4..6));
+        let got = samples(&bytes, &groups, &[0, 34_953, 46_665, 46_667], &(4..6));
         assert_eq!(got[0], [(4, value(4)), (5, value(5))]);
-        assert_eq!(got[1], [(4, value(262_154)), (5, value(262_155))]);
-        assert_eq!(got[2], [(4, value(699_994)), (5, value(699_995))]);
+        assert_eq!(got[1], [(4, value(1_048_594)), (5, value(1_048_595))]);
+        assert_eq!(got[2], [(4, value(1_399_954)), (5, value(1_399_955))]);
         assert_eq!(got[3], []);
     }
 
@@ -431,12 +344,15 @@ mod tests {
 
     #[test]
     fn series_that_are_there_are_taken_out() {
-        let rows = (0..300_000_u32).map(|i| row(2 * (i / 10), i64::from(i % 10), 1.0));
+        let rows = (0..700_000_u32).map(|i| row(2 * (i / 10), i64::from(i % 10), 1.0));
         let (bytes, groups) = encode(rows).unwrap();
-        assert!(groups.len() > 1);
-        let mut ids = [0, 1, 26_215, 26_216, 59_998, 59_999].map(SeriesId).to_vec();
+        assert_eq!(
+            groups.iter().map(|group| group.rows).collect::<Vec<_>>(),
+            [10 * GROUP_ROWS, 700_000 - 10 * GROUP_ROWS]
+        );
+        let mut ids = [0, 1, 131_070, 131_071, 131_072, 139_998, 139_999].map(SeriesId).to_vec();
         take_out(&bytes, &mut ids).unwrap();
-        assert_eq!(ids, [1, 26_215, 59_999].map(SeriesId));
+        assert_eq!(ids, [1, 131_071, 139_999].map(SeriesId));
         let old = include_bytes!("../../tests/store/segment-format-1.parquet");
         let mut ids = [1, 2, 3].map(SeriesId).to_vec();
         take_out(old, &mut ids).unwrap();

@@ -10,7 +10,7 @@ use tracing::warn;
 
 use super::StoreError;
 use super::catalogue::SeriesId;
-use super::segment::{self, RowGroup};
+use super::segment::{self, Encoder, RowGroup};
 use crate::sample::{Sample, TimeMs};
 
 /// What a segment is called, and how far it goes.
@@ -119,14 +119,11 @@ impl Segment {
     }
 }
 
-/// Writes rows, in order of series and time, to a new file: temporary name, fsync, rename, fsync of the directory.
-/// It counts only once it is in the index. `None` when there are no rows.
-pub(super) fn write(
-    dir: &Path,
-    Name { id, seq }: Name,
-    rows: impl Iterator<Item = (SeriesId, Sample)>,
-) -> Result<Option<Segment>, StoreError> {
-    let (bytes, groups) = segment::encode(rows)
+/// Writes what was encoded to a new file: temporary name, fsync, rename, fsync of the directory. It counts only once it is
+/// in the index. `None` when there are no samples.
+pub(super) fn write(dir: &Path, Name { id, seq }: Name, encoder: Encoder) -> Result<Option<Segment>, StoreError> {
+    let (bytes, groups) = encoder
+        .finish()
         .map_err(|reason| StoreError::Segment { path: dir.join(format!("{id:012}.parquet")), reason })?;
     let times = (groups.iter().map(|g| g.first_ms).min(), groups.iter().map(|g| g.last_ms).max());
     let (Some(first_ms), Some(last_ms)) = times else { return Ok(None) };
@@ -210,8 +207,9 @@ mod tests {
     #[test]
     fn every_flipped_byte_and_every_length_is_noticed() {
         let dir = tempfile::tempdir().unwrap();
-        let rows = (0..100).map(|t| (SeriesId(1), Sample { time_ms: t, value: 0.5 }));
-        let segment = Arc::new(write(dir.path(), Name { id: 1, seq: 1 }, rows).unwrap().unwrap());
+        let mut encoder = Encoder::new().unwrap();
+        encoder.push(SeriesId(1), &(0..100).map(|t| Sample { time_ms: t, value: 0.5 }).collect::<Vec<_>>()).unwrap();
+        let segment = Arc::new(write(dir.path(), Name { id: 1, seq: 1 }, encoder).unwrap().unwrap());
         let path = dir.path().join(segment.file_name());
         let good = fs::read(&path).unwrap();
         let all = std::slice::from_ref(&segment);

@@ -19,6 +19,7 @@ use super::forget::{self, Sweep};
 use super::head::{Head, value_at};
 use super::pages::Pages;
 use super::queue::{Command, Incoming, Turns};
+use super::segment::Encoder;
 use super::segments::Name;
 use super::upkeep::{self, Merging};
 use super::{Appended, StoreError, segments};
@@ -377,7 +378,8 @@ impl Writer {
         let name = Name { id: shared.next_segment(), seq };
         let written = tokio::task::spawn_blocking(move || {
             let state = shared.state.read();
-            segments::write(&shared.options.segments(), name, state.head.iter())
+            let encoder = Encoder::of(state.head.all()).map_err(|reason| StoreError::NotStored { reason })?;
+            segments::write(&shared.options.segments(), name, encoder)
         });
         let written = written.await.map_err(panicked)??;
         self.deadline = Instant::now() + self.shared.options.head_age;

@@ -1,5 +1,6 @@
 //! Merging and retention, as callers of the store see them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,16 +53,40 @@ async fn small_segments_are_merged_by_and_by_and_nothing_changes_for_readers() {
     assert_eq!(repeat, Appended { stored: 1, duplicate: 2, ..Appended::default() }, "known wherever they lie");
 }
 
+fn spans(store: &Store) -> Vec<(TimeMs, TimeMs)> {
+    let mut spans: Vec<_> = store.shared.state.read().segments.iter().map(|s| (s.first_ms, s.last_ms)).collect();
+    spans.sort_unstable();
+    spans
+}
+
 #[tokio::test]
-async fn a_merge_cuts_at_midnight() {
+async fn a_merge_cuts_every_six_hours() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path()).await;
-    segment(&store, [DAY - 2, DAY, DAY + 1]).await;
-    segment(&store, [DAY - 1, DAY + 2]).await;
-    assert_eq!(compacted(&store).await.into_segments, 2);
-    let spans: Vec<_> = store.shared.state.read().segments.iter().map(|s| (s.first_ms, s.last_ms)).collect();
-    assert_eq!(spans, [(DAY - 2, DAY - 1), (DAY, DAY + 2)]);
-    assert_eq!(times(&store).await, (DAY - 2..DAY + 3).collect::<Vec<_>>());
+    for end in [6 * HOUR, DAY] {
+        segment(&store, [end - 2, end, end + 1]).await;
+        segment(&store, [end - 1, end + 2]).await;
+    }
+    compacted(&store).await;
+    let of = |end| [(end - 2, end - 1), (end, end + 2)];
+    assert_eq!(spans(&store), [of(6 * HOUR), of(DAY)].concat());
+    assert_eq!(times(&store).await, (6 * HOUR - 2..6 * HOUR + 3).chain(DAY - 2..DAY + 3).collect::<Vec<_>>());
+}
+
+/// Earlier releases merged by day.
+#[tokio::test]
+async fn a_segment_of_a_whole_day_is_cut_when_something_joins_it_and_not_before() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(Options { history: true, ..options(dir.path()) }).await.unwrap();
+    segment(&store, (0..24).map(|hour| hour * HOUR)).await;
+    segment(&store, [7 * HOUR + 1]).await;
+    assert_eq!(compacted(&store).await, Compacted::default(), "of later hours");
+    assert_eq!(spans(&store), [(0, 23 * HOUR), (7 * HOUR + 1, 7 * HOUR + 1)]);
+    segment(&store, [1]).await;
+    compacted(&store).await;
+    assert_eq!(spans(&store), [0, 6, 12, 18].map(|hour| (hour * HOUR, (hour + 5) * HOUR)));
+    let expected = (0..24).map(|hour| hour * HOUR).chain([1, 7 * HOUR + 1]);
+    assert_eq!(times(&store).await, expected.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>());
 }
 
 #[tokio::test]
