@@ -25,7 +25,7 @@ test: ## Format, lints, every test (needs root for the tests with real cgroups)
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	cargo test --workspace --locked
 
-bench: ## The exporter's cost beside that of its peers, ratios printed (about 15 minutes)
+bench: ## The exporter's cost beside that of its peers, ratios printed (about 20 minutes)
 	@deploy/local/bench $(ARGS)
 
 lint: ## Licences, advisories and sources of the dependencies (needs cargo-deny)

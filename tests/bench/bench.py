@@ -232,8 +232,9 @@ class Bench:
             self.background(running, rows)
             self.paced(running, rows)
             for program, row in zip(running, rows):
-                if back_to_back:
+                if hang:
                     self.irregular(program, row)
+                if back_to_back:
                     self.back_to_back(program, row, back_to_back)
                 row["rss_mib"] = program.resident_mib()
             self.rows += rows
