@@ -28,10 +28,10 @@ fn evaluated(trace: &Path) -> Result<Evaluation> {
 const FLOORS: &[(&str, &str, f64)] = &[
     ("healthy", "productive", 0.9),
     ("cpu_throttled", "cpu_throttled", 0.9),
-    ("dataloader_cpu", "dataloader_cpu", 0.6),
+    ("dataloader_cpu", "dataloader_cpu", 0.8),
     ("dataloader_storage", "dataloader_storage", 0.95),
-    ("memory_pressure", "memory_pressure", 0.6),
-    ("memory_swap", "memory_pressure", 0.5),
+    ("memory_pressure", "memory_pressure", 0.9),
+    ("memory_swap", "memory_pressure", 0.9),
     ("host_noise", "host_noise", 0.9),
     ("checkpoint", "checkpoint", 0.75),
     ("cold_start", "cold_start", 0.85),

@@ -7,10 +7,13 @@ use crate::frame::Reading;
 use crate::median::upper_median;
 use crate::signal::Signal;
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
-pub(super) const RULE: Rule =
-    Rule { class: Class::Checkpoint, explains: &[Class::DataloaderStorage, Class::FeedingUnsplit], judge };
+pub(super) const RULE: Rule = Rule {
+    class: Class::Checkpoint,
+    explains: &[Class::DataloaderStorage, Class::DataloaderCpu, Class::FeedingUnsplit],
+    judge,
+};
 
 /// What tells the writing, best first.
 pub(super) const WRITTEN: [Signal; 2] = [Signal::JobWritten, Signal::NodeDiskWritten];

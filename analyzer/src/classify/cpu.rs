@@ -1,7 +1,7 @@
 //! CPU use against the CPUs there are, for the rules that ask whether workers compute or wait.
 
 use super::thresholds::confidence::{COUNTED, NODE_WIDE};
-use super::{Cell, Fact};
+use super::{Cell, Fact, Thresholds};
 use crate::signal::Signal;
 
 /// CPU time used over CPU time allowed.
@@ -15,6 +15,10 @@ pub(super) struct CpuUse {
 
 /// What it takes to tell.
 pub(super) const SIGNALS: [Signal; 3] = [Signal::JobCpuUsage, Signal::JobAllowedCpus, Signal::NodeCpuBusy];
+
+/// The modes that a CPU is in.
+pub(super) const MODES: [Signal; 4] =
+    [Signal::NodeCpuBusy, Signal::NodeCpuSteal, Signal::NodeCpuIdle, Signal::NodeCpuIowait];
 
 impl CpuUse {
     /// The job's use of the least of its quota, its cpuset and its node; without the job's, the node's.
@@ -35,8 +39,14 @@ impl CpuUse {
     }
 }
 
+/// Seconds a second that tasks of the job may wait for a CPU though nobody else runs there: PSI has a task wait from when
+/// it is woken until it runs (kernel/sched/psi.c), and who waits for a page is woken once it is there.
+pub(super) fn waking(cell: &Cell<'_>, t: &Thresholds) -> f64 {
+    let pages = [Signal::JobRefaults, Signal::JobMajorFaults].into_iter().filter_map(|signal| cell.mean(signal));
+    pages.fold(0.0, f64::max) * t.wakeup_seconds
+}
+
 /// Every CPU is in one mode at any time, so that the modes' rates sum to the number of CPUs.
-fn node_cores(cell: &Cell<'_>) -> Option<f64> {
-    let modes = [Signal::NodeCpuBusy, Signal::NodeCpuSteal, Signal::NodeCpuIdle, Signal::NodeCpuIowait];
-    modes.into_iter().map(|mode| cell.mean(mode)).sum()
+pub(super) fn node_cores(cell: &Cell<'_>) -> Option<f64> {
+    MODES.into_iter().map(|mode| cell.mean(mode)).sum()
 }

@@ -1,48 +1,91 @@
-//! `dataloader_cpu`: the job's workers use all the CPU they may, or each of them all that one process can, and the GPU
-//! waits for them.
+//! `dataloader_cpu`: the job's workers use all the CPU they may, or each of them all that one process can, or the process
+//! that holds the GPU prepares its batches itself, and the GPU waits for them.
 
+use super::busy::busy;
 use super::cpu::{self, CpuUse};
-use super::thresholds::confidence::{COUNTED, INFERRED, NODE_WIDE};
-use super::{Cell, Class, Fact, Rule, Thresholds, Verdict, dataloader_storage};
+use super::depth::HeldGpus;
+use super::thresholds::confidence::{COUNTED, INFERRED, NODE_WIDE, WEAK};
+use super::{Cell, Class, Fact, Rule, Thresholds, Verdict, dataloader_storage, feeding_unsplit};
 use crate::signal::Signal;
 
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 
 pub(super) const RULE: Rule = Rule { class: Class::DataloaderCpu, explains: &[Class::FeedingUnsplit], judge };
 
+/// One way to see it: the share of the cell that it explains, and how sure that is.
+struct Seen {
+    share: f64,
+    confidence: f64,
+    facts: Vec<Fact>,
+}
+
 fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
     let (usage, waiting) = (CpuUse::of(cell), waiting(cell, t));
-    if usage.is_none() && waiting.is_none() && cell.mean(Signal::JobSaturatedWorkers).is_none() {
+    let is_counted = [Signal::JobSaturatedWorkers, Signal::JobHolderCpu].iter().any(|s| cell.mean(*s).is_some());
+    if usage.is_none() && waiting.is_none() && !is_counted {
         let missing = cpu::SIGNALS.into_iter().chain([Signal::JobCpuPressure, Signal::NodeCpuPressure]).collect();
         return Verdict::Abstain { missing };
     }
-    let at_its_limit = usage.filter(|u| u.ratio >= t.cpu_busy_ratio);
-    let waiting = waiting.filter(|(fact, _)| fact.value >= fact.threshold);
-    let saturated = saturated(cell, t);
-    // Workers that compute all the time bound nothing below that.
-    let explained = [at_its_limit.map(|u| u.ratio), waiting.map(|(fact, _)| fact.value), saturated.map(|_| 1.0)];
-    let Some(max_share) = explained.into_iter().flatten().reduce(f64::max) else { return Verdict::No };
-    let confidence = match (at_its_limit, waiting) {
-        (Some(usage), Some((_, of_whom))) => {
-            if usage.confidence.min(of_whom) > NODE_WIDE {
-                COUNTED
-            } else {
-                NODE_WIDE
-            }
-        }
-        (Some(usage), None) => usage.confidence,
-        (None, waiting) => waiting.map_or(NODE_WIDE, |(_, of_whom)| of_whom),
+    let seen = [short(usage, waiting, t), saturated(cell, t), in_process(cell, t)];
+    let both = |a: Seen, b: Seen| Seen {
+        share: a.share.max(b.share),
+        confidence: a.confidence.max(b.confidence),
+        facts: [a.facts, b.facts].concat(),
     };
-    let confidence = saturated.map_or(confidence, |_| confidence.max(INFERRED));
-    let facts = at_its_limit.map(|u| u.fact(t.cpu_busy_ratio)).into_iter();
-    let facts = facts.chain(waiting.map(|(fact, _)| fact)).chain(saturated).collect();
-    Verdict::Claim { max_share, confidence, facts }
+    let Some(seen) = seen.into_iter().flatten().reduce(both) else { return Verdict::No };
+    Verdict::Claim { max_share: seen.share, confidence: seen.confidence, facts: seen.facts }
+}
+
+/// The CPUs that the job may use are in use, or its tasks wait for them.
+fn short(usage: Option<CpuUse>, waiting: Option<(Fact, f64)>, t: &Thresholds) -> Option<Seen> {
+    let usage = usage.filter(|usage| usage.ratio >= t.cpu_busy_ratio);
+    let waiting = waiting.filter(|(fact, _)| fact.value >= fact.threshold);
+    let confidence = match (usage, waiting) {
+        (Some(usage), Some((_, of_whom))) if usage.confidence.min(of_whom) > NODE_WIDE => COUNTED,
+        (Some(_), Some(_)) => NODE_WIDE,
+        (Some(usage), None) => usage.confidence,
+        (None, waiting) => waiting?.1,
+    };
+    let shares = usage.map(|usage| usage.ratio).into_iter().chain(waiting.map(|(fact, _)| fact.value));
+    let facts = usage.map(|usage| usage.fact(t.cpu_busy_ratio)).into_iter().chain(waiting.map(|(fact, _)| fact));
+    Some(Seen { share: shares.fold(0.0, f64::max), confidence, facts: facts.collect() })
 }
 
 /// Workers that compute nearly all of the time: one process has no more than a CPU, however many are free.
-fn saturated(cell: &Cell<'_>, t: &Thresholds) -> Option<Fact> {
+fn saturated(cell: &Cell<'_>, t: &Thresholds) -> Option<Seen> {
     let workers = cell.mean(Signal::JobSaturatedWorkers).filter(|workers| *workers >= t.saturated_workers)?;
-    Some(Fact::of(Signal::JobSaturatedWorkers, workers, t.saturated_workers))
+    let facts = vec![Fact::of(Signal::JobSaturatedWorkers, workers, t.saturated_workers)];
+    // Workers that compute all the time bound nothing below that.
+    Some(Seen { share: 1.0, confidence: INFERRED, facts })
+}
+
+/// The processes that hold the job's GPUs do nearly all of its computing, and go on with it while these have nothing to do,
+/// as one does that prepares its batches itself. One that waits for its GPU computes too, for CUDA spins; but not while
+/// the GPU is idle. A server that asks for requests without a pause looks the same, unless it tells of them.
+fn in_process(cell: &Cell<'_>, t: &Thresholds) -> Option<Seen> {
+    let (holders, all) = (cell.mean(Signal::JobHolderCpu)?, cell.mean(Signal::JobCpuUsage).filter(|all| *all > 0.0)?);
+    let cores = holders / f64::from(HeldGpus::around(cell).by_owner.max(1));
+    let busy = busy(cell, t)?;
+    let working = busy.ratio.max(busy.spun);
+    let share = (cores - working).min(1.0 - working);
+    let computes = cores >= t.computing_cores && holders >= t.holders_cpu_ratio * all && share > 0.0;
+    if !computes || feeding_unsplit::is_server(cell) || waits_for_reads(cell, t) {
+        return None;
+    }
+    let facts = vec![
+        Fact { signal: "job_holder_cpu per GPU", ..Fact::of(Signal::JobHolderCpu, cores, t.computing_cores) },
+        Fact {
+            signal: "job_holder_cpu / job_cpu_usage",
+            unit: "ratio",
+            value: holders / all,
+            threshold: t.holders_cpu_ratio,
+        },
+    ];
+    Some(Seen { share, confidence: WEAK, facts })
+}
+
+fn waits_for_reads(cell: &Cell<'_>, t: &Thresholds) -> bool {
+    matches!((dataloader_storage::RULE.judge)(cell, t), Verdict::Claim { .. })
 }
 
 /// Time with a task waiting for a CPU: of the job, where neighbours that take its CPUs look the same; else of its node, if
@@ -50,9 +93,10 @@ fn saturated(cell: &Cell<'_>, t: &Thresholds) -> Option<Fact> {
 fn waiting(cell: &Cell<'_>, t: &Thresholds) -> Option<(Fact, f64)> {
     let read = |signal| Some(Fact::of(signal, cell.mean(signal)?, t.cpu_waiting_ratio));
     if let Some(of_job) = read(Signal::JobCpuPressure) {
-        return Some((of_job, INFERRED));
+        let waking = cpu::waking(cell, t);
+        let signal = if waking > 0.0 { "job_cpu_pressure - waking" } else { of_job.signal };
+        return Some((Fact { signal, value: (of_job.value - waking).max(0.0), ..of_job }, INFERRED));
     }
     let is_job_told = cell.mean(Signal::JobCpuUsage).is_some();
-    let waits_for_reads = || matches!((dataloader_storage::RULE.judge)(cell, t), Verdict::Claim { .. });
-    read(Signal::NodeCpuPressure).filter(|_| !is_job_told && !waits_for_reads()).map(|fact| (fact, NODE_WIDE))
+    read(Signal::NodeCpuPressure).filter(|_| !is_job_told && !waits_for_reads(cell, t)).map(|fact| (fact, NODE_WIDE))
 }

@@ -70,6 +70,25 @@ const MEASURES: [Measure; 2] = [
 /// Signals one of which it takes.
 pub(super) const SIGNALS: [Signal; 3] = [Signal::SmActive, Signal::GpuEnergy, Signal::GpuPower];
 
+/// How many of the node's GPUs are held in the cell.
+pub(super) struct HeldGpus {
+    pub(super) by_anyone: u32,
+    /// By the owner that the cell is judged for.
+    pub(super) by_owner: u32,
+}
+
+impl HeldGpus {
+    pub(super) fn around(cell: &Cell<'_>) -> HeldGpus {
+        let own = |gpu: &GpuFrame| gpu.owners[cell.index].iter().any(|(owner, _)| Some(owner.as_str()) == cell.owner);
+        let held = cell.node.gpus.iter().filter(|gpu| !gpu.owners[cell.index].is_empty());
+        let none = HeldGpus { by_anyone: 0, by_owner: 0 };
+        held.fold(none, |held, gpu| HeldGpus {
+            by_anyone: held.by_anyone + 1,
+            by_owner: held.by_owner + u32::from(own(gpu)),
+        })
+    }
+}
+
 impl Cores {
     /// As evidence.
     pub(super) fn fact(self, threshold: f64) -> Fact {
@@ -234,13 +253,12 @@ fn extra_cores(cell: &Cell<'_>, deep: &[Cell<'_>], lost: f64) -> Option<Cores> {
 
 /// What the job uses, else what its node does if nobody else holds a GPU there.
 fn cores(cell: &Cell<'_>) -> Option<Cores> {
-    let own = |gpu: &GpuFrame| gpu.owners[cell.index].iter().any(|(owner, _)| Some(owner.as_str()) == cell.owner);
-    let held = cell.node.gpus.iter().filter(|gpu| !gpu.owners[cell.index].is_empty());
-    let (held, gpus) = held.fold((0, 0), |(held, owned), gpu| (held + 1, owned + usize::from(own(gpu))));
-    let of_node = || cell.mean(Signal::NodeCpuBusy).filter(|_| held == gpus).map(|used| (used, Signal::NodeCpuBusy));
+    let HeldGpus { by_anyone, by_owner } = HeldGpus::around(cell);
+    let of_node =
+        || cell.mean(Signal::NodeCpuBusy).filter(|_| by_anyone == by_owner).map(|used| (used, Signal::NodeCpuBusy));
     let of_job = cell.mean(Signal::JobCpuUsage).map(|used| (used, Signal::JobCpuUsage));
-    let (used, signal) = of_job.or_else(of_node).filter(|_| gpus > 0)?;
-    Some(Cores { per_gpu: used / f64::from(gpus as u32), signal })
+    let (used, signal) = of_job.or_else(of_node).filter(|_| by_owner > 0)?;
+    Some(Cores { per_gpu: used / f64::from(by_owner), signal })
 }
 
 /// Of those that are known.

@@ -43,7 +43,7 @@ fn are_cpus_told(cell: &Cell<'_>) -> bool {
 }
 
 /// A server waits for requests, and not for its input.
-fn is_server(cell: &Cell<'_>) -> bool {
+pub(super) fn is_server(cell: &Cell<'_>) -> bool {
     let told = [Signal::JobRequestsOpen, Signal::JobRequestsWaiting, Signal::JobRequests];
     told.iter().any(|signal| cell.read(*signal).is_some())
 }

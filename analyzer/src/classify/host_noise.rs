@@ -5,7 +5,7 @@ use super::thresholds::confidence::{INFERRED, NODE_WIDE};
 use super::{Cell, Class, Fact, Rule, Thresholds, Verdict};
 use crate::signal::Signal;
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 pub(super) const RULE: Rule =
     Rule { class: Class::HostNoise, explains: &[Class::DataloaderCpu, Class::FeedingUnsplit], judge };
@@ -48,16 +48,21 @@ fn crowded(cell: &Cell<'_>, t: &Thresholds) -> Result<Option<Taken>, Vec<Signal>
         return Err(signals.to_vec());
     };
     let Some(own) = CpuUse::of(cell) else { return Err(cpu::SIGNALS.to_vec()) };
-    // PSI counts throttled tasks as waiting.
-    let waiting = (pressure - throttled).max(0.0);
+    // PSI counts throttled tasks as waiting, and those that are being woken.
+    let waking = cpu::waking(cell, t);
+    let waiting = (pressure - throttled - waking).max(0.0);
     let others = busy - used;
     // To keep a task waiting, others must run meanwhile, on one CPU at least.
     if waiting < t.cpu_waiting_ratio || own.ratio >= t.cpu_busy_ratio || others < waiting {
         return Ok(None);
     }
     let unit = Signal::JobCpuPressure.unit();
-    let waits =
-        Fact { signal: "job_cpu_pressure - job_cpu_throttled", unit, value: waiting, threshold: t.cpu_waiting_ratio };
+    let signal = if waking > 0.0 {
+        "job_cpu_pressure - job_cpu_throttled - waking"
+    } else {
+        "job_cpu_pressure - job_cpu_throttled"
+    };
+    let waits = Fact { signal, unit, value: waiting, threshold: t.cpu_waiting_ratio };
     let unit = Signal::NodeCpuBusy.unit();
     let run = Fact { signal: "node_cpu_busy - job_cpu_usage", unit, value: others, threshold: waiting };
     Ok(Some(Taken { share: waiting, confidence: INFERRED, facts: vec![waits, run, own.fact(t.cpu_busy_ratio)] }))

@@ -5,9 +5,10 @@ use super::thresholds::confidence::INFERRED;
 use super::{Cell, Class, Fact, Rule, Thresholds, Verdict};
 use crate::signal::Signal;
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
-pub(super) const RULE: Rule = Rule { class: Class::HostToDevice, explains: &[Class::FeedingUnsplit], judge };
+pub(super) const RULE: Rule =
+    Rule { class: Class::HostToDevice, explains: &[Class::DataloaderCpu, Class::FeedingUnsplit], judge };
 
 fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
     let Some(received) = cell.mean(Signal::PcieReceive) else {

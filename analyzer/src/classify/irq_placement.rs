@@ -1,10 +1,10 @@
 //! `irq_placement`: interrupts of devices are served on the CPUs of the job's loaders, and take them from these.
 
 use super::thresholds::confidence::INFERRED;
-use super::{Cell, Class, Fact, Rule, Thresholds, Verdict};
+use super::{Cell, Class, Fact, Rule, Thresholds, Verdict, cpu};
 use crate::signal::Signal;
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 pub(super) const RULE: Rule = Rule {
     class: Class::IrqPlacement,
@@ -29,6 +29,13 @@ fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
     };
     if !is_told {
         return Verdict::Abstain { missing: vec![Signal::NodeIrqTime] };
+    }
+    let (Some(allowed), Some(cores)) = (cell.mean(Signal::JobAllowedCpus), cpu::node_cores(cell)) else {
+        return Verdict::Abstain { missing: [&[Signal::JobAllowedCpus][..], &cpu::MODES].concat() };
+    };
+    // A job that may use every CPU leaves none to move interrupts to. Modes sum to whole CPUs as near as scrapes tell.
+    if allowed > cores - 0.5 {
+        return Verdict::No;
     }
     // Time by interrupt is nowhere kept: that of all is given out by their number.
     let taken = if all > 0.0 { serving * (here / all).min(1.0) } else { 0.0 };

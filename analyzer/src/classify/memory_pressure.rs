@@ -1,10 +1,10 @@
 //! `memory_pressure`: the job's tasks wait for memory: reclaim, swap, pages that come back right after they were dropped.
 
 use super::thresholds::confidence::{COUNTED, INFERRED, NODE_WIDE};
-use super::{Cell, Class, Fact, Rule, Thresholds, Verdict};
+use super::{Cell, Class, Fact, Rule, Thresholds, Verdict, cpu};
 use crate::signal::Signal;
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// Bytes of a page, which no series tells: 4 KiB, or more on some ARM kernels, where this finds fewer reads to be refaults.
 const SMALLEST_PAGE: f64 = 4096.0;
@@ -48,11 +48,16 @@ struct Thrashing {
 /// limit, is dropped before that: its pages are waited for as I/O alone. They are known by a group at its limit whose
 /// refaults make up its reads.
 fn thrashing(cell: &Cell<'_>, t: &Thresholds) -> Option<Thrashing> {
-    let [pressure, refaults, read] =
-        [Signal::JobIoPressure, Signal::JobRefaults, Signal::JobRead].map(|s| cell.mean(s));
-    let (pressure, refaults, read) = (pressure?, refaults?, read.filter(|read| *read > 0.0)?);
-    let used = cell.mean(Signal::JobMemoryCurrent)? / cell.mean(Signal::JobMemoryMax).filter(|max| *max > 0.0)?;
-    let of_reads = (refaults * SMALLEST_PAGE / read).min(1.0);
+    let (pressure, refaults) = (cell.mean(Signal::JobIoPressure)?, cell.mean(Signal::JobRefaults)?);
+    // As many as there were: io.stat has no line of a disk before the group's first read of it (cgroup-v2.rst).
+    let many = |signal| cell.read(signal).map(|reading| reading.mean * reading.covered_ms as f64);
+    let of_reads = many(Signal::JobRefaults)? * SMALLEST_PAGE / many(Signal::JobRead).filter(|read| *read > 0.0)?;
+    // A limit may change within the cell, as when a pod is resized in place: a mean of two is the limit at no time.
+    let limit = cell.read(Signal::JobMemoryMax).map(|max| max.min).filter(|min| *min > 0.0)?;
+    let used = cell.read(Signal::JobMemoryCurrent)?.max / limit;
+    let of_reads = of_reads.min(1.0);
+    // A page that is there wakes who waited for it: until that task runs, it waits for a CPU.
+    let woken = cell.mean(Signal::JobCpuPressure).map_or(0.0, |waiting| waiting.min(cpu::waking(cell, t)));
     let share = pressure * of_reads;
     if refaults < t.refault_pages || used < t.memory_limit_ratio || share < t.memory_waiting_ratio {
         return None;
@@ -61,10 +66,11 @@ fn thrashing(cell: &Cell<'_>, t: &Thresholds) -> Option<Thrashing> {
     let facts = vec![
         Fact::of(Signal::JobIoPressure, pressure, t.memory_waiting_ratio),
         Fact::of(Signal::JobRefaults, refaults, t.refault_pages),
+        Fact { signal: "job_cpu_pressure of who is woken", ..Fact::of(Signal::JobCpuPressure, woken, 0.0) },
         ratio("4096 * job_refaults / job_read", of_reads, 0.0),
-        ratio("job_memory_current / job_memory_max", used, t.memory_limit_ratio),
+        ratio("max job_memory_current / min job_memory_max", used, t.memory_limit_ratio),
     ];
-    Some(Thrashing { share, facts })
+    Some(Thrashing { share: (share + woken).min(1.0), facts })
 }
 
 /// What besides the waiting says that memory is short. Reclaim alone leaves none of these.

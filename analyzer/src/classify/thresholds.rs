@@ -152,9 +152,18 @@ thresholds! {
     saturated_workers = 1.0 "processes" in 0.0..=1e6,
         "Workers that compute nearly all of the time, from which on the loader cannot go faster though CPUs are free.",
         from "own choice: one is enough, for batches are taken in the order of the workers";
+    computing_cores = 0.85 "cores per GPU" in 0.1..=8.0,
+        "CPU time of the processes that hold a job's GPUs, per GPU, from which one thread of each computes nearly all of the time.",
+        from "definition: a thread has one core at most; less what goodput-exporter leaves a saturated worker";
+    holders_cpu_ratio = 0.8 "ratio" in 0.0..=1.0,
+        "Share of a job's CPU time that the processes on its GPUs use themselves, from which they prepare its batches, if anyone does.",
+        from "own choice: PyTorch's workers use more than the process that they work for; what a job runs beside is little";
     cpu_waiting_ratio = 0.2 "seconds per second" in 0.0..=1.0,
         "Share of time with a runnable task of the job waiting for a CPU (PSI some) above which CPUs are short.",
         from "xprof and TraceML: 20 % of the step is high";
+    wakeup_seconds = 0.000133 "seconds" in 0.0..=0.01,
+        "The longest that a task waits for a CPU after a page came back for it, though nobody else runs there.",
+        from "Linux drivers/idle/intel_idle.c, skx_cstates: to leave C6 takes 133 us; PSI counts a task as waiting from when it is woken";
     steal_ratio = 0.1 "ratio" in 0.0..=1.0,
         "Share of the time with something to run that the hypervisor gave to others, above which it holds the job up.",
         from "awesome-prometheus-alerts HostCpuStealNoisyNeighbor: steal over 10 %";

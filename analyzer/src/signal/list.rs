@@ -248,6 +248,8 @@ signals! {
     JobCpuUsage "job_cpu_usage" Job Counter "cores" up to 1e13,
     /// Processes of the job without a GPU, its loaders' workers as a rule, that computed nearly all of the time.
     JobSaturatedWorkers "job_saturated_workers" Job Average "processes" up to 1e6,
+    /// CPU time of the processes that hold the job's GPUs themselves, without their workers.
+    JobHolderCpu "job_holder_cpu" Job Counter "cores" up to 1e13,
     /// CPU quota over its period.
     JobCpuLimit "job_cpu_limit" Job Gauge "cores" up to 1e6,
     /// CPUs in the job's effective cpuset.

@@ -319,6 +319,7 @@ pub(super) static ROWS: &[Row] = &[
     own(&host::OWNER, Signal::JobInfo),
     own(&host::CGROUP_CPU_USAGE, Signal::JobCpuUsage),
     own(&process::PROCESS_SATURATED_WORKERS, Signal::JobSaturatedWorkers),
+    own(&process::PROCESS_HOLDERS_CPU, Signal::JobHolderCpu),
     own(&host::CGROUP_CPU_LIMIT, Signal::JobCpuLimit),
     own(&host::CGROUP_ALLOWED_CPUS, Signal::JobAllowedCpus),
     own(&host::CGROUP_CPU_PERIODS, Signal::JobCpuPeriods),

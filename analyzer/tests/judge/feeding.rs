@@ -80,4 +80,49 @@ fn a_server_waits_for_requests() {
     assert_eq!(lost_to([requests]), "unexplained");
 }
 
+#[test]
+fn a_process_that_computes_while_its_gpu_is_idle_prepares_batches() {
+    let owner = [("owner", "ml/train-0")];
+    let with = |holders, all, more: Option<Series>| {
+        let counted = [
+            counter("goodput_process_holders_cpu_seconds_total", &owner, holders),
+            counter("goodput_cgroup_cpu_usage_seconds_total", &owner, all),
+        ];
+        lost_to(cpus(0.0).into_iter().chain(counted).chain(more))
+    };
+    assert_eq!(with(1.0, 1.05, None), "dataloader_cpu");
+    assert_eq!(with(0.5, 0.55, None), "unexplained", "it also waits, for whatever");
+    assert_eq!(with(1.0, 3.0, None), "unexplained", "others do more of the work");
+    let requests = series("vllm:num_requests_running", &POD, |_| 1.0);
+    assert_eq!(with(1.0, 1.05, Some(requests)), "unexplained", "a server that asks for requests all the time");
+    let reads = counter("goodput_cgroup_pressure_waiting_seconds_total", &[owner[0], ("resource", "io")], 0.9);
+    assert_eq!(with(1.0, 1.05, Some(reads)), "dataloader_storage");
+}
+
 const POD: [(&str, &str); 3] = [("namespace", "ml"), ("pod", "train-0"), ("container", "main")];
+
+/// The limit is doubled within every minute, as when a pod is resized in place: what the job then holds is half of it.
+#[test]
+fn a_job_is_at_the_limit_that_it_had_for_a_part_of_the_minute() {
+    const MIB: f64 = 1024.0 * 1024.0;
+    let of_job = [("owner", "ml/train-0")];
+    let level = |name, low: f64, high: f64| {
+        series(name, &of_job, move |t| if t % MINUTE == 0 { low * MIB } else { high * MIB })
+    };
+    let at = |held: f64| {
+        let waits = [("owner", "ml/train-0"), ("resource", "io")];
+        let cached = [("owner", "ml/train-0"), ("kind", "file")];
+        let more = [
+            counter("goodput_cgroup_pressure_waiting_seconds_total", &waits, 0.9),
+            counter("goodput_cgroup_pressure_waiting_seconds_total", &[of_job[0], ("resource", "memory")], 0.01),
+            counter("goodput_cgroup_refault_pages_total", &cached, 8000.0),
+            counter("goodput_cgroup_io_read_bytes_total", &of_job, 8000.0 * 4096.0),
+            counter("goodput_cgroup_cpu_usage_seconds_total", &of_job, 0.5),
+            level("goodput_cgroup_memory_current_bytes", held, held),
+            level("goodput_cgroup_memory_max_bytes", 64.0, 128.0),
+        ];
+        lost_to(cpus(0.0).into_iter().chain(more))
+    };
+    assert_eq!(at(64.0), "memory_pressure");
+    assert_eq!(at(50.0), "dataloader_storage", "at neither");
+}

@@ -57,11 +57,13 @@ const SHAPES: &[Shape] = &[
     ("vllm:num_requests_waiting", &[JOB], false, 0.3),
     ("kube_node_spec_unschedulable", &[("node", "n1")], false, 0.6),
     ("goodput_driver_daemon_running", &[("daemon", "nvidia-cuda-mps-control")], false, 0.4),
-    ("goodput_cgroup_cpu_usage_seconds_total", &[("owner", "other")], true, 60.0),
+    ("goodput_cgroup_cpu_usage_seconds_total", &[("owner", "other")], true, 600.0),
     ("goodput_node_info", &[("nodename", "n1")], false, 1.0),
     ("goodput_pressure_waiting_seconds_total", &[("resource", "io")], true, 30.0),
     ("goodput_node_cpu_seconds_total", &[("mode", "user")], true, 60.0),
     ("goodput_node_cpu_seconds_total", &[("mode", "steal")], true, 10.0),
+    ("goodput_node_cpu_seconds_total", &[("mode", "idle")], true, 3000.0),
+    ("goodput_node_cpu_seconds_total", &[("mode", "iowait")], true, 10.0),
     ("goodput_cgroup_pressure_waiting_seconds_total", &[JOB, ("resource", "io")], true, 30.0),
     ("goodput_cgroup_pressure_waiting_seconds_total", &[JOB, ("resource", "cpu")], true, 30.0),
     ("goodput_cgroup_pressure_waiting_seconds_total", &[JOB, ("resource", "memory")], true, 30.0),
@@ -118,7 +120,7 @@ fn series_of(shape: &Shape, steps: &[(i64, f64)], start: TimeMs, lively: f64) ->
 
 fn series() -> impl Strategy<Value = Vec<Series>> {
     let samples = prop_oneof![1 => prop::collection::vec(step(), 2..100), 3 => prop::collection::vec(step(), 100..300)];
-    let one = (prop::bool::weighted(0.9), liveliness(), 0i64..3_000, samples);
+    let one = (prop::bool::weighted(0.98), liveliness(), 0i64..3_000, samples);
     // Some nodes have an exporter of GPUs and nothing else.
     (prop::bool::weighted(0.9), prop::collection::vec(one, SHAPES.len())).prop_map(|(watched, all)| {
         let is_of_host = |name: &str| {

@@ -30,12 +30,16 @@ crate::metric_rows! {
         from "/proc/PID/stat field 20", by "process", series "1 per owner of a GPU", since "0.1.0"
     }
     PROCESS_STATE = Gauge None "goodput_process_state" ["owner", "state"] {
-        "Processes of the tree whose first thread is running (or waits for a CPU), sleeping, in uninterruptible sleep (waits for storage, as a rule), or anything else.",
-        from "/proc/PID/stat field 3", by "process", series "4 per owner of a GPU", since "0.1.0"
+        "Processes of the tree whose first thread is running (or waits for a CPU), sleeping, or in uninterruptible sleep (waits for storage, as a rule). The few that are in none of these are the rest of goodput_process_count.",
+        from "/proc/PID/stat field 3", by "process", series "3 per owner of a GPU", since "0.1.0"
     }
     PROCESS_CPU = Counter Seconds "goodput_process_cpu_seconds_total" ["owner", "mode"] {
         "CPU time of the owner's process tree, in user mode and in the kernel.",
         from "/proc/PID/stat fields 14 and 15", by "process", series "2 per owner of a GPU", since "0.1.0"
+    }
+    PROCESS_HOLDERS_CPU = Counter Seconds "goodput_process_holders_cpu_seconds_total" ["owner"] {
+        "CPU time, in both modes, of those of them that hold a GPU. Near one second per second for each: it computes, or spins until its GPU is done.",
+        from "/proc/PID/stat fields 14 and 15", by "process", series "1 per owner of a GPU", since "0.1.0"
     }
     PROCESS_RUN_DELAY = Counter Seconds "goodput_process_run_delay_seconds_total" ["owner"] {
         "Time for which the first threads of the tree were ready to run and waited for a CPU.",

@@ -81,7 +81,6 @@ fn a_job_and_its_workers() {
             ("state{state=\"running\"}", 1.0),
             ("state{state=\"sleeping\"}", 3.0),
             ("state{state=\"uninterruptible\"}", 1.0),
-            ("state{state=\"other\"}", 0.0),
             ("cpu_seconds_total{mode=\"user\"}", 0.0),
             ("memlock_limit_bytes", 10_240.0),
             ("oom_score", 620.0),
@@ -106,6 +105,7 @@ fn counters_grow_by_what_was_used_since_the_scrape_before() {
         &[
             ("cpu_seconds_total{mode=\"user\"}", (300.0 + 150.0) / 100.0),
             ("cpu_seconds_total{mode=\"system\"}", (300.0 + 250.0) / 100.0),
+            ("holders_cpu_seconds_total", (300.0 + 300.0) / 100.0),
             ("page_faults_total{kind=\"minor\"}", 351.0),
             ("page_faults_total{kind=\"major\"}", 352.0),
             ("run_delay_seconds_total", (300.0 + 5_000_000_050.0) / 1e9),

@@ -47,6 +47,8 @@ pub struct Counters {
     pub gpus: Vec<GpuCounters>,
     /// CPU time of each loader process, since the job last had another number of them.
     pub workers: Vec<f64>,
+    /// CPU time of the processes that hold GPUs.
+    pub holders: f64,
     pub read: f64,
     pub cpu_usage: f64,
     pub periods: f64,

@@ -287,6 +287,7 @@ impl Recorder {
             }
             let saturated = saturated(&c.workers, &self.before.0.workers, view.machine.now() - self.before.1);
             node(process::PROCESS_SATURATED_WORKERS.name, &[("owner", "train")], saturated as f64);
+            node(process::PROCESS_HOLDERS_CPU.name, &[("owner", "train")], c.holders);
             job(samples, phase, c, target);
         }
     }

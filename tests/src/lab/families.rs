@@ -13,7 +13,7 @@ mod plain;
 
 use super::exporters::{Exporters, Names};
 use super::model::Layout;
-use super::phase::Phase;
+use super::phase::{Loader, Phase};
 use super::record::{Cause, Plan, Step};
 use crate::demo::machine::noise::hash;
 
@@ -57,6 +57,7 @@ pub const FAMILIES: &[Family] = &[
     tuned("host_noise", feeding::host_noise),
     tuned("host_to_device", feeding::host_to_device),
     tuned("idle_held", held::idle_held),
+    tuned("in_process", feeding::in_process),
     tuned("irq_placement", feeding::irq_placement),
     tuned("keep_alive", held::keep_alive),
     tuned("launch_bound", busy::launch_bound),

@@ -5,7 +5,7 @@
 //! GPUs of several machines can be ranks of one run: where the schedule says so they finish each batch together.
 
 use super::counters::{Counters, GpuCounters, Spent};
-use super::phase::{Phase, WATTS};
+use super::phase::{Loader, Phase, WATTS};
 use crate::demo::machine::noise::hash;
 
 /// One tick of the simulation.
@@ -181,7 +181,11 @@ impl Machine {
     }
 
     /// A worker had a CPU for so long.
-    fn run(&mut self, worker: usize, seconds: f64) {
+    fn run(&mut self, worker: usize, seconds: f64, phase: &Phase) {
+        if phase.loader != Loader::Processes {
+            self.counters.holders += seconds;
+            return;
+        }
         self.counters.workers.resize(self.workers.len(), 0.0);
         self.counters.workers[worker] += seconds;
     }
@@ -213,7 +217,13 @@ impl Machine {
         } else {
             0
         };
-        let running = running + launching + compacting;
+        let spinning = if phase.spins && launching == 0 {
+            self.gpus.iter().filter(|g| g.does != Work::Nothing).count()
+        } else {
+            0
+        };
+        self.counters.holders += (launching + spinning) as f64 * TICK;
+        let running = running + launching + spinning + compacting;
         self.count_cpu(running as f64 * (1.0 - phase.steal), throttled);
         self.count_waiting(phase, reading, refaulting, waiting + throttled);
         if compacting > 0 {
@@ -244,13 +254,16 @@ impl Machine {
         let count = self.workers.len();
         for i in (0..count).map(|i| (i + turn) % count) {
             let Worker { gpu, does } = self.workers[i];
+            if phase.loader == Loader::Inline && self.gpus[gpu].does != Work::Nothing {
+                continue;
+            }
             self.workers[i].does = match does {
                 Task::Reads(left) if left > TICK => Task::Reads(left - TICK),
                 Task::Reads(_) if phase.refault > 0.0 => Task::Refaults(phase.refault),
                 Task::Refaults(left) if left > TICK => Task::Refaults(left - TICK),
                 Task::Reads(_) if phase.compact > 0.0 => Task::Compacts(phase.compact),
                 Task::Compacts(left) if left > TICK => {
-                    self.run(i, TICK);
+                    self.run(i, TICK, phase);
                     Task::Compacts(left - TICK)
                 }
                 Task::Reads(_) | Task::Refaults(_) | Task::Compacts(_) => {
@@ -269,7 +282,7 @@ impl Machine {
                         running += 1;
                         self.budget -= TICK;
                         let done = TICK * (1.0 - phase.steal);
-                        self.run(i, done);
+                        self.run(i, done, phase);
                         if left > done { Task::Prepares(left - done) } else { Task::HasBatch }
                     }
                 }
@@ -422,7 +435,7 @@ impl Machine {
     fn count_waiting(&mut self, phase: &Phase, reading: usize, refaulting: usize, for_cpu: usize) {
         let c = &mut self.counters;
         let some = |tasks: usize| if tasks > 0 { TICK } else { 0.0 };
-        c.job_cpu_waiting += some(for_cpu);
+        c.job_cpu_waiting += some(for_cpu).max(phase.woken * some(refaulting));
         c.job_io_waiting += some(reading + refaulting);
         let thrashing = if phase.inactive { 0 } else { refaulting };
         c.job_memory_waiting += some(thrashing);

@@ -18,13 +18,30 @@ const COPY_RATE: f64 = 6e9;
 /// Slices that an H100 can be cut into.
 pub(super) const MIG_SLICES: f64 = 7.0;
 
+/// Who prepares batches.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq)]
+#[serde(rename_all = "snake_case")]
+pub enum Loader {
+    /// Processes of their own, as PyTorch's workers are.
+    #[default]
+    Processes,
+    /// Threads of the process that holds the GPU, as tf.data's and DALI's are.
+    Threads,
+    /// That process itself, while the GPU has nothing to do: PyTorch's without workers.
+    Inline,
+}
+
 /// Some minutes of the schedule.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Phase {
     /// How long.
     pub minutes: usize,
-    /// Loader processes; 0 is a job that holds the GPU and has nothing for it.
+    /// Who prepares batches.
+    pub loader: Loader,
+    /// Do the processes that hold GPUs spin while these work, as CUDA does where there are CPUs enough?
+    pub spins: bool,
+    /// Loader processes, or threads; 0 is a job that holds the GPU and has nothing for it.
     pub workers: usize,
     /// Seconds that the read of a batch waits for storage.
     pub read: f64,
@@ -33,6 +50,9 @@ pub struct Phase {
     /// These pages were not among the active ones when they were dropped, so that the kernel counts the wait for them as
     /// I/O alone; the job's group is at its memory limit (tests/traces/live-memory_pressure).
     pub inactive: bool,
+    /// Share of the time with a task waiting for such pages in which one is woken for a page, and waits for a CPU until it
+    /// runs.
+    pub woken: f64,
     /// Seconds that each batch waits until memory has been compacted for it.
     pub compact: f64,
     /// CPUs of the job that do nothing but serve interrupts.
@@ -143,10 +163,13 @@ impl Default for Phase {
     fn default() -> Self {
         Phase {
             minutes: 0,
+            loader: Loader::default(),
+            spins: false,
             workers: 4,
             read: 0.0,
             refault: 0.0,
             inactive: false,
+            woken: 0.0,
             compact: 0.0,
             interrupted: 0,
             others_interrupted: 0,

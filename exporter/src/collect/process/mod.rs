@@ -30,7 +30,7 @@ pub(super) const ENTRY: Entry = Entry {
 struct Counter(&'static Metric, Option<&'static str>, f64);
 
 /// Every counter of a process, in the order of [`Reading::counts`].
-static COUNTERS: [Counter; 10] = [
+static COUNTERS: [Counter; 11] = [
     Counter(&PROCESS_CPU, Some("user"), TICKS_PER_SECOND),
     Counter(&PROCESS_CPU, Some("system"), TICKS_PER_SECOND),
     Counter(&PROCESS_FAULTS, Some("minor"), 1.0),
@@ -41,12 +41,17 @@ static COUNTERS: [Counter; 10] = [
     Counter(&PROCESS_READ, None, 1.0),
     Counter(&PROCESS_WRITTEN, None, 1.0),
     Counter(&PROCESS_CALLS_READ, None, 1.0),
+    Counter(&PROCESS_HOLDERS_CPU, None, TICKS_PER_SECOND),
 ];
+/// The places of what `/proc/PID/io` counts.
+const IO: std::ops::Range<usize> = 7..10;
+/// The place of what only processes on GPUs count, so that none is missing of a worker.
+const HOLDERS: usize = 10;
 
 /// A process that computes for so much of the time has none to spare: the rest goes into handing over what it made.
 const SATURATED: f64 = 0.85;
 
-const STATES: [&str; 4] = ["running", "sleeping", "uninterruptible", "other"];
+const STATES: [&str; 3] = ["running", "sleeping", "uninterruptible"];
 
 /// Reads `/proc/PID` of every process of the trees. Keeps what it saw of each, so that sums of processes that come and
 /// go only grow.
@@ -132,11 +137,14 @@ fn read(
     sums.workers += u64::from(member.worker);
     sums.children_known |= member.children_known;
     sums.threads += stat.threads;
-    sums.states[state(stat.state)] += 1;
+    if let Some(state) = state(stat.state) {
+        sums.states[state] += 1;
+    }
     let mut counts = [None; COUNTERS.len()];
     counts[..4].copy_from_slice(&[stat.user_ticks, stat.system_ticks, stat.minor_faults, stat.major_faults].map(Some));
+    counts[HOLDERS] = (!member.worker).then_some(stat.user_ticks + stat.system_ticks);
     let read = rest(context, &folder, member, sums, &mut counts);
-    for (incomplete, count) in sums.incomplete.iter_mut().zip(&counts) {
+    for (incomplete, count) in sums.incomplete.iter_mut().zip(&counts[..HOLDERS]) {
         *incomplete |= count.is_none();
     }
     let process = (member.pid, stat.start_ticks);
@@ -166,7 +174,7 @@ fn rest(
     let switches = switches.flatten();
     (counts[5], counts[6]) = switches.unzip();
     match files::parse_optional(&folder.join("io"), io) {
-        Ok(io) => counts[7..].copy_from_slice(&io.unwrap_or_default()),
+        Ok(io) => counts[IO].copy_from_slice(&io.unwrap_or_default()),
         Err(FileError::Denied { .. }) => sums.denied += 1,
         Err(error) => return Err(error),
     }
@@ -192,13 +200,8 @@ fn io(text: &str) -> Result<[Option<u64>; 3], ParseError> {
 }
 
 /// The place in [`STATES`].
-fn state(letter: char) -> usize {
-    match letter {
-        'R' => 0,
-        'S' => 1,
-        'D' => 2,
-        _ => 3,
-    }
+fn state(letter: char) -> Option<usize> {
+    "RSD".find(letter)
 }
 
 impl Sums {

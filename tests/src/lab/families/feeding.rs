@@ -1,6 +1,6 @@
 //! Loaders that are late, and what makes them so.
 
-use super::{Cause, Chance, Exporters, Phase, Plan, late_reads, lost, slow_preparation};
+use super::{Cause, Chance, Exporters, Loader, Phase, Plan, late_reads, lost, slow_preparation};
 
 pub(super) fn productive(plan: &mut Plan, chance: &mut Chance) {
     plan.works(chance, 50);
@@ -16,6 +16,21 @@ pub(super) fn few_workers(plan: &mut Plan, chance: &mut Chance) {
         here.workers = chance.one_of(&[1, 2, 3]);
         here.prep = here.workers as f64 * chance.between(0.8, 2.5);
     });
+}
+
+/// No worker processes: the process that holds the GPU prepares batches itself, or its threads do.
+pub(super) fn in_process(plan: &mut Plan, chance: &mut Chance) {
+    let (loader, threads) = chance.one_of(&[(Loader::Inline, 1), (Loader::Inline, 1), (Loader::Threads, 2)]);
+    let compute = chance.between(0.8, 1.6);
+    plan.fault(chance, "dataloader_cpu", |here, chance, _| {
+        here.prep = compute * chance.between(0.6, 2.0);
+        // Threads prepare the next batches meanwhile.
+        here.prep *= if loader == Loader::Threads { 3.0 } else { 1.0 };
+    });
+    for step in &mut plan.steps {
+        let prep = if step.cause.starved == "dataloader_cpu" { step.here.prep } else { 0.01 };
+        step.here = Phase { loader, spins: true, workers: threads, compute, prep, ..step.here.clone() };
+    }
 }
 
 pub(super) fn dataloader_storage(plan: &mut Plan, chance: &mut Chance) {
