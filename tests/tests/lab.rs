@@ -161,19 +161,33 @@ fn a_class_is_told_worse_without_its_signal() -> Result<()> {
 }
 
 #[test]
-fn the_page_on_evidence_speaks_of_signals_and_metrics_that_exist() -> Result<()> {
+fn the_page_on_evidence_speaks_of_signals_metrics_and_classes_that_exist() -> Result<()> {
     let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/evidence.md"))?;
-    let mut rows = 0;
-    for line in page.lines().filter(|line| line.starts_with("| `")) {
-        let mut cells = line.split('|').skip(1).map(str::trim);
-        let signal = cells.next().unwrap_or_default().trim_matches('`');
-        let metrics = cells.next().unwrap_or_default();
+    let (of_signals, of_classes) =
+        page.split_once("\n## With dcgm-exporter").context("no section on the two exporters")?;
+    let mut signals = 0;
+    for [signal, metrics] in rows(of_signals) {
+        let signal = signal.trim_matches('`');
         assert!(Signal::ALL.iter().any(|known| known.name() == signal), "no signal {signal}");
         for metric in metrics.split(", ").map(|metric| metric.trim_matches('`')) {
             assert!(origins(signal).iter().any(|origin| origin.metric == metric), "{metric} does not give {signal}");
         }
-        rows += 1;
+        signals += 1;
     }
-    assert!(rows > 20, "{rows} rows");
+    assert!(signals > 20, "{signals} signals");
+    let mut classes = 0;
+    for name in rows(of_classes).flatten().flat_map(|cell| cell.split('`').skip(1).step_by(2)) {
+        assert!(LEAF_CLASSES.contains(&name), "no class {name}");
+        classes += 1;
+    }
+    assert!(classes > 10, "{classes} classes");
     Ok(())
+}
+
+/// The first two cells of the table rows that begin with a name.
+fn rows(text: &str) -> impl Iterator<Item = [&str; 2]> {
+    text.lines().filter(|line| line.starts_with("| `")).filter_map(|line| {
+        let mut cells = line.split('|').skip(1).map(str::trim);
+        Some([cells.next()?, cells.next()?])
+    })
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, ensure};
 use clap::Parser;
+use goodput_tests::lab::exporters::Exporters;
 use goodput_tests::lab::families::{FAMILIES, day, plan};
 use goodput_tests::lab::record::record;
 
@@ -15,8 +16,11 @@ struct Args {
     dir: PathBuf,
     /// Only these families
     families: Vec<String>,
+    /// Machines that have our exporter have dcgm-exporter and node_exporter in its place
+    #[arg(long)]
+    dcgm_and_node: bool,
     /// Instead: these members of the family `day`, as FIRST-LAST, a node's day each, as DIR/day/NN
-    #[arg(long, value_parser = range, conflicts_with = "families")]
+    #[arg(long, value_parser = range, conflicts_with_all = ["families", "dcgm_and_node"])]
     days: Option<RangeInclusive<u64>>,
     /// How long those are
     #[arg(long, default_value_t = 1440)]
@@ -35,7 +39,11 @@ fn main() -> Result<()> {
     for family in FAMILIES.iter().filter(|f| asked(f.name)) {
         let dir = args.dir.join(if family.is_held_out { "held_out" } else { "tuned" });
         for member in 0..family.traces {
-            record(&plan(family, member), &dir)?;
+            let mut plan = plan(family, member);
+            if args.dcgm_and_node && plan.exporters == Exporters::Ours {
+                plan.exporters = Exporters::DcgmAndNode;
+            }
+            record(&plan, &dir)?;
         }
     }
     Ok(())
