@@ -213,9 +213,9 @@ impl<S: Samples + Results> Judge<S> {
         standings.map_err(|_| JudgeError::Died(range.clone()))
     }
 
-    /// What is to be expected, as at a time; stores nothing.
-    pub async fn prospects(&self, now: TimeMs) -> Result<Vec<Prospect>, JudgeError> {
-        let series = self.foreseen(&mut self.reader(now), &(now..now + 1)).await?;
+    /// What is to be expected, by all samples before a time; stores nothing.
+    pub async fn prospects(&self, reader: &mut Reader<'_, S>, now: TimeMs) -> Result<Vec<Prospect>, JudgeError> {
+        let series = self.foreseen(reader, &(now..now)).await?;
         let thresholds = self.thresholds.clone();
         let prospects = tokio::task::spawn_blocking(move || forecast::prospects(&series, now, &thresholds)).await;
         prospects.map_err(|_| JudgeError::Died(now..now))

@@ -5,6 +5,7 @@ for each node.
 
 import struct
 from array import array
+from bisect import bisect_left
 from pathlib import Path
 
 from node_model import Node
@@ -58,16 +59,16 @@ class Day:
         for (name, pairs, _, _), column in zip(node.meta, columns):
             self.series.append((name, {**pairs, "instance": "n1:9400"}, times, column))
 
-    def points(self, hour, midnight_ms):
-        """For each series its samples of that hour of the day, as remote write has them; their number."""
-        begin, end, stamps, count, all_points = hour * HOUR_MS, (hour + 1) * HOUR_MS, {}, 0, []
+    def points(self, begin, end, midnight_ms):
+        """For each series its samples of that part of the day, as remote write has them; their number."""
+        stamps, count, all_points = {}, 0, []
         for name, _, times, values in self.series:
             more = (midnight_ms - LAB_START_MS) / 1000 if name == "goodput_node_boot_time_seconds" else 0
             flat = []
-            for at, value in zip(times, values):
-                if begin <= at < end:
-                    stamp = stamps.get(at) or stamps.setdefault(at, b"\x10" + varint(midnight_ms + at))
-                    flat += (b"\x12\x10\x09", value + more if more else value, stamp)
+            for n in range(bisect_left(times, begin), bisect_left(times, end)):
+                at, value = times[n], values[n]
+                stamp = stamps.get(at) or stamps.setdefault(at, b"\x10" + varint(midnight_ms + at))
+                flat += (b"\x12\x10\x09", value + more if more else value, stamp)
             count += len(flat) // 3
             all_points.append(struct.pack("<" + "3sd7s" * (len(flat) // 3), *flat))
         return all_points, count
@@ -89,12 +90,16 @@ class Fleet:
     def bodies(self, first_ms, hours):
         """All requests, in order of time: an hour of a node each, with the number of its samples."""
         for hour in range(hours):
-            midnight_ms = first_ms + hour // 24 * DAY_MS
-            for first in range(min(len(self.days), self.nodes)):
-                number = (first + hour // 24) % len(self.days)
-                points, count = self.days[number].points(hour % 24, midnight_ms)
-                for turn, node in enumerate(range(first, self.nodes, len(self.days))):
-                    yield self.body(self.days[number], node, owner(first, turn), points), count
+            begin = hour % 24 * HOUR_MS
+            yield from self.between(begin, begin + HOUR_MS, first_ms + hour // 24 * DAY_MS, hour // 24)
+
+    def between(self, begin, end, midnight_ms, day=0):
+        """The requests of a part of the day, one of a node each, with the number of its samples."""
+        for first in range(min(len(self.days), self.nodes)):
+            number = (first + day) % len(self.days)
+            points, count = self.days[number].points(begin, end, midnight_ms)
+            for turn, node in enumerate(range(first, self.nodes, len(self.days))):
+                yield self.body(self.days[number], node, owner(first, turn), points), count
 
     def body(self, day, node, run, points):
         heads = self.heads.get((id(day), node))

@@ -3,44 +3,38 @@
 //! A node is named by the `node` label, else by the node info of the same target, else by a GPU series' host name. Host
 //! and GPU series join by target first, then by name. What cannot be joined is reported, never guessed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 
 use crate::sample::Labels;
 use crate::signal::{Meaning, Scope, Signal, hostname_of};
 
 /// What was scraped: the labels that Prometheus gives to every series of one scrape.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Target {
-    cluster: Box<str>,
-    job: Box<str>,
-    instance: Box<str>,
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Target<'a> {
+    pub(crate) cluster: &'a str,
+    job: &'a str,
+    instance: &'a str,
 }
 
-impl Target {
-    pub(crate) fn of(labels: &Labels) -> Target {
-        let label = |name| labels.get(name).unwrap_or_default().into();
+impl<'a> Target<'a> {
+    pub(crate) fn of(labels: &'a Labels) -> Self {
+        let label = |name| labels.get(name).unwrap_or_default();
         Target { cluster: label("cluster"), job: label("job"), instance: label("instance") }
     }
 }
 
-impl Target {
-    pub(crate) fn cluster(&self) -> &str {
-        &self.cluster
-    }
-}
-
-impl fmt::Display for Target {
+impl fmt::Display for Target<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "job {:?}, instance {:?}", self.job, self.instance)
     }
 }
 
 /// A node: its cluster and its name.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct NodeId {
-    pub(crate) cluster: Box<str>,
-    pub(crate) name: Box<str>,
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct NodeId<'a> {
+    pub(crate) cluster: &'a str,
+    pub(crate) name: &'a str,
 }
 
 /// What could not be joined, and why.
@@ -93,31 +87,31 @@ impl fmt::Display for Unjoined {
 
 /// Names for the series of one span of time.
 #[derive(Debug, Default)]
-pub(crate) struct Directory {
-    targets: BTreeMap<Target, Names>,
+pub(crate) struct Directory<'a> {
+    targets: HashMap<Target<'a>, Names<'a>>,
     /// From another name of a node, such as its nodename, to the one in its `node` label.
-    aliases: BTreeMap<NodeId, BTreeSet<Box<str>>>,
+    aliases: BTreeMap<NodeId<'a>, BTreeSet<&'a str>>,
 }
 
 /// What the series of one target say.
 #[derive(Debug, Default)]
-struct Names {
-    node_labels: BTreeSet<Box<str>>,
-    nodenames: BTreeSet<Box<str>>,
-    hostnames: BTreeSet<Box<str>>,
+struct Names<'a> {
+    node_labels: BTreeSet<&'a str>,
+    nodenames: BTreeSet<&'a str>,
+    hostnames: BTreeSet<&'a str>,
     has_gpus: bool,
     has_host: bool,
 }
 
-impl Directory {
+impl<'a> Directory<'a> {
     /// Learns from one series.
-    pub(crate) fn add(&mut self, target: &Target, meaning: &Meaning<'_>, labels: &Labels) {
+    pub(crate) fn add(&mut self, target: Target<'a>, meaning: &Meaning<'a>, labels: &'a Labels) {
         let signal = meaning.signal;
-        let names = self.targets.entry(target.clone()).or_default();
-        names.node_labels.extend(meaning.node.map(Box::from));
+        let names = self.targets.entry(target).or_default();
+        names.node_labels.extend(meaning.node);
         if signal.scope() == Scope::Gpu {
             names.has_gpus = true;
-            names.hostnames.extend(hostname_of(labels).map(Box::from));
+            names.hostnames.extend(hostname_of(labels));
         } else {
             // Prometheus writes `up` for every target: it does not make one a host.
             names.has_host |= signal != Signal::Up;
@@ -125,40 +119,37 @@ impl Directory {
         if signal != Signal::NodeInfo {
             return;
         }
-        names.nodenames.extend(labels.get("nodename").map(Box::from));
+        names.nodenames.extend(labels.get("nodename"));
         let name = meaning.node.or(labels.get("nodename"));
         let others = [labels.get("nodename"), hostname_of(labels)];
         for (name, other) in others.into_iter().flatten().filter_map(|other| Some((name?, other))) {
-            let alias = NodeId { cluster: target.cluster.clone(), name: other.into() };
-            self.aliases.entry(alias).or_default().insert(name.into());
+            let alias = NodeId { cluster: target.cluster, name: other };
+            self.aliases.entry(alias).or_default().insert(name);
         }
     }
 
     /// The node of a series.
-    pub(crate) fn node_of(&self, target: &Target, meaning: &Meaning<'_>, labels: &Labels) -> Option<NodeId> {
-        let names = self.targets.get(target)?;
-        let name = meaning
-            .node
-            .or(only(&names.node_labels))
-            .map_or_else(|| self.unlabelled(target, names, labels), |n| Some(n.into()))?;
-        Some(NodeId { cluster: target.cluster.clone(), name })
+    pub(crate) fn node_of(&self, target: Target<'a>, meaning: &Meaning<'a>, labels: &'a Labels) -> Option<NodeId<'a>> {
+        let names = self.targets.get(&target)?;
+        let labelled = meaning.node.or(only(&names.node_labels));
+        let name = labelled.or_else(|| self.unlabelled(target, names, labels))?;
+        Some(NodeId { cluster: target.cluster, name })
     }
 
-    fn unlabelled(&self, target: &Target, names: &Names, labels: &Labels) -> Option<Box<str>> {
+    fn unlabelled(&self, target: Target<'a>, names: &Names<'a>, labels: &'a Labels) -> Option<&'a str> {
         let stated = only(&names.nodenames).or(hostname_of(labels)).or(only(&names.hostnames));
         if let Some(name) = stated {
-            let id = NodeId { cluster: target.cluster.clone(), name: name.into() };
-            return match self.aliases.get(&id) {
-                None => Some(id.name),
-                Some(real) => only(real).map(Box::from),
+            return match self.aliases.get(&NodeId { cluster: target.cluster, name }) {
+                None => Some(name),
+                Some(real) => only(real),
             };
         }
-        (names.has_gpus && names.has_host).then(|| target.instance.clone())
+        (names.has_gpus && names.has_host).then_some(target.instance)
     }
 }
 
-fn only(names: &BTreeSet<Box<str>>) -> Option<&str> {
-    names.first().filter(|_| names.len() == 1).map(AsRef::as_ref)
+fn only<'a>(names: &BTreeSet<&'a str>) -> Option<&'a str> {
+    names.first().filter(|_| names.len() == 1).copied()
 }
 
 #[cfg(test)]
@@ -171,9 +162,9 @@ mod tests {
         let labels: Vec<Labels> = series.iter().map(|s| Labels::new(s.iter().copied())).collect();
         let mut directory = Directory::default();
         for l in &labels {
-            directory.add(&Target::of(l), &resolve(l).unwrap(), l);
+            directory.add(Target::of(l), &resolve(l).unwrap(), l);
         }
-        let node = |l| directory.node_of(&Target::of(l), &resolve(l).unwrap(), l);
+        let node = |l| directory.node_of(Target::of(l), &resolve(l).unwrap(), l);
         labels.iter().map(|l| node(l).map(|n| n.name.into())).collect()
     }
 

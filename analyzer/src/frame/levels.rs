@@ -31,14 +31,14 @@ pub(crate) struct Levels<'a> {
 pub(crate) fn levels<'a>(sources: &[Source<'a>]) -> Vec<Levels<'a>> {
     let mut directory = Directory::default();
     for source in sources {
-        directory.add(&source.target, &source.meaning, source.labels);
+        directory.add(source.target, &source.meaning, source.labels);
     }
     let (nodes, _) = by_node(sources, &directory);
     let servers: Vec<&Source<'a>> = sources.iter().filter(|s| s.meaning.entity == Entity::Server).collect();
-    let of_node = |(id, members): (&NodeId, &Members<'_, 'a>)| {
-        let mut all = members.levels(&id.name);
-        let own = servers.iter().copied().filter(|s| s.target.cluster() == &*id.cluster);
-        all.extend(containers(&id.name, &all, own));
+    let of_node = |(id, members): (&NodeId<'a>, &Members<'_, 'a>)| {
+        let mut all = members.levels(id.name);
+        let own = servers.iter().copied().filter(|s| s.target.cluster == id.cluster);
+        all.extend(containers(id.name, &all, own));
         all
     };
     nodes.iter().flat_map(of_node).collect()
@@ -80,11 +80,11 @@ pub(crate) struct NodeSources<'s, 'a> {
 pub(crate) fn by_name<'s, 'a>(sources: &'s [Source<'a>]) -> Vec<NodeSources<'s, 'a>> {
     let mut directory = Directory::default();
     for source in sources {
-        directory.add(&source.target, &source.meaning, source.labels);
+        directory.add(source.target, &source.meaning, source.labels);
     }
     let (nodes, _) = by_node(sources, &directory);
-    let named = nodes.into_iter().filter(|(id, _)| &*id.name != UNJOINED_NODE);
-    let of_node = |(id, members): (NodeId, Members<'s, 'a>)| {
+    let named = nodes.into_iter().filter(|(id, _)| id.name != UNJOINED_NODE);
+    let of_node = |(id, members): (NodeId<'a>, Members<'s, 'a>)| {
         let sources = members.host.into_iter().chain(members.gpus.into_values().flatten()).collect();
         NodeSources { cluster: id.cluster.into(), node: id.name.into(), sources }
     };
@@ -145,9 +145,9 @@ fn xids<'a>(sources: &[&Source<'a>]) -> Vec<(u64, &'a [Sample])> {
 
 /// Of several metrics or targets that tell the same thing, the one with the most samples.
 fn by_signal(sources: &[&Source<'_>]) -> BTreeMap<Signal, Vec<Sample>> {
-    let mut origins: BTreeMap<(Signal, usize, &Target), Vec<&Source<'_>>> = BTreeMap::new();
+    let mut origins: BTreeMap<(Signal, usize, Target<'_>), Vec<&Source<'_>>> = BTreeMap::new();
     for source in sources {
-        origins.entry((source.meaning.signal, source.meaning.rank, &source.target)).or_default().push(source);
+        origins.entry((source.meaning.signal, source.meaning.rank, source.target)).or_default().push(source);
     }
     let mut best: BTreeMap<Signal, Vec<Sample>> = BTreeMap::new();
     for ((signal, ..), same) in origins {

@@ -92,7 +92,7 @@ pub(crate) struct Source<'a> {
     pub(crate) labels: &'a Labels,
     pub(crate) samples: &'a [Sample],
     pub(crate) meaning: Meaning<'a>,
-    pub(crate) target: Target,
+    pub(crate) target: Target<'a>,
     /// What [`Source::pieces`] made of the samples, until it is forgotten.
     pieces: Arc<Mutex<Option<Arc<Vec<Piece>>>>>,
 }
@@ -136,14 +136,14 @@ fn frames_of(
     let sources: Vec<Source<'_>> = sources.iter().filter_map(|s| s.within(&range)).collect();
     let mut directory = Directory::default();
     for source in &sources {
-        directory.add(&source.target, &source.meaning, source.labels);
+        directory.add(source.target, &source.meaning, source.labels);
     }
     let (members, mut unjoined) = by_node(&sources, &directory);
     let members: Vec<_> = members.into_iter().filter(|(_, members)| !members.gpus.is_empty()).collect();
     let servers: Vec<&Source<'_>> = sources.iter().filter(|s| s.meaning.entity == Entity::Server).collect();
-    let lay = |(id, members): &(NodeId, Members<'_, '_>)| {
+    let lay = |(id, members): &(NodeId<'_>, Members<'_, '_>)| {
         let grid = members.grid(window, around_ms);
-        let frame = wanted(members, &grid.cells).then(|| members.frame(id, &servers, window, grid));
+        let frame = wanted(members, &grid.cells).then(|| members.frame(*id, &servers, window, grid));
         members.all().for_each(|source| source.forget_pieces());
         frame
     };
@@ -160,14 +160,8 @@ impl<'a> Source<'a> {
     fn within(&self, range: &Range<TimeMs>) -> Option<Source<'a>> {
         let at = |time| self.samples.partition_point(|s| s.time_ms < time);
         let samples = &self.samples[at(range.start)..at(range.end)];
-        let (meaning, target) = (self.meaning.clone(), self.target.clone());
-        (!samples.is_empty()).then_some(Source {
-            labels: self.labels,
-            samples,
-            meaning,
-            target,
-            pieces: Arc::default(),
-        })
+        let made = || Source { samples, meaning: self.meaning.clone(), pieces: Arc::default(), ..*self };
+        (!samples.is_empty()).then(made)
     }
 
     /// Its step function, for which several ask.
@@ -200,16 +194,16 @@ struct Grid {
     body: Range<usize>,
 }
 
-type Nodes<'s, 'a> = BTreeMap<NodeId, Members<'s, 'a>>;
+type Nodes<'s, 'a> = BTreeMap<NodeId<'a>, Members<'s, 'a>>;
 
-fn by_node<'s, 'a>(sources: &'s [Source<'a>], directory: &Directory) -> (Nodes<'s, 'a>, BTreeSet<Unjoined>) {
+fn by_node<'s, 'a>(sources: &'s [Source<'a>], directory: &Directory<'a>) -> (Nodes<'s, 'a>, BTreeSet<Unjoined>) {
     let mut nodes = Nodes::new();
     let mut unjoined = BTreeSet::new();
     let mut gpus: BTreeMap<&str, Vec<&Source<'a>>> = BTreeMap::new();
     for source in sources.iter().filter(|s| s.meaning.entity != Entity::Server) {
         if let Entity::Gpu(uuid) | Entity::MigInstance(uuid, _) = source.meaning.entity {
             gpus.entry(uuid).or_default().push(source);
-        } else if let Some(id) = directory.node_of(&source.target, &source.meaning, source.labels) {
+        } else if let Some(id) = directory.node_of(source.target, &source.meaning, source.labels) {
             nodes.entry(id).or_default().add_host(source);
         } else if source.meaning.signal != Signal::Up {
             unjoined.insert(Unjoined::HostWithoutName { target: source.target.to_string() });
@@ -218,16 +212,16 @@ fn by_node<'s, 'a>(sources: &'s [Source<'a>], directory: &Directory) -> (Nodes<'
     for (uuid, sources) in gpus {
         let id = gpu_node(uuid, &sources, directory).unwrap_or_else(|reason| {
             unjoined.insert(reason);
-            NodeId { cluster: "".into(), name: UNJOINED_NODE.into() }
+            NodeId { cluster: "", name: UNJOINED_NODE }
         });
         nodes.entry(id).or_default().gpus.insert(uuid, sources);
     }
     (nodes, unjoined)
 }
 
-fn gpu_node(uuid: &str, sources: &[&Source<'_>], directory: &Directory) -> Result<NodeId, Unjoined> {
-    let ids: BTreeSet<NodeId> =
-        sources.iter().filter_map(|s| directory.node_of(&s.target, &s.meaning, s.labels)).collect();
+fn gpu_node<'a>(uuid: &str, sources: &[&Source<'a>], directory: &Directory<'a>) -> Result<NodeId<'a>, Unjoined> {
+    let ids: BTreeSet<NodeId<'_>> =
+        sources.iter().filter_map(|s| directory.node_of(s.target, &s.meaning, s.labels)).collect();
     let gpu = uuid.to_owned();
     if ids.len() > 1 {
         return Err(Unjoined::GpuOnSeveralNodes { gpu, nodes: ids.iter().map(|id| id.name.to_string()).collect() });
@@ -264,7 +258,7 @@ impl<'s, 'a> Members<'s, 'a> {
 
     fn frame(
         &self,
-        id: &NodeId,
+        id: NodeId<'_>,
         servers: &[&'s Source<'a>],
         window: &Range<TimeMs>,
         Grid { cells, body }: Grid,
@@ -272,7 +266,7 @@ impl<'s, 'a> Members<'s, 'a> {
         let gpus = self.gpus.iter().flat_map(|(uuid, s)| GpuFrame::all(uuid, s, &cells, window.end));
         let gpus: Vec<GpuFrame> = gpus.collect();
         let mut jobs: BTreeMap<&str, Vec<&Source<'a>>> = self.jobs.iter().map(|(o, s)| (*o, s.clone())).collect();
-        for server in servers.iter().filter(|s| s.target.cluster() == &*id.cluster) {
+        for server in servers.iter().filter(|s| s.target.cluster == id.cluster) {
             let names = servers_named(server.labels);
             let holders: BTreeSet<&str> = gpus.iter().flat_map(|gpu| gpu.holders()).collect();
             for holder in holders.into_iter().filter(|holder| names.iter().any(|name| name == holder)) {

@@ -55,10 +55,10 @@ impl Tracks {
         cells: &[Range<TimeMs>],
         keep: impl Fn(Signal, &Piece) -> bool,
     ) -> Tracks {
-        let mut origins: BTreeMap<(Key, usize, &Target), Parts<'_, '_>> = BTreeMap::new();
+        let mut origins: BTreeMap<(Key, usize, Target<'_>), Parts<'_, '_>> = BTreeMap::new();
         for source in sources {
             let key = (source.meaning.signal, source.meaning.numa_node.map(Box::from));
-            let origin = (key, source.meaning.rank, &source.target);
+            let origin = (key, source.meaning.rank, source.target);
             origins.entry(origin).or_default().entry(&source.meaning.part).or_default().push(source);
         }
         let mut tracks = Tracks::default();

@@ -1,19 +1,23 @@
 //! Series for windows that are judged one after another: what several of them rest on is read once.
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
 use super::HOUR_MS;
-use crate::sample::{Series, TimeMs};
+use crate::sample::{Labels, Sample, Series, TimeMs};
 use crate::store::{Samples, Selection, StoreError};
 
 /// Samples of one selection that are held when more is read than one window asks for: 448 MiB. It is four hours and a
 /// half of what verdicts on 1,000 GPUs rest on that are scraped every 30 s.
 const HELD_SAMPLES: usize = 28 << 20;
-/// More than so much is not read ahead: what is read twice is a third of it then.
+/// More than so much is not read ahead: a reading has some cost of its own, which is little beside six hours'.
 const AHEAD_MS: i64 = 6 * HOUR_MS;
+/// So much before a window is kept besides: the last minutes of an hour are asked for a little later than the hour is.
+const KEPT_MS: i64 = 5 * 60_000;
 
-/// Reads from a store, and keeps what it read until a window asks for something else.
+/// Reads from a store, and keeps what it read as long as windows ask for it: what is asked for next is read from where that
+/// ends.
 #[derive(Debug)]
 pub struct Reader<'s, S> {
     store: &'s S,
@@ -36,6 +40,14 @@ impl<'s, S: Samples> Reader<'s, S> {
         Self { store, end, held: Vec::new() }
     }
 
+    /// The same for more windows, of which the last ends then. Samples from that moment on may have come in since.
+    pub fn renew(&mut self, end: TimeMs, changed_from: Option<TimeMs>) {
+        self.end = end;
+        for held in &mut self.held {
+            held.forget_from(changed_from.unwrap_or(TimeMs::MAX));
+        }
+    }
+
     /// The series of these metrics, with their samples of the window, of so many milliseconds before it and after it, and
     /// perhaps others.
     pub(super) async fn around(
@@ -46,23 +58,26 @@ impl<'s, S: Samples> Reader<'s, S> {
     ) -> Result<Arc<Vec<Series>>, StoreError> {
         let range = window.start - before_ms..window.end + after_ms;
         let known = self.held.iter().position(|held| held.metrics == metrics);
-        let further_ms = match known.map(|place| &self.held[place]) {
-            Some(held) if held.range.start <= range.start && range.end <= held.range.end => {
-                return Ok(Arc::clone(&held.series));
-            }
-            // How dense samples are is known from the last reading; nothing is read ahead by the first.
+        // How dense samples are is known from the last reading; nothing is read ahead by the first.
+        let (mut held, further_ms) = match known.map(|place| self.held.swap_remove(place)) {
             Some(held) => {
                 let room_ms = held.length_of(HELD_SAMPLES) - (range.end - range.start);
-                room_ms.min(self.end - window.end).clamp(0, AHEAD_MS)
+                (held, room_ms.min(self.end - window.end).clamp(0, AHEAD_MS))
             }
-            None => 0,
+            None => (Held { metrics: metrics.to_vec(), range: 0..0, series: Arc::default() }, 0),
         };
-        known.map(|place| self.held.swap_remove(place));
-        let range = range.start..range.end + further_ms;
-        let metrics = metrics.to_vec();
-        let selection = Selection { metrics: metrics.clone(), labels: Vec::new(), range: range.clone() };
-        let series = Arc::new(self.store.select(&selection).await?);
-        self.held.push(Held { metrics, range, series: Arc::clone(&series) });
+        if !(held.range.start..=held.range.end).contains(&range.start) {
+            held = Held { range: range.start..range.start, series: Arc::default(), ..held };
+        }
+        if held.range.end < range.end {
+            held.forget_before(range.start - KEPT_MS);
+            let range = held.range.end..range.end + further_ms;
+            let selection = Selection { metrics: metrics.to_vec(), labels: Vec::new(), range };
+            let more = self.store.select(&selection).await?;
+            held.extend(more, selection.range.end);
+        }
+        let series = Arc::clone(&held.series);
+        self.held.push(held);
         Ok(series)
     }
 
@@ -86,6 +101,43 @@ impl Held {
         let length = (self.range.end - self.range.start) as f64;
         (length * samples as f64 / held.max(1) as f64) as i64
     }
+
+    fn forget_before(&mut self, time: TimeMs) {
+        if self.range.start < time {
+            self.range.start = time;
+            self.keep(|samples| {
+                samples.drain(..samples.partition_point(|sample| sample.time_ms < time));
+                samples.shrink_to_fit();
+            });
+        }
+    }
+
+    fn forget_from(&mut self, time: TimeMs) {
+        if time < self.range.end {
+            self.range.end = time.max(self.range.start);
+            self.keep(|samples| samples.truncate(samples.partition_point(|sample| sample.time_ms < time)));
+        }
+    }
+
+    /// Of each series what is left of its samples, if any are.
+    fn keep(&mut self, cut: impl Fn(&mut Vec<Sample>)) {
+        let series = Arc::make_mut(&mut self.series);
+        series.iter_mut().for_each(|series| cut(&mut series.samples));
+        series.retain(|series| !series.samples.is_empty());
+    }
+
+    /// Adds what was read from the end of its range to another.
+    fn extend(&mut self, more: Vec<Series>, end: TimeMs) {
+        self.range.end = end;
+        let series = Arc::make_mut(&mut self.series);
+        let known: HashMap<Labels, usize> = series.iter().enumerate().map(|(n, s)| (s.labels.clone(), n)).collect();
+        for one in more {
+            match known.get(&one.labels) {
+                Some(n) => series[*n].samples.extend(one.samples),
+                None => series.push(one),
+            }
+        }
+    }
 }
 
 /// The series with its samples of the range; `None` if there are none.
@@ -100,14 +152,15 @@ mod tests {
     use parking_lot::Mutex;
 
     use super::*;
-    use crate::sample::{Batch, Labels, Sample};
+    use crate::sample::Batch;
     use crate::store::Appended;
 
     const HOUR: i64 = 3_600_000;
     const MINUTE: i64 = 60_000;
 
-    /// One series with a sample every minute, and the ranges that were read of it.
-    struct Ticks(Mutex<Vec<Range<TimeMs>>>);
+    /// One series with a sample every minute, of whatever value is there now, and the ranges that were read of it.
+    #[derive(Default)]
+    struct Ticks(Mutex<(f64, Vec<Range<TimeMs>>)>);
 
     impl Samples for Ticks {
         async fn append(&self, _: Batch) -> Result<Appended, StoreError> {
@@ -115,17 +168,18 @@ mod tests {
         }
 
         async fn select(&self, selection: &Selection) -> Result<Vec<Series>, StoreError> {
-            self.0.lock().push(selection.range.clone());
+            let (value, read) = &mut *self.0.lock();
+            read.push(selection.range.clone());
             // Every range begins with a full minute.
             let times = selection.range.clone().step_by(MINUTE as usize);
-            let samples = times.map(|time_ms| Sample { time_ms, value: 1.0 }).collect();
+            let samples = times.map(|time_ms| Sample { time_ms, value: *value }).collect();
             Ok(vec![Series { labels: Labels::new([("__name__", "ticks")]), samples }])
         }
     }
 
     #[tokio::test]
-    async fn what_several_windows_rest_on_is_read_once() {
-        let (store, metrics) = (Ticks(Mutex::default()), ["ticks".to_owned()]);
+    async fn nothing_is_read_twice() {
+        let (store, metrics) = (Ticks::default(), ["ticks".to_owned()]);
         let mut reader = Reader::new(&store, 12 * HOUR);
         for hour in 0..12 {
             let window = hour * HOUR..(hour + 1) * HOUR;
@@ -135,7 +189,43 @@ mod tests {
             assert!(times.iter().copied().eq(asked), "hour {hour}: {} samples", times.len());
         }
         // The first reading tells how dense samples are; the last reaches to the end of the last window's.
-        assert_eq!(*store.0.lock(), [-HOUR..3 * HOUR, 0..10 * HOUR, 7 * HOUR..14 * HOUR]);
+        assert_eq!(store.0.lock().1, [-HOUR..3 * HOUR, 3 * HOUR..10 * HOUR, 10 * HOUR..14 * HOUR]);
+    }
+
+    #[tokio::test]
+    async fn what_may_have_changed_is_read_again() {
+        let (store, metrics) = (Ticks::default(), ["ticks".to_owned()]);
+        let mut reader = Reader::new(&store, HOUR);
+        let rounds =
+            [(HOUR, None), (HOUR + 9 * MINUTE, Some(HOUR)), (HOUR + 9 * MINUTE, None), (2 * HOUR, Some(30 * MINUTE))];
+        for (n, (end, changed_from)) in rounds.into_iter().enumerate() {
+            store.0.lock().0 = n as f64;
+            reader.renew(end, changed_from);
+            let series = reader.within(&metrics, &(0..end), (0, HOUR)).await.unwrap();
+            assert_eq!(series[0].samples.len() as i64, end / MINUTE + 60);
+            assert!(series[0].samples.is_sorted_by_key(|sample| sample.time_ms));
+            let value = |time| series[0].samples[(time / MINUTE) as usize].value;
+            let expected = [[0.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 1.0], [0.0, 3.0, 3.0]][n];
+            assert_eq!([0, 30 * MINUTE, HOUR].map(value), expected, "round {n}");
+        }
+        let end = HOUR + 9 * MINUTE;
+        assert_eq!(store.0.lock().1, [0..2 * HOUR, HOUR..end + HOUR, 30 * MINUTE..3 * HOUR]);
+    }
+
+    #[tokio::test]
+    async fn series_that_begin_and_end_are_held_as_long_as_they_have_samples() {
+        let series = |name: &str, times: &[TimeMs]| Series {
+            labels: Labels::new([("__name__", name)]),
+            samples: times.iter().map(|time_ms| Sample { time_ms: *time_ms, value: 1.0 }).collect(),
+        };
+        let all = vec![series("ends", &[0, 1]), series("goes on", &[1, 8])];
+        let mut held = Held { metrics: Vec::new(), range: 0..10, series: Arc::new(all) };
+        held.forget_before(1);
+        held.extend(vec![series("begins", &[12]), series("goes on", &[11])], 20);
+        assert_eq!(*held.series, [series("ends", &[1]), series("goes on", &[1, 8, 11]), series("begins", &[12])]);
+        held.forget_before(5);
+        held.forget_from(11);
+        assert_eq!((&*held.series, held.range), (&vec![series("goes on", &[8])], 5..11));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use super::intake::Intake;
 use crate::classify::{Interval, LOOK_AHEAD_MS, LOST_REACH_MS};
 use crate::forecast::Prospect;
-use crate::judge::{HOUR_MS, Judge, JudgeError, windows};
+use crate::judge::{HOUR_MS, Judge, JudgeError, Reader, windows};
 use crate::sample::TimeMs;
 use crate::store::{Mark, Results, Samples, StoreError};
 
@@ -97,6 +97,7 @@ impl<S: Samples + Results> Judging<S> {
 
     /// Runs until `stop` is true; the window that is being judged then is finished.
     pub(super) async fn run(mut self) {
+        let mut reader = self.judge.reader(0);
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -106,7 +107,7 @@ impl<S: Samples + Results> Judging<S> {
                 _ = self.stop.wait_for(|stop| *stop) => return,
             }
             let began = Instant::now();
-            let round = self.round().await;
+            let round = self.round(&mut reader).await;
             if let Err(error) = &round {
                 tracing::error!(%error, "cannot judge; the next attempt is in a minute");
             }
@@ -117,17 +118,20 @@ impl<S: Samples + Results> Judging<S> {
         }
     }
 
-    /// Judges what is due: hours that have become final, and the open hour.
-    async fn round(&self) -> Result<(), JudgeError> {
+    /// Judges what is due: hours that have become final, and the open hour. Of what the rounds before have read, only what
+    /// may have changed is read again.
+    async fn round(&self, reader: &mut Reader<'_, S>) -> Result<(), JudgeError> {
         let now = (self.now)();
         let until = (now - SETTLE_MS).div_euclid(MINUTE_MS) * MINUTE_MS;
         let due = self.due_from(until).await?;
         // The intake tells of a sample a moment after it can be read: a round may miss the latest, the one after it does not.
         let marked = std::mem::replace(&mut *self.marked.lock(), self.store.mark());
-        let late = self.intake.take_earliest().map_or(due, |late| late.max(now - CATCH_UP_MS));
+        let changed = self.intake.take_earliest();
+        reader.renew(until, changed);
+        let late = changed.map_or(due, |late| late.max(now - CATCH_UP_MS));
         let from = self.judgeable_from(self.from(due, late), until);
         self.progress.send_modify(|progress| progress.take_back(from));
-        let round = self.judge_from(from, until, marked).await;
+        let round = self.judge_from(reader, from, until, marked).await;
         if round.is_err() {
             self.intake.note_earliest(late);
         }
@@ -155,15 +159,20 @@ impl<S: Samples + Results> Judging<S> {
         }
     }
 
-    async fn judge_from(&self, from: TimeMs, until: TimeMs, marked: Mark) -> Result<(), JudgeError> {
+    async fn judge_from(
+        &self,
+        reader: &mut Reader<'_, S>,
+        from: TimeMs,
+        until: TimeMs,
+        marked: Mark,
+    ) -> Result<(), JudgeError> {
         let mut unjoined = Vec::new();
         let mut lost = BTreeSet::new();
-        let mut reader = self.judge.reader(until);
         for window in windows(from..until, &self.zone) {
             if *self.stop.borrow() {
                 return Ok(());
             }
-            let judged = self.judge.judge(&mut reader, &window, until).await?;
+            let judged = self.judge.judge(reader, &window, until).await?;
             unjoined = judged.unjoined.iter().map(ToString::to_string).collect();
             lost.extend(judged.lost_from_ms.filter(|since| *since < from));
             self.progress.send_modify(|progress| progress.advance(&window, until));
@@ -171,7 +180,7 @@ impl<S: Samples + Results> Judging<S> {
         self.restate(lost, from, until).await?;
         self.intake.note_judged(until);
         self.store.note_judged(marked).await?;
-        self.publish(until, unjoined).await
+        self.publish(reader, until, unjoined).await
     }
 
     /// Hours before those that were just judged, of which a crash within these took the work away: once for each crash.
@@ -212,7 +221,12 @@ impl<S: Samples + Results> Judging<S> {
         Ok(until - CATCH_UP_MS)
     }
 
-    async fn publish(&self, until: TimeMs, unjoined: Vec<String>) -> Result<(), JudgeError> {
+    async fn publish(
+        &self,
+        reader: &mut Reader<'_, S>,
+        until: TimeMs,
+        unjoined: Vec<String>,
+    ) -> Result<(), JudgeError> {
         let is_over = |window: &Range<TimeMs>| window.end <= until;
         let last = windows(until - 2 * HOUR_MS..until, &self.zone).into_iter().rev().find(is_over);
         let last_hour = match last {
@@ -220,8 +234,8 @@ impl<S: Samples + Results> Judging<S> {
             None => Vec::new(),
         };
         let minutes = until - LAST_MINUTES * MINUTE_MS..until;
-        let last_minutes = self.judge.verdicts(&mut self.judge.reader(until), &minutes, until).await?.intervals;
-        let prospects = self.judge.prospects(until).await?;
+        let last_minutes = self.judge.verdicts(reader, &minutes, until).await?.intervals;
+        let prospects = self.judge.prospects(reader, until).await?;
         self.progress.send_modify(|progress| {
             progress.prospects = prospects;
             progress.last_hour = last_hour;
@@ -285,9 +299,10 @@ mod tests {
     async fn missed_hours_are_caught_up_once_and_the_open_hour_is_judged_until_now() {
         let dir = tempfile::tempdir().unwrap();
         let judging = judging(dir.path()).await;
+        let mut reader = judging.judge.reader(0);
         idle_gpu(&judging.intake, "GPU-a", "n1", START..now()).await;
         for _ in 0..2 {
-            judging.round().await.unwrap();
+            judging.round(&mut reader).await.unwrap();
             assert_eq!(total(&judging, Class::IdleHeld).await, now() - SETTLE_MS - START);
         }
         let progress = judging.progress.borrow().clone();
@@ -302,7 +317,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let first = judging(dir.path()).await;
         idle_gpu(&first.intake, "GPU-a", "n1", START..now()).await;
-        first.round().await.unwrap();
+        first.round(&mut first.judge.reader(0)).await.unwrap();
         let until = now() - SETTLE_MS;
         let second = Judging { progress: watch::Sender::default(), ..first };
         assert_eq!(second.resume(until).await.unwrap(), START + 3 * HOUR_MS - LOOK_AHEAD_MS);
@@ -339,13 +354,14 @@ mod tests {
     async fn a_crash_takes_the_work_of_hours_that_were_final() {
         let dir = tempfile::tempdir().unwrap();
         let judging = judging(dir.path()).await;
+        let mut reader = judging.judge.reader(0);
         let crash = START + 3 * HOUR_MS + 10 * MINUTE_MS;
         crashing_gpu(&judging.intake, START..crash - 5 * MINUTE_MS, crash).await;
-        judging.round().await.unwrap();
+        judging.round(&mut reader).await.unwrap();
         assert_eq!(total(&judging, Class::LostWork).await, 0, "nothing happened yet");
         crashing_gpu(&judging.intake, crash - 5 * MINUTE_MS..now(), crash).await;
         for _ in 0..2 {
-            judging.round().await.unwrap();
+            judging.round(&mut reader).await.unwrap();
             let (lost, kept) = (total(&judging, Class::LostWork).await, total(&judging, Class::Productive).await);
             assert!(lost > 2 * HOUR_MS && kept < 15 * MINUTE_MS, "{lost} ms lost, {kept} ms kept");
         }
@@ -353,7 +369,7 @@ mod tests {
         let late = Class::LostWork;
         let before = total(&judging, late).await;
         judging.intake.note_earliest(START + HOUR_MS);
-        judging.round().await.unwrap();
+        judging.round(&mut reader).await.unwrap();
         assert_eq!(total(&judging, late).await, before, "hours that are opened again still know of the crash");
     }
 
@@ -361,9 +377,10 @@ mod tests {
     async fn memory_at_risk_is_known_now_and_kept_once() {
         let dir = tempfile::tempdir().unwrap();
         let judging = judging(dir.path()).await;
+        let mut reader = judging.judge.reader(0);
         leaking_gpu(&judging.intake, START..now()).await;
         let kept = async || judging.store.outlook(START..START + 24 * HOUR_MS).await.unwrap().risks;
-        judging.round().await.unwrap();
+        judging.round(&mut reader).await.unwrap();
         let risks = kept().await;
         let until = now() - SETTLE_MS;
         assert_eq!(risks.len(), 4, "one per window");
@@ -374,7 +391,7 @@ mod tests {
         let left = (START + 4 * HOUR_MS - until) as f64 / 1000.0;
         let expected = prospect.at_risk().unwrap().likely_seconds;
         assert!((expected / left - 1.0).abs() < 0.02, "{expected} s, {left} s are left");
-        judging.round().await.unwrap();
+        judging.round(&mut reader).await.unwrap();
         assert_eq!(kept().await, risks);
     }
 
@@ -383,7 +400,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let judging = judging(dir.path()).await;
         idle_gpu(&judging.intake, "GPU-a", "n1", START..START + HOUR_MS).await;
-        judging.round().await.unwrap();
+        judging.round(&mut judging.judge.reader(0)).await.unwrap();
         assert_eq!(judging.progress.borrow().final_until_ms, Some(START + 2 * HOUR_MS));
         let (due, late) = (now(), START + HOUR_MS);
         assert_eq!(judging.from(due, late), START - LOST_REACH_MS, "crashes are looked for further ahead");
@@ -397,7 +414,7 @@ mod tests {
             let first = judging(dir.path()).await;
             idle_gpu(&first.intake, "GPU-a", "n1", START + 2 * HOUR_MS..now()).await;
             for _ in 0..2 {
-                first.round().await.unwrap();
+                first.round(&mut first.judge.reader(0)).await.unwrap();
             }
             first.store.close().await;
             let until = now() - SETTLE_MS;
@@ -410,7 +427,7 @@ mod tests {
             second.store.close().await;
             let third = judging(dir.path()).await;
             assert_eq!(third.resume(until).await.unwrap(), START + HOUR_MS - LOOK_AHEAD_MS);
-            third.round().await.unwrap();
+            third.round(&mut third.judge.reader(0)).await.unwrap();
             let intervals = third.store.intervals(START + HOUR_MS..START + 2 * HOUR_MS).await.unwrap();
             assert_eq!(intervals.iter().filter(|i| i.gpu == "GPU-b").map(|i| i.ms).sum::<i64>(), HOUR_MS);
         }
@@ -427,21 +444,21 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let first = judging(dir.path()).await;
         idle_gpu(&first.intake, "GPU-a", "n1", START..now()).await;
-        first.round().await.unwrap();
+        first.round(&mut first.judge.reader(0)).await.unwrap();
         let begin = event(START + 5 * MINUTE_MS, What::Start { submitted_ms: None });
         first.intake.add_events(&[begin]).await.unwrap();
         for _ in 0..2 {
-            first.round().await.unwrap();
+            first.round(&mut first.judge.reader(0)).await.unwrap();
         }
         assert_eq!(total(&first, Class::LostWork).await, 0);
         let crash = |minute| event(START + minute * MINUTE_MS, What::End { status: Status::Failed });
         first.intake.add_events(&[crash(40)]).await.unwrap();
-        first.round().await.unwrap();
+        first.round(&mut first.judge.reader(0)).await.unwrap();
         assert_eq!(total(&first, Class::LostWork).await, 30 * MINUTE_MS, "as long after a crash as is looked at");
         first.intake.add_events(&[crash(10)]).await.unwrap();
         first.store.close().await;
         let second = judging(dir.path()).await;
-        second.round().await.unwrap();
+        second.round(&mut second.judge.reader(0)).await.unwrap();
         let lost: Vec<_> = second.store.intervals(START..START + HOUR_MS).await.unwrap();
         let first = lost.iter().filter(|i| i.class == Class::LostWork).map(|i| i.start_ms).min();
         assert_eq!(first, Some(START + 10 * MINUTE_MS), "the first of two ends is the crash");
@@ -453,11 +470,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let first = judging(dir.path()).await;
         idle_gpu(&first.intake, "GPU-a", "n1", START..START + HOUR_MS / 2).await;
-        first.round().await.unwrap();
+        first.round(&mut first.judge.reader(0)).await.unwrap();
         idle_gpu(&first.intake, "GPU-a", "n1", START + HOUR_MS / 2..now()).await;
         first.store.close().await;
         let second = judging(dir.path()).await;
-        second.round().await.unwrap();
+        second.round(&mut second.judge.reader(0)).await.unwrap();
         assert_eq!(total(&second, Class::NoData).await, 0);
         assert_eq!(total(&second, Class::IdleHeld).await, now() - SETTLE_MS - START);
     }
@@ -466,11 +483,12 @@ mod tests {
     async fn samples_that_come_in_late_are_judged() {
         let dir = tempfile::tempdir().unwrap();
         let judging = judging(dir.path()).await;
+        let mut reader = judging.judge.reader(0);
         idle_gpu(&judging.intake, "GPU-a", "n1", START + 2 * HOUR_MS..now()).await;
-        judging.round().await.unwrap();
+        judging.round(&mut reader).await.unwrap();
         let before = total(&judging, Class::IdleHeld).await;
         idle_gpu(&judging.intake, "GPU-b", "n2", START + HOUR_MS..START + 2 * HOUR_MS).await;
-        judging.round().await.unwrap();
+        judging.round(&mut reader).await.unwrap();
         assert_eq!(total(&judging, Class::IdleHeld).await, before + HOUR_MS);
         let progress = judging.progress.borrow().clone();
         assert_eq!((progress.reopened, progress.final_until_ms), (1, Some(START + 2 * HOUR_MS)), "final once more");
@@ -482,7 +500,7 @@ mod tests {
         let first = judging(dir.path()).await;
         idle_gpu(&first.intake, "GPU-a", "n1", START..START + HOUR_MS).await;
         first.store.flush().await.unwrap();
-        first.round().await.unwrap();
+        first.round(&mut first.judge.reader(0)).await.unwrap();
         let before = total(&first, Class::IdleHeld).await;
         assert_eq!(before, HOUR_MS);
         idle_gpu(&first.intake, "GPU-a", "n1", START + 7 * HOUR_MS..START + 8 * HOUR_MS).await;
@@ -503,7 +521,7 @@ mod tests {
         let intake = Intake::new(store.clone());
         let second = Judging::begin(store, intake, judge, TimeZone::UTC, now, progress, stop).await.unwrap();
         second.intake.note_earliest(START);
-        second.round().await.unwrap();
+        second.round(&mut second.judge.reader(0)).await.unwrap();
         let first_hour = second.store.intervals(START..START + HOUR_MS).await.unwrap();
         assert_eq!(first_hour.iter().map(|i| (i.class, i.ms)).collect::<Vec<_>>(), [(Class::IdleHeld, HOUR_MS)]);
         let last = second.store.intervals(START + 8 * HOUR_MS..START + 9 * HOUR_MS).await.unwrap();
