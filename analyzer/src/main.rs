@@ -23,7 +23,9 @@ fn main() -> ExitCode {
 
 /// Logs to standard error; standard output is for reports.
 fn log(global: &Global) {
-    let filter = EnvFilter::new(format!("warn,goodput_analyzer={}", global.log_level));
+    // How long a statement took is nothing to act on: the report of a large fleet reads for more than a second.
+    let others = if global.log_level == "error" { "error" } else { "warn,sqlx::query=error" };
+    let filter = EnvFilter::new(format!("{others},goodput_analyzer={}", global.log_level));
     let colours = std::io::stderr().is_terminal();
     let subscriber = tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(colours).with_env_filter(filter);
     match global.log_format {
