@@ -113,7 +113,7 @@ def run(fleet, options, folder):
     try:
         for server in (ours, theirs):
             server.start()
-        # The history ends with the minute that comes: by then it is filled, or the first samples are some minutes late.
+        # Where the history ends, by which time it has to be filled.
         begin_ms = int(time.time() // 60 + 1 + options.fill) * 60_000
         midnight_ms = begin_ms - DAY_HOUR * HOUR_MS
         filled = (DAY_HOUR * HOUR_MS - history_ms, DAY_HOUR * HOUR_MS)
@@ -123,10 +123,10 @@ def run(fleet, options, folder):
                     server.push([body])
         theirs.get("/internal/force_flush")
         Peer(theirs).judge(begin_ms - history_ms, options.history)
-        told(filled={"minutes_late": time.time() / 60 - begin_ms / 60_000})
-        if time.time() * 1000 > begin_ms:
+        left = begin_ms / 1000 - time.time()
+        if left < 0:
             raise RuntimeError("filling took longer than --fill minutes")
-        time.sleep(begin_ms / 1000 - time.time())
+        time.sleep(left)
         alert = vmalert(folder, theirs)
         live(fleet, begin_ms, midnight_ms, options.settle, (ours, theirs))
         begin_ms += options.settle * 60_000
@@ -147,9 +147,9 @@ def run(fleet, options, folder):
             "load1": os.getloadavg()[0],
         }
     finally:
-        for child in filter(None, [alert]):
-            child.terminate()
-            child.wait()
+        if alert:
+            alert.terminate()
+            alert.wait()
         for server in (ours, theirs):
             server.stop()
 
