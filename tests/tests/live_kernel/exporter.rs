@@ -72,21 +72,24 @@ impl Exporter {
         self.read_between(|| ()).1
     }
 
-    /// What it reads, between two looks at the kernel's own files.
+    /// What it reads, between two looks at the kernel's own files. A reading may begin before it is asked for, where a
+    /// request is expected, but not before the last answer that was still the reading before it.
     pub(crate) fn read_between<T>(&mut self, look: impl Fn() -> T) -> (T, Scrape, T) {
         let url = format!("http://{}/metrics", self.address);
+        let mut before = None;
         let fresh = until("a new reading", PATIENCE, || {
             self.running.goes_on()?;
-            let before = look();
+            let looked = look();
             let answer = ureq::get(&url).config().http_status_as_error(false).build().call();
             let mut answer = answer?;
             assert_eq!(answer.status(), 200);
             let text = answer.body_mut().read_to_string()?;
             if text == self.last {
+                before = Some(looked);
                 return Ok(None);
             }
             self.last.clone_from(&text);
-            Ok(Some((before, Scrape(text), look())))
+            Ok(before.take().map(|before| (before, Scrape(text), look())))
         });
         fresh.unwrap()
     }
