@@ -152,7 +152,7 @@ fn tracks<'a>(node: &'a NodeFrame, entity: &Entity) -> Option<&'a Tracks> {
     }
 }
 
-fn point(cell: &Range<TimeMs>, numa_node: Option<String>, reading: Reading) -> Point {
-    let Reading { mean, min, max, covered_ms, samples, coarse, .. } = reading;
+fn point(cell: &Range<TimeMs>, numa_node: Option<String>, reading: &Reading) -> Point {
+    let Reading { mean, min, max, covered_ms, samples, coarse, .. } = *reading;
     Point { start_ms: cell.start, end_ms: cell.end, numa_node, mean, min, max, covered_ms, samples, coarse }
 }

@@ -68,7 +68,7 @@ impl Abstentions {
             return;
         }
         for (owner, ms) in owned(&cell, state, known) {
-            let cell = Cell { owner: owner.as_deref(), ..cell };
+            let cell = Cell { owner, ..cell };
             let rules = RULES.iter().map(|rule| (rule.class, rule.judge, idle(ms)));
             let derates = DERATES.iter().map(|derate| (derate.class, derate.judge, ms - idle(ms)));
             for (class, judge, ms) in rules.chain(derates).filter(|(_, _, ms)| *ms > 0) {

@@ -82,12 +82,11 @@ pub(super) fn advise(cell: &Cell<'_>, state: &State, booked: &[(Part, i64)], t: 
     }
     let mut advised = Vec::new();
     for (owner, ms) in owned(cell, state, cell.gpu.known_ms[cell.index]).into_iter().filter(|(_, ms)| *ms > 0) {
-        let cell = Cell { owner: owner.as_deref(), ..*cell };
-        let is_charged = |class| booked.iter().any(|(part, _)| part.class == class && part.owner == owner);
+        let cell = Cell { owner, ..*cell };
+        let is_charged = |class| booked.iter().any(|(part, _)| part.class == class && part.owner.as_deref() == owner);
         for adviser in ADVISERS.iter().filter(|a| !is_charged(a.charged_as)) {
-            let key = (adviser.advice, owner.clone());
             advised.extend((adviser.judge)(&cell, t).map(|grounds| Entry {
-                key,
+                key: (adviser.advice, owner.map(str::to_owned)),
                 grounds,
                 ms,
                 energy: None,

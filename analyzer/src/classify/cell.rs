@@ -68,7 +68,7 @@ pub(super) fn book(
         account.book(part, ((share * known as f64).round() as i64).min(own))?;
     }
     for (owner, ms) in owned(cell, state, own - account.booked()) {
-        let cell = Cell { owner: owner.as_deref(), ..*cell };
+        let cell = Cell { owner, ..*cell };
         for (part, ms) in book_known(&cell, state, phase, ms, t)? {
             account.book(part, ms)?;
         }
@@ -87,13 +87,13 @@ fn weighted(parts: Vec<(Part, i64)>, share_ms: i64) -> Vec<(Part, i64)> {
 }
 
 /// Known time by owner. Where several hold the GPU they share its time by how long each held it.
-pub(super) fn owned(cell: &Cell<'_>, state: &State, known: i64) -> Vec<(Option<String>, i64)> {
+pub(super) fn owned<'a>(cell: &Cell<'a>, state: &State, known: i64) -> Vec<(Option<&'a str>, i64)> {
     let owners = &cell.gpu.owners[cell.index];
     if owners.is_empty() || !matches!(state.held, Held::Yes { .. }) {
         return vec![(None, known)];
     }
     let weights: Vec<f64> = owners.iter().map(|(_, ms)| *ms as f64).collect();
-    let names = owners.iter().map(|(name, _)| Some(name.clone()));
+    let names = owners.iter().map(|(name, _)| Some(&**name));
     names.zip(apportion(known, &weights)).collect()
 }
 

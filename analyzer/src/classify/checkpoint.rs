@@ -59,7 +59,7 @@ fn goes_on_beside_work(cell: &Cell<'_>, signal: Signal, burst: f64, t: &Threshol
     let run = first.unwrap_or(cell.index)..=last.unwrap_or(cell.index);
     let highest = run.clone().filter_map(written).map(|written| written.max).fold(0.0, f64::max);
     let mut filled = (*run.start() + 1..*run.end()).filter_map(|index| Some((index, written(index)?))).peekable();
-    let overlaps = |(index, written): (usize, Reading)| {
+    let overlaps = |(index, written): (usize, &Reading)| {
         let busy = busy(&Cell { index, ..*cell }, t);
         busy.is_some_and(|busy| busy.ratio + written.mean / highest > 1.0 + t.sustained_busy_ratio)
     };

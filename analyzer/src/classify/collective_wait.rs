@@ -57,14 +57,16 @@ fn judge_busy(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
     if cell.owner.is_none() {
         return Verdict::Abstain { missing: vec![Signal::GpuOwner] };
     }
+    // Most cells are as deep as ever: then nobody has to know of other GPUs.
+    let (shallow, is_told) = (shallow(cell, t), depth::SIGNALS.iter().any(|signal| cell.mean(*signal).is_some()));
+    if is_told && shallow.is_none() {
+        return Verdict::No;
+    }
     let busy_others = others(cell).iter().filter(|cell| has_kernels(cell, t)).count() + cell.elsewhere().busy;
     if busy_others == 0 {
         return Verdict::No;
     }
-    if depth::SIGNALS.iter().all(|signal| cell.mean(*signal).is_none()) {
-        return Verdict::Abstain { missing: depth::SIGNALS.to_vec() };
-    }
-    let Some(shallow) = shallow(cell, t) else { return Verdict::No };
+    let Some(shallow) = shallow else { return Verdict::Abstain { missing: depth::SIGNALS.to_vec() } };
     // Without any CPU use it may be kernels that are launched too slowly.
     let Some(cores) = shallow.extra_cores else {
         return Verdict::Abstain { missing: vec![Signal::JobCpuUsage, Signal::NodeCpuBusy] };

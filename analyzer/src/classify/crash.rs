@@ -103,10 +103,9 @@ impl Crashes {
 
 /// The crashes that verdicts on the window rest on.
 pub(super) fn find(sources: &[Source<'_>], told: &Arc<Told>, window: &Range<TimeMs>, t: &Thresholds) -> Crashes {
-    let seen_by: Vec<Source<'_>> =
-        sources.iter().filter(|s| CRASH_SIGNALS.contains(&s.meaning.signal)).cloned().collect();
+    let seen_by = sources.iter().filter(|s| CRASH_SIGNALS.contains(&s.meaning.signal));
     let ahead = window.start..window.end + ms(t.lost_work_reach_seconds);
-    let Framed { mut nodes, .. } = frame::frames_of_ends(&seen_by, &ahead, ms(t.lost_work_seconds));
+    let Framed { mut nodes, .. } = frame::frames_of_ends(seen_by, &ahead, ms(t.lost_work_seconds));
     nodes.iter_mut().for_each(|node| node.told = Arc::clone(told));
     let mut by_run: BTreeMap<Run, Vec<Ending<'_>>> = BTreeMap::new();
     for ending in nodes.iter().flat_map(|node| node.gpus.iter().flat_map(|gpu| Ending::all(node, gpu, t))) {
@@ -135,7 +134,7 @@ struct Ending<'a> {
 impl<'a> Ending<'a> {
     /// Every end of a hold on the GPU; a hole in the data ends one too.
     fn all(node: &'a NodeFrame, gpu: &'a GpuFrame, t: &'a Thresholds) -> impl Iterator<Item = Ending<'a>> {
-        let holds = |index: usize, owner: &str| gpu.owners[index].iter().any(|(name, _)| name == owner);
+        let holds = |index: usize, owner: &str| gpu.is_held_by(owner, index);
         let ends = move |last: usize| {
             let over = gpu.owners[last].iter().filter(move |(owner, _)| !holds(last + 1, owner));
             over.map(move |(owner, _)| {
@@ -226,7 +225,7 @@ impl<'a> Ending<'a> {
         let found = self.held().find_map(|held| {
             let at = |index: usize| Cell { index, ..held };
             let owners = |index: usize| held.gpu.owners[index].iter();
-            let alone = |index: &usize| owners(*index - 1).chain(owners(*index)).all(|(name, _)| name == self.owner);
+            let alone = |index: &usize| owners(*index - 1).chain(owners(*index)).all(|(name, _)| **name == *self.owner);
             let program = || (near..=last).filter(alone).find_map(|i| ends_program(&at(i - 1), &at(i)));
             program().or_else(|| (far..=last).find_map(|i| takes_gpu_down(&at(i - 1), &at(i))))
         });

@@ -79,7 +79,7 @@ pub(super) struct HeldGpus {
 
 impl HeldGpus {
     pub(super) fn around(cell: &Cell<'_>) -> HeldGpus {
-        let own = |gpu: &GpuFrame| gpu.owners[cell.index].iter().any(|(owner, _)| Some(owner.as_str()) == cell.owner);
+        let own = |gpu: &GpuFrame| Cell { gpu, ..*cell }.is_held_by_owner();
         let held = cell.node.gpus.iter().filter(|gpu| !gpu.owners[cell.index].is_empty());
         let none = HeldGpus { by_anyone: 0, by_owner: 0 };
         held.fold(none, |held, gpu| HeldGpus {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::collective_wait::has_kernels;
 use super::{Cell, Thresholds};
@@ -19,7 +20,7 @@ struct Run {
 
 /// Fills in what each node's owners have on the others.
 pub(super) fn look_elsewhere(nodes: &mut [NodeFrame], t: &Thresholds) {
-    let of_nodes: Vec<BTreeMap<String, Vec<Elsewhere>>> = nodes.iter().map(|node| of_node(node, t)).collect();
+    let of_nodes: Vec<BTreeMap<Arc<str>, Vec<Elsewhere>>> = nodes.iter().map(|node| of_node(node, t)).collect();
     let mut runs: BTreeMap<(&str, &str), Run> = BTreeMap::new();
     for (index, (node, owners)) in nodes.iter().zip(&of_nodes).enumerate() {
         for (owner, cells) in owners {
@@ -34,9 +35,9 @@ pub(super) fn look_elsewhere(nodes: &mut [NodeFrame], t: &Thresholds) {
         }
     }
     runs.retain(|_, run| run.nodes.len() > 1);
-    let others = |node: &NodeFrame, owners: &BTreeMap<String, Vec<Elsewhere>>| {
-        let of_owner = |(owner, cells): (&String, &Vec<Elsewhere>)| {
-            let run = runs.get(&(node.cluster.as_str(), owner.as_str()))?;
+    let others = |node: &NodeFrame, owners: &BTreeMap<Arc<str>, Vec<Elsewhere>>| {
+        let of_owner = |(owner, cells): (&Arc<str>, &Vec<Elsewhere>)| {
+            let run = runs.get(&(node.cluster.as_str(), &**owner))?;
             let rest = |(span, here): (&Range<TimeMs>, &Elsewhere)| {
                 let all = minutes(span).next().and_then(|minute| run.minutes.get(&minute)).copied().unwrap_or(*here);
                 Elsewhere { held: all.held - here.held, busy: all.busy - here.busy }
@@ -50,12 +51,13 @@ pub(super) fn look_elsewhere(nodes: &mut [NodeFrame], t: &Thresholds) {
 }
 
 /// The GPUs of each owner on this node, cell by cell; without those who are of one node.
-fn of_node(node: &NodeFrame, t: &Thresholds) -> BTreeMap<String, Vec<Elsewhere>> {
-    let mut owners: BTreeMap<String, Vec<Elsewhere>> = BTreeMap::new();
+fn of_node(node: &NodeFrame, t: &Thresholds) -> BTreeMap<Arc<str>, Vec<Elsewhere>> {
+    let mut owners: BTreeMap<Arc<str>, Vec<Elsewhere>> = BTreeMap::new();
     for gpu in &node.gpus {
         for (index, held) in gpu.owners.iter().enumerate() {
             for (owner, _) in held.iter().filter(|(owner, _)| !is_of_one_node(owner)) {
-                let cells = owners.entry(owner.clone()).or_insert_with(|| vec![Elsewhere::default(); node.cells.len()]);
+                let cells =
+                    owners.entry(Arc::clone(owner)).or_insert_with(|| vec![Elsewhere::default(); node.cells.len()]);
                 cells[index].held += 1;
                 cells[index].busy += usize::from(has_kernels(&Cell { node, gpu, owner: None, index }, t));
             }

@@ -13,8 +13,8 @@ use crate::frame::Reading;
 use crate::signal::Signal;
 
 /// The mean power of a cell, in watts, which are millijoules per millisecond.
-struct Draw {
-    reading: Reading,
+struct Draw<'a> {
+    reading: &'a Reading,
     is_counted: bool,
 }
 
@@ -35,7 +35,7 @@ pub(super) fn split(cell: &Cell<'_>, parts: &[(Part, i64)]) -> Vec<Option<Energy
 }
 
 /// The counter misses nothing between scrapes; power is what it was at each.
-fn draw(cell: &Cell<'_>) -> Option<Draw> {
+fn draw<'a>(cell: &Cell<'a>) -> Option<Draw<'a>> {
     let counted = cell.read(Signal::GpuEnergy).map(|reading| Draw { reading, is_counted: true });
     counted.or_else(|| cell.read(Signal::GpuPower).map(|reading| Draw { reading, is_counted: false }))
 }

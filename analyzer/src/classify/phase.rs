@@ -114,6 +114,6 @@ impl<'a> Course<'a> {
     /// Who held the GPU for the most of the cell, where known.
     pub(super) fn owner(&self, cell: usize) -> Option<&'a str> {
         let owners = &self.gpu.owners[cell];
-        owners.iter().rev().max_by_key(|(_, ms)| *ms).map(|(name, _)| name.as_str())
+        owners.iter().rev().max_by_key(|(_, ms)| *ms).map(|(name, _)| &**name)
     }
 }

@@ -78,14 +78,14 @@ pub struct Cell<'a> {
     pub index: usize,
 }
 
-impl Cell<'_> {
+impl<'a> Cell<'a> {
     /// The reading of a signal: of the GPU, its node or its owner, as the signal's scope says; `None` is not known.
     #[must_use]
-    pub fn read(&self, signal: Signal) -> Option<Reading> {
+    pub fn read(&self, signal: Signal) -> Option<&'a Reading> {
         self.tracks(signal)?.read(signal, self.index)
     }
 
-    fn tracks(&self, signal: Signal) -> Option<&Tracks> {
+    fn tracks(&self, signal: Signal) -> Option<&'a Tracks> {
         match signal.scope() {
             Scope::Gpu => Some(&self.gpu.tracks),
             Scope::Node => Some(&self.node.host),
@@ -100,26 +100,26 @@ impl Cell<'_> {
     }
 
     /// The means of a signal that is one per NUMA node.
-    pub fn by_numa_node(&self, signal: Signal) -> impl Iterator<Item = (&str, f64)> {
-        let tracks = self.tracks(signal).into_iter();
-        tracks.flat_map(move |t| t.by_numa_node(signal, self.index)).map(|(node, reading)| (node, reading.mean))
+    pub fn by_numa_node(&self, signal: Signal) -> impl Iterator<Item = (&'a str, f64)> + use<'a> {
+        let (tracks, index) = (self.tracks(signal).into_iter(), self.index);
+        tracks.flat_map(move |t| t.by_numa_node(signal, index)).map(|(node, reading)| (node, reading.mean))
     }
 
     /// The NUMA node of the GPU's PCI slot.
     #[must_use]
-    pub fn numa_node(&self) -> Option<&str> {
+    pub fn numa_node(&self) -> Option<&'a str> {
         self.by_numa_node(Signal::GpuNuma).map(|(node, _)| node).next()
     }
 
     /// Whose time it is, as jobs tell of it.
-    pub(super) fn who(&self) -> Who<'_> {
+    pub(super) fn who(&self) -> Who<'a> {
         Who { cluster: &self.node.cluster, node: &self.node.node, owner: self.owner }
     }
 
     /// Does the cell's owner hold the cell's GPU? One that is not known holds nothing.
     #[must_use]
     pub fn is_held_by_owner(&self) -> bool {
-        self.gpu.owners[self.index].iter().any(|(owner, _)| Some(owner.as_str()) == self.owner)
+        self.owner.is_some_and(|owner| self.gpu.is_held_by(owner, self.index))
     }
 
     /// What the cell's owner has on other nodes; nothing where that is not known.

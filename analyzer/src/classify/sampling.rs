@@ -82,7 +82,7 @@ pub(super) fn split(cell: &Cell<'_>, state: &State, parts: &[(Part, i64)]) -> Ve
 /// begin and end their steps together, so their errors add up like one. With the variance of each taken so many times,
 /// that of their sum is right for errors that are the same, and too great for others.
 fn in_step(cell: &Cell<'_>, owner: Option<&str>) -> f64 {
-    let holds = |gpu: &&GpuFrame| gpu.owners[cell.index].iter().any(|(name, _)| Some(name.as_str()) == owner);
+    let holds = |gpu: &&GpuFrame| owner.is_some_and(|owner| gpu.is_held_by(owner, cell.index));
     cell.node.gpus.iter().filter(holds).count().max(1) as f64
 }
 

@@ -91,7 +91,7 @@ pub(super) fn runs<'a>(booked: &[Booked<'a>]) -> BTreeMap<Run<'a>, Vec<usize>> {
     let mut runs: BTreeMap<Run<'a>, Vec<usize>> = BTreeMap::new();
     let whole = booked.iter().enumerate().filter(|(_, booked)| booked.course.gpu.instance.is_none());
     for (index, Booked { course, .. }) in whole {
-        let owners: BTreeSet<&str> = course.gpu.owners.iter().flatten().map(|(owner, _)| owner.as_str()).collect();
+        let owners: BTreeSet<&str> = course.gpu.owners.iter().flatten().map(|(owner, _)| &**owner).collect();
         for owner in owners {
             let node = is_of_one_node(owner).then_some(course.node.node.as_str());
             runs.entry(Run { cluster: &course.node.cluster, node, owner }).or_default().push(index);
@@ -167,7 +167,7 @@ fn rank<'a>(run: &Run<'_>, gpu: usize, booked: &Booked<'a>, span: &Range<TimeMs>
     let share = |class| by_class.get(&class).copied().unwrap_or(0.0);
     let (waiting, working) = (share(Class::CollectiveWait), share(Class::Productive));
     by_class.retain(|class, _| is_cause(*class));
-    let owner = frame.owners[most.1].iter().map(|(owner, _)| owner.as_str()).find(|owner| *owner == run.owner);
+    let owner = frame.owners[most.1].iter().map(|(owner, _)| &**owner).find(|owner| *owner == run.owner);
     Some(Rank { gpu, cell: Cell { node, gpu: frame, owner, index: most.1 }, waiting, working, causes: by_class })
 }
 
@@ -183,7 +183,7 @@ fn overlaps<'b>(booked: &'b Booked<'_>, span: &'b Range<TimeMs>) -> impl Iterato
 fn is_silent(run: &Run<'_>, booked: &Booked<'_>, span: &Range<TimeMs>, t: &Thresholds) -> bool {
     let (node, gpu) = (booked.course.node, booked.course.gpu);
     let known: i64 = overlaps(booked, span).map(|(index, overlap)| gpu.known_ms[index].min(overlap)).sum();
-    let holds = |index: usize| gpu.owners[index].iter().any(|(owner, _)| owner == run.owner);
+    let holds = |index: usize| gpu.is_held_by(run.owner, index);
     let mut cells = overlaps(booked, span).map(|(index, _)| index);
     2 * known < span.end - span.start && cells.any(|index| node.around(index, t.around_seconds).any(holds))
 }

@@ -28,12 +28,20 @@ impl<'a> Course<'a> {
     }
 
     pub(super) fn prospect(&self, now: TimeMs, t: &Thresholds) -> Option<Prospect> {
-        let forecast = (self.look)(now, t)?;
+        (self.look)(now, t).map(|forecast| self.tell(now, forecast))
+    }
+
+    /// The same where there is anything to be feared.
+    pub(super) fn risk(&self, now: TimeMs, t: &Thresholds) -> Option<Prospect> {
+        (self.look)(now, t).filter(Forecast::is_risk).map(|forecast| self.tell(now, forecast))
+    }
+
+    fn tell(&self, now: TimeMs, forecast: Forecast) -> Prospect {
         let mut owners: Vec<String> = self.gpus.iter().flat_map(|levels| levels.holders(now)).collect();
         owners.sort();
         owners.dedup();
         let (node, entity) = (self.node.to_owned(), self.entity.clone());
-        Some(Prospect { node, entity, owners, made_ms: now, kind: self.kind, forecast })
+        Prospect { node, entity, owners, made_ms: now, kind: self.kind, forecast }
     }
 }
 

@@ -86,8 +86,9 @@ impl Exhaustion {
 #[must_use]
 pub fn exhaustion(used: &[Sample], limit: f64, now: TimeMs, t: &Thresholds) -> Option<Exhaustion> {
     let window_ms = (t.forecast_window_seconds * 1000.0) as i64;
-    let admitted = |s: &&Sample| s.value.is_finite() && s.value >= 0.0 && (now - window_ms..=now).contains(&s.time_ms);
-    let samples: Vec<Sample> = used.iter().filter(admitted).copied().collect();
+    let at = |time| used.partition_point(|s| s.time_ms < time);
+    let admitted = |s: &&Sample| s.value.is_finite() && s.value >= 0.0;
+    let samples: Vec<Sample> = used[at(now - window_ms)..at(now + 1)].iter().filter(admitted).copied().collect();
     let latest = samples.last().filter(|s| now - s.time_ms <= STALENESS_MS && limit > 0.0)?;
     let peaks = since_restart(peaks(&samples, window_ms / PEAKS), t.forecast_restart_ratio);
     if peaks.len() < MIN_PEAKS {

@@ -67,11 +67,22 @@ pub enum Forecast {
     Damage(Damage),
 }
 
+impl Forecast {
+    /// Is anything to be feared?
+    #[must_use]
+    pub fn is_risk(&self) -> bool {
+        match self {
+            Forecast::Exhaustion(exhaustion) => exhaustion.at_risk.is_some(),
+            Forecast::Damage(_) => true,
+        }
+    }
+}
+
 impl Prospect {
     /// Is anything to be feared?
     #[must_use]
     pub fn is_risk(&self) -> bool {
-        self.damage().is_some() || self.at_risk().is_some()
+        self.forecast.is_risk()
     }
 
     /// When is the limit reached? `None` is not at risk, or has no limit.

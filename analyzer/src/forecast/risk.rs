@@ -51,7 +51,7 @@ pub fn risks(series: &[Series], window: &Range<TimeMs>, until: TimeMs, t: &Thres
     let (levels, disks) = (frame::levels(&sources), disk::file_systems(&sources));
     for course in Course::all(&levels, &disks, t) {
         let from = risks.len();
-        for prospect in times.clone().filter_map(|time| course.prospect(time, t)) {
+        for prospect in times.clone().filter_map(|time| course.risk(time, t)) {
             add(&mut risks, from, prospect, end);
         }
     }
@@ -62,9 +62,6 @@ pub fn risks(series: &[Series], window: &Range<TimeMs>, until: TimeMs, t: &Thres
 
 /// Lengthens the last risk since `from` if the forecast follows it at once, else begins another.
 fn add(risks: &mut Vec<Risk>, from: usize, prospect: Prospect, end: TimeMs) {
-    if !prospect.is_risk() {
-        return;
-    }
     let expected_ms = prospect.expected_ms();
     let (start_ms, end_ms) = (prospect.made_ms, (prospect.made_ms + STEP_MS).min(end));
     match risks[from..].last_mut() {

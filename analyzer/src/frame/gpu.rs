@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::ptr;
+use std::sync::Arc;
 
 use super::mig::{self, Cut, Part};
 use super::piece::{Piece, union_ms};
@@ -28,8 +30,9 @@ pub struct GpuFrame {
     pub model: Option<String>,
     /// Its signals.
     pub tracks: Tracks,
-    /// Per cell, who held it and for how many milliseconds of the cell; in order of name.
-    pub owners: Vec<Vec<(String, i64)>>,
+    /// Per cell, who held it and for how many milliseconds of the cell; in order of name. The name is one and the same
+    /// text in all cells.
+    pub owners: Vec<Vec<(Arc<str>, i64)>>,
     /// Per cell, the milliseconds for which anything is known of it. The rest is a hole in the data, or time in which there
     /// was no such instance.
     pub known_ms: Vec<i64>,
@@ -59,7 +62,14 @@ pub(crate) struct Work {
 impl GpuFrame {
     /// Everyone who held it.
     pub(super) fn holders(&self) -> impl Iterator<Item = &str> {
-        self.owners.iter().flatten().map(|(owner, _)| owner.as_str())
+        self.owners.iter().flatten().map(|(owner, _)| &**owner)
+    }
+
+    /// Did this owner hold it in the cell of this index?
+    #[must_use]
+    pub fn is_held_by(&self, owner: &str, cell: usize) -> bool {
+        // Rules ask this all the time, for the most part with a name from here.
+        self.owners[cell].iter().any(|(name, _)| ptr::eq(&**name, owner) || **name == *owner)
     }
 
     /// The GPU, then its instances.
@@ -138,8 +148,8 @@ fn own<'s, 'a>(whole: &[&'s Source<'a>]) -> Vec<&'s Source<'a>> {
 
 /// Is there a cell in which somebody holds the GPU, or an instance of it, and does not hold it in the next?
 pub(super) fn is_let_go(sources: &[&Source<'_>], cells: &[Range<TimeMs>]) -> bool {
-    let ends = |owners: &[Vec<(String, i64)>]| {
-        let gone = |now: &[(String, i64)], next: &[(String, i64)]| {
+    let ends = |owners: &[Vec<(Arc<str>, i64)>]| {
+        let gone = |now: &[(Arc<str>, i64)], next: &[(Arc<str>, i64)]| {
             now.iter().any(|(owner, _)| !next.iter().any(|(other, _)| other == owner))
         };
         owners.windows(2).any(|pair| gone(&pair[0], &pair[1]))
@@ -210,25 +220,28 @@ impl Watched {
 
 /// Owners per cell. Where our exporter states who holds the GPU, the pods that other series name are left out: they are
 /// the same holders under another name.
-fn owners(sources: &[&Source<'_>], cells: &[Range<TimeMs>], watched: &Watched) -> Vec<Vec<(String, i64)>> {
-    let mut stated: BTreeMap<String, Vec<&Source<'_>>> = BTreeMap::new();
-    let mut labelled: BTreeMap<String, Vec<&Source<'_>>> = BTreeMap::new();
-    for source in sources {
-        let by_name = if source.meaning.signal == Signal::GpuOwner { &mut stated } else { &mut labelled };
-        if let Some(owner) = owner_of(source.labels) {
-            by_name.entry(owner).or_default().push(source);
+fn owners(sources: &[&Source<'_>], cells: &[Range<TimeMs>], watched: &Watched) -> Vec<Vec<(Arc<str>, i64)>> {
+    let per_cell = |is_wanted: fn(Signal) -> bool| {
+        let mut by_name: BTreeMap<String, Vec<&Source<'_>>> = BTreeMap::new();
+        for source in sources.iter().filter(|s| is_wanted(s.meaning.signal)) {
+            if let Some(owner) = owner_of(source.labels) {
+                by_name.entry(owner).or_default().push(source);
+            }
         }
-    }
-    let per_cell = |by_name: BTreeMap<String, Vec<&Source<'_>>>| {
         let mut held = vec![Vec::new(); cells.len()];
         for (owner, sources) in by_name {
+            let owner: Arc<str> = owner.into();
             for (cell, ms) in union_ms(watched.spans(&sources), cells).into_iter().enumerate().filter(|(_, ms)| *ms > 0)
             {
-                held[cell].push((owner.clone(), ms));
+                held[cell].push((Arc::clone(&owner), ms));
             }
         }
         held
     };
-    let pairs = per_cell(stated).into_iter().zip(per_cell(labelled));
-    pairs.map(|(stated, labelled)| if stated.is_empty() { labelled } else { stated }).collect()
+    let stated = per_cell(|signal| signal == Signal::GpuOwner);
+    if !stated.iter().any(Vec::is_empty) {
+        return stated;
+    }
+    let labelled = per_cell(|signal| signal != Signal::GpuOwner);
+    stated.into_iter().zip(labelled).map(|(own, other)| if own.is_empty() { other } else { own }).collect()
 }

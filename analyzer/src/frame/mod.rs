@@ -15,7 +15,7 @@ mod track;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use rayon::prelude::*;
@@ -64,7 +64,7 @@ pub struct NodeFrame {
     /// What ended jobs against their will, of all nodes.
     pub(crate) crashes: Arc<Crashes>,
     /// What owners that hold GPUs on other nodes too have there, cell by cell.
-    pub elsewhere: BTreeMap<String, Vec<Elsewhere>>,
+    pub elsewhere: BTreeMap<Arc<str>, Vec<Elsewhere>>,
 }
 
 /// GPUs that an owner has on other nodes in a cell.
@@ -87,14 +87,16 @@ impl NodeFrame {
 }
 
 /// A series that a signal uses.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Source<'a> {
     pub(crate) labels: &'a Labels,
     pub(crate) samples: &'a [Sample],
-    pub(crate) meaning: Meaning<'a>,
+    pub(crate) meaning: Arc<Meaning<'a>>,
     pub(crate) target: Target<'a>,
+    /// Time between its samples; `None` with fewer than two.
+    interval_ms: OnceLock<Option<i64>>,
     /// What [`Source::pieces`] made of the samples, until it is forgotten.
-    pieces: Arc<Mutex<Option<Arc<Vec<Piece>>>>>,
+    pieces: Mutex<Option<Arc<Vec<Piece>>>>,
 }
 
 /// Resolves the series; those that no signal uses are left out.
@@ -102,7 +104,7 @@ pub(crate) fn sources<'a>(series: impl IntoIterator<Item = &'a Series>) -> Vec<S
     let mut sources = Vec::new();
     for Series { labels, samples } in series {
         if let Some(meaning) = resolve(labels) {
-            sources.push(Source { labels, samples, meaning, target: Target::of(labels), pieces: Arc::default() });
+            sources.push(Source::of(labels, samples, Arc::new(meaning), Target::of(labels)));
         }
     }
     sources
@@ -117,23 +119,27 @@ pub(crate) struct Framed {
 
 /// Lays the sources on the grid. `around_ms` is how far rules look beyond the window, to either side.
 pub(crate) fn frames(sources: &[Source<'_>], window: &Range<TimeMs>, around_ms: i64) -> Framed {
-    frames_of(sources, window, around_ms, |_, _| true)
+    frames_of(sources.iter(), window, around_ms, |_, _| true)
 }
 
 /// The same, of the nodes alone on which somebody lets go of a GPU.
-pub(crate) fn frames_of_ends(sources: &[Source<'_>], window: &Range<TimeMs>, around_ms: i64) -> Framed {
+pub(crate) fn frames_of_ends<'s, 'a: 's>(
+    sources: impl Iterator<Item = &'s Source<'a>>,
+    window: &Range<TimeMs>,
+    around_ms: i64,
+) -> Framed {
     frames_of(sources, window, around_ms, |members, cells| members.let_go(cells))
 }
 
-fn frames_of(
-    sources: &[Source<'_>],
+fn frames_of<'s, 'a: 's>(
+    sources: impl Iterator<Item = &'s Source<'a>>,
     window: &Range<TimeMs>,
     around_ms: i64,
     wanted: impl Fn(&Members<'_, '_>, &[Range<TimeMs>]) -> bool + Sync,
 ) -> Framed {
     let reach = around_ms + MAX_BRIDGE_MS;
     let range = window.start - reach..window.end + reach;
-    let sources: Vec<Source<'_>> = sources.iter().filter_map(|s| s.within(&range)).collect();
+    let sources: Vec<Source<'_>> = sources.filter_map(|s| s.within(&range)).collect();
     let mut directory = Directory::default();
     for source in &sources {
         directory.add(source.target, &source.meaning, source.labels);
@@ -156,19 +162,26 @@ fn frames_of(
 }
 
 impl<'a> Source<'a> {
+    fn of(labels: &'a Labels, samples: &'a [Sample], meaning: Arc<Meaning<'a>>, target: Target<'a>) -> Self {
+        Source { labels, samples, meaning, target, interval_ms: OnceLock::new(), pieces: Mutex::default() }
+    }
+
     /// The same with the samples of the range only; `None` if there are none.
     fn within(&self, range: &Range<TimeMs>) -> Option<Source<'a>> {
         let at = |time| self.samples.partition_point(|s| s.time_ms < time);
         let samples = &self.samples[at(range.start)..at(range.end)];
-        let made = || Source { samples, meaning: self.meaning.clone(), pieces: Arc::default(), ..*self };
-        (!samples.is_empty()).then(made)
+        (!samples.is_empty()).then(|| Source::of(self.labels, samples, Arc::clone(&self.meaning), self.target))
+    }
+
+    fn interval_ms(&self) -> Option<i64> {
+        *self.interval_ms.get_or_init(|| grid::interval_ms(self.samples))
     }
 
     /// Its step function, for which several ask.
     fn pieces(&self) -> Arc<Vec<Piece>> {
         let mut kept = self.pieces.lock();
         let make = || {
-            let interval = grid::interval_ms(self.samples).unwrap_or(DEFAULT_INTERVAL_MS);
+            let interval = self.interval_ms().unwrap_or(DEFAULT_INTERVAL_MS);
             Arc::new(pieces(self.meaning.signal, self.samples, self.meaning.scale, interval))
         };
         Arc::clone(kept.get_or_insert_with(make))
@@ -290,7 +303,7 @@ impl<'s, 'a> Members<'s, 'a> {
 
     /// Scrape interval of the node's GPUs: the median over their series.
     fn interval_ms(&self) -> i64 {
-        let mut all: Vec<i64> = self.gpus.values().flatten().filter_map(|s| grid::interval_ms(s.samples)).collect();
+        let mut all: Vec<i64> = self.gpus.values().flatten().filter_map(|s| s.interval_ms()).collect();
         let middle = all.len() / 2;
         if all.is_empty() { DEFAULT_INTERVAL_MS } else { *all.select_nth_unstable(middle).1 }
     }

@@ -1,5 +1,6 @@
 //! From samples to a step function of time, and from that to one reading per cell.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use crate::classify::LADDER;
@@ -51,7 +52,10 @@ pub struct Reading {
 /// The step function of a series. `samples` are in order of time; values that the signal does not admit, staleness
 /// markers among them, end what was known before.
 pub(crate) fn pieces(signal: Signal, samples: &[Sample], scale: f64, interval_ms: i64) -> Vec<Piece> {
-    let samples: Vec<Sample> = samples.iter().map(|s| Sample { value: s.value * scale, ..*s }).collect();
+    let samples: Cow<'_, [Sample]> = match scale {
+        1.0 => Cow::Borrowed(samples),
+        _ => samples.iter().map(|s| Sample { value: s.value * scale, ..*s }).collect(),
+    };
     match signal.kind() {
         Kind::Counter => rates(|value| signal.admits(value), &samples),
         Kind::Gauge => levels(signal, &samples, interval_ms),

@@ -25,20 +25,21 @@ type Key = (Signal, Option<Box<str>>);
 pub struct Tracks {
     /// By the number of the signal, for rules ask for them all the time; those that are not told are empty.
     plain: Vec<Track>,
-    by_numa_node: BTreeMap<(Signal, Box<str>), Track>,
+    /// Likewise, and then in order of NUMA node.
+    by_numa_node: Vec<Vec<(Box<str>, Track)>>,
 }
 
 impl Tracks {
     /// The signal in the cell of this index; `None` where nothing is known.
     #[must_use]
-    pub fn read(&self, signal: Signal, cell: usize) -> Option<Reading> {
-        self.plain.get(signal as usize)?.get(cell).copied().flatten()
+    pub fn read(&self, signal: Signal, cell: usize) -> Option<&Reading> {
+        self.plain.get(signal as usize)?.get(cell)?.as_ref()
     }
 
     /// The signal in the cell on each NUMA node where it is known.
-    pub fn by_numa_node(&self, signal: Signal, cell: usize) -> impl Iterator<Item = (&str, Reading)> {
-        let tracks = self.by_numa_node.range((signal, Box::default())..).take_while(move |((s, _), _)| *s == signal);
-        tracks.filter_map(move |((_, node), track)| Some((&**node, track.get(cell).copied().flatten()?)))
+    pub fn by_numa_node(&self, signal: Signal, cell: usize) -> impl Iterator<Item = (&str, &Reading)> {
+        let tracks = self.by_numa_node.get(signal as usize).into_iter().flatten();
+        tracks.filter_map(move |(node, track)| Some((&**node, track.get(cell)?.as_ref()?)))
     }
 
     /// Is nothing told of the host itself? Whether it takes pods is known of it from elsewhere.
@@ -73,15 +74,21 @@ impl Tracks {
     }
 
     fn place(&mut self, (signal, numa_node): Key) -> &mut Track {
-        match numa_node {
-            Some(node) => self.by_numa_node.entry((signal, node)).or_default(),
-            None => {
-                let number = signal as usize;
-                self.plain.resize_with(self.plain.len().max(number + 1), Track::default);
-                &mut self.plain[number]
-            }
-        }
+        let Some(node) = numa_node else { return numbered(&mut self.plain, signal) };
+        let tracks = numbered(&mut self.by_numa_node, signal);
+        let at = tracks.binary_search_by(|(known, _)| known.cmp(&node)).unwrap_or_else(|at| {
+            tracks.insert(at, (node, Track::default()));
+            at
+        });
+        &mut tracks[at].1
     }
+}
+
+/// The place of a signal among those that are found by its number.
+fn numbered<T: Default>(all: &mut Vec<T>, signal: Signal) -> &mut T {
+    let number = signal as usize;
+    all.resize_with(all.len().max(number + 1), T::default);
+    &mut all[number]
 }
 
 /// Series of one part: gauges of one target that differ in other labels (such as the pod) are one level after another;
