@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::cell::Part;
@@ -80,8 +81,8 @@ struct Like<'a> {
 
 /// Every node of every run that has several.
 pub(super) fn paired(booked: &[Booked<'_>], t: &Thresholds) -> Vec<Paired> {
-    let several = runs(booked).into_iter().filter(|(run, _)| run.is_of_several_nodes());
-    several.flat_map(|(run, gpus)| of_run(run.owner(), &gpus, booked, t)).collect()
+    let several: Vec<_> = runs(booked).into_iter().filter(|(run, _)| run.is_of_several_nodes()).collect();
+    several.par_iter().flat_map_iter(|(run, gpus)| of_run(run.owner(), gpus, booked, t)).collect()
 }
 
 fn of_run(owner: &str, gpus: &[usize], booked: &[Booked<'_>], t: &Thresholds) -> Vec<Paired> {

@@ -7,7 +7,7 @@ use crate::frame::Levels;
 use crate::sample::TimeMs;
 use crate::signal::Entity;
 
-type Look<'a> = dyn Fn(TimeMs, &Thresholds) -> Option<Forecast> + 'a;
+type Look<'a> = dyn Fn(TimeMs, &Thresholds) -> Option<Forecast> + Sync + 'a;
 
 /// What is followed, whose it is, and how to look at it.
 pub(super) struct Course<'a> {

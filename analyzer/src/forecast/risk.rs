@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use rayon::prelude::*;
 use serde::Serialize;
 
 use super::course::Course;
@@ -47,24 +48,23 @@ pub fn risks(series: &[Series], window: &Range<TimeMs>, until: TimeMs, t: &Thres
     let end = window.end.min(until);
     let first = -(-window.start).div_euclid(STEP_MS) * STEP_MS;
     let times = (first..end).step_by(STEP_MS as usize);
-    let mut risks: Vec<Risk> = Vec::new();
     let (levels, disks) = (frame::levels(&sources), disk::file_systems(&sources));
-    for course in Course::all(&levels, &disks, t) {
-        let from = risks.len();
-        for prospect in times.clone().filter_map(|time| course.risk(time, t)) {
-            add(&mut risks, from, prospect, end);
-        }
-    }
+    let of_course = |course: &Course<'_>| {
+        let mut risks = Vec::new();
+        times.clone().filter_map(|time| course.risk(time, t)).for_each(|prospect| add(&mut risks, prospect, end));
+        risks
+    };
+    let mut risks: Vec<Risk> = Course::all(&levels, &disks, t).par_iter().flat_map_iter(of_course).collect();
     let key = |r: &Risk| (r.last.node.clone(), r.last.kind, r.last.entity.clone(), r.start_ms);
     risks.sort_by_cached_key(key);
     risks
 }
 
-/// Lengthens the last risk since `from` if the forecast follows it at once, else begins another.
-fn add(risks: &mut Vec<Risk>, from: usize, prospect: Prospect, end: TimeMs) {
+/// Lengthens the last risk if the forecast follows it at once, else begins another.
+fn add(risks: &mut Vec<Risk>, prospect: Prospect, end: TimeMs) {
     let expected_ms = prospect.expected_ms();
     let (start_ms, end_ms) = (prospect.made_ms, (prospect.made_ms + STEP_MS).min(end));
-    match risks[from..].last_mut() {
+    match risks.last_mut() {
         Some(risk) if risk.end_ms == start_ms => {
             let earliest_ms = [risk.earliest_ms, expected_ms].into_iter().flatten().min();
             *risk = Risk { end_ms, earliest_ms, last: prospect, ..*risk };

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rayon::prelude::*;
+
 use super::identity::{Directory, NodeId, Target};
 use super::piece::STALENESS_MS;
 use super::track::merged;
@@ -35,13 +37,14 @@ pub(crate) fn levels<'a>(sources: &[Source<'a>]) -> Vec<Levels<'a>> {
     }
     let (nodes, _) = by_node(sources, &directory);
     let servers: Vec<&Source<'a>> = sources.iter().filter(|s| s.meaning.entity == Entity::Server).collect();
-    let of_node = |(id, members): (&NodeId<'a>, &Members<'_, 'a>)| {
+    let of_node = |(id, members): &(NodeId<'a>, Members<'_, 'a>)| {
         let mut all = members.levels(id.name);
         let own = servers.iter().copied().filter(|s| s.target.cluster == id.cluster);
         all.extend(containers(id.name, &all, own));
         all
     };
-    nodes.iter().flat_map(of_node).collect()
+    let nodes: Vec<(NodeId<'a>, Members<'_, 'a>)> = nodes.into_iter().collect();
+    nodes.par_iter().flat_map_iter(of_node).collect()
 }
 
 /// The gauges of each container of the pods that hold GPUs of the node, as cAdvisor and kube-state-metrics tell of them:
