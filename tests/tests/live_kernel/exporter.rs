@@ -73,10 +73,10 @@ impl Exporter {
     }
 
     /// What it reads, between two looks at the kernel's own files. A reading may begin before it is asked for, where a
-    /// request is expected, but not before the last answer that was still the reading before it.
+    /// request is expected, but not before the request before that was answered, with an earlier one.
     pub(crate) fn read_between<T>(&mut self, look: impl Fn() -> T) -> (T, Scrape, T) {
         let url = format!("http://{}/metrics", self.address);
-        let mut before = None;
+        let mut earlier = None;
         let fresh = until("a new reading", PATIENCE, || {
             self.running.goes_on()?;
             let looked = look();
@@ -84,12 +84,12 @@ impl Exporter {
             let mut answer = answer?;
             assert_eq!(answer.status(), 200);
             let text = answer.body_mut().read_to_string()?;
+            let before = earlier.replace(looked);
             if text == self.last {
-                before = Some(looked);
                 return Ok(None);
             }
             self.last.clone_from(&text);
-            Ok(before.take().map(|before| (before, Scrape(text), look())))
+            Ok(before.map(|before| (before, Scrape(text), look())))
         });
         fresh.unwrap()
     }
