@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use goodput_analyzer::classify::{Class, DERATES, OUTAGES, PHASES, RULES, Thresholds, judge_series};
+use goodput_analyzer::classify::{Advice, Class, DERATES, OUTAGES, PHASES, RULES, Thresholds, judge_series};
 use goodput_analyzer::sample::{Series, TimeMs};
-use goodput_tests::lab::exporters::{Exporters, Recorder, View, uuid};
+use goodput_tests::lab::exporters::{Exporters, Fields, Recorder, View, uuid};
 use goodput_tests::lab::model::Machine;
 use goodput_tests::lab::phase::Phase;
 use serde::Deserialize;
@@ -31,6 +31,9 @@ struct Scenario {
     /// GPUs of the job; what is expected is said of the last of them.
     #[serde(default = "one")]
     gpus: usize,
+    /// Are the GPUs of a model whose idle power is not known, and does dcgm-exporter tell of its usual fields alone?
+    #[serde(default)]
+    other_model: bool,
     /// Minutes after which a second node's GPUs belong to the job too.
     joined_after: Option<usize>,
     phases: Vec<Phase>,
@@ -59,6 +62,9 @@ fn simulate(scenario: &Scenario) -> Vec<Series> {
 /// A node whose GPUs nobody holds before that minute.
 fn simulate_node(scenario: &Scenario, node: &str, held_from: usize) -> Vec<Series> {
     let (mut machine, mut recorder) = (Machine::new(scenario.gpus), Recorder::new(node, scenario.exporters));
+    if scenario.other_model {
+        recorder = recorder.telling("NVIDIA L40S", Fields::Usual);
+    }
     let ticks_per_second = 100;
     let mut ticks = 0_i64;
     let mut before = 0;
@@ -243,6 +249,12 @@ fn every_rule_has_its_scenarios_and_its_page() {
             assert!(file.try_exists().unwrap(), "{} is missing", file.display());
         }
         assert!(pages.contains(&format!("\n## `{name}`\n")), "docs/rules.md has no section on {name}");
+    }
+    let advised: BTreeSet<&str> =
+        ALL.iter().flat_map(|told| &told.minutes).flat_map(|minute| minute.advice.iter().copied()).collect();
+    for name in Advice::ALL.iter().map(|advice| advice.name()) {
+        assert!(advised.contains(name), "no scenario advises {name}");
+        assert!(pages.contains(&format!("`{name}`")), "docs/rules.md does not speak of {name}");
     }
 }
 

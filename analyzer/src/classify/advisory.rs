@@ -5,7 +5,10 @@ use serde::{Deserialize, Serialize};
 use super::cell::{Part, State, owned};
 use super::held::Held;
 use super::intervals::{Entry, Grounds};
-use super::{Cell, Class, Evidence, Thresholds, clock_locked, cross_numa, power_throttle};
+use super::{
+    Cell, Class, Evidence, Thresholds, clock_locked, cross_numa, low_occupancy, memory_bound, oversized_gpu,
+    power_throttle, small_batch, tensor_unused,
+};
 use crate::sample::TimeMs;
 
 /// What an advisory says.
@@ -18,11 +21,33 @@ pub enum Advice {
     ClockLocked,
     /// The GPU is at its stock power limit most of the time.
     PowerCapped,
+    /// Kernels are busy without the tensor cores.
+    TensorUnused,
+    /// Device memory is what kernels wait for.
+    MemoryBound,
+    /// The same at full clocks, which do not make it faster.
+    EnergyInefficient,
+    /// Multiprocessors have few warps to choose from.
+    LowOccupancy,
+    /// Kernels have work for few multiprocessors, and memory is free for more.
+    SmallBatch,
+    /// An instance of the GPU would do.
+    OversizedGpu,
 }
 
 impl Advice {
     /// Every advice.
-    pub const ALL: &'static [Advice] = &[Advice::CrossNuma, Advice::ClockLocked, Advice::PowerCapped];
+    pub const ALL: &'static [Advice] = &[
+        Advice::CrossNuma,
+        Advice::ClockLocked,
+        Advice::PowerCapped,
+        Advice::TensorUnused,
+        Advice::MemoryBound,
+        Advice::EnergyInefficient,
+        Advice::LowOccupancy,
+        Advice::SmallBatch,
+        Advice::OversizedGpu,
+    ];
 
     /// The name in reports and stored results.
     #[must_use]
@@ -31,6 +56,12 @@ impl Advice {
             Advice::CrossNuma => "cross_numa",
             Advice::ClockLocked => "clock_locked",
             Advice::PowerCapped => "power_capped",
+            Advice::TensorUnused => "tensor_unused",
+            Advice::MemoryBound => "memory_bound",
+            Advice::EnergyInefficient => "energy_inefficient",
+            Advice::LowOccupancy => "low_occupancy",
+            Advice::SmallBatch => "small_batch",
+            Advice::OversizedGpu => "oversized_gpu",
         }
     }
 }
@@ -62,14 +93,24 @@ pub struct Advisory {
 #[derive(Debug)]
 pub(super) struct Adviser {
     pub(super) advice: Advice,
-    /// The class of time that is charged to the same: where there is any, nothing is left to advise.
-    pub(super) charged_as: Class,
+    /// The classes of time that is charged to the same, or comes before it: where there is any, nothing is left to advise.
+    pub(super) charged_as: &'static [Class],
     /// `None` where nothing is wrong or nothing is known.
     pub(super) judge: fn(&Cell<'_>, &Thresholds) -> Option<Grounds>,
 }
 
 /// Everything that is advised.
-pub(super) static ADVISERS: &[Adviser] = &[cross_numa::ADVISER, clock_locked::ADVISER, power_throttle::ADVISER];
+pub(super) static ADVISERS: &[Adviser] = &[
+    cross_numa::ADVISER,
+    clock_locked::ADVISER,
+    power_throttle::ADVISER,
+    tensor_unused::ADVISER,
+    memory_bound::ADVISER,
+    memory_bound::AT_FULL_CLOCK,
+    low_occupancy::ADVISER,
+    small_batch::ADVISER,
+    oversized_gpu::ADVISER,
+];
 
 /// What must agree for the advice of two neighbouring cells to be one advisory.
 pub(super) type Key = (Advice, Option<String>);
@@ -83,9 +124,11 @@ pub(super) fn advise(cell: &Cell<'_>, state: &State, booked: &[(Part, i64)], t: 
     let mut advised = Vec::new();
     for (owner, ms) in owned(cell, state, cell.gpu.known_ms[cell.index]).into_iter().filter(|(_, ms)| *ms > 0) {
         let cell = Cell { owner, ..*cell };
-        let is_charged = |class| booked.iter().any(|(part, _)| part.class == class && part.owner.as_deref() == owner);
-        for adviser in ADVISERS.iter().filter(|a| !is_charged(a.charged_as)) {
-            advised.extend((adviser.judge)(&cell, t).map(|grounds| Entry {
+        let own = || booked.iter().filter(|(part, _)| part.owner.as_deref() == owner);
+        for adviser in ADVISERS {
+            let grounds = (adviser.judge)(&cell, t);
+            let grounds = grounds.filter(|_| !own().any(|(part, _)| adviser.charged_as.contains(&part.class)));
+            advised.extend(grounds.map(|grounds| Entry {
                 key: (adviser.advice, owner.map(str::to_owned)),
                 grounds,
                 ms,

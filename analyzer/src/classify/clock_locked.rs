@@ -15,7 +15,7 @@ pub(super) const VERSION: u32 = 1;
 
 pub(super) const DERATE: Derate = Derate { class: Class::ClockLocked, judge };
 pub(super) const ADVISER: Adviser =
-    Adviser { advice: Advice::ClockLocked, charged_as: Class::ClockLocked, judge: advise };
+    Adviser { advice: Advice::ClockLocked, charged_as: &[Class::ClockLocked], judge: advise };
 
 /// What else lowers clocks; the last is not known everywhere.
 const LIMITS: [Signal; 3] = [Signal::GpuThermalSlowdown, Signal::GpuPowerCapped, Signal::GpuPowerBrake];

@@ -15,7 +15,8 @@ pub(super) const VERSION: u32 = 1;
 
 pub(super) const RULE: Rule =
     Rule { class: Class::CrossNuma, explains: &[Class::DataloaderCpu, Class::FeedingUnsplit], judge };
-pub(super) const ADVISER: Adviser = Adviser { advice: Advice::CrossNuma, charged_as: Class::CrossNuma, judge: advise };
+pub(super) const ADVISER: Adviser =
+    Adviser { advice: Advice::CrossNuma, charged_as: &[Class::CrossNuma], judge: advise };
 
 /// What it takes to tell.
 const SIGNALS: [Signal; 4] =

@@ -1,6 +1,6 @@
 //! How deep a busy GPU works: what its kernels do while they are there, against what they did around. Kernels that spin
 //! until other ranks are there, and gaps between kernels that are too short, keep engine and utilisation at 100 %, while
-//! hardly any multiprocessor has work and little power is drawn.
+//! hardly any multiprocessor or tensor core has work, memory rests and little power is drawn.
 //!
 //! [`shallow`] compares the GPU with itself under the same owner, and with nothing else: programs differ in depth. What
 //! always waits, or waits as much throughout the time looked at, is not seen. [`deeper`] compares ranks of one run, which
@@ -10,7 +10,7 @@ use super::power;
 use super::thresholds::confidence::{INFERRED, WEAK};
 use super::work::work;
 use super::{Cell, Fact, Thresholds, Verdict};
-use crate::frame::GpuFrame;
+use crate::frame::{Depths, GpuFrame};
 use crate::signal::Signal;
 
 /// A busy cell in which the GPU did less than it does around.
@@ -46,9 +46,11 @@ struct Measure {
     depth: fn(&Cell<'_>, f64, &Thresholds) -> Option<f64>,
     /// The most of it that spinning kernels show.
     spinning: fn(&Thresholds) -> f64,
+    /// What a program must reach at its usual depth for the measure to say anything of it.
+    least: fn(&Thresholds) -> f64,
 }
 
-const MEASURES: [Measure; 2] = [
+const MEASURES: [Measure; 4] = [
     Measure {
         name: "sm_active / busy",
         against: "sm_active / busy against the GPU waited for",
@@ -56,6 +58,7 @@ const MEASURES: [Measure; 2] = [
         confidence: INFERRED,
         depth: by_multiprocessors,
         spinning: |t| t.spinning_sm_ratio,
+        least: |_| 0.0,
     },
     Measure {
         name: "gpu_power above spinning / busy",
@@ -64,11 +67,34 @@ const MEASURES: [Measure; 2] = [
         confidence: WEAK,
         depth: by_power,
         spinning: |_| 0.0,
+        least: |_| 0.0,
+    },
+    Measure {
+        name: "tensor_active / busy",
+        against: "tensor_active / busy against the GPU waited for",
+        unit: "ratio",
+        confidence: INFERRED,
+        depth: by_tensor_cores,
+        spinning: |_| 0.0,
+        least: |t| t.depth_floor_ratio,
+    },
+    Measure {
+        name: "dram_active / busy",
+        against: "dram_active / busy against the GPU waited for",
+        unit: "ratio",
+        confidence: INFERRED,
+        depth: by_memory,
+        spinning: |t| t.spinning_dram_ratio,
+        least: |t| t.depth_floor_ratio,
     },
 ];
 
+/// Which of them counts tensor cores.
+const TENSOR_CORES: usize = 2;
+
 /// Signals one of which it takes.
-pub(super) const SIGNALS: [Signal; 3] = [Signal::SmActive, Signal::GpuEnergy, Signal::GpuPower];
+pub(super) const SIGNALS: [Signal; 5] =
+    [Signal::SmActive, Signal::TensorActive, Signal::DramActive, Signal::GpuEnergy, Signal::GpuPower];
 
 /// How many of the node's GPUs are held in the cell.
 pub(super) struct HeldGpus {
@@ -102,6 +128,14 @@ fn by_multiprocessors(cell: &Cell<'_>, busy: f64, _: &Thresholds) -> Option<f64>
     Some((cell.mean(Signal::SmActive)? / busy).min(1.0))
 }
 
+fn by_tensor_cores(cell: &Cell<'_>, busy: f64, _: &Thresholds) -> Option<f64> {
+    Some((cell.mean(Signal::TensorActive)? / busy).min(1.0))
+}
+
+fn by_memory(cell: &Cell<'_>, busy: f64, _: &Thresholds) -> Option<f64> {
+    Some((cell.mean(Signal::DramActive)? / busy).min(1.0))
+}
+
 fn by_power(cell: &Cell<'_>, busy: f64, t: &Thresholds) -> Option<f64> {
     let (_, watts) = power::drawn(cell)?;
     let spinning = power::working_watts(cell, busy, t.power_near_idle_ratio)?;
@@ -116,23 +150,29 @@ struct Compared {
     usual: f64,
 }
 
-/// `None` where the GPU is not busy, nothing measures depth, or it is as deep as it usually is. Where both measures are
-/// there they must agree, and the one that tells less is taken.
+/// `None` where the GPU is not busy, nothing measures depth, or it is as deep as it usually is. Where several measures are
+/// there they must agree, and the one that tells least is taken.
 pub(super) fn shallow(cell: &Cell<'_>, t: &Thresholds) -> Option<Shallow> {
     cell.owner?;
-    let told = work(cell, t)?.depths.into_iter().enumerate();
-    let told: Vec<(usize, f64)> = told.filter_map(|(measure, depth)| Some((measure, depth?))).collect();
-    if told.iter().any(|(measure, depth)| is_usual(cell, *measure, *depth, t)) {
-        return None;
+    let mut told = Vec::new();
+    for (measure, depth) in work(cell, t)?.depths.into_iter().enumerate() {
+        let Some(depth) = depth else { continue };
+        match sight(cell, measure, depth, t) {
+            Sight::Usual => return None,
+            Sight::Untold => {}
+            Sight::Shallow => told.push((measure, depth)),
+        }
     }
     let told = told.into_iter();
     let compared: Vec<Compared> =
         told.map(|(measure, depth)| compare(cell, measure, depth, t)).collect::<Option<_>>()?;
     let most = compared.iter().map(|c| c.lost_at_most(t)).reduce(f64::min)?;
     let is_one = compared.len() == 1;
+    let by_tensor_cores = compared.iter().find(|c| c.measure == TENSOR_CORES).map(Compared::lost);
     let least = compared.into_iter().min_by(|a, b| a.lost().total_cmp(&b.lost()))?;
     let lost = least.lost();
-    if lost < t.shallow_ratio {
+    let spun = if is_one { lost } else { most };
+    if spun < t.shallow_ratio {
         return None;
     }
     let deep = least.deep(cell, t);
@@ -144,7 +184,8 @@ pub(super) fn shallow(cell: &Cell<'_>, t: &Thresholds) -> Option<Shallow> {
     let Measure { name, unit, confidence, .. } = MEASURES[measure];
     Some(Shallow {
         lost,
-        spun: if is_one { lost } else { most },
+        // Whatever else spinning kernels do, they multiply no matrices.
+        spun: by_tensor_cores.unwrap_or(spun),
         extra_cores,
         confidence,
         facts: vec![Fact { signal: name, unit, value: depth, threshold: usual * (1.0 - t.shallow_ratio) }],
@@ -152,7 +193,7 @@ pub(super) fn shallow(cell: &Cell<'_>, t: &Thresholds) -> Option<Shallow> {
 }
 
 /// How deep a cell is, by each of [`MEASURES`], in which the GPU was busy for this share.
-pub(super) fn depths(cell: &Cell<'_>, busy: f64, t: &Thresholds) -> [Option<f64>; 2] {
+pub(super) fn depths(cell: &Cell<'_>, busy: f64, t: &Thresholds) -> Depths {
     MEASURES.map(|measure| (measure.depth)(cell, busy, t))
 }
 
@@ -172,7 +213,8 @@ pub(super) fn deeper(cell: &Cell<'_>, than: &Cell<'_>, t: &Thresholds) -> Verdic
     let Some(confidence) = pairs.iter().map(|(measure, ..)| measure.confidence).reduce(f64::max) else {
         return Verdict::Abstain { missing: SIGNALS.to_vec() };
     };
-    if pairs.iter().any(|(_, own, other)| own - other < t.shallow_ratio * own || *own <= 0.0) {
+    let pairs: Vec<_> = pairs.into_iter().filter(|(measure, own, _)| *own >= (measure.least)(t)).collect();
+    if pairs.is_empty() || pairs.iter().any(|(_, own, other)| own - other < t.shallow_ratio * own || *own <= 0.0) {
         return Verdict::No;
     }
     let fact = |(Measure { against, unit, .. }, own, other): (Measure, f64, f64)| Fact {
@@ -204,14 +246,28 @@ impl Compared {
     }
 }
 
-/// Is it about as deep as a tenth of the owner's busy cells around? So are most, and nothing is sorted to say it.
-fn is_usual(cell: &Cell<'_>, measure: usize, here: f64, t: &Thresholds) -> bool {
-    let (mut all, mut deeper) = (0, 0);
+/// What a measure says of a cell before anything is sorted to say more.
+enum Sight {
+    /// The program does not use what is measured.
+    Untold,
+    /// About as deep as a tenth of the owner's busy cells around. So are most.
+    Usual,
+    Shallow,
+}
+
+fn sight(cell: &Cell<'_>, measure: usize, here: f64, t: &Thresholds) -> Sight {
+    let least = (MEASURES[measure].least)(t);
+    let (mut all, mut enough, mut deeper) = (0, 0, 0);
     for (depth, _) in busy_around(cell, measure, t) {
         all += 1;
-        deeper += usize::from(1.0 - here / depth >= t.shallow_ratio);
+        enough += usize::from(depth >= least);
+        deeper += usize::from(Compared { measure, depth: here, usual: depth }.lost_at_most(t) >= t.shallow_ratio);
     }
-    deeper <= all / 10
+    match all / 10 {
+        tenth if enough <= tenth => Sight::Untold,
+        tenth if deeper <= tenth => Sight::Usual,
+        _ => Sight::Shallow,
+    }
 }
 
 /// Against the depth that a tenth of the owner's busy cells around reach; these must be several.

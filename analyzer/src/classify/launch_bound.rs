@@ -6,7 +6,7 @@ use super::derate::Derate;
 use super::{Cell, Class, Thresholds, Verdict};
 use crate::signal::Signal;
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 pub(super) const DERATE: Derate = Derate { class: Class::LaunchBound, judge };
 
@@ -17,7 +17,7 @@ fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
     if depth::SIGNALS.iter().all(|signal| cell.mean(*signal).is_none()) {
         return Verdict::Abstain { missing: depth::SIGNALS.to_vec() };
     }
-    let Some(shallow) = shallow(cell, t) else { return Verdict::No };
+    let Some(shallow) = shallow(cell, t).filter(|shallow| shallow.lost >= t.shallow_ratio) else { return Verdict::No };
     // Whatever else runs on the node may use its CPUs: only the job's own tell of a thread that launches.
     let of_job = shallow.extra_cores.filter(|cores| cores.signal == Signal::JobCpuUsage);
     let Some(cores) = of_job else { return Verdict::Abstain { missing: vec![Signal::JobCpuUsage] } };

@@ -14,7 +14,7 @@ pub(super) const VERSION: u32 = 1;
 
 pub(super) const DERATE: Derate = Derate { class: Class::PowerThrottle, judge };
 pub(super) const ADVISER: Adviser =
-    Adviser { advice: Advice::PowerCapped, charged_as: Class::PowerThrottle, judge: advise };
+    Adviser { advice: Advice::PowerCapped, charged_as: &[Class::PowerThrottle], judge: advise };
 
 fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
     let (brake, capped) = (cell.mean(Signal::GpuPowerBrake), cell.mean(Signal::GpuPowerCapped));

@@ -263,6 +263,12 @@ thresholds! {
     spinning_sm_ratio = 0.25 "ratio" in 0.0..=0.9,
         "Share of the multiprocessors that spinning kernels of a collective occupy at most, where power tells of them too.",
         from "NCCL: a thread block for each of up to 32 channels; an H100 has 132 multiprocessors";
+    spinning_dram_ratio = 0.05 "ratio" in 0.0..=0.9,
+        "Share of cycles of device memory that kernels of a collective take at most while they wait, where other measures tell of them too.",
+        from "own choice: an exchange at the 50 GB/s of a 400 Gb/s adapter per GPU reads and writes each byte three times, 4.5 % of an H100's 3.35 TB/s";
+    depth_floor_ratio = 0.05 "ratio" in 0.0..=1.0,
+        "Activity of tensor cores or device memory per busy time which a program must reach at its usual depth for it to tell how deep it works.",
+        from "own choice: above what kernels of other programs take (a T4 that runs no mixed precision: tensor cores 0.6 %; dcgm-exporter, Ericsson)";
     deep_cells = 3.0 "cells" in 1.0..=60.0,
         "Cells of usual depth that there must be around to compare with.",
         from "own choice: one may be a warm-up or a benchmark";
@@ -293,6 +299,30 @@ thresholds! {
     clock_step_hertz = 1.5e7 "hertz" in 0.0..=1e9,
         "An SM clock that moves no more than this stands still.",
         from "nvidia-smi -q -d SUPPORTED_CLOCKS: steps of 15 MHz from Volta on";
+    sm_effective_ratio = 0.5 "ratio" in 0.0..=1.0,
+        "SM activity per busy time below which kernels have no work for most multiprocessors.",
+        from "DCGM user guide, profiling metrics: an SM activity below 0.5 likely indicates ineffective use";
+    tensor_unused_ratio = 0.01 "ratio" in 0.0..=1.0,
+        "Activity of tensor cores per busy time below which they are not used.",
+        from "own choice: a T4 that runs no mixed precision: 0.6 % (dcgm-exporter, Ericsson)";
+    tensor_bound_ratio = 0.3 "ratio" in 0.0..=1.0,
+        "Activity of tensor cores per busy time from which kernels make good use of them.",
+        from "own choice: well-tuned training on an H100 keeps them at work for a third to a half of the time; none is published";
+    memory_bound_ratio = 0.6 "ratio" in 0.0..=1.0,
+        "Activity of device memory per busy time from which kernels wait for it.",
+        from "DCGM user guide, profiling metrics: in practice 0.8 is the most; three quarters of that";
+    low_occupancy_ratio = 0.25 "ratio" in 0.0..=1.0,
+        "Warps on multiprocessors at work, as a share of the most there can be, below which they have few to choose from.",
+        from "handbook on AI systems: below 25 %, look at the launch configuration";
+    small_batch_memory_ratio = 0.5 "ratio" in 0.0..=1.0,
+        "Device memory in use, as a share of what can be had, up to which there is room for larger batches.",
+        from "Gao et al., An Empirical Study on Low GPU Utilization of Deep Learning Jobs (ICSE 2024): batch too small where at most 50 % of memory is used";
+    oversized_busy_ratio = 0.15 "ratio" in 0.0..=1.0,
+        "Share of an hour up to which a GPU is busy that is too large for what it does.",
+        from "jobstats, jobs for which MIG is advised: utilisation of at most 15 %";
+    oversized_memory_bytes = 1e10 "bytes" in 0.0..=1e12,
+        "Device memory in use below which an instance of the GPU has enough.",
+        from "jobstats, jobs for which MIG is advised: less than 10 GB, as the smallest instance of an A100 with 80 GB has";
     lost_work_seconds = 1800.0 "seconds" in 60.0..=1800.0,
         "How long after a crash a start is the crash's doing.",
         from "own choice: as far as any rule looks";

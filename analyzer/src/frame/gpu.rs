@@ -56,8 +56,11 @@ pub(crate) struct Work {
     /// The mean SM clock, in hertz, where there is enough work to tell.
     pub(crate) clock: Option<f64>,
     /// How deep it worked, by each measure of depth, where there is enough work to tell.
-    pub(crate) depths: [Option<f64>; 2],
+    pub(crate) depths: Depths,
 }
+
+/// How deep a GPU worked, by each measure of depth.
+pub(crate) type Depths = [Option<f64>; 4];
 
 impl GpuFrame {
     /// Everyone who held it.

@@ -25,7 +25,7 @@ use crate::events::Told;
 use crate::sample::{Labels, Sample, Series, TimeMs};
 use crate::signal::{Entity, Meaning, Signal, resolve, servers_named};
 pub use gpu::GpuFrame;
-pub(crate) use gpu::Work;
+pub(crate) use gpu::{Depths, Work};
 pub use identity::Unjoined;
 use identity::{Directory, NodeId, Target};
 pub(crate) use levels::{Levels, NodeSources, by_name, levels};

@@ -6,6 +6,8 @@ use serde::Serialize;
 
 use super::risk::{Stretch, stretches};
 use super::{Proof, Remedy, about};
+
+mod remedies;
 use crate::classify::{Advice, Advisory, Class};
 use crate::sample::TimeMs;
 
@@ -57,16 +59,44 @@ pub fn advice_meaning(advice: Advice) -> &'static str {
             "The GPU was at its stock power limit most of the time, as it is meant to be under full load: nothing is lost \
              against others of its kind."
         }
+        Advice::TensorUnused => {
+            "Kernels kept the GPU busy and hardly used its tensor cores, which do most of what such a GPU can compute."
+        }
+        Advice::MemoryBound => {
+            "Kernels waited for device memory, which moved about as much as it can: they would not be faster on faster \
+             multiprocessors."
+        }
+        Advice::EnergyInefficient => {
+            "Kernels waited for device memory while the multiprocessors ran at full clock, which takes power and makes \
+             nothing faster."
+        }
+        Advice::LowOccupancy => {
+            "Multiprocessors had few warps to choose from while these waited, though neither tensor cores nor device \
+             memory were busy."
+        }
+        Advice::SmallBatch => {
+            "Kernels had no work for most multiprocessors, and most of the device memory was free: batches are too small \
+             for the GPU."
+        }
+        Advice::OversizedGpu => {
+            "For an hour the job hardly used its only GPU, in little memory: a MIG instance of it would have done."
+        }
     }
 }
 
-/// What to do: the same as about time that is charged to it.
+/// What to do: the same as about time that is charged to it, where there is such a class.
 #[must_use]
 pub fn advice_remedies(advice: Advice) -> &'static [Remedy] {
     match advice {
         Advice::CrossNuma => about(Class::CrossNuma).remedies,
         Advice::ClockLocked => about(Class::ClockLocked).remedies,
         Advice::PowerCapped => &[],
+        Advice::TensorUnused => remedies::TENSOR_UNUSED,
+        Advice::MemoryBound => remedies::MEMORY_BOUND,
+        Advice::EnergyInefficient => remedies::ENERGY_INEFFICIENT,
+        Advice::LowOccupancy => remedies::LOW_OCCUPANCY,
+        Advice::SmallBatch => remedies::SMALL_BATCH,
+        Advice::OversizedGpu => remedies::OVERSIZED_GPU,
     }
 }
 

@@ -84,6 +84,12 @@ signals! {
     GrEngineActive "gr_engine_active" Gpu Average "ratio" up to 1.0,
     /// Share of time, averaged over SMs, with at least one warp assigned.
     SmActive "sm_active" Gpu Average "ratio" up to 1.0,
+    /// Warps on the SMs, as a share of the most there can be, averaged over SMs and time.
+    SmOccupancy "sm_occupancy" Gpu Average "ratio" up to 1.0,
+    /// Share of cycles in which the tensor cores were at work.
+    TensorActive "tensor_active" Gpu Average "ratio" up to 1.0,
+    /// Share of cycles in which device memory was sending or receiving.
+    DramActive "dram_active" Gpu Average "ratio" up to 1.0,
     /// NVML's utilisation: share of time in which any kernel ran, whatever it did.
     GpuUtilization "gpu_utilization" Gpu Gauge "ratio" up to 1.0,
     /// Share of time in which device memory was read or written.

@@ -8,7 +8,8 @@ impl Signal {
     /// power, clocks, temperature and energy are the board's.
     pub(crate) fn is_of_instances(self) -> bool {
         use Signal::{
-            FbFree, FbTotal, FbUsed, GpuBusy, GpuObserved, GpuOwner, GpuProcesses, GrEngineActive, MigSlices, SmActive,
+            DramActive, FbFree, FbTotal, FbUsed, GpuBusy, GpuObserved, GpuOwner, GpuProcesses, GrEngineActive, MigSlices,
+            SmActive, SmOccupancy, TensorActive,
         };
         matches!(
             self,
@@ -16,6 +17,9 @@ impl Signal {
                 | GpuObserved
                 | GrEngineActive
                 | SmActive
+                | SmOccupancy
+                | TensorActive
+                | DramActive
                 | FbUsed
                 | FbFree
                 | FbTotal

@@ -7,6 +7,12 @@ pub struct GpuCounters {
     pub busy: f64,
     /// Its multiprocessors had work.
     pub active: f64,
+    /// Its warps, as a share of the most there can be.
+    pub occupied: f64,
+    /// Its tensor cores had work.
+    pub tensor: f64,
+    /// Its memory sent or received.
+    pub dram: f64,
     /// Came over PCIe.
     pub received: f64,
     /// Drawn.

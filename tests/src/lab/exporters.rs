@@ -34,6 +34,16 @@ pub enum Names {
     Current,
 }
 
+/// Which of DCGM's fields dcgm-exporter is told to export. Ours exports all of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fields {
+    /// Those of its `default-counters.csv`.
+    Usual,
+    /// With SM activity and occupancy, power limits, the highest clock and the PCIe link besides.
+    #[default]
+    More,
+}
+
 /// UUID of a simulated GPU.
 #[must_use]
 pub fn uuid(node: &str, gpu: usize) -> String {
@@ -108,6 +118,8 @@ pub struct Recorder {
     node: String,
     exporters: Exporters,
     names: Names,
+    fields: Fields,
+    model: &'static str,
     /// Metrics that are not there, by the beginning of their name.
     without: Vec<&'static str>,
     series: BTreeMap<Labelled, Vec<Sample>>,
@@ -123,14 +135,21 @@ impl Recorder {
     #[must_use]
     pub fn new(node: &str, exporters: Exporters) -> Recorder {
         let node = node.to_owned();
-        let (names, without, before, started) = Default::default();
-        Recorder { node, exporters, names, without, series: BTreeMap::new(), last_scrape: Vec::new(), before, started }
+        let (names, fields, without, before, started) = Default::default();
+        let (series, last_scrape) = (BTreeMap::new(), Vec::new());
+        Recorder { node, exporters, names, fields, model: H100, without, series, last_scrape, before, started }
     }
 
     /// The same with other names, and without some metrics.
     #[must_use]
     pub fn speaking(self, names: Names, without: &[&'static str]) -> Recorder {
         Recorder { names, without: without.to_vec(), ..self }
+    }
+
+    /// The same of GPUs of this model, and of these fields where dcgm-exporter tells of them.
+    #[must_use]
+    pub fn telling(self, model: &'static str, fields: Fields) -> Recorder {
+        Recorder { model, fields, ..self }
     }
 
     /// All that was recorded.
@@ -359,12 +378,8 @@ impl Recorder {
         for gpu in (0..view.gpus()).filter(|gpu| !view.is_lost(*gpu) && (mig.is_empty() || *gpu < mig.len())) {
             let board = if mig.is_empty() { gpu } else { 0 };
             let (uuid, index, id) = (uuid(&self.node, board), board.to_string(), instance_id(gpu));
-            let device = [
-                ("gpu", index.as_str()),
-                ("UUID", &uuid),
-                (host_label, &self.node),
-                ("modelName", "NVIDIA H100 80GB HBM3"),
-            ];
+            let device =
+                [("gpu", index.as_str()), ("UUID", &uuid), (host_label, &self.node), ("modelName", self.model)];
             let held = view.is_held(gpu);
             let pod = if held && job == "dcgm" { &[("namespace", "ml"), ("pod", "train-0")][..] } else { &[] };
             let part = mig.get(gpu).map(|profile| [("GPU_I_ID", id.as_str()), ("GPU_I_PROFILE", profile.as_str())]);
@@ -387,6 +402,9 @@ impl Recorder {
                 (&dcgm::GPU_UTIL, rate(lately, |g| g.busy).min(1.0)),
                 (&dcgm::PROF_GR_ENGINE_ACTIVE, rate(scraped, |g| g.busy).min(1.0)),
                 (&dcgm::PROF_SM_ACTIVE, rate(scraped, |g| g.active).min(1.0)),
+                (&dcgm::PROF_SM_OCCUPANCY, rate(scraped, |g| g.occupied).min(1.0)),
+                (&dcgm::PROF_TENSOR_ACTIVE, rate(scraped, |g| g.tensor).min(1.0)),
+                (&dcgm::PROF_DRAM_ACTIVE, rate(scraped, |g| g.dram).min(1.0)),
                 (&dcgm::POWER_USAGE, per_second(joules(c) - joules(lately.0), lately.1)),
                 (&dcgm::TOTAL_ENERGY, joules(c)),
                 (&dcgm::PROF_PCIE_RX, rate(scraped, |g| g.received)),
@@ -405,7 +423,8 @@ impl Recorder {
                 let name = row.legacy.name;
                 // Nobody tells utilisation of an instance; what is the board's our exporter tells once.
                 let is_told = name != dcgm::GPU_UTIL.legacy.name && (job == "dcgm" || gpu == 0 || is_of_instance(name));
-                if !mig.is_empty() && !is_told {
+                let is_asked_for = job != "dcgm" || self.fields == Fields::More || is_usual(name);
+                if !mig.is_empty() && !is_told || !is_asked_for {
                     continue;
                 }
                 let is_boards = job != "dcgm" && !is_of_instance(name);
@@ -460,7 +479,15 @@ impl Recorder {
 
 /// Does every MIG instance have this field of DCGM?
 fn is_of_instance(field: &str) -> bool {
-    field.starts_with("DCGM_FI_PROF_GR") || field.starts_with("DCGM_FI_PROF_SM") || field.starts_with("DCGM_FI_DEV_FB")
+    ["PROF_GR", "PROF_SM", "PROF_PIPE", "PROF_DRAM", "DEV_FB"]
+        .iter()
+        .any(|of| field["DCGM_FI_".len()..].starts_with(of))
+}
+
+/// Is this field in `default-counters.csv` of dcgm-exporter 4.8?
+fn is_usual(field: &str) -> bool {
+    let others = ["PROF_SM", "DEV_MAX_SM_CLOCK", "DEV_PCIE_", "DEV_ENFORCED_POWER", "DEV_POWER_MGMT"];
+    !others.iter().any(|of| field["DCGM_FI_".len()..].starts_with(of))
 }
 
 /// The id of the MIG instance in the place of this GPU.
@@ -468,6 +495,8 @@ fn instance_id(gpu: usize) -> String {
     (gpu + 1).to_string()
 }
 
+/// The model of simulated GPUs, as the driver names it.
+pub const H100: &str = "NVIDIA H100 80GB HBM3";
 /// Highest SM clock of an H100 SXM, in hertz.
 const FULL_CLOCK: f64 = 1.98e9;
 

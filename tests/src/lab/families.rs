@@ -11,7 +11,7 @@ mod held;
 mod held_out;
 mod plain;
 
-use super::exporters::{Exporters, Names};
+use super::exporters::{Exporters, Fields, H100, Names};
 use super::model::Layout;
 use super::phase::{Loader, Phase};
 use super::record::{Cause, Plan, Step};
@@ -35,6 +35,9 @@ const fn tuned(name: &'static str, steps: fn(&mut Plan, &mut Chance)) -> Family 
 const fn held_out(name: &'static str, steps: fn(&mut Plan, &mut Chance)) -> Family {
     Family { is_held_out: true, ..tuned(name, steps) }
 }
+
+/// Models whose idle power the analyzer does not know.
+const OTHER_MODELS: [&str; 4] = ["NVIDIA H200", "NVIDIA B200", "NVIDIA L40S", "NVIDIA H100 PCIe"];
 
 /// Every family.
 pub const FAMILIES: &[Family] = &[
@@ -72,6 +75,7 @@ pub const FAMILIES: &[Family] = &[
     tuned("off_node", feeding::off_node),
     tuned("oom_leak", held::oom_leak),
     tuned("oom_never", held::oom_never),
+    tuned("other_models", busy::other_models),
     tuned("partial_allocation", held::partial_allocation),
     tuned("pcie_degraded", feeding::pcie_degraded),
     tuned("plain_loaders", plain::plain_loaders),
@@ -91,6 +95,7 @@ pub const FAMILIES: &[Family] = &[
     held_out("fleet", held_out::fleet),
     held_out("inference", held_out::inference),
     held_out("mixture", held_out::mixture),
+    held_out("models", held_out::models),
     held_out("no_pressure", held_out::no_pressure),
     held_out("numa", held_out::numa),
     held_out("plain_nodes", held_out::plain_nodes),
@@ -120,6 +125,8 @@ pub fn plan(family: &Family, member: u64) -> Plan {
         exporters: Exporters::Ours,
         exporters_elsewhere: None,
         names: chance.one_of(&[Names::Legacy, Names::Legacy, Names::Current]),
+        fields: Fields::default(),
+        model: H100,
         without: Vec::new(),
         interval_ms,
         offset_ms: 10 * chance.below(interval_ms as u64 / 10),
@@ -127,6 +134,15 @@ pub fn plan(family: &Family, member: u64) -> Plan {
         steps: Vec::new(),
     };
     (family.steps)(&mut plan, &mut chance);
+    // Drawn by themselves, so that what is drawn above stays as it was before there were any.
+    let mut program = Chance { name: family.name, member: member + 1000, drawn: 0 };
+    plan.fields = program.one_of(&[Fields::Usual, Fields::Usual, Fields::More]);
+    let tensor = program.one_of(&[true, true, true, false]);
+    let tensor = if tensor { program.between(0.15, 0.6) } else { 0.0 };
+    let (dram, occupancy) = (program.between(0.1, 0.5), program.between(0.2, 0.7));
+    for phase in plan.steps.iter_mut().flat_map(|step| step.elsewhere.iter_mut().chain([&mut step.here])) {
+        (phase.tensor, phase.dram, phase.occupancy) = (tensor, dram, occupancy);
+    }
     plan
 }
 

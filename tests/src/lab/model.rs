@@ -29,6 +29,9 @@ const COMPACTIONS: f64 = 100.0;
 const INTERRUPTS: f64 = 1e5;
 /// Bytes of its state that the job writes in a second.
 const SAVE_RATE: f64 = 1e9;
+/// Share of the cycles of device memory that kernels take which wait for other ranks: an exchange at 50 GB/s per GPU reads
+/// and writes each byte three times, of the 3.35 TB/s of an H100.
+const SPINNING_DRAM: f64 = 0.045;
 /// Pages that come back in a second for a task that waits for them: reads of 4 KiB, one at a time, of 0.1 ms.
 const REFAULTS: f64 = 10_000.0;
 
@@ -322,11 +325,16 @@ impl Machine {
         counted.lost += f64::from(u8::from(is_lost)) * TICK;
         counted.busy += busy;
         counted.active += active;
-        let [bare, idle, full] = WATTS;
+        let [bare, idle, _] = WATTS;
         let spinning = (busy - spent.work - spent.slowed - spent.launching).max(0.0) / TICK;
         let context = if phase.job { idle } else { bare };
-        let working = if spent.waiting > 0.0 { 0.0 } else { active / TICK };
-        let watts = context + (full - idle) * working + (phase.spin_watts - idle) * spinning;
+        let is_waiting = spent.waiting > 0.0;
+        let working = if is_waiting { 0.0 } else { active / TICK };
+        let clock = if spent.slowed > 0.0 { 1.0 - spent.slowed / TICK } else { 1.0 };
+        counted.occupied += active * phase.occupancy;
+        counted.tensor += TICK * working * phase.tensor;
+        counted.dram += TICK * if is_waiting { SPINNING_DRAM } else { working * phase.dram };
+        let watts = context + (phase.full_watts - idle) * working * clock + (phase.spin_watts - idle) * spinning;
         counted.joules += watts * TICK;
         if spent.slowed > 0.0 && phase.clock < 1.0 {
             counted.hot += TICK;
@@ -373,7 +381,9 @@ impl Machine {
                 let done = if phase.sync { Work::Waits } else { Work::Nothing };
                 self.gpus[gpu].does = if left < TICK / 2.0 { done } else { Work::Computes(left) };
                 let (work, launching) = (TICK * clock * useful, TICK * clock * (1.0 - useful));
-                (Spent { work, launching, slowed: TICK * (1.0 - clock), ..none }, TICK, work * self.depth(gpu, phase))
+                // Activity is counted in cycles: at a lower clock multiprocessors have as much to do in each of them.
+                let active = TICK * useful * self.depth(gpu, phase);
+                (Spent { work, launching, slowed: TICK * (1.0 - clock), ..none }, TICK, active)
             }
             Work::Waits => (Spent { waiting: TICK, ..none }, TICK, TICK * phase.spin_depth),
             Work::Exchanges(left) => {

@@ -73,6 +73,12 @@ pub struct Phase {
     pub mps: bool,
     /// Share of the multiprocessors that kernels have work for.
     pub depth: f64,
+    /// Of the time in which these have work, the share of the warps that they could have.
+    pub occupancy: f64,
+    /// Of the same time, the share in which the tensor cores have work.
+    pub tensor: f64,
+    /// Of the same time, the share in which device memory sends or receives.
+    pub dram: f64,
     /// Has Kubernetes been told to give the node no more pods?
     pub cordoned: bool,
     /// Is there a job at all?
@@ -121,6 +127,8 @@ pub struct Phase {
     pub clock: f64,
     /// What its clock is fixed at, as a share of its full one.
     pub locked: f64,
+    /// What a GPU draws at work at its full clock, in watts.
+    pub full_watts: f64,
     /// Power limit of the odd GPU, in watts.
     pub power_limit: f64,
     /// Has the driver lost the odd GPU?
@@ -180,6 +188,9 @@ impl Default for Phase {
             tenants: 1,
             mps: false,
             depth: 1.0,
+            occupancy: 0.5,
+            tensor: 0.4,
+            dram: 0.3,
             cordoned: false,
             job: true,
             odd: None,
@@ -204,6 +215,7 @@ impl Default for Phase {
             uneven: 0.0,
             clock: 1.0,
             locked: 1.0,
+            full_watts: WATTS[2],
             power_limit: STOCK_LIMIT,
             lost: false,
             wants_reset: false,
@@ -248,8 +260,8 @@ impl Phase {
     }
 
     pub(super) fn within_limit(&self) -> f64 {
-        let [_, idle, full] = WATTS;
-        ((self.power_limit - idle) / (full - idle)).max(0.0).cbrt()
+        let idle = WATTS[1];
+        ((self.power_limit - idle) / (self.full_watts - idle)).max(0.0).cbrt()
     }
 
     /// Share of its rate at which a copy comes to the GPU.

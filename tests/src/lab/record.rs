@@ -9,7 +9,7 @@ use anyhow::Result;
 use goodput_analyzer::sample::{Series, TimeMs};
 
 use super::counters::{Counters, Spent};
-use super::exporters::{Exporters, Names, Recorder, View};
+use super::exporters::{Exporters, Fields, Names, Recorder, View};
 use super::model::{Layout, Machine};
 use super::phase::Phase;
 use super::trace;
@@ -37,6 +37,10 @@ pub struct Plan {
     pub exporters_elsewhere: Option<Exporters>,
     /// Whose names.
     pub names: Names,
+    /// Of dcgm-exporter, where it is.
+    pub fields: Fields,
+    /// The GPUs, as the driver names them.
+    pub model: &'static str,
     /// Metrics that are not there, by the beginning of their name.
     pub without: Vec<&'static str>,
     /// Time between scrapes.
@@ -160,8 +164,10 @@ impl<'p> Lab<'p> {
     fn new(plan: &'p Plan) -> Lab<'p> {
         let seed = |node: usize| plan.layout.seed.wrapping_mul(1009).wrapping_add(node as u64);
         let machine = |node| Machine::of(Layout { seed: seed(node), ..plan.layout });
-        let recorder =
-            |node: usize| Recorder::new(&node_name(node), plan.exporters_of(node)).speaking(plan.names, &plan.without);
+        let recorder = |node: usize| {
+            let recorder = Recorder::new(&node_name(node), plan.exporters_of(node));
+            recorder.speaking(plan.names, &plan.without).telling(plan.model, plan.fields)
+        };
         let gpus = plan.layout.gpus + plan.layout.spare;
         Lab {
             plan,
@@ -367,11 +373,11 @@ fn in_order(mut rows: Vec<Row>) -> Vec<trace::Row> {
 }
 
 fn about(plan: &Plan) -> String {
-    let Plan { family, name, nodes, layout, exporters, names, interval_ms, .. } = plan;
+    let Plan { family, name, nodes, layout, exporters, names, fields, model, interval_ms, .. } = plan;
     let elsewhere = plan.exporters_elsewhere.map_or(String::new(), |others| format!(", on other nodes {others:?}"));
     let mut text = format!(
         "# {family}/{name}\n\nSimulated by the queue model (`tests/src/lab/model.rs`), seed {}: {nodes} nodes of {} GPUs, {} of \
-         them held, {} CPUs, {} NUMA nodes.\nExporters: {exporters:?}{elsewhere}, names {names:?}, scraped every {} s. Metrics that \
+         them held, {model}, {} CPUs, {} NUMA nodes.\nExporters: {exporters:?}{elsewhere}, names {names:?}, fields of dcgm-exporter {fields:?}, scraped every {} s. Metrics that \
          are missing: {}.\nThe truth is what each GPU did, minute by minute, and what the schedule was made to show; within \
          a minute it is in order of class.\n\n| minutes | schedule of the first node | lost to |\n|---|---|---|\n",
         layout.seed,

@@ -1,6 +1,6 @@
 //! GPUs whose work is slower than it could be, and ranks that wait for each other.
 
-use super::{Cause, Chance, Phase, Plan, Step, spins_like_nccl, waits_for};
+use super::{Cause, Chance, Exporters, OTHER_MODELS, Phase, Plan, Step, spins_like_nccl, waits_for};
 
 pub(super) fn straggler(plan: &mut Plan, chance: &mut Chance) {
     plan.nodes = chance.one_of(&[1, 2]);
@@ -98,6 +98,14 @@ pub(super) fn coarse_ranks(plan: &mut Plan, chance: &mut Chance) {
 pub(super) fn ranks_apart(plan: &mut Plan, chance: &mut Chance) {
     plan.nodes = chance.one_of(&[2, 3, 4]);
     plan.layout.gpus = 1;
+    exchanges_and_waits(plan, chance);
+}
+
+/// The same of a model whose idle power nobody has told the analyzer, by any exporters.
+pub(super) fn other_models(plan: &mut Plan, chance: &mut Chance) {
+    plan.model = chance.one_of(&OTHER_MODELS);
+    plan.nodes = 2;
+    plan.exporters = chance.one_of(&[Exporters::DcgmAndNode, Exporters::Ours]);
     exchanges_and_waits(plan, chance);
 }
 

@@ -1,7 +1,7 @@
 //! Days of a node with eight GPUs: hours of work, and between them the faults of other families. What benchmarks multiply
 //! to a fleet.
 
-use super::{Chance, Exporters, FAMILIES, Layout, Names, Plan, hash};
+use super::{Chance, Exporters, FAMILIES, Fields, H100, Layout, Names, Plan, hash};
 
 /// Families of one machine whose steps a day is made of.
 const PARTS: &[&str] = &[
@@ -44,6 +44,8 @@ pub fn plan(member: u64, minutes: usize) -> Plan {
         exporters: Exporters::Ours,
         exporters_elsewhere: None,
         names: Names::Legacy,
+        fields: Fields::default(),
+        model: H100,
         without: Vec::new(),
         interval_ms: INTERVAL_MS,
         offset_ms: 10 * chance.below(INTERVAL_MS as u64 / 10),

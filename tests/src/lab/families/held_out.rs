@@ -3,7 +3,8 @@
 
 use super::feeding::{dataloader_cpu, dataloader_storage};
 use super::{
-    Cause, Chance, Exporters, Phase, Plan, Step, free, late_reads, lost, serves, slow_preparation, spins_like_nccl,
+    Cause, Chance, Exporters, OTHER_MODELS, Phase, Plan, Step, free, late_reads, lost, serves, slow_preparation,
+    spins_like_nccl,
 };
 
 /// Scraped once a minute by what everybody has.
@@ -208,4 +209,26 @@ pub(super) fn plain_nodes(plan: &mut Plan, chance: &mut Chance) {
         spins_like_nccl(&mut here, chance);
         plan.step(here, Cause::default());
     }
+}
+
+/// GPUs of a model whose idle power the analyzer does not know: a start, ranks that exchange, late loaders, idleness.
+pub(super) fn models(plan: &mut Plan, chance: &mut Chance) {
+    plan.model = chance.one_of(&OTHER_MODELS);
+    plan.nodes = chance.one_of(&[1, 2]);
+    plan.layout.gpus = plan.layout.gpus.max(2);
+    plan.exporters = chance.one_of(&[Exporters::DcgmAndNode, Exporters::Ours]);
+    free(plan, 8);
+    plan.step(Phase { minutes: chance.minutes(7), workers: 0, ..Phase::default() }, lost("cold_start"));
+    let mut like_nccl = Phase::default();
+    spins_like_nccl(&mut like_nccl, chance);
+    for exchange in [0.0, chance.between(0.1, 0.6), 0.0] {
+        let (spin_depth, spin_watts) = (like_nccl.spin_depth, like_nccl.spin_watts);
+        let here = Phase { sync: true, exchange, spin_depth, spin_watts, ..plan.healthy(chance, 13) };
+        plan.step(here, Cause::default());
+    }
+    let mut here = plan.healthy(chance, 14);
+    late_reads(&mut here, chance, 0.0);
+    plan.step(here, lost("dataloader_storage"));
+    plan.works(chance, 10);
+    plan.step(Phase { minutes: chance.minutes(14), workers: 0, ..Phase::default() }, lost("idle_held"));
 }

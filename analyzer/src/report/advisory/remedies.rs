@@ -1,0 +1,95 @@
+//! What to do about advice that no class of time stands for. How much it gains, nothing here can tell: measure the job's
+//! own throughput before and after.
+
+use super::Remedy;
+
+const JOB: &str = "the job, which goes on from its last checkpoint";
+const OWNER: &str = "the job's owner";
+
+pub(super) const TENSOR_UNUSED: &[Remedy] = &[
+    Remedy {
+        action: "Compute in BF16 or FP16 where the model allows it.",
+        command: Some("with torch.autocast(\"cuda\", dtype=torch.bfloat16): ..."),
+        restarts: JOB,
+        who: OWNER,
+        risk: "less precise: compare the loss; FP16 needs a gradient scaler",
+        source: "PyTorch documentation, Automatic Mixed Precision",
+    },
+    Remedy {
+        action: "Where it has to be FP32, let matrix products use TF32.",
+        command: Some("torch.set_float32_matmul_precision(\"high\")"),
+        restarts: JOB,
+        who: OWNER,
+        risk: "mantissas of 10 bits in products: compare the loss",
+        source: "PyTorch documentation, torch.set_float32_matmul_precision",
+    },
+];
+
+pub(super) const MEMORY_BOUND: &[Remedy] = &[
+    Remedy {
+        action: "Fuse kernels that each read and write all of a tensor, and use an attention that keeps its scores on the \
+                 chip.",
+        command: Some("model = torch.compile(model)   # attention: torch.nn.functional.scaled_dot_product_attention"),
+        restarts: JOB,
+        who: OWNER,
+        risk: "compiling takes minutes at each start",
+        source: "PyTorch documentation, torch.compile and scaled_dot_product_attention",
+    },
+    Remedy {
+        action: "A server that generates text is bound by memory by nature: answer more requests at once, or quantise its \
+                 weights.",
+        command: None,
+        restarts: "the server",
+        who: OWNER,
+        risk: "each request takes longer in a larger batch; quantised weights answer differently",
+        source: "vLLM documentation, Optimization and Tuning; Quantization",
+    },
+];
+
+pub(super) const ENERGY_INEFFICIENT: &[Remedy] = &[Remedy {
+    action: "Try lower clocks, step by step, while the job's throughput stays as it is; the same power then does more.",
+    command: Some("nvidia-smi --id=GPU --lock-gpu-clocks=0,MHZ   # back: nvidia-smi --id=GPU --reset-gpu-clocks"),
+    restarts: "nothing",
+    who: "root",
+    risk: "phases that compute become slower, and the next job on the GPU too if it is not set back",
+    source: "nvidia-smi(1); how much it saves depends on the job",
+}];
+
+pub(super) const LOW_OCCUPANCY: &[Remedy] = &[Remedy {
+    action: "Profile the kernels that take the most time: what limits their warps, registers, shared memory or the size of \
+             the grid?",
+    command: Some("ncu --section Occupancy --section LaunchStats --launch-skip 100 --launch-count 50 COMMAND"),
+    restarts: "a run of its own; kernels run many times slower under the profiler",
+    who: "the job's owner, where the driver lets users profile",
+    risk: "more warps are not always faster",
+    source: "NVIDIA Nsight Compute documentation, Profiling Guide, Occupancy",
+}];
+
+pub(super) const SMALL_BATCH: &[Remedy] = &[
+    Remedy {
+        action: "Make the batch of each GPU larger, as far as memory and the model's convergence allow.",
+        command: None,
+        restarts: JOB,
+        who: OWNER,
+        risk: "learning rate and schedule go with the batch; a peak may run out of memory",
+        source: "Gao et al., An Empirical Study on Low GPU Utilization of Deep Learning Jobs, ICSE 2024",
+    },
+    Remedy {
+        action: "Where the batch is what it is, launch its kernels as one graph.",
+        command: Some("torch.compile(model, mode=\"reduce-overhead\")"),
+        restarts: JOB,
+        who: OWNER,
+        risk: "shapes must not change; graphs take memory of their own",
+        source: "PyTorch documentation, torch.compile and CUDA Graphs",
+    },
+];
+
+pub(super) const OVERSIZED_GPU: &[Remedy] = &[Remedy {
+    action: "Give such jobs a MIG instance, and the rest of the GPU to others; on Kubernetes another resource, under Slurm \
+             another type.",
+    command: Some("resources: {limits: {nvidia.com/mig-1g.10gb: 1}}   # Slurm: --gres=gpu:1g.10gb:1"),
+    restarts: "the job; a GPU that is to be cut up is drained first",
+    who: "an administrator cuts the GPU up, the job's owner asks for the instance",
+    risk: "an instance has its share of memory and multiprocessors and no more; no copies from instance to instance",
+    source: "NVIDIA Multi-Instance GPU User Guide; jobstats documentation",
+}];
