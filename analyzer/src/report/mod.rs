@@ -26,9 +26,9 @@ pub mod html;
 pub mod markdown;
 pub mod period;
 mod price;
-
 mod risk;
 pub mod runs;
+mod shown;
 mod sum;
 pub mod text;
 pub mod throughput;
@@ -46,7 +46,6 @@ pub use gap::Gap;
 pub use period::{Period, PeriodError};
 pub(crate) use price::MICROS;
 pub use price::{Electricity, Price};
-
 pub use risk::{RiskRow, RunsOut, Stretch};
 pub use runs::Run;
 pub(crate) use sum::Sum;
@@ -412,126 +411,6 @@ impl Report {
     #[must_use]
     pub fn first_of(&self, class: Class) -> Option<usize> {
         self.all_findings().position(|f| f.class == class).map(|n| n + 1)
-    }
-}
-
-impl Report {
-    /// Is energy known for any time?
-    #[must_use]
-    pub fn has_energy(&self) -> bool {
-        self.fleet.capacity.energy.is_some() || self.previous.as_ref().is_some_and(|p| p.capacity.energy.is_some())
-    }
-
-    /// Does any time have a price?
-    #[must_use]
-    pub fn has_money(&self) -> bool {
-        !self.prices.is_empty()
-    }
-
-    /// Was some time charged to other GPUs than those that lost it?
-    #[must_use]
-    pub fn has_caused(&self) -> bool {
-        self.gpus.iter().filter_map(|row| row.caused.as_ref()).any(|caused| caused.gpu_ms > 0)
-    }
-
-    /// Classes with time, now or before.
-    pub fn seen_classes(&self) -> impl Iterator<Item = &ClassRow> {
-        self.classes.iter().filter(|row| row.is_seen())
-    }
-
-    /// Names of the classes without.
-    #[must_use]
-    pub fn unseen_classes(&self) -> Vec<&'static str> {
-        self.classes.iter().filter(|row| !row.is_seen()).map(|row| row.class.name()).collect()
-    }
-
-    /// How many findings a reader is told of one by one; JSON has all of them.
-    #[must_use]
-    pub fn shown_findings(&self) -> &[Finding] {
-        &self.findings[..self.findings.len().min(MAX_FINDINGS)]
-    }
-
-    /// The same of what could not be judged.
-    #[must_use]
-    pub fn shown_unjudged(&self) -> &[Finding] {
-        &self.unjudged[..self.unjudged.len().min(MAX_FINDINGS)]
-    }
-}
-
-impl ClassRow {
-    /// GPU-hours of the interval to be read.
-    #[must_use]
-    pub fn between(&self) -> String {
-        text::between(self.interval)
-    }
-
-    fn is_seen(&self) -> bool {
-        self.amount.gpu_ms > 0 || self.previous.as_ref().is_some_and(|before| before.gpu_ms > 0)
-    }
-}
-
-impl Recoverable {
-    /// GPU-hours to be read.
-    #[must_use]
-    pub fn hours(&self) -> String {
-        text::range(self.low.hours(), self.high.hours())
-    }
-
-    /// Money to be read.
-    #[must_use]
-    pub fn money(&self) -> String {
-        text::range(self.low.money(), self.high.money())
-    }
-}
-
-impl Finding {
-    /// GPU-hours of the interval to be read.
-    #[must_use]
-    pub fn between(&self) -> String {
-        text::between(self.interval)
-    }
-
-    /// Who held the GPUs, to be read.
-    #[must_use]
-    pub fn holder(&self) -> &str {
-        let nobody = matches!(self.class, Class::Unallocated | Class::StrandedMig);
-        self.owner.as_deref().unwrap_or(if nobody { "nobody" } else { text::UNKNOWN })
-    }
-
-    /// The owner, else the node: what tells this finding from others of its class.
-    #[must_use]
-    pub fn subject(&self) -> &str {
-        self.owner.as_deref().or(self.places.first().map(|p| p.node.as_str())).unwrap_or_default()
-    }
-
-    /// The command that shows whether it is gone, on the node that lost most.
-    #[must_use]
-    pub fn watch(&self) -> String {
-        let is_plain = |name: &&str| name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-'));
-        let node = self.places.first().map(|p| p.node.as_str()).filter(is_plain).unwrap_or("NODE");
-        format!("goodput-analyzer why --target {node}:9400 --for 60s")
-    }
-
-    /// When it began.
-    #[must_use]
-    pub fn first_ms(&self) -> TimeMs {
-        self.spans.first().map_or(0, |span| span.start_ms)
-    }
-
-    /// The stretches with the greatest loss, in order of time, as many as a reader takes in.
-    #[must_use]
-    pub fn longest_spans(&self) -> Vec<&Span> {
-        let mut spans: Vec<&Span> = self.spans.iter().collect();
-        spans.sort_by_key(|span| std::cmp::Reverse(span.gpu_ms));
-        spans.truncate(MAX_SPANS);
-        spans.sort_by_key(|span| span.start_ms);
-        spans
-    }
-
-    /// How many stretches [`Self::longest_spans`] leaves out.
-    #[must_use]
-    pub fn more_spans(&self) -> usize {
-        self.spans.len().saturating_sub(MAX_SPANS)
     }
 }
 

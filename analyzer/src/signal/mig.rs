@@ -8,8 +8,8 @@ impl Signal {
     /// power, clocks, temperature and energy are the board's.
     pub(crate) fn is_of_instances(self) -> bool {
         use Signal::{
-            DramActive, FbFree, FbTotal, FbUsed, GpuBusy, GpuObserved, GpuOwner, GpuProcesses, GrEngineActive, MigSlices,
-            SmActive, SmOccupancy, TensorActive,
+            DramActive, FbFree, FbTotal, FbUsed, GpuBusy, GpuObserved, GpuOwner, GpuProcesses, GrEngineActive,
+            MigSlices, SmActive, SmOccupancy, TensorActive,
         };
         matches!(
             self,

@@ -1,0 +1,273 @@
+use std::path::Path;
+
+use super::*;
+use crate::classify::{Class, Thresholds};
+use crate::events::{Event, Place, Status, What};
+use crate::ingest::Limits;
+use crate::ingest::text::{Format, parse};
+use crate::judge::tests::{START, idle_gpu, store};
+use crate::signal;
+use crate::store::{Events, Options, Store};
+
+/// The clock of the tests: 20 minutes into the fourth hour.
+fn now() -> TimeMs {
+    START + 3 * HOUR_MS + 20 * MINUTE_MS
+}
+
+async fn judging(dir: &Path) -> Judging<Store> {
+    let store = store(dir).await;
+    let judge = Judge::new(store.clone(), Thresholds::default());
+    let intake = Intake::new(store.clone());
+    let (progress, stop) = (watch::Sender::default(), watch::channel(false).1);
+    Judging::begin(store, intake, judge, TimeZone::UTC, now, progress, stop).await.unwrap()
+}
+
+async fn total(judging: &Judging<Store>, class: Class) -> i64 {
+    let intervals = judging.store.intervals(START..START + 24 * HOUR_MS).await.unwrap();
+    intervals.iter().filter(|i| i.class == class).map(|i| i.ms).sum()
+}
+
+#[tokio::test]
+async fn missed_hours_are_caught_up_once_and_the_open_hour_is_judged_until_now() {
+    let dir = tempfile::tempdir().unwrap();
+    let judging = judging(dir.path()).await;
+    let mut reader = judging.judge.reader(0);
+    idle_gpu(&judging.intake, "GPU-a", "n1", START..now()).await;
+    for _ in 0..2 {
+        judging.round(&mut reader).await.unwrap();
+        assert_eq!(total(&judging, Class::IdleHeld).await, now() - SETTLE_MS - START);
+    }
+    let progress = judging.progress.borrow().clone();
+    assert_eq!(progress.judged_until_ms, Some(now() - SETTLE_MS));
+    assert_eq!(progress.final_until_ms, Some(START + 2 * HOUR_MS), "the third hour may still change");
+    let sum = |intervals: &[Interval]| intervals.iter().map(|i| i.ms).sum::<i64>();
+    assert_eq!((sum(&progress.last_hour), sum(&progress.last_minutes)), (HOUR_MS, LAST_MINUTES * MINUTE_MS));
+}
+
+#[tokio::test]
+async fn after_a_restart_judging_goes_on_where_verdicts_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = judging(dir.path()).await;
+    idle_gpu(&first.intake, "GPU-a", "n1", START..now()).await;
+    first.round(&mut first.judge.reader(0)).await.unwrap();
+    let until = now() - SETTLE_MS;
+    let second = Judging { progress: watch::Sender::default(), ..first };
+    assert_eq!(second.resume(until).await.unwrap(), START + 3 * HOUR_MS - LOOK_AHEAD_MS);
+}
+
+/// Scrapes of the memory of a GPU that fills it in four hours.
+async fn leaking_gpu(store: &impl Samples, times: Range<TimeMs>) {
+    let gpu = "{UUID=\"GPU-a\",Hostname=\"n1\",instance=\"n1:9400\"}";
+    for time in times.step_by(60_000) {
+        let used = 80_000 * (time - START) / (4 * HOUR_MS);
+        let text = format!("DCGM_FI_DEV_FB_USED{gpu} {used}\nDCGM_FI_DEV_FB_FREE{gpu} {}\n", 80_000 - used);
+        store.append(parse(&text, Format::Text, &Limits::default(), time).unwrap()).await.unwrap();
+    }
+}
+
+/// Scrapes of a GPU whose owner works and saves nothing, until an XID ends it at a moment.
+async fn crashing_gpu(store: &impl Samples, times: Range<TimeMs>, crash: TimeMs) {
+    let gpu = "UUID=\"GPU-a\",Hostname=\"n1\",instance=\"n1:9400\"";
+    for time in times.step_by(30_000) {
+        let (busy, xid) = if time < crash { (0.8, 0) } else { (0.0, 31) };
+        let mut text = format!(
+            "DCGM_FI_PROF_GR_ENGINE_ACTIVE{{{gpu}}} {busy}\nDCGM_FI_DEV_XID_ERRORS{{{gpu}}} {xid}\n\
+             DCGM_FI_DEV_FB_USED{{{gpu}}} 0\n\
+             goodput_disk_written_bytes_total{{device=\"d\",instance=\"n1:9400\"}} 0\n",
+        );
+        if time < crash {
+            text += &format!("goodput_gpu_owner_info{{owner=\"ml/a\",{gpu}}} 1\n");
+        }
+        store.append(parse(&text, Format::Text, &Limits::default(), time).unwrap()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_crash_takes_the_work_of_hours_that_were_final() {
+    let dir = tempfile::tempdir().unwrap();
+    let judging = judging(dir.path()).await;
+    let mut reader = judging.judge.reader(0);
+    let crash = START + 3 * HOUR_MS + 10 * MINUTE_MS;
+    crashing_gpu(&judging.intake, START..crash - 5 * MINUTE_MS, crash).await;
+    judging.round(&mut reader).await.unwrap();
+    assert_eq!(total(&judging, Class::LostWork).await, 0, "nothing happened yet");
+    crashing_gpu(&judging.intake, crash - 5 * MINUTE_MS..now(), crash).await;
+    for _ in 0..2 {
+        judging.round(&mut reader).await.unwrap();
+        let (lost, kept) = (total(&judging, Class::LostWork).await, total(&judging, Class::Productive).await);
+        assert!(lost > 2 * HOUR_MS && kept < 15 * MINUTE_MS, "{lost} ms lost, {kept} ms kept");
+    }
+    assert_eq!(judging.restated.lock().len(), 1);
+    let late = Class::LostWork;
+    let before = total(&judging, late).await;
+    judging.intake.note_earliest(START + HOUR_MS);
+    judging.round(&mut reader).await.unwrap();
+    assert_eq!(total(&judging, late).await, before, "hours that are opened again still know of the crash");
+}
+
+#[tokio::test]
+async fn memory_at_risk_is_known_now_and_kept_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let judging = judging(dir.path()).await;
+    let mut reader = judging.judge.reader(0);
+    leaking_gpu(&judging.intake, START..now()).await;
+    let kept = async || judging.store.outlook(START..START + 24 * HOUR_MS).await.unwrap().risks;
+    judging.round(&mut reader).await.unwrap();
+    let risks = kept().await;
+    let until = now() - SETTLE_MS;
+    assert_eq!(risks.len(), 4, "one per window");
+    assert!(risks.windows(2).all(|pair| pair[0].end_ms == pair[1].start_ms), "{risks:?}");
+    assert_eq!(risks.last().unwrap().end_ms, until);
+    let prospects = judging.progress.borrow().prospects.clone();
+    let [prospect] = prospects.as_slice() else { panic!("{prospects:?}") };
+    let left = (START + 4 * HOUR_MS - until) as f64 / 1000.0;
+    let expected = prospect.at_risk().unwrap().likely_seconds;
+    assert!((expected / left - 1.0).abs() < 0.02, "{expected} s, {left} s are left");
+    judging.round(&mut reader).await.unwrap();
+    assert_eq!(kept().await, risks);
+}
+
+#[tokio::test]
+async fn a_final_hour_that_looked_ahead_to_late_samples_is_judged_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let judging = judging(dir.path()).await;
+    idle_gpu(&judging.intake, "GPU-a", "n1", START..START + HOUR_MS).await;
+    judging.round(&mut judging.judge.reader(0)).await.unwrap();
+    assert_eq!(judging.progress.borrow().final_until_ms, Some(START + 2 * HOUR_MS));
+    let (due, late) = (now(), START + HOUR_MS);
+    assert_eq!(judging.from(due, late), START - LOST_REACH_MS, "crashes are looked for further ahead");
+    assert_eq!(judging.from(due, START + 3 * HOUR_MS), START + 3 * HOUR_MS, "no final hour looked so far");
+}
+
+#[tokio::test]
+async fn samples_that_came_in_late_and_were_not_judged_are_after_a_restart() {
+    for flush in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let first = judging(dir.path()).await;
+        idle_gpu(&first.intake, "GPU-a", "n1", START + 2 * HOUR_MS..now()).await;
+        for _ in 0..2 {
+            first.round(&mut first.judge.reader(0)).await.unwrap();
+        }
+        first.store.close().await;
+        let until = now() - SETTLE_MS;
+        let second = judging(dir.path()).await;
+        assert_eq!(second.resume(until).await.unwrap(), START + 3 * HOUR_MS - LOOK_AHEAD_MS, "all is judged");
+        idle_gpu(&second.intake, "GPU-b", "n2", START + HOUR_MS..START + 2 * HOUR_MS).await;
+        if flush {
+            second.store.flush().await.unwrap();
+        }
+        second.store.close().await;
+        let third = judging(dir.path()).await;
+        assert_eq!(third.resume(until).await.unwrap(), START + HOUR_MS - LOOK_AHEAD_MS);
+        third.round(&mut third.judge.reader(0)).await.unwrap();
+        let intervals = third.store.intervals(START + HOUR_MS..START + 2 * HOUR_MS).await.unwrap();
+        assert_eq!(intervals.iter().filter(|i| i.gpu == "GPU-b").map(|i| i.ms).sum::<i64>(), HOUR_MS);
+    }
+}
+
+/// An event of an attempt on the node `n1`.
+fn event(time_ms: TimeMs, what: What) -> Event {
+    let place = Place { node: Some("n1".into()), ..Place::default() };
+    Event { place, ..crate::events::tests::event(time_ms, 0, what) }
+}
+
+#[tokio::test]
+async fn events_that_come_late_are_judged_and_after_a_restart_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = judging(dir.path()).await;
+    idle_gpu(&first.intake, "GPU-a", "n1", START..now()).await;
+    first.round(&mut first.judge.reader(0)).await.unwrap();
+    let begin = event(START + 5 * MINUTE_MS, What::Start { submitted_ms: None });
+    first.intake.add_events(&[begin]).await.unwrap();
+    for _ in 0..2 {
+        first.round(&mut first.judge.reader(0)).await.unwrap();
+    }
+    assert_eq!(total(&first, Class::LostWork).await, 0);
+    let crash = |minute| event(START + minute * MINUTE_MS, What::End { status: Status::Failed });
+    first.intake.add_events(&[crash(40)]).await.unwrap();
+    first.round(&mut first.judge.reader(0)).await.unwrap();
+    assert_eq!(total(&first, Class::LostWork).await, 30 * MINUTE_MS, "as long after a crash as is looked at");
+    first.intake.add_events(&[crash(10)]).await.unwrap();
+    first.store.close().await;
+    let second = judging(dir.path()).await;
+    second.round(&mut second.judge.reader(0)).await.unwrap();
+    let lost: Vec<_> = second.store.intervals(START..START + HOUR_MS).await.unwrap();
+    let first = lost.iter().filter(|i| i.class == Class::LostWork).map(|i| i.start_ms).min();
+    assert_eq!(first, Some(START + 10 * MINUTE_MS), "the first of two ends is the crash");
+}
+
+/// A backlog comes in while the first round goes on, and no second one is left the time.
+#[tokio::test]
+async fn samples_beside_the_only_round_are_judged_after_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = judging(dir.path()).await;
+    idle_gpu(&first.intake, "GPU-a", "n1", START..START + HOUR_MS / 2).await;
+    first.round(&mut first.judge.reader(0)).await.unwrap();
+    idle_gpu(&first.intake, "GPU-a", "n1", START + HOUR_MS / 2..now()).await;
+    first.store.close().await;
+    let second = judging(dir.path()).await;
+    second.round(&mut second.judge.reader(0)).await.unwrap();
+    assert_eq!(total(&second, Class::NoData).await, 0);
+    assert_eq!(total(&second, Class::IdleHeld).await, now() - SETTLE_MS - START);
+}
+
+#[tokio::test]
+async fn samples_that_come_in_late_are_judged() {
+    let dir = tempfile::tempdir().unwrap();
+    let judging = judging(dir.path()).await;
+    let mut reader = judging.judge.reader(0);
+    idle_gpu(&judging.intake, "GPU-a", "n1", START + 2 * HOUR_MS..now()).await;
+    judging.round(&mut reader).await.unwrap();
+    let before = total(&judging, Class::IdleHeld).await;
+    idle_gpu(&judging.intake, "GPU-b", "n2", START + HOUR_MS..START + 2 * HOUR_MS).await;
+    judging.round(&mut reader).await.unwrap();
+    assert_eq!(total(&judging, Class::IdleHeld).await, before + HOUR_MS);
+    let progress = judging.progress.borrow().clone();
+    assert_eq!((progress.reopened, progress.final_until_ms), (1, Some(START + 2 * HOUR_MS)), "final once more");
+}
+
+#[tokio::test]
+async fn hours_whose_samples_were_removed_are_never_judged_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = judging(dir.path()).await;
+    idle_gpu(&first.intake, "GPU-a", "n1", START..START + HOUR_MS).await;
+    first.store.flush().await.unwrap();
+    first.round(&mut first.judge.reader(0)).await.unwrap();
+    let before = total(&first, Class::IdleHeld).await;
+    assert_eq!(before, HOUR_MS);
+    idle_gpu(&first.intake, "GPU-a", "n1", START + 7 * HOUR_MS..START + 8 * HOUR_MS).await;
+    first.store.flush().await.unwrap();
+    first.store.close().await;
+
+    // The first hour goes for its size; what is left looks as if the GPU had never been seen then.
+    let now = || START + 12 * HOUR_MS;
+    let options = Options { now, retention_bytes: Some(1), ..Options::new(dir.path(), signal::is_known) };
+    let store = Store::open(options).await.unwrap();
+    idle_gpu(&store, "GPU-b", "n2", START + 8 * HOUR_MS..START + 9 * HOUR_MS).await;
+    store.flush().await.unwrap();
+    while store.stats().raw_from.is_none() {
+        tokio::task::yield_now().await;
+    }
+    let judge = Judge::new(store.clone(), Thresholds::default());
+    let (progress, stop) = (watch::Sender::default(), watch::channel(false).1);
+    let intake = Intake::new(store.clone());
+    let second = Judging::begin(store, intake, judge, TimeZone::UTC, now, progress, stop).await.unwrap();
+    second.intake.note_earliest(START);
+    second.round(&mut second.judge.reader(0)).await.unwrap();
+    let first_hour = second.store.intervals(START..START + HOUR_MS).await.unwrap();
+    assert_eq!(first_hour.iter().map(|i| (i.class, i.ms)).collect::<Vec<_>>(), [(Class::IdleHeld, HOUR_MS)]);
+    let last = second.store.intervals(START + 8 * HOUR_MS..START + 9 * HOUR_MS).await.unwrap();
+    assert!(last.iter().any(|i| i.gpu == "GPU-b" && i.class == Class::IdleHeld), "{last:?}");
+}
+
+#[test]
+fn late_samples_open_final_hours_and_no_others() {
+    let mut progress = Progress { final_until_ms: Some(START + 3 * HOUR_MS), ..Progress::default() };
+    progress.take_back(START + 3 * HOUR_MS);
+    assert_eq!((progress.reopened, progress.final_until_ms), (0, Some(START + 3 * HOUR_MS)));
+    progress.take_back(START + HOUR_MS + 5);
+    assert_eq!((progress.reopened, progress.final_until_ms), (1, Some(START + HOUR_MS)));
+    let mut fresh = Progress::default();
+    fresh.take_back(START);
+    assert_eq!((fresh.reopened, fresh.final_until_ms), (0, None));
+}
