@@ -1,11 +1,13 @@
 //! One cell of one GPU, judged: every millisecond of it booked on one class.
 
+use std::borrow::Cow;
+
 use super::busy::{self, Busy};
 use super::explain::explain;
 use super::held::{self, Held};
 use super::ledger::{Account, apportion};
 use super::phase::Mark;
-use super::thresholds::confidence::CERTAIN;
+use super::thresholds::confidence::{CERTAIN, COUNTED};
 use super::{Cell, Class, Culprit, DERATES, Fact, Imbalance, Thresholds, Verdict};
 use crate::frame::NodeFrame;
 use crate::signal::Signal;
@@ -67,9 +69,16 @@ pub(super) fn book(
     if let Some((part, share)) = outage {
         account.book(part, ((share * known as f64).round() as i64).min(own))?;
     }
-    for (owner, ms) in owned(cell, state, own - account.booked()) {
+    let left = own - account.booked();
+    // What was out of use was free before it is anything else.
+    let free = ((held::free_share(cell, t) * own as f64).round() as i64 - account.booked()).clamp(0, left);
+    if free > 0 {
+        account.book(Part { facts: vec![held_for(cell, t)], ..Part::bare(Class::Unallocated, COUNTED) }, free)?;
+    }
+    let busy = state.busy.as_ref().map(|busy| while_held(busy, left, left - free));
+    for (owner, ms) in owned(cell, state, left - free) {
         let cell = Cell { owner, ..*cell };
-        for (part, ms) in book_known(&cell, state, phase, ms, t)? {
+        for (part, ms) in book_known(&cell, &state.held, busy.as_deref(), phase, ms, t)? {
             account.book(part, ms)?;
         }
     }
@@ -77,6 +86,19 @@ pub(super) fn book(
     account.book(Part::bare(Class::NoData, CERTAIN), rest)?;
     let parts = account.close()?;
     Ok(if is_instance { weighted(parts, share_ms) } else { parts })
+}
+
+/// That the owner came or went within the cell.
+fn held_for(cell: &Cell<'_>, t: &Thresholds) -> Fact {
+    Fact { signal: "part that an owner held", unit: "ratio", value: 1.0 - held::free_share(cell, t), threshold: 1.0 }
+}
+
+/// Work of the cell as a share of what it was held: nobody works on a GPU that is free.
+fn while_held(busy: &Busy, known: i64, held: i64) -> Cow<'_, Busy> {
+    if held == known || held == 0 {
+        return Cow::Borrowed(busy);
+    }
+    Cow::Owned(Busy { ratio: (busy.ratio * known as f64 / held as f64).min(1.0), ..busy.clone() })
 }
 
 /// The parts, so that they sum to this.
@@ -100,27 +122,28 @@ pub(super) fn owned<'a>(cell: &Cell<'a>, state: &State, known: i64) -> Vec<(Opti
 /// Books what is known of the cell: work first, then the phases that exclude each other, then what rules explain.
 fn book_known(
     cell: &Cell<'_>,
-    state: &State,
+    held: &Held,
+    busy: Option<&Busy>,
     phase: Option<&Mark>,
     known: i64,
     t: &Thresholds,
 ) -> Result<Vec<(Part, i64)>, Imbalance> {
     let mut account = Account::of(known);
-    if let Some(busy) = state.busy.as_ref().filter(|_| phase.is_none_or(|phase| !phase.takes_work)) {
+    if let Some(busy) = busy.filter(|_| phase.is_none_or(|phase| !phase.takes_work)) {
         let ms = (busy.ratio * known as f64).round() as i64;
         for (part, ms) in work(cell, busy, ms, t)? {
             account.book(part, ms)?;
         }
     }
     let rest = account.rest();
-    match (&state.held, &state.busy, phase) {
+    match (held, busy, phase) {
         (Held::No { confidence, fact }, ..) => {
             let unallocated = part(cell, Class::Unallocated, *confidence);
             account.book(Part { facts: vec![*fact], ..unallocated }, rest)?;
         }
         (Held::Unknown, busy, _) => {
             let untold = untold(cell, held::signals(cell));
-            account.book(Part { rung: busy.as_ref().map(|b| b.rung), ..untold }, rest)?;
+            account.book(Part { rung: busy.map(|b| b.rung), ..untold }, rest)?;
         }
         (Held::Yes { .. }, None, _) => account.book(untold(cell, &busy::LADDER), rest)?,
         (Held::Yes { confidence, fact }, Some(busy), Some(phase)) => {

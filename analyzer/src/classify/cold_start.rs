@@ -4,7 +4,7 @@ use super::phase::{Course, Phase, nothing};
 use super::{Cell, Class, Fact, Thresholds};
 use crate::signal::Signal;
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 pub(super) const PHASE: Phase = Phase { class: Class::ColdStart, takes_work: false, mark, missing: nothing };
 

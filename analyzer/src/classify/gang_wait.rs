@@ -10,7 +10,7 @@ use crate::frame::NodeFrame;
 use crate::sample::TimeMs;
 use crate::signal::Signal;
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 pub(super) const PHASE: Phase = Phase { class: Class::GangWait, takes_work: false, mark, missing };
 

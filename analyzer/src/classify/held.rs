@@ -4,7 +4,7 @@ use super::thresholds::confidence::{COUNTED, INFERRED};
 use super::{Cell, Fact, Thresholds, power};
 use crate::signal::Signal;
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// Whether something holds the GPU for most of what is known of the cell, and what says so.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,10 +45,36 @@ pub(super) fn rest_of_cut(cell: &Cell<'_>) -> Option<Held> {
     Some(taken.zip(slices).map_or(Held::Unknown, no))
 }
 
+/// Whether something holds it, if only for the part of the cell that [`free_share`] leaves.
+pub(super) fn held(cell: &Cell<'_>, t: &Thresholds) -> Held {
+    match for_the_most(cell, t) {
+        Held::No { .. } if free_share(cell, t) > 0.0 => Held::Yes { confidence: COUNTED, fact: None },
+        held => held,
+    }
+}
+
+/// The share of what is known of the cell in which nobody held it, because its owner came or went within.
+pub(super) fn free_share(cell: &Cell<'_>, t: &Thresholds) -> f64 {
+    let (owned_ms, known_ms) = (owned_ms(cell), cell.gpu.known_ms[cell.index]);
+    if owned_ms == 0 || owned_ms >= known_ms {
+        return 0.0;
+    }
+    let beside = [cell.index.checked_sub(1), Some(cell.index + 1).filter(|index| *index < cell.node.cells.len())];
+    let is_free = |index| {
+        let beside = Cell { index, ..*cell };
+        self::owned_ms(&beside) == 0 && for_the_most(&beside, t).is_no()
+    };
+    if beside.into_iter().flatten().any(is_free) { 1.0 - owned_ms as f64 / known_ms as f64 } else { 0.0 }
+}
+
+fn owned_ms(cell: &Cell<'_>) -> i64 {
+    cell.gpu.owners[cell.index].iter().map(|(_, ms)| ms).sum()
+}
+
 /// A scheduler's or the exporter's claim first, then processes, then memory in use, then power. The absence of an owner
 /// proves nothing: attribution may not be set up.
-pub(super) fn held(cell: &Cell<'_>, t: &Thresholds) -> Held {
-    let owned_ms: i64 = cell.gpu.owners[cell.index].iter().map(|(_, ms)| ms).sum();
+fn for_the_most(cell: &Cell<'_>, t: &Thresholds) -> Held {
+    let owned_ms = owned_ms(cell);
     if owned_ms > 0 && 2 * owned_ms >= cell.gpu.known_ms[cell.index] {
         return Held::Yes { confidence: COUNTED, fact: None };
     }

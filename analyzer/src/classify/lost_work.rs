@@ -13,7 +13,7 @@ use crate::events::Loss;
 use crate::sample::TimeMs;
 use crate::signal::Signal;
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// Work before the crash.
 pub(super) const DERATE: Derate = Derate { class: Class::LostWork, judge };

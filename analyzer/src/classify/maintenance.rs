@@ -10,11 +10,11 @@ use super::ledger::apportion;
 use super::outage::Outage;
 use super::phase::Course;
 use super::thresholds::confidence::{CERTAIN, COUNTED};
-use super::{Cell, Class, Energy, Fact, Interval, Thresholds, Verdict, Version};
+use super::{Cell, Class, Energy, Fact, Interval, Thresholds, Verdict, Version, held};
 use crate::sample::TimeMs;
 use crate::signal::Signal;
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 pub(super) const OUTAGE: Outage = Outage { class: Class::Maintenance, judge };
 
@@ -23,11 +23,13 @@ fn judge(course: &Course<'_>, index: usize, t: &Thresholds) -> Verdict {
     let Some(closed) = cell.mean(Signal::NodeUnschedulable) else {
         return Verdict::Abstain { missing: vec![Signal::NodeUnschedulable] };
     };
-    if closed < t.claim_floor || !course.state(index).held.is_no() {
+    let free = if course.state(index).held.is_no() { 1.0 } else { held::free_share(&cell, t) };
+    let max_share = closed.min(free);
+    if max_share < t.claim_floor {
         return Verdict::No;
     }
     let facts = vec![Fact::of(Signal::NodeUnschedulable, closed, t.claim_floor)];
-    Verdict::Claim { max_share: closed, confidence: COUNTED, facts }
+    Verdict::Claim { max_share, confidence: COUNTED, facts }
 }
 
 /// Maintenance that the configuration declares.

@@ -4,7 +4,7 @@ use super::idle_held::is_idle;
 use super::phase::{Course, Phase, holder};
 use super::{Class, Fact, Thresholds};
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 pub(super) const PHASE: Phase = Phase { class: Class::PartialAllocation, takes_work: false, mark, missing: holder };
 
