@@ -337,6 +337,8 @@ impl Signal {
 
 #[cfg(test)]
 mod tests {
+    use goodput_exporter::catalog::dcgm;
+
     use super::super::table;
     use super::*;
 
@@ -355,6 +357,17 @@ mod tests {
     fn every_signal_has_a_metric() {
         for signal in Signal::ALL {
             assert!(table::ROWS.iter().any(|r| r.signal == *signal), "{signal:?} has no metric");
+        }
+    }
+
+    #[test]
+    fn what_our_exporter_can_tell_of_a_signal_it_tells_by_default() {
+        let selection = dcgm::Selection::default();
+        let is_ours = |row: &&table::Row| row.metric.starts_with("goodput_") || row.metric.starts_with("DCGM_");
+        let is_told = |row: &table::Row| dcgm::by_name(row.metric).is_none_or(|field| selection.has(field));
+        for signal in Signal::ALL.iter().filter(|signal| !signal.is_a_setting()) {
+            let mut ours = table::ROWS.iter().filter(|row| row.signal == *signal).filter(is_ours).peekable();
+            assert!(ours.peek().is_none() || ours.any(is_told), "{signal:?} is told to those alone who ask for it");
         }
     }
 }

@@ -58,7 +58,7 @@ fields! {
     112 CLOCKS_EVENT_REASONS = Gauge None "DCGM_FI_DEV_CLOCKS_EVENT_REASONS"
         { on, call ClockEventReasons in None, "Bit mask of the reasons for the current clocks" }
     113 MAX_SM_CLOCK = Gauge Megahertz "DCGM_FI_DEV_MAX_SM_CLOCK" => Hertz "DCGM_FI_DEV_SM_MAX_CLOCK_HERTZ"
-        { opt, call SmClockMax in Megahertz, "Highest SM clock frequency" }
+        { on, call SmClockMax in Megahertz, "Highest SM clock frequency" }
     114 MAX_MEM_CLOCK = Gauge Megahertz "DCGM_FI_DEV_MAX_MEM_CLOCK" => Hertz "DCGM_FI_DEV_MEMORY_MAX_CLOCK_HERTZ"
         { opt, call MemoryClockMax in Megahertz, "Highest memory clock frequency" }
     115 MAX_VIDEO_CLOCK = Gauge Megahertz "DCGM_FI_DEV_MAX_VIDEO_CLOCK" => Hertz "DCGM_FI_DEV_VIDEO_MAX_CLOCK_HERTZ"
