@@ -256,12 +256,15 @@ enum Sight {
 }
 
 fn sight(cell: &Cell<'_>, measure: usize, here: f64, t: &Thresholds) -> Sight {
-    let least = (MEASURES[measure].least)(t);
+    let (least, spinning) = ((MEASURES[measure].least)(t), (MEASURES[measure].spinning)(t));
+    // The depths from which `lost_at_most` is the ratio or more, worked out once for all cells.
+    let kept = 1.0 - t.shallow_ratio;
+    let (bar, bar_of_spinning) = ((here - t.shallow_ratio * spinning) / kept, here / kept);
     let (mut all, mut enough, mut deeper) = (0, 0, 0);
     for (depth, _) in busy_around(cell, measure, t) {
         all += 1;
         enough += usize::from(depth >= least);
-        deeper += usize::from(Compared { measure, depth: here, usual: depth }.lost_at_most(t) >= t.shallow_ratio);
+        deeper += usize::from(depth >= if depth > spinning { bar } else { bar_of_spinning });
     }
     match all / 10 {
         tenth if enough <= tenth => Sight::Untold,
