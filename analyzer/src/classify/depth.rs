@@ -46,6 +46,8 @@ struct Measure {
     depth: fn(&Cell<'_>, f64, &Thresholds) -> Option<f64>,
     /// The most of it that spinning kernels show.
     spinning: fn(&Thresholds) -> f64,
+    /// Do spinning kernels never show in it, so that it tells how much was spun?
+    is_exact: bool,
     /// What a program must reach at its usual depth for the measure to say anything of it.
     least: fn(&Thresholds) -> f64,
 }
@@ -58,6 +60,7 @@ const MEASURES: [Measure; 4] = [
         confidence: INFERRED,
         depth: by_multiprocessors,
         spinning: |t| t.spinning_sm_ratio,
+        is_exact: false,
         least: |_| 0.0,
     },
     Measure {
@@ -67,6 +70,7 @@ const MEASURES: [Measure; 4] = [
         confidence: WEAK,
         depth: by_power,
         spinning: |_| 0.0,
+        is_exact: false,
         least: |_| 0.0,
     },
     Measure {
@@ -76,6 +80,7 @@ const MEASURES: [Measure; 4] = [
         confidence: INFERRED,
         depth: by_tensor_cores,
         spinning: |_| 0.0,
+        is_exact: true,
         least: |t| t.depth_floor_ratio,
     },
     Measure {
@@ -85,12 +90,10 @@ const MEASURES: [Measure; 4] = [
         confidence: INFERRED,
         depth: by_memory,
         spinning: |t| t.spinning_dram_ratio,
+        is_exact: false,
         least: |t| t.depth_floor_ratio,
     },
 ];
-
-/// Which of them counts tensor cores.
-const TENSOR_CORES: usize = 2;
 
 /// Signals one of which it takes.
 pub(super) const SIGNALS: [Signal; 5] =
@@ -168,7 +171,7 @@ pub(super) fn shallow(cell: &Cell<'_>, t: &Thresholds) -> Option<Shallow> {
         told.map(|(measure, depth)| compare(cell, measure, depth, t)).collect::<Option<_>>()?;
     let most = compared.iter().map(|c| c.lost_at_most(t)).reduce(f64::min)?;
     let is_one = compared.len() == 1;
-    let by_tensor_cores = compared.iter().find(|c| c.measure == TENSOR_CORES).map(Compared::lost);
+    let exactly = compared.iter().find(|c| MEASURES[c.measure].is_exact).map(Compared::lost);
     let least = compared.into_iter().min_by(|a, b| a.lost().total_cmp(&b.lost()))?;
     let lost = least.lost();
     let spun = if is_one { lost } else { most };
@@ -185,7 +188,7 @@ pub(super) fn shallow(cell: &Cell<'_>, t: &Thresholds) -> Option<Shallow> {
     Some(Shallow {
         lost,
         // Whatever else spinning kernels do, they multiply no matrices.
-        spun: by_tensor_cores.unwrap_or(spun),
+        spun: exactly.unwrap_or(spun),
         extra_cores,
         confidence,
         facts: vec![Fact { signal: name, unit, value: depth, threshold: usual * (1.0 - t.shallow_ratio) }],
