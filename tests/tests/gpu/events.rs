@@ -74,6 +74,28 @@ fn a_registration_that_is_refused_costs_nobody_else() {
 }
 
 #[test]
+fn a_gpu_that_is_watched_anew_costs_no_other_an_event() {
+    let (_folder, node) = node();
+    let register = Calls::all().named("nvmlDeviceRegisterEvents").on(3);
+    let mut probe = Probe::start(&node);
+    until_all_watched(&mut probe);
+    node.lose(3).unwrap();
+    probe.until("GPU 3 is lost", |s| s.is(3, "lost"));
+    node.hang(&register, None).unwrap();
+    node.find(3).unwrap();
+    let found = probe.until("its registration hangs", |s| s.is(3, "ok") && channel(s, "nvml", "stale"));
+    assert_eq!(watched(&found, 3), None, "it is not watched yet");
+    // GPU 0 is watched by both sets now, GPU 4 by the old one alone.
+    node.xid(0, 48).unwrap();
+    node.xid(4, 48).unwrap();
+    node.clear(&register).unwrap();
+    probe.until("GPU 3 is watched again", |s| watched(s, 3) == Some(1.0));
+    node.xid(0, 13).unwrap();
+    let heard = probe.until("the new set is heard", |s| errors(s, 0, "13") == Some(1.0));
+    assert_eq!((errors(&heard, 0, "48"), errors(&heard, 4, "48")), (Some(1.0), Some(1.0)));
+}
+
+#[test]
 fn a_wait_that_hangs_is_seen_holds_one_thread_and_heals() {
     let (_folder, node) = node();
     let mut probe = Probe::start(&node);

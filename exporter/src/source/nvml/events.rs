@@ -4,6 +4,7 @@
 //! hearing of the others. An event goes into the journal at once: the next call may find the GPU lost, and the XID is what
 //! explains it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -36,7 +37,7 @@ pub(super) fn run(shared: &Shared, nvml: &Nvml, generation: Generation) {
         // Whatever is opened meanwhile is not watched either.
         while shared.alive(generation) && shared.time.now() < until {
             let openings = shared.openings();
-            shared.opened(generation).iter().for_each(|(slot, _)| shared.set_events(slot, Err(why)));
+            shared.opened(generation).iter().for_each(|(slot, opened)| shared.set_events(slot, *opened, Err(why)));
             shared.watched(openings);
             shared.pause_listening(generation, until);
         }
@@ -52,14 +53,16 @@ fn state(why: Absent) -> ChannelState {
     }
 }
 
-/// Listens with one set until the generation ends, or a GPU was opened again and wants a new one.
+/// Listens until the generation ends.
 fn listen(shared: &Shared, nvml: &Nvml, generation: Generation) -> Reading<()> {
-    let set = shared.call(&shared.events, || Events::open(nvml))?;
-    let mut listener = Listener { shared, nvml, generation, set, watched: Vec::new(), seen: 0, begun: Instant::now() };
-    while shared.alive(generation) && listener.watch() {
-        listener.hear()?;
+    let mut listener = Listener::open(shared, nvml, generation)?;
+    while shared.alive(generation) {
+        match listener.watch() {
+            true => listener.hear()?,
+            false => listener = listener.renew()?,
+        }
     }
-    // What came since the last wait; the next set hears of what comes after its registrations alone.
+    // What came since the last wait.
     listener.take(Duration::ZERO).map(drop)
 }
 
@@ -92,7 +95,32 @@ impl Watched {
     }
 }
 
-impl Listener<'_> {
+impl<'a> Listener<'a> {
+    /// One with a set in which nothing is watched yet.
+    fn open(shared: &'a Shared, nvml: &'a Nvml, generation: Generation) -> Reading<Self> {
+        let set = shared.call(&shared.events, || Events::open(nvml))?;
+        Ok(Self { shared, nvml, generation, set, watched: Vec::new(), seen: 0, begun: Instant::now() })
+    }
+
+    /// One with a new set, in which everything is watched before the old one has told its last: an XID of any GPU that
+    /// comes meanwhile is heard by one of the two, or by both and counted once.
+    fn renew(self) -> Reading<Self> {
+        let mut next = Self::open(self.shared, self.nvml, self.generation)?;
+        next.watch();
+        let mut last = Vec::new();
+        // A set that fails, as it may for the GPU that was lost, has told what it had.
+        while let Ok(Some(event)) = self.poll(Duration::ZERO) {
+            self.note(&event);
+            last.push(event);
+        }
+        let mut first = Vec::new();
+        while let Some(event) = next.poll(Duration::ZERO)? {
+            first.push(event);
+        }
+        unheard(&last, &first).into_iter().for_each(|event| next.note(event));
+        Ok(next)
+    }
+
     /// Watches what has been opened since, and what was refused a while ago. Says whether this set still does: a GPU that
     /// was lost and found has a registration that may be dead.
     fn watch(&mut self) -> bool {
@@ -104,7 +132,7 @@ impl Listener<'_> {
                 Some(known) if known.is_settled(now) => continue,
                 _ => {}
             }
-            let key = if slot.is_lost() { Err(Absent::Lost) } else { self.register(&slot) };
+            let key = if slot.is_open() { self.register(&slot) } else { Err(Absent::Lost) };
             if let (Err(why), None) = (key, known) {
                 tracing::warn!(gpu = slot.index, ?why, "the driver does not tell of this gpu's XIDs");
             }
@@ -151,7 +179,7 @@ impl Listener<'_> {
     /// Takes all events there are, having waited for the first; says how many.
     fn take(&self, limit: Duration) -> Reading<u64> {
         let (mut limit, mut taken) = (limit, 0);
-        while let Some(event) = self.shared.call(&self.shared.events, || self.set.wait(limit))? {
+        while let Some(event) = self.poll(limit)? {
             self.note(&event);
             (limit, taken) = (Duration::ZERO, taken + 1);
             if !self.shared.alive(self.generation) {
@@ -161,13 +189,19 @@ impl Listener<'_> {
         Ok(taken)
     }
 
+    fn poll(&self, limit: Duration) -> Reading<Option<XidEvent>> {
+        self.shared.call(&self.shared.events, || self.set.wait(limit))
+    }
+
     /// Tells how it goes, GPU by GPU.
     fn tell(&self) {
         let refused = self.watched.iter().find_map(|watched| watched.key.err());
         let all_refused = !self.watched.is_empty() && self.watched.iter().all(|watched| watched.key.is_err());
         let channel = refused.filter(|_| all_refused).map_or(ChannelState::Ok, state);
         self.shared.set_channel(channel);
-        self.watched.iter().for_each(|watched| self.shared.set_events(&watched.slot, watched.key.map(|_| ())));
+        for watched in &self.watched {
+            self.shared.set_events(&watched.slot, watched.opened, watched.key.map(|_| ()));
+        }
         self.shared.watched(self.seen);
     }
 
@@ -180,5 +214,44 @@ impl Listener<'_> {
             }
             None => tracing::warn!(xid = event.code, "an XID of a gpu that was not asked about"),
         }
+    }
+}
+
+/// Those of a new set's first events that are not an old set's last ones heard again: of each GPU, all but the longest run
+/// with which the old set ended and the new one begins.
+fn unheard<'e>(last: &[XidEvent], first: &'e [XidEvent]) -> Vec<&'e XidEvent> {
+    let mut unheard: Vec<&XidEvent> = first.iter().collect();
+    let gpus: BTreeSet<Key> = first.iter().map(|event| event.gpu).collect();
+    for gpu in gpus {
+        let of = |events: &[XidEvent]| -> Vec<XidEvent> { events.iter().filter(|e| e.gpu == gpu).copied().collect() };
+        let (last, first) = (of(last), of(first));
+        let mut again = (0..=first.len()).rev().find(|n| last.ends_with(&first[..*n])).unwrap_or(0);
+        unheard.retain(|event| {
+            let heard = event.gpu == gpu && again > 0;
+            again -= usize::from(heard);
+            !heard
+        });
+    }
+    unheard
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn events(of: &[(usize, u64)]) -> Vec<XidEvent> {
+        of.iter().map(|(gpu, code)| XidEvent { gpu: Key(*gpu), code: *code, instance: None }).collect()
+    }
+
+    #[test]
+    fn what_both_sets_heard_is_counted_once() {
+        let told = |last: &[(usize, u64)], first: &[(usize, u64)]| -> Vec<u64> {
+            unheard(&events(last), &events(first)).iter().map(|event| event.code).collect()
+        };
+        assert_eq!(told(&[], &[(1, 31), (2, 79)]), [31, 79]);
+        assert_eq!(told(&[(1, 13), (1, 31)], &[(1, 31), (1, 79)]), [79]);
+        assert_eq!(told(&[(1, 31), (2, 13), (1, 79)], &[(1, 31), (1, 79), (2, 48)]), [48], "GPU by GPU");
+        assert_eq!(told(&[(1, 31), (1, 13)], &[(1, 31)]), [31], "the old set heard something after it");
+        assert_eq!(told(&[(1, 94), (1, 94), (1, 94)], &[(1, 94), (1, 94)]), [0; 0]);
     }
 }

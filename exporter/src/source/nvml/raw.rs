@@ -173,10 +173,11 @@ pub(super) struct Events<'nvml> {
 }
 
 /// Which GPU of one load of the library; good for nothing but comparing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Key(usize);
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Key(pub(super) usize);
 
 /// One XID.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct XidEvent {
     pub(super) gpu: Key,
     pub(super) code: u64,

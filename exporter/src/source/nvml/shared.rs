@@ -378,7 +378,7 @@ impl Shared {
 
     /// Has the thread that waits for events watch the GPU, which its reader has opened.
     pub(super) fn announce(&self, slot: &Slot) {
-        slot.opened.fetch_add(1, Ordering::Relaxed);
+        slot.open();
         let _flags = self.flags.lock();
         self.openings.fetch_add(1, Ordering::Relaxed);
         self.changed.notify_all();

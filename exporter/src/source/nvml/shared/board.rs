@@ -58,6 +58,8 @@ pub(super) struct Seen {
     identity: Option<Arc<Identity>>,
     taken: Option<Instant>,
     state: State,
+    /// Has its reader opened it, and not failed since? Known before the first reading is there.
+    open: bool,
     values: Arc<Values>,
     processes: Reading<Vec<Process>>,
     events: Reading<()>,
@@ -88,9 +90,12 @@ impl Identity {
 }
 
 impl Shared {
-    /// Tells whether a GPU's events come.
-    pub(in super::super) fn set_events(&self, slot: &Slot, events: Reading<()>) {
-        slot.seen.lock().events = events;
+    /// Tells whether the events come of a GPU that was opened so often; nothing when it has been opened again since.
+    pub(in super::super) fn set_events(&self, slot: &Slot, opened: u64, events: Reading<()>) {
+        let mut seen = slot.seen.lock();
+        if slot.opened.load(Ordering::Relaxed) == opened {
+            seen.events = events;
+        }
     }
 
     pub(in super::super) fn set_driver(&self, driver: Driver) {
@@ -180,7 +185,12 @@ impl Shared {
     pub(in super::super) fn fail(&self, slot: &Slot, why: Absent) {
         let state = if why == Absent::Lost { State::Lost } else { State::Failing(why) };
         slot.clock.tripped.store(false, Ordering::Relaxed);
-        if std::mem::replace(&mut slot.seen.lock().state, state) != state {
+        let before = {
+            let mut seen = slot.seen.lock();
+            seen.open = false;
+            std::mem::replace(&mut seen.state, state)
+        };
+        if before != state {
             tracing::warn!(gpu = slot.index, ?state, "gpu cannot be read");
         }
         // Under the lock that waiters check under, or one of them misses it.
@@ -276,11 +286,20 @@ fn settled(board: &Board) -> bool {
 }
 
 impl Slot {
+    /// Its reader has opened the GPU, whose events are not watched yet, or not any more.
+    pub(super) fn open(&self) {
+        let mut seen = self.seen.lock();
+        seen.open = true;
+        seen.events = Err(Absent::NotSupported);
+        self.opened.fetch_add(1, Ordering::Relaxed);
+    }
+
     pub(super) fn new(index: u32, generation: Generation) -> Self {
         let seen = Seen {
             identity: None,
             taken: None,
             state: State::Starting,
+            open: false,
             values: Arc::new(Values::default()),
             processes: Err(Absent::NotSupported),
             events: Err(Absent::NotSupported),
@@ -293,9 +312,9 @@ impl Slot {
         self.seen.lock().identity.as_ref().and_then(|identity| Address::parse(&identity.pci_bus_id))
     }
 
-    /// Has the driver said that it cannot be read?
-    pub(in super::super) fn is_lost(&self) -> bool {
-        matches!(self.seen.lock().state, State::Lost | State::Failing(_))
+    /// Is it open, as far as is known?
+    pub(in super::super) fn is_open(&self) -> bool {
+        self.seen.lock().open
     }
 
     /// How long nothing has come back. The clock does not tell of a hang in the calls that free what a reader holds,
