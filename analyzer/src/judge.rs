@@ -16,8 +16,8 @@ pub use reader::Reader;
 
 use crate::application::{Counter, measure};
 use crate::classify::{
-    self, CRASH_SIGNALS, Class, Declared, Interval, Judged, LOOK_AHEAD_MS, LOOK_BACK_MS, LOST_REACH_MS, Paired, Seen,
-    Thresholds, judge_told,
+    self, CRASH_SIGNALS, Class, Declared, Interval, Judged, LONG_START_REACH_MS, LONG_START_SIGNALS, LOOK_AHEAD_MS,
+    LOOK_BACK_MS, LOST_REACH_MS, Paired, Seen, Thresholds, judge_told,
 };
 use crate::events::Told;
 use crate::forecast::{self, Outlook, Prospect};
@@ -92,7 +92,7 @@ impl<S: Samples + Results> Judge<S> {
 
     /// Is everything there that verdicts on the window rest on, or has retention removed some of it?
     pub fn judgeable(&self, window: &Range<TimeMs>) -> Result<(), JudgeError> {
-        let reach = LOOK_BACK_MS.max(self.forecast_window_ms());
+        let reach = (LOOK_BACK_MS + LONG_START_REACH_MS).max(self.forecast_window_ms());
         match self.store.raw_from() {
             Some(raw_from) if window.start - reach < raw_from => {
                 Err(JudgeError::AgedOut { window: window.clone(), raw_from })
@@ -147,15 +147,15 @@ impl<S: Samples + Results> Judge<S> {
     ) -> Result<Judged, JudgeError> {
         self.judgeable(window)?;
         let range = window.start..window.end.min(until);
-        let crash = signal::metrics_of(CRASH_SIGNALS);
-        let (near, far) = (self.near(&crash), (LOOK_BACK_MS, LOOK_AHEAD_MS + LOST_REACH_MS));
-        let near = reader.around(&near, &range, (LOOK_BACK_MS, LOOK_AHEAD_MS)).await?;
-        let crash = reader.around(&crash, &range, far).await?;
+        let far = signal::metrics_of(&[CRASH_SIGNALS, LONG_START_SIGNALS].concat());
+        let near = reader.around(&self.near(&far), &range, (LOOK_BACK_MS, LOOK_AHEAD_MS)).await?;
+        let reach = (LOOK_BACK_MS + LONG_START_REACH_MS, LOOK_AHEAD_MS + LOST_REACH_MS.max(LONG_START_REACH_MS));
+        let far = reader.around(&far, &range, reach).await?;
         let (seen, thresholds) = (self.seen_until(range.start).await?, self.thresholds.clone());
         let part = range.clone();
         let history = self.store.history(range.start - LOOK_BACK_MS..range.end + LOOK_AHEAD_MS + LOST_REACH_MS).await?;
         let told = Told::of(&history.events);
-        let judging = move || judge_told(near.iter().chain(&*crash), &seen, told, part, &thresholds);
+        let judging = move || judge_told(near.iter().chain(&*far), &seen, told, part, &thresholds);
         let judged = tokio::task::spawn_blocking(judging).await;
         let mut judged = judged.map_err(|_| JudgeError::Died(range))??;
         judged.intervals = classify::declare(judged.intervals, &self.maintenance);

@@ -132,7 +132,7 @@ async fn load<S: Samples + Results>(
 
 fn points(series: &[Series], entity: &Entity, signal: Signal, range: &Range<TimeMs>) -> Vec<Point> {
     let sources = sources(series);
-    let framed = frames(&sources, range, 0);
+    let framed = frames(sources.iter(), range, 0);
     let found = framed.nodes.iter().find_map(|node| Some((node, tracks(node, entity)?)));
     let Some((node, tracks)) = found else { return Vec::new() };
     let mut points = Vec::new();

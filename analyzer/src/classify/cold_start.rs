@@ -1,10 +1,10 @@
 //! `cold_start`: from the claim of a GPU to its first sustained work.
 
 use super::phase::{Course, Phase, nothing};
-use super::{Cell, Class, Fact, Thresholds};
+use super::{Cell, Class, Fact, Thresholds, gang_wait};
 use crate::signal::Signal;
 
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 
 pub(super) const PHASE: Phase = Phase { class: Class::ColdStart, takes_work: false, mark, missing: nothing };
 
@@ -12,10 +12,29 @@ pub(super) const PHASE: Phase = Phase { class: Class::ColdStart, takes_work: fal
 const TELLING: [Signal; 3] = [Signal::JobRead, Signal::JobCpuUsage, Signal::FbUsed];
 
 fn mark(course: &Course<'_>, index: usize, t: &Thresholds) -> Option<Vec<Fact>> {
-    starting_since(course, index, t)?;
     let cell = Cell { node: course.node, gpu: course.gpu, owner: course.owner(index), index };
+    if starting_since(course, index, t).is_none() && !goes_on(&cell, t) {
+        return None;
+    }
     let told = TELLING.into_iter().filter_map(|signal| Some(Fact::of(signal, cell.mean(signal)?, 0.0)));
     Some(told.collect())
+}
+
+/// Is the cell part of a long start, soon after the last of the owner's GPUs had come or while the owner works for it?
+fn goes_on(cell: &Cell<'_>, t: &Thresholds) -> bool {
+    let Some(start) = cell.node.long_starts.of(cell) else { return false };
+    let span = &cell.node.cells[cell.index];
+    let complete_ms = start.complete_ms();
+    let is_soon = complete_ms <= span.start && span.end - complete_ms <= (t.cold_start_seconds * 1000.0) as i64;
+    // What the work takes that follows is no part of it.
+    let until_now = cell.node.around(cell.index, t.idle_window_seconds).start..=cell.index;
+    let mut starts = until_now.map(|index| Cell { index, ..*cell }).filter(|near| start.has(near));
+    is_soon || starts.any(|near| prepares(&near, t))
+}
+
+/// Does the owner do more than wait?
+fn prepares(cell: &Cell<'_>, t: &Thresholds) -> bool {
+    gang_wait::stirs(cell, t).is_some_and(|facts| facts.iter().any(|fact| fact.value > fact.threshold))
 }
 
 /// The cell in which the GPU was taken, if there was no sustained work since.

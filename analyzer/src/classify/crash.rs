@@ -67,14 +67,14 @@ pub(crate) struct Crash {
 
 /// Who crashes as one: an owner wherever it is, where its name says the same on every node.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Run {
+pub(super) struct Run {
     cluster: String,
     node: Option<String>,
     owner: String,
 }
 
 impl Run {
-    fn of(node: &NodeFrame, owner: &str) -> Run {
+    pub(super) fn of(node: &NodeFrame, owner: &str) -> Run {
         let own = is_of_one_node(owner).then(|| node.node.clone());
         Run { cluster: node.cluster.clone(), node: own, owner: owner.to_owned() }
     }

@@ -76,8 +76,9 @@ pub struct Judged {
     pub missing: BTreeMap<String, BTreeSet<String>>,
     /// How much there was to judge by.
     pub coverage: Coverage,
-    /// Since when work is lost by crashes that signals tell of within the window: verdicts before it may rest on them.
-    pub lost_from_ms: Option<TimeMs>,
+    /// Since when work is lost by crashes, or starts go on that end in work, within the window: verdicts before it may rest
+    /// on them.
+    pub restates_from_ms: Option<TimeMs>,
     /// Every GPU of the window, and those that vanished less than 24 h before its end: hand it to [`judge_onward`].
     pub seen: Vec<Seen>,
 }
@@ -146,7 +147,7 @@ struct Run {
     unjoined: BTreeSet<Unjoined>,
     seen: BTreeMap<String, Seen>,
     told: Arc<Told>,
-    lost_from_ms: Option<TimeMs>,
+    restates_from_ms: Option<TimeMs>,
 }
 
 impl Run {
@@ -167,8 +168,9 @@ impl Run {
     }
 
     fn hour(&mut self, sources: &[Source<'_>], window: Range<TimeMs>, t: &Thresholds) -> Result<(), JudgeError> {
-        let Prepared { nodes, crashes, unjoined } = prepare(sources, &self.told, &window, t);
-        self.lost_from_ms = self.lost_from_ms.into_iter().chain(crashes.reach_back(&window)).min();
+        let Prepared { nodes, crashes, long_starts, unjoined } = prepare(sources, &self.told, &window, t);
+        let restated = crashes.reach_back(&window).into_iter().chain(long_starts.reach_back(&window));
+        self.restates_from_ms = self.restates_from_ms.into_iter().chain(restated).min();
         self.unjoined.extend(unjoined);
         let mut judged = BTreeSet::new();
         let holds = Holds::of(&nodes);
@@ -226,7 +228,7 @@ impl Run {
         judged.intervals = self.intervals;
         judged.advisories = self.advisories;
         judged.paired = self.paired;
-        judged.lost_from_ms = self.lost_from_ms;
+        judged.restates_from_ms = self.restates_from_ms;
         judged
     }
 }

@@ -38,6 +38,7 @@ mod judge;
 mod keep_alive;
 mod launch_bound;
 mod ledger;
+mod long_start;
 mod lost_work;
 mod low_occupancy;
 mod maintenance;
@@ -83,6 +84,8 @@ pub use judge::{
 };
 pub use ledger::Imbalance;
 pub(crate) use ledger::apportion;
+pub(crate) use long_start::LongStarts;
+pub use long_start::{LONG_START_REACH_MS, LONG_START_SIGNALS};
 pub use maintenance::{Declared, declare};
 pub use outage::{OUTAGES, Outage};
 pub use paired::{Measure, Paired};

@@ -113,7 +113,6 @@ impl<'a> Course<'a> {
 
     /// Who held the GPU for the most of the cell, where known.
     pub(super) fn owner(&self, cell: usize) -> Option<&'a str> {
-        let owners = &self.gpu.owners[cell];
-        owners.iter().rev().max_by_key(|(_, ms)| *ms).map(|(name, _)| &**name)
+        self.gpu.main_owner(cell)
     }
 }

@@ -9,6 +9,7 @@ use rayon::prelude::*;
 use super::crash::{self, Crashes};
 use super::elsewhere::look_elsewhere;
 use super::judge::around_ms;
+use super::long_start::{self, LongStarts};
 use super::{Thresholds, work};
 use crate::events::Told;
 use crate::frame::{self, Framed, NodeFrame, Source, Unjoined};
@@ -18,17 +19,20 @@ use crate::sample::TimeMs;
 pub(super) struct Prepared {
     pub(super) nodes: Vec<NodeFrame>,
     pub(super) crashes: Arc<Crashes>,
+    pub(super) long_starts: Arc<LongStarts>,
     pub(super) unjoined: BTreeSet<Unjoined>,
 }
 
 /// Looks at the window, which does not reach over a UTC hour, and at what is around it.
 pub(super) fn prepare(sources: &[Source<'_>], told: &Arc<Told>, window: &Range<TimeMs>, t: &Thresholds) -> Prepared {
-    let Framed { mut nodes, unjoined } = frame::frames(sources, window, around_ms(t));
+    let Framed { mut nodes, unjoined } = frame::frames(sources.iter(), window, around_ms(t));
     let crashes = Arc::new(crash::find(sources, told, window, t));
     for node in &mut nodes {
         (node.told, node.crashes) = (Arc::clone(told), Arc::clone(&crashes));
     }
     nodes.par_iter_mut().for_each(|node| work::note(node, t));
+    let long_starts = Arc::new(long_start::find(sources, &nodes, window, t));
+    nodes.iter_mut().for_each(|node| node.long_starts = Arc::clone(&long_starts));
     look_elsewhere(&mut nodes, t);
-    Prepared { nodes, crashes, unjoined }
+    Prepared { nodes, crashes, long_starts, unjoined }
 }

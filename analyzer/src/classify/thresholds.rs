@@ -125,6 +125,9 @@ thresholds! {
     cold_start_seconds = 1200.0 "seconds" in 60.0..=1800.0,
         "The longest that a start lasts: what comes after without work is idle.",
         from "initialisation took 5 to 20 min on Meta's research clusters (revisiting reliability, 2024)";
+    long_start_seconds = 14400.0 "seconds" in 60.0..=14400.0,
+        "The longest that a start lasts in which the job works for it or waits for others of its GPUs, and which ends in work of the GPU.",
+        from "own choice: as far as lost_work_reach_seconds; a job without a gang scheduler may wait for hours";
     around_seconds = 1200.0 "seconds" in 300.0..=1800.0,
         "How far around a cell it is looked whether a GPU is ever used, and at which rate its owner usually writes.",
         from "own choice: longer than an evaluation or a save; gpu-pruner acts on GPUs unused for 30 min";

@@ -68,6 +68,12 @@ impl GpuFrame {
         self.owners.iter().flatten().map(|(owner, _)| &**owner)
     }
 
+    /// Who held it for the most of the cell of this index, where known.
+    #[must_use]
+    pub fn main_owner(&self, cell: usize) -> Option<&str> {
+        self.owners[cell].iter().rev().max_by_key(|(_, ms)| *ms).map(|(name, _)| &**name)
+    }
+
     /// Did this owner hold it in the cell of this index?
     #[must_use]
     pub fn is_held_by(&self, owner: &str, cell: usize) -> bool {

@@ -20,7 +20,7 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 use rayon::prelude::*;
 
-use crate::classify::Crashes;
+use crate::classify::{Crashes, LongStarts};
 use crate::events::Told;
 use crate::sample::{Labels, Sample, Series, TimeMs};
 use crate::signal::{Entity, Meaning, Signal, resolve, servers_named};
@@ -63,6 +63,8 @@ pub struct NodeFrame {
     pub told: Arc<Told>,
     /// What ended jobs against their will, of all nodes.
     pub(crate) crashes: Arc<Crashes>,
+    /// Starts that last longer than rules look around, of all nodes.
+    pub(crate) long_starts: Arc<LongStarts>,
     /// What owners that hold GPUs on other nodes too have there, cell by cell.
     pub elsewhere: BTreeMap<Arc<str>, Vec<Elsewhere>>,
 }
@@ -118,8 +120,12 @@ pub(crate) struct Framed {
 }
 
 /// Lays the sources on the grid. `around_ms` is how far rules look beyond the window, to either side.
-pub(crate) fn frames(sources: &[Source<'_>], window: &Range<TimeMs>, around_ms: i64) -> Framed {
-    frames_of(sources.iter(), window, around_ms, |_, _| true)
+pub(crate) fn frames<'s, 'a: 's>(
+    sources: impl Iterator<Item = &'s Source<'a>>,
+    window: &Range<TimeMs>,
+    around_ms: i64,
+) -> Framed {
+    frames_of(sources, window, around_ms, |_, _| true)
 }
 
 /// The same, of the nodes alone on which somebody lets go of a GPU.
@@ -296,6 +302,7 @@ impl<'s, 'a> Members<'s, 'a> {
             told: Arc::default(),
             elsewhere: BTreeMap::new(),
             crashes: Arc::default(),
+            long_starts: Arc::default(),
             body,
             cells,
         }

@@ -174,7 +174,7 @@ impl<S: Samples + Results> Judging<S> {
             }
             let judged = self.judge.judge(reader, &window, until).await?;
             unjoined = judged.unjoined.iter().map(ToString::to_string).collect();
-            lost.extend(judged.lost_from_ms.filter(|since| *since < from));
+            lost.extend(judged.restates_from_ms.filter(|since| *since < from));
             self.progress.send_modify(|progress| progress.advance(&window, until));
         }
         self.restate(lost, from, until).await?;

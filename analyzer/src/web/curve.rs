@@ -132,7 +132,7 @@ fn curves(
     range: &Range<TimeMs>,
 ) -> Curves {
     let sources = sources(series);
-    let framed = frames(&sources, range, 0);
+    let framed = frames(sources.iter(), range, 0);
     let is_asked = |gpu: &&GpuFrame| gpu.uuid == uuid && gpu.instance.as_ref() == instance;
     let found = framed.nodes.iter().find_map(|node| Some((node, node.gpus.iter().find(is_asked)?)));
     let (cells, readings): (_, Vec<Cell<'_>>) = match found {

@@ -166,11 +166,15 @@ fn work_of_hours_is_lost_and_hours_are_judged_alike_one_by_one_and_at_once() {
     let judge =
         |seen: &[_], window: Range<TimeMs>| judge_onward(&series, seen, window, &Thresholds::default()).unwrap();
     let once = judge(&[], 0..4 * HOUR);
-    assert_eq!(once.lost_from_ms, Some((183 - 240) * MINUTE), "four hours: the last save is out of sight of the crash");
+    assert_eq!(
+        once.restates_from_ms,
+        Some((183 - 240) * MINUTE),
+        "four hours: the last save is out of sight of the crash"
+    );
     let (mut parts, mut seen) = (Vec::new(), Vec::new());
     for hour in 0..4 {
         let part = judge(&seen, hour * HOUR..(hour + 1) * HOUR);
-        assert_eq!(part.lost_from_ms.is_some(), hour == 3, "the crash is in the last of them");
+        assert_eq!(part.restates_from_ms.is_some(), hour == 3, "the crash is in the last of them");
         (parts, seen) = ([parts, part.intervals].concat(), part.seen);
     }
     assert_eq!(parts, once.intervals);

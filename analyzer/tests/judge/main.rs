@@ -8,6 +8,7 @@ mod energy;
 mod events;
 mod feeding;
 mod ledger;
+mod long_start;
 mod mig;
 mod phases;
 mod placement;

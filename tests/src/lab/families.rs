@@ -64,6 +64,8 @@ pub const FAMILIES: &[Family] = &[
     tuned("irq_placement", feeding::irq_placement),
     tuned("keep_alive", held::keep_alive),
     tuned("launch_bound", busy::launch_bound),
+    tuned("long_gang_wait", held::long_gang_wait),
+    tuned("long_start", held::long_start),
     tuned("lost_work_node", crash::lost_work_node),
     tuned("lost_work_xid", crash::lost_work_xid),
     tuned("maintenance", held::maintenance),
@@ -80,6 +82,7 @@ pub const FAMILIES: &[Family] = &[
     tuned("pcie_degraded", feeding::pcie_degraded),
     tuned("plain_loaders", plain::plain_loaders),
     tuned("plain_ranks", plain::plain_ranks),
+    tuned("plain_starts", plain::plain_starts),
     tuned("power_throttle", busy::power_throttle),
     tuned("productive", feeding::productive),
     tuned("ranks_apart", busy::ranks_apart),
@@ -100,6 +103,7 @@ pub const FAMILIES: &[Family] = &[
     held_out("numa", held_out::numa),
     held_out("plain_nodes", held_out::plain_nodes),
     held_out("ranks", held_out::ranks),
+    held_out("starts", held_out::starts),
 ];
 
 /// The plan of a family's member.

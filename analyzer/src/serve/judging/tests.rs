@@ -105,6 +105,44 @@ async fn a_crash_takes_the_work_of_hours_that_were_final() {
     assert_eq!(total(&judging, late).await, before, "hours that are opened again still know of the crash");
 }
 
+/// Scrapes of two nodes whose GPUs one owner takes at different moments, and works on from a third one on.
+async fn waiting_gang(store: &impl Samples, times: Range<TimeMs>, [first, last, works]: [TimeMs; 3]) {
+    for time in times.step_by(30_000) {
+        let mut text = String::new();
+        for (node, taken) in [("n1", first), ("n2", last)] {
+            let gpu = format!("UUID=\"GPU-{node}\",Hostname=\"{node}\",instance=\"{node}:9400\"");
+            let busy = if time > works { 0.8 } else { 0.0 };
+            text += &format!("DCGM_FI_PROF_GR_ENGINE_ACTIVE{{{gpu}}} {busy}\nDCGM_FI_DEV_FB_USED{{{gpu}}} 0\n");
+            let owner = format!("owner=\"ml/a\",instance=\"{node}:9400\",nodename=\"{node}\"");
+            text += &format!("goodput_cgroup_cpu_usage_seconds_total{{{owner}}} {}\n", (time - START) / 10_000);
+            text += &format!("goodput_node_info{{nodename=\"{node}\",instance=\"{node}:9400\"}} 1\n");
+            if time >= taken {
+                text += &format!("goodput_gpu_owner_info{{owner=\"ml/a\",{gpu}}} 1\n");
+            }
+        }
+        store.append(parse(&text, Format::Text, &Limits::default(), time).unwrap()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_gang_that_is_complete_at_last_has_waited_in_hours_that_were_final() {
+    let dir = tempfile::tempdir().unwrap();
+    let judging = judging(dir.path()).await;
+    let mut reader = judging.judge.reader(0);
+    let last = START + 3 * HOUR_MS + 5 * MINUTE_MS;
+    let moments = [START + 10 * MINUTE_MS, last, last + 4 * MINUTE_MS];
+    waiting_gang(&judging.intake, START..last, moments).await;
+    judging.round(&mut reader).await.unwrap();
+    let (waited, idle) = (total(&judging, Class::GangWait).await, total(&judging, Class::IdleHeld).await);
+    assert!(waited == 0 && idle > 2 * HOUR_MS, "{waited} ms waited, {idle} ms idle: nobody knows for whom yet");
+    waiting_gang(&judging.intake, last..now(), moments).await;
+    for _ in 0..2 {
+        judging.round(&mut reader).await.unwrap();
+        let (waited, idle) = (total(&judging, Class::GangWait).await, total(&judging, Class::IdleHeld).await);
+        assert!(waited > 170 * MINUTE_MS && idle == 0, "{waited} ms waited, {idle} ms idle");
+    }
+}
+
 #[tokio::test]
 async fn memory_at_risk_is_known_now_and_kept_once() {
     let dir = tempfile::tempdir().unwrap();

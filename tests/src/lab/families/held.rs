@@ -80,6 +80,33 @@ pub(super) fn gang_wait(plan: &mut Plan, chance: &mut Chance) {
     plan.step(Phase { sync: true, ..here }, Cause::default());
 }
 
+/// A gang that takes hours to be complete, then a short start.
+pub(super) fn long_gang_wait(plan: &mut Plan, chance: &mut Chance) {
+    plan.nodes = 2;
+    plan.layout.gpus = plan.layout.gpus.min(4);
+    free(plan, 12);
+    let here = Phase { minutes: chance.minutes(110), workers: 0, ..Phase::default() };
+    let elsewhere = Some(Phase { job: false, ..here.clone() });
+    plan.steps.push(Step { here, elsewhere, cause: lost("gang_wait") });
+    plan.step(Phase { minutes: chance.minutes(7), workers: 0, ..Phase::default() }, lost("cold_start"));
+    let here = plan.healthy(chance, 20);
+    plan.step(Phase { sync: true, ..here }, Cause::default());
+}
+
+/// An hour of loading and compiling before the first batch.
+pub(super) fn long_start(plan: &mut Plan, chance: &mut Chance) {
+    plan.layout.gpus = plan.layout.gpus.min(4);
+    free(plan, 12);
+    plan.step(prepares(plan, chance, 60), lost("cold_start"));
+    plan.works(chance, 25);
+}
+
+/// A job whose CPUs are at work and have nothing for its GPUs yet.
+pub(super) fn prepares(plan: &Plan, chance: &mut Chance, minutes: usize) -> Phase {
+    let here = plan.healthy(chance, minutes);
+    Phase { prep: chance.between(60.0, 120.0), ..here }
+}
+
 pub(super) fn keep_alive(plan: &mut Plan, chance: &mut Chance) {
     plan.works(chance, 12);
     let poke = chance.between(1.5, 6.0);

@@ -2,6 +2,7 @@
 //! thresholds are chosen.
 
 use super::feeding::{dataloader_cpu, dataloader_storage};
+use super::held::prepares;
 use super::{
     Cause, Chance, Exporters, OTHER_MODELS, Phase, Plan, Step, free, late_reads, lost, serves, slow_preparation,
     spins_like_nccl,
@@ -209,6 +210,22 @@ pub(super) fn plain_nodes(plan: &mut Plan, chance: &mut Chance) {
         spins_like_nccl(&mut here, chance);
         plan.step(here, Cause::default());
     }
+}
+
+/// Ranks on two or three nodes that have their GPUs one after the other, load for long, work, and end without work.
+pub(super) fn starts(plan: &mut Plan, chance: &mut Chance) {
+    plan.nodes = chance.one_of(&[2, 3]);
+    plan.layout.gpus = chance.one_of(&[1, 2]);
+    plan.exporters = chance.one_of(&[Exporters::Ours, Exporters::Ours, Exporters::DcgmAndNode]);
+    free(plan, 10);
+    let here = Phase { minutes: chance.minutes(90), workers: 0, ..Phase::default() };
+    let elsewhere = Some(Phase { job: false, ..here.clone() });
+    plan.steps.push(Step { here, elsewhere, cause: lost("gang_wait") });
+    let minutes = chance.one_of(&[8, 40, 60]);
+    plan.step(prepares(plan, chance, minutes), lost("cold_start"));
+    plan.works(chance, 30);
+    plan.step(Phase { minutes: chance.minutes(40), workers: 0, ..Phase::default() }, lost("idle_held"));
+    plan.works(chance, 10);
 }
 
 /// GPUs of a model whose idle power the analyzer does not know: a start, ranks that exchange, late loaders, idleness.

@@ -1,6 +1,7 @@
 //! Nodes that have dcgm-exporter and node_exporter, or the first of these alone.
 
-use super::{Cause, Chance, Exporters, Phase, Plan, free, late_reads, lost, slow_preparation, spins_like_nccl};
+use super::held::prepares;
+use super::{Cause, Chance, Exporters, Phase, Plan, Step, free, late_reads, lost, slow_preparation, spins_like_nccl};
 
 /// Late loaders, scraped every 30 or 60 s.
 pub(super) fn coarse_loaders(plan: &mut Plan, chance: &mut Chance) {
@@ -52,6 +53,20 @@ fn late_loaders(plan: &mut Plan, chance: &mut Chance) {
     }
     let here = plan.healthy(chance, 10);
     plan.step(Phase { cpus: 8 * gpus, ..here }, Cause::default());
+}
+
+/// A gang that takes long to be complete, then loads for long.
+pub(super) fn plain_starts(plan: &mut Plan, chance: &mut Chance) {
+    plan.exporters = Exporters::DcgmAndNode;
+    plan.nodes = 2;
+    plan.layout.gpus = chance.one_of(&[1, 2, 4]);
+    free(plan, 8);
+    let here = Phase { minutes: chance.minutes(50), workers: 0, ..Phase::default() };
+    let elsewhere = Some(Phase { job: false, ..here.clone() });
+    plan.steps.push(Step { here, elsewhere, cause: lost("gang_wait") });
+    plan.step(prepares(plan, chance, 35), lost("cold_start"));
+    plan.works(chance, 20);
+    plan.step(Phase { minutes: chance.minutes(25), workers: 0, ..Phase::default() }, lost("idle_held"));
 }
 
 /// Tasks of others wait for CPUs of their own all the time: nothing of it is the job's.
