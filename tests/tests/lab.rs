@@ -130,6 +130,46 @@ fn the_same_plan_makes_the_same_trace() -> Result<()> {
     Ok(())
 }
 
+/// Each node's part of the job as a pod of its own, as Kubernetes has it, that kube-state-metrics may tell the maker of.
+fn as_pods(metrics: &str, is_told: bool) -> String {
+    let mut pods = String::new();
+    for line in metrics.lines().filter(|line| *line != "# EOF") {
+        let node = ["n1", "n2"].into_iter().find(|node| line.contains(&format!("instance=\"{node}:")));
+        let pod = |node: &str| format!("train-{node}");
+        let own = node.map_or_else(String::new, pod);
+        let line = line.replace("owner=\"train\"", &format!("owner=\"ml/{own}\""));
+        pods += &(line.replace("pod=\"train-0\"", &format!("pod=\"{own}\"")) + "\n");
+        let time = line.rsplit(' ').next().filter(|_| is_told && line.starts_with("kube_node_spec_unschedulable"));
+        for (time, node) in time.into_iter().flat_map(|time| ["n1", "n2"].map(|node| (time, node))) {
+            let maker = "owner_is_controller=\"true\",owner_kind=\"PyTorchJob\",owner_name=\"llm\"";
+            pods += &format!(
+                "kube_pod_owner{{instance=\"ksm:8080\",namespace=\"ml\",pod=\"{}\",{maker}}} 1 {time}\n",
+                pod(node)
+            );
+        }
+    }
+    pods + "# EOF\n"
+}
+
+#[test]
+fn pods_of_one_job_are_one_run() -> Result<()> {
+    for family in ["straggler", "ranks_apart", "gang_wait", "plain_starts", "lost_work_node"] {
+        let dir = tempfile::tempdir()?;
+        made(dir.path(), family, 1)?;
+        let trace = find_all(&[dir.path().to_owned()])?.remove(0);
+        let judged = || Ok::<_, anyhow::Error>(evaluate(&[dir.path().to_owned()], &Thresholds::default())?.all);
+        let one_name = judged()?;
+        let metrics = std::fs::read_to_string(trace.join("metrics.om"))?;
+        std::fs::write(trace.join("metrics.om"), as_pods(&metrics, true))?;
+        assert_eq!(judged()?.confusion, one_name.confusion, "{family}");
+        std::fs::write(trace.join("metrics.om"), as_pods(&metrics, false))?;
+        let apart = judged()?;
+        let wrong = (apart.wrong_class_share, one_name.wrong_class_share);
+        assert!(wrong.0 > wrong.1, "{family}: whose pods they are tells nothing: {wrong:?} of the time is wrong");
+    }
+    Ok(())
+}
+
 #[test]
 fn families_are_what_the_readme_says() -> Result<()> {
     let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("lab/README.md"))?;

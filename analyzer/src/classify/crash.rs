@@ -41,6 +41,8 @@ pub const CRASH_SIGNALS: &[Signal] = &[
     Signal::NodeBootTime,
     Signal::NodeDiskWritten,
     Signal::JobInfo,
+    Signal::PodController,
+    Signal::JobController,
     Signal::JobOomKills,
     Signal::JobWritten,
 ];
@@ -65,7 +67,7 @@ pub(crate) struct Crash {
     pub(super) facts: Vec<Fact>,
 }
 
-/// Who crashes as one: an owner wherever it is, where its name says the same on every node.
+/// Who crashes as one: the ranks of a run, and an owner wherever it is, where its name says the same on every node.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Run {
     cluster: String,
@@ -76,7 +78,7 @@ pub(super) struct Run {
 impl Run {
     pub(super) fn of(node: &NodeFrame, owner: &str) -> Run {
         let own = is_of_one_node(owner).then(|| node.node.clone());
-        Run { cluster: node.cluster.clone(), node: own, owner: owner.to_owned() }
+        Run { cluster: node.cluster.clone(), node: own, owner: node.runs.name(owner).to_owned() }
     }
 }
 

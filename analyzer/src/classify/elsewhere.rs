@@ -1,4 +1,4 @@
-//! What an owner has on other nodes at the same time, so that a rule which sees one node knows of the rest of a run.
+//! What the rest of an owner's run has at the same time, on other nodes for the most part, so that a rule which sees one node knows of the rest of a run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -11,21 +11,21 @@ use crate::frame::{Elsewhere, NodeFrame};
 use crate::sample::TimeMs;
 use crate::signal::is_of_one_node;
 
-/// An owner's GPUs by minute, on all nodes, and the nodes that they are on.
+/// A run's GPUs by minute, on all nodes, and the owners that have them, each on its node.
 #[derive(Default)]
-struct Run {
-    nodes: BTreeSet<usize>,
+struct Run<'a> {
+    owners: BTreeSet<(usize, &'a str)>,
     minutes: BTreeMap<i64, Elsewhere>,
 }
 
-/// Fills in what each node's owners have on the others.
+/// Fills in what there is of each owner's run beside it.
 pub(super) fn look_elsewhere(nodes: &mut [NodeFrame], t: &Thresholds) {
     let of_nodes: Vec<BTreeMap<Arc<str>, Vec<Elsewhere>>> = nodes.iter().map(|node| of_node(node, t)).collect();
-    let mut runs: BTreeMap<(&str, &str), Run> = BTreeMap::new();
+    let mut runs: BTreeMap<(&str, &str), Run<'_>> = BTreeMap::new();
     for (index, (node, owners)) in nodes.iter().zip(&of_nodes).enumerate() {
         for (owner, cells) in owners {
-            let run = runs.entry((&node.cluster, owner)).or_default();
-            run.nodes.insert(index);
+            let run = runs.entry((&node.cluster, node.runs.name(owner))).or_default();
+            run.owners.insert((index, owner));
             for (span, here) in node.cells.iter().zip(cells) {
                 for minute in minutes(span) {
                     let all = run.minutes.entry(minute).or_default();
@@ -34,10 +34,10 @@ pub(super) fn look_elsewhere(nodes: &mut [NodeFrame], t: &Thresholds) {
             }
         }
     }
-    runs.retain(|_, run| run.nodes.len() > 1);
+    runs.retain(|_, run| run.owners.len() > 1);
     let others = |node: &NodeFrame, owners: &BTreeMap<Arc<str>, Vec<Elsewhere>>| {
         let of_owner = |(owner, cells): (&Arc<str>, &Vec<Elsewhere>)| {
-            let run = runs.get(&(node.cluster.as_str(), &**owner))?;
+            let run = runs.get(&(node.cluster.as_str(), node.runs.name(owner)))?;
             let rest = |(span, here): (&Range<TimeMs>, &Elsewhere)| {
                 let all = minutes(span).next().and_then(|minute| run.minutes.get(&minute)).copied().unwrap_or(*here);
                 Elsewhere { held: all.held - here.held, busy: all.busy - here.busy }

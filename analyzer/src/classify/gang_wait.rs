@@ -43,7 +43,7 @@ pub(super) fn stirs(cell: &Cell<'_>, t: &Thresholds) -> Option<Vec<Fact>> {
 #[derive(Debug, Default)]
 pub(super) struct Holds<'a>(BTreeMap<&'a str, Vec<Hold<'a>>>);
 
-/// Cells in a row in which an owner held a GPU.
+/// Cells in a row in which an owner of the run held a GPU.
 #[derive(Debug)]
 struct Hold<'a> {
     gpu: &'a str,
@@ -58,7 +58,7 @@ impl<'a> Holds<'a> {
         for (node, gpu) in nodes.iter().flat_map(|node| node.gpus.iter().map(move |gpu| (node, gpu))) {
             for (index, span) in node.cells.iter().enumerate() {
                 for (owner, _) in &gpu.owners[index] {
-                    let all = holds.0.entry(owner).or_default();
+                    let all = holds.0.entry(node.runs.name(owner)).or_default();
                     match all.last_mut().filter(|last| last.gpu == gpu.uuid && last.span.end == span.start) {
                         Some(last) => last.span.end = span.end,
                         None => {
@@ -72,9 +72,9 @@ impl<'a> Holds<'a> {
         holds
     }
 
-    /// GPUs that the owner takes within `later`, and did not hold within `sooner`.
-    fn missing(&self, owner: &str, sooner: &Range<TimeMs>, later: &Range<TimeMs>) -> usize {
-        let holds = self.0.get(owner).map_or(&[][..], Vec::as_slice);
+    /// GPUs that the run takes within `later`, and did not hold within `sooner`.
+    fn missing(&self, run: &str, sooner: &Range<TimeMs>, later: &Range<TimeMs>) -> usize {
+        let holds = self.0.get(run).map_or(&[][..], Vec::as_slice);
         let had =
             |gpu: &str| holds.iter().any(|h| h.gpu == gpu && h.span.start < sooner.end && sooner.start < h.span.end);
         holds.iter().filter(|h| h.is_start_seen && later.contains(&h.span.start) && !had(h.gpu)).count()
@@ -87,7 +87,7 @@ fn mark(course: &Course<'_>, index: usize, t: &Thresholds) -> Option<Vec<Fact>> 
     let soon = starting_since(course, index, t).map(|begun| {
         let sooner = cells[begun].start..cells[index].end;
         let later = cells[index].end..cells[index].start + (t.cold_start_seconds * 1000.0) as i64;
-        course.holds.missing(owner, &sooner, &later)
+        course.holds.missing(course.node.runs.name(owner), &sooner, &later)
     });
     let in_the_end = course.node.long_starts.of(&cell).map(|start| start.to_come(cells[index].end));
     let missing = soon.max(in_the_end)? as f64;

@@ -14,7 +14,7 @@ use super::crash::Run;
 use super::work::{self, work};
 use super::{Cell, Thresholds};
 use crate::frame::grid::{HOUR_MS, MINUTE_MS};
-use crate::frame::{self, Framed, GpuFrame, NodeFrame, Source};
+use crate::frame::{self, Framed, GpuFrame, NodeFrame, Runs, Source};
 use crate::mig::Instance;
 use crate::sample::TimeMs;
 use crate::signal::{Entity, Signal, owner_of};
@@ -36,6 +36,8 @@ pub const LONG_START_SIGNALS: &[Signal] = &[
     Signal::GpuInfo,
     Signal::NodeInfo,
     Signal::JobInfo,
+    Signal::PodController,
+    Signal::JobController,
 ];
 
 /// Those of them one of which names the owner wherever any does.
@@ -57,7 +59,7 @@ pub(crate) struct LongStart {
     owner: String,
     /// From when the owner took the GPU to its first sustained work.
     span: Range<TimeMs>,
-    /// When it took others of its GPUs within.
+    /// When its run took others of its GPUs within.
     joined_ms: Vec<TimeMs>,
 }
 
@@ -152,7 +154,7 @@ fn resting<'n>(nodes: &'n [NodeFrame], t: &Thresholds) -> BTreeSet<(&'n str, &'n
     resting
 }
 
-/// All GPUs of the owners that took one of the resting GPUs within the time looked at: who had it before rests on and on.
+/// All GPUs of the runs of which an owner took a resting GPU within the time looked at: who had it before rests on and on.
 fn worth_a_look<'a>(
     sources: &[Source<'a>],
     resting: &BTreeSet<(&str, &str)>,
@@ -162,18 +164,21 @@ fn worth_a_look<'a>(
     if resting.is_empty() {
         return BTreeSet::new();
     }
-    let mut gpus: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+    let runs = Runs::of(sources.iter());
+    let mut gpus: BTreeMap<(&str, String), BTreeSet<&str>> = BTreeMap::new();
     let mut taken = BTreeSet::new();
     for source in sources.iter().filter(|source| NAMING.contains(&source.meaning.signal)) {
         let first = source.samples.get(source.samples.partition_point(|sample| sample.time_ms < from));
         let Some(first_ms) = first.map(|sample| sample.time_ms).filter(|time| *time < until) else { continue };
         let (Some(gpu), Some(owner)) = (gpu_of(source), owner_of(source.labels)) else { continue };
+        let cluster = source.target.cluster;
+        let run = (cluster, runs.get(cluster).map_or(owner.as_str(), |runs| runs.name(&owner)).to_owned());
         if first_ms > from + UNSEEN_MS && resting.contains(&(gpu, owner.as_str())) {
-            taken.insert(owner.clone());
+            taken.insert(run.clone());
         }
-        gpus.entry(owner).or_default().insert(gpu);
+        gpus.entry(run).or_default().insert(gpu);
     }
-    taken.into_iter().filter_map(|owner| gpus.remove(&owner)).flatten().collect()
+    taken.into_iter().filter_map(|run| gpus.remove(&run)).flatten().collect()
 }
 
 /// Cells in a row in which an owner held a GPU.

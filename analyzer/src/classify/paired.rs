@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::cell::Part;
 use super::derate::clock;
 use super::judge::Booked;
-use super::straggler::{is_cause, runs};
+use super::straggler::{Member, is_cause, runs};
 use super::{Cell, Class, Thresholds, Verdict, collective_wait};
 use crate::median::median;
 use crate::sample::TimeMs;
@@ -53,7 +53,7 @@ impl Measure {
 pub struct Paired {
     /// The node.
     pub node: String,
-    /// Who held its GPUs and those of the others.
+    /// Who held its GPUs and those of the others: the run's name where they are ranks of a job.
     pub owner: String,
     /// By what.
     pub measure: Measure,
@@ -82,14 +82,15 @@ struct Like<'a> {
 /// Every node of every run that has several.
 pub(super) fn paired(booked: &[Booked<'_>], t: &Thresholds) -> Vec<Paired> {
     let several: Vec<_> = runs(booked).into_iter().filter(|(run, _)| run.is_of_several_nodes()).collect();
-    several.par_iter().flat_map_iter(|(run, gpus)| of_run(run.owner(), gpus, booked, t)).collect()
+    several.par_iter().flat_map_iter(|(run, members)| of_run(run.name(), members, booked, t)).collect()
 }
 
-fn of_run(owner: &str, gpus: &[usize], booked: &[Booked<'_>], t: &Thresholds) -> Vec<Paired> {
+fn of_run(run: &str, members: &[Member<'_>], booked: &[Booked<'_>], t: &Thresholds) -> Vec<Paired> {
     let mut values: BTreeMap<Like<'_>, BTreeMap<&str, Vec<f64>>> = BTreeMap::new();
-    for gpu in gpus.iter().map(|gpu| &booked[*gpu]) {
+    for Member { gpu, owner } in members {
+        let gpu = &booked[*gpu];
         let node = gpu.course.node;
-        let beside = gpus.iter().filter(|other| booked[**other].course.node.node == node.node).count();
+        let beside = members.iter().filter(|other| booked[other.gpu].course.node.node == node.node).count();
         for (index, parts) in node.body.clone().zip(&gpu.cells) {
             let cell = Cell { node, gpu: gpu.course.gpu, owner: Some(owner), index };
             for (like, value) in measured(&cell, parts, owner, beside > 1, t) {
@@ -108,7 +109,7 @@ fn of_run(owner: &str, gpus: &[usize], booked: &[Booked<'_>], t: &Thresholds) ->
         let over = |of: fn(&Beside) -> f64| median(cells.iter().map(of).collect());
         Some(Paired {
             node: node.to_owned(),
-            owner: owner.to_owned(),
+            owner: run.to_owned(),
             measure,
             start_ms,
             cells: cells.len(),

@@ -122,7 +122,7 @@ impl<'a> Cell<'a> {
         self.owner.is_some_and(|owner| self.gpu.is_held_by(owner, self.index))
     }
 
-    /// What the cell's owner has on other nodes; nothing where that is not known.
+    /// What the rest of the owner's run has; nothing where that is not known.
     pub(super) fn elsewhere(&self) -> Elsewhere {
         let of_owner = self.owner.and_then(|owner| self.node.elsewhere.get(owner));
         of_owner.and_then(|cells| cells.get(self.index)).copied().unwrap_or_default()

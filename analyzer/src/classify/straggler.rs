@@ -25,12 +25,21 @@ pub(super) fn is_cause(class: Class) -> bool {
     matches!(class.group(), Group::StartUp | Group::Feeding | Group::Saving | Group::Derate)
 }
 
-/// An owner, on all nodes of a cluster where the name is the same one's everywhere.
+/// The owners that are one run: one owner on all nodes of a cluster, where its name is the same one's everywhere, or the
+/// ranks of a job.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Run<'a> {
     cluster: &'a str,
     node: Option<&'a str>,
-    owner: &'a str,
+    name: &'a str,
+}
+
+/// A GPU of a run, and who of the run holds it at some time of the frame.
+#[derive(Clone, Copy)]
+pub(super) struct Member<'a> {
+    /// Which of the booked GPUs.
+    pub(super) gpu: usize,
+    pub(super) owner: &'a str,
 }
 
 impl<'a> Run<'a> {
@@ -39,8 +48,8 @@ impl<'a> Run<'a> {
         self.node.is_none()
     }
 
-    pub(super) fn owner(&self) -> &'a str {
-        self.owner
+    pub(super) fn name(&self) -> &'a str {
+        self.name
     }
 }
 
@@ -80,43 +89,43 @@ enum Found {
 
 /// Charges what GPUs waited in collectives to the rank that they waited for, where it can be named.
 pub(super) fn charge(booked: &mut [Booked<'_>], t: &Thresholds) {
-    let charges: Vec<Charge> =
-        runs(booked).into_iter().flat_map(|(run, gpus)| charges(&run, &gpus, booked, t)).collect();
+    let charges: Vec<Charge> = runs(booked).into_values().flat_map(|members| charges(&members, booked, t)).collect();
     charges.into_iter().for_each(|charge| charge.book(booked));
 }
 
 /// The GPUs that each run holds at any time of the frame, of runs that have several. Instances are left out: what they
 /// tell of depth is not comparable, and peers they are not (NVIDIA's MIG User Guide: no GPU-to-GPU P2P).
-pub(super) fn runs<'a>(booked: &[Booked<'a>]) -> BTreeMap<Run<'a>, Vec<usize>> {
-    let mut runs: BTreeMap<Run<'a>, Vec<usize>> = BTreeMap::new();
+pub(super) fn runs<'a>(booked: &[Booked<'a>]) -> BTreeMap<Run<'a>, Vec<Member<'a>>> {
+    let mut runs: BTreeMap<Run<'a>, Vec<Member<'a>>> = BTreeMap::new();
     let whole = booked.iter().enumerate().filter(|(_, booked)| booked.course.gpu.instance.is_none());
-    for (index, Booked { course, .. }) in whole {
+    for (gpu, Booked { course, .. }) in whole {
         let owners: BTreeSet<&str> = course.gpu.owners.iter().flatten().map(|(owner, _)| &**owner).collect();
         for owner in owners {
             let node = is_of_one_node(owner).then_some(course.node.node.as_str());
-            runs.entry(Run { cluster: &course.node.cluster, node, owner }).or_default().push(index);
+            let run = Run { cluster: &course.node.cluster, node, name: course.node.runs.name(owner) };
+            runs.entry(run).or_default().push(Member { gpu, owner });
         }
     }
-    runs.retain(|_, gpus| gpus.len() > 1);
+    runs.retain(|_, members| members.iter().any(|member| member.gpu != members[0].gpu));
     runs
 }
 
-fn charges(run: &Run<'_>, gpus: &[usize], booked: &[Booked<'_>], t: &Thresholds) -> Vec<Charge> {
-    let mut waiting: BTreeMap<(TimeMs, TimeMs), Vec<(usize, usize)>> = BTreeMap::new();
-    for gpu in gpus {
-        let node = booked[*gpu].course.node;
-        for (index, (span, parts)) in node.cells[node.body.clone()].iter().zip(&booked[*gpu].cells).enumerate() {
-            if parts.iter().any(|(part, _)| waits(part, run.owner)) {
-                waiting.entry((span.start, span.end)).or_default().push((*gpu, index));
+fn charges(members: &[Member<'_>], booked: &[Booked<'_>], t: &Thresholds) -> Vec<Charge> {
+    let mut waiting: BTreeMap<(TimeMs, TimeMs), Vec<(Member<'_>, usize)>> = BTreeMap::new();
+    for member in members {
+        let node = booked[member.gpu].course.node;
+        for (index, (span, parts)) in node.cells[node.body.clone()].iter().zip(&booked[member.gpu].cells).enumerate() {
+            if parts.iter().any(|(part, _)| waits(part, member.owner)) {
+                waiting.entry((span.start, span.end)).or_default().push((*member, index));
             }
         }
     }
     let mut charges = Vec::new();
     for ((start, end), cells) in waiting {
-        let ranks = side_by_side(run, gpus, booked, &(start..end), t);
-        for (gpu, index) in cells {
+        let ranks = side_by_side(members, booked, &(start..end), t);
+        for (Member { gpu, owner }, index) in cells {
             let found = ranks.iter().find(|rank| rank.gpu == gpu).and_then(|rank| culprit(rank, &ranks, t));
-            charges.extend(found.map(|found| Charge { gpu, index, owner: run.owner.to_owned(), found }));
+            charges.extend(found.map(|found| Charge { gpu, index, owner: owner.to_owned(), found }));
         }
     }
     charges
@@ -128,32 +137,32 @@ fn waits(part: &Part, owner: &str) -> bool {
 
 /// The run's ranks in that time; none where too many of them are not known.
 fn side_by_side<'a>(
-    run: &Run<'_>,
-    gpus: &[usize],
+    members: &[Member<'_>],
     booked: &[Booked<'a>],
     span: &Range<TimeMs>,
     t: &Thresholds,
 ) -> Vec<Rank<'a>> {
     let (mut ranks, mut silent) = (Vec::new(), 0);
-    for gpu in gpus {
-        match rank(run, *gpu, &booked[*gpu], span) {
+    for member in members {
+        let booked = &booked[member.gpu];
+        match rank(*member, booked, span) {
             Some(rank) => ranks.push(rank),
-            None => silent += usize::from(is_silent(run, &booked[*gpu], span, t)),
+            None => silent += usize::from(is_silent(member.owner, booked, span, t)),
         }
     }
     let all = ranks.len() + silent;
     if (ranks.len() as f64) < t.straggler_known_ratio * all as f64 { Vec::new() } else { ranks }
 }
 
-/// `None` where the run did not hold the GPU for most of that time, or that is not known.
-fn rank<'a>(run: &Run<'_>, gpu: usize, booked: &Booked<'a>, span: &Range<TimeMs>) -> Option<Rank<'a>> {
+/// `None` where the member did not hold the GPU for most of that time, or that is not known.
+fn rank<'a>(Member { gpu, owner }: Member<'_>, booked: &Booked<'a>, span: &Range<TimeMs>) -> Option<Rank<'a>> {
     let (node, frame) = (booked.course.node, booked.course.gpu);
     let (mut owned, mut by_class, mut most) = (0.0, BTreeMap::<Class, f64>::new(), (0, node.body.start));
     for (index, overlap) in overlaps(booked, span) {
         let cell = &node.cells[index];
         let part_of = overlap as f64 / (cell.end - cell.start) as f64;
         for (part, ms) in &booked.cells[index - node.body.start] {
-            if part.owner.as_deref() == Some(run.owner) {
+            if part.owner.as_deref() == Some(owner) {
                 owned += *ms as f64 * part_of;
                 *by_class.entry(part.class).or_default() += *ms as f64 * part_of;
             }
@@ -167,7 +176,7 @@ fn rank<'a>(run: &Run<'_>, gpu: usize, booked: &Booked<'a>, span: &Range<TimeMs>
     let share = |class| by_class.get(&class).copied().unwrap_or(0.0);
     let (waiting, working) = (share(Class::CollectiveWait), share(Class::Productive));
     by_class.retain(|class, _| is_cause(*class));
-    let owner = frame.owners[most.1].iter().map(|(owner, _)| &**owner).find(|owner| *owner == run.owner);
+    let owner = frame.owners[most.1].iter().map(|(owner, _)| &**owner).find(|name| *name == owner);
     Some(Rank { gpu, cell: Cell { node, gpu: frame, owner, index: most.1 }, waiting, working, causes: by_class })
 }
 
@@ -179,11 +188,11 @@ fn overlaps<'b>(booked: &'b Booked<'_>, span: &'b Range<TimeMs>) -> impl Iterato
     cells.map(|index| (index, node.cells[index].end.min(span.end) - node.cells[index].start.max(span.start)))
 }
 
-/// Did the run hold the GPU around that time, of which hardly anything is known?
-fn is_silent(run: &Run<'_>, booked: &Booked<'_>, span: &Range<TimeMs>, t: &Thresholds) -> bool {
+/// Did the owner hold the GPU around that time, of which hardly anything is known?
+fn is_silent(owner: &str, booked: &Booked<'_>, span: &Range<TimeMs>, t: &Thresholds) -> bool {
     let (node, gpu) = (booked.course.node, booked.course.gpu);
     let known: i64 = overlaps(booked, span).map(|(index, overlap)| gpu.known_ms[index].min(overlap)).sum();
-    let holds = |index: usize| gpu.is_held_by(run.owner, index);
+    let holds = |index: usize| gpu.is_held_by(owner, index);
     let mut cells = overlaps(booked, span).map(|(index, _)| index);
     2 * known < span.end - span.start && cells.any(|index| node.around(index, t.around_seconds).any(holds))
 }

@@ -10,6 +10,7 @@ mod identity;
 mod levels;
 mod mig;
 mod piece;
+mod runs;
 mod scrapes;
 mod track;
 
@@ -33,6 +34,7 @@ pub use mig::{Cut, Layout};
 pub use piece::{MAX_BRIDGE_MS, Reading, STALENESS_MS};
 use piece::{Piece, pieces};
 pub(crate) use piece::{growth, union_ms};
+pub(crate) use runs::Runs;
 pub use scrapes::{Scraped, Scrapes};
 pub use track::Tracks;
 
@@ -65,11 +67,13 @@ pub struct NodeFrame {
     pub(crate) crashes: Arc<Crashes>,
     /// Starts that last longer than rules look around, of all nodes.
     pub(crate) long_starts: Arc<LongStarts>,
-    /// What owners that hold GPUs on other nodes too have there, cell by cell.
+    /// Which owners are one run, in its cluster.
+    pub(crate) runs: Arc<Runs>,
+    /// What the rest of each owner's run has, on other nodes for the most part, cell by cell.
     pub elsewhere: BTreeMap<Arc<str>, Vec<Elsewhere>>,
 }
 
-/// GPUs that an owner has on other nodes in a cell.
+/// GPUs that the rest of an owner's run has in a cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Elsewhere {
     /// Those that it holds.
@@ -152,10 +156,14 @@ fn frames_of<'s, 'a: 's>(
     }
     let (members, mut unjoined) = by_node(&sources, &directory);
     let members: Vec<_> = members.into_iter().filter(|(_, members)| !members.gpus.is_empty()).collect();
-    let servers: Vec<&Source<'_>> = sources.iter().filter(|s| s.meaning.entity == Entity::Server).collect();
+    let is_server = |s: &&Source<'_>| s.meaning.entity == Entity::Server && !s.meaning.signal.is_a_controller();
+    let servers: Vec<&Source<'_>> = sources.iter().filter(is_server).collect();
+    let runs = Runs::of(sources.iter());
     let lay = |(id, members): &(NodeId<'_>, Members<'_, '_>)| {
         let grid = members.grid(window, around_ms);
+        let runs = runs.get(id.cluster).cloned().unwrap_or_default();
         let frame = wanted(members, &grid.cells).then(|| members.frame(*id, &servers, window, grid));
+        let frame = frame.map(|frame| NodeFrame { runs, ..frame });
         members.all().for_each(|source| source.forget_pieces());
         frame
     };
@@ -300,6 +308,7 @@ impl<'s, 'a> Members<'s, 'a> {
             jobs,
             gpus,
             told: Arc::default(),
+            runs: Arc::default(),
             elsewhere: BTreeMap::new(),
             crashes: Arc::default(),
             long_starts: Arc::default(),

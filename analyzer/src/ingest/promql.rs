@@ -16,6 +16,7 @@ use serde::Deserialize;
 use tracing::warn;
 
 use crate::sample::{Batch, Labels, Sample, Series, TimeMs};
+use crate::signal::matcher_of;
 
 /// A larger answer is asked for in two halves: about 3 million samples.
 const ANSWER_BYTES: usize = 64 << 20;
@@ -125,7 +126,7 @@ impl Server {
         window_ms: i64,
         (times, step_ms): (Range<TimeMs>, i64),
     ) -> Result<Vec<(TimeMs, f64)>, PullError> {
-        let promql = format!("sum(count_over_time({metric}{{{}}}[{window_ms}ms]))", matchers.join(","));
+        let promql = format!("sum(count_over_time({}[{window_ms}ms]))", series_of(metric, matchers));
         let query = utf8_percent_encode(&promql, NON_ALPHANUMERIC);
         let (start, end, step) = (seconds(times.start), seconds(times.end), seconds(step_ms));
         let found: Found = self.get(&format!("query_range?query={query}&start={start}&end={end}&step={step}")).await?;
@@ -152,7 +153,7 @@ impl Server {
 
     async fn part(&self, metric: &str, matchers: &[String], part: &Range<TimeMs>) -> Result<Vec<Series>, PullError> {
         // The range ends with the instant: the last millisecond that is wanted.
-        let selector = format!("{metric}{{{}}}[{}ms]", matchers.join(","), part.end - part.start);
+        let selector = format!("{}[{}ms]", series_of(metric, matchers), part.end - part.start);
         let query = utf8_percent_encode(&selector, NON_ALPHANUMERIC);
         let path = format!("query?query={query}&time={}", seconds(part.end - 1));
         let found: Found = self.get(&path).await.map_err(|error| match error {
@@ -243,6 +244,12 @@ impl Server {
     }
 }
 
+/// The metric's series that match, as a selector.
+fn series_of(metric: &str, matchers: &[String]) -> String {
+    let matchers: Vec<&str> = matchers.iter().map(String::as_str).chain(matcher_of(metric)).collect();
+    format!("{metric}{{{}}}", matchers.join(","))
+}
+
 /// The beginning of what is not the API's answer, on one line.
 fn excerpt(body: &[u8]) -> String {
     let text: String = String::from_utf8_lossy(body).chars().take(EXCERPT).collect();
@@ -296,4 +303,17 @@ struct Row {
     metric: BTreeMap<String, String>,
     #[serde(default)]
     values: Vec<(f64, String)>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_pods_those_of_jobs_alone_are_asked_for() {
+        let matchers = ["cluster=\"a\"".to_owned()];
+        assert_eq!(series_of("up", &matchers), "up{cluster=\"a\"}");
+        let pods = "kube_pod_owner{cluster=\"a\",owner_kind=~\".*Job|JobSet\"}";
+        assert_eq!(series_of("kube_pod_owner", &matchers), pods);
+    }
 }

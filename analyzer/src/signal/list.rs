@@ -250,6 +250,10 @@ signals! {
 
     /// Identity of an owner; the content is in the labels.
     JobInfo "job_info" Job State "info" up to 1.0,
+    /// Who made the pod; the content is in the labels.
+    PodController "pod_controller" Job State "info" up to 1.0,
+    /// Who made the job that made pods; the content is in the labels.
+    JobController "job_controller" Job State "info" up to 1.0,
     /// CPU time used by the job.
     JobCpuUsage "job_cpu_usage" Job Counter "cores" up to 1e13,
     /// Processes of the job without a GPU, its loaders' workers as a rule, that computed nearly all of the time.
@@ -305,6 +309,11 @@ signals! {
 impl Signal {
     pub(super) fn is_a_setting(self) -> bool {
         matches!(self, Signal::GpuSetting | Signal::NodeSetting)
+    }
+
+    /// Does it say who made a pod or a job, so that it has no reading?
+    pub(crate) fn is_a_controller(self) -> bool {
+        matches!(self, Signal::PodController | Signal::JobController)
     }
 
     /// Do forecasts speak of it, and no rule?

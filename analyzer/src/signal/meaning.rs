@@ -100,6 +100,12 @@ pub fn is_of_containers(metric: &str) -> bool {
     BY_METRIC.get(metric).is_some_and(|(_, rows)| rows.iter().any(|row| row.of_container))
 }
 
+/// Which series of this name to ask a server for, as a matcher of PromQL; `None` is all of them.
+#[must_use]
+pub fn matcher_of(metric: &str) -> Option<&'static str> {
+    BY_METRIC.get(metric)?.1.iter().find_map(|row| row.matcher)
+}
+
 /// The metric names that these signals use, each once.
 #[must_use]
 pub fn metrics_of(signals: &[Signal]) -> Vec<String> {

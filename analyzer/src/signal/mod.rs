@@ -13,7 +13,8 @@ mod table;
 
 pub use list::{Kind, Scope, Signal};
 pub use meaning::{
-    Entity, Meaning, hostname_of, is_known, is_of, is_of_containers, metric_names, metrics_of, model_of, resolve,
+    Entity, Meaning, hostname_of, is_known, is_of, is_of_containers, matcher_of, metric_names, metrics_of, model_of,
+    resolve,
 };
 pub use mig::{names_instance, profile_of};
 pub use origin::{Origin, named_in, origins};

@@ -21,6 +21,7 @@ pub(super) struct Row {
     pub(super) of_server: bool,
     pub(super) of_any_node: bool,
     pub(super) of_container: bool,
+    pub(super) matcher: Option<&'static str>,
     pub(super) scale: f64,
 }
 
@@ -60,6 +61,11 @@ impl Row {
         Row { of_container: true, ..self }
     }
 
+    /// A server is asked for these series alone: there are others for every pod of a cluster, which say nothing.
+    const fn asked_for(self, matcher: &'static str) -> Row {
+        Row { matcher: Some(matcher), ..self }
+    }
+
     /// The sample's unit, in base units.
     const fn times(self, scale: f64) -> Row {
         Row { scale, ..self }
@@ -76,6 +82,7 @@ const fn row(metric: &'static str, signal: Signal) -> Row {
         of_server: false,
         of_any_node: false,
         of_container: false,
+        matcher: None,
         scale: 1.0,
     }
 }
@@ -323,6 +330,8 @@ pub(super) static ROWS: &[Row] = &[
     own(&irq::IRQBALANCE_RUNNING, Signal::NodeSetting),
     own(&network::RDMA_PORTS, Signal::NodeSetting),
     own(&host::OWNER, Signal::JobInfo),
+    row("kube_pod_owner", Signal::PodController).of_server().asked_for("owner_kind=~\".*Job|JobSet\""),
+    row("kube_job_owner", Signal::JobController).of_server().asked_for("owner_kind=~\".*Job|JobSet\""),
     own(&host::CGROUP_CPU_USAGE, Signal::JobCpuUsage),
     own(&process::PROCESS_SATURATED_WORKERS, Signal::JobSaturatedWorkers),
     own(&process::PROCESS_HOLDERS_CPU, Signal::JobHolderCpu),
