@@ -1,6 +1,7 @@
 //! `cold_start`: from the claim of a GPU to its first sustained work.
 
 use super::phase::{Course, Phase, nothing};
+use super::work::{grows, is_sustained};
 use super::{Cell, Class, Fact, Thresholds, gang_wait};
 use crate::signal::Signal;
 
@@ -59,12 +60,10 @@ fn begins(course: &Course<'_>, cell: usize) -> bool {
 
 /// Does sustained work go on in the cell: work that goes on in the next one, as far as that is known?
 pub(super) fn works(course: &Course<'_>, cell: usize, t: &Thresholds) -> bool {
-    let is_work = |busy: f64| busy >= t.sustained_busy_ratio;
-    course.busy(cell).is_some_and(is_work) && course.busy(cell + 1).is_none_or(is_work)
+    is_sustained(|index| course.busy(index), cell, t)
 }
 
 /// Does work begin within the cell, so that there is more of it in the next? What is before is still the start.
 pub(super) fn gets_going(course: &Course<'_>, cell: usize, t: &Thresholds) -> bool {
-    let (now, next) = (course.busy(cell), course.busy(cell + 1));
-    now.zip(next).is_some_and(|(now, next)| next >= now + t.sustained_busy_ratio)
+    grows(|index| course.busy(index), cell, t)
 }

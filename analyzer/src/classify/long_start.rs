@@ -11,7 +11,7 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use super::crash::Run;
-use super::work::{self, work};
+use super::work::{self, grows, is_sustained, work};
 use super::{Cell, Thresholds};
 use crate::frame::grid::{HOUR_MS, MINUTE_MS};
 use crate::frame::{self, Framed, GpuFrame, NodeFrame, Runs, Source};
@@ -220,14 +220,10 @@ impl<'n> Hold<'n> {
 
     /// When sustained work begins. In the cell in which it does, what is before it is still the start.
     fn works_from_ms(&self, t: &Thresholds) -> Option<TimeMs> {
-        let is_work = |busy: f64| busy >= t.sustained_busy_ratio;
-        let sustained =
-            |index: &usize| self.busy(*index, t).is_some_and(is_work) && self.busy(index + 1, t).is_none_or(is_work);
-        let first = self.cells.clone().find(sustained)?;
-        let more = self.busy(first, t).zip(self.busy(first + 1, t));
-        let gets_going = more.is_some_and(|(now, next)| next >= now + t.sustained_busy_ratio);
+        let busy = |index| self.busy(index, t);
+        let first = self.cells.clone().find(|index| is_sustained(busy, *index, t))?;
         let cell = &self.node.cells[first];
-        Some(if gets_going { cell.end } else { cell.start })
+        Some(if grows(busy, first, t) { cell.end } else { cell.start })
     }
 
     /// Its start, if that is a long one, given all holds of the run.

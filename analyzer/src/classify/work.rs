@@ -16,6 +16,18 @@ pub(super) fn per_busy(cell: &Cell<'_>, signal: Signal, t: &Thresholds) -> Optio
     Some((cell.mean(signal)? / busy).min(1.0))
 }
 
+/// Does sustained work go on in the cell: work that goes on in the next one, as far as that is known? `busy` tells how much of
+/// a cell was work.
+pub(super) fn is_sustained(busy: impl Fn(usize) -> Option<f64>, cell: usize, t: &Thresholds) -> bool {
+    let is_work = |busy: f64| busy >= t.sustained_busy_ratio;
+    busy(cell).is_some_and(is_work) && busy(cell + 1).is_none_or(is_work)
+}
+
+/// Is there more work in the cell after it?
+pub(super) fn grows(busy: impl Fn(usize) -> Option<f64>, cell: usize, t: &Thresholds) -> bool {
+    busy(cell).zip(busy(cell + 1)).is_some_and(|(now, next)| next >= now + t.sustained_busy_ratio)
+}
+
 /// Notes it in the frame.
 pub(super) fn note(node: &mut NodeFrame, t: &Thresholds) {
     let cells = |gpu| (0..node.cells.len()).map(move |index| (gpu, index));
