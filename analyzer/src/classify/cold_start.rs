@@ -22,7 +22,7 @@ fn mark(course: &Course<'_>, index: usize, t: &Thresholds) -> Option<Vec<Fact>> 
 }
 
 /// Is the cell part of a long start, soon after the last of the owner's GPUs had come or while the owner works for it?
-fn goes_on(cell: &Cell<'_>, t: &Thresholds) -> bool {
+pub(super) fn goes_on(cell: &Cell<'_>, t: &Thresholds) -> bool {
     let Some(start) = cell.node.long_starts.of(cell) else { return false };
     let span = &cell.node.cells[cell.index];
     let complete_ms = start.complete_ms();

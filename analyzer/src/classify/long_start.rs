@@ -73,6 +73,11 @@ impl LongStarts {
         self.0.iter().filter(is_own).find(|start| start.has(cell))
     }
 
+    /// When the first of them began.
+    pub(super) fn first_ms(&self) -> Option<TimeMs> {
+        self.0.iter().map(LongStart::begun_ms).min()
+    }
+
     /// Since when verdicts may rest on starts that end within the range.
     pub(super) fn reach_back(&self, range: &Range<TimeMs>) -> Option<TimeMs> {
         let ended = self.0.iter().map(|start| &start.span).filter(|s| range.start < s.end && s.end <= range.end);
@@ -85,6 +90,11 @@ impl LongStart {
     pub(super) fn has(&self, cell: &Cell<'_>) -> bool {
         let span = &cell.node.cells[cell.index];
         self.span.start < span.end && span.start < self.span.end
+    }
+
+    /// When the owner took the GPU.
+    pub(super) fn begun_ms(&self) -> TimeMs {
+        self.span.start
     }
 
     /// GPUs that the owner takes later than that, before it works.

@@ -4,7 +4,7 @@
 //! `crash` finds crashes by what ends programs. A job that marks its checkpoints is taken at its word; of any other, any
 //! writing fast enough to be a save ends the loss, so that too little rather than too much is called lost.
 
-use super::cold_start::{gets_going, works};
+use super::cold_start::{gets_going, goes_on, works};
 use super::derate::Derate;
 use super::phase::{Course, Phase, holder};
 use super::thresholds::confidence::{COUNTED, INFERRED};
@@ -13,7 +13,7 @@ use crate::events::Loss;
 use crate::sample::TimeMs;
 use crate::signal::Signal;
 
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 
 /// Work before the crash.
 pub(super) const DERATE: Derate = Derate { class: Class::LostWork, judge };
@@ -65,7 +65,8 @@ fn inferred(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
 }
 
 fn mark(course: &Course<'_>, index: usize, t: &Thresholds) -> Option<Vec<Fact>> {
-    starts_again(course, index, t).or_else(|| starts_after(course, index, t))
+    let long = || starts_long_after(course, index, t);
+    starts_again(course, index, t).or_else(|| starts_after(course, index, t)).or_else(long)
 }
 
 /// Did the owner take the GPU soon after a crash, on whatever GPU that was, and was there no sustained work since?
@@ -79,6 +80,15 @@ fn starts_after(course: &Course<'_>, index: usize, t: &Thresholds) -> Option<Vec
     let is_soon = cells[begun].start - crash.until_ms <= ms(t.lost_work_seconds)
         && cells[index].end - cells[begun].start <= ms(t.cold_start_seconds);
     (is_soon && rests_since(course, begun, index, t)).then(|| crash.facts.clone())
+}
+
+/// Is it part of a long start that the owner began soon after a crash?
+fn starts_long_after(course: &Course<'_>, index: usize, t: &Thresholds) -> Option<Vec<Fact>> {
+    let cell = Cell { node: course.node, gpu: course.gpu, owner: course.owner(index), index };
+    let begun_ms = cell.node.long_starts.of(&cell)?.begun_ms();
+    let before = begun_ms - (t.lost_work_seconds * 1000.0) as i64..begun_ms;
+    let crash = cell.node.crashes.last(cell.node, cell.owner?, &before)?;
+    goes_on(&cell, t).then(|| crash.facts.clone())
 }
 
 /// Was there no sustained work from one cell to another, but for what begins in that?

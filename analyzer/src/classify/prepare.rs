@@ -26,13 +26,15 @@ pub(super) struct Prepared {
 /// Looks at the window, which does not reach over a UTC hour, and at what is around it.
 pub(super) fn prepare(sources: &[Source<'_>], told: &Arc<Told>, window: &Range<TimeMs>, t: &Thresholds) -> Prepared {
     let Framed { mut nodes, unjoined } = frame::frames(sources.iter(), window, around_ms(t));
-    let crashes = Arc::new(crash::find(sources, told, window, t));
-    for node in &mut nodes {
-        (node.told, node.crashes) = (Arc::clone(told), Arc::clone(&crashes));
-    }
     nodes.par_iter_mut().for_each(|node| work::note(node, t));
     let long_starts = Arc::new(long_start::find(sources, &nodes, window, t));
-    nodes.iter_mut().for_each(|node| node.long_starts = Arc::clone(&long_starts));
+    // What a long start followed is looked for where it began.
+    let from = long_starts.first_ms().map_or(window.start, |first| first.min(window.start));
+    let crashes = Arc::new(crash::find(sources, told, &(from..window.end), t));
+    for node in &mut nodes {
+        node.told = Arc::clone(told);
+        (node.crashes, node.long_starts) = (Arc::clone(&crashes), Arc::clone(&long_starts));
+    }
     look_elsewhere(&mut nodes, t);
     Prepared { nodes, crashes, long_starts, unjoined }
 }

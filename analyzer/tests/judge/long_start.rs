@@ -8,6 +8,22 @@ use goodput_analyzer::sample::{Labels, STALE_BITS, Sample, Series, TimeMs};
 const MINUTE: i64 = 60_000;
 const HOUR: i64 = 60 * MINUTE;
 
+/// The same with an XID that ends programs from a minute on.
+fn crashing(node: &str, minutes: &str, xid_from: usize) -> Vec<Series> {
+    let mut all = series(node, minutes);
+    let mut xid = all[1].clone();
+    let labels = xid.labels.iter().map(|(name, value)| match name {
+        "__name__" => (name, "DCGM_FI_DEV_XID_ERRORS"),
+        _ => (name, value),
+    });
+    xid.labels = Labels::new(labels);
+    for sample in &mut xid.samples {
+        sample.value = if sample.time_ms < xid_from as i64 * MINUTE { 0.0 } else { 31.0 };
+    }
+    all.push(xid);
+    all
+}
+
 /// The minutes of a node with one GPU: `w` the pod `ml/a` works, `p` it keeps four CPUs busy for its start, `A` it holds
 /// the GPU and waits, `.` the GPU is free.
 fn series(node: &str, minutes: &str) -> Vec<Series> {
@@ -41,7 +57,7 @@ fn series(node: &str, minutes: &str) -> Vec<Series> {
     ]
 }
 
-/// What most of each minute was: `g` gang wait, `c` cold start, `i` idle, `w` productive, `.` unallocated.
+/// What most of each minute was: `L` lost work, `g` gang wait, `c` cold start, `i` idle, `w` productive, `.` unallocated.
 fn classes(node: &str, minutes: usize, intervals: &[Interval]) -> String {
     let gpu = format!("GPU-{node}");
     let of = |minute: usize| {
@@ -51,6 +67,7 @@ fn classes(node: &str, minutes: usize, intervals: &[Interval]) -> String {
             Class::Productive => 'w',
             Class::ColdStart => 'c',
             Class::GangWait => 'g',
+            Class::LostWork => 'L',
             Class::IdleHeld => 'i',
             Class::Unallocated => '.',
             _ => '?',
@@ -68,57 +85,69 @@ fn judged(nodes: &[&str]) -> Vec<String> {
 }
 
 /// Runs of minutes, each of one character.
-fn minutes(runs: &[(char, usize)]) -> String {
+fn minutes_of(runs: &[(char, usize)]) -> String {
     runs.iter().map(|(c, count)| c.to_string().repeat(*count)).collect()
 }
 
 #[test]
 fn gpus_wait_for_hours_for_the_last_of_their_gang() {
-    let first = minutes(&[('.', 20), ('A', 160), ('w', 20)]);
-    let second = minutes(&[('.', 70), ('A', 110), ('w', 20)]);
-    let last = minutes(&[('.', 170), ('A', 10), ('w', 20)]);
+    let first = minutes_of(&[('.', 20), ('A', 160), ('w', 20)]);
+    let second = minutes_of(&[('.', 70), ('A', 110), ('w', 20)]);
+    let last = minutes_of(&[('.', 170), ('A', 10), ('w', 20)]);
     assert_eq!(
         judged(&[&first, &second, &last]),
         [
-            minutes(&[('.', 20), ('g', 150), ('c', 10), ('w', 20)]),
-            minutes(&[('.', 70), ('g', 100), ('c', 10), ('w', 20)]),
-            minutes(&[('.', 170), ('c', 10), ('w', 20)]),
+            minutes_of(&[('.', 20), ('g', 150), ('c', 10), ('w', 20)]),
+            minutes_of(&[('.', 70), ('g', 100), ('c', 10), ('w', 20)]),
+            minutes_of(&[('.', 170), ('c', 10), ('w', 20)]),
         ]
     );
 }
 
 #[test]
 fn what_never_works_or_waits_for_nobody_is_idle() {
-    let never = minutes(&[('.', 20), ('A', 180)]);
-    let other = minutes(&[('.', 100), ('A', 100)]);
-    let cut = |free: usize, held: usize| minutes(&[('.', free), ('c', 20), ('i', held - 20)]);
+    let never = minutes_of(&[('.', 20), ('A', 180)]);
+    let other = minutes_of(&[('.', 100), ('A', 100)]);
+    let cut = |free: usize, held: usize| minutes_of(&[('.', free), ('c', 20), ('i', held - 20)]);
     assert_eq!(judged(&[&never, &other]), [cut(20, 180), cut(100, 100)], "the gang is there, and does nothing");
-    let alone = minutes(&[('.', 20), ('A', 160), ('w', 20)]);
-    assert_eq!(judged(&[&alone]), [minutes(&[('.', 20), ('c', 20), ('i', 140), ('w', 20)])]);
+    let alone = minutes_of(&[('.', 20), ('A', 160), ('w', 20)]);
+    assert_eq!(judged(&[&alone]), [minutes_of(&[('.', 20), ('c', 20), ('i', 140), ('w', 20)])]);
 }
 
 #[test]
 fn a_start_goes_on_as_long_as_its_owner_works_for_it() {
-    let loads = minutes(&[('.', 20), ('p', 90), ('w', 20)]);
-    assert_eq!(judged(&[&loads]), [minutes(&[('.', 20), ('c', 90), ('w', 20)])]);
-    let pauses = minutes(&[('.', 20), ('p', 40), ('A', 30), ('p', 20), ('w', 20)]);
+    let loads = minutes_of(&[('.', 20), ('p', 90), ('w', 20)]);
+    assert_eq!(judged(&[&loads]), [minutes_of(&[('.', 20), ('c', 90), ('w', 20)])]);
+    let pauses = minutes_of(&[('.', 20), ('p', 40), ('A', 30), ('p', 20), ('w', 20)]);
     let told = &judged(&[&pauses])[0];
     // Five minutes after it the CPUs' work still tells of a start.
-    assert_eq!(*told, minutes(&[('.', 20), ('c', 45), ('i', 25), ('c', 20), ('w', 20)]));
-    let ends = minutes(&[('.', 20), ('p', 90), ('.', 20)]);
-    assert_eq!(judged(&[&ends]), [minutes(&[('.', 20), ('c', 20), ('i', 70), ('.', 20)])], "it came to nothing");
+    assert_eq!(*told, minutes_of(&[('.', 20), ('c', 45), ('i', 25), ('c', 20), ('w', 20)]));
+    let ends = minutes_of(&[('.', 20), ('p', 90), ('.', 20)]);
+    assert_eq!(judged(&[&ends]), [minutes_of(&[('.', 20), ('c', 20), ('i', 70), ('.', 20)])], "it came to nothing");
+}
+
+#[test]
+fn a_long_start_after_a_crash_is_lost_as_well() {
+    let minutes = minutes_of(&[('.', 20), ('p', 5), ('w', 60), ('.', 3), ('p', 90), ('w', 20)]);
+    let all = crashing("n0", &minutes, 84);
+    // Nobody tells what was written, so that the work before the crash is not called lost.
+    let expected = minutes_of(&[('.', 20), ('c', 5), ('w', 60), ('.', 3), ('L', 90), ('w', 20)]);
+    let judge = |window| judge_series(&all, window, &Thresholds::default()).unwrap().intervals;
+    assert_eq!(classes("n0", minutes.len(), &judge(0..4 * HOUR)), expected);
+    let hours: Vec<Interval> = (0..4).flat_map(|hour| judge(hour * HOUR..(hour + 1) * HOUR)).collect();
+    assert_eq!(classes("n0", minutes.len(), &hours), expected);
 }
 
 #[test]
 fn a_start_of_more_than_four_hours_is_none() {
-    let first = minutes(&[('.', 20), ('A', 250), ('w', 20)]);
-    let last = minutes(&[('.', 265), ('A', 5), ('w', 20)]);
-    assert_eq!(judged(&[&first, &last])[0], minutes(&[('.', 20), ('c', 20), ('i', 230), ('w', 20)]));
+    let first = minutes_of(&[('.', 20), ('A', 250), ('w', 20)]);
+    let last = minutes_of(&[('.', 265), ('A', 5), ('w', 20)]);
+    assert_eq!(judged(&[&first, &last])[0], minutes_of(&[('.', 20), ('c', 20), ('i', 230), ('w', 20)]));
 }
 
 #[test]
 fn hours_of_a_start_are_judged_alike_one_by_one_and_at_once() {
-    let nodes = [minutes(&[('.', 20), ('A', 200), ('w', 20)]), minutes(&[('.', 210), ('A', 10), ('w', 20)])];
+    let nodes = [minutes_of(&[('.', 20), ('A', 200), ('w', 20)]), minutes_of(&[('.', 210), ('A', 10), ('w', 20)])];
     let all: Vec<Series> = [series("n0", &nodes[0]), series("n1", &nodes[1])].concat();
     let judge = |seen: &[_], window: Range<TimeMs>| judge_onward(&all, seen, window, &Thresholds::default()).unwrap();
     let once = judge(&[], 0..4 * HOUR);
