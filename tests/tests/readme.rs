@@ -13,7 +13,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result, ensure};
 use goodput_analyzer::classify::Class;
@@ -355,7 +355,8 @@ fn why(world: &World, command: &str) -> Result<()> {
     // Before the exporter reads for the first time: it looks for processes less often than `why` looks at it here.
     let pid = std::process::id();
     world.node.process(0, pid, 1 << 30)?;
-    let _work = world.node.work(0, Some(pid))?;
+    // And since before that: the first look at the utilization, which holds for ten seconds, is at the time before it.
+    world.node.busy(0, SystemTime::now() - Duration::from_secs(30), Duration::from_secs(150), Some(pid))?;
     let (_started, address) = world.exporter("goodput-exporter")?;
     let here =
         ["gpu-node:9400", "localhost:9400"].iter().fold(command.to_owned(), |c, t| c.replace(t, &address.to_string()));
