@@ -35,7 +35,7 @@ pub(super) fn goes_on(cell: &Cell<'_>, t: &Thresholds) -> bool {
 
 /// Does the owner do more than wait?
 fn prepares(cell: &Cell<'_>, t: &Thresholds) -> bool {
-    gang_wait::stirs(cell, t).is_some_and(|facts| facts.iter().any(|fact| fact.value > fact.threshold))
+    gang_wait::activity(cell, t).is_some_and(|facts| facts.iter().any(|fact| fact.value > fact.threshold))
 }
 
 /// The cell in which the GPU was taken, if there was no sustained work since.

@@ -15,12 +15,13 @@ use std::sync::Arc;
 
 use goodput_exporter::xid::{self, Action};
 
+use super::run::Run;
 use super::{Cell, Fact, Thresholds, checkpoint};
 use crate::events::Told;
 use crate::frame::grid::HOUR_MS;
 use crate::frame::{self, Framed, GpuFrame, NodeFrame, Source};
 use crate::sample::TimeMs;
-use crate::signal::{Signal, is_of_one_node};
+use crate::signal::Signal;
 
 /// The most that `lost_work_reach_seconds` may be configured to: how far ahead of an hour crashes may change its verdicts.
 pub const LOST_REACH_MS: i64 = 4 * HOUR_MS;
@@ -65,21 +66,6 @@ pub(crate) struct Crash {
     /// The end of the last cell in which it held the GPU.
     pub(super) until_ms: TimeMs,
     pub(super) facts: Vec<Fact>,
-}
-
-/// Who crashes as one: the ranks of a run, and an owner wherever it is, where its name says the same on every node.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Run {
-    cluster: String,
-    node: Option<String>,
-    owner: String,
-}
-
-impl Run {
-    pub(super) fn of(node: &NodeFrame, owner: &str) -> Run {
-        let own = is_of_one_node(owner).then(|| node.node.clone());
-        Run { cluster: node.cluster.clone(), node: own, owner: node.runs.name(owner).to_owned() }
-    }
 }
 
 impl Crashes {

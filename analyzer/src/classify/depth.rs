@@ -313,14 +313,20 @@ fn extra_cores(cell: &Cell<'_>, deep: &[Cell<'_>], lost: f64) -> Option<Cores> {
     Some(Cores { per_gpu: here.per_gpu - usual * (1.0 - lost), ..here })
 }
 
-/// What the job uses, else what its node does if nobody else holds a GPU there.
 fn cores(cell: &Cell<'_>) -> Option<Cores> {
-    let HeldGpus { by_anyone, by_owner } = HeldGpus::around(cell);
-    let of_node =
-        || cell.mean(Signal::NodeCpuBusy).filter(|_| by_anyone == by_owner).map(|used| (used, Signal::NodeCpuBusy));
-    let of_job = cell.mean(Signal::JobCpuUsage).map(|used| (used, Signal::JobCpuUsage));
-    let (used, signal) = of_job.or_else(of_node).filter(|_| by_owner > 0)?;
+    let by_owner = HeldGpus::around(cell).by_owner;
+    let (signal, used) = used_cores(cell).filter(|_| by_owner > 0)?;
     Some(Cores { per_gpu: used / f64::from(by_owner), signal })
+}
+
+/// CPUs that the job uses, else those that its node does if nobody else holds a GPU there.
+pub(super) fn used_cores(cell: &Cell<'_>) -> Option<(Signal, f64)> {
+    let is_alone = || {
+        let HeldGpus { by_anyone, by_owner } = HeldGpus::around(cell);
+        by_anyone == by_owner
+    };
+    let of_node = || Some((Signal::NodeCpuBusy, cell.mean(Signal::NodeCpuBusy).filter(|_| is_alone())?));
+    cell.mean(Signal::JobCpuUsage).map(|used| (Signal::JobCpuUsage, used)).or_else(of_node)
 }
 
 /// Of those that are known.

@@ -1,4 +1,5 @@
-//! What the rest of an owner's run has at the same time, on other nodes for the most part, so that a rule which sees one node knows of the rest of a run.
+//! What the rest of an owner's run has at the same time, on other nodes for the most part, so that a rule which sees one
+//! node knows of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::cold_start::starting_since;
-use super::depth::HeldGpus;
+use super::depth::{HeldGpus, used_cores};
 use super::phase::{Course, Phase, holder};
 use super::{Cell, Class, Fact, Thresholds};
 use crate::frame::NodeFrame;
@@ -16,27 +16,18 @@ pub(super) const VERSION: u32 = 3;
 pub(super) const PHASE: Phase = Phase { class: Class::GangWait, takes_work: false, mark, missing };
 
 fn missing(cell: &Cell<'_>) -> Vec<Signal> {
-    let cpu = cores(cell).is_none().then_some(Signal::JobCpuUsage);
+    let cpu = used_cores(cell).is_none().then_some(Signal::JobCpuUsage);
     holder(cell).into_iter().chain(cpu).collect()
 }
 
-/// CPUs that the owner keeps busy; those of a node on which nobody else holds a GPU where its own are not known, and the
-/// number of GPUs that it has there.
-fn cores(cell: &Cell<'_>) -> Option<(Signal, f64, f64)> {
-    if let Some(own) = cell.mean(Signal::JobCpuUsage) {
-        return Some((Signal::JobCpuUsage, own, 1.0));
-    }
-    let held = HeldGpus::around(cell);
-    let is_alone = held.by_owner > 0 && held.by_owner == held.by_anyone;
-    let used = cell.mean(Signal::NodeCpuBusy).filter(|_| is_alone)?;
-    Some((Signal::NodeCpuBusy, used, f64::from(held.by_owner)))
-}
-
-/// What the owner does beside waiting, against the most that it does who waits: CPUs and, where it is known, reading.
-pub(super) fn stirs(cell: &Cell<'_>, t: &Thresholds) -> Option<Vec<Fact>> {
-    let (signal, used, gpus) = cores(cell)?;
+/// What the owner does beside waiting, against the most that it does who waits: CPUs, those of its node by the number of its
+/// GPUs there, and reading, where it is known.
+pub(super) fn activity(cell: &Cell<'_>, t: &Thresholds) -> Option<Vec<Fact>> {
+    let (signal, used) = used_cores(cell)?;
+    let gpus = if signal == Signal::NodeCpuBusy { HeldGpus::around(cell).by_owner } else { 1 };
+    let cpu = Fact::of(signal, used, t.gang_wait_cores * f64::from(gpus));
     let read = cell.mean(Signal::JobRead).map(|read| Fact::of(Signal::JobRead, read, t.gang_wait_read_bytes));
-    Some([Fact::of(signal, used, t.gang_wait_cores * gpus)].into_iter().chain(read).collect())
+    Some([cpu].into_iter().chain(read).collect())
 }
 
 /// Who held which GPUs of all nodes, and when: the view of a run across nodes.
@@ -91,8 +82,8 @@ fn mark(course: &Course<'_>, index: usize, t: &Thresholds) -> Option<Vec<Fact>> 
     });
     let in_the_end = course.node.long_starts.of(&cell).map(|start| start.to_come(cells[index].end));
     let missing = soon.max(in_the_end)? as f64;
-    let stirs = stirs(&cell, t)?;
+    let activity = activity(&cell, t)?;
     let told = Fact { signal: "GPUs of the owner still to come", unit: "GPUs", value: missing, threshold: 1.0 };
-    let waits = missing >= 1.0 && stirs.iter().all(|fact| fact.value <= fact.threshold);
-    waits.then(|| [told].into_iter().chain(stirs).collect())
+    let waits = missing >= 1.0 && activity.iter().all(|fact| fact.value <= fact.threshold);
+    waits.then(|| [told].into_iter().chain(activity).collect())
 }

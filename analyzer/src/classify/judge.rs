@@ -96,7 +96,8 @@ pub struct JudgeError {
 }
 
 /// Judges a window. `series` should reach from [`LOOK_BACK_MS`] before it to [`LOOK_AHEAD_MS`] after it, those of
-/// [`CRASH_SIGNALS`](super::CRASH_SIGNALS) [`LOST_REACH_MS`](super::LOST_REACH_MS) further, each in order of time. A GPU counts from the UTC hour on in which its first sample lies, or from the start of the window within it.
+/// [`CRASH_SIGNALS`](super::CRASH_SIGNALS) [`LOST_REACH_MS`](super::LOST_REACH_MS) further, and those of both these and
+/// [`LONG_START_SIGNALS`](super::LONG_START_SIGNALS) [`LONG_START_REACH_MS`](super::LONG_START_REACH_MS) further to either side, each in order of time. A GPU counts from the UTC hour on in which its first sample lies, or from the start of the window within it.
 pub fn judge_series(series: &[Series], window: Range<TimeMs>, thresholds: &Thresholds) -> Result<Judged, JudgeError> {
     judge_onward(series, &[], window, thresholds)
 }

@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::crash::Run;
+use super::run::Run;
 use super::work::{self, grows, is_sustained, work};
 use super::{Cell, Thresholds};
 use crate::frame::grid::{HOUR_MS, MINUTE_MS};
@@ -47,14 +47,13 @@ const NAMING: [Signal; 5] =
 /// A series that begins no later than this after what is looked at went on before, perhaps behind a hole.
 const UNSEEN_MS: i64 = 10 * MINUTE_MS;
 
-/// Starts that last longer than `cold_start_seconds` and end in work.
+/// Starts that last longer than `cold_start_seconds` and end in work, by GPU.
 #[derive(Debug, Default)]
-pub(crate) struct LongStarts(Vec<LongStart>);
+pub(crate) struct LongStarts(BTreeMap<String, Vec<LongStart>>);
 
 /// One of them, on one GPU.
 #[derive(Debug)]
 pub(crate) struct LongStart {
-    gpu: String,
     instance: Option<Instance>,
     owner: String,
     /// From when the owner took the GPU to its first sustained work.
@@ -67,20 +66,19 @@ impl LongStarts {
     /// The one of the cell's owner on the cell's GPU that the cell is a part of.
     pub(super) fn of(&self, cell: &Cell<'_>) -> Option<&LongStart> {
         let owner = cell.owner?;
-        let is_own = |start: &&LongStart| {
-            start.gpu == cell.gpu.uuid && start.instance == cell.gpu.instance && start.owner == owner
-        };
-        self.0.iter().filter(is_own).find(|start| start.has(cell))
+        let is_own = |start: &&LongStart| start.instance == cell.gpu.instance && start.owner == owner;
+        self.0.get(&cell.gpu.uuid)?.iter().filter(is_own).find(|start| start.has(cell))
     }
 
     /// When the first of them began.
     pub(super) fn first_ms(&self) -> Option<TimeMs> {
-        self.0.iter().map(LongStart::begun_ms).min()
+        self.0.values().flatten().map(LongStart::begun_ms).min()
     }
 
     /// Since when verdicts may rest on starts that end within the range.
     pub(super) fn reach_back(&self, range: &Range<TimeMs>) -> Option<TimeMs> {
-        let ended = self.0.iter().map(|start| &start.span).filter(|s| range.start < s.end && s.end <= range.end);
+        let ended =
+            self.0.values().flatten().map(|start| &start.span).filter(|s| range.start < s.end && s.end <= range.end);
         ended.map(|span| span.start).min()
     }
 }
@@ -125,8 +123,20 @@ pub(super) fn find(sources: &[Source<'_>], nodes: &[NodeFrame], window: &Range<T
     for hold in nodes.iter().flat_map(|node| node.gpus.iter().flat_map(|gpu| Hold::all(node, gpu))) {
         by_run.entry(Run::of(hold.node, hold.owner)).or_default().push(hold);
     }
-    let of_run = |holds: &Vec<Hold<'_>>| holds.iter().filter_map(|hold| hold.long_start(holds, t)).collect::<Vec<_>>();
-    LongStarts(by_run.values().flat_map(of_run).collect())
+    let mut starts = LongStarts::default();
+    for holds in by_run.values() {
+        let mut by_gpu: BTreeMap<&str, Vec<&Hold<'_>>> = BTreeMap::new();
+        for hold in holds {
+            by_gpu.entry(&hold.gpu.uuid).or_default().push(hold);
+        }
+        for (gpu, own) in &by_gpu {
+            let long = own.iter().filter_map(|hold| hold.long_start(&by_gpu, t)).collect::<Vec<_>>();
+            if !long.is_empty() {
+                starts.0.entry((*gpu).to_owned()).or_default().extend(long);
+            }
+        }
+    }
+    starts
 }
 
 fn ms(seconds: f64) -> i64 {
@@ -217,6 +227,10 @@ impl<'n> Hold<'n> {
         self.node.cells[self.cells.start].start
     }
 
+    fn end_ms(&self) -> TimeMs {
+        self.node.cells[self.cells.end - 1].end
+    }
+
     /// Was the GPU seen without the owner right before?
     fn is_start_seen(&self) -> bool {
         self.cells.start.checked_sub(1).is_some_and(|before| self.gpu.known_ms[before] > 0)
@@ -236,29 +250,24 @@ impl<'n> Hold<'n> {
         Some(if grows(busy, first, t) { cell.end } else { cell.start })
     }
 
-    /// Its start, if that is a long one, given all holds of the run.
-    fn long_start(&self, run: &[Hold<'_>], t: &Thresholds) -> Option<LongStart> {
+    /// Its start, if that is a long one, given the run's holds of each GPU.
+    fn long_start(&self, run: &BTreeMap<&str, Vec<&Hold<'_>>>, t: &Thresholds) -> Option<LongStart> {
         let span = self.start_ms()..self.works_from_ms(t)?;
         let lasts_ms = span.end - span.start;
         if !self.is_start_seen() || lasts_ms <= ms(t.cold_start_seconds) || lasts_ms > ms(t.long_start_seconds) {
             return None;
         }
-        let joins = |hold: &&Hold<'_>| {
-            let since = |other: &&Hold<'_>| {
-                let end_ms = other.node.cells[other.cells.end - 1].end;
-                other.gpu.uuid == hold.gpu.uuid && span.start < end_ms && other.start_ms() < hold.start_ms()
-            };
-            let is_within = span.start < hold.start_ms() && hold.start_ms() <= span.end;
-            is_within
-                && hold.gpu.uuid != self.gpu.uuid
-                && hold.is_start_seen()
-                && !run.iter().any(|other| since(&other))
+        let joins = |holds: &[&Hold<'_>]| {
+            // One that it had within and let go of is none that was missing.
+            let first = holds.iter().filter(|hold| span.start < hold.end_ms()).min_by_key(|hold| hold.start_ms());
+            let start_ms = first.filter(|hold| hold.is_start_seen())?.start_ms();
+            (span.start < start_ms && start_ms <= span.end).then_some(start_ms)
         };
+        let others = run.iter().filter(|(gpu, _)| **gpu != self.gpu.uuid);
         Some(LongStart {
-            gpu: self.gpu.uuid.clone(),
             instance: self.gpu.instance.clone(),
             owner: self.owner.to_owned(),
-            joined_ms: run.iter().filter(joins).map(Hold::start_ms).collect(),
+            joined_ms: others.filter_map(|(_, holds)| joins(holds)).collect(),
             span,
         })
     }

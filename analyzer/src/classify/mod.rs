@@ -56,6 +56,7 @@ mod power_throttle;
 mod prepare;
 mod resolution;
 mod rule;
+mod run;
 pub mod sampling;
 mod small_batch;
 mod straggler;

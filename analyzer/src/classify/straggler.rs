@@ -13,10 +13,11 @@ use std::ops::Range;
 use super::busy::busy;
 use super::cell::Part;
 use super::judge::Booked;
+use super::run::Run;
 use super::thresholds::confidence::INFERRED;
 use super::{Cell, Class, Culprit, Fact, Group, Thresholds, Verdict, depth, power};
 use crate::sample::TimeMs;
-use crate::signal::{Signal, is_of_one_node};
+use crate::signal::Signal;
 
 pub(super) const VERSION: u32 = 2;
 
@@ -25,32 +26,12 @@ pub(super) fn is_cause(class: Class) -> bool {
     matches!(class.group(), Group::StartUp | Group::Feeding | Group::Saving | Group::Derate)
 }
 
-/// The owners that are one run: one owner on all nodes of a cluster, where its name is the same one's everywhere, or the
-/// ranks of a job.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Run<'a> {
-    cluster: &'a str,
-    node: Option<&'a str>,
-    name: &'a str,
-}
-
 /// A GPU of a run, and who of the run holds it at some time of the frame.
 #[derive(Clone, Copy)]
 pub(super) struct Member<'a> {
     /// Which of the booked GPUs.
     pub(super) gpu: usize,
     pub(super) owner: &'a str,
-}
-
-impl<'a> Run<'a> {
-    /// Is the same owner on another node the same run?
-    pub(super) fn is_of_several_nodes(&self) -> bool {
-        self.node.is_none()
-    }
-
-    pub(super) fn name(&self) -> &'a str {
-        self.name
-    }
 }
 
 /// A rank of a run in the time of a cell; shares are of that time.
@@ -95,15 +76,13 @@ pub(super) fn charge(booked: &mut [Booked<'_>], t: &Thresholds) {
 
 /// The GPUs that each run holds at any time of the frame, of runs that have several. Instances are left out: what they
 /// tell of depth is not comparable, and peers they are not (NVIDIA's MIG User Guide: no GPU-to-GPU P2P).
-pub(super) fn runs<'a>(booked: &[Booked<'a>]) -> BTreeMap<Run<'a>, Vec<Member<'a>>> {
-    let mut runs: BTreeMap<Run<'a>, Vec<Member<'a>>> = BTreeMap::new();
+pub(super) fn runs<'a>(booked: &[Booked<'a>]) -> BTreeMap<Run, Vec<Member<'a>>> {
+    let mut runs: BTreeMap<Run, Vec<Member<'a>>> = BTreeMap::new();
     let whole = booked.iter().enumerate().filter(|(_, booked)| booked.course.gpu.instance.is_none());
     for (gpu, Booked { course, .. }) in whole {
         let owners: BTreeSet<&str> = course.gpu.owners.iter().flatten().map(|(owner, _)| &**owner).collect();
         for owner in owners {
-            let node = is_of_one_node(owner).then_some(course.node.node.as_str());
-            let run = Run { cluster: &course.node.cluster, node, name: course.node.runs.name(owner) };
-            runs.entry(run).or_default().push(Member { gpu, owner });
+            runs.entry(Run::of(course.node, owner)).or_default().push(Member { gpu, owner });
         }
     }
     runs.retain(|_, members| members.iter().any(|member| member.gpu != members[0].gpu));

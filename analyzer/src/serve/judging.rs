@@ -65,7 +65,7 @@ pub(super) struct Judging<S> {
     stop: watch::Receiver<bool>,
     /// How far samples could be read when the last round began, or before the first one.
     marked: Mutex<Mark>,
-    /// Since when work was lost before hours that were judged again, by crashes that these told of; those of the last round.
+    /// Since when hours before those that were judged rest on crashes and ends of long starts in these; of the last round.
     restated: Mutex<BTreeSet<TimeMs>>,
 }
 
@@ -167,31 +167,32 @@ impl<S: Samples + Results> Judging<S> {
         marked: Mark,
     ) -> Result<(), JudgeError> {
         let mut unjoined = Vec::new();
-        let mut lost = BTreeSet::new();
+        let mut since = BTreeSet::new();
         for window in windows(from..until, &self.zone) {
             if *self.stop.borrow() {
                 return Ok(());
             }
             let judged = self.judge.judge(reader, &window, until).await?;
             unjoined = judged.unjoined.iter().map(ToString::to_string).collect();
-            lost.extend(judged.restates_from_ms.filter(|since| *since < from));
+            since.extend(judged.restates_from_ms.filter(|time| *time < from));
             self.progress.send_modify(|progress| progress.advance(&window, until));
         }
-        self.restate(lost, from, until).await?;
+        self.restate(since, from, until).await?;
         self.intake.note_judged(until);
         self.store.note_judged(marked).await?;
         self.publish(reader, until, unjoined).await
     }
 
-    /// Hours before those that were just judged, of which a crash within these took the work away: once for each crash.
-    async fn restate(&self, lost: BTreeSet<TimeMs>, from: TimeMs, until: TimeMs) -> Result<(), JudgeError> {
-        let new = lost.difference(&self.restated.lock()).copied().min();
-        let Some(since) = new else { return Ok(()) };
+    /// Hours before those that were just judged, of which a crash within these took the work away, or a long start that ends in
+    /// them was a part: once for each.
+    async fn restate(&self, since: BTreeSet<TimeMs>, from: TimeMs, until: TimeMs) -> Result<(), JudgeError> {
+        let new = since.difference(&self.restated.lock()).copied().min();
+        let Some(first) = new else { return Ok(()) };
         let mut reader = self.judge.reader(from);
-        for window in windows(self.judgeable_from(since, from)..from, &self.zone) {
+        for window in windows(self.judgeable_from(first, from)..from, &self.zone) {
             self.judge.judge(&mut reader, &window, until).await?;
         }
-        *self.restated.lock() = lost;
+        *self.restated.lock() = since;
         Ok(())
     }
 

@@ -8,22 +8,6 @@ use goodput_analyzer::sample::{Labels, STALE_BITS, Sample, Series, TimeMs};
 const MINUTE: i64 = 60_000;
 const HOUR: i64 = 60 * MINUTE;
 
-/// The same with an XID that ends programs from a minute on.
-fn crashing(node: &str, minutes: &str, xid_from: usize) -> Vec<Series> {
-    let mut all = series(node, minutes);
-    let mut xid = all[1].clone();
-    let labels = xid.labels.iter().map(|(name, value)| match name {
-        "__name__" => (name, "DCGM_FI_DEV_XID_ERRORS"),
-        _ => (name, value),
-    });
-    xid.labels = Labels::new(labels);
-    for sample in &mut xid.samples {
-        sample.value = if sample.time_ms < xid_from as i64 * MINUTE { 0.0 } else { 31.0 };
-    }
-    all.push(xid);
-    all
-}
-
 /// The minutes of a node with one GPU: `w` the pod `ml/a` works, `p` it keeps four CPUs busy for its start, `A` it holds
 /// the GPU and waits, `.` the GPU is free.
 fn series(node: &str, minutes: &str) -> Vec<Series> {
@@ -55,6 +39,22 @@ fn series(node: &str, minutes: &str) -> Vec<Series> {
             Some(used)
         }),
     ]
+}
+
+/// The same with an XID that ends programs from a minute on.
+fn crashing(node: &str, minutes: &str, xid_from: usize) -> Vec<Series> {
+    let mut all = series(node, minutes);
+    let mut xid = all[1].clone();
+    let labels = xid.labels.iter().map(|(name, value)| match name {
+        "__name__" => (name, "DCGM_FI_DEV_XID_ERRORS"),
+        _ => (name, value),
+    });
+    xid.labels = Labels::new(labels);
+    for sample in &mut xid.samples {
+        sample.value = if sample.time_ms < xid_from as i64 * MINUTE { 0.0 } else { 31.0 };
+    }
+    all.push(xid);
+    all
 }
 
 /// What most of each minute was: `L` lost work, `g` gang wait, `c` cold start, `i` idle, `w` productive, `.` unallocated.
