@@ -20,7 +20,7 @@ pub(super) const MAX_HOURS: i64 = 35 * 24;
 type Given = Query<BTreeMap<String, String>>;
 
 pub(super) async fn intervals<S: Results>(State(app): State<App<S>>, given: Given) -> Answer<Page<Interval>> {
-    let known = ["start", "end", "node", "gpu", "owner", "class", "charged_to", "limit", "cursor"];
+    let known = ["start", "end", "node", "gpu", "owner", "run", "account", "class", "charged_to", "limit", "cursor"];
     let asked = Asked::of(given.0, &known)?;
     let range = asked.range((app.now)(), &app.zone, MAX_HOURS)?;
     let part = asked.part()?;
@@ -28,6 +28,8 @@ pub(super) async fn intervals<S: Results>(State(app): State<App<S>>, given: Give
         node: asked.owned("node"),
         gpu: asked.owned("gpu"),
         owner: asked.owned("owner"),
+        run: asked.owned("run"),
+        account: asked.owned("account"),
         class: asked.named("class", Class::ALL, Class::name)?,
         charged_to: asked.owned("charged_to"),
         skip: part.cursor,

@@ -175,9 +175,15 @@ async fn filters_and_pages() {
     let range = range();
     let all = data(&served, &format!("/intervals?{range}")).await;
     assert!(!all.is_empty());
-    for (filter, matches) in
-        [("node=n1", true), ("node=n2", false), ("gpu=GPU-a", true), ("gpu=GPU-b", false), ("charged_to=GPU-b", false)]
-    {
+    for (filter, matches) in [
+        ("node=n1", true),
+        ("node=n2", false),
+        ("gpu=GPU-a", true),
+        ("gpu=GPU-b", false),
+        ("run=another", false),
+        ("account=another", false),
+        ("charged_to=GPU-b", false),
+    ] {
         let found = data(&served, &format!("/intervals?{range}&{filter}")).await;
         assert_eq!(found == all, matches, "{filter}");
         assert_eq!(found.is_empty(), !matches, "{filter}");

@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::advisory::{self, Advisory};
 use super::cell::Part;
 use super::{Class, Culprit, Energy, Evidence, Fact, Interval, Version};
-use crate::frame::{GpuFrame, NodeFrame};
+use crate::frame::{Accounts, GpuFrame, NodeFrame, Runs};
 use crate::mig::Instance;
 use crate::sample::TimeMs;
 use crate::signal::Signal;
@@ -45,6 +45,8 @@ pub(super) struct Whose<'a> {
     pub(super) instance: Option<&'a Instance>,
     pub(super) node: &'a str,
     pub(super) model: Option<&'a str>,
+    pub(super) runs: &'a Runs,
+    pub(super) accounts: &'a Accounts,
 }
 
 /// Joins the neighbouring cells of one GPU that have a key in common.
@@ -149,7 +151,10 @@ impl Open {
     }
 
     fn interval(self, (class, owner, charged_to, rung): Key, whose: &Whose<'_>) -> Interval {
+        let (runs, accounts) = (whose.runs, whose.accounts);
         Interval {
+            run: owner.as_deref().map(|owner| runs.name(owner).to_owned()),
+            account: owner.as_deref().and_then(|owner| accounts.name(owner)).map(str::to_owned),
             gpu: whose.gpu.to_owned(),
             gpu_instance: whose.instance.cloned(),
             node: whose.node.to_owned(),

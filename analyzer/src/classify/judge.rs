@@ -20,7 +20,7 @@ use super::thresholds::confidence::CERTAIN;
 use super::{Advisory, Cell, Class, Imbalance, Interval, Paired, Thresholds, paired, straggler};
 use crate::events::Told;
 use crate::frame::grid::{HOUR_MS, MINUTE_MS};
-use crate::frame::{self, GpuFrame, MAX_BRIDGE_MS, NodeFrame, Source, Unjoined};
+use crate::frame::{self, Accounts, GpuFrame, MAX_BRIDGE_MS, NodeFrame, Runs, Source, Unjoined};
 use crate::sample::{Series, TimeMs};
 
 /// The most that the thresholds of [`around_ms`] may be configured to.
@@ -263,7 +263,7 @@ impl<'a> Booked<'a> {
     fn whose(&self) -> Whose<'a> {
         let Course { node, gpu, .. } = self.course;
         let (instance, model) = (gpu.instance.as_ref(), gpu.model.as_deref());
-        Whose { gpu: &gpu.uuid, instance, node: &node.node, model }
+        Whose { gpu: &gpu.uuid, instance, node: &node.node, model, runs: &node.runs, accounts: &node.accounts }
     }
 }
 
@@ -310,5 +310,6 @@ fn absent(seen: &Seen, window: &Range<TimeMs>) -> Vec<Interval> {
     let mut builder = Builder::new();
     builder.add(window, [Part::bare(Class::NoData, CERTAIN).entry(window.end - window.start, None, 0)]);
     let (instance, model) = (None, seen.model.as_deref());
-    builder.finish(&Whose { gpu: &seen.gpu, instance, node: &seen.node, model })
+    let (runs, accounts) = (&Runs::default(), &Accounts::default());
+    builder.finish(&Whose { gpu: &seen.gpu, instance, node: &seen.node, model, runs, accounts })
 }

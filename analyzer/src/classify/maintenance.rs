@@ -115,6 +115,8 @@ mod tests {
             evidence: Vec::new(),
             missing: Vec::new(),
             energy: Some(Energy { mj: 70 * ms + 1, ms, counted_ms: 0 }),
+            run: None,
+            account: None,
             variance_ms2: Some(0),
             version: None,
             charged_to: None,

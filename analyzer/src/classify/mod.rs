@@ -344,6 +344,13 @@ pub struct Interval {
     pub model: Option<String>,
     /// Who held it (pod, job or unit), where known.
     pub owner: Option<String>,
+    /// The run that the owner is: its own name, or that of the job whose ranks are owners of their own, as pods are. Absent
+    /// where nobody is known, and in verdicts of releases that did not tell.
+    #[serde(default)]
+    pub run: Option<String>,
+    /// To whom the time counts: the namespace of a pod, the account of a Slurm job. Absent where that is not known.
+    #[serde(default)]
+    pub account: Option<String>,
     /// The class.
     pub class: Class,
     /// Who caused it, where that is another GPU: the time stays on this one's row and is only said to be caused there.
@@ -373,4 +380,12 @@ pub struct Interval {
     /// By which rules it was judged. Absent in verdicts of releases that did not tell.
     #[serde(default)]
     pub version: Option<Version>,
+}
+
+impl Interval {
+    /// Who is to be shown as its holder: the run, which verdicts of releases that did not tell it have by the owner alone.
+    #[must_use]
+    pub fn holder(&self) -> Option<&str> {
+        self.run.as_deref().or(self.owner.as_deref())
+    }
 }

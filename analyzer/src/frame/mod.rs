@@ -4,6 +4,7 @@
 //! at. It depends on samples up to [`MAX_BRIDGE_MS`] around those cells and on nothing else, so that hours judged one by
 //! one and a week judged at once are the same.
 
+mod accounts;
 mod gpu;
 pub(crate) mod grid;
 mod identity;
@@ -25,6 +26,7 @@ use crate::classify::{Crashes, LongStarts};
 use crate::events::Told;
 use crate::sample::{Labels, Sample, Series, TimeMs};
 use crate::signal::{Entity, Meaning, Signal, resolve, servers_named};
+pub(crate) use accounts::Accounts;
 pub use gpu::GpuFrame;
 pub(crate) use gpu::{Depths, Work};
 pub use identity::Unjoined;
@@ -69,6 +71,8 @@ pub struct NodeFrame {
     pub(crate) long_starts: Arc<LongStarts>,
     /// Which owners are one run, in its cluster.
     pub(crate) runs: Arc<Runs>,
+    /// To whom their time counts, in its cluster.
+    pub(crate) accounts: Arc<Accounts>,
     /// What the rest of each owner's run has, on other nodes for the most part, cell by cell.
     pub elsewhere: BTreeMap<Arc<str>, Vec<Elsewhere>>,
 }
@@ -156,14 +160,15 @@ fn frames_of<'s, 'a: 's>(
     }
     let (members, mut unjoined) = by_node(&sources, &directory);
     let members: Vec<_> = members.into_iter().filter(|(_, members)| !members.gpus.is_empty()).collect();
-    let is_server = |s: &&Source<'_>| s.meaning.entity == Entity::Server && !s.meaning.signal.is_a_controller();
+    let is_server = |s: &&Source<'_>| s.meaning.entity == Entity::Server && !s.meaning.signal.is_of_belonging();
     let servers: Vec<&Source<'_>> = sources.iter().filter(is_server).collect();
-    let runs = Runs::of(sources.iter());
+    let (runs, accounts) = (Runs::of(sources.iter()), Accounts::of(sources.iter()));
     let lay = |(id, members): &(NodeId<'_>, Members<'_, '_>)| {
         let grid = members.grid(window, around_ms);
         let runs = runs.get(id.cluster).cloned().unwrap_or_default();
+        let accounts = accounts.get(id.cluster).cloned().unwrap_or_default();
         let frame = wanted(members, &grid.cells).then(|| members.frame(*id, &servers, window, grid));
-        let frame = frame.map(|frame| NodeFrame { runs, ..frame });
+        let frame = frame.map(|frame| NodeFrame { runs, accounts, ..frame });
         members.all().for_each(|source| source.forget_pieces());
         frame
     };
@@ -309,6 +314,7 @@ impl<'s, 'a> Members<'s, 'a> {
             gpus,
             told: Arc::default(),
             runs: Arc::default(),
+            accounts: Arc::default(),
             elsewhere: BTreeMap::new(),
             crashes: Arc::default(),
             long_starts: Arc::default(),

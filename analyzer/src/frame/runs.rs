@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::Source;
 use crate::sample::Labels;
-use crate::signal::{Signal, servers_named};
+use crate::signal::{Signal, namespace_of, servers_named};
 
 /// The runs of one cluster.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ impl Runs {
             match source.meaning.signal {
                 Signal::PodController => pods.push((cluster, source.labels)),
                 Signal::JobController => {
-                    let name = namespace(source.labels).zip(source.labels.get("job_name"));
+                    let name = namespace_of(source.labels).zip(source.labels.get("job_name"));
                     let controller = Controller::of(source.labels).filter(|c| c.is_of_ranks());
                     jobs.extend(name.zip(controller).map(|(name, controller)| ((cluster, name), controller)));
                 }
@@ -34,7 +34,7 @@ impl Runs {
         }
         let mut runs: BTreeMap<&str, Runs> = BTreeMap::new();
         for (cluster, labels) in pods {
-            let Some((namespace, own)) = namespace(labels).zip(Controller::of(labels)) else { continue };
+            let Some((namespace, own)) = namespace_of(labels).zip(Controller::of(labels)) else { continue };
             let above = jobs.get(&(cluster, (namespace, own.name))).filter(|_| own.kind == "Job");
             let controller = *above.unwrap_or(&own);
             if controller.is_of_ranks() {
@@ -76,11 +76,6 @@ impl<'a> Controller<'a> {
         let is_plain = matches!(self.kind, "Job" | "CronJob");
         self.kind == "JobSet" || self.kind.ends_with("Job") && !is_plain
     }
-}
-
-/// The namespace that the series is about: where the target has one of its own, Prometheus renames the series'.
-fn namespace(labels: &Labels) -> Option<&str> {
-    labels.get("exported_namespace").or_else(|| labels.get("namespace"))
 }
 
 #[cfg(test)]

@@ -15,6 +15,8 @@ pub fn intervals(rows: &[Interval]) -> PolarsResult<DataFrame> {
         texts("gpu", rows, |i| Some(i.gpu.as_str())),
         texts("model", rows, |i| i.model.as_deref()),
         texts("owner", rows, |i| i.owner.as_deref()),
+        texts("run", rows, |i| i.run.as_deref()),
+        texts("account", rows, |i| i.account.as_deref()),
         texts("class", rows, |i| Some(i.class.name())),
         times("start", rows.iter().map(|i| i.start_ms).collect())?,
         times("end", rows.iter().map(|i| i.end_ms).collect())?,

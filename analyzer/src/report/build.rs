@@ -50,13 +50,19 @@ pub fn build(intervals: &[Interval], previous: &[Interval], period: Period, pric
         trial: None,
         gaps: gaps(&items, ledger.capacity().ms),
         prices: applied(&items, prices, ledger.capacity().ms),
-        owners: rows(is_held, |i| (i.owner.clone(), None)),
+        accounts: accounts(rows(is_held, |i| (i.account.clone(), None))),
+        owners: rows(is_held, |i| (i.holder().map(str::to_owned), None)),
         nodes: with_caused(nodes, &items, |culprit| (Some(culprit.node.clone()), None)),
         models: rows(|_| true, |i| (i.model.clone(), None)),
         gpus: with_caused(gpus, &items, |culprit| (Some(culprit.gpu.clone()), Some(culprit.node.clone()))),
         timeline: Timeline::of(intervals, axis),
         period,
     }
+}
+
+/// Where no account is known at all, a table of it says nothing.
+fn accounts(rows: Vec<Row>) -> Vec<Row> {
+    if rows.iter().any(|row| row.name.is_some()) { rows } else { Vec::new() }
 }
 
 fn is_held(class: Class) -> bool {

@@ -1,4 +1,4 @@
-//! Intervals to findings: one per class and owner; where nobody held the GPU, one per class and node.
+//! Intervals to findings: one per class and run; where nobody held the GPU, one per class and node.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ type Key<'a> = (Class, Option<&'a str>, Option<&'a str>);
 fn key<'a>(item: &Item<'a>) -> Key<'a> {
     let interval = item.interval();
     let node = interval.owner.is_none().then_some(interval.node.as_str());
-    (interval.class, interval.owner.as_deref(), node)
+    (interval.class, interval.holder(), node)
 }
 
 /// Everything that is not productive, in the order in which to look at it: what has a sourced gain comes first, by the
@@ -88,13 +88,13 @@ fn bare((class, owner, _): Key<'_>, group: &[Item<'_>], lost: Amount) -> Finding
     }
 }
 
-/// Milliseconds for which an owner held a GPU.
+/// Milliseconds for which a run held a GPU.
 type Held<'a> = BTreeMap<(Option<&'a str>, &'a str), i64>;
 
 fn held_by<'a>(items: &[Item<'a>]) -> Held<'a> {
     let mut held = Held::new();
     for i in items.iter().map(Item::interval).filter(|i| i.class.group() != Group::Capacity) {
-        *held.entry((i.owner.as_deref(), i.gpu.as_str())).or_default() += i.ms;
+        *held.entry((i.holder(), i.gpu.as_str())).or_default() += i.ms;
     }
     held
 }
@@ -105,8 +105,7 @@ fn recoverable(gain: &Gain, lost: &Amount, group: &[Item<'_>], held: &Held<'_>) 
     let part = |figure: f64| match gain.basis {
         Basis::Loss => figure,
         Basis::Throughput => {
-            let pairs: BTreeSet<_> =
-                group.iter().map(|i| (i.interval().owner.as_deref(), i.interval().gpu.as_str())).collect();
+            let pairs: BTreeSet<_> = group.iter().map(|i| (i.interval().holder(), i.interval().gpu.as_str())).collect();
             let held: i64 = pairs.iter().filter_map(|pair| held.get(pair)).sum();
             held as f64 * figure / (1.0 + figure) / lost_ms
         }
@@ -233,6 +232,8 @@ mod tests {
             charged_to: None,
             gpu_instance: None,
             energy: None,
+            run: None,
+            account: None,
             variance_ms2: Some(0),
             version: None,
         }

@@ -279,8 +279,8 @@ fn every_sum_is_the_sum_of_the_intervals() {
     assert_eq!(report.fleet.capacity.gpu_ms, total);
     assert_eq!(lost + report.fleet.productive.gpu_ms, total);
     assert_eq!([sum(&report.nodes), sum(&report.models), sum(&report.gpus)], [total; 3]);
-    assert_eq!(sum(&report.owners), report.fleet.allocated.gpu_ms);
-    for row in report.gpus.iter().chain(&report.owners) {
+    assert_eq!([sum(&report.accounts), sum(&report.owners)], [report.fleet.allocated.gpu_ms; 2]);
+    for row in report.gpus.iter().chain(&report.accounts).chain(&report.owners) {
         let parts = row.productive.gpu_ms + row.losses.iter().map(|l| l.amount.gpu_ms).sum::<i64>();
         assert_eq!(parts, row.total.gpu_ms);
     }
@@ -366,6 +366,8 @@ fn every_hour_of_long_and_short_weeks_is_priced() {
             end_ms: start_ms + 3_600_000,
             ms: 3_600_000,
             energy: None,
+            run: None,
+            account: None,
             variance_ms2: Some(0),
             ..fixture[0].clone()
         };

@@ -53,7 +53,7 @@ pub use sum::{Amount, Cost, Drawn};
 pub use trial::{Added, Scrape, Trial, Untold};
 
 /// Version of the JSON form; a field that goes or changes its meaning raises it, a field that comes does not.
-pub const SCHEMA_VERSION: u32 = 3;
+pub const SCHEMA_VERSION: u32 = 4;
 
 /// How fleet goodput is computed; printed beside the number.
 pub const FORMULA: &str = "goodput = productive GPU time / capacity; capacity = all GPU time accounted for, \
@@ -95,7 +95,10 @@ pub struct Report {
     pub gaps: Vec<Gap>,
     /// The prices that applied; empty where none are configured or none matches.
     pub prices: Vec<AppliedPrice>,
-    /// Time held, by owner, greatest loss first; shares are of the time held by the owner.
+    /// Time held, by account, greatest loss first: namespaces of pods, accounts of Slurm jobs. Empty where none is known.
+    pub accounts: Vec<Row>,
+    /// Time held, by run, greatest loss first; shares are of the time held by the run. A run is an owner, or the job whose
+    /// ranks are owners of their own, as pods are.
     pub owners: Vec<Row>,
     /// Capacity, by node, greatest loss first; shares are of the node's capacity.
     pub nodes: Vec<Row>,
@@ -239,7 +242,7 @@ pub struct BusySignal {
     pub amount: Amount,
 }
 
-/// One loss: a class, and one owner; where nobody held the GPU, one node.
+/// One loss: a class, and one run; where nobody held the GPU, one node.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
     /// The class.
@@ -250,14 +253,14 @@ pub struct Finding {
     pub lost: Amount,
     /// Its 90 % interval, as of [`ClassRow`].
     pub interval: Option<Bounds>,
-    /// The same class and owner (where nobody held the GPU: node) in the period before; null when no verdicts are stored
+    /// The same class and run (where nobody held the GPU: node) in the period before; null when no verdicts are stored
     /// for it.
     pub previous: Option<Amount>,
     /// What acting on it is said to return, by a source; null where no source gives a figure.
     pub gain: Option<&'static Gain>,
     /// What that is of this loss, at most all of it; null without `gain`.
     pub recoverable: Option<Recoverable>,
-    /// Who held the GPUs; null where nobody did, or nobody knows.
+    /// Which run held the GPUs: an owner, or the job whose ranks are owners; null where nobody did, or nobody knows.
     pub owner: Option<String>,
     /// Where, greatest loss first; shares are of this finding's loss.
     pub places: Vec<Place>,
@@ -324,10 +327,10 @@ pub struct Proof {
     pub unit: String,
 }
 
-/// A line of the tables per owner, node, model and GPU.
+/// A line of the tables per account, run, node, model and GPU.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// The owner, node, model or UUID; null when unknown.
+    /// The account, run, node, model or UUID; null when unknown.
     pub name: Option<String>,
     /// Where: the GPU's node; null in other tables.
     pub node: Option<String>,
@@ -344,7 +347,7 @@ pub struct Row {
     /// It by class, greatest first.
     pub losses: Vec<ClassAmount>,
     /// Time that GPUs lost while they waited for a GPU of this line. It is on their own rows and never to be added to
-    /// what was lost here; shares are of capacity. Null in the tables of owners and models.
+    /// what was lost here; shares are of capacity. Null in the tables of accounts, runs and models.
     pub caused: Option<Amount>,
 }
 

@@ -104,6 +104,8 @@ mod tests {
             charged_to: None,
             gpu_instance: None,
             energy: Some(Energy { mj: 7_200_000_000, ms: HOUR / 2, counted_ms: 0 }),
+            run: None,
+            account: None,
             variance_ms2: Some(0),
             version: None,
         }

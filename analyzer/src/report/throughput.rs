@@ -205,6 +205,8 @@ mod tests {
             charged_to: None,
             gpu_instance: None,
             energy: None,
+            run: None,
+            account: None,
             variance_ms2: Some(0),
             version: None,
         }
@@ -291,7 +293,7 @@ mod tests {
         let row =
             r"| a\|&lt;b> | steps_total | 36000 steps | 10 | 18000 | 2.00 | 100 % | 10 (configured) | 50.0 % | 100 % |";
         assert!(text.contains(row), "{text}");
-        assert!(text.contains("\n\n- steps_total of train-0: 5 steps\n\n## By owner"), "{text}");
+        assert!(text.contains("\n\n- steps_total of train-0: 5 steps\n\n## By run"), "{text}");
         assert!(text.contains("**Fleet goodput: 100 %**"), "{text}");
         let page = html::render(&report).unwrap();
         assert!(page.contains("<h2>Throughput</h2>") && page.contains("<td>a|&#60;b&#62;</td>"), "{page}");

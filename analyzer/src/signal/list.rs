@@ -254,6 +254,8 @@ signals! {
     PodController "pod_controller" Job State "info" up to 1.0,
     /// Who made the job that made pods; the content is in the labels.
     JobController "job_controller" Job State "info" up to 1.0,
+    /// To which account the job counts; the content is in the labels.
+    JobAccount "job_account" Job State "info" up to 1e15,
     /// CPU time used by the job.
     JobCpuUsage "job_cpu_usage" Job Counter "cores" up to 1e13,
     /// Processes of the job without a GPU, its loaders' workers as a rule, that computed nearly all of the time.
@@ -311,9 +313,9 @@ impl Signal {
         matches!(self, Signal::GpuSetting | Signal::NodeSetting)
     }
 
-    /// Does it say who made a pod or a job, so that it has no reading?
-    pub(crate) fn is_a_controller(self) -> bool {
-        matches!(self, Signal::PodController | Signal::JobController)
+    /// Does it say by its labels alone who an owner belongs to, on whatever node, so that it has no reading?
+    pub(crate) fn is_of_belonging(self) -> bool {
+        matches!(self, Signal::PodController | Signal::JobController | Signal::JobAccount)
     }
 
     /// Do forecasts speak of it, and no rule?

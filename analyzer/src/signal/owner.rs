@@ -12,7 +12,7 @@ pub fn owner_of(labels: &Labels) -> Option<String> {
         return Some(owner.to_owned());
     }
     if let Some(job) = labels.get("hpc_job") {
-        return Some(format!("job/{job}"));
+        return Some(format!("{HPC_JOB}/{job}"));
     }
     let exported = labels.get("exported_pod").map(|pod| (labels.get("exported_namespace"), pod));
     let (namespace, pod) = exported.or_else(|| labels.get("pod").map(|pod| (labels.get("namespace"), pod)))?;
@@ -34,6 +34,22 @@ pub fn is_of_one_node(owner: &str) -> bool {
     let is_path = owner.starts_with('/') || owner.starts_with("cgroup-");
     is_path || owner.ends_with(".service") || owner.ends_with(".scope")
 }
+
+/// The namespace of the pod that an owner is, by its name (`namespace/pod`, `namespace/pod/container`).
+#[must_use]
+pub fn namespace_in(owner: &str) -> Option<&str> {
+    let (namespace, _) = owner.split_once('/').filter(|_| !is_of_one_node(owner))?;
+    (namespace != HPC_JOB).then_some(namespace)
+}
+
+/// The namespace that a series is about: where the target has one of its own, Prometheus renames the series'.
+#[must_use]
+pub fn namespace_of(labels: &Labels) -> Option<&str> {
+    labels.get("exported_namespace").or_else(|| labels.get("namespace"))
+}
+
+/// What stands before the id of a job that dcgm-exporter names (`hpc_job`).
+const HPC_JOB: &str = "job";
 
 /// Pods that export GPU metrics have these in their names, in every chart known.
 const EXPORTERS: [&str; 2] = ["dcgm-exporter", "goodput-exporter"];
@@ -57,7 +73,9 @@ pub fn owners_named(labels: &Labels, owner_label: &str) -> Vec<String> {
             let id = value.rsplit('/').next().unwrap_or(value);
             vec![format!("container-{}", id.get(..SHORT_CONTAINER_ID).unwrap_or(id))]
         }
-        "hpc_job" | "slurm_job" | "slurm_job_id" => vec![format!("slurm-{value}"), format!("job/{value}")],
+        "hpc_job" | "slurm_job" | "slurm_job_id" | "slurmjobid" => {
+            vec![format!("slurm-{value}"), format!("{HPC_JOB}/{value}")]
+        }
         _ => vec![value.to_owned()],
     }
 }

@@ -332,6 +332,7 @@ pub(super) static ROWS: &[Row] = &[
     own(&host::OWNER, Signal::JobInfo),
     row("kube_pod_owner", Signal::PodController).of_server().asked_for("owner_kind=~\".*Job|JobSet\""),
     row("kube_job_owner", Signal::JobController).of_server().asked_for("owner_kind=~\".*Job|JobSet\""),
+    row("slurm_job_memory_usage", Signal::JobAccount).of_server().asked_for("account!=\"\""),
     own(&host::CGROUP_CPU_USAGE, Signal::JobCpuUsage),
     own(&process::PROCESS_SATURATED_WORKERS, Signal::JobSaturatedWorkers),
     own(&process::PROCESS_HOLDERS_CPU, Signal::JobHolderCpu),

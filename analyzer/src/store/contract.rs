@@ -113,6 +113,8 @@ fn interval(node: &str, hour: TimeMs, class: Class) -> Interval {
         charged_to: None,
         gpu_instance: None,
         energy: None,
+        run: None,
+        account: None,
         variance_ms2: Some(0),
         version: Some(Version { rule: 2, rules: 40 }),
     }
@@ -147,6 +149,28 @@ pub(super) async fn results(store: &impl Results) {
     assert_eq!(store.intervals(HOUR..2 * HOUR).await.unwrap().len(), 2, "a refused replacement changed something");
     finds_whose_intervals(store).await;
     finds_what_a_gpu_caused(store).await;
+    finds_what_a_run_held(store).await;
+}
+
+async fn finds_what_a_run_held(store: &impl Results) {
+    let of = |gpu: &str, owner: &str, account: Option<&str>| Interval {
+        gpu: gpu.to_owned(),
+        owner: Some(owner.to_owned()),
+        run: Some("ml/MPIJob/llm".to_owned()),
+        account: account.map(str::to_owned),
+        ..interval("a", 7, Class::Productive)
+    };
+    let all = [of("GPU-1", "ml/llm-0", Some("ml")), of("GPU-2", "ml/llm-1", Some("ml")), of("GPU-3", "pod-4f1c", None)];
+    store.replace("a", 7 * HOUR..8 * HOUR, &all).await.unwrap();
+    let found = async |whose: Whose| store.intervals_of(7 * HOUR..8 * HOUR, &whose).await.unwrap();
+    let whose = |run: Option<&str>, account: Option<&str>| Whose {
+        run: run.map(str::to_owned),
+        account: account.map(str::to_owned),
+        ..Whose::default()
+    };
+    assert_eq!(found(whose(Some("ml/MPIJob/llm"), None)).await, all);
+    assert_eq!(found(whose(None, Some("ml"))).await, all[..2]);
+    assert_eq!(found(whose(Some("ml/llm-0"), None)).await, []);
 }
 
 async fn finds_what_a_gpu_caused(store: &impl Results) {

@@ -294,6 +294,10 @@ pub struct Whose {
     pub gpu: Option<String>,
     /// Only this owner's.
     pub owner: Option<String>,
+    /// Only this run's.
+    pub run: Option<String>,
+    /// Only this account's.
+    pub account: Option<String>,
     /// Only of this class.
     pub class: Option<Class>,
     /// Only what was caused by the GPU of this UUID.

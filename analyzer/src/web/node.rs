@@ -45,6 +45,8 @@ struct Gpu {
 /// Who held GPUs of the node.
 struct Owner {
     name: String,
+    /// Of which run, where that has another name, and to which account its time counts, where known.
+    part_of: Vec<String>,
     hours: String,
     goodput: String,
     shares: Shares,
@@ -99,6 +101,11 @@ fn gpus(intervals: &[Interval], chosen: &Chosen) -> Vec<Gpu> {
     by_gpu.into_iter().map(gpu).collect()
 }
 
+fn part_of(interval: &Interval) -> Vec<String> {
+    let run = interval.run.as_ref().filter(|run| Some(*run) != interval.owner.as_ref()).map(|run| format!("run {run}"));
+    run.into_iter().chain(interval.account.as_ref().map(|account| format!("account {account}"))).collect()
+}
+
 /// Who held GPUs here, greatest loss first.
 fn owners(intervals: &[Interval]) -> Vec<Owner> {
     let mut by_owner: BTreeMap<Option<&str>, Vec<&Interval>> = BTreeMap::new();
@@ -106,10 +113,12 @@ fn owners(intervals: &[Interval]) -> Vec<Owner> {
         by_owner.entry(interval.owner.as_deref()).or_default().push(interval);
     }
     let owner = |(name, intervals): (Option<&str>, Vec<&Interval>)| {
+        let part_of = part_of(intervals[0]);
         let ledger = Ledger::unpriced(intervals);
         let held = ledger.capacity().ms;
         Owner {
             name: name.unwrap_or(text::UNKNOWN).to_owned(),
+            part_of,
             hours: Amount::of(held, held).hours(),
             goodput: text::percent(ledger.goodput()),
             shares: Shares::of(&ledger),

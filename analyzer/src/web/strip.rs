@@ -204,6 +204,8 @@ mod tests {
             charged_to: None,
             gpu_instance: None,
             energy: None,
+            run: None,
+            account: None,
             variance_ms2: Some(0),
             version: None,
         }

@@ -37,6 +37,8 @@ async fn with_a_starving_gpu() -> Served {
         charged_to: None,
         gpu_instance: None,
         energy: None,
+        run: Some("ml/MPIJob/<i>7".into()),
+        account: Some("ml".into()),
         variance_ms2: Some(0),
         version: Some(Version { rule: 3, rules: 40 }),
     };
@@ -101,6 +103,8 @@ async fn a_node_shows_each_gpu_as_links_with_names() {
     let name = format!("{day} GPU-hours, 75.0 % of that time</title>");
     assert!(page.contains("<title>dataloader_storage, ") && page.contains(&name), "{page}");
     assert!(page.contains("job&#38;&#60;i&#62;7&#34;"), "the owner: {page}");
+    let text = text_of(&page);
+    assert!(text.contains("run ml/MPIJob/&#60;i&#62;7 account ml 1.00"), "whose it is: {text}");
     let idle = self::page(&served, NODE_PATH).await;
     assert!(idle.contains("<title>idle_held, "), "{idle}");
 }

@@ -13,6 +13,7 @@ mod mig;
 mod phases;
 mod placement;
 mod recorded;
+mod runs;
 mod slow_node;
 mod sources;
 mod storage_traces;

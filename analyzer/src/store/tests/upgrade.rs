@@ -72,6 +72,7 @@ async fn a_directory_of_every_earlier_release_keeps_its_data_and_gets_what_is_ne
         assert_eq!((verdicts.len(), verdicts[0].ms), (1, HOUR), "schema {version}");
         let added = (verdicts[0].charged_to.as_ref(), verdicts[0].variance_ms2, verdicts[0].version);
         assert_eq!(added, (None, None, None), "schema {version}");
+        assert_eq!((verdicts[0].run.as_ref(), verdicts[0].account.as_ref()), (None, None), "schema {version}");
         assert_eq!(verdicts[0].energy.map(|energy| energy.mj), (version >= 3).then_some(7));
         assert_eq!(store.outlook(0..HOUR).await.unwrap().advisories.len(), usize::from(version >= 2));
         assert_eq!(store.achieved(0..HOUR).await.unwrap().len(), usize::from(version >= 5));

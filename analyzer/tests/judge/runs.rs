@@ -1,0 +1,54 @@
+//! Which run and which account verdicts name beside the owner.
+
+use std::collections::BTreeSet;
+
+use goodput_analyzer::classify::{Thresholds, judge_series};
+use goodput_analyzer::sample::{Labels, Sample, Series};
+
+const MINUTE: i64 = 60_000;
+
+fn always(labels: &[(&str, &str)], value: f64) -> Series {
+    let samples = (0..40).map(|n| Sample { time_ms: n * MINUTE / 2, value }).collect();
+    Series { labels: Labels::new(labels.iter().copied()), samples }
+}
+
+/// A GPU that this owner keeps busy.
+fn busy<'a>(node: &'a str, owner: &[(&'a str, &'a str)]) -> Series {
+    let own = [("__name__", "DCGM_FI_DEV_GPU_UTIL"), ("UUID", node), ("Hostname", node), ("instance", node)];
+    always(&own.into_iter().chain(owner.iter().copied()).collect::<Vec<_>>(), 100.0)
+}
+
+/// Owner, run and account of each GPU.
+fn told(series: &[Series]) -> BTreeSet<[String; 4]> {
+    let judged = judge_series(series, 0..10 * MINUTE, &Thresholds::default()).unwrap();
+    let name = |name: Option<String>| name.unwrap_or_else(|| "-".to_owned());
+    judged.intervals.into_iter().map(|i| [i.gpu, name(i.owner), name(i.run), name(i.account)]).collect()
+}
+
+#[test]
+fn verdicts_name_run_and_account_of_their_owner() {
+    let rank = |pod| {
+        let made_by = [("owner_kind", "PyTorchJob"), ("owner_name", "llm"), ("owner_is_controller", "true")];
+        let own = [("__name__", "kube_pod_owner"), ("namespace", "nlp"), ("pod", pod), ("uid", pod)];
+        always(&own.into_iter().chain(made_by).collect::<Vec<_>>(), 1.0)
+    };
+    let job = [("__name__", "slurm_job_memory_usage"), ("slurmjobid", "7"), ("account", "physics"), ("instance", "c")];
+    let series = [
+        busy("a", &[("exported_pod", "llm-0"), ("exported_namespace", "nlp")]),
+        busy("b", &[("exported_pod", "llm-1"), ("exported_namespace", "nlp")]),
+        busy("c", &[("hpc_job", "7")]),
+        busy("d", &[("owner", "jupyter.service")]),
+        busy("e", &[]),
+        rank("llm-0"),
+        rank("llm-1"),
+        always(&job, 5e10),
+    ];
+    let expected = [
+        ["a", "nlp/llm-0", "nlp/PyTorchJob/llm", "nlp"],
+        ["b", "nlp/llm-1", "nlp/PyTorchJob/llm", "nlp"],
+        ["c", "job/7", "job/7", "physics"],
+        ["d", "jupyter.service", "jupyter.service", "-"],
+        ["e", "-", "-", "-"],
+    ];
+    assert_eq!(told(&series), expected.map(|row| row.map(str::to_owned)).into());
+}
