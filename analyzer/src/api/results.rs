@@ -39,7 +39,7 @@ pub(super) async fn intervals<S: Results>(State(app): State<App<S>>, given: Give
 }
 
 pub(super) async fn advisories<S: Results>(State(app): State<App<S>>, given: Given) -> Answer<Page<Advisory>> {
-    let known = ["start", "end", "node", "gpu", "owner", "advice", "limit", "cursor"];
+    let known = ["start", "end", "node", "gpu", "owner", "run", "advice", "limit", "cursor"];
     let asked = Asked::of(given.0, &known)?;
     let range = asked.range((app.now)(), &app.zone, MAX_HOURS)?;
     let advice = asked.named("advice", Advice::ALL, Advice::name)?;
@@ -48,6 +48,7 @@ pub(super) async fn advisories<S: Results>(State(app): State<App<S>>, given: Giv
         is("node", Some(&a.node))
             && is("gpu", Some(&a.gpu))
             && is("owner", a.owner.as_deref())
+            && is("run", a.run.as_deref())
             && advice.is_none_or(|advice| a.advice == advice)
     });
     Ok(Json(asked.part()?.of(all)))

@@ -77,6 +77,8 @@ pub struct Advisory {
     pub model: Option<String>,
     /// Who held it, where known.
     pub owner: Option<String>,
+    /// The run that the owner is, as of [`Interval`](super::Interval).
+    pub run: Option<String>,
     /// What is advised.
     pub advice: Advice,
     /// Start of the first cell.

@@ -109,6 +109,7 @@ impl Builder<advisory::Key> {
             gpu: gpu.uuid.clone(),
             node: node.node.clone(),
             model: gpu.model.clone(),
+            run: owner.as_deref().map(|owner| node.runs.name(owner).to_owned()),
             owner,
             advice,
             start_ms: open.span.start,

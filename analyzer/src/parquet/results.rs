@@ -45,6 +45,7 @@ pub fn advisories(rows: &[Advisory]) -> PolarsResult<DataFrame> {
         texts("gpu", rows, |a| Some(a.gpu.as_str())),
         texts("model", rows, |a| a.model.as_deref()),
         texts("owner", rows, |a| a.owner.as_deref()),
+        texts("run", rows, |a| a.run.as_deref()),
         texts("advice", rows, |a| Some(a.advice.name())),
         times("start", rows.iter().map(|a| a.start_ms).collect())?,
         times("end", rows.iter().map(|a| a.end_ms).collect())?,

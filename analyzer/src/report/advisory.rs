@@ -11,14 +11,14 @@ mod remedies;
 use crate::classify::{Advice, Advisory, Class};
 use crate::sample::TimeMs;
 
-/// One advice about the GPUs of one owner; where nobody is known to hold them, of one node.
+/// One advice about the GPUs of one run; where nobody is known to hold them, of one node.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AdvisoryRow {
     /// What is advised.
     pub advice: Advice,
     /// One sentence of what it means.
     pub meaning: &'static str,
-    /// Who held the GPUs; null where nobody knows.
+    /// Which run held the GPUs; null where nobody knows.
     pub owner: Option<String>,
     /// Where, in order of node and UUID.
     pub places: Vec<AdvisedGpu>,
@@ -100,23 +100,24 @@ pub fn advice_remedies(advice: Advice) -> &'static [Remedy] {
     }
 }
 
-/// What belongs to one row: an advice and its owner; where nobody is known, the node.
+/// What belongs to one row: an advice and its run; where nobody is known, the node.
 type Key<'a> = (Advice, Option<&'a str>, Option<&'a str>);
 
-/// One row per advice and owner, the one that lasted longest first.
+/// One row per advice and run, the one that lasted longest first.
 pub(super) fn rows(advisories: &[Advisory]) -> Vec<AdvisoryRow> {
     let mut groups: BTreeMap<Key<'_>, Vec<&Advisory>> = BTreeMap::new();
     for a in advisories {
         let node = a.owner.is_none().then_some(a.node.as_str());
-        groups.entry((a.advice, a.owner.as_deref(), node)).or_default().push(a);
+        let run = a.run.as_deref().or(a.owner.as_deref());
+        groups.entry((a.advice, run, node)).or_default().push(a);
     }
-    let mut rows: Vec<AdvisoryRow> = groups.into_iter().map(|((advice, owner, _), g)| row(advice, owner, g)).collect();
+    let mut rows: Vec<AdvisoryRow> = groups.into_iter().map(|((advice, run, _), g)| row(advice, run, g)).collect();
     let lasted = |row: &AdvisoryRow| row.stretches.iter().map(|s| s.end_ms - s.start_ms).sum::<i64>();
     rows.sort_by_key(|row| std::cmp::Reverse(lasted(row)));
     rows
 }
 
-fn row(advice: Advice, owner: Option<&str>, mut group: Vec<&Advisory>) -> AdvisoryRow {
+fn row(advice: Advice, run: Option<&str>, mut group: Vec<&Advisory>) -> AdvisoryRow {
     group.sort_by_key(|a| (a.start_ms, a.end_ms));
     let place = |a: &&Advisory| AdvisedGpu { node: a.node.clone(), gpu: a.gpu.clone(), model: a.model.clone() };
     let mut places: Vec<AdvisedGpu> = group.iter().map(place).collect();
@@ -126,7 +127,7 @@ fn row(advice: Advice, owner: Option<&str>, mut group: Vec<&Advisory>) -> Adviso
     AdvisoryRow {
         advice,
         meaning: advice_meaning(advice),
-        owner: owner.map(str::to_owned),
+        owner: run.map(str::to_owned),
         places,
         stretches: stretches(group.iter().map(|a| Stretch { start_ms: a.start_ms, end_ms: a.end_ms })),
         confidence: group.iter().map(|a| a.confidence * weight(a)).sum::<f64>() / whole,
@@ -141,7 +142,7 @@ fn weight(advisory: &Advisory) -> f64 {
 }
 
 impl AdvisoryRow {
-    /// The owner, else the node: what tells it from others of its kind.
+    /// The run, else the node: what tells it from others of its kind.
     #[must_use]
     pub fn subject(&self) -> &str {
         self.owner.as_deref().or(self.places.first().map(|p| p.node.as_str())).unwrap_or_default()
@@ -151,5 +152,32 @@ impl AdvisoryRow {
     #[must_use]
     pub fn first_ms(&self) -> TimeMs {
         self.stretches.first().map_or(0, |s| s.start_ms)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_of_a_run_are_one_row() {
+        let advisory = |gpu: &str, owner: &str, run: Option<&str>| Advisory {
+            gpu: gpu.to_owned(),
+            node: "n1".to_owned(),
+            model: None,
+            owner: Some(owner.to_owned()),
+            run: run.map(str::to_owned),
+            advice: Advice::LowOccupancy,
+            start_ms: 0,
+            end_ms: 60_000,
+            confidence: 0.9,
+            evidence: Vec::new(),
+        };
+        let run = Some("ml/MPIJob/llm");
+        // Of a release that told no runs.
+        let before = advisory("GPU-3", "ml/llm-0", None);
+        let rows = rows(&[advisory("GPU-1", "ml/llm-0", run), advisory("GPU-2", "ml/llm-1", run), before]);
+        let told: Vec<(Option<&str>, usize)> = rows.iter().map(|r| (r.owner.as_deref(), r.places.len())).collect();
+        assert_eq!(told, [(run, 2), (Some("ml/llm-0"), 1)]);
     }
 }

@@ -82,6 +82,7 @@ fn outlook() -> Outlook {
         node: "gpu-01".to_owned(),
         model: Some("NVIDIA H100 80GB HBM3".to_owned()),
         owner: Some("team-vision/resnet-sweep-7".to_owned()),
+        run: None,
         advice: Advice::CrossNuma,
         start_ms: THURSDAY + hour * HOUR,
         end_ms: THURSDAY + (hour + 1) * HOUR,

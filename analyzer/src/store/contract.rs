@@ -235,7 +235,8 @@ fn damage() -> Damage {
 pub(super) fn advisory(node: &str, hour: TimeMs) -> Advisory {
     let Interval { gpu, node, model, owner, start_ms, end_ms, confidence, evidence, .. } =
         interval(node, hour, Class::CrossNuma);
-    Advisory { gpu, node, model, owner, advice: Advice::CrossNuma, start_ms, end_ms, confidence, evidence }
+    let run = Some("ml/MPIJob/llm".to_owned());
+    Advisory { gpu, node, model, owner, run, advice: Advice::CrossNuma, start_ms, end_ms, confidence, evidence }
 }
 
 fn standing(node: &str, hour: TimeMs) -> Standing {

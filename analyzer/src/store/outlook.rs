@@ -14,10 +14,10 @@ use crate::sample::TimeMs;
 use crate::tuning::Standing;
 
 const INSERT_ADVISORY: &str = "INSERT INTO advisories
-    (node, start_ms, end_ms, gpu, model, owner, advice, confidence, evidence)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+    (node, start_ms, end_ms, gpu, model, owner, advice, confidence, evidence, run)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
 
-const SELECT_ADVISORIES: &str = "SELECT node, start_ms, end_ms, gpu, model, owner, advice, confidence, evidence
+const SELECT_ADVISORIES: &str = "SELECT node, start_ms, end_ms, gpu, model, owner, advice, confidence, evidence, run
     FROM advisories WHERE start_ms >= $1 AND end_ms <= $2 ORDER BY node, gpu, start_ms, advice, owner NULLS FIRST";
 
 const INSERT_RISK: &str = "INSERT INTO risks
@@ -114,6 +114,7 @@ async fn insert_advisory(transaction: &mut SqliteConnection, advisory: &Advisory
         .bind(advisory.advice.name())
         .bind(advisory.confidence)
         .bind(results::encode_evidence(&advisory.evidence)?)
+        .bind(&advisory.run)
         .execute(transaction)
         .await?;
     Ok(())
@@ -155,6 +156,7 @@ fn decode_advisory(row: &SqliteRow) -> sqlx::Result<Advisory> {
         node: row.try_get("node")?,
         model: row.try_get("model")?,
         owner: row.try_get("owner")?,
+        run: row.try_get("run")?,
         advice: named(row, "advice", Advice::ALL, Advice::name)?,
         start_ms: row.try_get("start_ms")?,
         end_ms: row.try_get("end_ms")?,
