@@ -10,6 +10,7 @@ pub mod cpu;
 pub mod cpus;
 pub mod device_id;
 pub mod diskstats;
+pub mod environ;
 pub mod exposition;
 pub mod interrupts;
 pub mod irqbalance;

@@ -68,14 +68,19 @@ const PIECE: usize = 64 * 1024;
 
 /// Reads a whole kernel file as text. Bytes that are not UTF-8 are replaced: kernel files carry device-supplied names.
 pub fn read(path: &Path) -> Result<String, FileError> {
-    let bytes = read_bytes(path).map_err(|error| classify(path, error))?;
+    let bytes = read_start(path, u64::MAX)?;
     Ok(String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()))
+}
+
+/// The first bytes of a file, no more than `limit`; all of a shorter one.
+pub fn read_start(path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
+    read_bytes(path, limit).map_err(|error| classify(path, error))
 }
 
 /// `std::fs::read` asks for the size first, which kernel files do not know, and then starts with tiny reads; a kernel
 /// file is generated anew for each of them.
-fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
-    let mut file = File::open(path)?;
+fn read_bytes(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?.take(limit);
     let mut buffer = vec![0; FIRST_READ];
     let mut filled = 0;
     loop {
@@ -209,6 +214,16 @@ mod tests {
             std::fs::write(file.path(), "x".repeat(length)).unwrap();
             assert_eq!(read(file.path()).unwrap().len(), length);
         }
+    }
+
+    #[test]
+    fn no_more_is_read_than_asked_for() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "x".repeat(3 * FIRST_READ)).unwrap();
+        for limit in [0, 1, FIRST_READ, FIRST_READ + 1, 3 * FIRST_READ] {
+            assert_eq!(read_start(file.path(), limit as u64).unwrap().len(), limit);
+        }
+        assert_eq!(read_start(file.path(), u64::MAX).unwrap().len(), 3 * FIRST_READ);
     }
 
     #[test]

@@ -1,0 +1,85 @@
+//! `/proc/PID/environ`: what a process was started with, each variable as `NAME=VALUE` with a NUL behind it
+//! (proc_pid_environ(5)).
+
+/// What Slurm tells a job of the account that it is charged to (sbatch(1), output environment variables).
+const SLURM_ACCOUNT: &[u8] = b"SLURM_JOB_ACCOUNT=";
+
+/// Longest account in bytes; what is longer is none. Accounts are short names, and whoever starts a process may write
+/// anything into its environment.
+const LONGEST_ACCOUNT: usize = 128;
+
+/// The Slurm account; `None` without one, and where the value is empty, too long or no plain text.
+///
+/// Only variables with their NUL count, so that one that was cut with the file is not taken for a shorter one; of several
+/// of the name the first does, as for getenv(3).
+#[must_use]
+pub fn slurm_account(environ: &[u8]) -> Option<&str> {
+    let end = environ.iter().rposition(|byte| *byte == 0)?;
+    let mut variables = environ[..end].split(|byte| *byte == 0);
+    let value = variables.find_map(|variable| variable.strip_prefix(SLURM_ACCOUNT))?;
+    let text = std::str::from_utf8(value).ok()?;
+    let is_plain = (1..=LONGEST_ACCOUNT).contains(&text.len()) && !text.chars().any(char::is_control);
+    is_plain.then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_account_among_other_variables() {
+        for (environ, account) in [
+            (&b"HOME=/root\0SLURM_JOB_ACCOUNT=physics\0SLURM_JOB_ID=42\0"[..], Some("physics")),
+            (b"SLURM_JOB_ACCOUNT=a=b c\0", Some("a=b c")),
+            (b"SLURM_JOB_ACCOUNT=\xc3\xa9cole\0", Some("\u{e9}cole")),
+            (b"SLURM_JOB_ACCOUNT=first\0SLURM_JOB_ACCOUNT=second\0", Some("first")),
+            (b"MY_SLURM_JOB_ACCOUNT=x\0SLURM_JOB_ACCOUNTS=x\0NOTE=SLURM_JOB_ACCOUNT=x\0", None),
+            (b"SLURM_JOB_ACCOUNT\0", None),
+            (b"HOME=/root\0", None),
+            (b"\0\0", None),
+            (b"", None),
+        ] {
+            assert_eq!(slurm_account(environ), account, "{:?}", String::from_utf8_lossy(environ));
+        }
+    }
+
+    #[test]
+    fn what_is_no_plain_short_name_is_unknown() {
+        let of = |value: &[u8]| {
+            let environ = [SLURM_ACCOUNT, value, b"\0"].concat();
+            slurm_account(&environ).map(str::len)
+        };
+        assert_eq!(of(&[b'a'; LONGEST_ACCOUNT]), Some(LONGEST_ACCOUNT));
+        assert_eq!(of(&[b'a'; LONGEST_ACCOUNT + 1]), None);
+        for value in [&b""[..], b"a\nb", b"a\x1b[0m", b"a\x7f", b"a\xc2\x85", b"a\xff"] {
+            assert_eq!(of(value), None, "{value:?}");
+        }
+    }
+
+    #[test]
+    fn a_variable_that_was_cut_is_none() {
+        assert_eq!(slurm_account(b"A=1\0SLURM_JOB_ACCOUNT=phys"), None);
+        assert_eq!(slurm_account(b"SLURM_JOB_ACCOUNT=physics\0HOME=/ro"), Some("physics"));
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics_on_bytes(environ in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let _ = slurm_account(&environ);
+        }
+
+        #[test]
+        fn never_panics_and_gives_short_plain_text_alone(
+            before in "([A-Z]{1,3}=\\PC{0,9}\0)*",
+            value in proptest::collection::vec(any::<u8>(), 0..200),
+        ) {
+            let environ = [before.as_bytes(), SLURM_ACCOUNT, &value, b"\0"].concat();
+            if let Some(account) = slurm_account(&environ) {
+                prop_assert!(!account.is_empty() && account.len() <= LONGEST_ACCOUNT);
+                prop_assert!(!account.chars().any(char::is_control));
+                prop_assert!(value.starts_with(account.as_bytes()));
+            }
+        }
+    }
+}
