@@ -1,5 +1,6 @@
 //! pid -> cgroup -> container, pod, Slurm job or systemd unit -> GPU, joined with what schedulers say.
 
+pub mod accounts;
 pub mod claims;
 pub mod holders;
 mod resolver;
@@ -98,6 +99,7 @@ pub struct Owners {
     holders: Holders,
     schedulers: Option<Schedulers>,
     unmatched: Unmatched,
+    accounts: accounts::Told,
 }
 
 /// What became of the patterns of cgroups, other than owners.
@@ -161,6 +163,12 @@ impl Owners {
     #[must_use]
     pub fn schedulers(&self) -> Option<&Schedulers> {
         self.schedulers.as_ref()
+    }
+
+    /// The Slurm accounts of owners; none when they are not asked for.
+    #[must_use]
+    pub fn accounts(&self) -> &accounts::Told {
+        &self.accounts
     }
 
     /// Every owner once: those that hold a GPU in order of id, then those that only match a pattern.
@@ -263,6 +271,7 @@ pub fn resolve(roots: &Roots, gpus: &Snapshot) -> Owners {
         holders,
         schedulers: None,
         unmatched: Unmatched::default(),
+        accounts: accounts::Told::default(),
     }
 }
 

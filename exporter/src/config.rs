@@ -17,7 +17,7 @@ use clap::error::{ContextKind, ContextValue};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches};
 
-use crate::collect::{Dcgm, Entry};
+use crate::collect::{Dcgm, Entry, owner};
 use crate::family::Style;
 use crate::source::files::Roots;
 use crate::source::{hostname, pod_resources};
@@ -131,6 +131,12 @@ impl Config {
             PodResourcesSocket::Off => None,
             PodResourcesSocket::Path(path) => Some(path.clone()),
         }
+    }
+
+    /// Are the Slurm accounts of owners to be told? Without the collector that tells them nothing is read for them.
+    #[must_use]
+    pub fn tells_slurm_accounts(&self) -> bool {
+        self.slurm_account && self.collectors.iter().any(|entry| entry.name == owner::NAME)
     }
 
     /// Name of the host label; `None` leaves it out.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use super::accounts::Accounts;
 use super::claims::{self, Claims};
 use super::{Owners, resolve};
 use crate::config::Config;
@@ -43,6 +44,8 @@ pub struct Resolver {
     resources: Vec<String>,
     job_map: Option<PathBuf>,
     cgroup_patterns: Vec<String>,
+    /// `None` when no environment is to be read.
+    accounts: Option<Mutex<Accounts>>,
     seen: Mutex<Seen>,
 }
 
@@ -71,6 +74,7 @@ impl Resolver {
             resources: RESOURCES.iter().map(|name| (*name).to_owned()).chain(config.resource_names.clone()).collect(),
             job_map: config.job_mapping.clone(),
             cgroup_patterns: config.cgroup_patterns.clone(),
+            accounts: config.tells_slurm_accounts().then(accounts).flatten(),
             seen: Mutex::default(),
         }
     }
@@ -91,6 +95,9 @@ impl Resolver {
         let (claims, schedulers) = self.claims(answer.as_ref(), gpus);
         seen.learn(roots, &owners);
         owners.join(&seen.names, &claims, schedulers);
+        if let Some(accounts) = &self.accounts {
+            owners.accounts = accounts.lock().resolve(roots, &owners.all);
+        }
         owners.add_matching(roots, &self.cgroup_patterns);
         owners
     }
@@ -116,6 +123,13 @@ impl Resolver {
         let kubelet = answer.map(|answer| (answer.state, answer.taken.map(|taken| taken.elapsed())));
         (claims, Schedulers { kubelet, job_map_error, told, unmapped })
     }
+}
+
+/// Without a thread to read environments from, no accounts are told.
+fn accounts() -> Option<Mutex<Accounts>> {
+    let started = Accounts::start();
+    let started = started.inspect_err(|error| tracing::warn!("no accounts are told: cannot start a thread: {error}"));
+    started.ok().map(Mutex::new)
 }
 
 impl Seen {

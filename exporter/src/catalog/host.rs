@@ -145,9 +145,9 @@ crate::metric_rows! {
         "Time in which the disk had at least one request.",
         from "/proc/diskstats field 13", by "node", series "1 per whole disk, at most 64", since "0.1.0"
     }
-    OWNER = Info None "goodput_owner_info" ["owner", "cgroup"] + ["pod_uid", "container_id", "slurm_job", "unit", "namespace", "pod", "container"] {
+    OWNER = Info None "goodput_owner_info" ["owner", "cgroup"] + ["pod_uid", "container_id", "slurm_job", "unit", "namespace", "pod", "container", "account"] {
         "Who an owner is: a container, pod, job, unit or plain cgroup that holds a GPU or matches a configured pattern.",
-        from "/proc/PID/cgroup", by "owner", series "1 per owner", since "0.1.0"
+        from "/proc/PID/cgroup; account: SLURM_JOB_ACCOUNT in /proc/PID/environ, with --collector.owner.slurm-account", by "owner", series "1 per owner", since "0.1.0"
     }
     GPU_PROCESSES_UNATTRIBUTED = Gauge None "goodput_gpu_processes_unattributed" [] {
         "Processes on GPUs whose cgroup could not be read: ended, or invisible from the exporter's pid namespace.",

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::{CollectError, Collector, Context, Done, Entry};
+use crate::attribute::accounts::Unread;
 use crate::attribute::holders::Holder;
 use crate::attribute::{Owner, Owners, Schedulers};
 use crate::catalog::host::{GPU_PROCESSES_UNATTRIBUTED, OWNER};
@@ -11,15 +12,19 @@ use crate::catalog::owner::*;
 use crate::family::Families;
 use crate::parse::container_log::ContainerName;
 use crate::parse::device_id::Part;
+use crate::source::files::FileError;
 use crate::source::nvml::Gpu;
 use crate::source::pod_resources::State;
 
 /// Owners per GPU with series of their own. MPS allows 48 clients per GPU; time-slicing has no limit.
 const MAX_OWNERS: usize = 64;
 
+/// Name of this collector.
+pub(crate) const NAME: &str = "owner";
+
 /// The row of this collector.
 pub(super) const ENTRY: Entry = Entry {
-    name: "owner",
+    name: NAME,
     about: "Which container, pod, Slurm job or systemd unit holds which GPU; no files of its own.",
     default: true,
     deadline: Duration::from_secs(1),
@@ -39,10 +44,8 @@ impl Collector for OwnerInfo {
             push_holders(gpu, context.owners.holders(&gpu.uuid), out);
         }
         out.push(&GPU_PROCESSES_UNATTRIBUTED, &[], context.owners.unattributed() as f64);
-        match context.owners.schedulers() {
-            Some(schedulers) => push_schedulers(schedulers, out),
-            None => Ok(Done::Ok),
-        }
+        let schedulers = context.owners.schedulers().map_or(Ok(Done::Ok), |told| push_schedulers(told, out));
+        schedulers.and(accounts(&context.owners))
     }
 }
 
@@ -51,7 +54,8 @@ fn push_owner(owner: &Owner, owners: &Owners, out: &mut Families) {
     let [pod_uid, container_id, slurm_job, unit] =
         [pod_uid, container_id, slurm_job, unit].map(|field| field.as_deref().unwrap_or_default());
     let [namespace, pod, container] = names(owners.container_of(id));
-    let known = [pod_uid, container_id, slurm_job, unit, namespace, pod, container];
+    let account = owners.accounts().of(owner).unwrap_or_default();
+    let known = [pod_uid, container_id, slurm_job, unit, namespace, pod, container, account];
     out.push_with(&OWNER, &[id, cgroup], &known, 1.0);
 }
 
@@ -75,6 +79,15 @@ fn push_holders(gpu: &Gpu, holders: &[Holder], out: &mut Families) {
         out.push_with(&GPU_OWNER, &labels, &known, 1.0);
         out.push_with(&GPU_OWNER_PROCESSES, &labels, &known, holder.processes.map(|count| count as f64));
         out.push_with(&GPU_OWNER_ALLOCATED, &labels, &known, holder.allocated.map(|count| count as f64));
+    }
+}
+
+/// How asking jobs for their accounts went.
+fn accounts(owners: &Owners) -> Result<Done, CollectError> {
+    match owners.accounts().unread.clone() {
+        None => Ok(Done::Ok),
+        Some(Unread::Denied(path)) => Err(FileError::Denied { path }.into()),
+        Some(Unread::Failed(error)) => Err(CollectError::Other(error)),
     }
 }
 

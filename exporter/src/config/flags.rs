@@ -176,6 +176,13 @@ pub struct Config {
     #[arg(help_heading = "Owners", global = true)]
     pub job_mapping: Option<PathBuf>,
 
+    /// Tell the Slurm accounts of jobs that hold GPUs, as label account of goodput_owner_info: reads the environment of
+    /// one process of each job, of which it keeps SLURM_JOB_ACCOUNT alone
+    #[arg(long = "collector.owner.slurm-account", help_heading = "Owners", global = true)]
+    #[arg(num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    #[arg(value_parser = switch, hide_default_value = true, value_name = "BOOL")]
+    pub slurm_account: bool,
+
     /// Start from no collector: only those asked for with --collector.NAME run
     #[arg(long = "collector.disable-defaults", help_heading = "Collectors", global = true)]
     #[arg(num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]

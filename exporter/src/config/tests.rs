@@ -94,6 +94,22 @@ fn cgroups_to_include() {
 }
 
 #[test]
+fn accounts_are_asked_for_by_the_collector_that_tells_them_alone() {
+    static OWNER: &[Entry] = &[entry("owner", true)];
+    let flag = "--collector.owner.slurm-account";
+    for (args, expected) in [
+        (&[][..], false),
+        (&[flag], true),
+        (&[flag, "--no-collector.owner.slurm-account"], false),
+        (&[flag, "--no-collector.owner"], false),
+    ] {
+        let args = std::iter::once("goodput-exporter").chain(args.iter().copied()).map(OsString::from);
+        let config = Config::read(OWNER, args, &|_| None).unwrap();
+        assert_eq!(config.tells_slurm_accounts(), expected);
+    }
+}
+
+#[test]
 fn lists_are_replaced_not_extended() {
     let (_file, flag) = file("web.listen-address: ['127.0.0.1:1', '[::1]:2']\n");
     assert_eq!(listen(&good(&[&flag], &[])), ["127.0.0.1:1", "[::1]:2"]);

@@ -4,6 +4,7 @@ pub mod cgroupfs;
 pub mod common;
 pub mod container_logs;
 pub mod daemons;
+pub mod environ;
 pub mod files;
 pub mod hostname;
 pub mod job_map;

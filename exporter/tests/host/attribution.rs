@@ -75,13 +75,17 @@ fn owners_are_published_with_their_gpus() {
     machine().collect("owner").ok().golden("owner-two-owners-three-gpus");
 }
 
+/// What finds owners in the exporter with these arguments.
+pub(crate) fn resolver(machine: &Machine, args: &[&str]) -> Resolver {
+    let root = format!("--path.rootfs={}", machine.path("").display());
+    let args = ["goodput-exporter", &root].into_iter().chain(args.iter().copied()).map(OsString::from);
+    Resolver::start(&Config::read(REGISTRY, args, &|_| None).unwrap())
+}
+
 /// Owners as the exporter finds them with these arguments.
 fn resolve(machine: &Machine, args: &[&str]) -> (Owners, Snapshot) {
-    let (root, snapshot) = (machine.path(""), machine.snapshot());
-    let root = format!("--path.rootfs={}", root.display());
-    let args = ["goodput-exporter", &root].into_iter().chain(args.iter().copied()).map(OsString::from);
-    let config = Config::read(REGISTRY, args, &|_| None).unwrap();
-    (Resolver::start(&config).resolve(&machine.roots(), &snapshot), snapshot)
+    let snapshot = machine.snapshot();
+    (resolver(machine, args).resolve(&machine.roots(), &snapshot), snapshot)
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "the helpers of tests fail by panicking")]
 
+mod accounts;
 mod attribution;
 mod audit;
 mod bad_input;

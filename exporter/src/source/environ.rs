@@ -1,0 +1,77 @@
+//! The Slurm account in a process's environment; nothing else of that is kept.
+//!
+//! The kernel takes it out of the process's own memory, for which it may wait as long as that process waits for a page,
+//! such as one on a file server that hangs. So a thread of its own reads, and a wait costs accounts and nothing else.
+
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::time::Duration;
+use std::{io, thread};
+
+use super::files::{self, FileError};
+use crate::parse::environ;
+
+/// How much of an environment is looked at: many times the usual, a fraction of the most that the kernel allows.
+const LOOKED_AT: u64 = 1 << 20;
+
+/// Stack of the thread: what it reads is on the heap.
+const STACK_BYTES: usize = 128 * 1024;
+
+/// The account that the environment tells; `None` when it tells none.
+pub type Answer = Result<Option<String>, FileError>;
+
+/// A thread that reads environments in the order in which it is asked to; it ends when this is dropped.
+pub struct Environs {
+    paths: Sender<PathBuf>,
+    answers: Receiver<Answer>,
+}
+
+impl Environs {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// When the kernel gives no more threads.
+    pub fn start() -> io::Result<Self> {
+        let (paths, asked) = mpsc::channel::<PathBuf>();
+        let (told, answers) = mpsc::channel();
+        let run = move || asked.iter().map(|path| account(&path)).try_for_each(|answer| told.send(answer).ok());
+        thread::Builder::new().name("environ".to_owned()).stack_size(STACK_BYTES).spawn(run)?;
+        Ok(Self { paths, answers })
+    }
+
+    /// Asks for one environment.
+    pub fn ask(&self, path: PathBuf) {
+        // A thread that is gone never answers, which is what whoever waits for it sees.
+        let _ = self.paths.send(path);
+    }
+
+    /// The next answer, in the order of the questions; `None` when it has not come within `limit`.
+    #[must_use]
+    pub fn answer(&self, limit: Duration) -> Option<Answer> {
+        self.answers.recv_timeout(limit).ok()
+    }
+}
+
+fn account(path: &Path) -> Answer {
+    let environ = files::read_start(path, LOOKED_AT)?;
+    Ok(environ::slurm_account(&environ).map(str::to_owned))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_beyond_the_limit_is_not_looked_at() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let variable = b"SLURM_JOB_ACCOUNT=physics\0";
+        let within = LOOKED_AT as usize - variable.len();
+        for (before, expected) in [(within, Some("physics")), (within + 1, None), (within + variable.len(), None)] {
+            let mut environ = vec![b'A'; before];
+            environ[before - 1] = 0;
+            environ.extend(variable);
+            std::fs::write(file.path(), environ).unwrap();
+            assert_eq!(account(file.path()).unwrap().as_deref(), expected, "{before} bytes before it");
+        }
+    }
+}
