@@ -15,7 +15,7 @@ struct Holder(Child);
 
 impl Holder {
     fn start(folder: &Folder) -> Self {
-        let child = Command::new("sleep").arg("600").spawn().unwrap();
+        let child = Command::new("sleep").arg("600").env("SLURM_JOB_ACCOUNT", "physics").spawn().unwrap();
         folder.gpus.process(0, child.id(), 1 << 20).unwrap();
         Self(child)
     }
@@ -30,7 +30,7 @@ impl Drop for Holder {
 
 /// A node with what only root may read.
 struct Node {
-    _holder: Holder,
+    holder: Holder,
     folder: Folder,
 }
 
@@ -44,25 +44,12 @@ impl Node {
         // The kernel log of this machine, below that root.
         fs::create_dir(folder.path("dev")).unwrap();
         std::os::unix::fs::symlink("/dev/kmsg", folder.path("dev/kmsg")).unwrap();
-        Self { _holder: Holder::start(&folder), folder }
+        Self { holder: Holder::start(&folder), folder }
     }
 
     /// As the user `nobody` with these capabilities.
     fn with(&self, capabilities: &[&str]) -> (Exporter, Scrape) {
-        let given: Vec<_> =
-            ["-all".to_owned()].into_iter().chain(capabilities.iter().map(|c| format!("+{c}"))).collect();
-        let given = given.join(",");
-        let before = [
-            "setpriv",
-            "--reuid=65534",
-            "--regid=65534",
-            "--clear-groups",
-            "--inh-caps",
-            &given,
-            "--ambient-caps",
-            &given,
-        ];
-        self.start(&before.map(str::to_owned))
+        self.start(&as_nobody(capabilities))
     }
 
     fn start(&self, before: &[String]) -> (Exporter, Scrape) {
@@ -70,6 +57,15 @@ impl Node {
         let scrape = exporter.until("the GPU has an owner", |scrape| scrape.count("goodput_process_count", &[]) == 1);
         (exporter, scrape)
     }
+}
+
+/// How a command line begins that runs as the user `nobody` with these capabilities.
+fn as_nobody(capabilities: &[&str]) -> Vec<String> {
+    let given: Vec<_> = ["-all".to_owned()].into_iter().chain(capabilities.iter().map(|c| format!("+{c}"))).collect();
+    let given = given.join(",");
+    let before =
+        ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps", &given, "--ambient-caps", &given];
+    before.map(str::to_owned).to_vec()
 }
 
 const IO: &str = "goodput_process_storage_read_bytes_total";
@@ -127,4 +123,35 @@ fn a_plain_user_is_told_what_is_denied_and_each_capability_gives_it() {
     let (mut exporter, _) = node.with(&["dac_read_search", "sys_ptrace", "syslog"]);
     let names = |scrape: &Scrape| scrape.names().iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
     exporter.until("the three capabilities give all that root has", |scrape| names(&root).is_subset(&names(scrape)));
+}
+
+#[test]
+fn the_account_of_a_job_takes_both_capabilities() {
+    let node = Node::new();
+    let pid = node.holder.0.id().to_string();
+    // The holder's own environment, and a cgroup as Slurm makes it.
+    let folder = node.folder.path("proc").join(&pid);
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("cgroup"), "0::/system.slice/slurmstepd.scope/job_42/step_0\n").unwrap();
+    std::os::unix::fs::symlink(format!("/proc/{pid}/environ"), folder.join("environ")).unwrap();
+    let arguments = [
+        format!("--path.procfs={}", node.folder.path("proc").display()),
+        "--collector.disable-defaults".to_owned(),
+        "--collector.owner".to_owned(),
+        "--collector.owner.slurm-account".to_owned(),
+    ];
+    let jobs = |scrape: &Scrape, labels: &[(&str, &str)]| scrape.count("goodput_owner_info", labels);
+    for capabilities in [&[][..], &["dac_read_search"], &["sys_ptrace"]] {
+        let mut exporter = node.folder.start(&as_nobody(capabilities), &arguments);
+        exporter.until("the job is told, and that its account is denied", |scrape| {
+            jobs(scrape, &[("slurm_job", "42")]) == 1
+                && jobs(scrape, &[("account", "physics")]) == 0
+                && scrape.collectors("denied") == ["owner"]
+        });
+        assert!(exporter.log().contains(&format!("{pid}/environ: permission denied")), "{}", exporter.log());
+    }
+    let mut exporter = node.folder.start(&as_nobody(&["dac_read_search", "sys_ptrace"]), &arguments);
+    exporter.until("the account is told", |scrape| {
+        jobs(scrape, &[("slurm_job", "42"), ("account", "physics")]) == 1 && scrape.collectors("denied").is_empty()
+    });
 }
