@@ -153,7 +153,7 @@ impl<S: Samples + Results> Judge<S> {
         let far = reader.around(&far, &range, reach).await?;
         let (seen, thresholds) = (self.seen_until(range.start).await?, self.thresholds.clone());
         let part = range.clone();
-        let history = self.store.history(range.start - LOOK_BACK_MS..range.end + LOOK_AHEAD_MS + LOST_REACH_MS).await?;
+        let history = self.store.history(range.start - reach.0..range.end + reach.1).await?;
         let told = Told::of(&history.events);
         let judging = move || judge_told(near.iter().chain(&*far), &seen, told, part, &thresholds);
         let judged = tokio::task::spawn_blocking(judging).await;

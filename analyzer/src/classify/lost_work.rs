@@ -13,7 +13,7 @@ use crate::events::Loss;
 use crate::sample::TimeMs;
 use crate::signal::Signal;
 
-pub(super) const VERSION: u32 = 3;
+pub(super) const VERSION: u32 = 4;
 
 /// Work before the crash.
 pub(super) const DERATE: Derate = Derate { class: Class::LostWork, judge };
@@ -86,9 +86,17 @@ fn starts_after(course: &Course<'_>, index: usize, t: &Thresholds) -> Option<Vec
 fn starts_long_after(course: &Course<'_>, index: usize, t: &Thresholds) -> Option<Vec<Fact>> {
     let cell = Cell { node: course.node, gpu: course.gpu, owner: course.owner(index), index };
     let begun_ms = cell.node.long_starts.of(&cell)?.begun_ms();
-    let before = begun_ms - (t.lost_work_seconds * 1000.0) as i64..begun_ms;
-    let crash = cell.node.crashes.last(cell.node, cell.owner?, &before)?;
-    goes_on(&cell, t).then(|| crash.facts.clone())
+    let ms = |seconds: f64| (seconds * 1000.0) as i64;
+    let earliest = begun_ms - ms(t.lost_work_seconds);
+    let signalled = cell.node.crashes.last(cell.node, cell.owner?, &(earliest..begun_ms)).map(|c| c.facts.clone());
+    // The next attempt tells of its begin some time after it has the GPU.
+    let end = cell.node.cells[index].end;
+    let near = earliest..end.max(begun_ms + ms(t.cold_start_seconds));
+    let told = || {
+        let mut crashes = cell.node.told.crashes(cell.who(), &near);
+        crashes.find(|loss| loss.until_ms < end).map(|loss| vec![fact(loss)])
+    };
+    signalled.or_else(told).filter(|_| goes_on(&cell, t))
 }
 
 /// Was there no sustained work from one cell to another, but for what begins in that?

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use goodput_analyzer::classify::{Class, Interval, Thresholds, judge_onward, judge_series};
+use goodput_analyzer::classify::{Class, Interval, Thresholds, judge_onward, judge_series, judge_told};
+use goodput_analyzer::events::{Event, Place, RunId, Status, Told, What};
 use goodput_analyzer::sample::{Labels, STALE_BITS, Sample, Series, TimeMs};
 
 const MINUTE: i64 = 60_000;
@@ -136,6 +137,38 @@ fn a_long_start_after_a_crash_is_lost_as_well() {
     assert_eq!(classes("n0", minutes.len(), &judge(0..4 * HOUR)), expected);
     let hours: Vec<Interval> = (0..4).flat_map(|hour| judge(hour * HOUR..(hour + 1) * HOUR)).collect();
     assert_eq!(classes("n0", minutes.len(), &hours), expected);
+}
+
+#[test]
+fn a_long_start_after_a_crash_that_the_job_told_is_lost_as_well() {
+    let minutes = minutes_of(&[('.', 20), ('p', 5), ('w', 60), ('.', 40), ('p', 90), ('w', 20)]);
+    let event = |minute: i64, attempt, what| Event {
+        id: minute.to_string(),
+        time_ms: minute * MINUTE,
+        run: RunId { cluster: String::new(), name: "r".into() },
+        attempt,
+        rank: None,
+        what,
+        place: Place { namespace: Some("ml".into()), pod: Some("a".into()), ..Place::default() },
+    };
+    let start = What::Start { submitted_ms: None };
+    let ended = |status| event(84, 0, What::End { status });
+    let told = |status| Told::of(&[event(21, 0, start), ended(status), event(126, 1, start)]);
+    let judge = |status, window| {
+        let told = told(status);
+        judge_told(&series("n0", &minutes), &[], told, window, &Thresholds::default()).unwrap().intervals
+    };
+    let of = |status| classes("n0", minutes.len(), &judge(status, 0..4 * HOUR));
+    // What it worked before the crash it told of, without any checkpoint, is lost too.
+    let expected = minutes_of(&[('.', 20), ('c', 5), ('L', 59), ('w', 1), ('.', 40), ('L', 90), ('w', 20)]);
+    assert_eq!(of(Status::Failed), expected);
+    let hours: Vec<Interval> = (0..4).flat_map(|hour| judge(Status::Failed, hour * HOUR..(hour + 1) * HOUR)).collect();
+    assert_eq!(classes("n0", minutes.len(), &hours), expected);
+    assert_eq!(
+        of(Status::Completed),
+        minutes_of(&[('.', 20), ('c', 5), ('w', 60), ('.', 40), ('c', 90), ('w', 20)]),
+        "what ended well lost nothing"
+    );
 }
 
 #[test]

@@ -143,6 +143,37 @@ async fn a_gang_that_is_complete_at_last_has_waited_in_hours_that_were_final() {
     }
 }
 
+/// Scrapes of a GPU that its owner takes after ten minutes and works on from then on; until then it keeps CPUs busy.
+async fn loading_gpu(store: &impl Samples, times: Range<TimeMs>, works: TimeMs) {
+    for time in times.step_by(30_000) {
+        let gpu = "UUID=\"GPU-a\",Hostname=\"n1\",instance=\"n1:9400\"";
+        let busy = if time > works { 0.8 } else { 0.0 };
+        let mut text = format!("DCGM_FI_PROF_GR_ENGINE_ACTIVE{{{gpu}}} {busy}\nDCGM_FI_DEV_FB_USED{{{gpu}}} 0\n");
+        text += "goodput_node_info{nodename=\"n1\",instance=\"n1:9400\"} 1\n";
+        let used = (time - START) / 250;
+        text += &format!("goodput_cgroup_cpu_usage_seconds_total{{owner=\"ml/a\",instance=\"n1:9400\"}} {used}\n");
+        if time >= START + 10 * MINUTE_MS {
+            text += &format!("goodput_gpu_owner_info{{owner=\"ml/a\",{gpu}}} 1\n");
+        }
+        store.append(parse(&text, Format::Text, &Limits::default(), time).unwrap()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_start_of_hours_is_the_doing_of_the_crash_that_was_told_before_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let judging = judging(dir.path()).await;
+    let minute = |minute: i64| START + minute * MINUTE_MS;
+    loading_gpu(&judging.intake, START..now(), minute(185)).await;
+    let again = Event { attempt: 1, ..event(minute(11), What::Start { submitted_ms: None }) };
+    let crash = event(minute(2), What::End { status: Status::Failed });
+    let begin = event(minute(1), What::Start { submitted_ms: None });
+    judging.intake.add_events(&[begin, crash, again]).await.unwrap();
+    judging.round(&mut judging.judge.reader(0)).await.unwrap();
+    let (lost, started) = (total(&judging, Class::LostWork).await, total(&judging, Class::ColdStart).await);
+    assert!(lost > 174 * MINUTE_MS && started == 0, "{lost} ms lost, {started} ms of a start");
+}
+
 #[tokio::test]
 async fn memory_at_risk_is_known_now_and_kept_once() {
     let dir = tempfile::tempdir().unwrap();
