@@ -5,6 +5,7 @@
 //! one and a week judged at once are the same.
 
 mod accounts;
+mod failed;
 mod gpu;
 pub(crate) mod grid;
 mod identity;
@@ -15,6 +16,7 @@ mod runs;
 mod scrapes;
 mod track;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -103,6 +105,8 @@ pub(crate) struct Source<'a> {
     pub(crate) samples: &'a [Sample],
     pub(crate) meaning: Arc<Meaning<'a>>,
     pub(crate) target: Target<'a>,
+    /// When scrapes of the target failed, in order.
+    failed: Arc<[TimeMs]>,
     /// Time between its samples; `None` with fewer than two.
     interval_ms: OnceLock<Option<i64>>,
     /// What [`Source::pieces`] made of the samples, until it is forgotten.
@@ -153,7 +157,11 @@ fn frames_of<'s, 'a: 's>(
 ) -> Framed {
     let reach = around_ms + MAX_BRIDGE_MS;
     let range = window.start - reach..window.end + reach;
-    let sources: Vec<Source<'_>> = sources.filter_map(|s| s.within(&range)).collect();
+    let mut sources: Vec<Source<'_>> = sources.filter_map(|s| s.within(&range)).collect();
+    let failed = failed::scrapes(&sources);
+    for (source, times) in sources.iter_mut().filter_map(|s| failed.get(&s.target).map(|times| (s, times))) {
+        source.failed = Arc::clone(times);
+    }
     let mut directory = Directory::default();
     for source in &sources {
         directory.add(source.target, &source.meaning, source.labels);
@@ -182,7 +190,8 @@ fn frames_of<'s, 'a: 's>(
 
 impl<'a> Source<'a> {
     fn of(labels: &'a Labels, samples: &'a [Sample], meaning: Arc<Meaning<'a>>, target: Target<'a>) -> Self {
-        Source { labels, samples, meaning, target, interval_ms: OnceLock::new(), pieces: Mutex::default() }
+        let (failed, interval_ms, pieces) = (Arc::default(), OnceLock::new(), Mutex::default());
+        Source { labels, samples, meaning, target, failed, interval_ms, pieces }
     }
 
     /// The same with the samples of the range only; `None` if there are none.
@@ -196,12 +205,17 @@ impl<'a> Source<'a> {
         *self.interval_ms.get_or_init(|| grid::interval_ms(self.samples))
     }
 
+    /// Its samples, without the markers of scrapes that failed.
+    fn told(&self) -> Cow<'a, [Sample]> {
+        failed::without_markers(self.samples, &self.failed)
+    }
+
     /// Its step function, for which several ask.
     fn pieces(&self) -> Arc<Vec<Piece>> {
         let mut kept = self.pieces.lock();
         let make = || {
             let interval = self.interval_ms().unwrap_or(DEFAULT_INTERVAL_MS);
-            Arc::new(pieces(self.meaning.signal, self.samples, self.meaning.scale, interval))
+            Arc::new(pieces(self.meaning.signal, &self.told(), self.meaning.scale, interval))
         };
         Arc::clone(kept.get_or_insert_with(make))
     }

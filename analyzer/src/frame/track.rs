@@ -123,7 +123,7 @@ fn one_part(
 
 /// All samples in order of time, one per time; a value is preferred to the marker of a series that ended there.
 pub(super) fn merged(signal: Signal, same: &[&Source<'_>]) -> Vec<Sample> {
-    let mut samples: Vec<Sample> = same.iter().flat_map(|s| s.samples.iter().copied()).collect();
+    let mut samples: Vec<Sample> = same.iter().flat_map(|s| s.told().into_owned()).collect();
     samples.sort_by_key(|s| (s.time_ms, !signal.admits(s.value)));
     samples.dedup_by_key(|s| s.time_ms);
     samples
