@@ -7,7 +7,7 @@ use crate::frame::Reading;
 use crate::median::upper_median;
 use crate::signal::Signal;
 
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 
 pub(super) const RULE: Rule = Rule {
     class: Class::Checkpoint,
@@ -57,11 +57,12 @@ fn goes_on_beside_work(cell: &Cell<'_>, signal: Signal, burst: f64, t: &Threshol
     let first = (around.start..cell.index).rev().take_while(|index| written(*index).is_some()).last();
     let last = (cell.index + 1..around.end).take_while(|index| written(*index).is_some()).last();
     let run = first.unwrap_or(cell.index)..=last.unwrap_or(cell.index);
-    let highest = run.clone().filter_map(written).map(|written| written.max).fold(0.0, f64::max);
-    let mut filled = (*run.start() + 1..*run.end()).filter_map(|index| Some((index, written(index)?))).peekable();
-    let overlaps = |(index, written): (usize, &Reading)| {
-        let busy = busy(&Cell { index, ..*cell }, t);
-        busy.is_some_and(|busy| busy.ratio + written.mean / highest > 1.0 + t.sustained_busy_ratio)
+    let filled: Vec<_> = (*run.start() + 1..*run.end()).filter_map(|index| Some((index, written(index)?))).collect();
+    // One cell in which others write as well is not what all are held against.
+    let Some(usual) = upper_median(filled.iter().map(|(_, written)| written.max).collect()) else { return false };
+    let overlaps = |(index, written): &(usize, &Reading)| {
+        let busy = busy(&Cell { index: *index, ..*cell }, t);
+        busy.is_some_and(|busy| busy.ratio + written.mean / usual > 1.0 + t.sustained_busy_ratio)
     };
-    filled.peek().is_some() && filled.all(overlaps)
+    filled.iter().all(overlaps)
 }

@@ -180,7 +180,7 @@ impl<'a> Ending<'a> {
         if self.last == 0 || self.is_told() {
             return None;
         }
-        let restarted = || self.restarted().filter(|_| !self.is_seen());
+        let restarted = || self.restarted(t).filter(|_| !self.is_seen());
         let others = || self.killed().or_else(|| self.full(t)).or_else(|| self.broken(t)).or_else(|| self.gone(t));
         let is_over = || (self.after.is_some() || lost(&self.cell(self.last + 1), t).is_some()) && !self.goes_on(t);
         restarted().or_else(|| self.fell_off(t)).or_else(|| others().filter(|_| is_over()))
@@ -236,12 +236,16 @@ impl<'a> Ending<'a> {
         lost(&self.cell(self.last + 1), t).map(|_| vec![fact])
     }
 
-    /// The node started after the owner had held the GPU.
-    fn restarted(&self) -> Option<Vec<Fact>> {
+    /// The node started after the owner had held the GPU, and before the GPU was seen again. When it started may be told
+    /// later than that, by another exporter.
+    fn restarted(&self, t: &Thresholds) -> Option<Vec<Fact>> {
+        let cells = &self.node.cells;
         // What was sampled last holds for a scrape interval, half a cell at the most.
-        let held = self.node.cells[self.last - 1].start as f64 / 1000.0;
-        let boots = (self.last + 1..=self.after?).filter_map(|i| self.cell(i).read(Signal::NodeBootTime));
-        let booted = boots.map(|boot| boot.max).reduce(f64::max).filter(|booted| *booted > held)?;
+        let held = cells[self.last - 1].start as f64 / 1000.0;
+        let seen = cells[self.after?].end as f64 / 1000.0;
+        let told = self.last + 1..self.node.around(self.after?, t.idle_window_seconds).end;
+        let boots = told.filter_map(|i| self.cell(i).read(Signal::NodeBootTime));
+        let booted = boots.map(|boot| boot.max).find(|booted| held < *booted && *booted <= seen)?;
         Some(vec![Fact::of(Signal::NodeBootTime, booted, held)])
     }
 

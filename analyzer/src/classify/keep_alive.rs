@@ -5,7 +5,7 @@ use super::phase::{Course, Phase};
 use super::{Cell, Class, Fact, Thresholds, power};
 use crate::signal::Signal;
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// The bursts look like work and are none.
 pub(super) const PHASE: Phase = Phase { class: Class::KeepAlive, takes_work: true, mark, missing };
@@ -39,9 +39,20 @@ fn pretends(course: &Course<'_>, index: usize, t: &Thresholds) -> Option<Vec<Fac
     let cell = Cell { node: course.node, gpu: course.gpu, owner: course.owner(index), index };
     let (signal, watts) = power::drawn(&cell)?;
     let share = t.keep_alive_power_ratio + busy.ratio * t.power_near_idle_ratio;
-    let most = power::working_watts(&cell, 1.0, share)?;
+    let most = power::above_idle(&cell, idle_watts(course, index, t)?, share)?;
     let limits = [(Signal::JobCpuUsage, t.keep_alive_cores), (Signal::JobIoPressure, t.io_waiting_ratio)];
     let host = limits.into_iter().filter_map(|(signal, most)| Some(Fact::of(signal, cell.mean(signal)?, most)));
     let facts: Vec<Fact> = [Fact::of(signal, watts, most)].into_iter().chain(host).collect();
     facts.iter().all(|fact| fact.value <= fact.threshold).then_some(facts)
+}
+
+/// What the GPU draws between the bursts: the least of all its samples under an owner around, within what boards of a model
+/// differ by. `None` where the model is not known.
+fn idle_watts(course: &Course<'_>, index: usize, t: &Thresholds) -> Option<f64> {
+    let cell = |index| Cell { node: course.node, gpu: course.gpu, owner: None, index };
+    let usual = power::model(&cell(index))?.idle;
+    let rests = |i: &usize| course.is_held(*i) && course.busy(*i).is_some_and(|b| b <= t.keep_alive_most_busy_ratio);
+    let around = course.node.around(index, t.derate_around_seconds).filter(rests);
+    let least = around.filter_map(|i| Some(cell(i).read(Signal::GpuPower)?.min)).reduce(f64::min).unwrap_or(usual);
+    Some(least.clamp(usual, usual * (1.0 + t.idle_power_spread_ratio)))
 }

@@ -17,7 +17,7 @@ use crate::frame::grid::{HOUR_MS, MINUTE_MS};
 use crate::frame::{self, Framed, GpuFrame, NodeFrame, Runs, Source};
 use crate::mig::Instance;
 use crate::sample::TimeMs;
-use crate::signal::{Entity, Signal, owner_of};
+use crate::signal::{Entity, Signal};
 
 /// The most that `long_start_seconds` may be configured to: how far to either side of an hour starts may change its
 /// verdicts.
@@ -190,7 +190,7 @@ fn worth_a_look<'a>(
     for source in sources.iter().filter(|source| NAMING.contains(&source.meaning.signal)) {
         let first = source.samples.get(source.samples.partition_point(|sample| sample.time_ms < from));
         let Some(first_ms) = first.map(|sample| sample.time_ms).filter(|time| *time < until) else { continue };
-        let (Some(gpu), Some(owner)) = (gpu_of(source), owner_of(source.labels)) else { continue };
+        let (Some(gpu), Some(owner)) = (gpu_of(source), source.owner()) else { continue };
         let cluster = source.target.cluster;
         let run = (cluster, runs.get(cluster).map_or(owner.as_str(), |runs| runs.name(&owner)).to_owned());
         if first_ms > from + UNSEEN_MS && resting.contains(&(gpu, owner.as_str())) {

@@ -38,7 +38,12 @@ pub(super) fn drawn(cell: &Cell<'_>) -> Option<(Signal, f64)> {
 /// The power, in watts, that a GPU busy for this share of the cell draws at least if it works; `near_idle` is the
 /// threshold's share of the range from idle to limit. `None` where the model is not known.
 pub(super) fn working_watts(cell: &Cell<'_>, busy: f64, near_idle: f64) -> Option<f64> {
-    let model = model(cell)?;
-    let limit = cell.mean(Signal::GpuPowerLimit).unwrap_or(model.limit);
-    (limit > model.idle).then_some(model.idle + busy * near_idle * (limit - model.idle))
+    above_idle(cell, model(cell)?.idle, busy * near_idle)
+}
+
+/// The power, in watts, this share of the way from idle to limit; `idle` is what the GPU itself draws without work. `None`
+/// where the model is not known.
+pub(super) fn above_idle(cell: &Cell<'_>, idle: f64, share: f64) -> Option<f64> {
+    let limit = cell.mean(Signal::GpuPowerLimit).unwrap_or(model(cell)?.limit);
+    (limit > idle).then_some(idle + share * (limit - idle))
 }

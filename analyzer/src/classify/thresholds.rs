@@ -107,6 +107,9 @@ thresholds! {
     keep_alive_power_ratio = 0.01 "ratio of idle to limit" in 0.0..=1.0,
         "Power above the model's idle power, as a share of the range from idle to the limit, that idle GPUs differ by; bursts without work add to it their share of power_near_idle_ratio.",
         from "idle vLLM pod on an H100: 113.6 W for 115 W, idle contexts on an A100: 65 to 70 W, 1.5 % of the range; a burst of 2 % at 60 % of the range adds 1.2 %";
+    idle_power_spread_ratio = 0.1 "ratio" in 0.0..=1.0,
+        "Idle power of a board above its model's, as a share of that, up to which it is taken for its own idle power.",
+        from "own choice: eight H100s of one node with an idle context: 113.6 W on average for 115 W; bare, they differ by 9 % (65.7 to 71.8 W)";
     keep_alive_bursts = 3.0 "cells" in 1.0..=60.0,
         "Cells with a burst, within the idle window before and after, from which the bursts are kept up.",
         from "own choice: one is a warm-up or a health check";

@@ -10,7 +10,7 @@ use super::piece::{Piece, union_ms};
 use super::{Source, Tracks};
 use crate::mig::Instance;
 use crate::sample::TimeMs;
-use crate::signal::{Entity, Signal, model_of, names_instance, owner_of};
+use crate::signal::{Entity, Signal, model_of, names_instance};
 
 /// The exporter's busy time stands for the whole of a stretch of which it saw at least this share.
 const OBSERVED_FLOOR: f64 = 0.5;
@@ -233,7 +233,7 @@ fn owners(sources: &[&Source<'_>], cells: &[Range<TimeMs>], watched: &Watched) -
     let per_cell = |is_wanted: fn(Signal) -> bool| {
         let mut by_name: BTreeMap<String, Vec<&Source<'_>>> = BTreeMap::new();
         for source in sources.iter().filter(|s| is_wanted(s.meaning.signal)) {
-            if let Some(owner) = owner_of(source.labels) {
+            if let Some(owner) = source.owner() {
                 by_name.entry(owner).or_default().push(source);
             }
         }

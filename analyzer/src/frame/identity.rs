@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
+use std::net::IpAddr;
 
 use crate::sample::Labels;
 use crate::signal::{Meaning, Scope, Signal, hostname_of};
@@ -13,7 +14,7 @@ use crate::signal::{Meaning, Scope, Signal, hostname_of};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Target<'a> {
     pub(crate) cluster: &'a str,
-    job: &'a str,
+    pub(super) job: &'a str,
     instance: &'a str,
 }
 
@@ -91,6 +92,15 @@ pub(crate) struct Directory<'a> {
     targets: HashMap<Target<'a>, Names<'a>>,
     /// From another name of a node, such as its nodename, to the one in its `node` label.
     aliases: BTreeMap<NodeId<'a>, BTreeSet<&'a str>>,
+    /// By the first part of names that have a domain, and by names without one.
+    hosts: BTreeMap<NodeId<'a>, Host<'a>>,
+}
+
+/// What goes by one name, with and without a domain.
+#[derive(Debug, Default)]
+struct Host<'a> {
+    with_domain: BTreeSet<&'a str>,
+    nodes: BTreeSet<&'a str>,
 }
 
 /// What the series of one target say.
@@ -107,6 +117,9 @@ impl<'a> Directory<'a> {
     /// Learns from one series.
     pub(crate) fn add(&mut self, target: Target<'a>, meaning: &Meaning<'a>, labels: &'a Labels) {
         let signal = meaning.signal;
+        for name in hostname_of(labels).into_iter().chain(meaning.node) {
+            self.host(target, name).see(name);
+        }
         let names = self.targets.entry(target).or_default();
         names.node_labels.extend(meaning.node);
         if signal.scope() == Scope::Gpu {
@@ -125,27 +138,57 @@ impl<'a> Directory<'a> {
         for (name, other) in others.into_iter().flatten().filter_map(|other| Some((name?, other))) {
             let alias = NodeId { cluster: target.cluster, name: other };
             self.aliases.entry(alias).or_default().insert(name);
+            let host = self.host(target, other);
+            host.see(other);
+            host.nodes.insert(name);
         }
+    }
+
+    fn host(&mut self, target: Target<'a>, name: &'a str) -> &mut Host<'a> {
+        self.hosts.entry(NodeId { cluster: target.cluster, name: without_domain(name) }).or_default()
     }
 
     /// The node of a series.
     pub(crate) fn node_of(&self, target: Target<'a>, meaning: &Meaning<'a>, labels: &'a Labels) -> Option<NodeId<'a>> {
         let names = self.targets.get(&target)?;
         let labelled = meaning.node.or(only(&names.node_labels));
-        let name = labelled.or_else(|| self.unlabelled(target, names, labels))?;
+        let known = |name| self.by_host(NodeId { cluster: target.cluster, name }).and_then(only).unwrap_or(name);
+        let name = labelled.map(known).or_else(|| self.unlabelled(target, names, labels))?;
         Some(NodeId { cluster: target.cluster, name })
     }
 
     fn unlabelled(&self, target: Target<'a>, names: &Names<'a>, labels: &'a Labels) -> Option<&'a str> {
         let stated = only(&names.nodenames).or(hostname_of(labels)).or(only(&names.hostnames));
         if let Some(name) = stated {
-            return match self.aliases.get(&NodeId { cluster: target.cluster, name }) {
+            let id = NodeId { cluster: target.cluster, name };
+            return match self.aliases.get(&id).or_else(|| self.by_host(id)) {
                 None => Some(name),
                 Some(real) => only(real),
             };
         }
         (names.has_gpus && names.has_host).then_some(target.instance)
     }
+}
+
+impl<'a> Directory<'a> {
+    /// The node that one program names with its domain and another without. Where several names of the cluster differ in
+    /// their domain alone, nobody knows which of them is meant.
+    fn by_host(&self, id: NodeId<'a>) -> Option<&BTreeSet<&'a str>> {
+        let host = self.hosts.get(&NodeId { name: without_domain(id.name), ..id })?;
+        (host.with_domain.len() == 1 && host.nodes.len() == 1).then_some(&host.nodes)
+    }
+}
+
+impl<'a> Host<'a> {
+    fn see(&mut self, name: &'a str) {
+        self.with_domain.extend((without_domain(name) != name).then_some(name));
+    }
+}
+
+fn without_domain(name: &str) -> &str {
+    // An address has no domain.
+    let is_address = name.parse::<IpAddr>().is_ok();
+    if is_address { name } else { name.split('.').next().unwrap_or(name) }
 }
 
 fn only<'a>(names: &BTreeSet<&'a str>) -> Option<&'a str> {
@@ -180,6 +223,48 @@ mod tests {
             &[IO, ("job", "node"), ("instance", "10.0.0.1:9100")],
         ]);
         assert_eq!(got, [Some("n1".to_owned()), Some("n1".to_owned()), Some("n1".to_owned())]);
+    }
+
+    #[test]
+    fn a_name_with_its_domain_is_the_same_without() {
+        let joined = |hostname, nodename, nodes| {
+            let got = self::nodes(&[
+                &[DCGM, ("UUID", "GPU-1"), ("Hostname", hostname), ("instance", "a:9400")],
+                &[UNAME, ("nodename", nodename), ("instance", "a:9100")],
+            ]);
+            assert_eq!(got, [Some(nodes), Some(nodename)].map(|name: Option<&str>| name.map(str::to_owned)));
+        };
+        joined("n1", "n1.example.com", "n1.example.com");
+        joined("n1.example.com", "n1", "n1");
+        joined("n1.a.com", "n1.b.com", "n1.a.com");
+        joined("n2", "n1.example.com", "n2");
+        joined("10.0.0.1", "10.1.0.1", "10.0.0.1");
+        let kube = nodes(&[
+            &[("__name__", "kube_node_spec_unschedulable"), ("node", "n1"), ("instance", "kube")],
+            &[UNAME, ("nodename", "n1.example.com"), ("instance", "a:9100")],
+        ]);
+        assert_eq!(kube, [Some("n1.example.com".to_owned()), Some("n1.example.com".to_owned())]);
+        let renamed = nodes(&[
+            &[DCGM, ("UUID", "GPU-1"), ("Hostname", "n1"), ("instance", "a:9400")],
+            &[UNAME, ("nodename", "n1.example.com"), ("node", "worker-7"), ("instance", "a:9100")],
+        ]);
+        assert_eq!(renamed, [Some("worker-7".to_owned()), Some("worker-7".to_owned())]);
+    }
+
+    #[test]
+    fn which_of_two_domains_is_meant_is_not_guessed() {
+        let got = nodes(&[
+            &[DCGM, ("UUID", "GPU-1"), ("Hostname", "n1"), ("instance", "a:9400")],
+            &[UNAME, ("nodename", "n1.a.com"), ("instance", "a:9100")],
+            &[UNAME, ("nodename", "n1.b.com"), ("instance", "b:9100")],
+        ]);
+        assert_eq!(got[0].as_deref(), Some("n1"));
+        let got = nodes(&[
+            &[DCGM, ("UUID", "GPU-1"), ("Hostname", "n1.a.com"), ("instance", "a:9400")],
+            &[DCGM, ("UUID", "GPU-2"), ("Hostname", "n1.b.com"), ("instance", "b:9400")],
+            &[UNAME, ("nodename", "n1"), ("instance", "a:9100")],
+        ]);
+        assert_eq!((got[0].as_deref(), got[1].as_deref()), (Some("n1.a.com"), Some("n1.b.com")));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::piece::STALENESS_MS;
 use super::track::merged;
 use super::{Members, Source, UNJOINED_NODE, by_node};
 use crate::sample::{Sample, TimeMs};
-use crate::signal::{Entity, Signal, names_pod, owner_of, servers_named};
+use crate::signal::{Entity, Signal, names_pod, servers_named};
 
 /// The gauges of one entity.
 #[derive(Debug)]
@@ -111,7 +111,7 @@ impl<'a> Levels<'a> {
     fn of(node: &str, entity: Entity<'a>, sources: &[&Source<'a>]) -> Self {
         let own: Vec<&Source<'a>> = sources.iter().filter(|s| s.meaning.entity == entity).copied().collect();
         let held = if matches!(entity, Entity::Gpu(_) | Entity::MigInstance(..)) { held(&own) } else { Vec::new() };
-        let is_held_by_pod = !held.is_empty() && own.iter().any(|s| names_pod(s.labels));
+        let is_held_by_pod = !held.is_empty() && own.iter().any(|s| names_pod(s.labels, s.names_exporter));
         let (xids, by_signal) = (xids(&own), by_signal(&own));
         Levels { node: node.to_owned(), entity, container: None, xids, is_held_by_pod, by_signal, held }
     }
@@ -170,7 +170,7 @@ fn held(sources: &[&Source<'_>]) -> Vec<(String, Vec<TimeMs>)> {
     let stated = sources.iter().any(|s| is_stated(&s));
     let mut held: BTreeMap<String, Vec<TimeMs>> = BTreeMap::new();
     for source in sources.iter().filter(|s| is_stated(s) || !stated) {
-        if let Some(owner) = owner_of(source.labels) {
+        if let Some(owner) = source.owner() {
             let seen = source.samples.iter().filter(|s| source.meaning.signal.admits(s.value * source.meaning.scale));
             held.entry(owner).or_default().extend(seen.map(|s| s.time_ms));
         }

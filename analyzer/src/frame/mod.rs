@@ -5,6 +5,7 @@
 //! one and a week judged at once are the same.
 
 mod accounts;
+mod exporters;
 mod failed;
 mod gpu;
 pub(crate) mod grid;
@@ -27,7 +28,7 @@ use rayon::prelude::*;
 use crate::classify::{Crashes, LongStarts};
 use crate::events::Told;
 use crate::sample::{Labels, Sample, Series, TimeMs};
-use crate::signal::{Entity, Meaning, Signal, resolve, servers_named};
+use crate::signal::{Entity, Meaning, Signal, owner_of, resolve, servers_named};
 pub(crate) use accounts::Accounts;
 pub use gpu::GpuFrame;
 pub(crate) use gpu::{Depths, Work};
@@ -105,6 +106,8 @@ pub(crate) struct Source<'a> {
     pub(crate) samples: &'a [Sample],
     pub(crate) meaning: Arc<Meaning<'a>>,
     pub(crate) target: Target<'a>,
+    /// Its label `pod` names the exporter, not who holds the GPU.
+    names_exporter: bool,
     /// When scrapes of the target failed, in order.
     failed: Arc<[TimeMs]>,
     /// Time between its samples; `None` with fewer than two.
@@ -121,6 +124,7 @@ pub(crate) fn sources<'a>(series: impl IntoIterator<Item = &'a Series>) -> Vec<S
             sources.push(Source::of(labels, samples, Arc::new(meaning), Target::of(labels)));
         }
     }
+    exporters::note(&mut sources);
     sources
 }
 
@@ -158,6 +162,7 @@ fn frames_of<'s, 'a: 's>(
     let reach = around_ms + MAX_BRIDGE_MS;
     let range = window.start - reach..window.end + reach;
     let mut sources: Vec<Source<'_>> = sources.filter_map(|s| s.within(&range)).collect();
+    exporters::note(&mut sources);
     let failed = failed::scrapes(&sources);
     for (source, times) in sources.iter_mut().filter_map(|s| failed.get(&s.target).map(|times| (s, times))) {
         source.failed = Arc::clone(times);
@@ -191,7 +196,7 @@ fn frames_of<'s, 'a: 's>(
 impl<'a> Source<'a> {
     fn of(labels: &'a Labels, samples: &'a [Sample], meaning: Arc<Meaning<'a>>, target: Target<'a>) -> Self {
         let (failed, interval_ms, pieces) = (Arc::default(), OnceLock::new(), Mutex::default());
-        Source { labels, samples, meaning, target, failed, interval_ms, pieces }
+        Source { labels, samples, meaning, target, names_exporter: false, failed, interval_ms, pieces }
     }
 
     /// The same with the samples of the range only; `None` if there are none.
@@ -203,6 +208,11 @@ impl<'a> Source<'a> {
 
     fn interval_ms(&self) -> Option<i64> {
         *self.interval_ms.get_or_init(|| grid::interval_ms(self.samples))
+    }
+
+    /// The owner that it names.
+    pub(crate) fn owner(&self) -> Option<String> {
+        owner_of(self.labels, self.names_exporter)
     }
 
     /// Its samples, without the markers of scrapes that failed.

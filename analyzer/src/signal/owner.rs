@@ -5,26 +5,34 @@ use crate::sample::Labels;
 /// The owner that a GPU series names: our exporter's `owner` id, else dcgm-exporter's HPC job, else its pod.
 ///
 /// Prometheus without `honor_labels` renames the GPU's pod to `exported_pod`, for the scraped pod has the name `pod`;
-/// with it, GPUs that nobody holds keep the pod of the exporter itself. Neither may count as a holder.
+/// with it, GPUs that nobody holds keep the pod of the exporter itself. Neither may count as a holder. `is_exporter`: the
+/// target is known to be the pod that is not renamed.
 #[must_use]
-pub fn owner_of(labels: &Labels) -> Option<String> {
+pub fn owner_of(labels: &Labels, is_exporter: bool) -> Option<String> {
     if let Some(owner) = labels.get("owner") {
         return Some(owner.to_owned());
     }
     if let Some(job) = labels.get("hpc_job") {
         return Some(format!("{HPC_JOB}/{job}"));
     }
-    let exported = labels.get("exported_pod").map(|pod| (labels.get("exported_namespace"), pod));
-    let (namespace, pod) = exported.or_else(|| labels.get("pod").map(|pod| (labels.get("namespace"), pod)))?;
-    let is_exporter = EXPORTERS.iter().any(|name| pod.contains(name));
-    (!is_exporter).then(|| namespace.map_or_else(|| pod.to_owned(), |namespace| format!("{namespace}/{pod}")))
+    let pod = pod_of(labels, is_exporter)?;
+    let namespace = labels.get(if labels.get("exported_pod").is_some() { "exported_namespace" } else { "namespace" });
+    Some(namespace.map_or_else(|| pod.to_owned(), |namespace| format!("{namespace}/{pod}")))
 }
 
 /// Does a GPU series name a pod that holds it, so that a kubelet runs on the node?
 #[must_use]
-pub fn names_pod(labels: &Labels) -> bool {
-    let pod = labels.get("exported_pod").or_else(|| labels.get("pod"));
-    pod.is_some_and(|pod| !EXPORTERS.iter().any(|name| pod.contains(name)))
+pub fn names_pod(labels: &Labels, is_exporter: bool) -> bool {
+    pod_of(labels, is_exporter).is_some()
+}
+
+fn pod_of(labels: &Labels, is_exporter: bool) -> Option<&str> {
+    let is_known = |name: &str| EXPORTERS.iter().any(|exporter| name.contains(exporter));
+    let other = || {
+        let pod = labels.get("pod").filter(|_| !is_exporter)?;
+        (!labels.get("container").is_some_and(is_known)).then_some(pod)
+    };
+    labels.get("exported_pod").or_else(other).filter(|pod| !is_known(pod))
 }
 
 /// Is an owner of this name on another node somebody else? systemd units and cgroup paths, as our exporter names them, are
@@ -51,7 +59,7 @@ pub fn namespace_of(labels: &Labels) -> Option<&str> {
 /// What stands before the id of a job that dcgm-exporter names (`hpc_job`).
 const HPC_JOB: &str = "job";
 
-/// Pods that export GPU metrics have these in their names, in every chart known.
+/// Pods that export GPU metrics have these in their names or their containers', unless they were renamed.
 const EXPORTERS: [&str; 2] = ["dcgm-exporter", "goodput-exporter"];
 
 /// The names under which GPU series may know the owner that this series is of, told by one of its labels. Names of one
@@ -128,7 +136,7 @@ mod tests {
 
     #[test]
     fn the_exporters_own_pod_holds_nothing() {
-        let owner = |pairs: &[(&str, &str)]| owner_of(&Labels::new(pairs.iter().copied()));
+        let owner = |pairs: &[(&str, &str)]| owner_of(&Labels::new(pairs.iter().copied()), false);
         assert_eq!(owner(&[("pod", "vllm-0"), ("namespace", "ml")]).as_deref(), Some("ml/vllm-0"));
         assert_eq!(owner(&[("pod", "nvidia-dcgm-exporter-wqqqn"), ("namespace", "gpu-operator")]), None);
         let renamed = [("pod", "dcgm-exporter-x"), ("exported_pod", "vllm-0"), ("exported_namespace", "ml")];
@@ -136,5 +144,10 @@ mod tests {
         assert_eq!(owner(&[("hpc_job", "4711")]).as_deref(), Some("job/4711"));
         assert_eq!(owner(&[("owner", "job_7"), ("pod", "vllm-0")]).as_deref(), Some("job_7"));
         assert_eq!(owner(&[("gpu", "0")]), None);
+        let contained = [("pod", "gpu-metrics-x"), ("namespace", "gpu"), ("container", "nvidia-dcgm-exporter")];
+        assert_eq!((owner(&contained), owner(&contained[..2]).as_deref()), (None, Some("gpu/gpu-metrics-x")));
+        let own = |pairs: &[(&str, &str)]| owner_of(&Labels::new(pairs.iter().copied()), true);
+        assert_eq!(own(&contained[..2]), None);
+        assert_eq!(own(&[("pod", "gpu-metrics-x"), ("exported_pod", "vllm-0")]).as_deref(), Some("vllm-0"));
     }
 }
