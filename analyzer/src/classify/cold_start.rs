@@ -5,7 +5,7 @@ use super::work::{grows, is_sustained};
 use super::{Cell, Class, Fact, Thresholds, gang_wait};
 use crate::signal::Signal;
 
-pub(super) const VERSION: u32 = 3;
+pub(super) const VERSION: u32 = 4;
 
 pub(super) const PHASE: Phase = Phase { class: Class::ColdStart, takes_work: false, mark, missing: nothing };
 

@@ -2,6 +2,7 @@
 
 use super::thresholds::confidence::{COUNTED, NODE_WIDE};
 use super::{Cell, Fact, Thresholds};
+use crate::frame::{NodeFrame, Tracks};
 use crate::signal::Signal;
 
 /// CPU time used over CPU time allowed.
@@ -46,7 +47,20 @@ pub(super) fn waking(cell: &Cell<'_>, t: &Thresholds) -> f64 {
     pages.fold(0.0, f64::max) * t.wakeup_seconds
 }
 
+/// What daemons of the node use, as far as nothing tells of its jobs alone: the least that it uses in any cell, and no more
+/// than is theirs on any node.
+pub(super) fn background(node: &NodeFrame, t: &Thresholds) -> f64 {
+    let used = (0..node.cells.len()).filter_map(|index| node.host.read(Signal::NodeCpuBusy, index));
+    let Some(least) = used.map(|reading| reading.mean).reduce(f64::min) else { return 0.0 };
+    let cores = (0..node.cells.len()).find_map(|index| cores(&node.host, index)).unwrap_or(0.0);
+    least.min(cores * t.background_cpu_ratio)
+}
+
 /// Every CPU is in one mode at any time, so that the modes' rates sum to the number of CPUs.
 pub(super) fn node_cores(cell: &Cell<'_>) -> Option<f64> {
-    MODES.into_iter().map(|mode| cell.mean(mode)).sum()
+    cores(&cell.node.host, cell.index)
+}
+
+fn cores(host: &Tracks, index: usize) -> Option<f64> {
+    MODES.into_iter().map(|mode| host.read(mode, index).map(|reading| reading.mean)).sum()
 }

@@ -319,13 +319,16 @@ fn cores(cell: &Cell<'_>) -> Option<Cores> {
     Some(Cores { per_gpu: used / f64::from(by_owner), signal })
 }
 
-/// CPUs that the job uses, else those that its node does if nobody else holds a GPU there.
+/// CPUs that the job uses, else those that its node does beside what daemons do, if nobody else holds a GPU there.
 pub(super) fn used_cores(cell: &Cell<'_>) -> Option<(Signal, f64)> {
     let is_alone = || {
         let HeldGpus { by_anyone, by_owner } = HeldGpus::around(cell);
         by_anyone == by_owner
     };
-    let of_node = || Some((Signal::NodeCpuBusy, cell.mean(Signal::NodeCpuBusy).filter(|_| is_alone())?));
+    let of_node = || {
+        let used = cell.mean(Signal::NodeCpuBusy).filter(|_| is_alone())?;
+        Some((Signal::NodeCpuBusy, used - cell.node.background_cores))
+    };
     cell.mean(Signal::JobCpuUsage).map(|used| (Signal::JobCpuUsage, used)).or_else(of_node)
 }
 

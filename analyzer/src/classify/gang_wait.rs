@@ -11,7 +11,7 @@ use crate::frame::NodeFrame;
 use crate::sample::TimeMs;
 use crate::signal::Signal;
 
-pub(super) const VERSION: u32 = 3;
+pub(super) const VERSION: u32 = 4;
 
 pub(super) const PHASE: Phase = Phase { class: Class::GangWait, takes_work: false, mark, missing };
 

@@ -4,7 +4,7 @@ use super::thresholds::confidence::{COUNTED, INFERRED};
 use super::{Cell, Fact, Thresholds, power};
 use crate::signal::Signal;
 
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 
 /// Whether something holds the GPU for most of what is known of the cell, and what says so.
 #[derive(Clone, Debug, PartialEq)]

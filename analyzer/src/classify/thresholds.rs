@@ -116,6 +116,9 @@ thresholds! {
     keep_alive_cores = 1.0 "cores" in 0.0..=1e6,
         "CPU use of the owner above which it does more than launch such bursts.",
         from "own choice: the thread that launches them; a loader or a server at work keeps more busy";
+    background_cpu_ratio = 0.02 "ratio of CPUs" in 0.0..=1.0,
+        "CPUs of a node up to which what it uses all of the time is its daemons', where nothing tells of the job alone.",
+        from "own choice: 2 to 5 CPUs of the 96 to 256 of a node with eight GPUs, for a kubelet, a network plugin, exporters and agents";
     gang_wait_cores = 1.0 "cores" in 0.0..=1e6,
         "CPU use of the owner above which it prepares its start and does not wait for its other GPUs.",
         from "own choice: processes that ask now and then whether the others are there keep less busy; imports and compilers keep a core";

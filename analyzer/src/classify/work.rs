@@ -1,7 +1,7 @@
 //! What is noted of every cell of every GPU before rules are asked, for they compare a cell with many others.
 
 use super::busy::{Busy, busy};
-use super::{Cell, Thresholds, depth};
+use super::{Cell, Thresholds, cpu, depth};
 use crate::frame::{NodeFrame, Work};
 use crate::signal::Signal;
 
@@ -34,6 +34,7 @@ pub(super) fn note(node: &mut NodeFrame, t: &Thresholds) {
     let noted: Vec<Vec<Option<Work>>> = (node.gpus.iter())
         .map(|gpu| cells(gpu).map(|(gpu, index)| look(&Cell { node, gpu, owner: None, index }, t)).collect())
         .collect();
+    node.background_cores = cpu::background(node, t);
     node.gpus.iter_mut().zip(noted).for_each(|(gpu, noted)| gpu.work = noted);
 }
 

@@ -76,6 +76,8 @@ pub struct NodeFrame {
     pub(crate) runs: Arc<Runs>,
     /// To whom their time counts, in its cluster.
     pub(crate) accounts: Arc<Accounts>,
+    /// CPUs that the node uses whatever its jobs do; none until the frame is judged.
+    pub(crate) background_cores: f64,
     /// What the rest of each owner's run has, on other nodes for the most part, cell by cell.
     pub elsewhere: BTreeMap<Arc<str>, Vec<Elsewhere>>,
 }
@@ -339,6 +341,7 @@ impl<'s, 'a> Members<'s, 'a> {
             told: Arc::default(),
             runs: Arc::default(),
             accounts: Arc::default(),
+            background_cores: 0.0,
             elsewhere: BTreeMap::new(),
             crashes: Arc::default(),
             long_starts: Arc::default(),

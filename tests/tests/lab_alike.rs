@@ -1,0 +1,150 @@
+//! What is told in another way, or not told for two minutes, is the same fault: traces of the lab, rewritten, get the
+//! verdicts that they had.
+
+use std::collections::{BTreeMap, HashSet};
+
+use anyhow::{Context as _, Result};
+use goodput_analyzer::classify::Thresholds;
+use goodput_analyzer::evaluate::{evaluate, find_all};
+use goodput_tests::lab::exporters::Exporters;
+use goodput_tests::lab::families::{FAMILIES, plan};
+use goodput_tests::lab::record::record;
+
+/// A sample of a trace: what stands before the value, the value, and the time in seconds.
+#[derive(Clone, Copy)]
+struct Line<'a> {
+    series: &'a str,
+    value: &'a str,
+    time: f64,
+}
+
+impl<'a> Line<'a> {
+    fn of(line: &'a str) -> Option<Self> {
+        let (rest, time) = line.rsplit_once(' ')?;
+        let (series, value) = rest.rsplit_once(' ')?;
+        Some(Line { series, value, time: time.parse().ok()? })
+    }
+
+    fn is_of(&self, job: &str) -> bool {
+        self.series.contains(&format!("job=\"{job}\""))
+    }
+}
+
+/// How much more of the time is wrong when the trace is rewritten.
+fn worse(family: &str, exporters: Exporters, rewrite: impl Fn(&[Line<'_>]) -> String) -> Result<f64> {
+    let dir = tempfile::tempdir()?;
+    let family = FAMILIES.iter().find(|f| f.name == family).with_context(|| format!("no family {family}"))?;
+    let mut plan = plan(family, 0);
+    plan.exporters = exporters;
+    record(&plan, dir.path())?;
+    let wrong = || Ok::<_, anyhow::Error>(evaluate(&[dir.path().to_owned()], &Thresholds::default())?.all);
+    let before = wrong()?.wrong_class_share;
+    let file = find_all(&[dir.path().to_owned()])?.remove(0).join("metrics.om");
+    let text = std::fs::read_to_string(&file)?;
+    let lines: Vec<Line<'_>> = text.lines().filter_map(Line::of).collect();
+    std::fs::write(&file, rewrite(&lines) + "# EOF\n")?;
+    Ok(wrong()?.wrong_class_share - before)
+}
+
+/// Each line as the function has it.
+fn each(lines: &[Line<'_>], line: impl Fn(Line<'_>) -> String) -> String {
+    lines.iter().map(|one| line(*one) + "\n").collect()
+}
+
+fn text(line: Line<'_>) -> String {
+    let Line { series, value, time } = line;
+    format!("{series} {value} {time:.3}")
+}
+
+/// Two minutes in the middle in which every scrape fails, as when a `DaemonSet` is rolled out: each series has a marker at
+/// the first of them.
+fn with_outage(lines: &[Line<'_>]) -> String {
+    let times = || lines.iter().map(|line| line.time);
+    let (first, last) = (times().fold(f64::INFINITY, f64::min), times().fold(0.0, f64::max));
+    let outage = (first + last) / 2.0..(first + last) / 2.0 + 120.0;
+    let mut marked = HashSet::new();
+    let mut told = String::new();
+    for line in lines {
+        let is_out = outage.contains(&line.time);
+        if !is_out || marked.insert(line.series) {
+            told += &(text(Line { value: if is_out { "NaN" } else { line.value }, ..*line }) + "\n");
+        }
+    }
+    told
+}
+
+#[test]
+fn an_outage_of_two_minutes_ends_no_hold() -> Result<()> {
+    for family in ["long_gang_wait", "long_start", "lost_work_xid", "gang_wait"] {
+        let worse = worse(family, Exporters::Ours, with_outage)?;
+        assert!(worse < 0.03, "{family}: {worse:.3} more of the time is wrong");
+    }
+    Ok(())
+}
+
+#[test]
+fn an_exporters_pod_holds_nothing_whatever_its_name() -> Result<()> {
+    for family in ["maintenance", "partial_allocation"] {
+        let renamed = |lines: &[Line<'_>]| {
+            each(lines, |line| {
+                let series =
+                    line.series.replace(",pod=", ",exported_pod=").replace(",namespace=", ",exported_namespace=");
+                let own = "job=\"dcgm\",namespace=\"gpu\",pod=\"metrics-7wqxn\"";
+                text(Line { series: &series.replace("job=\"dcgm\"", own), ..line })
+            })
+        };
+        assert_eq!(worse(family, Exporters::DcgmAndNode, renamed)?, 0.0, "{family}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_host_name_with_its_domain_is_the_same_without() -> Result<()> {
+    for family in ["maintenance", "gang_wait", "dataloader_storage"] {
+        let with_domain = |lines: &[Line<'_>]| {
+            each(lines, |line| {
+                let series = line.series.replace("nodename=\"n1\"", "nodename=\"n1.example.com\"");
+                text(Line { series: &series.replace("nodename=\"n2\"", "nodename=\"n2.example.com\""), ..line })
+            })
+        };
+        assert_eq!(worse(family, Exporters::DcgmAndNode, with_domain)?, 0.0, "{family}");
+    }
+    Ok(())
+}
+
+#[test]
+fn what_daemons_of_the_node_use_is_not_the_jobs() -> Result<()> {
+    // Two CPUs a node, spread over those that it has.
+    let busier = |lines: &[Line<'_>]| {
+        let mut cpus: BTreeMap<String, HashSet<&str>> = BTreeMap::new();
+        let is_user = |line: &Line<'_>| line.is_of("node") && line.series.contains("mode=\"user\"");
+        let instance = |line: &Line<'_>| line.series.split("instance=").nth(1).unwrap_or_default()[..4].to_owned();
+        for line in lines.iter().filter(|line| is_user(line)) {
+            cpus.entry(instance(line)).or_default().insert(line.series);
+        }
+        let first = lines.iter().map(|line| line.time).fold(f64::INFINITY, f64::min);
+        each(lines, |line| {
+            if !is_user(&line) {
+                return text(line);
+            }
+            let used = 2.0 * (line.time - first) / cpus[&instance(&line)].len() as f64;
+            let value = line.value.parse().map_or(f64::NAN, |value: f64| value + used).to_string();
+            text(Line { value: &value, ..line })
+        })
+    };
+    for family in ["plain_starts", "gang_wait"] {
+        let worse = worse(family, Exporters::DcgmAndNode, busier)?;
+        assert!(worse < 0.01, "{family}: {worse:.3} more of the time is wrong");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_restart_may_be_told_later_than_the_gpus() -> Result<()> {
+    let late = |lines: &[Line<'_>]| {
+        each(lines, |line| text(Line { time: line.time + if line.is_of("node") { 17.0 } else { 0.0 }, ..line }))
+    };
+    let worse = worse("lost_work_node", Exporters::DcgmAndNode, late)?;
+    assert!(worse < 0.03, "{worse:.3} more of the time is wrong");
+    Ok(())
+}
