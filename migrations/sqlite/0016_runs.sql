@@ -4,4 +4,3 @@ ALTER TABLE intervals ADD COLUMN run     TEXT; -- the owner's own name, or that 
 ALTER TABLE intervals ADD COLUMN account TEXT; -- namespace of a pod, account of a Slurm job
 ALTER TABLE advisories ADD COLUMN run    TEXT; -- as of intervals
 CREATE INDEX intervals_by_run ON intervals (run, start_ms);
-CREATE INDEX intervals_by_account ON intervals (account, start_ms);

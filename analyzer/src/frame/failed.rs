@@ -13,7 +13,7 @@ use crate::signal::{Kind, Signal};
 pub(super) fn scrapes<'a>(sources: &[Source<'a>]) -> HashMap<Target<'a>, Arc<[TimeMs]>> {
     let mut marked: HashMap<Target<'a>, BTreeSet<TimeMs>> = HashMap::new();
     // Counters go on behind a marker, and are marked with the others.
-    for source in sources.iter().filter(|s| s.meaning.signal.kind() != Kind::Counter) {
+    for source in sources.iter().filter(|s| s.has_markers && s.meaning.signal.kind() != Kind::Counter) {
         let mut markers = source.samples.iter().filter(|s| is_stale(s.value)).map(|s| s.time_ms).peekable();
         if markers.peek().is_some() {
             marked.entry(source.target).or_default().extend(markers);

@@ -5,8 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
-use std::net::IpAddr;
 
+use super::hosts::Hosts;
 use crate::sample::Labels;
 use crate::signal::{Meaning, Scope, Signal, hostname_of};
 
@@ -32,7 +32,7 @@ impl fmt::Display for Target<'_> {
 }
 
 /// A node: its cluster and its name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct NodeId<'a> {
     pub(crate) cluster: &'a str,
     pub(crate) name: &'a str,
@@ -92,15 +92,8 @@ pub(crate) struct Directory<'a> {
     targets: HashMap<Target<'a>, Names<'a>>,
     /// From another name of a node, such as its nodename, to the one in its `node` label.
     aliases: BTreeMap<NodeId<'a>, BTreeSet<&'a str>>,
-    /// By the first part of names that have a domain, and by names without one.
-    hosts: BTreeMap<NodeId<'a>, Host<'a>>,
-}
-
-/// What goes by one name, with and without a domain.
-#[derive(Debug, Default)]
-struct Host<'a> {
-    with_domain: BTreeSet<&'a str>,
-    nodes: BTreeSet<&'a str>,
+    /// The same names with a domain and without.
+    hosts: Hosts<'a>,
 }
 
 /// What the series of one target say.
@@ -117,10 +110,10 @@ impl<'a> Directory<'a> {
     /// Learns from one series.
     pub(crate) fn add(&mut self, target: Target<'a>, meaning: &Meaning<'a>, labels: &'a Labels) {
         let signal = meaning.signal;
-        for name in hostname_of(labels).into_iter().chain(meaning.node) {
-            self.host(target, name).see(name);
-        }
         let names = self.targets.entry(target).or_default();
+        for name in hostname_of(labels).into_iter().chain(meaning.node) {
+            self.hosts.see(NodeId { cluster: target.cluster, name });
+        }
         names.node_labels.extend(meaning.node);
         if signal.scope() == Scope::Gpu {
             names.has_gpus = true;
@@ -138,21 +131,16 @@ impl<'a> Directory<'a> {
         for (name, other) in others.into_iter().flatten().filter_map(|other| Some((name?, other))) {
             let alias = NodeId { cluster: target.cluster, name: other };
             self.aliases.entry(alias).or_default().insert(name);
-            let host = self.host(target, other);
-            host.see(other);
-            host.nodes.insert(name);
+            self.hosts.see(alias);
+            self.hosts.is_node(alias, name);
         }
-    }
-
-    fn host(&mut self, target: Target<'a>, name: &'a str) -> &mut Host<'a> {
-        self.hosts.entry(NodeId { cluster: target.cluster, name: without_domain(name) }).or_default()
     }
 
     /// The node of a series.
     pub(crate) fn node_of(&self, target: Target<'a>, meaning: &Meaning<'a>, labels: &'a Labels) -> Option<NodeId<'a>> {
         let names = self.targets.get(&target)?;
         let labelled = meaning.node.or(only(&names.node_labels));
-        let known = |name| self.by_host(NodeId { cluster: target.cluster, name }).and_then(only).unwrap_or(name);
+        let known = |name| self.hosts.node(NodeId { cluster: target.cluster, name }).unwrap_or(name);
         let name = labelled.map(known).or_else(|| self.unlabelled(target, names, labels))?;
         Some(NodeId { cluster: target.cluster, name })
     }
@@ -161,34 +149,13 @@ impl<'a> Directory<'a> {
         let stated = only(&names.nodenames).or(hostname_of(labels)).or(only(&names.hostnames));
         if let Some(name) = stated {
             let id = NodeId { cluster: target.cluster, name };
-            return match self.aliases.get(&id).or_else(|| self.by_host(id)) {
-                None => Some(name),
+            return match self.aliases.get(&id) {
+                None => Some(self.hosts.node(id).unwrap_or(name)),
                 Some(real) => only(real),
             };
         }
         (names.has_gpus && names.has_host).then_some(target.instance)
     }
-}
-
-impl<'a> Directory<'a> {
-    /// The node that one program names with its domain and another without. Where several names of the cluster differ in
-    /// their domain alone, nobody knows which of them is meant.
-    fn by_host(&self, id: NodeId<'a>) -> Option<&BTreeSet<&'a str>> {
-        let host = self.hosts.get(&NodeId { name: without_domain(id.name), ..id })?;
-        (host.with_domain.len() == 1 && host.nodes.len() == 1).then_some(&host.nodes)
-    }
-}
-
-impl<'a> Host<'a> {
-    fn see(&mut self, name: &'a str) {
-        self.with_domain.extend((without_domain(name) != name).then_some(name));
-    }
-}
-
-fn without_domain(name: &str) -> &str {
-    // An address has no domain.
-    let is_address = name.parse::<IpAddr>().is_ok();
-    if is_address { name } else { name.split('.').next().unwrap_or(name) }
 }
 
 fn only<'a>(names: &BTreeSet<&'a str>) -> Option<&'a str> {

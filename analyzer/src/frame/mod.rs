@@ -9,6 +9,7 @@ mod exporters;
 mod failed;
 mod gpu;
 pub(crate) mod grid;
+mod hosts;
 mod identity;
 mod levels;
 mod mig;
@@ -27,7 +28,7 @@ use rayon::prelude::*;
 
 use crate::classify::{Crashes, LongStarts};
 use crate::events::Told;
-use crate::sample::{Labels, Sample, Series, TimeMs};
+use crate::sample::{Labels, Sample, Series, TimeMs, is_stale};
 use crate::signal::{Entity, Meaning, Signal, owner_of, resolve, servers_named};
 pub(crate) use accounts::Accounts;
 pub use gpu::GpuFrame;
@@ -110,6 +111,8 @@ pub(crate) struct Source<'a> {
     pub(crate) target: Target<'a>,
     /// Its label `pod` names the exporter, not who holds the GPU.
     names_exporter: bool,
+    /// Is a marker among its samples, or among those that they are a part of?
+    has_markers: bool,
     /// When scrapes of the target failed, in order.
     failed: Arc<[TimeMs]>,
     /// Time between its samples; `None` with fewer than two.
@@ -123,7 +126,8 @@ pub(crate) fn sources<'a>(series: impl IntoIterator<Item = &'a Series>) -> Vec<S
     let mut sources = Vec::new();
     for Series { labels, samples } in series {
         if let Some(meaning) = resolve(labels) {
-            sources.push(Source::of(labels, samples, Arc::new(meaning), Target::of(labels)));
+            let source = Source::of(labels, samples, Arc::new(meaning), Target::of(labels));
+            sources.push(Source { has_markers: samples.iter().any(|s| is_stale(s.value)), ..source });
         }
     }
     exporters::note(&mut sources);
@@ -198,14 +202,16 @@ fn frames_of<'s, 'a: 's>(
 impl<'a> Source<'a> {
     fn of(labels: &'a Labels, samples: &'a [Sample], meaning: Arc<Meaning<'a>>, target: Target<'a>) -> Self {
         let (failed, interval_ms, pieces) = (Arc::default(), OnceLock::new(), Mutex::default());
-        Source { labels, samples, meaning, target, names_exporter: false, failed, interval_ms, pieces }
+        let (names_exporter, has_markers) = (false, false);
+        Source { labels, samples, meaning, target, names_exporter, has_markers, failed, interval_ms, pieces }
     }
 
     /// The same with the samples of the range only; `None` if there are none.
     fn within(&self, range: &Range<TimeMs>) -> Option<Source<'a>> {
         let at = |time| self.samples.partition_point(|s| s.time_ms < time);
         let samples = &self.samples[at(range.start)..at(range.end)];
-        (!samples.is_empty()).then(|| Source::of(self.labels, samples, Arc::clone(&self.meaning), self.target))
+        let source = || Source::of(self.labels, samples, Arc::clone(&self.meaning), self.target);
+        (!samples.is_empty()).then(|| Source { has_markers: self.has_markers, ..source() })
     }
 
     fn interval_ms(&self) -> Option<i64> {
