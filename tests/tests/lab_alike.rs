@@ -32,9 +32,14 @@ impl<'a> Line<'a> {
 
 /// How much more of the time is wrong when the trace is rewritten.
 fn worse(family: &str, exporters: Exporters, rewrite: impl Fn(&[Line<'_>]) -> String) -> Result<f64> {
+    worse_in(family, 0, exporters, rewrite)
+}
+
+/// The same of one member of the family.
+fn worse_in(family: &str, member: u64, exporters: Exporters, rewrite: impl Fn(&[Line<'_>]) -> String) -> Result<f64> {
     let dir = tempfile::tempdir()?;
     let family = FAMILIES.iter().find(|f| f.name == family).with_context(|| format!("no family {family}"))?;
-    let mut plan = plan(family, 0);
+    let mut plan = plan(family, member);
     plan.exporters = exporters;
     record(&plan, dir.path())?;
     let wrong = || Ok::<_, anyhow::Error>(evaluate(&[dir.path().to_owned()], &Thresholds::default())?.all);
@@ -56,12 +61,22 @@ fn text(line: Line<'_>) -> String {
     format!("{series} {value} {time:.3}")
 }
 
+/// When the first sample is from.
+fn begin(lines: &[Line<'_>]) -> f64 {
+    lines.iter().map(|line| line.time).fold(f64::INFINITY, f64::min)
+}
+
+/// The line with so much more.
+fn more(line: Line<'_>, by: f64) -> String {
+    let value = line.value.parse().map_or(f64::NAN, |value: f64| value + by).to_string();
+    text(Line { value: &value, ..line })
+}
+
 /// Two minutes in the middle in which every scrape fails, as when a `DaemonSet` is rolled out: each series has a marker at
 /// the first of them.
 fn with_outage(lines: &[Line<'_>]) -> String {
-    let times = || lines.iter().map(|line| line.time);
-    let (first, last) = (times().fold(f64::INFINITY, f64::min), times().fold(0.0, f64::max));
-    let outage = (first + last) / 2.0..(first + last) / 2.0 + 120.0;
+    let middle = (begin(lines) + lines.iter().map(|line| line.time).fold(0.0, f64::max)) / 2.0;
+    let outage = middle..middle + 120.0;
     let mut marked = HashSet::new();
     let mut told = String::new();
     for line in lines {
@@ -122,14 +137,12 @@ fn what_daemons_of_the_node_use_is_not_the_jobs() -> Result<()> {
         for line in lines.iter().filter(|line| is_user(line)) {
             cpus.entry(instance(line)).or_default().insert(line.series);
         }
-        let first = lines.iter().map(|line| line.time).fold(f64::INFINITY, f64::min);
+        let first = begin(lines);
         each(lines, |line| {
             if !is_user(&line) {
                 return text(line);
             }
-            let used = 2.0 * (line.time - first) / cpus[&instance(&line)].len() as f64;
-            let value = line.value.parse().map_or(f64::NAN, |value: f64| value + used).to_string();
-            text(Line { value: &value, ..line })
+            more(line, 2.0 * (line.time - first) / cpus[&instance(&line)].len() as f64)
         })
     };
     for family in ["plain_starts", "gang_wait"] {
@@ -146,5 +159,44 @@ fn a_restart_may_be_told_later_than_the_gpus() -> Result<()> {
     };
     let worse = worse("lost_work_node", Exporters::DcgmAndNode, late)?;
     assert!(worse < 0.03, "{worse:.3} more of the time is wrong");
+    Ok(())
+}
+
+#[test]
+fn a_board_may_draw_more_than_its_model_when_it_rests() -> Result<()> {
+    let warmer = |lines: &[Line<'_>]| {
+        let first = begin(lines);
+        each(lines, |line| {
+            let joules = 8.0 * (line.time - first);
+            let is = |metric: &str| line.series.starts_with(&format!("{metric}{{"));
+            if is("DCGM_FI_DEV_POWER_USAGE") || is("DCGM_FI_DEV_BOARD_POWER_WATTS") {
+                more(line, 8.0)
+            } else if is("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION") {
+                more(line, 1000.0 * joules)
+            } else if is("DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL") {
+                more(line, joules)
+            } else {
+                text(line)
+            }
+        })
+    };
+    let worse = worse("keep_alive", Exporters::Ours, warmer)?;
+    assert!(worse < 0.01, "{worse:.3} more of the time is wrong");
+    Ok(())
+}
+
+#[test]
+fn others_that_write_for_a_minute_make_no_save_of_late_reads() -> Result<()> {
+    let written = |lines: &[Line<'_>]| {
+        // The first minute of an hour, as of a job of cron.
+        let hour = (begin(lines) / 3600.0).ceil() * 3600.0;
+        let is_writing = |line: &Line<'_>| line.series.starts_with("node_disk_written_bytes_total{");
+        each(lines, |line| match is_writing(&line) {
+            true => more(line, 30e6 * (line.time - hour).clamp(0.0, 60.0)),
+            false => text(line),
+        })
+    };
+    let worse = worse_in("near_miss", 1, Exporters::DcgmAndNode, written)?;
+    assert!(worse < 0.01, "{worse:.3} more of the time is wrong");
     Ok(())
 }

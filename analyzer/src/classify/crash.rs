@@ -16,6 +16,7 @@ use std::sync::Arc;
 use goodput_exporter::xid::{self, Action};
 
 use super::run::Run;
+use super::thresholds::ms;
 use super::{Cell, Fact, Thresholds, checkpoint};
 use crate::events::Told;
 use crate::frame::grid::HOUR_MS;
@@ -100,10 +101,6 @@ pub(super) fn find(sources: &[Source<'_>], told: &Arc<Told>, window: &Range<Time
         by_run.entry(Run::of(ending.node, ending.owner)).or_default().push(ending);
     }
     Crashes(by_run.into_iter().flat_map(|(run, endings)| of_run(&run, &endings, t)).collect())
-}
-
-fn ms(seconds: f64) -> i64 {
-    (seconds * 1000.0) as i64
 }
 
 /// The end of an owner's hold on a GPU.

@@ -17,6 +17,7 @@ use super::phase::Course;
 use super::prepare::{Prepared, prepare};
 use super::sampling;
 use super::thresholds::confidence::CERTAIN;
+use super::thresholds::ms;
 use super::{Advisory, Cell, Class, Imbalance, Interval, Paired, Thresholds, paired, straggler};
 use crate::events::Told;
 use crate::frame::grid::{HOUR_MS, MINUTE_MS};
@@ -134,7 +135,7 @@ pub fn judge_cells(series: &[Series], window: Range<TimeMs>, thresholds: &Thresh
 pub(super) fn around_ms(t: &Thresholds) -> i64 {
     let others =
         [t.cold_start_seconds, t.around_seconds, t.derate_around_seconds, t.lost_work_seconds, t.down_xid_seconds];
-    (others.into_iter().fold(t.idle_window_seconds, f64::max) * 1000.0) as i64
+    ms(others.into_iter().fold(t.idle_window_seconds, f64::max))
 }
 
 /// A judgement in progress, hour by hour.

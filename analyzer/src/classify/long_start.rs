@@ -11,6 +11,7 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use super::run::Run;
+use super::thresholds::ms;
 use super::work::{self, grows, is_sustained, work};
 use super::{Cell, Thresholds};
 use crate::frame::grid::{HOUR_MS, MINUTE_MS};
@@ -137,10 +138,6 @@ pub(super) fn find(sources: &[Source<'_>], nodes: &[NodeFrame], window: &Range<T
         }
     }
     starts
-}
-
-fn ms(seconds: f64) -> i64 {
-    (seconds * 1000.0) as i64
 }
 
 fn gpu_of<'a>(source: &Source<'a>) -> Option<&'a str> {

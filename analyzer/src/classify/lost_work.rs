@@ -8,6 +8,7 @@ use super::cold_start::{gets_going, goes_on, works};
 use super::derate::Derate;
 use super::phase::{Course, Phase, holder};
 use super::thresholds::confidence::{COUNTED, INFERRED};
+use super::thresholds::ms;
 use super::{Cell, Class, Fact, Thresholds, Verdict, checkpoint};
 use crate::events::Loss;
 use crate::sample::TimeMs;
@@ -51,7 +52,7 @@ fn fact(loss: &Loss) -> Fact {
 fn inferred(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
     let span = &cell.node.cells[cell.index];
     let Some(crash) = cell.node.crashes.ahead(cell).filter(|_| cell.is_held_by_owner()) else { return Verdict::No };
-    if crash.until_ms - span.start > (t.lost_work_reach_seconds * 1000.0) as i64 {
+    if crash.until_ms - span.start > ms(t.lost_work_reach_seconds) {
         return Verdict::No;
     }
     let saved = cell.node.told.saved(cell.who(), crash.until_ms);
@@ -72,7 +73,6 @@ fn mark(course: &Course<'_>, index: usize, t: &Thresholds) -> Option<Vec<Fact>> 
 /// Did the owner take the GPU soon after a crash, on whatever GPU that was, and was there no sustained work since?
 fn starts_after(course: &Course<'_>, index: usize, t: &Thresholds) -> Option<Vec<Fact>> {
     let (node, cells, owner) = (course.node, &course.node.cells, course.owner(index)?);
-    let ms = |seconds: f64| (seconds * 1000.0) as i64;
     let earliest = cells[index].end - ms(t.cold_start_seconds) - ms(t.lost_work_seconds);
     let crash = node.crashes.last(node, owner, &(earliest..cells[index].start))?;
     let holds = |i: &usize| Cell { node, gpu: course.gpu, owner: Some(owner), index: *i }.is_held_by_owner();
@@ -86,7 +86,6 @@ fn starts_after(course: &Course<'_>, index: usize, t: &Thresholds) -> Option<Vec
 fn starts_long_after(course: &Course<'_>, index: usize, t: &Thresholds) -> Option<Vec<Fact>> {
     let cell = Cell { node: course.node, gpu: course.gpu, owner: course.owner(index), index };
     let begun_ms = cell.node.long_starts.of(&cell)?.begun_ms();
-    let ms = |seconds: f64| (seconds * 1000.0) as i64;
     let earliest = begun_ms - ms(t.lost_work_seconds);
     let signalled = cell.node.crashes.last(cell.node, cell.owner?, &(earliest..begun_ms)).map(|c| c.facts.clone());
     // The next attempt tells of its begin some time after it has the GPU.
@@ -109,7 +108,6 @@ fn rests_since(course: &Course<'_>, first: usize, index: usize, t: &Thresholds) 
 fn starts_again(course: &Course<'_>, index: usize, t: &Thresholds) -> Option<Vec<Fact>> {
     let cells = &course.node.cells;
     let cell = Cell { node: course.node, gpu: course.gpu, owner: course.owner(index), index };
-    let ms = |seconds: f64| (seconds * 1000.0) as i64;
     let (after_crash, after_begin) = (ms(t.lost_work_seconds), ms(t.cold_start_seconds));
     let range = cells[index].end - after_crash.max(after_begin)..cells[index].end;
     let since = |loss: &Loss| {

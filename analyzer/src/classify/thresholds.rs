@@ -4,6 +4,11 @@ use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
+/// Seconds of a threshold in milliseconds, as times are.
+pub(super) fn ms(seconds: f64) -> i64 {
+    (seconds * 1000.0) as i64
+}
+
 /// Grades of certainty, our own. They order verdicts; they are not probabilities.
 pub mod confidence {
     /// Follows from the definition.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Source;
 use crate::sample::Labels;
-use crate::signal::{Signal, namespace_in, namespace_of, owners_named};
+use crate::signal::{Signal, namespace_in, namespace_of, owner_of_uid, owners_named};
 
 /// The accounts of one cluster, of owners whose name does not say.
 #[derive(Debug, Default)]
@@ -34,7 +34,7 @@ impl Accounts {
 fn told(signal: Signal, labels: &Labels) -> Option<(Vec<String>, &str)> {
     let account = || labels.get("account").filter(|account| !account.is_empty());
     match signal {
-        Signal::PodController => Some((vec![format!("pod-{}", labels.get("uid")?)], namespace_of(labels)?)),
+        Signal::PodController => Some((vec![owner_of_uid(labels.get("uid")?)], namespace_of(labels)?)),
         Signal::JobAccount => Some((owners_named(labels, "slurmjobid"), account()?)),
         Signal::JobInfo => Some((vec![labels.get("owner")?.to_owned()], account()?)),
         _ => None,

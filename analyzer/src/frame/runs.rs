@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::Source;
 use crate::sample::Labels;
-use crate::signal::{Signal, namespace_of, servers_named};
+use crate::signal::{Signal, namespace_of, owner_of_uid, servers_named};
 
 /// The runs of one cluster.
 #[derive(Debug, Default)]
@@ -39,7 +39,7 @@ impl Runs {
             let controller = *above.unwrap_or(&own);
             if controller.is_of_ranks() {
                 let run: Arc<str> = format!("{namespace}/{}/{}", controller.kind, controller.name).into();
-                let uid = labels.get("uid").map(|uid| format!("pod-{uid}"));
+                let uid = labels.get("uid").map(owner_of_uid);
                 let names = servers_named(labels).into_iter().chain(uid);
                 runs.entry(cluster).or_default().0.extend(names.map(|name| (name, Arc::clone(&run))));
             }

@@ -18,5 +18,7 @@ pub use meaning::{
 };
 pub use mig::{names_instance, profile_of};
 pub use origin::{Origin, named_in, origins};
-pub use owner::{is_of_one_node, names_pod, namespace_in, namespace_of, owner_of, owners_named, servers_named};
+pub use owner::{
+    is_of_one_node, names_pod, namespace_in, namespace_of, owner_of, owner_of_uid, owners_named, servers_named,
+};
 pub use setting::{Setting, setting_metrics, settings};

@@ -75,7 +75,7 @@ pub fn owners_named(labels: &Labels, owner_label: &str) -> Vec<String> {
             let container = labels.get(&owner_label.replace("pod", "container")).map(|name| format!("{pod}/{name}"));
             [pod].into_iter().chain(container).collect()
         }
-        "pod_uid" => vec![format!("pod-{value}")],
+        "pod_uid" => vec![owner_of_uid(value)],
         // The kubelet and cAdvisor put the runtime before the id: `containerd://4f1c…`.
         "container_id" => {
             let id = value.rsplit('/').next().unwrap_or(value);
@@ -86,6 +86,12 @@ pub fn owners_named(labels: &Labels, owner_label: &str) -> Vec<String> {
         }
         _ => vec![value.to_owned()],
     }
+}
+
+/// The name of a pod of which its UID alone is known.
+#[must_use]
+pub fn owner_of_uid(uid: &str) -> String {
+    format!("pod-{uid}")
 }
 
 /// The names under which GPU series may know the server that tells of its requests: by its pod, else by its owner.
