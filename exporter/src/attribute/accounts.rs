@@ -144,7 +144,7 @@ impl Job {
                 self.without.insert(pid);
                 None
             }
-            // It has ended; the next one is asked at the next scrape.
+            // It has ended or is being started; the next scrape asks the next one, or it again.
             Err(FileError::Missing { .. }) => None,
             Err(FileError::Denied { path }) => Some(Unread::Denied(path)),
             Err(error) => Some(Unread::Failed(error.to_string())),

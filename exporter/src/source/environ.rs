@@ -17,7 +17,8 @@ const LOOKED_AT: u64 = 1 << 20;
 /// Stack of the thread: what it reads is on the heap.
 const STACK_BYTES: usize = 128 * 1024;
 
-/// The account that the environment tells; `None` when it tells none.
+/// The account that the environment tells; `None` when it tells none. Of a process that has ended it is missing, and of
+/// one that is being started or torn down, for which the kernel shows an empty file.
 pub type Answer = Result<Option<String>, FileError>;
 
 /// A thread that reads environments in the order in which it is asked to; it ends when this is dropped.
@@ -54,12 +55,21 @@ impl Environs {
 
 fn account(path: &Path) -> Answer {
     let environ = files::read_start(path, LOOKED_AT)?;
+    if environ.is_empty() {
+        return Err(FileError::Missing { path: path.to_owned() });
+    }
     Ok(environ::slurm_account(&environ).map(str::to_owned))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_empty_environment_is_missing() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        assert!(matches!(account(file.path()), Err(FileError::Missing { .. })));
+    }
 
     #[test]
     fn what_lies_beyond_the_limit_is_not_looked_at() {
