@@ -11,7 +11,7 @@ use crate::frame::NodeFrame;
 use crate::sample::TimeMs;
 use crate::signal::Signal;
 
-pub(super) const VERSION: u32 = 4;
+pub(super) const VERSION: u32 = 5;
 
 pub(super) const PHASE: Phase = Phase { class: Class::GangWait, takes_work: false, mark, missing };
 
@@ -30,9 +30,9 @@ pub(super) fn activity(cell: &Cell<'_>, t: &Thresholds) -> Option<Vec<Fact>> {
     Some([cpu].into_iter().chain(read).collect())
 }
 
-/// Who held which GPUs of all nodes, and when: the view of a run across nodes.
+/// Who held which GPUs of all nodes, and when: the view of a run, by its cluster and name, across nodes.
 #[derive(Debug, Default)]
-pub(super) struct Holds<'a>(BTreeMap<&'a str, Vec<Hold<'a>>>);
+pub(super) struct Holds<'a>(BTreeMap<(&'a str, &'a str), Vec<Hold<'a>>>);
 
 /// Cells in a row in which an owner of the run held a GPU.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ impl<'a> Holds<'a> {
         for (node, gpu) in nodes.iter().flat_map(|node| node.gpus.iter().map(move |gpu| (node, gpu))) {
             for (index, span) in node.cells.iter().enumerate() {
                 for (owner, _) in &gpu.owners[index] {
-                    let all = holds.0.entry(node.runs.name(owner)).or_default();
+                    let all = holds.0.entry((&node.cluster, node.runs.name(owner))).or_default();
                     match all.last_mut().filter(|last| last.gpu == gpu.uuid && last.span.end == span.start) {
                         Some(last) => last.span.end = span.end,
                         None => {
@@ -63,9 +63,10 @@ impl<'a> Holds<'a> {
         holds
     }
 
-    /// GPUs that the run takes within `later`, and did not hold within `sooner`.
-    fn missing(&self, run: &str, sooner: &Range<TimeMs>, later: &Range<TimeMs>) -> usize {
-        let holds = self.0.get(run).map_or(&[][..], Vec::as_slice);
+    /// GPUs that the owner's run takes within `later`, and did not hold within `sooner`.
+    fn missing(&self, node: &NodeFrame, owner: &str, sooner: &Range<TimeMs>, later: &Range<TimeMs>) -> usize {
+        let run = (node.cluster.as_str(), node.runs.name(owner));
+        let holds = self.0.get(&run).map_or(&[][..], Vec::as_slice);
         let had =
             |gpu: &str| holds.iter().any(|h| h.gpu == gpu && h.span.start < sooner.end && sooner.start < h.span.end);
         holds.iter().filter(|h| h.is_start_seen && later.contains(&h.span.start) && !had(h.gpu)).count()
@@ -78,7 +79,7 @@ fn mark(course: &Course<'_>, index: usize, t: &Thresholds) -> Option<Vec<Fact>> 
     let soon = starting_since(course, index, t).map(|begun| {
         let sooner = cells[begun].start..cells[index].end;
         let later = cells[index].end..cells[index].start + (t.cold_start_seconds * 1000.0) as i64;
-        course.holds.missing(course.node.runs.name(owner), &sooner, &later)
+        course.holds.missing(course.node, owner, &sooner, &later)
     });
     let in_the_end = course.node.long_starts.of(&cell).map(|start| start.to_come(cells[index].end));
     let missing = soon.max(in_the_end)? as f64;

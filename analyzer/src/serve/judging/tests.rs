@@ -106,16 +106,27 @@ async fn a_crash_takes_the_work_of_hours_that_were_final() {
 }
 
 /// Scrapes of two nodes whose GPUs one owner takes at different moments, and works on from a third one on.
-async fn waiting_gang(store: &impl Samples, times: Range<TimeMs>, [first, last, works]: [TimeMs; 3]) {
+async fn waiting_gang(store: &impl Samples, times: Range<TimeMs>, moments: [TimeMs; 3]) {
+    gang_of_clusters(store, times, moments, ["", ""]).await;
+}
+
+/// The same with each node in a cluster.
+async fn gang_of_clusters(
+    store: &impl Samples,
+    times: Range<TimeMs>,
+    [first, last, works]: [TimeMs; 3],
+    [of_first, of_last]: [&str; 2],
+) {
     for time in times.step_by(30_000) {
         let mut text = String::new();
-        for (node, taken) in [("n1", first), ("n2", last)] {
-            let gpu = format!("UUID=\"GPU-{node}\",Hostname=\"{node}\",instance=\"{node}:9400\"");
+        for (node, taken, cluster) in [("n1", first, of_first), ("n2", last, of_last)] {
+            let target = format!("instance=\"{node}:9400\",cluster=\"{cluster}\"");
+            let gpu = format!("UUID=\"GPU-{node}\",Hostname=\"{node}\",{target}");
             let busy = if time > works { 0.8 } else { 0.0 };
             text += &format!("DCGM_FI_PROF_GR_ENGINE_ACTIVE{{{gpu}}} {busy}\nDCGM_FI_DEV_FB_USED{{{gpu}}} 0\n");
-            let owner = format!("owner=\"ml/a\",instance=\"{node}:9400\",nodename=\"{node}\"");
+            let owner = format!("owner=\"ml/a\",nodename=\"{node}\",{target}");
             text += &format!("goodput_cgroup_cpu_usage_seconds_total{{{owner}}} {}\n", (time - START) / 10_000);
-            text += &format!("goodput_node_info{{nodename=\"{node}\",instance=\"{node}:9400\"}} 1\n");
+            text += &format!("goodput_node_info{{nodename=\"{node}\",{target}}} 1\n");
             if time >= taken {
                 text += &format!("goodput_gpu_owner_info{{owner=\"ml/a\",{gpu}}} 1\n");
             }
@@ -140,6 +151,20 @@ async fn a_gang_that_is_complete_at_last_has_waited_in_hours_that_were_final() {
         judging.round(&mut reader).await.unwrap();
         let (waited, idle) = (total(&judging, Class::GangWait).await, total(&judging, Class::IdleHeld).await);
         assert!(waited > 170 * MINUTE_MS && idle == 0, "{waited} ms waited, {idle} ms idle");
+    }
+}
+
+#[tokio::test]
+async fn jobs_of_one_name_in_two_clusters_do_not_wait_for_each_other() {
+    let moments = [10, 18, 20].map(|minute| START + minute * MINUTE_MS);
+    for (clusters, waits) in [(["east", "east"], true), (["east", "west"], false)] {
+        let dir = tempfile::tempdir().unwrap();
+        let judging = judging(dir.path()).await;
+        gang_of_clusters(&judging.intake, START..now(), moments, clusters).await;
+        judging.round(&mut judging.judge.reader(0)).await.unwrap();
+        let waited = total(&judging, Class::GangWait).await;
+        assert_eq!(waited > 5 * MINUTE_MS, waits, "{clusters:?}: {waited} ms");
+        assert!(waits || waited == 0, "{clusters:?}: {waited} ms");
     }
 }
 
