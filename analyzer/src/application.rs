@@ -141,6 +141,7 @@ mod tests {
 
     fn held_by(owner: &str) -> Interval {
         Interval {
+            cluster: None,
             gpu: "GPU-a".into(),
             node: "n1".into(),
             model: None,

@@ -283,7 +283,8 @@ fn seen_in(intervals: &[Interval]) -> Vec<Seen> {
     let mut seen: BTreeMap<&str, Seen> = BTreeMap::new();
     for i in intervals.iter().filter(|i| i.class != Class::NoData) {
         let last_ms = seen.get(i.gpu.as_str()).map_or(i.end_ms, |s| s.last_ms.max(i.end_ms));
-        let last = Seen { gpu: i.gpu.clone(), node: i.node.clone(), model: i.model.clone(), last_ms };
+        let (cluster, model) = (i.cluster.clone().unwrap_or_default(), i.model.clone());
+        let last = Seen { gpu: i.gpu.clone(), cluster, node: i.node.clone(), model, last_ms };
         seen.insert(&i.gpu, last);
     }
     seen.into_values().collect()

@@ -9,7 +9,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use crate::classify::Paired;
-use crate::frame::{self, NodeSources};
+use crate::frame::{self, NodeSources, named};
 use crate::sample::{Series, TimeMs};
 use crate::signal::{Entity, Setting, Signal, model_of, setting_metrics, settings};
 
@@ -23,6 +23,9 @@ pub const MIN_POOL: usize = 3;
 /// One node in one window: how it is set up, and how it kept up with the nodes that it worked with.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Standing {
+    /// The cluster of the node; absent where its series name none, and in what releases that did not tell stored.
+    #[serde(default)]
+    pub cluster: Option<String>,
     /// The node.
     pub node: String,
     /// Start of the window, Unix milliseconds.
@@ -86,15 +89,19 @@ pub fn standings(series: &[Series], window: &Range<TimeMs>, paired: &[Paired]) -
     for node in &nodes {
         pools.entry((&node.cluster, node.pool.as_deref())).or_default().push(node);
     }
-    let mut standings: BTreeMap<&str, Standing> = BTreeMap::new();
+    let mut standings: BTreeMap<(&str, Option<String>), Standing> = BTreeMap::new();
     for pool in pools.values() {
         let usual = Usual::of(pool);
-        standings.extend(pool.iter().map(|node| (node.name.as_str(), node.standing(&usual, pool.len()))));
+        for node in pool {
+            let place = (node.name.as_str(), named(&node.cluster));
+            standings.insert(place, node.standing(&usual, pool.len()));
+        }
     }
     for pair in paired {
-        standings.entry(&pair.node).or_default().paired.push(pair.clone());
+        standings.entry((&pair.node, pair.cluster.clone())).or_default().paired.push(pair.clone());
     }
-    let placed = |(node, standing): (&str, Standing)| Standing {
+    let placed = |((node, cluster), standing): ((&str, Option<String>), Standing)| Standing {
+        cluster,
         node: node.to_owned(),
         start_ms: window.start,
         end_ms: window.end,
@@ -230,6 +237,7 @@ fn joined<S: AsRef<str>>(values: &BTreeSet<S>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::classify::Measure;
     use crate::sample::{Labels, Sample};
 
     const END: TimeMs = 3_600_000;
@@ -308,6 +316,46 @@ mod tests {
             ("n4", "H100", "pass", "always", 700.0),
         ]);
         assert!(halves.iter().all(|s| s.drift.is_empty()), "{halves:?}");
+    }
+
+    #[test]
+    fn nodes_that_two_clusters_call_alike_have_a_standing_each() {
+        let within = |cluster: &str, pages: &str| -> Vec<Series> {
+            let all = [("n1", "madvise"), ("n2", pages), ("n3", "madvise")];
+            let all = all.into_iter().flat_map(|(name, pages)| node(name, "H100", "pass", pages, 700.0));
+            let placed = |s: Series| {
+                let labels: Vec<(String, String)> =
+                    s.labels.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+                let all = labels.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+                Series { labels: Labels::new(all.chain([("cluster", cluster)])), ..s }
+            };
+            all.map(placed).collect()
+        };
+        let series = [within("east", "always"), within("west", "madvise")].concat();
+        let pair = Paired {
+            cluster: Some("west".to_owned()),
+            node: "n2".to_owned(),
+            owner: "slurm-7".to_owned(),
+            measure: Measure::OwnTime,
+            start_ms: 0,
+            cells: 60,
+            others: 3,
+            slowdown: 1.2,
+            next: 1.0,
+        };
+        let all = standings(&series, &(0..END), &[pair]);
+        let told = |s: &Standing| (s.node.clone(), s.cluster.clone().unwrap(), s.drift.len(), s.paired.len());
+        let told: Vec<_> = all.iter().map(told).collect();
+        let row = |name: &str, cluster: &str, drift, paired| (name.to_owned(), cluster.to_owned(), drift, paired);
+        let expected = [
+            row("n1", "east", 0, 0),
+            row("n1", "west", 0, 0),
+            row("n2", "east", 1, 0),
+            row("n2", "west", 0, 1),
+            row("n3", "east", 0, 0),
+            row("n3", "west", 0, 0),
+        ];
+        assert_eq!(told, expected);
     }
 
     #[test]

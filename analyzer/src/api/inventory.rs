@@ -28,14 +28,22 @@ pub(super) struct Health {
 
 #[derive(Serialize)]
 pub(super) struct Node {
+    cluster: Option<String>,
     node: String,
-    gpus: Vec<String>,
-    owners: Vec<String>,
+    #[serde(flatten)]
+    members: Members,
+}
+
+#[derive(Default, Serialize)]
+struct Members {
+    gpus: BTreeSet<String>,
+    owners: BTreeSet<String>,
 }
 
 #[derive(Serialize)]
 pub(super) struct Gpu {
     gpu: String,
+    cluster: Option<String>,
     node: String,
     model: Option<String>,
     /// First and last instant for which there is data in the time asked for; null when there is none.
@@ -61,27 +69,26 @@ pub(super) async fn health<S: Results>(State(app): State<App<S>>, given: Given) 
 pub(super) async fn nodes<S: Results>(State(app): State<App<S>>, given: Given) -> Answer<Page<Node>> {
     let asked = Asked::of(given.0, &["start", "end", "limit", "cursor"])?;
     let range = asked.range((app.now)(), &app.zone, MAX_HOURS)?;
-    let mut nodes: BTreeMap<String, (BTreeSet<String>, BTreeSet<String>)> = BTreeMap::new();
-    for Interval { node, gpu, owner, .. } in app.store.intervals(range).await? {
-        let (gpus, owners) = nodes.entry(node).or_default();
-        gpus.insert(gpu);
-        owners.extend(owner);
+    let mut nodes: BTreeMap<(String, Option<String>), Members> = BTreeMap::new();
+    for Interval { cluster, node, gpu, owner, .. } in app.store.intervals(range).await? {
+        let members = nodes.entry((node, cluster)).or_default();
+        members.gpus.insert(gpu);
+        members.owners.extend(owner);
     }
-    let node = |(node, (gpus, owners)): (String, (BTreeSet<String>, BTreeSet<String>))| {
-        let (gpus, owners) = (gpus.into_iter().collect(), owners.into_iter().collect());
-        Node { node, gpus, owners }
-    };
+    let node = |((node, cluster), members)| Node { cluster, node, members };
     Ok(Json(asked.part()?.of(nodes.into_iter().map(node))))
 }
 
 pub(super) async fn gpus<S: Results>(State(app): State<App<S>>, given: Given) -> Answer<Page<Gpu>> {
-    let asked = Asked::of(given.0, &["start", "end", "node", "limit", "cursor"])?;
+    let asked = Asked::of(given.0, &["start", "end", "cluster", "node", "limit", "cursor"])?;
     let range = asked.range((app.now)(), &app.zone, MAX_HOURS)?;
-    let whose = Whose { node: asked.owned("node"), ..Whose::default() };
+    let whose = Whose { cluster: asked.owned("cluster"), node: asked.owned("node"), ..Whose::default() };
     let mut gpus: BTreeMap<(String, String), Gpu> = BTreeMap::new();
-    for Interval { node, gpu, model, class, start_ms, end_ms, .. } in app.store.intervals_of(range, &whose).await? {
+    for interval in app.store.intervals_of(range, &whose).await? {
+        let Interval { cluster, node, gpu, model, class, start_ms, end_ms, .. } = interval;
         let entry = gpus.entry((node.clone(), gpu.clone())).or_insert(Gpu {
             gpu,
+            cluster,
             node,
             model: None,
             first_data_ms: None,

@@ -47,6 +47,7 @@ pub(crate) fn routes<S: Samples + Results + Clone + 'static>() -> Router<App<S>>
         .route("/intervals", get(results::intervals::<S>))
         .route("/advisories", get(results::advisories::<S>))
         .route("/risks", get(results::risks::<S>))
+        .route("/standings", get(results::standings::<S>))
         .route("/forecasts", get(results::forecasts::<S>))
         .route("/findings", get(results::findings::<S>))
         .route("/report", get(results::report::<S>))

@@ -13,6 +13,7 @@ use crate::judge;
 use crate::report::{Finding, Period, Report};
 use crate::serve::App;
 use crate::store::{Results, Whose};
+use crate::tuning::Standing;
 
 /// Verdicts of a longer time are not read at once.
 pub(super) const MAX_HOURS: i64 = 35 * 24;
@@ -20,11 +21,13 @@ pub(super) const MAX_HOURS: i64 = 35 * 24;
 type Given = Query<BTreeMap<String, String>>;
 
 pub(super) async fn intervals<S: Results>(State(app): State<App<S>>, given: Given) -> Answer<Page<Interval>> {
-    let known = ["start", "end", "node", "gpu", "owner", "run", "account", "class", "charged_to", "limit", "cursor"];
+    let place = ["cluster", "node", "gpu", "owner", "run", "account"];
+    let known = [&place[..], &["start", "end", "class", "charged_to", "limit", "cursor"]].concat();
     let asked = Asked::of(given.0, &known)?;
     let range = asked.range((app.now)(), &app.zone, MAX_HOURS)?;
     let part = asked.part()?;
     let whose = Whose {
+        cluster: asked.owned("cluster"),
         node: asked.owned("node"),
         gpu: asked.owned("gpu"),
         owner: asked.owned("owner"),
@@ -39,13 +42,14 @@ pub(super) async fn intervals<S: Results>(State(app): State<App<S>>, given: Give
 }
 
 pub(super) async fn advisories<S: Results>(State(app): State<App<S>>, given: Given) -> Answer<Page<Advisory>> {
-    let known = ["start", "end", "node", "gpu", "owner", "run", "advice", "limit", "cursor"];
+    let known = ["start", "end", "cluster", "node", "gpu", "owner", "run", "advice", "limit", "cursor"];
     let asked = Asked::of(given.0, &known)?;
     let range = asked.range((app.now)(), &app.zone, MAX_HOURS)?;
     let advice = asked.named("advice", Advice::ALL, Advice::name)?;
     let is = |field: &str, value: Option<&str>| asked.get(field).is_none_or(|wanted| value == Some(wanted));
     let all = app.store.outlook(range).await?.advisories.into_iter().filter(|a| {
-        is("node", Some(&a.node))
+        is("cluster", a.cluster.as_deref())
+            && is("node", Some(&a.node))
             && is("gpu", Some(&a.gpu))
             && is("owner", a.owner.as_deref())
             && is("run", a.run.as_deref())
@@ -55,16 +59,24 @@ pub(super) async fn advisories<S: Results>(State(app): State<App<S>>, given: Giv
 }
 
 pub(super) async fn risks<S: Results>(State(app): State<App<S>>, given: Given) -> Answer<Page<Risk>> {
-    let asked = Asked::of(given.0, &["start", "end", "node", "kind", "memory", "limit", "cursor"])?;
+    let asked = Asked::of(given.0, &["start", "end", "cluster", "node", "kind", "memory", "limit", "cursor"])?;
     let range = asked.range((app.now)(), &app.zone, MAX_HOURS)?;
     let is = wanted(&asked)?;
     let all = app.store.outlook(range).await?.risks.into_iter().filter(|risk| is(&risk.last));
     Ok(Json(asked.part()?.of(all)))
 }
 
+pub(super) async fn standings<S: Results>(State(app): State<App<S>>, given: Given) -> Answer<Page<Standing>> {
+    let asked = Asked::of(given.0, &["start", "end", "cluster", "node", "limit", "cursor"])?;
+    let range = asked.range((app.now)(), &app.zone, MAX_HOURS)?;
+    let is = |field: &str, value: Option<&str>| asked.get(field).is_none_or(|wanted| value == Some(wanted));
+    let is_wanted = |s: &Standing| is("cluster", s.cluster.as_deref()) && is("node", Some(&s.node));
+    Ok(Json(asked.part()?.of(app.store.outlook(range).await?.standings.into_iter().filter(is_wanted))))
+}
+
 /// As at the last minute that is judged.
 pub(super) async fn forecasts<S: Results>(State(app): State<App<S>>, given: Given) -> Answer<Page<Prospect>> {
-    let asked = Asked::of(given.0, &["node", "kind", "memory", "limit", "cursor"])?;
+    let asked = Asked::of(given.0, &["cluster", "node", "kind", "memory", "limit", "cursor"])?;
     let is = wanted(&asked)?;
     let prospects = app.progress.borrow().prospects.clone();
     Ok(Json(asked.part()?.of(prospects.into_iter().filter(|prospect| is(prospect)))))
@@ -74,7 +86,8 @@ fn wanted(asked: &Asked) -> Result<impl Fn(&Prospect) -> bool, Problem> {
     let sort = asked.named("kind", Sort::ALL, Sort::name)?;
     let memory = asked.named("memory", Memory::ALL, Memory::name)?;
     Ok(move |prospect: &Prospect| {
-        asked.get("node").is_none_or(|node| node == prospect.node)
+        asked.get("cluster").is_none_or(|cluster| Some(cluster) == prospect.cluster.as_deref())
+            && asked.get("node").is_none_or(|node| node == prospect.node)
             && sort.is_none_or(|sort| sort == prospect.kind.sort())
             && memory.is_none_or(|memory| Kind::Memory(memory) == prospect.kind)
     })

@@ -93,7 +93,9 @@ async fn every_route_is_described_and_answers_as_described() {
     for (path, route) in read {
         let query = match path.as_str() {
             "/series" => format!("?signal=gpu_power&gpu=GPU-a&{}", range()),
-            "/intervals" | "/advisories" | "/risks" | "/runs" | "/nodes" | "/gpus" => format!("?{}", range()),
+            "/intervals" | "/advisories" | "/risks" | "/standings" | "/runs" | "/nodes" | "/gpus" => {
+                format!("?{}", range())
+            }
             _ => String::new(),
         };
         let (status, answer) = get(&served, &format!("{path}{query}")).await;
@@ -101,7 +103,7 @@ async fn every_route_is_described_and_answers_as_described() {
         let schema = &route["get"]["responses"]["200"]["content"]["application/json"]["schema"];
         check(&answer, schema, path);
         let empty = answer["data"].as_array().is_some_and(Vec::is_empty);
-        let without = ["/advisories", "/risks", "/forecasts", "/runs"];
+        let without = ["/advisories", "/risks", "/standings", "/forecasts", "/runs"];
         assert_eq!(empty, without.contains(&path.as_str()), "{path}: {answer}");
         // What is described as a parameter is known, and nothing else is.
         let parameters = route["get"]["parameters"].as_array().cloned().unwrap_or_default();
@@ -120,10 +122,11 @@ async fn every_route_is_described_and_answers_as_described() {
 async fn what_has_no_example_in_a_quiet_store_has_the_described_fields_too() {
     let description = description();
     let check_as = |name: &str, value: Value| check(&value, &description["components"]["schemas"][name], name);
-    let (risks, advisory) = crate::store::examples();
-    risks.iter().for_each(|risk| check_as("Risk", serde_json::to_value(risk).unwrap()));
+    let examples = crate::store::examples();
+    examples.risks.iter().for_each(|risk| check_as("Risk", serde_json::to_value(risk).unwrap()));
+    examples.standings.iter().for_each(|standing| check_as("Standing", serde_json::to_value(standing).unwrap()));
     check_as("Culprit", serde_json::to_value(Culprit { node: "n1".into(), gpu: "GPU-a".into() }).unwrap());
-    check_as("Advisory", serde_json::to_value(advisory).unwrap());
+    check_as("Advisory", serde_json::to_value(&examples.advisories[0]).unwrap());
 }
 
 #[tokio::test]

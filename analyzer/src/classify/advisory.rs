@@ -71,6 +71,8 @@ impl Advice {
 pub struct Advisory {
     /// The GPU's UUID.
     pub gpu: String,
+    /// The cluster of its node, as of [`Interval`](super::Interval).
+    pub cluster: Option<String>,
     /// Its node.
     pub node: String,
     /// Its model, where known.

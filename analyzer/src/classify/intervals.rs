@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::advisory::{self, Advisory};
 use super::cell::Part;
 use super::{Class, Culprit, Energy, Evidence, Fact, Interval, Version};
-use crate::frame::{Accounts, GpuFrame, NodeFrame, Runs};
+use crate::frame::{Accounts, GpuFrame, NodeFrame, Runs, named};
 use crate::mig::Instance;
 use crate::sample::TimeMs;
 use crate::signal::Signal;
@@ -43,6 +43,7 @@ impl Part {
 pub(super) struct Whose<'a> {
     pub(super) gpu: &'a str,
     pub(super) instance: Option<&'a Instance>,
+    pub(super) cluster: &'a str,
     pub(super) node: &'a str,
     pub(super) model: Option<&'a str>,
     pub(super) runs: &'a Runs,
@@ -107,6 +108,7 @@ impl Builder<advisory::Key> {
     pub(super) fn advisories(self, node: &NodeFrame, gpu: &GpuFrame) -> Vec<Advisory> {
         let advisory = |((advice, owner), open): (advisory::Key, Open)| Advisory {
             gpu: gpu.uuid.clone(),
+            cluster: named(&node.cluster),
             node: node.node.clone(),
             model: gpu.model.clone(),
             run: owner.as_deref().map(|owner| node.runs.name(owner).to_owned()),
@@ -158,6 +160,7 @@ impl Open {
             account: owner.as_deref().and_then(|owner| accounts.name(owner)).map(str::to_owned),
             gpu: whose.gpu.to_owned(),
             gpu_instance: whose.instance.cloned(),
+            cluster: named(whose.cluster),
             node: whose.node.to_owned(),
             model: whose.model.map(str::to_owned),
             owner,

@@ -43,6 +43,8 @@ const VANISHED_MS: i64 = 24 * HOUR_MS;
 pub struct Seen {
     /// The UUID.
     pub gpu: String,
+    /// The cluster of its node then; empty where series name none.
+    pub cluster: String,
     /// Its node then.
     pub node: String,
     /// Its model, where known.
@@ -201,8 +203,8 @@ impl Run {
     }
 
     fn see(&mut self, node: &NodeFrame, gpu: &GpuFrame, last_ms: TimeMs) {
-        let (node, model) = (node.node.clone(), gpu.model.clone());
-        self.seen.insert(gpu.uuid.clone(), Seen { gpu: gpu.uuid.clone(), node, model, last_ms });
+        let (cluster, node, model) = (node.cluster.clone(), node.node.clone(), gpu.model.clone());
+        self.seen.insert(gpu.uuid.clone(), Seen { gpu: gpu.uuid.clone(), cluster, node, model, last_ms });
     }
 
     fn finish(mut self, end: TimeMs) -> Judged {
@@ -263,8 +265,15 @@ impl<'a> Booked<'a> {
 
     fn whose(&self) -> Whose<'a> {
         let Course { node, gpu, .. } = self.course;
-        let (instance, model) = (gpu.instance.as_ref(), gpu.model.as_deref());
-        Whose { gpu: &gpu.uuid, instance, node: &node.node, model, runs: &node.runs, accounts: &node.accounts }
+        Whose {
+            gpu: &gpu.uuid,
+            instance: gpu.instance.as_ref(),
+            cluster: &node.cluster,
+            node: &node.node,
+            model: gpu.model.as_deref(),
+            runs: &node.runs,
+            accounts: &node.accounts,
+        }
     }
 }
 
@@ -310,7 +319,13 @@ fn finish(mut gpu: Vec<Booked<'_>>, by_cell: bool, t: &Thresholds) -> (Vec<Inter
 fn absent(seen: &Seen, window: &Range<TimeMs>) -> Vec<Interval> {
     let mut builder = Builder::new();
     builder.add(window, [Part::bare(Class::NoData, CERTAIN).entry(window.end - window.start, None, 0)]);
-    let (instance, model) = (None, seen.model.as_deref());
-    let (runs, accounts) = (&Runs::default(), &Accounts::default());
-    builder.finish(&Whose { gpu: &seen.gpu, instance, node: &seen.node, model, runs, accounts })
+    builder.finish(&Whose {
+        gpu: &seen.gpu,
+        instance: None,
+        cluster: &seen.cluster,
+        node: &seen.node,
+        model: seen.model.as_deref(),
+        runs: &Runs::default(),
+        accounts: &Accounts::default(),
+    })
 }

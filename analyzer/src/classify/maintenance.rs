@@ -101,6 +101,7 @@ mod tests {
 
     fn hour(class: Class, ms: i64) -> Interval {
         Interval {
+            cluster: None,
             gpu: "GPU-a".into(),
             gpu_instance: None,
             node: "gpu-03".into(),

@@ -338,6 +338,9 @@ pub struct Interval {
     /// Which of its MIG instances, where it is cut up and this is one's; the milliseconds are then its share of the GPU's.
     #[serde(default)]
     pub gpu_instance: Option<Instance>,
+    /// The cluster of its node; absent where its series name none, and in verdicts of releases that did not tell.
+    #[serde(default)]
+    pub cluster: Option<String>,
     /// Its node.
     pub node: String,
     /// Its model, where known.

@@ -12,8 +12,10 @@ use serde::{Deserialize, Serialize};
 use super::cell::Part;
 use super::derate::clock;
 use super::judge::Booked;
+use super::run::Run;
 use super::straggler::{Member, is_cause, runs};
 use super::{Cell, Class, Thresholds, Verdict, collective_wait};
+use crate::frame::named;
 use crate::median::median;
 use crate::sample::TimeMs;
 use crate::signal::Signal;
@@ -51,6 +53,9 @@ impl Measure {
 /// A node beside the others of one run in one window.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Paired {
+    /// The cluster of the node and of the others; absent where series name none.
+    #[serde(default)]
+    pub cluster: Option<String>,
     /// The node.
     pub node: String,
     /// Who held its GPUs and those of the others: the run's name where they are ranks of a job.
@@ -82,10 +87,10 @@ struct Like<'a> {
 /// Every node of every run that has several.
 pub(super) fn paired(booked: &[Booked<'_>], t: &Thresholds) -> Vec<Paired> {
     let several: Vec<_> = runs(booked).into_iter().filter(|(run, _)| run.is_of_several_nodes()).collect();
-    several.par_iter().flat_map_iter(|(run, members)| of_run(run.name(), members, booked, t)).collect()
+    several.par_iter().flat_map_iter(|(run, members)| of_run(run, members, booked, t)).collect()
 }
 
-fn of_run(run: &str, members: &[Member<'_>], booked: &[Booked<'_>], t: &Thresholds) -> Vec<Paired> {
+fn of_run(run: &Run, members: &[Member<'_>], booked: &[Booked<'_>], t: &Thresholds) -> Vec<Paired> {
     let mut values: BTreeMap<Like<'_>, BTreeMap<&str, Vec<f64>>> = BTreeMap::new();
     for Member { gpu, owner } in members {
         let gpu = &booked[*gpu];
@@ -108,8 +113,9 @@ fn of_run(run: &str, members: &[Member<'_>], booked: &[Booked<'_>], t: &Threshol
     let one = |((node, measure), cells): ((&str, Measure), Vec<Beside>)| {
         let over = |of: fn(&Beside) -> f64| median(cells.iter().map(of).collect());
         Some(Paired {
+            cluster: named(run.cluster()),
             node: node.to_owned(),
-            owner: run.to_owned(),
+            owner: run.name().to_owned(),
             measure,
             start_ms,
             cells: cells.len(),

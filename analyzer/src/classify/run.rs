@@ -23,6 +23,10 @@ impl Run {
         self.node.is_none()
     }
 
+    pub(super) fn cluster(&self) -> &str {
+        &self.cluster
+    }
+
     pub(super) fn name(&self) -> &str {
         &self.name
     }

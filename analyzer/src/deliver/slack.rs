@@ -58,13 +58,15 @@ fn change(report: &Report) -> String {
 }
 
 fn losses(report: &Report) -> String {
-    let lines: Vec<String> = report.findings.iter().take(FINDINGS).enumerate().map(|(n, f)| line(n + 1, f)).collect();
+    let lines: Vec<String> =
+        report.findings.iter().take(FINDINGS).enumerate().map(|(n, f)| line(n + 1, f, report)).collect();
     if lines.is_empty() { "No loss with a known cause.".into() } else { lines.join("\n") }
 }
 
-fn line(n: usize, finding: &Finding) -> String {
+fn line(n: usize, finding: &Finding, report: &Report) -> String {
     let (class, hours, share) = (finding.class.name(), finding.lost.hours(), finding.lost.percent());
-    format!("{n}. *{class}*: {hours} GPU-hours ({share} of capacity), {}", name(finding.subject()))
+    let subject = format!("{}{}", finding.subject(), report.within(&finding.cluster));
+    format!("{n}. *{class}*: {hours} GPU-hours ({share} of capacity), {}", name(&subject))
 }
 
 /// On one line, not too long, escaped.
@@ -97,6 +99,7 @@ mod tests {
 
     fn interval(class: Class, owner: &str, hours: i64, period: &Period) -> Interval {
         Interval {
+            cluster: None,
             gpu: "GPU-a".into(),
             node: "n1".into(),
             model: None,

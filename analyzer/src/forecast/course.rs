@@ -3,7 +3,7 @@
 use super::disk::FileSystem;
 use super::{Forecast, Kind, Prospect, disk, eviction, hardware, memory};
 use crate::classify::Thresholds;
-use crate::frame::Levels;
+use crate::frame::{Levels, named};
 use crate::sample::TimeMs;
 use crate::signal::Entity;
 
@@ -12,6 +12,7 @@ type Look<'a> = dyn Fn(TimeMs, &Thresholds) -> Option<Forecast> + Sync + 'a;
 /// What is followed, whose it is, and how to look at it.
 pub(super) struct Course<'a> {
     pub(super) kind: Kind,
+    pub(super) cluster: &'a str,
     pub(super) node: &'a str,
     pub(super) entity: String,
     /// Those whose holders it hits.
@@ -40,8 +41,8 @@ impl<'a> Course<'a> {
         let mut owners: Vec<String> = self.gpus.iter().flat_map(|levels| levels.holders(now)).collect();
         owners.sort();
         owners.dedup();
-        let (node, entity) = (self.node.to_owned(), self.entity.clone());
-        Prospect { node, entity, owners, made_ms: now, kind: self.kind, forecast }
+        let (cluster, node, entity) = (named(self.cluster), self.node.to_owned(), self.entity.clone());
+        Prospect { cluster, node, entity, owners, made_ms: now, kind: self.kind, forecast }
     }
 }
 

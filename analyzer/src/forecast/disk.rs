@@ -41,6 +41,7 @@ const LEFT_OUT: &[&str] = &[
 /// One file system of a node.
 #[derive(Debug)]
 pub(super) struct FileSystem {
+    pub(super) cluster: String,
     pub(super) node: String,
     /// The shortest path that it is mounted at.
     pub(super) mountpoint: String,
@@ -75,6 +76,7 @@ pub(super) fn courses<'a>(disk: &'a FileSystem) -> Vec<Course<'a>> {
         let (used, size) = disk.used(*room)?;
         Some(Course {
             kind: Kind::Disk(*room),
+            cluster: &disk.cluster,
             node: &disk.node,
             entity: disk.mountpoint.clone(),
             gpus: Vec::new(),
@@ -118,6 +120,7 @@ pub(super) fn file_systems(sources: &[Source<'_>]) -> Vec<FileSystem> {
             let is_told_elsewhere = is_network && !shared.insert((node.cluster.clone(), device.to_owned()));
             let shortest = mounts.into_iter().min_by_key(|(mountpoint, _)| (mountpoint.len(), *mountpoint));
             all.extend(shortest.map(|(mountpoint, told)| FileSystem {
+                cluster: node.cluster.clone(),
                 node: node.node.clone(),
                 mountpoint: mountpoint.to_owned(),
                 by_signal: told.into_iter().map(|(signal, same)| (signal, longest(signal, &same))).collect(),

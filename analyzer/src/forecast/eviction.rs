@@ -21,8 +21,10 @@ const RUNTIMES: [&str; 3] = ["/var/lib/containerd", "/var/lib/containers", "/var
 pub(super) fn courses<'a>(levels: &'a [Levels<'a>], disks: &'a [FileSystem], t: &Thresholds) -> Vec<Course<'a>> {
     let nodes = levels.iter().filter(|l| l.entity == Entity::Node);
     let of_node = |node: &'a Levels<'a>| {
-        let gpus: Vec<&Levels<'a>> = levels.iter().filter(|l| l.node == node.node && is_gpu(l)).collect();
-        let disks: Vec<&FileSystem> = disks.iter().filter(|d| d.node == node.node).collect();
+        let place = (&node.cluster, &node.node);
+        let is_here = |l: &&Levels<'a>| (&l.cluster, &l.node) == place;
+        let gpus: Vec<&Levels<'a>> = levels.iter().filter(is_here).filter(|l| is_gpu(l)).collect();
+        let disks: Vec<&FileSystem> = disks.iter().filter(|d| (&d.cluster, &d.node) == place).collect();
         if !gpus.iter().any(|gpu| gpu.is_held_by_pod) {
             return Vec::new();
         }
@@ -31,7 +33,14 @@ pub(super) fn courses<'a>(levels: &'a [Levels<'a>], disks: &'a [FileSystem], t: 
             let look =
                 move |now, t: &Thresholds| Some(Forecast::Exhaustion(exhaustion(&used, limit, now, t)?.or_reached()));
             let (kind, entity) = (Kind::Eviction(*signal), node.node.clone());
-            Some(Course { kind, node: &node.node, entity, gpus: gpus.clone(), look: Box::new(look) })
+            Some(Course {
+                kind,
+                cluster: &node.cluster,
+                node: &node.node,
+                entity,
+                gpus: gpus.clone(),
+                look: Box::new(look),
+            })
         };
         Eviction::ALL.iter().filter_map(of).collect()
     };
@@ -103,7 +112,12 @@ mod tests {
     /// A node whose free memory and available space shrink so that each is at its end six hours after the first sample,
     /// with a GPU that somebody holds.
     fn node(holder: [(&'static str, &str); 2]) -> Vec<Series> {
-        let (told, left) = (Told::new("n1"), |minute: f64| (1.0 - minute / 360.0).max(0.0));
+        node_of("", holder)
+    }
+
+    fn node_of(cluster: &str, holder: [(&'static str, &str); 2]) -> Vec<Series> {
+        let (uuid, told) = (format!("GPU-1{cluster}"), Told::new("n1").and([("cluster", cluster)]));
+        let left = |minute: f64| (1.0 - minute / 360.0).max(0.0);
         let root = told.and([("device", "/dev/sda1"), ("fstype", "ext4"), ("mountpoint", "/")]);
         let images = told.and([("device", "/dev/sdb"), ("fstype", "xfs"), ("mountpoint", "/var/lib/containerd")]);
         let mut all = vec![
@@ -111,7 +125,7 @@ mod tests {
             told.series("node_memory_MemAvailable_bytes", &|_| 80.0 * GIB),
             told.series("node_memory_MemFree_bytes", &|minute| 30.0 * GIB * left(minute)),
             told.series("node_memory_Inactive_file_bytes", &|minute| 20.0 * GIB * left(minute)),
-            told.and([("UUID", "GPU-1")]).and(holder).series("DCGM_FI_DEV_FB_USED", &|_| 1000.0),
+            told.and([("UUID", &uuid)]).and(holder).series("DCGM_FI_DEV_FB_USED", &|_| 1000.0),
         ];
         for disk in [root, images] {
             all.push(disk.series("node_filesystem_size_bytes", &|_| 1e12));
@@ -145,6 +159,14 @@ mod tests {
         let own = Thresholds { eviction_nodefs_ratio: 0.2, eviction_imagefs_ratio: 0.0, ..Thresholds::default() };
         let all = evictions(&node(POD), &own);
         assert_eq!(expected(&all), [("memory.available", 359), ("nodefs.available", 216)]);
+    }
+
+    #[test]
+    fn pods_of_another_clusters_node_of_the_name_are_not_evicted_here() {
+        let series = [node_of("east", POD), node_of("west", [("hpc_job", "7"), ("job", "gpus")])].concat();
+        let all = evictions(&series, &Thresholds::default());
+        assert_eq!(expected(&all), expected(&evictions(&node(POD), &Thresholds::default())));
+        assert!(all.iter().all(|p| p.cluster.as_deref() == Some("east") && p.owners == ["ml/train-0"]), "{all:?}");
     }
 
     #[test]

@@ -61,6 +61,7 @@ pub(super) fn courses<'a>(levels: &'a Levels<'a>) -> Vec<Course<'a>> {
     }
     let of = |fault: &'static Fault| Course {
         kind: Kind::Hardware(*fault),
+        cluster: &levels.cluster,
         node: &levels.node,
         entity: entity_of(levels),
         gpus: vec![levels],

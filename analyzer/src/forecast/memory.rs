@@ -27,6 +27,7 @@ pub(super) fn course<'a>(levels: &'a Levels<'a>) -> Option<Course<'a>> {
     };
     (!used.is_empty()).then(|| Course {
         kind: Kind::Memory(memory),
+        cluster: &levels.cluster,
         node: &levels.node,
         entity: entity_of(levels),
         gpus: vec![levels],

@@ -41,6 +41,8 @@ pub static SIGNALS: LazyLock<Vec<Signal>> = LazyLock::new(|| {
 /// What is to be expected of a GPU, an owner, a file system or a node.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Prospect {
+    /// The cluster of the node; absent where its series name none, and in what releases that did not tell stored.
+    pub cluster: Option<String>,
     /// The node.
     pub node: String,
     /// The GPU's UUID, for a MIG instance with `/` and its id behind it; the owner's id; a container as its pod's name and

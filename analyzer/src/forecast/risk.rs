@@ -55,7 +55,7 @@ pub fn risks(series: &[Series], window: &Range<TimeMs>, until: TimeMs, t: &Thres
         risks
     };
     let mut risks: Vec<Risk> = Course::all(&levels, &disks, t).par_iter().flat_map_iter(of_course).collect();
-    let key = |r: &Risk| (r.last.node.clone(), r.last.kind, r.last.entity.clone(), r.start_ms);
+    let key = |r: &Risk| (r.last.node.clone(), r.last.cluster.clone(), r.last.kind, r.last.entity.clone(), r.start_ms);
     risks.sort_by_cached_key(key);
     risks
 }

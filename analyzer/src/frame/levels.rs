@@ -14,6 +14,8 @@ use crate::signal::{Entity, Signal, names_pod, servers_named};
 /// The gauges of one entity.
 #[derive(Debug)]
 pub(crate) struct Levels<'a> {
+    /// The node's cluster; empty where series name none.
+    pub(crate) cluster: String,
     /// The node's name.
     pub(crate) node: String,
     /// Whose they are.
@@ -38,9 +40,9 @@ pub(crate) fn levels<'a>(sources: &[Source<'a>]) -> Vec<Levels<'a>> {
     let (nodes, _) = by_node(sources, &directory);
     let servers: Vec<&Source<'a>> = sources.iter().filter(|s| s.meaning.entity == Entity::Server).collect();
     let of_node = |(id, members): &(NodeId<'a>, Members<'_, 'a>)| {
-        let mut all = members.levels(id.name);
+        let mut all = members.levels(*id);
         let own = servers.iter().copied().filter(|s| s.target.cluster == id.cluster);
-        all.extend(containers(id.name, &all, own));
+        all.extend(containers(*id, &all, own));
         all
     };
     let nodes: Vec<(NodeId<'a>, Members<'_, 'a>)> = nodes.into_iter().collect();
@@ -50,7 +52,7 @@ pub(crate) fn levels<'a>(sources: &[Source<'a>]) -> Vec<Levels<'a>> {
 /// The gauges of each container of the pods that hold GPUs of the node, as cAdvisor and kube-state-metrics tell of them:
 /// limits are a container's own. Owners whom our exporter tells of are left out: they are the same.
 fn containers<'s, 'a: 's>(
-    node: &str,
+    node: NodeId<'_>,
     known: &[Levels<'a>],
     servers: impl Iterator<Item = &'s Source<'a>>,
 ) -> Vec<Levels<'a>> {
@@ -95,7 +97,7 @@ pub(crate) fn by_name<'s, 'a>(sources: &'s [Source<'a>]) -> Vec<NodeSources<'s, 
 }
 
 impl<'a> Members<'_, 'a> {
-    fn levels(&self, node: &str) -> Vec<Levels<'a>> {
+    fn levels(&self, node: NodeId<'_>) -> Vec<Levels<'a>> {
         let gpus = self.gpus.iter().flat_map(|(uuid, sources)| {
             let instance = |s: &&Source<'a>| Some(s.meaning.entity).filter(|e| matches!(e, Entity::MigInstance(..)));
             let instances: BTreeSet<Entity<'a>> = sources.iter().filter_map(instance).collect();
@@ -108,12 +110,13 @@ impl<'a> Members<'_, 'a> {
 }
 
 impl<'a> Levels<'a> {
-    fn of(node: &str, entity: Entity<'a>, sources: &[&Source<'a>]) -> Self {
+    fn of(node: NodeId<'_>, entity: Entity<'a>, sources: &[&Source<'a>]) -> Self {
         let own: Vec<&Source<'a>> = sources.iter().filter(|s| s.meaning.entity == entity).copied().collect();
         let held = if matches!(entity, Entity::Gpu(_) | Entity::MigInstance(..)) { held(&own) } else { Vec::new() };
         let is_held_by_pod = !held.is_empty() && own.iter().any(|s| names_pod(s.labels, s.names_exporter));
         let (xids, by_signal) = (xids(&own), by_signal(&own));
-        Levels { node: node.to_owned(), entity, container: None, xids, is_held_by_pod, by_signal, held }
+        let (cluster, node) = (node.cluster.to_owned(), node.name.to_owned());
+        Levels { cluster, node, entity, container: None, xids, is_held_by_pod, by_signal, held }
     }
 
     /// Its samples, in base units and in order of time, one per time.

@@ -92,6 +92,11 @@ pub struct Elsewhere {
     pub busy: usize,
 }
 
+/// The cluster as verdicts have it: absent where series name none.
+pub(crate) fn named(cluster: &str) -> Option<String> {
+    (!cluster.is_empty()).then(|| cluster.to_owned())
+}
+
 impl NodeFrame {
     /// The cells that are no further from this one than so many seconds.
     #[must_use]

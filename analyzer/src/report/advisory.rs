@@ -14,6 +14,8 @@ use crate::sample::TimeMs;
 /// One advice about the GPUs of one run; where nobody is known to hold them, of one node.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AdvisoryRow {
+    /// The cluster of the run or node; null where series name none.
+    pub cluster: Option<String>,
     /// What is advised.
     pub advice: Advice,
     /// One sentence of what it means.
@@ -100,8 +102,8 @@ pub fn advice_remedies(advice: Advice) -> &'static [Remedy] {
     }
 }
 
-/// What belongs to one row: an advice and its run; where nobody is known, the node.
-type Key<'a> = (Advice, Option<&'a str>, Option<&'a str>);
+/// What belongs to one row: an advice, its cluster and run; where nobody is known, the node.
+type Key<'a> = (Advice, Option<&'a str>, Option<&'a str>, Option<&'a str>);
 
 /// One row per advice and run, the one that lasted longest first.
 pub(super) fn rows(advisories: &[Advisory]) -> Vec<AdvisoryRow> {
@@ -109,15 +111,15 @@ pub(super) fn rows(advisories: &[Advisory]) -> Vec<AdvisoryRow> {
     for a in advisories {
         let node = a.owner.is_none().then_some(a.node.as_str());
         let run = a.run.as_deref().or(a.owner.as_deref());
-        groups.entry((a.advice, run, node)).or_default().push(a);
+        groups.entry((a.advice, a.cluster.as_deref(), run, node)).or_default().push(a);
     }
-    let mut rows: Vec<AdvisoryRow> = groups.into_iter().map(|((advice, run, _), g)| row(advice, run, g)).collect();
+    let mut rows: Vec<AdvisoryRow> = groups.into_iter().map(|(key, group)| row(key, group)).collect();
     let lasted = |row: &AdvisoryRow| row.stretches.iter().map(|s| s.end_ms - s.start_ms).sum::<i64>();
     rows.sort_by_key(|row| std::cmp::Reverse(lasted(row)));
     rows
 }
 
-fn row(advice: Advice, run: Option<&str>, mut group: Vec<&Advisory>) -> AdvisoryRow {
+fn row((advice, cluster, run, _): Key<'_>, mut group: Vec<&Advisory>) -> AdvisoryRow {
     group.sort_by_key(|a| (a.start_ms, a.end_ms));
     let place = |a: &&Advisory| AdvisedGpu { node: a.node.clone(), gpu: a.gpu.clone(), model: a.model.clone() };
     let mut places: Vec<AdvisedGpu> = group.iter().map(place).collect();
@@ -125,6 +127,7 @@ fn row(advice: Advice, run: Option<&str>, mut group: Vec<&Advisory>) -> Advisory
     places.dedup();
     let whole: f64 = group.iter().map(|a| weight(a)).sum();
     AdvisoryRow {
+        cluster: cluster.map(str::to_owned),
         advice,
         meaning: advice_meaning(advice),
         owner: run.map(str::to_owned),
@@ -162,6 +165,7 @@ mod tests {
     #[test]
     fn ranks_of_a_run_are_one_row() {
         let advisory = |gpu: &str, owner: &str, run: Option<&str>| Advisory {
+            cluster: None,
             gpu: gpu.to_owned(),
             node: "n1".to_owned(),
             model: None,

@@ -31,8 +31,8 @@ pub fn build(intervals: &[Interval], previous: &[Interval], period: Period, pric
     let (mut unjudged, findings): (Vec<_>, Vec<_>) = findings.into_iter().partition(|f| is_unjudged(f.class));
     unjudged.sort_by_key(|f| std::cmp::Reverse(f.lost.gpu_ms));
     let rows = |filter: fn(Class) -> bool, key: fn(&Interval) -> RowKey| rows(&items, before, filter, key);
-    let nodes = rows(|_| true, |i| (Some(i.node.clone()), None));
-    let gpus = rows(|_| true, |i| (Some(i.gpu.clone()), Some(i.node.clone())));
+    let nodes = rows(|_| true, |i| RowKey::of(&i.cluster, &i.node));
+    let gpus = rows(|_| true, |i| RowKey::of(&i.cluster, &i.gpu).on(&i.node));
     Report {
         schema_version: SCHEMA_VERSION,
         accounted,
@@ -50,18 +50,19 @@ pub fn build(intervals: &[Interval], previous: &[Interval], period: Period, pric
         trial: None,
         gaps: gaps(&items, ledger.capacity().ms),
         prices: applied(&items, prices, ledger.capacity().ms),
-        accounts: accounts(rows(is_held, |i| (i.account.clone(), None))),
-        owners: rows(is_held, |i| (i.holder().map(str::to_owned), None)),
-        nodes: with_caused(nodes, &items, |culprit| (Some(culprit.node.clone()), None)),
-        models: rows(|_| true, |i| (i.model.clone(), None)),
-        gpus: with_caused(gpus, &items, |culprit| (Some(culprit.gpu.clone()), Some(culprit.node.clone()))),
+        clusters: of_named(rows(|_| true, |i| RowKey::of_all(i.cluster.as_deref()))),
+        accounts: of_named(rows(is_held, |i| RowKey::of_all(i.account.as_deref()))),
+        owners: rows(is_held, |i| RowKey { cluster: i.cluster.clone(), ..RowKey::of_all(i.holder()) }),
+        nodes: with_caused(nodes, &items, |i, culprit| RowKey::of(&i.cluster, &culprit.node)),
+        models: rows(|_| true, |i| RowKey::of_all(i.model.as_deref())),
+        gpus: with_caused(gpus, &items, |i, culprit| RowKey::of(&i.cluster, &culprit.gpu).on(&culprit.node)),
         timeline: Timeline::of(intervals, axis),
         period,
     }
 }
 
-/// Where no account is known at all, a table of it says nothing.
-fn accounts(rows: Vec<Row>) -> Vec<Row> {
+/// Where no name is known at all, a table by it says nothing.
+fn of_named(rows: Vec<Row>) -> Vec<Row> {
     if rows.iter().any(|row| row.name.is_some()) { rows } else { Vec::new() }
 }
 
@@ -161,8 +162,8 @@ fn fleet(intervals: &[Interval], ledger: &Ledger<'_>) -> Fleet {
         goodput: ledger.goodput(),
         goodput_of_known: ratio(productive.ms, ledger.with_data().ms),
         goodput_at_most: ratio(productive.ms + ledger.get(Class::NoData).ms, capacity.ms),
-        gpus: distinct(intervals, |i| &i.gpu),
-        nodes: distinct(intervals, |i| &i.node),
+        gpus: distinct(intervals, |i| i.gpu.as_str()),
+        nodes: distinct(intervals, |i| (i.cluster.as_deref(), i.node.as_str())),
         capacity: capacity.amount(capacity.ms),
         allocated: ledger.total(is_held).amount(capacity.ms),
         productive: productive.amount(capacity.ms),
@@ -170,7 +171,7 @@ fn fleet(intervals: &[Interval], ledger: &Ledger<'_>) -> Fleet {
     }
 }
 
-fn distinct<'a>(intervals: &'a [Interval], key: impl Fn(&'a Interval) -> &'a str) -> usize {
+fn distinct<'a, K: Ord>(intervals: &'a [Interval], key: impl Fn(&'a Interval) -> K) -> usize {
     intervals.iter().map(key).collect::<BTreeSet<_>>().len()
 }
 
@@ -249,8 +250,28 @@ fn applied(items: &[Item<'_>], prices: &[Price], capacity_ms: i64) -> Vec<Applie
     prices.iter().filter_map(applied).collect()
 }
 
-/// Name and node of a line.
-type RowKey = (Option<String>, Option<String>);
+/// What a line is about.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct RowKey {
+    name: Option<String>,
+    cluster: Option<String>,
+    node: Option<String>,
+}
+
+impl RowKey {
+    fn of(cluster: &Option<String>, name: &str) -> Self {
+        Self { cluster: cluster.clone(), ..Self::of_all(Some(name)) }
+    }
+
+    /// In all clusters.
+    fn of_all(name: Option<&str>) -> Self {
+        Self { name: name.map(str::to_owned), cluster: None, node: None }
+    }
+
+    fn on(self, node: &str) -> Self {
+        Self { node: Some(node.to_owned()), ..self }
+    }
+}
 
 /// What a line sums.
 #[derive(Default)]
@@ -290,9 +311,10 @@ fn tallies<'a>(
     tallies
 }
 
-fn row((name, node): RowKey, tally: &Tally<'_>, lost_before: Option<Amount>) -> Row {
+fn row(RowKey { name, cluster, node }: RowKey, tally: &Tally<'_>, lost_before: Option<Amount>) -> Row {
     let total = tally.ledger.capacity();
     Row {
+        cluster,
         name,
         node,
         gpus: tally.gpus.len(),
@@ -306,16 +328,17 @@ fn row((name, node): RowKey, tally: &Tally<'_>, lost_before: Option<Amount>) -> 
 }
 
 /// The same with what the GPUs of each line caused on the rows of others.
-fn with_caused(rows: Vec<Row>, items: &[Item<'_>], key: fn(&Culprit) -> RowKey) -> Vec<Row> {
+fn with_caused(rows: Vec<Row>, items: &[Item<'_>], key: fn(&Interval, &Culprit) -> RowKey) -> Vec<Row> {
     let mut caused: BTreeMap<RowKey, Sum<'_>> = BTreeMap::new();
     for item in items {
         if let Some(culprit) = &item.charged_to {
-            caused.entry(key(culprit)).or_default().add(item);
+            caused.entry(key(item, culprit)).or_default().add(item);
         }
     }
     let capacity_ms = Sum::of(items).ms;
     let line = |row: Row| {
-        let sum = caused.remove(&(row.name.clone(), row.node.clone())).unwrap_or_default();
+        let (name, cluster, node) = (row.name.clone(), row.cluster.clone(), row.node.clone());
+        let sum = caused.remove(&RowKey { name, cluster, node }).unwrap_or_default();
         Row { caused: Some(sum.amount(capacity_ms)), ..row }
     };
     rows.into_iter().map(line).collect()

@@ -174,6 +174,7 @@ mod tests {
 
     fn interval(class: Class, start_ms: TimeMs, hours: i64, ms: i64) -> Interval {
         Interval {
+            cluster: None,
             gpu: "GPU-a".into(),
             node: "n1".into(),
             model: None,

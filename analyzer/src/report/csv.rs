@@ -6,14 +6,15 @@ use crate::classify::{Interval, sampling};
 
 const HEADER: &str = "node,gpu,model,owner,class,group,start_ms,end_ms,gpu_ms,confidence,busy_signal,evidence,missing,\
                       energy_joules,energy_known_ms,energy_counted_ms,charged_node,charged_gpu,gpu_instance,\
-                      gpu_instance_profile,gpu_ms_low,gpu_ms_high,gpu_ms_variance,rule_version,rules_version,run,account";
+                      gpu_instance_profile,gpu_ms_low,gpu_ms_high,gpu_ms_variance,rule_version,rules_version,run,account,cluster";
 
 /// Header and one line per interval. Times are Unix milliseconds; unknown fields are empty; evidence reads
 /// `signal=value unit (threshold)`, joined by `; `. Energy is known for `energy_known_ms` of the GPU-milliseconds, and of
 /// these by the board's counter for `energy_counted_ms`. `charged_node` and `charged_gpu` say who caused it, where that is
 /// another GPU. `gpu_instance` is the id of the MIG instance whose line it is. Between `gpu_ms_low` and
 /// `gpu_ms_high` the milliseconds are at 90 % by sampling. `rule_version` and `rules_version` say by which rules it was
-/// judged. `run` is the owner, or the job whose ranks are owners; `account` is to whom its time counts.
+/// judged. `run` is the owner, or the job whose ranks are owners; `account` is to whom its time counts;
+/// `cluster` is the node's.
 #[must_use]
 pub fn render(intervals: &[Interval]) -> String {
     let mut text = format!("{HEADER}\r\n");
@@ -47,6 +48,7 @@ pub fn render(intervals: &[Interval]) -> String {
             i.version.map_or_else(String::new, |version| version.rules.to_string()),
             i.run.clone().unwrap_or_default(),
             i.account.clone().unwrap_or_default(),
+            i.cluster.clone().unwrap_or_default(),
         ];
         text.push_str(&fields.map(quoted).join(","));
         text.push_str("\r\n");

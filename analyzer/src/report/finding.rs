@@ -13,12 +13,12 @@ use crate::mig::Instance;
 const MS_PER_SECOND: f64 = 1000.0;
 
 /// What belongs to one finding.
-type Key<'a> = (Class, Option<&'a str>, Option<&'a str>);
+type Key<'a> = (Class, Option<&'a str>, Option<&'a str>, Option<&'a str>);
 
 fn key<'a>(item: &Item<'a>) -> Key<'a> {
     let interval = item.interval();
     let node = interval.owner.is_none().then_some(interval.node.as_str());
-    (interval.class, interval.holder(), node)
+    (interval.class, interval.cluster.as_deref(), interval.holder(), node)
 }
 
 /// Everything that is not productive, in the order in which to look at it: what has a sourced gain comes first, by the
@@ -62,9 +62,10 @@ pub(super) fn findings(
     findings
 }
 
-fn bare((class, owner, _): Key<'_>, group: &[Item<'_>], lost: Amount) -> Finding {
+fn bare((class, cluster, owner, _): Key<'_>, group: &[Item<'_>], lost: Amount) -> Finding {
     let lost_ms = lost.gpu_ms;
     Finding {
+        cluster: cluster.map(str::to_owned),
         class,
         meaning: about(class).meaning,
         owner: owner.map(str::to_owned),
@@ -217,6 +218,7 @@ mod tests {
 
     fn interval(gpu: &str, class: Class, hour: i64, ms: i64) -> Interval {
         Interval {
+            cluster: None,
             gpu: gpu.into(),
             node: "n1".into(),
             model: None,

@@ -72,12 +72,21 @@ fn outlook() -> Outlook {
             Kind::Hardware(_) => (Forecast::Damage(damage()), None),
             _ => (Forecast::Exhaustion(exhaustion), Some(start_ms + (likely_seconds * 1000.0) as i64)),
         };
-        let last = Prospect { node: "gpu-01".to_owned(), entity: entity.to_owned(), owners, made_ms, kind, forecast };
+        let last = Prospect {
+            cluster: None,
+            node: "gpu-01".to_owned(),
+            entity: entity.to_owned(),
+            owners,
+            made_ms,
+            kind,
+            forecast,
+        };
         Risk { start_ms, end_ms, earliest_ms, last }
     };
     let gpu = "GPU-e4c2e8ed-ac36-4aca-8712-3654b9e73432";
     let hostile = "<script>alert(1)</script> | [x](http://evil.example) `rm`";
     let advisory = |hour: i64, value| Advisory {
+        cluster: None,
         gpu: gpu.to_owned(),
         node: "gpu-01".to_owned(),
         model: Some("NVIDIA H100 80GB HBM3".to_owned()),
@@ -135,6 +144,7 @@ fn standings(hour: i64) -> Vec<Standing> {
         of,
     };
     let standing = |node: &str, slowdown| Standing {
+        cluster: None,
         node: text(node),
         start_ms,
         end_ms,
@@ -143,6 +153,7 @@ fn standings(hour: i64) -> Vec<Standing> {
         checks: vec![check("irq_affinity", "warn", "warn")],
         drift: Vec::new(),
         paired: vec![Paired {
+            cluster: None,
             node: text(node),
             owner: text("slurm/4211"),
             measure: Measure::OwnTime,
@@ -224,6 +235,32 @@ fn csv_golden() {
     all.iter_mut().for_each(|i| i.version = Some(Version { rule: 2, rules: 40 }));
     all[0].version = None;
     check("week.csv", &csv::render(&all));
+}
+
+#[test]
+fn what_two_clusters_call_alike_is_told_apart() {
+    let within = |cluster: &str| {
+        let mut all = intervals("week.json");
+        for interval in &mut all {
+            interval.cluster = Some(cluster.to_owned());
+            interval.gpu += cluster;
+        }
+        all
+    };
+    let one = report(&within("east"), &[]).with_outlook(&outlook());
+    let both = report(&[within("east"), within("west")].concat(), &[]).with_outlook(&outlook());
+    let counts = |r: &Report| [r.fleet.nodes, r.nodes.len(), r.owners.len(), r.findings.len() + r.unjudged.len()];
+    assert_eq!(counts(&both), counts(&one).map(|count| 2 * count));
+    assert_eq!(both.accounts.len(), one.accounts.len(), "an account is one in all clusters");
+    let rows: Vec<_> = both.clusters.iter().map(|row| (row.name.as_deref(), row.total.gpu_ms)).collect();
+    let half = one.fleet.capacity.gpu_ms;
+    assert_eq!(rows, [(Some("east"), half), (Some("west"), half)]);
+    for (report, is_said) in [(&one, false), (&both, true)] {
+        for page in [markdown::render(report).unwrap(), html::render(report).unwrap()] {
+            assert_eq!(page.contains("By cluster"), is_said);
+            assert_eq!(page.contains(&format!("{} in east", report.findings[0].subject())), is_said);
+        }
+    }
 }
 
 #[test]

@@ -95,6 +95,8 @@ pub struct Report {
     pub gaps: Vec<Gap>,
     /// The prices that applied; empty where none are configured or none matches.
     pub prices: Vec<AppliedPrice>,
+    /// By cluster; empty where series name none.
+    pub clusters: Vec<Row>,
     /// Time held, by account, greatest loss first: namespaces of pods, accounts of Slurm jobs. Empty where none is known.
     pub accounts: Vec<Row>,
     /// Time held, by run, greatest loss first; shares are of the time held by the run. A run is an owner, or the job whose
@@ -245,6 +247,8 @@ pub struct BusySignal {
 /// One loss: a class, and one run; where nobody held the GPU, one node.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
+    /// The cluster of the run or node; null where series name none.
+    pub cluster: Option<String>,
     /// The class.
     pub class: Class,
     /// One sentence of what it means.
@@ -330,7 +334,9 @@ pub struct Proof {
 /// A line of the tables per account, run, node, model and GPU.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// The account, run, node, model or UUID; null when unknown.
+    /// The cluster of the run, node or GPU; null where series name none, and in tables of clusters, accounts and models.
+    pub cluster: Option<String>,
+    /// The cluster, account, run, node, model or UUID; null when unknown.
     pub name: Option<String>,
     /// Where: the GPU's node; null in other tables.
     pub node: Option<String>,
@@ -367,7 +373,10 @@ impl Report {
     #[must_use]
     pub fn with_outlook(self, outlook: &Outlook) -> Self {
         let (risks, advisories) = (risk::rows(&outlook.risks), advisory::rows(&outlook.advisories));
-        let tuning = tuning::tuning(&outlook.standings, self.nodes.iter().filter_map(|row| row.name.as_deref()));
+        let tuning = tuning::tuning(
+            &outlook.standings,
+            self.nodes.iter().filter_map(|row| Some((row.cluster.as_deref(), row.name.as_deref()?))),
+        );
         Self { risks, advisories, tuning, ..self }
     }
 

@@ -89,6 +89,7 @@ mod tests {
 
     fn interval(model: &str, node: &str, start_ms: TimeMs) -> Interval {
         Interval {
+            cluster: None,
             gpu: "GPU-a".into(),
             node: node.into(),
             model: Some(model.into()),

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::{Remedy, text};
-use crate::forecast::{Damage, Exhaustion, Forecast, Kind, Risk, TimeToLimit};
+use crate::forecast::{Damage, Exhaustion, Forecast, Kind, Prospect, Risk, TimeToLimit};
 use crate::sample::TimeMs;
 
 const MINUTE_SECONDS: f64 = 60.0;
@@ -25,6 +25,8 @@ pub struct RiskRow {
     pub kind: Kind,
     /// One sentence of what it means.
     pub meaning: &'static str,
+    /// The cluster of the node; null where series name none.
+    pub cluster: Option<String>,
     /// The node.
     pub node: String,
     /// The GPU's UUID, for a MIG instance with `/` and its id behind it; the owner's id; where a file system is mounted; or
@@ -71,9 +73,10 @@ pub struct Stretch {
 /// One line per thing; those that were at risk last come first, of these the ones whose end is the nearest, and before them
 /// what has no end that is known.
 pub(super) fn rows(risks: &[Risk]) -> Vec<RiskRow> {
-    let mut by_thing: BTreeMap<(&str, Kind, &str), Vec<&Risk>> = BTreeMap::new();
+    let mut by_thing: BTreeMap<(Option<&str>, &str, Kind, &str), Vec<&Risk>> = BTreeMap::new();
     for risk in risks.iter().filter(|r| r.last.is_risk()) {
-        by_thing.entry((&risk.last.node, risk.last.kind, &risk.last.entity)).or_default().push(risk);
+        let Prospect { cluster, node, kind, entity, .. } = &risk.last;
+        by_thing.entry((cluster.as_deref(), node, *kind, entity)).or_default().push(risk);
     }
     let mut all: Vec<RiskRow> = by_thing.into_values().filter_map(row).collect();
     let until = |r: &RiskRow| r.stretches.last().map(|s| s.end_ms);
@@ -96,6 +99,7 @@ fn row(mut risks: Vec<&Risk>) -> Option<RiskRow> {
     Some(RiskRow {
         kind,
         meaning: meaning(kind),
+        cluster: last.cluster.clone(),
         node: last.node.clone(),
         entity: last.entity.clone(),
         owners: last.owners.clone(),

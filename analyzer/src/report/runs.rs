@@ -291,6 +291,7 @@ mod tests {
     fn interval(class: Class, hours: Range<i64>, share: f64) -> Interval {
         let ms = ((hours.end - hours.start) as f64 * share * HOUR as f64) as i64;
         Interval {
+            cluster: None,
             gpu: "GPU-a".into(),
             node: "n1".into(),
             model: None,

@@ -23,6 +23,19 @@ impl Report {
         self.gpus.iter().filter_map(|row| row.caused.as_ref()).any(|caused| caused.gpu_ms > 0)
     }
 
+    /// Is it about more than one cluster?
+    #[must_use]
+    pub fn has_clusters(&self) -> bool {
+        self.clusters.len() > 1
+    }
+
+    /// In which cluster, to be read behind a name; nothing where there is only one.
+    #[must_use]
+    pub fn within(&self, cluster: &Option<String>) -> String {
+        let told = cluster.as_ref().filter(|_| self.has_clusters());
+        told.map(|cluster| format!(" in {cluster}")).unwrap_or_default()
+    }
+
     /// Classes with time, now or before.
     pub fn seen_classes(&self) -> impl Iterator<Item = &ClassRow> {
         self.classes.iter().filter(|row| row.is_seen())

@@ -190,6 +190,7 @@ mod tests {
 
     fn interval(owner: &str, class: Class, hour: i64, ms: i64) -> Interval {
         Interval {
+            cluster: None,
             gpu: "GPU-a".into(),
             node: "n1".into(),
             model: None,

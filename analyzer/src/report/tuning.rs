@@ -47,6 +47,8 @@ pub struct Tuning {
 /// A node that took longer, or clocked lower, than the others of its runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SlowNode {
+    /// The cluster of the node; null where series name none.
+    pub cluster: Option<String>,
     /// The node.
     pub node: String,
     /// By what it was compared.
@@ -68,6 +70,8 @@ pub struct SlowNode {
 /// A node that is slow as others are.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Alike {
+    /// The cluster of the node; null where series name none.
+    pub cluster: Option<String>,
     /// The node.
     pub node: String,
     /// By what it was compared.
@@ -81,6 +85,8 @@ pub struct Alike {
 /// A node of which too little is known to call it slow or not.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct TooFew {
+    /// The cluster of the node; null where series name none.
+    pub cluster: Option<String>,
     /// The node.
     pub node: String,
     /// By what it was compared.
@@ -92,6 +98,8 @@ pub struct TooFew {
 /// A pool that is too small.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct SmallPool {
+    /// The cluster of the pool; null where series name none.
+    pub cluster: Option<String>,
     /// The model of its GPUs; null where settings tell none.
     pub pool: Option<String>,
     /// Nodes, at most at a time.
@@ -109,6 +117,8 @@ pub struct TuningRow {
     pub value: String,
     /// What is usual in the pool; null where nothing is.
     pub usual: Option<String>,
+    /// The cluster of the pool; null where series name none.
+    pub cluster: Option<String>,
     /// The model of the pool's GPUs; null where settings tell none.
     pub pool: Option<String>,
     /// Where, in order of name.
@@ -121,35 +131,43 @@ pub struct TuningRow {
     pub until_ms: TimeMs,
 }
 
+/// A node's cluster and name.
+type Place<'a> = (Option<&'a str>, &'a str);
+
+fn place(standing: &Standing) -> Place<'_> {
+    (standing.cluster.as_deref(), &standing.node)
+}
+
 /// Of the standings of a period. `nodes` are those that have capacity in it.
-pub(super) fn tuning<'a>(standings: &[Standing], nodes: impl Iterator<Item = &'a str>) -> Tuning {
-    let told: BTreeSet<&str> = standings.iter().filter(|s| s.pool_nodes > 0).map(|s| s.node.as_str()).collect();
+pub(super) fn tuning<'a>(standings: &[Standing], nodes: impl Iterator<Item = Place<'a>>) -> Tuning {
+    let told: BTreeSet<Place<'_>> = standings.iter().filter(|s| s.pool_nodes > 0).map(place).collect();
     let mut tuning = Tuning {
         rows: rows(standings),
         small_pools: small_pools(standings),
-        untold: nodes.filter(|node| !told.contains(node)).map(str::to_owned).collect(),
+        untold: nodes.filter(|node| !told.contains(node)).map(|(_, node)| node.to_owned()).collect(),
         ..Tuning::default()
     };
-    let mut pairs: BTreeMap<(&str, Measure), Vec<&Paired>> = BTreeMap::new();
+    let mut pairs: BTreeMap<(Place<'_>, Measure), Vec<&Paired>> = BTreeMap::new();
     for pair in standings.iter().flat_map(|s| &s.paired) {
-        pairs.entry((&pair.node, pair.measure)).or_default().push(pair);
+        pairs.entry(((pair.cluster.as_deref(), &pair.node), pair.measure)).or_default().push(pair);
     }
     let (mut steady, mut odd) = (BTreeSet::new(), BTreeSet::new());
-    for ((node, measure), pairs) in pairs {
+    for ((place, measure), pairs) in pairs {
+        let (cluster, node) = (place.0.map(str::to_owned), place.1.to_owned());
         let Some(found) = Compared::of(&pairs) else {
-            tuning.too_few.push(TooFew { node: node.to_owned(), measure, pairs: pairs.len() });
+            tuning.too_few.push(TooFew { cluster, node, measure, pairs: pairs.len() });
             continue;
         };
         if !found.is_slow() {
-            steady.insert(node);
+            steady.insert(place);
             continue;
         }
-        odd.insert(node);
+        odd.insert(place);
         if found.stands_out() {
-            tuning.slow.push(found.slow(node, measure, &tuning.rows));
+            tuning.slow.push(found.slow(place, measure, &tuning.rows));
         } else {
             let Compared { slowdown, next, .. } = found;
-            tuning.alike.push(Alike { node: node.to_owned(), measure, slowdown, next });
+            tuning.alike.push(Alike { cluster, node, measure, slowdown, next });
         }
     }
     tuning.slow.sort_by(|a, b| b.slowdown.total_cmp(&a.slowdown));
@@ -187,10 +205,12 @@ impl Compared {
         self.slowdown >= MIN_SLOWDOWN * self.next
     }
 
-    fn slow(self, node: &str, measure: Measure, rows: &[TuningRow]) -> SlowNode {
+    fn slow(self, (cluster, node): Place<'_>, measure: Measure, rows: &[TuningRow]) -> SlowNode {
         let Compared { slowdown, low, high, pairs, runs, .. } = self;
-        let here = rows.iter().filter(|row| row.nodes.iter().any(|other| other == node));
+        let here =
+            rows.iter().filter(|row| row.cluster.as_deref() == cluster && row.nodes.iter().any(|other| other == node));
         SlowNode {
+            cluster: cluster.map(str::to_owned),
             node: node.to_owned(),
             measure,
             slowdown,
@@ -225,19 +245,19 @@ fn median_interval(sorted: &[f64]) -> Option<(f64, f64)> {
     Some((sorted[k], sorted[n - 1 - k]))
 }
 
-/// What belongs to one row: pool, what it is, its value, and what is usual.
-type Key<'a> = (Option<&'a str>, bool, &'a str, &'a str, Option<&'a str>);
+/// What belongs to one row: cluster and pool, what it is, its value, and what is usual.
+type Key<'a> = (Option<&'a str>, Option<&'a str>, bool, &'a str, &'a str, Option<&'a str>);
 
 fn rows(standings: &[Standing]) -> Vec<TuningRow> {
     let mut groups: BTreeMap<Key<'_>, Vec<(&Standing, Option<&str>)>> = BTreeMap::new();
     for standing in standings {
-        let pool = standing.pool.as_deref();
+        let (cluster, pool) = (standing.cluster.as_deref(), standing.pool.as_deref());
         for check in &standing.checks {
-            let key = (pool, true, check.check.as_str(), check.status.as_str(), check.usual.as_deref());
+            let key = (cluster, pool, true, check.check.as_str(), check.status.as_str(), check.usual.as_deref());
             groups.entry(key).or_default().push((standing, None));
         }
         for drift in &standing.drift {
-            let key = (pool, false, drift.setting.as_str(), drift.value.as_str(), Some(drift.usual.as_str()));
+            let key = (cluster, pool, false, drift.setting.as_str(), drift.value.as_str(), Some(drift.usual.as_str()));
             groups.entry(key).or_default().push((standing, drift.gpu.as_deref()));
         }
     }
@@ -246,13 +266,14 @@ fn rows(standings: &[Standing]) -> Vec<TuningRow> {
     rows
 }
 
-fn row((pool, is_check, what, value, usual): Key<'_>, group: &[(&Standing, Option<&str>)]) -> TuningRow {
+fn row((cluster, pool, is_check, what, value, usual): Key<'_>, group: &[(&Standing, Option<&str>)]) -> TuningRow {
     let names = |all: BTreeSet<&str>| all.into_iter().map(str::to_owned).collect();
     TuningRow {
         what: what.to_owned(),
         is_check,
         value: value.to_owned(),
         usual: usual.map(str::to_owned),
+        cluster: cluster.map(str::to_owned),
         pool: pool.map(str::to_owned),
         nodes: names(group.iter().map(|(standing, _)| standing.node.as_str()).collect()),
         gpus: names(group.iter().filter_map(|(_, gpu)| *gpu).collect()),
@@ -325,13 +346,14 @@ impl Tuning {
 }
 
 fn small_pools(standings: &[Standing]) -> Vec<SmallPool> {
-    let mut most: BTreeMap<Option<&str>, usize> = BTreeMap::new();
+    let mut most: BTreeMap<(Option<&str>, Option<&str>), usize> = BTreeMap::new();
     for standing in standings.iter().filter(|s| s.pool_nodes > 0) {
-        let nodes = most.entry(standing.pool.as_deref()).or_default();
+        let nodes = most.entry((standing.cluster.as_deref(), standing.pool.as_deref())).or_default();
         *nodes = standing.pool_nodes.max(*nodes);
     }
     let small = most.into_iter().filter(|(_, nodes)| *nodes < MIN_POOL);
-    small.map(|(pool, nodes)| SmallPool { pool: pool.map(str::to_owned), nodes }).collect()
+    let owned = |name: Option<&str>| name.map(str::to_owned);
+    small.map(|((cluster, pool), nodes)| SmallPool { cluster: owned(cluster), pool: owned(pool), nodes }).collect()
 }
 
 #[cfg(test)]
@@ -343,6 +365,7 @@ mod tests {
 
     fn standing(node: &str, hour: i64, slowdowns: &[(&str, f64)]) -> Standing {
         let pair = |(owner, slowdown): &(&str, f64)| Paired {
+            cluster: None,
             node: node.to_owned(),
             owner: (*owner).to_owned(),
             measure: Measure::OwnTime,
@@ -364,7 +387,7 @@ mod tests {
     }
 
     fn of(standings: &[Standing]) -> Tuning {
-        tuning(standings, ["n1"].into_iter())
+        tuning(standings, [(None, "n1")].into_iter())
     }
 
     #[test]
@@ -389,7 +412,7 @@ mod tests {
         assert_eq!(slow(&[1.3, 1.2, 1.4, 1.3, 1.2, 0.9]), None, "once it was the faster one, of six");
         assert_eq!(slow(&[2.0, 0.5, 2.0, 0.5, 2.0, 0.5, 2.0, 0.5, 2.0, 2.0]), None, "by chance");
         let few = of(&hours(&[3.0; 5]));
-        let too_few = TooFew { node: "n1".to_owned(), measure: Measure::OwnTime, pairs: 5 };
+        let too_few = TooFew { cluster: None, node: "n1".to_owned(), measure: Measure::OwnTime, pairs: 5 };
         assert_eq!((few.slow, few.too_few, few.steady), (vec![], vec![too_few], 0));
     }
 

@@ -171,7 +171,7 @@ fn own(registry: &mut Registry, progress: &Progress, account: &Account, replicat
     failures.inc_by(progress.failures);
     registry.register("judge_failures", "Rounds of judging that failed", failures);
 
-    let nodes: BTreeSet<&str> = progress.last_minutes.iter().map(|i| i.node.as_str()).collect();
+    let nodes: BTreeSet<_> = progress.last_minutes.iter().map(|i| (&i.cluster, &i.node)).collect();
     let count = Gauge::<i64>::default();
     count.set(i64::try_from(nodes.len()).unwrap_or(i64::MAX));
     registry.register("nodes", "Nodes with GPUs in the last five minutes that are judged", count);

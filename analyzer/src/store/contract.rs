@@ -5,7 +5,7 @@ use crate::classify::{Advice, Advisory, Class, Culprit, Energy, Evidence, Interv
 use crate::forecast::{Damage, Exhaustion, Forecast, Kind, Level, Memory, Outlook, Prospect, Risk, Shape, TimeToLimit};
 use crate::mig::Instance;
 use crate::sample::{Batch, Labels, STALE_BITS, Sample, Series, TimeMs, is_stale};
-use crate::tuning::{CheckEnd, Standing};
+use crate::tuning::{CheckEnd, Drift, Standing};
 
 pub(super) const HOUR: TimeMs = 3_600_000;
 
@@ -98,6 +98,7 @@ async fn takes_a_series_twice_and_samples_in_any_order(store: &impl Samples) {
 
 fn interval(node: &str, hour: TimeMs, class: Class) -> Interval {
     Interval {
+        cluster: None,
         gpu: "GPU-1".to_owned(),
         node: node.to_owned(),
         model: Some("NVIDIA H100 80GB HBM3".to_owned()),
@@ -158,6 +159,7 @@ async fn finds_what_a_run_held(store: &impl Results) {
         owner: Some(owner.to_owned()),
         run: Some("ml/MPIJob/llm".to_owned()),
         account: account.map(str::to_owned),
+        cluster: account.map(|_| "east".to_owned()),
         ..interval("a", 7, Class::Productive)
     };
     let all = [of("GPU-1", "ml/llm-0", Some("ml")), of("GPU-2", "ml/llm-1", Some("ml")), of("GPU-3", "pod-4f1c", None)];
@@ -171,6 +173,9 @@ async fn finds_what_a_run_held(store: &impl Results) {
     assert_eq!(found(whose(Some("ml/MPIJob/llm"), None)).await, all);
     assert_eq!(found(whose(None, Some("ml"))).await, all[..2]);
     assert_eq!(found(whose(Some("ml/llm-0"), None)).await, []);
+    let of_cluster = |name: &str| Whose { cluster: Some(name.to_owned()), ..Whose::default() };
+    assert_eq!(found(of_cluster("east")).await, all[..2]);
+    assert_eq!(found(of_cluster("")).await, []);
 }
 
 async fn finds_what_a_gpu_caused(store: &impl Results) {
@@ -217,7 +222,7 @@ pub(super) fn risk(node: &str, hour: TimeMs, kind: Kind) -> Risk {
         _ => (Forecast::Exhaustion(exhaustion()), Some(made_ms + 900_000)),
     };
     let (node, entity, owners) = (node.to_owned(), "e".to_owned(), vec!["o".to_owned()]);
-    let last = Prospect { node, entity, owners, made_ms, kind, forecast };
+    let last = Prospect { cluster: Some("east".to_owned()), node, entity, owners, made_ms, kind, forecast };
     Risk { start_ms: hour * HOUR, end_ms: made_ms + HOUR / 12, earliest_ms, last }
 }
 
@@ -236,11 +241,24 @@ pub(super) fn advisory(node: &str, hour: TimeMs) -> Advisory {
     let Interval { gpu, node, model, owner, start_ms, end_ms, confidence, evidence, .. } =
         interval(node, hour, Class::CrossNuma);
     let run = Some("ml/MPIJob/llm".to_owned());
-    Advisory { gpu, node, model, owner, run, advice: Advice::CrossNuma, start_ms, end_ms, confidence, evidence }
+    Advisory {
+        cluster: Some("east".to_owned()),
+        gpu,
+        node,
+        model,
+        owner,
+        run,
+        advice: Advice::CrossNuma,
+        start_ms,
+        end_ms,
+        confidence,
+        evidence,
+    }
 }
 
-fn standing(node: &str, hour: TimeMs) -> Standing {
+pub(super) fn standing(node: &str, hour: TimeMs) -> Standing {
     let paired = Paired {
+        cluster: Some("east".to_owned()),
         node: node.to_owned(),
         owner: "slurm/7".to_owned(),
         measure: Measure::OwnTime,
@@ -250,15 +268,24 @@ fn standing(node: &str, hour: TimeMs) -> Standing {
         slowdown: 1.25,
         next: 1.0,
     };
+    let drift = Drift {
+        setting: "power limit".to_owned(),
+        gpu: Some("GPU-1".to_owned()),
+        value: "500 W".to_owned(),
+        usual: "700 W".to_owned(),
+        alike: 3,
+        of: 4,
+    };
     let (check, status) = ("swap_off".to_owned(), "fail".to_owned());
     Standing {
+        cluster: None,
         node: node.to_owned(),
         start_ms: hour * HOUR,
         end_ms: (hour + 1) * HOUR,
         pool: Some("H100".to_owned()),
         pool_nodes: 4,
         checks: vec![CheckEnd { check, status, usual: None }],
-        drift: Vec::new(),
+        drift: vec![drift],
         paired: vec![paired],
     }
 }

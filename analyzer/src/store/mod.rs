@@ -288,6 +288,8 @@ pub struct Mark {
 /// Which intervals of a window are wanted; all, by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Whose {
+    /// Only of this cluster.
+    pub cluster: Option<String>,
     /// Only this node's.
     pub node: Option<String>,
     /// Only this GPU's.
@@ -410,10 +412,14 @@ pub trait Results: Send + Sync {
     }
 }
 
-/// Two kinds of risks and one advisory.
+/// What is kept beside the ledger: risks of two kinds, an advisory and a standing.
 #[cfg(test)]
-pub(crate) fn examples() -> ([crate::forecast::Risk; 2], crate::classify::Advisory) {
-    use crate::forecast::{Fault, Kind, Memory};
+pub(crate) fn examples() -> crate::forecast::Outlook {
+    use crate::forecast::{Fault, Kind, Memory, Outlook};
     let kinds = [Kind::Memory(Memory::Gpu), Kind::Hardware(Fault::RemapPending)];
-    (kinds.map(|kind| contract::risk("a", 1, kind)), contract::advisory("a", 1))
+    Outlook {
+        risks: kinds.map(|kind| contract::risk("a", 1, kind)).into(),
+        advisories: vec![contract::advisory("a", 1)],
+        standings: vec![contract::standing("a", 1)],
+    }
 }

@@ -14,18 +14,20 @@ use crate::sample::TimeMs;
 use crate::tuning::Standing;
 
 const INSERT_ADVISORY: &str = "INSERT INTO advisories
-    (node, start_ms, end_ms, gpu, model, owner, advice, confidence, evidence, run)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+    (node, start_ms, end_ms, gpu, model, owner, advice, confidence, evidence, run, cluster)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
 
-const SELECT_ADVISORIES: &str = "SELECT node, start_ms, end_ms, gpu, model, owner, advice, confidence, evidence, run
-    FROM advisories WHERE start_ms >= $1 AND end_ms <= $2 ORDER BY node, gpu, start_ms, advice, owner NULLS FIRST";
+const SELECT_ADVISORIES: &str =
+    "SELECT node, start_ms, end_ms, gpu, model, owner, advice, confidence, evidence, run, cluster
+    FROM advisories WHERE start_ms >= $1 AND end_ms <= $2
+    ORDER BY node, gpu, start_ms, advice, owner NULLS FIRST";
 
 const INSERT_RISK: &str = "INSERT INTO risks
-    (node, start_ms, end_ms, kind, which, entity, owners, earliest_ms, made_ms, forecast)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+    (node, start_ms, end_ms, kind, which, entity, owners, earliest_ms, made_ms, forecast, cluster)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
 
 const SELECT_RISKS: &str = "SELECT * FROM risks WHERE start_ms >= $1 AND end_ms <= $2
-    ORDER BY node, kind, which, entity, start_ms";
+    ORDER BY node, cluster NULLS FIRST, kind, which, entity, start_ms";
 
 const DELETE_ADVISORIES: &str = "DELETE FROM advisories WHERE node = $1 AND start_ms >= $2 AND end_ms <= $3";
 
@@ -115,6 +117,7 @@ async fn insert_advisory(transaction: &mut SqliteConnection, advisory: &Advisory
         .bind(advisory.confidence)
         .bind(results::encode_evidence(&advisory.evidence)?)
         .bind(&advisory.run)
+        .bind(&advisory.cluster)
         .execute(transaction)
         .await?;
     Ok(())
@@ -138,6 +141,7 @@ async fn insert_risk(transaction: &mut SqliteConnection, risk: &Risk) -> sqlx::R
         .bind(risk.earliest_ms)
         .bind(last.made_ms)
         .bind(forecast)
+        .bind(&last.cluster)
         .execute(transaction)
         .await?;
     Ok(())
@@ -153,6 +157,7 @@ async fn insert_standing(transaction: &mut SqliteConnection, standing: &Standing
 fn decode_advisory(row: &SqliteRow) -> sqlx::Result<Advisory> {
     Ok(Advisory {
         gpu: row.try_get("gpu")?,
+        cluster: row.try_get("cluster")?,
         node: row.try_get("node")?,
         model: row.try_get("model")?,
         owner: row.try_get("owner")?,
@@ -171,6 +176,7 @@ fn decode_risk(row: &SqliteRow) -> sqlx::Result<Risk> {
         end_ms: row.try_get("end_ms")?,
         earliest_ms: row.try_get("earliest_ms")?,
         last: Prospect {
+            cluster: row.try_get("cluster")?,
             node: row.try_get("node")?,
             entity: row.try_get("entity")?,
             owners: decode_json(row, "owners")?,

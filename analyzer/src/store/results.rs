@@ -21,13 +21,13 @@ use crate::sample::TimeMs;
 const INSERT: &str = "INSERT INTO intervals
     (node, start_ms, end_ms, gpu, model, owner, class, ms, confidence, busy_signal, evidence, missing,
     energy_mj, energy_ms, energy_counted_ms, charged_node, charged_gpu, gpu_instance, gpu_instance_profile,
-    variance_ms2, rule_version, rules_version, run, account)
+    variance_ms2, rule_version, rules_version, run, account, cluster)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23,
-    $24)";
+    $24, $25)";
 
 const SELECT: &str = "SELECT node, start_ms, end_ms, gpu, model, owner, class, ms, confidence, busy_signal, evidence,
     missing, energy_mj, energy_ms, energy_counted_ms, charged_node, charged_gpu, gpu_instance, gpu_instance_profile,
-    variance_ms2, rule_version, rules_version, run, account FROM intervals WHERE start_ms >= $1 AND end_ms <= $2";
+    variance_ms2, rule_version, rules_version, run, account, cluster FROM intervals WHERE start_ms >= $1 AND end_ms <= $2";
 
 const ORDER: &str = "ORDER BY node, gpu, start_ms, class, owner NULLS FIRST,
     charged_node NULLS FIRST, charged_gpu NULLS FIRST,
@@ -36,7 +36,7 @@ const ORDER: &str = "ORDER BY node, gpu, start_ms, class, owner NULLS FIRST,
 const DELETE: &str = "DELETE FROM intervals WHERE node = $1 AND start_ms >= $2 AND end_ms <= $3";
 
 /// What intervals can be chosen by.
-const CONDITIONS: [&str; 7] = ["node", "gpu", "owner", "run", "account", "class", "charged_gpu"];
+const CONDITIONS: [&str; 8] = ["cluster", "node", "gpu", "owner", "run", "account", "class", "charged_gpu"];
 
 /// Every statement on results. SQLite and PostgreSQL understand them alike, which `tests/tests/postgres.rs` holds them to.
 #[must_use]
@@ -170,7 +170,8 @@ async fn select(
     whose: &Whose,
 ) -> sqlx::Result<Vec<Interval>> {
     let class = whose.class.map(|class| class.name().to_owned());
-    let values = [&whose.node, &whose.gpu, &whose.owner, &whose.run, &whose.account, &class, &whose.charged_to];
+    let values =
+        [&whose.cluster, &whose.node, &whose.gpu, &whose.owner, &whose.run, &whose.account, &class, &whose.charged_to];
     let given = || CONDITIONS.into_iter().zip(values).filter_map(|(column, value)| Some((column, value.as_ref()?)));
     let mut query = sqlx::query(AssertSqlSafe(selection(given().map(|(column, _)| column))));
     query = query.bind(window.start).bind(window.end);
@@ -211,6 +212,7 @@ async fn insert(transaction: &mut sqlx::SqliteConnection, interval: &Interval) -
         .bind(interval.version.map(|version| version.rules))
         .bind(&interval.run)
         .bind(&interval.account)
+        .bind(&interval.cluster)
         .execute(transaction)
         .await?;
     Ok(())
@@ -231,6 +233,7 @@ fn decode(row: &SqliteRow) -> sqlx::Result<Interval> {
     Ok(Interval {
         gpu: row.try_get("gpu")?,
         gpu_instance: instance(row)?,
+        cluster: row.try_get("cluster")?,
         node: row.try_get("node")?,
         model: row.try_get("model")?,
         owner: row.try_get("owner")?,

@@ -87,10 +87,10 @@ pub(super) async fn page<S: Samples + Results>(
     let elsewhere = app.store.intervals_of(hours, &elsewhere).await?;
     let meanwhile = elsewhere.iter().filter(|i| i.start_ms < stretch.end_ms && i.end_ms > stretch.start_ms);
     let caused_ms = meanwhile.map(|i| i.ms).sum();
-    let node = stretch.parts[0].node.clone();
+    let (cluster, node) = (stretch.parts[0].cluster.as_deref(), &stretch.parts[0].node);
     let trail = vec![
         Link::new(format!("/?{}", around.query), "Fleet"),
-        Link::new(format!("{}?{}", link::node(&node), around.query), format!("Node {node}")),
+        Link::new(format!("{}?{}", link::node(cluster, node), around.query), format!("Node {node}")),
         back,
     ];
     let proofs = evidence(stretch.parts.iter().map(|i| (i.evidence.as_slice(), i.ms as f64)));
@@ -167,6 +167,7 @@ fn facts(stretch: &Stretch<'_>, uuid: &str, caused_ms: i64) -> Vec<(&'static str
         ("GPU", format!("{uuid}, {}", first.model.as_deref().unwrap_or("model unknown"))),
         ("node", first.node.clone()),
     ];
+    facts.extend(first.cluster.clone().map(|cluster| ("cluster", cluster)));
     if stretch.instance.is_some() {
         facts.push(("of it", format!("MIG {}, whose GPU-time is its share by compute slices", stretch.of_instance())));
     }

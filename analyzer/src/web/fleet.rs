@@ -31,6 +31,7 @@ struct Fleet {
 
 /// A row.
 struct Node {
+    cluster: Option<String>,
     name: String,
     href: String,
     gpus: usize,
@@ -61,19 +62,23 @@ pub(super) async fn page<S: Results>(State(app): State<App<S>>, Query(query): Qu
 
 /// The nodes, greatest loss first.
 fn nodes(intervals: &[Interval], chosen: &Chosen) -> Vec<Node> {
-    let mut by_node: BTreeMap<&str, Vec<&Interval>> = BTreeMap::new();
-    intervals.iter().for_each(|i| by_node.entry(&i.node).or_default().push(i));
-    let mut nodes: Vec<Node> = by_node.into_iter().map(|(name, intervals)| node(name, &intervals, chosen)).collect();
+    let mut by_node: BTreeMap<Place<'_>, Vec<&Interval>> = BTreeMap::new();
+    intervals.iter().for_each(|i| by_node.entry((i.cluster.as_deref(), &i.node)).or_default().push(i));
+    let mut nodes: Vec<Node> = by_node.into_iter().map(|(place, intervals)| node(place, &intervals, chosen)).collect();
     nodes.sort_by_key(|node| std::cmp::Reverse(node.lost_ms));
     nodes
 }
 
-fn node(name: &str, intervals: &[&Interval], chosen: &Chosen) -> Node {
+/// A node's cluster and name.
+type Place<'a> = (Option<&'a str>, &'a str);
+
+fn node((cluster, name): Place<'_>, intervals: &[&Interval], chosen: &Chosen) -> Node {
     let ledger = Ledger::unpriced(intervals.iter().copied());
     let capacity = ledger.capacity().ms;
     Node {
+        cluster: cluster.map(str::to_owned),
         name: name.to_owned(),
-        href: format!("{}?{}", link::node(name), chosen.query),
+        href: format!("{}?{}", link::node(cluster, name), chosen.query),
         gpus: intervals.iter().map(|i| &i.gpu).collect::<BTreeSet<_>>().len(),
         hours: Amount::of(capacity, capacity).hours(),
         goodput: text::percent(ledger.goodput()),

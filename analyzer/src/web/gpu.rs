@@ -86,7 +86,7 @@ pub(super) async fn page<S: Results>(
         return Err(Problem::missing(what, advice, chosen.choices(&path)));
     };
     let (node, model) = (last.node.clone(), intervals.iter().find_map(|i| i.model.clone()));
-    let node_href = format!("{}?{}", link::node(&node), chosen.query);
+    let node_href = format!("{}?{}", link::node(last.cluster.as_deref(), &node), chosen.query);
     let trail =
         vec![Link::new(format!("/?{}", chosen.query), "Fleet"), Link::new(node_href.clone(), format!("Node {node}"))];
     let (all, stretches): (Vec<&Interval>, _) = (intervals.iter().collect(), stretches(&intervals));

@@ -12,9 +12,10 @@ fn escaped(text: &str) -> String {
     utf8_percent_encode(text, ESCAPED).to_string()
 }
 
-/// Path of a node's page.
-pub(super) fn node(name: &str) -> String {
-    format!("/nodes/{}", escaped(name))
+/// Path of a node's page; without a cluster, of all nodes of the name.
+pub(super) fn node(cluster: Option<&str>, name: &str) -> String {
+    let within = cluster.map_or(String::new(), |cluster| format!("/clusters/{}", escaped(cluster)));
+    format!("{within}/nodes/{}", escaped(name))
 }
 
 /// Path of a GPU's page.

@@ -34,6 +34,7 @@ pub(crate) fn routes<S: Samples + Results + Clone + 'static>() -> Router<App<S>>
     Router::new()
         .route("/", get(fleet::page::<S>))
         .route("/nodes/{node}", get(node::page::<S>))
+        .route("/clusters/{cluster}/nodes/{node}", get(node::page_within::<S>))
         .route("/gpus/{gpu}", get(gpu::page::<S>))
         .route("/gpus/{gpu}/evidence", get(evidence::page::<S>))
         .route("/report", get(report::page::<S>))

@@ -1,4 +1,4 @@
-//! `/nodes/{node}`: a node, GPU by GPU.
+//! `/nodes/{node}` and `/clusters/{cluster}/nodes/{node}`: a node, GPU by GPU.
 
 use std::collections::BTreeMap;
 
@@ -22,6 +22,7 @@ use crate::store::{Results, Whose};
 struct Node {
     frame: Frame,
     name: String,
+    cluster: Option<String>,
     periods: Vec<Link>,
     period: String,
     tiles: Vec<Tile>,
@@ -59,9 +60,22 @@ pub(super) async fn page<S: Results>(
     Path(name): Path<String>,
     Query(query): Query<PeriodQuery>,
 ) -> Page {
-    let chosen = Chosen::of(&query, (app.now)(), &app.zone)?;
-    let intervals = app.store.intervals_of(chosen.range(), &Whose::node(&name)).await?;
-    let periods = chosen.choices(&link::node(&name));
+    render(&app, None, name, &query).await
+}
+
+pub(super) async fn page_within<S: Results>(
+    State(app): State<App<S>>,
+    Path((cluster, name)): Path<(String, String)>,
+    Query(query): Query<PeriodQuery>,
+) -> Page {
+    render(&app, Some(cluster), name, &query).await
+}
+
+async fn render<S: Results>(app: &App<S>, cluster: Option<String>, name: String, query: &PeriodQuery) -> Page {
+    let chosen = Chosen::of(query, (app.now)(), &app.zone)?;
+    let whose = Whose { cluster: cluster.clone(), ..Whose::node(&name) };
+    let intervals = app.store.intervals_of(chosen.range(), &whose).await?;
+    let periods = chosen.choices(&link::node(cluster.as_deref(), &name));
     if intervals.is_empty() {
         let what = format!("No verdict is stored for node {name} from {}", chosen.show());
         let advice =
@@ -83,6 +97,7 @@ pub(super) async fn page<S: Results>(
         ticks: ticks(&chosen.range(), &chosen.clock),
         resolution: resolution(&chosen),
         owners: owners(&intervals),
+        cluster,
         name,
     })
 }

@@ -189,6 +189,7 @@ mod tests {
 
     fn interval(class: Class, start_min: i64, end_min: i64, ms: i64) -> Interval {
         Interval {
+            cluster: None,
             gpu: "GPU-a".into(),
             node: "n1".into(),
             model: None,

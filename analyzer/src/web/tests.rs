@@ -22,6 +22,7 @@ async fn with_a_starving_gpu() -> Served {
     let evidence =
         |signal: &str, value, unit: &str| Evidence { signal: signal.into(), value, unit: unit.into(), threshold: 0.1 };
     let starving = Interval {
+        cluster: Some("e/<i>7".into()),
         gpu: "GPU-b".into(),
         node: "n2".into(),
         model: Some("NVIDIA H100".into()),
@@ -90,9 +91,20 @@ async fn the_fleet_lists_nodes_with_goodput_and_greatest_loss() {
     let page = page(&served, "/").await;
     let text = text_of(&page);
     assert!(text.contains("Fri 2026-11-20 05:00 to Sat 2026-11-21 06:00, UTC"), "{text}");
-    assert!(text.contains("n2 1 1.00 25.0 %"), "{text}");
+    assert!(text.contains("n2 e/&#60;i&#62;7 1 1.00 25.0 %"), "{text}");
     assert!(text.contains("dataloader_storage 0.75 GPU-hours, 75.0 %"), "{text}");
     assert!(page.contains("productive 25.0 %, dataloader_storage 75.0 %"), "the bar in words");
+}
+
+#[tokio::test]
+async fn a_node_is_that_of_its_cluster() {
+    let served = with_a_starving_gpu().await;
+    let path = "/clusters/e%2F%3Ci%3E7/nodes/n2";
+    assert!(links(&page(&served, "/").await).iter().any(|link| link.starts_with(path)));
+    assert!(text_of(&page(&served, path).await).contains("Cluster e/&#60;i&#62;7."));
+    page(&served, "/nodes/n2").await;
+    let (status, ..) = served.get("/clusters/west/nodes/n2").await;
+    assert_eq!(status, 404);
 }
 
 #[tokio::test]

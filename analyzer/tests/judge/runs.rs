@@ -1,4 +1,4 @@
-//! Which run and which account verdicts name beside the owner.
+//! Which run and account verdicts name beside the owner, and which cluster beside the node.
 
 use std::collections::BTreeSet;
 
@@ -23,6 +23,22 @@ fn told(series: &[Series]) -> BTreeSet<[String; 4]> {
     let judged = judge_series(series, 0..10 * MINUTE, &Thresholds::default()).unwrap();
     let name = |name: Option<String>| name.unwrap_or_else(|| "-".to_owned());
     judged.intervals.into_iter().map(|i| [i.gpu, name(i.owner), name(i.run), name(i.account)]).collect()
+}
+
+#[test]
+fn nodes_of_one_name_are_of_their_own_clusters() {
+    let of = |cluster: &str, owner: &str| {
+        let labels = busy("n1", &[("hpc_job", owner), ("cluster", cluster)]).labels;
+        let labels: Vec<(String, String)> = labels.iter().map(|(n, v)| (n.to_owned(), v.to_owned())).collect();
+        let renamed = labels.iter().map(|(n, v)| (n.as_str(), if n == "UUID" { owner } else { v.as_str() }));
+        always(&renamed.filter(|(_, value)| !value.is_empty()).collect::<Vec<_>>(), 100.0)
+    };
+    let series = [of("east", "7"), of("west", "8"), of("", "9")];
+    let judged = judge_series(&series, 0..10 * MINUTE, &Thresholds::default()).unwrap();
+    let told: BTreeSet<_> = judged.intervals.into_iter().map(|i| (i.node, i.owner, i.cluster)).collect();
+    let expected = [("job/7", Some("east")), ("job/8", Some("west")), ("job/9", None)];
+    let row = |(owner, cluster): (&str, Option<&str>)| ("n1".into(), Some(owner.into()), cluster.map(str::to_owned));
+    assert_eq!(told, expected.map(row).into());
 }
 
 #[test]

@@ -104,11 +104,30 @@ fn runs_out<'a>(registry: &mut Registry, named: &Named, prospects: impl Iterator
 
 fn labels(prospect: &Prospect) -> Labels {
     let which = prospect.kind.which().to_owned();
-    let node = ("node", prospect.node.clone());
-    match prospect.kind {
-        Kind::Memory(_) => vec![node, ("memory", which), ("entity", prospect.entity.clone())],
-        Kind::Disk(_) => vec![node, ("room", which), ("mountpoint", prospect.entity.clone())],
-        Kind::Eviction(_) => vec![node, ("signal", which)],
-        Kind::Hardware(_) => vec![node, ("gpu", prospect.entity.clone()), ("fault", which)],
+    let entity = prospect.entity.clone();
+    let what = match prospect.kind {
+        Kind::Memory(_) => vec![("memory", which), ("entity", entity)],
+        Kind::Disk(_) => vec![("room", which), ("mountpoint", entity)],
+        Kind::Eviction(_) => vec![("signal", which)],
+        Kind::Hardware(_) => vec![("gpu", entity), ("fault", which)],
+    };
+    let cluster = prospect.cluster.clone().map(|cluster| ("cluster", cluster));
+    cluster.into_iter().chain([("node", prospect.node.clone())]).chain(what).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_that_two_clusters_call_alike_have_series_of_their_own() {
+        let risks = crate::store::examples().risks;
+        let east = &risks[0].last;
+        let names = |prospect: &Prospect| labels(prospect).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+        let (west, nowhere) = (Some("west".to_owned()), None);
+        let [west, nowhere] = [west, nowhere].map(|cluster| Prospect { cluster, ..east.clone() });
+        assert_eq!(names(east)[..2], ["cluster", "node"]);
+        assert_ne!(labels(east), labels(&west));
+        assert_eq!(names(&nowhere)[0], "node", "no label stands for none");
     }
 }

@@ -24,7 +24,11 @@ const ROWS: &[(i64, &str)] = &[
             VALUES ('a', 0, 3600000, 'GPU-1', 'idle_held', 3600000, 0.9, '[]', '[]')",
     ),
     (1, "INSERT INTO quarantine VALUES ('000000000001.parquet', 'torn', 5)"),
-    (2, "INSERT INTO advisories VALUES ('a', 0, 3600000, 'GPU-1', NULL, NULL, 'cross_numa', 0.9, '[]')"),
+    (
+        2,
+        "INSERT INTO advisories (node, start_ms, end_ms, gpu, advice, confidence, evidence)
+            VALUES ('a', 0, 3600000, 'GPU-1', 'cross_numa', 0.9, '[]')",
+    ),
     (3, "UPDATE intervals SET energy_mj = 7, energy_ms = 3600000, energy_counted_ms = 0"),
     (4, "INSERT INTO deliveries VALUES ('2026-W47', 1, 'webhook', 1, 5)"),
     (5, "INSERT INTO achieved VALUES (0, 3600000, 'steps_total', 'steps', NULL, 'train-0', 1.5, 9, NULL)"),
@@ -72,6 +76,7 @@ async fn a_directory_of_every_earlier_release_keeps_its_data_and_gets_what_is_ne
         assert_eq!((verdicts.len(), verdicts[0].ms), (1, HOUR), "schema {version}");
         let added = (verdicts[0].charged_to.as_ref(), verdicts[0].variance_ms2, verdicts[0].version);
         assert_eq!(added, (None, None, None), "schema {version}");
+        assert_eq!(verdicts[0].cluster, None, "schema {version}");
         assert_eq!((verdicts[0].run.as_ref(), verdicts[0].account.as_ref()), (None, None), "schema {version}");
         assert_eq!(verdicts[0].energy.map(|energy| energy.mj), (version >= 3).then_some(7));
         assert_eq!(store.outlook(0..HOUR).await.unwrap().advisories.len(), usize::from(version >= 2));
