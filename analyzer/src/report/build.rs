@@ -151,8 +151,9 @@ fn span<'a>(intervals: impl IntoIterator<Item = &'a Interval>) -> Option<Span> {
     })
 }
 
-fn is_by_other_rules(interval: &&Interval) -> bool {
-    interval.version != Some(Version::of(interval.class))
+/// What was judged by rules of other releases, from its first to its last.
+pub(crate) fn other_rules<'a>(intervals: impl IntoIterator<Item = &'a Interval>) -> Option<Span> {
+    span(intervals.into_iter().filter(|interval| interval.version != Some(Version::of(interval.class))))
 }
 
 fn fleet(intervals: &[Interval], ledger: &Ledger<'_>) -> Fleet {
@@ -216,7 +217,7 @@ fn coverage(items: &[Item<'_>], ledger: &Ledger<'_>, prices: &[Price]) -> Covera
         energy_counted: Amount::of(energy.counted_ms, capacity.ms),
         energy_by_power: Amount::of(energy.ms - energy.counted_ms, capacity.ms),
         unpriced: if prices.is_empty() { Vec::new() } else { unpriced(items, capacity.ms) },
-        other_rules: span(items.iter().map(Item::interval).filter(is_by_other_rules)),
+        other_rules: other_rules(items.iter().map(Item::interval)),
     }
 }
 

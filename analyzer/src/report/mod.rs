@@ -38,8 +38,8 @@ mod waterfall;
 
 pub use about::{About, Remedy, about};
 pub use advisory::{AdvisedGpu, AdvisoryRow, advice_meaning, advice_remedies};
-pub(crate) use build::Ledger;
 pub use build::build;
+pub(crate) use build::{Ledger, other_rules};
 pub(crate) use finding::{evidence, missing, rule_versions};
 pub use gain::{Basis, Gain, Grade};
 pub use gap::Gap;
@@ -403,15 +403,8 @@ impl Report {
     pub fn judged_otherwise(&self) -> Option<String> {
         let span = self.coverage.other_rules.as_ref()?;
         let hours = self.period.around(span.start_ms, span.end_ms);
-        Some(format!(
-            "{} GPU-hours, between {} and {}, were judged by rules of other releases. As far as samples are kept, \
-             goodput-analyzer classify --start {} --end {} judges them again while serve is stopped.",
-            text::hours(span.gpu_ms),
-            self.period.show(hours.start_ms),
-            self.period.show(hours.end_ms),
-            hours.start,
-            hours.end
-        ))
+        let shown = [self.period.show(hours.start_ms), self.period.show(hours.end_ms)];
+        Some(text::judged_otherwise(span.gpu_ms, shown.each_ref().map(String::as_str), &hours.start, &hours.end))
     }
 
     /// Findings and what could not be judged, in the order of their numbers in the report.

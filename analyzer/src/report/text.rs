@@ -22,6 +22,17 @@ pub(super) const RANKING: &str = "Findings with a sourced gain come first, by th
 pub(super) const CAUSED: &str = "Caused here: what other GPUs lost while they waited for these. It is on their own rows, and \
                                  never to be added to what was lost here.";
 
+/// Of verdicts of other releases: how much, when as it is shown, and as a command takes it.
+pub(crate) fn judged_otherwise(gpu_ms: i64, shown: [&str; 2], start: &str, end: &str) -> String {
+    format!(
+        "{} GPU-hours, between {} and {}, were judged by rules of other releases. As far as samples are kept, \
+         goodput-analyzer classify --start {start} --end {end} judges them again while serve is stopped.",
+        hours(gpu_ms),
+        shown[0],
+        shown[1],
+    )
+}
+
 /// What to do for money.
 pub(super) const NO_PRICES: &str = "No money: no price in the configuration applies. Add entries of model, currency, \
                                     per_gpu_hour and valid_from under prices (docs/report.md).";

@@ -15,8 +15,8 @@ use super::gpu::{holder, waited_for};
 use super::link;
 use super::page::{Frame, Link, Page, Problem, show};
 use super::stretch::{Stretch, stretches};
-use crate::classify::{Class, Interval, busy_signals};
-use crate::report::{Proof, Remedy, about, evidence, missing, rule_versions, text};
+use crate::classify::{Class, Interval, Version, busy_signals};
+use crate::report::{Proof, Remedy, about, evidence, missing, other_rules, rule_versions, text};
 use crate::sample::TimeMs;
 use crate::serve::App;
 use crate::signal::{Signal, named_in};
@@ -155,6 +155,15 @@ fn signals(stretch: &Stretch<'_>, proofs: &[Proof]) -> Vec<Signal> {
     if signals.is_empty() { vec![Signal::GpuBusy, Signal::GpuUtilization] } else { signals }
 }
 
+/// By which version of its rule it was judged; where that or another rule is not this release's, which one this has.
+fn version(stretch: &Stretch<'_>) -> String {
+    let judged = text::versions(&rule_versions(stretch.parts.iter().copied()));
+    match other_rules(stretch.parts.iter().copied()) {
+        Some(_) => format!("{judged}, by rules of another release; this one's is {}", Version::of(stretch.class).rule),
+        None => judged,
+    }
+}
+
 /// The verdict's own numbers.
 fn facts(stretch: &Stretch<'_>, uuid: &str, caused_ms: i64) -> Vec<(&'static str, String)> {
     let first: &Interval = stretch.parts[0];
@@ -175,7 +184,7 @@ fn facts(stretch: &Stretch<'_>, uuid: &str, caused_ms: i64) -> Vec<(&'static str
         ("held by", holder(stretch).to_owned()),
         ("GPU-time", format!("{} GPU-hours, {share} of the {lasts} from first to last cell", text::hours(stretch.ms))),
         ("confidence", format!("{}, weighted over its cells", text::percent(Some(stretch.confidence())))),
-        ("version of the rule", text::versions(&rule_versions(stretch.parts.iter().copied()))),
+        ("version of the rule", version(stretch)),
     ]);
     if !busy.is_empty() {
         facts.push(("busy or not by", busy.join(", ")));

@@ -8,7 +8,7 @@ use axum::extract::{Query, State};
 use super::chosen::{Chosen, PeriodQuery};
 use super::link;
 use super::page::{Frame, Link, Page, show};
-use super::share::{Shares, Tile, greatest_loss, tiles};
+use super::share::{Shares, Tile, greatest_loss, judged_otherwise, tiles};
 use crate::classify::{Class, Interval};
 use crate::report::{Amount, FORMULA, Ledger, text};
 use crate::serve::App;
@@ -23,6 +23,7 @@ struct Fleet {
     formula: &'static str,
     tiles: Vec<Tile>,
     shares: Shares,
+    judged_otherwise: Option<String>,
     nodes: Vec<Node>,
     judged_until: Option<String>,
     sources: usize,
@@ -53,6 +54,7 @@ pub(super) async fn page<S: Results>(State(app): State<App<S>>, Query(query): Qu
         formula: FORMULA,
         tiles: tiles(&all),
         shares: Shares::of(&Ledger::unpriced(&intervals)),
+        judged_otherwise: judged_otherwise(&intervals, &chosen.clock),
         nodes: nodes(&intervals, &chosen),
         judged_until: app.progress.borrow().judged_until_ms.map(|time| chosen.clock.show(time)),
         sources: app.intake.account().last_sample.len(),

@@ -10,7 +10,7 @@ use super::chosen::{Chosen, PeriodQuery};
 use super::clock::{HOUR_MS, length};
 use super::link;
 use super::page::{Frame, Link, Page, Problem, show};
-use super::share::{Shares, Tile, tiles};
+use super::share::{Shares, Tile, judged_otherwise, tiles};
 use super::stretch::{Stretch, stretches};
 use super::strip::{Mark, marks, resolution};
 use crate::classify::{Class, Culprit, Interval};
@@ -39,6 +39,7 @@ struct Gpu {
     period: String,
     tiles: Vec<Tile>,
     shares: Shares,
+    judged_otherwise: Option<String>,
     marks: Vec<Mark>,
     ticks: Vec<Tick>,
     resolution: String,
@@ -102,6 +103,7 @@ pub(super) async fn page<S: Results>(
         period: chosen.show(),
         tiles: tiles(&all),
         shares: Shares::of(&Ledger::unpriced(&intervals)),
+        judged_otherwise: judged_otherwise(&intervals, &chosen.clock),
         marks: marks(&stretches, &uuid, &chosen),
         ticks: ticks(&chosen.range(), &chosen.clock),
         resolution: resolution(&chosen),

@@ -9,7 +9,7 @@ use super::axis::{Tick, ticks};
 use super::chosen::{Chosen, PeriodQuery};
 use super::link;
 use super::page::{Frame, Link, Page, Problem, show};
-use super::share::{Shares, Tile, greatest_loss, tiles};
+use super::share::{Shares, Tile, greatest_loss, judged_otherwise, tiles};
 use super::stretch::stretches;
 use super::strip::{Mark, marks, resolution};
 use crate::classify::{Class, Group, Interval};
@@ -27,6 +27,7 @@ struct Node {
     period: String,
     tiles: Vec<Tile>,
     shares: Shares,
+    judged_otherwise: Option<String>,
     gpus: Vec<Gpu>,
     ticks: Vec<Tick>,
     resolution: String,
@@ -93,6 +94,7 @@ async fn render<S: Results>(app: &App<S>, cluster: Option<String>, name: String,
         period: chosen.show(),
         tiles: tiles(&all),
         shares: Shares::of(&Ledger::unpriced(&intervals)),
+        judged_otherwise: judged_otherwise(&intervals, &chosen.clock),
         gpus: gpus(&intervals, &chosen),
         ticks: ticks(&chosen.range(), &chosen.clock),
         resolution: resolution(&chosen),

@@ -1,8 +1,9 @@
 //! A ledger as pages show it: tiles, and a bar and table of classes.
 
+use super::clock::{Clock, HOUR_MS, rfc3339};
 use super::strip::WIDTH;
 use crate::classify::{Class, Interval};
-use crate::report::{Amount, Ledger, Sum, about, text};
+use crate::report::{Amount, Ledger, Span, Sum, about, other_rules, text};
 
 /// A number with its name and what it is of.
 pub(super) struct Tile {
@@ -51,6 +52,15 @@ impl Shares {
         let words: Vec<String> = classes.iter().map(|c| format!("{} {}", c.class, c.percent)).collect();
         Self { label: words.join(", "), classes }
     }
+}
+
+/// What of these intervals rules of other releases judged, and how to judge it anew; to be read.
+pub(super) fn judged_otherwise(intervals: &[Interval], clock: &Clock) -> Option<String> {
+    let Span { start_ms, end_ms, gpu_ms } = other_rules(intervals)?;
+    let (start_ms, end_ms) = (start_ms - start_ms.rem_euclid(HOUR_MS), end_ms + (-end_ms).rem_euclid(HOUR_MS));
+    let shown = [clock.show(start_ms), clock.show(end_ms)];
+    let shown = shown.each_ref().map(String::as_str);
+    Some(text::judged_otherwise(gpu_ms, shown, &rfc3339(start_ms), &rfc3339(end_ms)))
 }
 
 /// The ledger of these intervals in four numbers.

@@ -97,6 +97,17 @@ async fn the_fleet_lists_nodes_with_goodput_and_greatest_loss() {
 }
 
 #[tokio::test]
+async fn what_another_releases_rules_judged_is_said_with_how_to_judge_it_anew() {
+    let served = with_a_starving_gpu().await;
+    let command = "goodput-analyzer classify --start 2026-11-21T03:00:00Z --end 2026-11-21T04:00:00Z judges them again";
+    for path in ["/", "/nodes/n2", "/gpus/GPU-b"] {
+        let page = text_of(&page(&served, path).await);
+        assert!(page.contains("1.00 GPU-hours, between Sat 2026-11-21 03:00 and") && page.contains(command), "{page}");
+    }
+    assert!(!page(&served, NODE_PATH).await.contains("rules of other releases"), "it is this release's");
+}
+
+#[tokio::test]
 async fn a_node_is_that_of_its_cluster() {
     let served = with_a_starving_gpu().await;
     let path = "/clusters/e%2F%3Ci%3E7/nodes/n2";
@@ -131,7 +142,7 @@ async fn the_evidence_of_a_stretch_has_numbers_with_unit_and_window() {
     for part in [
         "The GPU waited for input that storage was late to deliver.",
         "0.75 GPU-hours, 75.0 % of the 60 min from first to last cell",
-        "confidence 90.0 %, weighted over its cells version of the rule 3",
+        "confidence 90.0 %, weighted over its cells version of the rule 3, by rules of another release; this one&#39;s is",
         "job_io_pressure 0.75 seconds per second 0.75 to 0.75 seconds per second 0.1 seconds per second Sat 21 Nov",
         "Missing, so that rules abstained; with them the class might be another: job_cpu_pressure",
         "No samples of it are stored for this time",
