@@ -1,14 +1,17 @@
-//! What is told in another way, or not told for two minutes, is the same fault: traces of the lab, rewritten, get the
-//! verdicts that they had.
+//! What is told in another way, not told for two minutes, or told beside another cluster, is the same fault: traces of the
+//! lab, rewritten, get the verdicts that they had.
 
 use std::collections::{BTreeMap, HashSet};
+use std::ops::Range;
 
-use anyhow::{Context as _, Result};
-use goodput_analyzer::classify::Thresholds;
-use goodput_analyzer::evaluate::{evaluate, find_all};
+use anyhow::{Context as _, Result, ensure};
+use goodput_analyzer::classify::{Thresholds, judge_series};
+use goodput_analyzer::evaluate::{Trace, evaluate, find_all};
+use goodput_analyzer::forecast::risks;
+use goodput_analyzer::sample::{Labels, Sample, Series};
 use goodput_tests::lab::exporters::Exporters;
 use goodput_tests::lab::families::{FAMILIES, plan};
-use goodput_tests::lab::record::record;
+use goodput_tests::lab::record::{Plan, record};
 
 /// A sample of a trace: what stands before the value, the value, and the time in seconds.
 #[derive(Clone, Copy)]
@@ -38,10 +41,7 @@ fn worse(family: &str, exporters: Exporters, rewrite: impl Fn(&[Line<'_>]) -> St
 /// The same of one member of the family.
 fn worse_in(family: &str, member: u64, exporters: Exporters, rewrite: impl Fn(&[Line<'_>]) -> String) -> Result<f64> {
     let dir = tempfile::tempdir()?;
-    let family = FAMILIES.iter().find(|f| f.name == family).with_context(|| format!("no family {family}"))?;
-    let mut plan = plan(family, member);
-    plan.exporters = exporters;
-    record(&plan, dir.path())?;
+    record(&plan_of(family, member, exporters)?, dir.path())?;
     let wrong = || Ok::<_, anyhow::Error>(evaluate(&[dir.path().to_owned()], &Thresholds::default())?.all);
     let before = wrong()?.wrong_class_share;
     let file = find_all(&[dir.path().to_owned()])?.remove(0).join("metrics.om");
@@ -49,6 +49,11 @@ fn worse_in(family: &str, member: u64, exporters: Exporters, rewrite: impl Fn(&[
     let lines: Vec<Line<'_>> = text.lines().filter_map(Line::of).collect();
     std::fs::write(&file, rewrite(&lines) + "# EOF\n")?;
     Ok(wrong()?.wrong_class_share - before)
+}
+
+fn plan_of(family: &str, member: u64, exporters: Exporters) -> Result<Plan> {
+    let family = FAMILIES.iter().find(|f| f.name == family).with_context(|| format!("no family {family}"))?;
+    Ok(Plan { exporters, ..plan(family, member) })
 }
 
 /// Each line as the function has it.
@@ -198,5 +203,58 @@ fn others_that_write_for_a_minute_make_no_save_of_late_reads() -> Result<()> {
     };
     let worse = worse_in("near_miss", 1, Exporters::DcgmAndNode, written)?;
     assert!(worse < 0.01, "{worse:.3} more of the time is wrong");
+    Ok(())
+}
+
+/// The series of a cluster whose clock runs so much later; its GPUs have UUIDs of their own, everything else its name.
+fn within(cluster: &str, later_ms: i64, series: &[Series]) -> Vec<Series> {
+    let one = |s: &Series| {
+        let named = s.labels.iter().map(|(name, value)| match name {
+            "UUID" | "uuid" => (name, format!("{value}-{cluster}")),
+            _ => (name, value.to_owned()),
+        });
+        let labels: Vec<(&str, String)> = named.chain([("cluster", cluster.to_owned())]).collect();
+        let samples = s.samples.iter().map(|sample| Sample { time_ms: sample.time_ms + later_ms, ..*sample });
+        Series {
+            labels: Labels::new(labels.iter().map(|(name, value)| (*name, value.as_str()))),
+            samples: samples.collect(),
+        }
+    };
+    series.iter().map(one).collect()
+}
+
+/// What a cluster is told: verdicts, advisories, pairs of nodes, and risks.
+fn told(cluster: &str, series: &[Series], window: &Range<i64>) -> Result<impl PartialEq + use<>> {
+    let (t, is_its) = (Thresholds::default(), |name: &Option<String>| name.as_deref() == Some(cluster));
+    let mut judged = judge_series(series, window.clone(), &t)?;
+    judged.intervals.retain(|i| is_its(&i.cluster));
+    judged.advisories.retain(|a| is_its(&a.cluster));
+    judged.paired.retain(|p| is_its(&p.cluster));
+    let mut risks = risks(series, window, window.end, &t);
+    risks.retain(|risk| is_its(&risk.last.cluster));
+    ensure!(!judged.intervals.is_empty(), "no verdict on {cluster}");
+    Ok((judged.intervals, judged.advisories, judged.paired, risks))
+}
+
+#[test]
+fn a_cluster_is_judged_as_if_there_were_no_other() -> Result<()> {
+    for (family, exporters) in [
+        ("gang_wait", Exporters::Ours),
+        ("long_gang_wait", Exporters::DcgmAndNode),
+        ("lost_work_node", Exporters::Ours),
+        ("straggler", Exporters::Ours),
+        ("disk_fills", Exporters::DcgmAndNode),
+    ] {
+        let dir = tempfile::tempdir()?;
+        record(&plan_of(family, 0, exporters)?, dir.path())?;
+        let trace = Trace::read(&find_all(&[dir.path().to_owned()])?.remove(0))?;
+        let spans = || trace.truth.iter().map(|row| &row.span);
+        let (start, end) = (spans().map(|s| s.start).min(), spans().map(|s| s.end).max());
+        let window = start.zip(end).map(|(start, end)| start..end).context("no truth")?;
+        let east = within("east", 0, &trace.series);
+        let both = [east.clone(), within("west", 17 * 60_000, &trace.series)].concat();
+        let is_alike = told("east", &east, &window)? == told("east", &both, &window)?;
+        assert!(is_alike, "{family}: a cluster of the same names changes what is told");
+    }
     Ok(())
 }
