@@ -119,6 +119,15 @@ fn a_disk_that_fills_is_warned_of_and_checkpoints_that_are_removed_are_not() -> 
 }
 
 #[test]
+fn damaged_gpus_are_told_and_programs_faults_are_none() -> Result<()> {
+    let forecasts = evaluated(&["lost_work_xid", "down", "ends_well", "near_miss"])?.forecasts;
+    let told = forecasts.damage_seconds.len();
+    assert_eq!((forecasts.damages, told, forecasts.false_damages), (3, 3, 0), "{forecasts:?}");
+    assert!(forecasts.damage_seconds.last().is_some_and(|last| *last <= 330.0), "{forecasts:?}");
+    Ok(())
+}
+
+#[test]
 fn the_same_plan_makes_the_same_trace() -> Result<()> {
     let read = |dir: &Path, file| std::fs::read(dir.join("partial_allocation/00").join(file));
     let (one, other) = (tempfile::tempdir()?, tempfile::tempdir()?);

@@ -68,12 +68,24 @@ pub(super) async fn signals(given: Given) -> Answer<Page<Named>> {
 /// Whose signal is asked for.
 enum Entity {
     Gpu(String),
-    Node(String),
-    Owner(String, String),
+    Node(Place),
+    Owner(Place, String),
+}
+
+/// A node; without a cluster, the first of its name.
+struct Place {
+    cluster: Option<String>,
+    node: String,
+}
+
+impl Place {
+    fn is(&self, frame: &NodeFrame) -> bool {
+        frame.node == self.node && self.cluster.as_ref().is_none_or(|cluster| *cluster == frame.cluster)
+    }
 }
 
 pub(super) async fn series<S: Samples + Results>(State(app): State<App<S>>, given: Given) -> Answer<Page<Point>> {
-    let asked = Asked::of(given.0, &["signal", "gpu", "node", "owner", "start", "end", "limit", "cursor"])?;
+    let asked = Asked::of(given.0, &["signal", "gpu", "cluster", "node", "owner", "start", "end", "limit", "cursor"])?;
     let signal = asked.named("signal", Signal::ALL, Signal::name)?;
     let signal = signal.ok_or_else(|| Problem::bad("signal", "a signal that /api/v1/signals lists", None))?;
     let entity = entity(&asked, signal)?;
@@ -84,11 +96,12 @@ pub(super) async fn series<S: Samples + Results>(State(app): State<App<S>>, give
 }
 
 fn entity(asked: &Asked, signal: Signal) -> Result<Entity, Problem> {
-    let given = (signal.scope(), asked.owned("gpu"), asked.owned("node"), asked.owned("owner"));
+    let place = asked.owned("node").map(|node| Place { cluster: asked.owned("cluster"), node });
+    let given = (signal.scope(), asked.owned("gpu"), place, asked.owned("owner"));
     let (field, expected) = match given {
         (Scope::Gpu, Some(gpu), None, None) => return Ok(Entity::Gpu(gpu)),
-        (Scope::Node, None, Some(node), None) => return Ok(Entity::Node(node)),
-        (Scope::Job, None, Some(node), Some(owner)) => return Ok(Entity::Owner(node, owner)),
+        (Scope::Node, None, Some(place), None) => return Ok(Entity::Node(place)),
+        (Scope::Job, None, Some(place), Some(owner)) => return Ok(Entity::Owner(place, owner)),
         (Scope::Gpu, ..) => ("gpu", "a UUID, and neither node nor owner, for this is a GPU's signal"),
         (Scope::Node, ..) => ("node", "a node, and neither gpu nor owner, for this is a node's signal"),
         (Scope::Job, ..) => ("owner", "an owner and its node, and no gpu, for this is an owner's signal"),
@@ -105,8 +118,8 @@ async fn load<S: Samples + Results>(
 ) -> Result<Vec<Series>, Problem> {
     let gpus: BTreeSet<String> = match entity {
         Entity::Gpu(gpu) => BTreeSet::from([gpu.clone()]),
-        Entity::Node(node) | Entity::Owner(node, _) => {
-            let whose = Whose { node: Some(node.clone()), ..Whose::default() };
+        Entity::Node(Place { cluster, node }) | Entity::Owner(Place { cluster, node }, _) => {
+            let whose = Whose { cluster: cluster.clone(), node: Some(node.clone()), ..Whose::default() };
             store.intervals_of(range.clone(), &whose).await?.into_iter().map(|interval| interval.gpu).collect()
         }
     };
@@ -147,12 +160,44 @@ fn points(series: &[Series], entity: &Entity, signal: Signal, range: &Range<Time
 fn tracks<'a>(node: &'a NodeFrame, entity: &Entity) -> Option<&'a Tracks> {
     match entity {
         Entity::Gpu(uuid) => node.gpus.iter().find(|gpu| gpu.uuid == *uuid).map(|gpu| &gpu.tracks),
-        Entity::Node(name) => (node.node == *name).then_some(&node.host),
-        Entity::Owner(name, owner) => node.jobs.get(owner).filter(|_| node.node == *name),
+        Entity::Node(place) => place.is(node).then_some(&node.host),
+        Entity::Owner(place, owner) => node.jobs.get(owner).filter(|_| place.is(node)),
     }
 }
 
 fn point(cell: &Range<TimeMs>, numa_node: Option<String>, reading: &Reading) -> Point {
     let Reading { mean, min, max, covered_ms, samples, coarse, .. } = *reading;
     Point { start_ms: cell.start, end_ms: cell.end, numa_node, mean, min, max, covered_ms, samples, coarse }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::{Labels, Sample};
+
+    #[test]
+    fn a_node_is_that_of_the_cluster_that_is_asked_for() {
+        let range = 0..600_000;
+        let told = |cluster: &str, metric: &str, value| Series {
+            labels: Labels::new([
+                ("__name__", metric),
+                ("cluster", cluster),
+                ("UUID", if metric.starts_with("DCGM") { cluster } else { "" }),
+                ("Hostname", "n1"),
+                ("instance", "n1:9400"),
+                ("node", "n1"),
+            ]),
+            samples: range.clone().step_by(30_000).map(|time_ms| Sample { time_ms, value }).collect(),
+        };
+        let of = |cluster, total| {
+            [told(cluster, "DCGM_FI_DEV_GPU_UTIL", 50.0), told(cluster, "node_memory_MemTotal_bytes", total)]
+        };
+        let series = [of("east", 1e12), of("west", 2e12)].concat();
+        let mean = |cluster: Option<&str>| {
+            let place = Place { cluster: cluster.map(str::to_owned), node: "n1".to_owned() };
+            points(&series, &Entity::Node(place), Signal::NodeMemoryTotal, &range).first().map(|point| point.mean)
+        };
+        assert_eq!([Some("east"), Some("west"), Some("north")].map(mean), [Some(1e12), Some(2e12), None]);
+        assert_eq!(mean(None), Some(1e12));
+    }
 }

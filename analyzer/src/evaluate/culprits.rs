@@ -52,7 +52,9 @@ mod tests {
             Row { line: 2, entity, span, class, charged_to, also: Vec::new() }
         };
         let truth = vec![row("straggler", 0..20_000, Some("n/gpu0")), row("productive", 20_000..30_000, None)];
-        let trace = Trace { path: "t".into(), family: "f".into(), series: Vec::new(), truth, ooms: Vec::new() };
+        let (path, family) = ("t".into(), "f".into());
+        let (ooms, damages) = (Vec::new(), Vec::new());
+        let trace = Trace { path, family, series: Vec::new(), truth, ooms, damages };
         let told = |class, charged_to: &str, ms| {
             let (trace, entity, charged_to) = ("t".into(), "n/gpu1".into(), Some(charged_to.to_owned()));
             Cell { trace, entity, span: 0..60_000, class, charged_to, ms }

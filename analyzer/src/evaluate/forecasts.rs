@@ -1,6 +1,7 @@
-//! Forecasts held against the truth: what ran out, how long before it was said, and what was said for nothing. Hardware
-//! has no end that could come true.
+//! Forecasts held against the truth: what ran out, how long before it was said, and what was said for nothing; which GPUs
+//! were damaged, and how soon that was said. When a damaged GPU fails nobody knows, so nothing is said before.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use serde::Serialize;
@@ -22,13 +23,19 @@ pub struct Forecasts {
     pub median_lead_seconds: Option<f64>,
     /// Warnings that nothing followed within the horizon.
     pub false_alarms: usize,
+    /// GPUs that were damaged.
+    pub damages: usize,
+    /// Of those that were told, how soon after, in seconds; in rising order.
+    pub damage_seconds: Vec<f64>,
+    /// GPUs that were told to be damaged, in a way in which they were not.
+    pub false_damages: usize,
 }
 
 impl Forecasts {
     /// Of one trace.
     pub(super) fn of(trace: &Trace, entities: &Entities, window: &Range<TimeMs>, t: &Thresholds) -> Forecasts {
-        let mut risks = risks(&trace.series, window, window.end, t);
-        risks.retain(|risk| risk.last.kind.sort() != Sort::Hardware);
+        let all = risks(&trace.series, window, window.end, t).into_iter();
+        let (hardware, risks): (Vec<Risk>, Vec<Risk>) = all.partition(|r| r.last.kind.sort() == Sort::Hardware);
         let horizon_ms = (t.forecast_horizon_seconds * 1000.0) as i64;
         let lead = |oom: &Row| {
             let lasts = |r: &&Risk| r.start_ms < oom.span.start && r.end_ms + STEP_MS >= oom.span.start;
@@ -43,10 +50,31 @@ impl Forecasts {
             ooms: trace.ooms.len(),
             lead_seconds: trace.ooms.iter().filter_map(lead).collect(),
             false_alarms: risks.iter().filter(|risk| !comes_true(risk)).count(),
-            ..Forecasts::default()
+            ..Forecasts::damages(&trace.damages, &hardware, entities)
         };
         forecasts.settle();
         forecasts
+    }
+
+    /// What was said of damaged GPUs; what is told of them twice, by signals of several kinds, is one.
+    fn damages(rows: &[Row], hardware: &[Risk], entities: &Entities) -> Forecasts {
+        let told = |risk: &Risk, row: &Row| {
+            let is_its = row.charged_to.as_deref().is_none_or(|fault| fault == risk.last.kind.which());
+            let is_there = entities.get(&row.entity).is_some_and(|uuids| uuids.contains(board(&risk.last.entity)));
+            is_its && is_there && (row.span.start..=row.span.end + STEP_MS).contains(&risk.start_ms)
+        };
+        let soon = |row: &Row| {
+            let all = hardware.iter().filter(|risk| told(risk, row));
+            all.map(|risk| (risk.start_ms - row.span.start) as f64 / 1000.0).reduce(f64::min)
+        };
+        let is_false = |risk: &&Risk| !rows.iter().any(|row| told(risk, row));
+        let wrong: BTreeSet<_> = hardware.iter().filter(is_false).map(|r| (&r.last.entity, r.last.kind)).collect();
+        Forecasts {
+            damages: rows.len(),
+            damage_seconds: rows.iter().filter_map(soon).collect(),
+            false_damages: wrong.len(),
+            ..Forecasts::default()
+        }
     }
 
     /// Adds those of another trace.
@@ -54,13 +82,22 @@ impl Forecasts {
         self.ooms += other.ooms;
         self.false_alarms += other.false_alarms;
         self.lead_seconds.extend(other.lead_seconds);
+        self.damages += other.damages;
+        self.damage_seconds.extend(other.damage_seconds);
+        self.false_damages += other.false_damages;
         self.settle();
     }
 
     fn settle(&mut self) {
         self.lead_seconds.sort_by(f64::total_cmp);
+        self.damage_seconds.sort_by(f64::total_cmp);
         self.median_lead_seconds = self.lead_seconds.get(self.lead_seconds.len() / 2).copied();
     }
+}
+
+/// The UUID of the GPU, or of the one that it is an instance of.
+fn board(entity: &str) -> &str {
+    entity.split_once('/').map_or(entity, |(uuid, _)| uuid)
 }
 
 /// Is the warning about what ran out? Pods are evicted before the node's memory or its disk is at its end.
@@ -74,11 +111,61 @@ fn is_about(risk: &Risk, oom: &Row, entities: &Entities) -> bool {
     let is_asked = oom.charged_to.as_deref().is_none_or(|name| names.contains(&name));
     let is_there = match kind {
         Kind::Memory(Memory::Gpu) => {
-            // That of an instance is a part of the GPU's.
-            let uuid = risk.last.entity.split_once('/').map_or(risk.last.entity.as_str(), |(uuid, _)| uuid);
-            entities.get(&oom.entity).is_some_and(|uuids| uuids.contains(uuid))
+            entities.get(&oom.entity).is_some_and(|uuids| uuids.contains(board(&risk.last.entity)))
         }
         _ => risk.last.node == host,
     };
     is_asked && is_there
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::forecast::{Fault, Outlook};
+
+    const HOUR: TimeMs = 3_600_000;
+
+    /// Told so many minutes after the damage began.
+    fn risk(entity: &str, fault: Fault, minute: i64) -> Risk {
+        let Outlook { risks, .. } = crate::store::examples();
+        let start_ms = HOUR + minute * 60_000;
+        let mut risk = risks.into_iter().find(|risk| risk.last.damage().is_some()).unwrap();
+        (risk.start_ms, risk.end_ms) = (start_ms, start_ms + STEP_MS);
+        (risk.last.entity, risk.last.kind) = (entity.to_owned(), Kind::Hardware(fault));
+        risk
+    }
+
+    fn damage(fault: Option<Fault>) -> Row {
+        let charged_to = fault.map(|fault| fault.name().to_owned());
+        Row { line: 2, entity: "n1/gpu0".into(), span: HOUR..2 * HOUR, class: "damage", charged_to, also: Vec::new() }
+    }
+
+    /// How many were damaged, how soon that was told, and how many were told for nothing.
+    fn told(rows: &[Row], hardware: &[Risk]) -> (usize, Vec<f64>, usize) {
+        let entities = Entities::from([("n1/gpu0".to_owned(), ["GPU-a".to_owned()].into())]);
+        let Forecasts { damages, damage_seconds, false_damages, .. } = Forecasts::damages(rows, hardware, &entities);
+        (damages, damage_seconds, false_damages)
+    }
+
+    #[test]
+    fn a_damaged_gpu_is_told_once_however_many_signals_tell_it() {
+        let all = [risk("GPU-a", Fault::Xid, 5), risk("GPU-a/3", Fault::RemapPending, 3)];
+        assert_eq!(told(&[damage(None)], &all), (1, vec![180.0], 0));
+        assert_eq!(told(&[damage(None)], &[]), (1, vec![], 0));
+    }
+
+    #[test]
+    fn what_is_told_of_a_sound_gpu_is_wrong_and_so_is_another_fault_or_time() {
+        let (xid, pending) = (Fault::Xid, Fault::RemapPending);
+        for (row, wrong) in [
+            (damage(None), risk("GPU-b", xid, 5)),
+            (damage(None), risk("GPU-a", xid, -1)),
+            (damage(None), risk("GPU-a", xid, 66)),
+            (damage(Some(pending)), risk("GPU-a", xid, 5)),
+        ] {
+            assert_eq!(told(&[row], &[wrong.clone()]), (1, vec![], 1), "{wrong:?}");
+        }
+        let twice = [risk("GPU-b", xid, 5), risk("GPU-b", xid, 30), risk("GPU-b", pending, 5)];
+        assert_eq!(told(&[], &twice), (0, vec![], 2), "a GPU and a fault are told once");
+    }
 }

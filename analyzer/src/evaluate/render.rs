@@ -36,6 +36,14 @@ pub fn table(evaluation: &Evaluation) -> String {
         f.lead_seconds.len(),
         f.false_alarms
     );
+    let last = f.damage_seconds.last().map_or_else(|| "-".to_owned(), |s| format!("{:.0} min", s / 60.0));
+    let _ = writeln!(
+        out,
+        "damaged GPUs: {}, {} told, the last after {last}, {} told of sound ones",
+        f.damages,
+        f.damage_seconds.len(),
+        f.false_damages
+    );
     out
 }
 

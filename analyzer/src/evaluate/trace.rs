@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 
 use super::EvaluateError;
+use crate::forecast::Fault;
 use crate::ingest::Limits;
 use crate::ingest::text::{Format, Points};
 use crate::sample::{Labels, STALE_BITS, Sample, Series, TimeMs};
@@ -56,6 +57,8 @@ pub const LEAF_CLASSES: &[&str] = &[
 
 /// The event that forecasts are held against; it has no GPU-time.
 pub(super) const OOM: &str = "oom";
+/// The same of a GPU that is damaged.
+const DAMAGE: &str = "damage";
 /// Classes whose time somebody else caused.
 const CHARGED: [&str; 2] = ["straggler", "collective_wait"];
 /// What can run out, and pods that can be evicted before it does.
@@ -74,6 +77,8 @@ pub struct Trace {
     pub truth: Vec<Row>,
     /// When memory ran out.
     pub ooms: Vec<Row>,
+    /// When a GPU was damaged.
+    pub damages: Vec<Row>,
 }
 
 /// What was the matter with a GPU for some time.
@@ -85,9 +90,9 @@ pub struct Row {
     pub entity: String,
     /// When.
     pub span: Range<TimeMs>,
-    /// A leaf class, or `oom`.
+    /// A leaf class, `oom` or `damage`.
     pub class: &'static str,
-    /// Who caused it; of `oom`, what ran out.
+    /// Who caused it; of `oom`, what ran out; of `damage`, the fault.
     pub charged_to: Option<String>,
     /// Classes that are accepted in its place.
     pub also: Vec<&'static str>,
@@ -132,11 +137,12 @@ impl Trace {
         let (metrics, truth) = (path.join(METRICS), path.join(TRUTH));
         let series = series(&text(&metrics)?).map_err(|(line, reason)| wrong(&metrics, line, reason))?;
         let rows = rows(&text(&truth)?).map_err(|(line, reason)| wrong(&truth, line, reason))?;
-        let (ooms, mut truth): (Vec<Row>, Vec<Row>) = rows.into_iter().partition(|row| row.class == OOM);
+        let (ooms, rows): (Vec<Row>, Vec<Row>) = rows.into_iter().partition(|row| row.class == OOM);
+        let (damages, mut truth): (Vec<Row>, Vec<Row>) = rows.into_iter().partition(|row| row.class == DAMAGE);
         exclude_overlaps(&mut truth).map_err(|(line, reason)| wrong(&path.join(TRUTH), line, reason))?;
         let real = path.canonicalize().map_err(|source| EvaluateError::Io { path: path.to_owned(), source })?;
         let family = real.parent().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
-        Ok(Trace { path: path.to_owned(), family: family.unwrap_or_default(), series, truth, ooms })
+        Ok(Trace { path: path.to_owned(), family: family.unwrap_or_default(), series, truth, ooms, damages })
     }
 
     /// An error in the truth.
@@ -219,7 +225,11 @@ fn row(line: u64, fields: &[&str]) -> Result<Row, String> {
     };
     split(entity).ok_or_else(|| format!("entity: expected host/gpuN such as node1/gpu0, found {entity:?}"))?;
     let span = time("start", start)?..time("end", end)?;
-    let class = if class == OOM { OOM } else { leaf("class", class)? };
+    let class = if let Some(apart) = [OOM, DAMAGE].into_iter().find(|apart| *apart == class) {
+        apart
+    } else {
+        leaf("class", class)?
+    };
     if span.is_empty() && !(class == OOM && span.start == span.end) {
         return Err(format!("end: expected a time after start {start}, found {end}"));
     }
@@ -229,6 +239,10 @@ fn row(line: u64, fields: &[&str]) -> Result<Row, String> {
     match charged_to.as_deref() {
         Some(what) if class == OOM && !RUNS_OUT.contains(&what) => {
             return Err(format!("charged_to: expected what ran out ({}), found {what:?}", RUNS_OUT.join(", ")));
+        }
+        Some(what) if class == DAMAGE && !Fault::ALL.iter().any(|fault| fault.name() == what) => {
+            let faults: Vec<&str> = Fault::ALL.iter().map(|fault| fault.name()).collect();
+            return Err(format!("charged_to: expected the fault ({}), found {what:?}", faults.join(", ")));
         }
         Some(culprit) if CHARGED.contains(&class) && split(culprit).is_none() => {
             return Err(format!("charged_to: expected host/gpuN such as node1/gpu0, found {culprit:?}"));
@@ -316,6 +330,7 @@ mod tests {
         assert!(problem(&format!("n/gpu0,{t},productive,,lazy,")).starts_with("also: expected one of"));
         assert!(problem(&format!("n/gpu0,{t},straggler,somebody,,")).starts_with("charged_to: expected host/gpuN"));
         assert!(problem(&format!("n/gpu0,{t},oom,swap,,")).starts_with("charged_to: expected what ran out"));
+        assert!(problem(&format!("n/gpu0,{t},damage,rust,,")).starts_with("charged_to: expected the fault (recovery"));
         assert!(rows("entity,from\n").unwrap_err().1.starts_with("expected the columns entity,start"));
         assert!(rows("").is_err() && rows(HEADER).is_err());
     }

@@ -98,6 +98,11 @@ pub fn build(history: &History, intervals: &[Interval], period: &Range<TimeMs>) 
     by_run.into_iter().filter_map(|(id, all)| Run::of(&id, &all, &history.progress, intervals, period)).collect()
 }
 
+/// A run that names no cluster may be in any, and so may a verdict.
+fn is_in(interval: &Interval, cluster: &str) -> bool {
+    cluster.is_empty() || interval.cluster.as_deref().is_none_or(|own| own == cluster)
+}
+
 /// GPU time that a run held.
 struct Held {
     spans: Vec<Range<TimeMs>>,
@@ -110,12 +115,12 @@ struct Held {
 }
 
 impl Held {
-    fn of(all: &[Attempt], intervals: &[Interval], within: &Range<TimeMs>) -> Self {
+    fn of<'a>(all: &[Attempt], intervals: impl Iterator<Item = &'a Interval>, within: &Range<TimeMs>) -> Self {
         let places: BTreeSet<&Place> = all.iter().flat_map(|a| &a.places).collect();
         let mut held = Held { spans: Vec::new(), all: 0.0, productive: 0.0, evaluating: 0.0, checkpoint: 0.0 };
         let (mut spans, mut shares) = (Vec::new(), Vec::new());
         let theirs = |i: &&Interval| places.iter().any(|place| place.is_of(&i.node, i.owner.as_deref()));
-        for i in intervals.iter().filter(|i| i.class.group() != Group::Capacity).filter(theirs) {
+        for i in intervals.filter(|i| i.class.group() != Group::Capacity).filter(theirs) {
             let span = i.start_ms.max(within.start)..i.end_ms.min(within.end);
             if span.is_empty() {
                 continue;
@@ -150,7 +155,8 @@ impl Run {
         let first = all.first()?;
         let from = first.submitted_ms.unwrap_or(first.begun_ms).min(first.begun_ms).max(period.start);
         let last = all.last()?.ending.time_ms();
-        let held = Held::of(all, intervals, &(from..last.unwrap_or(period.end).min(period.end)));
+        let own = intervals.iter().filter(|i| is_in(i, &id.cluster));
+        let held = Held::of(all, own, &(from..last.unwrap_or(period.end).min(period.end)));
         // One that may go on is known of as long as it holds GPUs or tells anything.
         let heard = held.spans.iter().map(|span| span.end).chain(of_run.iter().map(|p| p.last_ms));
         let until = last.or(heard.max()).unwrap_or(from).clamp(from, period.end.max(from));
@@ -366,6 +372,22 @@ mod tests {
         let (first, second) = (&run.attempts[0], &run.attempts[1]);
         assert_eq!((first.ending, first.last_step, first.ended_ms), ("failed", Some(7), Some(8 * HOUR)));
         assert_eq!((second.ending, second.last_step, second.saved_ms), ("open", None, Some(13 * HOUR)));
+    }
+
+    #[test]
+    fn a_run_has_the_time_of_its_own_cluster() {
+        let (mut events, intervals) = example();
+        let within = |cluster: &str, all: &[Interval]| -> Vec<Interval> {
+            all.iter().map(|i| Interval { cluster: Some(cluster.to_owned()), ..i.clone() }).collect()
+        };
+        let elsewhere = within("west", &[interval(Class::IdleHeld, 2..14, 1.0)]);
+        let both = [within("east", &intervals), elsewhere].concat();
+        let unknown = one(events.clone(), &both);
+        assert!(unknown.unproductive_ms > 5 * HOUR, "it may be in any");
+        events.iter_mut().for_each(|event| event.run.cluster = "east".to_owned());
+        let hours = |run: &Run| [run.productive_ms, run.unproductive_ms].map(|ms| ms / HOUR);
+        assert_eq!(hours(&one(events.clone(), &both)), [5, 5]);
+        assert_eq!(hours(&one(events, &intervals)), [5, 5], "verdicts that do not tell");
     }
 
     #[test]

@@ -238,7 +238,16 @@ impl Default for Phase {
     }
 }
 
+/// XIDs that NVIDIA says the hardware is to blame for: the GPU is off the bus, and memory with an uncorrectable error
+/// (XID Errors, GPU Deployment and Management).
+const HARDWARE: [u32; 2] = [79, 94];
+
 impl Phase {
+    /// Is the odd GPU damaged?
+    pub fn is_damaged(&self) -> bool {
+        self.wants_reset || HARDWARE.contains(&self.xid)
+    }
+
     /// Of a job with so many GPUs, is this the one that differs?
     #[must_use]
     pub fn is_odd(&self, gpu: usize, gpus: usize) -> bool {

@@ -189,7 +189,8 @@ impl<'p> Lab<'p> {
                 self.recorders[node].restart(machine);
             }
         }
-        let end_ms = self.elapsed_ms + step.here.minutes as i64 * MINUTE_MS;
+        let start_ms = self.elapsed_ms;
+        let end_ms = start_ms + step.here.minutes as i64 * MINUTE_MS;
         while self.elapsed_ms < end_ms {
             if self.plan.restart_minute.is_some_and(|m| m as i64 * MINUTE_MS == self.elapsed_ms) {
                 self.recorders.iter_mut().zip(&self.machines).for_each(|(r, m)| r.restart(m));
@@ -207,12 +208,24 @@ impl<'p> Lab<'p> {
             }
         }
         self.keep(step);
+        for node in (0..self.plan.nodes).filter(|node| phase(*node).is_damaged()) {
+            self.damage((node, phase(node).odd.unwrap_or(self.plan.layout.gpus - 1)), self.plan.start_ms + start_ms);
+        }
         if step.cause.runs_out == Some("gpu") || step.cause.ends_in_crash {
             self.crash();
         }
         if let Some(what) = step.cause.runs_out {
             let (now, class, charged_to) = (self.now_ms(), "oom", Some(what.to_owned()));
             self.rows.push(Row { entity: (0, 0), start_ms: now, end_ms: now, class, charged_to, also: Vec::new() });
+        }
+    }
+
+    /// A GPU has been damaged from then until now.
+    fn damage(&mut self, entity: (usize, usize), start_ms: TimeMs) {
+        let (end_ms, class) = (self.now_ms(), "damage");
+        match self.rows.iter_mut().find(|row| (row.class, row.entity, row.end_ms) == (class, entity, start_ms)) {
+            Some(row) => row.end_ms = end_ms,
+            None => self.rows.push(Row { entity, start_ms, end_ms, class, charged_to: None, also: Vec::new() }),
         }
     }
 
