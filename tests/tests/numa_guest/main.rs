@@ -143,8 +143,12 @@ fn limits_of_cgroup_v2_are_counted_as_the_kernel_counts_them() -> Result<()> {
     ] {
         let found = of_owner(&story.limits, metric, cgroup).with_context(|| format!("no {metric} of {cgroup}"))?;
         let counted = truth["after"][format!("cgroup.{cgroup}.{key}")].as_f64().with_context(|| format!("no {key}"))?;
-        let least = counted / unit;
-        assert!((least..=least + more).contains(&found), "{metric} of {cgroup}: {found}, by the kernel {least}");
+        // Half a unit for what the way from microseconds to seconds rounds.
+        let (least, half) = (counted / unit, 0.5 / unit);
+        assert!(
+            (least - half..=least + more + half).contains(&found),
+            "{metric} of {cgroup}: {found}, by the kernel {least}"
+        );
     }
     let limits = [("cpu_limit_cores", "job-throttle"), ("memory_max_bytes", "job-oom")];
     let found = limits.map(|(metric, cgroup)| of_owner(&story.limits, metric, cgroup));
