@@ -163,7 +163,7 @@ mod tests {
             (damage(None), risk("GPU-a", xid, 66)),
             (damage(Some(pending)), risk("GPU-a", xid, 5)),
         ] {
-            assert_eq!(told(&[row], &[wrong.clone()]), (1, vec![], 1), "{wrong:?}");
+            assert_eq!(told(&[row], std::slice::from_ref(&wrong)), (1, vec![], 1), "{wrong:?}");
         }
         let twice = [risk("GPU-b", xid, 5), risk("GPU-b", xid, 30), risk("GPU-b", pending, 5)];
         assert_eq!(told(&[], &twice), (0, vec![], 2), "a GPU and a fault are told once");
