@@ -309,8 +309,9 @@ where
     F: Future<Output = Result<Verdicts, StoreError>>,
 {
     let before = period.previous();
-    let Verdicts { intervals, outlook, achieved, history } = read(period.start_ms..period.end_ms).await?;
-    let previous = read(before.start_ms..before.end_ms).await?.intervals;
+    let Verdicts { mut intervals, outlook, achieved, history } = read(period.start_ms..period.end_ms).await?;
+    let mut previous = read(before.start_ms..before.end_ms).await?.intervals;
+    report::recall_clusters(&mut [&mut intervals, &mut previous]);
     let throughput = throughput::build(&achieved, &intervals);
     let runs = report::runs::build(&history, &intervals, &(period.start_ms..period.end_ms));
     let report = report::build(&intervals, &previous, period, prices).with_outlook(&outlook);

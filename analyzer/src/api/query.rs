@@ -39,6 +39,11 @@ impl Asked {
         self.0.get(name).map(String::as_str)
     }
 
+    /// Is the value what is asked for? Anything is, where nothing is asked for.
+    pub(super) fn wants(&self, name: &str, value: Option<&str>) -> bool {
+        self.get(name).is_none_or(|wanted| value == Some(wanted))
+    }
+
     pub(super) fn owned(&self, name: &str) -> Option<String> {
         self.0.get(name).cloned()
     }

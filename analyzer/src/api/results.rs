@@ -46,13 +46,12 @@ pub(super) async fn advisories<S: Results>(State(app): State<App<S>>, given: Giv
     let asked = Asked::of(given.0, &known)?;
     let range = asked.range((app.now)(), &app.zone, MAX_HOURS)?;
     let advice = asked.named("advice", Advice::ALL, Advice::name)?;
-    let is = |field: &str, value: Option<&str>| asked.get(field).is_none_or(|wanted| value == Some(wanted));
     let all = app.store.outlook(range).await?.advisories.into_iter().filter(|a| {
-        is("cluster", a.cluster.as_deref())
-            && is("node", Some(&a.node))
-            && is("gpu", Some(&a.gpu))
-            && is("owner", a.owner.as_deref())
-            && is("run", a.run.as_deref())
+        asked.wants("cluster", a.cluster.as_deref())
+            && asked.wants("node", Some(&a.node))
+            && asked.wants("gpu", Some(&a.gpu))
+            && asked.wants("owner", a.owner.as_deref())
+            && asked.wants("run", a.run.as_deref())
             && advice.is_none_or(|advice| a.advice == advice)
     });
     Ok(Json(asked.part()?.of(all)))
@@ -69,8 +68,7 @@ pub(super) async fn risks<S: Results>(State(app): State<App<S>>, given: Given) -
 pub(super) async fn standings<S: Results>(State(app): State<App<S>>, given: Given) -> Answer<Page<Standing>> {
     let asked = Asked::of(given.0, &["start", "end", "cluster", "node", "limit", "cursor"])?;
     let range = asked.range((app.now)(), &app.zone, MAX_HOURS)?;
-    let is = |field: &str, value: Option<&str>| asked.get(field).is_none_or(|wanted| value == Some(wanted));
-    let is_wanted = |s: &Standing| is("cluster", s.cluster.as_deref()) && is("node", Some(&s.node));
+    let is_wanted = |s: &Standing| asked.wants("cluster", s.cluster.as_deref()) && asked.wants("node", Some(&s.node));
     Ok(Json(asked.part()?.of(app.store.outlook(range).await?.standings.into_iter().filter(is_wanted))))
 }
 
@@ -86,8 +84,8 @@ fn wanted(asked: &Asked) -> Result<impl Fn(&Prospect) -> bool, Problem> {
     let sort = asked.named("kind", Sort::ALL, Sort::name)?;
     let memory = asked.named("memory", Memory::ALL, Memory::name)?;
     Ok(move |prospect: &Prospect| {
-        asked.get("cluster").is_none_or(|cluster| Some(cluster) == prospect.cluster.as_deref())
-            && asked.get("node").is_none_or(|node| node == prospect.node)
+        asked.wants("cluster", prospect.cluster.as_deref())
+            && asked.wants("node", Some(&prospect.node))
             && sort.is_none_or(|sort| sort == prospect.kind.sort())
             && memory.is_none_or(|memory| Kind::Memory(memory) == prospect.kind)
     })

@@ -20,7 +20,6 @@ pub(super) async fn list<S: Results>(
     let range = asked.range((app.now)(), &app.zone, MAX_HOURS)?;
     let history = app.store.history(range.clone()).await?;
     let intervals = if history.events.is_empty() { Vec::new() } else { app.store.intervals(range.clone()).await? };
-    let is = |field: &str, value: Option<&str>| asked.get(field).is_none_or(|wanted| value == Some(wanted));
-    let wanted = |run: &Run| is("run", Some(&run.run)) && is("cluster", run.cluster.as_deref());
+    let wanted = |run: &Run| asked.wants("run", Some(&run.run)) && asked.wants("cluster", run.cluster.as_deref());
     Ok(Json(asked.part()?.of(runs::build(&history, &intervals, &range).into_iter().filter(wanted))))
 }

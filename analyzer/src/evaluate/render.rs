@@ -28,20 +28,21 @@ pub fn table(evaluation: &Evaluation) -> String {
         c.right_ms as f64 / HOUR_MS
     );
     let f = &evaluation.forecasts;
-    let lead = f.median_lead_seconds.map_or_else(|| "-".to_owned(), |s| format!("{:.0} min", s / 60.0));
+    let minutes = |seconds: Option<f64>| seconds.map_or_else(|| "-".to_owned(), |s| format!("{:.0} min", s / 60.0));
     let _ = writeln!(
         out,
-        "ran out of memory or disk: {} times, {} warned of, median lead {lead}, {} false alarms",
+        "ran out of memory or disk: {} times, {} warned of, median lead {}, {} false alarms",
         f.ooms,
         f.lead_seconds.len(),
+        minutes(f.median_lead_seconds),
         f.false_alarms
     );
-    let last = f.damage_seconds.last().map_or_else(|| "-".to_owned(), |s| format!("{:.0} min", s / 60.0));
     let _ = writeln!(
         out,
-        "damaged GPUs: {}, {} told, the last after {last}, {} told of sound ones",
+        "damaged GPUs: {}, {} told, the last after {}, {} told of sound ones",
         f.damages,
         f.damage_seconds.len(),
+        minutes(f.damage_seconds.last().copied()),
         f.false_damages
     );
     out

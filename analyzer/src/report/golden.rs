@@ -264,6 +264,22 @@ fn what_two_clusters_call_alike_is_told_apart() {
 }
 
 #[test]
+fn verdicts_of_before_there_were_clusters_are_of_the_same_runs_and_nodes() {
+    let (now, before) = (intervals("week.json"), intervals("week_before.json"));
+    let plain = report(&now, &before);
+    let (mut some, mut older) = (now.clone(), before);
+    // Each GPU's last verdict is of the release that tells.
+    let last = |gpu: &str| now.iter().filter(|i| i.gpu == gpu).map(|i| i.end_ms).max();
+    some.iter_mut().filter(|i| Some(i.end_ms) == last(&i.gpu)).for_each(|i| i.cluster = Some("east".to_owned()));
+    recall_clusters(&mut [&mut some, &mut older]);
+    assert!(some.iter().chain(&older).all(|i| i.cluster.as_deref() == Some("east")));
+    let told = report(&some, &older);
+    let nodes =
+        |report: &Report| report.nodes.iter().map(|r| (r.name.clone(), r.lost_before.clone())).collect::<Vec<_>>();
+    assert_eq!((told.fleet.nodes, nodes(&told)), (plain.fleet.nodes, nodes(&plain)));
+}
+
+#[test]
 fn what_was_judged_by_other_rules_is_said_with_how_to_judge_it_again() {
     let mut all = intervals("week.json");
     assert_eq!(report(&all, &[]).coverage.other_rules, None);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::text;
+use super::{Report, text};
 use crate::classify::{Measure, Paired};
 use crate::median::median;
 use crate::sample::TimeMs;
@@ -325,22 +325,29 @@ impl Tuning {
 
     /// The pools in which nothing is usual, to be read.
     #[must_use]
-    pub fn small(&self) -> String {
-        let name = |pool: &SmallPool| format!("{} (nodes: {})", text::name(&pool.pool), pool.nodes);
+    pub fn small(&self, report: &Report) -> String {
+        let name = |pool: &SmallPool| {
+            format!("{}{} (nodes: {})", text::name(&pool.pool), report.within(&pool.cluster), pool.nodes)
+        };
         text::some(&self.small_pools.iter().map(name).collect::<Vec<_>>())
     }
 
     /// The nodes that are slow as others of their runs are, to be read.
     #[must_use]
-    pub fn roles(&self) -> String {
-        let name = |one: &Alike| format!("{} by {} ({})", one.node, one.measure.name(), text::number(one.slowdown));
+    pub fn roles(&self, report: &Report) -> String {
+        let name = |one: &Alike| {
+            let (within, by) = (report.within(&one.cluster), one.measure.name());
+            format!("{}{within} by {by} ({})", one.node, text::number(one.slowdown))
+        };
         text::some(&self.alike.iter().map(name).collect::<Vec<_>>())
     }
 
     /// The nodes that were compared too seldom, to be read.
     #[must_use]
-    pub fn seldom(&self) -> String {
-        let name = |few: &TooFew| format!("{} by {} ({})", few.node, few.measure.name(), few.pairs);
+    pub fn seldom(&self, report: &Report) -> String {
+        let name = |few: &TooFew| {
+            format!("{}{} by {} ({})", few.node, report.within(&few.cluster), few.measure.name(), few.pairs)
+        };
         text::some(&self.too_few.iter().map(name).collect::<Vec<_>>())
     }
 }
@@ -358,6 +365,7 @@ fn small_pools(standings: &[Standing]) -> Vec<SmallPool> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Period, build};
     use super::*;
     use crate::tuning::{CheckEnd, Drift};
 
@@ -466,7 +474,8 @@ mod tests {
         let small = Standing { pool_nodes: 2, ..standing("n2", 0, &[]) };
         let blind = Standing { pool: None, pool_nodes: 0, ..standing("n1", 0, &[]) };
         let tuning = of(&[small, blind]);
-        assert_eq!(tuning.small(), "H100 (nodes: 2)");
+        let week = Period::iso_week("1970-W01", &jiff::tz::TimeZone::UTC).unwrap();
+        assert_eq!(tuning.small(&build(&[], &[], week, &[])), "H100 (nodes: 2)");
         assert_eq!(tuning.untold, ["n1"]);
     }
 

@@ -10,7 +10,7 @@ use super::link;
 use super::page::{Frame, Link, Page, show};
 use super::share::{Shares, Tile, greatest_loss, judged_otherwise, tiles};
 use crate::classify::{Class, Interval};
-use crate::report::{Amount, FORMULA, Ledger, text};
+use crate::report::{Amount, FORMULA, Ledger, recall_clusters, text};
 use crate::serve::App;
 use crate::store::Results;
 
@@ -45,7 +45,8 @@ struct Node {
 
 pub(super) async fn page<S: Results>(State(app): State<App<S>>, Query(query): Query<PeriodQuery>) -> Page {
     let chosen = Chosen::of(&query, (app.now)(), &app.zone)?;
-    let intervals = app.store.intervals(chosen.range()).await?;
+    let mut intervals = app.store.intervals(chosen.range()).await?;
+    recall_clusters(&mut [&mut intervals]);
     let all: Vec<&Interval> = intervals.iter().collect();
     show(&Fleet {
         frame: Frame::new("Fleet", Vec::new(), chosen.is_open()),

@@ -13,7 +13,7 @@ use super::share::{Shares, Tile, greatest_loss, judged_otherwise, tiles};
 use super::stretch::stretches;
 use super::strip::{Mark, marks, resolution};
 use crate::classify::{Class, Group, Interval};
-use crate::report::{Amount, Ledger, text};
+use crate::report::{Amount, Ledger, recall_clusters, text};
 use crate::serve::App;
 use crate::store::{Results, Whose};
 
@@ -74,8 +74,9 @@ pub(super) async fn page_within<S: Results>(
 
 async fn render<S: Results>(app: &App<S>, cluster: Option<String>, name: String, query: &PeriodQuery) -> Page {
     let chosen = Chosen::of(query, (app.now)(), &app.zone)?;
-    let whose = Whose { cluster: cluster.clone(), ..Whose::node(&name) };
-    let intervals = app.store.intervals_of(chosen.range(), &whose).await?;
+    let mut intervals = app.store.intervals_of(chosen.range(), &Whose::node(&name)).await?;
+    recall_clusters(&mut [&mut intervals]);
+    intervals.retain(|i| cluster.is_none() || i.cluster == cluster);
     let periods = chosen.choices(&link::node(cluster.as_deref(), &name));
     if intervals.is_empty() {
         let what = format!("No verdict is stored for node {name} from {}", chosen.show());
