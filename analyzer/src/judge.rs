@@ -6,7 +6,7 @@
 
 mod reader;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use jiff::Timestamp;
@@ -53,6 +53,17 @@ pub enum JudgeError {
         /// Since when samples are there.
         raw_from: TimeMs,
     },
+    /// Samples that the verdicts rest on cannot be read now; judged without them they would become `no_data`.
+    #[error(
+        "window from {} to {}: samples of {} are missing, so it is not judged again until they are back; its verdicts stay",
+        shown(.window.start), shown(.window.end), .hole
+    )]
+    Hole {
+        /// What was to be judged.
+        window: Range<TimeMs>,
+        /// The file or the commits.
+        hole: String,
+    },
     /// The ledger does not add up.
     #[error(transparent)]
     Ledger(#[from] classify::JudgeError),
@@ -70,12 +81,21 @@ pub struct Judge<S> {
     maintenance: Vec<Declared>,
     /// The GPUs seen until then, by end of a judged window.
     seen: Mutex<BTreeMap<TimeMs, Vec<Seen>>>,
+    /// Holes for which the log says that verdicts stay.
+    said: Mutex<BTreeSet<String>>,
 }
 
 impl<S: Samples + Results> Judge<S> {
     /// A judge of this store's samples.
     pub fn new(store: S, thresholds: Thresholds) -> Self {
-        Self { store, thresholds, counters: Vec::new(), maintenance: Vec::new(), seen: Mutex::default() }
+        Self {
+            store,
+            thresholds,
+            counters: Vec::new(),
+            maintenance: Vec::new(),
+            seen: Mutex::default(),
+            said: Mutex::default(),
+        }
     }
 
     /// The same, which also notes what jobs achieved by these counters.
@@ -101,6 +121,31 @@ impl<S: Samples + Results> Judge<S> {
         }
     }
 
+    /// An error when verdicts on the window rest on samples that are missing now: those that are stored are the better ones.
+    /// A window that was open when the hole was found, or that has none, is judged with what is there.
+    async fn check_holes(&self, window: &Range<TimeMs>) -> Result<(), JudgeError> {
+        let reach = (LOOK_BACK_MS + LONG_START_REACH_MS).max(self.forecast_window_ms());
+        let ahead = LOOK_AHEAD_MS + LOST_REACH_MS.max(LONG_START_REACH_MS);
+        let range = window.start.saturating_sub(reach)..window.end.saturating_add(ahead);
+        let holes = self.store.holes();
+        let hole = holes.into_iter().find(|hole| hole.overlaps(&range) && window.end <= hole.found_ms);
+        match hole {
+            Some(hole) if !self.store.intervals(window.clone()).await?.is_empty() => {
+                Err(JudgeError::Hole { window: window.clone(), hole: hole.name })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A window over a hole keeps what is stored, which the log says once for each hole. Other errors are errors.
+    fn keep_verdicts(&self, reason: JudgeError) -> Result<Judged, JudgeError> {
+        let JudgeError::Hole { hole, .. } = &reason else { return Err(reason) };
+        if self.said.lock().insert(hole.clone()) {
+            tracing::warn!(%reason, "hours are not judged again");
+        }
+        Ok(Judged::default())
+    }
+
     fn forecast_window_ms(&self) -> i64 {
         (self.thresholds.forecast_window_seconds * 1000.0) as i64
     }
@@ -119,7 +164,14 @@ impl<S: Samples + Results> Judge<S> {
         window: &Range<TimeMs>,
         until: TimeMs,
     ) -> Result<Judged, JudgeError> {
+        if let Err(reason) = self.check_holes(window).await {
+            return self.keep_verdicts(reason);
+        }
         let judged = self.verdicts(reader, window, until).await?;
+        // The reading may have found a hole.
+        if let Err(reason) = self.check_holes(window).await {
+            return self.keep_verdicts(reason);
+        }
         self.look_ahead(reader, window, until, &judged).await?;
         let mut by_node: BTreeMap<String, Vec<Interval>> = BTreeMap::new();
         for before in self.store.intervals(window.clone()).await? {
@@ -401,6 +453,49 @@ pub(crate) mod tests {
             let drawn = Energy { mj: 120 * 30 * MINUTE, ms: 30 * MINUTE, counted_ms: 0 };
             assert_eq!(energy, Some(drawn), "120 W at each scrape");
         }
+    }
+
+    #[tokio::test]
+    async fn verdicts_stay_while_their_samples_cannot_be_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = store(dir.path()).await;
+        idle_gpu(&first, "GPU-a", "n1", START..START + HOUR_MS).await;
+        first.flush().await.unwrap();
+        let judge = Judge::new(first.clone(), Thresholds::default());
+        judge_window(&judge, &hour(0), hour(2).end).await.unwrap();
+        let verdicts = first.intervals(hour(0)).await.unwrap();
+        assert_eq!(verdicts.iter().map(|i| (i.class, i.ms)).collect::<Vec<_>>(), [(Class::IdleHeld, HOUR_MS)]);
+        first.close().await;
+        let name = "000000000001.parquet";
+        let (path, aside) = (dir.path().join("segments").join(name), dir.path().join("quarantine").join(name));
+        let good = std::fs::read(&path).unwrap();
+        let mut flipped = good.clone();
+        flipped[40] ^= 1;
+        std::fs::write(&path, flipped).unwrap();
+
+        // The damage is found by the reading that judges again, and later by the start.
+        for _ in 0..2 {
+            let store = store(dir.path()).await;
+            idle_gpu(&store, "GPU-a", "n1", START + HOUR_MS..START + 2 * HOUR_MS).await;
+            let judge = Judge::new(store.clone(), Thresholds::default());
+            let kept = judge_window(&judge, &hour(0), hour(2).end).await.unwrap();
+            assert_eq!((kept, store.holes().len()), (Judged::default(), 1));
+            assert_eq!(store.intervals(hour(0)).await.unwrap(), verdicts);
+            store.close().await;
+        }
+        // An hour that has no verdicts yet is judged with what is there.
+        let store_now = store(dir.path()).await;
+        let judge = Judge::new(store_now.clone(), Thresholds::default());
+        judge_window(&judge, &hour(1), hour(2).end).await.unwrap();
+        assert_ne!(store_now.intervals(hour(1)).await.unwrap(), []);
+        store_now.close().await;
+        // The hole is filled: judged as ever.
+        std::fs::write(&aside, good).unwrap();
+        crate::store::unquarantine(dir.path(), name).await.unwrap();
+        let store = store(dir.path()).await;
+        let judge = Judge::new(store.clone(), Thresholds::default());
+        assert_ne!(judge_window(&judge, &hour(0), hour(2).end).await.unwrap(), Judged::default());
+        assert_eq!(store.intervals(hour(0)).await.unwrap(), verdicts);
     }
 
     #[tokio::test]

@@ -40,6 +40,13 @@ impl Labels {
         Self(packed.into())
     }
 
+    /// The labels of [`LabelsRef::key`]; none when the text is not such a key.
+    #[must_use]
+    pub fn from_key(key: &str) -> Option<Self> {
+        let labels = Self::new(LabelsRef(key).iter());
+        (labels.0.as_ref() == key).then_some(labels)
+    }
+
     /// The same labels, borrowed.
     #[must_use]
     pub fn as_ref(&self) -> LabelsRef<'_> {

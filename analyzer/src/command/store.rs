@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use super::print;
 use crate::config::Config;
 use crate::sample::TimeMs;
-use crate::store::{self, Status, Store};
+use crate::store::{self, Problem, Rebuilt, Status, Store};
 
 /// What takes no longer shows no progress.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -30,7 +30,8 @@ pub enum Args {
     Verify,
     /// Write what is in memory to segments and merge small ones; the server must be stopped
     Compact,
-    /// Copy it, also while a server runs
+    /// Copy it as of one instant, also while a server runs; the copy, or a copy of it, is a data directory
+    #[command(visible_alias = "snapshot")]
     Backup {
         /// The copy: a directory that is empty or does not exist
         #[arg(value_name = "DIR")]
@@ -44,6 +45,14 @@ pub enum Args {
         /// The backup
         #[arg(value_name = "DIR")]
         from: PathBuf,
+    },
+    /// Make goodput.db again from the segments; the server must be stopped, and the old file is kept under another name
+    Rebuild,
+    /// Check a file of quarantine/ or unknown/ and put it back into the index; the server must be stopped
+    Unquarantine {
+        /// Its name, or the number of the segment
+        #[arg(value_name = "ID|NAME")]
+        name: String,
     },
 }
 
@@ -77,6 +86,14 @@ pub(super) async fn run(args: Args, config: &Config, dir: &Path) -> anyhow::Resu
             progress.clear();
             print(&format!("{}: {} segments, {} samples in them\n", dir.display(), restored.segments, restored.samples))
         }
+        Args::Rebuild => rebuild(dir).await,
+        Args::Unquarantine { name } => {
+            let (path, samples) = store::unquarantine(dir, &name).await?;
+            print(&format!(
+                "{}: {samples} samples are served again; `classify` judges their hours again\n",
+                path.display()
+            ))
+        }
     }
 }
 
@@ -95,6 +112,27 @@ async fn verify(dir: &Path) -> anyhow::Result<()> {
         0 => Ok(()),
         problems => bail!("{}: {problems} bad", dir.display()),
     }
+}
+
+async fn rebuild(dir: &Path) -> anyhow::Result<()> {
+    let mut progress = Progress::new("indexing");
+    let rebuilt = store::rebuild(dir, &mut |done, all| progress.show(done, all)).await?;
+    progress.clear();
+    let mut out = String::new();
+    for Problem { path, reason } in &rebuilt.unknown {
+        let _ = writeln!(out, "{}: not indexed: {reason}", path.display());
+    }
+    let Rebuilt { segments, samples, series, .. } = rebuilt;
+    let _ = writeln!(out, "{}: {segments} segments, {samples} samples in them, {series} series", dir.display());
+    let verdicts = match rebuilt.kept_verdicts {
+        true => "verdicts and the write-ahead are those of the old database",
+        false => "there are no verdicts; `classify` judges the samples again",
+    };
+    let _ = writeln!(out, "{verdicts}");
+    if let Some(old) = &rebuilt.old {
+        let _ = writeln!(out, "the old database is {}", old.display());
+    }
+    print(&out)
 }
 
 async fn compact(config: &Config, dir: &Path) -> anyhow::Result<()> {
@@ -160,9 +198,14 @@ fn text(status: &Status) -> String {
         row(verdicts.name, verdicts.rows, span(verdicts.first_ms, verdicts.last_ms));
     }
     row("quarantine", status.quarantine.len() as u64, String::new());
+    row("unknown", status.unknown_files, "files in unknown/".to_owned());
+    row("missing", status.missing_samples, "acknowledged samples that starts did not find".to_owned());
     let _ = writeln!(out, "{:<14} {:>14}  schema {}", "database", status.database_bytes, status.schema);
     if let Some(raw_from) = status.raw_from_ms {
         let _ = writeln!(out, "samples before {} have been removed by retention", shown(raw_from));
+    }
+    for name in &status.absent_segments {
+        let _ = writeln!(out, "segments/{name} is in the index, and its file is absent");
     }
     for aside in &status.quarantine {
         let _ = writeln!(out, "quarantine/{}, found {}: {}", aside.name, shown(aside.found_ms), aside.reason);

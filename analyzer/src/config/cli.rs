@@ -91,7 +91,7 @@ pub enum Command {
     Export(export::Args),
     /// Take history in from files: OpenMetrics text with timestamps, Parquet
     Import(import::Args),
-    /// Look after the data directory: status, verify, compact, backup, restore
+    /// Look after the data directory: status, verify, compact, backup, restore, rebuild
     #[command(subcommand)]
     Store(store::Args),
     /// Scrape an exporter for a while and say why its GPUs wait; needs no server and no stored data

@@ -13,7 +13,7 @@ use super::embedded::lock;
 use super::inspect::{Tell, verify};
 use super::options::{database_path, segments_path};
 use super::segments::Segment;
-use super::{StoreError, Verified};
+use super::{StoreError, Verified, index};
 
 /// A server may merge or remove a segment before it is copied; then a newer snapshot names its successor. What has been
 /// copied stays, so that each attempt has less to do.
@@ -21,6 +21,9 @@ const ATTEMPTS: usize = 10;
 
 /// In the data directory while it is being restored.
 const PARTIAL: &str = "restore.partial";
+
+/// In the data directory while what was restored is put in place.
+const MARKER: &str = "restoring";
 
 /// What was copied.
 #[derive(Clone, Copy, Debug)]
@@ -39,12 +42,16 @@ pub async fn backup(dir: &Path, to: &Path, link: bool, tell: Tell<'_>) -> Result
     clear(&partial)?;
     let segments_dir = segments_path(&partial);
     at(&segments_dir, fs::create_dir_all(&segments_dir))?;
-    let mut copied = BTreeSet::new();
+    let (mut copied, mut absent) = (BTreeSet::new(), None);
     for _ in 0..ATTEMPTS {
         let segments = snapshot(dir, &partial).await?;
-        if copy_segments(dir, &partial, &segments, &mut copied, link, tell)? {
-            return finish(&partial, to, &segments, &copied);
+        let gone = copy_segments(dir, &partial, &segments, &mut copied, link, tell)?;
+        let Some(name) = gone else { return finish(&partial, to, &segments, &copied) };
+        if absent.as_ref() == Some(&name) {
+            // A newer index names it too, so it was not merged or removed.
+            return Err(StoreError::Io { path: segments_path(dir).join(name), error: ErrorKind::NotFound.into() });
         }
+        absent = Some(name);
     }
     let reason = "segments were merged or removed faster than they were copied; try --link, or when less comes in";
     Err(StoreError::NotStored { reason: reason.to_owned() })
@@ -62,12 +69,12 @@ async fn snapshot(dir: &Path, partial: &Path) -> Result<Vec<Segment>, StoreError
     copied.map_err(|error| database::failed(&from, error))?;
     at(&to, sync(&to))?;
     let mut copy = database::look_into(&to).await?;
-    let segments = database::segments(&mut copy).await;
+    let segments = index::segments(&mut copy).await;
     copy.close().await.map_err(|error| database::failed(&to, error))?;
     segments.map_err(|error| database::failed(&to, error))
 }
 
-/// False when one is not there any more.
+/// The first one that is not there any more, if any.
 fn copy_segments(
     dir: &Path,
     partial: &Path,
@@ -75,7 +82,7 @@ fn copy_segments(
     copied: &mut BTreeSet<String>,
     link: bool,
     tell: Tell<'_>,
-) -> Result<bool, StoreError> {
+) -> Result<Option<String>, StoreError> {
     let all = segments.iter().map(|segment| segment.bytes).sum();
     let mut done = 0;
     for segment in segments {
@@ -88,11 +95,11 @@ fn copy_segments(
         let (from, to) = (segments_path(dir).join(&name), segments_path(partial).join(&name));
         match if link { fs::hard_link(&from, &to) } else { copy(&from, &to) } {
             Ok(()) => copied.insert(name),
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Some(name)),
             Err(error) => return Err(StoreError::Io { path: from, error }),
         };
     }
-    Ok(true)
+    Ok(None)
 }
 
 /// What earlier snapshots named and this one does not goes; the rest gets its name.
@@ -119,6 +126,12 @@ fn finish(partial: &Path, to: &Path, segments: &[Segment], copied: &BTreeSet<Str
 pub async fn restore(from: &Path, dir: &Path, tell: Tell<'_>) -> Result<Verified, StoreError> {
     let source = database_path(from);
     at(&source, fs::metadata(&source))?;
+    if check_restored(dir).is_err() {
+        // A restore was cut short when all of it was copied and verified.
+        let _held = lock(dir)?;
+        put_in_place(dir)?;
+        return verify(dir, tell).await;
+    }
     empty(dir, &["lock", "lost+found", PARTIAL])?;
     at(dir, fs::create_dir_all(dir))?;
     let _held = lock(dir)?;
@@ -142,13 +155,36 @@ pub async fn restore(from: &Path, dir: &Path, tell: Tell<'_>) -> Result<Verified
             return Err(error);
         }
     };
-    // The database last: without it there is no store.
-    for name in [segments_path(Path::new("")), database_path(Path::new(""))] {
-        at(&partial.join(&name), fs::rename(partial.join(&name), dir.join(&name)))?;
-        at(dir, sync(dir))?;
-    }
-    clear(&partial)?;
+    let marker = dir.join(MARKER);
+    at(&marker, fs::write(&marker, "goodput-analyzer store restore\n").and_then(|()| sync(&marker)))?;
+    at(dir, sync(dir))?;
+    put_in_place(dir)?;
     Ok(verified)
+}
+
+/// Puts a restored directory in place, which a crash may have begun. Until the marker is gone no store opens it.
+fn put_in_place(dir: &Path) -> Result<(), StoreError> {
+    let partial = dir.join(PARTIAL);
+    for name in [segments_path(Path::new("")), database_path(Path::new(""))] {
+        let from = partial.join(&name);
+        if at(&from, from.try_exists())? {
+            at(&from, fs::rename(&from, dir.join(&name)))?;
+        }
+    }
+    at(dir, sync(dir))?;
+    clear(&partial)?;
+    let marker = dir.join(MARKER);
+    at(&marker, fs::remove_file(&marker))?;
+    at(dir, sync(dir))
+}
+
+/// Refuses a data directory in which a restore was cut short.
+pub(super) fn check_restored(dir: &Path) -> Result<(), StoreError> {
+    let path = dir.join(MARKER);
+    match at(&path, path.try_exists())? {
+        true => Err(StoreError::HalfRestored { path }),
+        false => Ok(()),
+    }
 }
 
 fn copy_all(from: &Path, partial: &Path, tell: Tell<'_>) -> Result<(), StoreError> {

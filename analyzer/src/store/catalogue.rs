@@ -3,12 +3,13 @@
 use std::collections::{HashMap, HashSet};
 
 use foldhash::fast::RandomState;
+use serde::{Deserialize, Serialize};
 
 use super::Selection;
 use crate::sample::{Labels, LabelsRef};
 
 /// The id of a series: small and dense, for it indexes the head.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub(super) struct SeriesId(pub(super) u32);
 
 #[derive(Default)]

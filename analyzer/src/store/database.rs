@@ -1,8 +1,8 @@
-//! Every SQL statement for samples, and how the database is opened. Verdicts are in `results`.
+//! How the database is opened, the catalogue and the write-ahead. Segments are in `index`, verdicts in `results`.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use sqlx::migrate::Migrator;
@@ -11,13 +11,12 @@ use sqlx::sqlite::{
     SqliteRow, SqliteSynchronous,
 };
 use sqlx::{Connection, QueryBuilder, Row, Sqlite, SqliteConnection, Transaction};
-use tracing::warn;
+use tracing::{error, warn};
 
 use super::StoreError;
 use super::catalogue::SeriesId;
-use super::segment::RowGroup;
-use super::segments::Segment;
-use crate::sample::{Labels, TimeMs};
+use super::identity;
+use crate::sample::Labels;
 
 pub(super) static MIGRATIONS: Migrator = sqlx::migrate!("../migrations/sqlite");
 
@@ -35,6 +34,12 @@ const SERIES_AT_ONCE: usize = 1000;
 
 pub(super) struct Database {
     path: PathBuf,
+    /// The directory's name for itself, which segments carry.
+    pub(super) directory: String,
+    /// How often the directory was opened: a process that opens it later has a higher one.
+    pub(super) generation: AtomicI64,
+    /// Has another process opened the directory since?
+    superseded: AtomicBool,
     /// One connection: SQLite takes one writer at a time, and waiting for the connection is fair.
     pub(super) write: SqlitePool,
     pub(super) read: SqlitePool,
@@ -63,8 +68,9 @@ impl Database {
         let write = connected.map_err(|error| failed(&path, error))?;
         migrate(&write, &path).await?;
         make_shrinkable(&write).await;
+        let (directory, generation) = identity::load(&write).await.map_err(|error| failed(&path, error))?;
         let read = SqlitePoolOptions::new().max_connections(READERS).connect_lazy_with(options.read_only(true));
-        Ok(Self { path, write, read })
+        Ok(Self { path, directory, generation: generation.into(), superseded: false.into(), write, read })
     }
 
     /// Reads beside whatever process has the directory: one connection in one transaction, so that all that is read is of
@@ -77,7 +83,14 @@ impl Database {
                 Box::pin(async move { sqlx::query("BEGIN").execute(connection).await.map(drop) })
             })
             .connect_lazy_with(SqliteConnectOptions::new().filename(&path).read_only(true));
-        Ok(Self { path, write: read.clone(), read })
+        Ok(Self {
+            path,
+            directory: String::new(),
+            generation: 0.into(),
+            superseded: false.into(),
+            write: read.clone(),
+            read,
+        })
     }
 
     pub(super) async fn close(&self) {
@@ -86,12 +99,37 @@ impl Database {
     }
 
     pub(super) fn failed(&self, error: sqlx::Error) -> StoreError {
-        failed(&self.path, error)
+        let failed = failed(&self.path, error);
+        if matches!(failed, StoreError::Superseded { .. }) && !self.superseded.swap(true, Ordering::Relaxed) {
+            error!(%failed, "no further sample is taken");
+        }
+        failed
     }
 
-    /// A transaction that holds the write lock from its start.
+    /// An error once another process was found to have opened the directory since.
+    pub(super) fn check_owned(&self) -> Result<(), StoreError> {
+        if self.superseded.load(Ordering::Relaxed) {
+            return Err(StoreError::Superseded { path: self.path.clone() });
+        }
+        Ok(())
+    }
+
+    /// What SQLite finds wrong with its file, if anything.
+    pub(super) async fn quick_check(&self) -> sqlx::Result<Option<String>> {
+        let lines: Vec<String> = sqlx::query_scalar("PRAGMA quick_check(1)").fetch_all(&self.read).await?;
+        Ok(lines.into_iter().find(|line| line != "ok"))
+    }
+
+    pub(super) fn generation(&self) -> i64 {
+        self.generation.load(Ordering::Relaxed)
+    }
+
+    /// A transaction that holds the write lock from its start. An error when another process has opened the directory
+    /// since.
     pub(super) async fn begin(&self) -> sqlx::Result<Transaction<'static, Sqlite>> {
-        self.write.begin_with("BEGIN IMMEDIATE").await
+        let mut transaction = self.write.begin_with("BEGIN IMMEDIATE").await?;
+        let found = identity::generation(&mut transaction).await?;
+        if found == self.generation() { Ok(transaction) } else { Err(identity::superseded()) }
     }
 
     /// Gives free pages back to the file system, but for so many bytes, which are about to be needed again. Returns how
@@ -124,18 +162,9 @@ impl Database {
         series(&mut *self.read.acquire().await?).await
     }
 
-    pub(super) async fn segments(&self) -> sqlx::Result<Vec<Segment>> {
-        segments(&mut *self.read.acquire().await?).await
-    }
-
-    pub(super) async fn quarantined(&self) -> sqlx::Result<u64> {
-        let count: i64 = sqlx::query_scalar("SELECT count(*) FROM quarantine").fetch_one(&self.read).await?;
-        Ok(count.cast_unsigned())
-    }
-
     /// One group commit: new series and the samples. Returns the write-ahead's sequence number.
     pub(super) async fn commit(&self, series: &[(SeriesId, Labels)], samples: &[u8]) -> sqlx::Result<i64> {
-        let mut transaction = self.begin().await?;
+        let mut transaction = self.write.begin_with("BEGIN IMMEDIATE").await?;
         // A statement is a way to the connection's thread and back, which costs more than the row.
         for series in series.chunks(SERIES_AT_ONCE) {
             let mut insert = QueryBuilder::new("INSERT INTO series (id, labels) ");
@@ -145,46 +174,19 @@ impl Database {
             });
             insert.build().persistent(false).execute(&mut *transaction).await?;
         }
-        let written = sqlx::query("INSERT INTO write_ahead (checksum, samples) VALUES ($1, $2)")
+        // The generation is checked by the same statement.
+        let sql = "INSERT INTO write_ahead (checksum, samples) SELECT $1, $2 FROM directory WHERE generation = $3";
+        let written = sqlx::query(sql)
             .bind(crc32fast::hash(samples))
             .bind(samples)
+            .bind(self.generation())
             .execute(&mut *transaction)
             .await?;
+        if written.rows_affected() == 0 {
+            return Err(identity::superseded());
+        }
         transaction.commit().await?;
         Ok(written.last_insert_rowid())
-    }
-
-    /// The last step of a flush: the segment exists and the write-ahead that it holds does not, or neither.
-    pub(super) async fn commit_segment(&self, segment: &Segment) -> sqlx::Result<()> {
-        let mut transaction = self.begin().await?;
-        insert_segment(&mut transaction, segment).await?;
-        sqlx::query("DELETE FROM write_ahead WHERE seq <= $1").bind(segment.seq).execute(&mut *transaction).await?;
-        transaction.commit().await
-    }
-
-    /// The last step of a merge, or of a removal, which has no new segments and says before when samples are missing now.
-    pub(super) async fn replace_segments(
-        &self,
-        old: &[Arc<Segment>],
-        new: &[Segment],
-        raw_from: Option<TimeMs>,
-    ) -> sqlx::Result<()> {
-        let mut transaction = self.begin().await?;
-        for segment in new {
-            insert_segment(&mut transaction, segment).await?;
-        }
-        for segment in old {
-            sqlx::query("DELETE FROM segments WHERE id = $1").bind(segment.id).execute(&mut *transaction).await?;
-        }
-        // The row is written in any case, so that even without segments there is a commit.
-        let sql = "UPDATE upkeep SET raw_from_ms = coalesce(max(coalesce(raw_from_ms, $1), $1), raw_from_ms)";
-        sqlx::query(sql).bind(raw_from).execute(&mut *transaction).await?;
-        transaction.commit().await
-    }
-
-    /// The highest id that a segment ever had, and since when samples have not been removed.
-    pub(super) async fn upkeep(&self) -> sqlx::Result<(i64, Option<TimeMs>)> {
-        sqlx::query_as("SELECT last_segment, raw_from_ms FROM upkeep").fetch_one(&self.read).await
     }
 
     /// Takes series out of the catalogue. Their ids are not given again.
@@ -195,78 +197,25 @@ impl Database {
         }
         transaction.commit().await
     }
-
-    /// Takes a bad segment or write-ahead row out of the index and notes it.
-    pub(super) async fn quarantine(&self, bad: Bad<'_>, now: TimeMs) -> sqlx::Result<()> {
-        let mut transaction = self.begin().await?;
-        let sql = match bad.kind {
-            Kind::Segment => "DELETE FROM segments WHERE id = $1",
-            Kind::WriteAhead => "DELETE FROM write_ahead WHERE seq = $1",
-        };
-        sqlx::query(sql).bind(bad.id).execute(&mut *transaction).await?;
-        sqlx::query("INSERT INTO quarantine (name, reason, found_ms) VALUES ($1, $2, $3)")
-            .bind(bad.name)
-            .bind(bad.reason)
-            .bind(now)
-            .execute(&mut *transaction)
-            .await?;
-        transaction.commit().await
-    }
 }
 
 /// Labels as they are stored.
-fn json(labels: &Labels) -> sqlx::Result<String> {
+pub(super) fn json(labels: &Labels) -> sqlx::Result<String> {
     let pairs: BTreeMap<_, _> = labels.iter().collect();
     serde_json::to_string(&pairs).map_err(|error| sqlx::Error::Encode(error.into()))
+}
+
+/// What [`json`] made.
+pub(super) fn labels(json: &str) -> sqlx::Result<Labels> {
+    let pairs: BTreeMap<String, String> =
+        serde_json::from_str(json).map_err(|error| sqlx::Error::Decode(error.into()))?;
+    Ok(Labels::new(pairs))
 }
 
 /// Every series, in order of id.
 pub(super) async fn series(connection: &mut SqliteConnection) -> sqlx::Result<Vec<(SeriesId, Labels)>> {
     let rows = sqlx::query("SELECT id, labels FROM series ORDER BY id").fetch_all(connection).await?;
-    let decode = |row: &SqliteRow| {
-        let pairs: BTreeMap<String, String> =
-            serde_json::from_str(row.try_get("labels")?).map_err(|error| sqlx::Error::Decode(error.into()))?;
-        Ok((SeriesId(row.try_get("id")?), Labels::new(pairs)))
-    };
-    rows.iter().map(decode).collect()
-}
-
-/// The segment index.
-pub(super) async fn segments(connection: &mut SqliteConnection) -> sqlx::Result<Vec<Segment>> {
-    let sql = "SELECT id, seq, bytes, checksum, first_ms, last_ms FROM segments ORDER BY id";
-    let rows = sqlx::query(sql).fetch_all(&mut *connection).await?;
-    let mut segments = Vec::with_capacity(rows.len());
-    for row in rows {
-        let id = row.try_get("id")?;
-        segments.push(Segment {
-            id,
-            seq: row.try_get("seq")?,
-            bytes: row.try_get::<i64, _>("bytes")?.cast_unsigned(),
-            checksum: row.try_get("checksum")?,
-            first_ms: row.try_get("first_ms")?,
-            last_ms: row.try_get("last_ms")?,
-            groups: row_groups(connection, id).await?,
-            retired: OnceLock::new(),
-            held: OnceLock::new(),
-        });
-    }
-    Ok(segments)
-}
-
-async fn row_groups(connection: &mut SqliteConnection, segment: i64) -> sqlx::Result<Vec<RowGroup>> {
-    let sql = "SELECT first_row, rows, first_series, last_series, first_ms, last_ms
-        FROM row_groups WHERE segment = $1 ORDER BY first_row";
-    let rows = sqlx::query(sql).bind(segment).fetch_all(connection).await?;
-    let decode = |row: &SqliteRow| {
-        Ok(RowGroup {
-            first_row: row.try_get::<u32, _>("first_row")? as usize,
-            rows: row.try_get::<u32, _>("rows")? as usize,
-            first_series: SeriesId(row.try_get("first_series")?),
-            last_series: SeriesId(row.try_get("last_series")?),
-            first_ms: row.try_get("first_ms")?,
-            last_ms: row.try_get("last_ms")?,
-        })
-    };
+    let decode = |row: &SqliteRow| Ok((SeriesId(row.try_get("id")?), labels(row.try_get("labels")?)?));
     rows.iter().map(decode).collect()
 }
 
@@ -277,54 +226,6 @@ pub(super) async fn write_ahead_after(
 ) -> sqlx::Result<Option<(i64, u32, Vec<u8>)>> {
     let sql = "SELECT seq, checksum, samples FROM write_ahead WHERE seq > $1 ORDER BY seq LIMIT 1";
     sqlx::query_as(sql).bind(seq).fetch_optional(connection).await
-}
-
-async fn insert_segment(transaction: &mut SqliteConnection, segment: &Segment) -> sqlx::Result<()> {
-    let sql = "INSERT INTO segments (id, seq, rows, bytes, checksum, first_ms, last_ms)
-        VALUES ($1, $2, $3, $4, $5, $6, $7)";
-    sqlx::query(sql)
-        .bind(segment.id)
-        .bind(segment.seq)
-        .bind(segment.rows() as i64)
-        .bind(segment.bytes.cast_signed())
-        .bind(segment.checksum)
-        .bind(segment.first_ms)
-        .bind(segment.last_ms)
-        .execute(&mut *transaction)
-        .await?;
-    let sql = "INSERT INTO row_groups (segment, first_row, rows, first_series, last_series, first_ms, last_ms)
-        VALUES ($1, $2, $3, $4, $5, $6, $7)";
-    for group in &segment.groups {
-        sqlx::query(sql)
-            .bind(segment.id)
-            .bind(group.first_row as i64)
-            .bind(group.rows as i64)
-            .bind(group.first_series.0)
-            .bind(group.last_series.0)
-            .bind(group.first_ms)
-            .bind(group.last_ms)
-            .execute(&mut *transaction)
-            .await?;
-    }
-    let sql = "UPDATE upkeep SET last_segment = max(last_segment, $1)";
-    sqlx::query(sql).bind(segment.id).execute(transaction).await?;
-    Ok(())
-}
-
-/// What holds samples that cannot be read.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Kind {
-    Segment,
-    WriteAhead,
-}
-
-/// Something to quarantine.
-pub(super) struct Bad<'a> {
-    pub(super) kind: Kind,
-    pub(super) id: i64,
-    /// Its file's name in `quarantine/`.
-    pub(super) name: &'a str,
-    pub(super) reason: &'a str,
 }
 
 /// A connection to read with, beside whatever process has the directory; the file is not changed.
@@ -382,5 +283,33 @@ async fn check_version(connection: &mut SqliteConnection, path: &Path) -> Result
 }
 
 pub(super) fn failed(path: &Path, error: sqlx::Error) -> StoreError {
-    StoreError::Database { path: path.to_owned(), error }
+    let path = path.to_owned();
+    if identity::is_superseded(&error) {
+        return StoreError::Superseded { path };
+    }
+    // What the store wrote there can be decoded.
+    if matches!(error, sqlx::Error::Decode(_) | sqlx::Error::ColumnDecode { .. }) {
+        return StoreError::DamagedDatabase { path, error };
+    }
+    // SQLITE_CORRUPT and SQLITE_NOTADB.
+    let code = error.as_database_error().and_then(|error| error.code()?.parse::<i64>().ok());
+    match code.map(|code| code & 0xff) {
+        Some(11 | 26) => StoreError::DamagedDatabase { path, error },
+        _ => StoreError::Database { path, error },
+    }
+}
+
+/// Is there no database yet, or one without a table of ours? Changes nothing.
+pub(super) async fn is_new(path: &Path) -> Result<bool, StoreError> {
+    match std::fs::metadata(path) {
+        Ok(file) if file.len() == 0 => return Ok(true),
+        Ok(_) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(true),
+        Err(error) => return Err(StoreError::Io { path: path.to_owned(), error }),
+    }
+    let options = SqliteConnectOptions::new().filename(path).read_only(true);
+    let mut connection = SqliteConnection::connect_with(&options).await.map_err(|error| failed(path, error))?;
+    let version = check_version(&mut connection, path).await;
+    connection.close().await.map_err(|error| failed(path, error))?;
+    Ok(version?.is_none())
 }

@@ -1,6 +1,6 @@
 //! The store in one data directory: what callers hold, and what it shares with the writer.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{File, TryLockError};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,13 +13,14 @@ use tracing::{error, info, warn};
 
 use super::admit::Row;
 use super::catalogue::{Catalogue, SeriesId};
-use super::database::{self, Bad, Database, Kind};
+use super::database::Database;
 use super::head::Head;
+use super::holes::Hole;
 use super::queue::{Command, Incoming, Room};
 use super::segments::{self, Segment, settle};
 use super::stats::{Compacted, Stats, Upkeep};
 use super::writer::Writer;
-use super::{Appended, Options, Samples, Selection, StoreError, write_ahead};
+use super::{Appended, Options, Samples, Selection, StoreError, start};
 use crate::sample::{Batch, Sample, Series, SeriesRef, TimeMs};
 
 /// The store: a handle, cheap to clone.
@@ -42,6 +43,8 @@ pub(super) struct Shared {
     pub(super) last_segment: AtomicI64,
     /// The last event that is stored.
     pub(super) last_event: AtomicI64,
+    /// Write-ahead rows that are damaged and could not be set aside: no flush removes them.
+    pub(super) bad_rows: Mutex<Vec<i64>>,
 }
 
 /// Where samples are. One lock, so that a flush moves them from head to segment at one instant.
@@ -53,6 +56,10 @@ pub(super) struct State {
     pub(super) seq: i64,
     /// Samples before this have been removed.
     pub(super) raw_from: Option<TimeMs>,
+    /// Segments of the index whose files are not there.
+    pub(super) absent: Vec<Arc<Segment>>,
+    /// Where samples cannot be read now.
+    pub(super) holes: Vec<Hole>,
 }
 
 /// A batch whose series have been looked up once.
@@ -71,19 +78,22 @@ pub(super) struct Totals {
     pub(super) quarantined: u64,
     pub(super) last_commit: Option<Duration>,
     pub(super) failed_flushes: u64,
+    pub(super) unknown_files: u64,
+    pub(super) read_errors: u64,
+    pub(super) missing_samples: u64,
     pub(super) upkeep: Upkeep,
     /// Time of the earliest sample that was not judged when the store was opened.
     pub(super) unjudged_from: Option<TimeMs>,
 }
 
 impl Totals {
-    fn note_unjudged(&mut self, time: TimeMs) {
+    pub(super) fn note_unjudged(&mut self, time: TimeMs) {
         self.unjudged_from = Some(self.unjudged_from.map_or(time, |earliest| earliest.min(time)));
     }
 }
 
 impl State {
-    fn add(&mut self, segment: Arc<Segment>) {
+    pub(super) fn add(&mut self, segment: Arc<Segment>) {
         self.seq = self.seq.max(segment.seq);
         self.segments.push(segment);
     }
@@ -101,10 +111,9 @@ impl State {
 impl Store {
     /// Opens or creates the data directory. Needs a tokio runtime, on which the writer then runs.
     pub async fn open(options: Options) -> Result<Self, StoreError> {
-        for dir in [&options.dir, &options.segments(), &options.quarantine()] {
-            fs::create_dir_all(dir).map_err(|error| StoreError::Io { path: dir.clone(), error })?;
-        }
+        start::create(&options.dir)?;
         let lock = lock(&options.dir)?;
+        start::check(&options).await?;
         let database = Database::open(options.database()).await?;
         let (queue, commands) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
@@ -117,10 +126,11 @@ impl Store {
             totals: Mutex::default(),
             last_segment: AtomicI64::default(),
             last_event: AtomicI64::default(),
+            bad_rows: Mutex::default(),
         });
-        let seq = shared.load().await?;
+        let begun = shared.load().await?;
         let next_series = shared.query(shared.database.next_series()).await?;
-        tokio::spawn(Writer::new(Arc::clone(&shared), lock, next_series, seq).run(commands));
+        tokio::spawn(Writer::new(Arc::clone(&shared), lock, next_series, begun).run(commands));
         Ok(Self { shared, queue })
     }
 
@@ -159,6 +169,9 @@ impl Store {
             quarantined: totals.quarantined,
             last_commit: totals.last_commit,
             failed_flushes: totals.failed_flushes,
+            unknown_files: totals.unknown_files,
+            read_errors: totals.read_errors,
+            missing_samples: totals.missing_samples,
             raw_from: state.raw_from,
             upkeep: totals.upkeep,
             limits: self.shared.options.limits(),
@@ -196,7 +209,7 @@ impl Samples for Store {
             let recent: Vec<Vec<Sample>> = ids.iter().map(|id| state.head.range(*id, &range).to_vec()).collect();
             (state.overlapping(&range), recent)
         };
-        let stored = self.shared.read(segments, ids.clone(), range).await;
+        let stored = self.shared.read(segments, ids.clone(), range).await?;
         let catalogue = self.shared.catalogue.read();
         let join = |((id, mut samples), recent): ((SeriesId, Vec<Sample>), Vec<Sample>)| {
             samples.extend(recent);
@@ -255,135 +268,48 @@ impl Shared {
         SortedOut { rows, fresh, counts, removals: catalogue.removals() }
     }
 
-    /// Reads series (in order of id) from segments; what cannot be read is quarantined and the rest returned.
+    /// Reads series (in order of id) from segments. A damaged one is quarantined and the rest returned; what the file
+    /// system refuses to read is an error.
     pub(super) async fn read(
         &self,
         segments: Vec<Arc<Segment>>,
         ids: Vec<SeriesId>,
         range: Range<TimeMs>,
-    ) -> Vec<Vec<Sample>> {
+    ) -> Result<Vec<Vec<Sample>>, StoreError> {
         if segments.is_empty() || ids.is_empty() {
-            return vec![Vec::new(); ids.len()];
-        }
-        let (dir, all, count) = (self.options.segments(), segments.clone(), ids.len());
-        match tokio::task::spawn_blocking(move || segments::read(&dir, &segments, &ids, &range)).await {
-            Ok(found) => {
-                for (segment, reason) in found.bad {
-                    self.quarantine_segment(&segment, &reason).await;
-                }
-                found.samples
-            }
-            Err(error) => {
-                error!(%error, segments = all.len(), "reading segments panicked");
-                vec![Vec::new(); count]
-            }
-        }
-    }
-
-    async fn query<T>(&self, query: impl Future<Output = sqlx::Result<T>>) -> Result<T, StoreError> {
-        query.await.map_err(|error| self.database.failed(error))
-    }
-
-    /// Fills catalogue, segment index and head. Returns the last write-ahead sequence number.
-    async fn load(&self) -> Result<i64, StoreError> {
-        for (id, labels) in self.query(self.database.series()).await? {
-            self.catalogue.write().insert(id, labels);
-        }
-        let (last_segment, raw_from) = self.query(self.database.upkeep()).await?;
-        self.last_segment.store(last_segment, Ordering::Relaxed);
-        self.state.write().raw_from = raw_from;
-        self.totals.lock().quarantined = self.query(self.database.quarantined()).await?;
-        self.last_event.store(self.query(self.database.last_event()).await?, Ordering::Release);
-        if let Some(time) = self.query(self.database.events_unjudged_from()).await? {
-            self.totals.lock().note_unjudged(time);
+            return Ok(vec![Vec::new(); ids.len()]);
         }
         let dir = self.options.segments();
-        let judged = self.query(self.database.judged()).await?.unwrap_or(i64::MAX);
-        let found = self.query(self.database.segments()).await?;
-        let orphans =
-            segments::collect_orphans(&dir, &found).map_err(|error| StoreError::Io { path: dir.clone(), error })?;
-        for path in orphans {
-            info!(path = %path.display(), "removed what an interrupted flush, merge or removal left");
+        let read = tokio::task::spawn_blocking(move || segments::read(&dir, &segments, &ids, &range)).await;
+        let read = read.unwrap_or_else(|error| Err(StoreError::ReadFailed { reason: error.to_string() }));
+        let found = read.inspect_err(|error| self.note_read_error(error))?;
+        for (segment, reason) in found.bad {
+            self.quarantine_segment(&segment, &reason).await;
         }
-        for segment in found.into_iter().map(Arc::new) {
-            if segment.seq > judged {
-                self.totals.lock().note_unjudged(segment.first_ms);
-            }
-            self.state.write().add(Arc::clone(&segment));
-            if let Err(reason) = segment.check(&dir) {
-                self.quarantine_segment(&segment, &reason).await;
-            }
-        }
-        self.replay(judged).await
+        Ok(found.samples)
     }
 
-    async fn replay(&self, judged: i64) -> Result<i64, StoreError> {
-        let mut last = self.state.read().seq;
-        while let Some((seq, checksum, bytes)) =
-            self.query(database::write_ahead_after(&self.database.read, last)).await?
-        {
-            last = seq;
-            match write_ahead::open(checksum, &bytes) {
-                Ok(rows) => {
-                    let mut totals = self.totals.lock();
-                    totals.write_ahead_bytes += bytes.len() as u64;
-                    if seq > judged {
-                        rows.iter().for_each(|(_, sample)| totals.note_unjudged(sample.time_ms));
-                    }
-                    let head = &mut self.state.write().head;
-                    rows.into_iter().for_each(|(id, sample)| head.insert(id, sample));
-                }
-                Err(reason) => self.quarantine_write_ahead(seq, &bytes, &reason).await?,
-            }
-        }
-        self.state.write().seq = last;
-        Ok(last)
+    /// Counts a read that failed, and says so.
+    pub(super) fn note_read_error(&self, error: &StoreError) {
+        self.totals.lock().read_errors += 1;
+        warn!(%error, "a read failed; nothing is set aside for it");
     }
 
-    /// Takes a segment out of service, once.
-    pub(super) async fn quarantine_segment(&self, segment: &Segment, reason: &str) {
-        {
-            let segments = &mut self.state.write().segments;
-            let before = segments.len();
-            segments.retain(|other| other.id != segment.id);
-            if segments.len() == before {
-                return;
-            }
-        }
-        let name = segment.file_name();
-        let (from, to) = (self.options.segments().join(&name), self.options.quarantine().join(&name));
-        warn!(path = %to.display(), reason, rows = segment.rows(), "bad segment quarantined; its samples are not served");
-        if let Err(error) = fs::rename(&from, &to) {
-            warn!(path = %from.display(), %error, "cannot move the bad segment");
-        }
-        let bad = Bad { kind: Kind::Segment, id: segment.id, name: &name, reason };
-        if let Err(error) = self.note_quarantined(bad).await {
-            warn!(%error, "cannot take the bad segment out of the index; the next start tries again");
-        }
-    }
-
-    async fn quarantine_write_ahead(&self, seq: i64, bytes: &[u8], reason: &str) -> Result<(), StoreError> {
-        let name = format!("{seq:012}.write-ahead");
-        let path = self.options.quarantine().join(&name);
-        warn!(path = %path.display(), reason, "bad write-ahead row quarantined; its samples are lost");
-        fs::write(&path, bytes).map_err(|error| StoreError::Io { path, error })?;
-        self.note_quarantined(Bad { kind: Kind::WriteAhead, id: seq, name: &name, reason }).await
-    }
-
-    async fn note_quarantined(&self, bad: Bad<'_>) -> Result<(), StoreError> {
-        self.totals.lock().quarantined += 1;
-        self.query(self.database.quarantine(bad, (self.options.now)())).await
+    pub(super) async fn query<T>(&self, query: impl Future<Output = sqlx::Result<T>>) -> Result<T, StoreError> {
+        query.await.map_err(|error| self.database.failed(error))
     }
 }
 
-/// A directory that is this process's.
-pub(super) struct Lock(File);
+/// A directory that is this process's: its file `lock`, and the directory itself, whose lock cannot be removed.
+pub(super) struct Lock(Vec<File>);
 
 impl Drop for Lock {
     fn drop(&mut self) {
         // Closing is not enough: a child that another thread is starting has the file open too until its program runs.
         // What cannot be unlocked is so once the last of them has closed it.
-        let _ = self.0.unlock();
+        for file in &self.0 {
+            let _ = file.unlock();
+        }
     }
 }
 
@@ -396,8 +322,14 @@ pub(super) fn lock(dir: &Path) -> Result<Lock, StoreError> {
         Err(error) => return Err(StoreError::Io { path, error }),
     };
     match file.try_lock() {
-        Ok(()) => Ok(Lock(file)),
-        Err(TryLockError::WouldBlock) => Err(StoreError::Locked { path }),
-        Err(TryLockError::Error(error)) => Err(StoreError::Io { path, error }),
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Err(StoreError::Locked { path }),
+        Err(TryLockError::Error(error)) => return Err(StoreError::Io { path, error }),
+    }
+    let whole = File::open(dir).map_err(|error| StoreError::Io { path: dir.to_owned(), error })?;
+    match whole.try_lock() {
+        Err(TryLockError::WouldBlock) => Err(StoreError::Locked { path: dir.to_owned() }),
+        // Network file systems lock no directories. The generation in the database is checked at every commit.
+        Ok(()) | Err(TryLockError::Error(_)) => Ok(Lock(vec![file, whole])),
     }
 }

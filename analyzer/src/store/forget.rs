@@ -35,8 +35,10 @@ fn in_none(dir: &Path, mut segments: Vec<Arc<Segment>>, mut ids: Vec<SeriesId>) 
     for segment in segments {
         let all = TimeMs::MIN..TimeMs::MAX;
         if segment.groups.iter().any(|group| group.may_hold(&ids, &all)) {
-            let taken = segment.load(dir).and_then(|bytes| segment::take_out(&bytes, &mut ids));
-            taken.map_err(|reason| format!("{}: {reason}", segment.file_name()))?;
+            let loaded = segment.load(dir).map_err(|error| error.to_string());
+            loaded
+                .and_then(|bytes| segment::take_out(&bytes, &mut ids))
+                .map_err(|reason| format!("{}: {reason}", segment.file_name()))?;
         }
     }
     Ok(ids)

@@ -8,9 +8,9 @@ use serde::Serialize;
 use sqlx::{Connection as _, Row, SqliteConnection};
 
 use super::catalogue::SeriesId;
-use super::options::{database_path, segments_path};
+use super::options::{database_path, segments_path, unknown_path};
 use super::segments::Segment;
-use super::{StoreError, database, judged, segment, write_ahead};
+use super::{StoreError, aside, database, index, judged, segment, write_ahead};
 use crate::sample::{Sample, TimeMs};
 
 /// What a data directory holds. Times are milliseconds since the Unix epoch, UTC.
@@ -30,8 +30,14 @@ pub struct Status {
     pub raw_from_ms: Option<TimeMs>,
     /// Verdicts by kind.
     pub verdicts: Vec<Rows>,
-    /// What could not be read and was set aside.
+    /// What is damaged and was set aside.
     pub quarantine: Vec<SetAside>,
+    /// Files in `unknown/`.
+    pub unknown_files: u64,
+    /// Acknowledged samples that starts have found missing.
+    pub missing_samples: u64,
+    /// Segments of the index whose files are absent.
+    pub absent_segments: Vec<String>,
 }
 
 /// Segments and what is in them.
@@ -115,7 +121,13 @@ pub async fn status(dir: &Path) -> Result<Status, StoreError> {
         let mut transaction = connection.begin().await?;
         count(&mut transaction, &path).await
     };
-    read.await.map_err(|error| database::failed(&path, error))
+    let mut status = read.await.map_err(|error| database::failed(&path, error))?;
+    let segments = index::segments(&mut connection).await.map_err(|error| database::failed(&path, error))?;
+    let absent = segments.iter().filter(|segment| segment.is_absent(&segments_path(dir)));
+    status.absent_segments = absent.map(Segment::file_name).collect();
+    let unknown = unknown_path(dir);
+    status.unknown_files = aside::count(&unknown).map_err(|error| StoreError::Io { path: unknown, error })?;
+    Ok(status)
 }
 
 async fn count(connection: &mut SqliteConnection, path: &Path) -> sqlx::Result<Status> {
@@ -143,6 +155,8 @@ async fn count(connection: &mut SqliteConnection, path: &Path) -> sqlx::Result<S
     let set_aside = |row: &sqlx::sqlite::SqliteRow| {
         Ok(SetAside { name: row.try_get(0)?, reason: row.try_get(1)?, found_ms: row.try_get(2)? })
     };
+    let sql = "SELECT coalesce(sum(samples), 0) FROM missing";
+    let missing: i64 = sqlx::query_scalar(sql).fetch_one(&mut *connection).await?;
     Ok(Status {
         schema: sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations").fetch_one(&mut *connection).await?,
         series: series.cast_unsigned(),
@@ -152,6 +166,9 @@ async fn count(connection: &mut SqliteConnection, path: &Path) -> sqlx::Result<S
         raw_from_ms: sqlx::query_scalar("SELECT raw_from_ms FROM upkeep").fetch_one(&mut *connection).await?,
         verdicts,
         quarantine: rows_aside.iter().map(set_aside).collect::<sqlx::Result<_>>()?,
+        unknown_files: 0,
+        missing_samples: missing.cast_unsigned(),
+        absent_segments: Vec::new(),
     })
 }
 
@@ -174,7 +191,7 @@ pub async fn verify(dir: &Path, tell: Tell<'_>) -> Result<Verified, StoreError> 
             }
         }
         let series = database::series(&mut transaction).await?.into_iter().map(|(id, _)| id).collect();
-        let segments = database::segments(&mut transaction).await?;
+        let segments = index::segments(&mut transaction).await?;
         check_write_ahead(&mut transaction, &path, &series, &mut found).await?;
         sqlx::Result::Ok((series, segments))
     };
@@ -233,7 +250,7 @@ fn known(id: SeriesId, series: &BTreeSet<SeriesId>) -> Result<(), String> {
     if series.contains(&id) { Ok(()) } else { Err(format!("series {} is not in the catalogue", id.0)) }
 }
 
-fn in_order(rows: &[(SeriesId, Sample)]) -> Result<(), String> {
+pub(super) fn in_order(rows: &[(SeriesId, Sample)]) -> Result<(), String> {
     let key = |(id, sample): &(SeriesId, Sample)| (*id, sample.time_ms);
     match rows.windows(2).find(|pair| key(&pair[0]) >= key(&pair[1])) {
         Some(pair) => Err(format!("series {} at {} ms is out of order", pair[1].0.0, pair[1].1.time_ms)),
@@ -242,8 +259,10 @@ fn in_order(rows: &[(SeriesId, Sample)]) -> Result<(), String> {
 }
 
 fn check_segment(dir: &Path, segment: &Segment, series: &BTreeSet<SeriesId>) -> Result<(), String> {
-    segment.check(dir)?;
-    let bytes = segment.load(dir)?;
+    if !segment.is_sound {
+        return Err("its index entry is not as it was written".to_owned());
+    }
+    let bytes = segment.load(dir).map_err(|error| error.to_string())?;
     let mut before: Option<(SeriesId, TimeMs)> = None;
     for (n, group) in segment.groups.iter().enumerate() {
         let ids: Vec<SeriesId> = series.range(group.first_series..=group.last_series).copied().collect();

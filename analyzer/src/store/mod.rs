@@ -6,8 +6,11 @@
 //! write-ahead or the indexed segment, never both and never neither. A merge of segments goes the same way: new files
 //! first, then one transaction that exchanges them for the old ones, whose files go when the last read of them is over.
 
+mod acknowledged;
 mod admit;
+mod adopt;
 mod application;
+mod aside;
 mod backup;
 mod catalogue;
 mod chunk;
@@ -17,20 +20,31 @@ mod contract;
 mod database;
 mod delivery;
 mod embedded;
+mod error;
 mod events;
+mod flush;
 mod forget;
 mod head;
+mod holes;
+mod identity;
+mod index;
 mod inspect;
 mod judged;
+mod legacy;
+mod merge;
 mod options;
+mod orphans;
 mod outlook;
 mod pages;
+mod quarantine;
 mod queue;
+mod rebuild;
 mod results;
 mod retain;
 mod segment;
 mod segments;
 mod snapshot;
+mod start;
 mod stats;
 #[cfg(test)]
 mod tests;
@@ -41,13 +55,15 @@ mod writer;
 
 use std::future::Future;
 use std::ops::{AddAssign, Range};
-use std::path::PathBuf;
 
 pub use backup::{BackedUp, backup, restore};
 pub use chunk::read_chunk;
 pub use embedded::Store;
+pub use error::StoreError;
+pub use holes::Hole;
 pub use inspect::{Held, Problem, Rows, SetAside, Status, Tell, Verified, Written, status, verify};
 pub use options::{Options, wall_clock};
+pub use rebuild::{Rebuilt, rebuild, unquarantine};
 pub use results::{read_verdicts, statements};
 pub use snapshot::Snapshot;
 pub use stats::{Compacted, Limits, Stats, Upkeep};
@@ -130,135 +146,6 @@ pub struct Progress {
     pub last_ms: TimeMs,
     /// The highest step that an event names; `None` where none does.
     pub last_step: Option<u64>,
-}
-
-/// Why the store could not do it.
-#[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    /// The data directory was written by a newer release.
-    #[error(
-        "{path}: written by a newer goodput-analyzer (schema {found}, this one knows {known}); upgrade, or use another --data.dir"
-    )]
-    Newer {
-        /// The database file.
-        path: PathBuf,
-        /// Schema version found.
-        found: i64,
-        /// Newest version known.
-        known: i64,
-    },
-    /// An earlier release wrote the data directory, and nothing may be changed here.
-    #[error(
-        "{path}: written by an older goodput-analyzer (schema {found}, this one knows {known}); start serve once, which upgrades it"
-    )]
-    Older {
-        /// The database file.
-        path: PathBuf,
-        /// Schema version found.
-        found: i64,
-        /// Newest version known.
-        known: i64,
-    },
-    /// Another process has the data directory.
-    #[error("{path}: in use by another goodput-analyzer; stop it, or use another --data.dir")]
-    Locked {
-        /// The lock file.
-        path: PathBuf,
-    },
-    /// The store has been closed.
-    #[error("the store is closed")]
-    Closed,
-    /// The file system is nearly full; samples are taken again when there is room.
-    #[error(
-        "{path}: {free} bytes are free on its file system, fewer than store.min_free_disk_space_bytes ({minimum}); no samples are taken until there is room"
-    )]
-    NoSpace {
-        /// The data directory.
-        path: PathBuf,
-        /// Free bytes.
-        free: u64,
-        /// The limit.
-        minimum: u64,
-    },
-    /// The batch is not on disk; a later attempt may succeed.
-    #[error("not stored: {reason}")]
-    NotStored {
-        /// What failed.
-        reason: String,
-    },
-    /// What does not belong to the node and window it is stored for, so that a second run would double it.
-    #[error("{what} is not of {node} in {window:?}")]
-    OutsideWindow {
-        /// The interval, risk or advisory.
-        what: String,
-        /// The node.
-        node: String,
-        /// The window.
-        window: Range<TimeMs>,
-    },
-    /// An event that is there already, and not the same; nothing of the request is stored.
-    #[error("event {id:?} is there already, with another content")]
-    Contradicted {
-        /// Its id.
-        id: String,
-    },
-    /// A backup or a restored directory would be mixed with what is there.
-    #[error("{path}: not empty; expected a directory that is empty or does not exist")]
-    NotEmpty {
-        /// The directory.
-        path: PathBuf,
-    },
-    /// The backup is not as it was written.
-    #[error("not restored, {} of its files are bad; the first: {}: {}", .problems.len(), .problems[0].path.display(), .problems[0].reason)]
-    BadBackup {
-        /// Everything that is wrong; at least one.
-        problems: Vec<Problem>,
-    },
-    /// The file system.
-    #[error("{path}: {error}")]
-    Io {
-        /// File or directory.
-        path: PathBuf,
-        /// What the kernel said.
-        error: std::io::Error,
-    },
-    /// The database.
-    #[error("{path}: {error}")]
-    Database {
-        /// The database file.
-        path: PathBuf,
-        /// What SQLite said.
-        error: sqlx::Error,
-    },
-    /// A write-ahead row that cannot be read, found by a reader that changes nothing; `serve` quarantines it at its start.
-    #[error("{path}: bad write-ahead row {seq}: {reason}")]
-    WriteAhead {
-        /// The database file.
-        path: PathBuf,
-        /// Its sequence number.
-        seq: i64,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// A segment that cannot be read. It is quarantined; everything else is served.
-    #[error("{path}: bad segment: {reason}")]
-    Segment {
-        /// The segment file.
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-    },
-}
-
-impl StoreError {
-    /// What a batch that was refused so is counted as.
-    #[must_use]
-    pub fn outcome(&self) -> &'static str {
-        match self {
-            Self::NoSpace { .. } => "no_space",
-            _ => "not_stored",
-        }
-    }
 }
 
 /// Time series.
@@ -397,6 +284,9 @@ pub trait Results: Send + Sync {
 
     /// Samples before this have been removed by retention; verdicts on them stay. None when none ever were.
     fn raw_from(&self) -> Option<TimeMs>;
+
+    /// Where samples cannot be read now, though they were acknowledged: verdicts on them stay.
+    fn holes(&self) -> Vec<Hole>;
 
     /// Counts, sizes and limits, for metrics.
     fn stats(&self) -> Stats;

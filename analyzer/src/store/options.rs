@@ -104,12 +104,28 @@ impl Options {
     }
 
     pub(super) fn quarantine(&self) -> PathBuf {
-        self.dir.join("quarantine")
+        quarantine_path(&self.dir)
+    }
+
+    pub(super) fn unknown(&self) -> PathBuf {
+        unknown_path(&self.dir)
+    }
+
+    pub(super) fn acknowledged(&self) -> PathBuf {
+        self.dir.join("acknowledged")
     }
 }
 
 pub(super) fn database_path(dir: &Path) -> PathBuf {
     dir.join("goodput.db")
+}
+
+pub(super) fn quarantine_path(dir: &Path) -> PathBuf {
+    dir.join("quarantine")
+}
+
+pub(super) fn unknown_path(dir: &Path) -> PathBuf {
+    dir.join("unknown")
 }
 
 pub(super) fn segments_path(dir: &Path) -> PathBuf {

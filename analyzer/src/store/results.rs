@@ -9,8 +9,8 @@ use sqlx::{AssertSqlSafe, Row};
 
 use super::options::database_path;
 use super::{
-    History, Mark, Results, Stats, Store, StoreError, Verdicts, Whose, application, database, delivery, events, judged,
-    outlook,
+    History, Hole, Mark, Results, Stats, Store, StoreError, Verdicts, Whose, application, database, delivery, events,
+    judged, outlook,
 };
 use crate::application::Achieved;
 use crate::classify::{Class, Culprit, Energy, Evidence, Interval, Version};
@@ -132,6 +132,10 @@ impl Results for Store {
 
     fn unjudged_from(&self) -> Option<TimeMs> {
         self.shared.totals.lock().unjudged_from
+    }
+
+    fn holes(&self) -> Vec<Hole> {
+        self.shared.state.read().holes.clone()
     }
 
     fn raw_from(&self) -> Option<TimeMs> {

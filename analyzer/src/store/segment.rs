@@ -1,14 +1,16 @@
 //! Samples as the bytes of a Parquet file, and back. Only this and [`encode`] know polars in the store.
 //!
-//! Format 2, which the file's metadata says under the key `goodput.segment`: a row is a chunk, one series' samples of up
+//! Format 3, which the file's metadata says under the key `goodput.segment`: a row is a chunk, one series' samples of up
 //! to [`chunk::MOST`] times. Columns: `series` (u32); `samples` (u32), how many; `first_ms` and `last_ms` (i64); `times`
 //! (binary), null where they are those of the row before, as those of one scrape are; `values` (binary). None is null
 //! besides. What the binary columns hold is described in [`chunk`]. Rows are in order of series, then time; zstd. A read
-//! skips the row groups that its index entry rules out, and of the others decodes the rows that it needs.
+//! skips the row groups that its index entry rules out, and of the others decodes the rows that it needs. [`about`] holds
+//! what the metadata says besides.
 //!
-//! Format 1, without the key, is what was written before: a row is a sample, columns `series` (u32), `time_ms` (i64),
-//! `value` (f64). It is only read.
+//! Formats 1 and 2 are only read. Format 2 has the same rows and says nothing besides. Format 1 has no key: a row is a
+//! sample, columns `series` (u32), `time_ms` (i64), `value` (f64).
 
+pub(super) mod about;
 mod encode;
 
 use std::io::Cursor;
@@ -16,6 +18,7 @@ use std::ops::Range;
 use std::panic::{self, AssertUnwindSafe};
 
 use polars::prelude::{DataFrame, FileMetadata, ParallelStrategy, ParquetReader, PolarsResult, SerReader};
+use serde::{Deserialize, Serialize};
 
 use super::catalogue::SeriesId;
 use super::chunk;
@@ -24,10 +27,13 @@ pub(super) use encode::Encoder;
 
 /// Where the file's metadata says which format it is.
 const FORMAT_KEY: &str = "goodput.segment";
-const FORMAT: &str = "2";
+const FORMAT: &str = "3";
+
+/// The same as a number, for the index.
+pub(super) const FORMAT_NUMBER: i64 = 3;
 
 /// What a row group holds: bounds are inclusive. The groups of a segment are those of its file, in their order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct RowGroup {
     /// Samples in the groups before.
     pub(super) first_row: usize,
@@ -74,6 +80,40 @@ pub(super) fn decode_group(
     caught(|| try_decode(bytes, groups, |group| group == only, ids, &(TimeMs::MIN..TimeMs::MAX), out))
 }
 
+/// Every sample of these series (in order of id), without an index entry.
+pub(super) fn decode_all(bytes: &[u8], ids: &[SeriesId]) -> Result<Vec<Vec<Sample>>, String> {
+    let all = RowGroup {
+        first_row: 0,
+        rows: 0,
+        first_series: SeriesId(0),
+        last_series: SeriesId(u32::MAX),
+        first_ms: TimeMs::MIN,
+        last_ms: TimeMs::MAX,
+    };
+    let mut out = vec![Vec::new(); ids.len()];
+    caught(|| {
+        let metadata = ParquetReader::new(Cursor::new(bytes)).get_metadata().cloned().map_err(said)?;
+        let groups = vec![all; metadata.row_groups.len()];
+        try_decode(bytes, &groups, |_| true, ids, &(TimeMs::MIN..TimeMs::MAX), &mut out)
+    })?;
+    Ok(out)
+}
+
+/// The series in a file, in order of id, and how many samples it says that it has.
+pub(super) fn series_in(bytes: &[u8]) -> Result<(Vec<SeriesId>, u64), String> {
+    caught(|| {
+        let frame = ParquetReader::new(Cursor::new(bytes)).read_parallel(ParallelStrategy::None).finish();
+        let frame = frame.map_err(said)?;
+        let whole =
+            |name: &str| -> PolarsResult<Vec<u32>> { Ok(frame.column(name)?.u32()?.into_no_null_iter().collect()) };
+        let mut ids: Vec<SeriesId> = whole("series").map_err(said)?.into_iter().map(SeriesId).collect();
+        // A row of format 1 is a sample.
+        let samples = whole("samples").map_or(ids.len() as u64, |all| all.into_iter().map(u64::from).sum());
+        ids.dedup();
+        Ok((ids, samples))
+    })
+}
+
 /// Polars' reader panics over some damages of a footer.
 fn caught<T>(read: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     let read = panic::catch_unwind(AssertUnwindSafe(read));
@@ -105,7 +145,7 @@ fn try_decode(
     let metadata = reader.get_metadata().map_err(said)?.clone();
     let pick = match format(&metadata) {
         None => pick_samples,
-        Some(FORMAT) => pick_chunks,
+        Some(FORMAT | "2") => pick_chunks,
         Some(other) => return Err(format!("format {other}, expected at most {FORMAT}")),
     };
     if metadata.row_groups.len() != groups.len() {
@@ -126,11 +166,15 @@ fn try_decode(
 }
 
 fn format(metadata: &FileMetadata) -> Option<&str> {
-    let pairs = metadata.key_value_metadata.as_ref()?;
-    pairs.iter().find(|pair| pair.key == FORMAT_KEY)?.value.as_deref()
+    value(metadata, FORMAT_KEY)
 }
 
-/// Format 2. Both the frame and the ids are in order of series: one walk over both.
+fn value<'a>(metadata: &'a FileMetadata, key: &str) -> Option<&'a str> {
+    let pairs = metadata.key_value_metadata.as_ref()?;
+    pairs.iter().find(|pair| pair.key == key)?.value.as_deref()
+}
+
+/// Formats 2 and 3. Both the frame and the ids are in order of series: one walk over both.
 fn pick_chunks(
     frame: &DataFrame,
     ids: &[SeriesId],
@@ -211,9 +255,10 @@ fn pick_samples(
 mod tests {
     use proptest::prelude::*;
 
+    use super::about::About;
     use super::encode::GROUP_ROWS;
     use super::*;
-    use crate::sample::STALE_BITS;
+    use crate::sample::{Labels, STALE_BITS};
 
     const ALL: Range<TimeMs> = TimeMs::MIN..TimeMs::MAX;
 
@@ -226,7 +271,7 @@ mod tests {
         let series = rows.chunk_by(|a, b| a.0 == b.0);
         let series = series.map(|rows| (rows[0].0, rows.iter().map(|(_, sample)| *sample).collect::<Vec<_>>()));
         let series: Vec<_> = series.collect();
-        Encoder::of(series.iter().map(|(id, samples)| (*id, samples.as_slice())))?.finish()
+        Encoder::of(series.iter().map(|(id, samples)| (*id, samples.as_slice())))?.finish(&About::default(), |_| None)
     }
 
     fn samples(bytes: &[u8], groups: &[RowGroup], ids: &[u32], range: &Range<TimeMs>) -> Vec<Vec<(TimeMs, u64)>> {
@@ -291,6 +336,40 @@ mod tests {
         assert!(bytes.len() < 200_000, "{} bytes", bytes.len());
     }
 
+    /// What a segment says of itself, of a node's series with the labels that DCGM series have.
+    #[test]
+    fn labels_take_little_of_a_segment() {
+        let labels = |id: SeriesId| {
+            let (gpu, metric) = (id.0 % 8, id.0 / 8);
+            let host = format!("gpu-node-{:04}", metric / 60);
+            let pairs = [
+                ("__name__", format!("DCGM_FI_DEV_METRIC_{}", metric % 60)),
+                ("Hostname", host.clone()),
+                (
+                    "UUID",
+                    format!("GPU-{:08x}-{:04x}-5f6a-9b1c-{:012x}", id.0 % 8 * 77_777_777, metric / 60, gpu * 99_999),
+                ),
+                ("device", format!("nvidia{gpu}")),
+                ("gpu", gpu.to_string()),
+                ("instance", format!("{host}:9400")),
+                ("job", "gpu".to_owned()),
+                ("modelName", "NVIDIA H100 80GB HBM3".to_owned()),
+                ("pod", format!("train-{}-{:x}", gpu / 4, metric / 60 * 7919)),
+            ];
+            Some(Labels::new(pairs))
+        };
+        let size = |named: bool| {
+            let mut encoder = Encoder::new().unwrap();
+            for id in 0..4800 {
+                let sample = |n: i64| Sample { time_ms: n * 15_000, value: f64::from(id) + (n * n % 97) as f64 };
+                encoder.push(SeriesId(id), &(0..240).map(sample).collect::<Vec<_>>()).unwrap();
+            }
+            encoder.finish(&About::default(), |id| labels(id).filter(|_| named)).unwrap().0.len()
+        };
+        let per_series = (size(true) - size(false)) as f64 / 4800.0;
+        assert!(per_series < 40.0, "{per_series} bytes per series");
+    }
+
     /// Written in format 1: series 1 and 3 at 0, 15 and 30 s, odd values.
     #[test]
     fn a_segment_of_format_1_is_read() {
@@ -317,8 +396,16 @@ mod tests {
         let key = bytes.windows(FORMAT_KEY.len()).position(|window| window == FORMAT_KEY.as_bytes()).unwrap();
         let place = key + FORMAT_KEY.len() + 2;
         assert_eq!(&bytes[place..=place], FORMAT.as_bytes());
-        bytes[place] = b'3';
-        assert_eq!(decode(&bytes, &groups, &[], &ALL, &mut []).unwrap_err(), "format 3, expected at most 2");
+        bytes[place] = b'2';
+        let of = |bytes: &[u8]| samples(bytes, &groups, &[1], &ALL);
+        assert_eq!(
+            of(&bytes),
+            [(0..10).map(|n| (n, 0.5_f64.to_bits())).collect::<Vec<_>>()],
+            "format 2 has these rows"
+        );
+        assert!(about::describe(&bytes).unwrap_err().contains("format 2, which does not name its series"));
+        bytes[place] = b'4';
+        assert_eq!(decode(&bytes, &groups, &[], &ALL, &mut []).unwrap_err(), "format 4, expected at most 3");
     }
 
     #[test]

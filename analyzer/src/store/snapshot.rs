@@ -1,6 +1,7 @@
 //! The samples of a data directory as they are at one instant, read beside the process that has it open.
 
 use std::collections::HashMap;
+use std::io::ErrorKind;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,11 +29,15 @@ pub struct Snapshot {
 impl Snapshot {
     /// Takes one of what lies in the range; nothing in the directory is changed.
     pub async fn take(dir: &Path, range: &Range<TimeMs>) -> Result<Self, StoreError> {
+        let mut absent = None;
         for _ in 0..ATTEMPTS {
             let snapshot = Self::look(dir).await?;
-            if snapshot.hold(range)? {
-                return Ok(snapshot);
+            let Some(path) = snapshot.hold(range)? else { return Ok(snapshot) };
+            if absent.as_ref() == Some(&path) {
+                // A newer index names it too, so it was not merged or removed.
+                return Err(StoreError::Io { path, error: ErrorKind::NotFound.into() });
             }
+            absent = Some(path);
         }
         let reason = "segments were merged or removed faster than they were opened; try when less comes in";
         Err(StoreError::NotStored { reason: reason.to_owned() })
@@ -45,16 +50,16 @@ impl Snapshot {
         snapshot
     }
 
-    /// False when a segment of the range is not there any more.
-    pub(super) fn hold(&self, range: &Range<TimeMs>) -> Result<bool, StoreError> {
+    /// Opens every segment of the range; the path of the first one that is not there any more, if any.
+    pub(super) fn hold(&self, range: &Range<TimeMs>) -> Result<Option<PathBuf>, StoreError> {
         for segment in self.segments.iter().filter(|segment| segment.overlaps(range)) {
             let held = segment.hold(&self.segments_dir);
             let path = || self.segments_dir.join(segment.file_name());
             if !held.map_err(|error| StoreError::Io { path: path(), error })? {
-                return Ok(false);
+                return Ok(Some(path()));
             }
         }
-        Ok(true)
+        Ok(None)
     }
 
     async fn load(dir: &Path, database: &Database) -> Result<Self, StoreError> {
@@ -91,7 +96,7 @@ impl Snapshot {
     pub fn select(&self, selection: &Selection) -> Result<Vec<Series>, StoreError> {
         let (ids, range) = (self.catalogue.matching(selection), &selection.range);
         let overlapping: Vec<_> = self.segments.iter().filter(|s| s.overlaps(range)).cloned().collect();
-        let found = segments::read(&self.segments_dir, &overlapping, &ids, range);
+        let found = segments::read(&self.segments_dir, &overlapping, &ids, range)?;
         if let Some((segment, reason)) = found.bad.into_iter().next() {
             return Err(StoreError::Segment { path: self.segments_dir.join(segment.file_name()), reason });
         }

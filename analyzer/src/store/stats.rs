@@ -26,8 +26,14 @@ pub struct Stats {
     pub segments: u64,
     /// Their size on disk.
     pub segment_bytes: u64,
-    /// Segments and write-ahead rows ever set aside because they could not be read.
+    /// Segments and write-ahead rows that are set aside because they are damaged.
     pub quarantined: u64,
+    /// Files in `unknown/`: the index does not know them, and they were kept.
+    pub unknown_files: u64,
+    /// Reads of segments that the file system failed, since the store was opened.
+    pub read_errors: u64,
+    /// Acknowledged samples that were found missing when the store was opened.
+    pub missing_samples: u64,
     /// How long the last group commit took, fsync included; none before the first.
     pub last_commit: Option<Duration>,
     /// Flushes that failed, since the store was opened.

@@ -7,7 +7,9 @@ use std::path::Path;
 use proptest::prelude::*;
 
 mod copies;
+mod damage;
 mod intake;
+mod rebuild;
 mod upgrade;
 mod upkeep;
 
@@ -187,20 +189,6 @@ async fn a_bad_segment_is_set_aside_and_the_rest_is_served() {
 }
 
 #[tokio::test]
-async fn a_missing_segment_does_not_keep_the_store_from_opening() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(dir.path()).await;
-    store.append(batch([ticks([1])])).await.unwrap();
-    store.flush().await.unwrap();
-    store.append(batch([ticks([2])])).await.unwrap();
-    store.close().await;
-    let segments = dir.path().join("segments");
-    fs::remove_file(segments.join(&files(&segments)[0])).unwrap();
-    let store = open(dir.path()).await;
-    assert_eq!((times(&store).await, store.stats().quarantined), (vec![2], 1));
-}
-
-#[tokio::test]
 async fn a_flipped_write_ahead_row_is_set_aside_and_the_rest_is_served() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path()).await;
@@ -215,23 +203,6 @@ async fn a_flipped_write_ahead_row_is_set_aside_and_the_rest_is_served() {
     let store = open(dir.path()).await;
     assert_eq!((times(&store).await, store.stats().quarantined), (vec![1, 3], 1));
     assert_eq!(files(&dir.path().join("quarantine")), ["000000000002.write-ahead"]);
-}
-
-#[tokio::test]
-async fn what_an_interrupted_flush_left_is_removed() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(dir.path()).await;
-    store.append(batch([ticks([1])])).await.unwrap();
-    store.flush().await.unwrap();
-    store.close().await;
-    let segments = dir.path().join("segments");
-    let before = files(&segments);
-    fs::write(segments.join("000000000007.tmp"), "half").unwrap();
-    fs::write(segments.join("000000000007.parquet"), "not in the index").unwrap();
-    fs::write(segments.join("notes.txt"), "not ours").unwrap();
-    let store = open(dir.path()).await;
-    assert_eq!(files(&segments), [before[0].clone(), "notes.txt".to_owned()]);
-    assert_eq!(times(&store).await, [1]);
 }
 
 #[tokio::test]

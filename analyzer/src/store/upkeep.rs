@@ -10,10 +10,13 @@ use std::time::{Duration, Instant};
 use tokio::task::{JoinError, JoinHandle};
 use tracing::{error, info};
 
-use super::compact::{self, Failure, Rules};
+use super::compact::{self, Rules};
 use super::embedded::Shared;
+use super::merge::{self, Failure};
+use super::quarantine::segments_hole;
 use super::retain::{self, Keep};
-use super::segments::Segment;
+use super::segment::about::About;
+use super::segments::{self, Segment, Unreadable};
 use super::stats::Compacted;
 use super::writer::Writer;
 use super::{StoreError, writer};
@@ -43,8 +46,13 @@ impl Writer {
     /// Removes what is not kept any longer, and begins a merge if there is none and one is worth it.
     pub(super) async fn upkeep(&mut self) {
         self.upkeep_due = Instant::now() + EVERY;
+        if self.shared.database.check_owned().is_err() {
+            return;
+        }
+        self.take_back();
         let done = async {
             self.clear_leftovers().await?;
+            self.forget_retired().await?;
             self.retain().await?;
             self.begin_sweep();
             self.give_back().await?;
@@ -77,6 +85,7 @@ impl Writer {
 
     /// The next merge that there is, to its end; `None` when there is nothing to merge.
     pub(super) async fn compact(&mut self) -> Result<Option<Compacted>, StoreError> {
+        self.shared.database.check_owned()?;
         if self.merging.is_none() {
             self.merging = self.begin_merge(true).await?;
         }
@@ -102,7 +111,8 @@ impl Writer {
         let (read, stop) = (inputs.clone(), Arc::clone(&cancel));
         let task = tokio::task::spawn_blocking(move || {
             let _held = lock;
-            compact::merge(&shared.options.segments(), &read, &stop, || shared.next_segment())
+            let labels = |id| shared.catalogue.read().labels(id).cloned();
+            merge::merge(&shared.options.segments(), &read, &stop, labels, || shared.about(shared.next_segment()))
         });
         Ok(Some(Merging { inputs, cancel, task }))
     }
@@ -121,9 +131,14 @@ impl Writer {
             Ok(Ok(outputs)) => outputs,
             Ok(Err(Failure::Failed(error))) => return Err(error),
             Ok(Err(Failure::Cancelled)) => return Ok(Compacted::default()),
-            Ok(Err(Failure::Bad(segment, reason))) => {
+            Ok(Err(Failure::Bad(segment, Unreadable::Damaged(reason)))) => {
                 self.shared.quarantine_segment(&segment, &reason).await;
                 return Ok(Compacted::default());
+            }
+            Ok(Err(Failure::Bad(segment, error))) => {
+                let error = error.at(self.shared.path_of(&segment));
+                self.shared.note_read_error(&error);
+                return Err(error);
             }
             Err(error) => return Err(writer::panicked(error)),
         };
@@ -159,9 +174,12 @@ impl Writer {
 
     /// What is out of the index is no longer read; its files go with their last reader.
     fn take_out(&self, old: &[Arc<Segment>], new: Vec<Segment>) {
-        let segments = &mut self.shared.state.write().segments;
+        let state = &mut *self.shared.state.write();
+        let segments = &mut state.segments;
         segments.retain(|segment| old.iter().all(|old| old.id != segment.id));
         segments.extend(new.into_iter().map(Arc::new));
+        let absent = &mut state.absent;
+        absent.retain(|segment| old.iter().all(|old| old.id != segment.id));
         let dir = self.shared.options.segments();
         old.iter().for_each(|segment| segment.retire(&dir));
     }
@@ -174,6 +192,9 @@ impl Writer {
         let keep = Keep { age: options.retention, bytes: options.retention_bytes };
         let expired = retain::expired(&segments, keep, now);
         if let Some(last) = expired.iter().map(|segment| segment.last_ms).max() {
+            let gone = |segment: &&Arc<Segment>| segment.last_ms <= last;
+            let absent: Vec<_> = self.shared.state.read().absent.iter().filter(gone).cloned().collect();
+            let expired = [expired, absent].concat();
             let replaced = database.replace_segments(&expired, &[], Some(last + 1)).await;
             replaced.map_err(|error| database.failed(error))?;
             self.note_removed(&expired, last + 1);
@@ -201,6 +222,32 @@ impl Writer {
         totals.removed_bytes += bytes;
     }
 
+    /// Serves segments whose files are there again.
+    fn take_back(&self) {
+        let dir = self.shared.options.segments();
+        let absent = self.shared.state.read().absent.clone();
+        for segment in absent.into_iter().filter(|segment| segment.check(&dir).is_ok()) {
+            info!(segment = segment.file_name(), "segment file is there again; its samples are served");
+            self.shared.fill_hole(&segments_hole(&segment, 0).name);
+            let state = &mut *self.shared.state.write();
+            state.absent.retain(|other| other.id != segment.id);
+            state.segments.push(segment);
+        }
+    }
+
+    /// Forgets which segments were written off once their files are gone.
+    async fn forget_retired(&self) -> Result<(), StoreError> {
+        let Shared { options, database, .. } = &*self.shared;
+        let retired = database.retired().await.map_err(|error| database.failed(error))?;
+        let is_gone =
+            |id: &i64| options.segments().join(segments::file_name(*id)).try_exists().is_ok_and(|there| !there);
+        let gone: Vec<i64> = retired.into_iter().filter(is_gone).collect();
+        if gone.is_empty() {
+            return Ok(());
+        }
+        database.forget_retired(&gone).await.map_err(|error| database.failed(error))
+    }
+
     /// Removes files whose transaction failed. A failed commit may be found complete after a crash, until a later one
     /// has taken its place in SQLite's journal: only then are the files surely not in the index.
     async fn clear_leftovers(&mut self) -> Result<(), StoreError> {
@@ -220,8 +267,11 @@ impl Writer {
     pub(super) async fn cancel_merge(&mut self) {
         if let Some(merging) = self.merging.take() {
             merging.cancel.store(true, Ordering::Relaxed);
-            // Whatever became of it: its files are not in the index, and the next start removes them.
-            let _ = merging.task.await;
+            if let Ok(Ok(outputs)) = merging.task.await {
+                // They are not in the index, and all that is in them is in the inputs.
+                let paths = outputs.iter().map(|segment| self.shared.path_of(segment));
+                paths.for_each(|path| drop(fs::remove_file(path)));
+            }
         }
     }
 }
@@ -229,6 +279,12 @@ impl Writer {
 impl Shared {
     fn path_of(&self, segment: &Segment) -> PathBuf {
         self.options.segments().join(segment.file_name())
+    }
+
+    /// Where a new segment belongs.
+    pub(super) fn about(&self, id: i64) -> About {
+        let (directory, generation) = (self.database.directory.clone(), self.database.generation());
+        About { directory, generation, id, ..About::default() }
     }
 
     /// An id that no segment ever had.

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::future;
-use std::mem;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,8 +9,9 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 use tokio::task::JoinError;
-use tracing::{error, info};
+use tracing::warn;
 
+use super::acknowledged::{Acknowledged, Record};
 use super::admit::{Bounds, Past, Row, admit};
 use super::catalogue::SeriesId;
 use super::embedded::{Lock, Shared};
@@ -19,14 +19,10 @@ use super::forget::{self, Sweep};
 use super::head::{Head, value_at};
 use super::pages::Pages;
 use super::queue::{Command, Incoming, Turns};
-use super::segment::Encoder;
-use super::segments::Name;
+use super::start::Begun;
 use super::upkeep::{self, Merging};
-use super::{Appended, StoreError, segments};
+use super::{Appended, StoreError};
 use crate::sample::{Labels, Sample, Series, TimeMs};
-
-/// How long to leave a failed flush alone: a full disk is rarely mended sooner.
-const RETRY: Duration = Duration::from_secs(10);
 
 pub(super) struct Writer {
     pub(super) shared: Arc<Shared>,
@@ -36,13 +32,16 @@ pub(super) struct Writer {
     waiting: Turns<Incoming>,
     next_series: u32,
     /// The last write-ahead row.
-    seq: i64,
+    pub(super) seq: i64,
+    /// The head holds the write-ahead rows after this one.
+    pub(super) after: i64,
+    pub(super) acknowledged: Acknowledged,
     /// Per series: the time of its newest sample; `TimeMs::MIN` when it has none; `None` when only the segments know.
     pub(super) newest: Pages<Option<TimeMs>>,
     /// When the head must be flushed.
-    deadline: Instant,
+    pub(super) deadline: Instant,
     /// When a flush may be tried again.
-    retry: Instant,
+    pub(super) retry: Instant,
     /// When to look for segments to merge or remove.
     pub(super) upkeep_due: Instant,
     pub(super) merging: Option<Merging>,
@@ -56,7 +55,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn new(shared: Arc<Shared>, lock: Lock, next_series: u32, seq: i64) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, lock: Lock, next_series: u32, begun: Begun) -> Self {
         let mut newest = Pages::default();
         {
             let state = shared.state.read();
@@ -70,12 +69,15 @@ impl Writer {
         }
         let deadline = Instant::now() + shared.options.head_age;
         let sweep_due = shared.state.read().raw_from.is_some();
+        let acknowledged = Acknowledged::new(shared.options.acknowledged());
         Self {
             shared,
             lock: Arc::new(lock),
             waiting: Turns::default(),
             next_series,
-            seq,
+            seq: begun.seq,
+            after: begun.after,
+            acknowledged,
             newest,
             deadline,
             retry: Instant::now(),
@@ -176,11 +178,11 @@ impl Writer {
             Ok(()) => self.commit(&mut group, &mut counts).await,
             Err(error) => Err(error),
         };
-        let reason = outcome.err().map(|error| error.to_string());
         for (incoming, counts) in group.into_iter().zip(counts) {
-            let answer = match &reason {
-                None => Ok(counts),
-                Some(reason) => Err(StoreError::NotStored { reason: reason.clone() }),
+            let answer = match &outcome {
+                Ok(()) => Ok(counts),
+                Err(StoreError::Superseded { path }) => Err(StoreError::Superseded { path: path.clone() }),
+                Err(error) => Err(StoreError::NotStored { reason: error.to_string() }),
             };
             if answer.is_ok() {
                 self.shared.totals.lock().appended += counts;
@@ -198,7 +200,14 @@ impl Writer {
         };
         let (mut rows, series) = self.resolve(group, counts, bounds);
         rows.sort_by_key(|row| (row.id, row.sample.time_ms));
-        let late = self.read_late(&rows, bounds).await;
+        let late = match self.read_late(&rows, bounds).await {
+            Ok(late) => late,
+            Err(error) => {
+                // What is there already is not known, so nothing is taken now; senders try again.
+                self.forget(series.len());
+                return Err(error);
+            }
+        };
         let accepted = {
             let state = self.shared.state.read();
             let past = Stored { head: &state.head, late: &late, newest: &self.newest };
@@ -257,16 +266,16 @@ impl Writer {
     }
 
     /// Samples in segments that late rows may repeat. In the normal course there are no such rows.
-    async fn read_late(&mut self, rows: &[Row], bounds: Bounds) -> HashMap<SeriesId, Vec<Sample>> {
+    async fn read_late(&mut self, rows: &[Row], bounds: Bounds) -> Result<HashMap<SeriesId, Vec<Sample>>, StoreError> {
         let (ids, range) = self.late(rows, bounds);
         if ids.is_empty() {
-            return HashMap::new();
+            return Ok(HashMap::new());
         }
         let segments = self.shared.state.read().overlapping(&range);
-        let samples = self.shared.read(segments, ids.clone(), range).await;
+        let samples = self.shared.read(segments, ids.clone(), range).await?;
         let late: HashMap<_, _> = ids.into_iter().zip(samples).collect();
         if self.shared.options.history {
-            return late;
+            return Ok(late);
         }
         let state = self.shared.state.read();
         for (id, samples) in &late {
@@ -276,7 +285,7 @@ impl Writer {
                 *slot = Some(newest.unwrap_or(TimeMs::MIN));
             }
         }
-        late
+        Ok(late)
     }
 
     /// Which series have to be looked up in segments, and over what time.
@@ -309,10 +318,23 @@ impl Writer {
         let samples = super::write_ahead::encode(rows);
         let database = &self.shared.database;
         self.seq = database.commit(series, &samples).await.map_err(|error| database.failed(error))?;
+        self.note_acknowledged(rows);
         let mut totals = self.shared.totals.lock();
         totals.write_ahead_bytes += samples.len() as u64;
         totals.last_commit = Some(started.elapsed());
         Ok(())
+    }
+
+    /// Notes the last commit outside the database too.
+    fn note_acknowledged(&mut self, rows: &[(SeriesId, Sample)]) {
+        let around = |(first, last): (TimeMs, TimeMs), (_, sample): &(SeriesId, Sample)| {
+            (first.min(sample.time_ms), last.max(sample.time_ms))
+        };
+        let (first_ms, last_ms) = rows.iter().fold((TimeMs::MAX, TimeMs::MIN), around);
+        let record = Record { seq: self.seq, samples: rows.len() as u64, first_ms, last_ms };
+        if let Err(error) = self.acknowledged.note(record) {
+            warn!(%error, "cannot note a commit outside goodput.db; it is stored");
+        }
     }
 
     /// The newest series did not get into the database: their ids are free again.
@@ -344,58 +366,6 @@ impl Writer {
                 *newest = (*newest).max(Some(sample.time_ms));
             }
         }
-    }
-
-    /// Flushes a full head. While flushing fails samples are still taken, until the head is twice as large.
-    async fn make_room(&mut self) -> Result<(), StoreError> {
-        let limit = self.shared.options.head_bytes;
-        if self.shared.state.read().head.bytes() < limit {
-            return Ok(());
-        }
-        if self.retry <= Instant::now() {
-            self.flush_due().await;
-        }
-        let bytes = self.shared.state.read().head.bytes();
-        if bytes < limit.saturating_mul(2) {
-            return Ok(());
-        }
-        let reason = format!("{bytes} bytes wait to be written to a segment, which fails; the limit is {limit}");
-        Err(StoreError::NotStored { reason })
-    }
-
-    async fn flush_due(&mut self) {
-        if let Err(error) = self.flush().await {
-            error!(%error, retry_s = RETRY.as_secs(), "cannot write a segment; its samples stay in the write-ahead");
-            self.shared.totals.lock().failed_flushes += 1;
-            self.retry = Instant::now() + RETRY;
-        }
-    }
-
-    /// Moves the head into a segment. Commits wait meanwhile: 0.14 s for a head of 64 MiB, on the two cores it was tried on.
-    async fn flush(&mut self) -> Result<(), StoreError> {
-        let (shared, seq) = (Arc::clone(&self.shared), self.seq);
-        // A new name each time: a commit that failed may be found complete after a crash, and then wants its own file.
-        let name = Name { id: shared.next_segment(), seq };
-        let written = tokio::task::spawn_blocking(move || {
-            let state = shared.state.read();
-            let encoder = Encoder::of(state.head.all()).map_err(|reason| StoreError::NotStored { reason })?;
-            segments::write(&shared.options.segments(), name, encoder)
-        });
-        let written = written.await.map_err(panicked)??;
-        self.deadline = Instant::now() + self.shared.options.head_age;
-        let Some(segment) = written else { return Ok(()) };
-        let database = &self.shared.database;
-        if let Err(error) = database.commit_segment(&segment).await {
-            self.leftovers.push(self.shared.options.segments().join(segment.file_name()));
-            return Err(database.failed(error));
-        }
-        info!(segment = segment.file_name(), rows = segment.rows(), bytes = segment.bytes, "segment written");
-        let mut state = self.shared.state.write();
-        state.segments.push(Arc::new(segment));
-        state.head = Head::default();
-        self.flushed = Some(mem::take(&mut self.shared.totals.lock().write_ahead_bytes));
-        self.upkeep_due = Instant::now();
-        Ok(())
     }
 }
 

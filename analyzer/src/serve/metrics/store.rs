@@ -27,7 +27,8 @@ pub(super) fn register(registry: &mut Registry, stats: &Stats) {
         ("write_ahead_bytes", "Their size in the write-ahead", stats.write_ahead_bytes),
         ("segments", "Segments that are served", stats.segments),
         ("segment_bytes", "Their size on disk", stats.segment_bytes),
-        ("quarantined", "Segments and write-ahead rows ever set aside as unreadable", stats.quarantined),
+        ("quarantined", "Segments and write-ahead rows that are set aside as damaged", stats.quarantined),
+        ("unknown_files", "Files in `unknown/`, which the index of segments does not know", stats.unknown_files),
     ];
     for (name, help, value) in gauges {
         let gauge = Gauge::<i64>::default();
@@ -40,6 +41,16 @@ pub(super) fn register(registry: &mut Registry, stats: &Stats) {
             "flush_failures",
             "Segments that could not be written; their samples stay in the write-ahead",
             stats.failed_flushes,
+        ),
+        (
+            "read_errors",
+            "Reads of segments that the file system failed; nothing is set aside for them",
+            stats.read_errors,
+        ),
+        (
+            "missing_samples",
+            "Acknowledged samples that the last start found missing from goodput.db",
+            stats.missing_samples,
         ),
         ("merges", "Merges of small segments into larger ones", done.merges),
         ("merged_segments", "Segments that merges have replaced", done.merged_segments),

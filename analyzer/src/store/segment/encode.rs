@@ -9,8 +9,9 @@ use polars::prelude::{
     BatchedWriter, Column, DataFrame, KeyValueMetadata, ParquetCompression, ParquetWriter, PolarsResult, Schema,
 };
 
-use super::{FORMAT, FORMAT_KEY, RowGroup, said};
-use crate::sample::{Sample, TimeMs};
+use super::about::{self, About};
+use super::{RowGroup, said};
+use crate::sample::{Labels, Sample, TimeMs};
 use crate::store::catalogue::SeriesId;
 use crate::store::chunk;
 
@@ -29,19 +30,18 @@ pub(in crate::store) struct Encoder {
     /// The group that is not full yet.
     rows: Rows,
     groups: Vec<RowGroup>,
+    /// Every series once, in order of id.
+    series: Vec<SeriesId>,
 }
 
 impl Encoder {
     pub(in crate::store) fn new() -> Result<Self, String> {
         let bytes = Bytes::default();
         let schema = Rows::default().frame().map(|frame| Schema::clone(frame.schema())).map_err(said)?;
-        let format = KeyValueMetadata::from_static(vec![(FORMAT_KEY.to_owned(), FORMAT.to_owned())]);
-        let writer = ParquetWriter::new(bytes.clone())
-            .with_compression(ParquetCompression::Zstd(None))
-            .with_key_value_metadata(Some(format))
-            .set_parallel(false);
+        let writer =
+            ParquetWriter::new(bytes.clone()).with_compression(ParquetCompression::Zstd(None)).set_parallel(false);
         let writer = writer.batched(&schema).map_err(said)?;
-        Ok(Self { bytes, writer, rows: Rows::default(), groups: Vec::new() })
+        Ok(Self { bytes, writer, rows: Rows::default(), groups: Vec::new(), series: Vec::new() })
     }
 
     /// With all of these series, in order of id.
@@ -55,6 +55,9 @@ impl Encoder {
 
     /// Adds a series' next samples, in order of time.
     pub(in crate::store) fn push(&mut self, id: SeriesId, samples: &[Sample]) -> Result<(), String> {
+        if !samples.is_empty() && self.series.last() != Some(&id) {
+            self.series.push(id);
+        }
         for chunk in samples.chunks(chunk::MOST) {
             self.rows.push(id, chunk)?;
             if self.rows.count >= GROUP_SAMPLES || self.rows.series.len() >= GROUP_ROWS {
@@ -74,11 +77,22 @@ impl Encoder {
         Ok(())
     }
 
-    /// The file's bytes, and what its row groups hold: there are none when there were no samples.
-    pub(in crate::store) fn finish(mut self) -> Result<(Vec<u8>, Vec<RowGroup>), String> {
+    /// The file's bytes, and what its row groups hold: there are none when there were no samples. A series without labels
+    /// is not named in it.
+    pub(in crate::store) fn finish(
+        mut self,
+        about: &About,
+        labels: impl Fn(SeriesId) -> Option<Labels>,
+    ) -> Result<(Vec<u8>, Vec<RowGroup>), String> {
         self.end_group()?;
-        self.writer.finish().map_err(said)?;
-        Ok((self.bytes.0.take(), self.groups))
+        let series = self.series.iter().filter_map(|id| Some((*id, labels(*id)?)));
+        let pairs = KeyValueMetadata::from_static(about::pairs(about, &self.groups, series)?);
+        // What the file says of itself is known only now, which polars' own way to end it has no place for.
+        let KeyValueMetadata::Static(pairs) = pairs else { return Err("no metadata to write".to_owned()) };
+        self.writer.get_writer().lock().map_err(said)?.end(Some(pairs)).map_err(said)?;
+        let mut bytes = self.bytes.0.take();
+        about::sign(&mut bytes)?;
+        Ok((bytes, self.groups))
     }
 }
 

@@ -53,6 +53,10 @@ async fn verify_names_what_is_bad() {
     assert_eq!(problems(dir.path()).await.len(), 1, "missing, though it is in the index");
     fs::write(&path, &good).unwrap();
     for (sql, reason) in [
+        ("UPDATE segments SET seq = 7 WHERE id = 1", "its index entry is not as it was written"),
+        // As earlier releases wrote them.
+        ("UPDATE segments SET entry_checksum = NULL, bytes = 9 WHERE id = 2", "9 were written"),
+        ("UPDATE segments SET entry_checksum = NULL", "9 were written"),
         ("UPDATE row_groups SET last_ms = last_ms + 1 WHERE segment = 1", "not those of the index"),
         ("UPDATE row_groups SET last_ms = last_ms - 1, rows = 6 WHERE segment = 1", "the index says 6"),
         ("UPDATE write_ahead SET samples = x'01'", "write-ahead row 3: checksum"),
@@ -125,8 +129,8 @@ async fn a_snapshot_reads_on_when_its_segments_are_merged() {
         let series = snapshot.select(&selection)?;
         Ok(series.iter().flat_map(|series| series.samples.iter().map(|sample| sample.time_ms)).collect())
     };
-    assert!(matches!(read(&loose), Err(StoreError::Segment { .. })), "its files are gone");
-    assert!(!loose.hold(&range).unwrap(), "which is found out before anything is read");
+    assert!(matches!(read(&loose), Err(StoreError::Io { .. })), "its files are gone");
+    assert!(loose.hold(&range).unwrap().is_some(), "which is found out before anything is read");
     assert_eq!(read(&held).unwrap(), (0..15).collect::<Vec<_>>(), "as it was, piece after piece");
     assert_eq!(read(&held).unwrap().len(), 15);
     let later = Snapshot::take(dir.path(), &range).await.unwrap();

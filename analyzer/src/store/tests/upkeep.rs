@@ -99,7 +99,7 @@ async fn a_read_that_has_begun_ends_with_the_segments_it_began_with() {
     compacted(&store).await;
     let segments = dir.path().join("segments");
     assert_eq!(files(&segments).len(), 3, "the old ones are still read");
-    let found = segments::read(&segments, &before, &[SeriesId(1)], &(0..10));
+    let found = segments::read(&segments, &before, &[SeriesId(1)], &(0..10)).unwrap();
     assert!(found.bad.is_empty() && found.samples[0].len() == 2);
     drop((before, found));
     assert_eq!(files(&segments).len(), 1);
