@@ -96,7 +96,7 @@ async fn takes_a_series_twice_and_samples_in_any_order(store: &impl Samples) {
     assert_eq!(read, [series("kept_f", "x", &[(1, 1.0), (2, 2.0), (3, 3.0)])]);
 }
 
-fn interval(node: &str, hour: TimeMs, class: Class) -> Interval {
+pub(super) fn interval(node: &str, hour: TimeMs, class: Class) -> Interval {
     Interval {
         cluster: None,
         gpu: "GPU-1".to_owned(),

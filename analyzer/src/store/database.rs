@@ -15,6 +15,7 @@ use tracing::warn;
 
 use super::StoreError;
 use super::catalogue::SeriesId;
+use super::checked::is_damage;
 use super::segment::RowGroup;
 use super::segments::Segment;
 use crate::sample::{Labels, TimeMs};
@@ -37,7 +38,10 @@ pub(super) struct Database {
     path: PathBuf,
     /// One connection: SQLite takes one writer at a time, and waiting for the connection is fair.
     pub(super) write: SqlitePool,
+    /// For judging, merges and the catalogue.
     pub(super) read: SqlitePool,
+    /// For pages and the API, so that long reads of these never keep judging waiting.
+    pub(super) pages: SqlitePool,
 }
 
 impl Database {
@@ -63,24 +67,30 @@ impl Database {
         let write = connected.map_err(|error| failed(&path, error))?;
         migrate(&write, &path).await?;
         make_shrinkable(&write).await;
-        let read = SqlitePoolOptions::new().max_connections(READERS).connect_lazy_with(options.read_only(true));
-        Ok(Self { path, write, read })
+        let readers = |options| SqlitePoolOptions::new().max_connections(READERS).connect_lazy_with(options);
+        let options = options.read_only(true);
+        let (read, pages) = (readers(options.clone()), readers(options));
+        Ok(Self { path, write, read, pages })
     }
 
     /// Reads beside whatever process has the directory: one connection in one transaction, so that all that is read is of
     /// one instant. Nothing can be written.
     pub(super) async fn look(path: PathBuf) -> Result<Self, StoreError> {
         look_into(&path).await?.close().await.map_err(|error| failed(&path, error))?;
+        // A connection that the pool replaced would begin another transaction, of another instant.
         let read = SqlitePoolOptions::new()
             .max_connections(1)
+            .max_lifetime(None)
+            .idle_timeout(None)
             .after_connect(|connection, _| {
                 Box::pin(async move { sqlx::query("BEGIN").execute(connection).await.map(drop) })
             })
             .connect_lazy_with(SqliteConnectOptions::new().filename(&path).read_only(true));
-        Ok(Self { path, write: read.clone(), read })
+        Ok(Self { path, write: read.clone(), pages: read.clone(), read })
     }
 
     pub(super) async fn close(&self) {
+        self.pages.close().await;
         self.read.close().await;
         self.write.close().await;
     }
@@ -220,15 +230,33 @@ fn json(labels: &Labels) -> sqlx::Result<String> {
     serde_json::to_string(&pairs).map_err(|error| sqlx::Error::Encode(error.into()))
 }
 
-/// Every series, in order of id.
+/// Every series whose labels can be read, in order of id.
 pub(super) async fn series(connection: &mut SqliteConnection) -> sqlx::Result<Vec<(SeriesId, Labels)>> {
     let rows = sqlx::query("SELECT id, labels FROM series ORDER BY id").fetch_all(connection).await?;
-    let decode = |row: &SqliteRow| {
-        let pairs: BTreeMap<String, String> =
-            serde_json::from_str(row.try_get("labels")?).map_err(|error| sqlx::Error::Decode(error.into()))?;
-        Ok((SeriesId(row.try_get("id")?), Labels::new(pairs)))
-    };
-    rows.iter().map(decode).collect()
+    let mut series = Vec::with_capacity(rows.len());
+    for row in &rows {
+        let id: u32 = row.try_get("id")?;
+        match decode_labels(row) {
+            Ok(labels) => series.push((SeriesId(id), labels)),
+            // Its samples stay in their segments.
+            Err(reason) => warn!(series = id, reason, "bad row of the catalogue left out; its samples are not served"),
+        }
+    }
+    Ok(series)
+}
+
+/// The rows of the catalogue that cannot be read: id and reason.
+pub(super) async fn bad_series(connection: &mut SqliteConnection) -> sqlx::Result<Vec<(i64, String)>> {
+    let rows = sqlx::query("SELECT id, labels FROM series ORDER BY id").fetch_all(connection).await?;
+    let checked = |row: &SqliteRow| Ok((row.try_get("id")?, decode_labels(row).err()));
+    let all = rows.iter().map(checked).collect::<sqlx::Result<Vec<(i64, Option<String>)>>>()?;
+    Ok(all.into_iter().filter_map(|(id, reason)| Some((id, reason?))).collect())
+}
+
+fn decode_labels(row: &SqliteRow) -> Result<Labels, String> {
+    let text: &str = row.try_get("labels").map_err(|error| error.to_string())?;
+    let pairs: BTreeMap<String, String> = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    Ok(Labels::new(pairs))
 }
 
 /// The segment index.
@@ -382,5 +410,8 @@ async fn check_version(connection: &mut SqliteConnection, path: &Path) -> Result
 }
 
 pub(super) fn failed(path: &Path, error: sqlx::Error) -> StoreError {
+    if is_damage(&error) {
+        return StoreError::Damaged { path: path.to_owned(), error };
+    }
     StoreError::Database { path: path.to_owned(), error }
 }

@@ -1,18 +1,21 @@
 //! The store in one data directory: what callers hold, and what it shares with the writer.
 
+use std::collections::HashMap;
 use std::fs::{self, File, TryLockError};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::{mpsc, oneshot};
 use tracing::{error, info, warn};
 
 use super::admit::Row;
+use super::bad_rows::Lost;
 use super::catalogue::{Catalogue, SeriesId};
+use super::changes::Changes;
 use super::database::{self, Bad, Database, Kind};
 use super::head::Head;
 use super::queue::{Command, Incoming, Room};
@@ -26,6 +29,8 @@ use crate::sample::{Batch, Sample, Series, SeriesRef, TimeMs};
 #[derive(Clone)]
 pub struct Store {
     pub(super) shared: Arc<Shared>,
+    /// Rows of results that one read may return; such a store reads through a pool of its own.
+    pub(super) max_rows: Option<usize>,
     queue: mpsc::UnboundedSender<Command>,
 }
 
@@ -42,6 +47,11 @@ pub(super) struct Shared {
     pub(super) last_segment: AtomicI64,
     /// The last event that is stored.
     pub(super) last_event: AtomicI64,
+    pub(super) changes: Mutex<Changes>,
+    /// Windows that lost rows which could not be read.
+    pub(super) lost: Mutex<Lost>,
+    /// When something last failed that is not tried again at once.
+    pub(super) failed: Mutex<HashMap<&'static str, Instant>>,
 }
 
 /// Where samples are. One lock, so that a flush moves them from head to segment at one instant.
@@ -69,6 +79,7 @@ pub(super) struct Totals {
     pub(super) appended: Appended,
     pub(super) write_ahead_bytes: u64,
     pub(super) quarantined: u64,
+    pub(super) bad_rows: u64,
     pub(super) last_commit: Option<Duration>,
     pub(super) failed_flushes: u64,
     pub(super) upkeep: Upkeep,
@@ -117,11 +128,20 @@ impl Store {
             totals: Mutex::default(),
             last_segment: AtomicI64::default(),
             last_event: AtomicI64::default(),
+            changes: Mutex::default(),
+            lost: Mutex::default(),
+            failed: Mutex::default(),
         });
         let seq = shared.load().await?;
         let next_series = shared.query(shared.database.next_series()).await?;
         tokio::spawn(Writer::new(Arc::clone(&shared), lock, next_series, seq).run(commands));
-        Ok(Self { shared, queue })
+        Ok(Self { shared, max_rows: None, queue })
+    }
+
+    /// The same store for pages: no read of results returns more rows than this, and none keeps judging waiting.
+    #[must_use]
+    pub fn for_pages(&self, max_rows: usize) -> Self {
+        Self { max_rows: Some(max_rows), ..self.clone() }
     }
 
     /// Writes what is in the head to a segment now.
@@ -157,6 +177,7 @@ impl Store {
             segments: state.segments.len() as u64,
             segment_bytes: state.segments.iter().map(|segment| segment.bytes).sum(),
             quarantined: totals.quarantined,
+            bad_rows: totals.bad_rows,
             last_commit: totals.last_commit,
             failed_flushes: totals.failed_flushes,
             raw_from: state.raw_from,
@@ -293,6 +314,7 @@ impl Shared {
         self.last_segment.store(last_segment, Ordering::Relaxed);
         self.state.write().raw_from = raw_from;
         self.totals.lock().quarantined = self.query(self.database.quarantined()).await?;
+        self.query(self.load_bad_rows()).await?;
         self.last_event.store(self.query(self.database.last_event()).await?, Ordering::Release);
         if let Some(time) = self.query(self.database.events_unjudged_from()).await? {
             self.totals.lock().note_unjudged(time);

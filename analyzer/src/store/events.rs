@@ -4,38 +4,71 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-use sqlx::sqlite::{SqliteExecutor, SqliteRow};
+use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
 
+use super::bad_rows::{self, BadRow};
+use super::checked::{self, Reading, Table, Value};
 use super::database::Database;
+use super::embedded::Shared;
 use super::{Events, History, Progress, Store, StoreError, Taken};
 use crate::events::{Event, Place, RunId, Status, What, unjudged_from};
 use crate::sample::TimeMs;
 
-const SELECT_ONE: &str = "SELECT id, time_ms, cluster, run, attempt, rank, kind, step, status, seconds, submitted_ms,
-    node, namespace, pod, slurm_job FROM events WHERE id = $1";
+/// What every read of events selects.
+macro_rules! select {
+    ($rest:literal) => {
+        concat!(
+            "SELECT id, time_ms, cluster, run, attempt, rank, kind, step, status, seconds, submitted_ms, node, namespace,
+    pod, slurm_job, checksum FROM events WHERE ",
+            $rest
+        )
+    };
+}
 
-const SELECT_OF_RUN: &str = "SELECT id, time_ms, cluster, run, attempt, rank, kind, step, status, seconds,
-    submitted_ms, node, namespace, pod, slurm_job FROM events WHERE cluster = $1 AND run = $2 AND kind <> 'step'
-    ORDER BY attempt, time_ms, id";
+const SELECT_ONE: &str = select!("id = $1");
+
+const SELECT_OF_RUN: &str = select!("cluster = $1 AND run = $2 AND kind <> 'step' ORDER BY attempt, time_ms, id");
+
+/// Of a run's attempts between two numbers, which are among them.
+const SELECT_OF_ATTEMPTS: &str = select!(
+    "cluster = $1 AND run = $2 AND attempt >= $3 AND attempt <= $4 AND kind <> 'step' ORDER BY attempt, time_ms, id"
+);
 
 const INSERT: &str = "INSERT INTO events (id, time_ms, cluster, run, attempt, rank, kind, step, status, seconds,
-    submitted_ms, node, namespace, pod, slurm_job, unjudged_ms)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)";
+    submitted_ms, node, namespace, pod, slurm_job, checksum, unjudged_ms)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)";
 
 /// Runs with an event in a window, or between two.
 const SELECT_RUNS: &str = "SELECT cluster, run FROM attempts GROUP BY cluster, run
     HAVING min(first_ms) < $2 AND max(last_ms) >= $1 ORDER BY cluster, run";
 
-const SELECT_ATTEMPTS: &str = "SELECT attempt, first_ms, last_ms, last_step FROM attempts
+const SELECT_ATTEMPTS: &str = "SELECT cluster, run, attempt, first_ms, last_ms, last_step, checksum FROM attempts
     WHERE cluster = $1 AND run = $2 ORDER BY attempt";
 
-const NOTE_ATTEMPT: &str = "INSERT INTO attempts (cluster, run, attempt, first_ms, last_ms, last_step)
-    VALUES ($1, $2, $3, $4, $4, $5) ON CONFLICT (cluster, run, attempt) DO UPDATE SET
-    first_ms = CASE WHEN excluded.first_ms < attempts.first_ms THEN excluded.first_ms ELSE attempts.first_ms END,
-    last_ms = CASE WHEN excluded.last_ms > attempts.last_ms THEN excluded.last_ms ELSE attempts.last_ms END,
-    last_step = CASE WHEN attempts.last_step IS NULL OR excluded.last_step > attempts.last_step
-        THEN excluded.last_step ELSE attempts.last_step END";
+const SELECT_ATTEMPT: &str = "SELECT cluster, run, attempt, first_ms, last_ms, last_step, checksum FROM attempts
+    WHERE cluster = $1 AND run = $2 AND attempt = $3";
+
+/// By all events of an attempt, where its row is lost.
+const SUM_UP: &str = "SELECT min(time_ms), max(time_ms), max(step) FROM events
+    WHERE cluster = $1 AND run = $2 AND attempt = $3";
+
+const NOTE_ATTEMPT: &str = "INSERT INTO attempts (cluster, run, attempt, first_ms, last_ms, last_step, checksum)
+    VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (cluster, run, attempt) DO UPDATE SET
+    first_ms = excluded.first_ms, last_ms = excluded.last_ms, last_step = excluded.last_step,
+    checksum = excluded.checksum";
+
+/// The attempts before and after these of a run.
+const SELECT_NEIGHBOURS: &str =
+    "SELECT (SELECT max(attempt) FROM attempts WHERE cluster = $1 AND run = $2 AND attempt < $3),
+    (SELECT min(attempt) FROM attempts WHERE cluster = $1 AND run = $2 AND attempt > $4)";
+
+const COUNT_ENDS: &str = "SELECT count(*) FROM events
+    WHERE cluster = $1 AND run = $2 AND attempt = $3 AND kind = 'end' AND kind <> 'step'";
+
+/// Where an attempt began.
+const SELECT_PLACES: &str = "SELECT DISTINCT node, namespace, pod, slurm_job FROM events
+    WHERE cluster = $1 AND run = $2 AND attempt = $3 AND kind IN ('start', 'restore') AND kind <> 'step'";
 
 const SELECT_UNJUDGED: &str = "SELECT min(unjudged_ms) FROM events WHERE unjudged_ms IS NOT NULL";
 
@@ -47,13 +80,19 @@ const FORGET: &str = "DELETE FROM events WHERE time_ms < $1";
 
 const FORGET_ATTEMPTS: &str = "DELETE FROM attempts WHERE last_ms < $1";
 
-pub(super) const STATEMENTS: [&str; 11] = [
+pub(super) const STATEMENTS: [&str; 17] = [
     SELECT_ONE,
     SELECT_OF_RUN,
+    SELECT_OF_ATTEMPTS,
     INSERT,
     SELECT_RUNS,
     SELECT_ATTEMPTS,
+    SELECT_ATTEMPT,
+    SUM_UP,
     NOTE_ATTEMPT,
+    SELECT_NEIGHBOURS,
+    COUNT_ENDS,
+    SELECT_PLACES,
     SELECT_UNJUDGED,
     SELECT_LAST,
     NOTE_JUDGED,
@@ -61,44 +100,105 @@ pub(super) const STATEMENTS: [&str; 11] = [
     FORGET_ATTEMPTS,
 ];
 
+pub(super) static TABLE: Table = Table {
+    name: "events",
+    columns: &[
+        "id",
+        "time_ms",
+        "cluster",
+        "run",
+        "attempt",
+        "rank",
+        "kind",
+        "step",
+        "status",
+        "seconds",
+        "submitted_ms",
+        "node",
+        "namespace",
+        "pod",
+        "slurm_job",
+    ],
+    key: "rowid",
+    has_window: false,
+    decode: |row| decode(row).map(drop),
+};
+
+pub(super) static ATTEMPTS: Table = Table {
+    name: "attempts",
+    columns: &["cluster", "run", "attempt", "first_ms", "last_ms", "last_step"],
+    key: "hex(cluster) || ' ' || hex(run) || ' ' || hex(attempt)",
+    has_window: false,
+    decode: |row| progress(row).map(drop),
+};
+
 impl Events for Store {
     async fn add_events(&self, events: &[Event]) -> Result<Taken, StoreError> {
         self.shared.check_space()?;
-        let database = &self.shared.database;
-        let failed = |error| database.failed(error);
-        let mut transaction = database.begin().await.map_err(failed)?;
-        let mut fresh: BTreeMap<&str, &Event> = BTreeMap::new();
-        for event in events {
-            let stored = find(&mut transaction, &event.id).await.map_err(failed)?;
-            let known = stored.as_ref().or_else(|| fresh.get(event.id.as_str()).copied());
-            if known.is_some_and(|known| known != event) {
-                return Err(StoreError::Contradicted { id: event.id.clone() });
-            }
-            if known.is_none() {
-                fresh.insert(&event.id, event);
-            }
+        let shared = &self.shared;
+        let mut added = shared.add_events(events).await;
+        if let Err(error) = &added
+            && shared.heal(error).await
+        {
+            added = shared.add_events(events).await;
         }
-        let fresh: Vec<Event> = events.iter().filter(|e| fresh.remove(e.id.as_str()).is_some()).cloned().collect();
-        let stored = async {
-            let unjudged_from_ms = unjudged(&mut transaction, &fresh).await?;
-            for event in &fresh {
-                insert(&mut transaction, event, unjudged_from_ms).await?;
-            }
-            let last: Option<i64> = sqlx::query_scalar(SELECT_LAST).fetch_one(&mut *transaction).await?;
-            transaction.commit().await?;
-            self.shared.last_event.fetch_max(last.unwrap_or(0), Ordering::AcqRel);
-            Ok(Taken { stored: fresh.len(), duplicate: events.len() - fresh.len(), unjudged_from_ms })
-        };
-        stored.await.map_err(failed)
+        let added = added.map_err(|error| shared.database.failed(error))?;
+        added.map_err(|id| StoreError::Contradicted { id })
     }
 }
 
-impl Store {
-    pub(super) async fn history_in(&self, window: &Range<TimeMs>) -> Result<History, StoreError> {
-        let database = &self.shared.database;
-        let read = async { select(&mut *database.read.acquire().await?, window).await };
-        read.await.map_err(|error| database.failed(error))
+impl Shared {
+    async fn add_events(&self, events: &[Event]) -> sqlx::Result<Result<Taken, String>> {
+        let mut transaction = self.database.begin().await?;
+        let mut aside = Vec::new();
+        let (taken, last) = match add(&mut transaction, events, (self.options.now)(), &mut aside).await? {
+            Ok(added) => added,
+            Err(id) => return Ok(Err(id)),
+        };
+        transaction.commit().await?;
+        self.note_bad_rows(&aside);
+        self.last_event.fetch_max(last.unwrap_or(0), Ordering::AcqRel);
+        if taken.stored > 0 {
+            self.changes.lock().everywhere();
+        }
+        Ok(Ok(taken))
     }
+}
+
+/// Adds events: what became of them and the last event's number, or the id of one that is there with another content. A
+/// stored row that is in the way and bad is set aside.
+async fn add(
+    connection: &mut SqliteConnection,
+    events: &[Event],
+    now: TimeMs,
+    aside: &mut Vec<BadRow>,
+) -> sqlx::Result<Result<(Taken, Option<i64>), String>> {
+    let mut reading = Reading::default();
+    let mut fresh: BTreeMap<&str, &Event> = BTreeMap::new();
+    for event in events {
+        let stored = find(connection, &mut reading, &event.id).await?;
+        let known = stored.as_ref().or_else(|| fresh.get(event.id.as_str()).copied());
+        if known.is_some_and(|known| known != event) {
+            return Ok(Err(event.id.clone()));
+        }
+        if known.is_none() {
+            fresh.insert(&event.id, event);
+        }
+    }
+    let fresh: Vec<Event> = events.iter().filter(|e| fresh.remove(e.id.as_str()).is_some()).cloned().collect();
+    let unjudged_from_ms = unjudged(connection, &mut reading, &fresh).await?;
+    // Before an attempt is summed up by its events.
+    clear(connection, &mut reading, now, aside).await?;
+    let progress = progress_with(connection, &mut reading, &fresh).await?;
+    clear(connection, &mut reading, now, aside).await?;
+    for event in &fresh {
+        insert(connection, event, unjudged_from_ms).await?;
+    }
+    for progress in progress {
+        note(connection, progress).await?;
+    }
+    let last: Option<i64> = sqlx::query_scalar(SELECT_LAST).fetch_one(connection).await?;
+    Ok(Ok((Taken { stored: fresh.len(), duplicate: events.len() - fresh.len(), unjudged_from_ms }, last)))
 }
 
 impl Database {
@@ -124,51 +224,176 @@ pub(super) async fn forget(transaction: &mut SqliteConnection, until: TimeMs) ->
     Ok(sqlx::query(FORGET).bind(until).execute(transaction).await?.rows_affected())
 }
 
-pub(super) async fn select(connection: &mut SqliteConnection, window: &Range<TimeMs>) -> sqlx::Result<History> {
+pub(super) async fn select(
+    connection: &mut SqliteConnection,
+    reading: &mut Reading,
+    window: &Range<TimeMs>,
+) -> sqlx::Result<History> {
     let mut history = History::default();
     let runs = sqlx::query(SELECT_RUNS).bind(window.start).bind(window.end).fetch_all(&mut *connection).await?;
     for run in &runs {
         let run = RunId { cluster: run.try_get("cluster")?, name: run.try_get("run")? };
-        history.events.extend(of_run(&mut *connection, &run).await?);
-        let attempts = sqlx::query(SELECT_ATTEMPTS).bind(&run.cluster).bind(&run.name);
-        for row in attempts.fetch_all(&mut *connection).await? {
-            history.progress.push(Progress {
-                run: run.clone(),
-                attempt: whole(&row, "attempt")?,
-                first_ms: row.try_get("first_ms")?,
-                last_ms: row.try_get("last_ms")?,
-                last_step: row.try_get::<Option<i64>, _>("last_step")?.map(i64::cast_unsigned),
-            });
-        }
+        let query = sqlx::query(SELECT_OF_RUN).bind(&run.cluster).bind(&run.name);
+        history.events.extend(reading.all(connection, &TABLE, query, (OF_RUN, &of_run(&run)), decode).await?);
+        let query = sqlx::query(SELECT_ATTEMPTS).bind(&run.cluster).bind(&run.name);
+        let progress = reading.all(connection, &ATTEMPTS, query, (OF_RUN, &of_run(&run)), progress).await?;
+        history.progress.extend(progress);
     }
     Ok(history)
 }
 
-async fn find(connection: &mut SqliteConnection, id: &str) -> sqlx::Result<Option<Event>> {
-    let row = sqlx::query(SELECT_ONE).bind(id).fetch_optional(connection).await?;
-    row.as_ref().map(decode).transpose()
+/// Sets aside what was left out so far.
+async fn clear(
+    connection: &mut SqliteConnection,
+    reading: &mut Reading,
+    now: TimeMs,
+    aside: &mut Vec<BadRow>,
+) -> sqlx::Result<()> {
+    for skipped in std::mem::take(&mut reading.skipped) {
+        let found = bad_rows::find(connection, skipped.table, skipped.condition, &skipped.values).await?;
+        bad_rows::set_aside(connection, &found.bad, now).await?;
+        aside.extend(found.bad);
+    }
+    Ok(())
 }
 
-async fn of_run(executor: impl SqliteExecutor<'_>, run: &RunId) -> sqlx::Result<Vec<Event>> {
-    let rows = sqlx::query(SELECT_OF_RUN).bind(&run.cluster).bind(&run.name).fetch_all(executor).await?;
-    rows.iter().map(decode).collect()
+/// The rows of a run.
+const OF_RUN: &str = "cluster = $1 AND run = $2";
+
+fn of_run(run: &RunId) -> [Value<'static>; 2] {
+    [run.cluster.clone().into(), run.name.clone().into()]
+}
+
+async fn find(connection: &mut SqliteConnection, reading: &mut Reading, id: &str) -> sqlx::Result<Option<Event>> {
+    let among = ("id = $1", &[id.to_owned().into()] as &[Value<'static>]);
+    let found = reading.all(connection, &TABLE, sqlx::query(SELECT_ONE).bind(id), among, decode).await?;
+    Ok(found.into_iter().next())
 }
 
 /// From when on verdicts change by the events.
-async fn unjudged(connection: &mut SqliteConnection, fresh: &[Event]) -> sqlx::Result<Option<TimeMs>> {
-    let runs: BTreeSet<&RunId> = fresh.iter().map(|event| &event.run).collect();
+async fn unjudged(
+    connection: &mut SqliteConnection,
+    reading: &mut Reading,
+    fresh: &[Event],
+) -> sqlx::Result<Option<TimeMs>> {
+    let told: Vec<&Event> = fresh.iter().filter(|event| !matches!(event.what, What::Step { .. })).collect();
+    let runs: BTreeSet<&RunId> = told.iter().map(|event| &event.run).collect();
     let mut earliest = None;
     for run in runs {
-        let before = of_run(&mut *connection, run).await?;
-        let added: Vec<Event> = fresh.iter().filter(|event| event.run == *run).cloned().collect();
+        let added: Vec<Event> = told.iter().filter(|event| event.run == *run).map(|event| (*event).clone()).collect();
+        let before = if loses_nothing(connection, run, &added).await? {
+            Vec::new()
+        } else {
+            around(connection, reading, run, &added).await?
+        };
         earliest = earliest.into_iter().chain(unjudged_from(&before, &added)).min();
     }
     Ok(earliest)
 }
 
+/// Are the events saves and evaluations alone of the run's last attempt, which goes on, from where it began? Then no loss
+/// changes by them, and the attempt's other events need not be read: a run saves often.
+async fn loses_nothing(connection: &mut SqliteConnection, run: &RunId, added: &[Event]) -> sqlx::Result<bool> {
+    let goes_on = |event: &Event| matches!(event.what, What::Checkpoint { .. } | What::Evaluation { .. });
+    let Some(attempt) = added.first().map(|event| event.attempt) else { return Ok(true) };
+    if added.iter().any(|event| !goes_on(event) || event.attempt != attempt) {
+        return Ok(false);
+    }
+    let (_, next) = neighbours(connection, run, attempt, attempt).await?;
+    let of_attempt = |sql: &'static str| sqlx::query(sql).bind(&run.cluster).bind(&run.name).bind(attempt);
+    let ends: i64 = of_attempt(COUNT_ENDS).fetch_one(&mut *connection).await?.try_get(0)?;
+    if next.is_some() || ends > 0 {
+        return Ok(false);
+    }
+    let places = of_attempt(SELECT_PLACES).fetch_all(connection).await?;
+    let places: BTreeSet<Place> = places.iter().map(place).collect::<sqlx::Result<_>>()?;
+    Ok(added.iter().all(|event| places.contains(&event.place)))
+}
+
+/// The attempts before and after these of a run.
+async fn neighbours(
+    connection: &mut SqliteConnection,
+    run: &RunId,
+    first: u32,
+    last: u32,
+) -> sqlx::Result<(Option<i64>, Option<i64>)> {
+    let query = sqlx::query_as(SELECT_NEIGHBOURS).bind(&run.cluster).bind(&run.name).bind(first).bind(last);
+    query.fetch_one(connection).await
+}
+
+/// The events of the attempts that were added to, and of those before and after: what an attempt lost depends on the next
+/// one, and on no other.
+async fn around(
+    connection: &mut SqliteConnection,
+    reading: &mut Reading,
+    run: &RunId,
+    added: &[Event],
+) -> sqlx::Result<Vec<Event>> {
+    let attempts = || added.iter().map(|event| event.attempt);
+    let (first, last) = (attempts().min().unwrap_or_default(), attempts().max().unwrap_or_default());
+    let (before, after) = neighbours(connection, run, first, last).await?;
+    let (first, last) = (before.unwrap_or(first.into()), after.unwrap_or(last.into()));
+    let query = sqlx::query(SELECT_OF_ATTEMPTS).bind(&run.cluster).bind(&run.name).bind(first).bind(last);
+    reading.all(connection, &TABLE, query, (OF_RUN, &of_run(run)), decode).await
+}
+
+/// How far the attempts of the events are with them.
+async fn progress_with(
+    connection: &mut SqliteConnection,
+    reading: &mut Reading,
+    fresh: &[Event],
+) -> sqlx::Result<Vec<Progress>> {
+    let mut attempts: BTreeMap<(&RunId, u32), Progress> = BTreeMap::new();
+    for Event { run, attempt, time_ms, what, .. } in fresh {
+        let new = (*time_ms, *time_ms, what.step());
+        attempts.entry((run, *attempt)).or_insert_with(|| Progress::of(run, *attempt, new)).join(new);
+    }
+    let mut all = Vec::with_capacity(attempts.len());
+    for ((run, attempt), mut known) in attempts {
+        let query = |sql: &'static str| sqlx::query(sql).bind(&run.cluster).bind(&run.name).bind(attempt);
+        let values = [run.cluster.clone().into(), run.name.clone().into(), attempt.into()];
+        let among = ("cluster = $1 AND run = $2 AND attempt = $3", &values as &[Value<'static>]);
+        let skipped = reading.skipped.len();
+        let stored = reading.all(connection, &ATTEMPTS, query(SELECT_ATTEMPT), among, progress).await?;
+        stored.iter().for_each(|p| known.join((p.first_ms, p.last_ms, p.last_step)));
+        if reading.skipped.len() > skipped {
+            let row = query(SUM_UP).fetch_one(&mut *connection).await?;
+            let step: Option<i64> = row.try_get(2)?;
+            let times: Option<(TimeMs, TimeMs)> = row.try_get::<Option<_>, _>(0)?.zip(row.try_get::<Option<_>, _>(1)?);
+            times.iter().for_each(|(first, last)| known.join((*first, *last, step.map(i64::cast_unsigned))));
+        }
+        all.push(known);
+    }
+    Ok(all)
+}
+
+impl Progress {
+    fn of(run: &RunId, attempt: u32, (first_ms, last_ms, last_step): (TimeMs, TimeMs, Option<u64>)) -> Self {
+        Self { run: run.clone(), attempt, first_ms, last_ms, last_step }
+    }
+
+    fn join(&mut self, (first_ms, last_ms, last_step): (TimeMs, TimeMs, Option<u64>)) {
+        self.first_ms = self.first_ms.min(first_ms);
+        self.last_ms = self.last_ms.max(last_ms);
+        self.last_step = self.last_step.max(last_step);
+    }
+}
+
+async fn note(connection: &mut SqliteConnection, progress: Progress) -> sqlx::Result<()> {
+    let Progress { run, attempt, first_ms, last_ms, last_step } = progress;
+    let values: [Value<'_>; 6] = [
+        (&run.cluster).into(),
+        (&run.name).into(),
+        attempt.into(),
+        first_ms.into(),
+        last_ms.into(),
+        last_step.map(u64::cast_signed).into(),
+    ];
+    checked::insert(connection, NOTE_ATTEMPT, &values, &[]).await
+}
+
 async fn insert(connection: &mut SqliteConnection, event: &Event, unjudged_ms: Option<TimeMs>) -> sqlx::Result<()> {
     let Event { run, what, place, .. } = event;
-    let step = what.step().map(u64::cast_signed);
     let (mut status, mut cost, mut submitted) = (None, None, None);
     match what {
         What::Start { submitted_ms } => submitted = *submitted_ms,
@@ -177,27 +402,44 @@ async fn insert(connection: &mut SqliteConnection, event: &Event, unjudged_ms: O
         What::End { status: how } => status = Some(how.name()),
         What::Step { .. } | What::Restore { .. } => {}
     }
-    sqlx::query(INSERT)
-        .bind(&event.id)
-        .bind(event.time_ms)
-        .bind(&run.cluster)
-        .bind(&run.name)
-        .bind(event.attempt)
-        .bind(event.rank)
-        .bind(what.kind())
-        .bind(step)
-        .bind(status)
-        .bind(cost)
-        .bind(submitted)
-        .bind(&place.node)
-        .bind(&place.namespace)
-        .bind(&place.pod)
-        .bind(&place.slurm_job)
-        .bind(unjudged_ms.filter(|_| !matches!(what, What::Step { .. })))
-        .execute(&mut *connection)
-        .await?;
-    let noted = sqlx::query(NOTE_ATTEMPT).bind(&run.cluster).bind(&run.name).bind(event.attempt);
-    noted.bind(event.time_ms).bind(step).execute(connection).await.map(drop)
+    let values: [Value<'_>; 15] = [
+        (&event.id).into(),
+        event.time_ms.into(),
+        (&run.cluster).into(),
+        (&run.name).into(),
+        event.attempt.into(),
+        event.rank.into(),
+        what.kind().into(),
+        what.step().map(u64::cast_signed).into(),
+        status.into(),
+        cost.into(),
+        submitted.into(),
+        place.node.as_ref().into(),
+        place.namespace.as_ref().into(),
+        place.pod.as_ref().into(),
+        place.slurm_job.as_ref().into(),
+    ];
+    let unjudged_ms = unjudged_ms.filter(|_| !matches!(what, What::Step { .. }));
+    checked::insert(connection, INSERT, &values, &[unjudged_ms.into()]).await
+}
+
+fn progress(row: &SqliteRow) -> sqlx::Result<Progress> {
+    Ok(Progress {
+        run: RunId { cluster: row.try_get("cluster")?, name: row.try_get("run")? },
+        attempt: whole(row, "attempt")?,
+        first_ms: row.try_get("first_ms")?,
+        last_ms: row.try_get("last_ms")?,
+        last_step: row.try_get::<Option<i64>, _>("last_step")?.map(i64::cast_unsigned),
+    })
+}
+
+fn place(row: &SqliteRow) -> sqlx::Result<Place> {
+    Ok(Place {
+        node: row.try_get("node")?,
+        namespace: row.try_get("namespace")?,
+        pod: row.try_get("pod")?,
+        slurm_job: row.try_get("slurm_job")?,
+    })
 }
 
 fn decode(row: &SqliteRow) -> sqlx::Result<Event> {
@@ -208,12 +450,7 @@ fn decode(row: &SqliteRow) -> sqlx::Result<Event> {
         attempt: whole(row, "attempt")?,
         rank: row.try_get::<Option<i64>, _>("rank")?.map(|rank| small("rank", rank)).transpose()?,
         what: what(row)?,
-        place: Place {
-            node: row.try_get("node")?,
-            namespace: row.try_get("namespace")?,
-            pod: row.try_get("pod")?,
-            slurm_job: row.try_get("slurm_job")?,
-        },
+        place: place(row)?,
     })
 }
 

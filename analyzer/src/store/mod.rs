@@ -9,7 +9,10 @@
 mod admit;
 mod application;
 mod backup;
+mod bad_rows;
 mod catalogue;
+mod changes;
+mod checked;
 mod chunk;
 mod compact;
 #[cfg(test)]
@@ -44,6 +47,7 @@ use std::ops::{AddAssign, Range};
 use std::path::PathBuf;
 
 pub use backup::{BackedUp, backup, restore};
+pub use bad_rows::RowAside;
 pub use chunk::read_chunk;
 pub use embedded::Store;
 pub use inspect::{Held, Problem, Rows, SetAside, Status, Tell, Verified, Written, status, verify};
@@ -222,6 +226,22 @@ pub enum StoreError {
         /// What the kernel said.
         error: std::io::Error,
     },
+    /// SQLite found damage in the database file.
+    #[error(
+        "{path}: {error}; the file is damaged: `goodput-analyzer store verify` names what is, and `goodput-analyzer store rebuild` makes it again from the segments"
+    )]
+    Damaged {
+        /// The database file.
+        path: PathBuf,
+        /// What SQLite said.
+        error: sqlx::Error,
+    },
+    /// A read of more results than may be read at once.
+    #[error("more than {max_rows} rows of verdicts, which is the limit reads.max_rows; choose a shorter period")]
+    TooMuch {
+        /// The limit.
+        max_rows: usize,
+    },
     /// The database.
     #[error("{path}: {error}")]
     Database {
@@ -337,15 +357,39 @@ pub struct Verdicts {
     pub history: History,
 }
 
+/// New results of a node in a window; what is `None` stays as it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Replacement<'a> {
+    /// The node.
+    pub node: &'a str,
+    /// Its verdicts.
+    pub intervals: Option<&'a [Interval]>,
+    /// Its risks, advisories and standing.
+    pub outlook: Option<&'a Outlook>,
+}
+
 /// Verdicts.
 pub trait Results: Send + Sync {
+    /// Replaces results of a window, in one transaction. Returns the nodes that cannot be stored, which keep what they had,
+    /// and why.
+    fn replace_window(
+        &self,
+        window: Range<TimeMs>,
+        nodes: &[Replacement<'_>],
+    ) -> impl Future<Output = Result<Vec<(String, StoreError)>, StoreError>> + Send;
+
     /// Replaces the intervals of one node and window, in one transaction.
     fn replace(
         &self,
         node: &str,
         window: Range<TimeMs>,
         intervals: &[Interval],
-    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+    ) -> impl Future<Output = Result<(), StoreError>> + Send {
+        async move {
+            let new = Replacement { node, intervals: Some(intervals), outlook: None };
+            only(self.replace_window(window, &[new]).await?)
+        }
+    }
 
     /// The intervals that lie in the window; those that reach out of it do not exist, for windows are cut at hours.
     fn intervals(&self, window: Range<TimeMs>) -> impl Future<Output = Result<Vec<Interval>, StoreError>> + Send {
@@ -365,7 +409,12 @@ pub trait Results: Send + Sync {
         node: &str,
         window: Range<TimeMs>,
         outlook: &Outlook,
-    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+    ) -> impl Future<Output = Result<(), StoreError>> + Send {
+        async move {
+            let new = Replacement { node, intervals: None, outlook: Some(outlook) };
+            only(self.replace_window(window, &[new]).await?)
+        }
+    }
 
     /// The risks, advisories and standings that lie in the window; as intervals, they are cut at windows.
     fn outlook(&self, window: Range<TimeMs>) -> impl Future<Output = Result<Outlook, StoreError>> + Send;
@@ -381,6 +430,19 @@ pub trait Results: Send + Sync {
 
     /// What jobs told of runs that have an event in the window, or one before it and one after it.
     fn history(&self, window: Range<TimeMs>) -> impl Future<Output = Result<History, StoreError>> + Send;
+
+    /// A number that grows with every change of results in the window, since the store was opened.
+    fn version(&self, window: &Range<TimeMs>) -> u64;
+
+    /// Windows whose results lost rows that could not be read, and that were not judged again since.
+    fn lost_windows(&self) -> Vec<Range<TimeMs>>;
+
+    /// Such a window was judged again; where it was not, it is not one of them until the next start.
+    fn note_rejudged(
+        &self,
+        window: &Range<TimeMs>,
+        judged: bool,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// How far samples and events can be read by now.
     fn mark(&self) -> Mark;
@@ -410,6 +472,11 @@ pub trait Results: Send + Sync {
             Ok(Verdicts { intervals, outlook, achieved, history: self.history(window).await? })
         }
     }
+}
+
+/// What became of a replacement of one node.
+fn only(refused: Vec<(String, StoreError)>) -> Result<(), StoreError> {
+    refused.into_iter().next().map_or(Ok(()), |(_, error)| Err(error))
 }
 
 /// What is kept beside the ledger: risks of two kinds, an advisory and a standing.

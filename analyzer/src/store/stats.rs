@@ -28,6 +28,8 @@ pub struct Stats {
     pub segment_bytes: u64,
     /// Segments and write-ahead rows ever set aside because they could not be read.
     pub quarantined: u64,
+    /// Rows of results and events ever set aside because they could not be read.
+    pub bad_rows: u64,
     /// How long the last group commit took, fsync included; none before the first.
     pub last_commit: Option<Duration>,
     /// Flushes that failed, since the store was opened.
