@@ -169,7 +169,16 @@ fn own(registry: &mut Registry, progress: &Progress, account: &Account, replicat
 
     let failures = Counter::<u64>::default();
     failures.inc_by(progress.failures);
-    registry.register("judge_failures", "Rounds of judging that failed", failures);
+    registry.register(
+        "judge_failures",
+        "Rounds of judging that failed, and windows that could not be judged",
+        failures,
+    );
+
+    let failed = Gauge::<i64>::default();
+    failed.set(i64::try_from(progress.failed_nodes.len()).unwrap_or(i64::MAX));
+    let help = "Nodes whose last judging failed; they keep the verdicts that they had, and the log names them";
+    registry.register("judge_failed_nodes", help, failed);
 
     let nodes: BTreeSet<_> = progress.last_minutes.iter().map(|i| (&i.cluster, &i.node)).collect();
     let count = Gauge::<i64>::default();

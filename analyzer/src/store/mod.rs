@@ -479,6 +479,10 @@ fn only(refused: Vec<(String, StoreError)>) -> Result<(), StoreError> {
     refused.into_iter().next().map_or(Ok(()), |(_, error)| Err(error))
 }
 
+/// An interval of a node and hour since the epoch.
+#[cfg(test)]
+pub(crate) use contract::interval;
+
 /// What is kept beside the ledger: risks of two kinds, an advisory and a standing.
 #[cfg(test)]
 pub(crate) fn examples() -> crate::forecast::Outlook {

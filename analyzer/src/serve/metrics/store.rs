@@ -28,6 +28,11 @@ pub(super) fn register(registry: &mut Registry, stats: &Stats) {
         ("segments", "Segments that are served", stats.segments),
         ("segment_bytes", "Their size on disk", stats.segment_bytes),
         ("quarantined", "Segments and write-ahead rows ever set aside as unreadable", stats.quarantined),
+        (
+            "bad_rows",
+            "Rows of verdicts, risks, advisories, deliveries and events ever set aside because they were damaged",
+            stats.bad_rows,
+        ),
     ];
     for (name, help, value) in gauges {
         let gauge = Gauge::<i64>::default();
