@@ -193,7 +193,7 @@ impl<S: Samples + Results> Judge<S> {
         signal::metric_names().filter(|name| !others.iter().any(|other| other == name)).map(str::to_owned).collect()
     }
 
-    /// What is kept beside the verdicts, by node.
+    /// Risks, advisories and standings, by node.
     async fn look_ahead(
         &self,
         reader: &mut Reader<'_, S>,
