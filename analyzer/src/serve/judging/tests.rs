@@ -437,7 +437,7 @@ async fn a_window_that_lost_a_row_is_judged_again() {
     let sql = "UPDATE intervals SET evidence = '[{' WHERE start_ms = $1";
     sqlx::query(sql).bind(START).execute(&mut connection).await.unwrap();
     assert_eq!(judging.store.intervals(hour.clone()).await.unwrap(), [], "a page finds it");
-    assert_eq!(judging.store.lost_windows(), [hour.clone()]);
+    assert_eq!(judging.store.lost_windows(), std::slice::from_ref(&hour));
     judging.round(&mut reader).await.unwrap();
     assert_eq!(judging.store.intervals(hour).await.unwrap(), before);
     assert_eq!((judging.store.lost_windows(), judging.store.stats().bad_rows), (vec![], 1));

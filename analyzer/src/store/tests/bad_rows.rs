@@ -145,7 +145,9 @@ async fn a_window_that_lost_a_row_is_known_until_it_was_judged_again() {
     read(&store).await;
     store.close().await;
     let store = open(dir.path()).await;
-    assert_eq!((store.stats().bad_rows, store.lost_windows()), (2, vec![HOUR..2 * HOUR]), "also after a restart");
+    let window = HOUR..2 * HOUR;
+    assert_eq!(store.lost_windows(), std::slice::from_ref(&window), "also after a restart");
+    assert_eq!(store.stats().bad_rows, 2);
     let before = store.version(&(HOUR..2 * HOUR));
     store.note_rejudged(&(HOUR..2 * HOUR), true).await.unwrap();
     assert_eq!(store.lost_windows(), []);
