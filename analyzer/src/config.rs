@@ -6,6 +6,7 @@ mod file;
 mod ingest;
 mod maintenance;
 mod prices;
+mod reads;
 mod report;
 mod scrape;
 mod store;

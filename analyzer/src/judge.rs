@@ -16,8 +16,8 @@ pub use reader::Reader;
 
 use crate::application::{Counter, measure};
 use crate::classify::{
-    self, CRASH_SIGNALS, Class, Declared, Interval, Judged, LONG_START_REACH_MS, LONG_START_SIGNALS, LOOK_AHEAD_MS,
-    LOOK_BACK_MS, LOST_REACH_MS, Paired, Seen, Thresholds, judge_told,
+    self, CRASH_SIGNALS, Class, Declared, FailedNode, Interval, Judged, LONG_START_REACH_MS, LONG_START_SIGNALS,
+    LOOK_AHEAD_MS, LOOK_BACK_MS, LOST_REACH_MS, Paired, Seen, Thresholds, judge_told,
 };
 use crate::events::Told;
 use crate::forecast::{self, Outlook, Prospect};
@@ -25,7 +25,7 @@ use crate::frame::MAX_BRIDGE_MS;
 use crate::report::{self, Period, Price, Report, throughput};
 use crate::sample::{Series, TimeMs};
 use crate::signal;
-use crate::store::{Results, Samples, Selection, StoreError, Verdicts};
+use crate::store::{Replacement, Results, Samples, Selection, StoreError, Verdicts};
 use crate::tuning::{self, Standing};
 
 /// Length of a window.
@@ -64,9 +64,6 @@ pub enum JudgeError {
         /// The file or the commits.
         hole: String,
     },
-    /// The ledger does not add up.
-    #[error(transparent)]
-    Ledger(#[from] classify::JudgeError),
     /// The judging thread panicked.
     #[error("window from {} to {} ms: the judging thread died", .0.start, .0.end)]
     Died(Range<TimeMs>),
@@ -156,8 +153,8 @@ impl<S: Samples + Results> Judge<S> {
         Reader::new(&self.store, end)
     }
 
-    /// Judges the window, as far as it is over at `until`, and stores the verdicts in place of those before; likewise
-    /// what was at risk and what was advised.
+    /// Judges the window, as far as it is over at `until`, and stores the verdicts, risks, advisories and standings in place
+    /// of those before, in one transaction. A node that fails keeps what it had, and is named in `failed`.
     pub async fn judge(
         &self,
         reader: &mut Reader<'_, S>,
@@ -167,27 +164,55 @@ impl<S: Samples + Results> Judge<S> {
         if let Err(reason) = self.check_holes(window).await {
             return self.keep_verdicts(reason);
         }
-        let judged = self.verdicts(reader, window, until).await?;
+        let mut judged = self.verdicts(reader, window, until).await?;
         // The reading may have found a hole.
         if let Err(reason) = self.check_holes(window).await {
             return self.keep_verdicts(reason);
         }
-        self.look_ahead(reader, window, until, &judged).await?;
-        let mut by_node: BTreeMap<String, Vec<Interval>> = BTreeMap::new();
-        for before in self.store.intervals(window.clone()).await? {
-            by_node.entry(before.node).or_default();
-        }
+        let outlook = match self.look_ahead(reader, window, until, &judged).await {
+            Ok(outlook) => Some(outlook),
+            Err(error @ JudgeError::Died(_)) => {
+                tracing::error!(%error, "no forecasts for the window; its verdicts are stored without them");
+                None
+            }
+            Err(error) => return Err(error),
+        };
+        let mut by_node = self.nodes_of(window).await?;
         for interval in &judged.intervals {
             by_node.entry(interval.node.clone()).or_default().push(interval.clone());
         }
-        for (node, intervals) in by_node {
-            self.store.replace(&node, window.clone(), &intervals).await?;
+        for node in outlook.iter().flat_map(BTreeMap::keys) {
+            by_node.entry(node.clone()).or_default();
+        }
+        for failed in &judged.failed {
+            by_node.remove(&failed.node);
+        }
+        let none = Outlook::default();
+        let new: Vec<Replacement<'_>> = by_node
+            .iter()
+            .map(|(node, intervals)| Replacement {
+                node,
+                intervals: Some(intervals),
+                outlook: outlook.as_ref().map(|outlook| outlook.get(node).unwrap_or(&none)),
+            })
+            .collect();
+        for (node, reason) in self.store.replace_window(window.clone(), &new).await? {
+            judged.failed.push(FailedNode::new("", &node, reason));
         }
         self.count(reader, window, until, &judged.intervals).await?;
         if window.end <= until {
             self.remember(window.end, judged.seen.clone());
         }
         Ok(judged)
+    }
+
+    /// Every node that has results in the window; what is stored of it is replaced, also where nothing is judged of it now.
+    async fn nodes_of(&self, window: &Range<TimeMs>) -> Result<BTreeMap<String, Vec<Interval>>, StoreError> {
+        let Outlook { risks, advisories, standings } = self.store.outlook(window.clone()).await?;
+        let intervals = self.store.intervals(window.clone()).await?;
+        let nodes = intervals.into_iter().map(|i| i.node).chain(risks.into_iter().map(|r| r.last.node));
+        let nodes = nodes.chain(advisories.into_iter().map(|a| a.node)).chain(standings.into_iter().map(|s| s.node));
+        Ok(nodes.map(|node| (node, Vec::new())).collect())
     }
 
     /// The verdicts of the window, as far as it is over at `until`; stores nothing.
@@ -209,7 +234,7 @@ impl<S: Samples + Results> Judge<S> {
         let told = Told::of(&history.events);
         let judging = move || judge_told(near.iter().chain(&*far), &seen, told, part, &thresholds);
         let judged = tokio::task::spawn_blocking(judging).await;
-        let mut judged = judged.map_err(|_| JudgeError::Died(range))??;
+        let mut judged = judged.map_err(|_| JudgeError::Died(range))?;
         judged.intervals = classify::declare(judged.intervals, &self.maintenance);
         stay(&mut judged);
         Ok(judged)
@@ -220,22 +245,20 @@ impl<S: Samples + Results> Judge<S> {
         signal::metric_names().filter(|name| !others.iter().any(|other| other == name)).map(str::to_owned).collect()
     }
 
+    /// Risks, advisories and standings, by node.
     async fn look_ahead(
         &self,
         reader: &mut Reader<'_, S>,
         window: &Range<TimeMs>,
         until: TimeMs,
         judged: &Judged,
-    ) -> Result<(), JudgeError> {
+    ) -> Result<BTreeMap<String, Outlook>, JudgeError> {
         let range = window.start..window.end.min(until);
         let standings = self.standings(reader, &range, judged.paired.clone()).await?;
         let series = self.foreseen(reader, &range).await?;
         let (span, thresholds) = (window.clone(), self.thresholds.clone());
         let risks = tokio::task::spawn_blocking(move || forecast::risks(&series, &span, until, &thresholds)).await;
-        let before = self.store.outlook(window.clone()).await?;
-        let nodes = before.risks.into_iter().map(|r| r.last.node).chain(before.advisories.into_iter().map(|a| a.node));
-        let nodes = nodes.chain(before.standings.into_iter().map(|s| s.node));
-        let mut by_node: BTreeMap<String, Outlook> = nodes.map(|node| (node, Outlook::default())).collect();
+        let mut by_node: BTreeMap<String, Outlook> = BTreeMap::new();
         for risk in risks.map_err(|_| JudgeError::Died(window.clone()))? {
             by_node.entry(risk.last.node.clone()).or_default().risks.push(risk);
         }
@@ -245,10 +268,7 @@ impl<S: Samples + Results> Judge<S> {
         for standing in standings {
             by_node.entry(standing.node.clone()).or_default().standings.push(standing);
         }
-        for (node, outlook) in by_node {
-            self.store.replace_outlook(&node, window.clone(), &outlook).await?;
-        }
-        Ok(())
+        Ok(by_node)
     }
 
     /// How every node is set up at the end of the range, with how it kept up.
@@ -292,7 +312,8 @@ impl<S: Samples + Results> Judge<S> {
         let metrics: Vec<String> = self.counters.iter().map(|counter| counter.metric.clone()).collect();
         let series = reader.within(&metrics, window, (MAX_BRIDGE_MS, MAX_BRIDGE_MS)).await?;
         let judged = window.start..window.end.min(until);
-        let achieved = measure(&self.counters, &series, intervals, &judged);
+        let mut achieved = measure(&self.counters, &series, intervals, &judged);
+        achieved.retain(|one| one.amount.is_finite());
         self.store.replace_achieved(window.clone(), &achieved).await
     }
 

@@ -10,6 +10,7 @@
 
 mod api;
 pub mod application;
+mod caught;
 pub mod classify;
 pub mod command;
 pub mod config;

@@ -21,11 +21,14 @@ mod delivery;
 mod intake;
 mod judging;
 mod metrics;
+mod reads;
 mod ways_in;
 
 pub use delivery::{Outcomes, Tally as DeliveryTally};
 pub use intake::{Account, Intake};
 pub use judging::Progress;
+pub(crate) use reads::{Busy, NoReport, later};
+pub use reads::{ReadLimits, Reads};
 
 use crate::api;
 use crate::config::Config;
@@ -77,6 +80,8 @@ pub struct App<S> {
     pub stopping: watch::Receiver<bool>,
     /// The bounds of what comes in, and what the ways in count of themselves.
     pub ways_in: (Limits, Arc<Tally>),
+    /// Places of reads.
+    pub reads: Arc<Reads>,
 }
 
 /// Takes samples in, judges them and answers, until SIGTERM or SIGINT.
@@ -109,7 +114,7 @@ pub async fn run(config: Config, options: Options, listen: SocketAddr) -> anyhow
     }
 
     let app = App {
-        store: store.clone(),
+        store: store.for_pages(config.reads.max_rows),
         intake: intake.clone(),
         progress,
         deliveries,
@@ -118,6 +123,7 @@ pub async fn run(config: Config, options: Options, listen: SocketAddr) -> anyhow
         now,
         stopping: stopping.clone(),
         ways_in: (limits, Arc::clone(&tally)),
+        reads: Arc::new(Reads::new(config.reads)),
     };
     let replicas = Replicas::new(config.ingest.replicas);
     let work = Arc::new(Work::new(limits, tally));
@@ -167,8 +173,9 @@ async fn serve_until(
 
 /// All pages and endpoints but the ways in.
 pub fn router<S: Samples + Results + Clone + 'static>(app: App<S>) -> Router {
-    web::routes()
-        .merge(api::routes())
+    let reads = web::routes().merge(api::routes());
+    reads
+        .layer(axum::middleware::from_fn_with_state(app.clone(), reads::bounded::<S>))
         .route("/metrics", get(metrics_page::<S>))
         .route("/-/healthy", get(|| async { "healthy\n" }))
         .route("/-/ready", get(ready::<S>))
@@ -181,7 +188,9 @@ async fn metrics_page<S: Results>(State(app): State<App<S>>) -> Response {
     let text = {
         let (limits, tally) = (app.ways_in.0, app.ways_in.1.counts());
         let ways_in = metrics::WaysIn { limits: &limits, counts: &tally };
-        metrics::render(&app.progress.borrow(), &app.intake.account(), &app.deliveries.borrow(), &ways_in, &stats)
+        let reads = (app.reads.limits(), app.reads.counts());
+        let (progress, deliveries) = (app.progress.borrow(), app.deliveries.borrow());
+        metrics::render(&progress, &app.intake.account(), &deliveries, &ways_in, reads, &stats)
     };
     match text {
         Ok(text) => ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response(),
@@ -214,6 +223,7 @@ pub(crate) mod tests {
 
     pub(crate) struct Served {
         pub(crate) store: Store,
+        pub(crate) reads: Arc<Reads>,
         address: SocketAddr,
         stop: watch::Sender<bool>,
         _dir: tempfile::TempDir,
@@ -226,6 +236,15 @@ pub(crate) mod tests {
 
     /// The same with this name of the GPU's node.
     pub(crate) async fn serve(node: &str) -> Served {
+        serve_reads(node, Reads::default()).await
+    }
+
+    /// The same with these limits of reads, for which no request waits.
+    pub(crate) async fn serve_within(limits: ReadLimits) -> Served {
+        serve_reads("n1", Reads::without_patience(limits)).await
+    }
+
+    async fn serve_reads(node: &str, reads: Reads) -> Served {
         let dir = tempfile::tempdir().unwrap();
         let store = store(dir.path()).await;
         let intake = Intake::new(store.clone());
@@ -236,7 +255,7 @@ pub(crate) mod tests {
             last_hour = judge.judge(&mut judge.reader(now()), &window, now()).await.unwrap().intervals;
         }
         let known = Progress { judged_until_ms: Some(now()), last_hour, ..Progress::default() };
-        Served::with(intake, store, known, dir).await
+        Served::with(intake, store, known, dir, reads).await
     }
 
     impl Served {
@@ -244,20 +263,38 @@ pub(crate) mod tests {
         pub(crate) async fn empty() -> Served {
             let dir = tempfile::tempdir().unwrap();
             let store = store(dir.path()).await;
-            Self::with(Intake::new(store.clone()), store, Progress::default(), dir).await
+            Self::with(Intake::new(store.clone()), store, Progress::default(), dir, Reads::default()).await
         }
 
-        async fn with(intake: Intake<Store>, store: Store, known: Progress, dir: tempfile::TempDir) -> Served {
+        async fn with(
+            intake: Intake<Store>,
+            store: Store,
+            known: Progress,
+            dir: tempfile::TempDir,
+            reads: Reads,
+        ) -> Served {
+            let reads = Arc::new(reads);
             let (stop, stopping) = watch::channel(false);
             let progress = watch::channel(known).1;
             let deliveries = watch::channel(DeliveryTally::default()).1;
             let (zone, prices) = (TimeZone::UTC, Arc::default());
             let ways_in = Default::default();
-            let app = App { store: store.clone(), intake, progress, deliveries, zone, prices, now, stopping, ways_in };
+            let app = App {
+                store: store.for_pages(reads.limits().max_rows),
+                intake,
+                progress,
+                deliveries,
+                zone,
+                prices,
+                now,
+                stopping,
+                ways_in,
+                reads: Arc::clone(&reads),
+            };
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let address = listener.local_addr().unwrap();
             tokio::spawn(axum::serve(listener, router(app)).into_future());
-            Served { store, address, stop, _dir: dir }
+            Served { store, reads, address, stop, _dir: dir }
         }
 
         /// The answer to whoever has the one with this tag.

@@ -20,7 +20,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use serde::Serialize;
 
-use crate::serve::App;
+use crate::serve::{App, Busy};
 use crate::store::{Results, Samples};
 use problem::Problem;
 
@@ -36,6 +36,11 @@ struct Page<T> {
     data: Vec<T>,
     /// The `cursor` that asks for what follows; null at the end.
     next: Option<usize>,
+}
+
+/// The answer when a limit of reads is reached.
+pub(crate) fn busy(busy: Busy) -> Response {
+    Problem::busy(busy).into_response()
 }
 
 /// All routes.

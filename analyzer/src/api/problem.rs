@@ -7,6 +7,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
+use crate::serve::{Busy, NoReport, later};
 use crate::store::StoreError;
 
 /// Why there is no answer.
@@ -40,14 +41,37 @@ impl Problem {
     }
 }
 
+impl Problem {
+    /// A limit of reads is reached.
+    pub(super) fn busy(busy: Busy) -> Self {
+        Self { status: StatusCode::SERVICE_UNAVAILABLE, field: None, expected: busy.to_string(), found: None }
+    }
+}
+
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
-        Self::failed(&error)
+        match error {
+            StoreError::TooMuch { .. } => {
+                let status = StatusCode::UNPROCESSABLE_ENTITY;
+                Self { status, field: Some("start".to_owned()), expected: error.to_string(), found: None }
+            }
+            error => Self::failed(&error),
+        }
+    }
+}
+
+impl From<NoReport> for Problem {
+    fn from(none: NoReport) -> Self {
+        match none {
+            NoReport::Busy(busy) => Self::busy(busy),
+            NoReport::Store(error) => error.into(),
+        }
     }
 }
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        (self.status, Json(serde_json::json!({ "error": self }))).into_response()
+        let response = (self.status, Json(serde_json::json!({ "error": self })));
+        if self.status == StatusCode::SERVICE_UNAVAILABLE { later(response) } else { response.into_response() }
     }
 }

@@ -1,6 +1,7 @@
 //! Intervals, advisories, risks, forecasts, findings, the report.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Query, State};
@@ -9,7 +10,6 @@ use super::query::Asked;
 use super::{Answer, Page, Problem};
 use crate::classify::{Advice, Advisory, Class, Interval};
 use crate::forecast::{Kind, Memory, Prospect, Risk, Sort};
-use crate::judge;
 use crate::report::{Finding, Period, Report};
 use crate::serve::App;
 use crate::store::{Results, Whose};
@@ -94,15 +94,14 @@ fn wanted(asked: &Asked) -> Result<impl Fn(&Prospect) -> bool, Problem> {
 pub(super) async fn findings<S: Results>(State(app): State<App<S>>, given: Given) -> Answer<Page<Finding>> {
     let asked = Asked::of(given.0, &["week", "limit", "cursor"])?;
     let report = build(&app, asked.week((app.now)(), &app.zone)?).await?;
-    Ok(Json(asked.part()?.of(report.findings)))
+    Ok(Json(asked.part()?.of(report.findings.iter().cloned())))
 }
 
-pub(super) async fn report<S: Results>(State(app): State<App<S>>, given: Given) -> Answer<Report> {
+pub(super) async fn report<S: Results>(State(app): State<App<S>>, given: Given) -> Answer<Arc<Report>> {
     let asked = Asked::of(given.0, &["week"])?;
     Ok(Json(build(&app, asked.week((app.now)(), &app.zone)?).await?))
 }
 
-async fn build<S: Results>(app: &App<S>, period: Period) -> Result<Report, Problem> {
-    let (report, _) = judge::report(|window| app.store.verdicts(window), period, &app.prices).await?;
-    Ok(report)
+async fn build<S: Results>(app: &App<S>, period: Period) -> Result<Arc<Report>, Problem> {
+    Ok(app.reads.report(&app.store, period, &app.prices).await?)
 }

@@ -41,8 +41,14 @@ pub(super) struct State {
     pub(super) held: Held,
 }
 
+/// The node of this name panics when it is judged, in tests.
+#[cfg(test)]
+pub(crate) const PANICS: &str = "panics";
+
 /// The states of all cells of the frame, GPU by GPU.
 pub(super) fn states(node: &NodeFrame, t: &Thresholds) -> Vec<Vec<State>> {
+    #[cfg(test)]
+    assert_ne!(node.node, PANICS, "tests judge a node that cannot be judged");
     let state = |gpu, index| {
         let cell = Cell { node, gpu, owner: None, index };
         let uncut = || State { busy: busy::busy(&cell, t), held: held::held(&cell, t) };
@@ -160,7 +166,7 @@ fn book_known(
 fn work(cell: &Cell<'_>, busy: &Busy, ms: i64, t: &Thresholds) -> Result<Vec<(Part, i64)>, Imbalance> {
     let mut account = Account::of(ms);
     for derate in DERATES {
-        let Verdict::Claim { max_share, confidence, facts } = (derate.judge)(cell, t) else { continue };
+        let Verdict::Claim { max_share, confidence, facts } = (derate.judge)(cell, t).sound() else { continue };
         let confidence = confidence.min(busy.confidence);
         if confidence >= t.confidence_floor && max_share >= t.claim_floor {
             let slowed = Part { facts, rung: Some(busy.rung), ..part(cell, derate.class, confidence) };

@@ -43,7 +43,7 @@ pub(super) fn explain(
 fn ask(cell: &Cell<'_>, busy: &Busy, known: i64, t: &Thresholds) -> (Vec<Claim>, Vec<Signal>) {
     let (mut claims, mut missing) = (Vec::new(), Vec::new());
     for rule in RULES {
-        match (rule.judge)(cell, t) {
+        match (rule.judge)(cell, t).sound() {
             Verdict::Abstain { missing: signals } => missing.extend(signals),
             Verdict::No => {}
             Verdict::Claim { max_share, confidence, facts } => {

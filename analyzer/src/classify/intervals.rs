@@ -79,7 +79,8 @@ impl<K: Ord + Clone> Builder<K> {
             let open = self.open.entry(key).or_insert_with(|| Open::at(cell));
             open.extend(cell.end, &grounds, ms);
             open.energy = Energy::sum(open.energy, energy);
-            open.variance_ms2 += variance_ms2;
+            // Evidence of bad samples: as much as can be is as unknown as more.
+            open.variance_ms2 = open.variance_ms2.saturating_add(variance_ms2);
         }
         let ended: Vec<K> = self.open.iter().filter(|(_, o)| o.span.end < cell.end).map(|(k, _)| k.clone()).collect();
         for key in ended {
@@ -134,7 +135,7 @@ impl Open {
     fn extend(&mut self, end: TimeMs, part: &Grounds, ms: i64) {
         let weight = ms as f64;
         self.span.end = end;
-        self.ms += ms;
+        self.ms = self.ms.saturating_add(ms);
         self.confidence += part.confidence * weight;
         for Fact { signal, unit, value, threshold } in &part.facts {
             let sums = self.facts.entry((signal, unit)).or_default();
@@ -150,7 +151,8 @@ impl Open {
         let mean = |((signal, unit), [value, threshold, ms]): (&(&'static str, &'static str), &[f64; 3])| {
             Evidence::from(Fact { signal, unit, value: value / ms, threshold: threshold / ms })
         };
-        self.facts.iter().map(mean).collect()
+        // A number that is not finite is no evidence, and cannot be stored.
+        self.facts.iter().map(mean).filter(|e| e.value.is_finite() && e.threshold.is_finite()).collect()
     }
 
     fn interval(self, (class, owner, charged_to, rung): Key, whose: &Whose<'_>) -> Interval {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use super::advisory;
-use super::cell::{self, Part};
+use super::cell::{self, Part, State};
 use super::energy;
 use super::gang_wait::Holds;
 use super::intervals::{Builder, Whose};
@@ -19,6 +19,7 @@ use super::sampling;
 use super::thresholds::confidence::CERTAIN;
 use super::thresholds::ms;
 use super::{Advisory, Cell, Class, Imbalance, Interval, Paired, Thresholds, paired, straggler};
+use crate::caught::caught;
 use crate::events::Told;
 use crate::frame::grid::{HOUR_MS, MINUTE_MS};
 use crate::frame::{self, Accounts, GpuFrame, MAX_BRIDGE_MS, NodeFrame, Runs, Source, Unjoined};
@@ -82,21 +83,33 @@ pub struct Judged {
     /// Since when work is lost by crashes, or starts go on that end in work, within the window: verdicts before it may rest
     /// on them.
     pub restates_from_ms: Option<TimeMs>,
+    /// Nodes that could not be judged, and why; none of their GPUs is among the intervals.
+    pub failed: Vec<FailedNode>,
     /// Every GPU of the window, and those that vanished less than 24 h before its end: hand it to [`judge_onward`].
     pub seen: Vec<Seen>,
 }
 
-/// The books of a cell do not balance: a defect of the judgement, reported and never clamped away.
-#[derive(Debug, thiserror::Error)]
-#[error("gpu {gpu}, cell at {start_ms} ms: {source}")]
-pub struct JudgeError {
-    /// The UUID.
-    pub gpu: String,
-    /// Start of the cell.
-    pub start_ms: TimeMs,
-    /// What does not balance.
-    pub source: Imbalance,
+/// A node that could not be judged, or whose verdicts could not be stored.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FailedNode {
+    /// The cluster; empty where series name none.
+    pub cluster: String,
+    /// The node.
+    pub node: String,
+    /// Why.
+    pub reason: String,
 }
+
+impl FailedNode {
+    pub(crate) fn new(cluster: &str, node: &str, reason: impl ToString) -> Self {
+        Self { cluster: cluster.to_owned(), node: node.to_owned(), reason: reason.to_string() }
+    }
+}
+
+/// A node cannot be judged: a defect of the judgement, reported and never clamped away.
+#[derive(Debug, thiserror::Error)]
+#[error("node {}: {}", .0.node, .0.reason)]
+pub struct JudgeError(pub FailedNode);
 
 /// Judges a window. `series` should reach from [`LOOK_BACK_MS`] before it to [`LOOK_AHEAD_MS`] after it, those of
 /// [`CRASH_SIGNALS`](super::CRASH_SIGNALS) [`LOST_REACH_MS`](super::LOST_REACH_MS) further, and those of both these and
@@ -113,24 +126,29 @@ pub fn judge_onward(
     window: Range<TimeMs>,
     thresholds: &Thresholds,
 ) -> Result<Judged, JudgeError> {
-    judge_told(series, seen, Told::default(), window, thresholds)
+    strict(judge_told(series, seen, Told::default(), window, thresholds))
 }
 
-/// The same, knowing what jobs told of every run that goes on in the window or does so on both sides of it.
+/// The same, knowing what jobs told of every run that goes on in the window or does so on both sides of it. Nodes that
+/// fail are named, and cost no other.
 pub fn judge_told<'a>(
     series: impl IntoIterator<Item = &'a Series>,
     seen: &[Seen],
     told: Told,
     window: Range<TimeMs>,
     thresholds: &Thresholds,
-) -> Result<Judged, JudgeError> {
+) -> Judged {
     let seen = seen.iter().map(|s| (s.gpu.clone(), s.clone())).collect();
     Run { seen, told: Arc::new(told), ..Run::default() }.through(series, window, thresholds)
 }
 
 /// [`judge_series`], but every interval is one cell: what neighbouring cells have in common is not joined.
 pub fn judge_cells(series: &[Series], window: Range<TimeMs>, thresholds: &Thresholds) -> Result<Judged, JudgeError> {
-    Run { by_cell: true, ..Run::default() }.through(series, window, thresholds)
+    strict(Run { by_cell: true, ..Run::default() }.through(series, window, thresholds))
+}
+
+fn strict(mut judged: Judged) -> Result<Judged, JudgeError> {
+    judged.failed.pop().map_or(Ok(judged), |failed| Err(JudgeError(failed)))
 }
 
 /// How far rules look beyond a cell, to either side.
@@ -152,6 +170,7 @@ struct Run {
     seen: BTreeMap<String, Seen>,
     told: Arc<Told>,
     restates_from_ms: Option<TimeMs>,
+    failed: Vec<FailedNode>,
 }
 
 impl Run {
@@ -160,46 +179,52 @@ impl Run {
         series: impl IntoIterator<Item = &'a Series>,
         window: Range<TimeMs>,
         t: &Thresholds,
-    ) -> Result<Judged, JudgeError> {
+    ) -> Judged {
         let sources = frame::sources(series);
         let mut start = window.start;
         while start < window.end {
             let end = ((start.div_euclid(HOUR_MS) + 1) * HOUR_MS).min(window.end);
-            self.hour(&sources, start..end, t)?;
+            self.hour(&sources, start..end, t);
             start = end;
         }
-        Ok(self.finish(window.end))
+        self.finish(window.end)
     }
 
-    fn hour(&mut self, sources: &[Source<'_>], window: Range<TimeMs>, t: &Thresholds) -> Result<(), JudgeError> {
-        let Prepared { nodes, crashes, long_starts, unjoined } = prepare(sources, &self.told, &window, t);
+    /// A node that fails costs itself: the others are judged without it.
+    fn hour(&mut self, sources: &[Source<'_>], window: Range<TimeMs>, t: &Thresholds) {
+        let Prepared { nodes, crashes, long_starts, unjoined, failed } = prepare(sources, &self.told, &window, t);
         let restated = crashes.reach_back(&window).into_iter().chain(long_starts.reach_back(&window));
         self.restates_from_ms = self.restates_from_ms.into_iter().chain(restated).min();
         self.unjoined.extend(unjoined);
+        let mut failed = Failed(failed.into_iter().map(|f| ((f.cluster.clone(), f.node.clone()), f)).collect());
         let mut judged = BTreeSet::new();
-        let holds = Holds::of(&nodes);
-        let states: Vec<_> = nodes.par_iter().map(|node| cell::states(node, t)).collect();
-        let mut courses = Vec::new();
-        for (node, states) in nodes.iter().zip(&states) {
-            for course in Course::all(node, states, &holds) {
-                let Some(last_ms) = course.gpu.last_seen_ms else { continue };
-                self.see(node, course.gpu, last_ms);
-                judged.insert(course.gpu.uuid.clone());
-                courses.push(course);
-            }
+        for (node, gpu) in nodes.iter().flat_map(|node| node.gpus.iter().map(move |gpu| (node, gpu))) {
+            let Some(last_ms) = gpu.last_seen_ms else { continue };
+            self.see(node, gpu, last_ms);
+            judged.insert(gpu.uuid.clone());
         }
-        let mut booked = courses.into_par_iter().map(|c| Booked::of(c, t)).collect::<Result<Vec<_>, JudgeError>>()?;
+        let holds = Holds::of(&nodes);
+        let states: Vec<_> = nodes.par_iter().map(|node| caught(|| cell::states(node, t))).collect();
+        let mut booked = book(&nodes, &states, &holds, &mut failed, t);
         straggler::charge(&mut booked, t);
-        self.paired.extend(paired::paired(&booked, t));
-        let finished: Vec<_> = by_gpu(booked).into_par_iter().map(|gpu| finish(gpu, self.by_cell, t)).collect();
-        for (intervals, advisories) in finished {
+        let paired = paired::paired(&booked, t).into_iter();
+        self.paired.extend(paired.filter(|p| p.slowdown.is_finite() && p.next.is_finite()));
+        let finished: Vec<_> = by_gpu(booked).into_par_iter().map(|gpu| finished(gpu, self.by_cell, t)).collect();
+        for (node, finished) in &finished {
+            finished.as_ref().err().into_iter().for_each(|reason| failed.add(node, reason));
+        }
+        for (_, finished) in finished.into_iter().filter(|(node, _)| !failed.has(node)) {
+            let (intervals, advisories) = finished.unwrap_or_default();
             self.intervals.extend(intervals);
             self.advisories.extend(advisories);
         }
-        let vanished =
-            self.seen.values().filter(|s| !judged.contains(&s.gpu) && window.start - s.last_ms < VANISHED_MS);
-        self.intervals.extend(vanished.flat_map(|s| absent(s, &window)));
-        Ok(())
+        let is_gone = |s: &&Seen| {
+            let known = judged.contains(&s.gpu) || failed.0.contains_key(&(s.cluster.clone(), s.node.clone()));
+            !known && window.start - s.last_ms < VANISHED_MS
+        };
+        let vanished: Vec<Interval> = self.seen.values().filter(is_gone).flat_map(|s| absent(s, &window)).collect();
+        self.intervals.extend(vanished);
+        self.failed.extend(failed.0.into_values());
     }
 
     fn see(&mut self, node: &NodeFrame, gpu: &GpuFrame, last_ms: TimeMs) {
@@ -229,11 +254,26 @@ impl Run {
                 judged.missing.entry(interval.gpu.clone()).or_default().extend(interval.missing.iter().cloned());
             }
         }
+        judged.failed = self.failed;
         judged.intervals = self.intervals;
         judged.advisories = self.advisories;
         judged.paired = self.paired;
         judged.restates_from_ms = self.restates_from_ms;
         judged
+    }
+}
+
+/// Nodes that failed in an hour, by cluster and name.
+struct Failed(BTreeMap<(String, String), FailedNode>);
+
+impl Failed {
+    fn add(&mut self, node: &NodeFrame, reason: impl ToString) {
+        let new = || FailedNode::new(&node.cluster, &node.node, reason);
+        self.0.entry((node.cluster.clone(), node.node.clone())).or_insert_with(new);
+    }
+
+    fn has(&self, node: &NodeFrame) -> bool {
+        !self.0.is_empty() && self.0.contains_key(&(node.cluster.clone(), node.node.clone()))
     }
 }
 
@@ -245,11 +285,12 @@ pub(super) struct Booked<'a> {
 }
 
 impl<'a> Booked<'a> {
-    fn of(course: Course<'a>, t: &Thresholds) -> Result<Self, JudgeError> {
+    fn of(course: Course<'a>, t: &Thresholds) -> Result<Self, String> {
         let Course { node, gpu, .. } = course;
         let book = |index: usize| {
             let cell = Cell { node, gpu, owner: None, index };
-            let error = |source| JudgeError { gpu: gpu.uuid.clone(), start_ms: node.cells[index].start, source };
+            let start_ms = node.cells[index].start;
+            let error = |source: Imbalance| format!("gpu {}, cell at {start_ms} ms: {source}", gpu.uuid);
             let taken = outage(&course, index, t);
             cell::book(&cell, course.state(index), taken, course.mark(index, t).as_ref(), t).map_err(error)
         };
@@ -277,6 +318,36 @@ impl<'a> Booked<'a> {
     }
 }
 
+/// The GPUs of all nodes that do not fail, booked.
+fn book<'a>(
+    nodes: &'a [NodeFrame],
+    states: &'a [Result<Vec<Vec<State>>, String>],
+    holds: &'a Holds<'a>,
+    failed: &mut Failed,
+    t: &Thresholds,
+) -> Vec<Booked<'a>> {
+    let mut courses = Vec::new();
+    for (node, states) in nodes.iter().zip(states) {
+        match states {
+            Ok(states) => {
+                let all = Course::all(node, states, holds);
+                courses.extend(all.filter(|course| course.gpu.last_seen_ms.is_some()));
+            }
+            Err(reason) => failed.add(node, reason),
+        }
+    }
+    let booked = |course: Course<'a>| (course.node, caught(|| Booked::of(course, t)).and_then(|booked| booked));
+    let mut sound = Vec::with_capacity(courses.len());
+    for (node, booked) in courses.into_par_iter().map(booked).collect::<Vec<_>>() {
+        match booked {
+            Ok(booked) => sound.push(booked),
+            Err(reason) => failed.add(node, reason),
+        }
+    }
+    sound.retain(|booked| !failed.has(booked.course.node));
+    sound
+}
+
 /// A GPU and its instances, one behind another.
 fn by_gpu(booked: Vec<Booked<'_>>) -> Vec<Vec<Booked<'_>>> {
     let mut gpus: Vec<Vec<Booked<'_>>> = Vec::new();
@@ -289,8 +360,17 @@ fn by_gpu(booked: Vec<Booked<'_>>) -> Vec<Vec<Booked<'_>>> {
     gpus
 }
 
+/// [`finish`], with its node; the reason where that panics.
+fn finished<'a>(gpu: Vec<Booked<'a>>, by_cell: bool, t: &Thresholds) -> (&'a NodeFrame, Result<Finished, String>) {
+    let node = gpu[0].course.node;
+    (node, caught(|| finish(gpu, by_cell, t)))
+}
+
+/// What comes of a GPU.
+type Finished = (Vec<Interval>, Vec<Advisory>);
+
 /// The intervals of a GPU and of its instances, which share what the board drew, and what is advised.
-fn finish(mut gpu: Vec<Booked<'_>>, by_cell: bool, t: &Thresholds) -> (Vec<Interval>, Vec<Advisory>) {
+fn finish(mut gpu: Vec<Booked<'_>>, by_cell: bool, t: &Thresholds) -> Finished {
     let Some(board) = gpu.first().map(|booked| booked.course) else { return Default::default() };
     let node = board.node;
     let (mut judged, mut advised) = (Vec::new(), Builder::new());

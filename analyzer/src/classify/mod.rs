@@ -76,12 +76,14 @@ pub use abstained::{Abstained, Abstentions};
 pub use advisory::{Advice, Advisory};
 pub(crate) use busy::LADDER;
 pub use busy::busy_signals;
+#[cfg(test)]
+pub(crate) use cell::PANICS;
 pub(crate) use crash::Crashes;
 pub use crash::{CRASH_SIGNALS, LOST_REACH_MS};
 pub use derate::{DERATES, Derate};
 pub use judge::{
-    Coverage, JudgeError, Judged, LOOK_AHEAD_MS, LOOK_BACK_MS, Seen, judge_cells, judge_onward, judge_series,
-    judge_told,
+    Coverage, FailedNode, JudgeError, Judged, LOOK_AHEAD_MS, LOOK_BACK_MS, Seen, judge_cells, judge_onward,
+    judge_series, judge_told,
 };
 pub use ledger::Imbalance;
 pub(crate) use ledger::apportion;
@@ -296,7 +298,9 @@ impl Energy {
     pub fn sum(one: Option<Self>, other: Option<Self>) -> Option<Self> {
         match (one, other) {
             (Some(a), Some(b)) => {
-                Some(Self { mj: a.mj + b.mj, ms: a.ms + b.ms, counted_ms: a.counted_ms + b.counted_ms })
+                // Sums of sound rows are far below the end of the range; a damaged row must not turn a sum around.
+                let sum = i64::saturating_add;
+                Some(Self { mj: sum(a.mj, b.mj), ms: sum(a.ms, b.ms), counted_ms: sum(a.counted_ms, b.counted_ms) })
             }
             (one, other) => one.or(other),
         }

@@ -10,7 +10,8 @@ use super::crash::{self, Crashes};
 use super::elsewhere::look_elsewhere;
 use super::judge::around_ms;
 use super::long_start::{self, LongStarts};
-use super::{Thresholds, work};
+use super::{FailedNode, Thresholds, work};
+use crate::caught::caught;
 use crate::events::Told;
 use crate::frame::{self, Framed, NodeFrame, Source, Unjoined};
 use crate::sample::TimeMs;
@@ -21,12 +22,29 @@ pub(super) struct Prepared {
     pub(super) crashes: Arc<Crashes>,
     pub(super) long_starts: Arc<LongStarts>,
     pub(super) unjoined: BTreeSet<Unjoined>,
+    /// Nodes that could not be laid on the grid.
+    pub(super) failed: Vec<FailedNode>,
 }
 
 /// Looks at the window, which does not reach over a UTC hour, and at what is around it.
 pub(super) fn prepare(sources: &[Source<'_>], told: &Arc<Told>, window: &Range<TimeMs>, t: &Thresholds) -> Prepared {
-    let Framed { mut nodes, unjoined } = frame::frames(sources.iter(), window, around_ms(t));
-    nodes.par_iter_mut().for_each(|node| work::note(node, t));
+    let Framed { nodes, unjoined, mut failed } = frame::frames(sources.iter(), window, around_ms(t));
+    let noted = |mut node: NodeFrame| {
+        let place = (node.cluster.clone(), node.node.clone());
+        let noted = caught(|| {
+            work::note(&mut node, t);
+            node
+        });
+        noted.map_err(|reason| FailedNode::new(&place.0, &place.1, reason))
+    };
+    let noted: Vec<_> = nodes.into_par_iter().map(noted).collect();
+    let mut nodes = Vec::with_capacity(noted.len());
+    for noted in noted {
+        match noted {
+            Ok(node) => nodes.push(node),
+            Err(node) => failed.push(node),
+        }
+    }
     let long_starts = Arc::new(long_start::find(sources, &nodes, window, t));
     // What a long start followed is looked for where it began.
     let from = long_starts.first_ms().map_or(window.start, |first| first.min(window.start));
@@ -36,5 +54,5 @@ pub(super) fn prepare(sources: &[Source<'_>], told: &Arc<Told>, window: &Range<T
         (node.crashes, node.long_starts) = (Arc::clone(&crashes), Arc::clone(&long_starts));
     }
     look_elsewhere(&mut nodes, t);
-    Prepared { nodes, crashes, long_starts, unjoined }
+    Prepared { nodes, crashes, long_starts, unjoined, failed }
 }

@@ -50,6 +50,21 @@ pub struct Fact {
     pub threshold: f64,
 }
 
+impl Verdict {
+    /// The same, but a claim on numbers that are not finite is none: nothing can be divided by next to nothing.
+    #[must_use]
+    pub(super) fn sound(self) -> Self {
+        match &self {
+            Self::Claim { max_share, confidence, facts } => {
+                let numbers = facts.iter().flat_map(|fact| [fact.value, fact.threshold]);
+                let all_finite = numbers.chain([*max_share, *confidence]).all(f64::is_finite);
+                if all_finite { self } else { Self::No }
+            }
+            Self::Abstain { .. } | Self::No => self,
+        }
+    }
+}
+
 impl Fact {
     /// The signal's reading against a threshold of the same unit.
     #[must_use]

@@ -33,7 +33,7 @@ pub struct Bounds {
 #[must_use]
 pub fn bounds(ms: i64, variance_ms2: i128, whole_ms: i64) -> Bounds {
     let half = (Z90 * (variance_ms2 as f64).sqrt()).ceil() as i64;
-    Bounds { low_ms: (ms - half).max(0), high_ms: (ms + half).min(whole_ms.max(ms)) }
+    Bounds { low_ms: ms.saturating_sub(half).max(0), high_ms: ms.saturating_add(half).min(whole_ms.max(ms)) }
 }
 
 /// Variance of the time that this signal says the GPU was busy in the cell, in ms².

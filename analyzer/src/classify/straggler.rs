@@ -180,7 +180,7 @@ fn is_silent(owner: &str, booked: &Booked<'_>, span: &Range<TimeMs>, t: &Thresho
 fn culprit(victim: &Rank<'_>, ranks: &[Rank<'_>], t: &Thresholds) -> Option<Found> {
     let (mut named, mut missing) = (Vec::new(), Vec::new());
     for other in ranks.iter().filter(|rank| rank.gpu != victim.gpu) {
-        match suspect(victim, other, t) {
+        match suspect(victim, other, t).sound() {
             Verdict::Abstain { missing: signals } => missing.extend(signals),
             Verdict::No => {}
             Verdict::Claim { max_share, confidence, facts } => named.push((max_share, confidence, facts, other)),

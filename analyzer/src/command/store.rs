@@ -26,7 +26,7 @@ pub enum Args {
         #[arg(long, default_value = "text")]
         format: Format,
     },
-    /// Read every segment and write-ahead row and check them, also while a server runs; exit status 1 when one is bad
+    /// Read and check every segment, write-ahead row, verdict and event, also while a server runs; exit status 1 when one is bad
     Verify,
     /// Write what is in memory to segments and merge small ones; the server must be stopped
     Compact,
@@ -102,13 +102,13 @@ async fn verify(dir: &Path) -> anyhow::Result<()> {
     let found = store::verify(dir, &mut |done, all| progress.show(done, all)).await?;
     progress.clear();
     let mut out = String::new();
-    for problem in &found.problems {
+    for problem in found.problems.iter().chain(&found.bad_rows) {
         let _ = writeln!(out, "{}: {}", problem.path.display(), problem.reason);
     }
     let (segments, samples, rows) = (found.segments, found.samples, found.write_ahead);
     let _ = writeln!(out, "{segments} segments with {samples} samples are good; {rows} write-ahead rows were read");
     print(&out)?;
-    match found.problems.len() {
+    match found.problems.len() + found.bad_rows.len() {
         0 => Ok(()),
         problems => bail!("{}: {problems} bad", dir.display()),
     }
@@ -200,6 +200,7 @@ fn text(status: &Status) -> String {
     row("quarantine", status.quarantine.len() as u64, String::new());
     row("unknown", status.unknown_files, "files in unknown/".to_owned());
     row("missing", status.missing_samples, "acknowledged samples that starts did not find".to_owned());
+    row("bad rows", status.bad_rows.len() as u64, String::new());
     let _ = writeln!(out, "{:<14} {:>14}  schema {}", "database", status.database_bytes, status.schema);
     if let Some(raw_from) = status.raw_from_ms {
         let _ = writeln!(out, "samples before {} have been removed by retention", shown(raw_from));
@@ -209,6 +210,11 @@ fn text(status: &Status) -> String {
     }
     for aside in &status.quarantine {
         let _ = writeln!(out, "quarantine/{}, found {}: {}", aside.name, shown(aside.found_ms), aside.reason);
+    }
+    for row in &status.bad_rows {
+        let again = if row.judged_ms.is_some() { "; its window was judged again" } else { "" };
+        let _ =
+            writeln!(out, "row {} of {}, found {}: {}{again}", row.place, row.name, shown(row.found_ms), row.reason);
     }
     out.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
 }

@@ -12,6 +12,7 @@ use super::cli::duration;
 use super::ingest::{self, IngestSettings};
 use super::maintenance;
 use super::prices;
+use super::reads;
 use super::report::{self, report};
 use super::scrape;
 use super::store::{self, StoreLimits, store_limits};
@@ -22,6 +23,7 @@ use crate::classify::thresholds::{Listed, Thresholds};
 use crate::deliver::Settings;
 use crate::ingest::job::Job;
 use crate::report::Price;
+use crate::serve::ReadLimits;
 use crate::signal;
 use crate::store::Options;
 
@@ -46,6 +48,8 @@ pub struct Config {
     pub ingest: IngestSettings,
     /// When which GPUs are out of use on purpose.
     pub maintenance: Vec<Declared>,
+    /// Bounds of pages and the API.
+    pub reads: ReadLimits,
 }
 
 /// Why there is no configuration.
@@ -87,6 +91,7 @@ impl Default for Config {
             application: Vec::new(),
             ingest: IngestSettings::default(),
             maintenance: Vec::new(),
+            reads: ReadLimits::default(),
         }
     }
 }
@@ -121,6 +126,7 @@ impl Config {
         let ingest = fields.take("ingest").map(|(name, value)| ingest::settings(&name, value, &mut mistakes));
         let maintenance =
             fields.take("maintenance").map(|(name, value)| maintenance::maintenance(&name, value, &mut mistakes));
+        let reads = fields.take("reads").map(|(name, value)| reads::read_limits(&name, value, &mut mistakes));
         fields.finish(&mut mistakes);
         mistakes.sort();
         let config = Self {
@@ -133,6 +139,7 @@ impl Config {
             application: application.unwrap_or_default(),
             ingest: ingest.unwrap_or_default(),
             maintenance: maintenance.unwrap_or_default(),
+            reads: reads.unwrap_or_default(),
         };
         if mistakes.is_empty() { Ok(config) } else { Err(mistakes) }
     }
@@ -151,6 +158,7 @@ impl fmt::Display for Config {
         application::write(&self.application, f)?;
         ingest::write(f, &self.ingest)?;
         maintenance::write(f, &self.maintenance)?;
+        reads::write(&self.reads, f)?;
         writeln!(f, "thresholds:")?;
         for t in self.thresholds.list() {
             writeln!(f, "  # {}; default {}; {}\n  {}: {}", t.unit, t.default, t.source, t.name, t.value)?;
@@ -231,7 +239,7 @@ mod tests {
     #[test]
     fn what_check_config_prints_is_a_config() {
         let config = Config::parse(
-            "thresholds: {idle_window_seconds: 600}\nstore: {head_bytes: 4096, keep_unknown: true, retention: 30d, retention_bytes: 1000000, retention_results: 52w}\nscrape: [{name: a, targets: ['n:1'], interval: 1m30s}]\n",
+            "thresholds: {idle_window_seconds: 600}\nreads: {reports: 2, max_rows: 1000}\nstore: {head_bytes: 4096, keep_unknown: true, retention: 30d, retention_bytes: 1000000, retention_results: 52w}\nscrape: [{name: a, targets: ['n:1'], interval: 1m30s}]\n",
         )
         .unwrap();
         assert!(config.to_string().contains("\n  idle_window_seconds: 600\n"));
@@ -285,6 +293,7 @@ mod tests {
                 "1: store.retention_results: expected store.retention or longer, found less",
             ),
             ("store: {head_bytes: 0}\n", "1: store.head_bytes: expected a whole number above 0, found \"0\""),
+            ("reads: {requests: none}\n", "1: reads.requests: expected a whole number above 0, found \"none\""),
             ("- 1\n", "1: the file: expected a mapping, found a list"),
             ("scrape: yes\n", "1: scrape: expected a list, found \"yes\""),
             ("scrape:\n- targets: ['n:1']\n", "2: scrape[0].name: missing"),

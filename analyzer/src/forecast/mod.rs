@@ -22,6 +22,7 @@ use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 
+use crate::caught::caught;
 use crate::classify::Thresholds;
 use crate::frame;
 use crate::sample::{Series, TimeMs};
@@ -87,6 +88,20 @@ impl Prospect {
         self.forecast.is_risk()
     }
 
+    /// Are all its numbers finite? Others cannot be stored, and say nothing.
+    #[must_use]
+    pub(crate) fn is_finite(&self) -> bool {
+        match &self.forecast {
+            Forecast::Exhaustion(e) => {
+                let times =
+                    e.at_risk.map(|t| [t.soonest_seconds, t.likely_seconds, t.latest_seconds.unwrap_or_default()]);
+                let numbers = [e.used, e.limit, e.slope, e.slope_low, e.slope_high];
+                numbers.into_iter().chain(times.into_iter().flatten()).all(f64::is_finite)
+            }
+            Forecast::Damage(damage) => damage.evidence.iter().all(|e| e.value.is_finite() && e.threshold.is_finite()),
+        }
+    }
+
     /// When is the limit reached? `None` is not at risk, or has no limit.
     #[must_use]
     pub fn at_risk(&self) -> Option<TimeToLimit> {
@@ -120,7 +135,7 @@ impl Prospect {
     /// So many seconds after the forecast was made.
     #[must_use]
     pub fn after(&self, seconds: f64) -> TimeMs {
-        self.made_ms + (seconds * 1000.0) as i64
+        self.made_ms.saturating_add((seconds * 1000.0) as i64)
     }
 }
 
@@ -131,5 +146,6 @@ pub fn prospects(series: &[Series], now: TimeMs, t: &Thresholds) -> Vec<Prospect
     let sources = frame::sources(series);
     let levels = frame::levels(&sources);
     let disks = disk::file_systems(&sources);
-    Course::all(&levels, &disks, t).iter().filter_map(|course| course.prospect(now, t)).collect()
+    let sound = |course: &Course<'_>| caught(|| course.prospect(now, t)).unwrap_or_else(|error| risk::left_out(&error));
+    Course::all(&levels, &disks, t).iter().filter_map(sound).filter(Prospect::is_finite).collect()
 }

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::course::Course;
 use super::{Prospect, disk};
+use crate::caught::caught;
 use crate::classify::{Advisory, Thresholds};
 use crate::frame;
 use crate::sample::{Series, TimeMs};
@@ -51,13 +52,21 @@ pub fn risks(series: &[Series], window: &Range<TimeMs>, until: TimeMs, t: &Thres
     let (levels, disks) = (frame::levels(&sources), disk::file_systems(&sources));
     let of_course = |course: &Course<'_>| {
         let mut risks = Vec::new();
-        times.clone().filter_map(|time| course.risk(time, t)).for_each(|prospect| add(&mut risks, prospect, end));
+        let sound = times.clone().filter_map(|time| course.risk(time, t)).filter(Prospect::is_finite);
+        sound.for_each(|prospect| add(&mut risks, prospect, end));
         risks
     };
+    // A forecast that fails costs itself.
+    let of_course = |course: &Course<'_>| caught(|| of_course(course)).unwrap_or_else(|error| left_out(&error));
     let mut risks: Vec<Risk> = Course::all(&levels, &disks, t).par_iter().flat_map_iter(of_course).collect();
     let key = |r: &Risk| (r.last.node.clone(), r.last.cluster.clone(), r.last.kind, r.last.entity.clone(), r.start_ms);
     risks.sort_by_cached_key(key);
     risks
+}
+
+pub(super) fn left_out<T: Default>(error: &str) -> T {
+    tracing::error!(error, "a forecast is left out");
+    T::default()
 }
 
 /// Lengthens the last risk if the forecast follows it at once, else begins another.

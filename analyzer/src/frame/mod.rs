@@ -26,7 +26,8 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 use rayon::prelude::*;
 
-use crate::classify::{Crashes, LongStarts};
+use crate::caught::caught;
+use crate::classify::{Crashes, FailedNode, LongStarts};
 use crate::events::Told;
 use crate::sample::{Labels, Sample, Series, TimeMs, is_stale};
 use crate::signal::{Entity, Meaning, Signal, owner_of, resolve, servers_named};
@@ -144,6 +145,8 @@ pub(crate) fn sources<'a>(series: impl IntoIterator<Item = &'a Series>) -> Vec<S
 pub(crate) struct Framed {
     pub(crate) nodes: Vec<NodeFrame>,
     pub(crate) unjoined: BTreeSet<Unjoined>,
+    /// Nodes that could not be laid on the grid.
+    pub(crate) failed: Vec<FailedNode>,
 }
 
 /// Lays the sources on the grid. `around_ms` is how far rules look beyond the window, to either side.
@@ -196,12 +199,22 @@ fn frames_of<'s, 'a: 's>(
         members.all().for_each(|source| source.forget_pieces());
         frame
     };
-    let nodes: Vec<NodeFrame> = members.par_iter().filter_map(lay).collect();
+    let lay = |member: &(NodeId<'_>, Members<'_, '_>)| {
+        let NodeId { cluster, name } = member.0;
+        caught(|| lay(member)).map_err(|reason| FailedNode::new(cluster, name, reason))
+    };
+    let (mut nodes, mut failed) = (Vec::new(), Vec::new());
+    for laid in members.par_iter().map(lay).collect::<Vec<_>>() {
+        match laid {
+            Ok(frame) => nodes.extend(frame),
+            Err(node) => failed.push(node),
+        }
+    }
     for frame in nodes.iter().filter(|f| f.host.is_silent() && f.jobs.is_empty() && f.node != UNJOINED_NODE) {
         let without = |g: &GpuFrame| Unjoined::GpuWithoutHost { gpu: g.uuid.clone(), node: frame.node.clone() };
         unjoined.extend(frame.gpus.iter().map(without));
     }
-    Framed { nodes, unjoined }
+    Framed { nodes, unjoined, failed }
 }
 
 impl<'a> Source<'a> {

@@ -57,7 +57,11 @@ pub(crate) fn pieces(signal: Signal, samples: &[Sample], scale: f64, interval_ms
         _ => samples.iter().map(|s| Sample { value: s.value * scale, ..*s }).collect(),
     };
     match signal.kind() {
-        Kind::Counter => rates(|value| signal.admits(value), &samples),
+        Kind::Counter => {
+            let mut pieces = rates(|value| signal.admits(value), &samples);
+            pieces.retain(|piece| signal.admits_rate(piece.value));
+            pieces
+        }
         Kind::Gauge => levels(signal, &samples, interval_ms),
         Kind::Average => averages(signal, &samples),
         Kind::State => {

@@ -1,4 +1,5 @@
-//! Sums of time, energy and money over intervals: whole numbers, so that every table agrees with every other.
+//! Sums of time, energy and money over intervals: whole numbers, so that every table agrees with every other. A sum of
+//! damaged rows stops at the end of the range in place of turning its sign.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
@@ -105,25 +106,25 @@ impl<'a> Sum<'a> {
     }
 
     pub(super) fn add(&mut self, item: &Item<'a>) {
-        self.ms += item.ms;
+        self.ms = self.ms.saturating_add(item.ms);
         self.energy = Energy::sum(self.energy, item.energy);
         self.variance_ms2 += i128::from(item.variance_ms2.unwrap_or_default());
         self.is_open |= item.variance_ms2.is_none();
         if let Some(price) = item.price {
             let (micros, ms) = self.cost.entry(&price.currency).or_default();
-            *micros += price.cost(item);
-            *ms += item.ms;
+            *micros = micros.saturating_add(price.cost(item));
+            *ms = ms.saturating_add(item.ms);
         }
     }
 
     pub(super) fn plus(mut self, other: &Self) -> Self {
-        self.ms += other.ms;
+        self.ms = self.ms.saturating_add(other.ms);
         self.energy = Energy::sum(self.energy, other.energy);
         self.variance_ms2 += other.variance_ms2;
         self.is_open |= other.is_open;
         for (currency, (micros, ms)) in &other.cost {
             let sums = self.cost.entry(currency).or_default();
-            *sums = (sums.0 + micros, sums.1 + ms);
+            *sums = (sums.0.saturating_add(*micros), sums.1.saturating_add(*ms));
         }
         self
     }

@@ -5,7 +5,7 @@
 //! hours that were missed are judged the same way; hours for which samples come in late are judged again, and a backlog
 //! that has come in is not left until the minute is over.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::intake::Intake;
-use crate::classify::{Interval, LOOK_AHEAD_MS, LOST_REACH_MS};
+use crate::classify::{FailedNode, Interval, Judged, LOOK_AHEAD_MS, LOST_REACH_MS};
 use crate::forecast::Prospect;
 use crate::judge::{HOUR_MS, Judge, JudgeError, Reader, windows};
 use crate::sample::TimeMs;
@@ -49,8 +49,10 @@ pub struct Progress {
     pub unjoined: Vec<String>,
     /// How long the last round took.
     pub took: Duration,
-    /// Rounds that failed.
+    /// Rounds that failed, and windows that could not be judged.
     pub failures: u64,
+    /// Nodes whose last judging failed, and why: by cluster and name.
+    pub failed_nodes: BTreeMap<(String, String), String>,
 }
 
 /// The loop's parts.
@@ -132,6 +134,9 @@ impl<S: Samples + Results> Judging<S> {
         let from = self.judgeable_from(self.from(due, late), until);
         self.progress.send_modify(|progress| progress.take_back(from));
         let round = self.judge_from(reader, from, until, marked).await;
+        if round.is_ok() {
+            self.judge_lost(from, until).await?;
+        }
         if round.is_err() {
             self.intake.note_earliest(late);
         }
@@ -172,7 +177,7 @@ impl<S: Samples + Results> Judging<S> {
             if *self.stop.borrow() {
                 return Ok(());
             }
-            let judged = self.judge.judge(reader, &window, until).await?;
+            let Some(judged) = self.judge_window(reader, &window, until).await? else { continue };
             unjoined = judged.unjoined.iter().map(ToString::to_string).collect();
             since.extend(judged.restates_from_ms.filter(|time| *time < from));
             self.progress.send_modify(|progress| progress.advance(&window, until));
@@ -183,6 +188,44 @@ impl<S: Samples + Results> Judging<S> {
         self.publish(reader, until, unjoined).await
     }
 
+    /// Judges a window. What is wrong with this one alone is named and counted, and costs no other: `None`.
+    async fn judge_window(
+        &self,
+        reader: &mut Reader<'_, S>,
+        window: &Range<TimeMs>,
+        until: TimeMs,
+    ) -> Result<Option<Judged>, JudgeError> {
+        let judged = match self.judge.judge(reader, window, until).await {
+            Ok(judged) => judged,
+            Err(error @ (JudgeError::Died(_) | JudgeError::Store(StoreError::DamagedDatabase { .. }))) => {
+                tracing::error!(%error, window = ?window, "a window is not judged; `classify` judges it again");
+                self.progress.send_modify(|progress| progress.failures += 1);
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        };
+        self.progress.send_modify(|progress| progress.note_nodes(&judged, window.end > until));
+        Ok(Some(judged))
+    }
+
+    /// Judges windows again whose results lost rows that could not be read; those from `from` on were just judged.
+    async fn judge_lost(&self, from: TimeMs, until: TimeMs) -> Result<(), JudgeError> {
+        for lost in self.store.lost_windows() {
+            let mut judged = true;
+            let mut reader = self.judge.reader(lost.end);
+            for window in windows(lost.clone(), &self.zone).into_iter().filter(|window| window.start < from) {
+                if let Err(reason) = self.judge.judgeable(&window) {
+                    tracing::warn!(%reason, "a window that lost rows of its results keeps the rest of them");
+                    judged = false;
+                    continue;
+                }
+                judged &= self.judge_window(&mut reader, &window, until).await?.is_some();
+            }
+            self.store.note_rejudged(&lost, judged).await?;
+        }
+        Ok(())
+    }
+
     /// Hours before those that were just judged, of which a crash within these took the work away, or a long start that ends in
     /// them was a part: once for each.
     async fn restate(&self, since: BTreeSet<TimeMs>, from: TimeMs, until: TimeMs) -> Result<(), JudgeError> {
@@ -190,7 +233,7 @@ impl<S: Samples + Results> Judging<S> {
         let Some(first) = new else { return Ok(()) };
         let mut reader = self.judge.reader(from);
         for window in windows(self.judgeable_from(first, from)..from, &self.zone) {
-            self.judge.judge(&mut reader, &window, until).await?;
+            self.judge_window(&mut reader, &window, until).await?;
         }
         *self.restated.lock() = since;
         Ok(())
@@ -215,7 +258,13 @@ impl<S: Samples + Results> Judging<S> {
         let unjudged = self.store.unjudged_from().unwrap_or(until);
         let past = windows(until - CATCH_UP_MS..until, &self.zone);
         for window in past.iter().rev() {
-            if !self.store.intervals(window.clone()).await?.is_empty() {
+            let is_judged = match self.store.intervals(window.clone()).await {
+                Ok(intervals) => !intervals.is_empty(),
+                // An hour before it, or the whole catch-up, is as good a place to go on from.
+                Err(StoreError::DamagedDatabase { .. }) => false,
+                Err(error) => return Err(error),
+            };
+            if is_judged {
                 return Ok((window.start.min(unjudged) - LOOK_AHEAD_MS).max(until - CATCH_UP_MS));
             }
         }
@@ -248,6 +297,24 @@ impl<S: Samples + Results> Judging<S> {
 }
 
 impl Progress {
+    /// Which nodes fail now; a node is named when it begins to. The open hour is the last judging of all.
+    fn note_nodes(&mut self, judged: &Judged, is_open: bool) {
+        let failed = |cluster: &str, node: &str| judged.failed.iter().any(|f| f.cluster == cluster && f.node == node);
+        let sound = judged.intervals.iter().map(|i| (i.cluster.clone().unwrap_or_default(), i.node.clone()));
+        for place in sound.filter(|(cluster, node)| !failed(cluster, node)) {
+            self.failed_nodes.remove(&place);
+        }
+        if is_open {
+            self.failed_nodes.retain(|(cluster, node), _| failed(cluster, node));
+        }
+        for FailedNode { cluster, node, reason } in &judged.failed {
+            let known = self.failed_nodes.insert((cluster.clone(), node.clone()), reason.clone());
+            if known.as_ref() != Some(reason) {
+                tracing::error!(cluster, node, reason, "a node is not judged; it keeps the verdicts that it had");
+            }
+        }
+    }
+
     /// What ends after that moment is to be judged again, and nothing from there on is final any more.
     fn take_back(&mut self, from: TimeMs) {
         self.judged_until_ms = self.judged_until_ms.map(|until| until.min(from));

@@ -14,6 +14,7 @@ use prometheus_client::registry::Registry;
 use super::delivery::Tally;
 use super::intake::Account;
 use super::judging::Progress;
+use super::reads::{ReadCounts, ReadLimits};
 pub(super) use super::ways_in::WaysIn;
 use crate::store::Stats;
 
@@ -62,6 +63,11 @@ struct Delivery {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Limit {
+    limit: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Build {
     version: &'static str,
 }
@@ -72,6 +78,7 @@ pub(super) fn render(
     account: &Account,
     tally: &Tally,
     ways_in: &WaysIn<'_>,
+    (limits, reads): (&ReadLimits, ReadCounts),
     stats: &Stats,
 ) -> Result<String, std::fmt::Error> {
     let mut registry = Registry::with_prefix("goodput");
@@ -80,6 +87,7 @@ pub(super) fn render(
     own(registry.sub_registry_with_prefix("analyzer"), progress, account, ways_in.counts.replicated);
     ways_in.register(registry.sub_registry_with_prefix("analyzer"));
     deliveries(registry.sub_registry_with_prefix("analyzer"), tally);
+    of_reads(registry.sub_registry_with_prefix("analyzer"), limits, reads);
     store::register(registry.sub_registry_with_prefix("analyzer_store"), stats);
     let mut text = String::new();
     encode(&mut text, &registry)?;
@@ -169,12 +177,36 @@ fn own(registry: &mut Registry, progress: &Progress, account: &Account, replicat
 
     let failures = Counter::<u64>::default();
     failures.inc_by(progress.failures);
-    registry.register("judge_failures", "Rounds of judging that failed", failures);
+    registry.register(
+        "judge_failures",
+        "Rounds of judging that failed, and windows that could not be judged",
+        failures,
+    );
+
+    let failed = Gauge::<i64>::default();
+    failed.set(i64::try_from(progress.failed_nodes.len()).unwrap_or(i64::MAX));
+    let help = "Nodes whose last judging failed; they keep the verdicts that they had, and the log names them";
+    registry.register("judge_failed_nodes", help, failed);
 
     let nodes: BTreeSet<_> = progress.last_minutes.iter().map(|i| (&i.cluster, &i.node)).collect();
     let count = Gauge::<i64>::default();
     count.set(i64::try_from(nodes.len()).unwrap_or(i64::MAX));
     registry.register("nodes", "Nodes with GPUs in the last five minutes that are judged", count);
+}
+
+fn of_reads(registry: &mut Registry, limits: &ReadLimits, counts: ReadCounts) {
+    let in_work = Gauge::<i64>::default();
+    in_work.set(counts.in_work.cast_signed());
+    registry.register("reads_in_work", "Pages and answers of the API that are being made", in_work);
+    let refused = Counter::<u64>::default();
+    refused.inc_by(counts.refused);
+    let help = "Requests for pages and the API that were refused with status 503 because a limit was reached";
+    registry.register("refused_reads", help, refused);
+    let family = Family::<Limit, Gauge>::default();
+    for (limit, value) in limits.list() {
+        family.get_or_create(&Limit { limit }).set(value.cast_signed());
+    }
+    registry.register("read_limit", "Bounds of pages and the API, by their name in the configuration", family);
 }
 
 fn deliveries(registry: &mut Registry, tally: &Tally) {

@@ -27,8 +27,18 @@ pub enum Scope {
     Job,
 }
 
+/// The lowest value of a signal: 0 unless its row says otherwise.
+macro_rules! lowest {
+    () => {
+        0.0
+    };
+    ($min:literal) => {
+        $min
+    };
+}
+
 macro_rules! signals {
-    ($($(#[$attr:meta])* $variant:ident $name:literal $scope:ident $kind:ident $unit:literal up to $max:literal,)*) => {
+    ($($(#[$attr:meta])* $variant:ident $name:literal $scope:ident $kind:ident $unit:literal $(from $min:literal)? up to $max:literal,)*) => {
         /// What a series says about a GPU, a node or a job.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
@@ -65,11 +75,16 @@ macro_rules! signals {
             }
 
             /// Can a sample have this value, in base units? DCGM's blank values (2^31, 2^47 and 2^63, less a few),
-            /// which leak into scrapes, cannot; neither can NaN.
+            /// which leak into scrapes, cannot; neither can NaN. What rules divide by has a lowest value above 0: a limit
+            /// of 1e-305 cores is none.
             #[must_use]
             pub fn admits(self, value: f64) -> bool {
-                let max: f64 = match self { $(Signal::$variant => $max),* };
-                (0.0..=max).contains(&value)
+                let (min, max) = self.range();
+                (min..=max).contains(&value)
+            }
+
+            fn range(self) -> (f64, f64) {
+                match self { $(Signal::$variant => (lowest!($($min)?), $max)),* }
             }
         }
     };
@@ -99,13 +114,13 @@ signals! {
     /// Energy that the board drew since the driver was loaded.
     GpuEnergy "gpu_energy" Gpu Counter "watts" up to 1e11,
     /// Power that the board may draw.
-    GpuPowerLimit "gpu_power_limit" Gpu Gauge "watts" up to 1e4,
+    GpuPowerLimit "gpu_power_limit" Gpu Gauge "watts" from 1.0 up to 1e4,
     /// Power that the board may draw as it was made.
-    GpuPowerLimitDefault "gpu_power_limit_default" Gpu Gauge "watts" up to 1e4,
+    GpuPowerLimitDefault "gpu_power_limit_default" Gpu Gauge "watts" from 1.0 up to 1e4,
     /// Clock of the SMs.
     SmClock "sm_clock" Gpu Gauge "hertz" up to 1e10,
     /// Highest clock of the SMs.
-    SmMaxClock "sm_max_clock" Gpu Gauge "hertz" up to 1e10,
+    SmMaxClock "sm_max_clock" Gpu Gauge "hertz" from 1e6 up to 1e10,
     /// Time at lowered clocks because of heat, of either of the driver's two kinds.
     GpuThermalSlowdown "gpu_thermal_slowdown" Gpu Counter "seconds per second" up to 1e11,
     /// Time at lowered clocks because the board was at its power limit.
@@ -117,7 +132,7 @@ signals! {
     /// Device memory that can still be had: neither in use nor reserved by the driver.
     FbFree "fb_free" Gpu Gauge "bytes" up to 1e13,
     /// Device memory.
-    FbTotal "fb_total" Gpu Gauge "bytes" up to 1e13,
+    FbTotal "fb_total" Gpu Gauge "bytes" from 1e6 up to 1e13,
     /// Processes that hold a context on the GPU.
     GpuProcesses "gpu_processes" Gpu State "processes" up to 1e6,
     /// Who holds the GPU; the content is in the labels.
@@ -127,19 +142,19 @@ signals! {
     /// PCIe link below what GPU and slot can do, in generation or width, when the GPU was last seen busy.
     PcieDegraded "pcie_degraded" Gpu State "flags" up to 2.0,
     /// Generation of the PCIe link.
-    PcieGeneration "pcie_generation" Gpu Gauge "generation" up to 16.0,
+    PcieGeneration "pcie_generation" Gpu Gauge "generation" from 1.0 up to 16.0,
     /// Lanes of the PCIe link.
-    PcieWidth "pcie_width" Gpu Gauge "lanes" up to 64.0,
+    PcieWidth "pcie_width" Gpu Gauge "lanes" from 1.0 up to 64.0,
     /// Highest generation that GPU and slot can do.
-    PcieMaxGeneration "pcie_max_generation" Gpu Gauge "generation" up to 16.0,
+    PcieMaxGeneration "pcie_max_generation" Gpu Gauge "generation" from 1.0 up to 16.0,
     /// Most lanes that GPU and slot can do.
-    PcieMaxWidth "pcie_max_width" Gpu Gauge "lanes" up to 64.0,
+    PcieMaxWidth "pcie_max_width" Gpu Gauge "lanes" from 1.0 up to 64.0,
     /// The NUMA node that the GPU hangs on; the content is which node the series is of.
     GpuNuma "gpu_numa" Gpu State "info" up to 1.0,
     /// Slices of the GPU that an instance of it has.
     MigSlices "mig_slices" Gpu State "slices" up to 64.0,
     /// Slices that the GPU can be cut into, told while it is in MIG mode.
-    MigCapacity "mig_capacity" Gpu State "slices" up to 64.0,
+    MigCapacity "mig_capacity" Gpu State "slices" from 1.0 up to 64.0,
     /// Identity of the GPU; the content is in the labels.
     GpuInfo "gpu_info" Gpu State "info" up to 1.0,
     /// The driver does not get an answer from the GPU, or lists it no more.
@@ -214,7 +229,7 @@ signals! {
     /// PSI some of the node: at least one task waited for memory.
     NodeMemoryPressure "node_memory_pressure" Node Counter "seconds per second" up to 1e11,
     /// Memory of the node.
-    NodeMemoryTotal "node_memory_total" Node Gauge "bytes" up to 1e15,
+    NodeMemoryTotal "node_memory_total" Node Gauge "bytes" from 1e6 up to 1e15,
     /// Memory that new work can have without swapping, as the kernel estimates it.
     NodeMemoryAvailable "node_memory_available" Node Gauge "bytes" up to 1e15,
     /// Memory that nobody uses.
@@ -222,11 +237,11 @@ signals! {
     /// File pages that were not used lately.
     NodeMemoryInactiveFile "node_memory_inactive_file" Node Gauge "bytes" up to 1e15,
     /// Space of a file system.
-    FsSize "fs_size" Node Gauge "bytes" up to 1e19,
+    FsSize "fs_size" Node Gauge "bytes" from 4096.0 up to 1e19,
     /// Space of a file system that programs other than root's can have.
     FsAvailable "fs_available" Node Gauge "bytes" up to 1e19,
     /// Inodes of a file system.
-    FsInodes "fs_inodes" Node Gauge "inodes" up to 1e19,
+    FsInodes "fs_inodes" Node Gauge "inodes" from 1.0 up to 1e19,
     /// Inodes of a file system that are free.
     FsInodesFree "fs_inodes_free" Node Gauge "inodes" up to 1e19,
     /// The file system is mounted for reading alone.
@@ -263,9 +278,9 @@ signals! {
     /// CPU time of the processes that hold the job's GPUs themselves, without their workers.
     JobHolderCpu "job_holder_cpu" Job Counter "cores" up to 1e13,
     /// CPU quota over its period.
-    JobCpuLimit "job_cpu_limit" Job Gauge "cores" up to 1e6,
+    JobCpuLimit "job_cpu_limit" Job Gauge "cores" from 0.001 up to 1e6,
     /// CPUs in the job's effective cpuset.
-    JobAllowedCpus "job_allowed_cpus" Job Gauge "cores" up to 1e6,
+    JobAllowedCpus "job_allowed_cpus" Job Gauge "cores" from 1.0 up to 1e6,
     /// Quota periods that passed while the job was runnable.
     JobCpuPeriods "job_cpu_periods" Job Counter "periods per second" up to 1e15,
     /// Quota periods in which the job used its quota up.
@@ -291,7 +306,7 @@ signals! {
     /// Memory charged to the job.
     JobMemoryCurrent "job_memory_current" Job Gauge "bytes" up to 1e15,
     /// The job's memory limit.
-    JobMemoryMax "job_memory_max" Job Gauge "bytes" up to 1e15,
+    JobMemoryMax "job_memory_max" Job Gauge "bytes" from 4096.0 up to 1e15,
     /// Memory charged to the job without inactive file pages.
     JobMemoryWorkingSet "job_memory_working_set" Job Gauge "bytes" up to 1e15,
     /// Processes of the job that the kernel killed for lack of memory.
@@ -309,6 +324,18 @@ signals! {
 }
 
 impl Signal {
+    /// Can a counter grow at this rate, in the signal's unit? What it cannot do is a counter that fell by a little, which
+    /// is no reset, or two samples with the times of one.
+    #[must_use]
+    pub fn admits_rate(self, rate: f64) -> bool {
+        let max = match self.unit() {
+            "watts" => 1e4,
+            "cores" | "seconds per second" => 1e6,
+            _ => f64::MAX,
+        };
+        rate <= max
+    }
+
     pub(super) fn is_a_setting(self) -> bool {
         matches!(self, Signal::GpuSetting | Signal::NodeSetting)
     }
@@ -362,6 +389,22 @@ mod tests {
         }
         assert!(!Signal::FbUsed.admits(9_223_372_036_854_775_794.0 * 1_048_576.0));
         assert!(!Signal::GpuPower.admits(f64::NAN) && Signal::GpuPower.admits(0.0));
+    }
+
+    #[test]
+    fn what_rules_divide_by_is_never_next_to_nothing() {
+        for (signal, lowest) in [
+            (Signal::JobCpuLimit, 0.001),
+            (Signal::JobAllowedCpus, 1.0),
+            (Signal::PcieWidth, 1.0),
+            (Signal::PcieMaxGeneration, 1.0),
+            (Signal::FsInodes, 1.0),
+            (Signal::SmMaxClock, 1e6),
+        ] {
+            let admits = [0.0, 1e-305, lowest / 2.0, lowest].map(|value| signal.admits(value));
+            assert_eq!(admits, [false, false, false, true], "{signal:?}");
+        }
+        assert!(Signal::GpuPower.admits(0.0) && Signal::FsAvailable.admits(0.0));
     }
 
     #[test]

@@ -2,23 +2,33 @@
 
 use std::ops::Range;
 
-use sqlx::Row;
-use sqlx::sqlite::{SqliteExecutor, SqliteRow};
+use sqlx::sqlite::SqliteRow;
+use sqlx::{Row, SqliteConnection};
 
+use super::checked::{self, Reading, Table, Value};
+use super::results::{IN_WINDOW, in_window};
 use super::{Store, StoreError};
 use crate::application::Achieved;
 use crate::sample::TimeMs;
 
 const INSERT: &str = "INSERT INTO achieved
-    (start_ms, end_ms, metric, unit, owner, subject, amount, covered_ms, ideal)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+    (start_ms, end_ms, metric, unit, owner, subject, amount, covered_ms, ideal, checksum)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
 
-const SELECT: &str = "SELECT start_ms, end_ms, metric, unit, owner, subject, amount, covered_ms, ideal
+const SELECT: &str = "SELECT start_ms, end_ms, metric, unit, owner, subject, amount, covered_ms, ideal, checksum
     FROM achieved WHERE start_ms >= $1 AND end_ms <= $2 ORDER BY metric, owner NULLS FIRST, subject, start_ms";
 
 const DELETE: &str = "DELETE FROM achieved WHERE start_ms >= $1 AND end_ms <= $2";
 
 pub(super) const STATEMENTS: [&str; 3] = [INSERT, SELECT, DELETE];
+
+pub(super) static TABLE: Table = Table {
+    name: "achieved",
+    columns: &["start_ms", "end_ms", "metric", "unit", "owner", "subject", "amount", "covered_ms", "ideal"],
+    key: "rowid",
+    has_window: true,
+    decode: |row| decode(row).map(drop),
+};
 
 impl Store {
     pub(super) async fn replace_rows(&self, window: &Range<TimeMs>, rows: &[Achieved]) -> Result<(), StoreError> {
@@ -31,34 +41,33 @@ impl Store {
             }
             transaction.commit().await
         };
+        self.shared.changes.lock().within(window);
         stored.await.map_err(|error| database.failed(error))
     }
-
-    pub(super) async fn rows(&self, window: &Range<TimeMs>) -> Result<Vec<Achieved>, StoreError> {
-        let database = &self.shared.database;
-        select(&database.read, window).await.map_err(|error| database.failed(error))
-    }
 }
 
-async fn insert(transaction: &mut sqlx::SqliteConnection, row: &Achieved) -> sqlx::Result<()> {
-    sqlx::query(INSERT)
-        .bind(row.start_ms)
-        .bind(row.end_ms)
-        .bind(&row.metric)
-        .bind(&row.unit)
-        .bind(&row.owner)
-        .bind(&row.subject)
-        .bind(row.amount)
-        .bind(row.covered_ms)
-        .bind(row.ideal)
-        .execute(transaction)
-        .await?;
-    Ok(())
+async fn insert(connection: &mut SqliteConnection, row: &Achieved) -> sqlx::Result<()> {
+    let values: [Value<'_>; 9] = [
+        row.start_ms.into(),
+        row.end_ms.into(),
+        (&row.metric).into(),
+        (&row.unit).into(),
+        row.owner.as_ref().into(),
+        (&row.subject).into(),
+        row.amount.into(),
+        row.covered_ms.into(),
+        row.ideal.into(),
+    ];
+    checked::insert(connection, INSERT, &values, &[]).await
 }
 
-pub(super) async fn select(executor: impl SqliteExecutor<'_>, window: &Range<TimeMs>) -> sqlx::Result<Vec<Achieved>> {
-    let rows = sqlx::query(SELECT).bind(window.start).bind(window.end).fetch_all(executor).await?;
-    rows.iter().map(decode).collect()
+pub(super) async fn select(
+    connection: &mut SqliteConnection,
+    reading: &mut Reading,
+    window: &Range<TimeMs>,
+) -> sqlx::Result<Vec<Achieved>> {
+    let query = sqlx::query(SELECT).bind(window.start).bind(window.end);
+    reading.all(connection, &TABLE, query, (IN_WINDOW, &in_window(window)), decode).await
 }
 
 fn decode(row: &SqliteRow) -> sqlx::Result<Achieved> {

@@ -7,6 +7,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use sqlx::Connection as _;
+use tracing::warn;
 
 use super::database::{self, Database};
 use super::embedded::lock;
@@ -142,6 +143,9 @@ pub async fn restore(from: &Path, dir: &Path, tell: Tell<'_>) -> Result<Verified
         let database = Database::open(database_path(&partial)).await?;
         database.close().await;
         let verified = verify(&partial, tell).await?;
+        for row in &verified.bad_rows {
+            warn!(reason = row.reason, "bad row restored as it is in the backup; serve sets it aside");
+        }
         if verified.problems.is_empty() {
             Ok(verified)
         } else {

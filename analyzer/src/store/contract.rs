@@ -1,6 +1,6 @@
 //! What every implementation of [`Samples`] and [`Results`] must do; each runs this suite over its own, empty, store.
 
-use super::{Appended, Results, Samples, Selection, StoreError, Whose};
+use super::{Appended, Replacement, Results, Samples, Selection, StoreError, Whose};
 use crate::classify::{Advice, Advisory, Class, Culprit, Energy, Evidence, Interval, Measure, Paired, Version};
 use crate::forecast::{Damage, Exhaustion, Forecast, Kind, Level, Memory, Outlook, Prospect, Risk, Shape, TimeToLimit};
 use crate::mig::Instance;
@@ -96,7 +96,7 @@ async fn takes_a_series_twice_and_samples_in_any_order(store: &impl Samples) {
     assert_eq!(read, [series("kept_f", "x", &[(1, 1.0), (2, 2.0), (3, 3.0)])]);
 }
 
-fn interval(node: &str, hour: TimeMs, class: Class) -> Interval {
+pub(crate) fn interval(node: &str, hour: TimeMs, class: Class) -> Interval {
     Interval {
         cluster: None,
         gpu: "GPU-1".to_owned(),
@@ -148,9 +148,34 @@ pub(super) async fn results(store: &impl Results) {
     unreadable.evidence[0].value = f64::NAN;
     store.replace("a", HOUR..2 * HOUR, &[unreadable]).await.unwrap_err();
     assert_eq!(store.intervals(HOUR..2 * HOUR).await.unwrap().len(), 2, "a refused replacement changed something");
+    a_node_that_cannot_be_stored_costs_itself(store).await;
     finds_whose_intervals(store).await;
     finds_what_a_gpu_caused(store).await;
     finds_what_a_run_held(store).await;
+}
+
+async fn a_node_that_cannot_be_stored_costs_itself(store: &impl Results) {
+    let window = 20 * HOUR..21 * HOUR;
+    let [a, mut b, c] = ["a", "b", "c"].map(|node| interval(node, 20, Class::Productive));
+    store.replace("b", window.clone(), std::slice::from_ref(&b)).await.unwrap();
+    let before = b.clone();
+    b.evidence[0].value = f64::INFINITY;
+    let elsewhere = interval("c", 21, Class::Productive);
+    let new = |node, interval| Replacement { node, intervals: Some(std::slice::from_ref(interval)), outlook: None };
+    let refused = store.replace_window(window.clone(), &[new("a", &a), new("b", &b), new("c", &elsewhere)]).await;
+    let refused: Vec<String> = refused.unwrap().into_iter().map(|(node, error)| format!("{node}: {error}")).collect();
+    assert!(refused[0].contains("is not a finite number") && refused[1].starts_with("c: interval of "), "{refused:?}");
+    assert_eq!(
+        store.intervals(window.clone()).await.unwrap(),
+        [a.clone(), before],
+        "in one transaction, but for these"
+    );
+    let version = store.version(&window);
+    store.replace_window(window.clone(), &[new("b", &a), new("c", &c)]).await.unwrap();
+    assert!(store.version(&window) > version);
+    for node in ["a", "b", "c"] {
+        store.replace(node, window.clone(), &[]).await.unwrap();
+    }
 }
 
 async fn finds_what_a_run_held(store: &impl Results) {

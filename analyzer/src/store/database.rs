@@ -15,6 +15,7 @@ use tracing::{error, warn};
 
 use super::StoreError;
 use super::catalogue::SeriesId;
+use super::checked::is_damage;
 use super::identity;
 use crate::sample::Labels;
 
@@ -42,7 +43,10 @@ pub(super) struct Database {
     superseded: AtomicBool,
     /// One connection: SQLite takes one writer at a time, and waiting for the connection is fair.
     pub(super) write: SqlitePool,
+    /// For judging, merges and the catalogue.
     pub(super) read: SqlitePool,
+    /// For pages and the API, so that long reads of these never keep judging waiting.
+    pub(super) pages: SqlitePool,
 }
 
 impl Database {
@@ -69,16 +73,21 @@ impl Database {
         migrate(&write, &path).await?;
         make_shrinkable(&write).await;
         let (directory, generation) = identity::load(&write).await.map_err(|error| failed(&path, error))?;
-        let read = SqlitePoolOptions::new().max_connections(READERS).connect_lazy_with(options.read_only(true));
-        Ok(Self { path, directory, generation: generation.into(), superseded: false.into(), write, read })
+        let readers = |options| SqlitePoolOptions::new().max_connections(READERS).connect_lazy_with(options);
+        let options = options.read_only(true);
+        let (read, pages) = (readers(options.clone()), readers(options));
+        Ok(Self { path, directory, generation: generation.into(), superseded: false.into(), write, read, pages })
     }
 
     /// Reads beside whatever process has the directory: one connection in one transaction, so that all that is read is of
     /// one instant. Nothing can be written.
     pub(super) async fn look(path: PathBuf) -> Result<Self, StoreError> {
         look_into(&path).await?.close().await.map_err(|error| failed(&path, error))?;
+        // A connection that the pool replaced would begin another transaction, of another instant.
         let read = SqlitePoolOptions::new()
             .max_connections(1)
+            .max_lifetime(None)
+            .idle_timeout(None)
             .after_connect(|connection, _| {
                 Box::pin(async move { sqlx::query("BEGIN").execute(connection).await.map(drop) })
             })
@@ -89,11 +98,13 @@ impl Database {
             generation: 0.into(),
             superseded: false.into(),
             write: read.clone(),
+            pages: read.clone(),
             read,
         })
     }
 
     pub(super) async fn close(&self) {
+        self.pages.close().await;
         self.read.close().await;
         self.write.close().await;
     }
@@ -212,11 +223,31 @@ pub(super) fn labels(json: &str) -> sqlx::Result<Labels> {
     Ok(Labels::new(pairs))
 }
 
-/// Every series, in order of id.
+/// Every series whose labels can be read, in order of id.
 pub(super) async fn series(connection: &mut SqliteConnection) -> sqlx::Result<Vec<(SeriesId, Labels)>> {
     let rows = sqlx::query("SELECT id, labels FROM series ORDER BY id").fetch_all(connection).await?;
-    let decode = |row: &SqliteRow| Ok((SeriesId(row.try_get("id")?), labels(row.try_get("labels")?)?));
-    rows.iter().map(decode).collect()
+    let mut series = Vec::with_capacity(rows.len());
+    for row in &rows {
+        let id: u32 = row.try_get("id")?;
+        match decode_labels(row) {
+            Ok(labels) => series.push((SeriesId(id), labels)),
+            // Its samples stay in their segments.
+            Err(reason) => warn!(series = id, reason, "bad row of the catalogue left out; its samples are not served"),
+        }
+    }
+    Ok(series)
+}
+
+/// The rows of the catalogue that cannot be read: id and reason.
+pub(super) async fn bad_series(connection: &mut SqliteConnection) -> sqlx::Result<Vec<(i64, String)>> {
+    let rows = sqlx::query("SELECT id, labels FROM series ORDER BY id").fetch_all(connection).await?;
+    let checked = |row: &SqliteRow| Ok((row.try_get("id")?, decode_labels(row).err()));
+    let all = rows.iter().map(checked).collect::<sqlx::Result<Vec<(i64, Option<String>)>>>()?;
+    Ok(all.into_iter().filter_map(|(id, reason)| Some((id, reason?))).collect())
+}
+
+fn decode_labels(row: &SqliteRow) -> Result<Labels, String> {
+    row.try_get("labels").and_then(labels).map_err(|error| error.to_string())
 }
 
 /// Sequence number, checksum and samples of the first write-ahead row after this one.
@@ -288,14 +319,11 @@ pub(super) fn failed(path: &Path, error: sqlx::Error) -> StoreError {
         return StoreError::Superseded { path };
     }
     // What the store wrote there can be decoded.
-    if matches!(error, sqlx::Error::Decode(_) | sqlx::Error::ColumnDecode { .. }) {
-        return StoreError::DamagedDatabase { path, error };
-    }
-    // SQLITE_CORRUPT and SQLITE_NOTADB.
-    let code = error.as_database_error().and_then(|error| error.code()?.parse::<i64>().ok());
-    match code.map(|code| code & 0xff) {
-        Some(11 | 26) => StoreError::DamagedDatabase { path, error },
-        _ => StoreError::Database { path, error },
+    let undecodable = matches!(error, sqlx::Error::Decode(_) | sqlx::Error::ColumnDecode { .. });
+    if undecodable || is_damage(&error) {
+        StoreError::DamagedDatabase { path, error }
+    } else {
+        StoreError::Database { path, error }
     }
 }
 

@@ -3,24 +3,38 @@
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
+use super::checked::{self, Table, Value};
+use super::results::read;
 use super::{Store, StoreError};
 use crate::deliver::Delivered;
 
-const SELECT: &str = "SELECT version, destination, digest, time_ms FROM deliveries WHERE week = $1
+const SELECT: &str = "SELECT week, version, destination, digest, time_ms, checksum FROM deliveries WHERE week = $1
     ORDER BY version, destination";
 
-const INSERT: &str = "INSERT INTO deliveries (week, version, destination, digest, time_ms) VALUES ($1, $2, $3, $4, $5)
-    ON CONFLICT DO NOTHING";
+const INSERT: &str = "INSERT INTO deliveries (week, version, destination, digest, time_ms, checksum)
+    VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING";
 
 pub(super) const STATEMENTS: [&str; 2] = [SELECT, INSERT];
+
+pub(super) static TABLE: Table = Table {
+    name: "deliveries",
+    columns: &["week", "version", "destination", "digest", "time_ms"],
+    key: "hex(week) || ' ' || hex(version) || ' ' || hex(destination)",
+    has_window: false,
+    decode: |row| decode(row).map(drop),
+};
 
 impl Store {
     /// What destinations have of this ISO week.
     pub async fn deliveries(&self, week: &str) -> Result<Vec<Delivered>, StoreError> {
-        let database = &self.shared.database;
-        let rows = sqlx::query(SELECT).bind(week).fetch_all(&database.read).await;
-        let rows = rows.and_then(|rows| rows.iter().map(decode).collect());
-        rows.map_err(|error| database.failed(error))
+        let of_week = ("week = $1", &[week.to_owned().into()] as &[Value<'static>]);
+        read!(self, |connection, reading| reading.all(
+            connection,
+            &TABLE,
+            sqlx::query(SELECT).bind(week),
+            of_week,
+            decode
+        ))
     }
 
     /// Notes what a destination has now. The same once more changes nothing.
@@ -28,14 +42,9 @@ impl Store {
         let database = &self.shared.database;
         let stored = async {
             let mut transaction = database.begin().await?;
-            sqlx::query(INSERT)
-                .bind(week)
-                .bind(row.version)
-                .bind(&row.destination)
-                .bind(row.digest)
-                .bind(row.time_ms)
-                .execute(&mut *transaction)
-                .await?;
+            let values: [Value<'_>; 5] =
+                [week.into(), row.version.into(), (&row.destination).into(), row.digest.into(), row.time_ms.into()];
+            checked::insert(&mut transaction, INSERT, &values, &[]).await?;
             transaction.commit().await
         };
         stored.await.map_err(|error| database.failed(error))

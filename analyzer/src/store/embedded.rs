@@ -1,18 +1,21 @@
 //! The store in one data directory: what callers hold, and what it shares with the writer.
 
+use std::collections::HashMap;
 use std::fs::{File, TryLockError};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::{mpsc, oneshot};
 use tracing::{error, info, warn};
 
 use super::admit::Row;
+use super::bad_rows::Lost;
 use super::catalogue::{Catalogue, SeriesId};
+use super::changes::Changes;
 use super::database::Database;
 use super::head::Head;
 use super::holes::Hole;
@@ -27,6 +30,8 @@ use crate::sample::{Batch, Sample, Series, SeriesRef, TimeMs};
 #[derive(Clone)]
 pub struct Store {
     pub(super) shared: Arc<Shared>,
+    /// Rows of results that one read may return; such a store reads through a pool of its own.
+    pub(super) max_rows: Option<usize>,
     queue: mpsc::UnboundedSender<Command>,
 }
 
@@ -44,7 +49,12 @@ pub(super) struct Shared {
     /// The last event that is stored.
     pub(super) last_event: AtomicI64,
     /// Write-ahead rows that are damaged and could not be set aside: no flush removes them.
-    pub(super) bad_rows: Mutex<Vec<i64>>,
+    pub(super) bad_write_ahead: Mutex<Vec<i64>>,
+    pub(super) changes: Mutex<Changes>,
+    /// Windows that lost rows which could not be read.
+    pub(super) lost: Mutex<Lost>,
+    /// When something last failed that is not tried again at once.
+    pub(super) failed: Mutex<HashMap<&'static str, Instant>>,
 }
 
 /// Where samples are. One lock, so that a flush moves them from head to segment at one instant.
@@ -76,6 +86,7 @@ pub(super) struct Totals {
     pub(super) appended: Appended,
     pub(super) write_ahead_bytes: u64,
     pub(super) quarantined: u64,
+    pub(super) bad_rows: u64,
     pub(super) last_commit: Option<Duration>,
     pub(super) failed_flushes: u64,
     pub(super) unknown_files: u64,
@@ -126,12 +137,21 @@ impl Store {
             totals: Mutex::default(),
             last_segment: AtomicI64::default(),
             last_event: AtomicI64::default(),
-            bad_rows: Mutex::default(),
+            bad_write_ahead: Mutex::default(),
+            changes: Mutex::default(),
+            lost: Mutex::default(),
+            failed: Mutex::default(),
         });
         let begun = shared.load().await?;
         let next_series = shared.query(shared.database.next_series()).await?;
         tokio::spawn(Writer::new(Arc::clone(&shared), lock, next_series, begun).run(commands));
-        Ok(Self { shared, queue })
+        Ok(Self { shared, max_rows: None, queue })
+    }
+
+    /// The same store for pages: no read of results returns more rows than this, and none keeps judging waiting.
+    #[must_use]
+    pub fn for_pages(&self, max_rows: usize) -> Self {
+        Self { max_rows: Some(max_rows), ..self.clone() }
     }
 
     /// Writes what is in the head to a segment now.
@@ -167,6 +187,7 @@ impl Store {
             segments: state.segments.len() as u64,
             segment_bytes: state.segments.iter().map(|segment| segment.bytes).sum(),
             quarantined: totals.quarantined,
+            bad_rows: totals.bad_rows,
             last_commit: totals.last_commit,
             failed_flushes: totals.failed_flushes,
             unknown_files: totals.unknown_files,

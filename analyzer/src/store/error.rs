@@ -159,9 +159,15 @@ pub enum StoreError {
         /// What SQLite said.
         error: sqlx::Error,
     },
+    /// A read of more results than may be read at once.
+    #[error("more than {max_rows} rows of verdicts, which is the limit reads.max_rows; choose a shorter period")]
+    TooMuch {
+        /// The limit.
+        max_rows: usize,
+    },
     /// The database is not as SQLite wrote it.
     #[error(
-        "{path}: {error}; put a copy back, or make a new one from the segments with `goodput-analyzer store rebuild --data.dir {}`",
+        "{path}: {error}; `goodput-analyzer store verify` names what is damaged; put a copy back, or make a new one from the segments with `goodput-analyzer store rebuild --data.dir {}`",
         .path.parent().unwrap_or(Path::new("")).display()
     )]
     DamagedDatabase {

@@ -58,7 +58,7 @@ impl Writer {
         self.deadline = Instant::now() + self.shared.options.head_age;
         let Some(segment) = written else { return Ok(()) };
         let database = &self.shared.database;
-        let keep = self.shared.bad_rows.lock().clone();
+        let keep = self.shared.bad_write_ahead.lock().clone();
         if let Err(error) = database.commit_segment(&segment, &keep).await {
             self.leftovers.push(self.shared.options.segments().join(segment.file_name()));
             return Err(database.failed(error));

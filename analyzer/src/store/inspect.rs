@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use sqlx::{Connection as _, Row, SqliteConnection};
 
+use super::bad_rows::{self, RowAside};
 use super::catalogue::SeriesId;
 use super::options::{database_path, segments_path, unknown_path};
 use super::segments::Segment;
@@ -38,6 +39,8 @@ pub struct Status {
     pub missing_samples: u64,
     /// Segments of the index whose files are absent.
     pub absent_segments: Vec<String>,
+    /// Rows of results and events that could not be read and were set aside.
+    pub bad_rows: Vec<RowAside>,
 }
 
 /// Segments and what is in them.
@@ -99,6 +102,8 @@ pub struct Verified {
     pub write_ahead: u64,
     /// What is wrong: file or row, and how.
     pub problems: Vec<Problem>,
+    /// Rows of the catalogue, results and events that are bad, and those that were set aside before.
+    pub bad_rows: Vec<Problem>,
 }
 
 /// Something that is not as it was written.
@@ -169,6 +174,7 @@ async fn count(connection: &mut SqliteConnection, path: &Path) -> sqlx::Result<S
         unknown_files: 0,
         missing_samples: missing.cast_unsigned(),
         absent_segments: Vec::new(),
+        bad_rows: bad_rows::list(connection).await?,
     })
 }
 
@@ -176,15 +182,16 @@ fn length(path: &Path) -> u64 {
     fs::metadata(path).map_or(0, |file| file.len())
 }
 
-/// Reads every segment and every write-ahead row of a data directory, which another process may have open, and holds
-/// them against checksums, order and index.
+/// Reads every segment, every write-ahead row and every row of results and events of a data directory, which another
+/// process may have open, and compares them with checksums, order and index.
 pub async fn verify(dir: &Path, tell: Tell<'_>) -> Result<Verified, StoreError> {
     let path = database_path(dir);
     let mut connection = database::look_into(&path).await?;
     let mut found = Verified::default();
     let read = async {
         let mut transaction = connection.begin().await?;
-        let sql = "PRAGMA quick_check";
+        // Unlike quick_check it holds every index against its table.
+        let sql = "PRAGMA integrity_check";
         for line in sqlx::query_scalar::<_, String>(sql).fetch_all(&mut *transaction).await? {
             if line != "ok" {
                 found.problems.push(Problem { path: path.clone(), reason: line });
@@ -192,10 +199,19 @@ pub async fn verify(dir: &Path, tell: Tell<'_>) -> Result<Verified, StoreError> 
         }
         let series = database::series(&mut transaction).await?.into_iter().map(|(id, _)| id).collect();
         let segments = index::segments(&mut transaction).await?;
+        check_rows(&mut transaction, &path, &mut found).await?;
         check_write_ahead(&mut transaction, &path, &series, &mut found).await?;
-        sqlx::Result::Ok((series, segments))
+        Ok::<_, sqlx::Error>((series, segments))
     };
-    let (series, segments) = read.await.map_err(|error| database::failed(&path, error))?;
+    let (series, segments) = match read.await {
+        Ok(read) => read,
+        // What is known already is worth more than the error alone.
+        Err(error) if !found.problems.is_empty() => {
+            found.problems.push(Problem { path, reason: error.to_string() });
+            return Ok(found);
+        }
+        Err(error) => return Err(database::failed(&path, error)),
+    };
     let all = segments.iter().map(|segment| segment.bytes).sum();
     let mut done = 0;
     for segment in &segments {
@@ -223,6 +239,24 @@ pub async fn verify(dir: &Path, tell: Tell<'_>) -> Result<Verified, StoreError> 
 async fn is_indexed(connection: &mut SqliteConnection, id: i64) -> sqlx::Result<bool> {
     let sql = "SELECT id FROM segments WHERE id = $1";
     Ok(sqlx::query_scalar::<_, i64>(sql).bind(id).fetch_optional(connection).await?.is_some())
+}
+
+/// Rows that are bad, and those that were set aside. A table that cannot be read to its end is a problem of the file.
+async fn check_rows(connection: &mut SqliteConnection, path: &Path, found: &mut Verified) -> sqlx::Result<()> {
+    let problem = |reason| Problem { path: path.to_owned(), reason };
+    let series = database::bad_series(&mut *connection).await?;
+    found.bad_rows.extend(series.into_iter().map(|(id, reason)| problem(format!("row {id} of series: {reason}"))));
+    for table in bad_rows::TABLES {
+        match bad_rows::find(&mut *connection, table, "1 = 1", &[]).await {
+            Ok(rows) => found.bad_rows.extend(rows.bad.iter().map(|row| problem(row.describe()))),
+            Err(error) => found.problems.push(problem(format!("table {}: {error}", table.name))),
+        }
+    }
+    let aside = |row: RowAside| {
+        problem(format!("row {} of {} was set aside in the table bad_rows: {}", row.place, row.name, row.reason))
+    };
+    found.bad_rows.extend(bad_rows::list(connection).await?.into_iter().map(aside));
+    Ok(())
 }
 
 async fn check_write_ahead(

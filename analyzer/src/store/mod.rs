@@ -12,7 +12,10 @@ mod adopt;
 mod application;
 mod aside;
 mod backup;
+mod bad_rows;
 mod catalogue;
+mod changes;
+mod checked;
 mod chunk;
 mod compact;
 #[cfg(test)]
@@ -57,6 +60,7 @@ use std::future::Future;
 use std::ops::{AddAssign, Range};
 
 pub use backup::{BackedUp, backup, restore};
+pub use bad_rows::RowAside;
 pub use chunk::read_chunk;
 pub use embedded::Store;
 pub use error::StoreError;
@@ -224,15 +228,39 @@ pub struct Verdicts {
     pub history: History,
 }
 
+/// New results of a node in a window; what is `None` stays as it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Replacement<'a> {
+    /// The node.
+    pub node: &'a str,
+    /// Its verdicts.
+    pub intervals: Option<&'a [Interval]>,
+    /// Its risks, advisories and standing.
+    pub outlook: Option<&'a Outlook>,
+}
+
 /// Verdicts.
 pub trait Results: Send + Sync {
+    /// Replaces results of a window, in one transaction. Returns the nodes that cannot be stored, which keep what they had,
+    /// and why.
+    fn replace_window(
+        &self,
+        window: Range<TimeMs>,
+        nodes: &[Replacement<'_>],
+    ) -> impl Future<Output = Result<Vec<(String, StoreError)>, StoreError>> + Send;
+
     /// Replaces the intervals of one node and window, in one transaction.
     fn replace(
         &self,
         node: &str,
         window: Range<TimeMs>,
         intervals: &[Interval],
-    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+    ) -> impl Future<Output = Result<(), StoreError>> + Send {
+        async move {
+            let new = Replacement { node, intervals: Some(intervals), outlook: None };
+            only(self.replace_window(window, &[new]).await?)
+        }
+    }
 
     /// The intervals that lie in the window; those that reach out of it do not exist, for windows are cut at hours.
     fn intervals(&self, window: Range<TimeMs>) -> impl Future<Output = Result<Vec<Interval>, StoreError>> + Send {
@@ -252,7 +280,12 @@ pub trait Results: Send + Sync {
         node: &str,
         window: Range<TimeMs>,
         outlook: &Outlook,
-    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+    ) -> impl Future<Output = Result<(), StoreError>> + Send {
+        async move {
+            let new = Replacement { node, intervals: None, outlook: Some(outlook) };
+            only(self.replace_window(window, &[new]).await?)
+        }
+    }
 
     /// The risks, advisories and standings that lie in the window; as intervals, they are cut at windows.
     fn outlook(&self, window: Range<TimeMs>) -> impl Future<Output = Result<Outlook, StoreError>> + Send;
@@ -268,6 +301,19 @@ pub trait Results: Send + Sync {
 
     /// What jobs told of runs that have an event in the window, or one before it and one after it.
     fn history(&self, window: Range<TimeMs>) -> impl Future<Output = Result<History, StoreError>> + Send;
+
+    /// A number that grows with every change of results in the window, since the store was opened.
+    fn version(&self, window: &Range<TimeMs>) -> u64;
+
+    /// Windows whose results lost rows that could not be read, and that were not judged again since.
+    fn lost_windows(&self) -> Vec<Range<TimeMs>>;
+
+    /// Such a window was judged again; where it was not, it is not one of them until the next start.
+    fn note_rejudged(
+        &self,
+        window: &Range<TimeMs>,
+        judged: bool,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// How far samples and events can be read by now.
     fn mark(&self) -> Mark;
@@ -301,6 +347,15 @@ pub trait Results: Send + Sync {
         }
     }
 }
+
+/// What became of a replacement of one node.
+fn only(refused: Vec<(String, StoreError)>) -> Result<(), StoreError> {
+    refused.into_iter().next().map_or(Ok(()), |(_, error)| Err(error))
+}
+
+/// An interval of a node and hour since the epoch.
+#[cfg(test)]
+pub(crate) use contract::interval;
 
 /// What is kept beside the ledger: risks of two kinds, an advisory and a standing.
 #[cfg(test)]

@@ -2,40 +2,42 @@
 
 use std::ops::Range;
 
-use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
-use sqlx::{SqliteConnection, SqliteExecutor};
+use sqlx::{Row, SqliteConnection};
 
-use super::database::Database;
-use super::results;
+use super::checked::{self, Reading, Table, Value};
+use super::results::{self, IN_WINDOW, in_window};
 use crate::classify::{Advice, Advisory};
 use crate::forecast::{Kind, Outlook, Prospect, Risk};
 use crate::sample::TimeMs;
 use crate::tuning::Standing;
 
 const INSERT_ADVISORY: &str = "INSERT INTO advisories
-    (node, start_ms, end_ms, gpu, model, owner, advice, confidence, evidence, run, cluster)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
+    (node, start_ms, end_ms, gpu, model, owner, advice, confidence, evidence, run, cluster, checksum)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
 
 const SELECT_ADVISORIES: &str =
-    "SELECT node, start_ms, end_ms, gpu, model, owner, advice, confidence, evidence, run, cluster
+    "SELECT node, start_ms, end_ms, gpu, model, owner, advice, confidence, evidence, run, cluster, checksum
     FROM advisories WHERE start_ms >= $1 AND end_ms <= $2
     ORDER BY node, gpu, start_ms, advice, owner NULLS FIRST";
 
 const INSERT_RISK: &str = "INSERT INTO risks
-    (node, start_ms, end_ms, kind, which, entity, owners, earliest_ms, made_ms, forecast, cluster)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
+    (node, start_ms, end_ms, kind, which, entity, owners, earliest_ms, made_ms, forecast, cluster, checksum)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
 
-const SELECT_RISKS: &str = "SELECT * FROM risks WHERE start_ms >= $1 AND end_ms <= $2
+const SELECT_RISKS: &str = "SELECT node, start_ms, end_ms, kind, which, entity, owners, earliest_ms, made_ms, forecast,
+    cluster, checksum FROM risks WHERE start_ms >= $1 AND end_ms <= $2
     ORDER BY node, cluster NULLS FIRST, kind, which, entity, start_ms";
 
 const DELETE_ADVISORIES: &str = "DELETE FROM advisories WHERE node = $1 AND start_ms >= $2 AND end_ms <= $3";
 
 const DELETE_RISKS: &str = "DELETE FROM risks WHERE node = $1 AND start_ms >= $2 AND end_ms <= $3";
 
-const INSERT_STANDING: &str = "INSERT INTO standings (node, start_ms, end_ms, standing) VALUES ($1, $2, $3, $4)";
+const INSERT_STANDING: &str = "INSERT INTO standings (node, start_ms, end_ms, standing, checksum)
+    VALUES ($1, $2, $3, $4, $5)";
 
-const SELECT_STANDINGS: &str = "SELECT standing FROM standings WHERE start_ms >= $1 AND end_ms <= $2
+const SELECT_STANDINGS: &str =
+    "SELECT node, start_ms, end_ms, standing, checksum FROM standings WHERE start_ms >= $1 AND end_ms <= $2
     ORDER BY node, start_ms";
 
 const DELETE_STANDINGS: &str = "DELETE FROM standings WHERE node = $1 AND start_ms >= $2 AND end_ms <= $3";
@@ -52,23 +54,67 @@ pub(super) const STATEMENTS: [&str; 9] = [
     DELETE_STANDINGS,
 ];
 
-pub(super) async fn select(connection: &mut SqliteConnection, window: &Range<TimeMs>) -> sqlx::Result<Outlook> {
-    let risks = rows(SELECT_RISKS, &mut *connection, window).await?;
-    let advisories = rows(SELECT_ADVISORIES, &mut *connection, window).await?;
-    let standings = rows(SELECT_STANDINGS, connection, window).await?;
-    Ok(Outlook {
-        risks: risks.iter().map(decode_risk).collect::<sqlx::Result<_>>()?,
-        advisories: advisories.iter().map(decode_advisory).collect::<sqlx::Result<_>>()?,
-        standings: standings.iter().map(|row| decode_json(row, "standing")).collect::<sqlx::Result<_>>()?,
-    })
-}
+pub(super) static ADVISORIES: Table = Table {
+    name: "advisories",
+    columns: &[
+        "node",
+        "start_ms",
+        "end_ms",
+        "gpu",
+        "model",
+        "owner",
+        "advice",
+        "confidence",
+        "evidence",
+        "run",
+        "cluster",
+    ],
+    key: "rowid",
+    has_window: true,
+    decode: |row| decode_advisory(row).map(drop),
+};
 
-async fn rows(
-    sql: &'static str,
-    executor: impl SqliteExecutor<'_>,
+pub(super) static RISKS: Table = Table {
+    name: "risks",
+    columns: &[
+        "node",
+        "start_ms",
+        "end_ms",
+        "kind",
+        "which",
+        "entity",
+        "owners",
+        "earliest_ms",
+        "made_ms",
+        "forecast",
+        "cluster",
+    ],
+    key: "rowid",
+    has_window: true,
+    decode: |row| decode_risk(row).map(drop),
+};
+
+pub(super) static STANDINGS: Table = Table {
+    name: "standings",
+    columns: &["node", "start_ms", "end_ms", "standing"],
+    key: "rowid",
+    has_window: true,
+    decode: |row| decode_standing(row).map(drop),
+};
+
+pub(super) async fn select(
+    connection: &mut SqliteConnection,
+    reading: &mut Reading,
     window: &Range<TimeMs>,
-) -> sqlx::Result<Vec<SqliteRow>> {
-    sqlx::query(sql).bind(window.start).bind(window.end).fetch_all(executor).await
+) -> sqlx::Result<Outlook> {
+    let query = |sql: &'static str| sqlx::query(sql).bind(window.start).bind(window.end);
+    let among = &in_window(window);
+    let risks = reading.all(connection, &RISKS, query(SELECT_RISKS), (IN_WINDOW, among), decode_risk).await?;
+    let advisories =
+        reading.all(connection, &ADVISORIES, query(SELECT_ADVISORIES), (IN_WINDOW, among), decode_advisory).await?;
+    let standings =
+        reading.all(connection, &STANDINGS, query(SELECT_STANDINGS), (IN_WINDOW, among), decode_standing).await?;
+    Ok(Outlook { risks, advisories, standings })
 }
 
 /// The first that does not belong to the node and window, in words.
@@ -84,74 +130,81 @@ pub(super) fn misplaced(node: &str, window: &Range<TimeMs>, outlook: &Outlook) -
 }
 
 pub(super) async fn replace(
-    database: &Database,
+    connection: &mut SqliteConnection,
     node: &str,
     window: &Range<TimeMs>,
     outlook: &Outlook,
 ) -> sqlx::Result<()> {
-    let mut transaction = database.begin().await?;
     for sql in [DELETE_ADVISORIES, DELETE_RISKS, DELETE_STANDINGS] {
-        sqlx::query(sql).bind(node).bind(window.start).bind(window.end).execute(&mut *transaction).await?;
+        sqlx::query(sql).bind(node).bind(window.start).bind(window.end).execute(&mut *connection).await?;
     }
     for advisory in &outlook.advisories {
-        insert_advisory(&mut transaction, advisory).await?;
+        insert_advisory(connection, advisory).await?;
     }
     for risk in &outlook.risks {
-        insert_risk(&mut transaction, risk).await?;
+        insert_risk(connection, risk).await?;
     }
     for standing in &outlook.standings {
-        insert_standing(&mut transaction, standing).await?;
+        insert_standing(connection, standing).await?;
     }
-    transaction.commit().await
-}
-
-async fn insert_advisory(transaction: &mut SqliteConnection, advisory: &Advisory) -> sqlx::Result<()> {
-    sqlx::query(INSERT_ADVISORY)
-        .bind(&advisory.node)
-        .bind(advisory.start_ms)
-        .bind(advisory.end_ms)
-        .bind(&advisory.gpu)
-        .bind(&advisory.model)
-        .bind(&advisory.owner)
-        .bind(advisory.advice.name())
-        .bind(advisory.confidence)
-        .bind(results::encode_evidence(&advisory.evidence)?)
-        .bind(&advisory.run)
-        .bind(&advisory.cluster)
-        .execute(transaction)
-        .await?;
     Ok(())
 }
 
-async fn insert_risk(transaction: &mut SqliteConnection, risk: &Risk) -> sqlx::Result<()> {
+async fn insert_advisory(connection: &mut SqliteConnection, advisory: &Advisory) -> sqlx::Result<()> {
+    let values: [Value<'_>; 11] = [
+        (&advisory.node).into(),
+        advisory.start_ms.into(),
+        advisory.end_ms.into(),
+        (&advisory.gpu).into(),
+        advisory.model.as_ref().into(),
+        advisory.owner.as_ref().into(),
+        advisory.advice.name().into(),
+        advisory.confidence.into(),
+        results::encode_evidence(&advisory.evidence)?.into(),
+        advisory.run.as_ref().into(),
+        advisory.cluster.as_ref().into(),
+    ];
+    checked::insert(connection, INSERT_ADVISORY, &values, &[]).await
+}
+
+async fn insert_risk(connection: &mut SqliteConnection, risk: &Risk) -> sqlx::Result<()> {
     let Risk { last, .. } = risk;
     if !last.is_risk() {
         return Err(sqlx::Error::Encode(format!("{} is not at risk", last.entity).into()));
     }
-    let forecast = serde_json::to_string(&last.forecast).map_err(|error| sqlx::Error::Encode(error.into()))?;
     let owners = serde_json::to_string(&last.owners).map_err(|error| sqlx::Error::Encode(error.into()))?;
-    sqlx::query(INSERT_RISK)
-        .bind(&last.node)
-        .bind(risk.start_ms)
-        .bind(risk.end_ms)
-        .bind(last.kind.sort().name())
-        .bind(last.kind.which())
-        .bind(&last.entity)
-        .bind(owners)
-        .bind(risk.earliest_ms)
-        .bind(last.made_ms)
-        .bind(forecast)
-        .bind(&last.cluster)
-        .execute(transaction)
-        .await?;
-    Ok(())
+    let values: [Value<'_>; 11] = [
+        (&last.node).into(),
+        risk.start_ms.into(),
+        risk.end_ms.into(),
+        last.kind.sort().name().into(),
+        last.kind.which().into(),
+        (&last.entity).into(),
+        owners.into(),
+        risk.earliest_ms.into(),
+        last.made_ms.into(),
+        encode_json(&last.forecast)?.into(),
+        last.cluster.as_ref().into(),
+    ];
+    checked::insert(connection, INSERT_RISK, &values, &[]).await
 }
 
-async fn insert_standing(transaction: &mut SqliteConnection, standing: &Standing) -> sqlx::Result<()> {
-    let text = serde_json::to_string(standing).map_err(|error| sqlx::Error::Encode(error.into()))?;
-    let placed = sqlx::query(INSERT_STANDING).bind(&standing.node).bind(standing.start_ms).bind(standing.end_ms);
-    placed.bind(text).execute(transaction).await?;
-    Ok(())
+async fn insert_standing(connection: &mut SqliteConnection, standing: &Standing) -> sqlx::Result<()> {
+    let text = encode_json(standing)?;
+    let values: [Value<'_>; 4] =
+        [(&standing.node).into(), standing.start_ms.into(), standing.end_ms.into(), text.into()];
+    checked::insert(connection, INSERT_STANDING, &values, &[]).await
+}
+
+/// JSON that can be read again: a number that is not finite becomes null, which is no number.
+fn encode_json<T: serde::Serialize + serde::de::DeserializeOwned>(value: &T) -> sqlx::Result<String> {
+    let text = serde_json::to_string(value).map_err(|error| sqlx::Error::Encode(error.into()))?;
+    let read = serde_json::from_str::<T>(&text);
+    read.map(|_| text).map_err(|error| sqlx::Error::Encode(format!("it cannot be read again: {error}").into()))
+}
+
+fn decode_standing(row: &SqliteRow) -> sqlx::Result<Standing> {
+    decode_json(row, "standing")
 }
 
 fn decode_advisory(row: &SqliteRow) -> sqlx::Result<Advisory> {

@@ -68,7 +68,7 @@ impl Shared {
             Err(error) => {
                 error!(seq, reason, %error, "cannot set a damaged write-ahead row aside; it stays, and its samples are not served");
                 self.totals.lock().read_errors += 1;
-                self.bad_rows.lock().push(seq);
+                self.bad_write_ahead.lock().push(seq);
                 if let Some((first_ms, last_ms)) = times {
                     let found_ms = (self.options.now)();
                     self.note_hole(Hole { name: format!("write-ahead row {seq}"), first_ms, last_ms, found_ms });

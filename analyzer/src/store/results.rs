@@ -4,12 +4,16 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use sqlx::sqlite::{SqliteExecutor, SqliteRow};
-use sqlx::{AssertSqlSafe, Row};
+use sqlx::error::{DatabaseError, ErrorKind};
+use sqlx::pool::PoolConnection;
+use sqlx::sqlite::SqliteRow;
+use sqlx::{AssertSqlSafe, Connection as _, Row, Sqlite, SqliteConnection};
 
+use super::checked::{self, Reading, Table, Value};
+use super::database::Database;
 use super::options::database_path;
 use super::{
-    History, Hole, Mark, Results, Stats, Store, StoreError, Verdicts, Whose, application, database, delivery, events,
+    History, Hole, Mark, Replacement, Results, Stats, Store, StoreError, Verdicts, Whose, application, database, delivery, events,
     judged, outlook,
 };
 use crate::application::Achieved;
@@ -21,19 +25,54 @@ use crate::sample::TimeMs;
 const INSERT: &str = "INSERT INTO intervals
     (node, start_ms, end_ms, gpu, model, owner, class, ms, confidence, busy_signal, evidence, missing,
     energy_mj, energy_ms, energy_counted_ms, charged_node, charged_gpu, gpu_instance, gpu_instance_profile,
-    variance_ms2, rule_version, rules_version, run, account, cluster)
+    variance_ms2, rule_version, rules_version, run, account, cluster, checksum)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23,
-    $24, $25)";
+    $24, $25, $26)";
 
 const SELECT: &str = "SELECT node, start_ms, end_ms, gpu, model, owner, class, ms, confidence, busy_signal, evidence,
     missing, energy_mj, energy_ms, energy_counted_ms, charged_node, charged_gpu, gpu_instance, gpu_instance_profile,
-    variance_ms2, rule_version, rules_version, run, account, cluster FROM intervals WHERE start_ms >= $1 AND end_ms <= $2";
+    variance_ms2, rule_version, rules_version, run, account, cluster, checksum FROM intervals
+    WHERE start_ms >= $1 AND end_ms <= $2";
 
 const ORDER: &str = "ORDER BY node, gpu, start_ms, class, owner NULLS FIRST,
     charged_node NULLS FIRST, charged_gpu NULLS FIRST,
     gpu_instance NULLS FIRST, gpu_instance_profile NULLS FIRST";
 
 const DELETE: &str = "DELETE FROM intervals WHERE node = $1 AND start_ms >= $2 AND end_ms <= $3";
+
+pub(super) static TABLE: Table = Table {
+    name: "intervals",
+    columns: &[
+        "node",
+        "start_ms",
+        "end_ms",
+        "gpu",
+        "model",
+        "owner",
+        "class",
+        "ms",
+        "confidence",
+        "busy_signal",
+        "evidence",
+        "missing",
+        "energy_mj",
+        "energy_ms",
+        "energy_counted_ms",
+        "charged_node",
+        "charged_gpu",
+        "gpu_instance",
+        "gpu_instance_profile",
+        "variance_ms2",
+        "rule_version",
+        "rules_version",
+        "run",
+        "account",
+        "cluster",
+    ],
+    key: "rowid",
+    has_window: true,
+    decode: |row| decode(row).map(drop),
+};
 
 /// What intervals can be chosen by.
 const CONDITIONS: [&str; 8] = ["cluster", "node", "gpu", "owner", "run", "account", "class", "charged_gpu"];
@@ -67,49 +106,46 @@ fn selection<'a>(columns: impl Iterator<Item = &'a str>) -> String {
 }
 
 impl Results for Store {
-    async fn replace(&self, node: &str, window: Range<TimeMs>, intervals: &[Interval]) -> Result<(), StoreError> {
-        let outside = |i: &&Interval| i.node != node || i.start_ms < window.start || i.end_ms > window.end;
-        if let Some(interval) = intervals.iter().find(outside) {
-            let Interval { gpu, node: on, start_ms, end_ms, .. } = interval;
-            let what = format!("interval of {gpu} on {on} from {start_ms} to {end_ms}");
-            return Err(StoreError::OutsideWindow { what, node: node.to_owned(), window });
-        }
+    async fn replace_window(
+        &self,
+        window: Range<TimeMs>,
+        nodes: &[Replacement<'_>],
+    ) -> Result<Vec<(String, StoreError)>, StoreError> {
         let database = &self.shared.database;
-        let stored = async {
-            let mut transaction = database.begin().await?;
-            sqlx::query(DELETE).bind(node).bind(window.start).bind(window.end).execute(&mut *transaction).await?;
-            for interval in intervals {
-                insert(&mut transaction, interval).await?;
-            }
-            transaction.commit().await
-        };
-        stored.await.map_err(|error| database.failed(error))
+        let mut replaced = replace(database, &window, nodes, false).await;
+        if let Err(error) = &replaced
+            && checked::is_damage(error)
+        {
+            self.shared.heal(error).await;
+            replaced = replace(database, &window, nodes, true).await;
+        }
+        self.shared.changes.lock().within(&window);
+        replaced.map_err(|error| database.failed(error))
     }
 
     async fn intervals_of(&self, window: Range<TimeMs>, whose: &Whose) -> Result<Vec<Interval>, StoreError> {
-        let database = &self.shared.database;
-        select(&database.read, &window, whose).await.map_err(|error| database.failed(error))
-    }
-
-    async fn replace_outlook(&self, node: &str, window: Range<TimeMs>, outlook: &Outlook) -> Result<(), StoreError> {
-        if let Some(what) = outlook::misplaced(node, &window, outlook) {
-            return Err(StoreError::OutsideWindow { what, node: node.to_owned(), window });
-        }
-        let database = &self.shared.database;
-        outlook::replace(database, node, &window, outlook).await.map_err(|error| database.failed(error))
+        read!(self, |connection, reading| select(connection, &mut reading, &window, whose))
     }
 
     async fn outlook(&self, window: Range<TimeMs>) -> Result<Outlook, StoreError> {
-        let database = &self.shared.database;
-        let read = async {
-            let mut connection = database.read.acquire().await?;
-            outlook::select(&mut connection, &window).await
-        };
-        read.await.map_err(|error| database.failed(error))
+        read!(self, |connection, reading| outlook::select(connection, &mut reading, &window))
     }
 
     async fn history(&self, window: Range<TimeMs>) -> Result<History, StoreError> {
-        self.history_in(&window).await
+        read!(self, |connection, reading| events::select(connection, &mut reading, &window))
+    }
+
+    fn version(&self, window: &Range<TimeMs>) -> u64 {
+        self.shared.changes.lock().version(window)
+    }
+
+    fn lost_windows(&self) -> Vec<Range<TimeMs>> {
+        self.shared.lost_windows()
+    }
+
+    async fn note_rejudged(&self, window: &Range<TimeMs>, judged: bool) -> Result<(), StoreError> {
+        let noted = self.shared.note_rejudged(window, judged).await;
+        noted.map_err(|error| self.shared.database.failed(error))
     }
 
     fn mark(&self) -> Mark {
@@ -151,25 +187,69 @@ impl Results for Store {
     }
 
     async fn achieved(&self, window: Range<TimeMs>) -> Result<Vec<Achieved>, StoreError> {
-        self.rows(&window).await
+        read!(self, |connection, reading| application::select(connection, &mut reading, &window))
     }
 }
 
+impl Store {
+    pub(super) async fn reader(&self) -> Result<PoolConnection<Sqlite>, StoreError> {
+        let database = &self.shared.database;
+        let pool = if self.max_rows.is_some() { &database.pages } else { &database.read };
+        pool.acquire().await.map_err(|error| database.failed(error))
+    }
+
+    /// Ends a read of results: rows that it left out are named and set aside. `None`: the same read may succeed now.
+    pub(super) async fn end<T>(&self, found: sqlx::Result<T>, reading: &Reading) -> Result<Option<T>, StoreError> {
+        match found {
+            Err(error) if self.shared.heal(&error).await => Ok(None),
+            Err(error) => Err(self.shared.database.failed(error)),
+            Ok(_) if reading.is_too_much() => Err(StoreError::TooMuch { max_rows: self.max_rows.unwrap_or_default() }),
+            Ok(found) => {
+                self.shared.set_bad_rows_aside(&reading.skipped).await;
+                Ok(Some(found))
+            }
+        }
+    }
+}
+
+/// Reads results of a store, with a connection and a [`Reading`].
+macro_rules! read {
+    ($store:ident, |$connection:ident, $reading:ident| $read:expr) => {
+        loop {
+            let mut $reading = crate::store::checked::Reading::up_to($store.max_rows);
+            let mut connection = $store.reader().await?;
+            let $connection = &mut *connection;
+            let found = $read.await;
+            drop(connection);
+            if let Some(found) = $store.end(found, &$reading).await? {
+                return Ok(found);
+            }
+        }
+    };
+}
+pub(super) use read;
+
 /// Reads what is stored of a period in a data directory that another process may have open; as [`Results::verdicts`].
+/// Rows that cannot be read are left out and named in the log.
 pub async fn read_verdicts(dir: &Path, window: Range<TimeMs>) -> Result<Verdicts, StoreError> {
     let path = database_path(dir);
     let mut connection = database::look_into(&path).await?;
+    let mut reading = Reading::default();
     let read = async {
-        let intervals = select(&mut connection, &window, &Whose::default()).await?;
-        let outlook = outlook::select(&mut connection, &window).await?;
-        let achieved = application::select(&mut connection, &window).await?;
-        Ok(Verdicts { intervals, outlook, achieved, history: events::select(&mut connection, &window).await? })
+        let intervals = select(&mut connection, &mut reading, &window, &Whose::default()).await?;
+        let outlook = outlook::select(&mut connection, &mut reading, &window).await?;
+        let achieved = application::select(&mut connection, &mut reading, &window).await?;
+        let history = events::select(&mut connection, &mut reading, &window).await?;
+        Ok(Verdicts { intervals, outlook, achieved, history })
     };
-    read.await.map_err(|error| database::failed(&path, error))
+    let read = read.await.map_err(|error| database::failed(&path, error))?;
+    reading.warn();
+    Ok(read)
 }
 
 async fn select(
-    executor: impl SqliteExecutor<'_>,
+    connection: &mut SqliteConnection,
+    reading: &mut Reading,
     window: &Range<TimeMs>,
     whose: &Whose,
 ) -> sqlx::Result<Vec<Interval>> {
@@ -184,42 +264,109 @@ async fn select(
     }
     let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
     query = query.bind(whose.limit.map_or(i64::MAX, number)).bind(number(whose.skip));
-    let rows = query.fetch_all(executor).await?;
-    rows.iter().map(decode).collect()
+    reading.all(connection, &TABLE, query, (IN_WINDOW, &in_window(window)), decode).await
 }
 
-async fn insert(transaction: &mut sqlx::SqliteConnection, interval: &Interval) -> sqlx::Result<()> {
-    let evidence = encode_evidence(&interval.evidence)?;
+/// The rows of a window, in any table that has windows.
+pub(super) const IN_WINDOW: &str = "start_ms >= $1 AND end_ms <= $2";
+
+pub(super) fn in_window(window: &Range<TimeMs>) -> [Value<'static>; 2] {
+    [window.start.into(), window.end.into()]
+}
+
+/// All nodes of a window in one transaction. Returns the nodes that cannot be stored; they keep what they had. Damage that
+/// the rows of one node meet costs that node alone, where `around_damage` is true.
+async fn replace(
+    database: &Database,
+    window: &Range<TimeMs>,
+    nodes: &[Replacement<'_>],
+    around_damage: bool,
+) -> sqlx::Result<Vec<(String, StoreError)>> {
+    let mut refused = Vec::new();
+    let mut transaction = database.begin().await?;
+    for new in nodes {
+        if let Some(what) = misplaced(window, new) {
+            let (node, window) = (new.node.to_owned(), window.clone());
+            refused.push((node.clone(), StoreError::OutsideWindow { what, node, window }));
+            continue;
+        }
+        let mut savepoint = transaction.begin().await?;
+        match replace_node(&mut savepoint, window, new).await {
+            Ok(()) => savepoint.commit().await?,
+            Err(error) if is_of_its_rows(&error) || around_damage && checked::is_damage(&error) => {
+                savepoint.rollback().await?;
+                refused.push((new.node.to_owned(), database.failed(error)));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    transaction.commit().await?;
+    Ok(refused)
+}
+
+/// Is the error that of one node's rows, so that other nodes can be stored?
+fn is_of_its_rows(error: &sqlx::Error) -> bool {
+    let is_constraint = |error: &dyn DatabaseError| error.kind() != ErrorKind::Other;
+    matches!(error, sqlx::Error::Encode(_)) || error.as_database_error().is_some_and(is_constraint)
+}
+
+async fn replace_node(
+    connection: &mut SqliteConnection,
+    window: &Range<TimeMs>,
+    new: &Replacement<'_>,
+) -> sqlx::Result<()> {
+    if let Some(intervals) = new.intervals {
+        sqlx::query(DELETE).bind(new.node).bind(window.start).bind(window.end).execute(&mut *connection).await?;
+        for interval in intervals {
+            insert(connection, interval).await?;
+        }
+    }
+    match new.outlook {
+        Some(outlook) => outlook::replace(connection, new.node, window, outlook).await,
+        None => Ok(()),
+    }
+}
+
+/// The first that does not belong to the node and window, in words.
+fn misplaced(window: &Range<TimeMs>, new: &Replacement<'_>) -> Option<String> {
+    let outside = |i: &&Interval| i.node != new.node || i.start_ms < window.start || i.end_ms > window.end;
+    let interval = new.intervals.unwrap_or_default().iter().find(outside).map(|interval| {
+        let Interval { gpu, node: on, start_ms, end_ms, .. } = interval;
+        format!("interval of {gpu} on {on} from {start_ms} to {end_ms}")
+    });
+    interval.or_else(|| outlook::misplaced(new.node, window, new.outlook?))
+}
+
+async fn insert(connection: &mut SqliteConnection, interval: &Interval) -> sqlx::Result<()> {
     let missing = serde_json::to_string(&interval.missing).map_err(|error| sqlx::Error::Encode(error.into()))?;
-    sqlx::query(INSERT)
-        .bind(&interval.node)
-        .bind(interval.start_ms)
-        .bind(interval.end_ms)
-        .bind(&interval.gpu)
-        .bind(&interval.model)
-        .bind(&interval.owner)
-        .bind(interval.class.name())
-        .bind(interval.ms)
-        .bind(interval.confidence)
-        .bind(&interval.busy_signal)
-        .bind(evidence)
-        .bind(missing)
-        .bind(interval.energy.map(|e| e.mj))
-        .bind(interval.energy.map(|e| e.ms))
-        .bind(interval.energy.map(|e| e.counted_ms))
-        .bind(interval.charged_to.as_ref().map(|culprit| &culprit.node))
-        .bind(interval.charged_to.as_ref().map(|culprit| &culprit.gpu))
-        .bind(interval.gpu_instance.as_ref().map(|instance| i64::from(instance.id)))
-        .bind(interval.gpu_instance.as_ref().and_then(|instance| instance.profile.as_ref()))
-        .bind(interval.variance_ms2)
-        .bind(interval.version.map(|version| version.rule))
-        .bind(interval.version.map(|version| version.rules))
-        .bind(&interval.run)
-        .bind(&interval.account)
-        .bind(&interval.cluster)
-        .execute(transaction)
-        .await?;
-    Ok(())
+    let values: [Value<'_>; 25] = [
+        (&interval.node).into(),
+        interval.start_ms.into(),
+        interval.end_ms.into(),
+        (&interval.gpu).into(),
+        interval.model.as_ref().into(),
+        interval.owner.as_ref().into(),
+        interval.class.name().into(),
+        interval.ms.into(),
+        interval.confidence.into(),
+        interval.busy_signal.as_ref().into(),
+        encode_evidence(&interval.evidence)?.into(),
+        missing.into(),
+        interval.energy.map(|e| e.mj).into(),
+        interval.energy.map(|e| e.ms).into(),
+        interval.energy.map(|e| e.counted_ms).into(),
+        interval.charged_to.as_ref().map(|culprit| &culprit.node).into(),
+        interval.charged_to.as_ref().map(|culprit| &culprit.gpu).into(),
+        interval.gpu_instance.as_ref().map(|instance| i64::from(instance.id)).into(),
+        interval.gpu_instance.as_ref().and_then(|instance| instance.profile.as_ref()).into(),
+        interval.variance_ms2.into(),
+        interval.version.map(|version| version.rule).into(),
+        interval.version.map(|version| version.rules).into(),
+        interval.run.as_ref().into(),
+        interval.account.as_ref().into(),
+        interval.cluster.as_ref().into(),
+    ];
+    checked::insert(connection, INSERT, &values, &[]).await
 }
 
 /// JSON has no NaN; it would be written as null and never be read again.

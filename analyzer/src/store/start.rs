@@ -81,6 +81,7 @@ impl Shared {
             (state.raw_from, state.holes) = (raw_from, holes);
         }
         self.totals.lock().quarantined = self.query(self.database.quarantined()).await?;
+        self.query(self.load_bad_rows()).await?;
         self.last_event.store(self.query(self.database.last_event()).await?, Ordering::Release);
         if let Some(time) = self.query(self.database.events_unjudged_from()).await? {
             self.totals.lock().note_unjudged(time);

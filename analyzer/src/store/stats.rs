@@ -34,6 +34,8 @@ pub struct Stats {
     pub read_errors: u64,
     /// Acknowledged samples that were found missing when the store was opened.
     pub missing_samples: u64,
+    /// Rows of results and events ever set aside because they could not be read.
+    pub bad_rows: u64,
     /// How long the last group commit took, fsync included; none before the first.
     pub last_commit: Option<Duration>,
     /// Flushes that failed, since the store was opened.

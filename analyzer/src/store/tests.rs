@@ -6,6 +6,7 @@ use std::path::Path;
 
 use proptest::prelude::*;
 
+mod bad_rows;
 mod copies;
 mod damage;
 mod intake;

@@ -26,10 +26,18 @@ mod strip;
 #[cfg(test)]
 mod tests;
 
-use crate::serve::App;
+use axum::response::Response;
+
+use crate::serve::{App, Busy};
 use crate::store::{Results, Samples};
 
 /// All pages and what they load.
+/// The page that says that a limit of reads is reached.
+pub(crate) fn busy(busy: Busy) -> Response {
+    axum::response::IntoResponse::into_response(page::Problem::busy(busy))
+}
+
+/// All pages.
 pub(crate) fn routes<S: Samples + Results + Clone + 'static>() -> Router<App<S>> {
     Router::new()
         .route("/", get(fleet::page::<S>))

@@ -7,6 +7,7 @@ use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
 
 use super::assets::{ICON, SCRIPT, STYLE};
+use crate::serve::{Busy, NoReport, later};
 use crate::store::StoreError;
 
 /// A page, or why there is none.
@@ -85,9 +86,31 @@ impl Problem {
     }
 }
 
+impl Problem {
+    /// A limit of reads is reached.
+    pub(super) fn busy(busy: Busy) -> Self {
+        let advice = "Try again in some seconds.".to_owned();
+        Self { status: StatusCode::SERVICE_UNAVAILABLE, what: busy.to_string(), advice, links: Vec::new() }
+    }
+}
+
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
-        Self::failed(&error)
+        match error {
+            StoreError::TooMuch { .. } => {
+                Self { status: StatusCode::UNPROCESSABLE_ENTITY, ..Self::bad(error.to_string()) }
+            }
+            error => Self::failed(&error),
+        }
+    }
+}
+
+impl From<NoReport> for Problem {
+    fn from(none: NoReport) -> Self {
+        match none {
+            NoReport::Busy(busy) => Self::busy(busy),
+            NoReport::Store(error) => error.into(),
+        }
     }
 }
 
@@ -95,6 +118,7 @@ impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let frame = Frame::new(self.what.clone(), Vec::new(), false);
         match (ProblemPage { frame, p: &self }).render() {
+            Ok(page) if self.status == StatusCode::SERVICE_UNAVAILABLE => later((self.status, Html(page))),
             Ok(page) => (self.status, Html(page)).into_response(),
             Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
         }

@@ -7,7 +7,6 @@ use serde::Deserialize;
 
 use super::clock::instant;
 use super::page::Problem;
-use crate::judge;
 use crate::report::{Period, html};
 use crate::serve::App;
 use crate::store::Results;
@@ -31,7 +30,7 @@ pub(super) async fn page<S: Results>(State(app): State<App<S>>, Query(query): Qu
         Some(week) => Period::iso_week(&week, &app.zone).map_err(|error| Problem::bad(format!("week: {error}")))?,
         None => Period::this_week(instant((app.now)()), &app.zone),
     };
-    let (report, _) = judge::report(|window| app.store.verdicts(window), period, &app.prices).await?;
+    let report = app.reads.report(&app.store, period, &app.prices).await?;
     let page = html::render(&report).map_err(|error| Problem::failed(&error))?;
     Ok((POLICY, Html(page)))
 }

@@ -48,7 +48,7 @@ fn told(events: &[(f64, u32, What)]) -> Told {
 
 fn judged(minutes: &str, events: &[(f64, u32, What)]) -> Judged {
     let end = minutes.len() as i64 * MINUTE;
-    judge_told(&series(minutes), &[], told(events), 0..end, &Thresholds::default()).unwrap()
+    judge_told(&series(minutes), &[], told(events), 0..end, &Thresholds::default())
 }
 
 /// What most of each minute was: `w` productive, `L` lost work, `c` cold start, `i` idle, `.` unallocated.
@@ -127,7 +127,7 @@ fn hours_of_a_loss_are_judged_alike_one_by_one_and_at_once() {
     let (mut parts, mut seen) = (Vec::new(), Vec::new());
     for hour in 0..3 {
         let window = hour * HOUR..(hour + 1) * HOUR;
-        let part = judge_told(&series(&gpu), &seen, told(&events), window, &Thresholds::default()).unwrap();
+        let part = judge_told(&series(&gpu), &seen, told(&events), window, &Thresholds::default());
         (parts, seen) = ([parts, part.intervals].concat(), part.seen);
     }
     let lost: i64 = once.intervals.iter().filter(|i| i.class == Class::LostWork).map(|i| i.ms).sum();

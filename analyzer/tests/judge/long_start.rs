@@ -156,7 +156,7 @@ fn a_long_start_after_a_crash_that_the_job_told_is_lost_as_well() {
     let told = |status| Told::of(&[event(21, 0, start), ended(status), event(126, 1, start)]);
     let judge = |status, window| {
         let told = told(status);
-        judge_told(&series("n0", &minutes), &[], told, window, &Thresholds::default()).unwrap().intervals
+        judge_told(&series("n0", &minutes), &[], told, window, &Thresholds::default()).intervals
     };
     let of = |status| classes("n0", minutes.len(), &judge(status, 0..4 * HOUR));
     // What it worked before the crash it told of, without any checkpoint, is lost too.

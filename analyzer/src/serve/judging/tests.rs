@@ -1,13 +1,15 @@
 use std::path::Path;
 
 use super::*;
-use crate::classify::{Class, Thresholds};
+use sqlx::Connection as _;
+
+use crate::classify::{Class, PANICS, Thresholds};
 use crate::events::{Event, Place, Status, What};
 use crate::ingest::Limits;
 use crate::ingest::text::{Format, parse};
 use crate::judge::tests::{START, idle_gpu, store};
 use crate::signal;
-use crate::store::{Events, Options, Store};
+use crate::store::{Events, Options, Store, Whose};
 
 /// The clock of the tests: 20 minutes into the fourth hour.
 fn now() -> TimeMs {
@@ -364,4 +366,79 @@ fn late_samples_open_final_hours_and_no_others() {
     let mut fresh = Progress::default();
     fresh.take_back(START);
     assert_eq!((fresh.reopened, fresh.final_until_ms), (0, None));
+}
+
+#[tokio::test]
+async fn a_node_that_cannot_be_judged_costs_itself_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let judging = judging(dir.path()).await;
+    let mut reader = judging.judge.reader(0);
+    for (gpu, node) in [("GPU-a", "n1"), ("GPU-b", PANICS), ("GPU-c", "n2")] {
+        idle_gpu(&judging.intake, gpu, node, START..now()).await;
+    }
+    let kept = crate::store::interval(PANICS, 0, Class::Productive);
+    let kept = Interval { start_ms: START, end_ms: START + HOUR_MS, ..kept };
+    judging.store.replace(PANICS, START..START + HOUR_MS, std::slice::from_ref(&kept)).await.unwrap();
+    judging.round(&mut reader).await.unwrap();
+    assert_eq!(total(&judging, Class::IdleHeld).await, 2 * (now() - SETTLE_MS - START));
+    let progress = judging.progress.borrow().clone();
+    assert_eq!(progress.final_until_ms, Some(START + 2 * HOUR_MS));
+    let failed: Vec<_> = progress.failed_nodes.iter().collect();
+    let [((_, node), reason)] = failed[..] else { panic!("{failed:?}") };
+    assert!(node == PANICS && reason.contains("cannot be judged"), "{reason}");
+    let of_node = judging.store.intervals_of(START..now(), &Whose::node(PANICS)).await.unwrap();
+    assert_eq!(of_node, [kept], "it keeps what it had");
+}
+
+/// Scrapes of a job on a GPU that waits, with a CPU limit.
+async fn limited_job(store: &impl Samples, node: &str, limit: &str) {
+    for time in (START..now()).step_by(30_000) {
+        let gpu = format!("UUID=\"GPU-{node}\",Hostname=\"{node}\",instance=\"{node}:9400\"");
+        let job = format!("owner=\"ml/a\",instance=\"{node}:9400\"");
+        let cpu = (time - START) as f64 / 1000.0;
+        let text = format!(
+            "DCGM_FI_PROF_GR_ENGINE_ACTIVE{{{gpu}}} 0.2\nDCGM_FI_DEV_FB_USED{{{gpu}}} 9000\n\
+             goodput_gpu_owner_info{{{gpu},owner=\"ml/a\"}} 1\n\
+             goodput_node_info{{nodename=\"{node}\",instance=\"{node}:9400\"}} 1\n\
+             goodput_cgroup_cpu_usage_seconds_total{{{job}}} {cpu}\n\
+             goodput_cgroup_cpu_limit_cores{{{job}}} {limit}\n",
+        );
+        store.append(parse(&text, Format::Text, &Limits::default(), time).unwrap()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_limit_next_to_nothing_ends_no_round() {
+    for limit in ["1e-305", "5e-324", "0", "1e300"] {
+        let dir = tempfile::tempdir().unwrap();
+        let judging = judging(dir.path()).await;
+        limited_job(&judging.intake, "n1", limit).await;
+        idle_gpu(&judging.intake, "GPU-a", "n2", START..now()).await;
+        judging.round(&mut judging.judge.reader(0)).await.unwrap();
+        let progress = judging.progress.borrow().clone();
+        assert_eq!((progress.final_until_ms, progress.failed_nodes.len()), (Some(START + 2 * HOUR_MS), 0), "{limit}");
+        let intervals = judging.store.intervals(START..START + 4 * HOUR_MS).await.unwrap();
+        let sum = |node: &str| intervals.iter().filter(|i| i.node == node).map(|i| i.ms).sum::<i64>();
+        assert_eq!([sum("n1"), sum("n2")], [now() - SETTLE_MS - START; 2], "{limit}");
+    }
+}
+
+#[tokio::test]
+async fn a_window_that_lost_a_row_is_judged_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let judging = judging(dir.path()).await;
+    let mut reader = judging.judge.reader(0);
+    idle_gpu(&judging.intake, "GPU-a", "n1", START..now()).await;
+    judging.round(&mut reader).await.unwrap();
+    let hour = START..START + HOUR_MS;
+    let before = judging.store.intervals(hour.clone()).await.unwrap();
+    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(dir.path().join("goodput.db"));
+    let mut connection = sqlx::SqliteConnection::connect_with(&options).await.unwrap();
+    let sql = "UPDATE intervals SET evidence = '[{' WHERE start_ms = $1";
+    sqlx::query(sql).bind(START).execute(&mut connection).await.unwrap();
+    assert_eq!(judging.store.intervals(hour.clone()).await.unwrap(), [], "a page finds it");
+    assert_eq!(judging.store.lost_windows(), std::slice::from_ref(&hour));
+    judging.round(&mut reader).await.unwrap();
+    assert_eq!(judging.store.intervals(hour).await.unwrap(), before);
+    assert_eq!((judging.store.lost_windows(), judging.store.stats().bad_rows), (vec![], 1));
 }

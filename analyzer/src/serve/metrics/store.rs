@@ -29,6 +29,11 @@ pub(super) fn register(registry: &mut Registry, stats: &Stats) {
         ("segment_bytes", "Their size on disk", stats.segment_bytes),
         ("quarantined", "Segments and write-ahead rows that are set aside as damaged", stats.quarantined),
         ("unknown_files", "Files in `unknown/`, which the index of segments does not know", stats.unknown_files),
+        (
+            "bad_rows",
+            "Rows of verdicts, risks, advisories, deliveries and events ever set aside because they were damaged",
+            stats.bad_rows,
+        ),
     ];
     for (name, help, value) in gauges {
         let gauge = Gauge::<i64>::default();

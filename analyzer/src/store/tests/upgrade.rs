@@ -30,8 +30,12 @@ const ROWS: &[(i64, &str)] = &[
             VALUES ('a', 0, 3600000, 'GPU-1', 'cross_numa', 0.9, '[]')",
     ),
     (3, "UPDATE intervals SET energy_mj = 7, energy_ms = 3600000, energy_counted_ms = 0"),
-    (4, "INSERT INTO deliveries VALUES ('2026-W47', 1, 'webhook', 1, 5)"),
-    (5, "INSERT INTO achieved VALUES (0, 3600000, 'steps_total', 'steps', NULL, 'train-0', 1.5, 9, NULL)"),
+    (4, "INSERT INTO deliveries (week, version, destination, digest, time_ms) VALUES ('2026-W47', 1, 'webhook', 1, 5)"),
+    (
+        5,
+        "INSERT INTO achieved (start_ms, end_ms, metric, unit, subject, amount, covered_ms)
+            VALUES (0, 3600000, 'steps_total', 'steps', 'train-0', 1.5, 9)",
+    ),
     (6, "INSERT INTO judged VALUES (1, 3)"),
 ];
 

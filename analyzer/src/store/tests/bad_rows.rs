@@ -1,0 +1,238 @@
+//! Rows of results and events that are not as they were written cost themselves alone, and are named.
+
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{AssertSqlSafe, Connection as _, SqliteConnection};
+
+use super::super::bad_rows::TABLES;
+use super::super::{Verdicts, examples, status, verify};
+use super::*;
+use crate::application::Achieved;
+use crate::classify::Class;
+use crate::deliver::Delivered;
+use crate::events::tests::{START, event, saved};
+use crate::forecast::Outlook;
+use crate::store::Events;
+
+const WEEK: &str = "2026-W47";
+
+fn delivered(destination: &str) -> Delivered {
+    Delivered { version: 1, destination: destination.to_owned(), digest: 7, time_ms: Some(5) }
+}
+
+fn achieved(subject: &str) -> Achieved {
+    Achieved {
+        metric: "steps_total".into(),
+        unit: "steps".into(),
+        start_ms: HOUR,
+        end_ms: 2 * HOUR,
+        owner: None,
+        subject: subject.into(),
+        amount: 1.5,
+        covered_ms: 9,
+        ideal: Some(-0.0),
+    }
+}
+
+/// Two rows or more in every table.
+async fn fill(dir: &Path) {
+    let store = open(dir).await;
+    for node in ["a", "b"] {
+        let intervals: Vec<_> = Class::ALL.iter().map(|class| contract::interval(node, 1, *class)).collect();
+        store.replace(node, HOUR..2 * HOUR, &intervals).await.unwrap();
+        let outlook = Outlook {
+            risks: examples().risks.into_iter().map(|risk| contract::risk(node, 1, risk.last.kind)).collect(),
+            advisories: vec![contract::advisory(node, 1)],
+            standings: vec![contract::standing(node, 1)],
+        };
+        store.replace_outlook(node, HOUR..2 * HOUR, &outlook).await.unwrap();
+    }
+    store.replace_achieved(HOUR..2 * HOUR, &[achieved("x"), achieved("y")]).await.unwrap();
+    store.note_delivery(WEEK, &delivered("directory")).await.unwrap();
+    store.note_delivery(WEEK, &delivered("webhook")).await.unwrap();
+    store.add_events(&[event(HOUR, 0, START), event(HOUR + 5, 0, saved(1)), event(HOUR + 9, 1, START)]).await.unwrap();
+    store.close().await;
+}
+
+async fn edit(dir: &Path, sql: &str) -> u64 {
+    let options = SqliteConnectOptions::new().filename(dir.join("goodput.db"));
+    let mut connection = SqliteConnection::connect_with(&options).await.unwrap();
+    let done = sqlx::query(AssertSqlSafe(sql)).execute(&mut connection).await.unwrap();
+    connection.close().await.unwrap();
+    done.rows_affected()
+}
+
+async fn read(store: &Store) -> (Verdicts, Vec<Delivered>) {
+    (store.verdicts(0..3 * HOUR).await.unwrap(), store.deliveries(WEEK).await.unwrap())
+}
+
+/// How many rows each table gives, in the order of [`TABLES`].
+fn counts((verdicts, deliveries): &(Verdicts, Vec<Delivered>)) -> [usize; 8] {
+    let Verdicts { intervals, outlook: o, achieved, history: h } = verdicts;
+    let outlook = [o.advisories.len(), o.risks.len(), o.standings.len()];
+    let [advisories, risks, standings] = outlook;
+    let (events, attempts) = (h.events.len(), h.progress.len());
+    [intervals.len(), advisories, risks, standings, achieved.len(), deliveries.len(), events, attempts]
+}
+
+/// A changed value that can still be read, and one that cannot, in every table.
+const CHANGES: [(&str, &str, &str); 8] = [
+    ("intervals", "ms = ms + 1", "evidence = '[{'"),
+    ("advisories", "confidence = confidence / 2", "advice = 'sell'"),
+    ("risks", "made_ms = made_ms + 256", "kind = 'mood'"),
+    ("standings", "standing = replace(standing, '1.25', '1.35')", "standing = ''"),
+    ("achieved", "amount = amount * 2", "metric = CAST(x'ff' AS TEXT)"),
+    ("deliveries", "digest = digest + 1", "digest = -1"),
+    ("events", "time_ms = time_ms + 1", "kind = 'nap'"),
+    ("attempts", "last_ms = last_ms + 1", "last_ms = last_ms, attempt = -1"),
+];
+
+#[tokio::test]
+async fn a_row_that_is_not_as_it_was_written_costs_itself_and_is_set_aside() {
+    for (n, (table, changed, unreadable)) in CHANGES.into_iter().enumerate() {
+        assert_eq!(TABLES[n].name, table);
+        let row = format!("{0} = (SELECT max({0}) FROM {table})", TABLES[n].key);
+        // A row of an earlier release has no checksum: there it must be unreadable to be noticed.
+        for change in [changed.to_owned(), unreadable.to_owned(), format!("{unreadable}, checksum = NULL")] {
+            let dir = tempfile::tempdir().unwrap();
+            fill(dir.path()).await;
+            assert_eq!(verify(dir.path(), &mut |_, _| {}).await.unwrap().bad_rows, []);
+            let store = open(dir.path()).await;
+            let sound = read(&store).await;
+            store.close().await;
+            assert_eq!(edit(dir.path(), &format!("UPDATE {table} SET {change} WHERE {row}")).await, 1, "{change}");
+
+            let mut expected = counts(&sound);
+            expected[n] -= 1;
+            let looked = read_verdicts(dir.path(), 0..3 * HOUR).await.unwrap();
+            let deliveries = if table == "deliveries" { 1 } else { 2 };
+            assert_eq!(counts(&(looked, vec![delivered("x"); deliveries])), expected, "{table}: {change}");
+            let found = verify(dir.path(), &mut |_, _| {}).await.unwrap();
+            assert_eq!(found.bad_rows.len(), 1, "{table}: {change}: {found:?}");
+            assert!(found.bad_rows[0].reason.contains(table), "{found:?}");
+            assert_eq!(status(dir.path()).await.unwrap().bad_rows, [], "who looks changes nothing");
+
+            let store = open(dir.path()).await;
+            assert_eq!(store.stats().bad_rows, 0);
+            for _ in 0..2 {
+                let served = read(&store).await;
+                assert_eq!(counts(&served), expected, "{table}: {change}");
+                assert!(served.0.intervals.iter().all(|i| sound.0.intervals.contains(i)));
+                assert_eq!(store.stats().bad_rows, 1, "{table}: {change}");
+            }
+            let has_window = TABLES[n].has_window;
+            let window = HOUR..if table == "risks" { store.lost_windows()[0].end } else { 2 * HOUR };
+            if has_window && table != "risks" {
+                assert_eq!(store.lost_windows(), [window]);
+            } else {
+                assert_eq!(store.lost_windows().len(), usize::from(has_window));
+            }
+            store.close().await;
+            let aside = status(dir.path()).await.unwrap().bad_rows;
+            assert_eq!((aside.len(), aside[0].name.as_str()), (1, table));
+            let found = verify(dir.path(), &mut |_, _| {}).await.unwrap();
+            assert_eq!((found.problems.len(), found.bad_rows.len()), (0, 1), "it stays named: {found:?}");
+            assert_eq!(open(dir.path()).await.stats().bad_rows, 1);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_window_that_lost_a_row_is_known_until_it_was_judged_again() {
+    let dir = tempfile::tempdir().unwrap();
+    fill(dir.path()).await;
+    edit(dir.path(), "UPDATE intervals SET ms = 1 WHERE rowid IN (1, 2)").await;
+    let store = open(dir.path()).await;
+    read(&store).await;
+    store.close().await;
+    let store = open(dir.path()).await;
+    let window = HOUR..2 * HOUR;
+    assert_eq!(store.lost_windows(), std::slice::from_ref(&window), "also after a restart");
+    assert_eq!(store.stats().bad_rows, 2);
+    let before = store.version(&(HOUR..2 * HOUR));
+    store.note_rejudged(&(HOUR..2 * HOUR), true).await.unwrap();
+    assert_eq!(store.lost_windows(), []);
+    assert_eq!(store.version(&(HOUR..2 * HOUR)), before);
+    store.close().await;
+    let store = open(dir.path()).await;
+    assert_eq!((store.stats().bad_rows, store.lost_windows()), (2, vec![]));
+    store.close().await;
+    assert!(status(dir.path()).await.unwrap().bad_rows.iter().all(|row| row.judged_ms.is_some()));
+}
+
+#[tokio::test]
+async fn a_bad_event_is_set_aside_when_it_is_in_the_way() {
+    let dir = tempfile::tempdir().unwrap();
+    fill(dir.path()).await;
+    edit(dir.path(), "UPDATE events SET time_ms = 3 WHERE seq = 1").await;
+    edit(dir.path(), "UPDATE attempts SET last_step = 99 WHERE attempt = 0").await;
+    let store = open(dir.path()).await;
+    // The same event once more, and one more of an attempt whose row is bad.
+    let taken = store.add_events(&[event(HOUR, 0, START), event(HOUR + 6, 0, saved(2))]).await.unwrap();
+    assert_eq!((taken.stored, taken.duplicate, store.stats().bad_rows), (2, 0, 2));
+    let history = store.history(0..3 * HOUR).await.unwrap();
+    let times: Vec<_> = history.events.iter().map(|event| event.time_ms - HOUR).collect();
+    assert_eq!(times, [0, 5, 6, 9]);
+    let far: Vec<_> = history.progress.iter().map(|p| (p.first_ms - HOUR, p.last_ms - HOUR, p.last_step)).collect();
+    assert_eq!(far, [(0, 6, Some(2)), (9, 9, None)], "summed up by its events");
+}
+
+#[tokio::test]
+async fn a_series_whose_labels_cannot_be_read_prevents_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).await;
+    store.append(batch([ticks(0..5), series("kept_b", "y", &[(1, 1.0)])])).await.unwrap();
+    store.flush().await.unwrap();
+    store.close().await;
+    edit(dir.path(), "UPDATE series SET labels = '{' WHERE id = 2").await;
+    let found = verify(dir.path(), &mut |_, _| {}).await.unwrap();
+    assert!(found.bad_rows[0].reason.starts_with("row 2 of series: "), "{found:?}");
+    let store = open(dir.path()).await;
+    assert_eq!(times(&store).await, [0, 1, 2, 3, 4]);
+    assert_eq!(store.select(&all("kept_b")).await.unwrap(), []);
+}
+
+/// No flipped bit shows a value that was not written, and each that takes a row away is named.
+#[tokio::test]
+async fn a_flipped_bit_of_the_file_changes_no_verdict_unseen() {
+    let dir = tempfile::tempdir().unwrap();
+    fill(dir.path()).await;
+    let (original, sound) = {
+        let store = open(dir.path()).await;
+        let sound = read(&store).await;
+        store.close().await;
+        (fs::read(dir.path().join("goodput.db")).unwrap(), sound)
+    };
+    let (mut changed, mut named, mut seed) = (0, 0, 0x9e37_79b9_7f4a_7c15_u64);
+    for _ in 0..100 {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let mut bytes = original.clone();
+        let place = (seed >> 20) as usize % bytes.len();
+        bytes[place] ^= 1 << (seed >> 60 & 7);
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("goodput.db"), bytes).unwrap();
+        let bad = match verify(dir.path(), &mut |_, _| {}).await {
+            Ok(found) => !found.problems.is_empty() || !found.bad_rows.is_empty(),
+            Err(_) => true,
+        };
+        // What cannot be opened or read at all says so.
+        let Ok(store) = Store::open(options(dir.path())).await else { continue };
+        if let (Ok(verdicts), Ok(deliveries)) = (store.verdicts(0..3 * HOUR).await, store.deliveries(WEEK).await) {
+            let (o, s) = (&verdicts.outlook, &sound.0.outlook);
+            assert!(verdicts.intervals.iter().all(|row| sound.0.intervals.contains(row)), "byte {place}");
+            assert!(o.risks.iter().all(|row| s.risks.contains(row)), "byte {place}");
+            assert!(o.advisories.iter().all(|row| s.advisories.contains(row)), "byte {place}");
+            assert!(o.standings.iter().all(|row| s.standings.contains(row)), "byte {place}");
+            assert!(verdicts.achieved.iter().all(|row| sound.0.achieved.contains(row)), "byte {place}");
+            assert!(deliveries.iter().all(|row| sound.1.contains(row)), "byte {place}");
+            assert!(verdicts.history.events.iter().all(|row| sound.0.history.events.contains(row)), "byte {place}");
+            assert!(verdicts.history.progress.iter().all(|row| sound.0.history.progress.contains(row)), "byte {place}");
+            if counts(&(verdicts, deliveries)) != counts(&sound) {
+                changed += 1;
+                named += usize::from(bad);
+            }
+        }
+        store.close().await;
+    }
+    assert_eq!(changed, named, "rows that are missing and that nothing names");
+    assert!(changed > 10, "{changed} flips hit a row");
+}
