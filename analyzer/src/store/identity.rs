@@ -44,7 +44,7 @@ pub(super) async fn load(write: &SqlitePool) -> sqlx::Result<(String, i64)> {
 }
 
 impl Database {
-    /// Raises the generation, so that whoever opened the directory before commits nothing more. Where nothing can be
+    /// Raises the generation, so that a process that opened the directory before commits nothing more. Where nothing can be
     /// written, as on a full disk, it stays, and reading goes on.
     pub(super) async fn raise_generation(&self) {
         let sql = "UPDATE directory SET generation = generation + 1 RETURNING generation";

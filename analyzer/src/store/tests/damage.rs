@@ -314,7 +314,7 @@ async fn files_that_the_index_does_not_know_are_kept() {
     fs::write(segments.join("000000000077.parquet"), "no segment").unwrap();
     fs::write(segments.join("notes.txt"), "not ours").unwrap();
     fs::copy(other.path().join("segments").join(&foreign[0]), segments.join("000000000078.parquet")).unwrap();
-    fs::write(segments.join("copy of 1.parquet"), "somebody's").unwrap();
+    fs::write(segments.join("copy of 1.parquet"), "foreign").unwrap();
     let store = open(dir.path()).await;
     assert_eq!(times(&store).await, (0..30).collect::<Vec<_>>());
     assert_eq!(files(&segments), [names, vec!["notes.txt".to_owned()]].concat());

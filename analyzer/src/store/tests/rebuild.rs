@@ -298,7 +298,7 @@ async fn a_restore_that_is_cut_short_between_its_renames_is_refused_and_ends_whe
         filled(&data).await;
         backup(&data, &saved, false, &mut quiet).await.unwrap();
         restore(&saved, &back, &mut quiet).await.unwrap();
-        // As after a crash when so many of the names were in place.
+        // As after a crash when the first names were in place.
         let partial = back.join("restore.partial");
         fs::create_dir(&partial).unwrap();
         fs::write(back.join("restoring"), "").unwrap();
