@@ -77,7 +77,8 @@ pub(super) fn render(
     let mut registry = Registry::with_prefix("goodput");
     verdicts(&mut registry, progress);
     forecasts::register(&mut registry, &progress.prospects);
-    own(registry.sub_registry_with_prefix("analyzer"), progress, account, ways_in.counts.replicated);
+    let (replicated, in_doubt) = (ways_in.counts.replicated, stats.clock_in_doubt);
+    own(registry.sub_registry_with_prefix("analyzer"), progress, account, replicated, in_doubt);
     ways_in.register(registry.sub_registry_with_prefix("analyzer"));
     deliveries(registry.sub_registry_with_prefix("analyzer"), tally);
     store::register(registry.sub_registry_with_prefix("analyzer_store"), stats);
@@ -125,7 +126,7 @@ fn goodput(intervals: &[Interval]) -> Option<f64> {
     (seen > 0).then(|| sum(&|class| class == Class::Productive) as f64 / sum(&|_| true) as f64)
 }
 
-fn own(registry: &mut Registry, progress: &Progress, account: &Account, replicated: u64) {
+fn own(registry: &mut Registry, progress: &Progress, account: &Account, replicated: u64, in_doubt: bool) {
     let build = Family::<Build, Gauge>::default();
     build.get_or_create(&Build { version: env!("CARGO_PKG_VERSION") }).set(1);
     registry.register("build_info", "Version of the analyzer", build);
@@ -170,6 +171,15 @@ fn own(registry: &mut Registry, progress: &Progress, account: &Account, replicat
     let failures = Counter::<u64>::default();
     failures.inc_by(progress.failures);
     registry.register("judge_failures", "Rounds of judging that failed", failures);
+
+    let doubt = Gauge::<i64>::default();
+    doubt.set(in_doubt.into());
+    registry.register(
+        "clock_in_doubt",
+        "1 while the clock of this machine is in doubt: it stepped, or most samples of several senders lie ahead of it; \
+         requests whose samples lie ahead of it are put off",
+        doubt,
+    );
 
     let nodes: BTreeSet<_> = progress.last_minutes.iter().map(|i| (&i.cluster, &i.node)).collect();
     let count = Gauge::<i64>::default();

@@ -13,6 +13,7 @@ use tracing::{error, info, warn};
 
 use super::admit::Row;
 use super::catalogue::{Catalogue, SeriesId};
+use super::clock::Clock;
 use super::database::{self, Bad, Database, Kind};
 use super::head::Head;
 use super::queue::{Command, Incoming, Room};
@@ -31,6 +32,7 @@ pub struct Store {
 
 pub(super) struct Shared {
     pub(super) options: Options,
+    pub(super) clock: Clock,
     pub(super) database: Database,
     pub(super) catalogue: RwLock<Catalogue>,
     pub(super) state: RwLock<State>,
@@ -106,11 +108,13 @@ impl Store {
         }
         let lock = lock(&options.dir)?;
         let database = Database::open(options.database()).await?;
+        let clock = Clock::open(&options, &database).await?;
         let (queue, commands) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
             room: Room::new(options.queue_bytes),
             was_short: AtomicBool::new(false),
             options,
+            clock,
             database,
             catalogue: RwLock::default(),
             state: RwLock::default(),
@@ -159,6 +163,7 @@ impl Store {
             quarantined: totals.quarantined,
             last_commit: totals.last_commit,
             failed_flushes: totals.failed_flushes,
+            clock_in_doubt: self.shared.clock.in_doubt(),
             raw_from: state.raw_from,
             upkeep: totals.upkeep,
             limits: self.shared.options.limits(),
@@ -175,6 +180,7 @@ impl Store {
 impl Samples for Store {
     async fn append(&self, batch: Batch) -> Result<Appended, StoreError> {
         self.shared.check_space()?;
+        self.shared.clock.compare(&batch)?;
         let bytes = batch.sample_count() * size_of::<Row>() + batch.label_bytes();
         let place = self.shared.room.take(batch.sender(), bytes).await;
         let SortedOut { rows, fresh, counts, removals } = self.shared.sort_out(&batch);

@@ -11,6 +11,7 @@ mod application;
 mod backup;
 mod catalogue;
 mod chunk;
+mod clock;
 mod compact;
 #[cfg(test)]
 mod contract;
@@ -67,7 +68,7 @@ pub struct Appended {
     pub duplicate: u64,
     /// Another value is already there for the same time; the first one stays.
     pub conflicting: u64,
-    /// Older than the out-of-order window, or newer than the clock allows.
+    /// Older than the out-of-order window or the year 2000, or newer than the clock allows.
     pub out_of_bounds: u64,
     /// Of a metric that no signal uses.
     pub unknown: u64,
@@ -180,6 +181,11 @@ pub enum StoreError {
         /// The limit.
         minimum: u64,
     },
+    /// The clock of this machine stepped, or several senders contradict it, and most of the batch lies ahead of it.
+    #[error(
+        "the clock of this machine is in doubt, and most of these samples lie ahead of it; samples are taken when the clock is right"
+    )]
+    ClockInDoubt,
     /// The batch is not on disk; a later attempt may succeed.
     #[error("not stored: {reason}")]
     NotStored {
@@ -256,6 +262,7 @@ impl StoreError {
     pub fn outcome(&self) -> &'static str {
         match self {
             Self::NoSpace { .. } => "no_space",
+            Self::ClockInDoubt => "clock_in_doubt",
             _ => "not_stored",
         }
     }
@@ -397,6 +404,9 @@ pub trait Results: Send + Sync {
 
     /// Samples before this have been removed by retention; verdicts on them stay. None when none ever were.
     fn raw_from(&self) -> Option<TimeMs>;
+
+    /// A time of the clock, without a step ahead that is in doubt.
+    fn believed(&self, time: TimeMs) -> TimeMs;
 
     /// Counts, sizes and limits, for metrics.
     fn stats(&self) -> Stats;

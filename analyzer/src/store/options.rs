@@ -17,6 +17,10 @@ pub struct Options {
     pub also: BTreeSet<String>,
     /// The clock against which [`Options::future`] is measured.
     pub now: fn() -> TimeMs,
+    /// The time since boot, against which the clock is compared.
+    pub since_boot: fn() -> Duration,
+    /// The earliest time that a sample may have. Default 2000-01-01 UTC: an earlier one is a mistake.
+    pub earliest: TimeMs,
     /// How much older than the newest sample of its series a sample may be. Default 2 h, the span that a Prometheus
     /// keeps in its own write-ahead log and can still deliver after an outage.
     pub out_of_order: Duration,
@@ -62,6 +66,8 @@ impl Options {
             keep,
             also: BTreeSet::new(),
             now: wall_clock,
+            since_boot,
+            earliest: YEAR_2000,
             out_of_order: Duration::from_hours(2),
             history: false,
             future: Duration::from_mins(10),
@@ -114,6 +120,15 @@ pub(super) fn database_path(dir: &Path) -> PathBuf {
 
 pub(super) fn segments_path(dir: &Path) -> PathBuf {
     dir.join("segments")
+}
+
+/// 2000-01-01T00:00:00Z.
+const YEAR_2000: TimeMs = 946_684_800_000;
+
+/// Goes on while the machine sleeps, and no one can set it.
+fn since_boot() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    Duration::try_from(time).unwrap_or_default()
 }
 
 /// What a user without special rights may still write there: `statvfs`, `f_bavail`.

@@ -138,6 +138,10 @@ impl Results for Store {
         self.shared.state.read().raw_from
     }
 
+    fn believed(&self, time: TimeMs) -> TimeMs {
+        self.shared.clock.believed(time)
+    }
+
     fn stats(&self) -> Stats {
         self.stats()
     }

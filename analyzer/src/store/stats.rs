@@ -32,6 +32,8 @@ pub struct Stats {
     pub last_commit: Option<Duration>,
     /// Flushes that failed, since the store was opened.
     pub failed_flushes: u64,
+    /// Is the clock of this machine in doubt?
+    pub clock_in_doubt: bool,
     /// Samples before this have been removed by retention; none when none ever were.
     pub raw_from: Option<TimeMs>,
     /// Merges and removals, since the store was opened.

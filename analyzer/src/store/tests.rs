@@ -6,6 +6,7 @@ use std::path::Path;
 
 use proptest::prelude::*;
 
+mod clocks;
 mod copies;
 mod intake;
 mod upgrade;
@@ -17,7 +18,7 @@ use super::{Appended, Options, Results, Samples, Selection, Stats, Store, StoreE
 use crate::sample::{Sample, Series, TimeMs};
 
 fn options(dir: &Path) -> Options {
-    Options { now: || NOW, ..Options::new(dir, |metric| metric.starts_with("kept")) }
+    Options { now: || NOW, earliest: TimeMs::MIN, ..Options::new(dir, |metric| metric.starts_with("kept")) }
 }
 
 async fn open(dir: &Path) -> Store {

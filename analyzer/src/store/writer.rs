@@ -201,7 +201,7 @@ impl Writer {
         let late = self.read_late(&rows, bounds).await;
         let accepted = {
             let state = self.shared.state.read();
-            let past = Stored { head: &state.head, late: &late, newest: &self.newest };
+            let past = Stored { head: &state.head, late: &late, newest: &self.newest, latest: bounds.latest };
             admit(&rows, &past, bounds, counts)
         };
         if accepted.is_empty() {
@@ -265,15 +265,15 @@ impl Writer {
         let segments = self.shared.state.read().overlapping(&range);
         let samples = self.shared.read(segments, ids.clone(), range).await;
         let late: HashMap<_, _> = ids.into_iter().zip(samples).collect();
+        let until = |samples: &[Sample]| newest_until(samples, bounds.latest);
         if self.shared.options.history {
             return late;
         }
         let state = self.shared.state.read();
         for (id, samples) in &late {
             let slot = self.newest.get_mut(*id);
-            if slot.is_none() {
-                let newest = samples.last().into_iter().chain(state.head.series(*id).last()).map(|s| s.time_ms).max();
-                *slot = Some(newest.unwrap_or(TimeMs::MIN));
+            if slot.is_none_or(|newest| newest > bounds.latest) {
+                *slot = Some(until(samples).max(until(state.head.series(*id))).unwrap_or(TimeMs::MIN));
             }
         }
         late
@@ -289,7 +289,9 @@ impl Writer {
                 (newest.saturating_sub(bounds.out_of_order_ms)..=newest).contains(&sample.time_ms)
                     && value_at(state.head.series(*id), sample.time_ms).is_none()
             };
-            if flushed >= Some(sample.time_ms) && self.newest_of(*id).is_none_or(within) {
+            // A newest sample ahead of the clock, which was wrong once, is not the one that counts: that one is looked up.
+            let newest = self.newest_of(*id).filter(|newest| *newest <= bounds.latest);
+            if flushed >= Some(sample.time_ms) && sample.time_ms <= bounds.latest && newest.is_none_or(within) {
                 (from, last) = (from.min(sample.time_ms), last.max(sample.time_ms));
                 ids.push(*id);
             }
@@ -408,15 +410,17 @@ struct Stored<'a> {
     head: &'a Head,
     late: &'a HashMap<SeriesId, Vec<Sample>>,
     newest: &'a Pages<Option<TimeMs>>,
+    /// Later samples were stored while the clock was wrong.
+    latest: TimeMs,
 }
 
 impl Past for Stored<'_> {
     fn newest(&self, id: SeriesId) -> TimeMs {
         // Not known, and not looked up either: then every segment ends before the rows begin.
-        let head = || self.head.series(id).last().map(|sample| sample.time_ms);
+        let head = || newest_until(self.head.series(id), self.latest);
         // Of history a part was looked up, after which there may be more.
         let history = || self.late.contains_key(&id).then_some(TimeMs::MAX);
-        let known = self.newest.get(id).copied().flatten();
+        let known = self.newest.get(id).copied().flatten().filter(|newest| *newest <= self.latest);
         known.or_else(history).or_else(head).unwrap_or(TimeMs::MIN)
     }
 
@@ -424,6 +428,12 @@ impl Past for Stored<'_> {
         let late = || self.late.get(&id).and_then(|samples| value_at(samples, time_ms));
         value_at(self.head.series(id), time_ms).or_else(late)
     }
+}
+
+/// The time of the newest sample that is not later; of samples in order of time.
+fn newest_until(samples: &[Sample], latest: TimeMs) -> Option<TimeMs> {
+    let count = samples.partition_point(|sample| sample.time_ms <= latest);
+    samples.get(..count)?.last().map(|sample| sample.time_ms)
 }
 
 fn millis(duration: Duration) -> TimeMs {
