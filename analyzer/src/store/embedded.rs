@@ -73,6 +73,9 @@ pub(super) struct Totals {
     pub(super) quarantined: u64,
     pub(super) last_commit: Option<Duration>,
     pub(super) failed_flushes: u64,
+    /// Active ones.
+    pub(super) series: u64,
+    pub(super) evicted_series: u64,
     pub(super) upkeep: Upkeep,
     /// Time of the earliest sample that was not judged when the store was opened.
     pub(super) unjudged_from: Option<TimeMs>,
@@ -155,7 +158,10 @@ impl Store {
             free_bytes: free,
             short_of_space: self.shared.is_short(free),
             appended: totals.appended,
-            series: self.shared.catalogue.read().len() as u64,
+            series: totals.series,
+            evicted_series: totals.evicted_series,
+            catalogue_series: self.shared.catalogue.read().len() as u64,
+            label_bytes: self.shared.catalogue.read().label_bytes(),
             head_bytes: state.head.bytes() as u64,
             write_ahead_bytes: totals.write_ahead_bytes,
             segments: state.segments.len() as u64,
@@ -188,10 +194,11 @@ impl Samples for Store {
             self.shared.totals.lock().appended += counts;
             return Ok(counts);
         }
-        let sender = Arc::clone(batch.sender());
+        let (sender, job) = (Arc::clone(batch.sender()), batch.job().cloned());
         drop(batch);
-        self.ask(|reply| Command::Append(sender, Incoming { rows, fresh, counts, removals, reply, _place: place }))
-            .await?
+        let source = (Arc::clone(&sender), job);
+        let incoming = |reply| Incoming { rows, fresh, counts, removals, source, reply, _place: place };
+        self.ask(|reply| Command::Append(sender, incoming(reply))).await?
     }
 
     async fn select(&self, selection: &Selection) -> Result<Vec<Series>, StoreError> {

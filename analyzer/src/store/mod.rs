@@ -6,6 +6,7 @@
 //! write-ahead or the indexed segment, never both and never neither. A merge of segments goes the same way: new files
 //! first, then one transaction that exchanges them for the old ones, whose files go when the last read of them is over.
 
+mod active;
 mod admit;
 mod application;
 mod backup;
@@ -20,6 +21,7 @@ mod delivery;
 mod embedded;
 mod events;
 mod forget;
+mod fullness;
 mod head;
 mod inspect;
 mod judged;
@@ -72,7 +74,7 @@ pub struct Appended {
     pub out_of_bounds: u64,
     /// Of a metric that no signal uses.
     pub unknown: u64,
-    /// Of a new series beyond the number that may exist.
+    /// Of a new series beyond a limit: too many of them, of one sender or scrape job, or too many bytes of labels.
     pub over_limit: u64,
 }
 

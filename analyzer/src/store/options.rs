@@ -37,9 +37,15 @@ pub struct Options {
     /// Bytes of batches that may wait for the writer, a quarter of them from one sender; further ones wait at their
     /// senders. Default 32 MiB: a quarter holds the largest request of remote write.
     pub queue_bytes: usize,
-    /// Series that may exist; samples of further ones are counted and dropped. Default 1 million, which take very
+    /// Series that may be active; those that ended first are evicted to make room, and samples of further ones are counted
+    /// and refused. The catalogue holds four times as many, evicted ones included. Default 1 million, which take very
     /// roughly 1 GiB of memory.
     pub max_series: usize,
+    /// Active series of one sender, and of a scrape job that has no bound of its own. Default: four fifths of
+    /// [`Options::max_series`], so that one sender alone is bounded by little, and others find room beside it.
+    pub max_series_per_sender: Option<usize>,
+    /// Bytes of the labels of all series in the catalogue. Default 512 MiB: a million series of 500 bytes.
+    pub max_label_bytes: u64,
     /// How long samples are kept at least; whole segments go, most of which hold six hours or less. Default: for ever.
     pub retention: Option<Duration>,
     /// Bytes of segments beyond which the oldest go; those with samples of the last 6 h stay, because verdicts that are
@@ -75,6 +81,8 @@ impl Options {
             head_age: Duration::from_hours(2),
             queue_bytes: 32 << 20,
             max_series: 1_000_000,
+            max_series_per_sender: None,
+            max_label_bytes: 512 << 20,
             retention: None,
             retention_bytes: None,
             retention_results: None,
@@ -88,10 +96,16 @@ impl Options {
         (self.keep)(metric) || self.also.contains(metric)
     }
 
+    pub(super) fn series_per_sender(&self) -> usize {
+        self.max_series_per_sender.unwrap_or(self.max_series - self.max_series / 5)
+    }
+
     pub(super) fn limits(&self) -> Limits {
         Limits {
             head_bytes: self.head_bytes as u64,
             max_series: self.max_series as u64,
+            max_series_per_sender: self.series_per_sender() as u64,
+            max_label_bytes: self.max_label_bytes,
             queue_bytes: self.queue_bytes as u64,
             segment_bytes: self.segment_bytes,
             min_free_disk_space_bytes: self.min_free_disk_space_bytes,

@@ -9,6 +9,7 @@ use proptest::prelude::*;
 mod clocks;
 mod copies;
 mod intake;
+mod limits;
 mod upgrade;
 mod upkeep;
 

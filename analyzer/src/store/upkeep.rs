@@ -43,6 +43,7 @@ impl Writer {
     /// Removes what is not kept any longer, and begins a merge if there is none and one is worth it.
     pub(super) async fn upkeep(&mut self) {
         self.upkeep_due = Instant::now() + EVERY;
+        self.note_fullness();
         let done = async {
             self.clear_leftovers().await?;
             self.keep_clock().await?;

@@ -12,21 +12,26 @@ use tokio::sync::mpsc;
 use tokio::task::JoinError;
 use tracing::{error, info};
 
+use super::active::{Active, Full, Owner};
 use super::admit::{Bounds, Past, Row, admit};
 use super::catalogue::SeriesId;
 use super::embedded::{Lock, Shared};
 use super::forget::{self, Sweep};
+use super::fullness::{Dropped, Fullness};
 use super::head::{Head, value_at};
 use super::pages::Pages;
 use super::queue::{Command, Incoming, Turns};
 use super::segment::Encoder;
 use super::segments::Name;
 use super::upkeep::{self, Merging};
-use super::{Appended, StoreError, segments};
-use crate::sample::{Labels, Sample, Series, TimeMs};
+use super::{Appended, Options, StoreError, segments};
+use crate::sample::{Labels, Sample, Series, TimeMs, is_stale};
 
 /// How long to leave a failed flush alone: a full disk is rarely mended sooner.
 const RETRY: Duration = Duration::from_secs(10);
+
+/// The catalogue holds so many times as many series as may be active: those that were evicted too.
+const ENDED_SHARE: usize = 4;
 
 pub(super) struct Writer {
     pub(super) shared: Arc<Shared>,
@@ -39,6 +44,9 @@ pub(super) struct Writer {
     seq: i64,
     /// Per series: the time of its newest sample; `TimeMs::MIN` when it has none; `None` when only the segments know.
     pub(super) newest: Pages<Option<TimeMs>>,
+    /// Which series count towards the limits.
+    pub(super) active: Active,
+    fullness: Fullness,
     /// When the head must be flushed.
     deadline: Instant,
     /// When a flush may be tried again.
@@ -57,9 +65,14 @@ pub(super) struct Writer {
 
 impl Writer {
     pub(super) fn new(shared: Arc<Shared>, lock: Lock, next_series: u32, seq: i64) -> Self {
-        let mut newest = Pages::default();
+        let (mut newest, mut active) = (Pages::default(), Active::new(shared.options.max_series));
         {
             let state = shared.state.read();
+            for id in shared.catalogue.read().all() {
+                let ended = state.head.series(id).last().is_none_or(|last| is_stale(last.value));
+                active.heard(id, Owner::default(), since_boot_s(&shared.options), ended);
+            }
+            shared.totals.lock().series = active.len() as u64;
             let flushed = state.flushed_until();
             for (id, samples) in state.head.all() {
                 // A late sample says nothing: the newest may be in a segment.
@@ -77,6 +90,8 @@ impl Writer {
             next_series,
             seq,
             newest,
+            active,
+            fullness: Fullness::default(),
             deadline,
             retry: Instant::now(),
             upkeep_due: Instant::now() + upkeep::EVERY,
@@ -196,7 +211,8 @@ impl Writer {
             earliest: self.shared.earliest(),
             latest: (options.now)().saturating_add(millis(options.future)),
         };
-        let (mut rows, series) = self.resolve(group, counts, bounds);
+        let owners = self.owners_of(group);
+        let (mut rows, series) = self.resolve(group, counts, bounds, &owners);
         rows.sort_by_key(|row| (row.id, row.sample.time_ms));
         let late = self.read_late(&rows, bounds).await;
         let accepted = {
@@ -204,15 +220,54 @@ impl Writer {
             let past = Stored { head: &state.head, late: &late, newest: &self.newest, latest: bounds.latest };
             admit(&rows, &past, bounds, counts)
         };
-        if accepted.is_empty() {
-            return Ok(());
-        }
-        let persisted = self.persist(&series, &accepted).await;
+        let persisted = if accepted.is_empty() { Ok(()) } else { self.persist(&series, &accepted).await };
         match persisted {
-            Ok(()) => self.apply(series, &accepted),
+            Ok(()) if accepted.is_empty() => {}
+            Ok(()) => {
+                self.note_heard(&rows, &owners);
+                self.apply(series, &accepted);
+            }
             Err(_) => self.forget(series.len()),
         }
+        self.note_fullness();
         persisted
+    }
+
+    /// Whose the series of each batch are.
+    fn owners_of(&mut self, group: &[Incoming]) -> Vec<Owner> {
+        self.active.forget_owners();
+        let default = self.shared.options.series_per_sender();
+        let owner = |incoming: &Incoming| match &incoming.source {
+            (sender, None) => self.active.owner(sender, default),
+            (_, Some(job)) => {
+                self.active.owner(&format!("scrape job {}", job.name).into(), job.max_series.unwrap_or(default))
+            }
+        };
+        group.iter().map(owner).collect()
+    }
+
+    fn note_heard(&mut self, rows: &[Row], owners: &[Owner]) {
+        let now_s = since_boot_s(&self.shared.options);
+        for series in rows.chunk_by(|a, b| a.id == b.id) {
+            let Some((row, owner)) = series.last().and_then(|row| Some((row, owners.get(row.batch as usize)?))) else {
+                continue;
+            };
+            self.active.heard(row.id, *owner, now_s, is_stale(row.sample.value));
+        }
+    }
+
+    /// For metrics and the log.
+    pub(super) fn note_fullness(&mut self) {
+        let (series, evicted) = (self.active.len() as u64, self.active.evicted());
+        {
+            let mut totals = self.shared.totals.lock();
+            (totals.series, totals.evicted_series) = (series, evicted);
+        }
+        let options = &self.shared.options;
+        let label_bytes = self.shared.catalogue.read().label_bytes();
+        self.fullness.note_used("store.max_series", series, options.max_series as u64);
+        self.fullness.note_used("store.max_label_bytes", label_bytes, options.max_label_bytes);
+        self.fullness.note_time(since_boot_s(options));
     }
 
     /// All rows of the group, and the series that are to be created for them: each has a sample that will be accepted.
@@ -221,14 +276,17 @@ impl Writer {
         group: &mut [Incoming],
         counts: &mut [Appended],
         bounds: Bounds,
+        owners: &[Owner],
     ) -> (Vec<Row>, Vec<(SeriesId, Labels)>) {
+        let (options, now_s) = (&self.shared.options, since_boot_s(&self.shared.options));
         let catalogue = self.shared.catalogue.read();
         let mut created: HashMap<Labels, SeriesId> = HashMap::new();
+        let mut held = Held { series: catalogue.len(), label_bytes: catalogue.label_bytes() };
+        let mut dropped: HashMap<(Full, Owner), Dropped> = HashMap::new();
         let mut rows = Vec::with_capacity(group.iter().map(|incoming| incoming.rows.len()).sum());
-        for ((batch, incoming), counts) in (0..).zip(group).zip(counts) {
+        for (((batch, incoming), counts), owner) in (0..).zip(group).zip(counts).zip(owners) {
             rows.extend(incoming.rows.iter().map(|row| Row { batch, ..*row }));
             for Series { labels, samples } in incoming.fresh.drain(..) {
-                let full = catalogue.len() + created.len() >= self.shared.options.max_series;
                 // Another batch may have brought the series since this one was looked up.
                 let id = match catalogue.id(labels.as_ref()).or_else(|| created.get(&labels).copied()) {
                     Some(id) => id,
@@ -236,13 +294,19 @@ impl Writer {
                         counts.out_of_bounds += samples.len() as u64;
                         continue;
                     }
-                    None if full => {
-                        counts.over_limit += samples.len() as u64;
-                        continue;
-                    }
                     None => {
+                        let fits = held.fits(options, &labels).and_then(|()| self.active.make_room(*owner, now_s));
+                        if let Err(full) = fits {
+                            counts.over_limit += samples.len() as u64;
+                            let dropped = dropped.entry((full, *owner)).or_default();
+                            dropped.series += 1;
+                            dropped.samples += samples.len() as u64;
+                            continue;
+                        }
                         let id = SeriesId(self.next_series);
                         self.next_series += 1;
+                        held.add(&labels);
+                        self.active.heard(id, *owner, now_s, false);
                         *self.newest.get_mut(id) = Some(TimeMs::MIN);
                         created.insert(labels, id);
                         id
@@ -251,9 +315,23 @@ impl Writer {
                 rows.extend(samples.into_iter().map(|sample| Row { id, batch, sample }));
             }
         }
+        drop(catalogue);
+        self.tell_dropped(dropped, now_s);
         let mut series: Vec<_> = created.into_iter().map(|(labels, id)| (id, labels)).collect();
         series.sort_unstable_by_key(|(id, _)| *id);
         (rows, series)
+    }
+
+    fn tell_dropped(&mut self, dropped: HashMap<(Full, Owner), Dropped>, now_s: u32) {
+        for ((full, owner), dropped) in dropped {
+            let (of, of_owner) = self.active.bound(owner);
+            let limit = match full {
+                Full::Owner => of_owner as u64,
+                Full::LabelBytes => self.shared.options.max_label_bytes,
+                Full::Series | Full::Catalogue => self.shared.options.max_series as u64,
+            };
+            self.fullness.note_dropped(full, &Dropped { of: of.to_owned(), limit, ..dropped }, now_s);
+        }
     }
 
     /// Samples in segments that late rows may repeat. In the normal course there are no such rows.
@@ -321,6 +399,7 @@ impl Writer {
     fn forget(&mut self, series: usize) {
         for id in self.next_series - series as u32..self.next_series {
             *self.newest.get_mut(SeriesId(id)) = None;
+            self.active.remove(SeriesId(id));
         }
         self.next_series -= series as u32;
     }
@@ -428,6 +507,39 @@ impl Past for Stored<'_> {
         let late = || self.late.get(&id).and_then(|samples| value_at(samples, time_ms));
         value_at(self.head.series(id), time_ms).or_else(late)
     }
+}
+
+/// What the catalogue holds, with the series that are being created.
+struct Held {
+    series: usize,
+    label_bytes: u64,
+}
+
+impl Held {
+    fn with(&self, labels: &Labels) -> Self {
+        Self { series: self.series + 1, label_bytes: self.label_bytes + labels.as_ref().key().len() as u64 }
+    }
+
+    /// Is there room for one more series?
+    fn fits(&self, options: &Options, labels: &Labels) -> Result<(), Full> {
+        let Self { series, label_bytes } = self.with(labels);
+        if label_bytes > options.max_label_bytes {
+            return Err(Full::LabelBytes);
+        }
+        if series > options.max_series.saturating_mul(ENDED_SHARE) {
+            return Err(Full::Catalogue);
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, labels: &Labels) {
+        *self = self.with(labels);
+    }
+}
+
+/// Seconds by which it is measured how long ago a series was heard.
+fn since_boot_s(options: &Options) -> u32 {
+    u32::try_from((options.since_boot)().as_secs()).unwrap_or(u32::MAX)
 }
 
 /// The time of the newest sample that is not later; of samples in order of time.
