@@ -4,8 +4,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test, in helpers too")]
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
@@ -15,6 +13,7 @@ use goodput_tests::numbered::Load;
 use goodput_tests::process::until;
 use goodput_tests::programs::Analyzer;
 use goodput_tests::remote_write::{TimeSeries, send};
+use goodput_tests::scrape::serve;
 use goodput_tests::tmpfs::Tmpfs;
 
 const CONFIG: &str = "store: {head_bytes: 8192}\n";
@@ -127,23 +126,6 @@ fn a_clock_that_jumps_loses_nothing() {
     });
 }
 
-/// A target with one GPU; ends with the test's process.
-fn target() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    thread::spawn(move || {
-        for mut connection in listener.incoming().map_while(Result::ok) {
-            let mut request = BufReader::new(connection.try_clone().unwrap()).lines().map_while(Result::ok);
-            while request.next().is_some_and(|line| !line.is_empty()) {}
-            let page = "DCGM_FI_DEV_GPU_UTIL{UUID=\"GPU-1\",gpu=\"0\",Hostname=\"n1\"} 50\n";
-            let head = "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\nconnection: close\r\n";
-            // The analyzer may have gone.
-            let _ = write!(connection, "{head}content-length: {}\r\n\r\n{page}", page.len());
-        }
-    });
-    address
-}
-
 #[test]
 fn scrapes_are_stored_at_once_when_a_clock_that_was_ahead_is_right_again() {
     const DAYS_400_S: i64 = 400 * 24 * 3600;
@@ -151,7 +133,7 @@ fn scrapes_are_stored_at_once_when_a_clock_that_was_ahead_is_right_again() {
     let config = format!(
         "store: {{head_bytes: 2048, retention: 1d}}\n\
          scrape: [{{name: gpu, targets: ['{}'], interval: 1s, timeout: 1s}}]\n",
-        target()
+        serve("DCGM_FI_DEV_GPU_UTIL{UUID=\"GPU-1\",gpu=\"0\",Hostname=\"n1\"} 50\n").unwrap()
     );
     let start = || Analyzer::start_with_faults(dir.path(), &config, faults.0.path()).unwrap();
     let samples = |analyzer: &Analyzer, outcome: &str| {
@@ -174,14 +156,14 @@ fn scrapes_are_stored_at_once_when_a_clock_that_was_ahead_is_right_again() {
     faults.begin("clock", "0");
     stores_more(&analyzer);
     assert_eq!((in_doubt(&analyzer), samples(&analyzer, "out_of_bounds")), (Some(0.0), 0.0));
+    let log = analyzer.running.log_text();
+    assert!(log.contains("stepped and is in doubt") && log.contains("no longer in doubt"), "{log}");
     analyzer.running.terminate().unwrap();
     let analyzer = start();
     stores_more(&analyzer);
     assert_eq!(samples(&analyzer, "out_of_bounds"), 0.0);
     let raw_from = analyzer.metric("goodput_analyzer_store_raw_from_timestamp_seconds").unwrap();
     assert_eq!((raw_from, metric(&analyzer, "removed_segments_total")), (None, 0.0));
-    let log = fs::read_to_string(dir.path().join("analyzer.log")).unwrap();
-    assert!(log.contains("stepped and is in doubt") && log.contains("no longer in doubt"), "{log}");
 }
 
 #[test]

@@ -28,6 +28,8 @@ pub struct StoreLimits {
     pub max_series_per_sender: Option<usize>,
     /// Bytes of the labels of all series.
     pub max_label_bytes: u64,
+    /// GPUs that are judged.
+    pub max_gpus: usize,
     /// Are series kept that no signal uses?
     pub keep_unknown: bool,
     /// How long samples are kept; none: for ever.
@@ -54,6 +56,7 @@ impl Default for StoreLimits {
             max_series: options.max_series,
             max_series_per_sender: options.max_series_per_sender,
             max_label_bytes: options.max_label_bytes,
+            max_gpus: options.max_gpus,
             keep_unknown: false,
             retention: options.retention,
             retention_bytes: options.retention_bytes,
@@ -76,6 +79,7 @@ impl StoreLimits {
             max_series: self.max_series,
             max_series_per_sender: self.max_series_per_sender,
             max_label_bytes: self.max_label_bytes,
+            max_gpus: self.max_gpus,
             retention: self.retention,
             retention_bytes: self.retention_bytes,
             retention_results: self.retention_results,
@@ -98,6 +102,7 @@ pub(super) fn store_limits(name: &str, value: &Spanned<Value>, mistakes: &mut Ve
         max_series: fields.optional("max_series", default.max_series, mistakes, count),
         max_series_per_sender: fields.optional("max_series_per_sender", None, mistakes, |value| count(value).map(Some)),
         max_label_bytes: fields.optional("max_label_bytes", default.max_label_bytes, mistakes, count),
+        max_gpus: fields.optional("max_gpus", default.max_gpus, mistakes, count),
         keep_unknown: fields.optional("keep_unknown", default.keep_unknown, mistakes, yes_or_no),
         retention: fields.optional("retention", default.retention, mistakes, age),
         retention_bytes: fields.optional("retention_bytes", default.retention_bytes, mistakes, bytes),
@@ -163,7 +168,7 @@ pub(super) fn write(limits: &StoreLimits, f: &mut fmt::Formatter<'_>) -> fmt::Re
     if let Some(max) = limits.max_series_per_sender {
         writeln!(f, "  max_series_per_sender: {max}")?;
     }
-    writeln!(f, "  max_label_bytes: {}", limits.max_label_bytes)?;
+    writeln!(f, "  max_label_bytes: {}\n  max_gpus: {}", limits.max_label_bytes, limits.max_gpus)?;
     writeln!(f, "  keep_unknown: {}", limits.keep_unknown)?;
     writeln!(f, "  retention: {}\n  retention_bytes: {bytes}", age(limits.retention))?;
     writeln!(f, "  retention_results: {}", age(limits.retention_results))?;

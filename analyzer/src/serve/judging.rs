@@ -47,6 +47,8 @@ pub struct Progress {
     pub prospects: Vec<Prospect>,
     /// What could not be joined to a node in the open hour, and why.
     pub unjoined: Vec<String>,
+    /// GPUs that the last round did not judge for there being more than `max_gpus`.
+    pub dropped_gpus: usize,
     /// How long the last round took.
     pub took: Duration,
     /// Rounds that failed.
@@ -111,7 +113,15 @@ impl<S: Samples + Results> Judging<S> {
             if let Err(error) = &round {
                 tracing::error!(%error, "cannot judge; the next attempt is in a minute");
             }
+            let dropped_gpus = reader.dropped_gpus();
+            if dropped_gpus > 0 && self.progress.borrow().dropped_gpus == 0 {
+                tracing::warn!(
+                    dropped_gpus,
+                    "more GPUs than store.max_gpus: those that were stored last are not judged"
+                );
+            }
             self.progress.send_modify(|progress| {
+                progress.dropped_gpus = dropped_gpus;
                 progress.took = began.elapsed();
                 progress.failures += u64::from(round.is_err());
             });

@@ -181,6 +181,10 @@ fn own(registry: &mut Registry, progress: &Progress, account: &Account, replicat
         doubt,
     );
 
+    let dropped = Gauge::<i64>::default();
+    dropped.set(progress.dropped_gpus as i64);
+    registry.register("judge_dropped_gpus", "GPUs that are not judged: there are more than max_gpus", dropped);
+
     let nodes: BTreeSet<_> = progress.last_minutes.iter().map(|i| (&i.cluster, &i.node)).collect();
     let count = Gauge::<i64>::default();
     count.set(i64::try_from(nodes.len()).unwrap_or(i64::MAX));

@@ -46,6 +46,9 @@ pub struct Options {
     pub max_series_per_sender: Option<usize>,
     /// Bytes of the labels of all series in the catalogue. Default 512 MiB: a million series of 500 bytes.
     pub max_label_bytes: u64,
+    /// GPUs that are judged; those that were stored first before others. Default 100,000: judging takes 7 KiB for each at
+    /// least.
+    pub max_gpus: usize,
     /// How long samples are kept at least; whole segments go, most of which hold six hours or less. Default: for ever.
     pub retention: Option<Duration>,
     /// Bytes of segments beyond which the oldest go; those with samples of the last 6 h stay, because verdicts that are
@@ -83,6 +86,7 @@ impl Options {
             max_series: 1_000_000,
             max_series_per_sender: None,
             max_label_bytes: 512 << 20,
+            max_gpus: 100_000,
             retention: None,
             retention_bytes: None,
             retention_results: None,
@@ -106,6 +110,7 @@ impl Options {
             max_series: self.max_series as u64,
             max_series_per_sender: self.series_per_sender() as u64,
             max_label_bytes: self.max_label_bytes,
+            max_gpus: self.max_gpus as u64,
             queue_bytes: self.queue_bytes as u64,
             segment_bytes: self.segment_bytes,
             min_free_disk_space_bytes: self.min_free_disk_space_bytes,

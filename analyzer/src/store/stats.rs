@@ -82,6 +82,8 @@ pub struct Limits {
     pub max_series_per_sender: u64,
     /// See [`super::Options::max_label_bytes`].
     pub max_label_bytes: u64,
+    /// See [`super::Options::max_gpus`].
+    pub max_gpus: u64,
     /// See [`super::Options::segment_bytes`].
     pub segment_bytes: u64,
     /// See [`super::Options::min_free_disk_space_bytes`].

@@ -93,6 +93,7 @@ fn limits(registry: &mut Registry, limits: &Limits) {
         ("max_series", Some(limits.max_series)),
         ("max_series_per_sender", Some(limits.max_series_per_sender)),
         ("max_label_bytes", Some(limits.max_label_bytes)),
+        ("max_gpus", Some(limits.max_gpus)),
         ("min_free_disk_space_bytes", Some(limits.min_free_disk_space_bytes)),
         ("segment_bytes", Some(limits.segment_bytes)),
         ("retention_bytes", limits.retention_bytes),
