@@ -46,8 +46,8 @@ pub struct Options {
     pub max_series_per_sender: Option<usize>,
     /// Bytes of the labels of all series in the catalogue. Default 512 MiB: a million series of 500 bytes.
     pub max_label_bytes: u64,
-    /// GPUs that are judged; those that were stored first before others. Default 100,000: judging takes 7 KiB for each at
-    /// least.
+    /// GPUs that are judged; those that were stored first before others. Default 20,000: judging takes about 90 KiB for each
+    /// even where it has one series, so that these take 1.8 GiB.
     pub max_gpus: usize,
     /// How long samples are kept at least; whole segments go, most of which hold six hours or less. Default: for ever.
     pub retention: Option<Duration>,
@@ -86,7 +86,7 @@ impl Options {
             max_series: 1_000_000,
             max_series_per_sender: None,
             max_label_bytes: 512 << 20,
-            max_gpus: 100_000,
+            max_gpus: 20_000,
             retention: None,
             retention_bytes: None,
             retention_results: None,
