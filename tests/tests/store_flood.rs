@@ -64,7 +64,7 @@ fn a_flood_of_series_is_refused_and_others_are_served() {
     assert!((fits + 1..=max_series).contains(&series), "{series} series");
 
     let before = samples("stored");
-    until("scrapes beside the flood", patience, || Ok((samples("stored") > before + 6.0).then_some(()))).unwrap();
+    until("scrapes after the flood", patience, || Ok((samples("stored") > before + 6.0).then_some(()))).unwrap();
     let dropped = || Ok(Some(metric("goodput_analyzer_judge_dropped_gpus")).filter(|dropped| *dropped > 0.0));
     let dropped = until("judging of the flood", patience, dropped).unwrap();
     assert_eq!(dropped as usize, fits + 1 - max_gpus, "GPUs that were stored first are judged");

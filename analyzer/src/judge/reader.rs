@@ -88,7 +88,7 @@ impl<'s, S: Samples> Reader<'s, S> {
         if self.gpus.dropped.is_empty() {
             return;
         }
-        // GPUs that are gone make room for others, of which nothing is held: all is read again.
+        // GPUs that are gone make room for others. The reader holds nothing of these, so it reads all again.
         let held = self.held.iter().flat_map(|held| held.series.iter()).filter_map(|series| uuid_of(&series.labels));
         let there: HashSet<Box<str>> = held.map(Into::into).collect();
         if there.len() < self.gpus.judged.len() {

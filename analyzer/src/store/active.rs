@@ -14,7 +14,7 @@ use super::pages::Pages;
 const SILENT_S: u32 = 3600;
 /// When nothing is known to have ended, all series are looked at again after so long.
 const LOOK_S: u32 = 10;
-/// Or when one in so many has ended since, so that looking costs little beside what ends.
+/// Or when this part of all series has ended since: then a look costs little per series that ended.
 const LOOK_SHARE: usize = 64;
 
 /// Who brought a series: a sender or a scrape job, by its place in [`Active::owners`].
@@ -108,7 +108,7 @@ impl Active {
         });
     }
 
-    /// The owner of this name, which may have so many series.
+    /// The owner of this name; `max` bounds its series.
     pub(super) fn owner(&mut self, name: &Arc<str>, max: usize) -> Owner {
         if let Some(owner) = self.by_name.get(name) {
             return *owner;

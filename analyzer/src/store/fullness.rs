@@ -12,7 +12,7 @@ const OVER_S: u32 = 300;
 
 #[derive(Default)]
 pub(super) struct Fullness {
-    /// Names of limits of which four fifths are used.
+    /// Names of limits that are used to four fifths.
     near: BTreeSet<&'static str>,
     /// When series were last dropped, by reason.
     dropping: BTreeMap<Full, u32>,

@@ -42,7 +42,7 @@ pub struct Options {
     /// roughly 1 GiB of memory.
     pub max_series: usize,
     /// Active series of one sender, and of a scrape job that has no bound of its own. Default: four fifths of
-    /// [`Options::max_series`], so that one sender alone is bounded by little, and others find room beside it.
+    /// [`Options::max_series`], so that one sender alone may use most of it, and others find room.
     pub max_series_per_sender: Option<usize>,
     /// Bytes of the labels of all series in the catalogue. Default 512 MiB: a million series of 500 bytes.
     pub max_label_bytes: u64,

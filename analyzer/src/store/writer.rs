@@ -30,7 +30,7 @@ use crate::sample::{Labels, Sample, Series, TimeMs, is_stale};
 /// How long to leave a failed flush alone: a full disk is rarely mended sooner.
 const RETRY: Duration = Duration::from_secs(10);
 
-/// The catalogue holds so many times as many series as may be active: those that were evicted too.
+/// The catalogue holds at most this multiple of `max_series`, evicted series included.
 const ENDED_SHARE: usize = 4;
 
 pub(super) struct Writer {

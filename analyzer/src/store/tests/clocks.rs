@@ -132,7 +132,7 @@ async fn one_sender_ahead_of_the_clock_is_refused_and_several_are_put_off() {
     assert!(matches!(store.append(ahead("10.0.0.1")).await, Err(StoreError::ClockInDoubt)));
     assert!(store.stats().clock_in_doubt);
     let right = batch([ticks(NOW - 100..NOW)]).sent_by("10.0.0.3");
-    assert_eq!(store.append(right).await.unwrap(), stored(100), "whoever agrees with the clock is heard");
+    assert_eq!(store.append(right).await.unwrap(), stored(100), "a sender that agrees with the clock is heard");
     assert!(!store.stats().clock_in_doubt, "most agree with the clock");
 }
 
