@@ -29,6 +29,7 @@ mod options;
 mod outlook;
 mod pages;
 mod queue;
+mod resolve;
 mod results;
 mod retain;
 mod segment;
