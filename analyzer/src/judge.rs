@@ -150,7 +150,7 @@ impl<S: Samples + Results> Judge<S> {
     /// What windows are read with that are judged one after another, of which the last ends then: it spares reading
     /// again what several of them rest on. What the store is given meanwhile may be missing.
     pub fn reader(&self, end: TimeMs) -> Reader<'_, S> {
-        Reader::new(&self.store, end)
+        Reader::new(&self.store, end, self.store.stats().limits.max_gpus as usize)
     }
 
     /// Judges the window, as far as it is over at `until`, and stores the verdicts, risks, advisories and standings in place

@@ -204,6 +204,16 @@ pub struct Batch {
     /// Where each series ends in both.
     ends: Vec<(usize, usize)>,
     sender: Arc<str>,
+    job: Option<ScrapeJob>,
+}
+
+/// The scrape job that a batch is of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScrapeJob {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Series that all its targets together may have; `None`: as many as one sender.
+    pub max_series: Option<usize>,
 }
 
 impl Batch {
@@ -212,6 +222,19 @@ impl Batch {
     pub fn sent_by(mut self, sender: &str) -> Self {
         self.sender = sender.into();
         self
+    }
+
+    /// The same, scraped for this job.
+    #[must_use]
+    pub fn scraped_for(mut self, job: ScrapeJob) -> Self {
+        self.job = Some(job);
+        self
+    }
+
+    /// The scrape job; `None` when a sender brought it.
+    #[must_use]
+    pub fn job(&self) -> Option<&ScrapeJob> {
+        self.job.as_ref()
     }
 
     /// Who brought it; empty when that is not known.
@@ -236,6 +259,12 @@ impl Batch {
     #[must_use]
     pub fn sample_count(&self) -> usize {
         self.ends.last().map_or(0, |(_, samples)| *samples)
+    }
+
+    /// The samples of all series.
+    #[must_use]
+    pub fn samples(&self) -> &[Sample] {
+        self.samples.get(..self.sample_count()).unwrap_or_default()
     }
 
     /// Memory of all labels.

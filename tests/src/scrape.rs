@@ -1,4 +1,28 @@
-//! What an exporter serves, as text, and single series of it.
+//! What an exporter serves, as text, and single series of it; and a target that serves the same page to everyone.
+
+use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::net::{SocketAddr, TcpListener};
+use std::thread;
+
+/// Serves this page to every request. Ends with the test's process.
+///
+/// # Errors
+/// When there is no free port.
+pub fn serve(page: &'static str) -> io::Result<SocketAddr> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let address = listener.local_addr()?;
+    thread::spawn(move || {
+        for mut connection in listener.incoming().map_while(Result::ok) {
+            let Ok(reader) = connection.try_clone() else { continue };
+            let mut request = BufReader::new(reader).lines().map_while(Result::ok);
+            while request.next().is_some_and(|line| !line.is_empty()) {}
+            let head = "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\nconnection: close\r\n";
+            // The scraper may have gone.
+            let _ = write!(connection, "{head}content-length: {}\r\n\r\n{page}", page.len());
+        }
+    });
+    Ok(address)
+}
 
 /// One scrape.
 pub struct Scrape(pub String);

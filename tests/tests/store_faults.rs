@@ -8,9 +8,12 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
+use goodput_analyzer::store::wall_clock;
 use goodput_tests::numbered::Load;
 use goodput_tests::process::until;
 use goodput_tests::programs::Analyzer;
+use goodput_tests::remote_write::{TimeSeries, send};
+use goodput_tests::scrape::serve;
 use goodput_tests::tmpfs::Tmpfs;
 
 const CONFIG: &str = "store: {head_bytes: 8192}\n";
@@ -121,6 +124,66 @@ fn a_clock_that_jumps_loses_nothing() {
         let stats = load.check(&data).unwrap();
         assert!(stats.segments > 0 && stats.quarantined == 0 && stats.raw_from.is_none());
     });
+}
+
+#[test]
+fn scrapes_are_stored_at_once_when_a_clock_that_was_ahead_is_right_again() {
+    const DAYS_400_S: i64 = 400 * 24 * 3600;
+    let (dir, faults) = (tempfile::tempdir().unwrap(), Faults::new());
+    let config = format!(
+        "store: {{head_bytes: 2048, retention: 1d}}\n\
+         scrape: [{{name: gpu, targets: ['{}'], interval: 1s, timeout: 1s}}]\n",
+        serve("DCGM_FI_DEV_GPU_UTIL{UUID=\"GPU-1\",gpu=\"0\",Hostname=\"n1\"} 50\n").unwrap()
+    );
+    let start = || Analyzer::start_with_faults(dir.path(), &config, faults.0.path()).unwrap();
+    let samples = |analyzer: &Analyzer, outcome: &str| {
+        let name = format!("goodput_analyzer_received_samples_total{{outcome=\"{outcome}\"}}");
+        analyzer.metric(&name).unwrap().unwrap_or(0.0)
+    };
+    let stores_more = |analyzer: &Analyzer| {
+        let enough = samples(analyzer, "stored") + 8.0;
+        let stored = || Ok((samples(analyzer, "stored") >= enough).then_some(()));
+        until("four scrapes to be stored", Duration::from_secs(60), stored).unwrap();
+    };
+    let in_doubt = |analyzer: &Analyzer| analyzer.metric("goodput_analyzer_clock_in_doubt").unwrap();
+    faults.begin("clock", "0");
+    let analyzer = start();
+    stores_more(&analyzer);
+    assert_eq!(in_doubt(&analyzer), Some(0.0));
+    faults.begin("clock", &DAYS_400_S.to_string());
+    stores_more(&analyzer);
+    assert_eq!(in_doubt(&analyzer), Some(1.0));
+    faults.begin("clock", "0");
+    stores_more(&analyzer);
+    assert_eq!((in_doubt(&analyzer), samples(&analyzer, "out_of_bounds")), (Some(0.0), 0.0));
+    let log = analyzer.running.log_text();
+    assert!(log.contains("stepped and is in doubt") && log.contains("no longer in doubt"), "{log}");
+    analyzer.running.terminate().unwrap();
+    let analyzer = start();
+    stores_more(&analyzer);
+    assert_eq!(samples(&analyzer, "out_of_bounds"), 0.0);
+    let raw_from = analyzer.metric("goodput_analyzer_store_raw_from_timestamp_seconds").unwrap();
+    assert_eq!((raw_from, metric(&analyzer, "removed_segments_total")), (None, 0.0));
+}
+
+#[test]
+fn a_sender_keeps_what_lies_ahead_of_a_clock_that_stepped_back() {
+    let (dir, faults) = (tempfile::tempdir().unwrap(), Faults::new());
+    faults.begin("clock", "0");
+    let analyzer = faults.start(dir.path());
+    let labels = [("__name__", "DCGM_FI_DEV_GPU_UTIL"), ("UUID", "GPU-1"), ("instance", "n1")];
+    let now = wall_clock();
+    let write = |time| send(analyzer.address, vec![TimeSeries::new(&labels, [(time, 1.0)])]).unwrap();
+    assert_eq!(write(now), 204);
+    faults.begin("clock", "-900");
+    assert_eq!(write(now + 1000), 503);
+    assert_eq!(analyzer.metric("goodput_analyzer_clock_in_doubt").unwrap(), Some(1.0));
+    faults.begin("clock", "0");
+    assert_eq!(write(now + 1000), 204);
+    assert_eq!(write(now + 3_600_000), 400, "one sender ahead of a clock that is right");
+    assert_eq!(write(i64::MIN), 400);
+    let refused = "goodput_analyzer_received_samples_total{outcome=\"out_of_bounds\"}";
+    assert_eq!(analyzer.metric(refused).unwrap(), Some(2.0));
 }
 
 #[test]

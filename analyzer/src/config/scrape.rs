@@ -10,6 +10,7 @@ use serde_saphyr::Spanned;
 
 use super::cli::host_port;
 use super::file::{duration_of, non_empty, text};
+use super::store::count;
 use super::yaml::{Fields, Mistake, Value, line, list, scalar};
 use crate::ingest::access::{Access, Credentials, Tls};
 use crate::ingest::job::{Discovery, Job};
@@ -48,6 +49,7 @@ fn job(path: &str, item: &Spanned<Value>, mistakes: &mut Vec<Mistake>) -> Option
     let metrics_path = fields.optional("metrics_path", default.metrics_path, mistakes, metrics_path);
     let params = fields.take("params").map(|(name, value)| params(&name, value, mistakes));
     let labels = fields.take("labels").map(|(name, value)| labels(&name, value, mistakes));
+    let max_series = fields.optional("max_series", None, mistakes, |value| count(value).map(Some));
     let access = Arc::new(access(&mut fields, path, item, mistakes));
     let files = fields.take("file_sd_configs").map(|(name, value)| each(&name, value, mistakes, file_discovery));
     let http = fields.take("http_sd_configs").map(|(name, value)| each(&name, value, mistakes, http_discovery));
@@ -58,7 +60,20 @@ fn job(path: &str, item: &Spanned<Value>, mistakes: &mut Vec<Mistake>) -> Option
     }
     let (params, labels) = (params.unwrap_or_default(), labels.unwrap_or_default());
     let (targets, discoveries) = (targets.unwrap_or_default(), files.into_iter().chain(http).flatten().collect());
-    Some(Job { name: name?, targets, interval, timeout, scheme, metrics_path, params, labels, access, discoveries })
+    let name = name?;
+    Some(Job {
+        name,
+        targets,
+        interval,
+        timeout,
+        scheme,
+        metrics_path,
+        params,
+        labels,
+        max_series,
+        access,
+        discoveries,
+    })
 }
 
 fn target(value: &Value) -> Result<String, String> {
@@ -273,6 +288,9 @@ pub(super) fn write(f: &mut fmt::Formatter<'_>, jobs: &[Job]) -> fmt::Result {
                 writeln!(f, "    {key}: {{{}}}", entries.join(", "))?;
             }
         }
+        if let Some(max) = job.max_series {
+            writeln!(f, "    max_series: {max}")?;
+        }
         write_access(f, &job.access, "    ")?;
         for (key, way) in [("file_sd_configs", "file"), ("http_sd_configs", "http")] {
             let discoveries: Vec<_> = job.discoveries.iter().filter(|discovery| discovery.way() == way).collect();
@@ -339,6 +357,7 @@ scrape:
   scheme: https
   metrics_path: /gpu
   params: {'collect[]': [a, 'b c'], empty: []}
+  max_series: 5000
   labels: {cluster: c1, rack: '7'}
   tls_config:
     ca_file: ca.pem
@@ -363,6 +382,7 @@ scrape:
         let [gpus, other] = &config.scrape[..] else { panic!("{:?}", config.scrape) };
         assert_eq!((gpus.scheme.as_str(), gpus.metrics_path.as_str()), ("https", "/gpu"));
         assert_eq!(gpus.params[0].1, ["a", "b c"]);
+        assert_eq!((gpus.max_series, other.max_series), (Some(5000), None));
         assert_eq!(gpus.labels, [("cluster".to_owned(), "c1".to_owned()), ("rack".to_owned(), "7".to_owned())]);
         assert_eq!(gpus.access.tls.identity, Some(("me.pem".into(), "me.key".into())));
         let refreshes: Vec<_> = gpus.discoveries.iter().map(|d| (d.way(), d.refresh().as_secs())).collect();

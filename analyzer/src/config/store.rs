@@ -22,8 +22,14 @@ pub struct StoreLimits {
     pub head_age: Duration,
     /// How much older than the newest sample of its series a sample may be.
     pub out_of_order: Duration,
-    /// Series that may exist.
+    /// Series that may be active.
     pub max_series: usize,
+    /// Those of one sender; none: four fifths of all.
+    pub max_series_per_sender: Option<usize>,
+    /// Bytes of the labels of all series.
+    pub max_label_bytes: u64,
+    /// GPUs that are judged.
+    pub max_gpus: usize,
     /// Are series kept that no signal uses?
     pub keep_unknown: bool,
     /// How long samples are kept; none: for ever.
@@ -48,6 +54,9 @@ impl Default for StoreLimits {
             head_age: options.head_age,
             out_of_order: options.out_of_order,
             max_series: options.max_series,
+            max_series_per_sender: options.max_series_per_sender,
+            max_label_bytes: options.max_label_bytes,
+            max_gpus: options.max_gpus,
             keep_unknown: false,
             retention: options.retention,
             retention_bytes: options.retention_bytes,
@@ -68,6 +77,9 @@ impl StoreLimits {
             head_age: self.head_age,
             out_of_order: self.out_of_order,
             max_series: self.max_series,
+            max_series_per_sender: self.max_series_per_sender,
+            max_label_bytes: self.max_label_bytes,
+            max_gpus: self.max_gpus,
             retention: self.retention,
             retention_bytes: self.retention_bytes,
             retention_results: self.retention_results,
@@ -88,6 +100,9 @@ pub(super) fn store_limits(name: &str, value: &Spanned<Value>, mistakes: &mut Ve
         head_age: fields.optional("head_age", default.head_age, mistakes, duration_of),
         out_of_order: fields.optional("out_of_order", default.out_of_order, mistakes, duration_of),
         max_series: fields.optional("max_series", default.max_series, mistakes, count),
+        max_series_per_sender: fields.optional("max_series_per_sender", None, mistakes, |value| count(value).map(Some)),
+        max_label_bytes: fields.optional("max_label_bytes", default.max_label_bytes, mistakes, count),
+        max_gpus: fields.optional("max_gpus", default.max_gpus, mistakes, count),
         keep_unknown: fields.optional("keep_unknown", default.keep_unknown, mistakes, yes_or_no),
         retention: fields.optional("retention", default.retention, mistakes, age),
         retention_bytes: fields.optional("retention_bytes", default.retention_bytes, mistakes, bytes),
@@ -109,7 +124,7 @@ pub(super) fn store_limits(name: &str, value: &Spanned<Value>, mistakes: &mut Ve
     limits
 }
 
-fn count<N: std::str::FromStr + PartialOrd + Default>(value: &Value) -> Result<N, String> {
+pub(super) fn count<N: std::str::FromStr + PartialOrd + Default>(value: &Value) -> Result<N, String> {
     let number = text(value).and_then(|t| t.parse().ok()).filter(|n| *n > N::default());
     number.ok_or_else(|| "a whole number above 0".into())
 }
@@ -150,6 +165,10 @@ pub(super) fn write(limits: &StoreLimits, f: &mut fmt::Formatter<'_>) -> fmt::Re
     let bytes = limits.retention_bytes.map_or("unlimited".to_owned(), |bytes| bytes.to_string());
     writeln!(f, "store:\n  head_bytes: {}\n  head_age: {}s", limits.head_bytes, limits.head_age.as_secs())?;
     writeln!(f, "  out_of_order: {}s\n  max_series: {}", limits.out_of_order.as_secs(), limits.max_series)?;
+    if let Some(max) = limits.max_series_per_sender {
+        writeln!(f, "  max_series_per_sender: {max}")?;
+    }
+    writeln!(f, "  max_label_bytes: {}\n  max_gpus: {}", limits.max_label_bytes, limits.max_gpus)?;
     writeln!(f, "  keep_unknown: {}", limits.keep_unknown)?;
     writeln!(f, "  retention: {}\n  retention_bytes: {bytes}", age(limits.retention))?;
     writeln!(f, "  retention_results: {}", age(limits.retention_results))?;

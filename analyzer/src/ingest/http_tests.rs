@@ -75,7 +75,8 @@ async fn kept(store: &Store, metric: &str) -> Vec<Series> {
 #[tokio::test]
 async fn remote_write_stores_what_is_good_and_says_what_is_not() {
     let dir = tempfile::tempdir().unwrap();
-    let store = Store::open(Options::new(dir.path(), |metric| metric == "kept")).await.unwrap();
+    let options = Options { earliest: 0, ..Options::new(dir.path(), |metric| metric == "kept") };
+    let store = Store::open(options).await.unwrap();
     let limits = Limits { body_bytes: 100, ..Limits::default() };
     let address = serve(writes(store.clone(), limits)).await;
 
@@ -108,12 +109,12 @@ async fn remote_write_stores_what_is_good_and_says_what_is_not() {
     assert_eq!(response.text().await.unwrap(), "the store is closed\n");
 }
 
-/// Has a disk that is nearly full.
-struct Full;
+/// Takes nothing, for this reason.
+struct Full(fn() -> StoreError);
 
 impl Samples for Full {
     async fn append(&self, _: Batch) -> Result<Appended, StoreError> {
-        Err(StoreError::NoSpace { path: "data".into(), free: 1, minimum: 2 })
+        Err(self.0())
     }
 
     async fn select(&self, _: &Selection) -> Result<Vec<Series>, StoreError> {
@@ -122,13 +123,32 @@ impl Samples for Full {
 }
 
 #[tokio::test]
-async fn a_disk_that_is_nearly_full_puts_senders_off_for_longer() {
-    let (tally, replicas) = (Arc::<Tally>::default(), Replicas::new(replicas::Options::default()));
-    let address = serve(remote_write::router(Full, work(&tally), replicas)).await;
+async fn a_full_disk_and_a_clock_in_doubt_put_senders_off_for_longer() {
+    let full = || StoreError::NoSpace { path: "data".into(), free: 1, minimum: 2 };
+    let in_doubt = || StoreError::ClockInDoubt;
+    let reasons = [
+        (full as fn() -> StoreError, "no_space", "data: 1 bytes are free"),
+        (in_doubt, "clock_in_doubt", "the clock of this machine is in doubt"),
+    ];
+    for (reason, outcome, text) in reasons {
+        let (tally, replicas) = (Arc::<Tally>::default(), Replicas::new(replicas::Options::default()));
+        let address = serve(remote_write::router(Full(reason), work(&tally), replicas)).await;
+        let refused = write(address, PROTOBUF, "snappy", good()).await;
+        assert_eq!((refused.status().as_u16(), &refused.headers()[header::RETRY_AFTER]), (503, &"10".parse().unwrap()));
+        assert!(refused.text().await.unwrap().starts_with(text));
+        assert_eq!(tally.counts().requests[&("1.0", outcome)], 1);
+    }
+}
+
+#[tokio::test]
+async fn version_1_says_what_was_refused_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(Options::new(dir.path(), |_| true)).await.unwrap();
+    let address = serve(writes(store.clone(), Limits::default())).await;
     let refused = write(address, PROTOBUF, "snappy", good()).await;
-    assert_eq!((refused.status().as_u16(), &refused.headers()[header::RETRY_AFTER]), (503, &"10".parse().unwrap()));
-    assert!(refused.text().await.unwrap().starts_with("data: 1 bytes are free"));
-    assert_eq!(tally.counts().requests[&("1.0", "no_space")], 1);
+    assert_eq!(refused.status(), 400);
+    let text = refused.text().await.unwrap();
+    assert!(text.starts_with("0 samples written; not written: 1 too old or too new"), "{text}");
 }
 
 /// Takes a batch when it is told to.
@@ -216,7 +236,7 @@ async fn write_2(address: SocketAddr, body: Vec<u8>) -> (u16, Vec<String>, Strin
 #[tokio::test]
 async fn version_2_says_what_was_written() {
     let dir = tempfile::tempdir().unwrap();
-    let options = Options { now: || 1_000_000, ..Options::new(dir.path(), |metric| metric == "kept") };
+    let options = Options { now: || 1_000_000, earliest: 0, ..Options::new(dir.path(), |metric| metric == "kept") };
     let store = Store::open(options).await.unwrap();
     let address = serve(writes(store.clone(), Limits::default())).await;
     let none = |samples: &str| [samples, "0", "0"].map(str::to_owned).to_vec();
@@ -244,7 +264,8 @@ async fn version_2_says_what_was_written() {
 #[tokio::test]
 async fn two_replicas_are_one_source() {
     let dir = tempfile::tempdir().unwrap();
-    let store = Store::open(Options { now: || 1_000_000, ..Options::new(dir.path(), |_| true) }).await.unwrap();
+    let store =
+        Store::open(Options { now: || 1_000_000, earliest: 0, ..Options::new(dir.path(), |_| true) }).await.unwrap();
     let (tally, replicas) = (Arc::<Tally>::default(), Replicas::new(replicas::Options::default()));
     let router = remote_write::router(store.clone(), work(&tally), replicas);
     let address = serve(router).await;

@@ -29,6 +29,8 @@ pub struct Job {
     pub params: Vec<(String, Vec<String>)>,
     /// Further labels of their series.
     pub labels: Vec<(String, String)>,
+    /// Active series that all targets together may have; `None`: as many as one sender.
+    pub max_series: Option<usize>,
     /// TLS and credentials.
     pub access: Arc<Access>,
     /// Where further targets are listed.
@@ -89,6 +91,7 @@ impl Job {
             metrics_path: "/metrics".to_owned(),
             params: Vec::new(),
             labels: Vec::new(),
+            max_series: None,
             access: Arc::default(),
             discoveries: Vec::new(),
         }
@@ -127,7 +130,8 @@ impl Job {
         }
         target.labels.sort();
         let url = url.to_string();
-        Ok(Target { url, interval: self.interval, timeout: self.timeout, access: Arc::clone(&self.access), ..target })
+        let (interval, timeout, max_series) = (self.interval, self.timeout, self.max_series);
+        Ok(Target { url, interval, timeout, max_series, access: Arc::clone(&self.access), ..target })
     }
 }
 

@@ -157,7 +157,7 @@ impl IntoResponse for Refused {
         let Self { status, reason, outcome } = self;
         if status == StatusCode::SERVICE_UNAVAILABLE {
             warn!(%reason, "remote write put off");
-            let after = if outcome == "no_space" { "10" } else { "1" };
+            let after = if ["no_space", "clock_in_doubt"].contains(&outcome) { "10" } else { "1" };
             return (status, [(header::RETRY_AFTER, after)], reason + "\n").into_response();
         }
         debug!(%status, %reason, "remote write refused");
@@ -171,12 +171,14 @@ impl<S: Samples> Receiver<S> {
         let appended = self.append(message, request).await.map_err(|refusal| (0, refusal))?;
         let Appended { stored, duplicate, conflicting, out_of_bounds, unknown, over_limit } = appended;
         let written = stored + duplicate + unknown;
-        if message == Message::V1 || conflicting + out_of_bounds + over_limit == 0 {
+        // A sender of 1.0 repeats samples of an interval more readily, and does not fail for it.
+        let refused = out_of_bounds + over_limit + if message == Message::V2 { conflicting } else { 0 };
+        if refused == 0 {
             return Ok(written);
         }
         let reason = format!(
             "{written} samples written; not written: {out_of_bounds} too old or too new, {conflicting} of another value \
-             than the one stored for their time, {over_limit} of new series beyond the limit"
+             than the one stored for their time, {over_limit} of new series beyond a limit of the store"
         );
         Err((written, Refused::new(StatusCode::BAD_REQUEST, "partly", reason)))
     }

@@ -24,7 +24,7 @@ use super::discover::Listed;
 use super::job::Job;
 use super::tally::Tally;
 use super::text::{Format, TextError};
-use crate::sample::{Batch, STALE_BITS, TimeMs};
+use crate::sample::{Batch, STALE_BITS, ScrapeJob, TimeMs};
 use crate::store::{Samples, wall_clock};
 
 /// OpenMetrics is asked for first: it has an end marker, so that a cut body is noticed.
@@ -41,6 +41,8 @@ pub struct Target {
     pub interval: Duration,
     /// How long a scrape may take.
     pub timeout: Duration,
+    /// Active series that all targets of its job together may have; `None`: as many as one sender.
+    pub max_series: Option<usize>,
     /// TLS and credentials.
     pub access: Arc<Access>,
 }
@@ -55,6 +57,7 @@ impl Target {
             labels: vec![label("job", job), label("instance", address)],
             interval: Duration::from_secs(15),
             timeout: Duration::from_secs(10),
+            max_series: None,
             access: Arc::default(),
         }
     }
@@ -278,7 +281,8 @@ impl Scraper {
     }
 
     async fn store<S: Samples>(&self, target: &Target, batch: Batch, store: &S) {
-        if let Err(error) = store.append(batch.sent_by(&target.url)).await {
+        let job = ScrapeJob { name: target.job().into(), max_series: target.max_series };
+        if let Err(error) = store.append(batch.sent_by(&target.url).scraped_for(job)).await {
             self.tally.scrape(target.job(), error.outcome());
             error!(url = target.url, %error, "scraped samples lost");
         }

@@ -1,8 +1,11 @@
 //! Series for windows that are judged one after another: what several of them rest on is read once.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::hash::BuildHasher as _;
 use std::ops::Range;
 use std::sync::Arc;
+
+use foldhash::fast::FixedState;
 
 use super::HOUR_MS;
 use crate::sample::{Labels, Sample, Series, TimeMs};
@@ -24,6 +27,35 @@ pub struct Reader<'s, S> {
     /// The end of the last window.
     end: TimeMs,
     held: Vec<Held>,
+    gpus: Gpus,
+}
+
+/// The GPUs that are judged: as many as may be, those that were stored first before others.
+#[derive(Debug)]
+struct Gpus {
+    max: usize,
+    judged: HashSet<Box<str>>,
+    /// Those that are too many, since the judged ones were last counted.
+    dropped: HashSet<u64>,
+}
+
+impl Gpus {
+    /// Is the series of a GPU that is judged, or of none?
+    fn take(&mut self, labels: &Labels) -> bool {
+        let Some(uuid) = uuid_of(labels) else { return true };
+        if self.judged.contains(uuid) {
+            return true;
+        }
+        if self.judged.len() < self.max {
+            return self.judged.insert(uuid.into());
+        }
+        self.dropped.insert(FixedState::default().hash_one(uuid));
+        false
+    }
+}
+
+fn uuid_of(labels: &Labels) -> Option<&str> {
+    labels.get("UUID").or_else(|| labels.get("uuid"))
 }
 
 /// What was read of some metrics.
@@ -36,8 +68,15 @@ struct Held {
 
 impl<'s, S: Samples> Reader<'s, S> {
     /// For windows of which the last ends then. Samples that come in later may be missing.
-    pub(super) fn new(store: &'s S, end: TimeMs) -> Self {
-        Self { store, end, held: Vec::new() }
+    pub(super) fn new(store: &'s S, end: TimeMs, max_gpus: usize) -> Self {
+        let gpus = Gpus { max: max_gpus, judged: HashSet::new(), dropped: HashSet::new() };
+        Self { store, end, held: Vec::new(), gpus }
+    }
+
+    /// How many GPUs are not judged for there being too many.
+    #[must_use]
+    pub fn dropped_gpus(&self) -> usize {
+        self.gpus.dropped.len()
     }
 
     /// The same for more windows, of which the last ends then. Samples from that moment on may have come in since.
@@ -46,6 +85,17 @@ impl<'s, S: Samples> Reader<'s, S> {
         for held in &mut self.held {
             held.forget_from(changed_from.unwrap_or(TimeMs::MAX));
         }
+        if self.gpus.dropped.is_empty() {
+            return;
+        }
+        // GPUs that are gone make room for others. The reader holds nothing of these, so it reads all again.
+        let held = self.held.iter().flat_map(|held| held.series.iter()).filter_map(|series| uuid_of(&series.labels));
+        let there: HashSet<Box<str>> = held.map(Into::into).collect();
+        if there.len() < self.gpus.judged.len() {
+            self.held.clear();
+            self.gpus.judged = there;
+        }
+        self.gpus.dropped.clear();
     }
 
     /// The series of these metrics, with their samples of the window, of so many milliseconds before it and after it, and
@@ -73,7 +123,8 @@ impl<'s, S: Samples> Reader<'s, S> {
             held.forget_before(range.start - KEPT_MS);
             let range = held.range.end..range.end + further_ms;
             let selection = Selection { metrics: metrics.to_vec(), labels: Vec::new(), range };
-            let more = self.store.select(&selection).await?;
+            let mut more = self.store.select(&selection).await?;
+            more.retain(|series| self.gpus.take(&series.labels));
             held.extend(more, selection.range.end);
         }
         let series = Arc::clone(&held.series);
@@ -180,7 +231,7 @@ mod tests {
     #[tokio::test]
     async fn nothing_is_read_twice() {
         let (store, metrics) = (Ticks::default(), ["ticks".to_owned()]);
-        let mut reader = Reader::new(&store, 12 * HOUR);
+        let mut reader = Reader::new(&store, 12 * HOUR, usize::MAX);
         for hour in 0..12 {
             let window = hour * HOUR..(hour + 1) * HOUR;
             let series = reader.within(&metrics, &window, (HOUR, 2 * HOUR)).await.unwrap();
@@ -195,7 +246,7 @@ mod tests {
     #[tokio::test]
     async fn what_may_have_changed_is_read_again() {
         let (store, metrics) = (Ticks::default(), ["ticks".to_owned()]);
-        let mut reader = Reader::new(&store, HOUR);
+        let mut reader = Reader::new(&store, HOUR, usize::MAX);
         let rounds =
             [(HOUR, None), (HOUR + 9 * MINUTE, Some(HOUR)), (HOUR + 9 * MINUTE, None), (2 * HOUR, Some(30 * MINUTE))];
         for (n, (end, changed_from)) in rounds.into_iter().enumerate() {
@@ -226,6 +277,45 @@ mod tests {
         held.forget_before(5);
         held.forget_from(11);
         assert_eq!((&*held.series, held.range), (&vec![series("goes on", &[8])], 5..11));
+    }
+
+    /// One series of each GPU that there is, in order.
+    struct Fleet(Mutex<Vec<u32>>);
+
+    impl Samples for Fleet {
+        async fn append(&self, _: Batch) -> Result<Appended, StoreError> {
+            unreachable!("nothing is written")
+        }
+
+        async fn select(&self, selection: &Selection) -> Result<Vec<Series>, StoreError> {
+            let series = |uuid: &u32| Series {
+                labels: Labels::new([("__name__", "m"), ("UUID", &format!("GPU-{uuid}"))]),
+                samples: vec![Sample { time_ms: selection.range.start, value: 1.0 }],
+            };
+            let node = Series { labels: Labels::new([("__name__", "host")]), ..series(&0) };
+            Ok(self.0.lock().iter().map(series).chain([node]).collect())
+        }
+    }
+
+    #[tokio::test]
+    async fn gpus_beyond_the_limit_are_dropped_until_others_go() {
+        let (store, metrics) = (Fleet(Mutex::new((0..10).collect())), ["m".to_owned()]);
+        let mut reader = Reader::new(&store, HOUR, 4);
+        let mut read = async |end: TimeMs| {
+            reader.renew(end, Some(end - HOUR));
+            let series = reader.around(&metrics, &(end - HOUR..end), (0, 0)).await.unwrap();
+            let uuids: Vec<String> = series.iter().filter_map(|s| uuid_of(&s.labels)).map(str::to_owned).collect();
+            assert!(series.iter().any(|s| s.labels.metric() == "host"), "what is of no GPU is there");
+            (uuids, reader.dropped_gpus())
+        };
+        let gpus = |uuids: &[u32]| uuids.iter().map(|uuid| format!("GPU-{uuid}")).collect::<Vec<_>>();
+        assert_eq!(read(HOUR).await, (gpus(&[0, 1, 2, 3]), 6));
+        assert_eq!(read(HOUR).await, (gpus(&[0, 1, 2, 3]), 6), "the same again");
+        *store.0.lock() = vec![1, 3, 7, 8, 9];
+        for hour in 2..5 {
+            read(hour * HOUR).await;
+        }
+        assert_eq!(read(5 * HOUR).await, (gpus(&[1, 3, 7, 8]), 1));
     }
 
     #[test]

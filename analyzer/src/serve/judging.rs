@@ -47,6 +47,8 @@ pub struct Progress {
     pub prospects: Vec<Prospect>,
     /// What could not be joined to a node in the open hour, and why.
     pub unjoined: Vec<String>,
+    /// GPUs that the last round did not judge for there being more than `max_gpus`.
+    pub dropped_gpus: usize,
     /// How long the last round took.
     pub took: Duration,
     /// Rounds that failed, and windows that could not be judged.
@@ -113,7 +115,15 @@ impl<S: Samples + Results> Judging<S> {
             if let Err(error) = &round {
                 tracing::error!(%error, "cannot judge; the next attempt is in a minute");
             }
+            let dropped_gpus = reader.dropped_gpus();
+            if dropped_gpus > 0 && self.progress.borrow().dropped_gpus == 0 {
+                tracing::warn!(
+                    dropped_gpus,
+                    "more GPUs than store.max_gpus: those that were stored last are not judged"
+                );
+            }
             self.progress.send_modify(|progress| {
+                progress.dropped_gpus = dropped_gpus;
                 progress.took = began.elapsed();
                 progress.failures += u64::from(round.is_err());
             });
@@ -123,15 +133,19 @@ impl<S: Samples + Results> Judging<S> {
     /// Judges what is due: hours that have become final, and the open hour. Of what the rounds before have read, only what
     /// may have changed is read again.
     async fn round(&self, reader: &mut Reader<'_, S>) -> Result<(), JudgeError> {
-        let now = (self.now)();
+        let now = self.store.believed((self.now)());
         let until = (now - SETTLE_MS).div_euclid(MINUTE_MS) * MINUTE_MS;
+        // The clock may have been ahead, and what was judged by it is to be judged when its time has come.
+        self.progress.send_modify(|progress| progress.take_back(until));
         let due = self.due_from(until).await?;
         // The intake tells of a sample a moment after it can be read: a round may miss the latest, the one after it does not.
         let marked = std::mem::replace(&mut *self.marked.lock(), self.store.mark());
         let changed = self.intake.take_earliest();
         reader.renew(until, changed);
         let late = changed.map_or(due, |late| late.max(now - CATCH_UP_MS));
-        let from = self.judgeable_from(self.from(due, late), until);
+        // A clock that was ahead or behind makes no more hours due than a long stop does.
+        let from =
+            self.judgeable_from(self.from(due, late).max(until - CATCH_UP_MS - LOOK_AHEAD_MS - LOST_REACH_MS), until);
         self.progress.send_modify(|progress| progress.take_back(from));
         let round = self.judge_from(reader, from, until, marked).await;
         if round.is_ok() {
@@ -265,7 +279,7 @@ impl<S: Samples + Results> Judging<S> {
                 Err(error) => return Err(error),
             };
             if is_judged {
-                return Ok((window.start.min(unjudged) - LOOK_AHEAD_MS).max(until - CATCH_UP_MS));
+                return Ok(window.start.min(unjudged).saturating_sub(LOOK_AHEAD_MS).max(until - CATCH_UP_MS));
             }
         }
         Ok(until - CATCH_UP_MS)

@@ -84,7 +84,8 @@ pub(super) fn render(
     let mut registry = Registry::with_prefix("goodput");
     verdicts(&mut registry, progress);
     forecasts::register(&mut registry, &progress.prospects);
-    own(registry.sub_registry_with_prefix("analyzer"), progress, account, ways_in.counts.replicated);
+    let (replicated, in_doubt) = (ways_in.counts.replicated, stats.clock_in_doubt);
+    own(registry.sub_registry_with_prefix("analyzer"), progress, account, replicated, in_doubt);
     ways_in.register(registry.sub_registry_with_prefix("analyzer"));
     deliveries(registry.sub_registry_with_prefix("analyzer"), tally);
     of_reads(registry.sub_registry_with_prefix("analyzer"), limits, reads);
@@ -133,7 +134,7 @@ fn goodput(intervals: &[Interval]) -> Option<f64> {
     (seen > 0).then(|| sum(&|class| class == Class::Productive) as f64 / sum(&|_| true) as f64)
 }
 
-fn own(registry: &mut Registry, progress: &Progress, account: &Account, replicated: u64) {
+fn own(registry: &mut Registry, progress: &Progress, account: &Account, replicated: u64, in_doubt: bool) {
     let build = Family::<Build, Gauge>::default();
     build.get_or_create(&Build { version: env!("CARGO_PKG_VERSION") }).set(1);
     registry.register("build_info", "Version of the analyzer", build);
@@ -187,6 +188,19 @@ fn own(registry: &mut Registry, progress: &Progress, account: &Account, replicat
     failed.set(i64::try_from(progress.failed_nodes.len()).unwrap_or(i64::MAX));
     let help = "Nodes whose last judging failed; they keep the verdicts that they had, and the log names them";
     registry.register("judge_failed_nodes", help, failed);
+
+    let doubt = Gauge::<i64>::default();
+    doubt.set(in_doubt.into());
+    registry.register(
+        "clock_in_doubt",
+        "1 while the clock of this machine is in doubt: it stepped, or most samples of several senders lie ahead of it; \
+         requests whose samples lie ahead of it are put off",
+        doubt,
+    );
+
+    let dropped = Gauge::<i64>::default();
+    dropped.set(progress.dropped_gpus as i64);
+    registry.register("judge_dropped_gpus", "GPUs that are not judged: there are more than max_gpus", dropped);
 
     let nodes: BTreeSet<_> = progress.last_minutes.iter().map(|i| (&i.cluster, &i.node)).collect();
     let count = Gauge::<i64>::default();

@@ -14,7 +14,8 @@ pub(super) struct Row {
 
 /// What is stored already.
 pub(super) trait Past {
-    /// Time of the newest sample of the series; `TimeMs::MIN` when it has none.
+    /// Time of the newest sample of the series that the bounds allow; `TimeMs::MIN` when it has none. A sample that lies ahead
+    /// of the clock, which was wrong once, bounds nothing.
     fn newest(&self, id: SeriesId) -> TimeMs;
 
     /// The value that is stored for this time.

@@ -20,6 +20,7 @@ pub(super) struct Catalogue {
     by_metric: HashMap<Box<str>, Vec<SeriesId>>,
     /// How often series were removed.
     removals: u64,
+    label_bytes: u64,
 }
 
 impl Catalogue {
@@ -33,6 +34,11 @@ impl Catalogue {
 
     pub(super) fn labels(&self, id: SeriesId) -> Option<&Labels> {
         self.labels.get(&id)
+    }
+
+    /// Bytes of the labels of all series.
+    pub(super) fn label_bytes(&self) -> u64 {
+        self.label_bytes
     }
 
     pub(super) fn removals(&self) -> u64 {
@@ -50,6 +56,7 @@ impl Catalogue {
         let mut metrics = HashSet::new();
         for labels in gone.iter().filter_map(|id| self.labels.remove(id)) {
             self.ids.remove(&labels);
+            self.label_bytes -= labels.as_ref().key().len() as u64;
             metrics.insert(Box::<str>::from(labels.metric()));
         }
         for metric in metrics {
@@ -66,6 +73,7 @@ impl Catalogue {
 
     pub(super) fn insert(&mut self, id: SeriesId, labels: Labels) {
         self.by_metric.entry(labels.metric().into()).or_default().push(id);
+        self.label_bytes += labels.as_ref().key().len() as u64;
         self.labels.insert(id, labels.clone());
         self.ids.insert(labels, id);
     }

@@ -16,6 +16,7 @@ use super::admit::Row;
 use super::bad_rows::Lost;
 use super::catalogue::{Catalogue, SeriesId};
 use super::changes::Changes;
+use super::clock::Clock;
 use super::database::Database;
 use super::head::Head;
 use super::holes::Hole;
@@ -37,6 +38,7 @@ pub struct Store {
 
 pub(super) struct Shared {
     pub(super) options: Options,
+    pub(super) clock: Clock,
     pub(super) database: Database,
     pub(super) catalogue: RwLock<Catalogue>,
     pub(super) state: RwLock<State>,
@@ -92,6 +94,9 @@ pub(super) struct Totals {
     pub(super) unknown_files: u64,
     pub(super) read_errors: u64,
     pub(super) missing_samples: u64,
+    /// Active ones.
+    pub(super) series: u64,
+    pub(super) evicted_series: u64,
     pub(super) upkeep: Upkeep,
     /// Time of the earliest sample that was not judged when the store was opened.
     pub(super) unjudged_from: Option<TimeMs>,
@@ -126,11 +131,13 @@ impl Store {
         let lock = lock(&options.dir)?;
         start::check(&options).await?;
         let database = Database::open(options.database()).await?;
+        let clock = Clock::open(&options, &database).await?;
         let (queue, commands) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
             room: Room::new(options.queue_bytes),
             was_short: AtomicBool::new(false),
             options,
+            clock,
             database,
             catalogue: RwLock::default(),
             state: RwLock::default(),
@@ -181,7 +188,10 @@ impl Store {
             free_bytes: free,
             short_of_space: self.shared.is_short(free),
             appended: totals.appended,
-            series: self.shared.catalogue.read().len() as u64,
+            series: totals.series,
+            evicted_series: totals.evicted_series,
+            catalogue_series: self.shared.catalogue.read().len() as u64,
+            label_bytes: self.shared.catalogue.read().label_bytes(),
             head_bytes: state.head.bytes() as u64,
             write_ahead_bytes: totals.write_ahead_bytes,
             segments: state.segments.len() as u64,
@@ -193,6 +203,7 @@ impl Store {
             unknown_files: totals.unknown_files,
             read_errors: totals.read_errors,
             missing_samples: totals.missing_samples,
+            clock_in_doubt: self.shared.clock.in_doubt(),
             raw_from: state.raw_from,
             upkeep: totals.upkeep,
             limits: self.shared.options.limits(),
@@ -209,6 +220,7 @@ impl Store {
 impl Samples for Store {
     async fn append(&self, batch: Batch) -> Result<Appended, StoreError> {
         self.shared.check_space()?;
+        self.shared.clock.compare(&batch)?;
         let bytes = batch.sample_count() * size_of::<Row>() + batch.label_bytes();
         let place = self.shared.room.take(batch.sender(), bytes).await;
         let SortedOut { rows, fresh, counts, removals } = self.shared.sort_out(&batch);
@@ -216,10 +228,11 @@ impl Samples for Store {
             self.shared.totals.lock().appended += counts;
             return Ok(counts);
         }
-        let sender = Arc::clone(batch.sender());
+        let (sender, job) = (Arc::clone(batch.sender()), batch.job().cloned());
         drop(batch);
-        self.ask(|reply| Command::Append(sender, Incoming { rows, fresh, counts, removals, reply, _place: place }))
-            .await?
+        let source = (Arc::clone(&sender), job);
+        let incoming = |reply| Incoming { rows, fresh, counts, removals, source, reply, _place: place };
+        self.ask(|reply| Command::Append(sender, incoming(reply))).await?
     }
 
     async fn select(&self, selection: &Selection) -> Result<Vec<Series>, StoreError> {

@@ -109,6 +109,11 @@ pub enum StoreError {
         /// What the restore left.
         path: PathBuf,
     },
+    /// The clock of this machine stepped, or several senders contradict it, and most of the batch lies ahead of it.
+    #[error(
+        "the clock of this machine is in doubt, and most of these samples lie ahead of it; samples are taken when the clock is right"
+    )]
+    ClockInDoubt,
     /// The batch is not on disk; a later attempt may succeed.
     #[error("not stored: {reason}")]
     NotStored {
@@ -208,6 +213,7 @@ impl StoreError {
     pub fn outcome(&self) -> &'static str {
         match self {
             Self::NoSpace { .. } => "no_space",
+            Self::ClockInDoubt => "clock_in_doubt",
             _ => "not_stored",
         }
     }

@@ -93,8 +93,11 @@ impl Writer {
         self.shared.catalogue.write().remove(&gone);
         for id in &gone {
             *self.newest.get_mut(*id) = None;
+            self.active.remove(*id);
         }
         self.newest.shrink();
+        self.active.shrink();
+        self.note_fullness();
         self.shared.totals.lock().upkeep.removed_series += gone.len() as u64;
         info!(series = gone.len(), "series removed: all their samples are beyond retention");
     }

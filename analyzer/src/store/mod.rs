@@ -7,6 +7,7 @@
 //! first, then one transaction that exchanges them for the old ones, whose files go when the last read of them is over.
 
 mod acknowledged;
+mod active;
 mod admit;
 mod adopt;
 mod application;
@@ -17,6 +18,7 @@ mod catalogue;
 mod changes;
 mod checked;
 mod chunk;
+mod clock;
 mod compact;
 #[cfg(test)]
 mod contract;
@@ -27,6 +29,7 @@ mod error;
 mod events;
 mod flush;
 mod forget;
+mod fullness;
 mod head;
 mod holes;
 mod identity;
@@ -42,6 +45,7 @@ mod pages;
 mod quarantine;
 mod queue;
 mod rebuild;
+mod resolve;
 mod results;
 mod retain;
 mod segment;
@@ -87,11 +91,11 @@ pub struct Appended {
     pub duplicate: u64,
     /// Another value is already there for the same time; the first one stays.
     pub conflicting: u64,
-    /// Older than the out-of-order window, or newer than the clock allows.
+    /// Older than the out-of-order window or the year 2000, or newer than the clock allows.
     pub out_of_bounds: u64,
     /// Of a metric that no signal uses.
     pub unknown: u64,
-    /// Of a new series beyond the number that may exist.
+    /// Of a new series beyond a limit: too many of them, of one sender or scrape job, or too many bytes of labels.
     pub over_limit: u64,
 }
 
@@ -333,6 +337,9 @@ pub trait Results: Send + Sync {
 
     /// Where samples cannot be read now, though they were acknowledged: verdicts on them stay.
     fn holes(&self) -> Vec<Hole>;
+
+    /// A time of the clock, without a step ahead that is in doubt.
+    fn believed(&self, time: TimeMs) -> TimeMs;
 
     /// Counts, sizes and limits, for metrics.
     fn stats(&self) -> Stats;

@@ -17,6 +17,10 @@ pub struct Options {
     pub also: BTreeSet<String>,
     /// The clock against which [`Options::future`] is measured.
     pub now: fn() -> TimeMs,
+    /// The time since boot, against which the clock is compared.
+    pub since_boot: fn() -> Duration,
+    /// The earliest time that a sample may have. Default 2000-01-01 UTC: an earlier one is a mistake.
+    pub earliest: TimeMs,
     /// How much older than the newest sample of its series a sample may be. Default 2 h, the span that a Prometheus
     /// keeps in its own write-ahead log and can still deliver after an outage.
     pub out_of_order: Duration,
@@ -33,9 +37,18 @@ pub struct Options {
     /// Bytes of batches that may wait for the writer, a quarter of them from one sender; further ones wait at their
     /// senders. Default 32 MiB: a quarter holds the largest request of remote write.
     pub queue_bytes: usize,
-    /// Series that may exist; samples of further ones are counted and dropped. Default 1 million, which take very
+    /// Series that may be active; those that ended first are evicted to make room, and samples of further ones are counted
+    /// and refused. The catalogue holds four times as many, evicted ones included. Default 1 million, which take very
     /// roughly 1 GiB of memory.
     pub max_series: usize,
+    /// Active series of one sender, and of a scrape job that has no bound of its own. Default: four fifths of
+    /// [`Options::max_series`], so that one sender alone may use most of it, and others find room.
+    pub max_series_per_sender: Option<usize>,
+    /// Bytes of the labels of all series in the catalogue. Default 512 MiB: a million series of 500 bytes.
+    pub max_label_bytes: u64,
+    /// GPUs that are judged; those that were stored first before others. Default 20,000: judging takes about 90 KiB for each
+    /// even where it has one series, so that these take 1.8 GiB.
+    pub max_gpus: usize,
     /// How long samples are kept at least; whole segments go, most of which hold six hours or less. Default: for ever.
     pub retention: Option<Duration>,
     /// Bytes of segments beyond which the oldest go; those with samples of the last 6 h stay, because verdicts that are
@@ -62,6 +75,8 @@ impl Options {
             keep,
             also: BTreeSet::new(),
             now: wall_clock,
+            since_boot,
+            earliest: YEAR_2000,
             out_of_order: Duration::from_hours(2),
             history: false,
             future: Duration::from_mins(10),
@@ -69,6 +84,9 @@ impl Options {
             head_age: Duration::from_hours(2),
             queue_bytes: 32 << 20,
             max_series: 1_000_000,
+            max_series_per_sender: None,
+            max_label_bytes: 512 << 20,
+            max_gpus: 20_000,
             retention: None,
             retention_bytes: None,
             retention_results: None,
@@ -82,10 +100,17 @@ impl Options {
         (self.keep)(metric) || self.also.contains(metric)
     }
 
+    pub(super) fn series_per_sender(&self) -> usize {
+        self.max_series_per_sender.unwrap_or(self.max_series - self.max_series / 5)
+    }
+
     pub(super) fn limits(&self) -> Limits {
         Limits {
             head_bytes: self.head_bytes as u64,
             max_series: self.max_series as u64,
+            max_series_per_sender: self.series_per_sender() as u64,
+            max_label_bytes: self.max_label_bytes,
+            max_gpus: self.max_gpus as u64,
             queue_bytes: self.queue_bytes as u64,
             segment_bytes: self.segment_bytes,
             min_free_disk_space_bytes: self.min_free_disk_space_bytes,
@@ -130,6 +155,15 @@ pub(super) fn unknown_path(dir: &Path) -> PathBuf {
 
 pub(super) fn segments_path(dir: &Path) -> PathBuf {
     dir.join("segments")
+}
+
+/// 2000-01-01T00:00:00Z.
+const YEAR_2000: TimeMs = 946_684_800_000;
+
+/// Goes on while the machine sleeps, and no one can set it.
+fn since_boot() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    Duration::try_from(time).unwrap_or_default()
 }
 
 /// What a user without special rights may still write there: `statvfs`, `f_bavail`.

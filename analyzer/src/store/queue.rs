@@ -10,7 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use super::admit::Row;
 use super::stats::Compacted;
 use super::{Appended, StoreError};
-use crate::sample::Series;
+use crate::sample::{ScrapeJob, Series};
 
 /// A batch whose known series have been looked up.
 pub(super) struct Incoming {
@@ -22,6 +22,8 @@ pub(super) struct Incoming {
     pub(super) counts: Appended,
     /// How often series had been removed from the catalogue by then.
     pub(super) removals: u64,
+    /// The sender, or the scrape job.
+    pub(super) source: (Arc<str>, Option<ScrapeJob>),
     pub(super) reply: oneshot::Sender<Result<Appended, StoreError>>,
     /// Its room in the queue.
     pub(super) _place: Place,

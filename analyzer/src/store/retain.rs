@@ -16,10 +16,15 @@ pub(super) struct Keep {
     pub(super) bytes: Option<u64>,
 }
 
-/// What ages are measured from: the clock, unless the newest sample is older. A clock that was set years ahead therefore
-/// removes nothing.
+/// What ages are measured from: the newest sample that does not lie ahead of the clock. A clock that was ahead therefore
+/// removes nothing, and neither do the samples that it left behind.
 pub(super) fn reference(segments: &[Arc<Segment>], now: TimeMs) -> Option<TimeMs> {
-    segments.iter().map(|segment| segment.last_ms).max().map(|newest| newest.min(now))
+    segments.iter().filter_map(|segment| newest_until(segment, now)).max()
+}
+
+/// The time of its newest sample as far as it lies within the clock: at least that of its first.
+fn newest_until(segment: &Segment, now: TimeMs) -> Option<TimeMs> {
+    if segment.last_ms <= now { Some(segment.last_ms) } else { Some(segment.first_ms).filter(|first| *first <= now) }
 }
 
 /// The segments that are wholly beyond what is kept.

@@ -10,8 +10,14 @@ use crate::sample::TimeMs;
 pub struct Stats {
     /// Samples by what became of them, since the store was opened.
     pub appended: Appended,
-    /// Series in the catalogue: those that have samples.
+    /// Active series: those that count towards `max_series`.
     pub series: u64,
+    /// Series in the catalogue: those that have samples, evicted ones included.
+    pub catalogue_series: u64,
+    /// Bytes of their labels.
+    pub label_bytes: u64,
+    /// Series that had ended and were evicted to make room, since the store was opened.
+    pub evicted_series: u64,
     /// Bytes of batches that wait for the writer.
     pub queue_bytes: u64,
     /// Free bytes of the data directory's file system; none when it does not tell.
@@ -40,6 +46,8 @@ pub struct Stats {
     pub last_commit: Option<Duration>,
     /// Flushes that failed, since the store was opened.
     pub failed_flushes: u64,
+    /// Is the clock of this machine in doubt?
+    pub clock_in_doubt: bool,
     /// Samples before this have been removed by retention; none when none ever were.
     pub raw_from: Option<TimeMs>,
     /// Merges and removals, since the store was opened.
@@ -78,6 +86,12 @@ pub struct Limits {
     pub queue_bytes: u64,
     /// See [`super::Options::max_series`].
     pub max_series: u64,
+    /// See [`super::Options::max_series_per_sender`].
+    pub max_series_per_sender: u64,
+    /// See [`super::Options::max_label_bytes`].
+    pub max_label_bytes: u64,
+    /// See [`super::Options::max_gpus`].
+    pub max_gpus: u64,
     /// See [`super::Options::segment_bytes`].
     pub segment_bytes: u64,
     /// See [`super::Options::min_free_disk_space_bytes`].

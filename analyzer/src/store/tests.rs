@@ -7,9 +7,11 @@ use std::path::Path;
 use proptest::prelude::*;
 
 mod bad_rows;
+mod clocks;
 mod copies;
 mod damage;
 mod intake;
+mod limits;
 mod rebuild;
 mod upgrade;
 mod upkeep;
@@ -20,7 +22,7 @@ use super::{Appended, Options, Results, Samples, Selection, Stats, Store, StoreE
 use crate::sample::{Sample, Series, TimeMs};
 
 fn options(dir: &Path) -> Options {
-    Options { now: || NOW, ..Options::new(dir, |metric| metric.starts_with("kept")) }
+    Options { now: || NOW, earliest: TimeMs::MIN, ..Options::new(dir, |metric| metric.starts_with("kept")) }
 }
 
 async fn open(dir: &Path) -> Store {

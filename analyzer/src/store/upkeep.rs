@@ -50,9 +50,11 @@ impl Writer {
             return;
         }
         self.take_back();
+        self.note_fullness();
         let done = async {
             self.clear_leftovers().await?;
             self.forget_retired().await?;
+            self.keep_clock().await?;
             self.retain().await?;
             self.begin_sweep();
             self.give_back().await?;
@@ -64,6 +66,12 @@ impl Writer {
         if let Err(error) = done.await {
             self.note_failure(&error);
         }
+    }
+
+    async fn keep_clock(&self) -> Result<(), StoreError> {
+        let Some(now) = self.shared.clock.to_keep() else { return Ok(()) };
+        let database = &self.shared.database;
+        database.keep_clock(now).await.map_err(|error| database.failed(error))
     }
 
     /// Pages of `goodput.db` that the next write-ahead will not take, going by the last one, are given back.
@@ -100,7 +108,7 @@ impl Writer {
         let Shared { options, database, .. } = &*self.shared;
         let judged = database.judged().await.map_err(|error| database.failed(error))?.unwrap_or(i64::MAX);
         let segments = self.shared.state.read().segments.clone();
-        let newest = retain::reference(&segments, (options.now)()).unwrap_or(TimeMs::MIN);
+        let newest = retain::reference(&segments, self.shared.clock.for_retention()).unwrap_or(TimeMs::MIN);
         let over_until = retain::before(newest, options.out_of_order + options.head_age);
         let rules = Rules { segment_bytes: options.segment_bytes, judged, over_until, eager };
         let inputs = compact::plan(&segments, rules);
@@ -188,16 +196,17 @@ impl Writer {
     async fn retain(&mut self) -> Result<(), StoreError> {
         let Shared { options, database, .. } = &*self.shared;
         let segments = self.shared.state.read().segments.clone();
-        let now = (options.now)();
+        let now = self.shared.clock.for_retention();
         let keep = Keep { age: options.retention, bytes: options.retention_bytes };
         let expired = retain::expired(&segments, keep, now);
         if let Some(last) = expired.iter().map(|segment| segment.last_ms).max() {
             let gone = |segment: &&Arc<Segment>| segment.last_ms <= last;
             let absent: Vec<_> = self.shared.state.read().absent.iter().filter(gone).cloned().collect();
             let expired = [expired, absent].concat();
-            let replaced = database.replace_segments(&expired, &[], Some(last + 1)).await;
+            let raw_from = last.saturating_add(1);
+            let replaced = database.replace_segments(&expired, &[], Some(raw_from)).await;
             replaced.map_err(|error| database.failed(error))?;
-            self.note_removed(&expired, last + 1);
+            self.note_removed(&expired, raw_from);
             self.sweep_due = true;
         }
         if let (Some(age), Some(newest)) = (options.retention_results, retain::reference(&segments, now)) {
@@ -295,8 +304,8 @@ impl Shared {
     /// Samples before this are not taken: they are removed, or would be at once.
     pub(super) fn earliest(&self) -> TimeMs {
         let state = self.state.read();
-        let oldest = self.options.retention.zip(retain::reference(&state.segments, (self.options.now)()));
+        let oldest = self.options.retention.zip(retain::reference(&state.segments, self.clock.for_retention()));
         let oldest = oldest.map_or(TimeMs::MIN, |(age, newest)| retain::before(newest, age));
-        oldest.max(state.raw_from.unwrap_or(TimeMs::MIN))
+        oldest.max(state.raw_from.unwrap_or(TimeMs::MIN)).max(self.options.earliest)
     }
 }

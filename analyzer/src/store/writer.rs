@@ -12,17 +12,20 @@ use tokio::task::JoinError;
 use tracing::warn;
 
 use super::acknowledged::{Acknowledged, Record};
+use super::active::{Active, Owner};
 use super::admit::{Bounds, Past, Row, admit};
 use super::catalogue::SeriesId;
 use super::embedded::{Lock, Shared};
 use super::forget::{self, Sweep};
+use super::fullness::Fullness;
 use super::head::{Head, value_at};
 use super::pages::Pages;
 use super::queue::{Command, Incoming, Turns};
+use super::resolve::since_boot_s;
 use super::start::Begun;
 use super::upkeep::{self, Merging};
 use super::{Appended, StoreError};
-use crate::sample::{Labels, Sample, Series, TimeMs};
+use crate::sample::{Labels, Sample, TimeMs, is_stale};
 
 pub(super) struct Writer {
     pub(super) shared: Arc<Shared>,
@@ -30,7 +33,7 @@ pub(super) struct Writer {
     pub(super) lock: Arc<Lock>,
     /// Batches that are to be committed.
     waiting: Turns<Incoming>,
-    next_series: u32,
+    pub(super) next_series: u32,
     /// The last write-ahead row.
     pub(super) seq: i64,
     /// The head holds the write-ahead rows after this one.
@@ -38,6 +41,9 @@ pub(super) struct Writer {
     pub(super) acknowledged: Acknowledged,
     /// Per series: the time of its newest sample; `TimeMs::MIN` when it has none; `None` when only the segments know.
     pub(super) newest: Pages<Option<TimeMs>>,
+    /// Which series count towards the limits.
+    pub(super) active: Active,
+    pub(super) fullness: Fullness,
     /// When the head must be flushed.
     pub(super) deadline: Instant,
     /// When a flush may be tried again.
@@ -56,9 +62,14 @@ pub(super) struct Writer {
 
 impl Writer {
     pub(super) fn new(shared: Arc<Shared>, lock: Lock, next_series: u32, begun: Begun) -> Self {
-        let mut newest = Pages::default();
+        let (mut newest, mut active) = (Pages::default(), Active::new(shared.options.max_series));
         {
             let state = shared.state.read();
+            for id in shared.catalogue.read().all() {
+                let ended = state.head.series(id).last().is_none_or(|last| is_stale(last.value));
+                active.heard(id, Owner::default(), since_boot_s(&shared.options), ended);
+            }
+            shared.totals.lock().series = active.len() as u64;
             let flushed = state.flushed_until();
             for (id, samples) in state.head.all() {
                 // A late sample says nothing: the newest may be in a segment.
@@ -79,6 +90,8 @@ impl Writer {
             after: begun.after,
             acknowledged,
             newest,
+            active,
+            fullness: Fullness::default(),
             deadline,
             retry: Instant::now(),
             upkeep_due: Instant::now() + upkeep::EVERY,
@@ -198,7 +211,8 @@ impl Writer {
             earliest: self.shared.earliest(),
             latest: (options.now)().saturating_add(millis(options.future)),
         };
-        let (mut rows, series) = self.resolve(group, counts, bounds);
+        let owners = self.owners_of(group);
+        let (mut rows, series) = self.resolve(group, counts, bounds, &owners);
         rows.sort_by_key(|row| (row.id, row.sample.time_ms));
         let late = match self.read_late(&rows, bounds).await {
             Ok(late) => late,
@@ -210,59 +224,20 @@ impl Writer {
         };
         let accepted = {
             let state = self.shared.state.read();
-            let past = Stored { head: &state.head, late: &late, newest: &self.newest };
+            let past = Stored { head: &state.head, late: &late, newest: &self.newest, latest: bounds.latest };
             admit(&rows, &past, bounds, counts)
         };
-        if accepted.is_empty() {
-            return Ok(());
-        }
-        let persisted = self.persist(&series, &accepted).await;
+        let persisted = if accepted.is_empty() { Ok(()) } else { self.persist(&series, &accepted).await };
         match persisted {
-            Ok(()) => self.apply(series, &accepted),
+            Ok(()) if accepted.is_empty() => {}
+            Ok(()) => {
+                self.note_heard(&rows, &owners);
+                self.apply(series, &accepted);
+            }
             Err(_) => self.forget(series.len()),
         }
+        self.note_fullness();
         persisted
-    }
-
-    /// All rows of the group, and the series that are to be created for them: each has a sample that will be accepted.
-    fn resolve(
-        &mut self,
-        group: &mut [Incoming],
-        counts: &mut [Appended],
-        bounds: Bounds,
-    ) -> (Vec<Row>, Vec<(SeriesId, Labels)>) {
-        let catalogue = self.shared.catalogue.read();
-        let mut created: HashMap<Labels, SeriesId> = HashMap::new();
-        let mut rows = Vec::with_capacity(group.iter().map(|incoming| incoming.rows.len()).sum());
-        for ((batch, incoming), counts) in (0..).zip(group).zip(counts) {
-            rows.extend(incoming.rows.iter().map(|row| Row { batch, ..*row }));
-            for Series { labels, samples } in incoming.fresh.drain(..) {
-                let full = catalogue.len() + created.len() >= self.shared.options.max_series;
-                // Another batch may have brought the series since this one was looked up.
-                let id = match catalogue.id(labels.as_ref()).or_else(|| created.get(&labels).copied()) {
-                    Some(id) => id,
-                    None if !samples.iter().any(|sample| bounds.contain(sample.time_ms)) => {
-                        counts.out_of_bounds += samples.len() as u64;
-                        continue;
-                    }
-                    None if full => {
-                        counts.over_limit += samples.len() as u64;
-                        continue;
-                    }
-                    None => {
-                        let id = SeriesId(self.next_series);
-                        self.next_series += 1;
-                        *self.newest.get_mut(id) = Some(TimeMs::MIN);
-                        created.insert(labels, id);
-                        id
-                    }
-                };
-                rows.extend(samples.into_iter().map(|sample| Row { id, batch, sample }));
-            }
-        }
-        let mut series: Vec<_> = created.into_iter().map(|(labels, id)| (id, labels)).collect();
-        series.sort_unstable_by_key(|(id, _)| *id);
-        (rows, series)
     }
 
     /// Samples in segments that late rows may repeat. In the normal course there are no such rows.
@@ -274,15 +249,15 @@ impl Writer {
         let segments = self.shared.state.read().overlapping(&range);
         let samples = self.shared.read(segments, ids.clone(), range).await?;
         let late: HashMap<_, _> = ids.into_iter().zip(samples).collect();
+        let until = |samples: &[Sample]| newest_until(samples, bounds.latest);
         if self.shared.options.history {
             return Ok(late);
         }
         let state = self.shared.state.read();
         for (id, samples) in &late {
             let slot = self.newest.get_mut(*id);
-            if slot.is_none() {
-                let newest = samples.last().into_iter().chain(state.head.series(*id).last()).map(|s| s.time_ms).max();
-                *slot = Some(newest.unwrap_or(TimeMs::MIN));
+            if slot.is_none_or(|newest| newest > bounds.latest) {
+                *slot = Some(until(samples).max(until(state.head.series(*id))).unwrap_or(TimeMs::MIN));
             }
         }
         Ok(late)
@@ -298,7 +273,9 @@ impl Writer {
                 (newest.saturating_sub(bounds.out_of_order_ms)..=newest).contains(&sample.time_ms)
                     && value_at(state.head.series(*id), sample.time_ms).is_none()
             };
-            if flushed >= Some(sample.time_ms) && self.newest_of(*id).is_none_or(within) {
+            // A newest sample ahead of the clock, which was wrong once, is not the one that counts: that one is looked up.
+            let newest = self.newest_of(*id).filter(|newest| *newest <= bounds.latest);
+            if flushed >= Some(sample.time_ms) && sample.time_ms <= bounds.latest && newest.is_none_or(within) {
                 (from, last) = (from.min(sample.time_ms), last.max(sample.time_ms));
                 ids.push(*id);
             }
@@ -341,6 +318,7 @@ impl Writer {
     fn forget(&mut self, series: usize) {
         for id in self.next_series - series as u32..self.next_series {
             *self.newest.get_mut(SeriesId(id)) = None;
+            self.active.remove(SeriesId(id));
         }
         self.next_series -= series as u32;
     }
@@ -378,15 +356,17 @@ struct Stored<'a> {
     head: &'a Head,
     late: &'a HashMap<SeriesId, Vec<Sample>>,
     newest: &'a Pages<Option<TimeMs>>,
+    /// Later samples were stored while the clock was wrong.
+    latest: TimeMs,
 }
 
 impl Past for Stored<'_> {
     fn newest(&self, id: SeriesId) -> TimeMs {
         // Not known, and not looked up either: then every segment ends before the rows begin.
-        let head = || self.head.series(id).last().map(|sample| sample.time_ms);
+        let head = || newest_until(self.head.series(id), self.latest);
         // Of history a part was looked up, after which there may be more.
         let history = || self.late.contains_key(&id).then_some(TimeMs::MAX);
-        let known = self.newest.get(id).copied().flatten();
+        let known = self.newest.get(id).copied().flatten().filter(|newest| *newest <= self.latest);
         known.or_else(history).or_else(head).unwrap_or(TimeMs::MIN)
     }
 
@@ -394,6 +374,12 @@ impl Past for Stored<'_> {
         let late = || self.late.get(&id).and_then(|samples| value_at(samples, time_ms));
         value_at(self.head.series(id), time_ms).or_else(late)
     }
+}
+
+/// The time of the newest sample that is not later; of samples in order of time.
+fn newest_until(samples: &[Sample], latest: TimeMs) -> Option<TimeMs> {
+    let count = samples.partition_point(|sample| sample.time_ms <= latest);
+    samples.get(..count)?.last().map(|sample| sample.time_ms)
 }
 
 fn millis(duration: Duration) -> TimeMs {

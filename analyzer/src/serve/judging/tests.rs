@@ -1,4 +1,5 @@
 use std::path::Path;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use super::*;
 use sqlx::Connection as _;
@@ -441,4 +442,63 @@ async fn a_window_that_lost_a_row_is_judged_again() {
     judging.round(&mut reader).await.unwrap();
     assert_eq!(judging.store.intervals(hour).await.unwrap(), before);
     assert_eq!((judging.store.lost_windows(), judging.store.stats().bad_rows), (vec![], 1));
+}
+
+#[tokio::test]
+async fn a_clock_that_was_ahead_is_not_judged_by_for_ever() {
+    static WALL: AtomicI64 = AtomicI64::new(0);
+    const DAYS_400: i64 = 400 * 24 * HOUR_MS;
+    WALL.store(now(), Ordering::Relaxed);
+    let wall = || WALL.load(Ordering::Relaxed);
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(Options { now: wall, ..Options::new(dir.path(), signal::is_known) }).await.unwrap();
+    let judge = Judge::new(store.clone(), Thresholds::default());
+    let (progress, stop) = (watch::Sender::default(), watch::channel(false).1);
+    let intake = Intake::new(store.clone());
+    let judging = Judging::begin(store, intake, judge, TimeZone::UTC, wall, progress, stop).await.unwrap();
+    let mut reader = judging.judge.reader(0);
+    idle_gpu(&judging.intake, "GPU-a", "n1", START..now()).await;
+    judging.round(&mut reader).await.unwrap();
+    let until = Some(now() - SETTLE_MS);
+    let judged = |judging: &Judging<Store>| judging.progress.borrow().judged_until_ms;
+    assert_eq!(judged(&judging), until);
+
+    WALL.store(now() + DAYS_400, Ordering::Relaxed);
+    judging.round(&mut reader).await.unwrap();
+    assert_eq!(judged(&judging), until, "the step is in doubt: time goes on as it did");
+    let future = judging.store.intervals(now() + DAYS_400 / 2..now() + 2 * DAYS_400).await.unwrap();
+    assert_eq!(future, []);
+
+    // A clock that was ahead from the start on is not in doubt until it is right.
+    judging.progress.send_modify(|progress| {
+        progress.judged_until_ms = Some(now() + DAYS_400);
+        progress.final_until_ms = Some(now() + DAYS_400);
+    });
+    WALL.store(now() + 5 * MINUTE_MS, Ordering::Relaxed);
+    idle_gpu(&judging.intake, "GPU-a", "n1", now()..now() + 5 * MINUTE_MS).await;
+    judging.round(&mut reader).await.unwrap();
+    assert_eq!(judged(&judging), until.map(|until| until + 5 * MINUTE_MS));
+    assert_eq!(total(&judging, Class::IdleHeld).await, now() + 5 * MINUTE_MS - SETTLE_MS - START);
+}
+
+#[tokio::test]
+async fn a_sample_of_an_earlier_release_at_the_smallest_time_does_not_stop_judging() {
+    let dir = tempfile::tempdir().unwrap();
+    let clock = || START + 12 * HOUR_MS;
+    let options = || Options { now: clock, earliest: TimeMs::MIN, ..Options::new(dir.path(), signal::is_known) };
+    let store = Store::open(options()).await.unwrap();
+    store.note_begun(store.mark()).await.unwrap();
+    for time in [TimeMs::MIN, TimeMs::MIN + HOUR_MS, -1] {
+        idle_gpu(&store, &format!("GPU-{time}"), "n2", time..time + 1).await;
+    }
+    store.flush().await.unwrap();
+    idle_gpu(&store, "GPU-min", "n2", TimeMs::MIN..TimeMs::MIN + 1).await;
+    store.close().await;
+    let second = judging(dir.path()).await;
+    assert_eq!(second.store.unjudged_from(), Some(TimeMs::MIN));
+    for _ in 0..2 {
+        idle_gpu(&second.intake, "GPU-a", "n1", START..now()).await;
+        second.round(&mut second.judge.reader(0)).await.unwrap();
+        assert_eq!(total(&second, Class::IdleHeld).await, now() - SETTLE_MS - START);
+    }
 }

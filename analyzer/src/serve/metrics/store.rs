@@ -16,7 +16,13 @@ struct Limit {
 
 pub(super) fn register(registry: &mut Registry, stats: &Stats) {
     let gauges = [
-        ("series", "Series in the catalogue", stats.series),
+        ("series", "Active series, which count towards max_series", stats.series),
+        (
+            "catalogue_series",
+            "Series in the catalogue: active ones, and evicted ones whose samples are still stored",
+            stats.catalogue_series,
+        ),
+        ("label_bytes", "Bytes of the labels of all series in the catalogue", stats.label_bytes),
         ("queue_bytes", "Bytes of batches that wait for the writer", stats.queue_bytes),
         (
             "short_of_space",
@@ -63,6 +69,11 @@ pub(super) fn register(registry: &mut Registry, stats: &Stats) {
         ("removed_samples", "Samples that retention has removed", done.removed_samples),
         ("removed_bytes", "Size of the segments that retention has removed", done.removed_bytes),
         ("removed_verdicts", "Rows of verdicts that retention has removed", done.removed_verdicts),
+        (
+            "evicted_series",
+            "Series that had ended and were evicted to make room for new ones; their samples stay readable",
+            stats.evicted_series,
+        ),
         ("removed_series", "Series that left the catalogue with the last of their samples", done.removed_series),
         ("upkeep_failures", "Merges and removals that failed and are tried again", done.failures),
     ];
@@ -96,6 +107,9 @@ fn limits(registry: &mut Registry, limits: &Limits) {
         ("head_bytes", Some(limits.head_bytes)),
         ("queue_bytes", Some(limits.queue_bytes)),
         ("max_series", Some(limits.max_series)),
+        ("max_series_per_sender", Some(limits.max_series_per_sender)),
+        ("max_label_bytes", Some(limits.max_label_bytes)),
+        ("max_gpus", Some(limits.max_gpus)),
         ("min_free_disk_space_bytes", Some(limits.min_free_disk_space_bytes)),
         ("segment_bytes", Some(limits.segment_bytes)),
         ("retention_bytes", limits.retention_bytes),
