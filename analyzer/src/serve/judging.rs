@@ -7,6 +7,7 @@
 
 use std::collections::BTreeSet;
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
@@ -63,6 +64,8 @@ pub(super) struct Judging<S> {
     now: fn() -> TimeMs,
     progress: watch::Sender<Progress>,
     stop: watch::Receiver<bool>,
+    /// Is it noted that judging has begun?
+    begun: AtomicBool,
     /// How far samples could be read when the last round began, or before the first one.
     marked: Mutex<Mark>,
     /// Since when hours before those that were judged rest on crashes and ends of long starts in these; of the last round.
@@ -79,10 +82,14 @@ impl<S: Samples + Results> Judging<S> {
         now: fn() -> TimeMs,
         progress: watch::Sender<Progress>,
         stop: watch::Receiver<bool>,
-    ) -> Result<Self, StoreError> {
+    ) -> Self {
         let mark = store.mark();
-        store.note_begun(mark).await?;
-        Ok(Self {
+        // On a full disk nothing can be noted, and nothing be stored that the note would be about: rounds note it first.
+        let begun = store.note_begun(mark).await;
+        if let Err(error) = &begun {
+            tracing::error!(%error, "cannot note where judging begins; the next attempt is before the first round");
+        }
+        Self {
             store,
             intake,
             judge,
@@ -90,9 +97,10 @@ impl<S: Samples + Results> Judging<S> {
             now,
             progress,
             stop,
+            begun: AtomicBool::new(begun.is_ok()),
             marked: Mutex::new(mark),
             restated: Mutex::default(),
-        })
+        }
     }
 
     /// Runs until `stop` is true; the window that is being judged then is finished.
@@ -121,6 +129,11 @@ impl<S: Samples + Results> Judging<S> {
     /// Judges what is due: hours that have become final, and the open hour. Of what the rounds before have read, only what
     /// may have changed is read again.
     async fn round(&self, reader: &mut Reader<'_, S>) -> Result<(), JudgeError> {
+        if !self.begun.load(Ordering::Relaxed) {
+            let marked = *self.marked.lock();
+            self.store.note_begun(marked).await?;
+            self.begun.store(true, Ordering::Relaxed);
+        }
         let now = (self.now)();
         let until = (now - SETTLE_MS).div_euclid(MINUTE_MS) * MINUTE_MS;
         let due = self.due_from(until).await?;

@@ -19,6 +19,8 @@ use super::segment::RowGroup;
 use super::segments::Segment;
 use crate::sample::{Labels, TimeMs};
 
+mod full;
+
 pub(super) static MIGRATIONS: Migrator = sqlx::migrate!("../migrations/sqlite");
 
 /// What SQLite's own journal is cut down to once it is in the file, though a long read has made it longer.
@@ -35,7 +37,7 @@ const SERIES_AT_ONCE: usize = 1000;
 
 pub(super) struct Database {
     path: PathBuf,
-    /// One connection: SQLite takes one writer at a time, and waiting for the connection is fair.
+    /// See [`writers`].
     pub(super) write: SqlitePool,
     pub(super) read: SqlitePool,
 }
@@ -51,16 +53,12 @@ impl Database {
             .foreign_keys(true)
             .pragma("journal_size_limit", JOURNAL_BYTES)
             .busy_timeout(Duration::from_secs(5));
-        // On some errors (a full disk) SQLite rolls back by itself; sqlx then believes for ever that the connection is
-        // in a transaction, and it can begin no other. The pool's ping, which comes first, waits for sqlx' rollback.
-        let usable = |connection: &mut SqliteConnection| !connection.is_in_transaction();
-        let connected = SqlitePoolOptions::new()
-            .max_connections(1)
-            .test_before_acquire(true)
-            .before_acquire(move |connection, _| Box::pin(std::future::ready(Ok(usable(connection)))))
-            .connect_with(options.clone().auto_vacuum(SqliteAutoVacuum::Incremental))
-            .await;
-        let write = connected.map_err(|error| failed(&path, error))?;
+        let connected = writers().connect_with(options.clone().auto_vacuum(SqliteAutoVacuum::Incremental)).await;
+        let write = match connected {
+            Ok(write) => write,
+            Err(error) if full::is_it(&path, &error) => return full::open(&path, options, error).await,
+            Err(error) => return Err(failed(&path, error)),
+        };
         migrate(&write, &path).await?;
         make_shrinkable(&write).await;
         let read = SqlitePoolOptions::new().max_connections(READERS).connect_lazy_with(options.read_only(true));
@@ -212,6 +210,17 @@ impl Database {
             .await?;
         transaction.commit().await
     }
+}
+
+/// One connection: SQLite takes one writer at a time, and waiting for the connection is fair.
+fn writers() -> SqlitePoolOptions {
+    // On some errors (a full disk) SQLite rolls back by itself; sqlx then believes for ever that the connection is
+    // in a transaction, and it can begin no other. The pool's ping, which comes first, waits for sqlx' rollback.
+    let usable = |connection: &mut SqliteConnection| !connection.is_in_transaction();
+    SqlitePoolOptions::new()
+        .max_connections(1)
+        .test_before_acquire(true)
+        .before_acquire(move |connection, _| Box::pin(std::future::ready(Ok(usable(connection)))))
 }
 
 /// Labels as they are stored.

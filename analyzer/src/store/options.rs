@@ -117,7 +117,7 @@ pub(super) fn segments_path(dir: &Path) -> PathBuf {
 }
 
 /// What a user without special rights may still write there: `statvfs`, `f_bavail`.
-fn free_space(dir: &Path) -> Option<u64> {
+pub(super) fn free_space(dir: &Path) -> Option<u64> {
     let found = rustix::fs::statvfs(dir).ok()?;
     Some(found.f_bavail.saturating_mul(found.f_frsize))
 }

@@ -4,10 +4,11 @@ use askama::Template;
 use axum::extract::State;
 
 use super::clock::{Clock, instant};
-use super::page::{Frame, Link, Page, show};
+use super::page::{Frame, Link, Page, Problem, show};
 use crate::report::Period;
 use crate::sample::TimeMs;
 use crate::serve::App;
+use crate::serve::conditions::Finding;
 use crate::store::{Appended, Results};
 
 /// Sources, and reasons for not being joined, that the page lists.
@@ -25,6 +26,10 @@ struct StatePage {
     took_seconds: String,
     failures: u64,
     unjoined: Vec<String>,
+    /// Conditions that hold.
+    conditions: Vec<Finding>,
+    /// How many were looked at.
+    checked: usize,
     /// Free bytes of the disk, and how many are kept free; while samples are refused for that.
     short_of_space: Option<(u64, u64)>,
     samples: Appended,
@@ -33,6 +38,7 @@ struct StatePage {
 }
 
 pub(super) async fn page<S: Results>(State(app): State<App<S>>) -> Page {
+    let conditions = app.conditions().map_err(|error| Problem::failed(&error))?;
     let stats = app.store.stats();
     let (progress, account, clock) = (app.progress.borrow().clone(), app.intake.account(), Clock { zone: app.zone });
     let now = instant((app.now)());
@@ -51,6 +57,8 @@ pub(super) async fn page<S: Results>(State(app): State<App<S>>) -> Page {
         took_seconds: format!("{:.2}", progress.took.as_secs_f64()),
         failures: progress.failures,
         unjoined: progress.unjoined,
+        checked: conditions.len(),
+        conditions: conditions.into_iter().filter(|condition| condition.active).collect(),
         short_of_space: stats
             .free_bytes
             .filter(|_| stats.short_of_space)

@@ -152,8 +152,8 @@ impl Refusal {
     pub(super) fn of(self, url: String, asked: &str, status: StatusCode, body: &[u8]) -> PullError {
         let is_answer = self.error.is_some() || self.error_type.is_some();
         let kind = self.error_type.unwrap_or_default();
-        let reason = self.error.unwrap_or_else(|| excerpt(body));
-        let reason = if reason.is_empty() { kind.clone() } else { reason };
+        let said = self.error.filter(|error| !error.is_empty());
+        let reason = said.unwrap_or_else(|| if kind.is_empty() { excerpt(body) } else { kind.clone() });
         if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
             return PullError::Refused { url, status, reason };
         }

@@ -19,7 +19,7 @@ async fn judging(dir: &Path) -> Judging<Store> {
     let judge = Judge::new(store.clone(), Thresholds::default());
     let intake = Intake::new(store.clone());
     let (progress, stop) = (watch::Sender::default(), watch::channel(false).1);
-    Judging::begin(store, intake, judge, TimeZone::UTC, now, progress, stop).await.unwrap()
+    Judging::begin(store, intake, judge, TimeZone::UTC, now, progress, stop).await
 }
 
 async fn total(judging: &Judging<Store>, class: Class) -> i64 {
@@ -345,7 +345,7 @@ async fn hours_whose_samples_were_removed_are_never_judged_again() {
     let judge = Judge::new(store.clone(), Thresholds::default());
     let (progress, stop) = (watch::Sender::default(), watch::channel(false).1);
     let intake = Intake::new(store.clone());
-    let second = Judging::begin(store, intake, judge, TimeZone::UTC, now, progress, stop).await.unwrap();
+    let second = Judging::begin(store, intake, judge, TimeZone::UTC, now, progress, stop).await;
     second.intake.note_earliest(START);
     second.round(&mut second.judge.reader(0)).await.unwrap();
     let first_hour = second.store.intervals(START..START + HOUR_MS).await.unwrap();
