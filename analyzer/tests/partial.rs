@@ -169,7 +169,10 @@ fn a_missing_part_is_an_error_that_names_what_the_server_said() {
     let server = Server::start();
     let warned = Fault::Says(r#"{"warnings":["a store did not answer in time"]}"#);
     let partial = Fault::Says(r#"{"isPartial":true}"#);
-    let dead = Fault::Answers(422, r#"{"status":"error","errorType":"422","error":"dial tcp 10.0.0.7:8401: connection refused"}"#);
+    let dead = Fault::Answers(
+        422,
+        r#"{"status":"error","errorType":"422","error":"dial tcp 10.0.0.7:8401: connection refused"}"#,
+    );
     let failed = Fault::Answers(200, r#"{"status":"error","errorType":"internal","error":"the index is gone"}"#);
     for (path, fault, wanted) in [
         ("/query", warned, &["partial answer", "a store did not answer in time", "GPU_UTIL", "from 2026-03-02T"][..]),
@@ -190,9 +193,12 @@ fn a_missing_part_is_an_error_that_names_what_the_server_said() {
         wanted.iter().for_each(|text| assert!(err.contains(text), "{path}: no {text:?} in {err}"));
     }
     // What a retry may heal is worth one, and is told from a limit.
-    for (fault, wanted) in
-        [(dead, "cannot read all of its storage"), (Fault::CutJson, "broke off"), (Fault::CutBody, "broke off"), (warned, "partial answer")]
-    {
+    for (fault, wanted) in [
+        (dead, "cannot read all of its storage"),
+        (Fault::CutJson, "broke off"),
+        (Fault::CutBody, "broke off"),
+        (warned, "partial answer"),
+    ] {
         server.set(("/query", 0, 2), fault);
         let (succeeded, out, err) = tried(&server, &[]);
         assert!(succeeded && !out.contains("Incomplete"), "{wanted}: {err}");
@@ -227,7 +233,9 @@ fn a_part_that_is_allowed_to_be_missing_is_said_in_every_form_of_the_report() {
         assert!(page.contains("role=\"alert\"") && page.contains("partial answers") && !page.contains("store <b>"));
         let report: Value = serde_json::from_str(&said("json")).unwrap();
         let partial = &report["trial"]["partial"];
-        assert!(partial["answers"].as_u64() >= Some(1) && partial["first"][0][0].as_str().unwrap().contains("GPU_UTIL"));
+        assert!(
+            partial["answers"].as_u64() >= Some(1) && partial["first"][0][0].as_str().unwrap().contains("GPU_UTIL")
+        );
         assert!(report["warnings"][0].as_str().unwrap().contains("partial answers"));
         assert!(said("csv").contains("GPU-a"));
         assert!(server.asked().iter().all(|path| !path.contains("deny_partial_response")));

@@ -87,7 +87,8 @@ impl Master {
         let analyzer = Analyzer::start_with(dir.path(), CONFIG).unwrap();
         until("the first round", PATIENCE, || is_judged(&analyzer)).unwrap();
         for part in 0..8 {
-            let times = (hours.start + part * HOUR_MS / 2..hours.start + (part + 1) * HOUR_MS / 2).step_by(STEP_MS as usize);
+            let times =
+                (hours.start + part * HOUR_MS / 2..hours.start + (part + 1) * HOUR_MS / 2).step_by(STEP_MS as usize);
             assert_eq!(send(analyzer.address, gpus(times.collect())).unwrap(), 204);
         }
         send_events(&analyzer, hours.start);
@@ -95,10 +96,12 @@ impl Master {
         until("three segments", PATIENCE, enough).unwrap();
         let judged = || Ok((!verdicts(&data(dir.path()), &hours)?.intervals.is_empty()).then_some(()));
         until("verdicts", PATIENCE, judged).unwrap();
-        analyzer.running.kill().unwrap();
-        // A second life: what was late is judged for good, and its last samples stay in the write-ahead.
+        // A clean end puts the journal into goodput.db; the second life's verdicts and samples stay in the journal.
+        assert!(analyzer.running.terminate().unwrap().success());
         let analyzer = Analyzer::start_with(dir.path(), CONFIG).unwrap();
         until("the second life's round", PATIENCE, || is_judged(&analyzer)).unwrap();
+        assert_eq!(send(analyzer.address, gpus(vec![hours.end - STEP_MS / 2])).unwrap(), 204);
+        until("the last samples' verdicts", PATIENCE, || is_judged(&analyzer)).unwrap();
         analyzer.running.kill().unwrap();
         let held = held(&data(dir.path()), &hours).unwrap();
         assert!(held.samples.len() >= 4 && held.verdicts.intervals.len() >= 8, "too little to be damaged");
@@ -258,7 +261,8 @@ fn segments_that_are_away_at_one_start_are_back_at_the_next() {
 fn gpus(times: Vec<TimeMs>) -> Vec<TimeSeries> {
     let series = |gpu: usize, metric: &str, value: f64| {
         let (uuid, gpu) = (format!("GPU-{gpu}"), gpu.to_string());
-        let labels = [("__name__", metric), ("UUID", &uuid), ("gpu", &gpu), ("Hostname", "n1"), ("instance", "n1:9400")];
+        let labels =
+            [("__name__", metric), ("UUID", &uuid), ("gpu", &gpu), ("Hostname", "n1"), ("instance", "n1:9400")];
         let labels = [&labels[..], &[("job", "dcgm"), ("exported_pod", "train")]].concat();
         // Noise, so that values take room in segments.
         let at = |time: &TimeMs| (*time, value + (time.wrapping_mul(2_654_435_761) >> 7 & 0xff) as f64 / 64.0);

@@ -96,7 +96,8 @@ async fn pull(
 /// The pieces of a range.
 fn steps(range: Range<TimeMs>) -> impl Iterator<Item = Range<TimeMs>> {
     let Range { start, end } = range;
-    let starts = std::iter::successors(Some(start), |start| Some(start + STEP_MS)).take_while(move |start| *start < end);
+    let starts =
+        std::iter::successors(Some(start), |start| Some(start + STEP_MS)).take_while(move |start| *start < end);
     starts.map(move |start| start..(start + STEP_MS).min(end))
 }
 
@@ -169,7 +170,8 @@ impl Progress {
 impl Done {
     /// Was the same asked for?
     fn is_of(&self, asked: &Done) -> bool {
-        let of = |done: &Done| (done.url.clone(), done.matchers.clone(), done.labels.clone(), done.start_ms, done.end_ms);
+        let of =
+            |done: &Done| (done.url.clone(), done.matchers.clone(), done.labels.clone(), done.start_ms, done.end_ms);
         of(self) == of(asked)
     }
 }

@@ -212,7 +212,9 @@ impl Server {
         let Found { data, partial } = answer::read(&url, asked, &body)?;
         let cut = (status == StatusCode::PARTIAL_CONTENT).then(|| format!("status {status}"));
         let Some(reason) = partial.or(cut) else { return Ok(data) };
-        let Some(noted) = &self.partial else { return Err(PullError::Partial { url, asked: asked.to_owned(), reason }) };
+        let Some(noted) = &self.partial else {
+            return Err(PullError::Partial { url, asked: asked.to_owned(), reason });
+        };
         warn!(asked, reason, "partial answer");
         let mut noted = noted.lock();
         noted.answers += 1;

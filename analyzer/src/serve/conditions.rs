@@ -274,7 +274,8 @@ impl Values {
     fn sum(&self, metric: &str, label: Option<(&str, &str)>) -> Option<f64> {
         let wanted = label.map(|(name, value)| format!("{name}=\"{value}\""));
         let fits = |labels: &str| wanted.as_ref().is_none_or(|wanted| labels.split(',').any(|label| label == wanted));
-        let mut found = self.0.get(metric)?.iter().filter(|(labels, _)| fits(labels)).map(|(_, value)| value).peekable();
+        let mut found =
+            self.0.get(metric)?.iter().filter(|(labels, _)| fits(labels)).map(|(_, value)| value).peekable();
         found.peek()?;
         Some(found.sum())
     }
@@ -327,7 +328,10 @@ mod tests {
         assert_eq!(active(PAGE, 2800.0), all);
         let stale = [all[0], all[1], ("judging_stale", 1000.5), all[2]];
         assert_eq!(active(PAGE, 2801.0), stale);
-        assert_eq!(active(&PAGE.replace("series 80", "series 79").replace("quarantined 2", "quarantined 0"), 0.0), all[2..]);
+        assert_eq!(
+            active(&PAGE.replace("series 80", "series 79").replace("quarantined 2", "quarantined 0"), 0.0),
+            all[2..]
+        );
         assert_eq!(active("# EOF\n", 0.0), []);
     }
 

@@ -10,6 +10,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -18,7 +19,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use super::intake::Intake;
 use crate::classify::{Interval, LOOK_AHEAD_MS, LOST_REACH_MS};
 use crate::forecast::Prospect;
-use crate::judge::{HOUR_MS, Judge, JudgeError, Reader, windows};
+use crate::judge::{HOUR_MS, Judge, JudgeError, Reader, cut_otherwise, windows};
 use crate::sample::TimeMs;
 use crate::store::{Mark, Results, Samples, StoreError};
 
@@ -46,6 +47,8 @@ pub struct Progress {
     pub last_minutes: Vec<Interval>,
     /// What is to be expected of every memory, as at the last minute that is judged.
     pub prospects: Vec<Prospect>,
+    /// Hours whose verdicts were cut for another time zone and are not judged again by themselves.
+    pub cut_otherwise: Vec<Range<TimeMs>>,
     /// What could not be joined to a node in the open hour, and why.
     pub unjoined: Vec<String>,
     /// How long the last round took.
@@ -185,7 +188,7 @@ impl<S: Samples + Results> Judging<S> {
             if *self.stop.borrow() {
                 return Ok(());
             }
-            let judged = self.judge.judge(reader, &window, until).await?;
+            let judged = self.judge.judge_recut(reader, &window, until).await?;
             unjoined = judged.unjoined.iter().map(ToString::to_string).collect();
             since.extend(judged.restates_from_ms.filter(|time| *time < from));
             self.progress.send_modify(|progress| progress.advance(&window, until));
@@ -203,7 +206,7 @@ impl<S: Samples + Results> Judging<S> {
         let Some(first) = new else { return Ok(()) };
         let mut reader = self.judge.reader(from);
         for window in windows(self.judgeable_from(first, from)..from, &self.zone) {
-            self.judge.judge(&mut reader, &window, until).await?;
+            self.judge.judge_recut(&mut reader, &window, until).await?;
         }
         *self.restated.lock() = since;
         Ok(())
@@ -225,7 +228,8 @@ impl<S: Samples + Results> Judging<S> {
     /// The last window with verdicts, which may be half judged, or what came in late and was not judged any more; without
     /// verdicts, as far back as is caught up.
     async fn resume(&self, until: TimeMs) -> Result<TimeMs, StoreError> {
-        let unjudged = self.store.unjudged_from().unwrap_or(until);
+        let recut = self.recut_from(until).await?;
+        let unjudged = self.store.unjudged_from().unwrap_or(until).min(recut);
         let past = windows(until - CATCH_UP_MS..until, &self.zone);
         for window in past.iter().rev() {
             if !self.store.intervals(window.clone()).await?.is_empty() {
@@ -233,6 +237,21 @@ impl<S: Samples + Results> Judging<S> {
             }
         }
         Ok(until - CATCH_UP_MS)
+    }
+
+    /// The first hour that was cut for another zone, as far back as is caught up. Older ones are said to need `classify`.
+    async fn recut_from(&self, until: TimeMs) -> Result<TimeMs, StoreError> {
+        let hours = cut_otherwise(&self.store, &self.zone).await?;
+        let (old, recent): (Vec<_>, Vec<_>) = hours
+            .into_iter()
+            .flat_map(|range| split(range, until - CATCH_UP_MS))
+            .partition(|r| r.end <= until - CATCH_UP_MS);
+        for Range { start, end } in &old {
+            let [start, end] = [*start, *end].map(|time| Timestamp::from_millisecond(time).unwrap_or_default());
+            tracing::warn!(%start, %end, "verdicts were cut for another time zone: classify --start --end cuts them again");
+        }
+        self.progress.send_modify(|progress| progress.cut_otherwise = old);
+        Ok(recent.first().map_or(until, |range| range.start))
     }
 
     async fn publish(
@@ -258,6 +277,12 @@ impl<S: Samples + Results> Judging<S> {
         });
         Ok(())
     }
+}
+
+/// The parts of a range before and after a time.
+fn split(range: Range<TimeMs>, at: TimeMs) -> impl Iterator<Item = Range<TimeMs>> {
+    let at = at.div_euclid(HOUR_MS) * HOUR_MS;
+    [range.start..range.end.min(at), range.start.max(at)..range.end].into_iter().filter(|part| !part.is_empty())
 }
 
 impl Progress {

@@ -382,6 +382,9 @@ pub trait Results: Send + Sync {
     /// What jobs told of runs that have an event in the window, or one before it and one after it.
     fn history(&self, window: Range<TimeMs>) -> impl Future<Output = Result<History, StoreError>> + Send;
 
+    /// The UTC hours, by their starts, of which verdicts reach over a time so long after the full hour.
+    fn hours_across(&self, into_hour_ms: i64) -> impl Future<Output = Result<Vec<TimeMs>, StoreError>> + Send;
+
     /// How far samples and events can be read by now.
     fn mark(&self) -> Mark;
 

@@ -135,10 +135,12 @@ fn every_condition_has_an_alert_on_the_same_metric_and_every_such_alert_a_condit
     let doc = std::fs::read_to_string(root().join("docs/analyzer-ui.md"))?;
     for condition in CONDITIONS {
         let name = condition.name;
-        let rule = all.iter().find(|(alert, _)| alert == condition.alert).with_context(|| format!("{name}: no alert"))?;
+        let rule =
+            all.iter().find(|(alert, _)| alert == condition.alert).with_context(|| format!("{name}: no alert"))?;
         let expr = parse(&rule.1.expr)?;
         let of_metric = selectors(&expr).into_iter().find(|s| s.name.as_deref() == Some(condition.metric));
-        let selector = of_metric.with_context(|| format!("{name}: {} is not about {}", condition.alert, condition.metric))?;
+        let selector =
+            of_metric.with_context(|| format!("{name}: {} is not about {}", condition.alert, condition.metric))?;
         if let Some((label, value)) = condition.label {
             assert!(matchers(&selector).any(|m| m.name == label && m.is_match(value)), "{name}");
         }

@@ -40,10 +40,13 @@ struct Answer<T> {
 pub(super) fn read<T: DeserializeOwned>(url: &str, asked: &str, body: &[u8]) -> Result<Found<T>, PullError> {
     let wrong = |reason| PullError::Content { url: url.to_owned(), reason };
     // An answer that says no need not have data of the expected form: what it says comes first.
-    let said: Answer<IgnoredAny> = serde_json::from_slice(body).map_err(|error| match error.is_eof() && !body.is_empty() {
-        true => PullError::BrokenOff { url: url.to_owned(), reason: format!("{} bytes of JSON: {error}", body.len()) },
-        false => wrong(error.to_string()),
-    })?;
+    let said: Answer<IgnoredAny> =
+        serde_json::from_slice(body).map_err(|error| match error.is_eof() && !body.is_empty() {
+            true => {
+                PullError::BrokenOff { url: url.to_owned(), reason: format!("{} bytes of JSON: {error}", body.len()) }
+            }
+            false => wrong(error.to_string()),
+        })?;
     match said.status.as_deref() {
         Some("success") => {}
         Some("error") => {
@@ -129,10 +132,16 @@ mod tests {
             (r#"{"status":"success","data":["a"]}"#, "whole 1"),
             (r#"{"status":"success","data":["a"],"warnings":null,"isPartial":false}"#, "whole 1"),
             (r#"{"status":"success","data":["a"],"warnings":[],"infos":["metric might not be a counter"]}"#, "whole 1"),
-            (r#"{"status":"success","data":["a"],"warnings":["PromQL info: metric might not be a counter"]}"#, "whole 1"),
+            (
+                r#"{"status":"success","data":["a"],"warnings":["PromQL info: metric might not be a counter"]}"#,
+                "whole 1",
+            ),
             (r#"{"status":"success","data":["a"],"warnings":["a store\ntimed out"]}"#, "partial a store timed out"),
             (r#"{"status":"success","data":["a"],"warnings":"one store"}"#, "partial one store"),
-            (r#"{"status":"success","data":["a"],"warnings":["PromQL info: x","b","c","d","e"]}"#, "partial b; c; d; and 1 more warnings"),
+            (
+                r#"{"status":"success","data":["a"],"warnings":["PromQL info: x","b","c","d","e"]}"#,
+                "partial b; c; d; and 1 more warnings",
+            ),
             (r#"{"status":"success","isPartial":true,"data":["a"]}"#, "partial isPartial is true"),
             (r#"{"status":"success","isPartial":true,"data":["a"],"warnings":["b"]}"#, "partial isPartial is true; b"),
         ] {

@@ -24,8 +24,17 @@ const DEAD_STORAGE: [&str; 13] = [
 ];
 
 /// What servers write when a query needs more than they allow.
-const LIMITS: [&str; 9] =
-    ["too many", "limit", "exceed", "larger than", "more than", "maximum", "not enough memory", "exhausted", "timed out"];
+const LIMITS: [&str; 9] = [
+    "too many",
+    "limit",
+    "exceed",
+    "larger than",
+    "more than",
+    "maximum",
+    "not enough memory",
+    "exhausted",
+    "timed out",
+];
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -211,15 +220,39 @@ mod tests {
     #[test]
     fn a_limit_a_dead_storage_and_a_refusal_are_told_apart() {
         for (status, body, wanted) in [
-            (422, r#"{"errorType":"execution","error":"query processing would load too many samples into memory"}"#, "too much"),
+            (
+                422,
+                r#"{"errorType":"execution","error":"query processing would load too many samples into memory"}"#,
+                "too much",
+            ),
             (503, r#"{"errorType":"timeout","error":"query timed out in expression evaluation"}"#, "too much"),
-            (422, r#"{"errorType":"422","error":"cannot select more than -search.maxSamplesPerQuery=1000 samples"}"#, "too much"),
-            (422, r#"{"errorType":"execution","error":"the query hit the max number of series limit (err-mimir-max-series-per-query)"}"#, "too much"),
-            (422, r#"{"errorType":"execution","error":"rpc error: code = ResourceExhausted desc = exceeded series limit"}"#, "too much"),
+            (
+                422,
+                r#"{"errorType":"422","error":"cannot select more than -search.maxSamplesPerQuery=1000 samples"}"#,
+                "too much",
+            ),
+            (
+                422,
+                r#"{"errorType":"execution","error":"the query hit the max number of series limit (err-mimir-max-series-per-query)"}"#,
+                "too much",
+            ),
+            (
+                422,
+                r#"{"errorType":"execution","error":"rpc error: code = ResourceExhausted desc = exceeded series limit"}"#,
+                "too much",
+            ),
             (200, r#"{"errorType":"execution","error":"the query exceeded the maximum number of chunks"}"#, "too much"),
             (413, "<html>Request Entity Too Large", "too much"),
-            (422, r#"{"errorType":"422","error":"cannot fetch query results from vmstorage nodes: dial tcp4 10.0.0.7:8401: connection refused"}"#, "storage"),
-            (422, r#"{"errorType":"execution","error":"expanding series: proxy Series(): rpc error: code = Unavailable desc = store gone"}"#, "storage"),
+            (
+                422,
+                r#"{"errorType":"422","error":"cannot fetch query results from vmstorage nodes: dial tcp4 10.0.0.7:8401: connection refused"}"#,
+                "storage",
+            ),
+            (
+                422,
+                r#"{"errorType":"execution","error":"expanding series: proxy Series(): rpc error: code = Unavailable desc = store gone"}"#,
+                "storage",
+            ),
             (503, r#"{"errorType":"unavailable","error":"TSDB not ready"}"#, "storage"),
             (200, r#"{"errorType":"execution","error":"dial tcp 10.0.0.7:9090: i/o timeout"}"#, "storage"),
             (422, r#"{"errorType":"execution","error":"multiple matches for labels"}"#, "status"),

@@ -32,7 +32,11 @@ pub(super) fn is_it(path: &Path, error: &sqlx::Error) -> bool {
 }
 
 /// The database for reading; it is written to when there is room.
-pub(super) async fn open(path: &Path, options: SqliteConnectOptions, full: sqlx::Error) -> Result<Database, StoreError> {
+pub(super) async fn open(
+    path: &Path,
+    options: SqliteConnectOptions,
+    full: sqlx::Error,
+) -> Result<Database, StoreError> {
     error!(path = %path.display(), "the disk is full: the data directory is open for reading alone until there is room");
     let journal = path.with_extension("db-wal");
     if !path.exists() {
