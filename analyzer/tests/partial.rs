@@ -262,7 +262,7 @@ fn partial_pieces_are_asked_for_again() {
     assert!(succeeded && said.contains(" 240  there already") && !said.contains("partial"), "{said}");
     let hours: Vec<_> = server.asked().into_iter().filter(|path| path.contains("/query?")).collect();
     assert!(hours.len() == 1 && hours[0].contains(&format!("time={}.999", MARCH + 2 * HOUR - 1)), "{hours:?}");
-    assert!(!dir.path().join("backfill.json").exists());
+    assert!(!dir.path().join("backfill.json").try_exists().unwrap());
 
     // Without all names of metrics, no piece is known to be whole.
     let other = tempfile::tempdir().unwrap();

@@ -39,7 +39,7 @@ pub(super) async fn open(
 ) -> Result<Database, StoreError> {
     error!(path = %path.display(), "the disk is full: the data directory is open for reading alone until there is room");
     let journal = path.with_extension("db-wal");
-    if !path.exists() {
+    if !path.try_exists().is_ok_and(|exists| exists) {
         return Err(failed(path, full));
     }
     if std::fs::metadata(journal).is_ok_and(|file| file.len() > 0) {
