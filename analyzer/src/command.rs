@@ -108,7 +108,7 @@ async fn classify(config: Config, dir: &Path, period: &Period, dry_run: bool) ->
     for window in windows(range.clone(), &config.zone) {
         let judged = match dry_run {
             true => judge.verdicts(&mut reader, &window, range.end).await?,
-            false => judge.judge(&mut reader, &window, range.end).await?,
+            false => judge.judge_recut(&mut reader, &window, range.end).await?,
         };
         by_class(&judged.intervals).into_iter().for_each(|(class, ms)| *after.entry(class).or_default() += ms);
     }

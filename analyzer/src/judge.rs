@@ -5,6 +5,7 @@
 //! again replaces its verdicts, so that nothing is counted twice.
 
 mod reader;
+mod recut;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -13,6 +14,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use parking_lot::Mutex;
 pub use reader::Reader;
+pub use recut::cut_otherwise;
 
 use crate::application::{Counter, measure};
 use crate::classify::{
@@ -385,10 +387,16 @@ where
     let Verdicts { mut intervals, outlook, achieved, history } = read(period.start_ms..period.end_ms).await?;
     let mut previous = read(before.start_ms..before.end_ms).await?.intervals;
     report::recall_clusters(&mut [&mut intervals, &mut previous]);
+    let mut around = Vec::new();
+    // Verdicts never reach over a full hour of UTC.
+    for edge in [before.start_ms, period.start_ms, period.end_ms].into_iter().filter(|edge| edge % HOUR_MS != 0) {
+        around.push((edge, read(recut::hour_of(&(edge..edge))).await?));
+    }
+    let warnings = recut::lacking(&period, &around);
     let throughput = throughput::build(&achieved, &intervals);
     let runs = report::runs::build(&history, &intervals, &(period.start_ms..period.end_ms));
     let report = report::build(&intervals, &previous, period, prices).with_outlook(&outlook);
-    Ok((Report { throughput, runs, ..report }, intervals))
+    Ok((Report { throughput, runs, warnings, ..report }, intervals))
 }
 
 /// The windows that together cover the range, in order; the first and the last may reach out of it.

@@ -17,6 +17,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+pub mod conditions;
 mod delivery;
 mod intake;
 mod judging;
@@ -96,7 +97,7 @@ pub async fn run(config: Config, options: Options, listen: SocketAddr) -> anyhow
     let judge =
         Judge::new(store.clone(), config.thresholds).counting(config.application).maintaining(config.maintenance);
     let judging =
-        Judging::begin(store.clone(), intake.clone(), judge, zone.clone(), now, progress_in, stopping.clone()).await?;
+        Judging::begin(store.clone(), intake.clone(), judge, zone.clone(), now, progress_in, stopping.clone()).await;
 
     let tally = Arc::<Tally>::default();
     let limits = config.ingest.limits;
@@ -181,6 +182,17 @@ pub fn router<S: Samples + Results + Clone + 'static>(app: App<S>) -> Router {
         .route("/-/ready", get(ready::<S>))
         .layer(axum::middleware::map_response(secured))
         .with_state(app)
+}
+
+impl<S: Results> App<S> {
+    /// What an operator has to know by now.
+    pub(crate) fn conditions(&self) -> Result<Vec<conditions::Finding>, std::fmt::Error> {
+        let (limits, tally) = (self.ways_in.0, self.ways_in.1.counts());
+        let ways_in = metrics::WaysIn { limits: &limits, counts: &tally };
+        let (progress, account, stats) = (self.progress.borrow(), self.intake.account(), self.store.stats());
+        let values = metrics::values(&progress, &account, &self.deliveries.borrow(), &ways_in, &stats)?;
+        Ok(conditions::findings(&values, (self.now)() as f64 / 1000.0))
+    }
 }
 
 async fn metrics_page<S: Results>(State(app): State<App<S>>) -> Response {

@@ -31,6 +31,7 @@ const COMMANDS: &[(&str, Check)] = &[
     ("make run", comes_up),
     ("make demo", demo),
     ("make test", is_what_ci_runs),
+    ("make test-long PART=store", is_a_long_form),
     ("cargo build --release -p goodput-exporter", |w, c| w.succeeds(c, "")),
     ("target/release/goodput-exporter print", |w, c| w.succeeds(c, "goodput_node_info{")),
     ("target/release/goodput-exporter audit", audit),
@@ -333,6 +334,17 @@ fn demo(world: &World, command: &str) -> Result<()> {
 fn is_what_ci_runs(_: &World, command: &str) -> Result<()> {
     ensure!(read(".ci/run")?.lines().any(|line| line == command), ".ci/run does not call it");
     ensure!(read("Makefile")?.contains("\tcargo test --workspace --locked\n"), "Makefile does not run every test");
+    Ok(())
+}
+
+/// Takes too long to be run: the target is there and knows the part, whose short form every run has.
+fn is_a_long_form(_: &World, command: &str) -> Result<()> {
+    let part = command.rsplit_once('=').context("a part")?.1;
+    ensure!(read("Makefile")?.contains("\ntest-long: "), "Makefile has no target test-long");
+    ensure!(
+        read("deploy/local/test-long")?.contains(&format!("\n  {part})\n")),
+        "deploy/local/test-long has no {part}"
+    );
     Ok(())
 }
 

@@ -107,6 +107,63 @@ fn a_disk_that_is_nearly_full_is_kept_free_and_heals() {
 }
 
 #[test]
+fn a_disk_that_is_full_at_the_start_is_read_and_heals() {
+    let (disk, dir, load) = (Tmpfs::new(32 << 20).unwrap(), tempfile::tempdir().unwrap(), Load::default());
+    // Log and configuration are elsewhere: they need room too.
+    std::os::unix::fs::symlink(disk.path(), dir.path().join("analyzer")).unwrap();
+    let ballast = disk.path().join("ballast");
+    thread::scope(|scope| {
+        let _stop = load.start(scope);
+        let kept_free = "store: {head_bytes: 8192, min_free_disk_space_bytes: 4000000}\n";
+        let mut analyzer = Analyzer::start_with(dir.path(), kept_free).unwrap();
+        for kill in [false, true, false] {
+            load.connect(analyzer.address);
+            load.wait_for_acks(40).unwrap();
+            if kill {
+                analyzer.running.kill().unwrap();
+            } else {
+                assert!(analyzer.running.terminate().unwrap().success());
+            }
+            load.disconnect();
+            fill(&ballast);
+            analyzer = Analyzer::start_with(dir.path(), kept_free).unwrap();
+            for path in ["/", "/report", "/nodes/none?period=24h", "/api/v1/nodes", "/metrics", "/-/ready"] {
+                let status = status(&analyzer, path);
+                assert!(status == 200 || path.contains("none") && status == 404, "{path}: {status}, killed: {kill}");
+            }
+            assert!(analyzer.get("/state").unwrap().contains("<h2>No samples are taken</h2>"));
+            let health = analyzer.get("/api/v1/health").unwrap();
+            assert!(health.contains("{\"name\":\"short_of_space\",\"active\":true"), "{health}");
+            assert_eq!(metric(&analyzer, "short_of_space"), 1.0);
+            load.connect(analyzer.address);
+            load.wait_for_refusals(8).unwrap();
+            let refused = "goodput_analyzer_remote_write_requests_total{version=\"1.0\",outcome=\"no_space\"}";
+            assert!(analyzer.metric(refused).unwrap() >= Some(8.0));
+            fs::remove_file(&ballast).unwrap();
+            load.wait_for_acks(40).unwrap();
+        }
+        let data = analyzer.data.clone();
+        assert!(analyzer.running.terminate().unwrap().success());
+        load.disconnect();
+        assert_eq!(load.check(&data).unwrap().quarantined, 0);
+    });
+}
+
+/// Writes until there is no room at all.
+fn fill(ballast: &Path) {
+    use std::io::Write as _;
+    let mut file = fs::File::create(ballast).unwrap();
+    for bytes in [vec![0; 1 << 20], vec![0; 4096], vec![0; 1]] {
+        while file.write_all(&bytes).is_ok() {}
+    }
+}
+
+fn status(analyzer: &Analyzer, path: &str) -> u16 {
+    let agent: ureq::Agent = ureq::Agent::config_builder().http_status_as_error(false).build().into();
+    agent.get(format!("http://{}{path}", analyzer.address)).call().unwrap().status().as_u16()
+}
+
+#[test]
 fn a_clock_that_jumps_loses_nothing() {
     const YEAR_S: i64 = 365 * 24 * 3600;
     let (dir, faults, load) = (tempfile::tempdir().unwrap(), Faults::new(), Load::default());

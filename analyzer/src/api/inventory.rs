@@ -6,12 +6,14 @@ use axum::Json;
 use axum::extract::{Query, State};
 use serde::Serialize;
 
+use super::problem::Problem;
 use super::query::Asked;
 use super::results::MAX_HOURS;
 use super::{Answer, Page};
 use crate::classify::{Class, Interval};
 use crate::sample::TimeMs;
 use crate::serve::App;
+use crate::serve::conditions::Finding;
 use crate::store::{Results, Whose};
 
 #[derive(Serialize)]
@@ -24,6 +26,8 @@ pub(super) struct Health {
     final_until_ms: Option<TimeMs>,
     stored_samples: u64,
     dropped_samples: u64,
+    /// What an operator has to know, whether it holds or not.
+    conditions: Vec<Finding>,
 }
 
 #[derive(Serialize)]
@@ -56,6 +60,7 @@ type Given = Query<BTreeMap<String, String>>;
 pub(super) async fn health<S: Results>(State(app): State<App<S>>, given: Given) -> Answer<Health> {
     Asked::of(given.0, &[])?;
     let (progress, samples) = (app.progress.borrow().clone(), app.intake.account().samples);
+    let conditions = app.conditions().map_err(|error| Problem::failed(&error))?;
     Ok(Json(Health {
         version: env!("CARGO_PKG_VERSION"),
         stopping: *app.stopping.borrow(),
@@ -63,6 +68,7 @@ pub(super) async fn health<S: Results>(State(app): State<App<S>>, given: Given) 
         final_until_ms: progress.final_until_ms,
         stored_samples: samples.stored,
         dropped_samples: samples.conflicting + samples.out_of_bounds + samples.unknown + samples.over_limit,
+        conditions,
     }))
 }
 

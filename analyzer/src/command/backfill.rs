@@ -1,6 +1,7 @@
 //! `backfill`: history from a Prometheus, or whatever answers as one.
 
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -10,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::connection::{ConnectionArgs, Pull};
 use super::history::History;
 use crate::config::Config;
-use crate::ingest::promql::Server;
+use crate::ingest::promql::{Partial, Server};
 use crate::judge::HOUR_MS;
 use crate::report::Period;
 use crate::sample::TimeMs;
@@ -50,7 +51,10 @@ pub(super) async fn run(config: Config, dir: &Path, args: Args) -> anyhow::Resul
     let pulled = pull(&config, dir, &args, &period, &server, &mut history).await;
     history.close().await?;
     super::print(&history.account())?;
-    pulled.context("what came before this is stored; the same command goes on from there")?;
+    let incomplete = pulled.context("what came before this is stored; the same command goes on from there")?;
+    if let Some(incomplete) = incomplete {
+        super::print(&incomplete)?;
+    }
     if args.classify {
         return super::classify(config, dir, &period, false).await;
     }
@@ -64,7 +68,7 @@ async fn pull(
     period: &Period,
     server: &Server,
     history: &mut History,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Option<String>> {
     let range = period.start_ms..period.end_ms;
     let configured = |name: &str| config.application.iter().any(|counter| counter.metric == name);
     let there = server.metrics(&range).await?;
@@ -75,16 +79,26 @@ async fn pull(
     let metrics = metrics.into_iter().cloned().collect();
     let pull = Pull { server, metrics, matchers: &args.connection.matchers, labels: &args.labels };
     let mut progress = Progress::begin(dir, args, &range)?;
+    // A list of metrics that is not whole may lack one in every piece.
+    let is_list_partial = server.partial().answers > 0;
     let bar = progress_bar(args, range.end - progress.done.until_ms);
-    while progress.done.until_ms < range.end {
-        let start = progress.done.until_ms;
-        let part = start..(start + STEP_MS).min(range.end);
+    let again = progress.done.partial.clone().into_iter().map(|(start, end)| start..end);
+    for part in again.chain(steps(progress.done.until_ms..range.end)) {
+        let before = server.partial().answers;
         pull.part(&part, history, |_| Ok(())).await?;
-        progress.note(part.end)?;
+        progress.note(&part, !is_list_partial && server.partial().answers == before)?;
         bar.inc((part.end - part.start).unsigned_abs());
     }
     bar.finish_and_clear();
-    progress.finish()
+    progress.finish(&server.partial())
+}
+
+/// The pieces of a range.
+fn steps(range: Range<TimeMs>) -> impl Iterator<Item = Range<TimeMs>> {
+    let Range { start, end } = range;
+    let starts =
+        std::iter::successors(Some(start), |start| Some(start + STEP_MS)).take_while(move |start| *start < end);
+    starts.map(move |start| start..(start + STEP_MS).min(end))
 }
 
 /// How far a backfill has come, in a file of the data directory while it is not at its end.
@@ -102,29 +116,38 @@ struct Done {
     start_ms: TimeMs,
     end_ms: TimeMs,
     until_ms: TimeMs,
+    /// Pieces before `until_ms` of which the server left something out: they are asked for again.
+    #[serde(default)]
+    partial: Vec<(TimeMs, TimeMs)>,
 }
 
 impl Progress {
     /// Goes on where the same backfill ended before its end; one that asks for something else begins at its start.
-    fn begin(dir: &Path, args: &Args, range: &std::ops::Range<TimeMs>) -> anyhow::Result<Self> {
+    fn begin(dir: &Path, args: &Args, range: &Range<TimeMs>) -> anyhow::Result<Self> {
         let path = dir.join("backfill.json");
         let (Args { url, labels, .. }, matchers) = (args, &args.connection.matchers);
         let (url, matchers, labels) = (url.clone(), matchers.clone(), labels.clone());
-        let mut done = Done { url, matchers, labels, start_ms: range.start, end_ms: range.end, until_ms: range.start };
+        let (start_ms, end_ms, until_ms) = (range.start, range.end, range.start);
+        let mut done = Done { url, matchers, labels, start_ms, end_ms, until_ms, partial: Vec::new() };
         let noted: Option<Done> = match fs::read(&path) {
             Ok(bytes) => serde_json::from_slice(&bytes).ok(),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
             Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
         };
-        if let Some(until_ms) = noted.map(|noted| noted.until_ms_of(&done)) {
-            done.until_ms = until_ms;
+        if let Some(noted) = noted.filter(|noted| noted.is_of(&done)) {
+            done = noted;
         }
         Ok(Self { path, done })
     }
 
-    /// Everything up to there is stored.
-    fn note(&mut self, until_ms: TimeMs) -> anyhow::Result<()> {
-        self.done.until_ms = until_ms;
+    /// All samples of the piece are stored, or a part of them.
+    fn note(&mut self, piece: &Range<TimeMs>, is_whole: bool) -> anyhow::Result<()> {
+        let key = (piece.start, piece.end);
+        self.done.partial.retain(|partial| *partial != key);
+        if !is_whole {
+            self.done.partial.push(key);
+        }
+        self.done.until_ms = self.done.until_ms.max(piece.end);
         let temporary = self.path.with_extension("tmp");
         let written = fs::write(&temporary, serde_json::to_vec(&self.done)?);
         written
@@ -132,15 +155,24 @@ impl Progress {
             .with_context(|| format!("cannot write {}", self.path.display()))
     }
 
-    fn finish(self) -> anyhow::Result<()> {
-        fs::remove_file(&self.path).with_context(|| format!("cannot remove {}", self.path.display()))
+    /// Forgets the progress unless pieces are partial; then says which.
+    fn finish(self, partial: &Partial) -> anyhow::Result<Option<String>> {
+        let pieces = self.done.partial.len();
+        if pieces > 0 {
+            let after = format!("; {pieces} pieces are not marked as done, the same command asks for them again");
+            return Ok(Some(partial.summary(&after)));
+        }
+        fs::remove_file(&self.path).with_context(|| format!("cannot remove {}", self.path.display()))?;
+        Ok(None)
     }
 }
 
 impl Done {
-    fn until_ms_of(self, asked: &Done) -> TimeMs {
-        let until_ms = self.until_ms;
-        if (Done { until_ms: asked.until_ms, ..self }) == *asked { until_ms } else { asked.until_ms }
+    /// Was the same asked for?
+    fn is_of(&self, asked: &Done) -> bool {
+        let of =
+            |done: &Done| (done.url.clone(), done.matchers.clone(), done.labels.clone(), done.start_ms, done.end_ms);
+        of(self) == of(asked)
     }
 }
 

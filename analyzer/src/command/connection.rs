@@ -39,13 +39,16 @@ pub struct ConnectionArgs {
     /// Client certificate and its key in one file (PEM)
     #[arg(long, value_name = "FILE")]
     pub cert_file: Option<PathBuf>,
+    /// Accept answers from which the server says it left something out
+    #[arg(long)]
+    pub allow_partial: bool,
 }
 
 impl ConnectionArgs {
     /// The server at this address. One with credentials in it is refused: addresses end up in messages and files.
     pub(super) fn server(&self, url: &str) -> anyhow::Result<Server> {
         check(url)?;
-        Ok(Server::new(self.client()?, url, self.headers()?))
+        Ok(Server::new(self.client()?, url, self.headers()?).allowing_partial(self.allow_partial))
     }
 
     fn client(&self) -> anyhow::Result<reqwest::Client> {

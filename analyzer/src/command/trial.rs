@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::signal::unix::{self, SignalKind, signal};
-use tracing::info;
+use tracing::{info, warn};
 
 use super::connection::{ConnectionArgs, Pull};
 use super::history::History;
@@ -17,9 +17,9 @@ use crate::classify::{Abstentions, Interval};
 use crate::config::{Config, PeriodArgs, ReportFormat, StoreLimits};
 use crate::deliver::{self, directory};
 use crate::frame::{Scrapes, Unjoined};
-use crate::ingest::promql::Server;
+use crate::ingest::promql::{Partial, Server};
 use crate::judge::{self, HOUR_MS, Judge, windows};
-use crate::report::{Period, Report, Trial, text};
+use crate::report::{PartialAnswers, Period, Report, Trial, text};
 use crate::sample::TimeMs;
 use crate::signal::{self as signals, Scope, Signal};
 use crate::store::{Results as _, Samples as _, Store, wall_clock};
@@ -101,6 +101,9 @@ pub(super) async fn run(config: Config, args: Args) -> anyhow::Result<()> {
     let path = temporary.path().to_owned();
     temporary.close().with_context(|| format!("cannot remove {}", path.display()))?;
     let (report, intervals) = done?;
+    if server.partial().answers > 0 {
+        warn!("{}", server.partial().summary("; the report says so").trim_end());
+    }
     match &args.output {
         Some(dir) => write_all(dir, &report, &intervals),
         None => write(&render(&report, &intervals, args.format)?, args.out.as_deref()),
@@ -147,7 +150,15 @@ impl Work<'_> {
         let (report, intervals) = read.await?;
         ensure!(!intervals.is_empty(), "no GPU of {} has a sample with a UUID within the period", self.args.prometheus);
         let trial = self.trial(found, &report, history.counts.stored);
-        Ok((Report { trial: Some(trial), ..report }, intervals))
+        let partial = trial.partial.as_ref().map(|partial| {
+            format!(
+                "The report rests on partial answers: {} left something out of {} answers, so capacity and classes may be \
+                 wrong; the last section lists them.",
+                self.args.prometheus, partial.answers
+            )
+        });
+        let warnings = report.warnings.into_iter().chain(partial).collect();
+        Ok((Report { trial: Some(trial), warnings, ..report }, intervals))
     }
 
     /// All samples that verdicts on the period rest on.
@@ -243,7 +254,10 @@ impl Work<'_> {
         if let Some(more) = found.unjoined.len().checked_sub(MAX_UNJOINED).filter(|more| *more > 0) {
             notes.push(format!("{more} more that could not be joined to a node"));
         }
-        Trial { server: self.args.prometheus.clone(), samples, notes, ..trial }
+        let Partial { answers, first } = self.server.partial();
+        let first = first.into_iter().map(|answer| (answer.asked, answer.reason)).collect();
+        let partial = Some(PartialAnswers { answers, first }).filter(|partial| partial.answers > 0);
+        Trial { server: self.args.prometheus.clone(), samples, partial, notes, ..trial }
     }
 
     /// That the samples begin after the period.

@@ -4,19 +4,26 @@
 //! what lies outside is dropped here. None of them shows staleness markers that way, nor the bits of a NaN. Native
 //! histograms are left out: no signal is one.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::ops::Range;
 use std::time::Duration;
 
+use jiff::Timestamp;
+use parking_lot::Mutex;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::StatusCode;
 use reqwest::header::HeaderMap;
-use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use tracing::warn;
 
 use crate::sample::{Batch, Labels, Sample, Series, TimeMs};
 use crate::signal::matcher_of;
+use answer::{Found, Greeting, Matrix, Row};
+pub use error::PullError;
+use error::Refusal;
+
+mod answer;
+mod error;
 
 /// A larger answer is asked for in two halves: about 3 million samples.
 const ANSWER_BYTES: usize = 64 << 20;
@@ -24,65 +31,15 @@ const ANSWER_BYTES: usize = 64 << 20;
 const SHORTEST_MS: i64 = 60_000;
 /// Prometheus gives a query up after 2 minutes by default (`--query.timeout`).
 const TIMEOUT: Duration = Duration::from_secs(150);
-/// Characters of a foreign answer that an error shows.
-const EXCERPT: usize = 200;
-/// Attempts at what may be mended by itself, and the pause before the second; it doubles.
-const ATTEMPTS: u32 = 6;
+/// The pause before the second attempt; it doubles.
 const PAUSE: Duration = Duration::from_millis(500);
-
-/// Why there is no answer.
-#[derive(Debug, thiserror::Error)]
-pub enum PullError {
-    /// No answer came, or only part of one.
-    #[error("{url}: {error}")]
-    Http {
-        /// The address.
-        url: String,
-        /// What failed.
-        error: reqwest::Error,
-    },
-    /// An answer that says no.
-    #[error("{url}: status {status}: {reason}")]
-    Status {
-        /// The address.
-        url: String,
-        /// The status.
-        status: StatusCode,
-        /// What the server says.
-        reason: String,
-    },
-    /// The server wants to know who asks, or does not let them.
-    #[error(
-        "{url}: status {status}: {reason}; the server {}: see --user, --bearer-token-file, --cert-file and --tenant",
-        if *.status == StatusCode::FORBIDDEN { "does not allow this" } else { "wants credentials, or others" }
-    )]
-    Refused {
-        /// The address.
-        url: String,
-        /// The status.
-        status: StatusCode,
-        /// What the server says.
-        reason: String,
-    },
-    /// More than is taken at once, even for a short time.
-    #[error("{url}: {what} in one minute: {reason}; a narrower --match asks for less at once")]
-    TooMuch {
-        /// The address.
-        url: String,
-        /// What was asked for.
-        what: String,
-        /// What the server says, or which limit it is.
-        reason: String,
-    },
-    /// Not what the API is documented to answer.
-    #[error("{url}: expected the answer of Prometheus' HTTP API below what stands before /api/v1/: {reason}")]
-    Content {
-        /// The address.
-        url: String,
-        /// What is wrong.
-        reason: String,
-    },
-}
+/// Thanos (`partial_response`) and VictoriaMetrics (`deny_partial_response`) then refuse instead of leaving something out.
+/// Other servers ignore both.
+const WHOLE: &str = "partial_response=false&deny_partial_response=1";
+/// The same where a part is accepted: Thanos may be configured to refuse.
+const PART: &str = "partial_response=true";
+/// How many partial answers are kept with the server's words; all are counted.
+const MAX_PARTIAL: usize = 20;
 
 /// A server to pull from.
 #[derive(Debug)]
@@ -90,20 +47,62 @@ pub struct Server {
     client: reqwest::Client,
     base: String,
     headers: HeaderMap,
+    /// Where partial answers are noted when they are accepted.
+    partial: Option<Mutex<Partial>>,
+}
+
+/// Partial answers that were accepted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Partial {
+    /// How many.
+    pub answers: u64,
+    /// The first of them.
+    pub first: Vec<PartialAnswer>,
+}
+
+/// One answer that was not whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartialAnswer {
+    /// Query and time range.
+    pub asked: String,
+    /// What the server said.
+    pub reason: String,
+}
+
+impl Partial {
+    /// How many answers were partial, what comes of that, and the first of them, a line each.
+    #[must_use]
+    pub fn summary(&self, after: &str) -> String {
+        let mut text = format!("partial: the server left something out of {} answers{after}\n", self.answers);
+        for PartialAnswer { asked, reason } in &self.first {
+            let _ = writeln!(text, "  {asked}: {reason}");
+        }
+        text
+    }
 }
 
 impl Server {
     /// `base` is what stands before `/api/v1/…`; the headers are sent with every request.
     #[must_use]
     pub fn new(client: reqwest::Client, base: &str, headers: HeaderMap) -> Self {
-        Self { client, base: base.trim_end_matches('/').to_owned(), headers }
+        Self { client, base: base.trim_end_matches('/').to_owned(), headers, partial: None }
+    }
+
+    /// The same server, of which partial answers are accepted and noted.
+    #[must_use]
+    pub fn allowing_partial(self, allow: bool) -> Self {
+        Self { partial: allow.then(Mutex::default), ..self }
+    }
+
+    /// The partial answers so far.
+    #[must_use]
+    pub fn partial(&self) -> Partial {
+        self.partial.as_ref().map(|partial| partial.lock().clone()).unwrap_or_default()
     }
 
     /// Does it answer as a Prometheus does? Asked once: a wrong address does not become right by waiting.
     pub async fn greet(&self) -> Result<(), PullError> {
-        let path = "query?query=1";
-        let body = self.once(path).await?;
-        self.data(path, &body).map(|Greeting { .. }| ())
+        self.once("query?query=1", "the query 1").await.map(|Greeting { .. }| ())
     }
 
     /// The names of all metrics that it has within the range.
@@ -114,7 +113,7 @@ impl Server {
     /// The values of a label within the range.
     pub async fn values_of(&self, label: &str, range: &Range<TimeMs>) -> Result<Vec<String>, PullError> {
         let path = format!("label/{label}/values?start={}&end={}", seconds(range.start), seconds(range.end));
-        self.get(&path).await
+        self.get(&path, &format!("values of the label {label} {}", shown(range))).await
     }
 
     /// How many samples of the metric lie in so many milliseconds before each of some times, a step apart; times without
@@ -129,7 +128,9 @@ impl Server {
         let promql = format!("sum(count_over_time({}[{window_ms}ms]))", series_of(metric, matchers));
         let query = utf8_percent_encode(&promql, NON_ALPHANUMERIC);
         let (start, end, step) = (seconds(times.start), seconds(times.end), seconds(step_ms));
-        let found: Found = self.get(&format!("query_range?query={query}&start={start}&end={end}&step={step}")).await?;
+        let asked = format!("{promql} {}", shown(&times));
+        let path = format!("query_range?query={query}&start={start}&end={end}&step={step}");
+        let found = self.matrix(&path, &promql, &asked).await?;
         let rows = found.result.into_iter().flat_map(|row| row.values);
         rows.map(|(seconds, count)| self.sample("query_range", &promql, seconds, &count)).collect()
     }
@@ -156,14 +157,7 @@ impl Server {
         let selector = format!("{}[{}ms]", series_of(metric, matchers), part.end - part.start);
         let query = utf8_percent_encode(&selector, NON_ALPHANUMERIC);
         let path = format!("query?query={query}&time={}", seconds(part.end - 1));
-        let found: Found = self.get(&path).await.map_err(|error| match error {
-            PullError::TooMuch { url, reason, .. } => PullError::TooMuch { url, what: selector.clone(), reason },
-            other => other,
-        })?;
-        if found.result_type != "matrix" {
-            let reason = format!("{selector} has a {}, not a matrix", found.result_type);
-            return Err(PullError::Content { url: self.url("query"), reason });
-        }
+        let found = self.matrix(&path, &selector, &format!("{selector} {}", shown(part))).await?;
         let mut series = Vec::with_capacity(found.result.len());
         for Row { metric, values } in found.result {
             let mut samples = Vec::with_capacity(values.len());
@@ -187,60 +181,74 @@ impl Server {
         format!("{}/api/v1/{path}", self.base)
     }
 
-    /// What the API answers, after as many attempts as it takes.
-    async fn get<T: serde::de::DeserializeOwned>(&self, path: &str) -> Result<T, PullError> {
-        let (mut pause, mut left) = (PAUSE, ATTEMPTS - 1);
-        let body = loop {
-            match self.once(path).await {
-                Err(error) if left > 0 && is_passing(&error) => {
+    /// The answer to a query that gives a matrix.
+    async fn matrix(&self, path: &str, query: &str, asked: &str) -> Result<Matrix, PullError> {
+        let found: Matrix = self.get(path, asked).await?;
+        if found.result_type == "matrix" {
+            return Ok(found);
+        }
+        let reason = format!("{query} has a {}, not a matrix", found.result_type);
+        Err(PullError::Content { url: self.url("query"), reason })
+    }
+
+    /// What the API answers, after as many attempts as the error is worth. `asked` is query and time range, for errors.
+    async fn get<T: DeserializeOwned>(&self, path: &str, asked: &str) -> Result<T, PullError> {
+        let (mut pause, mut attempt) = (PAUSE, 1);
+        loop {
+            match self.once(path, asked).await {
+                Err(error) if attempt < error.attempts() => {
                     warn!(%error, pause_ms = pause.as_millis(), "asking again");
                     tokio::time::sleep(pause).await;
-                    (pause, left) = (pause * 2, left - 1);
+                    (pause, attempt) = (pause * 2, attempt + 1);
                 }
-                answer => break answer?,
+                answer => return answer,
             }
-        };
-        self.data(path, &body)
+        }
     }
 
-    fn data<T: serde::de::DeserializeOwned>(&self, path: &str, body: &[u8]) -> Result<T, PullError> {
-        let wrong = |reason| PullError::Content { url: self.url(path), reason };
-        let answer: Answer<T> = serde_json::from_slice(body).map_err(|error| wrong(error.to_string()))?;
-        answer.data.ok_or_else(|| wrong("there is no data in it".to_owned()))
-    }
-
-    async fn once(&self, path: &str) -> Result<Vec<u8>, PullError> {
+    async fn once<T: DeserializeOwned>(&self, path: &str, asked: &str) -> Result<T, PullError> {
         let url = self.url(path);
-        let http = |error: reqwest::Error| PullError::Http { url: url.clone(), error: error.without_url() };
-        let request = self.client.get(&url).headers(self.headers.clone()).timeout(TIMEOUT);
-        let mut response = request.send().await.map_err(http)?;
+        let (status, body) = self.body(&url, asked).await?;
+        let Found { data, partial } = answer::read(&url, asked, &body)?;
+        let cut = (status == StatusCode::PARTIAL_CONTENT).then(|| format!("status {status}"));
+        let Some(reason) = partial.or(cut) else { return Ok(data) };
+        let Some(noted) = &self.partial else {
+            return Err(PullError::Partial { url, asked: asked.to_owned(), reason });
+        };
+        warn!(asked, reason, "partial answer");
+        let mut noted = noted.lock();
+        noted.answers += 1;
+        if noted.first.len() < MAX_PARTIAL {
+            noted.first.push(PartialAnswer { asked: asked.to_owned(), reason });
+        }
+        Ok(data)
+    }
+
+    /// Status and body of an answer with data.
+    async fn body(&self, url: &str, asked: &str) -> Result<(StatusCode, Vec<u8>), PullError> {
+        let manner = if self.partial.is_some() { PART } else { WHOLE };
+        let whole = format!("{url}{}{manner}", if url.contains('?') { '&' } else { '?' });
+        let request = self.client.get(whole).headers(self.headers.clone()).timeout(TIMEOUT);
+        let mut response = request.send().await.map_err(|error| PullError::unanswered(url.to_owned(), error))?;
         let status = response.status();
         let mut body = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(http)? {
+        while let Some(chunk) = response.chunk().await.map_err(|error| PullError::cut(url.to_owned(), error))? {
             if body.len() + chunk.len() > ANSWER_BYTES {
                 let reason = format!("an answer of more than {ANSWER_BYTES} bytes");
-                return Err(PullError::TooMuch { url, what: String::new(), reason });
+                return Err(PullError::TooMuch { url: url.to_owned(), asked: asked.to_owned(), reason });
             }
             body.extend_from_slice(&chunk);
         }
-        if status.is_success() {
-            return Ok(body);
+        match status {
+            StatusCode::OK | StatusCode::PARTIAL_CONTENT => Ok((status, body)),
+            status if status.is_success() => {
+                Err(PullError::Content { url: url.to_owned(), reason: format!("status {status}, expected 200 OK") })
+            }
+            status => {
+                let refusal: Refusal = serde_json::from_slice(&body).unwrap_or_default();
+                Err(refusal.of(url.to_owned(), asked, status, &body))
+            }
         }
-        let told: Refusal = serde_json::from_slice(&body).unwrap_or_default();
-        let is_answer = told.error.is_some();
-        let reason = told.error.unwrap_or_else(|| excerpt(&body));
-        if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
-            return Err(PullError::Refused { url, status, reason });
-        }
-        // Prometheus: 422 beyond --query.max-samples, 503 with this type beyond --query.timeout. VictoriaMetrics: 422.
-        let too_much = status == StatusCode::UNPROCESSABLE_ENTITY || told.error_type.as_deref() == Some("timeout");
-        if too_much {
-            return Err(PullError::TooMuch { url, what: String::new(), reason });
-        }
-        if status == StatusCode::NOT_FOUND && !is_answer {
-            return Err(PullError::Content { url, reason: format!("status {status}: {reason}") });
-        }
-        Err(PullError::Status { url, status, reason })
     }
 }
 
@@ -250,19 +258,10 @@ fn series_of(metric: &str, matchers: &[String]) -> String {
     format!("{metric}{{{}}}", matchers.join(","))
 }
 
-/// The beginning of what is not the API's answer, on one line.
-fn excerpt(body: &[u8]) -> String {
-    let text: String = String::from_utf8_lossy(body).chars().take(EXCERPT).collect();
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-/// May the same request succeed a little later?
-fn is_passing(error: &PullError) -> bool {
-    match error {
-        PullError::Http { .. } => true,
-        PullError::Status { status, .. } => status.is_server_error() || *status == StatusCode::TOO_MANY_REQUESTS,
-        PullError::Refused { .. } | PullError::TooMuch { .. } | PullError::Content { .. } => false,
-    }
+/// A time range in words.
+fn shown(range: &Range<TimeMs>) -> String {
+    let show = |time| Timestamp::from_millisecond(time).map_or_else(|_| time.to_string(), |time| time.to_string());
+    format!("from {} to {}", show(range.start), show(range.end))
 }
 
 /// Seconds with a fraction, exact to the millisecond.
@@ -270,39 +269,6 @@ fn seconds(time: TimeMs) -> String {
     let mut text = String::new();
     let _ = write!(text, "{}.{:03}", time.div_euclid(1000), time.rem_euclid(1000));
     text
-}
-
-#[derive(Deserialize)]
-struct Answer<T> {
-    data: Option<T>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Refusal {
-    error: Option<String>,
-    error_type: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Found {
-    result_type: String,
-    result: Vec<Row>,
-}
-
-/// What every answer to a query has, whatever its type.
-#[derive(Deserialize)]
-struct Greeting {
-    #[serde(rename = "resultType")]
-    _result_type: String,
-}
-
-#[derive(Deserialize)]
-struct Row {
-    metric: BTreeMap<String, String>,
-    #[serde(default)]
-    values: Vec<(f64, String)>,
 }
 
 #[cfg(test)]

@@ -36,6 +36,7 @@ pub fn build(intervals: &[Interval], previous: &[Interval], period: Period, pric
     Report {
         schema_version: SCHEMA_VERSION,
         accounted,
+        warnings: Vec::new(),
         fleet: fleet(intervals, &ledger),
         classes: classes(&ledger, ledger_before.as_ref()),
         previous: ledger_before.map(|before| compare(&ledger, &before, &period)),

@@ -52,7 +52,7 @@ pub use risk::{RiskRow, RunsOut, Stretch};
 pub use runs::Run;
 pub(crate) use sum::Sum;
 pub use sum::{Amount, Cost, Drawn};
-pub use trial::{Added, Scrape, Trial, Untold};
+pub use trial::{Added, PartialAnswers, Scrape, Trial, Untold};
 
 /// Version of the JSON form; a field that goes or changes its meaning raises it, a field that comes does not.
 pub const SCHEMA_VERSION: u32 = 4;
@@ -74,6 +74,9 @@ pub struct Report {
     pub period: Period,
     /// First and last instant that a verdict covers; null when there is none.
     pub accounted: Option<Span>,
+    /// What makes the figures incomplete, in sentences; not there where nothing does.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
     /// The fleet in five numbers.
     pub fleet: Fleet,
     /// Every class, those without loss included; shares are of capacity.

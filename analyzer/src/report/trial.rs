@@ -20,6 +20,8 @@ pub struct Trial {
     pub server: String,
     /// How many they are.
     pub samples: u64,
+    /// Answers of the server from which it left something out; null where there were none.
+    pub partial: Option<PartialAnswers>,
     /// Who was scraped, and how often.
     pub scrapes: Vec<Scrape>,
     /// What to know of the figures, in sentences.
@@ -28,6 +30,15 @@ pub struct Trial {
     pub untold: Vec<Untold>,
     /// What gives the signals that these lacked, in order of name.
     pub added: Vec<Added>,
+}
+
+/// Answers that were not whole and were accepted.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PartialAnswers {
+    /// How many.
+    pub answers: u64,
+    /// Query with time range, and the server's words, of the first of them.
+    pub first: Vec<(String, String)>,
 }
 
 /// One job of the server that was asked.
@@ -98,6 +109,7 @@ impl Trial {
         Self {
             server: String::new(),
             samples: 0,
+            partial: None,
             scrapes: scraped.iter().map(Scrape::of).collect(),
             notes: scraped.iter().filter_map(|scraped| consequence(scraped, t)).collect(),
             added: added.collect(),

@@ -7,8 +7,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -17,7 +19,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use super::intake::Intake;
 use crate::classify::{FailedNode, Interval, Judged, LOOK_AHEAD_MS, LOST_REACH_MS};
 use crate::forecast::Prospect;
-use crate::judge::{HOUR_MS, Judge, JudgeError, Reader, windows};
+use crate::judge::{HOUR_MS, Judge, JudgeError, Reader, cut_otherwise, windows};
 use crate::sample::TimeMs;
 use crate::store::{Mark, Results, Samples, StoreError};
 
@@ -45,6 +47,8 @@ pub struct Progress {
     pub last_minutes: Vec<Interval>,
     /// What is to be expected of every memory, as at the last minute that is judged.
     pub prospects: Vec<Prospect>,
+    /// Hours whose verdicts were cut for another time zone and are not judged again by themselves.
+    pub cut_otherwise: Vec<Range<TimeMs>>,
     /// What could not be joined to a node in the open hour, and why.
     pub unjoined: Vec<String>,
     /// GPUs that the last round did not judge for there being more than `max_gpus`.
@@ -67,6 +71,8 @@ pub(super) struct Judging<S> {
     now: fn() -> TimeMs,
     progress: watch::Sender<Progress>,
     stop: watch::Receiver<bool>,
+    /// Is it noted that judging has begun?
+    begun: AtomicBool,
     /// How far samples could be read when the last round began, or before the first one.
     marked: Mutex<Mark>,
     /// Since when hours before those that were judged rest on crashes and ends of long starts in these; of the last round.
@@ -83,10 +89,14 @@ impl<S: Samples + Results> Judging<S> {
         now: fn() -> TimeMs,
         progress: watch::Sender<Progress>,
         stop: watch::Receiver<bool>,
-    ) -> Result<Self, StoreError> {
+    ) -> Self {
         let mark = store.mark();
-        store.note_begun(mark).await?;
-        Ok(Self {
+        // On a full disk nothing can be noted, and nothing be stored that the note would be about: rounds note it first.
+        let begun = store.note_begun(mark).await;
+        if let Err(error) = &begun {
+            tracing::error!(%error, "cannot note where judging begins; the next attempt is before the first round");
+        }
+        Self {
             store,
             intake,
             judge,
@@ -94,9 +104,10 @@ impl<S: Samples + Results> Judging<S> {
             now,
             progress,
             stop,
+            begun: AtomicBool::new(begun.is_ok()),
             marked: Mutex::new(mark),
             restated: Mutex::default(),
-        })
+        }
     }
 
     /// Runs until `stop` is true; the window that is being judged then is finished.
@@ -133,6 +144,11 @@ impl<S: Samples + Results> Judging<S> {
     /// Judges what is due: hours that have become final, and the open hour. Of what the rounds before have read, only what
     /// may have changed is read again.
     async fn round(&self, reader: &mut Reader<'_, S>) -> Result<(), JudgeError> {
+        if !self.begun.load(Ordering::Relaxed) {
+            let marked = *self.marked.lock();
+            self.store.note_begun(marked).await?;
+            self.begun.store(true, Ordering::Relaxed);
+        }
         let now = self.store.believed((self.now)());
         let until = (now - SETTLE_MS).div_euclid(MINUTE_MS) * MINUTE_MS;
         // The clock may have been ahead, and what was judged by it is to be judged when its time has come.
@@ -209,7 +225,7 @@ impl<S: Samples + Results> Judging<S> {
         window: &Range<TimeMs>,
         until: TimeMs,
     ) -> Result<Option<Judged>, JudgeError> {
-        let judged = match self.judge.judge(reader, window, until).await {
+        let judged = match self.judge.judge_recut(reader, window, until).await {
             Ok(judged) => judged,
             Err(error @ (JudgeError::Died(_) | JudgeError::Store(StoreError::DamagedDatabase { .. }))) => {
                 tracing::error!(%error, window = ?window, "a window is not judged; `classify` judges it again");
@@ -269,7 +285,8 @@ impl<S: Samples + Results> Judging<S> {
     /// The last window with verdicts, which may be half judged, or what came in late and was not judged any more; without
     /// verdicts, as far back as is caught up.
     async fn resume(&self, until: TimeMs) -> Result<TimeMs, StoreError> {
-        let unjudged = self.store.unjudged_from().unwrap_or(until);
+        let recut = self.recut_from(until).await?;
+        let unjudged = self.store.unjudged_from().unwrap_or(until).min(recut);
         let past = windows(until - CATCH_UP_MS..until, &self.zone);
         for window in past.iter().rev() {
             let is_judged = match self.store.intervals(window.clone()).await {
@@ -283,6 +300,21 @@ impl<S: Samples + Results> Judging<S> {
             }
         }
         Ok(until - CATCH_UP_MS)
+    }
+
+    /// The first hour that was cut for another zone, as far back as is caught up. Older ones are said to need `classify`.
+    async fn recut_from(&self, until: TimeMs) -> Result<TimeMs, StoreError> {
+        let hours = cut_otherwise(&self.store, &self.zone).await?;
+        let (old, recent): (Vec<_>, Vec<_>) = hours
+            .into_iter()
+            .flat_map(|range| split(range, until - CATCH_UP_MS))
+            .partition(|r| r.end <= until - CATCH_UP_MS);
+        for Range { start, end } in &old {
+            let [start, end] = [*start, *end].map(|time| Timestamp::from_millisecond(time).unwrap_or_default());
+            tracing::warn!(%start, %end, "verdicts were cut for another time zone: classify --start --end cuts them again");
+        }
+        self.progress.send_modify(|progress| progress.cut_otherwise = old);
+        Ok(recent.first().map_or(until, |range| range.start))
     }
 
     async fn publish(
@@ -308,6 +340,12 @@ impl<S: Samples + Results> Judging<S> {
         });
         Ok(())
     }
+}
+
+/// The parts of a range before and after a time.
+fn split(range: Range<TimeMs>, at: TimeMs) -> impl Iterator<Item = Range<TimeMs>> {
+    let at = at.div_euclid(HOUR_MS) * HOUR_MS;
+    [range.start..range.end.min(at), range.start.max(at)..range.end].into_iter().filter(|part| !part.is_empty())
 }
 
 impl Progress {

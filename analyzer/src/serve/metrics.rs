@@ -11,6 +11,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
+use super::conditions::Values;
 use super::delivery::Tally;
 use super::intake::Account;
 use super::judging::Progress;
@@ -84,15 +85,41 @@ pub(super) fn render(
     let mut registry = Registry::with_prefix("goodput");
     verdicts(&mut registry, progress);
     forecasts::register(&mut registry, &progress.prospects);
+    of_itself(&mut registry, progress, account, tally, ways_in, stats);
+    of_reads(registry.sub_registry_with_prefix("analyzer"), limits, reads);
+    let mut text = String::new();
+    encode(&mut text, &registry)?;
+    Ok(text)
+}
+
+/// The part of the page that is about the analyzer, not about GPUs.
+pub(super) fn values(
+    progress: &Progress,
+    account: &Account,
+    tally: &Tally,
+    ways_in: &WaysIn<'_>,
+    stats: &Stats,
+) -> Result<Values, std::fmt::Error> {
+    let mut registry = Registry::with_prefix("goodput");
+    of_itself(&mut registry, progress, account, tally, ways_in, stats);
+    let mut text = String::new();
+    encode(&mut text, &registry)?;
+    Ok(Values::read(&text))
+}
+
+fn of_itself(
+    registry: &mut Registry,
+    progress: &Progress,
+    account: &Account,
+    tally: &Tally,
+    ways_in: &WaysIn<'_>,
+    stats: &Stats,
+) {
     let (replicated, in_doubt) = (ways_in.counts.replicated, stats.clock_in_doubt);
     own(registry.sub_registry_with_prefix("analyzer"), progress, account, replicated, in_doubt);
     ways_in.register(registry.sub_registry_with_prefix("analyzer"));
     deliveries(registry.sub_registry_with_prefix("analyzer"), tally);
-    of_reads(registry.sub_registry_with_prefix("analyzer"), limits, reads);
     store::register(registry.sub_registry_with_prefix("analyzer_store"), stats);
-    let mut text = String::new();
-    encode(&mut text, &registry)?;
-    Ok(text)
 }
 
 fn verdicts(registry: &mut Registry, progress: &Progress) {

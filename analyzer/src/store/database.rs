@@ -19,6 +19,8 @@ use super::checked::is_damage;
 use super::identity;
 use crate::sample::Labels;
 
+mod full;
+
 pub(super) static MIGRATIONS: Migrator = sqlx::migrate!("../migrations/sqlite");
 
 /// What SQLite's own journal is cut down to once it is in the file, though a long read has made it longer.
@@ -41,7 +43,7 @@ pub(super) struct Database {
     pub(super) generation: AtomicI64,
     /// Has another process opened the directory since?
     superseded: AtomicBool,
-    /// One connection: SQLite takes one writer at a time, and waiting for the connection is fair.
+    /// See [`writers`].
     pub(super) write: SqlitePool,
     /// For judging, merges and the catalogue.
     pub(super) read: SqlitePool,
@@ -60,23 +62,26 @@ impl Database {
             .foreign_keys(true)
             .pragma("journal_size_limit", JOURNAL_BYTES)
             .busy_timeout(Duration::from_secs(5));
-        // On some errors (a full disk) SQLite rolls back by itself; sqlx then believes for ever that the connection is
-        // in a transaction, and it can begin no other. The pool's ping, which comes first, waits for sqlx' rollback.
-        let usable = |connection: &mut SqliteConnection| !connection.is_in_transaction();
-        let connected = SqlitePoolOptions::new()
-            .max_connections(1)
-            .test_before_acquire(true)
-            .before_acquire(move |connection, _| Box::pin(std::future::ready(Ok(usable(connection)))))
-            .connect_with(options.clone().auto_vacuum(SqliteAutoVacuum::Incremental))
-            .await;
-        let write = connected.map_err(|error| failed(&path, error))?;
+        let connected = writers().connect_with(options.clone().auto_vacuum(SqliteAutoVacuum::Incremental)).await;
+        let write = match connected {
+            Ok(write) => write,
+            Err(error) if full::is_it(&path, &error) => return full::open(&path, options, error).await,
+            Err(error) => return Err(failed(&path, error)),
+        };
         migrate(&write, &path).await?;
         make_shrinkable(&write).await;
-        let (directory, generation) = identity::load(&write).await.map_err(|error| failed(&path, error))?;
+        let identity = identity::load(&write).await.map_err(|error| failed(&path, error))?;
         let readers = |options| SqlitePoolOptions::new().max_connections(READERS).connect_lazy_with(options);
         let options = options.read_only(true);
         let (read, pages) = (readers(options.clone()), readers(options));
-        Ok(Self { path, directory, generation: generation.into(), superseded: false.into(), write, read, pages })
+        Ok(Self::of(&path, identity, write, read, pages))
+    }
+
+    /// With these connections, of a directory of this name and generation.
+    fn of(path: &Path, identity: (String, i64), write: SqlitePool, read: SqlitePool, pages: SqlitePool) -> Self {
+        let (directory, generation) = identity;
+        let (path, generation, superseded) = (path.to_owned(), generation.into(), false.into());
+        Self { path, directory, generation, superseded, write, read, pages }
     }
 
     /// Reads beside whatever process has the directory: one connection in one transaction, so that all that is read is of
@@ -92,15 +97,7 @@ impl Database {
                 Box::pin(async move { sqlx::query("BEGIN").execute(connection).await.map(drop) })
             })
             .connect_lazy_with(SqliteConnectOptions::new().filename(&path).read_only(true));
-        Ok(Self {
-            path,
-            directory: String::new(),
-            generation: 0.into(),
-            superseded: false.into(),
-            write: read.clone(),
-            pages: read.clone(),
-            read,
-        })
+        Ok(Self::of(&path, Default::default(), read.clone(), read.clone(), read))
     }
 
     pub(super) async fn close(&self) {
@@ -208,6 +205,17 @@ impl Database {
         }
         transaction.commit().await
     }
+}
+
+/// One connection: SQLite takes one writer at a time, and waiting for the connection is fair.
+fn writers() -> SqlitePoolOptions {
+    // On some errors (a full disk) SQLite rolls back by itself; sqlx then believes for ever that the connection is
+    // in a transaction, and it can begin no other. The pool's ping, which comes first, waits for sqlx' rollback.
+    let usable = |connection: &mut SqliteConnection| !connection.is_in_transaction();
+    SqlitePoolOptions::new()
+        .max_connections(1)
+        .test_before_acquire(true)
+        .before_acquire(move |connection, _| Box::pin(std::future::ready(Ok(usable(connection)))))
 }
 
 /// Labels as they are stored.

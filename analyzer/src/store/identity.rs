@@ -6,6 +6,7 @@ use std::hash::{BuildHasher as _, RandomState};
 
 use std::sync::atomic::Ordering;
 
+use sqlx::sqlite::SqliteExecutor;
 use sqlx::{SqliteConnection, SqlitePool};
 use tracing::warn;
 
@@ -31,10 +32,14 @@ pub(super) fn is_superseded(error: &sqlx::Error) -> bool {
     matches!(error, sqlx::Error::Configuration(cause) if cause.is::<Superseded>())
 }
 
-/// The directory's name for itself, and its generation. A new directory gets a name by chance.
+/// The directory's name for itself, and its generation; none in a new directory.
+pub(super) async fn read(connection: impl SqliteExecutor<'_>) -> sqlx::Result<Option<(String, i64)>> {
+    sqlx::query_as("SELECT id, generation FROM directory").fetch_optional(connection).await
+}
+
+/// As [`read`]. A new directory gets a name by chance.
 pub(super) async fn load(write: &SqlitePool) -> sqlx::Result<(String, i64)> {
-    let sql = "SELECT id, generation FROM directory";
-    if let Some(known) = sqlx::query_as(sql).fetch_optional(write).await? {
+    if let Some(known) = read(write).await? {
         return Ok(known);
     }
     let name = format!("{:016x}", RandomState::new().hash_one(std::process::id()));

@@ -22,7 +22,26 @@ pub(super) fn forget(table: &str) -> String {
     format!("DELETE FROM {table} WHERE start_ms < $1 AND end_ms <= $1")
 }
 
+/// The UTC hours of a table's verdicts that reach over a time so many milliseconds after the full hour.
+pub(super) fn across(table: &str) -> String {
+    format!(
+        "SELECT DISTINCT start_ms - start_ms % 3600000 FROM {table}
+        WHERE start_ms % 3600000 < $1 AND start_ms % 3600000 + end_ms - start_ms > $1"
+    )
+}
+
 impl Database {
+    /// See [`across`]; of all tables.
+    pub(super) async fn hours_across(&self, into_hour_ms: i64) -> sqlx::Result<Vec<TimeMs>> {
+        let mut hours = Vec::new();
+        for sql in TABLES.map(across) {
+            let found: Vec<TimeMs> =
+                sqlx::query_scalar(AssertSqlSafe(sql)).bind(into_hour_ms).fetch_all(&self.read).await?;
+            hours.extend(found);
+        }
+        Ok(hours)
+    }
+
     /// The write-ahead's sequence number up to which samples are judged; none before any are.
     pub(super) async fn judged(&self) -> sqlx::Result<Option<i64>> {
         sqlx::query_scalar(SELECT).fetch_optional(&self.read).await

@@ -167,7 +167,7 @@ fn since_boot() -> Duration {
 }
 
 /// What a user without special rights may still write there: `statvfs`, `f_bavail`.
-fn free_space(dir: &Path) -> Option<u64> {
+pub(super) fn free_space(dir: &Path) -> Option<u64> {
     let found = rustix::fs::statvfs(dir).ok()?;
     Some(found.f_bavail.saturating_mul(found.f_frsize))
 }

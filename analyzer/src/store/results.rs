@@ -90,7 +90,7 @@ pub fn statements() -> Vec<String> {
         .chain(&judged::STATEMENTS)
         .chain(&events::STATEMENTS)
         .map(|sql| (*sql).to_owned());
-    chosen.chain(fixed).chain(judged::TABLES.map(judged::forget)).collect()
+    chosen.chain(fixed).chain(judged::TABLES.map(judged::forget)).chain(judged::TABLES.map(judged::across)).collect()
 }
 
 /// The intervals of a window where these columns have given values, from one on and so many.
@@ -146,6 +146,11 @@ impl Results for Store {
     async fn note_rejudged(&self, window: &Range<TimeMs>, judged: bool) -> Result<(), StoreError> {
         let noted = self.shared.note_rejudged(window, judged).await;
         noted.map_err(|error| self.shared.database.failed(error))
+    }
+
+    async fn hours_across(&self, into_hour_ms: i64) -> Result<Vec<TimeMs>, StoreError> {
+        let database = &self.shared.database;
+        database.hours_across(into_hour_ms).await.map_err(|error| database.failed(error))
     }
 
     fn mark(&self) -> Mark {

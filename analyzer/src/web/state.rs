@@ -1,13 +1,16 @@
 //! `/state`: how the analyzer itself is, and when each source was last heard.
 
+use std::ops::Range;
+
 use askama::Template;
 use axum::extract::State;
 
-use super::clock::{Clock, instant};
-use super::page::{Frame, Link, Page, show};
+use super::clock::{Clock, HOUR_MS, instant, rfc3339};
+use super::page::{Frame, Link, Page, Problem, show};
 use crate::report::Period;
 use crate::sample::TimeMs;
 use crate::serve::App;
+use crate::serve::conditions::Finding;
 use crate::store::{Appended, Results};
 
 /// Sources, and reasons for not being joined, that the page lists.
@@ -25,6 +28,12 @@ struct StatePage {
     took_seconds: String,
     failures: u64,
     unjoined: Vec<String>,
+    /// Hours that were cut for another time zone: from, to, and both as `classify` takes them.
+    recut: Vec<[String; 4]>,
+    /// Conditions that hold.
+    conditions: Vec<Finding>,
+    /// How many were looked at.
+    checked: usize,
     /// Free bytes of the disk, and how many are kept free; while samples are refused for that.
     short_of_space: Option<(u64, u64)>,
     samples: Appended,
@@ -33,6 +42,7 @@ struct StatePage {
 }
 
 pub(super) async fn page<S: Results>(State(app): State<App<S>>) -> Page {
+    let conditions = app.conditions().map_err(|error| Problem::failed(&error))?;
     let stats = app.store.stats();
     let (progress, account, clock) = (app.progress.borrow().clone(), app.intake.account(), Clock { zone: app.zone });
     let now = instant((app.now)());
@@ -50,7 +60,10 @@ pub(super) async fn page<S: Results>(State(app): State<App<S>>) -> Page {
         judged_until: progress.judged_until_ms.map(show_time),
         took_seconds: format!("{:.2}", progress.took.as_secs_f64()),
         failures: progress.failures,
+        recut: progress.cut_otherwise.iter().map(|hours| recut(hours, &clock)).collect(),
         unjoined: progress.unjoined,
+        checked: conditions.len(),
+        conditions: conditions.into_iter().filter(|condition| condition.active).collect(),
         short_of_space: stats
             .free_bytes
             .filter(|_| stats.short_of_space)
@@ -59,4 +72,13 @@ pub(super) async fn page<S: Results>(State(app): State<App<S>>) -> Page {
         sources: sources.into_iter().map(|(source, time)| (source, show_time(time))).collect(),
         more_sources,
     })
+}
+
+fn recut(hours: &Range<TimeMs>, clock: &Clock) -> [String; 4] {
+    let ends = [hours.start, hours.end];
+    let [from, to] = ends.map(|time| clock.format(time, "%Y-%m-%d %H:%M"));
+    // Full hours of the zone around them.
+    let start = hours.start - clock.past_hour(hours.start);
+    let end = hours.end + (HOUR_MS - clock.past_hour(hours.end)) % HOUR_MS;
+    [from, to, rfc3339(start), rfc3339(end)]
 }

@@ -221,6 +221,9 @@ async fn the_report_of_a_week_and_the_state_of_the_analyzer() {
     assert!(report.contains("idle_held · &#60;b&#62;n"), "the finding, escaped");
     assert_eq!(page(&served, "/report").await, report, "this week, if none is named");
     let state = page(&served, "/state").await;
+    // Nothing has told this intake that its samples are judged.
+    let runbooks: Vec<_> = state.split("docs/runbooks/").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    assert_eq!(runbooks, ["GoodputAnalyzerJudgingStale.md"], "{state}");
     assert!(state.contains("&#60;b&#62;n/50%:9400") && state.contains("/report?week=2026-W47"), "{state}");
 }
 

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context as _, Result};
+use goodput_analyzer::serve::conditions::CONDITIONS;
 use goodput_exporter::xid::{Class, find};
 use goodput_tests::promql::{matchers, parse, selectors};
 use goodput_tests::rules::{Rule, expectations, files, root, rules, vocabulary};
@@ -115,6 +116,41 @@ fn every_alert_has_a_runbook_and_every_runbook_an_alert() -> Result<()> {
         runbooks.insert(name);
     }
     assert_eq!(alerts, runbooks, "alerts on the left, runbooks on the right");
+    Ok(())
+}
+
+/// Alerts on the analyzer that are about what reaches it or leaves it, not about its own state.
+const AROUND: [&str; 6] = [
+    "GoodputAnalyzerAbsent",
+    "GoodputAnalyzerDown",
+    "GoodputAnalyzerIngestStopped",
+    "GoodputAnalyzerReportNotDelivered",
+    "GoodputAnalyzerSamplesOutOfBounds",
+    "GoodputAnalyzerSourceStale",
+];
+
+#[test]
+fn every_condition_has_an_alert_on_the_same_metric_and_every_such_alert_a_condition() -> Result<()> {
+    let all = alerts()?;
+    let doc = std::fs::read_to_string(root().join("docs/analyzer-ui.md"))?;
+    for condition in CONDITIONS {
+        let name = condition.name;
+        let rule =
+            all.iter().find(|(alert, _)| alert == condition.alert).with_context(|| format!("{name}: no alert"))?;
+        let expr = parse(&rule.1.expr)?;
+        let of_metric = selectors(&expr).into_iter().find(|s| s.name.as_deref() == Some(condition.metric));
+        let selector =
+            of_metric.with_context(|| format!("{name}: {} is not about {}", condition.alert, condition.metric))?;
+        if let Some((label, value)) = condition.label {
+            assert!(matchers(&selector).any(|m| m.name == label && m.is_match(value)), "{name}");
+        }
+        assert_eq!(rule.1.labels.get("severity").map(String::as_str), Some(condition.severity.name()), "{name}");
+        let line = format!("| `{name}` | {} | [{}](runbooks/{1}.md) |", condition.severity.name(), condition.alert);
+        assert!(doc.contains(&line), "docs/analyzer-ui.md has no {line}");
+    }
+    let told: BTreeSet<&str> = CONDITIONS.iter().map(|condition| condition.alert).chain(AROUND).collect();
+    let own = all.iter().map(|(name, _)| name.as_str()).filter(|name| name.starts_with("GoodputAnalyzer"));
+    assert_eq!(told, own.collect(), "conditions on the left, alerts on the right");
     Ok(())
 }
 

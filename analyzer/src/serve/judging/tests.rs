@@ -22,7 +22,7 @@ async fn judging(dir: &Path) -> Judging<Store> {
     let judge = Judge::new(store.clone(), Thresholds::default());
     let intake = Intake::new(store.clone());
     let (progress, stop) = (watch::Sender::default(), watch::channel(false).1);
-    Judging::begin(store, intake, judge, TimeZone::UTC, now, progress, stop).await.unwrap()
+    Judging::begin(store, intake, judge, TimeZone::UTC, now, progress, stop).await
 }
 
 async fn total(judging: &Judging<Store>, class: Class) -> i64 {
@@ -348,7 +348,7 @@ async fn hours_whose_samples_were_removed_are_never_judged_again() {
     let judge = Judge::new(store.clone(), Thresholds::default());
     let (progress, stop) = (watch::Sender::default(), watch::channel(false).1);
     let intake = Intake::new(store.clone());
-    let second = Judging::begin(store, intake, judge, TimeZone::UTC, now, progress, stop).await.unwrap();
+    let second = Judging::begin(store, intake, judge, TimeZone::UTC, now, progress, stop).await;
     second.intake.note_earliest(START);
     second.round(&mut second.judge.reader(0)).await.unwrap();
     let first_hour = second.store.intervals(START..START + HOUR_MS).await.unwrap();
@@ -455,7 +455,7 @@ async fn a_clock_that_was_ahead_is_not_judged_by_for_ever() {
     let judge = Judge::new(store.clone(), Thresholds::default());
     let (progress, stop) = (watch::Sender::default(), watch::channel(false).1);
     let intake = Intake::new(store.clone());
-    let judging = Judging::begin(store, intake, judge, TimeZone::UTC, wall, progress, stop).await.unwrap();
+    let judging = Judging::begin(store, intake, judge, TimeZone::UTC, wall, progress, stop).await;
     let mut reader = judging.judge.reader(0);
     idle_gpu(&judging.intake, "GPU-a", "n1", START..now()).await;
     judging.round(&mut reader).await.unwrap();

@@ -1,0 +1,243 @@
+//! Hours that were cut for another time zone.
+//!
+//! Windows are cut where the report's zone has full hours. After a change of the zone, stored verdicts may reach over
+//! such a cut: no day of the new zone holds them whole, and verdicts on the new windows would count their time twice.
+//! Judging a part of such an hour judges the rest of the hour too and removes what reaches over the cut. Where the rest
+//! cannot be judged, the hour stays as it is.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use super::{HOUR_MS, Judge, JudgeError, Reader, into_hour, shown};
+use crate::classify::Judged;
+use crate::forecast::Outlook;
+use crate::report::Period;
+use crate::sample::TimeMs;
+use crate::store::{Results, Samples, StoreError, Verdicts};
+
+/// Zones have been whole quarters of an hour from UTC since long before there were GPUs.
+const CUTS_MS: [i64; 3] = [HOUR_MS / 4, HOUR_MS / 2, HOUR_MS * 3 / 4];
+
+impl<S: Samples + Results> Judge<S> {
+    /// Judges a window, and the rest of its UTC hour where verdicts on that hour were cut for another zone.
+    pub async fn judge_recut(
+        &self,
+        reader: &mut Reader<'_, S>,
+        window: &Range<TimeMs>,
+        until: TimeMs,
+    ) -> Result<Judged, JudgeError> {
+        let Some(rest) = self.rest_of_hour(window).await? else { return self.judge(reader, window, until).await };
+        if let Err(reason) = self.judgeable(&rest) {
+            tracing::warn!(%reason, "an hour that was cut for another time zone stays as it is");
+            return self.verdicts(reader, window, until).await;
+        }
+        for part in [&rest, window] {
+            if let Err(reason) = self.check_holes(part).await {
+                return self.keep_verdicts(reason);
+            }
+        }
+        // New verdicts first: after a crash in between, the old ones are still found to reach over the cut.
+        if rest.start < until {
+            self.judge(&mut self.reader(rest.end), &rest, until).await?;
+        }
+        let judged = self.judge(reader, window, until).await?;
+        // The reading may have found a hole, and then the window has no new verdicts.
+        if self.check_holes(window).await.is_ok() {
+            self.remove_across(window).await?;
+        }
+        Ok(judged)
+    }
+
+    /// The other part of the window's UTC hour, if something stored reaches over the cut between them.
+    async fn rest_of_hour(&self, window: &Range<TimeMs>) -> Result<Option<Range<TimeMs>>, StoreError> {
+        let hour = hour_of(window);
+        let (rest, cut) = match *window {
+            Range { start, end } if start == hour.start && end == hour.end => return Ok(None),
+            Range { start, end } if start == hour.start => (end..hour.end, end),
+            Range { start, .. } => (hour.start..start, start),
+        };
+        let stored = self.store.verdicts(hour).await?;
+        Ok(spans(&stored).any(|span| reaches_over(&span, cut)).then_some(rest))
+    }
+
+    /// Removes the verdicts that reach over the ends of the window within its hour; all others stay.
+    async fn remove_across(&self, window: &Range<TimeMs>) -> Result<(), StoreError> {
+        let hour = hour_of(window);
+        let cut = if window.start == hour.start { window.end } else { window.start };
+        let fits = |start_ms, end_ms| !reaches_over(&(start_ms..end_ms), cut);
+        let Verdicts { intervals, outlook, achieved, .. } = self.store.verdicts(hour.clone()).await?;
+        let nodes: BTreeSet<String> = intervals.iter().map(|interval| interval.node.clone()).collect();
+        for node in nodes {
+            let of_node = intervals.iter().filter(|i| i.node == node && fits(i.start_ms, i.end_ms)).cloned();
+            self.store.replace(&node, hour.clone(), &of_node.collect::<Vec<_>>()).await?;
+        }
+        let Outlook { risks, advisories, standings } = outlook;
+        let nodes = risks.iter().map(|risk| &risk.last.node).chain(advisories.iter().map(|advisory| &advisory.node));
+        let nodes: BTreeSet<&String> = nodes.chain(standings.iter().map(|standing| &standing.node)).collect();
+        for node in nodes {
+            let kept = Outlook {
+                risks: risks.iter().filter(|r| r.last.node == *node && fits(r.start_ms, r.end_ms)).cloned().collect(),
+                advisories: advisories
+                    .iter()
+                    .filter(|a| a.node == *node && fits(a.start_ms, a.end_ms))
+                    .cloned()
+                    .collect(),
+                standings: standings
+                    .iter()
+                    .filter(|s| s.node == *node && fits(s.start_ms, s.end_ms))
+                    .cloned()
+                    .collect(),
+            };
+            self.store.replace_outlook(node, hour.clone(), &kept).await?;
+        }
+        let kept: Vec<_> = achieved.into_iter().filter(|a| fits(a.start_ms, a.end_ms)).collect();
+        self.store.replace_achieved(hour, &kept).await
+    }
+}
+
+/// The UTC hours whose stored verdicts reach over a full hour of the zone, in order; neighbours are one range.
+pub async fn cut_otherwise(store: &impl Results, zone: &TimeZone) -> Result<Vec<Range<TimeMs>>, StoreError> {
+    let mut hours = BTreeSet::new();
+    for cut in CUTS_MS {
+        if !is_ever_cut(zone, cut) {
+            continue;
+        }
+        let found = store.hours_across(cut).await?;
+        hours.extend(found.into_iter().filter(|hour| into_hour(*hour, zone) == cut));
+    }
+    let mut ranges: Vec<Range<TimeMs>> = Vec::new();
+    for hour in hours {
+        match ranges.last_mut() {
+            Some(last) if last.end == hour => last.end += HOUR_MS,
+            _ => ranges.push(hour..hour + HOUR_MS),
+        }
+    }
+    Ok(ranges)
+}
+
+/// Has the zone full hours so long after those of UTC, in these years?
+fn is_ever_cut(zone: &TimeZone, cut: i64) -> bool {
+    let now = Timestamp::now().as_millisecond();
+    (0..120).any(|month| into_hour(now - month * 30 * 24 * HOUR_MS, zone) == cut)
+}
+
+/// What a report lacks where the verdicts around its ends, each with the hour before and after it, were cut for another zone.
+pub(super) fn lacking(period: &Period, around: &[(TimeMs, Verdicts)]) -> Vec<String> {
+    let lacks = around.iter().filter(|(edge, stored)| spans(stored).any(|span| reaches_over(&span, *edge)));
+    lacks
+        .map(|(edge, _)| {
+            let hour = hour_of(&(*edge..*edge + 1));
+            format!(
+                "Verdicts from {} to {} were cut for another time zone and reach over {}, so they are not counted here: \
+                 goodput-analyzer classify --start {} --end {} cuts them again, with serve stopped.",
+                period.show(hour.start),
+                period.show(hour.end),
+                period.show(*edge),
+                shown(edge - HOUR_MS),
+                shown(edge + HOUR_MS),
+            )
+        })
+        .collect()
+}
+
+/// The UTC hour that the window is in.
+pub(super) fn hour_of(window: &Range<TimeMs>) -> Range<TimeMs> {
+    let start = window.start.div_euclid(HOUR_MS) * HOUR_MS;
+    start..start + HOUR_MS
+}
+
+fn reaches_over(span: &Range<TimeMs>, cut: TimeMs) -> bool {
+    span.start < cut && cut < span.end
+}
+
+/// The time of each row.
+fn spans(stored: &Verdicts) -> impl Iterator<Item = Range<TimeMs>> {
+    let Verdicts { intervals, outlook, achieved, .. } = stored;
+    let intervals = intervals.iter().map(|i| i.start_ms..i.end_ms);
+    let risks = outlook.risks.iter().map(|r| r.start_ms..r.end_ms);
+    let advisories = outlook.advisories.iter().map(|a| a.start_ms..a.end_ms);
+    let standings = outlook.standings.iter().map(|s| s.start_ms..s.end_ms);
+    intervals.chain(risks).chain(advisories).chain(standings).chain(achieved.iter().map(|a| a.start_ms..a.end_ms))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::super::tests::{START, idle_gpu, store};
+    use super::super::{report, windows};
+    use super::*;
+    use crate::classify::Thresholds;
+    use crate::store::Store;
+
+    fn zone(name: &str) -> TimeZone {
+        TimeZone::get(name).unwrap()
+    }
+
+    /// Judges the windows of the zone in the hours from START on.
+    async fn judged(judge: &Judge<Store>, hours: Range<i64>, zone: &TimeZone) {
+        let until = START + 6 * HOUR_MS;
+        let range = START + hours.start * HOUR_MS..START + hours.end * HOUR_MS;
+        for window in windows(range, zone) {
+            judge.judge_recut(&mut judge.reader(until), &window, until).await.unwrap();
+        }
+    }
+
+    async fn sum(store: &Store, range: Range<TimeMs>) -> i64 {
+        store.intervals(range).await.unwrap().iter().map(|interval| interval.ms).sum()
+    }
+
+    #[tokio::test]
+    async fn a_changed_zone_counts_no_time_twice_and_loses_none() {
+        for (before, after, cut) in [
+            ("UTC", "Asia/Kolkata", HOUR_MS / 2),
+            ("UTC", "Asia/Kathmandu", HOUR_MS / 4),
+            ("Asia/Kathmandu", "Asia/Kolkata", HOUR_MS / 2),
+            ("Asia/Kolkata", "Europe/Berlin", 0),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            let store = store(dir.path()).await;
+            idle_gpu(&store, "GPU-a", "n1", START..START + 4 * HOUR_MS).await;
+            let judge = Judge::new(store.clone(), Thresholds::default());
+            judged(&judge, 0..4, &zone(before)).await;
+            let all = START..START + 4 * HOUR_MS;
+            assert_eq!(sum(&store, all.clone()).await, 4 * HOUR_MS);
+            let otherwise = cut_otherwise(&store, &zone(after)).await.unwrap();
+            assert_eq!(otherwise, if cut == 0 { vec![] } else { vec![all.clone()] }, "{before} to {after}");
+            // A report that begins within such an hour says what it lacks.
+            let range = START + cut..START + 2 * HOUR_MS + cut;
+            let shown = [range.start, range.end].map(|time| Timestamp::from_millisecond(time).unwrap().to_string());
+            let period = Period::between(&shown[0], &shown[1], &zone(after)).unwrap();
+            let warnings =
+                async || report(|window| store.verdicts(window), period.clone(), &[]).await.unwrap().0.warnings;
+            assert_eq!(warnings().await.len(), if cut == 0 { 0 } else { 2 }, "{before} to {after}");
+
+            judged(&judge, 0..4, &zone(after)).await;
+            assert_eq!(sum(&store, all).await, 4 * HOUR_MS, "{before} to {after}: once");
+            assert_eq!(sum(&store, range).await, 2 * HOUR_MS, "{before} to {after}: whole hours of the zone");
+            assert_eq!(cut_otherwise(&store, &zone(after)).await.unwrap(), []);
+            assert_eq!(warnings().await, Vec::<String>::new());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_part_of_an_hour_has_the_rest_judged_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = store(dir.path()).await;
+        idle_gpu(&store, "GPU-a", "n1", START..START + 2 * HOUR_MS).await;
+        let judge = Judge::new(store.clone(), Thresholds::default());
+        judged(&judge, 0..2, &TimeZone::UTC).await;
+        let until = START + 6 * HOUR_MS;
+        let part = START + HOUR_MS / 2..START + HOUR_MS;
+        judge.judge_recut(&mut judge.reader(until), &part, until).await.unwrap();
+        let mut spans = BTreeMap::new();
+        for i in store.intervals(START..START + 2 * HOUR_MS).await.unwrap() {
+            *spans.entry((i.start_ms - START, i.end_ms - START)).or_insert(0) += i.ms;
+        }
+        let halves = [(0, HOUR_MS / 2), (HOUR_MS / 2, HOUR_MS), (HOUR_MS, 2 * HOUR_MS)];
+        assert_eq!(spans.into_keys().collect::<Vec<_>>(), halves);
+    }
+}

@@ -1,0 +1,346 @@
+//! What an operator has to know of the analyzer: one row per condition. `/state`, `/api/v1/health`, the alert rules and
+//! their runbooks follow this table. A condition reads the analyzer's own metrics and nothing else, so that page, API and
+//! alert see the same number.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+/// Where runbooks are.
+pub const RUNBOOKS: &str = "https://github.com/goodput/goodput/blob/main/docs/runbooks";
+
+/// How bad a condition is; as the label `severity` of its alert.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Samples are lost or refused now.
+    Critical,
+    /// Someone has to act within days.
+    Warning,
+    /// Worth knowing.
+    Info,
+}
+
+impl Severity {
+    /// The label's value.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Critical => "critical",
+            Self::Warning => "warning",
+            Self::Info => "info",
+        }
+    }
+}
+
+/// When a condition holds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Holds {
+    /// The metric is above zero: a gauge now, a counter since the start.
+    AboveZero,
+    /// The metric has reached this share of a limit of the store.
+    OfLimit(&'static str, f64),
+    /// The metric is a time, and that is so many seconds ago.
+    OlderThan(f64),
+}
+
+/// One row.
+#[derive(Clone, Copy, Debug)]
+pub struct Condition {
+    /// Its name in the API.
+    pub name: &'static str,
+    /// What it means, in a sentence.
+    pub meaning: &'static str,
+    /// The metric that tells.
+    pub metric: &'static str,
+    /// The only series of the metric that counts, by one label; without one all series are added up.
+    pub label: Option<(&'static str, &'static str)>,
+    /// When it holds.
+    pub holds: Holds,
+    /// How bad it is.
+    pub severity: Severity,
+    /// What to do, in a sentence.
+    pub action: &'static str,
+    /// The alert, whose runbook has the same name.
+    pub alert: &'static str,
+}
+
+/// Every condition, worst first.
+pub const CONDITIONS: &[Condition] = &[
+    Condition {
+        name: "short_of_space",
+        meaning: "The disk of the data directory is nearly full: no samples are taken, remote write is answered with 503.",
+        metric: "goodput_analyzer_store_short_of_space",
+        label: None,
+        holds: Holds::AboveZero,
+        severity: Severity::Critical,
+        action: "Free space on the disk, or shorten store.retention.",
+        alert: "GoodputAnalyzerShortOfSpace",
+    },
+    Condition {
+        name: "missing_samples",
+        meaning: "Samples that were acknowledged were missing when the store was opened.",
+        metric: "goodput_analyzer_store_missing_samples_total",
+        label: None,
+        holds: Holds::AboveZero,
+        severity: Severity::Critical,
+        action: "Find out what changed the data directory, and restore a backup if the samples matter.",
+        alert: "GoodputAnalyzerSamplesMissing",
+    },
+    Condition {
+        name: "clock_in_doubt",
+        meaning: "The analyzer's clock stepped or disagrees with most senders: remote write is answered with 503.",
+        metric: "goodput_analyzer_clock_in_doubt",
+        label: None,
+        holds: Holds::AboveZero,
+        severity: Severity::Critical,
+        action: "Check time synchronisation on the analyzer's machine.",
+        alert: "GoodputAnalyzerClockInDoubt",
+    },
+    Condition {
+        name: "flush_failures",
+        meaning: "Segments could not be written; their samples stay in the write-ahead.",
+        metric: "goodput_analyzer_store_flush_failures_total",
+        label: None,
+        holds: Holds::AboveZero,
+        severity: Severity::Warning,
+        action: "Check the disk and the rights of the data directory; the log names the file.",
+        alert: "GoodputAnalyzerFlushFailing",
+    },
+    Condition {
+        name: "read_errors",
+        meaning: "Stored files could not be read; reads are retried and no file is set aside for that.",
+        metric: "goodput_analyzer_store_read_errors_total",
+        label: None,
+        holds: Holds::AboveZero,
+        severity: Severity::Warning,
+        action: "Check the disk, the open file limit and the rights of the data directory; the log names the file.",
+        alert: "GoodputAnalyzerReadErrors",
+    },
+    Condition {
+        name: "quarantined",
+        meaning: "Segments or write-ahead rows are damaged and set aside; their samples are not served.",
+        metric: "goodput_analyzer_store_quarantined",
+        label: None,
+        holds: Holds::AboveZero,
+        severity: Severity::Warning,
+        action: "Run `goodput-analyzer store status`, and restore the files it names from a backup.",
+        alert: "GoodputAnalyzerQuarantined",
+    },
+    Condition {
+        name: "bad_rows",
+        meaning: "Stored verdicts or events are damaged and set aside; reports do not count them.",
+        metric: "goodput_analyzer_store_bad_rows",
+        label: None,
+        holds: Holds::AboveZero,
+        severity: Severity::Warning,
+        action: "Run `goodput-analyzer store verify`, and classify the hours it names again.",
+        alert: "GoodputAnalyzerBadRows",
+    },
+    Condition {
+        name: "unknown_files",
+        meaning: "Files in segments/ were not in the index and were moved to unknown/; their samples are not served.",
+        metric: "goodput_analyzer_store_unknown_files",
+        label: None,
+        holds: Holds::AboveZero,
+        severity: Severity::Warning,
+        action: "Compare goodput.db with the files in unknown/; `goodput-analyzer store rebuild` makes a new index.",
+        alert: "GoodputAnalyzerUnknownFiles",
+    },
+    Condition {
+        name: "series_dropped",
+        meaning: "Samples of new series are dropped because a series limit is reached.",
+        metric: "goodput_analyzer_received_samples_total",
+        label: Some(("outcome", "over_limit")),
+        holds: Holds::AboveZero,
+        severity: Severity::Warning,
+        action: "Raise store.max_series, or stop the sender that brings more series than before.",
+        alert: "GoodputAnalyzerSeriesDropped",
+    },
+    Condition {
+        name: "series_limit_near",
+        meaning: "The catalogue holds at least 80 % of the series that store.max_series allows.",
+        metric: "goodput_analyzer_store_series",
+        label: None,
+        holds: Holds::OfLimit("max_series", 0.8),
+        severity: Severity::Warning,
+        action: "Raise store.max_series before series are dropped, or shorten store.retention.",
+        alert: "GoodputAnalyzerSeriesLimitNear",
+    },
+    Condition {
+        name: "label_bytes_near",
+        meaning: "Labels in the catalogue take at least 80 % of the memory that store.max_label_bytes allows.",
+        metric: "goodput_analyzer_store_label_bytes",
+        label: None,
+        holds: Holds::OfLimit("max_label_bytes", 0.8),
+        severity: Severity::Warning,
+        action: "Raise store.max_label_bytes before series are dropped, or shorten labels at the sender.",
+        alert: "GoodputAnalyzerSeriesLimitNear",
+    },
+    Condition {
+        name: "judging_stale",
+        meaning: "The newest verdict is older than half an hour.",
+        metric: "goodput_analyzer_judged_timestamp_seconds",
+        label: None,
+        holds: Holds::OlderThan(1800.0),
+        severity: Severity::Warning,
+        action: "Read the log for why judging fails, or give the analyzer more CPU.",
+        alert: "GoodputAnalyzerJudgingStale",
+    },
+    Condition {
+        name: "judge_failures",
+        meaning: "Rounds of judging failed.",
+        metric: "goodput_analyzer_judge_failures_total",
+        label: None,
+        holds: Holds::AboveZero,
+        severity: Severity::Warning,
+        action: "Read the log: each failed round names its reason.",
+        alert: "GoodputAnalyzerJudgingFailing",
+    },
+    Condition {
+        name: "judge_failed_nodes",
+        meaning: "The last round could not judge some nodes; all others have verdicts.",
+        metric: "goodput_analyzer_judge_failed_nodes",
+        label: None,
+        holds: Holds::AboveZero,
+        severity: Severity::Warning,
+        action: "Read the log: it names each node and the reason.",
+        alert: "GoodputAnalyzerNodesNotJudged",
+    },
+    Condition {
+        name: "upkeep_failures",
+        meaning: "Merges or removals of segments failed and are retried; the data directory grows meanwhile.",
+        metric: "goodput_analyzer_store_upkeep_failures_total",
+        label: None,
+        holds: Holds::AboveZero,
+        severity: Severity::Warning,
+        action: "Check the disk and the rights of the data directory; the log names the file.",
+        alert: "GoodputAnalyzerUpkeepFailing",
+    },
+    Condition {
+        name: "skipped_series",
+        meaning: "Series were skipped because their labels break a limit or a rule; the rest of their requests is stored.",
+        metric: "goodput_analyzer_skipped_series_total",
+        label: None,
+        holds: Holds::AboveZero,
+        severity: Severity::Info,
+        action: "The log names one metric per reason: drop it at its sender, or shorten its labels.",
+        alert: "GoodputAnalyzerSeriesSkipped",
+    },
+];
+
+/// A condition at one time, as the API gives it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Finding {
+    /// Name of the row.
+    pub name: &'static str,
+    /// Does it hold?
+    pub active: bool,
+    /// The metric's value; null while there is none.
+    pub value: Option<f64>,
+    /// How bad it is.
+    pub severity: Severity,
+    /// What it means.
+    pub meaning: &'static str,
+    /// What to do.
+    pub action: &'static str,
+    /// The metric.
+    pub metric: &'static str,
+    /// The alert.
+    pub alert: &'static str,
+    /// Its runbook.
+    pub runbook: String,
+}
+
+/// Values of the analyzer's own metrics, read from the text that `/metrics` serves.
+#[derive(Debug, Default)]
+pub struct Values(BTreeMap<String, Vec<(String, f64)>>);
+
+impl Values {
+    /// By name; labels as they are written.
+    #[must_use]
+    pub fn read(page: &str) -> Self {
+        let mut values = BTreeMap::<String, Vec<(String, f64)>>::new();
+        for line in page.lines().filter(|line| !line.starts_with('#')) {
+            let Some((series, Ok(value))) = line.rsplit_once(' ').map(|(series, value)| (series, value.parse())) else {
+                continue;
+            };
+            let (name, labels) = series.split_once('{').unwrap_or((series, ""));
+            values.entry(name.to_owned()).or_default().push((labels.trim_end_matches('}').to_owned(), value));
+        }
+        Self(values)
+    }
+
+    fn sum(&self, metric: &str, label: Option<(&str, &str)>) -> Option<f64> {
+        let wanted = label.map(|(name, value)| format!("{name}=\"{value}\""));
+        let fits = |labels: &str| wanted.as_ref().is_none_or(|wanted| labels.split(',').any(|label| label == wanted));
+        let mut found =
+            self.0.get(metric)?.iter().filter(|(labels, _)| fits(labels)).map(|(_, value)| value).peekable();
+        found.peek()?;
+        Some(found.sum())
+    }
+}
+
+impl Condition {
+    /// What the values say of it.
+    #[must_use]
+    pub fn at(&self, values: &Values, now_seconds: f64) -> Finding {
+        let value = values.sum(self.metric, self.label);
+        let active = value.is_some_and(|value| match self.holds {
+            Holds::AboveZero => value > 0.0,
+            Holds::OlderThan(seconds) => now_seconds - value > seconds,
+            Holds::OfLimit(limit, share) => values
+                .sum("goodput_analyzer_store_limit", Some(("limit", limit)))
+                .is_some_and(|limit| limit > 0.0 && value >= share * limit),
+        });
+        let Self { name, meaning, metric, severity, action, alert, .. } = *self;
+        let runbook = format!("{RUNBOOKS}/{alert}.md");
+        Finding { name, active, value, severity, meaning, action, metric, alert, runbook }
+    }
+}
+
+/// All conditions by these values.
+#[must_use]
+pub fn findings(values: &Values, now_seconds: f64) -> Vec<Finding> {
+    CONDITIONS.iter().map(|condition| condition.at(values, now_seconds)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: &str = "# HELP goodput_analyzer_store_quarantined x\ngoodput_analyzer_store_quarantined 2\n\
+        goodput_analyzer_store_series 80\ngoodput_analyzer_store_limit{limit=\"max_series\"} 100\n\
+        goodput_analyzer_received_samples_total{outcome=\"stored\"} 7\n\
+        goodput_analyzer_received_samples_total{outcome=\"over_limit\"} 0\n\
+        goodput_analyzer_skipped_series_total{reason=\"label_bytes\"} 1\n\
+        goodput_analyzer_skipped_series_total{reason=\"empty_label\"} 2\n\
+        goodput_analyzer_judged_timestamp_seconds 1000.5\n# EOF\n";
+
+    fn active(page: &str, now: f64) -> Vec<(&'static str, f64)> {
+        let all = findings(&Values::read(page), now);
+        all.into_iter().filter(|finding| finding.active).map(|finding| (finding.name, finding.value.unwrap())).collect()
+    }
+
+    #[test]
+    fn a_condition_holds_by_its_metric_alone() {
+        let all = [("quarantined", 2.0), ("series_limit_near", 80.0), ("skipped_series", 3.0)];
+        assert_eq!(active(PAGE, 2800.0), all);
+        let stale = [all[0], all[1], ("judging_stale", 1000.5), all[2]];
+        assert_eq!(active(PAGE, 2801.0), stale);
+        assert_eq!(
+            active(&PAGE.replace("series 80", "series 79").replace("quarantined 2", "quarantined 0"), 0.0),
+            all[2..]
+        );
+        assert_eq!(active("# EOF\n", 0.0), []);
+    }
+
+    #[test]
+    fn a_name_is_given_once_and_texts_are_sentences() {
+        let names: std::collections::BTreeSet<_> = CONDITIONS.iter().map(|condition| condition.name).collect();
+        assert_eq!(names.len(), CONDITIONS.len());
+        for Condition { name, meaning, action, .. } in CONDITIONS {
+            assert!([meaning, action].iter().all(|text| text.ends_with('.') && text.len() < 130), "{name}");
+        }
+    }
+}
