@@ -12,6 +12,7 @@ use indicatif::ProgressBar;
 use tokio::sync::mpsc::Sender;
 
 use super::Limits;
+use super::skipped::excerpt;
 use super::text::{Format, LineByLine, TextError};
 use crate::parquet::{ParquetError, read_samples};
 use crate::sample::{Batch, Labels, Sample, Series};
@@ -20,6 +21,27 @@ use crate::sample::{Batch, Labels, Sample, Series};
 const BATCH: usize = 100_000;
 /// A longer line is no sample: 64 labels of 5 KiB, and room to spare.
 const LINE_BYTES: usize = 1 << 20;
+
+/// Bad lines of a file that are kept to be shown.
+const SHOWN: usize = 5;
+
+/// Lines of a file that were passed over.
+#[derive(Debug, Default)]
+pub struct BadLines {
+    /// How many.
+    pub count: u64,
+    /// The first of them.
+    pub first: Vec<TextError>,
+}
+
+impl BadLines {
+    fn add(&mut self, error: TextError) {
+        self.count += 1;
+        if self.first.len() < SHOWN {
+            self.first.push(error);
+        }
+    }
+}
 
 /// Why a file cannot be read to its end.
 #[derive(Debug, thiserror::Error)]
@@ -31,14 +53,6 @@ pub enum FileError {
         path: PathBuf,
         /// What failed.
         error: io::Error,
-    },
-    /// Not OpenMetrics text.
-    #[error("{path}: {error}")]
-    Text {
-        /// The file.
-        path: PathBuf,
-        /// Where and why.
-        error: TextError,
     },
     /// Not Parquet, or other columns.
     #[error(transparent)]
@@ -69,9 +83,15 @@ impl Source {
     }
 }
 
-/// Reads a file to its end and passes its samples on; ends early without error when nobody takes them. What the file is
-/// is told by its first bytes. Blocks.
-pub fn read(source: Source, bar: &ProgressBar, batches: &Sender<Batch>) -> Result<(), FileError> {
+/// Reads a file to its end and passes its samples on; ends early without error when nothing takes them. What the file is
+/// is told by its first bytes. Lines that cannot be read, and series that break a limit though the store keeps their
+/// metric, are passed over and listed. Blocks.
+pub fn read(
+    source: Source,
+    keeps: &dyn Fn(&str) -> bool,
+    bar: &ProgressBar,
+    batches: &Sender<Batch>,
+) -> Result<BadLines, FileError> {
     let Source { path, reader, bytes } = source;
     let failed = |error| FileError::Io { path: path.clone(), error };
     let mut reader = BufReader::new(reader);
@@ -87,63 +107,98 @@ pub fn read(source: Source, bar: &ProgressBar, batches: &Sender<Batch>) -> Resul
                 bar.set_position((total as f64 * part) as u64);
                 batches.blocking_send(batch).is_ok()
             })?;
-            Ok(())
+            Ok(BadLines::default())
         }
-        [0x1f, 0x8b, ..] => lines(flate2::read::MultiGzDecoder::new(rest), path, batches),
+        [0x1f, 0x8b, ..] => lines(flate2::read::MultiGzDecoder::new(rest), keeps, batches).map_err(failed),
         [0x28, 0xb5, 0x2f, 0xfd] => {
             let decoder = zstd::Decoder::new(rest).map_err(failed)?;
-            lines(decoder, path, batches)
+            lines(decoder, keeps, batches).map_err(failed)
         }
-        _ => lines(rest, path, batches),
+        _ => lines(rest, keeps, batches).map_err(failed),
     }
 }
 
-fn lines(reader: impl Read, path: PathBuf, batches: &Sender<Batch>) -> Result<(), FileError> {
+fn lines(reader: impl Read, keeps: &dyn Fn(&str) -> bool, batches: &Sender<Batch>) -> io::Result<BadLines> {
     let limits = Limits::default();
     let (mut parser, mut batch) = (LineByLine::new(Format::OpenMetrics, &limits), Building::default());
+    let mut bad = BadLines::default();
     let mut reader = BufReader::with_capacity(1 << 20, reader);
     let mut line = Vec::new();
     loop {
         line.clear();
-        let read = reader.by_ref().take(LINE_BYTES as u64 + 1).read_until(b'\n', &mut line);
-        match read {
-            Err(error) => return Err(FileError::Io { path, error }),
+        match reader.by_ref().take(LINE_BYTES as u64 + 1).read_until(b'\n', &mut line) {
+            Err(error) => {
+                // An error here says that nothing takes the samples any more, and why is known there.
+                let _ = batches.blocking_send(batch.take());
+                return Err(error);
+            }
             Ok(0) => break,
             Ok(_) => {}
         }
-        if let Err(error) = one(&mut parser, &line, &mut batch) {
-            // An error here says that nobody takes the samples any more, and why is known there.
-            let _ = batches.blocking_send(batch.take());
-            return Err(FileError::Text { path, error });
+        let is_too_long = line.len() > LINE_BYTES && line.last() != Some(&b'\n');
+        if is_too_long {
+            parser.pass();
+            bad.add(parser.error(format!("expected a line of at most {LINE_BYTES} bytes")));
+            skip_line(&mut reader)?;
+        } else if let Err(error) = one(&mut parser, &line, keeps, &mut batch) {
+            bad.add(error);
         }
         if batch.samples >= BATCH && batches.blocking_send(batch.take()).is_err() {
-            return Ok(());
+            return Ok(bad);
         }
     }
     let _ = batches.blocking_send(batch.take());
-    parser.finish().map_err(|error| FileError::Text { path, error })
+    if let Err(error) = parser.finish() {
+        bad.add(error);
+    }
+    Ok(bad)
 }
 
-fn one(parser: &mut LineByLine<'_>, line: &[u8], batch: &mut Building) -> Result<(), TextError> {
-    let (text, problem) = match line.strip_suffix(b"\n") {
-        None if line.len() > LINE_BYTES => ("#", Some(format!("expected a line of at most {LINE_BYTES} bytes"))),
-        None => ("#", Some("expected a line feed at the end of the last line".to_owned())),
-        Some(line) => match std::str::from_utf8(line) {
-            Ok(text) => (text, None),
-            Err(error) => ("#", Some(format!("expected UTF-8: {error}"))),
-        },
-    };
-    let point = parser.point(text);
-    if let Some(problem) = problem {
-        return Err(parser.error(problem));
+/// Reads on to the end of a line, which is not kept.
+fn skip_line(reader: &mut impl BufRead) -> io::Result<()> {
+    loop {
+        let held = reader.fill_buf()?;
+        let end = held.iter().position(|byte| *byte == b'\n');
+        let (length, is_over) = (end.map_or(held.len(), |end| end + 1), end.is_some() || held.is_empty());
+        reader.consume(length);
+        if is_over {
+            return Ok(());
+        }
     }
-    let Some(point) = point? else { return Ok(()) };
+}
+
+fn one(
+    parser: &mut LineByLine<'_>,
+    line: &[u8],
+    keeps: &dyn Fn(&str) -> bool,
+    batch: &mut Building,
+) -> Result<(), TextError> {
+    let (line, has_line_feed) = line.strip_suffix(b"\n").map_or((line, false), |line| (line, true));
+    let Ok(text) = str::from_utf8(line) else {
+        parser.pass();
+        return Err(parser.error("expected UTF-8"));
+    };
+    let Some(point) = parser.point(text, has_line_feed)? else { return Ok(()) };
     let Some(time_ms) = point.time_ms else {
         return Err(parser.error("expected a timestamp in seconds after the value: history has to say when it was"));
     };
-    let name = iter::once(("__name__", Cow::Borrowed(point.name)));
-    batch.add(Labels::new(name.chain(point.labels)), Sample { time_ms, value: point.value });
-    Ok(())
+    let sample = Sample { time_ms, value: point.value };
+    match point.fault {
+        // Without labels, the sample is counted as unknown.
+        Some(_) if !point.name.is_empty() && !keeps(&point.name) => {
+            batch.add(Labels::new::<&str, &str>([]), sample);
+            Ok(())
+        }
+        Some(fault) => {
+            let metric = excerpt(&point.name).to_owned();
+            Err(parser.error(format!("series of metric {metric:?} skipped: {}", fault.detail)))
+        }
+        None => {
+            let name = iter::once((Cow::Borrowed("__name__"), point.name));
+            batch.add(Labels::new(name.chain(point.labels)), sample);
+            Ok(())
+        }
+    }
 }
 
 /// A batch that grows.

@@ -86,6 +86,8 @@ async fn remote_write_stores_what_is_good_and_says_what_is_not() {
         (PROTOBUF, "gzip", good(), 415, "content encoding \"gzip\", expected snappy"),
         ("text/plain", "snappy", good(), 415, "content type \"text/plain\", expected application/x-protobuf"),
         ("application/x-protobuf;proto=io.prometheus.write.v3.Request", "snappy", good(), 415, "content type"),
+        (PROTOBUF_2, "snappy", good(), 415, "body is not a io.prometheus.write.v2.Request"),
+        (PROTOBUF, "snappy", good_2(&[("__name__", "kept")], &[7], 2.0), 415, "body is not a prometheus.WriteRequest"),
     ];
     for (content_type, encoding, body, status, reason) in refused {
         let response = write(address, content_type, encoding, body).await;
@@ -95,12 +97,21 @@ async fn remote_write_stores_what_is_good_and_says_what_is_not() {
     }
     assert_eq!(kept(&store, "kept").await, []);
 
-    for content_type in [PROTOBUF, "application/x-protobuf; proto=prometheus.WriteRequest"] {
-        assert_eq!(write(address, content_type, "snappy", good()).await.status(), 204);
+    for (content_type, encoding) in [
+        (PROTOBUF, "snappy"),
+        ("application/x-protobuf; proto=prometheus.WriteRequest", "snappy"),
+        ("application/x-protobuf; charset=utf-8", "snappy"),
+        ("Application/X-Protobuf;charset=\"utf-8\" ; Proto=\"prometheus.WriteRequest\"", "Snappy"),
+        ("", ""),
+    ] {
+        assert_eq!(write(address, content_type, encoding, good()).await.status(), 204, "{content_type:?}");
     }
+    // As a client of 1.0 that sets no header at all.
+    let bare = client().post(format!("http://{address}/api/v1/write")).body(good()).send().await.unwrap();
+    assert_eq!(bare.status(), 204);
     let stored = kept(&store, "kept").await;
     assert_eq!((stored[0].samples[0].time_ms, stored[0].samples[0].value), (7, 2.0));
-    assert_eq!(store.stats().appended, Appended { stored: 1, duplicate: 1, ..Appended::default() });
+    assert_eq!(store.stats().appended, Appended { stored: 1, duplicate: 5, ..Appended::default() });
 
     store.close().await;
     let response = write(address, PROTOBUF, "snappy", good()).await;
@@ -228,7 +239,7 @@ async fn version_2_says_what_was_written() {
     assert_eq!(write_2(address, good_2(&[("__name__", "other")], &[1], 1.0)).await, (204, none("1"), String::new()));
     let (status, written, reason) = write_2(address, good_2(&kept_1, &[3, 2_000_000], 1.0)).await;
     assert_eq!((status, written), (400, none("1")));
-    assert!(reason.starts_with("1 samples written; not written: 1 too old or too new, 0 of another value"), "{reason}");
+    assert_eq!(reason, "1 samples written; not written: 1 too old or too new\n");
     let (status, written, reason) = write_2(address, compress(b"garbage")).await;
     assert_eq!((status, written), (400, none("0")));
     assert!(reason.starts_with("body is not a io.prometheus.write.v2.Request: "), "{reason}");
@@ -239,6 +250,49 @@ async fn version_2_says_what_was_written() {
         write_2(address, good_2(&kept_1, &[9], 1.0)).await,
         (503, none("0"), "the store is closed\n".to_owned())
     );
+}
+
+/// A series of version 1 with one sample.
+fn series_1(labels: &[(&str, &str)], time: TimeMs) -> Vec<u8> {
+    let field = |number: u8, content: &[u8]| {
+        let mut field = vec![number << 3 | 2];
+        prost::encoding::encode_varint(content.len() as u64, &mut field);
+        field.extend(content);
+        field
+    };
+    let label = |(name, value): &(&str, &str)| {
+        field(1, &[field(1, name.as_bytes()), field(2, value.as_bytes())].concat())
+    };
+    let mut sample = [b"\x09".as_slice(), &1.0_f64.to_le_bytes(), b"\x10"].concat();
+    prost::encoding::encode_varint(time as u64, &mut sample);
+    field(1, &[labels.iter().map(label).collect::<Vec<_>>().concat(), field(2, &sample)].concat())
+}
+
+#[tokio::test]
+async fn a_series_beyond_a_limit_costs_itself_and_the_answer_counts_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options { now: || 1_000_000, ..Options::new(dir.path(), |metric| metric == "kept") };
+    let store = Store::open(options).await.unwrap();
+    let tally = Arc::<Tally>::default();
+    let router = remote_write::router(store.clone(), work(&tally), Replicas::new(replicas::Options::default()));
+    let address = serve(router).await;
+    let long = "x".repeat(6000);
+    let good: Vec<_> = (0..8).map(|n| series_1(&[("__name__", "kept"), ("gpu", &n.to_string())], 7)).collect();
+    let foreign = series_1(&[("__name__", "foreign"), ("a", &long)], 7);
+    let answer = write(address, PROTOBUF, "snappy", compress(&[good.concat(), foreign].concat())).await;
+    assert_eq!(answer.status(), 204, "a series of a metric that is not kept is no failure");
+    assert_eq!(store.stats().appended, Appended { stored: 8, unknown: 1, ..Appended::default() });
+    assert_eq!(tally.counts().skipped, std::collections::BTreeMap::new());
+
+    let ours = series_1(&[("__name__", "kept"), ("a", &long)], 7);
+    let late = series_1(&[("__name__", "kept")], 2_000_000);
+    let answer = write(address, PROTOBUF, "snappy", compress(&[good.concat(), ours.clone(), late, ours].concat())).await;
+    assert_eq!(answer.status(), 400);
+    let expected = "8 samples written; not written: 1 too old or too new, 2 of series that break a limit or the data model \
+                    (2 series by label_bytes); the first: \"kept\": label \"a\" of 6001 bytes, more than 5120\n";
+    assert_eq!(answer.text().await.unwrap(), expected);
+    assert_eq!(tally.counts().skipped, std::collections::BTreeMap::from([("label_bytes", 2)]));
+    assert_eq!(tally.counts().requests[&("1.0", "partly")], 1);
 }
 
 #[tokio::test]
@@ -357,7 +411,7 @@ async fn a_scrape_reads_both_formats_and_names_what_failed() {
             .route("/text", get("kept 1\n"))
             .route("/cut", get((OPENMETRICS, "kept 1\n")))
             .route("/large", get("kept 1\n".repeat(100)))
-            .route("/latin", get(b"kept 1\nkept{a=\"\xe9\"} 1\n".as_slice()))
+            .route("/latin", get(b"kept 4\nkept{a=\"\xe9\"} 1\n".as_slice()))
             .route("/broken", get(StatusCode::INTERNAL_SERVER_ERROR))
             .route("/never", get(std::future::pending::<()>)),
     )
@@ -369,10 +423,10 @@ async fn a_scrape_reads_both_formats_and_names_what_failed() {
     };
     assert_eq!(scrape("gzip").await.unwrap(), [3.0, 1.0]);
     assert_eq!(scrape("text").await.unwrap(), [1.0, 1.0]);
+    assert_eq!(scrape("latin").await.unwrap(), [4.0, 1.0], "a line that is not UTF-8 costs itself");
     let failures = [
         ("cut", "line 2: expected # EOF at the end"),
         ("large", "body of more than the limit of 100 bytes"),
-        ("latin", "line 2: expected UTF-8"),
         ("broken", "status 500, expected 200"),
         ("missing", "status 404, expected 200"),
     ];

@@ -1,7 +1,7 @@
 //! The store in one data directory: what callers hold, and what it shares with the writer.
 
 use std::fs::{self, File, TryLockError};
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -12,6 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use tracing::{error, info, warn};
 
 use super::admit::Row;
+use super::arrivals::Arrivals;
 use super::catalogue::{Catalogue, SeriesId};
 use super::database::{self, Bad, Database, Kind};
 use super::head::Head;
@@ -42,6 +43,9 @@ pub(super) struct Shared {
     pub(super) last_segment: AtomicI64,
     /// The last event that is stored.
     pub(super) last_event: AtomicI64,
+    /// Held while events are stored and noted, so that each commit is noted before the next one.
+    pub(super) storing_events: tokio::sync::Mutex<()>,
+    pub(super) arrivals: Arrivals,
 }
 
 /// Where samples are. One lock, so that a flush moves them from head to segment at one instant.
@@ -117,6 +121,8 @@ impl Store {
             totals: Mutex::default(),
             last_segment: AtomicI64::default(),
             last_event: AtomicI64::default(),
+            storing_events: tokio::sync::Mutex::default(),
+            arrivals: Arrivals::default(),
         });
         let seq = shared.load().await?;
         let next_series = shared.query(shared.database.next_series()).await?;
@@ -186,6 +192,16 @@ impl Samples for Store {
         drop(batch);
         self.ask(|reply| Command::Append(sender, Incoming { rows, fresh, counts, removals, reply, _place: place }))
             .await?
+    }
+
+    fn keeps(&self, metric: &str) -> bool {
+        self.shared.options.keeps(metric)
+    }
+
+    fn takes(&self) -> RangeInclusive<TimeMs> {
+        let Options { now, future, .. } = self.shared.options;
+        let ahead = TimeMs::try_from(future.as_millis()).unwrap_or(TimeMs::MAX);
+        self.shared.earliest()..=now().saturating_add(ahead)
     }
 
     async fn select(&self, selection: &Selection) -> Result<Vec<Series>, StoreError> {

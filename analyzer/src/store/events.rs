@@ -8,6 +8,7 @@ use sqlx::sqlite::{SqliteExecutor, SqliteRow};
 use sqlx::{Row, SqliteConnection};
 
 use super::database::Database;
+use super::writer::panicked;
 use super::{Events, History, Progress, Store, StoreError, Taken};
 use crate::events::{Event, Place, RunId, Status, What, unjudged_from};
 use crate::sample::TimeMs;
@@ -63,6 +64,16 @@ pub(super) const STATEMENTS: [&str; 11] = [
 
 impl Events for Store {
     async fn add_events(&self, events: &[Event]) -> Result<Taken, StoreError> {
+        // A sender may leave at any time: what has to follow the commit is in a task that goes on without the sender.
+        let (store, events) = (self.clone(), events.to_vec());
+        let taking = tokio::spawn(async move { store.take_events(&events).await });
+        taking.await.unwrap_or_else(|error| Err(panicked(error)))
+    }
+}
+
+impl Store {
+    async fn take_events(&self, events: &[Event]) -> Result<Taken, StoreError> {
+        let _turn = self.shared.storing_events.lock().await;
         self.shared.check_space()?;
         let database = &self.shared.database;
         let failed = |error| database.failed(error);
@@ -86,14 +97,15 @@ impl Events for Store {
             }
             let last: Option<i64> = sqlx::query_scalar(SELECT_LAST).fetch_one(&mut *transaction).await?;
             transaction.commit().await?;
+            if let Some(from) = unjudged_from_ms {
+                self.shared.arrivals.note_earliest(from);
+            }
             self.shared.last_event.fetch_max(last.unwrap_or(0), Ordering::AcqRel);
             Ok(Taken { stored: fresh.len(), duplicate: events.len() - fresh.len(), unjudged_from_ms })
         };
         stored.await.map_err(failed)
     }
-}
 
-impl Store {
     pub(super) async fn history_in(&self, window: &Range<TimeMs>) -> Result<History, StoreError> {
         let database = &self.shared.database;
         let read = async { select(&mut *database.read.acquire().await?, window).await };

@@ -8,6 +8,7 @@
 
 mod admit;
 mod application;
+mod arrivals;
 mod backup;
 mod catalogue;
 mod chunk;
@@ -40,9 +41,10 @@ mod write_ahead;
 mod writer;
 
 use std::future::Future;
-use std::ops::{AddAssign, Range};
+use std::ops::{AddAssign, Range, RangeInclusive};
 use std::path::PathBuf;
 
+pub use arrivals::Arrivals;
 pub use backup::{BackedUp, backup, restore};
 pub use chunk::read_chunk;
 pub use embedded::Store;
@@ -266,6 +268,16 @@ pub trait Samples: Send + Sync {
     /// Stores a batch; when this returns Ok, everything counted as stored survives `kill -9`.
     fn append(&self, batch: Batch) -> impl Future<Output = Result<Appended, StoreError>> + Send;
 
+    /// Is a metric of this name worth keeping? Samples of others are counted and dropped.
+    fn keeps(&self, _metric: &str) -> bool {
+        true
+    }
+
+    /// The times that a sample may have, whatever its series; others are refused.
+    fn takes(&self) -> RangeInclusive<TimeMs> {
+        TimeMs::MIN..=TimeMs::MAX
+    }
+
     /// Reads series; each at most once, samples in order of time, no duplicates.
     fn select(&self, selection: &Selection) -> impl Future<Output = Result<Vec<Series>, StoreError>> + Send;
 }
@@ -397,6 +409,9 @@ pub trait Results: Send + Sync {
 
     /// Samples before this have been removed by retention; verdicts on them stay. None when none ever were.
     fn raw_from(&self) -> Option<TimeMs>;
+
+    /// What was stored since it was last asked for.
+    fn arrivals(&self) -> &Arrivals;
 
     /// Counts, sizes and limits, for metrics.
     fn stats(&self) -> Stats;

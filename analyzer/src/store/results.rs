@@ -9,7 +9,7 @@ use sqlx::{AssertSqlSafe, Row};
 
 use super::options::database_path;
 use super::{
-    History, Mark, Results, Stats, Store, StoreError, Verdicts, Whose, application, database, delivery, events, judged,
+    Arrivals, History, Mark, Results, Stats, Store, StoreError, Verdicts, Whose, application, database, delivery, events, judged,
     outlook,
 };
 use crate::application::Achieved;
@@ -136,6 +136,10 @@ impl Results for Store {
 
     fn raw_from(&self) -> Option<TimeMs> {
         self.shared.state.read().raw_from
+    }
+
+    fn arrivals(&self) -> &Arrivals {
+        &self.shared.arrivals
     }
 
     fn stats(&self) -> Stats {
