@@ -87,7 +87,7 @@ async fn import(history: &mut History, path: &Path) -> Result<BadLines, Failed> 
 /// The bad lines of a file; nothing where there are none.
 fn summary(path: &Path, bad: &BadLines) -> Option<String> {
     let (path, count) = (path.display(), bad.count);
-    let noun = if count == 1 { "line" } else { "lines" };
+    let noun = if count == 1 { "line or row" } else { "lines or rows" };
     let first: Vec<_> = bad.first.iter().map(|error| format!("\n  {error}")).collect();
     let more = count.saturating_sub(first.len() as u64);
     let more = if more > 0 { format!("\n  and {more} more") } else { String::new() };

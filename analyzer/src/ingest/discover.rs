@@ -184,3 +184,32 @@ async fn fetch(
     }
     String::from_utf8(body).map_err(|_| "expected UTF-8".to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bad_target_or_label_of_a_list_costs_itself() {
+        let long = "x".repeat(100_000);
+        let group = |targets: &[&str], labels: &[(&str, &str)]| Group {
+            targets: targets.iter().map(|target| (*target).to_owned()).collect(),
+            labels: labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+        };
+        let (job, limits) = (Job::new("gpu"), Limits::default());
+        let groups = vec![
+            group(&["n1:1", "n2", &format!("{long}:1")], &[("rack", "r1"), ("x", &long)]),
+            group(&["n3:1"], &[("", "no name"), ("__param_x", &long)]),
+        ];
+        let (all, left_out) = targets(&job, groups, &limits).unwrap();
+        let instances: Vec<_> = all.iter().map(|target| target.labels[0].1.as_str()).collect();
+        assert_eq!(instances, ["n1:1", "n3:1"]);
+        assert!(all.iter().flat_map(|target| &target.labels).all(|(name, value)| name.len() + value.len() < 20));
+        assert_eq!((all[0].labels[2].0.as_str(), all[1].url.as_str()), ("rack", "http://n3:1/metrics"));
+        assert_eq!(left_out.len(), 5, "{left_out:?}");
+        assert_eq!(left_out[0], "group 1: label \"x\" of 100001 bytes is left out, expected 1 to 5120");
+        assert!(left_out.iter().all(|reason| reason.len() < 200), "{left_out:?}");
+        let error = targets(&job, vec![group(&["n1", "n2"], &[])], &limits).unwrap_err();
+        assert!(error.starts_with("group 1: expected HOST:PORT such as node1:9400, found \"n1\""), "{error}");
+    }
+}

@@ -260,9 +260,8 @@ fn series_1(labels: &[(&str, &str)], time: TimeMs) -> Vec<u8> {
         field.extend(content);
         field
     };
-    let label = |(name, value): &(&str, &str)| {
-        field(1, &[field(1, name.as_bytes()), field(2, value.as_bytes())].concat())
-    };
+    let label =
+        |(name, value): &(&str, &str)| field(1, &[field(1, name.as_bytes()), field(2, value.as_bytes())].concat());
     let mut sample = [b"\x09".as_slice(), &1.0_f64.to_le_bytes(), b"\x10"].concat();
     prost::encoding::encode_varint(time as u64, &mut sample);
     field(1, &[labels.iter().map(label).collect::<Vec<_>>().concat(), field(2, &sample)].concat())
@@ -286,7 +285,8 @@ async fn a_series_beyond_a_limit_costs_itself_and_the_answer_counts_it() {
 
     let ours = series_1(&[("__name__", "kept"), ("a", &long)], 7);
     let late = series_1(&[("__name__", "kept")], 2_000_000);
-    let answer = write(address, PROTOBUF, "snappy", compress(&[good.concat(), ours.clone(), late, ours].concat())).await;
+    let answer =
+        write(address, PROTOBUF, "snappy", compress(&[good.concat(), ours.clone(), late, ours].concat())).await;
     assert_eq!(answer.status(), 400);
     let expected = "8 samples written; not written: 1 too old or too new, 2 of series that break a limit or the data model \
                     (2 series by label_bytes); the first: \"kept\": label \"a\" of 6001 bytes, more than 5120\n";
@@ -476,4 +476,56 @@ async fn the_scraper_follows_a_target_that_comes_and_goes() {
     healthy.store(true, Ordering::SeqCst);
     until("kept", |value| value == 1.0).await;
     drop(scrapes);
+}
+
+/// Panics when it gets the first batch.
+#[derive(Clone, Default)]
+struct Panicking(Slow);
+
+impl Samples for Panicking {
+    async fn append(&self, batch: Batch) -> Result<Appended, StoreError> {
+        self.0.proceed.open();
+        let appended = self.0.append(batch).await;
+        assert!(self.0.senders.lock().len() > 1, "the first batch");
+        appended
+    }
+
+    async fn select(&self, _: &Selection) -> Result<Vec<Series>, StoreError> {
+        Ok(Vec::new())
+    }
+}
+
+#[tokio::test]
+async fn a_target_whose_task_panics_is_scraped_again() {
+    let address = serve(Router::new().route("/metrics", get("kept 1\n"))).await;
+    let (store, tally) = (Panicking::default(), Arc::<Tally>::default());
+    let interval = Duration::from_millis(5);
+    let job = Job { targets: vec![address.to_string()], interval, timeout: interval * 1000, ..Job::new("gpu") };
+    let scrapes = Scraper::new(Limits::default(), Arc::clone(&tally)).run(vec![job], &Arc::new(store.clone()));
+    for _ in 0..3 {
+        store.0.entered.pass().await;
+    }
+    let counts = tally.counts();
+    assert_eq!((counts.scrapes[&("gpu".to_owned(), "panicked")], counts.targets["gpu"]), (1, 1));
+    drop(scrapes);
+}
+
+#[tokio::test]
+async fn a_large_answer_is_read_like_a_small_one() {
+    let body: String = (0..60_000).map(|n| format!("kept{{gpu=\"{n}\"}} {n}\n")).collect();
+    assert!(body.len() > 1 << 20);
+    let dir = tempfile::tempdir().unwrap();
+    let store = Arc::new(Store::open(Options::new(dir.path(), |_| true)).await.unwrap());
+    let bad = body + "bad\n";
+    let address = serve(Router::new().route("/metrics", get(async move || bad.clone()))).await;
+    let tally = Arc::<Tally>::default();
+    let interval = Duration::from_millis(5);
+    let job = Job { targets: vec![address.to_string()], interval, timeout: interval * 10_000, ..Job::new("gpu") };
+    let scrapes = Scraper::new(Limits::default(), Arc::clone(&tally)).run(vec![job], &store);
+    while kept(&store, "up").await.is_empty() {
+        tokio::time::sleep(interval).await;
+    }
+    drop(scrapes);
+    assert_eq!(kept(&store, "kept").await.len(), 60_000);
+    assert!(tally.counts().skipped["syntax"] >= 1);
 }

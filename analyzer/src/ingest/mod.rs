@@ -5,6 +5,8 @@ mod discover;
 pub mod events;
 pub mod file;
 #[cfg(test)]
+mod given_up;
+#[cfg(test)]
 mod http_tests;
 pub mod job;
 pub mod promql;

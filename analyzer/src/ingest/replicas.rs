@@ -441,7 +441,8 @@ mod tests {
         let replicas = Replicas::with_clocks(Options::default(), now, || 0);
         at(0);
         let takes = TimeMs::MIN..=600_000;
-        let of = |replica: &str, second| -> Batch { [series("m", "n1", replica, &[second], 1.0)].into_iter().collect() };
+        let of =
+            |replica: &str, second| -> Batch { [series("m", "n1", replica, &[second], 1.0)].into_iter().collect() };
         assert_eq!(replicas.settle(of("a", 3600), &takes).1, 0, "the store counts it");
         assert_eq!(replicas.settle(of("b", 1), &takes).0.sample_count(), 1, "the first whose sample is taken leads");
         assert_eq!(replicas.settle(of("a", 3600), &takes).0.sample_count(), 1, "it is refused, and not a replica's");

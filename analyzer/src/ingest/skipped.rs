@@ -178,7 +178,8 @@ impl Skipped {
 
     /// The reasons and the number of series of each, for an answer.
     pub(super) fn reasons(&self) -> String {
-        let each: Vec<_> = self.series().map(|(reason, count)| format!("{count} series by {}", reason.name())).collect();
+        let each: Vec<_> =
+            self.series().map(|(reason, count)| format!("{count} series by {}", reason.name())).collect();
         each.join(", ")
     }
 

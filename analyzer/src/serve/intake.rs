@@ -43,11 +43,7 @@ impl<S: Results> Intake<S> {
     /// The account so far.
     pub fn account(&self) -> Account {
         let arrivals = self.store.arrivals();
-        Account {
-            last_sample: arrivals.newest(),
-            samples: self.store.stats().appended,
-            earliest: arrivals.earliest(),
-        }
+        Account { last_sample: arrivals.newest(), samples: self.store.stats().appended, earliest: arrivals.earliest() }
     }
 
     /// Verdicts from there on may change.
@@ -107,7 +103,8 @@ mod tests {
     async fn a_backlog_is_told_of_and_what_is_new_or_minutes_late_is_none() {
         let dir = tempfile::tempdir().unwrap();
         let intake = Intake::new(store(dir.path()).await);
-        let told = async || tokio::time::timeout(Duration::from_millis(10), intake.store.arrivals().backlog()).await.is_ok();
+        let told =
+            async || tokio::time::timeout(Duration::from_millis(10), intake.store.arrivals().backlog()).await.is_ok();
         idle_gpu(&intake, "GPU-a", "n1", START..START + MINUTE_MS).await;
         assert!(!told().await, "nothing has been judged yet: the first round takes it all");
         let judged = START + 5 * HOUR_MS;

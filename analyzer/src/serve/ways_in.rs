@@ -8,8 +8,8 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use crate::ingest::{Limits, Reason};
 use crate::ingest::tally::Counts;
+use crate::ingest::{Limits, Reason};
 
 /// The bounds and the counts.
 pub(super) struct WaysIn<'a> {

@@ -9,8 +9,8 @@ use sqlx::{AssertSqlSafe, Row};
 
 use super::options::database_path;
 use super::{
-    Arrivals, History, Mark, Results, Stats, Store, StoreError, Verdicts, Whose, application, database, delivery, events, judged,
-    outlook,
+    Arrivals, History, Mark, Results, Stats, Store, StoreError, Verdicts, Whose, application, database, delivery,
+    events, judged, outlook,
 };
 use crate::application::Achieved;
 use crate::classify::{Class, Culprit, Energy, Evidence, Interval, Version};
