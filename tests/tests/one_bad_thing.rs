@@ -20,7 +20,7 @@ fn analyzer(data: &Path, arguments: &[&str]) -> Result<Output> {
 /// Samples that are stored.
 async fn stored(data: &Path) -> Result<usize> {
     let all = Selection { range: i64::MIN..i64::MAX, ..Selection::default() };
-    Ok(Snapshot::take(data, &all.range).await?.select(&all).await?.iter().map(|series| series.samples.len()).sum())
+    Ok(Snapshot::take(data, &all.range).await?.select(&all)?.iter().map(|series| series.samples.len()).sum())
 }
 
 #[tokio::test]

@@ -105,8 +105,8 @@ impl Listed {
     }
 }
 
-/// The targets of a list, and what was left out of it: a target that is none, and labels beyond the limit. A list of which
-/// nothing would be left is an error.
+/// The targets of a list, and what was left out of it: a target that is none, and labels beyond the limit. It is an error
+/// where nothing would be left.
 fn targets(job: &Job, groups: Vec<Group>, limits: &Limits) -> Result<(Vec<Target>, Vec<String>), String> {
     let count = groups.iter().map(|group| group.targets.len()).sum::<usize>();
     if count > MAX_TARGETS {

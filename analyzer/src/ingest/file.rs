@@ -83,8 +83,8 @@ impl Source {
     }
 }
 
-/// Reads a file to its end and passes its samples on; ends early without error when nothing takes them. What the file is
-/// is told by its first bytes. Lines that cannot be read, and series that break a limit though the store keeps their
+/// Reads a file to its end and passes its samples on; ends early without error when nothing takes them. The first
+/// bytes of the file decide what it is. Lines that cannot be read, and series that break a limit though the store keeps their
 /// metric, are passed over and listed. Blocks.
 pub fn read(
     source: Source,

@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::task::Poll;
 
-/// Polls a future so many times, as often as it asks for it, and drops it then; what it gave, where it ended before.
+/// Polls a future this often, each time that it asks for it, and drops it then. Returns its output if it ended before.
 pub(super) async fn polled<T>(future: impl Future<Output = T>, polls: usize) -> Option<T> {
     let mut left = polls;
     let mut future = pin!(future);

@@ -141,7 +141,7 @@ pub struct Skipped {
 }
 
 impl Skipped {
-    /// Counts a series of a metric that is kept, with so many samples.
+    /// Counts a series, with its number of samples, of a metric that is kept.
     pub(super) fn add(&mut self, metric: &str, fault: Fault, samples: usize) {
         *self.series.entry(fault.reason).or_default() += 1;
         self.samples += samples as u64;

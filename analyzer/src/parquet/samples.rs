@@ -53,14 +53,11 @@ fn json(labels: &Labels) -> String {
     serde_json::json!(pairs).to_string()
 }
 
-/// The labels to store a series by, or why it is left out.
-pub type Admitted<'a> = &'a dyn Fn(Labels) -> Result<Labels, String>;
-
 /// Reads a file piece by piece; `taken` gets each piece, and which part of the file has been read with it (0 to 1), and says
-/// whether to go on. Rows that cannot be read, and those of series that are not admitted, go to `bad_row` with their number.
+/// whether to go on. `admitted` gives the labels to store a series by, or why it is left out. Rows that cannot be read, and those of series that are not admitted, go to `bad_row` with their number.
 pub fn read_samples(
     path: &Path,
-    admitted: Admitted<'_>,
+    admitted: &dyn Fn(Labels) -> Result<Labels, String>,
     bad_row: &mut dyn FnMut(usize, &str),
     mut taken: impl FnMut(Batch, f64) -> bool,
 ) -> Result<(), ParquetError> {
@@ -101,7 +98,7 @@ const COLUMNS: [(&str, &str); 4] = [
 fn batch(
     frame: &DataFrame,
     first: usize,
-    admitted: Admitted<'_>,
+    admitted: &dyn Fn(Labels) -> Result<Labels, String>,
     bad_row: &mut dyn FnMut(usize, &str),
 ) -> Result<Batch, String> {
     let (metrics, labels) = (texts(frame, "metric")?, texts(frame, "labels")?);

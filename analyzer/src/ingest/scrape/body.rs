@@ -276,7 +276,8 @@ mod tests {
         let long = format!("long{{x=\"{}\"}} 1\n", "y".repeat(40));
         // Two labels are the target's.
         let many = "many{a=\"1\",b=\"2\",c=\"3\"} 1\n";
-        let cases: [(&str, &[u8], &[(&str, u64)]); 8] = [
+        type Case<'a> = (&'a str, &'a [u8], &'a [(&'a str, u64)]);
+        let cases: [Case<'_>; 8] = [
             ("no number", b"bad x\n", &[("syntax", 1)]),
             ("no name", b"{x=\"1\"} 1\n", &[("metric_name", 1)]),
             ("an empty name", b"bad{\"\"=\"1\"} 1\n", &[("empty_label", 1)]),

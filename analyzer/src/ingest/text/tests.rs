@@ -146,7 +146,7 @@ fn a_bad_line_costs_itself() {
     let limits = Limits::default();
     let mut points = Points::new(body.as_slice(), Format::OpenMetrics, &limits);
     let (mut names, mut bad) = (Vec::new(), Vec::new());
-    while let Some(point) = points.next() {
+    for point in points.by_ref() {
         match point {
             Ok(point) => names.push(point.name.into_owned()),
             Err(error) => bad.push(error.line),
