@@ -20,6 +20,7 @@ use jiff::tz::TimeZone;
 
 use crate::classify::{Class, Interval};
 use crate::config::{Cli, Command, Config, PeriodArgs, ReportFormat};
+use crate::escape::printable;
 use crate::judge::{self, Judge, windows};
 use crate::report::{Period, Report, csv, html, markdown, text};
 use crate::sample::TimeMs;
@@ -145,9 +146,9 @@ fn changes(before: &BTreeMap<Class, i64>, after: &BTreeMap<Class, i64>, dry_run:
     table
 }
 
-/// To standard output; a reader who has seen enough is no error.
+/// To standard output, without control characters of labels; a reader who has seen enough is no error.
 fn print(text: &str) -> anyhow::Result<()> {
-    match io::stdout().lock().write_all(text.as_bytes()) {
+    match io::stdout().lock().write_all(printable(text).as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(error).context("cannot write to standard output")
         }

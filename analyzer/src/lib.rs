@@ -15,6 +15,7 @@ pub mod classify;
 pub mod command;
 pub mod config;
 pub mod deliver;
+pub mod escape;
 pub mod evaluate;
 pub mod events;
 pub mod forecast;

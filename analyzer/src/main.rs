@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use goodput_analyzer::command;
 use goodput_analyzer::config::{Cli, Global, LogFormat};
+use goodput_analyzer::escape::{log_fields, printable};
 use tracing_subscriber::EnvFilter;
 
 #[allow(clippy::print_stderr)] // the one place where a failure is told to who started the program
@@ -15,7 +16,7 @@ fn main() -> ExitCode {
     match command::run(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("goodput-analyzer: {error:#}");
+            eprintln!("goodput-analyzer: {}", printable(&format!("{error:#}")));
             ExitCode::FAILURE
         }
     }
@@ -29,7 +30,7 @@ fn log(global: &Global) {
     let colours = std::io::stderr().is_terminal();
     let subscriber = tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(colours).with_env_filter(filter);
     match global.log_format {
-        LogFormat::Text => subscriber.with_target(false).init(),
+        LogFormat::Text => subscriber.with_target(false).fmt_fields(log_fields()).init(),
         LogFormat::Json => subscriber.json().init(),
     }
 }

@@ -287,6 +287,13 @@ impl Batch {
         }
     }
 
+    /// Drops the samples that no series has been named for. Returns how many.
+    pub fn drop_open(&mut self) -> usize {
+        let open = self.samples.len() - self.sample_count();
+        self.samples.truncate(self.sample_count());
+        open
+    }
+
     /// Adds a whole series.
     pub fn push(&mut self, labels: LabelsRef<'_>, samples: &[Sample]) {
         if !samples.is_empty() {

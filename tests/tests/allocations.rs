@@ -5,10 +5,10 @@
 use std::fmt::Write as _;
 
 use allocation_counter::measure;
-use goodput_analyzer::ingest::Limits;
 use goodput_analyzer::ingest::remote_write::{Message, decode};
 use goodput_analyzer::ingest::scrape::{Seen, Target, succeeded};
 use goodput_analyzer::ingest::text::Format;
+use goodput_analyzer::ingest::{Limits, Rules};
 use goodput_tests::remote_write::{TimeSeries, WriteRequest};
 
 const SERIES: u64 = 4000;
@@ -31,7 +31,8 @@ fn a_scrape_of_known_series() {
     let mut scrape = |time_ms| {
         let mut series = 0;
         let taken = measure(|| {
-            series = succeeded(&body, Format::Text, &limits, &target, time_ms, &mut seen).unwrap().len();
+            let rules = Rules::of_all(&limits);
+            series = succeeded(&body, Format::Text, &rules, &target, time_ms, &mut seen).unwrap().0.len();
         });
         // And `up`.
         assert_eq!(series as u64, SERIES + 1);
@@ -46,8 +47,9 @@ fn a_scrape_of_known_series() {
 fn a_remote_write_request() {
     let gpu = |n: u64| TimeSeries::new(&[("__name__", "m"), ("UUID", &format!("GPU-{n}"))], [(1, 0.5), (2, 0.5)]);
     let body = WriteRequest { timeseries: (0..SERIES).map(gpu).collect() }.body().unwrap();
+    let limits = Limits::default();
     let taken = measure(|| {
-        let decoded = decode(&body, Message::V1, &Limits::default()).unwrap();
+        let decoded = decode(&body, Message::V1, &Rules::of_all(&limits)).unwrap();
         assert_eq!(decoded.batch.sample_count() as u64, 2 * SERIES);
     });
     assert!(taken.count_total < OF_THE_WHOLE, "{} allocations", taken.count_total);

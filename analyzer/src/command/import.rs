@@ -8,8 +8,9 @@ use tokio::sync::mpsc;
 
 use super::history::History;
 use crate::config::Config;
-use crate::ingest::file::{self, Source};
+use crate::ingest::file::{self, BadLines, FileError, Source};
 use crate::report::Period;
+use crate::store::Samples as _;
 
 /// Batches that may wait for the store: reading goes on while one is stored.
 const QUEUE: usize = 2;
@@ -25,42 +26,72 @@ pub struct Args {
     pub classify: bool,
 }
 
-/// Stores what the files hold; says what became of it and, if asked, judges it.
+/// Stores what the files hold; says what became of it and, if asked, judges it. What cannot be read costs itself: the other
+/// lines and files are stored, and the end is an error that says what is missing.
 pub(super) async fn run(config: Config, dir: &Path, args: Args) -> anyhow::Result<()> {
     let mut history = History::open(&config, dir).await?;
-    let mut outcome = Ok(());
+    let mut problems = Vec::new();
     for path in &args.files {
-        outcome = import(&mut history, path).await;
-        if outcome.is_err() {
-            break;
+        match import(&mut history, path).await {
+            Ok(bad) => problems.extend(summary(path, &bad)),
+            Err(Failed::File(error)) => problems.push(error.to_string()),
+            Err(Failed::Store(error)) => {
+                history.close().await?;
+                super::print(&history.account())?;
+                return Err(error);
+            }
         }
     }
     history.close().await?;
     super::print(&history.account())?;
-    outcome?;
     match history.hours(&config.zone) {
         Some((start, end)) if args.classify => {
             let period = Period::between(&start, &end, &config.zone)?;
-            super::classify(config, dir, &period, false).await
+            super::classify(config, dir, &period, false).await?;
         }
-        _ => super::print(&history.advice(dir, &config.zone)),
+        _ => super::print(&history.advice(dir, &config.zone))?,
     }
+    if problems.is_empty() {
+        return Ok(());
+    }
+    let problems = problems.join("\n");
+    anyhow::bail!("not everything was imported:\n{problems}\ncorrect it and import again: nothing is stored twice")
 }
 
-async fn import(history: &mut History, path: &Path) -> anyhow::Result<()> {
-    let source = Source::open(path)?;
+/// Why a file was not imported to its end.
+enum Failed {
+    /// The others can be.
+    File(FileError),
+    /// Nothing more can be stored.
+    Store(anyhow::Error),
+}
+
+async fn import(history: &mut History, path: &Path) -> Result<BadLines, Failed> {
+    let source = Source::open(path).map_err(Failed::File)?;
     let bar = progress_bar(path, source.bytes);
     let (batches, mut arriving) = mpsc::channel(QUEUE);
     let reading = {
-        let bar = bar.clone();
-        tokio::task::spawn_blocking(move || file::read(source, &bar, &batches))
+        let (bar, store) = (bar.clone(), history.store.clone());
+        tokio::task::spawn_blocking(move || file::read(source, &|metric| store.keeps(metric), &bar, &batches))
     };
     while let Some(batch) = arriving.recv().await {
-        history.append(batch).await.with_context(|| format!("{}: cannot store its samples", path.display()))?;
+        let stored = history.append(batch).await;
+        let failed = || format!("{}: cannot store its samples", path.display());
+        stored.with_context(failed).map_err(Failed::Store)?;
     }
-    let read = reading.await.context("reading the file panicked")?;
+    let read = reading.await.context("reading the file panicked").map_err(Failed::Store)?;
     bar.finish_and_clear();
-    read.context("what stands before this place is stored; mend the file and import it again: nothing is stored twice")
+    read.map_err(Failed::File)
+}
+
+/// The bad lines of a file; nothing where there are none.
+fn summary(path: &Path, bad: &BadLines) -> Option<String> {
+    let (path, count) = (path.display(), bad.count);
+    let noun = if count == 1 { "line or row" } else { "lines or rows" };
+    let first: Vec<_> = bad.first.iter().map(|error| format!("\n  {error}")).collect();
+    let more = count.saturating_sub(first.len() as u64);
+    let more = if more > 0 { format!("\n  and {more} more") } else { String::new() };
+    (count > 0).then(|| format!("{path}: {count} {noun} skipped:{}{more}", first.concat()))
 }
 
 /// Shown on a terminal only; goes to standard error.

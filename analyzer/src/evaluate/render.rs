@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use jiff::Timestamp;
 
 use super::{Ablation, Cell, Evaluation, Score, Without};
+use crate::escape;
 use crate::sample::TimeMs;
 
 const HOUR_MS: f64 = 3_600_000.0;
@@ -134,7 +135,9 @@ pub fn dump(cells: &[Cell]) -> Result<String, csv::Error> {
         let weight = cell.ms as f64 / (cell.span.end - cell.span.start) as f64;
         let (start, end) = (time(cell.span.start), time(cell.span.end));
         let charged_to = cell.charged_to.as_deref().unwrap_or_default();
-        out.write_record([&cell.entity, &start, &end, cell.class, &weight.to_string(), &cell.trace, charged_to])?;
+        let texts = [&cell.entity, &cell.trace, charged_to].map(escape::cell);
+        let [entity, trace, charged_to] = texts.each_ref().map(|text| &**text);
+        out.write_record([entity, &start, &end, cell.class, &weight.to_string(), trace, charged_to])?;
     }
     let bytes = out.into_inner().map_err(|e| csv::Error::from(e.into_error()))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use super::EvaluateError;
 use crate::forecast::Fault;
 use crate::ingest::Limits;
-use crate::ingest::text::{Format, Points};
+use crate::ingest::text::{Format, Points, TextError};
 use crate::sample::{Labels, STALE_BITS, Sample, Series, TimeMs};
 
 const METRICS: &str = "metrics.om";
@@ -164,21 +164,29 @@ fn text(path: &Path) -> Result<String, EvaluateError> {
 
 type Wrong = (u64, String);
 
+fn wrong_line(error: TextError) -> Wrong {
+    (error.line as u64, error.reason)
+}
+
 /// Series of OpenMetrics text in which every sample has its time.
 fn series(text: &str) -> Result<Vec<Series>, Wrong> {
     let limits = Limits { samples: usize::MAX, ..Limits::default() };
     let mut series: BTreeMap<Labels, Vec<Sample>> = BTreeMap::new();
-    for point in Points::new(text, Format::OpenMetrics, &limits) {
-        let point = point.map_err(|e| (e.line as u64, e.reason))?;
-        let name = point.name;
+    let mut points = Points::new(text, Format::OpenMetrics, &limits);
+    while let Some(point) = points.next() {
+        let point = point.map_err(wrong_line)?;
+        if let Some(fault) = point.fault {
+            return Err((points.line() as u64, fault.detail));
+        }
+        let name = &*point.name;
         let Some(time_ms) = point.time_ms else {
             let at = text.lines().position(|l| l.starts_with(name) && fields_after_labels(l) < 2).unwrap_or_default();
             return Err((at as u64 + 1, format!("expected a timestamp in seconds after the value of {name}")));
         };
-        let labels = point.labels.into_iter().map(|(n, v)| (n, v.into_owned()));
-        let labels = Labels::new([("__name__", name.to_owned())].into_iter().chain(labels));
+        let labels = Labels::new([("__name__".into(), name.into())].into_iter().chain(point.labels));
         series.entry(labels).or_default().push(Sample { time_ms, value: stale(point.value) });
     }
+    points.finish().map_err(wrong_line)?;
     let sorted = |(labels, mut samples): (Labels, Vec<Sample>)| {
         samples.sort_by_key(|s| s.time_ms);
         samples.dedup_by_key(|s| s.time_ms);

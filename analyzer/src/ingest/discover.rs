@@ -14,9 +14,13 @@ use super::Limits;
 use super::access::{Access, Clients};
 use super::job::{Discovery, Job};
 use super::scrape::{Target, with_causes};
+use super::skipped::excerpt;
 
 /// Targets of one list: more are a mistake in what keeps it, for one process scrapes this many every 15 s at best.
 const MAX_TARGETS: usize = 10_000;
+
+/// Targets and labels of one list that are named when they are left out.
+const MAX_LEFT_OUT: usize = 10;
 
 /// How long a server may take to list its targets.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -57,19 +61,19 @@ impl Listed {
         limits: &Limits,
     ) -> Vec<Failure> {
         match discovery {
-            Discovery::Files { patterns, .. } => self.files(job, patterns),
+            Discovery::Files { patterns, .. } => self.files(job, patterns, limits),
             Discovery::Http { url, access, refresh } => {
                 let listed = match timeout(PATIENCE, fetch(url, access, *refresh, clients, limits)).await {
                     Ok(listed) => listed.and_then(|text| json(&text)),
                     Err(_) => Err(format!("no complete answer within {PATIENCE:?}")),
                 };
-                self.keep(url, listed.and_then(|groups| targets(job, groups))).into_iter().collect()
+                self.keep(url, listed.and_then(|groups| targets(job, groups, limits)))
             }
         }
     }
 
     /// A file that is gone has no targets; one that cannot be read keeps those it had.
-    fn files(&mut self, job: &Job, patterns: &[PathBuf]) -> Vec<Failure> {
+    fn files(&mut self, job: &Job, patterns: &[PathBuf], limits: &Limits) -> Vec<Failure> {
         let mut failures = Vec::new();
         let mut found = Vec::new();
         for pattern in patterns {
@@ -80,39 +84,61 @@ impl Listed {
         }
         self.lists.retain(|name, _| found.iter().any(|path| path.to_string_lossy() == *name));
         for path in found {
-            let listed = read(&path).and_then(|groups| targets(job, groups));
+            let listed = read(&path).and_then(|groups| targets(job, groups, limits));
             failures.extend(self.keep(&path.to_string_lossy(), listed));
         }
         failures
     }
 
-    fn keep(&mut self, name: &str, listed: Result<Vec<Target>, String>) -> Option<Failure> {
-        match listed {
-            Ok(targets) => {
+    fn keep(&mut self, name: &str, listed: Result<(Vec<Target>, Vec<String>), String>) -> Vec<Failure> {
+        let reasons = match listed {
+            Ok((targets, left_out)) => {
                 self.lists.insert(name.to_owned(), targets);
-                None
+                left_out
             }
             Err(reason) => {
                 self.lists.entry(name.to_owned()).or_default();
-                Some(format!("{name}: {reason}"))
+                vec![format!("{reason}; the targets that are known stay")]
             }
-        }
+        };
+        reasons.into_iter().map(|reason| format!("{name}: {reason}")).collect()
     }
 }
 
-fn targets(job: &Job, groups: Vec<Group>) -> Result<Vec<Target>, String> {
+/// The targets of a list, and what was left out of it: a target that is none, and labels beyond the limit. It is an error
+/// where nothing would be left.
+fn targets(job: &Job, groups: Vec<Group>, limits: &Limits) -> Result<(Vec<Target>, Vec<String>), String> {
     let count = groups.iter().map(|group| group.targets.len()).sum::<usize>();
     if count > MAX_TARGETS {
         return Err(format!("{count} targets, more than {MAX_TARGETS}"));
     }
-    let mut all = Vec::with_capacity(count);
+    let (mut all, mut left_out) = (Vec::with_capacity(count), Vec::new());
     for (n, Group { targets, labels }) in groups.into_iter().enumerate() {
-        let labels: Vec<_> = labels.into_iter().collect();
+        let mut leave_out = |what: String| {
+            if left_out.len() < MAX_LEFT_OUT {
+                left_out.push(format!("group {}: {what}", n + 1));
+            }
+        };
+        let fits = |name: &str, value: &str| !name.is_empty() && name.len() + value.len() <= limits.label_bytes;
+        let (labels, too_long): (Vec<_>, Vec<_>) = labels.into_iter().partition(|(name, value)| fits(name, value));
+        for (name, value) in too_long {
+            let (bytes, limit) = (name.len() + value.len(), limits.label_bytes);
+            leave_out(format!("label {:?} of {bytes} bytes is left out, expected 1 to {limit}", excerpt(&name)));
+        }
         for address in targets {
-            all.push(job.target(&address, &labels).map_err(|reason| format!("group {}: {reason}", n + 1))?);
+            match job.target(&address, &labels) {
+                Ok(_) if address.len() + "instance".len() > limits.label_bytes => {
+                    leave_out(format!("target {:?} of {} bytes is left out", excerpt(&address), address.len()));
+                }
+                Ok(target) => all.push(target),
+                Err(reason) => leave_out(reason),
+            }
         }
     }
-    Ok(all)
+    match left_out.first().filter(|_| all.is_empty() && count > 0) {
+        Some(reason) => Err(reason.clone()),
+        None => Ok((all, left_out)),
+    }
 }
 
 fn read(path: &Path) -> Result<Vec<Group>, String> {
@@ -157,4 +183,33 @@ async fn fetch(
         body.extend_from_slice(&chunk);
     }
     String::from_utf8(body).map_err(|_| "expected UTF-8".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bad_target_or_label_of_a_list_costs_itself() {
+        let long = "x".repeat(100_000);
+        let group = |targets: &[&str], labels: &[(&str, &str)]| Group {
+            targets: targets.iter().map(|target| (*target).to_owned()).collect(),
+            labels: labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+        };
+        let (job, limits) = (Job::new("gpu"), Limits::default());
+        let groups = vec![
+            group(&["n1:1", "n2", &format!("{long}:1")], &[("rack", "r1"), ("x", &long)]),
+            group(&["n3:1"], &[("", "no name"), ("__param_x", &long)]),
+        ];
+        let (all, left_out) = targets(&job, groups, &limits).unwrap();
+        let instances: Vec<_> = all.iter().map(|target| target.labels[0].1.as_str()).collect();
+        assert_eq!(instances, ["n1:1", "n3:1"]);
+        assert!(all.iter().flat_map(|target| &target.labels).all(|(name, value)| name.len() + value.len() < 20));
+        assert_eq!((all[0].labels[2].0.as_str(), all[1].url.as_str()), ("rack", "http://n3:1/metrics"));
+        assert_eq!(left_out.len(), 5, "{left_out:?}");
+        assert_eq!(left_out[0], "group 1: label \"x\" of 100001 bytes is left out, expected 1 to 5120");
+        assert!(left_out.iter().all(|reason| reason.len() < 200), "{left_out:?}");
+        let error = targets(&job, vec![group(&["n1", "n2"], &[])], &limits).unwrap_err();
+        assert!(error.starts_with("group 1: expected HOST:PORT such as node1:9400, found \"n1\""), "{error}");
+    }
 }

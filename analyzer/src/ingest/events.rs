@@ -148,7 +148,9 @@ mod tests {
 
     use super::*;
     use crate::ingest::Limits;
+    use crate::ingest::given_up::polled;
     use crate::ingest::tally::Tally;
+    use crate::serve::Intake;
     use crate::store::{Options, Results, Store};
 
     struct Served {
@@ -240,5 +242,34 @@ mod tests {
         let served = Served::with(Limits { requests: 0, ..Limits::default() }).await;
         let (status, answer) = served.post("application/json", events().to_string()).await;
         assert_eq!((status, &answer["error"]["expected"]), (503, &json!("0 requests are in work")));
+    }
+
+    #[tokio::test]
+    async fn what_is_stored_is_noted_whenever_the_sender_leaves() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(Options::new(dir.path(), |_| true)).await.unwrap();
+        let intake = Intake::new(store.clone());
+        let work = Arc::new(Work::new(Limits::default(), Arc::default()));
+        let receiver = Arc::new(Receiver { store: intake.clone(), work, now: || 1_000_000_000_000 });
+        let mut unanswered = 0;
+        for polls in 1.. {
+            let event = json!([{
+                "id": polls.to_string(), "time": "2001-09-09T01:00:00Z", "run": format!("run {polls}"), "attempt": 0,
+                "kind": "start", "labels": {"pod": "train-0", "namespace": "ml"},
+            }]);
+            let request = Request::builder().header(header::CONTENT_TYPE, "application/json");
+            let request = request.body(event.to_string().into()).unwrap();
+            let answer = polled(receive(State(Arc::clone(&receiver)), request), polls).await;
+            // Requests with events have turns: the ones before are over then.
+            intake.add_events(&[]).await.unwrap();
+            let stored = store.history(0..i64::MAX).await.unwrap().events.iter().any(|e| e.id == polls.to_string());
+            assert_eq!(intake.take_earliest().is_some(), stored, "after {polls} polls");
+            if let Some(answer) = answer {
+                assert!(answer.status() == StatusCode::OK && stored);
+                break;
+            }
+            unanswered += usize::from(stored);
+        }
+        assert!(unanswered > 0, "no request was given up between its commit and its answer");
     }
 }

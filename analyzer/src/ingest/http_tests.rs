@@ -1,26 +1,23 @@
 //! Remote write and scrapes over real connections.
 
-use std::io::Write;
+mod scrapes;
+
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
-use axum::http::{StatusCode, header};
-use axum::routing::get;
+use axum::http::header;
 use reqwest::Response;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
-use super::job::Job;
 use super::replicas::{self, Replicas};
-use super::scrape::{ScrapeError, Scraper, Target};
 use super::tally::Tally;
 use super::{Limits, Work, remote_write};
-use crate::sample::{Batch, Series, TimeMs, is_stale};
+use crate::sample::{Batch, Series, TimeMs};
 use crate::store::{Appended, Options, Samples, Selection, Store, StoreError};
 
 async fn serve(router: Router) -> SocketAddr {
@@ -87,6 +84,8 @@ async fn remote_write_stores_what_is_good_and_says_what_is_not() {
         (PROTOBUF, "gzip", good(), 415, "content encoding \"gzip\", expected snappy"),
         ("text/plain", "snappy", good(), 415, "content type \"text/plain\", expected application/x-protobuf"),
         ("application/x-protobuf;proto=io.prometheus.write.v3.Request", "snappy", good(), 415, "content type"),
+        (PROTOBUF_2, "snappy", good(), 415, "body is not a io.prometheus.write.v2.Request"),
+        (PROTOBUF, "snappy", good_2(&[("__name__", "kept")], &[7], 2.0), 415, "body is not a prometheus.WriteRequest"),
     ];
     for (content_type, encoding, body, status, reason) in refused {
         let response = write(address, content_type, encoding, body).await;
@@ -96,12 +95,21 @@ async fn remote_write_stores_what_is_good_and_says_what_is_not() {
     }
     assert_eq!(kept(&store, "kept").await, []);
 
-    for content_type in [PROTOBUF, "application/x-protobuf; proto=prometheus.WriteRequest"] {
-        assert_eq!(write(address, content_type, "snappy", good()).await.status(), 204);
+    for (content_type, encoding) in [
+        (PROTOBUF, "snappy"),
+        ("application/x-protobuf; proto=prometheus.WriteRequest", "snappy"),
+        ("application/x-protobuf; charset=utf-8", "snappy"),
+        ("Application/X-Protobuf;charset=\"utf-8\" ; Proto=\"prometheus.WriteRequest\"", "Snappy"),
+        ("", ""),
+    ] {
+        assert_eq!(write(address, content_type, encoding, good()).await.status(), 204, "{content_type:?}");
     }
+    // As a client of 1.0 that sets no header at all.
+    let bare = client().post(format!("http://{address}/api/v1/write")).body(good()).send().await.unwrap();
+    assert_eq!(bare.status(), 204);
     let stored = kept(&store, "kept").await;
     assert_eq!((stored[0].samples[0].time_ms, stored[0].samples[0].value), (7, 2.0));
-    assert_eq!(store.stats().appended, Appended { stored: 1, duplicate: 1, ..Appended::default() });
+    assert_eq!(store.stats().appended, Appended { stored: 1, duplicate: 5, ..Appended::default() });
 
     store.close().await;
     let response = write(address, PROTOBUF, "snappy", good()).await;
@@ -248,7 +256,7 @@ async fn version_2_says_what_was_written() {
     assert_eq!(write_2(address, good_2(&[("__name__", "other")], &[1], 1.0)).await, (204, none("1"), String::new()));
     let (status, written, reason) = write_2(address, good_2(&kept_1, &[3, 2_000_000], 1.0)).await;
     assert_eq!((status, written), (400, none("1")));
-    assert!(reason.starts_with("1 samples written; not written: 1 too old or too new, 0 of another value"), "{reason}");
+    assert_eq!(reason, "1 samples written; not written: 1 too old or too new\n");
     let (status, written, reason) = write_2(address, compress(b"garbage")).await;
     assert_eq!((status, written), (400, none("0")));
     assert!(reason.starts_with("body is not a io.prometheus.write.v2.Request: "), "{reason}");
@@ -259,6 +267,49 @@ async fn version_2_says_what_was_written() {
         write_2(address, good_2(&kept_1, &[9], 1.0)).await,
         (503, none("0"), "the store is closed\n".to_owned())
     );
+}
+
+/// A series of version 1 with one sample.
+fn series_1(labels: &[(&str, &str)], time: TimeMs) -> Vec<u8> {
+    let field = |number: u8, content: &[u8]| {
+        let mut field = vec![number << 3 | 2];
+        prost::encoding::encode_varint(content.len() as u64, &mut field);
+        field.extend(content);
+        field
+    };
+    let label =
+        |(name, value): &(&str, &str)| field(1, &[field(1, name.as_bytes()), field(2, value.as_bytes())].concat());
+    let mut sample = [b"\x09".as_slice(), &1.0_f64.to_le_bytes(), b"\x10"].concat();
+    prost::encoding::encode_varint(time as u64, &mut sample);
+    field(1, &[labels.iter().map(label).collect::<Vec<_>>().concat(), field(2, &sample)].concat())
+}
+
+#[tokio::test]
+async fn a_series_beyond_a_limit_costs_itself_and_the_answer_counts_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options { now: || 1_000_000, ..Options::new(dir.path(), |metric| metric == "kept") };
+    let store = Store::open(options).await.unwrap();
+    let tally = Arc::<Tally>::default();
+    let router = remote_write::router(store.clone(), work(&tally), Replicas::new(replicas::Options::default()));
+    let address = serve(router).await;
+    let long = "x".repeat(6000);
+    let good: Vec<_> = (0..8).map(|n| series_1(&[("__name__", "kept"), ("gpu", &n.to_string())], 7)).collect();
+    let foreign = series_1(&[("__name__", "foreign"), ("a", &long)], 7);
+    let answer = write(address, PROTOBUF, "snappy", compress(&[good.concat(), foreign].concat())).await;
+    assert_eq!(answer.status(), 204, "a series of a metric that is not kept is no failure");
+    assert_eq!(store.stats().appended, Appended { stored: 8, unknown: 1, ..Appended::default() });
+    assert_eq!(tally.counts().skipped, std::collections::BTreeMap::new());
+
+    let ours = series_1(&[("__name__", "kept"), ("a", &long)], 7);
+    let late = series_1(&[("__name__", "kept")], 2_000_000);
+    let answer =
+        write(address, PROTOBUF, "snappy", compress(&[good.concat(), ours.clone(), late, ours].concat())).await;
+    assert_eq!(answer.status(), 400);
+    let expected = "8 samples written; not written: 1 too old or too new, 2 of series that break a limit or the data model \
+                    (2 series by label_bytes); the first: \"kept\": label \"a\" of 6001 bytes, more than 5120\n";
+    assert_eq!(answer.text().await.unwrap(), expected);
+    assert_eq!(tally.counts().skipped, std::collections::BTreeMap::from([("label_bytes", 2)]));
+    assert_eq!(tally.counts().requests[&("1.0", "partly")], 1);
 }
 
 #[tokio::test]
@@ -353,94 +404,4 @@ async fn a_sender_that_stops_in_the_middle_is_cut_and_frees_its_place() {
     assert!(answer.starts_with("HTTP/1.1 503") && answer.ends_with("body not sent within 50ms\n"), "{answer}");
     store.proceed.open();
     assert_eq!(write(address, PROTOBUF, "snappy", good()).await.status(), 204);
-}
-
-const OPENMETRICS: [(header::HeaderName, &str); 1] =
-    [(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")];
-
-fn gzipped() -> impl axum::response::IntoResponse {
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
-    encoder.write_all(b"kept 3 1.5\n# EOF\n").unwrap();
-    (OPENMETRICS, [(header::CONTENT_ENCODING, "gzip")], encoder.finish().unwrap())
-}
-
-fn target(address: SocketAddr, path: &str) -> Target {
-    let address = address.to_string();
-    let interval = Duration::from_millis(5);
-    Target { url: format!("http://{address}/{path}"), interval, ..Target::new("gpu", &address) }
-}
-
-#[tokio::test]
-async fn a_scrape_reads_both_formats_and_names_what_failed() {
-    let address = serve(
-        Router::new()
-            .route("/gzip", get(async || gzipped()))
-            .route("/text", get("kept 1\n"))
-            .route("/cut", get((OPENMETRICS, "kept 1\n")))
-            .route("/large", get("kept 1\n".repeat(100)))
-            .route("/latin", get(b"kept 1\nkept{a=\"\xe9\"} 1\n".as_slice()))
-            .route("/broken", get(StatusCode::INTERNAL_SERVER_ERROR))
-            .route("/never", get(std::future::pending::<()>)),
-    )
-    .await;
-    let scraper = Scraper::new(Limits { decompressed_bytes: 100, ..Limits::default() }, Arc::default());
-    let scrape = async |path: &str| {
-        let batch = scraper.scrape_once(&target(address, path)).await?;
-        Ok::<_, ScrapeError>(batch.series().map(|s| s.samples[0].value).collect::<Vec<_>>())
-    };
-    assert_eq!(scrape("gzip").await.unwrap(), [3.0, 1.0]);
-    assert_eq!(scrape("text").await.unwrap(), [1.0, 1.0]);
-    let failures = [
-        ("cut", "line 2: expected # EOF at the end"),
-        ("large", "body of more than the limit of 100 bytes"),
-        ("latin", "line 2: expected UTF-8"),
-        ("broken", "status 500, expected 200"),
-        ("missing", "status 404, expected 200"),
-    ];
-    for (path, reason) in failures {
-        let error = scrape(path).await.unwrap_err().to_string();
-        assert_eq!(error, format!("http://{address}/{path}: {reason}"));
-    }
-    let hasty = Target { timeout: Duration::from_millis(50), ..target(address, "never") };
-    assert!(matches!(scraper.scrape_once(&hasty).await, Err(ScrapeError::Timeout { .. })));
-    // Bound and dropped: nobody listens there now.
-    let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    let error = scraper.scrape_once(&target(closed, "x")).await.unwrap_err().to_string();
-    assert!(error.contains("refused"), "{error}");
-}
-
-#[tokio::test]
-async fn the_scraper_follows_a_target_that_comes_and_goes() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = Arc::new(Store::open(Options::new(dir.path(), |_| true)).await.unwrap());
-    let healthy = Arc::new(AtomicBool::new(true));
-    let answer = {
-        let healthy = Arc::clone(&healthy);
-        async move || match healthy.load(Ordering::SeqCst) {
-            true => (StatusCode::OK, "kept 1\n"),
-            false => (StatusCode::SERVICE_UNAVAILABLE, ""),
-        }
-    };
-    let address = serve(Router::new().route("/metrics", get(answer))).await;
-    let scraper = Scraper::new(Limits::default(), Arc::default());
-    let interval = Duration::from_millis(5);
-    let job = Job { targets: vec![address.to_string()], interval, timeout: interval * 100, ..Job::new("gpu") };
-    let scrapes = scraper.run(vec![job], &store);
-    let last = async |metric: &str| {
-        let series = kept(&store, metric).await;
-        series.first().and_then(|series| series.samples.last()).map(|sample| sample.value)
-    };
-    let until = async |metric: &str, wanted: fn(f64) -> bool| {
-        while !last(metric).await.is_some_and(wanted) {
-            tokio::task::yield_now().await;
-        }
-    };
-    until("kept", |value| value == 1.0).await;
-    until("up", |value| value == 1.0).await;
-    healthy.store(false, Ordering::SeqCst);
-    until("kept", is_stale).await;
-    until("up", |value| value == 0.0).await;
-    healthy.store(true, Ordering::SeqCst);
-    until("kept", |value| value == 1.0).await;
-    drop(scrapes);
 }

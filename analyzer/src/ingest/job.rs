@@ -9,6 +9,7 @@ use reqwest::Url;
 
 use super::access::Access;
 use super::scrape::Target;
+use super::skipped::excerpt;
 
 /// Exporters that are scraped alike.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,7 +103,7 @@ impl Job {
     /// for discovery alone, as in Prometheus.
     pub fn target(&self, address: &str, labels: &[(String, String)]) -> Result<Target, String> {
         if !is_host_port(address) {
-            return Err(format!("expected HOST:PORT such as node1:9400, found {address:?}"));
+            return Err(format!("expected HOST:PORT such as node1:9400, found {:?}", excerpt(address)));
         }
         let special = |name: &str| labels.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str());
         let scheme = special("__scheme__").unwrap_or(&self.scheme);

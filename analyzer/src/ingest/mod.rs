@@ -5,6 +5,8 @@ mod discover;
 pub mod events;
 pub mod file;
 #[cfg(test)]
+mod given_up;
+#[cfg(test)]
 mod http_tests;
 pub mod job;
 pub mod promql;
@@ -13,16 +15,18 @@ mod reach_tests;
 pub mod remote_write;
 pub mod replicas;
 pub mod scrape;
+mod skipped;
 pub mod tally;
 pub mod text;
 mod work;
 
 use std::time::Duration;
 
+pub use skipped::{Fault, Named, Reason, Rules, Skipped};
 pub use work::Work;
 
-/// How much one sender may bring at once. What goes beyond is refused as a whole, with an error that names the limit, or
-/// put off when it is only too much at once.
+/// How much one sender may bring at once. A body or a number of samples beyond its limit is refused as a whole, with an
+/// error that names the limit; a series beyond a limit of labels is skipped alone; what is only too much at once is put off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of a request body as it is sent. Default 16 MiB.

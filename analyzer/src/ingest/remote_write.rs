@@ -1,9 +1,9 @@
 //! Prometheus remote write 1.0 and 2.0, the receiving side, at one address: the content type says which it is.
 //!
-//! A refusal that a retry cannot mend is a 4xx, for then the sender drops the request; all else is a 503. Samples that
-//! are well-formed but not wanted (of an unknown metric, or the same once more) are counted and acknowledged. Samples that
-//! are refused one by one (too old, too new, contradicting what is stored, of a series too many) make a 2.0 request a 400
-//! that says how many; a 1.0 request, whose senders cannot tell the two, is acknowledged.
+//! A refusal that a retry cannot change is a 4xx, after which the sender drops the request; everything else is a 503.
+//! Samples of metrics that no signal uses, duplicates and the samples of replicas are counted and acknowledged. What fits
+//! is stored. Where samples are refused one by one, the answer is a 400 that says how many and why; the sender does not
+//! send the request again, and counts failed samples.
 
 mod decode;
 #[cfg(test)]
@@ -19,9 +19,11 @@ use axum::routing::post;
 use tracing::{debug, warn};
 
 pub use decode::{Decoded, PassedOver, decode};
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::replicas::Replicas;
-use super::work::{Refused, Work, sender};
+use super::skipped::{Rules, Skipped};
+use super::work::{Place, Refused, Work, sender};
 use crate::store::{Appended, Samples};
 
 /// Which message a request holds.
@@ -52,14 +54,19 @@ impl Message {
         }
     }
 
-    /// What a content type announces.
+    /// What a content type announces. As in Prometheus' receiver, none is 1.0, and only the parameter `proto` matters.
     fn of(content_type: &str) -> Option<Self> {
-        let plain = content_type.replace([' ', '"'], "").to_ascii_lowercase();
-        match plain.strip_prefix("application/x-protobuf")? {
-            "" | ";proto=prometheus.writerequest" => Some(Self::V1),
-            ";proto=io.prometheus.write.v2.request" => Some(Self::V2),
-            _ => None,
+        let mut parts = content_type.split(';').map(str::trim);
+        let media = parts.next().unwrap_or_default();
+        if !media.is_empty() && !media.eq_ignore_ascii_case("application/x-protobuf") {
+            return None;
         }
+        let parameters = parts.filter_map(|part| part.split_once('='));
+        let proto = parameters.map(|(name, value)| (name.trim(), value.trim().trim_matches('"')));
+        let Some((_, message)) = proto.into_iter().find(|(name, _)| name.eq_ignore_ascii_case("proto")) else {
+            return Some(Self::V1);
+        };
+        [Self::V1, Self::V2].into_iter().find(|known| known.name().eq_ignore_ascii_case(message))
     }
 }
 
@@ -82,42 +89,41 @@ pub enum DecodeError {
     /// The message.
     #[error("body is not a {0}: {1}")]
     Protobuf(&'static str, String),
-    /// A series that breaks the data model or a limit.
-    #[error("series {series} of the request{}: {reason}", if metric.is_empty() { String::new() } else { format!(" ({metric})") })]
-    Series {
-        /// Which one, counted from 1.
-        series: usize,
-        /// Its metric name, as far as it is known.
-        metric: String,
-        /// What is wrong.
-        reason: String,
-    },
+    /// The message of the other version.
+    #[error("body is not a {0}: its fields are those of a {1}, which has a content type of its own")]
+    Other(&'static str, &'static str),
     /// More samples than one request may hold.
     #[error("more than {0} samples in one request")]
     Samples(usize),
 }
 
 impl DecodeError {
-    /// 413 for what is too large as a whole, else 400.
+    /// 413 for what is too large as a whole, 415 for the message of the other version, 400 for everything else.
     #[must_use]
     pub fn status(&self) -> StatusCode {
         match self {
             Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Other(..) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             _ => StatusCode::BAD_REQUEST,
         }
+    }
+
+    fn refused(&self) -> Refused {
+        let outcome = if matches!(self, Self::Other(..)) { "unsupported" } else { "malformed" };
+        Refused::new(self.status(), outcome, self)
     }
 }
 
 struct Receiver<S> {
     store: S,
     work: Arc<Work>,
-    replicas: Arc<Replicas>,
+    replicas: Replicas,
 }
 
 /// Serves `POST /api/v1/write`.
 pub fn router<S: Samples + 'static>(store: S, work: Arc<Work>, replicas: Replicas) -> Router {
     let limit = work.limits.body_bytes;
-    let receiver = Receiver { store, work, replicas: Arc::new(replicas) };
+    let receiver = Receiver { store, work, replicas };
     Router::new()
         .route("/api/v1/write", post(receive::<S>))
         .layer(DefaultBodyLimit::max(limit))
@@ -165,59 +171,90 @@ impl IntoResponse for Refused {
     }
 }
 
-impl<S: Samples> Receiver<S> {
+/// A request that is decoded, and what it holds of the bounds of work until it is answered.
+struct InWork {
+    decoded: Decoded,
+    replicated: u64,
+    _held: (Place, [OwnedSemaphorePermit; 2]),
+}
+
+impl<S: Samples + 'static> Receiver<S> {
     /// Says how many samples were written; with a refusal too, for a part may have been.
-    async fn receive(&self, message: Message, request: Request) -> Result<u64, (u64, Refused)> {
-        let appended = self.append(message, request).await.map_err(|refusal| (0, refusal))?;
-        let Appended { stored, duplicate, conflicting, out_of_bounds, unknown, over_limit } = appended;
-        let written = stored + duplicate + unknown;
-        // A sender of 1.0 repeats samples of an interval more readily, and does not fail for it.
-        let refused = out_of_bounds + over_limit + if message == Message::V2 { conflicting } else { 0 };
-        if refused == 0 {
-            return Ok(written);
+    async fn receive(self: &Arc<Self>, message: Message, request: Request) -> Result<u64, (u64, Refused)> {
+        let (appended, skipped) = self.append(message, request).await.map_err(|refusal| (0, refusal))?;
+        let written = appended.stored + appended.duplicate + appended.unknown;
+        match not_written(message, &appended, &skipped) {
+            None => Ok(written),
+            Some(reasons) => {
+                let reason = format!("{written} samples written; not written: {reasons}");
+                Err((written, Refused::new(StatusCode::BAD_REQUEST, "partly", reason)))
+            }
         }
-        let reason = format!(
-            "{written} samples written; not written: {out_of_bounds} too old or too new, {conflicting} of another value \
-             than the one stored for their time, {over_limit} of new series beyond a limit of the store"
-        );
-        Err((written, Refused::new(StatusCode::BAD_REQUEST, "partly", reason)))
     }
 
-    async fn append(&self, message: Message, request: Request) -> Result<Appended, Refused> {
+    async fn append(self: &Arc<Self>, message: Message, request: Request) -> Result<(Appended, Skipped), Refused> {
         let from = sender(&request);
-        let _place = self.work.place(from)?;
+        let place = self.work.place(from)?;
         let limits = self.work.limits;
         let announced = content_length(request.headers()).unwrap_or(limits.body_bytes);
-        let _memory = self.work.memory(announced.min(limits.body_bytes))?;
+        let sent = self.work.memory(announced.min(limits.body_bytes))?;
         let body = self.work.body(request, "compressed body", limits.body_bytes).await?;
-        let undecodable = |error: DecodeError| Refused::new(error.status(), "malformed", error);
         // The message and what is made of it.
-        let decompressed = decode::decompressed_len(&body, &limits).map_err(undecodable)?;
-        let _memory = self.work.memory(2 * decompressed)?;
-        let replicas = Arc::clone(&self.replicas);
-        // Decompressing megabytes would hold up other requests of this thread.
+        let decompressed = decode::decompressed_len(&body, &limits).map_err(|error| error.refused())?;
+        let read = self.work.memory(2 * decompressed)?;
+        let receiver = Arc::clone(self);
+        // Decompressing megabytes would hold up other requests of this thread. The thread goes on when the sender leaves,
+        // so what the request takes of the bounds goes with it.
         let decoded = tokio::task::spawn_blocking(move || {
-            let Decoded { batch, passed_over } = decode(&body, message, &limits)?;
-            Ok((replicas.settle(batch), passed_over))
+            let held = (place, [sent, read]);
+            receiver.decode(&body, message).map(|(decoded, replicated)| InWork { decoded, replicated, _held: held })
         });
-        let ((batch, replicated), passed_over) = decoded
+        let InWork { decoded: Decoded { batch, skipped, passed_over }, replicated, _held } = decoded
             .await
             .map_err(|error| Refused::new(StatusCode::BAD_REQUEST, "malformed", format!("decoding failed: {error}")))?
-            .map_err(undecodable)?;
-        let stored = self.store.append(batch.sent_by(&from.to_string())).await;
+            .map_err(|error| error.refused())?;
+        let from = from.to_string();
+        self.work.tally.skipped(&skipped, &from);
+        let stored = self.store.append(batch.sent_by(&from)).await;
         let mut appended = stored.map_err(|error| Refused::later(error.outcome(), error))?;
         self.work.tally.passed_over(passed_over, replicated);
         // Another replica's sample stands for it.
         appended.duplicate += replicated;
-        Ok(appended)
+        Ok((appended, skipped))
     }
+
+    /// The request without the samples that another replica stands for, and the number of these. Blocks.
+    fn decode(&self, body: &[u8], message: Message) -> Result<(Decoded, u64), DecodeError> {
+        let rules = Rules { limits: &self.work.limits, keeps: &|metric| self.store.keeps(metric) };
+        let mut decoded = decode(body, message, &rules)?;
+        let (batch, replicated) = self.replicas.settle(decoded.batch, &self.store.takes());
+        decoded.batch = batch;
+        Ok((decoded, replicated))
+    }
+}
+
+/// What was refused, by reason and count; none when nothing was.
+fn not_written(message: Message, appended: &Appended, skipped: &Skipped) -> Option<String> {
+    let Appended { conflicting, out_of_bounds, over_limit, .. } = *appended;
+    // A sender of 1.0 may repeat an interval, which is no failure of its own.
+    let conflicting = if message == Message::V2 { conflicting } else { 0 };
+    let counts = [
+        (out_of_bounds, "too old or too new".to_owned()),
+        (conflicting, "of another value than the one stored for their time".to_owned()),
+        (over_limit, "of new series beyond the limit".to_owned()),
+        (skipped.samples(), format!("of series that break a limit or the data model ({})", skipped.reasons())),
+    ];
+    let reasons: Vec<_> =
+        counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+    let first = skipped.first().map(|first| format!("; the first: {first}"));
+    (!reasons.is_empty()).then(|| reasons.join(", ") + &first.unwrap_or_default())
 }
 
 fn content_length(headers: &HeaderMap) -> Option<usize> {
     headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// A sender of 2.0 that gets a 415 may fall back to 1.0.
+/// A sender of 2.0 that gets a 415 may fall back to 1.0. Missing headers are taken as Prometheus' own receiver takes them.
 fn negotiated(headers: &HeaderMap) -> Result<Message, Refused> {
     let get = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let unsupported = |reason| Refused::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported", reason);
@@ -229,7 +266,7 @@ fn negotiated(headers: &HeaderMap) -> Result<Message, Refused> {
         ))
     })?;
     let encoding = get(header::CONTENT_ENCODING);
-    if encoding == "snappy" {
+    if encoding.is_empty() || encoding.eq_ignore_ascii_case("snappy") {
         Ok(message)
     } else {
         Err(unsupported(format!("content encoding {encoding:?}, expected snappy")))

@@ -3,15 +3,16 @@
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
-use std::iter;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Duration;
+use std::{iter, mem};
 
 use parking_lot::Mutex;
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use tokio::sync::{Notify, oneshot};
-use tokio::task::JoinSet;
-use tokio::time::{Instant, MissedTickBehavior, interval, interval_at, timeout};
+use tokio::task::{Id, JoinSet};
+use tokio::time::{Instant, MissedTickBehavior, interval, interval_at, sleep, timeout};
 use tracing::{error, info, warn};
 
 mod body;
@@ -21,7 +22,8 @@ pub use body::{Seen, UP, failed, succeeded};
 use super::Limits;
 use super::access::{Access, Clients};
 use super::discover::Listed;
-use super::job::Job;
+use super::job::{Discovery, Job};
+use super::skipped::Rules;
 use super::tally::Tally;
 use super::text::{Format, TextError};
 use crate::sample::{Batch, STALE_BITS, ScrapeJob, TimeMs};
@@ -29,6 +31,12 @@ use crate::store::{Samples, wall_clock};
 
 /// OpenMetrics is asked for first: it has an end marker, so that a cut body is noticed.
 const ACCEPTED: &str = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
+
+/// Bytes of an answer that is not read on a thread of the runtime.
+const LARGE: usize = 1 << 20;
+
+/// Does the store keep metrics of this name?
+type Keeps = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 
 /// Something to scrape.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -156,17 +164,40 @@ impl Scraper {
 
     /// One scrape, with `up`; an error when it fails.
     pub async fn scrape_once(&self, target: &Target) -> Result<Batch, ScrapeError> {
-        self.scrape(target, wall_clock(), &mut Seen::default()).await
+        let keeps: Keeps = Arc::new(|_: &str| true);
+        self.scrape(target, wall_clock(), &mut Seen::default(), &keeps).await
     }
 
-    async fn scrape(&self, target: &Target, time_ms: TimeMs, seen: &mut Seen) -> Result<Batch, ScrapeError> {
+    async fn scrape(
+        &self,
+        target: &Target,
+        time_ms: TimeMs,
+        seen: &mut Seen,
+        keeps: &Keeps,
+    ) -> Result<Batch, ScrapeError> {
         let late = |_| ScrapeError::Timeout { url: target.url.clone(), limit: target.timeout };
         let (body, format) = timeout(target.timeout, self.fetch(target)).await.map_err(late)??;
-        succeeded(&body, format, &self.limits, target, time_ms, seen)
-            .map_err(|error| ScrapeError::Text { url: target.url.clone(), error })
+        let read = if body.len() > LARGE {
+            // Megabytes of text would hold up everything else on this thread.
+            let (target, keeps, limits) = (target.clone(), Arc::clone(keeps), self.limits);
+            let mut own = mem::take(seen);
+            let reading = tokio::task::spawn_blocking(move || {
+                let rules = Rules { limits: &limits, keeps: keeps.as_ref() };
+                (succeeded(&body, format, &rules, &target, time_ms, &mut own), own)
+            });
+            let (read, own) = reading.await.unwrap_or_else(|error| resume_unwind(error.into_panic()));
+            *seen = own;
+            read
+        } else {
+            let rules = Rules { limits: &self.limits, keeps: keeps.as_ref() };
+            succeeded(&body, format, &rules, target, time_ms, seen)
+        };
+        let (batch, skipped) = read.map_err(|error| ScrapeError::Text { url: target.url.clone(), error })?;
+        self.tally.skipped(&skipped, &target.url);
+        Ok(batch)
     }
 
-    async fn fetch(&self, target: &Target) -> Result<(String, Format), ScrapeError> {
+    async fn fetch(&self, target: &Target) -> Result<(Vec<u8>, Format), ScrapeError> {
         let url = || target.url.clone();
         let http = |error: reqwest::Error| ScrapeError::Http { url: url(), error: error.without_url() };
         let request = self.clients.get(&target.access, &target.url);
@@ -187,11 +218,6 @@ impl Scraper {
             }
             body.extend_from_slice(&chunk);
         }
-        let body = String::from_utf8(body).map_err(|error| {
-            let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-            let line = valid.iter().filter(|byte| **byte == b'\n').count() + 1;
-            ScrapeError::Text { url: url(), error: TextError { line, reason: "expected UTF-8".to_owned() } }
-        })?;
         Ok((body, format))
     }
 
@@ -200,13 +226,15 @@ impl Scraper {
         jobs.into_iter().map(|job| self.clone().keep_up(Arc::new(job), Arc::clone(store))).collect()
     }
 
-    /// Scrapes whatever targets the job has at a time.
+    /// Scrapes the targets that the job has at a time. A task that panics is started again after an interval.
     async fn keep_up<S: Samples + 'static>(self, job: Arc<Job>, store: Arc<S>) {
         let (lists, mut tasks) = (Arc::new(Lists::new(&job)), JoinSet::new());
+        let mut discoveries = HashMap::new();
         for n in 0..job.discoveries.len() {
-            tasks.spawn(self.clone().discover(Arc::clone(&job), n, Arc::clone(&lists)));
+            discoveries.insert(tasks.spawn(self.clone().discover(Arc::clone(&job), n, Arc::clone(&lists))).id(), n);
         }
-        let mut running: HashMap<Target, oneshot::Sender<()>> = HashMap::new();
+        let mut running: HashMap<Target, (Id, oneshot::Sender<()>)> = HashMap::new();
+        let mut died: HashSet<Target> = HashSet::new();
         loop {
             let wanted = lists.targets();
             // A target whose sender is dropped ends itself.
@@ -214,17 +242,39 @@ impl Scraper {
             for target in wanted {
                 let Entry::Vacant(place) = running.entry(target.clone()) else { continue };
                 let (end, ended) = oneshot::channel();
-                place.insert(end);
+                let pause = if died.remove(&target) { target.interval } else { Duration::ZERO };
                 let (scraper, store) = (self.clone(), Arc::clone(&store));
-                tasks.spawn(async move { scraper.follow(&target, ended, store.as_ref()).await });
+                let task = tasks.spawn(async move { scraper.follow(&target, pause, ended, &store).await });
+                place.insert((task.id(), end));
             }
             self.tally.targets(&job.name, running.len());
             tokio::select! {
                 () = lists.changed.notified() => {}
                 // Tasks end when their target is gone, or by a panic that the others outlive.
-                Some(_) = tasks.join_next() => {}
+                Some(ended) = tasks.join_next_with_id() => {
+                    let Err(error) = ended else { continue };
+                    if let Some(n) = discoveries.remove(&error.id()) {
+                        let way = job.discoveries.get(n).map_or("", Discovery::way);
+                        error!(job = job.name, way, "a discovery panicked; it is started again");
+                        self.tally.discovery(&job.name, way, 1);
+                        let task = tasks.spawn(self.clone().discover_later(Arc::clone(&job), n, Arc::clone(&lists)));
+                        discoveries.insert(task.id(), n);
+                    }
+                    if let Some((target, _)) = running.extract_if(|_, (id, _)| *id == error.id()).next() {
+                        error!(job = job.name, url = target.url, "a scrape panicked; the target is started again");
+                        self.tally.scrape(&job.name, "panicked");
+                        died.insert(target);
+                    }
+                }
             }
         }
+    }
+
+    async fn discover_later(self, job: Arc<Job>, n: usize, lists: Arc<Lists>) {
+        if let Some(discovery) = job.discoveries.get(n) {
+            sleep(discovery.refresh()).await;
+        }
+        self.discover(job, n, lists).await;
     }
 
     /// Keeps one list of the job's up to date.
@@ -238,7 +288,7 @@ impl Scraper {
             let failures = listed.refresh(&job, discovery, &self.clients, &self.limits).await;
             self.tally.discovery(&job.name, discovery.way(), failures.len() as u64);
             for failure in failures.iter().filter(|failure| !told.contains(*failure)) {
-                warn!(job = job.name, %failure, "discovery failed; the targets that are known stay");
+                warn!(job = job.name, %failure, "targets of a discovery");
             }
             told = failures;
             lists.replace(n + 1, listed.targets().cloned().collect());
@@ -246,8 +296,18 @@ impl Scraper {
     }
 
     /// Scrapes one target until it is gone.
-    async fn follow<S: Samples>(&self, target: &Target, mut gone: oneshot::Receiver<()>, store: &S) {
-        let mut ticks = interval_at(Instant::now() + offset(target), target.interval);
+    async fn follow<S: Samples + 'static>(
+        &self,
+        target: &Target,
+        pause: Duration,
+        mut gone: oneshot::Receiver<()>,
+        store: &Arc<S>,
+    ) {
+        let keeps: Keeps = {
+            let store = Arc::clone(store);
+            Arc::new(move |metric: &str| store.keeps(metric))
+        };
+        let mut ticks = interval_at(Instant::now() + pause + offset(target), target.interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let mut seen = Seen::default();
         let mut was_up = None;
@@ -257,7 +317,7 @@ impl Scraper {
                 _ = &mut gone => break,
             }
             let time_ms = wall_clock();
-            let scraped = self.scrape(target, time_ms, &mut seen).await;
+            let scraped = self.scrape(target, time_ms, &mut seen, &keeps).await;
             let is_up = scraped.is_ok();
             self.tally.scrape(target.job(), scraped.as_ref().err().map_or("taken", ScrapeError::outcome));
             let batch = scraped.unwrap_or_else(|error| {
@@ -270,13 +330,13 @@ impl Scraper {
                 info!(url = target.url, "scrape succeeds again");
             }
             was_up = Some(is_up);
-            self.store(target, batch, store).await;
+            self.store(target, batch, store.as_ref()).await;
         }
         if was_up.is_some() {
             let time_ms = wall_clock();
             let mut batch = body::ended(time_ms, &mut seen);
             body::up(target, time_ms, f64::from_bits(STALE_BITS), &mut batch);
-            self.store(target, batch, store).await;
+            self.store(target, batch, store.as_ref()).await;
         }
     }
 

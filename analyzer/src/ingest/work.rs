@@ -8,7 +8,7 @@ use axum::extract::{ConnectInfo, FromRequest, Request};
 use axum::http::StatusCode;
 use bytes::Bytes;
 use parking_lot::Mutex;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::Limits;
 use super::tally::Tally;
@@ -68,31 +68,32 @@ impl From<Busy> for Refused {
 pub struct Work {
     pub(super) limits: Limits,
     pub(super) tally: Arc<Tally>,
-    requests: Semaphore,
-    memory: Semaphore,
+    requests: Arc<Semaphore>,
+    memory: Arc<Semaphore>,
     senders: Mutex<HashMap<IpAddr, usize>>,
 }
 
-/// Held while a request is in work.
-pub(super) struct Place<'a> {
-    work: &'a Work,
+/// Held while a request is in work, also by a thread that goes on after the sender has left.
+pub(super) struct Place {
+    work: Arc<Work>,
     sender: IpAddr,
-    _permit: SemaphorePermit<'a>,
+    _permit: OwnedSemaphorePermit,
 }
 
 impl Work {
     /// With nothing in work.
     #[must_use]
     pub fn new(limits: Limits, tally: Arc<Tally>) -> Self {
-        let requests = Semaphore::new(limits.requests);
-        let memory = Semaphore::new(pieces(limits.work_bytes) as usize);
+        let requests = Arc::new(Semaphore::new(limits.requests));
+        let memory = Arc::new(Semaphore::new(pieces(limits.work_bytes) as usize));
         Self { limits, requests, memory, senders: Mutex::default(), tally }
     }
 
     /// A place for one request of this sender. The sender's own limit is below that of all, so that nobody takes every
     /// place.
-    pub(super) fn place(&self, sender: IpAddr) -> Result<Place<'_>, Busy> {
-        let permit = self.requests.try_acquire().map_err(|_| Busy::Requests(self.limits.requests))?;
+    pub(super) fn place(self: &Arc<Self>, sender: IpAddr) -> Result<Place, Busy> {
+        let permit = Arc::clone(&self.requests).try_acquire_owned();
+        let permit = permit.map_err(|_| Busy::Requests(self.limits.requests))?;
         let mut senders = self.senders.lock();
         let count = senders.entry(sender).or_default();
         if *count >= self.limits.sender_requests {
@@ -100,13 +101,14 @@ impl Work {
         }
         *count += 1;
         self.tally.in_work(1);
-        Ok(Place { work: self, sender, _permit: permit })
+        Ok(Place { work: Arc::clone(self), sender, _permit: permit })
     }
 
     /// So much memory. What alone is more than there is at all gets what there is.
-    pub(super) fn memory(&self, bytes: usize) -> Result<SemaphorePermit<'_>, Busy> {
+    pub(super) fn memory(&self, bytes: usize) -> Result<OwnedSemaphorePermit, Busy> {
         let wanted = pieces(bytes).min(pieces(self.limits.work_bytes));
-        self.memory.try_acquire_many(wanted).map_err(|_| Busy::Memory(self.limits.work_bytes))
+        let permit = Arc::clone(&self.memory).try_acquire_many_owned(wanted);
+        permit.map_err(|_| Busy::Memory(self.limits.work_bytes))
     }
 
     /// The body of a request, called `what`, of at most so many bytes.
@@ -129,7 +131,7 @@ pub(super) fn sender(request: &Request) -> IpAddr {
     known.map_or(Ipv4Addr::UNSPECIFIED.into(), |ConnectInfo(address)| address.ip())
 }
 
-impl Drop for Place<'_> {
+impl Drop for Place {
     fn drop(&mut self) {
         let mut senders = self.work.senders.lock();
         if let Some(count) = senders.get_mut(&self.sender) {
@@ -150,8 +152,8 @@ fn pieces(bytes: usize) -> u32 {
 mod tests {
     use super::*;
 
-    fn work(limits: Limits) -> Work {
-        Work::new(limits, Arc::default())
+    fn work(limits: Limits) -> Arc<Work> {
+        Arc::new(Work::new(limits, Arc::default()))
     }
 
     #[test]

@@ -53,9 +53,14 @@ fn json(labels: &Labels) -> String {
     serde_json::json!(pairs).to_string()
 }
 
-/// Reads a file piece by piece; `taken` gets each piece, and which part of the file has been read
-/// with it (0 to 1), and says whether to go on.
-pub fn read_samples(path: &Path, mut taken: impl FnMut(Batch, f64) -> bool) -> Result<(), ParquetError> {
+/// Reads a file piece by piece; `taken` gets each piece, and which part of the file has been read with it (0 to 1), and says
+/// whether to go on. `admitted` gives the labels to store a series by, or why it is left out. Rows that cannot be read, and those of series that are not admitted, go to `bad_row` with their number.
+pub fn read_samples(
+    path: &Path,
+    admitted: &dyn Fn(Labels) -> Result<Labels, String>,
+    bad_row: &mut dyn FnMut(usize, &str),
+    mut taken: impl FnMut(Batch, f64) -> bool,
+) -> Result<(), ParquetError> {
     let open = || File::open(path).map_err(|error| ParquetError::Io { path: path.to_owned(), error });
     let content = |reason: String| ParquetError::Content { path: path.to_owned(), reason };
     let mut reader = ParquetReader::new(open()?);
@@ -74,7 +79,7 @@ pub fn read_samples(path: &Path, mut taken: impl FnMut(Batch, f64) -> bool) -> R
             .read_parallel(ParallelStrategy::None)
             .finish()
             .map_err(|error| bad(path, &error))?;
-        let batch = batch(&frame, first).map_err(content)?;
+        let batch = batch(&frame, first, admitted, bad_row).map_err(content)?;
         if !taken(batch, (first + frame.height()) as f64 / rows as f64) {
             break;
         }
@@ -90,41 +95,52 @@ const COLUMNS: [(&str, &str); 4] = [
     ("value", "64-bit floats"),
 ];
 
-fn batch(frame: &DataFrame, first: usize) -> Result<Batch, String> {
+fn batch(
+    frame: &DataFrame,
+    first: usize,
+    admitted: &dyn Fn(Labels) -> Result<Labels, String>,
+    bad_row: &mut dyn FnMut(usize, &str),
+) -> Result<Batch, String> {
     let (metrics, labels) = (texts(frame, "metric")?, texts(frame, "labels")?);
     let timestamps = milliseconds(frame)?;
     let values = column(frame, "value")?;
     let values = values.f64().map_err(|_| expected("value", values))?;
-    let mut places: HashMap<(&str, &str), usize> = HashMap::new();
+    // Where the samples of a series are, or what is wrong with it.
+    let mut places: HashMap<(&str, &str), Result<usize, String>> = HashMap::new();
     let mut series: Vec<Series> = Vec::new();
     let rows =
         metrics.iter().zip(labels.iter()).zip(timestamps.i64().map_err(|e| e.to_string())?.iter().zip(values.iter()));
     for (row, ((metric, labels), (time_ms, value))) in (first + 1..).zip(rows) {
         let (Some(metric), Some(labels), Some(time_ms), Some(value)) = (metric, labels, time_ms, value) else {
-            return Err(format!("row {row}: expected a value in each of {}", COLUMNS.map(|(c, _)| c).join(", ")));
+            bad_row(row, &format!("expected a value in each of {}", COLUMNS.map(|(c, _)| c).join(", ")));
+            continue;
         };
-        let place = match places.get(&(metric, labels)) {
-            Some(place) => *place,
-            None => {
-                let labels_of = series_labels(metric, labels).map_err(|reason| format!("row {row}: {reason}"))?;
-                series.push(Series { labels: labels_of, samples: Vec::new() });
-                places.insert((metric, labels), series.len() - 1);
-                series.len() - 1
-            }
-        };
-        series[place].samples.push(Sample { time_ms, value });
+        let place = places.entry((metric, labels)).or_insert_with(|| {
+            let labels = admitted(series_labels(metric, labels)?)?;
+            series.push(Series { labels, samples: Vec::new() });
+            Ok(series.len() - 1)
+        });
+        match place {
+            Ok(place) => series[*place].samples.push(Sample { time_ms, value }),
+            Err(reason) => bad_row(row, reason),
+        }
     }
     Ok(series.into_iter().collect())
 }
 
 fn series_labels(metric: &str, labels: &str) -> Result<Labels, String> {
     let pairs: BTreeMap<String, String> = serde_json::from_str(labels)
-        .map_err(|error| format!("labels: expected a JSON object of texts, found {labels:?}: {error}"))?;
+        .map_err(|error| format!("labels: expected a JSON object of texts, found {:?}: {error}", shown(labels)))?;
     if metric.is_empty() {
         return Err("metric: expected a name, found an empty text".to_owned());
     }
     let name = ("__name__".to_owned(), metric.to_owned());
     Ok(Labels::new(pairs.into_iter().filter(|(name, _)| name != "__name__").chain([name])))
+}
+
+/// The beginning of a text that may be long.
+fn shown(text: &str) -> &str {
+    &text[..text.floor_char_boundary(64)]
 }
 
 fn column<'a>(frame: &'a DataFrame, name: &str) -> Result<&'a Column, String> {

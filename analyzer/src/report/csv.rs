@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::classify::{Interval, sampling};
+use crate::escape::cell;
 
 const HEADER: &str = "node,gpu,model,owner,class,group,start_ms,end_ms,gpu_ms,confidence,busy_signal,evidence,missing,\
                       energy_joules,energy_known_ms,energy_counted_ms,charged_node,charged_gpu,gpu_instance,\
@@ -14,7 +15,7 @@ const HEADER: &str = "node,gpu,model,owner,class,group,start_ms,end_ms,gpu_ms,co
 /// another GPU. `gpu_instance` is the id of the MIG instance whose line it is. Between `gpu_ms_low` and
 /// `gpu_ms_high` the milliseconds are at 90 % by sampling. `rule_version` and `rules_version` say by which rules it was
 /// judged. `run` is the owner, or the job whose ranks are owners; `account` is to whom its time counts;
-/// `cluster` is the node's.
+/// `cluster` is the node's. A text that a spreadsheet would run as a formula begins with an apostrophe.
 #[must_use]
 pub fn render(intervals: &[Interval]) -> String {
     let mut text = format!("{HEADER}\r\n");
@@ -66,6 +67,7 @@ fn evidence(interval: &Interval) -> String {
 }
 
 fn quoted(field: String) -> String {
+    let field = cell(&field);
     let special = |c| matches!(c, ',' | '"' | '\n' | '\r');
-    if field.contains(special) { format!("\"{}\"", field.replace('"', "\"\"")) } else { field }
+    if field.contains(special) { format!("\"{}\"", field.replace('"', "\"\"")) } else { field.into_owned() }
 }

@@ -9,6 +9,7 @@ use super::Report;
 use super::text::{self, MAX_FIRST, MAX_PLACES};
 use super::tuning::MIN_PAIRS;
 use super::waterfall::{Step, waterfall};
+use crate::escape::is_unprintable;
 use crate::tuning::MIN_POOL;
 
 /// Keeps names from becoming Markdown: a backslash before everything that Markdown or HTML could take for its own,
@@ -27,6 +28,8 @@ impl Escaper for MarkdownEscaper {
             '<' => out.write_str("&lt;"),
             '&' => out.write_str("&amp;"),
             '\\' | '`' | '*' | '|' | '[' | ']' => out.write_fmt(format_args!("\\{c}")),
+            // A report is read in terminals too.
+            c if is_unprintable(c) => out.write_fmt(format_args!("\\u{:04x}", c as u32)),
             _ => out.write_char(c),
         }
     }

@@ -154,7 +154,7 @@ impl<S: Samples + Results> Judging<S> {
         // The clock may have been ahead, and what was judged by it is to be judged when its time has come.
         self.progress.send_modify(|progress| progress.take_back(until));
         let due = self.due_from(until).await?;
-        // The intake tells of a sample a moment after it can be read: a round may miss the latest, the one after it does not.
+        // The times of samples and events are noted before these can be read: the round has them for all up to the mark.
         let marked = std::mem::replace(&mut *self.marked.lock(), self.store.mark());
         let changed = self.intake.take_earliest();
         reader.renew(until, changed);

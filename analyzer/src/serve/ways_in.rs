@@ -8,8 +8,8 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use crate::ingest::Limits;
 use crate::ingest::tally::Counts;
+use crate::ingest::{Limits, Reason};
 
 /// The bounds and the counts.
 pub(super) struct WaysIn<'a> {
@@ -31,6 +31,11 @@ struct Request {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Outcome {
     outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Why {
+    reason: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -74,8 +79,8 @@ impl WaysIn<'_> {
         }
         registry.register(
             "remote_write_requests",
-            "Remote-write requests by version of the protocol and outcome: taken; partly (2.0: samples refused one by \
-             one); malformed, unsupported (never to be sent again); busy, sender_busy, memory, slow, no_space, \
+            "Remote-write requests by version of the protocol and outcome: taken; partly (a part was refused, the rest \
+             is stored); malformed, unsupported (never to be sent again); busy, sender_busy, memory, slow, no_space, \
              not_stored (to be sent again)",
             requests,
         );
@@ -89,6 +94,17 @@ impl WaysIn<'_> {
         {
             passed_over.get_or_create(&Part { part }).inc_by(count);
         }
+        let skipped = Family::<Why, Counter>::default();
+        for reason in Reason::ALL.map(Reason::name) {
+            let count = self.counts.skipped.get(reason).copied().unwrap_or_default();
+            skipped.get_or_create(&Why { reason }).inc_by(count);
+        }
+        registry.register(
+            "skipped_series",
+            "Series of remote write and of scrapes that break a limit of labels or the data model, by reason; the rest of \
+             their request or scrape is stored. Series of metrics that no signal uses are not among them",
+            skipped,
+        );
         registry.register(
             "remote_write_passed_over",
             "Parts of remote-write requests that nothing here uses and that are not kept",

@@ -45,7 +45,7 @@ pub struct Meaning<'a> {
 /// The rows of each metric, and the place of the first of them.
 static BY_METRIC: LazyLock<HashMap<&'static str, (usize, Vec<&'static Row>)>> = LazyLock::new(|| {
     let mut rows = HashMap::new();
-    for (place, row) in table::ROWS.iter().enumerate() {
+    for (place, row) in table::ALL.iter().enumerate() {
         rows.entry(row.metric).or_insert((place, Vec::new())).1.push(row);
     }
     rows
@@ -109,7 +109,7 @@ pub fn matcher_of(metric: &str) -> Option<&'static str> {
 /// The metric names that these signals use, each once.
 #[must_use]
 pub fn metrics_of(signals: &[Signal]) -> Vec<String> {
-    let rows = table::ROWS.iter().filter(|row| signals.contains(&row.signal));
+    let rows = table::ALL.iter().filter(|row| signals.contains(&row.signal));
     rows.map(|row| row.metric.to_owned()).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
@@ -158,6 +158,32 @@ mod tests {
         let fb = labels(&[("__name__", "DCGM_FI_DEV_FB_USED"), ("UUID", "GPU-1")]);
         let meaning = resolve(&fb).unwrap();
         assert_eq!((meaning.entity, meaning.scale), (Entity::Gpu("GPU-1"), 1_048_576.0));
+    }
+
+    #[test]
+    fn counters_of_dcgm_are_known_as_opentelemetry_names_them() {
+        for name in [
+            "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION",
+            "DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL",
+            "DCGM_FI_DEV_PCIE_REPLAY_COUNTER",
+            "DCGM_FI_DEV_POWER_VIOLATION",
+            "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS",
+            "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL",
+        ] {
+            let total = format!("{name}_total");
+            let [plain, renamed] = [name, &total].map(|name| labels(&[("__name__", name), ("UUID", "GPU-1")]));
+            let (plain, renamed) = (resolve(&plain).unwrap(), resolve(&renamed).unwrap_or_else(|| panic!("{total}")));
+            assert_eq!((plain.signal, plain.scale), (renamed.signal, renamed.scale));
+            assert!(metrics_of(&[plain.signal]).contains(&total) && plain.rank < renamed.rank, "{total}");
+            assert_eq!(
+                metric_names().any(|known| known == total),
+                metric_names().any(|known| known == name),
+                "{total}"
+            );
+        }
+        for gauge in ["DCGM_FI_DEV_GPU_UTIL_total", "DCGM_FI_DEV_POWER_USAGE_total", "up_total"] {
+            assert!(!is_known(gauge), "{gauge}");
+        }
     }
 
     #[test]

@@ -3,15 +3,18 @@
 //! Names that our own exporter writes, both of dcgm-exporter's generations among them, come from its catalog, so that a
 //! removed metric breaks the build. node_exporter's are those of release 1.
 
+use std::sync::LazyLock;
+
 use goodput_exporter::catalog::{
-    Metric, Unit, cpu as cpus, dcgm, driver, gpu, health, host, irq, kubelet, memory, mig, network, owner, process, xid,
+    self, Kind, Metric, Unit, cpu as cpus, dcgm, driver, gpu, health, host, irq, kubelet, memory, mig, network, owner,
+    process, xid,
 };
 
 use super::Signal;
 use crate::sample::Labels;
 
 /// A metric, the label value under which it means the signal, and how to read it.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
     pub(super) metric: &'static str,
     only: Option<(&'static str, &'static str)>,
@@ -151,6 +154,21 @@ fn is_of_a_container(labels: &Labels) -> bool {
 const NODE_CPU: &str = "node_cpu_seconds_total";
 /// Bytes of a page, which node_exporter does not tell: 4 KiB, or more on some ARM kernels, where this tells too little.
 const SMALLEST_PAGE: f64 = 4096.0;
+
+/// The rows, and one more after each counter of DCGM: OpenTelemetry's exporters end the names of counters in `_total`.
+pub(super) static ALL: LazyLock<Vec<Row>> = LazyLock::new(|| {
+    let counters: Vec<&str> = catalog::all().filter(|m| m.kind == Kind::Counter).map(|m| m.name).collect();
+    let is_renamed = |metric: &str| metric.starts_with("DCGM_") && !metric.ends_with("_total");
+    let mut all = Vec::with_capacity(2 * ROWS.len());
+    for row in ROWS {
+        all.push(*row);
+        if is_renamed(row.metric) && (counters.contains(&row.metric) || row.signal.kind() == super::Kind::Counter) {
+            // The table lives as long as the program.
+            all.push(Row { metric: format!("{}_total", row.metric).leak(), ..*row });
+        }
+    }
+    all
+});
 
 /// Our own names stand before others' for the same signal: the first wins where both are equally well covered.
 pub(super) static ROWS: &[Row] = &[

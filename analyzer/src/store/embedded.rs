@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs::{File, TryLockError};
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -13,6 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 use tracing::{error, info, warn};
 
 use super::admit::Row;
+use super::arrivals::Arrivals;
 use super::bad_rows::Lost;
 use super::catalogue::{Catalogue, SeriesId};
 use super::changes::Changes;
@@ -57,6 +58,9 @@ pub(super) struct Shared {
     pub(super) lost: Mutex<Lost>,
     /// When something last failed that is not tried again at once.
     pub(super) failed: Mutex<HashMap<&'static str, Instant>>,
+    /// Held while events are stored and noted, so that each commit is noted before the next one.
+    pub(super) storing_events: tokio::sync::Mutex<()>,
+    pub(super) arrivals: Arrivals,
 }
 
 /// Where samples are. One lock, so that a flush moves them from head to segment at one instant.
@@ -148,6 +152,8 @@ impl Store {
             changes: Mutex::default(),
             lost: Mutex::default(),
             failed: Mutex::default(),
+            storing_events: tokio::sync::Mutex::default(),
+            arrivals: Arrivals::default(),
         });
         let begun = shared.load().await?;
         let next_series = shared.query(shared.database.next_series()).await?;
@@ -233,6 +239,16 @@ impl Samples for Store {
         let source = (Arc::clone(&sender), job);
         let incoming = |reply| Incoming { rows, fresh, counts, removals, source, reply, _place: place };
         self.ask(|reply| Command::Append(sender, incoming(reply))).await?
+    }
+
+    fn keeps(&self, metric: &str) -> bool {
+        self.shared.options.keeps(metric)
+    }
+
+    fn takes(&self) -> RangeInclusive<TimeMs> {
+        let Options { now, future, .. } = self.shared.options;
+        let ahead = TimeMs::try_from(future.as_millis()).unwrap_or(TimeMs::MAX);
+        self.shared.earliest()..=now().saturating_add(ahead)
     }
 
     async fn select(&self, selection: &Selection) -> Result<Vec<Series>, StoreError> {

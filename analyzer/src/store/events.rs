@@ -11,6 +11,7 @@ use sqlx::{Row, SqliteConnection};
 
 use super::checked::{self, Reading, Table, Value};
 use super::database::Database;
+use super::writer::panicked;
 use super::{Events, History, Progress, Store, StoreError, Taken};
 use crate::events::{Event, Place, RunId, Status, What, unjudged_from};
 use crate::sample::TimeMs;
@@ -134,6 +135,16 @@ pub(super) static ATTEMPTS: Table = Table {
 
 impl Events for Store {
     async fn add_events(&self, events: &[Event]) -> Result<Taken, StoreError> {
+        // A sender may leave at any time: what has to follow the commit is in a task that goes on without the sender.
+        let (store, events) = (self.clone(), events.to_vec());
+        let taking = tokio::spawn(async move { store.take_events(&events).await });
+        taking.await.unwrap_or_else(|error| Err(panicked(error)))
+    }
+}
+
+impl Store {
+    async fn take_events(&self, events: &[Event]) -> Result<Taken, StoreError> {
+        let _turn = self.shared.storing_events.lock().await;
         self.shared.check_space()?;
         let shared = &self.shared;
         let mut added = shared.add_events(events).await;

@@ -11,6 +11,7 @@ mod active;
 mod admit;
 mod adopt;
 mod application;
+mod arrivals;
 mod aside;
 mod backup;
 mod bad_rows;
@@ -61,8 +62,9 @@ mod write_ahead;
 mod writer;
 
 use std::future::Future;
-use std::ops::{AddAssign, Range};
+use std::ops::{AddAssign, Range, RangeInclusive};
 
+pub use arrivals::Arrivals;
 pub use backup::{BackedUp, backup, restore};
 pub use bad_rows::RowAside;
 pub use chunk::read_chunk;
@@ -160,6 +162,16 @@ pub struct Progress {
 pub trait Samples: Send + Sync {
     /// Stores a batch; when this returns Ok, everything counted as stored survives `kill -9`.
     fn append(&self, batch: Batch) -> impl Future<Output = Result<Appended, StoreError>> + Send;
+
+    /// Is a metric of this name worth keeping? Samples of others are counted and dropped.
+    fn keeps(&self, _metric: &str) -> bool {
+        true
+    }
+
+    /// The times that a sample may have, whatever its series; others are refused.
+    fn takes(&self) -> RangeInclusive<TimeMs> {
+        TimeMs::MIN..=TimeMs::MAX
+    }
 
     /// Reads series; each at most once, samples in order of time, no duplicates.
     fn select(&self, selection: &Selection) -> impl Future<Output = Result<Vec<Series>, StoreError>> + Send;
@@ -342,6 +354,9 @@ pub trait Results: Send + Sync {
 
     /// A time of the clock, without a step ahead that is in doubt.
     fn believed(&self, time: TimeMs) -> TimeMs;
+
+    /// What was stored since it was last asked for.
+    fn arrivals(&self) -> &Arrivals;
 
     /// Counts, sizes and limits, for metrics.
     fn stats(&self) -> Stats;

@@ -13,8 +13,8 @@ use super::checked::{self, Reading, Table, Value};
 use super::database::Database;
 use super::options::database_path;
 use super::{
-    History, Hole, Mark, Replacement, Results, Stats, Store, StoreError, Verdicts, Whose, application, database,
-    delivery, events, judged, outlook,
+    Arrivals, History, Hole, Mark, Replacement, Results, Stats, Store, StoreError, Verdicts, Whose, application,
+    database, delivery, events, judged, outlook,
 };
 use crate::application::Achieved;
 use crate::classify::{Class, Culprit, Energy, Evidence, Interval, Version};
@@ -185,6 +185,10 @@ impl Results for Store {
 
     fn believed(&self, time: TimeMs) -> TimeMs {
         self.shared.clock.believed(time)
+    }
+
+    fn arrivals(&self) -> &Arrivals {
+        &self.shared.arrivals
     }
 
     fn stats(&self) -> Stats {

@@ -331,6 +331,8 @@ impl Writer {
                 catalogue.insert(id, labels);
             }
         }
+        // Before a reader can see the samples: who judges up to a mark has taken the times of all that is before it.
+        self.shared.arrivals.note(rows, &self.shared.catalogue.read());
         let mut state = self.shared.state.write();
         state.seq = self.seq;
         if state.head.is_empty() {

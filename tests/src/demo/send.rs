@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result, bail};
-use goodput_analyzer::ingest::Limits;
 use goodput_analyzer::ingest::scrape::{Seen, Target, succeeded};
 use goodput_analyzer::ingest::text::Format;
+use goodput_analyzer::ingest::{Limits, Rules};
 use goodput_analyzer::sample::{Labels, Sample};
 
 use crate::remote_write::{Label, Sample as Point, TimeSeries, WriteRequest};
@@ -55,8 +55,13 @@ impl Sender {
     /// When the text is none, or the analyzer does not take the samples.
     pub fn add(&mut self, text: &str, at: SystemTime) -> Result<()> {
         let at_ms = i64::try_from(at.duration_since(UNIX_EPOCH)?.as_millis())?;
-        let batch = succeeded(text, Format::OpenMetrics, &self.limits, &self.target, at_ms, &mut self.seen);
-        for series in batch.context("the history's text")? {
+        let rules = Rules::of_all(&self.limits);
+        let read = succeeded(text, Format::OpenMetrics, &rules, &self.target, at_ms, &mut self.seen);
+        let (batch, skipped) = read.context("the history's text")?;
+        if let Some((metric, named)) = skipped.named().next() {
+            bail!("the history's text: {metric}: {}", named.fault.detail);
+        }
+        for series in batch {
             self.waiting += series.samples.len();
             self.pending.entry(series.labels).or_default().extend(series.samples);
         }

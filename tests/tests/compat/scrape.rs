@@ -51,12 +51,12 @@ impl Scrape {
         let limits = Limits::default();
         let samples = Points::new(text, Format::Text, &limits).map(|point| point.unwrap());
         let series = samples.filter(|point| point.name.starts_with("DCGM_")).map(|point| Series {
-            name: point.name.to_owned(),
+            name: point.name.into_owned(),
             labels: point
                 .labels
                 .into_iter()
                 .filter(|(_, value)| !value.is_empty())
-                .map(|(name, value)| (name.to_owned(), value.into_owned()))
+                .map(|(name, value)| (name.into_owned(), value.into_owned()))
                 .collect(),
             value: point.value,
         });

@@ -6,9 +6,9 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result};
-use goodput_analyzer::ingest::Limits;
 use goodput_analyzer::ingest::scrape::{Seen, Target, succeeded};
 use goodput_analyzer::ingest::text::{Format, parse};
+use goodput_analyzer::ingest::{Limits, Rules};
 use goodput_analyzer::sample::{Batch, Sample};
 use goodput_analyzer::signal;
 use goodput_analyzer::store::{Options, Samples as _, Store, wall_clock};
@@ -120,7 +120,9 @@ async fn remember(dir: &Path, exporter: SocketAddr) -> Result<()> {
     })?;
     let target = Target::new(EXPORTER, &exporter.to_string());
     let now = wall_clock();
-    let scraped = succeeded(&page, Format::Text, &Limits::default(), &target, now, &mut Seen::default())?;
+    let limits = Limits::default();
+    let rules = Rules::of_all(&limits);
+    let (scraped, _) = succeeded(&page, Format::Text, &rules, &target, now, &mut Seen::default())?;
     let mut batch = Batch::default();
     for series in scraped.series() {
         let value = series.samples.first().context("a series without a sample")?.value;

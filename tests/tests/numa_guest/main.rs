@@ -14,9 +14,9 @@ use std::ops::Range;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result};
-use goodput_analyzer::ingest::Limits;
 use goodput_analyzer::ingest::scrape::{Seen, Target, succeeded};
 use goodput_analyzer::ingest::text::{self, Format};
+use goodput_analyzer::ingest::{Limits, Rules};
 use goodput_analyzer::sample::{Batch, Sample, Series, SeriesRef, TimeMs};
 use goodput_tests::programs::{Analyzer, Interval};
 use goodput_tests::remote_write::{self, Label, TimeSeries, WriteRequest};
@@ -170,8 +170,11 @@ fn of_owner(scrape: &str, metric: &str, cgroup: &str) -> Option<f64> {
 fn batches(story: &Story) -> Result<Vec<Batch>> {
     let target = Target::new("goodput", "guest:9400");
     let mut seen = Seen::default();
-    let batch =
-        |(at, body): &(TimeMs, String)| succeeded(body, Format::Text, &Limits::default(), &target, *at, &mut seen);
+    let limits = Limits::default();
+    let rules = Rules::of_all(&limits);
+    let batch = |(at, body): &(TimeMs, String)| {
+        succeeded(body, Format::Text, &rules, &target, *at, &mut seen).map(|(batch, _)| batch)
+    };
     Ok(story.scrapes.iter().map(batch).collect::<Result<_, _>>()?)
 }
 

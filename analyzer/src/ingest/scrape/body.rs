@@ -6,7 +6,7 @@ use std::mem;
 
 use foldhash::fast::RandomState;
 
-use super::super::Limits;
+use super::super::skipped::{Fault, Reason, Rules, Skipped};
 use super::super::text::{Format, Point, Points, TextError};
 use super::Target;
 use crate::sample::{Batch, Labels, LabelsRef, STALE_BITS, Sample, TimeMs};
@@ -60,35 +60,65 @@ impl Seen {
     }
 }
 
-/// What a scrape that got an answer brings: its samples, the markers of series that vanished, and `up`. Of a series
-/// that is there twice the first stays. Series with timestamps of their own get no markers, as in Prometheus. After an
-/// error markers are due as before. A series that was in the last scrape costs no allocation, unless a label has escapes
-/// or the target's name.
-pub fn succeeded(
-    body: &str,
+/// What a scrape that got an answer brings: its samples, the markers of series that vanished, and `up`; and what was left
+/// out of it: lines that cannot be read, and series that break a limit. Of a series that is there twice the first stays.
+/// Series with timestamps of their own get no markers, as in Prometheus. After an error, which is one of the whole answer,
+/// markers are due as before. A series that was in the last scrape costs no allocation, unless a label has escapes or the
+/// target's name.
+pub fn succeeded<T: AsRef<[u8]> + ?Sized>(
+    body: &T,
     format: Format,
-    limits: &Limits,
+    rules: &Rules<'_>,
     target: &Target,
     time_ms: TimeMs,
     seen: &mut Seen,
-) -> Result<Batch, TextError> {
-    let mut batch = Batch::default();
+) -> Result<(Batch, Skipped), TextError> {
+    let (mut batch, mut skipped) = (Batch::default(), Skipped::default());
     seen.scrape += 1;
-    let mut points = Points::new(body, format, limits);
+    let mut points = Points::new(body, format, rules.limits);
     let mut pairs = Vec::new();
     while let Some(point) = points.next() {
-        let mut point = point?;
+        let mut point = match point {
+            Ok(point) => point,
+            Err(error) => {
+                let fault = Fault { reason: Reason::Syntax, detail: error.to_string(), bytes: 0 };
+                skipped.add("", fault, 1);
+                continue;
+            }
+        };
         batch.add(Sample { time_ms: point.time_ms.unwrap_or(time_ms), value: point.value });
         label(&mut point, target, &mut pairs);
+        if pairs.len() > rules.limits.labels {
+            let bytes = pairs.iter().map(|(name, value)| name.len() + value.len()).sum();
+            point.fault.get_or_insert_with(|| Box::new(Fault { bytes, ..Fault::many_labels(rules.limits.labels) }));
+        }
+        if let Some(fault) = point.fault {
+            leave_out(&point.name, *fault, rules, &mut batch, &mut skipped);
+            continue;
+        }
         batch.end(&mut pairs);
         if !seen.note(batch.last_labels(), point.time_ms.is_none()) {
             batch.take_back();
         }
         points.give_back(point.labels);
     }
+    points.finish()?;
     seen.settle(time_ms, &mut batch);
     up(target, time_ms, 1.0, &mut batch);
-    Ok(batch)
+    Ok((batch, skipped))
+}
+
+/// Leaves out a series with a fault. One of a metric that the store does not keep loses its labels only: it counts as
+/// unknown.
+#[cold]
+fn leave_out(metric: &str, fault: Fault, rules: &Rules<'_>, batch: &mut Batch, skipped: &mut Skipped) {
+    if metric.is_empty() || (rules.keeps)(metric) {
+        let samples = batch.drop_open();
+        skipped.add(metric, fault, samples);
+    } else {
+        batch.end::<&str, &str>(&mut []);
+        skipped.mention(metric, fault);
+    }
 }
 
 /// What a failed scrape brings: a marker for every series of the last one, and `up` at 0.
@@ -121,10 +151,9 @@ fn label<'a>(point: &mut Point<'a>, target: &'a Target, pairs: &mut Vec<(Cow<'a,
     let taken = |name: &str| target.labels.iter().any(|(own, _)| own == name);
     pairs.clear();
     for place in 0..point.labels.len() {
-        let name = point.labels[place].0;
-        let scraped = |name: &str| point.labels.iter().any(|(other, _)| *other == name);
-        let mut name = Cow::from(name);
+        let mut name = point.labels[place].0.clone();
         if taken(&name) {
+            let scraped = |name: &str| point.labels.iter().any(|(other, _)| *other == name);
             while taken(&name) || scraped(&name) {
                 name.to_mut().insert_str(0, "exported_");
             }
@@ -132,11 +161,12 @@ fn label<'a>(point: &mut Point<'a>, target: &'a Target, pairs: &mut Vec<(Cow<'a,
         pairs.push((name, mem::take(&mut point.labels[place].1)));
     }
     pairs.extend(target.labels.iter().map(|(name, value)| (name.into(), value.into())));
-    pairs.push(("__name__".into(), point.name.into()));
+    pairs.push(("__name__".into(), point.name.clone()));
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::Limits;
     use super::*;
     use crate::sample::is_stale;
 
@@ -145,7 +175,7 @@ mod tests {
     }
 
     fn scrape(body: &str, time_ms: TimeMs, seen: &mut Seen) -> Batch {
-        succeeded(body, Format::Text, &Limits::default(), &target(), time_ms, seen).unwrap()
+        succeeded(body, Format::Text, &Rules::of_all(&Limits::default()), &target(), time_ms, seen).unwrap().0
     }
 
     /// Metric, its labels but for job and instance, time, and the value (none for a marker), in order.
@@ -197,8 +227,10 @@ mod tests {
     fn a_body_that_cannot_be_read_changes_nothing() {
         let mut seen = Seen::default();
         scrape("a 1\n", 10, &mut seen);
-        let error = succeeded("b 1\nc\n", Format::Text, &Limits::default(), &target(), 20, &mut seen).unwrap_err();
-        assert_eq!(error.line, 2);
+        let limits = Limits { samples: 1, ..Limits::default() };
+        let rules = Rules::of_all(&limits);
+        let error = succeeded("b 1\nc 1\n", Format::Text, &rules, &target(), 20, &mut seen).unwrap_err();
+        assert_eq!(error.to_string(), "line 2: more than 1 samples");
         assert_eq!(plain(&failed(&target(), 20, &mut seen)), [row("a", "", 20, None), row("up", "", 20, Some(0.0))]);
     }
 
@@ -228,5 +260,48 @@ mod tests {
         let batch = scrape(body, 10, &mut Seen::default());
         let expected = row("a", "exported_exported_job=own,exported_job=older,gpu=0", 10, Some(1.0));
         assert_eq!(plain(&batch), [expected, row("up", "", 10, Some(1.0))]);
+    }
+
+    /// The metrics that come through, `up` left out, and the reasons of those that are skipped.
+    fn skipped(body: &[u8], format: Format, limits: &Limits) -> (Vec<String>, Vec<(&'static str, u64)>) {
+        let rules = Rules { limits, keeps: &|metric| metric != "foreign" };
+        let (batch, skipped) = succeeded(body, format, &rules, &target(), 10, &mut Seen::default()).unwrap();
+        let metrics = batch.series().map(|series| series.labels.metric().to_owned()).filter(|metric| metric != UP);
+        (metrics.collect(), skipped.series().map(|(reason, count)| (reason.name(), count)).collect())
+    }
+
+    #[test]
+    fn a_line_or_series_that_is_bad_costs_itself() {
+        let limits = Limits { labels: 5, label_bytes: 40, ..Limits::default() };
+        let long = format!("long{{x=\"{}\"}} 1\n", "y".repeat(40));
+        // Two labels are the target's.
+        let many = "many{a=\"1\",b=\"2\",c=\"3\"} 1\n";
+        type Case<'a> = (&'a str, &'a [u8], &'a [(&'a str, u64)]);
+        let cases: [Case<'_>; 8] = [
+            ("no number", b"bad x\n", &[("syntax", 1)]),
+            ("no name", b"{x=\"1\"} 1\n", &[("metric_name", 1)]),
+            ("an empty name", b"bad{\"\"=\"1\"} 1\n", &[("empty_label", 1)]),
+            ("a name twice", b"bad{x=\"1\",x=\"1\"} 1\n", &[("duplicate_label", 1)]),
+            ("a long label", long.as_bytes(), &[("label_bytes", 1)]),
+            ("many labels", many.as_bytes(), &[("label_count", 1)]),
+            ("no UTF-8", b"bad{x=\"\xff\"} 1\nworse{x=\"\xff\"} 1\n", &[("syntax", 2)]),
+            ("a comment", b"# TYPE \xff\n", &[("syntax", 1)]),
+        ];
+        for (what, bad, reasons) in cases {
+            for (format, end) in [(Format::Text, "" as &str), (Format::OpenMetrics, "# EOF\n")] {
+                let body = [b"first 1\n", bad, b"last{x=\"\xc3\xa9\"} 2\n".as_slice(), end.as_bytes()].concat();
+                let got = skipped(&body, format, &limits);
+                assert_eq!(got, (vec!["first".to_owned(), "last".to_owned()], reasons.to_vec()), "{what}");
+            }
+        }
+    }
+
+    #[test]
+    fn limits_of_labels_do_not_apply_to_a_metric_that_is_not_kept() {
+        let body = format!("foreign{{x=\"{}\"}} 1\nkept 1\n", "y".repeat(6000));
+        let limits = Limits::default();
+        // Without labels it is counted as unknown.
+        let expected = (vec![String::new(), "kept".to_owned()], Vec::new());
+        assert_eq!(skipped(body.as_bytes(), Format::Text, &limits), expected);
     }
 }

@@ -21,6 +21,9 @@ impl Shared {
         };
         transaction.commit().await?;
         self.note_bad_rows(&aside);
+        if let Some(from) = taken.unjudged_from_ms {
+            self.arrivals.note_earliest(from);
+        }
         self.last_event.fetch_max(last.unwrap_or(0), Ordering::AcqRel);
         if taken.stored > 0 {
             self.changes.lock().everywhere();

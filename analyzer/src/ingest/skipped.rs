@@ -1,0 +1,191 @@
+//! Series that break the data model or a limit. Each costs itself alone: it is counted by reason, and its metric is named.
+
+use std::collections::BTreeMap;
+
+use super::Limits;
+
+/// Bytes of a metric name that are kept for the log.
+const NAME_BYTES: usize = 64;
+
+/// Metrics that one delivery names; further ones are only counted.
+const MAX_NAMED: usize = 64;
+
+/// By which rules a delivery is read.
+#[derive(Clone, Copy)]
+pub struct Rules<'a> {
+    /// The bounds.
+    pub limits: &'a Limits,
+    /// Does the store keep metrics of this name? Limits of labels do not apply to the others.
+    pub keeps: &'a dyn Fn(&str) -> bool,
+}
+
+impl<'a> Rules<'a> {
+    /// With every metric kept.
+    #[must_use]
+    pub fn of_all(limits: &'a Limits) -> Self {
+        Self { limits, keeps: &|_| true }
+    }
+}
+
+/// Why a series is skipped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Reason {
+    /// A label's name and value are too long together.
+    LabelBytes,
+    /// There are too many labels.
+    LabelCount,
+    /// A label has no name.
+    EmptyLabel,
+    /// Two labels have one name.
+    DuplicateLabel,
+    /// A name or a value is not UTF-8.
+    InvalidUtf8,
+    /// The metric name is missing or empty.
+    MetricName,
+    /// Remote write 2.0: a label refers to a symbol that does not exist, or has no value.
+    Symbol,
+    /// The line cannot be read.
+    Syntax,
+}
+
+impl Reason {
+    /// Every reason.
+    pub const ALL: [Self; 8] = [
+        Self::LabelBytes,
+        Self::LabelCount,
+        Self::EmptyLabel,
+        Self::DuplicateLabel,
+        Self::InvalidUtf8,
+        Self::MetricName,
+        Self::Symbol,
+        Self::Syntax,
+    ];
+
+    /// Its name in metrics, logs and answers.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::LabelBytes => "label_bytes",
+            Self::LabelCount => "label_count",
+            Self::EmptyLabel => "empty_label",
+            Self::DuplicateLabel => "duplicate_label",
+            Self::InvalidUtf8 => "invalid_utf8",
+            Self::MetricName => "metric_name",
+            Self::Symbol => "symbol",
+            Self::Syntax => "syntax",
+        }
+    }
+}
+
+/// What is wrong with a series.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// By which rule.
+    pub reason: Reason,
+    /// For people: which label, and what was expected.
+    pub detail: String,
+    /// Bytes of the series' labels.
+    pub bytes: usize,
+}
+
+impl Fault {
+    /// Of a label that is too long.
+    pub(super) fn long_label(name: &str, value: &str, limit: usize) -> Self {
+        let bytes = name.len() + value.len();
+        let detail = format!("label {:?} of {bytes} bytes, more than {limit}", excerpt(name));
+        Self { reason: Reason::LabelBytes, detail, bytes }
+    }
+
+    /// Of one label more than there may be.
+    pub(super) fn many_labels(limit: usize) -> Self {
+        Self { reason: Reason::LabelCount, detail: format!("more than {limit} labels"), bytes: 0 }
+    }
+
+    /// Of a name that two labels have.
+    pub(super) fn twice(name: &str) -> Self {
+        let detail = format!("label {:?} is there twice", excerpt(name));
+        Self { reason: Reason::DuplicateLabel, detail, bytes: 0 }
+    }
+
+    /// Of a label without a name.
+    pub(super) fn nameless(place: usize) -> Self {
+        Self { reason: Reason::EmptyLabel, detail: format!("label {place} has no name"), bytes: 0 }
+    }
+
+    /// Of a series that no metric name belongs to.
+    pub(super) fn no_metric() -> Self {
+        Self { reason: Reason::MetricName, detail: "the metric name is missing".to_owned(), bytes: 0 }
+    }
+}
+
+/// The beginning of a text that may be long.
+pub(super) fn excerpt(text: &str) -> &str {
+    &text[..text.floor_char_boundary(NAME_BYTES)]
+}
+
+/// What a delivery names: a fault of a metric, once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// Its first fault.
+    pub fault: Fault,
+    /// Does the store keep the metric? Series of others count as unknown and are not skipped.
+    pub kept: bool,
+}
+
+/// Series of one delivery that were skipped.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Skipped {
+    series: BTreeMap<Reason, u64>,
+    samples: u64,
+    named: BTreeMap<(Reason, String), Named>,
+}
+
+impl Skipped {
+    /// Counts a series, with its number of samples, of a metric that is kept.
+    pub(super) fn add(&mut self, metric: &str, fault: Fault, samples: usize) {
+        *self.series.entry(fault.reason).or_default() += 1;
+        self.samples += samples as u64;
+        self.name(metric, fault, true);
+    }
+
+    /// Names a series of a metric that is not kept.
+    pub(super) fn mention(&mut self, metric: &str, fault: Fault) {
+        self.name(metric, fault, false);
+    }
+
+    fn name(&mut self, metric: &str, fault: Fault, kept: bool) {
+        let key = (fault.reason, excerpt(metric).to_owned());
+        if self.named.len() < MAX_NAMED || self.named.contains_key(&key) {
+            self.named.entry(key).or_insert(Named { fault, kept });
+        }
+    }
+
+    /// How many series were skipped, by reason.
+    pub fn series(&self) -> impl Iterator<Item = (Reason, u64)> {
+        self.series.iter().map(|(reason, count)| (*reason, *count))
+    }
+
+    /// How many samples they had.
+    #[must_use]
+    pub fn samples(&self) -> u64 {
+        self.samples
+    }
+
+    /// The metrics with faults and the first fault of each.
+    pub fn named(&self) -> impl Iterator<Item = (&str, &Named)> {
+        self.named.iter().map(|((_, metric), named)| (metric.as_str(), named))
+    }
+
+    /// The reasons and the number of series of each, for an answer.
+    pub(super) fn reasons(&self) -> String {
+        let each: Vec<_> =
+            self.series().map(|(reason, count)| format!("{count} series by {}", reason.name())).collect();
+        each.join(", ")
+    }
+
+    /// The first fault, for an answer.
+    pub(super) fn first(&self) -> Option<String> {
+        let (metric, named) = self.named().find(|(_, named)| named.kept)?;
+        Some(format!("{metric:?}: {}", named.fault.detail))
+    }
+}
