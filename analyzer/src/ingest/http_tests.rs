@@ -287,7 +287,7 @@ fn series_1(labels: &[(&str, &str)], time: TimeMs) -> Vec<u8> {
 #[tokio::test]
 async fn a_series_beyond_a_limit_costs_itself_and_the_answer_counts_it() {
     let dir = tempfile::tempdir().unwrap();
-    let options = Options { now: || 1_000_000, ..Options::new(dir.path(), |metric| metric == "kept") };
+    let options = Options { now: || 1_000_000, earliest: 0, ..Options::new(dir.path(), |metric| metric == "kept") };
     let store = Store::open(options).await.unwrap();
     let tally = Arc::<Tally>::default();
     let router = remote_write::router(store.clone(), work(&tally), Replicas::new(replicas::Options::default()));

@@ -203,7 +203,7 @@ async fn a_flipped_bit_of_the_file_changes_no_verdict_unseen() {
         (fs::read(dir.path().join("goodput.db")).unwrap(), sound)
     };
     let (mut changed, mut named, mut seed) = (0, 0, 0x9e37_79b9_7f4a_7c15_u64);
-    for _ in 0..100 {
+    for _ in 0..150 {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let mut bytes = original.clone();
         let place = (seed >> 20) as usize % bytes.len();

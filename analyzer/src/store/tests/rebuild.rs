@@ -152,9 +152,11 @@ async fn a_damaged_index_entry_or_label_costs_no_segment() {
         update.execute(&mut *transaction).await.unwrap();
         transaction.commit().await.unwrap();
         store.close().await;
+        // A row of the catalogue that cannot be read costs its own series alone.
         if labels == "{" {
-            let error = Store::open(options(dir.path())).await.err().unwrap();
-            assert!(error.to_string().contains("store rebuild"), "{error}");
+            let store = open(dir.path()).await;
+            assert_eq!(store.stats().segments, 3);
+            store.close().await;
         }
         let rebuilt = rebuild(dir.path(), &mut quiet).await.unwrap();
         assert_eq!((rebuilt.segments, rebuilt.series, rebuilt.kept_verdicts, rebuilt.unknown), (3, 2, true, vec![]));

@@ -23,7 +23,7 @@ const ROWS: &[(i64, &str)] = &[
         "INSERT INTO intervals (node, start_ms, end_ms, gpu, class, ms, confidence, evidence, missing)
             VALUES ('a', 0, 3600000, 'GPU-1', 'idle_held', 3600000, 0.9, '[]', '[]')",
     ),
-    (1, "INSERT INTO quarantine VALUES ('000000000001.parquet', 'torn', 5)"),
+    (1, "INSERT INTO quarantine (name, reason, found_ms) VALUES ('000000000001.parquet', 'torn', 5)"),
     (
         2,
         "INSERT INTO advisories (node, start_ms, end_ms, gpu, advice, confidence, evidence)
