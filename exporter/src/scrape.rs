@@ -35,6 +35,10 @@ use worker::{Answered, Missed, Source, Workers, guarded};
 /// How long a result answers further requests, from its completion: several Prometheus servers cost one reading.
 pub const REUSE: Duration = Duration::from_secs(1);
 
+/// The least that a collection is given, however soon its request gives up: a collection that ends sooner is empty, and its
+/// sources are still at work when the next request comes.
+const FLOOR: Duration = Duration::from_secs(1);
+
 /// How much of that time before it is expected a request's result is made: dozens of times what it takes, and a request may
 /// come three times as late as that.
 const LEAD: u32 = 4;
@@ -104,6 +108,8 @@ pub struct Scrape {
     pub reports: Vec<Report>,
     /// The reading of the GPUs that was used.
     pub gpus: Arc<Snapshot>,
+    /// Is something missing because the request had no more time? Then it answers that request alone.
+    cut: bool,
     texts: [OnceLock<Bytes>; Format::ALL.len()],
 }
 
@@ -203,7 +209,7 @@ impl Sources {
         let reuse = self.setup.reuse;
         let mut rhythm = Rhythm::new(reuse);
         let mut last: Option<Made> = None;
-        let mut patience = Duration::ZERO;
+        let mut patience = Patience::default();
         let mut make = |deadline| {
             *collecting_since.lock() = Some(Instant::now());
             let scrape = Arc::new(self.collect(deadline));
@@ -218,15 +224,16 @@ impl Sources {
                 Ok(Request { deadline, reply }) => {
                     let now = Instant::now();
                     rhythm.note(now);
-                    patience = deadline - now;
-                    let reusable = last.take().filter(|made| made.at.elapsed() < reuse);
+                    let deadline = deadline.max(now + FLOOR);
+                    patience.note(now, deadline - now);
+                    let reusable = last.take().filter(|made| made.at.elapsed() < reuse && !made.scrape.cut);
                     let made = last.insert(reusable.unwrap_or_else(|| make(deadline)));
                     // The client may be gone by now.
                     let _ = reply.send(made.scrape.clone());
                 }
                 Err(RecvTimeoutError::Timeout) => {
                     let formats = last.take().map(|made| made.scrape.formats());
-                    let made = last.insert(make(Instant::now() + patience));
+                    let made = last.insert(make(Instant::now() + patience.longest()));
                     formats.into_iter().flatten().for_each(|format| drop(made.scrape.text(format)));
                 }
                 Err(RecvTimeoutError::Disconnected) => return,
@@ -237,7 +244,7 @@ impl Sources {
     fn collect(&mut self, deadline: Instant) -> Scrape {
         let begun = Instant::now();
         let gpus = (self.setup.gpus)();
-        let (owners, report) = self.resolve(&gpus, deadline);
+        let (owners, report, mut cut) = self.resolve(&gpus, deadline);
         let mut reports = vec![report];
         let style = Arc::new(self.style(&gpus));
         let mut families = Families::styled(style.clone());
@@ -250,6 +257,7 @@ impl Sources {
             dcgm: self.dcgm(),
         };
         for (name, answer) in self.names.iter().zip(self.collectors.ask((context, style), deadline)) {
+            cut |= is_cut(&answer);
             let (collected, report) = told(name, answer);
             match *name {
                 relay::NAME => families.complete(collected),
@@ -259,7 +267,7 @@ impl Sources {
         }
         self.changes.log(&reports);
         report::write(&reports, begun.elapsed(), &mut families);
-        Scrape { families, reports, gpus, texts: Default::default() }
+        Scrape { families, reports, gpus, cut, texts: Default::default() }
     }
 
     /// How dcgm-exporter's families are written in this scrape.
@@ -279,14 +287,17 @@ impl Sources {
     }
 
     /// The owners, or none known: a device series without pod labels is true, one with yesterday's pod is not.
-    fn resolve(&mut self, gpus: &Arc<Snapshot>, deadline: Instant) -> (Owners, Report) {
-        let (owners, outcome, duration) = match self.owners.ask(gpus.clone(), deadline).pop() {
+    /// Says too whether the deadline cut it.
+    fn resolve(&mut self, gpus: &Arc<Snapshot>, deadline: Instant) -> (Owners, Report, bool) {
+        let answer = self.owners.ask(gpus.clone(), deadline).pop();
+        let cut = answer.as_ref().is_none_or(is_cut);
+        let (owners, outcome, duration) = match answer {
             Some(Ok((Ok(owners), duration))) => (owners, Outcome::Ok, duration),
             Some(Ok((Err(panic), duration))) => (Owners::default(), Outcome::Failed(panic), duration),
-            Some(Err(Missed { busy })) => (Owners::default(), Outcome::TimedOut, busy),
+            Some(Err(Missed { busy, .. })) => (Owners::default(), Outcome::TimedOut, busy),
             None => (Owners::default(), Outcome::TimedOut, Duration::ZERO),
         };
-        (owners, Report { name: "attribution", outcome, duration })
+        (owners, Report { name: "attribution", outcome, duration }, cut)
     }
 }
 
@@ -298,11 +309,43 @@ fn receive(inbox: &mpsc::Receiver<Request>, until: Option<Instant>) -> Result<Re
     }
 }
 
+/// How long requests wait: the longest of the last minute. One that is in a hurry does not shorten what is made for others.
+#[derive(Default)]
+struct Patience {
+    /// When the newer of two half minutes began.
+    began: Option<Instant>,
+    newer: Duration,
+    older: Duration,
+}
+
+impl Patience {
+    const HALF: Duration = Duration::from_secs(30);
+
+    fn note(&mut self, now: Instant, patience: Duration) {
+        match self.began.map(|began| now.saturating_duration_since(began)) {
+            Some(age) if age < Self::HALF => self.newer = self.newer.max(patience),
+            age => {
+                self.older = if age.is_some_and(|age| age < 2 * Self::HALF) { self.newer } else { Duration::ZERO };
+                (self.began, self.newer) = (Some(now), patience);
+            }
+        }
+    }
+
+    fn longest(&self) -> Duration {
+        self.newer.max(self.older)
+    }
+}
+
+/// Is there no answer because the round's deadline came?
+fn is_cut<A>(answer: &Answered<A>) -> bool {
+    answer.as_ref().is_err_and(|missed| missed.cut)
+}
+
 /// What a collector gave, and what is to be said of it.
 fn told(name: &'static str, answer: Answered<(Families, Outcome)>) -> (Families, Report) {
     match answer {
         Ok(((collected, outcome), duration)) => (collected, Report { name, outcome, duration }),
-        Err(Missed { busy }) => (Families::default(), Report { name, outcome: Outcome::TimedOut, duration: busy }),
+        Err(Missed { busy, .. }) => (Families::default(), Report { name, outcome: Outcome::TimedOut, duration: busy }),
     }
 }
 
