@@ -286,7 +286,7 @@ fn without_mps_servers(roots: &Roots, held: &mut Held) {
 /// An unreadable or malformed file leaves one process without an owner, which is counted; it must not hide the rest.
 fn owner_of_process(roots: &Roots, pid: u32) -> Option<Owner> {
     let text = files::read(&roots.proc.join(pid.to_string()).join("cgroup")).ok()?;
-    Owner::of(&membership::parse(&text).ok()?)
+    Owner::of(&membership::parse(&text).value)
 }
 
 #[cfg(test)]
@@ -294,7 +294,7 @@ mod tests {
     use super::*;
 
     fn owner(text: &str) -> Owner {
-        Owner::of(&membership::parse(text).unwrap()).unwrap()
+        Owner::of(&membership::parse(text).value).unwrap()
     }
 
     fn places(owner: &Owner) -> Vec<(&str, &str)> {
@@ -329,6 +329,6 @@ mod tests {
     fn nobody_in_particular_is_the_root() {
         let root = owner("1:cpu:/\n0::/\n");
         assert_eq!((root.id.as_str(), places(&root)), ("/", vec![]));
-        assert_eq!(Owner::of(&membership::parse("0::/..\n").unwrap()), None);
+        assert_eq!(Owner::of(&membership::parse("0::/..\n").value), None);
     }
 }

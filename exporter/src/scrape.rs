@@ -25,6 +25,7 @@ use crate::config::{Config, CountersFile};
 use crate::encode::{Format, encode};
 use crate::family::{Families, Style};
 use crate::source::files::{FileError, Roots};
+use crate::source::left_out::{self, LeftOut};
 use crate::source::nvml::{Driver, Snapshot, State};
 use report::Changes;
 pub use report::{Outcome, REVISION, Report, VERSION};
@@ -177,19 +178,25 @@ impl Scraper {
 /// The state of the scrape thread.
 struct Sources {
     setup: Setup,
-    owners: Workers<Arc<Snapshot>, Result<Owners, String>>,
+    owners: Workers<Arc<Snapshot>, (Result<Owners, String>, LeftOut)>,
     /// Their names, in the order in which they are asked; the relay is the last, as it gives only what nobody else gave.
     names: Vec<&'static str>,
-    collectors: Workers<Question, (Families, Outcome)>,
+    collectors: Workers<Question, Collected>,
     changes: Changes,
 }
 
 type Question = (Context, Arc<Style>);
 
+/// What a collector gave, how it ended, and what it left out.
+type Collected = (Families, Outcome, LeftOut);
+
 impl Sources {
     fn start(setup: Setup) -> io::Result<Self> {
         let (roots, resolve) = (setup.roots.clone(), setup.resolve.clone());
-        let answer = move |gpus: &Arc<Snapshot>| guarded(|| resolve(&roots, gpus));
+        let answer = move |gpus: &Arc<Snapshot>| {
+            let owners = guarded(|| resolve(&roots, gpus));
+            (owners, left_out::take())
+        };
         let owners = vec![Source { patience: OWNERS_DEADLINE, answer: Mutex::new(Box::new(answer)) }];
         let (mut names, mut sources) = (Vec::new(), Vec::new());
         for entry in &setup.collectors {
@@ -266,7 +273,7 @@ impl Sources {
             reports.push(report);
         }
         self.changes.log(&reports);
-        report::write(&reports, begun.elapsed(), &mut families);
+        report::write(&reports, self.changes.left_out(), begun.elapsed(), &mut families);
         Scrape { families, reports, gpus, cut, texts: Default::default() }
     }
 
@@ -291,13 +298,15 @@ impl Sources {
     fn resolve(&mut self, gpus: &Arc<Snapshot>, deadline: Instant) -> (Owners, Report, bool) {
         let answer = self.owners.ask(gpus.clone(), deadline).pop();
         let cut = answer.as_ref().is_none_or(is_cut);
-        let (owners, outcome, duration) = match answer {
-            Some(Ok((Ok(owners), duration))) => (owners, Outcome::Ok, duration),
-            Some(Ok((Err(panic), duration))) => (Owners::default(), Outcome::Failed(panic), duration),
-            Some(Err(Missed { busy, .. })) => (Owners::default(), Outcome::TimedOut, busy),
-            None => (Owners::default(), Outcome::TimedOut, Duration::ZERO),
+        let (owners, outcome, duration, left_out) = match answer {
+            Some(Ok(((Ok(owners), left_out), duration))) => (owners, Outcome::Ok, duration, left_out),
+            Some(Ok(((Err(panic), left_out), duration))) => {
+                (Owners::default(), Outcome::Failed(panic), duration, left_out)
+            }
+            Some(Err(Missed { busy, .. })) => (Owners::default(), Outcome::TimedOut, busy, LeftOut::default()),
+            None => (Owners::default(), Outcome::TimedOut, Duration::ZERO, LeftOut::default()),
         };
-        (owners, Report { name: "attribution", outcome, duration }, cut)
+        (owners, Report { name: "attribution", outcome, duration, left_out }, cut)
     }
 }
 
@@ -342,41 +351,50 @@ fn is_cut<A>(answer: &Answered<A>) -> bool {
 }
 
 /// What a collector gave, and what is to be said of it.
-fn told(name: &'static str, answer: Answered<(Families, Outcome)>) -> (Families, Report) {
+fn told(name: &'static str, answer: Answered<Collected>) -> (Families, Report) {
     match answer {
-        Ok(((collected, outcome), duration)) => (collected, Report { name, outcome, duration }),
-        Err(Missed { busy, .. }) => (Families::default(), Report { name, outcome: Outcome::TimedOut, duration: busy }),
+        Ok(((collected, outcome, left_out), duration)) => (collected, Report { name, outcome, duration, left_out }),
+        Err(Missed { busy, .. }) => {
+            let left_out = LeftOut::default();
+            (Families::default(), Report { name, outcome: Outcome::TimedOut, duration: busy, left_out })
+        }
     }
 }
 
 /// A collector. It is made by the thread that asks it, and made anew after a panic, as its state may be half-changed.
-fn source(
-    patience: Duration,
-    make: impl Fn() -> Box<dyn Collector> + Send + 'static,
-) -> Source<Question, (Families, Outcome)> {
+fn source(patience: Duration, make: impl Fn() -> Box<dyn Collector> + Send + 'static) -> Source<Question, Collected> {
     let mut collector: Option<Box<dyn Collector>> = None;
     let answer = move |(context, style): &Question| {
         let mut families = Families::styled(style.clone());
+        // What an earlier round of this thread left behind, as a panic does.
+        drop(left_out::take());
         let result = guarded(|| collector.get_or_insert_with(&make).collect(context, &mut families));
+        let left_out = left_out::take();
         match result {
-            Ok(result) => (families, outcome(result)),
+            Ok(result) => (families, outcome(result, &left_out), left_out),
             Err(panic) => {
                 let broken = collector.take();
                 let _ = guarded(|| drop(broken));
                 // A sample may be half written.
-                (Families::styled(style.clone()), Outcome::Failed(panic))
+                (Families::styled(style.clone()), Outcome::Failed(panic), left_out)
             }
         }
     };
     Source { patience, answer: Mutex::new(Box::new(answer)) }
 }
 
-fn outcome(result: Result<Done, CollectError>) -> Outcome {
-    match result {
-        Ok(Done::Ok) => Outcome::Ok,
-        Ok(Done::NotApplicable(reason)) => Outcome::NotApplicable(reason),
-        Err(CollectError::File(error @ FileError::Denied { .. })) => Outcome::Denied(error.to_string()),
-        Err(error) => Outcome::Failed(error.to_string()),
+/// What may not be read is told even where the collector can do without. What cannot be read at all is not what is not there.
+fn outcome(result: Result<Done, CollectError>, left_out: &LeftOut) -> Outcome {
+    let denied = left_out.errors.iter().find(|error| matches!(error, FileError::Denied { .. }));
+    match (result, denied) {
+        (Ok(_), Some(error)) => Outcome::Denied(error.to_string()),
+        (Ok(Done::Ok), None) => Outcome::Ok,
+        (Ok(Done::NotApplicable(reason)), None) => match left_out.errors.first() {
+            Some(error) => Outcome::Failed(error.to_string()),
+            None => Outcome::NotApplicable(reason),
+        },
+        (Err(CollectError::File(error @ FileError::Denied { .. })), _) => Outcome::Denied(error.to_string()),
+        (Err(error), _) => Outcome::Failed(error.to_string()),
     }
 }
 

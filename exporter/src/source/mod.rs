@@ -1,5 +1,6 @@
 //! The only room that touches the machine: files below injected roots, and NVML.
 
+pub mod blocks;
 pub mod cgroupfs;
 pub mod common;
 pub mod container_logs;
@@ -9,6 +10,7 @@ pub mod files;
 pub mod hostname;
 pub mod job_map;
 pub mod kmsg;
+pub mod left_out;
 pub mod nodes;
 pub mod nvml;
 pub mod own;
