@@ -3,6 +3,7 @@
 pub mod accounts;
 pub mod claims;
 pub mod holders;
+mod life;
 mod resolver;
 
 use std::collections::BTreeMap;
@@ -53,7 +54,7 @@ pub struct Place {
 impl Owner {
     fn new(identity: Identity, places: Vec<Place>) -> Self {
         let id = identity.id();
-        let Identity { cgroup, pod_uid, container_id, slurm_job, unit } = identity;
+        let Identity { cgroup, pod_uid, container_id, slurm_job, unit, .. } = identity;
         Self { id, cgroup, pod_uid, container_id, slurm_job, unit, pids: Vec::new(), places }
     }
 
@@ -149,7 +150,12 @@ impl Owners {
     /// Joins what the schedulers have promised to whom, with the names of containers by their ids. Owners whose pod is
     /// known are called by it from then on, everywhere.
     pub fn join(&mut self, names: &BTreeMap<String, ContainerName>, claims: &Claims, schedulers: Schedulers) {
-        let ids = holders::join(&mut self.holders, names, claims, schedulers.told && schedulers.unmapped == 0);
+        let ids = holders::join(
+            &mut self.holders,
+            names,
+            claims,
+            schedulers.told && schedulers.unmapped == 0 && !schedulers.reserved,
+        );
         for owner in self.all.iter_mut().chain(self.by_gpu.values_mut().flatten()) {
             if let Some(id) = ids.get(&owner.id) {
                 *owner = Arc::new(owner.called(id));

@@ -135,6 +135,14 @@ pub fn link(path: &Path) -> Result<Option<String>, FileError> {
     }
 }
 
+/// Names of the folders in a folder; none where it cannot be listed.
+#[must_use]
+pub fn folders(path: &Path) -> Vec<String> {
+    let is_folder = |entry: &std::fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+    entries.filter(is_folder).map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+}
+
 /// As [`link`], with one that cannot be read as one that is not there.
 #[must_use]
 pub fn target(path: &Path) -> Option<String> {
