@@ -9,6 +9,7 @@ use crate::source::cgroupfs::matches;
 use crate::source::job_map::Jobs;
 use crate::source::nvml::{Gpu, Instance};
 use crate::source::pod_resources::proto::{ClaimResource, Container, Pod};
+use crate::source::slurm::Allowed;
 
 /// NVIDIA's DRA driver for GPUs.
 const DRA_DRIVER: &str = "gpu.nvidia.com";
@@ -77,6 +78,16 @@ pub fn of_jobs(jobs: &[Jobs], gpus: &[Gpu]) -> (Claims, usize) {
         }
     }
     (claims, unmapped)
+}
+
+/// Adds the GPUs that Slurm lets its jobs use, where nothing else has told of the job.
+pub(super) fn add_allowed(claims: &mut Claims, jobs: &[Allowed], gpus: &[Gpu]) {
+    for Allowed { job, minors } in jobs {
+        for gpu in gpus.iter().filter(|gpu| gpu.minor.is_ok_and(|minor| minors.contains(&minor))) {
+            let key = (Claimant::Job(job.clone()), Part::Whole);
+            claims.entry(gpu.uuid.clone()).or_default().entry(key).or_insert(1);
+        }
+    }
 }
 
 fn add(claims: &mut Claims, (uuid, part): (&str, Part), claimant: Claimant) {
@@ -173,6 +184,17 @@ mod tests {
                 .collect();
             assert_eq!((found, missed), (expected, unmapped), "{pod:?}");
         }
+    }
+
+    #[test]
+    fn jobs_by_the_devices_that_they_may_open() {
+        let mut claims = Claims::new();
+        let allowed = |job: &str, minors: &[u32]| Allowed { job: job.into(), minors: minors.iter().copied().collect() };
+        add_allowed(&mut claims, &[allowed("42", &[4, 5]), allowed("43", &[6, 60])], &gpus());
+        let found: Vec<_> =
+            claims.iter().map(|(gpu, by)| (gpu.as_str(), by.keys().next().unwrap().0.clone())).collect();
+        let job = |id: &str| Claimant::Job(id.to_owned());
+        assert_eq!(found, [("GPU-0", job("42")), ("GPU-1", job("42")), ("GPU-2", job("43"))]);
     }
 
     #[test]

@@ -14,10 +14,10 @@ use crate::config::Config;
 use crate::parse::container_log::ContainerName;
 use crate::source::container_logs::Logs;
 use crate::source::files::Roots;
-use crate::source::job_map;
 use crate::source::nvml::Snapshot;
 use crate::source::pod_resources::proto::Pod;
 use crate::source::pod_resources::{Answer, PodResources, State};
+use crate::source::{job_map, slurm};
 
 /// How long a resolution waits for the kubelet's answer: the first one, so that the first scrape has pods, and one that
 /// meets a container for the first time while the kubelet answers, so that it is called by its pod from the start. No
@@ -101,11 +101,14 @@ impl Resolver {
         });
         seen.learn(roots, &owners);
         let finished = answer.as_ref().map(|answer| seen.finished(roots, answer, &self.resources)).unwrap_or_default();
-        let (claims, schedulers) = self.claims(answer.as_ref(), gpus, &finished);
-        owners.join(&seen.names, &claims, schedulers);
+        let (mut claims, schedulers) = self.claims(answer.as_ref(), gpus, &finished);
+        claims::add_allowed(&mut claims, &slurm::allowed(roots), &gpus.gpus);
         if let Some(accounts) = &self.accounts {
             owners.accounts = accounts.lock().resolve(roots, &owners.all);
+            let ids = owners.accounts.ids.clone();
+            owners.number(&ids);
         }
+        owners.join(&seen.names, &claims, schedulers);
         owners.add_matching(roots, &self.cgroup_patterns);
         owners
     }

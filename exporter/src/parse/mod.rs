@@ -9,6 +9,7 @@ pub mod counters;
 pub mod cpu;
 pub mod cpus;
 pub mod device_id;
+pub mod devices;
 pub mod diskstats;
 pub mod environ;
 pub mod exposition;

@@ -16,4 +16,5 @@ pub mod nvml;
 pub mod own;
 pub mod pod_resources;
 pub mod process;
+pub mod slurm;
 pub mod xid;
