@@ -90,13 +90,10 @@ impl Reader<'_> {
 const MINOR_MOST: u32 = 1 << 20;
 
 /// Who the GPU is. Of a Jetson's GPU the driver tells neither address nor serial number: it has its readings all the same.
-/// A GPU that is lost, or whose UUID may be told the next time, is not one yet.
+/// A GPU that is lost, or that does not tell its UUID, is not one yet.
 pub(super) fn identify(shared: &Shared, slot: &Slot, device: &Device<'_>) -> Reading<Identity> {
     let text = |call: &dyn Fn() -> Result<String, NvmlError>| shared.ask(slot, || call().map_err(Absent::from));
-    let uuid = match shared.ask(slot, || raw::uuid(device)) {
-        Err(Absent::NotSupported) => format!("GPU-without-uuid-{}", slot.index),
-        uuid => uuid?,
-    };
+    let uuid = shared.ask(slot, || raw::uuid(device))?;
     let there = |part: Reading<String>| match part {
         Err(why) if why == Absent::Lost || why.is_driver_gone() || why == Absent::TOO_SLOW => Err(why),
         part => Ok(part),
