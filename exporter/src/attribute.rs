@@ -3,6 +3,7 @@
 pub mod accounts;
 pub mod claims;
 pub mod holders;
+mod life;
 mod resolver;
 
 use std::collections::BTreeMap;
@@ -33,6 +34,8 @@ pub struct Owner {
     pub container_id: Option<String>,
     /// Slurm job id.
     pub slurm_job: Option<String>,
+    /// What the cgroup of a Slurm job is named by from 26.05 on.
+    pub sluid: Option<String>,
     /// systemd unit.
     pub unit: Option<String>,
     /// Its processes that hold a GPU.
@@ -53,8 +56,9 @@ pub struct Place {
 impl Owner {
     fn new(identity: Identity, places: Vec<Place>) -> Self {
         let id = identity.id();
-        let Identity { cgroup, pod_uid, container_id, slurm_job, unit } = identity;
-        Self { id, cgroup, pod_uid, container_id, slurm_job, unit, pids: Vec::new(), places }
+        let Identity { cgroup, pod_uid, container_id, slurm_job, other_job, unit } = identity;
+        let sluid = other_job.as_deref().and_then(|job| job.strip_prefix("slurm-")).map(str::to_owned);
+        Self { id, cgroup, pod_uid, container_id, slurm_job, sluid, unit, pids: Vec::new(), places }
     }
 
     fn called(&self, id: &str) -> Self {
@@ -149,7 +153,12 @@ impl Owners {
     /// Joins what the schedulers have promised to whom, with the names of containers by their ids. Owners whose pod is
     /// known are called by it from then on, everywhere.
     pub fn join(&mut self, names: &BTreeMap<String, ContainerName>, claims: &Claims, schedulers: Schedulers) {
-        let ids = holders::join(&mut self.holders, names, claims, schedulers.told && schedulers.unmapped == 0);
+        let ids = holders::join(
+            &mut self.holders,
+            names,
+            claims,
+            schedulers.told && schedulers.unmapped == 0 && !schedulers.reserved,
+        );
         for owner in self.all.iter_mut().chain(self.by_gpu.values_mut().flatten()) {
             if let Some(id) = ids.get(&owner.id) {
                 *owner = Arc::new(owner.called(id));
@@ -157,6 +166,33 @@ impl Owners {
         }
         self.all.sort_by(|a, b| a.id.cmp(&b.id));
         self.schedulers = Some(schedulers);
+    }
+
+    /// Calls the jobs that are known by their SLUID by their ids. An id that another owner has is not given twice: what an
+    /// environment says is its user's to choose.
+    fn number(&mut self, ids: &BTreeMap<String, String>) {
+        let mut taken: BTreeMap<String, String> =
+            self.all.iter().filter_map(|owner| Some((owner.slurm_job.clone()?, owner.id.clone()))).collect();
+        let mut called: BTreeMap<String, Arc<Owner>> = BTreeMap::new();
+        for owner in &self.all {
+            let Some(id) = owner.sluid.as_ref().and_then(|sluid| ids.get(sluid)) else { continue };
+            if taken.entry(id.clone()).or_insert_with(|| owner.id.clone()) == &owner.id {
+                let named = Owner { slurm_job: Some(id.clone()), ..owner.called(&format!("slurm-{id}")) };
+                called.insert(owner.id.clone(), Arc::new(named));
+            }
+        }
+        for owner in self.all.iter_mut().chain(self.by_gpu.values_mut().flatten()) {
+            if let Some(named) = called.get(&owner.id) {
+                *owner = Arc::clone(named);
+            }
+        }
+        for holder in self.holders.values_mut().flatten() {
+            if let Some(named) = called.get(&holder.owner) {
+                holder.owner.clone_from(&named.id);
+                holder.job.clone_from(&named.slurm_job);
+                holder.of_processes = Some(Arc::clone(named));
+            }
+        }
     }
 
     /// How asking the schedulers went; `None` when nobody was asked.
@@ -286,7 +322,7 @@ fn without_mps_servers(roots: &Roots, held: &mut Held) {
 /// An unreadable or malformed file leaves one process without an owner, which is counted; it must not hide the rest.
 fn owner_of_process(roots: &Roots, pid: u32) -> Option<Owner> {
     let text = files::read(&roots.proc.join(pid.to_string()).join("cgroup")).ok()?;
-    Owner::of(&membership::parse(&text).ok()?)
+    Owner::of(&membership::parse(&text).value)
 }
 
 #[cfg(test)]
@@ -294,7 +330,7 @@ mod tests {
     use super::*;
 
     fn owner(text: &str) -> Owner {
-        Owner::of(&membership::parse(text).unwrap()).unwrap()
+        Owner::of(&membership::parse(text).value).unwrap()
     }
 
     fn places(owner: &Owner) -> Vec<(&str, &str)> {
@@ -329,6 +365,6 @@ mod tests {
     fn nobody_in_particular_is_the_root() {
         let root = owner("1:cpu:/\n0::/\n");
         assert_eq!((root.id.as_str(), places(&root)), ("/", vec![]));
-        assert_eq!(Owner::of(&membership::parse("0::/..\n").unwrap()), None);
+        assert_eq!(Owner::of(&membership::parse("0::/..\n").value), None);
     }
 }

@@ -160,7 +160,7 @@ impl Config {
     /// Value of the host label: as configured, else the host's name, else empty.
     #[must_use]
     pub fn host(&self) -> String {
-        let own = || hostname::read(&self.roots()).ok().flatten().unwrap_or_default();
+        let own = || hostname::read(&self.roots()).unwrap_or_default();
         self.hostname.clone().unwrap_or_else(own)
     }
 }

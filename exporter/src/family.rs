@@ -3,8 +3,9 @@
 mod style;
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use crate::catalog::{HOST_LABEL, Kind, Metric, Unit, dcgm};
@@ -34,6 +35,29 @@ pub struct Family {
     pub(crate) head: Head,
     pub(crate) lines: String,
     pub(crate) samples: usize,
+    /// Hashes of the labels that have been written: a server refuses all of a scrape that has one series twice, and kernels
+    /// repeat lines.
+    series: HashSet<u64>,
+}
+
+impl Family {
+    fn new(head: Head) -> Self {
+        Self { head, lines: String::new(), samples: 0, series: HashSet::new() }
+    }
+
+    /// Writes one sample with these labels, unless it has been written.
+    fn add<N: AsRef<str>, V: AsRef<str>>(&mut self, labels: impl Iterator<Item = (N, V)>, value: f64) {
+        let begin = self.lines.len();
+        self.lines.push_str(&self.head.name);
+        write_labels(&mut self.lines, labels);
+        let mut hasher = DefaultHasher::new();
+        self.lines[begin..].hash(&mut hasher);
+        if !self.series.insert(hasher.finish()) {
+            return self.lines.truncate(begin);
+        }
+        write_value(&mut self.lines, value);
+        self.samples += 1;
+    }
 }
 
 /// What the lines about a family are made of: a catalog row, or what another exporter declared.
@@ -84,15 +108,11 @@ impl Families {
         if !style.wants(metric, values) {
             return;
         }
-        let family = self.family(metric);
-        family.lines.push_str(metric.name);
         let labels = metric.labels.iter().zip(values).filter_map(|(n, v)| style.label(metric, n, v));
         let constants = style.constants(metric, values).map(|(n, v)| (n, v.into()));
         let extra = metric.optional.iter().zip(optional).filter(|(_, v)| !v.is_empty());
         let extra = extra.map(|(n, v)| (*n, Cow::Borrowed(*v)));
-        write_labels(&mut family.lines, labels.chain(constants).chain(extra));
-        write_value(&mut family.lines, value);
-        family.samples += 1;
+        self.family(metric).add(labels.chain(constants).chain(extra), value);
     }
 
     /// Adds one histogram. `buckets` are (upper bound, cumulative count) without the `+Inf` bucket.
@@ -128,12 +148,8 @@ impl Families {
         if !self.style.lists(&head.name) || !self.style.devices.include(gpu) {
             return;
         }
-        let family = Family { lines: String::new(), samples: 0, head };
-        let family = self.by_name.entry(family.head.name.clone()).or_insert(family);
-        family.lines.push_str(&family.head.name);
-        write_labels(&mut family.lines, labels.iter().copied());
-        write_value(&mut family.lines, value);
-        family.samples += 1;
+        let family = self.by_name.entry(head.name.clone()).or_insert_with(|| Family::new(head));
+        family.add(labels.iter().copied(), value);
     }
 
     /// How the host label is written; `None` leaves it out.
@@ -177,8 +193,7 @@ impl Families {
 
     fn family(&mut self, metric: &'static Metric) -> &mut Family {
         let head = || self.style.head(metric);
-        let family = || Family { head: head(), lines: String::new(), samples: 0 };
-        self.by_name.entry(metric.name.into()).or_insert_with(family)
+        self.by_name.entry(metric.name.into()).or_insert_with(|| Family::new(head()))
     }
 }
 
@@ -269,6 +284,17 @@ mod tests {
             assert_eq!(expected.is_some_and(|e| written.contains(e)), expected.is_some(), "{written}");
             assert!(!written.contains("hostname") || expected.is_some(), "{written}");
         }
+    }
+
+    #[test]
+    fn no_series_is_written_twice() {
+        let mut families = Families::default();
+        for value in [1.0, 2.0] {
+            families.push(&PRESSURE_WAITING, &["io"], value);
+            families.push(&PRESSURE_WAITING, &["cpu"], value);
+        }
+        assert_eq!(families.samples(), 2);
+        assert_eq!(lines(&families).matches("{resource=\"io\"} 1\n").count(), 1);
     }
 
     #[test]

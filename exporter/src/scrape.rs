@@ -25,6 +25,7 @@ use crate::config::{Config, CountersFile};
 use crate::encode::{Format, encode};
 use crate::family::{Families, Style};
 use crate::source::files::{FileError, Roots};
+use crate::source::left_out::{self, LeftOut};
 use crate::source::nvml::{Driver, Snapshot, State};
 use report::Changes;
 pub use report::{Outcome, REVISION, Report, VERSION};
@@ -34,6 +35,10 @@ use worker::{Answered, Missed, Source, Workers, guarded};
 
 /// How long a result answers further requests, from its completion: several Prometheus servers cost one reading.
 pub const REUSE: Duration = Duration::from_secs(1);
+
+/// The least that a collection is given, however soon its request gives up: a collection that ends sooner is empty, and its
+/// sources are still at work when the next request comes.
+const FLOOR: Duration = Duration::from_secs(1);
 
 /// How much of that time before it is expected a request's result is made: dozens of times what it takes, and a request may
 /// come three times as late as that.
@@ -104,6 +109,8 @@ pub struct Scrape {
     pub reports: Vec<Report>,
     /// The reading of the GPUs that was used.
     pub gpus: Arc<Snapshot>,
+    /// Is something missing because the request had no more time? Then it answers that request alone.
+    cut: bool,
     texts: [OnceLock<Bytes>; Format::ALL.len()],
 }
 
@@ -171,19 +178,25 @@ impl Scraper {
 /// The state of the scrape thread.
 struct Sources {
     setup: Setup,
-    owners: Workers<Arc<Snapshot>, Result<Owners, String>>,
+    owners: Workers<Arc<Snapshot>, (Result<Owners, String>, LeftOut)>,
     /// Their names, in the order in which they are asked; the relay is the last, as it gives only what nobody else gave.
     names: Vec<&'static str>,
-    collectors: Workers<Question, (Families, Outcome)>,
+    collectors: Workers<Question, Collected>,
     changes: Changes,
 }
 
 type Question = (Context, Arc<Style>);
 
+/// What a collector gave, how it ended, and what it left out.
+type Collected = (Families, Outcome, LeftOut);
+
 impl Sources {
     fn start(setup: Setup) -> io::Result<Self> {
         let (roots, resolve) = (setup.roots.clone(), setup.resolve.clone());
-        let answer = move |gpus: &Arc<Snapshot>| guarded(|| resolve(&roots, gpus));
+        let answer = move |gpus: &Arc<Snapshot>| {
+            let owners = guarded(|| resolve(&roots, gpus));
+            (owners, left_out::take())
+        };
         let owners = vec![Source { patience: OWNERS_DEADLINE, answer: Mutex::new(Box::new(answer)) }];
         let (mut names, mut sources) = (Vec::new(), Vec::new());
         for entry in &setup.collectors {
@@ -203,7 +216,7 @@ impl Sources {
         let reuse = self.setup.reuse;
         let mut rhythm = Rhythm::new(reuse);
         let mut last: Option<Made> = None;
-        let mut patience = Duration::ZERO;
+        let mut patience = Patience::default();
         let mut make = |deadline| {
             *collecting_since.lock() = Some(Instant::now());
             let scrape = Arc::new(self.collect(deadline));
@@ -218,15 +231,16 @@ impl Sources {
                 Ok(Request { deadline, reply }) => {
                     let now = Instant::now();
                     rhythm.note(now);
-                    patience = deadline - now;
-                    let reusable = last.take().filter(|made| made.at.elapsed() < reuse);
+                    let deadline = deadline.max(now + FLOOR);
+                    patience.note(now, deadline - now);
+                    let reusable = last.take().filter(|made| made.at.elapsed() < reuse && !made.scrape.cut);
                     let made = last.insert(reusable.unwrap_or_else(|| make(deadline)));
                     // The client may be gone by now.
                     let _ = reply.send(made.scrape.clone());
                 }
                 Err(RecvTimeoutError::Timeout) => {
                     let formats = last.take().map(|made| made.scrape.formats());
-                    let made = last.insert(make(Instant::now() + patience));
+                    let made = last.insert(make(Instant::now() + patience.longest()));
                     formats.into_iter().flatten().for_each(|format| drop(made.scrape.text(format)));
                 }
                 Err(RecvTimeoutError::Disconnected) => return,
@@ -237,7 +251,7 @@ impl Sources {
     fn collect(&mut self, deadline: Instant) -> Scrape {
         let begun = Instant::now();
         let gpus = (self.setup.gpus)();
-        let (owners, report) = self.resolve(&gpus, deadline);
+        let (owners, report, mut cut) = self.resolve(&gpus, deadline);
         let mut reports = vec![report];
         let style = Arc::new(self.style(&gpus));
         let mut families = Families::styled(style.clone());
@@ -250,6 +264,7 @@ impl Sources {
             dcgm: self.dcgm(),
         };
         for (name, answer) in self.names.iter().zip(self.collectors.ask((context, style), deadline)) {
+            cut |= is_cut(&answer);
             let (collected, report) = told(name, answer);
             match *name {
                 relay::NAME => families.complete(collected),
@@ -258,8 +273,8 @@ impl Sources {
             reports.push(report);
         }
         self.changes.log(&reports);
-        report::write(&reports, begun.elapsed(), &mut families);
-        Scrape { families, reports, gpus, texts: Default::default() }
+        report::write(&reports, self.changes.left_out(), begun.elapsed(), &mut families);
+        Scrape { families, reports, gpus, cut, texts: Default::default() }
     }
 
     /// How dcgm-exporter's families are written in this scrape.
@@ -279,14 +294,19 @@ impl Sources {
     }
 
     /// The owners, or none known: a device series without pod labels is true, one with yesterday's pod is not.
-    fn resolve(&mut self, gpus: &Arc<Snapshot>, deadline: Instant) -> (Owners, Report) {
-        let (owners, outcome, duration) = match self.owners.ask(gpus.clone(), deadline).pop() {
-            Some(Ok((Ok(owners), duration))) => (owners, Outcome::Ok, duration),
-            Some(Ok((Err(panic), duration))) => (Owners::default(), Outcome::Failed(panic), duration),
-            Some(Err(Missed { busy })) => (Owners::default(), Outcome::TimedOut, busy),
-            None => (Owners::default(), Outcome::TimedOut, Duration::ZERO),
+    /// Says too whether the deadline cut it.
+    fn resolve(&mut self, gpus: &Arc<Snapshot>, deadline: Instant) -> (Owners, Report, bool) {
+        let answer = self.owners.ask(gpus.clone(), deadline).pop();
+        let cut = answer.as_ref().is_none_or(is_cut);
+        let (owners, outcome, duration, left_out) = match answer {
+            Some(Ok(((Ok(owners), left_out), duration))) => (owners, Outcome::Ok, duration, left_out),
+            Some(Ok(((Err(panic), left_out), duration))) => {
+                (Owners::default(), Outcome::Failed(panic), duration, left_out)
+            }
+            Some(Err(Missed { busy, .. })) => (Owners::default(), Outcome::TimedOut, busy, LeftOut::default()),
+            None => (Owners::default(), Outcome::TimedOut, Duration::ZERO, LeftOut::default()),
         };
-        (owners, Report { name: "attribution", outcome, duration })
+        (owners, Report { name: "attribution", outcome, duration, left_out }, cut)
     }
 }
 
@@ -298,42 +318,83 @@ fn receive(inbox: &mpsc::Receiver<Request>, until: Option<Instant>) -> Result<Re
     }
 }
 
+/// How long requests wait: the longest of the last minute. One that is in a hurry does not shorten what is made for others.
+#[derive(Default)]
+struct Patience {
+    /// When the newer of two half minutes began.
+    began: Option<Instant>,
+    newer: Duration,
+    older: Duration,
+}
+
+impl Patience {
+    const HALF: Duration = Duration::from_secs(30);
+
+    fn note(&mut self, now: Instant, patience: Duration) {
+        match self.began.map(|began| now.saturating_duration_since(began)) {
+            Some(age) if age < Self::HALF => self.newer = self.newer.max(patience),
+            age => {
+                self.older = if age.is_some_and(|age| age < 2 * Self::HALF) { self.newer } else { Duration::ZERO };
+                (self.began, self.newer) = (Some(now), patience);
+            }
+        }
+    }
+
+    fn longest(&self) -> Duration {
+        self.newer.max(self.older)
+    }
+}
+
+/// Is there no answer because the round's deadline came?
+fn is_cut<A>(answer: &Answered<A>) -> bool {
+    answer.as_ref().is_err_and(|missed| missed.cut)
+}
+
 /// What a collector gave, and what is to be said of it.
-fn told(name: &'static str, answer: Answered<(Families, Outcome)>) -> (Families, Report) {
+fn told(name: &'static str, answer: Answered<Collected>) -> (Families, Report) {
     match answer {
-        Ok(((collected, outcome), duration)) => (collected, Report { name, outcome, duration }),
-        Err(Missed { busy }) => (Families::default(), Report { name, outcome: Outcome::TimedOut, duration: busy }),
+        Ok(((collected, outcome, left_out), duration)) => (collected, Report { name, outcome, duration, left_out }),
+        Err(Missed { busy, .. }) => {
+            let left_out = LeftOut::default();
+            (Families::default(), Report { name, outcome: Outcome::TimedOut, duration: busy, left_out })
+        }
     }
 }
 
 /// A collector. It is made by the thread that asks it, and made anew after a panic, as its state may be half-changed.
-fn source(
-    patience: Duration,
-    make: impl Fn() -> Box<dyn Collector> + Send + 'static,
-) -> Source<Question, (Families, Outcome)> {
+fn source(patience: Duration, make: impl Fn() -> Box<dyn Collector> + Send + 'static) -> Source<Question, Collected> {
     let mut collector: Option<Box<dyn Collector>> = None;
     let answer = move |(context, style): &Question| {
         let mut families = Families::styled(style.clone());
+        // What an earlier round of this thread left behind, as a panic does.
+        drop(left_out::take());
         let result = guarded(|| collector.get_or_insert_with(&make).collect(context, &mut families));
+        let left_out = left_out::take();
         match result {
-            Ok(result) => (families, outcome(result)),
+            Ok(result) => (families, outcome(result, &left_out), left_out),
             Err(panic) => {
                 let broken = collector.take();
                 let _ = guarded(|| drop(broken));
                 // A sample may be half written.
-                (Families::styled(style.clone()), Outcome::Failed(panic))
+                (Families::styled(style.clone()), Outcome::Failed(panic), left_out)
             }
         }
     };
     Source { patience, answer: Mutex::new(Box::new(answer)) }
 }
 
-fn outcome(result: Result<Done, CollectError>) -> Outcome {
-    match result {
-        Ok(Done::Ok) => Outcome::Ok,
-        Ok(Done::NotApplicable(reason)) => Outcome::NotApplicable(reason),
-        Err(CollectError::File(error @ FileError::Denied { .. })) => Outcome::Denied(error.to_string()),
-        Err(error) => Outcome::Failed(error.to_string()),
+/// What may not be read is told even where the collector can do without. What cannot be read at all is not what is not there.
+fn outcome(result: Result<Done, CollectError>, left_out: &LeftOut) -> Outcome {
+    let denied = left_out.errors.iter().find(|error| matches!(error, FileError::Denied { .. }));
+    match (result, denied) {
+        (Ok(_), Some(error)) => Outcome::Denied(error.to_string()),
+        (Ok(Done::Ok), None) => Outcome::Ok,
+        (Ok(Done::NotApplicable(reason)), None) => match left_out.errors.first() {
+            Some(error) => Outcome::Failed(error.to_string()),
+            None => Outcome::NotApplicable(reason),
+        },
+        (Err(CollectError::File(error @ FileError::Denied { .. })), _) => Outcome::Denied(error.to_string()),
+        (Err(error), _) => Outcome::Failed(error.to_string()),
     }
 }
 

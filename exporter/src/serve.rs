@@ -108,7 +108,7 @@ impl Server {
         let (web, counters, nvml) = (self.web.clone(), self.counters.clone(), self.nvml.clone());
         tokio::spawn(async move {
             while hangup.recv().await.is_some() {
-                web.reload();
+                web.reload().await;
                 if let Some(counters) = &counters {
                     counters.reload();
                     nvml.select(&counters.current().selection());
@@ -130,7 +130,7 @@ impl Server {
     /// Serves until `stop`, then lets running requests end.
     async fn run(self, stop: impl Future<Output = ()>) {
         let addresses: Vec<_> = self.listeners.iter().filter_map(|l| l.local_addr().ok()).collect();
-        let scheme = if self.web.rules().tls.is_some() { "https" } else { "http" };
+        let scheme = if self.web.rules().await.tls.is_some() { "https" } else { "http" };
         for address in addresses {
             tracing::info!("listening on {scheme}://{address}{}", self.app.telemetry_path);
         }

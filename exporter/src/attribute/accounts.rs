@@ -1,5 +1,5 @@
-//! The Slurm accounts of the jobs that hold GPUs. A job's cgroup has its id and no account; its processes' environment
-//! has both.
+//! The Slurm accounts of the jobs that hold GPUs, and the ids of those whose cgroups have a SLUID instead. A job's cgroup has
+//! no account; its processes' environment has account and id.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use std::{io, mem};
 
 use super::Owner;
-use crate::source::environ::{Answer, Environs};
+use crate::source::environ::{Answer, Environs, Slurm};
 use crate::source::files::{FileError, Roots};
 
 /// How long a resolution waits for the environments of jobs that it meets for the first time, so that they have their
@@ -19,6 +19,8 @@ const PATIENCE: Duration = Duration::from_millis(500);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Told {
     by_job: BTreeMap<String, String>,
+    /// Ids of jobs by their SLUID.
+    pub(super) ids: BTreeMap<String, String>,
     /// Why a job has none; `None` when every environment could be read that is still there.
     pub unread: Option<Unread>,
 }
@@ -36,8 +38,13 @@ impl Told {
     /// The account of the owner, when it is a job that told one.
     #[must_use]
     pub fn of(&self, owner: &Owner) -> Option<&str> {
-        self.by_job.get(owner.slurm_job.as_ref()?).map(String::as_str)
+        self.by_job.get(name(owner)?).map(String::as_str)
     }
+}
+
+/// What its cgroup calls the job: the SLUID, else the id.
+fn name(owner: &Owner) -> Option<&String> {
+    owner.sluid.as_ref().or(owner.slurm_job.as_ref())
 }
 
 /// Asks each job for its account, once, since it does not change.
@@ -51,6 +58,8 @@ pub(super) struct Accounts {
 #[derive(Default)]
 struct Job {
     account: Option<String>,
+    /// Its id, which is only asked for where the cgroup has none.
+    id: Option<String>,
     /// Processes that have no account, which need not be asked again.
     without: BTreeSet<u32>,
     /// How often it was asked: each time another process, because one may hide what another shows.
@@ -73,7 +82,7 @@ impl Accounts {
 
     /// The accounts of those owners that are jobs. Of a job whose account is not known, one process is asked.
     pub(super) fn resolve(&mut self, roots: &Roots, owners: &[Arc<Owner>]) -> Told {
-        let pids = owners.iter().filter_map(|owner| Some((owner.slurm_job.clone()?, owner.pids.as_slice()))).collect();
+        let pids = owners.iter().filter_map(|owner| Some((name(owner)?.clone(), owner.pids.as_slice()))).collect();
         self.keep(&pids);
         self.listen(Duration::ZERO);
         // While an environment is being waited for, no other is asked for: questions must not pile up.
@@ -120,7 +129,8 @@ impl Accounts {
         let waits = |question: &Question| Unread::Failed(format!("{}: no answer yet", question.path.display()));
         let unread = self.open.front().map(waits);
         let unread = unread.or_else(|| self.jobs.values().find_map(|job| job.unread.clone()));
-        Told { by_job: self.jobs.iter().filter_map(known).collect(), unread }
+        let ids = self.jobs.iter().filter_map(|(name, job)| Some((name.clone(), job.id.clone()?))).collect();
+        Told { by_job: self.jobs.iter().filter_map(known).collect(), ids, unread }
     }
 }
 
@@ -136,12 +146,12 @@ impl Job {
 
     fn learn(&mut self, pid: u32, answer: Answer) {
         self.unread = match answer {
-            Ok(Some(account)) => {
-                self.account = Some(account);
-                None
-            }
-            Ok(None) => {
-                self.without.insert(pid);
+            Ok(Slurm { account, job }) => {
+                self.id = self.id.take().or(job);
+                self.account = account;
+                if self.account.is_none() {
+                    self.without.insert(pid);
+                }
                 None
             }
             // It has ended or is being started; the next scrape asks the next one, or it again.
@@ -160,7 +170,7 @@ mod tests {
     use crate::parse::owner::Identity;
 
     fn account(name: &str) -> Answer {
-        Ok(Some(name.to_owned()))
+        Ok(Slurm { account: Some(name.to_owned()), job: None })
     }
 
     fn denied(path: &str) -> Answer {
@@ -171,11 +181,11 @@ mod tests {
     fn one_process_after_another_is_asked_and_none_twice_that_has_no_account() {
         let (mut job, pids) = (Job::default(), [1, 2, 3]);
         assert_eq!(job.next(&pids), Some(1));
-        job.learn(1, Ok(None));
+        job.learn(1, Ok(Slurm::default()));
         assert_eq!(job.next(&pids), Some(3), "the second of two that are left");
-        job.learn(3, Ok(None));
+        job.learn(3, Ok(Slurm::default()));
         assert_eq!(job.next(&pids), Some(2));
-        job.learn(2, Ok(None));
+        job.learn(2, Ok(Slurm::default()));
         assert_eq!((job.next(&pids), job.next(&pids)), (None, None));
         assert_eq!(job.next(&[1, 2, 3, 4]), Some(4), "one that is new");
         job.learn(4, account("physics"));
@@ -221,7 +231,7 @@ mod tests {
     #[test]
     fn a_process_that_is_gone_leaves_no_fault_behind() {
         let mut job = Job::default();
-        job.learn(1, Ok(None));
+        job.learn(1, Ok(Slurm::default()));
         job.learn(2, denied("environ"));
         assert_eq!(job.next(&[1]), None);
         assert_eq!(job.unread, None);

@@ -9,9 +9,18 @@ use crate::source::cgroupfs::matches;
 use crate::source::job_map::Jobs;
 use crate::source::nvml::{Gpu, Instance};
 use crate::source::pod_resources::proto::{ClaimResource, Container, Pod};
+use crate::source::slurm::Allowed;
 
 /// NVIDIA's DRA driver for GPUs.
 const DRA_DRIVER: &str = "gpu.nvidia.com";
+
+/// Namespaces of the pods that Run:ai and KAI reserve whole GPUs with, for other pods to share: none of these pods uses one.
+const RESERVATIONS: [&str; 2] = ["runai-reservation", "kai-resource-reservation"];
+
+/// Does the pod only keep a GPU for others?
+pub(super) fn is_reservation(pod: &Pod) -> bool {
+    RESERVATIONS.contains(&pod.namespace.as_str())
+}
 
 /// Who was promised a GPU.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,9 +35,14 @@ pub enum Claimant {
 /// shared GPU are.
 pub type Claims = BTreeMap<String, BTreeMap<(Claimant, Part), usize>>;
 
+/// Does the pod claim any GPU device?
+pub(super) fn claims_any(pod: &Pod, resources: &[String]) -> bool {
+    pod.containers.iter().any(|container| devices(container, resources).next().is_some())
+}
+
 /// The claims of the pods on these resources, and the number of devices that are of no GPU known.
 #[must_use]
-pub fn of_pods(pods: &[Pod], resources: &[String], gpus: &[Gpu]) -> (Claims, usize) {
+pub fn of_pods<'a>(pods: impl IntoIterator<Item = &'a Pod>, resources: &[String], gpus: &[Gpu]) -> (Claims, usize) {
     let (mut claims, mut unmapped) = (Claims::new(), 0);
     for pod in pods {
         for container in &pod.containers {
@@ -64,6 +78,16 @@ pub fn of_jobs(jobs: &[Jobs], gpus: &[Gpu]) -> (Claims, usize) {
         }
     }
     (claims, unmapped)
+}
+
+/// Adds the GPUs that Slurm lets its jobs use, where nothing else has told of the job.
+pub(super) fn add_allowed(claims: &mut Claims, jobs: &[Allowed], gpus: &[Gpu]) {
+    for Allowed { job, minors } in jobs {
+        for gpu in gpus.iter().filter(|gpu| gpu.minor.is_ok_and(|minor| minors.contains(&minor))) {
+            let key = (Claimant::Job(job.clone()), Part::Whole);
+            claims.entry(gpu.uuid.clone()).or_default().entry(key).or_insert(1);
+        }
+    }
 }
 
 fn add(claims: &mut Claims, (uuid, part): (&str, Part), claimant: Claimant) {
@@ -111,8 +135,10 @@ mod tests {
 
     fn gpus() -> Vec<Gpu> {
         let gpu = |index: u32| Gpu { index, uuid: format!("GPU-{index}"), minor: Ok(index + 4), ..Gpu::default() };
-        (0..3).map(gpu).collect()
+        (0..3).map(gpu).chain([Gpu { index: 9, uuid: LONG.to_owned(), ..Gpu::default() }]).collect()
     }
+
+    const LONG: &str = "GPU-c4529c8d-69c4-b61d-e0bc-7b2460096005";
 
     fn pod(container: Container) -> Pod {
         Pod { name: "train-0".into(), namespace: "ml".into(), containers: vec![container] }
@@ -137,6 +163,7 @@ mod tests {
         for (pod, expected, unmapped) in [
             (plugin("nvidia.com/gpu", &["GPU-1"]), one("GPU-1", Part::Whole), 0),
             (plugin("nvidia.com/gpu", &["GPU-1::0", "GPU-1::7"]), vec![("GPU-1".into(), Part::Whole, 2)], 0),
+            (plugin("nvidia.com/gpu", &[&format!("{LONG}-3")]), one(LONG, Part::Whole), 0),
             (plugin("nvidia.com/gpu", &["2"]), one("GPU-2", Part::Whole), 0),
             (plugin("nvidia.com/gpu", &["nvidia4/vgpu1"]), one("GPU-0", Part::Whole), 0),
             (plugin("nvidia.com/mig-1g.10gb", &["MIG-GPU-0/7/0"]), one("GPU-0", Part::Instance(7)), 0),
@@ -150,13 +177,24 @@ mod tests {
             (claim("", "", &["x.com/y=z", "k8s.gpu.nvidia.com/claim=0f-gpu-6"]), one("GPU-2", Part::Whole), 0),
         ] {
             let resources = ["nvidia.com/gpu".to_owned(), "nvidia.com/mig-*".to_owned()];
-            let (claims, missed) = of_pods(std::slice::from_ref(&pod), &resources, &gpus());
+            let (claims, missed) = of_pods([&pod], &resources, &gpus());
             let found: Vec<_> = claims
                 .iter()
                 .flat_map(|(gpu, by)| by.iter().map(|((_, part), count)| (gpu.clone(), *part, *count)))
                 .collect();
             assert_eq!((found, missed), (expected, unmapped), "{pod:?}");
         }
+    }
+
+    #[test]
+    fn jobs_by_the_devices_that_they_may_open() {
+        let mut claims = Claims::new();
+        let allowed = |job: &str, minors: &[u32]| Allowed { job: job.into(), minors: minors.iter().copied().collect() };
+        add_allowed(&mut claims, &[allowed("42", &[4, 5]), allowed("43", &[6, 60])], &gpus());
+        let found: Vec<_> =
+            claims.iter().map(|(gpu, by)| (gpu.as_str(), by.keys().next().unwrap().0.clone())).collect();
+        let job = |id: &str| Claimant::Job(id.to_owned());
+        assert_eq!(found, [("GPU-0", job("42")), ("GPU-1", job("42")), ("GPU-2", job("43"))]);
     }
 
     #[test]

@@ -2,27 +2,30 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
 use super::accounts::Accounts;
 use super::claims::{self, Claims};
+use super::life::Signs;
 use super::{Owners, resolve};
 use crate::config::Config;
 use crate::parse::container_log::ContainerName;
+use crate::source::container_logs::Logs;
 use crate::source::files::Roots;
 use crate::source::nvml::Snapshot;
+use crate::source::pod_resources::proto::Pod;
 use crate::source::pod_resources::{Answer, PodResources, State};
-use crate::source::{container_logs, job_map};
+use crate::source::{job_map, slurm};
 
 /// How long a resolution waits for the kubelet's answer: the first one, so that the first scrape has pods, and one that
 /// meets a container for the first time while the kubelet answers, so that it is called by its pod from the start. No
 /// other waits.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// The resources of NVIDIA's device plugin: whole GPUs, shared GPUs and MIG instances.
-const RESOURCES: [&str; 3] = ["nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-*"];
+/// The resources of NVIDIA's device plugin (whole GPUs, shared GPUs and MIG instances), which HAMi's uses too, and of Volcano's.
+const RESOURCES: [&str; 4] = ["nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-*", "volcano.sh/vgpu-number"];
 
 /// What came of asking the schedulers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,6 +38,8 @@ pub struct Schedulers {
     pub told: bool,
     /// Claimed devices that are none of the GPUs known.
     pub unmapped: usize,
+    /// Does a scheduler share out GPUs itself, that it has reserved? Then who was promised a share is not told.
+    pub reserved: bool,
 }
 
 /// Finds owners, and remembers what need not be found again.
@@ -59,6 +64,8 @@ struct Seen {
     containers: BTreeSet<String>,
     /// Has the kubelet's first answer been waited for?
     waited: bool,
+    /// Pods of the kubelet's answer of that time of which nothing lives, by namespace and name.
+    finished: Option<(Instant, BTreeSet<(String, String)>)>,
 }
 
 impl Resolver {
@@ -92,22 +99,34 @@ impl Resolver {
             true => kubelet.newer_answer(PATIENCE),
             false => kubelet.answer(if first { PATIENCE } else { Duration::ZERO }),
         });
-        let (claims, schedulers) = self.claims(answer.as_ref(), gpus);
         seen.learn(roots, &owners);
-        owners.join(&seen.names, &claims, schedulers);
+        let finished = answer.as_ref().map(|answer| seen.finished(roots, answer, &self.resources)).unwrap_or_default();
+        let (mut claims, schedulers) = self.claims(answer.as_ref(), gpus, &finished);
+        claims::add_allowed(&mut claims, &slurm::allowed(roots), &gpus.gpus);
         if let Some(accounts) = &self.accounts {
             owners.accounts = accounts.lock().resolve(roots, &owners.all);
+            let ids = owners.accounts.ids.clone();
+            owners.number(&ids);
         }
+        owners.join(&seen.names, &claims, schedulers);
         owners.add_matching(roots, &self.cgroup_patterns);
         owners
     }
 
     /// Every claim, and how asking went.
-    fn claims(&self, answer: Option<&Answer>, gpus: &Snapshot) -> (Claims, Schedulers) {
+    fn claims(
+        &self,
+        answer: Option<&Answer>,
+        gpus: &Snapshot,
+        finished: &BTreeSet<(String, String)>,
+    ) -> (Claims, Schedulers) {
         let jobs = self.job_map.as_deref().map(job_map::read);
         let pods = answer.and_then(Answer::pods);
         let told = pods.is_some() || matches!(jobs, Some(Ok(_)));
-        let (mut claims, mut unmapped) = claims::of_pods(pods.unwrap_or_default(), &self.resources, &gpus.gpus);
+        let pods = pods.unwrap_or_default();
+        let holds = |pod: &&Pod| !claims::is_reservation(pod) && !finished.contains(&key(pod));
+        let (mut claims, mut unmapped) = claims::of_pods(pods.iter().filter(holds), &self.resources, &gpus.gpus);
+        let reserved = pods.iter().any(claims::is_reservation);
         let mut job_map_error = None;
         match jobs {
             Some(Ok(jobs)) => {
@@ -121,7 +140,7 @@ impl Resolver {
             None => {}
         }
         let kubelet = answer.map(|answer| (answer.state, answer.taken.map(|taken| taken.elapsed())));
-        (claims, Schedulers { kubelet, job_map_error, told, unmapped })
+        (claims, Schedulers { kubelet, job_map_error, told, unmapped, reserved })
     }
 }
 
@@ -155,11 +174,38 @@ impl Seen {
     fn learn(&mut self, roots: &Roots, owners: &Owners) {
         let ids: Vec<&String> = containers(owners).collect();
         self.names.retain(|id, _| ids.contains(&id));
-        if ids.iter().any(|id| !self.names.contains_key(*id)) {
-            let names = container_logs::names(roots).unwrap_or_default();
-            self.names.extend(names.into_iter().filter(|(id, _)| ids.contains(&id)));
+        if ids.iter().all(|id| self.names.contains_key(*id)) {
+            return;
+        }
+        let Some(logs) = Logs::read(roots) else { return };
+        for owner in owners.all() {
+            let Some(id) = owner.container_id.as_ref().filter(|id| ids.contains(id)) else { continue };
+            if !self.names.contains_key(id) {
+                let name = logs.name(roots, id, owner.pod_uid.as_deref());
+                self.names.extend(name.map(|name| (id.clone(), name)));
+            }
         }
     }
+
+    /// The pods of the answer that claim GPUs and of which nothing lives; they are looked for once per answer. One whose
+    /// container works on a GPU lives.
+    fn finished(&mut self, roots: &Roots, answer: &Answer, resources: &[String]) -> BTreeSet<(String, String)> {
+        let (Some(taken), Some(pods)) = (answer.taken, answer.pods()) else { return BTreeSet::new() };
+        if let Some((_, finished)) = self.finished.as_ref().filter(|(then, _)| *then == taken) {
+            return finished.clone();
+        }
+        let works = |pod: &Pod| self.names.values().any(|name| name.namespace == pod.namespace && name.pod == pod.name);
+        let idle: Vec<&Pod> = pods.iter().filter(|pod| !works(pod) && claims::claims_any(pod, resources)).collect();
+        let signs = (!idle.is_empty()).then(|| Signs::look(roots)).flatten();
+        let gone = |pod: &&&Pod| signs.as_ref().is_some_and(|signs| !signs.lives(&pod.namespace, &pod.name));
+        let finished: BTreeSet<_> = idle.iter().filter(gone).map(|pod| key(pod)).collect();
+        self.finished = Some((taken, finished.clone()));
+        finished
+    }
+}
+
+fn key(pod: &Pod) -> (String, String) {
+    (pod.namespace.clone(), pod.name.clone())
 }
 
 /// Ids of the containers of pods that hold GPUs.

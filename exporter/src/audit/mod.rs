@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::collect::Context;
 use crate::source::files::FileError;
+use crate::source::left_out;
 use crate::source::nvml::Absent;
 
 /// What the node is for: several settings are right for one kind of work and wrong for another.
@@ -326,7 +327,16 @@ impl Audit {
 }
 
 fn finding(check: &'static Check, context: &Context, profile: Profile) -> Finding {
-    let (status, read, commands) = match (check.run)(context, profile) {
+    let before = left_out::take();
+    let found = match ((check.run)(context, profile), left_out::take().errors.into_iter().next()) {
+        // What could not be read is neither as it should be nor not there.
+        (Ok(Verdict { status: Status::Pass | Status::NotApplicable, .. }) | Err(Unread::Absent(_)), Some(error)) => {
+            Err(error.into())
+        }
+        (found, _) => found,
+    };
+    left_out::put_back(before);
+    let (status, read, commands) = match found {
         Ok(Verdict { status: status @ (Status::Warn | Status::Fail), read, commands }) => {
             let general = || check.fixes.first().map(|fix| fix.command.to_owned()).into_iter().collect();
             (status, read, if commands.is_empty() { general() } else { commands })

@@ -9,6 +9,7 @@
 mod absent;
 mod entry;
 mod links;
+mod range;
 mod rows;
 
 use std::collections::BTreeSet;

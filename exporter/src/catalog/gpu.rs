@@ -39,6 +39,10 @@ crate::metric_rows! {
         "Complete readings of the GPU.",
         from "own count", by "gpu", series "1 per GPU", since "0.1.0"
     }
+    IMPLAUSIBLE = Counter None "goodput_gpu_implausible_answers_total" ["gpu", "UUID"] {
+        "Answers of the driver that cannot be, such as a utilization of 4294967295 %: the reading is absent until the driver answers soundly, and the log names each kind once.",
+        from "the plausible range of each reading", by "gpu", series "1 per GPU", since "0.1.0"
+    }
     NVML_CALLS = Counter None "goodput_gpu_nvml_calls_total" [] {
         "NVML calls made for all GPUs; divided by the reading cycles it is the cost of one.",
         from "own count", by "gpu", series "1", since "0.1.0"

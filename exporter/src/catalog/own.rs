@@ -17,6 +17,10 @@ crate::metric_rows! {
         "1 for the outcome of the collector in this scrape, 0 for the others: ok, not_applicable, denied, failed, timed_out.",
         from "own bookkeeping", by "exporter", series "5 per collector", since "0.1.0"
     }
+    LEFT_OUT = Counter None "goodput_exporter_left_out_total" [] {
+        "Kernel files, and lines of them, that could not be read or made no sense: they are absent, cost nothing else, and the log names each file once.",
+        from "own bookkeeping", by "exporter", series "1", since "0.1.0"
+    }
     PROCESS_CPU = Counter Seconds "process_cpu_seconds_total" [] {
         "User and system CPU time of this exporter.",
         from "/proc/self/stat utime, stime", by "exporter", series "1", since "0.1.0"

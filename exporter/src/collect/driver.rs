@@ -8,7 +8,7 @@ use crate::catalog::driver::*;
 use crate::family::Families;
 use crate::parse::nvidia;
 use crate::source::daemons;
-use crate::source::files::{self, FileError, Roots};
+use crate::source::files::{self, Roots};
 
 /// A node has thousands of processes, most of them the kernel's own.
 const DAEMONS_EVERY: Duration = Duration::from_secs(60);
@@ -45,43 +45,42 @@ impl Collector for Driver {
     fn collect(&mut self, context: &Context, out: &mut Families) -> Result<Done, CollectError> {
         let roots = &context.roots;
         let folder = roots.proc.join("driver/nvidia");
-        let Some(module) = files::parse_optional(&folder.join("version"), nvidia::module)? else {
+        let Some(module) = files::get(&folder.join("version"), nvidia::module) else {
             return Ok(Done::NotApplicable("no /proc/driver/nvidia/version: NVIDIA's module is not loaded".to_owned()));
         };
         let kind = if module.open { "open" } else { "proprietary" };
         out.push(&DRIVER_INFO, &[&module.version, kind], 1.0);
-        modules(roots, out)?;
-        files::parse_optional(&folder.join("params"), |text| {
+        modules(roots, out);
+        files::get(&folder.join("params"), |text| {
             nvidia::parameters(text, |name, value| {
                 if PARAMETERS.contains(&name) {
                     out.push(&DRIVER_PARAMETER, &[name], value as f64);
                 }
             })
-        })?;
-        gpus(roots, out)?;
-        self.daemons(context, out)?;
+        });
+        gpus(roots, out);
+        self.daemons(context, out);
         Ok(Done::Ok)
     }
 }
 
-fn modules(roots: &Roots, out: &mut Families) -> Result<(), FileError> {
-    files::parse_optional(&roots.proc.join("modules"), |text| {
+fn modules(roots: &Roots, out: &mut Families) {
+    files::get(&roots.proc.join("modules"), |text| {
         let loaded: BTreeSet<&str> = text.lines().filter_map(|line| line.split(' ').next()).collect();
         for module in MODULES {
             out.push(&DRIVER_MODULE, &[module], f64::from(u8::from(loaded.contains(module))));
         }
         Ok(())
-    })?;
-    Ok(())
+    });
 }
 
-fn gpus(roots: &Roots, out: &mut Families) -> Result<(), FileError> {
+fn gpus(roots: &Roots, out: &mut Families) {
     let folder = roots.proc.join("driver/nvidia/gpus");
     let mut firmwares: BTreeMap<String, u64> = BTreeMap::new();
     let mut excluded = None;
-    for gpu in files::list(&folder)?.unwrap_or_default() {
+    for gpu in files::names(&folder).unwrap_or_default() {
         let path = folder.join(gpu).join("information");
-        let Some(information) = files::parse_optional(&path, nvidia::information)? else { continue };
+        let Some(information) = files::get(&path, nvidia::information) else { continue };
         if let Some(firmware) = information.firmware {
             *firmwares.entry(firmware).or_default() += 1;
         }
@@ -93,23 +92,21 @@ fn gpus(roots: &Roots, out: &mut Families) -> Result<(), FileError> {
         out.push(&DRIVER_FIRMWARE, &[firmware], *gpus as f64);
     }
     out.push(&DRIVER_EXCLUDED, &[], excluded.map(|n| n as f64));
-    Ok(())
 }
 
 impl Driver {
-    fn daemons(&mut self, context: &Context, out: &mut Families) -> Result<(), FileError> {
+    fn daemons(&mut self, context: &Context, out: &mut Families) {
         // The clock of the readings, which may be an injected one.
         let now = context.gpus.at;
         let fresh = self.daemons.take().filter(|(then, _)| now.duration_since(*then) < DAEMONS_EVERY);
         let (then, running) = match fresh {
             Some(fresh) => fresh,
-            None => (now, daemons::running(&context.roots, &DAEMONS)?),
+            None => (now, daemons::running(&context.roots, &DAEMONS)),
         };
         for daemon in DAEMONS.iter().filter(|_| running.is_some()) {
             let runs = running.as_ref().is_some_and(|running| running.contains_key(daemon));
             out.push(&DRIVER_DAEMON, &[daemon], f64::from(u8::from(runs)));
         }
         self.daemons = Some((then, running));
-        Ok(())
     }
 }

@@ -33,18 +33,15 @@ impl Collector for Lustre {
             return Ok(Done::NotApplicable("no Lustre client in /proc/fs and /sys/fs".to_owned()));
         };
         out.push(&LUSTRE_CLIENTS, &[], clients.len() as f64);
-        let mut result = Ok(());
         for name in clients.iter().take(MAX_CLIENTS) {
             match stats(roots, name) {
                 Ok(Some(client)) => push(name, &client, out),
                 Ok(None) => {}
                 Err(FileError::Denied { .. }) => denied += 1,
-                // One client's bad file must not hide the others; the first is reported.
-                Err(error) => result = result.and(Err(error)),
+                Err(error) => drop(files::found::<()>(Err(error))),
             }
         }
         out.push(&LUSTRE_DENIED, &[], f64::from(denied));
-        result?;
         Ok(Done::Ok)
     }
 }
@@ -71,10 +68,10 @@ fn stats(roots: &Roots, client: &str) -> Result<Option<Client>, FileError> {
 
 fn push(name: &str, client: &Client, out: &mut Families) {
     let (filesystem, id) = lustre::names(name);
-    out.push(&LUSTRE_READ_BYTES, &[filesystem, id], client.read_bytes as f64);
-    out.push(&LUSTRE_WRITTEN_BYTES, &[filesystem, id], client.written_bytes as f64);
+    out.push(&LUSTRE_READ_BYTES, &[filesystem, id], client.read_bytes.map(|n| n as f64));
+    out.push(&LUSTRE_WRITTEN_BYTES, &[filesystem, id], client.written_bytes.map(|n| n as f64));
     for (operation, calls) in [("read", client.read), ("write", client.write), ("other", client.other)] {
-        let labels = [filesystem, id, operation];
+        let (labels, Some(calls)) = ([filesystem, id, operation], calls) else { continue };
         out.push(&LUSTRE_CALLS, &labels, calls.count as f64);
         out.push(&LUSTRE_CALL_TIME, &labels, calls.time.map(|time| time.as_secs_f64()));
     }

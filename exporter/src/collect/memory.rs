@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{CollectError, Collector, Context, Done, Entry};
+use super::{CollectError, Collector, Context, Done, Entry, all};
 use crate::catalog::Metric;
 use crate::catalog::reclaim::*;
 use crate::family::Families;
@@ -33,14 +33,14 @@ impl Default for Memory {
 
 impl Collector for Memory {
     fn collect(&mut self, context: &Context, out: &mut Families) -> Result<Done, CollectError> {
-        context.common.parse(&context.roots.proc.join("meminfo"), |text| {
+        let sizes = context.common.parse(&context.roots.proc.join("meminfo"), |text| {
             meminfo::each(text, |key, bytes| {
                 if let Some((row, label)) = meminfo_row(key) {
                     out.push(row, label, bytes as f64);
                 }
             })
-        })?;
-        self.vmstat(context, out)?;
+        });
+        all([sizes, self.vmstat(context, out)])?;
         Ok(Done::Ok)
     }
 }
@@ -71,8 +71,7 @@ impl Memory {
     fn vmstat(&self, context: &Context, out: &mut Families) -> Result<(), FileError> {
         let mut sums: BTreeMap<&str, (Row, u64)> = BTreeMap::new();
         let (mut pinned, mut unpinned) = (None, None);
-        let path = context.roots.proc.join("vmstat");
-        let text = context.common.read(&path)?;
+        let text = context.common.read(&context.roots.proc.join("vmstat"))?;
         let parsed = keyed::each(&text, |key, count| match key {
             "nr_foll_pin_acquired" => pinned = Some(count),
             "nr_foll_pin_released" => unpinned = Some(count),
@@ -87,7 +86,7 @@ impl Memory {
                 }
             }
         });
-        parsed.map_err(|error| FileError::Malformed { path, error })?;
+        context.common.parse(&context.roots.proc.join("vmstat"), |_| parsed)?;
         for ((row, label), sum) in sums.into_values() {
             out.push(row, label, sum as f64);
         }

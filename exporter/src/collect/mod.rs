@@ -9,6 +9,7 @@ pub mod irq;
 pub mod kubelet;
 pub mod lustre;
 pub mod memory;
+mod monotone;
 pub mod network;
 pub mod node;
 pub mod numa;
@@ -90,6 +91,11 @@ pub enum CollectError {
     /// Anything else, as a sentence.
     #[error("{0}")]
     Other(String),
+}
+
+/// The first failure of parts that have nothing to do with each other: each of them has been read.
+fn all(parts: impl IntoIterator<Item = Result<(), FileError>>) -> Result<(), FileError> {
+    parts.into_iter().fold(Ok(()), Result::and)
 }
 
 /// A source of metric families. It keeps what it needs between scrapes, and fails alone.

@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::{CollectError, Collector, Context, Done, Entry};
+use super::monotone::Monotone;
+use super::{CollectError, Collector, Context, Done, Entry, all};
 use crate::catalog::host::*;
 use crate::family::Families;
 use crate::parse::diskstats::{self, Disk};
 use crate::parse::{meminfo, stat};
 use crate::source::files::{self, FileError};
-use crate::source::hostname;
+use crate::source::{blocks, hostname};
 
 /// Most disks that get series of their own; storage networks can show thousands.
 pub(super) const MAX_DISKS: usize = 64;
@@ -27,35 +28,47 @@ pub(super) const ENTRY: Entry = Entry {
 };
 
 /// Reads `/proc/stat`, `/proc/meminfo` and `/proc/diskstats`.
-#[derive(Default)]
-pub struct Node;
+pub struct Node {
+    ticks: Monotone<usize, usize>,
+}
+
+impl Default for Node {
+    fn default() -> Self {
+        Self { ticks: Monotone::new(stat::TICKS_PER_SECOND) }
+    }
+}
 
 impl Collector for Node {
     fn collect(&mut self, context: &Context, out: &mut Families) -> Result<Done, CollectError> {
-        info(context, out)?;
-        cpu(context, out)?;
-        memory(context, out)?;
-        disks(context, out)?;
+        info(context, out);
+        // Three files that have nothing to do with each other.
+        all([self.cpu(context, out), memory(context, out), disks(context, out)])?;
         Ok(Done::Ok)
     }
 }
 
-fn info(context: &Context, out: &mut Families) -> Result<(), FileError> {
-    let kernel = context.roots.proc.join("sys/kernel");
-    let line = |name: &str| files::parse_optional(&kernel.join(name), |text| Ok(text.trim().to_owned()));
-    let nodename = hostname::read(&context.roots)?.unwrap_or_else(|| context.hostname.to_string());
-    out.push_with(&NODE_INFO, &[&nodename, &context.hostname], &[&line("osrelease")?.unwrap_or_default()], 1.0);
-    Ok(())
+impl Node {
+    fn cpu(&mut self, context: &Context, out: &mut Families) -> Result<(), FileError> {
+        let stat = context.common.parse(&context.roots.proc.join("stat"), stat::parse)?;
+        out.push(&NODE_BOOT_TIME, &[], stat.boot_time.map(|n| n as f64));
+        out.push(&NODE_CPUS, &[], (stat.cpus > 0).then_some(stat.cpus as f64));
+        for (mode, ticks) in stat.ticks.iter().enumerate() {
+            self.ticks.add(mode, mode, *ticks);
+        }
+        // Without the line there is nothing new, and nothing old is told as new.
+        for (mode, ticks) in self.ticks.sums().take(stat.ticks.len()) {
+            let Some(mode) = stat::MODES.get(*mode) else { continue };
+            out.push(&NODE_CPU_SECONDS, &[mode], ticks as f64 / stat::TICKS_PER_SECOND);
+        }
+        Ok(())
+    }
 }
 
-fn cpu(context: &Context, out: &mut Families) -> Result<(), FileError> {
-    let stat = context.common.parse(&context.roots.proc.join("stat"), stat::parse)?;
-    out.push(&NODE_BOOT_TIME, &[], stat.boot_time.map(|n| n as f64));
-    out.push(&NODE_CPUS, &[], stat.cpus as f64);
-    for (mode, ticks) in stat::MODES.iter().zip(&stat.ticks) {
-        out.push(&NODE_CPU_SECONDS, &[mode], *ticks as f64 / stat::TICKS_PER_SECOND);
-    }
-    Ok(())
+fn info(context: &Context, out: &mut Families) {
+    let kernel = context.roots.proc.join("sys/kernel");
+    let release = files::get(&kernel.join("osrelease"), |text| Ok(text.trim().to_owned())).unwrap_or_default();
+    let nodename = hostname::read(&context.roots).unwrap_or_else(|| context.hostname.to_string());
+    out.push_with(&NODE_INFO, &[&nodename, &context.hostname], &[&release], 1.0);
 }
 
 fn memory(context: &Context, out: &mut Families) -> Result<(), FileError> {
@@ -67,17 +80,15 @@ fn memory(context: &Context, out: &mut Families) -> Result<(), FileError> {
 
 /// `/proc/diskstats` mixes disks and partitions; `/sys/block` has only the former.
 fn disks(context: &Context, out: &mut Families) -> Result<(), FileError> {
-    let Some(whole) = files::list(&context.roots.sys.join("block"))? else { return Ok(()) };
+    let Some(whole) = blocks::whole(&context.roots) else { return Ok(()) };
     let whole: BTreeSet<&str> = whole.iter().map(String::as_str).filter(|name| is_disk(name)).collect();
-    let path = context.roots.proc.join("diskstats");
-    let text = context.common.read(&path)?;
-    let all = diskstats::parse(&text).map_err(|error| FileError::Malformed { path, error })?;
-    let disks: Vec<Disk<'_>> = all.into_iter().filter(|disk| whole.contains(disk.name)).collect();
-    out.push(&NODE_DISKS, &[], disks.len() as f64);
-    for disk in disks.iter().take(MAX_DISKS) {
-        push_disk(disk, out);
-    }
-    Ok(())
+    context.common.parse(&context.roots.proc.join("diskstats"), |text| {
+        diskstats::parse(text).map(|all| {
+            let disks: Vec<Disk<'_>> = all.into_iter().filter(|disk| whole.contains(disk.name)).collect();
+            out.push(&NODE_DISKS, &[], disks.len() as f64);
+            disks.iter().take(MAX_DISKS).for_each(|disk| push_disk(disk, out));
+        })
+    })
 }
 
 /// Is this a disk itself, and not one of its parts or something made of disks?

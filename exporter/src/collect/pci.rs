@@ -21,8 +21,8 @@ pub(super) const ENTRY: Entry = Entry {
 /// Lists `/sys/bus/pci/devices`.
 #[derive(Default)]
 pub struct Pci {
-    /// Is it a GPU? By address: what a device is does not change while it is there.
-    devices: BTreeMap<String, bool>,
+    /// What is known of each, by address: what a device is does not change while it is there.
+    devices: BTreeMap<String, Option<Class>>,
 }
 
 impl Collector for Pci {
@@ -35,14 +35,12 @@ impl Collector for Pci {
         let mut by_driver = BTreeMap::<String, u32>::new();
         for name in names {
             let path = folder.join(&name);
-            let is_gpu = match before.remove(&name) {
-                Some(known) => known,
-                None => class(&path)? == Some(Class::Gpu),
-            };
-            if is_gpu {
-                *by_driver.entry(files::link(&path.join("driver"))?.unwrap_or_default()).or_default() += 1;
+            // What cannot be read is no fact: it is asked again at the next scrape.
+            let Some(class) = before.remove(&name).or_else(|| class(&path)) else { continue };
+            if class == Some(Class::Gpu) {
+                *by_driver.entry(files::target(&path.join("driver")).unwrap_or_default()).or_default() += 1;
             }
-            self.devices.insert(name, is_gpu);
+            self.devices.insert(name, class);
         }
         if by_driver.is_empty() {
             return Ok(Done::NotApplicable("no NVIDIA GPU on the PCI bus".to_owned()));

@@ -10,7 +10,7 @@ use crate::catalog::placement::*;
 use crate::family::Families;
 use crate::parse::process;
 use crate::parse::stat::TICKS_PER_SECOND;
-use crate::source::files::{self, FileError};
+use crate::source::files;
 
 /// The kernel keeps no time per thread and node, so a thread's time goes to where it is found; walking thousands of
 /// threads takes tens of milliseconds.
@@ -48,13 +48,12 @@ impl Collector for Placement {
     fn collect(&mut self, context: &Context, out: &mut Families) -> Result<Done, CollectError> {
         // The clock of the readings, which may be an injected one.
         let now = context.gpus.at;
-        let mut result = Ok(());
         let is_due = self.sampled.is_none_or(|then| now.duration_since(then) >= EVERY);
         if is_due {
             // Whoever takes a GPU first is not left waiting for the next round.
             let is_held = context.owners.all().iter().any(|owner| !owner.pids.is_empty());
             self.sampled = is_held.then_some(now);
-            result = self.sample(context);
+            self.sample(context);
         }
         out.push(&PLACEMENT_SKIPPED, &[], self.skipped as f64);
         for (owner, nodes) in &self.totals {
@@ -63,7 +62,6 @@ impl Collector for Placement {
                 out.push_with(&PLACEMENT_CPU, &[owner], &[&node], *ticks as f64 / TICKS_PER_SECOND);
             }
         }
-        result?;
         Ok(Done::Ok)
     }
 }
@@ -76,12 +74,11 @@ struct Use<'a> {
 }
 
 impl Placement {
-    fn sample(&mut self, context: &Context) -> Result<(), FileError> {
-        let nodes = context.common.nodes(&context.roots)?;
+    fn sample(&mut self, context: &Context) {
+        let nodes = context.common.nodes(&context.roots);
         let owners = context.owners.all().iter().filter(|owner| !owner.pids.is_empty());
         let tree = Tree::find(&context.roots, owners.map(|owner| (owner.id.as_str(), &owner.pids[..])));
-        let mut result = tree.result;
-        let threads = self.threads(context, &tree.by_owner)?;
+        let threads = self.threads(context, &tree.by_owner);
         let mut before = std::mem::take(&mut self.totals);
         for owner in tree.by_owner.keys() {
             let known = nodes.iter().map(|(node, _)| (Some(node), 0));
@@ -91,17 +88,11 @@ impl Placement {
         let (mut uses, mut now) = (Vec::new(), BTreeMap::new());
         for (owner, pid, tid) in threads {
             let path = context.roots.proc.join(format!("{pid}/task/{tid}/stat"));
-            match files::parse_optional(&path, process::thread) {
-                Ok(Some(thread)) => {
-                    let key = (tid, thread.start_ticks);
-                    let ticks = self.last.get(&key).map_or(0, |last| thread.ticks.saturating_sub(*last));
-                    now.insert(key, thread.ticks);
-                    uses.push(Use { owner, cpu: thread.cpu, ticks });
-                }
-                Ok(None) => {}
-                // One thread's bad file must not hide the others; the first is reported.
-                Err(error) => result = result.and(Err(error)),
-            }
+            let Some(thread) = files::get(&path, process::thread) else { continue };
+            let key = (tid, thread.start_ticks);
+            let ticks = self.last.get(&key).map_or(0, |last| thread.ticks.saturating_sub(*last));
+            now.insert(key, thread.ticks);
+            uses.push(Use { owner, cpu: thread.cpu, ticks });
         }
         self.last = now;
         uses.sort_by_key(|one| Reverse(one.ticks));
@@ -112,7 +103,6 @@ impl Placement {
                 *total = total.saturating_add(one.ticks);
             }
         }
-        result
     }
 
     /// The threads that are read in this round: the first of every process, then the second of every process, and so on.
@@ -120,11 +110,11 @@ impl Placement {
         &mut self,
         context: &Context,
         by_owner: &BTreeMap<&'a str, Vec<super::process::tree::Member>>,
-    ) -> Result<Vec<(&'a str, u32, u32)>, FileError> {
+    ) -> Vec<(&'a str, u32, u32)> {
         let mut threads = Vec::new();
         for (owner, members) in by_owner {
             for member in members {
-                let names = files::list(&context.roots.proc.join(format!("{}/task", member.pid)))?.unwrap_or_default();
+                let names = files::names(&context.roots.proc.join(format!("{}/task", member.pid))).unwrap_or_default();
                 let mut tids: Vec<u32> = names.iter().filter_map(|name| name.parse().ok()).collect();
                 tids.sort_unstable();
                 threads.extend(tids.into_iter().enumerate().map(|(place, tid)| (place, *owner, member.pid, tid)));
@@ -132,6 +122,6 @@ impl Placement {
         }
         threads.sort_by_key(|(place, ..)| *place);
         self.skipped = threads.len().saturating_sub(MAX_READ);
-        Ok(threads.into_iter().take(MAX_READ).map(|(_, owner, pid, tid)| (owner, pid, tid)).collect())
+        threads.into_iter().take(MAX_READ).map(|(_, owner, pid, tid)| (owner, pid, tid)).collect()
     }
 }

@@ -29,7 +29,7 @@ impl Collector for Pressure {
         let folder = context.roots.proc.join("pressure");
         let mut any = false;
         for resource in RESOURCES {
-            let Some(total) = files::parse_optional(&folder.join(resource), pressure::parse)? else { continue };
+            let Some(total) = files::get(&folder.join(resource), pressure::parse) else { continue };
             out.push(&PRESSURE_WAITING, &[resource], total.some.map(|t| t.as_secs_f64()));
             out.push(
                 &PRESSURE_STALLED,

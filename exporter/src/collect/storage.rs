@@ -9,7 +9,7 @@ use crate::family::Families;
 use crate::parse::diskstats::{self, Disk};
 use crate::parse::mountstats::{self, Mount, Operations};
 use crate::source::files::{self, FileError, Roots};
-use crate::source::process;
+use crate::source::{blocks, process};
 
 /// Most stacked devices that get series of their own; a node that runs containers on LVM can show hundreds.
 const MAX_STACKED: usize = 16;
@@ -35,8 +35,9 @@ pub struct Storage;
 
 impl Collector for Storage {
     fn collect(&mut self, context: &Context, out: &mut Families) -> Result<Done, CollectError> {
-        let found = [disks(context, out)?, nfs(&context.roots, out)?];
-        if found.contains(&true) {
+        // Two sources that have nothing to do with each other.
+        let (disks, nfs) = (disks(context, out), nfs(&context.roots, out));
+        if disks? || nfs {
             return Ok(Done::Ok);
         }
         Ok(Done::NotApplicable("no disk in /sys/block, no NFS mount".to_owned()))
@@ -45,10 +46,14 @@ impl Collector for Storage {
 
 fn disks(context: &Context, out: &mut Families) -> Result<bool, FileError> {
     let roots = &context.roots;
-    let Some(names) = files::list(&roots.sys.join("block"))? else { return Ok(false) };
-    let path = roots.proc.join("diskstats");
-    let text = context.common.read(&path)?;
-    let all = diskstats::parse(&text).map_err(|error| FileError::Malformed { path, error })?;
+    let Some(names) = blocks::whole(roots) else { return Ok(false) };
+    context.common.parse(&roots.proc.join("diskstats"), |text| {
+        diskstats::parse(text).map(|all| push_disks(roots, &all, &names, out))
+    })?;
+    Ok(true)
+}
+
+fn push_disks(roots: &Roots, all: &[Disk<'_>], names: &[String], out: &mut Families) {
     let present = || all.iter().filter(|disk| names.iter().any(|name| name == disk.name));
     for disk in present().filter(|disk| node::is_disk(disk.name)).take(MAX_DISKS) {
         out.push(&DISK_QUEUE_TIME, &[disk.name], disk.queue_time.as_secs_f64());
@@ -57,9 +62,8 @@ fn disks(context: &Context, out: &mut Families) -> Result<bool, FileError> {
     let stacked: Vec<_> = present().filter(|disk| is_stacked(disk)).collect();
     out.push(&STACKED_DEVICES, &[], stacked.len() as f64);
     for disk in stacked.into_iter().take(MAX_STACKED) {
-        push_stacked(roots, disk, out)?;
+        push_stacked(roots, disk, out);
     }
-    Ok(true)
 }
 
 /// One that never saw I/O is a snapshot's origin, an empty array or the like.
@@ -67,9 +71,9 @@ fn is_stacked(disk: &Disk<'_>) -> bool {
     STACKED.iter().any(|prefix| disk.name.starts_with(prefix)) && disk.reads + disk.writes > 0
 }
 
-fn push_stacked(roots: &Roots, disk: &Disk<'_>, out: &mut Families) -> Result<(), FileError> {
+fn push_stacked(roots: &Roots, disk: &Disk<'_>, out: &mut Families) {
     let path = roots.sys.join("block").join(disk.name).join("dm/name");
-    let name = files::parse_optional(&path, |text| Ok(text.trim().to_owned()))?.unwrap_or_default();
+    let name = files::get(&path, |text| Ok(text.trim().to_owned())).unwrap_or_default();
     for (row, value) in [
         (&STACKED_READ_BYTES, disk.read_bytes as f64),
         (&STACKED_WRITTEN_BYTES, disk.written_bytes as f64),
@@ -78,28 +82,27 @@ fn push_stacked(roots: &Roots, disk: &Disk<'_>, out: &mut Families) -> Result<()
     ] {
         out.push_with(row, &[disk.name], &[&name], value);
     }
-    Ok(())
 }
 
-fn nfs(roots: &Roots, out: &mut Families) -> Result<bool, FileError> {
+fn nfs(roots: &Roots, out: &mut Families) -> bool {
     let push = |text: &str| {
-        let mounts = mountstats::parse(text)?;
-        if !mounts.is_empty() {
-            out.push(&NFS_MOUNTS, &[], mounts.len() as f64);
-        }
-        for mount in mounts.iter().take(MAX_MOUNTS) {
-            push_mount(mount, out);
-        }
-        Ok(!mounts.is_empty())
+        mountstats::parse(text).map(|mounts| {
+            if !mounts.is_empty() {
+                out.push(&NFS_MOUNTS, &[], mounts.len() as f64);
+            }
+            mounts.iter().take(MAX_MOUNTS).for_each(|mount| push_mount(mount, out));
+            !mounts.is_empty()
+        })
     };
-    Ok(process::of_first(roots, "mountstats", "self/mountstats", push)?.unwrap_or_default())
+    process::of_first(roots, "mountstats", "self/mountstats", push).unwrap_or_default()
 }
 
 fn push_mount(mount: &Mount<'_>, out: &mut Families) {
-    out.push(&NFS_READ_BYTES, &[mount.point, mount.export], mount.read_bytes as f64);
-    out.push(&NFS_WRITTEN_BYTES, &[mount.point, mount.export], mount.written_bytes as f64);
+    out.push(&NFS_READ_BYTES, &[mount.point, mount.export], mount.read_bytes.map(|n| n as f64));
+    out.push(&NFS_WRITTEN_BYTES, &[mount.point, mount.export], mount.written_bytes.map(|n| n as f64));
     for (kind, operations) in [("read", &mount.read), ("write", &mount.write), ("other", &mount.other)] {
         let labels = [mount.point, kind];
+        let Some(operations) = operations else { continue };
         let Operations { requests, transmissions, round_trip, execution } = operations;
         out.push(&NFS_REQUESTS, &labels, *requests as f64);
         out.push(&NFS_RETRANSMISSIONS, &labels, transmissions.saturating_sub(*requests) as f64);

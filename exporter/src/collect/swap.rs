@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::{CollectError, Collector, Context, Done, Entry};
+use super::{CollectError, Collector, Context, Done, Entry, all};
 use crate::catalog::Metric;
 use crate::catalog::memory::*;
 use crate::family::Families;
-use crate::parse::{choice, keyed, meminfo, number, swaps};
+use crate::parse::{Parsed, choice, keyed, meminfo, number, swaps};
 use crate::source::files::{self, FileError, Roots};
 
 /// The row of this collector.
@@ -33,12 +33,12 @@ impl Default for Swap {
 impl Collector for Swap {
     fn collect(&mut self, context: &Context, out: &mut Families) -> Result<Done, CollectError> {
         let roots = &context.roots;
-        if files::parse_optional(&roots.proc.join("swaps"), |text| devices(text, out))?.is_none() {
+        if files::parse_optional(&roots.proc.join("swaps"), |text| devices(text, out)).is_ok_and(|read| read.is_none())
+        {
             return Ok(Done::NotApplicable("no /proc/swaps: kernel without CONFIG_SWAP".to_owned()));
         }
-        self.traffic(context, out)?;
-        sizes(context, out)?;
-        settings(roots, out)?;
+        settings(roots, out);
+        all([self.traffic(context, out), sizes(context, out)])?;
         Ok(Done::Ok)
     }
 }
@@ -65,12 +65,13 @@ fn vmstat_row(key: &str) -> Option<&'static Metric> {
     })
 }
 
-fn devices(text: &str, out: &mut Families) -> Result<(), crate::parse::ParseError> {
-    for swap in swaps::parse(text)? {
-        out.push(&SWAP_DEVICE_SIZE, &[swap.path, swap.kind], swap.size as f64);
-        out.push(&SWAP_DEVICE_USED, &[swap.path, swap.kind], swap.used as f64);
-    }
-    Ok(())
+fn devices(text: &str, out: &mut Families) -> Parsed<()> {
+    swaps::parse(text).map(|swaps| {
+        for swap in swaps {
+            out.push(&SWAP_DEVICE_SIZE, &[swap.path, swap.kind], swap.size as f64);
+            out.push(&SWAP_DEVICE_USED, &[swap.path, swap.kind], swap.used as f64);
+        }
+    })
 }
 
 fn sizes(context: &Context, out: &mut Families) -> Result<(), FileError> {
@@ -86,10 +87,9 @@ fn sizes(context: &Context, out: &mut Families) -> Result<(), FileError> {
     Ok(())
 }
 
-fn settings(roots: &Roots, out: &mut Families) -> Result<(), FileError> {
-    let swappiness = files::parse_optional(&roots.proc.join("sys/vm/swappiness"), number::<u32>)?;
+fn settings(roots: &Roots, out: &mut Families) {
+    let swappiness = files::get(&roots.proc.join("sys/vm/swappiness"), number::<u32>);
     out.push(&SWAPPINESS, &[], swappiness.map(f64::from));
-    let zswap = files::parse_optional(&roots.sys.join("module/zswap/parameters/enabled"), choice::switch)?;
+    let zswap = files::get(&roots.sys.join("module/zswap/parameters/enabled"), choice::switch);
     out.push(&ZSWAP_ENABLED, &[], zswap.map(|on| f64::from(u8::from(on))));
-    Ok(())
 }

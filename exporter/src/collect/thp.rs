@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::{CollectError, Collector, Context, Done, Entry};
+use super::{CollectError, Collector, Context, Done, Entry, all};
 use crate::catalog::Metric;
 use crate::catalog::memory::*;
 use crate::family::Families;
-use crate::parse::{ParseError, choice, keyed, meminfo, number};
-use crate::source::files::{self, FileError, Roots};
+use crate::parse::{Parsed, choice, keyed, meminfo, number};
+use crate::source::files::{self, Roots};
 
 /// The row of this collector.
 pub(super) const ENTRY: Entry = Entry {
@@ -26,42 +26,42 @@ pub struct Thp;
 impl Collector for Thp {
     fn collect(&mut self, context: &Context, out: &mut Families) -> Result<Done, CollectError> {
         let roots = &context.roots;
-        settings(roots, out)?;
-        context.common.parse(&roots.proc.join("vmstat"), |text| counters(text, out))?;
-        let memory = context.common.parse(&roots.proc.join("meminfo"), meminfo::parse)?;
-        out.push(&THP_ANON, &[], memory.anon_huge_pages.map(|n| n as f64));
-        pools(&roots.sys.join("kernel/mm/hugepages"), out)?;
+        settings(roots, out);
+        pools(&roots.sys.join("kernel/mm/hugepages"), out);
+        let counted = context.common.parse(&roots.proc.join("vmstat"), |text| counters(text, out));
+        let memory = context.common.parse(&roots.proc.join("meminfo"), meminfo::parse);
+        let sized = memory.map(|memory| out.push(&THP_ANON, &[], memory.anon_huge_pages.map(|n| n as f64)));
+        all([counted, sized])?;
         Ok(Done::Ok)
     }
 }
 
-fn settings(roots: &Roots, out: &mut Families) -> Result<(), FileError> {
+fn settings(roots: &Roots, out: &mut Families) {
     let folder = roots.sys.join("kernel/mm/transparent_hugepage");
-    let active = |file: &str| files::parse_optional(&folder.join(file), |text| choice::active(text).map(str::to_owned));
-    if let Some(enabled) = active("enabled")? {
-        let [defrag, shmem] = [active("defrag")?, active("shmem_enabled")?].map(Option::unwrap_or_default);
+    let active = |file: &str| files::get(&folder.join(file), |text| choice::active(text).map(str::to_owned));
+    if let Some(enabled) = active("enabled") {
+        let [defrag, shmem] = [active("defrag"), active("shmem_enabled")].map(Option::unwrap_or_default);
         out.push_with(&THP, &[&enabled], &[&defrag, &shmem], 1.0);
     }
-    let setting = |file: &str| files::parse_optional(&folder.join("khugepaged").join(file), number::<u32>);
-    out.push(&KHUGEPAGED_DEFRAG, &[], setting("defrag")?.map(f64::from));
-    out.push(&KHUGEPAGED_SCAN_PAGES, &[], setting("pages_to_scan")?.map(f64::from));
-    out.push(&KHUGEPAGED_SLEEP, &[], setting("scan_sleep_millisecs")?.map(|ms| f64::from(ms) / 1e3));
-    let proactiveness = files::parse_optional(&roots.proc.join("sys/vm/compaction_proactiveness"), number::<u32>)?;
+    let setting = |file: &str| files::get(&folder.join("khugepaged").join(file), number::<u32>);
+    out.push(&KHUGEPAGED_DEFRAG, &[], setting("defrag").map(f64::from));
+    out.push(&KHUGEPAGED_SCAN_PAGES, &[], setting("pages_to_scan").map(f64::from));
+    out.push(&KHUGEPAGED_SLEEP, &[], setting("scan_sleep_millisecs").map(|ms| f64::from(ms) / 1e3));
+    let proactiveness = files::get(&roots.proc.join("sys/vm/compaction_proactiveness"), number::<u32>);
     out.push(&COMPACTION_PROACTIVENESS, &[], proactiveness.map(f64::from));
-    Ok(())
 }
 
-fn counters(text: &str, out: &mut Families) -> Result<(), ParseError> {
+fn counters(text: &str, out: &mut Families) -> Parsed<()> {
     let mut stalls: Option<u64> = None;
-    keyed::each(text, |key, count| {
+    let parsed = keyed::each(text, |key, count| {
         if let Some(metric) = vmstat_row(key) {
             out.push(metric, &[], count as f64);
         } else if key.starts_with("allocstall") {
             stalls = Some(stalls.unwrap_or_default().saturating_add(count));
         }
-    })?;
+    });
     out.push(&RECLAIM_STALLS, &[], stalls.map(|n| n as f64));
-    Ok(())
+    parsed
 }
 
 fn vmstat_row(key: &str) -> Option<&'static Metric> {
@@ -80,16 +80,15 @@ fn vmstat_row(key: &str) -> Option<&'static Metric> {
 }
 
 /// One folder per size of huge page, such as `hugepages-2048kB`.
-fn pools(folder: &Path, out: &mut Families) -> Result<(), FileError> {
-    for name in files::list(folder)?.unwrap_or_default() {
+fn pools(folder: &Path, out: &mut Families) {
+    for name in files::names(folder).unwrap_or_default() {
         let Some(size) = name.strip_prefix("hugepages-") else { continue };
         let Some(kibibytes) = size.strip_suffix("kB").and_then(|n| n.parse::<u64>().ok()) else { continue };
         for (metric, file) in
             [(&HUGETLB_TOTAL, "nr_hugepages"), (&HUGETLB_FREE, "free_hugepages"), (&HUGETLB_RESERVED, "resv_hugepages")]
         {
-            let pages = files::parse_optional(&folder.join(&name).join(file), number::<u64>)?;
+            let pages = files::get(&folder.join(&name).join(file), number::<u64>);
             out.push(metric, &[size], pages.map(|n| n as f64 * kibibytes as f64 * 1024.0));
         }
     }
-    Ok(())
 }

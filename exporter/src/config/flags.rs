@@ -177,7 +177,7 @@ pub struct Config {
     pub job_mapping: Option<PathBuf>,
 
     /// Tell the Slurm accounts of jobs that hold GPUs, as label account of goodput_owner_info: reads the environment of
-    /// one process of each job, of which it keeps SLURM_JOB_ACCOUNT alone
+    /// one process of each job, of which it keeps SLURM_JOB_ACCOUNT and SLURM_JOB_ID alone
     #[arg(long = "collector.owner.slurm-account", help_heading = "Owners", global = true)]
     #[arg(num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
     #[arg(value_parser = switch, hide_default_value = true, value_name = "BOOL")]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{ParseError, lines, trim};
+use super::{LeftOut, ParseError, Parsed, lines, trim};
 
 /// v1 spells "no limit" as the largest page count in bytes, which depends on the page size; with pages of 64 KiB, the
 /// largest there are, it is this.
@@ -30,24 +30,41 @@ pub fn cpu_max(text: &str) -> Result<Option<f64>, ParseError> {
     }
 }
 
-/// Block I/O of one cgroup, summed over devices.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Block I/O of one cgroup, summed over devices; `None` where a part of the sum makes no sense.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Io {
     /// Bytes read.
-    pub read_bytes: u64,
+    pub read_bytes: Option<u64>,
     /// Bytes written.
-    pub written_bytes: u64,
+    pub written_bytes: Option<u64>,
     /// Reads.
-    pub reads: u64,
+    pub reads: Option<u64>,
     /// Writes.
-    pub writes: u64,
+    pub writes: Option<u64>,
 }
 
-/// `io.stat`. Devices without I/O may share a line with the next one (kernels before 5.16), so words are read, not
-/// lines.
-pub fn io_stat(text: &str) -> Result<Io, ParseError> {
-    let mut io = Io::default();
+/// A cgroup without a line has done nothing.
+impl Default for Io {
+    fn default() -> Self {
+        Self { read_bytes: Some(0), written_bytes: Some(0), reads: Some(0), writes: Some(0) }
+    }
+}
+
+/// `io.stat`, without the devices that `is_stacked` names by their numbers: what goes through a device that is made of disks
+/// is counted once more at the disks. Devices without I/O may share a line with the next one (kernels before 5.16), so words
+/// are read, not lines.
+pub fn io_stat(text: &str, mut is_stacked: impl FnMut(&str) -> bool) -> Parsed<Io> {
+    let (mut io, mut left_out) = (Io::default(), LeftOut::default());
+    // The last device of a line has the numbers.
+    let mut is_stacked = |line: &str| {
+        line.split_ascii_whitespace().take_while(|word| !word.contains('=')).last().is_some_and(&mut is_stacked)
+    };
+    // Where no disk is counted, what is made of disks is all there is.
+    let some_disk = lines(text).any(|(_, line)| line.contains('=') && !is_stacked(line));
     for (number, line) in lines(text) {
+        if some_disk && is_stacked(line) {
+            continue;
+        }
         for (key, value) in line.split_ascii_whitespace().filter_map(|word| word.split_once('=')) {
             let field = match key {
                 "rbytes" => &mut io.read_bytes,
@@ -56,24 +73,30 @@ pub fn io_stat(text: &str) -> Result<Io, ParseError> {
                 "wios" => &mut io.writes,
                 _ => continue,
             };
-            let sum = value.parse().ok().and_then(|n| field.checked_add(n));
-            *field = sum.ok_or_else(|| ParseError::new(number, "key=<unsigned number>", line))?;
+            let number_of =
+                |n: &str| n.parse::<u64>().map_err(|_| ParseError::new(number, "key=<unsigned number>", line));
+            let sum = left_out.keep(number_of(value)).zip(*field);
+            *field = sum.map(|(n, sum)| sum.saturating_add(n));
         }
     }
-    Ok(io)
+    left_out.with(io)
 }
 
 /// The line of `io.stat` for one device, such as `259:0`; `None` when the cgroup has done nothing on it.
-pub fn io_stat_of(text: &str, device: &str) -> Result<Option<Io>, ParseError> {
-    let mut found = None;
+pub fn io_stat_of(text: &str, device: &str) -> Parsed<Option<Io>> {
+    let (mut found, mut left_out) = (None, LeftOut::default());
     for (number, line) in lines(text) {
         // The last device of a line has the numbers: see `io_stat`.
         let Some((before, _)) = line.split_once("rbytes=") else { continue };
         if before.split_ascii_whitespace().last() == Some(device) {
-            found = Some(io_stat(line).map_err(|error| ParseError { line: number, ..error })?);
+            let read = io_stat(line, |_| false);
+            found = Some(read.value);
+            if let Some(error) = read.left_out.first {
+                left_out.add(ParseError { line: number, ..error });
+            }
         }
     }
-    Ok(found)
+    left_out.with(found)
 }
 
 /// `blkio.throttle.io_service_bytes` and `io_serviced`: (read, written) summed over devices. None without a device: the
@@ -186,9 +209,20 @@ mod tests {
     fn io_sums_devices_and_survives_joined_lines() {
         let text =
             "253:0 259:0 rbytes=1 wbytes=2 rios=3 wios=4 dbytes=0 dios=0\n8:0 rbytes=10 wbytes=20 rios=30 wios=40\n";
-        assert_eq!(io_stat(text), Ok(Io { read_bytes: 11, written_bytes: 22, reads: 33, writes: 44 }));
-        assert_eq!(io_stat(""), Ok(Io::default()));
-        assert_eq!(io_stat("8:0 rbytes=1\n8:16 rbytes=x").unwrap_err().line, 2);
+        let [one, ten] = [[1, 2, 3, 4], [10, 20, 30, 40]];
+        let io = |[a, b, c, d]: [u64; 4]| Io {
+            read_bytes: Some(a),
+            written_bytes: Some(b),
+            reads: Some(c),
+            writes: Some(d),
+        };
+        assert_eq!(io_stat(text, |_| false).value, io([11, 22, 33, 44]));
+        assert_eq!(io_stat(text, |device| device == "259:0").value, io(ten), "a device that is made of others");
+        assert_eq!(io_stat(text, |device| device == "8:0").value, io(one));
+        assert_eq!(io_stat("", |_| false).value, Io::default());
+        let bad = io_stat("8:0 rbytes=1 wbytes=2\n8:16 rbytes=-4 wbytes=3", |_| false);
+        assert_eq!(bad.left_out.first.unwrap().line, 2);
+        assert_eq!((bad.value.read_bytes, bad.value.written_bytes), (None, Some(5)), "a part would be too little");
         assert_eq!(blkio("8:0 Read 5\n8:0 Write 6\n8:0 Total 11\n8:16 Read 1\nTotal 12\n"), Ok(Some((6, 6))));
         assert_eq!(blkio("Total 0\n"), Ok(None), "nothing is counted, or nothing was read");
         assert!(blkio("8:0 Read\n").is_err());
@@ -207,7 +241,7 @@ mod tests {
     proptest! {
         #[test]
         fn never_panics(text in "(anon|file|shmem| N[0-9]=|hierarchical_|rbytes=|[0-9]{1,21}|Read| |\n|\\PC)*") {
-            let _ = (limit(&text), cpu_max(&text), io_stat(&text), blkio(&text), numa_stat(&text), numa_stat_v1(&text));
+            let _ = (limit(&text), cpu_max(&text), io_stat(&text, |_| false), blkio(&text), numa_stat(&text), numa_stat_v1(&text));
         }
     }
 }

@@ -25,6 +25,25 @@ pub fn parse(file: &str) -> Option<(&str, ContainerName)> {
     (is_id && names.next().is_none()).then_some((id, ContainerName { namespace, pod, container }))
 }
 
+/// Names out of the folder of a pod's logs and the container's folder in it, `NAMESPACE_POD_UID/CONTAINER`, wherever the link
+/// to a log leads: the kubelet cuts the name of the link itself at 255 bytes, and with it the names or the id.
+#[must_use]
+pub fn target(path: &str) -> Option<(ContainerName, &str)> {
+    let mut folders = path.rsplit('/').skip(1);
+    let (container, pod) = (folders.next()?, folders.next()?);
+    let (name, uid) = pod_folder(pod)?;
+    (!container.is_empty()).then(|| (ContainerName { container: container.to_owned(), ..name }, uid))
+}
+
+/// Namespace and name of the pod, without a container, and its UID, out of the folder of its logs.
+#[must_use]
+pub fn pod_folder(folder: &str) -> Option<(ContainerName, &str)> {
+    let mut parts = folder.split('_').filter(|part| !part.is_empty());
+    let (namespace, pod, uid) = (parts.next()?, parts.next()?, parts.next()?);
+    let name = ContainerName { namespace: namespace.to_owned(), pod: pod.to_owned(), container: String::new() };
+    parts.next().is_none().then_some((name, uid))
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -48,10 +67,20 @@ mod tests {
         }
     }
 
+    #[test]
+    fn names_that_the_link_has_no_room_for() {
+        let name = ContainerName { namespace: "ml".into(), pod: "train-0".into(), container: "main".into() };
+        let uid = "7a96c459-d529-4e21-9d3a-5a0a3a0e0a11";
+        assert_eq!(target(&format!("/var/log/pods/ml_train-0_{uid}/main/0.log")), Some((name, uid)));
+        for other in ["/var/log/pods/ml_train-0/main/0.log", "0.log", "", "/a_b_c_d/main/0.log"] {
+            assert_eq!(target(other), None, "{other}");
+        }
+    }
+
     proptest! {
         #[test]
-        fn never_panics(file in "(_|-|[0-9a-f]{60,64}|\\.log|\\PC)*") {
-            let _ = parse(&file);
+        fn never_panics(file in "(_|-|/|[0-9a-f]{60,64}|\\.log|\\PC)*") {
+            let _ = (parse(&file), target(&file));
         }
     }
 }

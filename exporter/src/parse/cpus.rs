@@ -8,20 +8,40 @@ pub fn ranges(text: &str) -> Result<Vec<(u32, u32)>, ParseError> {
     if text.is_empty() {
         return Ok(Vec::new());
     }
-    text.split(',')
-        .map(|part| range(part).ok_or_else(|| ParseError::new(1, "a list of numbers and ranges such as 0-3,8", text)))
-        .collect()
+    let mut ranges = Vec::new();
+    for part in text.split(',') {
+        let expected = || ParseError::new(1, "a list of numbers and ranges such as 0-3,8", text);
+        ranges.extend(range(part.trim()).ok_or_else(expected)?);
+    }
+    Ok(ranges)
 }
 
-fn range(part: &str) -> Option<(u32, u32)> {
-    let (first, last) = part.split_once('-').unwrap_or((part, part));
-    let (first, last) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
-    (first <= last).then_some((first, last))
+/// More numbers than a kernel has CPUs (`NR_CPUS`).
+const MOST: u32 = 65_536;
+
+/// A number, a range, or a range of which the first so many of every so many are meant: `0-15:2/4` is 0,1,4,5,8,9,12,13
+/// (bitmap_parselist).
+fn range(part: &str) -> Option<Vec<(u32, u32)>> {
+    let (range, groups) = part.split_once(':').map_or((part, None), |(range, groups)| (range, Some(groups)));
+    let (first, last) = range.split_once('-').unwrap_or((range, range));
+    let (first, last): (u32, u32) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+    if first > last {
+        return None;
+    }
+    let Some(groups) = groups else { return Some(vec![(first, last)]) };
+    let (used, size) = groups.split_once('/')?;
+    let (used, size): (u32, u32) = (used.parse().ok()?, size.parse().ok()?);
+    if used == 0 || used > size || last > MOST {
+        return None;
+    }
+    let begins = (first..=last).step_by(size as usize);
+    Some(begins.map(|begin| (begin, begin.saturating_add(used - 1).min(last))).collect())
 }
 
 /// The ranges of the bits that are set in a mask.
 pub fn mask(text: &str) -> Result<Vec<(u32, u32)>, ParseError> {
     let text = trim(text);
+    let text = text.strip_prefix("0x").unwrap_or(text);
     let error = || ParseError::new(1, "a mask of hexadecimal words such as 00ff,00000000", text);
     let mut bits = Vec::new();
     for (digit, at) in text.chars().rev().filter(|c| *c != ',').zip((0u32..).step_by(4)) {
@@ -80,6 +100,16 @@ mod tests {
             [("", 0), ("\n", 0), ("0\n\0", 1), ("0-87\n", 88), ("0,2,4-5", 4), ("0-2,33-34,45,72-73", 8)]
         {
             assert_eq!(ranges(text).map(|r| super::count(&r)), Ok(count), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn groups_within_a_range() {
+        assert_eq!(ranges("0-15:2/4\n"), Ok(vec![(0, 1), (4, 5), (8, 9), (12, 13)]));
+        assert_eq!(ranges("0-3:1/2,8"), Ok(vec![(0, 0), (2, 2), (8, 8)]));
+        assert_eq!(ranges("0-4:3/4"), Ok(vec![(0, 2), (4, 4)]));
+        for text in ["0-3:0/2", "0-3:3/2", "0-3:1", "0-4000000000:1/2", "0-3:1/0"] {
+            assert!(ranges(text).is_err(), "{text}");
         }
     }
 

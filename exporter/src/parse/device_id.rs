@@ -65,6 +65,7 @@ impl DeviceId {
             let instance = number(instances.split('/').next()?)?;
             return Some(Self::MigOf(gpu.to_owned(), instance));
         }
+        let id = without_share(id);
         let of_kind = |prefix: &str| id.strip_prefix(prefix).is_some_and(|rest| !rest.is_empty());
         match () {
             () if of_kind("GPU-") => Some(Self::Uuid(id.to_owned())),
@@ -86,6 +87,18 @@ impl DeviceId {
         }
         Some(Self::Minor(minor, part))
     }
+}
+
+/// Bytes of `GPU-` or `MIG-` and a UUID.
+const UUID_BYTES: usize = 40;
+
+/// The device behind a share of it: HAMi's and Volcano's plugins, and others of their kind, put a number behind its UUID, as in
+/// `GPU-…-3`.
+fn without_share(id: &str) -> &str {
+    let (Some(uuid), Some(rest)) = (id.get(..UUID_BYTES), id.get(UUID_BYTES..)) else { return id };
+    let share = rest.strip_prefix(['-', '_', '/']).filter(|share| !share.is_empty());
+    let is_uuid = uuid.bytes().skip(4).all(|b| b.is_ascii_hexdigit() || b == b'-');
+    if is_uuid && share.is_some_and(|share| number(share).is_some()) { uuid } else { id }
 }
 
 /// Digits only: `parse` would take a sign.
@@ -110,6 +123,10 @@ mod tests {
             (MIG.to_owned(), Some(DeviceId::Mig(MIG.into()))),
             (format!("{MIG}::0"), Some(DeviceId::Mig(MIG.into()))),
             (format!("MIG-{UUID}/7/0"), Some(DeviceId::MigOf(UUID.into(), 7))),
+            (format!("{UUID}-3"), Some(DeviceId::Uuid(UUID.into()))),
+            (format!("{UUID}-12"), Some(DeviceId::Uuid(UUID.into()))),
+            (format!("{MIG}-0"), Some(DeviceId::Mig(MIG.into()))),
+            (format!("{UUID}-x"), Some(DeviceId::Uuid(format!("{UUID}-x")))),
             ("0".into(), Some(DeviceId::Index(0))),
             ("12::1".into(), Some(DeviceId::Index(12))),
             ("nvidia3".into(), Some(DeviceId::Minor(3, Part::Whole))),

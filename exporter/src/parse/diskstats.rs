@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{ParseError, lines};
+use super::{ParseError, Parsed, rows};
 
 /// A sector of these statistics, whatever the disk's own (block/stat.rst).
 const SECTOR_BYTES: u64 = 512;
@@ -33,12 +33,10 @@ pub struct Disk<'a> {
 }
 
 /// Parses every line.
-pub fn parse(text: &str) -> Result<Vec<Disk<'_>>, ParseError> {
-    lines(text)
-        .map(|(number, line)| {
-            disk(line).ok_or_else(|| ParseError::new(number, "a device name and at least 11 unsigned numbers", line))
-        })
-        .collect()
+pub fn parse(text: &str) -> Parsed<Vec<Disk<'_>>> {
+    rows(text, |number, line| {
+        disk(line).ok_or_else(|| ParseError::new(number, "a device name and at least 11 unsigned numbers", line))
+    })
 }
 
 fn disk(line: &str) -> Option<Disk<'_>> {
@@ -71,18 +69,20 @@ mod tests {
     #[test]
     fn old_and_new_lines() {
         let old = "   8       0 sda 25354637 34367663 1003346126 18492372 28444756 11134226 505697032 63877960 0 9653880 82621804\n";
-        let disks = parse(old).unwrap();
+        let disks = parse(old).value;
         assert_eq!(disks[0].name, "sda");
         assert_eq!(disks[0].read_bytes, 513_713_216_512);
         assert_eq!(disks[0].io_time, Duration::from_millis(9_653_880));
         assert_eq!(disks[0].queue_time, Duration::from_millis(82_621_804));
         let new = "254 0 vda 96048 8378 6119738 72848 22127 249696 39758232 187021 0 14920 261463 9128 8 1460800 1571 1062 21";
-        assert_eq!(parse(new).unwrap()[0].write_time, Duration::from_millis(187_021));
+        assert_eq!(parse(new).value[0].write_time, Duration::from_millis(187_021));
     }
 
     #[test]
     fn a_short_line_is_named() {
-        assert_eq!(parse("8 0 sda 1 2 3 4 5 6 7 8 9 10 11\n8 1 sda1 1 2 3 4\n").unwrap_err().line, 2);
+        let disks = parse("8 0 sda 1 2 3 4 5 6 7 8 9 10 11\n8 1 sda1 1 2 3 4\n8 2 sda2 1 2 3 4 5 6 7 8 9 10 11\n");
+        assert_eq!(disks.left_out.first.unwrap().line, 2);
+        assert_eq!(disks.value.iter().map(|disk| disk.name).collect::<Vec<_>>(), ["sda", "sda2"]);
     }
 
     proptest! {

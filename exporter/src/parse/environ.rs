@@ -8,18 +8,30 @@ const SLURM_ACCOUNT: &[u8] = b"SLURM_JOB_ACCOUNT=";
 /// anything into its environment.
 const LONGEST_ACCOUNT: usize = 128;
 
+/// What Slurm tells a job of its id, which the names of cgroups do not from 26.05 on.
+const SLURM_JOB: &[u8] = b"SLURM_JOB_ID=";
+
 /// The Slurm account; `None` without one, and where the value is empty, too long or no plain text.
-///
-/// Only variables with their NUL count, so that one that was cut with the file is not taken for a shorter one; of several
-/// of the name the first does, as for getenv(3).
 #[must_use]
 pub fn slurm_account(environ: &[u8]) -> Option<&str> {
-    let end = environ.iter().rposition(|byte| *byte == 0)?;
-    let mut variables = environ[..end].split(|byte| *byte == 0);
-    let value = variables.find_map(|variable| variable.strip_prefix(SLURM_ACCOUNT))?;
-    let text = std::str::from_utf8(value).ok()?;
+    let text = variable(environ, SLURM_ACCOUNT)?;
     let is_plain = (1..=LONGEST_ACCOUNT).contains(&text.len()) && !text.chars().any(char::is_control);
     is_plain.then_some(text)
+}
+
+/// The Slurm job id; `None` without one, and where the value is no number.
+#[must_use]
+pub fn slurm_job(environ: &[u8]) -> Option<&str> {
+    let text = variable(environ, SLURM_JOB)?;
+    (text.parse::<u32>().is_ok() && text.bytes().all(|b| b.is_ascii_digit())).then_some(text)
+}
+
+/// Only variables with their NUL count, so that one that was cut with the file is not taken for a shorter one; of several
+/// of the name the first does, as for getenv(3).
+fn variable<'a>(environ: &'a [u8], name: &[u8]) -> Option<&'a str> {
+    let end = environ.iter().rposition(|byte| *byte == 0)?;
+    let mut variables = environ[..end].split(|byte| *byte == 0);
+    std::str::from_utf8(variables.find_map(|variable| variable.strip_prefix(name))?).ok()
 }
 
 #[cfg(test)]
@@ -58,6 +70,20 @@ mod tests {
     }
 
     #[test]
+    fn job_ids_are_numbers() {
+        for (environ, job) in [
+            (&b"HOME=/root\0SLURM_JOB_ID=42\0SLURM_JOBID=7\0"[..], Some("42")),
+            (b"SLURM_JOB_ID=+42\0", None),
+            (b"SLURM_JOB_ID=42;x\0", None),
+            (b"SLURM_JOB_ID=\0", None),
+            (b"SLURM_JOB_ID=99999999999\0", None),
+            (b"SLURM_JOB_ID=42", None),
+        ] {
+            assert_eq!(slurm_job(environ), job, "{:?}", String::from_utf8_lossy(environ));
+        }
+    }
+
+    #[test]
     fn a_variable_that_was_cut_is_none() {
         assert_eq!(slurm_account(b"A=1\0SLURM_JOB_ACCOUNT=phys"), None);
         assert_eq!(slurm_account(b"SLURM_JOB_ACCOUNT=physics\0HOME=/ro"), Some("physics"));
@@ -66,7 +92,7 @@ mod tests {
     proptest! {
         #[test]
         fn never_panics_on_bytes(environ in proptest::collection::vec(any::<u8>(), 0..300)) {
-            let _ = slurm_account(&environ);
+            let _ = (slurm_account(&environ), slurm_job(&environ));
         }
 
         #[test]

@@ -20,22 +20,47 @@ pub struct Found<T> {
 pub struct Table<T> {
     found: Found<T>,
     row: Vec<u64>,
-    take: fn(&mut T, u32, &[u64]),
+    take: Take<T>,
 }
 
+/// Takes a row of a device: the interrupt's number, its counts, and what stands behind them.
+type Take<T> = fn(&mut T, u32, &[u64], &str);
+
 impl<T> Table<T> {
-    fn of(take: fn(&mut T, u32, &[u64])) -> Self {
+    fn of(take: Take<T>) -> Self {
         Self { found: Found { cpus: Vec::new(), devices: BTreeMap::new() }, row: Vec::new(), take }
     }
 }
 
-/// Adds up the rows of each device: sums, one per column.
+/// The rows of one device.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Rows {
+    /// Sums, one per column.
+    pub sums: Vec<u64>,
+    /// What the first of them says beside counts.
+    pub place: Option<Place>,
+}
+
+/// An interrupt of a device.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Its number.
+    pub interrupt: u32,
+    /// What its driver calls it, such as `mlx5_comp0@pci:0000:06:00.0`; empty where it does not.
+    pub action: String,
+}
+
+/// Adds up the rows of each device.
 #[must_use]
-pub fn by_device() -> Table<Vec<u64>> {
-    Table::of(|sums, _, row| {
-        sums.resize(row.len(), 0);
-        for (sum, count) in sums.iter_mut().zip(row) {
+pub fn by_device() -> Table<Rows> {
+    Table::of(|rows: &mut Rows, interrupt, row, description| {
+        rows.sums.resize(row.len(), 0);
+        for (sum, count) in rows.sums.iter_mut().zip(row) {
             *sum = sum.wrapping_add(*count);
+        }
+        if rows.place.is_none() {
+            let action = description.rsplit([' ', ',']).next().unwrap_or_default().to_owned();
+            rows.place = Some(Place { interrupt, action });
         }
     })
 }
@@ -43,7 +68,7 @@ pub fn by_device() -> Table<Vec<u64>> {
 /// The numbers of each device's interrupts that have occurred at all.
 #[must_use]
 pub fn used() -> Table<Vec<u32>> {
-    Table::of(|used, number, row| {
+    Table::of(|used: &mut Vec<u32>, number, row, _| {
         if row.iter().any(|count| *count > 0) {
             used.push(number);
         }
@@ -60,8 +85,9 @@ impl<T: Default> ByLine for Table<T> {
         }
         let Some(row) = Row::parse(number, line)? else { return Ok(()) };
         let Ok(interrupt) = row.name.parse() else { return Ok(()) };
-        if let Some(device) = device(row.counts(self.found.cpus.len(), &mut self.row)?) {
-            (self.take)(self.found.devices.entry(device).or_default(), interrupt, &self.row);
+        let description = row.counts(self.found.cpus.len(), &mut self.row)?.trim();
+        if let Some(device) = device(description) {
+            (self.take)(self.found.devices.entry(device).or_default(), interrupt, &self.row, description);
         }
         Ok(())
     }
@@ -78,13 +104,23 @@ impl<T: Default> ByLine for Table<T> {
 /// holds it (`IR-PCI-MSI 13631488-edge`, `ITS-MSI 524288 Edge`). Some drivers write it into the action
 /// (`mlx4-comp-0@pci:0000:06:00.0`), which tells on kernels that print no number (`PCI-MSI-edge`).
 fn device(description: &str) -> Option<Address> {
-    let mut words = description.split_ascii_whitespace();
-    let (chip, number) = (words.next()?, words.next().unwrap_or_default());
+    let (chip, number) = chip(description)?;
     let named = chip.split_once("PCI-MSIX-").or_else(|| chip.split_once("PCI-MSI-"));
     named
         .and_then(|(_, address)| Address::parse(address))
         .or_else(|| of_action(description))
         .or_else(|| of_number(chip, number))
+}
+
+/// The chip and the word behind it. Hyper-V's chip has three words, and numbers its interrupts as PCI-MSI does.
+fn chip(description: &str) -> Option<(&str, &str)> {
+    let mut words = description.split_ascii_whitespace();
+    let first = words.next()?;
+    if let Some((_, behind)) = description.split_once("PCIe MSI").filter(|_| first == "Hyper-V") {
+        let is_number = |word: &&str| word.starts_with(|c: char| c.is_ascii_digit());
+        return Some(("PCI-MSI", behind.split_ascii_whitespace().find(is_number)?));
+    }
+    Some((first, words.next().unwrap_or_default()))
 }
 
 fn of_action(description: &str) -> Option<Address> {
@@ -120,6 +156,10 @@ mod tests {
             ("  PCI-MSI-edge      mlx4-comp-0@pci:0000:06:00.0", Some("0000:06:00.0")),
             ("  PCI-MSI-edge      a@pci:0000:06:00.0, b", Some("0000:06:00.0")),
             ("  PCI-MSI-edge      eth0-1", None),
+            ("  Hyper-V PCIe MSI 4138200989697-edge      mlx5_comp0@pci:7870:00:00.0", Some("7870:00:00.0")),
+            ("  Hyper-V PCIe MSI 134217728-edge      nvidia", Some("0001:00:00.0")),
+            ("  Hyper-V PCIe MSI-X 134217729-edge      nvidia", Some("0001:00:00.0")),
+            ("  Hyper-V PCIe MSI", None),
             ("  DMAR-MSI    0-edge      dmar0", None),
             ("  IR-IO-APIC   16-fasteoi   i801_smbus", None),
             ("  PCI-MSIX-0000:00:01.0", Some("0000:00:01.0")),
@@ -135,7 +175,9 @@ mod tests {
                     9: 7 7 IO-APIC 9-fasteoi acpi\nLOC: 5 5 Local timer interrupts\nERR: 0\n";
         let found = read(by_device(), text).unwrap();
         assert_eq!(found.cpus, [0, 3]);
-        let counts: Vec<_> = found.devices.iter().map(|(a, c)| (a.to_string(), c.clone())).collect();
+        let counts: Vec<_> = found.devices.iter().map(|(a, rows)| (a.to_string(), rows.sums.clone())).collect();
+        let place = Place { interrupt: 24, action: "a".to_owned() };
+        assert!(found.devices.values().all(|rows| rows.place.as_ref() == Some(&place)));
         assert_eq!(counts, [("0000:00:04.0".to_owned(), vec![11, 22])]);
         let used: Vec<_> = read(used(), text).unwrap().devices.into_values().collect();
         assert_eq!(used, [[24, 25]]);

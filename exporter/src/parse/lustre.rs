@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{ParseError, lines};
+use super::{ParseError, Parsed, each_line};
 
 /// Calls of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -14,43 +14,83 @@ pub struct Calls {
 }
 
 /// What one client counted since its mount, or since somebody cleared it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// What a line that makes no sense would have said is `None`.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Client {
     /// Bytes that programs read, from the page cache too.
-    pub read_bytes: u64,
+    pub read_bytes: Option<u64>,
     /// Bytes that programs wrote.
-    pub written_bytes: u64,
+    pub written_bytes: Option<u64>,
     /// Reads.
-    pub read: Calls,
+    pub read: Option<Calls>,
     /// Writes.
-    pub write: Calls,
+    pub write: Option<Calls>,
     /// Opening, closing, looking up, listing, asking for attributes and the like.
-    pub other: Calls,
+    pub other: Option<Calls>,
+}
+
+/// What has not happened has no line.
+impl Default for Client {
+    fn default() -> Self {
+        let none = Some(Calls::default());
+        Self { read_bytes: Some(0), written_bytes: Some(0), read: none, write: none, other: none }
+    }
 }
 
 /// Parses the file. A line is a name, a count, the word `samples`, a unit and, where there is something to measure, the
 /// least, the greatest and the sum. What has not happened has no line. Kinds with a unit of bytes count the calls, too;
 /// newer clients have their time in a line of its own.
-pub fn parse(text: &str) -> Result<Client, ParseError> {
+pub fn parse(text: &str) -> Parsed<Client> {
     let mut client = Client::default();
-    for (number, line) in lines(text) {
+    let parsed = each_line(text, |number, line| {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
-        let [name, count, "samples", unit, rest @ ..] = words.as_slice() else { continue };
-        let error = || ParseError::new(number, "a name, a count, samples, a unit, and numbers", line);
-        let count: u64 = count.parse().map_err(|_| error())?;
-        let sum = rest.get(2).map(|sum| sum.parse::<u64>()).transpose().map_err(|_| error())?;
-        match (*name, *unit) {
-            ("read_bytes", _) => (client.read_bytes, client.read.count) = (sum.unwrap_or_default(), count),
-            ("write_bytes", _) => (client.written_bytes, client.write.count) = (sum.unwrap_or_default(), count),
+        let [name, count, "samples", unit, rest @ ..] = words.as_slice() else { return Ok(()) };
+        let count: Option<u64> = count.parse().ok();
+        let sum = rest.get(2).map(|sum| sum.parse::<u64>()).transpose().ok();
+        let Some((count, sum)) = count.zip(sum) else {
+            client.forget(name);
+            return Err(ParseError::new(number, "a name, a count, samples, a unit, and numbers", line));
+        };
+        client.add(name, unit, count, sum);
+        Ok(())
+    });
+    parsed.map(|()| client)
+}
+
+impl Client {
+    fn add(&mut self, name: &str, unit: &str, count: u64, sum: Option<u64>) {
+        let time = sum.map(Duration::from_micros);
+        let (calls, add): (&mut Option<Calls>, &dyn Fn(&mut Calls)) = match (name, unit) {
+            ("read_bytes", _) => {
+                self.read_bytes = Some(sum.unwrap_or_default());
+                (&mut self.read, &|read| read.count = count)
+            }
+            ("write_bytes", _) => {
+                self.written_bytes = Some(sum.unwrap_or_default());
+                (&mut self.write, &|write| write.count = count)
+            }
             // Their bytes' lines count them.
-            ("read", "[usec]") => client.read.time = sum.map(Duration::from_micros),
-            ("write", "[usec]") => client.write.time = sum.map(Duration::from_micros),
-            (_, "[usec]") => client.other.add(count, sum.map(Duration::from_micros)),
-            (_, "[regs]" | "[reqs]") => client.other.add(count, None),
-            _ => {}
+            ("read", "[usec]") => (&mut self.read, &|read| read.time = time),
+            ("write", "[usec]") => (&mut self.write, &|write| write.time = time),
+            (_, "[usec]") => (&mut self.other, &|other| other.add(count, time)),
+            (_, "[regs]" | "[reqs]") => (&mut self.other, &|other| other.add(count, None)),
+            _ => return,
+        };
+        if let Some(calls) = calls {
+            add(calls);
         }
     }
-    Ok(client)
+
+    /// A sum that lacks one of its parts would say too little.
+    fn forget(&mut self, name: &str) {
+        match name {
+            "read_bytes" => (self.read_bytes, self.read) = (None, None),
+            "write_bytes" => (self.written_bytes, self.write) = (None, None),
+            "read" => self.read = None,
+            "write" => self.write = None,
+            _ => self.other = None,
+        }
+    }
 }
 
 impl Calls {
@@ -78,20 +118,24 @@ mod tests {
         let text = "snapshot_time 1700000000.5 secs.nsecs\nstart_time 1.0 secs.nsecs\n\
             read_bytes 4 samples [bytes] 1 300 1000 99\nwrite_bytes 2 samples [bytes] 1 2 3 5\n\
             read 4 samples [usec] 1 20 50 900\nopen 3 samples [usec] 1 2 6 9\ngetattr 5 samples [usec] 1 1 5 5\n";
-        let client = parse(text).unwrap();
-        assert_eq!((client.read_bytes, client.written_bytes), (1000, 3));
-        assert_eq!(client.read, Calls { count: 4, time: Some(Duration::from_micros(50)) });
-        assert_eq!(client.write, Calls { count: 2, time: None });
-        assert_eq!(client.other, Calls { count: 8, time: Some(Duration::from_micros(11)) });
+        let client = parse(text).value;
+        assert_eq!((client.read_bytes, client.written_bytes), (Some(1000), Some(3)));
+        let [read, write, other] = [client.read, client.write, client.other].map(Option::unwrap);
+        assert_eq!(read, Calls { count: 4, time: Some(Duration::from_micros(50)) });
+        assert_eq!(write, Calls { count: 2, time: None });
+        assert_eq!(other, Calls { count: 8, time: Some(Duration::from_micros(11)) });
     }
 
     #[test]
     fn a_client_that_only_counts() {
         let text = "read_bytes 4 samples [bytes] 1 300 1000\nosc_read 9 samples [bytes] 1 2 3\nopen 7 samples [regs]\n";
-        let client = parse(text).unwrap();
-        assert_eq!((client.read.count, client.read.time), (4, None));
-        assert_eq!(client.other, Calls { count: 7, time: None });
-        assert_eq!(parse("a 1 samples [regs]\nopen many samples [regs]\n").unwrap_err().line, 2);
+        let client = parse(text).value;
+        let [read, other] = [client.read, client.other].map(Option::unwrap);
+        assert_eq!((read.count, read.time), (4, None));
+        assert_eq!(other, Calls { count: 7, time: None });
+        let bad = parse("read_bytes 4 samples [bytes] 1 300 1000\nopen many samples [regs]\nclose 1 samples [regs]\n");
+        assert_eq!(bad.left_out.first.unwrap().line, 2);
+        assert_eq!((bad.value.read_bytes, bad.value.other), (Some(1000), None));
     }
 
     #[test]

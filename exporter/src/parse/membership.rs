@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{ParseError, lines};
+use super::{ParseError, Parsed, each_line};
 
 /// A process's place in one hierarchy.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,9 +14,9 @@ pub struct Membership<'a> {
 }
 
 /// Parses the file. Hierarchies in which the path cannot be known from here are left out.
-pub fn parse(text: &str) -> Result<Vec<Membership<'_>>, ParseError> {
+pub fn parse(text: &str) -> Parsed<Vec<Membership<'_>>> {
     let mut memberships = Vec::new();
-    for (number, line) in lines(text) {
+    let parsed = each_line(text, |number, line| {
         let mut fields = line.splitn(3, ':').skip(1);
         let (Some(controllers), Some(path)) = (fields.next(), fields.next().filter(|p| p.starts_with('/'))) else {
             return Err(ParseError::new(number, "hierarchy:controllers:/path", line));
@@ -24,8 +24,9 @@ pub fn parse(text: &str) -> Result<Vec<Membership<'_>>, ParseError> {
         if let Some(path) = from_the_root(path) {
             memberships.push(Membership { controllers, path });
         }
-    }
-    Ok(memberships)
+        Ok(())
+    });
+    parsed.map(|()| memberships)
 }
 
 /// The path from the hierarchy's root.
@@ -54,7 +55,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn paths(text: &str) -> Vec<(String, String)> {
-        parse(text).unwrap().into_iter().map(|m| (m.controllers.to_owned(), m.path.into_owned())).collect()
+        parse(text).value.into_iter().map(|m| (m.controllers.to_owned(), m.path.into_owned())).collect()
     }
 
     fn pair(controllers: &str, path: &str) -> (String, String) {
@@ -87,8 +88,8 @@ mod tests {
 
     #[test]
     fn malformed_lines_are_named() {
-        assert_eq!(parse("0::/\nnonsense\n").unwrap_err().line, 2);
-        assert!(parse("0::relative").is_err());
+        assert_eq!(parse("0::/\nnonsense\n").left_out.first.unwrap().line, 2);
+        assert_eq!(parse("0::relative").left_out.count, 1);
     }
 
     proptest! {

@@ -9,6 +9,7 @@ pub mod counters;
 pub mod cpu;
 pub mod cpus;
 pub mod device_id;
+pub mod devices;
 pub mod diskstats;
 pub mod environ;
 pub mod exposition;
@@ -38,7 +39,7 @@ pub mod swaps;
 pub mod xid;
 
 /// What a parser expected and did not find.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[error("line {line}: expected {expected}, found {found:?}")]
 pub struct ParseError {
     /// Line number, from 1.
@@ -55,6 +56,95 @@ impl ParseError {
     pub fn new(line: usize, expected: &'static str, found: &str) -> Self {
         Self { line, expected, found: found.chars().take(80).collect() }
     }
+}
+
+/// What a parser made of a file of which each line stands for itself.
+///
+/// A line that makes no sense costs itself alone: kernels print a negative count, a value too few or none at all, and what
+/// else they print is as true as ever.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parsed<T> {
+    /// What could be read.
+    pub value: T,
+    /// What could not.
+    pub left_out: LeftOut,
+}
+
+/// Lines that made no sense.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    /// The first of them.
+    pub first: Option<ParseError>,
+    /// How many.
+    pub count: u64,
+}
+
+impl LeftOut {
+    /// Adds one.
+    pub fn add(&mut self, error: ParseError) {
+        self.first.get_or_insert(error);
+        self.count = self.count.saturating_add(1);
+    }
+
+    /// The value, or one more that was left out.
+    pub fn keep<T>(&mut self, parsed: Result<T, ParseError>) -> Option<T> {
+        parsed.map_err(|error| self.add(error)).ok()
+    }
+
+    /// With what was read beside it.
+    pub fn with<T>(self, value: T) -> Parsed<T> {
+        Parsed { value, left_out: self }
+    }
+}
+
+impl<T> Parsed<T> {
+    /// The same of another value.
+    pub fn map<U>(self, make: impl FnOnce(T) -> U) -> Parsed<U> {
+        self.left_out.with(make(self.value))
+    }
+}
+
+/// What parsers return: all or nothing of a file, or all of it but for what was left out.
+pub trait Outcome {
+    /// What the file says.
+    type Value;
+
+    /// The value if there is one, and what was left out.
+    ///
+    /// # Errors
+    /// Why there is no value.
+    fn split(self) -> Result<(Self::Value, LeftOut), ParseError>;
+}
+
+impl<T> Outcome for Result<T, ParseError> {
+    type Value = T;
+
+    fn split(self) -> Result<(T, LeftOut), ParseError> {
+        self.map(|value| (value, LeftOut::default()))
+    }
+}
+
+impl<T> Outcome for Parsed<T> {
+    type Value = T;
+
+    fn split(self) -> Result<(T, LeftOut), ParseError> {
+        Ok((self.value, self.left_out))
+    }
+}
+
+/// Calls `each` with the number and the text of every line that says something.
+pub fn each_line<'a>(text: &'a str, mut each: impl FnMut(usize, &'a str) -> Result<(), ParseError>) -> Parsed<()> {
+    let mut left_out = LeftOut::default();
+    for (number, line) in lines(text) {
+        left_out.keep(each(number, line));
+    }
+    left_out.with(())
+}
+
+/// One value per line that says something.
+pub fn rows<'a, T>(text: &'a str, mut row: impl FnMut(usize, &'a str) -> Result<T, ParseError>) -> Parsed<Vec<T>> {
+    let mut rows = Vec::new();
+    each_line(text, |number, line| row(number, line).map(|row| rows.push(row))).map(|()| rows)
 }
 
 /// A parser that is given a file line by line: for files that are too long to be held as a whole.

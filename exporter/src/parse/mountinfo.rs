@@ -1,6 +1,6 @@
 //! `/proc/PID/mountinfo`: what a process sees mounted, with the devices behind it (filesystems/proc.rst, 3.5).
 
-use super::{ParseError, lines};
+use super::{ParseError, Parsed, rows};
 
 /// One mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,26 +24,18 @@ impl<'a> Mount<'a> {
 }
 
 /// Parses the file.
-pub fn parse(text: &str) -> Result<Vec<Mount<'_>>, ParseError> {
-    lines(text)
-        .map(|(number, line)| {
-            let parse = || {
-                // A number of optional fields stands before the dash.
-                let (before, behind) = line.split_once(" - ")?;
-                let mut before = before.split(' ').skip(2);
-                let (device, point) = (before.next()?, before.nth(1)?);
-                let mut behind = behind.split(' ');
-                Some(Mount { device, point, kind: behind.next()?, options: behind.nth(1)? })
-            };
-            parse().ok_or_else(|| {
-                ParseError::new(
-                    number,
-                    "ids, a device, a root, a mount point, options, a dash, a kind, a source and options",
-                    line,
-                )
-            })
-        })
-        .collect()
+pub fn parse(text: &str) -> Parsed<Vec<Mount<'_>>> {
+    const EXPECTED: &str = "ids, a device, a root, a mount point, options, a dash, a kind, a source and options";
+    rows(text, |number, line| mount(line).ok_or_else(|| ParseError::new(number, EXPECTED, line)))
+}
+
+fn mount(line: &str) -> Option<Mount<'_>> {
+    // A number of optional fields stands before the dash.
+    let (before, behind) = line.split_once(" - ")?;
+    let mut before = before.split(' ').skip(2);
+    let (device, point) = (before.next()?, before.nth(1)?);
+    let mut behind = behind.split(' ');
+    Some(Mount { device, point, kind: behind.next()?, options: behind.nth(1)? })
 }
 
 /// The mount that a path from the root is on: of the deepest ones the last, which covers the others.
@@ -67,20 +59,20 @@ mod tests {
 
     #[test]
     fn the_mount_of_a_path() {
-        let mounts = parse(TEXT).unwrap();
+        let mounts = parse(TEXT).value;
         let device = |path: &str| holding(&mounts, path).map(|mount| mount.device);
         assert_eq!(device("/var/lib/containerd/x"), Some("253:0"));
         assert_eq!(device("/var/library"), Some("259:2"));
         assert_eq!(device("/var/lib"), Some("253:0"));
         assert_eq!(device("relative/diff"), None);
         assert_eq!((mounts[1].kind, mounts[1].option("size"), mounts[1].option("mode")), ("tmpfs", Some("1k"), None));
-        assert_eq!(parse("24 1 259:2 / / rw\n").unwrap_err().line, 1);
+        assert_eq!(parse("24 1 259:2 / / rw\n").left_out.first.unwrap().line, 1);
     }
 
     proptest! {
         #[test]
         fn never_panics(text in "([0-9]{1,3}| |:|/| - |ext4|upperdir=|,|\n|\\PC)*") {
-            let _ = parse(&text).map(|mounts| holding(&mounts, &text).cloned().map(|m| m.option("upperdir").is_some()));
+            let _ = holding(&parse(&text).value, &text).map(|m| m.option("upperdir").is_some());
         }
     }
 }

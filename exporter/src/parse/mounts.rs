@@ -1,6 +1,6 @@
 //! `/proc/PID/mounts`: what a process sees mounted (fstab's columns, filesystems/proc.rst).
 
-use super::{ParseError, lines};
+use super::{ParseError, Parsed, rows};
 
 /// One mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,15 +21,13 @@ impl Mount<'_> {
 }
 
 /// Parses the file.
-pub fn parse(text: &str) -> Result<Vec<Mount<'_>>, ParseError> {
-    lines(text)
-        .map(|(number, line)| {
-            let mut fields = line.split(' ').skip(1);
-            let mount = fields.next().zip(fields.next()).zip(fields.next());
-            let mount = mount.map(|((point, kind), options)| Mount { point, kind, options });
-            mount.ok_or_else(|| ParseError::new(number, "a device, a mount point, a kind and options", line))
-        })
-        .collect()
+pub fn parse(text: &str) -> Parsed<Vec<Mount<'_>>> {
+    rows(text, |number, line| {
+        let mut fields = line.split(' ').skip(1);
+        let mount = fields.next().zip(fields.next()).zip(fields.next());
+        let mount = mount.map(|((point, kind), options)| Mount { point, kind, options });
+        mount.ok_or_else(|| ParseError::new(number, "a device, a mount point, a kind and options", line))
+    })
 }
 
 /// Bytes of a tmpfs' size as the kernel prints it, in KiB; `None` for anything else.
@@ -46,11 +44,11 @@ mod tests {
     #[test]
     fn columns() {
         let text = "shm /dev/shm tmpfs rw,nosuid,size=65536k,inode64 0 0\nnas:/a /data nfs4 rw,rsize=65536,hard 0 0\n";
-        let mounts = parse(text).unwrap();
+        let mounts = parse(text).value;
         assert_eq!((mounts[0].point, mounts[0].kind), ("/dev/shm", "tmpfs"));
         assert_eq!(mounts[0].option("size").and_then(tmpfs_size), Some(64 << 20));
         assert_eq!((mounts[1].option("rsize"), mounts[1].option("wsize")), (Some("65536"), None));
-        assert_eq!(parse("a b c d 0 0\nproc /proc\n").unwrap_err().line, 2);
+        assert_eq!(parse("a b c d 0 0\nproc /proc\n").left_out.first.unwrap().line, 2);
         assert_eq!((tmpfs_size("50%"), tmpfs_size("k")), (None, None));
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{ParseError, lines};
+use super::{ParseError, Parsed, each_line};
 
 /// What one kind of operation of a mount did since the mount.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,23 +24,23 @@ pub struct Mount<'a> {
     pub point: &'a str,
     /// Server and path.
     pub export: &'a str,
-    /// Bytes read from the server.
-    pub read_bytes: u64,
-    /// Bytes written to the server.
-    pub written_bytes: u64,
-    /// `READ`
-    pub read: Operations,
-    /// `WRITE`
-    pub write: Operations,
-    /// All others: opening, looking up, listing, asking for attributes.
-    pub other: Operations,
+    /// Bytes read from the server; `None` where the line makes no sense.
+    pub read_bytes: Option<u64>,
+    /// Bytes written to the server, likewise.
+    pub written_bytes: Option<u64>,
+    /// `READ`; `None` where its line makes no sense.
+    pub read: Option<Operations>,
+    /// `WRITE`, likewise.
+    pub write: Option<Operations>,
+    /// All others: opening, looking up, listing, asking for attributes; `None` where one of their lines makes no sense.
+    pub other: Option<Operations>,
 }
 
 /// Parses the file. A mount that another covers, at the same place, is left out.
-pub fn parse(text: &str) -> Result<Vec<Mount<'_>>, ParseError> {
+pub fn parse(text: &str) -> Parsed<Vec<Mount<'_>>> {
     let mut mounts: Vec<Mount<'_>> = Vec::new();
     let (mut inside, mut per_op) = (false, false);
-    for (number, line) in lines(text) {
+    let parsed = each_line(text, |number, line| {
         if let Some(device) = line.strip_prefix("device ") {
             (inside, per_op) = (false, false);
             if let Some(mount) = nfs(device) {
@@ -48,21 +48,22 @@ pub fn parse(text: &str) -> Result<Vec<Mount<'_>>, ParseError> {
                 mounts.push(mount);
                 inside = true;
             }
-            continue;
+            return Ok(());
         }
-        let Some(mount) = mounts.last_mut().filter(|_| inside) else { continue };
+        let Some(mount) = mounts.last_mut().filter(|_| inside) else { return Ok(()) };
         if line.starts_with("per-op statistics") {
             per_op = true;
         } else if let Some(bytes) = line.strip_prefix("bytes:") {
             let [.., read, written] = numbers::<6>(bytes)
                 .ok_or_else(|| ParseError::new(number, "at least 6 unsigned numbers behind bytes:", line))?;
-            (mount.read_bytes, mount.written_bytes) = (read, written);
+            (mount.read_bytes, mount.written_bytes) = (Some(read), Some(written));
         } else if per_op {
             operation(mount, line)
                 .ok_or_else(|| ParseError::new(number, "an operation and at least 8 unsigned numbers", line))?;
         }
-    }
-    Ok(mounts)
+        Ok(())
+    });
+    parsed.map(|()| mounts)
 }
 
 /// `SERVER:/PATH mounted on PLACE with fstype nfs4 statvers=1.1`; the kernel writes spaces in names as `\040`.
@@ -70,7 +71,14 @@ fn nfs(device: &str) -> Option<Mount<'_>> {
     let (export, rest) = device.split_once(" mounted on ")?;
     let (point, kind) = rest.split_once(" with fstype ")?;
     let kind = kind.split(' ').next()?;
-    ["nfs", "nfs4"].contains(&kind).then(|| Mount { point, export, ..Mount::default() })
+    ["nfs", "nfs4"].contains(&kind).then(|| Mount {
+        point,
+        export,
+        read: Some(Operations::default()),
+        write: Some(Operations::default()),
+        other: Some(Operations::default()),
+        ..Mount::default()
+    })
 }
 
 /// The first `N` numbers.
@@ -85,13 +93,18 @@ fn numbers<const N: usize>(text: &str) -> Option<[u64; N]> {
 
 /// `READ: requests transmissions timeouts sent received queue round_trip execution`, times in milliseconds.
 fn operation(mount: &mut Mount<'_>, line: &str) -> Option<()> {
-    let (name, rest) = line.split_once(':')?;
-    let [requests, transmissions, _, _, _, _, round_trip, execution] = numbers::<8>(rest)?;
-    let sum = match name {
+    let (name, rest) = line.split_once(':').unwrap_or((line, ""));
+    let place = match name {
         "READ" => &mut mount.read,
         "WRITE" => &mut mount.write,
         _ => &mut mount.other,
     };
+    // A sum that lacks one of its parts would say too little.
+    let Some([requests, transmissions, _, _, _, _, round_trip, execution]) = numbers::<8>(rest) else {
+        *place = None;
+        return None;
+    };
+    let Some(sum) = place else { return Some(()) };
     sum.requests = sum.requests.saturating_add(requests);
     sum.transmissions = sum.transmissions.saturating_add(transmissions);
     sum.round_trip = sum.round_trip.saturating_add(Duration::from_millis(round_trip));
@@ -113,26 +126,30 @@ mod tests {
     #[test]
     fn sums_by_kind() {
         let (first, _) = TEXT.split_once("\n\n").unwrap();
-        let mounts = parse(first).unwrap();
+        let mounts = parse(first).value;
         assert_eq!((mounts.len(), mounts[0].point, mounts[0].export), (1, "/data", "srv:/a"));
-        assert_eq!((mounts[0].read_bytes, mounts[0].written_bytes), (5, 6));
-        assert_eq!((mounts[0].read.requests, mounts[0].read.transmissions), (10, 12));
-        assert_eq!(mounts[0].read.round_trip, Duration::from_millis(30));
-        assert_eq!(mounts[0].other.execution, Duration::from_millis(7), "NULL and GETATTR");
-        assert_eq!(mounts[0].write, Operations::default());
+        assert_eq!((mounts[0].read_bytes, mounts[0].written_bytes), (Some(5), Some(6)));
+        let [read, write, other] = [mounts[0].read, mounts[0].write, mounts[0].other].map(Option::unwrap);
+        assert_eq!((read.requests, read.transmissions), (10, 12));
+        assert_eq!(read.round_trip, Duration::from_millis(30));
+        assert_eq!(other.execution, Duration::from_millis(7), "NULL and GETATTR");
+        assert_eq!(write, Operations::default());
     }
 
     #[test]
     fn a_covered_mount_is_left_out() {
-        let mounts = parse(TEXT).unwrap();
-        assert_eq!((mounts.len(), mounts[0].export, mounts[0].read_bytes), (1, "srv:/b", 50));
+        let mounts = parse(TEXT).value;
+        assert_eq!((mounts.len(), mounts[0].export, mounts[0].read_bytes), (1, "srv:/b", Some(50)));
     }
 
     #[test]
     fn short_lines_are_named() {
         let head = "device s:/a mounted on /data with fstype nfs\n";
-        assert_eq!(parse(&format!("{head}bytes: 1 2\n")).unwrap_err().line, 2);
-        assert_eq!(parse(&format!("{head}per-op statistics\nREAD: 1 2\n")).unwrap_err().line, 3);
+        let line = |text: &str| parse(&format!("{head}{text}")).left_out.first.unwrap().line;
+        assert_eq!((line("bytes: 1 2\n"), line("per-op statistics\nREAD: 1 2\n")), (2, 3));
+        let text = format!("{head}per-op statistics\nGETATTR: 1 x\nREAD: 10 12 0 1 2 6 30 40\nNULL: 1 1 0 0 0 0 1 1\n");
+        let mount = parse(&text).value.remove(0);
+        assert_eq!((mount.read.map(|read| read.requests), mount.other), (Some(10), None));
     }
 
     proptest! {

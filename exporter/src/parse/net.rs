@@ -1,6 +1,6 @@
 //! `/proc/net/{dev,snmp,netstat}` and the files of an RDMA port (stable/sysfs-class-infiniband).
 
-use super::{ParseError, lines, trim};
+use super::{LeftOut, ParseError, Parsed, each_line, lines, trim};
 
 /// Totals of one network interface since it was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,15 +25,17 @@ pub struct Direction {
 }
 
 /// Parses `/proc/net/dev`.
-pub fn interfaces(text: &str) -> Result<Vec<Interface<'_>>, ParseError> {
-    // Two lines of headings, which have bars.
-    lines(text)
-        .filter(|(_, line)| !line.contains('|'))
-        .map(|(number, line)| {
-            interface(line)
-                .ok_or_else(|| ParseError::new(number, "an interface, a colon and 16 unsigned numbers", line))
-        })
-        .collect()
+pub fn interfaces(text: &str) -> Parsed<Vec<Interface<'_>>> {
+    let mut interfaces = Vec::new();
+    let parsed = each_line(text, |number, line| {
+        // Two lines of headings, which have bars.
+        if !line.contains('|') {
+            let expected = || ParseError::new(number, "an interface, a colon and 16 unsigned numbers", line);
+            interfaces.push(interface(line).ok_or_else(expected)?);
+        }
+        Ok(())
+    });
+    parsed.map(|()| interfaces)
 }
 
 fn interface(line: &str) -> Option<Interface<'_>> {
@@ -52,26 +54,27 @@ fn interface(line: &str) -> Option<Interface<'_>> {
 
 /// Values of a protocol in `/proc/net/snmp` or `/proc/net/netstat`: a line of names, then a line of numbers, both behind
 /// the protocol's name. What the kernel does not name is `None`.
-pub fn protocol<const N: usize>(text: &str, protocol: &str, wanted: [&str; N]) -> Result<[Option<u64>; N], ParseError> {
+pub fn protocol<const N: usize>(text: &str, protocol: &str, wanted: [&str; N]) -> Parsed<[Option<u64>; N]> {
     let behind = |line| Some(str::strip_prefix(line, protocol)?.strip_prefix(':')?.split_ascii_whitespace());
     let mut found = lines(text).filter_map(|(number, line)| Some((number, line, behind(line)?)));
-    let mut values = [None; N];
-    let Some((first, names_line, names)) = found.next() else { return Ok(values) };
+    let (mut values, mut left_out) = ([None; N], LeftOut::default());
+    let Some((first, names_line, names)) = found.next() else { return left_out.with(values) };
     let Some((number, line, numbers)) = found.next() else {
-        return Err(ParseError::new(first, "a second line, of numbers", names_line));
+        left_out.add(ParseError::new(first, "a second line, of numbers", names_line));
+        return left_out.with(values);
     };
     for (name, text) in names.zip(numbers) {
         if let Some(at) = wanted.iter().position(|wanted| *wanted == name) {
-            values[at] = Some(text.parse().map_err(|_| ParseError::new(number, "unsigned numbers", line))?);
+            values[at] = left_out.keep(text.parse().map_err(|_| ParseError::new(number, "unsigned numbers", line)));
         }
     }
-    Ok(values)
+    left_out.with(values)
 }
 
-/// A setting that some drivers leave empty or give as -1 when they do not know it.
+/// A line rate in Mbit/s. Drivers that do not know it leave it empty, give 0 or -1, or the latter in 16 or 32 bits.
 pub fn known(text: &str) -> Result<Option<u64>, ParseError> {
     match trim(text) {
-        "" | "-1" => Ok(None),
+        "" | "-1" | "0" | "65535" | "4294967295" => Ok(None),
         text => text.parse().map(Some).map_err(|_| ParseError::new(1, "an unsigned number, or -1", text)),
     }
 }
@@ -111,25 +114,28 @@ mod tests {
             received: Direction { bytes: 1, errors: 3, dropped: 4 },
             sent: Direction { bytes: 9, errors: 11, dropped: 12 },
         };
-        assert_eq!(interfaces(text), Ok(vec![expected]));
-        assert_eq!(interfaces("a | b\n eth0: 1 2 3\n").unwrap_err().line, 2);
+        assert_eq!(interfaces(text).value, [expected]);
+        assert_eq!(interfaces("a | b\n eth0: 1 2 3\n").left_out.first.unwrap().line, 2);
     }
 
     #[test]
     fn values_by_name() {
         let text = "Tcp: RtoMin MaxConn OutSegs RetransSegs\nTcp: 200 -1 30 4\nTcpExt: A\nTcpExt: 1\n";
-        assert_eq!(protocol(text, "Tcp", ["RetransSegs", "OutSegs", "New"]), Ok([Some(4), Some(30), None]));
-        assert_eq!(protocol(text, "Udp", ["OutSegs"]), Ok([None]));
-        assert_eq!(protocol(text, "Tcp", ["MaxConn"]).unwrap_err().line, 2);
-        assert_eq!(protocol("Tcp: A\n", "Tcp", ["A"]).unwrap_err().expected, "a second line, of numbers");
+        assert_eq!(protocol(text, "Tcp", ["RetransSegs", "OutSegs", "New"]).value, [Some(4), Some(30), None]);
+        assert_eq!(protocol(text, "Udp", ["OutSegs"]).value, [None]);
+        let read = protocol(text, "Tcp", ["MaxConn", "OutSegs"]);
+        assert_eq!((read.value, read.left_out.first.unwrap().line), ([None, Some(30)], 2));
+        let short = protocol("Tcp: A\n", "Tcp", ["A"]).left_out.first.unwrap();
+        assert_eq!(short.expected, "a second line, of numbers");
     }
 
     #[test]
     fn unknown_is_not_zero() {
         assert_eq!(
-            (known("1500\n"), known("-1\n"), known("\n"), known("0")),
-            (Ok(Some(1500)), Ok(None), Ok(None), Ok(Some(0)))
+            (known("100000\n"), known("-1\n"), known("\n"), known("0")),
+            (Ok(Some(100_000)), Ok(None), Ok(None), Ok(None))
         );
+        assert_eq!((known("65535"), known("4294967295\n")), (Ok(None), Ok(None)));
         assert!(known("fast").is_err());
         assert_eq!((port_counter("N/A (no PMA)\n"), port_counter("7\n")), (Ok(None), Ok(Some(7))));
         assert!(port_counter("many").is_err());
@@ -147,7 +153,7 @@ mod tests {
     proptest! {
         #[test]
         fn never_panics(text in "(Tcp: |eth0:|[0-9]{1,21}| |\n|\\||: | Gb/sec|\\PC)*") {
-            let _ = (interfaces(&text).map(|all| all.len()), protocol(&text, "Tcp", ["0", "1"]));
+            let _ = (interfaces(&text).value.len(), protocol(&text, "Tcp", ["0", "1"]));
             let _ = (known(&text), port_counter(&text), port_active(&text), port_rate(&text));
         }
     }

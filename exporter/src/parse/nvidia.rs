@@ -1,6 +1,6 @@
 //! Files of `/proc/driver/nvidia`: the kernel module that is loaded, its parameters, and what it says of each GPU.
 
-use super::{ParseError, lines};
+use super::{ParseError, Parsed, each_line, lines};
 
 /// The NVIDIA kernel module.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,14 +24,14 @@ pub fn module(text: &str) -> Result<Module, ParseError> {
 }
 
 /// Calls `each` with the name and the value of every parameter of `/proc/driver/nvidia/params` that is a number.
-pub fn parameters(text: &str, mut each: impl FnMut(&str, u64)) -> Result<(), ParseError> {
-    for (number, line) in lines(text) {
+pub fn parameters(text: &str, mut each: impl FnMut(&str, u64)) -> Parsed<()> {
+    each_line(text, |number, line| {
         let (name, value) = line.split_once(':').ok_or_else(|| ParseError::new(number, "a name and a colon", line))?;
         if let Ok(value) = value.trim().parse() {
             each(name, value);
         }
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 /// What `/proc/driver/nvidia/gpus/*/information` says of a GPU; what this driver does not print is `None`.
@@ -44,10 +44,10 @@ pub struct Information {
 }
 
 /// Parses the file. Older drivers say `Blacklisted` for excluded.
-pub fn information(text: &str) -> Result<Information, ParseError> {
+pub fn information(text: &str) -> Parsed<Information> {
     let mut found = Information::default();
-    for (number, line) in lines(text) {
-        let Some((name, value)) = line.split_once(':') else { continue };
+    let parsed = each_line(text, |number, line| {
+        let Some((name, value)) = line.split_once(':') else { return Ok(()) };
         match (name, value.trim()) {
             ("GPU Firmware", version) => found.firmware = Some(version.to_owned()),
             ("GPU Excluded" | "Blacklisted", answer) => {
@@ -59,8 +59,9 @@ pub fn information(text: &str) -> Result<Information, ParseError> {
             }
             _ => {}
         }
-    }
-    Ok(found)
+        Ok(())
+    });
+    parsed.map(|()| found)
 }
 
 fn is_version(word: &str) -> bool {
@@ -93,14 +94,14 @@ mod tests {
     fn what_the_driver_says() {
         let mut all = Vec::new();
         let text = "EnableMSI: 1\nRmMsg: \"\"\nEnableGpuFirmware: 18\n";
-        parameters(text, |name, value| all.push((name.to_owned(), value))).unwrap();
+        parameters(text, |name, value| all.push((name.to_owned(), value)));
         assert_eq!(all, [("EnableMSI".to_owned(), 1), ("EnableGpuFirmware".to_owned(), 18)]);
-        assert_eq!(parameters("EnableMSI 1\n", |_, _| {}).unwrap_err().line, 1);
+        assert_eq!(parameters("EnableMSI 1\n", |_, _| {}).left_out.first.unwrap().line, 1);
         let new = "Model: \t H100\nGPU Firmware: \t 580.105.08\nDevice Minor: \t 0\nGPU Excluded:\t No\n";
         let expected = Information { firmware: Some("580.105.08".to_owned()), excluded: Some(false) };
-        assert_eq!(information(new), Ok(expected));
-        assert_eq!(information("Blacklisted:\t Yes\n"), Ok(Information { firmware: None, excluded: Some(true) }));
-        assert_eq!(information("Model: x\nGPU Excluded: perhaps\n").unwrap_err().line, 2);
+        assert_eq!(information(new).value, expected);
+        assert_eq!(information("Blacklisted:\t Yes\n").value, Information { firmware: None, excluded: Some(true) });
+        assert_eq!(information("Model: x\nGPU Excluded: perhaps\n").left_out.first.unwrap().line, 2);
     }
 
     proptest! {

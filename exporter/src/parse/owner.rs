@@ -1,7 +1,8 @@
 //! What a cgroup path says about who lives there.
 //!
 //! Runtimes and resource managers encode their ids in the path: the kubelet `…pod<uid>…`, containerd, CRI-O, docker
-//! and podman a container id of 64 hexadecimal digits behind a prefix of their own, Slurm `job_<id>`, systemd a unit.
+//! and podman a container id of 64 hexadecimal digits behind a prefix of their own, Slurm `job_<id>` or from 26.05 on the
+//! SLUID, systemd a unit. A service that runs jobs delegates cgroups to them: each job is an owner, the service is none.
 
 /// Who lives in a cgroup, as far as its path tells.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -14,6 +15,8 @@ pub struct Identity {
     pub container_id: Option<String>,
     /// Slurm job id.
     pub slurm_job: Option<String>,
+    /// A job of Slurm by its SLUID, or of another scheduler, as `SCHEDULER-JOB`.
+    pub other_job: Option<String>,
     /// systemd unit; below a user's service manager, `user@1000.service/` and the unit.
     pub unit: Option<String>,
 }
@@ -29,7 +32,7 @@ pub enum Rank {
     Unit,
     /// A pod, container or both.
     Container,
-    /// A Slurm job.
+    /// A scheduler's job.
     Job,
 }
 
@@ -47,10 +50,11 @@ impl Identity {
         let mut found = Self::default();
         let (mut end, mut unit_end) = (0, 0);
         let mut at = 0;
-        let mut parent = "";
+        // The folder above, and the one above that.
+        let mut parent = ("", "");
         for folder in path.split('/') {
             at += folder.len();
-            if found.read(folder, parent) {
+            if found.read(folder, parent.0) || found.is_lsf(folder, parent) {
                 end = at;
             } else if is_unit(folder) {
                 found.unit = Some(match found.unit.take().filter(|u| u.starts_with("user@")) {
@@ -60,7 +64,7 @@ impl Identity {
                 unit_end = at;
             }
             at += 1;
-            parent = folder;
+            parent = (folder, parent.0);
         }
         if end > 0 {
             found.unit = None;
@@ -75,6 +79,13 @@ impl Identity {
     fn read(&mut self, folder: &str, parent: &str) -> bool {
         if let Some(job) = slurm_job(folder, parent) {
             self.slurm_job = Some(job.to_owned());
+            return true;
+        }
+        // Below a job, a scheduler's folders are its steps and tasks.
+        if self.other_job.is_none()
+            && let Some(job) = other_job(folder, parent, self.unit.is_some())
+        {
+            self.other_job = Some(job);
             return true;
         }
         let pod = pod_uid(folder);
@@ -94,10 +105,20 @@ impl Identity {
         }
     }
 
+    /// LSF: `lsf/CLUSTER/job.ID.PID.TIME`.
+    fn is_lsf(&mut self, folder: &str, (_, above): (&str, &str)) -> bool {
+        let job = folder.strip_prefix("job.").filter(|_| above == "lsf" && self.other_job.is_none());
+        let Some(id) = job.and_then(|job| job.split('.').next()).filter(|id| begins_with_digit(id)) else {
+            return false;
+        };
+        self.other_job = Some(format!("lsf-{id}"));
+        true
+    }
+
     /// How much is known.
     #[must_use]
     pub fn rank(&self) -> Rank {
-        if self.slurm_job.is_some() {
+        if self.slurm_job.is_some() || self.other_job.is_some() {
             Rank::Job
         } else if self.pod_uid.is_some() || self.container_id.is_some() {
             Rank::Container
@@ -115,6 +136,7 @@ impl Identity {
     pub fn id(&self) -> String {
         let id = match self {
             Self { slurm_job: Some(job), .. } => format!("slurm-{job}"),
+            Self { other_job: Some(job), .. } => job.clone(),
             Self { container_id: Some(id), .. } => format!("container-{}", &id[..SHORT_CONTAINER_ID]),
             Self { pod_uid: Some(uid), .. } => format!("pod-{uid}"),
             Self { unit: Some(unit), .. } => unit.clone(),
@@ -134,6 +156,55 @@ fn slurm_job<'a>(folder: &'a str, parent: &str) -> Option<&'a str> {
     let below_slurm = parent.starts_with("uid_") || parent.ends_with("slurmstepd.scope");
     let job = folder.strip_prefix("job_").filter(|_| below_slurm)?;
     (!job.is_empty() && job.bytes().all(|b| b.is_ascii_digit())).then_some(job)
+}
+
+/// Jobs of Slurm by their SLUID, and of other schedulers.
+///
+/// | scheduler | path |
+/// |---|---|
+/// | Slurm from 26.05 on | `slurmstepd.scope/s5K1KKYAYG5D00/step_0`: `s` and 13 digits and capitals |
+/// | OpenPBS, PBS Pro | `pbs_jobs.service/jobid/123.pbs`, `pbspro.slice/pbspro-123.pbs.slice`, v1 `pbspro/123.pbs` |
+/// | Torque | `torque/123.server` |
+/// | HTCondor | `htcondor/condor_var_lib_condor_execute_slot1_1@node`: a slot, which runs one job at a time |
+/// | Flux | `imp-shell-0-f2Xy.service` |
+/// | Grid Engine | `UGE/123.1`: job and task |
+fn other_job(folder: &str, parent: &str, in_unit: bool) -> Option<String> {
+    let named = |scheduler: &str, job: &str| Some(format!("{scheduler}-{job}"));
+    if let Some(id) =
+        folder.strip_prefix('s').filter(|_| parent.ends_with("slurmstepd.scope") || parent.starts_with("uid_"))
+    {
+        let is_sluid = id.len() >= 10 && id.bytes().all(|b| b.is_ascii_digit() || b.is_ascii_uppercase());
+        return is_sluid.then(|| format!("slurm-s{id}"));
+    }
+    let unescaped = folder.replace("\\x2e", ".").replace("\\x2d", "-");
+    let of_slice = || unescaped.strip_suffix(".slice")?.split_once('-').map(|(_, id)| id.to_owned());
+    match parent.split('.').next().unwrap_or_default() {
+        "jobid" if begins_with_digit(folder) => return named("pbs", folder),
+        "pbs_jobs" | "pbspro" if begins_with_digit(folder) => return named("pbs", folder),
+        "pbs_jobs" | "pbspro" => return of_slice().filter(|id| begins_with_digit(id)).and_then(|id| named("pbs", &id)),
+        "torque" if begins_with_digit(folder) => return named("torque", folder),
+        "UGE" | "AGE" | "SGE" | "OCS" | "GCS" | "sge" | "gridengine" if begins_with_digit(folder) => {
+            return named("sge", folder);
+        }
+        _ => {}
+    }
+    if parent == "htcondor" || parent.starts_with("condor") || folder.starts_with("condor_") {
+        let slot = folder.find("slot").map(|at| &folder[at..]).filter(|slot| begins_with_digit(&slot["slot".len()..]));
+        return slot.and_then(|slot| named("htcondor", slot.split('@').next().unwrap_or(slot)));
+    }
+    let shell = folder.strip_suffix(".service").map(|unit| unit.strip_prefix("imp-").unwrap_or(unit));
+    if let Some((rank, job)) = shell.and_then(|unit| unit.strip_prefix("shell-")?.split_once('-')) {
+        return (begins_with_digit(rank) && !job.is_empty()).then(|| format!("flux-{job}"));
+    }
+    // Any other service that calls the folders of its jobs so.
+    let id = folder.strip_prefix("job")?.trim_start_matches(['_', '-', '.']);
+    let service = parent.strip_suffix(".service").or_else(|| parent.strip_suffix(".scope"));
+    let job = service.filter(|_| in_unit && begins_with_digit(id))?;
+    Some(format!("{job}-job-{id}"))
+}
+
+fn begins_with_digit(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_digit())
 }
 
 /// `kubepods-burstable-pod7a96c459_d529_….slice` (systemd driver) or `pod7a96c459-d529-…` (cgroupfs driver). A static
@@ -237,6 +308,35 @@ mod tests {
         ("/", None, ["", "", "", ""]),
     ];
 
+    /// Paths of schedulers' jobs: the folders of the job's own cgroup, and its id.
+    const JOBS: &[(&str, usize, &str)] = &[
+        ("/system.slice/slurmstepd.scope/s5K1KKYAYG5D00/step_0/user/task_0", 3, "slurm-s5K1KKYAYG5D00"),
+        ("/system.slice/node1_slurmstepd.scope/s5K1KKZ0M2ZX00/step_batch", 3, "slurm-s5K1KKZ0M2ZX00"),
+        ("/system.slice/slurmstepd.scope/system", 2, "slurmstepd.scope"),
+        ("/pbs_jobs.service/jobid/123.pbs", 3, "pbs-123.pbs"),
+        ("/pbs_jobs.service/jobid/1234[7].pbs/x", 3, "pbs-1234[7].pbs"),
+        ("/pbspro.slice/pbspro-123.pbs.slice", 2, "pbs-123.pbs"),
+        ("/pbspro/124.pbs", 2, "pbs-124.pbs"),
+        ("/torque/9.server", 2, "torque-9.server"),
+        ("/system.slice/condor.service/htcondor/condor_var_lib_condor_execute_slot1_2@node", 4, "htcondor-slot1_2"),
+        ("/htcondor/condor_var_lib_condor_execute_slot1_1", 2, "htcondor-slot1_1"),
+        ("/user.slice/user-500.slice/user@500.service/app.slice/imp-shell-0-f2Xy.service", 5, "flux-f2Xy"),
+        ("/lsf/cluster1/job.123.4567.1650000000", 3, "lsf-123"),
+        ("/lsf/cluster1/job.124[3].4568.1650000000/tasks", 3, "lsf-124[3]"),
+        ("/UGE/123.1", 2, "sge-123.1"),
+        ("/system.slice/runner.service/job-17/step", 3, "runner-job-17"),
+        ("/system.slice/train.service/workers", 2, "train.service"),
+    ];
+
+    #[test]
+    fn jobs_of_every_scheduler_are_owners_below_the_service_that_runs_them() {
+        for (path, folders, id) in JOBS {
+            let identity = Identity::of(path);
+            let cgroup = path.split('/').take(folders + 1).collect::<Vec<_>>().join("/");
+            assert_eq!((identity.id().as_str(), identity.cgroup.as_str()), (*id, cgroup.as_str()), "{path}");
+        }
+    }
+
     fn fill(template: &str) -> String {
         let names = [("{SLICE}", SLICE_UID), ("{UID}", UID), ("{CID}", CID), ("{OTHER}", OTHER)];
         names.iter().fold(template.to_owned(), |text, (name, value)| text.replace(name, value))
@@ -252,7 +352,11 @@ mod tests {
             };
             let [pod_uid, container_id, slurm_job, unit] =
                 fields.map(|field| Some(fill(field)).filter(|value| !value.is_empty()));
-            assert_eq!(Identity::of(&path), Identity { cgroup, pod_uid, container_id, slurm_job, unit }, "{path}");
+            assert_eq!(
+                Identity::of(&path),
+                Identity { cgroup, pod_uid, container_id, slurm_job, other_job: None, unit },
+                "{path}"
+            );
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{ParseError, lines};
+use super::{ParseError, Parsed, each_line};
 
 /// Cumulative stall times; a line that the kernel does not print is `None` (`irq` has only `full`, old `cpu` only
 /// `some`).
@@ -15,10 +15,10 @@ pub struct Pressure {
 }
 
 /// Parses one file.
-pub fn parse(text: &str) -> Result<Pressure, ParseError> {
+pub fn parse(text: &str) -> Parsed<Pressure> {
     const EXPECTED: &str = "some or full, with total=<microseconds>";
     let mut pressure = Pressure::default();
-    for (number, line) in lines(text) {
+    let mut parsed = each_line(text, |number, line| {
         let error = || ParseError::new(number, EXPECTED, line);
         let mut words = line.split_ascii_whitespace();
         let field = match words.next() {
@@ -28,8 +28,12 @@ pub fn parse(text: &str) -> Result<Pressure, ParseError> {
         };
         let total = words.find_map(|word| word.strip_prefix("total=")).and_then(|n| n.parse().ok());
         *field = Some(Duration::from_micros(total.ok_or_else(error)?));
+        Ok(())
+    });
+    if text.trim().is_empty() {
+        parsed.left_out.add(ParseError::new(1, EXPECTED, ""));
     }
-    if pressure == Pressure::default() { Err(ParseError::new(1, EXPECTED, "")) } else { Ok(pressure) }
+    parsed.map(|()| pressure)
 }
 
 #[cfg(test)]
@@ -39,18 +43,20 @@ mod tests {
 
     #[test]
     fn each_line_may_be_alone() {
-        let full = parse("full avg10=0.00 avg60=0.00 avg300=0.00 total=100648410\n").unwrap();
+        let full = parse("full avg10=0.00 avg60=0.00 avg300=0.00 total=100648410\n").value;
         assert_eq!(full, Pressure { some: None, full: Some(Duration::from_micros(100_648_410)) });
-        let some = parse("some avg10=0.00 avg60=0.00 avg300=0.00 total=3").unwrap();
+        let some = parse("some avg10=0.00 avg60=0.00 avg300=0.00 total=3").value;
         assert_eq!(some, Pressure { some: Some(Duration::from_micros(3)), full: None });
     }
 
     #[test]
-    fn malformed_files_are_errors() {
+    fn malformed_lines_are_named_and_cost_themselves() {
         for (text, line) in [("", 1), ("some avg10=0.00\n", 1), ("some total=1\nmost total=2", 2), ("full total=-1", 1)]
         {
-            assert_eq!(parse(text).unwrap_err().line, line, "{text:?}");
+            assert_eq!(parse(text).left_out.first.unwrap().line, line, "{text:?}");
         }
+        let read = parse("some total=1\nfull total=-4\n").value;
+        assert_eq!(read, Pressure { some: Some(Duration::from_micros(1)), full: None });
     }
 
     proptest! {

@@ -1,6 +1,6 @@
 //! `/proc/net/softnet_stat`: one line of hexadecimal words per online CPU (`softnet_seq_show` in net/core/net-procfs.c).
 
-use super::{ParseError, lines};
+use super::{ParseError, Parsed, rows};
 
 /// What one CPU did with received packets; each figure wraps at 32 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,12 +17,12 @@ pub struct Softnet {
 }
 
 /// Parses every line.
-pub fn parse(text: &str) -> Result<Vec<Softnet>, ParseError> {
-    let cpus = lines(text).zip(0..);
-    cpus.map(|((number, line), at)| {
-        cpu(line, at).ok_or_else(|| ParseError::new(number, "at least 3 hexadecimal words of 32 bits", line))
+pub fn parse(text: &str) -> Parsed<Vec<Softnet>> {
+    let mut places = 0..;
+    rows(text, |number, line| {
+        let read = places.next().and_then(|at| cpu(line, at));
+        read.ok_or_else(|| ParseError::new(number, "at least 3 hexadecimal words of 32 bits", line))
     })
-    .collect()
 }
 
 fn cpu(line: &str, at: u32) -> Option<Softnet> {
@@ -44,15 +44,15 @@ mod tests {
             Softnet { cpu: 0, processed: 0x49279, dropped: 0, squeezed: 1 },
             Softnet { cpu: 1, processed: 0xdfb82, dropped: 0x29, squeezed: 10 },
         ];
-        assert_eq!(parse(old).unwrap(), expected);
+        assert_eq!(parse(old).value, expected);
         let new = "000091f1 00000000 00000002 0 0 0 0 0 0 0 0 0 00000007 00000000 00000000\n";
-        assert_eq!(parse(new).unwrap(), [Softnet { cpu: 7, processed: 0x91f1, dropped: 0, squeezed: 2 }]);
+        assert_eq!(parse(new).value, [Softnet { cpu: 7, processed: 0x91f1, dropped: 0, squeezed: 2 }]);
     }
 
     #[test]
     fn malformed_lines_are_named() {
         for text in ["0 0 0\n0 0\n", "0 0 0\n0 0 x\n", "0 0 0\n0 0 100000000\n"] {
-            assert_eq!(parse(text).unwrap_err().line, 2, "{text}");
+            assert_eq!(parse(text).left_out.first.unwrap().line, 2, "{text}");
         }
     }
 

@@ -1,6 +1,6 @@
 //! `/proc/stat`: only what is bounded on a machine of any size.
 
-use super::{ParseError, lines};
+use super::{ParseError, Parsed, each_line};
 
 /// The columns of a `cpu` line in order (filesystems/proc.rst). The two after `steal`, guest times, are already in
 /// user and nice.
@@ -21,22 +21,29 @@ pub struct Stat {
 }
 
 /// Parses the file.
-pub fn parse(text: &str) -> Result<Stat, ParseError> {
+pub fn parse(text: &str) -> Parsed<Stat> {
     let mut stat = Stat::default();
-    for (number, line) in lines(text) {
+    let mut parsed = each_line(text, |number, line| {
         let (key, rest) = line.split_once(' ').unwrap_or((line, ""));
         let error = || ParseError::new(number, "unsigned numbers", line);
         match key {
-            "cpu" => {
-                let columns = rest.split_ascii_whitespace().take(MODES.len());
-                stat.ticks = columns.map(str::parse).collect::<Result<_, _>>().map_err(|_| error())?;
-            }
+            "cpu" => stat.ticks = columns(rest).ok_or_else(error)?,
             "btime" => stat.boot_time = Some(rest.parse().map_err(|_| error())?),
             _ if key.starts_with("cpu") => stat.cpus += 1,
             _ => {}
         }
+        Ok(())
+    });
+    if stat.ticks.is_empty() {
+        parsed.left_out.add(ParseError::new(1, "a cpu line", ""));
     }
-    if stat.ticks.is_empty() { Err(ParseError::new(1, "a cpu line", "")) } else { Ok(stat) }
+    parsed.map(|()| stat)
+}
+
+/// The columns of a `cpu` line; `None` without any, and where one is no number.
+fn columns(rest: &str) -> Option<Vec<u64>> {
+    let columns = rest.split_ascii_whitespace().take(MODES.len());
+    columns.map(|column| column.parse().ok()).collect::<Option<Vec<u64>>>().filter(|columns| !columns.is_empty())
 }
 
 /// What the whole node does, behind the lines of CPUs; what the kernel does not print is `None`.
@@ -53,10 +60,10 @@ pub struct Activity {
 }
 
 /// Calls `each` with the number and the ticks, in the order of [`MODES`], of every online CPU.
-pub fn per_cpu(text: &str, mut each: impl FnMut(u32, &[u64])) -> Result<Activity, ParseError> {
+pub fn per_cpu(text: &str, mut each: impl FnMut(u32, &[u64])) -> Parsed<Activity> {
     let mut activity = Activity::default();
     let mut ticks = Vec::with_capacity(MODES.len());
-    for (number, line) in lines(text) {
+    let parsed = each_line(text, |number, line| {
         let (key, rest) = line.split_once(' ').unwrap_or((line, ""));
         let error = || ParseError::new(number, "unsigned numbers", line);
         let field = match key {
@@ -65,18 +72,19 @@ pub fn per_cpu(text: &str, mut each: impl FnMut(u32, &[u64])) -> Result<Activity
             "procs_running" => &mut activity.running,
             "procs_blocked" => &mut activity.blocked,
             _ => {
-                let Some(cpu) = key.strip_prefix("cpu").filter(|cpu| !cpu.is_empty()) else { continue };
+                let Some(cpu) = key.strip_prefix("cpu").filter(|cpu| !cpu.is_empty()) else { return Ok(()) };
                 ticks.clear();
                 for column in rest.split_ascii_whitespace().take(MODES.len()) {
                     ticks.push(column.parse().map_err(|_| error())?);
                 }
                 each(cpu.parse().map_err(|_| error())?, &ticks);
-                continue;
+                return Ok(());
             }
         };
         *field = Some(rest.parse().map_err(|_| error())?);
-    }
-    Ok(activity)
+        Ok(())
+    });
+    parsed.map(|()| activity)
 }
 
 #[cfg(test)]
@@ -89,26 +97,31 @@ mod tests {
         let text =
             "cpu  10 1 5 100 2 0 3 4 9 9\ncpu0 5 1 2 50 1 0 3 4 9 9\ncpu1 5 0 3 50 1 0 0 0 0 0\nintr 5 1 2\nbtime 77\n";
         let expected = Stat { ticks: vec![10, 1, 5, 100, 2, 0, 3, 4], cpus: 2, boot_time: Some(77) };
-        assert_eq!(parse(text), Ok(expected));
+        assert_eq!(parse(text).value, expected);
     }
 
     #[test]
-    fn malformed_files_are_errors() {
-        assert_eq!(parse("btime 7").unwrap_err().expected, "a cpu line");
-        assert_eq!(parse("cpu 1 2 x").unwrap_err().line, 1);
-        assert_eq!(parse("cpu 1 2\nbtime soon").unwrap_err().line, 2);
+    fn malformed_lines_are_named_and_cost_themselves() {
+        let first = |text: &str| parse(text).left_out.first.unwrap();
+        assert_eq!(first("btime 7").expected, "a cpu line");
+        assert_eq!(first("cpu 1 2 x").line, 1);
+        assert_eq!(first("cpu 1 2\nbtime soon").line, 2);
+        let read = parse("cpu -1 2\ncpu0 1 2\nbtime 7\nprocesses -5\n");
+        assert_eq!(read.value, Stat { ticks: vec![], cpus: 1, boot_time: Some(7) });
     }
 
     #[test]
     fn one_cpu_after_the_other() {
         let text = "cpu  9 9\ncpu0 5 1 2 50 1 0 3 4 9 9\ncpu12 5 0\nintr 5 1\nctxt 7\nprocesses 8\nprocs_running 3\n";
         let mut cpus = Vec::new();
-        let activity = per_cpu(text, |cpu, ticks| cpus.push((cpu, ticks.to_vec()))).unwrap();
+        let activity = per_cpu(text, |cpu, ticks| cpus.push((cpu, ticks.to_vec()))).value;
         assert_eq!(cpus, [(0, vec![5, 1, 2, 50, 1, 0, 3, 4]), (12, vec![5, 0])]);
         let expected = Activity { context_switches: Some(7), forks: Some(8), running: Some(3), blocked: None };
         assert_eq!(activity, expected);
-        assert_eq!(per_cpu("cpu0 1\ncpux 1\n", |_, _| {}).unwrap_err().line, 2);
-        assert_eq!(per_cpu("ctxt many\n", |_, _| {}).unwrap_err().line, 1);
+        let first = |text: &str| per_cpu(text, |_, _| {}).left_out.first.unwrap().line;
+        assert_eq!((first("cpu0 1\ncpux 1\n"), first("ctxt many\n")), (2, 1));
+        let read = per_cpu("cpu0 1\nctxt 7\nprocesses -2049041839\nprocs_running 3\n", |_, _| {});
+        assert_eq!((read.value.forks, read.value.running, read.left_out.count), (None, Some(3), 1));
     }
 
     proptest! {

@@ -1,6 +1,6 @@
 //! `/proc/swaps`: the swap devices in use (`swap_show` in mm/swapfile.c).
 
-use super::{ParseError, lines};
+use super::{ParseError, Parsed, each_line};
 
 /// One device or file that pages are swapped to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,12 +16,17 @@ pub struct Swap<'a> {
 }
 
 /// Parses every line below the header.
-pub fn parse(text: &str) -> Result<Vec<Swap<'_>>, ParseError> {
-    let rows = lines(text).skip(1);
-    rows.map(|(number, line)| {
-        swap(line).ok_or_else(|| ParseError::new(number, "a path, a type, a size and a use in KiB", line))
-    })
-    .collect()
+pub fn parse(text: &str) -> Parsed<Vec<Swap<'_>>> {
+    let (mut swaps, mut is_head) = (Vec::new(), true);
+    let parsed = each_line(text, |number, line| {
+        if std::mem::replace(&mut is_head, false) {
+            return Ok(());
+        }
+        let expected = || ParseError::new(number, "a path, a type, a size and a use in KiB", line);
+        swaps.push(swap(line).ok_or_else(expected)?);
+        Ok(())
+    });
+    parsed.map(|()| swaps)
 }
 
 fn swap(line: &str) -> Option<Swap<'_>> {
@@ -45,13 +50,13 @@ mod tests {
             Swap { path: "/dev/zram0", kind: "partition", size: 8_388_604 << 10, used: 76 << 10 },
             Swap { path: "/swap\\040file", kind: "file", size: 4096, used: 0 },
         ];
-        assert_eq!(parse(&text).unwrap(), expected);
-        assert_eq!(parse(HEADER).unwrap(), []);
+        assert_eq!(parse(&text).value, expected);
+        assert_eq!(parse(HEADER).value, []);
     }
 
     #[test]
     fn a_short_line_is_named() {
-        assert_eq!(parse(&format!("{HEADER}/a file 4 0 1\n/b file 4\n")).unwrap_err().line, 3);
+        assert_eq!(parse(&format!("{HEADER}/a file 4 0 1\n/b file 4\n")).left_out.first.unwrap().line, 3);
     }
 
     proptest! {

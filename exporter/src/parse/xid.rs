@@ -22,6 +22,9 @@ const FALLEN_OFF: u64 = 79;
 /// error comes within milliseconds, while errors that repeat come seconds apart (XID 119 every 6 s, its timeout).
 const ONE_EVENT_US: u64 = 1_000_000;
 
+/// Events of the last second that are remembered.
+const TOLD: usize = 1024;
+
 /// How many lines behind `The NVIDIA GPU …` may tell what is with it.
 const SENTENCE_LINES: u32 = 3;
 
@@ -48,7 +51,7 @@ impl<'a> Record<'a> {
 }
 
 /// One error.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Event {
     /// Of a GPU.
     Gpu(Xid),
@@ -57,7 +60,7 @@ pub enum Event {
 }
 
 /// An XID.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Xid {
     /// The GPU; the driver's lines leave its function out, which is 0.
     pub address: Address,
@@ -70,16 +73,18 @@ pub struct Xid {
 }
 
 /// Where in the link hardware an XID of NVLink 5 comes from, and how bad it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Link {
     /// The sub-unit, such as `NETIR_LINK_EVT`.
     pub unit: String,
     /// As the line says.
     pub severity: Severity,
+    /// The number of the link, if the line names one.
+    pub number: Option<u32>,
 }
 
 /// An SXid.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SwitchXid {
     /// The switch.
     pub address: Address,
@@ -87,6 +92,8 @@ pub struct SwitchXid {
     pub code: u64,
     /// As the line says; some say nothing.
     pub severity: Option<Severity>,
+    /// The number of the link, if the line names one.
+    pub link: Option<u32>,
 }
 
 /// How bad an error of a link or switch is, in the driver's own words.
@@ -123,8 +130,9 @@ impl Severity {
 pub struct Log {
     /// The device that a sentence over several lines is about, and how many more lines it may take.
     begun: Option<(Address, u32)>,
-    /// When each device and code was told of last, while it is less than [`ONE_EVENT_US`] ago.
-    told: BTreeMap<(Address, u64), u64>,
+    /// When each event was told of last, while it is less than [`ONE_EVENT_US`] ago. Events that differ in severity, unit,
+    /// link or instance are different ones: the second may be the worse.
+    told: BTreeMap<Event, u64>,
 }
 
 impl Log {
@@ -168,15 +176,15 @@ impl Log {
 
     /// Is this the first line of the event?
     fn news(&mut self, event: &Event, record: Record<'_>) -> bool {
-        let key = match event {
-            Event::Gpu(xid) => (xid.address, xid.code),
-            Event::Switch(xid) => (xid.address, xid.code),
-        };
         self.told.retain(|_, at| record.at_us.abs_diff(*at) < ONE_EVENT_US);
-        match self.told.contains_key(&key) {
-            true => false,
-            false => self.told.insert(key, record.at_us).is_none(),
+        if self.told.contains_key(event) {
+            return false;
         }
+        // In a storm of ever new ones what is beyond the bound may be told twice.
+        if self.told.len() < TOLD {
+            self.told.insert(event.clone(), record.at_us);
+        }
+        true
     }
 }
 
@@ -194,7 +202,7 @@ fn switch(rest: &str) -> Option<SwitchXid> {
     let (place, rest) = rest.split_once("): ")?;
     let (code, text) = code(rest)?;
     let severity = text.split(',').find_map(|part| Severity::parse(part.trim()));
-    Some(SwitchXid { address: address(first_word(place))?, code, severity })
+    Some(SwitchXid { address: address(first_word(place))?, code, severity, link: link_number(text) })
 }
 
 /// The code, and what follows it.
@@ -209,7 +217,13 @@ fn link(text: &str) -> Option<Link> {
     let severity = text.split_whitespace().find_map(Severity::parse)?;
     let unit = first_word(text);
     let plain = !unit.is_empty() && unit.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-    plain.then(|| Link { unit: unit.to_owned(), severity })
+    plain.then(|| Link { unit: unit.to_owned(), severity, number: link_number(text) })
+}
+
+/// The number behind the word `Link`.
+fn link_number(text: &str) -> Option<u32> {
+    let mut words = text.split_whitespace().skip_while(|word| *word != "Link").skip(1);
+    words.next()?.trim_end_matches(|c: char| !c.is_ascii_digit()).parse().ok()
 }
 
 fn first_word(text: &str) -> &str {
@@ -274,26 +288,26 @@ mod tests {
 
     #[test]
     fn links_and_switches_say_how_bad_it_is() {
-        let of_link = |unit: &str, severity| {
-            let link = Some(Link { unit: unit.to_owned(), severity });
+        let of_link = |unit: &str, severity, number| {
+            let link = Some(Link { unit: unit.to_owned(), severity, number: Some(number) });
             [Event::Gpu(Xid { address: at("0008:01:00.0"), code: 149, instance: None, link })]
         };
-        for (text, unit, severity) in [
-            ("NETIR_LINK_EVT  Fatal   XC0 i0 Link 04 (0x004505c6 0x0)", "NETIR_LINK_EVT", Severity::Fatal),
-            ("pid=1, name=a, NETIR_INT Nonfatal XC1 i2 Link 17 (0x0)", "NETIR_INT", Severity::NonFatal),
-            ("NETIR_BER_EVENT (Non-fatal) (XC0) i0 Link 00 (0x0)", "NETIR_BER_EVENT", Severity::NonFatal),
+        for (text, unit, severity, number) in [
+            ("NETIR_LINK_EVT  Fatal   XC0 i0 Link 04 (0x004505c6 0x0)", "NETIR_LINK_EVT", Severity::Fatal, 4),
+            ("pid=1, name=a, NETIR_INT Nonfatal XC1 i2 Link 17 (0x0)", "NETIR_INT", Severity::NonFatal, 17),
+            ("NETIR_BER_EVENT (Non-fatal) (XC0) i0 Link 00 (0x0)", "NETIR_BER_EVENT", Severity::NonFatal, 0),
         ] {
             let line = format!("NVRM: Xid (PCI:0008:01:00): 149, {text}");
-            assert_eq!(events(&[(0, &line)]), of_link(unit, severity), "{text}");
+            assert_eq!(events(&[(0, &line)]), of_link(unit, severity, number), "{text}");
         }
         assert_eq!(events(&[(0, "NVRM: Xid (PCI:0008:01:00): 149, odd")]), [xid("0008:01:00.0", 149)]);
-        for (text, severity) in [
-            ("28006, Non-fatal, Link 46 MC TS crumbstore", Some(Severity::NonFatal)),
-            ("28006, Fatal, Link 46 x", Some(Severity::Fatal)),
-            ("28006, Data {0x0}", None),
+        for (text, severity, link) in [
+            ("28006, Non-fatal, Link 46 MC TS crumbstore", Some(Severity::NonFatal), Some(46)),
+            ("28006, Fatal, Link 46 x", Some(Severity::Fatal), Some(46)),
+            ("28006, Data {0x0}", None, None),
         ] {
             let line = format!("nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): {text}");
-            let switch = SwitchXid { address: at("0000:c1:00.0"), code: 28006, severity };
+            let switch = SwitchXid { address: at("0000:c1:00.0"), code: 28006, severity, link };
             assert_eq!(events(&[(0, &line)]), [Event::Switch(switch)], "{text}");
         }
     }
@@ -306,6 +320,29 @@ mod tests {
         let seen = events(&[(10, warp), (11, warp), (12, other), (13, code), (999_999, warp), (1_000_010, warp)]);
         let (first, second) = (xid("0000:9b:00.0", 13), xid("0000:19:00.0", 13));
         assert_eq!(seen, [first.clone(), second, xid("0000:9b:00.0", 43), first]);
+    }
+
+    #[test]
+    fn the_worse_of_two_is_never_hidden() {
+        let link = "NVRM: Xid (PCI:0000:9b:00): 149, NETIR_LINK_EVT";
+        let switch = "nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 28006";
+        for (first, second) in [
+            (format!("{link} Nonfatal XC0 i0 Link 04 (0x0)"), format!("{link} Fatal XC0 i0 Link 04 (0x0)")),
+            (format!("{link} Fatal XC0 i0 Link 04 (0x0)"), format!("{link} Fatal XC0 i0 Link 05 (0x0)")),
+            (
+                "NVRM: Xid (PCI:0000:9b:00): 149, NETIR_BER_EVENT Nonfatal XC0 i0 Link 00 (0x0)".to_owned(),
+                format!("{link} Nonfatal XC0 i0 Link 00 (0x0)"),
+            ),
+            (
+                "NVRM: Xid (PCI:0000:9b:00 GPU-I:05): 31, pid=1, name=a, x".to_owned(),
+                "NVRM: Xid (PCI:0000:9b:00 GPU-I:06): 31, pid=2, name=b, x".to_owned(),
+            ),
+            (format!("{switch}, Non-fatal, Link 46 x"), format!("{switch}, Fatal, Link 46 x")),
+            (format!("{switch}, Non-fatal, Link 46 x"), format!("{switch}, Non-fatal, Link 47 x")),
+        ] {
+            let told = events(&[(10, &first), (20, &second), (30, &first), (40, &second)]);
+            assert_eq!(told.len(), 2, "{first} / {second}: {told:?}");
+        }
     }
 
     #[test]

@@ -1,11 +1,14 @@
 //! How every source fared in a scrape: as samples, and in the log when it changes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::catalog::own;
 use crate::family::Families;
 use crate::source;
+use crate::source::files::FileError;
+use crate::source::left_out::LeftOut;
 
 /// The outcome of one source in one scrape, with its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,7 +42,7 @@ impl Outcome {
 }
 
 /// What is said of one source in one scrape.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Report {
     /// The collector, or `attribution`.
     pub name: &'static str,
@@ -47,11 +50,14 @@ pub struct Report {
     pub outcome: Outcome,
     /// How long it took, or has been busy.
     pub duration: Duration,
+    /// What it could not read and did without.
+    pub left_out: LeftOut,
 }
 
 /// Adds the samples about the exporter itself.
-pub(super) fn write(reports: &[Report], duration: Duration, out: &mut Families) {
+pub(super) fn write(reports: &[Report], left_out: u64, duration: Duration, out: &mut Families) {
     out.push(&own::BUILD_INFO, &[VERSION, REVISION], 1.0);
+    out.push(&own::LEFT_OUT, &[], left_out as f64);
     out.push(&own::SCRAPE_DURATION, &[], duration.as_secs_f64());
     for report in reports {
         out.push(&own::COLLECTOR_DURATION, &[report.name], report.duration.as_secs_f64());
@@ -82,11 +88,39 @@ pub const REVISION: &str = match option_env!("GOODPUT_REVISION") {
 #[derive(Default)]
 pub(super) struct Changes {
     states: BTreeMap<&'static str, &'static str>,
+    /// What was left out so far.
+    left_out: u64,
+    /// Files that have been named, each with what was expected of it.
+    named: BTreeSet<(PathBuf, &'static str)>,
 }
 
+/// Files that are named at most: those of processes come and go.
+const NAMED: usize = 256;
+
 impl Changes {
+    /// How many files, and lines of files, were left out so far.
+    pub(super) fn left_out(&self) -> u64 {
+        self.left_out
+    }
+
+    /// Counts what was left out, and names each file of it once.
+    fn name(&mut self, collector: &str, left_out: &LeftOut) {
+        self.left_out = self.left_out.saturating_add(left_out.count);
+        for error in &left_out.errors {
+            let (path, expected) = match error {
+                FileError::Missing { path } | FileError::Denied { path } => (path, ""),
+                FileError::Io { path, .. } => (path, "a readable file"),
+                FileError::Malformed { path, error } => (path, error.expected),
+            };
+            if self.named.len() < NAMED && self.named.insert((path.clone(), expected)) {
+                tracing::warn!("collector {collector} leaves out what it cannot read: {error}");
+            }
+        }
+    }
+
     pub(super) fn log(&mut self, reports: &[Report]) {
-        for Report { name, outcome, duration } in reports {
+        for Report { name, outcome, duration, left_out } in reports {
+            self.name(name, left_out);
             let before = self.states.insert(name, outcome.state());
             if before == Some(outcome.state()) {
                 continue;
@@ -111,6 +145,7 @@ mod tests {
     use parking_lot::Mutex;
 
     use super::*;
+    use crate::parse::ParseError;
 
     #[derive(Clone, Default)]
     struct Log(Arc<Mutex<Vec<u8>>>);
@@ -149,7 +184,8 @@ mod tests {
         ];
         tracing::subscriber::with_default(subscriber.finish(), || {
             for outcome in outcomes {
-                changes.log(&[Report { name: "numa", outcome, duration: Duration::from_millis(7) }]);
+                let left_out = LeftOut::default();
+                changes.log(&[Report { name: "numa", outcome, duration: Duration::from_millis(7), left_out }]);
             }
         });
         let expected = " WARN collector numa failed: /proc/x: not there\n \
@@ -158,5 +194,19 @@ mod tests {
                         INFO collector numa works again\n \
                         INFO collector numa has nothing to read here: one node\n";
         assert_eq!(String::from_utf8(log.0.lock().clone()).unwrap(), expected);
+    }
+
+    #[test]
+    fn what_is_left_out_is_counted_each_time_and_named_once() {
+        let mut changes = Changes::default();
+        for (line, found) in [(3, "processes -5"), (3, "processes -7"), (4, "processes -9")] {
+            let error = ParseError::new(line, "unsigned numbers", found);
+            let errors = vec![FileError::Malformed { path: "/proc/stat".into(), error }];
+            changes.name("cpu", &LeftOut { errors, count: 2 });
+        }
+        assert_eq!((changes.left_out(), changes.named.len()), (6, 1));
+        let denied = (0..2 * NAMED).map(|pid| FileError::Denied { path: format!("/proc/{pid}/io").into() }).collect();
+        changes.name("process", &LeftOut { errors: denied, count: 512 });
+        assert_eq!((changes.left_out(), changes.named.len()), (518, NAMED));
     }
 }

@@ -311,3 +311,61 @@ fn what_may_not_be_used_again_is_not_made_before_it_is_asked_for() {
     }
     assert_eq!(RUNS.load(SeqCst), 50);
 }
+
+#[test]
+fn the_longest_patience_of_the_last_minute_counts() {
+    let (start, second) = (Instant::now(), Duration::from_secs(1));
+    let mut patience = Patience::default();
+    let mut longest = |at: u32, seconds: u32| {
+        patience.note(start + at * second, seconds * second);
+        patience.longest().as_secs()
+    };
+    assert_eq!(longest(0, 9), 9);
+    assert_eq!(longest(10, 1), 9, "one in a hurry");
+    assert_eq!(longest(40, 1), 9);
+    assert_eq!(longest(71, 1), 1, "the patient one has gone");
+    assert_eq!(longest(80, 5), 5);
+    assert_eq!(longest(500, 2), 2);
+}
+
+/// Slow, and sound: longer than a request in a hurry waits, within its own patience.
+static SLOW: Entry = entry("slow", LONG, || {
+    Box::new(Test(|out| {
+        thread::sleep(FLOOR + SHORT * 5);
+        push(out, "slow");
+        Ok(Done::Ok)
+    }))
+});
+
+#[test]
+fn a_scrape_that_its_request_cut_answers_no_other() {
+    let scraper = Scraper::start(setup(vec![&SLOW, &GOOD], LONG)).unwrap();
+    let hurried = scraper.request(Instant::now()).blocking_recv().unwrap();
+    assert_eq!(state(&hurried, "slow"), "timed_out");
+    let patient = scrape(&scraper);
+    assert_eq!((state(&patient, "slow"), state(&patient, "good")), ("ok", "ok"), "it is waited for, not missed");
+    let again = scraper.request(Instant::now()).blocking_recv().unwrap();
+    assert!(Arc::ptr_eq(&patient, &again), "a whole one answers everyone for a while");
+}
+
+#[test]
+fn a_storm_of_requests_with_mixed_patience_empties_nobodys_scrape() {
+    let scraper = Scraper::start(setup(vec![&GOOD, &ABSENT], SHORT)).unwrap();
+    let hurried: Vec<_> = (0..4)
+        .map(|client| {
+            let scraper = scraper.clone();
+            thread::spawn(move || {
+                for _ in 0..50 {
+                    let waits = scraper.request(Instant::now() + Duration::from_micros(client * 500));
+                    drop(waits.blocking_recv());
+                }
+            })
+        })
+        .collect();
+    for _ in 0..50 {
+        let scrape = scrape(&scraper);
+        assert_eq!((state(&scrape, "attribution"), state(&scrape, "good")), ("ok", "ok"));
+        thread::sleep(Duration::from_millis(2));
+    }
+    hurried.into_iter().for_each(|client| client.join().unwrap());
+}

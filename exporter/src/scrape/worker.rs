@@ -29,6 +29,8 @@ pub(super) struct Source<Q, A> {
 pub(super) struct Missed {
     /// How long it has been at the question so far.
     pub(super) busy: Duration,
+    /// Was it the round's deadline that ended the wait, and not the source's own patience?
+    pub(super) cut: bool,
 }
 
 /// An answer, and how long it took.
@@ -42,9 +44,18 @@ pub(super) type Answered<A> = Result<(A, Duration), Missed>;
 pub(super) struct Workers<Q, A> {
     name: &'static str,
     sources: Arc<[Source<Q, A>]>,
-    /// Of each source that was given up: since when it has been at its question.
-    stuck: Vec<Option<Instant>>,
+    /// What is known of each source that was given up.
+    stuck: Vec<Option<Stuck>>,
     threads: Vec<Option<Inbox<Q, A>>>,
+}
+
+/// A source that was given up.
+#[derive(Clone, Copy)]
+struct Stuck {
+    /// Since when it has been at its question.
+    since: Instant,
+    /// As [`Missed::cut`].
+    cut: bool,
 }
 
 /// Where a thread takes its rounds from.
@@ -54,6 +65,8 @@ type Inbox<Q, A> = Sender<Arc<Round<Q, A>>>;
 struct Round<Q, A> {
     question: Q,
     sources: Arc<[Source<Q, A>]>,
+    /// Until when a source is waited for that an earlier round's deadline cut: it is slow, and may be sound.
+    graces: Vec<Option<Instant>>,
     /// The first source that no thread has taken.
     next: AtomicUsize,
     turns: Mutex<Vec<Turn<A>>>,
@@ -71,8 +84,10 @@ enum Turn<A> {
     Answered(A, Duration),
     /// Still at the question of an earlier round.
     Busy,
-    /// Out of time since it was asked, or before.
-    GivenUp(Option<Instant>),
+    /// Out of time since it was asked.
+    GivenUp(Stuck),
+    /// Out of time before it was asked.
+    NotAsked,
 }
 
 impl<A> Turn<A> {
@@ -80,18 +95,20 @@ impl<A> Turn<A> {
         !matches!(self, Turn::Waiting | Turn::Asked { .. })
     }
 
-    /// What came of it; `stuck` is since when the source was at an earlier question, and is at this one.
-    fn answer(self, stuck: &mut Option<Instant>) -> Answered<A> {
-        match self {
+    /// What came of it; `stuck` is what was known of the source before, and is known now.
+    fn answer(self, stuck: &mut Option<Stuck>) -> Answered<A> {
+        let cut = match self {
             Turn::Answered(answer, duration) => {
                 *stuck = None;
                 return Ok((answer, duration));
             }
-            Turn::GivenUp(Some(since)) => *stuck = Some(since),
-            Turn::Busy => {}
-            Turn::Waiting | Turn::Asked { .. } | Turn::GivenUp(None) => return Err(Missed { busy: Duration::ZERO }),
-        }
-        Err(Missed { busy: stuck.map_or(Duration::ZERO, |since| since.elapsed()) })
+            Turn::GivenUp(now) => stuck.insert(now).cut,
+            Turn::Busy => false,
+            Turn::Waiting | Turn::Asked { .. } | Turn::NotAsked => {
+                return Err(Missed { busy: Duration::ZERO, cut: true });
+            }
+        };
+        Err(Missed { busy: stuck.map_or(Duration::ZERO, |stuck| stuck.since.elapsed()), cut })
     }
 }
 
@@ -105,7 +122,7 @@ impl<Q: Send + Sync + 'static, A: Send + 'static> Workers<Q, A> {
 
     /// Asks every source, until `deadline` at the latest. The answers are in the order of the sources.
     pub(super) fn ask(&mut self, question: Q, deadline: Instant) -> Vec<Answered<A>> {
-        let round = Arc::new(Round::new(question, self.sources.clone()));
+        let round = Arc::new(Round::new(question, self.sources.clone(), self.graces()));
         // A source may be quick enough to answer after the deadline, which is then no deadline.
         if Instant::now() < deadline {
             (0..self.threads.len()).for_each(|thread| self.engage(thread, &round));
@@ -133,6 +150,14 @@ impl<Q: Send + Sync + 'static, A: Send + 'static> Workers<Q, A> {
         turns.into_iter().zip(&mut self.stuck).map(|(turn, stuck)| turn.answer(stuck)).collect()
     }
 
+    /// Until when each source is waited for that is still at the question of a round that was cut.
+    fn graces(&self) -> Vec<Option<Instant>> {
+        let grace = |(stuck, source): (&Option<Stuck>, &Source<Q, A>)| {
+            stuck.filter(|stuck| stuck.cut).map(|stuck| stuck.since + source.patience)
+        };
+        self.stuck.iter().zip(&*self.sources).map(grace).collect()
+    }
+
     /// Has the thread take part in the round, or one in its place, where there is none or it has died.
     fn engage(&mut self, thread: usize, round: &Arc<Round<Q, A>>) {
         let take_part = |inbox: &Inbox<Q, A>| inbox.send(round.clone()).is_ok();
@@ -145,9 +170,9 @@ impl<Q: Send + Sync + 'static, A: Send + 'static> Workers<Q, A> {
 }
 
 impl<Q, A> Round<Q, A> {
-    fn new(question: Q, sources: Arc<[Source<Q, A>]>) -> Self {
+    fn new(question: Q, sources: Arc<[Source<Q, A>]>, graces: Vec<Option<Instant>>) -> Self {
         let turns = sources.iter().map(|_| Turn::Waiting).collect();
-        Self { question, sources, next: AtomicUsize::new(0), turns: Mutex::new(turns), over: Condvar::new() }
+        Self { question, sources, graces, next: AtomicUsize::new(0), turns: Mutex::new(turns), over: Condvar::new() }
     }
 
     /// What a thread does of it.
@@ -159,7 +184,11 @@ impl<Q, A> Round<Q, A> {
             if !self.ask(index, Turn::Asked { since, thread }) {
                 return;
             }
-            let answer = source.answer.try_lock().map(|mut answer| answer(&self.question));
+            let free = match self.graces.get(index).copied().flatten() {
+                Some(until) => source.answer.try_lock_until(until),
+                None => source.answer.try_lock(),
+            };
+            let answer = free.map(|mut answer| answer(&self.question));
             if !self.take(index, answer.map_or(Turn::Busy, |answer| Turn::Answered(answer, since.elapsed()))) {
                 return;
             }
@@ -191,9 +220,9 @@ impl<Q, A> Round<Q, A> {
             match *turn {
                 Turn::Asked { since, thread } if now >= deadline.min(since + source.patience) => {
                     lost.push(thread);
-                    *turn = Turn::GivenUp(Some(since));
+                    *turn = Turn::GivenUp(Stuck { since, cut: now < since + source.patience });
                 }
-                Turn::Waiting if now >= deadline => *turn = Turn::GivenUp(None),
+                Turn::Waiting if now >= deadline => *turn = Turn::NotAsked,
                 _ => {}
             }
         }

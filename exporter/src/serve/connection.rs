@@ -128,7 +128,7 @@ impl Acceptor {
     async fn serve(self, stream: TcpStream, peer: Peer) {
         // Small responses in one piece are what there is; waiting for more helps nobody.
         let _ = stream.set_nodelay(true);
-        let Some(tls) = self.web.rules().tls.clone() else { return self.http(stream, peer).await };
+        let Some(tls) = self.web.rules().await.tls.clone() else { return self.http(stream, peer).await };
         match timeout(self.limits.handshake, tls.accept(stream)).await {
             Ok(Ok(stream)) => self.http(stream, peer).await,
             Ok(Err(error)) => tracing::debug!("no TLS handshake: {error}"),

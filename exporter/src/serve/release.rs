@@ -41,7 +41,7 @@ pub(super) fn routes(lever: Lever) -> Router {
 /// The web configuration's rules have been kept by whoever gets here; without such rules anybody does.
 async fn only_trusted(State(lever): State<Lever>, request: Request, next: Next) -> Response {
     let local = request.extensions().get::<Peer>().is_some_and(|peer| peer.0.ip().to_canonical().is_loopback());
-    if local || lever.web.rules().authenticate() {
+    if local || lever.web.rules().await.authenticate() {
         return next.run(request).await;
     }
     let reason = "only from this machine's loopback address, or with basic_auth_users or required client certificates \

@@ -79,7 +79,7 @@ pub(super) fn router(app: Arc<App>, web: Arc<WebConfig>, authenticator: Authenti
 }
 
 async fn guard(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
-    let rules = door.web.rules();
+    let rules = door.web.rules().await;
     let authorization = request.headers().get(AUTHORIZATION);
     let welcome = rules.users.is_empty() || door.authenticator.allows(&rules.users, authorization).await;
     let mut response = match welcome {

@@ -9,13 +9,16 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::str::FromStr as _;
 use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::{Duration, Instant, SystemTime};
-use std::{fmt, fs, io};
+use std::{fmt, fs, io, thread};
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 use super::auth::Users;
@@ -23,6 +26,12 @@ use super::tls::{self, TlsSection};
 
 /// Between two looks at the files' times.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
+
+/// How long a request waits for a look at the files; on a local disk it takes microseconds.
+const PATIENCE: Duration = Duration::from_millis(250);
+
+/// Stack of the thread that reads them, which parses YAML and certificates.
+const STACK_BYTES: usize = 512 * 1024;
 
 /// Response headers that the file may set.
 const HEADERS: [&str; 5] = [
@@ -134,15 +143,34 @@ fn stamp(path: &Path) -> Stamp {
 }
 
 /// The web configuration over time: read again when a file of it changes, so that certificates rotate.
+///
+/// A thread of its own looks at the files: on a file server that hangs, the last rules stay in force and no request waits for
+/// longer than [`PATIENCE`], health included.
 pub(super) struct WebConfig {
-    path: Option<PathBuf>,
+    shared: Arc<Shared>,
+    /// `None` without a file.
+    orders: Option<SyncSender<Order>>,
+}
+
+struct Shared {
     state: Mutex<State>,
 }
 
+/// Locked for moments only: no file is touched meanwhile.
 struct State {
     rules: Arc<Rules>,
-    files: Files,
+    /// When a look was last asked for.
     checked: Instant,
+    /// Has the thread not come back from it?
+    looking: bool,
+}
+
+/// What the thread is asked to do.
+enum Order {
+    /// Read the files if they have changed, then answer.
+    Look(oneshot::Sender<()>),
+    /// Read the files, then answer.
+    Read(oneshot::Sender<()>),
 }
 
 impl WebConfig {
@@ -153,38 +181,104 @@ impl WebConfig {
     pub(super) fn load(path: Option<PathBuf>) -> Result<Self, String> {
         let mut files = Files::default();
         let rules = path.as_deref().map_or(Ok(Rules::default()), |path| Rules::read(path, &mut files))?;
-        let state = State { rules: Arc::new(rules), files, checked: Instant::now() };
-        Ok(Self { path, state: Mutex::new(state) })
+        let state = State { rules: Arc::new(rules), checked: Instant::now(), looking: false };
+        let shared = Arc::new(Shared { state: Mutex::new(state) });
+        let orders = path.map(|path| watch(path, files, shared.clone())).transpose();
+        Ok(Self { shared, orders: orders.map_err(|error| format!("cannot start a thread that reads it: {error}"))? })
     }
 
-    /// The rules for a connection or request. Looks at the files' times now and then: a few local `stat` calls.
-    pub(super) fn rules(&self) -> Arc<Rules> {
-        let mut state = self.state.lock();
-        if state.checked.elapsed() >= CHECK_EVERY {
-            state.checked = Instant::now();
-            if state.files.changed() {
-                self.read_again(&mut state);
+    /// The rules for a connection or request. Has the files looked at now and then, and waits a moment for what comes of it.
+    pub(super) async fn rules(&self) -> Arc<Rules> {
+        if let Some(looked) = self.look() {
+            // Without an answer the last rules are in force.
+            let _ = timeout(PATIENCE, looked).await;
+        }
+        self.shared.state.lock().rules.clone()
+    }
+
+    /// Asks for a look at the files if it is time for one.
+    fn look(&self) -> Option<oneshot::Receiver<()>> {
+        let orders = self.orders.as_ref()?;
+        let mut state = self.shared.state.lock();
+        if state.looking || state.checked.elapsed() < CHECK_EVERY {
+            return None;
+        }
+        let (done, looked) = oneshot::channel();
+        state.checked = Instant::now();
+        state.looking = orders.try_send(Order::Look(done)).is_ok();
+        state.looking.then_some(looked)
+    }
+
+    /// Has the files read, and waits a moment for it.
+    pub(super) async fn reload(&self) {
+        let (done, read) = oneshot::channel();
+        // A full queue holds an order to read already, or the thread hangs.
+        let sent = self.orders.as_ref().is_some_and(|orders| orders.try_send(Order::Read(done)).is_ok());
+        if sent {
+            let _ = timeout(PATIENCE, read).await;
+        }
+    }
+}
+
+/// Starts the thread, which ends with the configuration.
+fn watch(path: PathBuf, mut files: Files, shared: Arc<Shared>) -> io::Result<SyncSender<Order>> {
+    let (orders, inbox) = sync_channel::<Order>(4);
+    let run = move || {
+        for order in inbox {
+            match order {
+                Order::Look(done) => {
+                    if files.changed() {
+                        read_again(&path, &mut files, &shared);
+                    }
+                    shared.state.lock().looking = false;
+                    let _ = done.send(());
+                }
+                Order::Read(done) => {
+                    read_again(&path, &mut files, &shared);
+                    let _ = done.send(());
+                }
             }
         }
-        state.rules.clone()
-    }
+    };
+    thread::Builder::new().name("web-config".to_owned()).stack_size(STACK_BYTES).spawn(run)?;
+    Ok(orders)
+}
 
-    /// Reads the files now.
-    pub(super) fn reload(&self) {
-        self.read_again(&mut self.state.lock());
-    }
-
-    /// A file that became wrong leaves the last good rules in force: locked doors stay locked.
-    fn read_again(&self, state: &mut State) {
-        let Some(path) = &self.path else { return };
-        let mut files = Files::default();
-        match Rules::read(path, &mut files) {
-            Ok(rules) => {
-                state.rules = Arc::new(rules);
-                tracing::info!("read the web configuration {} again", path.display());
-            }
-            Err(error) => tracing::error!("kept the web configuration as it was: {error}"),
+/// A file that became wrong leaves the last good rules in force: locked doors stay locked.
+fn read_again(path: &Path, files: &mut Files, shared: &Shared) {
+    let mut read = Files::default();
+    match Rules::read(path, &mut read) {
+        Ok(rules) => {
+            shared.state.lock().rules = Arc::new(rules);
+            tracing::info!("read the web configuration {} again", path.display());
         }
-        state.files = files;
+        Err(error) => tracing::error!("kept the web configuration as it was: {error}"),
+    }
+    *files = read;
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::fs::{CWD, Mode, mkfifoat};
+
+    use super::*;
+
+    /// A pipe that no one writes to stands for a file on a server that hangs: reading it does not come back.
+    #[tokio::test]
+    async fn a_file_that_hangs_leaves_the_last_rules_in_force() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("web.yml");
+        std::fs::write(&path, "http_server_config: {headers: {X-Frame-Options: deny}}\n").unwrap();
+        let web = WebConfig::load(Some(path.clone())).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        mkfifoat(CWD, &path, Mode::RUSR | Mode::WUSR).unwrap();
+        web.shared.state.lock().checked = Instant::now().checked_sub(CHECK_EVERY).unwrap();
+        for _ in 0..3 {
+            assert_eq!(web.rules().await.headers.len(), 1);
+        }
+        assert!(web.shared.state.lock().looking, "the look has not come back");
+        web.reload().await;
+        // Opening the pipe to write ends the wait.
+        drop(std::fs::OpenOptions::new().write(true).open(path).unwrap());
     }
 }

@@ -52,6 +52,29 @@ pub fn hierarchies(roots: &Roots) -> Result<Vec<Hierarchy>, FileError> {
     Ok(names.map(hierarchy).filter(|h| h.root.is_dir() && !h.root.is_symlink()).collect())
 }
 
+/// Paths of the cgroups below the kubelet's, in the first hierarchy that has any, no more than `most`.
+#[must_use]
+pub fn of_pods(roots: &Roots, depth: usize, most: usize) -> Vec<String> {
+    let is_kubelets = |name: &String| name.contains("kubepods") || name.contains("kubelet");
+    for hierarchy in hierarchies(roots).unwrap_or_default() {
+        let tops = files::folders(&hierarchy.root).into_iter().filter(is_kubelets);
+        let mut all: Vec<String> = tops.map(|name| format!("/{name}")).collect();
+        let mut level = all.clone();
+        for _ in 1..depth {
+            let below = |path: &String| {
+                let names = files::folders(&group(&hierarchy.root, path)).into_iter();
+                names.map(|name| format!("{path}/{name}")).collect::<Vec<_>>()
+            };
+            level = level.iter().flat_map(below).take(most.saturating_sub(all.len())).collect();
+            all.extend_from_slice(&level);
+        }
+        if !all.is_empty() {
+            return all;
+        }
+    }
+    Vec::new()
+}
+
 /// Paths of the groups that match one of the patterns, in which `*` stands for any characters of one folder's name.
 pub fn matching(root: &Path, patterns: &[String]) -> Result<Vec<String>, FileError> {
     let mut all = Vec::new();

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use super::files::{self, FileError, Roots};
 use super::nodes::Nodes;
-use crate::parse::ParseError;
+use crate::parse::Outcome;
 
 /// Texts of files by path, and the NUMA nodes, as they were when the first collector of a scrape asked for them.
 #[derive(Default)]
@@ -22,20 +22,25 @@ impl Common {
     ///
     /// # Errors
     /// Those of the read, which the next one to ask tries again, and of the parser.
-    pub fn parse<T>(&self, path: &Path, parser: impl FnOnce(&str) -> Result<T, ParseError>) -> Result<T, FileError> {
-        parser(&self.read(path)?).map_err(|error| FileError::Malformed { path: path.to_owned(), error })
+    pub fn parse<R: Outcome>(&self, path: &Path, parser: impl FnOnce(&str) -> R) -> Result<R::Value, FileError> {
+        files::outcome(path, parser(&self.read(path)?))
     }
 
     /// As [`files::parse_optional`].
     ///
     /// # Errors
     /// Those of [`Common::parse`], but for a missing file.
-    pub fn parse_optional<T>(
+    pub fn parse_optional<R: Outcome>(
         &self,
         path: &Path,
-        parser: impl FnOnce(&str) -> Result<T, ParseError>,
-    ) -> Result<Option<T>, FileError> {
+        parser: impl FnOnce(&str) -> R,
+    ) -> Result<Option<R::Value>, FileError> {
         files::optional(self.parse(path, parser))
+    }
+
+    /// As [`files::get`].
+    pub fn get<R: Outcome>(&self, path: &Path, parser: impl FnOnce(&str) -> R) -> Option<R::Value> {
+        files::absent(self.parse(path, parser))
     }
 
     /// As [`files::read`].
@@ -53,23 +58,15 @@ impl Common {
     }
 
     /// As [`Nodes::read`].
-    ///
-    /// # Errors
-    /// Those of the read, which the next one to ask tries again.
-    pub fn nodes(&self, roots: &Roots) -> Result<&Nodes, FileError> {
-        match self.nodes.get() {
-            Some(nodes) => Ok(nodes),
-            None => {
-                let nodes = Nodes::read(roots)?;
-                Ok(self.nodes.get_or_init(|| nodes))
-            }
-        }
+    pub fn nodes(&self, roots: &Roots) -> &Nodes {
+        self.nodes.get_or_init(|| Nodes::read(roots))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::parse::ParseError;
 
     #[test]
     fn a_file_is_read_once_and_looked_for_again_where_it_is_missing() {

@@ -1,4 +1,4 @@
-//! The Slurm account in a process's environment; nothing else of that is kept.
+//! The Slurm account and job id in a process's environment; nothing else of that is kept.
 //!
 //! The kernel takes it out of the process's own memory, for which it may wait as long as that process waits for a page,
 //! such as one on a file server that hangs. So a thread of its own reads, and a wait costs accounts and nothing else.
@@ -17,9 +17,18 @@ const LOOKED_AT: u64 = 1 << 20;
 /// Stack of the thread: what it reads is on the heap.
 const STACK_BYTES: usize = 128 * 1024;
 
-/// The account that the environment tells; `None` when it tells none. Of a process that has ended it is missing, and of
+/// What an environment tells of its Slurm job.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Slurm {
+    /// The account that the job is charged to.
+    pub account: Option<String>,
+    /// The job's id.
+    pub job: Option<String>,
+}
+
+/// What the environment tells. Of a process that has ended it is missing, and of
 /// one that is being started or torn down, for which the kernel shows an empty file.
-pub type Answer = Result<Option<String>, FileError>;
+pub type Answer = Result<Slurm, FileError>;
 
 /// A thread that reads environments in the order in which it is asked to; it ends when this is dropped.
 pub struct Environs {
@@ -35,7 +44,7 @@ impl Environs {
     pub fn start() -> io::Result<Self> {
         let (paths, asked) = mpsc::channel::<PathBuf>();
         let (told, answers) = mpsc::channel();
-        let run = move || asked.iter().map(|path| account(&path)).try_for_each(|answer| told.send(answer).ok());
+        let run = move || asked.iter().map(|path| slurm(&path)).try_for_each(|answer| told.send(answer).ok());
         thread::Builder::new().name("environ".to_owned()).stack_size(STACK_BYTES).spawn(run)?;
         Ok(Self { paths, answers })
     }
@@ -53,12 +62,14 @@ impl Environs {
     }
 }
 
-fn account(path: &Path) -> Answer {
+fn slurm(path: &Path) -> Answer {
     let environ = files::read_start(path, LOOKED_AT)?;
     if environ.is_empty() {
         return Err(FileError::Missing { path: path.to_owned() });
     }
-    Ok(environ::slurm_account(&environ).map(str::to_owned))
+    let [account, job] =
+        [environ::slurm_account(&environ), environ::slurm_job(&environ)].map(|text| text.map(str::to_owned));
+    Ok(Slurm { account, job })
 }
 
 #[cfg(test)]
@@ -68,7 +79,7 @@ mod tests {
     #[test]
     fn an_empty_environment_is_missing() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        assert!(matches!(account(file.path()), Err(FileError::Missing { .. })));
+        assert!(matches!(slurm(file.path()), Err(FileError::Missing { .. })));
     }
 
     #[test]
@@ -81,7 +92,7 @@ mod tests {
             environ[before - 1] = 0;
             environ.extend(variable);
             std::fs::write(file.path(), environ).unwrap();
-            assert_eq!(account(file.path()).unwrap().as_deref(), expected, "{before} bytes before it");
+            assert_eq!(slurm(file.path()).unwrap().account.as_deref(), expected, "{before} bytes before it");
         }
     }
 }

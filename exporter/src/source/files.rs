@@ -4,7 +4,8 @@ use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use crate::parse::{ByLine, ParseError};
+use super::left_out;
+use crate::parse::{ByLine, LeftOut, Outcome, ParseError};
 
 /// Where this node's kernel file systems are mounted, as seen by this process.
 #[derive(Clone, Debug)]
@@ -134,17 +135,69 @@ pub fn link(path: &Path) -> Result<Option<String>, FileError> {
     }
 }
 
-/// Reads and parses one file.
-pub fn parse<T>(path: &Path, parser: impl FnOnce(&str) -> Result<T, ParseError>) -> Result<T, FileError> {
-    parser(&read(path)?).map_err(|error| FileError::Malformed { path: path.to_owned(), error })
+/// Names of the folders in a folder; none where it cannot be listed.
+#[must_use]
+pub fn folders(path: &Path) -> Vec<String> {
+    let is_folder = |entry: &std::fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+    entries.filter(is_folder).map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+}
+
+/// As [`link`], with one that cannot be read as one that is not there.
+#[must_use]
+pub fn target(path: &Path) -> Option<String> {
+    absent(link(path)).flatten()
+}
+
+/// Reads and parses one file. Lines that make no sense are left out where the parser can do without them.
+pub fn parse<R: Outcome>(path: &Path, parser: impl FnOnce(&str) -> R) -> Result<R::Value, FileError> {
+    outcome(path, parser(&read(path)?))
+}
+
+/// What became of a file's text.
+pub(super) fn outcome<R: Outcome>(path: &Path, parsed: R) -> Result<R::Value, FileError> {
+    let malformed = |error| FileError::Malformed { path: path.to_owned(), error };
+    let (value, left) = parsed.split().map_err(malformed)?;
+    if let Some(error) = left.first {
+        left_out::note(malformed(error), left.count);
+    }
+    Ok(value)
 }
 
 /// As [`parse`], with a missing file as `None`.
-pub fn parse_optional<T>(
-    path: &Path,
-    parser: impl FnOnce(&str) -> Result<T, ParseError>,
-) -> Result<Option<T>, FileError> {
+pub fn parse_optional<R: Outcome>(path: &Path, parser: impl FnOnce(&str) -> R) -> Result<Option<R::Value>, FileError> {
     optional(parse(path, parser))
+}
+
+/// As [`parse`], with whatever cannot be read as absent: a file that is not there, one whose read fails (EBUSY of an offline
+/// CPU, EINVAL of a counter that the firmware does not know, ENODATA, EIO), one that this process may not read, and one that
+/// makes no sense. All but the first are left out, and named once.
+pub fn get<R: Outcome>(path: &Path, parser: impl FnOnce(&str) -> R) -> Option<R::Value> {
+    absent(parse(path, parser))
+}
+
+/// The value, or nothing: what is not simply not there is left out.
+pub(super) fn absent<T>(read: Result<T, FileError>) -> Option<T> {
+    match read {
+        Ok(value) => Some(value),
+        Err(error) => {
+            if !error.is_missing() {
+                left_out::note(error, 1);
+            }
+            None
+        }
+    }
+}
+
+/// A read whose failure is looked into first, with what is left of it as [`get`] has it.
+pub fn found<T>(read: Result<Option<T>, FileError>) -> Option<T> {
+    absent(read).flatten()
+}
+
+/// As [`list`], with a folder that cannot be listed as one that is not there.
+#[must_use]
+pub fn names(path: &Path) -> Option<Vec<String>> {
+    absent(list(path)).flatten()
 }
 
 /// A missing file as `None`.
@@ -156,7 +209,8 @@ pub(super) fn optional<T>(parsed: Result<T, FileError>) -> Result<Option<T>, Fil
     }
 }
 
-/// Reads and parses one file, of which no more than a piece is held at a time; `None` when it is not there.
+/// Reads and parses one file, of which no more than a piece is held at a time; `None` when it is not there. Lines that make no
+/// sense are left out.
 pub fn parse_by_line<P: ByLine>(path: &Path, mut parser: P) -> Result<Option<P::Whole>, FileError> {
     let whole = match each_line(path, |number, line| parser.line(number, line)) {
         Ok(()) => parser.end().map_err(|error| FileError::Malformed { path: path.to_owned(), error }),
@@ -170,14 +224,14 @@ fn each_line(path: &Path, mut each: impl FnMut(usize, &str) -> Result<(), ParseE
     let file = File::open(path).map_err(|error| classify(path, error))?;
     let mut pieces = BufReader::with_capacity(PIECE, file);
     let (mut number, mut bytes) = (0, Vec::new());
+    let mut left = LeftOut::default();
     while pieces.read_until(b'\n', &mut bytes).map_err(|error| classify(path, error))? > 0 {
         number += 1;
         let line = String::from_utf8_lossy(&bytes);
-        let line = line.strip_suffix('\n').unwrap_or(&line);
-        each(number, line).map_err(|error| FileError::Malformed { path: path.to_owned(), error })?;
+        left.keep(each(number, line.strip_suffix('\n').unwrap_or(&line)));
         bytes.clear();
     }
-    Ok(())
+    outcome(path, left.with(()))
 }
 
 #[cfg(test)]
@@ -252,8 +306,26 @@ mod tests {
         let read = parse_by_line(file.path(), Lengths(Vec::new())).unwrap().unwrap();
         assert_eq!(read, [(1, 1), (2, 0), (3, long.len()), (4, 4)]);
         assert!(parse_by_line(Path::new("/proc/none"), Lengths(Vec::new())).unwrap().is_none());
-        std::fs::write(file.path(), "a\nbad\nb\n").unwrap();
-        let error = parse_by_line(file.path(), Lengths(Vec::new())).unwrap_err().to_string();
-        assert!(error.ends_with("line 2: expected good, found \"bad\""), "{error}");
+        std::fs::write(file.path(), "a\nbad\nbad\nb\n").unwrap();
+        assert_eq!(parse_by_line(file.path(), Lengths(Vec::new())).unwrap().unwrap().len(), 4);
+        let left = left_out::take();
+        assert!(left.errors[0].to_string().ends_with("line 2: expected good, found \"bad\""), "{left:?}");
+        assert_eq!((left.errors.len(), left.count), (1, 2));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_absent_and_told_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("speed");
+        assert_eq!(get(&path, crate::parse::number::<u32>), None);
+        assert_eq!(left_out::take().count, 0, "not there is no fault");
+        std::fs::write(&path, "fast\n").unwrap();
+        assert_eq!(get(&path, crate::parse::number::<u32>), None);
+        assert_eq!(get(folder.path(), crate::parse::number::<u32>), None, "EISDIR, as any other failure of a read");
+        let left = left_out::take();
+        assert!(matches!(left.errors[..], [FileError::Malformed { .. }, FileError::Io { .. }]), "{left:?}");
+        std::fs::write(&path, "7\n").unwrap();
+        assert_eq!(get(&path, crate::parse::number::<u32>), Some(7));
+        assert_eq!(left_out::take().count, 0);
     }
 }

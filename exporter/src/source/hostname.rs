@@ -2,19 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
-use super::files::{self, FileError, Roots};
+use super::files::{self, Roots};
 
 /// The host's name. The kernel tells a container its own, so below another root than `/` the host's `/etc/hostname` comes
 /// first; `None` where nobody says.
-pub fn read(roots: &Roots) -> Result<Option<String>, FileError> {
-    let name = |path: PathBuf| {
-        let line = files::parse_optional(&path, |text| Ok(text.trim().to_owned()));
-        line.map(|name| name.filter(|name| !name.is_empty()))
-    };
+#[must_use]
+pub fn read(roots: &Roots) -> Option<String> {
+    let name = |path: PathBuf| files::get(&path, |text| Ok(text.trim().to_owned())).filter(|name| !name.is_empty());
     if roots.root != Path::new("/")
-        && let Some(name) = name(roots.root.join("etc/hostname"))?
+        && let Some(name) = name(roots.root.join("etc/hostname"))
     {
-        return Ok(Some(name));
+        return Some(name);
     }
     name(roots.proc.join("sys/kernel/hostname"))
 }

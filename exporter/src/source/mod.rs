@@ -1,5 +1,6 @@
 //! The only room that touches the machine: files below injected roots, and NVML.
 
+pub mod blocks;
 pub mod cgroupfs;
 pub mod common;
 pub mod container_logs;
@@ -9,9 +10,11 @@ pub mod files;
 pub mod hostname;
 pub mod job_map;
 pub mod kmsg;
+pub mod left_out;
 pub mod nodes;
 pub mod nvml;
 pub mod own;
 pub mod pod_resources;
 pub mod process;
+pub mod slurm;
 pub mod xid;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::files::{self, FileError, Roots};
+use super::files::{self, Roots};
 use crate::parse::cpus;
 
 /// CPUs as ranges, both ends included.
@@ -13,16 +13,17 @@ pub struct Nodes(Vec<(u32, Ranges)>);
 
 impl Nodes {
     /// Reads one file per node. A kernel without NUMA has no nodes.
-    pub fn read(roots: &Roots) -> Result<Self, FileError> {
+    #[must_use]
+    pub fn read(roots: &Roots) -> Self {
         let folder = folder(roots);
         let mut nodes = Vec::new();
-        for id in ids(&folder)? {
-            if let Some(cpus) = read_cpus(&folder.join(format!("node{id}")), "cpulist", "cpumap")? {
+        for id in ids(&folder) {
+            if let Some(cpus) = read_cpus(&folder.join(format!("node{id}")), "cpulist", "cpumap") {
                 nodes.push((id, cpus));
             }
         }
         nodes.retain(|(_, cpus)| !cpus.is_empty());
-        Ok(Self(nodes))
+        Self(nodes)
     }
 
     /// Does the kernel know no nodes with CPUs?
@@ -68,17 +69,16 @@ pub fn folder(roots: &Roots) -> PathBuf {
 }
 
 /// The ids of the nodes that have a folder, in order; they may have gaps.
-pub fn ids(folder: &Path) -> Result<Vec<u32>, FileError> {
-    let names = files::list(folder)?.unwrap_or_default();
+#[must_use]
+pub fn ids(folder: &Path) -> Vec<u32> {
+    let names = files::names(folder).unwrap_or_default();
     let mut ids: Vec<u32> = names.iter().filter_map(|name| name.strip_prefix("node")?.parse().ok()).collect();
     ids.sort_unstable();
-    Ok(ids)
+    ids
 }
 
 /// The CPUs that a folder's list names, or its mask where there is no list; `None` without both.
-pub fn read_cpus(folder: &Path, list: &str, mask: &str) -> Result<Option<Ranges>, FileError> {
-    match files::parse_optional(&folder.join(list), cpus::ranges)? {
-        Some(cpus) => Ok(Some(cpus)),
-        None => files::parse_optional(&folder.join(mask), cpus::mask),
-    }
+#[must_use]
+pub fn read_cpus(folder: &Path, list: &str, mask: &str) -> Option<Ranges> {
+    files::get(&folder.join(list), cpus::ranges).or_else(|| files::get(&folder.join(mask), cpus::mask))
 }

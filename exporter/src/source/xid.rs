@@ -70,7 +70,16 @@ pub struct Xids {
 struct Single {
     channel: Channel,
     code: u64,
+    instance: Option<u32>,
     at: SystemTime,
+}
+
+impl Single {
+    /// May the event of the other channel be the same one? The channels need not both name the instance, but not two.
+    fn is_twin(&self, channel: Channel, code: u64, instance: Option<u32>) -> bool {
+        let same_instance = self.instance.is_none() || instance.is_none() || self.instance == instance;
+        self.channel != channel && self.code == code && same_instance
+    }
 }
 
 /// Everything heard since the exporter's start.
@@ -151,13 +160,13 @@ impl Xids {
         bump(&mut self.by_channel, (channel, code));
         self.note(code, at);
         self.single.retain(|single| apart(single.at, at) <= TWINS);
-        let twin = self.single.iter().rposition(|single| single.channel != channel && single.code == code);
+        let twin = self.single.iter().rposition(|single| single.is_twin(channel, code, instance));
         if let Some(twin) = twin {
             self.single.remove(twin);
             return;
         }
         self.single.truncate(CODES - 1);
-        self.single.insert(0, Single { channel, code, at });
+        self.single.insert(0, Single { channel, code, instance, at });
         self.last = Some(code);
         if !bump(&mut self.counts, (code, instance)) {
             self.others += 1;
@@ -234,6 +243,22 @@ mod tests {
         assert_eq!(counted(&[(Kmsg, 0), (Nvml, 0), (Nvml, 1), (Kmsg, 2)]), 2);
         assert_eq!(counted(&[(Kmsg, 0), (Kmsg, 2), (Nvml, 2)]), 2);
         assert_eq!(counted(&[(Kmsg, 0), (Kmsg, 6)]), 2, "one channel alone");
+    }
+
+    #[test]
+    fn errors_of_two_instances_are_two_by_whichever_channel() {
+        let mut journal = Journal::default();
+        let at = SystemTime::UNIX_EPOCH;
+        journal.hear_nvml(address(), 31, Some(5), at);
+        let of_log = |instance| xid::Event::Gpu(xid::Xid { address: address(), code: 31, instance, link: None });
+        journal.hear_kmsg(of_log(Some(6)), at);
+        journal.hear_kmsg(of_log(Some(5)), at);
+        journal.hear_nvml(address(), 31, None, at);
+        let counts = &journal.of(address()).unwrap().counts;
+        assert_eq!(
+            counts.iter().map(|((_, instance), n)| (*instance, *n)).collect::<Vec<_>>(),
+            [(Some(5), 1), (Some(6), 1)]
+        );
     }
 
     #[test]

@@ -223,3 +223,24 @@ fn the_environment_that_this_kernel_shows() {
     child.kill().unwrap();
     child.wait().unwrap();
 }
+
+#[test]
+fn jobs_that_slurm_names_by_sluids_get_their_ids_where_environments_are_read() {
+    let mut machine = Machine::empty();
+    for (pid, sluid) in [(1, "s5K1KKYAYG5D00"), (2, "s5K1KKZ0M2ZX00"), (3, "s5K1KKZ0M2ZX11")] {
+        machine.write(&format!("proc/{pid}/cgroup"), &format!("0::/system.slice/slurmstepd.scope/{sluid}/step_0\n"));
+    }
+    machine.write("proc/1/environ", "SLURM_JOB_ID=42\0SLURM_JOB_ACCOUNT=physics\0");
+    machine.write("proc/2/environ", "SLURM_JOB_ID=43\0");
+    // Its user says that it is another's.
+    machine.write("proc/3/environ", "SLURM_JOB_ID=42\0");
+    machine.gpu("00000000:1A:00.0", &[1, 2, 3]);
+    let ids = |owners: &Owners| owners.all().iter().map(|owner| owner.id.clone()).collect::<Vec<_>>();
+    let off = resolver(&machine, &[]).resolve(&machine.roots(), &machine.snapshot());
+    assert_eq!(ids(&off), ["slurm-s5K1KKYAYG5D00", "slurm-s5K1KKZ0M2ZX00", "slurm-s5K1KKZ0M2ZX11"]);
+    let owners = until(&machine, &resolver(&machine, ON), |owners| ids(owners).contains(&"slurm-43".to_owned()));
+    assert_eq!(ids(&owners), ["slurm-42", "slurm-43", "slurm-s5K1KKZ0M2ZX11"]);
+    let jobs: Vec<_> = owners.all().iter().map(|owner| owner.slurm_job.as_deref()).collect();
+    assert_eq!(jobs, [Some("42"), Some("43"), None]);
+    assert_eq!(accounts(&owners)[0].1, Some("physics"));
+}

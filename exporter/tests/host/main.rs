@@ -20,6 +20,7 @@ mod memory;
 mod network;
 mod node;
 mod numa;
+mod odd_machines;
 mod overlay;
 mod pci;
 mod placement;

@@ -60,6 +60,6 @@ fn a_job_without_a_writable_layer() {
     machine.write("proc/7/mountinfo", "24 1 259:1 / / rw - ext4 /dev/nvme0n1p1 rw\n");
     assert_eq!(machine.collect("overlay").ok().families.samples(), 0);
     machine.write("proc/7/mountinfo", "24 1 259:1 /\n");
-    let error = machine.collect("overlay").result.unwrap_err().to_string();
+    let error = machine.collect("overlay").ok().left();
     assert!(error.contains("7/mountinfo: line 1"), "{error}");
 }

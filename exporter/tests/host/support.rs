@@ -11,6 +11,7 @@ use goodput_exporter::collect::{CollectError, Collector, Context, Done, REGISTRY
 use goodput_exporter::encode::{Format, encode};
 use goodput_exporter::family::Families;
 use goodput_exporter::source::files::Roots;
+use goodput_exporter::source::left_out::{self, LeftOut};
 use goodput_exporter::source::nvml::{Driver, Gpu, Process, Snapshot, Values};
 
 /// A machine's kernel files in a temporary folder, and the GPUs that are said to be in it.
@@ -28,6 +29,8 @@ pub(crate) struct Machine {
 pub(crate) struct Collected {
     pub(crate) families: Families,
     pub(crate) result: Result<Done, CollectError>,
+    /// What it could not read and did without.
+    pub(crate) left_out: LeftOut,
 }
 
 impl Machine {
@@ -144,7 +147,7 @@ impl Machine {
         let mut families = Families::default();
         let gpus = Arc::new(Snapshot { at, ..self.snapshot() });
         let result = collector.collect(&Context { gpus, ..self.context() }, &mut families);
-        Collected { families, result }
+        Collected { families, result, left_out: left_out::take() }
     }
 
     /// Runs a collector over these owners.
@@ -152,7 +155,7 @@ impl Machine {
         let context = Context { owners: Arc::new(owners), gpus: Arc::new(gpus), ..self.context() };
         let mut families = Families::default();
         let result = collector.collect(&context, &mut families);
-        Collected { families, result }
+        Collected { families, result, left_out: left_out::take() }
     }
 
     /// What collectors and the audit look at.
@@ -200,6 +203,11 @@ fn gpu(index: usize, pci_bus_id: &str, pids: &[u32]) -> Gpu {
 }
 
 impl Collected {
+    /// The first thing that was left out.
+    pub(crate) fn left(&self) -> String {
+        self.left_out.errors.first().map(ToString::to_string).unwrap_or_default()
+    }
+
     /// The samples by their line up to the value, as in `name{label="value"}`.
     pub(crate) fn samples(&self) -> BTreeMap<String, f64> {
         let text = encode(&self.families, Format::Text);

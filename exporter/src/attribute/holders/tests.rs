@@ -16,6 +16,7 @@ fn owner(id: &str) -> Arc<Owner> {
         pod_uid: of_pod(format!("uid-of-{id}")),
         container_id: of_pod(format!("full-{id}")),
         slurm_job: job.clone(),
+        sluid: None,
         unit: None,
         pids: Vec::new(),
         places: Vec::new(),

@@ -9,6 +9,7 @@ use crate::attribute::{Owner, Place};
 use crate::collect::Context;
 use crate::collect::cgroup::{Cgroup, Group};
 use crate::parse::cpus;
+use crate::source::blocks::Stacked;
 
 const CGROUP_V2: &str = "https://docs.kernel.org/admin-guide/cgroup-v2.html";
 const POD_RESOURCES: &str = "https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/";
@@ -263,7 +264,7 @@ fn groups(context: &Context) -> Result<Groups<'_>, Unread> {
 
 fn read(context: &Context, owner: &Owner) -> Result<Group, Unread> {
     let mut group = Group::default();
-    Cgroup::default().read(context, owner, &mut group)?;
+    Cgroup::default().read(context, owner, &Stacked::default(), &mut group);
     Ok(group)
 }
 

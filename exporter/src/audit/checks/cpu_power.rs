@@ -1,6 +1,7 @@
 //! What keeps CPUs from their full speed.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use super::super::text::{count, list, ranges};
 use super::super::{Check, Expected, Fix, Status, Unread, Verdict, Who};
@@ -85,7 +86,8 @@ fn judge_offline(present: &Ranges, online: &Ranges, smt: &str) -> Verdict {
 pub(super) static FREQUENCY: Check = Check {
     id: "cpu_frequency_limit",
     title: "Limits of the CPU frequency",
-    reads: "/sys/devices/system/cpu/cpufreq/policy*/{scaling_max_freq,cpuinfo_max_freq}",
+    reads: "/sys/devices/system/cpu/cpufreq/policy*/{scaling_max_freq,cpuinfo_max_freq,scaling_driver,\
+            scaling_available_frequencies}",
     expected: Expected::always("the highest frequency that the CPU has"),
     why: "A limit that a power-saving profile or a thermal daemon set stays until somebody raises it. The threads that \
           launch kernels run at that speed, whatever the governor.",
@@ -97,15 +99,21 @@ pub(super) static FREQUENCY: Check = Check {
         risk: "more power and heat",
         gain: None,
     }],
-    sources: &[kernel("CPU Performance Scaling: policy interface", CPUFREQ), own("a warning")],
+    sources: &[
+        kernel("CPU Performance Scaling: policy interface", CPUFREQ),
+        own(
+            "a warning; under acpi-cpufreq the limit is held to the highest frequency that can be asked for: the boost above \
+             it, which the maximum of the hardware includes, is the firmware's",
+        ),
+    ],
     run: |context, _| {
         let folder = context.roots.sys.join("devices/system/cpu/cpufreq");
         let mut limits = BTreeMap::new();
         for name in files::list(&folder)?.unwrap_or_default().iter().filter(|name| name.starts_with("policy")) {
             let read = |file: &str| files::parse_optional(&folder.join(name).join(file), number::<u64>);
-            if let Some(pair) = read("scaling_max_freq")?.zip(read("cpuinfo_max_freq")?) {
-                *limits.entry(pair).or_default() += 1;
-            }
+            let Some((limit, most)) = read("scaling_max_freq")?.zip(read("cpuinfo_max_freq")?) else { continue };
+            let most = asked_for(&folder.join(name), limit)?.map_or(most, |highest| highest.min(most));
+            *limits.entry((limit, most)).or_default() += 1;
         }
         match limits.is_empty() {
             true => Err(Unread::Absent("no frequency scaling here: the firmware or the hypervisor decides".to_owned())),
@@ -113,6 +121,17 @@ pub(super) static FREQUENCY: Check = Check {
         }
     },
 };
+
+/// The highest frequency that can be asked for under `acpi-cpufreq`, kHz; the limit itself where the driver has no list.
+fn asked_for(policy: &Path, limit: u64) -> Result<Option<u64>, Unread> {
+    let driver = files::parse_optional(&policy.join("scaling_driver"), |text| Ok(text.trim().to_owned()))?;
+    if driver.as_deref() != Some("acpi-cpufreq") {
+        return Ok(None);
+    }
+    let list = |text: &str| Ok(text.split_ascii_whitespace().filter_map(|word| word.parse::<u64>().ok()).max());
+    let highest = files::parse_optional(&policy.join("scaling_available_frequencies"), list)?.flatten();
+    Ok(Some(highest.unwrap_or(limit)))
+}
 
 /// By limit and hardware maximum, kHz: how many policies have them.
 fn judge_frequency(limits: &BTreeMap<(u64, u64), usize>) -> Verdict {
@@ -190,7 +209,7 @@ pub(super) static BIAS: Check = Check {
 
 /// One CPU of every NUMA node, so that none of the sockets is left out.
 fn first_cpus(context: &Context) -> Result<Vec<u32>, Unread> {
-    let nodes = Nodes::read(&context.roots)?;
+    let nodes = Nodes::read(&context.roots);
     let firsts: Vec<u32> = nodes.iter().filter_map(|(_, cpus)| Some(cpus.first()?.0)).collect();
     Ok(if firsts.is_empty() { vec![0] } else { firsts })
 }

@@ -63,7 +63,7 @@ pub(super) fn gpus_for_the_driver(context: &Context) -> Result<usize, Unread> {
     let mut count = 0;
     for name in files::list(&folder)?.unwrap_or_default() {
         let device = folder.join(&name);
-        if device::class(&device)? == Some(Class::Gpu) {
+        if device::class(&device) == Some(Some(Class::Gpu)) {
             let passed_through = |text: &str| Ok(text.lines().any(|line| line == "DRIVER=vfio-pci"));
             count += usize::from(!files::parse_optional(&device.join("uevent"), passed_through)?.unwrap_or(false));
         }
@@ -145,7 +145,7 @@ enum Daemon {
 }
 
 fn fabric_manager(context: &Context) -> Result<Daemon, Unread> {
-    if let Some(running) = daemons::running(&context.roots, &["nv-fabricmanager"])? {
+    if let Some(running) = daemons::running(&context.roots, &["nv-fabricmanager"]) {
         return Ok(if running.contains_key("nv-fabricmanager") { Daemon::Runs } else { Daemon::Missing });
     }
     let found = clock::daemons(context, &FABRIC_MANAGERS)?;

@@ -294,6 +294,7 @@ pub(super) static COUNT: Check = Check {
     sources: &[
         vendor("NVIDIA, XID Errors", "https://docs.nvidia.com/deploy/xid-errors/"),
         own("in a container that is only given some of the GPUs this fails rightly: the exporter should see all"),
+        own("7 or 15 GPUs on the bus are a warning: boards have 8 or 16, and one that left the bus is on no list"),
     ],
     run: |context, _| match &context.gpus.driver {
         Driver::Loaded { .. } => {
@@ -309,9 +310,15 @@ fn judge_count(bus: usize, driver: usize) -> Verdict {
     match bus {
         0 => Verdict::new(Status::NotApplicable, "no NVIDIA GPU on the PCI bus"),
         _ if driver < bus => Verdict::new(Status::Fail, format!("{driver} of {}", count(bus, "GPU"))),
+        _ if ONE_SHORT.contains(&bus) => {
+            Verdict::new(Status::Warn, format!("all of {} on the bus, one less than the board has", count(bus, "GPU")))
+        }
         _ => Verdict::new(Status::Pass, format!("all of {}", count(bus, "GPU"))),
     }
 }
+
+/// Boards have 8 or 16 GPUs; one that left the bus is on no list at all.
+const ONE_SHORT: [usize; 2] = [7, 15];
 
 #[cfg(test)]
 mod tests {
@@ -373,6 +380,8 @@ mod tests {
         assert_eq!(said(&judge_models(["H100", "A100"].into_iter())), (Warn, "1 A100, 1 H100"));
         assert_eq!(said(&judge_count(8, 7)), (Fail, "7 of 8 GPUs"));
         assert_eq!(judge_count(8, 8).status, Pass);
+        assert_eq!(said(&judge_count(7, 7)), (Warn, "all of 7 GPUs on the bus, one less than the board has"));
+        assert_eq!([1, 2, 4, 6, 10, 16].map(|gpus| judge_count(gpus, gpus).status), [Pass; 6]);
         assert_eq!(judge_count(0, 0).status, NotApplicable);
     }
 }

@@ -35,7 +35,7 @@ pub(super) static AFFINITY: Check = Check {
         own("a warning: how much it costs depends on the rate, which is in goodput_irq_interrupts_total"),
     ],
     run: |context, _| {
-        let nodes = Nodes::read(&context.roots)?;
+        let nodes = Nodes::read(&context.roots);
         match nodes.count() {
             0 | 1 => Err(Unread::Absent("one NUMA node".to_owned())),
             _ => judge(&served(context, &nodes)?),
@@ -65,9 +65,9 @@ pub(super) static BALANCER: Check = Check {
         own("a warning, and only where one CPU serves all of them: affinities set by hand need no daemon"),
     ],
     run: |context, _| {
-        let settings = balancer::settings(&context.roots)?.unwrap_or_default();
-        let running = daemons::running(&context.roots, &[balancer::NAME])?.map(|running| !running.is_empty());
-        let all = served(context, &Nodes::read(&context.roots)?)?;
+        let settings = balancer::settings(&context.roots).unwrap_or_default();
+        let running = daemons::running(&context.roots, &[balancer::NAME]).map(|running| !running.is_empty());
+        let all = served(context, &Nodes::read(&context.roots))?;
         judge_balancer(running, &settings, &all)
     },
 };
@@ -107,7 +107,7 @@ fn served(context: &Context, nodes: &Nodes) -> Result<Vec<Served>, Unread> {
         return Err(FileError::Missing { path }.into());
     };
     for (address, numbers) in found.devices.into_iter().filter(|(_, numbers)| !numbers.is_empty()) {
-        let device = Device::read(context, address)?;
+        let device = Device::read(context, address, None);
         let Some(device) = device.filter(|d| ["gpu", "nic"].contains(&d.class.label())) else { continue };
         let near = device.node.and_then(|node| nodes.cpus_of(node)).map(<[_]>::to_vec);
         for number in numbers {

@@ -203,7 +203,7 @@ pub(super) static SHM: Check = Check {
         own("a warning: a server of one process may need none"),
     ],
     run: |context, _| {
-        let processes = jobs::read(context, "mounts", |text| Ok(Some(shm_size(&mounts::parse(text)?))))?;
+        let processes = jobs::read(context, "mounts", |text| Ok(Some(shm_size(&mounts::parse(text).value))))?;
         let sizes: Vec<_> = processes.into_iter().filter_map(|process| Some((process.pid, process.value?))).collect();
         Ok(judge_shm(&sizes))
     },
@@ -385,7 +385,7 @@ mod tests {
 
     #[test]
     fn shared_memory() {
-        let size = |text: &str| shm_size(&mounts::parse(text).unwrap());
+        let size = |text: &str| shm_size(&mounts::parse(text).value);
         assert_eq!(size("shm /dev/shm tmpfs rw,size=65536k 0 0\n"), Some(64 << 20));
         assert_eq!(size("shm /dev/shm tmpfs rw,size=65536k 0 0\ntmpfs /dev/shm tmpfs rw 0 0\n"), None, "mounted over");
         assert_eq!(size("tmpfs /run tmpfs rw,size=65536k 0 0\n"), None);

@@ -267,7 +267,7 @@ pub(super) static PER_NODE: Check = Check {
         let known = numa::multiple(context)?;
         let folder = nodes::folder(&context.roots);
         let mut totals = Vec::new();
-        for id in nodes::ids(&folder)?.into_iter().filter(|id| known.cpus_of(*id).is_some()) {
+        for id in nodes::ids(&folder).into_iter().filter(|id| known.cpus_of(*id).is_some()) {
             let memory = files::parse_optional(&folder.join(format!("node{id}/meminfo")), meminfo::parse)?;
             totals.extend(memory.and_then(|memory| memory.total).map(|total| (id, total)));
         }

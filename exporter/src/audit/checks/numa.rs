@@ -58,7 +58,7 @@ pub(super) fn node_of(context: &Context, gpu: &Gpu) -> Result<Option<u32>, Unrea
 
 /// The nodes, of which there is more than one.
 pub(super) fn multiple(context: &Context) -> Result<Nodes, Unread> {
-    let nodes = Nodes::read(&context.roots)?;
+    let nodes = Nodes::read(&context.roots);
     match nodes.count() {
         0 | 1 => Err(Unread::Absent("one NUMA node".to_owned())),
         _ => Ok(nodes),

@@ -33,7 +33,7 @@ pub(super) static LAYER: Check = Check {
     run: |context, _| {
         let mut layers = Vec::new();
         for owner in jobs::owners(context)? {
-            let Some(folder) = overlay::upper_folder(&context.roots, owner)? else { continue };
+            let Some(folder) = overlay::upper_folder(&context.roots, owner) else { continue };
             layers.push((owner.id.clone(), ground(context, &folder)?));
         }
         match layers.is_empty() {
@@ -54,12 +54,12 @@ enum Ground {
 }
 
 fn ground(context: &Context, folder: &str) -> Result<Ground, Unread> {
-    Ok(match overlay::place(&context.roots, folder)? {
+    Ok(match overlay::place(&context.roots, folder) {
         None => Ground::Unknown,
         Some((kind, device)) if device.is_empty() => Ground::NoDisk(kind),
         Some((_, device)) => {
             let disk = context.roots.sys.join("dev/block").join(&device);
-            let name = overlay::disk_name(&context.roots, &device)?.unwrap_or(device);
+            let name = overlay::disk_name(&context.roots, &device).unwrap_or(device);
             match files::parse_optional(&disk.join("queue/rotational"), number::<u8>)? {
                 Some(0) => Ground::Fast,
                 Some(_) => Ground::Rotating(name),

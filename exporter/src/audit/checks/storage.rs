@@ -138,7 +138,9 @@ pub(super) static NFS: Check = Check {
         vendor("nfs(5): rsize and wsize", "https://man7.org/linux/man-pages/man5/nfs.5.html"),
         own("a warning: a server may offer no more"),
     ],
-    run: |context, _| files::parse(&context.roots.proc.join("1/mounts"), |text| Ok(judge_nfs(&mounts::parse(text)?)))?,
+    run: |context, _| {
+        files::parse(&context.roots.proc.join("1/mounts"), |text| mounts::parse(text).map(|mounts| judge_nfs(&mounts)))?
+    },
 };
 
 fn judge_nfs(mounts: &[mounts::Mount<'_>]) -> Result<Verdict, Unread> {
@@ -227,7 +229,7 @@ mod tests {
 
     #[test]
     fn messages() {
-        let judge = |text: &str| judge_nfs(&mounts::parse(text).unwrap());
+        let judge = |text: &str| judge_nfs(&mounts::parse(text).value);
         assert_eq!(judge("nas:/a /data nfs4 rw,rsize=1048576,wsize=1048576 0 0").unwrap().status, Pass);
         let verdict = judge("nas:/a /data nfs rw,rsize=1048576,wsize=65536 0 0").unwrap();
         assert_eq!((verdict.status, verdict.read.as_str()), (Warn, "64 KiB at /data"));

@@ -96,7 +96,7 @@ fn judge_use(devices: &[u64], swapped: &[(u32, u64)]) -> Verdict {
 
 /// Bytes used on every swap device.
 pub(super) fn devices(context: &Context) -> Result<Vec<u64>, Unread> {
-    let used = |text: &str| Ok(swaps::parse(text)?.iter().map(|swap| swap.used).collect());
+    let used = |text: &str| swaps::parse(text).map(|swaps| swaps.iter().map(|swap| swap.used).collect());
     Ok(files::parse(&context.roots.proc.join("swaps"), used)?)
 }
 

@@ -13,7 +13,8 @@ use crate::family::Families;
 use crate::parse::cgroup::NodeMemory;
 use crate::parse::cpus;
 use crate::parse::pressure::Pressure;
-use crate::source::files::{self, FileError, Roots};
+use crate::source::blocks::{self, Stacked};
+use crate::source::files::{self, Roots};
 use crate::source::nodes::{Nodes, Ranges};
 use crate::source::{cgroupfs, process};
 
@@ -45,64 +46,60 @@ impl Collector for Cgroup {
     fn collect(&mut self, context: &Context, out: &mut Families) -> Result<Done, CollectError> {
         let owners = context.owners.all();
         let nodes = context.common.nodes(&context.roots);
+        let stacked = blocks::stacked(&context.roots, &context.common);
         out.push(&CGROUP_SKIPPED, &[], owners.len().saturating_sub(MAX_OWNERS) as f64);
         let Unmatched { skipped, error } = context.owners.unmatched();
         out.push(&CGROUP_INCLUDE_SKIPPED, &[], *skipped as f64);
-        let mut result = error.as_ref().map_or(Ok(Done::Ok), |error| Err(CollectError::Other(error.clone())));
+        let result = error.as_ref().map_or(Ok(Done::Ok), |error| Err(CollectError::Other(error.clone())));
         for owner in owners.iter().take(MAX_OWNERS) {
             let mut group = Group::default();
-            // One owner's bad file must not hide the other owners; the first is reported.
-            let read = self.read(context, owner, &mut group);
+            self.read(context, owner, &stacked, &mut group);
             group.push(&owner.id, out);
-            if let Ok(nodes) = &nodes {
-                group.push_allowed_cpus(&owner.id, nodes, out);
-            }
-            result = result.and_then(|done| Ok(read.map(|()| done)?));
+            group.push_allowed_cpus(&owner.id, nodes, out);
         }
-        nodes?;
         result
     }
 }
 
 impl Cgroup {
     /// Fills what there is. A group that is gone by now leaves nothing, without an error.
-    pub(crate) fn read(&self, context: &Context, owner: &Owner, group: &mut Group) -> Result<(), FileError> {
+    pub(crate) fn read(&self, context: &Context, owner: &Owner, stacked: &Stacked, group: &mut Group) {
         let roots = &context.roots;
         for place in owner.places.iter().filter(|place| place.controllers.is_empty()) {
-            v2::read(&cgroupfs::group(&cgroupfs::v2_root(roots), &place.path), group)?;
+            let folder = cgroupfs::group(&cgroupfs::v2_root(roots), &place.path);
+            v2::read(&folder, |device| stacked.has(device), group);
         }
         for place in owner.places.iter().filter(|place| !place.controllers.is_empty()) {
             for controller in place.controllers.split(',') {
                 if let Some(folder) = cgroupfs::v1_group(roots, &place.controllers, controller, &place.path) {
-                    v1::read(controller, &folder, self.page_bytes, group)?;
+                    v1::read(controller, &folder, self.page_bytes, group);
                 }
             }
         }
-        group.allowed_cpus = allowed_cpus(context, owner)?;
-        group.allowed_nodes = allowed_nodes(context, owner)?;
-        Ok(())
+        group.allowed_cpus = allowed_cpus(context, owner);
+        group.allowed_nodes = allowed_nodes(context, owner);
     }
 }
 
 /// The CPUs that an owner may run on: those of its cpuset, else those of its processes' affinity. `None` where neither
 /// is known.
-pub(crate) fn allowed_cpus(context: &Context, owner: &Owner) -> Result<Option<Ranges>, FileError> {
-    match cpuset(&context.roots, owner, "cpuset.cpus.effective", "cpuset.effective_cpus")? {
-        Some(cpus) => Ok(Some(cpus)),
+pub(crate) fn allowed_cpus(context: &Context, owner: &Owner) -> Option<Ranges> {
+    match cpuset(&context.roots, owner, "cpuset.cpus.effective", "cpuset.effective_cpus") {
+        Some(cpus) => Some(cpus),
         None => process::allowed_cpus(&context.roots, &context.common, owner.pids.iter().copied()),
     }
 }
 
 /// The NUMA nodes whose memory an owner may use, likewise.
-fn allowed_nodes(context: &Context, owner: &Owner) -> Result<Option<Ranges>, FileError> {
-    match cpuset(&context.roots, owner, "cpuset.mems.effective", "cpuset.effective_mems")? {
-        Some(nodes) => Ok(Some(nodes)),
+fn allowed_nodes(context: &Context, owner: &Owner) -> Option<Ranges> {
+    match cpuset(&context.roots, owner, "cpuset.mems.effective", "cpuset.effective_mems") {
+        Some(nodes) => Some(nodes),
         None => process::allowed_nodes(&context.roots, &context.common, owner.pids.iter().copied()),
     }
 }
 
 /// A list of the owner's cpuset, by its names in v2 and v1.
-fn cpuset(roots: &Roots, owner: &Owner, v2: &str, v1: &str) -> Result<Option<Ranges>, FileError> {
+fn cpuset(roots: &Roots, owner: &Owner, v2: &str, v1: &str) -> Option<Ranges> {
     for place in &owner.places {
         let path = match place.controllers.split(',').find(|name| ["", "cpuset"].contains(name)) {
             Some("") => Some(cgroupfs::group(&cgroupfs::v2_root(roots), &place.path).join(v2)),
@@ -111,12 +108,11 @@ fn cpuset(roots: &Roots, owner: &Owner, v2: &str, v1: &str) -> Result<Option<Ran
             }
             None => None,
         };
-        let list = path.map(|path| files::parse_optional(&path, cpus::ranges)).transpose()?.flatten();
-        if let Some(list) = list {
-            return Ok(Some(cpus::union(list)));
+        if let Some(list) = path.and_then(|path| files::get(&path, cpus::ranges)) {
+            return Some(cpus::union(list));
         }
     }
-    Ok(None)
+    None
 }
 
 /// One owner's figures, whichever version they come from; what is not there is `None`.

@@ -5,65 +5,61 @@ use std::time::Duration;
 
 use super::Group;
 use crate::parse::cgroup::{self, NodeMemory};
-use crate::parse::{ParseError, keyed, number};
-use crate::source::files::{FileError, parse_optional};
+use crate::parse::{Parsed, keyed, number};
+use crate::source::files::get;
 
-pub(super) fn read(controller: &str, folder: &Path, page_bytes: u64, group: &mut Group) -> Result<(), FileError> {
+pub(super) fn read(controller: &str, folder: &Path, page_bytes: u64, group: &mut Group) {
     match controller {
         "cpu" => cpu(folder, group),
         "cpuacct" => {
-            group.cpu_usage = parse_optional(&folder.join("cpuacct.usage"), number)?.map(Duration::from_nanos);
-            Ok(())
+            group.cpu_usage = get(&folder.join("cpuacct.usage"), number).map(Duration::from_nanos);
         }
         "memory" => memory(folder, page_bytes, group),
         "blkio" => blkio(folder, group),
         "pids" => {
-            group.tasks = parse_optional(&folder.join("pids.current"), number)?;
-            Ok(())
+            group.tasks = get(&folder.join("pids.current"), number);
         }
-        _ => Ok(()),
+        _ => {}
     }
 }
 
-fn cpu(folder: &Path, group: &mut Group) -> Result<(), FileError> {
-    parse_optional(&folder.join("cpu.stat"), |text| {
+fn cpu(folder: &Path, group: &mut Group) {
+    get(&folder.join("cpu.stat"), |text| {
         keyed::each(text, |key, value| match key {
             "nr_periods" => group.periods = Some(value),
             "nr_throttled" => group.throttled_periods = Some(value),
             "throttled_time" => group.throttled = Some(Duration::from_nanos(value)),
             _ => {}
         })
-    })?;
-    let quota = parse_optional(&folder.join("cpu.cfs_quota_us"), number::<i64>)?;
-    let period = parse_optional(&folder.join("cpu.cfs_period_us"), number::<u64>)?;
+    });
+    let quota = get(&folder.join("cpu.cfs_quota_us"), number::<i64>);
+    let period = get(&folder.join("cpu.cfs_period_us"), number::<u64>);
     // A quota of -1 is none.
     group.cpu_limit = quota.zip(period).filter(|(q, p)| *q > 0 && *p > 0).map(|(q, p)| q as f64 / p as f64);
-    Ok(())
 }
 
-fn memory(folder: &Path, page_bytes: u64, group: &mut Group) -> Result<(), FileError> {
-    group.memory_current = parse_optional(&folder.join("memory.usage_in_bytes"), number)?;
-    group.memory_max = parse_optional(&folder.join("memory.limit_in_bytes"), cgroup::limit)?.flatten();
-    group.max_events = parse_optional(&folder.join("memory.failcnt"), number)?;
-    parse_optional(&folder.join("memory.stat"), |text| memory_stat(text, group))?;
-    parse_optional(&folder.join("memory.oom_control"), |text| {
+fn memory(folder: &Path, page_bytes: u64, group: &mut Group) {
+    group.memory_current = get(&folder.join("memory.usage_in_bytes"), number);
+    group.memory_max = get(&folder.join("memory.limit_in_bytes"), cgroup::limit).flatten();
+    group.max_events = get(&folder.join("memory.failcnt"), number);
+    get(&folder.join("memory.stat"), |text| memory_stat(text, group));
+    get(&folder.join("memory.oom_control"), |text| {
         keyed::each(text, |key, value| {
             if key == "oom_kill" {
                 group.oom_kills = Some(value);
             }
         })
-    })?;
-    let pages = parse_optional(&folder.join("memory.numa_stat"), cgroup::numa_stat_v1)?.unwrap_or_default();
+    });
+    let pages = get(&folder.join("memory.numa_stat"), cgroup::numa_stat_v1).unwrap_or_default();
     let bytes = |pages: u64| pages.saturating_mul(page_bytes);
     group.numa_bytes = pages
         .into_iter()
         .map(|(node, m)| (node, NodeMemory { anon_shmem: bytes(m.anon_shmem), file: bytes(m.file) }))
         .collect();
-    Ok(())
 }
 
 /// The `total_` lines include the groups below, as every line of v2 does.
-fn memory_stat(text: &str, group: &mut Group) -> Result<(), ParseError> {
+fn memory_stat(text: &str, group: &mut Group) -> Parsed<()> {
     keyed::each(text, |key, value| {
         let field = match key {
             "total_rss" => &mut group.anon,
@@ -81,20 +77,19 @@ fn memory_stat(text: &str, group: &mut Group) -> Result<(), ParseError> {
     })
 }
 
-fn blkio(folder: &Path, group: &mut Group) -> Result<(), FileError> {
-    if let Some((read, written)) = recursive(folder, "blkio.throttle.io_service_bytes")? {
+fn blkio(folder: &Path, group: &mut Group) {
+    if let Some((read, written)) = recursive(folder, "blkio.throttle.io_service_bytes") {
         (group.read_bytes, group.written_bytes) = (Some(read), Some(written));
     }
-    if let Some((reads, writes)) = recursive(folder, "blkio.throttle.io_serviced")? {
+    if let Some((reads, writes)) = recursive(folder, "blkio.throttle.io_serviced") {
         (group.reads, group.writes) = (Some(reads), Some(writes));
     }
-    Ok(())
 }
 
 /// Kernels from 4.16 on can sum a file over the groups below.
-fn recursive(folder: &Path, file: &str) -> Result<Option<(u64, u64)>, FileError> {
-    match parse_optional(&folder.join(format!("{file}_recursive")), cgroup::blkio)? {
-        Some(sums) => Ok(sums),
-        None => Ok(parse_optional(&folder.join(file), cgroup::blkio)?.flatten()),
+fn recursive(folder: &Path, file: &str) -> Option<(u64, u64)> {
+    match get(&folder.join(format!("{file}_recursive")), cgroup::blkio) {
+        Some(sums) => sums,
+        None => get(&folder.join(file), cgroup::blkio).flatten(),
     }
 }

@@ -6,28 +6,27 @@ use std::time::Duration;
 use super::Group;
 use crate::collect::pressure::RESOURCES;
 use crate::parse::{cgroup, keyed, number, pressure};
-use crate::source::files::{FileError, parse_optional};
+use crate::source::files::get;
 
-pub(super) fn read(folder: &Path, group: &mut Group) -> Result<(), FileError> {
-    cpu(folder, group)?;
-    memory(folder, group)?;
-    if let Some(io) = parse_optional(&folder.join("io.stat"), cgroup::io_stat)? {
-        group.read_bytes = Some(io.read_bytes);
-        group.written_bytes = Some(io.written_bytes);
-        group.reads = Some(io.reads);
-        group.writes = Some(io.writes);
+pub(super) fn read(folder: &Path, is_stacked: impl FnMut(&str) -> bool, group: &mut Group) {
+    cpu(folder, group);
+    memory(folder, group);
+    if let Some(io) = get(&folder.join("io.stat"), |text| cgroup::io_stat(text, is_stacked)) {
+        group.read_bytes = io.read_bytes;
+        group.written_bytes = io.written_bytes;
+        group.reads = io.reads;
+        group.writes = io.writes;
     }
-    group.tasks = parse_optional(&folder.join("pids.current"), number)?;
+    group.tasks = get(&folder.join("pids.current"), number);
     for resource in RESOURCES {
-        if let Some(total) = parse_optional(&folder.join(format!("{resource}.pressure")), pressure::parse)? {
+        if let Some(total) = get(&folder.join(format!("{resource}.pressure")), pressure::parse) {
             group.pressure.push((resource, total));
         }
     }
-    Ok(())
 }
 
-fn cpu(folder: &Path, group: &mut Group) -> Result<(), FileError> {
-    parse_optional(&folder.join("cpu.stat"), |text| {
+fn cpu(folder: &Path, group: &mut Group) {
+    get(&folder.join("cpu.stat"), |text| {
         keyed::each(text, |key, value| match key {
             "usage_usec" => group.cpu_usage = Some(Duration::from_micros(value)),
             "nr_periods" => group.periods = Some(value),
@@ -35,16 +34,15 @@ fn cpu(folder: &Path, group: &mut Group) -> Result<(), FileError> {
             "throttled_usec" => group.throttled = Some(Duration::from_micros(value)),
             _ => {}
         })
-    })?;
-    group.cpu_limit = parse_optional(&folder.join("cpu.max"), cgroup::cpu_max)?.flatten();
-    Ok(())
+    });
+    group.cpu_limit = get(&folder.join("cpu.max"), cgroup::cpu_max).flatten();
 }
 
-fn memory(folder: &Path, group: &mut Group) -> Result<(), FileError> {
-    group.memory_current = parse_optional(&folder.join("memory.current"), number)?;
-    group.memory_max = parse_optional(&folder.join("memory.max"), cgroup::limit)?.flatten();
-    group.swap = parse_optional(&folder.join("memory.swap.current"), number)?;
-    parse_optional(&folder.join("memory.stat"), |text| {
+fn memory(folder: &Path, group: &mut Group) {
+    group.memory_current = get(&folder.join("memory.current"), number);
+    group.memory_max = get(&folder.join("memory.max"), cgroup::limit).flatten();
+    group.swap = get(&folder.join("memory.swap.current"), number);
+    get(&folder.join("memory.stat"), |text| {
         keyed::each(text, |key, value| {
             let field = match key {
                 "anon" => &mut group.anon,
@@ -60,8 +58,8 @@ fn memory(folder: &Path, group: &mut Group) -> Result<(), FileError> {
             };
             *field = Some(value);
         })
-    })?;
-    parse_optional(&folder.join("memory.events"), |text| {
+    });
+    get(&folder.join("memory.events"), |text| {
         keyed::each(text, |key, value| {
             let field = match key {
                 "high" => &mut group.high_events,
@@ -72,7 +70,6 @@ fn memory(folder: &Path, group: &mut Group) -> Result<(), FileError> {
             };
             *field = Some(value);
         })
-    })?;
-    group.numa_bytes = parse_optional(&folder.join("memory.numa_stat"), cgroup::numa_stat)?.unwrap_or_default();
-    Ok(())
+    });
+    group.numa_bytes = get(&folder.join("memory.numa_stat"), cgroup::numa_stat).unwrap_or_default();
 }

@@ -2,10 +2,10 @@
 
 mod power;
 
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use self::power::Power;
+use super::monotone::Monotone;
 use super::{CollectError, Collector, Context, Done, Entry};
 use crate::catalog::cpu::*;
 use crate::family::Families;
@@ -26,22 +26,28 @@ pub(super) const ENTRY: Entry = Entry {
 };
 
 /// Reads `/proc/stat`, `/proc/schedstat` and `/proc/loadavg`, and now and then `/sys/devices/system/cpu`.
-#[derive(Default)]
 pub struct Cpu {
-    ticks: Totals<usize>,
-    delays: Totals<()>,
+    ticks: Monotone<(u32, usize), (Option<u32>, usize)>,
+    delays: Monotone<u32, Option<u32>>,
     busiest_softirq: u64,
     power: Power,
     power_read: Option<Instant>,
 }
 
+impl Default for Cpu {
+    fn default() -> Self {
+        let (ticks, delays) = (Monotone::new(stat::TICKS_PER_SECOND), Monotone::new(1e9));
+        Self { ticks, delays, busiest_softirq: 0, power: Power::default(), power_read: None }
+    }
+}
+
 impl Collector for Cpu {
     fn collect(&mut self, context: &Context, out: &mut Families) -> Result<Done, CollectError> {
         let roots = &context.roots;
-        let nodes = context.common.nodes(roots)?;
-        self.stat(context, nodes, out)?;
-        self.schedstat(roots, nodes, out)?;
-        if let Some(loads) = files::parse_optional(&roots.proc.join("loadavg"), cpu::loads)? {
+        let nodes = context.common.nodes(roots);
+        let counted = self.stat(context, nodes, out);
+        self.schedstat(roots, nodes, out);
+        if let Some(loads) = files::get(&roots.proc.join("loadavg"), cpu::loads) {
             for (minutes, load) in ["1", "5", "15"].iter().zip(loads) {
                 out.push(&CPU_LOAD, &[minutes], load);
             }
@@ -49,12 +55,11 @@ impl Collector for Cpu {
         // The clock of the readings, which may be an injected one.
         let now = context.gpus.at;
         if self.power_read.is_none_or(|then| now.duration_since(then) >= POWER_EVERY) {
-            // After a failure it is read again at the next scrape.
-            self.power_read = None;
-            self.power.read(roots, nodes)?;
+            self.power.read(roots, nodes);
             self.power_read = Some(now);
         }
         self.power.push(out);
+        counted?;
         Ok(Done::Ok)
     }
 }
@@ -65,6 +70,10 @@ impl Cpu {
         let activity = context.common.parse(&context.roots.proc.join("stat"), |text| {
             stat::per_cpu(text, |cpu, ticks| {
                 let node = nodes.of_cpu(cpu);
+                // A CPU that was plugged in again counts all of it from nothing.
+                if ticks.iter().enumerate().any(|(mode, ticks)| self.ticks.begins_anew(&(cpu, mode), *ticks)) {
+                    (0..ticks.len()).for_each(|mode| self.ticks.restart(&(cpu, mode)));
+                }
                 for (mode, ticks) in ticks.iter().enumerate() {
                     let step = self.ticks.add((cpu, mode), (node, mode), *ticks);
                     if stat::MODES.get(mode) == Some(&"softirq") {
@@ -75,9 +84,9 @@ impl Cpu {
         })?;
         self.busiest_softirq = self.busiest_softirq.saturating_add(busiest);
         out.push(&CPU_BUSIEST_SOFTIRQ, &[], self.busiest_softirq as f64 / stat::TICKS_PER_SECOND);
-        for ((node, mode), ticks) in &self.ticks.sums {
+        for ((node, mode), ticks) in self.ticks.sums() {
             let Some(mode) = stat::MODES.get(*mode) else { continue };
-            out.push_with(&CPU_SECONDS, &[mode], &[&label(*node)], *ticks as f64 / stat::TICKS_PER_SECOND);
+            out.push_with(&CPU_SECONDS, &[mode], &[&label(*node)], ticks as f64 / stat::TICKS_PER_SECOND);
         }
         for (row, value) in [
             (&CPU_CONTEXT_SWITCHES, activity.context_switches),
@@ -90,56 +99,19 @@ impl Cpu {
         Ok(())
     }
 
-    fn schedstat(&mut self, roots: &Roots, nodes: &Nodes, out: &mut Families) -> Result<(), FileError> {
-        let read = files::parse_optional(&roots.proc.join("schedstat"), |text| {
+    fn schedstat(&mut self, roots: &Roots, nodes: &Nodes, out: &mut Families) {
+        let read = files::get(&roots.proc.join("schedstat"), |text| {
             cpu::run_delays(text, |cpu, delay| {
-                self.delays.add((cpu, 0), (nodes.of_cpu(cpu), ()), delay);
+                self.delays.add(cpu, nodes.of_cpu(cpu), delay);
             })
-        })?;
-        for ((node, ()), nanoseconds) in self.delays.sums.iter().filter(|_| read.is_some()) {
-            out.push_with(&CPU_RUN_DELAY, &[], &[&label(*node)], *nanoseconds as f64 / 1e9);
+        });
+        for (node, nanoseconds) in self.delays.sums().filter(|_| read.is_some()) {
+            out.push_with(&CPU_RUN_DELAY, &[], &[&label(*node)], nanoseconds as f64 / 1e9);
         }
-        Ok(())
-    }
-}
-
-/// Sums by NUMA node of what the kernel counts per CPU. CPUs go offline with their counts, and some counts step back by
-/// a tick; the sums do neither.
-#[derive(Default)]
-struct Totals<Kind> {
-    last: BTreeMap<(u32, usize), u64>,
-    sums: BTreeMap<(Option<u32>, Kind), u64>,
-}
-
-impl<Kind: Ord> Totals<Kind> {
-    /// Takes in what one CPU has counted since boot, under a number that tells its counts apart; says how much that is
-    /// more than at the reading before.
-    fn add(&mut self, of: (u32, usize), to: (Option<u32>, Kind), count: u64) -> u64 {
-        let last = self.last.entry(of).or_default();
-        let sum = self.sums.entry(to).or_default();
-        let step = count.saturating_sub(*last);
-        *sum = sum.saturating_add(step);
-        *last = count.max(*last);
-        step
     }
 }
 
 /// A node that is not known makes no label.
 fn label(node: Option<u32>) -> String {
     node.map(|node| node.to_string()).unwrap_or_default()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sums_never_go_back() {
-        let mut totals = Totals::default();
-        for (cpu, count) in [(0, 100), (1, 50), (0, 99), (1, 50), (0, 101)] {
-            totals.add((cpu, 0), (Some(0), ()), count);
-        }
-        // CPU 0 stepped back and on again, CPU 1 was offline at the end.
-        assert_eq!(totals.sums[&(Some(0), ())], 151);
-    }
 }

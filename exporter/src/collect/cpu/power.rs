@@ -3,27 +3,40 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use super::{Totals, label};
+use super::label;
 use crate::catalog::cpu::*;
+use crate::collect::monotone::Monotone;
 use crate::family::Families;
 use crate::parse::{self, ParseError, cpu, cpus};
-use crate::source::files::{self, FileError, Roots};
+use crate::source::files::{self, Roots};
 use crate::source::nodes::{Nodes, Ranges};
 
 /// Most idle states whose time is told, by name; CPUs have three to ten.
 const MAX_STATES: usize = 10;
 
 /// What was found at the last look, and the totals of idle time.
-#[derive(Default)]
 pub(super) struct Power {
     survey: Survey,
     /// Names of idle states, in the order in which they were met.
     names: Vec<String>,
     /// Idle time in microseconds, by the place of the state's name.
-    idle: Totals<usize>,
+    idle: Monotone<(u32, usize), (Option<u32>, usize)>,
     governors: BTreeMap<String, u64>,
     clocks: BTreeMap<Option<u32>, Clocks>,
     settings: Settings,
+}
+
+impl Default for Power {
+    fn default() -> Self {
+        Self {
+            survey: Survey::default(),
+            names: Vec::new(),
+            idle: Monotone::new(1e6),
+            governors: BTreeMap::new(),
+            clocks: BTreeMap::new(),
+            settings: Settings::default(),
+        }
+    }
 }
 
 /// What stays as it is until CPUs come or go.
@@ -33,6 +46,8 @@ struct Survey {
     policies: Vec<PathBuf>,
     /// Highest clock in hertz, and the node, of every CPU that has one.
     highest: BTreeMap<u32, (f64, Option<u32>)>,
+    /// Did a policy not tell its highest clock, as that of an offline CPU does not?
+    unread: bool,
     states: Vec<State>,
 }
 
@@ -64,28 +79,27 @@ struct Settings {
 
 impl Power {
     /// Looks again.
-    pub(super) fn read(&mut self, roots: &Roots, nodes: &Nodes) -> Result<(), FileError> {
+    pub(super) fn read(&mut self, roots: &Roots, nodes: &Nodes) {
         let folder = roots.sys.join("devices/system/cpu");
-        let online = files::parse_optional(&folder.join("online"), cpus::ranges)?;
-        if self.survey.states.is_empty() && self.survey.policies.is_empty() || self.survey.online != online {
+        let online = files::get(&folder.join("online"), cpus::ranges);
+        if self.survey.is_partial() || self.survey.online != online {
             let mut survey = Survey { online, ..Survey::default() };
-            survey.policies(roots, nodes)?;
-            survey.states(roots, nodes, &mut self.names)?;
+            survey.policies(roots, nodes);
+            survey.states(roots, nodes, &mut self.names);
             self.survey = survey;
         }
         self.settings = Settings {
-            isolated: count(roots, "isolated")?,
-            tickless: count(roots, "nohz_full")?,
-            smt: files::parse_optional(&folder.join("smt/active"), parse::number)?,
+            isolated: count(roots, "isolated"),
+            tickless: count(roots, "nohz_full"),
+            smt: files::get(&folder.join("smt/active"), parse::number),
         };
-        self.governors = self.survey.governors()?;
-        self.clocks = self.survey.clocks(roots)?;
+        self.governors = self.survey.governors();
+        self.clocks = self.survey.clocks(roots);
         for state in &self.survey.states {
-            if let Some(microseconds) = files::parse_optional(&state.time, parse::number::<u64>)? {
+            if let Some(microseconds) = files::get(&state.time, parse::number::<u64>) {
                 self.idle.add((state.cpu, state.index), (state.node, state.name), microseconds);
             }
         }
-        Ok(())
     }
 
     /// Writes what was found.
@@ -107,9 +121,9 @@ impl Power {
         for (node, hertz) in highest {
             out.push_with(&CPU_MAX_FREQUENCY, &[], &[&label(node)], hertz);
         }
-        for ((node, name), microseconds) in &self.idle.sums {
+        for ((node, name), microseconds) in self.idle.sums() {
             let Some(name) = self.names.get(*name) else { continue };
-            out.push_with(&CPU_IDLE_STATE, &[name], &[&label(*node)], *microseconds as f64 / 1e6);
+            out.push_with(&CPU_IDLE_STATE, &[name], &[&label(*node)], microseconds as f64 / 1e6);
         }
         out.push(&CPU_ISOLATED, &[], self.settings.isolated.map(|n| n as f64));
         out.push(&CPU_TICKLESS, &[], self.settings.tickless.map(|n| n as f64));
@@ -118,60 +132,64 @@ impl Power {
 }
 
 /// How many CPUs a list names.
-fn count(roots: &Roots, file: &str) -> Result<Option<u64>, FileError> {
+fn count(roots: &Roots, file: &str) -> Option<u64> {
     // Some kernels print the empty list of nohz_full as the null pointer that it is.
     let parse = |text: &str| cpus::ranges(&text.replace("(null)", "")).map(|ranges| cpus::count(&ranges));
-    files::parse_optional(&roots.sys.join("devices/system/cpu").join(file), parse)
+    files::get(&roots.sys.join("devices/system/cpu").join(file), parse)
 }
 
 impl Survey {
-    fn policies(&mut self, roots: &Roots, nodes: &Nodes) -> Result<(), FileError> {
+    /// Is it worth another look: did it find nothing, or not all of a policy?
+    fn is_partial(&self) -> bool {
+        self.policies.is_empty() && self.states.is_empty() || self.unread
+    }
+
+    fn policies(&mut self, roots: &Roots, nodes: &Nodes) {
         let folder = roots.sys.join("devices/system/cpu/cpufreq");
-        for number in sorted(files::list(&folder)?, "policy") {
+        for number in sorted(files::names(&folder), "policy") {
             let policy = folder.join(format!("policy{number}"));
-            let kilohertz = files::parse_optional(&policy.join("cpuinfo_max_freq"), parse::number::<u64>)?;
-            let cpus = files::parse_optional(&policy.join("affected_cpus"), cpu::numbers)?.unwrap_or_default();
+            let kilohertz = files::get(&policy.join("cpuinfo_max_freq"), parse::number::<u64>);
+            let cpus = files::get(&policy.join("affected_cpus"), cpu::numbers).unwrap_or_default();
             if let Some(kilohertz) = kilohertz.filter(|kilohertz| *kilohertz > 0) {
                 let highest = |cpu| (cpu, (kilohertz as f64 * 1e3, nodes.of_cpu(cpu)));
                 self.highest.extend(cpus.into_iter().map(highest));
             }
+            self.unread |= kilohertz.is_none();
             self.policies.push(policy);
         }
-        Ok(())
     }
 
-    fn states(&mut self, roots: &Roots, nodes: &Nodes, names: &mut Vec<String>) -> Result<(), FileError> {
+    fn states(&mut self, roots: &Roots, nodes: &Nodes, names: &mut Vec<String>) {
         let folder = roots.sys.join("devices/system/cpu");
-        for cpu in sorted(files::list(&folder)?, "cpu") {
+        for cpu in sorted(files::names(&folder), "cpu") {
             let folder = folder.join(format!("cpu{cpu}/cpuidle"));
-            for index in sorted(files::list(&folder)?, "state") {
+            for index in sorted(files::names(&folder), "state") {
                 let folder = folder.join(format!("state{index}"));
-                let Some(name) = files::parse_optional(&folder.join("name"), word)? else { continue };
+                let Some(name) = files::get(&folder.join("name"), word) else { continue };
                 let Some(name) = place(names, name) else { continue };
                 let time = folder.join("time");
                 self.states.push(State { cpu, node: nodes.of_cpu(cpu), index: index as usize, name, time });
             }
         }
-        Ok(())
     }
 
-    fn governors(&self) -> Result<BTreeMap<String, u64>, FileError> {
+    fn governors(&self) -> BTreeMap<String, u64> {
         let mut governors = BTreeMap::new();
         for policy in &self.policies {
-            if let Some(governor) = files::parse_optional(&policy.join("scaling_governor"), word)? {
+            if let Some(governor) = files::get(&policy.join("scaling_governor"), word) {
                 *governors.entry(governor).or_default() += 1;
             }
         }
-        Ok(governors)
+        governors
     }
 
     /// `scaling_cur_freq` can take 20 ms for each CPU; this file is one read for all.
-    fn clocks(&self, roots: &Roots) -> Result<BTreeMap<Option<u32>, Clocks>, FileError> {
+    fn clocks(&self, roots: &Roots) -> BTreeMap<Option<u32>, Clocks> {
         let mut clocks: BTreeMap<Option<u32>, Clocks> = BTreeMap::new();
         if self.highest.is_empty() {
-            return Ok(clocks);
+            return clocks;
         }
-        files::parse_optional(&roots.proc.join("cpuinfo"), |text| {
+        files::get(&roots.proc.join("cpuinfo"), |text| {
             cpu::clocks(text, |cpu, hertz| {
                 let Some((highest, node)) = self.highest.get(&cpu) else { return };
                 let share = hertz / highest;
@@ -182,8 +200,8 @@ impl Survey {
                 all.sum += share;
                 all.cpus += 1;
             })
-        })?;
-        Ok(clocks)
+        });
+        clocks
     }
 }
 

@@ -24,6 +24,7 @@ pub(super) fn push_identity(gpu: &Gpu, age: Option<Duration>, index: &str, devic
 /// Writes the readings.
 pub(super) fn push_readings(gpu: &Gpu, index: &str, out: &mut Families) {
     out.push(&rows::CYCLES, &[index, &gpu.uuid], gpu.totals.cycles as f64);
+    out.push(&rows::IMPLAUSIBLE, &[index, &gpu.uuid], gpu.totals.absurd as f64);
     push_busy(gpu, index, out);
     push_power(&gpu.totals.power, [index, &gpu.uuid], out);
     push_activity(&gpu.totals.activity, [index, &gpu.uuid], out);

@@ -8,7 +8,7 @@ use crate::family::Families;
 use crate::parse::cpus;
 use crate::parse::irqbalance::{self, Settings};
 use crate::source::daemons;
-use crate::source::files::{self, FileError, Roots};
+use crate::source::files::{self, Roots};
 
 /// As the kernel and people call it.
 pub(crate) const NAME: &str = "irqbalance";
@@ -35,7 +35,7 @@ enum Process {
     Unseen,
 }
 
-/// Something that is read now and then; what failed is tried again at the next scrape.
+/// Something that is read now and then.
 struct Lasting<T>(Option<(Instant, T)>);
 
 impl<T> Default for Lasting<T> {
@@ -45,43 +45,42 @@ impl<T> Default for Lasting<T> {
 }
 
 impl<T> Lasting<T> {
-    fn get(&mut self, now: Instant, read: impl FnOnce(Option<T>) -> Result<T, FileError>) -> Result<&T, FileError> {
+    fn get(&mut self, now: Instant, read: impl FnOnce(Option<T>) -> T) -> &T {
         let (then, found) = match self.0.take() {
             Some((then, found)) if now.duration_since(then) < EVERY => (then, found),
-            old => (now, read(old.map(|(_, found)| found))?),
+            old => (now, read(old.map(|(_, found)| found))),
         };
-        Ok(&self.0.insert((then, found)).1)
+        &self.0.insert((then, found)).1
     }
 }
 
 impl Balancer {
     /// Looks if it is time to, and writes what was found.
-    pub(super) fn collect(&mut self, context: &Context, out: &mut Families) -> Result<(), FileError> {
+    pub(super) fn collect(&mut self, context: &Context, out: &mut Families) {
         // The clock of the readings, which may be an injected one.
         let (roots, now) = (&context.roots, context.gpus.at);
-        match self.process.get(now, |last| process(roots, last))? {
+        match self.process.get(now, |last| process(roots, last)) {
             Process::Running(_) => out.push(&IRQBALANCE_RUNNING, &[], 1.0),
             Process::Missing => out.push(&IRQBALANCE_RUNNING, &[], 0.0),
             Process::Unseen => {}
         }
-        if let Some(settings) = self.settings.get(now, |_| settings(roots))? {
+        if let Some(settings) = self.settings.get(now, |_| settings(roots)) {
             push(settings, out);
         }
-        Ok(())
     }
 }
 
 /// Where it ran before is looked at first.
-fn process(roots: &Roots, last: Option<Process>) -> Result<Process, FileError> {
+fn process(roots: &Roots, last: Option<Process>) -> Process {
     if let Some(Process::Running(pid)) = last
-        && daemons::is_running(roots, pid, NAME)?
+        && daemons::is_running(roots, pid, NAME)
     {
-        return Ok(Process::Running(pid));
+        return Process::Running(pid);
     }
-    Ok(match daemons::running(roots, &[NAME])? {
+    match daemons::running(roots, &[NAME]) {
         None => Process::Unseen,
         Some(running) => running.get(NAME).map_or(Process::Missing, |pid| Process::Running(*pid)),
-    })
+    }
 }
 
 fn push(settings: &Settings, out: &mut Families) {
@@ -92,11 +91,11 @@ fn push(settings: &Settings, out: &mut Families) {
 }
 
 /// Its settings, from the first of the places that has some.
-pub(crate) fn settings(roots: &Roots) -> Result<Option<Settings>, FileError> {
+pub(crate) fn settings(roots: &Roots) -> Option<Settings> {
     for path in SETTINGS {
-        if let Some(found) = files::parse_optional(&roots.root.join(path), irqbalance::settings)? {
-            return Ok(Some(found));
+        if let Some(found) = files::get(&roots.root.join(path), irqbalance::settings) {
+            return Some(found);
         }
     }
-    Ok(None)
+    None
 }

@@ -20,7 +20,7 @@ use crate::catalog::irq::*;
 use crate::family::Families;
 use crate::parse::bus_id::Address;
 use crate::parse::per_cpu::Table;
-use crate::parse::{ParseError, interrupts, softnet};
+use crate::parse::{LeftOut, ParseError, interrupts, softnet};
 use crate::source::files::{self, FileError, Roots};
 use crate::source::nodes::Nodes;
 
@@ -49,14 +49,12 @@ pub struct Irq {
 
 impl Collector for Irq {
     fn collect(&mut self, context: &Context, out: &mut Families) -> Result<Done, CollectError> {
-        let nodes = context.common.nodes(&context.roots)?;
-        let found = [
-            self.interrupts(context, nodes, out)?,
-            self.softirqs(&context.roots, nodes, out)?,
-            self.softnet(&context.roots, out)?,
-        ];
-        if found.contains(&true) {
-            self.balancer.collect(context, out)?;
+        let nodes = context.common.nodes(&context.roots);
+        // Three files that have nothing to do with each other.
+        let interrupts = self.interrupts(context, nodes, out);
+        let others = [self.softirqs(&context.roots, nodes, out), self.softnet(&context.roots, out)];
+        self.balancer.collect(context, out);
+        if interrupts? || others.contains(&true) {
             return Ok(Done::Ok);
         }
         Ok(Done::NotApplicable("no interrupts, softirqs or net/softnet_stat in /proc".to_owned()))
@@ -68,8 +66,8 @@ impl Irq {
         let path = context.roots.proc.join("interrupts");
         let Some(found) = files::parse_by_line(&path, interrupts::by_device())? else { return Ok(false) };
         let mut devices = Vec::new();
-        for (address, counts) in &found.devices {
-            devices.extend(Device::read(context, *address)?.map(|device| (device, counts)));
+        for (address, rows) in &found.devices {
+            devices.extend(Device::read(context, *address, rows.place.as_ref()).map(|device| (device, &rows.sums)));
         }
         devices.sort_by_key(|(device, _)| (device.class, device.address));
         out.push(&IRQ_DEVICES, &[], devices.len() as f64);
@@ -85,34 +83,38 @@ impl Irq {
             });
             push_device(&device, account, out);
         }
-        self.owners.add(context, &steps, out)?;
+        self.owners.add(context, &steps, out);
         Ok(true)
     }
 
-    fn softirqs(&mut self, roots: &Roots, nodes: &Nodes, out: &mut Families) -> Result<bool, FileError> {
-        let add = |text: &str| -> Result<(), ParseError> {
-            let table = Table::parse(text)?;
+    fn softirqs(&mut self, roots: &Roots, nodes: &Nodes, out: &mut Families) -> bool {
+        let mut add = |text: &str| -> Result<LeftOut, ParseError> {
+            let (table, mut left_out) = (Table::parse(text)?, LeftOut::default());
             let columns = columns(&table.cpus, nodes);
             let mut counts = Vec::with_capacity(table.cpus.len());
             for row in table.rows() {
-                let row = row?;
-                row.counts(table.cpus.len(), &mut counts)?;
+                let read = row.and_then(|row| row.counts(table.cpus.len(), &mut counts).map(|_| row));
+                let Some(row) = left_out.keep(read) else { continue };
                 self.softirqs.entry(row.name.to_owned()).or_default().add(reading(&columns, &counts));
             }
-            Ok(())
+            Ok(left_out)
         };
-        let found = files::parse_optional(&roots.proc.join("softirqs"), add)?.is_some();
+        let add = |text: &str| match add(text) {
+            Ok(left_out) => left_out.with(()),
+            Err(error) => LeftOut { first: Some(error), count: 1 }.with(()),
+        };
+        let found = files::get(&roots.proc.join("softirqs"), add).is_some();
         for (kind, account) in &self.softirqs {
             for (node, total) in account.by_node() {
                 out.push_with(&SOFTIRQS, &[kind], &[&label(node)], total as f64);
             }
         }
-        Ok(found)
+        found
     }
 
-    fn softnet(&mut self, roots: &Roots, out: &mut Families) -> Result<bool, FileError> {
+    fn softnet(&mut self, roots: &Roots, out: &mut Families) -> bool {
         let path = roots.proc.join("net/softnet_stat");
-        let Some(cpus) = files::parse_optional(&path, softnet::parse)? else { return Ok(false) };
+        let Some(cpus) = files::get(&path, softnet::parse) else { return false };
         let [processed, dropped, squeezed] = &mut self.softnet;
         processed.add(cpus.iter().map(|c| (c.cpu, None, u64::from(c.processed))));
         dropped.add(cpus.iter().map(|c| (c.cpu, None, u64::from(c.dropped))));
@@ -120,7 +122,7 @@ impl Irq {
         out.push(&SOFTNET_PROCESSED, &[], processed.total() as f64);
         out.push(&SOFTNET_DROPPED, &[], dropped.total() as f64);
         out.push(&SOFTNET_SQUEEZED, &[], squeezed.total() as f64);
-        Ok(true)
+        true
     }
 }
 

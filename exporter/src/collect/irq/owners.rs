@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use crate::catalog::irq::{IRQ_MOVABLE, IRQ_OWNER_CPUS};
 use crate::collect::{Context, cgroup};
 use crate::family::Families;
-use crate::source::files::FileError;
 
 /// By CPU, the interrupts that were counted since the scrape before, of devices whose interrupts can be moved.
 pub(super) type Steps = BTreeMap<u32, u64>;
@@ -19,24 +18,17 @@ pub(super) struct OwnerShares {
 
 impl OwnerShares {
     /// Adds what the owners' CPUs took. An owner that is new begins with nothing: nobody knows when it came.
-    pub(super) fn add(&mut self, context: &Context, steps: &Steps, out: &mut Families) -> Result<(), FileError> {
+    pub(super) fn add(&mut self, context: &Context, steps: &Steps, out: &mut Families) {
         self.all = steps.values().fold(self.all, |sum, step| sum.saturating_add(*step));
         out.push(&IRQ_MOVABLE, &[], self.all as f64);
         let mut before = std::mem::take(&mut self.by_owner);
-        let mut result = Ok(());
         let owners = context.owners.all().iter().filter(|owner| !owner.pids.is_empty());
         for owner in owners.take(cgroup::MAX_OWNERS) {
-            // One owner's bad file must not hide the others; the first is reported.
-            let cpus = cgroup::allowed_cpus(context, owner).unwrap_or_else(|error| {
-                result = std::mem::replace(&mut result, Ok(())).and(Err(error));
-                None
-            });
-            let Some(cpus) = cpus else { continue };
+            let Some(cpus) = cgroup::allowed_cpus(context, owner) else { continue };
             let taken = cpus.iter().flat_map(|(first, last)| steps.range(first..=last)).map(|(_, step)| *step);
             let total = before.remove(&owner.id).map_or(0, |known| taken.fold(known, u64::saturating_add));
             out.push(&IRQ_OWNER_CPUS, &[&owner.id], total as f64);
             self.by_owner.insert(owner.id.clone(), total);
         }
-        result
     }
 }

@@ -38,36 +38,38 @@ impl Collector for Network {
         let roots = &context.roots;
         // Three sources that have nothing to do with each other: none waits for another's health.
         let found = [interfaces(roots, out), tcp(roots, out), rdma::ports(roots, out)];
-        let mut any = false;
-        for found in found {
-            any |= found?;
+        if found.contains(&true) {
+            Ok(Done::Ok)
+        } else {
+            Ok(Done::NotApplicable("no network in /proc and /sys".to_owned()))
         }
-        if any { Ok(Done::Ok) } else { Ok(Done::NotApplicable("no network in /proc and /sys".to_owned())) }
     }
 }
 
-fn interfaces(roots: &Roots, out: &mut Families) -> Result<bool, FileError> {
+fn interfaces(roots: &Roots, out: &mut Families) -> bool {
     let class = roots.sys.join("class/net");
-    let Some(mut names) = files::list(&class)? else { return Ok(false) };
+    let Some(mut names) = files::names(&class) else { return false };
     names.retain(|name| is_physical(&class.join(name)));
     names.sort_unstable();
     out.push(&NETWORK_INTERFACES, &[], names.len() as f64);
     names.truncate(MAX_INTERFACES);
     process::of_first(roots, "net/dev", "net/dev", |text| {
-        for interface in net::interfaces(text)?.iter().filter(|one| names.iter().any(|name| name == one.name)) {
-            push_traffic(interface, out);
-        }
-        Ok(())
-    })?;
+        net::interfaces(text).map(|all| {
+            for interface in all.iter().filter(|one| names.iter().any(|name| name == one.name)) {
+                push_traffic(interface, out);
+            }
+        })
+    });
     for name in &names {
-        settings(&class.join(name), name, out)?;
+        settings(&class.join(name), name, out);
     }
-    Ok(true)
+    true
 }
 
-/// Has it a device? Bridges, VLANs and containers' interfaces have none.
+/// Has it a device? Bridges, VLANs and containers' interfaces have none. The link counts, wherever it leads: in a container
+/// the device behind it may be out of sight.
 fn is_physical(folder: &Path) -> bool {
-    folder.join("device").try_exists().unwrap_or(false) && !is_virtual(folder)
+    folder.join("device").symlink_metadata().is_ok() && !is_virtual(folder)
 }
 
 /// Is it a virtual function? Its traffic is its physical function's.
@@ -87,17 +89,16 @@ fn push_traffic(interface: &Interface<'_>, out: &mut Families) {
     }
 }
 
-fn settings(folder: &Path, name: &str, out: &mut Families) -> Result<(), FileError> {
-    out.push_with(&NETWORK_INFO, &[name], &Place::read(folder)?.labels(), 1.0);
+fn settings(folder: &Path, name: &str, out: &mut Families) {
+    out.push_with(&NETWORK_INFO, &[name], &Place::read(folder).labels(), 1.0);
     // Interfaces whose driver does not tell say unknown, and work.
-    let state = files::parse_optional(&folder.join("operstate"), |text| Ok(["up", "unknown"].contains(&text.trim())))?;
+    let state = files::get(&folder.join("operstate"), |text| Ok(["up", "unknown"].contains(&text.trim())));
     out.push(&NETWORK_UP, &[name], state.map(|up| f64::from(u8::from(up))));
-    out.push(&NETWORK_SPEED, &[name], speed(folder)?.map(|megabits| megabits as f64 * 1e6 / 8.0));
-    let mtu = files::parse_optional(&folder.join("mtu"), number::<u32>)?;
+    out.push(&NETWORK_SPEED, &[name], files::found(speed(folder)).map(|megabits| megabits as f64 * 1e6 / 8.0));
+    let mtu = files::get(&folder.join("mtu"), number::<u32>);
     out.push(&NETWORK_MTU, &[name], mtu.map(f64::from));
-    let changes = files::parse_optional(&folder.join("carrier_changes"), number::<u64>)?;
+    let changes = files::get(&folder.join("carrier_changes"), number::<u64>);
     out.push(&NETWORK_CARRIER_CHANGES, &[name], changes.map(|n| n as f64));
-    Ok(())
 }
 
 /// Line rate of an interface in Mbit/s. Drivers refuse that of one that is down, and some have none at all.
@@ -120,20 +121,20 @@ struct Place {
 
 impl Place {
     /// Reads what sysfs says of the device behind an interface or RDMA device.
-    fn read(folder: &Path) -> Result<Self, FileError> {
+    fn read(folder: &Path) -> Self {
         let device = folder.join("device");
         let pci = files::link(&device).ok().flatten();
         // A platform's or a hypervisor's bus has other names than PCI's `0000:31:00.0`.
         let pci = pci.filter(|name| name.matches(':').count() == 2).unwrap_or_default();
-        let node = files::parse_optional(&device.join("numa_node"), number::<i64>)?;
+        let node = files::get(&device.join("numa_node"), number::<i64>);
         // -1 is unknown, and the kernel then takes every CPU for near.
         let cpus = match node {
             Some(..0) => None,
-            _ => nodes::read_cpus(&device, "local_cpulist", "local_cpus")?,
+            _ => nodes::read_cpus(&device, "local_cpulist", "local_cpus"),
         };
         let local_cpus = cpus.map(|cpus| cpus::spell(&cpus)).filter(|list| list.len() <= MAX_LIST_BYTES);
         let node = node.filter(|node| *node >= 0).map(|node| node.to_string());
-        Ok(Self { pci, node: node.unwrap_or_default(), local_cpus: local_cpus.unwrap_or_default() })
+        Self { pci, node: node.unwrap_or_default(), local_cpus: local_cpus.unwrap_or_default() }
     }
 
     /// As the labels of the information about whatever it is.
@@ -142,18 +143,18 @@ impl Place {
     }
 }
 
-fn tcp(roots: &Roots, out: &mut Families) -> Result<bool, FileError> {
+fn tcp(roots: &Roots, out: &mut Families) -> bool {
     let mut any = false;
     for (file, protocol, rows) in [
         ("net/snmp", "Tcp", [(&TCP_SENT, "OutSegs"), (&TCP_RETRANSMITTED, "RetransSegs")]),
         ("net/netstat", "TcpExt", [(&TCP_TIMEOUTS, "TCPTimeouts"), (&TCP_LISTEN_DROPS, "ListenDrops")]),
     ] {
         let values =
-            process::of_first(roots, file, file, |text| net::protocol(text, protocol, rows.map(|(_, name)| name)))?;
+            process::of_first(roots, file, file, |text| net::protocol(text, protocol, rows.map(|(_, name)| name)));
         for ((row, _), value) in rows.iter().zip(values.unwrap_or_default()) {
             out.push(row, &[], value.map(|n| n as f64));
             any |= value.is_some();
         }
     }
-    Ok(any)
+    any
 }

@@ -6,7 +6,7 @@ use super::{Place, is_virtual};
 use crate::catalog::network::*;
 use crate::family::Families;
 use crate::parse::net;
-use crate::source::files::{self, FileError, Roots};
+use crate::source::files::{self, Roots};
 
 /// Most ports that get series of their own.
 const MAX_PORTS: usize = 16;
@@ -39,62 +39,58 @@ const TRANSPORT: [&str; 6] = [
 /// A word of `port_rcv_data` and `port_xmit_data`.
 const WORD_BYTES: f64 = 4.0;
 
-/// Writes every port of every physical device. One device's failure leaves the others; the first is reported.
-pub(super) fn ports(roots: &Roots, out: &mut Families) -> Result<bool, FileError> {
+/// Writes every port of every physical device.
+pub(super) fn ports(roots: &Roots, out: &mut Families) -> bool {
     let class = roots.sys.join("class/infiniband");
-    let Some(mut devices) = files::list(&class)? else { return Ok(false) };
+    let Some(mut devices) = files::names(&class) else { return false };
     devices.sort_unstable();
     let mut all = Vec::new();
     for device in devices.iter().filter(|device| !is_virtual(&class.join(device))) {
-        let mut ports = files::list(&class.join(device).join("ports"))?.unwrap_or_default();
+        let mut ports = files::names(&class.join(device).join("ports")).unwrap_or_default();
         ports.sort_unstable();
         all.extend(ports.into_iter().map(|port| (device.as_str(), port)));
     }
     if all.is_empty() {
-        return Ok(false);
+        return false;
     }
     out.push(&RDMA_PORTS, &[], all.len() as f64);
-    let mut result = Ok(true);
     for (device, port) in all.iter().take(MAX_PORTS) {
-        let written = write(&class.join(device), device, port, out);
-        result = result.and_then(|any| written.map(|()| any));
+        write(&class.join(device), device, port, out);
     }
-    result
+    true
 }
 
-fn write(folder: &Path, device: &str, port: &str, out: &mut Families) -> Result<(), FileError> {
-    let place = Place::read(folder)?;
+fn write(folder: &Path, device: &str, port: &str, out: &mut Families) {
+    let place = Place::read(folder);
     let [pci, node, local_cpus] = place.labels();
     let labels = [device, port];
     let folder = folder.join("ports").join(port);
-    let layer = files::parse_optional(&folder.join("link_layer"), |text| Ok(text.trim().to_owned()))?;
+    let layer = files::get(&folder.join("link_layer"), |text| Ok(text.trim().to_owned()));
     out.push_with(&RDMA_INFO, &labels, &[&layer.unwrap_or_default(), pci, node, local_cpus], 1.0);
-    let active = files::parse_optional(&folder.join("state"), net::port_active)?;
+    let active = files::get(&folder.join("state"), net::port_active);
     out.push(&RDMA_ACTIVE, &labels, active.map(|active| f64::from(u8::from(active))));
-    out.push(&RDMA_SPEED, &labels, files::parse_optional(&folder.join("rate"), net::port_rate)?);
-    counters(&folder.join("counters"), labels, out)?;
+    out.push(&RDMA_SPEED, &labels, files::get(&folder.join("rate"), net::port_rate));
+    counters(&folder.join("counters"), labels, out);
     for kind in TRANSPORT {
-        let value = files::parse_optional(&folder.join("hw_counters").join(kind), net::port_counter)?.flatten();
+        let value = files::get(&folder.join("hw_counters").join(kind), net::port_counter).flatten();
         out.push(&RDMA_TRANSPORT, &[device, port, kind], value.map(|n| n as f64));
     }
-    Ok(())
 }
 
-fn counters(folder: &Path, [device, port]: [&str; 2], out: &mut Families) -> Result<(), FileError> {
+fn counters(folder: &Path, [device, port]: [&str; 2], out: &mut Families) {
     let (mut known, mut saturated) = (0, 0);
-    let mut read = |name: &str, maximum: u64| -> Result<Option<u64>, FileError> {
-        let value = files::parse_optional(&folder.join(name), net::port_counter)?.flatten();
+    let mut read = |name: &str, maximum: u64| -> Option<u64> {
+        let value = files::get(&folder.join(name), net::port_counter).flatten();
         known += usize::from(value.is_some());
         saturated += usize::from(value == Some(maximum));
-        Ok(value)
+        value
     };
     for (row, name) in [(&RDMA_RECEIVED, "port_rcv_data"), (&RDMA_SENT, "port_xmit_data")] {
-        out.push(row, &[device, port], read(name, MAX_32)?.map(|words| words as f64 * WORD_BYTES));
+        out.push(row, &[device, port], read(name, MAX_32).map(|words| words as f64 * WORD_BYTES));
     }
-    out.push(&RDMA_WAIT, &[device, port], read("port_xmit_wait", MAX_32)?.map(|n| n as f64));
+    out.push(&RDMA_WAIT, &[device, port], read("port_xmit_wait", MAX_32).map(|n| n as f64));
     for (kind, maximum) in ERRORS {
-        out.push(&RDMA_ERRORS, &[device, port, kind], read(kind, maximum)?.map(|n| n as f64));
+        out.push(&RDMA_ERRORS, &[device, port, kind], read(kind, maximum).map(|n| n as f64));
     }
     out.push(&RDMA_SATURATED, &[device, port], (known > 0).then_some(saturated as f64));
-    Ok(())
 }

@@ -14,7 +14,7 @@ use crate::catalog::process::*;
 use crate::family::Families;
 use crate::parse::limits::Limit;
 use crate::parse::stat::TICKS_PER_SECOND;
-use crate::parse::{ParseError, keyed, limits, number, process, status};
+use crate::parse::{Parsed, keyed, limits, number, process, status};
 use crate::source::files::{self, FileError};
 
 /// The row of this collector.
@@ -65,20 +65,18 @@ pub struct Processes {
 impl Collector for Processes {
     fn collect(&mut self, context: &Context, out: &mut Families) -> Result<Done, CollectError> {
         let roots = &context.roots;
-        let uptime = files::parse_optional(&roots.proc.join("uptime"), process::uptime)?;
+        let uptime = files::get(&roots.proc.join("uptime"), process::uptime);
         let now = uptime.map(|seconds| (seconds * TICKS_PER_SECOND) as u64);
         let clock = Clock { before: self.before, now };
         let tree = Tree::find(roots, context.owners.all().iter().map(|owner| (owner.id.as_str(), &owner.pids[..])));
         out.push(&PROCESS_SKIPPED, &[], tree.skipped as f64);
         let mut denied = 0;
-        let mut result = tree.result;
         let mut accounts = BTreeMap::new();
         for (owner, members) in tree.by_owner {
             let mut sums = Sums::default();
             let mut account = self.accounts.remove(owner).unwrap_or_default();
             for member in &members {
-                // One process's bad file must not hide the others; the first is reported.
-                result = result.and(read(context, member, &mut sums, &mut account, &clock));
+                read(context, member, &mut sums, &mut account, &clock);
             }
             account.end();
             denied += sums.denied;
@@ -88,7 +86,6 @@ impl Collector for Processes {
         out.push(&PROCESS_IO_DENIED, &[], denied as f64);
         self.accounts = accounts;
         self.before = now;
-        result?;
         Ok(Done::Ok)
     }
 }
@@ -124,15 +121,9 @@ struct Sums {
 }
 
 /// Reads one process. One that has ended leaves nothing.
-fn read(
-    context: &Context,
-    member: &Member,
-    sums: &mut Sums,
-    account: &mut Account,
-    clock: &Clock,
-) -> Result<(), FileError> {
+fn read(context: &Context, member: &Member, sums: &mut Sums, account: &mut Account, clock: &Clock) {
     let folder = context.roots.proc.join(member.pid.to_string());
-    let Some(stat) = files::parse_optional(&folder.join("stat"), process::stat)? else { return Ok(()) };
+    let Some(stat) = files::get(&folder.join("stat"), process::stat) else { return };
     sums.alive += 1;
     sums.workers += u64::from(member.worker);
     sums.children_known |= member.children_known;
@@ -143,7 +134,7 @@ fn read(
     let mut counts = [None; COUNTERS.len()];
     counts[..4].copy_from_slice(&[stat.user_ticks, stat.system_ticks, stat.minor_faults, stat.major_faults].map(Some));
     counts[HOLDERS] = (!member.worker).then_some(stat.user_ticks + stat.system_ticks);
-    let read = rest(context, &folder, member, sums, &mut counts);
+    rest(context, &folder, member, sums, &mut counts);
     for (incomplete, count) in sums.incomplete.iter_mut().zip(&counts[..HOLDERS]) {
         *incomplete |= count.is_none();
     }
@@ -153,50 +144,48 @@ fn read(
     sums.saturated += u64::from(member.worker && is_saturated);
     let since = clock.before.is_some_and(|before| stat.start_ticks >= before);
     account.add(process, counts, since);
-    read
 }
 
-/// The files beside `stat`. What was read before a failure stays.
+/// The files beside `stat`.
 fn rest(
     context: &Context,
     folder: &std::path::Path,
     member: &Member,
     sums: &mut Sums,
     counts: &mut [Option<u64>; COUNTERS.len()],
-) -> Result<(), FileError> {
-    counts[4] = files::parse_optional(&folder.join("schedstat"), process::run_delay)?.flatten();
+) {
+    counts[4] = files::get(&folder.join("schedstat"), process::run_delay).flatten();
     let status = folder.join("status");
     let switches = match member.worker {
         // Nobody else reads it.
-        true => files::parse_optional(&status, status::context_switches)?,
-        false => context.common.parse_optional(&status, status::context_switches)?,
+        true => files::get(&status, status::context_switches),
+        false => context.common.get(&status, status::context_switches),
     };
     let switches = switches.flatten();
     (counts[5], counts[6]) = switches.unzip();
     match files::parse_optional(&folder.join("io"), io) {
         Ok(io) => counts[IO].copy_from_slice(&io.unwrap_or_default()),
         Err(FileError::Denied { .. }) => sums.denied += 1,
-        Err(error) => return Err(error),
+        Err(error) => drop(files::found::<()>(Err(error))),
     }
     if !member.worker {
-        let limit = files::parse_optional(&folder.join("limits"), limits::max_locked_memory)?.flatten();
+        let limit = files::get(&folder.join("limits"), limits::max_locked_memory).flatten();
         sums.memlock = sums.memlock.into_iter().chain(limit.and_then(Limit::bytes)).min();
-        let score = files::parse_optional(&folder.join("oom_score"), number::<u64>)?;
+        let score = files::get(&folder.join("oom_score"), number::<u64>);
         sums.oom_score = sums.oom_score.into_iter().chain(score).max();
     }
-    Ok(())
 }
 
 /// `read_bytes`, `write_bytes` and `rchar`.
-fn io(text: &str) -> Result<[Option<u64>; 3], ParseError> {
+fn io(text: &str) -> Parsed<[Option<u64>; 3]> {
     let mut found = [None; 3];
-    keyed::each(text, |key, bytes| {
+    let parsed = keyed::each(text, |key, bytes| {
         let at = ["read_bytes:", "write_bytes:", "rchar:"].iter().position(|name| *name == key);
         if let Some(place) = at.and_then(|at| found.get_mut(at)) {
             *place = Some(bytes);
         }
-    })?;
-    Ok(found)
+    });
+    parsed.map(|()| found)
 }
 
 /// The place in [`STATES`].

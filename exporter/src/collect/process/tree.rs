@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use crate::source::files::{FileError, Roots};
+use crate::source::files::Roots;
 use crate::source::process;
 
 /// Most processes that are read. Those that hold a GPU come first, then what they started, nearest first.
@@ -22,14 +22,12 @@ pub(in crate::collect) struct Tree<'a> {
     pub(in crate::collect) by_owner: BTreeMap<&'a str, Vec<Member>>,
     /// Processes that are known and were left out; those that they started are not known.
     pub(in crate::collect) skipped: usize,
-    /// The first failure. A branch that could not be followed does not hide the others.
-    pub(in crate::collect) result: Result<(), FileError>,
 }
 
 impl<'a> Tree<'a> {
     /// Follows the processes of each owner.
     pub(in crate::collect) fn find(roots: &Roots, owners: impl Iterator<Item = (&'a str, &'a [u32])>) -> Self {
-        let mut tree = Tree { by_owner: BTreeMap::new(), skipped: 0, result: Ok(()) };
+        let mut tree = Tree { by_owner: BTreeMap::new(), skipped: 0 };
         let mut queue: VecDeque<(&str, u32, bool)> =
             owners.flat_map(|(owner, pids)| pids.iter().map(move |pid| (owner, *pid, false))).collect();
         let mut seen: BTreeSet<u32> = queue.iter().map(|(_, pid, _)| *pid).collect();
@@ -40,10 +38,7 @@ impl<'a> Tree<'a> {
                 break;
             }
             found += 1;
-            let children = process::children(roots, pid).unwrap_or_else(|error| {
-                tree.result = std::mem::replace(&mut tree.result, Ok(())).and(Err(error));
-                None
-            });
+            let children = process::children(roots, pid);
             let member = Member { pid, worker, children_known: children.is_some() };
             tree.by_owner.entry(owner).or_default().push(member);
             let new = children.unwrap_or_default().into_iter().filter(|child| seen.insert(*child));

@@ -52,10 +52,10 @@ async fn basic_auth_guards_every_path() {
     assert_eq!(server.get("/metrics", &[("Authorization", "Basic YWxpY2U6d3Jvbmc=")]).await.status, 401);
 
     folder.write("web.yml", "");
-    server.web.reload();
+    server.web.reload().await;
     assert_eq!(server.get("/metrics", &[]).await.status, 200, "an empty file opens the door");
     folder.write("web.yml", "basic_auth_users: {alice: plain}");
-    server.web.reload();
+    server.web.reload().await;
     assert_eq!(server.get("/metrics", &[]).await.status, 200, "a wrong file changes nothing");
     server.stop().await;
 }
@@ -130,7 +130,7 @@ async fn tls_certificates_rotate_without_restart() {
     // Noticed by the files' times, within about a second.
     eventually(async || get_tls(&server, &new.client(None)).await.is_ok()).await;
     folder.write("server.crt", "not a certificate");
-    server.web.reload();
+    server.web.reload().await;
     assert_eq!(get_tls(&server, &new.client(None)).await.unwrap().status, 200, "the last good one stays in use");
     server.stop().await;
 }

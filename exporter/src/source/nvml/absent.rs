@@ -45,6 +45,11 @@ impl Absent {
         }
     }
 
+    /// May the answer be another one the next time?
+    pub(super) fn may_pass(self) -> bool {
+        matches!(self, Self::Lost | Self::Failed(_))
+    }
+
     /// Does it mean that the whole library must be loaded anew: driver unloaded, or replaced by another version?
     pub(super) fn is_driver_gone(self) -> bool {
         matches!(

@@ -49,7 +49,7 @@ pub(super) fn shares() -> impl Iterator<Item = u32> {
 }
 
 /// The two counters of a share are not read at the very same moment: a full one may come out as a little more (percent).
-const SHARE_MOST: f64 = 105.0;
+pub(super) const SHARE_MOST: f64 = 105.0;
 
 /// Totals that only grow.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -59,18 +59,34 @@ pub struct Activity {
     counters: [Counter; COUNTERS],
 }
 
+/// No counter comes near it: cycles of a thousand multiprocessors take ten days to.
+const COUNT_MOST: f64 = 9_223_372_036_854_775_808.0;
+
+/// The most that any of the counters can grow in a second: a thousand multiprocessors at 10 GHz, or as many bytes.
+const PER_SECOND_MOST: f64 = 1e13;
+
 /// A counter of the driver, added up so that it goes on when the driver's starts anew.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Counter {
+    /// Nothing after an answer that cannot be: the next only finds the position.
     last: Option<u64>,
-    total: u64,
+    total: Option<u64>,
 }
 
 impl Counter {
-    /// What a counter that started anew shows was counted since we looked last.
-    fn read(&mut self, now: u64) {
-        let before = self.last.replace(now);
-        self.total += before.map_or(0, |before| now.checked_sub(before).unwrap_or(now));
+    /// Takes an answer that came so many seconds after the one before. What a counter that started anew shows was counted
+    /// since we looked last. A step that no GPU can make is none.
+    fn read(&mut self, now: f64, seconds: f64) {
+        if !(0.0..=COUNT_MOST).contains(&now) {
+            self.last = None;
+            return;
+        }
+        let now = now as u64;
+        let step = self.last.map_or(0, |before| now.checked_sub(before).unwrap_or(now));
+        let possible = step as f64 <= PER_SECOND_MOST * seconds;
+        self.last = possible.then_some(now);
+        let total = self.total.get_or_insert(0);
+        *total = total.saturating_add(if possible { step } else { 0 });
     }
 }
 
@@ -90,7 +106,7 @@ impl Activity {
     #[must_use]
     pub fn counted(&self, metric: u32) -> Option<u64> {
         let counter = self.counters.get(cumulative().position(|m| m == metric)?)?;
-        counter.last.map(|_| counter.total)
+        counter.total
     }
 
     /// Adds one pair of samples so many seconds apart, by what it answered, by metric. A pair in which anything is
@@ -110,11 +126,11 @@ impl Activity {
         }
     }
 
-    /// Reads the cumulative counters among the answers.
-    pub(super) fn count(&mut self, answers: &BTreeMap<u32, f64>) {
+    /// Reads the cumulative counters among the answers, which came so many seconds after the ones before.
+    pub(super) fn count(&mut self, seconds: f64, answers: &BTreeMap<u32, f64>) {
         for (counter, metric) in self.counters.iter_mut().zip(cumulative()) {
-            if let Some(now) = answers.get(&metric).filter(|now| **now >= 0.0) {
-                counter.read(*now as u64);
+            if let Some(now) = answers.get(&metric) {
+                counter.read(*now, seconds);
             }
         }
     }
@@ -162,7 +178,7 @@ mod tests {
     fn counters_go_on_when_the_drivers_start_anew() {
         let mut activity = Activity::default();
         let read = |activity: &mut Activity, cycles: f64| {
-            activity.count(&BTreeMap::from([(SM_CYCLES_ACTIVE, cycles)]));
+            activity.count(5.0, &BTreeMap::from([(SM_CYCLES_ACTIVE, cycles)]));
             activity.counted(SM_CYCLES_ACTIVE)
         };
         assert_eq!(activity.counted(SM_CYCLES_ACTIVE), None);
@@ -171,5 +187,19 @@ mod tests {
         assert_eq!(read(&mut activity, 2e9), Some(7_000_000_000));
         assert_eq!(read(&mut activity, f64::NAN), Some(7_000_000_000));
         assert_eq!(activity.counted(PCIE_RX), None);
+    }
+
+    #[test]
+    fn a_count_that_cannot_be_is_not_added_to_the_total() {
+        for absurd in [1e300, f64::INFINITY, f64::NAN, -1.0, 1.8e19, 9e15, 5e14] {
+            let mut activity = Activity::default();
+            let mut read = |cycles: f64| {
+                activity.count(5.0, &BTreeMap::from([(SM_CYCLES_ACTIVE, cycles)]));
+                activity.counted(SM_CYCLES_ACTIVE)
+            };
+            assert_eq!((read(1e9), read(2e9)), (Some(0), Some(1_000_000_000)));
+            let told = [absurd, 3e9, 4e9].map(&mut read);
+            assert_eq!(told, [1_000_000_000, 1_000_000_000, 2_000_000_000].map(Some), "{absurd}");
+        }
     }
 }

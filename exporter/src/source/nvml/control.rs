@@ -27,6 +27,9 @@ const TEND: Duration = Duration::from_secs(5);
 /// is not there costs a few file look-ups a minute.
 const RELOAD: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
+/// More GPUs than a node has, vGPUs included.
+const MOST_GPUS: u32 = 1024;
+
 /// How long readers of an ended generation may take to let go of the library. A healthy one takes one cycle.
 const LET_GO: Duration = Duration::from_secs(2);
 
@@ -36,7 +39,11 @@ pub(super) fn run(shared: &Arc<Shared>, path: Option<&Path>) {
     while let Some((generation, hold)) = shared.wait_wanted() {
         let began = shared.time.now();
         match load(shared, path, hold) {
-            Ok((library, version)) => live(shared, library, &version, generation),
+            Ok((library, version)) => {
+                // A driver that is reloaded time and again is there each time.
+                retry.succeeded();
+                live(shared, library, &version, generation);
+            }
             Err(reason) => shared.set_driver(Driver::Absent { reason }),
         }
         let now = shared.time.now();
@@ -106,6 +113,8 @@ fn tend(shared: &Arc<Shared>, library: &Arc<Library>, readers: &Arc<Readers>, ve
     let mut known = None;
     while shared.alive(generation) {
         match shared.call(&shared.control, || library.nvml.device_count()).map_err(Absent::from) {
+            // An absurd count is no answer.
+            Ok(count) if count > MOST_GPUS => tracing::warn!(count, "the driver counts more gpus than a node can have"),
             Ok(count) if *known.get_or_insert(count) == count => {
                 readers.join(start_listening(shared, library, generation));
                 readers.take_up(0..count);

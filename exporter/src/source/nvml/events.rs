@@ -22,6 +22,9 @@ const WAIT: Duration = Duration::from_secs(1);
 /// For how long after a set was made GPUs are still being opened.
 const OPENING: Duration = Duration::from_secs(3);
 
+/// Most events that are taken in one go. In a storm the rest is taken after the set of GPUs was looked at again.
+const TAKEN: usize = 1000;
+
 /// Pause between tries to watch a GPU whose registration was refused.
 const RETRY: Duration = Duration::from_secs(10);
 
@@ -109,12 +112,16 @@ impl<'a> Listener<'a> {
         next.watch();
         let mut last = Vec::new();
         // A set that fails, as it may for the GPU that was lost, has told what it had.
-        while let Ok(Some(event)) = self.poll(Duration::ZERO) {
+        while last.len() < TAKEN
+            && let Ok(Some(event)) = self.poll(Duration::ZERO)
+        {
             self.note(&event);
             last.push(event);
         }
         let mut first = Vec::new();
-        while let Some(event) = next.poll(Duration::ZERO)? {
+        while first.len() < TAKEN
+            && let Some(event) = next.poll(Duration::ZERO)?
+        {
             first.push(event);
         }
         unheard(&last, &first).into_iter().for_each(|event| next.note(event));
@@ -176,10 +183,12 @@ impl<'a> Listener<'a> {
         }
     }
 
-    /// Takes all events there are, having waited for the first; says how many.
-    fn take(&self, limit: Duration) -> Reading<u64> {
+    /// Takes the events there are, up to [`TAKEN`], having waited for the first; says how many.
+    fn take(&self, limit: Duration) -> Reading<usize> {
         let (mut limit, mut taken) = (limit, 0);
-        while let Some(event) = self.poll(limit)? {
+        while taken < TAKEN
+            && let Some(event) = self.poll(limit)?
+        {
             self.note(&event);
             (limit, taken) = (Duration::ZERO, taken + 1);
             if !self.shared.alive(self.generation) {

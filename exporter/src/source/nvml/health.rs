@@ -61,6 +61,9 @@ fn links(shared: &Shared, slot: &Slot, device: &Device<'_>, count: u32) -> Readi
     }
     let states = shared.ask(slot, || raw::field_values(device, &entries))?;
     let states: Vec<f64> = states.into_iter().collect::<Reading<_>>()?;
+    if states.iter().any(|state| ![0.0, 1.0].contains(state)) {
+        return Err(Absent::UNKNOWN);
+    }
     let up = states.iter().filter(|state| **state == 1.0).count() as u32;
     Ok((up, states.len() as u32 - up))
 }

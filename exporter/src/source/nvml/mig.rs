@@ -15,7 +15,7 @@ use super::Process;
 use super::absent::{Absent, Reading};
 use super::activity::GRAPHICS_ACTIVE;
 use super::calls;
-use super::raw::{self, Contexts, Gpm};
+use super::raw::{self, Contexts, Gpm, Layout};
 use super::shared::{Shared, Slot};
 use super::values::Values;
 use crate::catalog::dcgm::{Call, Read};
@@ -86,11 +86,23 @@ impl InstanceBusy {
     }
 }
 
+/// More MIG devices or slices than any GPU has; a number above it is no answer.
+const MOST_DEVICES: u32 = 64;
+
+/// Both numbers are 0 or 1; anything above is no answer.
+fn mode(current: u32, pending: u32) -> Reading<MigMode> {
+    match (current, pending) {
+        (0 | 1, 0 | 1) => Ok(MigMode { current: current == 1, pending: pending == 1 }),
+        _ => Err(Absent::UNKNOWN),
+    }
+}
+
 /// The GPU that the instances are of, and how it is asked.
 pub(super) struct Parent<'s, 'nvml> {
     pub(super) shared: &'s Shared,
     pub(super) slot: &'s Slot,
     pub(super) device: &'s Device<'nvml>,
+    pub(super) layout: Layout,
 }
 
 impl<'nvml> Parent<'_, 'nvml> {
@@ -106,13 +118,15 @@ impl<'nvml> Parent<'_, 'nvml> {
 /// The instances of one GPU, as its reader holds them.
 pub(super) struct Mig<'nvml> {
     mode: Reading<MigMode>,
-    /// The most MIG devices that the GPU can have; asked once.
+    /// The most MIG devices that the GPU can have; asked until the driver has answered.
     most: Option<u32>,
     parts: Vec<Part<'nvml>>,
     /// GPU instances that processes are said to be on, and that a look has not found.
     strangers: BTreeSet<u32>,
     /// Why MIG devices cannot be read, where they cannot.
     refused: Option<Absent>,
+    /// Was the last look incomplete for a reason that may pass?
+    again: bool,
 }
 
 /// One GPU instance.
@@ -135,7 +149,7 @@ struct Held<'nvml> {
 impl Default for Mig<'_> {
     fn default() -> Self {
         let mode = Err(Absent::NotSupported);
-        Self { mode, most: None, parts: Vec::new(), strangers: BTreeSet::new(), refused: None }
+        Self { mode, most: None, parts: Vec::new(), strangers: BTreeSet::new(), refused: None, again: false }
     }
 }
 
@@ -149,12 +163,17 @@ impl<'nvml> Mig<'nvml> {
         self.most.filter(|most| *most > 0 && self.mode.is_ok_and(|mode| mode.current))
     }
 
+    /// What the instances' readings gave and cannot be.
+    pub(super) fn take_absurd(&mut self) -> Vec<(Read, f64)> {
+        self.parts.iter_mut().flat_map(|part| part.instance.values.take_absurd()).collect()
+    }
+
     pub(super) fn instances(&self) -> Vec<Arc<Instance>> {
         self.parts.iter().map(|part| Arc::new(part.instance.clone())).collect()
     }
 
-    /// Reads every instance. Looks first what there is when told to, when a process is on an instance that is not known,
-    /// and when one does not answer any more.
+    /// Reads every instance. Looks first what there is when told to, when the last look was incomplete, when a process is on
+    /// an instance that is not known, and when one does not answer any more.
     pub(super) fn read(
         &mut self,
         gpu: &Parent<'_, 'nvml>,
@@ -162,7 +181,7 @@ impl<'nvml> Mig<'nvml> {
         compute: &mut Reading<Vec<Process>>,
         totals: &mut InstanceTotals,
     ) {
-        if look || !self.unknown(compute).is_subset(&self.strangers) {
+        if look || self.again || !self.unknown(compute).is_subset(&self.strangers) {
             self.look(gpu);
         }
         if !self.read_memory(gpu) {
@@ -186,8 +205,13 @@ impl<'nvml> Mig<'nvml> {
 
     /// Finds out the mode and the instances. One that is as before keeps its readings.
     fn look(&mut self, gpu: &Parent<'_, 'nvml>) {
-        let bits = gpu.wrapped(|| gpu.device.mig_mode());
-        self.mode = bits.map(|mode| MigMode { current: mode.current != 0, pending: mode.pending != 0 });
+        let mode = gpu.wrapped(|| gpu.device.mig_mode()).and_then(|bits| mode(bits.current, bits.pending));
+        self.again = mode.is_err_and(Absent::may_pass);
+        if self.again && self.mode.is_ok() {
+            // What was found before stands until the driver says otherwise.
+            return;
+        }
+        self.mode = mode;
         let mut found: BTreeMap<u32, Vec<Held<'nvml>>> = BTreeMap::new();
         if self.mode.is_ok_and(|mode| mode.current) {
             for held in self.devices(gpu) {
@@ -201,6 +225,13 @@ impl<'nvml> Mig<'nvml> {
             None => Part::new(gpu, id, held),
         };
         self.parts = found.into_iter().map(part).collect();
+        if self.again {
+            // Devices that did not tell who they are may be theirs.
+            let here = |part: &Part<'_>| self.parts.iter().any(|other| other.instance.id == part.instance.id);
+            let (_, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut before).into_iter().partition(here);
+            self.parts.extend(kept);
+            self.parts.sort_by_key(|part| part.instance.id);
+        }
         if !before.is_empty() || self.parts.len() != count {
             tracing::info!(gpu = gpu.slot.index, instances = self.parts.len(), "the gpu's mig instances have changed");
         }
@@ -208,9 +239,14 @@ impl<'nvml> Mig<'nvml> {
 
     /// Every MIG device that is there and tells who it is.
     fn devices(&mut self, gpu: &Parent<'_, 'nvml>) -> Vec<Held<'nvml>> {
-        let most = *self.most.get_or_insert_with(|| gpu.wrapped(|| gpu.device.mig_device_count()).unwrap_or(0));
         let (mut devices, mut refused) = (Vec::new(), None);
-        for index in 0..most {
+        if self.most.is_none() {
+            match gpu.wrapped(|| gpu.device.mig_device_count()) {
+                Ok(most) => self.most = Some(most).filter(|most| *most <= MOST_DEVICES),
+                Err(why) => refused = Some(why),
+            }
+        }
+        for index in 0..self.most.unwrap_or(0) {
             let device = gpu.ask(|| match gpu.device.mig_device_by_index(index) {
                 Err(NvmlError::NotFound) => Ok(None),
                 found => found.map(Some).map_err(Absent::from),
@@ -220,6 +256,7 @@ impl<'nvml> Mig<'nvml> {
                 Err(why) => refused = Some(why),
             }
         }
+        self.again |= refused.is_some_and(Absent::may_pass);
         if self.refused != refused {
             self.refused = refused;
             if let Some(why) = refused {
@@ -259,7 +296,7 @@ impl<'nvml> Mig<'nvml> {
     fn processes(&self, gpu: &Parent<'_, 'nvml>) -> Reading<Vec<Process>> {
         let mut all = Vec::new();
         for held in self.parts.iter().flat_map(|part| &part.held) {
-            let here = gpu.ask(|| raw::processes(&held.device, Contexts::Compute))?;
+            let here = gpu.ask(|| raw::processes(&held.device, Contexts::Compute, gpu.layout))?;
             all.extend(here.into_iter().map(|process| Process { instance: Some(held.gpu_instance), ..process }));
         }
         Ok(all)
@@ -273,7 +310,7 @@ impl<'nvml> Part<'nvml> {
         let instance = Instance {
             id,
             profile: first.and_then(|first| profile(first.name.as_deref()?)).map(str::to_owned),
-            slices: attributes.map(|attributes| attributes.gpu_instance_slice_count),
+            slices: attributes.map(|attributes| attributes.gpu_instance_slice_count).filter(|n| *n <= MOST_DEVICES),
             devices: held.iter().map(|held| held.public.clone()).collect(),
             values: Values::default(),
         };
@@ -293,6 +330,9 @@ impl<'nvml> Part<'nvml> {
     }
 
     fn read_gpm(&mut self, gpu: &Parent<'_, 'nvml>, totals: &mut InstanceTotals) {
+        if self.gpm.as_ref().is_err_and(|why| why.may_pass()) {
+            self.gpm = gpu.ask(|| Gpm::open(gpu.device));
+        }
         let Ok(gpm) = &mut self.gpm else { return };
         let plan = gpu.shared.plan();
         let ids = &plan.gpm;

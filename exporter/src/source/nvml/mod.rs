@@ -139,11 +139,11 @@ pub struct Gpu {
     pub index: u32,
     /// `GPU-…`
     pub uuid: String,
-    /// As DCGM prints it: `00000000:9B:00.0`.
+    /// As DCGM prints it: `00000000:9B:00.0`; empty where the driver does not tell.
     pub pci_bus_id: String,
     /// N of `/dev/nvidiaN`.
     pub minor: Reading<u32>,
-    /// Marketing name, dcgm-exporter's `modelName`.
+    /// Marketing name, dcgm-exporter's `modelName`; empty where the driver does not tell.
     pub model: String,
     /// Serial number of the board.
     pub serial: Reading<String>,

@@ -13,22 +13,20 @@
 #![allow(unsafe_code)]
 
 mod mig;
+mod processes;
 
 use std::time::Duration;
 
 use nvml_wrapper::{Device, Nvml};
 use nvml_wrapper_sys::bindings as sys;
 
-use super::Process;
 use super::absent::{Absent, Reading};
 use super::ring::Sample;
 pub(super) use mig::{compute_instance_id, gpu_instance_id};
+pub(super) use processes::{Contexts, Layout, processes};
 
 /// Samples asked for at once. Drivers keep about 120 per GPU.
 const SAMPLES: usize = 512;
-
-/// Processes asked for at first; more are asked for when the driver says that there are more.
-const PROCESSES: usize = 64;
 
 /// Entries given to `nvmlGpmMetricsGet_t`. `NVML_GPM_METRIC_MAX` grew over the releases, from 98 to 477 in that of
 /// driver 615; a driver may look at any entry of its own header's array.
@@ -41,6 +39,30 @@ pub(super) fn symbol<T: Copy, E>(loaded: &Result<T, E>) -> Reading<T> {
 pub(super) fn handle(device: &Device<'_>) -> sys::nvmlDevice_t {
     // SAFETY: the handle only goes into calls of the library that gave it, while `device` borrows that library.
     unsafe { device.handle() }
+}
+
+/// Longest text that NVML gives, with its end (`NVML_DEVICE_NAME_V2_BUFFER_SIZE`, `NVML_DEVICE_UUID_V2_BUFFER_SIZE`).
+const TEXT: usize = 96;
+
+/// A call that writes a text.
+type TextCall = unsafe extern "C" fn(sys::nvmlDevice_t, *mut std::os::raw::c_char, u32) -> sys::nvmlReturn_t;
+
+/// Marketing name. Bytes that are not UTF-8 are replaced, where the wrapper gives up.
+pub(super) fn name(device: &Device<'_>) -> Reading<String> {
+    text(device, symbol(&device.nvml().lib().nvmlDeviceGetName)?)
+}
+
+/// `GPU-…`, likewise.
+pub(super) fn uuid(device: &Device<'_>) -> Reading<String> {
+    text(device, symbol(&device.nvml().lib().nvmlDeviceGetUUID)?)
+}
+
+fn text(device: &Device<'_>, call: TextCall) -> Reading<String> {
+    let mut buffer = [0 as std::os::raw::c_char; TEXT];
+    // SAFETY: the buffer has as many bytes as the library is told of.
+    Absent::check(unsafe { call(handle(device), buffer.as_mut_ptr(), TEXT as u32) })?;
+    let bytes: Vec<u8> = buffer.iter().map(|byte| *byte as u8).take_while(|byte| *byte != 0).collect();
+    if bytes.is_empty() { Err(Absent::NotSupported) } else { Ok(String::from_utf8_lossy(&bytes).into_owned()) }
 }
 
 /// Reads many fields, given by id and scope id, in one call; the answer has one reading per field, in order.
@@ -111,48 +133,6 @@ pub(super) fn samples(device: &Device<'_>, ring: Samples, last_seen: u64) -> Rea
     samples.truncate(count as usize);
     let sample = |s: &sys::nvmlSample_t| Ok(Sample { at_us: s.timeStamp, value: number(kind, s.sampleValue)? as u32 });
     samples.iter().map(sample).collect()
-}
-
-/// Which of the driver's process lists.
-#[derive(Clone, Copy)]
-pub(super) enum Contexts {
-    Compute,
-    Graphics,
-    Mps,
-}
-
-/// The processes of one list.
-pub(super) fn processes(device: &Device<'_>, contexts: Contexts) -> Reading<Vec<Process>> {
-    let lib = device.nvml().lib();
-    let call = match contexts {
-        Contexts::Compute => symbol(&lib.nvmlDeviceGetComputeRunningProcesses_v3),
-        Contexts::Graphics => symbol(&lib.nvmlDeviceGetGraphicsRunningProcesses_v3),
-        Contexts::Mps => symbol(&lib.nvmlDeviceGetMPSComputeRunningProcesses_v3),
-    }?;
-    let empty = sys::nvmlProcessInfo_t { pid: 0, usedGpuMemory: 0, gpuInstanceId: 0, computeInstanceId: 0 };
-    let mut list = vec![empty; PROCESSES];
-    loop {
-        let room = u32::try_from(list.len()).map_err(|_| Absent::UNKNOWN)?;
-        let mut count = room;
-        // SAFETY: `list` has `count` initialised entries of the record that the `_v3` calls write.
-        let code = unsafe { call(handle(device), &raw mut count, list.as_mut_ptr()) };
-        let grown = code == sys::nvmlReturn_enum_NVML_ERROR_INSUFFICIENT_SIZE && count > room;
-        if !grown {
-            Absent::check(code)?;
-            list.truncate(count as usize);
-            return Ok(list.iter().map(process).collect());
-        }
-        list.resize(count as usize + PROCESSES, empty);
-    }
-}
-
-/// All ones, `NVML_VALUE_NOT_AVAILABLE`, stands for no answer, and of an instance for none.
-fn process(info: &sys::nvmlProcessInfo_t) -> Process {
-    Process {
-        pid: info.pid,
-        used_bytes: (info.usedGpuMemory != u64::MAX).then_some(info.usedGpuMemory),
-        instance: (info.gpuInstanceId != u32::MAX).then_some(info.gpuInstanceId),
-    }
 }
 
 /// Why the clocks are where they are, as a bit mask; by the old name of the call on older drivers.

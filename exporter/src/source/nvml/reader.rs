@@ -3,7 +3,7 @@
 mod lasting;
 mod sampling;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,12 +16,12 @@ use super::calls::{ASKS, Ask, Pace};
 use super::fields::{MEMORY_TEMPERATURE, POWER_AVERAGE, POWER_INSTANT, Plan, driver_number, entries, nvlink_data};
 use super::mig::{self, Mig};
 use super::power::Meter;
-use super::raw::{self, Contexts};
+use super::raw::{self, Contexts, Layout};
 use super::readers::CYCLE;
 use super::shared::{Shared, Slot};
 use super::values::{Totals, Values};
 use super::{Process, merge};
-use crate::catalog::dcgm::{Call, Read, Scope};
+use crate::catalog::dcgm::{Call, ROWS, Read, Scope};
 use lasting::identify;
 use sampling::Profiler;
 
@@ -85,6 +85,10 @@ pub(super) struct Reader<'a> {
     nvlink: BTreeMap<Scope, (Instant, f64)>,
     nvml: &'a Nvml,
     plan: Arc<Plan>,
+    /// How the driver lists processes.
+    layout: Layout,
+    /// Readings that have been named as absurd.
+    named: BTreeSet<Read>,
     /// Entries of one field-values call, field by field of the plan.
     batch: Vec<(u32, u32)>,
     /// How many of the entries belong to each field.
@@ -114,6 +118,8 @@ impl<'a> Reader<'a> {
             nvlink: BTreeMap::new(),
             nvml,
             plan: shared.plan(),
+            layout: Layout::default(),
+            named: BTreeSet::new(),
             batch: Vec::new(),
             batch_sizes: Vec::new(),
             device,
@@ -126,6 +132,7 @@ impl<'a> Reader<'a> {
     fn follow_plan(&mut self) -> Reading<()> {
         let driver = self.wrapped(|_| self.nvml.sys_driver_version())?;
         let driver = driver_number(&driver);
+        self.layout = Layout::of(driver);
         self.batch = self.plan.fields.iter().flat_map(|field| entries(*field, driver)).collect();
         self.batch_sizes = self.plan.fields.iter().map(|field| entries(*field, driver).count()).collect();
         if let Ok(profiler) = &mut self.gpm {
@@ -172,10 +179,24 @@ impl<'a> Reader<'a> {
         self.totals.busy.clone_from(&self.integrator.busy);
         self.totals.power.clone_from(&self.power.power);
         self.totals.cycles += 1;
+        self.name_absurd();
         let processes = self.compute.as_ref().map(|c| merge(c, &self.others)).map_err(|e| *e);
         self.slot.clock.check()?;
         self.shared.publish(&self.slot, began, self.values.clone(), processes, &self.totals);
         Ok(())
+    }
+
+    /// Counts what the driver gave and cannot be, and names each kind of it once.
+    fn name_absurd(&mut self) {
+        let absurd = self.values.take_absurd().into_iter().chain(self.mig.take_absurd());
+        for (read, value) in absurd {
+            self.totals.absurd = self.totals.absurd.saturating_add(1);
+            if self.named.insert(read) {
+                let of = ROWS.iter().find(|row| row.read == read).map_or("a reading", |row| row.legacy.name);
+                let gpu = self.slot.index;
+                tracing::warn!(gpu, %value, ?read, "the driver's answer cannot be and is left out: {of}");
+            }
+        }
     }
 
     /// Reads all fields in one call. Of a field with an entry per link, the sum of the links that answer.
@@ -183,7 +204,11 @@ impl<'a> Reader<'a> {
         let answers = self.ask(|d| raw::field_values(d, &self.batch))?;
         let mut answers = answers.into_iter();
         for (field, size) in self.plan.fields.iter().zip(&self.batch_sizes) {
-            self.values.set(Read::Field(*field), total(answers.by_ref().take(*size)));
+            let read = Read::Field(*field);
+            let entries =
+                answers.by_ref().take(*size).map(|entry| entry.and_then(|value| self.values.admit(read, value)));
+            let sum = total(entries);
+            self.values.set(read, sum);
         }
         Ok(())
     }
@@ -202,7 +227,7 @@ impl<'a> Reader<'a> {
         if let Ok(reasons) = self.values.call(Call::ClockEventReasons) {
             self.totals.clock_events.note(reasons as u64);
         }
-        self.compute = self.ask(|d| raw::processes(d, Contexts::Compute));
+        self.compute = self.ask(|d| raw::processes(d, Contexts::Compute, self.layout));
         for scope in Arc::clone(&self.plan).rates() {
             let rate = self.nvlink_rate(scope, now);
             self.values.set(Read::NvlinkRate(scope), rate);
@@ -211,7 +236,7 @@ impl<'a> Reader<'a> {
 
     fn read_rare(&mut self) {
         self.ask_all(|ask| ask.pace == Pace::Rare);
-        let lists = [Contexts::Graphics, Contexts::Mps].map(|list| self.ask(|d| raw::processes(d, list)));
+        let lists = [Contexts::Graphics, Contexts::Mps].map(|list| self.ask(|d| raw::processes(d, list, self.layout)));
         self.others = lists.into_iter().flatten().flatten().collect();
     }
 
@@ -224,7 +249,7 @@ impl<'a> Reader<'a> {
     }
 
     fn read_mig(&mut self, look: bool) {
-        let gpu = mig::Parent { shared: &self.shared, slot: &self.slot, device: &self.device };
+        let gpu = mig::Parent { shared: &self.shared, slot: &self.slot, device: &self.device, layout: self.layout };
         self.mig.read(&gpu, look, &mut self.compute, &mut self.totals.instances);
         self.values.mig_mode = self.mig.mode();
         self.values.mig_slices = self.mig.slices();

@@ -14,11 +14,16 @@ impl Retry {
         Self { first, longest, next: first }
     }
 
-    /// The pause after an attempt that held for this long. One that held for the longest pause was a success, and the
-    /// next failure a new one; what comes and goes faster is asked ever less often.
+    /// There was a success: the next failure is a new one.
+    pub(super) fn succeeded(&mut self) {
+        self.next = self.first;
+    }
+
+    /// The pause after an attempt that held for this long. One that held for the longest pause was a success; what comes and
+    /// goes faster is asked ever less often.
     pub(super) fn pause(&mut self, held: Duration) -> Duration {
         if held >= self.longest {
-            self.next = self.first;
+            self.succeeded();
         }
         let pause = self.next;
         self.next = (pause * 2).min(self.longest);
@@ -39,5 +44,7 @@ mod tests {
         assert_eq!(pauses(29, 1), [30], "it came and went");
         assert_eq!(pauses(30, 1), [2]);
         assert_eq!(pauses(1, 2), [4, 8]);
+        retry.succeeded();
+        assert_eq!(retry.pause(second(0)), second(2));
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 pub use nvml_wrapper::enum_wrappers::device::ComputeMode;
 
 use super::absent::{Absent, Reading};
-use super::activity::Activity;
+use super::activity::{Activity, SHARE_MOST};
 use super::busy::Busy;
 use super::clock_events::ClockEvents;
 use super::health::Health;
@@ -22,6 +22,8 @@ use crate::catalog::dcgm::{Call, Field, Read, Text};
 pub struct Values {
     /// In order of the way. They are copied once a second for whoever looks, which a flat list makes cheap.
     readings: Vec<(Read, Reading<f64>)>,
+    /// What the driver gave and cannot be, until the reader has named it.
+    absurd: Vec<(Read, f64)>,
     /// Texts of the GPU and its driver, as they were when the GPU was opened.
     pub texts: Arc<BTreeMap<Text, String>>,
     /// NVLink between this GPU and others: index of the other, and NVML's code of the state.
@@ -57,6 +59,8 @@ pub struct Totals {
     pub clock_events: ClockEvents,
     /// Completed reading cycles.
     pub cycles: u64,
+    /// Answers of the driver that cannot be.
+    pub absurd: u64,
 }
 
 /// Nothing is known before the first reading.
@@ -64,6 +68,7 @@ impl Default for Values {
     fn default() -> Self {
         Self {
             readings: Vec::new(),
+            absurd: Vec::new(),
             texts: Arc::default(),
             peers: Arc::default(),
             persistence_mode: Err(Absent::NotSupported),
@@ -120,11 +125,56 @@ impl Values {
         }
     }
 
+    /// What cannot be is absent. The counters behind a share are not read at the very same moment: a full one may come out as
+    /// a little more.
+    pub(super) fn admit(&mut self, read: Read, value: f64) -> Reading<f64> {
+        let range = read.plausible();
+        if range.contains(&value) {
+            return Ok(value);
+        }
+        let is_full = matches!(read, Read::Gpm(_)) && *range.end() == 100.0 && (100.0..=SHARE_MOST).contains(&value);
+        if is_full {
+            return Ok(100.0);
+        }
+        self.absurd.push((read, value));
+        Err(Absent::UNKNOWN)
+    }
+
+    /// What was not admitted since this was asked last.
+    pub(super) fn take_absurd(&mut self) -> Vec<(Read, f64)> {
+        std::mem::take(&mut self.absurd)
+    }
+
     /// Takes a reading, in NVML's unit.
     pub fn set(&mut self, read: Read, reading: Reading<f64>) {
+        let reading = reading.and_then(|value| self.admit(read, value));
         match self.place(read) {
             Ok(at) => self.readings[at].1 = reading,
             Err(at) => self.readings.insert(at, (read, reading)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_is_absent_and_told_once() {
+        let mut values = Values::default();
+        let (share, power) = (Read::Gpm(1), Read::Call(Call::Power));
+        for (read, value, kept) in [
+            (share, 42.0, Ok(42.0)),
+            (share, 101.5, Ok(100.0)),
+            (share, 250.0, Err(Absent::UNKNOWN)),
+            (share, f64::NAN, Err(Absent::UNKNOWN)),
+            (power, 113_611.0, Ok(113_611.0)),
+            (power, 4_294_967_295.0, Err(Absent::UNKNOWN)),
+        ] {
+            values.set(read, Ok(value));
+            assert_eq!(values.get(read), kept, "{value}");
+        }
+        assert_eq!(values.take_absurd().len(), 3);
+        assert!(values.take_absurd().is_empty());
     }
 }

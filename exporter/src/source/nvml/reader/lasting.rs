@@ -12,8 +12,11 @@ use super::super::calls::{ASKS, Ask, Pace};
 use super::super::fields::LINK_COUNT;
 use super::super::shared::{Identity, Shared, Slot};
 use super::sampling::Profiler;
-use super::{Due, PEER_CYCLES, Reader};
+use super::{Due, PEER_CYCLES, Reader, raw};
 use crate::catalog::dcgm::{self, Call, Event, Read, Text};
+
+/// GPUs that are asked about as peers at most.
+const MOST_PEERS: u32 = 64;
 
 impl Reader<'_> {
     pub(super) fn read_settings(&mut self, due: &Due) -> Reading<()> {
@@ -74,7 +77,7 @@ impl Reader<'_> {
     fn read_peers(&mut self) {
         let Ok(count) = self.wrapped(|_| self.nvml.device_count()) else { return };
         let mut peers = Vec::new();
-        for index in (0..count).filter(|index| *index != self.slot.index) {
+        for index in (0..count.min(MOST_PEERS)).filter(|index| *index != self.slot.index) {
             let Ok(peer) = self.wrapped(|_| self.nvml.device_by_index(index)) else { continue };
             let status = self.wrapped(|d| d.p2p_status(&peer, P2pCapabilitiesIndex::NvLink));
             peers.extend(status.ok().map(|status| (index, status.as_c())));
@@ -83,13 +86,24 @@ impl Reader<'_> {
     }
 }
 
+/// More than any minor number of a device file of NVIDIA's.
+const MINOR_MOST: u32 = 1 << 20;
+
+/// Who the GPU is. Of a Jetson's GPU the driver tells neither address nor serial number: it has its readings all the same.
+/// A GPU that is lost, or that does not tell its UUID, is not one yet.
 pub(super) fn identify(shared: &Shared, slot: &Slot, device: &Device<'_>) -> Reading<Identity> {
     let text = |call: &dyn Fn() -> Result<String, NvmlError>| shared.ask(slot, || call().map_err(Absent::from));
+    let uuid = shared.ask(slot, || raw::uuid(device))?;
+    let there = |part: Reading<String>| match part {
+        Err(why) if why == Absent::Lost || why.is_driver_gone() || why == Absent::TOO_SLOW => Err(why),
+        part => Ok(part),
+    };
+    let minor = shared.call(&slot.clock, || device.minor_number()).map_err(Absent::from);
     Ok(Identity {
-        uuid: text(&|| device.uuid())?,
-        pci_bus_id: text(&|| device.pci_info().map(|pci| pci.bus_id))?.to_ascii_uppercase(),
-        model: text(&|| device.name())?,
-        minor: shared.call(&slot.clock, || device.minor_number()).map_err(Absent::from),
+        uuid,
+        pci_bus_id: there(text(&|| device.pci_info().map(|pci| pci.bus_id.to_ascii_uppercase())))?,
+        model: there(shared.ask(slot, || raw::name(device)))?,
+        minor: minor.and_then(|minor| if minor <= MINOR_MOST { Ok(minor) } else { Err(Absent::NotSupported) }),
         serial: text(&|| device.serial()),
     })
 }

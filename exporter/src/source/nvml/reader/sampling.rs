@@ -80,7 +80,7 @@ impl Reader<'_> {
                         profiler.wanted.iter().zip(answers).filter_map(|(id, answer)| Some((*id, (*answer).ok()?)));
                     let told = told.collect();
                     self.totals.activity.add(since.as_secs_f64(), &told);
-                    self.totals.activity.count(&told);
+                    self.totals.activity.count(since.as_secs_f64(), &told);
                 }
                 answers
             }
@@ -127,9 +127,14 @@ impl<'nvml> Profiler<'nvml> {
 
     /// Asks once, and apart from what every driver knows, for the counters that only newer ones have.
     fn probe(&mut self) -> Reading<()> {
-        self.probed = true;
         let counters: Vec<_> = activity::cumulative().filter(|id| !self.wanted.contains(id)).collect();
-        if self.gpm.metrics(&counters)?.iter().any(Result::is_ok) {
+        let told = match self.gpm.metrics(&counters) {
+            Err(Absent::NotSupported) => Vec::new(),
+            told => told?,
+        };
+        // A failure that may pass is no answer: it is asked again with the next pair.
+        self.probed = true;
+        if told.iter().any(Result::is_ok) {
             self.wanted.extend(counters);
         }
         Ok(())

@@ -68,21 +68,26 @@ pub(super) struct Seen {
 /// What does not change while a GPU is there.
 pub(in super::super) struct Identity {
     pub(in super::super) uuid: String,
-    pub(in super::super) pci_bus_id: String,
+    pub(in super::super) pci_bus_id: Reading<String>,
     pub(in super::super) minor: Reading<u32>,
-    pub(in super::super) model: String,
+    pub(in super::super) model: Reading<String>,
     pub(in super::super) serial: Reading<String>,
 }
 
 impl Identity {
+    /// Where the GPU sits, if the driver tells.
+    fn address(&self) -> Option<Address> {
+        Address::parse(self.pci_bus_id.as_deref().ok()?)
+    }
+
     /// A GPU of which no more is known.
     fn gpu(&self, index: u32) -> Gpu {
         Gpu {
             index,
             uuid: self.uuid.clone(),
-            pci_bus_id: self.pci_bus_id.clone(),
+            pci_bus_id: self.pci_bus_id.clone().unwrap_or_default(),
             minor: self.minor,
-            model: self.model.clone(),
+            model: self.model.clone().unwrap_or_default(),
             serial: self.serial.clone(),
             ..Gpu::default()
         }
@@ -120,7 +125,7 @@ impl Shared {
 
     /// Shows who the GPU is. Another one than before is an error: a second reader would have it under its own index.
     pub(in super::super) fn identify(&self, slot: &Slot, identity: Identity) -> Reading<()> {
-        if let Some(address) = Address::parse(&identity.pci_bus_id) {
+        if let Some(address) = identity.address() {
             self.journal.lock().identify(address, &identity.uuid);
         }
         let identity = Arc::new(identity);
@@ -140,9 +145,9 @@ impl Shared {
     /// Did it fail to tell a part of who it is, one that it may tell when asked again?
     pub(in super::super) fn is_half_identified(&self, slot: &Slot) -> bool {
         let seen = slot.seen.lock();
-        let parts =
-            seen.identity.as_ref().map(|identity| [identity.minor.err(), identity.serial.as_ref().err().copied()]);
-        parts.into_iter().flatten().flatten().any(|why| why != Absent::NotSupported)
+        let Some(identity) = &seen.identity else { return false };
+        let texts = [&identity.serial, &identity.pci_bus_id, &identity.model].map(|text| text.as_ref().err().copied());
+        texts.into_iter().chain([identity.minor.err()]).flatten().any(|why| why != Absent::NotSupported)
     }
 
     /// Shows a finished cycle. A reader that was stuck while its generation ended shows nothing any more.
@@ -309,7 +314,7 @@ impl Slot {
 
     /// Where the GPU sits, once it is known.
     pub(in super::super) fn address(&self) -> Option<Address> {
-        self.seen.lock().identity.as_ref().and_then(|identity| Address::parse(&identity.pci_bus_id))
+        self.seen.lock().identity.as_ref().and_then(|identity| identity.address())
     }
 
     /// Is it open, as far as is known?
