@@ -12,6 +12,7 @@ use goodput_tests::remote_write::{TimeSeries, WriteRequest, post};
 
 const UTIL: &str = "DCGM_FI_DEV_GPU_UTIL{UUID=\"GPU-1\",Hostname=\"n1\"}";
 
+#[allow(clippy::disallowed_methods, reason = "the program as users run it")]
 fn analyzer(data: &Path, arguments: &[&str]) -> Result<Output> {
     let run = Command::new(bin("goodput-analyzer")?).arg("--data.dir").arg(data).args(arguments).output();
     run.context("goodput-analyzer")
