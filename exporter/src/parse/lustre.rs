@@ -60,7 +60,8 @@ pub fn parse(text: &str) -> Parsed<Client> {
 impl Client {
     fn add(&mut self, name: &str, unit: &str, count: u64, sum: Option<u64>) {
         let time = sum.map(Duration::from_micros);
-        let (calls, add): (&mut Option<Calls>, &dyn Fn(&mut Calls)) = match (name, unit) {
+        type Add<'a> = &'a dyn Fn(&mut Calls);
+        let (calls, add): (&mut Option<Calls>, Add<'_>) = match (name, unit) {
             ("read_bytes", _) => {
                 self.read_bytes = Some(sum.unwrap_or_default());
                 (&mut self.read, &|read| read.count = count)
