@@ -100,7 +100,7 @@ fn store_commands_look_on_beside_a_server_and_say_what_needs_it_stopped() {
 
 /// A store with two segments and a row in the write-ahead.
 async fn filled(dir: &str) -> Store {
-    let store = Store::open(Options::new(dir, |_| true)).await.unwrap();
+    let store = Store::open(Options { earliest: 0, ..Options::new(dir, |_| true) }).await.unwrap();
     for time_ms in 0..3 {
         let labels = Labels::new([("__name__", "kept")]);
         let series = Series { labels, samples: vec![Sample { time_ms, value: 0.5 }] };

@@ -161,7 +161,6 @@ fn what_is_wrong_with_a_file_is_named_with_its_line() {
         (format!("{line}{line}DCGM_FI_DEV_GPU_UTIL{GPU} 1\n# EOF\n"), "line 3: expected a timestamp in seconds"),
         (format!("{line}{line}"), "line 3: expected # EOF at the end"),
         (format!("{line}# EOF\n{line}"), "line 3: expected nothing after # EOF"),
-        (format!("{line}# EOF"), "line 2: expected a line feed at the end of the last line"),
         (format!("{line}up{{a=b}} 1\n# EOF\n"), "line 2: expected \"\\\"\""),
         ("PAR1 and nothing else".to_owned(), "bad.om: "),
         (format!("{line}{}", "x".repeat(2 << 20)), "line 2: expected a line of at most 1048576 bytes"),

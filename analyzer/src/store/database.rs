@@ -344,8 +344,15 @@ pub(super) async fn is_new(path: &Path) -> Result<bool, StoreError> {
         Err(error) => return Err(StoreError::Io { path: path.to_owned(), error }),
     }
     let options = SqliteConnectOptions::new().filename(path).read_only(true);
-    let mut connection = SqliteConnection::connect_with(&options).await.map_err(|error| failed(path, error))?;
-    let version = check_version(&mut connection, path).await;
-    connection.close().await.map_err(|error| failed(path, error))?;
-    Ok(version?.is_none())
+    let version = async {
+        let mut connection = SqliteConnection::connect_with(&options).await.map_err(|error| failed(path, error))?;
+        let version = check_version(&mut connection, path).await?;
+        connection.close().await.map_err(|error| failed(path, error))?;
+        Ok(version)
+    };
+    match version.await {
+        // Opening without room finds out the rest.
+        Err(StoreError::Database { error, .. }) if full::is_it(path, &error) => Ok(false),
+        version => Ok(version?.is_none()),
+    }
 }

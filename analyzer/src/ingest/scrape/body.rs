@@ -77,15 +77,18 @@ pub fn succeeded<T: AsRef<[u8]> + ?Sized>(
     seen.scrape += 1;
     let mut points = Points::new(body, format, rules.limits);
     let mut pairs = Vec::new();
+    let (mut has_good, mut first_bad) = (false, None);
     while let Some(point) = points.next() {
         let mut point = match point {
             Ok(point) => point,
             Err(error) => {
                 let fault = Fault { reason: Reason::Syntax, detail: error.to_string(), bytes: 0 };
                 skipped.add("", fault, 1);
+                first_bad.get_or_insert(error);
                 continue;
             }
         };
+        has_good = true;
         batch.add(Sample { time_ms: point.time_ms.unwrap_or(time_ms), value: point.value });
         label(&mut point, target, &mut pairs);
         if pairs.len() > rules.limits.labels {
@@ -103,6 +106,10 @@ pub fn succeeded<T: AsRef<[u8]> + ?Sized>(
         points.give_back(point.labels);
     }
     points.finish()?;
+    // A page without any line that can be read is a page of something other than metrics.
+    if let Some(error) = first_bad.filter(|_| !has_good) {
+        return Err(error);
+    }
     seen.settle(time_ms, &mut batch);
     up(target, time_ms, 1.0, &mut batch);
     Ok((batch, skipped))

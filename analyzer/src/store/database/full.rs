@@ -6,7 +6,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePool, SqlitePoolOptions};
@@ -23,6 +23,9 @@ const NO_ROOM: [&str; 6] = ["13", "14", "778", "4618", "4874", "5386"];
 
 /// Less free space than this is none: SQLite's shared memory alone takes 32 KiB.
 const ROOM_BYTES: u64 = 1 << 20;
+
+/// How long a write waits for room: then it is refused, and its sender tries again.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Did opening fail because the file system is full?
 pub(super) fn is_it(path: &Path, error: &sqlx::Error) -> bool {
@@ -85,7 +88,7 @@ fn thawing(options: SqliteConnectOptions, read: SqlitePool, thawed: Arc<Mutex<Op
             info!("there is room on the disk again: the data directory is open for writing");
         }
     };
-    let pool = writers().after_connect(move |_, _| {
+    let pool = writers().acquire_timeout(PATIENCE).after_connect(move |_, _| {
         opened();
         Box::pin(std::future::ready(Ok(())))
     });

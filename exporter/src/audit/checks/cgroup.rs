@@ -131,11 +131,12 @@ pub(super) static MEMORY_LIMIT: Check = Check {
     run: |context, _| {
         let Groups { jobs, above } = groups(context)?;
         let alone = jobs.len() == 1;
-        let limited =
-            |owner: &Owner| parents(owner).any(|p| above.get(&p.path).is_some_and(|g| g.memory_max.is_some()));
+        // A limit that cannot be read is not the absence of one.
+        let may_limit = |group: &Group| group.memory_max.is_some() || group.is_memory_max_unread;
+        let limited = |owner: &Owner| parents(owner).any(|p| above.get(&p.path).is_some_and(may_limit));
         let mut limits: Vec<Memory> = Vec::new();
         for (owner, group) in &jobs {
-            let needs_limit = (owner.pod_uid.is_some() || !alone) && !limited(owner);
+            let needs_limit = (owner.pod_uid.is_some() || !alone) && !may_limit(group) && !limited(owner);
             let oom_kills = group.oom_kills.unwrap_or_default();
             limits.push(Memory { oom_kills, needs_limit, ..Memory::new(&owner.id, group) });
         }

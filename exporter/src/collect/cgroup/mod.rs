@@ -4,13 +4,14 @@ mod v1;
 mod v2;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 use super::{CollectError, Collector, Context, Done, Entry};
 use crate::attribute::{Owner, Unmatched};
 use crate::catalog::host::*;
 use crate::family::Families;
-use crate::parse::cgroup::NodeMemory;
+use crate::parse::cgroup::{self, NodeMemory};
 use crate::parse::cpus;
 use crate::parse::pressure::Pressure;
 use crate::source::blocks::{self, Stacked};
@@ -127,6 +128,8 @@ pub(crate) struct Group {
     allowed_nodes: Option<Ranges>,
     memory_current: Option<u64>,
     pub(crate) memory_max: Option<u64>,
+    /// There is a file of the memory limit, and it cannot be read.
+    pub(crate) is_memory_max_unread: bool,
     inactive_file: Option<u64>,
     anon: Option<u64>,
     anon_thp: Option<u64>,
@@ -150,6 +153,13 @@ pub(crate) struct Group {
 }
 
 impl Group {
+    /// Reads the memory limit.
+    fn read_memory_max(&mut self, path: &Path) {
+        let read = files::parse_optional(path, cgroup::limit);
+        self.is_memory_max_unread = read.is_err();
+        self.memory_max = files::found(read).flatten();
+    }
+
     /// Memory that reclaim cannot easily take back, as cAdvisor counts it.
     pub(crate) fn working_set(&self) -> Option<u64> {
         self.memory_current.zip(self.inactive_file).map(|(current, inactive)| current.saturating_sub(inactive))

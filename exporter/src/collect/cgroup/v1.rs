@@ -40,7 +40,7 @@ fn cpu(folder: &Path, group: &mut Group) {
 
 fn memory(folder: &Path, page_bytes: u64, group: &mut Group) {
     group.memory_current = get(&folder.join("memory.usage_in_bytes"), number);
-    group.memory_max = get(&folder.join("memory.limit_in_bytes"), cgroup::limit).flatten();
+    group.read_memory_max(&folder.join("memory.limit_in_bytes"));
     group.max_events = get(&folder.join("memory.failcnt"), number);
     get(&folder.join("memory.stat"), |text| memory_stat(text, group));
     get(&folder.join("memory.oom_control"), |text| {

@@ -40,7 +40,7 @@ fn cpu(folder: &Path, group: &mut Group) {
 
 fn memory(folder: &Path, group: &mut Group) {
     group.memory_current = get(&folder.join("memory.current"), number);
-    group.memory_max = get(&folder.join("memory.max"), cgroup::limit).flatten();
+    group.read_memory_max(&folder.join("memory.max"));
     group.swap = get(&folder.join("memory.swap.current"), number);
     get(&folder.join("memory.stat"), |text| {
         keyed::each(text, |key, value| {
