@@ -54,7 +54,10 @@ impl Database {
     pub(super) async fn raise_generation(&self) {
         let sql = "UPDATE directory SET generation = generation + 1 RETURNING generation";
         let raised = async {
-            let raised: i64 = sqlx::query_scalar(sql).fetch_one(&self.write).await?;
+            // The row is there before the statement has ended, and on a full disk its end is what fails.
+            let mut transaction = self.write.begin_with("BEGIN IMMEDIATE").await?;
+            let raised: i64 = sqlx::query_scalar(sql).fetch_one(&mut *transaction).await?;
+            transaction.commit().await?;
             self.generation.store(raised, Ordering::Relaxed);
             // Into the file itself, so that damage of the journal does not take it back.
             sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&self.write).await

@@ -87,12 +87,6 @@ impl Database {
         transaction.commit().await
     }
 
-    /// Write-ahead rows after the first and up to the last of these.
-    pub(super) async fn write_ahead_rows(&self, after: i64, last: i64) -> sqlx::Result<i64> {
-        let sql = "SELECT count(*) FROM write_ahead WHERE seq > $1 AND seq <= $2";
-        sqlx::query_scalar(sql).bind(after).bind(last).fetch_one(&self.read).await
-    }
-
     /// The highest sequence number that a commit ever had here.
     pub(super) async fn last_seq(&self) -> sqlx::Result<i64> {
         let sql = "SELECT max(coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'write_ahead'), 0),

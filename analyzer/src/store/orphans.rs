@@ -18,9 +18,7 @@ pub(super) struct Orphan {
 pub(super) enum What {
     /// The store wrote it off itself, or all that is in it is elsewhere.
     Superfluous(&'static str),
-    /// A flush wrote it that may not have come to its end: superfluous when its write-ahead rows are all there.
-    Flush(Box<Described>, Segment),
-    /// A segment of this directory that the index has lost.
+    /// A segment of this directory that the index has lost, or that a flush wrote and could not enter any more.
     Lost(Box<Described>, Segment),
     /// A segment of this directory, written after the database was copied.
     Later,
@@ -90,8 +88,7 @@ impl Known<'_> {
         let Some(segment) = Segment::entry(about, described.groups.clone(), &bytes) else {
             return What::Unknown("it holds no samples".to_owned());
         };
-        let described = Box::new(described);
-        if described.about.after.is_some() { What::Flush(described, segment) } else { What::Lost(described, segment) }
+        What::Lost(Box::new(described), segment)
     }
 
     fn has_all_inputs(&self, about: &About) -> bool {
@@ -104,7 +101,7 @@ impl Orphan {
     /// Segments whose samples are in it, if it is to be indexed again.
     pub(super) fn replaces(&self) -> &[i64] {
         match &self.what {
-            What::Flush(described, _) | What::Lost(described, _) => &described.about.replaces,
+            What::Lost(described, _) => &described.about.replaces,
             _ => &[],
         }
     }

@@ -149,15 +149,6 @@ impl Shared {
         let shown = path.display();
         match what {
             What::Superfluous(reason) => self.remove(&path, reason),
-            What::Flush(described, segment) => {
-                let (after, seq) = (described.about.after.unwrap_or(segment.seq), segment.seq);
-                let rows = self.query(self.database.write_ahead_rows(after, seq)).await?;
-                if rows > 0 && rows == seq - after {
-                    self.remove(&path, "of an interrupted flush, whose write-ahead is all there");
-                } else {
-                    self.readopt(&path, &described, segment).await;
-                }
-            }
             What::Lost(described, segment) => self.readopt(&path, &described, segment).await,
             What::Later => {}
             What::Unknown(reason) => self.keep_unknown(&path, &reason),
@@ -178,11 +169,12 @@ impl Shared {
         }
     }
 
-    /// A segment of this directory that the index has lost, as by damage of the journal.
+    /// A segment of this directory that the index does not have: a flush was interrupted, or the journal is damaged. Its
+    /// write-ahead rows leave the database in the same transaction.
     async fn readopt(&self, path: &Path, described: &super::segment::about::Described, segment: Segment) {
         match self.adopt(described, &segment).await {
             Ok(()) => {
-                warn!(path = %path.display(), rows = segment.rows(), "segment indexed again that the index had lost")
+                warn!(path = %path.display(), rows = segment.rows(), "segment indexed that the index did not have")
             }
             Err(reason) => self.keep_unknown(path, &reason),
         }
