@@ -72,9 +72,9 @@ struct Place {
 impl Place {
     /// `None` where the GPU's node is not known, or nothing of its processes is.
     fn of(cell: &Cell<'_>) -> Option<Place> {
-        let home = cell.numa_node().filter(|home| has_cpus(cell, home))?;
+        let home = cell.numa_node()?;
         let share = |signal, name| {
-            let reachable = cell.by_numa_node(signal).filter(|(node, _)| has_cpus(cell, node));
+            let reachable = cell.by_numa_node(signal).filter(|(node, _)| *node == home || has_cpus(cell, node));
             let (on, off) = reachable.fold((0.0, 0.0), |(on, off), (node, value)| match node == home {
                 true => (on + value, off),
                 false => (on, off + value),

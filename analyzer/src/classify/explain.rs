@@ -6,7 +6,7 @@ use super::ledger::{Account, share};
 use super::{Cell, Class, Imbalance, RULES, Rule, Thresholds, Verdict};
 use crate::signal::Signal;
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// A rule that claims up to so many milliseconds.
 struct Claim {
@@ -43,7 +43,7 @@ pub(super) fn explain(
 fn ask(cell: &Cell<'_>, busy: &Busy, known: i64, t: &Thresholds) -> (Vec<Claim>, Vec<Signal>) {
     let (mut claims, mut missing) = (Vec::new(), Vec::new());
     for rule in RULES {
-        match (rule.judge)(cell, t) {
+        match (rule.judge)(cell, t).sound() {
             Verdict::Abstain { missing: signals } => missing.extend(signals),
             Verdict::No => {}
             Verdict::Claim { max_share, confidence, facts } => {

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 
 use super::advisory;
 use super::cell::{self, Part};
-use super::energy;
+use super::energy::{self, Excess};
 use super::gang_wait::Holds;
 use super::intervals::{Builder, Whose};
 use super::outage::outage;
@@ -84,9 +84,11 @@ pub struct Judged {
     pub restates_from_ms: Option<TimeMs>,
     /// Every GPU of the window, and those that vanished less than 24 h before its end: hand it to [`judge_onward`].
     pub seen: Vec<Seen>,
+    /// Time that GPUs were not in capacity for, because they had left within the hour or shortly before it; in no sum.
+    pub left: Vec<Interval>,
 }
 
-/// The books of a cell do not balance: a defect of the judgement, reported and never clamped away.
+/// The books of a cell cannot be right: a defect of the judgement, reported and never clamped away.
 #[derive(Debug, thiserror::Error)]
 #[error("gpu {gpu}, cell at {start_ms} ms: {source}")]
 pub struct JudgeError {
@@ -94,8 +96,19 @@ pub struct JudgeError {
     pub gpu: String,
     /// Start of the cell.
     pub start_ms: TimeMs,
-    /// What does not balance.
-    pub source: Imbalance,
+    /// What is wrong with them.
+    pub source: Defect,
+}
+
+/// What can be wrong with the books of a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Defect {
+    /// The milliseconds do not sum up.
+    #[error(transparent)]
+    Time(#[from] Imbalance),
+    /// The energy is more than there can be.
+    #[error(transparent)]
+    Energy(#[from] Excess),
 }
 
 /// Judges a window. `series` should reach from [`LOOK_BACK_MS`] before it to [`LOOK_AHEAD_MS`] after it, those of
@@ -128,6 +141,12 @@ pub fn judge_told<'a>(
     Run { seen, told: Arc::new(told), ..Run::default() }.through(series, window, thresholds)
 }
 
+impl JudgeError {
+    fn of(gpu: &GpuFrame, start_ms: TimeMs, source: impl Into<Defect>) -> Self {
+        JudgeError { gpu: gpu.uuid.clone(), start_ms, source: source.into() }
+    }
+}
+
 /// [`judge_series`], but every interval is one cell: what neighbouring cells have in common is not joined.
 pub fn judge_cells(series: &[Series], window: Range<TimeMs>, thresholds: &Thresholds) -> Result<Judged, JudgeError> {
     Run { by_cell: true, ..Run::default() }.through(series, window, thresholds)
@@ -140,6 +159,30 @@ pub(super) fn around_ms(t: &Thresholds) -> i64 {
     ms(others.into_iter().fold(t.idle_window_seconds, f64::max))
 }
 
+/// A GPU with samples near a window.
+struct Near {
+    seen: Seen,
+    /// When it left capacity, if it is not there at the end of the window.
+    left_ms: Option<TimeMs>,
+}
+
+/// Notes the GPU with the node that it was seen on last.
+fn note(near: &mut BTreeMap<String, Near>, node: &NodeFrame, gpu: &GpuFrame, last_ms: TimeMs, window: &Range<TimeMs>) {
+    let is_here = gpu.here.iter().any(|span| span.contains(&(window.end - 1)));
+    let ended = gpu.here.iter().map(|span| span.end).filter(|end| *end <= window.end).max();
+    let left_ms = if is_here { None } else { Some(ended.unwrap_or(window.start)) };
+    let (cluster, name, model) = (node.cluster.clone(), node.node.clone(), gpu.model.clone());
+    let seen = Seen { gpu: gpu.uuid.clone(), cluster, node: name, model, last_ms };
+    let Some(known) = near.get_mut(&gpu.uuid) else {
+        near.insert(gpu.uuid.clone(), Near { seen, left_ms });
+        return;
+    };
+    if (is_here, last_ms) >= (known.left_ms.is_none(), known.seen.last_ms) {
+        known.seen = seen;
+    }
+    known.left_ms = known.left_ms.zip(left_ms).map(|(one, other)| one.max(other));
+}
+
 /// A judgement in progress, hour by hour.
 #[derive(Default)]
 struct Run {
@@ -150,6 +193,7 @@ struct Run {
     paired: Vec<Paired>,
     unjoined: BTreeSet<Unjoined>,
     seen: BTreeMap<String, Seen>,
+    left: Vec<Interval>,
     told: Arc<Told>,
     restates_from_ms: Option<TimeMs>,
 }
@@ -176,35 +220,41 @@ impl Run {
         let restated = crashes.reach_back(&window).into_iter().chain(long_starts.reach_back(&window));
         self.restates_from_ms = self.restates_from_ms.into_iter().chain(restated).min();
         self.unjoined.extend(unjoined);
-        let mut judged = BTreeSet::new();
+        let mut near = BTreeMap::new();
         let holds = Holds::of(&nodes);
         let states: Vec<_> = nodes.par_iter().map(|node| cell::states(node, t)).collect();
         let mut courses = Vec::new();
         for (node, states) in nodes.iter().zip(&states) {
             for course in Course::all(node, states, &holds) {
                 let Some(last_ms) = course.gpu.last_seen_ms else { continue };
-                self.see(node, course.gpu, last_ms);
-                judged.insert(course.gpu.uuid.clone());
+                note(&mut near, node, course.gpu, last_ms, &window);
                 courses.push(course);
             }
         }
         let mut booked = courses.into_par_iter().map(|c| Booked::of(c, t)).collect::<Result<Vec<_>, JudgeError>>()?;
         straggler::charge(&mut booked, t);
         self.paired.extend(paired::paired(&booked, t));
-        let finished: Vec<_> = by_gpu(booked).into_par_iter().map(|gpu| finish(gpu, self.by_cell, t)).collect();
+        let finish = |gpu| finish(gpu, self.by_cell, t);
+        let finished = by_gpu(booked).into_par_iter().map(finish).collect::<Result<Vec<_>, JudgeError>>()?;
         for (intervals, advisories) in finished {
             self.intervals.extend(intervals);
             self.advisories.extend(advisories);
         }
         let vanished =
-            self.seen.values().filter(|s| !judged.contains(&s.gpu) && window.start - s.last_ms < VANISHED_MS);
+            self.seen.values().filter(|s| !near.contains_key(&s.gpu) && window.start - s.last_ms < VANISHED_MS);
         self.intervals.extend(vanished.flat_map(|s| absent(s, &window)));
+        for (gpu, Near { seen, left_ms }) in near {
+            match left_ms {
+                Some(left_ms) => {
+                    self.seen.remove(&gpu);
+                    self.left.extend(absent(&seen, &(left_ms.max(window.start)..window.end)));
+                }
+                None => {
+                    self.seen.insert(gpu, seen);
+                }
+            }
+        }
         Ok(())
-    }
-
-    fn see(&mut self, node: &NodeFrame, gpu: &GpuFrame, last_ms: TimeMs) {
-        let (cluster, node, model) = (node.cluster.clone(), node.node.clone(), gpu.model.clone());
-        self.seen.insert(gpu.uuid.clone(), Seen { gpu: gpu.uuid.clone(), cluster, node, model, last_ms });
     }
 
     fn finish(mut self, end: TimeMs) -> Judged {
@@ -232,6 +282,7 @@ impl Run {
         judged.intervals = self.intervals;
         judged.advisories = self.advisories;
         judged.paired = self.paired;
+        judged.left = self.left;
         judged.restates_from_ms = self.restates_from_ms;
         judged
     }
@@ -249,7 +300,7 @@ impl<'a> Booked<'a> {
         let Course { node, gpu, .. } = course;
         let book = |index: usize| {
             let cell = Cell { node, gpu, owner: None, index };
-            let error = |source| JudgeError { gpu: gpu.uuid.clone(), start_ms: node.cells[index].start, source };
+            let error = |source: Imbalance| JudgeError::of(gpu, node.cells[index].start, source);
             let taken = outage(&course, index, t);
             cell::book(&cell, course.state(index), taken, course.mark(index, t).as_ref(), t).map_err(error)
         };
@@ -290,8 +341,12 @@ fn by_gpu(booked: Vec<Booked<'_>>) -> Vec<Vec<Booked<'_>>> {
 }
 
 /// The intervals of a GPU and of its instances, which share what the board drew, and what is advised.
-fn finish(mut gpu: Vec<Booked<'_>>, by_cell: bool, t: &Thresholds) -> (Vec<Interval>, Vec<Advisory>) {
-    let Some(board) = gpu.first().map(|booked| booked.course) else { return Default::default() };
+fn finish(
+    mut gpu: Vec<Booked<'_>>,
+    by_cell: bool,
+    t: &Thresholds,
+) -> Result<(Vec<Interval>, Vec<Advisory>), JudgeError> {
+    let Some(board) = gpu.first().map(|booked| booked.course) else { return Ok(Default::default()) };
     let node = board.node;
     let (mut judged, mut advised) = (Vec::new(), Builder::new());
     let mut builders: Vec<Builder<_>> = gpu.iter().map(|_| Builder::new()).collect();
@@ -301,7 +356,8 @@ fn finish(mut gpu: Vec<Booked<'_>>, by_cell: bool, t: &Thresholds) -> (Vec<Inter
         let counts: Vec<usize> = gpu.iter().map(|booked| booked.cells[n].len()).collect();
         let variances: Vec<i64> = gpu.iter().flat_map(|booked| booked.variances(n, index)).collect();
         let parts: Vec<(Part, i64)> = gpu.iter_mut().flat_map(|booked| mem::take(&mut booked.cells[n])).collect();
-        let energy = energy::split(&cell, &parts);
+        let energy =
+            energy::split(&cell, &parts).map_err(|source| JudgeError::of(board.gpu, span.start, source))?;
         let known = parts.into_iter().zip(energy).zip(variances);
         let mut entries = known.map(|(((part, ms), energy), variance_ms2)| part.entry(ms, energy, variance_ms2));
         for ((builder, booked), count) in builders.iter_mut().zip(&gpu).zip(counts) {
@@ -312,7 +368,7 @@ fn finish(mut gpu: Vec<Booked<'_>>, by_cell: bool, t: &Thresholds) -> (Vec<Inter
         }
     }
     judged.extend(builders.into_iter().zip(&gpu).flat_map(|(builder, booked)| builder.finish(&booked.whose())));
-    (judged, advised.advisories(node, board.gpu))
+    Ok((judged, advised.advisories(node, board.gpu)))
 }
 
 /// A GPU without any sample within reach of the window.

@@ -18,7 +18,7 @@ pub static OUTAGES: &[Outage] = &[down::OUTAGE, maintenance::OUTAGE, stranded_mi
 
 /// The share of what is known of the cell that the GPU was out of use, and why; nobody's time.
 pub(super) fn outage(course: &Course<'_>, index: usize, t: &Thresholds) -> Option<(Part, f64)> {
-    OUTAGES.iter().find_map(|Outage { class, judge }| match judge(course, index, t) {
+    OUTAGES.iter().find_map(|Outage { class, judge }| match judge(course, index, t).sound() {
         Verdict::Claim { max_share, confidence, facts } if confidence >= t.confidence_floor => {
             Some((Part { facts, ..Part::bare(*class, confidence) }, max_share.clamp(0.0, 1.0)))
         }

@@ -10,9 +10,10 @@ use super::crash::{self, Crashes};
 use super::elsewhere::look_elsewhere;
 use super::judge::around_ms;
 use super::long_start::{self, LongStarts};
+use super::thresholds::ms;
 use super::{Thresholds, work};
 use crate::events::Told;
-use crate::frame::{self, Framed, NodeFrame, Source, Unjoined};
+use crate::frame::{self, Around, Framed, NodeFrame, Source, Unjoined};
 use crate::sample::TimeMs;
 
 /// The nodes of a window, with all that rules ask them for.
@@ -25,7 +26,8 @@ pub(super) struct Prepared {
 
 /// Looks at the window, which does not reach over a UTC hour, and at what is around it.
 pub(super) fn prepare(sources: &[Source<'_>], told: &Arc<Told>, window: &Range<TimeMs>, t: &Thresholds) -> Prepared {
-    let Framed { mut nodes, unjoined } = frame::frames(sources.iter(), window, around_ms(t));
+    let around = Around { ms: around_ms(t), frozen_ms: ms(t.frozen_seconds) };
+    let Framed { mut nodes, unjoined } = frame::frames(sources.iter(), window, around);
     nodes.par_iter_mut().for_each(|node| work::note(node, t));
     let long_starts = Arc::new(long_start::find(sources, &nodes, window, t));
     // What a long start followed is looked for where it began.

@@ -69,7 +69,7 @@ macro_rules! signals {
             #[must_use]
             pub fn admits(self, value: f64) -> bool {
                 let max: f64 = match self { $(Signal::$variant => $max),* };
-                (0.0..=max).contains(&value)
+                (self.least()..=max).contains(&value)
             }
         }
     };
@@ -361,7 +361,7 @@ mod tests {
             assert!(!signal.admits(blank), "{signal:?}");
         }
         assert!(!Signal::FbUsed.admits(9_223_372_036_854_775_794.0 * 1_048_576.0));
-        assert!(!Signal::GpuPower.admits(f64::NAN) && Signal::GpuPower.admits(0.0));
+        assert!(!Signal::GpuPower.admits(f64::NAN) && Signal::FbUsed.admits(0.0));
     }
 
     #[test]
