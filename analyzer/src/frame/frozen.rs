@@ -62,15 +62,20 @@ impl<'a> Doubt<'a> {
 /// Spans in which no value of the target changes in its last bit for as long, though one has to.
 fn frozen_spans(sources: &[&Source<'_>], frozen_ms: i64) -> Vec<Range<TimeMs>> {
     let mut changes: Vec<TimeMs> = sources.iter().flat_map(|source| changes(source.samples)).collect();
-    let Some(last) = sources.iter().filter_map(|s| s.samples.last()).map(|s| s.time_ms).max() else {
-        return Vec::new();
-    };
     let interval = sources.iter().filter_map(|s| s.interval_ms()).min().unwrap_or(DEFAULT_INTERVAL_MS);
     changes.sort_unstable();
     changes.dedup();
-    changes.push(last + interval.min(STALENESS_MS));
-    let spans = changes.windows(2).map(|pair| pair[0]..pair[1]);
-    spans.filter(|span| span.end - span.start >= frozen_ms && has_to_move(sources, span)).collect()
+    changes.push(TimeMs::MAX);
+    let still = |pair: &[TimeMs]| {
+        let last = sources.iter().filter_map(|s| last_before(s.samples, pair[1])).max()?;
+        Some(pair[0]..pair[1].min(last + interval.min(STALENESS_MS)))
+    };
+    let spans = changes.windows(2).filter_map(still).filter(|span| span.end - span.start >= frozen_ms);
+    spans.filter(|span| has_to_move(sources, span, frozen_ms)).collect()
+}
+
+fn last_before(samples: &[Sample], time: TimeMs) -> Option<TimeMs> {
+    samples[..samples.partition_point(|s| s.time_ms < time)].last().map(|s| s.time_ms)
 }
 
 /// When the series begins, begins again or has another value.
@@ -85,7 +90,7 @@ fn changes(samples: &[Sample]) -> impl Iterator<Item = TimeMs> {
 
 /// Is there a value that moves as long as it is read: a counter of energy or of observed time, or the power of a board at
 /// work?
-fn has_to_move(sources: &[&Source<'_>], span: &Range<TimeMs>) -> bool {
+fn has_to_move(sources: &[&Source<'_>], span: &Range<TimeMs>, frozen_ms: i64) -> bool {
     let value = |source: &Source<'_>| {
         let at = source.samples.partition_point(|s| s.time_ms < span.start);
         let sample = source.samples.get(at).filter(|s| s.time_ms < span.end)?;
@@ -99,26 +104,43 @@ fn has_to_move(sources: &[&Source<'_>], span: &Range<TimeMs>) -> bool {
     }
     let works = |signal| of(signal).filter_map(|s| value(s)).any(|share| share > WORK);
     let had_work = works(Signal::GpuUtilization) || works(Signal::GrEngineActive) || works(Signal::SmActive);
-    had_work && sources.iter().any(|source| value(source).is_some_and(|value| is_restless(source, value, span)))
+    let is_long = span.end - span.start >= frozen_ms.saturating_mul(LONG);
+    let moves = |source: &&Source<'_>| {
+        value(source).is_some_and(|value| is_lively(source, span) || is_long && is_fine(source.meaning.signal, value))
+    };
+    had_work && sources.iter().filter(|s| MOVING.contains(&s.meaning.signal)).any(|source| moves(&source))
 }
 
 /// Share of time from which a GPU had work.
 const WORK: f64 = 0.01;
 
-/// Changes of a value around, from which it moved before it stood still.
+/// What differs from reading to reading while a GPU works.
+const MOVING: [Signal; 5] = [
+    Signal::GpuPower,
+    Signal::GrEngineActive,
+    Signal::SmActive,
+    Signal::TensorActive,
+    Signal::DramActive,
+];
+
+/// Changes of a value around, from which it moved before it stood still or after.
 const LIVELY_CHANGES: usize = 5;
 
-/// Does the value move at work in each reading? Power does, in thousandths of a watt as the driver tells it, and so do
-/// means of activity. Whole numbers repeat; they moved if they did so around.
-fn is_restless(source: &Source<'_>, value: f64, span: &Range<TimeMs>) -> bool {
-    let is_fine = match source.meaning.signal {
+/// How many times as long a value with decimals stands still, until that proves it by itself: two hours, of which no
+/// recorded run has two readings in a row that agree.
+const LONG: i64 = 12;
+
+fn is_lively(source: &Source<'_>, span: &Range<TimeMs>) -> bool {
+    changes(source.samples).filter(|time| !(span.start..=span.end).contains(time)).count() > LIVELY_CHANGES
+}
+
+/// Has the value more decimals than people write? Power has thousandths of a watt, as the driver tells it, and means of
+/// activity have six. Whole numbers repeat.
+fn is_fine(signal: Signal, value: f64) -> bool {
+    match signal {
         Signal::GpuPower => value.fract() != 0.0,
-        Signal::GrEngineActive | Signal::SmActive | Signal::TensorActive | Signal::DramActive => {
-            value < 1.0 && (value * 1e3).fract() != 0.0
-        }
-        _ => return false,
-    };
-    is_fine || changes(source.samples).filter(|time| !span.contains(time)).count() > LIVELY_CHANGES
+        _ => value < 1.0 && (value * 1e3).fract() != 0.0,
+    }
 }
 
 /// Levels that are all zero where a GPU gives no answer.
@@ -197,7 +219,8 @@ mod tests {
         assert_eq!(doubted(&[(UTIL, &|_| 93.0), (POWER, &whole)]).0, 20, "it moved before");
         let short = |n: i64| if (40..55).contains(&n) { 500.5 } else { 510.5 + n as f64 };
         assert_eq!(doubted(&[(UTIL, &|_| 93.0), (POWER, &short)]).0, 0, "less than ten minutes");
-        assert_eq!(doubted(&[(UTIL, &|n| (n % 50) as f64), (POWER, &|_| 500.5)]).0, 0, "another value moves");
+        assert_eq!(doubted(&[(UTIL, &|n| (n % 50) as f64), (POWER, &power)]).0, 0, "another value moves");
+        assert_eq!(doubted(&[(UTIL, &|_| 93.0), (POWER, &|_| 500.125)]).0, 0, "less than two hours");
     }
 
     #[test]

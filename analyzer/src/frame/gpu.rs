@@ -47,7 +47,8 @@ pub struct GpuFrame {
     pub share_ms: Vec<i64>,
     /// What the GPU was cut into; nothing of an instance.
     pub cut: Cut,
-    /// The GPU's latest sample before the end of the window; `None` if all are later.
+    /// The GPU's latest sample before the end of the window; `None` if all are later, or so much earlier that nobody knows
+    /// what became of it then.
     pub last_seen_ms: Option<TimeMs>,
     /// Per cell, how much of it was work; empty until the frame is judged.
     pub(crate) work: Vec<Option<Work>>,
@@ -99,7 +100,7 @@ impl GpuFrame {
         uuid: &str,
         sources: &[&Source<'_>],
         here: &[Range<TimeMs>],
-        Grid { cells, frozen_ms, .. }: &Grid,
+        Grid { cells, known_from, frozen_ms, .. }: &Grid,
         end: TimeMs,
     ) -> Vec<GpuFrame> {
         let parts = mig::parts(sources);
@@ -111,10 +112,12 @@ impl GpuFrame {
         let there: Vec<Vec<Range<TimeMs>>> = parts.iter().map(Part::there).collect();
         let known: Vec<Range<TimeMs>> =
             watched.spans(&device).into_iter().chain(there.iter().flatten().cloned()).collect();
-        let before =
-            |s: &&Source<'_>| s.samples[..s.samples.partition_point(|s| s.time_ms < end)].last().map(|s| s.time_ms);
+        let before = |s: &&Source<'_>| {
+            let until = s.samples.partition_point(|s| s.time_ms < end);
+            s.samples[..until].iter().rev().find(|s| s.value.is_finite()).map(|s| s.time_ms)
+        };
         let seen = device.iter().chain(parts.iter().flat_map(|part| &part.sources));
-        let last_seen_ms = seen.filter_map(before).max();
+        let last_seen_ms = seen.filter_map(before).max().filter(|last| last >= known_from);
         let model = sources.iter().find_map(|s| model_of(s.labels)).map(str::to_owned);
         let here_ms = union_ms(here.to_vec(), cells);
         let known = union_ms(known, cells).into_iter().zip(&here_ms);

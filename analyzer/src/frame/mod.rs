@@ -289,6 +289,8 @@ struct Members<'s, 'a> {
 struct Grid {
     cells: Vec<Range<TimeMs>>,
     body: Range<usize>,
+    /// From when on all is known of a sample: whatever was told of it and of its neighbours may be looked at.
+    known_from: TimeMs,
     frozen_ms: i64,
 }
 
@@ -340,7 +342,8 @@ impl<'s, 'a> Members<'s, 'a> {
         cells.extend(grid::cells(window.clone(), cell_ms));
         let body = first..cells.len();
         cells.extend(grid::cells(window.end..window.end + around_ms, cell_ms));
-        Grid { cells, body, frozen_ms }
+        let known_from = window.start - around_ms - MAX_BRIDGE_MS + STALENESS_MS;
+        Grid { cells, body, known_from, frozen_ms }
     }
 
     /// Is there a GPU that somebody holds in a cell and does not hold in the next?
