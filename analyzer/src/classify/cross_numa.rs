@@ -51,16 +51,16 @@ fn advise(cell: &Cell<'_>, t: &Thresholds) -> Option<Grounds> {
 
 /// Does the NUMA node have CPUs? Those of memory alone, as the GPU's own on GH200, GB200 and POWER9 or a CXL expander, are
 /// as near as the CPUs that they hang on, and no process can be elsewhere for them. Nodes with CPUs have a series of their
-/// CPU time, and of the CPUs that a GPU's processes or a job may use there. Without any of these, all have CPUs.
+/// CPU time, or of the CPUs that a GPU's processes or a job may use there. Without any of these, all have CPUs.
 fn has_cpus(cell: &Cell<'_>, node: &str) -> bool {
     let timed: Vec<&str> = cell.by_numa_node(Signal::NodeIrqTime).map(|(node, _)| node).collect();
-    if !timed.is_empty() {
-        return timed.contains(&node);
-    }
     let gpus = cell.node.gpus.iter().map(|gpu| Cell { gpu, ..*cell });
     let of_gpus = gpus.flat_map(|cell| cell.by_numa_node(Signal::GpuAllowedCpus));
-    let allowed: Vec<&str> = of_gpus.chain(cell.by_numa_node(Signal::JobNumaAllowedCpus)).map(|(node, _)| node).collect();
-    allowed.is_empty() || allowed.contains(&node)
+    let allowed: Vec<(&str, f64)> = of_gpus.chain(cell.by_numa_node(Signal::JobNumaAllowedCpus)).collect();
+    if timed.contains(&node) || allowed.iter().any(|(known, cpus)| *known == node && *cpus > 0.0) {
+        return true;
+    }
+    timed.is_empty() && (allowed.is_empty() || allowed.iter().any(|(known, _)| *known == node))
 }
 
 /// Where the GPU's processes may run and where their memory is, as shares on the GPU's own NUMA node.

@@ -13,7 +13,12 @@ pub(super) fn work(cell: &Cell<'_>, t: &Thresholds) -> Option<Work> {
 /// A share of the cell that only passes while the GPU is busy, of that time; `None` where it is not busy enough to tell.
 pub(super) fn per_busy(cell: &Cell<'_>, signal: Signal, t: &Thresholds) -> Option<f64> {
     let busy = Some(work(cell, t)?.ratio).filter(|ratio| *ratio >= t.derate_busy_ratio)?;
-    Some((cell.mean(signal)? / busy).min(1.0))
+    Some((active(cell, signal)? / busy).min(1.0))
+}
+
+/// The mean of a signal of a GPU that works. Some multiprocessor is at work then, and so zero is a count that stands still.
+pub(super) fn active(cell: &Cell<'_>, signal: Signal) -> Option<f64> {
+    cell.mean(signal).filter(|mean| signal != Signal::SmActive || *mean > 0.0)
 }
 
 /// Does sustained work go on in the cell: work that goes on in the next one, as far as that is known? `busy` tells how much of

@@ -136,5 +136,6 @@ fn a_numa_node_without_cpus_is_not_remote() {
     assert!(told(&[allowed("0"), allowed("1")]), "memory of another socket");
     assert!(told(&[time("0"), time("1")]), "memory of another socket");
     assert!(!told(&[allowed("0")]), "the GPU's own memory, or a CXL expander");
-    assert!(!told(&[time("0"), allowed("0"), allowed("1")]), "CPU time is told of every node with CPUs");
+    assert!(!told(&[time("0"), allowed("0")]), "every node with CPUs has CPU time");
+    assert!(told(&[time("0"), allowed("0"), allowed("1")]), "a job that may run there proves CPUs");
 }
