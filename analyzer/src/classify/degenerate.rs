@@ -24,8 +24,7 @@ enum Shape {
     Tiny,
 }
 
-const SHAPES: [Shape; 6] =
-    [Shape::Missing, Shape::Zero, Shape::Falling, Shape::Frozen, Shape::Rising, Shape::Tiny];
+const SHAPES: [Shape; 6] = [Shape::Missing, Shape::Zero, Shape::Falling, Shape::Frozen, Shape::Rising, Shape::Tiny];
 
 impl Shape {
     fn value(self, top: f64, n: i64) -> f64 {
@@ -65,9 +64,8 @@ fn verdicts(series: &[Series]) -> Vec<(Class, Verdict)> {
 
 fn of_node(node: &NodeFrame, t: &Thresholds) -> Vec<(Class, Verdict)> {
     let indices = node.body.clone().flat_map(|index| [None, Some("train")].map(|owner| (index, owner)));
-    let cells = node.gpus.iter().flat_map(|gpu| {
-        indices.clone().map(move |(index, owner)| Cell { node, gpu, owner, index })
-    });
+    let cells =
+        node.gpus.iter().flat_map(|gpu| indices.clone().map(move |(index, owner)| Cell { node, gpu, owner, index }));
     let told = |cell: Cell<'_>| {
         let rules = RULES.iter().map(|rule| (rule.class, (rule.judge)(&cell, t)));
         rules.chain(DERATES.iter().map(|derate| (derate.class, (derate.judge)(&cell, t)))).collect::<Vec<_>>()

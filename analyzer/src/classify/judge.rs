@@ -356,8 +356,7 @@ fn finish(
         let counts: Vec<usize> = gpu.iter().map(|booked| booked.cells[n].len()).collect();
         let variances: Vec<i64> = gpu.iter().flat_map(|booked| booked.variances(n, index)).collect();
         let parts: Vec<(Part, i64)> = gpu.iter_mut().flat_map(|booked| mem::take(&mut booked.cells[n])).collect();
-        let energy =
-            energy::split(&cell, &parts).map_err(|source| JudgeError::of(board.gpu, span.start, source))?;
+        let energy = energy::split(&cell, &parts).map_err(|source| JudgeError::of(board.gpu, span.start, source))?;
         let known = parts.into_iter().zip(energy).zip(variances);
         let mut entries = known.map(|(((part, ms), energy), variance_ms2)| part.entry(ms, energy, variance_ms2));
         for ((builder, booked), count) in builders.iter_mut().zip(&gpu).zip(counts) {

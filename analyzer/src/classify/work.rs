@@ -16,9 +16,13 @@ pub(super) fn per_busy(cell: &Cell<'_>, signal: Signal, t: &Thresholds) -> Optio
     Some((active(cell, signal)? / busy).min(1.0))
 }
 
-/// The mean of a signal of a GPU that works. Some multiprocessor is at work then, and so zero is a count that stands still.
+/// The mean of a signal of a GPU that works. Some multiprocessor is at work then: where none is, the profiling counters stand
+/// still.
 pub(super) fn active(cell: &Cell<'_>, signal: Signal) -> Option<f64> {
-    cell.mean(signal).filter(|mean| signal != Signal::SmActive || *mean > 0.0)
+    use Signal::{DramActive, SmActive, SmOccupancy, TensorActive};
+    let is_profiled = matches!(signal, SmActive | SmOccupancy | TensorActive | DramActive);
+    let stands_still = is_profiled && cell.mean(SmActive).is_some_and(|mean| mean <= 0.0);
+    cell.mean(signal).filter(|_| !stands_still)
 }
 
 /// Does sustained work go on in the cell: work that goes on in the next one, as far as that is known? `busy` tells how much of

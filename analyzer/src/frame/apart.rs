@@ -68,7 +68,8 @@ impl<'a> Infos<'a> {
         let first = self.given.first()?.clone();
         let is_same = |name: &str, value: &str| self.given.iter().all(|given| given.get(name) == Some(&value));
         let same: BTreeSet<&str> = first.iter().filter(|(name, value)| is_same(name, value)).map(|(n, _)| *n).collect();
-        let differing = |given: &Given<'a>| given.iter().filter(|(n, _)| !same.contains(*n)).map(|(n, v)| (*n, *v)).collect();
+        let differing =
+            |given: &Given<'a>| given.iter().filter(|(n, _)| !same.contains(*n)).map(|(n, v)| (*n, *v)).collect();
         Some(self.given.iter().map(differing).collect())
     }
 }

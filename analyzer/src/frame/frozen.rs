@@ -115,13 +115,8 @@ fn has_to_move(sources: &[&Source<'_>], span: &Range<TimeMs>, frozen_ms: i64) ->
 const WORK: f64 = 0.01;
 
 /// What differs from reading to reading while a GPU works.
-const MOVING: [Signal; 5] = [
-    Signal::GpuPower,
-    Signal::GrEngineActive,
-    Signal::SmActive,
-    Signal::TensorActive,
-    Signal::DramActive,
-];
+const MOVING: [Signal; 5] =
+    [Signal::GpuPower, Signal::GrEngineActive, Signal::SmActive, Signal::TensorActive, Signal::DramActive];
 
 /// Changes of a value around, from which it moved before it stood still or after.
 const LIVELY_CHANGES: usize = 5;
@@ -166,7 +161,8 @@ fn silent_spans(sources: &[&Source<'_>]) -> Vec<Range<TimeMs>> {
     if levels().any(|s| matches!(s.meaning.entity, Entity::MigInstance(..))) {
         return Vec::new();
     }
-    let has_memory = of(Signal::FbUsed).next().is_some() && of(Signal::FbFree).chain(of(Signal::FbTotal)).next().is_some();
+    let has_memory =
+        of(Signal::FbUsed).next().is_some() && of(Signal::FbFree).chain(of(Signal::FbTotal)).next().is_some();
     let asked = of(Signal::GpuPower).next().or_else(|| of(Signal::FbUsed).next().filter(|_| has_memory));
     let Some(asked) = asked.filter(|_| levels().count() > 1) else { return Vec::new() };
     let mut spans = Vec::new();

@@ -108,7 +108,10 @@ impl fmt::Display for Unjoined {
             }
             Unjoined::NameOfSeveral { node, targets } => {
                 let targets = targets.join("; ");
-                write!(f, "{node}: several machines have this name, each is a node of its own, by its address: {targets}")
+                write!(
+                    f,
+                    "{node}: several machines have this name, each is a node of its own, by its address: {targets}"
+                )
             }
             Unjoined::GpuWithoutHost { gpu, node } => {
                 write!(f, "{gpu}: no host series of node {node}: is its node info (nodename) scraped, under that name?")

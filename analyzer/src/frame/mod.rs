@@ -45,8 +45,8 @@ pub(crate) use levels::{Levels, NodeSources, by_name, levels};
 pub use mig::{Cut, Layout};
 pub use piece::{MAX_BRIDGE_MS, Reading, STALENESS_MS};
 use piece::{Piece, pieces};
-use place::{ALWAYS, Stay};
 pub(crate) use piece::{growth, union_ms};
+use place::{ALWAYS, Stay};
 pub(crate) use runs::Runs;
 pub use scrapes::{Scraped, Scrapes};
 pub use track::Tracks;
@@ -351,13 +351,7 @@ impl<'s, 'a> Members<'s, 'a> {
         self.gpus.values().any(|sources| gpu::is_let_go(sources, cells))
     }
 
-    fn frame(
-        &self,
-        id: NodeId<'_>,
-        servers: &[&'s Source<'a>],
-        window: &Range<TimeMs>,
-        grid: Grid,
-    ) -> NodeFrame {
+    fn frame(&self, id: NodeId<'_>, servers: &[&'s Source<'a>], window: &Range<TimeMs>, grid: Grid) -> NodeFrame {
         let here = |uuid: &str| self.here.get(uuid).map_or(&[][..], Vec::as_slice);
         let gpus = self.gpus.iter().flat_map(|(uuid, s)| GpuFrame::all(uuid, s, here(uuid), &grid, window.end));
         let gpus: Vec<GpuFrame> = gpus.collect();

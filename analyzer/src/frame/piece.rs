@@ -319,7 +319,8 @@ mod tests {
         let watts = |pairs: &[(i64, f64)]| -> Vec<Option<f64>> {
             read(Signal::GpuEnergy, pairs).into_iter().map(|r| r.map(|r| r.mean)).collect()
         };
-        let dip = [(0, 3.456e9), (30, 3.456e9 + 15e3), (60, 3.456e9 - 20e3), (90, 3.456e9 + 45e3), (180, 3.456e9 + 90e3)];
+        let dip =
+            [(0, 3.456e9), (30, 3.456e9 + 15e3), (60, 3.456e9 - 20e3), (90, 3.456e9 + 45e3), (180, 3.456e9 + 90e3)];
         assert_eq!(watts(&dip), [Some(500.0); 3], "one sample alone is wrong");
         let step = [(0, 3.456e9), (60, 3.456e9 + 30e3), (120, 3.4e9), (180, 3.4e9 + 30e3)];
         assert_eq!(watts(&step), [Some(500.0), None, Some(500.0)], "what it grew by then is not known");

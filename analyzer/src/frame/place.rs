@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+use super::Source;
 use super::epochs::span;
 use super::identity::{Directory, NodeId, Unjoined};
-use super::Source;
 use crate::sample::TimeMs;
 
 /// All of the time.

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::chart::Timeline;
-use super::finding::findings;
 use super::contradiction::contradictions;
+use super::finding::findings;
 use super::gap::gaps;
 use super::price::{MICROS, Price};
 use super::sum::{Amount, Item, Sum};

@@ -32,7 +32,8 @@ fn gpu(uuid: &str, labels: &[(&str, &str)], span: &Range<TimeMs>) -> Vec<Series>
 fn host(nodename: &str, labels: &[(&str, &str)], io: f64, span: &Range<TimeMs>) -> Vec<Series> {
     let own = [("job", "node")];
     let of = |more: &[(&str, &str)], rate: f64| series(&[more, &own, labels], span, |t| rate * t as f64 / 1000.0);
-    let mut all = vec![series(&[&[("__name__", "node_uname_info"), ("nodename", nodename)], &own, labels], span, |_| 1.0)];
+    let mut all =
+        vec![series(&[&[("__name__", "node_uname_info"), ("nodename", nodename)], &own, labels], span, |_| 1.0)];
     all.push(of(&[("__name__", "node_pressure_io_waiting_seconds_total")], io));
     all.push(of(&[("__name__", "node_pressure_cpu_waiting_seconds_total")], 0.0));
     all.push(of(&[("__name__", "node_disk_read_bytes_total"), ("device", "sda")], if io > 0.5 { 1e8 } else { 0.0 }));
