@@ -26,7 +26,7 @@ pub(super) struct Busy {
 }
 
 /// The signals of the ladder: what is missing when none of them is there. The last is a mean over multiprocessors: how
-/// deep the GPU works, of which no share of time follows but that it is no less.
+/// deep the GPU works. The share of time is no less than that, and more is not known.
 pub(crate) const LADDER: [Signal; 4] =
     [Signal::GpuBusy, Signal::GrEngineActive, Signal::GpuUtilization, Signal::SmActive];
 

@@ -100,7 +100,7 @@ pub const LEFT_NODE: &str = "left the node";
 /// Names of the evidence that what was told is no reading.
 pub(super) const DOUBTED: [&str; 2] = ["values that stand still", "row of zeros"];
 
-/// That what was told of the GPU is no reading, and for which share of the cell.
+/// That the GPU's values are no readings, and for which share of the cell.
 fn doubted(cell: &Cell<'_>) -> Vec<Fact> {
     let span = &cell.node.cells[cell.index];
     let share = |ms: &Vec<i64>| ms[cell.index] as f64 / (span.end - span.start) as f64;

@@ -1,6 +1,6 @@
 //! Signals of one GPU that cannot all be true: a count of work that stands still while the board draws the power of work,
-//! or that is full while every sample of the utilisation is zero. Whoever comes first on the ladder is not believed for
-//! that alone.
+//! or that is full while every sample of the utilisation is zero. The first signal of the ladder is not believed
+//! for that alone.
 
 use super::busy::Rung;
 use super::cell::DOUBTED;

@@ -1,7 +1,7 @@
 //! GPUs that left: the machine was given back, and its targets with it. Prometheus then ends the series of `up` with a
 //! marker, which it does for nothing else: a scrape that fails has an `up` of 0. Our own discovery does the same.
 //!
-//! Where every target that was there ends at that moment, somebody stopped scraping: the GPUs are still there. Silence
+//! Where every target that was there ends at that moment, the scraping was stopped: the GPUs are still there. Silence
 //! without a marker proves nothing.
 
 use std::collections::{BTreeMap, BTreeSet};

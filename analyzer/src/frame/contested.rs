@@ -48,7 +48,7 @@ pub(super) fn find<'a>(sources: &[Source<'a>]) -> BTreeMap<NodeId<'a>, BTreeSet<
     contested
 }
 
-/// What is told of such names.
+/// What the report says about such names.
 pub(super) fn told(contested: &BTreeMap<NodeId<'_>, BTreeSet<String>>) -> impl Iterator<Item = Unjoined> {
     contested.iter().map(|(id, targets)| Unjoined::NameOfSeveral {
         node: id.name.to_owned(),
@@ -56,7 +56,7 @@ pub(super) fn told(contested: &BTreeMap<NodeId<'_>, BTreeSet<String>>) -> impl I
     })
 }
 
-/// The name that the series tells of its machine, and by what. One with a label `node` has its name from whoever scrapes.
+/// The name that the series tells of its machine, and by what. One with a label `node` has its name from the scraping server.
 fn claim<'a>(source: &Source<'a>) -> Option<(&'a str, &'a str)> {
     let labels: &'a crate::sample::Labels = source.labels;
     if source.meaning.node.is_some() {
@@ -69,8 +69,8 @@ fn claim<'a>(source: &Source<'a>) -> Option<(&'a str, &'a str)> {
     }
 }
 
-/// Are they two machines? Not if they follow one another, as pods of an exporter do; nor if they tell of the same GPU, or
-/// of a machine that was started at the same moment.
+/// Are they two machines? Not if they follow one another, as pods of an exporter do; nor if they have the same GPU, or the
+/// same boot time.
 fn are_two(one: &Claimant<'_>, other: &Claimant<'_>, sources: &[Source<'_>]) -> bool {
     let both_ms = one.last.min(other.last) - one.first.max(other.first);
     if one.target == other.target || both_ms <= STALENESS_MS || !one.gpus.is_disjoint(&other.gpus) {

@@ -9,7 +9,7 @@ use crate::sample::TimeMs;
 use crate::signal::{Scope, Signal, hostname_of};
 
 /// Cuts the series of targets whose names follow one another, each where the next name is first told. Names that are told
-/// at the same time, as by a server that tells of all nodes, are no epochs.
+/// at the same time, as by a server with series of all nodes, are no epochs.
 pub(super) fn cut<'a>(sources: Vec<Source<'a>>) -> Vec<Source<'a>> {
     let mut names: HashMap<Target<'a>, BTreeMap<&'a str, (TimeMs, TimeMs)>> = HashMap::new();
     for source in &sources {

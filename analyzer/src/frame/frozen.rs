@@ -121,8 +121,8 @@ const MOVING: [Signal; 5] =
 /// Changes of a value around, from which it moved before it stood still or after.
 const LIVELY_CHANGES: usize = 5;
 
-/// How many times as long a value with decimals stands still, until that proves it by itself: two hours, of which no
-/// recorded run has two readings in a row that agree.
+/// How many times as long a value with decimals stands still, until that proves it by itself: two hours. No
+/// recorded run has two such readings in a row that agree.
 const LONG: i64 = 12;
 
 fn is_lively(source: &Source<'_>, span: &Range<TimeMs>) -> bool {

@@ -47,8 +47,8 @@ pub struct GpuFrame {
     pub share_ms: Vec<i64>,
     /// What the GPU was cut into; nothing of an instance.
     pub cut: Cut,
-    /// The GPU's latest sample before the end of the window; `None` if all are later, or so much earlier that nobody knows
-    /// what became of it then.
+    /// The GPU's latest sample before the end of the window; `None` if all are later, or so much earlier that what
+    /// came then is not known.
     pub last_seen_ms: Option<TimeMs>,
     /// Per cell, how much of it was work; empty until the frame is judged.
     pub(crate) work: Vec<Option<Work>>,

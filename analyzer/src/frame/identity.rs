@@ -193,7 +193,7 @@ impl<'a> Directory<'a> {
         self.contested.extend(names);
     }
 
-    /// Does a node info, or a label of whoever scrapes, say that there is a node of that name?
+    /// Does a node info, or a label of the scraping server, say that there is a node of that name?
     pub(super) fn is_told(&self, id: &NodeId<'a>) -> bool {
         let of_cluster = self.targets.iter().filter(|(target, _)| target.cluster == id.cluster);
         let mut names = of_cluster.flat_map(|(_, names)| names.nodenames.iter().chain(&names.node_labels));

@@ -162,7 +162,7 @@ pub(crate) struct Around {
 }
 
 impl From<i64> for Around {
-    /// Without a look at values that stand still: of a part of the signals nobody can tell.
+    /// Without a look at values that stand still: a part of the signals does not show it.
     fn from(ms: i64) -> Self {
         Around { ms, frozen_ms: i64::MAX }
     }
@@ -289,7 +289,7 @@ struct Members<'s, 'a> {
 struct Grid {
     cells: Vec<Range<TimeMs>>,
     body: Range<usize>,
-    /// From when on all is known of a sample: whatever was told of it and of its neighbours may be looked at.
+    /// From when on all is known about a sample and its neighbours.
     known_from: TimeMs,
     frozen_ms: i64,
 }

@@ -38,7 +38,7 @@ pub(super) fn stays<'s, 'a>(
     }
     let mut spans = spans(&named);
     if !follow(&spans) {
-        // Told at one time, of which one may be no node's name, as that of an exporter's pod is.
+        // Two names at one time: one may be no node's name, as that of an exporter's pod is.
         spans.retain(|(id, _)| directory.is_told(id));
     }
     if spans.is_empty() || !follow(&spans) {

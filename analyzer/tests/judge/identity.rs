@@ -16,7 +16,7 @@ fn series(labels: &[&[(&str, &str)]], span: &Range<TimeMs>, value: impl Fn(TimeM
     Series { labels: Labels::new(labels.concat()), samples }
 }
 
-/// A GPU that waits for its input for most of the time, as dcgm-exporter tells of it.
+/// A GPU that waits for its input for most of the time, as dcgm-exporter shows it.
 fn gpu(uuid: &str, labels: &[(&str, &str)], span: &Range<TimeMs>) -> Vec<Series> {
     let own = [("UUID", uuid), ("job", "dcgm"), ("exported_pod", uuid), ("exported_namespace", "ml")];
     let of = |name, value: fn(TimeMs) -> f64| series(&[&[("__name__", name)], &own, labels], span, value);

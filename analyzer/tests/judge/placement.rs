@@ -108,7 +108,7 @@ fn an_owner_speaks_for_its_gpus_only_if_they_share_a_node() {
     assert_eq!(even.judged(), (0, false), "memory on both nodes alike");
 }
 
-/// Memory of the job on node 1 alone, of which `told` tells that it has CPUs; the GPUs hang on node 0, and only one works.
+/// Most memory of the job is on node 1, which has CPUs if `told` says so; the GPUs hang on node 0, and only one works.
 fn memory_apart(told: &[(&str, &[(&str, &str)])]) -> (i64, bool) {
     let memory = Some([1e9, 9e9]);
     let case = Case { busy: [0.9, 0.2], numa_nodes: ["0", "0"], memory, ..Case::default() };
