@@ -18,7 +18,8 @@ pub use recut::cut_otherwise;
 
 use crate::application::{Counter, measure};
 use crate::classify::{
-    self, CRASH_SIGNALS, Class, Declared, FailedNode, Interval, Judged, LONG_START_REACH_MS, LONG_START_SIGNALS,
+    self, CRASH_SIGNALS, Class, Declared, FailedNode, Interval, Judged, LEFT_NODE, LONG_START_REACH_MS,
+    LONG_START_SIGNALS,
     LOOK_AHEAD_MS, LOOK_BACK_MS, LOST_REACH_MS, Paired, Seen, Thresholds, judge_told,
 };
 use crate::events::Told;
@@ -237,6 +238,7 @@ impl<S: Samples + Results> Judge<S> {
         let judging = move || judge_told(near.iter().chain(&*far), &seen, told, part, &thresholds);
         let judged = tokio::task::spawn_blocking(judging).await;
         let mut judged = judged.map_err(|_| JudgeError::Died(range))?;
+        judged.intervals.extend(classify::stay_declared(&judged.left, &self.maintenance));
         judged.intervals = classify::declare(judged.intervals, &self.maintenance);
         stay(&mut judged);
         Ok(judged)
@@ -332,7 +334,10 @@ impl<S: Samples + Results> Judge<S> {
         if let Some(seen) = self.seen.lock().get(&time) {
             return Ok(seen.clone());
         }
-        Ok(seen_in(&self.store.intervals(time - MEMORY_MS..time).await?))
+        let intervals = self.store.intervals(time - MEMORY_MS..time).await?;
+        let (mut seen, left) = (seen_in(&intervals), left_in(&intervals));
+        seen.retain(|seen| !left.contains(seen.gpu.as_str()));
+        Ok(seen)
     }
 }
 
@@ -351,6 +356,17 @@ fn stay(judged: &mut Judged) {
 /// A moment as people write it, in UTC.
 fn shown(time: TimeMs) -> String {
     Timestamp::from_millisecond(time).map_or_else(|_| format!("{time} ms"), |time| format!("{time:.0}"))
+}
+
+/// The GPUs that left capacity, by their last verdicts.
+fn left_in(intervals: &[Interval]) -> BTreeSet<&str> {
+    let mut last: BTreeMap<&str, (TimeMs, bool)> = BTreeMap::new();
+    for i in intervals {
+        let is_told = i.evidence.iter().any(|e| e.signal == LEFT_NODE);
+        let known = last.entry(&i.gpu).or_insert((i.end_ms, is_told));
+        *known = (*known).max((i.end_ms, is_told));
+    }
+    last.into_iter().filter(|(_, (_, has_left))| *has_left).map(|(gpu, _)| gpu).collect()
 }
 
 /// Every GPU with data in the intervals, and when that ended.

@@ -37,9 +37,37 @@ struct Scenario {
     /// Minutes after which a second node's GPUs belong to the job too.
     joined_after: Option<usize>,
     phases: Vec<Phase>,
+    /// What the exporters of GPUs tell that is not so.
+    #[serde(default)]
+    faults: Vec<Fault>,
     /// Classes that no minute may have more than [`TRACE`] of.
     #[serde(default)]
     never: Vec<String>,
+}
+
+/// Samples of GPUs that are not what was simulated.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Fault {
+    /// How the names of the metrics begin.
+    metric: String,
+    /// Minutes after which it begins.
+    #[serde(default)]
+    from: i64,
+    /// What they tell instead; their last value before it by default.
+    value: Option<f64>,
+}
+
+impl Fault {
+    fn spoil(&self, series: &mut [Series]) {
+        let is_its = |s: &&mut Series| s.labels.metric().starts_with(&self.metric) && s.labels.get("UUID").is_some();
+        for series in series.iter_mut().filter(is_its) {
+            let from = series.samples.partition_point(|s| s.time_ms < START_MS + self.from * MINUTE_MS);
+            let (before, after) = series.samples.split_at_mut(from);
+            let Some(value) = self.value.or_else(|| before.last().map(|s| s.value)) else { continue };
+            after.iter_mut().for_each(|sample| sample.value = value);
+        }
+    }
 }
 
 fn one() -> usize {
@@ -56,6 +84,7 @@ fn folder() -> PathBuf {
 fn simulate(scenario: &Scenario) -> Vec<Series> {
     let mut series = simulate_node(scenario, "n1", 0);
     series.extend(scenario.joined_after.into_iter().flat_map(|minutes| simulate_node(scenario, "n2", minutes)));
+    scenario.faults.iter().for_each(|fault| fault.spoil(&mut series));
     series
 }
 

@@ -1,10 +1,11 @@
-//! How much of a cell the GPU worked, from the best signal there is.
+//! How much of a cell the GPU worked, from the best signal there is that the others do not contradict.
 
+use super::contradiction::{self, Found};
 use super::thresholds::confidence::{COUNTED, INFERRED, WEAK};
 use super::{Cell, Fact, Thresholds, power, sampling};
 use crate::signal::{Signal, named_in};
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// The share of a cell that was work.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,6 +15,8 @@ pub(super) struct Busy {
     /// The share in which kernels ran and did no work: they spun, as kernels of a collective do until all ranks are
     /// there.
     pub(super) spun: f64,
+    /// Is `ratio` the least that was work, and nothing known of the rest?
+    pub(super) is_least: bool,
     /// The rung of the ladder that said so.
     pub(super) rung: &'static str,
     pub(super) confidence: f64,
@@ -22,12 +25,18 @@ pub(super) struct Busy {
     pub(super) variance_ms2: f64,
 }
 
-/// The signals of the ladder: what is missing when none of them is there.
+/// The signals of the ladder: what is missing when none of them is there. The last is a mean over multiprocessors: how
+/// deep the GPU works. The share of time is no less than that, and more is not known.
 pub(crate) const LADDER: [Signal; 4] =
-    [Signal::GpuBusy, Signal::GrEngineActive, Signal::SmActive, Signal::GpuUtilization];
+    [Signal::GpuBusy, Signal::GrEngineActive, Signal::GpuUtilization, Signal::SmActive];
 
-/// The name of the lowest rung when power agrees with it.
+const CONFIDENCES: [f64; 4] = [COUNTED, COUNTED, WEAK, INFERRED];
+
+/// The name of the rung of utilisation when power agrees with it.
 const CORROBORATED: &str = "gpu_utilization_and_power";
+
+/// What tells the share of time that multiprocessors do not: what is missing where they alone tell.
+pub(super) const OF_TIME: [Signal; 3] = [Signal::GpuBusy, Signal::GrEngineActive, Signal::GpuUtilization];
 
 /// The signals behind a rung, as [`Interval::busy_signal`](super::Interval::busy_signal) names it.
 #[must_use]
@@ -35,16 +44,56 @@ pub fn busy_signals(rung: &str) -> Vec<Signal> {
     if rung == CORROBORATED { vec![Signal::GpuUtilization, Signal::GpuPower] } else { named_in(rung) }
 }
 
-/// Climbs down the ladder. `None` where no signal says anything.
+/// One signal of the ladder in a cell.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Rung {
+    pub(super) signal: Signal,
+    /// The share of time that it tells, in the mean.
+    pub(super) ratio: f64,
+    /// The least and the most of its samples.
+    pub(super) least: f64,
+    pub(super) most: f64,
+    confidence: f64,
+}
+
+/// Climbs down the ladder. `None` where no signal says anything, or those that do contradict each other.
 pub(super) fn busy(cell: &Cell<'_>, t: &Thresholds) -> Option<Busy> {
-    let told = |signal| if signal == Signal::GpuBusy { exporter(cell) } else { cell.mean(signal) };
-    let mut rungs = LADDER.into_iter().zip([COUNTED, COUNTED, INFERRED, WEAK]);
-    let (signal, ratio, confidence) =
-        rungs.find_map(|(signal, confidence)| Some((signal, told(signal)?, confidence)))?;
+    let rungs = rungs(cell);
+    let Found { believed, facts } = contradiction::find(cell, &rungs, t);
+    let rung = believed?;
+    let Rung { signal, ratio, confidence, .. } = rung;
     let fact = Fact { signal: signal.name(), unit: "ratio", value: ratio, threshold: t.idle_busy_ratio };
-    let variance_ms2 = sampling::variance_ms2(cell, signal);
-    let busy = Busy { ratio, spun: 0.0, rung: signal.name(), confidence, facts: vec![fact], variance_ms2 };
+    let confidence = if facts.is_empty() { confidence } else { confidence.min(INFERRED) };
+    let busy = Busy {
+        ratio,
+        spun: 0.0,
+        is_least: signal == Signal::SmActive && ratio > t.idle_busy_ratio,
+        rung: signal.name(),
+        confidence,
+        facts: [fact].into_iter().chain(facts).collect(),
+        variance_ms2: sampling::variance_ms2(cell, signal),
+    };
     Some(asked_of_power(busy, cell, t))
+}
+
+/// What speaks against the signals of the ladder, where they contradict each other so that none is believed.
+pub(super) fn doubts(cell: &Cell<'_>, t: &Thresholds) -> Vec<Fact> {
+    contradiction::find(cell, &rungs(cell), t).facts
+}
+
+/// What is there of the ladder.
+fn rungs(cell: &Cell<'_>) -> Vec<Rung> {
+    let told = |(signal, confidence)| match signal {
+        Signal::GpuBusy => {
+            let ratio = exporter(cell)?;
+            Some(Rung { signal, ratio, least: ratio, most: ratio, confidence })
+        }
+        _ => {
+            let reading = cell.read(signal)?;
+            Some(Rung { signal, ratio: reading.mean, least: reading.min, most: reading.max, confidence })
+        }
+    };
+    LADDER.into_iter().zip(CONFIDENCES).filter_map(told).collect()
 }
 
 /// The exporter's busy time over the time that it had driver samples for.

@@ -12,7 +12,7 @@ use super::{Cell, Class, Culprit, DERATES, Fact, Imbalance, Thresholds, Verdict}
 use crate::frame::NodeFrame;
 use crate::signal::Signal;
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// Why some milliseconds of a cell are of their class.
 #[derive(Clone, Debug)]
@@ -65,11 +65,11 @@ pub(super) fn book(
     phase: Option<&Mark>,
     t: &Thresholds,
 ) -> Result<Vec<(Part, i64)>, Imbalance> {
-    let (span, known, share_ms) =
-        (&cell.node.cells[cell.index], cell.gpu.known_ms[cell.index], cell.gpu.share_ms[cell.index]);
+    let (here, known, share_ms) =
+        (cell.gpu.here_ms[cell.index], cell.gpu.known_ms[cell.index], cell.gpu.share_ms[cell.index]);
     // That an instance is not there is no hole in the data.
     let is_instance = cell.gpu.instance.is_some();
-    let hole = if is_instance { 0 } else { span.end - span.start - known };
+    let hole = if is_instance { 0 } else { here - known };
     let own = if is_instance { known } else { share_ms - hole };
     let mut account = Account::of(own + hole);
     if let Some((part, share)) = outage {
@@ -89,9 +89,30 @@ pub(super) fn book(
         }
     }
     let rest = account.rest();
-    account.book(Part::bare(Class::NoData, CERTAIN), rest)?;
-    let parts = account.close()?;
+    account.book(Part { facts: doubted(cell), ..Part::bare(Class::NoData, CERTAIN) }, rest)?;
+    let mut parts = account.close()?;
+    if cell.gpu.is_here(cell.index) && cell.node.cells.len() > cell.index + 1 && !cell.gpu.is_here(cell.index + 1) {
+        parts.iter_mut().for_each(|(part, _)| part.facts.push(LEFT));
+    }
     Ok(if is_instance { weighted(parts, share_ms) } else { parts })
+}
+
+/// That the GPU was on the node, or there at all, no longer. Who reads stored verdicts knows by it that no more follow.
+const LEFT: Fact = Fact { signal: LEFT_NODE, unit: "ratio", value: 1.0, threshold: 1.0 };
+
+/// Name of the evidence that the GPU left the node, or capacity, with its last cell there.
+pub const LEFT_NODE: &str = "left the node";
+
+/// Names of the evidence that what was told is no reading.
+pub(super) const DOUBTED: [&str; 2] = ["values that stand still", "row of zeros"];
+
+/// That the GPU's values are no readings, and for which share of the cell.
+fn doubted(cell: &Cell<'_>) -> Vec<Fact> {
+    let span = &cell.node.cells[cell.index];
+    let share = |ms: &Vec<i64>| ms[cell.index] as f64 / (span.end - span.start) as f64;
+    let named = DOUBTED.into_iter().zip(&cell.gpu.doubted_ms).map(|(signal, ms)| (signal, share(ms)));
+    let doubted = named.filter(|(_, share)| *share > 0.0);
+    doubted.map(|(signal, value)| Fact { signal, unit: "ratio", value, threshold: 0.0 }).collect()
 }
 
 /// That the owner came or went within the cell.
@@ -151,11 +172,14 @@ fn book_known(
             let untold = untold(cell, held::signals(cell));
             account.book(Part { rung: busy.map(|b| b.rung), ..untold }, rest)?;
         }
-        (Held::Yes { .. }, None, _) => account.book(untold(cell, &busy::LADDER), rest)?,
+        (Held::Yes { .. }, None, _) => account.book(undecided(cell, t), rest)?,
         (Held::Yes { confidence, fact }, Some(busy), Some(phase)) => {
             let mut phased = measured(part(cell, phase.class, confidence.min(busy.confidence)), busy);
             phased.facts.extend(fact.iter().chain(&phase.facts).copied());
             account.book(phased, rest)?;
+        }
+        (Held::Yes { .. }, Some(busy), None) if busy.is_least => {
+            account.book(measured(untold(cell, &busy::OF_TIME), busy), rest)?;
         }
         (Held::Yes { .. }, Some(busy), None) => explain(cell, busy, known, &mut account, t)?,
     }
@@ -182,6 +206,14 @@ fn work(cell: &Cell<'_>, busy: &Busy, ms: i64, t: &Thresholds) -> Result<Vec<(Pa
 /// Unexplained for lack of these signals.
 fn untold(cell: &Cell<'_>, missing: &[Signal]) -> Part {
     Part { missing: missing.to_vec(), ..part(cell, Class::Unexplained, 0.0) }
+}
+
+/// Unexplained, for no signal tells how busy the GPU was, or those that do contradict each other.
+fn undecided(cell: &Cell<'_>, t: &Thresholds) -> Part {
+    let mut facts = busy::doubts(cell, t);
+    facts.extend(doubted(cell));
+    let missing: &[Signal] = if facts.is_empty() { &busy::LADDER } else { &[] };
+    Part { facts, ..untold(cell, missing) }
 }
 
 /// A part without evidence yet.

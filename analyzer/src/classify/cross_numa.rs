@@ -11,7 +11,7 @@ use super::{Cell, Class, Fact, Rule, Thresholds, Verdict};
 use crate::median::upper_median;
 use crate::signal::Signal;
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 pub(super) const RULE: Rule =
     Rule { class: Class::CrossNuma, explains: &[Class::DataloaderCpu, Class::FeedingUnsplit], judge };
@@ -49,6 +49,20 @@ fn advise(cell: &Cell<'_>, t: &Thresholds) -> Option<Grounds> {
     (!facts.is_empty()).then_some(Grounds { confidence: COUNTED, facts, missing: Vec::new() })
 }
 
+/// Does the NUMA node have CPUs? Those of memory alone, as the GPU's own on GH200, GB200 and POWER9 or a CXL expander, are
+/// as near as the CPUs that they hang on, and no process can be elsewhere for them. Nodes with CPUs have a series of their
+/// CPU time, or of the CPUs that a GPU's processes or a job may use there. Without any of these, all have CPUs.
+fn has_cpus(cell: &Cell<'_>, node: &str) -> bool {
+    let timed: Vec<&str> = cell.by_numa_node(Signal::NodeIrqTime).map(|(node, _)| node).collect();
+    let gpus = cell.node.gpus.iter().map(|gpu| Cell { gpu, ..*cell });
+    let of_gpus = gpus.flat_map(|cell| cell.by_numa_node(Signal::GpuAllowedCpus));
+    let allowed: Vec<(&str, f64)> = of_gpus.chain(cell.by_numa_node(Signal::JobNumaAllowedCpus)).collect();
+    if timed.contains(&node) || allowed.iter().any(|(known, cpus)| *known == node && *cpus > 0.0) {
+        return true;
+    }
+    timed.is_empty() && (allowed.is_empty() || allowed.iter().any(|(known, _)| *known == node))
+}
+
 /// Where the GPU's processes may run and where their memory is, as shares on the GPU's own NUMA node.
 struct Place {
     cpus: Option<Fact>,
@@ -60,7 +74,8 @@ impl Place {
     fn of(cell: &Cell<'_>) -> Option<Place> {
         let home = cell.numa_node()?;
         let share = |signal, name| {
-            let (on, off) = cell.by_numa_node(signal).fold((0.0, 0.0), |(on, off), (node, value)| match node == home {
+            let reachable = cell.by_numa_node(signal).filter(|(node, _)| *node == home || has_cpus(cell, node));
+            let (on, off) = reachable.fold((0.0, 0.0), |(on, off), (node, value)| match node == home {
                 true => (on + value, off),
                 false => (on, off + value),
             });

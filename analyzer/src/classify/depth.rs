@@ -8,7 +8,7 @@
 
 use super::power;
 use super::thresholds::confidence::{INFERRED, WEAK};
-use super::work::work;
+use super::work::{active, work};
 use super::{Cell, Fact, Thresholds, Verdict};
 use crate::frame::{Depths, GpuFrame};
 use crate::signal::Signal;
@@ -128,7 +128,7 @@ impl Cores {
 }
 
 fn by_multiprocessors(cell: &Cell<'_>, busy: f64, _: &Thresholds) -> Option<f64> {
-    Some((cell.mean(Signal::SmActive)? / busy).min(1.0))
+    Some((active(cell, Signal::SmActive)? / busy).min(1.0))
 }
 
 fn by_tensor_cores(cell: &Cell<'_>, busy: f64, _: &Thresholds) -> Option<f64> {

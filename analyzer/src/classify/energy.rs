@@ -10,7 +10,7 @@ use super::cell::Part;
 use super::ledger::apportion;
 use super::{Cell, Class, Energy, Group, power};
 use crate::frame::Reading;
-use crate::signal::Signal;
+use crate::signal::{MOST_WATTS, Signal};
 
 /// The mean power of a cell, in watts, which are millijoules per millisecond.
 struct Draw<'a> {
@@ -18,8 +18,26 @@ struct Draw<'a> {
     is_counted: bool,
 }
 
+/// A cell drew more than any board does in its time: a defect of the judgement, never to be papered over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{mj} mJ in {ms} ms are more than any board draws")]
+pub struct Excess {
+    /// The sum of the parts.
+    pub mj: i64,
+    /// The time that it is known for.
+    pub ms: i64,
+}
+
 /// The energy of each part of a booked cell; the parts sum to the cell. `None` where nothing is known of power.
-pub(super) fn split(cell: &Cell<'_>, parts: &[(Part, i64)]) -> Vec<Option<Energy>> {
+pub(super) fn split(cell: &Cell<'_>, parts: &[(Part, i64)]) -> Result<Vec<Option<Energy>>, Excess> {
+    let energy = shares(cell, parts);
+    let (mj, ms) = energy.iter().flatten().fold((0_i64, 0), |(mj, ms), e| (mj.saturating_add(e.mj), ms + e.ms));
+    // Half a millijoule per part is rounding.
+    let most = MOST_WATTS * ms as f64 + parts.len() as f64;
+    if mj < 0 || mj as f64 > most { Err(Excess { mj, ms }) } else { Ok(energy) }
+}
+
+fn shares(cell: &Cell<'_>, parts: &[(Part, i64)]) -> Vec<Option<Energy>> {
     let Some(draw) = draw(cell) else { return vec![None; parts.len()] };
     let is_hole = |part: &Part| part.class == Class::NoData;
     let known: i64 = parts.iter().filter(|(part, _)| !is_hole(part)).map(|(_, ms)| ms).sum();
@@ -36,7 +54,7 @@ pub(super) fn split(cell: &Cell<'_>, parts: &[(Part, i64)]) -> Vec<Option<Energy
 
 /// The counter misses nothing between scrapes; power is what it was at each.
 fn draw<'a>(cell: &Cell<'a>) -> Option<Draw<'a>> {
-    let counted = cell.read(Signal::GpuEnergy).map(|reading| Draw { reading, is_counted: true });
+    let counted = power::counted(cell).map(|reading| Draw { reading, is_counted: true });
     counted.or_else(|| cell.read(Signal::GpuPower).map(|reading| Draw { reading, is_counted: false }))
 }
 

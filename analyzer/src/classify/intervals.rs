@@ -137,7 +137,7 @@ impl Open {
         self.span.end = end;
         self.ms = self.ms.saturating_add(ms);
         self.confidence += part.confidence * weight;
-        for Fact { signal, unit, value, threshold } in &part.facts {
+        for Fact { signal, unit, value, threshold } in part.facts.iter().filter(|fact| fact.is_number()) {
             let sums = self.facts.entry((signal, unit)).or_default();
             for (sum, x) in sums.iter_mut().zip([*value, *threshold, 1.0]) {
                 *sum += x * weight;

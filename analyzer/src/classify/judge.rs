@@ -1,6 +1,7 @@
 //! Series in, intervals out: the way in for everyone who wants a verdict.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
@@ -87,6 +88,8 @@ pub struct Judged {
     pub failed: Vec<FailedNode>,
     /// Every GPU of the window, and those that vanished less than 24 h before its end: hand it to [`judge_onward`].
     pub seen: Vec<Seen>,
+    /// Time that GPUs were not in capacity for, because they had left within the hour or shortly before it; in no sum.
+    pub left: Vec<Interval>,
 }
 
 /// A node that could not be judged, or whose verdicts could not be stored.
@@ -158,6 +161,30 @@ pub(super) fn around_ms(t: &Thresholds) -> i64 {
     ms(others.into_iter().fold(t.idle_window_seconds, f64::max))
 }
 
+/// A GPU with samples near a window.
+struct Near {
+    seen: Seen,
+    /// When it left capacity, if it is not there at the end of the window.
+    left_ms: Option<TimeMs>,
+}
+
+/// Notes the GPU with the node that it was seen on last.
+fn note(near: &mut BTreeMap<String, Near>, node: &NodeFrame, gpu: &GpuFrame, last_ms: TimeMs, window: &Range<TimeMs>) {
+    let is_here = gpu.here.iter().any(|span| span.contains(&(window.end - 1)));
+    let ended = gpu.here.iter().map(|span| span.end).filter(|end| *end <= window.end).max();
+    let left_ms = if is_here { None } else { Some(ended.unwrap_or(window.start)) };
+    let (cluster, name, model) = (node.cluster.clone(), node.node.clone(), gpu.model.clone());
+    let seen = Seen { gpu: gpu.uuid.clone(), cluster, node: name, model, last_ms };
+    let Some(known) = near.get_mut(&gpu.uuid) else {
+        near.insert(gpu.uuid.clone(), Near { seen, left_ms });
+        return;
+    };
+    if (is_here, last_ms) >= (known.left_ms.is_none(), known.seen.last_ms) {
+        known.seen = seen;
+    }
+    known.left_ms = known.left_ms.zip(left_ms).map(|(one, other)| one.max(other));
+}
+
 /// A judgement in progress, hour by hour.
 #[derive(Default)]
 struct Run {
@@ -168,6 +195,7 @@ struct Run {
     paired: Vec<Paired>,
     unjoined: BTreeSet<Unjoined>,
     seen: BTreeMap<String, Seen>,
+    left: Vec<Interval>,
     told: Arc<Told>,
     restates_from_ms: Option<TimeMs>,
     failed: Vec<FailedNode>,
@@ -197,11 +225,10 @@ impl Run {
         self.restates_from_ms = self.restates_from_ms.into_iter().chain(restated).min();
         self.unjoined.extend(unjoined);
         let mut failed = Failed(failed.into_iter().map(|f| ((f.cluster.clone(), f.node.clone()), f)).collect());
-        let mut judged = BTreeSet::new();
+        let mut near = BTreeMap::new();
         for (node, gpu) in nodes.iter().flat_map(|node| node.gpus.iter().map(move |gpu| (node, gpu))) {
             let Some(last_ms) = gpu.last_seen_ms else { continue };
-            self.see(node, gpu, last_ms);
-            judged.insert(gpu.uuid.clone());
+            note(&mut near, node, gpu, last_ms, &window);
         }
         let holds = Holds::of(&nodes);
         let states: Vec<_> = nodes.par_iter().map(|node| caught(|| cell::states(node, t))).collect();
@@ -219,17 +246,25 @@ impl Run {
             self.advisories.extend(advisories);
         }
         let is_gone = |s: &&Seen| {
-            let known = judged.contains(&s.gpu) || failed.0.contains_key(&(s.cluster.clone(), s.node.clone()));
-            !known && window.start - s.last_ms < VANISHED_MS
+            !near.contains_key(&s.gpu) && !failed.has_place(s) && window.start - s.last_ms < VANISHED_MS
         };
         let vanished: Vec<Interval> = self.seen.values().filter(is_gone).flat_map(|s| absent(s, &window)).collect();
         self.intervals.extend(vanished);
+        for (gpu, Near { seen, left_ms }) in near {
+            let left_ms = left_ms.filter(|_| !failed.has_place(&seen));
+            self.keep(gpu, seen, left_ms, &window);
+        }
         self.failed.extend(failed.0.into_values());
     }
 
-    fn see(&mut self, node: &NodeFrame, gpu: &GpuFrame, last_ms: TimeMs) {
-        let (cluster, node, model) = (node.cluster.clone(), node.node.clone(), gpu.model.clone());
-        self.seen.insert(gpu.uuid.clone(), Seen { gpu: gpu.uuid.clone(), cluster, node, model, last_ms });
+    /// What the next hour knows of a GPU, and the time that it was out of capacity in this one.
+    fn keep(&mut self, gpu: String, seen: Seen, left_ms: Option<TimeMs>, window: &Range<TimeMs>) {
+        let Some(left_ms) = left_ms else {
+            self.seen.insert(gpu, seen);
+            return;
+        };
+        self.seen.remove(&gpu);
+        self.left.extend(absent(&seen, &(left_ms.max(window.start)..window.end)));
     }
 
     fn finish(mut self, end: TimeMs) -> Judged {
@@ -258,6 +293,7 @@ impl Run {
         judged.intervals = self.intervals;
         judged.advisories = self.advisories;
         judged.paired = self.paired;
+        judged.left = self.left;
         judged.restates_from_ms = self.restates_from_ms;
         judged
     }
@@ -273,8 +309,21 @@ impl Failed {
     }
 
     fn has(&self, node: &NodeFrame) -> bool {
-        !self.0.is_empty() && self.0.contains_key(&(node.cluster.clone(), node.node.clone()))
+        self.at(&node.cluster, &node.node)
     }
+
+    fn has_place(&self, seen: &Seen) -> bool {
+        self.at(&seen.cluster, &seen.node)
+    }
+
+    fn at(&self, cluster: &str, node: &str) -> bool {
+        !self.0.is_empty() && self.0.contains_key(&(cluster.to_owned(), node.to_owned()))
+    }
+}
+
+/// Why a cell's books cannot be right.
+fn in_cell(gpu: &GpuFrame, start_ms: TimeMs, why: impl Display) -> String {
+    format!("gpu {}, cell at {start_ms} ms: {why}", gpu.uuid)
 }
 
 /// A GPU whose cells of the window are booked, each as far as its own node tells.
@@ -289,8 +338,7 @@ impl<'a> Booked<'a> {
         let Course { node, gpu, .. } = course;
         let book = |index: usize| {
             let cell = Cell { node, gpu, owner: None, index };
-            let start_ms = node.cells[index].start;
-            let error = |source: Imbalance| format!("gpu {}, cell at {start_ms} ms: {source}", gpu.uuid);
+            let error = |source: Imbalance| in_cell(gpu, node.cells[index].start, source);
             let taken = outage(&course, index, t);
             cell::book(&cell, course.state(index), taken, course.mark(index, t).as_ref(), t).map_err(error)
         };
@@ -360,18 +408,18 @@ fn by_gpu(booked: Vec<Booked<'_>>) -> Vec<Vec<Booked<'_>>> {
     gpus
 }
 
-/// [`finish`], with its node; the reason where that panics.
+/// [`finish`], with its node; the reason where that fails or panics.
 fn finished<'a>(gpu: Vec<Booked<'a>>, by_cell: bool, t: &Thresholds) -> (&'a NodeFrame, Result<Finished, String>) {
     let node = gpu[0].course.node;
-    (node, caught(|| finish(gpu, by_cell, t)))
+    (node, caught(|| finish(gpu, by_cell, t)).and_then(|finished| finished))
 }
 
 /// What comes of a GPU.
 type Finished = (Vec<Interval>, Vec<Advisory>);
 
 /// The intervals of a GPU and of its instances, which share what the board drew, and what is advised.
-fn finish(mut gpu: Vec<Booked<'_>>, by_cell: bool, t: &Thresholds) -> Finished {
-    let Some(board) = gpu.first().map(|booked| booked.course) else { return Default::default() };
+fn finish(mut gpu: Vec<Booked<'_>>, by_cell: bool, t: &Thresholds) -> Result<Finished, String> {
+    let Some(board) = gpu.first().map(|booked| booked.course) else { return Ok(Default::default()) };
     let node = board.node;
     let (mut judged, mut advised) = (Vec::new(), Builder::new());
     let mut builders: Vec<Builder<_>> = gpu.iter().map(|_| Builder::new()).collect();
@@ -381,7 +429,7 @@ fn finish(mut gpu: Vec<Booked<'_>>, by_cell: bool, t: &Thresholds) -> Finished {
         let counts: Vec<usize> = gpu.iter().map(|booked| booked.cells[n].len()).collect();
         let variances: Vec<i64> = gpu.iter().flat_map(|booked| booked.variances(n, index)).collect();
         let parts: Vec<(Part, i64)> = gpu.iter_mut().flat_map(|booked| mem::take(&mut booked.cells[n])).collect();
-        let energy = energy::split(&cell, &parts);
+        let energy = energy::split(&cell, &parts).map_err(|source| in_cell(board.gpu, span.start, source))?;
         let known = parts.into_iter().zip(energy).zip(variances);
         let mut entries = known.map(|(((part, ms), energy), variance_ms2)| part.entry(ms, energy, variance_ms2));
         for ((builder, booked), count) in builders.iter_mut().zip(&gpu).zip(counts) {
@@ -392,7 +440,7 @@ fn finish(mut gpu: Vec<Booked<'_>>, by_cell: bool, t: &Thresholds) -> Finished {
         }
     }
     judged.extend(builders.into_iter().zip(&gpu).flat_map(|(builder, booked)| builder.finish(&booked.whose())));
-    (judged, advised.advisories(node, board.gpu))
+    Ok((judged, advised.advisories(node, board.gpu)))
 }
 
 /// A GPU without any sample within reach of the window.

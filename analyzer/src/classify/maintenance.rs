@@ -49,6 +49,16 @@ impl Declared {
     }
 }
 
+/// The time without data of GPUs that left capacity while maintenance of them was declared: they stay.
+#[must_use]
+pub fn stay_declared(left: &[Interval], declared: &[Declared]) -> Vec<Interval> {
+    let is_kept = |interval: &&Interval| {
+        let overlaps = |d: &Declared| d.span.start < interval.end_ms && interval.start_ms < d.span.end;
+        declared.iter().any(|d| d.is_of(interval) && overlaps(d))
+    };
+    left.iter().filter(is_kept).cloned().collect()
+}
+
 /// The intervals with what is nobody's time, data or not, booked as maintenance where that is declared. An interval is
 /// cut where maintenance begins or ends, and its milliseconds are shared out by length, so that sums stay as they are.
 #[must_use]

@@ -14,12 +14,15 @@ mod checkpoint;
 mod clock_locked;
 mod cold_start;
 mod collective_wait;
+mod contradiction;
 mod cpu;
 mod cpu_throttled;
 mod crash;
 mod cross_numa;
 mod dataloader_cpu;
 mod dataloader_storage;
+#[cfg(test)]
+mod degenerate;
 mod depth;
 mod derate;
 mod down;
@@ -76,11 +79,14 @@ pub use abstained::{Abstained, Abstentions};
 pub use advisory::{Advice, Advisory};
 pub(crate) use busy::LADDER;
 pub use busy::busy_signals;
+pub use cell::LEFT_NODE;
 #[cfg(test)]
 pub(crate) use cell::PANICS;
+pub use contradiction::contradicts;
 pub(crate) use crash::Crashes;
 pub use crash::{CRASH_SIGNALS, LOST_REACH_MS};
 pub use derate::{DERATES, Derate};
+pub use energy::Excess;
 pub use judge::{
     Coverage, FailedNode, JudgeError, Judged, LOOK_AHEAD_MS, LOOK_BACK_MS, Seen, judge_cells, judge_onward,
     judge_series, judge_told,
@@ -89,7 +95,7 @@ pub use ledger::Imbalance;
 pub(crate) use ledger::apportion;
 pub(crate) use long_start::LongStarts;
 pub use long_start::{LONG_START_REACH_MS, LONG_START_SIGNALS};
-pub use maintenance::{Declared, declare};
+pub use maintenance::{Declared, declare, stay_declared};
 pub use outage::{OUTAGES, Outage};
 pub use paired::{Measure, Paired};
 pub use phase::{PHASES, Phase};
@@ -371,8 +377,8 @@ pub struct Interval {
     pub ms: i64,
     /// 0 to 1: how sure the rule is, weighted over the cells.
     pub confidence: f64,
-    /// Which signal said busy or not busy: `gpu_busy`, `gr_engine_active`, `sm_active`, `gpu_utilization_and_power` or
-    /// `gpu_utilization`, from best to worst.
+    /// Which signal said busy or not busy: `gpu_busy`, `gr_engine_active`, `gpu_utilization_and_power`, `gpu_utilization` or
+    /// `sm_active`, from best to worst.
     pub busy_signal: Option<String>,
     /// The numbers behind the verdict, averaged over the cells.
     pub evidence: Vec<Evidence>,

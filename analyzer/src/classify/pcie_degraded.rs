@@ -7,7 +7,7 @@ use super::thresholds::confidence::INFERRED;
 use super::{Cell, Class, Fact, Rule, Thresholds, Verdict};
 use crate::signal::Signal;
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 pub(super) const RULE: Rule =
     Rule { class: Class::PcieDegraded, explains: &[Class::HostToDevice, Class::FeedingUnsplit], judge };
@@ -29,7 +29,7 @@ fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
     let [generation, width, max_generation, max_width] = SIGNALS;
     let (now, full) = (rate(cell, [generation, width], t), rate(cell, [max_generation, max_width], t));
     let (Some(now), Some(full)) = (now, full) else { return Verdict::Abstain { missing: SIGNALS.to_vec() } };
-    if now >= full {
+    if !(now > 0.0 && now < full) {
         return Verdict::No;
     }
     let Some(received) = cell.mean(Signal::PcieReceive) else {
@@ -37,7 +37,8 @@ fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
     };
     let Some(busy) = busy(cell, t) else { return Verdict::No };
     let lost = received / now - received / full;
-    if lost < t.copying_ratio {
+    // Written so that no number at all is no.
+    if !(lost >= t.copying_ratio) {
         return Verdict::No;
     }
     let facts = vec![

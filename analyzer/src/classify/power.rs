@@ -1,7 +1,8 @@
 //! What models of GPUs draw when nothing runs: the few that recorded data speaks for.
 
 use super::Cell;
-use crate::signal::Signal;
+use crate::frame::Reading;
+use crate::signal::{LEAST_WATTS, MOST_WATTS, Signal};
 
 /// Power of one model.
 #[derive(Debug, PartialEq)]
@@ -32,7 +33,64 @@ pub(super) fn model(cell: &Cell<'_>) -> Option<&'static Model> {
 /// What tells the cell's mean power, and that power, in watts. The energy counter misses nothing between scrapes; the
 /// gauge is what it was at each, which for a GPU that works in bursts may be any of them.
 pub(super) fn drawn(cell: &Cell<'_>) -> Option<(Signal, f64)> {
-    [Signal::GpuEnergy, Signal::GpuPower].into_iter().find_map(|signal| Some((signal, cell.mean(signal)?)))
+    let counted = counted(cell).map(|reading| (Signal::GpuEnergy, reading.mean));
+    counted.or_else(|| Some((Signal::GpuPower, cell.mean(Signal::GpuPower)?)))
+}
+
+/// The energy counter's reading, where it is of a board that draws power: one that stands still counts nothing.
+pub(super) fn counted<'a>(cell: &Cell<'a>) -> Option<&'a Reading> {
+    cell.read(Signal::GpuEnergy).filter(|reading| (LEAST_WATTS..=MOST_WATTS).contains(&reading.mean))
+}
+
+/// Power limits of boards as they are made, in watts, by how the driver's name for the model begins (NVIDIA's data sheets
+/// and product briefs; where a model comes with several, the highest).
+const BOARDS: [(&str, f64); 36] = [
+    ("NVIDIA A10", 150.0),
+    ("NVIDIA A10G", 300.0),
+    ("NVIDIA A100 80GB PCIe", 300.0),
+    ("NVIDIA A100-PCIE", 250.0),
+    ("NVIDIA A100-SXM4", 400.0),
+    ("NVIDIA A100-SXM", 500.0),
+    ("NVIDIA A16", 62.5),
+    ("NVIDIA A2", 60.0),
+    ("NVIDIA A30", 165.0),
+    ("NVIDIA A40", 300.0),
+    ("NVIDIA B200", 1000.0),
+    ("NVIDIA B300", 1400.0),
+    ("NVIDIA GB200", 1200.0),
+    ("NVIDIA GB300", 1400.0),
+    ("NVIDIA GH200", 1000.0),
+    ("NVIDIA H100", 700.0),
+    ("NVIDIA H100 NVL", 400.0),
+    ("NVIDIA H100 PCIe", 350.0),
+    ("NVIDIA H200", 700.0),
+    ("NVIDIA H200 NVL", 600.0),
+    ("NVIDIA H20", 500.0),
+    ("NVIDIA H800", 700.0),
+    ("NVIDIA L4", 72.0),
+    ("NVIDIA L40", 300.0),
+    ("NVIDIA L40S", 350.0),
+    ("NVIDIA RTX 6000 Ada", 300.0),
+    ("NVIDIA RTX A6000", 300.0),
+    ("NVIDIA RTX PRO 6000", 600.0),
+    ("Tesla P100", 300.0),
+    ("Tesla P4", 75.0),
+    ("Tesla P40", 250.0),
+    ("Tesla T4", 70.0),
+    ("NVIDIA T4", 70.0),
+    ("Tesla V100-PCIE", 250.0),
+    ("Tesla V100-SXM2", 300.0),
+    ("Tesla V100-SXM3", 450.0),
+];
+
+/// The power, in watts, that the board may draw: as it tells, else as its model is made.
+pub(super) fn limit(cell: &Cell<'_>) -> Option<f64> {
+    let made = || {
+        let name = cell.gpu.model.as_deref()?;
+        let known = BOARDS.iter().filter(|(model, _)| name.starts_with(model));
+        known.max_by_key(|(model, _)| model.len()).map(|(_, watts)| *watts)
+    };
+    cell.mean(Signal::GpuPowerLimit).or_else(made)
 }
 
 /// The power, in watts, that a GPU busy for this share of the cell draws at least if it works; `near_idle` is the

@@ -10,10 +10,11 @@ use super::crash::{self, Crashes};
 use super::elsewhere::look_elsewhere;
 use super::judge::around_ms;
 use super::long_start::{self, LongStarts};
+use super::thresholds::ms;
 use super::{FailedNode, Thresholds, work};
 use crate::caught::caught;
 use crate::events::Told;
-use crate::frame::{self, Framed, NodeFrame, Source, Unjoined};
+use crate::frame::{self, Around, Framed, NodeFrame, Source, Unjoined};
 use crate::sample::TimeMs;
 
 /// The nodes of a window, with all that rules ask them for.
@@ -28,7 +29,8 @@ pub(super) struct Prepared {
 
 /// Looks at the window, which does not reach over a UTC hour, and at what is around it.
 pub(super) fn prepare(sources: &[Source<'_>], told: &Arc<Told>, window: &Range<TimeMs>, t: &Thresholds) -> Prepared {
-    let Framed { nodes, unjoined, mut failed } = frame::frames(sources.iter(), window, around_ms(t));
+    let around = Around { ms: around_ms(t), frozen_ms: ms(t.frozen_seconds) };
+    let Framed { nodes, unjoined, mut failed } = frame::frames(sources.iter(), window, around);
     let noted = |mut node: NodeFrame| {
         let place = (node.cluster.clone(), node.node.clone());
         let noted = caught(|| {

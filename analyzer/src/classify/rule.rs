@@ -37,6 +37,21 @@ pub enum Verdict {
     },
 }
 
+impl Verdict {
+    /// The same, but a claim that rests on what is no number is none: a division by nothing proves nothing.
+    #[must_use]
+    pub fn sound(self) -> Verdict {
+        match self {
+            Verdict::Claim { max_share, confidence, facts }
+                if !max_share.is_finite() || !confidence.is_finite() || !facts.iter().all(Fact::is_number) =>
+            {
+                Verdict::No
+            }
+            sound => sound,
+        }
+    }
+}
+
 /// A number that a verdict rests on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fact {
@@ -50,26 +65,17 @@ pub struct Fact {
     pub threshold: f64,
 }
 
-impl Verdict {
-    /// The same, but a claim on numbers that are not finite is none: nothing can be divided by next to nothing.
-    #[must_use]
-    pub(super) fn sound(self) -> Self {
-        match &self {
-            Self::Claim { max_share, confidence, facts } => {
-                let numbers = facts.iter().flat_map(|fact| [fact.value, fact.threshold]);
-                let all_finite = numbers.chain([*max_share, *confidence]).all(f64::is_finite);
-                if all_finite { self } else { Self::No }
-            }
-            Self::Abstain { .. } | Self::No => self,
-        }
-    }
-}
-
 impl Fact {
     /// The signal's reading against a threshold of the same unit.
     #[must_use]
     pub fn of(signal: Signal, value: f64, threshold: f64) -> Fact {
         Fact { signal: signal.name(), unit: signal.unit(), value, threshold }
+    }
+
+    /// Are value and threshold numbers, and not the outcome of a division by nothing?
+    #[must_use]
+    pub fn is_number(&self) -> bool {
+        self.value.is_finite() && self.threshold.is_finite()
     }
 }
 

@@ -94,6 +94,15 @@ thresholds! {
     power_near_idle_ratio = 0.075 "ratio of idle to limit" in 0.0..=1.0,
         "Power above idle, as a share of the range from idle to the limit, below which a busy GPU waits and does not work.",
         from "8xH100 training that waits for one rank: 150 to 156 W at 98 % utilisation, 6 to 7 %; a working A100 at 99 %: 94 W or more, 9 % (JUWELS job 9482789)";
+    contradicted_power_ratio = 0.6 "ratio of the limit" in 0.3..=1.0,
+        "Power, as a share of the board's limit, that no board draws without work: what says that it rests is not believed.",
+        from "idle contexts: 16 % of the limit on H100 and A100, 27 % on L40S, up to 50 % on L4 and T4 at their highest clocks (72 and 70 W)";
+    contradicted_busy_ratio = 0.5 "ratio" in 0.1..=1.0,
+        "Utilisation that no sample of a cell is below, from which a count of work that stands at zero is not believed.",
+        from "own choice: most of the time; the T4 whose engine is least active for its utilisation has 16 % at 91 % (dcgm-exporter, Ericsson)";
+    frozen_seconds = 600.0 "seconds" in 60.0..=1800.0,
+        "For so long no value of a GPU changes in its last bit before they are taken for old ones, where one of them has to move.",
+        from "own choice: 20 scrapes of 30 s; power is told in milliwatts, and of a board at work no two readings in a row agree in recorded data";
     held_fb_bytes = 268435456.0 "bytes" in 0.0..=1e12,
         "Device memory in use above which something holds the GPU.",
         from "bare A100, H100 and L4: 0 MiB, bare MIG instances: 98 to 153 MiB; an idle process on an A100: 0.42 GB (JUWELS job 9482789)";

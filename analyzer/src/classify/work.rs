@@ -13,7 +13,16 @@ pub(super) fn work(cell: &Cell<'_>, t: &Thresholds) -> Option<Work> {
 /// A share of the cell that only passes while the GPU is busy, of that time; `None` where it is not busy enough to tell.
 pub(super) fn per_busy(cell: &Cell<'_>, signal: Signal, t: &Thresholds) -> Option<f64> {
     let busy = Some(work(cell, t)?.ratio).filter(|ratio| *ratio >= t.derate_busy_ratio)?;
-    Some((cell.mean(signal)? / busy).min(1.0))
+    Some((active(cell, signal)? / busy).min(1.0))
+}
+
+/// The mean of a signal of a GPU that works. Some multiprocessor is at work then: where none is, the profiling counters stand
+/// still.
+pub(super) fn active(cell: &Cell<'_>, signal: Signal) -> Option<f64> {
+    use Signal::{DramActive, SmActive, SmOccupancy, TensorActive};
+    let is_profiled = matches!(signal, SmActive | SmOccupancy | TensorActive | DramActive);
+    let stands_still = is_profiled && cell.mean(SmActive).is_some_and(|mean| mean <= 0.0);
+    cell.mean(signal).filter(|_| !stands_still)
 }
 
 /// Does sustained work go on in the cell: work that goes on in the next one, as far as that is known? `busy` tells how much of

@@ -5,9 +5,10 @@ use std::ops::Range;
 use std::ptr;
 use std::sync::Arc;
 
+use super::frozen::Doubt;
 use super::mig::{self, Cut, Part};
 use super::piece::{Piece, union_ms};
-use super::{Source, Tracks};
+use super::{Grid, Source, Tracks};
 use crate::mig::Instance;
 use crate::sample::TimeMs;
 use crate::signal::{Entity, Signal, model_of, names_instance};
@@ -36,11 +37,18 @@ pub struct GpuFrame {
     /// Per cell, the milliseconds for which anything is known of it. The rest is a hole in the data, or time in which there
     /// was no such instance.
     pub known_ms: Vec<i64>,
+    /// When it is on the node and in capacity, in order.
+    pub(crate) here: Vec<Range<TimeMs>>,
+    /// Per cell, the milliseconds of that.
+    pub here_ms: Vec<i64>,
+    /// Per cell, the milliseconds in which its values stood still that have to move, or were all zero.
+    pub(crate) doubted_ms: [Vec<i64>; 2],
     /// Per cell, the GPU-milliseconds that are booked for it: with its instances the cell's.
     pub share_ms: Vec<i64>,
     /// What the GPU was cut into; nothing of an instance.
     pub cut: Cut,
-    /// The GPU's latest sample before the end of the window; `None` if all are later.
+    /// The GPU's latest sample before the end of the window; `None` if all are later, or so much earlier that what
+    /// came then is not known.
     pub last_seen_ms: Option<TimeMs>,
     /// Per cell, how much of it was work; empty until the frame is judged.
     pub(crate) work: Vec<Option<Work>>,
@@ -81,32 +89,52 @@ impl GpuFrame {
         self.owners[cell].iter().any(|(name, _)| ptr::eq(&**name, owner) || **name == *owner)
     }
 
+    /// Is it on the node and in capacity in the cell of this index?
+    #[must_use]
+    pub(crate) fn is_here(&self, cell: usize) -> bool {
+        self.here_ms.get(cell).is_some_and(|ms| *ms > 0)
+    }
+
     /// The GPU, then its instances.
-    pub(super) fn all(uuid: &str, sources: &[&Source<'_>], cells: &[Range<TimeMs>], end: TimeMs) -> Vec<GpuFrame> {
+    pub(super) fn all(
+        uuid: &str,
+        sources: &[&Source<'_>],
+        here: &[Range<TimeMs>],
+        Grid { cells, known_from, frozen_ms, .. }: &Grid,
+        end: TimeMs,
+    ) -> Vec<GpuFrame> {
         let parts = mig::parts(sources);
         let whole = whole(sources);
+        let doubt = Doubt::of(sources, *frozen_ms);
         // Where its slot is and where its processes may run says nothing of what the GPU does.
         let device: Vec<&Source<'_>> = whole.iter().filter(|s| s.meaning.numa_node.is_none()).copied().collect();
-        let watched = Watched::of(&whole);
+        let watched = Watched { doubt, ..Watched::of(&whole) };
         let there: Vec<Vec<Range<TimeMs>>> = parts.iter().map(Part::there).collect();
         let known: Vec<Range<TimeMs>> =
             watched.spans(&device).into_iter().chain(there.iter().flatten().cloned()).collect();
-        let before =
-            |s: &&Source<'_>| s.samples[..s.samples.partition_point(|s| s.time_ms < end)].last().map(|s| s.time_ms);
+        let before = |s: &&Source<'_>| {
+            let until = s.samples.partition_point(|s| s.time_ms < end);
+            s.samples[..until].iter().rev().find(|s| s.value.is_finite()).map(|s| s.time_ms)
+        };
         let seen = device.iter().chain(parts.iter().flat_map(|part| &part.sources));
-        let last_seen_ms = seen.filter_map(before).max();
+        let last_seen_ms = seen.filter_map(before).max().filter(|last| last >= known_from);
         let model = sources.iter().find_map(|s| model_of(s.labels)).map(str::to_owned);
-        let known_ms = union_ms(known, cells);
+        let here_ms = union_ms(here.to_vec(), cells);
+        let known = union_ms(known, cells).into_iter().zip(&here_ms);
+        let known_ms: Vec<i64> = known.map(|(known, here)| known.min(*here)).collect();
         let cut = Cut::of(&parts, &there, mig::capacity(&whole, model.as_deref()), cells);
         let shares = cut.shares(&parts, &known_ms);
         let of_instances = |cell: usize| shares.iter().map(|share_ms| share_ms[cell]).sum::<i64>();
-        let own_ms = cells.iter().enumerate().map(|(n, cell)| cell.end - cell.start - of_instances(n)).collect();
+        let own_ms = here_ms.iter().enumerate().map(|(n, here)| here - of_instances(n)).collect();
         let gpu = GpuFrame {
             uuid: uuid.to_owned(),
             instance: None,
-            tracks: Tracks::of(&whole, cells, |signal, p| watched.proves(signal, p)),
+            tracks: Tracks::of(&whole, cells, |source, p| watched.proves(source, p)),
             owners: owners(&own(&whole), cells, &watched),
             known_ms,
+            here: here.to_vec(),
+            here_ms,
+            doubted_ms: [watched.doubt.frozen(), watched.doubt.silent()].map(|spans| union_ms(spans, cells)),
             share_ms: own_ms,
             cut,
             model,
@@ -114,7 +142,9 @@ impl GpuFrame {
             work: Vec::new(),
         };
         let instances = parts.iter().zip(there).zip(shares);
-        let instances = instances.map(|((part, there), share_ms)| gpu.instance(part, &whole, there, share_ms, cells));
+        let doubt = &watched.doubt;
+        let instances =
+            instances.map(|((part, there), share_ms)| gpu.instance(part, (&whole, doubt), there, share_ms, cells));
         let instances: Vec<GpuFrame> = instances.collect();
         [gpu].into_iter().chain(instances).collect()
     }
@@ -122,21 +152,24 @@ impl GpuFrame {
     fn instance(
         &self,
         part: &Part<'_, '_>,
-        board: &[&Source<'_>],
+        (board, doubt): (&[&Source<'_>], &Doubt<'_>),
         there: Vec<Range<TimeMs>>,
         share_ms: Vec<i64>,
         cells: &[Range<TimeMs>],
     ) -> GpuFrame {
-        let watched = Watched::of(&part.sources);
+        let watched = Watched { doubt: doubt.clone(), ..Watched::of(&part.sources) };
         let shared = board.iter().filter(|s| s.meaning.signal.is_shared_by_instances());
         let signals: Vec<&Source<'_>> = part.sources.iter().chain(shared).copied().collect();
         GpuFrame {
             uuid: self.uuid.clone(),
             instance: Some(part.instance.clone()),
             model: self.model.clone(),
-            tracks: Tracks::of(&signals, cells, |signal, p| watched.proves(signal, p)),
+            tracks: Tracks::of(&signals, cells, |source, p| watched.proves(source, p)),
             owners: owners(&part.sources, cells, &watched),
             known_ms: union_ms(there, cells),
+            here: self.here.clone(),
+            here_ms: self.here_ms.clone(),
+            doubted_ms: self.doubted_ms.clone(),
             share_ms,
             cut: Cut::default(),
             last_seen_ms: self.last_seen_ms,
@@ -178,15 +211,16 @@ fn says_what_it_does(signal: Signal, piece: &Piece) -> bool {
 }
 
 /// What the exporter's count of observed time says about its other series of a GPU.
-pub(super) struct Watched {
+pub(super) struct Watched<'a> {
+    doubt: Doubt<'a>,
     /// Stretches that it hardly saw, because the driver hung, say.
     unseen: Vec<Range<TimeMs>>,
     /// Gaps in the data that its process lived through.
     lived: Vec<Range<TimeMs>>,
 }
 
-impl Watched {
-    pub(super) fn of(sources: &[&Source<'_>]) -> Watched {
+impl<'a> Watched<'a> {
+    pub(super) fn of(sources: &[&Source<'a>]) -> Watched<'a> {
         let (mut unseen, mut lived) = (Vec::new(), Vec::new());
         for source in sources.iter().filter(|s| s.meaning.signal == Signal::GpuObserved) {
             for piece in source.pieces().iter() {
@@ -197,16 +231,15 @@ impl Watched {
                 }
             }
         }
-        Watched { unseen, lived }
+        Watched { doubt: Doubt::default(), unseen, lived }
     }
 
     /// When the sources tell what the GPU does: of each in order, those that touch as one.
     pub(super) fn spans(&self, sources: &[&Source<'_>]) -> Vec<Range<TimeMs>> {
         let mut spans: Vec<Range<TimeMs>> = Vec::new();
         for source in sources {
-            let signal = source.meaning.signal;
             for piece in source.pieces().iter() {
-                if !says_what_it_does(signal, piece) || !self.proves(signal, piece) {
+                if !says_what_it_does(source.meaning.signal, piece) || !self.proves(source, piece) {
                     continue;
                 }
                 match spans.last_mut() {
@@ -219,17 +252,20 @@ impl Watched {
     }
 
     /// May the piece be used? Coarse ones need the proof that the process lived; busy time needs to have been observed.
-    fn proves(&self, signal: Signal, piece: &Piece) -> bool {
+    fn proves(&self, source: &Source<'_>, piece: &Piece) -> bool {
+        if self.doubt.spoils(source, piece) {
+            return false;
+        }
         let within =
             |spans: &[Range<TimeMs>]| spans.iter().any(|s| s.start <= piece.span.start && piece.span.end <= s.end);
-        let is_watch = matches!(signal, Signal::GpuBusy | Signal::GpuObserved);
+        let is_watch = matches!(source.meaning.signal, Signal::GpuBusy | Signal::GpuObserved);
         if piece.coarse { within(&self.lived) } else { !(is_watch && within(&self.unseen)) }
     }
 }
 
 /// Owners per cell. Where our exporter states who holds the GPU, the pods that other series name are left out: they are
 /// the same holders under another name.
-fn owners(sources: &[&Source<'_>], cells: &[Range<TimeMs>], watched: &Watched) -> Vec<Vec<(Arc<str>, i64)>> {
+fn owners(sources: &[&Source<'_>], cells: &[Range<TimeMs>], watched: &Watched<'_>) -> Vec<Vec<(Arc<str>, i64)>> {
     let per_cell = |is_wanted: fn(Signal) -> bool| {
         let mut by_name: BTreeMap<String, Vec<&Source<'_>>> = BTreeMap::new();
         for source in sources.iter().filter(|s| is_wanted(s.meaning.signal)) {

@@ -16,12 +16,19 @@ pub(crate) struct Target<'a> {
     pub(crate) cluster: &'a str,
     pub(super) job: &'a str,
     instance: &'a str,
+    /// Which of several that these labels do not tell apart.
+    pub(super) part: u32,
 }
 
 impl<'a> Target<'a> {
     pub(crate) fn of(labels: &'a Labels) -> Self {
         let label = |name| labels.get(name).unwrap_or_default();
-        Target { cluster: label("cluster"), job: label("job"), instance: label("instance") }
+        Target { cluster: label("cluster"), job: label("job"), instance: label("instance"), part: 0 }
+    }
+
+    /// Where it is, without the port that one of its exporters listens on.
+    pub(super) fn address(&self) -> &'a str {
+        self.instance.rsplit_once(':').map_or(self.instance, |(address, _)| address)
     }
 }
 
@@ -36,6 +43,22 @@ impl fmt::Display for Target<'_> {
 pub(crate) struct NodeId<'a> {
     pub(crate) cluster: &'a str,
     pub(crate) name: &'a str,
+    /// Where it is, if several machines have its name; else empty.
+    pub(crate) address: &'a str,
+}
+
+impl<'a> NodeId<'a> {
+    pub(super) fn of(cluster: &'a str, name: &'a str) -> Self {
+        NodeId { cluster, name, address: "" }
+    }
+
+    /// The name in verdicts.
+    pub(super) fn shown(&self) -> String {
+        match self.address {
+            "" => self.name.to_owned(),
+            address => format!("{} ({address})", self.name),
+        }
+    }
 }
 
 /// What could not be joined, and why.
@@ -46,12 +69,19 @@ pub enum Unjoined {
         /// The UUID.
         gpu: String,
     },
-    /// Its series name different nodes within an hour.
+    /// Its series name different nodes at one time.
     GpuOnSeveralNodes {
         /// The UUID.
         gpu: String,
         /// Their names.
         nodes: Vec<String>,
+    },
+    /// Several machines have one name.
+    NameOfSeveral {
+        /// The name.
+        node: String,
+        /// Targets that tell it, by job and instance.
+        targets: Vec<String>,
     },
     /// No host series belong to the GPU's node.
     GpuWithoutHost {
@@ -76,6 +106,13 @@ impl fmt::Display for Unjoined {
             Unjoined::GpuOnSeveralNodes { gpu, nodes } => {
                 write!(f, "{gpu}: its series name several nodes: {}", nodes.join(", "))
             }
+            Unjoined::NameOfSeveral { node, targets } => {
+                let targets = targets.join("; ");
+                write!(
+                    f,
+                    "{node}: several machines have this name, each is a node of its own, by its address: {targets}"
+                )
+            }
             Unjoined::GpuWithoutHost { gpu, node } => {
                 write!(f, "{gpu}: no host series of node {node}: is its node info (nodename) scraped, under that name?")
             }
@@ -94,6 +131,8 @@ pub(crate) struct Directory<'a> {
     aliases: BTreeMap<NodeId<'a>, BTreeSet<&'a str>>,
     /// The same names with a domain and without.
     hosts: Hosts<'a>,
+    /// Names that several machines have.
+    contested: BTreeSet<NodeId<'a>>,
 }
 
 /// What the series of one target say.
@@ -112,7 +151,7 @@ impl<'a> Directory<'a> {
         let signal = meaning.signal;
         let names = self.targets.entry(target).or_default();
         for name in hostname_of(labels).into_iter().chain(meaning.node) {
-            self.hosts.see(NodeId { cluster: target.cluster, name });
+            self.hosts.see(NodeId::of(target.cluster, name));
         }
         names.node_labels.extend(meaning.node);
         if signal.scope() == Scope::Gpu {
@@ -129,7 +168,7 @@ impl<'a> Directory<'a> {
         let name = meaning.node.or(labels.get("nodename"));
         let others = [labels.get("nodename"), hostname_of(labels)];
         for (name, other) in others.into_iter().flatten().filter_map(|other| Some((name?, other))) {
-            let alias = NodeId { cluster: target.cluster, name: other };
+            let alias = NodeId::of(target.cluster, other);
             self.aliases.entry(alias).or_default().insert(name);
             self.hosts.see(alias);
             self.hosts.is_node(alias, name);
@@ -140,15 +179,31 @@ impl<'a> Directory<'a> {
     pub(crate) fn node_of(&self, target: Target<'a>, meaning: &Meaning<'a>, labels: &'a Labels) -> Option<NodeId<'a>> {
         let names = self.targets.get(&target)?;
         let labelled = meaning.node.or(only(&names.node_labels));
-        let known = |name| self.hosts.node(NodeId { cluster: target.cluster, name }).unwrap_or(name);
-        let name = labelled.map(known).or_else(|| self.unlabelled(target, names, labels))?;
-        Some(NodeId { cluster: target.cluster, name })
+        let known = |name| self.hosts.node(NodeId::of(target.cluster, name)).unwrap_or(name);
+        if let Some(name) = labelled {
+            return Some(NodeId::of(target.cluster, known(name)));
+        }
+        let id = NodeId::of(target.cluster, self.unlabelled(target, names, labels)?);
+        let address = if self.contested.contains(&id) { target.address() } else { "" };
+        Some(NodeId { address, ..id })
+    }
+
+    /// Notes names that several machines have.
+    pub(super) fn contest(&mut self, names: impl IntoIterator<Item = NodeId<'a>>) {
+        self.contested.extend(names);
+    }
+
+    /// Does a node info, or a label of the scraping server, say that there is a node of that name?
+    pub(super) fn is_told(&self, id: &NodeId<'a>) -> bool {
+        let of_cluster = self.targets.iter().filter(|(target, _)| target.cluster == id.cluster);
+        let mut names = of_cluster.flat_map(|(_, names)| names.nodenames.iter().chain(&names.node_labels));
+        names.any(|name| *name == id.name)
     }
 
     fn unlabelled(&self, target: Target<'a>, names: &Names<'a>, labels: &'a Labels) -> Option<&'a str> {
         let stated = only(&names.nodenames).or(hostname_of(labels)).or(only(&names.hostnames));
         if let Some(name) = stated {
-            let id = NodeId { cluster: target.cluster, name };
+            let id = NodeId::of(target.cluster, name);
             return match self.aliases.get(&id) {
                 None => Some(self.hosts.node(id).unwrap_or(name)),
                 Some(real) => only(real),

@@ -91,7 +91,7 @@ pub(crate) fn by_name<'s, 'a>(sources: &'s [Source<'a>]) -> Vec<NodeSources<'s, 
     let named = nodes.into_iter().filter(|(id, _)| id.name != UNJOINED_NODE);
     let of_node = |(id, members): (NodeId<'a>, Members<'s, 'a>)| {
         let sources = members.host.into_iter().chain(members.gpus.into_values().flatten()).collect();
-        NodeSources { cluster: id.cluster.into(), node: id.name.into(), sources }
+        NodeSources { cluster: id.cluster.into(), node: id.shown(), sources }
     };
     named.map(of_node).collect()
 }
@@ -115,7 +115,7 @@ impl<'a> Levels<'a> {
         let held = if matches!(entity, Entity::Gpu(_) | Entity::MigInstance(..)) { held(&own) } else { Vec::new() };
         let is_held_by_pod = !held.is_empty() && own.iter().any(|s| names_pod(s.labels, s.names_exporter));
         let (xids, by_signal) = (xids(&own), by_signal(&own));
-        let (cluster, node) = (node.cluster.to_owned(), node.name.to_owned());
+        let (cluster, node) = (node.cluster.to_owned(), node.shown());
         Levels { cluster, node, entity, container: None, xids, is_held_by_pod, by_signal, held }
     }
 

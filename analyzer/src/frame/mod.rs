@@ -5,8 +5,13 @@
 //! one and a week judged at once are the same.
 
 mod accounts;
+mod apart;
+mod away;
+mod contested;
+mod epochs;
 mod exporters;
 mod failed;
+mod frozen;
 mod gpu;
 pub(crate) mod grid;
 mod hosts;
@@ -14,6 +19,7 @@ mod identity;
 mod levels;
 mod mig;
 mod piece;
+mod place;
 mod runs;
 mod scrapes;
 mod track;
@@ -41,6 +47,7 @@ pub use mig::{Cut, Layout};
 pub use piece::{MAX_BRIDGE_MS, Reading, STALENESS_MS};
 use piece::{Piece, pieces};
 pub(crate) use piece::{growth, union_ms};
+use place::{ALWAYS, Stay};
 pub(crate) use runs::Runs;
 pub use scrapes::{Scraped, Scrapes};
 pub use track::Tracks;
@@ -136,6 +143,7 @@ pub(crate) fn sources<'a>(series: impl IntoIterator<Item = &'a Series>) -> Vec<S
             sources.push(Source { has_markers: samples.iter().any(|s| is_stale(s.value)), ..source });
         }
     }
+    apart::tell(&mut sources);
     exporters::note(&mut sources);
     sources
 }
@@ -149,33 +157,47 @@ pub(crate) struct Framed {
     pub(crate) failed: Vec<FailedNode>,
 }
 
-/// Lays the sources on the grid. `around_ms` is how far rules look beyond the window, to either side.
+/// How far rules look beyond the window, to either side, and for how long values stand still that are taken for old.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Around {
+    pub(crate) ms: i64,
+    pub(crate) frozen_ms: i64,
+}
+
+impl From<i64> for Around {
+    /// Without a look at values that stand still: a part of the signals does not show it.
+    fn from(ms: i64) -> Self {
+        Around { ms, frozen_ms: i64::MAX }
+    }
+}
+
+/// Lays the sources on the grid.
 pub(crate) fn frames<'s, 'a: 's>(
     sources: impl Iterator<Item = &'s Source<'a>>,
     window: &Range<TimeMs>,
-    around_ms: i64,
+    around: impl Into<Around>,
 ) -> Framed {
-    frames_of(sources, window, around_ms, |_, _| true)
+    frames_of(sources, window, around.into(), |_, _| true)
 }
 
 /// The same, of the nodes alone on which somebody lets go of a GPU.
 pub(crate) fn frames_of_ends<'s, 'a: 's>(
     sources: impl Iterator<Item = &'s Source<'a>>,
     window: &Range<TimeMs>,
-    around_ms: i64,
+    around: impl Into<Around>,
 ) -> Framed {
-    frames_of(sources, window, around_ms, |members, cells| members.let_go(cells))
+    frames_of(sources, window, around.into(), |members, cells| members.let_go(cells))
 }
 
 fn frames_of<'s, 'a: 's>(
     sources: impl Iterator<Item = &'s Source<'a>>,
     window: &Range<TimeMs>,
-    around_ms: i64,
+    around: Around,
     wanted: impl Fn(&Members<'_, '_>, &[Range<TimeMs>]) -> bool + Sync,
 ) -> Framed {
-    let reach = around_ms + MAX_BRIDGE_MS;
+    let reach = around.ms + MAX_BRIDGE_MS;
     let range = window.start - reach..window.end + reach;
-    let mut sources: Vec<Source<'_>> = sources.filter_map(|s| s.within(&range)).collect();
+    let mut sources = epochs::cut(sources.filter_map(|s| s.within(&range)).collect());
     exporters::note(&mut sources);
     let failed = failed::scrapes(&sources);
     for (source, times) in sources.iter_mut().filter_map(|s| failed.get(&s.target).map(|times| (s, times))) {
@@ -185,13 +207,17 @@ fn frames_of<'s, 'a: 's>(
     for source in &sources {
         directory.add(source.target, &source.meaning, source.labels);
     }
-    let (members, mut unjoined) = by_node(&sources, &directory);
+    let contested = contested::find(&sources);
+    directory.contest(contested.keys().copied());
+    let (mut members, mut unjoined) = by_node(&sources, &directory);
+    unjoined.extend(contested::told(&contested));
+    away::note(&mut members, &sources, &directory);
     let members: Vec<_> = members.into_iter().filter(|(_, members)| !members.gpus.is_empty()).collect();
     let is_server = |s: &&Source<'_>| s.meaning.entity == Entity::Server && !s.meaning.signal.is_of_belonging();
     let servers: Vec<&Source<'_>> = sources.iter().filter(is_server).collect();
     let (runs, accounts) = (Runs::of(sources.iter()), Accounts::of(sources.iter()));
     let lay = |(id, members): &(NodeId<'_>, Members<'_, '_>)| {
-        let grid = members.grid(window, around_ms);
+        let grid = members.grid(window, around);
         let runs = runs.get(id.cluster).cloned().unwrap_or_default();
         let accounts = accounts.get(id.cluster).cloned().unwrap_or_default();
         let frame = wanted(members, &grid.cells).then(|| members.frame(*id, &servers, window, grid));
@@ -200,8 +226,8 @@ fn frames_of<'s, 'a: 's>(
         frame
     };
     let lay = |member: &(NodeId<'_>, Members<'_, '_>)| {
-        let NodeId { cluster, name } = member.0;
-        caught(|| lay(member)).map_err(|reason| FailedNode::new(cluster, name, reason))
+        let id = member.0;
+        caught(|| lay(member)).map_err(|reason| FailedNode::new(id.cluster, &id.shown(), reason))
     };
     let (mut nodes, mut failed) = (Vec::new(), Vec::new());
     for laid in members.par_iter().map(lay).collect::<Vec<_>>() {
@@ -268,12 +294,17 @@ struct Members<'s, 'a> {
     host: Vec<&'s Source<'a>>,
     jobs: BTreeMap<&'a str, Vec<&'s Source<'a>>>,
     gpus: BTreeMap<&'a str, Vec<&'s Source<'a>>>,
+    /// When each GPU is this node's and in capacity, in order.
+    here: BTreeMap<&'a str, Vec<Range<TimeMs>>>,
 }
 
 /// The cells of a node, and which of them are the window's.
 struct Grid {
     cells: Vec<Range<TimeMs>>,
     body: Range<usize>,
+    /// From when on all is known about a sample and its neighbours.
+    known_from: TimeMs,
+    frozen_ms: i64,
 }
 
 type Nodes<'s, 'a> = BTreeMap<NodeId<'a>, Members<'s, 'a>>;
@@ -292,23 +323,17 @@ fn by_node<'s, 'a>(sources: &'s [Source<'a>], directory: &Directory<'a>) -> (Nod
         }
     }
     for (uuid, sources) in gpus {
-        let id = gpu_node(uuid, &sources, directory).unwrap_or_else(|reason| {
+        let stays = place::stays(uuid, &sources, directory).unwrap_or_else(|reason| {
             unjoined.insert(reason);
-            NodeId { cluster: "", name: UNJOINED_NODE }
+            vec![Stay { node: NodeId::of("", UNJOINED_NODE), sources, here: ALWAYS }]
         });
-        nodes.entry(id).or_default().gpus.insert(uuid, sources);
+        for Stay { node, sources, here } in stays {
+            let members = nodes.entry(node).or_default();
+            members.gpus.insert(uuid, sources);
+            members.here.insert(uuid, vec![here]);
+        }
     }
     (nodes, unjoined)
-}
-
-fn gpu_node<'a>(uuid: &str, sources: &[&Source<'a>], directory: &Directory<'a>) -> Result<NodeId<'a>, Unjoined> {
-    let ids: BTreeSet<NodeId<'_>> =
-        sources.iter().filter_map(|s| directory.node_of(s.target, &s.meaning, s.labels)).collect();
-    let gpu = uuid.to_owned();
-    if ids.len() > 1 {
-        return Err(Unjoined::GpuOnSeveralNodes { gpu, nodes: ids.iter().map(|id| id.name.to_string()).collect() });
-    }
-    ids.into_iter().next().ok_or(Unjoined::GpuWithoutNode { gpu })
 }
 
 impl<'s, 'a> Members<'s, 'a> {
@@ -323,14 +348,15 @@ impl<'s, 'a> Members<'s, 'a> {
         self.host.iter().chain(self.jobs.values().flatten()).chain(self.gpus.values().flatten())
     }
 
-    fn grid(&self, window: &Range<TimeMs>, around_ms: i64) -> Grid {
+    fn grid(&self, window: &Range<TimeMs>, Around { ms: around_ms, frozen_ms }: Around) -> Grid {
         let cell_ms = grid::cell_ms(self.interval_ms());
         let mut cells = grid::cells(window.start - around_ms..window.start, cell_ms);
         let first = cells.len();
         cells.extend(grid::cells(window.clone(), cell_ms));
         let body = first..cells.len();
         cells.extend(grid::cells(window.end..window.end + around_ms, cell_ms));
-        Grid { cells, body }
+        let known_from = window.start - around_ms - MAX_BRIDGE_MS + STALENESS_MS;
+        Grid { cells, body, known_from, frozen_ms }
     }
 
     /// Is there a GPU that somebody holds in a cell and does not hold in the next?
@@ -338,15 +364,11 @@ impl<'s, 'a> Members<'s, 'a> {
         self.gpus.values().any(|sources| gpu::is_let_go(sources, cells))
     }
 
-    fn frame(
-        &self,
-        id: NodeId<'_>,
-        servers: &[&'s Source<'a>],
-        window: &Range<TimeMs>,
-        Grid { cells, body }: Grid,
-    ) -> NodeFrame {
-        let gpus = self.gpus.iter().flat_map(|(uuid, s)| GpuFrame::all(uuid, s, &cells, window.end));
+    fn frame(&self, id: NodeId<'_>, servers: &[&'s Source<'a>], window: &Range<TimeMs>, grid: Grid) -> NodeFrame {
+        let here = |uuid: &str| self.here.get(uuid).map_or(&[][..], Vec::as_slice);
+        let gpus = self.gpus.iter().flat_map(|(uuid, s)| GpuFrame::all(uuid, s, here(uuid), &grid, window.end));
         let gpus: Vec<GpuFrame> = gpus.collect();
+        let Grid { cells, body, .. } = grid;
         let mut jobs: BTreeMap<&str, Vec<&Source<'a>>> = self.jobs.iter().map(|(o, s)| (*o, s.clone())).collect();
         for server in servers.iter().filter(|s| s.target.cluster == id.cluster) {
             let names = servers_named(server.labels);
@@ -358,7 +380,7 @@ impl<'s, 'a> Members<'s, 'a> {
         let jobs = jobs.into_iter().map(|(o, s)| (o.to_owned(), Tracks::of(&s, &cells, |_, _| true))).collect();
         NodeFrame {
             cluster: id.cluster.to_string(),
-            node: id.name.to_string(),
+            node: id.shown(),
             host: Tracks::of(&self.host, &cells, |_, _| true),
             jobs,
             gpus,

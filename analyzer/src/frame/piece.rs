@@ -57,11 +57,7 @@ pub(crate) fn pieces(signal: Signal, samples: &[Sample], scale: f64, interval_ms
         _ => samples.iter().map(|s| Sample { value: s.value * scale, ..*s }).collect(),
     };
     match signal.kind() {
-        Kind::Counter => {
-            let mut pieces = rates(|value| signal.admits(value), &samples);
-            pieces.retain(|piece| signal.admits_rate(piece.value));
-            pieces
-        }
+        Kind::Counter => rates(|value| signal.admits(value), signal.highest_rate(), &samples),
         Kind::Gauge => levels(signal, &samples, interval_ms),
         Kind::Average => averages(signal, &samples),
         Kind::State => {
@@ -75,12 +71,15 @@ pub(crate) fn pieces(signal: Signal, samples: &[Sample], scale: f64, interval_ms
 
 /// The step function of a counter that no signal names: any number that is not negative is a value of it.
 pub(crate) fn growth(samples: &[Sample]) -> Vec<Piece> {
-    rates(|value| value.is_finite() && value >= 0.0, samples)
+    rates(|value| value.is_finite() && value >= 0.0, f64::INFINITY, samples)
 }
 
-/// A counter that fell was reset in between, and grew from zero to its new value since.
-fn rates(admits: impl Fn(f64) -> bool, samples: &[Sample]) -> Vec<Piece> {
+/// A counter that was reset grew from zero to its new value since. One that fell and would have had to grow faster than
+/// it can was not reset: one of the two values is wrong, and what it grew by is not known. Nor is it where it rose by more
+/// than it can.
+fn rates(admits: impl Fn(f64) -> bool, highest: f64, samples: &[Sample]) -> Vec<Piece> {
     let admitted: Vec<&Sample> = samples.iter().filter(|s| admits(s.value)).collect();
+    let admitted = without_dips(admitted, highest);
     let pair = |pair: &[&Sample]| {
         let (from, to) = (pair[0], pair[1]);
         let length = to.time_ms - from.time_ms;
@@ -90,9 +89,48 @@ fn rates(admits: impl Fn(f64) -> bool, samples: &[Sample]) -> Vec<Piece> {
             return None;
         }
         let amount = if reset { to.value } else { to.value - from.value };
+        if !can_grow(amount, length, highest) || (reset && !is_restart(from, to, highest)) {
+            return None;
+        }
         Some(Piece { span: from.time_ms..to.time_ms, value: amount * 1000.0 / length as f64, coarse })
     };
     admitted.windows(2).filter_map(pair).collect()
+}
+
+/// How much older than its sample a counter's value may be: exporters hand out what they read up to a minute before
+/// (dcgm-exporter's default `--collect-interval` is 30 s), so that the growth of that time comes on top.
+const VALUE_AGE_MS: i64 = 60_000;
+
+/// A counter that is at more than this share of its value before was not started from zero in between, but is told by
+/// another source, or with less digits. In a scrape interval a restarted counter reaches that of its first minutes only,
+/// where nothing much can be wrong.
+const RESTART_RATIO: f64 = 0.9;
+
+fn can_grow(amount: f64, length_ms: i64, highest: f64) -> bool {
+    amount <= highest * (length_ms + VALUE_AGE_MS) as f64 / 1000.0
+}
+
+/// Can the counter have begun at zero between the two samples?
+fn is_restart(from: &Sample, to: &Sample, highest: f64) -> bool {
+    to.value <= from.value * RESTART_RATIO && can_grow(to.value, to.time_ms - from.time_ms, highest)
+}
+
+/// The samples without each one alone that is below the one before, in a way that no restart is, and that the next one
+/// makes good for.
+fn without_dips(samples: Vec<&Sample>, highest: f64) -> Vec<&Sample> {
+    if samples.windows(2).all(|pair| pair[1].value >= pair[0].value) {
+        return samples;
+    }
+    let mut kept: Vec<&Sample> = Vec::with_capacity(samples.len());
+    for (n, sample) in samples.iter().copied().enumerate() {
+        let is_dip = kept.last().zip(samples.get(n + 1)).is_some_and(|(before, next)| {
+            sample.value < before.value && !is_restart(before, sample, highest) && next.value >= before.value
+        });
+        if !is_dip {
+            kept.push(sample);
+        }
+    }
+    kept
 }
 
 /// A level holds until the next sample; the last before a gap holds for one scrape interval.
@@ -274,6 +312,39 @@ mod tests {
     fn a_reset_counts_from_zero() {
         let got = read(Signal::JobCpuUsage, &[(0, 1000.0), (30, 6.0), (60, 36.0)]);
         assert!((got[0].unwrap().mean - 0.6).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_counter_that_fell_a_little_was_not_reset() {
+        let watts = |pairs: &[(i64, f64)]| -> Vec<Option<f64>> {
+            read(Signal::GpuEnergy, pairs).into_iter().map(|r| r.map(|r| r.mean)).collect()
+        };
+        let dip =
+            [(0, 3.456e9), (30, 3.456e9 + 15e3), (60, 3.456e9 - 20e3), (90, 3.456e9 + 45e3), (180, 3.456e9 + 90e3)];
+        assert_eq!(watts(&dip), [Some(500.0); 3], "one sample alone is wrong");
+        let step = [(0, 3.456e9), (60, 3.456e9 + 30e3), (120, 3.4e9), (180, 3.4e9 + 30e3)];
+        assert_eq!(watts(&step), [Some(500.0), None, Some(500.0)], "what it grew by then is not known");
+        let half = [(0, 3.456e9), (60, 3.456e9 + 30e3), (120, 1.7e9), (180, 1.7e9 + 30e3)];
+        assert_eq!(watts(&half), [Some(500.0), None, Some(500.0)], "no board draws as much in a minute");
+        let leap = [(0, 1e6), (60, 1e6 + 30e3), (120, 9e9), (180, 9e9 + 30e3)];
+        assert_eq!(watts(&leap), [Some(500.0), None, Some(500.0)]);
+        let restart = [(0, 3.456e9), (60, 3.456e9 + 30e3), (120, 12e3), (180, 42e3)];
+        assert_eq!(watts(&restart), [Some(500.0), Some(200.0), Some(500.0)]);
+    }
+
+    #[test]
+    fn a_counter_of_time_that_fell_to_more_than_the_time_between_was_not_reset() {
+        let fell = |to: f64| {
+            read(Signal::NodeIoPressure, &[(0, 9e5), (60, to), (120, to + 30.0)])[0].map(|reading| reading.mean)
+        };
+        assert_eq!((fell(4e5), fell(12.0)), (None, Some(0.2)));
+    }
+
+    #[test]
+    fn values_up_to_a_minute_old_are_no_leap() {
+        let (old, new) = (0.0, 60.0);
+        let got = read(Signal::GpuBusy, &[(0, old), (15, old), (30, old), (45, old), (60, new)]);
+        assert_eq!(got[0].map(|r| r.mean), Some(1.0), "read once a minute, handed out four times");
     }
 
     #[test]

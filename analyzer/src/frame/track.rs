@@ -54,7 +54,7 @@ impl Tracks {
     pub(crate) fn of(
         sources: &[&Source<'_>],
         cells: &[Range<TimeMs>],
-        keep: impl Fn(Signal, &Piece) -> bool,
+        keep: impl Fn(&Source<'_>, &Piece) -> bool,
     ) -> Tracks {
         let mut origins: BTreeMap<(Key, usize, Target<'_>), Parts<'_, '_>> = BTreeMap::new();
         for source in sources {
@@ -97,26 +97,26 @@ fn one_part(
     signal: Signal,
     same: &[&Source<'_>],
     cells: &[Range<TimeMs>],
-    keep: impl Fn(Signal, &Piece) -> bool,
+    keep: impl Fn(&Source<'_>, &Piece) -> bool,
 ) -> Track {
-    let track = |pieces: &[Piece], samples: &[Sample]| {
-        let kept = match pieces.iter().all(|p| keep(signal, p)) {
+    let track = |source: &Source<'_>, pieces: &[Piece], samples: &[Sample]| {
+        let kept = match pieces.iter().all(|p| keep(source, p)) {
             true => Cow::Borrowed(pieces),
-            false => pieces.iter().filter(|p| keep(signal, p)).cloned().collect(),
+            false => pieces.iter().filter(|p| keep(source, p)).cloned().collect(),
         };
         readings(signal, &kept, samples, cells)
     };
     match same {
-        [one] => track(&one.pieces(), one.samples),
+        [one] => track(one, &one.pieces(), one.samples),
         _ if signal.kind() == Kind::Counter => {
-            let tracks = same.iter().map(|s| track(&s.pieces(), s.samples));
+            let tracks = same.iter().map(|s| track(s, &s.pieces(), s.samples));
             tracks.reduce(|a, b| zip(a, b, better)).unwrap_or_default()
         }
-        _ => {
+        [] => Track::default(),
+        [first, ..] => {
             let samples = merged(signal, same);
             let interval = interval_ms(&samples).unwrap_or(DEFAULT_INTERVAL_MS);
-            let scale = same.first().map_or(1.0, |s| s.meaning.scale);
-            track(&pieces(signal, &samples, scale, interval), &samples)
+            track(first, &pieces(signal, &samples, first.meaning.scale, interval), &samples)
         }
     }
 }

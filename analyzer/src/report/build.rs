@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::chart::Timeline;
+use super::contradiction::contradictions;
 use super::finding::findings;
 use super::gap::gaps;
 use super::price::{MICROS, Price};
@@ -50,6 +51,7 @@ pub fn build(intervals: &[Interval], previous: &[Interval], period: Period, pric
         runs: Vec::new(),
         trial: None,
         gaps: gaps(&items, ledger.capacity().ms),
+        contradictions: contradictions(&items, ledger.capacity().ms),
         prices: applied(&items, prices, ledger.capacity().ms),
         clusters: of_named(rows(|_| true, |i| RowKey::of_all(i.cluster.as_deref()))),
         accounts: of_named(rows(is_held, |i| RowKey::of_all(i.account.as_deref()))),

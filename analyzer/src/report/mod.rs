@@ -15,6 +15,7 @@ mod about;
 mod advisory;
 mod build;
 mod chart;
+mod contradiction;
 pub mod csv;
 mod evidence;
 mod finding;
@@ -41,6 +42,7 @@ pub use about::{About, Remedy, about};
 pub use advisory::{AdvisedGpu, AdvisoryRow, advice_meaning, advice_remedies};
 pub use build::build;
 pub(crate) use build::{Ledger, other_rules};
+pub use contradiction::Contradiction;
 pub(crate) use finding::{evidence, missing, rule_versions};
 pub use gain::{Basis, Gain, Grade};
 pub use gap::Gap;
@@ -98,6 +100,9 @@ pub struct Report {
     pub tuning: tuning::Tuning,
     /// Signals that were missing, and what would give them.
     pub gaps: Vec<Gap>,
+    /// Signals that contradict each other, or are no readings; not there when none do.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub contradictions: Vec<Contradiction>,
     /// The prices that applied; empty where none are configured or none matches.
     pub prices: Vec<AppliedPrice>,
     /// By cluster; empty where series name none.

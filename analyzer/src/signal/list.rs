@@ -110,7 +110,7 @@ signals! {
     /// Share of time in which device memory was read or written.
     MemoryCopyUtilization "memory_copy_utilization" Gpu Gauge "ratio" up to 1.0,
     /// Power drawn by the board.
-    GpuPower "gpu_power" Gpu Gauge "watts" up to 1e4,
+    GpuPower "gpu_power" Gpu Gauge "watts" from 1.0 up to 1e4,
     /// Energy that the board drew since the driver was loaded.
     GpuEnergy "gpu_energy" Gpu Counter "watts" up to 1e11,
     /// Power that the board may draw.
@@ -324,18 +324,6 @@ signals! {
 }
 
 impl Signal {
-    /// Can a counter grow at this rate, in the signal's unit? What it cannot do is a counter that fell by a little, which
-    /// is no reset, or two samples with the times of one.
-    #[must_use]
-    pub fn admits_rate(self, rate: f64) -> bool {
-        let max = match self.unit() {
-            "watts" => 1e4,
-            "cores" | "seconds per second" => 1e6,
-            _ => f64::MAX,
-        };
-        rate <= max
-    }
-
     pub(super) fn is_a_setting(self) -> bool {
         matches!(self, Signal::GpuSetting | Signal::NodeSetting)
     }
@@ -388,7 +376,7 @@ mod tests {
             assert!(!signal.admits(blank), "{signal:?}");
         }
         assert!(!Signal::FbUsed.admits(9_223_372_036_854_775_794.0 * 1_048_576.0));
-        assert!(!Signal::GpuPower.admits(f64::NAN) && Signal::GpuPower.admits(0.0));
+        assert!(!Signal::GpuPower.admits(f64::NAN) && Signal::FbUsed.admits(0.0));
     }
 
     #[test]
@@ -400,11 +388,12 @@ mod tests {
             (Signal::PcieMaxGeneration, 1.0),
             (Signal::FsInodes, 1.0),
             (Signal::SmMaxClock, 1e6),
+            (Signal::GpuPower, 1.0),
         ] {
             let admits = [0.0, 1e-305, lowest / 2.0, lowest].map(|value| signal.admits(value));
             assert_eq!(admits, [false, false, false, true], "{signal:?}");
         }
-        assert!(Signal::GpuPower.admits(0.0) && Signal::FsAvailable.admits(0.0));
+        assert!(Signal::FbUsed.admits(0.0) && Signal::FsAvailable.admits(0.0));
     }
 
     #[test]

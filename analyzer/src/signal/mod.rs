@@ -3,6 +3,7 @@
 //! A [`Signal`] is what rules speak about; [`resolve`] turns the labels of a series into a [`Meaning`]. The names are
 //! rows of one table.
 
+mod bounds;
 mod list;
 mod meaning;
 mod mig;
@@ -11,6 +12,7 @@ mod owner;
 mod setting;
 mod table;
 
+pub(crate) use bounds::{LEAST_WATTS, MOST_WATTS};
 pub use list::{Kind, Scope, Signal};
 pub use meaning::{
     Entity, Meaning, hostname_of, is_known, is_of, is_of_containers, matcher_of, metric_names, metrics_of, model_of,
@@ -22,3 +24,9 @@ pub use owner::{
     is_of_one_node, names_pod, namespace_in, namespace_of, owner_of, owner_of_uid, owners_named, servers_named,
 };
 pub use setting::{Setting, setting_metrics, settings};
+
+/// A series of every metric, for tests of whatever is made of them.
+#[cfg(test)]
+pub(crate) fn examples() -> Vec<(Signal, f64, crate::sample::Labels)> {
+    table::examples()
+}

@@ -394,3 +394,29 @@ pub(super) static ROWS: &[Row] = &[
     served("nv_inference_pending_request_count", Signal::JobRequestsOpen),
     served("nv_inference_request_success", Signal::JobRequests),
 ];
+
+/// Labels of a series for each row, with the factor to base units: one GPU, one owner, two NUMA nodes.
+#[cfg(test)]
+pub(super) fn examples() -> Vec<(Signal, f64, Labels)> {
+    use super::Scope;
+    let labels = |row: &Row, numa: &'static str| {
+        let mut all = vec![("__name__", row.metric), ("job", "j"), ("instance", "i:1")];
+        all.extend(row.only);
+        match row.signal.scope() {
+            Scope::Gpu => all.extend([("UUID", "GPU-1"), ("Hostname", "n1"), ("modelName", "NVIDIA H100 80GB HBM3")]),
+            Scope::Node if row.of_any_node => all.push(("node", "n1")),
+            Scope::Node => all.push(("nodename", "n1")),
+            Scope::Job if row.of_server => all.extend([("pod", "train"), ("container", "main")]),
+            Scope::Job => {}
+        }
+        if !row.of_server && matches!(row.signal.scope(), Scope::Job) || row.signal == Signal::GpuOwner {
+            all.push(("owner", "train"));
+        }
+        if row.by_numa_node {
+            all.push(("node", numa));
+        }
+        (row.signal, row.scale, Labels::new(all))
+    };
+    let numa = |row: &Row| if row.by_numa_node { &["0", "1"][..] } else { &["0"] };
+    ROWS.iter().flat_map(|row| numa(row).iter().map(move |node| labels(row, node))).collect()
+}

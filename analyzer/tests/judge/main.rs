@@ -2,11 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of a test are test code")]
 
+mod capacity;
 mod crash;
 mod depth;
 mod energy;
 mod events;
 mod feeding;
+mod identity;
 mod ledger;
 mod long_start;
 mod mig;

@@ -107,3 +107,35 @@ fn an_owner_speaks_for_its_gpus_only_if_they_share_a_node() {
     let even = Case { memory: BOTH, numa_nodes: ["1", "1"], ..case([0.5, 0.5], [None, ON_1]) };
     assert_eq!(even.judged(), (0, false), "memory on both nodes alike");
 }
+
+/// Most memory of the job is on node 1, which has CPUs if `told` says so; the GPUs hang on node 0, and only one works.
+fn memory_apart(told: &[(&str, &[(&str, &str)])]) -> (i64, bool) {
+    let memory = Some([1e9, 9e9]);
+    let case = Case { busy: [0.9, 0.2], numa_nodes: ["0", "0"], memory, ..Case::default() };
+    let mut series = case.series();
+    for (name, labels) in told {
+        let all = [("__name__", *name), ("instance", "n1")].into_iter().chain(labels.iter().copied());
+        let samples = (0..20).map(|i| Sample { time_ms: i * 30_000, value: i as f64 });
+        series.push(Series { labels: Labels::new(all), samples: samples.collect() });
+    }
+    let judged = judge_series(&series, MINUTE..2 * MINUTE, &Thresholds::default()).unwrap();
+    let charged = judged.intervals.iter().filter(|i| i.class == Class::CrossNuma).map(|i| i.ms).sum();
+    (charged, judged.advisories.iter().any(|a| a.advice.name() == "cross_numa"))
+}
+
+#[test]
+fn a_numa_node_without_cpus_is_not_remote() {
+    const ALLOWED: &str = "goodput_cgroup_numa_allowed_cpus";
+    const TIME: &str = "goodput_cpu_seconds_total";
+    let allowed = |node| (ALLOWED, [("owner", "train"), ("node", node)]);
+    let time = |node| (TIME, [("mode", "irq"), ("node", node)]);
+    let told = |all: &[(&'static str, [(&'static str, &'static str); 2])]| {
+        let all: Vec<(&str, &[(&str, &str)])> = all.iter().map(|(name, labels)| (*name, &labels[..])).collect();
+        memory_apart(&all).1
+    };
+    assert!(told(&[allowed("0"), allowed("1")]), "memory of another socket");
+    assert!(told(&[time("0"), time("1")]), "memory of another socket");
+    assert!(!told(&[allowed("0")]), "the GPU's own memory, or a CXL expander");
+    assert!(!told(&[time("0"), allowed("0")]), "every node with CPUs has CPU time");
+    assert!(told(&[time("0"), allowed("0"), allowed("1")]), "a job that may run there proves CPUs");
+}

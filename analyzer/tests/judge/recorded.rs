@@ -10,13 +10,19 @@ use goodput_analyzer::sample::{Labels, Sample, Series, TimeMs};
 
 const WINDOW: Range<TimeMs> = 0..600_000;
 
+/// Millijoules that a board draws in 30 s at 34 W, as that of the T4 did: the counter goes on while the rest is repeated.
+const DRAWN_MJ: f64 = 1.02e6;
+
 /// Reads sample lines without time, and repeats each over the window and its surroundings.
 fn recorded(fixture: &str) -> Vec<Series> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(fixture).join("metrics.prom");
     let text = std::fs::read_to_string(&path).unwrap();
-    let samples = |value| (-10..30).map(|i| Sample { time_ms: i * 30_000, value }).collect();
+    let samples = |labels: &Labels, value: f64| {
+        let step = if labels.metric() == "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION" { DRAWN_MJ } else { 0.0 };
+        (-10..30).map(|i| Sample { time_ms: i * 30_000, value: value + step * i as f64 }).collect()
+    };
     let lines = text.lines().filter(|l| !l.starts_with('#') && !l.is_empty());
-    lines.map(line).map(|(labels, value)| Series { labels, samples: samples(value) }).collect()
+    lines.map(line).map(|(labels, value)| Series { samples: samples(&labels, value), labels }).collect()
 }
 
 /// `name{label="value",...} value`; no value in the fixtures holds a quote or a comma.
