@@ -116,3 +116,42 @@ fn mig_instances_are_there_though_their_number_failed_once() {
         slices(s) == Some(7.0) && s.get("goodput_gpu_mig_info", &[("gpu", "0"), ("GPU_I_ID", "9")]) == Some(1.0)
     });
 }
+
+#[test]
+fn a_gpu_without_address_has_readings_and_xids() {
+    let (_folder, node) = super::node();
+    node.fault(&Calls::all().named("nvmlDeviceGetPciInfo*").on(3), "NOT_SUPPORTED").unwrap();
+    let mut probe = Probe::start(&node);
+    let xids = |s: &Scrape| s.get("DCGM_EXP_XID_ERRORS_TOTAL", &[("gpu", "3"), ("xid", "79")]);
+    probe.until("events are awaited", |s| s.of("DCGM_FI_DEV_XID_ERRORS", 3) == Some(0.0));
+    node.xid(3, 79).unwrap();
+    let scrape = probe.until("the XID comes", |s| xids(s) == Some(1.0));
+    assert_eq!(scrape.of("DCGM_FI_DEV_XID_ERRORS", 3), Some(79.0));
+    assert!(scrape.of("DCGM_FI_DEV_GPU_TEMP", 3).is_some(), "{}", scrape.0);
+}
+
+#[test]
+fn a_gpu_without_uuid_is_called_by_its_address_or_its_index() {
+    for (code, nowhere, name) in [
+        ("NOT_SUPPORTED", false, "PCI-00000000:5D:00.0"),
+        ("UNKNOWN", false, "PCI-00000000:5D:00.0"),
+        ("UNKNOWN", true, "index-3"),
+    ] {
+        let (_folder, node) = super::node();
+        let uuid = Calls::all().named("nvmlDeviceGetUUID").on(3);
+        node.fault(&uuid, code).unwrap();
+        if nowhere {
+            node.fault(&Calls::all().named("nvmlDeviceGetPciInfo*").on(3), "NOT_SUPPORTED").unwrap();
+        }
+        let mut probe = Probe::ticking(&node);
+        let temperature = |s: &Scrape, uuid: &str| s.get("DCGM_FI_DEV_GPU_TEMP", &[("gpu", "3"), ("UUID", uuid)]);
+        let scrape = probe.until("it is read", |s| temperature(s, name).is_some());
+        assert_eq!(scrape.0.lines().filter(|line| line.starts_with("goodput_gpu_info{")).count(), 8, "{}", scrape.0);
+        if code == "UNKNOWN" {
+            node.clear(&uuid).unwrap();
+            let real = "GPU-00002330-0000-4000-8000-000000000003";
+            let known = probe.until("it has its UUID", |s| temperature(s, real).is_some());
+            assert!(!known.0.contains(&format!("UUID=\"{name}\"")), "the stand-in is gone\n{}", known.0);
+        }
+    }
+}
