@@ -5,8 +5,9 @@ pub mod claims;
 pub mod holders;
 mod life;
 mod resolver;
+mod slurm_gpus;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::parse::container_log::ContainerName;
@@ -15,6 +16,7 @@ use crate::parse::membership::{self, Membership};
 use crate::parse::owner::{Identity, Rank};
 use crate::source::files::{self, FileError, Roots};
 use crate::source::nvml::Snapshot;
+use crate::source::process::PidNamespace;
 use crate::source::{cgroupfs, process};
 use claims::Claims;
 use holders::{DeviceLabels, Holder, Holders};
@@ -195,6 +197,17 @@ impl Owners {
         }
     }
 
+    /// The GPUs that each Slurm job's processes are on, by job id.
+    fn used_by_jobs(&self) -> BTreeMap<String, BTreeSet<String>> {
+        let mut used: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for (uuid, holders) in &self.holders {
+            for job in holders.iter().filter_map(|holder| holder.job.clone()) {
+                used.entry(job).or_default().insert(uuid.clone());
+            }
+        }
+        used
+    }
+
     /// How asking the schedulers went; `None` when nobody was asked.
     #[must_use]
     pub fn schedulers(&self) -> Option<&Schedulers> {
@@ -270,12 +283,13 @@ pub fn resolve(roots: &Roots, gpus: &Snapshot) -> Owners {
     let mut owner_of: BTreeMap<u32, Option<String>> = BTreeMap::new();
     let mut owners: BTreeMap<String, Owner> = BTreeMap::new();
     let mut held: BTreeMap<&str, Held> = BTreeMap::new();
+    let namespace = PidNamespace::of(roots);
     for gpu in &gpus.gpus {
         let Ok(processes) = &gpu.processes else { continue };
         let here = held.entry(&gpu.uuid).or_default();
         for process in processes {
             let known = owner_of.entry(process.pid).or_insert_with(|| {
-                let owner = owner_of_process(roots, process.pid)?;
+                let owner = owner_of_process(roots, process.pid).filter(|_| namespace.has(process.pid))?;
                 let id = owner.id.clone();
                 owners.entry(id.clone()).or_insert(owner).pids.push(process.pid);
                 Some(id)

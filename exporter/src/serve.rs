@@ -9,6 +9,7 @@ mod routes;
 mod tls;
 mod web_config;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -34,6 +35,14 @@ const WAIT_FOR_GPUS: Duration = Duration::from_secs(10);
 
 /// How long the first scrape may take.
 const FIRST_SCRAPE: Duration = Duration::from_secs(10);
+
+/// Would this web configuration be taken? The files that it names lie in the folder, unless their paths are absolute.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check_web_configuration(text: &str, folder: &Path) -> Result<(), String> {
+    web_config::check(text, folder)
+}
 
 /// Serves until SIGTERM or SIGINT; SIGHUP reads the web configuration and the counters file again. Where that is enabled,
 /// `nvml` is released on SIGUSR1 and acquired on SIGUSR2, as by requests.

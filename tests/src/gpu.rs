@@ -14,6 +14,8 @@
 //! ```
 //! The lines that these methods append are documented in the crate `fake-nvml`.
 
+mod driver;
+
 use crate::artifacts::artifact;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};

@@ -146,7 +146,7 @@ impl Job {
 
     fn learn(&mut self, pid: u32, answer: Answer) {
         self.unread = match answer {
-            Ok(Slurm { account, job }) => {
+            Ok(Slurm { account, job, .. }) => {
                 self.id = self.id.take().or(job);
                 self.account = account;
                 if self.account.is_none() {
@@ -170,7 +170,7 @@ mod tests {
     use crate::parse::owner::Identity;
 
     fn account(name: &str) -> Answer {
-        Ok(Slurm { account: Some(name.to_owned()), job: None })
+        Ok(Slurm { account: Some(name.to_owned()), ..Slurm::default() })
     }
 
     fn denied(path: &str) -> Answer {

@@ -1,8 +1,9 @@
 //! What a scheduler has promised to whom: allocations of the kubelet and jobs of the job mapping, by GPU.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::slurm_gpus::Numbered;
 use crate::parse::container_log::ContainerName;
 use crate::parse::device_id::{DeviceId, Part};
 use crate::source::cgroupfs::matches;
@@ -87,6 +88,48 @@ pub(super) fn add_allowed(claims: &mut Claims, jobs: &[Allowed], gpus: &[Gpu]) {
             let key = (Claimant::Job(job.clone()), Part::Whole);
             claims.entry(gpu.uuid.clone()).or_default().entry(key).or_insert(1);
         }
+    }
+}
+
+/// Adds the GPUs that the environments of jobs name, of jobs that no prolog and no cgroup has told of. `used` are the GPUs that
+/// a job's processes are on.
+///
+/// Slurm numbers GPUs by their device files, or as NVML does: a list counts where both are the same GPUs, or where one of
+/// them fits what is used and the other does not. On a node with MIG the numbers are of something else.
+pub(super) fn add_numbered(claims: &mut Claims, jobs: &[Numbered], gpus: &[Gpu], used: &BTreeMap<String, Uuids>) {
+    if gpus.iter().any(|gpu| gpu.values.mig_mode.is_ok_and(|mode| mode.current)) {
+        return;
+    }
+    for Numbered { job, gpus: numbers } in jobs {
+        let claimant = Claimant::Job(job.clone());
+        if claims.values().any(|by| by.keys().any(|(by, _)| *by == claimant)) {
+            continue;
+        }
+        let none = Uuids::new();
+        let uuids = meant(numbers, gpus, used.get(job).unwrap_or(&none)).unwrap_or_default();
+        for uuid in uuids {
+            claims.entry(uuid).or_default().entry((claimant.clone(), Part::Whole)).or_insert(1);
+        }
+    }
+}
+
+/// UUIDs of GPUs.
+pub(super) type Uuids = BTreeSet<String>;
+
+/// The GPUs that the numbers mean; `None` where that cannot be told.
+fn meant(numbers: &BTreeSet<u32>, gpus: &[Gpu], used: &Uuids) -> Option<Uuids> {
+    let find = |of: &dyn Fn(&Gpu) -> Option<u32>| -> Option<Uuids> {
+        let one = |number: &u32| Some(gpus.iter().find(|gpu| of(gpu) == Some(*number))?.uuid.clone());
+        numbers.iter().map(one).collect()
+    };
+    let fits = |found: &Uuids| used.is_subset(found);
+    let by_minor = find(&|gpu| gpu.minor.ok()).filter(fits);
+    let by_index = find(&|gpu| Some(gpu.index)).filter(fits);
+    let minors_known = gpus.iter().all(|gpu| gpu.minor.is_ok());
+    match (by_minor, by_index) {
+        (Some(minor), Some(index)) => (minor == index).then_some(minor),
+        (Some(minor), None) => Some(minor),
+        (None, index) => index.filter(|_| minors_known || !used.is_empty()),
     }
 }
 
@@ -195,6 +238,46 @@ mod tests {
             claims.iter().map(|(gpu, by)| (gpu.as_str(), by.keys().next().unwrap().0.clone())).collect();
         let job = |id: &str| Claimant::Job(id.to_owned());
         assert_eq!(found, [("GPU-0", job("42")), ("GPU-1", job("42")), ("GPU-2", job("43"))]);
+    }
+
+    #[test]
+    fn jobs_by_the_numbers_that_their_environments_name() {
+        let same: Vec<Gpu> =
+            (0..3).map(|i| Gpu { index: i, uuid: format!("GPU-{i}"), minor: Ok(i), ..Gpu::default() }).collect();
+        let swapped = |i: u32| Gpu { index: i, uuid: format!("GPU-{i}"), minor: Ok(2 - i), ..Gpu::default() };
+        let swapped: Vec<Gpu> = (0..3).map(swapped).collect();
+        let nameless = |i: u32| Gpu { index: i, uuid: format!("GPU-{i}"), ..Gpu::default() };
+        let nameless: Vec<Gpu> = (0..3).map(nameless).collect();
+        for (gpus, numbers, used, expected) in [
+            (&same, vec![0, 2], vec![], Some(vec!["GPU-0", "GPU-2"])),
+            (&same, vec![0], vec!["GPU-0"], Some(vec!["GPU-0"])),
+            (&same, vec![0], vec!["GPU-1"], None),
+            (&same, vec![0, 7], vec![], None),
+            (&swapped, vec![0, 2], vec![], Some(vec!["GPU-0", "GPU-2"])),
+            (&swapped, vec![0], vec![], None),
+            (&swapped, vec![0], vec!["GPU-2"], Some(vec!["GPU-2"])),
+            (&swapped, vec![0], vec!["GPU-0"], Some(vec!["GPU-0"])),
+            (&nameless, vec![1], vec![], None),
+            (&nameless, vec![1], vec!["GPU-1"], Some(vec!["GPU-1"])),
+        ] {
+            let numbers = numbers.into_iter().collect();
+            let used: Uuids = used.into_iter().map(str::to_owned).collect();
+            let expected: Option<Uuids> = expected.map(|uuids| uuids.into_iter().map(str::to_owned).collect());
+            assert_eq!(meant(&numbers, gpus, &used), expected, "{numbers:?} {used:?}");
+        }
+    }
+
+    #[test]
+    fn a_prolog_or_a_cgroup_goes_before_the_environment() {
+        let same: Vec<Gpu> =
+            (0..3).map(|i| Gpu { index: i, uuid: format!("GPU-{i}"), minor: Ok(i), ..Gpu::default() }).collect();
+        let mut claims = Claims::new();
+        add(&mut claims, ("GPU-1", Part::Whole), Claimant::Job("42".into()));
+        let jobs = ["42", "43"].map(|job| Numbered { job: job.into(), gpus: [0].into() });
+        add_numbered(&mut claims, &jobs, &same, &BTreeMap::new());
+        let found: Vec<_> =
+            claims.iter().map(|(gpu, by)| (gpu.as_str(), by.keys().next().unwrap().0.clone())).collect();
+        assert_eq!(found, [("GPU-0", Claimant::Job("43".into())), ("GPU-1", Claimant::Job("42".into()))]);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use super::accounts::Accounts;
 use super::claims::{self, Claims};
 use super::life::Signs;
+use super::slurm_gpus::JobGpus;
 use super::{Owners, resolve};
 use crate::config::Config;
 use crate::parse::container_log::ContainerName;
@@ -51,6 +52,8 @@ pub struct Resolver {
     cgroup_patterns: Vec<String>,
     /// `None` when no environment is to be read.
     accounts: Option<Mutex<Accounts>>,
+    /// As above.
+    job_gpus: Option<Mutex<JobGpus>>,
     seen: Mutex<Seen>,
 }
 
@@ -81,7 +84,8 @@ impl Resolver {
             resources: RESOURCES.iter().map(|name| (*name).to_owned()).chain(config.resource_names.clone()).collect(),
             job_map: config.job_mapping.clone(),
             cgroup_patterns: config.cgroup_patterns.clone(),
-            accounts: config.tells_slurm_accounts().then(accounts).flatten(),
+            accounts: config.tells_slurm_accounts().then(|| reading("accounts", Accounts::start)).flatten(),
+            job_gpus: config.tells_slurm_accounts().then(|| reading("GPUs of idle jobs", JobGpus::start)).flatten(),
             seen: Mutex::default(),
         }
     }
@@ -107,6 +111,11 @@ impl Resolver {
             owners.accounts = accounts.lock().resolve(roots, &owners.all);
             let ids = owners.accounts.ids.clone();
             owners.number(&ids);
+        }
+        if let Some(job_gpus) = &self.job_gpus {
+            let (jobs, unread) = job_gpus.lock().resolve(roots);
+            owners.accounts.unread = owners.accounts.unread.take().or(unread);
+            claims::add_numbered(&mut claims, &jobs, &gpus.gpus, &owners.used_by_jobs());
         }
         owners.join(&seen.names, &claims, schedulers);
         owners.add_matching(roots, &self.cgroup_patterns);
@@ -144,10 +153,9 @@ impl Resolver {
     }
 }
 
-/// Without a thread to read environments from, no accounts are told.
-fn accounts() -> Option<Mutex<Accounts>> {
-    let started = Accounts::start();
-    let started = started.inspect_err(|error| tracing::warn!("no accounts are told: cannot start a thread: {error}"));
+/// Without a thread to read environments from, what they say is not known.
+fn reading<T>(what: &str, start: fn() -> std::io::Result<T>) -> Option<Mutex<T>> {
+    let started = start().inspect_err(|error| tracing::warn!("no {what} are known: cannot start a thread: {error}"));
     started.ok().map(Mutex::new)
 }
 

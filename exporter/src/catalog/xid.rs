@@ -17,7 +17,7 @@ crate::metric_rows! {
         from "/dev/kmsg", by "gpu", series "1 per GPU and kind seen, at most 64 per GPU", since "0.1.0"
     }
     CHANNEL_EVENTS = Counter None "goodput_gpu_xid_channel_events_total" ["pci_bus_id", "channel", "xid"] {
-        "XID errors since the exporter started by the channel they came by, nvml or kmsg; also of a GPU that the driver does not list.",
+        "XID errors since the exporter started by the channel they came by, nvml or kmsg; also of a GPU that the driver does not list. A GPU without a PCI address has its UUID there.",
         from "nvmlEventSetWait_v2 and /dev/kmsg", by "gpu", series "1 per GPU, channel and XID code seen, at most 64 per GPU", since "0.1.0"
     }
     CHANNEL_STATE = Gauge None "goodput_gpu_xid_channel_state" ["channel", "state"] {

@@ -1,6 +1,10 @@
 //! `/proc/PID/environ`: what a process was started with, each variable as `NAME=VALUE` with a NUL behind it
 //! (proc_pid_environ(5)).
 
+use std::collections::BTreeSet;
+
+use super::cpus;
+
 /// What Slurm tells a job of the account that it is charged to (sbatch(1), output environment variables).
 const SLURM_ACCOUNT: &[u8] = b"SLURM_JOB_ACCOUNT=";
 
@@ -24,6 +28,33 @@ pub fn slurm_account(environ: &[u8]) -> Option<&str> {
 pub fn slurm_job(environ: &[u8]) -> Option<&str> {
     let text = variable(environ, SLURM_JOB)?;
     (text.parse::<u32>().is_ok() && text.bytes().all(|b| b.is_ascii_digit())).then_some(text)
+}
+
+/// What Slurm tells the batch step of the GPUs of its job on this node, and any other step of its own (sbatch(1), srun(1)): the
+/// numbers are the node's, whatever the job's cgroup lets it see.
+const SLURM_JOB_GPUS: &[u8] = b"SLURM_JOB_GPUS=";
+const SLURM_STEP_GPUS: &[u8] = b"SLURM_STEP_GPUS=";
+
+/// More GPUs than any node has; a list of more is none.
+const MOST_GPUS: u64 = 256;
+
+/// The numbers of the job's GPUs; `None` without them, and where the value is no list.
+#[must_use]
+pub fn slurm_job_gpus(environ: &[u8]) -> Option<BTreeSet<u32>> {
+    gpus(variable(environ, SLURM_JOB_GPUS)?)
+}
+
+/// The numbers of the step's GPUs; `None` as above.
+#[must_use]
+pub fn slurm_step_gpus(environ: &[u8]) -> Option<BTreeSet<u32>> {
+    gpus(variable(environ, SLURM_STEP_GPUS)?)
+}
+
+/// A list such as `0,2-3`.
+fn gpus(list: &str) -> Option<BTreeSet<u32>> {
+    let ranges = cpus::ranges(list).ok()?;
+    let numbers = || ranges.iter().flat_map(|(first, last)| *first..=*last).collect();
+    (1..=MOST_GPUS).contains(&cpus::count(&ranges)).then(numbers)
 }
 
 /// Only variables with their NUL count, so that one that was cut with the file is not taken for a shorter one; of several
@@ -84,6 +115,26 @@ mod tests {
     }
 
     #[test]
+    fn gpus_are_lists_of_numbers() {
+        for (value, numbers) in [
+            (&b"0,1,3"[..], Some(vec![0, 1, 3])),
+            (b"2-4", Some(vec![2, 3, 4])),
+            (b"0,2-3", Some(vec![0, 2, 3])),
+            (b"", None),
+            (b"gpu:2", None),
+            (b"-1", None),
+            (b"0-4294967295", None),
+            (b"GPU-4f", None),
+        ] {
+            let job = [SLURM_JOB_GPUS, value, b"\0"].concat();
+            assert_eq!(slurm_job_gpus(&job).map(Vec::from_iter), numbers, "{}", String::from_utf8_lossy(value));
+            assert_eq!(slurm_step_gpus(&job), None);
+            let step = [SLURM_STEP_GPUS, value, b"\0"].concat();
+            assert_eq!(slurm_step_gpus(&step).map(Vec::from_iter), numbers);
+        }
+    }
+
+    #[test]
     fn a_variable_that_was_cut_is_none() {
         assert_eq!(slurm_account(b"A=1\0SLURM_JOB_ACCOUNT=phys"), None);
         assert_eq!(slurm_account(b"SLURM_JOB_ACCOUNT=physics\0HOME=/ro"), Some("physics"));
@@ -93,6 +144,7 @@ mod tests {
         #[test]
         fn never_panics_on_bytes(environ in proptest::collection::vec(any::<u8>(), 0..300)) {
             let _ = (slurm_account(&environ), slurm_job(&environ));
+            let _ = (slurm_job_gpus(&environ), slurm_step_gpus(&environ));
         }
 
         #[test]

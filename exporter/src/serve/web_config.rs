@@ -109,6 +109,11 @@ impl Rules {
     }
 }
 
+/// Would the text be taken?
+pub(super) fn check(text: &str, folder: &Path) -> Result<(), String> {
+    Rules::parse(text, folder, &mut Files::default()).map(drop)
+}
+
 fn header((name, value): (&String, &String)) -> Result<(HeaderName, HeaderValue), String> {
     let lower = name.to_ascii_lowercase();
     if !HEADERS.contains(&lower.as_str()) {

@@ -1,8 +1,9 @@
-//! The Slurm account and job id in a process's environment; nothing else of that is kept.
+//! The Slurm account, job id and GPUs in a process's environment; nothing else of that is kept.
 //!
 //! The kernel takes it out of the process's own memory, for which it may wait as long as that process waits for a page,
 //! such as one on a file server that hangs. So a thread of its own reads, and a wait costs accounts and nothing else.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
@@ -24,6 +25,10 @@ pub struct Slurm {
     pub account: Option<String>,
     /// The job's id.
     pub job: Option<String>,
+    /// Numbers of the GPUs of the job, which only its batch step is told.
+    pub job_gpus: Option<BTreeSet<u32>>,
+    /// Numbers of the GPUs of the step.
+    pub step_gpus: Option<BTreeSet<u32>>,
 }
 
 /// What the environment tells. Of a process that has ended it is missing, and of
@@ -69,7 +74,8 @@ fn slurm(path: &Path) -> Answer {
     }
     let [account, job] =
         [environ::slurm_account(&environ), environ::slurm_job(&environ)].map(|text| text.map(str::to_owned));
-    Ok(Slurm { account, job })
+    let (job_gpus, step_gpus) = (environ::slurm_job_gpus(&environ), environ::slurm_step_gpus(&environ));
+    Ok(Slurm { account, job, job_gpus, step_gpus })
 }
 
 #[cfg(test)]

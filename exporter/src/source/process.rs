@@ -83,3 +83,70 @@ pub fn is_mps_server(roots: &Roots, pid: u32) -> bool {
     let comm = files::read(&roots.proc.join(pid.to_string()).join("comm"));
     comm.is_ok_and(|comm| comm.trim_end() == MPS_SERVER)
 }
+
+/// The first pid namespace of every kernel (`PROC_PID_INIT_INO` in include/linux/proc_ns.h).
+const FIRST_NAMESPACE: &str = "pid:[4026531836]";
+
+/// Whether the pids that the driver gives are those of this `/proc`.
+///
+/// Older drivers give the pids of the first namespace, whoever asks. To an exporter in a namespace of its own such a number is
+/// no process, or a stranger: only one that has a device file of the driver open is believed there.
+pub struct PidNamespace<'a> {
+    roots: &'a Roots,
+    in_doubt: bool,
+}
+
+impl<'a> PidNamespace<'a> {
+    /// That of the exporter. Without the driver's device files, as on a Jetson, there is nothing to tell strangers by.
+    #[must_use]
+    pub fn of(roots: &'a Roots) -> Self {
+        let own = files::target(&roots.proc.join("self/ns/pid"));
+        let nested = own.is_some_and(|own| own != FIRST_NAMESPACE);
+        Self { roots, in_doubt: nested && roots.root.join("dev/nvidiactl").exists() }
+    }
+
+    /// Is the driver's pid one of a process here, as far as can be told?
+    #[must_use]
+    pub fn has(&self, pid: u32) -> bool {
+        !self.in_doubt || self.has_device(pid)
+    }
+
+    fn has_device(&self, pid: u32) -> bool {
+        let folder = self.roots.proc.join(pid.to_string()).join("fd");
+        let mut files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        files.any(|file| {
+            std::fs::read_link(file.path()).is_ok_and(|path| path.to_string_lossy().starts_with("/dev/nvidia"))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_stranger_of_another_pid_namespace_has_no_device_open() {
+        for (namespace, device, believed) in [
+            (Some(FIRST_NAMESPACE), true, [true, true, true]),
+            (Some("pid:[4026532777]"), true, [true, false, false]),
+            (Some("pid:[4026532777]"), false, [true, true, true]),
+            (None, true, [true, true, true]),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let [proc, root] = ["proc", "root"].map(|name| folder.path().join(name));
+            for (pid, target) in [("7", "/dev/nvidia0"), ("8", "/dev/null")] {
+                std::fs::create_dir_all(proc.join(pid).join("fd")).unwrap();
+                symlink(target, proc.join(pid).join("fd/3")).unwrap();
+            }
+            std::fs::create_dir_all(proc.join("self/ns")).unwrap();
+            namespace.map(|name| symlink(name, proc.join("self/ns/pid")).unwrap());
+            std::fs::create_dir_all(root.join("dev")).unwrap();
+            device.then(|| std::fs::write(root.join("dev/nvidiactl"), "").unwrap());
+            let roots = Roots { proc, root, sys: folder.path().into(), cgroup: folder.path().into() };
+            let namespace = PidNamespace::of(&roots);
+            assert_eq!([7, 8, 9].map(|pid| namespace.has(pid)), believed);
+        }
+    }
+}

@@ -82,10 +82,42 @@ impl Single {
     }
 }
 
+/// Which GPU an event is about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// The one at this address, which is all that the kernel log tells.
+    Pci(Address),
+    /// The one of this UUID, whose address the driver does not tell: as an integrated GPU's.
+    Gpu(String),
+}
+
+impl Place {
+    /// The GPU's, by its address where there is one.
+    #[must_use]
+    pub fn of(pci_bus_id: &str, uuid: &str) -> Self {
+        Address::parse(pci_bus_id).map_or_else(|| Self::Gpu(uuid.to_owned()), Self::Pci)
+    }
+
+    /// As labels have it.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match self {
+            Self::Pci(address) => address.nvml_name(),
+            Self::Gpu(uuid) => uuid.clone(),
+        }
+    }
+}
+
+impl From<Address> for Place {
+    fn from(address: Address) -> Self {
+        Self::Pci(address)
+    }
+}
+
 /// Everything heard since the exporter's start.
 #[derive(Clone, Debug, Default)]
 pub struct Journal {
-    gpus: BTreeMap<Address, Xids>,
+    gpus: BTreeMap<Place, Xids>,
     /// SXids by switch, code and severity.
     pub switches: BTreeMap<(Address, u64, Option<Severity>), u64>,
     /// NVML's events.
@@ -97,20 +129,20 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// What was heard of the GPU at this address.
+    /// What was heard of the GPU.
     #[must_use]
-    pub fn of(&self, address: Address) -> Option<&Xids> {
-        self.gpus.get(&address)
+    pub fn of(&self, place: impl Into<Place>) -> Option<&Xids> {
+        self.gpus.get(&place.into())
     }
 
     /// All GPUs that something was heard of.
-    pub fn gpus(&self) -> impl Iterator<Item = (&Address, &Xids)> {
+    pub fn gpus(&self) -> impl Iterator<Item = (&Place, &Xids)> {
         self.gpus.iter()
     }
 
     /// Tells which GPU sits at the address. Another one than before starts from nothing.
     pub fn identify(&mut self, address: Address, uuid: &str) {
-        let Some(xids) = self.gpu(address) else { return };
+        let Some(xids) = self.gpu(address.into()) else { return };
         if xids.uuid.as_deref().is_some_and(|before| before != uuid) {
             *xids = Xids::default();
         }
@@ -118,8 +150,8 @@ impl Journal {
     }
 
     /// An event of the driver.
-    pub fn hear_nvml(&mut self, address: Address, code: u64, instance: Option<u32>, at: SystemTime) {
-        if let Some(xids) = self.gpu(address) {
+    pub fn hear_nvml(&mut self, place: impl Into<Place>, code: u64, instance: Option<u32>, at: SystemTime) {
+        if let Some(xids) = self.gpu(place.into()) {
             xids.hear(Channel::Nvml, code, instance, at);
         }
     }
@@ -130,7 +162,7 @@ impl Journal {
             xid::Event::Gpu(xid) => xid,
             xid::Event::Switch(xid) => return self.hear_switch(&xid),
         };
-        let Some(xids) = self.gpu(xid.address) else { return };
+        let Some(xids) = self.gpu(xid.address.into()) else { return };
         xids.hear(Channel::Kmsg, xid.code, xid.instance, at);
         if let Some(link) = xid.link {
             bump(&mut xids.links, (xid.code, link.unit, link.severity));
@@ -140,7 +172,7 @@ impl Journal {
     /// An event from before the exporter's start. It is told, not counted: what the ring happens to hold is no count.
     pub fn remember(&mut self, event: &xid::Event, at: SystemTime) {
         let xid::Event::Gpu(xid) = event else { return };
-        if let Some(xids) = self.gpu(xid.address) {
+        if let Some(xids) = self.gpu(xid.address.into()) {
             xids.note(xid.code, at);
         }
     }
@@ -149,9 +181,9 @@ impl Journal {
         bump(&mut self.switches, (xid.address, xid.code, xid.severity));
     }
 
-    fn gpu(&mut self, address: Address) -> Option<&mut Xids> {
-        let room = self.gpus.len() < DEVICES || self.gpus.contains_key(&address);
-        room.then(|| self.gpus.entry(address).or_default())
+    fn gpu(&mut self, place: Place) -> Option<&mut Xids> {
+        let room = self.gpus.len() < DEVICES || self.gpus.contains_key(&place);
+        room.then(|| self.gpus.entry(place).or_default())
     }
 }
 

@@ -244,3 +244,41 @@ fn jobs_that_slurm_names_by_sluids_get_their_ids_where_environments_are_read() {
     assert_eq!(jobs, [Some("42"), Some("43"), None]);
     assert_eq!(accounts(&owners)[0].1, Some("physics"));
 }
+
+/// Every GPU with the number of its device file.
+fn numbered(machine: &Machine) -> Snapshot {
+    let mut snapshot = machine.snapshot();
+    snapshot.gpus.iter_mut().for_each(|gpu| gpu.minor = Ok(gpu.index));
+    snapshot
+}
+
+/// The owners that each GPU was promised to.
+fn promised(owners: &Owners, snapshot: &Snapshot) -> Vec<Vec<String>> {
+    let of = |uuid: &str| {
+        let promised = owners.holders(uuid).iter().filter(|holder| holder.allocated == Some(1));
+        promised.map(|holder| holder.owner.clone()).collect()
+    };
+    snapshot.gpus.iter().map(|gpu| of(&gpu.uuid)).collect()
+}
+
+#[test]
+fn a_slurm_job_holds_its_gpus_before_it_works_on_them_where_environments_may_be_read() {
+    let mut machine = Machine::empty();
+    let slurm = "sys/fs/cgroup/system.slice/slurmstepd.scope";
+    for (job, step, pid, environ) in [
+        ("job_42", "step_batch/user/task_special", 5, "SLURM_JOB_ID=42\0SLURM_JOB_GPUS=0\0SECRET=x\0"),
+        ("s5K1KKYAYG5D00", "step_0/user/task_0", 6, "SLURM_JOB_ID=43\0SLURM_JOB_GPUS=0\0SLURM_STEP_GPUS=1\0"),
+    ] {
+        machine.write(&format!("{slurm}/{job}/{step}/cgroup.procs"), &format!("{pid}\n"));
+        machine.write(&format!("proc/{pid}/environ"), environ);
+    }
+    machine.gpu("00000000:1A:00.0", &[]);
+    machine.gpu("00000000:1B:00.0", &[]);
+    let snapshot = numbered(&machine);
+    let asking = resolver(&machine, ON);
+    let found = (0..100_000).map(|_| asking.resolve(&machine.roots(), &snapshot));
+    let owners = found.into_iter().find(|owners| promised(owners, &snapshot) == [["slurm-42"], ["slurm-43"]]).unwrap();
+    assert!(!format!("{owners:?}").contains("SECRET"));
+    let silent = resolver(&machine, &[]).resolve(&machine.roots(), &snapshot);
+    assert_eq!(promised(&silent, &snapshot), [[""; 0]; 2], "environments are read on request alone");
+}

@@ -1,6 +1,7 @@
 //! `nvmlDeviceGetFieldValues`: one field of one GPU. Ids are those of `nvml.h`.
 
 use crate::code::Code;
+use crate::driver::Driver;
 use crate::event::Reading;
 use crate::profile::Architecture;
 use crate::view::View;
@@ -24,9 +25,6 @@ const SYNC_BOOST: u64 = 0x10;
 const SW_THERMAL: u64 = 0x20;
 const HW_THERMAL: u64 = 0x40;
 const HW_POWER_BRAKE: u64 = 0x80;
-/// The highest id of the newest header known.
-const LAST: u32 = 302;
-
 /// The field of the GPU; `scope` is a link for NVLink fields.
 pub(crate) fn read(view: &View, id: u32, scope: u32) -> Result<Value, Code> {
     let fault = || view.node.fault(&format!("field:{id}"), Some(view.gpu.index));
@@ -37,8 +35,10 @@ pub(crate) fn read(view: &View, id: u32, scope: u32) -> Result<Value, Code> {
     if let Some(value) = given(Some(scope)).or_else(|| given(None)) {
         return Ok(if value < 0.0 { SignedInt(value as i32) } else { UnsignedLongLong(value as u64) });
     }
+    if id == 0 || id >= Driver::of(&view.node.driver).fields() {
+        return Err(Code::INVALID_ARGUMENT);
+    }
     match id {
-        0 | LAST.. => Err(Code::INVALID_ARGUMENT),
         1..=6 | 29..=31 | 92 | 93 | 142..=145 => memory_health(view, id),
         38 | 45 | 52 | 59 | 90 | 91 | 138..=141 | 147 | 161..=165 => nvlink(view, id, scope),
         74..=81 | 251..=253 | 269..=271 => violation(view, canonical(view, id)?),
@@ -111,10 +111,8 @@ pub(crate) fn link_is_active(view: &View, link: u32) -> bool {
     view.set(Reading::NvlinkActiveMask).is_none_or(|mask| (mask as u64) >> (link % 64) & 1 == 1)
 }
 
-/// Drivers from 580.82 on number the clock event counters 269 to 271, older ones 251 to 253 (NVML known issues).
 fn canonical(view: &View, id: u32) -> Result<u32, Code> {
-    let mut parts = view.node.driver.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
-    let renumbered = (parts.next(), parts.next()) >= (Some(580), Some(82));
+    let renumbered = Driver::of(&view.node.driver).is_renumbered();
     match id {
         269..=271 if renumbered => Ok(id - 18),
         251..=253 if !renumbered => Ok(id),

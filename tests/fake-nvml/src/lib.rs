@@ -28,6 +28,9 @@
 //! ```json
 //! {"node":{"model":"NVIDIA H200","count":1,"driver":"590.48.01","cuda":13010,"loaded_us":1767225600000000,"sample_epoch_us":0,"dry_when_idle":false,"sample_period_us":166667,"power_sample_period_us":20000,"gpm_counters":false,"cpus":["0-51","52-103"],"gpus":[{"pci":"0000:19:00.0","numa":0,"uuid":"GPU-1","serial":"1"}]}}
 //! ```
+//! The `driver` version decides on habits too (`driver.rs`): the length of process records, field ids that are known, the
+//! newest version of the fabric's struct.
+//!
 //! **Work** from one moment to another, or from a start to the stop of the same `id`. `pid` gives it to a process. `load` holds
 //! levels in percent (`gpu`: a kernel runs, `memory`, `encoder`, `decoder`; for GPM `sm`, `occupancy`, `tensor`, `dram`, `fp64`,
 //! `fp32`, `fp16`) or bytes per second (`pcie_tx`, `pcie_rx`, `nvlink_tx`, `nvlink_rx`); left out, the GPU is fully used.
@@ -136,6 +139,7 @@
 
 mod abi;
 mod code;
+mod driver;
 mod event;
 mod events;
 mod field;

@@ -7,6 +7,7 @@
 #![allow(clippy::print_stdout, reason = "measured figures, for whoever runs the tests with --nocapture")]
 
 mod codes;
+mod drivers;
 mod events;
 mod judged;
 mod mig;

@@ -140,6 +140,11 @@ impl Probe {
         Self::with(node, FakeNvml::build().unwrap().path(), &[(EVERYTHING, "1".into())])
     }
 
+    /// The same of this library.
+    pub(crate) fn everything_of(node: &FakeNode, library: &Path) -> Self {
+        Self::with(node, library, &[(EVERYTHING, "1".into())])
+    }
+
     #[allow(clippy::disallowed_methods, reason = "tests run programs; this one is killed when the probe is dropped")]
     fn with(node: &FakeNode, library: &Path, env: &[(&str, OsString)]) -> Self {
         let folder = tempfile::tempdir().unwrap();

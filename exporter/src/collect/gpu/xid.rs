@@ -5,9 +5,8 @@ use std::time::UNIX_EPOCH;
 
 use crate::catalog::xid as rows;
 use crate::family::Families;
-use crate::parse::bus_id::Address;
 use crate::source::nvml::{Absent, Gpu, Snapshot};
-use crate::source::xid::{Channel, ChannelState, Journal, Xids};
+use crate::source::xid::{Channel, ChannelState, Journal, Place, Xids};
 use crate::xid::{UNKNOWN, find};
 
 /// Of a GPU of which nothing was heard.
@@ -23,7 +22,7 @@ pub(super) fn push<'a>(gpu: &Gpu, index: &str, snapshot: &'a Snapshot, out: &mut
     if gpu.events != Err(Absent::NotSupported) {
         out.push(&rows::WATCHED, &own, f64::from(u8::from(gpu.events.is_ok())));
     }
-    let heard = Address::parse(&gpu.pci_bus_id).and_then(|address| journal.of(address));
+    let heard = journal.of(Place::of(&gpu.pci_bus_id, &gpu.uuid));
     if let Some(xids) = heard {
         push_own(xids, own, out);
     }
@@ -60,10 +59,10 @@ pub(super) fn push_channels(journal: &Journal, out: &mut Families) {
     if journal.kmsg == ChannelState::Ok || journal.overruns > 0 {
         out.push(&rows::KMSG_OVERRUNS, &[], journal.overruns as f64);
     }
-    for (address, xids) in journal.gpus() {
-        let address = address.nvml_name();
+    for (place, xids) in journal.gpus() {
+        let place = place.name();
         for ((channel, code), count) in &xids.by_channel {
-            let labels = [address.as_str(), channel_name(*channel), &code.to_string()];
+            let labels = [place.as_str(), channel_name(*channel), &code.to_string()];
             out.push(&rows::CHANNEL_EVENTS, &labels, *count as f64);
         }
     }

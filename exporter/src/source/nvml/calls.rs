@@ -36,7 +36,7 @@ const fn ask(pace: Pace, gives: &'static [Call], read: fn(&Device<'_>) -> Readin
 
 /// What [`memory`] gives, in its order.
 pub(super) const MEMORY: &[Call] =
-    &[Call::MemoryTotal, Call::MemoryFree, Call::MemoryUsed, Call::MemoryReserved, Call::MemoryUsedShare];
+    &[Call::MemoryTotal, Call::MemoryFree, Call::MemoryUsed, Call::MemoryUsedShare, Call::MemoryReserved];
 
 /// Every call, in the order in which they are made.
 pub(super) static ASKS: &[Ask] = &[
@@ -95,11 +95,14 @@ fn performance_state(device: &Device<'_>) -> Reading<Vec<f64>> {
     }
 }
 
-/// Bytes, and the used share of what is not reserved.
+/// Bytes, and the used share of what is not reserved; of all, as DCGM has it, where the driver does not tell what is.
 pub(super) fn memory(device: &Device<'_>) -> Reading<Vec<f64>> {
-    let memory = device.memory_info().map_err(Absent::from)?;
-    let mut values = [memory.total, memory.free, memory.used, memory.reserved].map(|bytes| bytes as f64).to_vec();
-    let usable = memory.total.checked_sub(memory.reserved).filter(|bytes| *bytes > 0);
-    values.extend(usable.map(|bytes| memory.used as f64 / bytes as f64));
+    let memory = single::memory(device)?;
+    let mut values = [memory.total, memory.free, memory.used].map(|bytes| bytes as f64).to_vec();
+    let usable = memory.total.checked_sub(memory.reserved.unwrap_or(0)).filter(|bytes| *bytes > 0);
+    if let Some(usable) = usable {
+        values.push(memory.used as f64 / usable as f64);
+        values.extend(memory.reserved.map(|bytes| bytes as f64));
+    }
     Ok(values)
 }

@@ -216,10 +216,10 @@ impl<'a> Listener<'a> {
 
     fn note(&self, event: &XidEvent) {
         let of = self.watched.iter().find(|watched| watched.key == Ok(event.gpu));
-        match of.and_then(|watched| watched.slot.address()) {
-            Some(address) => {
+        match of.and_then(|watched| watched.slot.place()) {
+            Some(place) => {
                 let date = self.shared.time.date();
-                self.shared.journal.lock().hear_nvml(address, event.code, event.instance, date);
+                self.shared.journal.lock().hear_nvml(place, event.code, event.instance, date);
             }
             None => tracing::warn!(xid = event.code, "an XID of a gpu that was not asked about"),
         }

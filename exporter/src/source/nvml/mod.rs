@@ -8,8 +8,8 @@
 //! While the library is held, the driver keeps the GPUs initialised, as `nvidia-persistenced` would: idle GPUs start
 //! work without the seconds that initialisation takes, and the kernel module cannot be unloaded.
 //!
-//! The calls need NVML of driver 510 or later (`nvmlDeviceGetMemoryInfo_v2`, the `_v3` process lists); an older one
-//! leaves those readings absent.
+//! Where a driver lacks a call, the one before it is made; what no call of the driver gives is absent. What is lost on which
+//! driver is in `docs/supported-machines.md`.
 
 mod absent;
 pub mod activity;
@@ -187,7 +187,7 @@ impl Default for Gpu {
 /// A process with a context on a GPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Process {
-    /// Process id in the exporter's pid namespace.
+    /// Process id: in the exporter's pid namespace, or in the first, as the driver has it.
     pub pid: u32,
     /// Device memory; absent under WDDM and some MIG modes.
     pub used_bytes: Option<u64>,

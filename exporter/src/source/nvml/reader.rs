@@ -1,6 +1,7 @@
 //! One GPU's reader: makes all calls about that GPU, cycle by cycle.
 
 mod lasting;
+mod limits;
 mod sampling;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +22,7 @@ use super::readers::CYCLE;
 use super::shared::{Shared, Slot};
 use super::values::{Totals, Values};
 use super::{Process, merge};
-use crate::catalog::dcgm::{Call, ROWS, Read, Scope};
+use crate::catalog::dcgm::{Call, Field, ROWS, Read, Scope};
 use lasting::identify;
 use sampling::Profiler;
 
@@ -87,6 +88,8 @@ pub(super) struct Reader<'a> {
     plan: Arc<Plan>,
     /// How the driver lists processes.
     layout: Layout,
+    /// Power limits that no field gives.
+    limits: Vec<(Field, Reading<f64>)>,
     /// Readings that have been named as absurd.
     named: BTreeSet<Read>,
     /// Entries of one field-values call, field by field of the plan.
@@ -119,6 +122,7 @@ impl<'a> Reader<'a> {
             nvml,
             plan: shared.plan(),
             layout: Layout::default(),
+            limits: Vec::new(),
             named: BTreeSet::new(),
             batch: Vec::new(),
             batch_sizes: Vec::new(),
@@ -258,6 +262,7 @@ impl<'a> Reader<'a> {
 
     /// Readings that are made of others.
     fn derive(&mut self) {
+        self.show_limits();
         let plan = Arc::clone(&self.plan);
         let wanted = |call| plan.has(Read::Call(call));
         if wanted(Call::Power) {

@@ -1,7 +1,7 @@
 //! The C boundary, continued: calls for single numbers that nvml-wrapper lacks.
 //!
-//! Not among the wrapper's methods are the temperature margin, the row remapper's histogram, and the fabric in its
-//! versioned form.
+//! Not among the wrapper's methods are the temperature margin, the row remapper's histogram, the fabric in its versioned form,
+//! and the memory and the fabric by the calls of older drivers.
 
 #![allow(unsafe_code)]
 
@@ -38,9 +38,42 @@ pub(super) fn remap_histogram(device: &Device<'_>) -> Reading<Vec<f64>> {
     Ok([banks.max, banks.high, banks.partial, banks.low, banks.none].map(f64::from).to_vec())
 }
 
-/// The fabric: registration, code with which it ended, clique, health mask, and on newer drivers the summary of health.
+/// Bytes of a GPU's or MIG device's memory.
+pub(super) struct Memory {
+    pub(super) total: u64,
+    pub(super) free: u64,
+    pub(super) used: u64,
+    /// What the driver keeps. Drivers before 510 do not tell: there it is a part of what is used.
+    pub(super) reserved: Option<u64>,
+}
+
+/// The memory, by the older call on drivers before 510.
+pub(super) fn memory(device: &Device<'_>) -> Reading<Memory> {
+    let lib = device.nvml().lib();
+    let Ok(call) = symbol(&lib.nvmlDeviceGetMemoryInfo_v2) else { return memory_of_old_drivers(device) };
+    let version = version::<sys::nvmlMemory_v2_t>(2);
+    let mut memory = sys::nvmlMemory_v2_t { version, total: 0, reserved: 0, free: 0, used: 0 };
+    // SAFETY: the library reads the version of the struct and writes its numbers.
+    Absent::check(unsafe { call(handle(device), &raw mut memory) })?;
+    let sys::nvmlMemory_v2_t { total, reserved, free, used, .. } = memory;
+    Ok(Memory { total, free, used, reserved: Some(reserved) })
+}
+
+fn memory_of_old_drivers(device: &Device<'_>) -> Reading<Memory> {
+    let call = symbol(&device.nvml().lib().nvmlDeviceGetMemoryInfo)?;
+    let mut memory = sys::nvmlMemory_t { total: 0, free: 0, used: 0 };
+    // SAFETY: the library writes the struct given.
+    Absent::check(unsafe { call(handle(device), &raw mut memory) })?;
+    let sys::nvmlMemory_t { total, free, used } = memory;
+    Ok(Memory { total, free, used, reserved: None })
+}
+
+/// The fabric: registration, code with which it ended, clique, and from 550 on the health mask, from 580 on the summary of
+/// health.
 pub(super) fn fabric(device: &Device<'_>) -> Reading<Vec<f64>> {
-    let call = symbol(&device.nvml().lib().nvmlDeviceGetGpuFabricInfoV)?;
+    let Ok(call) = symbol(&device.nvml().lib().nvmlDeviceGetGpuFabricInfoV) else {
+        return fabric_of_old_drivers(device);
+    };
     let mut info = sys::nvmlGpuFabricInfo_v3_t {
         version: version::<sys::nvmlGpuFabricInfo_v3_t>(3),
         clusterUuid: [0; 16],
@@ -59,13 +92,29 @@ pub(super) fn fabric(device: &Device<'_>) -> Reading<Vec<f64>> {
         code = unsafe { call(handle(device), &raw mut info) };
     }
     Absent::check(code)?;
-    if u32::from(info.state) != sys::NVML_GPU_FABRIC_STATE_COMPLETED {
-        // The rest says nothing before the registration is over.
-        return Ok(vec![f64::from(info.state)]);
+    let mut values = registration(u32::from(info.state), info.status, info.cliqueId);
+    if values.len() > 1 {
+        values.push(f64::from(info.healthMask));
+        values.extend(newest.then(|| f64::from(info.healthSummary)));
     }
-    let failed = info.status != sys::nvmlReturn_enum_NVML_SUCCESS;
-    let status = if failed { FABRIC_FAILURE } else { f64::from(info.state) };
-    let mut values = vec![status, f64::from(info.status), f64::from(info.cliqueId), f64::from(info.healthMask)];
-    values.extend(newest.then(|| f64::from(info.healthSummary)));
     Ok(values)
+}
+
+/// As drivers from 525 on tell it.
+fn fabric_of_old_drivers(device: &Device<'_>) -> Reading<Vec<f64>> {
+    let call = symbol(&device.nvml().lib().nvmlDeviceGetGpuFabricInfo)?;
+    let mut info = sys::nvmlGpuFabricInfo_t { clusterUuid: [0; 16], status: 0, cliqueId: 0, state: 0 };
+    // SAFETY: the library writes the struct given.
+    Absent::check(unsafe { call(handle(device), &raw mut info) })?;
+    Ok(registration(u32::from(info.state), info.status, info.cliqueId))
+}
+
+/// Only the state before the registration is over: the rest says nothing until then.
+fn registration(state: u32, status: sys::nvmlReturn_t, clique: u32) -> Vec<f64> {
+    if state != sys::NVML_GPU_FABRIC_STATE_COMPLETED {
+        return vec![f64::from(state)];
+    }
+    let failed = status != sys::nvmlReturn_enum_NVML_SUCCESS;
+    let shown = if failed { FABRIC_FAILURE } else { f64::from(state) };
+    vec![shown, f64::from(status), f64::from(clique)]
 }

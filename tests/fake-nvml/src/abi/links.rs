@@ -2,6 +2,7 @@
 
 use super::{Ptr, check_version, gpu_calls, list, number};
 use crate::code::{Code, Done};
+use crate::driver::Driver;
 use crate::event::Reading;
 use crate::field::link_is_active;
 use crate::handle;
@@ -87,8 +88,8 @@ gpu_calls! {
 
     nvmlDeviceGetGpuFabricInfo(info: Ptr<nvmlGpuFabricInfo_t>) |view| info.set(nvmlGpuFabricInfo_t {
         clusterUuid: [0; 16],
-        status: nvmlReturn_enum_NVML_SUCCESS,
-        cliqueId: 0,
+        status: view.set_or(Reading::FabricStatus, nvmlReturn_enum_NVML_SUCCESS),
+        cliqueId: view.set_or(Reading::FabricClique, 0),
         state: fabric_state(&view)?,
     });
     nvmlDeviceGetGpuFabricInfoV(info: Ptr<nvmlGpuFabricInfo_v2_t>) |view| fabric(&view, &info);
@@ -151,10 +152,11 @@ fn fabric_state(view: &View) -> Result<nvmlGpuFabricState_t, Code> {
     Ok(view.set_or(Reading::FabricState, NVML_GPU_FABRIC_STATE_COMPLETED) as nvmlGpuFabricState_t)
 }
 
-/// Version 3 adds a health summary at the end of version 2.
+/// Version 3, of newer drivers, adds a health summary at the end of version 2.
 fn fabric(view: &View, info: &Ptr<nvmlGpuFabricInfo_v2_t>) -> Done {
     let version = info.get()?.version;
-    let third = check_version::<nvmlGpuFabricInfo_v3_t>(version, 3).is_ok();
+    let third =
+        Driver::of(&view.node.driver).has_fabric_v3() && check_version::<nvmlGpuFabricInfo_v3_t>(version, 3).is_ok();
     if !third {
         check_version::<nvmlGpuFabricInfo_v2_t>(version, 2)?;
     }

@@ -1,7 +1,8 @@
 //! Processes on a GPU, and their share of it.
 
 use super::{Ptr, check_version, device_calls, gpu_calls, list};
-use crate::code::Code;
+use crate::code::{Code, Done};
+use crate::driver::Driver;
 use crate::event::{Process, ProcessKind};
 use crate::view::View;
 use crate::work::Channel;
@@ -14,19 +15,19 @@ device_calls! {
     nvmlDeviceGetComputeRunningProcesses_v2(count: Ptr<c_uint>, infos: Ptr<nvmlProcessInfo_v2_t>) |view|
         list(&count, &infos, new(&view, ProcessKind::Compute));
     nvmlDeviceGetComputeRunningProcesses_v3(count: Ptr<c_uint>, infos: Ptr<nvmlProcessInfo_v2_t>) |view|
-        list(&count, &infos, new(&view, ProcessKind::Compute));
+        newest(&count, infos, &view, ProcessKind::Compute);
     nvmlDeviceGetGraphicsRunningProcesses(count: Ptr<c_uint>, infos: Ptr<nvmlProcessInfo_v1_t>) |view|
         list(&count, &infos, old(&view, ProcessKind::Graphics));
     nvmlDeviceGetGraphicsRunningProcesses_v2(count: Ptr<c_uint>, infos: Ptr<nvmlProcessInfo_v2_t>) |view|
         list(&count, &infos, new(&view, ProcessKind::Graphics));
     nvmlDeviceGetGraphicsRunningProcesses_v3(count: Ptr<c_uint>, infos: Ptr<nvmlProcessInfo_v2_t>) |view|
-        list(&count, &infos, new(&view, ProcessKind::Graphics));
+        newest(&count, infos, &view, ProcessKind::Graphics);
     nvmlDeviceGetMPSComputeRunningProcesses(count: Ptr<c_uint>, infos: Ptr<nvmlProcessInfo_v1_t>) |view|
         list(&count, &infos, old(&view, ProcessKind::Mps));
     nvmlDeviceGetMPSComputeRunningProcesses_v2(count: Ptr<c_uint>, infos: Ptr<nvmlProcessInfo_v2_t>) |view|
         list(&count, &infos, new(&view, ProcessKind::Mps));
     nvmlDeviceGetMPSComputeRunningProcesses_v3(count: Ptr<c_uint>, infos: Ptr<nvmlProcessInfo_v2_t>) |view|
-        list(&count, &infos, new(&view, ProcessKind::Mps));
+        newest(&count, infos, &view, ProcessKind::Mps);
 }
 
 gpu_calls! {
@@ -83,6 +84,23 @@ fn new(view: &View, kind: ProcessKind) -> Vec<nvmlProcessInfo_v2_t> {
         computeInstanceId: p.instance.map_or(NONE, |_| p.compute_instance),
     };
     view.processes(kind).into_iter().map(info).collect()
+}
+
+/// A record as drivers 535.43 to 535.86 write it: with the protected memory that confidential computing keeps.
+#[repr(C)]
+struct LongRecord {
+    info: nvmlProcessInfo_v2_t,
+    protected_bytes: c_ulonglong,
+}
+
+/// What the `_v3` calls write.
+fn newest(count: &Ptr<c_uint>, infos: Ptr<nvmlProcessInfo_v2_t>, view: &View, kind: ProcessKind) -> Done {
+    let records = new(view, kind);
+    if !Driver::of(&view.node.driver).has_long_records() {
+        return list(count, &infos, records);
+    }
+    let long = |info| LongRecord { info, protected_bytes: c_ulonglong::MAX };
+    list(count, &Ptr(infos.0.cast()), records.into_iter().map(long).collect())
 }
 
 /// Percent of the GPU that a process used in a utilization period.

@@ -27,6 +27,7 @@ impl Reader<'_> {
         let missing: Vec<Call> = missing.into_iter().filter(|call| self.values.is_missing(Read::Call(*call))).collect();
         let lacks = |ask: &Ask| ask.pace == Pace::Once && ask.gives.iter().any(|call| missing.contains(call));
         self.ask_all(|ask| ask.pace == Pace::Setting || lacks(ask));
+        self.read_limits();
         let links = self.values.field(LINK_COUNT);
         self.values.health.read_links(&self.shared, &self.slot, &self.device, links);
         if self.gpm.as_ref().is_err_and(|why| *why != Absent::NotSupported) {
@@ -89,19 +90,29 @@ impl Reader<'_> {
 /// More than any minor number of a device file of NVIDIA's.
 const MINOR_MOST: u32 = 1 << 20;
 
-/// Who the GPU is. Of a Jetson's GPU the driver tells neither address nor serial number: it has its readings all the same.
-/// A GPU that is lost, or that does not tell its UUID, is not one yet.
+/// How often a GPU is asked for its UUID. A name that changes is another GPU to everything that reads metrics, so a single
+/// answer that fails must not make one.
+const UUID_TRIES: usize = 3;
+
+/// Who the GPU is. Of a Jetson's GPU the driver tells neither address nor serial number: it has its readings all the same. One
+/// that does not tell its UUID is called by its address, or by its index. A GPU that is lost is not one yet.
 pub(super) fn identify(shared: &Shared, slot: &Slot, device: &Device<'_>) -> Reading<Identity> {
     let text = |call: &dyn Fn() -> Result<String, NvmlError>| shared.ask(slot, || call().map_err(Absent::from));
-    let uuid = shared.ask(slot, || raw::uuid(device))?;
     let there = |part: Reading<String>| match part {
         Err(why) if why == Absent::Lost || why.is_driver_gone() || why == Absent::TOO_SLOW => Err(why),
         part => Ok(part),
     };
+    let ask = || shared.ask(slot, || raw::uuid(device));
+    let again =
+        |uuid: Reading<String>| if uuid.as_ref().is_err_and(|why| *why != Absent::NotSupported) { ask() } else { uuid };
+    let uuid = there((1..UUID_TRIES).fold(ask(), |uuid, _| again(uuid)))?;
+    let pci_bus_id = there(text(&|| device.pci_info().map(|pci| pci.bus_id.to_ascii_uppercase())))?;
     let minor = shared.call(&slot.clock, || device.minor_number()).map_err(Absent::from);
+    let stand_in = || pci_bus_id.as_ref().map_or_else(|_| format!("index-{}", slot.index), |id| format!("PCI-{id}"));
     Ok(Identity {
-        uuid,
-        pci_bus_id: there(text(&|| device.pci_info().map(|pci| pci.bus_id.to_ascii_uppercase())))?,
+        nameless: uuid.as_ref().err().copied(),
+        uuid: uuid.unwrap_or_else(|_| stand_in()),
+        pci_bus_id,
         model: there(shared.ask(slot, || raw::name(device)))?,
         minor: minor.and_then(|minor| if minor <= MINOR_MOST { Ok(minor) } else { Err(Absent::NotSupported) }),
         serial: text(&|| device.serial()),

@@ -12,7 +12,7 @@ use super::super::values::{Totals, Values};
 use super::super::{Driver, Gpu, Process, Reading, Snapshot, State};
 use super::{Clock, Generation, STUCK_AFTER, Shared};
 use crate::parse::bus_id::Address;
-use crate::source::xid::ChannelState;
+use crate::source::xid::{ChannelState, Place};
 
 #[derive(Default)]
 pub(super) struct Board {
@@ -67,7 +67,10 @@ pub(super) struct Seen {
 
 /// What does not change while a GPU is there.
 pub(in super::super) struct Identity {
+    /// The UUID, or what stands for one that the driver does not tell.
     pub(in super::super) uuid: String,
+    /// Why it is no UUID, where it is none.
+    pub(in super::super) nameless: Option<Absent>,
     pub(in super::super) pci_bus_id: Reading<String>,
     pub(in super::super) minor: Reading<u32>,
     pub(in super::super) model: Reading<String>,
@@ -130,7 +133,11 @@ impl Shared {
         }
         let identity = Arc::new(identity);
         let before = slot.seen.lock().identity.replace(Arc::clone(&identity));
-        if before.is_some_and(|before| before.uuid != identity.uuid) {
+        if let Some(before) = before.filter(|before| before.uuid != identity.uuid) {
+            if before.nameless.is_some() {
+                // It was never another GPU.
+                self.board.lock().known.remove(&before.uuid);
+            }
             return Err(Absent::RENUMBERED);
         }
         let mut board = self.board.lock();
@@ -147,7 +154,11 @@ impl Shared {
         let seen = slot.seen.lock();
         let Some(identity) = &seen.identity else { return false };
         let texts = [&identity.serial, &identity.pci_bus_id, &identity.model].map(|text| text.as_ref().err().copied());
-        texts.into_iter().chain([identity.minor.err()]).flatten().any(|why| why != Absent::NotSupported)
+        texts
+            .into_iter()
+            .chain([identity.minor.err(), identity.nameless])
+            .flatten()
+            .any(|why| why != Absent::NotSupported)
     }
 
     /// Shows a finished cycle. A reader that was stuck while its generation ended shows nothing any more.
@@ -312,9 +323,11 @@ impl Slot {
         Self { index, generation, clock: Clock::new(), opened: AtomicU64::new(0), seen: Mutex::new(seen) }
     }
 
-    /// Where the GPU sits, once it is known.
-    pub(in super::super) fn address(&self) -> Option<Address> {
-        self.seen.lock().identity.as_ref().and_then(|identity| identity.address())
+    /// What its XIDs are kept under, once it is known.
+    pub(in super::super) fn place(&self) -> Option<Place> {
+        let seen = self.seen.lock();
+        let identity = seen.identity.as_ref()?;
+        Some(identity.address().map_or_else(|| Place::Gpu(identity.uuid.clone()), Place::Pci))
     }
 
     /// Is it open, as far as is known?

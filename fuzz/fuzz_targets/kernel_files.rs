@@ -1,0 +1,11 @@
+//! `/proc` of the node: `kernel_files` in `readers/exporter.rs`, which the property tests call too.
+
+#![no_main]
+
+#[allow(dead_code, reason = "a target calls one reader of several")]
+#[path = "../readers/exporter.rs"]
+mod readers;
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| readers::kernel_files(bytes));
