@@ -134,7 +134,7 @@ pub const CONDITIONS: &[Condition] = &[
         label: None,
         holds: Holds::AboveZero,
         severity: Severity::Warning,
-        action: "Run `goodput-analyzer store verify`, and classify the hours it names again.",
+        action: "Check the disk, run `goodput-analyzer store bad-rows`, and remove the rows once their hours were judged again.",
         alert: "GoodputAnalyzerBadRows",
     },
     Condition {

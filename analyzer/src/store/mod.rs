@@ -51,6 +51,7 @@ mod results;
 mod retain;
 mod segment;
 mod segments;
+mod series_rows;
 mod snapshot;
 mod start;
 mod stats;
@@ -66,7 +67,7 @@ use std::ops::{AddAssign, Range, RangeInclusive};
 
 pub use arrivals::Arrivals;
 pub use backup::{BackedUp, backup, restore};
-pub use bad_rows::RowAside;
+pub use bad_rows::{RowAside, Which, bad_rows, remove_bad_rows};
 pub use chunk::read_chunk;
 pub use embedded::Store;
 pub use error::StoreError;
