@@ -40,7 +40,7 @@ pub enum Holds {
     AboveZero,
     /// The metric has reached this share of a limit of the store.
     OfLimit(&'static str, f64),
-    /// The metric is a time, and that is so many seconds ago.
+    /// The metric is a time, and that is this many seconds ago.
     OlderThan(f64),
 }
 

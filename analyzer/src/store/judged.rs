@@ -22,7 +22,7 @@ pub(super) fn forget(table: &str) -> String {
     format!("DELETE FROM {table} WHERE start_ms < $1 AND end_ms <= $1")
 }
 
-/// The UTC hours of a table's verdicts that reach over a time so many milliseconds after the full hour.
+/// The UTC hours of a table's verdicts that reach over a time this many milliseconds after the full hour.
 pub(super) fn across(table: &str) -> String {
     format!(
         "SELECT DISTINCT start_ms - start_ms % 3600000 FROM {table}

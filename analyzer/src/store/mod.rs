@@ -331,7 +331,7 @@ pub trait Results: Send + Sync {
         window: &Range<TimeMs>,
         judged: bool,
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
-    /// The UTC hours, by their starts, of which verdicts reach over a time so long after the full hour.
+    /// The UTC hours, by their starts, whose verdicts reach over a time this long after the full hour.
     fn hours_across(&self, into_hour_ms: i64) -> impl Future<Output = Result<Vec<TimeMs>, StoreError>> + Send;
 
     /// How far samples and events can be read by now.

@@ -34,7 +34,7 @@ impl JobLimits {
         ]
     }
 
-    /// Which limit so many samples break.
+    /// Which limit this number of samples breaks.
     pub(super) fn broken_by_samples(&self, samples: usize) -> Option<String> {
         let limit = self.sample_limit.filter(|limit| samples > *limit)?;
         Some(format!("more than {limit} samples (sample_limit of its job)"))
