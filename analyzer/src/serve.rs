@@ -139,9 +139,17 @@ pub async fn run(config: Config, options: Options, listen: SocketAddr) -> anyhow
     while let Some(ended) = delivering.join_next().await {
         ended.context("the delivery loop died")?;
     }
+    flush_at_end(&store).await;
     store.close().await;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Writes the head to a segment, which names its series itself: after a clean stop the segments alone are all samples.
+async fn flush_at_end(store: &Store) {
+    if let Err(error) = store.flush().await {
+        tracing::warn!(%error, "cannot write the last samples to a segment; they stay in the write-ahead");
+    }
 }
 
 /// Serves until a signal says stop, then ends what is in work.

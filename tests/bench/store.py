@@ -102,8 +102,10 @@ def bodies(node, ticks, batch, end_ms):
 class Server:
     """One of the three, in a folder of its own."""
 
-    def __init__(self, name, folder, flags=()):
+    def __init__(self, name, folder, flags=(), program=(ANALYZER,)):
         self.name, self.folder, self.store, self.flags = name, folder, folder / "store", flags
+        # Ours: the binary, and what runs it.
+        self.program = program
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
@@ -115,7 +117,7 @@ class Server:
             config = self.folder / "config.yml"
             config.write_text(f"store: {{keep_unknown: true, head_age: {HEAD_AGE_SECONDS}s}}\n")
             flags = [f"--config.file={config}", f"--data.dir={self.store}", "--log.level=error"]
-            return [ANALYZER, *flags, "serve", f"--web.listen-address={address}"], "/-/healthy"
+            return [*self.program, *flags, "serve", f"--web.listen-address={address}"], "/-/healthy"
         if self.name == "prometheus":
             config = self.folder / "config.yml"
             config.write_text("{}\n")

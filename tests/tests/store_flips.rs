@@ -140,7 +140,7 @@ impl Master {
         self.outcome(&copy, file)
     }
 
-    /// What a start makes of a copy of which this file is damaged.
+    /// What a start makes of a copy with this file damaged.
     fn outcome(&self, copy: &tempfile::TempDir, file: &Path) -> Result<Outcome> {
         let dir = data(copy.path());
         let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();

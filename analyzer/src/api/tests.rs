@@ -8,7 +8,8 @@ use super::OPENAPI;
 use crate::classify::Culprit;
 use crate::judge::HOUR_MS;
 use crate::judge::tests::START;
-use crate::serve::tests::{Served, serve};
+use crate::serve::ReadLimits;
+use crate::serve::tests::{Served, serve, serve_within};
 use crate::store::Events;
 
 const HOURS: &str = "start=2026-11-21T03:00:00Z&end=2026-11-21T05:00:00Z";
@@ -91,14 +92,7 @@ async fn every_route_is_described_and_answers_as_described() {
     let read: Vec<_> = paths.iter().filter(|(_, route)| route.get("get").is_some()).collect();
     assert_eq!(read.iter().map(|(path, _)| path.as_str()).collect::<BTreeSet<_>>(), routed);
     for (path, route) in read {
-        let query = match path.as_str() {
-            "/series" => format!("?signal=gpu_power&gpu=GPU-a&{}", range()),
-            "/intervals" | "/advisories" | "/risks" | "/standings" | "/runs" | "/nodes" | "/gpus" => {
-                format!("?{}", range())
-            }
-            _ => String::new(),
-        };
-        let (status, answer) = get(&served, &format!("{path}{query}")).await;
+        let (status, answer) = get(&served, &asking(path)).await;
         assert_eq!(status, 200, "{path}: {answer}");
         let schema = &route["get"]["responses"]["200"]["content"]["application/json"]["schema"];
         check(&answer, schema, path);
@@ -116,6 +110,44 @@ async fn every_route_is_described_and_answers_as_described() {
             assert_eq!(expected.filter(|name| !name.is_empty()).collect::<BTreeSet<_>>(), described, "{path}");
         }
     }
+}
+
+/// The route with a query that the store has an answer to.
+fn asking(path: &str) -> String {
+    match path {
+        "/series" => format!("{path}?signal=gpu_power&gpu=GPU-a&{}", range()),
+        "/intervals" | "/advisories" | "/risks" | "/standings" | "/runs" | "/nodes" | "/gpus" => {
+            format!("{path}?{}", range())
+        }
+        _ => path.to_owned(),
+    }
+}
+
+/// 503 where all places are taken, 422 where one row is too much: what a route answers is described, and only that.
+#[tokio::test]
+async fn refusals_of_reads_are_described() {
+    let busy = serve_within(ReadLimits { requests: 0, ..ReadLimits::default() }).await;
+    let small = serve_within(ReadLimits { max_rows: 0, ..ReadLimits::default() }).await;
+    let description = description();
+    let (mut too_much, mut put_off) = (BTreeSet::new(), BTreeSet::new());
+    let is_described = |path: &str, status: u16| {
+        let responses = &description["paths"][path]["get"]["responses"];
+        responses.get(status.to_string()).cloned()
+    };
+    for path in description["paths"].as_object().unwrap().keys().filter(|path| *path != "/events") {
+        for (served, refusal, found) in [(&busy, 503, &mut put_off), (&small, 422, &mut too_much)] {
+            let (status, answer) = get(served, &asking(path)).await;
+            assert!(status == 200 || status == refusal, "{path}: {status}: {answer}");
+            let described = is_described(path, status).unwrap_or_else(|| panic!("{path}: {status} is not described"));
+            if status == refusal {
+                check(&answer, &described["content"]["application/json"]["schema"], path);
+                found.insert(path.as_str());
+            }
+        }
+        assert_eq!(is_described(path, 503).is_some(), put_off.contains(path.as_str()), "{path}: 503");
+    }
+    let of_results = ["/findings", "/gpus", "/intervals", "/nodes", "/report"];
+    assert!(of_results.iter().all(|path| too_much.contains(path)), "{too_much:?}");
 }
 
 #[tokio::test]

@@ -116,7 +116,7 @@ struct Done {
     start_ms: TimeMs,
     end_ms: TimeMs,
     until_ms: TimeMs,
-    /// Pieces before `until_ms` of which the server left something out: they are asked for again.
+    /// Pieces before `until_ms` that the server answered in part: they are asked for again.
     #[serde(default)]
     partial: Vec<(TimeMs, TimeMs)>,
 }

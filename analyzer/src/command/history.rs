@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use crate::config::Config;
+use crate::ingest::{Limits, Rules, Skipped};
 use crate::judge::HOUR_MS;
 use crate::sample::{Batch, TimeMs};
 use crate::store::{Appended, Options, Samples, Store, StoreError};
@@ -14,7 +15,10 @@ use crate::store::{Appended, Options, Samples, Store, StoreError};
 /// The store, open for samples of any age, and what went in.
 pub(super) struct History {
     pub(super) store: Store,
+    /// Those of everything else that comes in.
+    pub(super) limits: Limits,
     pub(super) counts: Appended,
+    skipped: Skipped,
     /// First and last time of what came.
     span: Option<(TimeMs, TimeMs)>,
 }
@@ -22,10 +26,15 @@ pub(super) struct History {
 impl History {
     pub(super) async fn open(config: &Config, dir: &Path) -> Result<Self, StoreError> {
         let store = Store::open(Options { history: true, ..config.store_options(dir) }).await?;
-        Ok(Self { store, counts: Appended::default(), span: None })
+        let limits = config.ingest.limits;
+        Ok(Self { store, limits, counts: Appended::default(), skipped: Skipped::default(), span: None })
     }
 
+    /// Stores a batch, but for series that break a limit or the data model.
     pub(super) async fn append(&mut self, batch: Batch) -> Result<(), StoreError> {
+        let rules = Rules { limits: &self.limits, keeps: &|metric| self.store.keeps(metric) };
+        let (batch, skipped) = rules.admitted(batch);
+        self.skipped.absorb(skipped);
         let times = batch.series().flat_map(|series| series.samples).map(|sample| sample.time_ms);
         let span = times.fold(self.span, |span, time| {
             Some(span.map_or((time, time), |(first, last)| (first.min(time), last.max(time))))
@@ -71,6 +80,11 @@ impl History {
             if count > 0 || what == "stored" {
                 let _ = writeln!(text, "{count:>14}  {what}");
             }
+        }
+        if self.skipped.samples() > 0 {
+            let (samples, reasons) = (self.skipped.samples(), self.skipped.reasons());
+            let first = self.skipped.first().unwrap_or_default();
+            let _ = writeln!(text, "{samples:>14}  dropped: {reasons}; the first is {first}");
         }
         text
     }

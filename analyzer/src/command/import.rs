@@ -8,6 +8,7 @@ use tokio::sync::mpsc;
 
 use super::history::History;
 use crate::config::Config;
+use crate::ingest::Rules;
 use crate::ingest::file::{self, BadLines, FileError, Source};
 use crate::report::Period;
 use crate::store::Samples as _;
@@ -71,8 +72,11 @@ async fn import(history: &mut History, path: &Path) -> Result<BadLines, Failed> 
     let bar = progress_bar(path, source.bytes);
     let (batches, mut arriving) = mpsc::channel(QUEUE);
     let reading = {
-        let (bar, store) = (bar.clone(), history.store.clone());
-        tokio::task::spawn_blocking(move || file::read(source, &|metric| store.keeps(metric), &bar, &batches))
+        let (bar, store, limits) = (bar.clone(), history.store.clone(), history.limits);
+        tokio::task::spawn_blocking(move || {
+            let rules = Rules { limits: &limits, keeps: &|metric| store.keeps(metric) };
+            file::read(source, &rules, &bar, &batches)
+        })
     };
     while let Some(batch) = arriving.recv().await {
         let stored = history.append(batch).await;

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use super::print;
 use crate::config::Config;
 use crate::sample::TimeMs;
-use crate::store::{self, Problem, Rebuilt, Status, Store};
+use crate::store::{self, Problem, Rebuilt, RowAside, Status, Store, Which};
 
 /// What takes no longer shows no progress.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -48,6 +48,12 @@ pub enum Args {
     },
     /// Make goodput.db again from the segments; the server must be stopped, and the old file is kept under another name
     Rebuild,
+    /// List the rows of results and events that were set aside as damaged, or remove them, also while a server runs
+    BadRows {
+        /// Remove rows: settled (their window was judged again, or they belong to none) or all
+        #[arg(long, value_name = "WHICH", num_args = 0..=1, default_missing_value = "settled")]
+        remove: Option<Remove>,
+    },
     /// Check a file of quarantine/ or unknown/ and put it back into the index; the server must be stopped
     Unquarantine {
         /// Its name, or the number of the segment
@@ -63,6 +69,15 @@ pub enum Format {
     Text,
     /// For programs.
     Json,
+}
+
+/// Which rows to remove.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Remove {
+    /// Rows whose window was judged again, and rows that belong to no window.
+    Settled,
+    /// All of them.
+    All,
 }
 
 /// Runs the command.
@@ -87,6 +102,7 @@ pub(super) async fn run(args: Args, config: &Config, dir: &Path) -> anyhow::Resu
             print(&format!("{}: {} segments, {} samples in them\n", dir.display(), restored.segments, restored.samples))
         }
         Args::Rebuild => rebuild(dir).await,
+        Args::BadRows { remove } => bad_rows(dir, remove).await,
         Args::Unquarantine { name } => {
             let (path, samples) = store::unquarantine(dir, &name).await?;
             print(&format!(
@@ -112,6 +128,45 @@ async fn verify(dir: &Path) -> anyhow::Result<()> {
         0 => Ok(()),
         problems => bail!("{}: {problems} bad", dir.display()),
     }
+}
+
+async fn bad_rows(dir: &Path, remove: Option<Remove>) -> anyhow::Result<()> {
+    let mut out = String::new();
+    if let Some(remove) = remove {
+        let which = match remove {
+            Remove::Settled => Which::Settled,
+            Remove::All => Which::All,
+        };
+        let removed = store::remove_bad_rows(dir, which).await?;
+        let _ = writeln!(out, "{removed} rows removed");
+    }
+    let rows = store::bad_rows(dir).await?;
+    for row in &rows {
+        let _ = writeln!(out, "{}\n  {}", described(row), row.content);
+    }
+    let unsettled: Vec<_> =
+        rows.iter().filter(|row| row.judged_ms.is_none()).filter_map(|row| row.start_ms.zip(row.end_ms)).collect();
+    let _ = writeln!(out, "{} rows are set aside", rows.len());
+    if let (Some(start), Some(end)) = (unsettled.iter().map(|w| w.0).min(), unsettled.iter().map(|w| w.1).max()) {
+        let _ = writeln!(
+            out,
+            "{} of them belong to hours from {} to {} that were not judged again; the next start of `serve` does it while \
+             their samples are there",
+            unsettled.len(),
+            shown(start),
+            shown(end)
+        );
+    }
+    print(&out)
+}
+
+fn described(row: &RowAside) -> String {
+    let window = match (row.start_ms, row.end_ms, row.judged_ms) {
+        (None, _, _) | (_, None, _) => String::new(),
+        (Some(start), Some(end), None) => format!("; {} to {} was not judged again", shown(start), shown(end)),
+        (Some(start), Some(end), Some(_)) => format!("; {} to {} was judged again", shown(start), shown(end)),
+    };
+    format!("row {} of {}, found {}: {}{window}", row.place, row.name, shown(row.found_ms), row.reason)
 }
 
 async fn rebuild(dir: &Path) -> anyhow::Result<()> {
@@ -212,9 +267,7 @@ fn text(status: &Status) -> String {
         let _ = writeln!(out, "quarantine/{}, found {}: {}", aside.name, shown(aside.found_ms), aside.reason);
     }
     for row in &status.bad_rows {
-        let again = if row.judged_ms.is_some() { "; its window was judged again" } else { "" };
-        let _ =
-            writeln!(out, "row {} of {}, found {}: {}{again}", row.place, row.name, shown(row.found_ms), row.reason);
+        let _ = writeln!(out, "{}", described(row));
     }
     out.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
 }

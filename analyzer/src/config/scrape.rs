@@ -14,6 +14,7 @@ use super::store::count;
 use super::yaml::{Fields, Mistake, Value, line, list, scalar};
 use crate::ingest::access::{Access, Credentials, Tls};
 use crate::ingest::job::{Discovery, Job};
+use crate::ingest::scrape::JobLimits;
 
 /// Reading a few small files costs next to nothing, and a target that comes or goes should not wait.
 const FILE_REFRESH: Duration = Duration::from_secs(5);
@@ -50,6 +51,7 @@ fn job(path: &str, item: &Spanned<Value>, mistakes: &mut Vec<Mistake>) -> Option
     let params = fields.take("params").map(|(name, value)| params(&name, value, mistakes));
     let labels = fields.take("labels").map(|(name, value)| labels(&name, value, mistakes));
     let max_series = fields.optional("max_series", None, mistakes, |value| count(value).map(Some));
+    let limits = limits(&mut fields, mistakes);
     let access = Arc::new(access(&mut fields, path, item, mistakes));
     let files = fields.take("file_sd_configs").map(|(name, value)| each(&name, value, mistakes, file_discovery));
     let http = fields.take("http_sd_configs").map(|(name, value)| each(&name, value, mistakes, http_discovery));
@@ -71,9 +73,48 @@ fn job(path: &str, item: &Spanned<Value>, mistakes: &mut Vec<Mistake>) -> Option
         params,
         labels,
         max_series,
+        limits,
         access,
         discoveries,
     })
+}
+
+/// Prometheus' limits of a job: 0 is none.
+fn limits(fields: &mut Fields<'_>, mistakes: &mut Vec<Mistake>) -> JobLimits {
+    let mut number = |key| fields.optional(key, None, mistakes, limit);
+    let (sample_limit, label_limit) = (number("sample_limit"), number("label_limit"));
+    let (label_name_length_limit, label_value_length_limit) =
+        (number("label_name_length_limit"), number("label_value_length_limit"));
+    let target_limit = number("target_limit");
+    let body_size_limit = fields.optional("body_size_limit", None, mistakes, size);
+    JobLimits {
+        sample_limit,
+        label_limit,
+        label_name_length_limit,
+        label_value_length_limit,
+        body_size_limit,
+        target_limit,
+    }
+}
+
+fn limit(value: &Value) -> Result<Option<usize>, String> {
+    let number = text(value).and_then(|text| text.parse().ok());
+    number.map(|number| Some(number).filter(|number| *number > 0)).ok_or_else(|| "a whole number, 0 for none".into())
+}
+
+/// Bytes, as Prometheus reads them: all units are powers of 1024.
+fn size(value: &Value) -> Result<Option<usize>, String> {
+    let text = text(value).unwrap_or_default();
+    let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let power = match unit {
+        "" | "B" => Some(0),
+        "KB" | "KiB" => Some(10),
+        "MB" | "MiB" => Some(20),
+        "GB" | "GiB" => Some(30),
+        _ => None,
+    };
+    let bytes = power.zip(number.parse::<usize>().ok()).and_then(|(power, number)| number.checked_mul(1 << power));
+    bytes.map(|bytes| Some(bytes).filter(|bytes| *bytes > 0)).ok_or_else(|| "a size such as 10MB, 0 for none".into())
 }
 
 fn target(value: &Value) -> Result<String, String> {
@@ -291,6 +332,11 @@ pub(super) fn write(f: &mut fmt::Formatter<'_>, jobs: &[Job]) -> fmt::Result {
         if let Some(max) = job.max_series {
             writeln!(f, "    max_series: {max}")?;
         }
+        for (key, limit) in job.limits.list() {
+            if let Some(limit) = limit {
+                writeln!(f, "    {key}: {limit}")?;
+            }
+        }
         write_access(f, &job.access, "    ")?;
         for (key, way) in [("file_sd_configs", "file"), ("http_sd_configs", "http")] {
             let discoveries: Vec<_> = job.discoveries.iter().filter(|discovery| discovery.way() == way).collect();
@@ -358,6 +404,12 @@ scrape:
   metrics_path: /gpu
   params: {'collect[]': [a, 'b c'], empty: []}
   max_series: 5000
+  sample_limit: 2000
+  label_limit: 30
+  label_name_length_limit: 0
+  label_value_length_limit: 200
+  body_size_limit: 10MB
+  target_limit: 100
   labels: {cluster: c1, rack: '7'}
   tls_config:
     ca_file: ca.pem
@@ -383,6 +435,9 @@ scrape:
         assert_eq!((gpus.scheme.as_str(), gpus.metrics_path.as_str()), ("https", "/gpu"));
         assert_eq!(gpus.params[0].1, ["a", "b c"]);
         assert_eq!((gpus.max_series, other.max_series), (Some(5000), None));
+        let limits = gpus.limits.list().map(|(_, limit)| limit);
+        assert_eq!(limits, [Some(2000), Some(30), None, Some(200), Some(10 << 20), Some(100)]);
+        assert_eq!(other.limits, JobLimits::default());
         assert_eq!(gpus.labels, [("cluster".to_owned(), "c1".to_owned()), ("rack".to_owned(), "7".to_owned())]);
         assert_eq!(gpus.access.tls.identity, Some(("me.pem".into(), "me.key".into())));
         let refreshes: Vec<_> = gpus.discoveries.iter().map(|d| (d.way(), d.refresh().as_secs())).collect();
@@ -400,6 +455,14 @@ scrape:
             (
                 "interval: 5s",
                 "scrape[0].targets: missing, and neither file_sd_configs nor http_sd_configs is there".to_owned(),
+            ),
+            (
+                "sample_limit: -1, targets: ['n:1']",
+                "scrape[0].sample_limit: expected a whole number, 0 for none, found \"-1\"".to_owned(),
+            ),
+            (
+                "body_size_limit: 10XB, targets: ['n:1']",
+                "scrape[0].body_size_limit: expected a size such as 10MB, 0 for none, found \"10XB\"".to_owned(),
             ),
             ("scheme: ftp, targets: ['n:1']", "scrape[0].scheme: expected http or https, found \"ftp\"".to_owned()),
             (

@@ -11,8 +11,7 @@ use std::path::{Path, PathBuf};
 use indicatif::ProgressBar;
 use tokio::sync::mpsc::Sender;
 
-use super::Limits;
-use super::skipped::{Fault, excerpt};
+use super::skipped::{Fault, Rules, excerpt};
 use super::text::{Format, LineByLine, TextError};
 use crate::parquet::{ParquetError, read_samples};
 use crate::sample::{Batch, Labels, Sample, Series};
@@ -88,7 +87,7 @@ impl Source {
 /// metric, are passed over and listed. Blocks.
 pub fn read(
     source: Source,
-    keeps: &dyn Fn(&str) -> bool,
+    rules: &Rules<'_>,
     bar: &ProgressBar,
     batches: &Sender<Batch>,
 ) -> Result<BadLines, FileError> {
@@ -103,8 +102,8 @@ pub fn read(
         b"PAR1" if bytes.is_none() => Err(FileError::ParquetStream),
         b"PAR1" => {
             let total = bytes.unwrap_or_default();
-            let (limits, mut bad) = (Limits::default(), BadLines::default());
-            let admitted = |labels: Labels| within_limits(labels, &limits, keeps);
+            let mut bad = BadLines::default();
+            let admitted = |labels: Labels| admitted(labels, rules);
             let mut bad_row = |row: usize, reason: &str| bad.add(|| format!("row {row}: {reason}"));
             read_samples(&path, &admitted, &mut bad_row, |batch, part| {
                 bar.set_position((total as f64 * part) as u64);
@@ -112,18 +111,17 @@ pub fn read(
             })?;
             Ok(bad)
         }
-        [0x1f, 0x8b, ..] => lines(flate2::read::MultiGzDecoder::new(rest), keeps, batches).map_err(failed),
+        [0x1f, 0x8b, ..] => lines(flate2::read::MultiGzDecoder::new(rest), rules, batches).map_err(failed),
         [0x28, 0xb5, 0x2f, 0xfd] => {
             let decoder = zstd::Decoder::new(rest).map_err(failed)?;
-            lines(decoder, keeps, batches).map_err(failed)
+            lines(decoder, rules, batches).map_err(failed)
         }
-        _ => lines(rest, keeps, batches).map_err(failed),
+        _ => lines(rest, rules, batches).map_err(failed),
     }
 }
 
-fn lines(reader: impl Read, keeps: &dyn Fn(&str) -> bool, batches: &Sender<Batch>) -> io::Result<BadLines> {
-    let limits = Limits::default();
-    let (mut parser, mut batch) = (LineByLine::new(Format::OpenMetrics, &limits), Building::default());
+fn lines(reader: impl Read, rules: &Rules<'_>, batches: &Sender<Batch>) -> io::Result<BadLines> {
+    let (mut parser, mut batch) = (LineByLine::new(Format::OpenMetrics, rules.limits), Building::default());
     let mut bad = BadLines::default();
     let mut reader = BufReader::with_capacity(1 << 20, reader);
     let mut line = Vec::new();
@@ -143,7 +141,7 @@ fn lines(reader: impl Read, keeps: &dyn Fn(&str) -> bool, batches: &Sender<Batch
             parser.pass();
             bad.add(|| parser.error(format!("expected a line of at most {LINE_BYTES} bytes")).to_string());
             skip_line(&mut reader)?;
-        } else if let Err(error) = one(&mut parser, &line, keeps, &mut batch) {
+        } else if let Err(error) = one(&mut parser, &line, rules.keeps, &mut batch) {
             bad.add(|| error.to_string());
         }
         if batch.samples >= BATCH && batches.blocking_send(batch.take()).is_err() {
@@ -157,17 +155,12 @@ fn lines(reader: impl Read, keeps: &dyn Fn(&str) -> bool, batches: &Sender<Batch
     Ok(bad)
 }
 
-/// The labels of a series of a table: none where it breaks a limit and the store does not keep its metric.
-fn within_limits(labels: Labels, limits: &Limits, keeps: &dyn Fn(&str) -> bool) -> Result<Labels, String> {
-    let too_long = labels.iter().find(|(name, value)| name.len() + value.len() > limits.label_bytes);
-    let fault = match too_long {
-        Some((name, value)) => Fault::long_label(name, value, limits.label_bytes),
-        None if labels.iter().count() > limits.labels => Fault::many_labels(limits.labels),
-        None if labels.iter().any(|(name, _)| name.is_empty()) => Fault::nameless(1),
-        None => return Ok(labels),
-    };
-    if keeps(labels.metric()) {
-        Err(format!("series of metric {:?} skipped: {}", excerpt(labels.metric()), fault.detail))
+/// The labels of a series of a table: none where it has a fault and the store does not keep its metric.
+fn admitted(labels: Labels, rules: &Rules<'_>) -> Result<Labels, String> {
+    let Some(Fault { detail, .. }) = rules.fault(labels.as_ref()) else { return Ok(labels) };
+    let metric = labels.metric();
+    if metric.is_empty() || (rules.keeps)(metric) {
+        Err(format!("series of metric {:?} skipped: {detail}", excerpt(metric)))
     } else {
         Ok(Labels::new::<&str, &str>([]))
     }
@@ -242,12 +235,20 @@ impl Building {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+
+    use super::super::Limits;
     use super::*;
+
+    fn rules() -> Rules<'static> {
+        static LIMITS: LazyLock<Limits> = LazyLock::new(Limits::default);
+        Rules { limits: &LIMITS, keeps: &|metric| metric != "foreign" }
+    }
 
     /// The metrics and times that a file brings, and its bad lines.
     fn read_text(text: &[u8]) -> (Vec<(String, i64)>, Vec<String>, u64) {
         let (batches, mut arriving) = tokio::sync::mpsc::channel(100);
-        let bad = lines(text, &|metric| metric != "foreign", &batches).unwrap();
+        let bad = lines(text, &rules(), &batches).unwrap();
         drop(batches);
         let mut read = Vec::new();
         while let Some(batch) = arriving.blocking_recv() {
@@ -308,7 +309,7 @@ mod tests {
         crate::parquet::Table::create(&path, &frame).unwrap().finish().unwrap();
         let (batches, mut arriving) = tokio::sync::mpsc::channel(100);
         let source = Source::open(&path).unwrap();
-        let bad = read(source, &|metric| metric != "foreign", &ProgressBar::hidden(), &batches).unwrap();
+        let bad = read(source, &rules(), &ProgressBar::hidden(), &batches).unwrap();
         drop(batches);
         let mut metrics = Vec::new();
         while let Some(batch) = arriving.blocking_recv() {

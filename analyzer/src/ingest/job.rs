@@ -8,7 +8,7 @@ use axum::http::uri::Authority;
 use reqwest::Url;
 
 use super::access::Access;
-use super::scrape::Target;
+use super::scrape::{JobLimits, Target};
 use super::skipped::excerpt;
 
 /// Exporters that are scraped alike.
@@ -32,6 +32,8 @@ pub struct Job {
     pub labels: Vec<(String, String)>,
     /// Active series that all targets together may have; `None`: as many as one sender.
     pub max_series: Option<usize>,
+    /// Limits of each scrape, and of the number of targets.
+    pub limits: JobLimits,
     /// TLS and credentials.
     pub access: Arc<Access>,
     /// Where further targets are listed.
@@ -93,6 +95,7 @@ impl Job {
             params: Vec::new(),
             labels: Vec::new(),
             max_series: None,
+            limits: JobLimits::default(),
             access: Arc::default(),
             discoveries: Vec::new(),
         }
@@ -131,8 +134,8 @@ impl Job {
         }
         target.labels.sort();
         let url = url.to_string();
-        let (interval, timeout, max_series) = (self.interval, self.timeout, self.max_series);
-        Ok(Target { url, interval, timeout, max_series, access: Arc::clone(&self.access), ..target })
+        let (interval, timeout, max_series, limits) = (self.interval, self.timeout, self.max_series, self.limits);
+        Ok(Target { url, interval, timeout, max_series, limits, access: Arc::clone(&self.access), ..target })
     }
 }
 

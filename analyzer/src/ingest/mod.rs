@@ -9,6 +9,8 @@ mod given_up;
 #[cfg(test)]
 mod http_tests;
 pub mod job;
+#[cfg(test)]
+mod limits_tests;
 pub mod promql;
 #[cfg(test)]
 mod reach_tests;

@@ -88,7 +88,7 @@ impl Server {
         Self { client, base: base.trim_end_matches('/').to_owned(), headers, partial: None }
     }
 
-    /// The same server, of which partial answers are accepted and noted.
+    /// The same server, with partial answers accepted and noted.
     #[must_use]
     pub fn allowing_partial(self, allow: bool) -> Self {
         Self { partial: allow.then(Mutex::default), ..self }

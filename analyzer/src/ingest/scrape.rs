@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use std::{iter, mem};
 
@@ -16,14 +17,16 @@ use tokio::time::{Instant, MissedTickBehavior, interval, interval_at, sleep, tim
 use tracing::{error, info, warn};
 
 mod body;
+mod limits;
 
-pub use body::{Seen, UP, failed, succeeded};
+pub use body::{BodyError, Seen, UP, failed, succeeded};
+pub use limits::JobLimits;
 
 use super::Limits;
 use super::access::{Access, Clients};
 use super::discover::Listed;
 use super::job::{Discovery, Job};
-use super::skipped::Rules;
+use super::skipped::{Rules, excerpt};
 use super::tally::Tally;
 use super::text::{Format, TextError};
 use crate::sample::{Batch, STALE_BITS, ScrapeJob, TimeMs};
@@ -51,6 +54,8 @@ pub struct Target {
     pub timeout: Duration,
     /// Active series that all targets of its job together may have; `None`: as many as one sender.
     pub max_series: Option<usize>,
+    /// Its job's limits of a scrape.
+    pub limits: JobLimits,
     /// TLS and credentials.
     pub access: Arc<Access>,
 }
@@ -66,6 +71,7 @@ impl Target {
             interval: Duration::from_secs(15),
             timeout: Duration::from_secs(10),
             max_series: None,
+            limits: JobLimits::default(),
             access: Arc::default(),
         }
     }
@@ -118,6 +124,14 @@ pub enum ScrapeError {
         /// The limit, after decompression.
         limit: usize,
     },
+    /// A limit of its job is broken.
+    #[error("{url}: {reason}")]
+    Limit {
+        /// The target.
+        url: String,
+        /// Which limit, and by what.
+        reason: String,
+    },
     /// The answer is no exposition text.
     #[error("{url}: {error}")]
     Text {
@@ -137,6 +151,7 @@ impl ScrapeError {
             Self::Status { .. } => "status",
             Self::Timeout { .. } => "timeout",
             Self::TooLarge { .. } => "too_large",
+            Self::Limit { .. } => "limit",
             Self::Text { .. } => "text",
         }
     }
@@ -192,7 +207,11 @@ impl Scraper {
             let rules = Rules { limits: &self.limits, keeps: keeps.as_ref() };
             succeeded(&body, format, &rules, target, time_ms, seen)
         };
-        let (batch, skipped) = read.map_err(|error| ScrapeError::Text { url: target.url.clone(), error })?;
+        let url = || target.url.clone();
+        let (batch, skipped) = read.map_err(|error| match error {
+            BodyError::Text(error) => ScrapeError::Text { url: url(), error },
+            BodyError::Limit(reason) => ScrapeError::Limit { url: url(), reason },
+        })?;
         self.tally.skipped(&skipped, &target.url);
         Ok(batch)
     }
@@ -212,9 +231,10 @@ impl Scraper {
         let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let format = Format::of(content_type);
         let mut body = Vec::new();
+        let limit = target.limits.body_size_limit.unwrap_or(usize::MAX).min(self.limits.decompressed_bytes);
         while let Some(chunk) = response.chunk().await.map_err(http)? {
-            if body.len() + chunk.len() > self.limits.decompressed_bytes {
-                return Err(ScrapeError::TooLarge { url: url(), limit: self.limits.decompressed_bytes });
+            if body.len() + chunk.len() > limit {
+                return Err(ScrapeError::TooLarge { url: url(), limit });
             }
             body.extend_from_slice(&chunk);
         }
@@ -237,14 +257,15 @@ impl Scraper {
         let mut died: HashSet<Target> = HashSet::new();
         loop {
             let wanted = lists.targets();
+            lists.note_count(&job, wanted.len());
             // A target whose sender is dropped ends itself.
             running.retain(|target, _| wanted.contains(target));
             for target in wanted {
                 let Entry::Vacant(place) = running.entry(target.clone()) else { continue };
                 let (end, ended) = oneshot::channel();
                 let pause = if died.remove(&target) { target.interval } else { Duration::ZERO };
-                let (scraper, store) = (self.clone(), Arc::clone(&store));
-                let task = tasks.spawn(async move { scraper.follow(&target, pause, ended, &store).await });
+                let (scraper, store, lists) = (self.clone(), Arc::clone(&store), Arc::clone(&lists));
+                let task = tasks.spawn(async move { scraper.follow(&target, pause, ended, &lists, &store).await });
                 place.insert((task.id(), end));
             }
             self.tally.targets(&job.name, running.len());
@@ -301,6 +322,7 @@ impl Scraper {
         target: &Target,
         pause: Duration,
         mut gone: oneshot::Receiver<()>,
+        lists: &Lists,
         store: &Arc<S>,
     ) {
         let keeps: Keeps = {
@@ -317,7 +339,10 @@ impl Scraper {
                 _ = &mut gone => break,
             }
             let time_ms = wall_clock();
-            let scraped = self.scrape(target, time_ms, &mut seen, &keeps).await;
+            let scraped = match lists.too_many(target) {
+                Some(error) => Err(error),
+                None => self.scrape(target, time_ms, &mut seen, &keeps).await,
+            };
             let is_up = scraped.is_ok();
             self.tally.scrape(target.job(), scraped.as_ref().err().map_or("taken", ScrapeError::outcome));
             let batch = scraped.unwrap_or_else(|error| {
@@ -352,6 +377,8 @@ impl Scraper {
 /// The lists of a job's targets: first those of the configuration, then one per discovery.
 struct Lists {
     lists: Mutex<Vec<Vec<Target>>>,
+    /// There are more targets than the job's `target_limit`.
+    is_over: AtomicBool,
     changed: Notify,
 }
 
@@ -362,11 +389,31 @@ impl Lists {
         });
         let mut lists = vec![fixed.collect()];
         lists.resize(1 + job.discoveries.len(), Vec::new());
-        Self { lists: Mutex::new(lists), changed: Notify::new() }
+        Self { lists: Mutex::new(lists), is_over: AtomicBool::new(false), changed: Notify::new() }
     }
 
     fn targets(&self) -> HashSet<Target> {
         self.lists.lock().iter().flatten().cloned().collect()
+    }
+
+    /// Compares the number of targets with the job's limit, and says when it begins or ends to be too many.
+    fn note_count(&self, job: &Job, targets: usize) {
+        let limit = job.limits.target_limit;
+        let is_over = limit.is_some_and(|limit| targets > limit);
+        if self.is_over.swap(is_over, Ordering::Relaxed) != is_over {
+            if is_over {
+                error!(job = job.name, targets, limit, "more targets than target_limit: none is scraped");
+            } else {
+                info!(job = job.name, targets, limit, "no more targets than target_limit: they are scraped again");
+            }
+        }
+    }
+
+    /// Why the target is not scraped.
+    fn too_many(&self, target: &Target) -> Option<ScrapeError> {
+        let limit = target.limits.target_limit.filter(|_| self.is_over.load(Ordering::Relaxed))?;
+        let reason = format!("not scraped: its job has more than {limit} targets (target_limit)");
+        Some(ScrapeError::Limit { url: target.url.clone(), reason })
     }
 
     fn replace(&self, n: usize, targets: Vec<Target>) {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Limits;
+use crate::sample::{Batch, Labels, LabelsRef};
 
 /// Bytes of a metric name that are kept for the log.
 const NAME_BYTES: usize = 64;
@@ -24,6 +25,59 @@ impl<'a> Rules<'a> {
     #[must_use]
     pub fn of_all(limits: &'a Limits) -> Self {
         Self { limits, keeps: &|_| true }
+    }
+}
+
+impl Rules<'_> {
+    /// The first fault of a series that is read as a whole. The readers of remote write and of text find the same faults
+    /// label by label.
+    pub(super) fn fault(&self, labels: LabelsRef<'_>) -> Option<Fault> {
+        let Limits { labels: most, label_bytes, .. } = *self.limits;
+        let (mut count, mut bytes, mut has_metric) = (0, 0, false);
+        let mut fault = None;
+        for (name, value) in labels.iter() {
+            count += 1;
+            bytes += name.len() + value.len();
+            has_metric |= name == "__name__";
+            let of_label = if name.is_empty() {
+                Some(Fault::nameless(count))
+            } else if name.len() + value.len() > label_bytes {
+                Some(Fault::long_label(name, value, label_bytes))
+            } else {
+                None
+            };
+            fault = fault.or(of_label);
+        }
+        let many = (count > most).then(|| Fault::many_labels(most));
+        let fault = fault.or(many).or_else(|| (!has_metric).then(Fault::no_metric));
+        fault.map(|fault| Fault { bytes, ..fault })
+    }
+
+    /// The batch without the series that have a fault. Those of metrics that the store does not keep lose their labels only:
+    /// they count as unknown.
+    #[must_use]
+    pub fn admitted(&self, batch: Batch) -> (Batch, Skipped) {
+        let mut skipped = Skipped::default();
+        // A reader has taken the labels off what counts as unknown.
+        let fault = |labels: LabelsRef<'_>| self.fault(labels).filter(|_| !labels.key().is_empty());
+        if batch.series().all(|series| fault(series.labels).is_none()) {
+            return (batch, skipped);
+        }
+        let (mut kept, nameless) = (Batch::default(), Labels::new::<&str, &str>([]));
+        for series in batch.series() {
+            let metric = series.labels.metric();
+            match fault(series.labels) {
+                None => kept.push(series.labels, series.samples),
+                Some(fault) if metric.is_empty() || (self.keeps)(metric) => {
+                    skipped.add(metric, fault, series.samples.len());
+                }
+                Some(fault) => {
+                    kept.push(nameless.as_ref(), series.samples);
+                    skipped.mention(metric, fault);
+                }
+            }
+        }
+        (kept, skipped)
     }
 }
 
@@ -160,6 +214,17 @@ impl Skipped {
         }
     }
 
+    /// Adds what another delivery left out.
+    pub fn absorb(&mut self, other: Self) {
+        for (reason, count) in other.series {
+            *self.series.entry(reason).or_default() += count;
+        }
+        self.samples += other.samples;
+        for ((_, metric), Named { fault, kept }) in other.named {
+            self.name(&metric, fault, kept);
+        }
+    }
+
     /// How many series were skipped, by reason.
     pub fn series(&self) -> impl Iterator<Item = (Reason, u64)> {
         self.series.iter().map(|(reason, count)| (*reason, *count))
@@ -177,14 +242,16 @@ impl Skipped {
     }
 
     /// The reasons and the number of series of each, for an answer.
-    pub(super) fn reasons(&self) -> String {
+    #[must_use]
+    pub fn reasons(&self) -> String {
         let each: Vec<_> =
             self.series().map(|(reason, count)| format!("{count} series by {}", reason.name())).collect();
         each.join(", ")
     }
 
     /// The first fault, for an answer.
-    pub(super) fn first(&self) -> Option<String> {
+    #[must_use]
+    pub fn first(&self) -> Option<String> {
         let (metric, named) = self.named().find(|(_, named)| named.kept)?;
         Some(format!("{metric:?}: {}", named.fault.detail))
     }

@@ -11,7 +11,8 @@ use std::ops::Range;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use super::{HOUR_MS, Judge, JudgeError, Reader, into_hour, shown};
+use super::windows::into_hour;
+use super::{HOUR_MS, Judge, JudgeError, Reader, shown};
 use crate::classify::Judged;
 use crate::forecast::Outlook;
 use crate::report::Period;

@@ -40,7 +40,7 @@ pub enum Holds {
     AboveZero,
     /// The metric has reached this share of a limit of the store.
     OfLimit(&'static str, f64),
-    /// The metric is a time, and that is so many seconds ago.
+    /// The metric is a time, and that is this many seconds ago.
     OlderThan(f64),
 }
 
@@ -134,7 +134,7 @@ pub const CONDITIONS: &[Condition] = &[
         label: None,
         holds: Holds::AboveZero,
         severity: Severity::Warning,
-        action: "Run `goodput-analyzer store verify`, and classify the hours it names again.",
+        action: "Check the disk, run `goodput-analyzer store bad-rows`, and remove the rows once their hours were judged again.",
         alert: "GoodputAnalyzerBadRows",
     },
     Condition {

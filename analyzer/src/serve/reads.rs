@@ -183,7 +183,8 @@ pub(super) async fn bounded<S: Results + Clone + 'static>(
     next: Next,
 ) -> Response {
     let path = request.uri().path();
-    if path == "/state" || path.starts_with("/assets/") || path == "/api/v1/health" {
+    let reads_nothing = ["/state", "/api/v1/health", "/api/v1/openapi.json"];
+    if reads_nothing.contains(&path) || path.starts_with("/assets/") {
         return next.run(request).await;
     }
     let is_api = path.starts_with("/api/");

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use sqlx::SqliteConnection;
 
 use super::catalogue::SeriesId;
-use super::database::{Database, json};
+use super::database::Database;
 use super::embedded::Shared;
 use super::index::{delete_write_ahead, insert_segment, raise_seq};
 use super::segment::about::Described;
 use super::segments::Segment;
+use super::series_rows;
 use crate::sample::Labels;
 
 /// Why series of a segment cannot enter the catalogue; none when they can. A series has one id, and an id one series.
@@ -76,10 +77,7 @@ pub(super) async fn insert(
     series: &[(SeriesId, Labels)],
     segment: &Segment,
 ) -> sqlx::Result<()> {
-    for (id, labels) in series {
-        let sql = "INSERT INTO series (id, labels) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING";
-        sqlx::query(sql).bind(id.0).bind(json(labels)?).execute(&mut *connection).await?;
-    }
+    series_rows::insert(connection, series).await?;
     insert_segment(connection, segment).await
 }
 

@@ -3,17 +3,19 @@
 
 use std::collections::BTreeSet;
 use std::ops::Range;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use sqlx::sqlite::SqliteRow;
-use sqlx::{AssertSqlSafe, Row, SqliteConnection};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteRow};
+use sqlx::{AssertSqlSafe, Connection as _, Row, SqliteConnection};
 use tokio_stream::StreamExt;
 use tracing::{error, warn};
 
 use super::checked::{Skipped, Table, Value, is_damage};
 use super::embedded::Shared;
-use super::{application, delivery, events, outlook, results};
+use super::options::{database_path, wall_clock};
+use super::{StoreError, application, database, delivery, events, outlook, results};
 use crate::judge::HOUR_MS;
 use crate::sample::TimeMs;
 
@@ -31,6 +33,9 @@ pub(super) static TABLES: [&Table; 8] = [
 
 /// After a failure the next attempt to set rows aside, or to make indices again, waits this long.
 const RETRY: Duration = Duration::from_secs(60);
+
+/// How long a command waits for the server's transactions.
+const BUSY: Duration = Duration::from_secs(30);
 
 /// Windows are an hour at most; a row that says otherwise has lost its window.
 const MAX_WINDOW_MS: i64 = HOUR_MS;
@@ -65,11 +70,31 @@ pub struct RowAside {
     pub reason: String,
     /// When it was found.
     pub found_ms: TimeMs,
+    /// Start of the window that lost it; `None` when it belongs to none, or that is not known.
+    pub start_ms: Option<TimeMs>,
+    /// End of that window.
+    pub end_ms: Option<TimeMs>,
     /// When the window that lost it was judged again.
     pub judged_ms: Option<TimeMs>,
+    /// Its values as far as they could be read: a JSON object.
+    pub content: String,
+}
+
+/// Which of the rows that were set aside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// Those whose window was judged again, and those that belong to no window.
+    Settled,
+    /// All of them.
+    All,
 }
 
 impl BadRow {
+    /// A row that belongs to no window.
+    pub(super) fn of(table: &'static Table, place: String, reason: String, content: String) -> Self {
+        Self { table, place, reason, content, window: None }
+    }
+
     pub(super) fn describe(&self) -> String {
         format!("row {} of {}: {}", self.place, self.table.name, self.reason)
     }
@@ -141,7 +166,8 @@ pub(super) async fn set_aside(connection: &mut SqliteConnection, rows: &[BadRow]
 
 /// Every row that was set aside.
 pub(super) async fn list(connection: &mut SqliteConnection) -> sqlx::Result<Vec<RowAside>> {
-    let sql = "SELECT name, place, reason, found_ms, judged_ms FROM bad_rows ORDER BY found_ms, name, place";
+    let sql = "SELECT name, place, reason, found_ms, start_ms, end_ms, judged_ms, content FROM bad_rows
+        ORDER BY found_ms, name, place";
     let rows = sqlx::query(sql).fetch_all(connection).await?;
     let decode = |row: &SqliteRow| {
         Ok(RowAside {
@@ -149,22 +175,79 @@ pub(super) async fn list(connection: &mut SqliteConnection) -> sqlx::Result<Vec<
             place: row.try_get(1)?,
             reason: row.try_get(2)?,
             found_ms: row.try_get(3)?,
-            judged_ms: row.try_get(4)?,
+            start_ms: row.try_get(4)?,
+            end_ms: row.try_get(5)?,
+            judged_ms: row.try_get(6)?,
+            content: row.try_get(7)?,
         })
     };
     rows.iter().map(decode).collect()
+}
+
+/// Removes rows set aside whose window ends at or before this, or that belong to none and were found by then: the rows
+/// that they were would be gone too. Returns how many.
+pub(super) async fn forget(connection: &mut SqliteConnection, until: TimeMs) -> sqlx::Result<u64> {
+    let sql = "DELETE FROM bad_rows WHERE coalesce(end_ms, found_ms) <= $1";
+    Ok(sqlx::query(sql).bind(until).execute(connection).await?.rows_affected())
+}
+
+async fn remove(connection: &mut SqliteConnection, which: Which) -> sqlx::Result<u64> {
+    let sql = match which {
+        Which::Settled => "DELETE FROM bad_rows WHERE judged_ms IS NOT NULL OR start_ms IS NULL OR end_ms IS NULL",
+        Which::All => "DELETE FROM bad_rows",
+    };
+    Ok(sqlx::query(sql).execute(connection).await?.rows_affected())
+}
+
+/// The rows of a data directory that were set aside. Another process may have it open.
+pub async fn bad_rows(dir: &Path) -> Result<Vec<RowAside>, StoreError> {
+    let path = database_path(dir);
+    let mut connection = database::look_into(&path).await?;
+    let rows = list(&mut connection).await;
+    connection.close().await.map_err(|error| database::failed(&path, error))?;
+    rows.map_err(|error| database::failed(&path, error))
+}
+
+/// Sets aside what is bad and still in its table, then removes rows that were set aside. Returns how many were removed.
+/// Another process may have the directory open.
+pub async fn remove_bad_rows(dir: &Path, which: Which) -> Result<u64, StoreError> {
+    let path = database_path(dir);
+    let failed = |error| database::failed(&path, error);
+    database::look_into(&path).await?.close().await.map_err(failed)?;
+    let options = SqliteConnectOptions::new().filename(&path).foreign_keys(true).busy_timeout(BUSY);
+    let mut connection = SqliteConnection::connect_with(&options).await.map_err(failed)?;
+    let removed = async {
+        let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
+        for table in TABLES {
+            let found = find(&mut transaction, table, "1 = 1", &[]).await?;
+            set_aside(&mut transaction, &found.bad, wall_clock()).await?;
+        }
+        let removed = remove(&mut transaction, which).await?;
+        transaction.commit().await?;
+        Ok(removed)
+    };
+    let removed = removed.await.map_err(failed);
+    connection.close().await.map_err(failed)?;
+    removed
 }
 
 impl Shared {
     /// Counts the rows set aside so far, and remembers the windows that lost them.
     pub(super) async fn load_bad_rows(&self) -> sqlx::Result<()> {
         let read = &self.database.read;
-        let rows: i64 = sqlx::query_scalar("SELECT count(*) FROM bad_rows").fetch_one(read).await?;
-        self.totals.lock().bad_rows = rows.cast_unsigned();
+        self.count_bad_rows().await?;
         let sql = "SELECT DISTINCT start_ms, end_ms FROM bad_rows
             WHERE start_ms IS NOT NULL AND end_ms IS NOT NULL AND judged_ms IS NULL";
         let windows: Vec<(TimeMs, TimeMs)> = sqlx::query_as(sql).fetch_all(read).await?;
         self.lost.lock().extend(windows);
+        Ok(())
+    }
+
+    /// Counts the rows set aside; a command or retention may have removed some.
+    pub(super) async fn count_bad_rows(&self) -> sqlx::Result<()> {
+        let sql = "SELECT count(*) FROM bad_rows";
+        let rows: i64 = sqlx::query_scalar(sql).fetch_one(&self.database.read).await?;
+        self.totals.lock().bad_rows = rows.cast_unsigned();
         Ok(())
     }
 

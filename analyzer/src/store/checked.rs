@@ -194,7 +194,7 @@ pub(super) struct Skipped {
     pub(super) content: String,
 }
 
-/// A read of results: at most so many rows, and what it left out.
+/// A read of results: its bound on rows, and what it left out.
 #[derive(Debug, Default)]
 pub(super) struct Reading {
     pub(super) skipped: Vec<Skipped>,

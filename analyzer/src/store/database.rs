@@ -1,6 +1,6 @@
-//! How the database is opened, the catalogue and the write-ahead. Segments are in `index`, verdicts in `results`.
+//! How the database is opened, and the write-ahead. The catalogue is in `series_rows`. Segments are in `index`, verdicts in `results`.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
@@ -8,15 +8,15 @@ use std::time::Duration;
 use sqlx::migrate::Migrator;
 use sqlx::sqlite::{
     SqliteAutoVacuum, SqliteConnectOptions, SqliteExecutor, SqliteJournalMode, SqlitePool, SqlitePoolOptions,
-    SqliteRow, SqliteSynchronous,
+    SqliteSynchronous,
 };
-use sqlx::{Connection, QueryBuilder, Row, Sqlite, SqliteConnection, Transaction};
+use sqlx::{Connection, Sqlite, SqliteConnection, Transaction};
 use tracing::{error, warn};
 
 use super::StoreError;
 use super::catalogue::SeriesId;
 use super::checked::is_damage;
-use super::identity;
+use super::{identity, series_rows};
 use crate::sample::Labels;
 
 mod full;
@@ -31,9 +31,6 @@ const SLACK_BYTES: u64 = 1 << 20;
 
 /// Connections that read beside the one that writes; SQLite's WAL journal lets them run at once.
 const READERS: u32 = 4;
-
-/// Series of a statement: two values each, of the 32,766 that SQLite takes at most (SQLITE_MAX_VARIABLE_NUMBER).
-const SERIES_AT_ONCE: usize = 1000;
 
 pub(super) struct Database {
     path: PathBuf,
@@ -166,22 +163,10 @@ impl Database {
         u32::try_from(last.unwrap_or(0) + 1).map_err(|error| sqlx::Error::Decode(error.into()))
     }
 
-    pub(super) async fn series(&self) -> sqlx::Result<Vec<(SeriesId, Labels)>> {
-        series(&mut *self.read.acquire().await?).await
-    }
-
     /// One group commit: new series and the samples. Returns the write-ahead's sequence number.
     pub(super) async fn commit(&self, series: &[(SeriesId, Labels)], samples: &[u8]) -> sqlx::Result<i64> {
         let mut transaction = self.write.begin_with("BEGIN IMMEDIATE").await?;
-        // A statement is a way to the connection's thread and back, which costs more than the row.
-        for series in series.chunks(SERIES_AT_ONCE) {
-            let mut insert = QueryBuilder::new("INSERT INTO series (id, labels) ");
-            let rows = series.iter().map(|(id, labels)| Ok((id.0, json(labels)?))).collect::<sqlx::Result<Vec<_>>>()?;
-            insert.push_values(rows, |mut row, (id, labels)| {
-                row.push_bind(id).push_bind(labels);
-            });
-            insert.build().persistent(false).execute(&mut *transaction).await?;
-        }
+        series_rows::insert(&mut transaction, series).await?;
         // The generation is checked by the same statement.
         let sql = "INSERT INTO write_ahead (checksum, samples) SELECT $1, $2 FROM directory WHERE generation = $3";
         let written = sqlx::query(sql)
@@ -216,46 +201,6 @@ fn writers() -> SqlitePoolOptions {
         .max_connections(1)
         .test_before_acquire(true)
         .before_acquire(move |connection, _| Box::pin(std::future::ready(Ok(usable(connection)))))
-}
-
-/// Labels as they are stored.
-pub(super) fn json(labels: &Labels) -> sqlx::Result<String> {
-    let pairs: BTreeMap<_, _> = labels.iter().collect();
-    serde_json::to_string(&pairs).map_err(|error| sqlx::Error::Encode(error.into()))
-}
-
-/// What [`json`] made.
-pub(super) fn labels(json: &str) -> sqlx::Result<Labels> {
-    let pairs: BTreeMap<String, String> =
-        serde_json::from_str(json).map_err(|error| sqlx::Error::Decode(error.into()))?;
-    Ok(Labels::new(pairs))
-}
-
-/// Every series whose labels can be read, in order of id.
-pub(super) async fn series(connection: &mut SqliteConnection) -> sqlx::Result<Vec<(SeriesId, Labels)>> {
-    let rows = sqlx::query("SELECT id, labels FROM series ORDER BY id").fetch_all(connection).await?;
-    let mut series = Vec::with_capacity(rows.len());
-    for row in &rows {
-        let id: u32 = row.try_get("id")?;
-        match decode_labels(row) {
-            Ok(labels) => series.push((SeriesId(id), labels)),
-            // Its samples stay in their segments.
-            Err(reason) => warn!(series = id, reason, "bad row of the catalogue left out; its samples are not served"),
-        }
-    }
-    Ok(series)
-}
-
-/// The rows of the catalogue that cannot be read: id and reason.
-pub(super) async fn bad_series(connection: &mut SqliteConnection) -> sqlx::Result<Vec<(i64, String)>> {
-    let rows = sqlx::query("SELECT id, labels FROM series ORDER BY id").fetch_all(connection).await?;
-    let checked = |row: &SqliteRow| Ok((row.try_get("id")?, decode_labels(row).err()));
-    let all = rows.iter().map(checked).collect::<sqlx::Result<Vec<(i64, Option<String>)>>>()?;
-    Ok(all.into_iter().filter_map(|(id, reason)| Some((id, reason?))).collect())
-}
-
-fn decode_labels(row: &SqliteRow) -> Result<Labels, String> {
-    row.try_get("labels").and_then(labels).map_err(|error| error.to_string())
 }
 
 /// Sequence number, checksum and samples of the first write-ahead row after this one.

@@ -142,7 +142,7 @@ impl Database {
     }
 }
 
-/// Acknowledged commits of which nothing is left.
+/// Acknowledged commits that are lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Missing {
     pub(super) first_seq: i64,

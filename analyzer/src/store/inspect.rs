@@ -11,6 +11,7 @@ use super::bad_rows::{self, RowAside};
 use super::catalogue::SeriesId;
 use super::options::{database_path, segments_path, unknown_path};
 use super::segments::Segment;
+use super::series_rows::{self, BadSeries, SeriesRows};
 use super::{StoreError, aside, database, index, judged, segment, write_ahead};
 use crate::sample::{Sample, TimeMs};
 
@@ -197,9 +198,10 @@ pub async fn verify(dir: &Path, tell: Tell<'_>) -> Result<Verified, StoreError> 
                 found.problems.push(Problem { path: path.clone(), reason: line });
             }
         }
-        let series = database::series(&mut transaction).await?.into_iter().map(|(id, _)| id).collect();
+        let SeriesRows { good, bad } = series_rows::read(&mut transaction).await?;
+        let series = good.into_iter().map(|(id, _)| id).collect();
         let segments = index::segments(&mut transaction).await?;
-        check_rows(&mut transaction, &path, &mut found).await?;
+        check_rows(&mut transaction, &path, &bad, &mut found).await?;
         check_write_ahead(&mut transaction, &path, &series, &mut found).await?;
         Ok::<_, sqlx::Error>((series, segments))
     };
@@ -242,10 +244,14 @@ async fn is_indexed(connection: &mut SqliteConnection, id: i64) -> sqlx::Result<
 }
 
 /// Rows that are bad, and those that were set aside. A table that cannot be read to its end is a problem of the file.
-async fn check_rows(connection: &mut SqliteConnection, path: &Path, found: &mut Verified) -> sqlx::Result<()> {
+async fn check_rows(
+    connection: &mut SqliteConnection,
+    path: &Path,
+    series: &[BadSeries],
+    found: &mut Verified,
+) -> sqlx::Result<()> {
     let problem = |reason| Problem { path: path.to_owned(), reason };
-    let series = database::bad_series(&mut *connection).await?;
-    found.bad_rows.extend(series.into_iter().map(|(id, reason)| problem(format!("row {id} of series: {reason}"))));
+    found.bad_rows.extend(series.iter().map(|row| problem(row.describe())));
     for table in bad_rows::TABLES {
         match bad_rows::find(&mut *connection, table, "1 = 1", &[]).await {
             Ok(rows) => found.bad_rows.extend(rows.bad.iter().map(|row| problem(row.describe()))),

@@ -3,7 +3,7 @@
 use sqlx::AssertSqlSafe;
 
 use super::database::Database;
-use super::events;
+use super::{bad_rows, events};
 use crate::sample::TimeMs;
 
 const SELECT: &str = "SELECT seq FROM judged";
@@ -22,7 +22,7 @@ pub(super) fn forget(table: &str) -> String {
     format!("DELETE FROM {table} WHERE start_ms < $1 AND end_ms <= $1")
 }
 
-/// The UTC hours of a table's verdicts that reach over a time so many milliseconds after the full hour.
+/// The UTC hours of a table's verdicts that reach over a time this many milliseconds after the full hour.
 pub(super) fn across(table: &str) -> String {
     format!(
         "SELECT DISTINCT start_ms - start_ms % 3600000 FROM {table}
@@ -56,7 +56,7 @@ impl Database {
         sqlx::query(NOTE_FIRST).bind(seq).execute(&self.write).await.map(drop)
     }
 
-    /// Removes verdicts on time that ends at or before this, and events before it. Returns how many rows.
+    /// Removes verdicts on time that ends at or before this, events before it, and rows of that time that were set aside. Returns how many rows.
     pub(super) async fn forget_verdicts(&self, until: TimeMs) -> sqlx::Result<u64> {
         let mut transaction = self.begin().await?;
         let mut rows = events::forget(&mut transaction, until).await?;
@@ -64,6 +64,7 @@ impl Database {
             let deleted = sqlx::query(AssertSqlSafe(sql)).bind(until).execute(&mut *transaction).await?;
             rows += deleted.rows_affected();
         }
+        rows += bad_rows::forget(&mut transaction, until).await?;
         transaction.commit().await?;
         Ok(rows)
     }

@@ -51,6 +51,7 @@ mod results;
 mod retain;
 mod segment;
 mod segments;
+mod series_rows;
 mod snapshot;
 mod start;
 mod stats;
@@ -66,7 +67,7 @@ use std::ops::{AddAssign, Range, RangeInclusive};
 
 pub use arrivals::Arrivals;
 pub use backup::{BackedUp, backup, restore};
-pub use bad_rows::RowAside;
+pub use bad_rows::{RowAside, Which, bad_rows, remove_bad_rows};
 pub use chunk::read_chunk;
 pub use embedded::Store;
 pub use error::StoreError;
@@ -330,7 +331,7 @@ pub trait Results: Send + Sync {
         window: &Range<TimeMs>,
         judged: bool,
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
-    /// The UTC hours, by their starts, of which verdicts reach over a time so long after the full hour.
+    /// The UTC hours, by their starts, whose verdicts reach over a time this long after the full hour.
     fn hours_across(&self, into_hour_ms: i64) -> impl Future<Output = Result<Vec<TimeMs>, StoreError>> + Send;
 
     /// How far samples and events can be read by now.

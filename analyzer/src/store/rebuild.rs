@@ -15,7 +15,9 @@ use super::inspect::Tell;
 use super::options::{database_path, quarantine_path, segments_path, unknown_path};
 use super::segment::about::{self, Described};
 use super::segments::{Segment, id_of};
+use super::series_rows::{self, SeriesRows};
 use super::{Problem, StoreError, aside, legacy};
+use crate::sample::Labels;
 
 /// What a rebuilt index holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -140,23 +142,22 @@ async fn fill(dir: &Path, database: &Database, rebuilt: &mut Rebuilt, tell: Tell
 /// Series of the old catalogue stay, but where segments name them otherwise or they cannot be read. Returns how many
 /// there are.
 async fn check_catalogue(connection: &mut SqliteConnection, named: &Named) -> sqlx::Result<u64> {
-    let all: Vec<(i64, String)> = sqlx::query_as("SELECT id, labels FROM series").fetch_all(&mut *connection).await?;
-    let mut count = 0;
-    for (id, text) in all {
-        let known = u32::try_from(id).ok().and_then(|id| named.labels(SeriesId(id)));
-        let sound = database::labels(&text).ok();
-        let sql = match (known, sound) {
-            (None, Some(_)) => None,
-            (Some(known), Some(found)) if *known == found => None,
-            (Some(known), _) => Some((database::json(known)?, "UPDATE series SET labels = $2 WHERE id = $1")),
-            (None, None) => Some((String::new(), "DELETE FROM series WHERE id = $1 AND $2 = ''")),
-        };
-        count += 1;
-        if let Some((labels, sql)) = sql {
-            count -= u64::from(labels.is_empty());
-            sqlx::query(sql).bind(id).bind(labels).execute(&mut *connection).await?;
+    let SeriesRows { good, bad } = series_rows::read(connection).await?;
+    let mut count = good.len() as u64;
+    let differs = |(id, found): (SeriesId, Labels)| {
+        named.labels(id).filter(|known| **known != found).map(|known| (id, known.clone()))
+    };
+    let mut changed: Vec<(SeriesId, Labels)> = good.into_iter().filter_map(differs).collect();
+    for row in bad {
+        let id = u32::try_from(row.id).ok().map(SeriesId);
+        if let Some((id, known)) = id.and_then(|id| Some((id, named.labels(id)?))) {
+            changed.push((id, known.clone()));
+            count += 1;
+        } else {
+            sqlx::query("DELETE FROM series WHERE id = $1").bind(row.id).execute(&mut *connection).await?;
         }
     }
+    series_rows::replace(connection, &changed).await?;
     Ok(count)
 }
 

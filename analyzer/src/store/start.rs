@@ -65,9 +65,7 @@ impl Shared {
         let orphans = self.orphans().await?;
         self.refuse(&orphans).await?;
         self.database.raise_generation().await;
-        for (id, labels) in self.query(self.database.series()).await? {
-            self.catalogue.write().insert(id, labels);
-        }
+        self.load_catalogue().await?;
         for orphan in orphans {
             self.settle_orphan(orphan).await?;
         }

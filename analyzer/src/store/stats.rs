@@ -40,7 +40,7 @@ pub struct Stats {
     pub read_errors: u64,
     /// Acknowledged samples that were found missing when the store was opened.
     pub missing_samples: u64,
-    /// Rows of results and events ever set aside because they could not be read.
+    /// Rows of results, events and series that are set aside as damaged.
     pub bad_rows: u64,
     /// How long the last group commit took, fsync included; none before the first.
     pub last_commit: Option<Duration>,

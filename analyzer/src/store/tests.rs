@@ -7,6 +7,7 @@ use std::path::Path;
 use proptest::prelude::*;
 
 mod bad_rows;
+mod catalogue_rows;
 mod clocks;
 mod copies;
 mod damage;

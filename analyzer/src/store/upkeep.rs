@@ -56,6 +56,7 @@ impl Writer {
             self.forget_retired().await?;
             self.keep_clock().await?;
             self.retain().await?;
+            self.shared.query(self.shared.count_bad_rows()).await?;
             self.begin_sweep();
             self.give_back().await?;
             if self.merging.is_none() {

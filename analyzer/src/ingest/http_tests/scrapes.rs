@@ -59,7 +59,7 @@ async fn a_scrape_reads_both_formats_and_names_what_failed() {
     }
     let hasty = Target { timeout: Duration::from_millis(50), ..target(address, "never") };
     assert!(matches!(scraper.scrape_once(&hasty).await, Err(ScrapeError::Timeout { .. })));
-    // Bound and dropped: nobody listens there now.
+    // Bound and dropped: nothing listens there now.
     let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let error = scraper.scrape_once(&target(closed, "x")).await.unwrap_err().to_string();
     assert!(error.contains("refused"), "{error}");

@@ -60,6 +60,17 @@ impl Seen {
     }
 }
 
+/// Why an answer brings nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BodyError {
+    /// It is no exposition text, or too long.
+    #[error(transparent)]
+    Text(#[from] TextError),
+    /// A limit of its job is broken.
+    #[error("{0}")]
+    Limit(String),
+}
+
 /// What a scrape that got an answer brings: its samples, the markers of series that vanished, and `up`; and what was left
 /// out of it: lines that cannot be read, and series that break a limit. Of a series that is there twice the first stays.
 /// Series with timestamps of their own get no markers, as in Prometheus. After an error, which is one of the whole answer,
@@ -72,12 +83,12 @@ pub fn succeeded<T: AsRef<[u8]> + ?Sized>(
     target: &Target,
     time_ms: TimeMs,
     seen: &mut Seen,
-) -> Result<(Batch, Skipped), TextError> {
+) -> Result<(Batch, Skipped), BodyError> {
     let (mut batch, mut skipped) = (Batch::default(), Skipped::default());
     seen.scrape += 1;
     let mut points = Points::new(body, format, rules.limits);
     let mut pairs = Vec::new();
-    let (mut has_good, mut first_bad) = (false, None);
+    let (mut samples, mut first_bad) = (0, None);
     while let Some(point) = points.next() {
         let mut point = match point {
             Ok(point) => point,
@@ -88,9 +99,13 @@ pub fn succeeded<T: AsRef<[u8]> + ?Sized>(
                 continue;
             }
         };
-        has_good = true;
+        samples += 1;
         batch.add(Sample { time_ms: point.time_ms.unwrap_or(time_ms), value: point.value });
         label(&mut point, target, &mut pairs);
+        let limits = &target.limits;
+        if let Some(broken) = limits.broken_by_samples(samples).or_else(|| limits.broken_by_labels(&pairs)) {
+            return Err(BodyError::Limit(broken));
+        }
         if pairs.len() > rules.limits.labels {
             let bytes = pairs.iter().map(|(name, value)| name.len() + value.len()).sum();
             point.fault.get_or_insert_with(|| Box::new(Fault { bytes, ..Fault::many_labels(rules.limits.labels) }));
@@ -107,8 +122,8 @@ pub fn succeeded<T: AsRef<[u8]> + ?Sized>(
     }
     points.finish()?;
     // A page without any line that can be read is a page of something other than metrics.
-    if let Some(error) = first_bad.filter(|_| !has_good) {
-        return Err(error);
+    if let Some(error) = first_bad.filter(|_| samples == 0) {
+        return Err(error.into());
     }
     seen.settle(time_ms, &mut batch);
     up(target, time_ms, 1.0, &mut batch);
@@ -174,6 +189,7 @@ fn label<'a>(point: &mut Point<'a>, target: &'a Target, pairs: &mut Vec<(Cow<'a,
 #[cfg(test)]
 mod tests {
     use super::super::super::Limits;
+    use super::super::JobLimits;
     use super::*;
     use crate::sample::is_stale;
 
@@ -310,5 +326,47 @@ mod tests {
         // Without labels it is counted as unknown.
         let expected = (vec![String::new(), "kept".to_owned()], Vec::new());
         assert_eq!(skipped(body.as_bytes(), Format::Text, &limits), expected);
+    }
+
+    /// As Prometheus has it: a limit of the job that is broken fails the whole scrape, also by a metric that is not kept.
+    #[test]
+    fn a_limit_of_the_job_that_is_broken_fails_the_scrape() {
+        // Two labels are the target's, one is the name.
+        let four = "a{x=\"12345678901\"} 1\n";
+        let limits = JobLimits::default();
+        let cases = [
+            (JobLimits { sample_limit: Some(2), ..limits }, "a 1\nb 1\n", "a 1\nb 1\nc 1\n", "sample_limit"),
+            (JobLimits { label_limit: Some(4), ..limits }, four, "a{x=\"1\",y=\"1\"} 1\n", "label_limit"),
+            (
+                JobLimits { label_name_length_limit: Some(8), ..limits },
+                four,
+                "a{x23456789=\"1\"} 1\n",
+                "label_name_length_limit",
+            ),
+            (
+                JobLimits { label_value_length_limit: Some(11), ..limits },
+                four,
+                "a{x=\"123456789012\"} 1\n",
+                "label_value_length_limit",
+            ),
+        ];
+        for (limits, fine, broken, name) in cases {
+            let target = Target { limits, ..target() };
+            for format in [Format::Text, Format::OpenMetrics] {
+                let mut seen = Seen::default();
+                let all = Limits::default();
+                let rules = Rules { limits: &all, keeps: &|_| false };
+                let end = if format == Format::Text { "" } else { "# EOF\n" };
+                let mut scrape = |body: &str, time_ms| {
+                    let body = format!("{body}{end}");
+                    succeeded(&body, format, &rules, &target, time_ms, &mut seen)
+                };
+                let (first, _) = scrape(fine, 10).unwrap();
+                let error = scrape(broken, 20).unwrap_err();
+                assert!(matches!(&error, BodyError::Limit(text) if text.contains(name)), "{name}: {error}");
+                // Every series of the last scrape ends.
+                assert_eq!(failed(&target, 20, &mut seen).len(), first.len(), "{name}");
+            }
+        }
     }
 }

@@ -7,6 +7,9 @@ use super::super::skipped::{Fault, excerpt};
 use super::{Format, Point, PointLabels};
 use crate::sample::TimeMs;
 
+/// The label that a metric's name is.
+const METRIC: &str = "__name__";
+
 /// What is left of a line.
 pub(super) struct Line<'a> {
     rest: &'a str,
@@ -45,8 +48,8 @@ impl<'a> Line<'a> {
         }
         if name.is_empty() {
             set(&mut fault, Fault::no_metric);
-        } else if name.len() > limits.label_bytes {
-            set(&mut fault, || Fault::long_label("__name__", &name, limits.label_bytes));
+        } else if METRIC.len() + name.len() > limits.label_bytes {
+            set(&mut fault, || Fault::long_label(METRIC, &name, limits.label_bytes));
         }
         if let Some(fault) = &mut fault {
             fault.bytes = whole - self.rest.len();
@@ -193,7 +196,7 @@ fn wrong(name: &str, value: &str, labels: &PointLabels<'_>, limits: &Limits) -> 
     if name.len() + value.len() > limits.label_bytes {
         return Some(Fault::long_label(name, value, limits.label_bytes));
     }
-    if labels.iter().any(|(other, _)| *other == name) || name == "__name__" {
+    if labels.iter().any(|(other, _)| *other == name) || name == METRIC {
         return Some(Fault::twice(name));
     }
     // The metric name is one label more.

@@ -158,13 +158,13 @@ fn a_bad_line_costs_itself() {
 
 #[test]
 fn limits_are_named() {
-    let limits = Limits { samples: 2, labels: 2, label_bytes: 4, ..Limits::default() };
+    let limits = Limits { samples: 2, labels: 2, label_bytes: 9, ..Limits::default() };
     let error = |body| parse(body, Format::Text, &limits, 0).unwrap_err().to_string();
     assert_eq!(error("a 1\nb 1\nc 1\n"), "line 3: more than 2 samples");
     assert_eq!(error("a{b=\"1\",c=\"2\"} 1\n"), "line 1: more than 2 labels");
-    assert_eq!(error("a{b=\"1234\"} 1\n"), "line 1: label \"b\" of 5 bytes, more than 4");
-    assert_eq!(error("abcde 1\n"), "line 1: label \"__name__\" of 13 bytes, more than 4");
-    assert!(parse("a{b=\"123\"} 1\nb 1\n", Format::Text, &limits, 0).is_ok());
+    assert_eq!(error("a{b=\"123456789\"} 1\n"), "line 1: label \"b\" of 10 bytes, more than 9");
+    assert_eq!(error("abcde 1\n"), "line 1: label \"__name__\" of 13 bytes, more than 9");
+    assert!(parse("a{b=\"12345678\"} 1\nb 1\n", Format::Text, &limits, 0).is_ok());
 }
 
 #[test]

@@ -37,7 +37,7 @@ pub(super) fn register(registry: &mut Registry, stats: &Stats) {
         ("unknown_files", "Files in `unknown/`, which the index of segments does not know", stats.unknown_files),
         (
             "bad_rows",
-            "Rows of verdicts, risks, advisories, deliveries and events ever set aside because they were damaged",
+            "Rows of verdicts, risks, advisories, deliveries, events and series that are set aside as damaged",
             stats.bad_rows,
         ),
     ];

@@ -4,7 +4,7 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AssertSqlSafe, Connection as _, SqliteConnection};
 
 use super::super::bad_rows::TABLES;
-use super::super::{Verdicts, examples, status, verify};
+use super::super::{Verdicts, Which, bad_rows, examples, remove_bad_rows, status, verify};
 use super::*;
 use crate::application::Achieved;
 use crate::classify::Class;
@@ -61,6 +61,13 @@ async fn edit(dir: &Path, sql: &str) -> u64 {
     done.rows_affected()
 }
 
+/// Changes the last row of a table.
+async fn damage(dir: &Path, table: &str, change: &str) {
+    let key = TABLES.iter().find(|known| known.name == table).unwrap().key;
+    let sql = format!("UPDATE {table} SET {change} WHERE {key} = (SELECT max({key}) FROM {table})");
+    assert_eq!(edit(dir, &sql).await, 1, "{sql}");
+}
+
 async fn read(store: &Store) -> (Verdicts, Vec<Delivered>) {
     (store.verdicts(0..3 * HOUR).await.unwrap(), store.deliveries(WEEK).await.unwrap())
 }
@@ -90,7 +97,6 @@ const CHANGES: [(&str, &str, &str); 8] = [
 async fn a_row_that_is_not_as_it_was_written_costs_itself_and_is_set_aside() {
     for (n, (table, changed, unreadable)) in CHANGES.into_iter().enumerate() {
         assert_eq!(TABLES[n].name, table);
-        let row = format!("{0} = (SELECT max({0}) FROM {table})", TABLES[n].key);
         // A row of an earlier release has no checksum: there it must be unreadable to be noticed.
         for change in [changed.to_owned(), unreadable.to_owned(), format!("{unreadable}, checksum = NULL")] {
             let dir = tempfile::tempdir().unwrap();
@@ -99,7 +105,7 @@ async fn a_row_that_is_not_as_it_was_written_costs_itself_and_is_set_aside() {
             let store = open(dir.path()).await;
             let sound = read(&store).await;
             store.close().await;
-            assert_eq!(edit(dir.path(), &format!("UPDATE {table} SET {change} WHERE {row}")).await, 1, "{change}");
+            damage(dir.path(), table, &change).await;
 
             let mut expected = counts(&sound);
             expected[n] -= 1;
@@ -176,19 +182,49 @@ async fn a_bad_event_is_set_aside_when_it_is_in_the_way() {
     assert_eq!(far, [(0, 6, Some(2)), (9, 9, None)], "summed up by its events");
 }
 
+/// Rows set aside end: by retention, as old as the rows that they were, or by the command, which leaves those whose
+/// window is still to be judged.
 #[tokio::test]
-async fn a_series_whose_labels_cannot_be_read_prevents_nothing() {
+async fn rows_set_aside_go_by_retention_and_by_command() {
+    for (table, has_window) in [("intervals", true), ("risks", true), ("deliveries", false), ("attempts", false)] {
+        let dir = tempfile::tempdir().unwrap();
+        fill(dir.path()).await;
+        let unreadable = CHANGES.iter().find(|(name, ..)| *name == table).unwrap().2;
+        damage(dir.path(), table, unreadable).await;
+        // Found by the command itself: no server has read the row.
+        let removed = remove_bad_rows(dir.path(), Which::Settled).await.unwrap();
+        assert_eq!(removed, u64::from(!has_window), "{table}");
+        let left = bad_rows(dir.path()).await.unwrap();
+        assert_eq!(left.len(), usize::from(has_window), "{table}: {left:?}");
+        assert!(left.iter().all(|row| row.start_ms == Some(HOUR) && row.content.contains("checksum")), "{left:?}");
+        let found = verify(dir.path(), &mut |_, _| {}).await.unwrap();
+        assert_eq!(found.bad_rows.len(), left.len(), "{table}: {found:?}");
+        let store = open(dir.path()).await;
+        assert_eq!(store.stats().bad_rows, left.len() as u64);
+        for window in store.lost_windows() {
+            store.note_rejudged(&window, true).await.unwrap();
+        }
+        store.close().await;
+        assert_eq!(remove_bad_rows(dir.path(), Which::Settled).await.unwrap(), left.len() as u64, "{table}");
+        assert_eq!(verify(dir.path(), &mut |_, _| {}).await.unwrap().bad_rows, [], "{table}");
+    }
+}
+
+#[tokio::test]
+async fn a_row_set_aside_lives_as_long_as_the_row_that_it_was() {
     let dir = tempfile::tempdir().unwrap();
+    fill(dir.path()).await;
+    damage(dir.path(), "intervals", "ms = 1").await;
+    damage(dir.path(), "deliveries", "digest = -1").await;
     let store = open(dir.path()).await;
-    store.append(batch([ticks(0..5), series("kept_b", "y", &[(1, 1.0)])])).await.unwrap();
-    store.flush().await.unwrap();
-    store.close().await;
-    edit(dir.path(), "UPDATE series SET labels = '{' WHERE id = 2").await;
-    let found = verify(dir.path(), &mut |_, _| {}).await.unwrap();
-    assert!(found.bad_rows[0].reason.starts_with("row 2 of series: "), "{found:?}");
-    let store = open(dir.path()).await;
-    assert_eq!(times(&store).await, [0, 1, 2, 3, 4]);
-    assert_eq!(store.select(&all("kept_b")).await.unwrap(), []);
+    read(&store).await;
+    assert_eq!(store.stats().bad_rows, 2);
+    let database = &store.shared.database;
+    for (until, left) in [(2 * HOUR - 1, 2), (2 * HOUR, 1), (NOW - 1, 1), (NOW, 0)] {
+        database.forget_verdicts(until).await.unwrap();
+        store.shared.count_bad_rows().await.unwrap();
+        assert_eq!(store.stats().bad_rows, left, "until {until}: a delivery has no window, so its finding counts");
+    }
 }
 
 /// No flipped bit shows a value that was not written, and each that takes a row away is named.
