@@ -2,10 +2,10 @@
 
 use super::contradiction::{self, Found};
 use super::thresholds::confidence::{COUNTED, INFERRED, WEAK};
-use super::{Cell, Fact, Thresholds, power, sampling};
+use super::{Cell, Fact, Thresholds, power, sampling, spinning};
 use crate::signal::{Signal, named_in};
 
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 
 /// The share of a cell that was work.
 #[derive(Clone, Debug, PartialEq)]
@@ -109,14 +109,16 @@ const ROUNDING: f64 = 1e-6;
 /// Kernels that spin in a collective keep the engine and the utilisation at 100 %, but hardly draw power.
 fn asked_of_power(busy: Busy, cell: &Cell<'_>, t: &Thresholds) -> Busy {
     let needed = power::working_watts(cell, busy.ratio, t.power_near_idle_ratio);
-    let (Some((signal, watts)), Some(needed)) = (power::drawn(cell), needed) else { return busy };
+    let (Some((signal, watts)), Some(needed)) = (power::drawn(cell), needed) else {
+        return spinning::asked(busy, cell, t);
+    };
     let corroborated = if busy.rung == Signal::GpuUtilization.name() {
         Busy { rung: CORROBORATED, confidence: INFERRED, ..busy }
     } else {
         busy
     };
     if corroborated.ratio < t.power_check_ratio || watts >= needed {
-        return corroborated;
+        return spinning::asked(corroborated, cell, t);
     }
     let mut facts = corroborated.facts;
     facts.push(Fact::of(signal, watts, needed));

@@ -1,11 +1,13 @@
 //! `cold_start`: from the claim of a GPU to its first sustained work.
 
+use std::ops::RangeInclusive;
+
 use super::phase::{Course, Phase, nothing};
 use super::work::{grows, is_sustained};
 use super::{Cell, Class, Fact, Thresholds, gang_wait};
 use crate::signal::Signal;
 
-pub(super) const VERSION: u32 = 4;
+pub(super) const VERSION: u32 = 5;
 
 pub(super) const PHASE: Phase = Phase { class: Class::ColdStart, takes_work: false, mark, missing: nothing };
 
@@ -44,10 +46,20 @@ pub(super) fn starting_since(course: &Course<'_>, index: usize, t: &Thresholds) 
     let limit_ms = (t.cold_start_seconds * 1000.0) as i64;
     let held = (0..=index).rev().take_while(|i| course.is_held(*i));
     let begun = held.take_while(|i| cells[index].end - cells[*i].start <= limit_ms).find(|i| begins(course, *i))?;
+    if waits_after_work(course, begun..=index, t) {
+        return None;
+    }
     if (begun..index).any(|i| works(course, i, t)) || works(course, index, t) && !gets_going(course, index, t) {
         return None;
     }
     Some(begun)
+}
+
+/// Did kernels spin once there had been any work? Other ranks are waited for then, and the start is over.
+fn waits_after_work(course: &Course<'_>, cells: RangeInclusive<usize>, t: &Thresholds) -> bool {
+    let worked = |index: &usize| course.busy(*index).is_some_and(|busy| busy > t.idle_busy_ratio);
+    let spins = |index: usize| course.state(index).busy.as_ref().is_some_and(|b| b.spun >= t.sustained_busy_ratio);
+    cells.skip_while(|index| !worked(index)).any(spins)
 }
 
 /// Was the GPU taken in this cell, from nobody or from another owner? Behind a hole in the data nobody knows.
@@ -60,7 +72,18 @@ fn begins(course: &Course<'_>, cell: usize) -> bool {
 
 /// Does sustained work go on in the cell: work that goes on in the next one, as far as that is known?
 pub(super) fn works(course: &Course<'_>, cell: usize, t: &Thresholds) -> bool {
-    is_sustained(|index| course.busy(index), cell, t)
+    is_sustained(|index| course.busy(index), cell, t) || is_utilised(course, cell, t)
+}
+
+/// Does the driver see kernels for the most of two cells in a row, that do not spin? The count of engines is low where
+/// kernels are small.
+fn is_utilised(course: &Course<'_>, cell: usize, t: &Thresholds) -> bool {
+    let utilised = |index: usize| {
+        let told = Cell { node: course.node, gpu: course.gpu, owner: None, index }.mean(Signal::GpuUtilization);
+        let spins = course.state(index).busy.as_ref().is_some_and(|busy| busy.spun > 0.0);
+        !spins && told.is_some_and(|share| share >= t.derate_busy_ratio)
+    };
+    utilised(cell) && cell + 1 < course.node.cells.len() && utilised(cell + 1)
 }
 
 /// Does work begin within the cell, so that there is more of it in the next? What is before is still the start.

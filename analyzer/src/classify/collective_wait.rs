@@ -7,14 +7,14 @@
 //! share that spun is taken from the busy time.
 
 use super::busy::{Busy, busy};
-use super::depth::{self, shallow};
+use super::depth::{self, Lost, shallow};
 use super::derate::Derate;
 use super::thresholds::confidence::{INFERRED, NODE_WIDE};
 use super::work::work;
-use super::{Cell, Class, Fact, Rule, Thresholds, Verdict};
+use super::{Cell, Class, Fact, Rule, Thresholds, Verdict, late_rank, swing};
 use crate::signal::Signal;
 
-pub(super) const VERSION: u32 = 3;
+pub(super) const VERSION: u32 = 4;
 
 pub(super) const RULE: Rule = Rule {
     class: Class::CollectiveWait,
@@ -57,6 +57,37 @@ fn judge_busy(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
     if cell.owner.is_none() {
         return Verdict::Abstain { missing: vec![Signal::GpuOwner] };
     }
+    let now = compared_now(cell, t);
+    match judge_past(cell, t) {
+        Verdict::Claim { max_share, confidence, facts } => match now.filter(|lost| lost.share > max_share) {
+            Some(lost) => claim(lost),
+            None => Verdict::Claim { max_share, confidence, facts },
+        },
+        other => now.map_or(other, claim),
+    }
+}
+
+fn claim(Lost { share, confidence, facts }: Lost) -> Verdict {
+    Verdict::Claim { max_share: share, confidence, facts }
+}
+
+/// What the other ranks and the samples of the same minutes say, whatever the GPU did before.
+fn compared_now(cell: &Cell<'_>, t: &Thresholds) -> Option<Lost> {
+    let others = others(cell);
+    let swings = || swing::lost(cell, t).filter(|_| has_company(cell, &others, t));
+    let (late, swings) = (late_rank::lost(cell, &others, t), swings());
+    late.into_iter().chain(swings).max_by(|a, b| a.share.total_cmp(&b.share))
+}
+
+/// Have other GPUs of the owner kernels at the same time, and is it known what CPU the job uses? Without either it may be
+/// anything that leaves the GPU with kernels that do little.
+fn has_company(cell: &Cell<'_>, others: &[Cell<'_>], t: &Thresholds) -> bool {
+    let busy = others.iter().filter(|other| has_kernels(other, t)).count() + cell.elsewhere().busy;
+    busy > 0 && depth::used_cores(cell).is_some()
+}
+
+/// What the GPU did before and after says.
+fn judge_past(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
     // Most cells are as deep as ever: then nobody has to know of other GPUs.
     let (shallow, is_told) = (shallow(cell, t), depth::SIGNALS.iter().any(|signal| cell.mean(*signal).is_some()));
     if is_told && shallow.is_none() {

@@ -27,6 +27,14 @@ pub(super) struct Shallow {
     pub(super) facts: Vec<Fact>,
 }
 
+/// The share of its busy time for which a GPU had kernels that did nothing.
+#[derive(Debug)]
+pub(super) struct Lost {
+    pub(super) share: f64,
+    pub(super) confidence: f64,
+    pub(super) facts: Vec<Fact>,
+}
+
 /// CPUs in use per GPU.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cores {
@@ -220,6 +228,13 @@ pub(super) fn deeper(cell: &Cell<'_>, than: &Cell<'_>, t: &Thresholds) -> Verdic
     if pairs.is_empty() || pairs.iter().any(|(_, own, other)| own - other < t.shallow_ratio * own || *own <= 0.0) {
         return Verdict::No;
     }
+    // Boards of a model draw differently while they spin: watts alone tell of work where no board spins at so many.
+    let by_watts = pairs.iter().all(|(measure, ..)| measure.unit == Signal::GpuPower.unit());
+    let works =
+        || power::drawn(cell).zip(power::level(cell, t.spinning_power_ratio)).is_some_and(|((_, w), line)| w >= line);
+    if by_watts && !works() {
+        return Verdict::No;
+    }
     let fact = |(Measure { against, unit, .. }, own, other): (Measure, f64, f64)| Fact {
         signal: against,
         unit,
@@ -227,6 +242,23 @@ pub(super) fn deeper(cell: &Cell<'_>, than: &Cell<'_>, t: &Thresholds) -> Verdic
         threshold: own * (1.0 - t.shallow_ratio),
     };
     Verdict::Claim { max_share: 1.0, confidence, facts: pairs.into_iter().map(fact).collect() }
+}
+
+/// Do both GPUs do the same work in the cell, by every measure that both have, though the first has kernels for this much
+/// longer? What these show if they spin is allowed for.
+pub(super) fn exchanged(cell: &Cell<'_>, late: &Cell<'_>, longer: f64, t: &Thresholds) -> Option<Vec<Fact>> {
+    let signals = [Signal::TensorActive, Signal::DramActive, Signal::SmActive];
+    let spinning = [0.0, t.spinning_dram_ratio, t.spinning_sm_ratio];
+    let pairs = signals.into_iter().zip(spinning).filter_map(|(signal, spinning)| {
+        let (own, other) = (cell.mean(signal)?, late.mean(signal)?);
+        (own.max(other) >= t.depth_floor_ratio).then_some((signal, own, other, spinning * longer))
+    });
+    let pairs: Vec<(Signal, f64, f64, f64)> = pairs.collect();
+    let is_same = |(_, own, other, spinning): &(Signal, f64, f64, f64)| {
+        own - spinning <= other * (1.0 + t.shallow_ratio) && *own >= other * (1.0 - t.shallow_ratio)
+    };
+    let facts = pairs.iter().map(|(signal, own, other, _)| Fact::of(*signal, *own, *other)).collect();
+    (!pairs.is_empty() && pairs.iter().all(is_same)).then_some(facts)
 }
 
 impl Compared {

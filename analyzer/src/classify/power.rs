@@ -93,6 +93,29 @@ pub(super) fn limit(cell: &Cell<'_>) -> Option<f64> {
     cell.mean(Signal::GpuPowerLimit).or_else(made)
 }
 
+/// What a board draws with an idle context, as a share of its limit, where neither the board nor its model tells: 115 of
+/// 700 W on an H100 (NVIDIA/aicr), 65 of 400 W on an A100 (JUWELS job 9482789).
+const IDLE_SHARE: f64 = 0.16;
+
+/// The power, in watts, with an idle context: of this very board where it rested, else of its model, else by its limit.
+pub(super) fn idle(cell: &Cell<'_>) -> Option<f64> {
+    let limit = limit(cell);
+    let own = cell.gpu.idle_watts.filter(|own| limit.is_none_or(|limit| 2.0 * own < limit));
+    own.or_else(|| model(cell).map(|model| model.idle)).or_else(|| limit.map(|limit| limit * IDLE_SHARE))
+}
+
+/// The power, in watts, this share of the way from the board's own idle power to its limit.
+pub(super) fn level(cell: &Cell<'_>, share: f64) -> Option<f64> {
+    let (idle, limit) = (idle(cell)?, limit(cell)?);
+    (limit > idle).then_some(idle + share * (limit - idle))
+}
+
+/// The least power, in watts, that the board drew in a cell in which it held a context and had no work.
+pub(super) fn own_idle(cells: impl Iterator<Item = (f64, Reading)>) -> Option<f64> {
+    let resting = cells.filter(|(busy, _)| *busy <= 0.0).map(|(_, power)| power.mean);
+    resting.filter(|watts| *watts >= LEAST_WATTS).reduce(f64::min)
+}
+
 /// The power, in watts, that a GPU busy for this share of the cell draws at least if it works; `near_idle` is the
 /// threshold's share of the range from idle to limit. `None` where the model is not known.
 pub(super) fn working_watts(cell: &Cell<'_>, busy: f64, near_idle: f64) -> Option<f64> {

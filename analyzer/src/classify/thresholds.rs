@@ -94,6 +94,9 @@ thresholds! {
     power_near_idle_ratio = 0.075 "ratio of idle to limit" in 0.0..=1.0,
         "Power above idle, as a share of the range from idle to the limit, below which a busy GPU waits and does not work.",
         from "8xH100 training that waits for one rank: 150 to 156 W at 98 % utilisation, 6 to 7 %; a working A100 at 99 %: 94 W or more, 9 % (JUWELS job 9482789)";
+    spinning_power_ratio = 0.33 "ratio of idle to limit" in 0.0..=1.0,
+        "Power above the board's own idle power, as a share of the range to its limit, below which kernels may spin and do nothing else, where tensor cores and memory are at rest too.",
+        from "8xH100 training that waits for one rank: 6 to 7 %; boards of a model differ by 9 %, and models by more; kernels that compute in registers alone draw over half of the range, since the clocked multiprocessors take most of it";
     contradicted_power_ratio = 0.6 "ratio of the limit" in 0.3..=1.0,
         "Power, as a share of the board's limit, that no board draws without work: what says that it rests is not believed.",
         from "idle contexts: 16 % of the limit on H100 and A100, 27 % on L40S, up to 50 % on L4 and T4 at their highest clocks (72 and 70 W)";

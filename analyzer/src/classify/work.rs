@@ -1,8 +1,8 @@
 //! What is noted of every cell of every GPU before rules are asked, for they compare a cell with many others.
 
-use super::busy::{Busy, busy};
-use super::{Cell, Thresholds, cpu, depth};
-use crate::frame::{NodeFrame, Work};
+use super::busy::{Busy, LADDER, busy};
+use super::{Cell, Thresholds, cpu, depth, power};
+use crate::frame::{GpuFrame, NodeFrame, Work};
 use crate::signal::Signal;
 
 /// How much of the cell was work, and how that went. `None` where no signal says anything.
@@ -39,12 +39,26 @@ pub(super) fn grows(busy: impl Fn(usize) -> Option<f64>, cell: usize, t: &Thresh
 
 /// Notes it in the frame.
 pub(super) fn note(node: &mut NodeFrame, t: &Thresholds) {
+    let idle_watts: Vec<Option<f64>> = node.gpus.iter().map(|gpu| idle_watts(node, gpu, t)).collect();
+    node.gpus.iter_mut().zip(idle_watts).for_each(|(gpu, watts)| gpu.idle_watts = watts);
     let cells = |gpu| (0..node.cells.len()).map(move |index| (gpu, index));
     let noted: Vec<Vec<Option<Work>>> = (node.gpus.iter())
         .map(|gpu| cells(gpu).map(|(gpu, index)| look(&Cell { node, gpu, owner: None, index }, t)).collect())
         .collect();
     node.background_cores = cpu::background(node, t);
     node.gpus.iter_mut().zip(noted).for_each(|(gpu, noted)| gpu.work = noted);
+}
+
+/// What the board draws with a context and without work. Memory in use tells of the context, and no busy signal of work.
+fn idle_watts(node: &NodeFrame, gpu: &GpuFrame, t: &Thresholds) -> Option<f64> {
+    let rests = |index| {
+        let cell = Cell { node, gpu, owner: None, index };
+        let most =
+            LADDER.into_iter().filter_map(|signal| cell.read(signal)).map(|reading| reading.max).reduce(f64::max)?;
+        cell.read(Signal::FbUsed).filter(|used| used.min >= t.held_fb_bytes)?;
+        Some((most, *cell.read(Signal::GpuPower)?))
+    };
+    power::own_idle((0..node.cells.len()).filter_map(rests))
 }
 
 fn look(cell: &Cell<'_>, t: &Thresholds) -> Option<Work> {

@@ -50,6 +50,9 @@ pub struct GpuFrame {
     /// The GPU's latest sample before the end of the window; `None` if all are later, or so much earlier that what
     /// came then is not known.
     pub last_seen_ms: Option<TimeMs>,
+    /// What the board drew, in watts, with a context and without work; `None` until the frame is judged, and where it
+    /// never rested.
+    pub(crate) idle_watts: Option<f64>,
     /// Per cell, how much of it was work; empty until the frame is judged.
     pub(crate) work: Vec<Option<Work>>,
 }
@@ -139,6 +142,7 @@ impl GpuFrame {
             cut,
             model,
             last_seen_ms,
+            idle_watts: None,
             work: Vec::new(),
         };
         let instances = parts.iter().zip(there).zip(shares);
@@ -173,6 +177,7 @@ impl GpuFrame {
             share_ms,
             cut: Cut::default(),
             last_seen_ms: self.last_seen_ms,
+            idle_watts: None,
             work: Vec::new(),
         }
     }
