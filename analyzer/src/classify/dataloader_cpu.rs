@@ -5,10 +5,11 @@ use super::busy::busy;
 use super::cpu::{self, CpuUse};
 use super::depth::HeldGpus;
 use super::thresholds::confidence::{COUNTED, INFERRED, NODE_WIDE, WEAK};
-use super::{Cell, Class, Fact, Rule, Thresholds, Verdict, dataloader_storage, feeding_unsplit};
+use super::work::work;
+use super::{Cell, Class, Fact, Rule, Thresholds, Verdict, dataloader_storage, fed, feeding_unsplit};
 use crate::signal::Signal;
 
-pub(super) const VERSION: u32 = 3;
+pub(super) const VERSION: u32 = 4;
 
 pub(super) const RULE: Rule = Rule { class: Class::DataloaderCpu, explains: &[Class::FeedingUnsplit], judge };
 
@@ -51,9 +52,13 @@ fn short(usage: Option<CpuUse>, waiting: Option<(Fact, f64)>, t: &Thresholds) ->
     Some(Seen { share: shares.fold(0.0, f64::max), confidence, facts: facts.collect() })
 }
 
-/// Workers that compute nearly all of the time: one process has no more than a CPU, however many are free.
+/// Workers that compute nearly all of the time: one process has no more than a CPU, however many are free. A loader's
+/// workers give the GPU a batch now and then; a child of a notebook computes for itself.
 fn saturated(cell: &Cell<'_>, t: &Thresholds) -> Option<Seen> {
     let workers = cell.mean(Signal::JobSaturatedWorkers).filter(|workers| *workers >= t.saturated_workers)?;
+    if work(cell, t)?.ratio < t.sustained_busy_ratio && workers < t.surely_workers {
+        return None;
+    }
     let facts = vec![Fact::of(Signal::JobSaturatedWorkers, workers, t.saturated_workers)];
     // Workers that compute all the time bound nothing below that.
     Some(Seen { share: 1.0, confidence: INFERRED, facts })
@@ -61,7 +66,8 @@ fn saturated(cell: &Cell<'_>, t: &Thresholds) -> Option<Seen> {
 
 /// The processes that hold the job's GPUs do nearly all of its computing, and go on with it while these have nothing to do,
 /// as one does that prepares its batches itself. One that waits for its GPU computes too, for CUDA spins; but not while
-/// the GPU is idle. A server that asks for requests without a pause looks the same, unless it tells of them.
+/// the GPU is idle. One thread that computes may be a notebook's, or a server's that asks for requests without a pause:
+/// a loader reads, and its GPU works on and off.
 fn in_process(cell: &Cell<'_>, t: &Thresholds) -> Option<Seen> {
     let (holders, all) = (cell.mean(Signal::JobHolderCpu)?, cell.mean(Signal::JobCpuUsage).filter(|all| *all > 0.0)?);
     let cores = holders / f64::from(HeldGpus::around(cell).by_owner.max(1));
@@ -72,6 +78,7 @@ fn in_process(cell: &Cell<'_>, t: &Thresholds) -> Option<Seen> {
     if !computes || feeding_unsplit::is_server(cell) || waits_for_reads(cell, t) {
         return None;
     }
+    let reads = fed::reads(cell, t).filter(|_| working >= t.sustained_busy_ratio)?;
     let facts = vec![
         Fact { signal: "job_holder_cpu per GPU", ..Fact::of(Signal::JobHolderCpu, cores, t.computing_cores) },
         Fact {
@@ -80,6 +87,7 @@ fn in_process(cell: &Cell<'_>, t: &Thresholds) -> Option<Seen> {
             value: holders / all,
             threshold: t.holders_cpu_ratio,
         },
+        reads,
     ];
     Some(Seen { share, confidence: WEAK, facts })
 }

@@ -29,6 +29,7 @@ mod down;
 mod elsewhere;
 mod energy;
 mod explain;
+mod fed;
 mod feeding_unsplit;
 mod gang_wait;
 mod held;
@@ -70,6 +71,7 @@ mod thp_compaction;
 pub mod thresholds;
 mod timeslice_gap;
 mod work;
+mod writing;
 
 use serde::{Deserialize, Serialize};
 

@@ -49,6 +49,11 @@ fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
     Verdict::Claim { max_share: lost.min(1.0 - busy.ratio.max(busy.spun)), confidence: INFERRED, facts }
 }
 
+/// What the link that is there carries, in bytes per second; `None` where that is not told.
+pub(super) fn link_rate(cell: &Cell<'_>, t: &Thresholds) -> Option<f64> {
+    rate(cell, [SIGNALS[0], SIGNALS[1]], t).filter(|rate| *rate > 0.0)
+}
+
 /// What the link carries, in bytes per second: the most within the idle window around, in which a GPU at work shows its
 /// link as it is at load.
 fn rate(cell: &Cell<'_>, signals: [Signal; 2], t: &Thresholds) -> Option<f64> {
