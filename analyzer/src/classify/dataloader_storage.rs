@@ -4,9 +4,11 @@
 //! nearly always. So the rule asks whether the workers wait for more of their time than they compute.
 
 use super::cpu::{self, CpuUse};
+use super::depth::HeldGpus;
 use super::thresholds::confidence::{COUNTED, NODE_WIDE, WEAK};
 use super::work::work;
 use super::{Cell, Class, Fact, Rule, Thresholds, Verdict, fed};
+use crate::median::median;
 use crate::signal::Signal;
 
 pub(super) const VERSION: u32 = 2;
@@ -25,10 +27,10 @@ fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
     if waiting.value < waiting.threshold || cpu.ratio > t.storage_cpu_ratio || writes_instead(cell, t) {
         return Verdict::No;
     }
-    let Some(late) = late(cell, waiting.value, t) else { return Verdict::No };
     // Time with at least one task waiting bounds the time for which the GPU waited for it.
+    let Some((late, max_share)) = late(cell, waiting.value, t) else { return Verdict::No };
     let facts = vec![waiting, cpu.fact(t.storage_cpu_ratio), late];
-    Verdict::Claim { max_share: waiting.value, confidence: confidence.min(cpu.confidence), facts }
+    Verdict::Claim { max_share, confidence: confidence.min(cpu.confidence), facts }
 }
 
 /// Time spent waiting for I/O: of the job, else of its node, else what iowait tells.
@@ -52,13 +54,13 @@ fn writes_instead(cell: &Cell<'_>, t: &Thresholds) -> bool {
     written >= t.checkpoint_bytes && written >= t.writes_over_reads_ratio * read
 }
 
-/// What shows that reads are late and preparation is not.
-fn late(cell: &Cell<'_>, some: f64, t: &Thresholds) -> Option<Fact> {
+/// What shows that reads are late and preparation is not, and for how much of the cell.
+fn late(cell: &Cell<'_>, some: f64, t: &Thresholds) -> Option<(Fact, f64)> {
     let cores = loader_cores(cell, t)?;
-    stalled(cell, t)
-        .or_else(|| per_worker(cell, some, cores, t))
+    let all = per_worker(cell, some, cores, t)
         .or_else(|| waiting_tasks(cell, some, cores, t))
-        .or_else(|| same_cpu_per_work(cell, cores, t))
+        .or_else(|| same_cpu_per_work(cell, cores, t));
+    all.map(|fact| (fact, some)).or_else(|| stalled(cell, t).map(|fact| (fact, fact.value)))
 }
 
 /// No task ran while some waited (PSI full): of the job, else of its node.
@@ -78,11 +80,11 @@ fn per_worker(cell: &Cell<'_>, some: f64, cores: f64, t: &Thresholds) -> Option<
     (waits >= t.io_waiting_ratio && value >= t.waiting_share_ratio).then_some(fact)
 }
 
-/// As many tasks wait as compute. At least one waits while the pressure says so; iowait counts one for each CPU, which is
-/// less than there are, for a CPU that has other work counts none.
+/// As many tasks wait as compute. At least one waits while the pressure says so. iowait counts one for each CPU, and none
+/// for a CPU that has other work; of tasks of others it counts no more than what falls into that time.
 fn waiting_tasks(cell: &Cell<'_>, some: f64, cores: f64, t: &Thresholds) -> Option<Fact> {
     let iowait = cell.mean(Signal::NodeCpuIowait).filter(|_| is_alone(cell)).unwrap_or(0.0);
-    let waiting = some.max(iowait);
+    let waiting = some.max(iowait * some.min(1.0));
     let value = waiting / (waiting + cores);
     let signal = "tasks that wait / those that wait or compute";
     (value >= t.waiting_share_ratio).then_some(Fact { signal, unit: "ratio", value, threshold: t.waiting_share_ratio })
@@ -106,14 +108,14 @@ fn same_cpu_per_work(cell: &Cell<'_>, cores: f64, t: &Thresholds) -> Option<Fact
     if (fed.len() as f64) < t.deep_cells {
         return None;
     }
-    let threshold = crate::median::median(fed)? * t.more_cpu_ratio;
+    let threshold = median(fed)? * t.like_batch_ratio;
     let fact = Fact { signal: "loaders' cores / busy", unit: "cores", value: cores / here, threshold };
     (fact.value <= threshold).then_some(fact)
 }
 
 /// Does nobody else hold a GPU of the node?
 fn is_alone(cell: &Cell<'_>) -> bool {
-    let super::depth::HeldGpus { by_anyone, by_owner } = super::depth::HeldGpus::around(cell);
+    let HeldGpus { by_anyone, by_owner } = HeldGpus::around(cell);
     by_anyone == by_owner
 }
 

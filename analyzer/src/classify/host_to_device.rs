@@ -4,7 +4,7 @@
 //! GPU does not work, so more bytes and less work come together; of late batches less of both arrives.
 
 use super::busy::busy;
-use super::pcie_degraded::link_rate;
+use super::pcie_degraded::{is_degraded, link_rate};
 use super::thresholds::confidence::INFERRED;
 use super::work::work;
 use super::{Cell, Class, Fact, Rule, Thresholds, Verdict};
@@ -43,7 +43,24 @@ fn exposed(cell: &Cell<'_>, received: f64, working: f64, t: &Thresholds) -> Opti
     let beyond = fewer_bytes(cell, working, t)
         .and_then(|usual| fact("pcie_receive while GPUs work more", usual + t.copying_ratio * t.slow_copy_bytes));
     let full = || fact("pcie_receive of the link's rate", link_rate(cell, t)? * t.link_full_ratio);
-    beyond.or_else(full)
+    beyond.or_else(full).or_else(|| slower_link(cell, received, working, t))
+}
+
+/// The same bytes for each second of work took more of the time while the link was below what it can be.
+fn slower_link(cell: &Cell<'_>, received: f64, working: f64, t: &Thresholds) -> Option<Fact> {
+    if is_degraded(cell) != Some(false) {
+        return None;
+    }
+    let around = cell.node.around(cell.index, t.derate_around_seconds).map(|index| Cell { index, ..*cell });
+    let degraded = around.filter(|other| other.is_held_by_owner() && is_degraded(other) == Some(true));
+    let found = degraded.filter_map(|other| {
+        let works = work(&other, t).map(|work| work.ratio.max(work.spun))?;
+        let (there, here) = (other.mean(Signal::PcieReceive)? / works, received / working);
+        let is_like = there <= here * t.like_batch_ratio && here <= there * t.like_batch_ratio;
+        (is_like && works + t.copying_ratio <= working).then_some(works)
+    });
+    let value = median(found.collect())?;
+    Some(Fact { signal: "busy while the link was slower", unit: "ratio", value, threshold: working - t.copying_ratio })
 }
 
 /// The rate at which bytes come to the owner's GPUs where they work more: to this one at another time, or to one of the

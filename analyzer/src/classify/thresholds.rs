@@ -172,8 +172,8 @@ thresholds! {
     waiting_share_ratio = 0.5 "ratio" in 0.0..=1.0,
         "Share of the time of a job's loaders, as far as they wait for reads or compute, that is waiting, from which reads are what is late.",
         from "definition: more than half, so that without the wait a batch would take less than half of the time";
-    more_cpu_ratio = 1.5 "ratio" in 1.0..=100.0,
-        "How much more CPU time than usual a batch may take before its preparation is what became longer.",
+    like_batch_ratio = 1.5 "ratio" in 1.0..=100.0,
+        "How much more CPU time or bytes than usual a batch may take before the batches are others.",
         from "own choice: half as much again; batches of real data sets differ by less in the mean of a minute";
     writes_over_reads_ratio = 10.0 "ratio" in 1.0..=1e6,
         "How much more than it reads a job writes where its tasks wait for their writes and not for reads.",
