@@ -9,12 +9,13 @@
 use super::busy::{Busy, busy};
 use super::depth::{self, shallow};
 use super::derate::Derate;
+use super::exchange::works_alone;
 use super::thresholds::confidence::{INFERRED, NODE_WIDE};
 use super::work::work;
 use super::{Cell, Class, Fact, Rule, Thresholds, Verdict};
 use crate::signal::Signal;
 
-pub(super) const VERSION: u32 = 3;
+pub(super) const VERSION: u32 = 4;
 
 pub(super) const RULE: Rule = Rule {
     class: Class::CollectiveWait,
@@ -41,6 +42,9 @@ fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
     if cell.owner.is_none() {
         return Verdict::Abstain { missing: vec![Signal::GpuOwner] };
     }
+    if works_alone(cell, t) {
+        return Verdict::No;
+    }
     let others = others(cell);
     let all = others.len() + cell.elsewhere().held;
     if all == 0 {
@@ -60,6 +64,9 @@ fn judge_busy(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
     // Most cells are as deep as ever: then nobody has to know of other GPUs.
     let (shallow, is_told) = (shallow(cell, t), depth::SIGNALS.iter().any(|signal| cell.mean(*signal).is_some()));
     if is_told && shallow.is_none() {
+        return Verdict::No;
+    }
+    if works_alone(cell, t) {
         return Verdict::No;
     }
     let busy_others = others(cell).iter().filter(|cell| has_kernels(cell, t)).count() + cell.elsewhere().busy;

@@ -27,7 +27,7 @@ fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
         let missing = cpu::SIGNALS.into_iter().chain([Signal::JobCpuPressure, Signal::NodeCpuPressure]).collect();
         return Verdict::Abstain { missing };
     }
-    let seen = [short(usage, waiting, t), saturated(cell, t), in_process(cell, t)];
+    let seen = [short(cell, usage, waiting, t), saturated(cell, t), in_process(cell, t)];
     let both = |a: Seen, b: Seen| Seen {
         share: a.share.max(b.share),
         confidence: a.confidence.max(b.confidence),
@@ -38,8 +38,8 @@ fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
 }
 
 /// The CPUs that the job may use are in use, or its tasks wait for them.
-fn short(usage: Option<CpuUse>, waiting: Option<(Fact, f64)>, t: &Thresholds) -> Option<Seen> {
-    let usage = usage.filter(|usage| usage.ratio >= t.cpu_busy_ratio);
+fn short(cell: &Cell<'_>, usage: Option<CpuUse>, waiting: Option<(Fact, f64)>, t: &Thresholds) -> Option<Seen> {
+    let usage = usage.filter(|usage| usage.ratio >= t.cpu_busy_ratio && !is_one_thread(cell, t));
     let waiting = waiting.filter(|(fact, _)| fact.value >= fact.threshold);
     let confidence = match (usage, waiting) {
         (Some(usage), Some((_, of_whom))) if usage.confidence.min(of_whom) > NODE_WIDE => COUNTED,
@@ -50,6 +50,20 @@ fn short(usage: Option<CpuUse>, waiting: Option<(Fact, f64)>, t: &Thresholds) ->
     let shares = usage.map(|usage| usage.ratio).into_iter().chain(waiting.map(|(fact, _)| fact.value));
     let facts = usage.map(|usage| usage.fact(t.cpu_busy_ratio)).into_iter().chain(waiting.map(|(fact, _)| fact));
     Some(Seen { share: shares.fold(0.0, f64::max), confidence, facts: facts.collect() })
+}
+
+/// Is it no more than one thread that computes, and nothing that shows it to be a loader? A notebook that may use one CPU
+/// uses all of it.
+fn is_one_thread(cell: &Cell<'_>, t: &Thresholds) -> bool {
+    let is_little = cell.mean(Signal::JobCpuUsage).is_some_and(|used| used < 2.0 * t.computing_cores);
+    let has_workers = cell.mean(Signal::JobWorkers).is_some_and(|workers| workers >= t.surely_workers);
+    is_little && !has_workers && loads(cell, t).is_none()
+}
+
+/// That the job reads and its GPU has work meanwhile, as with a loader.
+fn loads(cell: &Cell<'_>, t: &Thresholds) -> Option<Fact> {
+    let works = work(cell, t).is_some_and(|work| work.ratio.max(work.spun) >= t.sustained_busy_ratio);
+    fed::reads(cell, t).filter(|_| works)
 }
 
 /// Workers that compute nearly all of the time: one process has no more than a CPU, however many are free. A loader's
@@ -78,7 +92,7 @@ fn in_process(cell: &Cell<'_>, t: &Thresholds) -> Option<Seen> {
     if !computes || feeding_unsplit::is_server(cell) || waits_for_reads(cell, t) {
         return None;
     }
-    let reads = fed::reads(cell, t).filter(|_| working >= t.sustained_busy_ratio)?;
+    let reads = loads(cell, t)?;
     let facts = vec![
         Fact { signal: "job_holder_cpu per GPU", ..Fact::of(Signal::JobHolderCpu, cores, t.computing_cores) },
         Fact {

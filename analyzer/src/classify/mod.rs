@@ -28,6 +28,7 @@ mod derate;
 mod down;
 mod elsewhere;
 mod energy;
+mod exchange;
 mod explain;
 mod fed;
 mod feeding_unsplit;

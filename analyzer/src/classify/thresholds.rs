@@ -322,6 +322,9 @@ thresholds! {
     shallow_clock_ratio = 0.95 "ratio" in 0.0..=1.0,
         "SM clock, as a share of that of the cells of usual depth, below which a GPU is slowed and does not wait.",
         from "own choice: a GPU that waits draws less and clocks rather higher";
+    exchange_bytes = 1e6 "bytes per second" in 0.0..=1e12,
+        "NVLink traffic of a GPU from which it exchanges data with others of its run.",
+        from "own choice: a GPU that works alone has none; the gradients of a model of 1 million parameters once a second are 2 MB";
     straggler_ratio = 0.1 "ratio" in 0.01..=1.0,
         "Share of a cell that one GPU of a run keeps another waiting, as far as its own cause or its longer work explains it, from which the wait is charged to it; and by which it exceeds every other GPU of the run.",
         from "TraceML: a straggler from 10 % of the step of the rank that waits";

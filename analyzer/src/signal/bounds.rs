@@ -68,7 +68,6 @@ impl Signal {
             S::NodeSwapIn
             | S::NodeDiskRead
             | S::NodeDiskWritten
-            | S::NodeRdmaReceived
             | S::NvlinkReceived
             | S::JobRead
             | S::JobWritten

@@ -134,8 +134,8 @@ signals! {
     PcieMaxGeneration "pcie_max_generation" Gpu Gauge "generation" up to 16.0,
     /// Most lanes that GPU and slot can do.
     PcieMaxWidth "pcie_max_width" Gpu Gauge "lanes" up to 64.0,
-    /// Rate of data that the GPU receives from other GPUs over NVLink.
-    NvlinkReceive "nvlink_receive" Gpu Average "bytes per second" up to 1e13,
+    /// Rate of data that the GPU exchanges with other GPUs over NVLink, in one direction or in both.
+    NvlinkRate "nvlink_rate" Gpu Average "bytes per second" up to 1e13,
     /// Data that the GPU received from other GPUs over NVLink.
     NvlinkReceived "nvlink_received" Gpu Counter "bytes per second" up to 1e19,
     /// The NUMA node that the GPU hangs on; the content is which node the series is of.
@@ -245,8 +245,6 @@ signals! {
     NodeDiskWritten "node_disk_written" Node Counter "bytes per second" up to 1e19,
     /// Time in which a disk had requests in flight, summed over disks.
     NodeDiskBusy "node_disk_busy" Node Counter "seconds per second" up to 1e13,
-    /// Bytes that the node's RDMA ports received.
-    NodeRdmaReceived "node_rdma_received" Node Counter "bytes per second" up to 1e19,
     /// The control daemon of CUDA MPS runs.
     NodeMps "node_mps" Node State "ratio" up to 1.0,
     /// Kubernetes gives the node no more pods.

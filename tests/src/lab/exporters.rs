@@ -262,6 +262,9 @@ impl Recorder {
             let memory = DEVICE_MEMORY * view.phase.slices(gpu);
             let bare = if mig.is_empty() { 0.0 } else { BARE_INSTANCE };
             let used = if held { view.machine.memory * memory } else { bare };
+            if let Some(bytes) = view.phase.linked {
+                push(samples, dcgm::PROF_NVLINK_RX.legacy.name, target, &labels, bytes);
+            }
             let clock = if view.is_odd(gpu) { view.phase.odd_clock() } else { 1.0 };
             let limit = if view.is_odd(gpu) { view.phase.power_limit } else { STOCK_LIMIT };
             for (row, value) in [

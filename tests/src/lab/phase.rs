@@ -64,6 +64,8 @@ pub struct Phase {
     pub others_interrupted: usize,
     /// Bytes of a batch, which are read, and come to the GPU while that computes on the batch before.
     pub batch_bytes: f64,
+    /// Bytes a second that each GPU receives over NVLink, where that is told.
+    pub linked: Option<f64>,
     /// CPUs that the process of each GPU keeps busy all the time, as a thread does that polls or computes for itself.
     pub polls: usize,
     /// CPU seconds that the preparation of a batch takes.
@@ -193,6 +195,7 @@ impl Default for Phase {
             interrupted: 0,
             others_interrupted: 0,
             batch_bytes: BATCH_BYTES,
+            linked: None,
             polls: 0,
             prep: 0.05,
             compute: 0.2,
