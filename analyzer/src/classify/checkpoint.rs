@@ -1,13 +1,14 @@
 //! `checkpoint`: the job writes a burst, as when it saves its state, and the GPU waits for it.
 
 use super::busy::busy;
-use super::thresholds::confidence::{INFERRED, NODE_WIDE};
+use super::work::work;
+use super::writing::{WRITTEN, Writing, all_stop, writing};
 use super::{Cell, Class, Fact, Rule, Thresholds, Verdict};
 use crate::frame::Reading;
 use crate::median::upper_median;
 use crate::signal::Signal;
 
-pub(super) const VERSION: u32 = 3;
+pub(super) const VERSION: u32 = 4;
 
 pub(super) const RULE: Rule = Rule {
     class: Class::Checkpoint,
@@ -15,15 +16,8 @@ pub(super) const RULE: Rule = Rule {
     judge,
 };
 
-/// What tells the writing, best first.
-pub(super) const WRITTEN: [Signal; 2] = [Signal::JobWritten, Signal::NodeDiskWritten];
-
-/// Written by the job, else by the whole node.
-const LEVELS: [(Signal, f64); 2] = [(WRITTEN[0], INFERRED), (WRITTEN[1], NODE_WIDE)];
-
 fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
-    let known = LEVELS.into_iter().find_map(|(signal, confidence)| Some((signal, cell.read(signal)?, confidence)));
-    let Some((signal, written, confidence)) = known else {
+    let Some(Writing { signal, reading: written, confidence }) = writing(cell) else {
         return Verdict::Abstain { missing: WRITTEN.to_vec() };
     };
     let burst = t.checkpoint_bytes.max(t.checkpoint_burst_ratio * usual(cell, signal, t));
@@ -31,6 +25,10 @@ fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
         return Verdict::No;
     }
     if goes_on_beside_work(cell, signal, burst, t) {
+        return Verdict::No;
+    }
+    // Of what a node writes it is not known whose it is.
+    if signal == Signal::NodeDiskWritten && !all_stop(cell, written, t) {
         return Verdict::No;
     }
     // As long as it takes to write all of it at the highest rate seen.
@@ -42,10 +40,12 @@ fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
     Verdict::Claim { max_share, confidence, facts }
 }
 
-/// The median rate around the cell: what is written all the time is no checkpoint.
+/// The median rate around the cell while the GPU works: what is written all the time is no checkpoint. A save that lasts
+/// does not become the usual.
 fn usual(cell: &Cell<'_>, signal: Signal, t: &Thresholds) -> f64 {
-    let around = cell.node.around(cell.index, t.around_seconds);
-    upper_median(around.filter_map(|index| Cell { index, ..*cell }.mean(signal)).collect()).unwrap_or(0.0)
+    let around = cell.node.around(cell.index, t.around_seconds).map(|index| Cell { index, ..*cell });
+    let works = |cell: &Cell<'_>| work(cell, t).is_some_and(|work| work.ratio >= t.sustained_busy_ratio);
+    upper_median(around.filter(works).filter_map(|cell| cell.mean(signal)).collect()).unwrap_or(0.0)
 }
 
 /// A save stops the work: in some of the cells that it fills, or nearly, the GPU does nothing. Where in all of them the

@@ -9,6 +9,7 @@
 use super::busy::{Busy, busy};
 use super::depth::{self, Lost, shallow};
 use super::derate::Derate;
+use super::exchange::works_alone;
 use super::thresholds::confidence::{INFERRED, NODE_WIDE};
 use super::work::work;
 use super::{Cell, Class, Fact, Rule, Thresholds, Verdict, late_rank, swing};
@@ -40,6 +41,9 @@ fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
     let Some(Busy { spun, facts, .. }) = busy(cell, t).filter(|busy| busy.spun > 0.0) else { return Verdict::No };
     if cell.owner.is_none() {
         return Verdict::Abstain { missing: vec![Signal::GpuOwner] };
+    }
+    if works_alone(cell, t) {
+        return Verdict::No;
     }
     let others = others(cell);
     let all = others.len() + cell.elsewhere().held;
@@ -91,6 +95,9 @@ fn judge_past(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
     // Most cells are as deep as ever: then nobody has to know of other GPUs.
     let (shallow, is_told) = (shallow(cell, t), depth::SIGNALS.iter().any(|signal| cell.mean(*signal).is_some()));
     if is_told && shallow.is_none() {
+        return Verdict::No;
+    }
+    if works_alone(cell, t) {
         return Verdict::No;
     }
     let busy_others = others(cell).iter().filter(|cell| has_kernels(cell, t)).count() + cell.elsewhere().busy;

@@ -17,7 +17,7 @@ use goodput_exporter::xid::{self, Action};
 
 use super::run::Run;
 use super::thresholds::ms;
-use super::{Cell, Fact, Thresholds, checkpoint};
+use super::{Cell, Fact, Thresholds, writing};
 use crate::events::Told;
 use crate::frame::grid::HOUR_MS;
 use crate::frame::{self, Framed, GpuFrame, NodeFrame, Source};
@@ -303,7 +303,7 @@ fn changed(before: &Cell<'_>, now: &Cell<'_>, is: impl Fn(Action) -> bool) -> Op
 
 /// Could the cell's writing be a save? `None` where nobody tells what is written.
 fn saves(cell: &Cell<'_>, t: &Thresholds) -> Option<bool> {
-    let written = checkpoint::WRITTEN.into_iter().find_map(|signal| cell.read(signal))?;
+    let written = writing::WRITTEN.into_iter().find_map(|signal| cell.read(signal))?;
     Some(written.max >= t.checkpoint_bytes)
 }
 

@@ -5,10 +5,11 @@ use super::busy::busy;
 use super::cpu::{self, CpuUse};
 use super::depth::HeldGpus;
 use super::thresholds::confidence::{COUNTED, INFERRED, NODE_WIDE, WEAK};
-use super::{Cell, Class, Fact, Rule, Thresholds, Verdict, dataloader_storage, feeding_unsplit};
+use super::work::work;
+use super::{Cell, Class, Fact, Rule, Thresholds, Verdict, dataloader_storage, fed, feeding_unsplit};
 use crate::signal::Signal;
 
-pub(super) const VERSION: u32 = 3;
+pub(super) const VERSION: u32 = 4;
 
 pub(super) const RULE: Rule = Rule { class: Class::DataloaderCpu, explains: &[Class::FeedingUnsplit], judge };
 
@@ -26,7 +27,7 @@ fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
         let missing = cpu::SIGNALS.into_iter().chain([Signal::JobCpuPressure, Signal::NodeCpuPressure]).collect();
         return Verdict::Abstain { missing };
     }
-    let seen = [short(usage, waiting, t), saturated(cell, t), in_process(cell, t)];
+    let seen = [short(cell, usage, waiting, t), saturated(cell, t), in_process(cell, t)];
     let both = |a: Seen, b: Seen| Seen {
         share: a.share.max(b.share),
         confidence: a.confidence.max(b.confidence),
@@ -37,8 +38,8 @@ fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
 }
 
 /// The CPUs that the job may use are in use, or its tasks wait for them.
-fn short(usage: Option<CpuUse>, waiting: Option<(Fact, f64)>, t: &Thresholds) -> Option<Seen> {
-    let usage = usage.filter(|usage| usage.ratio >= t.cpu_busy_ratio);
+fn short(cell: &Cell<'_>, usage: Option<CpuUse>, waiting: Option<(Fact, f64)>, t: &Thresholds) -> Option<Seen> {
+    let usage = usage.filter(|usage| usage.ratio >= t.cpu_busy_ratio && !is_one_thread(cell, t));
     let waiting = waiting.filter(|(fact, _)| fact.value >= fact.threshold);
     let confidence = match (usage, waiting) {
         (Some(usage), Some((_, of_whom))) if usage.confidence.min(of_whom) > NODE_WIDE => COUNTED,
@@ -51,9 +52,27 @@ fn short(usage: Option<CpuUse>, waiting: Option<(Fact, f64)>, t: &Thresholds) ->
     Some(Seen { share: shares.fold(0.0, f64::max), confidence, facts: facts.collect() })
 }
 
-/// Workers that compute nearly all of the time: one process has no more than a CPU, however many are free.
+/// Is it no more than one thread that computes, and nothing that shows it to be a loader? A notebook that may use one CPU
+/// uses all of it.
+fn is_one_thread(cell: &Cell<'_>, t: &Thresholds) -> bool {
+    let is_little = cell.mean(Signal::JobCpuUsage).is_some_and(|used| used < 2.0 * t.computing_cores);
+    let has_workers = cell.mean(Signal::JobWorkers).is_some_and(|workers| workers >= t.surely_workers);
+    is_little && !has_workers && loads(cell, t).is_none()
+}
+
+/// That the job reads and its GPU has work meanwhile, as with a loader.
+fn loads(cell: &Cell<'_>, t: &Thresholds) -> Option<Fact> {
+    let works = work(cell, t).is_some_and(|work| work.ratio.max(work.spun) >= t.sustained_busy_ratio);
+    fed::reads(cell, t).filter(|_| works)
+}
+
+/// Workers that compute nearly all of the time: one process has no more than a CPU, however many are free. A loader's
+/// workers give the GPU a batch now and then; a child of a notebook computes for itself.
 fn saturated(cell: &Cell<'_>, t: &Thresholds) -> Option<Seen> {
     let workers = cell.mean(Signal::JobSaturatedWorkers).filter(|workers| *workers >= t.saturated_workers)?;
+    if work(cell, t)?.ratio < t.sustained_busy_ratio && workers < t.surely_workers {
+        return None;
+    }
     let facts = vec![Fact::of(Signal::JobSaturatedWorkers, workers, t.saturated_workers)];
     // Workers that compute all the time bound nothing below that.
     Some(Seen { share: 1.0, confidence: INFERRED, facts })
@@ -61,7 +80,8 @@ fn saturated(cell: &Cell<'_>, t: &Thresholds) -> Option<Seen> {
 
 /// The processes that hold the job's GPUs do nearly all of its computing, and go on with it while these have nothing to do,
 /// as one does that prepares its batches itself. One that waits for its GPU computes too, for CUDA spins; but not while
-/// the GPU is idle. A server that asks for requests without a pause looks the same, unless it tells of them.
+/// the GPU is idle. One thread that computes may be a notebook's, or a server's that asks for requests without a pause:
+/// a loader reads, and its GPU works on and off.
 fn in_process(cell: &Cell<'_>, t: &Thresholds) -> Option<Seen> {
     let (holders, all) = (cell.mean(Signal::JobHolderCpu)?, cell.mean(Signal::JobCpuUsage).filter(|all| *all > 0.0)?);
     let cores = holders / f64::from(HeldGpus::around(cell).by_owner.max(1));
@@ -72,6 +92,7 @@ fn in_process(cell: &Cell<'_>, t: &Thresholds) -> Option<Seen> {
     if !computes || feeding_unsplit::is_server(cell) || waits_for_reads(cell, t) {
         return None;
     }
+    let reads = loads(cell, t)?;
     let facts = vec![
         Fact { signal: "job_holder_cpu per GPU", ..Fact::of(Signal::JobHolderCpu, cores, t.computing_cores) },
         Fact {
@@ -80,6 +101,7 @@ fn in_process(cell: &Cell<'_>, t: &Thresholds) -> Option<Seen> {
             value: holders / all,
             threshold: t.holders_cpu_ratio,
         },
+        reads,
     ];
     Some(Seen { share, confidence: WEAK, facts })
 }

@@ -1,13 +1,15 @@
 //! `feeding_unsplit`: the GPU works on and off, as one does that waits for its input, and nothing tells what the input is
 //! late for: no series says whether the job's tasks got the CPUs that they asked for, and no rule that could speak all the
 //! same did.
+//!
+//! Servers, decoders and simulations work on and off too. So the rule asks for a sign that input comes from outside.
 
 use super::busy::busy;
 use super::thresholds::confidence::WEAK;
-use super::{Cell, Class, Fact, Rule, Thresholds, Verdict};
+use super::{Cell, Class, Fact, Rule, Thresholds, Verdict, fed};
 use crate::signal::Signal;
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 pub(super) const RULE: Rule = Rule { class: Class::FeedingUnsplit, explains: &[], judge };
 
@@ -16,7 +18,9 @@ fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
     if are_cpus_told(cell) || is_server(cell) || !works_on_and_off(cell, t) {
         return Verdict::No;
     }
-    let facts = here.facts.iter().map(|fact| Fact { threshold: t.sustained_busy_ratio, ..*fact }).collect();
+    let Some(sign) = fed::sign(cell, t) else { return Verdict::No };
+    let work = here.facts.iter().map(|fact| Fact { threshold: t.sustained_busy_ratio, ..*fact });
+    let facts = work.chain([sign]).collect();
     Verdict::Claim { max_share: 1.0 - here.ratio, confidence: WEAK, facts }
 }
 

@@ -5,13 +5,14 @@ use std::ops::Range;
 
 use super::cold_start::starting_since;
 use super::depth::{HeldGpus, used_cores};
+use super::exchange::works_alone;
 use super::phase::{Course, Phase, holder};
 use super::{Cell, Class, Fact, Thresholds};
 use crate::frame::NodeFrame;
 use crate::sample::TimeMs;
 use crate::signal::Signal;
 
-pub(super) const VERSION: u32 = 5;
+pub(super) const VERSION: u32 = 6;
 
 pub(super) const PHASE: Phase = Phase { class: Class::GangWait, takes_work: false, mark, missing };
 
@@ -84,6 +85,9 @@ fn mark(course: &Course<'_>, index: usize, t: &Thresholds) -> Option<Vec<Fact>> 
     let in_the_end = course.node.long_starts.of(&cell).map(|start| start.to_come(cells[index].end));
     let missing = soon.max(in_the_end)? as f64;
     let activity = activity(&cell, t)?;
+    if works_alone(&cell, t) {
+        return None;
+    }
     let told = Fact { signal: "GPUs of the owner still to come", unit: "GPUs", value: missing, threshold: 1.0 };
     let waits = missing >= 1.0 && activity.iter().all(|fact| fact.value <= fact.threshold);
     waits.then(|| [told].into_iter().chain(activity).collect())

@@ -1,14 +1,30 @@
-//! `idle_held`: held and without work for so long that it is no pause.
+//! `idle_held`: held and without work for so long that it is no pause, and not because the job writes.
 
 use super::phase::{Course, Phase, nothing};
-use super::{Class, Fact, Thresholds};
+use super::writing::{all_stop, writing};
+use super::{Cell, Class, Fact, Thresholds};
+use crate::signal::Signal;
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 pub(super) const PHASE: Phase = Phase { class: Class::IdleHeld, takes_work: false, mark, missing: nothing };
 
 pub(super) fn mark(course: &Course<'_>, cell: usize, t: &Thresholds) -> Option<Vec<Fact>> {
-    (is_idle(course, cell, t) || is_border(course, cell, t)).then(Vec::new)
+    let is_it = is_idle(course, cell, t) || is_border(course, cell, t);
+    (is_it && !writes(course, cell, t)).then(Vec::new)
+}
+
+/// Does the job write its results or its state? Who reaps it then loses them. What a node writes may be its holder's where
+/// the GPUs stop for it, and this one worked shortly before.
+fn writes(course: &Course<'_>, index: usize, t: &Thresholds) -> bool {
+    let cell = Cell { node: course.node, gpu: course.gpu, owner: course.owner(index), index };
+    let Some(found) = writing(&cell) else { return false };
+    if found.signal != Signal::NodeDiskWritten {
+        return found.reading.mean >= t.idle_written_bytes;
+    }
+    let worked = |i: usize| course.busy(i).is_some_and(|busy| busy >= t.sustained_busy_ratio);
+    let before = course.node.around(index, t.around_seconds).start..index;
+    found.reading.mean >= t.checkpoint_bytes && all_stop(&cell, found.reading, t) && before.into_iter().any(worked)
 }
 
 /// Does work end in the cell and the run without work begin, or the other way round? On its other side there is more

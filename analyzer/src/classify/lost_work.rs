@@ -9,7 +9,7 @@ use super::derate::Derate;
 use super::phase::{Course, Phase, holder};
 use super::thresholds::confidence::{COUNTED, INFERRED};
 use super::thresholds::ms;
-use super::{Cell, Class, Fact, Thresholds, Verdict, checkpoint};
+use super::{Cell, Class, Fact, Thresholds, Verdict, writing};
 use crate::events::Loss;
 use crate::sample::TimeMs;
 use crate::signal::Signal;
@@ -58,7 +58,7 @@ fn inferred(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
     let saved = cell.node.told.saved(cell.who(), crash.until_ms);
     let ms = (span.end.min(crash.until_ms) - saved.unwrap_or(crash.from_ms)).clamp(0, span.end - span.start);
     if ms == 0 && saved.is_none() && crash.is_blind {
-        return Verdict::Abstain { missing: checkpoint::WRITTEN.to_vec() };
+        return Verdict::Abstain { missing: writing::WRITTEN.to_vec() };
     }
     let max_share = ms as f64 / (span.end - span.start) as f64;
     let facts = crash.facts.clone();

@@ -28,7 +28,9 @@ mod derate;
 mod down;
 mod elsewhere;
 mod energy;
+mod exchange;
 mod explain;
+mod fed;
 mod feeding_unsplit;
 mod gang_wait;
 mod held;
@@ -73,6 +75,7 @@ mod thp_compaction;
 pub mod thresholds;
 mod timeslice_gap;
 mod work;
+mod writing;
 
 use serde::{Deserialize, Serialize};
 

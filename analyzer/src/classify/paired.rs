@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cell::Part;
 use super::derate::clock;
+use super::exchange::works_alone;
 use super::judge::Booked;
 use super::run::Run;
 use super::straggler::{Member, is_cause, runs};
@@ -98,6 +99,9 @@ fn of_run(run: &Run, members: &[Member<'_>], booked: &[Booked<'_>], t: &Threshol
         let beside = members.iter().filter(|other| booked[other.gpu].course.node.node == node.node).count();
         for (index, parts) in node.body.clone().zip(&gpu.cells) {
             let cell = Cell { node, gpu: gpu.course.gpu, owner: Some(owner), index };
+            if works_alone(&cell, t) {
+                continue;
+            }
             for (like, value) in measured(&cell, parts, owner, beside > 1, t) {
                 values.entry(like).or_default().entry(&node.node).or_default().push(value);
             }

@@ -49,13 +49,31 @@ fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
     Verdict::Claim { max_share: lost.min(1.0 - busy.ratio.max(busy.spun)), confidence: INFERRED, facts }
 }
 
+/// What the link that is there carries, in bytes per second; `None` where that is not told.
+pub(super) fn link_rate(cell: &Cell<'_>, t: &Thresholds) -> Option<f64> {
+    let around = cell.node.around(cell.index, t.idle_window_seconds).map(|index| Cell { index, ..*cell });
+    let here = is_degraded(cell);
+    most_of(around.filter(|cell| is_degraded(cell) == here), [SIGNALS[0], SIGNALS[1]])
+}
+
+/// Was the link below what it can be when the GPU was last seen busy? `None` where that is not told, or changed.
+pub(super) fn is_degraded(cell: &Cell<'_>) -> Option<bool> {
+    let told = cell.read(Signal::PcieDegraded)?;
+    if told.max < 1.0 { Some(false) } else { (told.min >= 1.0).then_some(true) }
+}
+
 /// What the link carries, in bytes per second: the most within the idle window around, in which a GPU at work shows its
 /// link as it is at load.
 fn rate(cell: &Cell<'_>, signals: [Signal; 2], t: &Thresholds) -> Option<f64> {
     // Where it is known in which cells it was so, others tell nothing.
     let was_so = |cell: &Cell<'_>| cell.read(Signal::PcieDegraded).is_none_or(|degraded| degraded.min >= 1.0);
     let around = cell.node.around(cell.index, t.idle_window_seconds).map(|index| Cell { index, ..*cell });
-    let cells: Vec<Cell<'_>> = around.filter(was_so).collect();
+    most_of(around.filter(was_so), signals)
+}
+
+/// What a link carries of the highest generation and width that these cells tell.
+fn most_of<'a>(cells: impl Iterator<Item = Cell<'a>>, signals: [Signal; 2]) -> Option<f64> {
+    let cells: Vec<Cell<'_>> = cells.collect();
     let most = |signal| cells.iter().filter_map(|cell| Some(cell.read(signal)?.max)).reduce(f64::max);
     let [Some(generation), Some(width)] = signals.map(most) else { return None };
     Some(LANE_BYTES.get((generation as usize).checked_sub(1)?)? * width)

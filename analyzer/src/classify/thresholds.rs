@@ -172,12 +172,30 @@ thresholds! {
     storage_cpu_ratio = 0.5 "ratio of allowed CPUs" in 0.0..=1.0,
         "CPU use of the job (or node) below which its workers wait and do not compute.",
         from "own choice: half; what lies between this and cpu_busy_ratio is left unexplained";
+    waiting_share_ratio = 0.5 "ratio" in 0.0..=1.0,
+        "Share of the time of a job's loaders, as far as they wait for reads or compute, that is waiting, from which reads are what is late.",
+        from "definition: more than half, so that without the wait a batch would take less than half of the time";
+    like_batch_ratio = 1.5 "ratio" in 1.0..=100.0,
+        "How much more CPU time or bytes than usual a batch may take before the batches are others.",
+        from "own choice: half as much again; batches of real data sets differ by less in the mean of a minute";
+    writes_over_reads_ratio = 10.0 "ratio" in 1.0..=1e6,
+        "How much more than it reads a job writes where its tasks wait for their writes and not for reads.",
+        from "own choice: an order of magnitude; who both reads batches and writes logs or samples reads more";
+    input_read_bytes = 1e6 "bytes per second" in 0.0..=1e12,
+        "Reading of a job from which it may feed its GPUs.",
+        from "as gang_wait_read_bytes: polling reads next to nothing; batches of images or tokens are read at MB/s";
+    input_bytes = 1e8 "bytes per second of work" in 0.0..=1e12,
+        "Bytes over PCIe for each second of a GPU's work, from which they are input and not commands.",
+        from "own choice: launches take some 5 microseconds of the host (CUDA C++ Best Practices), so 200,000 a second, of 64 to 512 bytes";
     cpu_busy_ratio = 0.85 "ratio of allowed CPUs" in 0.0..=1.0,
         "CPU use of the job above which its workers cannot go faster.",
         from "node mixin alerts at 90 % of a node; less here, for workers pause between batches";
     saturated_workers = 1.0 "processes" in 0.0..=1e6,
         "Workers that compute nearly all of the time, from which on the loader cannot go faster though CPUs are free.",
         from "own choice: one is enough, for batches are taken in the order of the workers";
+    surely_workers = 2.0 "processes" in 1.0..=1e6,
+        "Processes without a GPU that compute nearly all of the time, from which they are workers even while the GPU does nothing.",
+        from "own choice: more than one; a single child of a notebook or a server computes for itself";
     computing_cores = 0.85 "cores per GPU" in 0.1..=8.0,
         "CPU time of the processes that hold a job's GPUs, per GPU, from which one thread of each computes nearly all of the time.",
         from "definition: a thread has one core at most; less what goodput-exporter leaves a saturated worker";
@@ -217,6 +235,9 @@ thresholds! {
     checkpoint_bytes = 5e7 "bytes per second" in 1.0..=1e12,
         "Rate of writing from which a burst is taken for the saving of a job's state.",
         from "own choice: the state of 1 GB within 20 s; logs and metrics stay below 1 MB/s";
+    idle_written_bytes = 1e6 "bytes per second" in 0.0..=1e12,
+        "Rate of writing of a job from which its idle GPUs wait for that and are not idle_held.",
+        from "as checkpoint_bytes: logs and metrics stay below 1 MB/s";
     checkpoint_burst_ratio = 3.0 "ratio" in 1.0..=1000.0,
         "How much higher than the usual rate around it a burst of writing is.",
         from "own choice: above the ups and downs of steady writing";
@@ -280,6 +301,9 @@ thresholds! {
     slow_copy_bytes = 6e9 "bytes per second" in 1e8..=1e12,
         "Rate of the slowest copy to the GPU that is plausible: copies explain no more time than they would take at it.",
         from "NVIDIA's bandwidthTest on PCIe 4 x16: some 6 GB/s from pageable memory, 25 GB/s from pinned";
+    link_full_ratio = 0.5 "ratio of the link's rate" in 0.1..=1.0,
+        "Bytes received, as a share of what the PCIe link carries, from which copies take most of the time.",
+        from "definition: at its full rate the link is then busy for half of the time; NVIDIA's bandwidthTest reaches 80 to 90 % of it from pinned memory";
     copying_ratio = 0.1 "ratio" in 0.0..=1.0,
         "Share of a cell that its copies would take at the slowest rate, from which a GPU that rests waits for them.",
         from "as io_waiting_ratio: TraceML warns of input wait from 10 % of the step";
@@ -301,6 +325,9 @@ thresholds! {
     shallow_clock_ratio = 0.95 "ratio" in 0.0..=1.0,
         "SM clock, as a share of that of the cells of usual depth, below which a GPU is slowed and does not wait.",
         from "own choice: a GPU that waits draws less and clocks rather higher";
+    exchange_bytes = 1e6 "bytes per second" in 0.0..=1e12,
+        "NVLink traffic of a GPU from which it exchanges data with others of its run.",
+        from "own choice: a GPU that works alone has none; the gradients of a model of 1 million parameters once a second are 2 MB";
     straggler_ratio = 0.1 "ratio" in 0.01..=1.0,
         "Share of a cell that one GPU of a run keeps another waiting, as far as its own cause or its longer work explains it, from which the wait is charged to it; and by which it exceeds every other GPU of the run.",
         from "TraceML: a straggler from 10 % of the step of the rank that waits";

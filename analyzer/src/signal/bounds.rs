@@ -34,10 +34,12 @@ impl Signal {
             | S::NodeBusiestSoftirq
             | S::NodeCpuPressure
             | S::NodeIoPressure
+            | S::NodeIoStalled
             | S::NodeMemoryPressure
             | S::NodeDiskBusy
             | S::JobCpuPressure
             | S::JobIoPressure
+            | S::JobIoStalled
             | S::JobMemoryPressure => 1.0,
             S::NodeCpuBusy
             | S::NodeCpuSteal
@@ -48,7 +50,14 @@ impl Signal {
             | S::JobHolderCpu
             | S::JobCpuThrottled => MOST_CPUS,
             S::GpuEnergy => MOST_WATTS,
-            S::NodeSwapIn | S::NodeDiskRead | S::NodeDiskWritten | S::JobRead | S::JobWritten => MOST_BYTES,
+            S::NodeSwapIn
+            | S::NodeDiskRead
+            | S::NodeDiskWritten
+            | S::NvlinkReceived
+            | S::JobRead
+            | S::JobWritten
+            | S::JobStorageWritten
+            | S::JobCallsRead => MOST_BYTES,
             _ => MOST_EVENTS,
         }
     }

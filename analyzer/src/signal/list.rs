@@ -149,6 +149,10 @@ signals! {
     PcieMaxGeneration "pcie_max_generation" Gpu Gauge "generation" from 1.0 up to 16.0,
     /// Most lanes that GPU and slot can do.
     PcieMaxWidth "pcie_max_width" Gpu Gauge "lanes" from 1.0 up to 64.0,
+    /// Rate of data that the GPU exchanges with other GPUs over NVLink, in one direction or in both.
+    NvlinkRate "nvlink_rate" Gpu Average "bytes per second" up to 1e13,
+    /// Data that the GPU received from other GPUs over NVLink.
+    NvlinkReceived "nvlink_received" Gpu Counter "bytes per second" up to 1e19,
     /// The NUMA node that the GPU hangs on; the content is which node the series is of.
     GpuNuma "gpu_numa" Gpu State "info" up to 1.0,
     /// Slices of the GPU that an instance of it has.
@@ -226,6 +230,8 @@ signals! {
     NodeCpuPressure "node_cpu_pressure" Node Counter "seconds per second" up to 1e11,
     /// PSI some of the node: at least one task waited for I/O.
     NodeIoPressure "node_io_pressure" Node Counter "seconds per second" up to 1e11,
+    /// PSI full of the node: tasks waited for I/O and no task ran.
+    NodeIoStalled "node_io_stalled" Node Counter "seconds per second" up to 1e11,
     /// PSI some of the node: at least one task waited for memory.
     NodeMemoryPressure "node_memory_pressure" Node Counter "seconds per second" up to 1e11,
     /// Memory of the node.
@@ -275,6 +281,8 @@ signals! {
     JobCpuUsage "job_cpu_usage" Job Counter "cores" up to 1e13,
     /// Processes of the job without a GPU, its loaders' workers as a rule, that computed nearly all of the time.
     JobSaturatedWorkers "job_saturated_workers" Job Average "processes" up to 1e6,
+    /// Processes of the job without a GPU, usually the workers of its data loaders.
+    JobWorkers "job_workers" Job Gauge "processes" up to 1e6,
     /// CPU time of the processes that hold the job's GPUs themselves, without their workers.
     JobHolderCpu "job_holder_cpu" Job Counter "cores" up to 1e13,
     /// CPU quota over its period.
@@ -291,6 +299,8 @@ signals! {
     JobCpuPressure "job_cpu_pressure" Job Counter "seconds per second" up to 1e11,
     /// PSI some of the job: at least one task waited for I/O.
     JobIoPressure "job_io_pressure" Job Counter "seconds per second" up to 1e11,
+    /// PSI full of the job: tasks waited for I/O and no task ran.
+    JobIoStalled "job_io_stalled" Job Counter "seconds per second" up to 1e11,
     /// PSI some of the job: at least one task waited for memory.
     JobMemoryPressure "job_memory_pressure" Job Counter "seconds per second" up to 1e11,
     /// Interrupts, of devices that can be placed elsewhere, on CPUs that the job may run on.
@@ -303,6 +313,10 @@ signals! {
     JobRead "job_read" Job Counter "bytes per second" up to 1e19,
     /// Bytes that the job wrote to block devices.
     JobWritten "job_written" Job Counter "bytes per second" up to 1e19,
+    /// Bytes that the job's processes gave the kernel to write, to block devices and network file systems.
+    JobStorageWritten "job_storage_written" Job Counter "bytes per second" up to 1e19,
+    /// Bytes that the job's processes got from read system calls, page cache included.
+    JobCallsRead "job_calls_read" Job Counter "bytes per second" up to 1e19,
     /// Memory charged to the job.
     JobMemoryCurrent "job_memory_current" Job Gauge "bytes" up to 1e15,
     /// The job's memory limit.

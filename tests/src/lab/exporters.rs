@@ -262,6 +262,9 @@ impl Recorder {
             let memory = DEVICE_MEMORY * view.phase.slices(gpu);
             let bare = if mig.is_empty() { 0.0 } else { BARE_INSTANCE };
             let used = if held { view.machine.memory * memory } else { bare };
+            if let Some(bytes) = view.phase.linked {
+                push(samples, dcgm::PROF_NVLINK_RX.legacy.name, target, &labels, bytes);
+            }
             let clock = if view.is_odd(gpu) { view.phase.odd_clock() } else { 1.0 };
             let limit = if view.is_odd(gpu) { view.phase.power_limit } else { STOCK_LIMIT };
             for (row, value) in [
@@ -327,7 +330,7 @@ impl Recorder {
         let mut host = |name, labels: &[(&str, &str)], value| push(samples, name, target, labels, value);
         host("node_uname_info", &[("nodename", &self.node)], 1.0);
         host("node_disk_read_bytes_total", &[("device", "nvme0n1")], c.read);
-        host("node_disk_written_bytes_total", &[("device", "nvme0n1")], c.written);
+        host("node_disk_written_bytes_total", &[("device", "nvme0n1")], c.written + c.others_written);
         let disk = [("device", "/dev/nvme0n1p1"), ("fstype", "ext4"), ("mountpoint", "/")];
         host("node_filesystem_size_bytes", &disk, DISK_SIZE);
         host("node_filesystem_avail_bytes", &disk, (DISK_SIZE * (1.0 - view.machine.disk)).round());

@@ -19,8 +19,6 @@ const PREFETCH: usize = 2;
 const DISK: f64 = 0.3;
 /// Share of the device memory that a job takes where the schedule says nothing: 40,000 MiB of an H100's.
 pub const JOB_MEMORY: f64 = 0.49;
-/// Bytes of a batch.
-const BATCH_BYTES: f64 = 5e7;
 /// How much longer preparation takes with memory on the other NUMA node: latency of 139 ns against 80 ns in a handbook.
 const REMOTE: f64 = 1.7;
 /// Compactions a second of a task that waits for them all the time: they take milliseconds each.
@@ -213,6 +211,7 @@ impl Machine {
         }
         self.memory = (self.memory + f64::from(u8::from(phase.job)) * phase.leak / 3600.0 * TICK).min(1.0);
         self.disk = (self.disk + phase.fill / 3600.0 * TICK).min(1.0);
+        self.counters.others_written += TICK * phase.others_writing;
         self.counters.written += TICK * if saves { SAVE_RATE } else { phase.writes };
         // A rank that launches kernels one by one keeps a CPU busy with that.
         let launching = if phase.launching > 0.0 {
@@ -225,10 +224,12 @@ impl Machine {
         } else {
             0
         };
-        self.counters.holders += (launching + spinning) as f64 * TICK;
-        let running = running + launching + spinning + compacting;
+        let polling = if phase.job { phase.polls * self.gpus.len() } else { 0 };
+        self.counters.holders += (launching + spinning + polling) as f64 * TICK;
+        let running = running + launching + spinning + polling + compacting;
         self.count_cpu(running as f64 * (1.0 - phase.steal), throttled);
         self.count_waiting(phase, reading, refaulting, waiting + throttled);
+        self.counters.job_io_stalled += if reading + refaulting > 0 && running == 0 { TICK } else { 0.0 };
         if compacting > 0 {
             self.counters.job_memory_waiting += TICK;
             self.counters.node_memory_waiting += TICK;
@@ -291,7 +292,7 @@ impl Machine {
                 }
                 Task::HasBatch if self.gpus[gpu].queue < PREFETCH * phase.workers => {
                     self.gpus[gpu].queue += 1;
-                    self.counters.read += BATCH_BYTES;
+                    self.counters.read += phase.batch_bytes;
                     Task::Reads(phase.read * self.varied())
                 }
                 Task::HasBatch => does,
@@ -355,7 +356,7 @@ impl Machine {
     fn work(&mut self, gpu: usize, phase: &Phase) -> (Spent, f64, f64) {
         if self.gpus[gpu].does == Work::Nothing && self.gpus[gpu].queue > 0 {
             self.gpus[gpu].queue -= 1;
-            self.counters.gpus[gpu].received += BATCH_BYTES;
+            self.counters.gpus[gpu].received += phase.batch_bytes;
             let computes = self.computes(gpu, phase);
             let copies = phase.copy >= TICK / 2.0;
             self.gpus[gpu].does = if copies { Work::Copies(phase.copy) } else { Work::Computes(computes) };

@@ -15,6 +15,9 @@ const LANE_RATE: f64 = 3.54e9;
 /// Bytes a second of a copy from pageable memory (NVIDIA's bandwidthTest on PCIe 4: some 6 GB/s pageable, 25 pinned).
 const COPY_RATE: f64 = 6e9;
 
+/// Bytes of a batch where the schedule says nothing.
+const BATCH_BYTES: f64 = 5e7;
+
 /// Slices that an H100 can be cut into.
 pub(super) const MIG_SLICES: f64 = 7.0;
 
@@ -59,6 +62,12 @@ pub struct Phase {
     pub interrupted: usize,
     /// CPUs of others that do the same.
     pub others_interrupted: usize,
+    /// Bytes of a batch, which are read, and come to the GPU while that computes on the batch before.
+    pub batch_bytes: f64,
+    /// Bytes a second that each GPU receives over NVLink, where that is told.
+    pub linked: Option<f64>,
+    /// CPUs that the process of each GPU keeps busy all the time, as a thread does that polls or computes for itself.
+    pub polls: usize,
     /// CPU seconds that the preparation of a batch takes.
     pub prep: f64,
     /// Seconds that the GPU computes on a batch.
@@ -93,6 +102,10 @@ pub struct Phase {
     pub save: f64,
     /// Bytes that the job writes a second beside its work.
     pub writes: f64,
+    /// Bytes that others write a second.
+    pub others_writing: f64,
+    /// Does goodput-exporter also tell how many workers there are, what they write, and when no task ran for want of reads?
+    pub tells_processes: bool,
     /// Tasks of others that wait for storage all the time.
     pub others_reading: usize,
     /// Tasks of others that wait for memory all the time.
@@ -181,6 +194,9 @@ impl Default for Phase {
             compact: 0.0,
             interrupted: 0,
             others_interrupted: 0,
+            batch_bytes: BATCH_BYTES,
+            linked: None,
+            polls: 0,
             prep: 0.05,
             compute: 0.2,
             quota: None,
@@ -198,6 +214,8 @@ impl Default for Phase {
             unused: false,
             save: 0.0,
             writes: 0.0,
+            others_writing: 0.0,
+            tells_processes: false,
             others_reading: 0,
             others_refaulting: 0,
             others_computing: 0,

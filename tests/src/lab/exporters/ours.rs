@@ -5,7 +5,8 @@ use goodput_exporter::xid;
 
 use super::{MEMORY_LIMIT, PROCESS_MEMORY, Recorder, Samples, TENANTS, View, instance_id, push, uuid};
 use crate::lab::counters::Counters;
-use crate::lab::phase::{LANES, MIG_SLICES, Phase};
+use crate::lab::model::Machine;
+use crate::lab::phase::{LANES, Loader, MIG_SLICES, Phase};
 
 impl Recorder {
     pub(super) fn ours(&self, samples: &mut Samples, view: &View<'_>) {
@@ -75,7 +76,7 @@ impl Recorder {
         node("goodput_compaction_stalls_total", &[], c.compaction_stalls);
         node("goodput_memory_reclaim_stalls_total", &[], c.refaults);
         node(host::DISK_READ_BYTES.name, &[("device", "nvme0n1")], c.read);
-        node("goodput_disk_written_bytes_total", &[("device", "nvme0n1")], c.written);
+        node("goodput_disk_written_bytes_total", &[("device", "nvme0n1")], c.written + c.others_written);
         let mps = [("daemon", "nvidia-cuda-mps-control")];
         node("goodput_driver_daemon_running", &mps, f64::from(u8::from(phase.mps)));
         if phase.job {
@@ -86,6 +87,9 @@ impl Recorder {
             node(process::PROCESS_SATURATED_WORKERS.name, &[("owner", "train")], saturated as f64);
             node(process::PROCESS_HOLDERS_CPU.name, &[("owner", "train")], c.holders);
             job(samples, phase, c, target);
+            if phase.tells_processes {
+                processes(samples, phase, view.machine, target);
+            }
         }
     }
 
@@ -147,6 +151,17 @@ impl Recorder {
 /// Processes that had a CPU for at least 85 % of so many seconds, of those that were there before too.
 fn saturated(now: &[f64], before: &[f64], seconds: f64) -> usize {
     now.iter().zip(before).filter(|(now, before)| **now - **before >= 0.85 * seconds).count()
+}
+
+/// What is told of the job's processes.
+fn processes(samples: &mut Samples, phase: &Phase, machine: &Machine, target: [(&str, &str); 2]) {
+    let workers = if phase.loader == Loader::Processes { phase.workers * machine.layout.gpus } else { 0 };
+    let owner = ("owner", "train");
+    push(samples, process::PROCESS_WORKERS.name, target, &[owner], workers as f64);
+    push(samples, process::PROCESS_WRITTEN.name, target, &[owner], machine.counters.written);
+    push(samples, process::PROCESS_CALLS_READ.name, target, &[owner], machine.counters.read);
+    let stalled = [owner, ("resource", "io")];
+    push(samples, host::CGROUP_PRESSURE_STALLED.name, target, &stalled, machine.counters.job_io_stalled);
 }
 
 /// What the job's cgroup counts.
