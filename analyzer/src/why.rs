@@ -9,8 +9,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 mod answer;
+mod health;
 
 pub use answer::{AdvisoryAnswer, Answer, ClassAnswer, GpuAnswer};
+pub use health::{AtRisk, Audit, Damaged, Health};
 
 use crate::classify::Thresholds;
 use crate::config::{WhyArgs, WhyFormat};

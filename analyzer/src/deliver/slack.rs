@@ -58,9 +58,12 @@ fn change(report: &Report) -> String {
 }
 
 fn losses(report: &Report) -> String {
-    let lines: Vec<String> =
-        report.findings.iter().take(FINDINGS).enumerate().map(|(n, f)| line(n + 1, f, report)).collect();
-    if lines.is_empty() { "No loss with a known cause.".into() } else { lines.join("\n") }
+    let first = report.first_findings().iter().take(FINDINGS).enumerate();
+    let lines: Vec<String> = first.map(|(n, f)| line(n + 1, f, report)).collect();
+    if !lines.is_empty() {
+        return lines.join("\n");
+    }
+    report.smaller_findings().unwrap_or_else(|| "No loss with a known cause.".into())
 }
 
 fn line(n: usize, finding: &Finding, report: &Report) -> String {
@@ -141,9 +144,9 @@ mod tests {
             {"type": "section", "text": {"type": "mrkdwn", "text":
                 "*75.0 %* of 40.0 GPU-hours were productive, +25.0 points against 2026-W46. 100 % of capacity has data."}},
             {"type": "section", "text": {"type": "mrkdwn", "text":
-                "1. *dataloader_cpu*: 3.00 GPU-hours (7.5 % of capacity), a&amp;b\n\
-                 2. *cold_start*: 2.00 GPU-hours (5.0 % of capacity), a&amp;b\n\
-                 3. *idle_held*: 4.00 GPU-hours (10.0 % of capacity), a&amp;b"}},
+                "1. *idle_held*: 4.00 GPU-hours (10.0 % of capacity), a&amp;b\n\
+                 2. *dataloader_cpu*: 3.00 GPU-hours (7.5 % of capacity), a&amp;b\n\
+                 3. *cold_start*: 2.00 GPU-hours (5.0 % of capacity), a&amp;b"}},
             {"type": "section", "text": {"type": "mrkdwn", "text":
                 "<https://goodput.example/report?week=2026-W47|The whole report>"}},
         ]);

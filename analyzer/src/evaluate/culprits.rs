@@ -57,7 +57,7 @@ mod tests {
         let trace = Trace { path, family, series: Vec::new(), truth, ooms, damages };
         let told = |class, charged_to: &str, ms| {
             let (trace, entity, charged_to) = ("t".into(), "n/gpu1".into(), Some(charged_to.to_owned()));
-            Cell { trace, entity, span: 0..60_000, class, charged_to, ms }
+            Cell { trace, entity, span: 0..60_000, class, confidence: 0.9, charged_to, ms }
         };
         let of = |cell| Culprits::of(&trace, &[cell]);
         // Half of the cell has a truth, so half of the verdict counts.

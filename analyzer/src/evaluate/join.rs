@@ -66,13 +66,14 @@ pub(super) fn cells(
     let mut cells = Vec::new();
     for (entity, uuids) in entities {
         for (span, classes) in spans(uuids, intervals, &name) {
-            let cell = |((class, culprit), ms): ((&'static str, Option<&Culprit>), i64)| Cell {
+            let cell = |((class, culprit), told): ((&'static str, Option<&Culprit>), Told)| Cell {
                 trace: path.clone(),
                 entity: entity.clone(),
                 span: span.clone(),
                 class,
+                confidence: told.confidence / told.ms.max(1) as f64,
                 charged_to: culprit.map(|culprit| spelled(culprit, entities)),
-                ms,
+                ms: told.ms,
             };
             cells.extend(classes.into_iter().map(cell));
         }
@@ -86,7 +87,15 @@ fn spelled(culprit: &Culprit, entities: &Entities) -> String {
     known.map_or_else(|| format!("{}/{}", culprit.node, culprit.gpu), |(entity, _)| entity.clone())
 }
 
-type Classes<'a> = BTreeMap<(&'static str, Option<&'a Culprit>), i64>;
+type Classes<'a> = BTreeMap<(&'static str, Option<&'a Culprit>), Told>;
+
+/// Of one class in one cell.
+#[derive(Default)]
+struct Told {
+    ms: i64,
+    /// Sum of confidence times milliseconds.
+    confidence: f64,
+}
 
 /// What each cell has. Where a GPU was replaced by another of the same index, the one with data counts.
 fn spans<'a>(
@@ -97,9 +106,11 @@ fn spans<'a>(
     let mut spans: BTreeMap<(TimeMs, TimeMs), BTreeMap<&str, Classes<'a>>> = BTreeMap::new();
     for i in intervals.iter().filter(|i| uuids.contains(&i.gpu)) {
         let gpus = spans.entry((i.start_ms, i.end_ms)).or_default();
-        *gpus.entry(&i.gpu).or_default().entry((name(i.class), i.charged_to.as_ref())).or_default() += i.ms;
+        let told = gpus.entry(&i.gpu).or_default().entry((name(i.class), i.charged_to.as_ref())).or_default();
+        told.ms += i.ms;
+        told.confidence += i.confidence * i.ms as f64;
     }
-    let unknown = |classes: &Classes<'_>| classes.get(&(Class::NoData.name(), None)).copied().unwrap_or_default();
+    let unknown = |classes: &Classes<'_>| classes.get(&(Class::NoData.name(), None)).map_or(0, |told| told.ms);
     let known = spans.into_iter().filter_map(|((start, end), gpus)| {
         let classes = gpus.into_values().min_by_key(|classes| unknown(classes))?;
         Some((start..end, classes))

@@ -6,14 +6,34 @@ use std::ops::Range;
 use serde::Serialize;
 
 use super::Cell;
+use super::calibration::{Calibration, band};
 use super::join::within;
 use super::trace::{Row, Trace};
 use crate::classify::{Class, apportion};
 use crate::sample::TimeMs;
 
-/// GPU-milliseconds by truth and verdict.
+/// GPU-milliseconds by truth, verdict and band of confidence.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Matrix(BTreeMap<(&'static str, &'static str), i64>);
+pub(super) struct Matrix(BTreeMap<Key, i64>);
+
+/// True class, the verdict's class, and the band of its confidence where it claims something.
+type Key = (&'static str, &'static str, Option<usize>);
+
+/// GPU-milliseconds by true class, then by verdict.
+pub type Confusion = BTreeMap<&'static str, BTreeMap<&'static str, i64>>;
+
+/// Some milliseconds of a verdict.
+struct Told {
+    class: &'static str,
+    band: Option<usize>,
+    ms: i64,
+}
+
+impl Told {
+    fn of(cell: &&Cell) -> Told {
+        Told { class: cell.class, band: band(cell.class, cell.confidence), ms: cell.ms }
+    }
+}
 
 /// What a matrix comes to.
 #[derive(Clone, Debug, Serialize)]
@@ -29,7 +49,11 @@ pub struct Score {
     /// By class, those of the truth and of the verdicts.
     pub classes: BTreeMap<&'static str, ClassScore>,
     /// GPU-milliseconds by true class, then by verdict.
-    pub confusion: BTreeMap<&'static str, BTreeMap<&'static str, i64>>,
+    pub confusion: Confusion,
+    /// Claims by band of confidence.
+    pub calibration: Calibration,
+    /// The same as `confusion` of sure claims (confidence of at least 0.9) alone.
+    pub sure_confusion: Confusion,
 }
 
 /// How well one class is told.
@@ -56,7 +80,7 @@ impl Matrix {
         for (entity, rows) in rows {
             let of_entity: Vec<&Cell> = cells.iter().filter(|cell| cell.entity == entity).collect();
             for same in of_entity.chunk_by(|a, b| a.span == b.span) {
-                let verdicts: Vec<(&'static str, i64)> = same.iter().map(|c| (c.class, c.ms)).collect();
+                let verdicts: Vec<Told> = same.iter().map(Told::of).collect();
                 matrix.cell(&within(&rows, &same[0].span), &verdicts);
             }
             matrix.unjudged(&rows, &of_entity);
@@ -71,25 +95,25 @@ impl Matrix {
         for row in rows {
             let shared = |s: &Range<TimeMs>| (row.span.end.min(s.end) - row.span.start.max(s.start)).max(0);
             let judged: i64 = spans.iter().map(shared).sum();
-            self.book(row.class, Class::NoData.name(), row.span.end - row.span.start - judged);
+            self.book((row.class, Class::NoData.name(), None), row.span.end - row.span.start - judged);
         }
     }
 
     /// One cell. Within it nobody knows which millisecond has which class, so truth and verdict are laid upon each other
     /// as well as they fit: first equal classes, then those that a row accepts, and what is left in proportion.
-    fn cell(&mut self, truth: &[(&Row, i64)], verdicts: &[(&'static str, i64)]) {
+    fn cell(&mut self, truth: &[(&Row, i64)], verdicts: &[Told]) {
         let total: i64 = truth.iter().map(|(_, ms)| ms).sum();
-        let weights: Vec<f64> = verdicts.iter().map(|(_, ms)| *ms as f64).collect();
+        let weights: Vec<f64> = verdicts.iter().map(|told| told.ms as f64).collect();
         let mut given = apportion(total, &weights);
         let mut left: Vec<i64> = truth.iter().map(|(_, ms)| *ms).collect();
         let accepts: [fn(&Row, &str) -> bool; 2] =
             [|row, class| row.class == class, |row, class| row.also.contains(&class)];
         for accepts in accepts {
             for (n, (row, _)) in truth.iter().enumerate() {
-                for (m, _) in verdicts.iter().enumerate().filter(|(_, (class, _))| accepts(row, class)) {
+                for (m, told) in verdicts.iter().enumerate().filter(|(_, told)| accepts(row, told.class)) {
                     let ms = left[n].min(given[m]);
                     (left[n], given[m]) = (left[n] - ms, given[m] - ms);
-                    self.book(row.class, row.class, ms);
+                    self.book((row.class, row.class, told.band), ms);
                 }
             }
         }
@@ -97,26 +121,26 @@ impl Matrix {
             let weights: Vec<f64> = given.iter().map(|ms| *ms as f64).collect();
             for (m, ms) in apportion(ms, &weights).into_iter().enumerate() {
                 given[m] -= ms;
-                self.book(row.class, verdicts[m].0, ms);
+                self.book((row.class, verdicts[m].class, verdicts[m].band), ms);
             }
         }
     }
 
-    fn book(&mut self, truth: &'static str, verdict: &'static str, ms: i64) {
+    fn book(&mut self, key: Key, ms: i64) {
         if ms > 0 {
-            *self.0.entry((truth, verdict)).or_default() += ms;
+            *self.0.entry(key).or_default() += ms;
         }
     }
 
     /// Adds another one.
     pub(super) fn add(&mut self, other: &Matrix) {
-        for ((truth, verdict), ms) in &other.0 {
-            self.book(truth, verdict, *ms);
+        for (key, ms) in &other.0 {
+            self.book(*key, *ms);
         }
     }
 
     fn sum(&self, of: impl Fn(&str, &str) -> bool) -> i64 {
-        self.0.iter().filter(|((truth, verdict), _)| of(truth, verdict)).map(|(_, ms)| ms).sum()
+        self.0.iter().filter(|((truth, verdict, _), _)| of(truth, verdict)).map(|(_, ms)| ms).sum()
     }
 
     /// What it comes to.
@@ -124,21 +148,29 @@ impl Matrix {
         let total = self.sum(|_, _| true);
         let share = |ms: i64| if total > 0 { ms as f64 / total as f64 } else { 0.0 };
         let unexplained = Class::Unexplained.name();
-        let names: BTreeSet<&'static str> = self.0.keys().flat_map(|(truth, verdict)| [*truth, *verdict]).collect();
+        let names: BTreeSet<&'static str> = self.0.keys().flat_map(|(truth, verdict, _)| [*truth, *verdict]).collect();
         let classes: BTreeMap<_, _> = names.into_iter().map(|name| (name, self.class(name))).collect();
         let f1: Vec<f64> = classes.values().filter(|c| c.truth_ms > 0).map(|c| c.f1).collect();
-        let mut confusion: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
-        for ((truth, verdict), ms) in &self.0 {
-            confusion.entry(*truth).or_default().insert(*verdict, *ms);
-        }
+        let claims = self.0.iter().filter_map(|((truth, verdict, band), ms)| Some(((*band)?, truth == verdict, *ms)));
         Score {
             total_ms: total,
             macro_f1: f1.iter().sum::<f64>() / f1.len().max(1) as f64,
             wrong_class_share: share(self.sum(|truth, verdict| truth != verdict && verdict != unexplained)),
             unexplained_share: share(self.sum(|truth, verdict| truth != verdict && verdict == unexplained)),
             classes,
-            confusion,
+            confusion: self.confusion(|_| true),
+            calibration: Calibration::of(claims),
+            sure_confusion: self.confusion(|band| band == Some(0)),
         }
+    }
+
+    /// By true class, then by verdict, of some bands.
+    fn confusion(&self, of: impl Fn(Option<usize>) -> bool) -> Confusion {
+        let mut confusion = Confusion::new();
+        for ((truth, verdict, _), ms) in self.0.iter().filter(|((.., band), _)| of(*band)) {
+            *confusion.entry(*truth).or_default().entry(*verdict).or_default() += ms;
+        }
+        confusion
     }
 
     fn class(&self, name: &str) -> ClassScore {
@@ -161,8 +193,9 @@ mod tests {
 
     fn matrix(truth: &[(&Row, i64)], verdicts: &[(&'static str, i64)]) -> Vec<(&'static str, &'static str, i64)> {
         let mut matrix = Matrix::default();
-        matrix.cell(truth, verdicts);
-        matrix.0.into_iter().map(|((truth, verdict), ms)| (truth, verdict, ms)).collect()
+        let told = |(class, ms): &(&'static str, i64)| Told { class, band: band(class, 0.9), ms: *ms };
+        matrix.cell(truth, &verdicts.iter().map(told).collect::<Vec<_>>());
+        matrix.0.into_iter().map(|((truth, verdict, _), ms)| (truth, verdict, ms)).collect()
     }
 
     #[test]
@@ -207,7 +240,7 @@ mod tests {
             ("idle_held", "idle_held", 10),
             ("idle_held", "cold_start", 10),
         ] {
-            matrix.book(truth, verdict, ms);
+            matrix.book((truth, verdict, band(verdict, 0.9)), ms);
         }
         let score = matrix.score();
         assert_eq!((score.total_ms, score.wrong_class_share, score.unexplained_share), (100, 0.1, 0.2));
@@ -215,5 +248,23 @@ mod tests {
         assert_eq!((idle.precision, idle.recall), (Some(1.0), Some(0.5)));
         assert!((idle.f1 - 2.0 / 3.0).abs() < 1e-12 && score.classes["cold_start"].recall.is_none());
         assert!((score.macro_f1 - (1.0 + 0.0 + 2.0 / 3.0) / 3.0).abs() < 1e-12, "classes of the truth only");
+    }
+
+    #[test]
+    fn a_verdict_keeps_its_confidence_and_what_is_left_unexplained_is_no_claim() {
+        let (work, idle) = (row("productive", &[]), row("idle_held", &["unexplained"]));
+        let mut matrix = Matrix::default();
+        let told = |class, confidence, ms| Told { class, band: band(class, confidence), ms };
+        let verdicts = [
+            told("productive", 0.9, 20_000),
+            told("checkpoint", 0.9, 10_000),
+            told("idle_held", 0.75, 20_000),
+            told("unexplained", 0.9, 10_000),
+        ];
+        matrix.cell(&[(&work, 30_000), (&idle, 30_000)], &verdicts);
+        let score = matrix.score();
+        let bands: Vec<_> = score.calibration.bands.iter().map(|b| (b.claimed_ms, b.right_ms)).collect();
+        assert_eq!(bands, [(30_000, 20_000), (20_000, 20_000), (0, 0), (0, 0)]);
+        assert_eq!(score.sure_confusion["productive"], [("checkpoint", 10_000), ("productive", 20_000)].into());
     }
 }

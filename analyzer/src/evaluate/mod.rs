@@ -1,9 +1,10 @@
 //! Verdicts held against the truth: recorded traces whose faults are known, judged as `classify` judges a store.
 //!
 //! [`trace`] reads a trace directory, [`join`] finds the GPUs that its truth speaks of, [`matrix`] counts classes,
-//! [`culprits`] who is named, [`ablation`] leaves signals out, [`render`] shows. Nothing here knows a rule: a class is a name.
+//! [`calibration`] whether confidence means something, [`culprits`] who is named, [`ablation`] leaves signals out, [`render`] shows. Nothing here knows a rule: a class is a name.
 
 mod ablation;
+mod calibration;
 mod culprits;
 mod forecasts;
 mod join;
@@ -22,11 +23,12 @@ use crate::frame::grid::HOUR_MS;
 use crate::sample::{Series, TimeMs};
 use crate::signal::{Signal, resolve};
 pub use ablation::{Ablation, OURS, Without, ablate};
+pub use calibration::{Band, Calibration};
 pub use culprits::Culprits;
 pub use forecasts::Forecasts;
 use join::{Entities, Gpus};
 use matrix::Matrix;
-pub use matrix::{ClassScore, Score};
+pub use matrix::{ClassScore, Confusion, Score};
 pub use render::{ablation_table, dump, table};
 pub use trace::{LEAF_CLASSES, Trace, find};
 
@@ -97,6 +99,8 @@ pub struct Cell {
     pub span: Range<TimeMs>,
     /// The class.
     pub class: &'static str,
+    /// 0 to 1.
+    pub confidence: f64,
     /// Who caused it, where a verdict names another GPU: `host/gpuN` as the truth spells it.
     pub charged_to: Option<String>,
     /// GPU-milliseconds of it.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use jiff::Timestamp;
 
-use super::{Ablation, Cell, Evaluation, Score, Without};
+use super::{Ablation, Band, Cell, Evaluation, Score, Without};
 use crate::escape;
 use crate::sample::TimeMs;
 
@@ -21,6 +21,7 @@ pub fn table(evaluation: &Evaluation) -> String {
     }
     classes(&mut out, &evaluation.all);
     confusion(&mut out, &evaluation.all);
+    calibration(&mut out, evaluation);
     let c = &evaluation.culprits;
     let _ = writeln!(
         out,
@@ -126,18 +127,43 @@ fn confusion(out: &mut String, score: &Score) {
     }
 }
 
+/// Claims by band of confidence, then the sure ones by family, those that are right least often first.
+fn calibration(out: &mut String, evaluation: &Evaluation) {
+    let bands = evaluation.all.calibration.bands.iter().map(|band| (band_name(band), *band));
+    claims(out, "claimed with confidence", bands);
+    let sure = |(name, score): (&String, &Score)| Some((name.clone(), *score.calibration.sure()?));
+    let mut families: Vec<(String, Band)> = evaluation.families.iter().filter_map(sure).collect();
+    families.retain(|(_, band)| band.claimed_ms > 0);
+    families.sort_by(|(_, a), (_, b)| a.right_share.unwrap_or(0.0).total_cmp(&b.right_share.unwrap_or(0.0)));
+    claims(out, "0.90 and above, by family", families.into_iter());
+}
+
+fn band_name(band: &Band) -> String {
+    if band.to >= 1.0 { format!("{:.2} and above", band.from) } else { format!("{:.2} to {:.2}", band.from, band.to) }
+}
+
+fn claims(out: &mut String, title: &str, rows: impl Iterator<Item = (String, Band)>) {
+    let percent = |share: Option<f64>| share.map_or_else(|| "-".to_owned(), |s| format!("{:.1}%", 100.0 * s));
+    let _ = writeln!(out, "\n{title:<28} {:>13} {:>7} {:>13}", "claimed GPU-h", "right", "of all right");
+    for (name, band) in rows {
+        let (right, of_right) = (percent(band.right_share), percent(band.share_of_right));
+        let _ = writeln!(out, "{name:<28} {:>13.2} {right:>7} {of_right:>13}", band.claimed_ms as f64 / HOUR_MS);
+    }
+}
+
 /// Every verdict as CSV: `weight` is the share of the GPU that had the class from `start` to `end`, so that the weights
 /// of an entity at any time sum to 1.
 pub fn dump(cells: &[Cell]) -> Result<String, csv::Error> {
     let mut out = csv::Writer::from_writer(Vec::new());
-    out.write_record(["entity", "start", "end", "class", "weight", "trace", "charged_to"])?;
+    out.write_record(["entity", "start", "end", "class", "weight", "trace", "charged_to", "confidence"])?;
     for cell in cells {
         let weight = cell.ms as f64 / (cell.span.end - cell.span.start) as f64;
         let (start, end) = (time(cell.span.start), time(cell.span.end));
         let charged_to = cell.charged_to.as_deref().unwrap_or_default();
         let texts = [&cell.entity, &cell.trace, charged_to].map(escape::cell);
         let [entity, trace, charged_to] = texts.each_ref().map(|text| &**text);
-        out.write_record([entity, &start, &end, cell.class, &weight.to_string(), trace, charged_to])?;
+        let (weight, confidence) = (weight.to_string(), format!("{:.4}", cell.confidence));
+        out.write_record([entity, &start, &end, cell.class, &weight, trace, charged_to, &confidence])?;
     }
     let bytes = out.into_inner().map_err(|e| csv::Error::from(e.into_error()))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())

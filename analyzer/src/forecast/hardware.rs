@@ -171,7 +171,7 @@ impl Gpu<'_> {
             }
         }
         codes.sort_by_key(|(code, _)| code.code);
-        let level = codes.iter().map(|(code, _)| level(code)).max()?;
+        let level = codes.iter().map(|(code, _)| xid_level(code)).max()?;
         let told = codes.iter().map(|(code, count)| Evidence {
             signal: format!("gpu_xid {} {}", code.code, code.name),
             value: *count,
@@ -224,11 +224,12 @@ fn bits_per_second(generation: f64) -> Option<f64> {
 }
 
 /// A program's fault may look like the hardware's (`app_hw`); only other programs on the same GPU would tell.
-fn blames_hardware(class: Class) -> bool {
+pub(crate) fn blames_hardware(class: Class) -> bool {
     matches!(class, Class::Mem | Class::Bus | Class::Link)
 }
 
-fn level(code: &Code) -> Level {
+/// How pressing an XID is.
+pub(crate) fn xid_level(code: &Code) -> Level {
     match code.action {
         Action::None | Action::RestartApp | Action::CheckApp | Action::Unstated => Level::Watch,
         _ => Level::Act,

@@ -30,6 +30,7 @@ use crate::signal::Signal;
 use course::Course;
 pub use exhaustion::{Exhaustion, Shape, TimeToLimit, exhaustion};
 pub use hardware::Damage;
+pub(crate) use hardware::{blames_hardware, xid_level};
 pub use kind::{Eviction, Fault, Kind, Level, Memory, Room, Sort};
 pub use risk::{Outlook, Risk, STEP_MS, risks};
 

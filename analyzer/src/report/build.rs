@@ -6,6 +6,7 @@ use super::chart::Timeline;
 use super::contradiction::contradictions;
 use super::finding::findings;
 use super::gap::gaps;
+use super::order::rank;
 use super::price::{MICROS, Price};
 use super::sum::{Amount, Item, Sum};
 use super::tuning::Tuning;
@@ -29,8 +30,9 @@ pub fn build(intervals: &[Interval], previous: &[Interval], period: Period, pric
     let accounted = span(intervals);
     let axis = accounted.as_ref().map_or_else(|| period.clone(), |span| period.around(span.start_ms, span.end_ms));
     let findings = findings(&items, before, &axis, ledger.capacity().ms);
-    let (mut unjudged, findings): (Vec<_>, Vec<_>) = findings.into_iter().partition(|f| is_unjudged(f.class));
+    let (mut unjudged, mut findings): (Vec<_>, Vec<_>) = findings.into_iter().partition(|f| is_unjudged(f.class));
     unjudged.sort_by_key(|f| std::cmp::Reverse(f.lost.gpu_ms));
+    rank(&mut findings);
     let rows = |filter: fn(Class) -> bool, key: fn(&Interval) -> RowKey| rows(&items, before, filter, key);
     let nodes = rows(|_| true, |i| RowKey::of(&i.cluster, &i.node));
     let gpus = rows(|_| true, |i| RowKey::of(&i.cluster, &i.gpu).on(&i.node));

@@ -21,8 +21,7 @@ fn key<'a>(item: &Item<'a>) -> Key<'a> {
     (interval.class, interval.cluster.as_deref(), interval.holder(), node)
 }
 
-/// Everything that is not productive, in the order in which to look at it: what has a sourced gain comes first, by the
-/// middle of what is recoverable; then the rest, by loss.
+/// Everything that is not productive, in no order.
 pub(super) fn findings(
     items: &[Item<'_>],
     before: Option<&[Item<'_>]>,
@@ -54,12 +53,7 @@ pub(super) fn findings(
             ..bare(key, &group, lost)
         }
     };
-    let mut findings: Vec<Finding> = groups.into_iter().map(finding).collect();
-    findings.sort_by_key(|f| {
-        let middle = f.recoverable.as_ref().map(|r| r.low.gpu_ms + r.high.gpu_ms);
-        (std::cmp::Reverse(middle), std::cmp::Reverse(f.lost.gpu_ms))
-    });
-    findings
+    groups.into_iter().map(finding).collect()
 }
 
 fn bare((class, cluster, owner, _): Key<'_>, group: &[Item<'_>], lost: Amount) -> Finding {

@@ -13,6 +13,8 @@ pub enum Grade {
     Vendor,
     /// A handbook that gives no measurement.
     Book,
+    /// A GPU that is given back has all of its time: no measurement is needed, but another user is.
+    Definition,
 }
 
 /// What the figure is a part of.
@@ -49,6 +51,7 @@ impl Grade {
         match self {
             Self::Vendor => "vendor",
             Self::Book => "book estimate",
+            Self::Definition => "by definition, if someone else uses it",
         }
     }
 }
@@ -87,6 +90,15 @@ static PINNED_COPIES: Gain = Gain {
              pageable memory now",
 };
 
+/// How much of it returns depends on whether someone else needs the GPU.
+static RELEASE: Gain = Gain {
+    low: 0.0,
+    high: 1.0,
+    basis: Basis::Loss,
+    grade: Grade::Definition,
+    source: "the GPU is free for another job as soon as this one gives it back",
+};
+
 static PINNING: Gain = Gain {
     low: 0.05,
     high: 0.10,
@@ -111,6 +123,7 @@ pub(super) fn gain(class: Class) -> Option<&'static Gain> {
         Class::CrossNuma | Class::HostNoise => Some(&PINNING),
         Class::HostToDevice => Some(&PINNED_COPIES),
         Class::ColdStart => Some(&PERSISTENCE),
+        Class::IdleHeld | Class::KeepAlive | Class::PartialAllocation => Some(&RELEASE),
         _ => None,
     }
 }
@@ -163,7 +176,8 @@ mod tests {
     #[test]
     fn every_gain_is_a_range_with_a_source() {
         for gain in Class::ALL.iter().filter_map(|class| gain(*class)) {
-            assert!(0.0 < gain.low && gain.low <= gain.high && !gain.source.is_empty(), "{gain:?}");
+            let is_range = 0.0 <= gain.low && gain.low <= gain.high && gain.high > 0.0;
+            assert!(is_range && !gain.source.is_empty(), "{gain:?}");
             assert!(gain.basis != Basis::Loss || gain.high <= 1.0, "{gain:?}");
         }
     }

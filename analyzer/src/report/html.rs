@@ -3,7 +3,7 @@
 use askama::Template;
 
 use super::Report;
-use super::text::{self, MAX_FIRST, MAX_PLACES};
+use super::text::{self, MAX_PLACES};
 use super::tuning::MIN_PAIRS;
 use super::waterfall::{Step, waterfall};
 use crate::classify::Class;

@@ -6,7 +6,7 @@ use askama::Template;
 use askama::filters::Escaper;
 
 use super::Report;
-use super::text::{self, MAX_FIRST, MAX_PLACES};
+use super::text::{self, MAX_PLACES};
 use super::tuning::MIN_PAIRS;
 use super::waterfall::{Step, waterfall};
 use crate::escape::is_unprintable;

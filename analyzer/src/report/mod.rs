@@ -25,6 +25,7 @@ mod gap;
 mod golden;
 pub mod html;
 pub mod markdown;
+mod order;
 pub mod period;
 mod price;
 mod recall;
@@ -36,6 +37,7 @@ pub mod text;
 pub mod throughput;
 mod trial;
 pub mod tuning;
+pub mod units;
 mod waterfall;
 
 pub use about::{About, Remedy, about};
@@ -51,13 +53,14 @@ pub(crate) use price::MICROS;
 pub use price::{Electricity, Price};
 pub(crate) use recall::recall_clusters;
 pub use risk::{RiskRow, RunsOut, Stretch};
+pub(crate) use risk::{outlook as risk_outlook, remedies as risk_remedies, title as risk_title};
 pub use runs::Run;
 pub(crate) use sum::Sum;
 pub use sum::{Amount, Cost, Drawn};
 pub use trial::{Added, PartialAnswers, Scrape, Trial, Untold};
 
 /// Version of the JSON form; a field that goes or changes its meaning raises it, a field that comes does not.
-pub const SCHEMA_VERSION: u32 = 4;
+pub const SCHEMA_VERSION: u32 = 5;
 
 /// How fleet goodput is computed; printed beside the number.
 pub const FORMULA: &str = "goodput = productive GPU time / capacity; capacity = all GPU time accounted for, \
@@ -87,8 +90,8 @@ pub struct Report {
     pub previous: Option<Previous>,
     /// What the verdicts rest on.
     pub coverage: Coverage,
-    /// Losses with a named cause: those with a sourced gain by what is recoverable, greatest first; then the others by
-    /// loss.
+    /// Losses with a named cause, by cost, the most first: money where all of the losses have a price in one currency, else
+    /// GPU-time.
     pub findings: Vec<Finding>,
     /// Time that could not be judged, and why; by loss.
     pub unjudged: Vec<Finding>,

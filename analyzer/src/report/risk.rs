@@ -128,12 +128,7 @@ impl RiskRow {
     /// What kind of risk it is, to be read.
     #[must_use]
     pub fn title(&self) -> String {
-        match self.kind {
-            Kind::Memory(memory) => format!("{} memory", memory.name()),
-            Kind::Disk(room) => format!("disk {}", room.name()),
-            Kind::Eviction(signal) => format!("eviction by {}", signal.name()),
-            Kind::Hardware(fault) => format!("GPU hardware, {}", fault.name().replace('_', " ")),
-        }
+        title(self.kind)
     }
 
     /// What tells it from others of its kind: the node, or what it is and its node.
@@ -192,6 +187,23 @@ impl RunsOut {
     }
 }
 
+/// What kind of risk it is, to be read.
+pub(crate) fn title(kind: Kind) -> String {
+    match kind {
+        Kind::Memory(memory) => format!("{} memory", memory.name()),
+        Kind::Disk(room) => format!("disk {}", room.name()),
+        Kind::Eviction(signal) => format!("eviction by {}", signal.name()),
+        Kind::Hardware(fault) => format!("GPU hardware, {}", fault.name().replace('_', " ")),
+    }
+}
+
+/// How full something at risk is and when it is full, to be read; none where it is not at risk.
+pub(crate) fn outlook(prospect: &Prospect) -> Option<String> {
+    let (time_to_limit, forecast) = (prospect.at_risk()?, *prospect.exhaustion()?);
+    let runs_out = RunsOut { forecast, time_to_limit, counts_inodes: prospect.kind.counts_inodes() };
+    Some(format!("{}, at the limit in {}", runs_out.level(), duration(time_to_limit.likely_seconds)))
+}
+
 /// Hours and minutes.
 fn duration(seconds: f64) -> String {
     if seconds < MINUTE_SECONDS {
@@ -213,7 +225,8 @@ fn meaning(kind: Kind) -> &'static str {
     }
 }
 
-fn remedies(kind: Kind) -> &'static [Remedy] {
+/// What to do about it.
+pub(crate) fn remedies(kind: Kind) -> &'static [Remedy] {
     match kind {
         Kind::Memory(memory) => memory::remedies(memory),
         Kind::Disk(room) => disk::remedies(room),

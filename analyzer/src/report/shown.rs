@@ -1,6 +1,6 @@
 //! What renderings show of the model beside its fields.
 
-use super::{ClassRow, Finding, MAX_FINDINGS, MAX_SPANS, Recoverable, Report, Span, text};
+use super::{Amount, ClassRow, Finding, MAX_FINDINGS, MAX_SPANS, Recoverable, Report, Span, text};
 use crate::classify::Class;
 use crate::sample::TimeMs;
 
@@ -45,6 +45,39 @@ impl Report {
     #[must_use]
     pub fn unseen_classes(&self) -> Vec<&'static str> {
         self.classes.iter().filter(|row| !row.is_seen()).map(|row| row.class.name()).collect()
+    }
+
+    /// Findings to begin with: those with half a percent of capacity or more, and what costs as much.
+    #[must_use]
+    pub fn first_findings(&self) -> &[Finding] {
+        let is_large = |f: &Finding| f.lost.share.is_some_and(|share| share >= text::FIRST_SHARE);
+        let large = self.findings.iter().rposition(is_large).map_or(0, |last| last + 1);
+        &self.findings[..large.min(text::MAX_FIRST)]
+    }
+
+    /// The others, in a line; none where there are none.
+    #[must_use]
+    pub fn smaller_findings(&self) -> Option<String> {
+        let smaller = &self.findings[self.first_findings().len()..];
+        let hours = text::hours(smaller.iter().map(|f| f.lost.gpu_ms).sum());
+        match smaller.len() {
+            0 => None,
+            1 => Some(format!("1 smaller finding, {hours} GPU-hours.")),
+            n => Some(format!("{n} smaller findings, {hours} GPU-hours.")),
+        }
+    }
+
+    /// Time without a cause that is as large as a first finding, in a line.
+    #[must_use]
+    pub fn large_unjudged(&self) -> Option<String> {
+        let sum = |class| self.classes.iter().find(|row| row.class == class).map(|row| &row.amount);
+        let is_large = |amount: &&Amount| amount.share.is_some_and(|share| share >= text::FIRST_SHARE);
+        let said = [(Class::NoData, "without data"), (Class::Unexplained, "unexplained")]
+            .into_iter()
+            .filter_map(|(class, what)| Some((sum(class).filter(is_large)?, what)))
+            .map(|(amount, what)| format!("{} GPU-hours {what} ({} of capacity)", amount.hours(), amount.percent()));
+        let said: Vec<String> = said.collect();
+        (!said.is_empty()).then(|| format!("Not judged: {}; see \"What could not be judged, and why\".", said.join(", ")))
     }
 
     /// How many findings a reader is told of one by one; JSON has all of them.

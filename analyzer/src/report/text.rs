@@ -14,9 +14,13 @@ pub(super) const MAX_PLACES: usize = 8;
 /// How many findings the table at the start has.
 pub(super) const MAX_FIRST: usize = 10;
 
+/// A finding with less than this share of capacity is not among the first: half a percent of a GPU's week is 50 minutes.
+pub(super) const FIRST_SHARE: f64 = 0.005;
+
 /// How findings are ranked.
-pub(super) const RANKING: &str = "Findings with a sourced gain come first, by the middle of what is recoverable; those \
-                                  without follow, by loss. What is recoverable is never more than the measured loss.";
+pub(super) const RANKING: &str = "Findings are ranked by the whole loss: by money where all losses have a price, else by \
+                                  GPU-hours. What is recoverable is an estimate, never more than the measured loss, and no \
+                                  rank.";
 
 /// What "caused here" is.
 pub(super) const CAUSED: &str = "Caused here: what other GPUs lost while they waited for these. It is on their own rows, and \

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::health::Health;
 use crate::classify::{Advice, Advisory, Class, Culprit, Evidence, Interval, JudgeError, Thresholds, judge_series};
-use crate::report::text::{UNKNOWN, number, percent};
+use crate::report::text::{UNKNOWN, percent};
+use crate::report::units::measure;
 use crate::report::{Remedy, about, advice_meaning, advice_remedies};
 use crate::sample::{Series, TimeMs};
 use crate::signal::{Entity, resolve};
@@ -21,6 +23,8 @@ const MIN_LOSS: f64 = 0.05;
 pub struct Answer {
     /// How long it was scraped.
     pub seconds: f64,
+    /// What is wrong whatever the GPUs do.
+    pub health: Health,
     /// Each GPU.
     pub gpus: Vec<GpuAnswer>,
     /// What could not be joined to a node, and why.
@@ -80,6 +84,9 @@ pub struct ClassAnswer {
     pub owner: Option<String>,
     /// The GPU that was waited for, where it is named.
     pub charged_to: Option<Culprit>,
+    /// Its index, where it is one of the target's.
+    #[serde(skip)]
+    culprit_index: Option<String>,
     /// Which signal said busy or not.
     pub busy_signal: Option<String>,
     /// The numbers behind it.
@@ -101,16 +108,26 @@ pub(super) fn answer(
     series.iter_mut().flat_map(|s| &mut s.samples).for_each(|sample| sample.time_ms += shift);
     let length = i64::try_from(duration.as_millis()).unwrap_or(HOUR_MS).min(HOUR_MS);
     let window = start + shift..start + shift + length;
+    let window_end = window.end;
     let judged = judge_series(&series, window, &within(thresholds, duration))?;
     let indices = indices(&series);
     let mut by_gpu: BTreeMap<&str, Vec<&Interval>> = BTreeMap::new();
     judged.intervals.iter().for_each(|i| by_gpu.entry(&i.gpu).or_default().push(i));
+    let health = Health::of(&series, window_end, &indices, thresholds);
     let advised = |gpu: &str| judged.advisories.iter().filter(|a| a.gpu == gpu).map(advisory_answer).collect();
-    let answer = |gpu: &str, intervals: &[&Interval]| gpu_answer(indices.get(gpu).cloned(), intervals, advised(gpu));
+    let answer = |gpu: &str, intervals: &[&Interval]| {
+        let answer = gpu_answer(&indices, intervals, advised(gpu))?;
+        // A damaged GPU that is free is not free: what to do is about the damage.
+        let remedies = health.remedies(gpu).unwrap_or(answer.remedies);
+        Some(GpuAnswer { remedies, ..answer })
+    };
     let gpus = by_gpu.into_iter().filter_map(|(gpu, intervals)| answer(gpu, &intervals));
+    let mut gpus: Vec<GpuAnswer> = gpus.collect();
+    gpus.sort_by_key(|gpu| (gpu.node.clone(), gpu.number(), gpu.gpu.clone()));
     Ok(Answer {
         seconds: duration.as_secs_f64(),
-        gpus: gpus.collect(),
+        health,
+        gpus,
         unjoined: judged.unjoined.iter().map(ToString::to_string).collect(),
     })
 }
@@ -130,7 +147,11 @@ fn indices(series: &[Series]) -> BTreeMap<String, String> {
     series.iter().filter_map(index).collect()
 }
 
-fn gpu_answer(index: Option<String>, intervals: &[&Interval], advisories: Vec<AdvisoryAnswer>) -> Option<GpuAnswer> {
+fn gpu_answer(
+    indices: &BTreeMap<String, String>,
+    intervals: &[&Interval],
+    advisories: Vec<AdvisoryAnswer>,
+) -> Option<GpuAnswer> {
     let first = intervals.first()?;
     let whole: i64 = intervals.iter().map(|i| i.ms).sum();
     let mut sorted = intervals.to_vec();
@@ -139,11 +160,11 @@ fn gpu_answer(index: Option<String>, intervals: &[&Interval], advisories: Vec<Ad
     let loss = sorted.iter().find(is_worth_while).filter(|i| i.class != Class::Unexplained);
     Some(GpuAnswer {
         gpu: first.gpu.clone(),
-        index,
+        index: indices.get(&first.gpu).cloned(),
         node: first.node.clone(),
         model: first.model.clone(),
         remedies: loss.map_or(&[], |i| about(i.class).remedies),
-        classes: sorted.into_iter().map(|i| class_answer(i, whole)).collect(),
+        classes: sorted.into_iter().map(|i| class_answer(i, whole, indices)).collect(),
         advisories,
     })
 }
@@ -159,7 +180,7 @@ fn advisory_answer(advisory: &Advisory) -> AdvisoryAnswer {
     }
 }
 
-fn class_answer(interval: &Interval, whole: i64) -> ClassAnswer {
+fn class_answer(interval: &Interval, whole: i64, indices: &BTreeMap<String, String>) -> ClassAnswer {
     ClassAnswer {
         class: interval.class,
         meaning: about(interval.class).meaning,
@@ -167,6 +188,7 @@ fn class_answer(interval: &Interval, whole: i64) -> ClassAnswer {
         confidence: interval.confidence,
         rule_version: interval.class.version(),
         owner: interval.owner.clone(),
+        culprit_index: interval.charged_to.as_ref().and_then(|culprit| indices.get(&culprit.gpu)).cloned(),
         charged_to: interval.charged_to.clone(),
         busy_signal: interval.busy_signal.clone(),
         evidence: interval.evidence.clone(),
@@ -178,16 +200,22 @@ impl Answer {
     /// Only the GPU of this index or UUID.
     pub(super) fn keep_gpu(&mut self, gpu: &str) {
         self.gpus.retain(|g| g.gpu == gpu || g.index.as_deref() == Some(gpu));
+        self.narrow_health();
     }
 
     /// Only GPUs that this owner held.
     pub(super) fn keep_owner(&mut self, owner: &str) {
         self.gpus.retain(|g| g.classes.iter().any(|c| c.owner.as_deref() == Some(owner)));
+        self.narrow_health();
+    }
+
+    fn narrow_health(&mut self) {
+        self.health.keep(&self.gpus.iter().map(|g| g.gpu.clone()).collect());
     }
 
     /// For people.
     pub(super) fn text(&self) -> String {
-        let mut text = String::new();
+        let mut text = format!("{}\n\n", self.health.lines().join("\n"));
         for gpu in &self.gpus {
             gpu.write(&mut text);
         }
@@ -204,10 +232,15 @@ impl GpuAnswer {
         format!("{} ({})", self.index.as_deref().unwrap_or("?"), self.gpu)
     }
 
+    /// The index as a number.
+    fn number(&self) -> Option<u32> {
+        self.index.as_ref().and_then(|index| index.parse().ok())
+    }
+
     fn write(&self, text: &mut String) {
         let index = self.index.as_deref().unwrap_or("?");
         let model = self.model.as_deref().unwrap_or("model unknown");
-        let _ = writeln!(text, "GPU {index}  {}  {model} on {}", self.gpu, self.node);
+        let _ = writeln!(text, "GPU {index} on {}  {model}  {}", self.node, self.gpu);
         for class in &self.classes {
             class.write(text);
         }
@@ -232,8 +265,8 @@ fn write_remedies(text: &mut String, remedies: &[Remedy]) {
 
 fn write_evidence(text: &mut String, evidence: &[Evidence]) {
     for e in evidence {
-        let (value, threshold) = (number(e.value), number(e.threshold));
-        let _ = writeln!(text, "           {} = {value} {} (threshold {threshold})", e.signal, e.unit);
+        let (value, threshold) = (measure(e.value, &e.unit), measure(e.threshold, &e.unit));
+        let _ = writeln!(text, "           {} = {value} (threshold {threshold})", e.signal);
     }
 }
 
@@ -258,6 +291,7 @@ impl ClassAnswer {
             let _ = writeln!(text, "           held by {owner}; confidence {sure}; rule version {version}");
         }
         if let Some(Culprit { node, gpu }) = &self.charged_to {
+            let gpu = self.culprit_index.as_ref().map_or(gpu.clone(), |index| format!("GPU {index}"));
             let _ = writeln!(text, "           caused by {gpu} on {node}");
         }
         if let Some(signal) = &self.busy_signal {
@@ -333,11 +367,12 @@ mod tests {
     fn the_text_says_what_where_and_what_to_do() {
         let text = asked().text();
         for part in [
-            "GPU 0  GPU-a  model unknown on n1\n",
+            "damage  unknown: the target exports no errors and no states of hardware\nrisks   none\naudit   unknown",
+            "GPU 0 on n1  model unknown  GPU-a\n",
             "   50.0 %  dataloader_storage: ",
             "held by job/7; confidence ",
             "; rule version ",
-            "job_io_pressure = 0.5 seconds per second (threshold 0.1)\n",
+            "job_io_pressure = 50 % of the time (threshold 10 % of the time)\n",
             "    1. See whether an I/O limit is set",
         ] {
             assert!(text.contains(part), "{part:?} is not in\n{text}");
@@ -353,11 +388,25 @@ mod tests {
         let text = answer.text();
         for part in [
             "  advisory  cross_numa: The GPU's processes",
-            "gpu_allowed_cpus on its NUMA node / all = 0 ratio (threshold 0.1)\n",
+            "gpu_allowed_cpus on its NUMA node / all = 0 % (threshold 10 %)\n",
             "    1. Bind each process to the NUMA node of its GPU",
         ] {
             assert!(text.contains(part), "{part:?} is not in\n{text}");
         }
+    }
+
+    #[test]
+    fn a_free_gpu_that_is_damaged_is_not_sent_to_the_queue() {
+        let mut series = minute();
+        let told = [("gpu", "1"), ("UUID", "GPU-b"), ("xid", "79"), ("class", "bus"), ("action", "restart_node")];
+        let instance = [("__name__", "goodput_gpu_xid_errors_total"), ("instance", "n1:9400")];
+        let labels = crate::sample::Labels::new(told.into_iter().chain(instance));
+        let samples = (0..=60).map(|second| Sample { time_ms: START + second * 1000, value: 1.0 }).collect();
+        series.push(Series { labels, samples });
+        let answer = answer(series, START, Duration::from_secs(60), &Thresholds::default()).unwrap();
+        let text = answer.text();
+        assert!(text.starts_with("damage  GPU 1: XID 79 ("), "{text}");
+        assert_ne!(answer.gpus[1].remedies, about(answer.gpus[1].classes[0].class).remedies, "{text}");
     }
 
     #[test]

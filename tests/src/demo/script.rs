@@ -6,13 +6,15 @@
 mod week;
 
 use std::ops::Range;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// Seconds since the script's start.
 pub(crate) type Second = u64;
 
 /// Everything begins and ends at a multiple of this.
 pub(crate) const SLOT_SECONDS: Second = 10;
+
+const WEEK_SECONDS: Second = 7 * 24 * 3600;
 
 /// The jobs of a week and what happens to them, placed relative to its end.
 #[derive(Clone, Debug)]
@@ -50,6 +52,41 @@ impl Script {
     #[must_use]
     pub fn faults(&self) -> &[Fault] {
         &self.faults
+    }
+
+    /// When a GPU may lose time to a class, by what the script does: its faults, and what follows from jobs and the node.
+    #[must_use]
+    pub fn expected(&self, class: &str, gpu: usize) -> Vec<(SystemTime, SystemTime)> {
+        let named = self.faults.iter().filter(|fault| fault.class == class && fault.gpus.contains(&gpu));
+        let named = named.map(|fault| (fault.from, fault.to));
+        let spans: Vec<Range<Second>> = match class {
+            "unallocated" => self.free(gpu),
+            "cold_start" => self.jobs_of(gpu).map(|job| job.span.start..job.span.start + job.start_seconds).collect(),
+            "lost_work" => self.jobs_of(gpu).filter(|job| job.xid.is_some()).map(|job| job.span.clone()).collect(),
+            "host_noise" => self.turns(|turn| matches!(turn, NodeTurn::Neighbours { .. })),
+            "irq_placement" => self.turns(|turn| matches!(turn, NodeTurn::Storm { .. })),
+            "memory_pressure" => self.turns(|turn| matches!(turn, NodeTurn::Swapping { .. })),
+            _ => Vec::new(),
+        };
+        let at = |second: Second| self.start + Duration::from_secs(second);
+        named.chain(spans.into_iter().map(|span| (at(span.start), at(span.end)))).collect()
+    }
+
+    fn jobs_of(&self, gpu: usize) -> impl Iterator<Item = &Job> {
+        self.jobs.iter().filter(move |job| job.gpus.contains(&gpu))
+    }
+
+    fn turns(&self, is: impl Fn(&NodeTurn) -> bool) -> Vec<Range<Second>> {
+        self.node.iter().filter(|(_, turn)| is(turn)).map(|(span, _)| span.clone()).collect()
+    }
+
+    /// When no job has the GPU.
+    fn free(&self, gpu: usize) -> Vec<Range<Second>> {
+        let mut held: Vec<Range<Second>> = self.jobs_of(gpu).map(|job| job.span.clone()).collect();
+        held.sort_by_key(|span| span.start);
+        let ends = [0].into_iter().chain(held.iter().map(|span| span.end));
+        let starts = held.iter().map(|span| span.start).chain([Second::MAX]);
+        ends.zip(starts).filter(|(from, to)| from < to).map(|(from, to)| from..to.min(WEEK_SECONDS * 2)).collect()
     }
 
     /// Where the week begins.
@@ -161,8 +198,6 @@ impl Job {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
-    use std::time::Duration;
-
     use super::*;
 
     fn script() -> Script {

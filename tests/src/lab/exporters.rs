@@ -64,6 +64,9 @@ const PROCESS_MEMORY: f64 = 64e9;
 /// A limit of a job's group, in bytes.
 const MEMORY_LIMIT: f64 = 128e9;
 
+/// Pods of the tenants, as dcgm-exporter names them.
+const PODS: [&str; 4] = ["train-0", "serve-a-0", "serve-b-0", "serve-c-0"];
+
 /// Who holds GPUs: the first alone, as a rule.
 const TENANTS: [&str; 4] = ["train", "serve-a", "serve-b", "serve-c"];
 
@@ -121,6 +124,12 @@ pub struct Recorder {
     names: Names,
     fields: Fields,
     model: &'static str,
+    /// Index on the node of the machine's first GPU.
+    first_gpu: usize,
+    /// Which of [`TENANTS`] the machine's job is.
+    tenant: usize,
+    /// Does dcgm-exporter name pods?
+    names_pods: bool,
     /// Metrics that are not there, by the beginning of their name.
     without: Vec<&'static str>,
     series: BTreeMap<Labelled, Vec<Sample>>,
@@ -138,7 +147,22 @@ impl Recorder {
         let node = node.to_owned();
         let (names, fields, without, before, started) = Default::default();
         let (series, last_scrape) = (BTreeMap::new(), Vec::new());
-        Recorder { node, exporters, names, fields, model: H100, without, series, last_scrape, before, started }
+        let (model, first_gpu, tenant, names_pods) = (H100, 0, 0, true);
+        Recorder {
+            node,
+            exporters,
+            names,
+            fields,
+            model,
+            first_gpu,
+            tenant,
+            names_pods,
+            without,
+            series,
+            last_scrape,
+            before,
+            started,
+        }
     }
 
     /// The same with other names, and without some metrics.
@@ -151,6 +175,31 @@ impl Recorder {
     #[must_use]
     pub fn telling(self, model: &'static str, fields: Fields) -> Recorder {
         Recorder { model, fields, ..self }
+    }
+
+    /// The same of a machine that is a part of a node: its GPUs are those from this index on, and its job is that tenant.
+    #[must_use]
+    pub fn being_part(self, first_gpu: usize, tenant: usize) -> Recorder {
+        Recorder { first_gpu, tenant: tenant.min(TENANTS.len() - 1), ..self }
+    }
+
+    /// The same of a dcgm-exporter that does not know which pod holds a GPU.
+    #[must_use]
+    pub fn naming_pods(self, names_pods: bool) -> Recorder {
+        Recorder { names_pods, ..self }
+    }
+
+    fn uuid(&self, gpu: usize) -> String {
+        uuid(&self.node, gpu + self.first_gpu)
+    }
+
+    fn owner(&self) -> &'static str {
+        TENANTS[self.tenant]
+    }
+
+    /// The machine's jobs, the first of them first.
+    fn tenants(&self) -> impl Iterator<Item = &'static str> {
+        TENANTS.into_iter().skip(self.tenant)
     }
 
     /// All that was recorded.
@@ -242,12 +291,13 @@ impl Recorder {
         let lately = view.lately.unwrap_or(scraped);
         let mig = &view.phase.mig;
         for gpu in (0..view.gpus()).filter(|gpu| !view.is_lost(*gpu) && (mig.is_empty() || *gpu < mig.len())) {
-            let board = if mig.is_empty() { gpu } else { 0 };
-            let (uuid, index, id) = (uuid(&self.node, board), board.to_string(), instance_id(gpu));
+            let of_board = if mig.is_empty() { gpu } else { 0 };
+            let (uuid, index, id) = (self.uuid(of_board), (of_board + self.first_gpu).to_string(), instance_id(gpu));
             let device =
                 [("gpu", index.as_str()), ("UUID", &uuid), (host_label, &self.node), ("modelName", self.model)];
             let held = view.is_held(gpu);
-            let pod = if held && job == "dcgm" { &[("namespace", "ml"), ("pod", "train-0")][..] } else { &[] };
+            let pod = [("namespace", "ml"), ("pod", PODS[self.tenant])];
+            let pod = if held && job == "dcgm" && self.names_pods { &pod[..] } else { &[] };
             let part = mig.get(gpu).map(|profile| [("GPU_I_ID", id.as_str()), ("GPU_I_PROFILE", profile.as_str())]);
             let labels: Vec<_> = device.iter().chain(pod).copied().chain(part.into_iter().flatten()).collect();
             let per_second = |grown: f64, then| if now > then { (grown / (now - then)).max(0.0) } else { 0.0 };
@@ -259,14 +309,17 @@ impl Recorder {
                 all if !mig.is_empty() => c.gpus.iter().map(|g| g.joules).sum::<f64>() / all as f64,
                 _ => c.gpus.get(gpu).map_or(0.0, |g| g.joules),
             };
-            let memory = DEVICE_MEMORY * view.phase.slices(gpu);
+            let board = view.machine.layout.board;
+            let memory = board.map_or(DEVICE_MEMORY, |b| b.memory) * view.phase.slices(gpu);
             let bare = if mig.is_empty() { 0.0 } else { BARE_INSTANCE };
             let used = if held { view.machine.memory * memory } else { bare };
             if let Some(bytes) = view.phase.linked {
                 push(samples, dcgm::PROF_NVLINK_RX.legacy.name, target, &labels, bytes);
             }
             let clock = if view.is_odd(gpu) { view.phase.odd_clock() } else { 1.0 };
-            let limit = if view.is_odd(gpu) { view.phase.power_limit } else { STOCK_LIMIT };
+            let stock = board.map_or(STOCK_LIMIT, |b| b.limit);
+            let limit = if view.is_odd(gpu) { view.phase.power_limit * stock / STOCK_LIMIT } else { stock };
+            let full_clock = board.map_or(FULL_CLOCK, |b| b.clock);
             for (row, value) in [
                 (&dcgm::GPU_UTIL, rate(lately, |g| g.busy).min(1.0)),
                 (&dcgm::PROF_GR_ENGINE_ACTIVE, rate(scraped, |g| g.busy).min(1.0)),
@@ -277,14 +330,14 @@ impl Recorder {
                 (&dcgm::POWER_USAGE, per_second(joules(c) - joules(lately.0), lately.1)),
                 (&dcgm::TOTAL_ENERGY, joules(c)),
                 (&dcgm::PROF_PCIE_RX, rate(scraped, |g| g.received)),
-                (&dcgm::SM_CLOCK, FULL_CLOCK * clock),
-                (&dcgm::MAX_SM_CLOCK, FULL_CLOCK),
+                (&dcgm::SM_CLOCK, full_clock * clock),
+                (&dcgm::MAX_SM_CLOCK, full_clock),
                 (&dcgm::PCIE_LINK_GEN, 5.0),
                 (&dcgm::PCIE_MAX_LINK_GEN, 5.0),
                 (&dcgm::PCIE_LINK_WIDTH, f64::from(view.lanes(gpu))),
                 (&dcgm::PCIE_MAX_LINK_WIDTH, f64::from(LANES)),
                 (&dcgm::ENFORCED_POWER_LIMIT, limit),
-                (&dcgm::POWER_LIMIT_DEFAULT, STOCK_LIMIT),
+                (&dcgm::POWER_LIMIT_DEFAULT, stock),
                 (&dcgm::FB_USED, used),
                 (&dcgm::FB_FREE, memory - used),
                 (&dcgm::XID_ERRORS, if view.is_odd(gpu) { f64::from(view.phase.xid) } else { 0.0 }),
@@ -311,7 +364,9 @@ impl Recorder {
         let instance = self.instance(8000);
         let target = [("job", "vllm"), ("instance", instance.as_str())];
         let own = self.exporters == Exporters::Ours;
-        let who = if own { &[("owner", "train")][..] } else { &[("namespace", "ml"), ("pod", "train-0")] };
+        let pod = [("namespace", "ml"), ("pod", PODS[self.tenant])];
+        let owner = [("owner", self.owner())];
+        let who = if own { &owner[..] } else { &pod[..] };
         let (open, waiting) = view.machine.requests_open();
         let answered = view.machine.counters.requests - (open + waiting) as f64;
         for (name, value) in [

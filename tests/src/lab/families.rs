@@ -10,11 +10,13 @@ mod feeding;
 mod held;
 mod held_out;
 mod plain;
+mod varied;
+mod varied_held_out;
 
 use super::exporters::{Exporters, Fields, H100, Names};
 use super::model::Layout;
 use super::phase::{Loader, Phase};
-use super::record::{Cause, Plan, Step};
+use super::record::{Cause, Gauges, Plan, Step};
 use crate::demo::machine::noise::hash;
 
 /// A kind of trace.
@@ -93,6 +95,20 @@ pub const FAMILIES: &[Family] = &[
     tuned("stranded_mig", held::stranded_mig),
     tuned("thermal_throttle", busy::thermal_throttle),
     tuned("thp_compaction", feeding::thp_compaction),
+    tuned("boards_alike", varied::boards_alike),
+    tuned("boards_hang", varied::boards_hang),
+    tuned("boards_uneven", varied::boards_uneven),
+    tuned("many_workers", varied::many_workers),
+    tuned("overlapped_copies", varied::overlapped_copies),
+    tuned("quiet_server", varied::quiet_server),
+    tuned("notebook", varied::notebook),
+    tuned("independent_steps", varied::independent_steps),
+    tuned("sub_numa", varied::sub_numa),
+    tuned("unlabelled_pods", varied::unlabelled_pods),
+    tuned("stuck_signals", varied::stuck_signals),
+    held_out("boards_mixed", varied_held_out::boards_mixed),
+    held_out("interactive", varied_held_out::interactive),
+    held_out("shared_node", varied_held_out::shared_node),
     held_out("coarse", held_out::coarse),
     held_out("coarse_nodes", held_out::coarse_nodes),
     held_out("fleet", held_out::fleet),
@@ -118,6 +134,7 @@ pub fn plan(family: &Family, member: u64) -> Plan {
         sockets: chance.one_of(&[1, 2]),
         noise: chance.between(0.02, 0.15),
         seed: hash(family.name, member) >> 40,
+        ..Layout::default()
     };
     let interval_ms = 1000 * chance.one_of(&[5, 10, 15, 15, 30, 60]);
     let mut plan = Plan {
@@ -135,6 +152,10 @@ pub fn plan(family: &Family, member: u64) -> Plan {
         interval_ms,
         offset_ms: 10 * chance.below(interval_ms as u64 / 10),
         restart_minute: chance.one_of(&[None, None, Some(11)]),
+        gauges: Gauges::default(),
+        names_pods: true,
+        shares_node: false,
+        spoilt: Vec::new(),
         steps: Vec::new(),
     };
     (family.steps)(&mut plan, &mut chance);

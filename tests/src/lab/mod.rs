@@ -1,6 +1,7 @@
 //! The lab: machines simulated by a queue model, what exporters would have told of them, and what was the matter; and
 //! real processes on this machine's kernel, under the real exporter (`live`).
 
+pub mod board;
 pub mod counters;
 pub mod exporters;
 pub mod families;
@@ -8,4 +9,5 @@ pub mod live;
 pub mod model;
 pub mod phase;
 pub mod record;
+pub mod spoil;
 pub mod trace;

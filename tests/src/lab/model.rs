@@ -4,6 +4,7 @@
 //!
 //! GPUs of several machines can be ranks of one run: where the schedule says so they finish each batch together.
 
+use super::board::{Board, Draw};
 use super::counters::{Counters, GpuCounters, Spent};
 use super::phase::{Loader, Phase, WATTS};
 use crate::demo::machine::noise::hash;
@@ -33,6 +34,9 @@ const SPINNING_DRAM: f64 = 0.045;
 /// Pages that come back in a second for a task that waits for them: reads of 4 KiB, one at a time, of 0.1 ms.
 const REFAULTS: f64 = 10_000.0;
 
+/// A GPU that works on steps of its own changes them after so long.
+const MIXED_SECONDS: f64 = 240.0;
+
 /// What the machine is made of, and what its job has of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
@@ -42,22 +46,56 @@ pub struct Layout {
     pub spare: usize,
     /// CPUs, evenly on its NUMA nodes.
     pub cpus: usize,
-    /// NUMA nodes, 1 or 2.
+    /// Sockets, 1 or 2.
     pub sockets: usize,
+    /// NUMA nodes that each socket is divided into: 1, or more with sub-NUMA clustering.
+    pub nodes_per_socket: usize,
+    /// NUMA nodes of memory alone, behind the others.
+    pub memory_nodes: usize,
+    /// The model of its boards; an H100 whose draw is in the phase where there is none.
+    pub board: Option<&'static Board>,
+    /// Which machine of the run it is.
+    pub node: u64,
     /// How far batches differ: each takes 1 - noise to 1 + noise times as long.
     pub noise: f64,
     /// What the differences are drawn from.
     pub seed: u64,
 }
 
+impl Default for Layout {
+    /// A GPU, 32 CPUs on two NUMA nodes, and batches that are all alike.
+    fn default() -> Self {
+        Layout {
+            gpus: 1,
+            spare: 0,
+            cpus: 32,
+            sockets: 2,
+            nodes_per_socket: 1,
+            memory_nodes: 0,
+            board: None,
+            node: 0,
+            noise: 0.0,
+            seed: 0,
+        }
+    }
+}
+
 impl Layout {
-    /// The NUMA node that a GPU hangs on.
+    /// What a GPU draws, in watts.
+    fn draw(&self, gpu: usize, phase: &Phase) -> Draw {
+        let [bare, context, _] = WATTS;
+        // Machines of a run have seeds of their own; levels are the run's.
+        let drawn = self.board.map(|board| board.draw(self.seed / 1009, self.node, gpu));
+        drawn.unwrap_or(Draw { bare, context, spin: phase.spin_watts, full: phase.full_watts })
+    }
+
+    /// The socket that a GPU hangs on.
     #[must_use]
     pub fn gpu_numa_node(&self, gpu: usize) -> usize {
         gpu % self.sockets
     }
 
-    /// The NUMA node that the process of a GPU is bound to.
+    /// The socket that the process of a GPU is bound to.
     #[must_use]
     pub fn process_numa_node(&self, gpu: usize, phase: &Phase) -> usize {
         self.gpu_numa_node(gpu + usize::from(phase.remote && phase.is_odd(gpu, self.gpus)))
@@ -125,7 +163,7 @@ impl Machine {
     /// A machine of 32 CPUs on two NUMA nodes whose job has so many GPUs, and whose batches are all alike.
     #[must_use]
     pub fn new(gpus: usize) -> Machine {
-        Machine::of(Layout { gpus, spare: 0, cpus: 32, sockets: 2, noise: 0.0, seed: 0 })
+        Machine::of(Layout { gpus, ..Layout::default() })
     }
 
     /// A machine made of this.
@@ -206,8 +244,8 @@ impl Machine {
         for gpu in 0..self.gpus.len() {
             self.step(gpu, phase, saves);
         }
-        for gpu in &mut self.counters.gpus[self.layout.gpus..] {
-            gpu.joules += WATTS[0] * TICK;
+        for gpu in self.layout.gpus..self.counters.gpus.len() {
+            self.counters.gpus[gpu].joules += self.layout.draw(gpu, phase).bare * TICK;
         }
         self.memory = (self.memory + f64::from(u8::from(phase.job)) * phase.leak / 3600.0 * TICK).min(1.0);
         self.disk = (self.disk + phase.fill / 3600.0 * TICK).min(1.0);
@@ -224,9 +262,9 @@ impl Machine {
         } else {
             0
         };
-        let polling = if phase.job { phase.polls * self.gpus.len() } else { 0 };
-        self.counters.holders += (launching + spinning + polling) as f64 * TICK;
-        let running = running + launching + spinning + polling + compacting;
+        let computing = if phase.job { phase.polls * self.gpus.len() + phase.thinking } else { 0 };
+        self.counters.holders += (launching + spinning + computing) as f64 * TICK;
+        let running = running + launching + spinning + compacting + computing;
         self.count_cpu(running as f64 * (1.0 - phase.steal), throttled);
         self.count_waiting(phase, reading, refaulting, waiting + throttled);
         self.counters.job_io_stalled += if reading + refaulting > 0 && running == 0 { TICK } else { 0.0 };
@@ -326,7 +364,7 @@ impl Machine {
         counted.lost += f64::from(u8::from(is_lost)) * TICK;
         counted.busy += busy;
         counted.active += active;
-        let [bare, idle, _] = WATTS;
+        let Draw { bare, context: idle, spin, full } = self.layout.draw(gpu, phase);
         let spinning = (busy - spent.work - spent.slowed - spent.launching).max(0.0) / TICK;
         let context = if phase.job { idle } else { bare };
         let is_waiting = spent.waiting > 0.0;
@@ -335,7 +373,7 @@ impl Machine {
         counted.occupied += active * phase.occupancy;
         counted.tensor += TICK * working * phase.tensor;
         counted.dram += TICK * if is_waiting { SPINNING_DRAM } else { working * phase.dram };
-        let watts = context + (phase.full_watts - idle) * working * clock + (phase.spin_watts - idle) * spinning;
+        let watts = context + (full - idle) * working * clock + (spin - idle) * spinning;
         counted.joules += watts * TICK;
         if spent.slowed > 0.0 && phase.clock < 1.0 {
             counted.hot += TICK;
@@ -384,6 +422,7 @@ impl Machine {
                 let (work, launching) = (TICK * clock * useful, TICK * clock * (1.0 - useful));
                 // Activity is counted in cycles: at a lower clock multiprocessors have as much to do in each of them.
                 let active = TICK * useful * self.depth(gpu, phase);
+                self.counters.gpus[gpu].received += phase.overlap * TICK;
                 (Spent { work, launching, slowed: TICK * (1.0 - clock), ..none }, TICK, active)
             }
             Work::Waits => (Spent { waiting: TICK, ..none }, TICK, TICK * phase.spin_depth),
@@ -403,6 +442,11 @@ impl Machine {
 
     /// Share of the multiprocessors that kernels of this minute have work for.
     fn depth(&self, gpu: usize, phase: &Phase) -> f64 {
+        if phase.mixed > 0.0 {
+            let turn = (self.now() / MIXED_SECONDS) as u64;
+            let draw = hash("mixed", self.layout.seed.wrapping_add(turn * 64 + gpu as u64)) as f64 / u64::MAX as f64;
+            return phase.depth * (1.0 - phase.mixed * draw);
+        }
         if phase.ripple == 0.0 {
             return phase.depth;
         }

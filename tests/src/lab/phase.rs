@@ -124,6 +124,14 @@ pub struct Phase {
     pub copy_rate: f64,
     /// Lanes of the PCIe link of the odd GPU.
     pub lanes: u32,
+    /// Bytes a second that come over PCIe while the GPU computes, for batches to come.
+    pub overlap: f64,
+    /// How far the work of the GPUs differs in depth, as they are on steps that have nothing to do with each other.
+    pub mixed: f64,
+    /// Threads of the processes that hold GPUs which compute all the time, and not for the GPU.
+    pub thinking: usize,
+    /// Do the ranks wait for ever once each has done its batch?
+    pub hangs: bool,
     /// Do the GPUs of the run wait for each other after every batch?
     pub sync: bool,
     /// Seconds that they then exchange results.
@@ -225,6 +233,10 @@ impl Default for Phase {
             copy: 0.0,
             copy_rate: COPY_RATE,
             lanes: LANES,
+            overlap: 0.0,
+            mixed: 0.0,
+            thinking: 0,
+            hangs: false,
             sync: false,
             exchange: 0.0,
             spin_depth: 0.0,

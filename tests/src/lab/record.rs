@@ -12,6 +12,7 @@ use super::counters::{Counters, Spent};
 use super::exporters::{Exporters, Fields, Names, Recorder, View};
 use super::model::{Layout, Machine};
 use super::phase::Phase;
+use super::spoil::{Spoilt, merged};
 use super::trace;
 
 /// Ticks of the model are so long.
@@ -49,11 +50,45 @@ pub struct Plan {
     pub offset_ms: i64,
     /// Minute at which our exporters are started anew.
     pub restart_minute: Option<usize>,
+    /// Over which time the driver's gauges are means.
+    pub gauges: Gauges,
+    /// Does dcgm-exporter name pods?
+    pub names_pods: bool,
+    /// The machines are parts of one node, each with a job and GPUs of its own.
+    pub shares_node: bool,
+    /// What exporters tell that is not so.
+    pub spoilt: Vec<Spoilt>,
     /// What happens.
     pub steps: Vec<Step>,
 }
 
+/// Over which time utilisation and power are means.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Gauges {
+    /// The last second before the scrape.
+    #[default]
+    Second,
+    /// A tenth of a second: whatever the GPU did at that moment.
+    Point,
+    /// The time since the scrape before.
+    Mean,
+}
+
 impl Plan {
+    /// The node's name, and the GPU's index on it.
+    fn place(&self, node: usize, gpu: usize) -> (usize, usize) {
+        if self.shares_node { (0, node * (self.layout.gpus + self.layout.spare) + gpu) } else { (node, gpu) }
+    }
+
+    /// Time before a scrape over which gauges are means; none where it is all the time since the scrape before.
+    fn gauge_ms(&self) -> Option<i64> {
+        match self.gauges {
+            Gauges::Second => Some(1000),
+            Gauges::Point => Some(100),
+            Gauges::Mean => None,
+        }
+    }
+
     fn exporters_of(&self, node: usize) -> Exporters {
         self.exporters_elsewhere.filter(|_| node > 0).unwrap_or(self.exporters)
     }
@@ -128,7 +163,7 @@ fn node_name(node: usize) -> String {
     format!("n{}", node + 1)
 }
 
-fn entity(node: usize, gpu: usize) -> String {
+fn entity((node, gpu): (usize, usize)) -> String {
     format!("{}/gpu{gpu}", node_name(node))
 }
 
@@ -157,16 +192,21 @@ pub fn record(plan: &Plan, root: &Path) -> Result<()> {
     }
     let dir = root.join(plan.family).join(&plan.name);
     let series: Vec<Series> = lab.recorders.into_iter().flat_map(Recorder::into_series).collect();
-    trace::write(&dir, series, &in_order(lab.rows), &about(plan))
+    let mut series = if plan.shares_node { merged(series) } else { series };
+    plan.spoilt.iter().for_each(|spoilt| spoilt.spoil(&mut series, plan.start_ms));
+    trace::write(&dir, series, &in_order(plan, lab.rows), &about(plan))
 }
 
 impl<'p> Lab<'p> {
     fn new(plan: &'p Plan) -> Lab<'p> {
         let seed = |node: usize| plan.layout.seed.wrapping_mul(1009).wrapping_add(node as u64);
-        let machine = |node| Machine::of(Layout { seed: seed(node), ..plan.layout });
+        let machine = |node| Machine::of(Layout { seed: seed(node), node: node as u64, ..plan.layout });
         let recorder = |node: usize| {
-            let recorder = Recorder::new(&node_name(node), plan.exporters_of(node));
-            recorder.speaking(plan.names, &plan.without).telling(plan.model, plan.fields)
+            let (place, first_gpu) = plan.place(node, 0);
+            let recorder = Recorder::new(&node_name(place), plan.exporters_of(node));
+            let recorder = recorder.speaking(plan.names, &plan.without).telling(plan.model, plan.fields);
+            let recorder = recorder.naming_pods(plan.names_pods);
+            if plan.shares_node { recorder.being_part(first_gpu, node) } else { recorder }
         };
         let gpus = plan.layout.gpus + plan.layout.spare;
         Lab {
@@ -199,7 +239,7 @@ impl<'p> Lab<'p> {
                 self.scrape(node, phase(node));
                 self.machines[node].tick(phase(node));
             }
-            if step.here.sync && self.machines.iter().all(Machine::is_done) {
+            if step.here.sync && !step.here.hangs && self.machines.iter().all(Machine::is_done) {
                 self.machines.iter_mut().enumerate().for_each(|(node, machine)| machine.go_on(phase(node)));
             }
             self.elapsed_ms += TICK_MS;
@@ -236,9 +276,9 @@ impl<'p> Lab<'p> {
     /// Machines are scraped one after another, each at its own moment.
     fn scrape(&mut self, node: usize, phase: &Phase) {
         let (interval, machine) = (self.plan.interval_ms, &self.machines[node]);
-        let offset = self.plan.offset_ms + node as i64 * 370;
+        let offset = self.plan.offset_ms + if self.plan.shares_node { 0 } else { node as i64 * 370 };
         let past = (self.elapsed_ms - offset).rem_euclid(interval);
-        if past == interval - 1000 {
+        if self.plan.gauge_ms().is_some_and(|ms| past == interval - ms) {
             self.lately[node] = (machine.counters.clone(), machine.now());
         }
         if past != 0 {
@@ -247,7 +287,12 @@ impl<'p> Lab<'p> {
         let (counters, then) = &self.lately[node];
         let time_ms = self.plan.start_ms + self.elapsed_ms;
         match phase.scraped {
-            true => self.recorders[node].scrape(time_ms, &View::of(machine, phase).since(counters, *then)),
+            true => {
+                let view = View::of(machine, phase);
+                let is_mean = self.plan.gauges == Gauges::Mean;
+                let view = if is_mean { view } else { view.since(counters, *then) };
+                self.recorders[node].scrape(time_ms, &view);
+            }
             false => self.recorders[node].miss(time_ms),
         }
     }
@@ -334,7 +379,7 @@ impl<'p> Lab<'p> {
         phase: &Phase,
     ) -> Row {
         let culprit = step.cause.culprit.filter(|_| class == step.cause.waiting);
-        let charged_to = culprit.map(|(node, gpu)| entity(node, gpu));
+        let charged_to = culprit.map(|(node, gpu)| entity(self.plan.place(node, gpu)));
         let mut also = if class == "productive" { Vec::new() } else { step.cause.also.clone() };
         let mut class = class;
         if !phase.scraped {
@@ -376,11 +421,11 @@ fn is_same(a: &Row, b: &Row) -> bool {
 }
 
 /// In order of machine, GPU and time.
-fn in_order(mut rows: Vec<Row>) -> Vec<trace::Row> {
+fn in_order(plan: &Plan, mut rows: Vec<Row>) -> Vec<trace::Row> {
     rows.sort_by_key(|row| (row.entity, row.start_ms));
     let named = |row: Row| {
         let Row { entity: (node, gpu), start_ms, end_ms, class, charged_to, also } = row;
-        trace::Row { entity: entity(node, gpu), start_ms, end_ms, class, charged_to, also }
+        trace::Row { entity: entity(plan.place(node, gpu)), start_ms, end_ms, class, charged_to, also }
     };
     rows.into_iter().map(named).collect()
 }

@@ -1,12 +1,15 @@
 //! The series of goodput-exporter.
 
-use goodput_exporter::catalog::{host, process};
+use goodput_exporter::catalog::{cpu, driver, gpu, health, host, irq, memory, mig, owner, process, xid as xids};
 use goodput_exporter::xid;
 
-use super::{MEMORY_LIMIT, PROCESS_MEMORY, Recorder, Samples, TENANTS, View, instance_id, push, uuid};
+use super::{MEMORY_LIMIT, PROCESS_MEMORY, Recorder, Samples, View, instance_id, push};
 use crate::lab::counters::Counters;
 use crate::lab::model::Machine;
 use crate::lab::phase::{LANES, Loader, MIG_SLICES, Phase};
+
+/// Share of a process' memory that lies on NUMA nodes of memory alone: HBM of a superchip, which its GPU reads in place.
+const IN_MEMORY_NODES: f64 = 0.5;
 
 impl Recorder {
     pub(super) fn ours(&self, samples: &mut Samples, view: &View<'_>) {
@@ -19,17 +22,17 @@ impl Recorder {
         }
         let whole = if phase.mig.is_empty() { view.gpus() } else { 0 };
         for gpu in 0..whole {
-            let (uuid, index) = (uuid(&self.node, gpu), gpu.to_string());
+            let (uuid, index) = (self.uuid(gpu), (gpu + self.first_gpu).to_string());
             let device = [("gpu", index.as_str()), ("UUID", uuid.as_str())];
             for (state, is) in [("ok", !view.is_lost(gpu)), ("lost", view.is_lost(gpu))] {
                 let labels = [("gpu", index.as_str()), ("UUID", uuid.as_str()), ("state", state)];
-                push(samples, "goodput_gpu_state", target, &labels, f64::from(u8::from(is)));
+                push(samples, gpu::STATE.name, target, &labels, f64::from(u8::from(is)));
             }
             if let Some(code) = xid::find(phase.xid.into()).filter(|_| view.is_odd(gpu)) {
                 let number = code.code.to_string();
                 let told = [("xid", number.as_str()), ("class", code.class.name()), ("action", code.action.name())];
                 let labels: Vec<_> = device.iter().chain(&told).copied().collect();
-                push(samples, "goodput_gpu_xid_errors_total", target, &labels, 1.0);
+                push(samples, xids::ERRORS.name, target, &labels, 1.0);
             }
             if view.is_lost(gpu) {
                 continue;
@@ -37,24 +40,24 @@ impl Recorder {
             let narrow = f64::from(u8::from(view.lanes(gpu) < LANES));
             for (aspect, value) in [("generation", 0.0), ("width", narrow)] {
                 let labels = [("UUID", uuid.as_str()), ("aspect", aspect), ("against", "max")];
-                push(samples, "goodput_gpu_pcie_link_degraded", target, &labels, value);
+                push(samples, health::PCIE_DEGRADED.name, target, &labels, value);
             }
             let wants_reset = view.is_odd(gpu) && phase.wants_reset;
             let labels = [("gpu", index.as_str()), ("UUID", uuid.as_str()), ("kind", "reset")];
-            push(samples, "goodput_gpu_reset_required", target, &labels, f64::from(u8::from(wants_reset)));
+            push(samples, health::RESET_REQUIRED.name, target, &labels, f64::from(u8::from(wants_reset)));
             let before = self.started.0.gpus.get(gpu).copied().unwrap_or_default();
-            push(samples, "goodput_gpu_busy_seconds_total", target, &device, c.gpus[gpu].busy - before.busy);
+            push(samples, gpu::BUSY.name, target, &device, c.gpus[gpu].busy - before.busy);
             let observed = seconds - (c.gpus[gpu].lost - before.lost);
-            push(samples, "goodput_gpu_observed_seconds_total", target, &device, observed);
+            push(samples, gpu::OBSERVED.name, target, &device, observed);
             for (reason, value) in [("hw_thermal", c.gpus[gpu].hot), ("power_cap", c.gpus[gpu].capped)] {
                 let labels = [("gpu", index.as_str()), ("UUID", uuid.as_str()), ("reason", reason)];
-                push(samples, "goodput_gpu_clock_event_seconds_total", target, &labels, value);
+                push(samples, health::CLOCK_EVENT.name, target, &labels, value);
             }
-            push(samples, "goodput_gpu_processes", target, &device, f64::from(u8::from(view.is_held(gpu))));
+            push(samples, gpu::PROCESSES.name, target, &device, f64::from(u8::from(view.is_held(gpu))));
             if view.is_held(gpu) {
-                for owner in TENANTS.iter().take(phase.tenants) {
+                for owner in self.tenants().take(phase.tenants) {
                     let owned = [("UUID", uuid.as_str()), ("owner", owner)];
-                    push(samples, "goodput_gpu_owner_info", target, &owned, 1.0);
+                    push(samples, owner::GPU_OWNER.name, target, &owned, 1.0);
                 }
             }
         }
@@ -62,88 +65,100 @@ impl Recorder {
             self.placement(samples, view, target);
         }
         let mut node = |name, labels: &[(&str, &str)], value| push(samples, name, target, labels, value);
-        node("goodput_node_info", &[("nodename", &self.node)], 1.0);
+        node(host::NODE_INFO.name, &[("nodename", &self.node)], 1.0);
         let waiting = [("cpu", c.node_cpu_waiting), ("memory", c.node_memory_waiting), ("io", c.node_io_waiting)];
         for (resource, value) in waiting {
-            node("goodput_pressure_waiting_seconds_total", &[("resource", resource)], value);
+            node(host::PRESSURE_WAITING.name, &[("resource", resource)], value);
         }
         for (mode, value) in c.modes() {
-            node("goodput_node_cpu_seconds_total", &[("mode", mode)], value);
+            node(host::NODE_CPU_SECONDS.name, &[("mode", mode)], value);
         }
-        node("goodput_cpu_seconds_total", &[("mode", "softirq"), ("node", "0")], c.node_softirq);
-        node("goodput_cpu_busiest_softirq_seconds_total", &[], c.busiest_softirq);
-        node("goodput_irq_movable_interrupts_total", &[], c.interrupts);
-        node("goodput_compaction_stalls_total", &[], c.compaction_stalls);
-        node("goodput_memory_reclaim_stalls_total", &[], c.refaults);
+        node(cpu::CPU_SECONDS.name, &[("mode", "softirq"), ("node", "0")], c.node_softirq);
+        node(cpu::CPU_BUSIEST_SOFTIRQ.name, &[], c.busiest_softirq);
+        node(irq::IRQ_MOVABLE.name, &[], c.interrupts);
+        node(memory::COMPACTION_STALLS.name, &[], c.compaction_stalls);
+        node(memory::RECLAIM_STALLS.name, &[], c.refaults);
         node(host::DISK_READ_BYTES.name, &[("device", "nvme0n1")], c.read);
-        node("goodput_disk_written_bytes_total", &[("device", "nvme0n1")], c.written + c.others_written);
+        node(host::DISK_WRITTEN_BYTES.name, &[("device", "nvme0n1")], c.written + c.others_written);
         let mps = [("daemon", "nvidia-cuda-mps-control")];
-        node("goodput_driver_daemon_running", &mps, f64::from(u8::from(phase.mps)));
+        node(driver::DRIVER_DAEMON.name, &mps, f64::from(u8::from(phase.mps)));
         if phase.job {
-            for owner in TENANTS.iter().take(phase.tenants).skip(1) {
-                node("goodput_cgroup_cpu_usage_seconds_total", &[("owner", owner)], c.cpu_usage);
+            let owner = self.owner();
+            for owner in self.tenants().take(phase.tenants).skip(1) {
+                node(host::CGROUP_CPU_USAGE.name, &[("owner", owner)], c.cpu_usage);
             }
             let saturated = saturated(&c.workers, &self.before.0.workers, view.machine.now() - self.before.1);
-            node(process::PROCESS_SATURATED_WORKERS.name, &[("owner", "train")], saturated as f64);
-            node(process::PROCESS_HOLDERS_CPU.name, &[("owner", "train")], c.holders);
-            job(samples, phase, c, target);
+            node(process::PROCESS_SATURATED_WORKERS.name, &[("owner", owner)], saturated as f64);
+            node(process::PROCESS_HOLDERS_CPU.name, &[("owner", owner)], c.holders);
+            job(samples, owner, phase, c, target);
             if phase.tells_processes {
-                processes(samples, phase, view.machine, target);
+                processes(samples, owner, phase, view.machine, target);
             }
         }
     }
 
     /// The machine's only GPU in MIG mode, and its instances.
     fn instances(&self, samples: &mut Samples, view: &View<'_>, target: [(&str, &str); 2]) {
-        let (uuid, c) = (uuid(&self.node, 0), &view.machine.counters);
+        let (uuid, c) = (self.uuid(0), &view.machine.counters);
         let board = [("gpu", "0"), ("UUID", uuid.as_str())];
         let held = (0..view.gpus()).filter(|gpu| view.is_held(*gpu)).count();
-        push(samples, "goodput_gpu_state", target, &[&board[..], &[("state", "ok")]].concat(), 1.0);
-        push(samples, "goodput_gpu_mig_capacity_slices", target, &board, MIG_SLICES);
-        push(samples, "goodput_gpu_processes", target, &board, held as f64);
+        push(samples, gpu::STATE.name, target, &[&board[..], &[("state", "ok")]].concat(), 1.0);
+        push(samples, mig::CAPACITY.name, target, &board, MIG_SLICES);
+        push(samples, gpu::PROCESSES.name, target, &board, held as f64);
         for (gpu, profile) in view.phase.mig.iter().enumerate() {
             let id = instance_id(gpu);
             let part = [&board[..], &[("GPU_I_ID", id.as_str()), ("GPU_I_PROFILE", profile)]].concat();
             let before = self.started.0.gpus.get(gpu).copied().unwrap_or_default();
             for (name, value) in [
-                ("goodput_gpu_mig_slices", view.phase.slices(gpu) * MIG_SLICES),
-                ("goodput_gpu_mig_busy_seconds_total", c.gpus[gpu].busy - before.busy),
-                ("goodput_gpu_mig_observed_seconds_total", view.machine.now() - self.started.1),
-                ("goodput_gpu_mig_processes", f64::from(u8::from(view.is_held(gpu)))),
+                (mig::SLICES.name, view.phase.slices(gpu) * MIG_SLICES),
+                (mig::MIG_BUSY.name, c.gpus[gpu].busy - before.busy),
+                (mig::MIG_OBSERVED.name, view.machine.now() - self.started.1),
+                (mig::MIG_PROCESSES.name, f64::from(u8::from(view.is_held(gpu)))),
             ] {
                 push(samples, name, target, &part, value);
             }
-            for owner in TENANTS.iter().take(if view.is_held(gpu) { view.phase.tenants } else { 0 }) {
+            for owner in self.tenants().take(if view.is_held(gpu) { view.phase.tenants } else { 0 }) {
                 let owned = [("UUID", uuid.as_str()), ("GPU_I_ID", id.as_str()), ("owner", owner)];
-                push(samples, "goodput_gpu_owner_info", target, &owned, 1.0);
+                push(samples, owner::GPU_OWNER.name, target, &owned, 1.0);
             }
         }
     }
 
     /// Which NUMA node each GPU hangs on, and where the processes of the GPUs may run and have their memory.
     fn placement(&self, samples: &mut Samples, view: &View<'_>, target: [(&str, &str); 2]) {
-        const NUMA_NODES: [&str; 2] = ["0", "1"];
+        const NUMA_NODES: [&str; 8] = ["0", "1", "2", "3", "4", "5", "6", "7"];
         let layout = view.machine.layout;
-        let names = &NUMA_NODES[..layout.sockets];
-        let mut job_memory = vec![0.0; layout.sockets];
+        let per_socket = layout.nodes_per_socket;
+        let with_cpus = layout.sockets * per_socket;
+        let names = &NUMA_NODES[..with_cpus + layout.memory_nodes];
+        let mut job_memory = vec![0.0; names.len()];
         for gpu in 0..view.gpus() {
-            let uuid = uuid(&self.node, gpu);
-            let own = NUMA_NODES[layout.gpu_numa_node(gpu)];
-            push(samples, "goodput_gpu_numa_info", target, &[("UUID", &uuid), ("node", own)], 1.0);
+            let uuid = self.uuid(gpu);
+            let own = NUMA_NODES[layout.gpu_numa_node(gpu) * per_socket];
+            push(samples, host::GPU_NUMA.name, target, &[("UUID", &uuid), ("node", own)], 1.0);
             if !view.is_held(gpu) {
                 continue;
             }
             let home = layout.process_numa_node(gpu, view.phase);
-            job_memory[home] += PROCESS_MEMORY;
-            for (node, name) in names.iter().enumerate() {
-                let cpus = if node == home { layout.cpus / layout.sockets } else { 0 };
+            // First touch lays pages on the nodes of the socket that the process may run on; memory without CPUs takes
+            // what the program puts there itself.
+            let beyond = if layout.memory_nodes > 0 { IN_MEMORY_NODES * PROCESS_MEMORY } else { 0.0 };
+            for part in 0..per_socket {
+                job_memory[home * per_socket + part] += (PROCESS_MEMORY - beyond) / per_socket as f64;
+            }
+            for node in 0..layout.memory_nodes {
+                job_memory[with_cpus + node] += beyond / layout.memory_nodes as f64;
+            }
+            for (node, name) in names[..with_cpus].iter().enumerate() {
+                let cpus = if node / per_socket == home { layout.cpus / with_cpus } else { 0 };
                 let labels = [("UUID", uuid.as_str()), ("node", name)];
-                push(samples, "goodput_gpu_numa_allowed_cpus", target, &labels, cpus as f64);
+                push(samples, host::GPU_ALLOWED_CPUS.name, target, &labels, cpus as f64);
             }
         }
+        let owner = self.owner();
         for (bytes, name) in job_memory.into_iter().zip(names).filter(|_| view.phase.job) {
-            let labels = [("owner", "train"), ("node", name)];
-            push(samples, "goodput_cgroup_numa_anon_shmem_bytes", target, &labels, bytes);
+            let labels = [("owner", owner), ("node", name)];
+            push(samples, host::CGROUP_NUMA_ANON_SHMEM.name, target, &labels, bytes);
         }
     }
 }
@@ -154,9 +169,9 @@ fn saturated(now: &[f64], before: &[f64], seconds: f64) -> usize {
 }
 
 /// What is told of the job's processes.
-fn processes(samples: &mut Samples, phase: &Phase, machine: &Machine, target: [(&str, &str); 2]) {
+fn processes(samples: &mut Samples, owner: &str, phase: &Phase, machine: &Machine, target: [(&str, &str); 2]) {
     let workers = if phase.loader == Loader::Processes { phase.workers * machine.layout.gpus } else { 0 };
-    let owner = ("owner", "train");
+    let owner = ("owner", owner);
     push(samples, process::PROCESS_WORKERS.name, target, &[owner], workers as f64);
     push(samples, process::PROCESS_WRITTEN.name, target, &[owner], machine.counters.written);
     push(samples, process::PROCESS_CALLS_READ.name, target, &[owner], machine.counters.read);
@@ -165,30 +180,30 @@ fn processes(samples: &mut Samples, phase: &Phase, machine: &Machine, target: [(
 }
 
 /// What the job's cgroup counts.
-fn job(samples: &mut Samples, phase: &Phase, c: &Counters, target: [(&str, &str); 2]) {
-    let mut job = |name, value| push(samples, name, target, &[("owner", "train")], value);
-    job("goodput_cgroup_cpu_usage_seconds_total", c.cpu_usage);
-    job("goodput_cgroup_allowed_cpus", phase.cpus as f64);
-    job("goodput_cgroup_cpu_periods_total", c.periods);
-    job("goodput_cgroup_cpu_throttled_periods_total", c.throttled_periods);
-    job("goodput_cgroup_cpu_throttled_seconds_total", c.throttled);
-    job("goodput_irq_owner_cpus_interrupts_total", c.job_interrupts);
-    job("goodput_cgroup_major_faults_total", c.refaults);
+fn job(samples: &mut Samples, owner: &str, phase: &Phase, c: &Counters, target: [(&str, &str); 2]) {
+    let mut job = |name, value| push(samples, name, target, &[("owner", owner)], value);
+    job(host::CGROUP_CPU_USAGE.name, c.cpu_usage);
+    job(host::CGROUP_ALLOWED_CPUS.name, phase.cpus as f64);
+    job(host::CGROUP_CPU_PERIODS.name, c.periods);
+    job(host::CGROUP_CPU_THROTTLED_PERIODS.name, c.throttled_periods);
+    job(host::CGROUP_CPU_THROTTLED.name, c.throttled);
+    job(irq::IRQ_OWNER_CPUS.name, c.job_interrupts);
+    job(host::CGROUP_MAJOR_FAULTS.name, c.refaults);
     job(host::CGROUP_READ_BYTES.name, c.read);
-    job("goodput_cgroup_io_written_bytes_total", c.written);
+    job(host::CGROUP_WRITTEN_BYTES.name, c.written);
     if let Some(quota) = phase.quota {
-        job("goodput_cgroup_cpu_limit_cores", quota);
+        job(host::CGROUP_CPU_LIMIT.name, quota);
     }
     if phase.inactive {
         job(host::CGROUP_MEMORY_CURRENT.name, MEMORY_LIMIT);
         job(host::CGROUP_MEMORY_MAX.name, MEMORY_LIMIT);
     }
     for (resource, value) in [("cpu", c.job_cpu_waiting), ("memory", c.job_memory_waiting), ("io", c.job_io_waiting)] {
-        let labels = [("owner", "train"), ("resource", resource)];
-        push(samples, "goodput_cgroup_pressure_waiting_seconds_total", target, &labels, value);
+        let labels = [("owner", owner), ("resource", resource)];
+        push(samples, host::CGROUP_PRESSURE_WAITING.name, target, &labels, value);
     }
     for (kind, share) in [("anon", 0.25), ("file", 0.75)] {
-        let labels = [("owner", "train"), ("kind", kind)];
-        push(samples, "goodput_cgroup_refault_pages_total", target, &labels, share * c.refaults);
+        let labels = [("owner", owner), ("kind", kind)];
+        push(samples, host::CGROUP_REFAULTS.name, target, &labels, share * c.refaults);
     }
 }

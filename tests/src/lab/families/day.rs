@@ -1,7 +1,7 @@
 //! Days of a node with eight GPUs: hours of work, and between them the faults of other families. What benchmarks multiply
 //! to a fleet.
 
-use super::{Chance, Exporters, FAMILIES, Fields, H100, Layout, Names, Plan, hash};
+use super::{Chance, Exporters, FAMILIES, Fields, Gauges, H100, Layout, Names, Plan, hash};
 
 /// Families of one machine whose steps a day is made of.
 const PARTS: &[&str] = &[
@@ -40,7 +40,7 @@ pub fn plan(member: u64, minutes: usize) -> Plan {
         name: format!("{member:02}"),
         start_ms: START_MS,
         nodes: 1,
-        layout: Layout { gpus: 8, spare: 0, cpus: 256, sockets: 2, noise: 0.05, seed: hash("day", member) >> 40 },
+        layout: Layout { gpus: 8, cpus: 256, noise: 0.05, seed: hash("day", member) >> 40, ..Layout::default() },
         exporters: Exporters::Ours,
         exporters_elsewhere: None,
         names: Names::Legacy,
@@ -50,6 +50,10 @@ pub fn plan(member: u64, minutes: usize) -> Plan {
         interval_ms: INTERVAL_MS,
         offset_ms: 10 * chance.below(INTERVAL_MS as u64 / 10),
         restart_minute: None,
+        gauges: Gauges::default(),
+        names_pods: true,
+        shares_node: false,
+        spoilt: Vec::new(),
         steps: Vec::new(),
     };
     let mut left = minutes;

@@ -1,0 +1,117 @@
+//! In which order findings are read: by what they cost.
+
+use std::collections::BTreeSet;
+
+use super::Finding;
+
+/// By cost, the most first; what costs as much and is surer comes first. Cost is money where all of the loss has a price
+/// in one currency, and GPU-time where it has not: sums in two currencies, or of a part of the loss, have no order.
+pub(super) fn rank(findings: &mut [Finding]) {
+    let currencies: BTreeSet<&str> = findings.iter().flat_map(|f| &f.lost.cost).map(|c| c.currency.as_str()).collect();
+    let has_price = |f: &Finding| f.lost.cost.iter().map(|c| c.priced_ms).sum::<i64>() == f.lost.gpu_ms;
+    let by_money = currencies.len() == 1 && findings.iter().all(has_price);
+    let cost = |f: &Finding| f.lost.cost.first().filter(|_| by_money).map_or(f.lost.gpu_ms, |c| c.micros);
+    findings.sort_by(|a, b| {
+        let by_cost = cost(b).cmp(&cost(a)).then(b.confidence.total_cmp(&a.confidence));
+        by_cost.then(b.lost.gpu_ms.cmp(&a.lost.gpu_ms))
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::tz::TimeZone;
+    use proptest::prelude::*;
+
+    use super::super::{Period, Report, build, html, markdown};
+    use crate::classify::{Class, Interval};
+    use crate::config::Config;
+
+    const HOUR: i64 = 3_600_000;
+
+    fn loss(class: Class, owner: Option<&str>, gpu: usize, hours: f64) -> Interval {
+        Interval {
+            cluster: None,
+            gpu: format!("GPU-{gpu}"),
+            node: "n1".into(),
+            model: Some(["NVIDIA H100 80GB HBM3", "Tesla T4"][gpu % 2].into()),
+            owner: owner.map(str::to_owned),
+            class,
+            start_ms: 0,
+            end_ms: 100 * HOUR,
+            ms: (hours * HOUR as f64) as i64,
+            confidence: 0.75,
+            busy_signal: None,
+            evidence: vec![],
+            missing: vec![],
+            charged_to: None,
+            gpu_instance: None,
+            energy: None,
+            run: None,
+            account: None,
+            variance_ms2: Some(0),
+            version: None,
+        }
+    }
+
+    fn report(week: &[Interval], prices: &str) -> Report {
+        let period = Period::between("1970-01-01", "1970-01-08", &TimeZone::UTC).unwrap();
+        build(week, &[], period, &Config::parse(prices).unwrap().prices)
+    }
+
+    /// A GPU that nobody held, one that idled, thirteen starts of seconds, and two hours without a cause.
+    fn week() -> Vec<Interval> {
+        let start = |n: usize| loss(Class::ColdStart, Some(&format!("job-{n}")), n, 0.0014 * (n + 1) as f64);
+        let mut week: Vec<Interval> = (0..13).map(start).collect();
+        week.push(loss(Class::IdleHeld, Some("notebook"), 20, 20.0));
+        week.push(loss(Class::Unallocated, None, 22, 80.0));
+        week.push(loss(Class::Unexplained, Some("notebook"), 24, 2.0));
+        week
+    }
+
+    #[test]
+    fn the_largest_losses_come_before_small_ones_that_have_a_gain() {
+        let report = report(&week(), "");
+        let first: Vec<Class> = report.first_findings().iter().map(|f| f.class).collect();
+        assert_eq!(first, [Class::Unallocated, Class::IdleHeld], "starts of seconds are nothing to begin with");
+        for page in [markdown::render(&report).unwrap(), html::render(&report).unwrap()] {
+            assert!(page.contains("13 smaller findings, 0.13 GPU-hours."), "{page}");
+            assert!(page.contains("Not judged: 2.00 GPU-hours unexplained (2.0 % of capacity)"), "{page}");
+        }
+        let sections: Vec<Class> = report.shown_findings().iter().map(|f| f.class).collect();
+        assert_eq!((sections.len(), sections[0], sections[1]), (15, Class::Unallocated, Class::IdleHeld));
+    }
+
+    #[test]
+    fn money_ranks_where_all_losses_have_a_price_and_gpu_time_elsewhere() {
+        let week =
+            [loss(Class::IdleHeld, Some("cheap"), 1, 30.0), loss(Class::IdleHeld, Some("dear"), 2, 10.0)];
+        let owners = |prices: &str| {
+            report(&week, prices).findings.iter().filter_map(|f| f.owner.clone()).collect::<Vec<_>>()
+        };
+        let price = |model: &str, currency: &str, per_hour: f64| {
+            format!("- {{model: '{model}', currency: {currency}, per_gpu_hour: {per_hour}, valid_from: 1970-01-01}}\n")
+        };
+        let (h100, t4) = (price("NVIDIA H100*", "EUR", 4.0), price("Tesla T4", "EUR", 0.5));
+        assert_eq!(owners(&format!("prices:\n{h100}{t4}")), ["dear", "cheap"]);
+        assert_eq!(owners(&format!("prices:\n{h100}")), ["cheap", "dear"], "a price of one of them");
+        let dollars = price("Tesla T4", "USD", 0.5);
+        assert_eq!(owners(&format!("prices:\n{h100}{dollars}")), ["cheap", "dear"], "two currencies");
+        assert_eq!(owners(""), ["cheap", "dear"]);
+    }
+
+    proptest! {
+        #[test]
+        fn no_finding_costs_more_than_the_one_before_it(
+            rolls in prop::collection::vec((0..Class::ALL.len(), 0..6usize, 0..4usize, 0.001..60.0f64), 1..60)
+        ) {
+            let owners = ["a", "b", "c", "d"];
+            let week: Vec<Interval> =
+                rolls.iter().map(|(class, gpu, owner, hours)| loss(Class::ALL[*class], Some(owners[*owner]), *gpu, *hours)).collect();
+            let report = report(&week, "");
+            let lost: Vec<i64> = report.findings.iter().map(|f| f.lost.gpu_ms).collect();
+            prop_assert!(lost.is_sorted_by(|a, b| a >= b), "{:?}", lost);
+            let first = report.first_findings().len();
+            prop_assert!(report.findings[first..].iter().all(|f| first == 10 || f.lost.share.unwrap() < 0.005));
+        }
+    }
+}
