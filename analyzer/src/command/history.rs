@@ -96,3 +96,28 @@ impl History {
         format!("judge these hours with\n  goodput-analyzer --data.dir={dir} classify --start {start} --end {end}\n")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::{Labels, Sample, Series};
+
+    #[tokio::test]
+    async fn a_series_beyond_a_limit_of_the_configuration_costs_itself() {
+        let config = Config::parse("ingest: {label_bytes: 40}\n").unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let mut history = History::open(&config, dir.path()).await.unwrap();
+        let series = |metric: &str, owner: &str| Series {
+            labels: Labels::new([("__name__", metric), ("owner", owner)]),
+            samples: vec![Sample { time_ms: 1_772_409_600_000, value: 1.0 }],
+        };
+        let long = "x".repeat(40);
+        let known = "DCGM_FI_DEV_GPU_UTIL";
+        let all = [series(known, "a"), series(known, &long), series("foreign", &long)];
+        history.append(all.into_iter().collect()).await.unwrap();
+        assert_eq!((history.counts.stored, history.counts.unknown), (1, 1));
+        let dropped = "             1  dropped: 1 series by label_bytes; the first is \"DCGM_FI_DEV_GPU_UTIL\": label \"owner\" of 45 bytes, more than 40\n";
+        assert!(history.account().ends_with(dropped), "{}", history.account());
+        history.close().await.unwrap();
+    }
+}

@@ -3,11 +3,11 @@
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::mem;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use std::{iter, mem};
 
 use parking_lot::Mutex;
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
@@ -17,9 +17,12 @@ use tokio::time::{Instant, MissedTickBehavior, interval, interval_at, sleep, tim
 use tracing::{error, info, warn};
 
 mod body;
+mod error;
 mod limits;
 
 pub use body::{BodyError, Seen, UP, failed, succeeded};
+pub use error::ScrapeError;
+pub(super) use error::with_causes;
 pub use limits::JobLimits;
 
 use super::Limits;
@@ -28,7 +31,7 @@ use super::discover::Listed;
 use super::job::{Discovery, Job};
 use super::skipped::{Rules, excerpt};
 use super::tally::Tally;
-use super::text::{Format, TextError};
+use super::text::Format;
 use crate::sample::{Batch, STALE_BITS, ScrapeJob, TimeMs};
 use crate::store::{Samples, wall_clock};
 
@@ -79,87 +82,6 @@ impl Target {
     fn job(&self) -> &str {
         self.labels.iter().find(|(name, _)| name == "job").map_or("", |(_, job)| job)
     }
-}
-
-/// Why a scrape failed.
-#[derive(Debug, thiserror::Error)]
-pub enum ScrapeError {
-    /// Its TLS files, credentials or address.
-    #[error("{url}: {reason}")]
-    Access {
-        /// The target.
-        url: String,
-        /// Which file, and what is wrong with it.
-        reason: String,
-    },
-    /// Connection, HTTP, compression.
-    #[error("{url}: {}", with_causes(error))]
-    Http {
-        /// The target.
-        url: String,
-        /// What failed.
-        error: reqwest::Error,
-    },
-    /// Not 200.
-    #[error("{url}: status {status}, expected 200")]
-    Status {
-        /// The target.
-        url: String,
-        /// What came instead.
-        status: u16,
-    },
-    /// The target was too slow.
-    #[error("{url}: no complete answer within {limit:?}")]
-    Timeout {
-        /// The target.
-        url: String,
-        /// The time-out.
-        limit: Duration,
-    },
-    /// The answer is too large.
-    #[error("{url}: body of more than the limit of {limit} bytes")]
-    TooLarge {
-        /// The target.
-        url: String,
-        /// The limit, after decompression.
-        limit: usize,
-    },
-    /// A limit of its job is broken.
-    #[error("{url}: {reason}")]
-    Limit {
-        /// The target.
-        url: String,
-        /// Which limit, and by what.
-        reason: String,
-    },
-    /// The answer is no exposition text.
-    #[error("{url}: {error}")]
-    Text {
-        /// The target.
-        url: String,
-        /// Where it is wrong.
-        error: TextError,
-    },
-}
-
-impl ScrapeError {
-    /// What it is counted as.
-    fn outcome(&self) -> &'static str {
-        match self {
-            Self::Access { .. } => "access",
-            Self::Http { .. } => "http",
-            Self::Status { .. } => "status",
-            Self::Timeout { .. } => "timeout",
-            Self::TooLarge { .. } => "too_large",
-            Self::Limit { .. } => "limit",
-            Self::Text { .. } => "text",
-        }
-    }
-}
-
-pub(super) fn with_causes(error: &reqwest::Error) -> String {
-    let causes = iter::successors(std::error::Error::source(error), |cause| cause.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 /// Scrapes over HTTP.

@@ -43,9 +43,8 @@ impl JobLimits {
     /// Which limit the labels of a series break, the name among them. A label without a value is none.
     pub(super) fn broken_by_labels(&self, labels: &[(Cow<'_, str>, Cow<'_, str>)]) -> Option<String> {
         let Self { label_limit, label_name_length_limit, label_value_length_limit, .. } = *self;
-        if label_limit.or(label_name_length_limit).or(label_value_length_limit).is_none() {
-            return None;
-        }
+        // Most jobs have none of them.
+        label_limit.or(label_name_length_limit).or(label_value_length_limit)?;
         let there = || labels.iter().filter(|(_, value)| !value.is_empty());
         let metric = || there().find(|(name, _)| name == "__name__").map_or("", |(_, value)| value);
         let broken = |what: &str, limit: usize, name: &str| {
