@@ -41,9 +41,6 @@ const SETS: [(Exporters, &str); 3] = [
     (Exporters::Dcgm, "dcgm-exporter alone"),
 ];
 
-/// Causes that are one to dcgm-exporter.
-const FEEDING: [&str; 3] = ["cross_numa", "dataloader_cpu", "dataloader_storage"];
-
 /// The aim of confidence on families that are held out: the share of sure claims that is right, and the share of right
 /// claims that is sure.
 const SURE: [f64; 2] = [0.9, 0.4];
@@ -59,14 +56,7 @@ fn family(name: &str) -> Result<&'static Family> {
 fn made(dir: &Path, exporters: Exporters, names: &[&str], members: u64) -> Result<()> {
     for name in names {
         for member in 0..members {
-            let mut plan = Plan { exporters, ..plan(family(name)?, member) };
-            for step in plan.steps.iter_mut().filter(|_| exporters == Exporters::Dcgm) {
-                // Nothing that dcgm-exporter exports tells these apart, so their group is the right answer.
-                let is_feeding = |class: Option<&str>| class.is_some_and(|class| FEEDING.contains(&class));
-                if is_feeding(Some(step.cause.starved)) || is_feeding(step.cause.starved_odd) {
-                    step.cause.also.push("feeding_unsplit");
-                }
-            }
+            let plan = Plan { exporters, ..plan(family(name)?, member) };
             record(&plan, dir)?;
         }
     }
@@ -117,7 +107,8 @@ fn taken_for(confusion: &Confusion, class: &str) -> String {
     others.retain(|(_, share)| *share >= NAMED);
     others.sort_by(|(_, a), (_, b)| b.total_cmp(a));
     let right = row.get(class).map_or(0.0, |ms| *ms as f64 / total as f64);
-    let named: Vec<String> = others.iter().take(3).map(|(told, share)| format!("`{told}` {}", percent(*share))).collect();
+    let named: Vec<String> =
+        others.iter().take(3).map(|(told, share)| format!("`{told}` {}", percent(*share))).collect();
     format!("{}{}", percent(right), if named.is_empty() { String::new() } else { format!("; {}", named.join(", ")) })
 }
 
@@ -208,7 +199,10 @@ fn the_page_on_accuracy_has_what_is_measured_and_sure_claims_are_right() -> Resu
         std::fs::write(page(), &measured)?;
     } else {
         for (name, table) in &tables {
-            assert!(text.contains(table.as_str()), "{name} is now\n{table}\nUPDATE_GOLDEN=1 writes it to docs/accuracy.md");
+            assert!(
+                text.contains(table.as_str()),
+                "{name} is now\n{table}\nUPDATE_GOLDEN=1 writes it to docs/accuracy.md"
+            );
         }
     }
     Ok(())
