@@ -14,7 +14,7 @@ use goodput_analyzer::signal::resolve;
 use goodput_exporter::catalog;
 use goodput_tests::lab::exporters::Exporters;
 use goodput_tests::lab::families::{FAMILIES, Family, plan};
-use goodput_tests::lab::record::record;
+use goodput_tests::lab::record::{Plan, record};
 
 /// Families that vary boards, jobs and what exporters tell.
 const VARIED: &[&str] = &[
@@ -41,6 +41,10 @@ const SETS: [(Exporters, &str); 3] = [
     (Exporters::Dcgm, "dcgm-exporter alone"),
 ];
 
+/// The aim of confidence on families that are held out: the share of sure claims that is right, and the share of right
+/// claims that is sure.
+const SURE: [f64; 2] = [0.9, 0.4];
+
 /// A class that another one has more than this share of is worth a word.
 const NAMED: f64 = 0.02;
 
@@ -52,8 +56,8 @@ fn family(name: &str) -> Result<&'static Family> {
 fn made(dir: &Path, exporters: Exporters, names: &[&str], members: u64) -> Result<()> {
     for name in names {
         for member in 0..members {
-            let plan = plan(family(name)?, member);
-            record(&goodput_tests::lab::record::Plan { exporters, ..plan }, dir)?;
+            let plan = Plan { exporters, ..plan(family(name)?, member) };
+            record(&plan, dir)?;
         }
     }
     Ok(())
@@ -103,7 +107,8 @@ fn taken_for(confusion: &Confusion, class: &str) -> String {
     others.retain(|(_, share)| *share >= NAMED);
     others.sort_by(|(_, a), (_, b)| b.total_cmp(a));
     let right = row.get(class).map_or(0.0, |ms| *ms as f64 / total as f64);
-    let named: Vec<String> = others.iter().take(3).map(|(told, share)| format!("`{told}` {}", percent(*share))).collect();
+    let named: Vec<String> =
+        others.iter().take(3).map(|(told, share)| format!("`{told}` {}", percent(*share))).collect();
     format!("{}{}", percent(right), if named.is_empty() { String::new() } else { format!("; {}", named.join(", ")) })
 }
 
@@ -176,8 +181,13 @@ fn with_tables(text: &str, tables: &BTreeMap<&str, String>) -> Result<String> {
 }
 
 #[test]
-fn the_page_on_accuracy_has_what_is_measured() -> Result<()> {
+fn the_page_on_accuracy_has_what_is_measured_and_sure_claims_are_right() -> Result<()> {
     let sets = all_sets()?;
+    for (set, (_, name)) in sets.iter().zip(SETS).filter(|(_, (exporters, _))| *exporters != Exporters::Dcgm) {
+        let Sure { claimed_ms, right_ms, all_right_ms } = Sure::of(set, true)?;
+        let shares = [claimed_ms, all_right_ms].map(|whole| right_ms as f64 / whole as f64);
+        assert!(shares[0] >= SURE[0] && shares[1] >= SURE[1], "{name}: {shares:?} of sure claims");
+    }
     let tables = BTreeMap::from([
         ("by family", by_family(&sets)?),
         ("by class", by_class(&sets)),
@@ -189,7 +199,10 @@ fn the_page_on_accuracy_has_what_is_measured() -> Result<()> {
         std::fs::write(page(), &measured)?;
     } else {
         for (name, table) in &tables {
-            assert!(text.contains(table.as_str()), "{name} is now\n{table}\nUPDATE_GOLDEN=1 writes it to docs/accuracy.md");
+            assert!(
+                text.contains(table.as_str()),
+                "{name} is now\n{table}\nUPDATE_GOLDEN=1 writes it to docs/accuracy.md"
+            );
         }
     }
     Ok(())

@@ -83,11 +83,9 @@ mod tests {
 
     #[test]
     fn money_ranks_where_all_losses_have_a_price_and_gpu_time_elsewhere() {
-        let week =
-            [loss(Class::IdleHeld, Some("cheap"), 1, 30.0), loss(Class::IdleHeld, Some("dear"), 2, 10.0)];
-        let owners = |prices: &str| {
-            report(&week, prices).findings.iter().filter_map(|f| f.owner.clone()).collect::<Vec<_>>()
-        };
+        let week = [loss(Class::IdleHeld, Some("cheap"), 1, 30.0), loss(Class::IdleHeld, Some("dear"), 2, 10.0)];
+        let owners =
+            |prices: &str| report(&week, prices).findings.iter().filter_map(|f| f.owner.clone()).collect::<Vec<_>>();
         let price = |model: &str, currency: &str, per_hour: f64| {
             format!("- {{model: '{model}', currency: {currency}, per_gpu_hour: {per_hour}, valid_from: 1970-01-01}}\n")
         };

@@ -77,7 +77,8 @@ impl Report {
             .filter_map(|(class, what)| Some((sum(class).filter(is_large)?, what)))
             .map(|(amount, what)| format!("{} GPU-hours {what} ({} of capacity)", amount.hours(), amount.percent()));
         let said: Vec<String> = said.collect();
-        (!said.is_empty()).then(|| format!("Not judged: {}; see \"What could not be judged, and why\".", said.join(", ")))
+        (!said.is_empty())
+            .then(|| format!("Not judged: {}; see \"What could not be judged, and why\".", said.join(", ")))
     }
 
     /// How many findings a reader is told of one by one; JSON has all of them.

@@ -111,16 +111,19 @@ impl Health {
         let joined = |all: Vec<String>, none: &str| if all.is_empty() { none.to_owned() } else { all.join("; ") };
         let at = |index: &Option<String>, gpu: &str| index.as_ref().map_or(gpu.to_owned(), |i| format!("GPU {i}"));
         let damage = self.damage.iter().map(|d| format!("{}: {}", at(&d.index, &d.gpu), d.what)).collect();
-        let no_damage =
-            if self.is_damage_known { "none" } else { "unknown: the target exports no errors and no states of hardware" };
+        let no_damage = if self.is_damage_known {
+            "none"
+        } else {
+            "unknown: the target exports no errors and no states of hardware"
+        };
         let risk = |r: &AtRisk| match &r.index {
             Some(index) => format!("GPU {index}: {}", r.what),
             None => format!("{}: {}", r.entity, r.what),
         };
-        let audit = self.audit.as_ref().map_or_else(
-            || format!("unknown: the target exports no {}", AUDIT_STATUS.name),
-            Audit::line,
-        );
+        let audit = self
+            .audit
+            .as_ref()
+            .map_or_else(|| format!("unknown: the target exports no {}", AUDIT_STATUS.name), Audit::line);
         [
             format!("damage  {}", joined(damage, no_damage)),
             format!("risks   {}", joined(self.risks.iter().map(risk).collect(), "none")),
@@ -250,7 +253,8 @@ mod tests {
         Health::of(&minute(text), 60_000, &indices.into(), &Thresholds::default())
     }
 
-    const GPU: [&str; 2] = ["gpu=\"3\",UUID=\"GPU-a\",instance=\"n1:9400\"", "gpu=\"10\",UUID=\"GPU-b\",instance=\"n1:9400\""];
+    const GPU: [&str; 2] =
+        ["gpu=\"3\",UUID=\"GPU-a\",instance=\"n1:9400\"", "gpu=\"10\",UUID=\"GPU-b\",instance=\"n1:9400\""];
 
     #[test]
     fn an_xid_that_came_before_the_minute_is_damage_and_so_is_a_pending_remap() {
@@ -289,7 +293,8 @@ mod tests {
         let check = |check: &str, status: &str, value: u8| {
             format!("goodput_audit_status{{check=\"{check}\",status=\"{status}\",instance=\"n1:9400\"}} {value}\n")
         };
-        let all = [check("swap_off", "fail", 1), check("thp", "warn", 1), check("thp", "fail", 0), check("irq", "pass", 1)];
+        let all =
+            [check("swap_off", "fail", 1), check("thp", "warn", 1), check("thp", "fail", 0), check("irq", "pass", 1)];
         let told = health(&all.concat());
         let expected =
             "audit   failed: swap_off; 1 warning of 3 checks; goodput-exporter audit on the node says how to fix them";

@@ -197,8 +197,8 @@ impl Job {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
     use super::*;
+    use std::collections::BTreeSet;
 
     fn script() -> Script {
         Script::week(SystemTime::UNIX_EPOCH + Duration::from_secs(1_795_000_000))

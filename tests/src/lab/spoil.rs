@@ -68,7 +68,8 @@ mod tests {
     use super::*;
 
     fn series(name: &str, values: &[f64]) -> Series {
-        let samples = values.iter().enumerate().map(|(n, value)| Sample { time_ms: n as i64 * MINUTE_MS, value: *value });
+        let samples =
+            values.iter().enumerate().map(|(n, value)| Sample { time_ms: n as i64 * MINUTE_MS, value: *value });
         Series { labels: Labels::new([("__name__", name), ("UUID", "GPU-a")]), samples: samples.collect() }
     }
 
@@ -89,7 +90,8 @@ mod tests {
     fn parts_of_a_node_add_up() {
         let parts = [("cpu_total", [1.0, 2.0]), ("cpu_total", [10.0, 20.0])].map(|(name, v)| series(name, &v));
         let levels = [("info", [1.0, 1.0]), ("info", [1.0, 1.0])].map(|(name, v)| series(name, &v));
-        let waiting = [("pressure_total", [5.0, 6.0]), ("pressure_total", [7.0, 1.0])].map(|(name, v)| series(name, &v));
+        let waiting =
+            [("pressure_total", [5.0, 6.0]), ("pressure_total", [7.0, 1.0])].map(|(name, v)| series(name, &v));
         let all = merged(parts.into_iter().chain(levels).chain(waiting).collect());
         assert_eq!(all.iter().map(values).collect::<Vec<_>>(), [[11.0, 22.0], [1.0, 1.0], [7.0, 6.0]]);
     }

@@ -62,8 +62,7 @@ pub(super) fn many_workers(plan: &mut Plan, chance: &mut Chance) {
     // All of a worker's time for a batch is so many times of what the GPU takes for one.
     let whole = compute * workers as f64;
     let cpus = plan.layout.cpus;
-    let keeps_up =
-        Phase { workers, compute, prep: 0.4 * whole, read: 0.1 * whole, cpus, ..plan.healthy(chance, 25) };
+    let keeps_up = Phase { workers, compute, prep: 0.4 * whole, read: 0.1 * whole, cpus, ..plan.healthy(chance, 25) };
     let keeps_up = Phase { prep: keeps_up.prep.min(0.4 * compute * cpus as f64 / plan.layout.gpus as f64), ..keeps_up };
     let keeps_up = Phase { compute, cpus, ..keeps_up };
     plan.step(keeps_up.clone(), Cause::default());
