@@ -244,23 +244,6 @@ pub(super) fn deeper(cell: &Cell<'_>, than: &Cell<'_>, t: &Thresholds) -> Verdic
     Verdict::Claim { max_share: 1.0, confidence, facts: pairs.into_iter().map(fact).collect() }
 }
 
-/// Do both GPUs do the same work in the cell, by every measure that both have, though the first has kernels for this much
-/// longer? What these show if they spin is allowed for.
-pub(super) fn exchanged(cell: &Cell<'_>, late: &Cell<'_>, longer: f64, t: &Thresholds) -> Option<Vec<Fact>> {
-    let signals = [Signal::TensorActive, Signal::DramActive, Signal::SmActive];
-    let spinning = [0.0, t.spinning_dram_ratio, t.spinning_sm_ratio];
-    let pairs = signals.into_iter().zip(spinning).filter_map(|(signal, spinning)| {
-        let (own, other) = (cell.mean(signal)?, late.mean(signal)?);
-        (own.max(other) >= t.depth_floor_ratio).then_some((signal, own, other, spinning * longer))
-    });
-    let pairs: Vec<(Signal, f64, f64, f64)> = pairs.collect();
-    let is_same = |(_, own, other, spinning): &(Signal, f64, f64, f64)| {
-        own - spinning <= other * (1.0 + t.shallow_ratio) && *own >= other * (1.0 - t.shallow_ratio)
-    };
-    let facts = pairs.iter().map(|(signal, own, other, _)| Fact::of(*signal, *own, *other)).collect();
-    (!pairs.is_empty() && pairs.iter().all(is_same)).then_some(facts)
-}
-
 impl Compared {
     /// The cells of usual depth, deepest first.
     fn deep<'a>(&self, cell: &Cell<'a>, t: &Thresholds) -> Vec<Cell<'a>> {

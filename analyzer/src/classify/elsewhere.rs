@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::collective_wait::has_kernels;
-use super::{Cell, Thresholds};
+use super::{Cell, Thresholds, late_rank};
 use crate::frame::grid::MINUTE_MS;
 use crate::frame::{Elsewhere, NodeFrame};
 use crate::sample::TimeMs;
@@ -30,7 +30,8 @@ pub(super) fn look_elsewhere(nodes: &mut [NodeFrame], t: &Thresholds) {
             for (span, here) in node.cells.iter().zip(cells) {
                 for minute in minutes(span) {
                     let all = run.minutes.entry(minute).or_default();
-                    *all = Elsewhere { held: all.held + here.held, busy: all.busy + here.busy };
+                    let late = late_rank::later(all.late, here.late);
+                    *all = Elsewhere { held: all.held + here.held, busy: all.busy + here.busy, late };
                 }
             }
         }
@@ -41,7 +42,7 @@ pub(super) fn look_elsewhere(nodes: &mut [NodeFrame], t: &Thresholds) {
             let run = runs.get(&(node.cluster.as_str(), node.runs.name(owner)))?;
             let rest = |(span, here): (&Range<TimeMs>, &Elsewhere)| {
                 let all = minutes(span).next().and_then(|minute| run.minutes.get(&minute)).copied().unwrap_or(*here);
-                Elsewhere { held: all.held - here.held, busy: all.busy - here.busy }
+                Elsewhere { held: all.held - here.held, busy: all.busy - here.busy, late: all.late }
             };
             Some((owner.clone(), node.cells.iter().zip(cells).map(rest).collect()))
         };
@@ -60,7 +61,9 @@ fn of_node(node: &NodeFrame, t: &Thresholds) -> BTreeMap<Arc<str>, Vec<Elsewhere
                 let cells =
                     owners.entry(Arc::clone(owner)).or_insert_with(|| vec![Elsewhere::default(); node.cells.len()]);
                 cells[index].held += 1;
-                cells[index].busy += usize::from(has_kernels(&Cell { node, gpu, owner: None, index }, t));
+                let cell = Cell { node, gpu, owner: None, index };
+                cells[index].busy += usize::from(has_kernels(&cell, t));
+                cells[index].late = late_rank::later(cells[index].late, late_rank::activity(&cell, t));
             }
         }
     }

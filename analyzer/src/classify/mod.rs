@@ -8,6 +8,8 @@
 
 mod abstained;
 mod advisory;
+#[cfg(test)]
+mod alike;
 mod busy;
 mod cell;
 mod checkpoint;

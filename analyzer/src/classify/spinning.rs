@@ -6,6 +6,7 @@
 use super::busy::Busy;
 use super::thresholds::confidence::INFERRED;
 use super::{Cell, Fact, Thresholds, power};
+use crate::frame::Reading;
 use crate::signal::Signal;
 
 /// Share of the cell from which kernels leave no pause. Those of a collective are on the GPU until the last rank has come;
@@ -41,6 +42,6 @@ fn facts(busy: &Busy, cell: &Cell<'_>, t: &Thresholds) -> Option<Vec<Fact>> {
 
 /// Did kernels run without a pause, by the busy signal and by every sample of the utilisation?
 pub(super) fn is_gapless(cell: &Cell<'_>, busy: f64) -> bool {
-    let is_full = |reading: &crate::frame::Reading| reading.min >= GAPLESS;
+    let is_full = |reading: &Reading| reading.min >= GAPLESS;
     busy >= GAPLESS && cell.read(Signal::GpuUtilization).is_none_or(is_full)
 }

@@ -9,6 +9,7 @@ use super::spinning::is_gapless;
 use super::thresholds::confidence::WEAK;
 use super::work::work;
 use super::{Cell, Fact, Thresholds, power};
+use crate::frame::Reading;
 use crate::signal::Signal;
 
 /// Where a sample lies between spinning (0) and the power of work (1) to show that nothing was done for most of its second.
@@ -23,10 +24,13 @@ const OFTEN: f64 = 1.0 / 3.0;
 pub(super) fn lost(cell: &Cell<'_>, t: &Thresholds) -> Option<Lost> {
     let (line, hard) = (power::level(cell, t.power_near_idle_ratio)?, power::level(cell, t.spinning_power_ratio)?);
     let at_work = top(cell, t).filter(|top| *top >= hard && *top > line)?;
+    if is_slowed(cell, at_work, t) {
+        return None;
+    }
     let share = |watts: f64| (watts - line) / (at_work - line);
     let (signal, watts) = power::drawn(cell).filter(|_| runs_on(cell, t))?;
     let lost = 1.0 - share(watts).clamp(0.0, 1.0);
-    let lowest: Vec<f64> = samples(cell, t.idle_window_seconds, t).map(|(low, _)| share(low)).collect();
+    let lowest: Vec<f64> = samples(cell, t.idle_window_seconds, t).map(|(_, power)| share(power.min)).collect();
     let least = lowest.iter().copied().reduce(f64::min)?;
     let mixed = lowest.iter().filter(|low| **low <= MIXED).count();
     if least > LOW || (mixed as f64) < OFTEN * lowest.len() as f64 || lost < t.shallow_ratio {
@@ -40,7 +44,7 @@ pub(super) fn lost(cell: &Cell<'_>, t: &Thresholds) -> Option<Lost> {
 
 /// The power of work: what a tenth of the cells reach in a sample.
 fn top(cell: &Cell<'_>, t: &Thresholds) -> Option<f64> {
-    let mut highest: Vec<f64> = samples(cell, t.derate_around_seconds, t).map(|(_, high)| high).collect();
+    let mut highest: Vec<f64> = samples(cell, t.derate_around_seconds, t).map(|(_, power)| power.max).collect();
     if (highest.len() as f64) < t.deep_cells {
         return None;
     }
@@ -48,12 +52,24 @@ fn top(cell: &Cell<'_>, t: &Thresholds) -> Option<f64> {
     Some(*highest.select_nth_unstable_by(tenth, |a, b| b.total_cmp(a)).1)
 }
 
-/// The lowest and the highest sample of each of the owner's cells around in which kernels ran without a pause.
-fn samples<'a, 't>(cell: &Cell<'a>, seconds: f64, t: &'t Thresholds) -> impl Iterator<Item = (f64, f64)> + use<'a, 't> {
+/// At lower clocks less power is drawn, and no rank is waited for.
+fn is_slowed(cell: &Cell<'_>, at_work: f64, t: &Thresholds) -> bool {
+    let hard = samples(cell, t.derate_around_seconds, t).filter(|(_, power)| power.max >= at_work);
+    let clocks: Vec<f64> = hard.filter_map(|(cell, _)| cell.mean(Signal::SmClock)).collect();
+    let usual = clocks.iter().sum::<f64>() / clocks.len() as f64;
+    cell.mean(Signal::SmClock).is_some_and(|clock| clock < usual * t.shallow_clock_ratio)
+}
+
+/// The owner's cells around in which kernels ran without a pause, with their samples of power.
+fn samples<'a, 't>(
+    cell: &Cell<'a>,
+    seconds: f64,
+    t: &'t Thresholds,
+) -> impl Iterator<Item = (Cell<'a>, &'a Reading)> + use<'a, 't> {
     let cell = *cell;
     let cells = cell.node.around(cell.index, seconds).map(move |index| Cell { index, ..cell });
     let told = cells.filter(move |cell| cell.is_held_by_owner() && runs_on(cell, t));
-    told.filter_map(|cell| cell.read(Signal::GpuPower).map(|power| (power.min, power.max)))
+    told.filter_map(|cell| Some((cell, cell.read(Signal::GpuPower)?)))
 }
 
 fn runs_on(cell: &Cell<'_>, t: &Thresholds) -> bool {

@@ -98,6 +98,17 @@ pub struct Elsewhere {
     pub held: usize,
     /// Of these, those that have kernels for the most of it.
     pub busy: usize,
+    /// What the least busy rank of the whole run does, among those that work.
+    pub(crate) late: Option<Activity>,
+}
+
+/// What a GPU does in a cell, as shares of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Activity {
+    /// With kernels.
+    pub(crate) busy: f64,
+    /// Of the tensor cores, device memory and the multiprocessors, as far as they are measured.
+    pub(crate) of: [Option<f64>; 3],
 }
 
 /// The cluster as verdicts have it: absent where series name none.
