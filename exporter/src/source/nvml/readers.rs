@@ -94,8 +94,11 @@ impl Readers {
         };
         let new: Vec<Place> = claims.map(gpu).collect();
         let mut places = self.places.lock();
-        // A reader that has panicked has left its place.
-        places.retain(|place| place.try_lock().is_none_or(|gpu| gpu.is_some()));
+        if !new.is_empty() {
+            // A reader that has panicked has left its place and its claim. Looked for only then: a thread that finds a
+            // place locked leaves that GPU out for a cycle.
+            places.retain(|place| place.try_lock().is_none_or(|gpu| gpu.is_some()));
+        }
         places.extend(new);
         let is_empty = places.is_empty();
         drop(places);
