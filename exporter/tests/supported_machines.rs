@@ -31,9 +31,12 @@ fn tests(folder: &Path, found: &mut BTreeSet<String>) {
     }
 }
 
+fn cells(line: &str) -> Vec<&str> {
+    line.trim_matches('|').split('|').map(str::trim).collect()
+}
+
 /// Rows of tables that have a column `How`: all cells.
 fn rows(page: &str) -> Vec<Vec<&str>> {
-    let cells = |line: &str| line.trim_matches('|').split('|').map(str::trim).collect::<Vec<&str>>();
     let mut rows = Vec::new();
     let mut counts = false;
     for line in page.lines() {

@@ -13,8 +13,11 @@ use goodput_exporter::parse::{
 use goodput_exporter::source::pod_resources::proto::ListResponse;
 use prost::Message as _;
 
+/// Gives a group of parsers these bytes.
+pub(crate) type Reader = fn(&[u8]);
+
 /// Every reader by the name of its fuzz target.
-pub(crate) const READERS: [(&str, fn(&[u8])); 9] = [
+pub(crate) const READERS: [(&str, Reader); 9] = [
     ("kernel_files", kernel_files),
     ("process_files", process_files),
     ("cgroup_files", cgroup_files),
@@ -29,12 +32,12 @@ pub(crate) const READERS: [(&str, fn(&[u8])); 9] = [
 /// `/proc` of the node.
 pub(crate) fn kernel_files(bytes: &[u8]) {
     let text = &*String::from_utf8_lossy(bytes);
-    (read(meminfo::parse(text)), read(meminfo::each(text, |_, _| {})), read(stat::parse(text)));
-    (read(stat::per_cpu(text, |_, _| {})), read(diskstats::parse(text)), read(softnet::parse(text)));
-    (read(swaps::parse(text)), read(cpu::run_delays(text, |_, _| {})), read(cpu::loads(text)));
-    (read(cpu::clocks(text, |_, _| {})), read(cpu::numbers(text)), read(net::interfaces(text)));
-    (read(pressure::parse(text)), read(keyed::each(text, |_, _| {})), read(process::uptime(text)));
-    (by_line(interrupts::by_device(), text), by_line(interrupts::used(), text));
+    _ = (read(meminfo::parse(text)), read(meminfo::each(text, |_, _| {})), read(stat::parse(text)));
+    _ = (read(stat::per_cpu(text, |_, _| {})), read(diskstats::parse(text)), read(softnet::parse(text)));
+    _ = (read(swaps::parse(text)), read(cpu::run_delays(text, |_, _| {})), read(cpu::loads(text)));
+    _ = (read(cpu::clocks(text, |_, _| {})), read(cpu::numbers(text)), read(net::interfaces(text)));
+    _ = (read(pressure::parse(text)), read(keyed::each(text, |_, _| {})), read(process::uptime(text)));
+    _ = (by_line(interrupts::by_device(), text), by_line(interrupts::used(), text));
     if let Ok(table) = per_cpu::Table::parse(text) {
         let mut counts = Vec::new();
         table.rows().flatten().for_each(|row| _ = row.counts(4096, &mut counts));
@@ -44,41 +47,55 @@ pub(crate) fn kernel_files(bytes: &[u8]) {
 /// `/proc/PID`.
 pub(crate) fn process_files(bytes: &[u8]) {
     let text = &*String::from_utf8_lossy(bytes);
-    (read(process::stat(text)), read(process::thread(text)), read(process::run_delay(text)), read(process::pids(text)));
-    (read(status::cpus_allowed(text)), read(status::mems_allowed(text)), read(status::swapped(text)));
-    (read(status::context_switches(text)), read(limits::max_locked_memory(text)), read(limits::max_open_files(text)));
-    (read(maps::allocator(text)), read(membership::parse(text)));
-    (environ::slurm_account(bytes), environ::slurm_job(bytes));
-    (environ::slurm_job_gpus(bytes), environ::slurm_step_gpus(bytes));
+    _ = (
+        read(process::stat(text)),
+        read(process::thread(text)),
+        read(process::run_delay(text)),
+        read(process::pids(text)),
+    );
+    _ = (read(status::cpus_allowed(text)), read(status::mems_allowed(text)), read(status::swapped(text)));
+    _ = (
+        read(status::context_switches(text)),
+        read(limits::max_locked_memory(text)),
+        read(limits::max_open_files(text)),
+    );
+    _ = (read(maps::allocator(text)), read(membership::parse(text)));
+    _ = (environ::slurm_account(bytes), environ::slurm_job(bytes));
+    _ = (environ::slurm_job_gpus(bytes), environ::slurm_step_gpus(bytes));
 }
 
 /// Cgroups, and what they say of their owners.
 pub(crate) fn cgroup_files(bytes: &[u8]) {
     let text = &*String::from_utf8_lossy(bytes);
-    (read(cgroup::limit(text)), read(cgroup::cpu_max(text)), read(cgroup::io_stat(text, |_| false)));
-    (read(cgroup::io_stat_of(text, "259:0")), read(cgroup::blkio(text)), read(cgroup::numa_stat(text)));
-    read(devices::gpus(text));
+    _ = (read(cgroup::limit(text)), read(cgroup::cpu_max(text)), read(cgroup::io_stat(text, |_| false)));
+    _ = (read(cgroup::io_stat_of(text, "259:0")), read(cgroup::blkio(text)), read(cgroup::numa_stat(text)));
+    _ = read(devices::gpus(text));
     text.lines().for_each(|path| _ = Identity::of(path).id());
-    (job_map::file_name(text), job_map::jobs(text));
+    _ = (job_map::file_name(text), job_map::jobs(text));
 }
 
 /// Mounts and file systems.
 pub(crate) fn mount_files(bytes: &[u8]) {
     let text = &*String::from_utf8_lossy(bytes);
-    (read(mountinfo::parse(text)), read(mounts::parse(text)), read(mountstats::parse(text)), read(lustre::parse(text)));
-    (mounts::tmpfs_size(text), lustre::names(text));
+    _ = (
+        read(mountinfo::parse(text)),
+        read(mounts::parse(text)),
+        read(mountstats::parse(text)),
+        read(lustre::parse(text)),
+    );
+    _ = (mounts::tmpfs_size(text), lustre::names(text));
 }
 
 /// `/sys`, the driver's files, and settings of daemons.
 pub(crate) fn device_files(bytes: &[u8]) {
     let text = &*String::from_utf8_lossy(bytes);
     let ranges = read(cpus::ranges(text)).unwrap_or_default();
-    (cpus::count(&ranges), cpus::spell(&ranges), cpus::union(ranges));
-    (read(cpus::mask(text)), read(choice::active(text)), read(choice::switch(text)));
-    (read(number::<u64>(text)), read(hexadecimal(text)), read(net::known(text)), read(net::port_counter(text)));
-    (read(net::port_active(text)), read(net::port_rate(text)), read(nvidia::module(text)));
-    (read(nvidia::parameters(text, |_, _| {})), read(nvidia::information(text)), read(irqbalance::settings(text)));
-    (bus_id::Address::parse(text), bus_id::sysfs_name(text));
+    _ = (cpus::count(&ranges), cpus::spell(&ranges), cpus::union(ranges));
+    _ = (read(cpus::mask(text)), read(choice::active(text)), read(choice::switch(text)));
+    _ = (read(number::<u64>(text)), read(hexadecimal(text)), read(net::known(text)), read(net::port_counter(text)));
+    _ = (read(net::port_active(text)), read(net::port_rate(text)), read(nvidia::module(text)));
+    _ = (read(nvidia::parameters(text, |_, _| {})), read(nvidia::information(text)), read(irqbalance::settings(text)));
+    _ = (bus_id::Address::parse(text), bus_id::sysfs_name(text));
 }
 
 /// `/dev/kmsg`, record by record.
@@ -92,17 +109,17 @@ pub(crate) fn kernel_log(bytes: &[u8]) {
 pub(crate) fn kubelet_files(bytes: &[u8]) {
     _ = ListResponse::decode(bytes);
     let text = &*String::from_utf8_lossy(bytes);
-    (read(kubelet::configuration(text)), read(kubelet::cpu_manager(text)), read(kubelet::memory_manager(text)));
+    _ = (read(kubelet::configuration(text)), read(kubelet::cpu_manager(text)), read(kubelet::memory_manager(text)));
     for line in text.lines() {
-        (container_log::parse(line), container_log::target(line), container_log::pod_folder(line));
-        (DeviceId::of_plugin(line), DeviceId::of_dra(line), DeviceId::of_cdi(line));
+        _ = (container_log::parse(line), container_log::target(line), container_log::pod_folder(line));
+        _ = (DeviceId::of_plugin(line), DeviceId::of_dra(line), DeviceId::of_cdi(line));
     }
 }
 
 /// Counters files of dcgm-exporter in both forms, and the metrics that one serves.
 pub(crate) fn counters_files(bytes: &[u8]) {
     let text = &*String::from_utf8_lossy(bytes);
-    (read(counters::csv(text)), counters::is_name(text)).0.unwrap_or_default();
+    _ = (read(counters::csv(text)), counters::is_name(text));
     _ = counters::yaml(text);
     text.lines().enumerate().for_each(|(at, line)| _ = exposition::line(at + 1, line));
 }

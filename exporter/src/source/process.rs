@@ -102,7 +102,8 @@ impl<'a> PidNamespace<'a> {
     pub fn of(roots: &'a Roots) -> Self {
         let own = files::target(&roots.proc.join("self/ns/pid"));
         let nested = own.is_some_and(|own| own != FIRST_NAMESPACE);
-        Self { roots, in_doubt: nested && roots.root.join("dev/nvidiactl").exists() }
+        let driver = roots.root.join("dev/nvidiactl").try_exists().unwrap_or(false);
+        Self { roots, in_doubt: nested && driver }
     }
 
     /// Is the driver's pid one of a process here, as far as can be told?
@@ -141,9 +142,13 @@ mod tests {
                 symlink(target, proc.join(pid).join("fd/3")).unwrap();
             }
             std::fs::create_dir_all(proc.join("self/ns")).unwrap();
-            namespace.map(|name| symlink(name, proc.join("self/ns/pid")).unwrap());
+            if let Some(name) = namespace {
+                symlink(name, proc.join("self/ns/pid")).unwrap();
+            }
             std::fs::create_dir_all(root.join("dev")).unwrap();
-            device.then(|| std::fs::write(root.join("dev/nvidiactl"), "").unwrap());
+            if device {
+                std::fs::write(root.join("dev/nvidiactl"), "").unwrap();
+            }
             let roots = Roots { proc, root, sys: folder.path().into(), cgroup: folder.path().into() };
             let namespace = PidNamespace::of(&roots);
             assert_eq!([7, 8, 9].map(|pid| namespace.has(pid)), believed);

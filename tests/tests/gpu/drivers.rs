@@ -6,14 +6,10 @@ use tempfile::TempDir;
 
 use super::probe::{Probe, Scrape};
 
-/// Two H100 under this driver, with every reading that a header of some branch brought.
+/// Two H100 under this driver, with every reading that a header of some branch brought. Time goes on with the scrapes.
 fn start(version: &str) -> (TempDir, FakeNode, Probe) {
-    start_model("NVIDIA H100 80GB HBM3", version)
-}
-
-fn start_model(model: &str, version: &str) -> (TempDir, FakeNode, Probe) {
     let folder = tempfile::tempdir().unwrap();
-    let node = FakeNode::new(folder.path(), &NodeSpec::new(model, 2).with("driver", version)).unwrap();
+    let node = FakeNode::new(folder.path(), &NodeSpec::h100(2).with("driver", version)).unwrap();
     node.process(0, 4711, 1 << 30).unwrap();
     node.append(&json!({"set": {"gpu": 0, "at_us": 0, "reading": "used_bytes", "value": 42_949_672_960_u64}})).unwrap();
     node.append(&json!({"set": {"gpu": 0, "at_us": 0, "reading": "temperature_margin_c", "value": 31}})).unwrap();
@@ -21,7 +17,7 @@ fn start_model(model: &str, version: &str) -> (TempDir, FakeNode, Probe) {
     node.append(&json!({"set": {"gpu": 0, "at_us": 0, "reading": "recovery_action", "value": 1}})).unwrap();
     node.append(&json!({"set": {"gpu": 0, "at_us": 0, "reading": "clocks_event_reasons", "value": 4}})).unwrap();
     let library = FakeNvml::build().unwrap().of_driver(folder.path(), version).unwrap();
-    let probe = Probe::everything_of(&node, &library);
+    let probe = Probe::ticking_with(&node, &library);
     (folder, node, probe)
 }
 
@@ -108,7 +104,7 @@ fn mig_instances_are_there_though_their_number_failed_once() {
     node.mig(0, &[(9, "1g.10gb")]).unwrap();
     let number = Calls::all().named("nvmlDeviceGetMaxMigDeviceCount").on(0);
     node.fault(&number, "UNKNOWN").unwrap();
-    let mut probe = Probe::start(&node);
+    let mut probe = Probe::ticking(&node);
     let slices = |s: &Scrape| s.of("goodput_gpu_mig_capacity_slices", 0);
     probe.until("the GPU is read", |s| s.cycles(0) > 0.0 && slices(s).is_none());
     node.clear(&number).unwrap();

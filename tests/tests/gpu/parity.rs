@@ -158,6 +158,8 @@ fn what_cannot_be_read_writes_nothing() {
     let (_folder, node) = node();
     for call in [
         "field:*",
+        "nvmlDeviceGetPowerManagement*",
+        "nvmlDeviceGetEnforcedPowerLimit",
         "nvmlDeviceGetClockInfo",
         "nvmlDeviceGetBAR1MemoryInfo",
         "nvmlGpmSampleGet",

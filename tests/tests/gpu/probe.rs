@@ -53,6 +53,9 @@ fn program() {
         Some(_) => Nvml::stepped(library.clone(), SystemTime::now()),
         None => Nvml::reading(library.clone(), &dcgm.fields),
     };
+    if std::env::var_os(EVERYTHING).is_some() {
+        nvml.select(&dcgm.fields);
+    }
     if let Some(log) = std::env::var_os(KERNEL_LOG) {
         nvml.follow_kernel_log(log.into());
     }
@@ -140,9 +143,13 @@ impl Probe {
         Self::with(node, FakeNvml::build().unwrap().path(), &[(EVERYTHING, "1".into())])
     }
 
-    /// The same of this library.
-    pub(crate) fn everything_of(node: &FakeNode, library: &Path) -> Self {
-        Self::with(node, library, &[(EVERYTHING, "1".into())])
+    /// As [`Probe::ticking`], with every field of DCGM and this library.
+    pub(crate) fn ticking_with(node: &FakeNode, library: &Path) -> Self {
+        let now = SystemTime::now();
+        node.fix_clock(now).unwrap();
+        let mut probe = Self::with(node, library, &[(STEPPED, "1".into()), (EVERYTHING, "1".into())]);
+        probe.clock = Some((FakeNode::open(node.env().1).unwrap(), now));
+        probe
     }
 
     #[allow(clippy::disallowed_methods, reason = "tests run programs; this one is killed when the probe is dropped")]

@@ -128,19 +128,18 @@ impl Shared {
 
     /// Shows who the GPU is. Another one than before is an error: a second reader would have it under its own index.
     pub(in super::super) fn identify(&self, slot: &Slot, identity: Identity) -> Reading<()> {
-        if let Some(address) = identity.address() {
+        if let Some(address) = identity.address().filter(|_| identity.nameless.is_none()) {
             self.journal.lock().identify(address, &identity.uuid);
         }
         let identity = Arc::new(identity);
         let before = slot.seen.lock().identity.replace(Arc::clone(&identity));
-        if let Some(before) = before.filter(|before| before.uuid != identity.uuid) {
-            if before.nameless.is_some() {
-                // It was never another GPU.
-                self.board.lock().known.remove(&before.uuid);
-            }
+        let mut board = self.board.lock();
+        // What stood for a UUID here was never another GPU.
+        let stood_in = |known: &Known| known.index == slot.index && known.identity.nameless.is_some();
+        board.known.retain(|uuid, known| *uuid == identity.uuid || !stood_in(known));
+        if before.is_some_and(|before| before.uuid != identity.uuid) {
             return Err(Absent::RENUMBERED);
         }
-        let mut board = self.board.lock();
         let before = board.known.remove(&identity.uuid);
         let (taken, totals, failures) =
             before.map(|known| (known.taken, known.totals, known.failures)).unwrap_or_default();
