@@ -80,11 +80,12 @@ fn per_worker(cell: &Cell<'_>, some: f64, cores: f64, t: &Thresholds) -> Option<
     (waits >= t.io_waiting_ratio && value >= t.waiting_share_ratio).then_some(fact)
 }
 
-/// As many tasks wait as compute. At least one waits while the pressure says so. iowait counts one for each CPU, and none
+/// As many tasks wait as compute. Processes in uninterruptible sleep are counted at each scrape; at least one waits while the pressure says so. iowait counts one for each CPU, and none
 /// for a CPU that has other work; of tasks of others it counts no more than what falls into that time.
 fn waiting_tasks(cell: &Cell<'_>, some: f64, cores: f64, t: &Thresholds) -> Option<Fact> {
     let iowait = cell.mean(Signal::NodeCpuIowait).filter(|_| is_alone(cell)).unwrap_or(0.0);
-    let waiting = some.max(iowait * some.min(1.0));
+    let asleep = cell.mean(Signal::JobUninterruptible).unwrap_or(0.0);
+    let waiting = some.max(iowait * some.min(1.0)).max(asleep);
     let value = waiting / (waiting + cores);
     let signal = "tasks that wait / those that wait or compute";
     (value >= t.waiting_share_ratio).then_some(Fact { signal, unit: "ratio", value, threshold: t.waiting_share_ratio })

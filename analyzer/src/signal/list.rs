@@ -301,6 +301,8 @@ signals! {
     JobIoPressure "job_io_pressure" Job Counter "seconds per second" up to 1e11,
     /// PSI full of the job: tasks waited for I/O and no task ran.
     JobIoStalled "job_io_stalled" Job Counter "seconds per second" up to 1e11,
+    /// Processes of the job in uninterruptible sleep, which usually wait for storage.
+    JobUninterruptible "job_uninterruptible" Job Gauge "processes" up to 1e6,
     /// PSI some of the job: at least one task waited for memory.
     JobMemoryPressure "job_memory_pressure" Job Counter "seconds per second" up to 1e11,
     /// Interrupts, of devices that can be placed elsewhere, on CPUs that the job may run on.

@@ -375,6 +375,7 @@ pub(super) static ROWS: &[Row] = &[
     own(&host::CGROUP_REFAULTS, Signal::JobRefaults).sum_over(&["kind"]),
     own(&host::CGROUP_READ_BYTES, Signal::JobRead),
     own(&host::CGROUP_WRITTEN_BYTES, Signal::JobWritten),
+    own(&process::PROCESS_STATE, Signal::JobUninterruptible).only("state", "uninterruptible"),
     own(&process::PROCESS_WRITTEN, Signal::JobStorageWritten),
     own(&process::PROCESS_CALLS_READ, Signal::JobCallsRead),
     own(&host::CGROUP_MEMORY_CURRENT, Signal::JobMemoryCurrent),
