@@ -46,13 +46,17 @@ fn exposed(cell: &Cell<'_>, received: f64, working: f64, t: &Thresholds) -> Opti
     beyond.or_else(full).or_else(|| slower_link(cell, received, working, t))
 }
 
-/// The same bytes for each second of work took more of the time while the link was below what it can be.
+/// The same bytes for each second of work took more of the time, of this GPU or another of the owner, while its link was
+/// below what it can be.
 fn slower_link(cell: &Cell<'_>, received: f64, working: f64, t: &Thresholds) -> Option<Fact> {
     if is_degraded(cell) != Some(false) {
         return None;
     }
-    let around = cell.node.around(cell.index, t.derate_around_seconds).map(|index| Cell { index, ..*cell });
-    let degraded = around.filter(|other| other.is_held_by_owner() && is_degraded(other) == Some(true));
+    let alike = cell.node.gpus.iter().filter(|gpu| gpu.model == cell.gpu.model);
+    let around =
+        |gpu| cell.node.around(cell.index, t.derate_around_seconds).map(move |index| Cell { gpu, index, ..*cell });
+    let degraded = alike.flat_map(around);
+    let degraded = degraded.filter(|other| other.is_held_by_owner() && is_degraded(other) == Some(true));
     let found = degraded.filter_map(|other| {
         let works = work(&other, t).map(|work| work.ratio.max(work.spun))?;
         let (there, here) = (other.mean(Signal::PcieReceive)? / works, received / working);

@@ -37,8 +37,7 @@ fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
     };
     let Some(busy) = busy(cell, t) else { return Verdict::No };
     let lost = received / now - received / full;
-    // Written so that no number at all is no.
-    if !(lost >= t.copying_ratio) {
+    if lost.is_nan() || lost < t.copying_ratio {
         return Verdict::No;
     }
     let facts = vec![
