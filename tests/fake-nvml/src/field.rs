@@ -25,6 +25,7 @@ const SYNC_BOOST: u64 = 0x10;
 const SW_THERMAL: u64 = 0x20;
 const HW_THERMAL: u64 = 0x40;
 const HW_POWER_BRAKE: u64 = 0x80;
+
 /// The field of the GPU; `scope` is a link for NVLink fields.
 pub(crate) fn read(view: &View, id: u32, scope: u32) -> Result<Value, Code> {
     let fault = || view.node.fault(&format!("field:{id}"), Some(view.gpu.index));
@@ -199,7 +200,7 @@ mod tests {
         assert_eq!(field(H100, "580.105.08", BRAKE, 271, 0), second);
         assert_eq!(field(H100, "580.105.08", BRAKE, 253, 0), Err(Code::NOT_SUPPORTED));
         assert_eq!(field(H100, "570.86.15", BRAKE, 253, 0), second);
-        assert_eq!(field(H100, "570.86.15", BRAKE, 271, 0), Err(Code::NOT_SUPPORTED));
+        assert_eq!(field(H100, "570.86.15", BRAKE, 271, 0), Err(Code::INVALID_ARGUMENT), "its header ends before");
         assert_eq!(field(H100, "590.48.01", BRAKE, 74, 0), Ok(UnsignedLongLong(0)));
     }
 

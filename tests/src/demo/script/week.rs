@@ -45,7 +45,9 @@ fn first_days(script: &mut Script) {
         new.job.start_seconds = 18 * 60;
         new.job.xid = Some(31);
     }
-    script.fault("cold_start", &[7], 34.0..35.73, Some("slurm-4722"));
+    // What a job does until it crashes is lost, and so is every start after that.
+    script.fault("cold_start", &[7], 34.0..34.3, Some("slurm-4722"));
+    script.fault("lost_work", &[7], 34.3..35.73, Some("slurm-4722"));
     nobody(script, &[0, 1], 46.0..54.0);
     nobody(script, &[2, 3], 44.0..56.0);
 }
