@@ -61,26 +61,23 @@ fn judge_busy(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
     if cell.owner.is_none() {
         return Verdict::Abstain { missing: vec![Signal::GpuOwner] };
     }
-    let now = compared_now(cell, t);
+    let others = others(cell);
+    let late = late_rank::lost(cell, &others, t);
     match judge_past(cell, t) {
-        Verdict::Claim { max_share, confidence, facts } => match now.filter(|lost| lost.share > max_share) {
+        Verdict::Claim { max_share, confidence, facts } => match late.filter(|lost| lost.share > max_share) {
             Some(lost) => claim(lost),
             None => Verdict::Claim { max_share, confidence, facts },
         },
-        other => now.map_or(other, claim),
+        other => {
+            // Power alone is the weakest evidence: it is asked where neither another rank nor the past says anything.
+            let swings = || swing::lost(cell, t).filter(|_| has_company(cell, &others, t));
+            late.or_else(swings).map_or(other, claim)
+        }
     }
 }
 
 fn claim(Lost { share, confidence, facts }: Lost) -> Verdict {
     Verdict::Claim { max_share: share, confidence, facts }
-}
-
-/// What the other ranks and the samples of the same minutes say, whatever the GPU did before.
-fn compared_now(cell: &Cell<'_>, t: &Thresholds) -> Option<Lost> {
-    let others = others(cell);
-    let swings = || swing::lost(cell, t).filter(|_| has_company(cell, &others, t));
-    let (late, swings) = (late_rank::lost(cell, &others, t), swings());
-    late.into_iter().chain(swings).max_by(|a, b| a.share.total_cmp(&b.share))
 }
 
 /// Have other GPUs of the owner kernels at the same time, and is it known what CPU the job uses? Without either it may be

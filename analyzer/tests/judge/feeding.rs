@@ -53,8 +53,9 @@ fn pressure(resource: &str, rate: f64) -> Series {
 
 #[test]
 fn cpus_that_a_job_may_not_use_are_not_seen_in_the_use_of_the_node() {
-    assert_eq!(lost_to([]), "feeding_unsplit");
-    assert_eq!(lost_to(cpus(0.0)), "feeding_unsplit");
+    assert_eq!(lost_to([]), "unexplained", "nothing tells that anything feeds it");
+    let fed = || cpus(0.0).into_iter().chain([counter("node_disk_read_bytes_total", &[("device", "sda")], 5e8)]);
+    assert_eq!(lost_to(fed()), "feeding_unsplit");
     let of_job = counter("goodput_cgroup_cpu_usage_seconds_total", &[("owner", "ml/train-0")], 1.0);
     assert_eq!(lost_to(cpus(0.0).into_iter().chain([of_job])), "unexplained");
     assert_eq!(lost_to(cpus(4.0)), "dataloader_storage", "iowait tells of reads all the same");
@@ -65,7 +66,7 @@ fn pressure_of_the_node_tells_of_them() {
     let with = |cpu, io| lost_to(cpus(0.0).into_iter().chain([pressure("cpu", cpu), pressure("io", io)]));
     assert_eq!(with(0.9, 0.0), "dataloader_cpu");
     assert_eq!(with(0.1, 0.0), "unexplained", "CPUs are told, and not short");
-    assert_eq!(with(0.9, 0.9), "dataloader_storage", "whose CPUs are short is not known; somebody waits for reads");
+    assert_eq!(with(0.9, 0.9), "dataloader_cpu", "of many workers one nearly always waits for reads");
 }
 
 #[test]
@@ -90,9 +91,11 @@ fn a_process_that_computes_while_its_gpu_is_idle_prepares_batches() {
         ];
         lost_to(cpus(0.0).into_iter().chain(counted).chain(more))
     };
-    assert_eq!(with(1.0, 1.05, None), "dataloader_cpu");
-    assert_eq!(with(0.5, 0.55, None), "unexplained", "it also waits, for whatever");
-    assert_eq!(with(1.0, 3.0, None), "unexplained", "others do more of the work");
+    assert_eq!(with(1.0, 1.05, None), "unexplained", "a notebook, or a server that polls");
+    let read = || counter("goodput_cgroup_io_read_bytes_total", &owner, 5e8);
+    assert_eq!(with(1.0, 1.05, Some(read())), "dataloader_cpu");
+    assert_eq!(with(0.5, 0.55, Some(read())), "unexplained", "it also waits");
+    assert_eq!(with(1.0, 3.0, Some(read())), "unexplained", "others do more of the work");
     let requests = series("vllm:num_requests_running", &POD, |_| 1.0);
     assert_eq!(with(1.0, 1.05, Some(requests)), "unexplained", "a server that asks for requests all the time");
     let reads = counter("goodput_cgroup_pressure_waiting_seconds_total", &[owner[0], ("resource", "io")], 0.9);
