@@ -23,8 +23,7 @@ pub use windows::windows;
 use crate::application::{Counter, measure};
 use crate::classify::{
     self, CRASH_SIGNALS, Class, Declared, FailedNode, Interval, Judged, LEFT_NODE, LONG_START_REACH_MS,
-    LONG_START_SIGNALS,
-    LOOK_AHEAD_MS, LOOK_BACK_MS, LOST_REACH_MS, Paired, Seen, Thresholds, judge_told,
+    LONG_START_SIGNALS, LOOK_AHEAD_MS, LOOK_BACK_MS, LOST_REACH_MS, Paired, Seen, Thresholds, judge_told,
 };
 use crate::events::Told;
 use crate::forecast::{self, Outlook, Prospect};

@@ -86,6 +86,10 @@ fn waiting_tasks(cell: &Cell<'_>, some: f64, cores: f64, t: &Thresholds) -> Opti
     let iowait = cell.mean(Signal::NodeCpuIowait).filter(|_| is_alone(cell)).unwrap_or(0.0);
     let asleep = cell.mean(Signal::JobUninterruptible).unwrap_or(0.0);
     let waiting = some.max(iowait * some.min(1.0)).max(asleep);
+    // Of a node it is not known what the threads use that launch kernels: no more than one for each GPU does.
+    let is_node = cell.mean(Signal::JobCpuUsage).is_none() && some >= t.waiting_share_ratio;
+    let threads = || f64::from(HeldGpus::around(cell).by_anyone) - working_gpus(cell, t);
+    let cores = if is_node { (cores - threads()).max(0.0) } else { cores };
     let value = waiting / (waiting + cores);
     let signal = "tasks that wait / those that wait or compute";
     (value >= t.waiting_share_ratio).then_some(Fact { signal, unit: "ratio", value, threshold: t.waiting_share_ratio })
@@ -94,8 +98,9 @@ fn waiting_tasks(cell: &Cell<'_>, some: f64, cores: f64, t: &Thresholds) -> Opti
 /// The job reads, and a batch takes no more of the CPU than in the minutes in which the GPU worked more: preparation is not
 /// what became longer.
 fn same_cpu_per_work(cell: &Cell<'_>, cores: f64, t: &Thresholds) -> Option<Fact> {
-    fed::reads(cell, t)?;
-    if cell.mean(Signal::JobCpuPressure).is_some_and(|waiting| waiting >= t.cpu_waiting_ratio) {
+    fed::reads(cell, t).or_else(|| fed::node_reads(cell, t))?;
+    let pressure = cell.mean(Signal::JobCpuPressure).or_else(|| cell.mean(Signal::NodeCpuPressure));
+    if pressure.is_some_and(|waiting| waiting >= t.cpu_waiting_ratio) {
         return None;
     }
     let busy = |cell: &Cell<'_>| work(cell, t).map(|work| work.ratio);
@@ -122,12 +127,16 @@ fn is_alone(cell: &Cell<'_>) -> bool {
 
 /// CPUs that the job's loaders use, in the cell: what it uses beyond threads that spin while their GPU works.
 fn loader_cores(cell: &Cell<'_>, t: &Thresholds) -> Option<f64> {
-    let used = cell.mean(Signal::JobCpuUsage);
     let of_node = || Some((cell.mean(Signal::NodeCpuBusy)? - cell.node.background_cores).max(0.0));
-    let gpus = cell.node.gpus.iter().map(|gpu| Cell { gpu, ..*cell });
-    let held =
-        gpus.filter(|gpu| if used.is_some() { gpu.is_held_by_owner() } else { !gpu.gpu.owners[cell.index].is_empty() });
-    let working: f64 = held.filter_map(|gpu| work(&gpu, t)).map(|work| work.ratio.max(work.spun)).sum();
+    let working = working_gpus(cell, t);
     let spinning = cell.mean(Signal::JobHolderCpu).map_or(working, |holders| holders.min(working));
-    Some((used.or_else(of_node)? - spinning).max(0.0))
+    Some((cell.mean(Signal::JobCpuUsage).or_else(of_node)? - spinning).max(0.0))
+}
+
+/// GPUs that work, in the mean of the cell: of the owner where its CPU use is told, else of the node.
+fn working_gpus(cell: &Cell<'_>, t: &Thresholds) -> f64 {
+    let is_told = cell.mean(Signal::JobCpuUsage).is_some();
+    let gpus = cell.node.gpus.iter().map(|gpu| Cell { gpu, ..*cell });
+    let held = gpus.filter(|gpu| if is_told { gpu.is_held_by_owner() } else { !gpu.gpu.owners[cell.index].is_empty() });
+    held.filter_map(|gpu| work(&gpu, t)).map(|work| work.ratio.max(work.spun)).sum()
 }

@@ -20,7 +20,7 @@ pub(super) fn reads(cell: &Cell<'_>, t: &Thresholds) -> Option<Fact> {
 }
 
 /// The same of a node whose held GPUs are all the job's.
-fn node_reads(cell: &Cell<'_>, t: &Thresholds) -> Option<Fact> {
+pub(super) fn node_reads(cell: &Cell<'_>, t: &Thresholds) -> Option<Fact> {
     let HeldGpus { by_anyone, by_owner } = HeldGpus::around(cell);
     at_least(cell, Signal::NodeDiskRead, t.input_read_bytes).filter(|_| by_anyone == by_owner)
 }

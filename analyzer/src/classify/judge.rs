@@ -245,9 +245,8 @@ impl Run {
             self.intervals.extend(intervals);
             self.advisories.extend(advisories);
         }
-        let is_gone = |s: &&Seen| {
-            !near.contains_key(&s.gpu) && !failed.has_place(s) && window.start - s.last_ms < VANISHED_MS
-        };
+        let is_gone =
+            |s: &&Seen| !near.contains_key(&s.gpu) && !failed.has_place(s) && window.start - s.last_ms < VANISHED_MS;
         let vanished: Vec<Interval> = self.seen.values().filter(is_gone).flat_map(|s| absent(s, &window)).collect();
         self.intervals.extend(vanished);
         for (gpu, Near { seen, left_ms }) in near {

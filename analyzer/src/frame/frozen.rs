@@ -108,7 +108,7 @@ fn has_to_move(sources: &[&Source<'_>], span: &Range<TimeMs>, frozen_ms: i64) ->
     let moves = |source: &&Source<'_>| {
         value(source).is_some_and(|value| is_lively(source, span) || is_long && is_fine(source.meaning.signal, value))
     };
-    had_work && sources.iter().filter(|s| MOVING.contains(&s.meaning.signal)).any(|source| moves(source))
+    had_work && sources.iter().filter(|s| MOVING.contains(&s.meaning.signal)).any(moves)
 }
 
 /// Share of time from which a GPU had work.

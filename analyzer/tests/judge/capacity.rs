@@ -1,5 +1,7 @@
 //! When a GPU leaves capacity: its target ended while others go on. Silence is a hole in the data for a day.
 
+#![allow(clippy::single_range_in_vec_init, reason = "when a node is there is a list of ranges, often of one")]
+
 use std::ops::Range;
 
 use goodput_analyzer::classify::{Class, Judged, LEFT_NODE, Thresholds, judge_onward, judge_series};
