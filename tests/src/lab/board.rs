@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn levels_are_in_order_and_boards_differ_more_than_spinning_does_from_idle() {
+    fn levels_are_in_order_and_some_boards_idle_above_what_others_spin_at() {
         let mut mixed = 0;
         for (run, board) in (0..100).flat_map(|run| BOARDS.iter().map(move |board| (run, board))) {
             let draws: Vec<Draw> = (0..8).map(|gpu| board.draw(run, 0, gpu)).collect();
@@ -125,6 +125,6 @@ mod tests {
             let least = |of: fn(&Draw) -> f64| draws.iter().map(of).fold(f64::MAX, f64::min);
             mixed += usize::from(most(|d| d.context) > least(|d| d.spin));
         }
-        assert!(mixed > 50, "{mixed} of 500 nodes have an idle board that draws more than a spinning one");
+        assert!(mixed >= 10, "{mixed} of 500 nodes have an idle board that draws more than a spinning one");
     }
 }

@@ -108,8 +108,8 @@ fn sections(analyzer: SocketAddr) -> Result<String> {
     Ok(format!("rule_files:\n{rules}remote_write:\n- url: http://{analyzer}/api/v1/write\n"))
 }
 
-/// Puts the exporter's series into the analyzer's store as if they had been scraped for the last hours and nothing had
-/// happened: verdicts of a full hour need one.
+/// Puts the exporter's series into the analyzer's store as if they had been scraped for the last hours, and nothing but
+/// energy had changed: verdicts of a full hour need one.
 #[tokio::main]
 async fn remember(dir: &Path, exporter: SocketAddr) -> Result<()> {
     let page = until("every GPU to be read", PATIENCE, || {
@@ -126,8 +126,11 @@ async fn remember(dir: &Path, exporter: SocketAddr) -> Result<()> {
     let mut batch = Batch::default();
     for series in scraped.series() {
         let value = series.samples.first().context("a series without a sample")?.value;
+        // A counter of energy that stands still says that all values are old.
+        let watts = if series.labels.metric() == "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION" { 100.0 } else { 0.0 };
         let times = (now - HISTORY_MS..now).step_by(SCRAPE_MS as usize);
-        batch.push(series.labels, &times.map(|time_ms| Sample { time_ms, value }).collect::<Vec<_>>());
+        let at = |time_ms| Sample { time_ms, value: value + watts * (time_ms - now + HISTORY_MS) as f64 };
+        batch.push(series.labels, &times.map(at).collect::<Vec<_>>());
     }
     let store = Store::open(Options::new(dir.join("analyzer"), signal::is_known)).await?;
     store.append(batch).await?;
