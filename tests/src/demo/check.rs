@@ -72,6 +72,9 @@ fn on_gpu(fault: &Fault, gpu: usize, uuid: Option<&String>, intervals: &[Interva
 /// begin with a finding.
 pub const MOST_STRAY: f64 = 0.005;
 
+/// Most of it that may be left unexplained, which accuses nothing: jobs of the script wait a little at all times.
+pub const MOST_UNEXPLAINED: f64 = 0.05;
+
 /// Time of a class on GPUs or in hours of which the script says otherwise.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stray {
@@ -95,10 +98,11 @@ impl fmt::Display for Stray {
 }
 
 impl Stray {
-    /// Does it take more than [`MOST_STRAY`] of capacity?
+    /// Does it take more than [`MOST_STRAY`] of capacity, or [`MOST_UNEXPLAINED`] without a cause?
     #[must_use]
     pub fn is_too_much(&self) -> bool {
-        self.share > MOST_STRAY
+        let most = if self.class == "unexplained" { MOST_UNEXPLAINED } else { MOST_STRAY };
+        self.share > most
     }
 }
 
@@ -193,6 +197,9 @@ mod tests {
         assert_eq!(other("GPU-0", "host_to_device", 20.0, 23.0), is("host_to_device"), "a class that is not there");
         assert_eq!(other("GPU-2", "dataloader_storage", 20.0, 23.0), is("dataloader_storage"), "another GPU");
         assert_eq!(other("GPU-0", "dataloader_storage", 30.0, 33.0), is("dataloader_storage"), "another time");
+        assert_eq!(other("GPU-0", "unexplained", 30.0, 31.0), [("unexplained".to_owned(), false)], "1 hour of 56");
+        let without_cause = stray(&script, &uuids, &[interval("GPU-0", "unexplained", 30.0, 31.0, 1.0)]);
+        assert!(without_cause[0].is_too_much(), "all there is");
         let partly = stray(&script, &uuids, &[interval("GPU-0", "dataloader_storage", 22.5, 24.5, 1.0)]);
         assert!((partly[0].gpu_seconds - 1800.0).abs() < 1.0, "{partly:?}");
     }
