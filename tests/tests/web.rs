@@ -83,7 +83,9 @@ fn history(start: i64) -> Vec<TimeSeries> {
         };
         let waiting = of("goodput_cgroup_pressure_waiting_seconds_total", &[("resource", "io")]);
         all.push(TimeSeries::new(&waiting, total(&|minute| course(minute).1)));
-        all.push(TimeSeries::new(&of("goodput_cgroup_cpu_usage_seconds_total", &[]), total(&|_| 2.0)));
+        // Workers that wait for reads do not compute.
+        let computing = total(&|minute| 2.0 * (1.0 - course(minute).1));
+        all.push(TimeSeries::new(&of("goodput_cgroup_cpu_usage_seconds_total", &[]), computing));
         all.push(TimeSeries::new(&of("goodput_cgroup_allowed_cpus", &[]), level(16.0)));
     }
     all

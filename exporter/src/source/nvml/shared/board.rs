@@ -126,8 +126,15 @@ impl Shared {
         self.board.lock().known.get(uuid).map(|known| known.totals.clone()).unwrap_or_default()
     }
 
-    /// Shows who the GPU is. Another one than before is an error: a second reader would have it under its own index.
+    /// Shows who the GPU is. Another one than before is an error: a second reader would have it under its own index. So is
+    /// a UUID that cannot be read now of a GPU that had one: it would be there twice.
     pub(in super::super) fn identify(&self, slot: &Slot, identity: Identity) -> Reading<()> {
+        if let Some(why) = identity.nameless {
+            let had_one = |known: &Known| known.index == slot.index && known.identity.nameless.is_none();
+            if self.board.lock().known.values().any(had_one) {
+                return Err(why);
+            }
+        }
         if let Some(address) = identity.address().filter(|_| identity.nameless.is_none()) {
             self.journal.lock().identify(address, &identity.uuid);
         }
