@@ -1,4 +1,4 @@
-//! Waiting that is the same in every cell, on the GPUs of one owner: what tells of it, and what looks like it.
+//! Waiting that is the same in every cell, on the GPUs of one owner: what shows it, and what looks like it.
 
 use super::{Class, Thresholds, judge_series};
 use crate::sample::{Labels, Sample, Series};

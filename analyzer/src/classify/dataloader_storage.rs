@@ -119,7 +119,7 @@ fn same_cpu_per_work(cell: &Cell<'_>, cores: f64, t: &Thresholds) -> Option<Fact
     (fact.value <= threshold).then_some(fact)
 }
 
-/// Does nobody else hold a GPU of the node?
+/// Are all GPUs of the node that are held the owner's?
 fn is_alone(cell: &Cell<'_>) -> bool {
     let HeldGpus { by_anyone, by_owner } = HeldGpus::around(cell);
     by_anyone == by_owner

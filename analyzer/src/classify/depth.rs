@@ -228,7 +228,7 @@ pub(super) fn deeper(cell: &Cell<'_>, than: &Cell<'_>, t: &Thresholds) -> Verdic
     if pairs.is_empty() || pairs.iter().any(|(_, own, other)| own - other < t.shallow_ratio * own || *own <= 0.0) {
         return Verdict::No;
     }
-    // Boards of a model draw differently while they spin: watts alone tell of work where no board spins at so many.
+    // Boards of a model draw differently while they spin: watts alone prove work only above what any board spins at.
     let by_watts = pairs.iter().all(|(measure, ..)| measure.unit == Signal::GpuPower.unit());
     let works =
         || power::drawn(cell).zip(power::level(cell, t.spinning_power_ratio)).is_some_and(|((_, w), line)| w >= line);

@@ -11,7 +11,7 @@ use super::{Cell, Fact, Thresholds};
 use crate::frame::Activity;
 use crate::signal::Signal;
 
-/// What tells of work, in the order of [`Activity::of`].
+/// What shows work, in the order of [`Activity::of`].
 const SIGNALS: [Signal; 3] = [Signal::TensorActive, Signal::DramActive, Signal::SmActive];
 
 /// The share of its busy time for which the GPU waited, by the least busy rank of its run that did the same work: on its

@@ -49,7 +49,7 @@ pub(super) fn note(node: &mut NodeFrame, t: &Thresholds) {
     node.gpus.iter_mut().zip(noted).for_each(|(gpu, noted)| gpu.work = noted);
 }
 
-/// What the board draws with a context and without work. Memory in use tells of the context, and no busy signal of work.
+/// What the board draws with a context and without work. Memory in use shows the context, and no busy signal shows work.
 fn idle_watts(node: &NodeFrame, gpu: &GpuFrame, t: &Thresholds) -> Option<f64> {
     let rests = |index| {
         let cell = Cell { node, gpu, owner: None, index };

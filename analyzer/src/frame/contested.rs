@@ -56,7 +56,7 @@ pub(super) fn told(contested: &BTreeMap<NodeId<'_>, BTreeSet<String>>) -> impl I
     })
 }
 
-/// The name that the series tells of its machine, and by what. One with a label `node` has its name from the scraping server.
+/// The name that the series gives its machine, and by what. One with a label `node` has its name from the scraping server.
 fn claim<'a>(source: &Source<'a>) -> Option<(&'a str, &'a str)> {
     let labels: &'a crate::sample::Labels = source.labels;
     if source.meaning.node.is_some() {

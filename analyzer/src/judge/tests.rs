@@ -18,7 +18,7 @@ pub(crate) async fn store(dir: &std::path::Path) -> Store {
     Store::open(Options { now, ..Options::new(dir, signal::is_known) }).await.unwrap()
 }
 
-/// Scrapes of one idle GPU that somebody holds, every 15 s.
+/// Scrapes of one idle GPU that an owner holds, every 15 s.
 pub(crate) async fn idle_gpu(store: &impl Samples, uuid: &str, node: &str, times: Range<TimeMs>) {
     let gpu = format!("{{gpu=\"0\",UUID=\"{uuid}\",Hostname=\"{node}\",instance=\"{node}:9400\"}}");
     let text =

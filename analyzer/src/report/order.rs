@@ -58,7 +58,7 @@ mod tests {
         build(week, &[], period, &Config::parse(prices).unwrap().prices)
     }
 
-    /// A GPU that nobody held, one that idled, thirteen starts of seconds, and two hours without a cause.
+    /// A free GPU, one that idled, thirteen starts of seconds, and two hours without a cause.
     fn week() -> Vec<Interval> {
         let start = |n: usize| loss(Class::ColdStart, Some(&format!("job-{n}")), n, 0.0014 * (n + 1) as f64);
         let mut week: Vec<Interval> = (0..13).map(start).collect();

@@ -1,6 +1,7 @@
 //! The catalogue's rows in SQLite: how they are written, checked, and made again from segments, which name their series.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use sqlx::sqlite::SqliteRow;
 use sqlx::{QueryBuilder, Row, SqliteConnection};
@@ -150,7 +151,7 @@ fn warn_left_out(BadSeries { id, reason, .. }: &BadSeries) {
 struct Named {
     series: BTreeMap<SeriesId, Labels>,
     /// Segments that cannot be asked.
-    silent: Vec<Segment>,
+    silent: Vec<Arc<Segment>>,
 }
 
 impl Shared {
@@ -183,17 +184,17 @@ impl Shared {
     async fn ask_segments(&self, segments: Vec<Segment>, bad: &[BadSeries]) -> Named {
         let (mut named, dir) = (Named::default(), self.options.segments());
         let mut wanted: BTreeSet<i64> = bad.iter().map(|row| row.id).collect();
-        for segment in segments.into_iter().rev() {
+        for segment in segments.into_iter().rev().map(Arc::new) {
             if wanted.is_empty() {
                 break;
             }
-            let dir = dir.clone();
-            let asked = tokio::task::spawn_blocking(move || {
-                let loaded = segment.load(&dir).map_err(|error| error.to_string());
-                (loaded.and_then(|bytes| about::describe(&bytes)), segment)
+            let (dir, asked) = (dir.clone(), Arc::clone(&segment));
+            let described = tokio::task::spawn_blocking(move || {
+                let bytes = asked.load(&dir).map_err(|error| error.to_string())?;
+                about::describe(&bytes)
             });
-            let Ok((described, segment)) = asked.await else { continue };
-            let Ok(described) = described else {
+            // A read that fails or panics does not say that the segment lacks a series.
+            let Ok(Ok(described)) = described.await else {
                 named.silent.push(segment);
                 continue;
             };

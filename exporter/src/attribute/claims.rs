@@ -91,7 +91,7 @@ pub(super) fn add_allowed(claims: &mut Claims, jobs: &[Allowed], gpus: &[Gpu]) {
     }
 }
 
-/// Adds the GPUs that the environments of jobs name, of jobs that no prolog and no cgroup has told of. `used` are the GPUs that
+/// Adds the GPUs that the environments of jobs name, of jobs that no prolog and no cgroup has named. `used` are the GPUs that
 /// a job's processes are on.
 ///
 /// Slurm numbers GPUs by their device files, or as NVML does: a list counts where both are the same GPUs, or where one of

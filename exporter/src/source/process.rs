@@ -89,7 +89,7 @@ const FIRST_NAMESPACE: &str = "pid:[4026531836]";
 
 /// Whether the pids that the driver gives are those of this `/proc`.
 ///
-/// Older drivers give the pids of the first namespace, whoever asks. To an exporter in a namespace of its own such a number is
+/// Older drivers give every caller the pids of the first namespace. To an exporter in a namespace of its own such a number is
 /// no process, or a stranger: only one that has a device file of the driver open is believed there.
 pub struct PidNamespace<'a> {
     roots: &'a Roots,

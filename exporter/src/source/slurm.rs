@@ -81,7 +81,7 @@ fn job(folder: &Path) -> Option<String> {
 
 fn steps_of(job: &str, folder: &Path) -> Vec<Step> {
     let mut names: Vec<_> = files::folders(folder).into_iter().filter(|name| name.starts_with("step_")).collect();
-    // The batch step first: it is told of all of the job's GPUs.
+    // The batch step first: it names all of the job's GPUs.
     let is_batch = |name: &str| ["step_batch", "step_interactive"].contains(&name);
     names.sort_by(|a, b| (!is_batch(a), a).cmp(&(!is_batch(b), b)));
     names.truncate(MOST_STEPS);

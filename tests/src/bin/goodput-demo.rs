@@ -58,8 +58,8 @@ struct Options {
     /// End after the report
     #[arg(long)]
     once: bool,
-    /// Compare the report with the script; fail when a fault is not named, or a class takes 0.5 % of capacity that is not
-    /// scripted
+    /// Compare the report with the script; fail when a fault is not named, a class that is not scripted takes more than
+    /// 0.5 % of capacity, or more than 5 % is unexplained
     #[arg(long)]
     check: bool,
     /// Only these hours of the week, such as 19..24; a part that ends before the week does ends after its report

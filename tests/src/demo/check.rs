@@ -75,7 +75,7 @@ pub const MOST_STRAY: f64 = 0.005;
 /// Most of it that may be left unexplained, which accuses nothing: jobs of the script wait a little at all times.
 pub const MOST_UNEXPLAINED: f64 = 0.05;
 
-/// Time of a class on GPUs or in hours of which the script says otherwise.
+/// Time of a class where the script has another: on other GPUs, or in other hours.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stray {
     /// The class.
@@ -179,7 +179,7 @@ mod tests {
     fn what_the_script_does_not_say_of_a_gpu_and_time_is_stray() {
         let script = Script::week(at(168.0));
         let uuids: Vec<String> = (0..8).map(|gpu| format!("GPU-{gpu}")).collect();
-        // The script has slow storage on GPUs 0 and 1 from 20 to 23, and nobody on 4 to 7 from 17 to 30.
+        // The script has slow storage on GPUs 0 and 1 from 20 to 23, and no job on 4 to 7 from 17 to 30.
         let told = || {
             vec![
                 interval("GPU-0", "dataloader_storage", 19.6, 23.4, 2.0),

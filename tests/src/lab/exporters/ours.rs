@@ -168,7 +168,7 @@ fn saturated(now: &[f64], before: &[f64], seconds: f64) -> usize {
     now.iter().zip(before).filter(|(now, before)| **now - **before >= 0.85 * seconds).count()
 }
 
-/// What is told of the job's processes.
+/// The series of the job's processes.
 fn processes(samples: &mut Samples, owner: &str, phase: &Phase, machine: &Machine, target: [(&str, &str); 2]) {
     let workers = if phase.loader == Loader::Processes { phase.workers * machine.layout.gpus } else { 0 };
     let owner = ("owner", owner);

@@ -59,7 +59,7 @@ pub(super) fn many_workers(plan: &mut Plan, chance: &mut Chance) {
     vary(plan, chance);
     let workers = chance.one_of(&[16, 24, 32]);
     let compute = chance.between(0.15, 0.4);
-    // All of a worker's time for a batch is so many times of what the GPU takes for one.
+    // A worker's time for a batch, as a multiple of the GPU's time for one.
     let whole = compute * workers as f64;
     let cpus = plan.layout.cpus;
     let keeps_up = Phase { workers, compute, prep: 0.4 * whole, read: 0.1 * whole, cpus, ..plan.healthy(chance, 25) };
@@ -94,7 +94,7 @@ pub(super) fn quiet_server(plan: &mut Plan, chance: &mut Chance) {
     }
 }
 
-/// Somebody runs a cell now and then; at times the notebook computes on a CPU alone.
+/// A user runs a cell now and then; at times the notebook computes on a CPU alone.
 pub(super) fn notebook(plan: &mut Plan, chance: &mut Chance) {
     vary(plan, chance);
     (plan.layout.gpus, plan.layout.cpus) = (1, 64);

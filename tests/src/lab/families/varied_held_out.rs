@@ -24,7 +24,7 @@ pub(super) fn boards_mixed(plan: &mut Plan, chance: &mut Chance) {
     plan.step(Phase { minutes: chance.minutes(14), workers: 0, ..Phase::default() }, lost("idle_held"));
 }
 
-/// Somebody at a notebook, in whose breaks the kernel holds the GPU, and a server of their own that is asked at times.
+/// A user at a notebook, in whose breaks the kernel holds the GPU, and a server of their own that is asked at times.
 pub(super) fn interactive(plan: &mut Plan, chance: &mut Chance) {
     vary(plan, chance);
     (plan.layout.gpus, plan.layout.cpus) = (1, 64);
