@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use axum::http::StatusCode;
 use axum::routing::get;
 
-use super::super::job::Job;
-use super::super::scrape::{ScrapeError, Scraper, Target};
+use super::super::job::{Discovery, Job};
+use super::super::scrape::{JobLimits, ScrapeError, Scraper, Target};
 use super::*;
 use crate::sample::is_stale;
 
@@ -59,6 +59,10 @@ async fn a_scrape_reads_both_formats_and_names_what_failed() {
     }
     let hasty = Target { timeout: Duration::from_millis(50), ..target(address, "never") };
     assert!(matches!(scraper.scrape_once(&hasty).await, Err(ScrapeError::Timeout { .. })));
+    let limits = JobLimits { body_size_limit: Some(6), ..JobLimits::default() };
+    let small = Target { limits, ..target(address, "text") };
+    let error = scraper.scrape_once(&small).await.unwrap_err().to_string();
+    assert_eq!(error, format!("http://{address}/text: body of more than the limit of 6 bytes"));
     // Bound and dropped: nothing listens there now.
     let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let error = scraper.scrape_once(&target(closed, "x")).await.unwrap_err().to_string();
@@ -98,6 +102,50 @@ async fn the_scraper_follows_a_target_that_comes_and_goes() {
     until("up", |value| value == 0.0).await;
     healthy.store(true, Ordering::SeqCst);
     until("kept", |value| value == 1.0).await;
+    drop(scrapes);
+}
+
+#[tokio::test]
+async fn a_job_of_too_many_targets_scrapes_none_until_they_are_fewer() {
+    let dir = tempfile::tempdir().unwrap();
+    let (list, scraped) = (dir.path().join("targets.json"), Arc::new(AtomicBool::new(false)));
+    let answer = {
+        let scraped = Arc::clone(&scraped);
+        async move || {
+            scraped.store(true, Ordering::SeqCst);
+            "kept 1\n"
+        }
+    };
+    let app = Router::new().route("/metrics", get(answer));
+    let targets = [serve(app.clone()).await.to_string(), serve(app).await.to_string()];
+    let write = |targets: &[String]| {
+        std::fs::write(&list, serde_json::json!([{ "targets": targets }]).to_string()).unwrap();
+    };
+    write(&targets);
+    let store = Arc::new(Store::open(Options::new(dir.path().join("data"), |_| true)).await.unwrap());
+    let interval = Duration::from_millis(5);
+    let job = Job {
+        limits: JobLimits { target_limit: Some(1), ..JobLimits::default() },
+        discoveries: vec![Discovery::Files { patterns: vec![list.clone()], refresh: interval }],
+        interval,
+        timeout: interval * 1000,
+        ..Job::new("gpu")
+    };
+    let tally = Arc::<Tally>::default();
+    let scrapes = Scraper::new(Limits::default(), Arc::clone(&tally)).run(vec![job], &store);
+    let ups = async || {
+        let last = |series: Series| series.samples.last().map(|sample| sample.value);
+        kept(&store, "up").await.into_iter().filter_map(last).collect::<Vec<_>>()
+    };
+    while ups().await != [0.0, 0.0] {
+        tokio::task::yield_now().await;
+    }
+    assert!(!scraped.load(Ordering::SeqCst), "a target was asked");
+    assert!(!tally.counts().scrapes.contains_key(&("gpu".to_owned(), "taken")));
+    write(&targets[..1]);
+    while !ups().await.contains(&1.0) {
+        tokio::task::yield_now().await;
+    }
     drop(scrapes);
 }
 
