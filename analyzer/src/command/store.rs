@@ -210,7 +210,11 @@ async fn compact(config: &Config, dir: &Path) -> anyhow::Result<()> {
     store.close().await;
     merged?;
     let of = |stats: &store::Stats| format!("{} segments of {} bytes", stats.segments, stats.segment_bytes);
-    print(&format!("{} became {}\n", of(&before), of(&after)))
+    let until = store::untouched_until(dir).and_then(|until| Timestamp::try_from(until).ok());
+    let untouched = until.map_or(String::new(), |until| {
+        format!("segments were absent at a start: nothing is merged before {until:.0}\n")
+    });
+    print(&format!("{} became {}\n{untouched}", of(&before), of(&after)))
 }
 
 /// A bar on the terminal's standard error, for what takes longer than [`PATIENCE`].

@@ -13,6 +13,7 @@ mod adopt;
 mod application;
 mod arrivals;
 mod aside;
+mod away;
 mod backup;
 mod bad_rows;
 mod catalogue;
@@ -66,6 +67,7 @@ use std::future::Future;
 use std::ops::{AddAssign, Range, RangeInclusive};
 
 pub use arrivals::Arrivals;
+pub use away::untouched_until;
 pub use backup::{BackedUp, backup, restore};
 pub use bad_rows::{RowAside, Which, bad_rows, remove_bad_rows};
 pub use chunk::read_chunk;

@@ -16,7 +16,7 @@ use super::index::Missing;
 use super::orphans::{Known, Orphan, What};
 use super::quarantine::segments_hole;
 use super::segments::{Segment, Unreadable, id_of};
-use super::{Options, StoreError, aside, backup, database, write_ahead};
+use super::{Options, StoreError, aside, away, backup, database, write_ahead};
 use crate::sample::TimeMs;
 
 /// Where the writer goes on.
@@ -117,6 +117,7 @@ impl Shared {
         let missing = kept.filter(|segment| segment.is_absent(&dir)).count();
         if missing * 2 > segments.len() {
             let (dir, all) = (self.options.dir.clone(), segments.len());
+            away::note(&dir);
             return Err(StoreError::SegmentsAbsent { path: self.options.segments(), dir, missing, all });
         }
         Ok(orphans)
@@ -248,6 +249,7 @@ impl Shared {
         }
         error!(path = %path.display(), rows = segment.rows(), first_ms = segment.first_ms, last_ms = segment.last_ms,
             "segment file is absent: its samples are not served until it is back; its verdicts stay");
+        away::note(&self.options.dir);
         self.note_hole(segments_hole(&segment, (self.options.now)()));
         let state = &mut *self.state.write();
         state.seq = state.seq.max(segment.seq);

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use tokio::task::{JoinError, JoinHandle};
 use tracing::{error, info};
 
+use super::away;
 use super::compact::{self, Rules};
 use super::embedded::Shared;
 use super::merge::{self, Failure};
@@ -107,6 +108,9 @@ impl Writer {
 
     async fn begin_merge(&self, eager: bool) -> Result<Option<Merging>, StoreError> {
         let Shared { options, database, .. } = &*self.shared;
+        if away::untouched_until(&options.dir).is_some() {
+            return Ok(None);
+        }
         let judged = database.judged().await.map_err(|error| database.failed(error))?.unwrap_or(i64::MAX);
         let segments = self.shared.state.read().segments.clone();
         let newest = retain::reference(&segments, self.shared.clock.for_retention()).unwrap_or(TimeMs::MIN);
