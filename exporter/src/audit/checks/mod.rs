@@ -21,6 +21,7 @@ mod node;
 mod numa;
 mod overlay;
 mod pci;
+mod pinning;
 mod pod_qos;
 mod storage;
 mod swap;
@@ -57,6 +58,9 @@ pub static CHECKS: &[&Check] = &[
     &cpu::GOVERNOR,
     &cpu::IDLE_STATES,
     &cpu::ISOLATED,
+    &pinning::TICKLESS,
+    &pinning::SMT,
+    &pinning::LOADERS,
     &cpu_power::OFFLINE,
     &cpu_power::TURBO,
     &cpu_power::FREQUENCY,
