@@ -96,9 +96,9 @@ fn cgroups_to_include() {
 #[test]
 fn accounts_are_asked_for_by_the_collector_that_tells_them_alone() {
     static OWNER: &[Entry] = &[entry("owner", true)];
-    let tells: [(&str, fn(&Config) -> bool); 2] =
-        [("slurm-account", Config::tells_slurm_accounts), ("mps-limits", Config::tells_mps_limits)];
-    for (name, is_told) in tells {
+    type IsTold = fn(&Config) -> bool;
+    let accounts: IsTold = Config::tells_slurm_accounts;
+    for (name, is_told) in [("slurm-account", accounts), ("mps-limits", Config::tells_mps_limits)] {
         let (flag, off) = (format!("--collector.owner.{name}"), format!("--no-collector.owner.{name}"));
         for (args, expected) in [
             (&[][..], false),
