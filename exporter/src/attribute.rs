@@ -4,6 +4,7 @@ pub mod accounts;
 pub mod claims;
 pub mod holders;
 mod life;
+pub mod mps;
 mod resolver;
 mod slurm_gpus;
 
@@ -106,6 +107,7 @@ pub struct Owners {
     schedulers: Option<Schedulers>,
     unmatched: Unmatched,
     accounts: accounts::Told,
+    mps: mps::Limits,
 }
 
 /// What became of the patterns of cgroups, other than owners.
@@ -212,6 +214,17 @@ impl Owners {
     #[must_use]
     pub fn schedulers(&self) -> Option<&Schedulers> {
         self.schedulers.as_ref()
+    }
+
+    /// Adds the limits of MPS clients.
+    pub fn limit_mps(&mut self, limits: mps::Limits) {
+        self.mps = limits;
+    }
+
+    /// The limits of MPS clients by pid; none when they are not asked for.
+    #[must_use]
+    pub fn mps(&self) -> &mps::Limits {
+        &self.mps
     }
 
     /// The Slurm accounts of owners; none when they are not asked for.
@@ -322,6 +335,7 @@ pub fn resolve(roots: &Roots, gpus: &Snapshot) -> Owners {
         schedulers: None,
         unmatched: Unmatched::default(),
         accounts: accounts::Told::default(),
+        mps: mps::Limits::new(),
     }
 }
 

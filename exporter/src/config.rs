@@ -139,6 +139,12 @@ impl Config {
         self.slurm_account && self.collectors.iter().any(|entry| entry.name == owner::NAME)
     }
 
+    /// Are the limits of MPS clients to be told? Likewise.
+    #[must_use]
+    pub fn tells_mps_limits(&self) -> bool {
+        self.mps_limits && self.collectors.iter().any(|entry| entry.name == owner::NAME)
+    }
+
     /// Name of the host label; `None` leaves it out.
     #[must_use]
     pub fn host_label(&self) -> Option<&'static str> {

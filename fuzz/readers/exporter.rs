@@ -7,8 +7,8 @@ use goodput_exporter::parse::owner::Identity;
 use goodput_exporter::parse::{
     ByLine, Outcome, bus_id, cgroup, choice, container_log, counters, cpu, cpus, devices, diskstats, environ,
     exposition, hexadecimal, interrupts, irqbalance, job_map, keyed, kubelet, limits, lustre, maps, membership,
-    meminfo, mountinfo, mounts, mountstats, net, number, nvidia, per_cpu, pressure, process, softnet, stat, status,
-    swaps, xid,
+    meminfo, mountinfo, mounts, mountstats, net, number, nvidia, oom, per_cpu, pressure, process, softnet, stat,
+    status, swaps, xid,
 };
 use goodput_exporter::source::pod_resources::proto::ListResponse;
 use prost::Message as _;
@@ -62,6 +62,7 @@ pub(crate) fn process_files(bytes: &[u8]) {
     _ = (read(maps::allocator(text)), read(membership::parse(text)));
     _ = (environ::slurm_account(bytes), environ::slurm_job(bytes));
     _ = (environ::slurm_job_gpus(bytes), environ::slurm_step_gpus(bytes));
+    _ = (environ::mps_threads(bytes), environ::mps_memory(bytes));
 }
 
 /// Cgroups, and what they say of their owners.
@@ -102,7 +103,9 @@ pub(crate) fn device_files(bytes: &[u8]) {
 pub(crate) fn kernel_log(bytes: &[u8]) {
     let text = &*String::from_utf8_lossy(bytes);
     let mut log = xid::Log::default();
-    text.lines().filter_map(xid::Record::parse).for_each(|record| _ = log.events(record));
+    text.lines().filter_map(xid::Record::parse).for_each(|record| {
+        _ = (log.events(record), oom::Kill::parse(record.text).map(|kill| Identity::of(kill.cgroup).id()));
+    });
 }
 
 /// The kubelet's answer, its files and its names of logs and devices.

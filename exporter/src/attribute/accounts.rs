@@ -50,7 +50,7 @@ fn name(owner: &Owner) -> Option<&String> {
 /// Asks each job for its account, once, since it does not change.
 pub(super) struct Accounts {
     jobs: BTreeMap<String, Job>,
-    environs: Environs,
+    environs: Environs<Slurm>,
     /// What has not been answered, in the order of the questions.
     open: VecDeque<Question>,
 }
@@ -77,7 +77,7 @@ struct Question {
 impl Accounts {
     /// Starts the thread that reads.
     pub(super) fn start() -> io::Result<Self> {
-        Ok(Self { jobs: BTreeMap::new(), environs: Environs::start()?, open: VecDeque::new() })
+        Ok(Self { jobs: BTreeMap::new(), environs: Environs::start(Slurm::of)?, open: VecDeque::new() })
     }
 
     /// The accounts of those owners that are jobs. Of a job whose account is not known, one process is asked.
@@ -144,7 +144,7 @@ impl Job {
         pid
     }
 
-    fn learn(&mut self, pid: u32, answer: Answer) {
+    fn learn(&mut self, pid: u32, answer: Answer<Slurm>) {
         self.unread = match answer {
             Ok(Slurm { account, job, .. }) => {
                 self.id = self.id.take().or(job);
@@ -169,11 +169,11 @@ mod tests {
     use super::*;
     use crate::parse::owner::Identity;
 
-    fn account(name: &str) -> Answer {
+    fn account(name: &str) -> Answer<Slurm> {
         Ok(Slurm { account: Some(name.to_owned()), ..Slurm::default() })
     }
 
-    fn denied(path: &str) -> Answer {
+    fn denied(path: &str) -> Answer<Slurm> {
         Err(FileError::Denied { path: path.into() })
     }
 

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use super::accounts::Accounts;
 use super::claims::{self, Claims};
 use super::life::Signs;
+use super::mps::Clients;
 use super::slurm_gpus::JobGpus;
 use super::{Owners, resolve};
 use crate::config::Config;
@@ -54,6 +55,8 @@ pub struct Resolver {
     accounts: Option<Mutex<Accounts>>,
     /// As above.
     job_gpus: Option<Mutex<JobGpus>>,
+    /// As above.
+    mps: Option<Mutex<Clients>>,
     seen: Mutex<Seen>,
 }
 
@@ -86,6 +89,7 @@ impl Resolver {
             cgroup_patterns: config.cgroup_patterns.clone(),
             accounts: config.tells_slurm_accounts().then(|| reading("accounts", Accounts::start)).flatten(),
             job_gpus: config.tells_slurm_accounts().then(|| reading("GPUs of idle jobs", JobGpus::start)).flatten(),
+            mps: config.tells_mps_limits().then(|| reading("limits of MPS clients", Clients::start)).flatten(),
             seen: Mutex::default(),
         }
     }
@@ -116,6 +120,11 @@ impl Resolver {
             let (jobs, unread) = job_gpus.lock().resolve(roots);
             owners.accounts.unread = owners.accounts.unread.take().or(unread);
             claims::add_numbered(&mut claims, &jobs, &gpus.gpus, &owners.used_by_jobs());
+        }
+        if let Some(mps) = &self.mps {
+            let (limits, unread) = mps.lock().resolve(roots, gpus);
+            owners.limit_mps(limits);
+            owners.accounts.unread = owners.accounts.unread.take().or(unread);
         }
         owners.join(&seen.names, &claims, schedulers);
         owners.add_matching(roots, &self.cgroup_patterns);

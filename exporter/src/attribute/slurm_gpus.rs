@@ -33,7 +33,7 @@ pub(super) struct Numbered {
 
 /// Asks each step once: an environment is that of its process's start.
 pub(super) struct JobGpus {
-    environs: Environs,
+    environs: Environs<Slurm>,
     steps: BTreeMap<Step, Asked>,
     open: VecDeque<(Step, u32)>,
 }
@@ -51,7 +51,7 @@ struct Asked {
 impl JobGpus {
     /// Starts the thread that reads.
     pub(super) fn start() -> io::Result<Self> {
-        Ok(Self { environs: Environs::start()?, steps: BTreeMap::new(), open: VecDeque::new() })
+        Ok(Self { environs: Environs::start(Slurm::of)?, steps: BTreeMap::new(), open: VecDeque::new() })
     }
 
     /// The GPUs of every job whose steps tell, and why one could not be read.
@@ -96,7 +96,7 @@ fn swap((asked, step): (Asked, Step)) -> (Step, Asked) {
 }
 
 impl Asked {
-    fn learn(&mut self, step: &Step, pid: u32, answer: Answer) {
+    fn learn(&mut self, step: &Step, pid: u32, answer: Answer<Slurm>) {
         self.unread = match answer {
             Ok(environ) => {
                 self.pids.insert(pid);

@@ -9,7 +9,7 @@ use crate::attribute::{Owner, Place};
 use crate::collect::Context;
 use crate::parse::ParseError;
 use crate::source::files;
-use crate::source::nvml::{Driver, Gpu};
+use crate::source::nvml::{Driver, Gpu, Virtualization};
 
 /// One process and what was read of it.
 pub(super) struct GpuProcess<'a, T> {
@@ -62,6 +62,27 @@ pub(super) fn gpus(context: &Context) -> Result<&[Gpu], Unread> {
         ([], Driver::Absent { .. }) => Err(Unread::Absent("no GPU driver".to_owned())),
         ([], _) => Err(Unread::Absent("no GPU".to_owned())),
         (gpus, _) => Ok(gpus),
+    }
+}
+
+/// The GPUs whose board this machine sees. A vGPU is a share of one: what is asked about is the hypervisor's to set, and the
+/// guest's driver either does not say or says what holds for the share alone.
+pub(super) fn boards<'a>(context: &'a Context, what: &str) -> Result<Vec<&'a Gpu>, Unread> {
+    let is_share = |gpu: &&Gpu| gpu.virtualization == Ok(Virtualization::Vgpu);
+    let boards: Vec<&Gpu> = gpus(context)?.iter().filter(|gpu| !is_share(gpu)).collect();
+    match boards.is_empty() {
+        true => Err(Unread::Absent(format!("{what}: the GPUs are vGPUs, of which the hypervisor decides"))),
+        false => Ok(boards),
+    }
+}
+
+/// An error where every GPU is lent by a hypervisor: a guest does not see what lies between them and its memory.
+pub(super) fn sees_the_bus(context: &Context, what: &str) -> Result<(), Unread> {
+    let all = &context.gpus.gpus;
+    let is_lent = |gpu: &Gpu| gpu.virtualization.is_ok_and(Virtualization::is_guest);
+    match !all.is_empty() && all.iter().all(is_lent) {
+        true => Err(Unread::Absent(format!("{what}: the GPUs are a hypervisor's, and so is the bus that they are on"))),
+        false => Ok(()),
     }
 }
 

@@ -7,13 +7,13 @@ crate::metric_rows! {
         "1 while the NVIDIA driver answers, 0 while there is none; absent while it is released on request.",
         from "nvmlInit_v2, nvmlSystemGetDriverVersion", by "gpu", series "1", since "0.1.0"
     }
-    DRIVER_INFO = Info None "goodput_gpu_driver_info" ["version"] {
-        "Version of the NVIDIA driver.",
-        from "nvmlSystemGetDriverVersion", by "gpu", series "1", since "0.1.0"
+    DRIVER_INFO = Info None "goodput_gpu_driver_info" ["version"] + ["cuda_version"] {
+        "Version of the NVIDIA driver, and the newest CUDA that it runs.",
+        from "nvmlSystemGetDriverVersion, nvmlSystemGetCudaDriverVersion_v2", by "gpu", series "1", since "0.1.0"
     }
-    INFO = Info None "goodput_gpu_info" ["gpu", "UUID", "pci_bus_id", "device", "modelName"] + ["serial"] {
-        "Identity of the GPU.",
-        from "nvmlDeviceGetUUID, GetPciInfo_v3, GetMinorNumber, GetName, GetSerial", by "gpu", series "1 per GPU", since "0.1.0"
+    INFO = Info None "goodput_gpu_info" ["gpu", "UUID", "pci_bus_id", "device", "modelName"] + ["serial", "virtualization"] {
+        "Identity of the GPU; virtualization is none, passthrough (a whole GPU in a virtual machine), vgpu (a share of one in a virtual machine), host_vgpu or host_vsga (a GPU of a hypervisor).",
+        from "nvmlDeviceGetUUID, GetPciInfo_v3, GetMinorNumber, GetName, GetSerial, GetVirtualizationMode", by "gpu", series "1 per GPU", since "0.1.0"
     }
     STATE = Gauge None "goodput_gpu_state" ["gpu", "UUID", "state"] {
         "1 for how reading the GPU goes, 0 for the others: starting, ok, stale (a driver call hangs), lost (also when the driver lists it no more), failing (errors, or answers that take seconds), released (on request).",
@@ -70,6 +70,10 @@ crate::metric_rows! {
     PROCESSES = Gauge None "goodput_gpu_processes" ["gpu", "UUID"] {
         "Processes with a context on the GPU.",
         from "nvmlDeviceGet{Compute,Graphics,MPSCompute}RunningProcesses_v3", by "gpu", series "1 per GPU", since "0.1.0"
+    }
+    MPS_CLIENTS = Gauge None "goodput_gpu_mps_clients" ["gpu", "UUID"] {
+        "Processes on the GPU that are clients of an MPS server.",
+        from "nvmlDeviceGetMPSComputeRunningProcesses_v3", by "gpu", series "1 per GPU", since "0.1.0"
     }
     PROCESS_MEMORY = Gauge Bytes "goodput_gpu_process_memory_bytes" ["gpu", "UUID", "pid"] + ["GPU_I_ID"] {
         "Device memory of a process; of the 64 processes per GPU that use most.",

@@ -25,6 +25,18 @@ crate::metric_rows! {
         "Time since the kubelet's last good answer, which is used for 60 s.",
         from "own clock", by "owner", series "1 where the kubelet has answered", since "0.1.0"
     }
+    OOM_KILLS = Counter None "goodput_owner_oom_kills_total" ["owner", "reason"] + ["limit"] {
+        "Processes that the kernel's OOM killer chose since the exporter started, of any owner of the node, by what ran out: own_limit, limit_above (of the cgroup that limit names), node, cpuset or memory_policy.",
+        from "oom-kill: lines of /dev/kmsg", by "owner", series "1 per owner, reason and limit seen, at most 64 and one for all others", since "0.1.0"
+    }
+    MPS_THREADS = Gauge Ratio "goodput_owner_mps_active_thread_limit_ratio" ["owner"] {
+        "Lowest share of a GPU's threads that an MPS client of the owner was started with; no series where none has such a limit. Limits of the MPS control daemon are not seen.",
+        from "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE in /proc/PID/environ, with --collector.owner.mps-limits", by "owner", series "1 per owner with MPS clients", since "0.1.0"
+    }
+    MPS_MEMORY = Gauge Bytes "goodput_owner_mps_pinned_memory_limit_bytes" ["owner", "device"] {
+        "Lowest limit of device memory that an MPS client of the owner was started with, by the number that the client's CUDA has for the device; at most 16 devices per owner.",
+        from "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT in /proc/PID/environ, with --collector.owner.mps-limits", by "owner", series "1 per owner with MPS clients and device", since "0.1.0"
+    }
     UNMAPPED_DEVICES = Gauge None "goodput_gpu_allocated_devices_unmapped" [] {
         "Allocated GPU devices whose name leads to none of the GPUs known.",
         from "kubelet pod-resources, job mapping", by "owner", series "1", since "0.1.0"

@@ -1,6 +1,7 @@
 //! `owner`: who holds which GPU. Reads no files of its own.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{CollectError, Collector, Context, Done, Entry};
@@ -12,8 +13,10 @@ use crate::catalog::owner::*;
 use crate::family::Families;
 use crate::parse::container_log::ContainerName;
 use crate::parse::device_id::Part;
+use crate::parse::owner::Identity;
 use crate::source::files::FileError;
 use crate::source::nvml::Gpu;
+use crate::source::oom::{Kills, Reason};
 use crate::source::pod_resources::State;
 
 /// Owners per GPU with series of their own. MPS allows 48 clients per GPU; time-slicing has no limit.
@@ -33,19 +36,63 @@ pub(super) const ENTRY: Entry = Entry {
 
 /// Writes down what attribution found.
 #[derive(Default)]
-pub struct OwnerInfo;
+pub struct OwnerInfo {
+    names: Names,
+}
 
 impl Collector for OwnerInfo {
     fn collect(&mut self, context: &Context, out: &mut Families) -> Result<Done, CollectError> {
         for owner in context.owners.all() {
             push_owner(owner, &context.owners, out);
+            push_mps(owner, &context.owners, out);
         }
         for gpu in &context.gpus.gpus {
             push_holders(gpu, context.owners.holders(&gpu.uuid), out);
         }
         out.push(&GPU_PROCESSES_UNATTRIBUTED, &[], context.owners.unattributed() as f64);
+        self.names.learn(context.owners.all(), &context.gpus.xids.ooms);
+        push_ooms(&context.gpus.xids.ooms, &self.names, out);
         let schedulers = context.owners.schedulers().map_or(Ok(Done::Ok), |told| push_schedulers(told, out));
         schedulers.and(accounts(&context.owners))
+    }
+}
+
+/// What owners are called, by the id that their cgroup alone gives. One that the OOM killer ended is often no owner any more
+/// when it is to be named, and once it is named its series must not change.
+#[derive(Default)]
+struct Names(BTreeMap<String, String>);
+
+impl Names {
+    /// Takes those of now, and keeps of those before what the kills speak of.
+    fn learn(&mut self, owners: &[Arc<Owner>], kills: &Kills) {
+        let is_wanted = |id: &String| kills.speak_of(id);
+        let mut names = std::mem::take(&mut self.0);
+        names.retain(|id, _| is_wanted(id));
+        for owner in owners {
+            names.entry(Identity::of(&owner.cgroup).id()).or_insert_with(|| owner.id.clone());
+        }
+        self.0 = names;
+    }
+
+    fn of<'a>(&'a self, id: &'a str) -> &'a str {
+        self.0.get(id).map_or(id, String::as_str)
+    }
+}
+
+/// The `owner` and `reason` of victims beyond the kinds that are kept apart.
+const OTHER: &str = "other";
+
+fn push_ooms(kills: &Kills, names: &Names, out: &mut Families) {
+    let mut counts: BTreeMap<[&str; 3], u64> = BTreeMap::new();
+    for ((owner, reason), count) in &kills.counts {
+        let limit = if let Reason::Above(limit) = reason { names.of(limit) } else { "" };
+        *counts.entry([names.of(owner), reason.name(), limit]).or_default() += count;
+    }
+    if kills.others > 0 {
+        counts.insert([OTHER, OTHER, ""], kills.others);
+    }
+    for ([owner, reason, limit], count) in counts {
+        out.push_with(&OOM_KILLS, &[owner, reason], &[limit], count as f64);
     }
 }
 
@@ -57,6 +104,23 @@ fn push_owner(owner: &Owner, owners: &Owners, out: &mut Families) {
     let account = owners.accounts().of(owner).unwrap_or_default();
     let known = [pod_uid, container_id, slurm_job, unit, namespace, pod, container, account];
     out.push_with(&OWNER, &[id, cgroup], &known, 1.0);
+}
+
+/// Devices per owner whose limit is shown: as many as the largest node has.
+const MAX_DEVICES: usize = 16;
+
+fn push_mps(owner: &Owner, owners: &Owners, out: &mut Families) {
+    let limits: Vec<_> = owner.pids.iter().filter_map(|pid| owners.mps().get(pid)).collect();
+    let threads = limits.iter().filter_map(|limit| limit.threads).reduce(f64::min);
+    out.push(&MPS_THREADS, &[&owner.id], threads);
+    let mut memory: BTreeMap<u32, u64> = BTreeMap::new();
+    for (device, bytes) in limits.iter().flat_map(|limit| &limit.memory) {
+        let lowest = memory.entry(*device).or_insert(*bytes);
+        *lowest = (*lowest).min(*bytes);
+    }
+    for (device, bytes) in memory.into_iter().take(MAX_DEVICES) {
+        out.push(&MPS_MEMORY, &[&owner.id, &device.to_string()], bytes as f64);
+    }
 }
 
 fn push_holders(gpu: &Gpu, holders: &[Holder], out: &mut Families) {

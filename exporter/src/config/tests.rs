@@ -96,16 +96,20 @@ fn cgroups_to_include() {
 #[test]
 fn accounts_are_asked_for_by_the_collector_that_tells_them_alone() {
     static OWNER: &[Entry] = &[entry("owner", true)];
-    let flag = "--collector.owner.slurm-account";
-    for (args, expected) in [
-        (&[][..], false),
-        (&[flag], true),
-        (&[flag, "--no-collector.owner.slurm-account"], false),
-        (&[flag, "--no-collector.owner"], false),
-    ] {
-        let args = std::iter::once("goodput-exporter").chain(args.iter().copied()).map(OsString::from);
-        let config = Config::read(OWNER, args, &|_| None).unwrap();
-        assert_eq!(config.tells_slurm_accounts(), expected);
+    type IsTold = fn(&Config) -> bool;
+    let accounts: IsTold = Config::tells_slurm_accounts;
+    for (name, is_told) in [("slurm-account", accounts), ("mps-limits", Config::tells_mps_limits)] {
+        let (flag, off) = (format!("--collector.owner.{name}"), format!("--no-collector.owner.{name}"));
+        for (args, expected) in [
+            (&[][..], false),
+            (&[flag.as_str()], true),
+            (&[flag.as_str(), off.as_str()], false),
+            (&[flag.as_str(), "--no-collector.owner"], false),
+        ] {
+            let args = std::iter::once("goodput-exporter").chain(args.iter().copied()).map(OsString::from);
+            let config = Config::read(OWNER, args, &|_| None).unwrap();
+            assert_eq!(is_told(&config), expected, "{name}");
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! `/proc/PID/environ`: what a process was started with, each variable as `NAME=VALUE` with a NUL behind it
 //! (proc_pid_environ(5)).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::cpus;
 
@@ -55,6 +55,35 @@ fn gpus(list: &str) -> Option<BTreeSet<u32>> {
     let ranges = cpus::ranges(list).ok()?;
     let numbers = || ranges.iter().flat_map(|(first, last)| *first..=*last).collect();
     (1..=MOST_GPUS).contains(&cpus::count(&ranges)).then(numbers)
+}
+
+/// The share of a GPU's threads that an MPS client is limited to, in percent (NVIDIA, Multi-Process Service: environment
+/// variables).
+const MPS_THREADS: &[u8] = b"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=";
+
+/// The memory that it is limited to, such as `0=1G,1=512M`, by number of the device.
+const MPS_MEMORY: &[u8] = b"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=";
+
+/// The client's share of a GPU's threads; `None` without one, and where the value is no share.
+#[must_use]
+pub fn mps_threads(environ: &[u8]) -> Option<f64> {
+    let percent: f64 = variable(environ, MPS_THREADS)?.trim().parse().ok()?;
+    (percent > 0.0 && percent <= 100.0).then_some(percent / 100.0)
+}
+
+/// Bytes by number of the device; of a list with a part that makes no sense nothing, because the driver may reject it all.
+#[must_use]
+pub fn mps_memory(environ: &[u8]) -> BTreeMap<u32, u64> {
+    let limit = |part: &str| {
+        let (device, size) = part.trim().split_once('=')?;
+        let device: u32 = device.trim().parse().ok().filter(|device| u64::from(*device) < MOST_GPUS)?;
+        let size = size.trim().to_ascii_uppercase();
+        let (number, unit) =
+            size.strip_suffix('G').map(|n| (n, 1 << 30)).or(size.strip_suffix('M').map(|n| (n, 1 << 20)))?;
+        Some((device, number.trim().parse::<u64>().ok()?.checked_mul(unit)?))
+    };
+    let list = variable(environ, MPS_MEMORY).unwrap_or_default();
+    list.split(',').map(limit).collect::<Option<_>>().unwrap_or_default()
 }
 
 /// Only variables with their NUL count, so that one that was cut with the file is not taken for a shorter one; of several
@@ -135,6 +164,35 @@ mod tests {
     }
 
     #[test]
+    fn limits_of_mps_clients() {
+        for (value, share) in [
+            ("25", Some(0.25)),
+            ("12.5", Some(0.125)),
+            ("100", Some(1.0)),
+            ("0", None),
+            ("101", None),
+            ("NaN", None),
+            ("", None),
+        ] {
+            let environ = [MPS_THREADS, value.as_bytes(), b"\0"].concat();
+            assert_eq!(mps_threads(&environ), share, "{value}");
+        }
+        for (value, limits) in [
+            ("0=1G", vec![(0, 1 << 30)]),
+            ("0=512M, 1=2g", vec![(0, 512 << 20), (1, 2 << 30)]),
+            ("0=1G,1=all", vec![]),
+            ("0=1", vec![]),
+            ("0=99999999999999999999G", vec![]),
+            ("0=18446744073709551615G", vec![]),
+            ("4096=1G", vec![]),
+            ("", vec![]),
+        ] {
+            let environ = [MPS_MEMORY, value.as_bytes(), b"\0"].concat();
+            assert_eq!(mps_memory(&environ).into_iter().collect::<Vec<_>>(), limits, "{value}");
+        }
+    }
+
+    #[test]
     fn a_variable_that_was_cut_is_none() {
         assert_eq!(slurm_account(b"A=1\0SLURM_JOB_ACCOUNT=phys"), None);
         assert_eq!(slurm_account(b"SLURM_JOB_ACCOUNT=physics\0HOME=/ro"), Some("physics"));
@@ -145,6 +203,7 @@ mod tests {
         fn never_panics_on_bytes(environ in proptest::collection::vec(any::<u8>(), 0..300)) {
             let _ = (slurm_account(&environ), slurm_job(&environ));
             let _ = (slurm_job_gpus(&environ), slurm_step_gpus(&environ));
+            let _ = (mps_threads(&environ), mps_memory(&environ));
         }
 
         #[test]

@@ -28,6 +28,7 @@ pub mod mounts;
 pub mod mountstats;
 pub mod net;
 pub mod nvidia;
+pub mod oom;
 pub mod owner;
 pub mod per_cpu;
 pub mod pressure;

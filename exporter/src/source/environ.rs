@@ -1,9 +1,10 @@
-//! The Slurm account, job id and GPUs in a process's environment; nothing else of that is kept.
+//! The Slurm account, job id and GPUs, or the limits of an MPS client, in a process's environment; nothing else of that is
+//! kept, and what is not asked for is not looked at.
 //!
 //! The kernel takes it out of the process's own memory, for which it may wait as long as that process waits for a page,
 //! such as one on a file server that hangs. So a thread of its own reads, and a wait costs accounts and nothing else.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
@@ -31,25 +32,53 @@ pub struct Slurm {
     pub step_gpus: Option<BTreeSet<u32>>,
 }
 
-/// What the environment tells. Of a process that has ended it is missing, and of
-/// one that is being started or torn down, for which the kernel shows an empty file.
-pub type Answer = Result<Slurm, FileError>;
-
-/// A thread that reads environments in the order in which it is asked to; it ends when this is dropped.
-pub struct Environs {
-    paths: Sender<PathBuf>,
-    answers: Receiver<Answer>,
+/// What an environment tells of the limits that an MPS client was started with.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct MpsLimits {
+    /// Share of a GPU's threads.
+    pub threads: Option<f64>,
+    /// Bytes of memory by number of the device, as the client counts those that it sees.
+    pub memory: BTreeMap<u32, u64>,
 }
 
-impl Environs {
-    /// Starts the thread.
+impl Slurm {
+    /// What this environment tells.
+    #[must_use]
+    pub fn of(environ: &[u8]) -> Self {
+        let [account, job] =
+            [environ::slurm_account(environ), environ::slurm_job(environ)].map(|text| text.map(str::to_owned));
+        let (job_gpus, step_gpus) = (environ::slurm_job_gpus(environ), environ::slurm_step_gpus(environ));
+        Self { account, job, job_gpus, step_gpus }
+    }
+}
+
+impl MpsLimits {
+    /// What this environment tells.
+    #[must_use]
+    pub fn of(environ: &[u8]) -> Self {
+        Self { threads: environ::mps_threads(environ), memory: environ::mps_memory(environ) }
+    }
+}
+
+/// What the environment tells. Of a process that has ended it is missing, and of
+/// one that is being started or torn down, for which the kernel shows an empty file.
+pub type Answer<T> = Result<T, FileError>;
+
+/// A thread that reads environments in the order in which it is asked to; it ends when this is dropped.
+pub struct Environs<T> {
+    paths: Sender<PathBuf>,
+    answers: Receiver<Answer<T>>,
+}
+
+impl<T: Send + 'static> Environs<T> {
+    /// Starts the thread, which keeps of each environment what `read` gives.
     ///
     /// # Errors
     /// When the kernel gives no more threads.
-    pub fn start() -> io::Result<Self> {
+    pub fn start(read: fn(&[u8]) -> T) -> io::Result<Self> {
         let (paths, asked) = mpsc::channel::<PathBuf>();
         let (told, answers) = mpsc::channel();
-        let run = move || asked.iter().map(|path| slurm(&path)).try_for_each(|answer| told.send(answer).ok());
+        let run = move || asked.iter().map(|path| look(&path, read)).try_for_each(|answer| told.send(answer).ok());
         thread::Builder::new().name("environ".to_owned()).stack_size(STACK_BYTES).spawn(run)?;
         Ok(Self { paths, answers })
     }
@@ -62,20 +91,17 @@ impl Environs {
 
     /// The next answer, in the order of the questions; `None` when it has not come within `limit`.
     #[must_use]
-    pub fn answer(&self, limit: Duration) -> Option<Answer> {
+    pub fn answer(&self, limit: Duration) -> Option<Answer<T>> {
         self.answers.recv_timeout(limit).ok()
     }
 }
 
-fn slurm(path: &Path) -> Answer {
+fn look<T>(path: &Path, read: fn(&[u8]) -> T) -> Answer<T> {
     let environ = files::read_start(path, LOOKED_AT)?;
     if environ.is_empty() {
         return Err(FileError::Missing { path: path.to_owned() });
     }
-    let [account, job] =
-        [environ::slurm_account(&environ), environ::slurm_job(&environ)].map(|text| text.map(str::to_owned));
-    let (job_gpus, step_gpus) = (environ::slurm_job_gpus(&environ), environ::slurm_step_gpus(&environ));
-    Ok(Slurm { account, job, job_gpus, step_gpus })
+    Ok(read(&environ))
 }
 
 #[cfg(test)]
@@ -85,7 +111,7 @@ mod tests {
     #[test]
     fn an_empty_environment_is_missing() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        assert!(matches!(slurm(file.path()), Err(FileError::Missing { .. })));
+        assert!(matches!(look(file.path(), Slurm::of), Err(FileError::Missing { .. })));
     }
 
     #[test]
@@ -98,7 +124,7 @@ mod tests {
             environ[before - 1] = 0;
             environ.extend(variable);
             std::fs::write(file.path(), environ).unwrap();
-            assert_eq!(slurm(file.path()).unwrap().account.as_deref(), expected, "{before} bytes before it");
+            assert_eq!(look(file.path(), Slurm::of).unwrap().account.as_deref(), expected, "{before} bytes before it");
         }
     }
 }

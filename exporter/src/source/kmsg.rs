@@ -14,6 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::xid::{ChannelState, Journal};
+use crate::parse::oom::Kill;
 use crate::parse::xid::{Log, Record};
 
 /// How long one wait for the kernel takes. A record ends it at once; a stop is noticed after it, which nobody waits for.
@@ -151,6 +152,9 @@ impl<'a> Follower<'a> {
     }
 
     fn say(&mut self, record: Record<'_>) {
+        if let Some(kill) = Kill::parse(record.text).filter(|_| self.live) {
+            self.journal.lock().ooms.hear(&kill);
+        }
         for event in self.log.events(record) {
             let mut journal = self.journal.lock();
             match self.live {
@@ -242,6 +246,23 @@ mod tests {
         file.flush().unwrap();
         write!(file, "{end}{}", line(31, 5_000_001)).unwrap();
         following.until("both are counted", |j| counted(j, 48) == Some(1) && counted(j, 31) == Some(1));
+    }
+
+    #[test]
+    fn victims_of_the_oom_killer_are_counted_from_the_start_on() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        let line = |at_us: u64| {
+            format!(
+                "6,9,{at_us},-;oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,\
+                 oom_memcg=/slurm/uid_0/job_5,task_memcg=/slurm/uid_0/job_5/step_0,task=python,pid=7,uid=0\n"
+            )
+        };
+        write!(file, "{}", line(1)).unwrap();
+        let following = Following::start(file.path());
+        following.until("it follows", |j| j.kmsg == ChannelState::Ok);
+        assert!(following.journal.lock().ooms.counts.is_empty(), "history");
+        write!(file, "{}{}", line(5_000_000), line(5_000_001)).unwrap();
+        following.until("both are counted", |j| j.ooms.counts.values().eq([&2]));
     }
 
     #[test]

@@ -13,6 +13,7 @@ pub mod kmsg;
 pub mod left_out;
 pub mod nodes;
 pub mod nvml;
+pub mod oom;
 pub mod own;
 pub mod pod_resources;
 pub mod process;

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
+use super::oom::Kills;
 use crate::parse::bus_id::Address;
 use crate::parse::xid::{self, Severity, SwitchXid};
 
@@ -120,6 +121,8 @@ pub struct Journal {
     gpus: BTreeMap<Place, Xids>,
     /// SXids by switch, code and severity.
     pub switches: BTreeMap<(Address, u64, Option<Severity>), u64>,
+    /// Victims of the OOM killer, which the kernel log tells of as well.
+    pub ooms: Kills,
     /// NVML's events.
     pub nvml: ChannelState,
     /// The kernel log.

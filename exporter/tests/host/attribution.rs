@@ -3,11 +3,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use goodput_exporter::attribute::{self, Owners, Resolver};
-use goodput_exporter::collect::REGISTRY;
+use goodput_exporter::collect::{CollectError, REGISTRY};
 use goodput_exporter::config::Config;
 use goodput_exporter::parse::device_id::Part;
+use goodput_exporter::parse::oom::Kill;
+use goodput_exporter::source::files::FileError;
 use goodput_exporter::source::nvml::{Driver, Gpu, Instance, Process, Snapshot, Values};
 use goodput_exporter::source::pod_resources::State;
+use goodput_exporter::source::xid::Journal;
 
 use crate::support::{Machine, collector};
 
@@ -147,4 +150,87 @@ fn a_job_mapping_that_cannot_be_read_fails_the_collector_and_names_the_folder() 
     let error = collected.result.as_ref().unwrap_err().to_string();
     assert_eq!(error, "the job mapping: /nowhere/jobs: not there");
     assert_eq!(collected.count("goodput_gpu_owner_info"), 3, "processes are attributed all the same");
+}
+
+/// The kernel's lines name cgroups alone, and the victim is often gone when they are shown.
+#[test]
+fn victims_of_the_oom_killer_keep_the_name_that_they_had() {
+    let mut machine = Machine::empty();
+    let id = "1d3d308a7d4800c1".repeat(4);
+    let pod = "/kubepods/pod7a96c459-d529-44ae-9f99-90d3798d6426";
+    machine.write("proc/1/cgroup", &format!("0::{pod}/{id}\n"));
+    machine.write(&format!("var/log/containers/train-0_ml_main-{id}.log"), "");
+    machine.gpu("00000000:1A:00.0", &[1]);
+    let args = ["--kubernetes.pod-resources-socket=off"];
+    let mut owner = collector("owner");
+    let named = resolve(&machine, &args).0.all()[0].id.clone();
+    let mut xids = Journal::default();
+    let mut scrape = |lives: bool, lines: &[String]| {
+        lines.iter().for_each(|line| xids.ooms.hear(&Kill::parse(line).unwrap()));
+        let owners = if lives { resolve(&machine, &args).0 } else { Owners::default() };
+        let gpus = Snapshot { xids: xids.clone(), ..machine.snapshot() };
+        machine.collect_of(owner.as_mut(), owners, gpus).ok()
+    };
+    let line = |limit: &str, cgroup: &str| {
+        let constraint = if limit.starts_with(",oom_memcg") { "MEMCG" } else { "NONE" };
+        format!(
+            "oom-kill:constraint=CONSTRAINT_{constraint},nodemask=(null){limit},task_memcg={cgroup},task=python,pid=1,uid=0"
+        )
+    };
+    assert_eq!(scrape(true, &[]).count("goodput_owner_oom_kills_total"), 0);
+    let own = line(&format!(",oom_memcg={pod}/{id}"), &format!("{pod}/{id}"));
+    let above = line(",oom_memcg=/kubepods", &format!("{pod}/{id}"));
+    let stranger = line(",global_oom", "/system.slice/backup.service");
+    for scraped in [scrape(false, &[own.clone(), own, above, stranger]), scrape(false, &[])] {
+        let kills = |labels: &str| scraped.value(&format!("goodput_owner_oom_kills_total{{{labels}}}"));
+        assert_eq!(kills(&format!("owner=\"{named}\",reason=\"own_limit\"")), 2.0);
+        assert_eq!(kills(&format!("owner=\"{named}\",reason=\"limit_above\",limit=\"/kubepods\"")), 1.0);
+        assert_eq!(kills("owner=\"backup.service\",reason=\"node\""), 1.0);
+    }
+    assert!(named.contains("train-0"), "{named}");
+}
+
+/// Two clients of one job and one of another; the server, which has the same variables, is none.
+#[test]
+fn limits_of_mps_clients_are_told_where_environments_may_be_read() {
+    let mut machine = Machine::empty();
+    for (pid, job, environ) in [
+        (1, 42, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=50\0CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=8G\0API_TOKEN=secret\0"),
+        (2, 42, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=25\0CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=16G,1=4G\0"),
+        (3, 43, "HOME=/root\0"),
+        (4, 44, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=10\0"),
+    ] {
+        machine.write(&format!("proc/{pid}/cgroup"), &format!("0::/system.slice/slurmstepd.scope/job_{job}/step_0\n"));
+        machine.write(&format!("proc/{pid}/environ"), environ);
+    }
+    machine.gpu("00000000:1A:00.0", &[1, 2, 3, 4]);
+    let snapshot = || {
+        let mut snapshot = machine.snapshot();
+        let processes = snapshot.gpus[0].processes.as_mut().unwrap();
+        processes.iter_mut().filter(|process| process.pid != 4).for_each(|process| process.mps = true);
+        snapshot
+    };
+    let scrape = |flag: &[&str]| {
+        let resolver = resolver(&machine, &[&["--kubernetes.pod-resources-socket=off"], flag].concat());
+        // On a machine that is busy an environment may be read for a later one.
+        let all_read = |owners: &Owners| flag.is_empty() || owners.mps().len() == 3;
+        let owners = (0..100_000).map(|_| resolver.resolve(&machine.roots(), &snapshot())).find(all_read).unwrap();
+        machine.collect_of(collector("owner").as_mut(), owners, snapshot()).ok()
+    };
+    let on = scrape(&["--collector.owner.mps-limits"]);
+    assert_eq!(on.value("goodput_owner_mps_active_thread_limit_ratio{owner=\"slurm-42\"}"), 0.25);
+    let memory = |device| {
+        on.value(&format!("goodput_owner_mps_pinned_memory_limit_bytes{{owner=\"slurm-42\",device=\"{device}\"}}"))
+    };
+    assert_eq!((memory(0), memory(1)), (8_589_934_592.0, 4_294_967_296.0));
+    assert_eq!(on.count("goodput_owner_mps_active_thread_limit_ratio"), 1, "neither without a limit nor of no client");
+    assert!(!format!("{:?}", on.samples()).contains("secret"));
+    let off = scrape(&[]);
+    assert_eq!(off.count("goodput_owner_mps_active_thread_limit_ratio"), 0);
+    machine.deny("proc/1/environ");
+    let denied = resolver(&machine, &["--kubernetes.pod-resources-socket=off", "--collector.owner.mps-limits"]);
+    let unread = |owners: &Owners| owners.accounts().unread.is_some();
+    let owners = (0..100_000).map(|_| denied.resolve(&machine.roots(), &snapshot())).find(unread).unwrap();
+    let collected = machine.collect_of(collector("owner").as_mut(), owners, snapshot());
+    assert!(matches!(&collected.result, Err(CollectError::File(FileError::Denied { .. }))), "{:?}", collected.result);
 }

@@ -6,6 +6,8 @@ use goodput_exporter::attribute::claims::Claimant;
 use goodput_exporter::attribute::{Owners, Schedulers};
 use goodput_exporter::parse::container_log::ContainerName;
 use goodput_exporter::parse::device_id::Part;
+use goodput_exporter::parse::oom::Kill;
+use goodput_exporter::source::environ::MpsLimits;
 use goodput_exporter::source::pod_resources::State;
 
 use goodput_exporter::audit::checks::CHECKS;
@@ -67,6 +69,12 @@ fn node(cpus: u32, queues: u32) -> Machine {
         machine.gpu(&format!("00000000:1{job}:00.0"), &[pid]);
     }
     interrupts(&machine, cpus, queues);
+    // One job has met its limit: series of victims are there from the first kill on.
+    let group = "/system.slice/slurmstepd.scope/job_0";
+    let line = format!(
+        "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),oom_memcg={group},task_memcg={group}/step_0,task=python,pid=7,uid=0"
+    );
+    machine.heard.ooms.hear(&Kill::parse(&line).unwrap());
     machine
 }
 
@@ -344,6 +352,9 @@ fn owners(machine: &Machine) -> Owners {
     let kubelet = Some((State::Ok, Some(Duration::ZERO)));
     let schedulers = Schedulers { kubelet, told: true, ..Schedulers::default() };
     owners.join(&BTreeMap::new(), &(0..8).map(claim).collect(), schedulers);
+    // One job is a client of MPS; the flag that has its limits read is off by default.
+    let limit = MpsLimits { threads: Some(0.5), memory: BTreeMap::from([(0, 1 << 30)]) };
+    owners.limit_mps(BTreeMap::from([(100, limit)]));
     owners
 }
 

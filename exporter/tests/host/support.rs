@@ -12,7 +12,8 @@ use goodput_exporter::encode::{Format, encode};
 use goodput_exporter::family::Families;
 use goodput_exporter::source::files::Roots;
 use goodput_exporter::source::left_out::{self, LeftOut};
-use goodput_exporter::source::nvml::{Driver, Gpu, Process, Snapshot, Values};
+use goodput_exporter::source::nvml::{Driver, Gpu, Process, Snapshot, Values, Virtualization};
+use goodput_exporter::source::xid::Journal;
 
 /// A machine's kernel files in a temporary folder, and the GPUs that are said to be in it.
 pub(crate) struct Machine {
@@ -23,6 +24,10 @@ pub(crate) struct Machine {
     pub(crate) driver: Driver,
     /// What NVML says of every GPU.
     pub(crate) values: Values,
+    /// What it says of virtualization.
+    pub(crate) virtualization: Virtualization,
+    /// What was heard from the kernel log.
+    pub(crate) heard: Journal,
 }
 
 /// What a collector wrote, and how it ended.
@@ -42,6 +47,8 @@ impl Machine {
             patterns: Vec::new(),
             driver: Driver::default(),
             values: Values::default(),
+            virtualization: Virtualization::None,
+            heard: Journal::default(),
         }
     }
 
@@ -174,9 +181,13 @@ impl Machine {
         let values = Arc::new(self.values.clone());
         let gpus = self.gpus.iter().enumerate();
         let gpus = gpus
-            .map(|(index, (bus_id, pids))| Gpu { values: Arc::clone(&values), ..gpu(index, bus_id, pids) })
+            .map(|(index, (bus_id, pids))| Gpu {
+                values: Arc::clone(&values),
+                virtualization: Ok(self.virtualization),
+                ..gpu(index, bus_id, pids)
+            })
             .collect();
-        Snapshot { gpus, driver: self.driver.clone(), ..Snapshot::default() }
+        Snapshot { gpus, driver: self.driver.clone(), xids: self.heard.clone(), ..Snapshot::default() }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The lines of the event log; the crate documentation shows each.
 
 use crate::code::Code;
+use crate::guest::Virtualization;
 use crate::work::Channel;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -53,6 +54,8 @@ pub(crate) struct NodeSpec {
     /// GPM counts cycles and bytes from the boot on.
     #[serde(default)]
     pub gpm_counters: bool,
+    #[serde(default)]
+    pub virtualization: Virtualization,
     /// CPU list of each NUMA node.
     pub cpus: Option<Vec<String>>,
     #[serde(default)]

@@ -36,6 +36,9 @@ pub(crate) fn read(view: &View, id: u32, scope: u32) -> Result<Value, Code> {
     if let Some(value) = given(Some(scope)).or_else(|| given(None)) {
         return Ok(if value < 0.0 { SignedInt(value as i32) } else { UnsignedLongLong(value as u64) });
     }
+    if view.node.virtualization.hides_field(id) {
+        return Err(Code::NOT_SUPPORTED);
+    }
     if id == 0 || id >= Driver::of(&view.node.driver).fields() {
         return Err(Code::INVALID_ARGUMENT);
     }

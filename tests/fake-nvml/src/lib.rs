@@ -24,9 +24,10 @@
 //! boot, and with `dry_when_idle` an idle GPU leaves no utilization samples (both reported of a DGX Spark). Products differ in
 //! `sample_period_us`, the time from one utilization sample to the next: 1/6 s, as here without it, to 1 s, and in
 //! `power_sample_period_us`, that of power samples: 20 ms, as here without it, to 1 s. With `gpm_counters`, GPM has the
-//! counters 248 to 260 as well, which only newer drivers know.
+//! counters 248 to 260 as well, which only newer drivers know. `virtualization` is `none`, as here without it, `passthrough`,
+//! `vgpu`, `host_vgpu` or `host_vsga`; a vGPU lacks what `guest.rs` lists.
 //! ```json
-//! {"node":{"model":"NVIDIA H200","count":1,"driver":"590.48.01","cuda":13010,"loaded_us":1767225600000000,"sample_epoch_us":0,"dry_when_idle":false,"sample_period_us":166667,"power_sample_period_us":20000,"gpm_counters":false,"cpus":["0-51","52-103"],"gpus":[{"pci":"0000:19:00.0","numa":0,"uuid":"GPU-1","serial":"1"}]}}
+//! {"node":{"model":"NVIDIA H200","count":1,"driver":"590.48.01","cuda":13010,"loaded_us":1767225600000000,"sample_epoch_us":0,"dry_when_idle":false,"sample_period_us":166667,"power_sample_period_us":20000,"gpm_counters":false,"virtualization":"none","cpus":["0-51","52-103"],"gpus":[{"pci":"0000:19:00.0","numa":0,"uuid":"GPU-1","serial":"1"}]}}
 //! ```
 //! The `driver` version decides on habits too (`driver.rs`): the length of process records, field ids that are known, the
 //! newest version of the fabric's struct.
@@ -144,6 +145,7 @@ mod event;
 mod events;
 mod field;
 mod gpm;
+mod guest;
 mod handle;
 mod library;
 mod mig;

@@ -244,6 +244,9 @@ impl Library {
         if let Some(code) = node.fault(name, gpu.ok().flatten()) {
             return Err(code);
         }
+        if node.virtualization.hides_call(name) {
+            return Err(Code::NOT_SUPPORTED);
+        }
         let lost = |gpu: &Gpu| if gpu.lost || !gpu.bound { Err(Code::GPU_IS_LOST) } else { Ok(()) };
         gpu?.map_or(Ok(()), |index| lost(&node.gpus[index]))
     }

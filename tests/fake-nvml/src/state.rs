@@ -2,6 +2,7 @@
 
 use crate::code::Code;
 use crate::event::*;
+use crate::guest::Virtualization;
 use crate::mig::{self, Layout};
 use crate::profile::{self, Profile};
 use crate::work::{Channel, Grid, Levels, Timeline};
@@ -29,6 +30,7 @@ pub(crate) struct Node {
     pub power: Grid,
     /// Does GPM have counters that run from the boot on?
     pub gpm_counters: bool,
+    pub virtualization: Virtualization,
     /// What the clock shows while it is fixed.
     fixed_us: Option<u64>,
     /// How often the driver was loaded; what an older load handed out is stale.
@@ -126,6 +128,7 @@ impl Node {
             utilization: grid(Grid::UTILIZATION, "sample_period_us", spec.sample_period_us)?,
             power: grid(Grid::POWER, "power_sample_period_us", spec.power_sample_period_us)?,
             gpm_counters: spec.gpm_counters,
+            virtualization: spec.virtualization,
             fixed_us: None,
             generation: 0,
             cpus: spec.cpus.clone().unwrap_or_else(|| profile.cpus.iter().map(|c| (*c).to_owned()).collect()),

@@ -151,3 +151,94 @@ fn a_gpu_without_uuid_is_called_by_its_address_or_its_index() {
         }
     }
 }
+
+#[test]
+fn virtualization_is_on_the_gpus_identity_where_the_driver_tells() {
+    for (mode, fault, label) in [
+        ("none", None, "none"),
+        ("passthrough", None, "passthrough"),
+        ("host_vgpu", None, "host_vgpu"),
+        ("passthrough", Some("NOT_SUPPORTED"), ""),
+        ("passthrough", Some("FUNCTION_NOT_FOUND"), ""),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let node = FakeNode::new(folder.path(), &NodeSpec::h100(2).with("virtualization", mode)).unwrap();
+        if let Some(code) = fault {
+            node.fault(&Calls::all().named("nvmlDeviceGetVirtualizationMode"), code).unwrap();
+        }
+        let mut probe = Probe::start(&node);
+        let scrape = probe.until("it is read", |s| s.cycles(1) > 0.0);
+        let line = scrape.0.lines().find(|line| line.starts_with("goodput_gpu_info{gpu=\"1\"")).unwrap();
+        match label {
+            "" => assert!(!line.contains("virtualization"), "{line}"),
+            label => assert!(line.contains(&format!("virtualization=\"{label}\"")), "{line}"),
+        }
+        assert!(scrape.of("DCGM_FI_DEV_POWER_USAGE", 1).is_some(), "a whole GPU has its readings");
+    }
+}
+
+/// A guest has what is its share's: memory, utilization, processes, XIDs. What is the board's is absent and not zero.
+#[test]
+fn a_vgpu_guest_has_memory_and_utilization_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = FakeNode::new(folder.path(), &NodeSpec::h100(1).with("virtualization", "vgpu")).unwrap();
+    node.process(0, 4711, 1 << 30).unwrap();
+    let _work = node.work_at(0, None, json!({"gpu": 80})).unwrap();
+    let mut probe = Probe::ticking(&node);
+    let scrape = probe.until("busy time", |s| s.of("goodput_gpu_busy_seconds_total", 0).is_some_and(|s| s > 0.0));
+    assert_eq!(scrape.get("goodput_gpu_info", &[("gpu", "0"), ("virtualization", "vgpu")]), Some(1.0));
+    for name in ["DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_XID_ERRORS", "goodput_gpu_processes"] {
+        assert!(scrape.of(name, 0).is_some(), "{name}\n{}", scrape.0);
+    }
+    let of_board = [
+        "DCGM_FI_DEV_POWER_USAGE",
+        "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION",
+        "DCGM_FI_DEV_ENFORCED_POWER_LIMIT",
+        "DCGM_FI_DEV_GPU_TEMP",
+        "DCGM_FI_DEV_SM_CLOCK",
+        "DCGM_FI_DEV_CLOCKS_EVENT_REASONS",
+        "DCGM_FI_DEV_PCIE_LINK_GEN",
+        "DCGM_FI_DEV_PCIE_REPLAY_COUNTER",
+        "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL",
+        "DCGM_FI_DEV_ROW_REMAP_PENDING",
+    ];
+    for name in of_board {
+        assert_eq!(scrape.of(name, 0), None, "{name}");
+    }
+}
+
+/// The server and a process without MPS are on the compute list alone.
+#[test]
+fn clients_of_an_mps_server_are_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = FakeNode::new(folder.path(), &NodeSpec::h100(2)).unwrap();
+    for (pid, kind) in [(4711, "compute"), (4712, "mps"), (4713, "mps")] {
+        node.append(&json!({"process": {"gpu": 0, "pid": pid, "used_bytes": 1 << 20, "kind": kind}})).unwrap();
+    }
+    let mut probe = Probe::ticking(&node);
+    let scrape = probe.until("all are there", |s| s.of("goodput_gpu_processes", 0) == Some(3.0));
+    let clients = |s: &Scrape| (s.of("goodput_gpu_mps_clients", 0), s.of("goodput_gpu_mps_clients", 1));
+    assert_eq!(clients(&scrape), (Some(2.0), Some(0.0)), "{}", scrape.0);
+    node.fault(&Calls::all().named("nvmlDeviceGetMPSComputeRunningProcesses*"), "UNKNOWN").unwrap();
+    probe.until("a list that cannot be had is not an empty one", |s| clients(s) == (None, None));
+}
+
+#[test]
+fn the_driver_names_the_cuda_that_it_runs() {
+    for (cuda, fault, label) in
+        [(13_010, false, Some("13.1")), (12_080, false, Some("12.8")), (13_000, true, None), (i32::MAX, false, None)]
+    {
+        let folder = tempfile::tempdir().unwrap();
+        let node = FakeNode::new(folder.path(), &NodeSpec::h100(1).with("cuda", cuda)).unwrap();
+        if fault {
+            node.fault(&Calls::all().named("nvmlSystemGetCudaDriverVersion*"), "UNKNOWN").unwrap();
+        }
+        let mut probe = Probe::start(&node);
+        let scrape = probe.until("it is read", |s| s.cycles(0) > 0.0);
+        let line = scrape.0.lines().find(|line| line.starts_with("goodput_gpu_driver_info{")).unwrap();
+        match label {
+            Some(label) => assert!(line.contains(&format!("cuda_version=\"{label}\"")), "{line}"),
+            None => assert!(!line.contains("cuda"), "{line}"),
+        }
+    }
+}

@@ -214,7 +214,8 @@ pub(super) static ISOLATED: Check = Check {
     },
 };
 
-fn cpu_list(context: &Context, file: &str) -> Result<Option<Ranges>, Unread> {
+/// A list of CPUs of that file; `None` where the kernel has none such.
+pub(super) fn cpu_list(context: &Context, file: &str) -> Result<Option<Ranges>, Unread> {
     // Some kernels print the empty list of nohz_full as the null pointer that it is.
     let parse = |text: &str| cpus::ranges(text.replace("(null)", "").as_str());
     Ok(files::parse_optional(&context.roots.sys.join("devices/system/cpu").join(file), parse)?)

@@ -2,7 +2,7 @@
 
 use super::super::text::{count, list};
 use super::super::{Check, Expected, Fix, Status, Unread, Verdict, Who, jobs};
-use super::{own, vendor};
+use super::{NOT_OF_A_VGPU, own, vendor};
 use crate::catalog::dcgm::Call;
 use crate::source::nvml::{Gpu, Reading, Values};
 
@@ -56,7 +56,8 @@ fn judge_persistence(modes: &[(u32, bool)]) -> Verdict {
 pub(super) static PCIE_LINK: Check = Check {
     id: "pcie_link",
     title: "PCIe link of each GPU",
-    reads: "nvmlDeviceGet{Curr,Max}PcieLink{Generation,Width}, nvmlDeviceGetUtilizationRates",
+    reads: "nvmlDeviceGet{Curr,Max}PcieLink{Generation,Width}, nvmlDeviceGetUtilizationRates, \
+            nvmlDeviceGetVirtualizationMode",
     expected: Expected::always("the width that GPU and slot can do; the generation as well while the GPU works"),
     why: "A link that came up with half its lanes, or a generation below, halves every copy between host and GPU. An \
           idle GPU lowers the generation on purpose, so that it is only judged while the GPU works.",
@@ -70,10 +71,11 @@ pub(super) static PCIE_LINK: Check = Check {
     }],
     sources: &[
         vendor("NVML, device queries", "https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceQueries.html"),
+        NOT_OF_A_VGPU,
         own("a generation below the maximum at work is a warning: the GPU may have been idle a moment before"),
     ],
     run: |context, _| {
-        let links = jobs::gpus(context)?.iter().map(link);
+        let links = jobs::boards(context, "PCIe link")?.into_iter().map(link);
         Ok(judge_links(&links.collect::<Result<Vec<_>, _>>()?))
     },
 };

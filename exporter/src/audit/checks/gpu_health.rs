@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::super::text::{count, list};
 use super::super::{Check, Expected, Fix, Status, Unread, Verdict, Who, jobs};
 use super::gpu::value;
-use super::{driver, own, vendor};
+use super::{NOT_OF_A_VGPU, driver, own, vendor};
 use crate::catalog::dcgm::Call;
 use crate::collect::Context;
 use crate::source::nvml::{Driver, Reading, State, Values, fields};
@@ -30,6 +30,11 @@ fn readings(context: &Context, what: &str, read: fn(&Values) -> Reading<f64>) ->
     jobs::gpus(context)?.iter().map(|gpu| value(gpu, what, read)).collect()
 }
 
+/// As [`readings`], of what a vGPU does not have.
+fn of_boards(context: &Context, what: &str, read: fn(&Values) -> Reading<f64>) -> Result<Vec<(u32, f64)>, Unread> {
+    jobs::boards(context, what)?.into_iter().map(|gpu| value(gpu, what, read)).collect()
+}
+
 /// The GPUs whose reading says so.
 fn those(readings: &[(u32, f64)], is: impl Fn(f64) -> bool) -> Vec<String> {
     readings.iter().filter(|(_, value)| is(*value)).map(|(gpu, _)| gpu.to_string()).collect()
@@ -38,7 +43,7 @@ fn those(readings: &[(u32, f64)], is: impl Fn(f64) -> bool) -> Vec<String> {
 pub(super) static POWER_LIMIT: Check = Check {
     id: "power_limit",
     title: "Power limit of each GPU",
-    reads: "NVML fields POWER_ENFORCED_LIMIT, POWER_DEFAULT_LIMIT",
+    reads: "NVML fields POWER_ENFORCED_LIMIT, POWER_DEFAULT_LIMIT, nvmlDeviceGetVirtualizationMode",
     expected: Expected::always("at least the limit that the board starts with"),
     why: "A lowered limit lowers the clocks as soon as a kernel needs the power, and one such GPU slows down every GPU of \
           a synchronous job. Where somebody saves power on purpose, this is what it is paid with.",
@@ -52,11 +57,12 @@ pub(super) static POWER_LIMIT: Check = Check {
     }],
     sources: &[
         vendor("NVML, power limits", DEVICE_QUERIES),
+        NOT_OF_A_VGPU,
         own("a warning: a limit can be a decision, but not an unnoticed one"),
     ],
     run: |context, _| {
-        let enforced = readings(context, "enforced power limit", |v| v.field(fields::POWER_LIMIT_ENFORCED))?;
-        let default = readings(context, "default power limit", |v| v.field(fields::POWER_LIMIT_DEFAULT))?;
+        let enforced = of_boards(context, "enforced power limit", |v| v.field(fields::POWER_LIMIT_ENFORCED))?;
+        let default = of_boards(context, "default power limit", |v| v.field(fields::POWER_LIMIT_DEFAULT))?;
         let limits = enforced.iter().zip(&default).map(|((gpu, is), (_, was))| (*gpu, is / 1000.0, was / 1000.0));
         Ok(judge_power(&limits.collect::<Vec<_>>()))
     },
@@ -207,7 +213,7 @@ fn judge_ecc(errors: &[(u32, f64)]) -> Verdict {
 pub(super) static THROTTLE: Check = Check {
     id: "gpu_throttle",
     title: "GPUs that are slowed down to protect them",
-    reads: "nvmlDeviceGetCurrentClocksEventReasons",
+    reads: "nvmlDeviceGetCurrentClocksEventReasons, nvmlDeviceGetVirtualizationMode",
     expected: Expected::always("no slowdown by heat, power brake or hardware at this moment"),
     why: "A slowdown by the hardware halves the clocks or worse, and a synchronous job runs as fast as its slowest GPU. It \
           comes from cooling, from the power supply, or from a defect: no setting mends it.",
@@ -224,10 +230,11 @@ pub(super) static THROTTLE: Check = Check {
             "NVML, nvmlClocksEventReasons",
             "https://docs.nvidia.com/deploy/nvml-api/group__nvmlClocksEventReasons.html",
         ),
+        NOT_OF_A_VGPU,
         own("the driver's own thermal slowdown is a warning, those of the hardware are failures"),
     ],
     run: |context, _| {
-        Ok(judge_throttle(&readings(context, "clock event reasons", |v| v.call(Call::ClockEventReasons))?))
+        Ok(judge_throttle(&of_boards(context, "clock event reasons", |v| v.call(Call::ClockEventReasons))?))
     },
 };
 

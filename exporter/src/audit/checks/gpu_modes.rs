@@ -3,7 +3,7 @@
 use super::super::text::{count, list};
 use super::super::{Check, Expected, Fix, Status, Verdict, Who, jobs};
 use super::gpu::value;
-use super::{own, vendor};
+use super::{NOT_OF_A_VGPU, own, vendor};
 use crate::catalog::dcgm::Call;
 use crate::source::nvml::{ComputeMode, MigMode, fields};
 
@@ -134,7 +134,7 @@ fn judge_compute(modes: &[(u32, ComputeMode)]) -> Verdict {
 pub(super) static CLOCKS: Check = Check {
     id: "clock_limit",
     title: "Clocks that somebody limits",
-    reads: "nvmlDeviceGetCurrentClocksEventReasons",
+    reads: "nvmlDeviceGetCurrentClocksEventReasons, nvmlDeviceGetVirtualizationMode",
     expected: Expected::always("no GPU held below its highest clock by a setting"),
     why: "Clocks that were locked for a benchmark stay locked until the driver is loaded anew. One such GPU slows down every \
           GPU of a synchronous job, and nothing else about it looks wrong.",
@@ -149,11 +149,12 @@ pub(super) static CLOCKS: Check = Check {
     sources: &[
         vendor("NVML, nvmlClocksEventReasonApplicationsClocksSetting", CLOCK_EVENT_REASONS),
         vendor("nvidia-smi(1): --lock-gpu-clocks, --applications-clocks", NVIDIA_SMI),
+        NOT_OF_A_VGPU,
         own("a warning: a limit can be a decision, but not an unnoticed one; an idle GPU does not tell of it"),
     ],
     run: |context, _| {
-        let reasons = jobs::gpus(context)?
-            .iter()
+        let reasons = jobs::boards(context, "clock event reasons")?
+            .into_iter()
             .map(|gpu| value(gpu, "clock event reasons", |v| v.call(Call::ClockEventReasons)));
         Ok(judge_clocks(&reasons.collect::<Result<Vec<_>, _>>()?))
     },

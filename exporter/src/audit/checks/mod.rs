@@ -21,6 +21,7 @@ mod node;
 mod numa;
 mod overlay;
 mod pci;
+mod pinning;
 mod pod_qos;
 mod storage;
 mod swap;
@@ -57,6 +58,9 @@ pub static CHECKS: &[&Check] = &[
     &cpu::GOVERNOR,
     &cpu::IDLE_STATES,
     &cpu::ISOLATED,
+    &pinning::TICKLESS,
+    &pinning::SMT,
+    &pinning::LOADERS,
     &cpu_power::OFFLINE,
     &cpu_power::TURBO,
     &cpu_power::FREQUENCY,
@@ -135,6 +139,16 @@ const fn book(what: &'static str) -> Source {
 const fn own(what: &'static str) -> Source {
     Source { grade: Grade::Own, what, url: "" }
 }
+
+/// Why what is the board's is not judged of a vGPU.
+const NOT_OF_A_VGPU: Source = vendor(
+    "NVIDIA, Virtual GPU Software Management SDK: properties of the board do not apply to a vGPU, which is not judged",
+    "https://docs.nvidia.com/vgpu/latest/grid-management-sdk-user-guide/index.html",
+);
+
+/// Why what lies between a GPU and the processor is not judged in a virtual machine.
+const NOT_IN_A_GUEST: Source =
+    own("not judged where a hypervisor has given every GPU: a virtual machine does not see the bus of its host");
 
 const SYSCTL_VM: &str = "https://docs.kernel.org/admin-guide/sysctl/vm.html";
 const SYSCTL_KERNEL: &str = "https://docs.kernel.org/admin-guide/sysctl/kernel.html";

@@ -2,14 +2,15 @@
 
 use super::super::text::list;
 use super::super::{Check, Expected, Fix, Status, Unread, Verdict, Who, jobs};
-use super::{kernel, own, vendor};
+use super::{NOT_IN_A_GUEST, kernel, own, vendor};
 use crate::parse::{ParseError, bus_id, choice};
 use crate::source::files;
 
 pub(super) static IOMMU: Check = Check {
     id: "iommu",
     title: "Translation of the GPUs' memory accesses",
-    reads: "/sys/bus/pci/devices/*/iommu_group/type of every GPU, /proc/sys/kernel/arch",
+    reads: "/sys/bus/pci/devices/*/iommu_group/type of every GPU, /proc/sys/kernel/arch, \
+            nvmlDeviceGetVirtualizationMode",
     expected: Expected::always("none, or identity (iommu=pt); machines with arm processors are not judged"),
     why: "When the IOMMU translates, messages between GPUs, and between a GPU and a NIC, go up to the processor and back \
           instead of through the PCIe switch below it: slower, and on some machines they hang.",
@@ -37,9 +38,11 @@ pub(super) static IOMMU: Check = Check {
             "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
         ),
         kernel("ABI: /sys/kernel/iommu_groups/ID/type", "https://docs.kernel.org/admin-guide/abi-testing.html"),
+        NOT_IN_A_GUEST,
         own("a warning: traffic over NVLink does not care; arm servers with NVIDIA's processors translate by design"),
     ],
     run: |context, _| {
+        jobs::sees_the_bus(context, "IOMMU")?;
         let word = |text: &str| Ok::<_, ParseError>(text.trim().to_owned());
         let arch = files::parse_optional(&context.roots.proc.join("sys/kernel/arch"), word)?;
         if arch.is_some_and(|arch| arch == "aarch64") {
@@ -69,7 +72,7 @@ fn judge_iommu(types: &[(u32, String)]) -> Verdict {
 pub(super) static ASPM: Check = Check {
     id: "pcie_power_saving",
     title: "Power saving of PCIe links",
-    reads: "/sys/module/pcie_aspm/parameters/policy",
+    reads: "/sys/module/pcie_aspm/parameters/policy, nvmlDeviceGetVirtualizationMode",
     expected: Expected::always("default or performance"),
     why: "A link that falls asleep between messages has to wake up for the next one. GPUs, NICs and NVMe drives all pay \
           for it, in microseconds each time.",
@@ -86,9 +89,11 @@ pub(super) static ASPM: Check = Check {
             "Red Hat, Power Management Guide: Active-State Power Management",
             "https://docs.redhat.com/en/documentation/red_hat_enterprise_linux/7/html/power_management_guide/aspm",
         ),
+        NOT_IN_A_GUEST,
         own("a warning: how much it costs depends on the devices"),
     ],
     run: |context, _| {
+        jobs::sees_the_bus(context, "power saving of PCIe links")?;
         let path = context.roots.sys.join("module/pcie_aspm/parameters/policy");
         Ok(judge_aspm(&files::parse(&path, |text| choice::active(text).map(str::to_owned))?))
     },

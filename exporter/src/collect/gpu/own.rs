@@ -7,7 +7,7 @@ use crate::catalog::dcgm::Scope;
 use crate::catalog::{Metric, gpu as rows, sampler};
 use crate::family::Families;
 use crate::source::nvml::activity::{self, Activity};
-use crate::source::nvml::{Absent, Gpu, Power, Process, Reading, State, fields};
+use crate::source::nvml::{Absent, Gpu, Power, Process, Reading, State, Virtualization, fields};
 
 /// Processes per GPU with a series of their own. MPS allows 48 clients per GPU.
 const PROCESSES: usize = 64;
@@ -16,7 +16,8 @@ const PROCESSES: usize = 64;
 pub(super) fn push_identity(gpu: &Gpu, age: Option<Duration>, index: &str, device: &str, out: &mut Families) {
     push_state(index, &gpu.uuid, gpu.state, out);
     let labels = [index, &gpu.uuid, &gpu.pci_bus_id, device, &gpu.model];
-    out.push_with(&rows::INFO, &labels, &[gpu.serial.as_deref().unwrap_or_default()], 1.0);
+    let virtualization = gpu.virtualization.map_or("", Virtualization::name);
+    out.push_with(&rows::INFO, &labels, &[gpu.serial.as_deref().unwrap_or_default(), virtualization], 1.0);
     out.push(&rows::READING_AGE, &[index, &gpu.uuid], age.map(|age| age.as_secs_f64()));
     out.push(&rows::READ_FAILURES, &[index, &gpu.uuid], gpu.failures as f64);
 }
@@ -92,6 +93,8 @@ fn push_activity(activity: &Activity, [index, uuid]: [&str; 2], out: &mut Famili
 fn push_processes(gpu: &Gpu, index: &str, out: &mut Families) {
     let Ok(processes) = &gpu.processes else { return };
     out.push(&rows::PROCESSES, &[index, &gpu.uuid], processes.len() as f64);
+    let clients = gpu.values.mps_clients.ok().map(|count| count as f64);
+    out.push(&rows::MPS_CLIENTS, &[index, &gpu.uuid], clients);
     let mut largest: Vec<&Process> = processes.iter().collect();
     largest.sort_by_key(|p| (Reverse(p.used_bytes), p.pid));
     for process in largest.into_iter().take(PROCESSES) {

@@ -13,7 +13,7 @@ use crate::family::Style;
 use crate::parse::bus_id::Address;
 use crate::parse::counters::csv;
 use crate::source::files::Roots;
-use crate::source::nvml::{Absent, Process, Snapshot, State, Totals, Values};
+use crate::source::nvml::{Absent, Process, Snapshot, State, Totals, Values, Virtualization};
 
 fn values() -> Values {
     let mut values = Values::default();
@@ -49,6 +49,7 @@ fn gpu(at: Instant, age: u64) -> Gpu {
         minor: Ok(0),
         model: "NVIDIA H100 80GB HBM3".to_owned(),
         serial: Err(Absent::NotPermitted),
+        virtualization: Ok(Virtualization::None),
         taken: at.checked_sub(Duration::from_secs(age)),
         state: State::Ok,
         events: Ok(()),

@@ -32,6 +32,7 @@ mod shared;
 mod single;
 mod time;
 mod values;
+mod virtualization;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -50,6 +51,7 @@ pub use power::Power;
 use shared::Shared;
 use time::Time;
 pub use values::{ComputeMode, Totals, Values};
+pub use virtualization::Virtualization;
 
 use super::kmsg;
 use super::xid::Journal;
@@ -64,6 +66,8 @@ pub struct Snapshot {
     pub at: Instant,
     /// The driver, or why there is none.
     pub driver: Driver,
+    /// Newest CUDA that the driver runs, such as `13.0`; `None` where it does not tell.
+    pub cuda: Option<String>,
     /// One entry per GPU that has told who it is, in index order; those that the driver lists no more are lost.
     pub gpus: Vec<Gpu>,
     /// GPUs that the driver counts but that have not told who they are, by index.
@@ -81,6 +85,7 @@ impl Default for Snapshot {
         Self {
             at: Instant::now(),
             driver: Driver::default(),
+            cuda: None,
             gpus: Vec::new(),
             unidentified: Vec::new(),
             calls: 0,
@@ -147,6 +152,8 @@ pub struct Gpu {
     pub model: String,
     /// Serial number of the board.
     pub serial: Reading<String>,
+    /// The machine's own GPU, or one that a hypervisor lends.
+    pub virtualization: Reading<Virtualization>,
     /// When `values` were taken; `None` before the first.
     pub taken: Option<Instant>,
     /// How reading it goes.
@@ -173,6 +180,7 @@ impl Default for Gpu {
             minor: Err(Absent::NotSupported),
             model: String::new(),
             serial: Err(Absent::NotSupported),
+            virtualization: Err(Absent::NotSupported),
             taken: None,
             state: State::Starting,
             processes: Err(Absent::NotSupported),
@@ -193,6 +201,8 @@ pub struct Process {
     pub used_bytes: Option<u64>,
     /// Id of the GPU instance that it is on, where the GPU is cut up.
     pub instance: Option<u32>,
+    /// Does the driver list it as a client of an MPS server?
+    pub mps: bool,
 }
 
 /// One entry per pid. A process with contexts of several kinds is in several of the driver's lists, with the same
@@ -202,6 +212,7 @@ fn merge(compute: &[Process], others: &[Process]) -> Vec<Process> {
     for process in compute.iter().chain(others) {
         let known = by_pid.entry(process.pid).or_insert_with(|| process.clone());
         known.used_bytes = known.used_bytes.max(process.used_bytes);
+        known.mps |= process.mps;
     }
     by_pid.into_values().collect()
 }

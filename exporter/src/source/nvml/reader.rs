@@ -240,8 +240,11 @@ impl<'a> Reader<'a> {
 
     fn read_rare(&mut self) {
         self.ask_all(|ask| ask.pace == Pace::Rare);
-        let lists = [Contexts::Graphics, Contexts::Mps].map(|list| self.ask(|d| raw::processes(d, list, self.layout)));
-        self.others = lists.into_iter().flatten().flatten().collect();
+        let [graphics, mps] =
+            [Contexts::Graphics, Contexts::Mps].map(|list| self.ask(|d| raw::processes(d, list, self.layout)));
+        self.values.mps_clients = mps.as_ref().map(Vec::len).map_err(|why| *why);
+        let clients = mps.into_iter().flatten().map(|process| Process { mps: true, ..process });
+        self.others = graphics.into_iter().flatten().chain(clients).collect();
     }
 
     fn read_rarest(&mut self) {

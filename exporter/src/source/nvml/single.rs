@@ -1,7 +1,7 @@
 //! The C boundary, continued: calls for single numbers that nvml-wrapper lacks.
 //!
 //! Not among the wrapper's methods are the temperature margin, the row remapper's histogram, the fabric in its versioned form,
-//! and the memory and the fabric by the calls of older drivers.
+//! and the memory and the fabric by the calls of older drivers; its virtualization mode fails on modes newer than it.
 
 #![allow(unsafe_code)]
 
@@ -10,6 +10,7 @@ use nvml_wrapper_sys::bindings as sys;
 
 use super::absent::{Absent, Reading};
 use super::raw::{handle, symbol};
+use super::virtualization::Virtualization;
 
 /// DCGM's codes for the registration with the fabric, which it keeps apart from NVML's.
 const FABRIC_FAILURE: f64 = 4.0;
@@ -27,6 +28,15 @@ pub(super) fn temperature_margin(device: &Device<'_>) -> Reading<f64> {
     // SAFETY: the library reads the version of the struct and writes its number.
     Absent::check(unsafe { call(handle(device), &raw mut margin) })?;
     Ok(f64::from(margin.marginTemperature))
+}
+
+/// Whether the GPU is the machine's own, or a hypervisor's.
+pub(super) fn virtualization(device: &Device<'_>) -> Reading<Virtualization> {
+    let call = symbol(&device.nvml().lib().nvmlDeviceGetVirtualizationMode)?;
+    let mut mode = sys::nvmlGpuVirtualizationMode_NVML_GPU_VIRTUALIZATION_MODE_NONE;
+    // SAFETY: the library writes one number to the place given.
+    Absent::check(unsafe { call(handle(device), &raw mut mode) })?;
+    Virtualization::of(mode)
 }
 
 /// Banks by how many spare rows they have left: all, most, part, few, none.

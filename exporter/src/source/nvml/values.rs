@@ -40,6 +40,8 @@ pub struct Values {
     pub mig_slices: Option<u32>,
     /// Its GPU instances, in order of id.
     pub instances: Vec<Arc<Instance>>,
+    /// How many of its processes are clients of an MPS server.
+    pub mps_clients: Reading<usize>,
     /// What tells of its health beside readings.
     pub health: Health,
 }
@@ -74,6 +76,7 @@ impl Default for Values {
             persistence_mode: Err(Absent::NotSupported),
             compute_mode: Err(Absent::NotSupported),
             samples: Err(Absent::NotSupported),
+            mps_clients: Err(Absent::NotSupported),
             mig_mode: Err(Absent::NotSupported),
             mig_slices: None,
             instances: Vec::new(),

@@ -6,7 +6,7 @@ mod tuned;
 use goodput_exporter::audit::checks::CHECKS;
 use goodput_exporter::audit::{Audit, Finding, Profile, Status, render};
 use goodput_exporter::catalog::dcgm::{Call, Read};
-use goodput_exporter::source::nvml::{Absent, ComputeMode, MigMode, Values, fields};
+use goodput_exporter::source::nvml::{Absent, ComputeMode, MigMode, Values, Virtualization, fields};
 
 use crate::support::{Machine, golden, shared};
 
@@ -305,6 +305,36 @@ fn what_nvml_does_not_say_is_told_apart() {
         for id in ["persistence_mode", "pcie_link", "gpu_throttle", "recovery_action"] {
             let found = finding(&machine, Profile::Mixed, id);
             assert_eq!(found.status, status, "{id}: {}", found.read);
+        }
+    }
+}
+
+/// What a guest is told about a board and a bus that are not its own makes no verdict, whatever it says.
+#[test]
+fn a_guest_is_not_judged_for_what_is_its_hypervisors() {
+    const OF_BOARD: [&str; 4] = ["power_limit", "gpu_throttle", "clock_limit", "pcie_link"];
+    const OF_BUS: [&str; 2] = ["iommu", "pcie_power_saving"];
+    use Status::{NotApplicable, Warn};
+    for (virtualization, of_board, of_bus) in [
+        (Virtualization::None, Warn, Warn),
+        (Virtualization::HostVgpu, Warn, Warn),
+        (Virtualization::Passthrough, Warn, NotApplicable),
+        (Virtualization::Vgpu, NotApplicable, NotApplicable),
+    ] {
+        let mut machine = tuned::machine();
+        machine.virtualization = virtualization;
+        machine.values.set(Read::Field(fields::POWER_LIMIT_ENFORCED), Ok(500_000.0));
+        // Clocks that somebody set, and the software's thermal slowdown.
+        machine.values.set(Read::Call(Call::ClockEventReasons), Ok(34.0));
+        machine.values.set(Read::Call(Call::PcieGeneration), Ok(1.0));
+        machine.write("sys/bus/pci/devices/0000:1a:00.0/iommu_group/type", "DMA-FQ\n");
+        machine.write("sys/module/pcie_aspm/parameters/policy", "default performance [powersave] powersupersave\n");
+        for (ids, status) in [(&OF_BOARD[..], of_board), (&OF_BUS, of_bus)] {
+            for id in ids {
+                let found = finding(&machine, Profile::Mixed, id);
+                assert_eq!(found.status, status, "{id} of {virtualization:?}: {}", found.read);
+                assert_eq!(found.read.contains("hypervisor"), status == NotApplicable, "{id}: {}", found.read);
+            }
         }
     }
 }

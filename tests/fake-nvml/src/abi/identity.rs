@@ -89,6 +89,8 @@ gpu_calls! {
     nvmlDeviceGetPciInfo(pci: Ptr<nvmlPciInfo_t>) |view| pci.set(pci_info(view.gpu));
     nvmlDeviceGetPciInfo_v2(pci: Ptr<nvmlPciInfo_t>) |view| pci.set(pci_info(view.gpu));
     nvmlDeviceGetPciInfo_v3(pci: Ptr<nvmlPciInfo_t>) |view| pci.set(pci_info(view.gpu));
+    nvmlDeviceGetVirtualizationMode(mode: Ptr<nvmlGpuVirtualizationMode_t>) |view|
+        mode.set(view.node.virtualization.mode());
     nvmlDeviceGetMultiGpuBoard(multi: Ptr<c_uint>) |_view| multi.set(0);
     nvmlDeviceGetDisplayActive(active: Ptr<nvmlEnableState_t>) |_view| active.set(0);
     nvmlDeviceGetDisplayMode(mode: Ptr<nvmlEnableState_t>) |_view| mode.set(0);

@@ -135,6 +135,7 @@ fn process(record: &[u64]) -> Process {
         pid: half(word(0).unwrap_or(0), 0),
         used_bytes: word(1).filter(|bytes| *bytes <= MOST_BYTES),
         instance: word(2).map(|instances| half(instances, 0)).filter(|id| *id != u32::MAX),
+        ..Process::default()
     }
 }
 
@@ -162,7 +163,8 @@ mod tests {
     fn records_of_every_length() {
         let pid = u64::from_ne_bytes([1, 2, 0, 0, 9, 9, 9, 9]);
         let instances = u64::from_ne_bytes([7, 0, 0, 0, 1, 0, 0, 0]);
-        let expected = |used_bytes, instance| Process { pid: u32::from_ne_bytes([1, 2, 0, 0]), used_bytes, instance };
+        let expected =
+            |used_bytes, instance| Process { pid: u32::from_ne_bytes([1, 2, 0, 0]), used_bytes, instance, mps: false };
         assert_eq!(process(&[pid, 5]), expected(Some(5), None));
         assert_eq!(process(&[pid, 5, instances]), expected(Some(5), Some(7)));
         assert_eq!(process(&[pid, u64::MAX, u64::MAX, u64::MAX]), expected(None, None));

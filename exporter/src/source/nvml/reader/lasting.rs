@@ -11,6 +11,7 @@ use super::super::absent::{Absent, Reading};
 use super::super::calls::{ASKS, Ask, Pace};
 use super::super::fields::LINK_COUNT;
 use super::super::shared::{Identity, Shared, Slot};
+use super::super::single;
 use super::sampling::Profiler;
 use super::{Due, PEER_CYCLES, Reader, raw};
 use crate::catalog::dcgm::{self, Call, Event, Read, Text};
@@ -116,5 +117,6 @@ pub(super) fn identify(shared: &Shared, slot: &Slot, device: &Device<'_>) -> Rea
         model: there(shared.ask(slot, || raw::name(device)))?,
         minor: minor.and_then(|minor| if minor <= MINOR_MOST { Ok(minor) } else { Err(Absent::NotSupported) }),
         serial: text(&|| device.serial()),
+        virtualization: shared.ask(slot, || single::virtualization(device)),
     })
 }

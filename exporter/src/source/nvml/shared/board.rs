@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use super::super::absent::Absent;
 use super::super::values::{Totals, Values};
-use super::super::{Driver, Gpu, Process, Reading, Snapshot, State};
+use super::super::{Driver, Gpu, Process, Reading, Snapshot, State, Virtualization};
 use super::{Clock, Generation, STUCK_AFTER, Shared};
 use crate::parse::bus_id::Address;
 use crate::source::xid::{ChannelState, Place};
@@ -17,6 +17,8 @@ use crate::source::xid::{ChannelState, Place};
 #[derive(Default)]
 pub(super) struct Board {
     pub(super) driver: Driver,
+    /// Newest CUDA of the driver that was loaded last.
+    cuda: Option<String>,
     /// Is there a generation whose driver has answered?
     pub(super) up: bool,
     pub(super) slots: Vec<Arc<Slot>>,
@@ -75,6 +77,7 @@ pub(in super::super) struct Identity {
     pub(in super::super) minor: Reading<u32>,
     pub(in super::super) model: Reading<String>,
     pub(in super::super) serial: Reading<String>,
+    pub(in super::super) virtualization: Reading<Virtualization>,
 }
 
 impl Identity {
@@ -92,6 +95,7 @@ impl Identity {
             minor: self.minor,
             model: self.model.clone().unwrap_or_default(),
             serial: self.serial.clone(),
+            virtualization: self.virtualization,
             ..Gpu::default()
         }
     }
@@ -119,6 +123,11 @@ impl Shared {
         }
         board.driver = driver;
         self.published.notify_all();
+    }
+
+    /// Tells which CUDA the driver runs; `None` where it does not say.
+    pub(in super::super) fn set_cuda(&self, cuda: Option<String>) {
+        self.board.lock().cuda = cuda;
     }
 
     /// Totals of a GPU, from whichever reader had it last.
@@ -162,7 +171,7 @@ impl Shared {
         let texts = [&identity.serial, &identity.pci_bus_id, &identity.model].map(|text| text.as_ref().err().copied());
         texts
             .into_iter()
-            .chain([identity.minor.err(), identity.nameless])
+            .chain([identity.minor.err(), identity.virtualization.err(), identity.nameless])
             .flatten()
             .any(|why| why != Absent::NotSupported)
     }
@@ -226,7 +235,7 @@ impl Shared {
         let board = self.board.lock();
         let now = self.time.now();
         let driver = self.driver(&board, released.map(|until| until.saturating_duration_since(now)));
-        let mut snapshot = Snapshot { at: now, driver, ..Snapshot::default() };
+        let mut snapshot = Snapshot { at: now, driver, cuda: board.cuda.clone(), ..Snapshot::default() };
         snapshot.calls = self.calls.load(Ordering::Relaxed);
         snapshot.listening = self.all_watched();
         snapshot.xids = self.journal.lock().clone();
