@@ -7,9 +7,9 @@ crate::metric_rows! {
         "1 while the NVIDIA driver answers, 0 while there is none; absent while it is released on request.",
         from "nvmlInit_v2, nvmlSystemGetDriverVersion", by "gpu", series "1", since "0.1.0"
     }
-    DRIVER_INFO = Info None "goodput_gpu_driver_info" ["version"] + ["cuda_version"] {
-        "Version of the NVIDIA driver, and the newest CUDA that it runs.",
-        from "nvmlSystemGetDriverVersion, nvmlSystemGetCudaDriverVersion_v2", by "gpu", series "1", since "0.1.0"
+    DRIVER_INFO = Info None "goodput_gpu_driver_info" ["version"] {
+        "Version of the NVIDIA driver.",
+        from "nvmlSystemGetDriverVersion", by "gpu", series "1", since "0.1.0"
     }
     INFO = Info None "goodput_gpu_info" ["gpu", "UUID", "pci_bus_id", "device", "modelName"] + ["serial", "virtualization"] {
         "Identity of the GPU; virtualization is none, passthrough (a whole GPU in a virtual machine), vgpu (a share of one in a virtual machine), host_vgpu or host_vsga (a GPU of a hypervisor).",

@@ -222,23 +222,3 @@ fn clients_of_an_mps_server_are_counted() {
     node.fault(&Calls::all().named("nvmlDeviceGetMPSComputeRunningProcesses*"), "UNKNOWN").unwrap();
     probe.until("a list that cannot be had is not an empty one", |s| clients(s) == (None, None));
 }
-
-#[test]
-fn the_driver_names_the_cuda_that_it_runs() {
-    for (cuda, fault, label) in
-        [(13_010, false, Some("13.1")), (12_080, false, Some("12.8")), (13_000, true, None), (i32::MAX, false, None)]
-    {
-        let folder = tempfile::tempdir().unwrap();
-        let node = FakeNode::new(folder.path(), &NodeSpec::h100(1).with("cuda", cuda)).unwrap();
-        if fault {
-            node.fault(&Calls::all().named("nvmlSystemGetCudaDriverVersion*"), "UNKNOWN").unwrap();
-        }
-        let mut probe = Probe::start(&node);
-        let scrape = probe.until("it is read", |s| s.cycles(0) > 0.0);
-        let line = scrape.0.lines().find(|line| line.starts_with("goodput_gpu_driver_info{")).unwrap();
-        match label {
-            Some(label) => assert!(line.contains(&format!("cuda_version=\"{label}\"")), "{line}"),
-            None => assert!(!line.contains("cuda"), "{line}"),
-        }
-    }
-}

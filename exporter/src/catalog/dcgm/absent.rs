@@ -38,7 +38,7 @@ pub static ABSENT: &[Absent] = &[
     absent(
         &[5..=6],
         "DCGM_FI_CUDA_DRIVER_VERSION, DCGM_FI_BIND_UNBIND_EVENT",
-        "goodput_gpu_driver_info has the versions of driver and CUDA; GPUs that come and go are found by themselves.",
+        "goodput_gpu_driver_info has the driver's version; GPUs that come and go are found by themselves.",
     ),
     absent(&[50..=50], "DCGM_FI_DEV_NAME", "It is the label modelName of every series."),
     absent(

@@ -56,7 +56,7 @@ impl Collector for GpuCollector {
             }
         };
         out.push(&rows::DRIVER_UP, &[], 1.0);
-        out.push_with(&rows::DRIVER_INFO, &[version], &[snapshot.cuda.as_deref().unwrap_or_default()], 1.0);
+        out.push(&rows::DRIVER_INFO, &[version], 1.0);
         self.push_all(context, version, out);
         Ok(Done::Ok)
     }

@@ -64,23 +64,13 @@ fn live(shared: &Arc<Shared>, library: Library, version: &str, generation: Gener
     shared.call(&shared.control, || drop(library));
 }
 
-/// Loads the library and reads the driver's versions, or says in one sentence why not.
+/// Loads the library and reads the driver's version, or says in one sentence why not.
 fn load(shared: &Shared, path: Option<&Path>, hold: Hold) -> Result<(Library, String), String> {
     let name = path.map_or(OsStr::new(LIBRARY), Path::as_os_str);
     let explain = |error| explain(path, &error);
     let nvml = shared.call(&shared.control, || Nvml::builder().lib_path(name).init()).map_err(explain)?;
     let version = shared.call(&shared.control, || nvml.sys_driver_version()).map_err(explain)?;
-    let cuda = shared.call(&shared.control, || nvml.sys_cuda_driver_version());
-    shared.set_cuda(cuda.ok().and_then(cuda_version));
     Ok((Library { nvml, _hold: hold }, version))
-}
-
-/// From CUDA 1.0 on, and below 100: anything else is no version.
-const CUDA_VERSIONS: std::ops::Range<i32> = 1000..100_000;
-
-/// `13.0` of 13000, as nvml.h packs it (`NVML_CUDA_DRIVER_VERSION_MAJOR`, `NVML_CUDA_DRIVER_VERSION_MINOR`).
-fn cuda_version(packed: i32) -> Option<String> {
-    CUDA_VERSIONS.contains(&packed).then(|| format!("{}.{}", packed / 1000, packed % 1000 / 10))
 }
 
 fn explain(library: Option<&Path>, error: &NvmlError) -> String {

@@ -66,8 +66,6 @@ pub struct Snapshot {
     pub at: Instant,
     /// The driver, or why there is none.
     pub driver: Driver,
-    /// Newest CUDA that the driver runs, such as `13.0`; `None` where it does not tell.
-    pub cuda: Option<String>,
     /// One entry per GPU that has told who it is, in index order; those that the driver lists no more are lost.
     pub gpus: Vec<Gpu>,
     /// GPUs that the driver counts but that have not told who they are, by index.
@@ -85,7 +83,6 @@ impl Default for Snapshot {
         Self {
             at: Instant::now(),
             driver: Driver::default(),
-            cuda: None,
             gpus: Vec::new(),
             unidentified: Vec::new(),
             calls: 0,

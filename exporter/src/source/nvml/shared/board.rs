@@ -17,8 +17,6 @@ use crate::source::xid::{ChannelState, Place};
 #[derive(Default)]
 pub(super) struct Board {
     pub(super) driver: Driver,
-    /// Newest CUDA of the driver that was loaded last.
-    cuda: Option<String>,
     /// Is there a generation whose driver has answered?
     pub(super) up: bool,
     pub(super) slots: Vec<Arc<Slot>>,
@@ -123,11 +121,6 @@ impl Shared {
         }
         board.driver = driver;
         self.published.notify_all();
-    }
-
-    /// Tells which CUDA the driver runs; `None` where it does not say.
-    pub(in super::super) fn set_cuda(&self, cuda: Option<String>) {
-        self.board.lock().cuda = cuda;
     }
 
     /// Totals of a GPU, from whichever reader had it last.
@@ -235,7 +228,7 @@ impl Shared {
         let board = self.board.lock();
         let now = self.time.now();
         let driver = self.driver(&board, released.map(|until| until.saturating_duration_since(now)));
-        let mut snapshot = Snapshot { at: now, driver, cuda: board.cuda.clone(), ..Snapshot::default() };
+        let mut snapshot = Snapshot { at: now, driver, ..Snapshot::default() };
         snapshot.calls = self.calls.load(Ordering::Relaxed);
         snapshot.listening = self.all_watched();
         snapshot.xids = self.journal.lock().clone();
