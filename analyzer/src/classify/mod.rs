@@ -46,6 +46,7 @@ mod keep_alive;
 mod late_rank;
 mod launch_bound;
 mod ledger;
+mod loaders;
 mod long_start;
 mod lost_work;
 mod low_occupancy;

@@ -1,0 +1,84 @@
+//! What the loaders of a job do: compute, or wait for reads. Of the tasks that wait PSI tells only when there is one, so
+//! that their number is bounded from both sides here.
+
+use super::depth::HeldGpus;
+use super::work::work;
+use super::{Cell, Thresholds, fed};
+use crate::signal::Signal;
+
+/// CPUs that the job's loaders use, in the cell: what it uses beyond threads that spin while their GPU works.
+pub(super) fn cores(cell: &Cell<'_>, t: &Thresholds) -> Option<f64> {
+    let of_node = || Some((cell.mean(Signal::NodeCpuBusy)? - cell.node.background_cores).max(0.0));
+    let working = working_gpus(cell, t);
+    let spinning = cell.mean(Signal::JobHolderCpu).map_or(working, |holders| holders.min(working));
+    Some((cell.mean(Signal::JobCpuUsage).or_else(of_node)? - spinning).max(0.0))
+}
+
+/// GPUs that work, in the mean of the cell: of the owner where its CPU use is told, else of the node.
+pub(super) fn working_gpus(cell: &Cell<'_>, t: &Thresholds) -> f64 {
+    let is_told = cell.mean(Signal::JobCpuUsage).is_some();
+    let gpus = cell.node.gpus.iter().map(|gpu| Cell { gpu, ..*cell });
+    let held = gpus.filter(|gpu| if is_told { gpu.is_held_by_owner() } else { !gpu.gpu.owners[cell.index].is_empty() });
+    held.filter_map(|gpu| work(&gpu, t)).map(|work| work.ratio.max(work.spun)).sum()
+}
+
+/// Are all GPUs of the node that are held the owner's?
+pub(super) fn is_alone(cell: &Cell<'_>) -> bool {
+    let HeldGpus { by_anyone, by_owner } = HeldGpus::around(cell);
+    by_anyone == by_owner
+}
+
+/// Do the CPU use and the waiting that are told belong to a job that reads? Of a node only where nobody else holds a GPU.
+pub(super) fn are_told(cell: &Cell<'_>, t: &Thresholds) -> bool {
+    let is_whose = cell.mean(Signal::JobCpuUsage).is_some() || is_alone(cell);
+    is_whose && fed::reads(cell, t).or_else(|| fed::node_reads(cell, t)).is_some()
+}
+
+/// The most tasks that wait for I/O, in the mean, if each waits independently of the others: some of N that each wait for
+/// a share w of their time do so for 1 - (1 - w)^N, so that N w is no more than -ln(1 - some), however many there are.
+pub(super) fn waiting_at_most(cell: &Cell<'_>) -> Option<f64> {
+    let some = [Signal::JobIoPressure, Signal::NodeIoPressure].into_iter().find_map(|signal| cell.mean(signal))?;
+    Some(-(1.0 - some.clamp(0.0, 1.0)).ln())
+}
+
+/// The share of the cell in which the GPU had no kernels.
+pub(super) fn late_share(cell: &Cell<'_>, t: &Thresholds) -> f64 {
+    work(cell, t).map_or(0.0, |work| 1.0 - work.ratio.max(work.spun))
+}
+
+/// How many worker processes there are. Workers of a job are alike, so that all of them are saturated where several are.
+pub(super) fn count(cell: &Cell<'_>, t: &Thresholds) -> Option<f64> {
+    let told = cell.mean(Signal::JobWorkers).filter(|workers| *workers >= 1.0);
+    let saturated = || {
+        let around = at_work_around(cell, t).filter_map(|cell| cell.mean(Signal::JobSaturatedWorkers));
+        around.reduce(f64::max).filter(|workers| *workers >= t.surely_workers)
+    };
+    told.or_else(saturated)
+}
+
+/// Of the tasks that compute or may wait for reads, the share that computes: all, where nothing waits. `None` is not known.
+pub(super) fn computing_share(cell: &Cell<'_>, cores: f64) -> Option<f64> {
+    let waiting = waiting_at_most(cell)?;
+    (cores > 0.0).then(|| cores / (cores + waiting))
+}
+
+/// The fewest loaders that there are: as many as computed at once in several minutes around in which the GPU worked.
+pub(super) fn at_least(cell: &Cell<'_>, t: &Thresholds) -> Option<f64> {
+    let mut computed: Vec<f64> = at_work_around(cell, t).filter_map(|cell| cores(&cell, t)).collect();
+    computed.sort_by(|a, b| b.total_cmp(a));
+    computed.get((t.deep_cells as usize).saturating_sub(1)).copied()
+}
+
+/// CPU time of loaders for each second in which a GPU of the owner works.
+pub(super) fn cores_per_work(cell: &Cell<'_>, t: &Thresholds) -> Option<f64> {
+    let own = cell.node.gpus.iter().map(|gpu| Cell { gpu, ..*cell }).filter(Cell::is_held_by_owner);
+    let worked: f64 = own.filter_map(|gpu| work(&gpu, t)).map(|work| work.ratio).sum();
+    (worked > 0.0).then_some(cores(cell, t)? / worked)
+}
+
+/// The owner's cells around in which the GPU worked, this one with them.
+pub(super) fn at_work_around<'a>(cell: &Cell<'a>, t: &Thresholds) -> impl Iterator<Item = Cell<'a>> {
+    let around = cell.node.around(cell.index, t.derate_around_seconds).map(|index| Cell { index, ..*cell });
+    let held = around.filter(Cell::is_held_by_owner);
+    held.filter(|cell| work(cell, t).is_some_and(|work| work.ratio >= t.sustained_busy_ratio))
+}
