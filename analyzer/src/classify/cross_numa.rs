@@ -15,7 +15,7 @@ use super::{Cell, Class, Fact, Rule, Thresholds, Verdict};
 use crate::median::upper_median;
 use crate::signal::Signal;
 
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 
 pub(super) const RULE: Rule =
     Rule { class: Class::CrossNuma, explains: &[Class::DataloaderCpu, Class::FeedingUnsplit], judge };

@@ -9,7 +9,7 @@ use super::work::work;
 use super::{Cell, Class, Fact, Rule, Thresholds, Verdict, dataloader_storage, fed, feeding_unsplit, loaders};
 use crate::signal::Signal;
 
-pub(super) const VERSION: u32 = 4;
+pub(super) const VERSION: u32 = 5;
 
 pub(super) const RULE: Rule = Rule { class: Class::DataloaderCpu, explains: &[Class::FeedingUnsplit], judge };
 
@@ -110,15 +110,20 @@ fn in_process(cell: &Cell<'_>, t: &Thresholds) -> Option<Seen> {
 }
 
 /// Batches take far more CPU time than they do in other minutes of the job, though no CPU is short: there are too few workers
-/// for that. All of its GPUs wait for them alike, and no more tasks can wait for reads than compute.
+/// for that. All of its GPUs wait for them alike, and few tasks can wait for reads beside those that compute.
 ///
 /// What the job computes beside its loaders makes a batch look dearer the less the GPUs work; but then no more CPUs are in use.
 fn costlier(cell: &Cell<'_>, t: &Thresholds) -> Option<Seen> {
     work(cell, t).filter(|work| work.ratio >= t.sustained_busy_ratio)?;
     let (cores, per_work) = (loaders::cores(cell, t)?, loaders::cores_per_work(cell, t)?);
     let computing = loaders::computing_share(cell, cores)?;
-    let is_late = cores >= t.computing_cores && computing >= 1.0 - t.waiting_share_ratio;
-    if !is_late || !loaders::are_told(cell, t) || feeding_unsplit::is_server(cell) || waits_for_reads(cell, t) {
+    let is_late = cores >= t.computing_cores && computing >= t.cpu_busy_ratio;
+    if !is_late
+        || !feeding_unsplit::works_on_and_off(cell, t)
+        || !loaders::are_told(cell, t)
+        || feeding_unsplit::is_server(cell)
+        || waits_for_reads(cell, t)
+    {
         return None;
     }
     let usual = cheapest(cell, cores, t).filter(|usual| per_work >= usual * t.like_batch_ratio)?;
@@ -133,7 +138,7 @@ fn costlier(cell: &Cell<'_>, t: &Thresholds) -> Option<Seen> {
             signal: "tasks that compute / those that compute or may wait",
             unit: "ratio",
             value: computing,
-            threshold: 1.0 - t.waiting_share_ratio,
+            threshold: t.cpu_busy_ratio,
         },
     ];
     let share = loaders::late_share(cell, t) * computing;

@@ -11,7 +11,7 @@ use super::{Cell, Class, Fact, Rule, Thresholds, Verdict, fed, loaders};
 use crate::median::median;
 use crate::signal::Signal;
 
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 
 pub(super) const RULE: Rule = Rule { class: Class::DataloaderStorage, explains: &[Class::FeedingUnsplit], judge };
 
@@ -60,16 +60,16 @@ fn writes_instead(cell: &Cell<'_>, t: &Thresholds) -> bool {
 /// What shows that reads are late and preparation is not, and for how much of the cell.
 fn late(cell: &Cell<'_>, some: f64, t: &Thresholds) -> Option<(Fact, f64)> {
     let cores = loaders::cores(cell, t)?;
-    if let Some(count) = loaders::count(cell, t).filter(|_| waits_for_batches(cell, t)) {
+    let late = loaders::late_share(cell, t);
+    if let Some(count) = loaders::count(cell).filter(|_| waits_for_batches(cell, t)) {
         // Of the time that a batch takes them, what they compute is not late for reads.
-        let late = loaders::late_share(cell, t);
         let counted = do_not_compute(count, some, cores, t).map(|fact| (fact, some.min(fact.value * late)));
         return counted.or_else(|| stalled(cell, t).map(|fact| (fact, fact.value)));
     }
-    let all = waiting_tasks(cell, some, cores, t)
-        .or_else(|| same_cpu_per_work(cell, cores, t))
-        .or_else(|| fewer_compute(cell, some, cores, t));
-    all.map(|fact| (fact, some)).or_else(|| stalled(cell, t).map(|fact| (fact, fact.value)))
+    let compared = || same_cpu_per_work(cell, cores, t).or_else(|| fewer_compute(cell, some, cores, t));
+    let told = waiting_tasks(cell, some, cores, t).map(|fact| (fact, some));
+    let told = told.or_else(|| compared().map(|fact| (fact, some.min(late))));
+    told.or_else(|| stalled(cell, t).map(|fact| (fact, fact.value)))
 }
 
 /// No task ran while some waited (PSI full): of the job, else of its node.

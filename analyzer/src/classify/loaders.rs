@@ -2,6 +2,7 @@
 //! that their number is bounded from both sides here.
 
 use super::depth::HeldGpus;
+use super::spinning::GAPLESS;
 use super::work::work;
 use super::{Cell, Thresholds, fed};
 use crate::signal::Signal;
@@ -34,31 +35,36 @@ pub(super) fn are_told(cell: &Cell<'_>, t: &Thresholds) -> bool {
     is_whose && fed::reads(cell, t).or_else(|| fed::node_reads(cell, t)).is_some()
 }
 
-/// The most tasks that wait for I/O, in the mean, if each waits independently of the others: some of N that each wait for
-/// a share w of their time do so for 1 - (1 - w)^N, so that N w is no more than -ln(1 - some), however many there are.
-pub(super) fn waiting_at_most(cell: &Cell<'_>) -> Option<f64> {
+/// The tasks that may wait for I/O, in the mean: the most that are told of. If each waits independently of the others, some of N
+/// that each wait for a share w of their time do so for 1 - (1 - w)^N, so that N w is no more than -ln(1 - some), however
+/// many there are. If they wait all at once there are more: as many as CPUs that are idle meanwhile (iowait), or as processes
+/// in uninterruptible sleep.
+fn waiting(cell: &Cell<'_>) -> Option<f64> {
     let some = [Signal::JobIoPressure, Signal::NodeIoPressure].into_iter().find_map(|signal| cell.mean(signal))?;
-    Some(-(1.0 - some.clamp(0.0, 1.0)).ln())
+    let independently = -(1.0 - some.clamp(0.0, 1.0)).ln();
+    let iowait = cell.mean(Signal::NodeCpuIowait).filter(|_| is_alone(cell));
+    let told = [iowait, cell.mean(Signal::JobUninterruptible)];
+    told.into_iter().flatten().chain([independently]).reduce(f64::max)
 }
 
-/// The share of the cell in which the GPU had no kernels.
+/// The share of the cell for which the GPU waited: the pauses beyond those that its kernels leave where it is fed.
 pub(super) fn late_share(cell: &Cell<'_>, t: &Thresholds) -> f64 {
-    work(cell, t).map_or(0.0, |work| 1.0 - work.ratio.max(work.spun))
+    let Some(here) = work(cell, t).map(|work| work.ratio.max(work.spun)) else { return 0.0 };
+    let mut busy: Vec<f64> =
+        at_work_around(cell, t).filter_map(|cell| work(&cell, t)).map(|work| work.ratio.max(work.spun)).collect();
+    busy.sort_by(|a, b| b.total_cmp(a));
+    let fed = busy.get((busy.len() / 10).max(t.deep_cells as usize)).copied();
+    1.0 - (here / fed.filter(|fed| *fed >= GAPLESS).unwrap_or(1.0)).min(1.0)
 }
 
-/// How many worker processes there are. Workers of a job are alike, so that all of them are saturated where several are.
-pub(super) fn count(cell: &Cell<'_>, t: &Thresholds) -> Option<f64> {
-    let told = cell.mean(Signal::JobWorkers).filter(|workers| *workers >= 1.0);
-    let saturated = || {
-        let around = at_work_around(cell, t).filter_map(|cell| cell.mean(Signal::JobSaturatedWorkers));
-        around.reduce(f64::max).filter(|workers| *workers >= t.surely_workers)
-    };
-    told.or_else(saturated)
+/// How many worker processes there are.
+pub(super) fn count(cell: &Cell<'_>) -> Option<f64> {
+    cell.mean(Signal::JobWorkers).filter(|workers| *workers >= 1.0)
 }
 
 /// Of the tasks that compute or may wait for reads, the share that computes: all, where nothing waits. `None` is not known.
 pub(super) fn computing_share(cell: &Cell<'_>, cores: f64) -> Option<f64> {
-    let waiting = waiting_at_most(cell)?;
+    let waiting = waiting(cell)?;
     (cores > 0.0).then(|| cores / (cores + waiting))
 }
 
