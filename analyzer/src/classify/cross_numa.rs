@@ -110,15 +110,16 @@ impl Place {
     }
 
     /// The fact that its processes were there for a part of the cell: a cell beside this one is off its node, the other
-    /// one on it, and this one neither.
+    /// one on it, all or in part, and this one lies between them.
     fn moved(&self, cell: &Cell<'_>, t: &Thresholds) -> Option<Fact> {
-        let range = t.cross_numa_cpus_ratio..1.0 - t.cross_numa_cpus_ratio;
-        let between = self.cpus.filter(|f| range.contains(&f.value))?;
+        let own = self.cpus.filter(|f| f.value >= t.cross_numa_cpus_ratio)?;
         let beside = |index: usize| (index < cell.node.cells.len()).then(|| Place::of(&Cell { index, ..*cell }))?;
         let (before, after) = (beside(cell.index.checked_sub(1)?)?, beside(cell.index + 1)?);
         let is_off = |place: &Place| !place.off_node(t).is_empty();
-        let moved = is_off(&before) && after.is_on_node(t) || before.is_on_node(t) && is_off(&after);
-        moved.then_some(Fact { threshold: range.end, ..between })
+        let least = own.value + t.cross_numa_cpus_ratio;
+        let is_on = |place: &Place| !is_off(place) && place.cpus.is_some_and(|f| f.value >= least);
+        let moved = is_off(&before) && is_on(&after) || is_on(&before) && is_off(&after);
+        moved.then_some(Fact { threshold: least, ..own })
     }
 
     /// Do its processes run on the GPU's node and nowhere else?

@@ -127,7 +127,7 @@ fn costlier(cell: &Cell<'_>, t: &Thresholds) -> Option<Seen> {
         return None;
     }
     let usual = cheapest(cell, cores, t).filter(|usual| per_work >= usual * t.like_batch_ratio)?;
-    if is_behind(cell, t) {
+    if is_behind(cell, t) || !loaders::reads_as_usual(cell, t) {
         return None;
     }
     let is_job = cell.mean(Signal::JobCpuUsage).is_some() && cell.mean(Signal::JobIoPressure).is_some();

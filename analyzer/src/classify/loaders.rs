@@ -5,6 +5,7 @@ use super::depth::HeldGpus;
 use super::spinning::GAPLESS;
 use super::work::work;
 use super::{Cell, Thresholds, fed};
+use crate::median::median;
 use crate::signal::Signal;
 
 /// CPUs that the job's loaders use, in the cell: what it uses beyond threads that spin while their GPU works.
@@ -77,9 +78,23 @@ pub(super) fn at_least(cell: &Cell<'_>, t: &Thresholds) -> Option<f64> {
 
 /// CPU time of loaders for each second in which a GPU of the owner works.
 pub(super) fn cores_per_work(cell: &Cell<'_>, t: &Thresholds) -> Option<f64> {
+    Some(cores(cell, t)? / worked(cell, t)?)
+}
+
+/// Is no more read for each second of work than in the minutes around? A start reads besides, and computes.
+pub(super) fn reads_as_usual(cell: &Cell<'_>, t: &Thresholds) -> bool {
+    let signals = [fed::READ[0], fed::READ[1], Signal::NodeDiskRead];
+    let Some(signal) = signals.into_iter().find(|signal| cell.mean(*signal).is_some()) else { return false };
+    let per_work = |cell: &Cell<'_>| Some(cell.mean(signal)? / worked(cell, t)?);
+    let usual = median(at_work_around(cell, t).filter_map(|cell| per_work(&cell)).collect());
+    per_work(cell).zip(usual).is_some_and(|(here, usual)| here <= usual * t.like_batch_ratio)
+}
+
+/// GPUs of the owner on the node that work, in the mean of the cell.
+fn worked(cell: &Cell<'_>, t: &Thresholds) -> Option<f64> {
     let own = cell.node.gpus.iter().map(|gpu| Cell { gpu, ..*cell }).filter(Cell::is_held_by_owner);
     let worked: f64 = own.filter_map(|gpu| work(&gpu, t)).map(|work| work.ratio).sum();
-    (worked > 0.0).then_some(cores(cell, t)? / worked)
+    (worked > 0.0).then_some(worked)
 }
 
 /// The owner's cells around in which the GPU worked, this one with them.

@@ -43,6 +43,8 @@ mod intervals;
 mod irq_placement;
 mod judge;
 mod keep_alive;
+#[cfg(test)]
+mod late;
 mod late_rank;
 mod launch_bound;
 mod ledger;
