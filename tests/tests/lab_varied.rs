@@ -34,6 +34,9 @@ const VARIED: &[&str] = &[
     "unlabelled_pods",
 ];
 
+/// Of these the ones that showed what a rule was then made for; no rule and no threshold came of the others.
+const USED: &[&str] = &["independent_steps", "sub_numa"];
+
 /// Sets of exporters on each node, and what the page calls them.
 const SETS: [(Exporters, &str); 3] = [
     (Exporters::Ours, "goodput-exporter"),
@@ -87,7 +90,11 @@ fn by_family(sets: &[Evaluation]) -> Result<String> {
     for name in VARIED {
         let scores: Vec<&Score> = sets.iter().map(|set| &set.families[*name]).collect();
         let worst = scores.iter().map(|s| s.wrong_class_share).fold(0.0, f64::max);
-        let which = if family(name)?.is_held_out { "held out" } else { "tuned" };
+        let which = match (family(name)?.is_held_out, USED.contains(name)) {
+            (true, _) => "nothing, held out",
+            (false, true) => "a rule",
+            (false, false) => "nothing",
+        };
         let cell = |s: &&Score| format!("{} / {}", percent(s.wrong_class_share), percent(s.unexplained_share));
         let cells = scores.iter().map(cell).collect::<Vec<_>>().join(" | ");
         rows.push((worst, format!("| `{name}` | {which} | {cells} |\n")));
@@ -95,7 +102,7 @@ fn by_family(sets: &[Evaluation]) -> Result<String> {
     rows.sort_by(|(a, _), (b, _)| b.total_cmp(a));
     let head = SETS.map(|(_, name)| name).join(" | ");
     let all: Vec<String> = rows.into_iter().map(|(_, row)| row).collect();
-    Ok(format!("| family | set | {head} |\n|---|---|---:|---:|---:|\n{}", all.concat()))
+    Ok(format!("| family | what came of it | {head} |\n|---|---|---:|---:|---:|\n{}", all.concat()))
 }
 
 /// What a class is mostly taken for, in order of size.
@@ -132,7 +139,7 @@ fn by_confidence(sets: &[Evaluation]) -> Result<String> {
         for held_out in [false, true] {
             let Sure { claimed_ms, right_ms, all_right_ms } = Sure::of(set, held_out)?;
             let share = |whole: i64| if whole > 0 { percent(right_ms as f64 / whole as f64) } else { "-".to_owned() };
-            let which = if held_out { "held out" } else { "tuned" };
+            let which = if held_out { "held out" } else { "the others" };
             let hours = claimed_ms as f64 / 3_600_000.0;
             let (right, of_all) = (share(claimed_ms), share(all_right_ms));
             let _ = writeln!(text, "| {name} | {which} | {hours:.2} GPU-hours | {right} | {of_all} |");

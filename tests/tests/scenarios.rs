@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use goodput_analyzer::classify::{Advice, Class, DERATES, OUTAGES, PHASES, RULES, Thresholds, judge_series};
 use goodput_analyzer::sample::{Series, TimeMs};
 use goodput_tests::lab::exporters::{Exporters, Fields, Recorder, View, uuid};
-use goodput_tests::lab::model::Machine;
+use goodput_tests::lab::model::{Layout, Machine};
 use goodput_tests::lab::phase::Phase;
 use serde::Deserialize;
 
@@ -36,6 +36,9 @@ struct Scenario {
     other_model: bool,
     /// Minutes after which a second node's GPUs belong to the job too.
     joined_after: Option<usize>,
+    /// NUMA nodes that each of the two sockets is divided into.
+    #[serde(default = "one")]
+    nodes_per_socket: usize,
     phases: Vec<Phase>,
     /// What the exporters of GPUs tell that is not so.
     #[serde(default)]
@@ -90,7 +93,8 @@ fn simulate(scenario: &Scenario) -> Vec<Series> {
 
 /// A node whose GPUs nobody holds before that minute.
 fn simulate_node(scenario: &Scenario, node: &str, held_from: usize) -> Vec<Series> {
-    let (mut machine, mut recorder) = (Machine::new(scenario.gpus), Recorder::new(node, scenario.exporters));
+    let layout = Layout { gpus: scenario.gpus, nodes_per_socket: scenario.nodes_per_socket, ..Layout::default() };
+    let (mut machine, mut recorder) = (Machine::of(layout), Recorder::new(node, scenario.exporters));
     if scenario.other_model {
         recorder = recorder.telling("NVIDIA L40S", Fields::Usual);
     }

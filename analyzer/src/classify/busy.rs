@@ -5,7 +5,7 @@ use super::thresholds::confidence::{COUNTED, INFERRED, WEAK};
 use super::{Cell, Fact, Thresholds, power, sampling, spinning};
 use crate::signal::{Signal, named_in};
 
-pub(super) const VERSION: u32 = 3;
+pub(super) const VERSION: u32 = 4;
 
 /// The share of a cell that was work.
 #[derive(Clone, Debug, PartialEq)]

@@ -9,13 +9,13 @@
 use super::busy::{Busy, busy};
 use super::depth::{self, Lost, shallow};
 use super::derate::Derate;
-use super::exchange::works_alone;
+use super::exchange::{keep_own_rhythms, works_alone};
 use super::thresholds::confidence::{INFERRED, NODE_WIDE};
 use super::work::work;
 use super::{Cell, Class, Fact, Rule, Thresholds, Verdict, late_rank, swing};
 use crate::signal::Signal;
 
-pub(super) const VERSION: u32 = 4;
+pub(super) const VERSION: u32 = 5;
 
 pub(super) const RULE: Rule = Rule {
     class: Class::CollectiveWait,
@@ -63,7 +63,7 @@ fn judge_busy(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
     }
     let others = others(cell);
     let late = late_rank::lost(cell, &others, t);
-    match judge_past(cell, t) {
+    let told = match judge_past(cell, t) {
         Verdict::Claim { max_share, confidence, facts } => match late.filter(|lost| lost.share > max_share) {
             Some(lost) => claim(lost),
             None => Verdict::Claim { max_share, confidence, facts },
@@ -73,7 +73,9 @@ fn judge_busy(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
             let swings = || swing::lost(cell, t).filter(|_| has_company(cell, &others, t));
             late.or_else(swings).map_or(other, claim)
         }
-    }
+    };
+    let are_no_ranks = matches!(told, Verdict::Claim { .. }) && keep_own_rhythms(cell, &others, t);
+    if are_no_ranks { Verdict::No } else { told }
 }
 
 fn claim(Lost { share, confidence, facts }: Lost) -> Verdict {

@@ -2,6 +2,10 @@
 //!
 //! Being there is an advisory. GPU-time is claimed only where other GPUs of the same owner, whose processes are on their
 //! own nodes, work more at the same time: the difference to their median bounds what the placement can have cost.
+//!
+//! A socket may be divided into several NUMA nodes (Intel's sub-NUMA clustering, AMD's nodes per socket), and a process that
+//! is bound to the socket is on the GPU's node in part. It is compared with all the same, where it has no more CPUs than the
+//! process that is elsewhere: what it does better is not for want of them.
 
 use super::advisory::{Advice, Adviser};
 use super::busy;
@@ -11,7 +15,7 @@ use super::{Cell, Class, Fact, Rule, Thresholds, Verdict};
 use crate::median::upper_median;
 use crate::signal::Signal;
 
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 
 pub(super) const RULE: Rule =
     Rule { class: Class::CrossNuma, explains: &[Class::DataloaderCpu, Class::FeedingUnsplit], judge };
@@ -32,7 +36,7 @@ fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
     let Some(own) = busy::busy(cell, t) else { return Verdict::Abstain { missing: busy::LADDER.to_vec() } };
     let others = cell.node.gpus.iter().filter(|gpu| gpu.uuid != cell.gpu.uuid && gpu.model == cell.gpu.model);
     let comparable = others.map(|gpu| Cell { gpu, ..*cell }).filter(|c| c.is_held_by_owner());
-    let on_node = comparable.filter(|c| Place::of(c).is_some_and(|p| p.is_on_node(t)));
+    let on_node = comparable.filter(|c| Place::of(c).is_some_and(|p| p.is_nearer(&place, t)));
     let working = on_node.filter_map(|c| busy::busy(&c, t)).map(|b| b.ratio).filter(|b| *b >= t.sustained_busy_ratio);
     // Of two that are on their nodes, the better; the best of many is ahead by chance.
     let behind = upper_median(working.collect()).unwrap_or(0.0) - own.ratio;
@@ -67,6 +71,8 @@ fn has_cpus(cell: &Cell<'_>, node: &str) -> bool {
 struct Place {
     cpus: Option<Fact>,
     memory: Option<Fact>,
+    /// The CPUs that the GPU's own processes may use.
+    count: Option<f64>,
 }
 
 impl Place {
@@ -89,6 +95,7 @@ impl Place {
             cpus: of_gpu
                 .or_else(|| of_owner(Signal::JobNumaAllowedCpus, "job_numa_allowed_cpus on the GPU's NUMA node / all")),
             memory: of_owner(Signal::JobNumaMemory, "job_numa_memory on the GPU's NUMA node / all"),
+            count: cell.by_numa_node(Signal::GpuAllowedCpus).map(|(_, cpus)| cpus).reduce(|a, b| a + b),
         };
         (place.cpus.is_some() || place.memory.is_some()).then_some(place)
     }
@@ -103,20 +110,28 @@ impl Place {
     }
 
     /// The fact that its processes were there for a part of the cell: a cell beside this one is off its node, the other
-    /// one on it, and this one neither.
+    /// one on it, all or in part, and this one lies between them.
     fn moved(&self, cell: &Cell<'_>, t: &Thresholds) -> Option<Fact> {
-        let range = t.cross_numa_cpus_ratio..1.0 - t.cross_numa_cpus_ratio;
-        let between = self.cpus.filter(|f| range.contains(&f.value))?;
+        let own = self.cpus.filter(|f| f.value >= t.cross_numa_cpus_ratio)?;
         let beside = |index: usize| (index < cell.node.cells.len()).then(|| Place::of(&Cell { index, ..*cell }))?;
         let (before, after) = (beside(cell.index.checked_sub(1)?)?, beside(cell.index + 1)?);
         let is_off = |place: &Place| !place.off_node(t).is_empty();
-        let moved = is_off(&before) && after.is_on_node(t) || before.is_on_node(t) && is_off(&after);
-        moved.then_some(Fact { threshold: range.end, ..between })
+        let least = own.value + t.cross_numa_cpus_ratio;
+        let is_on = |place: &Place| !is_off(place) && place.cpus.is_some_and(|f| f.value >= least);
+        let moved = is_off(&before) && is_on(&after) || is_on(&before) && is_off(&after);
+        moved.then_some(Fact { threshold: least, ..own })
     }
 
     /// Do its processes run on the GPU's node and nowhere else?
     fn is_on_node(&self, t: &Thresholds) -> bool {
         let on = self.cpus.is_some_and(|f| f.value > 1.0 - t.cross_numa_cpus_ratio);
         on && self.memory.is_none_or(|f| f.value >= t.cross_numa_memory_ratio)
+    }
+
+    /// Do its processes run on the GPU's node and nowhere else, or there in part, with no more CPUs than the other's have?
+    fn is_nearer(&self, than: &Place, t: &Thresholds) -> bool {
+        let is_partly_on = self.cpus.is_some_and(|f| f.value >= t.cross_numa_cpus_ratio) && self.off_node(t).is_empty();
+        let has_no_more = self.count.zip(than.count).is_some_and(|(own, other)| own <= other);
+        self.is_on_node(t) || is_partly_on && has_no_more
     }
 }

@@ -6,10 +6,10 @@ use super::cpu::{self, CpuUse};
 use super::depth::HeldGpus;
 use super::thresholds::confidence::{COUNTED, INFERRED, NODE_WIDE, WEAK};
 use super::work::work;
-use super::{Cell, Class, Fact, Rule, Thresholds, Verdict, dataloader_storage, fed, feeding_unsplit};
+use super::{Cell, Class, Fact, Rule, Thresholds, Verdict, dataloader_storage, fed, feeding_unsplit, loaders};
 use crate::signal::Signal;
 
-pub(super) const VERSION: u32 = 4;
+pub(super) const VERSION: u32 = 5;
 
 pub(super) const RULE: Rule = Rule { class: Class::DataloaderCpu, explains: &[Class::FeedingUnsplit], judge };
 
@@ -27,7 +27,7 @@ fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
         let missing = cpu::SIGNALS.into_iter().chain([Signal::JobCpuPressure, Signal::NodeCpuPressure]).collect();
         return Verdict::Abstain { missing };
     }
-    let seen = [short(cell, usage, waiting, t), saturated(cell, t), in_process(cell, t)];
+    let seen = [short(cell, usage, waiting, t), saturated(cell, t), in_process(cell, t), costlier(cell, t)];
     let both = |a: Seen, b: Seen| Seen {
         share: a.share.max(b.share),
         confidence: a.confidence.max(b.confidence),
@@ -74,8 +74,11 @@ fn saturated(cell: &Cell<'_>, t: &Thresholds) -> Option<Seen> {
         return None;
     }
     let facts = vec![Fact::of(Signal::JobSaturatedWorkers, workers, t.saturated_workers)];
-    // Workers that compute all the time bound nothing below that.
-    Some(Seen { share: 1.0, confidence: INFERRED, facts })
+    // Workers that compute all the time bound nothing below that, but for what others of them may wait for reads.
+    let io = cell.mean(Signal::JobIoPressure).filter(|waiting| *waiting >= t.io_waiting_ratio);
+    let computing = io.and_then(|_| loaders::computing_share(cell, loaders::cores(cell, t)?));
+    let share = computing.map_or(1.0, |computing| computing * loaders::late_share(cell, t));
+    Some(Seen { share, confidence: INFERRED, facts })
 }
 
 /// The processes that hold the job's GPUs do nearly all of its computing, and go on with it while these have nothing to do,
@@ -104,6 +107,60 @@ fn in_process(cell: &Cell<'_>, t: &Thresholds) -> Option<Seen> {
         reads,
     ];
     Some(Seen { share, confidence: WEAK, facts })
+}
+
+/// Batches take far more CPU time than they do in other minutes of the job, though no CPU is short: there are too few workers
+/// for that. All of its GPUs wait for them alike, and few tasks can wait for reads beside those that compute.
+///
+/// What the job computes beside its loaders makes a batch look dearer the less the GPUs work; but then no more CPUs are in use.
+fn costlier(cell: &Cell<'_>, t: &Thresholds) -> Option<Seen> {
+    work(cell, t).filter(|work| work.ratio >= t.sustained_busy_ratio)?;
+    let (cores, per_work) = (loaders::cores(cell, t)?, loaders::cores_per_work(cell, t)?);
+    let computing = loaders::computing_share(cell, cores)?;
+    let is_late = cores >= t.computing_cores && computing >= t.cpu_busy_ratio;
+    if !is_late
+        || !feeding_unsplit::works_on_and_off(cell, t)
+        || !loaders::are_told(cell, t)
+        || feeding_unsplit::is_server(cell)
+        || waits_for_reads(cell, t)
+    {
+        return None;
+    }
+    let usual = cheapest(cell, cores, t).filter(|usual| per_work >= usual * t.like_batch_ratio)?;
+    if is_behind(cell, t) || !loaders::reads_as_usual(cell, t) {
+        return None;
+    }
+    let is_job = cell.mean(Signal::JobCpuUsage).is_some() && cell.mean(Signal::JobIoPressure).is_some();
+    let signal = "loaders' cores / busy";
+    let facts = vec![
+        Fact { signal, unit: "cores", value: per_work, threshold: usual * t.like_batch_ratio },
+        Fact {
+            signal: "tasks that compute / those that compute or may wait",
+            unit: "ratio",
+            value: computing,
+            threshold: t.cpu_busy_ratio,
+        },
+    ];
+    let share = loaders::late_share(cell, t) * computing;
+    Some(Seen { share, confidence: if is_job { INFERRED } else { NODE_WIDE }, facts })
+}
+
+/// The CPU time for each second of work that a tenth of the cells around do with, of those in which no more CPUs were used.
+fn cheapest(cell: &Cell<'_>, cores: f64, t: &Thresholds) -> Option<f64> {
+    let with = |cell: Cell<'_>| Some((loaders::cores(&cell, t)?, loaders::cores_per_work(&cell, t)?));
+    let all: Vec<(f64, f64)> = loaders::at_work_around(cell, t).filter_map(with).collect();
+    let mut less: Vec<f64> = all.iter().filter(|(used, _)| *used <= cores).map(|(_, per_work)| *per_work).collect();
+    less.sort_by(f64::total_cmp);
+    let tenth = (all.len() / 10).max(t.deep_cells as usize);
+    less.get(tenth.saturating_sub(1)).copied()
+}
+
+/// Does another GPU of the owner on the node work more? Then what all loaders use says nothing of this one's.
+fn is_behind(cell: &Cell<'_>, t: &Thresholds) -> bool {
+    let ratio = |cell: &Cell<'_>| work(cell, t).map(|work| work.ratio);
+    let Some(own) = ratio(cell) else { return true };
+    let others = cell.node.gpus.iter().map(|gpu| Cell { gpu, ..*cell }).filter(Cell::is_held_by_owner);
+    others.filter_map(|other| ratio(&other)).any(|other| other >= own + t.straggler_ratio)
 }
 
 fn waits_for_reads(cell: &Cell<'_>, t: &Thresholds) -> bool {

@@ -7,13 +7,16 @@ use super::cpu::{self, CpuUse};
 use super::depth::HeldGpus;
 use super::thresholds::confidence::{COUNTED, NODE_WIDE, WEAK};
 use super::work::work;
-use super::{Cell, Class, Fact, Rule, Thresholds, Verdict, fed};
+use super::{Cell, Class, Fact, Rule, Thresholds, Verdict, fed, loaders};
 use crate::median::median;
 use crate::signal::Signal;
 
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 
 pub(super) const RULE: Rule = Rule { class: Class::DataloaderStorage, explains: &[Class::FeedingUnsplit], judge };
+
+/// Loaders from which one nearly always waits.
+const FEW: f64 = 3.0;
 
 fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
     let Some((waiting, confidence)) = waiting(cell, t) else {
@@ -56,11 +59,17 @@ fn writes_instead(cell: &Cell<'_>, t: &Thresholds) -> bool {
 
 /// What shows that reads are late and preparation is not, and for how much of the cell.
 fn late(cell: &Cell<'_>, some: f64, t: &Thresholds) -> Option<(Fact, f64)> {
-    let cores = loader_cores(cell, t)?;
-    let all = per_worker(cell, some, cores, t)
-        .or_else(|| waiting_tasks(cell, some, cores, t))
-        .or_else(|| same_cpu_per_work(cell, cores, t));
-    all.map(|fact| (fact, some)).or_else(|| stalled(cell, t).map(|fact| (fact, fact.value)))
+    let cores = loaders::cores(cell, t)?;
+    let late = loaders::late_share(cell, t);
+    if let Some(count) = loaders::count(cell).filter(|_| waits_for_batches(cell, t)) {
+        // Of the time that a batch takes them, what they compute is not late for reads.
+        let counted = do_not_compute(count, some, cores, t).map(|fact| (fact, some.min(fact.value * late)));
+        return counted.or_else(|| stalled(cell, t).map(|fact| (fact, fact.value)));
+    }
+    let compared = || same_cpu_per_work(cell, cores, t).or_else(|| fewer_compute(cell, some, cores, t));
+    let told = waiting_tasks(cell, some, cores, t).map(|fact| (fact, some));
+    let told = told.or_else(|| compared().map(|fact| (fact, some.min(late))));
+    told.or_else(|| stalled(cell, t).map(|fact| (fact, fact.value)))
 }
 
 /// No task ran while some waited (PSI full): of the job, else of its node.
@@ -70,25 +79,36 @@ fn stalled(cell: &Cell<'_>, t: &Thresholds) -> Option<Fact> {
     (value >= t.io_waiting_ratio).then(|| Fact::of(signal, value, t.io_waiting_ratio))
 }
 
-/// Each of the workers waits for more of its time than it computes. Where they wait independently of each other, the time
-/// in which none waits is that of one to the power of their number.
-fn per_worker(cell: &Cell<'_>, some: f64, cores: f64, t: &Thresholds) -> Option<Fact> {
-    let workers = cell.mean(Signal::JobWorkers).filter(|workers| *workers >= 1.0)?;
-    let waits = 1.0 - (1.0 - some.clamp(0.0, 1.0)).powf(1.0 / workers);
-    let value = waits / (waits + cores / workers);
-    let fact = Fact { signal: "waiting per worker / its time", unit: "ratio", value, threshold: t.waiting_share_ratio };
-    (waits >= t.io_waiting_ratio && value >= t.waiting_share_ratio).then_some(fact)
+/// Has the GPU nothing to do for so much of the cell that the queue of batches is empty then, and no loader rests?
+fn waits_for_batches(cell: &Cell<'_>, t: &Thresholds) -> bool {
+    work(cell, t).is_some_and(|work| work.ratio >= t.sustained_busy_ratio)
+        && loaders::late_share(cell, t) >= t.io_waiting_ratio
+}
+
+/// Of so many loaders, none of which rests while the GPU waits for a batch, those that do not compute wait. Then one of them
+/// nearly always does: of N independent ones that each wait for half of their time one at least does for all but 0.5^N of
+/// it. More than a few are not asked for more, for moments in which all have what they need at once come from the job's step.
+fn do_not_compute(count: f64, some: f64, cores: f64, t: &Thresholds) -> Option<Fact> {
+    let least = 1.0 - (1.0 - t.waiting_share_ratio).powf(count.min(FEW));
+    let value = (count - cores) / count;
+    let signal = "loaders that do not compute / all";
+    (some >= least && value >= t.waiting_share_ratio).then_some(Fact {
+        signal,
+        unit: "ratio",
+        value,
+        threshold: t.waiting_share_ratio,
+    })
 }
 
 /// As many tasks wait as compute. Processes in uninterruptible sleep are counted at each scrape; at least one waits while the pressure says so. iowait counts one for each CPU, and none
 /// for a CPU that has other work; of tasks of others it counts no more than what falls into that time.
 fn waiting_tasks(cell: &Cell<'_>, some: f64, cores: f64, t: &Thresholds) -> Option<Fact> {
-    let iowait = cell.mean(Signal::NodeCpuIowait).filter(|_| is_alone(cell)).unwrap_or(0.0);
+    let iowait = cell.mean(Signal::NodeCpuIowait).filter(|_| loaders::is_alone(cell)).unwrap_or(0.0);
     let asleep = cell.mean(Signal::JobUninterruptible).unwrap_or(0.0);
     let waiting = some.max(iowait * some.min(1.0)).max(asleep);
     // Of a node it is not known what the threads use that launch kernels: no more than one for each GPU does.
     let is_node = cell.mean(Signal::JobCpuUsage).is_none() && some >= t.waiting_share_ratio;
-    let threads = || f64::from(HeldGpus::around(cell).by_anyone) - working_gpus(cell, t);
+    let threads = || f64::from(HeldGpus::around(cell).by_anyone) - loaders::working_gpus(cell, t);
     let cores = if is_node { (cores - threads()).max(0.0) } else { cores };
     let value = waiting / (waiting + cores);
     let signal = "tasks that wait / those that wait or compute";
@@ -99,8 +119,7 @@ fn waiting_tasks(cell: &Cell<'_>, some: f64, cores: f64, t: &Thresholds) -> Opti
 /// what became longer.
 fn same_cpu_per_work(cell: &Cell<'_>, cores: f64, t: &Thresholds) -> Option<Fact> {
     fed::reads(cell, t).or_else(|| fed::node_reads(cell, t))?;
-    let pressure = cell.mean(Signal::JobCpuPressure).or_else(|| cell.mean(Signal::NodeCpuPressure));
-    if pressure.is_some_and(|waiting| waiting >= t.cpu_waiting_ratio) {
+    if wait_for_cpus(cell, t) {
         return None;
     }
     let busy = |cell: &Cell<'_>| work(cell, t).map(|work| work.ratio);
@@ -108,7 +127,7 @@ fn same_cpu_per_work(cell: &Cell<'_>, cores: f64, t: &Thresholds) -> Option<Fact
     let around = cell.node.around(cell.index, t.derate_around_seconds).map(|index| Cell { index, ..*cell });
     let fed = around.filter(Cell::is_held_by_owner).filter_map(|cell| {
         let busy = busy(&cell).filter(|busy| *busy >= here + t.straggler_ratio)?;
-        Some(loader_cores(&cell, t)? / busy)
+        Some(loaders::cores(&cell, t)? / busy)
     });
     let fed: Vec<f64> = fed.collect();
     if (fed.len() as f64) < t.deep_cells {
@@ -119,24 +138,14 @@ fn same_cpu_per_work(cell: &Cell<'_>, cores: f64, t: &Thresholds) -> Option<Fact
     (fact.value <= threshold).then_some(fact)
 }
 
-/// Are all GPUs of the node that are held the owner's?
-fn is_alone(cell: &Cell<'_>) -> bool {
-    let HeldGpus { by_anyone, by_owner } = HeldGpus::around(cell);
-    by_anyone == by_owner
+/// Loaders that computed in other minutes are there in this one too, if not all of them.
+fn fewer_compute(cell: &Cell<'_>, some: f64, cores: f64, t: &Thresholds) -> Option<Fact> {
+    let is_told = loaders::are_told(cell, t) && waits_for_batches(cell, t) && !wait_for_cpus(cell, t);
+    let least = loaders::at_least(cell, t).filter(|least| is_told && *least >= 1.0)?;
+    do_not_compute(least, some, cores, t)
 }
 
-/// CPUs that the job's loaders use, in the cell: what it uses beyond threads that spin while their GPU works.
-fn loader_cores(cell: &Cell<'_>, t: &Thresholds) -> Option<f64> {
-    let of_node = || Some((cell.mean(Signal::NodeCpuBusy)? - cell.node.background_cores).max(0.0));
-    let working = working_gpus(cell, t);
-    let spinning = cell.mean(Signal::JobHolderCpu).map_or(working, |holders| holders.min(working));
-    Some((cell.mean(Signal::JobCpuUsage).or_else(of_node)? - spinning).max(0.0))
-}
-
-/// GPUs that work, in the mean of the cell: of the owner where its CPU use is told, else of the node.
-fn working_gpus(cell: &Cell<'_>, t: &Thresholds) -> f64 {
-    let is_told = cell.mean(Signal::JobCpuUsage).is_some();
-    let gpus = cell.node.gpus.iter().map(|gpu| Cell { gpu, ..*cell });
-    let held = gpus.filter(|gpu| if is_told { gpu.is_held_by_owner() } else { !gpu.gpu.owners[cell.index].is_empty() });
-    held.filter_map(|gpu| work(&gpu, t)).map(|work| work.ratio.max(work.spun)).sum()
+fn wait_for_cpus(cell: &Cell<'_>, t: &Thresholds) -> bool {
+    let pressure = cell.mean(Signal::JobCpuPressure).or_else(|| cell.mean(Signal::NodeCpuPressure));
+    pressure.is_some_and(|waiting| waiting >= t.cpu_waiting_ratio)
 }

@@ -4,6 +4,38 @@ use super::work::work;
 use super::{Cell, Thresholds};
 use crate::signal::Signal;
 
+/// Do the GPUs of a run on one node each keep a rhythm of their own? Ranks that wait for each other finish as many steps in
+/// any time, so that what one of them does less of from one minute to the next, all do less of, however deep each works.
+/// One that comes to be slower, or to have more to do, parts from the others when that begins and when it ends. Programs
+/// that have nothing to do with each other part all the time. False where nothing tells what they do.
+pub(super) fn keep_own_rhythms(cell: &Cell<'_>, others: &[Cell<'_>], t: &Thresholds) -> bool {
+    let (mut together, mut apart) = (0, 0);
+    for index in cell.node.around(cell.index, t.derate_around_seconds).skip(1) {
+        let Some(own) = change(&Cell { index, ..*cell }, t).filter(|own| own.abs() >= t.shallow_ratio) else {
+            continue;
+        };
+        for other in others.iter().filter_map(|other| change(&Cell { index, ..*other }, t)) {
+            // With it, or against it and not at all.
+            if (other - own).abs() < own.abs() / 2.0 { together += 1 } else { apart += 1 }
+        }
+    }
+    f64::from(apart) >= t.deep_cells && apart > together
+}
+
+/// By how much more is done in the cell than in the one before, as the logarithm of the ratio.
+fn change(cell: &Cell<'_>, t: &Thresholds) -> Option<f64> {
+    let before = Cell { index: cell.index.checked_sub(1)?, ..*cell };
+    let rate = |cell: &Cell<'_>, signal| {
+        let works = cell.is_held_by_owner() && work(cell, t).is_some_and(|work| work.ratio >= t.derate_busy_ratio);
+        // Tensor cores count cycles, of which there are fewer at a lower clock.
+        let clock = if signal == Signal::TensorActive { cell.mean(Signal::SmClock).unwrap_or(1.0) } else { 1.0 };
+        Some(clock * cell.mean(signal).filter(|mean| works && *mean >= t.depth_floor_ratio)?)
+    };
+    let both = |signal| Some(rate(cell, signal)? / rate(&before, signal)?);
+    let ratio = both(Signal::TensorActive).or_else(|| both(Signal::DramActive))?;
+    Some(ratio.ln()).filter(|change| change.is_finite())
+}
+
 /// Does the GPU work, and exchange nothing with others? Whatever leaves or reaches it goes over NVLink or PCIe, GPUDirect
 /// RDMA included. False where nothing says so: without either rate, or where PCIe carries so much that it may be input or
 /// an exchange.

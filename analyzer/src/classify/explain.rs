@@ -6,7 +6,7 @@ use super::ledger::{Account, share};
 use super::{Cell, Class, Imbalance, RULES, Rule, Thresholds, Verdict};
 use crate::signal::Signal;
 
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 
 /// A rule that claims up to so many milliseconds.
 struct Claim {

@@ -26,7 +26,7 @@ fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
 
 /// Does it work in this cell and in both beside it? A pause between two stretches of work may be anything. Nor does a GPU
 /// wait for input that has kernels meanwhile, as its utilisation tells.
-fn works_on_and_off(cell: &Cell<'_>, t: &Thresholds) -> bool {
+pub(super) fn works_on_and_off(cell: &Cell<'_>, t: &Thresholds) -> bool {
     let around = cell.index.saturating_sub(1)..(cell.index + 2).min(cell.node.cells.len());
     let cells = around.map(|index| Cell { index, ..*cell });
     let ratios: Option<Vec<(f64, f64)>> = cells

@@ -43,9 +43,12 @@ mod intervals;
 mod irq_placement;
 mod judge;
 mod keep_alive;
+#[cfg(test)]
+mod late;
 mod late_rank;
 mod launch_bound;
 mod ledger;
+mod loaders;
 mod long_start;
 mod lost_work;
 mod low_occupancy;
