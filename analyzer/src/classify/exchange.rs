@@ -9,17 +9,23 @@ use crate::signal::Signal;
 /// One that comes to be slower, or to have more to do, parts from the others when that begins and when it ends. Programs
 /// that have nothing to do with each other part all the time. False where nothing tells what they do.
 pub(super) fn keep_own_rhythms(cell: &Cell<'_>, others: &[Cell<'_>], t: &Thresholds) -> bool {
-    let (mut together, mut apart) = (0, 0);
+    let (mut together, mut apart, mut parted) = (0, 0, None);
     for index in cell.node.around(cell.index, t.derate_around_seconds).skip(1) {
         let Some(own) = change(&Cell { index, ..*cell }, t).filter(|own| own.abs() >= t.shallow_ratio) else {
             continue;
         };
-        for other in others.iter().filter_map(|other| change(&Cell { index, ..*other }, t)) {
-            // With it, or against it and not at all.
-            if (other - own).abs() < own.abs() / 2.0 { together += 1 } else { apart += 1 }
+        let changes = others.iter().filter_map(|other| change(&Cell { index, ..*other }, t));
+        // With it, or against it and not at all.
+        let (with, against): (Vec<f64>, Vec<f64>) = changes.partition(|other| (other - own).abs() < own.abs() / 2.0);
+        if with.len() >= against.len() {
+            together += usize::from(!with.is_empty());
+            continue;
         }
+        // A change in the middle of a cell shows in the next one too.
+        apart += usize::from(parted.is_none_or(|last| last + 1 < index));
+        parted = Some(index);
     }
-    f64::from(apart) >= t.deep_cells && apart > together
+    apart as f64 >= t.deep_cells && apart > together
 }
 
 /// By how much more is done in the cell than in the one before, as the logarithm of the ratio.
