@@ -36,9 +36,9 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
     runtime.block_on(async {
         let dir = &cli.global.data_dir;
         match cli.command {
-            Command::Serve { listen } => {
+            Command::Serve(web) => {
                 let options = config.store_options(dir);
-                serve::run(config, options, listen).await
+                serve::run(config, options, web).await
             }
             Command::Report { period, format, out } => report(&config, dir, &period, format, out.as_deref()).await,
             Command::Classify { start, end, dry_run } => {

@@ -10,9 +10,10 @@ mod reads;
 mod report;
 mod scrape;
 mod store;
+mod web;
 mod yaml;
 
-pub use cli::{Cli, Command, Global, LogFormat, PeriodArgs, ReportFormat, WhyArgs, WhyFormat};
+pub use cli::{Cli, Command, Global, LogFormat, PeriodArgs, ReportFormat, WebArgs, WhyArgs, WhyFormat};
 pub use file::{Config, ConfigError};
 pub use ingest::IngestSettings;
 pub use store::StoreLimits;

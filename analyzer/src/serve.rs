@@ -1,9 +1,6 @@
 //! HTTP: remote write, report pages, health and own metrics; and the loops that run beside it.
 
-use std::future::IntoFuture;
-use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::Context;
 use axum::Router;
@@ -11,14 +8,15 @@ use axum::extract::State;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use goodput_web::{Refusals, Server};
 use jiff::tz::TimeZone;
-use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 pub mod conditions;
 mod delivery;
+mod front;
 mod intake;
 mod judging;
 mod metrics;
@@ -32,7 +30,7 @@ pub(crate) use reads::{Busy, NoReport, later};
 pub use reads::{ReadLimits, Reads};
 
 use crate::api;
-use crate::config::Config;
+use crate::config::{Config, WebArgs};
 use crate::ingest::replicas::Replicas;
 use crate::ingest::scrape::Scraper;
 use crate::ingest::tally::Tally;
@@ -43,10 +41,8 @@ use crate::sample::TimeMs;
 use crate::store::{Options, Results, Samples, Store, wall_clock};
 use crate::web;
 use delivery::Delivery;
+use front::Front;
 use judging::Judging;
-
-/// Requests in work get this long to end when the program is asked to stop.
-const DRAIN: Duration = Duration::from_secs(10);
 
 /// Nothing is loaded from anywhere else, framed by anyone or guessed at; pages hold neither style nor script themselves.
 /// A page that is made otherwise brings a policy of its own.
@@ -83,11 +79,13 @@ pub struct App<S> {
     pub ways_in: (Limits, Arc<Tally>),
     /// Places of reads.
     pub reads: Arc<Reads>,
+    /// What the front door refused.
+    pub refusals: Arc<Refusals>,
 }
 
 /// Takes samples in, judges them and answers, until SIGTERM or SIGINT.
-pub async fn run(config: Config, options: Options, listen: SocketAddr) -> anyhow::Result<()> {
-    let listener = TcpListener::bind(listen).await.with_context(|| format!("cannot listen on {listen}"))?;
+pub async fn run(config: Config, options: Options, web: WebArgs) -> anyhow::Result<()> {
+    let front = Front::open(&web, config.access).await?;
     let store = Store::open(options).await?;
     let intake = Intake::new(store.clone());
     let (stop, stopping) = watch::channel(false);
@@ -125,14 +123,19 @@ pub async fn run(config: Config, options: Options, listen: SocketAddr) -> anyhow
         stopping: stopping.clone(),
         ways_in: (limits, Arc::clone(&tally)),
         reads: Arc::new(Reads::new(config.reads)),
+        refusals: front.refusals(),
     };
     let replicas = Replicas::new(config.ingest.replicas);
     let work = Arc::new(Work::new(limits, tally));
     let pages = router(app)
         .merge(events::router(intake.clone(), Arc::clone(&work), now))
         .merge(remote_write::router(intake, work, replicas));
-    tracing::info!(address = %listener.local_addr()?, jobs = scraping.len(), "listening");
-    serve_until(listener, pages, stop, stopping).await?;
+    let server = front.before(pages);
+    let scheme = server.scheme().await;
+    for address in server.addresses() {
+        tracing::info!(address = %address, scheme, jobs = scraping.len(), "listening");
+    }
+    serve_until(server, stop).await?;
 
     scraping.shutdown().await;
     judging.await.context("the judging loop died")?;
@@ -153,12 +156,7 @@ async fn flush_at_end(store: &Store) {
 }
 
 /// Serves until a signal says stop, then ends what is in work.
-async fn serve_until(
-    listener: TcpListener,
-    pages: Router,
-    stop: watch::Sender<bool>,
-    stopping: watch::Receiver<bool>,
-) -> anyhow::Result<()> {
+async fn serve_until(server: Server, stop: watch::Sender<bool>) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate()).context("cannot watch for SIGTERM")?;
     let asked = async move {
         tokio::select! {
@@ -168,16 +166,8 @@ async fn serve_until(
         tracing::info!("stopping");
         stop.send_replace(true);
     };
-    let drained = async {
-        let mut stopping = stopping;
-        // An error says that whoever would stop us is gone, which is as good.
-        let _ = stopping.wait_for(|stop| *stop).await;
-        tokio::time::sleep(DRAIN).await;
-    };
-    tokio::select! {
-        served = axum::serve(listener, pages.into_make_service_with_connect_info::<SocketAddr>()).with_graceful_shutdown(asked).into_future() => served.context("cannot serve"),
-        () = drained => Ok(()),
-    }
+    server.run(asked).await;
+    Ok(())
 }
 
 /// All pages and endpoints but the ways in.
@@ -196,7 +186,7 @@ impl<S: Results> App<S> {
     /// What an operator has to know by now.
     pub(crate) fn conditions(&self) -> Result<Vec<conditions::Finding>, std::fmt::Error> {
         let (limits, tally) = (self.ways_in.0, self.ways_in.1.counts());
-        let ways_in = metrics::WaysIn { limits: &limits, counts: &tally };
+        let ways_in = metrics::WaysIn { limits: &limits, counts: &tally, refusals: &self.refusals };
         let (progress, account, stats) = (self.progress.borrow(), self.intake.account(), self.store.stats());
         let values = metrics::values(&progress, &account, &self.deliveries.borrow(), &ways_in, &stats)?;
         Ok(conditions::findings(&values, (self.now)() as f64 / 1000.0))
@@ -207,7 +197,7 @@ async fn metrics_page<S: Results>(State(app): State<App<S>>) -> Response {
     let stats = app.store.stats();
     let text = {
         let (limits, tally) = (app.ways_in.0, app.ways_in.1.counts());
-        let ways_in = metrics::WaysIn { limits: &limits, counts: &tally };
+        let ways_in = metrics::WaysIn { limits: &limits, counts: &tally, refusals: &app.refusals };
         let reads = (app.reads.limits(), app.reads.counts());
         let (progress, deliveries) = (app.progress.borrow(), app.deliveries.borrow());
         metrics::render(&progress, &app.intake.account(), &deliveries, &ways_in, reads, &stats)
@@ -232,6 +222,11 @@ async fn secured(mut response: Response) -> Response {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use std::future::IntoFuture;
+    use std::net::SocketAddr;
+
+    use tokio::net::TcpListener;
+
     use super::*;
     use crate::classify::Thresholds;
     use crate::judge::tests::{START, idle_gpu, store};
@@ -310,6 +305,7 @@ pub(crate) mod tests {
                 stopping,
                 ways_in,
                 reads: Arc::clone(&reads),
+                refusals: Arc::default(),
             };
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let address = listener.local_addr().unwrap();

@@ -17,6 +17,8 @@ use clap::error::{ContextKind, ContextValue};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches};
 
+use goodput_web::masked;
+
 use crate::collect::{Dcgm, Entry, owner};
 use crate::family::Style;
 use crate::source::files::Roots;
@@ -24,9 +26,10 @@ use crate::source::{hostname, pod_resources};
 pub use counters::{Counters, CountersFile};
 pub use devices::Devices;
 pub use flags::{Command, Compare, Config};
+pub use goodput_web::Address;
 use layers::{Origin, Setting};
 pub use values::{
-    Address, AuditFormat, CatalogFormat, HostnameLabel, LogFormat, LogLevel, PodResourcesSocket, TextFormat,
+    AuditFormat, CatalogFormat, HostnameLabel, LogFormat, LogLevel, PodResourcesSocket, TextFormat,
 };
 
 const CONFIG_FILE: &str = "config.file";
@@ -208,7 +211,13 @@ impl Settings {
 }
 
 fn matches(command: &clap::Command, args: &[OsString]) -> Result<ArgMatches, clap::Error> {
-    command.clone().try_get_matches_from(args)
+    command.clone().try_get_matches_from(args).map_err(|mut error| {
+        if let Some(ContextValue::String(found)) = error.get(ContextKind::InvalidValue) {
+            let found = masked(found).into_owned();
+            error.insert(ContextKind::InvalidValue, ContextValue::String(found));
+        }
+        error
+    })
 }
 
 fn flag<'a>(command: &'a clap::Command, key: &str) -> Option<&'a Arg> {
@@ -259,7 +268,7 @@ fn reason(error: &clap::Error) -> String {
         Some(ContextValue::String(text)) => text.as_str(),
         _ => "",
     };
-    let found = text(ContextKind::InvalidValue);
+    let found = masked(text(ContextKind::InvalidValue));
     match (error.get(ContextKind::ValidValue), error.source()) {
         (Some(ContextValue::Strings(valid)), _) if !valid.is_empty() => {
             format!("expected one of {}, found {found:?}", valid.join(", "))

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use std::{io, thread};
 
 use bytes::Bytes;
+use goodput_web::Refusals;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
@@ -79,6 +80,8 @@ pub struct Setup {
     pub relay: Option<RelayUrl>,
     /// How long a result answers further requests.
     pub reuse: Duration,
+    /// What the front door refuses, which every scrape shows.
+    pub refusals: Arc<Refusals>,
 }
 
 impl Setup {
@@ -97,6 +100,7 @@ impl Setup {
             counters: config.counters.clone(),
             relay: config.relay_url.clone(),
             reuse: REUSE,
+            refusals: Arc::default(),
         }
     }
 }
@@ -138,6 +142,7 @@ struct Made {
 pub struct Scraper {
     requests: mpsc::Sender<Request>,
     collecting_since: Arc<Mutex<Option<Instant>>>,
+    refusals: Arc<Refusals>,
 }
 
 struct Request {
@@ -153,10 +158,17 @@ impl Scraper {
     pub fn start(setup: Setup) -> io::Result<Self> {
         let (requests, inbox) = mpsc::channel();
         let collecting_since = Arc::new(Mutex::new(None));
+        let refusals = setup.refusals.clone();
         let mut sources = Sources::start(setup)?;
         let since = collecting_since.clone();
         thread::Builder::new().name("scrape".to_owned()).spawn(move || sources.serve(&inbox, &since))?;
-        Ok(Self { requests, collecting_since })
+        Ok(Self { requests, collecting_since, refusals })
+    }
+
+    /// Where the front door counts what it refuses.
+    #[must_use]
+    pub fn refusals(&self) -> Arc<Refusals> {
+        self.refusals.clone()
     }
 
     /// Asks for a scrape that ends at `deadline`. The receiver fails only when the scraper's thread is gone.
@@ -274,6 +286,7 @@ impl Sources {
         }
         self.changes.log(&reports);
         report::write(&reports, self.changes.left_out(), begun.elapsed(), &mut families);
+        report::write_refusals(&self.setup.refusals, &mut families);
         Scrape { families, reports, gpus, cut, texts: Default::default() }
     }
 

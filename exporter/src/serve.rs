@@ -1,13 +1,8 @@
-//! HTTP: metrics, health, landing page, TLS and basic auth.
+//! HTTP: metrics, health and landing page. The front door is `goodput-web`.
 
-mod auth;
-mod connection;
 mod health;
-mod notify;
 mod release;
 mod routes;
-mod tls;
-mod web_config;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,19 +10,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use goodput_web::{Access, Door, Hosts, Limits, WebConfig, bind, inherited, notify, raise_descriptor_limit};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::{Semaphore, watch};
-use tokio::time::{sleep, timeout};
+use tokio::sync::Semaphore;
+use tokio::time::sleep;
 
 use crate::config::{Config, CountersFile};
 use crate::scrape::{Gpus, Scraper, wait_for_gpus};
 use crate::source::nvml::Nvml;
-use auth::Authenticator;
-use connection::{Acceptor, Limits, bind, inherited};
 use release::Lever;
-use routes::{App, router};
-use web_config::WebConfig;
+use routes::{App, needs, router};
 
 /// How long readiness waits for the GPUs: a driver that starts cold takes seconds, one that hangs must not keep the
 /// host's metrics away.
@@ -41,7 +34,7 @@ const FIRST_SCRAPE: Duration = Duration::from_secs(10);
 /// # Errors
 /// What is wrong with it.
 pub fn check_web_configuration(text: &str, folder: &Path) -> Result<(), String> {
-    web_config::check(text, folder)
+    goodput_web::check(text, folder)
 }
 
 /// Serves until SIGTERM or SIGINT; SIGHUP reads the web configuration and the counters file again. Where that is enabled,
@@ -57,7 +50,7 @@ pub fn run(config: &Config, scraper: Scraper, gpus: Gpus, nvml: Arc<Nvml>) -> an
         .build()
         .context("cannot start the runtime")?;
     let result = runtime.block_on(async {
-        let limits = Limits::default();
+        let limits = Limits::exporter();
         let limits = Limits { header: config.read_timeout.unwrap_or(limits.header), ..limits };
         let server = Server::bind(config, scraper, gpus, nvml, limits).await?;
         server.run_until_signal().await
@@ -68,15 +61,13 @@ pub fn run(config: &Config, scraper: Scraper, gpus: Gpus, nvml: Arc<Nvml>) -> an
 }
 
 struct Server {
-    listeners: Vec<TcpListener>,
-    acceptor: Acceptor,
+    server: goodput_web::Server,
     app: Arc<App>,
     web: Arc<WebConfig>,
     counters: Option<Arc<CountersFile>>,
     nvml: Arc<Nvml>,
     /// `None` where release is not enabled.
     lever: Option<Lever>,
-    stop: watch::Sender<()>,
 }
 
 impl Server {
@@ -88,7 +79,9 @@ impl Server {
         limits: Limits,
     ) -> anyhow::Result<Self> {
         let web = Arc::new(WebConfig::load(config.web_config.clone()).map_err(anyhow::Error::msg)?);
+        raise_descriptor_limit();
         let listeners = listeners(config).await?;
+        let refusals = scraper.refusals();
         let app = Arc::new(App {
             scraper,
             gpus,
@@ -97,17 +90,13 @@ impl Server {
             requests: Semaphore::new(config.max_requests.into()),
             telemetry_path: config.telemetry_path.clone(),
         });
-        let authenticator = Authenticator::new().map_err(|_| anyhow::anyhow!("the kernel gives no random bytes"))?;
+        let hosts = Hosts { hint: "use localhost or an IP address", ..Hosts::default() };
+        let door = Door::new(web.clone(), Access::default(), hosts, needs, refusals.clone());
+        let door = door.map_err(anyhow::Error::msg)?;
         let lever = config.enable_release.then(|| Lever { nvml: nvml.clone(), web: web.clone() });
-        let (stop, stopped) = watch::channel(());
-        let acceptor = Acceptor {
-            router: router(app.clone(), web.clone(), authenticator, lever.clone()),
-            web: web.clone(),
-            limits,
-            slots: Arc::new(Semaphore::new(limits.connections as usize)),
-            stop: stopped,
-        };
-        Ok(Self { listeners, acceptor, app, web, counters: config.counters.clone(), nvml, lever, stop })
+        let router = door.before(router(app.clone(), lever.clone()));
+        let server = goodput_web::Server::new(listeners, router, web.clone(), limits, refusals);
+        Ok(Self { server, app, web, counters: config.counters.clone(), nvml, lever })
     }
 
     async fn run_until_signal(self) -> anyhow::Result<()> {
@@ -138,36 +127,26 @@ impl Server {
 
     /// Serves until `stop`, then lets running requests end.
     async fn run(self, stop: impl Future<Output = ()>) {
-        let addresses: Vec<_> = self.listeners.iter().filter_map(|l| l.local_addr().ok()).collect();
-        let scheme = if self.web.rules().await.tls.is_some() { "https" } else { "http" };
-        for address in addresses {
+        let scheme = self.server.scheme().await;
+        for address in self.server.addresses() {
             tracing::info!("listening on {scheme}://{address}{}", self.app.telemetry_path);
         }
-        let slots = self.acceptor.slots.clone();
-        let limits = self.acceptor.limits;
-        let accepting: Vec<_> =
-            self.listeners.into_iter().map(|l| tokio::spawn(self.acceptor.clone().accept(l))).collect();
-        drop(self.acceptor);
         let warming = tokio::spawn(warm_up(self.app.clone()));
         let watchdog = tokio::spawn(watchdog(self.app));
-
-        stop.await;
-        tracing::info!("stopping");
-        notify::stopping();
-        warming.abort();
-        watchdog.abort();
-        let _ = self.stop.send(());
-        for accepting in accepting {
-            let _ = accepting.await;
-        }
-        // Every permit back means that every connection has ended.
-        let _ = timeout(limits.grace, slots.acquire_many(limits.connections)).await;
+        self.server
+            .run(async move {
+                stop.await;
+                tracing::info!("stopping");
+                warming.abort();
+                watchdog.abort();
+            })
+            .await;
     }
 }
 
 async fn listeners(config: &Config) -> anyhow::Result<Vec<TcpListener>> {
     if config.systemd_socket {
-        return inherited();
+        return inherited().map_err(anyhow::Error::msg);
     }
     let mut listeners = Vec::new();
     for address in &config.listen {

@@ -41,6 +41,7 @@ fn a_panic_is_reported_with_its_place() {
         counters: None,
         relay: None,
         reuse: Duration::ZERO,
+        refusals: Arc::default(),
     };
     let scraper = Scraper::start(setup).unwrap();
     let scrape = scraper.request(Instant::now() + Duration::from_secs(60)).blocking_recv().unwrap();

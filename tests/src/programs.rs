@@ -77,17 +77,22 @@ impl Analyzer {
 
     /// Starts it with this configuration file and waits until it listens. The data of an earlier start is still there.
     pub fn start_with(dir: &Path, config: &str) -> Result<Self> {
-        Self::launch(dir, config, &[])
+        Self::launch(dir, config, &[], &[])
+    }
+
+    /// The same with these arguments besides.
+    pub fn start_with_arguments(dir: &Path, config: &str, arguments: &[String]) -> Result<Self> {
+        Self::launch(dir, config, arguments, &[])
     }
 
     /// The same with the library of `tests/faults` preloaded, which looks into this folder for what to do.
     pub fn start_with_faults(dir: &Path, config: &str, faults: &Path) -> Result<Self> {
         let library = artifact("faults")?;
-        Self::launch(dir, config, &[("LD_PRELOAD", library.as_path()), ("GOODPUT_FAULTS", faults)])
+        Self::launch(dir, config, &[], &[("LD_PRELOAD", library.as_path()), ("GOODPUT_FAULTS", faults)])
     }
 
     #[allow(clippy::disallowed_methods, reason = "starts the program under test")]
-    fn launch(dir: &Path, config: &str, environment: &[(&str, &Path)]) -> Result<Self> {
+    fn launch(dir: &Path, config: &str, arguments: &[String], environment: &[(&str, &Path)]) -> Result<Self> {
         let (address, data, file) = (free_address()?, dir.join("analyzer"), dir.join("analyzer.yml"));
         std::fs::write(&file, config)?;
         let mut command = Command::new(bin("goodput-analyzer")?);
@@ -96,6 +101,7 @@ impl Analyzer {
             .arg(format!("--config.file={}", file.display()))
             .arg(format!("--data.dir={}", data.display()))
             .arg(format!("--web.listen-address={address}"))
+            .args(arguments)
             .envs(environment.iter().copied());
         let mut running = Running::start(&mut command, &dir.join("analyzer.log"))?;
         running.until_listens(address)?;

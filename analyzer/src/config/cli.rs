@@ -1,10 +1,12 @@
 //! The command line. Flags are named in the manner of Prometheus and node_exporter.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use axum::http::{HeaderName, Uri};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use goodput_web::Address;
+use ipnet::IpNet;
 
 use crate::command::{backfill, evaluate, export, import, store, trial};
 use crate::ingest::job::is_host_port;
@@ -51,11 +53,7 @@ pub enum LogFormat {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Take samples in, judge them, show reports and metrics
-    Serve {
-        /// Where to listen; nobody but this machine can reach the default
-        #[arg(long = "web.listen-address", default_value = "127.0.0.1:9401", value_name = "ADDRESS")]
-        listen: SocketAddr,
-    },
+    Serve(WebArgs),
     /// Write the goodput report of a week, or of any full hours
     Report {
         /// What the report is about
@@ -98,6 +96,53 @@ pub enum Command {
     Why(WhyArgs),
     /// Check the configuration file; print the settings and thresholds that hold
     CheckConfig,
+}
+
+/// The front door of `serve`.
+#[derive(Args, Clone, Debug)]
+pub struct WebArgs {
+    /// Where to listen: HOST:PORT or :PORT for every interface; nobody but this machine can reach the default
+    #[arg(long = "web.listen-address", default_value = "127.0.0.1:9401", value_name = "ADDRESS")]
+    pub listen: Address,
+    /// TLS, client certificates and basic auth: a Prometheus web configuration file
+    #[arg(long = "web.config.file", value_name = "FILE")]
+    pub web_config: Option<PathBuf>,
+    /// Address by which people reach this server through a proxy, such as https://goodput.example.com
+    #[arg(long = "web.external-url", value_name = "URL", value_parser = external_url)]
+    pub external_url: Option<Uri>,
+    /// Host names by which pages and the API may be asked, separated by commas; without them the name is checked on
+    /// loopback addresses alone, where localhost, IP addresses and the external URL's host are right
+    #[arg(long = "web.allowed-hosts", value_name = "HOST,…", value_delimiter = ',')]
+    pub allowed_hosts: Vec<String>,
+    /// Connections that may be open; with more an idle one of the address that has the most is closed
+    #[arg(long = "web.max-connections", value_name = "N", default_value = "512", value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_connections: u32,
+    /// Header in which a trusted proxy says who asks, such as X-Forwarded-User; needs --web.auth.trusted-proxies
+    #[arg(long = "web.auth.proxy-header", value_name = "NAME", requires = "trusted_proxies")]
+    pub proxy_header: Option<HeaderName>,
+    /// Header in which a trusted proxy says the groups of who asks, separated by commas
+    #[arg(long = "web.auth.proxy-groups-header", value_name = "NAME", requires = "proxy_header")]
+    pub proxy_groups_header: Option<HeaderName>,
+    /// Addresses of those proxies, separated by commas; from other addresses the headers are ignored
+    #[arg(long = "web.auth.trusted-proxies", value_name = "CIDR,…", value_delimiter = ',', value_parser = network)]
+    #[arg(requires = "proxy_header")]
+    pub trusted_proxies: Vec<IpNet>,
+}
+
+fn external_url(text: &str) -> Result<Uri, String> {
+    let url: Option<Uri> = text.parse().ok();
+    let is_right = |url: &Uri| {
+        ["http", "https"].contains(&url.scheme_str().unwrap_or_default())
+            && url.host().is_some_and(|host| !host.is_empty())
+            && ["", "/"].contains(&url.path())
+            && url.query().is_none()
+    };
+    url.filter(is_right).ok_or_else(|| "expected http:// or https://, a host and no path".to_owned())
+}
+
+fn network(text: &str) -> Result<IpNet, String> {
+    let address = || text.parse::<std::net::IpAddr>().map(IpNet::from);
+    text.parse().or_else(|_| address()).map_err(|_| "expected an IP address or a network such as 10.1.0.0/16".to_owned())
 }
 
 /// What `why` looks at.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use goodput_web::Grant;
 use jiff::tz::TimeZone;
 use serde_saphyr::Spanned;
 
@@ -16,6 +17,7 @@ use super::reads;
 use super::report::{self, report};
 use super::scrape;
 use super::store::{self, StoreLimits, store_limits};
+use super::web;
 use super::yaml::{Fields, Mistake, Value, parse};
 use crate::application::Counter;
 use crate::classify::Declared;
@@ -50,6 +52,8 @@ pub struct Config {
     pub maintenance: Vec<Declared>,
     /// Bounds of pages and the API.
     pub reads: ReadLimits,
+    /// Who may do what.
+    pub access: Vec<Grant>,
 }
 
 /// Why there is no configuration.
@@ -92,6 +96,7 @@ impl Default for Config {
             ingest: IngestSettings::default(),
             maintenance: Vec::new(),
             reads: ReadLimits::default(),
+            access: Vec::new(),
         }
     }
 }
@@ -127,6 +132,7 @@ impl Config {
         let maintenance =
             fields.take("maintenance").map(|(name, value)| maintenance::maintenance(&name, value, &mut mistakes));
         let reads = fields.take("reads").map(|(name, value)| reads::read_limits(&name, value, &mut mistakes));
+        let access = fields.take("web").map(|(name, value)| web::grants(&name, value, &mut mistakes));
         fields.finish(&mut mistakes);
         mistakes.sort();
         let config = Self {
@@ -140,6 +146,7 @@ impl Config {
             ingest: ingest.unwrap_or_default(),
             maintenance: maintenance.unwrap_or_default(),
             reads: reads.unwrap_or_default(),
+            access: access.unwrap_or_default(),
         };
         if mistakes.is_empty() { Ok(config) } else { Err(mistakes) }
     }
@@ -159,6 +166,7 @@ impl fmt::Display for Config {
         ingest::write(f, &self.ingest)?;
         maintenance::write(f, &self.maintenance)?;
         reads::write(&self.reads, f)?;
+        web::write(f, &self.access)?;
         writeln!(f, "thresholds:")?;
         for t in self.thresholds.list() {
             writeln!(f, "  # {}; default {}; {}\n  {}: {}", t.unit, t.default, t.source, t.name, t.value)?;

@@ -501,7 +501,7 @@ scrape:
             ),
             (
                 "http_sd_configs: [{url: 'http://u:p@h/'}]",
-                "scrape[0].http_sd_configs[0].url: expected an address such as http://inventory:8080/targets, without user and password, found \"http://u:p@h/\"".to_owned(),
+                "scrape[0].http_sd_configs[0].url: expected an address such as http://inventory:8080/targets, without user and password, found \"http://***@h/\"".to_owned(),
             ),
         ] {
             let mistakes = Config::parse(&format!("scrape:\n- {{name: a, {job}}}\n")).unwrap_err();

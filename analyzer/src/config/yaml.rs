@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use goodput_web::masked;
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::Spanned;
@@ -27,7 +28,7 @@ impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Null => f.write_str("nothing"),
-            Self::Scalar(text) => write!(f, "{text:?}"),
+            Self::Scalar(text) => write!(f, "{:?}", masked(text)),
             Self::List(_) => f.write_str("a list"),
             Self::Map(_) => f.write_str("a mapping"),
         }

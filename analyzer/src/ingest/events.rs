@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
@@ -40,7 +40,6 @@ struct Answer {
 pub fn router<S: Events + 'static>(store: S, work: Arc<Work>, now: fn() -> TimeMs) -> Router {
     Router::new()
         .route("/api/v1/events", post(receive::<S>))
-        .layer(DefaultBodyLimit::max(BODY_BYTES))
         .with_state(Arc::new(Receiver { store, work, now }))
 }
 
@@ -117,9 +116,8 @@ impl<S: Events> Receiver<S> {
     async fn receive(&self, request: Request) -> Result<Taken, Refusal> {
         is_json(request.headers())?;
         let from = sender(&request);
+        let (body, _sent) = self.work.body(request, "body", BODY_BYTES).await?;
         let _place = self.work.place(from).map_err(Refused::from)?;
-        let _memory = self.work.memory(BODY_BYTES).map_err(Refused::from)?;
-        let body = self.work.body(request, "body", BODY_BYTES).await?;
         let _read = self.work.memory(READ_RATIO * body.len()).map_err(Refused::from)?;
         let events = parse(&body, (self.now)() + AHEAD_MS)?;
         match self.store.add_events(&events).await {

@@ -401,7 +401,57 @@ async fn a_sender_that_stops_in_the_middle_is_cut_and_frees_its_place() {
     slow.write_all(head.as_bytes()).await.unwrap();
     let mut answer = String::new();
     slow.read_to_string(&mut answer).await.unwrap();
-    assert!(answer.starts_with("HTTP/1.1 503") && answer.ends_with("body not sent within 50ms\n"), "{answer}");
+    assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("body not sent within "), "{answer}");
     store.proceed.open();
     assert_eq!(write(address, PROTOBUF, "snappy", good()).await.status(), 204);
+}
+
+/// Announces a whole body, and sends so much of it.
+async fn announce(address: SocketAddr, length: usize, sent: usize) -> TcpStream {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let head = format!(
+        "POST /api/v1/write HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\nContent-Encoding: snappy\r\n\
+         Content-Length: {length}\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream.write_all(&vec![0; sent]).await.unwrap();
+    stream
+}
+
+#[tokio::test]
+async fn senders_that_announce_much_and_send_nothing_take_no_place_of_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(Options { earliest: 0, ..Options::new(dir.path(), |_| true) }).await.unwrap();
+    let limits = Limits { requests: 4, sender_requests: 2, ..Limits::default() };
+    let work = Arc::new(Work::new(limits, Arc::default()));
+    let router = remote_write::router(store, Arc::clone(&work), Replicas::new(replicas::Options::default()));
+    let address = serve(router).await;
+    let mut liars = Vec::new();
+    for _ in 0..64 {
+        liars.push(announce(address, limits.body_bytes, 0).await);
+    }
+    for _ in 0..8 {
+        assert_eq!(write(address, PROTOBUF, "snappy", good()).await.status(), 204);
+    }
+    assert_eq!(work.arriving(), 0, "nothing has arrived");
+}
+
+#[tokio::test]
+async fn what_has_arrived_of_bodies_counts_and_one_sender_has_a_part_of_it() {
+    let limits = Limits { work_bytes: 400 << 10, ..Limits::default() };
+    let work = Arc::new(Work::new(limits, Arc::default()));
+    let router = remote_write::router(Slow::default(), Arc::clone(&work), Replicas::new(replicas::Options::default()));
+    let address = serve(router).await;
+    let first = announce(address, 200 << 10, 60 << 10).await;
+    while work.arriving() < 60 << 10 {
+        tokio::task::yield_now().await;
+    }
+    let mut second = announce(address, 200 << 10, 60 << 10).await;
+    let mut answer = [0; 12];
+    second.read_exact(&mut answer).await.unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 503", "a quarter of all is what one sender's bodies may hold");
+    drop(first);
+    while work.arriving() > 0 {
+        tokio::task::yield_now().await;
+    }
 }

@@ -12,7 +12,7 @@ mod tests;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
@@ -122,11 +122,9 @@ struct Receiver<S> {
 
 /// Serves `POST /api/v1/write`.
 pub fn router<S: Samples + 'static>(store: S, work: Arc<Work>, replicas: Replicas) -> Router {
-    let limit = work.limits.body_bytes;
     let receiver = Receiver { store, work, replicas };
     Router::new()
         .route("/api/v1/write", post(receive::<S>))
-        .layer(DefaultBodyLimit::max(limit))
         .with_state(Arc::new(receiver))
 }
 
@@ -175,7 +173,7 @@ impl IntoResponse for Refused {
 struct InWork {
     decoded: Decoded,
     replicated: u64,
-    _held: (Place, [OwnedSemaphorePermit; 2]),
+    _held: (Place, Option<OwnedSemaphorePermit>, OwnedSemaphorePermit),
 }
 
 impl<S: Samples + 'static> Receiver<S> {
@@ -194,11 +192,9 @@ impl<S: Samples + 'static> Receiver<S> {
 
     async fn append(self: &Arc<Self>, message: Message, request: Request) -> Result<(Appended, Skipped), Refused> {
         let from = sender(&request);
-        let place = self.work.place(from)?;
         let limits = self.work.limits;
-        let announced = content_length(request.headers()).unwrap_or(limits.body_bytes);
-        let sent = self.work.memory(announced.min(limits.body_bytes))?;
-        let body = self.work.body(request, "compressed body", limits.body_bytes).await?;
+        let (body, sent) = self.work.body(request, "compressed body", limits.body_bytes).await?;
+        let place = self.work.place(from)?;
         // The message and what is made of it.
         let decompressed = decode::decompressed_len(&body, &limits).map_err(|error| error.refused())?;
         let read = self.work.memory(2 * decompressed)?;
@@ -206,7 +202,7 @@ impl<S: Samples + 'static> Receiver<S> {
         // Decompressing megabytes would hold up other requests of this thread. The thread goes on when the sender leaves,
         // so what the request takes of the bounds goes with it.
         let decoded = tokio::task::spawn_blocking(move || {
-            let held = (place, [sent, read]);
+            let held = (place, sent, read);
             receiver.decode(&body, message).map(|(decoded, replicated)| InWork { decoded, replicated, _held: held })
         });
         let InWork { decoded: Decoded { batch, skipped, passed_over }, replicated, _held } = decoded
@@ -248,10 +244,6 @@ fn not_written(message: Message, appended: &Appended, skipped: &Skipped) -> Opti
         counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
     let first = skipped.first().map(|first| format!("; the first: {first}"));
     (!reasons.is_empty()).then(|| reasons.join(", ") + &first.unwrap_or_default())
-}
-
-fn content_length(headers: &HeaderMap) -> Option<usize> {
-    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
 /// A sender of 2.0 that gets a 415 may fall back to 1.0. Missing headers are taken as Prometheus' own receiver takes them.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use goodput_web::without_query;
 use parking_lot::Mutex;
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use tokio::sync::{Notify, oneshot};
@@ -79,6 +80,11 @@ impl Target {
         }
     }
 
+    /// Its address without parameters, which may hold a secret: for logs and errors.
+    fn shown(&self) -> &str {
+        without_query(&self.url)
+    }
+
     fn job(&self) -> &str {
         self.labels.iter().find(|(name, _)| name == "job").map_or("", |(_, job)| job)
     }
@@ -112,7 +118,7 @@ impl Scraper {
         seen: &mut Seen,
         keeps: &Keeps,
     ) -> Result<Batch, ScrapeError> {
-        let late = |_| ScrapeError::Timeout { url: target.url.clone(), limit: target.timeout };
+        let late = |_| ScrapeError::Timeout { url: target.shown().to_owned(), limit: target.timeout };
         let (body, format) = timeout(target.timeout, self.fetch(target)).await.map_err(late)??;
         let read = if body.len() > LARGE {
             // Megabytes of text would hold up everything else on this thread.
@@ -129,17 +135,17 @@ impl Scraper {
             let rules = Rules { limits: &self.limits, keeps: keeps.as_ref() };
             succeeded(&body, format, &rules, target, time_ms, seen)
         };
-        let url = || target.url.clone();
+        let url = || target.shown().to_owned();
         let (batch, skipped) = read.map_err(|error| match error {
             BodyError::Text(error) => ScrapeError::Text { url: url(), error },
             BodyError::Limit(reason) => ScrapeError::Limit { url: url(), reason },
         })?;
-        self.tally.skipped(&skipped, &target.url);
+        self.tally.skipped(&skipped, target.shown());
         Ok(batch)
     }
 
     async fn fetch(&self, target: &Target) -> Result<(Vec<u8>, Format), ScrapeError> {
-        let url = || target.url.clone();
+        let url = || target.shown().to_owned();
         let http = |error: reqwest::Error| ScrapeError::Http { url: url(), error: error.without_url() };
         let request = self.clients.get(&target.access, &target.url);
         let request = request
@@ -204,7 +210,7 @@ impl Scraper {
                         discoveries.insert(task.id(), n);
                     }
                     if let Some((target, _)) = running.extract_if(|_, (id, _)| *id == error.id()).next() {
-                        error!(job = job.name, url = target.url, "a scrape panicked; the target is started again");
+                        error!(job = job.name, url = target.shown(), "a scrape panicked; the target is started again");
                         self.tally.scrape(&job.name, "panicked");
                         died.insert(target);
                     }
@@ -274,7 +280,7 @@ impl Scraper {
                 failed(target, time_ms, &mut seen)
             });
             if is_up && was_up == Some(false) {
-                info!(url = target.url, "scrape succeeds again");
+                info!(url = target.shown(), "scrape succeeds again");
             }
             was_up = Some(is_up);
             self.store(target, batch, store.as_ref()).await;
@@ -291,7 +297,7 @@ impl Scraper {
         let job = ScrapeJob { name: target.job().into(), max_series: target.max_series };
         if let Err(error) = store.append(batch.sent_by(&target.url).scraped_for(job)).await {
             self.tally.scrape(target.job(), error.outcome());
-            error!(url = target.url, %error, "scraped samples lost");
+            error!(url = target.shown(), %error, "scraped samples lost");
         }
     }
 }
@@ -335,7 +341,7 @@ impl Lists {
     fn too_many(&self, target: &Target) -> Option<ScrapeError> {
         let limit = target.limits.target_limit.filter(|_| self.is_over.load(Ordering::Relaxed))?;
         let reason = format!("not scraped: its job has more than {limit} targets (target_limit)");
-        Some(ScrapeError::Limit { url: target.url.clone(), reason })
+        Some(ScrapeError::Limit { url: target.shown().to_owned(), reason })
     }
 
     fn replace(&self, n: usize, targets: Vec<Target>) {

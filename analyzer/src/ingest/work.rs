@@ -1,14 +1,21 @@
 //! How much may be in work at once: requests in all, requests of one sender, and memory.
+//!
+//! A body takes memory as it arrives, and its request a place once it is there: who announces megabytes and sends nothing
+//! takes neither.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
-use axum::extract::{ConnectInfo, FromRequest, Request};
-use axum::http::StatusCode;
+use axum::extract::{ConnectInfo, Request};
+use axum::http::{StatusCode, header};
 use bytes::Bytes;
+use goodput_web::PeerKey;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout_at};
+use tokio_stream::StreamExt;
 
 use super::Limits;
 use super::tally::Tally;
@@ -16,15 +23,26 @@ use super::tally::Tally;
 /// Memory is given out in pieces of so many bytes.
 const PIECE: usize = 1024;
 
+/// Bodies that arrive from one sender hold at most this part of the memory.
+const SENDERS_PART: usize = 4;
+
+/// A body that has arrived for so long has to have come at [`SLOWEST`] on the whole.
+const SLOW_AFTER: Duration = Duration::from_secs(5);
+
+/// Bytes a second: a hundredth of what a 10 Mbit/s line carries.
+const SLOWEST: f64 = 12_500.0;
+
 /// What there is none of for now.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Busy {
     #[error("{0} requests are in work")]
     Requests(usize),
     #[error("{1} requests of {0} are in work")]
-    Sender(IpAddr, usize),
+    Sender(PeerKey, usize),
     #[error("requests in work take all of the {0} bytes that they may")]
     Memory(usize),
+    #[error("bodies that arrive from {0} take all of the {1} bytes that one sender's may")]
+    Arriving(PeerKey, usize),
 }
 
 impl Busy {
@@ -33,7 +51,7 @@ impl Busy {
         match self {
             Self::Requests(_) => "busy",
             Self::Sender(..) => "sender_busy",
-            Self::Memory(_) => "memory",
+            Self::Memory(_) | Self::Arriving(..) => "memory",
         }
     }
 }
@@ -70,13 +88,23 @@ pub struct Work {
     pub(super) tally: Arc<Tally>,
     requests: Arc<Semaphore>,
     memory: Arc<Semaphore>,
-    senders: Mutex<HashMap<IpAddr, usize>>,
+    senders: Mutex<HashMap<PeerKey, usize>>,
+    /// Bytes of bodies that arrive, by sender.
+    arriving: Mutex<HashMap<PeerKey, usize>>,
+}
+
+/// The memory of a body, taken as it arrives.
+struct Arriving<'a> {
+    work: &'a Work,
+    sender: PeerKey,
+    bytes: usize,
+    permit: Option<OwnedSemaphorePermit>,
 }
 
 /// Held while a request is in work, also by a thread that goes on after the sender has left.
 pub(super) struct Place {
     work: Arc<Work>,
-    sender: IpAddr,
+    sender: PeerKey,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -86,12 +114,13 @@ impl Work {
     pub fn new(limits: Limits, tally: Arc<Tally>) -> Self {
         let requests = Arc::new(Semaphore::new(limits.requests));
         let memory = Arc::new(Semaphore::new(pieces(limits.work_bytes) as usize));
-        Self { limits, requests, memory, senders: Mutex::default(), tally }
+        Self { limits, requests, memory, senders: Mutex::default(), arriving: Mutex::default(), tally }
     }
 
     /// A place for one request of this sender. The sender's own limit is below that of all, so that nobody takes every
     /// place.
     pub(super) fn place(self: &Arc<Self>, sender: IpAddr) -> Result<Place, Busy> {
+        let sender = PeerKey::of(sender);
         let permit = Arc::clone(&self.requests).try_acquire_owned();
         let permit = permit.map_err(|_| Busy::Requests(self.limits.requests))?;
         let mut senders = self.senders.lock();
@@ -111,16 +140,89 @@ impl Work {
         permit.map_err(|_| Busy::Memory(self.limits.work_bytes))
     }
 
-    /// The body of a request, called `what`, of at most so many bytes.
-    pub(super) async fn body(&self, request: Request, what: &str, limit: usize) -> Result<Bytes, Refused> {
-        match tokio::time::timeout(self.limits.read, Bytes::from_request(request, &())).await {
-            Ok(Ok(body)) => Ok(body),
-            Ok(Err(error)) if error.status() == StatusCode::PAYLOAD_TOO_LARGE => {
-                let reason = format!("{what} of more than the limit of {limit} bytes");
-                Err(Refused::new(error.status(), "malformed", reason))
+    /// The body of a request, called `what`, of at most so many bytes, and the memory that it holds.
+    pub(super) async fn body(
+        &self,
+        request: Request,
+        what: &str,
+        limit: usize,
+    ) -> Result<(Bytes, Option<OwnedSemaphorePermit>), Refused> {
+        let too_large = || {
+            let reason = format!("{what} of more than the limit of {limit} bytes");
+            Refused::new(StatusCode::PAYLOAD_TOO_LARGE, "malformed", reason)
+        };
+        let announced = request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+        if announced.is_some_and(|bytes: usize| bytes > limit) {
+            return Err(too_large());
+        }
+        let mut arriving = Arriving { work: self, sender: PeerKey::of(sender(&request)), bytes: 0, permit: None };
+        let (begun, mut body, mut frames) = (Instant::now(), Vec::new(), request.into_body().into_data_stream());
+        loop {
+            let frame = timeout_at(self.deadline(begun, body.len()), frames.next()).await;
+            let slow = |_| Refused::later("slow", format!("body not sent within {:?}", begun.elapsed()));
+            let Some(frame) = frame.map_err(slow)? else { break };
+            let frame = frame.map_err(|error| Refused::new(StatusCode::BAD_REQUEST, "malformed", error))?;
+            if body.len() + frame.len() > limit {
+                return Err(too_large());
             }
-            Ok(Err(error)) => Err(Refused::new(error.status(), "malformed", error.body_text())),
-            Err(_) => Err(Refused::later("slow", format!("body not sent within {:?}", self.limits.read))),
+            arriving.take(frame.len())?;
+            body.extend_from_slice(&frame);
+        }
+        Ok((body.into(), arriving.permit.take()))
+    }
+
+    /// Bytes of bodies that arrive.
+    #[cfg(test)]
+    pub(super) fn arriving(&self) -> usize {
+        self.arriving.lock().values().sum()
+    }
+
+    /// Until when the next part of a body that has come so far is waited for.
+    fn deadline(&self, begun: Instant, bytes: usize) -> Instant {
+        let due = Duration::from_secs_f64(bytes as f64 / SLOWEST).max(SLOW_AFTER);
+        begun + due.min(self.limits.read)
+    }
+}
+
+impl Arriving<'_> {
+    /// Memory for so many bytes more.
+    fn take(&mut self, bytes: usize) -> Result<(), Busy> {
+        let allowed = self.work.limits.work_bytes / SENDERS_PART;
+        let mut arriving = self.work.arriving.lock();
+        let of_sender = arriving.entry(self.sender).or_default();
+        // One body alone is never too much.
+        if *of_sender > self.bytes && *of_sender + bytes > allowed {
+            return Err(Busy::Arriving(self.sender, allowed));
+        }
+        // What alone is more than there is at all gets what there is.
+        let held = |bytes| pieces(bytes).min(pieces(self.work.limits.work_bytes));
+        let more = held(self.bytes + bytes) - held(self.bytes);
+        if more > 0 {
+            let permit = Arc::clone(&self.work.memory).try_acquire_many_owned(more);
+            let permit = permit.map_err(|_| Busy::Memory(self.work.limits.work_bytes))?;
+            match &mut self.permit {
+                Some(held) => held.merge(permit),
+                None => self.permit = Some(permit),
+            }
+        }
+        *of_sender += bytes;
+        self.bytes += bytes;
+        Ok(())
+    }
+}
+
+impl Drop for Arriving<'_> {
+    fn drop(&mut self) {
+        forget(&mut self.work.arriving.lock(), self.sender, self.bytes);
+    }
+}
+
+/// Takes so much from what is counted of the sender.
+fn forget(counts: &mut HashMap<PeerKey, usize>, sender: PeerKey, amount: usize) {
+    if let Some(count) = counts.get_mut(&sender) {
+        *count = count.saturating_sub(amount);
+        if *count == 0 {
+            counts.remove(&sender);
         }
     }
 }
@@ -133,13 +235,7 @@ pub(super) fn sender(request: &Request) -> IpAddr {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut senders = self.work.senders.lock();
-        if let Some(count) = senders.get_mut(&self.sender) {
-            *count -= 1;
-            if *count == 0 {
-                senders.remove(&self.sender);
-            }
-        }
+        forget(&mut self.work.senders.lock(), self.sender, 1);
         self.work.tally.in_work(-1);
     }
 }
@@ -162,7 +258,7 @@ mod tests {
         let [a, b, c] = [1, 2, 3].map(|n| IpAddr::from([10, 0, 0, n]));
         let first = work.place(a);
         let second = work.place(a);
-        assert_eq!(work.place(a).err(), Some(Busy::Sender(a, 2)));
+        assert_eq!(work.place(a).err(), Some(Busy::Sender(PeerKey::of(a), 2)));
         let third = work.place(b);
         assert!(first.is_ok() && second.is_ok() && third.is_ok());
         assert_eq!(work.place(c).err(), Some(Busy::Requests(3)));

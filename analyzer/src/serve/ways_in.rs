@@ -2,6 +2,7 @@
 
 use std::sync::atomic::AtomicU64;
 
+use goodput_web::Refusals;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -15,6 +16,7 @@ use crate::ingest::{Limits, Reason};
 pub(super) struct WaysIn<'a> {
     pub(super) limits: &'a Limits,
     pub(super) counts: &'a Counts,
+    pub(super) refusals: &'a Refusals,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -62,6 +64,7 @@ struct Discovery {
 
 impl WaysIn<'_> {
     pub(super) fn register(&self, registry: &mut Registry) {
+        self.front_door(registry);
         self.remote_write(registry);
         self.events(registry);
         self.scraping(registry);
@@ -70,6 +73,19 @@ impl WaysIn<'_> {
             limits.get_or_create(&Limit { limit }).set(value as f64);
         }
         registry.register("ingest_limit", "Bounds of what may come in, by their name in the configuration", limits);
+    }
+
+    fn front_door(&self, registry: &mut Registry) {
+        let refused = Family::<Why, Counter>::default();
+        for (reason, count) in self.refusals.counts() {
+            refused.get_or_create(&Why { reason: reason.label() }).inc_by(count);
+        }
+        registry.register(
+            "http_refused",
+            "Connections and requests that were refused, by reason; the log names each peer once. An idle connection that \
+             was closed to make room for another counts too",
+            refused,
+        );
     }
 
     fn remote_write(&self, registry: &mut Registry) {

@@ -21,6 +21,10 @@ crate::metric_rows! {
         "Kernel files, and lines of them, that could not be read or made no sense: they are absent, cost nothing else, and the log names each file once.",
         from "own bookkeeping", by "exporter", series "1", since "0.1.0"
     }
+    REFUSED = Counter None "goodput_exporter_http_refused_total" ["reason"] {
+        "Connections and requests that were refused, by reason; the log names each peer once. An idle connection that was closed to make room for another counts too.",
+        from "own bookkeeping", by "exporter", series "1 per reason that held", since "0.1.0"
+    }
     PROCESS_CPU = Counter Seconds "process_cpu_seconds_total" [] {
         "User and system CPU time of this exporter.",
         from "/proc/self/stat utime, stime", by "exporter", series "1", since "0.1.0"

@@ -12,9 +12,11 @@ use super::counters::CountersFile;
 use super::dcgm_exporter;
 use super::devices::Devices;
 use super::values::{
-    Address, AuditFormat, CatalogFormat, HostnameLabel, LogFormat, LogLevel, PodResourcesSocket, TextFormat,
+    AuditFormat, CatalogFormat, HostnameLabel, LogFormat, LogLevel, PodResourcesSocket, TextFormat,
     cgroup_pattern, count, directory, duration, milliseconds, switch, telemetry_path,
 };
+use goodput_web::Address;
+
 use crate::audit::Profile;
 use crate::audit::checks::CHECKS;
 use crate::catalog::dcgm::Names;

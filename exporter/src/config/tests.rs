@@ -71,6 +71,18 @@ fn works_without_any_setting() {
 }
 
 #[test]
+fn no_error_shows_a_password() {
+    let address = "http://user:s3cret@node1:9401/metrics";
+    let flag = format!("--dcgm.relay-url={address}");
+    let Err(ConfigError::CommandLine(error)) = read(&[&flag], &[]) else { panic!("accepted") };
+    let environment = mistakes(&[], &[("GOODPUT_EXPORTER_DCGM_RELAY_URL", address)]).concat();
+    let (_file, flag) = file(&format!("dcgm.relay-url: {address}\n"));
+    for text in [error.to_string(), environment, mistakes(&[&flag], &[]).concat()] {
+        assert!(text.contains("***@node1") && !text.contains("s3cret"), "{text}");
+    }
+}
+
+#[test]
 fn flags_win_over_environment_over_file() {
     let (_file, flag) = file("web.max-requests: 1\nweb.telemetry-path: /file\nlog.level: debug\n");
     let environment = [("GOODPUT_EXPORTER_WEB_MAX_REQUESTS", "2"), ("GOODPUT_EXPORTER_WEB_TELEMETRY_PATH", "/env")];

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use goodput_web::Refusals;
+
 use crate::catalog::own;
 use crate::family::Families;
 use crate::source;
@@ -73,6 +75,13 @@ pub(super) fn write(reports: &[Report], left_out: u64, duration: Duration, out: 
     out.push(&own::PROCESS_START, &[], usage.start_seconds);
     out.push(&own::PROCESS_FDS, &[], usage.open_fds as f64);
     out.push(&own::PROCESS_THREADS, &[], usage.threads as f64);
+}
+
+/// Adds what the front door refused; nothing of reasons that never held.
+pub(super) fn write_refusals(refusals: &Refusals, out: &mut Families) {
+    for (reason, count) in refusals.counts().filter(|(_, count)| *count > 0) {
+        out.push(&own::REFUSED, &[reason.label()], count as f64);
+    }
 }
 
 /// The program's version.

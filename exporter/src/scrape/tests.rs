@@ -77,6 +77,7 @@ fn setup(collectors: Vec<&'static Entry>, reuse: Duration) -> Setup {
         counters: None,
         relay: None,
         reuse,
+        refusals: Arc::default(),
     }
 }
 

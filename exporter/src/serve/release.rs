@@ -12,8 +12,8 @@ use axum::routing::post;
 use tokio::signal::unix::Signal;
 use tokio::task::spawn_blocking;
 
-use super::connection::Peer;
-use super::web_config::WebConfig;
+use goodput_web::{Peer, WebConfig};
+
 use crate::source::nvml::Nvml;
 
 /// How long the GPUs are let go of when nobody says: a reset takes seconds, an update of the driver minutes.

@@ -4,22 +4,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use axum::extract::{Request, State};
-use axum::http::header::{ACCEPT, AUTHORIZATION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, VARY, WWW_AUTHENTICATE};
-use axum::http::{HeaderMap, StatusCode};
-use axum::middleware::{self, Next};
+use axum::Router;
+use axum::extract::State;
+use axum::http::header::{ACCEPT, CONTENT_SECURITY_POLICY, CONTENT_TYPE, VARY};
+use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use axum::{Router, http};
+use goodput_web::Needs;
 use tokio::sync::Semaphore;
 use tokio::time::timeout_at;
 use tower_http::CompressionLevel;
 use tower_http::compression::CompressionLayer;
 
-use super::auth::Authenticator;
 use super::health::Signs;
 use super::release::{self, Lever};
-use super::web_config::WebConfig;
 use crate::encode::Format;
 use crate::scrape::{Gpus, Scraper, VERSION};
 
@@ -55,15 +53,14 @@ impl App {
     }
 }
 
-/// Who may ask, and what every response carries.
-struct Door {
-    web: Arc<WebConfig>,
-    authenticator: Authenticator,
+/// What each path needs of whoever asks, where the web configuration has users: everything is theirs alone, as with other
+/// exporters. Names of the host are checked where something changes.
+pub(super) fn needs(method: &Method, _path: &str) -> Needs {
+    if method.is_safe() { Needs::METRICS } else { Needs::ADMIN }
 }
 
-/// All paths, behind compression and the web configuration's rules.
-pub(super) fn router(app: Arc<App>, web: Arc<WebConfig>, authenticator: Authenticator, lever: Option<Lever>) -> Router {
-    let door = Arc::new(Door { web, authenticator });
+/// All paths, behind compression.
+pub(super) fn router(app: Arc<App>, lever: Option<Lever>) -> Router {
     Router::new()
         .route(&app.telemetry_path, get(metrics))
         .route("/", get(landing))
@@ -75,19 +72,6 @@ pub(super) fn router(app: Arc<App>, web: Arc<WebConfig>, authenticator: Authenti
         .merge(lever.map(release::routes).unwrap_or_default())
         // Speed counts more than the last percent: the network is near.
         .layer(CompressionLayer::new().quality(CompressionLevel::Fastest))
-        .layer(middleware::from_fn_with_state(door, guard))
-}
-
-async fn guard(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
-    let rules = door.web.rules().await;
-    let authorization = request.headers().get(AUTHORIZATION);
-    let welcome = rules.users.is_empty() || door.authenticator.allows(&rules.users, authorization).await;
-    let mut response = match welcome {
-        true => next.run(request).await,
-        false => (StatusCode::UNAUTHORIZED, [(WWW_AUTHENTICATE, "Basic")], "unauthorized\n").into_response(),
-    };
-    response.headers_mut().extend(rules.headers.clone());
-    response
 }
 
 async fn metrics(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
@@ -138,7 +122,6 @@ async fn landing(State(app): State<Arc<App>>) -> Response {
     let headers = [
         (CONTENT_TYPE, "text/html; charset=utf-8"),
         (CONTENT_SECURITY_POLICY, "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"),
-        (http::header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     ];
     (headers, page).into_response()
 }

@@ -13,6 +13,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 use super::*;
 use crate::attribute::Owners;
@@ -26,7 +27,6 @@ struct Running {
     address: SocketAddr,
     app: Arc<App>,
     web: Arc<WebConfig>,
-    slots: Arc<Semaphore>,
     stop: Option<oneshot::Sender<()>>,
     ended: JoinHandle<()>,
 }
@@ -60,6 +60,7 @@ fn scraper(config: &Config, collectors: Vec<&'static Entry>, gpus: &Gpus) -> Scr
         counters: config.counters.clone(),
         relay: config.relay_url.clone(),
         reuse: Duration::ZERO,
+        refusals: Arc::default(),
     })
     .unwrap()
 }
@@ -68,17 +69,17 @@ async fn start_with(args: &[&str], collectors: Vec<&'static Entry>, gpus: Gpus, 
     let config = config(args);
     let scraper = scraper(&config, collectors, &gpus);
     let server = Server::bind(&config, scraper, gpus, no_library(), limits).await.unwrap();
-    let address = server.listeners[0].local_addr().unwrap();
-    let (app, web, slots) = (server.app.clone(), server.web.clone(), server.acceptor.slots.clone());
+    let address = server.server.addresses()[0];
+    let (app, web) = (server.app.clone(), server.web.clone());
     let (stop, stopped) = oneshot::channel::<()>();
     let ended = tokio::spawn(server.run(async move {
         let _ = stopped.await;
     }));
-    Running { address, app, web, slots, stop: Some(stop), ended }
+    Running { address, app, web, stop: Some(stop), ended }
 }
 
 async fn start(args: &[&str]) -> Running {
-    start_with(args, Vec::new(), absent(), Limits::default()).await
+    start_with(args, Vec::new(), absent(), Limits::exporter()).await
 }
 
 impl Running {
@@ -226,7 +227,7 @@ fn changing() -> (Arc<Mutex<Arc<Snapshot>>>, Gpus) {
 #[tokio::test]
 async fn readiness_waits_for_the_driver_but_metrics_do_not() {
     let (state, gpus) = changing();
-    let server = start_with(&[], Vec::new(), gpus, Limits::default()).await;
+    let server = start_with(&[], Vec::new(), gpus, Limits::exporter()).await;
     assert_eq!(server.get("/-/ready", &[]).await.status, 503);
     assert_eq!(server.get("/-/healthy", &[]).await.status, 200);
     assert_eq!(server.get("/metrics", &[]).await.status, 200);
@@ -261,7 +262,7 @@ async fn too_many_scrapes_are_refused_and_impatient_ones_end() {
     static HELD: Entry = held(|| Box::new(Held(&GATE)));
     let (open, wait) = mpsc::channel::<()>();
     *GATE.lock() = Some(wait);
-    let server = start_with(&["--web.max-requests=1"], vec![&HELD], absent(), Limits::default()).await;
+    let server = start_with(&["--web.max-requests=1"], vec![&HELD], absent(), Limits::exporter()).await;
     // The first scrape, which the server makes by itself, is now held.
     eventually(async || server.app.scraper.collecting_for().is_some()).await;
     let impatient = server.get("/metrics", &[("X-Prometheus-Scrape-Timeout-Seconds", "0.02")]).await;
@@ -283,7 +284,7 @@ async fn too_many_scrapes_are_refused_and_impatient_ones_end() {
 
 #[tokio::test]
 async fn slow_and_oversized_requests_are_cut() {
-    let limits = Limits { header: Duration::from_millis(50), ..Limits::default() };
+    let limits = Limits { header: Duration::from_millis(50), ..Limits::exporter() };
     let server = start_with(&[], Vec::new(), absent(), limits).await;
     let mut slow = TcpStream::connect(server.address).await.unwrap();
     slow.write_all(b"GET /metrics HTTP/1.1\r\nHost: loc").await.unwrap();
@@ -298,26 +299,61 @@ async fn slow_and_oversized_requests_are_cut() {
 
 #[tokio::test]
 async fn a_connection_that_is_too_old_is_closed() {
-    let limits = Limits { age: Duration::from_millis(50), ..Limits::default() };
+    let limits = Limits { age: Duration::from_millis(50), ..Limits::exporter() };
     let server = start_with(&[], Vec::new(), absent(), limits).await;
     let mut idle = TcpStream::connect(server.address).await.unwrap();
     assert_eq!(idle.read(&mut [0; 1]).await.unwrap(), 0);
     server.stop().await;
 }
 
+/// Does the server close the connection that was idle?
+async fn is_closed(stream: &mut TcpStream) -> bool {
+    matches!(stream.read(&mut [0; 1]).await, Ok(0) | Err(_))
+}
+
+async fn refused(server: &Running, reason: &str) -> u32 {
+    let text = server.get("/metrics", &[]).await;
+    let line = format!("goodput_exporter_http_refused_total{{reason=\"{reason}\"}} ");
+    text.text().lines().find_map(|found| found.strip_prefix(&line)).unwrap().parse().unwrap()
+}
+
 #[tokio::test]
-async fn more_connections_than_allowed_wait_for_their_turn() {
-    let limits = Limits { connections: 1, ..Limits::default() };
+async fn idle_connections_of_one_address_never_keep_a_scrape_out() {
+    let limits = Limits { connections: 20, of_peer: 10, ..Limits::exporter() };
     let server = start_with(&[], Vec::new(), absent(), limits).await;
-    let first = TcpStream::connect(server.address).await.unwrap();
-    eventually(async || server.slots.available_permits() == 0).await;
-    let second = server.get("/-/healthy", &[]);
-    let closing = async {
-        tokio::task::yield_now().await;
-        drop(first);
-    };
-    let (second, ()) = tokio::join!(second, closing);
-    assert_eq!(second.status, 200);
+    server.until_ready().await;
+    let mut idle = Vec::new();
+    for _ in 0..40 {
+        idle.push(TcpStream::connect(server.address).await.unwrap());
+    }
+    // From the same address as those, and they are not counted as refused before they are accepted.
+    assert_eq!(server.get("/metrics", &[]).await.status, 200);
+    for stream in &mut idle[..31] {
+        assert!(is_closed(stream).await);
+    }
+    assert!(refused(&server, "peer_connections").await >= 31);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_connection_with_a_request_in_work_is_not_closed_for_another() {
+    static GATE: Gate = Mutex::new(None);
+    static HELD: Entry = held(|| Box::new(Held(&GATE)));
+    let limits = Limits { connections: 1, ..Limits::exporter() };
+    let server = start_with(&[], vec![&HELD], absent(), limits).await;
+    server.until_ready().await;
+    let (open, wait) = mpsc::channel::<()>();
+    *GATE.lock() = Some(wait);
+    let address = server.address;
+    let running = tokio::spawn(async move {
+        exchange(TcpStream::connect(address).await.unwrap(), &request("GET", "/metrics", &[])).await
+    });
+    let app = server.app.clone();
+    eventually(async || app.scraper.collecting_for().is_some()).await;
+    let mut second = TcpStream::connect(address).await.unwrap();
+    assert!(is_closed(&mut second).await);
+    drop(open);
+    assert_eq!(running.await.unwrap().status, 200);
     server.stop().await;
 }
 
@@ -325,7 +361,7 @@ async fn more_connections_than_allowed_wait_for_their_turn() {
 async fn stopping_lets_a_running_request_end() {
     static GATE: Gate = Mutex::new(None);
     static HELD: Entry = held(|| Box::new(Held(&GATE)));
-    let server = start_with(&[], vec![&HELD], absent(), Limits::default()).await;
+    let server = start_with(&[], vec![&HELD], absent(), Limits::exporter()).await;
     server.until_ready().await;
     let (open, wait) = mpsc::channel::<()>();
     *GATE.lock() = Some(wait);
@@ -347,7 +383,7 @@ async fn a_port_in_use_is_named() {
     let server = start(&[]).await;
     let config = config(&[&format!("--web.listen-address={}", server.address)]);
     let scraper = scraper(&config, Vec::new(), &absent());
-    let error = Server::bind(&config, scraper, absent(), no_library(), Limits::default()).await.err().unwrap();
+    let error = Server::bind(&config, scraper, absent(), no_library(), Limits::exporter()).await.err().unwrap();
     let message = format!("{error:#}");
     assert!(message.contains(&format!("cannot listen on {}: ", server.address)), "{message}");
     assert!(message.contains("in use"), "{message}");

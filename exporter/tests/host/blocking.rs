@@ -31,6 +31,7 @@ fn scraper(machine: &Machine) -> Scraper {
         counters: None,
         relay: None,
         reuse: Duration::ZERO,
+        refusals: Arc::default(),
     };
     Scraper::start(setup).unwrap()
 }

@@ -105,6 +105,7 @@ fn scraper(url: RelayUrl) -> Scraper {
         counters: None,
         relay: Some(url),
         reuse: Duration::ZERO,
+        refusals: Arc::default(),
     })
     .unwrap()
 }

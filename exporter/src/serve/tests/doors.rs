@@ -45,6 +45,7 @@ async fn basic_auth_guards_every_path() {
         let refused = server.get(path, &[]).await;
         assert_eq!((refused.status, refused.header("www-authenticate")), (401, Some("Basic")), "{path}");
         assert_eq!(refused.header("x-frame-options"), Some("deny"));
+        assert_eq!(refused.header("x-content-type-options"), Some("nosniff"));
     }
     // alice:secret
     assert_eq!(server.get("/metrics", &[("Authorization", "Basic YWxpY2U6c2VjcmV0")]).await.status, 200);
@@ -153,50 +154,4 @@ async fn client_certificates_are_required_when_asked_for() {
         assert!(!refused.is_ok_and(|answer| answer.status == 200));
     }
     server.stop().await;
-}
-
-#[test]
-fn a_wrong_web_configuration_names_the_key_and_the_line() {
-    let (cert, key) = Authority::new().sign();
-    for (text, expected) in [
-        ("basic_auth_user:\n  a: b\n", "line 1"),
-        ("tls_server_config:\n  cert_file: server.crt\n  key_fil: x\n", "line 3"),
-        ("tls_server_config:\n  cipher_suites: []\n", "cipher_suites"),
-        ("rate_limit: {}\n", "rate_limit"),
-        ("tls_server_config: {}\n", "expected cert_file or cert"),
-        ("tls_server_config: {cert_file: server.crt}\n", "expected key_file or key"),
-        ("tls_server_config: {cert_file: nosuch.crt, key_file: server.key}\n", "nosuch.crt: No such file"),
-        ("tls_server_config: {cert_file: server.key, key_file: server.key}\n", "expected PEM certificates, found none"),
-        ("tls_server_config: {cert_file: server.crt, key_file: server.crt}\n", "key_file"),
-        ("tls_server_config: {cert_file: server.crt, key_file: other.key}\n", "server.crt"),
-        ("tls_server_config: {cert_file: server.crt, cert: x, key_file: server.key}\n", "found both"),
-        ("tls_server_config: {cert_file: server.crt, key_file: server.key, min_version: TLS10}\n", "TLS10"),
-        (
-            "tls_server_config: {cert_file: server.crt, key_file: server.key, min_version: TLS13, max_version: TLS12}\n",
-            "max_version is below min_version",
-        ),
-        (
-            "tls_server_config: {cert_file: server.crt, key_file: server.key, client_ca_file: server.crt}\n",
-            "client_ca needs a client_auth_type",
-        ),
-        (
-            "tls_server_config: {cert_file: server.crt, key_file: server.key, client_auth_type: RequireAnyClientCert}\n",
-            "RequireAnyClientCert",
-        ),
-        (
-            "tls_server_config: {cert_file: server.crt, key_file: server.key, client_auth_type: VerifyClientCertIfGiven}\n",
-            "needs client_ca_file",
-        ),
-        ("basic_auth_users: {alice: secret}\n", "alice: expected a bcrypt hash"),
-        ("http_server_config: {headers: {Server: x}}\n", "found \"Server\""),
-        ("a: [\n", "line"),
-    ] {
-        let folder = Folder::new(text);
-        folder.write("server.crt", &cert);
-        folder.write("server.key", &key);
-        folder.write("other.key", &Authority::new().sign().1);
-        let path = folder.path().join("web.yml");
-        let error = WebConfig::load(Some(path.clone())).err().unwrap_or_default();
-        assert!(error.contains(expected) && error.contains(&path.display().to_string()), "{text}: {error}");
-    }
 }

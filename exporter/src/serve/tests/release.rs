@@ -6,7 +6,8 @@ use axum::http::StatusCode;
 use hyper::service::Service as _;
 use hyper_util::service::TowerToHyperService;
 
-use super::super::connection::Peer;
+use goodput_web::Peer;
+
 use super::super::release::routes;
 use super::*;
 
@@ -41,6 +42,26 @@ async fn from_loopback_it_is_released_and_acquired() {
     let wrong = server.post("/-/release?seconds=soon", &[]).await;
     assert_eq!(wrong.status, 400);
     assert!(wrong.text().contains("found \"seconds=soon\""), "{}", wrong.text());
+    server.stop().await;
+}
+
+/// What a browser sends for a page of another site, and for one whose name was pointed at this machine.
+#[tokio::test]
+async fn a_page_of_another_site_releases_nothing() {
+    let server = start(&[ENABLED]).await;
+    for headers in [
+        [("Origin", "http://evil.example"), ("Sec-Fetch-Site", "cross-site")].as_slice(),
+        &[("Origin", "null")],
+        &[("Sec-Fetch-Site", "same-site")],
+    ] {
+        assert_eq!(server.post("/-/release", headers).await.status, 403, "{headers:?}");
+    }
+    let rebound = "POST /-/release HTTP/1.1\r\nHost: evil.example:9400\r\nOrigin: http://evil.example:9400\r\n\
+                   Sec-Fetch-Site: same-origin\r\nConnection: close\r\n\r\n";
+    let refused = exchange(TcpStream::connect(server.address).await.unwrap(), rebound).await;
+    assert_eq!(refused.status, 403);
+    assert!(refused.text().contains("Host \"evil.example:9400\" is not a name of this server"), "{refused:?}");
+    assert_eq!(server.post("/-/release", &[("Origin", "http://localhost")]).await.status, 200);
     server.stop().await;
 }
 

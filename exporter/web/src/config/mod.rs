@@ -1,8 +1,12 @@
 //! The web configuration file, in Prometheus' format: TLS, client certificates, basic auth, response headers.
 //!
-//! <https://prometheus.io/docs/prometheus/latest/configuration/https/>. A key that this exporter does not act on is an
-//! error, not ignored: each of them is about security. `http2` alone is accepted and changes nothing, as HTTP/1.1
-//! always remains possible.
+//! <https://github.com/prometheus/exporter-toolkit/blob/master/docs/web-configuration.md>. A value that cannot be acted
+//! on is an error that names the alternative, not ignored: each of them is about security. `http2` and
+//! `prefer_server_cipher_suites` are accepted and change nothing: HTTP/1.1 always remains possible, and Go ignores the
+//! other since 1.18.
+
+mod rate;
+mod tls;
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt as _;
@@ -13,7 +17,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::{Duration, Instant, SystemTime};
 use std::{fmt, fs, io, thread};
 
-use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -21,8 +25,11 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
-use super::auth::Users;
-use super::tls::{self, TlsSection};
+use crate::auth::Users;
+use rate::RateSection;
+pub(crate) use rate::Rate;
+pub(crate) use tls::AllowedSans;
+use tls::TlsSection;
 
 /// Between two looks at the files' times.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
@@ -50,6 +57,7 @@ struct File {
     http_server_config: HttpSection,
     #[serde(default)]
     basic_auth_users: Users,
+    rate_limit: Option<RateSection>,
 }
 
 #[derive(Default, Deserialize)]
@@ -63,20 +71,25 @@ struct HttpSection {
 
 /// A web configuration in use.
 #[derive(Default)]
-pub(super) struct Rules {
+pub struct Rules {
     /// `None` for plain HTTP.
-    pub(super) tls: Option<TlsAcceptor>,
+    pub(crate) tls: Option<TlsAcceptor>,
     /// Does every client have to show a certificate?
-    pub(super) client_certificates: bool,
+    pub(crate) client_certificates: bool,
+    /// The names of which a client's certificate has to have one; `None` where any will do.
+    pub(crate) allowed_sans: Option<AllowedSans>,
     /// Empty when everyone is welcome.
-    pub(super) users: Users,
+    pub(crate) users: Users,
     /// Added to every response.
-    pub(super) headers: HeaderMap,
+    pub(crate) headers: HeaderMap,
+    /// How many requests are let through.
+    pub(crate) rate: Option<Rate>,
 }
 
 impl Rules {
-    /// Does whoever gets through have to be known?
-    pub(super) fn authenticate(&self) -> bool {
+    /// Does everyone who gets through have to be known?
+    #[must_use]
+    pub fn authenticate(&self) -> bool {
         !self.users.is_empty() || self.client_certificates
     }
 
@@ -95,22 +108,29 @@ impl Rules {
         let file: Option<File> = serde_saphyr::from_str_with_options(text, options).map_err(|e| e.to_string())?;
         let file = file.unwrap_or_default();
         let client_certificates = file.tls_server_config.as_ref().is_some_and(TlsSection::requires_certificates);
+        let allowed_sans = file.tls_server_config.as_ref().map(TlsSection::allowed_sans).transpose();
         let tls = file.tls_server_config.map(|section| tls::acceptor(&section, folder, files)).transpose();
+        let in_tls = |error: String| format!("tls_server_config: {error}");
         for (user, hash) in &file.basic_auth_users {
             bcrypt::HashParts::from_str(hash)
                 .map_err(|_| format!("basic_auth_users: {user}: expected a bcrypt hash such as $2y$10$…"))?;
         }
         Ok(Self {
-            tls: tls.map_err(|error| format!("tls_server_config: {error}"))?,
+            tls: tls.map_err(in_tls)?,
             client_certificates,
+            allowed_sans: allowed_sans.map_err(in_tls)?.flatten(),
+            rate: file.rate_limit.map(Rate::new).transpose().map_err(|error| format!("rate_limit: {error}"))?,
             users: file.basic_auth_users,
             headers: file.http_server_config.headers.iter().map(header).collect::<Result<_, _>>()?,
         })
     }
 }
 
-/// Would the text be taken?
-pub(super) fn check(text: &str, folder: &Path) -> Result<(), String> {
+/// Would this web configuration be taken? The files that it names lie in the folder, unless their paths are absolute.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check(text: &str, folder: &Path) -> Result<(), String> {
     Rules::parse(text, folder, &mut Files::default()).map(drop)
 }
 
@@ -126,13 +146,13 @@ fn header((name, value): (&String, &String)) -> Result<(HeaderName, HeaderValue)
 
 /// The files that were read, and what they looked like just before: a change in between is then seen later.
 #[derive(Default)]
-pub(super) struct Files(Vec<(PathBuf, Stamp)>);
+pub(crate) struct Files(Vec<(PathBuf, Stamp)>);
 
 /// Enough to notice that a file was written or replaced: time, size, inode. `None` when it is not there.
 type Stamp = Option<(SystemTime, u64, u64)>;
 
 impl Files {
-    pub(super) fn read(&mut self, path: &Path) -> io::Result<Vec<u8>> {
+    pub(crate) fn read(&mut self, path: &Path) -> io::Result<Vec<u8>> {
         self.0.push((path.to_owned(), stamp(path)));
         fs::read(path)
     }
@@ -151,7 +171,7 @@ fn stamp(path: &Path) -> Stamp {
 ///
 /// A thread of its own looks at the files: on a file server that hangs, the last rules stay in force and no request waits for
 /// longer than [`PATIENCE`], health included.
-pub(super) struct WebConfig {
+pub struct WebConfig {
     shared: Arc<Shared>,
     /// `None` without a file.
     orders: Option<SyncSender<Order>>,
@@ -183,7 +203,7 @@ impl WebConfig {
     ///
     /// # Errors
     /// What is wrong with it, naming file and line or key.
-    pub(super) fn load(path: Option<PathBuf>) -> Result<Self, String> {
+    pub fn load(path: Option<PathBuf>) -> Result<Self, String> {
         let mut files = Files::default();
         let rules = path.as_deref().map_or(Ok(Rules::default()), |path| Rules::read(path, &mut files))?;
         let state = State { rules: Arc::new(rules), checked: Instant::now(), looking: false };
@@ -193,7 +213,7 @@ impl WebConfig {
     }
 
     /// The rules for a connection or request. Has the files looked at now and then, and waits a moment for what comes of it.
-    pub(super) async fn rules(&self) -> Arc<Rules> {
+    pub async fn rules(&self) -> Arc<Rules> {
         if let Some(looked) = self.look() {
             // Without an answer the last rules are in force.
             let _ = timeout(PATIENCE, looked).await;
@@ -215,7 +235,7 @@ impl WebConfig {
     }
 
     /// Has the files read, and waits a moment for it.
-    pub(super) async fn reload(&self) {
+    pub async fn reload(&self) {
         let (done, read) = oneshot::channel();
         // A full queue holds an order to read already, or the thread hangs.
         let sent = self.orders.as_ref().is_some_and(|orders| orders.try_send(Order::Read(done)).is_ok());
@@ -263,27 +283,4 @@ fn read_again(path: &Path, files: &mut Files, shared: &Shared) {
 }
 
 #[cfg(test)]
-mod tests {
-    use rustix::fs::{CWD, Mode, mkfifoat};
-
-    use super::*;
-
-    /// A pipe that no one writes to stands for a file on a server that hangs: reading it does not come back.
-    #[tokio::test]
-    async fn a_file_that_hangs_leaves_the_last_rules_in_force() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("web.yml");
-        std::fs::write(&path, "http_server_config: {headers: {X-Frame-Options: deny}}\n").unwrap();
-        let web = WebConfig::load(Some(path.clone())).unwrap();
-        std::fs::remove_file(&path).unwrap();
-        mkfifoat(CWD, &path, Mode::RUSR | Mode::WUSR).unwrap();
-        web.shared.state.lock().checked = Instant::now().checked_sub(CHECK_EVERY).unwrap();
-        for _ in 0..3 {
-            assert_eq!(web.rules().await.headers.len(), 1);
-        }
-        assert!(web.shared.state.lock().looking, "the look has not come back");
-        web.reload().await;
-        // Opening the pipe to write ends the wait.
-        drop(std::fs::OpenOptions::new().write(true).open(path).unwrap());
-    }
-}
+mod tests;

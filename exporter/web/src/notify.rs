@@ -4,23 +4,23 @@ use std::time::Duration;
 
 use sd_notify::NotifyState;
 
-/// The exporter can be scraped.
-pub(super) fn ready(status: &str) {
+/// The program serves.
+pub fn ready(status: &str) {
     send(&[NotifyState::Ready, NotifyState::Status(status)]);
 }
 
-/// The exporter is ending.
-pub(super) fn stopping() {
+/// The program is ending.
+pub fn stopping() {
     send(&[NotifyState::Stopping]);
 }
 
-/// The exporter is alive.
-pub(super) fn alive() {
+/// The program is alive.
+pub fn alive() {
     send(&[NotifyState::Watchdog]);
 }
 
 /// How often systemd wants to hear that: half its limit, as its documentation advises.
-pub(super) fn watchdog_interval() -> Option<Duration> {
+pub fn watchdog_interval() -> Option<Duration> {
     sd_notify::watchdog_enabled().map(|limit| limit / 2)
 }
 

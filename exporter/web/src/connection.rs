@@ -1,0 +1,190 @@
+//! Accepting connections: bounded in number, in header size and in time.
+//!
+//! hyper is used directly, as `axum::serve` sets no time limit for request headers.
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::ConnectInfo;
+use hyper::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+
+use crate::WebConfig;
+use crate::config::AllowedSans;
+use crate::peers::{Connections, Place};
+use crate::refused::Reason;
+
+/// Limits of connections.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Open connections. With more of them an idle one is closed: the one that was idle for longest, of the peer that has
+    /// the most.
+    pub connections: usize,
+    /// Open connections of one peer: an IPv4 address, or the /64 network of an IPv6 address.
+    pub of_peer: usize,
+    /// For a TLS handshake.
+    pub handshake: Duration,
+    /// From a connection's opening, or its last response, to the end of the next request's headers. Longer than the
+    /// usual scrape interval of 15 s, so that Prometheus keeps its connection.
+    pub header: Duration,
+    /// Until a connection is asked to close; bounds what a slow reader can hold.
+    pub age: Duration,
+    /// From then, or from the end of the program, until it is cut.
+    pub grace: Duration,
+}
+
+impl Limits {
+    /// Those of an exporter, which Prometheus and a few people ask.
+    #[must_use]
+    pub fn exporter() -> Self {
+        Self {
+            connections: 256,
+            of_peer: 128,
+            handshake: Duration::from_secs(10),
+            header: Duration::from_secs(20),
+            age: Duration::from_secs(120),
+            grace: Duration::from_secs(10),
+        }
+    }
+
+    /// Those of a server that many senders keep connections to: 512 connections, as Prometheus'
+    /// `--web.max-connections`, half of them at most of one peer. A table of verdicts may take minutes to download.
+    #[must_use]
+    pub fn server() -> Self {
+        Self { connections: 512, of_peer: 256, age: Duration::from_secs(900), ..Self::exporter() }
+    }
+}
+
+/// Largest request head in bytes; Prometheus' is below one KiB.
+const MAX_HEAD_BYTES: usize = 16 * 1024;
+
+/// Who is at the other end of a request's connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Peer(pub SocketAddr);
+
+/// This end of a request's connection; `None` where the kernel does not say.
+#[derive(Clone, Copy, Debug)]
+pub struct Local(pub Option<SocketAddr>);
+
+/// What every connection of a server shares.
+#[derive(Clone)]
+pub(crate) struct Acceptor {
+    pub(crate) router: Router,
+    pub(crate) web: Arc<WebConfig>,
+    pub(crate) limits: Limits,
+    pub(crate) connections: Arc<Connections>,
+    /// Changes when the program ends.
+    pub(crate) stop: watch::Receiver<()>,
+}
+
+impl Acceptor {
+    /// Accepts until the program ends.
+    pub(crate) async fn accept(mut self, listener: TcpListener) {
+        loop {
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                _ = self.stop.changed() => return,
+            };
+            match accepted {
+                Ok((stream, peer)) => {
+                    // An IPv4 client of a socket for both is called by its IPv4 address.
+                    let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
+                    if let Some(place) = self.connections.admit(peer.ip()) {
+                        tokio::spawn(self.clone().serve(stream, Peer(peer), place));
+                    }
+                }
+                Err(error) if is_of_the_client(&error) => {}
+                Err(error) => {
+                    // Out of descriptors or memory: only time helps.
+                    tracing::warn!("cannot accept connections: {error}");
+                    sleep(Duration::from_secs(1)).await;
+                }
+            }
+        }
+    }
+
+    async fn serve(self, stream: TcpStream, peer: Peer, place: Place) {
+        let place = Arc::new(place);
+        tokio::select! {
+            () = self.talk(stream, peer, &place) => {}
+            () = place.cut() => {}
+        }
+    }
+
+    async fn talk(self, stream: TcpStream, peer: Peer, place: &Arc<Place>) {
+        // Small responses in one piece are what there is; waiting for more helps nobody.
+        let _ = stream.set_nodelay(true);
+        let local = Local(stream.local_addr().ok());
+        let rules = self.web.rules().await;
+        let Some(tls) = rules.tls.clone() else { return self.http(stream, peer, local, place).await };
+        let failed = |detail: &str| self.connections.refusals().note(Reason::Handshake, place.peer(), detail);
+        match timeout(self.limits.handshake, tls.accept(stream)).await {
+            Ok(Ok(stream)) => {
+                let certificates = stream.get_ref().1.peer_certificates();
+                match rules.allowed_sans.as_ref().map_or(Ok(()), |sans: &AllowedSans| sans.allow(certificates)) {
+                    Ok(()) => self.http(stream, peer, local, place).await,
+                    Err(reason) => failed(&reason),
+                }
+            }
+            Ok(Err(error)) => failed(&format!("no TLS handshake: {error}")),
+            Err(_) => failed(&format!("no TLS handshake in {:?}", self.limits.handshake)),
+        }
+    }
+
+    async fn http(mut self, io: impl AsyncRead + AsyncWrite + Unpin, peer: Peer, local: Local, place: &Arc<Place>) {
+        let (router, at_work) = (TowerToHyperService::new(self.router), Arc::clone(place));
+        let service = service_fn(move |mut request: Request<Incoming>| {
+            let extensions = request.extensions_mut();
+            extensions.insert(peer);
+            extensions.insert(local);
+            extensions.insert(ConnectInfo(peer.0));
+            extensions.insert(Arc::clone(&at_work));
+            let (answer, place) = (router.call(request), Arc::clone(&at_work));
+            async move {
+                place.begin();
+                let answer = answer.await;
+                place.end();
+                answer
+            }
+        });
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(self.limits.header)
+            .max_buf_size(MAX_HEAD_BYTES)
+            .serve_connection(TokioIo::new(io), service);
+        let mut connection = pin!(connection);
+        let ended = tokio::select! {
+            ended = connection.as_mut() => ended,
+            () = async { tokio::select! { () = sleep(self.limits.age) => {}, _ = self.stop.changed() => {} } } => {
+                connection.as_mut().graceful_shutdown();
+                timeout(self.limits.grace, connection).await.unwrap_or(Ok(()))
+            }
+        };
+        if let Err(error) = ended {
+            // A connection that has served is kept by its client, and may be idle.
+            if error.is_timeout() && !place.has_served() {
+                let detail = format!("no whole head of a request in {:?}", self.limits.header);
+                self.connections.refusals().note(Reason::SlowHead, place.peer(), &detail);
+            } else {
+                tracing::debug!("connection ended: {error}");
+            }
+        }
+    }
+}
+
+fn is_of_the_client(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
+}

@@ -1,0 +1,160 @@
+//! What every request passes before it is answered: how many there may be, from where, by which name, and by whom.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse as _, Response};
+use http::header::{AUTHORIZATION, HOST, RETRY_AFTER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS};
+use http::request::Parts;
+use http::{HeaderValue, StatusCode};
+
+use crate::access::{Access, Identity, NeedsOf};
+use crate::auth::Authenticator;
+use crate::config::{Rules, WebConfig};
+use crate::connection::{Local, Peer};
+use crate::guesses::Full;
+use crate::origin::Hosts;
+use crate::peers::{PeerKey, Place};
+use crate::refused::{Reason, Refusals};
+
+/// What every request passes.
+pub struct Door {
+    web: Arc<WebConfig>,
+    authenticator: Authenticator,
+    access: Access,
+    hosts: Hosts,
+    needs: NeedsOf,
+    refusals: Arc<Refusals>,
+}
+
+/// Why a request goes no further.
+struct Refusal {
+    status: StatusCode,
+    reason: Reason,
+    text: String,
+}
+
+impl Refusal {
+    fn new(status: StatusCode, reason: Reason, text: impl Into<String>) -> Self {
+        Self { status, reason, text: text.into() }
+    }
+}
+
+impl Door {
+    /// A door with the rules of the web configuration and of `access`.
+    ///
+    /// # Errors
+    /// When the kernel gives no random bytes.
+    pub fn new(
+        web: Arc<WebConfig>,
+        access: Access,
+        hosts: Hosts,
+        needs: NeedsOf,
+        refusals: Arc<Refusals>,
+    ) -> Result<Arc<Self>, String> {
+        let authenticator = Authenticator::new().map_err(|_| "the kernel gives no random bytes")?;
+        Ok(Arc::new(Self { web, authenticator, access, hosts, needs, refusals }))
+    }
+
+    /// Puts the door before the router.
+    pub fn before(self: &Arc<Self>, router: Router) -> Router {
+        router.layer(from_fn_with_state(Arc::clone(self), pass))
+    }
+
+    async fn admit(&self, rules: &Rules, request: &mut Parts) -> Result<(), Refusal> {
+        if rules.rate.as_ref().is_some_and(|rate| !rate.allows(Instant::now())) {
+            let text = "more requests than rate_limit of the web configuration lets through";
+            return Err(Refusal::new(StatusCode::TOO_MANY_REQUESTS, Reason::Rate, text));
+        }
+        let needs = (self.needs)(&request.method, request.uri.path());
+        if needs.host {
+            self.check_host(request)?;
+        }
+        if self.hosts.is_foreign(&request.method, &request.headers) {
+            let text = "sent by a page of another site";
+            return Err(Refusal::new(StatusCode::FORBIDDEN, Reason::Origin, text));
+        }
+        let Some(scope) = needs.scope.filter(|_| self.is_locked(rules)) else { return Ok(()) };
+        let identity = self.identity(rules, request).await?;
+        if !self.access.allows(&identity, scope) {
+            let text = format!("{identity:?} has not the scope {}, which this needs", scope.name());
+            return Err(Refusal::new(StatusCode::FORBIDDEN, Reason::Forbidden, text));
+        }
+        request.extensions.insert(identity);
+        Ok(())
+    }
+
+    fn is_locked(&self, rules: &Rules) -> bool {
+        !rules.users.is_empty() || self.access.authenticates()
+    }
+
+    fn check_host(&self, request: &Parts) -> Result<(), Refusal> {
+        let local = request.extensions.get::<Local>().and_then(|local| local.0);
+        let is_loopback = local.is_some_and(|local| local.ip().to_canonical().is_loopback());
+        let host = request.headers.get(HOST).and_then(|host| host.to_str().ok());
+        if self.hosts.allows(host, is_loopback) {
+            return Ok(());
+        }
+        let (host, hint) = (host.unwrap_or_default(), self.hosts.hint);
+        let text = format!("Host {host:?} is not a name of this server; {hint}");
+        Err(Refusal::new(StatusCode::FORBIDDEN, Reason::Host, text))
+    }
+
+    async fn identity(&self, rules: &Rules, request: &Parts) -> Result<Identity, Refusal> {
+        let address = request.extensions.get::<Peer>().map(|peer| peer.0.ip());
+        if let Some(identity) = self.access.identity(address, &request.headers) {
+            return Ok(identity);
+        }
+        let place = request.extensions.get::<Arc<Place>>().cloned();
+        // While the answer to a wrong password is held, the connection may be closed for another.
+        let held = move || if let Some(place) = place { place.end() };
+        let authorization = request.headers.get(AUTHORIZATION);
+        match self.authenticator.user(&rules.users, authorization, key(request), held).await {
+            Ok(Some(name)) => Ok(Identity::User { name, groups: Vec::new() }),
+            Ok(None) => Err(Refusal::new(StatusCode::UNAUTHORIZED, Reason::Unauthenticated, "unauthorized")),
+            Err(Full) => {
+                let text = "too many passwords wait to be checked; try again in some seconds";
+                Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, Reason::Guesses, text))
+            }
+        }
+    }
+
+    fn refuse(&self, refusal: Refusal, rules: &Rules, peer: PeerKey) -> Response {
+        let Refusal { status, reason, text } = refusal;
+        self.refusals.note(reason, peer, &text);
+        let mut response = (status, format!("{text}\n")).into_response();
+        let headers = response.headers_mut();
+        if status == StatusCode::UNAUTHORIZED {
+            let scheme = if rules.users.is_empty() { "Bearer" } else { "Basic" };
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static(scheme));
+        }
+        if [StatusCode::SERVICE_UNAVAILABLE, StatusCode::TOO_MANY_REQUESTS].contains(&status) {
+            headers.insert(RETRY_AFTER, HeaderValue::from_static("5"));
+        }
+        response
+    }
+}
+
+/// Who is at the other end; all the same where the server does not say.
+fn key(request: &Parts) -> PeerKey {
+    let address = request.extensions.get::<Peer>().map(|peer| peer.0.ip());
+    PeerKey::of(address.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)))
+}
+
+async fn pass(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
+    let rules = door.web.rules().await;
+    let (mut parts, body) = request.into_parts();
+    let mut response = match door.admit(&rules, &mut parts).await {
+        Ok(()) => next.run(Request::from_parts(parts, body)).await,
+        Err(refusal) => door.refuse(refusal, &rules, key(&parts)),
+    };
+    let headers = response.headers_mut();
+    // No answer is to be taken for something else than it says it is.
+    headers.entry(X_CONTENT_TYPE_OPTIONS).or_insert(HeaderValue::from_static("nosniff"));
+    headers.extend(rules.headers.clone());
+    response
+}
