@@ -26,7 +26,8 @@ fn main() -> ExitCode {
 fn log(global: &Global) {
     // How long a statement took is nothing to act on: the report of a large fleet reads for more than a second.
     let others = if global.log_level == "error" { "error" } else { "warn,sqlx::query=error" };
-    let filter = EnvFilter::new(format!("{others},goodput_analyzer={level},goodput_web={level}", level = global.log_level));
+    let filter =
+        EnvFilter::new(format!("{others},goodput_analyzer={level},goodput_web={level}", level = global.log_level));
     let colours = std::io::stderr().is_terminal();
     let subscriber = tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(colours).with_env_filter(filter);
     match global.log_format {

@@ -28,9 +28,7 @@ pub use devices::Devices;
 pub use flags::{Command, Compare, Config};
 pub use goodput_web::Address;
 use layers::{Origin, Setting};
-pub use values::{
-    AuditFormat, CatalogFormat, HostnameLabel, LogFormat, LogLevel, PodResourcesSocket, TextFormat,
-};
+pub use values::{AuditFormat, CatalogFormat, HostnameLabel, LogFormat, LogLevel, PodResourcesSocket, TextFormat};
 
 const CONFIG_FILE: &str = "config.file";
 

@@ -77,7 +77,9 @@ fn on_this_machine_alone_pages_have_its_own_names() {
         assert_eq!(ask("GET", "/", &format!("Host: {host}\r\n")), 200, "{host}");
     }
     let foreign = "Host: evil.example:9401\r\n";
-    for (path, expected) in [("/", 403), ("/api/v1/gpus", 403), ("/metrics", 200), ("/-/healthy", 200), ("/-/ready", 200)] {
+    for (path, expected) in
+        [("/", 403), ("/api/v1/gpus", 403), ("/metrics", 200), ("/-/healthy", 200), ("/-/ready", 200)]
+    {
         assert_eq!(ask("GET", path, foreign), expected, "{path}");
     }
     assert_eq!(ask("POST", "/api/v1/write", foreign), 204, "senders have names of their own for this machine");
@@ -120,7 +122,8 @@ fn with_tls_and_passwords_everyone_has_the_scopes_that_are_granted() {
     let client = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
     let client = Arc::new(client.with_root_certificates(roots).with_no_client_auth());
     let ask = |method: &str, path: &str, headers: &str| {
-        let mut connection = ClientConnection::new(Arc::clone(&client), ServerName::try_from("localhost").unwrap()).unwrap();
+        let mut connection =
+            ClientConnection::new(Arc::clone(&client), ServerName::try_from("localhost").unwrap()).unwrap();
         let mut socket = TcpStream::connect(analyzer.address).unwrap();
         let request = request(method, path, &format!("Host: localhost\r\n{headers}"));
         status(&mut Stream::new(&mut connection, &mut socket), &request)

@@ -78,7 +78,8 @@ async fn besiege(server: SocketAddr) -> Siege {
     }
     for n in 0..16 {
         let mut liar = connect(3 + n % 2, server).await.unwrap();
-        let head = format!("POST /api/v1/write HTTP/1.1\r\nHost: x\r\n{}Content-Length: 16777216\r\n\r\n", basic("secret"));
+        let head =
+            format!("POST /api/v1/write HTTP/1.1\r\nHost: x\r\n{}Content-Length: 16777216\r\n\r\n", basic("secret"));
         let _ = liar.write_all(head.as_bytes()).await;
         idle.push(liar);
     }

@@ -142,7 +142,9 @@ fn external_url(text: &str) -> Result<Uri, String> {
 
 fn network(text: &str) -> Result<IpNet, String> {
     let address = || text.parse::<std::net::IpAddr>().map(IpNet::from);
-    text.parse().or_else(|_| address()).map_err(|_| "expected an IP address or a network such as 10.1.0.0/16".to_owned())
+    text.parse()
+        .or_else(|_| address())
+        .map_err(|_| "expected an IP address or a network such as 10.1.0.0/16".to_owned())
 }
 
 /// What `why` looks at.

@@ -21,7 +21,11 @@ pub(super) fn grants(name: &str, value: &Spanned<Value>, mistakes: &mut Vec<Mist
 fn grant(path: String, item: &Spanned<Value>, mistakes: &mut Vec<Mistake>) -> Option<Grant> {
     let mut fields = Fields::of(item, path.clone(), mistakes);
     let mut named = Vec::new();
-    for (key, who) in [("user", Who::User as fn(String) -> Who), ("group", Who::Group), ("token_file", |path| Who::Token(path.into()))] {
+    for (key, who) in [
+        ("user", Who::User as fn(String) -> Who),
+        ("group", Who::Group),
+        ("token_file", |path| Who::Token(path.into())),
+    ] {
         named.extend(fields.optional(key, None, mistakes, |value| non_empty(value).map(Some)).map(who));
     }
     let scopes = fields.required("scopes", mistakes, scopes);
@@ -84,7 +88,10 @@ mod tests {
             ("{user: a}", "3: web.access[0].scopes: expected"),
             ("{user: a, scopes: [write]}", "3: web.access[0].scopes: expected a list of ingest, read:all and admin"),
             ("{user: a, scopes: []}", "3: web.access[0].scopes: expected a list of ingest"),
-            ("{user: a, group: b, scopes: [admin]}", "3: web.access[0].user: expected one of user, group and token_file, found 2"),
+            (
+                "{user: a, group: b, scopes: [admin]}",
+                "3: web.access[0].user: expected one of user, group and token_file, found 2",
+            ),
             ("{scopes: [admin]}", "3: web.access[0].user: expected one of user, group and token_file, found 0"),
             ("{token: abc, user: a, scopes: [admin]}", "3: web.access[0].token"),
         ] {

@@ -38,9 +38,7 @@ struct Answer {
 
 /// Serves `POST /api/v1/events`, within the same bounds as remote write.
 pub fn router<S: Events + 'static>(store: S, work: Arc<Work>, now: fn() -> TimeMs) -> Router {
-    Router::new()
-        .route("/api/v1/events", post(receive::<S>))
-        .with_state(Arc::new(Receiver { store, work, now }))
+    Router::new().route("/api/v1/events", post(receive::<S>)).with_state(Arc::new(Receiver { store, work, now }))
 }
 
 async fn receive<S: Events>(State(receiver): State<Arc<Receiver<S>>>, request: Request) -> Response {

@@ -123,9 +123,7 @@ struct Receiver<S> {
 /// Serves `POST /api/v1/write`.
 pub fn router<S: Samples + 'static>(store: S, work: Arc<Work>, replicas: Replicas) -> Router {
     let receiver = Receiver { store, work, replicas };
-    Router::new()
-        .route("/api/v1/write", post(receive::<S>))
-        .with_state(Arc::new(receiver))
+    Router::new().route("/api/v1/write", post(receive::<S>)).with_state(Arc::new(receiver))
 }
 
 async fn receive<S: Samples + 'static>(State(receiver): State<Arc<Receiver<S>>>, request: Request) -> Response {

@@ -151,7 +151,8 @@ impl Work {
             let reason = format!("{what} of more than the limit of {limit} bytes");
             Refused::new(StatusCode::PAYLOAD_TOO_LARGE, "malformed", reason)
         };
-        let announced = request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+        let announced =
+            request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
         if announced.is_some_and(|bytes: usize| bytes > limit) {
             return Err(too_large());
         }

@@ -48,7 +48,8 @@ impl Front {
             );
         }
         let refusals = Arc::<Refusals>::default();
-        let door = Door::new(Arc::clone(&web), access, hosts, needs, Arc::clone(&refusals)).map_err(anyhow::Error::msg)?;
+        let door =
+            Door::new(Arc::clone(&web), access, hosts, needs, Arc::clone(&refusals)).map_err(anyhow::Error::msg)?;
         let connections = args.max_connections as usize;
         let limits = Limits { connections, of_peer: (connections / 2).max(1), ..Limits::server() };
         Ok(Self { listener, door, web, limits, refusals })

@@ -12,8 +12,8 @@ use super::counters::CountersFile;
 use super::dcgm_exporter;
 use super::devices::Devices;
 use super::values::{
-    AuditFormat, CatalogFormat, HostnameLabel, LogFormat, LogLevel, PodResourcesSocket, TextFormat,
-    cgroup_pattern, count, directory, duration, milliseconds, switch, telemetry_path,
+    AuditFormat, CatalogFormat, HostnameLabel, LogFormat, LogLevel, PodResourcesSocket, TextFormat, cgroup_pattern,
+    count, directory, duration, milliseconds, switch, telemetry_path,
 };
 use goodput_web::Address;
 

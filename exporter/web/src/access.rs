@@ -113,7 +113,8 @@ impl Proxy {
         let (Some(user), None) = (users.next().and_then(text), users.next()) else { return None };
         let groups = self.groups.iter().flat_map(|name| headers.get_all(name)).filter_map(text);
         let groups = groups.flat_map(|list| list.split(',').map(|group| group.trim().to_owned()).collect::<Vec<_>>());
-        (!user.is_empty()).then(|| Identity::User { name: user, groups: groups.filter(|group| !group.is_empty()).collect() })
+        (!user.is_empty())
+            .then(|| Identity::User { name: user, groups: groups.filter(|group| !group.is_empty()).collect() })
     }
 }
 

@@ -111,7 +111,11 @@ impl Door {
         }
         let place = request.extensions.get::<Arc<Place>>().cloned();
         // While the answer to a wrong password is held, the connection may be closed for another.
-        let held = move || if let Some(place) = place { place.end() };
+        let held = move || {
+            if let Some(place) = place {
+                place.end()
+            }
+        };
         let authorization = request.headers.get(AUTHORIZATION);
         match self.authenticator.user(&rules.users, authorization, key(request), held).await {
             Ok(Some(name)) => Ok(Identity::User { name, groups: Vec::new() }),

@@ -74,8 +74,8 @@ impl Guesses {
                 state.waiting.retain(|waiting| !waiting.go.is_closed());
             }
             if state.waiting.len() > MAX_WAITING {
-                let last = state.in_turn(Iterator::max_by_key);
-                last.map(|at| state.waiting.swap_remove(at));
+                let last = state.orders().max_by_key(|(_, order)| *order);
+                last.map(|(at, _)| state.waiting.swap_remove(at));
             }
             arrived
         };
@@ -105,23 +105,21 @@ impl Guesses {
 type Order = (u32, Reverse<u64>);
 
 impl State {
-    fn in_turn(&self, choose: fn(Places<'_>, fn(&(usize, Order)) -> Order) -> Option<(usize, Order)>) -> Option<usize> {
+    /// Those who wait, by their place in the list.
+    fn orders(&self) -> impl Iterator<Item = (usize, Order)> {
         let order = |waiting: &Waiting| {
             let wrong = self.wrong.get(&waiting.peer).map_or(0, |(count, _)| *count);
             (wrong, Reverse(waiting.arrival))
         };
-        let places: Vec<_> = self.waiting.iter().map(order).enumerate().collect();
-        choose(places.into_iter(), |(_, order)| *order).map(|(at, _)| at)
+        self.waiting.iter().map(order).enumerate()
     }
 }
-
-type Places<'a> = std::vec::IntoIter<(usize, Order)>;
 
 impl Drop for Turn {
     fn drop(&mut self) {
         let mut state = self.0.lock();
         state.waiting.retain(|waiting| !waiting.go.is_closed());
-        let Some(next) = state.in_turn(Iterator::min_by_key) else {
+        let Some((next, _)) = state.orders().min_by_key(|(_, order)| *order) else {
             state.running = false;
             return;
         };
@@ -168,8 +166,7 @@ mod tests {
             task.await.unwrap();
         }
         assert!(!guesses.0.lock().running);
-        let served = served.lock().clone();
-        served
+        served.lock().clone()
     }
 
     #[tokio::test]
@@ -216,7 +213,10 @@ mod tests {
         let (guesses, now) = (Guesses::default(), Instant::now());
         let held: Vec<_> = (0..5).map(|_| guesses.wrong(peer(1), now).as_secs()).collect();
         assert_eq!(held, [0, 0, 0, 1, 2]);
-        assert_eq!((0..100).map(|_| guesses.wrong(peer(1), now)).last(), Some(MAX_HELD));
+        for _ in 0..100 {
+            guesses.wrong(peer(1), now);
+        }
+        assert_eq!(guesses.wrong(peer(1), now), MAX_HELD);
         assert_eq!(guesses.wrong(peer(2), now), Duration::ZERO, "another peer");
         assert_eq!(guesses.wrong(peer(1), now + FORGOTTEN), Duration::ZERO, "after a pause");
     }

@@ -25,7 +25,8 @@ impl Hosts {
         if self.names.is_empty() && !is_loopback {
             return true;
         }
-        let Some(name) = host.and_then(|host| host.parse::<Authority>().ok()).map(|host| host.host().to_lowercase()) else {
+        let Some(name) = host.and_then(|host| host.parse::<Authority>().ok()).map(|host| host.host().to_lowercase())
+        else {
             return false;
         };
         let listed = |known: &str| known.eq_ignore_ascii_case(&name);
@@ -97,9 +98,13 @@ mod tests {
             assert!(hosts.allows(host, false), "elsewhere every name is taken: {host:?}");
         }
         let listed = Hosts { names: vec!["gp.lan".into()], ..hosts };
-        for (host, expected) in
-            [("gp.lan:9401", true), ("GP.lan", true), ("goodput.example", true), ("localhost", false), ("10.0.0.1", false)]
-        {
+        for (host, expected) in [
+            ("gp.lan:9401", true),
+            ("GP.lan", true),
+            ("goodput.example", true),
+            ("localhost", false),
+            ("10.0.0.1", false),
+        ] {
             assert_eq!([true, false].map(|is| listed.allows(Some(host), is)), [expected; 2], "{host}");
         }
     }

@@ -90,7 +90,7 @@ impl Connections {
             None
         };
         if let Some((reason, from, detail)) = over {
-            let gone = open.get_mut(&from).is_some_and(|list| cut_idle(list));
+            let gone = open.get_mut(&from).is_some_and(cut_idle);
             self.refusals.note(reason, if gone { from } else { peer }, &detail);
             if !gone {
                 return None;

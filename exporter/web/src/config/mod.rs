@@ -26,8 +26,8 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 use crate::auth::Users;
-use rate::RateSection;
 pub(crate) use rate::Rate;
+use rate::RateSection;
 pub(crate) use tls::AllowedSans;
 use tls::TlsSection;
 

@@ -79,7 +79,9 @@ mod tests {
 
     #[test]
     fn a_section_that_lets_nothing_through_is_refused() {
-        for (interval, burst, expected) in [("1s", 0, "burst"), ("0s", 1, "interval"), ("1", 1, "interval"), ("fast", 1, "interval")] {
+        for (interval, burst, expected) in
+            [("1s", 0, "burst"), ("0s", 1, "interval"), ("1", 1, "interval"), ("fast", 1, "interval")]
+        {
             let error = rate(interval, burst).unwrap_err();
             assert!(error.starts_with(expected), "{interval} {burst}: {error}");
         }

@@ -43,7 +43,9 @@ fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
     let (cert, key, ca) = certificate(&["localhost"]);
-    for (name, text) in [("server.crt", &cert), ("server.key", &key), ("ca.crt", &ca), ("other.key", &certificate(&["x"]).1)] {
+    for (name, text) in
+        [("server.crt", &cert), ("server.key", &key), ("ca.crt", &ca), ("other.key", &certificate(&["x"]).1)]
+    {
         write(name, text);
     }
     folder
@@ -69,7 +71,10 @@ fn a_mistake_names_the_key_and_the_line() {
         ("tls_server_config: {}\n".to_owned(), "expected cert_file or cert"),
         ("tls_server_config: {cert_file: server.crt}\n".to_owned(), "expected key_file or key"),
         ("tls_server_config: {cert_file: nosuch.crt, key_file: server.key}\n".to_owned(), "nosuch.crt: No such file"),
-        ("tls_server_config: {cert_file: server.key, key_file: server.key}\n".to_owned(), "PEM certificates, found none"),
+        (
+            "tls_server_config: {cert_file: server.key, key_file: server.key}\n".to_owned(),
+            "PEM certificates, found none",
+        ),
         ("tls_server_config: {cert_file: server.crt, key_file: server.crt}\n".to_owned(), "key_file"),
         ("tls_server_config: {cert_file: server.crt, key_file: other.key}\n".to_owned(), "server.crt"),
         (tls("cert: x"), "found both"),
@@ -116,7 +121,9 @@ async fn what_exporter_toolkit_takes_is_taken() {
     );
     let rules = load(folder.path(), &whole).unwrap().rules().await;
     assert!(rules.tls.is_some() && rules.authenticate() && rules.rate.is_some());
-    for more in ["", "client_auth_type: NoClientCert", "client_auth_type: VerifyClientCertIfGiven, client_ca_file: ca.crt"] {
+    for more in
+        ["", "client_auth_type: NoClientCert", "client_auth_type: VerifyClientCertIfGiven, client_ca_file: ca.crt"]
+    {
         assert!(load(folder.path(), &format!("tls_server_config: {{{PAIR}, {more}}}\n")).is_ok(), "{more}");
     }
     for empty in ["", "# nothing\n", "basic_auth_users: {}\n", "http_server_config: {}\n"] {

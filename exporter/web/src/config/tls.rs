@@ -79,12 +79,16 @@ impl TryFrom<String> for ClientAuth {
             "" | "NoClientCert" => Ok(Self::NoClientCert),
             "VerifyClientCertIfGiven" => Ok(Self::VerifyClientCertIfGiven),
             "RequireAndVerifyClientCert" => Ok(Self::RequireAndVerifyClientCert),
-            "RequestClientCert" => Err("client_auth_type: RequestClientCert takes any certificate without checking it; \
+            "RequestClientCert" => {
+                Err("client_auth_type: RequestClientCert takes any certificate without checking it; \
                                         use VerifyClientCertIfGiven"
-                .to_owned()),
-            "RequireAnyClientCert" => Err("client_auth_type: RequireAnyClientCert takes any certificate without checking \
+                    .to_owned())
+            }
+            "RequireAnyClientCert" => {
+                Err("client_auth_type: RequireAnyClientCert takes any certificate without checking \
                                            it; use RequireAndVerifyClientCert"
-                .to_owned()),
+                    .to_owned())
+            }
             _ => Err(format!(
                 "client_auth_type: expected NoClientCert, VerifyClientCertIfGiven or RequireAndVerifyClientCert, found \
                  {text:?}"
@@ -144,7 +148,8 @@ impl AllowedSans {
     pub(crate) fn allow(&self, certificates: Option<&[CertificateDer<'_>]>) -> Result<(), String> {
         let refused = || "the client's certificate has none of client_allowed_sans".to_owned();
         let certificate = certificates.and_then(<[_]>::first).ok_or_else(refused)?;
-        let certificate = EndEntityCert::try_from(certificate).map_err(|error| format!("a client's certificate: {error}"))?;
+        let certificate =
+            EndEntityCert::try_from(certificate).map_err(|error| format!("a client's certificate: {error}"))?;
         let named = certificate.valid_dns_names().any(|name| self.names.iter().any(|n| n.eq_ignore_ascii_case(name)));
         let mut addresses = self.addresses.iter();
         let allowed = named || addresses.any(|address| certificate.verify_is_valid_for_subject_name(address).is_ok());

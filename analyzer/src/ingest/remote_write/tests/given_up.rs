@@ -2,7 +2,7 @@
 
 use super::super::super::given_up::polled;
 use super::*;
-use crate::sample::{Batch, Series, TimeMs};
+use crate::sample::{Batch, Series};
 use crate::serve::Intake;
 use crate::store::{Options, Selection, Store, StoreError, wall_clock};
 
