@@ -109,16 +109,16 @@ impl Place {
         cpus.into_iter().chain(memory).collect()
     }
 
-    /// The fact that its processes were there for a part of the cell: a cell beside this one is off its node, the other
-    /// one on it, all or in part, and this one lies between them.
+    /// The fact that its processes were there for a part of the cell: of the cells before and after it one is off its node,
+    /// the other one [nearer](Self::is_nearer), and this one lies between them.
     fn moved(&self, cell: &Cell<'_>, t: &Thresholds) -> Option<Fact> {
         let own = self.cpus.filter(|f| f.value >= t.cross_numa_cpus_ratio)?;
         let beside = |index: usize| (index < cell.node.cells.len()).then(|| Place::of(&Cell { index, ..*cell }))?;
         let (before, after) = (beside(cell.index.checked_sub(1)?)?, beside(cell.index + 1)?);
         let is_off = |place: &Place| !place.off_node(t).is_empty();
         let least = own.value + t.cross_numa_cpus_ratio;
-        let is_on = |place: &Place| !is_off(place) && place.cpus.is_some_and(|f| f.value >= least);
-        let moved = is_off(&before) && is_on(&after) || is_on(&before) && is_off(&after);
+        let is_on = |on: &Place, off: &Place| on.is_nearer(off, t) && on.cpus.is_some_and(|f| f.value >= least);
+        let moved = is_off(&before) && is_on(&after, &before) || is_on(&before, &after) && is_off(&after);
         moved.then_some(Fact { threshold: least, ..own })
     }
 

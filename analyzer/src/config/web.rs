@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn each_mistake_is_named_with_its_line() {
         for (item, error) in [
-            ("{user: a}", "3: web.access[0].scopes: expected"),
+            ("{user: a}", "3: web.access[0].scopes: missing"),
             ("{user: a, scopes: [write]}", "3: web.access[0].scopes: expected a list of ingest, read:all and admin"),
             ("{user: a, scopes: []}", "3: web.access[0].scopes: expected a list of ingest"),
             (
