@@ -32,6 +32,7 @@ pub const ANALYZER: &[(&str, bool, &[&str])] = &[
     ("goodput_eviction_risk_latest_seconds", false, &["node", "signal"]),
     ("goodput_hardware_risk", false, &["node", "gpu", "fault", "level"]),
     ("goodput_analyzer_build_info", false, &["version"]),
+    ("goodput_analyzer_http_refused_total", true, &["reason"]),
     ("goodput_analyzer_event_requests_total", true, &["outcome"]),
     ("goodput_analyzer_received_events_total", true, &["outcome"]),
     ("goodput_analyzer_received_samples_total", true, &["outcome"]),
