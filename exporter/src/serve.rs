@@ -4,7 +4,6 @@ mod health;
 mod release;
 mod routes;
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -28,14 +27,6 @@ const WAIT_FOR_GPUS: Duration = Duration::from_secs(10);
 
 /// How long the first scrape may take.
 const FIRST_SCRAPE: Duration = Duration::from_secs(10);
-
-/// Would this web configuration be taken? The files that it names lie in the folder, unless their paths are absolute.
-///
-/// # Errors
-/// What is wrong with it.
-pub fn check_web_configuration(text: &str, folder: &Path) -> Result<(), String> {
-    goodput_web::check(text, folder)
-}
 
 /// Serves until SIGTERM or SIGINT; SIGHUP reads the web configuration and the counters file again. Where that is enabled,
 /// `nvml` is released on SIGUSR1 and acquired on SIGUSR2, as by requests.

@@ -130,7 +130,7 @@ pub(crate) fn counters_files(bytes: &[u8]) {
 /// The web configuration of Prometheus's exporter-toolkit. The files that it names are not there.
 pub(crate) fn web_configuration(bytes: &[u8]) {
     let text = &*String::from_utf8_lossy(bytes);
-    _ = goodput_exporter::serve::check_web_configuration(text, Path::new("/nonexistent"));
+    _ = goodput_web::check(text, Path::new("/nonexistent"));
 }
 
 /// An error is as good as a value, if it can be printed and names a line.

@@ -85,7 +85,7 @@ fn waits_for_batches(cell: &Cell<'_>, t: &Thresholds) -> bool {
         && loaders::late_share(cell, t) >= t.io_waiting_ratio
 }
 
-/// Of so many loaders, none of which rests while the GPU waits for a batch, those that do not compute wait. Then one of them
+/// No loader rests while the GPU waits for a batch, so those that do not compute wait. Then one of them
 /// nearly always does: of N independent ones that each wait for half of their time one at least does for all but 0.5^N of
 /// it. More than a few are not asked for more, for moments in which all have what they need at once come from the job's step.
 fn do_not_compute(count: f64, some: f64, cores: f64, t: &Thresholds) -> Option<Fact> {

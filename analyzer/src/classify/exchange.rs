@@ -33,7 +33,7 @@ fn change(cell: &Cell<'_>, t: &Thresholds) -> Option<f64> {
     let before = Cell { index: cell.index.checked_sub(1)?, ..*cell };
     let rate = |cell: &Cell<'_>, signal| {
         let works = cell.is_held_by_owner() && work(cell, t).is_some_and(|work| work.ratio >= t.derate_busy_ratio);
-        // Tensor cores count cycles, of which there are fewer at a lower clock.
+        // Tensor cores count cycles, and a lower clock has fewer.
         let clock = if signal == Signal::TensorActive { cell.mean(Signal::SmClock).unwrap_or(1.0) } else { 1.0 };
         Some(clock * cell.mean(signal).filter(|mean| works && *mean >= t.depth_floor_ratio)?)
     };

@@ -1,5 +1,5 @@
-//! What the loaders of a job do: compute, or wait for reads. Of the tasks that wait PSI tells only when there is one, so
-//! that their number is bounded from both sides here.
+//! What the loaders of a job do: compute, or wait for reads. PSI says when a task waits, not how many do, so their number is
+//! bounded from both sides here.
 
 use super::depth::HeldGpus;
 use super::spinning::GAPLESS;
@@ -30,13 +30,13 @@ pub(super) fn is_alone(cell: &Cell<'_>) -> bool {
     by_anyone == by_owner
 }
 
-/// Do the CPU use and the waiting that are told belong to a job that reads? Of a node only where nobody else holds a GPU.
+/// Do the known CPU use and waiting belong to a job that reads? Those of the node do only where no other owner holds a GPU.
 pub(super) fn are_told(cell: &Cell<'_>, t: &Thresholds) -> bool {
     let is_whose = cell.mean(Signal::JobCpuUsage).is_some() || is_alone(cell);
     is_whose && fed::reads(cell, t).or_else(|| fed::node_reads(cell, t)).is_some()
 }
 
-/// The tasks that may wait for I/O, in the mean: the most that are told of. If each waits independently of the others, some of N
+/// The tasks that may wait for I/O, in the mean: the largest of several bounds. If each waits independently of the others, some of N
 /// that each wait for a share w of their time do so for 1 - (1 - w)^N, so that N w is no more than -ln(1 - some), however
 /// many there are. If they wait all at once there are more: as many as CPUs that are idle meanwhile (iowait), or as processes
 /// in uninterruptible sleep.

@@ -101,7 +101,7 @@ pub enum Command {
 /// The front door of `serve`.
 #[derive(Args, Clone, Debug)]
 pub struct WebArgs {
-    /// Where to listen: HOST:PORT or :PORT for every interface; nobody but this machine can reach the default
+    /// Listen address: HOST:PORT, or :PORT for every interface; the default accepts local connections only
     #[arg(long = "web.listen-address", default_value = "127.0.0.1:9401", value_name = "ADDRESS")]
     pub listen: Address,
     /// TLS, client certificates and basic auth: a Prometheus web configuration file

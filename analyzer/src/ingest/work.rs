@@ -140,7 +140,7 @@ impl Work {
         permit.map_err(|_| Busy::Memory(self.limits.work_bytes))
     }
 
-    /// The body of a request, called `what`, of at most so many bytes, and the memory that it holds.
+    /// The body of a request, called `what`, of at most `limit` bytes, and the memory that it holds.
     pub(super) async fn body(
         &self,
         request: Request,
@@ -186,7 +186,7 @@ impl Work {
 }
 
 impl Arriving<'_> {
-    /// Memory for so many bytes more.
+    /// Takes memory for this number of bytes more.
     fn take(&mut self, bytes: usize) -> Result<(), Busy> {
         let allowed = self.work.limits.work_bytes / SENDERS_PART;
         let mut arriving = self.work.arriving.lock();

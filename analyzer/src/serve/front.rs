@@ -23,7 +23,7 @@ pub(super) struct Front {
 }
 
 impl Front {
-    /// Listens, but answers nobody yet.
+    /// Opens the listening socket; nothing is answered yet.
     pub(super) async fn open(args: &WebArgs, grants: Vec<Grant>) -> anyhow::Result<Self> {
         let web = Arc::new(WebConfig::load(args.web_config.clone()).map_err(anyhow::Error::msg)?);
         raise_descriptor_limit();

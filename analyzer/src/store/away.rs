@@ -1,5 +1,5 @@
 //! Segments that were away at a start: a volume that was mounted late, or a copy under way. Once they are back they stay
-//! as they are for an hour, so that whoever put them back can compare them with what there was before.
+//! as they are for an hour, so that the operator can compare them with a copy.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -186,7 +186,7 @@ pub struct Config {
     pub slurm_account: bool,
 
     /// Export the limits that MPS clients were started with: reads the environment of each process that the driver lists as
-    /// an MPS client, of which it keeps CUDA_MPS_ACTIVE_THREAD_PERCENTAGE and CUDA_MPS_PINNED_DEVICE_MEM_LIMIT alone
+    /// an MPS client, and keeps CUDA_MPS_ACTIVE_THREAD_PERCENTAGE and CUDA_MPS_PINNED_DEVICE_MEM_LIMIT alone
     #[arg(long = "collector.owner.mps-limits", help_heading = "Owners", global = true)]
     #[arg(num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
     #[arg(value_parser = switch, hide_default_value = true, value_name = "BOOL")]

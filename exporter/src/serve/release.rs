@@ -1,18 +1,18 @@
 //! Letting go of the GPUs on request, so that somebody can reset them, and taking them up again.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{RawQuery, Request, State};
+use axum::extract::{ConnectInfo, RawQuery, Request, State};
 use axum::http::StatusCode;
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
+use goodput_web::WebConfig;
 use tokio::signal::unix::Signal;
 use tokio::task::spawn_blocking;
-
-use goodput_web::{Peer, WebConfig};
 
 use crate::source::nvml::Nvml;
 
@@ -40,7 +40,10 @@ pub(super) fn routes(lever: Lever) -> Router {
 
 /// The web configuration's rules have been kept by whoever gets here; without such rules anybody does.
 async fn only_trusted(State(lever): State<Lever>, request: Request, next: Next) -> Response {
-    let local = request.extensions().get::<Peer>().is_some_and(|peer| peer.0.ip().to_canonical().is_loopback());
+    let local = request
+        .extensions()
+        .get::<ConnectInfo<SocketAddr>>()
+        .is_some_and(|peer| peer.ip().to_canonical().is_loopback());
     if local || lever.web.rules().await.authenticate() {
         return next.run(request).await;
     }

@@ -53,8 +53,8 @@ impl App {
     }
 }
 
-/// What each path needs of whoever asks, where the web configuration has users: everything is theirs alone, as with other
-/// exporters. Names of the host are checked where something changes.
+/// What each path needs where the web configuration has users: one of them, as with other exporters. `Host` is checked
+/// where something changes.
 pub(super) fn needs(method: &Method, _path: &str) -> Needs {
     if method.is_safe() { Needs::METRICS } else { Needs::ADMIN }
 }

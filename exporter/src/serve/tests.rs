@@ -92,6 +92,19 @@ impl Running {
         eventually(async || self.get("/-/ready", &[]).await.status == 200).await;
     }
 
+    /// A scrape that has begun and waits at the gate of a [`Held`] collector, with what opens the gate when it is dropped.
+    async fn held_scrape(&self, gate: &Gate) -> (mpsc::Sender<()>, JoinHandle<Answer>) {
+        self.until_ready().await;
+        let (open, wait) = mpsc::channel();
+        *gate.lock() = Some(wait);
+        let address = self.address;
+        let running = tokio::spawn(async move {
+            exchange(TcpStream::connect(address).await.unwrap(), &request("GET", "/metrics", &[])).await
+        });
+        eventually(async || self.app.scraper.collecting_for().is_some()).await;
+        (open, running)
+    }
+
     async fn stop(mut self) {
         self.stop.take();
         self.ended.await.unwrap();
@@ -341,16 +354,8 @@ async fn a_connection_with_a_request_in_work_is_not_closed_for_another() {
     static HELD: Entry = held(|| Box::new(Held(&GATE)));
     let limits = Limits { connections: 1, ..Limits::exporter() };
     let server = start_with(&[], vec![&HELD], absent(), limits).await;
-    server.until_ready().await;
-    let (open, wait) = mpsc::channel::<()>();
-    *GATE.lock() = Some(wait);
-    let address = server.address;
-    let running = tokio::spawn(async move {
-        exchange(TcpStream::connect(address).await.unwrap(), &request("GET", "/metrics", &[])).await
-    });
-    let app = server.app.clone();
-    eventually(async || app.scraper.collecting_for().is_some()).await;
-    let mut second = TcpStream::connect(address).await.unwrap();
+    let (open, running) = server.held_scrape(&GATE).await;
+    let mut second = TcpStream::connect(server.address).await.unwrap();
     assert!(is_closed(&mut second).await);
     drop(open);
     assert_eq!(running.await.unwrap().status, 200);
@@ -362,15 +367,8 @@ async fn stopping_lets_a_running_request_end() {
     static GATE: Gate = Mutex::new(None);
     static HELD: Entry = held(|| Box::new(Held(&GATE)));
     let server = start_with(&[], vec![&HELD], absent(), Limits::exporter()).await;
-    server.until_ready().await;
-    let (open, wait) = mpsc::channel::<()>();
-    *GATE.lock() = Some(wait);
+    let (open, running) = server.held_scrape(&GATE).await;
     let address = server.address;
-    let running = tokio::spawn(async move {
-        exchange(TcpStream::connect(address).await.unwrap(), &request("GET", "/metrics", &[])).await
-    });
-    let app = server.app.clone();
-    eventually(async || app.scraper.collecting_for().is_some()).await;
     let stopping = tokio::spawn(server.stop());
     eventually(async || TcpStream::connect(address).await.is_err()).await;
     drop(open);

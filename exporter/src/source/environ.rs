@@ -32,7 +32,7 @@ pub struct Slurm {
     pub step_gpus: Option<BTreeSet<u32>>,
 }
 
-/// What an environment tells of the limits that an MPS client was started with.
+/// The limits that an MPS client was started with.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MpsLimits {
     /// Share of a GPU's threads.

@@ -49,7 +49,7 @@ impl FromStr for Scope {
 pub struct Needs {
     /// `None`: anyone may ask.
     pub scope: Option<Scope>,
-    /// Is `Host` checked? Not where programs ask, by names of which nobody keeps a list.
+    /// Is `Host` checked? Not where programs ask: the names that they use are on no list.
     pub host: bool,
 }
 
@@ -69,18 +69,18 @@ impl Needs {
 /// What each route of a program needs.
 pub type NeedsOf = fn(&Method, &str) -> Needs;
 
-/// To whom something is granted.
+/// Who gets scopes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Who {
     /// A user of the web configuration, or one that a trusted proxy names.
     User(String),
     /// A group that a trusted proxy names.
     Group(String),
-    /// Whoever has the bearer token in this file.
+    /// A client with the bearer token in this file.
     Token(PathBuf),
 }
 
-/// Scopes of somebody.
+/// The scopes of a user, group or token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
     /// Of whom.

@@ -104,7 +104,7 @@ impl Authenticator {
     }
 }
 
-/// Is the password that of the hash? A wrong one costs the same whoever the user is, and whether there is one: a hash of
+/// Is the password that of the hash? A wrong one costs the same for every user, known or not: a hash of
 /// cost c takes 2^c rounds, and hashes of costs c to d - 1 take 2^d - 2^c together.
 fn check(password: &[u8], hash: Option<&str>, dearest: &str) -> bool {
     let Some(hash) = hash else {

@@ -39,9 +39,11 @@ pub struct Limits {
     /// From a connection's opening, or its last response, to the end of the next request's headers. Longer than the
     /// usual scrape interval of 15 s, so that Prometheus keeps its connection.
     pub header: Duration,
-    /// Until a connection is asked to close; bounds what a slow reader can hold.
+    /// Until a connection is asked to close, which it does after its current response; bounds what a slow reader can hold.
     pub age: Duration,
-    /// From then, or from the end of the program, until it is cut.
+    /// How long that response may take, counted from the age.
+    pub last_response: Duration,
+    /// From the end of the program until a connection is cut.
     pub grace: Duration,
 }
 
@@ -55,6 +57,7 @@ impl Limits {
             handshake: Duration::from_secs(10),
             header: Duration::from_secs(20),
             age: Duration::from_secs(120),
+            last_response: Duration::from_secs(10),
             grace: Duration::from_secs(10),
         }
     }
@@ -63,16 +66,13 @@ impl Limits {
     /// `--web.max-connections`, half of them at most of one peer. A table of verdicts may take minutes to download.
     #[must_use]
     pub fn server() -> Self {
-        Self { connections: 512, of_peer: 256, age: Duration::from_secs(900), ..Self::exporter() }
+        let (age, last_response) = (Duration::from_secs(900), Duration::from_secs(900));
+        Self { connections: 512, of_peer: 256, age, last_response, ..Self::exporter() }
     }
 }
 
 /// Largest request head in bytes; Prometheus' is below one KiB.
 const MAX_HEAD_BYTES: usize = 16 * 1024;
-
-/// Who is at the other end of a request's connection.
-#[derive(Clone, Copy, Debug)]
-pub struct Peer(pub SocketAddr);
 
 /// This end of a request's connection; `None` where the kernel does not say.
 #[derive(Clone, Copy, Debug)]
@@ -102,7 +102,7 @@ impl Acceptor {
                     // An IPv4 client of a socket for both is called by its IPv4 address.
                     let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
                     if let Some(place) = self.connections.admit(peer.ip()) {
-                        tokio::spawn(self.clone().serve(stream, Peer(peer), place));
+                        tokio::spawn(self.clone().serve(stream, peer, place));
                     }
                 }
                 Err(error) if is_of_the_client(&error) => {}
@@ -115,7 +115,7 @@ impl Acceptor {
         }
     }
 
-    async fn serve(self, stream: TcpStream, peer: Peer, place: Place) {
+    async fn serve(self, stream: TcpStream, peer: SocketAddr, place: Place) {
         let place = Arc::new(place);
         tokio::select! {
             () = self.talk(stream, peer, &place) => {}
@@ -123,8 +123,8 @@ impl Acceptor {
         }
     }
 
-    async fn talk(self, stream: TcpStream, peer: Peer, place: &Arc<Place>) {
-        // Small responses in one piece are what there is; waiting for more helps nobody.
+    async fn talk(self, stream: TcpStream, peer: SocketAddr, place: &Arc<Place>) {
+        // Responses are small and sent in one piece: Nagle's algorithm would only delay them.
         let _ = stream.set_nodelay(true);
         let local = Local(stream.local_addr().ok());
         let rules = self.web.rules().await;
@@ -143,13 +143,18 @@ impl Acceptor {
         }
     }
 
-    async fn http(mut self, io: impl AsyncRead + AsyncWrite + Unpin, peer: Peer, local: Local, place: &Arc<Place>) {
+    async fn http(
+        mut self,
+        io: impl AsyncRead + AsyncWrite + Unpin,
+        peer: SocketAddr,
+        local: Local,
+        place: &Arc<Place>,
+    ) {
         let (router, at_work) = (TowerToHyperService::new(self.router), Arc::clone(place));
         let service = service_fn(move |mut request: Request<Incoming>| {
             let extensions = request.extensions_mut();
-            extensions.insert(peer);
+            extensions.insert(ConnectInfo(peer));
             extensions.insert(local);
-            extensions.insert(ConnectInfo(peer.0));
             extensions.insert(Arc::clone(&at_work));
             let (answer, place) = (router.call(request), Arc::clone(&at_work));
             async move {
@@ -165,11 +170,24 @@ impl Acceptor {
             .max_buf_size(MAX_HEAD_BYTES)
             .serve_connection(TokioIo::new(io), service);
         let mut connection = pin!(connection);
-        let ended = tokio::select! {
-            ended = connection.as_mut() => ended,
-            () = async { tokio::select! { () = sleep(self.limits.age) => {}, _ = self.stop.changed() => {} } } => {
+        let aged = timeout(self.limits.age, async {
+            tokio::select! { ended = connection.as_mut() => Some(ended), _ = self.stop.changed() => None }
+        });
+        let ended = match aged.await {
+            Ok(Some(ended)) => ended,
+            at_its_end => {
                 connection.as_mut().graceful_shutdown();
-                timeout(self.limits.grace, connection).await.unwrap_or(Ok(()))
+                let stopping = async {
+                    if at_its_end.is_err() {
+                        // An error says that the program is ending as well.
+                        let _ = self.stop.changed().await;
+                    }
+                    sleep(self.limits.grace).await;
+                };
+                tokio::select! {
+                    ended = timeout(self.limits.last_response, connection) => ended.unwrap_or(Ok(())),
+                    () = stopping => Ok(()),
+                }
             }
         };
         if let Err(error) = ended {

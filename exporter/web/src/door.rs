@@ -1,11 +1,11 @@
 //! What every request passes before it is answered: how many there may be, from where, by which name, and by whom.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 
 use axum::Router;
-use axum::extract::{Request, State};
+use axum::extract::{ConnectInfo, Request, State};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use http::header::{AUTHORIZATION, HOST, RETRY_AFTER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS};
@@ -15,7 +15,7 @@ use http::{HeaderValue, StatusCode};
 use crate::access::{Access, Identity, NeedsOf};
 use crate::auth::Authenticator;
 use crate::config::{Rules, WebConfig};
-use crate::connection::{Local, Peer};
+use crate::connection::Local;
 use crate::guesses::Full;
 use crate::origin::Hosts;
 use crate::peers::{PeerKey, Place};
@@ -65,7 +65,7 @@ impl Door {
         router.layer(from_fn_with_state(Arc::clone(self), pass))
     }
 
-    async fn admit(&self, rules: &Rules, request: &mut Parts) -> Result<(), Refusal> {
+    async fn admit(&self, rules: &Rules, request: &Parts) -> Result<(), Refusal> {
         if rules.rate.as_ref().is_some_and(|rate| !rate.allows(Instant::now())) {
             let text = "more requests than rate_limit of the web configuration lets through";
             return Err(Refusal::new(StatusCode::TOO_MANY_REQUESTS, Reason::Rate, text));
@@ -84,7 +84,6 @@ impl Door {
             let text = format!("{identity:?} has not the scope {}, which this needs", scope.name());
             return Err(Refusal::new(StatusCode::FORBIDDEN, Reason::Forbidden, text));
         }
-        request.extensions.insert(identity);
         Ok(())
     }
 
@@ -105,8 +104,7 @@ impl Door {
     }
 
     async fn identity(&self, rules: &Rules, request: &Parts) -> Result<Identity, Refusal> {
-        let address = request.extensions.get::<Peer>().map(|peer| peer.0.ip());
-        if let Some(identity) = self.access.identity(address, &request.headers) {
+        if let Some(identity) = self.access.identity(address(request), &request.headers) {
             return Ok(identity);
         }
         let place = request.extensions.get::<Arc<Place>>().cloned();
@@ -143,16 +141,20 @@ impl Door {
     }
 }
 
-/// Who is at the other end; all the same where the server does not say.
+/// The client's address; `None` where the server does not say.
+fn address(request: &Parts) -> Option<IpAddr> {
+    request.extensions.get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| peer.ip())
+}
+
+/// Clients whose address is not known count as one peer.
 fn key(request: &Parts) -> PeerKey {
-    let address = request.extensions.get::<Peer>().map(|peer| peer.0.ip());
-    PeerKey::of(address.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)))
+    PeerKey::of(address(request).unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)))
 }
 
 async fn pass(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
     let rules = door.web.rules().await;
-    let (mut parts, body) = request.into_parts();
-    let mut response = match door.admit(&rules, &mut parts).await {
+    let (parts, body) = request.into_parts();
+    let mut response = match door.admit(&rules, &parts).await {
         Ok(()) => next.run(Request::from_parts(parts, body)).await,
         Err(refusal) => door.refuse(refusal, &rules, key(&parts)),
     };

@@ -15,10 +15,10 @@ use crate::peers::PeerKey;
 /// How long a check is waited for: less than the usual time limit of a scrape, 10 s.
 const PATIENCE: Duration = Duration::from_secs(8);
 
-/// So many wait at most; then the last in turn is told to come later.
+/// Requests that wait at most; above that the last in turn is refused with status 503.
 const MAX_WAITING: usize = 256;
 
-/// So many wrong passwords of a peer are answered at once: people mistype.
+/// Wrong passwords of a peer that are answered at once: people mistype.
 const FREE: u32 = 3;
 
 /// The answer to each further one is held a second longer, up to a minute: who sends a hundred guesses at once then sends
@@ -28,7 +28,7 @@ const MAX_HELD: Duration = Duration::from_secs(60);
 /// Wrong passwords of a peer that was quiet for so long are forgotten.
 const FORGOTTEN: Duration = Duration::from_secs(600);
 
-/// So many peers' wrong passwords are remembered.
+/// Peers whose wrong passwords are remembered.
 const MAX_PEERS: usize = 4096;
 
 /// Those who wait for a check, and the wrong passwords of late.

@@ -18,10 +18,10 @@ mod peers;
 mod refused;
 mod server;
 
-pub use access::{Access, Grant, Identity, Needs, NeedsOf, Proxy, Scope, Who};
+pub use access::{Access, Grant, Needs, NeedsOf, Proxy, Scope, Who};
 pub use address::Address;
 pub use config::{Rules, WebConfig, check};
-pub use connection::{Limits, Local, Peer};
+pub use connection::{Limits, Local};
 pub use door::Door;
 pub use listen::{bind, inherited, raise_descriptor_limit};
 pub use masked::{masked, without_query};

@@ -14,7 +14,7 @@ pub struct Hosts {
     /// Names that are taken, without ports. Where there are any, no others are; without them `Host` is checked on
     /// loopback addresses alone.
     pub names: Vec<String>,
-    /// What helps whoever is refused: which flag names the host.
+    /// What a refused client is advised to do.
     pub hint: &'static str,
 }
 
@@ -34,7 +34,7 @@ impl Hosts {
         if self.names.iter().any(|known| listed(known)) || external.is_some_and(listed) {
             return true;
         }
-        // An address is not a name that somebody else can point elsewhere.
+        // Unlike a name, an address cannot be pointed at another machine.
         self.names.is_empty() && (name == "localhost" || name.ends_with(".localhost") || is_address(&name))
     }
 

@@ -11,7 +11,7 @@ use crate::peers::PeerKey;
 /// A peer that goes on is named again after this time.
 const SILENCE: Duration = Duration::from_secs(600);
 
-/// So many peers are remembered by reason: who has thousands of addresses does not fill the log with all of them.
+/// Peers that are remembered for each reason: a client with thousands of addresses does not fill the log.
 const REMEMBERED: usize = 64;
 
 /// Why a connection or a request was refused.

@@ -1,4 +1,4 @@
-//! What a virtual machine is not told of its vGPU.
+//! What a virtual machine cannot read of its vGPU. The list is from memory: no vGPU of ours has answered.
 //!
 //! NVIDIA's Virtual GPU Software Management SDK User Guide says, for monitoring from a guest, that properties of the physical
 //! GPU do not apply to a vGPU: clocks and why they are where they are, power, temperature, fans, ECC, retired pages, InfoROM,

@@ -157,7 +157,7 @@ async fn segments_that_are_absent_at_one_start_are_all_back_at_the_next() {
         assert_eq!(times(&store).await, (0..30).collect::<Vec<_>>());
         let found = |store: &Store| (files(&segments), store.stats().quarantined, store.holes());
         assert_eq!(found(&store), (names.clone(), 0, vec![]));
-        // For an hour what is back stays as it is: whoever put it back may want to compare.
+        // For an hour the segments stay as they are, so that the operator can compare them with a copy.
         assert_eq!(store.compact().await.unwrap(), None);
         assert_eq!(found(&store), (names.clone(), 0, vec![]));
         fs::remove_file(dir.path().join("segments.away")).unwrap();

@@ -1,12 +1,10 @@
 //! Who may have the GPUs released, and how. Nobody has any here: what is let go of is another test's matter.
 
 use axum::body::Body;
-use axum::extract::Request;
+use axum::extract::{ConnectInfo, Request};
 use axum::http::StatusCode;
 use hyper::service::Service as _;
 use hyper_util::service::TowerToHyperService;
-
-use goodput_web::Peer;
 
 use super::super::release::routes;
 use super::*;
@@ -84,7 +82,7 @@ async fn from_elsewhere(rules: &str) -> StatusCode {
     std::fs::write(&file, rules).unwrap();
     let web = Arc::new(WebConfig::load(Some(file)).unwrap());
     let mut request = Request::post("/-/acquire").body(Body::empty()).unwrap();
-    request.extensions_mut().insert(Peer("192.0.2.7:4711".parse().unwrap()));
+    request.extensions_mut().insert(ConnectInfo("192.0.2.7:4711".parse::<SocketAddr>().unwrap()));
     TowerToHyperService::new(routes(Lever { nvml: no_library(), web })).call(request).await.unwrap().status()
 }
 

@@ -76,7 +76,7 @@ pub struct Rules {
     pub(crate) tls: Option<TlsAcceptor>,
     /// Does every client have to show a certificate?
     pub(crate) client_certificates: bool,
-    /// The names of which a client's certificate has to have one; `None` where any will do.
+    /// A client's certificate must have one of these names; `None`: any name will do.
     pub(crate) allowed_sans: Option<AllowedSans>,
     /// Empty when everyone is welcome.
     pub(crate) users: Users,

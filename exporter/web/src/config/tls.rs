@@ -119,7 +119,7 @@ impl TryFrom<String> for Version {
     }
 }
 
-/// The names of which a client's certificate has to have one (`client_allowed_sans`).
+/// A client's certificate must have one of these names (`client_allowed_sans`).
 #[derive(Debug)]
 pub(crate) struct AllowedSans {
     names: Vec<String>,
