@@ -120,7 +120,7 @@ impl Proxy {
 
 /// Who asks.
 #[derive(Clone, PartialEq, Eq)]
-pub enum Identity {
+pub(crate) enum Identity {
     /// A person or program with a name.
     User {
         /// The name.
