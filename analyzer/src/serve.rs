@@ -14,6 +14,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+mod below;
 pub mod conditions;
 mod delivery;
 mod front;
@@ -132,8 +133,8 @@ pub async fn run(config: Config, options: Options, web: WebArgs) -> anyhow::Resu
         .merge(remote_write::router(intake, work, replicas));
     let server = front.before(pages);
     let scheme = server.scheme().await;
-    for address in server.addresses() {
-        tracing::info!(address = %address, scheme, jobs = scraping.len(), "listening");
+    for address in server.places() {
+        tracing::info!(address, scheme, jobs = scraping.len(), "listening");
     }
     serve_until(server, stop).await?;
 

@@ -9,8 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use goodput_web::{Access, Door, Hosts, Limits, WebConfig, bind, inherited, notify, raise_descriptor_limit};
-use tokio::net::TcpListener;
+use goodput_web::{Access, Door, Hosts, Limits, Listener, WebConfig, bind, inherited, notify, raise_descriptor_limit};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Semaphore;
 use tokio::time::sleep;
@@ -119,8 +118,8 @@ impl Server {
     /// Serves until `stop`, then lets running requests end.
     async fn run(self, stop: impl Future<Output = ()>) {
         let scheme = self.server.scheme().await;
-        for address in self.server.addresses() {
-            tracing::info!("listening on {scheme}://{address}{}", self.app.telemetry_path);
+        for place in self.server.places() {
+            tracing::info!("listening on {scheme}://{place}{}", self.app.telemetry_path);
         }
         let warming = tokio::spawn(warm_up(self.app.clone()));
         let watchdog = tokio::spawn(watchdog(self.app));
@@ -135,13 +134,14 @@ impl Server {
     }
 }
 
-async fn listeners(config: &Config) -> anyhow::Result<Vec<TcpListener>> {
+async fn listeners(config: &Config) -> anyhow::Result<Vec<Listener>> {
     if config.systemd_socket {
         return inherited().map_err(anyhow::Error::msg);
     }
     let mut listeners = Vec::new();
     for address in &config.listen {
-        listeners.push(bind(address).await.with_context(|| format!("cannot listen on {address}"))?);
+        let bound = bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
+        listeners.push(Listener::Tcp(bound));
     }
     Ok(listeners)
 }

@@ -5,12 +5,17 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use goodput_tests::bin;
 use goodput_tests::gpu::{FakeNode, NodeSpec};
+use goodput_tests::process::{Running, until};
 use goodput_tests::programs::{Analyzer, Exporter};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
@@ -168,10 +173,61 @@ fn behind_a_proxy_its_word_counts_from_its_address_alone() {
 }
 
 #[test]
+#[allow(clippy::disallowed_methods, reason = "starts the program under test")]
+fn a_proxy_at_a_unix_socket_is_trusted_and_its_socket_is_left_for_the_next_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("web.sock");
+    let command = blocks("Behind a proxy that knows people by name")[1];
+    for _ in 0..2 {
+        let mut serve = Command::new(bin("goodput-analyzer").unwrap());
+        serve.arg("serve").arg(format!("--data.dir={}", dir.path().join("data").display()));
+        serve.arg(format!("--web.listen-address=unix:{}", socket.display())).args(arguments(command));
+        let mut analyzer = Running::start(&mut serve, &dir.path().join("log")).unwrap();
+        let ask = |headers: &str| {
+            let mut stream = UnixStream::connect(&socket).ok()?;
+            Some(status(&mut stream, &request("GET", "/api/v1/gpus", &format!("Host: goodput\r\n{headers}"))))
+        };
+        let named = "X-Forwarded-User: alice\r\n";
+        let first = until("an answer at the Unix socket", Duration::from_secs(60), || {
+            analyzer.goes_on()?;
+            Ok(ask(named))
+        });
+        assert_eq!(first.unwrap(), 200);
+        assert_eq!(ask(""), Some(401));
+        assert!(analyzer.log_text().contains(&format!("unix:{}", socket.display())), "{}", analyzer.log_text());
+        // What it leaves behind does not keep the next start from listening.
+        analyzer.kill().unwrap();
+        assert!(socket.exists());
+    }
+}
+
+#[test]
+fn below_a_path_every_link_has_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let external = ["--web.external-url=https://ops.example.com/tools/goodput/".to_owned()];
+    let analyzer = Analyzer::start_with_arguments(dir.path(), "", &external).unwrap();
+    for path in ["", "/", "/state", "/nodes/none", "/nosuch"] {
+        let url = format!("http://{}/tools/goodput{path}", analyzer.address);
+        let agent = ureq::Agent::new_with_config(ureq::config::Config::builder().http_status_as_error(false).build());
+        let page = agent.get(&url).call().unwrap().body_mut().read_to_string().unwrap();
+        let links = page.split("href=\"/").skip(1).map(|rest| rest.split('"').next().unwrap());
+        let links: Vec<_> = links.collect();
+        assert!(links.len() > 4 && links.iter().all(|link| link.starts_with("tools/goodput/")), "{url}: {links:?}");
+        for link in links.iter().filter(|link| link.contains("/assets/")) {
+            assert_eq!(ask(analyzer.address, "GET", &format!("/{link}"), ""), 200, "{link}");
+        }
+    }
+    assert_eq!(ask(analyzer.address, "POST", "/tools/goodput/api/v1/write", ""), 204);
+    assert_eq!(ask(analyzer.address, "GET", "/tools/goodput/", "Host: evil.example\r\n"), 403);
+    assert_eq!(ask(analyzer.address, "GET", "/tools/goodput/", "Host: ops.example.com\r\n"), 200);
+}
+
+#[test]
 fn a_proxy_without_addresses_and_a_token_that_is_none_do_not_start() {
     for (config, arguments, expected) in [
         ("", vec!["--web.auth.proxy-header=X-Forwarded-User".to_owned()], "--web.auth.trusted-proxies"),
-        ("", vec!["--web.external-url=https://x.example/goodput".to_owned()], "no path"),
+        ("", vec!["--web.external-url=https://x.example/good put".to_owned()], "a path of letters"),
+        ("", vec!["--web.external-url=https://x.example/a/../b".to_owned()], "a path of letters"),
         ("web: {access: [{token_file: /nonexistent/token, scopes: [ingest]}]}\n", vec![], "/nonexistent/token"),
     ] {
         let dir = tempfile::tempdir().unwrap();
@@ -195,7 +251,8 @@ fn no_route_of_the_analyzer_answers_without_its_scope() {
         (format!("{{token_file: {}, scopes: [{scope}]}}", path.display()), bearer(&token))
     });
     let config = format!("web: {{access: [{}, {}]}}\n", tokens[0].0, tokens[1].0);
-    let analyzer = Analyzer::start_with_arguments(dir.path(), &config, &[]).unwrap();
+    let external = ["--web.external-url=http://localhost/below".to_owned()];
+    let analyzer = Analyzer::start_with_arguments(dir.path(), &config, &external).unwrap();
     let [(_, ingest), (_, read)] = tokens;
     let routes = [
         routed(include_str!("../../analyzer/src/web/mod.rs"), ""),
@@ -207,9 +264,9 @@ fn no_route_of_the_analyzer_answers_without_its_scope() {
     ]
     .concat();
     assert!(routes.len() > 25, "{routes:?}");
-    for path in &routes {
+    for (path, prefix) in routes.iter().flat_map(|path| [(path, ""), (path, "/below")]) {
         for method in ["GET", "HEAD", "POST", "PUT", "DELETE"] {
-            let status = |who: &str| ask(analyzer.address, method, path, who);
+            let status = |who: &str| ask(analyzer.address, method, &format!("{prefix}{path}"), who);
             if path.starts_with("/-/") {
                 assert_ne!(status(""), 401, "{method} {path}");
                 continue;

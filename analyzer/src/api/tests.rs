@@ -123,6 +123,20 @@ fn asking(path: &str) -> String {
     }
 }
 
+#[test]
+fn what_the_front_door_answers_is_described_for_every_route() {
+    let description = description();
+    for (path, route) in description["paths"].as_object().unwrap() {
+        for (method, operation) in route.as_object().unwrap() {
+            for status in ["401", "403", "429"] {
+                let reference = operation["responses"][status]["$ref"].as_str().unwrap_or_default();
+                let described = description.pointer(reference.trim_start_matches('#'));
+                assert!(described.is_some_and(|answer| answer["description"].is_string()), "{method} {path}: {status}");
+            }
+        }
+    }
+}
+
 /// 503 where all places are taken, 422 where one row is too much: what a route answers is described, and only that.
 #[tokio::test]
 async fn refusals_of_reads_are_described() {

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use axum::http::{HeaderName, Uri};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use goodput_web::Address;
-use ipnet::IpNet;
+use goodput_web::{Listen, Trusted};
 
 use crate::command::{backfill, evaluate, export, import, store, trial};
 use crate::ingest::job::is_host_port;
@@ -101,13 +100,14 @@ pub enum Command {
 /// The front door of `serve`.
 #[derive(Args, Clone, Debug)]
 pub struct WebArgs {
-    /// Listen address: HOST:PORT, or :PORT for every interface; the default accepts local connections only
+    /// Listen address: HOST:PORT, :PORT for every interface, or unix:PATH for a Unix socket; the default accepts local
+    /// connections only
     #[arg(long = "web.listen-address", default_value = "127.0.0.1:9401", value_name = "ADDRESS")]
-    pub listen: Address,
+    pub listen: Listen,
     /// TLS, client certificates and basic auth: a Prometheus web configuration file
     #[arg(long = "web.config.file", value_name = "FILE")]
     pub web_config: Option<PathBuf>,
-    /// Address by which people reach this server through a proxy, such as https://goodput.example.com
+    /// Address by which people reach this server through a proxy, such as https://ops.example.com/goodput
     #[arg(long = "web.external-url", value_name = "URL", value_parser = external_url)]
     pub external_url: Option<Uri>,
     /// Host names by which pages and the API may be asked, separated by commas; without them the name is checked on
@@ -123,10 +123,15 @@ pub struct WebArgs {
     /// Header in which a trusted proxy says the groups of who asks, separated by commas
     #[arg(long = "web.auth.proxy-groups-header", value_name = "NAME", requires = "proxy_header")]
     pub proxy_groups_header: Option<HeaderName>,
-    /// Addresses of those proxies, separated by commas; from other addresses the headers are ignored
-    #[arg(long = "web.auth.trusted-proxies", value_name = "CIDR,…", value_delimiter = ',', value_parser = network)]
-    #[arg(requires = "proxy_header")]
-    pub trusted_proxies: Vec<IpNet>,
+    /// Where those proxies are, separated by commas: addresses, networks, or unix for all clients of the Unix socket; from
+    /// elsewhere the headers are ignored
+    #[arg(
+        long = "web.auth.trusted-proxies",
+        value_name = "CIDR|unix,…",
+        value_delimiter = ',',
+        requires = "proxy_header"
+    )]
+    pub trusted_proxies: Vec<Trusted>,
 }
 
 fn external_url(text: &str) -> Result<Uri, String> {
@@ -134,17 +139,17 @@ fn external_url(text: &str) -> Result<Uri, String> {
     let is_right = |url: &Uri| {
         ["http", "https"].contains(&url.scheme_str().unwrap_or_default())
             && url.host().is_some_and(|host| !host.is_empty())
-            && ["", "/"].contains(&url.path())
+            && is_plain_path(url.path())
             && url.query().is_none()
     };
-    url.filter(is_right).ok_or_else(|| "expected http:// or https://, a host and no path".to_owned())
+    let expected = "expected http:// or https://, a host, and a path of letters, digits and - . _ ~ if any";
+    url.filter(is_right).ok_or_else(|| expected.to_owned())
 }
 
-fn network(text: &str) -> Result<IpNet, String> {
-    let address = || text.parse::<std::net::IpAddr>().map(IpNet::from);
-    text.parse()
-        .or_else(|_| address())
-        .map_err(|_| "expected an IP address or a network such as 10.1.0.0/16".to_owned())
+/// Is it made of characters that RFC 3986 calls unreserved? They are written in one way only, so that a path can be compared.
+fn is_plain_path(path: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-._~/".contains(c);
+    path.chars().all(plain) && !path.contains("//") && !path.split('/').any(|part| [".", ".."].contains(&part))
 }
 
 /// What `why` looks at.

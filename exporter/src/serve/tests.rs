@@ -69,7 +69,7 @@ async fn start_with(args: &[&str], collectors: Vec<&'static Entry>, gpus: Gpus, 
     let config = config(args);
     let scraper = scraper(&config, collectors, &gpus);
     let server = Server::bind(&config, scraper, gpus, no_library(), limits).await.unwrap();
-    let address = server.server.addresses()[0];
+    let address = server.server.places().next().unwrap().parse().unwrap();
     let (app, web) = (server.app.clone(), server.web.clone());
     let (stop, stopped) = oneshot::channel::<()>();
     let ended = tokio::spawn(server.run(async move {

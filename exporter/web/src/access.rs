@@ -2,11 +2,12 @@
 
 use std::fmt;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use ipnet::IpNet;
+use parking_lot::RwLock;
 use ring::digest::{SHA256, digest};
 
 use crate::auth::scheme;
@@ -96,15 +97,41 @@ pub struct Proxy {
     pub user: HeaderName,
     /// The header with the user's groups, separated by commas.
     pub groups: Option<HeaderName>,
-    /// The proxies' own addresses. From others the headers are ignored.
-    pub trusted: Vec<IpNet>,
+    /// Where the proxies are. From elsewhere the headers are ignored.
+    pub trusted: Vec<Trusted>,
+}
+
+/// Where a trusted proxy is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Trusted {
+    /// At one of these addresses.
+    Network(IpNet),
+    /// At the other end of a Unix socket.
+    Unix,
+}
+
+impl FromStr for Trusted {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "unix" {
+            return Ok(Self::Unix);
+        }
+        let network = text.parse().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
+        let expected = "expected an IP address, a network such as 10.1.0.0/16, or unix";
+        network.map(Self::Network).map_err(|_| expected.to_owned())
+    }
 }
 
 impl Proxy {
     /// Who asks, where a trusted proxy says so.
-    fn identity(&self, peer: IpAddr, headers: &HeaderMap) -> Option<Identity> {
-        let peer = peer.to_canonical();
-        if !self.trusted.iter().any(|network| network.contains(&peer)) {
+    fn identity(&self, client: Option<IpAddr>, headers: &HeaderMap) -> Option<Identity> {
+        let is_there = |trusted: &Trusted| match (trusted, client) {
+            (Trusted::Network(network), Some(client)) => network.contains(&client.to_canonical()),
+            (Trusted::Unix, None) => true,
+            _ => false,
+        };
+        if !self.trusted.iter().any(is_there) {
             return None;
         }
         let text = |value: &HeaderValue| value.to_str().ok().map(str::trim).map(str::to_owned);
@@ -147,7 +174,22 @@ pub struct Access {
     proxy: Option<Proxy>,
     users: Vec<(String, Vec<Scope>)>,
     groups: Vec<(String, Vec<Scope>)>,
-    tokens: Vec<([u8; 32], Vec<Scope>)>,
+    tokens: Vec<Token>,
+}
+
+/// A bearer token's file and scopes, and what was read from it last.
+#[derive(Debug)]
+struct Token {
+    file: PathBuf,
+    scopes: Vec<Scope>,
+    tag: RwLock<[u8; 32]>,
+}
+
+impl Token {
+    fn read(file: PathBuf, scopes: Vec<Scope>) -> Result<Self, String> {
+        let tag = RwLock::new(tag_in(&file)?);
+        Ok(Self { file, scopes, tag })
+    }
 }
 
 impl Access {
@@ -161,19 +203,20 @@ impl Access {
             match who {
                 Who::User(name) => access.users.push((name, scopes)),
                 Who::Group(name) => access.groups.push((name, scopes)),
-                Who::Token(path) => {
-                    let read = std::fs::read_to_string(&path);
-                    let text = read.map_err(|error| format!("{}: {error}", path.display()))?;
-                    let token = text.trim();
-                    // 16 bytes that cannot be guessed are 128 bits at most.
-                    if token.len() < 16 {
-                        return Err(format!("{}: expected a token of at least 16 characters", path.display()));
-                    }
-                    access.tokens.push((tag(token), scopes));
-                }
+                Who::Token(file) => access.tokens.push(Token::read(file, scopes)?),
             }
         }
         Ok(access)
+    }
+
+    /// Reads the tokens' files again. The token of one that became wrong stays as it was, and the log says so.
+    pub fn reload(&self) {
+        for token in &self.tokens {
+            match tag_in(&token.file) {
+                Ok(tag) => *token.tag.write() = tag,
+                Err(error) => tracing::error!("kept a token of web.access as it was: {error}"),
+            }
+        }
     }
 
     /// Does anything here say who asks?
@@ -183,14 +226,12 @@ impl Access {
     }
 
     /// Who asks, as far as a proxy or a token says so.
-    pub(crate) fn identity(&self, peer: Option<IpAddr>, headers: &HeaderMap) -> Option<Identity> {
-        if let (Some(proxy), Some(peer)) = (&self.proxy, peer)
-            && let Some(identity) = proxy.identity(peer, headers)
-        {
+    pub(crate) fn identity(&self, client: Option<IpAddr>, headers: &HeaderMap) -> Option<Identity> {
+        if let Some(identity) = self.proxy.as_ref().and_then(|proxy| proxy.identity(client, headers)) {
             return Some(identity);
         }
-        let token = tag(scheme(headers.get(http::header::AUTHORIZATION)?, "bearer")?);
-        self.tokens.iter().any(|(known, _)| *known == token).then_some(Identity::Token(token))
+        let sent = tag(scheme(headers.get(http::header::AUTHORIZATION)?, "bearer")?);
+        self.tokens.iter().any(|token| *token.tag.read() == sent).then_some(Identity::Token(sent))
     }
 
     /// May they? Where nothing is granted to any user or group, every user may do everything.
@@ -202,9 +243,22 @@ impl Access {
                 self.users.iter().any(|(user, scopes)| user == name && covers(scopes))
                     || self.groups.iter().any(|(group, scopes)| groups.contains(group) && covers(scopes))
             }
-            Identity::Token(token) => self.tokens.iter().any(|(known, scopes)| known == token && covers(scopes)),
+            Identity::Token(sent) => {
+                self.tokens.iter().any(|token| *token.tag.read() == *sent && covers(&token.scopes))
+            }
         }
     }
+}
+
+/// What is kept of the token in this file.
+fn tag_in(file: &Path) -> Result<[u8; 32], String> {
+    let text = std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    let token = text.trim();
+    // 16 bytes that cannot be guessed are 128 bits at most.
+    if token.len() < 16 {
+        return Err(format!("{}: expected a token of at least 16 characters", file.display()));
+    }
+    Ok(tag(token))
 }
 
 /// What is kept of a token. Digests are compared, not tokens: how long that takes says nothing of the token.
@@ -226,7 +280,7 @@ mod tests {
         Proxy {
             user: HeaderName::from_static("x-forwarded-user"),
             groups: Some(HeaderName::from_static("x-forwarded-groups")),
-            trusted: vec!["10.1.0.0/16".parse().unwrap(), "::1/128".parse().unwrap()],
+            trusted: vec!["10.1.0.0/16".parse().unwrap(), "::1".parse().unwrap()],
         }
     }
 
@@ -252,6 +306,18 @@ mod tests {
     }
 
     #[test]
+    fn a_proxy_behind_a_unix_socket_is_trusted_where_that_is_said() {
+        let headers = headers(&[("x-forwarded-user", "alice")]);
+        let by_network = Access::new(Some(proxy()), Vec::new()).unwrap();
+        assert_eq!(by_network.identity(None, &headers), None);
+        let by_socket = Proxy { trusted: vec!["unix".parse().unwrap()], ..proxy() };
+        let by_socket = Access::new(Some(by_socket), Vec::new()).unwrap();
+        assert_eq!(by_socket.identity(None, &headers), Some(user("alice", &[])));
+        assert_eq!(by_socket.identity(Some([127, 0, 0, 1].into()), &headers), None);
+        assert!("local".parse::<Trusted>().unwrap_err().contains("or unix"));
+    }
+
+    #[test]
     fn a_token_has_its_own_scopes_and_no_others() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("token");
@@ -263,7 +329,14 @@ mod tests {
         for wrong in ["Bearer 0123456789abcdeF", "Bearer", "Basic 0123456789abcdef", "Bearer "] {
             assert_eq!(access.identity(None, &headers(&[("authorization", wrong)])), None, "{wrong}");
         }
+        let second = headers(&[("authorization", "Bearer ABCDEF9876543210")]);
+        std::fs::write(&path, "ABCDEF9876543210").unwrap();
+        access.reload();
+        assert_eq!(access.identity(None, &headers(&[("authorization", "Bearer 0123456789abcdef")])), None);
         std::fs::write(&path, "short").unwrap();
+        access.reload();
+        let token = access.identity(None, &second).expect("a file that became wrong changes nothing");
+        assert!(access.allows(&token, Scope::Ingest));
         let error = Access::new(None, vec![grant]).unwrap_err();
         assert!(error.contains("token: expected a token of at least 16") && !error.contains("short"), "{error}");
     }

@@ -17,14 +17,13 @@ use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use crate::WebConfig;
 use crate::config::AllowedSans;
-use crate::peers::{Connections, Place};
+use crate::peers::{Connections, PeerKey, Place};
 use crate::refused::Reason;
+use crate::{Listener, WebConfig};
 
 /// Limits of connections.
 #[derive(Clone, Copy, Debug)]
@@ -74,9 +73,16 @@ impl Limits {
 /// Largest request head in bytes; Prometheus' is below one KiB.
 const MAX_HEAD_BYTES: usize = 16 * 1024;
 
-/// This end of a request's connection; `None` where the kernel does not say.
+/// This end of a request's connection; `None` where the kernel does not say, and for a Unix socket.
 #[derive(Clone, Copy, Debug)]
 pub struct Local(pub Option<SocketAddr>);
+
+/// The two ends of a connection; none of a Unix socket.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ends {
+    client: Option<SocketAddr>,
+    local: Option<SocketAddr>,
+}
 
 /// What every connection of a server shares.
 #[derive(Clone)]
@@ -91,20 +97,15 @@ pub(crate) struct Acceptor {
 
 impl Acceptor {
     /// Accepts until the program ends.
-    pub(crate) async fn accept(mut self, listener: TcpListener) {
+    pub(crate) async fn accept(self, listener: Listener) {
+        let mut stop = self.stop.clone();
         loop {
             let accepted = tokio::select! {
-                accepted = listener.accept() => accepted,
-                _ = self.stop.changed() => return,
+                accepted = self.accept_one(&listener) => accepted,
+                _ = stop.changed() => return,
             };
             match accepted {
-                Ok((stream, peer)) => {
-                    // An IPv4 client of a socket for both is called by its IPv4 address.
-                    let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
-                    if let Some(place) = self.connections.admit(peer.ip()) {
-                        tokio::spawn(self.clone().serve(stream, peer, place));
-                    }
-                }
+                Ok(()) => {}
                 Err(error) if is_of_the_client(&error) => {}
                 Err(error) => {
                     // Out of descriptors or memory: only time helps.
@@ -115,26 +116,45 @@ impl Acceptor {
         }
     }
 
-    async fn serve(self, stream: TcpStream, peer: SocketAddr, place: Place) {
+    async fn accept_one(&self, listener: &Listener) -> io::Result<()> {
+        match listener {
+            Listener::Tcp(listener) => {
+                let (stream, client) = listener.accept().await?;
+                // Responses are small and sent in one piece: Nagle's algorithm would only delay them.
+                let _ = stream.set_nodelay(true);
+                // An IPv4 client of a socket for both is called by its IPv4 address.
+                let client = SocketAddr::new(client.ip().to_canonical(), client.port());
+                let ends = Ends { client: Some(client), local: stream.local_addr().ok() };
+                self.admit(stream, ends);
+            }
+            Listener::Unix(listener) => self.admit(listener.accept().await?.0, Ends::default()),
+        }
+        Ok(())
+    }
+
+    fn admit(&self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, ends: Ends) {
+        if let Some(place) = self.connections.admit(PeerKey::of_client(ends.client.map(|client| client.ip()))) {
+            tokio::spawn(self.clone().serve(stream, ends, place));
+        }
+    }
+
+    async fn serve(self, stream: impl AsyncRead + AsyncWrite + Unpin, ends: Ends, place: Place) {
         let place = Arc::new(place);
         tokio::select! {
-            () = self.talk(stream, peer, &place) => {}
+            () = self.talk(stream, ends, &place) => {}
             () = place.cut() => {}
         }
     }
 
-    async fn talk(self, stream: TcpStream, peer: SocketAddr, place: &Arc<Place>) {
-        // Responses are small and sent in one piece: Nagle's algorithm would only delay them.
-        let _ = stream.set_nodelay(true);
-        let local = Local(stream.local_addr().ok());
+    async fn talk(self, stream: impl AsyncRead + AsyncWrite + Unpin, ends: Ends, place: &Arc<Place>) {
         let rules = self.web.rules().await;
-        let Some(tls) = rules.tls.clone() else { return self.http(stream, peer, local, place).await };
+        let Some(tls) = rules.tls.clone() else { return self.http(stream, ends, place).await };
         let failed = |detail: &str| self.connections.refusals().note(Reason::Handshake, place.peer(), detail);
         match timeout(self.limits.handshake, tls.accept(stream)).await {
             Ok(Ok(stream)) => {
                 let certificates = stream.get_ref().1.peer_certificates();
                 match rules.allowed_sans.as_ref().map_or(Ok(()), |sans: &AllowedSans| sans.allow(certificates)) {
-                    Ok(()) => self.http(stream, peer, local, place).await,
+                    Ok(()) => self.http(stream, ends, place).await,
                     Err(reason) => failed(&reason),
                 }
             }
@@ -143,18 +163,14 @@ impl Acceptor {
         }
     }
 
-    async fn http(
-        mut self,
-        io: impl AsyncRead + AsyncWrite + Unpin,
-        peer: SocketAddr,
-        local: Local,
-        place: &Arc<Place>,
-    ) {
+    async fn http(mut self, io: impl AsyncRead + AsyncWrite + Unpin, ends: Ends, place: &Arc<Place>) {
         let (router, at_work) = (TowerToHyperService::new(self.router), Arc::clone(place));
         let service = service_fn(move |mut request: Request<Incoming>| {
             let extensions = request.extensions_mut();
-            extensions.insert(ConnectInfo(peer));
-            extensions.insert(local);
+            if let Some(client) = ends.client {
+                extensions.insert(ConnectInfo(client));
+            }
+            extensions.insert(Local(ends.local));
             extensions.insert(Arc::clone(&at_work));
             let (answer, place) = (router.call(request), Arc::clone(&at_work));
             async move {

@@ -1,6 +1,6 @@
 //! What every request passes before it is answered: how many there may be, from where, by which name, and by whom.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -58,6 +58,11 @@ impl Door {
     ) -> Result<Arc<Self>, String> {
         let authenticator = Authenticator::new().map_err(|_| "the kernel gives no random bytes")?;
         Ok(Arc::new(Self { web, authenticator, access, hosts, needs, refusals }))
+    }
+
+    /// Reads again what says who may do what; the web configuration has a `reload` of its own.
+    pub fn reload(&self) {
+        self.access.reload();
     }
 
     /// Puts the door before the router.
@@ -141,14 +146,13 @@ impl Door {
     }
 }
 
-/// The client's address; `None` where the server does not say.
+/// The client's address; `None` for a Unix socket.
 fn address(request: &Parts) -> Option<IpAddr> {
     request.extensions.get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| peer.ip())
 }
 
-/// Clients whose address is not known count as one peer.
 fn key(request: &Parts) -> PeerKey {
-    PeerKey::of(address(request).unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)))
+    PeerKey::of_client(address(request))
 }
 
 async fn pass(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {

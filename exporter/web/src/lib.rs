@@ -18,12 +18,12 @@ mod peers;
 mod refused;
 mod server;
 
-pub use access::{Access, Grant, Needs, NeedsOf, Proxy, Scope, Who};
-pub use address::Address;
+pub use access::{Access, Grant, Needs, NeedsOf, Proxy, Scope, Trusted, Who};
+pub use address::{Address, Listen};
 pub use config::{Rules, WebConfig, check};
 pub use connection::{Limits, Local};
 pub use door::Door;
-pub use listen::{bind, inherited, raise_descriptor_limit};
+pub use listen::{Listener, bind, inherited, raise_descriptor_limit};
 pub use masked::{masked, without_query};
 pub use origin::Hosts;
 pub use peers::PeerKey;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -13,11 +13,16 @@ use crate::connection::Limits;
 use crate::refused::{Reason, Refusals};
 
 /// Who counts as one peer: an IPv4 address, or the /64 network of an IPv6 address. A host has as many addresses of its
-/// network as it likes (RFC 8981).
+/// network as it likes (RFC 8981). All clients of Unix sockets are one peer, the unspecified address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PeerKey(IpAddr);
 
 impl PeerKey {
+    /// The peer of a client; one of a Unix socket has no address.
+    pub(crate) fn of_client(address: Option<IpAddr>) -> Self {
+        Self::of(address.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)))
+    }
+
     /// The peer that this address belongs to.
     #[must_use]
     pub fn of(address: IpAddr) -> Self {
@@ -34,6 +39,7 @@ impl PeerKey {
 impl fmt::Display for PeerKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
+            address if address.is_unspecified() => f.write_str("unix"),
             IpAddr::V6(v6) if !v6.is_loopback() => write!(f, "{v6}/64"),
             address => write!(f, "{address}"),
         }
@@ -77,8 +83,7 @@ impl Connections {
     }
 
     /// A place for a new connection, if need be that of an idle one. `None` where all that could go are at work.
-    pub(crate) fn admit(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
-        let peer = PeerKey::of(address);
+    pub(crate) fn admit(self: &Arc<Self>, peer: PeerKey) -> Option<Place> {
         let mut open = self.open.lock();
         let of_peer = open.get(&peer).map_or(0, Vec::len);
         let total: usize = open.values().map(Vec::len).sum();
@@ -185,8 +190,8 @@ mod tests {
         Arc::new(Connections::new(Limits { connections, of_peer, ..Limits::exporter() }, Arc::default()))
     }
 
-    fn address(n: u8) -> IpAddr {
-        [10, 0, 0, n].into()
+    fn address(n: u8) -> PeerKey {
+        PeerKey::of([10, 0, 0, n].into())
     }
 
     fn was_cut(place: &Place) -> bool {
@@ -243,6 +248,7 @@ mod tests {
         assert_ne!(key("2001:db8::1"), key("2001:db8:0:1::1"));
         assert_eq!(key("::ffff:10.0.0.1"), key("10.0.0.1"));
         assert_ne!(key("10.0.0.1"), key("10.0.0.2"));
-        assert_eq!((key("::1").to_string(), key("2001:db8::1").to_string()), ("::1".into(), "2001:db8::/64".into()));
+        assert_eq!([key("::1"), key("2001:db8::1")].map(|key| key.to_string()), ["::1", "2001:db8::/64"]);
+        assert_eq!(PeerKey::of_client(None).to_string(), "unix");
     }
 }

@@ -1,22 +1,20 @@
 //! Listeners that serve one router until they are stopped.
 
 use std::future::Future;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
-use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::connection::{Acceptor, Limits};
 use crate::peers::Connections;
 use crate::refused::Refusals;
-use crate::{WebConfig, notify};
+use crate::{Listener, WebConfig, notify};
 
 /// Listeners that serve one router.
 pub struct Server {
-    listeners: Vec<TcpListener>,
+    listeners: Vec<Listener>,
     acceptor: Acceptor,
     stop: watch::Sender<()>,
 }
@@ -25,7 +23,7 @@ impl Server {
     /// Serves `router` on the listeners, within the limits.
     #[must_use]
     pub fn new(
-        listeners: Vec<TcpListener>,
+        listeners: Vec<Listener>,
         router: Router,
         web: Arc<WebConfig>,
         limits: Limits,
@@ -36,10 +34,9 @@ impl Server {
         Self { listeners, acceptor: Acceptor { router, web, limits, connections, stop: stopped }, stop }
     }
 
-    /// Where it listens.
-    #[must_use]
-    pub fn addresses(&self) -> Vec<SocketAddr> {
-        self.listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect()
+    /// Where it listens: `IP:PORT`, or `unix:PATH`.
+    pub fn places(&self) -> impl Iterator<Item = String> {
+        self.listeners.iter().filter_map(Listener::place)
     }
 
     /// `https` where the web configuration has a certificate.

@@ -109,6 +109,16 @@ async fn get_tls(server: &Running, client: &TlsConnector) -> Result<Answer, std:
     Ok(exchange(stream, &request("GET", "/-/healthy", &[])).await)
 }
 
+/// The status of what is answered on a connection that stays open.
+async fn ask_again(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> u16 {
+    stream.write_all(b"HEAD /-/healthy HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(stream.read_u8().await.unwrap());
+    }
+    String::from_utf8(head).unwrap().split(' ').nth(1).unwrap().parse().unwrap()
+}
+
 const TLS: &str = "tls_server_config:\n  cert_file: server.crt\n  key_file: server.key\n";
 
 #[tokio::test]
@@ -124,6 +134,9 @@ async fn tls_certificates_rotate_without_restart() {
     let server = start(&[&folder.flag]).await;
     assert_eq!(get_tls(&server, &old.client(None)).await.unwrap().status, 200);
     assert!(get_tls(&server, &new.client(None)).await.is_err());
+    let open = TcpStream::connect(server.address).await.unwrap();
+    let mut open = old.client(None).connect(ServerName::try_from("localhost").unwrap(), open).await.unwrap();
+    assert_eq!(ask_again(&mut open).await, 200);
     let plain = TcpStream::connect(server.address).await.unwrap();
     assert_ne!(exchange(plain, &request("GET", "/-/healthy", &[])).await.status, 200, "no plain HTTP beside TLS");
 
@@ -133,6 +146,14 @@ async fn tls_certificates_rotate_without_restart() {
     folder.write("server.crt", "not a certificate");
     server.web.reload().await;
     assert_eq!(get_tls(&server, &new.client(None)).await.unwrap().status, 200, "the last good one stays in use");
+
+    assert_eq!(ask_again(&mut open).await, 200, "an open connection goes on");
+    install(&new);
+    let hash = bcrypt::hash("secret", 4).unwrap();
+    folder.write("web.yml", &format!("{TLS}basic_auth_users: {{alice: {hash}}}\n"));
+    server.web.reload().await;
+    assert_eq!(ask_again(&mut open).await, 401, "and is held to the new users");
+    drop(open);
     server.stop().await;
 }
 
