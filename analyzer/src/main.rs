@@ -3,7 +3,6 @@
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
-use clap::Parser;
 use goodput_analyzer::command;
 use goodput_analyzer::config::{Cli, Global, LogFormat};
 use goodput_analyzer::escape::{log_fields, printable};
@@ -11,7 +10,7 @@ use tracing_subscriber::EnvFilter;
 
 #[allow(clippy::print_stderr)] // the one place where a failure is told to who started the program
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::read();
     log(&cli.global);
     match command::run(cli) {
         Ok(()) => ExitCode::SUCCESS,

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
 use base64::Engine as _;
+use goodput_web::{masked, without_query};
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 
 use super::history::History;
@@ -129,13 +130,13 @@ fn labelled(batch: Batch, more: &[(String, String)]) -> Batch {
 fn check(address: &str) -> anyhow::Result<()> {
     const EXPECTED: &str = "expected what stands before /api/v1/, such as http://prometheus:9090";
     let parsed = reqwest::Url::parse(address).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
-    let url = parsed.with_context(|| format!("{address:?} is no address: {EXPECTED}"))?;
+    let url = parsed.with_context(|| format!("{:?} is no address: {EXPECTED}", masked(address)))?;
     ensure!(
         url.username().is_empty() && url.password().is_none(),
         "credentials in the address of {}: expected them by --user and --password-file",
         url.host_str().unwrap_or_default()
     );
-    ensure!(url.query().is_none() && url.fragment().is_none(), "{address}: {EXPECTED}");
+    ensure!(url.query().is_none() && url.fragment().is_none(), "{}: {EXPECTED}", without_query(address));
     Ok(())
 }
 
@@ -161,6 +162,10 @@ mod tests {
         }
         for bad in ["prometheus:9090", "prometheus", "ftp://a/", "http://a/?b=c"] {
             assert!(check(bad).unwrap_err().to_string().contains("http://prometheus:9090"), "{bad}");
+        }
+        for bad in ["http://ann:s3cret@[::1/", "ann:s3cret@a", "http://a/?token=s3cret"] {
+            let told = check(bad).unwrap_err().to_string();
+            assert!(!told.contains("s3cret"), "{told}");
         }
         let told = check("http://ann:s3cret@a/").unwrap_err().to_string();
         assert!(told.contains("--password-file") && !told.contains("s3cret"), "{told}");

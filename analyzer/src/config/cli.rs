@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use axum::http::{HeaderName, Uri};
+use clap::error::{ContextKind, ContextValue};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use goodput_web::{Listen, Trusted};
+use goodput_web::{Listen, Trusted, masked};
 
 use crate::command::{backfill, evaluate, export, import, store, trial};
 use crate::ingest::job::is_host_port;
@@ -20,6 +21,22 @@ pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
+}
+
+impl Cli {
+    /// What the program was started with; ends it with an error that shows no password where that is wrong.
+    #[must_use]
+    pub fn read() -> Self {
+        Self::try_parse().unwrap_or_else(|error| without_passwords(error).exit())
+    }
+}
+
+fn without_passwords(mut error: clap::Error) -> clap::Error {
+    if let Some(ContextValue::String(found)) = error.get(ContextKind::InvalidValue) {
+        let found = masked(found).into_owned();
+        error.insert(ContextKind::InvalidValue, ContextValue::String(found));
+    }
+    error
 }
 
 /// Options of every command.
@@ -243,6 +260,15 @@ mod tests {
         assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
         for bad in ["", "15", "0s", "-3s", "soon"] {
             assert!(duration(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn no_error_shows_a_password() {
+        for args in [["serve", "--web.external-url=http://u:s3cret@h/a b"], ["why", "--target=u:s3cret@h:1"]] {
+            let error = Cli::try_parse_from(["goodput-analyzer"].iter().chain(&args)).unwrap_err();
+            let error = without_passwords(error).to_string();
+            assert!(!error.contains("s3cret") && error.contains("***@h"), "{error}");
         }
     }
 

@@ -470,6 +470,8 @@ scrape:
                 "scrape[0].metrics_path: expected a path such as /metrics; what is asked for goes into params, found \"m?x=1\"".to_owned(),
             ),
             ("params: {a: b}, targets: ['n:1']", "scrape[0].params.a: expected a list, found \"b\"".to_owned()),
+            ("basic_auth: s3cret, targets: ['n:1']", "scrape[0].basic_auth.password_file: missing|scrape[0].basic_auth.username: missing|scrape[0].basic_auth: expected a mapping, found a text".to_owned()),
+            ("targets: ['u:s3cret@n:1']", "scrape[0].targets[0]: expected HOST:PORT such as node1:9400, found \"***@n:1\"".to_owned()),
             ("labels: [a], targets: ['n:1']", "scrape[0].labels: expected a mapping, found a list".to_owned()),
             (
                 "labels: {__a: b}, targets: ['n:1']",

@@ -61,7 +61,12 @@ impl<'a> Fields<'a> {
             Value::Null => Vec::new(),
             other => {
                 let name = if path.is_empty() { "the file" } else { path.trim_end_matches('.') };
-                mistakes.push(Mistake { line, text: format!("{name}: expected a mapping, found {other}") });
+                // The text in place of a section may be the password that belongs into it.
+                let found = match other {
+                    Value::Scalar(_) => "a text".to_owned(),
+                    other => other.to_string(),
+                };
+                mistakes.push(Mistake { line, text: format!("{name}: expected a mapping, found {found}") });
                 Vec::new()
             }
         };

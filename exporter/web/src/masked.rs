@@ -2,16 +2,29 @@
 
 use std::borrow::Cow;
 
-/// The text without user and password of an address in it: `http://user:secret@host/` is `http://***@host/`.
+/// The text without user and password of an address in it: `http://user:secret@host/` is `http://***@host/`. What is no
+/// address as it should be, such as one whose password has a slash, loses rather more than too little.
 #[must_use]
 pub fn masked(text: &str) -> Cow<'_, str> {
-    let Some(begin) = text.find("://").map(|at| at + 3) else { return text.into() };
-    let (before, rest) = text.split_at(begin);
+    let scheme = text.find("://").map(|at| at + 3);
+    let (before, rest) = text.split_at(scheme.unwrap_or(0));
     let end = rest.find(['/', '?', '#', ' ']).unwrap_or(rest.len());
-    match rest[..end].rfind('@') {
+    let authority = &rest[..end];
+    let at = match authority.rfind('@') {
+        Some(at) if scheme.is_some() || authority[..at].contains(':') => Some(at),
+        None if !may_have_port(authority) => rest.rfind('@'),
+        _ => None,
+    };
+    match at {
         Some(at) => format!("{before}***{}", &rest[at..]).into(),
         None => text.into(),
     }
+}
+
+/// Is what follows its last colon, if anything does, a port or a part of an IPv6 address?
+fn may_have_port(authority: &str) -> bool {
+    let after = authority.rsplit_once(':').map_or("", |(_, after)| after);
+    authority.starts_with('[') || after.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// An address without its query, which may hold a secret.
@@ -31,7 +44,12 @@ mod tests {
             ("https://u@h", "https://***@h"),
             ("http://u:p@ss@h/", "http://***@h/"),
             ("http://h/a@b", "http://h/a@b"),
-            ("u:p@h", "u:p@h"),
+            ("u:s3cret@h:1", "***@h:1"),
+            ("me@h", "me@h"),
+            ("http://u:s3/cret@h/", "http://***@h/"),
+            ("http://u:s3cret@[::1/", "http://***@[::1/"),
+            ("http://[::1]:9400/a@b", "http://[::1]:9400/a@b"),
+            ("http://h:9400/a@b", "http://h:9400/a@b"),
             ("", ""),
         ] {
             assert_eq!(masked(text), expected, "{text}");

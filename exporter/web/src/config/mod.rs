@@ -40,13 +40,13 @@ const PATIENCE: Duration = Duration::from_millis(250);
 /// Stack of the thread that reads them, which parses YAML and certificates.
 const STACK_BYTES: usize = 512 * 1024;
 
-/// Response headers that the file may set.
-const HEADERS: [&str; 5] = [
-    "content-security-policy",
-    "strict-transport-security",
-    "x-content-type-options",
-    "x-frame-options",
-    "x-xss-protection",
+/// Response headers that the file may set, and their values where only some make sense.
+const HEADERS: [(&str, &[&str]); 5] = [
+    ("content-security-policy", &[]),
+    ("strict-transport-security", &[]),
+    ("x-content-type-options", &["nosniff"]),
+    ("x-frame-options", &["deny", "sameorigin"]),
+    ("x-xss-protection", &[]),
 ];
 
 #[derive(Default, Deserialize)]
@@ -107,19 +107,21 @@ impl Rules {
         // A file of nothing but comments is the null document.
         let file: Option<File> = serde_saphyr::from_str_with_options(text, options).map_err(|e| e.to_string())?;
         let file = file.unwrap_or_default();
-        let client_certificates = file.tls_server_config.as_ref().is_some_and(TlsSection::requires_certificates);
-        let allowed_sans = file.tls_server_config.as_ref().map(TlsSection::allowed_sans).transpose();
-        let tls = file.tls_server_config.map(|section| tls::acceptor(&section, folder, files)).transpose();
+        let tls_server_config = file.tls_server_config.filter(TlsSection::is_enabled);
+        let client_certificates = tls_server_config.as_ref().is_some_and(TlsSection::requires_certificates);
+        let allowed_sans = tls_server_config.as_ref().map(TlsSection::allowed_sans).transpose();
+        let tls = tls_server_config.map(|section| tls::acceptor(&section, folder, files)).transpose();
         let in_tls = |error: String| format!("tls_server_config: {error}");
         for (user, hash) in &file.basic_auth_users {
             bcrypt::HashParts::from_str(hash)
                 .map_err(|_| format!("basic_auth_users: {user}: expected a bcrypt hash such as $2y$10$…"))?;
         }
+        let rate = file.rate_limit.map(Rate::new).transpose();
         Ok(Self {
             tls: tls.map_err(in_tls)?,
             client_certificates,
             allowed_sans: allowed_sans.map_err(in_tls)?.flatten(),
-            rate: file.rate_limit.map(Rate::new).transpose().map_err(|error| format!("rate_limit: {error}"))?,
+            rate: rate.map_err(|error| format!("rate_limit: {error}"))?.flatten(),
             users: file.basic_auth_users,
             headers: file.http_server_config.headers.iter().map(header).collect::<Result<_, _>>()?,
         })
@@ -136,8 +138,13 @@ pub fn check(text: &str, folder: &Path) -> Result<(), String> {
 
 fn header((name, value): (&String, &String)) -> Result<(HeaderName, HeaderValue), String> {
     let lower = name.to_ascii_lowercase();
-    if !HEADERS.contains(&lower.as_str()) {
-        return Err(format!("http_server_config: headers: expected one of {}, found {name:?}", HEADERS.join(", ")));
+    let Some((_, values)) = HEADERS.iter().find(|(known, _)| *known == lower) else {
+        let known = HEADERS.map(|(known, _)| known).join(", ");
+        return Err(format!("http_server_config: headers: expected one of {known}, found {name:?}"));
+    };
+    if !values.is_empty() && !values.iter().any(|known| known.eq_ignore_ascii_case(value)) {
+        let known = values.join(" or ");
+        return Err(format!("http_server_config: headers: {name}: expected {known}, found {value:?}"));
     }
     let invalid = |what: &str| format!("http_server_config: headers: {name}: {what} is not valid in HTTP");
     let name = HeaderName::from_str(&lower).map_err(|_| invalid("name"))?;

@@ -9,6 +9,7 @@ use serde::Deserialize;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RateSection {
+    #[serde(default)]
     interval: String,
     #[serde(default)]
     burst: u32,
@@ -23,13 +24,17 @@ pub(crate) struct Rate {
 }
 
 impl Rate {
-    pub(super) fn new(RateSection { interval, burst }: RateSection) -> Result<Self, String> {
-        let expected = || format!("interval: expected a duration such as 100ms or 1s, found {interval:?}");
-        let interval = duration(&interval).ok_or_else(expected)?;
+    /// `None` without an interval, or with one of zero: there is no limit then.
+    pub(super) fn new(RateSection { interval, burst }: RateSection) -> Result<Option<Self>, String> {
+        let expected = || format!("interval: expected a duration such as 100ms or 1m30s, found {interval:?}");
+        let interval = if interval.is_empty() { Duration::ZERO } else { duration(&interval).ok_or_else(expected)? };
+        if interval.is_zero() {
+            return Ok(None);
+        }
         if burst == 0 {
             return Err("burst: expected at least 1: without a burst no request gets through".to_owned());
         }
-        Ok(Self { interval, burst, bucket: Mutex::default() })
+        Ok(Some(Self { interval, burst, bucket: Mutex::default() }))
     }
 
     /// May a request go on now?
@@ -44,44 +49,71 @@ impl Rate {
     }
 }
 
-/// A duration in Go's form with one unit, above zero.
-fn duration(text: &str) -> Option<Duration> {
-    let at = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-    let (number, unit) = text.split_at(at);
-    let seconds = match unit {
-        "ns" => 1e-9,
-        "us" | "µs" => 1e-6,
-        "ms" => 1e-3,
-        "s" => 1.0,
-        "m" => 60.0,
-        "h" => 3600.0,
-        _ => return None,
-    };
-    let seconds = number.parse::<f64>().ok()? * seconds;
-    Duration::try_from_secs_f64(seconds).ok().filter(|duration| !duration.is_zero())
+/// A duration as Go's `time.ParseDuration` reads it, but not below zero: numbers with units, or a bare zero.
+fn duration(mut text: &str) -> Option<Duration> {
+    if text == "0" {
+        return Some(Duration::ZERO);
+    }
+    let (is_number, mut seconds) = (|c: char| c.is_ascii_digit() || c == '.', 0.0);
+    loop {
+        let (number, rest) = text.split_at(text.find(|c| !is_number(c))?);
+        let (unit, rest) = rest.split_at(rest.find(is_number).unwrap_or(rest.len()));
+        let in_unit = match unit {
+            "ns" => 1e-9,
+            "us" | "µs" | "μs" => 1e-6,
+            "ms" => 1e-3,
+            "s" => 1.0,
+            "m" => 60.0,
+            "h" => 3600.0,
+            _ => return None,
+        };
+        seconds += number.parse::<f64>().ok()? * in_unit;
+        text = rest;
+        if text.is_empty() {
+            return Duration::try_from_secs_f64(seconds).ok();
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn rate(interval: &str, burst: u32) -> Result<Rate, String> {
+    fn rate(interval: &str, burst: u32) -> Result<Option<Rate>, String> {
         Rate::new(RateSection { interval: interval.to_owned(), burst })
     }
 
     #[test]
     fn a_burst_is_let_through_and_then_one_in_each_interval() {
-        let (rate, start) = (rate("500ms", 2).unwrap(), Instant::now());
+        let (rate, start) = (rate("500ms", 2).unwrap().unwrap(), Instant::now());
         let at = |ms: u64| rate.allows(start + Duration::from_millis(ms));
         let let_through = [0, 0, 0, 499, 500, 500, 1000, 9000, 9000, 9000].map(at);
         assert_eq!(let_through, [true, true, false, false, true, false, true, true, true, false]);
     }
 
     #[test]
+    fn durations_are_read_as_go_reads_them() {
+        for (text, ms) in [("1m30s", 90_000), (".5s", 500), ("1h0.5m", 3_630_000), ("0", 0), ("0s", 0), ("2ms", 2)] {
+            assert_eq!(duration(text), Some(Duration::from_millis(ms)), "{text}");
+        }
+    }
+
+    #[test]
+    fn without_an_interval_there_is_no_limit() {
+        for interval in ["", "0", "0s"] {
+            assert!(rate(interval, 0).unwrap().is_none(), "{interval:?}");
+        }
+    }
+
+    #[test]
     fn a_section_that_lets_nothing_through_is_refused() {
-        for (interval, burst, expected) in
-            [("1s", 0, "burst"), ("0s", 1, "interval"), ("1", 1, "interval"), ("fast", 1, "interval")]
-        {
+        for (interval, burst, expected) in [
+            ("1s", 0, "burst"),
+            ("-1s", 1, "interval"),
+            ("1", 1, "interval"),
+            ("fast", 1, "interval"),
+            ("1m30", 1, "interval"),
+        ] {
             let error = rate(interval, burst).unwrap_err();
             assert!(error.starts_with(expected), "{interval} {burst}: {error}");
         }

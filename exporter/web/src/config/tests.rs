@@ -68,7 +68,7 @@ fn a_mistake_names_the_key_and_the_line() {
         ("tls_server_config:\n  cert_file: server.crt\n  key_fil: x\n".to_owned(), "line 3"),
         ("rate_limit: {interval: 1s}\n".to_owned(), "rate_limit: burst: expected at least 1"),
         ("rate_limit: {interval: fast, burst: 1}\n".to_owned(), "rate_limit: interval: expected a duration"),
-        ("tls_server_config: {}\n".to_owned(), "expected cert_file or cert"),
+        ("tls_server_config: {key_file: server.key}\n".to_owned(), "expected cert_file or cert"),
         ("tls_server_config: {cert_file: server.crt}\n".to_owned(), "expected key_file or key"),
         ("tls_server_config: {cert_file: nosuch.crt, key_file: server.key}\n".to_owned(), "nosuch.crt: No such file"),
         (
@@ -85,6 +85,7 @@ fn a_mistake_names_the_key_and_the_line() {
         (tls("client_ca_file: server.crt"), "client_ca needs a client_auth_type"),
         (tls("client_auth_type: RequestClientCert"), "use VerifyClientCertIfGiven"),
         (tls("client_auth_type: RequireAnyClientCert"), "use RequireAndVerifyClientCert"),
+        (tls("client_auth_type: RequireClientCert"), "use RequireAndVerifyClientCert"),
         (tls("client_auth_type: Maybe"), "client_auth_type: expected NoClientCert"),
         (tls("client_auth_type: VerifyClientCertIfGiven"), "needs client_ca_file"),
         (tls("client_allowed_sans: [a]"), "client_allowed_sans needs client_auth_type: RequireAndVerifyClientCert"),
@@ -96,6 +97,8 @@ fn a_mistake_names_the_key_and_the_line() {
         (tls("curve_preferences: [CurveP521]"), "use some of X25519, CurveP256, CurveP384"),
         ("basic_auth_users: {alice: secret}\n".to_owned(), "alice: expected a bcrypt hash"),
         ("http_server_config: {headers: {Server: x}}\n".to_owned(), "found \"Server\""),
+        ("http_server_config: {headers: {X-Content-Type-Options: sniff}}\n".to_owned(), "expected nosniff"),
+        ("http_server_config: {headers: {X-Frame-Options: allow}}\n".to_owned(), "expected deny or sameorigin"),
         ("a: [\n".to_owned(), "line"),
     ] {
         let error = load(folder.path(), &text).err().unwrap_or_default();
@@ -121,13 +124,29 @@ async fn what_exporter_toolkit_takes_is_taken() {
     );
     let rules = load(folder.path(), &whole).unwrap().rules().await;
     assert!(rules.tls.is_some() && rules.authenticate() && rules.rate.is_some());
-    for more in
-        ["", "client_auth_type: NoClientCert", "client_auth_type: VerifyClientCertIfGiven, client_ca_file: ca.crt"]
-    {
-        assert!(load(folder.path(), &format!("tls_server_config: {{{PAIR}, {more}}}\n")).is_ok(), "{more}");
+    for more in [
+        "",
+        "client_auth_type: NoClientCert",
+        "client_auth_type: VerifyClientCertIfGiven, client_ca_file: ca.crt",
+        "cert: '', key: '', client_ca: '', client_ca_file: '', client_auth_type: ''",
+        "cipher_suites: [], curve_preferences: []",
+    ] {
+        let rules = load(folder.path(), &format!("tls_server_config: {{{PAIR}, {more}}}\n")).unwrap().rules().await;
+        assert!(rules.tls.is_some(), "{more}");
     }
-    for empty in ["", "# nothing\n", "basic_auth_users: {}\n", "http_server_config: {}\n"] {
-        assert!(!load(folder.path(), empty).unwrap().rules().await.authenticate(), "{empty:?}");
+    for empty in [
+        "",
+        "# nothing\n",
+        "basic_auth_users: {}\n",
+        "basic_auth_users:\nhttp_server_config:\nrate_limit:\ntls_server_config:\n",
+        "http_server_config: {}\n",
+        "tls_server_config: {}\n",
+        "tls_server_config: {min_version: TLS12, client_auth_type: ''}\n",
+        "rate_limit: {}\n",
+        "rate_limit: {interval: 0, burst: 0}\n",
+    ] {
+        let rules = load(folder.path(), empty).unwrap().rules().await;
+        assert!(!rules.authenticate() && rules.tls.is_none() && rules.rate.is_none(), "{empty:?}");
     }
 }
 

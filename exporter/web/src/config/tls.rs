@@ -46,6 +46,13 @@ pub(super) struct TlsSection {
 }
 
 impl TlsSection {
+    /// Does it ask for TLS? Without a certificate, a key and anything about clients it does not, as in exporter-toolkit.
+    pub(super) fn is_enabled(&self) -> bool {
+        let texts = [&self.cert, &self.key, &self.client_ca].map(|text| given(text).is_some());
+        let files = [&self.cert_file, &self.key_file, &self.client_ca_file].map(|file| named(file).is_some());
+        texts.contains(&true) || files.contains(&true) || self.client_auth_type != ClientAuth::Unset
+    }
+
     /// Does every client have to show a certificate that is checked?
     pub(super) fn requires_certificates(&self) -> bool {
         self.client_auth_type == ClientAuth::RequireAndVerifyClientCert
@@ -66,6 +73,7 @@ impl TlsSection {
 #[serde(try_from = "String")]
 enum ClientAuth {
     #[default]
+    Unset,
     NoClientCert,
     VerifyClientCertIfGiven,
     RequireAndVerifyClientCert,
@@ -76,7 +84,8 @@ impl TryFrom<String> for ClientAuth {
 
     fn try_from(text: String) -> Result<Self, String> {
         match text.as_str() {
-            "" | "NoClientCert" => Ok(Self::NoClientCert),
+            "" => Ok(Self::Unset),
+            "NoClientCert" => Ok(Self::NoClientCert),
             "VerifyClientCertIfGiven" => Ok(Self::VerifyClientCertIfGiven),
             "RequireAndVerifyClientCert" => Ok(Self::RequireAndVerifyClientCert),
             "RequestClientCert" => {
@@ -84,11 +93,9 @@ impl TryFrom<String> for ClientAuth {
                                         use VerifyClientCertIfGiven"
                     .to_owned())
             }
-            "RequireAnyClientCert" => {
-                Err("client_auth_type: RequireAnyClientCert takes any certificate without checking \
-                                           it; use RequireAndVerifyClientCert"
-                    .to_owned())
-            }
+            "RequireAnyClientCert" | "RequireClientCert" => Err(format!(
+                "client_auth_type: {text} takes any certificate without checking it; use RequireAndVerifyClientCert"
+            )),
             _ => Err(format!(
                 "client_auth_type: expected NoClientCert, VerifyClientCertIfGiven or RequireAndVerifyClientCert, found \
                  {text:?}"
@@ -220,6 +227,15 @@ fn go_name(suite: CipherSuite) -> String {
     format!("{suite:?}").replace("TLS13_", "TLS_")
 }
 
+/// An empty text is as good as none.
+fn given(text: &Option<String>) -> Option<&str> {
+    text.as_deref().filter(|text| !text.is_empty())
+}
+
+fn named(file: &Option<PathBuf>) -> Option<&Path> {
+    file.as_deref().filter(|file| !file.as_os_str().is_empty())
+}
+
 /// PEM text given in one of two ways, with a name for errors about it.
 fn pem(
     name: &str,
@@ -228,9 +244,9 @@ fn pem(
     folder: &Path,
     files: &mut Files,
 ) -> Result<Option<(String, Vec<u8>)>, String> {
-    match (inline, file) {
+    match (given(inline), named(file)) {
         (Some(_), Some(_)) => Err(format!("expected one of {name} and {name}_file, found both")),
-        (Some(text), None) => Ok(Some((name.to_owned(), text.clone().into_bytes()))),
+        (Some(text), None) => Ok(Some((name.to_owned(), text.to_owned().into_bytes()))),
         (None, Some(file)) => {
             let path = folder.join(file);
             let from = format!("{name}_file {}", path.display());
@@ -255,11 +271,14 @@ fn verifier(
     client_ca: Option<(String, Vec<u8>)>,
 ) -> Result<Option<Arc<dyn ClientCertVerifier>>, String> {
     let (from, pem) = match (auth, client_ca) {
-        (ClientAuth::NoClientCert, None) => return Ok(None),
-        (ClientAuth::NoClientCert, Some(_)) => {
+        (ClientAuth::Unset | ClientAuth::NoClientCert, None) => return Ok(None),
+        (ClientAuth::Unset | ClientAuth::NoClientCert, Some(_)) => {
             return Err("client_ca needs a client_auth_type that verifies".to_owned());
         }
-        (_, None) => return Err("client_auth_type needs client_ca_file or client_ca".to_owned()),
+        (_, None) => {
+            let text = "client_auth_type needs client_ca_file or client_ca: the system's authorities are not taken";
+            return Err(text.to_owned());
+        }
         (_, Some(ca)) => ca,
     };
     let mut roots = RootCertStore::empty();
