@@ -168,7 +168,7 @@ codes! {
     44 "GR_FAULT_DURING_CTXSW" Drv None ContactSupport "A fault while the GPU switched contexts";
     45 "PREEMPTIVE_REMOVAL" App SeeOthers Depends "A program was taken off the GPU, mostly after another error; alone, restart the fabric manager";
     46 "GPU_TIMEOUT_ERROR" Bus ResetGpu ContactSupport "The GPU stopped processing";
-    48 "GPU_ECC_DBE" Mem Depends Depends "A double-bit ECC error; look for 63, 64, 94 or 95 beside it, drain and reset";
+    48 "GPU_ECC_DBE" Mem Depends Depends "A double-bit ECC error; look for 63, 64, 94 or 95 next to it, drain and reset";
     54 "SILENT_RUNNING_PWR_REDUCED_CLOCKING" Bus CheckPower ContactSupport "Auxiliary power is not connected to the board";
     60 "SEC2_ERROR" AppHw RestartApp CheckSoftware "The security processor raised an exception";
     62 "PMU_HALT_ERROR" Bus ResetGpu ContactSupport "The power-management micro-controller halted";

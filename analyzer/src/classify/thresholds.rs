@@ -116,7 +116,7 @@ thresholds! {
         "A held GPU without work for this long is idle_held; shorter pauses are left to the other rules.",
         from "7 times the longest loader stall in the MLPerf Storage traces (40 s); gpu-pruner acts after 30 min, omnistat separates phases at 30 s";
     keep_alive_least_busy_ratio = 0.02 "ratio" in 0.0..=1.0,
-        "A cell busy for at least this share, at hardly more power than idle, has a burst that keeps the GPU from looking idle.",
+        "A cell busy for at least this share, at little more power than idle, has a burst that keeps the GPU from looking idle.",
         from "own choice: 1.2 s a minute; for less, power cannot tell bursts that work from those that do not";
     keep_alive_most_busy_ratio = 0.15 "ratio" in 0.0..=1.0,
         "A GPU busy for more than this share of a cell does more than keep itself from looking idle.",
@@ -134,7 +134,7 @@ thresholds! {
         "CPU use of the owner above which it does more than launch such bursts.",
         from "own choice: the thread that launches them; a loader or a server at work keeps more busy";
     background_cpu_ratio = 0.02 "ratio of CPUs" in 0.0..=1.0,
-        "CPUs of a node up to which what it uses all of the time is its daemons', where nothing tells of the job alone.",
+        "CPUs that a node's daemons may use all the time; without metrics of the job, use up to this is not counted as the job's.",
         from "own choice: 2 to 5 CPUs of the 96 to 256 of a node with eight GPUs, for a kubelet, a network plugin, exporters and agents";
     gang_wait_cores = 1.0 "cores" in 0.0..=1e6,
         "CPU use of the owner above which it prepares its start and does not wait for its other GPUs.",
@@ -201,12 +201,12 @@ thresholds! {
         from "definition: a thread has one core at most; less what goodput-exporter leaves a saturated worker";
     holders_cpu_ratio = 0.8 "ratio" in 0.0..=1.0,
         "Share of a job's CPU time that the processes on its GPUs use themselves, from which they prepare its batches, if anyone does.",
-        from "own choice: PyTorch's workers use more than the process that they work for; what a job runs beside is little";
+        from "own choice: PyTorch's workers use more than the process that they work for; a job's other processes use little";
     cpu_waiting_ratio = 0.2 "seconds per second" in 0.0..=1.0,
         "Share of time with a runnable task of the job waiting for a CPU (PSI some) above which CPUs are short.",
         from "xprof and TraceML: 20 % of the step is high";
     wakeup_seconds = 0.000133 "seconds" in 0.0..=0.01,
-        "The longest that a task waits for a CPU after a page came back for it, though nobody else runs there.",
+        "The longest that a task waits for a CPU after a page came back for it, though no other task runs there.",
         from "Linux drivers/idle/intel_idle.c, skx_cstates: to leave C6 takes 133 us; PSI counts a task as waiting from when it is woken";
     steal_ratio = 0.1 "ratio" in 0.0..=1.0,
         "Share of the time with something to run that the hypervisor gave to others, above which it holds the job up.",
@@ -254,7 +254,7 @@ thresholds! {
         "Ups and downs smaller than this do not tell a sawtooth from a leak.",
         from "own choice: above what is allocated and freed within a step; it names the shape and decides nothing";
     forecast_restart_ratio = 0.25 "ratio" in 0.0..=0.9,
-        "A fall to this share of the peak before is another program, or the same started anew.",
+        "A fall to this share of the previous peak means that the program was replaced or restarted.",
         from "own choice: what garbage collection and caches give back leaves more";
     disk_available_ratio = 0.4 "ratio of the size" in 0.0..=1.0,
         "Available space or inodes of a file system from which no disk is told to fill up, however fast it does.",
@@ -311,7 +311,7 @@ thresholds! {
         "How far below its usual depth a busy GPU's SM activity or power is, before part of its busy time is taken for waiting.",
         from "own choice: above the ups and downs of batches that differ in size; TraceML warns of waiting from 10 % of the step";
     spinning_sm_ratio = 0.25 "ratio" in 0.0..=0.9,
-        "Share of the multiprocessors that spinning kernels of a collective occupy at most, where power tells of them too.",
+        "Share of the multiprocessors that spinning kernels of a collective occupy at most; power has to confirm it.",
         from "NCCL: a thread block for each of up to 32 channels; an H100 has 132 multiprocessors";
     spinning_dram_ratio = 0.05 "ratio" in 0.0..=0.9,
         "Share of cycles of device memory that kernels of a collective take at most while they wait, where other measures tell of them too.",
@@ -332,7 +332,7 @@ thresholds! {
         "Share of a cell that one GPU of a run keeps another waiting, as far as its own cause or its longer work explains it, from which the wait is charged to it; and by which it exceeds every other GPU of the run.",
         from "TraceML: a straggler from 10 % of the step of the rank that waits";
     straggler_known_ratio = 0.8 "ratio of GPUs" in 0.0..=1.0,
-        "Share of a run's GPUs that are known, below which nobody is named: it may be one of the others.",
+        "No straggler is named while less than this share of a run's GPUs is known: it may be one of the others.",
         from "TraceML: the cause of a straggler is named from a coverage of 80 %";
     launching_cores = 0.75 "cores per GPU" in 0.1..=8.0,
         "CPUs per GPU beyond what loaders need for the batches done, from which a thread is busy with launching kernels.",
@@ -344,7 +344,7 @@ thresholds! {
         "A power limit below this share of the stock one has been lowered.",
         from "own choice: limits are set in whole watts; the least useful step on a 700 W board is larger than 14 W";
     power_capped_ratio = 0.5 "seconds per second" in 0.0..=1.0,
-        "Share of time at the stock power limit from which it is told beside the ledger that a GPU is at it.",
+        "Share of time at the stock power limit from which the report mentions it, outside the ledger.",
         from "own choice: most of the cell";
     locked_clock_ratio = 0.95 "ratio" in 0.5..=1.0,
         "A fixed SM clock, as a share of the usual one or of the highest there is, below which it is taken for a lock.",
@@ -383,7 +383,7 @@ thresholds! {
         "How long before a crash work is called lost, where the job told nothing and nothing was seen to be saved since.",
         from "own choice: jobs save every few hours at the most (revisiting reliability, 2024, reckons with hourly); what was done earlier is lost too, and stays productive";
     lost_work_memory_ratio = 0.97 "ratio" in 0.5..=1.0,
-        "Device memory in use, as a share of what can be had, from which a job that lets go of the GPU ran out of it.",
+        "Device memory in use, as a share of what is available; a job that ends above it ran out of memory.",
         from "own choice: what does not fit any more is seldom over 2 GB of 80; programs that take nearly all at once do not grow";
     cross_numa_cpus_ratio = 0.1 "ratio of allowed CPUs" in 0.0..=0.5,
         "Share of its allowed CPUs on the GPU's NUMA node below which a process is elsewhere; above the rest to one it is there.",

@@ -42,7 +42,7 @@ fn price(path: String, item: &Spanned<Value>, zone: &TimeZone, mistakes: &mut Ve
     let pue = fields.optional("pue", None, mistakes, |value| pue(value).map(Some));
     fields.finish(mistakes);
     if pue.is_some() && per_kwh.is_none() {
-        let text = format!("{path}pue: expected only beside per_kwh, whose energy it multiplies");
+        let text = format!("{path}pue: expected only together with per_kwh, whose energy it multiplies");
         mistakes.push(Mistake { line: line(item), text });
     }
     let valid_from = valid_from?;
@@ -144,7 +144,7 @@ mod tests {
             ),
             (
                 entry("2.45", "2.45, pue: 1.2"),
-                "2: prices[0].pue: expected only beside per_kwh, whose energy it multiplies",
+                "2: prices[0].pue: expected only together with per_kwh, whose energy it multiplies",
             ),
             (
                 format!("prices:\n- {{{ENTRY}}}\n- {{{ENTRY}}}\n"),

@@ -62,7 +62,7 @@ pub fn advice_meaning(advice: Advice) -> &'static str {
              against others of its kind."
         }
         Advice::TensorUnused => {
-            "Kernels kept the GPU busy and hardly used its tensor cores, which do most of what such a GPU can compute."
+            "Kernels kept the GPU busy and made little use of its tensor cores, which do most of what such a GPU can compute."
         }
         Advice::MemoryBound => {
             "Kernels waited for device memory, which moved about as much as it can: they would not be faster on faster \
@@ -81,7 +81,7 @@ pub fn advice_meaning(advice: Advice) -> &'static str {
              for the GPU."
         }
         Advice::OversizedGpu => {
-            "For an hour the job hardly used its only GPU, in little memory: a MIG instance of it would have done."
+            "For an hour the job made little use of its only GPU and its memory: a MIG instance would have been enough."
         }
     }
 }

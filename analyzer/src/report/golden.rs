@@ -209,9 +209,9 @@ fn check(name: &str, actual: &str) {
     let expected = std::fs::read_to_string(&path).unwrap();
     let differs = expected.lines().zip(actual.lines()).enumerate().find(|(_, (e, a))| e != a);
     if let Some((line, (expected, actual))) = differs {
-        panic!("{name}:{}: expected\n{expected}\ngot\n{actual}\n(UPDATE_GOLDEN=1 records it anew)", line + 1);
+        panic!("{name}:{}: expected\n{expected}\ngot\n{actual}\n(UPDATE_GOLDEN=1 records it again)", line + 1);
     }
-    assert_eq!(expected.len(), actual.len(), "{name}: one is longer (UPDATE_GOLDEN=1 records it anew)");
+    assert_eq!(expected.len(), actual.len(), "{name}: one is longer (UPDATE_GOLDEN=1 records it again)");
 }
 
 #[test]

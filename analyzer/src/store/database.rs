@@ -240,7 +240,7 @@ async fn make_shrinkable(pool: &SqlitePool) {
         Ok::<_, sqlx::Error>(())
     };
     if let Err(error) = made.await {
-        warn!(%error, "goodput.db cannot be written anew; it works as it is, and stays as large as it ever was");
+        warn!(%error, "goodput.db cannot be compacted; it works as it is, and keeps its size");
     }
 }
 

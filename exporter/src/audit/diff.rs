@@ -252,7 +252,7 @@ pub fn markdown(diff: &Diff) -> String {
     for note in &diff.notes {
         let _ = writeln!(out, "{note}\n");
     }
-    out += "| Change | Check | Before | After | Mend |\n|---|---|---|---|---|\n";
+    out += "| Change | Check | Before | After | Fix |\n|---|---|---|---|---|\n";
     for change in &diff.changes {
         let direction = change.direction.title().to_lowercase();
         let id = format!("`{}`", change.id);
@@ -274,7 +274,7 @@ mod tests {
             title: format!("Title of {id}"),
             status: *status,
             read: (*read).to_owned(),
-            commands: vec![format!("mend {id}")],
+            commands: vec![format!("fix {id}")],
         };
         let checks = checks.iter().map(check).collect();
         Saved { host: "node-1".to_owned(), kernel: Some("6.8".to_owned()), profile: profile.to_owned(), checks }

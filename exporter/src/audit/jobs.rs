@@ -71,7 +71,7 @@ pub(super) fn boards<'a>(context: &'a Context, what: &str) -> Result<Vec<&'a Gpu
     let is_share = |gpu: &&Gpu| gpu.virtualization == Ok(Virtualization::Vgpu);
     let boards: Vec<&Gpu> = gpus(context)?.iter().filter(|gpu| !is_share(gpu)).collect();
     match boards.is_empty() {
-        true => Err(Unread::Absent(format!("{what}: the GPUs are vGPUs, of which the hypervisor decides"))),
+        true => Err(Unread::Absent(format!("{what}: the GPUs are vGPUs: the hypervisor decides it"))),
         false => Ok(boards),
     }
 }

@@ -37,7 +37,7 @@ crate::metric_rows! {
         from "/proc/loadavg", by "cpu", series "3", since "0.1.0"
     }
     CPU_GOVERNOR = Gauge None "goodput_cpu_governor_policies" ["governor"] {
-        "Frequency policies, of which each CPU has its own as a rule, under the governor; read every 60 s.",
+        "CPU frequency policies that use the governor, usually one per CPU; read every 60 s.",
         from "/sys/devices/system/cpu/cpufreq/policy*/scaling_governor", by "cpu", series "1 per governor in use", since "0.1.0"
     }
     CPU_FREQUENCY = Gauge Ratio "goodput_cpu_frequency_ratio" ["statistic"] + ["node"] {

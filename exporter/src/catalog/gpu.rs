@@ -28,11 +28,11 @@ crate::metric_rows! {
         from "/sys/bus/pci/devices/*/{class,vendor,driver}", by "pci", series "1 per driver", since "0.1.0"
     }
     READ_FAILURES = Counter None "goodput_gpu_read_failures_total" ["gpu", "UUID"] {
-        "Times that reading the GPU was given up, to look it up anew after 2 s to 30 s: it was lost, answered with an error or took seconds for an answer.",
+        "Times the exporter stopped reading the GPU and retried after 2 to 30 s because it was lost, failed or too slow.",
         from "return codes and duration of NVML calls", by "gpu", series "1 per GPU", since "0.1.0"
     }
     RELEASE_REMAINING = Gauge Seconds "goodput_gpu_release_remaining_seconds" [] {
-        "Time until the exporter takes the GPUs up again that it has let go of on request; absent while it reads them.",
+        "Time until the exporter reacquires the GPUs that it released on request; absent while it reads them.",
         from "own clock", by "gpu", series "1", since "0.1.0"
     }
     CYCLES = Counter None "goodput_gpu_read_cycles_total" ["gpu", "UUID"] {

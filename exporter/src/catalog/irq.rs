@@ -27,7 +27,7 @@ crate::metric_rows! {
         from "/proc/interrupts", by "irq", series "1 per device, at most 64", since "0.1.0"
     }
     IRQ_MOVABLE = Counter None "goodput_irq_movable_interrupts_total" [] {
-        "Interrupts of the devices with managed=\"false\", whoever took them, since the exporter's start.",
+        "Interrupts of the devices with managed=\"false\", on all CPUs, since the exporter's start.",
         from "/proc/interrupts", by "irq", series "1", since "0.1.0"
     }
     IRQ_OWNER_CPUS = Counter None "goodput_irq_owner_cpus_interrupts_total" ["owner"] {

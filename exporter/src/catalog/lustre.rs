@@ -19,7 +19,7 @@ crate::metric_rows! {
         from "as goodput_lustre_read_bytes_total: write_bytes, sum", by "lustre", series "1 per Lustre client, at most 16", since "0.1.0"
     }
     LUSTRE_CALLS = Counter None "goodput_lustre_calls_total" ["filesystem", "client", "operation"] {
-        "Calls of programs on the file system: read, write, and other, which is metadata as a rule.",
+        "Calls of programs on the file system: read, write, and other (usually metadata).",
         from "as goodput_lustre_read_bytes_total: samples", by "lustre", series "3 per Lustre client, at most 16", since "0.1.0"
     }
     LUSTRE_CALL_TIME = Counter Seconds "goodput_lustre_call_seconds_total" ["filesystem", "client", "operation"] {

@@ -26,7 +26,7 @@ crate::metric_rows! {
         from "/proc/swaps", by "swap", series "1 per swap device", since "0.1.0"
     }
     SWAPPINESS = Gauge None "goodput_swap_swappiness" [] {
-        "How readily the kernel swaps instead of dropping page cache: 0 hardly ever, 100 as readily, 200 rather.",
+        "vm.swappiness: 0 avoids swapping, 100 weighs swap and page cache equally, 200 prefers swapping.",
         from "/proc/sys/vm/swappiness", by "swap", series "1", since "0.1.0"
     }
     ZSWAP_ENABLED = Gauge None "goodput_swap_zswap_enabled" [] {

@@ -17,7 +17,7 @@ crate::metric_rows! {
         from "nvmlDeviceGetAttributes_v2", by "gpu", series "1 per GPU instance", since "0.1.0"
     }
     CAPACITY = Gauge None "goodput_gpu_mig_capacity_slices" ["gpu", "UUID"] {
-        "Slices that the GPU can be cut into; those that no GPU instance has are nobody's.",
+        "MIG slices that the GPU can be cut into; a slice without a GPU instance serves no workload.",
         from "nvmlDeviceGetMaxMigDeviceCount: one MIG device per slice", by "gpu", series "1 per GPU that is cut up", since "0.1.0"
     }
     MIG_BUSY = Counter Seconds "goodput_gpu_mig_busy_seconds_total" ["gpu", "UUID", "GPU_I_ID"] + ["GPU_I_PROFILE"] {

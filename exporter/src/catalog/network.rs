@@ -39,7 +39,7 @@ crate::metric_rows! {
         from "/proc/1/net/dev, else /proc/net/dev", by "network", series "1 per physical interface, at most 32", since "0.1.0"
     }
     NETWORK_DROPPED = Counter None "goodput_network_dropped_packets_total" ["device", "direction"] {
-        "Good packets that were thrown away, for lack of buffers as a rule.",
+        "Good packets that were dropped, usually for lack of buffers.",
         from "/proc/1/net/dev, else /proc/net/dev", by "network", series "2 per physical interface, at most 32", since "0.1.0"
     }
     NETWORK_ERRORS = Counter None "goodput_network_errors_total" ["device", "direction"] {
@@ -51,7 +51,7 @@ crate::metric_rows! {
         from "/proc/1/net/snmp Tcp OutSegs, else /proc/net/snmp", by "network", series "1", since "0.1.0"
     }
     TCP_RETRANSMITTED = Counter None "goodput_tcp_retransmitted_segments_total" [] {
-        "TCP segments sent once more.",
+        "TCP segments retransmitted.",
         from "/proc/1/net/snmp Tcp RetransSegs, else /proc/net/snmp", by "network", series "1", since "0.1.0"
     }
     TCP_TIMEOUTS = Counter None "goodput_tcp_timeouts_total" [] {

@@ -18,11 +18,11 @@ crate::metric_rows! {
         from "NVML process lists, /proc/PID/task/*/children", by "process", series "1 per owner of a GPU", since "0.1.0"
     }
     PROCESS_WORKERS = Gauge None "goodput_process_workers" ["owner"] {
-        "Those of them that hold no GPU: the data loaders' workers, as a rule.",
+        "Processes of the job that hold no GPU, usually data-loader workers.",
         from "/proc/PID/task/*/children", by "process", series "1 per owner of a GPU", since "0.1.0"
     }
     PROCESS_SATURATED_WORKERS = Gauge None "goodput_process_saturated_workers" ["owner"] {
-        "Workers that computed for at least 85 % of the time since the reading before: each needs another worker beside it, or less to do.",
+        "Workers that computed for at least 85 % of the time since the previous reading: such a job needs more workers, or less work per worker.",
         from "/proc/PID/stat fields 14 and 15, /proc/uptime", by "process", series "1 per owner of a GPU", since "0.1.0"
     }
     PROCESS_THREADS = Gauge None "goodput_process_threads" ["owner"] {
@@ -30,7 +30,7 @@ crate::metric_rows! {
         from "/proc/PID/stat field 20", by "process", series "1 per owner of a GPU", since "0.1.0"
     }
     PROCESS_STATE = Gauge None "goodput_process_state" ["owner", "state"] {
-        "Processes of the tree whose first thread is running (or waits for a CPU), sleeping, or in uninterruptible sleep (waits for storage, as a rule). The few that are in none of these are the rest of goodput_process_count.",
+        "Processes of the tree whose first thread is running (or waits for a CPU), sleeping, or in uninterruptible sleep (usually waiting for storage). The few that are in none of these are the rest of goodput_process_count.",
         from "/proc/PID/stat field 3", by "process", series "3 per owner of a GPU", since "0.1.0"
     }
     PROCESS_CPU = Counter Seconds "goodput_process_cpu_seconds_total" ["owner", "mode"] {

@@ -42,11 +42,11 @@ crate::metric_rows! {
         from "/proc/1/mountstats bytes: word 6", by "storage", series "1 per NFS mount, at most 16", since "0.1.0"
     }
     NFS_REQUESTS = Counter None "goodput_nfs_requests_total" ["mount", "operation"] {
-        "Requests to the server: read, write, and other, which is metadata as a rule.",
+        "Requests to the server: read, write, and other (usually metadata).",
         from "/proc/1/mountstats per-op statistics, word 1", by "storage", series "3 per NFS mount, at most 16", since "0.1.0"
     }
     NFS_RETRANSMISSIONS = Counter None "goodput_nfs_retransmissions_total" ["mount", "operation"] {
-        "Requests sent once more, because no answer came.",
+        "Requests that were sent again because no answer came.",
         from "/proc/1/mountstats per-op statistics, word 2 - word 1", by "storage", series "3 per NFS mount, at most 16", since "0.1.0"
     }
     NFS_ROUND_TRIP = Counter Seconds "goodput_nfs_round_trip_seconds_total" ["mount", "operation"] {

@@ -25,7 +25,7 @@ crate::metric_rows! {
         from "return codes and duration of the calls", by "gpu", series "12", since "0.1.0"
     }
     WATCHED = Gauge None "goodput_gpu_xid_watched" ["gpu", "UUID"] {
-        "1 while the driver tells of the GPU's XIDs, 0 while it refuses to or waiting for them fails.",
+        "1 while the driver reports the GPU's XIDs, 0 while it refuses to or waiting for them fails.",
         from "nvmlDeviceRegisterEvents", by "gpu", series "1 per GPU", since "0.1.0"
     }
     KMSG_OVERRUNS = Counter None "goodput_gpu_xid_kmsg_overruns_total" [] {

@@ -22,7 +22,7 @@ const MEMORY_STATE: &str = "memory_manager_state";
 /// The row of this collector.
 pub(super) const ENTRY: Entry = Entry {
     name: "kubelet",
-    about: "How the kubelet places containers on CPUs, memory and devices; 3 small files, of which the managers' states are root's.",
+    about: "How the kubelet places containers on CPUs, memory and devices; 3 small files; only root can read the managers' states.",
     default: true,
     deadline: Duration::from_secs(1),
     new: || Box::<Kubelet>::default(),

@@ -67,7 +67,7 @@ pub(super) const MAINTENANCE: About = About {
 };
 
 pub(super) const UNALLOCATED: About = About {
-    meaning: "Nobody held the GPU.",
+    meaning: "No job held the GPU.",
     light: "#8494a7",
     dark: "#7588a0",
     remedies: &[

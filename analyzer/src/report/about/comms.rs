@@ -3,7 +3,7 @@
 use super::{About, Remedy};
 
 pub(super) const COLLECTIVE_WAIT: About = About {
-    meaning: "The GPU's kernels spun, at hardly any power, until the other GPUs of its job were there.",
+    meaning: "The GPU's kernels spun, at little power, until the other GPUs of its job were there.",
     light: "#3b6ea5",
     dark: "#79a7d8",
     remedies: &[
@@ -43,7 +43,7 @@ pub(super) const STRAGGLER: About = About {
             source: "docs/rules.md, straggler",
         },
         Remedy {
-            action: "If it cannot be mended soon, take its node out of service and let the job go on without it.",
+            action: "If it cannot be fixed soon, take its node out of service and let the job go on without it.",
             command: Some("scontrol update NodeName=NODE State=DRAIN Reason=straggler   # or: kubectl cordon NODE"),
             restarts: "the job, from its last checkpoint, once it is started elsewhere",
             who: "an administrator",

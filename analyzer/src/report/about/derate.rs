@@ -3,7 +3,7 @@
 use super::{About, Remedy};
 
 pub(super) const THERMAL_THROTTLE: About = About {
-    meaning: "The GPU worked at clocks that heat held below those of its like.",
+    meaning: "The GPU ran at reduced clocks because of heat.",
     light: "#a8442a",
     dark: "#cf7a5e",
     remedies: &[
@@ -18,7 +18,7 @@ pub(super) const THERMAL_THROTTLE: About = About {
             source: "nvidia-smi(1)",
         },
         Remedy {
-            action: "Until it is mended, keep work off the node that others would have to wait for.",
+            action: "Until it is fixed, keep jobs off the node whose other ranks would wait for it.",
             command: Some("scontrol update nodename=NODE state=drain reason=thermal   # or: kubectl cordon NODE"),
             restarts: "nothing that runs",
             who: "an administrator of the scheduler",
@@ -29,7 +29,7 @@ pub(super) const THERMAL_THROTTLE: About = About {
 };
 
 pub(super) const POWER_THROTTLE: About = About {
-    meaning: "The GPU worked at clocks that a lowered power limit, or the power brake, held below those of its like.",
+    meaning: "The GPU ran at reduced clocks because of a lowered power limit or the power brake.",
     light: "#8c5a2b",
     dark: "#b98957",
     remedies: &[
@@ -53,7 +53,7 @@ pub(super) const POWER_THROTTLE: About = About {
 };
 
 pub(super) const CLOCK_LOCKED: About = About {
-    meaning: "The GPU worked at a clock that was fixed below that of its like.",
+    meaning: "The GPU ran at a clock that was locked below that of similar GPUs.",
     light: "#6e6a2a",
     dark: "#a5a155",
     remedies: &[
@@ -67,7 +67,7 @@ pub(super) const CLOCK_LOCKED: About = About {
             source: "nvidia-smi(1)",
         },
         Remedy {
-            action: "If nobody wants it, lift the lock; application clocks are lifted by --reset-applications-clocks.",
+            action: "If the lock is not intended, lift it; application clocks are lifted by --reset-applications-clocks.",
             command: Some("nvidia-smi --id=GPU --reset-gpu-clocks"),
             restarts: "nothing",
             who: "root",

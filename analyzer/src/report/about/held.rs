@@ -19,7 +19,7 @@ pub(super) const IDLE_HELD: About = About {
             action: "Let notebooks stop by themselves: shut idle kernels down, then the idle server.",
             command: Some("MappingKernelManager.cull_idle_timeout=3600 ServerApp.shutdown_no_activity_timeout=7200"),
             restarts: "the notebook server, to take the setting up",
-            who: "whoever runs the notebook server",
+            who: "the administrator of the notebook server",
             risk: "variables of a kernel that was shut down are lost",
             source: "Jupyter Server documentation, config file and command line options",
         },
@@ -27,12 +27,12 @@ pub(super) const IDLE_HELD: About = About {
 };
 
 pub(super) const NO_DEMAND: About = About {
-    meaning: "A server held the GPU, and nobody sent it requests.",
+    meaning: "A server held the GPU and received no requests.",
     light: "#b9a24a",
     dark: "#d2bd6c",
     remedies: &[
         Remedy {
-            action: "Scale the server down with its requests, to none where it may start anew for the first one.",
+            action: "Scale the server down with its requests, to zero where it may start again for the first one.",
             command: Some(
                 "kind: ScaledObject   # KEDA: trigger prometheus on vllm:num_requests_running, minReplicaCount: 0",
             ),
@@ -90,10 +90,10 @@ pub(super) const KEEP_ALIVE: About = About {
             source: "scancel(1); Kubernetes documentation, kubectl delete",
         },
         Remedy {
-            action: "Let whoever reaps idle GPUs go by power beside utilisation, and give every interactive job a time limit.",
+            action: "Reap idle GPUs by power as well as utilisation, and give every interactive job a time limit.",
             command: Some("sbatch --time=HH:MM:SS ...   # or: activeDeadlineSeconds of a Kubernetes Job"),
             restarts: "nothing that runs now",
-            who: "whoever administers the queue",
+            who: "the administrator of the queue",
             risk: "a job that works is ended at its limit",
             source: "sbatch(1); Kubernetes documentation, Jobs, Job termination and cleanup",
         },
@@ -108,7 +108,7 @@ pub(super) const GANG_WAIT: About = About {
         action: "Admit the job as a whole, so that it gets all its GPUs at once or none.",
         command: Some("kueue: waitForPodsReady: {enable: true}   # or a PodGroup of the scheduler with minMember"),
         restarts: "nothing that runs now",
-        who: "whoever administers the scheduler",
+        who: "the administrator of the scheduler",
         risk: "large jobs wait longer in the queue",
         source: "Kueue documentation, All-or-nothing with ready Pods; Kubernetes scheduler-plugins, Coscheduling",
     }],

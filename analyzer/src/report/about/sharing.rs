@@ -14,7 +14,7 @@ pub(super) const TIMESLICE_GAP: About = About {
                 "sharing: {mps: {resources: [{name: nvidia.com/gpu, replicas: N}]}}   # or: nvidia-cuda-mps-control -d",
             ),
             restarts: "every process on the GPU",
-            who: "root, or whoever administers the device plugin",
+            who: "root, or the administrator of the device plugin",
             risk: "clients share faults: one that fails may end the others, and memory that one takes is missing to all",
             source: "NVIDIA Multi-Process Service documentation; NVIDIA k8s-device-plugin",
         },

@@ -6,7 +6,7 @@ use crate::forecast::Room;
 pub(super) fn meaning(room: Room) -> &'static str {
     match room {
         Room::Bytes => {
-            "Whoever writes to it fails: a checkpoint is torn, a log ends, and a job that waits for its save ends too."
+            "Writes to it fail: a checkpoint is torn, a log ends, and a job that waits for its save ends too."
         }
         Room::Inodes => {
             "No file can be made on it any more, whatever space is left; a checkpoint or a cache ends there."
@@ -23,7 +23,7 @@ pub(super) fn remedies(room: Room) -> &'static [Remedy] {
 
 const BYTES: &[Remedy] = &[
     Remedy {
-        action: "Find what grows: checkpoints that nobody removes, core files, logs, images.",
+        action: "Find what grows: checkpoints that are never removed, core files, logs, images.",
         command: Some("du -xh --max-depth=2 MOUNTPOINT | sort -h | tail"),
         restarts: "nothing",
         who: "root, to see all of it",
@@ -58,7 +58,7 @@ const INODES: &[Remedy] = &[
         source: "du(1)",
     },
     Remedy {
-        action: "Pack small files into shards; a file system made with too few inodes has to be made anew.",
+        action: "Pack small files into shards; a file system made with too few inodes has to be made again.",
         command: Some("tar -cf SHARD.tar DIRECTORY"),
         restarts: "the job, to read the shards",
         who: "the job's owner",

@@ -41,10 +41,10 @@ const ASK: Remedy = Remedy {
 const MEMORY: &[Remedy] = &[
     SAVE,
     Remedy {
-        action: "Find who grows, on the node and beside pods.",
+        action: "Find what grows: pods, and other processes of the node.",
         command: Some("kubectl top pod -A --sort-by=memory; ps -eo rss,pid,cgroup --sort=-rss | head"),
         restarts: "nothing",
-        who: "whoever may read metrics; any user on the node",
+        who: "a user who may read metrics; any user on the node",
         risk: "none",
         source: "Kubernetes documentation, kubectl top pod; ps(1)",
     },
@@ -62,7 +62,7 @@ const DISK: &[Remedy] = &[
         source: "Kubernetes documentation, Local ephemeral storage",
     },
     Remedy {
-        action: "Remove images that nobody uses before the kubelet has to.",
+        action: "Remove unused images before the kubelet has to.",
         command: Some("crictl rmi --prune"),
         restarts: "nothing",
         who: "root",

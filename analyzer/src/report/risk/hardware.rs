@@ -27,10 +27,10 @@ pub(super) fn meaning(fault: Fault) -> &'static str {
             "Errors were corrected, more often than a sound board has them; uncorrectable ones may follow."
         }
         Fault::RetiredPending => {
-            "Pages of memory failed and are retired when the driver is loaded anew; until then they are in use."
+            "Pages of memory failed and are retired when the driver is next loaded; until then they are in use."
         }
-        Fault::RetiredPages => "So many pages of memory have failed that the board is to be exchanged.",
-        Fault::Xid => "The driver told of errors that the hardware is to blame for. docs/xid.md has each of them.",
+        Fault::RetiredPages => "Too many pages of memory have failed: the board needs to be replaced.",
+        Fault::Xid => "The driver reported errors caused by the hardware. docs/xid.md lists each of them.",
         Fault::PcieReplays => {
             "Packets are sent again: the link loses more than a sound one, copies get slower, and it may fail."
         }
@@ -54,13 +54,13 @@ const DRAIN: Remedy = Remedy {
     action: "Give the node no more jobs, and let those that run save and end.",
     command: Some("kubectl cordon NODE   # Slurm: scontrol update nodename=NODE state=drain reason=gpu"),
     restarts: "nothing; jobs that are moved restart from their last checkpoint",
-    who: "whoever administers the cluster",
+    who: "the administrator of the cluster",
     risk: "the node's other GPUs are out of use too",
     source: DEBUG,
 };
 
 const RESET_GPU: Remedy = Remedy {
-    action: "Reset the GPU when nobody uses it; all GPUs that share an NVLink fabric without NVSwitch are reset together.",
+    action: "Reset the GPU when no process uses it; all GPUs that share an NVLink fabric without NVSwitch are reset together.",
     command: Some("nvidia-smi --gpu-reset -i UUID"),
     restarts: "the GPU",
     who: "root",
@@ -123,10 +123,10 @@ const PCIE: &[Remedy] = &[
         source: "lspci(8)",
     },
     Remedy {
-        action: "Seat the board, riser or cable anew; what moves with the board is the board's, else the slot's.",
+        action: "Reseat the board, riser or cable. A fault that moves with the board is the board's; otherwise it is the slot's.",
         command: None,
         restarts: "the machine",
-        who: "whoever may open the machine",
+        who: "a technician with access to the machine",
         risk: "the node is out of use meanwhile",
         source: DEBUG,
     },

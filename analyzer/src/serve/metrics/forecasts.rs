@@ -51,7 +51,7 @@ const RUNS_OUT: &[Named] = &[
         sort: Sort::Eviction,
         used: (
             "eviction_used_ratio",
-            "What is in use, at the latest peak of five minutes, of what may be before the kubelet evicts pods by the \
+            "Share in use, at the latest peak of five minutes, of what may be before the kubelet evicts pods by the \
              signal; of nodes where pods hold GPUs",
         ),
         left: [

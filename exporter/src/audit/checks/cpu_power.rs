@@ -58,7 +58,7 @@ pub(super) static OFFLINE: Check = Check {
         lasting: None,
         restarts: "nothing",
         who: Who::Root,
-        risk: "one that the kernel or somebody took offline for its errors comes back with them: look at the kernel log",
+        risk: "a CPU that was taken offline for its errors comes back with them: look at the kernel log",
         gain: None,
     }],
     sources: &[kernel("CPU hotplug", "https://docs.kernel.org/core-api/cpu_hotplug.html"), own("a warning")],

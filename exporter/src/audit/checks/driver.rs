@@ -76,7 +76,7 @@ pub(super) static NOUVEAU: Check = Check {
     title: "Another driver for the GPUs",
     reads: "/proc/modules",
     expected: Expected::always("nouveau is not loaded"),
-    why: "The kernel's own driver for NVIDIA GPUs takes them before the vendor's can. Which one wins is decided at every           boot anew, or after the next update of the kernel.",
+    why: "The kernel's own driver for NVIDIA GPUs takes them before the vendor's can. Which one wins is decided again at every boot, and after an update of the kernel.",
     fixes: &[Fix {
         command: "printf 'blacklist nouveau\noptions nouveau modeset=0\n' > /etc/modprobe.d/nouveau.conf, then make the \
                   initramfs anew",

@@ -66,7 +66,7 @@ pub(super) static MIG: Check = Check {
         lasting: None,
         restarts: "the GPU; everything that uses it must end first",
         who: Who::Root,
-        risk: "the scheduler's device plugin has to be told of what there is now",
+        risk: "the scheduler's device plugin has to learn the new devices",
         gain: None,
     }],
     sources: &[
@@ -133,7 +133,7 @@ fn judge_compute(modes: &[(u32, ComputeMode)]) -> Verdict {
 
 pub(super) static CLOCKS: Check = Check {
     id: "clock_limit",
-    title: "Clocks that somebody limits",
+    title: "Clocks limited by a user",
     reads: "nvmlDeviceGetCurrentClocksEventReasons, nvmlDeviceGetVirtualizationMode",
     expected: Expected::always("no GPU held below its highest clock by a setting"),
     why: "Clocks that were locked for a benchmark stay locked until the driver is loaded anew. One such GPU slows down every \

@@ -48,7 +48,7 @@ pub(super) static BALANCER: Check = Check {
     title: "Who spreads interrupts",
     reads: "/proc/*/comm, /etc/{default,sysconfig}/irqbalance, /proc/interrupts, \
             /proc/irq/*/{effective_affinity_list,smp_affinity_list}",
-    expected: Expected::always("irqbalance, or whoever set the affinities so that GPUs and NICs do not share one CPU"),
+    expected: Expected::always("irqbalance, or affinities set by hand so that GPUs and NICs do not share one CPU"),
     why: "The kernel leaves an interrupt where it was first put. When all queues of the NICs are served by one CPU, that CPU \
           bounds what the node receives, and whichever job runs on it waits.",
     fixes: &[Fix {
@@ -56,7 +56,7 @@ pub(super) static BALANCER: Check = Check {
         lasting: None,
         restarts: "nothing",
         who: Who::Root,
-        risk: "it moves interrupts that somebody placed by hand: name those with --banirq in its options",
+        risk: "it moves interrupts that were placed by hand: name those with --banirq in its options",
         gain: None,
     }],
     sources: &[

@@ -174,7 +174,7 @@ pub(super) static SHM: Check = Check {
     id: "shm_size",
     title: "Shared memory of GPU processes",
     reads: "/proc/PID/mounts of every GPU process: the size of /dev/shm",
-    expected: Expected::always("more than the 64 MiB that container runtimes give when nobody asks"),
+    expected: Expected::always("more than the 64 MiB that container runtimes give by default"),
     why: "Loaders pass batches, and NCCL messages between GPUs, through /dev/shm. When it is full a worker dies with a bus \
           error, or NCCL fails to start.",
     fixes: &[

@@ -198,7 +198,7 @@ pub(super) static BALANCING: Check = Check {
             "NVIDIA Grace CPU Benchmarking Guide, platform configuration",
             "https://nvidia.github.io/grace-cpu-benchmarking-guide/platform/index.html",
         ),
-        own("a warning: on a node whose jobs nobody binds it can help"),
+        own("a warning: on a node whose jobs are not bound to CPUs it can help"),
     ],
     run: |context, _| {
         multiple(context)?;

@@ -20,7 +20,7 @@ pub(super) static LAYER: Check = Check {
         lasting: None,
         restarts: "the container; with the runtime's folder every container of the node",
         who: Who::ClusterAdmin,
-        risk: "images have to be pulled anew to the new folder",
+        risk: "images have to be pulled again to the new folder",
         gain: None,
     }],
     sources: &[

@@ -129,7 +129,7 @@ pub(super) static NFS: Check = Check {
     fixes: &[Fix {
         command: "remove rsize= and wsize= from the mount's options: client and server then agree on the most",
         lasting: Some("in /etc/fstab, the automounter's map or the PersistentVolume"),
-        restarts: "the mount, and whoever uses it",
+        restarts: "the mount, and every process that uses it",
         who: Who::Root,
         risk: "an old server over a bad network was given small messages on purpose",
         gain: None,

@@ -13,7 +13,7 @@ const MOST_SWAPPINESS: u32 = 10;
 
 pub(super) static SWAPPINESS: Check = Check {
     id: "swappiness",
-    title: "How readily the kernel swaps",
+    title: "vm.swappiness",
     reads: "/proc/sys/vm/swappiness, /proc/swaps",
     expected: Expected::always("at most 10, or no swap device"),
     why: "Reading a data set fills the page cache. With the default of 60 the kernel makes room by swapping out idle \

@@ -19,7 +19,7 @@ const POWER_EVERY: Duration = Duration::from_secs(60);
 /// The row of this collector.
 pub(super) const ENTRY: Entry = Entry {
     name: "cpu",
-    about: "CPU time by NUMA node, waiting for CPUs, load; 3 files, of which two grow with the CPUs. Once a minute governors, clocks and idle states, about 5 files per CPU.",
+    about: "CPU time by NUMA node, waiting for CPUs, load; 3 files; two of them grow with the CPUs. Once a minute governors, clocks and idle states, about 5 files per CPU.",
     default: true,
     deadline: Duration::from_secs(2),
     new: || Box::<Cpu>::default(),
