@@ -28,8 +28,8 @@ start_exporter() {
 start_exporter --collector.cgroup.include='/job-*'
 sh /scenarios/irq-affinity.sh >/dev/null
 # Limits that bite, of cgroups that hold no GPU: a CPU quota, reclaim at the memory limit, an OOM kill. Both cgroups stay;
-# the exporter answers within a second from its last reading. How much of it there is depends on the host's load, and the
-# scenarios' own checks do not know that load.
+# the exporter answers within a second from its last reading. How much of it there is depends on the host's load, which
+# the scenarios' own checks do not know.
 SECONDS_TO_BURN=4 sh /scenarios/cpu-throttle.sh >/dev/null || true
 sh /scenarios/memory-oom.sh >/dev/null || true
 sleep 2
