@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Goodput's exporter beside its peers, in one run on one machine. docs/benchmarks.md says what is compared.
+"""Goodput's exporter and its peers, in one run on one machine. docs/benchmarks.md says what is compared.
 
 Started by `make bench`, which builds and installs what it needs.
 """
@@ -22,7 +22,7 @@ from report import show
 
 # Our exporter answers scrapes within a second from one reading: further apart, each is a reading of its own.
 PACE_SECONDS = 1.25
-# After so many at that pace a program that learns it knows it.
+# After this many at that pace a program that learns it knows it.
 WARM_UP_SCRAPES = 4
 # At what interval background work and scrapes are added up: Prometheus' usual one for exporters of nodes.
 INTERVAL_SECONDS = 15
@@ -179,7 +179,7 @@ class Bench:
                 program.stop()
 
     def endurance(self):
-        """Memory over 10,000 scrapes as fast as they go, of which one a second reads anew, and over 1,000 times that the
+        """Memory over 10,000 scrapes as fast as they go, one a second with a new reading, and over 1,000 times that the
         settings are read again."""
         scenario, tree, folder = "8 GPUs, 200 pods, 10,000 scrapes", Tree(self.fresh(), PODS), self.fresh()
         counters, socket = folder / "counters.csv", folder / "kubelet.sock"

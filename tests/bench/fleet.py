@@ -81,7 +81,7 @@ def parsed(head):
 
 
 class Fleet:
-    """Nodes, each of which lives through one of the days; over several days through one after another."""
+    """Nodes that each live through one of the days; over several days through one after another."""
 
     def __init__(self, days, nodes):
         self.days, self.nodes = days, nodes

@@ -89,7 +89,7 @@ class Program:
                 time.sleep(0.1)
 
     def until(self, metric, series):
-        """Until it serves so many series of the metric."""
+        """Waits until the program serves this many series of the metric."""
         deadline = time.monotonic() + 60
         while len(self.scrapes.values(metric)) < series:
             if time.monotonic() > deadline:

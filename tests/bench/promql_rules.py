@@ -16,7 +16,7 @@ def at_most(what, limit, on):
 
 
 def throughout(condition, minutes):
-    """Is the minute one of so many in a row that fulfil it?"""
+    """Is the minute one of `minutes` in a row that fulfil the condition?"""
     return f"max_over_time(min_over_time(({condition})[{minutes}m:1m])[{minutes}m:1m] offset -{minutes - 1}m) == 1"
 
 
@@ -66,7 +66,7 @@ def rules():
     """Name and expression of every rule, in order."""
     yield "busy", "sum by (instance, UUID) (rate(goodput_gpu_busy_seconds_total[1m])) / " \
         "sum by (instance, UUID) (rate(goodput_gpu_observed_seconds_total[1m]))"
-    # Of a GPU that nobody holds `owner` is missing.
+    # A GPU that is not held has no `owner`.
     yield "owned", "goodput:busy * on (instance, UUID) group_left (owner) max by (instance, UUID, owner) (goodput_gpu_owner_info)"
     yield "down", 'max by (instance, UUID) (goodput_gpu_state{state="lost"}) == 1'
     free = "(1 - goodput:busy unless on (UUID) goodput_gpu_owner_info) unless on (UUID) goodput:down"
@@ -105,7 +105,7 @@ def rules():
     derates = ["thermal_throttle", "power_throttle", "clock_locked", "launch_bound", "collective_wait"]
     less = "".join(f" - on (UUID, owner, instance) (goodput:{name} or on (UUID, owner, instance) 0 * goodput:owned)" for name in derates)
     yield "productive", f"clamp_min(goodput:owned{less}, 0)"
-    # Phases, of which a minute has one, and which take all that was not busy.
+    # Phases: a minute has one, which takes all that was not busy.
     yield "at_rest", "goodput:owned <= bool 0.01"
     yield "idle", throughout("goodput:at_rest", 5).replace("((goodput:at_rest)[5m:1m])", "(goodput:at_rest[5m])")
     # No earlier work by this owner within the longest start, and not held by it throughout.

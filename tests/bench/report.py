@@ -30,7 +30,7 @@ LIMITS = [
 
 
 def verdicts(rows):
-    """Each target beside what was measured."""
+    """Each target with what was measured."""
     of = {(row["scenario"], row["program"]): row for row in rows}
     scenarios = list(dict.fromkeys(row["scenario"] for row in rows))
     for kind, ours, theirs, figure, target in TARGETS:

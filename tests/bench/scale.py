@@ -38,7 +38,7 @@ def told(**figures):
 
 
 def make_days(folder, count, minutes):
-    """Lets the lab simulate so many days, as many at a time as there are CPUs; those that are there stay."""
+    """Lets the lab simulate `count` days, as many at a time as there are CPUs; existing days stay."""
     missing = [n for n in range(count) if not (folder / f"day/{n:02}/about.md").exists()]
     running = []
     while missing or running:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The analyzer's store beside Prometheus and VictoriaMetrics: the same remote-write bodies to each, one after the other.
+"""The analyzer's store, Prometheus and VictoriaMetrics: the same remote-write bodies to each, one after the other.
 
 Started by `make bench ARGS=store`, which builds and installs what it needs; docs/benchmarks.md says what is compared.
 Bodies are made before anything is measured; snappy is written as literals, which costs every receiver equally little.
@@ -38,7 +38,7 @@ HEADERS = {
 # What is read back: a metric of 1,024 series on each node.
 READ = "cpu_seconds"
 # Nodes that all come at once: 884 series each, so that a thousand stay below the million that `store.max_series` allows,
-# three samples of each, over so many connections, as many as the analyzer takes from one address.
+# three samples of each, over as many connections as the analyzer takes from one address.
 ARRIVING = {"cpus": 0, "links": 0, "nics": 2, "disks": 2}
 ARRIVING_TICKS = 3
 CONNECTIONS = 8
@@ -86,7 +86,7 @@ def labels(name, pairs):
 
 
 def bodies(node, ticks, batch, end_ms):
-    """Requests of one node: so many ticks of every series each."""
+    """Requests of one node: `batch` ticks of every series each."""
     heads = [labels(name, pairs) for name, pairs, _, _ in node.meta]
     for first in range(0, ticks, batch):
         times = [end_ms - (ticks - 1 - tick) * STEP_SECONDS * 1000 for tick in range(first, min(ticks, first + batch))]

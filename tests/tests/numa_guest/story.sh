@@ -28,8 +28,8 @@ start_exporter() {
 start_exporter --collector.cgroup.include='/job-*'
 sh /scenarios/irq-affinity.sh >/dev/null
 # Limits that bite, of cgroups that hold no GPU: a CPU quota, reclaim at the memory limit, an OOM kill. Both cgroups stay;
-# the exporter answers within a second from its last reading. How much of it there is depends on the host's load, of which
-# the scenarios' own checks know nothing.
+# the exporter answers within a second from its last reading. How much of it there is depends on the host's load, which
+# the scenarios' own checks do not know.
 SECONDS_TO_BURN=4 sh /scenarios/cpu-throttle.sh >/dev/null || true
 sh /scenarios/memory-oom.sh >/dev/null || true
 sleep 2
@@ -42,7 +42,7 @@ dd if=/dev/zero of=/scratch/batches bs=1M count=2 2>/dev/null
 mkfifo /tmp/open
 
 # start GPU CPUS DECODE_MS: a process of the owner on these CPUs that works on the GPU for a second per batch, and one
-# that holds 64 MiB beside it. Their pids are in pids.GPU.
+# that holds 64 MiB as well. Their pids are in pids.GPU.
 start() {
     for program in "./gpu-job $EVENTS $1 /scratch/batches 1048576 $3 1000" "touchmem --mib 64 --hold 100000 --advise nohuge"; do
         # shellcheck disable=SC2086
