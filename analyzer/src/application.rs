@@ -164,7 +164,7 @@ mod tests {
         }
     }
 
-    /// A sample a minute from so many minutes on.
+    /// A sample a minute, from minute `from` on.
     fn series(job: &str, rank: &str, from: i64, values: impl IntoIterator<Item = f64>) -> Series {
         let labels = Labels::new([("__name__", "steps_total"), ("slurm_job", job), ("rank", rank)]);
         let sample = |(n, value)| Sample { time_ms: (from + n) * MINUTE, value };

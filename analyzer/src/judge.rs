@@ -1,7 +1,7 @@
 //! Store to verdict and report: loads series, runs the rules, stores the intervals, loads them again.
 //!
-//! Verdicts are stored by node and window. Windows are UTC hours, cut once more at full local hours where the report's
-//! zone is not whole hours from UTC, so that every day and week of that zone consists of whole windows. Judging a window
+//! Verdicts are stored by node and window. Windows are UTC hours, cut again at full local hours where the report's zone
+//! is not whole hours from UTC, so that every day and week of that zone consists of whole windows. Judging a window
 //! again replaces its verdicts, so that nothing is counted twice.
 
 mod reader;
@@ -38,7 +38,7 @@ use crate::tuning::{self, Standing};
 pub const HOUR_MS: i64 = 3_600_000;
 /// GPUs are remembered for a day after their last sample.
 const MEMORY_MS: i64 = 24 * HOUR_MS;
-/// Ends of windows for which the GPUs seen until then are kept at hand: those of the open hour and the two before it,
+/// Ends of windows for which the GPUs seen until then are kept in memory: those of the open hour and the two before it,
 /// cut in two.
 const KEPT_ENDS: usize = 6;
 
@@ -107,7 +107,7 @@ impl<S: Samples + Results> Judge<S> {
         Self { counters, ..self }
     }
 
-    /// The same, which books what is nobody's time as maintenance where that is declared.
+    /// The same, which books time without an owner as maintenance where that is declared.
     #[must_use]
     pub fn maintaining(self, maintenance: Vec<Declared>) -> Self {
         Self { maintenance, ..self }
@@ -153,8 +153,8 @@ impl<S: Samples + Results> Judge<S> {
         (self.thresholds.forecast_window_seconds * 1000.0) as i64
     }
 
-    /// What windows are read with that are judged one after another, of which the last ends then: it spares reading
-    /// again what several of them rest on. What the store is given meanwhile may be missing.
+    /// Reads for windows that are judged one after another, the last of them up to `end`: what several of them rest on
+    /// is not read again. What the store is given meanwhile may be missing.
     pub fn reader(&self, end: TimeMs) -> Reader<'_, S> {
         Reader::new(&self.store, end, self.store.stats().limits.max_gpus as usize)
     }
@@ -332,7 +332,7 @@ impl<S: Samples + Results> Judge<S> {
         }
     }
 
-    /// The GPUs that were there until then: at hand, else as stored verdicts tell.
+    /// The GPUs that were there until then: from memory, else as stored verdicts tell.
     async fn seen_until(&self, time: TimeMs) -> Result<Vec<Seen>, StoreError> {
         if let Some(seen) = self.seen.lock().get(&time) {
             return Ok(seen.clone());

@@ -100,9 +100,9 @@ pub fn slices_of_profile(profile: &str) -> Option<u32> {
     profile.split_once("g.")?.0.parse().ok().filter(|slices| *slices > 0)
 }
 
-/// Is there a way to place these instances so that another one fits beside them? Where each of them lies is not
-/// exported, so that only what no placement leaves room for is said to have none. `None` where the model or a profile is
-/// not known, or they do not fit themselves.
+/// Is there a way to place these instances so that another one still fits? Where each of them lies is not exported, so
+/// that only what no placement leaves room for is said to have none. `None` where the model or a profile is not known,
+/// or they do not fit themselves.
 #[must_use]
 pub fn has_room(model: Option<&str>, profiles: &[&str]) -> Option<bool> {
     let (kind, wide) = kind(model)?;

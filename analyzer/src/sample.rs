@@ -97,7 +97,7 @@ impl fmt::Debug for Labels {
     }
 }
 
-/// [`Labels`] that belong to somebody else, such as a [`Batch`].
+/// Borrowed [`Labels`], such as those of a [`Batch`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LabelsRef<'a>(&'a str);
 

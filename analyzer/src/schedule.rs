@@ -109,7 +109,7 @@ mod tests {
             ("2026-11-26T12:00:00Z", "UTC", thursday, "2026-W47"),
             ("2026-11-23T04:59:00Z", "Europe/Berlin", monday, "2026-W46"),
             ("2026-11-23T05:00:00Z", "Europe/Berlin", monday, "2026-W47"),
-            // Across years, one of which has a week 53.
+            // Across years; one of them has a week 53.
             ("2027-01-04T05:00:00Z", "UTC", monday, "2026-W52"),
             ("2027-01-04T06:00:00Z", "UTC", monday, "2026-W53"),
             ("2027-01-11T06:00:00Z", "UTC", monday, "2027-W01"),

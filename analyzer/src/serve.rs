@@ -1,4 +1,4 @@
-//! HTTP: remote write, report pages, health and own metrics; and the loops that run beside it.
+//! HTTP: remote write, report pages, health and own metrics; and the loops in the background.
 
 use std::sync::Arc;
 
@@ -314,7 +314,7 @@ pub(crate) mod tests {
             Served { store, reads, address, stop, _dir: dir }
         }
 
-        /// The answer to whoever has the one with this tag.
+        /// The answer to a client that has the one with this tag.
         pub(crate) async fn request(&self, path: &str, tag: Option<&str>) -> reqwest::Response {
             let _ = rustls::crypto::ring::default_provider().install_default();
             let client = reqwest::Client::builder().no_proxy().build().unwrap();

@@ -1,4 +1,4 @@
-//! How nodes are set up, beside the other nodes of their pool: checks that did not pass, and settings that drifted.
+//! How nodes are set up, compared with their pool: checks that did not pass, and settings that drifted.
 //!
 //! A pool is the nodes of a cluster whose GPUs are of the same model. What more than half of it is set to is usual there;
 //! what differs is drift. Whether the usual is good is what the checks say.
@@ -40,7 +40,7 @@ pub struct Standing {
     pub checks: Vec<CheckEnd>,
     /// Settings that differ from what is usual in the pool.
     pub drift: Vec<Drift>,
-    /// Beside the other nodes of its runs.
+    /// Compared with the other nodes of its runs.
     pub paired: Vec<Paired>,
 }
 
@@ -118,7 +118,7 @@ enum What {
 }
 
 impl What {
-    /// What it is compared as: all GPUs of a pool are held against each other.
+    /// What it is compared as: all GPUs of a pool are compared with each other.
     fn kind(&self) -> (bool, bool, &str) {
         match self {
             What::Check(id) => (true, false, id),

@@ -25,7 +25,7 @@ const NAMES: &str = r#"{"status":"success","data":["DCGM_FI_DEV_GPU_UTIL","go_go
 struct Behaviour {
     /// The ends of the ranges that were asked for, as they came.
     asked: Vec<TimeMs>,
-    /// Answers 500 so many times more.
+    /// Answers 500 this many times more.
     failures: usize,
     /// Answers 400 from there on.
     until: Option<TimeMs>,

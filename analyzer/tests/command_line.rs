@@ -212,7 +212,7 @@ fn program_kill(pid: u32) -> Output {
     Command::new("kill").args(["-TERM", &pid.to_string()]).output().unwrap()
 }
 
-/// Ten minutes of a GPU at work and one that nobody holds, with this truth of them.
+/// Ten minutes of a GPU at work and of a free one, with this truth of them.
 fn trace(dir: &std::path::Path, truth: &str) {
     let mut metrics = String::new();
     for (name, values) in [("GPU_UTIL", [100, 0]), ("FB_USED", [40_000, 0])] {

@@ -65,7 +65,7 @@ pub(crate) fn routes<S: Samples + Results + Clone + 'static>() -> Router<App<S>>
     Router::new().nest("/api/v1", routes)
 }
 
-/// Gives every answer a tag of its content, and answers 304 to whoever has it already.
+/// Gives every answer a tag of its content, and answers 304 to a client that has it already.
 async fn tagged(request: Request, next: Next) -> Response {
     let known = request.headers().get(header::IF_NONE_MATCH).cloned();
     let (mut parts, body) = next.run(request).await.into_parts();

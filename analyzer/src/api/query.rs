@@ -27,7 +27,7 @@ pub(super) struct Part {
 }
 
 impl Asked {
-    /// Takes the parameters, all of which must be among these.
+    /// Takes the parameters, which must all be among `known`.
     pub(super) fn of(given: BTreeMap<String, String>, known: &[&str]) -> Result<Self, Problem> {
         match given.keys().find(|name| !known.contains(&name.as_str())) {
             Some(name) => Err(Problem::bad(name, format!("one of {}", known.join(", ")), Some(name))),
@@ -100,12 +100,12 @@ impl Asked {
 }
 
 impl Part {
-    /// This part of a list that is at hand.
+    /// This part of a list that is in memory.
     pub(super) fn of<T>(self, all: impl IntoIterator<Item = T>) -> Page<T> {
         self.begins(all.into_iter().skip(self.cursor).take(self.limit + 1).collect())
     }
 
-    /// The part, of which one more item was read than is asked for, to see whether there is more.
+    /// The part, read with one item more than asked for, to see whether there is more.
     pub(super) fn begins<T>(self, mut data: Vec<T>) -> Page<T> {
         let next = (data.len() > self.limit).then_some(self.cursor + self.limit);
         data.truncate(self.limit);

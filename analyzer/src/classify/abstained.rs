@@ -1,7 +1,7 @@
 //! What could not be judged, class by class: for how much time rules were asked and abstained, and for lack of what.
 //!
-//! The verdicts themselves only say which signals unexplained time lacked. Whoever wants to know what a source of
-//! signals cannot tell asks here, of the same frames and rules.
+//! The verdicts themselves only say which signals unexplained time lacked. This module shows what a source of signals
+//! cannot tell, from the same frames and rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;

@@ -106,7 +106,7 @@ fn exporter(cell: &Cell<'_>) -> Option<f64> {
 /// Two counters that grew alike differ by rounding only; a ratio above this is a contradiction, not a reading.
 const ROUNDING: f64 = 1e-6;
 
-/// Kernels that spin in a collective keep the engine and the utilisation at 100 %, but hardly draw power.
+/// Kernels that spin in a collective keep the engine and the utilisation at 100 %, but draw little power.
 fn asked_of_power(busy: Busy, cell: &Cell<'_>, t: &Thresholds) -> Busy {
     let needed = power::working_watts(cell, busy.ratio, t.power_near_idle_ratio);
     let (Some((signal, watts)), Some(needed)) = (power::drawn(cell), needed) else {

@@ -27,7 +27,7 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// A part of nobody, without evidence.
+    /// A part without an owner or evidence.
     pub(super) fn bare(class: Class, confidence: f64) -> Part {
         let (owner, charged_to, rung) = (None, None, None);
         Part { class, owner, charged_to, confidence, rung, facts: Vec::new(), missing: Vec::new() }
@@ -120,7 +120,7 @@ fn held_for(cell: &Cell<'_>, t: &Thresholds) -> Fact {
     Fact { signal: "part that an owner held", unit: "ratio", value: 1.0 - held::free_share(cell, t), threshold: 1.0 }
 }
 
-/// Work of the cell as a share of what it was held: nobody works on a GPU that is free.
+/// Work of the cell as a share of the time that the GPU was held: no owner works on a free GPU.
 fn while_held(busy: &Busy, known: i64, held: i64) -> Cow<'_, Busy> {
     if held == known || held == 0 {
         return Cow::Borrowed(busy);

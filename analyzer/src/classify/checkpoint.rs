@@ -48,9 +48,9 @@ fn usual(cell: &Cell<'_>, signal: Signal, t: &Thresholds) -> f64 {
     upper_median(around.filter(works).filter_map(|cell| cell.mean(signal)).collect()).unwrap_or(0.0)
 }
 
-/// A save stops the work: in some of the cells that it fills, or nearly, the GPU does nothing. Where in all of them the
-/// time of writing and that of work do not fit beside each other, the job only writes more than it did before. A burst
-/// of fewer than three cells fills none, as far as can be told: scrapes do not fall on its borders.
+/// A save stops the work: in some of the cells that it fills, or nearly, the GPU does nothing. If the times of writing
+/// and of work do not both fit into any of them, one after the other, the job only writes more than it did before. A
+/// burst of fewer than three cells is not known to fill any: scrapes do not fall on its borders.
 fn goes_on_beside_work(cell: &Cell<'_>, signal: Signal, burst: f64, t: &Thresholds) -> bool {
     let around = cell.node.around(cell.index, t.around_seconds);
     let written = |index: usize| Cell { index, ..*cell }.read(signal).filter(|written| written.max >= burst);
@@ -58,7 +58,7 @@ fn goes_on_beside_work(cell: &Cell<'_>, signal: Signal, burst: f64, t: &Threshol
     let last = (cell.index + 1..around.end).take_while(|index| written(*index).is_some()).last();
     let run = first.unwrap_or(cell.index)..=last.unwrap_or(cell.index);
     let filled: Vec<_> = (*run.start() + 1..*run.end()).filter_map(|index| Some((index, written(index)?))).collect();
-    // One cell in which others write as well is not what all are held against.
+    // The median, because others may write as well in one of the cells.
     let Some(usual) = upper_median(filled.iter().map(|(_, written)| written.max).collect()) else { return false };
     let overlaps = |(index, written): &(usize, &Reading)| {
         let busy = busy(&Cell { index: *index, ..*cell }, t);

@@ -1,8 +1,8 @@
-//! `clock_locked`: the GPU worked at a clock that somebody has fixed below what its like have under like load.
+//! `clock_locked`: the GPU worked at a clock that was fixed below the clocks of similar GPUs under similar load.
 //!
-//! Nothing tells of a lock. A busy GPU whose clock stays at one value, while neither heat nor power limits it, and below
-//! what it could be, has been told to. One that is as high as those of its like costs nothing, and is an advisory where
-//! it is below the highest that the GPU can do.
+//! No signal reports a lock. It is inferred for a busy GPU whose clock stays at one value, below what is possible,
+//! while neither heat nor power limits it. A clock as high as those of similar GPUs costs nothing, and is an advisory
+//! where it is below the highest that the GPU can do.
 
 use super::advisory::{Advice, Adviser};
 use super::derate::{Derate, clock, is_usual_clock, usual_clock};
@@ -43,7 +43,8 @@ fn advise(cell: &Cell<'_>, t: &Thresholds) -> Option<Grounds> {
     (fixed < highest * t.locked_clock_ratio).then_some(Grounds { confidence: INFERRED, facts, missing: Vec::new() })
 }
 
-/// The clock, in hertz, of a busy GPU that nothing limits and that has the same one in this cell and in one beside it.
+/// The clock, in hertz, of a busy GPU that nothing limits and that has the same one in this cell and in an adjacent
+/// one.
 fn fixed_clock(cell: &Cell<'_>, t: &Thresholds) -> Option<f64> {
     let is_limited = LIMITS.iter().any(|limit| cell.mean(*limit).is_some_and(|share| share >= t.claim_floor));
     let reading = cell.read(Signal::SmClock)?;

@@ -62,7 +62,7 @@ fn waits_after_work(course: &Course<'_>, cells: RangeInclusive<usize>, t: &Thres
     cells.skip_while(|index| !worked(index)).any(spins)
 }
 
-/// Was the GPU taken in this cell, from nobody or from another owner? Behind a hole in the data nobody knows.
+/// Was the GPU free or another owner's until this cell, and taken in it? After a hole in the data this is unknown.
 fn begins(course: &Course<'_>, cell: usize) -> bool {
     let Some(before) = cell.checked_sub(1) else { return false };
     let owners = (course.owner(before), course.owner(cell));

@@ -91,7 +91,7 @@ fn has_company(cell: &Cell<'_>, others: &[Cell<'_>], t: &Thresholds) -> bool {
 
 /// What the GPU did before and after says.
 fn judge_past(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
-    // Most cells are as deep as ever: then nobody has to know of other GPUs.
+    // Most cells are as deep as ever: then other GPUs do not matter.
     let (shallow, is_told) = (shallow(cell, t), depth::SIGNALS.iter().any(|signal| cell.mean(*signal).is_some()));
     if is_told && shallow.is_none() {
         return Verdict::No;

@@ -40,15 +40,16 @@ impl CpuUse {
     }
 }
 
-/// Seconds a second that tasks of the job may wait for a CPU though nobody else runs there: PSI has a task wait from when
-/// it is woken until it runs (kernel/sched/psi.c), and who waits for a page is woken once it is there.
+/// Seconds a second that tasks of the job may wait for a CPU though no other task runs there: PSI counts a task as
+/// waiting from its wakeup until it runs (kernel/sched/psi.c), and a task that waits for a page is woken once it is
+/// there.
 pub(super) fn waking(cell: &Cell<'_>, t: &Thresholds) -> f64 {
     let pages = [Signal::JobRefaults, Signal::JobMajorFaults].into_iter().filter_map(|signal| cell.mean(signal));
     pages.fold(0.0, f64::max) * t.wakeup_seconds
 }
 
-/// What daemons of the node use, as far as nothing tells of its jobs alone: the least that it uses in any cell, and no more
-/// than is theirs on any node.
+/// What daemons of the node use, as far as no signal is about its jobs alone: the least that the node uses in any cell,
+/// and no more than daemons use on any node.
 pub(super) fn background(node: &NodeFrame, t: &Thresholds) -> f64 {
     let used = (0..node.cells.len()).filter_map(|index| node.host.read(Signal::NodeCpuBusy, index));
     let Some(least) = used.map(|reading| reading.mean).reduce(f64::min) else { return 0.0 };

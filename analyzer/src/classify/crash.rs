@@ -1,10 +1,10 @@
 //! What ended jobs against their will, as signals tell, and since when nothing had been saved.
 //!
-//! An owner crashed where it let go of a GPU and something that ends programs came right then: the kernel killed a process
-//! of it for lack of memory, device memory that had been growing was full, an XID came that takes the program or the GPU
-//! down, the driver lost the GPU, the node was started anew. A run over several nodes crashes as one: whoever of it lets
-//! go within minutes of that crashed with it, and a node that falls silent while all others of its run let go is lost.
-//! What lets go without any of that ended as it was meant to.
+//! An owner crashed if it released a GPU right when something that ends programs happened: the kernel killed one of its
+//! processes for lack of memory, device memory that had been growing was full, an XID ended the program or took the GPU
+//! down, the driver lost the GPU, or the node restarted. A run over several nodes crashes as one: its owners that
+//! release GPUs within minutes of the crash crashed with it. A node that falls silent while all others of its run
+//! release their GPUs is lost. An owner that releases a GPU without any of that ended as it was meant to.
 //!
 //! What was saved last may be hours back. So crashes are looked for before the hour is judged, in few signals and further
 //! ahead than any rule looks: the hour before a crash is judged by what came after it.
@@ -62,7 +62,7 @@ pub(crate) struct Crash {
     pub(super) from_ms: TimeMs,
     /// Since when verdicts may rest on it: the same, or as far as it may reach where the cells looked at end before a save.
     rests_ms: TimeMs,
-    /// What is before cannot be told, because nobody tells what was written then.
+    /// What was saved before is unknown, because no signal shows what was written then.
     pub(super) is_blind: bool,
     /// The end of the last cell in which it held the GPU.
     pub(super) until_ms: TimeMs,
@@ -202,8 +202,8 @@ impl<'a> Ending<'a> {
             .then(|| vec![Fact::of(Signal::FbUsed, most, full), before])
     }
 
-    /// An XID came that ends programs: one that takes no more than the program within two cells, on a GPU that nobody
-    /// else had; one that takes the GPU down within the idle window, for programs on it may hang before they end.
+    /// An XID that ends programs came: one that ends only the program within two cells, on a GPU that no other owner
+    /// had; one that takes the GPU down within the idle window, because programs on it may hang before they end.
     fn broken(&self, t: &Thresholds) -> Option<Vec<Fact>> {
         let last = self.last + 1;
         let (near, far) = ((self.last - 1).max(1), self.node.around(self.last, t.idle_window_seconds).start.max(1));
@@ -226,7 +226,8 @@ impl<'a> Ending<'a> {
         found.map(|lost| vec![Fact::of(Signal::GpuLost, lost, t.claim_floor)])
     }
 
-    /// The driver lost the GPU right after an XID that takes it down: whoever is on it when it comes back began anew.
+    /// The driver lost the GPU right after an XID that takes it down: an owner on it when it comes back has started
+    /// again.
     fn fell_off(&self, t: &Thresholds) -> Option<Vec<Fact>> {
         let far = self.node.around(self.last, t.idle_window_seconds).start.max(1);
         let fact = (far..=self.last + 1).find_map(|i| takes_gpu_down(&self.cell(i - 1), &self.cell(i)))?;
@@ -279,14 +280,14 @@ fn ends_program(before: &Cell<'_>, now: &Cell<'_>) -> Option<Fact> {
     counted.or_else(|| changed(before, now, |action| matches!(action, Action::RestartApp)))
 }
 
-/// Did one come after which the GPU has to be reset, or more than that be started anew?
+/// Did an XID come that requires a reset of the GPU, or a restart of more than the GPU?
 fn takes_gpu_down(before: &Cell<'_>, now: &Cell<'_>) -> Option<Fact> {
     let down = |action| matches!(action, Action::ResetGpu | Action::RestartNode | Action::RestartVm);
     more(Signal::GpuXidReset, before, now).or_else(|| changed(before, now, down))
 }
 
-/// A count of errors that is more than it was. It begins with the first error, so that none before is zero where the
-/// exporter told of the GPU.
+/// A count of errors that has grown. Its series begins with the first error, so a missing earlier count is zero if the
+/// exporter reported the GPU then.
 fn more(signal: Signal, before: &Cell<'_>, now: &Cell<'_>) -> Option<Fact> {
     let told = before.read(signal).map(|count| count.max);
     let then = told.or_else(|| before.read(Signal::GpuObserved).map(|_| 0.0))?;
@@ -301,7 +302,7 @@ fn changed(before: &Cell<'_>, now: &Cell<'_>, is: impl Fn(Action) -> bool) -> Op
     xid::find(code as u64).filter(|known| is(known.action)).map(|_| Fact::of(Signal::GpuXid, code, 0.0))
 }
 
-/// Could the cell's writing be a save? `None` where nobody tells what is written.
+/// Could the cell's writing be a save? `None` where no signal shows what is written.
 fn saves(cell: &Cell<'_>, t: &Thresholds) -> Option<bool> {
     let written = writing::WRITTEN.into_iter().find_map(|signal| cell.read(signal))?;
     Some(written.max >= t.checkpoint_bytes)

@@ -109,10 +109,12 @@ fn in_process(cell: &Cell<'_>, t: &Thresholds) -> Option<Seen> {
     Some(Seen { share, confidence: WEAK, facts })
 }
 
-/// Batches take far more CPU time than they do in other minutes of the job, though no CPU is short: there are too few workers
-/// for that. All of its GPUs wait for them alike, and few tasks can wait for reads beside those that compute.
+/// Batches take far more CPU time than they do in other minutes of the job, though no CPU is short: there are too few
+/// workers for that. All of its GPUs wait for them alike, and few tasks other than those that compute can wait for
+/// reads.
 ///
-/// What the job computes beside its loaders makes a batch look dearer the less the GPUs work; but then no more CPUs are in use.
+/// What the job computes outside its loaders makes a batch look dearer the less the GPUs work; but then no more CPUs
+/// are in use.
 fn costlier(cell: &Cell<'_>, t: &Thresholds) -> Option<Seen> {
     work(cell, t).filter(|work| work.ratio >= t.sustained_busy_ratio)?;
     let (cores, per_work) = (loaders::cores(cell, t)?, loaders::cores_per_work(cell, t)?);

@@ -1,6 +1,6 @@
-//! How deep a busy GPU works: what its kernels do while they are there, against what they did around. Kernels that spin
-//! until other ranks are there, and gaps between kernels that are too short, keep engine and utilisation at 100 %, while
-//! hardly any multiprocessor or tensor core has work, memory rests and little power is drawn.
+//! How deep a busy GPU works: what its kernels do while they are there, compared with what they did around. Kernels
+//! that spin until other ranks are there, and gaps between kernels that are too short, keep engine and utilisation at
+//! 100 %. Meanwhile almost no multiprocessor or tensor core has work, memory rests and little power is drawn.
 //!
 //! [`shallow`] compares the GPU with itself under the same owner, and with nothing else: programs differ in depth. What
 //! always waits, or waits as much throughout the time looked at, is not seen. [`deeper`] compares ranks of one run, which
@@ -18,8 +18,8 @@ use crate::signal::Signal;
 pub(super) struct Shallow {
     /// Share of its busy time that it would not have needed.
     pub(super) lost: f64,
-    /// The same if it went into kernels of a collective that spun: multiprocessors that these may have occupied are then
-    /// allowed for, as far as power tells of more too.
+    /// The same if it went into kernels of a collective that spun: multiprocessors that these may have occupied are
+    /// then allowed for, as far as power also shows more.
     pub(super) spun: f64,
     /// CPUs per GPU that were used beyond what the job's loaders need for the batches that were done; `None` is not known.
     pub(super) extra_cores: Option<Cores>,
@@ -47,7 +47,7 @@ pub(super) struct Cores {
 #[derive(Clone, Copy)]
 struct Measure {
     name: &'static str,
-    /// How evidence names it where it is held against another GPU's.
+    /// How evidence names it where it is compared with another GPU's.
     against: &'static str,
     unit: &'static str,
     confidence: f64,
@@ -103,7 +103,7 @@ const MEASURES: [Measure; 4] = [
     },
 ];
 
-/// Signals one of which it takes.
+/// At least one of these signals is needed.
 pub(super) const SIGNALS: [Signal; 5] =
     [Signal::SmActive, Signal::TensorActive, Signal::DramActive, Signal::GpuEnergy, Signal::GpuPower];
 
@@ -314,7 +314,7 @@ fn is_deep(depth: f64, usual: f64, t: &Thresholds) -> bool {
     depth >= usual * (1.0 - t.shallow_ratio)
 }
 
-/// At lower clocks less power is drawn, and nobody waits.
+/// At lower clocks less power is drawn, and no rank waits.
 fn is_slowed(cell: &Cell<'_>, deep: &[Cell<'_>], t: &Thresholds) -> bool {
     let usual = mean(deep.iter().map(|cell| cell.mean(Signal::SmClock)));
     let clock = cell.mean(Signal::SmClock);
@@ -334,7 +334,8 @@ fn cores(cell: &Cell<'_>) -> Option<Cores> {
     Some(Cores { per_gpu: used / f64::from(by_owner), signal })
 }
 
-/// CPUs that the job uses, else those that its node does beside what daemons do, if nobody else holds a GPU there.
+/// CPUs that the job uses, else those that its node uses in addition to its daemons, if no other owner holds a GPU
+/// there.
 pub(super) fn used_cores(cell: &Cell<'_>) -> Option<(Signal, f64)> {
     let is_alone = || {
         let HeldGpus { by_anyone, by_owner } = HeldGpus::around(cell);

@@ -75,7 +75,7 @@ fn broken(course: &Course<'_>, index: usize, t: &Thresholds) -> Option<(Fact, f6
     rests_long(course, index, t, is_after).then_some((fact, INFERRED))
 }
 
-/// Does NVIDIA's catalogue say that the GPU has to be reset, or its node started anew?
+/// Does NVIDIA's catalogue say that the GPU has to be reset, or its node restarted?
 fn is_fatal(code: f64) -> bool {
     let known = xid::find(code as u64).map(|code| code.action);
     matches!(known, Some(Action::ResetGpu | Action::RestartNode))

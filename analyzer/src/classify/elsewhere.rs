@@ -19,7 +19,7 @@ struct Run<'a> {
     minutes: BTreeMap<i64, Elsewhere>,
 }
 
-/// Fills in what there is of each owner's run beside it.
+/// Fills in what the rest of each owner's run has.
 pub(super) fn look_elsewhere(nodes: &mut [NodeFrame], t: &Thresholds) {
     let of_nodes: Vec<BTreeMap<Arc<str>, Vec<Elsewhere>>> = nodes.iter().map(|node| of_node(node, t)).collect();
     let mut runs: BTreeMap<(&str, &str), Run<'_>> = BTreeMap::new();

@@ -8,7 +8,7 @@ use crate::signal::Signal;
 
 pub(super) const VERSION: u32 = 3;
 
-/// A rule that claims up to so many milliseconds.
+/// A rule that claims up to `max_ms` milliseconds.
 struct Claim {
     rule: &'static Rule,
     part: Part,

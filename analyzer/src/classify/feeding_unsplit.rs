@@ -24,8 +24,8 @@ fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
     Verdict::Claim { max_share: 1.0 - here.ratio, confidence: WEAK, facts }
 }
 
-/// Does it work in this cell and in both beside it? A pause between two stretches of work may be anything. Nor does a GPU
-/// wait for input that has kernels meanwhile, as its utilisation tells.
+/// Does it work in this cell and in both adjacent ones? A pause between two stretches of work may be anything. Nor does
+/// a GPU wait for input while it has kernels, as its utilisation shows.
 pub(super) fn works_on_and_off(cell: &Cell<'_>, t: &Thresholds) -> bool {
     let around = cell.index.saturating_sub(1)..(cell.index + 2).min(cell.node.cells.len());
     let cells = around.map(|index| Cell { index, ..*cell });
@@ -40,8 +40,8 @@ pub(super) fn works_on_and_off(cell: &Cell<'_>, t: &Thresholds) -> bool {
     hollow <= t.hollow_ratio && ratios.iter().all(|(work, _)| *work >= t.sustained_busy_ratio)
 }
 
-/// Does anything tell whether the job's tasks got the CPUs that they asked for? The use of a node's CPUs does not: a quota
-/// or a cpuset may hold a job up on a node that hardly does anything.
+/// Does any signal show whether the job's tasks got the CPUs that they asked for? The use of a node's CPUs does not: a
+/// quota or a cpuset may hold a job up on a node that is nearly idle.
 fn are_cpus_told(cell: &Cell<'_>) -> bool {
     [Signal::JobCpuPressure, Signal::NodeCpuPressure, Signal::JobCpuUsage].iter().any(|s| cell.read(*s).is_some())
 }

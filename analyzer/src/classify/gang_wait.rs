@@ -21,8 +21,8 @@ fn missing(cell: &Cell<'_>) -> Vec<Signal> {
     holder(cell).into_iter().chain(cpu).collect()
 }
 
-/// What the owner does beside waiting, against the most that it does who waits: CPUs, those of its node by the number of its
-/// GPUs there, and reading, where it is known.
+/// What the owner does besides waiting, compared with the most that a waiting owner does: CPUs, those of its node by
+/// the number of its GPUs there, and reading, where it is known.
 pub(super) fn activity(cell: &Cell<'_>, t: &Thresholds) -> Option<Vec<Fact>> {
     let (signal, used) = used_cores(cell)?;
     let gpus = if signal == Signal::NodeCpuBusy { HeldGpus::around(cell).by_owner } else { 1 };

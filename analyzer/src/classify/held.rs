@@ -29,8 +29,8 @@ pub(super) fn signals(cell: &Cell<'_>) -> &'static [Signal] {
 
 const SIGNALS: [Signal; 4] = [Signal::GpuOwner, Signal::GpuProcesses, Signal::FbUsed, Signal::GpuPower];
 
-/// Nobody holds what no instance has of a GPU that is cut up; unknown where it is not known how much that is. `None` of
-/// an instance, and where the GPU is whole. To switch it takes a reset, so that nobody holds it around that either.
+/// No owner holds the part of a cut GPU that no instance has; `Unknown` where its size is unknown. `None` for an
+/// instance, and where the GPU is whole. Switching takes a reset, so that no owner holds the GPU around that either.
 pub(super) fn rest_of_cut(cell: &Cell<'_>) -> Option<Held> {
     let (layouts, slices) = (cell.gpu.cut.layouts(cell.index), cell.gpu.cut.slices);
     let whole: i64 = layouts.iter().map(|layout| layout.ms).sum();
@@ -53,7 +53,7 @@ pub(super) fn held(cell: &Cell<'_>, t: &Thresholds) -> Held {
     }
 }
 
-/// The share of what is known of the cell in which nobody held it, because its owner came or went within.
+/// The share of what is known of the cell in which no owner held it, because its owner came or went within.
 pub(super) fn free_share(cell: &Cell<'_>, t: &Thresholds) -> f64 {
     let (owned_ms, known_ms) = (owned_ms(cell), cell.gpu.known_ms[cell.index]);
     if owned_ms == 0 || owned_ms >= known_ms {

@@ -27,8 +27,8 @@ fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
     Verdict::Claim { max_share: most.share, confidence: most.confidence, facts: most.facts }
 }
 
-/// By the hypervisor: of the time in which a CPU had something to run, the share in which it could not. A job that hardly
-/// runs is hardly held up by that: with each second that it ran goes what was stolen of the node's for each of its own.
+/// By the hypervisor: of the time in which a CPU had something to run, the share in which it could not. A job that runs
+/// little loses little by that: per second of its own CPU time, what was stolen per second of the node's.
 fn stolen(cell: &Cell<'_>, t: &Thresholds) -> Result<Option<Taken>, Vec<Signal>> {
     let signals = [Signal::NodeCpuSteal, Signal::NodeCpuBusy];
     let [Some(steal), Some(busy)] = signals.map(|s| cell.mean(s)) else { return Err(signals.to_vec()) };

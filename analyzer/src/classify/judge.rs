@@ -132,8 +132,8 @@ pub fn judge_onward(
     strict(judge_told(series, seen, Told::default(), window, thresholds))
 }
 
-/// The same, knowing what jobs told of every run that goes on in the window or does so on both sides of it. Nodes that
-/// fail are named, and cost no other.
+/// The same, with the reports of jobs about every run that goes on in the window or does so on both sides of it. Nodes
+/// that fail are named, and cost no other.
 pub fn judge_told<'a>(
     series: impl IntoIterator<Item = &'a Series>,
     seen: &[Seen],

@@ -1,5 +1,5 @@
-//! `keep_alive`: short bursts that draw no power to speak of, minute after minute, and no other work: they only defeat
-//! whoever reaps idle GPUs.
+//! `keep_alive`: short bursts that draw little power, minute after minute, and no other work: they only defeat tools
+//! that reap idle GPUs.
 
 use super::phase::{Course, Phase};
 use super::{Cell, Class, Fact, Thresholds, power};

@@ -1,4 +1,4 @@
-//! Why batches are late, where node_exporter alone tells of CPUs and of waiting: one regime for half an hour, then another.
+//! Why batches are late, where only node_exporter reports CPUs and waiting: one regime for half an hour, then another.
 
 use super::{Class, Thresholds, judge_series};
 use crate::sample::{Labels, Sample, Series, TimeMs};

@@ -19,7 +19,7 @@ pub(crate) struct Account<P> {
 }
 
 impl<P> Account<P> {
-    /// An account of so many milliseconds with nothing booked.
+    /// An account of `whole` milliseconds with nothing booked.
     pub(crate) fn of(whole: i64) -> Self {
         Self { whole, booked: 0, parts: Vec::new() }
     }

@@ -41,7 +41,7 @@ pub const LONG_START_SIGNALS: &[Signal] = &[
     Signal::JobController,
 ];
 
-/// Those of them one of which names the owner wherever any does.
+/// Those of them that name owners: wherever any signal names the owner, one of these does.
 const NAMING: [Signal; 5] =
     [Signal::GpuOwner, Signal::GpuUtilization, Signal::GrEngineActive, Signal::SmActive, Signal::GpuPower];
 
@@ -171,7 +171,8 @@ fn resting<'n>(nodes: &'n [NodeFrame], t: &Thresholds) -> BTreeSet<(&'n str, &'n
     resting
 }
 
-/// All GPUs of the runs of which an owner took a resting GPU within the time looked at: who had it before rests on and on.
+/// All GPUs of runs with an owner that took a resting GPU within the time looked at: an owner that had its GPU before
+/// rests on and on.
 fn worth_a_look<'a>(
     sources: &[Source<'a>],
     resting: &BTreeSet<(&str, &str)>,
@@ -255,7 +256,7 @@ impl<'n> Hold<'n> {
             return None;
         }
         let joins = |holds: &[&Hold<'_>]| {
-            // One that it had within and let go of is none that was missing.
+            // A GPU that it held and released within the span was not the missing one.
             let first = holds.iter().filter(|hold| span.start < hold.end_ms()).min_by_key(|hold| hold.start_ms());
             let start_ms = first.filter(|hold| hold.is_start_seen())?.start_ms();
             (span.start < start_ms && start_ms <= span.end).then_some(start_ms)

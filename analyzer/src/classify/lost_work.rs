@@ -1,8 +1,8 @@
 //! `lost_work`: what a job did between its last save and its crash, and its start afterwards.
 //!
-//! Where the job tells of its crash or of its next attempt, that is the loss: from the last checkpoint it marked on. Else
-//! `crash` finds crashes by what ends programs. A job that marks its checkpoints is taken at its word; of any other, any
-//! writing fast enough to be a save ends the loss, so that too little rather than too much is called lost.
+//! Where the job reports its crash or its next attempt, that is the loss: from the last checkpoint it marked on.
+//! Otherwise `crash` finds crashes by what ends programs. A job that marks its checkpoints is taken at its word; of any
+//! other, any writing fast enough to be a save ends the loss, so that too little rather than too much is called lost.
 
 use super::cold_start::{gets_going, goes_on, works};
 use super::derate::Derate;
@@ -22,7 +22,8 @@ pub(super) const DERATE: Derate = Derate { class: Class::LostWork, judge };
 /// The start after it.
 pub(super) const PHASE: Phase = Phase { class: Class::LostWork, takes_work: false, mark, missing };
 
-/// A crash is seen by any of these; that some are not seen is said where nothing tells of memory, the commonest reason.
+/// Any of these shows a crash. Without signals of memory, the commonest reason, the verdict says that some are not
+/// seen.
 const CRASH: [Signal; 5] =
     [Signal::JobOomKills, Signal::FbUsed, Signal::FbFree, Signal::GpuXid, Signal::GpuXidRestartApp];
 
@@ -36,7 +37,7 @@ fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
     told(cell).unwrap_or_else(|| inferred(cell, t))
 }
 
-/// The loss that the job told of.
+/// The loss that the job reported.
 fn told(cell: &Cell<'_>) -> Option<Verdict> {
     let span = &cell.node.cells[cell.index];
     let (loss, ms) = cell.node.told.lost(cell.who(), span)?;
@@ -88,7 +89,7 @@ fn starts_long_after(course: &Course<'_>, index: usize, t: &Thresholds) -> Optio
     let begun_ms = cell.node.long_starts.of(&cell)?.begun_ms();
     let earliest = begun_ms - ms(t.lost_work_seconds);
     let signalled = cell.node.crashes.last(cell.node, cell.owner?, &(earliest..begun_ms)).map(|c| c.facts.clone());
-    // The next attempt tells of its begin some time after it has the GPU.
+    // The next attempt reports its begin some time after it has the GPU.
     let end = cell.node.cells[index].end;
     let near = earliest..end.max(begun_ms + ms(t.cold_start_seconds));
     let told = || {
@@ -103,8 +104,8 @@ fn rests_since(course: &Course<'_>, first: usize, index: usize, t: &Thresholds) 
     !(first..index).any(|i| works(course, i, t)) && (!works(course, index, t) || gets_going(course, index, t))
 }
 
-/// Is it the time after a crash that the job told of, or after the begin of the attempt that follows it, and was there no
-/// sustained work since?
+/// Is it the time after a crash that the job reported, or after the begin of the attempt that follows it, and was there
+/// no sustained work since?
 fn starts_again(course: &Course<'_>, index: usize, t: &Thresholds) -> Option<Vec<Fact>> {
     let cells = &course.node.cells;
     let cell = Cell { node: course.node, gpu: course.gpu, owner: course.owner(index), index };

@@ -1,6 +1,6 @@
 //! `maintenance`: the GPU was out of use on purpose. Its Kubernetes node takes no pods, or the configuration says so.
 //!
-//! Who holds a GPU then goes on with it: only what was nobody's time is maintenance.
+//! An owner that holds a GPU then keeps its time: only time without an owner is maintenance.
 
 use std::ops::Range;
 
@@ -59,7 +59,7 @@ pub fn stay_declared(left: &[Interval], declared: &[Declared]) -> Vec<Interval> 
     left.iter().filter(is_kept).cloned().collect()
 }
 
-/// The intervals with what is nobody's time, data or not, booked as maintenance where that is declared. An interval is
+/// The intervals; time without an owner, data or not, is booked as maintenance where that is declared. An interval is
 /// cut where maintenance begins or ends, and its milliseconds are shared out by length, so that sums stay as they are.
 #[must_use]
 pub fn declare(intervals: Vec<Interval>, declared: &[Declared]) -> Vec<Interval> {

@@ -1,10 +1,10 @@
 //! Classes, evidence and the registry of rules; one file per rule; `ledger` does the arithmetic.
 //!
 //! [`judge_series`] is the way in. For every cell of a GPU: `busy` says how much of it was work, `held` whether
-//! anything holds the GPU. What an outage takes ([`OUTAGES`]) is nobody's. Of the work, what was slowed or hollow goes to
-//! [`DERATES`]; what was held without work goes to one of [`PHASES`], which exclude all else, or to [`RULES`], causes before
-//! symptoms. Then `straggler` lays the GPUs of a run side by side. A new one is one file, one line in either, one folder of scenarios and one section
-//! of `docs/rules.md`.
+//! anything holds the GPU. What an outage takes ([`OUTAGES`]) has no owner. Of the work, what was slowed or hollow goes
+//! to [`DERATES`]; what was held without work goes to one of [`PHASES`], which exclude all else, or to [`RULES`],
+//! causes before symptoms. Then `straggler` lays the GPUs of a run side by side. A new one is one file, one line in
+//! either, one folder of scenarios and one section of `docs/rules.md`.
 
 mod abstained;
 mod advisory;
@@ -174,7 +174,7 @@ macro_rules! classes {
 pub enum Group {
     /// Progress that was kept.
     Productive,
-    /// Nobody held the GPU, or nobody knows.
+    /// No owner held the GPU, or it is unknown whether one did.
     Capacity,
     /// Held without work.
     Held,
@@ -294,7 +294,7 @@ pub struct Evidence {
     pub value: f64,
     /// Unit of the value and the threshold, e.g. `ratio`, `seconds per second`.
     pub unit: String,
-    /// What it was held against.
+    /// What it was compared with.
     pub threshold: f64,
 }
 
@@ -368,11 +368,11 @@ pub struct Interval {
     pub model: Option<String>,
     /// Who held it (pod, job or unit), where known.
     pub owner: Option<String>,
-    /// The run that the owner is: its own name, or that of the job whose ranks are owners of their own, as pods are. Absent
-    /// where nobody is known, and in verdicts of releases that did not tell.
+    /// The run that the owner is: its own name, or that of the job whose ranks are owners of their own, as pods are.
+    /// Absent where the owner is unknown, and in verdicts of releases that did not tell.
     #[serde(default)]
     pub run: Option<String>,
-    /// To whom the time counts: the namespace of a pod, the account of a Slurm job. Absent where that is not known.
+    /// The account that the time counts to: the namespace of a pod, the account of a Slurm job. Absent where unknown.
     #[serde(default)]
     pub account: Option<String>,
     /// The class.

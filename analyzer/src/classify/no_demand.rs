@@ -11,7 +11,7 @@ pub(super) const VERSION: u32 = 1;
 
 pub(super) const PHASE: Phase = Phase { class: Class::NoDemand, takes_work: false, mark, missing: nothing };
 
-/// Cells at either end that go with those that are proven: one in which work ends or begins, and one beside it.
+/// Cells at either end that go with those that are proven: one in which work ends or begins, and the next one.
 const BORDER: usize = 2;
 
 fn mark(course: &Course<'_>, index: usize, t: &Thresholds) -> Option<Vec<Fact>> {
@@ -26,7 +26,8 @@ fn nothing_asked(course: &Course<'_>, index: usize) -> Option<Vec<Fact>> {
     let cell = Cell { node: course.node, gpu: course.gpu, owner: course.owner(index), index };
     let most = |signal: Signal| Some(Fact::of(signal, cell.read(signal)?.max, 0.0));
     let open = most(Signal::JobRequestsOpen)?;
-    // Who does not tell of those that wait tells how many were answered, between two scrapes, one of which may be earlier.
+    // A server that does not report waiting requests reports how many it answered between two scrapes, one perhaps
+    // earlier.
     let other = most(Signal::JobRequestsWaiting).or_else(|| most(Signal::JobRequests))?;
     let facts = vec![open, other];
     facts.iter().all(|fact| fact.value == 0.0).then_some(facts)

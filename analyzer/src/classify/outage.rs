@@ -1,4 +1,4 @@
-//! Outages: time in which a GPU was not there for anybody, whether somebody held it or not.
+//! Outages: time in which a GPU was not available to any owner, whether one held it or not.
 
 use super::cell::Part;
 use super::phase::Course;
@@ -16,7 +16,7 @@ pub struct Outage {
 /// Every outage. The first that claims a part of a cell has it.
 pub static OUTAGES: &[Outage] = &[down::OUTAGE, maintenance::OUTAGE, stranded_mig::OUTAGE];
 
-/// The share of what is known of the cell that the GPU was out of use, and why; nobody's time.
+/// The share of what is known of the cell that the GPU was out of use, and why; this time has no owner.
 pub(super) fn outage(course: &Course<'_>, index: usize, t: &Thresholds) -> Option<(Part, f64)> {
     OUTAGES.iter().find_map(|Outage { class, judge }| match judge(course, index, t).sound() {
         Verdict::Claim { max_share, confidence, facts } if confidence >= t.confidence_floor => {

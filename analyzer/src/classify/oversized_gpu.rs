@@ -10,7 +10,7 @@ use super::{Cell, Class, Fact, Thresholds};
 use crate::mig::slices_of_gpu;
 use crate::signal::Signal;
 
-/// What starves a GPU is mended before the GPU is made smaller.
+/// What starves a GPU is fixed before the GPU is made smaller.
 const STARVED: &[Class] = &[
     Class::ColdStart,
     Class::LostWork,

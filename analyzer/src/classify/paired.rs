@@ -28,7 +28,7 @@ pub enum Measure {
     /// Time in which its GPUs worked, or were kept by causes of the node's own, and did not wait for the run's others, as
     /// far as the ledger sees such waiting: more of it is slower.
     OwnTime,
-    /// Time in which the SMs had work: of ranks that go step by step, the one that needs more of it is slower. It tells of
+    /// Time in which the SMs had work: of ranks that go step by step, the one that needs more of it is slower. It shows
     /// waiting that never ends, which the ledger takes for the usual.
     SmActivity,
     /// Time in which its GPUs were kept by causes of the node's own, such as late input, beyond those of the others: as
@@ -51,7 +51,7 @@ impl Measure {
     }
 }
 
-/// A node beside the others of one run in one window.
+/// A node compared with the others of one run in one window.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Paired {
     /// The cluster of the node and of the others; absent where series name none.
@@ -75,7 +75,7 @@ pub struct Paired {
     pub next: f64,
 }
 
-/// What may be held against each other: cells of the same time, of GPUs of one model that are told by the same signals.
+/// What may be compared: cells of the same time, of GPUs of one model with the same signals.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Like<'a> {
     measure: Measure,
@@ -138,7 +138,7 @@ struct Beside {
     others: usize,
 }
 
-/// Every node beside the others; none where there are no others.
+/// Every node compared with the others; none where there are no others.
 fn beside<'a>(measure: Measure, nodes: &BTreeMap<&'a str, Vec<f64>>, t: &Thresholds) -> Vec<(&'a str, Beside)> {
     let means: Vec<(&'a str, f64)> = nodes.iter().map(|(node, values)| (*node, mean(values))).collect();
     let slowdowns = means.iter().filter_map(|(node, here)| {
@@ -162,7 +162,7 @@ fn slowdown(measure: Measure, here: f64, usual: f64, t: &Thresholds) -> Option<f
     }
 }
 
-/// What a cell tells of its GPU. That it waits for others is seen of a GPU that has others beside it only.
+/// What a cell shows about its GPU. Waiting for others is seen only where the node has other GPUs of the run.
 fn measured<'a>(
     cell: &Cell<'a>,
     parts: &[(Part, i64)],

@@ -1,4 +1,4 @@
-//! `power_throttle`: the GPU was kept below the clocks of its like, by a power limit below the stock one or by the
+//! `power_throttle`: the GPU was kept below the clocks of similar GPUs, by a power limit below the stock one or by the
 //! board's power brake.
 //!
 //! At the stock limit the power cap is how the GPU is meant to work under full load, and no loss.

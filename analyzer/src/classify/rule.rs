@@ -61,7 +61,7 @@ pub struct Fact {
     pub unit: &'static str,
     /// Its value in the cell.
     pub value: f64,
-    /// What it was held against.
+    /// What it was compared with.
     pub threshold: f64,
 }
 

@@ -79,7 +79,7 @@ pub(super) fn split(cell: &Cell<'_>, state: &State, parts: &[(Part, i64)]) -> Ve
 }
 
 /// How many GPUs of the node work in step with this one, itself included: those of one owner are read in one breath and
-/// begin and end their steps together, so their errors add up like one. With the variance of each taken so many times,
+/// begin and end their steps together, so their errors add up like one. With each variance multiplied by this number,
 /// that of their sum is right for errors that are the same, and too great for others.
 fn in_step(cell: &Cell<'_>, owner: Option<&str>) -> f64 {
     let holds = |gpu: &&GpuFrame| owner.is_some_and(|owner| gpu.is_held_by(owner, cell.index));

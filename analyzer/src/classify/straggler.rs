@@ -62,7 +62,7 @@ enum Found {
         confidence: f64,
         facts: Vec<Fact>,
     },
-    /// Perhaps for somebody: these signals would tell.
+    /// Perhaps for another rank: these signals would show it.
     Untold {
         missing: Vec<Signal>,
     },
@@ -167,7 +167,7 @@ fn overlaps<'b>(booked: &'b Booked<'_>, span: &'b Range<TimeMs>) -> impl Iterato
     cells.map(|index| (index, node.cells[index].end.min(span.end) - node.cells[index].start.max(span.start)))
 }
 
-/// Did the owner hold the GPU around that time, of which hardly anything is known?
+/// Did the owner hold the GPU around that time, though little of the time is known?
 fn is_silent(owner: &str, booked: &Booked<'_>, span: &Range<TimeMs>, t: &Thresholds) -> bool {
     let (node, gpu) = (booked.course.node, booked.course.gpu);
     let known: i64 = overlaps(booked, span).map(|(index, overlap)| gpu.known_ms[index].min(overlap)).sum();

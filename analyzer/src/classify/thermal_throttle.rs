@@ -1,4 +1,4 @@
-//! `thermal_throttle`: the GPU was too hot for the clocks that its like had under like load.
+//! `thermal_throttle`: the GPU was too hot for the clocks that similar GPUs had under similar load.
 
 use super::derate::{Derate, clock, lost_share, usual_clock};
 use super::thresholds::confidence::INFERRED;

@@ -1,4 +1,4 @@
-//! `timeslice_gap`: several owners take turns on one GPU, so that kernels that would fit beside each other wait for each
+//! `timeslice_gap`: several owners take turns on one GPU, so that kernels that could run at the same time wait for each
 //! other, and most multiprocessors rest meanwhile.
 //!
 //! Engine and utilisation are full: the loss is in the busy time.
@@ -31,7 +31,7 @@ fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
     if mps > 0.0 || at_work < 2 {
         return Verdict::No;
     }
-    // Side by side, so many would be done in a fraction of the time at best, and no sooner than multiprocessors allow.
+    // Side by side, N owners would be done in 1/N of the time at best, and no sooner than multiprocessors allow.
     let depth = (active / busy.ratio).min(1.0);
     let lost = (1.0 - depth).min(1.0 - 1.0 / at_work as f64);
     if lost < t.shallow_ratio {

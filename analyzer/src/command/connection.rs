@@ -102,7 +102,7 @@ pub(super) struct Pull<'a> {
 }
 
 impl Pull<'_> {
-    /// Stores all samples of the range, metric by metric; `after` is told of each.
+    /// Stores all samples of the range, metric by metric; `after` is called for each.
     pub(super) async fn part(
         &self,
         range: &Range<TimeMs>,

@@ -1,4 +1,4 @@
-//! `export`: samples and verdicts as Parquet, beside whatever process has the data directory.
+//! `export`: samples and verdicts as Parquet, also while another process has the data directory open.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};

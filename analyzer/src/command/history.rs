@@ -47,7 +47,7 @@ impl History {
         Ok(())
     }
 
-    /// Writes everything to segments and lets go of the directory.
+    /// Writes everything to segments and releases the directory.
     pub(super) async fn close(&self) -> Result<(), StoreError> {
         let flushed = self.store.flush().await;
         self.store.close().await;

@@ -27,10 +27,10 @@ use estimate::Estimate;
 
 mod estimate;
 
-/// One metric is asked for over a day at most, and over so long that the answer has about so many samples.
+/// A query for one metric covers a day at most, and about this many samples.
 const AT_ONCE_MS: i64 = 24 * HOUR_MS;
 const SAMPLES_AT_ONCE: f64 = 1e6;
-/// Signals any of which says busy or not.
+/// Any of these signals says busy or not.
 const BUSY: [Signal; 4] = [Signal::GpuBusy, Signal::GrEngineActive, Signal::SmActive, Signal::GpuUtilization];
 /// How many names an error lists.
 const MAX_NAMES: usize = 12;
@@ -96,7 +96,7 @@ pub(super) async fn run(config: Config, args: Args) -> anyhow::Result<()> {
         _ = terminate.recv() => interrupted(),
         _ = hang_up.recv() => interrupted(),
     };
-    // The writer lets go of the directory before it is removed, whatever became of the work.
+    // The writer releases the directory before it is removed, whatever became of the work.
     store.close().await;
     let path = temporary.path().to_owned();
     temporary.close().with_context(|| format!("cannot remove {}", path.display()))?;

@@ -35,7 +35,7 @@ fn counter(path: String, item: &Spanned<Value>, mistakes: &mut Vec<Mistake>) -> 
     Some(Counter { metric: metric?, unit: unit?, owner_label: owner_label?, ideal, combine })
 }
 
-/// A metric that nothing else uses: what a signal means is not to be had twice.
+/// A metric that nothing else uses: a signal has one meaning only.
 fn metric(value: &Value) -> Result<String, String> {
     let first = |c: char| c.is_ascii_alphabetic() || matches!(c, '_' | ':');
     let is_name = |text: &&str| text.starts_with(first) && text.chars().all(|c| first(c) || c.is_ascii_digit());

@@ -101,7 +101,7 @@ pub enum Command {
     Try(trial::Args),
     /// Take history in from a Prometheus, or whatever has its HTTP API
     Backfill(backfill::Args),
-    /// Write samples or verdicts to a Parquet file; works beside a running server
+    /// Write samples or verdicts to a Parquet file; works while a server runs
     Export(export::Args),
     /// Take history in from files: OpenMetrics text with timestamps, Parquet
     Import(import::Args),

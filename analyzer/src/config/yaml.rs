@@ -106,7 +106,7 @@ impl<'a> Fields<'a> {
         scalar(&name, value, mistakes, read)
     }
 
-    /// Everything that nobody took is a mistake.
+    /// Every key that was not taken is a mistake.
     pub(super) fn finish(self, mistakes: &mut Vec<Mistake>) {
         for (key, _) in &self.left {
             let text = format!("{}{}: unknown key, expected one of {}", self.path, key.value, self.known.join(", "));

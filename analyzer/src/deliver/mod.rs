@@ -1,8 +1,8 @@
 //! The weekly report on its way to people: files in a directory, then a message to a webhook.
 //!
-//! What is promised: a file is whole or not there, and writing it twice gives the same file. The message is posted after
-//! the files are written and recorded after the receiver has said 2xx, so that it is never lost; it comes twice only
-//! where the analyzer or the connection dies between the two, for then nobody knows whether it was taken.
+//! What is promised: a file is whole or not there, and writing it twice gives the same file. The message is posted
+//! after the files are written and recorded after the receiver has said 2xx, so that it is never lost. It comes twice
+//! only where the analyzer or the connection dies between the two, because then it is unknown whether it was taken.
 
 pub mod directory;
 pub mod slack;
@@ -118,7 +118,7 @@ pub struct Delivered {
 pub struct Edition {
     /// 1, or above once a delivered week came out differently.
     pub version: u32,
-    /// Verdicts changed after an earlier version was delivered, and nobody has noted that yet.
+    /// Verdicts changed after an earlier version was delivered, and that is not recorded yet.
     pub restates: bool,
 }
 
@@ -164,7 +164,7 @@ impl Edition {
     }
 }
 
-/// CRC-32 of what each GPU-millisecond was booked on; evidence may be worded anew without a restatement.
+/// CRC-32 of what each GPU-millisecond was booked on; evidence may be reworded without a restatement.
 #[must_use]
 pub fn digest(intervals: &[Interval]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();

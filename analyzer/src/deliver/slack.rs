@@ -82,7 +82,7 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// No more than so many characters; what was cut ends in an ellipsis.
+/// No more than `max` characters; text that was cut ends in an ellipsis.
 fn cut(text: &str, max: usize) -> String {
     if text.chars().count() <= max {
         return text.to_owned();

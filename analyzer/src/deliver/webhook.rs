@@ -90,7 +90,7 @@ fn retry_after(headers: &HeaderMap, now: TimeMs) -> Option<Duration> {
     Some(asked.min(LONGEST_ASKED))
 }
 
-/// How long to wait after so many failures in a row.
+/// How long to wait after this many failures in a row.
 #[must_use]
 pub fn backoff(failures: u32, asked: Option<Duration>) -> Duration {
     let doubled = FIRST_WAIT.saturating_mul(1_u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX));

@@ -74,7 +74,7 @@ impl Without {
     }
 }
 
-/// Verdicts on a trace, held against its truth.
+/// Verdicts on a trace, compared with its truth.
 #[derive(Default)]
 struct Verdicts {
     matrix: Matrix,

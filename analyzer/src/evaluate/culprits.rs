@@ -1,4 +1,4 @@
-//! Whom verdicts name as waited for, held against the truth.
+//! The GPUs that verdicts name as waited for, compared with the truth.
 
 use serde::Serialize;
 
@@ -10,7 +10,7 @@ use crate::classify::Class;
 /// GPU-milliseconds that were charged to another GPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Culprits {
-    /// Told `straggler`, of the time that the truth speaks of.
+    /// Judged `straggler`, of the time that the truth covers.
     pub told_ms: i64,
     /// Of these, charged to the GPU that the truth names.
     pub right_ms: i64,

@@ -1,5 +1,6 @@
-//! Forecasts held against the truth: what ran out, how long before it was said, and what was said for nothing; which GPUs
-//! were damaged, and how soon that was said. When a damaged GPU fails nobody knows, so nothing is said before.
+//! Forecasts compared with the truth: what ran out, how long before that a forecast said so, and which warnings were
+//! false; which GPUs were damaged, and how soon that was reported. When a damaged GPU fails is unknown, so nothing is
+//! said before.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -56,7 +57,7 @@ impl Forecasts {
         forecasts
     }
 
-    /// What was said of damaged GPUs; what is told of them twice, by signals of several kinds, is one.
+    /// Reports of damaged GPUs; damage reported twice, by signals of several kinds, is one.
     fn damages(rows: &[Row], hardware: &[Risk], entities: &Entities) -> Forecasts {
         let told = |risk: &Risk, row: &Row| {
             let is_its = row.charged_to.as_deref().is_none_or(|fault| fault == risk.last.kind.which());
@@ -125,7 +126,7 @@ mod tests {
 
     const HOUR: TimeMs = 3_600_000;
 
-    /// Told so many minutes after the damage began.
+    /// Reported `minute` minutes after the damage began.
     fn risk(entity: &str, fault: Fault, minute: i64) -> Risk {
         let Outlook { risks, .. } = crate::store::examples();
         let start_ms = HOUR + minute * 60_000;

@@ -81,7 +81,7 @@ pub(super) fn cells(
     cells
 }
 
-/// The culprit as the truth spells it, where that speaks of it.
+/// The culprit as the truth spells it, where the truth names it.
 fn spelled(culprit: &Culprit, entities: &Entities) -> String {
     let known = entities.iter().find(|(_, uuids)| uuids.contains(&culprit.gpu));
     known.map_or_else(|| format!("{}/{}", culprit.node, culprit.gpu), |(entity, _)| entity.clone())

@@ -38,7 +38,7 @@ impl Told {
 /// What a matrix comes to.
 #[derive(Clone, Debug, Serialize)]
 pub struct Score {
-    /// GPU-milliseconds that the truth speaks of.
+    /// GPU-milliseconds that the truth covers.
     pub total_ms: i64,
     /// Mean F1 of the classes that are true of some of it.
     pub macro_f1: f64,
@@ -99,7 +99,7 @@ impl Matrix {
         }
     }
 
-    /// One cell. Within it nobody knows which millisecond has which class, so truth and verdict are laid upon each other
+    /// One cell. Which millisecond within it has which class is unknown, so truth and verdict are laid upon each other
     /// as well as they fit: first equal classes, then those that a row accepts, and what is left in proportion.
     fn cell(&mut self, truth: &[(&Row, i64)], verdicts: &[Told]) {
         let total: i64 = truth.iter().map(|(_, ms)| ms).sum();

@@ -1,7 +1,8 @@
-//! Verdicts held against the truth: recorded traces whose faults are known, judged as `classify` judges a store.
+//! Verdicts compared with the truth: recorded traces whose faults are known, judged as `classify` judges a store.
 //!
-//! [`trace`] reads a trace directory, [`join`] finds the GPUs that its truth speaks of, [`matrix`] counts classes,
-//! [`calibration`] whether confidence means something, [`culprits`] who is named, [`ablation`] leaves signals out, [`render`] shows. Nothing here knows a rule: a class is a name.
+//! [`trace`] reads a trace directory, [`join`] finds the GPUs that its truth names, [`matrix`] counts classes,
+//! [`calibration`] whether confidence means something, [`culprits`] who is named, [`ablation`] leaves signals out,
+//! [`render`] shows. Nothing here knows a rule: a class is a name.
 
 mod ablation;
 mod calibration;
@@ -83,7 +84,7 @@ pub struct Evaluation {
     pub culprits: Culprits,
     /// Warnings of memory that runs out.
     pub forecasts: Forecasts,
-    /// Every cell of every GPU that a trace's truth speaks of.
+    /// Every cell of every GPU that a trace's truth names.
     #[serde(skip)]
     pub cells: Vec<Cell>,
 }

@@ -55,11 +55,11 @@ pub const LEAF_CLASSES: &[&str] = &[
     "unexplained",
 ];
 
-/// The event that forecasts are held against; it has no GPU-time.
+/// The event that forecasts are compared with; it has no GPU-time.
 pub(super) const OOM: &str = "oom";
 /// The same of a GPU that is damaged.
 const DAMAGE: &str = "damage";
-/// Classes whose time somebody else caused.
+/// Classes whose time another GPU caused.
 const CHARGED: [&str; 2] = ["straggler", "collective_wait"];
 /// What can run out, and pods that can be evicted before it does.
 const RUNS_OUT: [&str; 5] = ["gpu", "cgroup", "host", "disk", "eviction"];

@@ -13,7 +13,7 @@ use crate::sample::TimeMs;
 pub enum Ending {
     /// It said so itself.
     Told(TimeMs, Status),
-    /// Nobody said so, but the next attempt began then: it crashed at some time before.
+    /// It did not say so, but the next attempt began then: it crashed at some time before.
     Superseded(TimeMs),
     /// It may go on.
     Open,
@@ -68,7 +68,7 @@ pub struct Attempt {
     pub run: RunId,
     /// Its number.
     pub number: u32,
-    /// When it began to wait for its GPUs; `None` where nobody says so.
+    /// When it began to wait for its GPUs; `None` where no event says so.
     pub submitted_ms: Option<TimeMs>,
     /// The first `start` or `restore`; without either, the first event.
     pub begun_ms: TimeMs,
@@ -97,7 +97,7 @@ pub struct Loss {
     pub from_ms: TimeMs,
     /// Is that a checkpoint? Else the attempt's begin.
     pub is_saved: bool,
-    /// The crash; where nobody told of it, the next attempt's begin.
+    /// The crash; where no event reports it, the next attempt's begin.
     pub until_ms: TimeMs,
     /// The next attempt's begin, and its GPUs.
     pub again: Option<(TimeMs, BTreeSet<Place>)>,
@@ -122,7 +122,7 @@ pub fn attempts(events: &[Event]) -> Vec<Attempt> {
 }
 
 impl Attempt {
-    /// Of its events, of which there is at least one.
+    /// Of its events; there is at least one.
     fn of(events: &[&Event]) -> Option<Self> {
         let times = |begins: fn(&What) -> bool| events.iter().filter(move |e| begins(&e.what)).map(|e| e.time_ms).min();
         let first = times(|what| matches!(what, What::Start { .. } | What::Restore { .. })).or_else(|| times(|_| true));
@@ -245,7 +245,7 @@ mod tests {
             (&[(0, 0, START), (10, 0, saved(1)), (25, 0, ended(Status::Completed))], vec![]),
             (&[(0, 0, START), (10, 0, saved(1)), (25, 0, ended(Status::Cancelled))], vec![]),
             (&[(0, 0, START), (10, 0, saved(1)), (25, 0, step(3))], vec![]),
-            // Nobody told of the end, but there is a next one.
+            // No event reports the end, but there is a next attempt.
             (&[(0, 0, START), (10, 0, saved(1)), (30, 1, START)], vec![(10, 30, Some(30))]),
             (&[(0, 0, START), (10, 0, saved(1)), (20, 0, ended(FAILED)), (30, 1, START)], vec![(10, 20, Some(30))]),
             // The second checkpoint was no good.

@@ -15,7 +15,7 @@ pub use parse::{MAX_EVENTS, Mistake, parse};
 pub use told::Told;
 pub(crate) use told::Who;
 
-/// What is run, however often it has to begin anew.
+/// What is run, however often it has to restart.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RunId {
     /// Empty where the events name none.
@@ -31,7 +31,7 @@ pub struct Event {
     pub id: String,
     /// When it was over.
     pub time_ms: TimeMs,
-    /// Of which run.
+    /// Its run.
     pub run: RunId,
     /// Which attempt at it: a restart is a new one. In their order, not necessarily one by one.
     pub attempt: u32,
@@ -110,7 +110,7 @@ impl What {
 pub enum Status {
     /// It was done.
     Completed,
-    /// Somebody ended it on purpose.
+    /// It was ended on purpose.
     Cancelled,
     /// It crashed.
     Failed,

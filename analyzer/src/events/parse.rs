@@ -68,7 +68,7 @@ fn event(index: usize, item: &Value, latest: TimeMs) -> Result<Event, Mistake> {
 
 const KINDS: &str = "one of start, step, checkpoint, evaluation, restore, end";
 
-/// What each kind has beside what all have.
+/// Fields of each kind, in addition to those that all kinds have.
 const OWN: [(&str, &[&str]); 6] = [
     ("start", &["submitted"]),
     ("step", &["step"]),
@@ -143,7 +143,7 @@ impl<'a> Fields<'a> {
         value.ok_or_else(|| self.wrong(name, expected, None))
     }
 
-    /// A null is as good as nothing.
+    /// A null counts as absent.
     fn optional<T>(
         &self,
         name: &str,

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::{Attempt, Event, Loss, Place, attempts, losses};
 use crate::sample::TimeMs;
 
-/// What jobs told of themselves; nothing, by default.
+/// What jobs reported about themselves; nothing, by default.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Told {
     attempts: Vec<Attempt>,

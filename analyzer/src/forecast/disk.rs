@@ -1,4 +1,4 @@
-//! File systems that fill up: their space and their inodes, as node_exporter tells of them.
+//! File systems that fill up: their space and their inodes, as node_exporter reports them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,8 +13,8 @@ use crate::signal::Signal;
 pub(super) const SIGNALS: &[Signal] =
     &[Signal::FsSize, Signal::FsAvailable, Signal::FsInodes, Signal::FsInodesFree, Signal::FsReadOnly];
 
-/// Types that are no disk's, that are another's once more, or that nobody writes to. Memory that a tmpfs takes is the
-/// node's.
+/// Types that are no disk's, that show another file system again, or that no process writes to. Memory that a tmpfs
+/// takes is the node's.
 const LEFT_OUT: &[&str] = &[
     "autofs",
     "bpf",
@@ -149,7 +149,7 @@ mod tests {
     const MINUTE: i64 = 60_000;
     const TB: f64 = 1e12;
 
-    /// A file system of 1 TB, of which so much is in use by minute of 4 hours.
+    /// A file system of 1 TB over 4 hours; `used` is the share in use by minute.
     fn disk(node: &str, labels: [&'static str; 3], used: impl Fn(f64) -> f64) -> Vec<Series> {
         let told = Told::new(node).and([("device", labels[0]), ("fstype", labels[1]), ("mountpoint", labels[2])]);
         vec![

@@ -8,7 +8,7 @@ use crate::frame::Levels;
 use crate::sample::Sample;
 use crate::signal::{Entity, Signal};
 
-/// What the kubelet goes by, beside what [`super::disk`] looks at.
+/// What the kubelet goes by, in addition to what [`super::disk`] looks at.
 pub(super) const SIGNALS: &[Signal] =
     &[Signal::NodeMemoryTotal, Signal::NodeMemoryFree, Signal::NodeMemoryInactiveFile, Signal::GpuOwner];
 
@@ -110,7 +110,7 @@ mod tests {
     const GIB: f64 = 1_073_741_824.0;
 
     /// A node whose free memory and available space shrink so that each is at its end six hours after the first sample,
-    /// with a GPU that somebody holds.
+    /// with a GPU that has a holder.
     fn node(holder: [(&'static str, &str); 2]) -> Vec<Series> {
         node_of("", holder)
     }
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn the_kubelets_thresholds_are_crossed_before_the_end_and_the_holders_of_gpus_are_named() {
         let all = evictions(&node(POD), &Thresholds::default());
-        // 100 MiB of 50 GiB, a tenth and 15 % of the size, of which half was left at first.
+        // 100 MiB of 50 GiB, a tenth and 15 % of the size; half of each was left at first.
         assert_eq!(expected(&all), [("memory.available", 359), ("nodefs.available", 288), ("imagefs.available", 252)]);
         assert!(all.iter().all(|p| p.owners == ["ml/train-0"] && p.entity == "n1"), "{all:?}");
     }

@@ -17,7 +17,7 @@ const MIN_PEAKS: usize = 6;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Shape {
-    /// It hardly moves, however high it is.
+    /// It barely moves, however high it is.
     Plateau,
     /// It grows and does not come back, fast or slowly, for ever or until it has what it wants.
     Leak,

@@ -1,7 +1,7 @@
-//! GPUs that may fail, as counters and states of the driver tell, held against limits that have sources.
+//! GPUs that may fail: counters and states of the driver, compared with limits that have sources.
 //!
-//! A single corrected ECC error is nothing. What happened is told for the forecast's window after it; states are told
-//! while they last. Nothing tells when a GPU fails, so there is no time to a limit.
+//! A single corrected ECC error is nothing. What happened is reported for the forecast's window after it; states are
+//! reported while they last. No signal shows when a GPU fails, so there is no time to a limit.
 
 use goodput_exporter::xid::{self, Action, Class, Code};
 use serde::{Deserialize, Serialize};
@@ -144,7 +144,7 @@ impl Gpu<'_> {
         evidence("gpu_retired_single + gpu_retired_double", value, "pages", threshold)
     }
 
-    /// An idle GPU lowers its link on purpose: what it can do is held against. Half a replay is none.
+    /// An idle GPU lowers its link on purpose, so the limit follows from what the link can do. Half a replay is none.
     fn replays(&self, errors_per_bit: f64) -> Option<Evidence> {
         let at = |signal| self.levels.at(signal, self.now);
         let generation = at(Signal::PcieMaxGeneration).or_else(|| at(Signal::PcieGeneration))?;
@@ -267,7 +267,7 @@ mod tests {
         Some((fault, damage.level, evidence.signal.clone(), evidence.value))
     }
 
-    /// So many at first, and one more at each of these minutes.
+    /// `first` at first, and one more at each of these minutes.
     fn counter(first: f64, at: &[f64]) -> impl Fn(f64) -> f64 {
         move |minute| first + at.iter().filter(|time| **time <= minute).count() as f64
     }

@@ -40,7 +40,7 @@ names! {
     Room {
         /// Space.
         Bytes "bytes",
-        /// Inodes, one of which every file has.
+        /// Inodes; every file has one.
         Inodes "inodes",
     }
 }
@@ -136,7 +136,7 @@ impl Kind {
         memory.chain(disk).chain(eviction).chain(Fault::ALL.iter().map(|one| Kind::Hardware(*one)))
     }
 
-    /// Of which sort it is.
+    /// Its sort.
     #[must_use]
     pub fn sort(self) -> Sort {
         match self {

@@ -60,7 +60,7 @@ mod tests {
 
     const MINUTE: i64 = 60_000;
 
-    /// Two hours of a pod of two containers that holds a GPU, and of a pod that holds none, all of which grow alike.
+    /// Two hours of a pod of two containers that holds a GPU, and of a pod that holds none; all of them grow alike.
     fn pods(holder: &str) -> Vec<Series> {
         let series = |name: &str, labels: &[(&str, &str)], value: &dyn Fn(f64) -> f64| {
             let all = [("__name__", name), ("namespace", "ml")].into_iter().chain(labels.iter().copied());

@@ -47,10 +47,10 @@ pub struct Prospect {
     pub cluster: Option<String>,
     /// The node.
     pub node: String,
-    /// The GPU's UUID, for a MIG instance with `/` and its id behind it; the owner's id; a container as its pod's name and
-    /// its own; where a file system is mounted; or the node once more.
+    /// The GPU's UUID, for a MIG instance with `/` and its id behind it; the owner's id; a container as its pod's name
+    /// and its own; where a file system is mounted; or the node again.
     pub entity: String,
-    /// Who holds the GPU; of an eviction, the holders of the node's GPUs; of others, nobody.
+    /// Who holds the GPU; of an eviction, the holders of the node's GPUs; of others, empty.
     pub owners: Vec<String>,
     /// When the forecast was made.
     pub made_ms: TimeMs,
@@ -109,7 +109,7 @@ impl Prospect {
         self.exhaustion()?.at_risk
     }
 
-    /// What is in use of which limit.
+    /// What is in use, and of what limit.
     #[must_use]
     pub fn exhaustion(&self) -> Option<&Exhaustion> {
         match &self.forecast {
@@ -133,7 +133,7 @@ impl Prospect {
         Some(self.after(self.at_risk()?.likely_seconds))
     }
 
-    /// So many seconds after the forecast was made.
+    /// `seconds` after the forecast was made.
     #[must_use]
     pub fn after(&self, seconds: f64) -> TimeMs {
         self.made_ms.saturating_add((seconds * 1000.0) as i64)

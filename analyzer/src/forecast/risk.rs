@@ -30,7 +30,8 @@ pub struct Risk {
     pub last: Prospect,
 }
 
-/// What is kept beside the ledger: what may come, what deserves attention, and how nodes compare. None has GPU-time.
+/// What is kept in addition to the ledger: what may come, what deserves attention, and how nodes compare. None has
+/// GPU-time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outlook {
     /// What was at risk.

@@ -1,4 +1,4 @@
-//! To whom the time of an owner counts: the namespace of a pod, the account of a Slurm job.
+//! The account that the time of an owner counts to: the namespace of a pod, the account of a Slurm job.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

@@ -34,7 +34,7 @@ fn has_value(samples: &[Sample], time: TimeMs) -> bool {
     samples.get(at).is_some_and(|s| s.time_ms == time && !is_stale(s.value))
 }
 
-/// The samples without the markers of scrapes that failed at these times: nobody saw the series end.
+/// The samples without the markers of scrapes that failed at these times: a failed scrape does not end a series.
 pub(super) fn without_markers<'s>(samples: &'s [Sample], failed: &[TimeMs]) -> Cow<'s, [Sample]> {
     if failed.is_empty() {
         return Cow::Borrowed(samples);

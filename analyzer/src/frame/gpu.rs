@@ -13,7 +13,7 @@ use crate::mig::Instance;
 use crate::sample::TimeMs;
 use crate::signal::{Entity, Signal, model_of, names_instance};
 
-/// The exporter's busy time stands for the whole of a stretch of which it saw at least this share.
+/// The exporter's busy time stands for the whole of a stretch if the exporter saw at least this share of it.
 const OBSERVED_FLOOR: f64 = 0.5;
 
 /// Across a gap the exporter's process lived if its count of observed time grew by at least this share of the gap. A
@@ -188,12 +188,12 @@ fn whole<'s, 'a>(sources: &[&'s Source<'a>]) -> Vec<&'s Source<'a>> {
     sources.iter().filter(|s| matches!(s.meaning.entity, Entity::Gpu(_))).copied().collect()
 }
 
-/// Of these, those that do not speak of one for all that.
+/// Of these, those that are not about an instance after all.
 fn own<'s, 'a>(whole: &[&'s Source<'a>]) -> Vec<&'s Source<'a>> {
     whole.iter().filter(|s| !names_instance(s.labels)).copied().collect()
 }
 
-/// Is there a cell in which somebody holds the GPU, or an instance of it, and does not hold it in the next?
+/// Is there a cell in which an owner holds the GPU, or an instance of it, and does not hold it in the next?
 pub(super) fn is_let_go(sources: &[&Source<'_>], cells: &[Range<TimeMs>]) -> bool {
     let ends = |owners: &[Vec<(Arc<str>, i64)>]| {
         let gone = |now: &[(Arc<str>, i64)], next: &[(Arc<str>, i64)]| {
@@ -206,7 +206,8 @@ pub(super) fn is_let_go(sources: &[&Source<'_>], cells: &[Range<TimeMs>]) -> boo
         || mig::parts(sources).iter().any(|part| ends(&owners(&part.sources, cells, &Watched::of(&part.sources))))
 }
 
-/// Who a GPU is and its last error are told while nobody can read it; that it is lost is all that can be known of it.
+/// A GPU's name and last error are reported even while it cannot be read, so they do not say what it does. That it is
+/// lost does: nothing else can be known of it then.
 fn says_what_it_does(signal: Signal, piece: &Piece) -> bool {
     match signal {
         Signal::GpuInfo | Signal::GpuXid | Signal::GpuXidRestartApp | Signal::GpuXidReset => false,
@@ -218,7 +219,7 @@ fn says_what_it_does(signal: Signal, piece: &Piece) -> bool {
 /// What the exporter's count of observed time says about its other series of a GPU.
 pub(super) struct Watched<'a> {
     doubt: Doubt<'a>,
-    /// Stretches that it hardly saw, because the driver hung, say.
+    /// Stretches that it saw little of, for example because the driver hung.
     unseen: Vec<Range<TimeMs>>,
     /// Gaps in the data that its process lived through.
     lived: Vec<Range<TimeMs>>,

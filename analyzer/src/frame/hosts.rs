@@ -38,8 +38,8 @@ impl<'a> Hosts<'a> {
         self.by_name.entry(NodeId { name: without_domain(id.name), ..id }).or_default()
     }
 
-    /// The node that one program names with its domain and another without. Where several names of the cluster differ in
-    /// their domain alone, nobody knows which of them is meant.
+    /// The node that one program names with its domain and another without. Where several names of the cluster differ
+    /// in their domain alone, it is unknown which of them is meant.
     pub(super) fn node(&self, id: NodeId<'a>) -> Option<&'a str> {
         if !self.have_domains {
             return None;

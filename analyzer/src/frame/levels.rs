@@ -49,8 +49,8 @@ pub(crate) fn levels<'a>(sources: &[Source<'a>]) -> Vec<Levels<'a>> {
     nodes.par_iter().flat_map_iter(of_node).collect()
 }
 
-/// The gauges of each container of the pods that hold GPUs of the node, as cAdvisor and kube-state-metrics tell of them:
-/// limits are a container's own. Owners whom our exporter tells of are left out: they are the same.
+/// The gauges of each container of the pods that hold GPUs of the node, as cAdvisor and kube-state-metrics report them:
+/// limits are a container's own. Owners that our exporter reports are left out: they are the same.
 fn containers<'s, 'a: 's>(
     node: NodeId<'_>,
     known: &[Levels<'a>],
@@ -73,7 +73,7 @@ fn containers<'s, 'a: 's>(
     by_container.into_iter().map(levels).collect()
 }
 
-/// All that is told of one node and of its GPUs.
+/// All series about one node and its GPUs.
 #[derive(Debug)]
 pub(crate) struct NodeSources<'s, 'a> {
     pub(crate) cluster: String,

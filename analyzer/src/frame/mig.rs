@@ -1,7 +1,8 @@
 //! A GPU that is cut into instances: when each of them was there, and how much of the GPU was its.
 //!
-//! An instance's share of a cell is the time that it was there, weighted by its compute slices over the GPU's. Shares are
-//! whole milliseconds, and with what no instance has they sum to the cell however often the GPU was cut anew in it.
+//! An instance's share of a cell is the time that it was there, weighted by its compute slices over the GPU's. Shares
+//! are whole milliseconds, and with what no instance has they sum to the cell however often the GPU was cut again in
+//! it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;

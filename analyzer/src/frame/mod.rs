@@ -83,7 +83,7 @@ pub struct NodeFrame {
     pub(crate) long_starts: Arc<LongStarts>,
     /// Which owners are one run, in its cluster.
     pub(crate) runs: Arc<Runs>,
-    /// To whom their time counts, in its cluster.
+    /// The accounts that their time counts to, in its cluster.
     pub(crate) accounts: Arc<Accounts>,
     /// CPUs that the node uses whatever its jobs do; none until the frame is judged.
     pub(crate) background_cores: f64,
@@ -117,7 +117,7 @@ pub(crate) fn named(cluster: &str) -> Option<String> {
 }
 
 impl NodeFrame {
-    /// The cells that are no further from this one than so many seconds.
+    /// The cells that are no further from this one than `seconds`.
     #[must_use]
     pub fn around(&self, cell: usize, seconds: f64) -> Range<usize> {
         let ms = (seconds * 1000.0) as i64;
@@ -191,7 +191,7 @@ pub(crate) fn frames<'s, 'a: 's>(
     frames_of(sources, window, around.into(), |_, _| true)
 }
 
-/// The same, of the nodes alone on which somebody lets go of a GPU.
+/// The same, only of nodes on which an owner releases a GPU.
 pub(crate) fn frames_of_ends<'s, 'a: 's>(
     sources: impl Iterator<Item = &'s Source<'a>>,
     window: &Range<TimeMs>,
@@ -299,7 +299,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// The sources of one node, by whom they are about.
+/// The sources of one node, by what they are about.
 #[derive(Default)]
 struct Members<'s, 'a> {
     host: Vec<&'s Source<'a>>,
@@ -370,7 +370,7 @@ impl<'s, 'a> Members<'s, 'a> {
         Grid { cells, body, known_from, frozen_ms }
     }
 
-    /// Is there a GPU that somebody holds in a cell and does not hold in the next?
+    /// Is there a GPU that an owner holds in a cell and does not hold in the next?
     fn let_go(&self, cells: &[Range<TimeMs>]) -> bool {
         self.gpus.values().any(|sources| gpu::is_let_go(sources, cells))
     }

@@ -146,8 +146,8 @@ fn levels(signal: Signal, samples: &[Sample], interval_ms: i64) -> Vec<Piece> {
     pieces
 }
 
-/// An average speaks of the time since the sample before it, whatever that was; what the first is of, nobody knows, and
-/// behind a gap neither.
+/// An average covers the time since the sample before it, whatever that was; what the first covers is unknown, and so
+/// is that of one behind a gap.
 fn averages(signal: Signal, samples: &[Sample]) -> Vec<Piece> {
     let pair = |pair: &[Sample]| {
         let span = pair[0].time_ms..pair[1].time_ms;

@@ -1,9 +1,9 @@
 //! Which owners of GPUs are one run: the pods that one controller of a distributed job made, as kube-state-metrics tells.
 //!
-//! Each rank of a distributed job is a pod with a name of its own. What they have in common is who made them: a training
-//! operator's job (`PyTorchJob`, `MPIJob` and their like), or a `JobSet` by jobs of its own. Pods of other controllers do
-//! not wait for each other: replicas serve alone, and a plain `Job` may well be many that have nothing to do with each
-//! other.
+//! Each rank of a distributed job is a pod with a name of its own. What they have in common is who made them: a
+//! training operator's job (`PyTorchJob`, `MPIJob` and similar), or a `JobSet` by jobs of its own. Pods of other
+//! controllers do not wait for each other: replicas serve alone, and a plain `Job` may well be many that have nothing
+//! to do with each other.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -47,7 +47,7 @@ impl Runs {
         runs.into_iter().map(|(cluster, runs)| (cluster, Arc::new(runs))).collect()
     }
 
-    /// The run of an owner; an owner of which nothing is told is a run by itself.
+    /// The run of an owner; an owner without a known run is a run by itself.
     pub(crate) fn name<'r>(&'r self, owner: &'r str) -> &'r str {
         if self.0.is_empty() {
             return owner;

@@ -25,7 +25,7 @@ type Key = (Signal, Option<Box<str>>);
 pub struct Tracks {
     /// By the number of the signal, for rules ask for them all the time; those that are not told are empty.
     plain: Vec<Track>,
-    /// Likewise, and then in order of NUMA node.
+    /// The same, and then in order of NUMA node.
     by_numa_node: Vec<Vec<(Box<str>, Track)>>,
 }
 
@@ -42,7 +42,7 @@ impl Tracks {
         tracks.filter_map(move |(node, track)| Some((&**node, track.get(cell)?.as_ref()?)))
     }
 
-    /// Is nothing told of the host itself? Whether it takes pods is known of it from elsewhere.
+    /// Does no series describe the host itself? Whether it takes pods is known from elsewhere.
     #[must_use]
     pub fn is_silent(&self) -> bool {
         let told = self.plain.iter().enumerate().filter(|(_, track)| !track.is_empty());

@@ -51,7 +51,7 @@ pub enum Credentials {
     },
 }
 
-/// One client per way of access, made anew when one of its files has changed.
+/// One client per way of access, rebuilt when one of its files has changed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Clients(Arc<Mutex<HashMap<Door, (Stamp, Client)>>>);
 

@@ -1,5 +1,5 @@
-//! Lists of targets that somebody else keeps: files and HTTP servers, in Prometheus' formats. A list that cannot be read
-//! changes nothing: the one before it holds on.
+//! Lists of targets that other programs keep: files and HTTP servers, in Prometheus' formats. A list that cannot be
+//! read changes nothing: the one before it holds on.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -250,7 +250,7 @@ async fn version_2_says_what_was_written() {
     let none = |samples: &str| [samples, "0", "0"].map(str::to_owned).to_vec();
     let kept_1 = [("__name__", "kept"), ("gpu", "1")];
     assert_eq!(write_2(address, good_2(&kept_1, &[1, 2], 1.0)).await, (204, none("2"), String::new()));
-    // Sent once more, because the answer was lost: all of it is there.
+    // Sent again, because the answer was lost: all of it is there.
     assert_eq!(write_2(address, good_2(&kept_1, &[1, 2], 1.0)).await, (204, none("2"), String::new()));
     // Not wanted, so not missed either.
     assert_eq!(write_2(address, good_2(&[("__name__", "other")], &[1], 1.0)).await, (204, none("1"), String::new()));

@@ -40,7 +40,7 @@ pub struct Job {
     pub discoveries: Vec<Discovery>,
 }
 
-/// A list of targets that somebody else keeps.
+/// A list of targets that another program keeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Discovery {
     /// Prometheus' `file_sd_configs`: files of JSON or YAML.
@@ -101,9 +101,9 @@ impl Job {
         }
     }
 
-    /// What the scraper is told of one address. Labels of the target go before those of the job; `__scheme__`,
-    /// `__metrics_path__` and `__param_…` say how it is asked, and other labels that begin with two underscores are
-    /// for discovery alone, as in Prometheus.
+    /// What the scraper needs to know about one address. Labels of the target go before those of the job; `__scheme__`,
+    /// `__metrics_path__` and `__param_…` say how it is asked, and other labels that begin with two underscores are for
+    /// discovery alone, as in Prometheus.
     pub fn target(&self, address: &str, labels: &[(String, String)]) -> Result<Target, String> {
         if !is_host_port(address) {
             return Err(format!("expected HOST:PORT such as node1:9400, found {:?}", excerpt(address)));

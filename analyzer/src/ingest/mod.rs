@@ -95,7 +95,7 @@ impl Limits {
 mod fixture {
     use std::path::Path;
 
-    /// A file of the recorded fixtures beside the repository.
+    /// A file of the recorded fixtures next to the repository.
     pub(super) fn read(name: &str) -> String {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/fixtures").join(name);
         std::fs::read_to_string(&path)

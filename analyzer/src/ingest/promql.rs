@@ -116,8 +116,8 @@ impl Server {
         self.get(&path, &format!("values of the label {label} {}", shown(range))).await
     }
 
-    /// How many samples of the metric lie in so many milliseconds before each of some times, a step apart; times without
-    /// any are left out. Of a server that shifts such times, as VictoriaMetrics does, near to them.
+    /// How many samples of the metric lie in the `window_ms` milliseconds before each of some times, a step apart;
+    /// times without any are left out. Of a server that shifts such times, as VictoriaMetrics does, near to them.
     pub async fn counts(
         &self,
         metric: &str,

@@ -25,7 +25,7 @@ use super::scrape::UP;
 use crate::sample::{Batch, Labels, LabelsRef, Sample, SeriesRef, TimeMs, is_stale};
 use crate::store::wall_clock;
 
-/// A leader that is alive loses a target of which it has been silent for so many takeovers: it may not scrape it any
+/// A leader that is alive loses a target after this many takeovers without a sample of it: it may not scrape it any
 /// more. With the default takeover this is the five minutes after which Prometheus itself takes a series for ended.
 const SILENT_TAKEOVERS: u32 = 10;
 
@@ -86,7 +86,7 @@ struct Lead {
 }
 
 impl Replicas {
-    /// Knows nobody yet.
+    /// Knows no replica yet.
     #[must_use]
     pub fn new(options: Options) -> Self {
         Self::with_clocks(options, Instant::now, wall_clock)

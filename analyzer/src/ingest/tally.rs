@@ -57,7 +57,7 @@ pub struct Counts {
     pub event_requests: BTreeMap<&'static str, u64>,
     /// Events that were stored, and those that were there already.
     pub events: [u64; 2],
-    /// What requests brought beside samples.
+    /// What requests brought in addition to samples.
     pub passed_over: PassedOver,
     /// Samples dropped because another replica of their sender stands for them.
     pub replicated: u64,

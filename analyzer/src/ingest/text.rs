@@ -242,7 +242,8 @@ impl<'a> LineByLine<'a> {
             self.ended = self.format == Format::OpenMetrics && text.trim_end() == "# EOF";
             return Ok(Err(labels));
         }
-        // A cut line may hold a wrong number. Text 0.0.4 has no end mark, and Prometheus takes its last line without one.
+        // A cut line may hold a wrong number. Text 0.0.4 lacks an end mark, and Prometheus takes its last line without a
+        // line feed.
         if !has_line_feed && self.format == Format::OpenMetrics {
             return Err(self.error("expected a line feed at the end of the line: it may be cut"));
         }

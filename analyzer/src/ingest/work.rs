@@ -20,7 +20,7 @@ use tokio_stream::StreamExt;
 use super::Limits;
 use super::tally::Tally;
 
-/// Memory is given out in pieces of so many bytes.
+/// Memory is given out in pieces of this many bytes.
 const PIECE: usize = 1024;
 
 /// Bodies that arrive from one sender hold at most this part of the memory.
@@ -117,8 +117,8 @@ impl Work {
         Self { limits, requests, memory, senders: Mutex::default(), arriving: Mutex::default(), tally }
     }
 
-    /// A place for one request of this sender. The sender's own limit is below that of all, so that nobody takes every
-    /// place.
+    /// A place for one request of this sender. The sender's own limit is below that of all, so that no sender takes
+    /// every place.
     pub(super) fn place(self: &Arc<Self>, sender: IpAddr) -> Result<Place, Busy> {
         let sender = PeerKey::of(sender);
         let permit = Arc::clone(&self.requests).try_acquire_owned();

@@ -14,7 +14,8 @@ use crate::store::{Samples, Selection, StoreError};
 /// Samples of one selection that are held when more is read than one window asks for: 448 MiB. It is four hours and a
 /// half of what verdicts on 1,000 GPUs rest on that are scraped every 30 s.
 const HELD_SAMPLES: usize = 28 << 20;
-/// More than so much is not read ahead: a reading has some cost of its own, which is little beside six hours'.
+/// More than this is not read ahead: a reading has some cost of its own, which is little compared with that of six
+/// hours.
 const AHEAD_MS: i64 = 6 * HOUR_MS;
 /// So much before a window is kept besides: the last minutes of an hour are asked for a little later than the hour is.
 const KEPT_MS: i64 = 5 * 60_000;
@@ -67,7 +68,7 @@ struct Held {
 }
 
 impl<'s, S: Samples> Reader<'s, S> {
-    /// For windows of which the last ends then. Samples that come in later may be missing.
+    /// For windows up to `end`. Samples that come in later may be missing.
     pub(super) fn new(store: &'s S, end: TimeMs, max_gpus: usize) -> Self {
         let gpus = Gpus { max: max_gpus, judged: HashSet::new(), dropped: HashSet::new() };
         Self { store, end, held: Vec::new(), gpus }
@@ -79,7 +80,7 @@ impl<'s, S: Samples> Reader<'s, S> {
         self.gpus.dropped.len()
     }
 
-    /// The same for more windows, of which the last ends then. Samples from that moment on may have come in since.
+    /// The same for more windows, up to `end`. Samples from `changed_from` on may have come in since.
     pub fn renew(&mut self, end: TimeMs, changed_from: Option<TimeMs>) {
         self.end = end;
         for held in &mut self.held {
@@ -98,8 +99,8 @@ impl<'s, S: Samples> Reader<'s, S> {
         self.gpus.dropped.clear();
     }
 
-    /// The series of these metrics, with their samples of the window, of so many milliseconds before it and after it, and
-    /// perhaps others.
+    /// The series of these metrics, with their samples of the window, of `before_ms` before it and `after_ms` after it,
+    /// and perhaps others.
     pub(super) async fn around(
         &mut self,
         metrics: &[String],
@@ -146,7 +147,7 @@ impl<'s, S: Samples> Reader<'s, S> {
 }
 
 impl Held {
-    /// The time in which there are about so many samples.
+    /// The time in which there are about this many samples.
     fn length_of(&self, samples: usize) -> i64 {
         let held: usize = self.series.iter().map(|series| series.samples.len()).sum();
         let length = (self.range.end - self.range.start) as f64;

@@ -1,4 +1,4 @@
-//! What is stored of the ledger and beside it, one row each.
+//! What is stored of the ledger and in addition to it, one row each.
 
 use polars::prelude::{Column, DataFrame, NamedFrom, PolarsResult, Series};
 use serde::Serialize;
@@ -115,7 +115,7 @@ fn floats<T>(name: &str, rows: &[T], of: impl Fn(&T) -> Option<f64>) -> Column {
     Series::new(name.into(), rows.iter().map(of).collect::<Vec<_>>()).into()
 }
 
-/// Text and numbers, of which each is finite: they were stored as JSON.
+/// Text and finite numbers: they were stored as JSON.
 fn json(value: &impl Serialize) -> Option<String> {
     serde_json::to_string(value).ok()
 }

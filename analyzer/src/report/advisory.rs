@@ -11,7 +11,7 @@ mod remedies;
 use crate::classify::{Advice, Advisory, Class};
 use crate::sample::TimeMs;
 
-/// One advice about the GPUs of one run; where nobody is known to hold them, of one node.
+/// One advice about the GPUs of one run; where no holder is known, of one node.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AdvisoryRow {
     /// The cluster of the run or node; null where series name none.
@@ -20,7 +20,7 @@ pub struct AdvisoryRow {
     pub advice: Advice,
     /// One sentence of what it means.
     pub meaning: &'static str,
-    /// Which run held the GPUs; null where nobody knows.
+    /// Which run held the GPUs; null where unknown.
     pub owner: Option<String>,
     /// Where, in order of node and UUID.
     pub places: Vec<AdvisedGpu>,
@@ -102,7 +102,7 @@ pub fn advice_remedies(advice: Advice) -> &'static [Remedy] {
     }
 }
 
-/// What belongs to one row: an advice, its cluster and run; where nobody is known, the node.
+/// What belongs to one row: an advice, its cluster and run; where no run is known, the node.
 type Key<'a> = (Advice, Option<&'a str>, Option<&'a str>, Option<&'a str>);
 
 /// One row per advice and run, the one that lasted longest first.

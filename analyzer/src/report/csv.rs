@@ -10,12 +10,12 @@ const HEADER: &str = "node,gpu,model,owner,class,group,start_ms,end_ms,gpu_ms,co
                       gpu_instance_profile,gpu_ms_low,gpu_ms_high,gpu_ms_variance,rule_version,rules_version,run,account,cluster";
 
 /// Header and one line per interval. Times are Unix milliseconds; unknown fields are empty; evidence reads
-/// `signal=value unit (threshold)`, joined by `; `. Energy is known for `energy_known_ms` of the GPU-milliseconds, and of
-/// these by the board's counter for `energy_counted_ms`. `charged_node` and `charged_gpu` say who caused it, where that is
-/// another GPU. `gpu_instance` is the id of the MIG instance whose line it is. Between `gpu_ms_low` and
+/// `signal=value unit (threshold)`, joined by `; `. Energy is known for `energy_known_ms` of the GPU-milliseconds, and
+/// of these by the board's counter for `energy_counted_ms`. `charged_node` and `charged_gpu` say who caused it, where
+/// that is another GPU. `gpu_instance` is the id of the MIG instance whose line it is. Between `gpu_ms_low` and
 /// `gpu_ms_high` the milliseconds are at 90 % by sampling. `rule_version` and `rules_version` say by which rules it was
-/// judged. `run` is the owner, or the job whose ranks are owners; `account` is to whom its time counts;
-/// `cluster` is the node's. A text that a spreadsheet would run as a formula begins with an apostrophe.
+/// judged. `run` is the owner, or the job whose ranks are owners; `account` is what its time counts to; `cluster` is
+/// the node's. A text that a spreadsheet would run as a formula begins with an apostrophe.
 #[must_use]
 pub fn render(intervals: &[Interval]) -> String {
     let mut text = format!("{HEADER}\r\n");

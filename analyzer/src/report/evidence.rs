@@ -11,10 +11,10 @@ use crate::classify::Interval;
 pub(super) const HEIGHT: f64 = 100.0;
 /// Slices of the axis: one hour each in a whole week.
 const SLICES: usize = 168;
-/// A finding shows this many signals; the table beside has all of them.
+/// A finding shows this many signals; the table next to them has all.
 const MAX_CURVES: usize = 3;
 
-/// One signal and what it was held against.
+/// One signal and what it was compared with.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curve {
     /// The signal's name.

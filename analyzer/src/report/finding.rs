@@ -1,4 +1,4 @@
-//! Intervals to findings: one per class and run; where nobody held the GPU, one per class and node.
+//! Intervals to findings: one per class and run; where no owner held the GPU, one per class and node.
 
 use std::collections::{BTreeMap, BTreeSet};
 

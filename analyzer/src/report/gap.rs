@@ -22,7 +22,7 @@ pub struct Gap {
     pub nodes: Vec<String>,
     /// The metrics that give it, best first; any one is enough.
     pub origins: Vec<Origin>,
-    /// What they need, beside the exporter; null where nothing else is known to be needed.
+    /// What they need in addition to the exporter; null where nothing else is known to be needed.
     pub needs: Option<&'static str>,
 }
 

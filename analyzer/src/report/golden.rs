@@ -1,4 +1,4 @@
-//! The renderings against recorded ones; `UPDATE_GOLDEN=1` records them anew, to be reviewed as a diff.
+//! The renderings against recorded ones; `UPDATE_GOLDEN=1` records them again, to be reviewed as a diff.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -130,7 +130,7 @@ fn damage() -> Damage {
     Damage { level: Level::Watch, evidence: vec![evidence], window_seconds: 3600.0 }
 }
 
-/// Three nodes in an hour, of which one is set up differently, and slower than another that it works with.
+/// Three nodes in an hour; one is set up differently, and slower than another that it works with.
 fn standings(hour: i64) -> Vec<Standing> {
     let (start_ms, end_ms) = (THURSDAY + hour * HOUR, THURSDAY + (hour + 1) * HOUR);
     let text = str::to_owned;

@@ -62,7 +62,7 @@ pub use trial::{Added, PartialAnswers, Scrape, Trial, Untold};
 /// Version of the JSON form; a field that goes or changes its meaning raises it, a field that comes does not.
 pub const SCHEMA_VERSION: u32 = 5;
 
-/// How fleet goodput is computed; printed beside the number.
+/// How fleet goodput is computed; printed next to the number.
 pub const FORMULA: &str = "goodput = productive GPU time / capacity; capacity = all GPU time accounted for, \
                            unallocated time and time without data included";
 
@@ -124,10 +124,10 @@ pub struct Report {
     /// What jobs count themselves; not there when no job is known to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub throughput: Option<throughput::Throughput>,
-    /// What jobs told of their runs; not there when none did.
+    /// What jobs reported about their runs; not there when none did.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub runs: Vec<Run>,
-    /// What the samples of somebody else's server left open, and what would tell; not there but in reports of `try`.
+    /// What the samples of another server left open, and what would show it; only there in reports of `try`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trial: Option<Trial>,
     /// What happened when, for the chart; the CSV form has all of it.
@@ -257,7 +257,7 @@ pub struct BusySignal {
     pub amount: Amount,
 }
 
-/// One loss: a class, and one run; where nobody held the GPU, one node.
+/// One loss: a class, and one run; where no owner held the GPU, one node.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
     /// The cluster of the run or node; null where series name none.
@@ -270,19 +270,19 @@ pub struct Finding {
     pub lost: Amount,
     /// Its 90 % interval, as of [`ClassRow`].
     pub interval: Option<Bounds>,
-    /// The same class and run (where nobody held the GPU: node) in the period before; null when no verdicts are stored
-    /// for it.
+    /// The same class and run (where no owner held the GPU: node) in the period before; null when no verdicts are
+    /// stored for it.
     pub previous: Option<Amount>,
     /// What acting on it is said to return, by a source; null where no source gives a figure.
     pub gain: Option<&'static Gain>,
     /// What that is of this loss, at most all of it; null without `gain`.
     pub recoverable: Option<Recoverable>,
-    /// Which run held the GPUs: an owner, or the job whose ranks are owners; null where nobody did, or nobody knows.
+    /// Which run held the GPUs: an owner, or the job whose ranks are owners; null where none did, or it is unknown.
     pub owner: Option<String>,
     /// Where, greatest loss first; shares are of this finding's loss.
     pub places: Vec<Place>,
-    /// The GPUs that were waited for, the one that caused the most first; shares are of this finding's loss. Empty where
-    /// nobody is named.
+    /// The GPUs that were waited for, the one that caused the most first; shares are of this finding's loss. Empty
+    /// where none is named.
     pub culprits: Vec<Place>,
     /// When: stretches without a pause, in order of time.
     pub spans: Vec<Span>,
@@ -338,7 +338,7 @@ pub struct Proof {
     pub min: f64,
     /// Greatest mean of an interval.
     pub max: f64,
-    /// What each cell was held against, on average.
+    /// What each cell was compared with, on average.
     pub threshold: f64,
     /// Unit of all four.
     pub unit: String,

@@ -24,7 +24,7 @@ pub struct Price {
     pub currency: String,
     /// Millionths per GPU-hour, whether used or not.
     pub micros_per_gpu_hour: i64,
-    /// What electricity costs beside that; `None` where the price of a GPU-hour has it in.
+    /// What electricity costs in addition; `None` where the price of a GPU-hour includes it.
     pub electricity: Option<Electricity>,
     /// First day, in the report's zone.
     pub valid_from: Date,

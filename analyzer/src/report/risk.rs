@@ -29,10 +29,10 @@ pub struct RiskRow {
     pub cluster: Option<String>,
     /// The node.
     pub node: String,
-    /// The GPU's UUID, for a MIG instance with `/` and its id behind it; the owner's id; where a file system is mounted; or
-    /// the node once more.
+    /// The GPU's UUID, for a MIG instance with `/` and its id behind it; the owner's id; where a file system is
+    /// mounted; or the node again.
     pub entity: String,
-    /// Who held the GPU at the last forecast; of an eviction, the GPUs of the node; of others, nobody.
+    /// Who held the GPU at the last forecast; of an eviction, the GPUs of the node; of others, empty.
     pub owners: Vec<String>,
     /// When it was at risk: stretches without a pause, in order of time.
     pub stretches: Vec<Stretch>,
@@ -70,8 +70,8 @@ pub struct Stretch {
     pub end_ms: TimeMs,
 }
 
-/// One line per thing; those that were at risk last come first, of these the ones whose end is the nearest, and before them
-/// what has no end that is known.
+/// One line per thing. Those that were at risk last come first; of these, things without a known end, then those whose
+/// end is the nearest.
 pub(super) fn rows(risks: &[Risk]) -> Vec<RiskRow> {
     let mut by_thing: BTreeMap<(Option<&str>, &str, Kind, &str), Vec<&Risk>> = BTreeMap::new();
     for risk in risks.iter().filter(|r| r.last.is_risk()) {

@@ -1,5 +1,5 @@
-//! Runs by what their jobs told, beside the ledger of the GPU time that they held: how often they failed, how much of
-//! their time was kept, and how often they should save.
+//! Runs by what their jobs reported, in addition to the ledger of the GPU time that they held: how often they failed,
+//! how much of their time was kept, and how often they should save.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -30,7 +30,7 @@ pub struct Run {
     pub ranks: usize,
     /// Those that lie in the period, in order.
     pub attempts: Vec<Try>,
-    /// Attempts that failed in the period, were pre-empted, or were followed by another without telling of their end.
+    /// Attempts that failed in the period, were pre-empted, or were followed by another without reporting their end.
     pub failures: usize,
     /// Milliseconds in which an attempt that had told since when, or that followed a failure, waited for GPUs.
     pub queued_ms: i64,
@@ -38,7 +38,7 @@ pub struct Run {
     pub is_first_queue_known: bool,
     /// Milliseconds in which the run held GPUs, by the share of its GPU time that was productive and is kept.
     pub productive_ms: i64,
-    /// Of the productive milliseconds those in which it evaluated; null where its job tells of no evaluation.
+    /// Of the productive milliseconds those in which it evaluated; null where its job reports no evaluation.
     pub evaluating_ms: Option<i64>,
     /// The rest of the milliseconds in which it held GPUs.
     pub unproductive_ms: i64,
@@ -53,7 +53,7 @@ pub struct Run {
     pub checkpoint_interval_seconds: Option<f64>,
     /// What a checkpoint costs; null where nothing tells.
     pub checkpoint_cost: Option<CheckpointCost>,
-    /// Young's and Daly's interval, sqrt(2 x cost x mean time to failure); null where it is not to be had.
+    /// Young's and Daly's interval, sqrt(2 x cost x mean time to failure); null where it cannot be computed.
     pub advised_interval_seconds: Option<f64>,
     /// Why there is none; null where there is.
     pub no_advice: Option<String>,
@@ -68,14 +68,14 @@ pub struct Try {
     pub begun_ms: TimeMs,
     /// Its end, at the latest; null where it may go on.
     pub ended_ms: Option<TimeMs>,
-    /// `completed`, `cancelled`, `failed`, `preempted`; `superseded` where the next one began and it had told of no end;
-    /// `open`.
+    /// `completed`, `cancelled`, `failed`, `preempted`; `superseded` where the next one began and it had not
+    /// reported its end; `open`.
     pub ending: &'static str,
     /// The highest step that an event names; null where none does.
     pub last_step: Option<u64>,
-    /// Its last checkpoint; null where it told of none.
+    /// Its last checkpoint; null where it reported none.
     pub saved_ms: Option<TimeMs>,
-    /// The step of the checkpoint that it went on from; null where it told of none.
+    /// The step of the checkpoint that it went on from; null where it reported none.
     pub restored_step: Option<u64>,
 }
 

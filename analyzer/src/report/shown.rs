@@ -1,4 +1,4 @@
-//! What renderings show of the model beside its fields.
+//! What renderings show of the model in addition to its fields.
 
 use super::{Amount, ClassRow, Finding, MAX_FINDINGS, MAX_SPANS, Recoverable, Report, Span, text};
 use crate::classify::Class;
@@ -81,7 +81,7 @@ impl Report {
             .then(|| format!("Not judged: {}; see \"What could not be judged, and why\".", said.join(", ")))
     }
 
-    /// How many findings a reader is told of one by one; JSON has all of them.
+    /// The findings that a reader sees one by one; JSON has all of them.
     #[must_use]
     pub fn shown_findings(&self) -> &[Finding] {
         &self.findings[..self.findings.len().min(MAX_FINDINGS)]

@@ -68,7 +68,7 @@ pub(crate) struct Sum<'a> {
     cost: BTreeMap<&'a str, (i64, i64)>,
     /// What sampling leaves unknown, in ms²; of one class only is it the variance of the sum.
     variance_ms2: i128,
-    /// There is time of which that is not known.
+    /// For some of the time that is not known.
     is_open: bool,
 }
 

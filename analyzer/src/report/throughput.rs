@@ -1,4 +1,4 @@
-//! Throughput goodput: what jobs achieved by their own counters, beside the time goodput of the same GPU time.
+//! Throughput goodput: what jobs achieved by their own counters, next to the time goodput of the same GPU time.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -47,7 +47,7 @@ pub struct Job {
     pub time_goodput: Option<f64>,
 }
 
-/// What progress is held against.
+/// What progress is compared with.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Ideal {
     /// Progress per second and GPU; the mean, weighted by GPU time, where the configuration changed within the period.
@@ -99,7 +99,7 @@ fn nothing(row: &Achieved) -> Unjoined {
     Unjoined { metric, subject, total: 0.0, unit }
 }
 
-/// Intervals in which somebody held a GPU, by owner.
+/// Intervals in which a GPU was held, by owner.
 struct Held<'a>(HashMap<&'a str, Vec<&'a Interval>>);
 
 impl<'a> Held<'a> {
@@ -163,8 +163,8 @@ fn configured(hours: &[Hour], held_ms: i64) -> Option<Ideal> {
     (held_ms > 0).then(|| Ideal { per_second_per_gpu: possible / held_ms as f64, source })
 }
 
-/// The best rate that this owner sustained itself, of hours of which at least half is known and at least half a GPU was
-/// held: shorter ones are spurts.
+/// The best rate that this owner sustained itself. It counts hours that are at least half known and in which at least
+/// half a GPU was held: shorter ones are spurts.
 fn sustained(hours: &[Hour]) -> Option<Ideal> {
     let half = |h: &Hour| (h.achieved.end_ms - h.achieved.start_ms) / 2;
     let counts = |h: &&Hour| h.held_ms > 0 && h.achieved.covered_ms >= half(h) && h.held_ms >= half(h);

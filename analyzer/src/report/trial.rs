@@ -1,4 +1,4 @@
-//! What a report from somebody else's samples rests on, what they leave open, and what would tell.
+//! What a report from another server's samples rests on, what they leave open, and what would show it.
 
 use std::collections::BTreeSet;
 
@@ -76,7 +76,7 @@ pub struct Added {
     pub signal: String,
     /// The metrics that give it, best first; any one is enough.
     pub origins: Vec<Origin>,
-    /// What they need, beside the exporter; null where nothing else is known to be needed.
+    /// What they need in addition to the exporter; null where nothing else is known to be needed.
     pub needs: Option<&'static str>,
 }
 

@@ -1,5 +1,5 @@
-//! Tuning audit and drift: checks that did not pass, what differs from the pool, and nodes that are slow beside the
-//! others of their runs, with what is different there.
+//! Tuning audit and drift: checks that did not pass, what differs from the pool, and nodes that are slow compared with
+//! the others of their runs, with what is different there.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,7 +40,7 @@ pub struct Tuning {
     pub rows: Vec<TuningRow>,
     /// Pools with too few nodes for anything to be usual, and how many they had at most.
     pub small_pools: Vec<SmallPool>,
-    /// Nodes with capacity of which no settings are known.
+    /// Nodes with capacity whose settings are unknown.
     pub untold: Vec<String>,
 }
 
@@ -82,7 +82,7 @@ pub struct Alike {
     pub next: f64,
 }
 
-/// A node of which too little is known to call it slow or not.
+/// A node with too few comparisons to call it slow or not.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct TooFew {
     /// The cluster of the node; null where series name none.
@@ -311,7 +311,7 @@ impl TuningRow {
 }
 
 impl Tuning {
-    /// Rows that a reader is told of one by one; JSON has all of them.
+    /// Rows that a reader sees one by one; JSON has all of them.
     #[must_use]
     pub fn shown_rows(&self) -> Vec<&TuningRow> {
         self.rows.iter().filter(|row| row.is_shown()).take(super::MAX_FINDINGS).collect()

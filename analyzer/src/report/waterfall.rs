@@ -1,4 +1,4 @@
-//! From capacity, less what nobody held, to allocated, less what was lost, to productive.
+//! From capacity, less what no owner held, to allocated, less what was lost, to productive.
 
 use super::chart::WIDTH;
 use super::{Amount, Report};

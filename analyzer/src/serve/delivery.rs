@@ -1,8 +1,8 @@
 //! The loop that delivers the weekly report when it is due.
 //!
 //! After every round of judging it looks whether the newest week whose run has come is final, has stood for a while and
-//! is missing somewhere. A week that is opened again by late samples is looked at once more when it has settled: if its
-//! verdicts have changed, the directory gets a further version and nobody gets a second message.
+//! is missing somewhere. A week that late samples open again is looked at again when it has settled: if its verdicts
+//! have changed, the directory gets a further version, and no second message is sent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! The loop that keeps verdicts up to date.
 //!
 //! Once a minute the open hour is judged up to [`SETTLE_MS`] ago. Those verdicts are provisional: when everything that
-//! they may depend on is there ([`LOOK_AHEAD_MS`] after the hour), the hour is judged once more, for good. After a start,
+//! they may depend on is there ([`LOOK_AHEAD_MS`] after the hour), the hour is judged again, for good. After a start,
 //! hours that were missed are judged the same way; hours for which samples come in late are judged again, and a backlog
 //! that has come in is not left until the minute is over.
 
@@ -256,8 +256,8 @@ impl<S: Samples + Results> Judging<S> {
         Ok(())
     }
 
-    /// Hours before those that were just judged, of which a crash within these took the work away, or a long start that ends in
-    /// them was a part: once for each.
+    /// Hours before those that were just judged, if a crash within these took their work away, or they were part of a
+    /// long start that ends in these: once for each.
     async fn restate(&self, since: BTreeSet<TimeMs>, from: TimeMs, until: TimeMs) -> Result<(), JudgeError> {
         let new = since.difference(&self.restated.lock()).copied().min();
         let Some(first) = new else { return Ok(()) };

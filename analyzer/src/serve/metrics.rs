@@ -73,7 +73,7 @@ struct Build {
     version: &'static str,
 }
 
-/// The whole page. Everything is made anew, so that nothing that is gone lingers.
+/// The whole page. It is built from scratch, so that nothing that is gone lingers.
 pub(super) fn render(
     progress: &Progress,
     account: &Account,

@@ -197,7 +197,7 @@ signals! {
     PcieReplays "pcie_replays" Gpu Counter "replays per second" up to 1e15,
     /// Checksum errors of NVLink, which are corrected by sending again.
     NvlinkCrcErrors "nvlink_crc_errors" Gpu Counter "errors per second" up to 1e15,
-    /// Recoveries of NVLink after errors that sending again did not mend.
+    /// Recoveries of NVLink after errors that sending again did not fix.
     NvlinkErrors "nvlink_errors" Gpu Counter "errors per second" up to 1e15,
     /// CPUs of one NUMA node that the GPU's processes may run on.
     GpuAllowedCpus "gpu_allowed_cpus" Gpu State "cores" up to 1e6,
@@ -238,7 +238,7 @@ signals! {
     NodeMemoryTotal "node_memory_total" Node Gauge "bytes" from 1e6 up to 1e15,
     /// Memory that new work can have without swapping, as the kernel estimates it.
     NodeMemoryAvailable "node_memory_available" Node Gauge "bytes" up to 1e15,
-    /// Memory that nobody uses.
+    /// Unused memory.
     NodeMemoryFree "node_memory_free" Node Gauge "bytes" up to 1e15,
     /// File pages that were not used lately.
     NodeMemoryInactiveFile "node_memory_inactive_file" Node Gauge "bytes" up to 1e15,
@@ -279,7 +279,7 @@ signals! {
     JobAccount "job_account" Job State "info" up to 1e15,
     /// CPU time used by the job.
     JobCpuUsage "job_cpu_usage" Job Counter "cores" up to 1e13,
-    /// Processes of the job without a GPU, its loaders' workers as a rule, that computed nearly all of the time.
+    /// Processes of the job without a GPU, usually its loaders' workers, that computed nearly all of the time.
     JobSaturatedWorkers "job_saturated_workers" Job Average "processes" up to 1e6,
     /// Processes of the job without a GPU, usually the workers of its data loaders.
     JobWorkers "job_workers" Job Gauge "processes" up to 1e6,
@@ -349,7 +349,7 @@ impl Signal {
         matches!(self, Signal::PodController | Signal::JobController | Signal::JobAccount)
     }
 
-    /// Do forecasts speak of it, and no rule?
+    /// Do forecasts use it, and no rule?
     pub(super) fn is_of_forecasts_alone(self) -> bool {
         use Signal as S;
         matches!(

@@ -1,4 +1,4 @@
-//! What a series means: its labels held against the rows of `table`.
+//! What a series means: its labels compared with the rows of `table`.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::LazyLock;
@@ -65,7 +65,7 @@ pub fn resolve(labels: &Labels) -> Option<Meaning<'_>> {
     let part = row.sum_over.iter().filter_map(|name| labels.get(name)).collect();
     let (numa_node, node) = match row.by_numa_node {
         true => numa_labels(labels)?,
-        // Who tells of all nodes runs on one of them, whose name the target may have.
+        // A target that reports all nodes runs on one of them, whose name the target may have.
         false if row.of_any_node => (None, labels.get("exported_node").or_else(|| labels.get("node"))),
         false => (None, labels.get("node")),
     };

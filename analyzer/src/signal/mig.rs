@@ -1,4 +1,4 @@
-//! What is told of the instances of a GPU that is cut up, and what of the GPU alone.
+//! Which signals describe the instances of a GPU that is cut up, and which the GPU alone.
 
 use super::Signal;
 use crate::sample::Labels;
@@ -59,7 +59,7 @@ pub fn profile_of(labels: &Labels) -> Option<&str> {
     labels.get("GPU_I_PROFILE").filter(|profile| !profile.is_empty())
 }
 
-/// Is the series about an instance, whoever's the reading?
+/// Does the series name an instance, whether or not the reading is the instance's own?
 #[must_use]
 pub fn names_instance(labels: &Labels) -> bool {
     labels.get("GPU_I_ID").is_some()

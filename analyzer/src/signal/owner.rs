@@ -4,9 +4,9 @@ use crate::sample::Labels;
 
 /// The owner that a GPU series names: our exporter's `owner` id, else dcgm-exporter's HPC job, else its pod.
 ///
-/// Prometheus without `honor_labels` renames the GPU's pod to `exported_pod`, for the scraped pod has the name `pod`;
-/// with it, GPUs that nobody holds keep the pod of the exporter itself. Neither may count as a holder. `is_exporter`: the
-/// target is known to be the pod that is not renamed.
+/// Prometheus without `honor_labels` renames the GPU's pod to `exported_pod`, because the scraped pod has the name
+/// `pod`; with it, GPUs without a holder keep the pod of the exporter itself. Neither may count as a holder.
+/// `is_exporter`: the target is known to be the pod that is not renamed.
 #[must_use]
 pub fn owner_of(labels: &Labels, is_exporter: bool) -> Option<String> {
     if let Some(owner) = labels.get("owner") {
@@ -35,8 +35,8 @@ fn pod_of(labels: &Labels, is_exporter: bool) -> Option<&str> {
     labels.get("exported_pod").or_else(other).filter(|pod| !is_known(pod))
 }
 
-/// Is an owner of this name on another node somebody else? systemd units and cgroup paths, as our exporter names them, are
-/// the same on every node.
+/// Is an owner of this name on another node a different owner? systemd units and cgroup paths, as our exporter names
+/// them, are the same on every node.
 #[must_use]
 pub fn is_of_one_node(owner: &str) -> bool {
     let is_path = owner.starts_with('/') || owner.starts_with("cgroup-");
@@ -88,13 +88,13 @@ pub fn owners_named(labels: &Labels, owner_label: &str) -> Vec<String> {
     }
 }
 
-/// The name of a pod of which its UID alone is known.
+/// The name of a pod that is known by its UID alone.
 #[must_use]
 pub fn owner_of_uid(uid: &str) -> String {
     format!("pod-{uid}")
 }
 
-/// The names under which GPU series may know the server that tells of its requests: by its pod, else by its owner.
+/// The names under which GPU series may know the server that reports its requests: by its pod, else by its owner.
 #[must_use]
 pub fn servers_named(labels: &Labels) -> Vec<String> {
     let told = ["exported_pod", "pod", "owner"].into_iter().find(|name| labels.get(name).is_some());

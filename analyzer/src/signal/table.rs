@@ -54,7 +54,7 @@ impl Row {
         Row { of_server: true, ..self }
     }
 
-    /// One target tells of all nodes.
+    /// One target reports all nodes.
     const fn of_any_node(self) -> Row {
         Row { of_any_node: true, ..self }
     }
@@ -144,7 +144,7 @@ const fn container(metric: &'static str, signal: Signal) -> Row {
     row(metric, signal).sum_over(&["container", "exported_container", "cpu", "device"]).of_server().of_container()
 }
 
-/// cAdvisor tells of every cgroup: a pod's has no container's name, and the one that holds a pod's network is `POD`.
+/// cAdvisor reports every cgroup: a pod's has no container's name, and the one that holds a pod's network is `POD`.
 fn is_of_a_container(labels: &Labels) -> bool {
     // Where the target has labels of these names, Prometheus renames the series' own.
     let name = if labels.get("exported_pod").is_some() { "exported_container" } else { "container" };

@@ -21,7 +21,7 @@ use super::varint::{put, put_signed, take, take_signed, take_value};
 /// Samples of a chunk at most: one that is needed in part is decoded as a whole.
 pub(super) const MOST: usize = 4096;
 
-/// From so many numbers on, what `pco` says about its ranges weighs less than what it saves.
+/// From this many numbers on, what `pco` says about its ranges weighs less than what it saves.
 const FEW: usize = 32;
 
 /// Of `pco`'s effort, 0 to 12. Higher ones took longer and saved less than 0.1 %, on the model of a node that the store
@@ -34,7 +34,7 @@ const SCALES: [f64; 13] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e1
 /// Stands where values that are decimals have their exponent.
 const FLOATS: u8 = 0xff;
 
-/// At most one exception in so many values, and one more.
+/// At most one exception in this many values, and one more.
 const EXCEPTIONS: usize = 16;
 
 pub(super) fn encode_times(times: &[i64]) -> Result<Vec<u8>, String> {
@@ -43,7 +43,7 @@ pub(super) fn encode_times(times: &[i64]) -> Result<Vec<u8>, String> {
     Ok(out)
 }
 
-/// What [`encode_times`] wrote of so many times.
+/// What [`encode_times`] wrote of `count` times.
 pub(super) fn decode_times(bytes: &[u8], count: usize) -> Result<Vec<i64>, String> {
     take_integers(bytes, within(count)?)
 }
@@ -72,7 +72,7 @@ pub(super) fn encode_values(values: &[f64]) -> Result<Vec<u8>, String> {
     Ok(out)
 }
 
-/// What [`encode_values`] wrote of so many values.
+/// What [`encode_values`] wrote of `count` values.
 pub(super) fn decode_values(bytes: &[u8], count: usize) -> Result<Vec<f64>, String> {
     let count = within(count)?;
     let (tag, mut rest) = bytes.split_first().ok_or("no values")?;
@@ -92,7 +92,7 @@ pub(super) fn decode_values(bytes: &[u8], count: usize) -> Result<Vec<f64>, Stri
     Ok(values)
 }
 
-/// Reads the bytes as times and as values of so many samples, for whoever has bytes that may be neither.
+/// Reads the bytes as times and as values of `count` samples, for a caller whose bytes may be neither.
 ///
 /// # Errors
 /// Why they are not times, else why they are not values.
@@ -101,7 +101,7 @@ pub fn read_chunk(bytes: &[u8], count: usize) -> Result<(Vec<i64>, Vec<f64>), St
     Ok((times?, values?))
 }
 
-/// Memory is taken for so many, so a number that was read is not taken at its word.
+/// Memory is taken for `count`, so a number that was read is not taken at its word.
 fn within(count: usize) -> Result<usize, String> {
     if count <= MOST { Ok(count) } else { Err(format!("{count} samples in a chunk, expected at most {MOST}")) }
 }

@@ -26,10 +26,10 @@ pub(super) static MIGRATIONS: Migrator = sqlx::migrate!("../migrations/sqlite");
 /// What SQLite's own journal is cut down to once it is in the file, though a long read has made it longer.
 const JOURNAL_BYTES: &str = "16777216";
 
-/// Free pages of so many bytes are left in the file: not worth to be moved.
+/// Free pages of this many bytes are left in the file: not worth moving.
 const SLACK_BYTES: u64 = 1 << 20;
 
-/// Connections that read beside the one that writes; SQLite's WAL journal lets them run at once.
+/// Connections that read while another one writes; SQLite's WAL journal lets them run at once.
 const READERS: u32 = 4;
 
 pub(super) struct Database {
@@ -81,8 +81,8 @@ impl Database {
         Self { path, directory, generation, superseded, write, read, pages }
     }
 
-    /// Reads beside whatever process has the directory: one connection in one transaction, so that all that is read is of
-    /// one instant. Nothing can be written.
+    /// Reads while any other process may have the directory open: one connection in one transaction, so that all that
+    /// is read is of one instant. Nothing can be written.
     pub(super) async fn look(path: PathBuf) -> Result<Self, StoreError> {
         look_into(&path).await?.close().await.map_err(|error| failed(&path, error))?;
         // A connection that the pool replaced would begin another transaction, of another instant.
@@ -137,7 +137,7 @@ impl Database {
         if found == self.generation() { Ok(transaction) } else { Err(identity::superseded()) }
     }
 
-    /// Gives free pages back to the file system, but for so many bytes, which are about to be needed again. Returns how
+    /// Gives free pages back to the file system, except `keep` bytes, which are about to be needed again. Returns how
     /// many bytes.
     pub(super) async fn give_back(&self, keep: u64) -> sqlx::Result<u64> {
         let mut connection = self.write.acquire().await?;
@@ -212,7 +212,7 @@ pub(super) async fn write_ahead_after(
     sqlx::query_as(sql).bind(seq).fetch_optional(connection).await
 }
 
-/// A connection to read with, beside whatever process has the directory; the file is not changed.
+/// A connection to read with, while any other process may have the directory open; the file is not changed.
 pub(super) async fn look_into(path: &Path) -> Result<SqliteConnection, StoreError> {
     let options = SqliteConnectOptions::new().filename(path).read_only(true);
     let mut connection = SqliteConnection::connect_with(&options).await.map_err(|error| failed(path, error))?;
@@ -229,7 +229,7 @@ async fn migrate(pool: &SqlitePool, path: &Path) -> Result<(), StoreError> {
     MIGRATIONS.run(&mut *connection).await.map_err(|error| failed(path, error.into()))
 }
 
-/// Files of earlier releases cannot give pages back: they are written anew, once.
+/// Files of earlier releases cannot give pages back: they are rewritten, once.
 async fn make_shrinkable(pool: &SqlitePool) {
     let made = async {
         let mode: i64 = sqlx::query_scalar("PRAGMA auto_vacuum").fetch_one(pool).await?;

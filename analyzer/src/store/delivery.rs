@@ -37,7 +37,7 @@ impl Store {
         ))
     }
 
-    /// Notes what a destination has now. The same once more changes nothing.
+    /// Notes what a destination has now. Noting the same again changes nothing.
     pub async fn note_delivery(&self, week: &str, row: &Delivered) -> Result<(), StoreError> {
         let database = &self.shared.database;
         let stored = async {

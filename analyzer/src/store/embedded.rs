@@ -177,7 +177,7 @@ impl Store {
         self.ask(Command::Compact).await?
     }
 
-    /// Stores what is queued and lets go of the directory. What is in the write-ahead stays there.
+    /// Stores what is queued and releases the directory. What is in the write-ahead stays there.
     pub async fn close(&self) {
         // An error means that it is closed already.
         let _ = self.ask(Command::Close).await;

@@ -137,7 +137,7 @@ pub struct Taken {
     pub unjudged_from_ms: Option<TimeMs>,
 }
 
-/// What jobs told of the runs of a window.
+/// What jobs reported about the runs of a window.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct History {
     /// Every event of these runs but steps.
@@ -214,9 +214,9 @@ pub struct Whose {
     pub class: Option<Class>,
     /// Only what was caused by the GPU of this UUID.
     pub charged_to: Option<String>,
-    /// Without so many at the beginning.
+    /// Without this many at the beginning.
     pub skip: usize,
-    /// At most so many.
+    /// At most this many.
     pub limit: Option<usize>,
 }
 
@@ -318,7 +318,7 @@ pub trait Results: Send + Sync {
     /// What was achieved in the windows that lie within this one.
     fn achieved(&self, window: Range<TimeMs>) -> impl Future<Output = Result<Vec<Achieved>, StoreError>> + Send;
 
-    /// What jobs told of runs that have an event in the window, or one before it and one after it.
+    /// What jobs reported about runs that have an event in the window, or one before it and one after it.
     fn history(&self, window: Range<TimeMs>) -> impl Future<Output = Result<History, StoreError>> + Send;
 
     /// A number that grows with every change of results in the window, since the store was opened.
@@ -384,7 +384,7 @@ fn only(refused: Vec<(String, StoreError)>) -> Result<(), StoreError> {
 #[cfg(test)]
 pub(crate) use contract::interval;
 
-/// What is kept beside the ledger: risks of two kinds, an advisory and a standing.
+/// What is kept in addition to the ledger: risks of two kinds, an advisory and a standing.
 #[cfg(test)]
 pub(crate) fn examples() -> crate::forecast::Outlook {
     use crate::forecast::{Fault, Kind, Memory, Outlook};

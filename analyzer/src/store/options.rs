@@ -49,7 +49,7 @@ pub struct Options {
     /// GPUs that are judged; those that were stored first before others. Default 20,000: judging takes about 90 KiB for each
     /// even where it has one series, so that these take 1.8 GiB.
     pub max_gpus: usize,
-    /// How long samples are kept at least; whole segments go, most of which hold six hours or less. Default: for ever.
+    /// How long samples are kept at least; whole segments go, and most hold six hours or less. Default: for ever.
     pub retention: Option<Duration>,
     /// Bytes of segments beyond which the oldest go; those with samples of the last 6 h stay, because verdicts that are
     /// not final rest on them. Default: no limit.

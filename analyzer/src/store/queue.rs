@@ -44,7 +44,7 @@ pub(super) enum Command {
     Close(oneshot::Sender<()>),
 }
 
-/// Room is given out in pieces of so many bytes; a batch takes one at least.
+/// Room is given out in pieces of this many bytes; a batch takes one at least.
 const PIECE: usize = 1024;
 
 /// What one sender may take of the room: a quarter.
@@ -84,7 +84,7 @@ impl Room {
         if let Some(own) = senders.get(sender).and_then(Weak::upgrade) {
             return own;
         }
-        // Whoever has nothing waiting is forgotten.
+        // Senders that have nothing waiting are forgotten.
         senders.retain(|_, own| own.strong_count() > 0);
         let own = Arc::new(Semaphore::new(share));
         senders.insert(Arc::clone(sender), Arc::downgrade(&own));
@@ -101,7 +101,7 @@ fn pieces(bytes: usize) -> u32 {
     u32::try_from(bytes.div_ceil(PIECE)).unwrap_or(u32::MAX).clamp(1, u32::MAX >> 3)
 }
 
-/// Things by sender, of which each has its turn.
+/// Things by sender; the senders take turns.
 pub(super) struct Turns<T> {
     waiting: HashMap<Arc<str>, VecDeque<T>>,
     /// Those that have something waiting; the first is next.

@@ -93,7 +93,7 @@ pub fn statements() -> Vec<String> {
     chosen.chain(fixed).chain(judged::TABLES.map(judged::forget)).chain(judged::TABLES.map(judged::across)).collect()
 }
 
-/// The intervals of a window where these columns have given values, from one on and so many.
+/// The intervals of a window where these columns have given values, with a limit and an offset.
 fn selection<'a>(columns: impl Iterator<Item = &'a str>) -> String {
     let mut next = 3;
     let mut sql = SELECT.to_owned();

@@ -1,4 +1,4 @@
-//! The samples of a data directory as they are at one instant, read beside the process that has it open.
+//! The samples of a data directory as they are at one instant, read while another process has it open.
 
 use std::collections::HashMap;
 use std::io::ErrorKind;

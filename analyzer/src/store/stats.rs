@@ -1,4 +1,4 @@
-//! What the store tells of itself.
+//! What the store reports about itself.
 
 use std::time::Duration;
 

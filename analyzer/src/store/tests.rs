@@ -272,7 +272,7 @@ async fn a_full_disk_is_an_error_and_passes() {
 #[tokio::test]
 async fn a_thousand_nodes_arriving_are_kept_within_the_head() {
     let dir = tempfile::tempdir().unwrap();
-    // All samples together would take ten times this, those that wait at once more than twice.
+    // All samples together would take ten times this, those waiting at the same time more than twice.
     let head_bytes = 1 << 20;
     let store = Store::open(Options { head_bytes, ..options(dir.path()) }).await.unwrap();
     let node = |n: usize| {

@@ -26,7 +26,7 @@ use crate::sample::TimeMs;
 /// How often is looked for work when nothing is flushed.
 pub(super) const EVERY: Duration = Duration::from_mins(1);
 
-/// A merge under way. It holds the directory's lock, so that nobody else takes the directory while it writes.
+/// A merge under way. It holds the directory's lock, so that no other process takes the directory while it writes.
 pub(super) struct Merging {
     inputs: Vec<Arc<Segment>>,
     cancel: Arc<AtomicBool>,

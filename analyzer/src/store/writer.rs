@@ -103,7 +103,7 @@ impl Writer {
         }
     }
 
-    /// Runs until it is closed, or nobody is left who could send.
+    /// Runs until it is closed, or no sender is left.
     pub(super) async fn run(mut self, mut queue: mpsc::UnboundedReceiver<Command>) {
         loop {
             let (wake, upkeep_due, idle) = (self.deadline.max(self.retry), self.upkeep_due, self.waiting.is_empty());
@@ -119,13 +119,13 @@ impl Writer {
                 outcome = forget::swept(&mut self.sweep) => self.after_sweep(outcome).await,
                 () = tokio::time::sleep_until(upkeep_due.into()) => self.upkeep().await,
             }
-            // Whoever came during the last commit has a turn in this one.
+            // Commands that came during the last commit have a turn in this one.
             while let Some(next) = command.take().or_else(|| queue.try_recv().ok()) {
                 match next {
                     Command::Append(sender, incoming) => self.waiting.push(sender, incoming),
                     Command::Flush(reply) => {
                         self.commit_all().await;
-                        // Whoever asked may have gone; that is no error of the flush.
+                        // The caller may have gone; that is no error of the flush.
                         let _ = reply.send(self.flush().await);
                     }
                     Command::Compact(reply) => {
@@ -178,7 +178,7 @@ impl Writer {
         let (known, outdated): (Vec<_>, Vec<_>) = group.into_iter().partition(is_known);
         for incoming in outdated {
             let reason = "a series was removed with its last samples just before new ones came".to_owned();
-            // Whoever asked may have gone.
+            // The caller may have gone.
             let _ = incoming.reply.send(Err(StoreError::NotStored { reason }));
         }
         known

@@ -54,7 +54,7 @@ pub(super) fn ticks(range: &Range<TimeMs>, clock: &Clock) -> Vec<Tick> {
     times.into_iter().enumerate().map(tick).collect()
 }
 
-/// Every so many days.
+/// A midnight every `days` days.
 fn midnights(range: &Range<TimeMs>, clock: &Clock, days: i64) -> Vec<TimeMs> {
     let first = clock.local(range.start).date();
     let nth = |n: i64| first.checked_add(jiff::Span::new().days(n * days)).ok()?.to_zoned(clock.zone.clone()).ok();

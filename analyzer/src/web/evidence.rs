@@ -76,7 +76,7 @@ pub(super) async fn page<S: Samples + Results>(
     intervals.retain(|i| i.start_ms < range.end && i.end_ms > range.start);
     let all = stretches(&intervals);
     let back = Link::new(format!("{}?{}", link::gpu(&uuid), around.query), format!("GPU {uuid}"));
-    // Where time was judged anew since, the link may touch several stretches: the longest is meant.
+    // Where time was judged again since, the link may touch several stretches: the longest is meant.
     let Some(stretch) = all.iter().max_by_key(|s| s.ms) else {
         let when = clock.stretch(range.start, range.end);
         let what = format!("No verdict {} is stored for GPU {uuid}, {when}, {}", class.name(), clock.zone_name());

@@ -47,7 +47,7 @@ struct Gpu {
 /// Who held GPUs of the node.
 struct Owner {
     name: String,
-    /// Of which run, where that has another name, and to which account its time counts, where known.
+    /// Its run, where that has another name, and the account that its time counts to, where known.
     part_of: Vec<String>,
     hours: String,
     goodput: String,

@@ -54,7 +54,7 @@ impl Shares {
     }
 }
 
-/// What of these intervals rules of other releases judged, and how to judge it anew; to be read.
+/// What of these intervals rules of other releases judged, and how to judge it again; to be read.
 pub(super) fn judged_otherwise(intervals: &[Interval], clock: &Clock) -> Option<String> {
     let Span { start_ms, end_ms, gpu_ms } = other_rules(intervals)?;
     let (start_ms, end_ms) = (start_ms - start_ms.rem_euclid(HOUR_MS), end_ms + (-end_ms).rem_euclid(HOUR_MS));

@@ -16,7 +16,7 @@ const NODE: &str = "<b>n/50%";
 const NODE_PATH: &str = "/nodes/%3Cb%3En%2F50%25";
 const OWNER: &str = "job&<i>7\"";
 
-/// A GPU that starved for the first hour, beside the one that is idle.
+/// A GPU that starved for the first hour, in addition to the one that is idle.
 async fn with_a_starving_gpu() -> Served {
     let served = serve(NODE).await;
     let evidence =

@@ -16,7 +16,7 @@ const CHECK_SECONDS: usize = 300;
 /// All courses are of 80 GB.
 const LIMIT: f64 = 80e9;
 
-/// A course: the share of the limit in use after so many seconds; the samples that are missing.
+/// A course: the share of the limit in use by seconds since the start; the samples that are missing.
 struct Course {
     name: &'static str,
     used: fn(f64) -> f64,
@@ -28,9 +28,9 @@ struct Course {
 }
 
 enum Expect {
-    /// It ends out of memory. The warning that lasts until then comes at least so many seconds before.
+    /// It ends out of memory. The warning that lasts until then comes at least `seconds` before.
     Warned { seconds: usize, shape: Shape },
-    /// It never does, and from so many seconds on no forecast says so.
+    /// It never does, and after `from` seconds no forecast says so.
     Silent { shape: Shape, from: usize },
 }
 
@@ -112,7 +112,7 @@ const COURSES: &[Course] = &[
         noise: 0.001,
         missing: NONE,
         seconds: 6 * HOUR,
-        // Until it has been flat for some minutes, nobody can tell.
+        // Until it has been flat for some minutes, no forecast can tell.
         expect: Expect::Silent { shape: Shape::Plateau, from: 2700 },
     },
     Course {

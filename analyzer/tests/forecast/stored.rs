@@ -8,7 +8,7 @@ const HOUR: TimeMs = 3_600_000;
 const GIB: f64 = 1_073_741_824.0;
 const MIB: f64 = 1_048_576.0;
 
-/// A series of one exporter with a sample every 30 s for so many hours.
+/// A series of one exporter with a sample every 30 s for `hours` hours.
 fn series(labels: &[(&str, &str)], hours: i64, value: impl Fn(f64) -> f64) -> Series {
     let at = |i: i64| Sample { time_ms: i * 30_000, value: value(i as f64 / 120.0) };
     Series { labels: Labels::new(labels.iter().copied()), samples: (0..hours * 120).map(at).collect() }

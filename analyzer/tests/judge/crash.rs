@@ -9,8 +9,8 @@ use goodput_analyzer::sample::{Labels, STALE_BITS, Sample, Series, TimeMs};
 const MINUTE: i64 = 60_000;
 const HOUR: i64 = 60 * MINUTE;
 
-/// The minutes of one node with one GPU: `w` the pod `ml/a` works, `s` it saves beside that, `A` it holds the GPU without
-/// work, `2` works beside a second pod, `.` the GPU is free, ` ` nothing is scraped.
+/// The minutes of one node with one GPU: `w` the pod `ml/a` works, `s` it saves while it works, `A` it holds the GPU
+/// without work, `2` works next to a second pod, `.` the GPU is free, ` ` nothing is scraped.
 struct Node<'a> {
     name: &'a str,
     minutes: &'a str,
@@ -47,7 +47,7 @@ impl Node<'_> {
                 Some(before)
             })
             .collect();
-        // The engine's activity is an average: it speaks of the time before, but for what nobody saw.
+        // The engine's activity is an average: it covers the time before, except where nothing was scraped.
         let mut engine = one("DCGM_FI_PROF_GR_ENGINE_ACTIVE", &gpu, &|_, _| Some(0.0));
         for sample in engine.samples.iter_mut().filter(|sample| sample.value == 0.0) {
             let at = |ms: i64| self.minutes.chars().nth((ms / MINUTE) as usize);
@@ -133,7 +133,7 @@ fn a_node_that_was_started_anew_under_its_job_was_lost() {
     for (booted, expected) in [(Some(14), "..ccwwwwwLLL         ..LLww"), (None, "..ccwwwwwwww         ..ccww")] {
         let node = Node { minutes: "..AAwwwsswww         ..AAww", booted, ..N1 };
         let told = judged(&[node]);
-        // What is held while nothing is scraped nobody knows.
+        // Who holds the GPU while nothing is scraped is unknown.
         assert_eq!(told[0].replace('?', " "), expected, "{booted:?}");
     }
     let free = Node { minutes: "..AAwwwsswww...         ..AAww", booted: Some(18), ..N1 };

@@ -17,7 +17,7 @@ fn series(minutes: &str) -> Vec<Series> {
         let own = [("__name__", name), ("UUID", "GPU-1"), ("Hostname", "n1")];
         Series { labels: Labels::new(own.iter().chain(labels).copied()), samples: twice.collect() }
     };
-    // The engine's activity is an average: it speaks of the time before.
+    // The engine's activity is an average: it covers the time before.
     let before = |ms: i64| minutes.chars().nth(((ms - 1).max(0) / MINUTE) as usize).unwrap_or('.');
     let mut engine = one("DCGM_FI_PROF_GR_ENGINE_ACTIVE", &[], |c| Some(busy(c)));
     engine.samples.iter_mut().for_each(|sample| sample.value = busy(before(sample.time_ms)));
@@ -86,7 +86,7 @@ fn work_since_the_last_checkpoint_and_the_next_start_are_lost() {
         (&[][..], "..ccwwwwwwww......ccwwww"),
         (&[(2.0, 0, START), (8.0, 0, saved(1)), crash, (18.0, 1, START)], "..ccwwwwLLLL......LLwwww"),
         (&[(2.0, 0, START), crash, (18.0, 1, START)], "..ccLLLLLLLL......LLwwww"),
-        // Nobody told of the crash, but there is a next attempt.
+        // No event reports the crash, but there is a next attempt.
         (&[(2.0, 0, START), (8.0, 0, saved(1)), (18.0, 1, START)], "..ccwwwwLLLL......LLwwww"),
         // The last checkpoint was no good.
         (

@@ -1,4 +1,4 @@
-//! A GPU that works for three tenths of the time, on nodes of which more or less is told.
+//! A GPU that works for three tenths of the time, on nodes that export more or less.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ fn counter(name: &str, labels: &[(&str, &str)], rate: f64) -> Series {
     series(name, labels, |t| rate * t as f64 / 1000.0)
 }
 
-/// What the rest of the GPU's time is, with these series beside its own.
+/// What the rest of the GPU's time is, with these series in addition to its own.
 fn lost_to(more: impl IntoIterator<Item = Series>) -> &'static str {
     let device = [("UUID", "GPU-1"), ("pod", "train-0"), ("namespace", "ml")];
     let mut all = vec![series("DCGM_FI_PROF_GR_ENGINE_ACTIVE", &device, |_| 0.3)];
@@ -35,7 +35,7 @@ fn lost_to(more: impl IntoIterator<Item = Series>) -> &'static str {
     class
 }
 
-/// The CPUs of a node of 64, of which the job uses few.
+/// The CPUs of a node of 64; the job uses few of them.
 fn cpus(iowait: f64) -> Vec<Series> {
     let mode = |mode, rate| counter("node_cpu_seconds_total", &[("cpu", "0"), ("mode", mode)], rate);
     vec![

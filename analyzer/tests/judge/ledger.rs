@@ -89,7 +89,7 @@ fn step() -> impl Strategy<Value = (i64, f64)> {
     (gap, value)
 }
 
-/// How lively the whole series is: some never move, some hardly.
+/// How lively the whole series is: some never move, some a little.
 fn liveliness() -> impl Strategy<Value = f64> {
     prop_oneof![1 => Just(0.0), 1 => Just(0.1), 2 => Just(1.0)]
 }

@@ -16,7 +16,7 @@ fn series(node: &str, minutes: &str) -> Vec<Series> {
     let one = |name: &str, labels: &[(&str, &str)], value: &mut dyn FnMut(char, char) -> Option<f64>| {
         let mut before = '.';
         let samples = minutes.chars().enumerate().flat_map(|(minute, now)| {
-            // The engine's activity is an average: it speaks of the time before.
+            // The engine's activity is an average: it covers the time before.
             let both = [(0, before), (30_000, now)];
             before = now;
             both.map(|(ms, before)| (minute as i64 * MINUTE + ms, before, now))
@@ -121,7 +121,7 @@ fn a_start_goes_on_as_long_as_its_owner_works_for_it() {
     assert_eq!(judged(&[&loads]), [minutes_of(&[('.', 20), ('c', 90), ('w', 20)])]);
     let pauses = minutes_of(&[('.', 20), ('p', 40), ('A', 30), ('p', 20), ('w', 20)]);
     let told = &judged(&[&pauses])[0];
-    // Five minutes after it the CPUs' work still tells of a start.
+    // Five minutes after it the CPUs' work still shows a start.
     assert_eq!(*told, minutes_of(&[('.', 20), ('c', 45), ('i', 25), ('c', 20), ('w', 20)]));
     let ends = minutes_of(&[('.', 20), ('p', 90), ('.', 20)]);
     assert_eq!(judged(&[&ends]), [minutes_of(&[('.', 20), ('c', 20), ('i', 70), ('.', 20)])], "it came to nothing");
@@ -131,7 +131,7 @@ fn a_start_goes_on_as_long_as_its_owner_works_for_it() {
 fn a_long_start_after_a_crash_is_lost_as_well() {
     let minutes = minutes_of(&[('.', 20), ('p', 5), ('w', 60), ('.', 3), ('p', 90), ('w', 20)]);
     let all = crashing("n0", &minutes, 84);
-    // Nobody tells what was written, so that the work before the crash is not called lost.
+    // No series shows what was written, so that the work before the crash is not called lost.
     let expected = minutes_of(&[('.', 20), ('c', 5), ('w', 60), ('.', 3), ('L', 90), ('w', 20)]);
     let judge = |window| judge_series(&all, window, &Thresholds::default()).unwrap().intervals;
     assert_eq!(classes("n0", minutes.len(), &judge(0..4 * HOUR)), expected);
@@ -159,7 +159,7 @@ fn a_long_start_after_a_crash_that_the_job_told_is_lost_as_well() {
         judge_told(&series("n0", &minutes), &[], told, window, &Thresholds::default()).intervals
     };
     let of = |status| classes("n0", minutes.len(), &judge(status, 0..4 * HOUR));
-    // What it worked before the crash it told of, without any checkpoint, is lost too.
+    // What it worked before the crash that it reported, without any checkpoint, is lost too.
     let expected = minutes_of(&[('.', 20), ('c', 5), ('L', 59), ('w', 1), ('.', 40), ('L', 90), ('w', 20)]);
     assert_eq!(of(Status::Failed), expected);
     let hours: Vec<Interval> = (0..4).flat_map(|hour| judge(Status::Failed, hour * HOUR..(hour + 1) * HOUR)).collect();

@@ -18,7 +18,8 @@ fn series(labels: &[(&str, &str)], times: Range<TimeMs>, value: impl Fn(TimeMs) 
     Series { labels: Labels::new(labels.iter().copied()), samples }
 }
 
-/// An instance as goodput-exporter tells of it, busy for a share of its time; `None` is what A100s tell: nothing of it.
+/// An instance as goodput-exporter reports it, busy for a share of its time; `None` as on A100s, which do not report
+/// that.
 struct Told<'a> {
     id: &'a str,
     profile: &'a str,
@@ -54,7 +55,7 @@ impl Told<'_> {
 const BUSY: Told<'static> =
     Told { id: "1", profile: "3g.40gb", busy: Some(0.5), used_mib: 9000.0, owner: Some("a"), times: 0..60 * MINUTE };
 
-/// What the GPU tells of itself in MIG mode.
+/// What the GPU reports about itself in MIG mode.
 fn board(times: Range<TimeMs>) -> Vec<Series> {
     let of = |name, value: fn(TimeMs) -> f64| {
         let labels = [("__name__", name), ("UUID", GPU), ("modelName", MODEL), ("Hostname", "n1"), ("instance", "n1")];
@@ -193,7 +194,7 @@ fn a_gpu_that_is_cut_anew_within_a_cell_is_shared_out_by_time() {
     assert_eq!(sums.values().sum::<i64>(), MINUTE);
 }
 
-/// Profiles of an H100, some of which go together.
+/// Profiles of an H100; some go together.
 const PROFILES: [&str; 6] = ["1g.10gb", "1g.20gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb"];
 
 proptest! {

@@ -12,7 +12,7 @@ fn series(minutes: &str) -> Vec<Series> {
         let times = kept.flat_map(|(i, c)| [0, 30_000].map(|ms| (i as i64 * MINUTE + ms, c)));
         times.map(|(time_ms, c)| Sample { time_ms, value: value(c) }).collect::<Vec<_>>()
     };
-    // The engine's activity is an average: it speaks of the time before.
+    // The engine's activity is an average: it covers the time before.
     let before = |ms: i64| minutes.chars().nth(((ms - 1).max(0) / MINUTE) as usize).unwrap_or(' ');
     let averaged = |value: fn(char) -> f64, of: fn(char) -> bool| {
         let samples = sampled(value, of).into_iter();

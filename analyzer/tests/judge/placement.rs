@@ -1,5 +1,5 @@
 //! Two GPUs of one owner, on NUMA nodes 0 and 1: which placements of their processes and memory are charged, which are
-//! only advised against, and which are nobody's business.
+//! only advised against, and which are ignored.
 
 use goodput_analyzer::classify::{Class, Thresholds, judge_series};
 use goodput_analyzer::sample::{Labels, Sample, Series};

@@ -68,7 +68,7 @@ fn one_h100_of_eight_is_held_idle_by_a_pod() {
     assert!(matches!(judged.unjoined[0], Unjoined::GpuWithoutHost { .. }));
 }
 
-/// The same node as Prometheus with `honorLabels` stores it: GPUs that nobody holds have the exporter's own pod.
+/// The same node as Prometheus with `honorLabels` stores it: GPUs without a holder have the exporter's own pod.
 #[test]
 fn the_exporters_pod_does_not_hold_the_bare_ones() {
     let own = [("pod", "nvidia-dcgm-exporter-wqqqn"), ("namespace", "gpu-operator")];
@@ -148,8 +148,8 @@ fn ranks_that_spin_wait_for_the_one_that_works() {
     assert_eq!(culprits, BTreeSet::from([HELD]));
 }
 
-/// A job on four A100 at 60 s, of which one works at 94 to 133 W and three hold a context and do nothing, for all of its
-/// 118 minutes. GPL data, read in place.
+/// A job on four A100 at 60 s: for all of its 118 minutes one works at 94 to 133 W, and three hold a context and do
+/// nothing. GPL data, read in place.
 fn juwels() -> (Vec<Series>, Range<TimeMs>) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/traces/juwels-job/GPU_9482789_node.dat");
     let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}: this test needs it", path.display()));

@@ -1,4 +1,4 @@
-//! Which run and account verdicts name beside the owner, and which cluster beside the node.
+//! Which run and account verdicts name in addition to the owner, and which cluster in addition to the node.
 
 use std::collections::BTreeSet;
 

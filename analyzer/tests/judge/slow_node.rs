@@ -1,4 +1,4 @@
-//! A run over three nodes of a pool of four, of which one is slow and set up differently: stored, judged hour by hour and
+//! A run over three nodes of a pool of four; one is slow and set up differently: stored, judged hour by hour and
 //! reported.
 
 use std::ops::Range;
@@ -17,7 +17,7 @@ use jiff::tz::TimeZone;
 const START: TimeMs = 1_795_230_000_000;
 const NODES: [&str; 4] = ["n1", "n2", "n3", "n4"];
 
-/// A node of which the second one is slow: its GPUs are capped and take longer for the same step.
+/// A node; the second one is slow: its GPUs are capped and take longer for the same step.
 fn node(batch: &mut Batch, name: &str, times: &Range<TimeMs>) {
     let is_slow = name == "n2";
     let mut push = |metric: &str, labels: &[(&str, &str)], value: f64| {

@@ -38,7 +38,7 @@ fn total(judged: &Judged, class: Class) -> i64 {
 fn replicas_are_one_gpu() {
     let mut both = busy(0.25, 0, &[("instance", "n1"), ("prometheus_replica", "a")]);
     let mut late = busy(0.25, 7_000, &[("instance", "n1"), ("prometheus_replica", "b")]);
-    // Its busy time is 10 s old when it is scraped: beside the other's, the counter seems to fall again and again.
+    // Its busy time is 10 s old when it is scraped: next to the other's, the counter seems to fall again and again.
     late[0].samples.iter_mut().for_each(|s| s.value = (s.value - 0.25 * 10.0).max(0.0));
     both.extend(late);
     let judged = judge(&both, 600_000..1_200_000);

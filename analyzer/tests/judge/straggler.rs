@@ -1,4 +1,4 @@
-//! Ranks that wait for one of theirs: who is named, on whose row the time stays, and when nobody is.
+//! Ranks that wait for one of theirs: who is named, on whose row the time stays, and when no rank is named.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use goodput_analyzer::classify::{Class, Interval, Thresholds, judge_series};
 use goodput_analyzer::sample::{Labels, Sample, Series, TimeMs};
 
 const MINUTE: TimeMs = 60_000;
-/// The minutes in which somebody is late, of 40.
+/// The minutes in which a rank is late, of 40.
 const ODD: std::ops::Range<TimeMs> = 20 * MINUTE..30 * MINUTE;
 /// What is judged: the inner ones of these.
 const WINDOW: std::ops::Range<TimeMs> = 22 * MINUTE..28 * MINUTE;
@@ -53,7 +53,7 @@ fn intervals(series: &[Series]) -> Vec<Interval> {
     judge_series(series, WINDOW, &Thresholds::default()).unwrap().intervals
 }
 
-/// Whole percents of a GPU's time by class and by whom it is charged to.
+/// Whole percents of a GPU's time by class and by the GPU that it is charged to.
 fn told(series: &[Series], gpu: &str) -> BTreeMap<(&'static str, Option<String>), i64> {
     let mut sums: BTreeMap<_, i64> = BTreeMap::new();
     for i in intervals(series).iter().filter(|i| i.gpu == gpu) {

@@ -38,7 +38,7 @@ fn span(log: &[Line], from: &str, to: &str) -> Range<TimeMs> {
     times(log, from).min().unwrap()..times(log, to).max().unwrap()
 }
 
-/// What the job would tell, with each rank telling of each evaluation.
+/// What the job would report, with each rank reporting each evaluation.
 fn told(log: &[Line], ranks: u32) -> Vec<Event> {
     let event = |time_ms, rank: Option<u32>, what: What| Event {
         id: format!("{time_ms} {rank:?} {}", what.kind()),

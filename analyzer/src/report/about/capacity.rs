@@ -1,4 +1,4 @@
-//! Time in which nobody held a GPU, or nobody knows.
+//! Time in which no owner held a GPU, or it is unknown whether one did.
 
 use super::{About, Remedy};
 

@@ -172,7 +172,7 @@ async fn a_bad_event_is_set_aside_when_it_is_in_the_way() {
     edit(dir.path(), "UPDATE events SET time_ms = 3 WHERE seq = 1").await;
     edit(dir.path(), "UPDATE attempts SET last_step = 99 WHERE attempt = 0").await;
     let store = open(dir.path()).await;
-    // The same event once more, and one more of an attempt whose row is bad.
+    // The same event again, and one more of an attempt whose row is bad.
     let taken = store.add_events(&[event(HOUR, 0, START), event(HOUR + 6, 0, saved(2))]).await.unwrap();
     assert_eq!((taken.stored, taken.duplicate, store.stats().bad_rows), (2, 0, 2));
     let history = store.history(0..3 * HOUR).await.unwrap();

@@ -18,7 +18,7 @@ async fn a_flood_of_one_sender_does_not_delay_anothers_commit() {
         }
         store.stats().queue_bytes
     };
-    // Nothing is committed while somebody else writes to the database.
+    // Nothing is committed while another transaction writes to the database.
     let writing = store.shared.database.begin().await.unwrap();
     let append = |batch: crate::sample::Batch| {
         let store = store.clone();

@@ -269,7 +269,7 @@ async fn series_leave_the_catalogue_with_their_last_samples() {
     let dir = tempfile::tempdir().unwrap();
     let limits = || Options { retention: Some(Duration::from_hours(48)), ..options(dir.path()) };
     let store = Store::open(limits()).await.unwrap();
-    // Every day has pods of its own, and beside them is one series that stays.
+    // Every day has pods of its own; one more series stays.
     for day in 0..10 {
         let at = [(day * DAY, day as f64)];
         let pods = (0..20).map(|pod| series("kept_pod", &format!("{day}-{pod}"), &at));
