@@ -24,7 +24,7 @@ pub struct Identity {
 /// How much an identity says; more is greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rank {
-    /// The hierarchy's root: nobody in particular.
+    /// The hierarchy's root, which has no owner.
     Root,
     /// A path without a known form.
     Path,
