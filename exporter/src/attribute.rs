@@ -154,8 +154,8 @@ impl Owners {
         DeviceLabels::of(self.holders(uuid), device)
     }
 
-    /// Joins the promises of the schedulers with the names of containers by their ids. Owners whose pod is known have its
-    /// name everywhere from then on.
+    /// Joins the promises of the schedulers with the names of containers by their ids. Owners whose pod is known have
+    /// its name everywhere from then on.
     pub fn join(&mut self, names: &BTreeMap<String, ContainerName>, claims: &Claims, schedulers: Schedulers) {
         let ids = holders::join(
             &mut self.holders,
