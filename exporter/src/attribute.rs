@@ -83,7 +83,7 @@ impl Owner {
         candidates.sort_by_key(|(controllers, identity)| (std::cmp::Reverse(identity.rank()), preference(controllers)));
         let (_, identity) = candidates.first()?.clone();
         let id = identity.id();
-        // A hierarchy's root is the whole node, so nobody's own.
+        // A hierarchy's root is the whole node and has no owner.
         let own = candidates.into_iter().filter(|(_, other)| other.id() == id && other.rank() > Rank::Root);
         let places =
             own.map(|(controllers, i)| Place { controllers: controllers.to_owned(), path: i.cgroup }).collect();
@@ -154,8 +154,8 @@ impl Owners {
         DeviceLabels::of(self.holders(uuid), device)
     }
 
-    /// Joins what the schedulers have promised to whom, with the names of containers by their ids. Owners whose pod is
-    /// known are called by it from then on, everywhere.
+    /// Joins the promises of the schedulers with the names of containers by their ids. Owners whose pod is known have
+    /// its name everywhere from then on.
     pub fn join(&mut self, names: &BTreeMap<String, ContainerName>, claims: &Claims, schedulers: Schedulers) {
         let ids = holders::join(
             &mut self.holders,
@@ -210,7 +210,7 @@ impl Owners {
         used
     }
 
-    /// How asking the schedulers went; `None` when nobody was asked.
+    /// The result of asking the schedulers; `None` if the exporter asked none.
     #[must_use]
     pub fn schedulers(&self) -> Option<&Schedulers> {
         self.schedulers.as_ref()

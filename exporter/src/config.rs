@@ -140,7 +140,7 @@ impl Config {
         self.slurm_account && self.collectors.iter().any(|entry| entry.name == owner::NAME)
     }
 
-    /// Are the limits of MPS clients to be told? Likewise.
+    /// Are the limits of MPS clients to be reported? Without the owner collector nothing is read for them.
     #[must_use]
     pub fn tells_mps_limits(&self) -> bool {
         self.mps_limits && self.collectors.iter().any(|entry| entry.name == owner::NAME)

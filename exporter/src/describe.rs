@@ -152,7 +152,7 @@ mod tests {
     use super::*;
     use crate::collect::REGISTRY;
 
-    /// `UPDATE_GOLDEN=1 cargo test -p goodput-exporter describe` writes the file anew.
+    /// `UPDATE_GOLDEN=1 cargo test -p goodput-exporter describe` rewrites the file.
     #[test]
     fn docs_metrics_md_is_current() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/METRICS.md");

@@ -139,7 +139,7 @@ fn start_logging(config: &Config) {
 }
 
 fn fail(error: &dyn std::fmt::Display, status: u8) -> ExitCode {
-    // With standard error closed there is nobody left to tell.
+    // With standard error closed, no reader is left.
     let _ = writeln!(io::stderr(), "goodput-exporter: {error}");
     status.into()
 }

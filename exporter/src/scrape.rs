@@ -191,7 +191,8 @@ impl Scraper {
 struct Sources {
     setup: Setup,
     owners: Workers<Arc<Snapshot>, (Result<Owners, String>, LeftOut)>,
-    /// Their names, in the order in which they are asked; the relay is the last, as it gives only what nobody else gave.
+    /// Their names, in the order in which they are asked. The relay is the last, as it gives only what no other
+    /// collector gave.
     names: Vec<&'static str>,
     collectors: Workers<Question, Collected>,
     changes: Changes,
@@ -374,7 +375,7 @@ fn told(name: &'static str, answer: Answered<Collected>) -> (Families, Report) {
     }
 }
 
-/// A collector. It is made by the thread that asks it, and made anew after a panic, as its state may be half-changed.
+/// A collector. The thread that asks it makes it, and makes it again after a panic, as its state may be half-changed.
 fn source(patience: Duration, make: impl Fn() -> Box<dyn Collector> + Send + 'static) -> Source<Question, Collected> {
     let mut collector: Option<Box<dyn Collector>> = None;
     let answer = move |(context, style): &Question| {
@@ -412,7 +413,7 @@ fn outcome(result: Result<Done, CollectError>, left_out: &LeftOut) -> Outcome {
 }
 
 /// Waits until the driver's state is known and every GPU has been read once, or until `deadline`. The reader of the
-/// GPUs tells nobody when it is done, so this looks again and again; it is for the start of the program only.
+/// GPUs does not report when it is done, so this polls; it is for the start of the program only.
 pub fn wait_for_gpus(gpus: &Gpus, deadline: Instant) {
     let settled = |snapshot: &Snapshot| {
         !matches!(snapshot.driver, Driver::Starting)

@@ -21,7 +21,7 @@ pub enum Class {
     Bus,
     /// NVLink or the link between CPU and GPU.
     Link,
-    /// Nobody: it tells of something.
+    /// No part is at fault: the code only informs.
     Info,
     /// Confidential computing.
     Cc,
@@ -288,7 +288,7 @@ mod tests {
         assert_eq!((fell_off.class, fell_off.action), (Class::Bus, Action::RestartNode));
     }
 
-    /// `UPDATE_GOLDEN=1 cargo test -p goodput-exporter xid` writes the table anew.
+    /// `UPDATE_GOLDEN=1 cargo test -p goodput-exporter xid` rewrites the table.
     #[test]
     fn docs_xid_md_is_current() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/xid.md");

@@ -133,7 +133,7 @@ pub(crate) fn web_configuration(bytes: &[u8]) {
     _ = goodput_web::check(text, Path::new("/nonexistent"));
 }
 
-/// An error is as good as a value, if it can be printed and names a line.
+/// An error is as valid as a value, if it can be printed and names a line.
 fn read<R: Outcome>(outcome: R) -> Option<R::Value> {
     let (value, error) = match outcome.split() {
         Ok((value, left_out)) => (Some(value), left_out.first),

@@ -24,7 +24,7 @@ pub(crate) fn artifact(name: &str) -> Result<PathBuf> {
     built.get(name).cloned().with_context(|| format!("cargo built no {name}"))
 }
 
-/// Builds everything at once: a package built alone gets its dependencies with other features, and polars anew.
+/// Builds everything at once: a package built alone gets its dependencies with other features, and rebuilds polars.
 #[allow(clippy::disallowed_methods, reason = "only cargo knows where it puts what it builds")]
 fn build() -> Result<BTreeMap<String, PathBuf>> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
@@ -33,7 +33,8 @@ fn build() -> Result<BTreeMap<String, PathBuf>> {
     if !cfg!(debug_assertions) {
         command.arg("--release");
     }
-    // What cargo tells this test about its own package makes ring's build script run anew, and all that depends on it.
+    // The variables in which cargo describes this test's package make ring's build script and all that depends on it
+    // run again.
     for (name, _) in std::env::vars_os() {
         if ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
             command.env_remove(name);
@@ -47,7 +48,7 @@ fn build() -> Result<BTreeMap<String, PathBuf>> {
     Ok(messages.filter_map(|line| serde_json::from_slice(line).ok()).filter_map(|m: Value| built(&m)).collect())
 }
 
-/// Name and path, if the message tells of a program or a shared library.
+/// Name and path, if the message is about a program or a shared library.
 fn built(message: &Value) -> Option<(String, PathBuf)> {
     // The test harness of a target has the target's name and is not it.
     let ours = message["reason"] == "compiler-artifact" && message["profile"]["test"] == false;

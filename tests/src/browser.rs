@@ -40,7 +40,7 @@ pub struct Browser {
     _running: Running,
 }
 
-/// What a screen reader is told of an element.
+/// What a screen reader gets for an element.
 #[derive(Debug)]
 pub struct Spoken {
     /// Its role.
@@ -198,7 +198,7 @@ impl Browser {
         self.loading(|browser| browser.press("Enter"))
     }
 
-    /// What a screen reader is told of the page.
+    /// What a screen reader gets for the page.
     pub fn spoken(&mut self) -> Result<Vec<Spoken>> {
         let tree = self.call("Accessibility.getFullAXTree", json!({}))?;
         let nodes = tree["nodes"].as_array().into_iter().flatten().filter(|node| node["ignored"] != json!(true));

@@ -1,4 +1,4 @@
-//! A real cgroup for a test's job, on cgroup v2 and on v1 with the unified tree beside it.
+//! A real cgroup for a test's job, on cgroup v2 and on v1 with the unified tree next to it.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -20,7 +20,7 @@ pub struct JobCgroup {
 enum Version {
     /// One tree.
     V2,
-    /// One tree per controller; the unified one beside them carries pressure alone.
+    /// One tree per controller; the unified one next to them carries pressure alone.
     V1,
 }
 
@@ -52,7 +52,7 @@ impl JobCgroup {
         Ok(job)
     }
 
-    /// A new cpuset of v1 is empty, and takes nobody in until it has CPUs and memory nodes.
+    /// A new cpuset of v1 is empty, and takes no process until it has CPUs and memory nodes.
     fn inherit_cpuset(&self) -> Result<()> {
         for file in ["cpuset.cpus", "cpuset.mems"] {
             if let Version::V1 = self.version {

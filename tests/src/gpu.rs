@@ -328,7 +328,7 @@ impl Work<'_> {
 impl Drop for Work<'_> {
     fn drop(&mut self) {
         if !self.stopped.get() {
-            // The log of a test that is being torn down may be gone: nobody reads it any more.
+            // The log of a test that is being torn down may be gone: no process reads it any more.
             let _ = self.end();
         }
     }

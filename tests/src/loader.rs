@@ -19,7 +19,7 @@ pub struct Aligned {
 }
 
 impl Aligned {
-    /// So many bytes, all zero.
+    /// This many bytes, all zero.
     #[must_use]
     pub fn new(bytes: usize) -> Self {
         let memory = vec![0; bytes + ALIGN];
@@ -39,7 +39,8 @@ pub fn open_direct(path: &Path) -> Result<File> {
     file.with_context(|| format!("{}: expected a file system with direct I/O", path.display()))
 }
 
-/// Writes a file past the page cache, so that whoever reads it first is charged for its pages. `bytes` are whole MiB.
+/// Writes a file past the page cache, so that the first process to read it is charged for its pages. `bytes` are whole
+/// MiB.
 pub fn write_direct(path: &Path, bytes: u64) -> Result<()> {
     let file = OpenOptions::new().write(true).create_new(true).custom_flags(libc::O_DIRECT).open(path);
     let mut file = file.with_context(|| format!("{}: expected a file system with direct I/O", path.display()))?;

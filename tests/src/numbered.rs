@@ -84,12 +84,12 @@ impl Load {
         self.state().address = None;
     }
 
-    /// Waits until so many more requests have been acknowledged.
+    /// Waits until this many more requests have been acknowledged.
     pub fn wait_for_acks(&self, more: u64) -> Result<()> {
         self.wait_for("acknowledgements", more, |state| state.acks)
     }
 
-    /// Waits until so many more requests have been refused.
+    /// Waits until this many more requests have been refused.
     pub fn wait_for_refusals(&self, more: u64) -> Result<()> {
         self.wait_for("refusals", more, |state| state.refusals)
     }
@@ -144,8 +144,8 @@ impl Load {
         (0..SERIES).map(series).collect()
     }
 
-    /// Opens the store that nobody has now, and holds it against what has been acknowledged: every sample is there once,
-    /// but for those that retention has removed and those of segments that were set aside.
+    /// Opens the store, which no process has open now, and compares it with what has been acknowledged: every sample is
+    /// there once, except those that retention has removed and those of segments that were set aside.
     ///
     /// # Errors
     /// What is missing, double or changed.

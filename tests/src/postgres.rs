@@ -95,7 +95,7 @@ fn programs() -> Result<PathBuf> {
     Ok(newest)
 }
 
-/// A program that runs without root's rights, whoever runs the test.
+/// A program that runs without root's rights, even if root runs the test.
 fn plainly(program: &Path, root: bool) -> Command {
     if !root {
         return command(program);

@@ -122,7 +122,7 @@ pub fn until<T>(what: &str, limit: Duration, mut condition: impl FnMut() -> Resu
     }
 }
 
-/// A loopback address whose port nobody uses now.
+/// A loopback address whose port is free now.
 pub fn free_address() -> Result<SocketAddr> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
 }

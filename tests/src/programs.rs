@@ -164,7 +164,7 @@ fn command(analyzer: &Path, words: &[&str], data: &Path, from: SystemTime, to: S
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// The full hour around a time, plus so many, as RFC 3339 in UTC.
+/// The full hour around a time, plus this many hours, as RFC 3339 in UTC.
 pub(crate) fn full_hour(time: SystemTime, plus: i64) -> Result<jiff::Timestamp> {
     let hours = jiff::Timestamp::try_from(time)?.as_second() / 3600 + plus;
     Ok(jiff::Timestamp::from_second(hours * 3600)?)

@@ -1,4 +1,4 @@
-//! Queries of alerts and dashboards, held against the metrics that exist.
+//! Queries of alerts and dashboards, compared with the metrics that exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;

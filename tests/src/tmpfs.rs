@@ -9,7 +9,7 @@ use anyhow::{Result, ensure};
 pub struct Tmpfs(tempfile::TempDir);
 
 impl Tmpfs {
-    /// Mounts one of so many bytes.
+    /// Mounts one of this many bytes.
     pub fn new(bytes: u64) -> Result<Self> {
         let dir = tempfile::tempdir()?;
         run("mount", &["-t", "tmpfs", "-o", &format!("size={bytes}"), "none"], dir.path())?;
@@ -25,7 +25,7 @@ impl Tmpfs {
 
 impl Drop for Tmpfs {
     fn drop(&mut self) {
-        // Lazily: whoever a failed test has left there may still end.
+        // Lazily: processes that a failed test has left there may still end.
         let _ = run("umount", &["-l"], self.0.path());
     }
 }

@@ -22,7 +22,7 @@ fn now() -> SystemTime {
     SystemTime::now()
 }
 
-/// A script of which so many hours are over at this moment.
+/// A script whose first `hours` are over at this moment.
 fn script_at(hours: u32, now: SystemTime) -> Script {
     Script::week(now + (168 - hours) * HOUR)
 }

@@ -1,5 +1,5 @@
-//! What is told in another way, not told for two minutes, or told beside another cluster, is the same fault: traces of the
-//! lab, rewritten, get the verdicts that they had.
+//! Faults that are reported in another way, not reported for two minutes, or reported next to another cluster stay the
+//! same faults: traces of the lab, rewritten, get the verdicts that they had.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;

@@ -27,7 +27,7 @@ const REQUEST: i64 = HOUR / 4;
 /// The share of a limit that is in use, by seconds.
 type Course = fn(f64) -> f64;
 
-/// A node, and the share of each limit that is in use so many seconds after the first scrape.
+/// A node, and the share of each limit that is in use this many seconds after the first scrape.
 const NODES: &[(&str, Course)] = &[
     // At its limit three hours after the first scrape: an hour after the last.
     ("leak", |s| 0.4 + 0.6 * s / 10_800.0),

@@ -1,4 +1,4 @@
-//! `migrations/postgres` beside `migrations/sqlite`: the same tables come of both, and PostgreSQL understands every
+//! `migrations/postgres` compared with `migrations/sqlite`: both make the same tables, and PostgreSQL understands every
 //! statement on results.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test, in helpers too")]

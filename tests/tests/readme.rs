@@ -204,7 +204,7 @@ fn read(name: &str) -> Result<String> {
     fs::read_to_string(root().join(name)).with_context(|| name.to_owned())
 }
 
-/// Where commands run: a tree like a clone after a release build, and a node with a GPU that somebody uses.
+/// Where commands run: a tree like a clone after a release build, and a node with a GPU in use.
 struct World {
     dir: tempfile::TempDir,
     tree: PathBuf,
@@ -237,7 +237,7 @@ impl World {
         Ok(Self { dir, tree, node })
     }
 
-    /// The command as somebody types it in the tree.
+    /// The command as a user types it in the tree.
     #[allow(clippy::disallowed_methods, reason = "runs what the README says")]
     fn shell(&self, command: &str) -> Result<Command> {
         let mut shell = Command::new("bash");
@@ -362,7 +362,7 @@ fn audit(world: &World, command: &str) -> Result<()> {
     Ok(())
 }
 
-/// It serves the GPU's metrics, and nobody has to tell it the port.
+/// It serves the GPU's metrics, and the help shows its default port.
 fn exporter(world: &World, command: &str) -> Result<()> {
     let (_started, _address) = world.exporter(command)?;
     world.succeeds("goodput-exporter --help", ":9400")

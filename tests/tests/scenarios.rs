@@ -91,7 +91,7 @@ fn simulate(scenario: &Scenario) -> Vec<Series> {
     series
 }
 
-/// A node whose GPUs nobody holds before that minute.
+/// A node whose GPUs are free before that minute.
 fn simulate_node(scenario: &Scenario, node: &str, held_from: usize) -> Vec<Series> {
     let layout = Layout { gpus: scenario.gpus, nodes_per_socket: scenario.nodes_per_socket, ..Layout::default() };
     let (mut machine, mut recorder) = (Machine::of(layout), Recorder::new(node, scenario.exporters));

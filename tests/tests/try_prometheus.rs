@@ -54,7 +54,7 @@ fn what_the_signals_tell_is_named_and_what_they_cannot_is_listed() -> Result<()>
     ensure!(scrapes[0]["job"] == "dcgm" && scrapes[0]["interval_seconds"] == 15.0, "{scrapes}");
     ensure!(scrapes[2]["job"] == "node" && scrapes[2]["of"] == "nodes", "{scrapes}");
 
-    // A quota is not told of: its time is what it looks like, workers without CPUs, and what it may be instead is listed.
+    // No metric shows a quota: its time looks like workers without CPUs, and the report lists what it may be instead.
     let report = world.report(address, &throttled, &[])?;
     let lost = throttled.truth()?["cpu_throttled"];
     ensure!(hours(&report, "cpu_throttled") == 0.0 && hours(&report, "dataloader_cpu") > 0.8 * lost, "{report:#}");
@@ -112,7 +112,7 @@ fn coarse_scrapes_a_young_server_and_a_bound_are_told() -> Result<()> {
     world.is_clean()
 }
 
-/// A production job at 60 s, of which three of four GPUs do nothing (see `shared/traces/MANIFEST.md`), moved to
+/// A production job at 60 s in which three of four GPUs do nothing (see `shared/traces/MANIFEST.md`), moved to
 /// yesterday, and one scrape of a node in a Kubernetes cluster, repeated: both as dcgm-exporter spells it.
 #[test]
 fn recorded_nodes_are_judged_as_they_were() -> Result<()> {
@@ -224,7 +224,7 @@ impl World {
         Ok(Self { dir, temporary })
     }
 
-    /// A trace of the lab that began so many hours ago, as these exporters tell of it, in the blocks.
+    /// A trace of the lab that began this many hours ago, as these exporters serve it, in the blocks.
     fn lab(&self, family: &str, hours_ago: i64, exporters: Exporters, interval_ms: i64) -> Result<Stretch> {
         let stretch = self.trace(family, hours_ago, exporters, interval_ms)?;
         self.import(family, &stretch.text()?)?;
@@ -299,7 +299,7 @@ impl World {
     }
 }
 
-/// The full hour so many hours ago, within what Prometheus keeps by default.
+/// The full hour this many hours ago, within what Prometheus keeps by default.
 fn start(hours_ago: i64) -> TimeMs {
     (wall_clock() / HOUR - hours_ago) * HOUR
 }

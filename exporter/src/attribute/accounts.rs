@@ -12,7 +12,7 @@ use crate::source::environ::{Answer, Environs, Slurm};
 use crate::source::files::{FileError, Roots};
 
 /// How long a resolution waits for the environments of jobs that it meets for the first time, so that they have their
-/// account from the start. They are in memory, as a rule.
+/// account from the start. Environments are usually in memory.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// What is known of accounts at one moment.
@@ -224,7 +224,7 @@ mod tests {
             assert_eq!(told.unread, Some(Unread::Failed(format!("{}: no answer yet", pipe.display()))));
             assert_eq!(accounts.open.len(), 1);
         }
-        // Whoever opens a pipe to write ends the wait of whoever opened it to read.
+        // Opening the pipe for writing ends the wait of the thread that opened it for reading.
         drop(std::fs::OpenOptions::new().write(true).open(pipe).unwrap());
     }
 

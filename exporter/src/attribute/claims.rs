@@ -1,4 +1,4 @@
-//! What a scheduler has promised to whom: allocations of the kubelet and jobs of the job mapping, by GPU.
+//! The GPUs that a scheduler has promised, and to which owner: allocations of the kubelet and jobs of the job mapping.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -81,7 +81,7 @@ pub fn of_jobs(jobs: &[Jobs], gpus: &[Gpu]) -> (Claims, usize) {
     (claims, unmapped)
 }
 
-/// Adds the GPUs that Slurm lets its jobs use, where nothing else has told of the job.
+/// Adds the GPUs that Slurm lets its jobs use, where no other source has reported the job.
 pub(super) fn add_allowed(claims: &mut Claims, jobs: &[Allowed], gpus: &[Gpu]) {
     for Allowed { job, minors } in jobs {
         for gpu in gpus.iter().filter(|gpu| gpu.minor.is_ok_and(|minor| minors.contains(&minor))) {

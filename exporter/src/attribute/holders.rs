@@ -60,7 +60,7 @@ impl Holder {
         }
     }
 
-    /// A container of Kubernetes of which only the id is known.
+    /// Is it a container of Kubernetes with only its id known?
     fn is_nameless_pod(&self) -> bool {
         self.container.is_none() && self.of_processes.as_ref().is_some_and(|owner| owner.pod_uid.is_some())
     }

@@ -14,7 +14,8 @@ const MOST: usize = 20_000;
 /// Levels below the root: slices of the kubelet, of the class, of the pod, and the containers.
 const DEPTH: usize = 6;
 
-/// What tells of pods that live: their logs give them ids, and their cgroups have these while anything of them is there.
+/// Signs that pods live: their logs give their ids, and their cgroups have these ids while any part of the pod is
+/// there.
 pub(super) struct Signs {
     logs: Logs,
     /// UIDs of pods and ids of containers that have a cgroup.
@@ -35,7 +36,7 @@ impl Signs {
 
     /// Is there anything of the pod?
     pub(super) fn lives(&self, namespace: &str, pod: &str) -> bool {
-        // The beginning of an id is as good as the id.
+        // The beginning of an id is enough.
         let is_there = |id: &str| self.ids.range(id.to_owned()..).next().is_some_and(|first| first.starts_with(id));
         self.logs.of_pod(namespace, pod).any(is_there)
     }

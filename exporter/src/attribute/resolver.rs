@@ -70,7 +70,7 @@ struct Seen {
     containers: BTreeSet<String>,
     /// Has the kubelet's first answer been waited for?
     waited: bool,
-    /// Pods of the kubelet's answer of that time of which nothing lives, by namespace and name.
+    /// Pods in the kubelet's answer of that time without a sign of life, by namespace and name.
     finished: Option<(Instant, BTreeSet<(String, String)>)>,
 }
 
@@ -204,7 +204,7 @@ impl Seen {
         }
     }
 
-    /// The pods of the answer that claim GPUs and of which nothing lives; they are looked for once per answer. One whose
+    /// The pods of the answer that claim GPUs and show no sign of life; the search is made once per answer. A pod whose
     /// container works on a GPU lives.
     fn finished(&mut self, roots: &Roots, answer: &Answer, resources: &[String]) -> BTreeSet<(String, String)> {
         let (Some(taken), Some(pods)) = (answer.taken, answer.pods()) else { return BTreeSet::new() };

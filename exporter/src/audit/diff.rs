@@ -98,7 +98,7 @@ pub struct Change {
     pub before: Option<Ending>,
     /// In the second audit; absent when it has no such check.
     pub after: Option<Ending>,
-    /// What mends it now, as the second audit says.
+    /// Commands that fix it now, as the second audit says.
     pub commands: Vec<String>,
 }
 

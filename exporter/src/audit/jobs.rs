@@ -56,7 +56,7 @@ fn holders(context: &Context) -> Result<BTreeMap<u32, Vec<&Gpu>>, Unread> {
     }
 }
 
-/// The GPUs, of which there is at least one.
+/// The GPUs; there is at least one.
 pub(super) fn gpus(context: &Context) -> Result<&[Gpu], Unread> {
     match (context.gpus.gpus.as_slice(), &context.gpus.driver) {
         ([], Driver::Absent { .. }) => Err(Unread::Absent("no GPU driver".to_owned())),
@@ -86,7 +86,7 @@ pub(super) fn sees_the_bus(context: &Context, what: &str) -> Result<(), Unread> 
     }
 }
 
-/// Those whose processes hold a GPU and that have a cgroup of their own. Whoever has none is not limited by one.
+/// Owners whose processes hold a GPU and that have a cgroup of their own. An owner without one is not limited by one.
 pub(super) fn owners(context: &Context) -> Result<Vec<&Arc<Owner>>, Unread> {
     gpus(context)?;
     let owners = context.owners.all().iter().filter(|owner| !owner.pids.is_empty() && !owner.places.is_empty());

@@ -1,6 +1,6 @@
 //! `audit`: is this node tuned for the work it does? Reads, compares and advises; changes nothing.
 //!
-//! A [`Check`] is one row: what is read from where, what it should be, why, how to mend it, and who says so. Its `run`
+//! A [`Check`] is one row: what is read from where, what it should be, why, how to fix it, and who says so. Its `run`
 //! reads plain values through [`crate::source`] and hands them to a pure function of its file, which judges.
 
 pub mod checks;
@@ -47,7 +47,7 @@ impl Profile {
 pub enum Status {
     /// It costs GPU time, or will break a job.
     Fail,
-    /// It can cost under some load; somebody should decide.
+    /// It can cost under some load; an administrator should decide.
     Warn,
     /// This process may not read it.
     NoPermission,
@@ -95,7 +95,7 @@ pub struct Check {
     pub expected: Expected,
     /// Why it matters to a GPU.
     pub why: &'static str,
-    /// What mends it, the first way first; empty when nothing can be done from the operating system.
+    /// What fixes it, the preferred way first; empty when nothing can be done from the operating system.
     pub fixes: &'static [Fix],
     /// Who says so.
     pub sources: &'static [Source],
@@ -130,7 +130,7 @@ impl Expected {
     }
 }
 
-/// One way to mend something.
+/// One way to fix a finding.
 #[derive(Serialize)]
 pub struct Fix {
     /// The command or setting; words in capitals stand for what differs from node to node.
@@ -143,7 +143,7 @@ pub struct Fix {
     pub who: Who,
     /// What can go wrong.
     pub risk: &'static str,
-    /// What to expect from it, with whose figure that is; `None` when nobody has one worth repeating.
+    /// What to expect from it, with the source of the figure; `None` when no source has a figure worth repeating.
     pub gain: Option<&'static str>,
 }
 
@@ -153,11 +153,11 @@ pub struct Fix {
 pub enum Who {
     /// Root on the node.
     Root,
-    /// Whoever configures the kubelet or Slurm, and restarts it.
+    /// The administrator who configures and restarts the kubelet or Slurm.
     ClusterAdmin,
-    /// Whoever starts the job.
+    /// The user who starts the job.
     User,
-    /// Whoever may enter the firmware or the hypervisor, or touch the hardware.
+    /// An administrator with access to the firmware, the hypervisor or the hardware.
     Hardware,
 }
 
@@ -191,7 +191,7 @@ pub struct Source {
 pub enum Grade {
     /// The kernel's own documentation or source.
     Kernel,
-    /// Whoever makes the part says so.
+    /// The maker of the part says so.
     Vendor,
     /// Widely used practice.
     Practice,
@@ -291,7 +291,7 @@ pub struct Finding {
     pub read: String,
     /// What should be found under the audit's profile.
     pub expected: &'static str,
-    /// What to type: the mending commands, or what would allow the check. Empty when nothing is to be done.
+    /// What to type: the commands that fix it, or that would allow the check. Empty when no action is needed.
     pub commands: Vec<String>,
 }
 

@@ -72,7 +72,7 @@ mod tests {
     use super::super::Grade;
     use super::*;
 
-    /// `UPDATE_GOLDEN=1 cargo test -p goodput-exporter audit` writes the file anew.
+    /// `UPDATE_GOLDEN=1 cargo test -p goodput-exporter audit` rewrites the file.
     #[test]
     fn docs_audit_md_is_current() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/audit.md");
@@ -103,7 +103,7 @@ mod tests {
         }
     }
 
-    /// Is the page on the site of whoever is said to say so?
+    /// Is the page on the site of the source that is named?
     fn is_plausible(Source { grade, what, url }: &Source) -> bool {
         let Some((host, path)) = url.strip_prefix("https://").and_then(|rest| rest.split_once('/')) else {
             return url.is_empty();

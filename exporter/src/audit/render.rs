@@ -12,7 +12,8 @@ const WIDTH: usize = 110;
 /// What stands before the lines of a finding below its first.
 const INDENT: &str = "      ";
 
-/// Groups of findings by status, worst first; what needs nobody is short. Coloured for terminals when `colour` is set.
+/// Groups of findings by status, worst first; findings that need no action are short. Coloured for terminals when
+/// `colour` is set.
 #[must_use]
 pub fn table(audit: &Audit, colour: bool) -> String {
     let mut out = heading(audit) + "\n";

@@ -1,7 +1,7 @@
 //! Rows of the `cpu` collector.
 //!
-//! Sums over the CPUs of a NUMA node, never single CPUs; `node` is left out where the kernel knows no nodes. What sysfs
-//! tells of each CPU's power is read once a minute: the files are many, and reading them wakes the CPUs.
+//! Sums over the CPUs of a NUMA node, never single CPUs; `node` is left out where the kernel knows no nodes. The files
+//! in sysfs about each CPU's power are read once a minute: they are many, and reading them wakes the CPUs.
 
 crate::metric_rows! {
     CPU_SECONDS = Counter Seconds "goodput_cpu_seconds_total" ["mode"] + ["node"] {

@@ -339,7 +339,7 @@ mod tests {
     fn the_default_selection_fits_the_budget_in_both_spellings() {
         let selection = Selection::default();
         let series = selection.rows().filter(|row| !row.is_label()).flat_map(|row| row.spelled(Names::Both));
-        // 250 series per GPU, of which our own metrics have up to 110.
+        // 250 series per GPU, including up to 110 of our own metrics.
         assert!((90..=140).contains(&series.count()));
     }
 

@@ -2,7 +2,7 @@
 //!
 //! The counters of `numastat` are pages by the kernel's documentation (admin-guide/numastat.rst); the page allocator
 //! counts one per allocation, so that a huge page may count once. Disk sectors are 512 bytes whatever the disk
-//! (block/stat.rst). cgroup v1 and v2 fill the same rows, so that nobody downstream needs to know which it was.
+//! (block/stat.rst). cgroup v1 and v2 fill the same rows, so that no consumer needs to know the version.
 
 crate::metric_rows! {
     NUMA_MEMORY_TOTAL = Gauge Bytes "goodput_numa_memory_total_bytes" ["node"] {

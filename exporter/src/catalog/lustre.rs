@@ -1,5 +1,5 @@
-//! Rows of the `lustre` collector. They count what programs asked for, so that reads answered by the page cache are among
-//! them (as opposed to those of NFS); a counter begins anew with a mount, and when somebody clears it.
+//! Rows of the `lustre` collector. They count what programs asked for, including reads answered by the page cache (as
+//! opposed to those of NFS). A counter restarts with a mount, and when an administrator clears it.
 
 crate::metric_rows! {
     LUSTRE_CLIENTS = Gauge None "goodput_lustre_clients" [] {

@@ -1,6 +1,6 @@
 //! Rows of the `gpu` collector that integrate what no scrape sees: power and GPM's profiling counters over time.
 //!
-//! Every integral stands beside the time that it covers: divide by that and not by the scrape interval.
+//! Every integral comes with the time that it covers: divide by that and not by the scrape interval.
 
 crate::metric_rows! {
     POWER_JOULES = Counter Joules "goodput_gpu_power_sampled_joules_total" ["gpu", "UUID"] {

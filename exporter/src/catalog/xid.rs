@@ -1,4 +1,4 @@
-//! Rows of the `gpu` collector about XIDs: the driver's events and what the kernel log tells of them.
+//! Rows of the `gpu` collector about XIDs: the driver's events and those in the kernel log.
 //!
 //! `class` and `action` are those of `docs/xid.md`, `unknown` for a code that is not in it. They hang on the code alone, so
 //! a series never changes its labels.

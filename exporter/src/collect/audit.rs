@@ -103,7 +103,7 @@ mod tests {
         }
     }
 
-    /// The status of the huge pages, of which there are series or not.
+    /// The status of the huge pages; `None` without series.
     fn huge_pages(collector: &mut AuditStatus, context: &Context) -> Option<String> {
         let mut out = Families::default();
         assert_eq!(collector.collect(context, &mut out).unwrap(), Done::Ok);

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-/// A count that falls by less than this was corrected by the kernel, as idle time and waits for I/O are by a tick or some: the
-/// total waits for it. One that falls by more began anew, as a CPU's does that was plugged in again: the total goes on.
+/// A count that falls by less than this was corrected by the kernel, as idle time and I/O wait are by a tick or some:
+/// the total waits for it. One that falls by more restarted, as a CPU's does after hotplug: the total goes on.
 const CORRECTION: f64 = 3.0;
 
 /// Totals by kind, of counts that each come from somewhere.
@@ -16,17 +16,17 @@ pub(super) struct Monotone<Of, To> {
 }
 
 impl<Of: Ord, To: Ord> Monotone<Of, To> {
-    /// Of counts of which so many make a second.
+    /// For counts with this many units per second.
     pub(super) fn new(per_second: f64) -> Self {
         Self { last: BTreeMap::new(), sums: BTreeMap::new(), correction: (CORRECTION * per_second) as u64 }
     }
 
-    /// Is the count so far below what was read last that it began anew?
+    /// Is the count so far below the last reading that it restarted?
     pub(super) fn begins_anew(&self, of: &Of, count: u64) -> bool {
         self.last.get(of).is_some_and(|last| last.saturating_sub(count) >= self.correction)
     }
 
-    /// Forgets what was read last: what the next count shows was counted since it began anew.
+    /// Forgets the last reading: all that the next count shows was counted since its restart.
     pub(super) fn restart(&mut self, of: &Of) {
         if let Some(last) = self.last.get_mut(of) {
             *last = 0;

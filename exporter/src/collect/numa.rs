@@ -53,7 +53,7 @@ fn nodes(folder: &Path, out: &mut Families) -> usize {
     ids.len()
 }
 
-/// The numbers in a list of nodes, of which a kernel has at most 1024 (`MAX_NUMNODES`).
+/// The numbers in a list of nodes; a kernel has at most 1024 (`MAX_NUMNODES`).
 fn numbers(ranges: &[(u32, u32)]) -> Vec<u32> {
     ranges.iter().flat_map(|(first, last)| *first..=*last).take(1024).collect()
 }

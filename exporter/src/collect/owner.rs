@@ -63,7 +63,7 @@ impl Collector for OwnerInfo {
 struct Names(BTreeMap<String, String>);
 
 impl Names {
-    /// Takes those of now, and keeps of those before what the kills speak of.
+    /// Takes the current names, and keeps those earlier ones that the kills refer to.
     fn learn(&mut self, owners: &[Arc<Owner>], kills: &Kills) {
         let is_wanted = |id: &String| kills.speak_of(id);
         let mut names = std::mem::take(&mut self.0);

@@ -50,7 +50,7 @@ impl Collector for Placement {
         let now = context.gpus.at;
         let is_due = self.sampled.is_none_or(|then| now.duration_since(then) >= EVERY);
         if is_due {
-            // Whoever takes a GPU first is not left waiting for the next round.
+            // The first job that takes a GPU does not wait for the next round.
             let is_held = context.owners.all().iter().any(|owner| !owner.pids.is_empty());
             self.sampled = is_held.then_some(now);
             self.sample(context);

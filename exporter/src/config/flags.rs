@@ -91,8 +91,8 @@ pub struct Config {
     #[arg(long = "nvml.library", value_name = "FILE", help_heading = "GPU", global = true)]
     pub nvml_library: Option<PathBuf>,
 
-    /// Let go of the GPUs on POST /-/release or SIGUSR1, so that they can be reset, and take them up again on POST
-    /// /-/acquire or SIGUSR2
+    /// Release the GPUs on POST /-/release or SIGUSR1, so that they can be reset, and reacquire them on POST /-/acquire
+    /// or SIGUSR2
     #[arg(long = "nvml.enable-release", help_heading = "GPU", global = true)]
     #[arg(num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
     #[arg(value_parser = switch, hide_default_value = true, value_name = "BOOL")]
@@ -167,7 +167,7 @@ pub struct Config {
     #[arg(default_value = "auto", help_heading = "Owners", global = true)]
     pub pod_resources: PodResourcesSocket,
 
-    /// Further resources whose devices are GPUs or MIG instances, beside nvidia.com/gpu, nvidia.com/gpu.shared and
+    /// Additional resources whose devices are GPUs or MIG instances, besides nvidia.com/gpu, nvidia.com/gpu.shared and
     /// nvidia.com/mig-*; `*` stands for any characters. Repeatable
     #[arg(long = "kubernetes.resource-names", alias = "nvidia-resource-names", value_name = "NAME")]
     #[arg(value_delimiter = ',', help_heading = "Owners", global = true)]
@@ -178,8 +178,8 @@ pub struct Config {
     #[arg(help_heading = "Owners", global = true)]
     pub job_mapping: Option<PathBuf>,
 
-    /// Tell the Slurm accounts of jobs that hold GPUs, as label account of goodput_owner_info: reads the environment of
-    /// one process of each job, of which it keeps SLURM_JOB_ACCOUNT and SLURM_JOB_ID alone
+    /// Export the Slurm accounts of jobs that hold GPUs, as label account of goodput_owner_info: reads the environment
+    /// of one process of each job and keeps only SLURM_JOB_ACCOUNT and SLURM_JOB_ID
     #[arg(long = "collector.owner.slurm-account", help_heading = "Owners", global = true)]
     #[arg(num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
     #[arg(value_parser = switch, hide_default_value = true, value_name = "BOOL")]
@@ -198,8 +198,8 @@ pub struct Config {
     #[arg(value_parser = switch, hide_default_value = true, value_name = "BOOL")]
     pub disable_defaults: bool,
 
-    /// Cgroups to read beside those that hold a GPU, such as /system.slice/kubelet.service; `*` stands for any characters
-    /// of one folder's name. The first 16 are read, which make about 40 series each. Repeatable
+    /// Cgroups to read in addition to those that hold a GPU, such as /system.slice/kubelet.service; `*` stands for any
+    /// characters of one folder's name. The first 16 are read, which make about 40 series each. Repeatable
     #[arg(long = "collector.cgroup.include", value_name = "PATTERN", value_delimiter = ',', value_parser = cgroup_pattern)]
     #[arg(help_heading = "Collectors", global = true)]
     pub cgroup_patterns: Vec<String>,

@@ -200,7 +200,7 @@ fn places_of_the_kernels_files_are_looked_at_wherever_they_come_from() {
             assert!(error.contains(&format!("--{flag}")) && error.contains(path) && error.contains(wrong), "{error}");
         }
     }
-    // What nobody has set is looked at too.
+    // Flags at their defaults are checked too.
     for flag in ["procfs", "sysfs", "rootfs"] {
         let command = flags::command(REGISTRY).mut_arg(flag, |arg| arg.default_value("/no/such"));
         let error = matches(&command, &["goodput-exporter".into()]).unwrap_err().to_string();

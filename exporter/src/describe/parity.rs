@@ -1,4 +1,4 @@
-//! `catalog --format dcgm`: DCGM's fields, held against what is served.
+//! `catalog --format dcgm`: DCGM's fields, compared with what is served.
 
 use std::fmt::Write as _;
 
@@ -44,7 +44,7 @@ fn table(out: &mut String, title: &str, rows: &[&Row]) {
 mod tests {
     use super::*;
 
-    /// `UPDATE_GOLDEN=1 cargo test -p goodput-exporter describe` writes the file anew.
+    /// `UPDATE_GOLDEN=1 cargo test -p goodput-exporter describe` rewrites the file.
     #[test]
     fn docs_dcgm_parity_md_is_current() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/dcgm-parity.md");

@@ -8,7 +8,7 @@ use super::{LeftOut, ParseError, Parsed, lines, trim};
 /// largest there are, it is this.
 const V1_UNLIMITED: u64 = 0x7FFF_FFFF_FFFF_0000;
 
-/// `memory.max` and the like: a number, or `max` for none. v1's `memory.limit_in_bytes` likewise.
+/// `memory.max` and similar files, also v1's `memory.limit_in_bytes`: a number, or `max` for none.
 pub fn limit(text: &str) -> Result<Option<u64>, ParseError> {
     match trim(text) {
         "max" => Ok(None),
@@ -50,9 +50,9 @@ impl Default for Io {
     }
 }
 
-/// `io.stat`, without the devices that `is_stacked` names by their numbers: what goes through a device that is made of disks
-/// is counted once more at the disks. Devices without I/O may share a line with the next one (kernels before 5.16), so words
-/// are read, not lines.
+/// `io.stat`, without the devices that `is_stacked` names by their numbers: what goes through a device that is made of
+/// disks is counted again at the disks. Devices without I/O may share a line with the next one (kernels before 5.16),
+/// so words are read, not lines.
 pub fn io_stat(text: &str, mut is_stacked: impl FnMut(&str) -> bool) -> Parsed<Io> {
     let (mut io, mut left_out) = (Io::default(), LeftOut::default());
     // The last device of a line has the numbers.

@@ -38,7 +38,7 @@ pub fn clocks(text: &str, mut each: impl FnMut(u32, f64)) -> Parsed<()> {
         let error = |expected| ParseError::new(number, expected, line);
         match key.trim_end() {
             "processor" => {
-                // The lines behind a CPU without a number are nobody's.
+                // The lines after a CPU without a number belong to no CPU.
                 cpu = None;
                 cpu = Some(value.trim().parse().map_err(|_| error("the number of a CPU"))?);
             }

@@ -19,7 +19,7 @@ pub fn ranges(text: &str) -> Result<Vec<(u32, u32)>, ParseError> {
 /// More numbers than a kernel has CPUs (`NR_CPUS`).
 const MOST: u32 = 65_536;
 
-/// A number, a range, or a range of which the first so many of every so many are meant: `0-15:2/4` is 0,1,4,5,8,9,12,13
+/// A number, a range, or the first numbers of each group in a range: `0-15:2/4` is 0,1,4,5,8,9,12,13
 /// (bitmap_parselist).
 fn range(part: &str) -> Option<Vec<(u32, u32)>> {
     let (range, groups) = part.split_once(':').map_or((part, None), |(range, groups)| (range, Some(groups)));

@@ -8,8 +8,8 @@ use super::cpus;
 /// What Slurm tells a job of the account that it is charged to (sbatch(1), output environment variables).
 const SLURM_ACCOUNT: &[u8] = b"SLURM_JOB_ACCOUNT=";
 
-/// Longest account in bytes; what is longer is none. Accounts are short names, and whoever starts a process may write
-/// anything into its environment.
+/// Longest account in bytes; a longer one counts as none. Accounts are short names, and the user who starts a process
+/// may write anything into its environment.
 const LONGEST_ACCOUNT: usize = 128;
 
 /// What Slurm tells a job of its id, which the names of cgroups do not from 26.05 on.

@@ -37,7 +37,7 @@ impl<T> Table<T> {
 pub struct Rows {
     /// Sums, one per column.
     pub sums: Vec<u64>,
-    /// What the first of them says beside counts.
+    /// What the first row says besides counts.
     pub place: Option<Place>,
 }
 

@@ -29,7 +29,7 @@ pub fn settings(text: &str) -> Parsed<Settings> {
         let value = unquoted(value.trim());
         let at = |error: ParseError| ParseError { line: number, ..error };
         match name.trim() {
-            // Empty is as good as not set.
+            // Empty means not set.
             "IRQBALANCE_BANNED_CPULIST" if !value.is_empty() => {
                 settings.banned = Some(cpus::union(cpus::ranges(value).map_err(at)?));
             }

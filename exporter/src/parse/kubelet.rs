@@ -1,4 +1,4 @@
-//! The kubelet's configuration file, and the files in which its managers keep what they gave to whom.
+//! The kubelet's configuration file, and the files in which its managers record their allocations.
 
 use std::collections::BTreeMap;
 
@@ -52,7 +52,7 @@ pub fn configuration(text: &str) -> Result<Configuration, ParseError> {
         &mut found.cpu_manager_policy,
         &mut found.memory_manager_policy,
     ] {
-        // Empty is as good as left out.
+        // Empty means left out.
         *name = name.take().filter(|name| !name.is_empty());
     }
     found.reserved_cpus = found.reserved_system_cpus.as_deref().map(count).transpose()?;

@@ -13,8 +13,8 @@ pub struct Calls {
     pub time: Option<Duration>,
 }
 
-/// What one client counted since its mount, or since somebody cleared it.
-/// What a line that makes no sense would have said is `None`.
+/// What one client counted since its mount, or since an administrator cleared it. The values of a line that makes no
+/// sense are `None`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Client {
     /// Bytes that programs read, from the page cache too.

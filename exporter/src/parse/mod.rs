@@ -59,7 +59,7 @@ impl ParseError {
     }
 }
 
-/// What a parser made of a file of which each line stands for itself.
+/// Result of parsing a file whose lines do not depend on each other.
 ///
 /// A line that makes no sense costs itself alone: kernels print a negative count, a value too few or none at all, and what
 /// else they print is as true as ever.
@@ -92,7 +92,7 @@ impl LeftOut {
         parsed.map_err(|error| self.add(error)).ok()
     }
 
-    /// With what was read beside it.
+    /// Joins it with the value that was read.
     pub fn with<T>(self, value: T) -> Parsed<T> {
         Parsed { value, left_out: self }
     }

@@ -26,11 +26,11 @@ pub struct Mount<'a> {
     pub export: &'a str,
     /// Bytes read from the server; `None` where the line makes no sense.
     pub read_bytes: Option<u64>,
-    /// Bytes written to the server, likewise.
+    /// Bytes written to the server; `None` where the line makes no sense.
     pub written_bytes: Option<u64>,
     /// `READ`; `None` where its line makes no sense.
     pub read: Option<Operations>,
-    /// `WRITE`, likewise.
+    /// `WRITE`; `None` where its line makes no sense.
     pub write: Option<Operations>,
     /// All others: opening, looking up, listing, asking for attributes; `None` where one of their lines makes no sense.
     pub other: Option<Operations>,

@@ -24,7 +24,7 @@ pub struct Identity {
 /// How much an identity says; more is greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rank {
-    /// The hierarchy's root: nobody in particular.
+    /// The hierarchy's root, which has no owner.
     Root,
     /// A path without a known form.
     Path,
@@ -221,7 +221,7 @@ fn pod_uid(folder: &str) -> Option<String> {
 }
 
 /// `cri-containerd-<id>.scope`, `crio-<id>.scope`, `docker-<id>.scope`, `libpod-<id>.scope`, `…:cri-containerd:<id>`,
-/// or the bare id (cgroupfs drivers). The monitors beside them (`crio-conmon-<id>.scope`) are not the container.
+/// or the bare id (cgroupfs drivers). The monitors next to them (`crio-conmon-<id>.scope`) are not the container.
 fn container_id(folder: &str) -> Option<&str> {
     let name = folder.strip_suffix(".scope").unwrap_or(folder);
     let id = name.rsplit(['-', ':']).next()?;

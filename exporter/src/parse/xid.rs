@@ -8,8 +8,8 @@
 //! | `NVRM: The NVIDIA GPU 0000:9b:00.0` and lines that end with `fallen off the bus …` | the same over several lines |
 //! | `nvidia-nvswitch0: SXid (PCI:0000:c1:00.0): 28006, Non-fatal, Link 46 …` | an SXid |
 //!
-//! A line counts for what it says, whoever wrote it: only root may write into the kernel log, and a line written there by
-//! hand is how an alert is tried out. Lines that other programs forward begin with their name, and count for nothing.
+//! A line counts whichever program wrote it: only root may write into the kernel log, and administrators write lines by
+//! hand to test alerts. Lines that other programs forward begin with the program's name, and do not count.
 
 use std::collections::BTreeMap;
 
@@ -130,8 +130,8 @@ impl Severity {
 pub struct Log {
     /// The device that a sentence over several lines is about, and how many more lines it may take.
     begun: Option<(Address, u32)>,
-    /// When each event was told of last, while it is less than [`ONE_EVENT_US`] ago. Events that differ in severity, unit,
-    /// link or instance are different ones: the second may be the worse.
+    /// When each event was last reported, while that is less than [`ONE_EVENT_US`] ago. Events that differ in severity,
+    /// unit, link or instance are different ones: the second may be the worse.
     told: BTreeMap<Event, u64>,
 }
 

@@ -1,5 +1,5 @@
-//! When the next request for a scrape is to be expected: Prometheus scrapes a target every so many seconds, at an offset
-//! that it keeps, so that two like distances foretell a third.
+//! When to expect the next request for a scrape: Prometheus scrapes a target at a fixed interval and offset, so that
+//! two equal distances predict a third.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -83,7 +83,7 @@ mod tests {
             (&[0, 4_000, 15_000, 19_000, 30_000], 30_000, Some(45_000)),
             (&[0, 4_000, 15_000, 19_000, 30_000, 34_000], 34_000, Some(45_000)),
             (&[0, 4_000, 15_000, 19_000, 30_000, 34_000], 45_000, Some(49_000)),
-            // Somebody looks in between.
+            // Another client scrapes in between.
             (&[0, 15_000, 21_300, 30_000], 30_000, Some(45_000)),
             (&[0, 7_000, 9_000, 22_000], 22_000, None),
             // A flood is one request per second.

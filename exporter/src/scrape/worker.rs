@@ -113,7 +113,7 @@ impl<A> Turn<A> {
 }
 
 impl<Q: Send + Sync + 'static, A: Send + 'static> Workers<Q, A> {
-    /// Starts so many threads.
+    /// Starts this many threads.
     pub(super) fn start(name: &'static str, threads: usize, sources: Vec<Source<Q, A>>) -> io::Result<Self> {
         let stuck = vec![None; sources.len()];
         let threads = (0..threads).map(|thread| spawn(name, thread).map(Some)).collect::<io::Result<_>>()?;
@@ -127,8 +127,9 @@ impl<Q: Send + Sync + 'static, A: Send + 'static> Workers<Q, A> {
         if Instant::now() < deadline {
             (0..self.threads.len()).for_each(|thread| self.engage(thread, &round));
         }
-        // Nobody tells that a source is asked, which may have to be given up sooner than those before it: so this looks
-        // again as soon as any could be. That is later than a round takes in which nothing hangs.
+        // No signal says that a source is being asked which may have to be given up sooner than those before it. So
+        // this looks again as soon as any source could be given up. That is later than a round takes in which nothing
+        // hangs.
         let shortest = self.sources.iter().map(|source| source.patience).min().unwrap_or_default();
         let mut turns = round.turns.lock();
         loop {
@@ -238,7 +239,7 @@ impl<Q, A> Round<Q, A> {
     }
 }
 
-/// A thread that takes part in rounds until nobody can send it another.
+/// A thread that takes part in rounds until its sender is gone.
 fn spawn<Q: Send + Sync + 'static, A: Send + 'static>(name: &str, thread: usize) -> io::Result<Inbox<Q, A>> {
     let (rounds, inbox) = channel::<Arc<Round<Q, A>>>();
     let run = move || inbox.iter().for_each(|round| round.run(thread));

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::source::nvml::{Driver, Snapshot};
 
-/// GPU readings older than this are stale. Two of Prometheus' default scrape intervals: whoever looks at the metrics
+/// GPU readings older than this are stale. Two of Prometheus' default scrape intervals: a user who looks at the metrics
 /// has seen the gap by then.
 pub(super) const STALE: Duration = Duration::from_secs(120);
 

@@ -1,4 +1,4 @@
-//! Letting go of the GPUs on request, so that somebody can reset them, and taking them up again.
+//! Releasing the GPUs on request, so that an administrator can reset them, and reacquiring them.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use tokio::task::spawn_blocking;
 
 use crate::source::nvml::Nvml;
 
-/// How long the GPUs are let go of when nobody says: a reset takes seconds, an update of the driver minutes.
+/// How long the GPUs stay released by default: a reset takes seconds, an update of the driver minutes.
 const DEFAULT_SECONDS: u64 = 600;
 
 /// Longest time that can be asked for: a release that was forgotten ends within a day.
@@ -38,7 +38,7 @@ pub(super) fn routes(lever: Lever) -> Router {
         .with_state(lever)
 }
 
-/// The web configuration's rules have been kept by whoever gets here; without such rules anybody does.
+/// A request that gets here has kept the web configuration's rules; without such rules any request does.
 async fn only_trusted(State(lever): State<Lever>, request: Request, next: Next) -> Response {
     let local = request
         .extensions()

@@ -22,7 +22,7 @@ use crate::family::Families;
 use crate::scrape::Setup;
 use crate::source::nvml::{Driver, Snapshot};
 
-/// A running server, stopped when the test lets go of it.
+/// A running server, stopped when the test drops it.
 struct Running {
     address: SocketAddr,
     app: Arc<App>,
@@ -111,7 +111,7 @@ impl Running {
     }
 }
 
-/// Waits until something holds, which the test cannot be told of.
+/// Polls until something holds for which the test gets no signal.
 async fn eventually(holds: impl AsyncFn() -> bool) {
     let waiting = async {
         while !holds().await {

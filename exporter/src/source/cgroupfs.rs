@@ -1,4 +1,4 @@
-//! Where the cgroup hierarchies are: v2 alone, v1 controllers, or v1 controllers with v2 beside them (hybrid).
+//! Where the cgroup hierarchies are: v2 alone, v1 controllers, or v1 controllers with v2 next to them (hybrid).
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ pub struct Hierarchy {
     pub root: PathBuf,
 }
 
-/// The root of the v2 hierarchy: the cgroup mount itself, or the folder `unified` beside v1 hierarchies (systemd's
+/// The root of the v2 hierarchy: the cgroup mount itself, or the folder `unified` next to v1 hierarchies (systemd's
 /// hybrid layout).
 #[must_use]
 pub fn v2_root(roots: &Roots) -> PathBuf {

@@ -51,7 +51,7 @@ impl Common {
         if let Some(text) = self.texts.lock().get(path) {
             return Ok(Arc::clone(text));
         }
-        // Unlocked: a read that hangs holds up nobody else.
+        // Unlocked: a read that hangs blocks no other reader.
         let text: Arc<str> = files::read(path)?.into();
         self.texts.lock().insert(path.to_owned(), Arc::clone(&text));
         Ok(text)

@@ -19,7 +19,7 @@ const LOOKED_AT: u64 = 1 << 20;
 /// Stack of the thread: what it reads is on the heap.
 const STACK_BYTES: usize = 128 * 1024;
 
-/// What an environment tells of its Slurm job.
+/// What an environment says about its Slurm job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Slurm {
     /// The account that the job is charged to.
@@ -85,7 +85,7 @@ impl<T: Send + 'static> Environs<T> {
 
     /// Asks for one environment.
     pub fn ask(&self, path: PathBuf) {
-        // A thread that is gone never answers, which is what whoever waits for it sees.
+        // A thread that is gone never answers; a caller that waits for it sees that.
         let _ = self.paths.send(path);
     }
 

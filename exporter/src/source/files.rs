@@ -64,7 +64,7 @@ impl FileError {
 /// Most kernel files fit, so that one read gives the content and the next the end.
 const FIRST_READ: usize = 8 * 1024;
 
-/// How much is read at a time of a file that is parsed by line: small beside the exporter, large beside a line.
+/// How much of a file that is parsed by line is read at a time: small for the exporter, large for a line.
 const PIECE: usize = 64 * 1024;
 
 /// Reads a whole kernel file as text. Bytes that are not UTF-8 are replaced: kernel files carry device-supplied names.
@@ -78,8 +78,8 @@ pub fn read_start(path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
     read_bytes(path, limit).map_err(|error| classify(path, error))
 }
 
-/// `std::fs::read` asks for the size first, which kernel files do not know, and then starts with tiny reads; a kernel
-/// file is generated anew for each of them.
+/// `std::fs::read` asks for the size first, which kernel files do not know, and then starts with tiny reads; the kernel
+/// generates the file again for each of them.
 fn read_bytes(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let mut file = File::open(path)?.take(limit);
     let mut buffer = vec![0; FIRST_READ];
@@ -209,8 +209,8 @@ pub(super) fn optional<T>(parsed: Result<T, FileError>) -> Result<Option<T>, Fil
     }
 }
 
-/// Reads and parses one file, of which no more than a piece is held at a time; `None` when it is not there. Lines that make no
-/// sense are left out.
+/// Reads and parses one file, and holds no more than a piece of it at a time; `None` when it is not there. Lines that
+/// make no sense are left out.
 pub fn parse_by_line<P: ByLine>(path: &Path, mut parser: P) -> Result<Option<P::Whole>, FileError> {
     let whole = match each_line(path, |number, line| parser.line(number, line)) {
         Ok(()) => parser.end().map_err(|error| FileError::Malformed { path: path.to_owned(), error }),

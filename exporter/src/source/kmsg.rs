@@ -17,10 +17,11 @@ use super::xid::{ChannelState, Journal};
 use crate::parse::oom::Kill;
 use crate::parse::xid::{Log, Record};
 
-/// How long one wait for the kernel takes. A record ends it at once; a stop is noticed after it, which nobody waits for.
+/// How long one wait for the kernel takes. A record ends it at once; the thread notices a stop after it, and no caller
+/// waits for that.
 const WAIT: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
 
-/// Pause at the end of something that is no kernel log, such as a pipe nobody writes to.
+/// Pause at the end of something that is no kernel log, such as a pipe without a writer.
 const AT_END: Duration = Duration::from_millis(500);
 
 /// Pause before a log that cannot be read is tried again.
@@ -38,7 +39,7 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Tells the thread to end. It holds nothing that others wait for, so nobody waits for it.
+    /// Tells the thread to end. It holds nothing that others wait for, so no caller waits for it.
     pub fn stop(&self) {
         *self.stopping.lock() = true;
         self.changed.notify_all();

@@ -1,7 +1,7 @@
 //! What the readers left out: files, and lines of files, that could not be read or made no sense.
 //!
-//! Such a thing is absent. It costs nothing else, and it is named once. A read is many calls below whoever answers for it, and a
-//! thread answers one question at a time: so what is left out is kept by thread until it is asked for.
+//! What is left out is absent, costs nothing else, and is named once. A read is many calls below the code that reports
+//! it, and a thread answers one question at a time: so each thread keeps what it left out until it is asked for.
 
 use std::cell::RefCell;
 
@@ -23,7 +23,7 @@ thread_local! {
     static LEFT_OUT: RefCell<LeftOut> = const { RefCell::new(LeftOut { errors: Vec::new(), count: 0 }) };
 }
 
-/// Notes that so many lines of a file, or the file, are left out.
+/// Notes that this many lines of a file, or the file, are left out.
 pub(super) fn note(error: FileError, count: u64) {
     LEFT_OUT.with_borrow_mut(|left_out| {
         left_out.count = left_out.count.saturating_add(count);

@@ -7,8 +7,8 @@ use super::files::{self, FileError, Roots};
 use super::nodes::Ranges;
 use crate::parse::{self, Outcome, ParseError, cpus, status};
 
-/// Most threads of one process that are asked for the processes they started: those with the lowest ids, of which the
-/// first thread is one.
+/// Most threads of one process that are asked for the processes they started: those with the lowest ids, including the
+/// first thread.
 const MAX_THREADS: usize = 1024;
 
 /// The CPUs that at least one of the processes may run on; `None` when none of them can be seen.
@@ -58,9 +58,9 @@ pub fn children(roots: &Roots, pid: u32) -> Option<Vec<u32>> {
     children
 }
 
-/// Parses a file of the node's first process, whose mounts and network are the host's; where that is not there, the one
-/// that is this process's own, and likewise where that may not be read and the root is the host's: in a container the own
-/// one is somebody else's. `None` without either.
+/// Parses a file of the node's first process, whose mounts and network are the host's. Where that is not there, parses
+/// this process's own; so too where it may not be read and the root is the host's, as a container's own file is not the
+/// host's. `None` without either.
 pub fn of_first<R: Outcome>(
     roots: &Roots,
     file: &str,

@@ -32,7 +32,7 @@ pub enum Channel {
 /// How a channel fares.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ChannelState {
-    /// Nobody listens.
+    /// No thread listens.
     #[default]
     Off,
     /// Events come through.
@@ -53,7 +53,7 @@ pub struct Xids {
     uuid: Option<String>,
     /// Events by code and MIG GPU instance.
     pub counts: BTreeMap<(u64, Option<u32>), u64>,
-    /// Events of further codes, of which too many were seen.
+    /// Events of further codes, after too many different ones were seen.
     pub others: u64,
     /// The last code.
     pub last: Option<u64>,
@@ -121,7 +121,7 @@ pub struct Journal {
     gpus: BTreeMap<Place, Xids>,
     /// SXids by switch, code and severity.
     pub switches: BTreeMap<(Address, u64, Option<Severity>), u64>,
-    /// Victims of the OOM killer, which the kernel log tells of as well.
+    /// Victims of the OOM killer, which the kernel log reports as well.
     pub ooms: Kills,
     /// NVML's events.
     pub nvml: ChannelState,

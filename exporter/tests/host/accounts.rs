@@ -44,7 +44,7 @@ fn accounts(owners: &Owners) -> Vec<(&str, Option<&str>)> {
     owners.all().iter().map(|owner| (owner.id.as_str(), owners.accounts().of(owner))).collect()
 }
 
-/// Scrapes until `done`. The first does as a rule; on a machine that is busy an environment may be read for the next one.
+/// Scrapes until `done`. The first scrape usually does; on a busy machine an environment may be read for the next one.
 #[track_caller]
 fn until(machine: &Machine, resolver: &Resolver, done: impl Fn(&Owners) -> bool) -> Owners {
     let scrape = || resolver.resolve(&machine.roots(), &machine.snapshot());
@@ -63,7 +63,7 @@ fn block(machine: &Machine, path: &str) {
     mkfifoat(CWD, machine.path(path), Mode::RUSR | Mode::WUSR).unwrap();
 }
 
-/// Does somebody read the pipe, or wait for that?
+/// Does a thread read the pipe, or wait for that?
 fn is_read(machine: &Machine, path: &str) -> bool {
     let nonblocking = i32::try_from(OFlags::NONBLOCK.bits()).unwrap();
     OpenOptions::new().write(true).custom_flags(nonblocking).open(machine.path(path)).is_ok()
@@ -199,7 +199,7 @@ fn a_read_that_blocks_costs_accounts_and_heals() {
         assert_eq!(collected.result.as_ref().unwrap_err().to_string(), error);
         assert_eq!(collected.count("goodput_gpu_owner_info"), 3, "owners are told all the same");
     }
-    // Whoever opens a pipe to write ends the wait of whoever opened it to read.
+    // Opening the pipe for writing ends the wait of the thread that opened it for reading.
     let pipe = OpenOptions::new().write(true).open(machine.path("proc/1/environ")).unwrap();
     for pid in [1, 2] {
         std::fs::remove_file(machine.path(&format!("proc/{pid}/environ"))).unwrap();

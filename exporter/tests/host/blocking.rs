@@ -70,7 +70,7 @@ fn a_read_that_blocks_costs_its_own_families_and_heals() {
     }
 
     for (name, file) in BLOCKED {
-        // Whoever opens a pipe to write ends the wait of whoever opened it to read.
+        // Opening the pipe for writing ends the wait of the thread that opened it for reading.
         let pipe = std::fs::OpenOptions::new().write(true).open(machine.path(file)).unwrap();
         std::fs::remove_file(machine.path(file)).unwrap();
         let text = match name {

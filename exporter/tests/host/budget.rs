@@ -78,7 +78,7 @@ fn node(cpus: u32, queues: u32) -> Machine {
     machine
 }
 
-/// A process with everything that the kernel tells of one.
+/// A process with all its files of the kernel.
 fn process(machine: &Machine, pid: u32) {
     for (file, text) in [
         ("status", "Cpus_allowed_list:\t0-255\nvoluntary_ctxt_switches:\t1\nnonvoluntary_ctxt_switches:\t1\n"),
@@ -164,7 +164,7 @@ fn kubelet(machine: &Machine) {
     machine.write(&format!("{folder}/memory_manager_state"), &memory);
 }
 
-/// What the kernel tells of each CPU's power.
+/// The kernel's files about each CPU's power.
 fn power(machine: &Machine, cpus: u32) {
     let folder = "sys/devices/system/cpu";
     for (file, text) in [
@@ -269,7 +269,7 @@ fn disks(machine: &Machine) {
     }
 }
 
-/// Ten interfaces with an RDMA port each, two of which do Ethernet.
+/// Ten interfaces with an RDMA port each; two of the ports do Ethernet.
 fn network(machine: &Machine) {
     machine.write("proc/net/snmp", "Tcp: OutSegs RetransSegs\nTcp: 1 1\n");
     machine.write("proc/net/netstat", "TcpExt: ListenDrops TCPTimeouts\nTcpExt: 1 1\n");
@@ -369,7 +369,7 @@ fn a_large_node_stays_within_its_budget() {
             machine.write("proc/uptime", uptime);
             machine.collect_of(collector.as_mut(), owners(&machine), machine.snapshot()).ok()
         };
-        // What is told of the time since the reading before is there from the second on.
+        // Values over the time since the previous reading are there from the second reading on.
         let _ = collect("1000.00 1.00\n");
         let collected = collect("1010.00 1.00\n");
         assert!(!rows_of(name).is_empty(), "{name} has no rows");

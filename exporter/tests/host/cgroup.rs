@@ -12,7 +12,7 @@ fn v2() -> Machine {
     machine
 }
 
-/// The recorded Kubernetes pod, of which one process holds a GPU.
+/// The recorded Kubernetes pod; one of its processes holds a GPU.
 fn v1() -> Machine {
     let mut machine = Machine::recorded("cgroup1-kubernetes-containerd", &[]);
     machine.gpu("00000000:1A:00.0", &[493_239]);

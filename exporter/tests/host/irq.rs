@@ -24,7 +24,7 @@ fn taken(collected: &Collected, class: &str, own: bool) -> f64 {
         .sum()
 }
 
-/// Interrupts of one device, whoever took them.
+/// Interrupts of one device, summed over all series.
 fn total(collected: &Collected, device: &str) -> f64 {
     let samples = collected.samples();
     let counts = samples.iter().filter(|(series, _)| series.starts_with("goodput_irq_interrupts_total"));
@@ -286,7 +286,7 @@ fn who_moves_interrupts() {
     assert_eq!(first.value(info), 1.0);
     assert_eq!(first.value("goodput_irqbalance_banned_cpus"), 5.0);
 
-    // It ends, and another process gets its number; the settings are now Debian's, which bans nobody.
+    // It ends, and another process gets its number; the settings are now Debian's, which ban no CPU.
     machine.write("proc/700/comm", "bash\n");
     machine.write("etc/default/irqbalance", "IRQBALANCE_BANNED_CPUS=0\nIRQBALANCE_ONESHOT=yes\n");
     let soon = machine.collect_at(irq.as_mut(), start + minute - Duration::from_secs(1)).ok();

@@ -117,7 +117,7 @@ fn distances_to_nodes_without_a_folder() {
     machine.write("sys/devices/system/node/node8/distance", "40 20 10\n");
     let collected = machine.collect("numa").ok();
     assert_eq!(collected.value("goodput_numa_distance{node=\"8\",to=\"0\"}"), 40.0);
-    // Without the list nobody knows which nodes the numbers are about.
+    // Without the list it is unknown which nodes the numbers belong to.
     std::fs::remove_file(machine.path("sys/devices/system/node/online")).unwrap();
     assert_eq!(machine.collect("numa").ok().count("goodput_numa_distance"), 0);
 }

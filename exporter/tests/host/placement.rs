@@ -14,7 +14,7 @@ fn machine() -> Machine {
     machine
 }
 
-/// A thread with so many ticks in the kernel and as many in user mode.
+/// A thread with this many ticks in the kernel and as many in user mode.
 fn thread(machine: &Machine, tid: u32, ticks: u64, cpu: u32) {
     let zeros = "0 ".repeat(16);
     let text = format!("{tid} (a b) R 1 1 1 0 -1 0 0 0 0 0 {ticks} {ticks} 0 0 20 0 1 0 500 {zeros}{cpu} 0 0\n");

@@ -126,7 +126,7 @@ fn a_worker_is_saturated_that_computed_nearly_all_of_the_time() {
     let mut collector = collector("process");
     let first = machine.collect_with(collector.as_mut()).ok();
     assert_eq!(first.count("goodput_process_saturated_workers"), 0, "nothing is known of the time before");
-    // Ten seconds, of which each uses twice as many ticks as the count grows by.
+    // In these ten seconds each uses twice as many ticks as the count grows by.
     machine.write("proc/uptime", "110.00 200.00\n");
     Process { count: 1_000 + 500, ..Process::new(10, "11 12 13") }.write(&machine);
     Process { count: 1_000 + 424, ..Process::new(11, "") }.write(&machine);

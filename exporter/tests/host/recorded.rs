@@ -1,4 +1,4 @@
-//! Every recorded machine through every collector, and the one of which only `lspci` was recorded.
+//! Every recorded machine through every collector, and the one that has only `lspci` recorded.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::support::{Machine, facts, shared};
 
-/// What there is a hundred times alike, or nobody reads: unpacking all of it takes longer than reading it.
+/// What exists a hundred times alike, or no collector reads: unpacking all of it takes longer than reading it.
 const LEFT_OUT: &[&str] = &[
     "./sys/devices/system/cpu/cpu[1-9]*",
     "./sys/devices/system/cpu/cpufreq/policy[1-9]*",

@@ -107,7 +107,7 @@ impl Machine {
         }
     }
 
-    /// Makes a file one that nobody may read, root included: a setting of this kernel that can only be written.
+    /// Makes a file unreadable, for root too: a setting of this kernel that can only be written.
     pub(crate) fn deny(&self, path: &str) {
         let path = self.path(path);
         let _ = std::fs::remove_file(&path);
@@ -290,7 +290,7 @@ pub(crate) fn oracle() -> BTreeMap<String, f64> {
     samples.collect()
 }
 
-/// A file of the shared fixtures, which lie beside the repository.
+/// A file of the shared fixtures, which lie next to the repository.
 pub(crate) fn shared(path: &str) -> PathBuf {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/fixtures");
     assert!(

@@ -1,4 +1,4 @@
-//! What every request passes before it is answered: how many there may be, from where, by which name, and by whom.
+//! Checks that every request passes before it is answered: number of requests, client address, host name and user.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;

@@ -18,7 +18,7 @@ pub(crate) type EventSets = Issued<EventSet>;
 #[derive(Debug, Default)]
 pub(crate) struct EventSet {
     watches: Vec<Watch>,
-    /// What whoever waits is woken by, from the first wait on.
+    /// Wakes the call that waits, from the first wait on.
     pub(crate) log: Option<Arc<News>>,
 }
 

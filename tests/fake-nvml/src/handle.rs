@@ -15,7 +15,7 @@ pub(crate) fn of_gpu<T>(index: usize) -> *mut T {
     std::ptr::without_provenance_mut(GPUS + index * STEP)
 }
 
-/// The GPU of the handle, if the node has so many.
+/// The GPU of the handle, if the node has that many.
 pub(crate) fn gpu<T>(handle: *mut T, count: usize) -> Result<usize, Code> {
     let offset = handle.addr().checked_sub(GPUS).ok_or(Code::INVALID_ARGUMENT)?;
     let index = offset / STEP;

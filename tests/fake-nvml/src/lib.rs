@@ -74,12 +74,13 @@
 //! {"xid":{"gpu":0,"code":79}}
 //! {"xid":{"gpu":0,"code":13,"instance":5}}
 //! ```
-//! **MIG** cuts a GPU into GPU instances, and these into compute instances of so many slices each; one that fills the GPU
-//! instance, where `compute` is left out. Profiles are those of the model, such as `1g.10gb`. The line is the whole layout: what
-//! it repeats stays as it is, everything else is gone or new, with new handles under the same UUIDs. `enabled` left out is
-//! `true`, `pending` left out is the same. Work and processes may name their GPU `instance`, processes their
-//! `compute_instance` in it too. Then utilization is not supported, nor are NVLink's fields, and GPM is also had of an
-//! instance. Faults and hangs know a call about a MIG device by its name behind `mig:`.
+//! **MIG** cuts a GPU into GPU instances, and these into compute instances of N slices each; where `compute` is left
+//! out, one compute instance fills the GPU instance. Profiles are those of the model, such as `1g.10gb`. The line is
+//! the whole layout: what it repeats stays as it is, everything else is gone or new, with new handles under the same
+//! UUIDs. `enabled` left out is `true`, `pending` left out is the same. Work and processes may name their GPU
+//! `instance`, processes their `compute_instance` in it too. Then utilization is not supported, nor are NVLink's
+//! fields, and GPM also works for an instance. Faults and hangs know a call about a MIG device by its name behind
+//! `mig:`.
 //! ```json
 //! {"mig":{"gpu":0,"enabled":true,"pending":true,"instances":[{"id":2,"profile":"3g.40gb","compute":[1,2]},{"id":9,"profile":"1g.10gb"}]}}
 //! {"process":{"gpu":0,"pid":4711,"used_bytes":1073741824,"instance":2,"compute_instance":1}}
@@ -98,8 +99,8 @@
 //! {"unbind":{"gpu":3}}
 //! {"bind":{"gpu":3}}
 //! ```
-//! **Driver**: unloaded, every call answers `DRIVER_NOT_LOADED`; loaded again, possibly in another version, a process has to
-//! initialise anew (`UNINITIALIZED` until then), and energy starts from zero.
+//! **Driver**: unloaded, every call answers `DRIVER_NOT_LOADED`; loaded again, possibly in another version, a process
+//! has to initialise again (`UNINITIALIZED` until then), and energy starts from zero.
 //! ```json
 //! {"unload":{}}
 //! {"load":{"at_us":1790000006000000,"driver":"595.91.07"}}
@@ -122,8 +123,8 @@
 //! {"count":{}}
 //! ```
 //!
-//! **Clock**: fixed, it shows the same moment until the next such line; without `now_us` the wall clock holds again. So a
-//! program can be shown a past week, moment by moment, by whoever writes the log and paces the program. It should not go
+//! **Clock**: fixed, it shows the same moment until the next such line; without `now_us` the wall clock holds again. So
+//! a writer of the log that also paces a program can show it a past week, moment by moment. The clock should not go
 //! back. Waits and hangs take real time all the same.
 //! ```json
 //! {"clock":{"now_us":1790000007000000}}

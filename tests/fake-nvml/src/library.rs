@@ -184,7 +184,7 @@ impl Library {
         Ok(())
     }
 
-    /// What tells of new lines of the log; nothing where there is none.
+    /// Notices new lines of the log; nothing where there is no log.
     pub(crate) fn news(&self) -> Result<Option<News>, Code> {
         let news = self.tail.lock().as_ref().map(Tail::news).transpose();
         news.map_err(|error| complain(format!("cannot watch the event log: {error}")))
@@ -227,7 +227,7 @@ impl Library {
                 return Ok(());
             }
             match &log {
-                // What is written from now on is told of; what was written until now is looked at once more.
+                // Lines written from now on end the wait; lines written until now are read in another turn.
                 None => log = Some(self.news()?.ok_or(Code::UNKNOWN)?),
                 Some(log) => log.wait(left),
             }

@@ -26,7 +26,7 @@ impl Tail {
         Ok(Tail { path, file, read_bytes: 0, lines: 0, partial: Vec::new() })
     }
 
-    /// What tells of the next lines.
+    /// Notices the next lines.
     pub(crate) fn news(&self) -> std::io::Result<News> {
         News::of(&self.path)
     }
@@ -76,7 +76,7 @@ impl News {
         Ok(News(inotify))
     }
 
-    /// Sleeps until something is written, or this long; what was told of by then counts once.
+    /// Sleeps until a line is written, or this long; all notices until then count once.
     pub(crate) fn wait(&self, limit: Duration) {
         let limit = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() };
         // An interrupted wait is one that ends early: the caller looks again.

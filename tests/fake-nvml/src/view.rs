@@ -169,7 +169,7 @@ impl<'a> View<'a> {
         if self.gpu.mig.enabled { Err(Code::NOT_SUPPORTED) } else { Ok(()) }
     }
 
-    /// Compute instances share the memory of their GPU instance, of which nothing is reserved.
+    /// Compute instances share the memory of their GPU instance, and none of it is reserved.
     pub(crate) fn memory(&self) -> Memory {
         if let Some((instance, _)) = self.mig {
             let total = instance.memory_bytes;

@@ -75,7 +75,7 @@ impl Levels {
         Ok(levels)
     }
 
-    /// So many parts of the whole; what goes over links is the same amount for both.
+    /// This many parts of the whole; the amount that goes over links is the same for both.
     pub(crate) fn share(&self, parts: u32, whole: u32) -> Levels {
         let of = |channel: Channel| match self.0[channel as usize] {
             rate if channel.is_rate() => rate,

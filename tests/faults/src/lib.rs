@@ -75,7 +75,7 @@ pub unsafe extern "C" fn rename(from: *const c_char, to: *const c_char) -> c_int
 /// As libc's.
 ///
 /// # Safety
-/// There are so many bytes to read.
+/// There are `count` bytes to read.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn write(fd: c_int, bytes: *const c_void, count: size_t) -> ssize_t {
     if is_full(fd) {
@@ -88,7 +88,7 @@ pub unsafe extern "C" fn write(fd: c_int, bytes: *const c_void, count: size_t) -
 /// As libc's.
 ///
 /// # Safety
-/// There are so many bytes to read.
+/// There are `count` bytes to read.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pwrite(fd: c_int, bytes: *const c_void, count: size_t, offset: off_t) -> ssize_t {
     if is_full(fd) {
@@ -101,7 +101,7 @@ pub unsafe extern "C" fn pwrite(fd: c_int, bytes: *const c_void, count: size_t, 
 /// As libc's.
 ///
 /// # Safety
-/// There are so many bytes to read.
+/// There are `count` bytes to read.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pwrite64(fd: c_int, bytes: *const c_void, count: size_t, offset: off_t) -> ssize_t {
     // SAFETY: as the caller promises; on 64-bit machines they are the same.

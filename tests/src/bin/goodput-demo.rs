@@ -36,7 +36,7 @@ const TICK: Duration = Duration::from_secs(1);
 /// Scrapes that may wait to be sent.
 const AHEAD: usize = 32;
 
-/// Without a terminal: so many lines of progress.
+/// Lines of progress where there is no terminal.
 const LINES: u64 = 10;
 
 /// Shows a simulated node: eight GPUs, two sockets, a week of jobs and faults, and what Goodput makes of it
@@ -80,14 +80,14 @@ fn main() -> ExitCode {
     match run(&Options::parse()) {
         Ok(status) => status,
         Err(error) => {
-            // With standard error closed there is nobody left to tell.
+            // With standard error closed, no reader is left.
             let _ = writeln!(io::stderr(), "goodput-demo: {error:#}");
             ExitCode::FAILURE
         }
     }
 }
 
-/// Writes a line for whoever watches; a reader who has seen enough is no error.
+/// Writes a line for the user who watches; a reader that has closed the pipe is no error.
 fn say(line: &str) {
     let _ = writeln!(io::stdout(), "{line}");
 }
@@ -127,7 +127,7 @@ fn run(options: &Options) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A process finds the GPUs through its environment, which this one gets by starting anew.
+/// A process finds the GPUs through its environment, which this one gets by executing itself again.
 #[allow(clippy::disallowed_methods, reason = "becomes this very program with the GPUs in its environment")]
 fn show_gpus(dir: &Path) -> Result<()> {
     let log = dir.join("gpus.jsonl");
@@ -193,7 +193,7 @@ impl Past {
     }
 }
 
-/// Makes the history and sends it, one beside the other. Gives the GPUs' UUIDs too.
+/// Makes the history and sends it at the same time. Gives the GPUs' UUIDs too.
 fn make(programs: &Programs, week: &Script, part: &Part, stop: &Stop) -> Result<(Past, Vec<String>)> {
     let machine = Machine::new(&programs.dir, week.clone())?;
     let mut history = History::begin(machine, &programs.library(), part.from)?;
@@ -209,7 +209,7 @@ fn make(programs: &Programs, week: &Script, part: &Part, stop: &Stop) -> Result<
             Ok::<_, anyhow::Error>(sender)
         });
         let made = scrape_all(&mut history, part, stop, &progress, texts);
-        // A sender that has failed is the reason why nobody takes the texts.
+        // If the sender no longer takes the texts, its own failure is the reason.
         let sender = sending.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         let (next, last) = made?;
         Ok::<_, anyhow::Error>((next, last, sender))
@@ -316,7 +316,7 @@ fn live(mut machine: Machine, programs: &Programs, analyzer: Running, stop: &Sto
     Ok(())
 }
 
-/// A bar, or lines where nobody could see it move.
+/// A bar, or lines where there is no terminal.
 struct Progress {
     bar: ProgressBar,
     lines: bool,

@@ -159,7 +159,7 @@ struct Disk {
 }
 
 impl Disk {
-    /// Fills the batch from the first so many bytes of the file, piece by piece.
+    /// Fills the batch from the first `data_bytes` of the file, piece by piece.
     fn read(&mut self, batch: &mut [u8], piece_bytes: usize, data_bytes: u64) -> Result<()> {
         for piece in batch.chunks_mut(piece_bytes) {
             let offset = next(&mut self.chance) % (data_bytes / piece_bytes as u64) * piece_bytes as u64;
@@ -286,7 +286,7 @@ impl Trainer {
         self.note(Edge { at_us: from_us + time.as_micros() as u64, doing: Doing::Wait })
     }
 
-    /// Writes to a file beside the data, waits until it is on the disk, and removes it.
+    /// Writes to a file next to the data, waits until it is on the disk, and removes it.
     fn save(&self, bytes: u64) -> Result<()> {
         let path = self.data.with_extension("checkpoint");
         let mut file = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;

@@ -86,7 +86,7 @@ impl History {
         Ok(encode(&scrape.families, Format::OpenMetrics))
     }
 
-    /// Lets go of the GPUs and gives them the wall clock back.
+    /// Releases the GPUs and gives them the wall clock back.
     ///
     /// # Errors
     /// When the log cannot be written.

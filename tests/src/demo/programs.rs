@@ -15,7 +15,7 @@ use crate::programs::{Interval, full_hour, intervals};
 /// The `job` label of the node's series.
 pub const JOB: &str = "goodput";
 
-/// An example, so that the report shows money too: nobody's price.
+/// An invented price, so that the report shows money too.
 const PRICES: &str = "prices:\n- {model: 'NVIDIA H100*', currency: EUR, per_gpu_hour: 2.50, valid_from: 2020-01-01}\n";
 
 /// Where the programs are and where they listen.
@@ -33,10 +33,10 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Those beside the running program.
+    /// Those next to the running program.
     ///
     /// # Errors
-    /// When one of them is not there, or somebody listens on their addresses.
+    /// When one of them is not there, or another process listens on their addresses.
     pub fn beside(dir: &Path, data: &Path, exporter: SocketAddr, analyzer: SocketAddr) -> Result<Self> {
         let program = std::env::current_exe().context("cannot find the folder of this program")?;
         let folder = program.parent().context("this program has no folder")?.to_owned();

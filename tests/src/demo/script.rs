@@ -37,7 +37,7 @@ pub struct Fault {
     pub from: SystemTime,
     /// When it is over.
     pub to: SystemTime,
-    /// Who holds the GPUs, as the analyzer names it; `None` where nobody does.
+    /// Who holds the GPUs, as the analyzer names it; `None` where they are free.
     pub owner: Option<String>,
 }
 
@@ -152,7 +152,7 @@ pub(crate) struct Needs {
 pub(crate) enum Turn {
     /// Its volume gives no more than this.
     Storage { bytes_per_second: f64 },
-    /// A batch takes so many times the work.
+    /// A batch takes this many times the work.
     Batches { factor: f64 },
     /// A quota, in cores.
     Quota { cores: f64 },
@@ -160,7 +160,7 @@ pub(crate) enum Turn {
     Bound { node: usize },
     /// Another `memory.max`.
     Limit { bytes: f64 },
-    /// Nobody gives it anything to do.
+    /// It gets nothing to do.
     Rest,
     /// It saves its state so often, and waits so long for it.
     Saves { every_seconds: u64, for_seconds: u64 },
@@ -175,7 +175,7 @@ pub(crate) enum Turn {
 /// What happens to the node.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum NodeTurn {
-    /// Others want so many cores.
+    /// Others demand this many cores.
     Neighbours { cores: f64 },
     /// A device interrupts so often, on CPUs of the other NUMA node.
     Storm { device: &'static str, per_second: f64 },

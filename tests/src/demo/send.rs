@@ -12,7 +12,7 @@ use goodput_analyzer::sample::{Labels, Sample};
 
 use crate::remote_write::{Label, Sample as Point, TimeSeries, WriteRequest};
 
-/// Samples of one request: well below what the analyzer takes at once, and so many steps that a series' labels are sent
+/// Samples of one request: well below what the analyzer takes at once, and enough steps that a series' labels are sent
 /// once for dozens of samples.
 const REQUEST_SAMPLES: usize = 120_000;
 

@@ -1,5 +1,5 @@
-//! What Prometheus would have stored of a simulated machine: the series of our exporter, or of dcgm-exporter alone or
-//! beside node_exporter.
+//! What Prometheus would have stored of a simulated machine: the series of our exporter, of dcgm-exporter alone, or of
+//! dcgm-exporter and node_exporter.
 
 use std::collections::BTreeMap;
 
@@ -54,7 +54,7 @@ pub fn uuid(node: &str, gpu: usize) -> String {
 
 /// Device memory of the simulated H100, in bytes, without what the driver reserves.
 const DEVICE_MEMORY: f64 = 81_000.0 * 1_048_576.0;
-/// Device memory that an instance takes which nobody uses: 98 MiB of a recorded A100's.
+/// Device memory that an unused instance takes: 98 MiB of a recorded A100's.
 const BARE_INSTANCE: f64 = 98.0 * 1_048_576.0;
 /// Size of the node's disk, in bytes.
 const DISK_SIZE: f64 = 1.92e12;
@@ -67,7 +67,7 @@ const MEMORY_LIMIT: f64 = 128e9;
 /// Pods of the tenants, as dcgm-exporter names them.
 const PODS: [&str; 4] = ["train-0", "serve-a-0", "serve-b-0", "serve-c-0"];
 
-/// Who holds GPUs: the first alone, as a rule.
+/// Who holds GPUs: usually the first alone.
 const TENANTS: [&str; 4] = ["train", "serve-a", "serve-b", "serve-c"];
 
 type Labelled = Vec<(String, String)>;
@@ -171,7 +171,7 @@ impl Recorder {
         Recorder { names, without: without.to_vec(), ..self }
     }
 
-    /// The same of GPUs of this model, and of these fields where dcgm-exporter tells of them.
+    /// The same of GPUs of this model, and of these fields where dcgm-exporter serves them.
     #[must_use]
     pub fn telling(self, model: &'static str, fields: Fields) -> Recorder {
         Recorder { model, fields, ..self }
@@ -208,7 +208,7 @@ impl Recorder {
         self.series.into_iter().map(|(labels, samples)| Series { labels: Labels::new(labels), samples }).collect()
     }
 
-    /// Our exporter is started anew: what it counts itself begins at zero.
+    /// Our exporter restarts: what it counts itself begins at zero.
     pub fn restart(&mut self, machine: &Machine) {
         self.started = (machine.counters.clone(), machine.now());
     }
@@ -227,7 +227,7 @@ impl Recorder {
                 self.node_exporter(&mut samples, view);
             }
         }
-        // The kernel tells of its start in whole seconds.
+        // The kernel gives its start in whole seconds.
         let booted = (time_ms as f64 / 1000.0 - view.machine.now() + view.machine.booted).round();
         match self.exporters {
             Exporters::Ours => {
@@ -343,7 +343,7 @@ impl Recorder {
                 (&dcgm::XID_ERRORS, if view.is_odd(gpu) { f64::from(view.phase.xid) } else { 0.0 }),
             ] {
                 let name = row.legacy.name;
-                // Nobody tells utilisation of an instance; what is the board's our exporter tells once.
+                // No exporter has the utilisation of an instance; our exporter serves the board's values once.
                 let is_told = name != dcgm::GPU_UTIL.legacy.name && (job == "dcgm" || gpu == 0 || is_of_instance(name));
                 let is_asked_for = job != "dcgm" || self.fields == Fields::More || is_usual(name);
                 if !mig.is_empty() && !is_told || !is_asked_for {
@@ -359,7 +359,7 @@ impl Recorder {
         }
     }
 
-    /// What vLLM tells of itself; it names its pod, and where our exporter names owners otherwise, that.
+    /// vLLM's own metrics, under the name of its pod, or of its owner where our exporter names owners otherwise.
     fn server(&self, samples: &mut Samples, view: &View<'_>) {
         let instance = self.instance(8000);
         let target = [("job", "vllm"), ("instance", instance.as_str())];

@@ -196,7 +196,7 @@ impl Chance {
         all[(self.next() % all.len() as u64) as usize].clone()
     }
 
-    /// So many minutes, give or take a third.
+    /// This many minutes, give or take a third.
     fn minutes(&mut self, about: usize) -> usize {
         (about as f64 * self.between(0.67, 1.33)).round() as usize
     }
@@ -255,7 +255,7 @@ fn free(plan: &mut Plan, minutes: usize) {
     plan.step(Phase { minutes, job: false, ..Phase::default() }, Cause::default());
 }
 
-/// Ranks wait for this GPU; for nobody, they wait for each other.
+/// Ranks wait for this GPU; without a culprit, they wait for each other.
 fn waits_for(culprit: Option<(usize, usize)>) -> Cause {
     let waiting = if culprit.is_some() { "straggler" } else { "collective_wait" };
     Cause { waiting, culprit, ..Cause::default() }

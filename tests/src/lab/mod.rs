@@ -1,5 +1,5 @@
-//! The lab: machines simulated by a queue model, what exporters would have told of them, and what was the matter; and
-//! real processes on this machine's kernel, under the real exporter (`live`).
+//! The lab: machines simulated by a queue model, what exporters would have reported about them, and what was the
+//! matter; and real processes on this machine's kernel, under the real exporter (`live`).
 
 pub mod board;
 pub mod counters;

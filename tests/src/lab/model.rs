@@ -42,7 +42,7 @@ const MIXED_SECONDS: f64 = 240.0;
 pub struct Layout {
     /// GPUs of the job, the first ones of the machine.
     pub gpus: usize,
-    /// GPUs that nobody holds, behind these.
+    /// Free GPUs, after these.
     pub spare: usize,
     /// CPUs, evenly on its NUMA nodes.
     pub cpus: usize,
@@ -160,7 +160,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// A machine of 32 CPUs on two NUMA nodes whose job has so many GPUs, and whose batches are all alike.
+    /// A machine of 32 CPUs on two NUMA nodes whose job has this many GPUs, and whose batches are all alike.
     #[must_use]
     pub fn new(gpus: usize) -> Machine {
         Machine::of(Layout { gpus, ..Layout::default() })

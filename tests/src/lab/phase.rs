@@ -100,7 +100,7 @@ pub struct Phase {
     pub unused: bool,
     /// Seconds of every minute in which the job writes its state, and its GPUs wait for that.
     pub save: f64,
-    /// Bytes that the job writes a second beside its work.
+    /// Bytes that the job writes a second in addition to its work.
     pub writes: f64,
     /// Bytes that others write a second.
     pub others_writing: f64,
@@ -158,7 +158,7 @@ pub struct Phase {
     pub wants_reset: bool,
     /// The XID of the odd GPU, which came as the phase began; 0 is none.
     pub xid: u32,
-    /// Does the machine start anew as the phase begins?
+    /// Does the machine restart as the phase begins?
     pub boots: bool,
     /// Seconds of every batch in which one thread launches kernels that are over before the next one is there.
     pub launching: f64,
@@ -278,14 +278,14 @@ impl Phase {
         self.wants_reset || HARDWARE.contains(&self.xid)
     }
 
-    /// Of a job with so many GPUs, is this the one that differs?
+    /// Is this GPU the one that differs, in a job with `gpus` of them?
     #[must_use]
     pub fn is_odd(&self, gpu: usize, gpus: usize) -> bool {
         self.odd.unwrap_or(gpus - 1) == gpu
     }
 
     /// Clock of the odd GPU at work, as a share of its full one. Within a power limit it falls with the third root of
-    /// what may be drawn beside the idle draw, for power grows with the frequency and the square of the voltage.
+    /// the allowed draw above the idle draw, as power grows with the frequency and the square of the voltage.
     #[must_use]
     pub fn odd_clock(&self) -> f64 {
         self.clock.min(self.within_limit()).min(self.locked)

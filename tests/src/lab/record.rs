@@ -48,7 +48,7 @@ pub struct Plan {
     pub interval_ms: i64,
     /// Time of the first scrape after the start.
     pub offset_ms: i64,
-    /// Minute at which our exporters are started anew.
+    /// Minute at which our exporters restart.
     pub restart_minute: Option<usize>,
     /// Over which time the driver's gauges are means.
     pub gauges: Gauges,

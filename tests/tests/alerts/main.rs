@@ -173,7 +173,7 @@ fn recorded_names_say_level_metric_and_operations() -> Result<()> {
     Ok(())
 }
 
-/// One code, one class: nobody gets a page and a ticket for the same event. The gauge of the last XID misses repeats.
+/// One code, one class: no event raises both a page and a ticket. The gauge of the last XID misses repeats.
 #[test]
 fn xid_classes_do_not_overlap() -> Result<()> {
     let mut classes = Vec::new();

@@ -88,7 +88,7 @@ fn a_dashboard_and_every_relabelling_get_their_answers() {
     }
 }
 
-/// Waits until so many series answer.
+/// Waits until this many series answer.
 fn answered(prometheus: &Prometheus, what: &str, query: &str, series: usize, exporter: &mut crate::recording::Running) {
     let mut last: Vec<Value> = Vec::new();
     let found = until(what, PATIENCE, || {

@@ -7,12 +7,12 @@ use goodput_tests::rules::files;
 
 use super::{Dashboard, list, targets};
 
-/// How a list of overrides begins that speaks of classes, and how one ends.
+/// How a list of overrides for classes begins, and how one ends.
 const START: &str =
     "        \"overrides\": [\n          {\n            \"matcher\": {\"id\": \"byName\", \"options\": \"productive\"}";
 const END: &str = "\n        ]";
 
-/// `UPDATE_GOLDEN=1` writes the lists anew.
+/// `UPDATE_GOLDEN=1` rewrites the lists.
 #[test]
 fn classes_have_the_colours_of_the_reports() -> Result<()> {
     let wanted = overrides();

@@ -18,10 +18,10 @@ fn codes() -> impl Iterator<Item = u32> {
 /// The code that says no more than that there is no such value.
 const NOT_SUPPORTED: u32 = 3;
 
-/// Those at which the library is loaded anew, for all GPUs: not initialised, no driver, another version.
+/// Those at which the library is reloaded, for all GPUs: not initialised, no driver, another version.
 const RELOADING: [u32; 3] = [1, 9, 18];
 
-/// Those that are believed until the library is loaded anew: not supported, no such function, another version of a struct,
+/// Those that are believed until the library is reloaded: not supported, no such function, another version of a struct,
 /// deprecated.
 const FINAL: [u32; 4] = [3, 13, 25, 26];
 
@@ -31,7 +31,7 @@ const STEP: Duration = Duration::from_secs(61);
 /// GPU with the faults; the other must not notice.
 const FAULTY: usize = 1;
 
-/// Two busy GPUs, so that hardly any reading is zero.
+/// Two busy GPUs, so that almost no reading is zero.
 fn node() -> (TempDir, FakeNode) {
     let folder = tempfile::tempdir().unwrap();
     let node = FakeNode::new(folder.path(), &NodeSpec::h100(2)).unwrap();
@@ -68,7 +68,7 @@ fn is_own_total(series: &str) -> bool {
     series.starts_with("goodput_gpu_") && series.contains("_total{") && !RESTARTED.iter().any(|r| series.starts_with(r))
 }
 
-/// What the driver counts anew when it is loaded.
+/// What the driver counts from zero when it is loaded again.
 const RESTARTED: [&str; 2] = ["DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "goodput_gpu_nvlink_bytes_total"];
 
 /// Zero is an answer of theirs.

@@ -1,4 +1,4 @@
-//! What the analyzer makes of instances, as the exporter tells of them.
+//! The analyzer's verdicts on instances, from the exporter's metrics.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -19,7 +19,7 @@ const MINUTES: TimeMs = 4;
 /// From one scrape to the next: what is read rarely is read in every sixth.
 const STEP: Duration = Duration::from_secs(5);
 
-/// Scrapes of a minute that nobody judges, and of those that are.
+/// Scrapes of a minute that is not judged, and of those that are.
 fn scraped(node: &FakeNode) -> Vec<Series> {
     let begin = SystemTime::now();
     node.fix_clock(begin).unwrap();
@@ -36,8 +36,8 @@ fn scraped(node: &FakeNode) -> Vec<Series> {
     all.into_iter().map(|(labels, samples)| Series { labels, samples }).collect()
 }
 
-/// Of two instances of three slices one works, and the other is held by a process that does nothing; no profile fits what
-/// is left. Every millisecond of the GPU is somebody's.
+/// Of two instances of three slices one works, and the other is held by a process that does nothing; no profile fits
+/// what is left. Every millisecond of the GPU is accounted for.
 #[test]
 fn each_instance_has_its_class_and_what_no_profile_fits_is_stranded() {
     let folder = tempfile::tempdir().unwrap();

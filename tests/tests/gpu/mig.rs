@@ -13,7 +13,7 @@ const ONE: &str = "1g.10gb";
 /// Seconds until what is read every 5 s has been read, and until there is a pair of it.
 const SOON: usize = 6;
 const PAIR: usize = 11;
-/// Seconds until an instance that nobody uses has been found.
+/// Seconds until an unused instance has been found.
 const LOOK: usize = 31;
 
 fn h100(count: usize) -> (TempDir, FakeNode) {
@@ -106,7 +106,7 @@ fn an_instance_has_memory_activity_and_processes_of_its_own() {
         part(&scrape, busy, 1, 9).unwrap() / part(&scrape, "goodput_gpu_mig_observed_seconds_total", 1, 9).unwrap();
     assert!((share - 0.6).abs() < 0.001, "{share}");
     assert_eq!(part(&scrape, busy, 1, 2), Some(0.0));
-    // The board is the GPU's, and so is what GPM tells of all of it.
+    // The board's values are the GPU's, and so are GPM's for all of it.
     for (name, expected) in [
         ("DCGM_FI_DEV_FB_USED", Some(3072.0)),
         ("DCGM_FI_DEV_FB_TOTAL", Some(81_559.0)),
@@ -138,8 +138,8 @@ fn an_instance_has_memory_activity_and_processes_of_its_own() {
     Watch::default().holds(&scrape);
 }
 
-/// An A100 has no GPM: its instances have memory, and nobody knows whether they are busy. Of the recorded scrape the labels
-/// are those of our memory series; what is the board's stands once, with the GPU, and not once per instance.
+/// An A100 has no GPM: its instances have memory, and it is unknown whether they are busy. The labels of the recorded
+/// scrape are those of our memory series; the board's values stand once, with the GPU, and not once per instance.
 #[test]
 fn an_a100_has_the_labels_of_a_recorded_scrape_and_no_busy_time() {
     const UUID: &str = "GPU-7099682b-a20d-2bcc-74ab-b9060454d81e";
@@ -191,7 +191,7 @@ fn instances_come_and_go_while_scrapes_go_on() {
     let busy = |s: &Scrape, id| part(s, "goodput_gpu_mig_busy_seconds_total", 0, id);
     within(SOON, "it is whole", &|s| whole(s, "DCGM_FI_DEV_GPU_UTIL", 0).is_some() && ids(s, 0).is_empty());
     node.mig(0, &[(1, "4g.40gb"), (9, ONE), (10, ONE)]).unwrap();
-    // Nobody uses them yet: they are found by looking.
+    // No process uses them yet: the exporter finds them by looking.
     within(LOOK, "it is cut up", &|s| has(s, &["1", "10", "9"]) && whole(s, "DCGM_FI_DEV_GPU_UTIL", 0).is_none());
     node.append(&json!({"start": {"gpu": 0, "instance": 9, "id": "work", "at_us": 1}})).unwrap();
     let before = within(2 * PAIR, "work in one of them", &|s| busy(s, 9) > Some(4.0));
@@ -244,7 +244,8 @@ fn what_a_caller_may_not_read_of_instances_is_absent_until_it_may() {
     for calls in readings.iter().chain([&handles]) {
         node.fault(calls, "NO_PERMISSION").unwrap();
     }
-    // All processes of the GPU are only told to the privileged; those of an instance to whoever may use it.
+    // The driver lists all processes of the GPU to the privileged only; those of an instance to any user of the
+    // instance.
     node.fault(&Calls::all().named("nvmlDeviceGetComputeRunningProcesses_v3"), "NO_PERMISSION").unwrap();
     let mut probe = Probe::ticking(&node);
     let mode = |s: &Scrape| s.get("goodput_gpu_mig_mode", &[("gpu", "0"), ("mode", "current")]);

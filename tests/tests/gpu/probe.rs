@@ -69,7 +69,7 @@ fn program() {
             "step" => nvml.step(time),
             "release" => released = nvml.release(time),
             "acquire" => nvml.acquire(),
-            // A call of our own is what has the fake write its counts while nobody else calls.
+            // A call of our own makes the fake write its counts while there are no other calls.
             "count" => {
                 _ = nvml_wrapper::Nvml::builder().lib_path(library.as_ref().unwrap().as_os_str()).init().unwrap()
             }
@@ -128,7 +128,7 @@ impl Probe {
         probe
     }
 
-    /// Beside a kernel log.
+    /// Together with a kernel log.
     pub(crate) fn with_kernel_log(node: &FakeNode, log: &KernelLog) -> Self {
         Self::with(node, FakeNvml::build().unwrap().path(), &[(KERNEL_LOG, log.path().into())])
     }
@@ -212,7 +212,7 @@ impl Probe {
         }
     }
 
-    /// Scrapes until the condition holds, but no more than so many times: seconds, where the clock is stepped.
+    /// Scrapes until the condition holds, but no more than this many times: seconds, where the clock is stepped.
     pub(crate) fn within(&mut self, scrapes: usize, what: &str, mut holds: impl FnMut(&Scrape) -> bool) -> Scrape {
         let mut last = String::new();
         for _ in 0..scrapes {
@@ -254,7 +254,7 @@ impl Probe {
         self.threads("nvml-reader")
     }
 
-    /// Waits until so many threads read GPUs: they come and go with the turn that shows that they are needed, or not.
+    /// Waits until this many threads read GPUs: they come and go with the turn that shows that they are needed, or not.
     pub(crate) fn until_readers(&self, count: usize, what: &str) {
         let deadline = Instant::now() + PATIENCE;
         while self.readers() != count {

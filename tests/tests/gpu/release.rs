@@ -1,4 +1,4 @@
-//! Letting go of the driver on request.
+//! Releasing the driver on request.
 
 use std::time::Duration;
 

@@ -47,7 +47,7 @@ impl Machine {
         self.probe.step(by)
     }
 
-    /// So many seconds pass, a reading cycle each.
+    /// This many seconds pass, a reading cycle each.
     fn pass(&mut self, seconds: u32) -> Scrape {
         (1..seconds).for_each(|_| _ = self.leap(SECOND));
         self.leap(SECOND)
@@ -222,7 +222,7 @@ const COUNTERS: [(&str, (&str, &str), f64); 7] = [
     ("goodput_gpu_pcie_bytes_total", ("direction", "tx"), 1e9),
 ];
 
-/// Counters of a driver that has them, over a reload that starts the driver's own anew.
+/// Counters of a driver that has them, over a reload that restarts the driver's own.
 #[test]
 fn cumulative_counters_are_exact_and_go_on_over_a_reload() {
     const CLOCK: f64 = 1.98e9;
@@ -272,8 +272,8 @@ fn an_older_driver_is_asked_for_counters_once() {
     assert_eq!(calls["nvmlGpmMetricsGet"], calls["nvmlGpmSampleGet"], "one call more than pairs, for the question");
 }
 
-/// What a minute of reading eight GPUs costs, by call: a call more is a line of this table that somebody has to change.
-/// Once for idle GPUs and once for busy ones, of a driver without cumulative counters, which costs the most.
+/// What a minute of reading eight GPUs costs, by call: an additional call fails the test until it is in the table. Once
+/// for idle GPUs and once for busy ones, of a driver without cumulative counters, which costs the most.
 #[test]
 fn the_calls_of_a_minute_are_those_of_the_table() {
     let mut table = String::from("NVML calls in 60 cycles of 8 H100\n\nidle   busy\n");
@@ -285,7 +285,7 @@ fn the_calls_of_a_minute_are_those_of_the_table() {
         machine.pass(60);
         for (name, count) in machine.probe.calls_by_name(&machine.node) {
             let made = count - before.get(&name).copied().unwrap_or(0);
-            // The two of whoever asks for the counts.
+            // The process that asks for the counts makes these two calls.
             let made = if ["nvmlInit_v2", "nvmlShutdown"].contains(&name.as_str()) { made - 1 } else { made };
             columns.entry(name).or_default()[column] = made;
         }

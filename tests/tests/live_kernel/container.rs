@@ -1,5 +1,5 @@
 //! The exporter in a root, mounts, pids, network and host name of its own, with the host's file systems below `/host`:
-//! it tells of the host.
+//! it reports the host.
 
 use std::fs;
 use std::path::Path;

@@ -13,7 +13,7 @@ use crate::kernel::{self, Figures};
 
 const MIB: u64 = 1 << 20;
 
-/// A shell in a group of its own that holds the GPU, with the exporter beside it.
+/// A shell in a group of its own that holds the GPU, with the exporter next to it.
 struct Job {
     // Dropped first, so that the group is empty when it is removed.
     shell: Shell,
@@ -137,7 +137,7 @@ fn a_quota_throttles(job: &mut Job) {
     });
 }
 
-/// Past the page cache, so that it is the group's own in v1 too, which gives what the cache writes back to nobody.
+/// Past the page cache, so that v1 also counts it for the group: v1 counts what the cache writes back for no group.
 fn storage_is_read_and_written(job: &mut Job) {
     let names = ["goodput_cgroup_io_written_bytes_total", "goodput_cgroup_io_read_bytes_total"];
     // In v1 a disk counts from the first limit on it; this one no disk reaches.
@@ -167,7 +167,7 @@ fn a_memory_limit_reclaims_and_what_was_dropped_comes_back(job: &mut Job) {
     std::fs::write(job.folder.path("enough"), "").unwrap();
 }
 
-/// `tail` keeps what has no end of line: it grows until it is killed, and the shell goes on.
+/// `tail` keeps a line without an end: it grows until it is killed, and the shell goes on.
 fn a_member_is_killed_for_memory(job: &mut Job) {
     let kills = "goodput_cgroup_memory_oom_kills_total";
     assert_eq!(kernel::counters(&job.group)[kills], 0.0);
@@ -178,7 +178,7 @@ fn a_member_is_killed_for_memory(job: &mut Job) {
     assert!(kernel::counters(&job.group).contains_key(majors), "{majors} is not in this kernel's files");
 }
 
-/// What programs have written and the kernel has not: of the whole node, as v1 counts it for nobody in particular.
+/// What programs have written and the kernel has not: of the whole node, as v1 counts it for no group.
 #[test]
 fn written_back_later() {
     let folder = Folder::new();

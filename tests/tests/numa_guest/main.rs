@@ -2,9 +2,9 @@
 //! with the GPU-time that it waits; the same process on its node is neither. Interrupts on the wrong node are seen, and
 //! limits of cgroup v2, which not every machine that runs tests has, are counted as that kernel counts them.
 //!
-//! The kernel, its processes, affinities, memory and interrupts are real; the GPUs are those of the fake library, at the
-//! addresses of PCI devices of the guest. Remote memory is as fast as any there, so what the misplaced process waits is
-//! CPU work that it does beside.
+//! The kernel, its processes, affinities, memory and interrupts are real; the GPUs are those of the fake library, at
+//! the addresses of PCI devices of the guest. Remote memory is as fast as any there, so the waits of the misplaced
+//! process are additional CPU work.
 
 #![allow(clippy::unwrap_used, reason = "helpers of a test are test code")]
 
@@ -30,7 +30,7 @@ const GPUS: [&str; 2] = ["0", "1"];
 const OWNER: &str = "train.service";
 /// The NIC of node 1.
 const NIC: &str = "0000:41:00.0";
-/// Memory that lies beside each process, on the node that it first ran on.
+/// Memory held in addition to each process, on the node that it first ran on.
 const HELD_BYTES: f64 = (64 << 20) as f64;
 
 /// The phases of `story.sh`.
@@ -55,7 +55,7 @@ fn the_exporter_sees_where_gpus_processes_and_memory_are() -> Result<()> {
         assert_eq!(cpus, [[2.0, 0.0], cpus_of_gpu_1], "{phase}: CPUs that the processes may use");
         let bytes = by_node("goodput_cgroup_numa_anon_shmem_bytes", &[("owner", OWNER)]);
         for (node, (bytes, held)) in bytes.into_iter().zip(memory).enumerate() {
-            // Beside what is held, the four processes have a few MiB of their own.
+            // In addition to what is held, the four processes have a few MiB of their own.
             let held = f64::from(held) * HELD_BYTES;
             let found = bytes.with_context(|| format!("{phase}: no memory of {OWNER} on node {node}"))?;
             assert!(

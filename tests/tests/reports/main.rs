@@ -1,5 +1,5 @@
-//! Weekly reports of the real analyzer: delivered on schedule, with what a job says about its own progress,
-//! and what it tells of itself.
+//! Weekly reports of the real analyzer: delivered on schedule, with what a job says about its own progress, and the
+//! analyzer's own metrics about them.
 
 mod delivery;
 mod events;

@@ -66,7 +66,7 @@ fn a_counter_with_a_reset_and_a_slow_hour() -> Result<()> {
     let throughput = &report["throughput"];
     let [samples, tokens] = [&throughput["jobs"][0], &throughput["jobs"][1]];
 
-    // Ten a second for three hours and four for one, less the 15 s before the restart, of which nobody knows.
+    // Ten a second for three hours and four for one, less the 15 s before the restart, which are unknown.
     let total = 3.0 * 36_000.0 + 14_400.0 - 150.0;
     for (job, metric) in [(samples, "train_samples_total"), (tokens, "train_tokens_total")] {
         assert_eq!((&job["owner"], &job["metric"]), (&json!("ml/train-0"), &json!(metric)));

@@ -186,7 +186,7 @@ fn a_container_is_called_the_same_before_and_while_it_works() {
         assert_eq!(renamed, BTreeMap::from([("c1".to_owned(), expected[0].to_owned())]));
         assert_eq!(busy[GPU][0].of_processes.as_ref().unwrap().id, expected[0]);
     }
-    // Beside its one promised container another of the pod works: who was promised it keeps its id.
+    // A second container of the pod works next to the only promised one, which keeps its id.
     let mut both = used(&[(GPU, &["c1", "c2"])]);
     join(&mut both, &names, &claims(&[(GPU, pod("a", "main"), Part::Whole)]), true);
     assert_eq!(owners(&both), ["ml/a", "ml/a/eval"]);

@@ -77,7 +77,7 @@ fn judge_governors(policies: &BTreeMap<Policy, usize>) -> Verdict {
 }
 
 fn governor_status(policy: &Policy) -> Status {
-    // In their active mode these drivers have two governors of their own, both of which follow the load.
+    // In their active mode these drivers have two governors of their own, and both follow the load.
     let scales_itself = ["intel_pstate", "amd-pstate-epp"].contains(&policy.driver.as_str());
     match (policy.governor.as_str(), policy.preference.as_deref()) {
         ("performance", _) => Status::Pass,

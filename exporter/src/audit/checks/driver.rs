@@ -213,7 +213,7 @@ fn judge_version(module: &Module, library: &Driver) -> Result<Verdict, Unread> {
     match library {
         Driver::Loaded { version } if version == module => Ok(Verdict::new(Status::Pass, format!("both {module}"))),
         Driver::Loaded { version } => Ok(Verdict::new(Status::Fail, format!("module {module}, library {version}"))),
-        // The library refuses to start beside another module's version.
+        // The library refuses to start with a module of another version.
         Driver::Absent { reason } => Ok(Verdict::new(Status::Fail, format!("module {module}, but {reason}"))),
         Driver::Starting => Err(Unread::Failed("the driver has not answered yet".to_owned())),
         Driver::Released { .. } => Err(Unread::Failed("the GPUs are released on request".to_owned())),

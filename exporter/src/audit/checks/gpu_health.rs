@@ -238,7 +238,7 @@ pub(super) static THROTTLE: Check = Check {
     },
 };
 
-/// The reasons that nobody asked for, as nvml.h numbers them, worst first.
+/// Clock event reasons that no user asked for, as nvml.h numbers them, worst first.
 const SLOWDOWNS: [(u64, &str, Status); 4] = [
     (0x80, "power brake", Status::Fail),
     (0x40, "hardware thermal slowdown", Status::Fail),
@@ -247,7 +247,7 @@ const SLOWDOWNS: [(u64, &str, Status); 4] = [
 ];
 
 fn judge_throttle(reasons: &[(u32, f64)]) -> Verdict {
-    // The hardware's slowdown is set beside the kind that it is of: the first that fits says most.
+    // The driver sets the hardware slowdown bit together with the bit of its kind: the first match says most.
     let of = |bits: f64| SLOWDOWNS.iter().find(|(bit, ..)| bits as u64 & bit != 0);
     let slow: Vec<_> = reasons.iter().filter_map(|(gpu, bits)| Some((gpu, of(*bits)?))).collect();
     let spell = |(gpu, (_, name, _)): &(&u32, &(u64, &str, Status))| format!("GPU {gpu}: {name}");

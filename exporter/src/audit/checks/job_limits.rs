@@ -13,13 +13,13 @@ use crate::source::{cgroupfs, files};
 
 const CGROUP_V2: &str = "https://docs.kernel.org/admin-guide/cgroup-v2.html";
 
-/// A limit of which so much is used will be met by the next pool of threads.
+/// With this share of a limit in use, the next pool of threads will reach the limit.
 const MUCH_OF_A_LIMIT: f64 = 0.8;
 
-/// What the kernel gives a process that nobody has set a limit for, and systemd every service and session.
+/// The kernel's default for a process without a limit of its own, and systemd's for every service and session.
 const DEFAULT_OPEN_FILES: u64 = 1024;
 
-/// What docker and containerd mount when nobody asks for more.
+/// The default size that docker and containerd mount.
 const DEFAULT_SHM: u64 = 64 << 20;
 
 /// What the kubelet gives the containers of pods without any request: they are killed first.

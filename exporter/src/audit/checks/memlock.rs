@@ -6,8 +6,8 @@ use super::{book, own, vendor};
 use crate::parse::limits::{self, Limit};
 use crate::source::files;
 
-/// The kernel's default since 5.16 (`MLOCK_LIMIT` in include/uapi/linux/resource.h), and systemd's: at or below it
-/// nobody has raised the limit.
+/// The kernel's default since 5.16 (`MLOCK_LIMIT` in include/uapi/linux/resource.h), and systemd's: at or below it no
+/// administrator has raised the limit.
 const DEFAULT: u64 = 8 << 20;
 
 pub(super) static MEMLOCK: Check = Check {

@@ -6,7 +6,7 @@ use super::{SYSCTL_KERNEL, kernel, own, vendor};
 use crate::parse::{ParseError, number, pressure};
 use crate::source::files;
 
-/// A limit of the whole kernel of which so much is used will be met by the next large job.
+/// With this share of a limit of the whole kernel in use, the next large job will reach the limit.
 const MUCH_OF_A_LIMIT: f64 = 0.8;
 
 pub(super) static CGROUP_VERSION: Check = Check {

@@ -56,7 +56,7 @@ pub(super) fn node_of(context: &Context, gpu: &Gpu) -> Result<Option<u32>, Unrea
     Ok(files::parse_optional(&path, number::<i64>)?.and_then(|node| node.try_into().ok()))
 }
 
-/// The nodes, of which there is more than one.
+/// The nodes, where there is more than one.
 pub(super) fn multiple(context: &Context) -> Result<Nodes, Unread> {
     let nodes = Nodes::read(&context.roots);
     match nodes.count() {

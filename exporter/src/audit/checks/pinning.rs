@@ -109,7 +109,7 @@ pub(super) static SMT: Check = Check {
     },
 };
 
-/// The CPUs of each job, and each of its own CPUs alone; processes of nobody in particular are left out.
+/// The CPUs of each job's own processes; processes that belong to no job are left out.
 fn by_owner(context: &Context, allowed: &[(u32, Ranges)]) -> BTreeMap<String, Ranges> {
     let mut jobs: BTreeMap<String, Ranges> = BTreeMap::new();
     for owner in context.owners.all().iter().filter(|owner| !owner.places.is_empty()) {
@@ -282,7 +282,7 @@ mod tests {
         assert_eq!(judge_tickless(&Vec::new(), &[]).read, "none");
     }
 
-    /// Eight CPUs, of which N and N + 4 are one core.
+    /// Eight CPUs; N and N + 4 are one core.
     fn eight() -> BTreeMap<u32, Ranges> {
         (0..8).map(|cpu| (cpu, vec![(cpu % 4, cpu % 4), (cpu % 4 + 4, cpu % 4 + 4)])).collect()
     }

@@ -10,7 +10,7 @@ use crate::source::files;
 /// TuneD's profile for machines with accelerators raises read-ahead to this, KiB.
 const READ_AHEAD_KIB: u64 = 4096;
 
-/// The most that a Linux client asks for in one message (nfs(5)), and what it agrees on when nobody sets another.
+/// The most that a Linux client asks for in one message (nfs(5)), and what it agrees on by default.
 const NFS_MESSAGE: u64 = 1 << 20;
 
 pub(super) static SCHEDULER: Check = Check {

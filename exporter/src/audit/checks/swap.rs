@@ -1,4 +1,4 @@
-//! Swap: how readily it is used, and whether it is.
+//! Swap: the kernel's swappiness, and whether swap is used.
 
 use super::super::text::{bytes, count, list};
 use super::super::{Check, Expected, Fix, Status, Unread, Verdict, Who, jobs};

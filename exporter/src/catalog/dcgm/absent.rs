@@ -9,7 +9,7 @@ pub struct Absent {
     pub ids: &'static [RangeInclusive<u16>],
     /// Their legacy names; `*` stands for what differs between them.
     pub names: &'static str,
-    /// One sentence for whoever looks for them.
+    /// One sentence for the user who looks for them.
     pub why: &'static str,
 }
 

@@ -56,7 +56,7 @@ pub(super) const fn metric(
     Metric { name, kind, unit, labels, optional: LEGACY_OPTIONAL, help, source, collector, series, since }
 }
 
-/// The metric in the current generation, whose labels are spelled anew whether or not its name is.
+/// The metric in the current generation: its labels are respelled even where its name is not.
 pub(super) const fn current(metric: Metric) -> Metric {
     Metric { optional: CURRENT_OPTIONAL, ..metric }
 }

@@ -91,7 +91,7 @@ pub(crate) fn allowed_cpus(context: &Context, owner: &Owner) -> Option<Ranges> {
     }
 }
 
-/// The NUMA nodes whose memory an owner may use, likewise.
+/// The NUMA nodes whose memory an owner may use: those of its cpuset, otherwise those that its processes may use.
 fn allowed_nodes(context: &Context, owner: &Owner) -> Option<Ranges> {
     match cpuset(&context.roots, owner, "cpuset.mems.effective", "cpuset.effective_mems") {
         Some(nodes) => Some(nodes),

@@ -1,4 +1,4 @@
-//! Fields that a counters file can turn into constant labels of a GPU, beside the texts of the catalog.
+//! Fields that a counters file can turn into constant labels of a GPU, in addition to the texts of the catalog.
 
 use crate::family::Constants;
 use crate::source::nvml::{Gpu, Snapshot};

@@ -1,6 +1,6 @@
 //! `DCGM_EXP_GPU_HEALTH_STATUS`: DCGM's health policy, by its published limits, over readings and their growth.
 //!
-//! A subsystem is judged only by what can be read of it; one of which nothing can be read is not judged at all.
+//! A subsystem is judged only by its readable values; one without any is not judged at all.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -72,7 +72,7 @@ impl Growth<'_> {
     }
 }
 
-/// Judges each subsystem of which anything is known. `before` is a look at least [`PERIOD`] ago, and how long ago;
+/// Judges each subsystem with at least one known value. `before` is a look at least [`PERIOD`] ago, and how long ago;
 /// `xids` are those of the last while, by code.
 pub(super) fn judge(
     now: &Look,

@@ -9,13 +9,14 @@ use crate::source::nvml::{Absent, Gpu, Snapshot};
 use crate::source::xid::{Channel, ChannelState, Journal, Place, Xids};
 use crate::xid::{UNKNOWN, find};
 
-/// Of a GPU of which nothing was heard.
+/// Of a GPU without events.
 static NONE: LazyLock<Xids> = LazyLock::new(Xids::default);
 
 /// The `xid` label of all codes beyond those that are kept apart.
 const OTHER: &str = "other";
 
-/// Writes what was heard about one GPU, under our names, and gives it; nothing when nobody listens and nothing was heard.
+/// Writes the events of one GPU under our names, and returns them; nothing when the exporter does not listen and has
+/// none.
 pub(super) fn push<'a>(gpu: &Gpu, index: &str, snapshot: &'a Snapshot, out: &mut Families) -> Option<&'a Xids> {
     let journal = &snapshot.xids;
     let own = [index, gpu.uuid.as_str()];

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 /// One figure that the kernel counts per CPU, added up by NUMA node.
 ///
-/// The kernel counts in 32 bits, which busy queues wrap within hours, and a device's interrupts vanish with their counts
-/// when its driver starts anew. So this adds up steps. A step is the difference modulo 2^32: below half the range
+/// The kernel counts in 32 bits, which busy queues wrap within hours, and a device's interrupts vanish with their
+/// counts when its driver restarts. So this adds up steps. A step is the difference modulo 2^32: below half the range
 /// it is progress, wrapped or not; from there on, counts went back because interrupts vanished, and what was counted
 /// since the last reading is lost instead of guessed.
 #[derive(Default)]

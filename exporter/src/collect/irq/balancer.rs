@@ -13,7 +13,7 @@ use crate::source::files::{self, Roots};
 /// As the kernel and people call it.
 pub(crate) const NAME: &str = "irqbalance";
 
-/// Nobody restarts it often; where it does not run, looking for it reads a file of every process.
+/// The daemon rarely restarts; where it does not run, looking for it reads a file of every process.
 const EVERY: Duration = Duration::from_secs(60);
 
 /// Where distributions put its settings: Debian and its kin, then Red Hat's and SUSE's.

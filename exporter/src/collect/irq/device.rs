@@ -32,8 +32,9 @@ impl Class {
     }
 
     /// Drivers of storage with a queue per CPU leave its interrupt to the kernel, which spreads them over all CPUs and
-    /// lets nobody move them (`irqd_affinity_is_managed` in linux/irq.h): on two sockets half of them are off the device's
-    /// node by design. The kernel does not show outside debugfs which interrupts are managed, so the class has to tell.
+    /// lets no user move them (`irqd_affinity_is_managed` in linux/irq.h): on two sockets half of them are off the
+    /// device's node by design. The kernel shows only in debugfs which interrupts are managed, so the class has to
+    /// decide.
     pub(crate) fn is_managed(self) -> bool {
         matches!(self, Class::Nvme | Class::Storage)
     }

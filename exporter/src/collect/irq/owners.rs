@@ -17,7 +17,7 @@ pub(super) struct OwnerShares {
 }
 
 impl OwnerShares {
-    /// Adds what the owners' CPUs took. An owner that is new begins with nothing: nobody knows when it came.
+    /// Adds what the owners' CPUs took. A new owner begins with nothing: its time of arrival is unknown.
     pub(super) fn add(&mut self, context: &Context, steps: &Steps, out: &mut Families) {
         self.all = steps.values().fold(self.all, |sum, step| sum.saturating_add(*step));
         out.push(&IRQ_MOVABLE, &[], self.all as f64);

@@ -26,7 +26,7 @@ const ERRORS: [(&str, u64); 8] = [
 /// Where transmit wait stops, and data of a device without the extended counters of 64 bits.
 const MAX_32: u64 = u32::MAX as u64;
 
-/// What mlx5 and its like count of the transport; others leave some or all out.
+/// What mlx5 and similar drivers count of the transport; others leave some or all out.
 const TRANSPORT: [&str; 6] = [
     "local_ack_timeout_err",
     "out_of_buffer",

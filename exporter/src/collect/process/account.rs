@@ -17,8 +17,8 @@ pub(super) struct Account {
 }
 
 impl Account {
-    /// Adds what the process counted since the scrape before. One that is new brings all that it counted when it began
-    /// `since`; otherwise nobody knows when it counted what it has.
+    /// Adds what the process counted since the scrape before. A new process brings its whole count if it began `since`;
+    /// otherwise it is unknown when the process counted it.
     pub(super) fn add(&mut self, process: Key, counts: Counts, since: bool) {
         let last = self.last.get(&process);
         for (at, (total, count)) in self.totals.iter_mut().zip(counts).enumerate() {

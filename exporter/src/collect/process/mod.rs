@@ -146,7 +146,7 @@ fn read(context: &Context, member: &Member, sums: &mut Sums, account: &mut Accou
     account.add(process, counts, since);
 }
 
-/// The files beside `stat`.
+/// The files next to `stat`.
 fn rest(
     context: &Context,
     folder: &std::path::Path,
@@ -157,7 +157,7 @@ fn rest(
     counts[4] = files::get(&folder.join("schedstat"), process::run_delay).flatten();
     let status = folder.join("status");
     let switches = match member.worker {
-        // Nobody else reads it.
+        // No other collector reads it.
         true => files::get(&status, status::context_switches),
         false => context.common.get(&status, status::context_switches),
     };

@@ -82,7 +82,7 @@ fn samples(text: &str, host: Option<(&'static str, &str)>) -> BTreeMap<String, f
     all
 }
 
-/// A node with one GPU, of which only the power is known, and a dcgm-exporter.
+/// A node with a dcgm-exporter and one GPU; only the power of the GPU is known.
 fn scraper(url: RelayUrl) -> Scraper {
     let gpus = Arc::new(|| {
         let at = Instant::now();

@@ -1,4 +1,4 @@
-//! Who may have the GPUs released, and how. Nobody has any here: what is let go of is another test's matter.
+//! Which clients may have the GPUs released, and how. There are no GPUs here: other tests cover what a release frees.
 
 use axum::body::Body;
 use axum::extract::{ConnectInfo, Request};

@@ -26,7 +26,7 @@ impl Absent {
     /// An answer took so long that the GPU was not asked any further.
     pub(super) const TOO_SLOW: Self = Self::Failed(sys::nvmlReturn_enum_NVML_ERROR_TIMEOUT);
 
-    /// An index leads to another GPU than it did: the library is loaded anew, as when it says so itself.
+    /// An index leads to another GPU than it did: the library is reloaded, as when it says so itself.
     pub(super) const RENUMBERED: Self = Self::Failed(sys::nvmlReturn_enum_NVML_ERROR_UNINITIALIZED);
 
     /// Reads a return code. A value that the library or driver is too old for counts as not supported.
@@ -50,7 +50,7 @@ impl Absent {
         matches!(self, Self::Lost | Self::Failed(_))
     }
 
-    /// Does it mean that the whole library must be loaded anew: driver unloaded, or replaced by another version?
+    /// Does it mean that the whole library must be reloaded: driver unloaded, or replaced by another version?
     pub(super) fn is_driver_gone(self) -> bool {
         matches!(
             self,

@@ -65,7 +65,7 @@ const COUNT_MOST: f64 = 9_223_372_036_854_775_808.0;
 /// The most that any of the counters can grow in a second: a thousand multiprocessors at 10 GHz, or as many bytes.
 const PER_SECOND_MOST: f64 = 1e13;
 
-/// A counter of the driver, added up so that it goes on when the driver's starts anew.
+/// A counter of the driver, added up so that it goes on when the driver's restarts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Counter {
     /// Nothing after an answer that cannot be: the next only finds the position.
@@ -74,8 +74,8 @@ struct Counter {
 }
 
 impl Counter {
-    /// Takes an answer that came so many seconds after the one before. What a counter that started anew shows was counted
-    /// since we looked last. A step that no GPU can make is none.
+    /// Takes an answer that came this many seconds after the one before. What a restarted counter shows was counted
+    /// since the last reading. A step that no GPU can make counts as none.
     fn read(&mut self, now: f64, seconds: f64) {
         if !(0.0..=COUNT_MOST).contains(&now) {
             self.last = None;
@@ -109,8 +109,8 @@ impl Activity {
         counter.total
     }
 
-    /// Adds one pair of samples so many seconds apart, by what it answered, by metric. A pair in which anything is
-    /// missing that was there before, or is no share, is not observed: the time covered is one for all.
+    /// Adds one pair of samples, this many seconds apart: its answers by metric. A pair in which a metric is missing
+    /// that was there before, or is no share, is not observed: all metrics cover the same time.
     pub(super) fn add(&mut self, seconds: f64, answers: &BTreeMap<u32, f64>) {
         let share = |metric: u32| answers.get(&metric).copied().filter(|percent| (0.0..=SHARE_MOST).contains(percent));
         let shares = SHARES.map(|(metric, _)| share(metric));
@@ -126,7 +126,7 @@ impl Activity {
         }
     }
 
-    /// Reads the cumulative counters among the answers, which came so many seconds after the ones before.
+    /// Reads the cumulative counters among the answers, which came this many seconds after the ones before.
     pub(super) fn count(&mut self, seconds: f64, answers: &BTreeMap<u32, f64>) {
         for (counter, metric) in self.counters.iter_mut().zip(cumulative()) {
             if let Some(now) = answers.get(&metric) {

@@ -15,7 +15,7 @@ pub(super) enum Pace {
     Slow,
     /// What moves in seconds, and steers nothing.
     Rare,
-    /// What hardly ever moves.
+    /// What almost never moves.
     Rarest,
     /// What only an administrator or a fault changes.
     Setting,

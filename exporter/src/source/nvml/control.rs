@@ -30,7 +30,7 @@ const RELOAD: (Duration, Duration) = (Duration::from_secs(1), Duration::from_sec
 /// More GPUs than a node has, vGPUs included.
 const MOST_GPUS: u32 = 1024;
 
-/// How long readers of an ended generation may take to let go of the library. A healthy one takes one cycle.
+/// How long readers of an ended generation may take to release the library. A healthy one takes one cycle.
 const LET_GO: Duration = Duration::from_secs(2);
 
 /// Loads, tends, starts over; until told to stop.
@@ -134,7 +134,7 @@ fn start_listening(shared: &Arc<Shared>, library: &Arc<Library>, generation: Gen
     let (shared, library) = (Arc::clone(shared), Arc::clone(library));
     let spawned = std::thread::Builder::new().name("nvml-events".to_owned()).spawn(move || {
         events::run(&shared, &library.nvml, generation);
-        // The library goes before the claim: whoever waits for the claim may then load it anew.
+        // The library is dropped before the claim: the thread that waits for the claim may then load it again.
         drop(library);
         drop(claim);
     });

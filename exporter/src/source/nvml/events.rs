@@ -1,8 +1,8 @@
 //! XID events of all GPUs, from one event set of the driver in a thread of its own.
 //!
-//! Only GPUs that their reader has opened are watched, so that one that hangs or is lost from the start keeps nobody from
-//! hearing of the others. An event goes into the journal at once: the next call may find the GPU lost, and the XID is what
-//! explains it.
+//! Only GPUs that their reader has opened are watched, so that one that hangs or is lost from the start does not block
+//! the events of the others. An event goes into the journal at once: the next call may find the GPU lost, and the XID
+//! is what explains it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

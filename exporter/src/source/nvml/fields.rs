@@ -115,7 +115,7 @@ impl Plan {
         calls.iter().any(|call| self.has(Read::Call(*call)))
     }
 
-    /// The scopes of which NVLink rates are wanted.
+    /// The scopes whose NVLink rates are read.
     pub(super) fn rates(&self) -> impl Iterator<Item = Scope> {
         self.reads.iter().filter_map(|read| if let Read::NvlinkRate(scope) = read { Some(*scope) } else { None })
     }

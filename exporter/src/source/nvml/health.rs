@@ -1,4 +1,4 @@
-//! What tells of a GPU's health beside single readings: its NVLinks, and its PCIe link under load.
+//! A GPU's health apart from single readings: its NVLinks, and its PCIe link under load.
 
 use nvml_wrapper::Device;
 
@@ -40,7 +40,7 @@ impl Default for Health {
 }
 
 impl Health {
-    /// Reads the state of every link, of which the GPU has so many.
+    /// Reads the state of every link; the GPU has `count` links.
     pub(super) fn read_links(&mut self, shared: &Shared, slot: &Slot, device: &Device<'_>, count: Reading<f64>) {
         self.links = count.and_then(|count| links(shared, slot, device, count as u32));
     }

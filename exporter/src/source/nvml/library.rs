@@ -1,4 +1,4 @@
-//! One load of the library, and what borrows from it for as long as it is kept beside a share of it.
+//! One load of the library, and what borrows from it while stored next to a share of it.
 
 #![allow(unsafe_code)]
 
@@ -10,7 +10,7 @@ use super::absent::Reading;
 use super::reader::Reader;
 use super::shared::{Hold, Shared, Slot};
 
-/// One load of the library, shared by whoever calls it. It is closed before the hold ends.
+/// One load of the library, shared by all its callers. It is closed before the hold ends.
 pub(super) struct Library {
     pub(super) nvml: Nvml,
     pub(super) _hold: Hold,
@@ -25,8 +25,8 @@ pub(super) struct Opened {
 
 impl Opened {
     pub(super) fn open(shared: &Arc<Shared>, library: &Arc<Library>, slot: &Arc<Slot>) -> Reading<Self> {
-        // SAFETY: the library neither moves nor ends while there is a share of it; the reader is dropped before the share
-        // beside it, or within this call, and hands out nothing that borrows.
+        // SAFETY: the library neither moves nor ends while there is a share of it; the reader is dropped before the
+        // share next to it, or within this call, and hands out nothing that borrows.
         let nvml: &'static Nvml = unsafe { &*std::ptr::from_ref(&library.nvml) };
         Ok(Self { reader: Reader::open(shared, nvml, slot)?, _library: Arc::clone(library) })
     }

@@ -1,8 +1,9 @@
 //! The MIG instances of one GPU: who they are, and what each of them tells.
 //!
-//! A GPU instance has memory, activity (GPM, Hopper and later) and processes of its own, and its compute instances share
-//! them; a compute instance in its GPU instance is a MIG device, which is what CUDA sees. NVML gives no utilisation of
-//! either. A GPU instance without compute instances can be used by nobody and is not listed without root: it is not seen.
+//! A GPU instance has memory, activity (GPM, Hopper and later) and processes of its own, and its compute instances
+//! share them; a compute instance in its GPU instance is a MIG device, which is what CUDA sees. NVML gives no
+//! utilisation of either. No process can use a GPU instance without compute instances; it is not listed without root,
+//! and not seen.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -53,7 +54,7 @@ pub struct MigDevice {
     pub compute_instance: u32,
 }
 
-/// Totals of every GPU instance that a GPU has had, by id and profile. One that is made anew goes on from them.
+/// Totals of every GPU instance that a GPU has had, by id and profile. One that is created again goes on from them.
 pub type InstanceTotals = BTreeMap<(u32, Option<String>), InstanceBusy>;
 
 /// Busy time of a GPU instance: the integral of GPM's graphics activity.

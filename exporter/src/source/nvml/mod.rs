@@ -1,9 +1,9 @@
 //! NVML behind one snapshot: threads own the library, everyone else reads plain values.
 //!
 //! One control thread loads the library and looks after the set of GPUs; two threads take turns in reading all of them.
-//! A call that hangs keeps its thread, and another takes that one's place for the other GPUs: so it holds up one GPU, and
-//! never whoever takes a snapshot. All threads share one load of the library (a *generation*), which is dropped with the last of them and replaced when the driver
-//! is reloaded.
+//! A call that hangs keeps its thread, and another thread takes its place for the other GPUs: so it holds up one GPU,
+//! and never a caller that takes a snapshot. All threads share one load of the library (a *generation*), which is
+//! dropped with the last of them and replaced when the driver is reloaded.
 //!
 //! While the library is held, the driver keeps the GPUs initialised, as `nvidia-persistenced` would: idle GPUs start
 //! work without the seconds that initialisation takes, and the kernel module cannot be unloaded.
@@ -108,7 +108,7 @@ pub enum Driver {
         /// What was tried and what came back.
         reason: String,
     },
-    /// Let go of on request ([`Nvml::release`]): nothing is known of it.
+    /// Released on request ([`Nvml::release`]): nothing is known of it.
     Released {
         /// Time until it is loaded again by itself.
         left: Duration,
@@ -130,7 +130,7 @@ pub enum State {
     Lost,
     /// The driver answers that it cannot be read, or takes seconds for an answer.
     Failing(Absent),
-    /// Nobody reads it: it was let go of on request.
+    /// Released on request: no thread reads it.
     Released,
 }
 
@@ -163,11 +163,11 @@ pub struct Gpu {
     pub values: Arc<Values>,
     /// Totals since the exporter's start.
     pub totals: Totals,
-    /// Times since the exporter's start that reading it was given up and begun anew.
+    /// Times since the exporter's start that reading it was given up and started again.
     pub failures: u64,
 }
 
-/// A GPU of which nothing is known yet.
+/// A GPU about which nothing is known yet.
 impl Default for Gpu {
     fn default() -> Self {
         Self {
@@ -266,8 +266,8 @@ impl Nvml {
         Self { shared, kernel_log: Arc::default() }
     }
 
-    /// Has XIDs counted that the kernel log at `path` tells of, beside those of the driver's events. Whether it may be
-    /// read is a state of the snapshot.
+    /// Also counts the XIDs that the kernel log at `path` reports, in addition to those of the driver's events. The
+    /// snapshot's state says whether the log may be read.
     pub fn follow_kernel_log(&self, path: PathBuf) {
         let (journal, stop): (Arc<Mutex<Journal>>, _) =
             (Arc::clone(&self.shared.journal), Arc::clone(&self.kernel_log));
@@ -291,9 +291,9 @@ impl Nvml {
         self.snapshot()
     }
 
-    /// Lets go of the library, and with it of the driver's device files, so that a GPU can be reset, its MIG mode changed
-    /// or the driver unloaded; for this long, or until [`Nvml::acquire`]. Waits a few seconds and says whether all is let
-    /// go of: a thread that is stuck in the driver keeps its share until its call comes back.
+    /// Releases the library, and with it the driver's device files, so that a GPU can be reset, its MIG mode changed or
+    /// the driver unloaded; for this long, or until [`Nvml::acquire`]. Waits a few seconds and says whether all is
+    /// released: a thread that is stuck in the driver keeps its share until its call comes back.
     pub fn release(&self, limit: Duration) -> bool {
         self.shared.release(limit);
         self.shared.wait_let_go(STOP_LIMIT)

@@ -70,7 +70,7 @@ impl Meter {
         self.power.overruns += u64::from(wrapped);
     }
 
-    /// Adds a single reading, taken so many µs after some moment; the ring pauses: what it holds by its next drain is
+    /// Adds a single reading, taken this many µs after some moment; the ring pauses: what it holds by its next drain is
     /// of a time that readings have covered.
     pub(super) fn read(&mut self, at_us: u64, milliwatts: u32) {
         self.ring.forget();

@@ -52,14 +52,14 @@ pub(super) fn name(device: &Device<'_>) -> Reading<String> {
     text(device, symbol(&device.nvml().lib().nvmlDeviceGetName)?)
 }
 
-/// `GPU-…`, likewise.
+/// `GPU-…`. Bytes that are not UTF-8 are replaced here too.
 pub(super) fn uuid(device: &Device<'_>) -> Reading<String> {
     text(device, symbol(&device.nvml().lib().nvmlDeviceGetUUID)?)
 }
 
 fn text(device: &Device<'_>, call: TextCall) -> Reading<String> {
     let mut buffer = [0 as std::os::raw::c_char; TEXT];
-    // SAFETY: the buffer has as many bytes as the library is told of.
+    // SAFETY: the buffer has as many bytes as the call says.
     Absent::check(unsafe { call(handle(device), buffer.as_mut_ptr(), TEXT as u32) })?;
     let bytes: Vec<u8> = buffer.iter().map(|byte| *byte as u8).take_while(|byte| *byte != 0).collect();
     if bytes.is_empty() { Err(Absent::NotSupported) } else { Ok(String::from_utf8_lossy(&bytes).into_owned()) }
@@ -124,7 +124,8 @@ pub(super) fn samples(device: &Device<'_>, ring: Samples, last_seen: u64) -> Rea
     let empty = sys::nvmlSample_t { timeStamp: 0, sampleValue: sys::nvmlValue_t { ullVal: 0 } };
     let mut samples = vec![empty; SAMPLES];
     let (mut kind, mut count) = (0, SAMPLES as u32);
-    // SAFETY: `samples` has `count` initialised entries; the library fills at most so many and sets `count` and `kind`.
+    // SAFETY: `samples` has `count` initialised entries; the library fills at most that many and sets `count` and
+    // `kind`.
     let code = unsafe { call(handle(device), what, last_seen, &raw mut kind, &raw mut count, samples.as_mut_ptr()) };
     if code == sys::nvmlReturn_enum_NVML_ERROR_NOT_FOUND {
         return Ok(Vec::new());
@@ -252,7 +253,7 @@ impl<'nvml> Gpm<'nvml> {
         let call = symbol(&self.next.nvml.lib().nvmlGpmMetricsGet)?;
         let mut request = GpmRequest::new(ids, self.previous.sample, self.next.sample);
         // SAFETY: `request` starts with the struct of the header that the bindings were made from, and its array goes
-        // on for as many entries as the newest header has; both samples are alive and nobody else uses them.
+        // on for as many entries as the newest header has; both samples are alive and no other code uses them.
         Absent::check(unsafe { call((&raw mut *request).cast()) })?;
         let answers = request.metrics.iter().take(ids.len());
         Ok(answers.map(|m| Absent::check(m.nvmlReturn).map(|()| m.value)).collect())

@@ -26,21 +26,21 @@ use crate::catalog::dcgm::{Call, Field, ROWS, Read, Scope};
 use lasting::identify;
 use sampling::Profiler;
 
-/// What an owner or a forecast is made of is read every so many cycles, three times per 15 s scrape; it is also the span
-/// that GPM averages over.
+/// Cycles between readings of what an owner or a forecast is made of: three per 15 s scrape; it is also the span that
+/// GPM averages over.
 const SLOW_CYCLES: u64 = 5;
 
-/// Gauges that a scrape shows once are read every so many cycles: each 15 s scrape still has a new value.
+/// Cycles between readings of gauges that a scrape shows once: each 15 s scrape still has a new value.
 const RARE_CYCLES: u64 = 10;
 
-/// What moves with a GPU's power state, or is nothing that jobs here live by, is read every so many cycles: as often as
-/// dcgm-exporter collects unless told otherwise.
+/// Cycles between readings of what moves with a GPU's power state, or does not affect jobs here: as often as
+/// dcgm-exporter collects by default.
 const RAREST_CYCLES: u64 = 30;
 
-/// What only an administrator changes is read every so many cycles.
+/// Cycles between readings of what only an administrator changes.
 const SETTING_CYCLES: u64 = 60;
 
-/// What changes only when somebody rewires the node is read every so many cycles.
+/// Cycles between readings of what changes only when the node is rewired.
 const PEER_CYCLES: u64 = 600;
 
 /// What a cycle reads. Cycles are counted by the clock: where it has jumped, as an injected one does, one cycle stands for
@@ -324,7 +324,7 @@ fn total(entries: impl Iterator<Item = Reading<f64>>) -> Reading<f64> {
 mod tests {
     use super::*;
 
-    /// The seconds at which something is due every so many cycles, of cycles that begin at these milliseconds.
+    /// The seconds at which something is due every `every` cycles, of cycles that begin at these milliseconds.
     fn due(every: u64, begun: impl IntoIterator<Item = u64>) -> Vec<u64> {
         let mut due = Due::first();
         let mut seconds = vec![0];

@@ -1,9 +1,9 @@
 //! The threads that read the GPUs, one GPU after another.
 //!
-//! Two threads take turns: one reads all GPUs in one waking, the other sleeps until the second after that. Whoever wakes
-//! reads every GPU that nobody is at. So a call that does not come back keeps its thread with its GPU, and from the next
-//! second on the others are read by the thread that slept, which first starts another to take turns with. Nobody is woken
-//! to watch over anybody.
+//! Two threads take turns: one reads all GPUs in one waking, the other sleeps until the second after that. The thread
+//! that wakes reads every GPU that no other thread is reading. So a call that does not come back keeps its thread with
+//! its GPU. From the next second on, the thread that slept reads the others; it first starts another to take turns
+//! with. No thread is woken to watch over another.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -31,7 +31,7 @@ const RETRY: Duration = Duration::from_secs(2);
 /// Longest such pause: two scrapes at the usual interval.
 const RETRY_LONGEST: Duration = Duration::from_secs(30);
 
-/// A GPU, locked by the thread that is at it; nothing once it was let go of.
+/// A GPU, locked by the thread that reads it; nothing once it was released.
 type Place = Arc<Mutex<Option<Gpu>>>;
 
 /// The readers of one generation, and the threads that run them.
@@ -58,7 +58,7 @@ struct Pace {
 
 /// One GPU, and how reading it goes.
 struct Gpu {
-    // Before the claim, which whoever waits for it takes as the end of all calls: fields are dropped in order.
+    // Before the claim, whose end tells waiting threads that all calls have ended: fields are dropped in order.
     open: Option<Opened>,
     claim: Claim,
     /// When it was last looked up.
@@ -83,8 +83,8 @@ impl Readers {
         })
     }
 
-    /// Reads those of the GPUs that nobody reads, of whatever generation: one that is stuck gets no second thread to get
-    /// stuck in.
+    /// Reads those of the GPUs that no thread reads, of whatever generation: a GPU that is stuck gets no second thread
+    /// to get stuck in.
     pub(super) fn take_up(self: &Arc<Self>, indices: impl Iterator<Item = u32>) {
         let now = self.shared.time.now();
         let claims = indices.filter_map(|index| self.shared.claim(index, self.generation));
@@ -115,18 +115,18 @@ impl Readers {
         threads.extend(thread);
     }
 
-    /// Waits until all GPUs are let go of and their threads have ended, of those that do not hang.
+    /// Waits until all GPUs are released and their threads have ended, except those that hang.
     pub(super) fn end(self: &Arc<Self>, limit: Duration) {
         while !self.shared.wait_readers(limit) {
             let forgotten = |place: &Place| place.try_lock().is_some_and(|gpu| gpu.is_some());
             if !self.places.lock().iter().any(forgotten) {
                 return;
             }
-            // Every thread that was to let go of them hangs in doing so.
+            // Every thread that should release them hangs in doing so.
             self.join(self.start());
         }
-        // A thread that has let go still runs the end of its thread-local variables. The dynamic loader keeps a library
-        // that has some until then, and after that until it is asked to close it once more.
+        // A thread that has released its GPUs still runs the end of its thread-local variables. The dynamic loader
+        // keeps a library that has some until then, and after that until it is asked to close it again.
         let threads = std::mem::take(&mut *self.threads.lock());
         threads.into_iter().for_each(|thread| drop(thread.join()));
     }
@@ -178,7 +178,7 @@ impl Readers {
         Some(round)
     }
 
-    /// Has every GPU read that nobody is at and that had no turn in this round.
+    /// Reads every GPU that no thread is reading and that had no turn in this round.
     fn read(&self, round: u64) {
         let places = self.places.lock().clone();
         for mut place in places.iter().filter_map(|place| place.try_lock()) {
@@ -195,8 +195,8 @@ impl Readers {
         }
     }
 
-    /// Drops every GPU that nobody is at; whoever is at one comes here after that. Two threads do at the end of a generation,
-    /// so that a driver that does not take back what one GPU's reader holds keeps one of them.
+    /// Drops every GPU that no thread is reading; a thread that reads one comes here after that. Two threads do at the
+    /// end of a generation, so that a driver that does not take back what one GPU's reader holds keeps one of them.
     fn let_go(&self) {
         let places = self.places.lock().clone();
         places.iter().for_each(|place| drop(place.try_lock().and_then(|mut gpu| gpu.take())));
@@ -230,7 +230,7 @@ impl Pace {
 }
 
 impl Gpu {
-    /// One cycle; looks the GPU up anew after it has failed.
+    /// One cycle; looks the GPU up again after it has failed.
     fn read(&mut self, readers: &Readers) {
         let shared = &readers.shared;
         let now = shared.time.now();

@@ -6,7 +6,7 @@ use std::time::Duration;
 /// at least once a second; half a second of slack for its scheduling.
 const HOLE_US: u64 = 1_500_000;
 
-/// Two samples so many usual distances apart have a hole between them: a sample stands for its own period, and for a
+/// Two samples this many usual distances apart have a hole between them: a sample stands for its own period, and for a
 /// few that the driver was late with, not for all that a wrapped ring has lost.
 const HOLE_PERIODS: u64 = 4;
 
@@ -18,11 +18,11 @@ pub(super) const FORGET_AFTER: u32 = 10;
 const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// Every so many drains the whole ring is asked for: only that tells how deep it is, and a driver that was just loaded had
-/// little in it at first.
+/// Drains from one request for the whole ring to the next: only that shows how deep it is, and a driver that was just
+/// loaded had little in it at first.
 const WHOLE_EVERY: u32 = 60;
 
-/// How often a ring is drained of which nothing is known yet: the shallowest that products are seen to have holds 2.4 s.
+/// How often a ring of unknown depth is drained: the shallowest that products are seen to have holds 2.4 s.
 const UNKNOWN: Duration = Duration::from_secs(2);
 
 /// One sample.
@@ -71,7 +71,7 @@ impl Ring {
         self.empty_drains = FORGET_AFTER;
     }
 
-    /// Forgets the position: the next drain finds it anew.
+    /// Forgets the position: the next drain finds it again.
     pub(super) fn forget(&mut self) {
         self.last_us = None;
     }

@@ -24,7 +24,7 @@ pub(super) const STUCK_AFTER: Duration = Duration::from_secs(3);
 /// One load of the library, numbered from 1.
 pub(super) type Generation = u64;
 
-/// State shared by the control thread, the readers and whoever wants a snapshot.
+/// State shared by the control thread, the readers and the callers that take a snapshot.
 pub(super) struct Shared {
     flags: Mutex<Flags>,
     changed: Condvar,
@@ -53,7 +53,7 @@ struct Flags {
     stopping: bool,
     /// The newest generation that has begun.
     begun: Generation,
-    /// Has the driver been let go of on request since then?
+    /// Has the driver been released on request since then?
     was_released: bool,
     /// Until when each thread that pauses does so, by the clock of the threads.
     pauses: Vec<Instant>,
@@ -244,8 +244,8 @@ impl Shared {
         come
     }
 
-    /// Has all threads let go of the driver, for this long or until it is asked for again. The generation is over even where
-    /// that is before a thread that hangs can notice.
+    /// Makes all threads release the driver, for this long or until it is asked for again. The generation is over even
+    /// before a thread that hangs can notice.
     pub(super) fn release(&self, limit: Duration) {
         let mut flags = self.flags.lock();
         flags.released = Some(self.time.now() + limit);
@@ -260,8 +260,8 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// Waits while the driver is let go of, then begins the next generation and counts its load of the library; nothing when
-    /// it is time to stop.
+    /// Waits while the driver is released, then begins the next generation and counts its load of the library; nothing
+    /// when it is time to stop.
     pub(super) fn wait_wanted(self: &Arc<Self>) -> Option<(Generation, Hold)> {
         let mut flags = self.flags.lock();
         while let Some(until) = flags.released.filter(|_| !flags.stopping) {
@@ -305,7 +305,7 @@ impl Shared {
         }
     }
 
-    /// Waits until no GPU is read and nobody waits for events, but no longer than `limit`; says whether so.
+    /// Waits until no thread reads a GPU or waits for events, but no longer than `limit`; says whether so.
     pub(super) fn wait_readers(&self, limit: Duration) -> bool {
         let until = Instant::now() + limit;
         let mut flags = self.flags.lock();
@@ -357,8 +357,8 @@ impl Shared {
         self.watched.load(Ordering::Relaxed) == self.openings()
     }
 
-    /// All that was opened up to then is watched, as far as the driver lets. Told every second: nobody is woken for what is
-    /// no news.
+    /// All that was opened up to then is watched, as far as the driver lets. Called every second: no thread is woken
+    /// when nothing has changed.
     pub(super) fn watched(&self, openings: u64) {
         let flags = self.flags.lock();
         if self.watched.swap(openings, Ordering::Relaxed) == openings {

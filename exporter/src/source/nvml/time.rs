@@ -68,7 +68,7 @@ impl Time {
         }
     }
 
-    /// Tells whoever moves the clock that one thread more pauses. Nobody moves the wall clock.
+    /// Tells the caller that moves the clock that one thread more pauses. No caller moves the wall clock.
     pub(super) fn pausing(&self, changed: &Condvar) {
         if let Self::Stepped(_) = self {
             changed.notify_all();

@@ -20,7 +20,7 @@ use crate::catalog::dcgm::{Call, Field, Read, Text};
 /// reading's age says. What needs two readings is not there before the second.
 #[derive(Clone, Debug)]
 pub struct Values {
-    /// In order of the way. They are copied once a second for whoever looks, which a flat list makes cheap.
+    /// In the order of `Read`. Each snapshot copies them once a second, which a flat list makes cheap.
     readings: Vec<(Read, Reading<f64>)>,
     /// What the driver gave and cannot be, until the reader has named it.
     absurd: Vec<(Read, f64)>,
@@ -28,7 +28,7 @@ pub struct Values {
     pub texts: Arc<BTreeMap<Text, String>>,
     /// NVLink between this GPU and others: index of the other, and NVML's code of the state.
     pub peers: Arc<Vec<(u32, u32)>>,
-    /// Does the driver keep the GPU initialised when nobody uses it?
+    /// Does the driver keep the GPU initialised when no process uses it?
     pub persistence_mode: Reading<bool>,
     /// Who may use the GPU?
     pub compute_mode: Reading<ComputeMode>,
@@ -42,7 +42,7 @@ pub struct Values {
     pub instances: Vec<Arc<Instance>>,
     /// How many of its processes are clients of an MPS server.
     pub mps_clients: Reading<usize>,
-    /// What tells of its health beside readings.
+    /// Its health, apart from readings.
     pub health: Health,
 }
 
@@ -120,7 +120,7 @@ impl Values {
         }
     }
 
-    /// Takes what GPM tells of these metrics; a failure is one of them all.
+    /// Takes GPM's answers for these metrics; a failure is one of them all.
     pub(super) fn set_gpm(&mut self, ids: &[u32], answers: Reading<Vec<Reading<f64>>>) {
         let answers = answers.unwrap_or_else(|why| vec![Err(why); ids.len()]);
         for (id, answer) in ids.iter().zip(answers) {

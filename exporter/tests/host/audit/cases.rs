@@ -346,7 +346,7 @@ fn absent_files_and_folders() {
     }
 }
 
-/// The kernel lets nobody read this file, not even root.
+/// The kernel lets no user read this file, not even root.
 const UNREADABLE: &str = "/proc/sys/vm/drop_caches";
 
 #[test]

@@ -324,7 +324,7 @@ fn a_guest_is_not_judged_for_what_is_its_hypervisors() {
         let mut machine = tuned::machine();
         machine.virtualization = virtualization;
         machine.values.set(Read::Field(fields::POWER_LIMIT_ENFORCED), Ok(500_000.0));
-        // Clocks that somebody set, and the software's thermal slowdown.
+        // Clocks that a user set, and the software's thermal slowdown.
         machine.values.set(Read::Call(Call::ClockEventReasons), Ok(34.0));
         machine.values.set(Read::Call(Call::PcieGeneration), Ok(1.0));
         machine.write("sys/bus/pci/devices/0000:1a:00.0/iommu_group/type", "DMA-FQ\n");

@@ -227,7 +227,7 @@ fn go_name(suite: CipherSuite) -> String {
     format!("{suite:?}").replace("TLS13_", "TLS_")
 }
 
-/// An empty text is as good as none.
+/// An empty text counts as none.
 fn given(text: &Option<String>) -> Option<&str> {
     text.as_deref().filter(|text| !text.is_empty())
 }

@@ -34,7 +34,7 @@ extern "C" fn nvmlEventSetWait_v2(set: nvmlEventSet_t, data: Ptr<nvmlEventData_t
     number(CALL.run(|_| Ok(())).and_then(|()| wait(set, &data, timeout_ms)))
 }
 
-/// The set's, as watching the log anew for every wait would cost the caller what no driver does.
+/// The set's own: watching the log again for every wait would cost the caller what no driver does.
 fn log(library: &Library, set: nvmlEventSet_t) -> Result<Option<Arc<News>>, Code> {
     if let Some(log) = library.events.with(set, |set| set.log.clone())? {
         return Ok(Some(log));

@@ -148,7 +148,7 @@ impl Gpus {
 struct Held<'a>(Option<(&'a Job, Load)>);
 
 impl Held<'_> {
-    /// Is the next slot one stretch with this one? Bursts begin anew in every slot.
+    /// Is the next slot one stretch with this one? Bursts restart in every slot.
     fn goes_on_as(&self, next: &Held<'_>) -> bool {
         match (self.0, next.0) {
             (None, None) => true,

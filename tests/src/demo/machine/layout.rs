@@ -39,7 +39,7 @@ pub(super) const UUIDS: [&str; 8] = [
     "GPU-c280796c-fb84-d9b5-f8ae-25a49705adca",
 ];
 
-/// The NIC beside each GPU.
+/// The NIC next to each GPU.
 const NICS: [&str; 8] = [
     "0000:1a:00.0",
     "0000:3c:00.0",

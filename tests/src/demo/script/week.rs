@@ -52,7 +52,7 @@ fn first_days(script: &mut Script) {
     nobody(script, &[2, 3], 44.0..56.0);
 }
 
-/// Processes on the wrong socket, saving too often, a notebook that nobody uses.
+/// Processes on the wrong socket, saving too often, an unused notebook.
 fn middle_days(script: &mut Script) {
     pod(script, "speech", &[7], 40.0..96.0, Some([0..0, 32..44]));
     pod(script, "ranking", &[0, 1], 54.0..102.0, Some([0..24, 0..0]))

@@ -163,7 +163,7 @@ impl Recorder {
     }
 }
 
-/// Processes that had a CPU for at least 85 % of so many seconds, of those that were there before too.
+/// Processes that had a CPU for at least 85 % of these seconds, of those that were there before too.
 fn saturated(now: &[f64], before: &[f64], seconds: f64) -> usize {
     now.iter().zip(before).filter(|(now, before)| **now - **before >= 0.85 * seconds).count()
 }

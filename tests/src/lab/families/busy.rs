@@ -101,7 +101,7 @@ pub(super) fn ranks_apart(plan: &mut Plan, chance: &mut Chance) {
     exchanges_and_waits(plan, chance);
 }
 
-/// The same of a model whose idle power nobody has told the analyzer, by any exporters.
+/// The same of a model whose idle power the analyzer does not know, by any exporters.
 pub(super) fn other_models(plan: &mut Plan, chance: &mut Chance) {
     plan.model = chance.one_of(&OTHER_MODELS);
     plan.nodes = 2;

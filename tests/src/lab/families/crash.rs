@@ -58,8 +58,8 @@ pub(super) fn lost_work_node(plan: &mut Plan, chance: &mut Chance) {
     }
 }
 
-/// What looks like a crash and is none: XIDs that the job outlives, a job that saves and ends, a node that is started anew
-/// while nobody holds its GPUs.
+/// What looks like a crash and is none: XIDs that the job outlives, a job that saves and ends, a node that restarts
+/// while its GPUs are free.
 pub(super) fn ends_well(plan: &mut Plan, chance: &mut Chance) {
     plan.tells_of_hosts(chance);
     let xid = chance.one_of(&[31, 13, 43]);

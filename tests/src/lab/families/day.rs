@@ -31,7 +31,7 @@ const PARTS: &[&str] = &[
 const START_MS: i64 = 1_789_948_800_000;
 const INTERVAL_MS: i64 = 30_000;
 
-/// The plan of a node's day, of so many minutes; each member is another day.
+/// The plan of a node's day of `minutes`; each member is another day.
 #[must_use]
 pub fn plan(member: u64, minutes: usize) -> Plan {
     let mut chance = Chance { name: "day", member, drawn: 0 };

@@ -84,7 +84,7 @@ pub(super) fn cross_numa(plan: &mut Plan, chance: &mut Chance) {
     }
 }
 
-/// A process on the other socket that keeps up all the same, beside late reads and slow copies of all of them.
+/// A process on the other socket that keeps up all the same, with late reads and slow copies of all of them.
 pub(super) fn off_node(plan: &mut Plan, chance: &mut Chance) {
     plan.layout.sockets = 2;
     plan.layout.gpus = plan.layout.gpus.max(4);

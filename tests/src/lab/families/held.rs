@@ -1,4 +1,4 @@
-//! GPUs that are held without work, or by nobody.
+//! GPUs that are held without work, or free.
 
 use super::{Cause, Chance, Exporters, Layout, Phase, Plan, Step, free, lost, serves};
 
@@ -41,7 +41,7 @@ pub(super) fn down(plan: &mut Plan, chance: &mut Chance) {
     plan.works(chance, 10);
 }
 
-/// A job may end on a node that takes no more; then the node is free for whoever works on it.
+/// A job may end on a node that takes no more; then the node is free for maintenance.
 pub(super) fn maintenance(plan: &mut Plan, chance: &mut Chance) {
     plan.works(chance, 12);
     let here = plan.healthy(chance, 8);
@@ -165,7 +165,7 @@ pub(super) fn disk_saves(plan: &mut Plan, chance: &mut Chance) {
     }
 }
 
-/// node_exporter alone tells of file systems.
+/// Only node_exporter reports file systems.
 fn has_a_disk(plan: &mut Plan) {
     plan.exporters = Exporters::DcgmAndNode;
     plan.interval_ms = 30_000;

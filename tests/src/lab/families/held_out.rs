@@ -27,7 +27,7 @@ pub(super) fn coarse(plan: &mut Plan, chance: &mut Chance) {
     free(plan, 8);
 }
 
-/// Nodes of eight GPUs, of which the first has slow storage.
+/// Nodes of eight GPUs; the first node has slow storage.
 pub(super) fn fleet(plan: &mut Plan, chance: &mut Chance) {
     plan.nodes = chance.one_of(&[4, 8]);
     plan.layout.gpus = 8;
@@ -94,7 +94,7 @@ pub(super) fn no_pressure(plan: &mut Plan, chance: &mut Chance) {
     plan.exporters = Exporters::Ours;
 }
 
-/// Held out: whatever may hold one rank up, beside a slow exchange that is nobody's.
+/// Held out: any cause that may hold up one rank, with a slow exchange that no rank causes.
 pub(super) fn ranks(plan: &mut Plan, chance: &mut Chance) {
     plan.nodes = 2;
     plan.layout.gpus = plan.layout.gpus.max(2);
@@ -118,7 +118,8 @@ pub(super) fn ranks(plan: &mut Plan, chance: &mut Chance) {
     plan.in_step_alike(chance, 8);
 }
 
-/// Processes on the other socket: with stall on one GPU of any machine, without any stall, and late reads beside it.
+/// Processes on the other socket: with stall on one GPU of any machine, without any stall, and together with late
+/// reads.
 pub(super) fn numa(plan: &mut Plan, chance: &mut Chance) {
     plan.nodes = chance.one_of(&[1, 2, 3]);
     plan.layout.sockets = 2;

@@ -19,7 +19,7 @@ pub(super) fn plain_loaders(plan: &mut Plan, chance: &mut Chance) {
     late_loaders(plan, chance);
 }
 
-/// Late reads, too few CPUs for the job, and too few on the whole node, of which the exporters tell more or less.
+/// Late reads, too few CPUs for the job, and too few on the whole node; the exporters report more or less of that.
 fn late_loaders(plan: &mut Plan, chance: &mut Chance) {
     let tells_pressure = chance.one_of(&[true, true, false]);
     if !tells_pressure {
@@ -38,7 +38,7 @@ fn late_loaders(plan: &mut Plan, chance: &mut Chance) {
                 late_reads(&mut here, chance, 0.0);
                 ("dataloader_storage", true)
             }
-            // Without pressure, nothing tells of CPUs that the job may not use.
+            // Without pressure, no metric reports CPUs that the job may not use.
             1 => {
                 slow_preparation(&mut here, chance, gpus as f64);
                 ("dataloader_cpu", tells_pressure)

@@ -53,8 +53,8 @@ pub(super) fn boards_uneven(plan: &mut Plan, chance: &mut Chance) {
     free(plan, 6);
 }
 
-/// Dozens of workers, each of which reads for a part of its time: some of them wait for storage all the time, and late is
-/// nothing until the reads take so long that the GPU waits.
+/// Dozens of workers that each read for a part of their time: some of them wait for storage all the time, and nothing
+/// is late until the reads take so long that the GPU waits.
 pub(super) fn many_workers(plan: &mut Plan, chance: &mut Chance) {
     vary(plan, chance);
     let workers = chance.one_of(&[16, 24, 32]);

@@ -1,4 +1,4 @@
-//! The job in its cgroup, its neighbours and the exporter beside it: started, changed, and taken away again.
+//! The job in its cgroup, its neighbours and the exporter next to it: started, changed, and removed.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -161,7 +161,7 @@ impl Swap {
 
 impl Drop for Swap {
     fn drop(&mut self) {
-        // Whoever has pages there gets them back first.
+        // Processes that have pages there get them back first.
         let _ = run("swapoff", &self.0);
     }
 }

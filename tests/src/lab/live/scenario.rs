@@ -23,7 +23,7 @@ pub enum Act {
     Memory(u64),
     /// The rate of its reads from the disk, in bytes per second; `None` lifts it.
     Reads(Option<u64>),
-    /// So many neighbours outside its group compute on CPU 1, and so many read from its disk.
+    /// Neighbours outside its group: threads that compute on CPU 1, and threads that read from its disk.
     Neighbours {
         /// Threads that compute.
         spin: usize,
@@ -84,7 +84,7 @@ const CACHED: Regime =
 /// Batches by chance from each worker's 128 MiB of memory.
 const MEMORY: Regime = Regime { source: Source::Memory, data_bytes: 128 * MIB, ..CACHED };
 
-/// As Kubernetes gives to a pod that requests sixteen CPUs: others of the machine hardly hold it up.
+/// As Kubernetes gives to a pod that requests sixteen CPUs: others of the machine rarely hold it up.
 pub const HEAVY: Act = Act::Weight(16 * 1024);
 /// The job holds the GPU.
 pub const HOLD: Act = Act::Tell(Order::Hold { used_bytes: HELD_BYTES });

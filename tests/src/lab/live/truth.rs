@@ -28,8 +28,9 @@ struct Stretch {
     also: &'static [&'static str],
 }
 
-/// The rows of the job's GPU, by whole minutes; within a minute they are in order of their first beginning. `scraped` is
-/// from the first scrape to the last: the rest of their minutes has no data. Before its first edge, the GPU is nobody's.
+/// The rows of the job's GPU, by whole minutes; within a minute they are in order of their first beginning. `scraped`
+/// is from the first scrape to the last: the rest of their minutes has no data. Before its first edge, the GPU has no
+/// owner.
 #[must_use]
 pub(super) fn rows(entity: &str, scraped: &Range<TimeMs>, phases: &[Phase], edges: &[Edge]) -> Vec<Row> {
     let first = scraped.start.div_euclid(MINUTE_MS) * MINUTE_MS;

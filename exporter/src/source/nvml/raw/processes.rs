@@ -104,7 +104,7 @@ pub(in super::super) fn processes(device: &Device<'_>, contexts: Contexts, layou
     let List { call, stride } = list(device, contexts, layout)?;
     let mut room = ROOM;
     for _ in 0..TURNS {
-        // One record more than the driver is told of.
+        // One record more than the call tells the driver.
         let mut buffer = vec![[0u64; LONGEST_WORDS]; room + 1];
         let told = u32::try_from(room).map_err(|_| Absent::UNKNOWN)?;
         let mut count = told;

@@ -1,4 +1,4 @@
-//! What hardly ever changes: who the GPU is, its texts, its settings and its peers.
+//! What almost never changes: who the GPU is, its texts, its settings and its peers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! What a scrape cannot see: the driver's rings of samples, drained before they wrap, and GPM's pairs.
 //!
-//! An idle GPU is sampled rarely, where that loses nothing: GPM's pairs grow long, and its power, which hardly moves, is
-//! taken from the readings that are made anyway.
+//! An idle GPU is sampled rarely, where that loses nothing: GPM's pairs grow long, and its power, which barely moves,
+//! is taken from the readings that are made anyway.
 
 use std::time::{Duration, Instant};
 

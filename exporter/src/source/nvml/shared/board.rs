@@ -28,8 +28,8 @@ pub(super) struct Board {
 pub(super) struct Known {
     index: u32,
     identity: Arc<Identity>,
-    /// Is it missed when the driver does not list it? Not after it was let go of on request: whoever asked for that may
-    /// have taken it away.
+    /// Is it missed when the driver does not list it? Not after it was released on request: the user who asked for that
+    /// may have taken it away.
     pub(super) expected: bool,
     taken: Option<Instant>,
     totals: Totals,
@@ -37,7 +37,7 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// As it is shown while nobody reads it.
+    /// As it is shown while no thread reads it.
     fn gpu(&self, state: State) -> Gpu {
         let (taken, totals) = (self.taken, self.totals.clone());
         Gpu { state, taken, totals, failures: self.failures, ..self.identity.gpu(self.index) }
@@ -49,7 +49,7 @@ pub(in super::super) struct Slot {
     pub(in super::super) index: u32,
     pub(super) generation: Generation,
     pub(in super::super) clock: Clock,
-    /// How often its reader has opened the GPU; each time its events are watched anew.
+    /// How often its reader has opened the GPU; after each opening its events are watched again.
     pub(super) opened: AtomicU64,
     pub(super) seen: Mutex<Seen>,
 }
@@ -84,7 +84,7 @@ impl Identity {
         Address::parse(self.pci_bus_id.as_deref().ok()?)
     }
 
-    /// A GPU of which no more is known.
+    /// A GPU about which no more is known.
     fn gpu(&self, index: u32) -> Gpu {
         Gpu {
             index,
@@ -192,7 +192,7 @@ impl Shared {
         self.keep(slot, totals);
     }
 
-    /// Keeps a GPU's totals for whoever reads it next, and shows them.
+    /// Keeps a GPU's totals for its next reader, and shows them.
     pub(in super::super) fn keep(&self, slot: &Slot, totals: &Totals) {
         if !self.alive(slot.generation) {
             return;
@@ -280,7 +280,7 @@ impl Board {
         if let Driver::Loaded { version } = &self.driver { version } else { "" }
     }
 
-    /// Adds the GPUs that are known and expected, but that nobody reads: let go of, on their way to be read again, or
+    /// Adds the GPUs that are known and expected, but that no thread reads: released, on their way to be read again, or
     /// lost. One that vanished from the driver's list must not vanish from the metrics.
     fn add_missing(&self, snapshot: &mut Snapshot) {
         if let Driver::Starting | Driver::Absent { .. } = snapshot.driver {
