@@ -354,6 +354,11 @@ pub(crate) mod tests {
         assert!(!text.contains(r#"limit="retention""#), "there is none");
         assert!(!text.contains(r#"window="5m""#), "nothing is known of the last five minutes");
         assert!(text.ends_with("# EOF\n"));
+        for help in text.lines().filter_map(|line| line.strip_prefix("# HELP ")) {
+            let first = help.split(' ').nth(1).unwrap_or_default();
+            let refers = ["Such", "Those", "That", "It", "They", "Them", "What", "Same"];
+            assert!(!refers.contains(&first) && !help.contains(" The same "), "a HELP text is shown alone: {help}");
+        }
     }
 
     #[tokio::test]

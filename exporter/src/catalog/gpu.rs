@@ -80,7 +80,7 @@ crate::metric_rows! {
         from "nvmlDeviceGet{Compute,Graphics,MPSCompute}RunningProcesses_v3", by "gpu", series "1 per GPU process, at most 64 per GPU", since "0.1.0"
     }
     RECOVERY_ACTION = Gauge None "goodput_gpu_recovery_action" ["gpu", "UUID"] {
-        "What the driver wants done to the GPU: 0 nothing, 1 reset, 2 reboot, 3 drain P2P, 4 drain and reset.",
+        "Recovery action that the driver asks for: 0 none, 1 reset, 2 reboot, 3 drain P2P, 4 drain and reset.",
         from "NVML field 230", by "gpu", series "1 per GPU", since "0.1.0"
     }
     NVLINK_BYTES = Counter Bytes "goodput_gpu_nvlink_bytes_total" ["gpu", "UUID", "direction"] {

@@ -31,7 +31,7 @@ crate::metric_rows! {
         from "/proc/interrupts", by "irq", series "1", since "0.1.0"
     }
     IRQ_OWNER_CPUS = Counter None "goodput_irq_owner_cpus_interrupts_total" ["owner"] {
-        "Those of them taken by CPUs that the owner may run on, since the owner was first seen; owners may share CPUs.",
+        "Interrupts of goodput_irq_movable_interrupts_total that CPUs of the owner took, since the owner was first seen; owners may share CPUs.",
         from "/proc/interrupts, as goodput_cgroup_allowed_cpus", by "irq", series "1 per owner of a GPU, at most 64", since "0.1.0"
     }
     SOFTIRQS = Counter None "goodput_irq_softirqs_total" ["kind"] + ["node"] {
@@ -55,7 +55,7 @@ crate::metric_rows! {
         from "/proc/*/comm", by "irq", series "1", since "0.1.0"
     }
     IRQBALANCE_INFO = Info None "goodput_irqbalance_info" ["mode", "policy_script"] + ["hint_policy"] {
-        "What irqbalance is told: to go on (daemon) or to balance once (oneshot), whether scripts decide for single interrupts, and what becomes of the kernel's affinity hints (exact, subset, ignore); read every 60 s.",
+        "Settings of irqbalance: to go on (daemon) or to balance once (oneshot), whether scripts decide for single interrupts, and what becomes of the kernel's affinity hints (exact, subset, ignore); read every 60 s.",
         from "/etc/{default,sysconfig}/irqbalance", by "irq", series "1 where irqbalance has settings", since "0.1.0"
     }
     IRQBALANCE_BANNED_CPUS = Gauge None "goodput_irqbalance_banned_cpus" [] {

@@ -98,11 +98,11 @@ crate::metric_rows! {
         from "/proc/vmstat compact_stall", by "thp", series "1", since "0.1.0"
     }
     COMPACTION_FAILURES = Counter None "goodput_compaction_failures_total" [] {
-        "Such compactions that freed no page of the wanted size.",
+        "Direct compactions that failed to produce a page of the requested size.",
         from "/proc/vmstat compact_fail", by "thp", series "1", since "0.1.0"
     }
     COMPACTION_SUCCESSES = Counter None "goodput_compaction_successes_total" [] {
-        "Such compactions that freed a page of the wanted size.",
+        "Direct compactions that produced a page of the requested size.",
         from "/proc/vmstat compact_success", by "thp", series "1", since "0.1.0"
     }
     COMPACTION_WAKES = Counter None "goodput_compaction_daemon_wakes_total" [] {

@@ -256,6 +256,16 @@ mod tests {
         assert_eq!(names.len(), count);
     }
 
+    /// Prometheus shows one HELP text at a time, without its neighbours.
+    #[test]
+    fn every_help_text_stands_alone() {
+        for metric in all() {
+            let first = metric.help.split([' ', ',']).next().unwrap_or_default();
+            let refers = ["Such", "Those", "That", "It", "They", "Them", "What", "Same"].contains(&first);
+            assert!(!refers && !metric.help.starts_with("The same"), "{}: {}", metric.name, metric.help);
+        }
+    }
+
     #[test]
     fn every_file_of_rows_is_listed() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/catalog");

@@ -99,7 +99,7 @@ crate::metric_rows! {
         from "/sys/class/infiniband/*/ports/*/counters", by "network", series "1 per RDMA port, at most 16", since "0.1.0"
     }
     RDMA_TRANSPORT = Counter None "goodput_rdma_transport_events_total" ["device", "port", "kind"] {
-        "What went wrong above the link, by the driver's name: timeouts, sequence errors, full receive queues, congestion notices.",
+        "Errors above the link layer, by the driver's name: timeouts, sequence errors, full receive queues, congestion notices.",
         from "/sys/class/infiniband/*/ports/*/hw_counters", by "network", series "up to 6 per RDMA port, at most 16", since "0.1.0"
     }
 }

@@ -32,11 +32,11 @@ crate::metric_rows! {
         from "nvmlGpmMetricsGet 248, where the driver has it", by "gpu", series "1 per GPU", since "0.1.0"
     }
     SM_ACTIVE_CYCLES = Counter None "goodput_gpu_sm_active_cycles_total" ["gpu", "UUID"] {
-        "Those of the elapsed cycles in which a multiprocessor had work.",
+        "Clock cycles of the streaming multiprocessors in which a multiprocessor had work.",
         from "nvmlGpmMetricsGet 249, where the driver has it", by "gpu", series "1 per GPU", since "0.1.0"
     }
     PIPE_ACTIVE_CYCLES = Counter None "goodput_gpu_pipe_active_cycles_total" ["gpu", "UUID", "pipe"] {
-        "Those of the elapsed cycles in which a pipe was active: tensor, tensor_dmma, tensor_hmma, tensor_imma, tensor_dfma, integer, fp64, fp32, fp16.",
+        "Clock cycles of the streaming multiprocessors in which a pipe was active: tensor, tensor_dmma, tensor_hmma, tensor_imma, tensor_dfma, integer, fp64, fp32, fp16.",
         from "nvmlGpmMetricsGet 250-254 and 257-260, where the driver has them", by "gpu", series "9 per GPU", since "0.1.0"
     }
     PCIE_BYTES = Counter Bytes "goodput_gpu_pcie_bytes_total" ["gpu", "UUID", "direction"] {

@@ -17,8 +17,9 @@ struct Named {
 }
 
 const LIKELY: &str = "if it goes on growing as it does; absent where it is not at risk";
-const SOONEST: &str = "The same at the steepest slope of its 90 % interval";
-const LATEST: &str = "The same at the flattest slope of its 90 % interval; absent beyond the horizon";
+const SOONEST: &str = "Predicted time until the limit, at the steepest slope of the 90 % interval";
+const LATEST: &str =
+    "Predicted time until the limit, at the flattest slope of the 90 % interval; absent beyond the horizon";
 
 const RUNS_OUT: &[Named] = &[
     Named {
