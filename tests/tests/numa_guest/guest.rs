@@ -103,7 +103,12 @@ fn tool(script: &str) -> Result<Command> {
     let command = |script: &str| program(tool.join(script), &cache);
     // The last file that preparing writes.
     if !cache.join("kernel.version").try_exists()? {
-        finish(&mut command("prepare.sh"))
+        // One of its pipelines ends by SIGPIPE (status 141) now and then, when the reader has what it looks for first.
+        // What was downloaded stays.
+        let prepare = || finish(&mut command("prepare.sh"));
+        prepare()
+            .or_else(|_| prepare())
+            .or_else(|_| prepare())
             .context("the packages that it needs are installed by deploy/local/packages test")?;
     }
     Ok(command(script))
