@@ -257,8 +257,8 @@ pub fn markdown(diff: &Diff) -> String {
         let direction = change.direction.title().to_lowercase();
         let id = format!("`{}`", change.id);
         let (before, after) = (ending(change.before.as_ref()), ending(change.after.as_ref()));
-        let mend: Vec<String> = change.commands.iter().map(|command| format!("`{command}`")).collect();
-        let cells = [&direction, &id, &before, &after, &mend.join("; ")].map(|text| cell(text));
+        let fixes: Vec<String> = change.commands.iter().map(|command| format!("`{command}`")).collect();
+        let cells = [&direction, &id, &before, &after, &fixes.join("; ")].map(|text| cell(text));
         let _ = writeln!(out, "| {} |", cells.join(" | "));
     }
     out
@@ -343,7 +343,7 @@ WORSE (1)
   swappiness: Title of swappiness
       before  pass: 10
       after   warn: 60
-      fix     mend swappiness
+      fix     fix swappiness
 
 CANNOT BE COMPARED (2)
   gone: Title of gone
@@ -361,7 +361,7 @@ BETTER (1)
 1 worse, 1 better, 2 not comparable, 0 drifted, 1 the same
 "
         );
-        assert!(markdown(&diff).contains("| worse | `swappiness` | pass: 10 | warn: 60 | `mend swappiness` |"));
+        assert!(markdown(&diff).contains("| worse | `swappiness` | pass: 10 | warn: 60 | `fix swappiness` |"));
         assert!(markdown(&diff).contains("fail: no\\|pe"));
         let parsed: serde_json::Value = serde_json::from_str(&json(&diff).unwrap()).unwrap();
         assert_eq!(parsed["changes"][0]["direction"], "worse");

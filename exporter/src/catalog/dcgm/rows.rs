@@ -156,7 +156,7 @@ fields! {
     247 TOTAL_BASE_CLOCKS_VIOLATION = Counter Nanoseconds "DCGM_FI_DEV_TOTAL_BASE_CLOCKS_VIOLATION"
         { opt, field 81 in Nanoseconds, "Throttling duration due to base clocks" }
     1523 RECOVERY_ACTION = Gauge None "DCGM_FI_DEV_GET_GPU_RECOVERY_ACTION" => None "DCGM_FI_DEV_GPU_RECOVERY_ACTION"
-        { opt, field 230 in None, "What the driver wants done: 0 nothing, 1 reset, 2 reboot, 3 drain P2P, 4 drain and reset" }
+        { opt, field 230 in None, "Recovery action that the driver asks for: 0 none, 1 reset, 2 reboot, 3 drain P2P, 4 drain and reset" }
 
     // Memory
     250 FB_TOTAL = Gauge Mebibytes "DCGM_FI_DEV_FB_TOTAL" => Bytes "DCGM_FI_DEV_FB_CAPACITY_BYTES"

@@ -17,7 +17,7 @@ pub(super) const MEMORY_TEMPERATURE: Field = gpu(82);
 pub(super) const POWER_AVERAGE: Field = gpu(185);
 /// mW at this instant.
 pub(super) const POWER_INSTANT: Field = gpu(186);
-/// What the driver wants done: 0 nothing, 1 reset, 2 reboot, 3 drain P2P, 4 drain and reset.
+/// Recovery action that the driver asks for: 0 none, 1 reset, 2 reboot, 3 drain P2P, 4 drain and reset.
 pub const RECOVERY_ACTION: Field = gpu(230);
 /// Does the GPU wait for a reset, or to be drained and reset?
 pub const RESETS: [(&str, Field); 2] = [("reset", gpu(226)), ("drain_and_reset", gpu(227))];
