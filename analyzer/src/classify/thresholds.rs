@@ -134,7 +134,7 @@ thresholds! {
         "CPU use of the owner above which it does more than launch such bursts.",
         from "own choice: the thread that launches them; a loader or a server at work keeps more busy";
     background_cpu_ratio = 0.02 "ratio of CPUs" in 0.0..=1.0,
-        "CPUs that a node's daemons may use all the time; without metrics of the job, use up to this is not counted as the job's.",
+        "Share of a node's CPUs that its daemons may use all the time; without metrics of the job, use up to this is not counted as the job's.",
         from "own choice: 2 to 5 CPUs of the 96 to 256 of a node with eight GPUs, for a kubelet, a network plugin, exporters and agents";
     gang_wait_cores = 1.0 "cores" in 0.0..=1e6,
         "CPU use of the owner above which it prepares its start and does not wait for its other GPUs.",

@@ -4,10 +4,11 @@
 //! it. Templates write them as if there were none; they are completed here, at one place.
 
 use axum::Router;
-use axum::body::{Body, to_bytes};
+use axum::body::to_bytes;
+use axum::http::StatusCode;
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use axum::middleware::map_response;
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 
 /// Attributes with an address of this server. A quote in a text is escaped, so this is never a part of one.
 const ADDRESSES: [&str; 3] = ["href=\"/", "src=\"/", "action=\"/"];
@@ -29,7 +30,7 @@ async fn with_links(response: Response, prefix: String) -> Response {
     }
     let (mut parts, body) = response.into_parts();
     // Pages are made whole before they are sent.
-    let Ok(page) = to_bytes(body, usize::MAX).await else { return Response::from_parts(parts, Body::empty()) };
+    let Ok(page) = to_bytes(body, usize::MAX).await else { return StatusCode::INTERNAL_SERVER_ERROR.into_response() };
     let mut page = String::from_utf8_lossy(&page).into_owned();
     for address in ADDRESSES {
         page = page.replace(address, &format!("{}{prefix}/", address.trim_end_matches('/')));
@@ -40,6 +41,7 @@ async fn with_links(response: Response, prefix: String) -> Response {
 
 #[cfg(test)]
 mod tests {
+    use axum::body::Body;
     use axum::http::Request;
     use axum::response::Html;
     use axum::routing::get;

@@ -31,7 +31,7 @@ crate::metric_rows! {
         from "/proc/interrupts", by "irq", series "1", since "0.1.0"
     }
     IRQ_OWNER_CPUS = Counter None "goodput_irq_owner_cpus_interrupts_total" ["owner"] {
-        "Interrupts of goodput_irq_movable_interrupts_total that CPUs of the owner took, since the owner was first seen; owners may share CPUs.",
+        "Interrupts of goodput_irq_movable_interrupts_total taken by CPUs that the owner may run on, since the owner was first seen; owners may share CPUs.",
         from "/proc/interrupts, as goodput_cgroup_allowed_cpus", by "irq", series "1 per owner of a GPU, at most 64", since "0.1.0"
     }
     SOFTIRQS = Counter None "goodput_irq_softirqs_total" ["kind"] + ["node"] {

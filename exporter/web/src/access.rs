@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use ipnet::IpNet;
@@ -183,12 +184,24 @@ struct Token {
     file: PathBuf,
     scopes: Vec<Scope>,
     tag: RwLock<[u8; 32]>,
+    /// The file was wrong at the last reading, which the log says once.
+    is_wrong: AtomicBool,
 }
 
 impl Token {
     fn read(file: PathBuf, scopes: Vec<Scope>) -> Result<Self, String> {
         let tag = RwLock::new(tag_in(&file)?);
-        Ok(Self { file, scopes, tag })
+        Ok(Self { file, scopes, tag, is_wrong: false.into() })
+    }
+
+    fn read_again(&self) {
+        let read = tag_in(&self.file);
+        let was_wrong = self.is_wrong.swap(read.is_err(), Ordering::Relaxed);
+        match read {
+            Ok(tag) => *self.tag.write() = tag,
+            Err(error) if !was_wrong => tracing::error!("kept a token of web.access as it was: {error}"),
+            Err(_) => {}
+        }
     }
 }
 
@@ -211,12 +224,7 @@ impl Access {
 
     /// Reads the tokens' files again. The token of one that became wrong stays as it was, and the log says so.
     pub fn reload(&self) {
-        for token in &self.tokens {
-            match tag_in(&token.file) {
-                Ok(tag) => *token.tag.write() = tag,
-                Err(error) => tracing::error!("kept a token of web.access as it was: {error}"),
-            }
-        }
+        self.tokens.iter().for_each(Token::read_again);
     }
 
     /// Does anything here say who asks?

@@ -1,7 +1,6 @@
 //! The exporter as a plain user: it starts, serves, says what it may not read, and each capability gives what the
 //! documentation says. A file of the kubelet's is made below a root of its own, as no kubelet runs here.
 
-use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -120,15 +119,12 @@ fn a_plain_user_is_told_what_is_denied_and_each_capability_gives_it() {
     exporter.until("the kernel log is followed", |scrape| told(scrape).log);
     drop(exporter);
 
-    // Asked again each time: what this machine has, such as swap of a neighbouring test, comes and goes.
-    let root = RefCell::new(node.start(&["env".to_owned()]).0);
+    let (_, root) = node.start(&["env".to_owned()]);
     let (mut exporter, _) = node.with(&["dac_read_search", "sys_ptrace", "syslog"]);
     // A process that the OOM killer ended in a neighbouring test is counted by the one that followed the log then.
     let lasts = |name: &&str| !name.starts_with("goodput_owner_oom_kills_total{");
     let names = |scrape: &Scrape| scrape.names().into_iter().filter(lasts).map(str::to_owned).collect::<BTreeSet<_>>();
-    exporter.until("the three capabilities give all that root has", |scrape| {
-        names(&root.borrow_mut().scrape()).is_subset(&names(scrape))
-    });
+    exporter.until("the three capabilities give all that root has", |scrape| names(&root).is_subset(&names(scrape)));
 }
 
 #[test]
