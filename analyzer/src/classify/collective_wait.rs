@@ -15,7 +15,7 @@ use super::work::work;
 use super::{Cell, Class, Fact, Rule, Thresholds, Verdict, late_rank, swing};
 use crate::signal::Signal;
 
-pub(super) const VERSION: u32 = 5;
+pub(super) const VERSION: u32 = 6;
 
 pub(super) const RULE: Rule = Rule {
     class: Class::CollectiveWait,

@@ -8,7 +8,7 @@
 
 use super::power;
 use super::thresholds::confidence::{INFERRED, WEAK};
-use super::work::{active, work};
+use super::work::{active, profiled_busy, work};
 use super::{Cell, Fact, Thresholds, Verdict};
 use crate::frame::{Depths, GpuFrame};
 use crate::signal::Signal;
@@ -135,16 +135,16 @@ impl Cores {
     }
 }
 
-fn by_multiprocessors(cell: &Cell<'_>, busy: f64, _: &Thresholds) -> Option<f64> {
-    Some((active(cell, Signal::SmActive)? / busy).min(1.0))
+fn by_multiprocessors(cell: &Cell<'_>, busy: f64, t: &Thresholds) -> Option<f64> {
+    Some((active(cell, Signal::SmActive)? / profiled_busy(cell, busy, t)).min(1.0))
 }
 
-fn by_tensor_cores(cell: &Cell<'_>, busy: f64, _: &Thresholds) -> Option<f64> {
-    Some((cell.mean(Signal::TensorActive)? / busy).min(1.0))
+fn by_tensor_cores(cell: &Cell<'_>, busy: f64, t: &Thresholds) -> Option<f64> {
+    Some((cell.mean(Signal::TensorActive)? / profiled_busy(cell, busy, t)).min(1.0))
 }
 
-fn by_memory(cell: &Cell<'_>, busy: f64, _: &Thresholds) -> Option<f64> {
-    Some((cell.mean(Signal::DramActive)? / busy).min(1.0))
+fn by_memory(cell: &Cell<'_>, busy: f64, t: &Thresholds) -> Option<f64> {
+    Some((cell.mean(Signal::DramActive)? / profiled_busy(cell, busy, t)).min(1.0))
 }
 
 fn by_power(cell: &Cell<'_>, busy: f64, t: &Thresholds) -> Option<f64> {
@@ -201,6 +201,14 @@ pub(super) fn shallow(cell: &Cell<'_>, t: &Thresholds) -> Option<Shallow> {
         confidence,
         facts: vec![Fact { signal: name, unit, value: depth, threshold: usual * (1.0 - t.shallow_ratio) }],
     })
+}
+
+/// That few multiprocessors have work while there are kernels: each is too small for the GPU.
+pub(super) fn few_multiprocessors(cell: &Cell<'_>, t: &Thresholds) -> Option<Fact> {
+    let (active, engine) = (active(cell, Signal::SmActive)?, cell.mean(Signal::GrEngineActive)?);
+    let value = active / engine;
+    let fact = Fact { signal: "sm_active / gr_engine_active", unit: "ratio", value, threshold: t.spinning_sm_ratio };
+    (fact.is_number() && value <= t.spinning_sm_ratio).then_some(fact)
 }
 
 /// How deep a cell is, by each of [`MEASURES`], in which the GPU was busy for this share.

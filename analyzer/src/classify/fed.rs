@@ -1,7 +1,7 @@
 //! Signs that a GPU gets input from outside. Work on and off alone proves no late input: servers, decoders and simulations
 //! work so as well.
 
-use super::depth::HeldGpus;
+use super::depth::{HeldGpus, few_multiprocessors};
 use super::work::work;
 use super::{Cell, Fact, Thresholds};
 use crate::signal::Signal;
@@ -25,12 +25,14 @@ pub(super) fn node_reads(cell: &Cell<'_>, t: &Thresholds) -> Option<Fact> {
     at_least(cell, Signal::NodeDiskRead, t.input_read_bytes).filter(|_| by_anyone == by_owner)
 }
 
-/// Bytes that come to the GPU for each second of its work: more than the commands to launch kernels take.
+/// Bytes that come to the GPU for each second of its work: more than the commands to launch kernels take. Kernels that
+/// occupy few multiprocessors may be launched at such a rate that the commands are as many bytes.
 fn arrives(cell: &Cell<'_>, t: &Thresholds) -> Option<Fact> {
     let (received, work) = (cell.mean(Signal::PcieReceive)?, work(cell, t)?);
     let value = received / work.ratio.max(work.spun);
     let fact = Fact { signal: "pcie_receive / busy", ..Fact::of(Signal::PcieReceive, value, t.input_bytes) };
-    (value.is_finite() && value >= t.input_bytes).then_some(fact)
+    let is_input = value.is_finite() && value >= t.input_bytes && few_multiprocessors(cell, t).is_none();
+    is_input.then_some(fact)
 }
 
 fn waits(cell: &Cell<'_>, t: &Thresholds) -> Option<Fact> {

@@ -9,7 +9,7 @@ use super::thresholds::confidence::WEAK;
 use super::{Cell, Class, Fact, Rule, Thresholds, Verdict, fed};
 use crate::signal::Signal;
 
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 
 pub(super) const RULE: Rule = Rule { class: Class::FeedingUnsplit, explains: &[], judge };
 

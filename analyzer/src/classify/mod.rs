@@ -117,6 +117,7 @@ pub use thresholds::Thresholds;
 /// The rules that say why a held GPU did not work.
 pub static RULES: &[Rule] = &[
     collective_wait::RULE,
+    launch_bound::RULE,
     cpu_throttled::RULE,
     cross_numa::RULE,
     irq_placement::RULE,

@@ -19,7 +19,7 @@ use super::{Cell, Class, Culprit, Fact, Group, Thresholds, Verdict, depth, power
 use crate::sample::TimeMs;
 use crate::signal::Signal;
 
-pub(super) const VERSION: u32 = 4;
+pub(super) const VERSION: u32 = 5;
 
 /// Does this on a rank's row explain that others wait for it?
 pub(super) fn is_cause(class: Class) -> bool {

@@ -13,7 +13,13 @@ pub(super) fn work(cell: &Cell<'_>, t: &Thresholds) -> Option<Work> {
 /// A share of the cell that only passes while the GPU is busy, of that time; `None` where it is not busy enough to tell.
 pub(super) fn per_busy(cell: &Cell<'_>, signal: Signal, t: &Thresholds) -> Option<f64> {
     let busy = Some(work(cell, t)?.ratio).filter(|ratio| *ratio >= t.derate_busy_ratio)?;
-    Some((active(cell, signal)? / busy).min(1.0))
+    Some((active(cell, signal)? / profiled_busy(cell, busy, t)).min(1.0))
+}
+
+/// The share of time with kernels, in the windows that the profiling counters were told of: a gauge tells of some of a
+/// cell's time, and the busy time is counted over all of it. Engine and multiprocessors are told of the same windows.
+pub(super) fn profiled_busy(cell: &Cell<'_>, busy: f64, t: &Thresholds) -> f64 {
+    cell.mean(Signal::GrEngineActive).filter(|engine| *engine > t.idle_busy_ratio).unwrap_or(busy)
 }
 
 /// The mean of a signal of a GPU that works. Some multiprocessor is at work then: where none is, the profiling counters stand

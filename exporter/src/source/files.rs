@@ -104,15 +104,17 @@ fn classify(path: &Path, error: io::Error) -> FileError {
     match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => FileError::Missing { path },
         io::ErrorKind::PermissionDenied => FileError::Denied { path },
-        _ if error.raw_os_error().is_some_and(is_gone) => FileError::Missing { path },
+        _ if error.raw_os_error().is_some_and(|errno| is_gone(&path, errno)) => FileError::Missing { path },
         _ => FileError::Io { path, error },
     }
 }
 
 /// What a file that was opened says once its cgroup is removed (ENODEV), its process has ended (ESRCH), or its
-/// feature is off, such as PSI (EOPNOTSUPP).
-fn is_gone(errno: i32) -> bool {
+/// feature is off, such as PSI (EOPNOTSUPP). `mountinfo` of a process that has ended and is not waited for yet cannot be
+/// opened: EINVAL, as it has no mount namespace any more (fs/proc_namespace.c, mounts_open_common).
+fn is_gone(path: &Path, errno: i32) -> bool {
     matches!(errno, libc::ENODEV | libc::ESRCH | libc::EOPNOTSUPP)
+        || errno == libc::EINVAL && path.ends_with("mountinfo")
 }
 
 /// Names of the entries of a directory, in no order; `None` when it is not there.
@@ -259,6 +261,18 @@ mod tests {
             };
             assert_eq!(class, expected, "errno {errno}");
         }
+    }
+
+    #[test]
+    #[allow(clippy::disallowed_methods, reason = "a process that ends is needed")]
+    fn a_process_that_has_ended_and_is_not_waited_for_has_no_mounts() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let folder = PathBuf::from(format!("/proc/{}", child.id()));
+        while !read(&folder.join("stat")).unwrap().contains(") Z ") {
+            std::thread::yield_now();
+        }
+        assert!(read(&folder.join("mountinfo")).unwrap_err().is_missing());
+        child.wait().unwrap();
     }
 
     #[test]

@@ -423,7 +423,8 @@ impl Machine {
                 // Activity is counted in cycles: at a lower clock multiprocessors have as much to do in each of them.
                 let active = TICK * useful * self.depth(gpu, phase);
                 self.counters.gpus[gpu].received += phase.overlap * TICK;
-                (Spent { work, launching, slowed: TICK * (1.0 - clock), ..none }, TICK, active)
+                let busy = if phase.gaps { TICK * useful } else { TICK };
+                (Spent { work, launching, slowed: TICK * (1.0 - clock), ..none }, busy, active)
             }
             Work::Waits => (Spent { waiting: TICK, ..none }, TICK, TICK * phase.spin_depth),
             Work::Exchanges(left) => {

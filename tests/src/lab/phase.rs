@@ -162,6 +162,9 @@ pub struct Phase {
     pub boots: bool,
     /// Seconds of every batch in which one thread launches kernels that are over before the next one is there.
     pub launching: f64,
+    /// Are the gaps between these kernels so long that engine and utilisation are told without them? On an H200, 10
+    /// microseconds are.
+    pub gaps: bool,
     /// Requests a second that come in for each GPU of a server, which has no loader.
     pub requests: f64,
     /// Profiles of the MIG instances that the machine's only GPU is cut into; what is said of GPUs is then said of them.
@@ -252,6 +255,7 @@ impl Default for Phase {
             xid: 0,
             boots: false,
             launching: 0.0,
+            gaps: false,
             requests: 0.0,
             mig: Vec::new(),
             tells_requests: false,

@@ -3,6 +3,7 @@
 
 pub mod machine;
 pub mod orders;
+pub mod pages;
 pub mod scenario;
 mod scrapes;
 mod truth;
@@ -51,7 +52,8 @@ pub fn record(scenario: &Scenario, programs: &Programs, settings: &Settings, sto
     let recorded = Recording::of(scenario, settings, &mut machine, stop)?;
     let edges = Edge::read(&machine.edges()?)?;
     let host = hostname()?;
-    let rows = truth::rows(&format!("{host}/gpu0"), &recorded.span(), &recorded.phases, &edges);
+    let span = recorded.span();
+    let rows = truth::rows(&format!("{host}/gpu0"), &span, truth::stretches(&span, &recorded.phases, &edges));
     let about = about(scenario, settings, &recorded);
     trace::write(&dir, recorded.scrapes.into_series(), &rows, &about)?;
     Ok(dir)

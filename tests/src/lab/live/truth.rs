@@ -22,22 +22,25 @@ pub(super) struct Phase {
 }
 
 /// A stretch of one class.
-struct Stretch {
-    span: Range<TimeMs>,
-    class: &'static str,
-    also: &'static [&'static str],
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Stretch {
+    /// From when until when.
+    pub span: Range<TimeMs>,
+    /// What the GPU did.
+    pub class: &'static str,
+    /// Classes that are as good an answer.
+    pub also: Vec<&'static str>,
 }
 
 /// The rows of the job's GPU, by whole minutes; within a minute they are in order of their first beginning. `scraped`
-/// is from the first scrape to the last: the rest of their minutes has no data. Before its first edge, the GPU has no
-/// owner.
+/// is from the first scrape to the last: the rest of their minutes has no data. The stretches follow each other.
 #[must_use]
-pub(super) fn rows(entity: &str, scraped: &Range<TimeMs>, phases: &[Phase], edges: &[Edge]) -> Vec<Row> {
+pub(super) fn rows(entity: &str, scraped: &Range<TimeMs>, stretches: Vec<Stretch>) -> Vec<Row> {
     let first = scraped.start.div_euclid(MINUTE_MS) * MINUTE_MS;
     let last = -(-scraped.end).div_euclid(MINUTE_MS) * MINUTE_MS;
-    let unknown = |span| Stretch { span, class: "no_data", also: &[] };
+    let unknown = |span| Stretch { span, class: "no_data", also: Vec::new() };
     let mut all = vec![unknown(first..scraped.start)];
-    all.extend(stretches(scraped, phases, edges));
+    all.extend(stretches.into_iter().filter_map(|stretch| clipped(stretch, scraped)));
     all.push(unknown(scraped.end..last));
     let mut rows: Vec<Row> = Vec::new();
     for minute in (first..last).step_by(MINUTE_MS as usize) {
@@ -69,7 +72,7 @@ fn minute_rows(entity: &str, minute: &Range<TimeMs>, stretches: &[Stretch]) -> V
                 end_ms: ms,
                 class,
                 charged_to: None,
-                also: also.to_vec(),
+                also: also.clone(),
             }),
         }
     }
@@ -81,22 +84,25 @@ fn minute_rows(entity: &str, minute: &Range<TimeMs>, stretches: &[Stretch]) -> V
     rows
 }
 
-/// The span, without holes, by what the GPU did.
-fn stretches(span: &Range<TimeMs>, phases: &[Phase], edges: &[Edge]) -> Vec<Stretch> {
+/// What of it lies in the span.
+fn clipped(stretch: Stretch, span: &Range<TimeMs>) -> Option<Stretch> {
+    let (start, end) = (stretch.span.start.max(span.start), stretch.span.end.min(span.end));
+    (start < end).then_some(Stretch { span: start..end, ..stretch })
+}
+
+/// The span, without holes, by what the GPU did. Before its first edge, the GPU has no owner.
+#[must_use]
+pub(super) fn stretches(span: &Range<TimeMs>, phases: &[Phase], edges: &[Edge]) -> Vec<Stretch> {
     let at = |edge: &Edge| (edge.at_us / 1000) as TimeMs;
     let first = edges.first().map_or(span.end, at);
-    let free = Stretch { span: span.start..first, class: "unallocated", also: &[] };
+    let free = Stretch { span: span.start..first, class: "unallocated", also: Vec::new() };
     let ends = edges.iter().skip(1).map(at).chain([span.end]);
     let of_job = edges.iter().zip(ends).map(|(edge, end)| {
         let start = at(edge);
         let (class, also) = class_of(edge.doing, phases.iter().rfind(|phase| phase.from_ms <= start));
-        Stretch { span: start..end, class, also }
+        Stretch { span: start..end, class, also: also.to_vec() }
     });
-    let clipped = [free].into_iter().chain(of_job).map(|stretch| {
-        let (start, end) = (stretch.span.start.max(span.start), stretch.span.end.min(span.end));
-        Stretch { span: start..end, ..stretch }
-    });
-    clipped.filter(|stretch| !stretch.span.is_empty()).collect()
+    [free].into_iter().chain(of_job).collect()
 }
 
 /// A wait is lost to what was the matter when it began.
@@ -123,7 +129,8 @@ mod tests {
     }
 
     fn told(span: Range<TimeMs>, phases: &[Phase], edges: &[Edge]) -> Vec<(TimeMs, TimeMs, &'static str)> {
-        rows("n/gpu0", &span, phases, edges).into_iter().map(|r| (r.start_ms, r.end_ms, r.class)).collect()
+        let stretches = stretches(&span, phases, edges);
+        rows("n/gpu0", &span, stretches).into_iter().map(|r| (r.start_ms, r.end_ms, r.class)).collect()
     }
 
     #[test]

@@ -1,0 +1,86 @@
+//! Traces of a real GPU under the analyzer: `tests/lab/pytorch` recorded them.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use goodput_analyzer::classify::Thresholds;
+use goodput_analyzer::evaluate::{Evaluation, evaluate};
+
+/// Least F1 of each class: what was measured less some hundredths, for these are minutes of one machine.
+const FLOORS: &[(&str, &[(&str, f64)])] = &[
+    ("h200-healthy", &[("productive", 0.85), ("cold_start", 0.9)]),
+    ("h200-two-cpus", &[("productive", 0.9), ("dataloader_cpu", 0.7)]),
+    ("h200-faults", &[("host_to_device", 0.9), ("dataloader_storage", 0.8), ("productive", 0.8), ("checkpoint", 0.65)]),
+    (
+        "h200-repeated",
+        &[
+            ("productive", 0.88),
+            ("dataloader_cpu", 0.58),
+            ("dataloader_storage", 0.86),
+            ("host_to_device", 0.89),
+            ("launch_bound", 0.8),
+            ("idle_held", 0.94),
+            ("collective_wait", 0.88),
+        ],
+    ),
+];
+
+fn tests() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn trace(name: &str) -> PathBuf {
+    tests().join("traces").join(name)
+}
+
+fn evaluated(name: &str) -> Result<Evaluation> {
+    Ok(evaluate(&[trace(name)], &Thresholds::default())?)
+}
+
+#[test]
+fn faults_of_a_real_gpu_are_told() -> Result<()> {
+    let mut missed = Vec::new();
+    for (name, floors) in FLOORS {
+        let score = evaluated(name)?.all;
+        for (class, floor) in *floors {
+            let f1 = score.classes[*class].f1;
+            if f1 < *floor {
+                missed.push(format!("{name}: F1 of {class} is {f1:.3}, below {floor}: {:?}", score.confusion));
+            }
+        }
+    }
+    assert_eq!(missed, [] as [String; 0]);
+    Ok(())
+}
+
+/// Half of the healthy time the power cap is in force, and the clock is all the same what the board can do.
+#[test]
+fn a_gpu_at_its_stock_power_limit_is_not_derated() -> Result<()> {
+    for (name, _) in FLOORS {
+        let told = evaluated(name)?.all.confusion;
+        let derated: BTreeSet<&str> = (told.values().flat_map(|told| told.keys()))
+            .map(AsRef::as_ref)
+            .filter(|class: &&str| {
+                class.ends_with("_throttle") || *class == "clock_locked" || *class == "pcie_degraded"
+            })
+            .collect();
+        assert_eq!(derated, BTreeSet::new(), "{name}");
+    }
+    Ok(())
+}
+
+#[test]
+fn every_trace_says_what_it_is_and_has_a_floor() -> Result<()> {
+    let readme = fs::read_to_string(tests().join("lab/README.md"))?;
+    let folders =
+        fs::read_dir(tests().join("traces"))?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+    let names: Vec<String> = folders.collect::<Result<_>>()?;
+    for name in names.iter().filter(|name| !name.starts_with("live-")) {
+        assert!(FLOORS.iter().any(|(floor, _)| floor == name), "{name} has no floor");
+        assert!(fs::read_to_string(trace(name).join("about.md"))?.starts_with(&format!("# {name}\n")));
+        assert!(readme.lines().any(|line| line.starts_with(&format!("| `{name}` |"))), "no line of {name}");
+    }
+    Ok(())
+}
