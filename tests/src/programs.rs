@@ -108,9 +108,10 @@ impl Analyzer {
         Ok(Self { address, running, data })
     }
 
-    /// What it serves at this path.
+    /// What it serves at this path. Its own metrics of 100,000 GPUs are more than the client's limit of 10 MiB.
     pub fn get(&self, path: &str) -> Result<String> {
-        Ok(ureq::get(format!("http://{}{path}", self.address)).call()?.body_mut().read_to_string()?)
+        let mut answer = ureq::get(format!("http://{}{path}", self.address)).call()?;
+        Ok(answer.body_mut().with_config().limit(1 << 30).read_to_string()?)
     }
 
     /// The value of one of its own metrics; `None` while it has none.

@@ -186,7 +186,7 @@ thresholds! {
         from "as gang_wait_read_bytes: polling reads next to nothing; batches of images or tokens are read at MB/s";
     input_bytes = 1e8 "bytes per second of work" in 0.0..=1e12,
         "Bytes over PCIe for each second of a GPU's work, from which they are input and not commands.",
-        from "own choice: an H200 received 1.4 kB for each launch of PyTorch, 30,000 of them a second in training; kernels that leave most multiprocessors free are not judged by it";
+        from "own choice: 70,000 launches a second are as much, for an H200 received 1.4 kB for each of PyTorch; kernels that leave most multiprocessors free are not judged by it";
     cpu_busy_ratio = 0.85 "ratio of allowed CPUs" in 0.0..=1.0,
         "CPU use of the job above which its workers cannot go faster.",
         from "node mixin alerts at 90 % of a node; less here, for workers pause between batches";
