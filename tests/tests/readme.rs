@@ -111,12 +111,32 @@ fn the_readme_lists_every_class_with_its_meaning() -> Result<()> {
 }
 
 #[test]
+fn every_page_is_in_the_index_and_every_link_leads_to_a_file() -> Result<()> {
+    let index = read("docs/README.md")?;
+    for page in pages("docs")? {
+        let name = page.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        ensure!(name == "README.md" || index.contains(&format!("| [{name}]({name}) |")), "docs/README.md has no {name}");
+    }
+    let mut dead = Vec::new();
+    for folder in [".", "docs", "docs/runbooks", "tests/lab", "tests/scenarios"] {
+        for page in pages(folder)? {
+            let text = fs::read_to_string(&page)?;
+            let links = text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
+            let files = links.filter(|link| !link.is_empty() && !link.contains("://"));
+            let gone = files.filter(|link| !page.with_file_name(link).try_exists().unwrap_or(false));
+            dead.extend(gone.map(|link| format!("{}: {link}", page.display())));
+        }
+    }
+    ensure!(dead.is_empty(), "links to files that are not there:\n{}", dead.join("\n"));
+    Ok(())
+}
+
+#[test]
 fn every_flag_in_the_docs_exists() -> Result<()> {
     let world = World::new()?;
     let mut files = vec![root().join("README.md")];
     for folder in ["docs", "docs/runbooks"] {
-        let pages = fs::read_dir(root().join(folder))?.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
-        files.extend(pages.into_iter().filter(|path| path.extension().is_some_and(|end| end == "md")));
+        files.extend(pages(folder)?);
     }
     let mut seen = 0;
     for file in files {
@@ -194,6 +214,12 @@ fn call(part: &str) -> Option<Call<'_>> {
     let mut words = part.split_ascii_whitespace();
     let program = words.next()?.rsplit('/').next()?;
     PROGRAMS.contains(&program).then(|| Call { program, words: words.collect() })
+}
+
+/// The Markdown files of a folder of this repository.
+fn pages(folder: &str) -> Result<Vec<PathBuf>> {
+    let all = fs::read_dir(root().join(folder))?.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
+    Ok(all.into_iter().filter(|path| path.extension().is_some_and(|end| end == "md")).collect())
 }
 
 fn root() -> PathBuf {
