@@ -115,7 +115,10 @@ fn every_page_is_in_the_index_and_every_link_leads_to_a_file() -> Result<()> {
     let index = read("docs/README.md")?;
     for page in pages("docs")? {
         let name = page.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        ensure!(name == "README.md" || index.contains(&format!("| [{name}]({name}) |")), "docs/README.md has no {name}");
+        ensure!(
+            name == "README.md" || index.contains(&format!("| [{name}]({name}) |")),
+            "docs/README.md has no {name}"
+        );
     }
     let mut dead = Vec::new();
     for folder in [".", "docs", "docs/runbooks", "tests/lab", "tests/scenarios"] {
