@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use goodput_analyzer::classify::Thresholds;
-use goodput_analyzer::evaluate::{Evaluation, evaluate};
+use goodput_analyzer::evaluate::evaluate;
+use goodput_tests::lab::floors::missed;
 
 /// Least F1 of each class: what was measured less some hundredths, for these are minutes of one machine.
 const FLOORS: &[(&str, &[(&str, f64)])] = &[
@@ -35,23 +36,11 @@ fn trace(name: &str) -> PathBuf {
     tests().join("traces").join(name)
 }
 
-fn evaluated(name: &str) -> Result<Evaluation> {
-    Ok(evaluate(&[trace(name)], &Thresholds::default())?)
-}
-
 #[test]
 fn faults_of_a_real_gpu_are_told() -> Result<()> {
-    let mut missed = Vec::new();
     for (name, floors) in FLOORS {
-        let score = evaluated(name)?.all;
-        for (class, floor) in *floors {
-            let f1 = score.classes[*class].f1;
-            if f1 < *floor {
-                missed.push(format!("{name}: F1 of {class} is {f1:.3}, below {floor}: {:?}", score.confusion));
-            }
-        }
+        assert_eq!(missed(&trace(name), floors)?, [] as [String; 0]);
     }
-    assert_eq!(missed, [] as [String; 0]);
     Ok(())
 }
 
@@ -59,7 +48,7 @@ fn faults_of_a_real_gpu_are_told() -> Result<()> {
 #[test]
 fn a_gpu_at_its_stock_power_limit_is_not_derated() -> Result<()> {
     for (name, _) in FLOORS {
-        let told = evaluated(name)?.all.confusion;
+        let told = evaluate(&[trace(name)], &Thresholds::default())?.all.confusion;
         let derated: BTreeSet<&str> = (told.values().flat_map(|told| told.keys()))
             .map(AsRef::as_ref)
             .filter(|class: &&str| {

@@ -6,21 +6,18 @@ use std::time::Duration;
 
 use anyhow::Result;
 use goodput_analyzer::classify::Thresholds;
-use goodput_analyzer::evaluate::{Evaluation, evaluate};
+use goodput_analyzer::evaluate::evaluate;
 use goodput_tests::bin;
 use goodput_tests::cgroup::JobCgroup;
 use goodput_tests::demo::stop::Stop;
 use goodput_tests::gpu::FakeNvml;
+use goodput_tests::lab::floors::missed;
 use goodput_tests::lab::live::machine::Programs;
 use goodput_tests::lab::live::scenario::{Act, BASE, HEAVY, HOLD, SCENARIOS, Scenario, Step, work};
 use goodput_tests::lab::live::{Settings, record};
 
 fn traces() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("traces")
-}
-
-fn evaluated(trace: &Path) -> Result<Evaluation> {
-    Ok(evaluate(&[trace.to_owned()], &Thresholds::default())?)
 }
 
 /// The class that each recorded trace was made to show, and the least F1 that it must have there: what was measured less
@@ -40,16 +37,10 @@ const FLOORS: &[(&str, &str, f64)] = &[
 
 #[test]
 fn what_was_done_to_real_jobs_is_told() -> Result<()> {
-    let mut missed = Vec::new();
     for (scenario, class, floor) in FLOORS {
         let trace = traces().join(format!("live-{scenario}"));
-        let score = evaluated(&trace)?.all;
-        let f1 = score.classes[*class].f1;
-        if f1 < *floor {
-            missed.push(format!("{scenario}: F1 of {class} is {f1:.3}, below {floor}: {:?}", score.confusion));
-        }
+        assert_eq!(missed(&trace, &[(*class, *floor)])?, [] as [String; 0]);
     }
-    assert_eq!(missed, [] as [String; 0]);
     Ok(())
 }
 
@@ -93,7 +84,7 @@ fn a_real_job_is_recorded_and_nothing_is_left_of_it() -> Result<()> {
     {
         assert!(metrics.contains(&format!("\n{name}{{")), "the real kernel's {name} is recorded");
     }
-    let score = evaluated(&trace)?.all;
+    let score = evaluate(&[trace.clone()], &Thresholds::default())?.all;
     assert_eq!(score.total_ms % 60_000, 0, "the truth is of whole minutes");
     assert!(score.classes["no_data"].truth_ms > 0, "and knows of those that were not scraped: {:?}", score.confusion);
     let left: Vec<_> = fs::read_dir(folder.path())?.map(|entry| entry.map(|e| e.path())).collect::<Result<_, _>>()?;

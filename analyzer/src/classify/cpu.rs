@@ -1,5 +1,6 @@
 //! CPU use against the CPUs there are, for the rules that ask whether workers compute or wait.
 
+use super::depth::HeldGpus;
 use super::thresholds::confidence::{COUNTED, NODE_WIDE};
 use super::{Cell, Fact, Thresholds};
 use crate::frame::{NodeFrame, Tracks};
@@ -37,6 +38,35 @@ impl CpuUse {
 
     pub(super) fn fact(self, threshold: f64) -> Fact {
         Fact { signal: self.signal, unit: "ratio", value: self.ratio, threshold }
+    }
+}
+
+/// CPU time of the processes that hold the job's GPUs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Holders {
+    /// CPUs per GPU that the job holds on the node.
+    pub(super) cores: f64,
+    /// Of all that the job uses.
+    pub(super) ratio: f64,
+}
+
+impl Holders {
+    /// What it takes to tell.
+    pub(super) const SIGNALS: [Signal; 2] = [Signal::JobHolderCpu, Signal::JobCpuUsage];
+
+    pub(super) fn of(cell: &Cell<'_>) -> Option<Holders> {
+        let (used, all) = (cell.mean(Signal::JobHolderCpu)?, cell.mean(Signal::JobCpuUsage).filter(|all| *all > 0.0)?);
+        let cores = used / f64::from(HeldGpus::around(cell).by_owner.max(1));
+        Some(Holders { cores, ratio: used / all })
+    }
+
+    /// As evidence that a thread of each computes and the rest of the job does little, if so.
+    pub(super) fn facts(self, least_cores: f64, t: &Thresholds) -> Option<[Fact; 2]> {
+        let cores =
+            Fact { signal: "job_holder_cpu per GPU", ..Fact::of(Signal::JobHolderCpu, self.cores, least_cores) };
+        let signal = "job_holder_cpu / job_cpu_usage";
+        let ratio = Fact { signal, unit: "ratio", value: self.ratio, threshold: t.holders_cpu_ratio };
+        (self.cores >= least_cores && self.ratio >= t.holders_cpu_ratio).then_some([cores, ratio])
     }
 }
 

@@ -2,8 +2,7 @@
 //! that holds the GPU prepares its batches itself, and the GPU waits for them.
 
 use super::busy::busy;
-use super::cpu::{self, CpuUse};
-use super::depth::HeldGpus;
+use super::cpu::{self, CpuUse, Holders};
 use super::thresholds::confidence::{COUNTED, INFERRED, NODE_WIDE, WEAK};
 use super::work::work;
 use super::{Cell, Class, Fact, Rule, Thresholds, Verdict, dataloader_storage, fed, feeding_unsplit, loaders};
@@ -86,26 +85,14 @@ fn saturated(cell: &Cell<'_>, t: &Thresholds) -> Option<Seen> {
 /// the GPU is idle. One thread that computes may be a notebook's, or a server's that asks for requests without a pause:
 /// a loader reads, and its GPU works on and off.
 fn in_process(cell: &Cell<'_>, t: &Thresholds) -> Option<Seen> {
-    let (holders, all) = (cell.mean(Signal::JobHolderCpu)?, cell.mean(Signal::JobCpuUsage).filter(|all| *all > 0.0)?);
-    let cores = holders / f64::from(HeldGpus::around(cell).by_owner.max(1));
-    let busy = busy(cell, t)?;
+    let (holders, busy) = (Holders::of(cell)?, busy(cell, t)?);
     let working = busy.ratio.max(busy.spun);
-    let share = (cores - working).min(1.0 - working);
-    let computes = cores >= t.computing_cores && holders >= t.holders_cpu_ratio * all && share > 0.0;
-    if !computes || feeding_unsplit::is_server(cell) || waits_for_reads(cell, t) {
+    let share = (holders.cores - working).min(1.0 - working);
+    let computes = holders.facts(t.computing_cores, t).filter(|_| share > 0.0)?;
+    if feeding_unsplit::is_server(cell) || waits_for_reads(cell, t) {
         return None;
     }
-    let reads = loads(cell, t)?;
-    let facts = vec![
-        Fact { signal: "job_holder_cpu per GPU", ..Fact::of(Signal::JobHolderCpu, cores, t.computing_cores) },
-        Fact {
-            signal: "job_holder_cpu / job_cpu_usage",
-            unit: "ratio",
-            value: holders / all,
-            threshold: t.holders_cpu_ratio,
-        },
-        reads,
-    ];
+    let facts = computes.into_iter().chain([loads(cell, t)?]).collect();
     Some(Seen { share, confidence: WEAK, facts })
 }
 

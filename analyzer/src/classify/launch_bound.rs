@@ -6,7 +6,8 @@
 //! not busy, and one for busy time in which the GPU does less than before.
 
 use super::busy::busy;
-use super::depth::{self, HeldGpus, few_multiprocessors, shallow};
+use super::cpu::Holders;
+use super::depth::{self, few_multiprocessors, shallow};
 use super::derate::Derate;
 use super::feeding_unsplit::is_server;
 use super::thresholds::confidence::INFERRED;
@@ -29,23 +30,18 @@ fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
     if cell.read(Signal::SmActive).is_none() || cell.read(Signal::GrEngineActive).is_none() {
         return Verdict::Abstain { missing: vec![Signal::SmActive, Signal::GrEngineActive] };
     }
-    let (Some(holders), Some(all)) = (cell.mean(Signal::JobHolderCpu), cell.mean(Signal::JobCpuUsage)) else {
-        return Verdict::Abstain { missing: vec![Signal::JobHolderCpu, Signal::JobCpuUsage] };
-    };
-    let cores = holders / f64::from(HeldGpus::around(cell).by_owner.max(1));
-    let launches = cores >= t.launching_cores && holders >= t.holders_cpu_ratio * all;
-    if utilization.min < t.sustained_busy_ratio || !launches || is_server(cell) {
+    let Some(holders) = Holders::of(cell) else { return Verdict::Abstain { missing: Holders::SIGNALS.to_vec() } };
+    if utilization.min < t.sustained_busy_ratio || is_server(cell) {
         return Verdict::No;
     }
-    let Some(small) = few_multiprocessors(cell, t) else { return Verdict::No };
-    let facts = vec![
-        small,
-        Fact {
-            signal: "least gpu_utilization",
-            ..Fact::of(Signal::GpuUtilization, utilization.min, t.sustained_busy_ratio)
-        },
-        Fact { signal: "job_holder_cpu per GPU", ..Fact::of(Signal::JobHolderCpu, cores, t.launching_cores) },
-    ];
+    let Some((small, launches)) = few_multiprocessors(cell, t).zip(holders.facts(t.launching_cores, t)) else {
+        return Verdict::No;
+    };
+    let unceasing = Fact {
+        signal: "least gpu_utilization",
+        ..Fact::of(Signal::GpuUtilization, utilization.min, t.sustained_busy_ratio)
+    };
+    let facts = [small, unceasing].into_iter().chain(launches).collect();
     Verdict::Claim { max_share: 1.0 - busy.ratio, confidence: INFERRED, facts }
 }
 

@@ -16,8 +16,8 @@ pub(super) fn per_busy(cell: &Cell<'_>, signal: Signal, t: &Thresholds) -> Optio
     Some((active(cell, signal)? / profiled_busy(cell, busy, t)).min(1.0))
 }
 
-/// The share of time with kernels, in the windows that the profiling counters were told of: a gauge tells of some of a
-/// cell's time, and the busy time is counted over all of it. Engine and multiprocessors are told of the same windows.
+/// The share of time with kernels, in the windows of the profiling counters: as gauges they cover a part of a cell's time,
+/// and the busy time is counted over all of it. Engine and multiprocessors have the same windows.
 pub(super) fn profiled_busy(cell: &Cell<'_>, busy: f64, t: &Thresholds) -> f64 {
     cell.mean(Signal::GrEngineActive).filter(|engine| *engine > t.idle_busy_ratio).unwrap_or(busy)
 }

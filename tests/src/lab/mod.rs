@@ -5,6 +5,7 @@ pub mod board;
 pub mod counters;
 pub mod exporters;
 pub mod families;
+pub mod floors;
 pub mod live;
 pub mod model;
 pub mod phase;

@@ -53,7 +53,8 @@ pub fn record(scenario: &Scenario, programs: &Programs, settings: &Settings, sto
     let edges = Edge::read(&machine.edges()?)?;
     let host = hostname()?;
     let span = recorded.span();
-    let rows = truth::rows(&format!("{host}/gpu0"), &span, truth::stretches(&span, &recorded.phases, &edges));
+    let changes = truth::changes(&recorded.phases, &edges);
+    let rows = truth::rows(&format!("{host}/gpu0"), &span, truth::stretches(&span, changes));
     let about = about(scenario, settings, &recorded);
     trace::write(&dir, recorded.scrapes.into_series(), &rows, &about)?;
     Ok(dir)

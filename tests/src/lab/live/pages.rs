@@ -12,7 +12,7 @@ use goodput_analyzer::sample::TimeMs;
 use serde::Deserialize;
 
 use super::scrapes::Scrapes;
-use super::truth::{self, Stretch};
+use super::truth::{self, Change};
 use crate::lab::trace::{self, Row};
 
 /// How a trace is made of pages.
@@ -35,7 +35,7 @@ struct Page {
 
 /// Writes the trace into the folder. `pages` has an answer to a line, in JSON: `ms`, when it was asked for, in milliseconds
 /// since 1970, and `page`. `log` has lines of microseconds since 1970, what the GPU did from then on, and classes that are
-/// as good an answer, separated by `;`. Before its first line nobody holds the GPU.
+/// as good an answer, separated by `;`. Before its first line the GPU has no owner.
 ///
 /// # Errors
 /// When a line cannot be read, or the trace not be written.
@@ -53,7 +53,7 @@ pub fn trace(dir: &Path, pages: impl BufRead, log: &str, settings: &Settings) ->
     }
     let span = span.context("there is no page")?;
     let told = Log::read(log)?;
-    let mut rows = truth::rows(&settings.entity, &span, told.stretches(&span));
+    let mut rows = truth::rows(&settings.entity, &span, truth::stretches(&span, told.changes));
     rows.extend(told.out_of_memory.iter().map(|ms| Row {
         entity: settings.entity.clone(),
         start_ms: *ms,
@@ -68,8 +68,8 @@ pub fn trace(dir: &Path, pages: impl BufRead, log: &str, settings: &Settings) ->
 /// What the job wrote down.
 #[derive(Debug, Default)]
 struct Log {
-    /// From when on the GPU did what.
-    edges: Vec<(TimeMs, &'static str, Vec<&'static str>)>,
+    /// What the GPU did, in order of time.
+    changes: Vec<Change>,
     /// When an allocation of device memory failed.
     out_of_memory: BTreeSet<TimeMs>,
 }
@@ -92,26 +92,17 @@ impl Log {
                 self.out_of_memory.insert(ms);
             }
             (Some(name), also, None) => {
-                let last_ms = self.edges.last().map(|(ms, ..)| *ms);
+                let last_ms = self.changes.last().map(|(ms, ..)| *ms);
                 ensure!(
                     last_ms.is_none_or(|last_ms| last_ms <= ms),
                     "expected a time not before that of the line above"
                 );
                 let also = also.into_iter().flat_map(|also| also.split(';')).map(class).collect::<Result<_>>()?;
-                self.edges.push((ms, class(name)?, also));
+                self.changes.push((ms, class(name)?, also));
             }
             _ => bail!("expected a time, a class, and classes that are as good an answer"),
         }
         Ok(())
-    }
-
-    fn stretches(&self, span: &Range<TimeMs>) -> Vec<Stretch> {
-        let first_ms = self.edges.first().map_or(span.end, |(ms, ..)| *ms);
-        let free = Stretch { span: span.start..first_ms, class: "unallocated", also: Vec::new() };
-        let ends = self.edges.iter().skip(1).map(|(ms, ..)| *ms).chain([span.end]);
-        let told = self.edges.iter().zip(ends);
-        let told = told.map(|((ms, class, also), end)| Stretch { span: *ms..end, class, also: also.clone() });
-        [free].into_iter().chain(told).collect()
     }
 }
 

@@ -90,19 +90,29 @@ fn clipped(stretch: Stretch, span: &Range<TimeMs>) -> Option<Stretch> {
     (start < end).then_some(Stretch { span: start..end, ..stretch })
 }
 
-/// The span, without holes, by what the GPU did. Before its first edge, the GPU has no owner.
+/// A moment from which the GPU did something else: when, its class, and classes that are as good an answer.
+pub(super) type Change = (TimeMs, &'static str, Vec<&'static str>);
+
+/// The span, without holes, by what the GPU did. Before the first change, the GPU has no owner.
 #[must_use]
-pub(super) fn stretches(span: &Range<TimeMs>, phases: &[Phase], edges: &[Edge]) -> Vec<Stretch> {
-    let at = |edge: &Edge| (edge.at_us / 1000) as TimeMs;
-    let first = edges.first().map_or(span.end, at);
-    let free = Stretch { span: span.start..first, class: "unallocated", also: Vec::new() };
-    let ends = edges.iter().skip(1).map(at).chain([span.end]);
-    let of_job = edges.iter().zip(ends).map(|(edge, end)| {
-        let start = at(edge);
-        let (class, also) = class_of(edge.doing, phases.iter().rfind(|phase| phase.from_ms <= start));
-        Stretch { span: start..end, class, also: also.to_vec() }
-    });
+pub(super) fn stretches(span: &Range<TimeMs>, changes: Vec<Change>) -> Vec<Stretch> {
+    let first_ms = changes.first().map_or(span.end, |(ms, ..)| *ms);
+    let free = Stretch { span: span.start..first_ms, class: "unallocated", also: Vec::new() };
+    let ends: Vec<TimeMs> = changes.iter().skip(1).map(|(ms, ..)| *ms).chain([span.end]).collect();
+    let of_job = changes.into_iter().zip(ends);
+    let of_job = of_job.map(|((start, class, also), end)| Stretch { span: start..end, class, also });
     [free].into_iter().chain(of_job).collect()
+}
+
+/// What the job wrote down, with what its waiting was lost to.
+#[must_use]
+pub(super) fn changes(phases: &[Phase], edges: &[Edge]) -> Vec<Change> {
+    let change = |edge: &Edge| {
+        let ms = (edge.at_us / 1000) as TimeMs;
+        let (class, also) = class_of(edge.doing, phases.iter().rfind(|phase| phase.from_ms <= ms));
+        (ms, class, also.to_vec())
+    };
+    edges.iter().map(change).collect()
 }
 
 /// A wait is lost to what was the matter when it began.
@@ -129,7 +139,7 @@ mod tests {
     }
 
     fn told(span: Range<TimeMs>, phases: &[Phase], edges: &[Edge]) -> Vec<(TimeMs, TimeMs, &'static str)> {
-        let stretches = stretches(&span, phases, edges);
+        let stretches = stretches(&span, changes(phases, edges));
         rows("n/gpu0", &span, stretches).into_iter().map(|r| (r.start_ms, r.end_ms, r.class)).collect()
     }
 
