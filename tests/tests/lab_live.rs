@@ -84,7 +84,7 @@ fn a_real_job_is_recorded_and_nothing_is_left_of_it() -> Result<()> {
     {
         assert!(metrics.contains(&format!("\n{name}{{")), "the real kernel's {name} is recorded");
     }
-    let score = evaluate(&[trace.clone()], &Thresholds::default())?.all;
+    let score = evaluate(std::slice::from_ref(&trace), &Thresholds::default())?.all;
     assert_eq!(score.total_ms % 60_000, 0, "the truth is of whole minutes");
     assert!(score.classes["no_data"].truth_ms > 0, "and knows of those that were not scraped: {:?}", score.confusion);
     let left: Vec<_> = fs::read_dir(folder.path())?.map(|entry| entry.map(|e| e.path())).collect::<Result<_, _>>()?;
