@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
-use sqlx::migrate::Migrator;
+use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::sqlite::{
     SqliteAutoVacuum, SqliteConnectOptions, SqliteExecutor, SqliteJournalMode, SqlitePool, SqlitePoolOptions,
     SqliteSynchronous,
@@ -248,22 +248,50 @@ fn known_version() -> i64 {
     MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or(0)
 }
 
-/// The schema's version; `None` in a file without any. An error when it is newer than this release knows.
+/// The schema's version; `None` in a file without any. An error when it is newer than this release knows, or when its
+/// record of migrations is not what this release, or any before it, wrote.
 async fn check_version(connection: &mut SqliteConnection, path: &Path) -> Result<Option<i64>, StoreError> {
-    let known = known_version();
-    let found = async {
-        let sql = "SELECT name FROM sqlite_schema WHERE name = '_sqlx_migrations'";
-        let migrated: Option<String> = sqlx::query_scalar(sql).fetch_optional(&mut *connection).await?;
-        match migrated {
-            None => Ok(None),
-            Some(_) => sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations").fetch_one(connection).await,
-        }
-    };
-    let found: Option<i64> = found.await.map_err(|error| failed(path, error))?;
+    let applied = applied(connection).await.map_err(|error| failed(path, error))?;
+    let (found, known) = (applied.iter().map(|row| row.version).max(), known_version());
+    if let Some(altered) = found.and_then(|found| altered(&applied, found)) {
+        let error = sqlx::Error::from(MigrateError::VersionMismatch(altered));
+        return Err(StoreError::DamagedDatabase { path: path.to_owned(), error });
+    }
     match found {
         Some(found) if found > known => Err(StoreError::Newer { path: path.to_owned(), found, known }),
         found => Ok(found),
     }
+}
+
+/// A row of the record of migrations.
+#[derive(sqlx::FromRow)]
+struct Applied {
+    version: i64,
+    success: bool,
+    checksum: Vec<u8>,
+}
+
+async fn applied(connection: &mut SqliteConnection) -> sqlx::Result<Vec<Applied>> {
+    let sql = "SELECT name FROM sqlite_schema WHERE name = '_sqlx_migrations'";
+    let migrated: Option<String> = sqlx::query_scalar(sql).fetch_optional(&mut *connection).await?;
+    match migrated {
+        None => Ok(Vec::new()),
+        Some(_) => {
+            sqlx::query_as("SELECT version, success, checksum FROM _sqlx_migrations").fetch_all(connection).await
+        }
+    }
+}
+
+/// A migration up to this version that was not applied, or otherwise than this release does; releases only add to them.
+fn altered(applied: &[Applied], found: i64) -> Option<i64> {
+    let expected = MIGRATIONS.iter().filter(|migration| migration.version <= found);
+    let mut missing = expected.filter(|migration| {
+        let is_it = |row: &Applied| {
+            row.version == migration.version && row.success && row.checksum[..] == migration.checksum[..]
+        };
+        !applied.iter().any(is_it)
+    });
+    missing.next().map(|migration| migration.version)
 }
 
 pub(super) fn failed(path: &Path, error: sqlx::Error) -> StoreError {

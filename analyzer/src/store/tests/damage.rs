@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
-use super::super::{Hole, status, verify};
+use super::super::{Hole, rebuild, status, verify};
 use super::*;
 
 /// Samples 0 to 29 in three segments of ten.
@@ -234,6 +234,28 @@ async fn an_old_copy_of_the_database_is_refused_as_often_as_it_is_tried() {
     assert_eq!(files(&dir.path().join("segments")), names);
     fs::write(&database, newest).unwrap();
     assert_eq!(times(&open(dir.path()).await).await, (0..40).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn an_altered_record_of_migrations_is_refused_with_what_to_do() {
+    for change in [
+        "UPDATE _sqlx_migrations SET checksum = x'00' WHERE version = 7",
+        "UPDATE _sqlx_migrations SET success = 0 WHERE version = 7",
+        "UPDATE _sqlx_migrations SET version = 1007 WHERE version = 7",
+        "DELETE FROM _sqlx_migrations WHERE version = 7",
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let names = three_segments(dir.path()).await;
+        sql(dir.path())(change).await;
+        let told = refused(dir.path()).await.to_string();
+        assert!(
+            told.contains("goodput.db: ") && told.contains("migration 7") && told.contains("store rebuild"),
+            "{told}"
+        );
+        assert_eq!(files(&dir.path().join("segments")), names, "{change}");
+        rebuild(dir.path(), &mut |_, _| {}).await.unwrap();
+        assert_eq!(times(&open(dir.path()).await).await, (0..30).collect::<Vec<_>>(), "{change}");
+    }
 }
 
 #[tokio::test]
