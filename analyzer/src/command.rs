@@ -1,6 +1,7 @@
 //! What each command does.
 
 pub mod backfill;
+pub mod cli;
 mod connection;
 pub mod evaluate;
 pub mod export;
@@ -18,20 +19,22 @@ use anyhow::Context;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use crate::classify::{Class, Interval};
-use crate::config::{Cli, Command, Config, PeriodArgs, ReportFormat};
+use crate::config::Config;
 use crate::escape::printable;
-use crate::judge::{self, Judge, windows};
-use crate::report::{Period, Report, csv, html, markdown, text};
-use crate::sample::TimeMs;
-use crate::store::{Results, Store, read_verdicts, wall_clock};
+use crate::judge::{Judge, windows};
+use crate::report::{Period, Report, csv, html, intervals, markdown, stored, text};
 use crate::{serve, why};
+use cli::{Cli, Command, PeriodArgs, ReportFormat};
+use goodput_exposition::sample::TimeMs;
+use goodput_store::{Directory, ReadVerdicts, Store, wall_clock};
+use goodput_verdict::{Class, Interval};
 
 pub(crate) mod store;
 
 /// Runs the command to its end.
 pub fn run(cli: Cli) -> anyhow::Result<()> {
-    let config = Config::load(cli.global.config_file.as_deref())?;
+    let variables = |name: &str| std::env::var(name).ok();
+    let config = Config::load(cli.global.config_file.as_deref())?.overridden_by(&variables)?;
     let runtime = tokio::runtime::Runtime::new().context("cannot start threads")?;
     runtime.block_on(async {
         let dir = &cli.global.data_dir;
@@ -52,7 +55,8 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
             Command::Try(args) => trial::run(config, args).await,
             Command::Store(args) => store::run(args, &config, dir).await,
             Command::Why(args) => print(&why::run(&args, &config.thresholds).await?),
-            Command::CheckConfig => print(&config.to_string()),
+            Command::CheckConfig { quiet: true } => Ok(()),
+            Command::CheckConfig { quiet: false } => print(&config.to_string()),
         }
     })
 }
@@ -65,15 +69,24 @@ async fn report(
     out: Option<&Path>,
 ) -> anyhow::Result<()> {
     let period = asked_period(period, &config.zone)?;
-    let read = judge::report(|window| read_verdicts(dir, window), period, &config.prices).await;
-    let (report, intervals) = read.context("no verdicts to report; is this the --data.dir of serve?")?;
-    if intervals.is_empty() {
+    let verdicts = Directory::new(dir);
+    let read = stored(&verdicts, period, &config.prices).await;
+    let report = read.context("no verdicts to report; is this the --data.dir of serve?")?;
+    if report.accounted.is_none() {
         tracing::warn!(period = report.period.label, "no verdicts are stored for this period");
     }
-    write(&render(&report, &intervals, format)?, out)
+    write(&render(&verdicts, &report, format).await?, out)
 }
 
-fn render(report: &Report, intervals: &[Interval], format: ReportFormat) -> anyhow::Result<String> {
+async fn render(verdicts: &impl ReadVerdicts, report: &Report, format: ReportFormat) -> anyhow::Result<String> {
+    let intervals = match format {
+        ReportFormat::Csv => intervals(verdicts, &report.period).await?,
+        _ => Vec::new(),
+    };
+    form(report, &intervals, format)
+}
+
+fn form(report: &Report, intervals: &[Interval], format: ReportFormat) -> anyhow::Result<String> {
     Ok(match format {
         ReportFormat::Html => html::render(report)?,
         ReportFormat::Markdown => markdown::render(report)?,
@@ -112,6 +125,9 @@ async fn classify(config: Config, dir: &Path, period: &Period, dry_run: bool) ->
             false => judge.judge_recut(&mut reader, &window, range.end).await?,
         };
         by_class(&judged.intervals).into_iter().for_each(|(class, ms)| *after.entry(class).or_default() += ms);
+    }
+    if !dry_run {
+        judge.rebook_vanished(range.end, wall_clock(), &config.zone).await?;
     }
     store.close().await;
     print(&changes(&before, &after, dry_run))

@@ -1,20 +1,25 @@
-//! The configuration file and command line in one typed, wholly validated value.
+//! The configuration file in one typed, wholly validated value.
 
 mod application;
-mod cli;
 mod file;
 mod ingest;
 mod maintenance;
 mod prices;
 mod reads;
+#[cfg(test)]
+mod reference;
 mod report;
+mod rows;
 mod scrape;
-mod store;
+mod values;
 mod web;
+mod web_args;
 mod yaml;
 
-pub use cli::{Cli, Command, Global, LogFormat, PeriodArgs, ReportFormat, WebArgs, WhyArgs, WhyFormat};
 pub use file::{Config, ConfigError};
 pub use ingest::IngestSettings;
-pub use store::StoreLimits;
+pub use reads::ReadLimits;
+pub use rows::Variables;
+pub(crate) use values::{duration, host_port};
+pub use web_args::WebArgs;
 pub use yaml::Mistake;

@@ -1,4 +1,4 @@
-//! Store to verdict and report: loads series, runs the rules, stores the intervals, loads them again.
+//! Store to verdict: loads series, runs the rules, stores the intervals.
 //!
 //! Verdicts are stored by node and window. Windows are UTC hours, cut again at full local hours where the report's zone
 //! is not whole hours from UTC, so that every day and week of that zone consists of whole windows. Judging a window
@@ -8,6 +8,9 @@ mod reader;
 mod recut;
 #[cfg(test)]
 pub(crate) mod tests;
+mod vanished;
+#[cfg(test)]
+mod vanished_tests;
 mod windows;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,27 +20,24 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 pub use reader::Reader;
 pub use recut::cut_otherwise;
+pub(crate) use recut::{hour_of, reaches_over, spans};
 pub(crate) use windows::selection;
 pub use windows::windows;
 
-use crate::application::{Counter, measure};
-use crate::classify::{
-    self, CRASH_SIGNALS, Class, Declared, FailedNode, Interval, Judged, LEFT_NODE, LONG_START_REACH_MS,
-    LONG_START_SIGNALS, LOOK_AHEAD_MS, LOOK_BACK_MS, LOST_REACH_MS, Paired, Seen, Thresholds, judge_told,
+use goodput_exposition::sample::{Series, TimeMs};
+use goodput_rules::application::{Counter, measure};
+use goodput_rules::classify::{
+    self, CRASH_SIGNALS, Capacity, Declared, Judged, LONG_START_REACH_MS, LONG_START_SIGNALS, LOOK_AHEAD_MS,
+    LOOK_BACK_MS, LOST_REACH_MS, Seen, Thresholds, VANISHED_MS, judge_told,
 };
-use crate::events::Told;
-use crate::forecast::{self, Outlook, Prospect};
-use crate::frame::MAX_BRIDGE_MS;
-use crate::report::{self, Period, Price, Report, throughput};
-use crate::sample::{Series, TimeMs};
-use crate::signal;
-use crate::store::{Replacement, Results, Samples, StoreError, Verdicts};
-use crate::tuning::{self, Standing};
+use goodput_rules::forecast;
+use goodput_rules::frame::{FailedNode, MAX_BRIDGE_MS};
+use goodput_rules::signal;
+use goodput_rules::told::Told;
+use goodput_rules::tuning;
+use goodput_store::{Replacement, Results, Samples, StoreError};
+use goodput_verdict::{HOUR_MS, Interval, Outlook, Paired, Prospect, Standing};
 
-/// Length of a window.
-pub const HOUR_MS: i64 = 3_600_000;
-/// GPUs are remembered for a day after their last sample.
-const MEMORY_MS: i64 = 24 * HOUR_MS;
 /// Ends of windows for which the GPUs seen until then are kept in memory: those of the open hour and the two before it,
 /// cut in two.
 const KEPT_ENDS: usize = 6;
@@ -156,7 +156,7 @@ impl<S: Samples + Results> Judge<S> {
     /// Reads for windows that are judged one after another, the last of them up to `end`: what several of them rest on
     /// is not read again. What the store is given meanwhile may be missing.
     pub fn reader(&self, end: TimeMs) -> Reader<'_, S> {
-        Reader::new(&self.store, end, self.store.stats().limits.max_gpus as usize)
+        Reader::new(&self.store, end, self.store.stats().limits.max_gpus)
     }
 
     /// Judges the window, as far as it is over at `until`, and stores the verdicts, risks, advisories and standings in place
@@ -202,13 +202,12 @@ impl<S: Samples + Results> Judge<S> {
                 outlook: outlook.as_ref().map(|outlook| outlook.get(node).unwrap_or(&none)),
             })
             .collect();
-        for (node, reason) in self.store.replace_window(window.clone(), &new).await? {
+        let judged_until = window.end.min(until);
+        for (node, reason) in self.store.store_judged(window.clone(), judged_until, &new).await? {
             judged.failed.push(FailedNode::new("", &node, reason));
         }
         self.count(reader, window, until, &judged.intervals).await?;
-        if window.end <= until {
-            self.remember(window.end, judged.seen.clone());
-        }
+        self.remember(window, until, &judged);
         Ok(judged)
     }
 
@@ -234,16 +233,17 @@ impl<S: Samples + Results> Judge<S> {
         let near = reader.around(&self.near(&far), &range, (LOOK_BACK_MS, LOOK_AHEAD_MS)).await?;
         let reach = (LOOK_BACK_MS + LONG_START_REACH_MS, LOOK_AHEAD_MS + LOST_REACH_MS.max(LONG_START_REACH_MS));
         let far = reader.around(&far, &range, reach).await?;
-        let (seen, thresholds) = (self.seen_until(range.start).await?, self.thresholds.clone());
+        let (capacity, thresholds) = (self.capacity_at(range.start).await?, self.thresholds.clone());
+        let seen: Vec<Seen> = capacity.clone().at(range.start).collect();
         let part = range.clone();
         let history = self.store.history(range.start - reach.0..range.end + reach.1).await?;
         let told = Told::of(&history.events);
         let judging = move || judge_told(near.iter().chain(&*far), &seen, told, part, &thresholds);
         let judged = tokio::task::spawn_blocking(judging).await;
-        let mut judged = judged.map_err(|_| JudgeError::Died(range))?;
+        let mut judged = judged.map_err(|_| JudgeError::Died(range.clone()))?;
         judged.intervals.extend(classify::stay_declared(&judged.left, &self.maintenance));
         judged.intervals = classify::declare(judged.intervals, &self.maintenance);
-        stay(&mut judged);
+        judged.seen = after(capacity, &judged.intervals, range.end);
         Ok(judged)
     }
 
@@ -324,87 +324,38 @@ impl<S: Samples + Results> Judge<S> {
         self.store.replace_achieved(window.clone(), &achieved).await
     }
 
-    fn remember(&self, end: TimeMs, gpus: Vec<Seen>) {
+    /// Keeps which GPUs are in capacity after the window, if that is what the stored verdicts say too.
+    fn remember(&self, window: &Range<TimeMs>, until: TimeMs, judged: &Judged) {
         let mut seen = self.seen.lock();
-        seen.insert(end, gpus);
+        seen.split_off(&window.end);
+        if window.end <= until && judged.failed.is_empty() {
+            seen.insert(window.end, judged.seen.clone());
+        }
         while seen.len() > KEPT_ENDS {
             seen.pop_first();
         }
     }
 
-    /// The GPUs that were there until then: from memory, else as stored verdicts tell.
-    async fn seen_until(&self, time: TimeMs) -> Result<Vec<Seen>, StoreError> {
-        if let Some(seen) = self.seen.lock().get(&time) {
-            return Ok(seen.clone());
+    /// The GPUs in capacity at a time: from memory as far as that goes, otherwise as stored verdicts say.
+    async fn capacity_at(&self, time: TimeMs) -> Result<Capacity, StoreError> {
+        let known =
+            self.seen.lock().range(time - VANISHED_MS..=time).next_back().map(|(end, seen)| (*end, seen.clone()));
+        let (from, seen) = known.unwrap_or((time - VANISHED_MS, Vec::new()));
+        let mut capacity: Capacity = seen.into_iter().collect();
+        if from < time {
+            capacity.note(&self.store.intervals(from..time).await?);
         }
-        let intervals = self.store.intervals(time - MEMORY_MS..time).await?;
-        let (mut seen, left) = (seen_in(&intervals), left_in(&intervals));
-        seen.retain(|seen| !left.contains(seen.gpu.as_str()));
-        Ok(seen)
+        Ok(capacity)
     }
 }
 
-/// A GPU under maintenance stays in capacity though nothing is heard of it, as stored verdicts tell too.
-fn stay(judged: &mut Judged) {
-    let maintained: Vec<Interval> =
-        judged.intervals.iter().filter(|i| i.class == Class::Maintenance).cloned().collect();
-    for last in seen_in(&maintained) {
-        match judged.seen.iter_mut().find(|seen| seen.gpu == last.gpu) {
-            Some(seen) => seen.last_ms = seen.last_ms.max(last.last_ms),
-            None => judged.seen.push(last),
-        }
-    }
+/// The GPUs in capacity after a window, by its verdicts.
+fn after(mut capacity: Capacity, verdicts: &[Interval], end: TimeMs) -> Vec<Seen> {
+    capacity.note(verdicts);
+    capacity.at(end).collect()
 }
 
 /// A moment as people write it, in UTC.
-fn shown(time: TimeMs) -> String {
+pub(crate) fn shown(time: TimeMs) -> String {
     Timestamp::from_millisecond(time).map_or_else(|_| format!("{time} ms"), |time| format!("{time:.0}"))
-}
-
-/// The GPUs that left capacity, by their last verdicts.
-fn left_in(intervals: &[Interval]) -> BTreeSet<&str> {
-    let mut last: BTreeMap<&str, (TimeMs, bool)> = BTreeMap::new();
-    for i in intervals {
-        let is_told = i.evidence.iter().any(|e| e.signal == LEFT_NODE);
-        let known = last.entry(&i.gpu).or_insert((i.end_ms, is_told));
-        *known = (*known).max((i.end_ms, is_told));
-    }
-    last.into_iter().filter(|(_, (_, has_left))| *has_left).map(|(gpu, _)| gpu).collect()
-}
-
-/// Every GPU with data in the intervals, and when that ended.
-fn seen_in(intervals: &[Interval]) -> Vec<Seen> {
-    let mut seen: BTreeMap<&str, Seen> = BTreeMap::new();
-    for i in intervals.iter().filter(|i| i.class != Class::NoData) {
-        let last_ms = seen.get(i.gpu.as_str()).map_or(i.end_ms, |s| s.last_ms.max(i.end_ms));
-        let (cluster, model) = (i.cluster.clone().unwrap_or_default(), i.model.clone());
-        let last = Seen { gpu: i.gpu.clone(), cluster, node: i.node.clone(), model, last_ms };
-        seen.insert(&i.gpu, last);
-    }
-    seen.into_values().collect()
-}
-
-/// The report of a period and the intervals that it rests on, which `read` gets from a store.
-pub async fn report<F>(
-    read: impl Fn(Range<TimeMs>) -> F,
-    period: Period,
-    prices: &[Price],
-) -> Result<(Report, Vec<Interval>), StoreError>
-where
-    F: Future<Output = Result<Verdicts, StoreError>>,
-{
-    let before = period.previous();
-    let Verdicts { mut intervals, outlook, achieved, history } = read(period.start_ms..period.end_ms).await?;
-    let mut previous = read(before.start_ms..before.end_ms).await?.intervals;
-    report::recall_clusters(&mut [&mut intervals, &mut previous]);
-    let mut around = Vec::new();
-    // Verdicts never reach over a full hour of UTC.
-    for edge in [before.start_ms, period.start_ms, period.end_ms].into_iter().filter(|edge| edge % HOUR_MS != 0) {
-        around.push((edge, read(recut::hour_of(&(edge..edge))).await?));
-    }
-    let warnings = recut::lacking(&period, &around);
-    let throughput = throughput::build(&achieved, &intervals);
-    let runs = report::runs::build(&history, &intervals, &(period.start_ms..period.end_ms));
-    let report = report::build(&intervals, &previous, period, prices).with_outlook(&outlook);
-    Ok((Report { throughput, runs, warnings, ..report }, intervals))
 }

@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use goodput_analyzer::command;
-use goodput_analyzer::config::{Cli, Global, LogFormat};
+use goodput_analyzer::command::cli::{Cli, Global, LogFormat};
 use goodput_analyzer::escape::{log_fields, printable};
 use tracing_subscriber::EnvFilter;
 
@@ -25,8 +25,10 @@ fn main() -> ExitCode {
 fn log(global: &Global) {
     // How long a statement took is nothing to act on: the report of a large fleet reads for more than a second.
     let others = if global.log_level == "error" { "error" } else { "warn,sqlx::query=error" };
-    let filter =
-        EnvFilter::new(format!("{others},goodput_analyzer={level},goodput_web={level}", level = global.log_level));
+    let level = &global.log_level;
+    let ours =
+        ["goodput_analyzer", "goodput_rules", "goodput_store", "goodput_web"].map(|name| format!("{name}={level}"));
+    let filter = EnvFilter::new(format!("{others},{}", ours.join(",")));
     let colours = std::io::stderr().is_terminal();
     let subscriber = tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(colours).with_env_filter(filter);
     match global.log_format {

@@ -7,7 +7,7 @@ use jiff::civil::{Time, Weekday};
 use jiff::tz::TimeZone;
 
 use crate::report::Period;
-use crate::sample::TimeMs;
+use goodput_exposition::sample::TimeMs;
 
 /// When in the week reports are made, by the clocks of the report's zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +55,8 @@ pub fn due(
     (is_final && !delivered.contains(&week.label)).then_some(week)
 }
 
-fn instant(ms: TimeMs) -> Timestamp {
+/// A time of the store; 1970 for one that no calendar has.
+pub(crate) fn instant(ms: TimeMs) -> Timestamp {
     Timestamp::from_millisecond(ms).unwrap_or_default()
 }
 

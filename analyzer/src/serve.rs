@@ -8,41 +8,31 @@ use axum::extract::State;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use goodput_web::{Refusals, Server};
-use jiff::tz::TimeZone;
+use goodput_web::{Server, notify};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 mod below;
-pub mod conditions;
+mod bounded;
 mod delivery;
 mod front;
-mod intake;
 mod judging;
-mod metrics;
-mod reads;
-mod ways_in;
-
-pub use delivery::{Outcomes, Tally as DeliveryTally};
-pub use intake::{Account, Intake};
-pub use judging::Progress;
-pub(crate) use reads::{Busy, NoReport, later};
-pub use reads::{ReadLimits, Reads};
 
 use crate::api;
+use crate::app::{App, Deliveries, Intake, Progress, Reads, metrics};
 use crate::config::{Config, WebArgs};
 use crate::ingest::replicas::Replicas;
 use crate::ingest::scrape::Scraper;
 use crate::ingest::tally::Tally;
-use crate::ingest::{Limits, Work, events, remote_write};
+use crate::ingest::{Work, events, remote_write};
 use crate::judge::Judge;
 use crate::report::Price;
-use crate::sample::TimeMs;
-use crate::store::{Options, Results, Samples, Store, wall_clock};
 use crate::web;
 use delivery::Delivery;
 use front::Front;
+use goodput_exposition::sample::TimeMs;
+use goodput_store::{Options, Results, Samples, Store, wall_clock};
 use judging::Judging;
 
 /// Nothing is loaded from anywhere else, framed by anyone or guessed at; pages hold neither style nor script themselves.
@@ -56,33 +46,6 @@ const SECURITY_HEADERS: [(HeaderName, &str); 4] = [
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (header::REFERRER_POLICY, "no-referrer"),
 ];
-
-/// What the handlers share.
-#[derive(Clone, Debug)]
-pub struct App<S> {
-    /// Verdicts.
-    pub store: S,
-    /// What came in.
-    pub intake: Intake<S>,
-    /// How far judging has come.
-    pub progress: watch::Receiver<Progress>,
-    /// What became of deliveries.
-    pub deliveries: watch::Receiver<DeliveryTally>,
-    /// Zone of weeks and shown times.
-    pub zone: TimeZone,
-    /// What GPU time and energy cost.
-    pub prices: Arc<[Price]>,
-    /// The clock.
-    pub now: fn() -> TimeMs,
-    /// True once the program is stopping.
-    pub stopping: watch::Receiver<bool>,
-    /// The bounds of what comes in, and what the ways in count of themselves.
-    pub ways_in: (Limits, Arc<Tally>),
-    /// Places of reads.
-    pub reads: Arc<Reads>,
-    /// What the front door refused.
-    pub refusals: Arc<Refusals>,
-}
 
 /// Takes samples in, judges them and answers, until SIGTERM or SIGINT.
 pub async fn run(config: Config, options: Options, web: WebArgs) -> anyhow::Result<()> {
@@ -104,7 +67,7 @@ pub async fn run(config: Config, options: Options, web: WebArgs) -> anyhow::Resu
     let mut scraping = scraper.run(config.scrape, &Arc::new(intake.clone()));
     let judging = tokio::spawn(judging.run());
     let prices: Arc<[Price]> = config.prices.into();
-    let mut deliveries = watch::channel(DeliveryTally::default()).1;
+    let mut deliveries = watch::channel(Deliveries::default()).1;
     let mut delivering = JoinSet::new();
     if let Some(settings) = config.report {
         let (delivery, told) =
@@ -126,38 +89,40 @@ pub async fn run(config: Config, options: Options, web: WebArgs) -> anyhow::Resu
         reads: Arc::new(Reads::new(config.reads)),
         refusals: front.refusals(),
     };
-    let replicas = Replicas::new(config.ingest.replicas);
     let work = Arc::new(Work::new(limits, tally));
-    let pages = router(app)
-        .merge(events::router(intake.clone(), Arc::clone(&work), now))
-        .merge(remote_write::router(intake, work, replicas));
-    let server = front.before(pages);
-    let scheme = server.scheme().await;
-    for address in server.places() {
-        tracing::info!(address, scheme, jobs = scraping.len(), "listening");
-    }
-    serve_until(server, stop).await?;
+    let pages = router(app).merge(events::router(intake.clone(), Arc::clone(&work), now)).merge(remote_write::router(
+        intake,
+        work,
+        Replicas::new(config.ingest.replicas),
+    ));
+    serve_until(front.before(pages), scraping.len(), stop).await?;
 
     scraping.shutdown().await;
     judging.await.context("the judging loop died")?;
     while let Some(ended) = delivering.join_next().await {
         ended.context("the delivery loop died")?;
     }
-    flush_at_end(&store).await;
-    store.close().await;
-    tracing::info!("stopped");
+    close(&store).await;
     Ok(())
 }
 
-/// Writes the head to a segment, which names its series itself: after a clean stop the segments alone are all samples.
-async fn flush_at_end(store: &Store) {
+/// Closes the store. The head becomes a segment first, which names its series itself: after a clean stop the segments alone
+/// are all samples.
+async fn close(store: &Store) {
     if let Err(error) = store.flush().await {
         tracing::warn!(%error, "cannot write the last samples to a segment; they stay in the write-ahead");
     }
+    store.close().await;
+    tracing::info!("stopped");
 }
 
 /// Serves until a signal says stop, then ends what is in work.
-async fn serve_until(server: Server, stop: watch::Sender<bool>) -> anyhow::Result<()> {
+async fn serve_until(server: Server, jobs: usize, stop: watch::Sender<bool>) -> anyhow::Result<()> {
+    let scheme = server.scheme().await;
+    for address in server.places() {
+        tracing::info!(address, scheme, jobs, "listening");
+    }
+    notify::ready("serving");
     let mut terminate = signal(SignalKind::terminate()).context("cannot watch for SIGTERM")?;
     let asked = async move {
         tokio::select! {
@@ -175,7 +140,7 @@ async fn serve_until(server: Server, stop: watch::Sender<bool>) -> anyhow::Resul
 pub fn router<S: Samples + Results + Clone + 'static>(app: App<S>) -> Router {
     let reads = web::routes().merge(api::routes());
     reads
-        .layer(axum::middleware::from_fn_with_state(app.clone(), reads::bounded::<S>))
+        .layer(axum::middleware::from_fn_with_state(app.clone(), bounded::bounded::<S>))
         .route("/metrics", get(metrics_page::<S>))
         .route("/-/healthy", get(|| async { "healthy\n" }))
         .route("/-/ready", get(ready::<S>))
@@ -183,27 +148,16 @@ pub fn router<S: Samples + Results + Clone + 'static>(app: App<S>) -> Router {
         .with_state(app)
 }
 
-impl<S: Results> App<S> {
-    /// What an operator has to know by now.
-    pub(crate) fn conditions(&self) -> Result<Vec<conditions::Finding>, std::fmt::Error> {
-        let (limits, tally) = (self.ways_in.0, self.ways_in.1.counts());
-        let ways_in = metrics::WaysIn { limits: &limits, counts: &tally, refusals: &self.refusals };
-        let (progress, account, stats) = (self.progress.borrow(), self.intake.account(), self.store.stats());
-        let values = metrics::values(&progress, &account, &self.deliveries.borrow(), &ways_in, &stats)?;
-        Ok(conditions::findings(&values, (self.now)() as f64 / 1000.0))
-    }
-}
-
 async fn metrics_page<S: Results>(State(app): State<App<S>>) -> Response {
     let stats = app.store.stats();
-    let text = {
+    let page = {
         let (limits, tally) = (app.ways_in.0, app.ways_in.1.counts());
         let ways_in = metrics::WaysIn { limits: &limits, counts: &tally, refusals: &app.refusals };
         let reads = (app.reads.limits(), app.reads.counts());
         let (progress, deliveries) = (app.progress.borrow(), app.deliveries.borrow());
-        metrics::render(&progress, &app.intake.account(), &deliveries, &ways_in, reads, &stats)
+        metrics::whole(&progress, &app.intake.account(), &deliveries, &ways_in, reads, &stats)
     };
-    match text {
+    match page.text() {
         Ok(text) => ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
     }
@@ -229,9 +183,12 @@ pub(crate) mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
-    use crate::classify::Thresholds;
+    use crate::config::ReadLimits;
     use crate::judge::tests::{START, idle_gpu, store};
-    use crate::judge::{HOUR_MS, windows};
+    use crate::judge::windows;
+    use goodput_rules::classify::Thresholds;
+    use goodput_verdict::HOUR_MS;
+    use jiff::tz::TimeZone;
 
     fn now() -> TimeMs {
         START + 2 * HOUR_MS
@@ -292,7 +249,7 @@ pub(crate) mod tests {
             let reads = Arc::new(reads);
             let (stop, stopping) = watch::channel(false);
             let progress = watch::channel(known).1;
-            let deliveries = watch::channel(DeliveryTally::default()).1;
+            let deliveries = watch::channel(Deliveries::default()).1;
             let (zone, prices) = (TimeZone::UTC, Arc::default());
             let ways_in = Default::default();
             let app = App {
@@ -354,11 +311,6 @@ pub(crate) mod tests {
         assert!(!text.contains(r#"limit="retention""#), "there is none");
         assert!(!text.contains(r#"window="5m""#), "nothing is known of the last five minutes");
         assert!(text.ends_with("# EOF\n"));
-        for help in text.lines().filter_map(|line| line.strip_prefix("# HELP ")) {
-            let first = help.split(' ').nth(1).unwrap_or_default();
-            let refers = ["Such", "Those", "That", "It", "They", "Them", "What", "Same"];
-            assert!(!refers.contains(&first) && !help.contains(" The same "), "a HELP text is shown alone: {help}");
-        }
     }
 
     #[tokio::test]

@@ -1,5 +1,6 @@
 //! `why`: one minute of scraping, then a verdict with its evidence.
 
+pub use args::{WhyArgs, WhyFormat};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,16 +10,18 @@ use indicatif::{ProgressBar, ProgressStyle};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 mod answer;
+mod args;
+mod exporter;
 mod health;
 
 pub use answer::{AdvisoryAnswer, Answer, ClassAnswer, GpuAnswer};
 pub use health::{AtRisk, Audit, Damaged, Health};
 
-use crate::classify::Thresholds;
-use crate::config::{WhyArgs, WhyFormat};
 use crate::ingest::Limits;
 use crate::ingest::scrape::{ScrapeError, Scraper, Target};
-use crate::sample::{Batch, Labels, Sample, Series, TimeMs};
+use exporter::Exporter;
+use goodput_exposition::sample::{Batch, Labels, Sample, Series, TimeMs};
+use goodput_rules::classify::Thresholds;
 
 /// An exporter may answer from what it read within the last second, so that faster scrapes would show nothing more.
 const EVERY: Duration = Duration::from_secs(1);
@@ -27,7 +30,15 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Scrapes, judges and renders.
 pub async fn run(args: &WhyArgs, thresholds: &Thresholds) -> anyhow::Result<String> {
-    let target = Target { interval: EVERY, timeout: TIMEOUT, ..Target::new("why", &args.target) };
+    let own;
+    let address = match &args.target {
+        Some(address) => address,
+        None => {
+            own = Exporter::start().await?;
+            &own.address
+        }
+    };
+    let target = Target { interval: EVERY, timeout: TIMEOUT, ..Target::new("why", address) };
     let scraper = Scraper::new(Limits::default(), Arc::default());
     let first = scraper.scrape_once(&target).await.map_err(not_metrics)?;
     let series = collect(&scraper, &target, first, args.duration).await;

@@ -12,7 +12,7 @@ use axum::Router;
 use axum::extract::{Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::routing::get;
-use goodput_analyzer::sample::TimeMs;
+use goodput_exposition::sample::TimeMs;
 use tokio::net::TcpListener;
 
 /// Mon 2026-03-02 00:00 UTC.

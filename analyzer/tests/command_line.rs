@@ -4,10 +4,11 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixDatagram;
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
 
-use goodput_analyzer::sample::{Labels, Sample, Series};
-use goodput_analyzer::store::{Options, Samples as _, Store};
+use goodput_exposition::sample::{Labels, Sample, Series};
+use goodput_store::{Options, Samples as _, Store};
 
 #[allow(clippy::disallowed_methods, reason = "the program under test")]
 fn program(args: &[&str]) -> Command {
@@ -52,6 +53,8 @@ fn check_config_prints_what_holds() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.starts_with("zone: UTC\nscrape: []\nstore:\n  head_bytes: 67108864\n"), "{text}");
     assert!(text.contains("  confidence_floor: 0.5\n"), "{text}");
+    let quiet = run(&["check-config", "--quiet"]);
+    assert!(quiet.status.success() && quiet.stdout.is_empty(), "{quiet:?}");
 }
 
 #[test]
@@ -125,6 +128,53 @@ fn why_says_what_is_wrong_with_a_target() {
     assert!(error.contains("HOST:PORT such as node1:9400"), "{error}");
 }
 
+/// As on a machine without the package ca-certificates.
+fn without_authorities(args: &[&str]) -> Command {
+    let mut command = program(args);
+    command.env("SSL_CERT_FILE", "/dev/null").env_remove("SSL_CERT_DIR");
+    command
+}
+
+#[test]
+fn without_certificates_of_authorities_only_https_fails_and_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let told = |args: &[&str]| {
+        let output = without_authorities(args).current_dir(&dir).output().unwrap();
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let page = answering("<html>hello</html>\n");
+    let error = told(&["why", "--target", &page, "--for", "5s"]);
+    assert!(error.contains("this is not a page of metrics"), "{error}");
+    let backfill = |scheme: &str| {
+        let url = format!("{scheme}://{page}");
+        told(&["backfill", "--url", &url, "--start", "2026-11-16", "--end", "2026-11-17"])
+    };
+    let missing = "No CA certificates were loaded from the system; https needs certificates of authorities";
+    assert!(backfill("http").contains("expected the answer of Prometheus' HTTP API"));
+    assert!(backfill("https").contains(missing));
+
+    let config = dir.path().join("goodput.yml");
+    let text = "scrape:\n- {name: plain, targets: ['PAGE'], interval: 1s}\n\
+                - {name: sealed, targets: ['PAGE'], interval: 1s, scheme: https}\n\
+                report: {schedule: {weekday: monday, time: '06:00'}, webhook: {url: 'https://hooks.example/x'}}\n";
+    std::fs::write(&config, text.replace("PAGE", &page)).unwrap();
+    let mut server = Server::started(&mut without_authorities(&[
+        "--data.dir",
+        dir.path().join("data").to_str().unwrap(),
+        "--config.file",
+        config.to_str().unwrap(),
+    ]));
+    let mut failures = Vec::new();
+    while failures.len() < 2 {
+        let mut line = String::new();
+        assert!(server.log.read_line(&mut line).unwrap() > 0, "the server ended: {failures:?}");
+        failures.extend(line.contains("scrape failed").then_some(line));
+    }
+    failures.sort_by_key(|line| line.contains("https://"));
+    assert!(failures[0].contains("http://") && !failures[0].contains("CA certificates"), "{failures:?}");
+    assert!(failures[1].contains(&format!("https://{page}")) && failures[1].contains(missing), "{failures:?}");
+}
+
 /// A server that gives every request this body, until the test ends. Returns its address.
 fn answering(body: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -148,9 +198,9 @@ struct Server {
 }
 
 impl Server {
-    fn start(data_dir: &str) -> Self {
-        let args = ["--log.format", "json", "--data.dir", data_dir, "serve", "--web.listen-address", "127.0.0.1:0"];
-        let mut child = program(&args).stderr(Stdio::piped()).spawn().unwrap();
+    fn started(command: &mut Command) -> Self {
+        let args = ["--log.format", "json", "serve", "--web.listen-address", "127.0.0.1:0"];
+        let mut child = command.args(args).stderr(Stdio::piped()).spawn().unwrap();
         let mut log = BufReader::new(child.stderr.take().unwrap());
         let address = loop {
             let mut line = String::new();
@@ -184,13 +234,23 @@ impl Drop for Server {
 fn serve_answers_refuses_a_second_one_and_stops_on_sigterm() {
     let dir = tempfile::tempdir().unwrap();
     let data_dir = dir.path().to_str().unwrap();
-    let mut server = Server::start(data_dir);
+    let other = tempfile::tempdir().unwrap();
+    let notified = other.path().join("notify");
+    let systemd = UnixDatagram::bind(&notified).unwrap();
+    let mut command = program(&["--data.dir", data_dir]);
+    let mut server = Server::started(command.env("NOTIFY_SOCKET", &notified));
+    let hears = |wanted: &str| {
+        let mut buffer = [0; 4096];
+        let length = systemd.recv(&mut buffer).unwrap();
+        assert!(String::from_utf8_lossy(&buffer[..length]).contains(wanted));
+    };
+    hears("READY=1");
     assert!(server.get("/-/ready").starts_with("HTTP/1.1 200 "));
     assert!(server.get("/").contains("No samples have come in yet"));
     assert!(server.get("/report").contains("<b>unknown</b><span>fleet goodput</span>"));
 
-    let other = tempfile::tempdir().unwrap();
-    let taken = ["--data.dir", other.path().to_str().unwrap(), "serve", "--web.listen-address", &server.address];
+    let elsewhere = other.path().join("data");
+    let taken = ["--data.dir", elsewhere.to_str().unwrap(), "serve", "--web.listen-address", &server.address];
     let error = refused(&taken);
     assert!(error.contains(&format!("cannot listen on {}", server.address)), "{error}");
     let error = refused(&["--data.dir", data_dir, "serve", "--web.listen-address", "127.0.0.1:0"]);
@@ -201,6 +261,7 @@ fn serve_answers_refuses_a_second_one_and_stops_on_sigterm() {
 
     assert!(program_kill(server.child.id()).status.success());
     assert!(server.child.wait().unwrap().success());
+    hears("STOPPING=1");
     let mut log = String::new();
     server.log.read_to_string(&mut log).unwrap();
     assert!(log.contains("stopped") && !log.contains("ERROR"), "{log}");

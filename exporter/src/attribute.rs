@@ -21,7 +21,7 @@ use crate::source::process::PidNamespace;
 use crate::source::{cgroupfs, process};
 use claims::Claims;
 use holders::{DeviceLabels, Holder, Holders};
-pub use resolver::{Resolver, Schedulers};
+pub use resolver::{Resolver, Schedulers, Settings};
 
 /// Who holds a GPU: one container, job or unit, however many processes it has.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -249,11 +249,9 @@ impl Owners {
     /// Adds the cgroups whose path matches one of the patterns, whether or not they hold a GPU: the first 16 by id. In a
     /// pattern `*` stands for any characters of one folder's name, as in `/system.slice/kubelet*.service`.
     pub fn add_matching(&mut self, roots: &Roots, patterns: &[String]) {
-        // What cannot be looked up must not hide who holds the GPUs.
-        let found = matching(roots, patterns).unwrap_or_else(|error| {
-            self.unmatched.error = Some(format!("the cgroups to include: {error}"));
-            BTreeMap::new()
-        });
+        let mut failed = None;
+        let found = matching(roots, patterns, &mut failed);
+        self.unmatched.error = failed.map(|error| format!("the cgroups to include: {error}"));
         let is_known = |owner: &Owner| self.all.iter().any(|known| known.id == owner.id || known.is_pod_of(owner));
         let new = found.into_values().filter(|owner| !is_known(owner));
         let mut new: Vec<_> = new.map(Arc::new).collect();
@@ -270,12 +268,16 @@ impl Owners {
 }
 
 /// The cgroups that match a pattern, by the id of the owner that each would be.
-fn matching(roots: &Roots, patterns: &[String]) -> Result<BTreeMap<String, Owner>, FileError> {
+fn matching(roots: &Roots, patterns: &[String], failed: &mut Option<FileError>) -> BTreeMap<String, Owner> {
     let mut found: BTreeMap<String, Owner> = BTreeMap::new();
     // Without a pattern no file needs to be looked at.
-    let hierarchies = if patterns.is_empty() { Vec::new() } else { cgroupfs::hierarchies(roots)? };
+    let hierarchies = if patterns.is_empty() { Ok(Vec::new()) } else { cgroupfs::hierarchies(roots) };
+    let hierarchies = hierarchies.unwrap_or_else(|error| {
+        failed.get_or_insert(error);
+        Vec::new()
+    });
     for hierarchy in hierarchies {
-        for path in cgroupfs::matching(&hierarchy.root, patterns)? {
+        for path in cgroupfs::matching(&hierarchy.root, patterns, failed) {
             let identity = Identity::of(&path);
             let place = Place { controllers: hierarchy.controllers.clone(), path: identity.cgroup.clone() };
             let owner = found.entry(identity.id()).or_insert_with(|| Owner::new(identity, Vec::new()));
@@ -284,7 +286,7 @@ fn matching(roots: &Roots, patterns: &[String]) -> Result<BTreeMap<String, Owner
             }
         }
     }
-    Ok(found)
+    found
 }
 
 /// Processes by owner and part, on one GPU.
@@ -349,8 +351,8 @@ fn without_mps_servers(roots: &Roots, held: &mut Held) {
 
 /// An unreadable or malformed file leaves one process without an owner, which is counted; it must not hide the rest.
 fn owner_of_process(roots: &Roots, pid: u32) -> Option<Owner> {
-    let text = files::read(&roots.proc.join(pid.to_string()).join("cgroup")).ok()?;
-    Owner::of(&membership::parse(&text).value)
+    let path = roots.proc.join(pid.to_string()).join("cgroup");
+    files::get(&path, |text| membership::parse(text).map(|places| Owner::of(&places))).flatten()
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 
 mod counters;
 mod dcgm_exporter;
-mod devices;
 mod flags;
 mod layers;
 mod values;
@@ -19,13 +18,15 @@ use clap::{Arg, ArgAction, ArgMatches};
 
 use goodput_web::masked;
 
-use crate::collect::{Dcgm, Entry, owner};
-use crate::family::Style;
+use crate::attribute::Settings as OwnerSettings;
+use crate::collect::{Entry, owner};
+use crate::context::Dcgm;
 use crate::source::files::Roots;
+use crate::source::nvml::Search;
 use crate::source::{hostname, pod_resources};
-pub use counters::{Counters, CountersFile};
-pub use devices::Devices;
+pub use counters::CountersFile;
 pub use flags::{Command, Compare, Config};
+use goodput_exposition::Style;
 pub use goodput_web::Address;
 use layers::{Origin, Setting};
 pub use values::{AuditFormat, CatalogFormat, HostnameLabel, LogFormat, LogLevel, PodResourcesSocket, TextFormat};
@@ -123,27 +124,44 @@ impl Config {
         }
     }
 
-    /// The kubelet's pod-resources socket; `None` when it is not to be asked.
+    /// The command line with the flags of these collectors.
     #[must_use]
-    pub fn pod_resources_socket(&self) -> Option<PathBuf> {
+    pub fn command_line(registry: &[Entry]) -> clap::Command {
+        flags::command(registry)
+    }
+
+    /// Which NVML library is loaded.
+    #[must_use]
+    pub fn nvml(&self) -> Search {
+        match &self.nvml_library {
+            auto if auto.as_os_str() == "auto" => Search::Auto(self.rootfs.clone()),
+            file => Search::File(file.clone()),
+        }
+    }
+
+    /// What owners are found by.
+    #[must_use]
+    pub fn owner_settings(&self) -> OwnerSettings {
+        let owner = self.collectors.iter().any(|entry| entry.name == owner::NAME);
+        OwnerSettings {
+            kubelet: self.pod_resources_socket(),
+            resources: self.resource_names.clone(),
+            job_map: self.job_mapping.clone(),
+            cgroup_patterns: self.cgroup_patterns.clone(),
+            // Without the collector that exports them nothing is read for these.
+            slurm_accounts: self.slurm_account && owner,
+            mps_limits: self.mps_limits && owner,
+        }
+    }
+
+    /// The kubelet's pod-resources socket; `None` when it is not to be asked.
+    fn pod_resources_socket(&self) -> Option<PathBuf> {
         match &self.pod_resources {
             _ if self.kubernetes_pods == Some(false) => None,
             PodResourcesSocket::Auto => Some(self.rootfs.join(pod_resources::SOCKET)),
             PodResourcesSocket::Off => None,
             PodResourcesSocket::Path(path) => Some(path.clone()),
         }
-    }
-
-    /// Are the Slurm accounts of owners to be told? Without the collector that tells them nothing is read for them.
-    #[must_use]
-    pub fn tells_slurm_accounts(&self) -> bool {
-        self.slurm_account && self.collectors.iter().any(|entry| entry.name == owner::NAME)
-    }
-
-    /// Are the limits of MPS clients to be reported? Without the owner collector nothing is read for them.
-    #[must_use]
-    pub fn tells_mps_limits(&self) -> bool {
-        self.mps_limits && self.collectors.iter().any(|entry| entry.name == owner::NAME)
     }
 
     /// Name of the host label; `None` leaves it out.

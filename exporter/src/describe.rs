@@ -7,9 +7,9 @@ use serde::Serialize;
 
 mod parity;
 
-use crate::catalog::dcgm::{self, ABSENT, Absent};
-use crate::catalog::{Metric, all};
 use crate::collect::Entry;
+use goodput_catalog::dcgm::{self, ABSENT, Absent};
+use goodput_catalog::{Metric, all};
 pub use parity::parity;
 
 /// One metric as `catalog --format json` prints it.
@@ -150,12 +150,12 @@ fn labels(metric: &Metric) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collect::REGISTRY;
+    use crate::registry::REGISTRY;
 
     /// `UPDATE_GOLDEN=1 cargo test -p goodput-exporter describe` rewrites the file.
     #[test]
     fn docs_metrics_md_is_current() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/METRICS.md");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference/METRICS.md");
         let now = markdown(REGISTRY);
         if std::env::var_os("UPDATE_GOLDEN").is_some() {
             std::fs::write(path, &now).unwrap();

@@ -10,13 +10,15 @@ use anyhow::Context as _;
 use goodput_exporter::audit::checks::CHECKS;
 use goodput_exporter::audit::diff::{self, Diff};
 use goodput_exporter::audit::{Audit, Check, Profile, Status, render};
-use goodput_exporter::collect::{Context, REGISTRY};
 use goodput_exporter::config::{
     AuditFormat, CatalogFormat, Command, Compare, Config, ConfigError, LogFormat, LogLevel,
 };
+use goodput_exporter::context::Context;
+use goodput_exporter::registry::REGISTRY;
 use goodput_exporter::scrape::{Gpus, Scraper, Setup, install_panic_hook};
 use goodput_exporter::source::nvml::{Driver, Nvml};
 use goodput_exporter::{attribute, describe, print, serve};
+use rustix::process::{self, Signal};
 use tracing::level_filters::LevelFilter;
 
 /// How long `audit` waits for the GPUs' first reading.
@@ -45,7 +47,15 @@ fn main() -> ExitCode {
     }
 }
 
+/// Has the kernel end this program when its parent ends; an error when that has happened already.
+fn exit_with(parent: i32) -> anyhow::Result<()> {
+    process::set_parent_process_death_signal(Some(Signal::TERM)).context("--exit-with-parent")?;
+    anyhow::ensure!(process::getppid().is_some_and(|pid| pid.as_raw_pid() == parent), "the parent is gone");
+    Ok(())
+}
+
 fn run(config: &Config) -> anyhow::Result<ExitCode> {
+    config.parent.map_or(Ok(()), exit_with)?;
     match config.command.clone().unwrap_or(Command::Serve) {
         Command::Serve => {
             let (scraper, gpus, nvml) = start(config)?;
@@ -72,7 +82,7 @@ fn run(config: &Config) -> anyhow::Result<ExitCode> {
 }
 
 fn audit(config: &Config, profile: Profile, format: AuditFormat, ids: &[String]) -> anyhow::Result<ExitCode> {
-    let nvml = Nvml::start(config.nvml_library.clone());
+    let nvml = Nvml::start(config.nvml());
     let gpus = nvml.settled(GPU_PATIENCE);
     if let Driver::Absent { reason } = &gpus.driver {
         // A note for people; where it cannot be written, the audit still can.
@@ -115,7 +125,7 @@ fn colour(stream: &impl IsTerminal) -> bool {
 }
 
 fn start(config: &Config) -> anyhow::Result<(Scraper, Gpus, Arc<Nvml>)> {
-    let nvml = Arc::new(Nvml::reading(config.nvml_library.clone(), &config.dcgm().fields));
+    let nvml = Arc::new(Nvml::reading(config.nvml(), &config.dcgm().fields));
     nvml.follow_kernel_log(config.rootfs.join("dev/kmsg"));
     let snapshots = nvml.clone();
     let gpus: Gpus = Arc::new(move || snapshots.snapshot());

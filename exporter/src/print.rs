@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 
 use crate::config::TextFormat;
-use crate::encode::Format;
 use crate::scrape::{Gpus, Outcome, Scrape, Scraper, wait_for_gpus};
 use crate::source::nvml::Driver;
+use goodput_exposition::Format;
 
 /// How long to wait for the GPUs' first reading, and then for the scrape.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -20,17 +20,18 @@ use tokio::sync::oneshot;
 
 use crate::attribute::{Owners, Resolver};
 use crate::collect::gpu::labels;
-use crate::collect::relay::{self, Relay, RelayUrl};
-use crate::collect::{CollectError, Collector, Context, Dcgm, Done, Entry};
+use crate::collect::relay::{self, Relay};
+use crate::collect::{Collector, Entry};
 use crate::config::{Config, CountersFile};
-use crate::encode::{Format, encode};
-use crate::family::{Families, Style};
-use crate::source::files::{FileError, Roots};
+use crate::context::{Context, Dcgm};
+use crate::parse::relay_url::RelayUrl;
+use crate::source::files::Roots;
 use crate::source::left_out::{self, LeftOut};
 use crate::source::nvml::{Driver, Snapshot, State};
+use goodput_exposition::{Families, Format, Style, encode};
 use report::Changes;
-pub use report::{Outcome, REVISION, Report, VERSION};
-use rhythm::Rhythm;
+pub use report::{Outcome, Report, VERSION};
+use rhythm::{Patience, Rhythm};
 pub use worker::install_panic_hook;
 use worker::{Answered, Missed, Source, Workers, guarded};
 
@@ -88,7 +89,7 @@ impl Setup {
     /// As configured.
     #[must_use]
     pub fn new(config: &Config, gpus: Gpus) -> Self {
-        let resolver = Resolver::start(config);
+        let resolver = Resolver::start(config.owner_settings());
         Self {
             collectors: config.collectors.clone(),
             roots: Arc::new(config.roots()),
@@ -332,33 +333,6 @@ fn receive(inbox: &mpsc::Receiver<Request>, until: Option<Instant>) -> Result<Re
     }
 }
 
-/// How long requests wait: the longest of the last minute. One that is in a hurry does not shorten what is made for others.
-#[derive(Default)]
-struct Patience {
-    /// When the newer of two half minutes began.
-    began: Option<Instant>,
-    newer: Duration,
-    older: Duration,
-}
-
-impl Patience {
-    const HALF: Duration = Duration::from_secs(30);
-
-    fn note(&mut self, now: Instant, patience: Duration) {
-        match self.began.map(|began| now.saturating_duration_since(began)) {
-            Some(age) if age < Self::HALF => self.newer = self.newer.max(patience),
-            age => {
-                self.older = if age.is_some_and(|age| age < 2 * Self::HALF) { self.newer } else { Duration::ZERO };
-                (self.began, self.newer) = (Some(now), patience);
-            }
-        }
-    }
-
-    fn longest(&self) -> Duration {
-        self.newer.max(self.older)
-    }
-}
-
 /// Is there no answer because the round's deadline came?
 fn is_cut<A>(answer: &Answered<A>) -> bool {
     answer.as_ref().is_err_and(|missed| missed.cut)
@@ -385,7 +359,7 @@ fn source(patience: Duration, make: impl Fn() -> Box<dyn Collector> + Send + 'st
         let result = guarded(|| collector.get_or_insert_with(&make).collect(context, &mut families));
         let left_out = left_out::take();
         match result {
-            Ok(result) => (families, outcome(result, &left_out), left_out),
+            Ok(result) => (families, Outcome::of(result, &left_out), left_out),
             Err(panic) => {
                 let broken = collector.take();
                 let _ = guarded(|| drop(broken));
@@ -395,21 +369,6 @@ fn source(patience: Duration, make: impl Fn() -> Box<dyn Collector> + Send + 'st
         }
     };
     Source { patience, answer: Mutex::new(Box::new(answer)) }
-}
-
-/// What may not be read is told even where the collector can do without. What cannot be read at all is not what is not there.
-fn outcome(result: Result<Done, CollectError>, left_out: &LeftOut) -> Outcome {
-    let denied = left_out.errors.iter().find(|error| matches!(error, FileError::Denied { .. }));
-    match (result, denied) {
-        (Ok(_), Some(error)) => Outcome::Denied(error.to_string()),
-        (Ok(Done::Ok), None) => Outcome::Ok,
-        (Ok(Done::NotApplicable(reason)), None) => match left_out.errors.first() {
-            Some(error) => Outcome::Failed(error.to_string()),
-            None => Outcome::NotApplicable(reason),
-        },
-        (Err(CollectError::File(error @ FileError::Denied { .. })), _) => Outcome::Denied(error.to_string()),
-        (Err(error), _) => Outcome::Failed(error.to_string()),
-    }
 }
 
 /// Waits until the driver's state is known and every GPU has been read once, or until `deadline`. The reader of the

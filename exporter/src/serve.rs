@@ -77,6 +77,7 @@ impl Server {
             gpus,
             started: Instant::now(),
             ready: AtomicBool::new(false),
+            needs_gpu: AtomicBool::new(config.require_gpu),
             requests: Semaphore::new(config.max_requests.into()),
             telemetry_path: config.telemetry_path.clone(),
         });

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use goodput_exporter::attribute::Owners;
-use goodput_exporter::collect::{CollectError, Collector, Context, Done, Entry};
-use goodput_exporter::family::{Families, Style};
+use goodput_exporter::collect::{CollectError, Collector, Done, Entry};
+use goodput_exporter::context::Context;
 use goodput_exporter::scrape::{Outcome, Scraper, Setup, install_panic_hook};
 use goodput_exporter::source::files::Roots;
+use goodput_exposition::{Families, Style};
 
 struct Broken;
 

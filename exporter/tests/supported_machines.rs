@@ -1,4 +1,4 @@
-//! `docs/supported-machines.md`: every line names tests that exist, and says how far they go.
+//! `docs/reference/supported-machines.md`: every line names tests that exist, and says how far they go.
 
 #![allow(clippy::unwrap_used, reason = "clippy spares tests, but not the helpers beside them")]
 
@@ -57,10 +57,11 @@ fn rows(page: &str) -> Vec<Vec<&str>> {
 #[test]
 fn every_line_names_tests_that_exist_and_says_how_far_they_go() {
     let mut known = BTreeSet::new();
-    for folder in ["exporter/src", "exporter/tests", "tests/tests", "tests/fake-nvml/src", "tests/src"] {
+    for folder in ["exporter/src", "exporter/tests", "tests/tests", "tests/fake-nvml/src", "tests/lab/src", "tests/src"]
+    {
         tests(&top().join(folder), &mut known);
     }
-    let page = std::fs::read_to_string(top().join("docs/supported-machines.md")).unwrap();
+    let page = std::fs::read_to_string(top().join("docs/reference/supported-machines.md")).unwrap();
     let rows = rows(&page);
     assert!(rows.len() > 30, "{} lines", rows.len());
     for cells in rows {
@@ -76,7 +77,7 @@ fn every_line_names_tests_that_exist_and_says_how_far_they_go() {
 
 #[test]
 fn every_driver_of_the_page_is_one_that_the_fake_driver_is_tested_as() {
-    let page = std::fs::read_to_string(top().join("docs/supported-machines.md")).unwrap();
+    let page = std::fs::read_to_string(top().join("docs/reference/supported-machines.md")).unwrap();
     for branch in ["470", "510", "525", "535.43", "535.98", "550", "570", "580", "590"] {
         assert!(page.lines().any(|line| line.starts_with(&format!("| {branch}"))), "no line of driver {branch}");
     }

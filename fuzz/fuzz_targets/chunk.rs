@@ -3,7 +3,7 @@
 
 #![no_main]
 
-use goodput_analyzer::store::read_chunk;
+use goodput_store::read_chunk;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: (u16, &[u8])| {

@@ -2,12 +2,11 @@
 
 #![no_main]
 
-use goodput_analyzer::ingest::Limits;
-use goodput_analyzer::ingest::text::{Format, parse};
+use goodput_exposition::{Format, Limits, parse};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
     for format in [Format::Text, Format::OpenMetrics] {
-        let _ = parse(text, format, &Limits::default(), 1_700_000_000_000);
+        let _ = parse(text, format, Limits::NONE, 1_700_000_000_000);
     }
 });

@@ -6,11 +6,11 @@ use goodput_exporter::parse::device_id::DeviceId;
 use goodput_exporter::parse::owner::Identity;
 use goodput_exporter::parse::{
     ByLine, Outcome, bus_id, cgroup, choice, container_log, counters, cpu, cpus, devices, diskstats, environ,
-    exposition, hexadecimal, interrupts, irqbalance, job_map, keyed, kubelet, limits, lustre, maps, membership,
-    meminfo, mountinfo, mounts, mountstats, net, number, nvidia, oom, per_cpu, pressure, process, softnet, stat,
-    status, swaps, xid,
+    hexadecimal, interrupts, irqbalance, job_map, keyed, kubelet, limits, lustre, maps, membership, meminfo, mountinfo,
+    mounts, mountstats, net, number, nvidia, oom, per_cpu, pressure, process, softnet, stat, status, swaps, xid,
 };
 use goodput_exporter::source::pod_resources::proto::ListResponse;
+use goodput_exposition::{Format, Limits, Points, about};
 use prost::Message as _;
 
 /// Gives a group of parsers these bytes.
@@ -38,10 +38,7 @@ pub(crate) fn kernel_files(bytes: &[u8]) {
     _ = (read(cpu::clocks(text, |_, _| {})), read(cpu::numbers(text)), read(net::interfaces(text)));
     _ = (read(pressure::parse(text)), read(keyed::each(text, |_, _| {})), read(process::uptime(text)));
     _ = (by_line(interrupts::by_device(), text), by_line(interrupts::used(), text));
-    if let Ok(table) = per_cpu::Table::parse(text) {
-        let mut counts = Vec::new();
-        table.rows().flatten().for_each(|row| _ = row.counts(4096, &mut counts));
-    }
+    _ = read(per_cpu::each(text, |_, _, _| {}));
 }
 
 /// `/proc/PID`.
@@ -124,7 +121,8 @@ pub(crate) fn counters_files(bytes: &[u8]) {
     let text = &*String::from_utf8_lossy(bytes);
     _ = (read(counters::csv(text)), counters::is_name(text));
     _ = counters::yaml(text);
-    text.lines().enumerate().for_each(|(at, line)| _ = exposition::line(at + 1, line));
+    text.lines().for_each(|line| _ = about(line));
+    _ = Points::new(bytes, Format::Text, Limits::NONE).count();
 }
 
 /// The web configuration of Prometheus's exporter-toolkit. The files that it names are not there.

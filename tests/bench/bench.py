@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Goodput's exporter and its peers, in one run on one machine. docs/benchmarks.md says what is compared.
+"""Goodput's exporter and its peers, in one run on one machine. docs/internals/benchmarks.md says what is compared.
 
 Started by `make bench`, which builds and installs what it needs.
 """

@@ -15,7 +15,7 @@ GPUS = 8
 SERIES_PER_GPU, SERIES_PER_NODE = 60, 120
 DAY_MS = 86_400_000
 HOUR_MS = 3_600_000
-# goodput-lab's days begin then: tests/src/lab/families/day.rs.
+# goodput-lab's days begin then: tests/lab/src/families/day.rs.
 LAB_START_MS = 1_789_948_800_000
 STALE = struct.unpack("<d", bytes.fromhex("020000000000f07f"))[0]
 # How many nodes a run of a job has: those of one day, in turn. What they do is the same in the same moment, as of ranks in step.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What a sample costs the analyzer's ingest: instructions, CPU time and fsyncs, against an older release.
 
-Started by `make bench ARGS="ingest --against BINARY"`, which builds and installs what it needs; docs/benchmarks.md says how
+Started by `make bench ARGS="ingest --against BINARY"`, which builds and installs what it needs; docs/internals/benchmarks.md says how
 the figures are made.
 """
 

@@ -2,7 +2,7 @@
 """Judging a fleet as it goes: what it takes the analyzer's `serve`, and what VictoriaMetrics and vmalert for such of its rules as
 PromQL can say, a minute at a time, over the same samples. All of it in the machine's own time, at once.
 
-Started by `make bench ARGS=live`, which builds and installs what it needs; docs/benchmarks.md says what is compared.
+Started by `make bench ARGS=live`, which builds and installs what it needs; docs/internals/benchmarks.md says what is compared.
 """
 
 import argparse

@@ -2,7 +2,7 @@
 """Judging a fleet for a day: what it takes the analyzer at three sizes, and what VictoriaMetrics for such of its rules as PromQL
 can say, over the same samples; then a week of a small fleet, and the weekly report from what is stored.
 
-Started by `make bench ARGS=scale`, which builds and installs what it needs; docs/benchmarks.md says what is compared.
+Started by `make bench ARGS=scale`, which builds and installs what it needs; docs/internals/benchmarks.md says what is compared.
 """
 
 import argparse

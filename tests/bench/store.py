@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The analyzer's store, Prometheus and VictoriaMetrics: the same remote-write bodies to each, one after the other.
 
-Started by `make bench ARGS=store`, which builds and installs what it needs; docs/benchmarks.md says what is compared.
+Started by `make bench ARGS=store`, which builds and installs what it needs; docs/internals/benchmarks.md says what is compared.
 Bodies are made before anything is measured; snappy is written as literals, which costs every receiver equally little.
 """
 
@@ -42,7 +42,7 @@ READ = "cpu_seconds"
 ARRIVING = {"cpus": 0, "links": 0, "nics": 2, "disks": 2}
 ARRIVING_TICKS = 3
 CONNECTIONS = 8
-# What the limits of docs/store.md and docs/ingest.md sum up to: KiB per series, and head, queue, requests in work, a
+# What the limits of docs/use/store.md and docs/use/ingest.md sum up to: KiB per series, and head, queue, requests in work, a
 # merge's three times `segment_bytes` and its 50 MiB.
 BOUND_KIB_PER_SERIES = 1
 BOUND_MIB = 64 + 32 + 256 + 3 * 32 + 50

@@ -6,9 +6,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use goodput_lab::process::{Running, free_address, until};
 use serde_json::Value;
-
-use crate::process::{Running, free_address, until};
 
 /// An Alertmanager on its own, without a cluster.
 pub struct Alertmanager {

@@ -8,10 +8,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use base64::Engine as _;
+use goodput_lab::process::{Running, until};
 use serde_json::{Value, json};
 use tungstenite::{Message, WebSocket};
-
-use crate::process::{Running, until};
 
 /// No answer of the browser takes longer, however busy the machine is.
 const PATIENCE: Duration = Duration::from_secs(120);

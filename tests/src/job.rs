@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Result;
-
-use crate::gpu::FakeNode;
-use crate::process::Running;
+use goodput_lab::gpu::FakeNode;
+use goodput_lab::process::Running;
 
 /// Batches of 4 MiB that cost 60 ms of CPU and 200 ms of GPU: unlimited, the GPU is nearly always busy; at 4 MiB/s a
 /// batch takes a second to read, at a tenth of a CPU 600 ms to decode.

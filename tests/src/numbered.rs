@@ -9,16 +9,16 @@ use std::thread::Scope;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use goodput_analyzer::store::{Options, Samples as _, Selection, Stats, Store, wall_clock};
+use goodput_store::{Options, Samples as _, Selection, Stats, Store, wall_clock};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use crate::remote_write::{TimeSeries, send};
+use goodput_lab::remote_write::{TimeSeries, send};
 
 /// How many send.
 pub const SENDERS: usize = 4;
 const SERIES: usize = 10;
 /// A metric that the analyzer keeps.
-const METRIC: &str = "DCGM_FI_DEV_GPU_UTIL";
+const METRIC: &str = goodput_catalog::dcgm::GPU_UTIL.legacy.name;
 /// From one request's samples to the next one's: some hundred requests are days, and the six hours that segments are merged
 /// by are several small ones.
 const STEP_MS: i64 = 15 * 60_000;

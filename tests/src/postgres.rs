@@ -8,8 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-
-use crate::process::{Running, until};
+use goodput_lab::process::{Running, until};
 
 /// `nobody` and `nogroup` of every Linux: the server refuses to run as root.
 const NOBODY: u32 = 65_534;

@@ -3,15 +3,14 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::Result;
+use goodput_lab::gpu::{FakeNode, FakeNvml};
+use goodput_lab::process::{Running, free_address};
+use goodput_lab::report::{Interval, command, intervals};
+use goodput_lab::{artifact, bin};
 use serde_json::Value;
-
-use crate::artifacts::artifact;
-use crate::bin;
-use crate::gpu::{FakeNode, FakeNvml};
-use crate::process::{Running, free_address};
 
 /// A `goodput-exporter serve` over a fake NVML.
 pub struct Exporter {
@@ -52,21 +51,6 @@ pub struct Analyzer {
     pub running: Running,
     /// Its data directory.
     pub data: PathBuf,
-}
-
-/// A line of the analyzer's CSV report.
-#[derive(Debug)]
-pub struct Interval {
-    /// UUID.
-    pub gpu: String,
-    /// Class.
-    pub class: String,
-    /// Start of the first cell.
-    pub start: SystemTime,
-    /// End of the last cell.
-    pub end: SystemTime,
-    /// GPU-seconds of the class within.
-    pub gpu_seconds: f64,
 }
 
 impl Analyzer {
@@ -140,47 +124,4 @@ impl Analyzer {
         let report = command(&analyzer, &["report", "--format=json"], &self.data, from, to)?;
         Ok((intervals(&analyzer, &self.data, from, to)?, serde_json::from_str(&report)?))
     }
-}
-
-/// The intervals of an analyzer's report over the full hours around the window, those inside the window alone.
-pub fn intervals(analyzer: &Path, data: &Path, from: SystemTime, to: SystemTime) -> Result<Vec<Interval>> {
-    let text = command(analyzer, &["report", "--format=csv"], data, from, to)?;
-    let mut rows = text.lines().skip(1).map(interval).collect::<Result<Vec<_>>>()?;
-    rows.retain(|i| i.start < to && i.end > from);
-    Ok(rows)
-}
-
-/// What a command about the full hours around the window says.
-#[allow(clippy::disallowed_methods, reason = "starts the program under test")]
-fn command(analyzer: &Path, words: &[&str], data: &Path, from: SystemTime, to: SystemTime) -> Result<String> {
-    let output = Command::new(analyzer)
-        .args(words)
-        .arg(format!("--start={}", full_hour(from, 0)?))
-        .arg(format!("--end={}", full_hour(to, 1)?))
-        .arg(format!("--data.dir={}", data.display()))
-        .output()?;
-    if !output.status.success() {
-        bail!("{words:?}: {}", String::from_utf8_lossy(&output.stderr));
-    }
-    Ok(String::from_utf8(output.stdout)?)
-}
-
-/// The full hour around a time, plus this many hours, as RFC 3339 in UTC.
-pub(crate) fn full_hour(time: SystemTime, plus: i64) -> Result<jiff::Timestamp> {
-    let hours = jiff::Timestamp::try_from(time)?.as_second() / 3600 + plus;
-    Ok(jiff::Timestamp::from_second(hours * 3600)?)
-}
-
-/// Parses a line of the CSV; the fields before `evidence` hold no commas here.
-fn interval(line: &str) -> Result<Interval> {
-    let fields: Vec<_> = line.split(',').collect();
-    let field = |n: usize| fields.get(n).copied().with_context(|| format!("too few fields: {line}"));
-    let time = |n| Ok::<_, anyhow::Error>(SystemTime::UNIX_EPOCH + Duration::from_millis(field(n)?.parse()?));
-    Ok(Interval {
-        gpu: field(1)?.to_owned(),
-        class: field(4)?.to_owned(),
-        start: time(6)?,
-        end: time(7)?,
-        gpu_seconds: field(8)?.parse::<f64>()? / 1e3,
-    })
 }

@@ -8,9 +8,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use goodput_lab::process::{Running, free_address, until};
 use serde_json::Value;
-
-use crate::process::{Running, free_address, until};
 
 /// A Prometheus that scrapes every second.
 pub struct Prometheus {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 
 use anyhow::{Result, anyhow};
-use goodput_exporter::catalog::{self, Kind};
+use goodput_catalog::Kind;
 use promql_parser::label::Matcher;
 pub use promql_parser::parser::Expr;
 use promql_parser::parser::token::T_MAX;
@@ -13,81 +13,6 @@ use promql_parser::util::{ExprVisitor, walk_expr};
 
 /// Labels that Prometheus adds to every target's series; `cluster` where the scrape configuration says so.
 const TARGET_LABELS: &[&str] = &["cluster", "job", "instance"];
-
-/// The analyzer's own metrics: name, whether it is a counter, labels. The dashboards' live test holds a running analyzer to the list.
-pub const ANALYZER: &[(&str, bool, &[&str])] = &[
-    ("goodput_gpu_class_ratio", false, &["node", "gpu", "class", "window"]),
-    ("goodput_fleet_ratio", false, &["window"]),
-    ("goodput_memory_used_ratio", false, &["node", "memory", "entity"]),
-    ("goodput_oom_risk_seconds", false, &["node", "memory", "entity"]),
-    ("goodput_oom_risk_soonest_seconds", false, &["node", "memory", "entity"]),
-    ("goodput_oom_risk_latest_seconds", false, &["node", "memory", "entity"]),
-    ("goodput_disk_used_ratio", false, &["node", "room", "mountpoint"]),
-    ("goodput_disk_full_risk_seconds", false, &["node", "room", "mountpoint"]),
-    ("goodput_disk_full_risk_soonest_seconds", false, &["node", "room", "mountpoint"]),
-    ("goodput_disk_full_risk_latest_seconds", false, &["node", "room", "mountpoint"]),
-    ("goodput_eviction_used_ratio", false, &["node", "signal"]),
-    ("goodput_eviction_risk_seconds", false, &["node", "signal"]),
-    ("goodput_eviction_risk_soonest_seconds", false, &["node", "signal"]),
-    ("goodput_eviction_risk_latest_seconds", false, &["node", "signal"]),
-    ("goodput_hardware_risk", false, &["node", "gpu", "fault", "level"]),
-    ("goodput_analyzer_build_info", false, &["version"]),
-    ("goodput_analyzer_http_refused_total", true, &["reason"]),
-    ("goodput_analyzer_event_requests_total", true, &["outcome"]),
-    ("goodput_analyzer_received_events_total", true, &["outcome"]),
-    ("goodput_analyzer_received_samples_total", true, &["outcome"]),
-    ("goodput_analyzer_last_sample_timestamp_seconds", false, &["source"]),
-    ("goodput_analyzer_judged_timestamp_seconds", false, &[]),
-    ("goodput_analyzer_judge_duration_seconds", false, &[]),
-    ("goodput_analyzer_judge_failures_total", true, &[]),
-    ("goodput_analyzer_judge_dropped_gpus", false, &[]),
-    ("goodput_analyzer_judge_failed_nodes", false, &[]),
-    ("goodput_analyzer_clock_in_doubt", false, &[]),
-    ("goodput_analyzer_read_limit", false, &["limit"]),
-    ("goodput_analyzer_reads_in_work", false, &[]),
-    ("goodput_analyzer_refused_reads_total", true, &[]),
-    ("goodput_analyzer_skipped_series_total", true, &["reason"]),
-    ("goodput_analyzer_nodes", false, &[]),
-    ("goodput_analyzer_report_deliveries_total", true, &["destination", "outcome"]),
-    ("goodput_analyzer_report_last_success_timestamp_seconds", false, &["destination"]),
-    ("goodput_analyzer_report_overdue", false, &["destination"]),
-    ("goodput_analyzer_report_restatements_total", true, &[]),
-    ("goodput_analyzer_remote_write_requests_total", true, &["version", "outcome"]),
-    ("goodput_analyzer_remote_write_requests_in_work", false, &[]),
-    ("goodput_analyzer_remote_write_passed_over_total", true, &["part"]),
-    ("goodput_analyzer_scrapes_total", true, &["job", "outcome"]),
-    ("goodput_analyzer_scrape_targets", false, &["job"]),
-    ("goodput_analyzer_discovery_failures_total", true, &["job", "way"]),
-    ("goodput_analyzer_ingest_limit", false, &["limit"]),
-    ("goodput_analyzer_store_series", false, &[]),
-    ("goodput_analyzer_store_catalogue_series", false, &[]),
-    ("goodput_analyzer_store_label_bytes", false, &[]),
-    ("goodput_analyzer_store_evicted_series_total", true, &[]),
-    ("goodput_analyzer_store_queue_bytes", false, &[]),
-    ("goodput_analyzer_store_free_bytes", false, &[]),
-    ("goodput_analyzer_store_short_of_space", false, &[]),
-    ("goodput_analyzer_store_head_bytes", false, &[]),
-    ("goodput_analyzer_store_write_ahead_bytes", false, &[]),
-    ("goodput_analyzer_store_segments", false, &[]),
-    ("goodput_analyzer_store_segment_bytes", false, &[]),
-    ("goodput_analyzer_store_quarantined", false, &[]),
-    ("goodput_analyzer_store_unknown_files", false, &[]),
-    ("goodput_analyzer_store_bad_rows", false, &[]),
-    ("goodput_analyzer_store_read_errors_total", true, &[]),
-    ("goodput_analyzer_store_missing_samples_total", true, &[]),
-    ("goodput_analyzer_store_flush_failures_total", true, &[]),
-    ("goodput_analyzer_store_merges_total", true, &[]),
-    ("goodput_analyzer_store_merged_segments_total", true, &[]),
-    ("goodput_analyzer_store_removed_segments_total", true, &[]),
-    ("goodput_analyzer_store_removed_samples_total", true, &[]),
-    ("goodput_analyzer_store_removed_bytes_total", true, &[]),
-    ("goodput_analyzer_store_removed_verdicts_total", true, &[]),
-    ("goodput_analyzer_store_removed_series_total", true, &[]),
-    ("goodput_analyzer_store_upkeep_failures_total", true, &[]),
-    ("goodput_analyzer_store_commit_duration_seconds", false, &[]),
-    ("goodput_analyzer_store_raw_from_timestamp_seconds", false, &[]),
-    ("goodput_analyzer_store_limit", false, &["limit"]),
-];
 
 /// What Prometheus makes itself.
 const PROMETHEUS: &[(&str, &[&str])] =
@@ -122,7 +47,7 @@ impl Vocabulary {
     #[must_use]
     pub fn new() -> Self {
         let mut all = BTreeMap::new();
-        for metric in catalog::all() {
+        for metric in goodput_catalog::all().chain(goodput_catalog::analyzer::all()) {
             let labels = metric.labels.iter().chain(metric.optional);
             if metric.kind == Kind::Histogram {
                 for suffix in ["_bucket", "_sum", "_count"] {
@@ -133,7 +58,6 @@ impl Vocabulary {
                 all.insert(metric.name.to_owned(), Series::new(metric.kind == Kind::Counter, labels));
             }
         }
-        all.extend(ANALYZER.iter().map(|(name, counter, labels)| ((*name).to_owned(), Series::new(*counter, *labels))));
         all.extend(PROMETHEUS.iter().map(|(name, labels)| ((*name).to_owned(), Series::new(false, *labels))));
         Self(all)
     }

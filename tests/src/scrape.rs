@@ -4,12 +4,22 @@ use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener};
 use std::thread;
 
+use goodput_catalog::own::COLLECTOR_STATE;
+
 /// Serves this page to every request. Ends with the test's process.
 ///
 /// # Errors
 /// When there is no free port.
 pub fn serve(page: &'static str) -> io::Result<SocketAddr> {
-    let listener = TcpListener::bind("127.0.0.1:0")?;
+    serve_at(SocketAddr::from(([127, 0, 0, 1], 0)), page)
+}
+
+/// Serves it at this address; with port 0 at a free port.
+///
+/// # Errors
+/// When the port is taken.
+pub fn serve_at(address: SocketAddr, page: &'static str) -> io::Result<SocketAddr> {
+    let listener = TcpListener::bind(address)?;
     let address = listener.local_addr()?;
     thread::spawn(move || {
         for mut connection in listener.incoming().map_while(Result::ok) {
@@ -56,7 +66,7 @@ impl Scrape {
     /// Collectors that ended in this state.
     #[must_use]
     pub fn collectors(&self, state: &str) -> Vec<String> {
-        let ended = self.series("goodput_exporter_collector_state", &[("state", state)]);
+        let ended = self.series(COLLECTOR_STATE.name, &[("state", state)]);
         let ended = ended.iter().filter(|line| line.ends_with(" 1"));
         ended.filter_map(|line| Some(line.split("collector=\"").nth(1)?.split('"').next()?.to_owned())).collect()
     }

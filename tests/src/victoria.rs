@@ -5,8 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context as _, Result};
-
-use crate::process::{Running, free_address};
+use goodput_lab::process::{Running, free_address};
 
 /// A VictoriaMetrics with nothing in it.
 pub struct VictoriaMetrics {

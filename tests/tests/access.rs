@@ -1,4 +1,4 @@
-//! Who may do what: the set-ups of docs/access.md as they stand there, and every route of both programs.
+//! Who may do what: the set-ups of docs/use/access.md as they stand there, and every route of both programs.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test, in helpers too")]
 
@@ -13,16 +13,16 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use goodput_tests::bin;
-use goodput_tests::gpu::{FakeNode, NodeSpec};
-use goodput_tests::process::{Running, until};
+use goodput_lab::bin;
+use goodput_lab::gpu::{FakeNode, NodeSpec};
+use goodput_lab::process::{Running, until};
 use goodput_tests::programs::{Analyzer, Exporter};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, Stream};
 
-const PAGE: &str = include_str!("../../docs/access.md");
+const PAGE: &str = include_str!("../../docs/use/access.md");
 
 /// bcrypt of `secret`, of the least cost.
 const HASH: &str = "$2b$04$ewdVXfOPC4Xqcm9pD68GFOxc2k.eEumN4D.i00AmtxOxfpPuZG3Te";
@@ -242,6 +242,12 @@ fn routed(source: &str, prefix: &str) -> Vec<String> {
     quoted.map(|path| format!("{prefix}{}", path.replace(['{', '}'], ""))).collect()
 }
 
+/// The paths that OpenAPI describes: they are made of the table of routes.
+fn described(openapi: &str, prefix: &str) -> Vec<String> {
+    let openapi: serde_json::Value = serde_json::from_str(openapi).unwrap();
+    openapi["paths"].as_object().unwrap().keys().map(|path| format!("{prefix}{path}")).collect()
+}
+
 #[test]
 fn no_route_of_the_analyzer_answers_without_its_scope() {
     let dir = tempfile::tempdir().unwrap();
@@ -256,7 +262,7 @@ fn no_route_of_the_analyzer_answers_without_its_scope() {
     let [(_, ingest), (_, read)] = tokens;
     let routes = [
         routed(include_str!("../../analyzer/src/web/mod.rs"), ""),
-        routed(include_str!("../../analyzer/src/api/mod.rs"), "/api/v1"),
+        described(include_str!("../../analyzer/tests/fixtures/openapi.json"), "/api/v1"),
         routed(include_str!("../../analyzer/src/serve.rs"), ""),
         routed(include_str!("../../analyzer/src/ingest/events.rs"), ""),
         routed(include_str!("../../analyzer/src/ingest/remote_write.rs"), ""),

@@ -7,9 +7,9 @@ use std::fmt::Write as _;
 use allocation_counter::measure;
 use goodput_analyzer::ingest::remote_write::{Message, decode};
 use goodput_analyzer::ingest::scrape::{Seen, Target, succeeded};
-use goodput_analyzer::ingest::text::Format;
 use goodput_analyzer::ingest::{Limits, Rules};
-use goodput_tests::remote_write::{TimeSeries, WriteRequest};
+use goodput_exposition::Format;
+use goodput_lab::remote_write::{TimeSeries, WriteRequest};
 
 const SERIES: u64 = 4000;
 

@@ -7,9 +7,9 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Result, ensure};
-use goodput_analyzer::sample::{Labels, TimeMs};
-use goodput_analyzer::store::{Selection, Snapshot, wall_clock};
-use goodput_tests::bin;
+use goodput_exposition::sample::{Labels, TimeMs};
+use goodput_lab::bin;
+use goodput_store::{Selection, Snapshot, wall_clock};
 use goodput_tests::prometheus::Prometheus;
 use goodput_tests::victoria::VictoriaMetrics;
 

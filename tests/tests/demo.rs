@@ -8,12 +8,12 @@ use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Result, ensure};
-use goodput_tests::bin;
-use goodput_tests::demo::history::{History, STEP, exporter_args};
-use goodput_tests::demo::machine::{Machine, Roots};
-use goodput_tests::demo::script::Script;
-use goodput_tests::gpu::FakeNvml;
-use goodput_tests::process::{Running, free_address, until};
+use goodput_lab::bin;
+use goodput_lab::demo::history::{History, STEP, exporter_args};
+use goodput_lab::demo::machine::{Machine, Roots};
+use goodput_lab::demo::script::Script;
+use goodput_lab::gpu::FakeNvml;
+use goodput_lab::process::{Running, free_address, until};
 
 const HOUR: Duration = Duration::from_secs(3600);
 

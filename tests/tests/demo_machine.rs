@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
-use goodput_tests::bin;
-use goodput_tests::demo::machine::Machine;
-use goodput_tests::demo::script::Script;
-use goodput_tests::gpu::FakeNvml;
-use goodput_tests::process::until;
+use goodput_lab::bin;
+use goodput_lab::demo::machine::Machine;
+use goodput_lab::demo::script::Script;
+use goodput_lab::gpu::FakeNvml;
+use goodput_lab::process::until;
 
 const HOUR: Duration = Duration::from_secs(3600);
 

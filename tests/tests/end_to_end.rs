@@ -5,11 +5,12 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use anyhow::Result;
-use goodput_tests::cgroup::JobCgroup;
-use goodput_tests::gpu::{FakeNode, NodeSpec};
+use goodput_lab::cgroup::JobCgroup;
+use goodput_lab::gpu::{FakeNode, NodeSpec};
+use goodput_lab::process::until;
+use goodput_lab::report::Interval;
 use goodput_tests::job::Job;
-use goodput_tests::process::until;
-use goodput_tests::programs::{Analyzer, Exporter, Interval};
+use goodput_tests::programs::{Analyzer, Exporter};
 use goodput_tests::prometheus::Prometheus;
 
 /// The ledger's cell.

@@ -8,12 +8,12 @@ use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 
-use goodput_tests::gpu::{FakeNode, FakeNvml, NodeSpec};
+use goodput_lab::gpu::{FakeNode, FakeNvml, NodeSpec};
 
 /// The exporter with these arguments and none of the caller's settings.
 #[allow(clippy::disallowed_methods, reason = "the program under test")]
 fn exporter(args: &[&str]) -> Command {
-    let mut command = Command::new(goodput_tests::bin("goodput-exporter").unwrap());
+    let mut command = Command::new(goodput_lab::bin("goodput-exporter").unwrap());
     command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
@@ -138,11 +138,11 @@ fn print_into_a_closed_pipe_is_no_error() {
 fn catalog_lists_every_metric() {
     let markdown = run(&["catalog"]);
     let repository = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..");
-    assert_eq!(stdout(&markdown), fs::read_to_string(repository.join("docs/METRICS.md")).unwrap());
+    assert_eq!(stdout(&markdown), fs::read_to_string(repository.join("docs/reference/METRICS.md")).unwrap());
     let json: serde_json::Value = serde_json::from_slice(&run(&["catalog", "--format=json"]).stdout).unwrap();
-    assert_eq!(json["metrics"].as_array().unwrap().len(), goodput_exporter::catalog::all().count());
+    assert_eq!(json["metrics"].as_array().unwrap().len(), goodput_catalog::all().count());
     assert!(json["not_available"].as_array().unwrap().iter().any(|row| row["ids"] == "700-878"));
-    let parity = fs::read_to_string(repository.join("docs/dcgm-parity.md")).unwrap();
+    let parity = fs::read_to_string(repository.join("docs/reference/dcgm-parity.md")).unwrap();
     assert_eq!(stdout(&run(&["catalog", "--format=dcgm"])), parity);
 }
 

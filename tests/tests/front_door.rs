@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use goodput_tests::gpu::{FakeNode, NodeSpec};
+use goodput_lab::gpu::{FakeNode, NodeSpec};
+use goodput_lab::remote_write::{TimeSeries, WriteRequest};
 use goodput_tests::programs::{Analyzer, Exporter};
-use goodput_tests::remote_write::{TimeSeries, WriteRequest};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinSet;
@@ -179,7 +179,7 @@ async fn the_analyzer_takes_samples_and_shows_pages_throughout() {
     let analyzer = Analyzer::start_with_arguments(dir.path(), "", &[web_config(dir.path())]).unwrap();
     let siege = besiege(analyzer.address).await;
     siege.until_guessed(100).await;
-    let now = goodput_analyzer::store::wall_clock();
+    let now = goodput_store::wall_clock();
     for from in [6, 5] {
         for n in 0..ASKED {
             let head = format!("POST /api/v1/write HTTP/1.1\r\n{}", basic("secret"));

@@ -5,9 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use goodput_analyzer::classify::Thresholds;
 use goodput_analyzer::evaluate::evaluate;
-use goodput_tests::lab::floors::missed;
+use goodput_lab::floors::missed;
+use goodput_rules::classify::Thresholds;
 
 /// Least F1 of each class: what was measured less some hundredths, for these are minutes of one machine.
 const FLOORS: &[(&str, &[(&str, f64)])] = &[

@@ -3,11 +3,14 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
-use goodput_analyzer::classify::Thresholds;
-use goodput_analyzer::evaluate::{Evaluation, LEAF_CLASSES, OURS, Score, ablate, ablation_table, evaluate, find_all};
-use goodput_analyzer::signal::{Signal, origins};
-use goodput_tests::lab::families::{FAMILIES, plan};
-use goodput_tests::lab::record::record;
+use goodput_analyzer::evaluate::{Evaluation, OURS, Score, ablate, ablation_table, evaluate, find_all};
+use goodput_catalog::host::CGROUP_CPU_THROTTLED_PERIODS;
+use goodput_lab::exporters::others::UNSCHEDULABLE;
+use goodput_lab::families::{FAMILIES, plan};
+use goodput_lab::record::record;
+use goodput_rules::classify::Thresholds;
+use goodput_rules::signal::{Signal, origins};
+use goodput_verdict::Class;
 
 /// Families whose causes there are rules for, and the least F1 that their class must have here: what was measured less
 /// a few hundredths. Each of them breaks with its rule.
@@ -148,7 +151,7 @@ fn as_pods(metrics: &str, is_told: bool) -> String {
         let own = node.map_or_else(String::new, pod);
         let line = line.replace("owner=\"train\"", &format!("owner=\"ml/{own}\""));
         pods += &(line.replace("pod=\"train-0\"", &format!("pod=\"{own}\"")) + "\n");
-        let time = line.rsplit(' ').next().filter(|_| is_told && line.starts_with("kube_node_spec_unschedulable"));
+        let time = line.rsplit(' ').next().filter(|_| is_told && line.starts_with(UNSCHEDULABLE.name));
         for (time, node) in time.into_iter().flat_map(|time| ["n1", "n2"].map(|node| (time, node))) {
             let maker = "owner_is_controller=\"true\",owner_kind=\"PyTorchJob\",owner_name=\"llm\"";
             pods += &format!(
@@ -187,7 +190,7 @@ fn families_are_what_the_readme_says() -> Result<()> {
         let row = format!("| `{}` | {set} | {} |", family.name, family.traces);
         assert!(text.lines().any(|line| line.starts_with(&row)), "tests/lab/README.md has no line {row}");
     }
-    let leaves = FAMILIES.iter().filter(|f| LEAF_CLASSES.contains(&f.name)).count();
+    let leaves = FAMILIES.iter().filter(|f| Class::named(f.name).is_some()).count();
     assert!(leaves >= FLOORS.len(), "families are named after their classes");
     Ok(())
 }
@@ -200,7 +203,7 @@ fn a_class_is_told_worse_without_its_signal() -> Result<()> {
     let f1 = |score: &Score| score.classes["cpu_throttled"].f1;
     let without = |signal: &str| ablation.without.iter().find(|row| row.signal == signal);
     let throttled = without("job_cpu_throttled_periods").with_context(|| ablation_table(&ablation))?;
-    assert!(throttled.metrics.contains("goodput_cgroup_cpu_throttled_periods_total"), "{:?}", throttled.metrics);
+    assert!(throttled.metrics.contains(CGROUP_CPU_THROTTLED_PERIODS.name), "{:?}", throttled.metrics);
     assert!(f1(&throttled.score) < f1(&ablation.all) - 0.5, "{}", ablation_table(&ablation));
     let ours = without(OURS).with_context(|| ablation_table(&ablation))?;
     assert!(ours.score.macro_f1 < ablation.all.macro_f1, "{}", ablation_table(&ablation));
@@ -211,7 +214,7 @@ fn a_class_is_told_worse_without_its_signal() -> Result<()> {
 
 #[test]
 fn the_page_on_evidence_speaks_of_signals_metrics_and_classes_that_exist() -> Result<()> {
-    let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/evidence.md"))?;
+    let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/internals/evidence.md"))?;
     let (of_signals, of_classes) =
         page.split_once("\n## With dcgm-exporter").context("no section on the two exporters")?;
     let mut signals = 0;
@@ -226,7 +229,7 @@ fn the_page_on_evidence_speaks_of_signals_metrics_and_classes_that_exist() -> Re
     assert!(signals > 20, "{signals} signals");
     let mut classes = 0;
     for name in rows(of_classes).flatten().flat_map(|cell| cell.split('`').skip(1).step_by(2)) {
-        assert!(LEAF_CLASSES.contains(&name), "no class {name}");
+        assert!(Class::named(name).is_some(), "no class {name}");
         classes += 1;
     }
     assert!(classes > 10, "{classes} classes");

@@ -5,13 +5,16 @@ use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 
 use anyhow::{Context as _, Result, ensure};
-use goodput_analyzer::classify::{Thresholds, judge_series};
 use goodput_analyzer::evaluate::{Trace, evaluate, find_all};
-use goodput_analyzer::forecast::risks;
-use goodput_analyzer::sample::{Labels, Sample, Series};
-use goodput_tests::lab::exporters::Exporters;
-use goodput_tests::lab::families::{FAMILIES, plan};
-use goodput_tests::lab::record::{Plan, record};
+use goodput_catalog::Metric;
+use goodput_catalog::dcgm::{POWER_USAGE, TOTAL_ENERGY};
+use goodput_exposition::sample::{Labels, Sample, Series};
+use goodput_lab::exporters::Exporters;
+use goodput_lab::exporters::others::DISK_WRITTEN;
+use goodput_lab::families::{FAMILIES, plan};
+use goodput_lab::record::{Plan, record};
+use goodput_rules::classify::{Thresholds, judge_series};
+use goodput_rules::forecast::risks;
 
 /// A sample of a trace: what stands before the value, the value, and the time in seconds.
 #[derive(Clone, Copy)]
@@ -26,6 +29,10 @@ impl<'a> Line<'a> {
         let (rest, time) = line.rsplit_once(' ')?;
         let (series, value) = rest.rsplit_once(' ')?;
         Some(Line { series, value, time: time.parse().ok()? })
+    }
+
+    fn is(&self, row: &Metric) -> bool {
+        self.series.split('{').next() == Some(row.name)
     }
 
     fn is_of(&self, job: &str) -> bool {
@@ -173,12 +180,12 @@ fn a_board_may_draw_more_than_its_model_when_it_rests() -> Result<()> {
         let first = begin(lines);
         each(lines, |line| {
             let joules = 8.0 * (line.time - first);
-            let is = |metric: &str| line.series.starts_with(&format!("{metric}{{"));
-            if is("DCGM_FI_DEV_POWER_USAGE") || is("DCGM_FI_DEV_BOARD_POWER_WATTS") {
+            let is = |row| line.is(row);
+            if is(&POWER_USAGE.legacy) || is(&POWER_USAGE.current) {
                 more(line, 8.0)
-            } else if is("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION") {
+            } else if is(&TOTAL_ENERGY.legacy) {
                 more(line, 1000.0 * joules)
-            } else if is("DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL") {
+            } else if is(&TOTAL_ENERGY.current) {
                 more(line, joules)
             } else {
                 text(line)
@@ -195,8 +202,7 @@ fn others_that_write_for_a_minute_make_no_save_of_late_reads() -> Result<()> {
     let written = |lines: &[Line<'_>]| {
         // The first minute of an hour, as of a job of cron.
         let hour = (begin(lines) / 3600.0).ceil() * 3600.0;
-        let is_writing = |line: &Line<'_>| line.series.starts_with("node_disk_written_bytes_total{");
-        each(lines, |line| match is_writing(&line) {
+        each(lines, |line| match line.is(&DISK_WRITTEN) {
             true => more(line, 30e6 * (line.time - hour).clamp(0.0, 60.0)),
             false => text(line),
         })

@@ -5,16 +5,18 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Result;
-use goodput_analyzer::classify::Thresholds;
 use goodput_analyzer::evaluate::evaluate;
-use goodput_tests::bin;
-use goodput_tests::cgroup::JobCgroup;
-use goodput_tests::demo::stop::Stop;
-use goodput_tests::gpu::FakeNvml;
-use goodput_tests::lab::floors::missed;
-use goodput_tests::lab::live::machine::Programs;
-use goodput_tests::lab::live::scenario::{Act, BASE, HEAVY, HOLD, SCENARIOS, Scenario, Step, work};
-use goodput_tests::lab::live::{Settings, record};
+use goodput_catalog::gpu::BUSY;
+use goodput_catalog::host::{CGROUP_CPU_PERIODS, NODE_CPU_SECONDS};
+use goodput_lab::bin;
+use goodput_lab::cgroup::JobCgroup;
+use goodput_lab::demo::stop::Stop;
+use goodput_lab::floors::missed;
+use goodput_lab::gpu::FakeNvml;
+use goodput_lab::live::machine::Programs;
+use goodput_lab::live::scenario::{Act, BASE, HEAVY, HOLD, SCENARIOS, Scenario, Step, work};
+use goodput_lab::live::{Settings, record};
+use goodput_rules::classify::Thresholds;
 
 fn traces() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("traces")
@@ -73,15 +75,15 @@ fn a_real_job_is_recorded_and_nothing_is_left_of_it() -> Result<()> {
     let programs = Programs {
         exporter: bin("goodput-exporter")?,
         library: FakeNvml::build()?.path().to_owned(),
-        job: env!("CARGO_BIN_EXE_goodput-lab-job").into(),
+        job: bin("goodput-lab-job")?,
     };
     let settings =
         Settings { dir: folder.path().to_owned(), interval: Duration::from_secs(1), seed: 7, note: String::new() };
     let trace = record(&SHORT, &programs, &settings, &Stop::default())?;
 
     let metrics = fs::read_to_string(trace.join("metrics.om"))?;
-    for name in ["goodput_cgroup_cpu_periods_total", "goodput_node_cpu_seconds_total", "goodput_gpu_busy_seconds_total"]
-    {
+    for row in [&CGROUP_CPU_PERIODS, &NODE_CPU_SECONDS, &BUSY] {
+        let name = row.name;
         assert!(metrics.contains(&format!("\n{name}{{")), "the real kernel's {name} is recorded");
     }
     let score = evaluate(std::slice::from_ref(&trace), &Thresholds::default())?.all;

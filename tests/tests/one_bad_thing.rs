@@ -5,10 +5,10 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use anyhow::{Context as _, Result, ensure};
-use goodput_analyzer::store::{Selection, Snapshot, wall_clock};
-use goodput_tests::bin;
+use goodput_lab::bin;
+use goodput_lab::remote_write::{TimeSeries, WriteRequest, post};
+use goodput_store::{Selection, Snapshot, wall_clock};
 use goodput_tests::programs::Analyzer;
-use goodput_tests::remote_write::{TimeSeries, WriteRequest, post};
 
 const UTIL: &str = "DCGM_FI_DEV_GPU_UTIL{UUID=\"GPU-1\",Hostname=\"n1\"}";
 

@@ -6,16 +6,15 @@ use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result, ensure};
-use goodput_analyzer::ingest::Limits;
-use goodput_analyzer::ingest::text::{Format, parse};
-use goodput_analyzer::sample::{Batch, SeriesRef};
-use goodput_analyzer::store::wall_clock;
-use goodput_tests::cgroup::JobCgroup;
-use goodput_tests::gpu::{FakeNode, NodeSpec};
+use goodput_exposition::sample::{Batch, SeriesRef};
+use goodput_exposition::{Format, Limits, parse};
+use goodput_lab::cgroup::JobCgroup;
+use goodput_lab::gpu::{FakeNode, NodeSpec};
+use goodput_lab::process::until;
+use goodput_lab::remote_write::{Label, Sample, TimeSeries, WriteRequest, post};
+use goodput_store::wall_clock;
 use goodput_tests::job::Job;
-use goodput_tests::process::until;
 use goodput_tests::programs::{Analyzer, Exporter};
-use goodput_tests::remote_write::{Label, Sample, TimeSeries, WriteRequest, post};
 
 const PATIENCE: Duration = Duration::from_secs(300);
 const SECOND: i64 = 1000;
@@ -116,7 +115,7 @@ fn scrape(dir: &std::path::Path) -> Result<Batch> {
         let wanted = ["goodput_cgroup_memory_max_bytes{", "goodput_gpu_owner_info{", "DCGM_FI_DEV_FB_FREE{"];
         Ok(wanted.iter().all(|metric| text.contains(metric)).then_some(text))
     })?;
-    Ok(parse(&text, Format::Text, &Limits::default(), 0)?)
+    Ok(parse(&text, Format::Text, Limits::NONE, 0)?)
 }
 
 /// The series as a node of that name has it, with the node's memory in use at each time.
@@ -170,7 +169,7 @@ struct Gauge {
 
 /// The series of a metric of the analyzer's page.
 fn gauges(page: &str, metric: &str) -> Result<Vec<Gauge>> {
-    let batch = parse(page, Format::OpenMetrics, &Limits::default(), 0)?;
+    let batch = parse(page, Format::OpenMetrics, Limits::NONE, 0)?;
     let gauge = |s: SeriesRef<'_>| {
         let label = |name| s.labels.get(name).unwrap_or_default().to_owned();
         Some(Gauge { node: label("node"), memory: label("memory"), value: s.samples.first()?.value })

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use goodput_analyzer::store::{Options, Store, statements};
+use goodput_store::{Options, Store, statements};
 use goodput_tests::postgres::Postgres;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{Connection as _, SqliteConnection};
@@ -143,8 +143,8 @@ fn no_statement_on_results_is_left_out() {
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let all: Vec<String> = statements().iter().map(|sql| words(sql)).collect();
     let mut found = 0;
-    for name in ["results", "outlook", "application", "delivery", "judged", "events"] {
-        let path = repository().join(format!("analyzer/src/store/{name}.rs"));
+    for name in ["results", "columns/kept", "delivery", "judged", "events"] {
+        let path = repository().join(format!("analyzer/store/src/{name}.rs"));
         let source = fs::read_to_string(&path).unwrap();
         for literal in source
             .split('"')

@@ -6,8 +6,8 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use goodput_tests::gpu::{Calls, FakeNode, NodeSpec};
-use goodput_tests::process::until;
+use goodput_lab::gpu::{Calls, FakeNode, NodeSpec};
+use goodput_lab::process::until;
 use goodput_tests::programs::Exporter;
 use goodput_tests::prometheus::Prometheus;
 

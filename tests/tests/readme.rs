@@ -5,6 +5,8 @@
 //! * [`CARGO`] stands for cargo: a release build costs CI a quarter of an hour. The programs under test lie where such a
 //!   build would have put them, and in the `PATH`, as if installed.
 //! * `make demo` makes [`PART_OF_THE_WEEK`] instead of all of it, which takes minutes.
+//! * What installs packages is only read: they must be those that `deploy/package` makes. The programs of the unpacked
+//!   archive are those under test.
 //! * Ports are free ones, `why` looks at the exporter that runs here, and for [`BRIEFLY`].
 
 use std::fs;
@@ -16,18 +18,31 @@ use std::process::{Command, Output};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result, ensure};
-use goodput_analyzer::classify::Class;
-use goodput_analyzer::report::about;
-use goodput_tests::bin;
-use goodput_tests::gpu::{FakeNode, FakeNvml, NodeSpec};
-use goodput_tests::process::{Running, free_address, signal_group, until};
+use goodput_lab::bin;
+use goodput_lab::gpu::{FakeNode, FakeNvml, NodeSpec};
+use goodput_lab::process::{Running, free_address, signal_group, until};
 use goodput_tests::prometheus::Prometheus;
+
+/// Folders of `docs/` with pages, besides the runbooks.
+const ROOMS: [&str; 3] = ["use", "reference", "internals"];
 
 /// How one command of the README is run, and what is expected of it.
 type Check = fn(&World, &str) -> Result<()>;
 
 /// Every command of the README; the second part says how CI runs it.
 const COMMANDS: &[(&str, Check)] = &[
+    (
+        "helm install goodput target/dist/goodput-0.2.0.tgz -n goodput --create-namespace --set analyzer.source=scrape",
+        installs,
+    ),
+    ("helm test goodput -n goodput --logs", installs),
+    ("apt install ./goodput-exporter_0.2.0-1_amd64.deb", installs),
+    ("apt install ./goodput-analyzer_0.2.0-1_amd64.deb", installs),
+    ("goodput-slurm-targets /etc/goodput/targets/slurm.json", installs),
+    ("goodput-analyzer why --target node1:9400 --for 60s", why),
+    ("tar xf goodput-0.2.0-linux-amd64.tar.gz", installs),
+    ("goodput-0.2.0-linux-amd64/goodput-exporter audit", audit),
+    ("goodput-0.2.0-linux-amd64/goodput-analyzer why --for 60s", why_alone),
     ("make run", comes_up),
     ("make demo", demo),
     ("make test", is_what_ci_runs),
@@ -54,12 +69,12 @@ const BRIEFLY: &str = "--for 5s";
 const CARGO: &str = r#"#!/bin/bash
 words=$*
 words=${words/ --locked/}
-[[ $words == "build --release --workspace" ]] && exit
+[[ $words == "build --release" ]] && exit
 program=${words##* }
-for asked in "-p" "--workspace --bin"; do
+for asked in -p --bin; do
   if [[ $words == "build --release $asked $program" && -x target/release/$program ]]; then exit; fi
 done
-echo "expected: cargo build --release [--locked] -p PROGRAM, --workspace or --workspace --bin PROGRAM; found: cargo $*" >&2
+echo "expected: cargo build --release [--locked] [-p PROGRAM or --bin PROGRAM]; found: cargo $*" >&2
 exit 101
 "#;
 
@@ -102,26 +117,18 @@ fn the_snippets_of_the_readme_are_accepted() -> Result<()> {
 }
 
 #[test]
-fn the_readme_lists_every_class_with_its_meaning() -> Result<()> {
-    let text = read("README.md")?;
-    let row = |class: &Class| format!("| `{}` | {} |", class.name(), about(*class).meaning);
-    let missing: Vec<_> = Class::ALL.iter().map(row).filter(|row| !text.lines().any(|line| line == row)).collect();
-    assert!(missing.is_empty(), "README.md lacks {missing:#?}");
-    Ok(())
-}
-
-#[test]
 fn every_page_is_in_the_index_and_every_link_leads_to_a_file() -> Result<()> {
     let index = read("docs/README.md")?;
-    for page in pages("docs")? {
-        let name = page.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        ensure!(
-            name == "README.md" || index.contains(&format!("| [{name}]({name}) |")),
-            "docs/README.md has no {name}"
-        );
+    for folder in ROOMS {
+        for page in pages(&format!("docs/{folder}"))? {
+            let name = page.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            ensure!(index.contains(&format!("| [{name}]({folder}/{name}) |")), "docs/README.md has no {folder}/{name}");
+        }
     }
     let mut dead = Vec::new();
-    for folder in [".", "docs", "docs/runbooks", "tests/lab", "tests/scenarios"] {
+    let rooms = ROOMS.map(|room| format!("docs/{room}"));
+    let others = [".", "docs", "docs/runbooks", "tests/lab", "tests/scenarios"].map(str::to_owned);
+    for folder in others.iter().chain(&rooms) {
         for page in pages(folder)? {
             let text = fs::read_to_string(&page)?;
             let links = text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
@@ -138,8 +145,8 @@ fn every_page_is_in_the_index_and_every_link_leads_to_a_file() -> Result<()> {
 fn every_flag_in_the_docs_exists() -> Result<()> {
     let world = World::new()?;
     let mut files = vec![root().join("README.md")];
-    for folder in ["docs", "docs/runbooks"] {
-        files.extend(pages(folder)?);
+    for folder in ["docs/runbooks".to_owned()].into_iter().chain(ROOMS.map(|room| format!("docs/{room}"))) {
+        files.extend(pages(&folder)?);
     }
     let mut seen = 0;
     for file in files {
@@ -210,7 +217,7 @@ struct Call<'a> {
 
 fn calls(block: &str) -> Vec<Call<'_>> {
     let typed = block.lines().map(|line| uncommented(line.trim_start_matches("$ ")));
-    typed.flat_map(|line| line.split(['|', ';', '>'])).filter_map(call).collect()
+    typed.flat_map(|line| line.split(['|', ';', '>', '&'])).filter_map(call).collect()
 }
 
 fn call(part: &str) -> Option<Call<'_>> {
@@ -367,8 +374,34 @@ fn demo(world: &World, command: &str) -> Result<()> {
 /// This test is part of it: running it here would run for ever.
 fn is_what_ci_runs(_: &World, command: &str) -> Result<()> {
     ensure!(read(".ci/run")?.lines().any(|line| line == command), ".ci/run does not call it");
-    ensure!(read("Makefile")?.contains("\tcargo test --workspace --locked\n"), "Makefile does not run every test");
+    let makefile = read("Makefile")?;
+    for part in ["--lib --bins --test '[a-f]*'", "--test '[g-z]*'", "--doc"] {
+        let runs = |line: &str| line.starts_with("\tcargo test --workspace --locked ") && line.ends_with(part);
+        ensure!(makefile.lines().any(runs), "Makefile does not run every test: {part}");
+    }
     Ok(())
+}
+
+/// Names what `deploy/package` makes of this version, in the places that packages have.
+fn installs(_: &World, command: &str) -> Result<()> {
+    let version = env!("CARGO_PKG_VERSION");
+    let made = [
+        format!("goodput-{version}.tgz"),
+        format!("goodput-{version}-linux-amd64.tar.gz"),
+        format!("goodput-exporter_{version}-1_amd64.deb"),
+        format!("goodput-analyzer_{version}-1_amd64.deb"),
+    ];
+    let archives = command.split(['/', ' ']).filter(|word| word.contains(version));
+    for archive in archives {
+        ensure!(made.iter().any(|made| made == archive), "deploy/package makes no {archive}");
+    }
+    let holds = |file: &str, text: &str| -> Result<()> {
+        ensure!(read(file)?.contains(text), "{file} has no {text}");
+        Ok(())
+    };
+    holds("deploy/helm/goodput/values.schema.json", "\"enum\": [\"remoteWrite\", \"scrape\"")?;
+    holds("deploy/helm/goodput/templates/tests/why.yaml", "helm.sh/hook: test")?;
+    holds("deploy/debian/nfpm-analyzer.yaml", "dst: /usr/bin/goodput-slurm-targets")
 }
 
 /// Takes too long to be run: the target is there and knows the part, whose short form every run has.
@@ -384,7 +417,7 @@ fn is_a_long_form(_: &World, command: &str) -> Result<()> {
 
 /// A failed check is an answer about this machine, with status 1.
 fn audit(world: &World, command: &str) -> Result<()> {
-    let output = world.output(command)?;
+    let output = world.output(&unpacked(command))?;
     let text = String::from_utf8_lossy(&output.stdout);
     ensure!(matches!(output.status.code(), Some(0 | 1)), "it ended with {}: {text}", output.status);
     ensure!(text.contains("numa_balancing"), "no check of NUMA balancing: {text}");
@@ -404,10 +437,25 @@ fn why(world: &World, command: &str) -> Result<()> {
     // And since before that: the first look at the utilization, which holds for ten seconds, is at the time before it.
     world.node.busy(0, SystemTime::now() - Duration::from_secs(30), Duration::from_secs(150), Some(pid))?;
     let (_started, address) = world.exporter("goodput-exporter")?;
-    let here =
-        ["gpu-node:9400", "localhost:9400"].iter().fold(command.to_owned(), |c, t| c.replace(t, &address.to_string()));
+    let targets = ["gpu-node:9400", "localhost:9400", "node1:9400"];
+    let here = targets.iter().fold(command.to_owned(), |c, t| c.replace(t, &address.to_string()));
     let brief = format!("{} {BRIEFLY}", here.trim_end_matches("--for 60s"));
     world.succeeds(&brief, "productive: The GPU was busy.")
+}
+
+/// The exporter that it starts sees the fake GPU.
+fn why_alone(world: &World, command: &str) -> Result<()> {
+    let mut shell = world.shell(&unpacked(command).replace("--for 60s", BRIEFLY))?;
+    shell.env("GOODPUT_EXPORTER_NVML_LIBRARY", FakeNvml::build()?.path()).envs([world.node.env()]);
+    let output = shell.output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    ensure!(output.status.success() && text.contains("GPU 0 on "), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    Ok(())
+}
+
+/// The programs of the archive are those under test.
+fn unpacked(command: &str) -> String {
+    command.replace(&format!("goodput-{}-linux-amd64/", env!("CARGO_PKG_VERSION")), "target/release/")
 }
 
 /// With the README's own configuration, whose targets are the exporter that runs here.

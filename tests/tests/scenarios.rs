@@ -7,11 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use goodput_analyzer::classify::{Advice, Class, DERATES, OUTAGES, PHASES, RULES, Thresholds, judge_series};
-use goodput_analyzer::sample::{Series, TimeMs};
-use goodput_tests::lab::exporters::{Exporters, Fields, Recorder, View, uuid};
-use goodput_tests::lab::model::{Layout, Machine};
-use goodput_tests::lab::phase::Phase;
+use goodput_exposition::sample::{Series, TimeMs};
+use goodput_lab::exporters::{Exporters, Fields, Recorder, View, uuid};
+use goodput_lab::model::{Layout, Machine};
+use goodput_lab::phase::Phase;
+use goodput_rules::classify::{DERATES, OUTAGES, PHASES, RULES, Thresholds, judge_series};
+use goodput_verdict::{Advice, Class};
 use serde::Deserialize;
 
 /// Time between scrapes.
@@ -64,6 +65,7 @@ struct Fault {
 impl Fault {
     fn spoil(&self, series: &mut [Series]) {
         let is_its = |s: &&mut Series| s.labels.metric().starts_with(&self.metric) && s.labels.get("UUID").is_some();
+        assert!(series.iter_mut().any(|s| is_its(&s)), "no metric of GPUs begins with {}", self.metric);
         for series in series.iter_mut().filter(is_its) {
             let from = series.samples.partition_point(|s| s.time_ms < START_MS + self.from * MINUTE_MS);
             let (before, after) = series.samples.split_at_mut(from);
@@ -164,7 +166,7 @@ fn minutes(series: &[Series], gpu: &str, count: usize) -> Vec<Minute> {
 }
 
 fn class(name: &str) -> Class {
-    *Class::ALL.iter().find(|c| c.name() == name).unwrap_or_else(|| panic!("no class is called {name:?}"))
+    Class::named(name).unwrap_or_else(|| panic!("no class is called {name:?}"))
 }
 
 /// The UUID of a GPU that a schedule names as `host/gpuN`.
@@ -272,7 +274,7 @@ fn schedules_are_told_from_their_signals() {
 
 #[test]
 fn every_rule_has_its_scenarios_and_its_page() {
-    let pages = std::fs::read_to_string(folder().join("../../docs/rules.md")).unwrap();
+    let pages = std::fs::read_to_string(folder().join("../../docs/reference/rules.md")).unwrap();
     let exclusive = OUTAGES.iter().map(|o| o.class).chain(PHASES.iter().map(|p| p.class));
     let shared = RULES.iter().map(|r| r.class).chain(DERATES.iter().map(|d| d.class));
     for class in exclusive.chain(shared).chain([Class::Straggler]) {
@@ -281,13 +283,13 @@ fn every_rule_has_its_scenarios_and_its_page() {
             let file = folder().join(name).join(format!("{kind}.yaml"));
             assert!(file.try_exists().unwrap(), "{} is missing", file.display());
         }
-        assert!(pages.contains(&format!("\n## `{name}`\n")), "docs/rules.md has no section on {name}");
+        assert!(pages.contains(&format!("\n## `{name}`\n")), "docs/reference/rules.md has no section on {name}");
     }
     let advised: BTreeSet<&str> =
         ALL.iter().flat_map(|told| &told.minutes).flat_map(|minute| minute.advice.iter().copied()).collect();
     for name in Advice::ALL.iter().map(|advice| advice.name()) {
         assert!(advised.contains(name), "no scenario advises {name}");
-        assert!(pages.contains(&format!("`{name}`")), "docs/rules.md does not speak of {name}");
+        assert!(pages.contains(&format!("`{name}`")), "docs/reference/rules.md does not speak of {name}");
     }
 }
 
@@ -367,7 +369,7 @@ impl Line {
         (says_else && *version == recorded.version).then(|| {
             format!(
                 "{class}: of the same samples ({scenario}) version {version} said\n  {:?}\nand says now\n  {:?}\n\
-                 raise VERSION of the class, for stored verdicts are not like these (docs/rules.md)",
+                 raise VERSION of the class, for stored verdicts are not like these (docs/reference/rules.md)",
                 recorded.verdict, self.verdict
             )
         })

@@ -5,8 +5,8 @@
 use std::fs;
 use std::time::Duration;
 
-use goodput_tests::gpu::{FakeNode, NodeSpec};
-use goodput_tests::process::until;
+use goodput_lab::gpu::{FakeNode, NodeSpec};
+use goodput_lab::process::until;
 use goodput_tests::programs::{Analyzer, Exporter};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 

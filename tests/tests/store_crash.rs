@@ -7,9 +7,9 @@ use std::hash::{BuildHasher, RandomState};
 use std::thread;
 use std::time::Duration;
 
-use goodput_analyzer::store::wall_clock;
+use goodput_lab::process::until;
+use goodput_store::wall_clock;
 use goodput_tests::numbered::Load;
-use goodput_tests::process::until;
 use goodput_tests::programs::Analyzer;
 
 /// A head so small that the kills also hit flushes, and the merges and removals that follow them.

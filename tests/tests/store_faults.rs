@@ -8,11 +8,11 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use goodput_analyzer::store::wall_clock;
+use goodput_lab::process::until;
+use goodput_lab::remote_write::{TimeSeries, send};
+use goodput_store::wall_clock;
 use goodput_tests::numbered::Load;
-use goodput_tests::process::until;
 use goodput_tests::programs::Analyzer;
-use goodput_tests::remote_write::{TimeSeries, send};
 use goodput_tests::scrape::serve;
 use goodput_tests::tmpfs::Tmpfs;
 

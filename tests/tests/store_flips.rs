@@ -14,12 +14,12 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use goodput_analyzer::sample::{Labels, TimeMs};
-use goodput_analyzer::store::{Selection, Snapshot, Verdicts, read_verdicts, wall_clock};
-use goodput_tests::bin;
-use goodput_tests::process::until;
+use goodput_exposition::sample::{Labels, TimeMs};
+use goodput_lab::bin;
+use goodput_lab::process::until;
+use goodput_lab::remote_write::{TimeSeries, send};
+use goodput_store::{Directory, ReadVerdicts, Selection, Snapshot, Verdicts, wall_clock};
 use goodput_tests::programs::Analyzer;
-use goodput_tests::remote_write::{TimeSeries, send};
 
 /// Small heads make several segments, and segments above half of so few bytes are not merged: a file that is there once
 /// stays as it is.
@@ -303,7 +303,7 @@ fn held(dir: &Path, hours: &Range<TimeMs>) -> Result<Held> {
     let runtime = tokio::runtime::Runtime::new()?;
     let snapshot = runtime.block_on(Snapshot::take(dir, hours))?;
     let series = snapshot.select(&Selection { range: hours.clone(), ..Selection::default() })?;
-    let bits = |samples: Vec<goodput_analyzer::sample::Sample>| {
+    let bits = |samples: Vec<goodput_exposition::sample::Sample>| {
         samples.into_iter().map(|sample| (sample.time_ms, sample.value.to_bits())).collect()
     };
     let samples = series.into_iter().map(|series| (series.labels, bits(series.samples))).collect();
@@ -311,7 +311,7 @@ fn held(dir: &Path, hours: &Range<TimeMs>) -> Result<Held> {
 }
 
 fn verdicts(dir: &Path, hours: &Range<TimeMs>) -> Result<Verdicts> {
-    Ok(tokio::runtime::Runtime::new()?.block_on(read_verdicts(dir, hours.clone()))?)
+    Ok(tokio::runtime::Runtime::new()?.block_on(Directory::new(dir).verdicts(hours.clone()))?)
 }
 
 /// Everything that is wrong is an error.

@@ -6,10 +6,10 @@
 use std::fs;
 use std::time::Duration;
 
-use goodput_analyzer::store::wall_clock;
-use goodput_tests::process::until;
+use goodput_lab::process::until;
+use goodput_lab::remote_write::{TimeSeries, send};
+use goodput_store::wall_clock;
 use goodput_tests::programs::Analyzer;
-use goodput_tests::remote_write::{TimeSeries, send};
 use goodput_tests::scrape::serve;
 
 /// Series of one request.

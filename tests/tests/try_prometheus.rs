@@ -10,12 +10,12 @@ use std::process::{Command, Output};
 
 use anyhow::{Context as _, Result, ensure};
 use goodput_analyzer::evaluate::Trace;
-use goodput_analyzer::sample::TimeMs;
-use goodput_analyzer::store::wall_clock;
-use goodput_tests::bin;
-use goodput_tests::lab::exporters::Exporters;
-use goodput_tests::lab::families::{FAMILIES, plan};
-use goodput_tests::lab::record::{Plan, record};
+use goodput_exposition::sample::TimeMs;
+use goodput_lab::bin;
+use goodput_lab::exporters::Exporters;
+use goodput_lab::families::{FAMILIES, plan};
+use goodput_lab::record::{Plan, record};
+use goodput_store::wall_clock;
 use goodput_tests::prometheus::Prometheus;
 use goodput_tests::victoria::VictoriaMetrics;
 use serde_json::Value;

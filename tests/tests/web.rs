@@ -5,10 +5,11 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result};
 use goodput_analyzer::report::text;
+use goodput_lab::process::until;
+use goodput_lab::remote_write::{TimeSeries, send};
+use goodput_lab::report::Interval;
 use goodput_tests::browser::Browser;
-use goodput_tests::process::until;
-use goodput_tests::programs::{Analyzer, Interval};
-use goodput_tests::remote_write::{TimeSeries, send};
+use goodput_tests::programs::Analyzer;
 use serde_json::json;
 
 const HOURS: i64 = 6;

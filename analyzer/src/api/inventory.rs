@@ -2,109 +2,145 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use axum::Json;
-use axum::extract::{Query, State};
+use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::problem::Problem;
+use super::parameters::{CLUSTER, CURSOR, LIMIT, NODE};
 use super::query::Asked;
 use super::results::MAX_HOURS;
+use super::route::{Reads, Route};
+use super::table::Table;
 use super::{Answer, Page};
-use crate::classify::{Class, Interval};
-use crate::sample::TimeMs;
-use crate::serve::App;
-use crate::serve::conditions::Finding;
-use crate::store::{Results, Whose};
+use crate::app::App;
+use crate::app::conditions::Finding;
+use goodput_exposition::sample::TimeMs;
+use goodput_store::Results;
+use goodput_verdict::{Allocation, Class, NodeHour, Part};
 
-#[derive(Serialize)]
-pub(super) struct Health {
+pub(super) fn routes<S: Results + Clone + 'static>(table: Table<S>) -> Table<S> {
+    table
+        .get(Route::new("/health", "How the analyzer is").reads(Reads::Little), health)
+        .get(Route::new("/nodes", "Nodes with verdicts").hours(MAX_HOURS).asks(&[LIMIT, CURSOR]), nodes)
+        .get(Route::new("/gpus", "GPUs with verdicts").hours(MAX_HOURS).asks(&[CLUSTER, NODE, LIMIT, CURSOR]), gpus)
+}
+
+/// How the analyzer is.
+#[derive(Serialize, JsonSchema)]
+struct Health {
+    /// The program's.
     version: &'static str,
+    /// Is it about to end?
     stopping: bool,
-    /// Every minute that ends here or before is judged; null before the first round.
+    /// Every minute that ends here or before is judged, Unix milliseconds, UTC; null before the first round.
     judged_until_ms: Option<TimeMs>,
-    /// Hours that end here or before are final, unless samples come in late.
+    /// Hours that end here or before are final, unless samples come in late, Unix milliseconds, UTC; null before the
+    /// first round.
     final_until_ms: Option<TimeMs>,
+    /// Since the start.
     stored_samples: u64,
+    /// Since the start.
     dropped_samples: u64,
-    /// What an operator has to know, whether it holds or not.
+    /// What an operator has to know, worst first, whether it holds or not.
     conditions: Vec<Finding>,
 }
 
-#[derive(Serialize)]
-pub(super) struct Node {
+/// A node with verdicts in the time asked for.
+#[derive(Serialize, JsonSchema)]
+struct Node {
+    /// Its cluster; null where its series name none, and in verdicts of earlier releases.
     cluster: Option<String>,
+    /// Its name.
     node: String,
     #[serde(flatten)]
     members: Members,
 }
 
-#[derive(Default, Serialize)]
+#[derive(Default, Serialize, JsonSchema)]
 struct Members {
+    /// Its GPUs, by UUID.
     gpus: BTreeSet<String>,
+    /// Who held them.
     owners: BTreeSet<String>,
 }
 
-#[derive(Serialize)]
-pub(super) struct Gpu {
+/// A GPU with verdicts in the time asked for.
+#[derive(Serialize, JsonSchema)]
+struct Gpu {
+    /// Its UUID.
     gpu: String,
+    /// Its cluster; null where its series name none, and in verdicts of earlier releases.
     cluster: Option<String>,
+    /// Its node.
     node: String,
+    /// Its model; null where unknown.
     model: Option<String>,
-    /// First and last instant for which there is data in the time asked for; null when there is none.
+    /// Start of its first interval with data, Unix milliseconds, UTC; null when there is none.
     first_data_ms: Option<TimeMs>,
+    /// End of its last interval with data, Unix milliseconds, UTC; null when there is none.
     last_data_ms: Option<TimeMs>,
 }
 
-type Given = Query<BTreeMap<String, String>>;
+impl Gpu {
+    fn of(hour: &NodeHour, allocation: &Allocation) -> Self {
+        Self {
+            gpu: allocation.gpu.clone(),
+            cluster: hour.cluster.clone(),
+            node: hour.node.clone(),
+            model: None,
+            first_data_ms: None,
+            last_data_ms: None,
+        }
+    }
 
-pub(super) async fn health<S: Results>(State(app): State<App<S>>, given: Given) -> Answer<Health> {
-    Asked::of(given.0, &[])?;
+    fn add(&mut self, allocation: &Allocation, part: &Part) {
+        self.model = allocation.model.clone().or(self.model.take());
+        for stretch in part.stretches.iter().filter(|_| part.class != Class::NoData) {
+            let first = self.first_data_ms.map_or(stretch.start_ms, |first| first.min(stretch.start_ms));
+            self.first_data_ms = Some(first);
+            self.last_data_ms = self.last_data_ms.max(Some(stretch.end_ms));
+        }
+    }
+}
+
+async fn health<S: Results>(app: App<S>, _: Asked) -> Answer<Health> {
     let (progress, samples) = (app.progress.borrow().clone(), app.intake.account().samples);
-    let conditions = app.conditions().map_err(|error| Problem::failed(&error))?;
-    Ok(Json(Health {
+    Ok(Health {
         version: env!("CARGO_PKG_VERSION"),
         stopping: *app.stopping.borrow(),
         judged_until_ms: progress.judged_until_ms,
         final_until_ms: progress.final_until_ms,
         stored_samples: samples.stored,
         dropped_samples: samples.conflicting + samples.out_of_bounds + samples.unknown + samples.over_limit,
-        conditions,
-    }))
+        conditions: app.conditions(),
+    })
 }
 
-pub(super) async fn nodes<S: Results>(State(app): State<App<S>>, given: Given) -> Answer<Page<Node>> {
-    let asked = Asked::of(given.0, &["start", "end", "limit", "cursor"])?;
-    let range = asked.range((app.now)(), &app.zone, MAX_HOURS)?;
+async fn nodes<S: Results>(app: App<S>, asked: Asked) -> Answer<Page<Node>> {
+    let range = asked.range((app.now)(), &app.zone)?;
     let mut nodes: BTreeMap<(String, Option<String>), Members> = BTreeMap::new();
-    for Interval { cluster, node, gpu, owner, .. } in app.store.intervals(range).await? {
+    for NodeHour { cluster, node, held, .. } in app.store.hours(range, None).await? {
         let members = nodes.entry((node, cluster)).or_default();
-        members.gpus.insert(gpu);
-        members.owners.extend(owner);
-    }
-    let node = |((node, cluster), members)| Node { cluster, node, members };
-    Ok(Json(asked.part()?.of(nodes.into_iter().map(node))))
-}
-
-pub(super) async fn gpus<S: Results>(State(app): State<App<S>>, given: Given) -> Answer<Page<Gpu>> {
-    let asked = Asked::of(given.0, &["start", "end", "cluster", "node", "limit", "cursor"])?;
-    let range = asked.range((app.now)(), &app.zone, MAX_HOURS)?;
-    let whose = Whose { cluster: asked.owned("cluster"), node: asked.owned("node"), ..Whose::default() };
-    let mut gpus: BTreeMap<(String, String), Gpu> = BTreeMap::new();
-    for interval in app.store.intervals_of(range, &whose).await? {
-        let Interval { cluster, node, gpu, model, class, start_ms, end_ms, .. } = interval;
-        let entry = gpus.entry((node.clone(), gpu.clone())).or_insert(Gpu {
-            gpu,
-            cluster,
-            node,
-            model: None,
-            first_data_ms: None,
-            last_data_ms: None,
-        });
-        entry.model = model.or(entry.model.take());
-        if class != Class::NoData {
-            entry.first_data_ms = Some(entry.first_data_ms.map_or(start_ms, |first| first.min(start_ms)));
-            entry.last_data_ms = entry.last_data_ms.max(Some(end_ms));
+        for Allocation { gpu, owner, .. } in held.into_iter().map(|held| held.allocation) {
+            members.gpus.insert(gpu);
+            members.owners.extend(owner);
         }
     }
-    Ok(Json(asked.part()?.of(gpus.into_values())))
+    let node = |((node, cluster), members)| Node { cluster, node, members };
+    Ok(asked.part()?.of(nodes.into_iter().map(node)))
+}
+
+async fn gpus<S: Results>(app: App<S>, asked: Asked) -> Answer<Page<Gpu>> {
+    let range = asked.range((app.now)(), &app.zone)?;
+    let mut hours = app.store.hours(range, asked.owned("node").as_deref()).await?;
+    hours.retain(|hour| asked.wants("cluster", hour.cluster.as_deref()));
+    hours.sort_by_key(|hour| hour.start_ms);
+    let mut gpus: BTreeMap<(String, String), Gpu> = BTreeMap::new();
+    for hour in &hours {
+        for (allocation, part) in hour.parts() {
+            gpus.entry((hour.node.clone(), allocation.gpu.clone()))
+                .or_insert_with(|| Gpu::of(hour, allocation))
+                .add(allocation, part);
+        }
+    }
+    Ok(asked.part()?.of(gpus.into_values()))
 }

@@ -1,13 +1,21 @@
-//! `/api/v1/…`: what is stored, as JSON for programs. Read-only, but for events, which are a way in; described by `openapi.json`, which is served too.
+//! `/api/v1/…`: what is stored, as JSON for programs. Read-only, but for events, which are a way in. `openapi.json`
+//! describes all of it: it is made of the table of routes and of the types of their answers.
 //!
 //! A query with a parameter that a route does not know is an error, so that a misspelt filter never means "everything".
 
+#[cfg(test)]
+mod check;
+mod events;
 mod inventory;
+mod parameters;
 mod problem;
 mod query;
+mod responses;
 mod results;
+mod route;
 mod runs;
 mod series;
+mod table;
 #[cfg(test)]
 mod tests;
 
@@ -17,21 +25,20 @@ use axum::extract::Request;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::serve::{App, Busy};
-use crate::store::{Results, Samples};
+use crate::app::{App, Busy};
+use goodput_store::{Results, Samples};
 use problem::Problem;
-
-/// The description of all routes, OpenAPI 3.1.
-const OPENAPI: &str = include_str!("openapi.json");
+use table::Table;
 
 /// An answer, or why there is none.
-type Answer<T> = Result<axum::Json<T>, Problem>;
+type Answer<T> = Result<T, Problem>;
 
 /// A part of a list.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
 struct Page<T> {
     data: Vec<T>,
     /// The `cursor` that asks for what follows; null at the end.
@@ -43,25 +50,16 @@ pub(crate) fn busy(busy: Busy) -> Response {
     Problem::busy(busy).into_response()
 }
 
-/// All routes.
+/// All routes that are read.
+fn table<S: Samples + Results + Clone + 'static>() -> Table<S> {
+    let rooms = [inventory::routes, results::routes, runs::routes, series::routes];
+    rooms.into_iter().fold(Table::new(), |table, add| add(table))
+}
+
+/// The same, to be served.
 pub(crate) fn routes<S: Samples + Results + Clone + 'static>() -> Router<App<S>> {
-    let routes = Router::new()
-        .route("/health", get(inventory::health::<S>))
-        .route("/nodes", get(inventory::nodes::<S>))
-        .route("/gpus", get(inventory::gpus::<S>))
-        .route("/intervals", get(results::intervals::<S>))
-        .route("/advisories", get(results::advisories::<S>))
-        .route("/risks", get(results::risks::<S>))
-        .route("/standings", get(results::standings::<S>))
-        .route("/forecasts", get(results::forecasts::<S>))
-        .route("/findings", get(results::findings::<S>))
-        .route("/report", get(results::report::<S>))
-        .route("/runs", get(runs::list::<S>))
-        .route("/signals", get(series::signals))
-        .route("/series", get(series::series::<S>))
-        .route("/openapi.json", get(async || ([(header::CONTENT_TYPE, "application/json")], OPENAPI)))
-        .fallback(async || Problem::nothing_here())
-        .layer(from_fn(tagged));
+    let (routes, _) = table().finish();
+    let routes = routes.fallback(async || Problem::nothing_here()).layer(from_fn(tagged));
     Router::new().nest("/api/v1", routes)
 }
 

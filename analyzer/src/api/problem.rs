@@ -5,22 +5,32 @@ use std::fmt::Display;
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::serve::{Busy, NoReport, later};
-use crate::store::StoreError;
+use crate::app::{Busy, NoReport, later};
+use goodput_store::StoreError;
 
 /// Why there is no answer.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline)]
 pub(super) struct Problem {
     #[serde(skip)]
     status: StatusCode,
-    /// The parameter of the query; null when it is about none.
+    /// The parameter; null when it is about none.
     field: Option<String>,
     /// What was expected, or what failed.
     expected: String,
     /// What the parameter says; null when it is not there.
     found: Option<String>,
+}
+
+/// Why there is no answer.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Error")]
+pub(super) struct ErrorBody {
+    /// What is wrong.
+    error: Problem,
 }
 
 impl Problem {
@@ -71,7 +81,8 @@ impl From<NoReport> for Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let response = (self.status, Json(serde_json::json!({ "error": self })));
-        if self.status == StatusCode::SERVICE_UNAVAILABLE { later(response) } else { response.into_response() }
+        let status = self.status;
+        let response = (status, Json(ErrorBody { error: self }));
+        if status == StatusCode::SERVICE_UNAVAILABLE { later(response) } else { response.into_response() }
     }
 }

@@ -7,17 +7,22 @@ use jiff::tz::TimeZone;
 
 use super::Page;
 use super::problem::Problem;
-use crate::judge::HOUR_MS;
+use super::route::Route;
 use crate::report::Period;
 use crate::report::period::parse_time;
-use crate::sample::TimeMs;
+use goodput_exposition::sample::TimeMs;
+use goodput_verdict::HOUR_MS;
 
 /// Items of a page unless the query says otherwise, and at most.
-const DEFAULT_LIMIT: usize = 1_000;
-const MAX_LIMIT: usize = 10_000;
+pub(super) const DEFAULT_LIMIT: usize = 1_000;
+pub(super) const MAX_LIMIT: usize = 10_000;
 
 /// The parameters of a query.
-pub(super) struct Asked(BTreeMap<String, String>);
+pub(super) struct Asked {
+    given: BTreeMap<String, String>,
+    /// The most hours between `start` and `end`.
+    max_hours: i64,
+}
 
 /// Which part of a list.
 #[derive(Clone, Copy, Debug)]
@@ -27,16 +32,17 @@ pub(super) struct Part {
 }
 
 impl Asked {
-    /// Takes the parameters, which must all be among `known`.
-    pub(super) fn of(given: BTreeMap<String, String>, known: &[&str]) -> Result<Self, Problem> {
+    /// Takes the parameters; the route must know each.
+    pub(super) fn of(given: BTreeMap<String, String>, route: &Route) -> Result<Self, Problem> {
+        let known: Vec<&str> = route.parameters().map(|parameter| parameter.name).collect();
         match given.keys().find(|name| !known.contains(&name.as_str())) {
             Some(name) => Err(Problem::bad(name, format!("one of {}", known.join(", ")), Some(name))),
-            None => Ok(Self(given)),
+            None => Ok(Self { given, max_hours: route.hours.unwrap_or_default() }),
         }
     }
 
     pub(super) fn get(&self, name: &str) -> Option<&str> {
-        self.0.get(name).map(String::as_str)
+        self.given.get(name).map(String::as_str)
     }
 
     /// Is the value what is asked for? Anything is, where nothing is asked for.
@@ -45,7 +51,7 @@ impl Asked {
     }
 
     pub(super) fn owned(&self, name: &str) -> Option<String> {
-        self.0.get(name).cloned()
+        self.given.get(name).cloned()
     }
 
     /// The one of all that has this name.
@@ -62,7 +68,8 @@ impl Asked {
     }
 
     /// From `start` to `end`; without them the last 24 full hours and the open one.
-    pub(super) fn range(&self, now: TimeMs, zone: &TimeZone, max_hours: i64) -> Result<Range<TimeMs>, Problem> {
+    pub(super) fn range(&self, now: TimeMs, zone: &TimeZone) -> Result<Range<TimeMs>, Problem> {
+        let max_hours = self.max_hours;
         let time = |field: &str, otherwise: TimeMs| {
             let Some(text) = self.get(field) else { return Ok(otherwise) };
             let parsed = parse_time(text, zone).map(|time| time.timestamp().as_millisecond());

@@ -1,30 +1,61 @@
 //! Intervals, advisories, risks, forecasts, findings, the report.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use axum::Json;
-use axum::extract::{Query, State};
-
+use super::parameters::{
+    ACCOUNT, ADVICE, CHARGED_TO, CLASS, CLUSTER, CURSOR, GPU, KIND, LIMIT, MEMORY, NODE, OWNER, RUN, WEEK,
+};
 use super::query::Asked;
+use super::route::{Reads, Route};
+use super::table::Table;
 use super::{Answer, Page, Problem};
-use crate::classify::{Advice, Advisory, Class, Interval};
-use crate::forecast::{Kind, Memory, Prospect, Risk, Sort};
+use crate::app::App;
 use crate::report::{Finding, Period, Report};
-use crate::serve::App;
-use crate::store::{Results, Whose};
-use crate::tuning::Standing;
+use goodput_store::{Results, Whose};
+use goodput_verdict::{Advice, Advisory, Class, Interval, Kind, Memory, Prospect, Risk, Sort, Standing};
 
 /// Verdicts of a longer time are not read at once.
 pub(super) const MAX_HOURS: i64 = 35 * 24;
 
-type Given = Query<BTreeMap<String, String>>;
+pub(super) fn routes<S: Results + Clone + 'static>(table: Table<S>) -> Table<S> {
+    table
+        .get(
+            Route::new("/intervals", "The ledger")
+                .about("Intervals that lie in the time asked for; they are cut at hours.")
+                .hours(MAX_HOURS)
+                .asks(&[CLUSTER, NODE, GPU, OWNER, RUN, ACCOUNT, CLASS, CHARGED_TO, LIMIT, CURSOR]),
+            intervals,
+        )
+        .get(
+            Route::new("/advisories", "What was advised")
+                .hours(MAX_HOURS)
+                .asks(&[CLUSTER, NODE, GPU, OWNER, RUN, ADVICE, LIMIT, CURSOR]),
+            advisories,
+        )
+        .get(
+            Route::new("/risks", "Memory, disks, pods and GPUs that were at risk")
+                .hours(MAX_HOURS)
+                .asks(&[CLUSTER, NODE, KIND, MEMORY, LIMIT, CURSOR]),
+            risks,
+        )
+        .get(
+            Route::new("/standings", "How nodes were set up, and kept up with the nodes that they worked with")
+                .hours(MAX_HOURS)
+                .asks(&[CLUSTER, NODE, LIMIT, CURSOR]),
+            standings,
+        )
+        .get(
+            Route::new("/forecasts", "What is to be expected now of memory, disks, pods and GPUs")
+                .asks(&[CLUSTER, NODE, KIND, MEMORY, LIMIT, CURSOR])
+                .reads(Reads::Memory),
+            forecasts,
+        )
+        .get(Route::new("/findings", "Findings of a week's report").asks(&[WEEK, LIMIT, CURSOR]), findings)
+        .get(Route::new("/report", "The report of a week").asks(&[WEEK]), report)
+}
 
-pub(super) async fn intervals<S: Results>(State(app): State<App<S>>, given: Given) -> Answer<Page<Interval>> {
-    let place = ["cluster", "node", "gpu", "owner", "run", "account"];
-    let known = [&place[..], &["start", "end", "class", "charged_to", "limit", "cursor"]].concat();
-    let asked = Asked::of(given.0, &known)?;
-    let range = asked.range((app.now)(), &app.zone, MAX_HOURS)?;
+async fn intervals<S: Results>(app: App<S>, asked: Asked) -> Answer<Page<Interval>> {
+    let range = asked.range((app.now)(), &app.zone)?;
     let part = asked.part()?;
     let whose = Whose {
         cluster: asked.owned("cluster"),
@@ -38,13 +69,11 @@ pub(super) async fn intervals<S: Results>(State(app): State<App<S>>, given: Give
         skip: part.cursor,
         limit: Some(part.limit + 1),
     };
-    Ok(Json(part.begins(app.store.intervals_of(range, &whose).await?)))
+    Ok(part.begins(app.store.intervals_of(range, &whose).await?))
 }
 
-pub(super) async fn advisories<S: Results>(State(app): State<App<S>>, given: Given) -> Answer<Page<Advisory>> {
-    let known = ["start", "end", "cluster", "node", "gpu", "owner", "run", "advice", "limit", "cursor"];
-    let asked = Asked::of(given.0, &known)?;
-    let range = asked.range((app.now)(), &app.zone, MAX_HOURS)?;
+async fn advisories<S: Results>(app: App<S>, asked: Asked) -> Answer<Page<Advisory>> {
+    let range = asked.range((app.now)(), &app.zone)?;
     let advice = asked.named("advice", Advice::ALL, Advice::name)?;
     let all = app.store.outlook(range).await?.advisories.into_iter().filter(|a| {
         asked.wants("cluster", a.cluster.as_deref())
@@ -54,30 +83,27 @@ pub(super) async fn advisories<S: Results>(State(app): State<App<S>>, given: Giv
             && asked.wants("run", a.run.as_deref())
             && advice.is_none_or(|advice| a.advice == advice)
     });
-    Ok(Json(asked.part()?.of(all)))
+    Ok(asked.part()?.of(all))
 }
 
-pub(super) async fn risks<S: Results>(State(app): State<App<S>>, given: Given) -> Answer<Page<Risk>> {
-    let asked = Asked::of(given.0, &["start", "end", "cluster", "node", "kind", "memory", "limit", "cursor"])?;
-    let range = asked.range((app.now)(), &app.zone, MAX_HOURS)?;
+async fn risks<S: Results>(app: App<S>, asked: Asked) -> Answer<Page<Risk>> {
+    let range = asked.range((app.now)(), &app.zone)?;
     let is = wanted(&asked)?;
     let all = app.store.outlook(range).await?.risks.into_iter().filter(|risk| is(&risk.last));
-    Ok(Json(asked.part()?.of(all)))
+    Ok(asked.part()?.of(all))
 }
 
-pub(super) async fn standings<S: Results>(State(app): State<App<S>>, given: Given) -> Answer<Page<Standing>> {
-    let asked = Asked::of(given.0, &["start", "end", "cluster", "node", "limit", "cursor"])?;
-    let range = asked.range((app.now)(), &app.zone, MAX_HOURS)?;
+async fn standings<S: Results>(app: App<S>, asked: Asked) -> Answer<Page<Standing>> {
+    let range = asked.range((app.now)(), &app.zone)?;
     let is_wanted = |s: &Standing| asked.wants("cluster", s.cluster.as_deref()) && asked.wants("node", Some(&s.node));
-    Ok(Json(asked.part()?.of(app.store.outlook(range).await?.standings.into_iter().filter(is_wanted))))
+    Ok(asked.part()?.of(app.store.outlook(range).await?.standings.into_iter().filter(is_wanted)))
 }
 
 /// As at the last minute that is judged.
-pub(super) async fn forecasts<S: Results>(State(app): State<App<S>>, given: Given) -> Answer<Page<Prospect>> {
-    let asked = Asked::of(given.0, &["cluster", "node", "kind", "memory", "limit", "cursor"])?;
+async fn forecasts<S: Results>(app: App<S>, asked: Asked) -> Answer<Page<Prospect>> {
     let is = wanted(&asked)?;
     let prospects = app.progress.borrow().prospects.clone();
-    Ok(Json(asked.part()?.of(prospects.into_iter().filter(|prospect| is(prospect)))))
+    Ok(asked.part()?.of(prospects.into_iter().filter(|prospect| is(prospect))))
 }
 
 fn wanted(asked: &Asked) -> Result<impl Fn(&Prospect) -> bool, Problem> {
@@ -91,15 +117,13 @@ fn wanted(asked: &Asked) -> Result<impl Fn(&Prospect) -> bool, Problem> {
     })
 }
 
-pub(super) async fn findings<S: Results>(State(app): State<App<S>>, given: Given) -> Answer<Page<Finding>> {
-    let asked = Asked::of(given.0, &["week", "limit", "cursor"])?;
+async fn findings<S: Results>(app: App<S>, asked: Asked) -> Answer<Page<Finding>> {
     let report = build(&app, asked.week((app.now)(), &app.zone)?).await?;
-    Ok(Json(asked.part()?.of(report.findings.iter().cloned())))
+    Ok(asked.part()?.of(report.findings.iter().cloned()))
 }
 
-pub(super) async fn report<S: Results>(State(app): State<App<S>>, given: Given) -> Answer<Arc<Report>> {
-    let asked = Asked::of(given.0, &["week"])?;
-    Ok(Json(build(&app, asked.week((app.now)(), &app.zone)?).await?))
+async fn report<S: Results>(app: App<S>, asked: Asked) -> Answer<Arc<Report>> {
+    build(&app, asked.week((app.now)(), &app.zone)?).await
 }
 
 async fn build<S: Results>(app: &App<S>, period: Period) -> Result<Arc<Report>, Problem> {

@@ -1,52 +1,88 @@
 //! Signals of one GPU, node or owner on the grid of cells, as rules see them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ops::Range;
 
-use axum::Json;
-use axum::extract::{Query, State};
+use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::parameters::{CURSOR, LIMIT, Parameter};
 use super::query::Asked;
+use super::route::{Reads, Route};
+use super::table::Table;
 use super::{Answer, Page, Problem};
-use crate::frame::{MAX_BRIDGE_MS, NodeFrame, Reading, Tracks, frames, sources};
-use crate::sample::{Series, TimeMs};
-use crate::serve::App;
-use crate::signal::{Kind, Scope, Signal, metrics_of};
-use crate::store::{Results, Samples, Selection, Whose};
+use crate::app::App;
+use goodput_exposition::sample::{Series, TimeMs};
+use goodput_rules::frame::{MAX_BRIDGE_MS, NodeFrame, Reading, Tracks, frames, sources};
+use goodput_rules::signal::{Kind, Scope, Signal, metrics_of};
+use goodput_store::{Results, Samples, Selection, Whose};
 
 /// Signals of a longer time are not read at once.
 const MAX_HOURS: i64 = 25;
 
-type Given = Query<BTreeMap<String, String>>;
+const SIGNAL: Parameter = Parameter::new::<String>("signal", "Which, by the name that /signals lists.").required();
+const GPU: Parameter = Parameter::new::<String>("gpu", "The GPU, by UUID; of a GPU's signal.");
+const CLUSTER: Parameter =
+    Parameter::new::<String>("cluster", "The cluster of the node; without it, the first node of the name.");
+const NODE: Parameter = Parameter::new::<String>("node", "The node; of a node's or an owner's signal.");
+const OWNER: Parameter = Parameter::new::<String>("owner", "The owner; of an owner's signal.");
 
-/// A signal that can be asked for.
-#[derive(Serialize)]
-pub(super) struct Named {
+pub(super) fn routes<S: Samples + Results + Clone + 'static>(table: Table<S>) -> Table<S> {
+    table
+        .get(
+            Route::new("/signals", "Signals that can be asked for").asks(&[LIMIT, CURSOR]).reads(Reads::Memory),
+            signals,
+        )
+        .get(
+            Route::new("/series", "A signal of one GPU, node or owner on the grid of cells")
+                .hours(MAX_HOURS)
+                .asks(&[SIGNAL, GPU, CLUSTER, NODE, OWNER, LIMIT, CURSOR]),
+            series,
+        )
+}
+
+/// A signal that rules use.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Signal")]
+struct Named {
+    /// Its name.
     signal: &'static str,
+    /// `gpu`, `node` or `owner`: whose it is.
+    #[schemars(extend("enum" = ["gpu", "node", "owner"]))]
     scope: &'static str,
+    /// `counter`, `gauge` or `state`.
+    #[schemars(extend("enum" = ["counter", "gauge", "state"]))]
     kind: &'static str,
+    /// Of a reading; of a counter, of its rate.
     unit: &'static str,
+    /// The metrics that give it.
     metrics: Vec<String>,
 }
 
-/// One cell.
-#[derive(Serialize)]
-pub(super) struct Point {
+/// A signal in one cell.
+#[derive(Serialize, JsonSchema)]
+struct Point {
+    /// Start of the cell, Unix milliseconds, UTC.
     start_ms: TimeMs,
+    /// End of the cell, Unix milliseconds, UTC.
     end_ms: TimeMs,
-    /// The NUMA node, of a signal that is one per NUMA node; else null.
+    /// The NUMA node; null unless there is one such signal per NUMA node.
     numa_node: Option<String>,
+    /// Weighted by time; of a counter, its rate per second.
     mean: f64,
+    /// The least.
     min: f64,
+    /// The most.
     max: f64,
+    /// Milliseconds of the cell in which the signal is known.
     covered_ms: i64,
+    /// Samples within the cell.
     samples: u32,
+    /// Does part of it bridge a gap in the data?
     coarse: bool,
 }
 
-pub(super) async fn signals(given: Given) -> Answer<Page<Named>> {
-    let asked = Asked::of(given.0, &["limit", "cursor"])?;
+async fn signals<S>(_: App<S>, asked: Asked) -> Answer<Page<Named>> {
     let named = |signal: &Signal| Named {
         signal: signal.name(),
         scope: match signal.scope() {
@@ -62,7 +98,7 @@ pub(super) async fn signals(given: Given) -> Answer<Page<Named>> {
         unit: signal.unit(),
         metrics: metrics_of(&[*signal]),
     };
-    Ok(Json(asked.part()?.of(Signal::ALL.iter().map(named))))
+    Ok(asked.part()?.of(Signal::ALL.iter().map(named)))
 }
 
 /// Whose signal is asked for.
@@ -84,15 +120,14 @@ impl Place {
     }
 }
 
-pub(super) async fn series<S: Samples + Results>(State(app): State<App<S>>, given: Given) -> Answer<Page<Point>> {
-    let asked = Asked::of(given.0, &["signal", "gpu", "cluster", "node", "owner", "start", "end", "limit", "cursor"])?;
+async fn series<S: Samples + Results>(app: App<S>, asked: Asked) -> Answer<Page<Point>> {
     let signal = asked.named("signal", Signal::ALL, Signal::name)?;
     let signal = signal.ok_or_else(|| Problem::bad("signal", "a signal that /api/v1/signals lists", None))?;
     let entity = entity(&asked, signal)?;
-    let (range, part) = (asked.range((app.now)(), &app.zone, MAX_HOURS)?, asked.part()?);
+    let (range, part) = (asked.range((app.now)(), &app.zone)?, asked.part()?);
     let series = load(&app.store, &entity, signal, &range).await?;
     let points = tokio::task::spawn_blocking(move || points(&series, &entity, signal, &range));
-    Ok(Json(part.of(points.await.map_err(|error| Problem::failed(&error))?)))
+    Ok(part.of(points.await.map_err(|error| Problem::failed(&error))?))
 }
 
 fn entity(asked: &Asked, signal: Signal) -> Result<Entity, Problem> {
@@ -173,7 +208,7 @@ fn point(cell: &Range<TimeMs>, numa_node: Option<String>, reading: &Reading) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::{Labels, Sample};
+    use goodput_exposition::sample::{Labels, Sample};
 
     #[test]
     fn a_node_is_that_of_the_cluster_that_is_asked_for() {

@@ -4,18 +4,18 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::OPENAPI;
-use crate::classify::Culprit;
-use crate::judge::HOUR_MS;
+use super::check::{check, check_as};
+use super::table;
+use crate::config::ReadLimits;
 use crate::judge::tests::START;
-use crate::serve::ReadLimits;
 use crate::serve::tests::{Served, serve, serve_within};
-use crate::store::Events;
+use goodput_store::{Events, Store};
+use goodput_verdict::{Culprit, HOUR_MS};
 
 const HOURS: &str = "start=2026-11-21T03:00:00Z&end=2026-11-21T05:00:00Z";
 
-fn description() -> Value {
-    serde_json::from_str(OPENAPI).unwrap()
+pub(super) fn description() -> Value {
+    Value::Object((*table::<Store>().finish().1).clone())
 }
 
 async fn get(served: &Served, path: &str) -> (u16, Value) {
@@ -36,62 +36,11 @@ fn range() -> String {
     format!("start={}&end={}", show(START), show(START + 2 * HOUR_MS))
 }
 
-/// Does the value have the fields that the schema names, no others, each of a type that it allows?
-fn check(value: &Value, schema: &Value, at: &str) {
-    let description = description();
-    if let Some(name) = schema["$ref"].as_str() {
-        return check(value, description.pointer(name.trim_start_matches('#')).unwrap(), at);
-    }
-    if let Some(all) = schema["oneOf"].as_array() {
-        if value.is_null() {
-            return assert_eq!(all[1]["type"], "null", "{at}");
-        }
-        // Those that are objects are told apart by what they must have.
-        let must =
-            |one: &Value| one["$ref"].as_str().and_then(|name| description.pointer(name.trim_start_matches('#')));
-        let fits = |one: &&Value| {
-            must(one).is_some_and(|of| {
-                of["required"]
-                    .as_array()
-                    .is_some_and(|all| all.iter().all(|name| value.get(name.as_str().unwrap()).is_some()))
-            })
-        };
-        return check(value, all.iter().find(fits).unwrap_or(&all[0]), at);
-    }
-    let kind = match value {
-        Value::Null => "null",
-        Value::Bool(_) => "boolean",
-        Value::Number(number) if number.is_i64() || number.is_u64() => "integer",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    };
-    let types = match &schema["type"] {
-        Value::Array(types) => types.clone(),
-        one => vec![one.clone()],
-    };
-    assert!(types.iter().any(|t| t == kind || kind == "integer" && t == "number"), "{at}: {kind} is none of {types:?}");
-    if let Some(properties) = schema["properties"].as_object() {
-        let fields: BTreeSet<&String> = value.as_object().into_iter().flat_map(|object| object.keys()).collect();
-        assert_eq!(fields, properties.keys().collect(), "{at}");
-        properties.iter().for_each(|(name, schema)| check(&value[name], schema, &format!("{at}.{name}")));
-    }
-    for item in value.as_array().into_iter().flatten() {
-        check(item, &schema["items"], at);
-    }
-}
-
 #[tokio::test]
-async fn every_route_is_described_and_answers_as_described() {
+async fn every_route_answers_as_described() {
     let served = serve("n1").await;
     let description = description();
-    let source = include_str!("mod.rs");
-    let routed: BTreeSet<&str> = source.split(".route(\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
-    let paths = description["paths"].as_object().unwrap();
-    let read: Vec<_> = paths.iter().filter(|(_, route)| route.get("get").is_some()).collect();
-    assert_eq!(read.iter().map(|(path, _)| path.as_str()).collect::<BTreeSet<_>>(), routed);
-    for (path, route) in read {
+    for (path, route) in description["paths"].as_object().unwrap().iter().filter(|(path, _)| *path != "/events") {
         let (status, answer) = get(&served, &asking(path)).await;
         assert_eq!(status, 200, "{path}: {answer}");
         let schema = &route["get"]["responses"]["200"]["content"]["application/json"]["schema"];
@@ -99,15 +48,52 @@ async fn every_route_is_described_and_answers_as_described() {
         let empty = answer["data"].as_array().is_some_and(Vec::is_empty);
         let without = ["/advisories", "/risks", "/standings", "/forecasts", "/runs"];
         assert_eq!(empty, without.contains(&path.as_str()), "{path}: {answer}");
-        // What is described as a parameter is known, and nothing else is.
-        let parameters = route["get"]["parameters"].as_array().cloned().unwrap_or_default();
-        let described: BTreeSet<&str> = parameters.iter().filter_map(|parameter| parameter["name"].as_str()).collect();
-        if path != "/openapi.json" {
-            let (status, error) = get(&served, &format!("{path}?colour=red")).await;
-            assert_eq!((status, &error["error"]["field"]), (400, &Value::from("colour")), "{path}");
-            check(&error, &serde_json::json!({ "$ref": "#/components/schemas/Error" }), path);
-            let expected = error["error"]["expected"].as_str().unwrap().trim_start_matches("one of ").split(", ");
-            assert_eq!(expected.filter(|name| !name.is_empty()).collect::<BTreeSet<_>>(), described, "{path}");
+        let (status, error) = get(&served, &format!("{path}?colour=red")).await;
+        assert_eq!((status, &error["error"]["field"]), (400, &Value::from("colour")), "{path}");
+        check_as(&error, "Error");
+    }
+}
+
+/// The description changes only on purpose; `UPDATE_GOLDEN=1` records it, to be reviewed as a diff.
+#[test]
+fn the_description_is_the_recorded_one() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/openapi.json");
+    let now = format!("{:#}\n", description());
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(path, &now).unwrap();
+    }
+    let then = std::fs::read_to_string(path).unwrap();
+    let differs = then.lines().zip(now.lines()).enumerate().find(|(_, (then, now))| then != now);
+    let differs = differs.map(|(line, (then, now))| format!("line {}: {then} is now {now}", line + 1));
+    assert!(then == now, "{path} differs (UPDATE_GOLDEN=1 records it): {differs:?}");
+}
+
+#[test]
+fn the_page_lists_every_route_and_parameter() {
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference/api.md")).unwrap();
+    for (path, route) in description()["paths"].as_object().unwrap() {
+        let Some(parameters) = route["get"]["parameters"].as_array().filter(|_| path != "/openapi.json") else {
+            continue;
+        };
+        let row = page.lines().find(|line| line.starts_with(&format!("| `/api/v1{path}` |")));
+        let row = row.unwrap_or_else(|| panic!("docs/reference/api.md lacks {path}"));
+        let names = parameters.iter().filter_map(|parameter| parameter["name"].as_str());
+        for name in names.filter(|name| !["limit", "cursor"].contains(name)) {
+            assert!(row.contains(&format!("`{name}`")), "docs/reference/api.md lacks {name} of {path}");
+        }
+    }
+}
+
+/// A reader of the description does not see the source.
+#[test]
+fn every_schema_and_field_has_a_text_of_its_own() {
+    for (name, schema) in description()["components"]["schemas"].as_object().unwrap() {
+        let fields = schema["properties"].as_object().into_iter().flatten();
+        let all = fields.map(|(field, schema)| (field.as_str(), schema)).chain([("", schema)]);
+        for (field, schema) in all.filter(|(field, _)| (name.as_str(), *field) != ("Event", "kind")) {
+            let text = schema["description"].as_str().unwrap_or_default();
+            assert!(!text.is_empty() && !text.contains("[`") && !text.contains("`None`"), "{name}.{field}: {text}");
+            assert!(!field.ends_with("_ms") || text.contains("illiseconds"), "{name}.{field}: {text}");
         }
     }
 }
@@ -146,7 +132,8 @@ async fn refusals_of_reads_are_described() {
     let (mut too_much, mut put_off) = (BTreeSet::new(), BTreeSet::new());
     let is_described = |path: &str, status: u16| {
         let responses = &description["paths"][path]["get"]["responses"];
-        responses.get(status.to_string()).cloned()
+        let response = responses.get(status.to_string())?;
+        response["$ref"].as_str().map_or(Some(response), |name| description.pointer(&name[1..]))
     };
     for path in description["paths"].as_object().unwrap().keys().filter(|path| *path != "/events") {
         for (served, refusal, found) in [(&busy, 503, &mut put_off), (&small, 422, &mut too_much)] {
@@ -166,13 +153,11 @@ async fn refusals_of_reads_are_described() {
 
 #[tokio::test]
 async fn what_has_no_example_in_a_quiet_store_has_the_described_fields_too() {
-    let description = description();
-    let check_as = |name: &str, value: Value| check(&value, &description["components"]["schemas"][name], name);
-    let examples = crate::store::examples();
-    examples.risks.iter().for_each(|risk| check_as("Risk", serde_json::to_value(risk).unwrap()));
-    examples.standings.iter().for_each(|standing| check_as("Standing", serde_json::to_value(standing).unwrap()));
-    check_as("Culprit", serde_json::to_value(Culprit { node: "n1".into(), gpu: "GPU-a".into() }).unwrap());
-    check_as("Advisory", serde_json::to_value(&examples.advisories[0]).unwrap());
+    let examples = goodput_testing::outlook();
+    examples.risks.iter().for_each(|risk| check_as(risk, "Risk"));
+    examples.standings.iter().for_each(|standing| check_as(standing, "Standing"));
+    check_as(&Culprit { node: "n1".into(), gpu: "GPU-a".into() }, "Culprit");
+    check_as(&examples.advisories[0], "Advisory");
 }
 
 #[tokio::test]
@@ -183,11 +168,11 @@ async fn runs_are_what_jobs_told() {
         {"id": "b", "time": "2026-11-21T03:40:00Z", "run": "r", "attempt": 0, "kind": "checkpoint", "step": 7, "seconds": 30,
          "labels": {"node": "n1", "cluster": "eu"}},
     ]);
-    let events = crate::events::parse(body.to_string().as_bytes(), i64::MAX).unwrap();
+    let events = crate::ingest::event_body::parse(body.to_string().as_bytes(), i64::MAX).unwrap();
     served.store.add_events(&events).await.unwrap();
     let runs = data(&served, &format!("/runs?{HOURS}")).await;
     assert_eq!(runs.len(), 2, "one of the cluster eu, one of none: {runs:?}");
-    runs.iter().for_each(|run| check(run, &serde_json::json!({ "$ref": "#/components/schemas/Run" }), "Run"));
+    runs.iter().for_each(|run| check_as(run, "Run"));
     assert_eq!((&runs[0]["cluster"], &runs[1]["cluster"]), (&Value::Null, &Value::from("eu")));
     assert_eq!(
         (&runs[1]["checkpoint_cost"]["seconds"], &runs[1]["attempts"][0]["saved_ms"]),
@@ -201,9 +186,9 @@ async fn runs_are_what_jobs_told() {
 fn events_are_taken_as_described() {
     let description = description();
     let body = description.pointer("/paths/~1events/post/requestBody/content/application~1json").unwrap();
-    let events = crate::events::parse(body["example"].to_string().as_bytes(), i64::MAX).unwrap();
+    let events = crate::ingest::event_body::parse(body["example"].to_string().as_bytes(), i64::MAX).unwrap();
     assert_eq!(events.len(), 4);
-    assert_eq!(body["schema"]["maxItems"], crate::events::MAX_EVENTS);
+    assert_eq!(body["schema"]["maxItems"], crate::ingest::event_body::MAX_EVENTS);
     // Every field that is described is known, to one kind at least.
     let event = description.pointer("/components/schemas/Event/properties").unwrap();
     let mut known: BTreeSet<String> = BTreeSet::new();
@@ -212,7 +197,7 @@ fn events_are_taken_as_described() {
             "id": "a", "time": "2026-11-16T09:00:00Z", "run": "r", "attempt": 0, "kind": kind, "step": 1, "seconds": 1,
             "status": "failed", "labels": {"pod": "p"}, "odd": 1,
         }]);
-        let expected = crate::events::parse(odd.to_string().as_bytes(), i64::MAX).unwrap_err().expected;
+        let expected = crate::ingest::event_body::parse(odd.to_string().as_bytes(), i64::MAX).unwrap_err().expected;
         known.extend(expected.trim_start_matches("one of the fields ").split(", ").map(str::to_owned));
     }
     assert_eq!(known, event.as_object().unwrap().keys().cloned().collect());

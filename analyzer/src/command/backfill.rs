@@ -12,10 +12,10 @@ use super::connection::{ConnectionArgs, Pull};
 use super::history::History;
 use crate::config::Config;
 use crate::ingest::promql::{Partial, Server};
-use crate::judge::HOUR_MS;
 use crate::report::Period;
-use crate::sample::TimeMs;
-use crate::signal;
+use goodput_exposition::sample::TimeMs;
+use goodput_rules::signal;
+use goodput_verdict::HOUR_MS;
 
 /// One metric is asked for over so long at once; progress is noted after as much of all metrics.
 const STEP_MS: i64 = HOUR_MS;

@@ -10,8 +10,9 @@ use goodput_web::{masked, without_query};
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 
 use super::history::History;
+use crate::http;
 use crate::ingest::promql::Server;
-use crate::sample::{Batch, Labels, Series, TimeMs};
+use goodput_exposition::sample::{Batch, Labels, Series, TimeMs};
 
 /// Names the tenant to Mimir and Cortex.
 const TENANT: HeaderName = HeaderName::from_static("x-scope-orgid");
@@ -48,25 +49,28 @@ pub struct ConnectionArgs {
 impl ConnectionArgs {
     /// The server at this address. One with credentials in it is refused: addresses end up in messages and files.
     pub(super) fn server(&self, url: &str) -> anyhow::Result<Server> {
-        check(url)?;
-        Ok(Server::new(self.client()?, url, self.headers()?).allowing_partial(self.allow_partial))
+        let scheme = check(url)?.scheme().to_owned();
+        Ok(Server::new(self.client(&scheme)?, url, self.headers()?).allowing_partial(self.allow_partial))
     }
 
-    fn client(&self) -> anyhow::Result<reqwest::Client> {
-        // An error says that the process has chosen a provider already.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let mut builder = reqwest::Client::builder().user_agent("goodput-analyzer");
+    fn client(&self, scheme: &str) -> anyhow::Result<reqwest::Client> {
+        let mut authorities = Vec::new();
         if let Some(path) = &self.ca_file {
             let found = reqwest::Certificate::from_pem_bundle(&read(path)?);
-            let certificates = found.with_context(|| format!("{}: expected certificates (PEM)", path.display()))?;
-            builder = builder.tls_certs_merge(certificates);
+            authorities = found.with_context(|| format!("{}: expected certificates (PEM)", path.display()))?;
         }
+        let mut identity = None;
         if let Some(path) = &self.cert_file {
             let found = reqwest::Identity::from_pem(&read(path)?);
             let expected = || format!("{}: expected a certificate and its key (PEM)", path.display());
-            builder = builder.identity(found.with_context(expected)?);
+            identity = Some(found.with_context(expected)?);
         }
-        builder.build().context("cannot set up HTTP")
+        let client = http::client(scheme, || {
+            let builder =
+                reqwest::Client::builder().user_agent("goodput-analyzer").tls_certs_merge(authorities.clone());
+            identity.clone().into_iter().fold(builder, reqwest::ClientBuilder::identity)
+        });
+        client.map_err(anyhow::Error::msg).context("cannot set up HTTP")
     }
 
     fn headers(&self) -> anyhow::Result<HeaderMap> {
@@ -127,7 +131,7 @@ fn labelled(batch: Batch, more: &[(String, String)]) -> Batch {
     if more.is_empty() { batch } else { batch.into_iter().map(labelled).collect() }
 }
 
-fn check(address: &str) -> anyhow::Result<()> {
+fn check(address: &str) -> anyhow::Result<reqwest::Url> {
     const EXPECTED: &str = "expected what stands before /api/v1/, such as http://prometheus:9090";
     let parsed = reqwest::Url::parse(address).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
     let url = parsed.with_context(|| format!("{:?} is no address: {EXPECTED}", masked(address)))?;
@@ -137,7 +141,7 @@ fn check(address: &str) -> anyhow::Result<()> {
         url.host_str().unwrap_or_default()
     );
     ensure!(url.query().is_none() && url.fragment().is_none(), "{}: {EXPECTED}", without_query(address));
-    Ok(())
+    Ok(url)
 }
 
 fn secret(path: &Path) -> anyhow::Result<String> {

@@ -6,8 +6,8 @@ use anyhow::{Context as _, bail};
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::classify::Thresholds;
 use crate::evaluate::{ablate, ablation_table, dump, evaluate, find_all, table};
+use goodput_rules::classify::Thresholds;
 
 /// What `evaluate` looks at.
 #[derive(clap::Args, Debug)]

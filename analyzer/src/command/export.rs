@@ -8,11 +8,11 @@ use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::config::Config;
-use crate::judge::HOUR_MS;
-use crate::parquet::{self, Table};
 use crate::report::Period;
-use crate::sample::TimeMs;
-use crate::store::{Selection, Snapshot, read_verdicts};
+use goodput_exposition::sample::TimeMs;
+use goodput_store::parquet::{self, Table};
+use goodput_store::{Directory, ReadVerdicts, Selection, Snapshot};
+use goodput_verdict::HOUR_MS;
 
 /// Samples that are read at once, roughly: 64 MiB.
 const SAMPLES_AT_ONCE: usize = 4_000_000;
@@ -94,13 +94,13 @@ async fn samples(dir: &Path, range: Range<TimeMs>, metrics: Vec<String>, out: &P
 
 async fn results(dir: &Path, range: Range<TimeMs>, what: What, out: &Path) -> anyhow::Result<u64> {
     let frame = async |piece: Range<TimeMs>| {
-        let read = read_verdicts(dir, piece).await;
+        let read = Directory::new(dir).verdicts(piece).await;
         let verdicts = read.context("no verdicts to export; is this the --data.dir of serve?")?;
         anyhow::Ok(match what {
-            What::Advisories => parquet::advisories(&verdicts.outlook.advisories)?,
-            What::Risks => parquet::risks(&verdicts.outlook.risks)?,
-            What::Achieved => parquet::achieved(&verdicts.achieved)?,
-            _ => parquet::intervals(&verdicts.intervals)?,
+            What::Advisories => parquet::results(&verdicts.outlook.advisories)?,
+            What::Risks => parquet::results(&verdicts.outlook.risks)?,
+            What::Achieved => parquet::results(&verdicts.achieved)?,
+            _ => parquet::results(&verdicts.intervals)?,
         })
     };
     let mut table = Table::create(out, &frame(range.start..range.start).await?)?;

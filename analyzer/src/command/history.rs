@@ -8,9 +8,9 @@ use jiff::tz::TimeZone;
 
 use crate::config::Config;
 use crate::ingest::{Limits, Rules, Skipped};
-use crate::judge::HOUR_MS;
-use crate::sample::{Batch, TimeMs};
-use crate::store::{Appended, Options, Samples, Store, StoreError};
+use goodput_exposition::sample::{Batch, TimeMs};
+use goodput_store::{Appended, Options, Samples, Store, StoreError};
+use goodput_verdict::HOUR_MS;
 
 /// The store, open for samples of any age, and what went in.
 pub(super) struct History {
@@ -100,7 +100,7 @@ impl History {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::{Labels, Sample, Series};
+    use goodput_exposition::sample::{Labels, Sample, Series};
 
     #[tokio::test]
     async fn a_series_beyond_a_limit_of_the_configuration_costs_itself() {

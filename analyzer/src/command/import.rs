@@ -11,7 +11,7 @@ use crate::config::Config;
 use crate::ingest::Rules;
 use crate::ingest::file::{self, BadLines, FileError, Source};
 use crate::report::Period;
-use crate::store::Samples as _;
+use goodput_store::Samples as _;
 
 /// Batches that may wait for the store: reading goes on while one is stored.
 const QUEUE: usize = 2;

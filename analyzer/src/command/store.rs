@@ -11,8 +11,9 @@ use jiff::Timestamp;
 
 use super::print;
 use crate::config::Config;
-use crate::sample::TimeMs;
-use crate::store::{self, Problem, Rebuilt, RowAside, Status, Store, Which};
+use crate::judge::shown;
+use goodput_exposition::sample::TimeMs;
+use goodput_store::{Problem, Rebuilt, RowAside, Status, Store, Which};
 
 /// What takes no longer shows no progress.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -83,28 +84,28 @@ pub enum Remove {
 /// Runs the command.
 pub(super) async fn run(args: Args, config: &Config, dir: &Path) -> anyhow::Result<()> {
     match args {
-        Args::Status { format: Format::Text } => print(&text(&store::status(dir).await?)),
+        Args::Status { format: Format::Text } => print(&text(&goodput_store::status(dir).await?)),
         Args::Status { format: Format::Json } => {
-            print(&(serde_json::to_string_pretty(&store::status(dir).await?)? + "\n"))
+            print(&(serde_json::to_string_pretty(&goodput_store::status(dir).await?)? + "\n"))
         }
         Args::Verify => verify(dir).await,
         Args::Compact => compact(config, dir).await,
         Args::Backup { to, link } => {
             let mut progress = Progress::new("copying");
-            let copied = store::backup(dir, &to, link, &mut |done, all| progress.show(done, all)).await?;
+            let copied = goodput_store::backup(dir, &to, link, &mut |done, all| progress.show(done, all)).await?;
             progress.clear();
             print(&format!("{}: {} segments, {} bytes\n", to.display(), copied.segments, copied.bytes))
         }
         Args::Restore { from } => {
             let mut progress = Progress::new("restoring");
-            let restored = store::restore(&from, dir, &mut |done, all| progress.show(done, all)).await?;
+            let restored = goodput_store::restore(&from, dir, &mut |done, all| progress.show(done, all)).await?;
             progress.clear();
             print(&format!("{}: {} segments, {} samples in them\n", dir.display(), restored.segments, restored.samples))
         }
         Args::Rebuild => rebuild(dir).await,
         Args::BadRows { remove } => bad_rows(dir, remove).await,
         Args::Unquarantine { name } => {
-            let (path, samples) = store::unquarantine(dir, &name).await?;
+            let (path, samples) = goodput_store::unquarantine(dir, &name).await?;
             print(&format!(
                 "{}: {samples} samples are served again; `classify` judges their hours again\n",
                 path.display()
@@ -115,7 +116,7 @@ pub(super) async fn run(args: Args, config: &Config, dir: &Path) -> anyhow::Resu
 
 async fn verify(dir: &Path) -> anyhow::Result<()> {
     let mut progress = Progress::new("reading");
-    let found = store::verify(dir, &mut |done, all| progress.show(done, all)).await?;
+    let found = goodput_store::verify(dir, &mut |done, all| progress.show(done, all)).await?;
     progress.clear();
     let mut out = String::new();
     for problem in found.problems.iter().chain(&found.bad_rows) {
@@ -137,10 +138,10 @@ async fn bad_rows(dir: &Path, remove: Option<Remove>) -> anyhow::Result<()> {
             Remove::Settled => Which::Settled,
             Remove::All => Which::All,
         };
-        let removed = store::remove_bad_rows(dir, which).await?;
+        let removed = goodput_store::remove_bad_rows(dir, which).await?;
         let _ = writeln!(out, "{removed} rows removed");
     }
-    let rows = store::bad_rows(dir).await?;
+    let rows = goodput_store::bad_rows(dir).await?;
     for row in &rows {
         let _ = writeln!(out, "{}\n  {}", described(row), row.content);
     }
@@ -171,7 +172,7 @@ fn described(row: &RowAside) -> String {
 
 async fn rebuild(dir: &Path) -> anyhow::Result<()> {
     let mut progress = Progress::new("indexing");
-    let rebuilt = store::rebuild(dir, &mut |done, all| progress.show(done, all)).await?;
+    let rebuilt = goodput_store::rebuild(dir, &mut |done, all| progress.show(done, all)).await?;
     progress.clear();
     let mut out = String::new();
     for Problem { path, reason } in &rebuilt.unknown {
@@ -191,7 +192,7 @@ async fn rebuild(dir: &Path) -> anyhow::Result<()> {
 }
 
 async fn compact(config: &Config, dir: &Path) -> anyhow::Result<()> {
-    store::status(dir).await?;
+    goodput_store::status(dir).await?;
     let store = Store::open(config.store_options(dir)).await?;
     let before = store.stats();
     let mut progress = Progress::new("merging");
@@ -202,15 +203,15 @@ async fn compact(config: &Config, dir: &Path) -> anyhow::Result<()> {
             done += compacted.bytes;
             progress.show(done.min(before.segment_bytes), before.segment_bytes);
         }
-        Ok::<_, store::StoreError>(())
+        Ok::<_, goodput_store::StoreError>(())
     };
     let merged = merged.await;
     progress.clear();
     let after = store.stats();
     store.close().await;
     merged?;
-    let of = |stats: &store::Stats| format!("{} segments of {} bytes", stats.segments, stats.segment_bytes);
-    let until = store::untouched_until(dir).and_then(|until| Timestamp::try_from(until).ok());
+    let of = |stats: &goodput_store::Stats| format!("{} segments of {} bytes", stats.segments, stats.segment_bytes);
+    let until = goodput_store::untouched_until(dir).and_then(|until| Timestamp::try_from(until).ok());
     let untouched = until.map_or(String::new(), |until| {
         format!("segments were absent at a start: nothing is merged before {until:.0}\n")
     });
@@ -278,8 +279,4 @@ fn text(status: &Status) -> String {
 
 fn span(first: Option<TimeMs>, last: Option<TimeMs>) -> String {
     first.zip(last).map_or(String::new(), |(first, last)| format!("{} to {}", shown(first), shown(last)))
-}
-
-fn shown(time: TimeMs) -> String {
-    Timestamp::from_millisecond(time).map_or_else(|_| format!("{time} ms"), |time| format!("{time:.0}"))
 }

@@ -10,20 +10,22 @@ use indicatif::{ProgressBar, ProgressStyle};
 use tokio::signal::unix::{self, SignalKind, signal};
 use tracing::{info, warn};
 
+use super::cli::{PeriodArgs, ReportFormat};
 use super::connection::{ConnectionArgs, Pull};
 use super::history::History;
-use super::{asked_period, render, write};
-use crate::classify::{Abstentions, Interval};
-use crate::config::{Config, PeriodArgs, ReportFormat, StoreLimits};
+use super::{asked_period, form, write};
+use crate::config::Config;
 use crate::deliver::{self, directory};
-use crate::frame::{Scrapes, Unjoined};
 use crate::ingest::promql::{Partial, Server};
-use crate::judge::{self, HOUR_MS, Judge, windows};
-use crate::report::{PartialAnswers, Period, Report, Trial, text};
-use crate::sample::TimeMs;
-use crate::signal::{self as signals, Scope, Signal};
-use crate::store::{Results as _, Samples as _, Store, wall_clock};
+use crate::judge::{Judge, windows};
+use crate::report::{PartialAnswers, Period, Report, Trial, intervals, stored, text};
 use estimate::Estimate;
+use goodput_exposition::sample::TimeMs;
+use goodput_rules::classify::Abstentions;
+use goodput_rules::frame::{Scrapes, Unjoined};
+use goodput_rules::signal::{self as signals, Scope, Signal};
+use goodput_store::{Options, Samples as _, Store, wall_clock};
+use goodput_verdict::{HOUR_MS, Interval};
 
 mod estimate;
 
@@ -69,15 +71,15 @@ pub const EXAMPLES: &str = "Examples:
     goodput-analyzer try --prometheus http://prometheus:9090
   Two days, of one cluster, as HTML, Markdown, JSON and CSV in a directory:
     goodput-analyzer try --prometheus http://thanos:9090 --since 2026-11-16 --until 2026-11-18 --match 'cluster=\"a\"' --output report
-  With prices and a time zone (docs/report.md), from Mimir:
+  With prices and a time zone (docs/use/report.md), from Mimir:
     goodput-analyzer try --config.file goodput.yml --prometheus https://mimir.example/prometheus --tenant ml --bearer-token-file token
 
 Samples go to a directory of its own below TMPDIR, which is removed at the end, also after Ctrl-C.";
 
 /// Pulls, judges and reports; the directory with the samples is gone when this returns.
 pub(super) async fn run(config: Config, args: Args) -> anyhow::Result<()> {
-    let limits = StoreLimits { retention: None, retention_bytes: None, retention_results: None, ..config.store };
-    let config = Config { store: limits, ..config };
+    let store = Options { retention: None, retention_bytes: None, retention_results: None, ..config.store };
+    let config = Config { store, ..config };
     let period = asked_period(&args.period, &config.zone)?;
     let now = wall_clock();
     ensure!(period.start_ms < now, "{}: expected a time that has begun", period.label);
@@ -106,7 +108,7 @@ pub(super) async fn run(config: Config, args: Args) -> anyhow::Result<()> {
     }
     match &args.output {
         Some(dir) => write_all(dir, &report, &intervals),
-        None => write(&render(&report, &intervals, args.format)?, args.out.as_deref()),
+        None => write(&form(&report, &intervals, args.format)?, args.out.as_deref()),
     }
 }
 
@@ -146,8 +148,8 @@ impl Work<'_> {
     async fn report(&self, history: &mut History) -> anyhow::Result<(Report, Vec<Interval>)> {
         self.pull(history).await?;
         let found = self.judge(&history.store).await?;
-        let read = judge::report(|window| history.store.verdicts(window), self.period.clone(), &self.config.prices);
-        let (report, intervals) = read.await?;
+        let report = stored(&history.store, self.period.clone(), &self.config.prices).await?;
+        let intervals = intervals(&history.store, &self.period).await?;
         ensure!(!intervals.is_empty(), "no GPU of {} has a sample with a UUID within the period", self.args.prometheus);
         let trial = self.trial(found, &report, history.counts.stored);
         let partial = trial.partial.as_ref().map(|partial| {
@@ -229,7 +231,7 @@ impl Work<'_> {
         let (mut found, mut reader) = (Found::default(), judge.reader(until));
         for window in windows {
             found.unjoined.extend(judge.judge(&mut reader, &window, until).await?.unjoined);
-            let series = store.select(&judge::selection(&window)).await?;
+            let series = store.select(&crate::judge::selection(&window)).await?;
             let (thresholds, window) = (self.config.thresholds.clone(), window.start..window.end.min(until));
             let Found { mut abstentions, mut scrapes, unjoined } = found;
             let looking = tokio::task::spawn_blocking(move || {

@@ -6,8 +6,8 @@ use serde_saphyr::Spanned;
 
 use super::file::{non_empty, text};
 use super::yaml::{Fields, Mistake, Value, line, list};
-use crate::application::{Combine, Counter};
-use crate::signal;
+use goodput_rules::application::{Combine, Counter};
+use goodput_rules::signal;
 
 /// Reads the section.
 pub(super) fn application(name: &str, value: &Spanned<Value>, mistakes: &mut Vec<Mistake>) -> Vec<Counter> {

@@ -2,32 +2,29 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use goodput_web::Grant;
 use jiff::tz::TimeZone;
 use serde_saphyr::Spanned;
 
 use super::application::{self, application};
-use super::cli::duration;
 use super::ingest::{self, IngestSettings};
 use super::maintenance;
 use super::prices;
-use super::reads;
+use super::reads::ReadLimits;
 use super::report::{self, report};
+use super::rows::{self, Variables};
 use super::scrape;
-use super::store::{self, StoreLimits, store_limits};
 use super::web;
-use super::yaml::{Fields, Mistake, Value, parse};
-use crate::application::Counter;
-use crate::classify::Declared;
-use crate::classify::thresholds::{Listed, Thresholds};
+use super::yaml::{Fields, Mistake, Value, line, parse};
 use crate::deliver::Settings;
 use crate::ingest::job::Job;
 use crate::report::Price;
-use crate::serve::ReadLimits;
-use crate::signal;
-use crate::store::Options;
+use goodput_rules::application::Counter;
+use goodput_rules::classify::Declared;
+use goodput_rules::classify::thresholds::{Listed, Thresholds};
+use goodput_rules::signal;
+use goodput_store::Options;
 
 /// Everything that can be configured, with defaults for what was left out.
 #[derive(Clone, Debug)]
@@ -38,8 +35,8 @@ pub struct Config {
     pub zone: TimeZone,
     /// What rules hold signals against.
     pub thresholds: Thresholds,
-    /// Bounds of the store.
-    pub store: StoreLimits,
+    /// Bounds of the store; [`Config::store_options`] adds its directory and what it keeps.
+    pub store: Options,
     /// What GPU time and energy cost; without any, reports have no money.
     pub prices: Vec<Price>,
     /// When and where reports are delivered; none when they are only asked for.
@@ -63,6 +60,8 @@ pub enum ConfigError {
     Io(PathBuf, std::io::Error),
     /// Everything that is wrong in it, in order of lines.
     Mistakes(PathBuf, Vec<Mistake>),
+    /// Everything that is wrong in the environment.
+    Environment(Vec<String>),
 }
 
 impl std::error::Error for ConfigError {}
@@ -78,18 +77,18 @@ impl fmt::Display for ConfigError {
                 }
                 Ok(())
             }
+            Self::Environment(mistakes) => f.write_str(&mistakes.join("\n")),
         }
     }
 }
 
 impl Default for Config {
     fn default() -> Self {
-        let store = StoreLimits::default();
         Self {
             scrape: Vec::new(),
             zone: TimeZone::UTC,
             thresholds: Thresholds::default(),
-            store,
+            store: Options::default(),
             prices: Vec::new(),
             report: None,
             application: Vec::new(),
@@ -106,7 +105,7 @@ impl Config {
     #[must_use]
     pub fn store_options(&self, dir: &Path) -> Options {
         let also = self.application.iter().map(|counter| counter.metric.clone()).collect();
-        Options { also, ..self.store.options(dir, signal::is_known) }
+        Options { dir: dir.into(), keep: signal::is_known, also, ..self.store.clone() }
     }
 
     /// Reads the file, if one is named.
@@ -116,38 +115,45 @@ impl Config {
         Self::parse(&text).map_err(|mistakes| ConfigError::Mistakes(path.into(), mistakes))
     }
 
+    /// The same with what the environment says instead; an error names every variable that is wrong.
+    pub fn overridden_by(mut self, variables: Variables<'_>) -> Result<Self, ConfigError> {
+        let mut mistakes = Vec::new();
+        rows::override_by(&mut self.store, variables, &mut mistakes);
+        rows::override_by(&mut self.ingest.limits, variables, &mut mistakes);
+        rows::override_by(&mut self.ingest.replicas, variables, &mut mistakes);
+        rows::override_by(&mut self.reads, variables, &mut mistakes);
+        if let Some(settings) = &mut self.report {
+            rows::override_by(settings, variables, &mut mistakes);
+        }
+        for threshold in Thresholds::default().list() {
+            let set =
+                |text: &str| in_range(&threshold, Some(text)).map(|number| self.thresholds.set(threshold.name, number));
+            rows::from_variable("thresholds", threshold.name, variables, &mut mistakes, set);
+        }
+        mistakes.extend(too_short(&self.store));
+        if mistakes.is_empty() { Ok(self) } else { Err(ConfigError::Environment(mistakes)) }
+    }
+
     /// Reads the text; every mistake is in the error, in order of lines.
     pub fn parse(text: &str) -> Result<Self, Vec<Mistake>> {
         let root = parse(text).map_err(|mistake| vec![mistake])?;
         let mut mistakes = Vec::new();
         let mut fields = Fields::of(&root, String::new(), &mut mistakes);
         let zone = fields.optional("zone", TimeZone::UTC, &mut mistakes, zone);
-        let scrape = fields.take("scrape").map(|(name, value)| scrape::jobs(&name, value, &mut mistakes));
-        let thresholds = fields.take("thresholds").map(|(name, value)| thresholds(&name, value, &mut mistakes));
-        let store = fields.take("store").map(|(name, value)| store_limits(&name, value, &mut mistakes));
-        let prices = fields.take("prices").map(|(name, value)| prices::prices(&name, value, &zone, &mut mistakes));
-        let report = fields.take("report").and_then(|(name, value)| report(&name, value, &mut mistakes));
-        let application = fields.take("application").map(|(name, value)| application(&name, value, &mut mistakes));
-        let ingest = fields.take("ingest").map(|(name, value)| ingest::settings(&name, value, &mut mistakes));
-        let maintenance =
-            fields.take("maintenance").map(|(name, value)| maintenance::maintenance(&name, value, &mut mistakes));
-        let reads = fields.take("reads").map(|(name, value)| reads::read_limits(&name, value, &mut mistakes));
-        let access = fields.take("web").map(|(name, value)| web::grants(&name, value, &mut mistakes));
+        let scrape = fields.section("scrape", &mut mistakes, scrape::jobs);
+        let thresholds = fields.section("thresholds", &mut mistakes, thresholds);
+        let store = fields.section("store", &mut mistakes, store);
+        let prices = fields.section("prices", &mut mistakes, |name, value, m| prices::prices(name, value, &zone, m));
+        let report = fields.section("report", &mut mistakes, report);
+        let application = fields.section("application", &mut mistakes, application);
+        let ingest = fields.section("ingest", &mut mistakes, ingest::settings);
+        let maintenance = fields.section("maintenance", &mut mistakes, maintenance::maintenance);
+        let reads = fields.section("reads", &mut mistakes, rows::section);
+        let access = fields.section("web", &mut mistakes, web::grants);
         fields.finish(&mut mistakes);
         mistakes.sort();
-        let config = Self {
-            scrape: scrape.unwrap_or_default(),
-            zone,
-            thresholds: thresholds.unwrap_or_default(),
-            store: store.unwrap_or_default(),
-            prices: prices.unwrap_or_default(),
-            report,
-            application: application.unwrap_or_default(),
-            ingest: ingest.unwrap_or_default(),
-            maintenance: maintenance.unwrap_or_default(),
-            reads: reads.unwrap_or_default(),
-            access: access.unwrap_or_default(),
-        };
+        let config =
+            Self { scrape, zone, thresholds, store, prices, report, application, ingest, maintenance, reads, access };
         if mistakes.is_empty() { Ok(config) } else { Err(mistakes) }
     }
 }
@@ -157,7 +163,8 @@ impl fmt::Display for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "zone: {}", self.zone.iana_name().unwrap_or("UTC"))?;
         scrape::write(f, &self.scrape)?;
-        store::write(&self.store, f)?;
+        writeln!(f, "store:")?;
+        rows::write(&self.store, f)?;
         prices::write(f, &self.prices)?;
         if let Some(settings) = &self.report {
             report::write(settings, f)?;
@@ -165,7 +172,8 @@ impl fmt::Display for Config {
         application::write(&self.application, f)?;
         ingest::write(f, &self.ingest)?;
         maintenance::write(f, &self.maintenance)?;
-        reads::write(&self.reads, f)?;
+        writeln!(f, "reads:")?;
+        rows::write(&self.reads, f)?;
         web::write(f, &self.access)?;
         writeln!(f, "thresholds:")?;
         for t in self.thresholds.list() {
@@ -181,13 +189,16 @@ fn zone(value: &Value) -> Result<TimeZone, String> {
     text(value).and_then(named).ok_or_else(|| expected.into())
 }
 
-pub(super) fn count(value: &Value) -> Result<usize, String> {
-    let number = text(value).and_then(|t| t.parse().ok()).filter(|n| *n > 0);
-    number.ok_or_else(|| "a whole number above 0".into())
+fn store(name: &str, value: &Spanned<Value>, mistakes: &mut Vec<Mistake>) -> Options {
+    let options = rows::section(name, value, mistakes);
+    mistakes.extend(too_short(&options).map(|text| Mistake { line: line(value), text }));
+    options
 }
 
-pub(super) fn duration_of(value: &Value) -> Result<Duration, String> {
-    duration(text(value).unwrap_or_default())
+/// Verdicts that are not final rest on samples, and final ones outlive them.
+fn too_short(options: &Options) -> Option<String> {
+    let (samples, results) = options.retention.zip(options.retention_results)?;
+    (results < samples).then(|| "store.retention_results: expected store.retention or longer, found less".to_owned())
 }
 
 pub(super) fn non_empty(value: &Value) -> Result<String, String> {
@@ -204,17 +215,18 @@ pub(super) fn text(value: &Value) -> Option<&str> {
 /// The defaults, with the numbers that the file names in their place.
 fn thresholds(name: &str, value: &Spanned<Value>, mistakes: &mut Vec<Mistake>) -> Thresholds {
     let mut fields = Fields::of(value, format!("{name}."), mistakes);
-    let mut named = serde_json::Map::new();
+    let mut thresholds = Thresholds::default();
     for threshold in Thresholds::default().list() {
-        let number = fields.optional(threshold.name, None, mistakes, |value| in_range(&threshold, value).map(Some));
-        named.extend(number.map(|n| (threshold.name.to_owned(), n.into())));
+        let read = |value: &Value| in_range(&threshold, text(value));
+        let number = fields.optional(threshold.name, threshold.default, mistakes, read);
+        thresholds.set(threshold.name, number);
     }
     fields.finish(mistakes);
-    serde_json::from_value(named.into()).unwrap_or_default()
+    thresholds
 }
 
-fn in_range(threshold: &Listed, value: &Value) -> Result<f64, String> {
-    let number = text(value).and_then(|t| t.parse().ok()).filter(|n| (threshold.min..=threshold.max).contains(n));
+fn in_range(threshold: &Listed, text: Option<&str>) -> Result<f64, String> {
+    let number = text.and_then(|t| t.parse().ok()).filter(|n| (threshold.min..=threshold.max).contains(n));
     number.ok_or_else(|| format!("{} to {} {}", threshold.min, threshold.max, threshold.unit))
 }
 
@@ -307,7 +319,7 @@ mod tests {
             ("scrape:\n- targets: ['n:1']\n", "2: scrape[0].name: missing"),
             (
                 "scrape:\n- name: a\n",
-                "2: scrape[0].targets: missing, and neither file_sd_configs nor http_sd_configs is there",
+                "2: scrape[0].targets: missing, and no list of them: file_sd_configs, http_sd_configs, dns_sd_configs",
             ),
             ("scrape:\n- {name: a, targets: ['n:1', 'n:1']}\n", "2: scrape[0].targets[1]: \"n:1\" is listed twice"),
             (

@@ -4,7 +4,8 @@ use std::fmt;
 
 use serde_saphyr::Spanned;
 
-use super::file::{count, duration_of, non_empty};
+use super::file::non_empty;
+use super::rows;
 use super::yaml::{Fields, Mistake, Value, list, scalar};
 use crate::ingest::Limits;
 use crate::ingest::replicas::Options;
@@ -20,26 +21,15 @@ pub struct IngestSettings {
 
 /// Reads the section.
 pub(super) fn settings(name: &str, value: &Spanned<Value>, mistakes: &mut Vec<Mistake>) -> IngestSettings {
-    let default = IngestSettings::default();
+    let IngestSettings { mut limits, mut replicas } = IngestSettings::default();
     let mut fields = Fields::of(value, format!("{name}."), mistakes);
-    let mut number = |key, default| fields.optional(key, default, mistakes, count);
-    let l = default.limits;
-    let limits = Limits {
-        body_bytes: number("body_bytes", l.body_bytes),
-        decompressed_bytes: number("decompressed_bytes", l.decompressed_bytes),
-        samples: number("samples", l.samples),
-        labels: number("labels", l.labels),
-        label_bytes: number("label_bytes", l.label_bytes),
-        symbols: number("symbols", l.symbols),
-        requests: number("requests", l.requests),
-        sender_requests: number("sender_requests", l.sender_requests),
-        work_bytes: number("work_bytes", l.work_bytes),
-        read: fields.optional("read_timeout", l.read, mistakes, duration_of),
-    };
-    let labels = fields.take("replica_labels").map(|(name, value)| names(&name, value, mistakes));
-    let takeover = fields.optional("replica_takeover", default.replicas.takeover, mistakes, duration_of);
+    rows::read(&mut limits, &mut fields, mistakes);
+    if let Some((name, value)) = fields.take("replica_labels") {
+        replicas.labels = names(&name, value, mistakes);
+    }
+    rows::read(&mut replicas, &mut fields, mistakes);
     fields.finish(mistakes);
-    IngestSettings { limits, replicas: Options { labels: labels.unwrap_or(default.replicas.labels), takeover } }
+    IngestSettings { limits, replicas }
 }
 
 fn names(name: &str, value: &Spanned<Value>, mistakes: &mut Vec<Mistake>) -> Vec<String> {
@@ -50,12 +40,9 @@ fn names(name: &str, value: &Spanned<Value>, mistakes: &mut Vec<Mistake>) -> Vec
 /// Writes the section in the file's own form.
 pub(super) fn write(f: &mut fmt::Formatter<'_>, settings: &IngestSettings) -> fmt::Result {
     writeln!(f, "ingest:")?;
-    for (name, limit) in settings.limits.list() {
-        writeln!(f, "  {name}: {limit}")?;
-    }
-    let Options { labels, takeover } = &settings.replicas;
-    writeln!(f, "  read_timeout: {}ms\n  replica_labels: {labels:?}", settings.limits.read.as_millis())?;
-    writeln!(f, "  replica_takeover: {}ms", takeover.as_millis())
+    rows::write(&settings.limits, f)?;
+    writeln!(f, "  replica_labels: {:?}", settings.replicas.labels)?;
+    rows::write(&settings.replicas, f)
 }
 
 #[cfg(test)]

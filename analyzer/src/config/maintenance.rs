@@ -8,8 +8,8 @@ use serde_saphyr::Spanned;
 
 use super::file::text;
 use super::yaml::{Fields, Mistake, Value, line, list};
-use crate::classify::Declared;
-use crate::sample::TimeMs;
+use goodput_exposition::sample::TimeMs;
+use goodput_rules::classify::Declared;
 
 /// Reads the list.
 pub(super) fn maintenance(name: &str, value: &Spanned<Value>, mistakes: &mut Vec<Mistake>) -> Vec<Declared> {

@@ -1,28 +1,19 @@
 //! The section about pages and the API.
 
-use std::fmt;
+use goodput_settings::kind::Count;
+use goodput_settings::settings;
 
-use serde_saphyr::Spanned;
-
-use super::file::count;
-use super::yaml::{Fields, Mistake, Value};
-use crate::serve::ReadLimits;
-
-/// Reads the section.
-pub(super) fn read_limits(name: &str, value: &Spanned<Value>, mistakes: &mut Vec<Mistake>) -> ReadLimits {
-    let default = ReadLimits::default();
-    let mut fields = Fields::of(value, format!("{name}."), mistakes);
-    let limits = ReadLimits {
-        requests: fields.optional("requests", default.requests, mistakes, count),
-        reports: fields.optional("reports", default.reports, mistakes, count),
-        max_rows: fields.optional("max_rows", default.max_rows, mistakes, count),
-    };
-    fields.finish(mistakes);
-    limits
-}
-
-/// The section in the file's own form.
-pub(super) fn write(limits: &ReadLimits, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    writeln!(f, "reads:")?;
-    limits.list().into_iter().try_for_each(|(name, value)| writeln!(f, "  {name}: {value}"))
+settings! {
+    /// Bounds of reads, by their names in the configuration.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct ReadLimits: "reads" {}
+    requests: Count = 8,
+        "Pages and answers of the API that are made at once. Further requests wait for 5 s, then they are answered with status 503.",
+        limit "goodput_analyzer_reads_in_work";
+    reports: Count = 4,
+        "Requests at once that need a report: one report is built at a time, and the others wait. Further requests are answered with status 503.",
+        limit;
+    max_rows: Count = 2_000_000,
+        "Rows of verdicts that one read may return.",
+        limit;
 }

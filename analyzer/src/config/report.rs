@@ -1,20 +1,16 @@
 //! The section about delivering reports.
 
 use std::fmt;
-use std::path::PathBuf;
-use std::time::Duration;
 
+use goodput_settings::kind::Path;
 use jiff::civil::{Time, Weekday};
 use serde_saphyr::Spanned;
 
-use super::file::{duration_of, text};
+use super::file::text;
+use super::rows;
 use super::yaml::{Fields, Mistake, Value, line};
 use crate::deliver::{Address, Settings, webhook};
 use crate::schedule::Schedule;
-
-/// Prometheus tries again after 5 s at most (`queue_config.max_backoff`) once it reaches a receiver again; minutes are
-/// for what it then has to bring.
-const DEFAULT_SETTLE: Duration = Duration::from_secs(5 * 60);
 
 const WEEKDAYS: [(&str, Weekday); 7] = [
     ("monday", Weekday::Monday),
@@ -36,16 +32,15 @@ pub(super) fn report(name: &str, value: &Spanned<Value>, mistakes: &mut Vec<Mist
             None
         }
     };
-    let directory = fields.optional("directory", None, mistakes, |value| path(value).map(Some));
     let webhook = fields.take("webhook").map(|(name, value)| address(&name, value, mistakes));
-    let link = fields.optional("link", None, mistakes, |value| link(value).map(Some));
-    let settle = fields.optional("settle", DEFAULT_SETTLE, mistakes, duration_of);
+    let mut settings = Settings::default();
+    rows::read(&mut settings, &mut fields, mistakes);
     fields.finish(mistakes);
-    if directory.is_none() && webhook.is_none() {
+    if settings.directory.is_none() && webhook.is_none() {
         let text = format!("{name}: expected a directory, a webhook or both, so that there is where to deliver to");
         mistakes.push(Mistake { line: line(value), text });
     }
-    Some(Settings { schedule: schedule?, directory, webhook: webhook.flatten(), link, settle })
+    Some(Settings { schedule: schedule?, webhook: webhook.flatten(), ..settings })
 }
 
 fn schedule(name: &str, value: &Spanned<Value>, mistakes: &mut Vec<Mistake>) -> Option<Schedule> {
@@ -66,14 +61,11 @@ fn time(value: &Value) -> Result<Time, String> {
     whole.and_then(|text| Time::strptime("%H:%M", text).ok()).ok_or_else(|| "a time of day such as \"06:00\"".into())
 }
 
-fn path(value: &Value) -> Result<PathBuf, String> {
-    text(value).filter(|text| !text.is_empty()).map(PathBuf::from).ok_or_else(|| "a path".into())
-}
-
 /// The address or the file that holds it. A mistake does not show what was found: it may be most of a secret.
 fn address(name: &str, value: &Spanned<Value>, mistakes: &mut Vec<Mistake>) -> Option<Address> {
     let mut fields = Fields::of(value, format!("{name}."), mistakes);
-    let file = fields.optional("url_file", None, mistakes, |value| path(value).map(|path| Some(Address::File(path))));
+    let file = fields
+        .optional("url_file", None, mistakes, |value| rows::of::<Path>(value).map(|path| Some(Address::File(path))));
     let plain = fields.take("url").map(|(name, value)| {
         let url = text(&value.value).filter(|text| webhook::parse(text).is_some());
         if url.is_none() {
@@ -88,33 +80,24 @@ fn address(name: &str, value: &Spanned<Value>, mistakes: &mut Vec<Mistake>) -> O
     file.or(plain)
 }
 
-fn link(value: &Value) -> Result<String, String> {
-    let url = text(value).filter(|text| webhook::parse(text).is_some());
-    url.map(str::to_owned).ok_or_else(|| "an http or https URL such as https://goodput.example/".into())
-}
-
 /// In the file's own form, but for an address that stands in the file itself: it is a secret.
 pub(super) fn write(settings: &Settings, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let Settings { schedule, directory, webhook, link, settle } = settings;
-    let weekday = WEEKDAYS.iter().find(|(_, weekday)| *weekday == schedule.weekday).map_or("", |(name, _)| *name);
-    let time = schedule.time.strftime("%H:%M");
+    let Schedule { weekday, time } = settings.schedule;
+    let weekday = WEEKDAYS.iter().find(|(_, other)| *other == weekday).map_or("", |(name, _)| *name);
+    let time = time.strftime("%H:%M");
     writeln!(f, "report:\n  schedule: {{weekday: {weekday}, time: \"{time}\"}}")?;
-    if let Some(directory) = directory {
-        writeln!(f, "  directory: {:?}", directory.display().to_string())?;
-    }
-    match webhook {
+    match &settings.webhook {
         Some(Address::File(path)) => writeln!(f, "  webhook: {{url_file: {:?}}}", path.display().to_string())?,
         Some(Address::Plain(_)) => writeln!(f, "  # webhook: {{url: not shown}}")?,
         None => {}
     }
-    if let Some(link) = link {
-        writeln!(f, "  link: {link:?}")?;
-    }
-    writeln!(f, "  settle: {}ms", settle.as_millis())
+    rows::write(settings, f)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::config::Config;
 

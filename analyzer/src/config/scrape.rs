@@ -1,25 +1,21 @@
 //! The list `scrape` of the configuration file. What Prometheus has too bears its name there.
 
-use std::collections::BTreeSet;
-use std::fmt::{self, Write as _};
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::Duration;
+mod access;
+mod discovery;
 
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use goodput_settings::kind::{Count, Period, Unset};
 use serde_saphyr::Spanned;
 
-use super::cli::host_port;
-use super::file::{duration_of, non_empty, text};
-use super::store::count;
+use super::file::{non_empty, text};
+use super::rows;
+use super::values::host_port;
 use super::yaml::{Fields, Mistake, Value, line, list, scalar};
-use crate::ingest::access::{Access, Credentials, Tls};
-use crate::ingest::job::{Discovery, Job};
+use crate::ingest::job::{InstanceFrom, Job};
 use crate::ingest::scrape::JobLimits;
-
-/// Reading a few small files costs next to nothing, and a target that comes or goes should not wait.
-const FILE_REFRESH: Duration = Duration::from_secs(5);
-/// Prometheus' own default for `http_sd_configs`.
-const HTTP_REFRESH: Duration = Duration::from_mins(1);
 
 /// Reads the list.
 pub(super) fn jobs(name: &str, value: &Spanned<Value>, mistakes: &mut Vec<Mistake>) -> Vec<Job> {
@@ -41,27 +37,31 @@ fn job(path: &str, item: &Spanned<Value>, mistakes: &mut Vec<Mistake>) -> Option
     let name = fields.required("name", mistakes, non_empty);
     let default = Job::new("");
     let targets = fields.take("targets").map(|(name, value)| texts(&name, value, mistakes, target));
-    let interval = fields.optional("interval", default.interval, mistakes, duration_of);
+    let interval = fields.optional("interval", default.interval, mistakes, rows::of::<Period>);
     let timeout = fields.optional("timeout", default.timeout.min(interval), mistakes, |value| {
-        let timeout = duration_of(value)?;
+        let timeout = rows::of::<Period>(value)?;
         if timeout <= interval { Ok(timeout) } else { Err("at most the interval".into()) }
     });
     let scheme = fields.optional("scheme", default.scheme, mistakes, scheme);
     let metrics_path = fields.optional("metrics_path", default.metrics_path, mistakes, metrics_path);
     let params = fields.take("params").map(|(name, value)| params(&name, value, mistakes));
     let labels = fields.take("labels").map(|(name, value)| labels(&name, value, mistakes));
-    let max_series = fields.optional("max_series", None, mistakes, |value| count(value).map(Some));
+    let instance_from = fields.optional("instance_from", default.instance_from, mistakes, instance_from);
+    let max_series = fields.optional("max_series", None, mistakes, rows::of::<Unset<Count>>);
     let limits = limits(&mut fields, mistakes);
-    let access = Arc::new(access(&mut fields, path, item, mistakes));
-    let files = fields.take("file_sd_configs").map(|(name, value)| each(&name, value, mistakes, file_discovery));
-    let http = fields.take("http_sd_configs").map(|(name, value)| each(&name, value, mistakes, http_discovery));
+    let access = Arc::new(access::access(&mut fields, path, item, mistakes));
+    let files = fields.take("file_sd_configs").map(|(name, value)| each(&name, value, mistakes, discovery::files));
+    let http = fields.take("http_sd_configs").map(|(name, value)| each(&name, value, mistakes, discovery::http));
+    let dns = fields.take("dns_sd_configs").map(|(name, value)| each(&name, value, mistakes, discovery::dns));
     fields.finish(mistakes);
-    if targets.is_none() && files.is_none() && http.is_none() {
-        let text = format!("{path}targets: missing, and neither file_sd_configs nor http_sd_configs is there");
+    let discoveries = files.into_iter().chain(http).chain(dns).reduce(|all, more| [all, more].concat());
+    if targets.is_none() && discoveries.is_none() {
+        let text =
+            format!("{path}targets: missing, and no list of them: file_sd_configs, http_sd_configs, dns_sd_configs");
         mistakes.push(Mistake { line: line(item), text });
     }
     let (params, labels) = (params.unwrap_or_default(), labels.unwrap_or_default());
-    let (targets, discoveries) = (targets.unwrap_or_default(), files.into_iter().chain(http).flatten().collect());
+    let (targets, discoveries) = (targets.unwrap_or_default(), discoveries.unwrap_or_default());
     let name = name?;
     Some(Job {
         name,
@@ -72,6 +72,7 @@ fn job(path: &str, item: &Spanned<Value>, mistakes: &mut Vec<Mistake>) -> Option
         metrics_path,
         params,
         labels,
+        instance_from,
         max_series,
         limits,
         access,
@@ -129,6 +130,14 @@ fn scheme(value: &Value) -> Result<String, String> {
 fn metrics_path(value: &Value) -> Result<String, String> {
     let path = text(value).filter(|path| path.starts_with('/') && !path.contains(['?', '#', ' ']));
     path.map(str::to_owned).ok_or_else(|| "a path such as /metrics; what is asked for goes into params".into())
+}
+
+fn instance_from(value: &Value) -> Result<InstanceFrom, String> {
+    match text(value) {
+        Some("address") => Ok(InstanceFrom::Address),
+        Some("nodename") => Ok(InstanceFrom::Nodename),
+        _ => Err("address or nodename".into()),
+    }
 }
 
 /// A list of different texts, in order.
@@ -206,115 +215,6 @@ fn labels(name: &str, value: &Spanned<Value>, mistakes: &mut Vec<Mistake>) -> Ve
     labels
 }
 
-/// `tls_config`, `basic_auth` and `authorization` of a job or a discovery.
-fn access(fields: &mut Fields<'_>, path: &str, item: &Spanned<Value>, mistakes: &mut Vec<Mistake>) -> Access {
-    let tls = fields.take("tls_config").map(|(name, value)| tls(&name, value, mistakes)).unwrap_or_default();
-    let basic = fields.take("basic_auth").map(|(name, value)| basic(&name, value, mistakes));
-    let token = fields.take("authorization").map(|(name, value)| token(&name, value, mistakes));
-    if basic.is_some() && token.is_some() {
-        let text = format!("{path}authorization: expected only one of basic_auth and authorization");
-        mistakes.push(Mistake { line: line(item), text });
-    }
-    Access { tls, credentials: basic.or(token).flatten() }
-}
-
-fn tls(name: &str, value: &Spanned<Value>, mistakes: &mut Vec<Mistake>) -> Tls {
-    let mut fields = Fields::of(value, format!("{name}."), mistakes);
-    let ca_file = fields.optional("ca_file", None, mistakes, some_file);
-    let cert = fields.optional("cert_file", None, mistakes, some_file);
-    let key = fields.optional("key_file", None, mistakes, some_file);
-    let server_name = fields.optional("server_name", None, mistakes, server_name);
-    let insecure_skip_verify = fields.optional("insecure_skip_verify", false, mistakes, boolean);
-    fields.finish(mistakes);
-    for (given, missing) in [(&cert, "key_file"), (&key, "cert_file")] {
-        if given.is_some() && (cert.is_none() || key.is_none()) {
-            mistakes.push(Mistake { line: line(value), text: format!("{name}.{missing}: missing") });
-        }
-    }
-    Tls { ca_file, identity: cert.zip(key), server_name, insecure_skip_verify }
-}
-
-fn basic(name: &str, value: &Spanned<Value>, mistakes: &mut Vec<Mistake>) -> Option<Credentials> {
-    let mut fields = Fields::of(value, format!("{name}."), mistakes);
-    let username = fields.required("username", mistakes, non_empty);
-    let password_file = fields.required("password_file", mistakes, file);
-    fields.finish(mistakes);
-    Some(Credentials::Basic { username: username?, password_file: password_file? })
-}
-
-fn token(name: &str, value: &Spanned<Value>, mistakes: &mut Vec<Mistake>) -> Option<Credentials> {
-    let mut fields = Fields::of(value, format!("{name}."), mistakes);
-    let scheme = fields.optional("type", "Bearer".to_owned(), mistakes, |value| {
-        let word = non_empty(value)?;
-        let is_word = word.chars().all(|c| c.is_ascii_alphanumeric()) && !word.eq_ignore_ascii_case("basic");
-        if is_word { Ok(word) } else { Err("a scheme such as Bearer; for Basic there is basic_auth".into()) }
-    });
-    let credentials_file = fields.required("credentials_file", mistakes, file);
-    fields.finish(mistakes);
-    Some(Credentials::Token { scheme, credentials_file: credentials_file? })
-}
-
-fn file_discovery(path: &str, item: &Spanned<Value>, mistakes: &mut Vec<Mistake>) -> Option<Discovery> {
-    let mut fields = Fields::of(item, path.to_owned(), mistakes);
-    let patterns = fields.take("files").map(|(name, value)| texts(&name, value, mistakes, pattern));
-    if patterns.as_ref().is_none_or(Vec::is_empty) {
-        mistakes.push(Mistake { line: line(item), text: format!("{path}files: expected at least one") });
-    }
-    let refresh = fields.optional("refresh_interval", FILE_REFRESH, mistakes, duration_of);
-    fields.finish(mistakes);
-    Some(Discovery::Files { patterns: patterns?.into_iter().map(PathBuf::from).collect(), refresh })
-}
-
-fn pattern(value: &Value) -> Result<String, String> {
-    let known = |text: &&str| {
-        glob::Pattern::new(text).is_ok() && [".json", ".yml", ".yaml"].iter().any(|ending| text.ends_with(ending))
-    };
-    text(value)
-        .filter(known)
-        .map(str::to_owned)
-        .ok_or_else(|| "a path or pattern that ends in .json, .yml or .yaml".into())
-}
-
-fn http_discovery(path: &str, item: &Spanned<Value>, mistakes: &mut Vec<Mistake>) -> Option<Discovery> {
-    let mut fields = Fields::of(item, path.to_owned(), mistakes);
-    let url = fields.required("url", mistakes, url);
-    let refresh = fields.optional("refresh_interval", HTTP_REFRESH, mistakes, duration_of);
-    let access = Arc::new(access(&mut fields, path, item, mistakes));
-    fields.finish(mistakes);
-    Some(Discovery::Http { url: url?, access, refresh })
-}
-
-fn url(value: &Value) -> Result<String, String> {
-    let given = text(value).unwrap_or_default();
-    let parsed: Option<reqwest::Url> = given.parse().ok();
-    // A password in an address would be shown by whatever names it.
-    let plain = |url: &reqwest::Url| ["http", "https"].contains(&url.scheme()) && url.username().is_empty();
-    match parsed.filter(|url| plain(url) && url.password().is_none()) {
-        Some(_) => Ok(given.to_owned()),
-        None => Err("an address such as http://inventory:8080/targets, without user and password".into()),
-    }
-}
-
-fn server_name(value: &Value) -> Result<Option<String>, String> {
-    let name = text(value).filter(|name| {
-        let letters = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
-        !name.is_empty() && name.chars().all(letters) && name.parse::<std::net::IpAddr>().is_err()
-    });
-    name.map(|name| Some(name.to_owned())).ok_or_else(|| "a DNS name".into())
-}
-
-fn boolean(value: &Value) -> Result<bool, String> {
-    text(value).and_then(|text| text.parse().ok()).ok_or_else(|| "true or false".into())
-}
-
-fn file(value: &Value) -> Result<PathBuf, String> {
-    text(value).filter(|path| !path.is_empty()).map(PathBuf::from).ok_or_else(|| "a path".into())
-}
-
-fn some_file(value: &Value) -> Result<Option<PathBuf>, String> {
-    file(value).map(Some)
-}
-
 /// Writes the list in the file's own form.
 pub(super) fn write(f: &mut fmt::Formatter<'_>, jobs: &[Job]) -> fmt::Result {
     writeln!(f, "scrape:{}", if jobs.is_empty() { " []" } else { "" })?;
@@ -329,6 +229,9 @@ pub(super) fn write(f: &mut fmt::Formatter<'_>, jobs: &[Job]) -> fmt::Result {
                 writeln!(f, "    {key}: {{{}}}", entries.join(", "))?;
             }
         }
+        if job.instance_from == InstanceFrom::Nodename {
+            writeln!(f, "    instance_from: nodename")?;
+        }
         if let Some(max) = job.max_series {
             writeln!(f, "    max_series: {max}")?;
         }
@@ -337,58 +240,16 @@ pub(super) fn write(f: &mut fmt::Formatter<'_>, jobs: &[Job]) -> fmt::Result {
                 writeln!(f, "    {key}: {limit}")?;
             }
         }
-        write_access(f, &job.access, "    ")?;
-        for (key, way) in [("file_sd_configs", "file"), ("http_sd_configs", "http")] {
+        access::write(f, &job.access, "    ")?;
+        for (key, way) in [("file_sd_configs", "file"), ("http_sd_configs", "http"), ("dns_sd_configs", "dns")] {
             let discoveries: Vec<_> = job.discoveries.iter().filter(|discovery| discovery.way() == way).collect();
             if !discoveries.is_empty() {
                 writeln!(f, "    {key}:")?;
             }
-            discoveries.into_iter().try_for_each(|discovery| write_discovery(f, discovery))?;
+            discoveries.into_iter().try_for_each(|discovery| discovery::write(f, discovery))?;
         }
     }
     Ok(())
-}
-
-fn write_discovery(f: &mut fmt::Formatter<'_>, discovery: &Discovery) -> fmt::Result {
-    let refresh = discovery.refresh().as_millis();
-    match discovery {
-        Discovery::Files { patterns, .. } => {
-            writeln!(f, "      - files: {patterns:?}\n        refresh_interval: {refresh}ms")
-        }
-        Discovery::Http { url, access, .. } => {
-            writeln!(f, "      - url: {url:?}\n        refresh_interval: {refresh}ms")?;
-            write_access(f, access, "        ")
-        }
-    }
-}
-
-fn write_access(f: &mut fmt::Formatter<'_>, access: &Access, indent: &str) -> fmt::Result {
-    let Tls { ca_file, identity, server_name, insecure_skip_verify } = &access.tls;
-    let (cert, key) = identity.as_ref().map(|(cert, key)| (cert, key)).unzip();
-    let mut tls = String::new();
-    for (name, path) in [("ca_file", ca_file.as_ref()), ("cert_file", cert), ("key_file", key)] {
-        if let Some(path) = path {
-            writeln!(tls, "{indent}  {name}: {path:?}")?;
-        }
-    }
-    if let Some(name) = server_name {
-        writeln!(tls, "{indent}  server_name: {name}")?;
-    }
-    if *insecure_skip_verify {
-        writeln!(tls, "{indent}  insecure_skip_verify: true")?;
-    }
-    if !tls.is_empty() {
-        write!(f, "{indent}tls_config:\n{tls}")?;
-    }
-    match &access.credentials {
-        None => Ok(()),
-        Some(Credentials::Basic { username, password_file }) => {
-            writeln!(f, "{indent}basic_auth: {{username: {username:?}, password_file: {password_file:?}}}")
-        }
-        Some(Credentials::Token { scheme, credentials_file }) => {
-            writeln!(f, "{indent}authorization: {{type: {scheme}, credentials_file: {credentials_file:?}}}")
-        }
-    }
 }
 
 #[cfg(test)]
@@ -425,6 +286,10 @@ scrape:
   - url: https://inventory:8080/targets?kind=gpu
     refresh_interval: 30s
     authorization: {type: Token, credentials_file: token}
+  dns_sd_configs:
+  - {names: [exporters.gpu.svc], type: A, port: 9400}
+  - {names: [a.example, b.example.], type: AAAA, port: 9401, refresh_interval: 5s}
+  instance_from: nodename
 - {name: other, http_sd_configs: [{url: 'http://i/t', tls_config: {ca_file: x}}], authorization: {credentials_file: c}}
 ";
 
@@ -441,8 +306,9 @@ scrape:
         assert_eq!(gpus.labels, [("cluster".to_owned(), "c1".to_owned()), ("rack".to_owned(), "7".to_owned())]);
         assert_eq!(gpus.access.tls.identity, Some(("me.pem".into(), "me.key".into())));
         let refreshes: Vec<_> = gpus.discoveries.iter().map(|d| (d.way(), d.refresh().as_secs())).collect();
-        assert_eq!(refreshes, [("file", 5), ("file", 1), ("http", 30)]);
-        assert_eq!((other.discoveries[0].refresh(), other.targets.len()), (HTTP_REFRESH, 0));
+        assert_eq!(refreshes, [("file", 5), ("file", 1), ("http", 30), ("dns", 30), ("dns", 5)]);
+        assert_eq!((gpus.instance_from, other.instance_from), (InstanceFrom::Nodename, InstanceFrom::Address));
+        assert_eq!((other.discoveries[0].refresh(), other.targets.len()), (discovery::HTTP_REFRESH, 0));
         let printed = config.to_string();
         assert_eq!(Config::parse(&printed).unwrap().scrape, config.scrape, "{printed}");
     }
@@ -454,7 +320,8 @@ scrape:
             ("targets: {}", "scrape[0].targets: expected a list, found a mapping".to_owned()),
             (
                 "interval: 5s",
-                "scrape[0].targets: missing, and neither file_sd_configs nor http_sd_configs is there".to_owned(),
+                "scrape[0].targets: missing, and no list of them: file_sd_configs, http_sd_configs, dns_sd_configs"
+                    .to_owned(),
             ),
             (
                 "sample_limit: -1, targets: ['n:1']",
@@ -500,6 +367,22 @@ scrape:
             (
                 "file_sd_configs: [{files: ['t.txt']}]",
                 format!("scrape[0].file_sd_configs[0].files: expected at least one|scrape[0].file_sd_configs[0].files[0]: {expected_files}, found \"t.txt\""),
+            ),
+            (
+                "instance_from: pod, targets: ['n:1']",
+                "scrape[0].instance_from: expected address or nodename, found \"pod\"".to_owned(),
+            ),
+            (
+                "dns_sd_configs: [{names: ['a b'], type: SRV}]",
+                "scrape[0].dns_sd_configs[0].names: expected at least one|\
+                 scrape[0].dns_sd_configs[0].names[0]: expected a DNS name, found \"a b\"|\
+                 scrape[0].dns_sd_configs[0].port: missing|\
+                 scrape[0].dns_sd_configs[0].type: expected A or AAAA (SRV is not looked up), found \"SRV\""
+                    .to_owned(),
+            ),
+            (
+                "dns_sd_configs: [{names: [a], type: A, port: 0}]",
+                "scrape[0].dns_sd_configs[0].port: expected a port from 1 to 65535, found \"0\"".to_owned(),
             ),
             (
                 "http_sd_configs: [{url: 'http://u:p@h/'}]",

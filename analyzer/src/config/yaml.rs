@@ -80,6 +80,16 @@ impl<'a> Fields<'a> {
         Some((format!("{}{key}", self.path), self.left.remove(at).1))
     }
 
+    /// A field of fields or of a list that may be left out.
+    pub(super) fn section<T: Default>(
+        &mut self,
+        key: &str,
+        mistakes: &mut Vec<Mistake>,
+        read: impl FnOnce(&str, &'a Spanned<Value>, &mut Vec<Mistake>) -> T,
+    ) -> T {
+        self.take(key).map(|(name, value)| read(&name, value, mistakes)).unwrap_or_default()
+    }
+
     /// A field that may be left out. `read` says what it expected.
     pub(super) fn optional<T>(
         &mut self,

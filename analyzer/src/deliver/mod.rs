@@ -12,25 +12,47 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::classify::Interval;
-use crate::report::{Report, csv, html, markdown};
-use crate::sample::TimeMs;
-use crate::schedule::Schedule;
+use goodput_settings::kind::{self, Period, Unset};
+use goodput_settings::{Kind, settings};
+use jiff::civil::{Time, Weekday};
 
-/// When reports are made and where they go.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
-    /// When.
-    pub schedule: Schedule,
-    /// Where files are written.
-    pub directory: Option<PathBuf>,
-    /// Where the message is posted.
-    pub webhook: Option<Address>,
-    /// Where people reach this analyzer: the base of links in the message.
-    pub link: Option<String>,
-    /// How long the verdicts of a week must have stood before it is delivered: senders that buffered samples while the
-    /// analyzer was down get so long to bring them.
-    pub settle: Duration,
+use crate::report::{Report, csv, html, markdown};
+use crate::schedule::Schedule;
+use goodput_verdict::{Delivered, Interval};
+
+settings! {
+    /// When reports are made and where they go.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Settings: "report" {
+        /// When; the file has to say it.
+        pub schedule: Schedule = Schedule { weekday: Weekday::Monday, time: Time::midnight() },
+        /// Where the message is posted.
+        pub webhook: Option<Address> = None,
+    }
+    directory: Unset<kind::Path> = None,
+        "Where files of the report are written.";
+    link: Unset<Link> = None,
+        "Where people reach this analyzer: the base of links in the message.";
+    // Prometheus tries again after 5 s at most (`queue_config.max_backoff`) once it reaches a receiver again; minutes are
+    // for what it then has to bring.
+    settle: Period = Duration::from_mins(5),
+        "How long the verdicts of a week must have stood before its report is delivered, so that senders that buffered samples can bring them.";
+}
+
+/// An address that people can follow.
+pub struct Link;
+
+impl Kind for Link {
+    type Value = String;
+    const EXPECTED: &'static str = "an http or https URL such as https://goodput.example/";
+
+    fn read(text: &str) -> Option<String> {
+        webhook::parse(text).map(|_| text.to_owned())
+    }
+
+    fn write(value: &String) -> Option<String> {
+        Some(format!("{value:?}"))
+    }
 }
 
 /// A webhook's address. It is a secret, for who knows it may post: neither `Debug` nor anything else shows it.
@@ -51,23 +73,14 @@ impl fmt::Debug for Address {
     }
 }
 
-/// Where a report goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Destination {
-    /// Files.
-    Directory,
-    /// A message.
-    Webhook,
-}
-
-impl Destination {
-    /// Its name in the store and in metrics.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Directory => "directory",
-            Self::Webhook => "webhook",
-        }
+goodput_catalog::named! {
+    /// Where a report goes.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Destination {
+        /// Files.
+        Directory = "directory",
+        /// A message.
+        Webhook = "webhook",
     }
 }
 
@@ -98,19 +111,6 @@ pub enum NotTaken {
         /// How long the receiver asked to be left alone.
         wait: Option<Duration>,
     },
-}
-
-/// A row of the store: what a destination has of a week.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Delivered {
-    /// 1, and one more each time the verdicts had changed since.
-    pub version: u32,
-    /// [`Destination::name`].
-    pub destination: String,
-    /// [`digest`] of the verdicts that it shows.
-    pub digest: u32,
-    /// When; `None` where it was on purpose not sent again.
-    pub time_ms: Option<TimeMs>,
 }
 
 /// A state of a week's verdicts: what is to be delivered of it, given what was.
@@ -191,6 +191,8 @@ pub fn forms(report: &Report, intervals: &[Interval]) -> anyhow::Result<[(&'stat
 
 #[cfg(test)]
 mod tests {
+    use goodput_exposition::sample::TimeMs;
+
     use super::*;
 
     fn row(version: u32, destination: Destination, digest: u32, time_ms: Option<TimeMs>) -> Delivered {

@@ -95,34 +95,15 @@ mod tests {
     use jiff::tz::TimeZone;
 
     use super::*;
-    use crate::classify::{Class, Interval};
     use crate::report::{Period, build};
+    use goodput_testing::bare;
+    use goodput_verdict::{Class, Interval};
 
     const HOUR: i64 = 3_600_000;
 
     fn interval(class: Class, owner: &str, hours: i64, period: &Period) -> Interval {
-        Interval {
-            cluster: None,
-            gpu: "GPU-a".into(),
-            node: "n1".into(),
-            model: None,
-            owner: Some(owner.into()),
-            class,
-            start_ms: period.start_ms,
-            end_ms: period.start_ms + hours * HOUR,
-            ms: hours * HOUR,
-            confidence: 0.9,
-            busy_signal: None,
-            evidence: Vec::new(),
-            missing: Vec::new(),
-            charged_to: None,
-            gpu_instance: None,
-            energy: None,
-            run: None,
-            account: None,
-            variance_ms2: Some(0),
-            version: None,
-        }
+        let span = period.start_ms..period.start_ms + hours * HOUR;
+        Interval { owner: Some(owner.into()), ..bare(class, span) }
     }
 
     fn report(owner: &str) -> Report {

@@ -7,7 +7,8 @@ use reqwest::{Client, StatusCode, Url, redirect};
 use serde_json::Value;
 
 use super::{Address, NotTaken};
-use crate::sample::TimeMs;
+use crate::http;
+use goodput_exposition::sample::TimeMs;
 
 /// How long a post may take, connecting included.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -19,14 +20,6 @@ const LONGEST_WAIT: Duration = Duration::from_secs(15 * 60);
 const LONGEST_ASKED: Duration = Duration::from_secs(60 * 60);
 /// How much of a refusal is logged.
 const SHOWN: usize = 200;
-
-/// A client for webhooks: no redirects, for a redirected POST becomes a GET; proxies as the environment says, because
-/// chat services are outside.
-pub fn client() -> reqwest::Result<Client> {
-    // An error says that the process has chosen a provider already.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    Client::builder().timeout(TIMEOUT).redirect(redirect::Policy::none()).build()
-}
 
 /// The address to post to. Errors do not show it.
 pub fn resolve(address: &Address) -> Result<Url, String> {
@@ -49,10 +42,15 @@ pub fn parse(text: &str) -> Option<Url> {
 }
 
 /// Posts the message; `Ok` says that the receiver answered 2xx.
-pub async fn post(client: &Client, url: Url, message: &Value, now: TimeMs) -> Result<(), NotTaken> {
+///
+/// No redirects, for a redirected POST becomes a GET; proxies as the environment says, because chat services are outside.
+pub async fn post(url: Url, message: &Value, now: TimeMs) -> Result<(), NotTaken> {
+    let failed = |reason| NotTaken::Failed { reason, wait: None };
+    let builder = || Client::builder().timeout(TIMEOUT).redirect(redirect::Policy::none());
+    let client = http::client(url.scheme(), builder).map_err(failed)?;
     let secret = url.to_string();
     let request = client.post(url).header(CONTENT_TYPE, "application/json").body(message.to_string());
-    let mut response = request.send().await.map_err(|error| NotTaken::Failed { reason: reason(error), wait: None })?;
+    let mut response = request.send().await.map_err(|error| failed(http::causes(&error.without_url())))?;
     let status = response.status();
     if status.is_success() {
         return Ok(());
@@ -70,13 +68,6 @@ pub async fn post(client: &Client, url: Url, message: &Value, now: TimeMs) -> Re
 /// Time heals these.
 fn can_mend(status: StatusCode) -> bool {
     status.is_server_error() || matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT)
-}
-
-/// The error with its causes, without the address.
-fn reason(error: reqwest::Error) -> String {
-    let error = error.without_url();
-    let causes = std::iter::successors(std::error::Error::source(&error), |cause| cause.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 /// What the receiver asks for, in seconds or as a date (RFC 9110, section 10.2.3).

@@ -10,9 +10,10 @@ use super::forecasts::Forecasts;
 use super::join::{self, Entities};
 use super::matrix::{Matrix, Score};
 use super::{EvaluateError, One, Trace};
-use crate::classify::{Class, Thresholds};
-use crate::sample::Series;
-use crate::signal::resolve;
+use goodput_exposition::sample::Series;
+use goodput_rules::classify::Thresholds;
+use goodput_rules::signal::resolve;
+use goodput_verdict::Class;
 
 /// Name of what leaves out every metric that only goodput-exporter has.
 pub const OURS: &str = "every goodput_ metric";

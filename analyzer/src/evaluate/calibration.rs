@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::classify::Class;
+use goodput_verdict::Class;
 
 /// Where bands begin, the highest first: the grades that rules give (counted, inferred, weak), and what lies below.
 const FROM: [f64; 4] = [0.9, 0.75, 0.5, 0.0];

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::Cell;
 use super::join::within;
 use super::trace::{Row, Trace};
-use crate::classify::Class;
+use goodput_verdict::Class;
 
 /// GPU-milliseconds that were charged to another GPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]

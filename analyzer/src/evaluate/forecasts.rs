@@ -9,9 +9,10 @@ use serde::Serialize;
 
 use super::join::Entities;
 use super::trace::{Row, Trace};
-use crate::classify::Thresholds;
-use crate::forecast::{Kind, Memory, Risk, STEP_MS, Sort, risks};
-use crate::sample::TimeMs;
+use goodput_exposition::sample::TimeMs;
+use goodput_rules::classify::Thresholds;
+use goodput_rules::forecast::{STEP_MS, risks};
+use goodput_verdict::{Kind, Memory, Risk, Sort};
 
 /// What became of warnings.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -122,13 +123,13 @@ fn is_about(risk: &Risk, oom: &Row, entities: &Entities) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::forecast::{Fault, Outlook};
+    use goodput_verdict::{Fault, Outlook};
 
     const HOUR: TimeMs = 3_600_000;
 
     /// Reported `minute` minutes after the damage began.
     fn risk(entity: &str, fault: Fault, minute: i64) -> Risk {
-        let Outlook { risks, .. } = crate::store::examples();
+        let Outlook { risks, .. } = goodput_testing::outlook();
         let start_ms = HOUR + minute * 60_000;
         let mut risk = risks.into_iter().find(|risk| risk.last.damage().is_some()).unwrap();
         (risk.start_ms, risk.end_ms) = (start_ms, start_ms + STEP_MS);

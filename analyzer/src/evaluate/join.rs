@@ -5,9 +5,10 @@ use std::ops::Range;
 
 use super::trace::{Row, Trace};
 use super::{Cell, EvaluateError};
-use crate::classify::{Class, Culprit, Interval, Judged};
-use crate::sample::{Labels, TimeMs};
-use crate::signal::{hostname_of, resolve};
+use goodput_exposition::sample::{Labels, TimeMs};
+use goodput_rules::classify::Judged;
+use goodput_rules::signal::{hostname_of, resolve};
+use goodput_verdict::{Class, Culprit, Interval};
 
 /// UUIDs by node name and index.
 pub(super) struct Gpus(BTreeMap<(String, String), BTreeSet<String>>);

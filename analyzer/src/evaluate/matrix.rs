@@ -9,8 +9,9 @@ use super::Cell;
 use super::calibration::{Calibration, band};
 use super::join::within;
 use super::trace::{Row, Trace};
-use crate::classify::{Class, apportion};
-use crate::sample::TimeMs;
+use goodput_exposition::sample::TimeMs;
+use goodput_rules::apportion;
+use goodput_verdict::Class;
 
 /// GPU-milliseconds by truth, verdict and band of confidence.
 #[derive(Clone, Debug, Default, PartialEq)]

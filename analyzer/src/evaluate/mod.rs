@@ -19,19 +19,19 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::classify::{self, Class, Judged, Thresholds, judge_cells};
-use crate::frame::grid::HOUR_MS;
-use crate::sample::{Series, TimeMs};
-use crate::signal::{Signal, resolve};
 pub use ablation::{Ablation, OURS, Without, ablate};
 pub use calibration::{Band, Calibration};
 pub use culprits::Culprits;
 pub use forecasts::Forecasts;
+use goodput_exposition::sample::{Series, TimeMs};
+use goodput_rules::classify::{self, Judged, Thresholds, judge_cells};
+use goodput_rules::signal::{Signal, resolve};
+use goodput_verdict::{Class, HOUR_MS};
 use join::{Entities, Gpus};
 use matrix::Matrix;
 pub use matrix::{ClassScore, Confusion, Score};
 pub use render::{ablation_table, dump, table};
-pub use trace::{LEAF_CLASSES, Trace, find};
+pub use trace::{Trace, find};
 
 /// Why a trace cannot be evaluated.
 #[derive(Debug, thiserror::Error)]

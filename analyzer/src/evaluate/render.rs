@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::{Ablation, Band, Cell, Evaluation, Score, Without};
 use crate::escape;
-use crate::sample::TimeMs;
+use goodput_exposition::sample::TimeMs;
 
 const HOUR_MS: f64 = 3_600_000.0;
 

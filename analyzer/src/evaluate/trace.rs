@@ -1,4 +1,4 @@
-//! Trace directories: `metrics.om`, `truth.csv`, and `about.md` for people (`docs/evaluate.md`).
+//! Trace directories: `metrics.om`, `truth.csv`, and `about.md` for people (`docs/internals/evaluate.md`).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,54 +6,17 @@ use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use goodput_exposition::{Format, Points, TextError};
 use jiff::Timestamp;
 
 use super::EvaluateError;
-use crate::forecast::Fault;
 use crate::ingest::Limits;
-use crate::ingest::text::{Format, Points, TextError};
-use crate::sample::{Labels, STALE_BITS, Sample, Series, TimeMs};
+use goodput_exposition::sample::{Labels, STALE_BITS, Sample, Series, TimeMs};
+use goodput_verdict::{Class, Fault};
 
 const METRICS: &str = "metrics.om";
 const TRUTH: &str = "truth.csv";
 const COLUMNS: [&str; 7] = ["entity", "start", "end", "class", "charged_to", "also", "note"];
-
-/// The leaf classes of the goodput ledger.
-pub const LEAF_CLASSES: &[&str] = &[
-    "productive",
-    "no_data",
-    "down",
-    "maintenance",
-    "unallocated",
-    "idle_held",
-    "no_demand",
-    "partial_allocation",
-    "gang_wait",
-    "keep_alive",
-    "stranded_mig",
-    "cold_start",
-    "dataloader_cpu",
-    "dataloader_storage",
-    "host_to_device",
-    "cross_numa",
-    "cpu_throttled",
-    "host_noise",
-    "irq_placement",
-    "memory_pressure",
-    "thp_compaction",
-    "launch_bound",
-    "feeding_unsplit",
-    "collective_wait",
-    "straggler",
-    "checkpoint",
-    "thermal_throttle",
-    "power_throttle",
-    "clock_locked",
-    "pcie_degraded",
-    "lost_work",
-    "timeslice_gap",
-    "unexplained",
-];
 
 /// The event that forecasts are compared with; it has no GPU-time.
 pub(super) const OOM: &str = "oom";
@@ -170,9 +133,9 @@ fn wrong_line(error: TextError) -> Wrong {
 
 /// Series of OpenMetrics text in which every sample has its time.
 fn series(text: &str) -> Result<Vec<Series>, Wrong> {
-    let limits = Limits { samples: usize::MAX, ..Limits::default() };
     let mut series: BTreeMap<Labels, Vec<Sample>> = BTreeMap::new();
-    let mut points = Points::new(text, Format::OpenMetrics, &limits);
+    let limits = Limits { samples: usize::MAX, ..Limits::default() }.of_text();
+    let mut points = Points::new(text, Format::OpenMetrics, limits);
     while let Some(point) = points.next() {
         let point = point.map_err(wrong_line)?;
         if let Some(fault) = point.fault {
@@ -273,8 +236,9 @@ fn time(field: &str, text: &str) -> Result<TimeMs, String> {
 }
 
 fn leaf(field: &str, word: &str) -> Result<&'static str, String> {
-    let known = LEAF_CLASSES.iter().find(|name| **name == word);
-    known.copied().ok_or_else(|| format!("{field}: expected one of {}, found {word:?}", LEAF_CLASSES.join(", ")))
+    let known = || Class::ALL.iter().map(|class| class.name()).collect::<Vec<_>>().join(", ");
+    let class = Class::named(word).ok_or_else(|| format!("{field}: expected one of {}, found {word:?}", known()))?;
+    Ok(class.name())
 }
 
 /// A GPU-second has one class.
@@ -294,10 +258,7 @@ fn exclude_overlaps(rows: &mut [Row]) -> Result<(), Wrong> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
-    use crate::classify::Class;
 
     const HEADER: &str = "entity,start,end,class,charged_to,also,note\n";
 
@@ -305,12 +266,6 @@ mod tests {
         let (at, reason) = rows(&format!("{HEADER}{line}\n")).unwrap_err();
         assert_eq!(at, 2);
         reason
-    }
-
-    #[test]
-    fn every_class_of_the_ledger_is_a_leaf() {
-        let names: BTreeSet<&str> = Class::ALL.iter().map(|class| class.name()).collect();
-        assert_eq!(names, LEAF_CLASSES.iter().copied().collect());
     }
 
     #[test]

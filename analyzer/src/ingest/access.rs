@@ -10,6 +10,8 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::{AUTHORIZATION, HOST, HeaderValue};
 use reqwest::{Certificate, Client, ClientBuilder, Identity, RequestBuilder, Url};
 
+use crate::http;
+
 /// TLS and credentials of a job or a discovery. Secrets are in files alone, so that a configuration can be shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Access {
@@ -55,8 +57,14 @@ pub enum Credentials {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Clients(Arc<Mutex<HashMap<Door, (Stamp, Client)>>>);
 
-/// An access; with a server name also the host and port that are asked under this name.
-type Door = (Arc<Access>, Option<(String, u16)>);
+/// What a client is for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Door {
+    access: Arc<Access>,
+    scheme: String,
+    /// With a server name the host and port that are asked under this name.
+    pinned: Option<(String, u16)>,
+}
 
 /// When the files of an access were last changed.
 type Stamp = Vec<Option<SystemTime>>;
@@ -72,13 +80,14 @@ impl Clients {
             pinned = Some((host.clone(), port));
         }
         let renamed = pinned.is_some();
-        let request = self.client((Arc::clone(access), pinned))?.get(url);
+        let door = Door { access: Arc::clone(access), scheme: url.scheme().to_owned(), pinned };
+        let request = self.client(door)?.get(url);
         let request = if renamed { request.header(HOST, format!("{host}:{port}")) } else { request };
         authorized(request, access.credentials.as_ref())
     }
 
     fn client(&self, door: Door) -> Result<Client, String> {
-        let stamp = door.0.tls.stamp();
+        let stamp = door.access.tls.stamp();
         let clients = &mut *self.0.lock();
         if let Some((_, client)) = clients.get(&door).filter(|(known, _)| *known == stamp) {
             return Ok(client.clone());
@@ -98,38 +107,39 @@ impl Tls {
     fn stamp(&self) -> Stamp {
         self.files().map(|path| std::fs::metadata(path).and_then(|m| m.modified()).ok()).collect()
     }
-}
 
-/// Connections are kept between requests. Proxies of the environment are not used: targets are near.
-fn build((access, pinned): &Door) -> Result<Client, String> {
-    // An error says that the process has chosen a provider already.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let mut builder = Client::builder().no_proxy().user_agent("goodput-analyzer");
-    // Connections whose target is gone are not kept for long.
-    builder = secured(builder.pool_idle_timeout(Duration::from_secs(90)), &access.tls)?;
-    if let Some((host, port)) = pinned.clone() {
-        builder = builder.dns_resolver(Arc::new(Pinned { host, port }));
-    }
-    builder.build().map_err(|error| super::scrape::with_causes(&error))
-}
-
-fn secured(mut builder: ClientBuilder, tls: &Tls) -> Result<ClientBuilder, String> {
-    if let Some(path) = &tls.ca_file {
+    fn authorities(&self) -> Result<Option<Vec<Certificate>>, String> {
+        let Some(path) = &self.ca_file else { return Ok(None) };
         let authorities = Certificate::from_pem_bundle(&read(path)?).unwrap_or_default();
         if authorities.is_empty() {
             return Err(format!("ca_file {}: expected certificates in PEM", path.display()));
         }
-        builder = builder.tls_certs_only(authorities);
+        Ok(Some(authorities))
     }
-    if let Some((cert, key)) = &tls.identity {
+
+    fn own(&self) -> Result<Option<Identity>, String> {
+        let Some((cert, key)) = &self.identity else { return Ok(None) };
         let pem = [read(cert)?, b"\n".to_vec(), read(key)?].concat();
         let identity = Identity::from_pem(&pem).map_err(|error| {
-            let (cert, key) = (cert.display(), key.display());
-            format!("cert_file {cert} and key_file {key}: {}", super::scrape::with_causes(&error))
+            format!("cert_file {} and key_file {}: {}", cert.display(), key.display(), http::causes(&error))
         })?;
-        builder = builder.identity(identity);
+        Ok(Some(identity))
     }
-    Ok(if tls.insecure_skip_verify { builder.tls_danger_accept_invalid_certs(true) } else { builder })
+}
+
+/// Connections are kept between requests. Proxies of the environment are not used: targets are near.
+fn build(Door { access, scheme, pinned }: &Door) -> Result<Client, String> {
+    let (authorities, identity) = (access.tls.authorities()?, access.tls.own()?);
+    http::client(scheme, || {
+        // Connections whose target is gone are not kept for long.
+        let builder = Client::builder().pool_idle_timeout(Duration::from_secs(90));
+        let builder = builder.no_proxy().user_agent("goodput-analyzer");
+        let builder = builder.tls_danger_accept_invalid_certs(access.tls.insecure_skip_verify);
+        let builder = authorities.clone().into_iter().fold(builder, ClientBuilder::tls_certs_only);
+        let builder = identity.clone().into_iter().fold(builder, ClientBuilder::identity);
+        let pinned = pinned.clone().map(|(host, port)| Arc::new(Pinned { host, port }));
+        pinned.into_iter().fold(builder, ClientBuilder::dns_resolver)
+    })
 }
 
 fn authorized(request: RequestBuilder, credentials: Option<&Credentials>) -> Result<RequestBuilder, String> {

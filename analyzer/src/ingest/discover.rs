@@ -1,20 +1,21 @@
-//! Lists of targets that other programs keep: files and HTTP servers, in Prometheus' formats. A list that cannot be
-//! read changes nothing: the one before it holds on.
+//! Lists of targets that other programs keep: files and HTTP servers, in Prometheus' formats, and names in DNS. A list
+//! that cannot be read changes nothing: the one before it holds on.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use goodput_exposition::excerpt;
 use reqwest::header::CONTENT_TYPE;
 use serde::Deserialize;
 use tokio::time::timeout;
 
 use super::Limits;
 use super::access::{Access, Clients};
-use super::job::{Discovery, Job};
-use super::scrape::{Target, with_causes};
-use super::skipped::excerpt;
+use super::job::{Discovery, Family, Job};
+use super::scrape::Target;
+use crate::http::causes;
 
 /// Targets of one list: more are a mistake in what keeps it, for one process scrapes this many every 15 s at best.
 const MAX_TARGETS: usize = 10_000;
@@ -24,6 +25,9 @@ const MAX_LEFT_OUT: usize = 10;
 
 /// How long a server may take to list its targets.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How the resolver ends when a name has no address: EAI_NONAME and EAI_NODATA of glibc, which have no kind of their own.
+const NO_ADDRESS: [&str; 2] = ["Name or service not known", "No address associated with hostname"];
 
 /// Targets with the same labels: the element of Prometheus' lists.
 #[derive(Deserialize)]
@@ -36,7 +40,7 @@ struct Group {
 
 /// What is known of one discovery.
 pub(super) struct Listed {
-    /// By file or URL.
+    /// By file, URL or name.
     lists: BTreeMap<String, Vec<Target>>,
 }
 
@@ -68,6 +72,17 @@ impl Listed {
                     Err(_) => Err(format!("no complete answer within {PATIENCE:?}")),
                 };
                 self.keep(url, listed.and_then(|groups| targets(job, groups, limits)))
+            }
+            Discovery::Dns { names, family, port, .. } => {
+                let mut failures = Vec::new();
+                for name in names {
+                    let listed = match timeout(PATIENCE, look_up(name, *family, *port)).await {
+                        Ok(listed) => listed,
+                        Err(_) => Err(format!("no answer of the resolver within {PATIENCE:?}")),
+                    };
+                    failures.extend(self.keep(name, listed.and_then(|groups| targets(job, groups, limits))));
+                }
+                failures
             }
         }
     }
@@ -156,6 +171,18 @@ fn json(text: &str) -> Result<Vec<Group>, String> {
     serde_json::from_str(text).map_err(|error| format!("expected a list of targets in JSON: {error}"))
 }
 
+/// The addresses of a name. A name without any lists nothing: so does a headless Service without pods.
+async fn look_up(name: &str, family: Family, port: u16) -> Result<Vec<Group>, String> {
+    let mut found: Vec<String> = match tokio::net::lookup_host((name, port)).await {
+        Ok(found) => found.filter(|found| family.has(found.ip())).map(|found| found.to_string()).collect(),
+        Err(error) if NO_ADDRESS.iter().any(|text| error.to_string().ends_with(text)) => Vec::new(),
+        Err(error) => return Err(error.to_string()),
+    };
+    // Servers change the order from answer to answer.
+    found.sort();
+    Ok(vec![Group { targets: found, labels: BTreeMap::new() }])
+}
+
 /// Prometheus' HTTP discovery: status 200, `application/json`, the whole list each time.
 async fn fetch(
     url: &str,
@@ -166,7 +193,7 @@ async fn fetch(
 ) -> Result<String, String> {
     let request = clients.get(access, url)?;
     let request = request.header("X-Prometheus-Refresh-Interval-Seconds", refresh.as_secs_f64().to_string());
-    let told = |error: reqwest::Error| with_causes(&error.without_url());
+    let told = |error: reqwest::Error| causes(&error.without_url());
     let mut response = request.send().await.map_err(told)?;
     if response.status() != reqwest::StatusCode::OK {
         return Err(format!("status {}, expected 200", response.status().as_u16()));

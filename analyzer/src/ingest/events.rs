@@ -7,13 +7,15 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Json, Router};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 
 use super::work::{Refused, Work, sender};
-use crate::events::{Event, Mistake, parse};
-use crate::sample::TimeMs;
-use crate::store::{Events, StoreError, Taken};
+use crate::ingest::event_body::{Mistake, parse};
+use goodput_exposition::sample::TimeMs;
+use goodput_store::{Events, StoreError, Taken};
+use goodput_verdict::event::Event;
 
 /// Bytes of a body: a thousand events of a kilobyte, which is three times what they have.
 const BODY_BYTES: usize = 1 << 20;
@@ -30,9 +32,13 @@ struct Receiver<S> {
     now: fn() -> TimeMs,
 }
 
-#[derive(Serialize)]
-struct Answer {
+/// What became of the events of a request.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Taken")]
+pub(crate) struct Answer {
+    /// Events that are new.
     stored: usize,
+    /// Events that were stored already.
     duplicate: usize,
 }
 
@@ -143,11 +149,11 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
+    use crate::app::Intake;
     use crate::ingest::Limits;
     use crate::ingest::given_up::polled;
     use crate::ingest::tally::Tally;
-    use crate::serve::Intake;
-    use crate::store::{Options, Results, Store};
+    use goodput_store::{Options, ReadVerdicts as _, Store};
 
     struct Served {
         store: Store,

@@ -8,13 +8,13 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::iter;
 use std::path::{Path, PathBuf};
 
+use goodput_exposition::{Fault, Format, LineByLine, TextError, excerpt};
 use indicatif::ProgressBar;
 use tokio::sync::mpsc::Sender;
 
-use super::skipped::{Fault, Rules, excerpt};
-use super::text::{Format, LineByLine, TextError};
-use crate::parquet::{ParquetError, read_samples};
-use crate::sample::{Batch, Labels, Sample, Series};
+use super::skipped::Rules;
+use goodput_exposition::sample::{Batch, Labels, Sample, Series};
+use goodput_store::parquet::{ParquetError, read_samples};
 
 /// Samples of a batch: enough that storing it costs little per sample.
 const BATCH: usize = 100_000;
@@ -121,7 +121,7 @@ pub fn read(
 }
 
 fn lines(reader: impl Read, rules: &Rules<'_>, batches: &Sender<Batch>) -> io::Result<BadLines> {
-    let (mut parser, mut batch) = (LineByLine::new(Format::OpenMetrics, rules.limits), Building::default());
+    let (mut parser, mut batch) = (LineByLine::new(Format::OpenMetrics, rules.limits.of_text()), Building::default());
     let mut bad = BadLines::default();
     let mut reader = BufReader::with_capacity(1 << 20, reader);
     let mut line = Vec::new();
@@ -180,7 +180,7 @@ fn skip_line(reader: &mut impl BufRead) -> io::Result<()> {
 }
 
 fn one(
-    parser: &mut LineByLine<'_>,
+    parser: &mut LineByLine,
     line: &[u8],
     keeps: &dyn Fn(&str) -> bool,
     batch: &mut Building,
@@ -306,7 +306,7 @@ mod tests {
         let frame = DataFrame::new(rows.len(), columns).unwrap();
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.parquet");
-        crate::parquet::Table::create(&path, &frame).unwrap().finish().unwrap();
+        goodput_store::parquet::Table::create(&path, &frame).unwrap().finish().unwrap();
         let (batches, mut arriving) = tokio::sync::mpsc::channel(100);
         let source = Source::open(&path).unwrap();
         let bad = read(source, &rules(), &ProgressBar::hidden(), &batches).unwrap();

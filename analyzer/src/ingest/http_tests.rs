@@ -17,8 +17,8 @@ use tokio::sync::Semaphore;
 use super::replicas::{self, Replicas};
 use super::tally::Tally;
 use super::{Limits, Work, remote_write};
-use crate::sample::{Batch, Series, TimeMs};
-use crate::store::{Appended, Options, Samples, Selection, Store, StoreError};
+use goodput_exposition::sample::{Batch, Series, TimeMs};
+use goodput_store::{Appended, Options, Samples, Selection, Store, StoreError};
 
 async fn serve(router: Router) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -1,15 +1,16 @@
 //! What is scraped alike, and where its targets come from.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::uri::Authority;
+use goodput_exposition::excerpt;
 use reqwest::Url;
 
 use super::access::Access;
 use super::scrape::{JobLimits, Target};
-use super::skipped::excerpt;
 
 /// Exporters that are scraped alike.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +31,8 @@ pub struct Job {
     pub params: Vec<(String, Vec<String>)>,
     /// Further labels of their series.
     pub labels: Vec<(String, String)>,
+    /// What the label `instance` says.
+    pub instance_from: InstanceFrom,
     /// Active series that all targets together may have; `None`: as many as one sender.
     pub max_series: Option<usize>,
     /// Limits of each scrape, and of the number of targets.
@@ -38,6 +41,17 @@ pub struct Job {
     pub access: Arc<Access>,
     /// Where further targets are listed.
     pub discoveries: Vec<Discovery>,
+}
+
+/// What the label `instance` of a target's series says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum InstanceFrom {
+    /// Its address, unless a list of targets gives the label.
+    #[default]
+    Address,
+    /// The name of its node, which `goodput_node_info` tells: a pod that is replaced has another address, and goes on with
+    /// the series.
+    Nodename,
 }
 
 /// A list of targets that another program keeps.
@@ -59,6 +73,42 @@ pub enum Discovery {
         /// How often it is asked.
         refresh: Duration,
     },
+    /// Prometheus' `dns_sd_configs`: a target at each address of the names.
+    Dns {
+        /// What is looked up, by the system's resolver.
+        names: Vec<String>,
+        /// Which of their addresses.
+        family: Family,
+        /// The port of each target.
+        port: u16,
+        /// How often they are looked up.
+        refresh: Duration,
+    },
+}
+
+/// Addresses of a DNS record type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// IPv4.
+    A,
+    /// IPv6.
+    Aaaa,
+}
+
+impl Family {
+    /// The record type as it is configured.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::A => "A",
+            Self::Aaaa => "AAAA",
+        }
+    }
+
+    /// Is the address one of these?
+    pub(super) fn has(self, address: IpAddr) -> bool {
+        address.is_ipv4() == (self == Self::A)
+    }
 }
 
 impl Discovery {
@@ -68,6 +118,7 @@ impl Discovery {
         match self {
             Self::Files { .. } => "file",
             Self::Http { .. } => "http",
+            Self::Dns { .. } => "dns",
         }
     }
 
@@ -75,7 +126,7 @@ impl Discovery {
     #[must_use]
     pub fn refresh(&self) -> Duration {
         match self {
-            Self::Files { refresh, .. } | Self::Http { refresh, .. } => *refresh,
+            Self::Files { refresh, .. } | Self::Http { refresh, .. } | Self::Dns { refresh, .. } => *refresh,
         }
     }
 }
@@ -94,6 +145,7 @@ impl Job {
             metrics_path: "/metrics".to_owned(),
             params: Vec::new(),
             labels: Vec::new(),
+            instance_from: InstanceFrom::default(),
             max_series: None,
             limits: JobLimits::default(),
             access: Arc::default(),
@@ -135,7 +187,8 @@ impl Job {
         target.labels.sort();
         let url = url.to_string();
         let (interval, timeout, max_series, limits) = (self.interval, self.timeout, self.max_series, self.limits);
-        Ok(Target { url, interval, timeout, max_series, limits, access: Arc::clone(&self.access), ..target })
+        let (instance_from, access) = (self.instance_from, Arc::clone(&self.access));
+        Ok(Target { url, interval, timeout, instance_from, max_series, limits, access, ..target })
     }
 }
 

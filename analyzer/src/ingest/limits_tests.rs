@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use goodput_exposition::Format;
 use indicatif::ProgressBar;
 use polars::prelude::{Column, DataFrame};
 use prost::Message as _;
@@ -10,9 +11,8 @@ use prost::Message as _;
 use super::file::{self, Source};
 use super::remote_write::{Message, decode};
 use super::scrape::{Seen, Target, succeeded};
-use super::text::Format;
 use super::{Limits, Rules, Skipped};
-use crate::sample::{Batch, Labels, Sample, Series};
+use goodput_exposition::sample::{Batch, Labels, Sample, Series};
 
 #[derive(Clone, PartialEq, prost::Message)]
 struct WriteRequest {
@@ -121,7 +121,7 @@ fn parquet_file(dir: &Path, (metric, labels): &Case) -> std::path::PathBuf {
         Column::new("value".into(), vec![1.0]),
     ];
     let frame = DataFrame::new(1, columns).unwrap();
-    crate::parquet::Table::create(&path, &frame).unwrap().finish().unwrap();
+    goodput_store::parquet::Table::create(&path, &frame).unwrap().finish().unwrap();
     path
 }
 

@@ -1,7 +1,8 @@
-//! Ways in; each ends in a [`crate::sample::Batch`].
+//! Ways in; each ends in a [`goodput_exposition::sample::Batch`].
 
 pub mod access;
 mod discover;
+pub mod event_body;
 pub mod events;
 pub mod file;
 #[cfg(test)]
@@ -19,86 +20,58 @@ pub mod replicas;
 pub mod scrape;
 mod skipped;
 pub mod tally;
-pub mod text;
 mod work;
 
 use std::time::Duration;
 
-pub use skipped::{Fault, Named, Reason, Rules, Skipped};
+use goodput_settings::kind::{Bytes, Count, Period};
+use goodput_settings::settings;
+
+pub use skipped::{Named, Rules, Skipped};
 pub use work::Work;
 
-/// How much one sender may bring at once. A body or a number of samples beyond its limit is refused as a whole, with an
-/// error that names the limit; a series beyond a limit of labels is skipped alone; what is only too much at once is put off.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Bytes of a request body as it is sent. Default 16 MiB.
-    pub body_bytes: usize,
-    /// Bytes of a body once decompressed, and of its labels. Default 32 MiB, what VictoriaMetrics takes
-    /// (`-maxInsertRequestSize`).
-    pub decompressed_bytes: usize,
-    /// Samples of a request or scrape. Default 250,000.
-    pub samples: usize,
-    /// Labels of a series, the name included. Default 64: node and pod labels joined stay well below.
-    pub labels: usize,
-    /// Bytes of a label's name and value together. Default 5120: Linux' longest path and a long name.
-    pub label_bytes: usize,
-    /// Symbols of a remote-write 2.0 request. Default 500,000: two for each sample that a request may hold.
-    pub symbols: usize,
-    /// Requests of remote write and of events that may be in work at once. Default 32.
-    pub requests: usize,
-    /// Those of one sender's address that may be in work at once. Default 8: a flood from one address
-    /// leaves three quarters of the places to the others.
-    pub sender_requests: usize,
-    /// Memory of all requests in work: bodies as sent, and twice their decompressed size for the message and the batch.
-    /// Default 256 MiB.
-    pub work_bytes: usize,
-    /// How long a sender may take to send a body. Default 30 s, the time-out of Prometheus' remote write.
-    pub read: Duration,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            body_bytes: 16 << 20,
-            decompressed_bytes: 32 << 20,
-            samples: 250_000,
-            labels: 64,
-            label_bytes: 5120,
-            symbols: 500_000,
-            requests: 32,
-            sender_requests: 8,
-            work_bytes: 256 << 20,
-            read: Duration::from_secs(30),
-        }
-    }
+settings! {
+    /// How much one sender may bring at once. A body or a number of samples beyond its limit is refused as a whole, with an
+    /// error that names the limit; a series beyond a limit of labels is skipped alone; what is only too much at once is put
+    /// off.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Limits: "ingest" {}
+    body_bytes: Bytes = 16 << 20,
+        "Bytes of a request's body as it is sent. A larger body is refused with status 413.", limit;
+    // What VictoriaMetrics takes (`-maxInsertRequestSize`).
+    decompressed_bytes: Bytes = 32 << 20,
+        "Bytes of a body once decompressed, of the labels that a 2.0 body stands for, and of a target's answer. A larger body is refused with status 413; a scrape fails.",
+        limit;
+    samples: Count = 250_000,
+        "Samples of a request or scrape. A request with more is refused with status 400; a scrape fails.", limit;
+    // Labels of node and pod joined stay well below.
+    labels: Count = 64,
+        "Labels of a series, its name and those of its target included. A series with more is skipped.", limit;
+    // Linux' longest path and a long name.
+    label_bytes: Bytes = 5120,
+        "Bytes of a label's name and value together. A series with a longer label is skipped; a longer label of a discovered target is left out.",
+        limit;
+    // Two for each sample that a request may hold.
+    symbols: Count = 500_000,
+        "Symbols of a remote-write 2.0 request. A request with more is refused with status 400.", limit;
+    requests: Count = 32,
+        "Requests of remote write and of events together that may be in work at once. Further ones are answered with status 503, as by the next two limits.",
+        limit "goodput_analyzer_remote_write_requests_in_work";
+    // A flood from one address leaves three quarters of the places to the others.
+    sender_requests: Count = 8,
+        "Requests of one address that may be in work at once: a flood leaves room for other senders.", limit;
+    work_bytes: Bytes = 256 << 20,
+        "Memory of all requests in work: their bodies, and twice their size once decompressed.", limit;
+    // The time-out of Prometheus' remote write.
+    read as "read_timeout": Period = Duration::from_secs(30),
+        "How long a sender may take to send a body. A slower one is answered with status 503.";
 }
 
 impl Limits {
-    /// Name and value of each that is a number, as they are configured and exported.
+    /// Those that text is read by.
     #[must_use]
-    pub fn list(&self) -> [(&'static str, usize); 9] {
-        [
-            ("body_bytes", self.body_bytes),
-            ("decompressed_bytes", self.decompressed_bytes),
-            ("samples", self.samples),
-            ("labels", self.labels),
-            ("label_bytes", self.label_bytes),
-            ("symbols", self.symbols),
-            ("requests", self.requests),
-            ("sender_requests", self.sender_requests),
-            ("work_bytes", self.work_bytes),
-        ]
-    }
-}
-
-#[cfg(test)]
-mod fixture {
-    use std::path::Path;
-
-    /// A file of the recorded fixtures next to the repository.
-    pub(super) fn read(name: &str) -> String {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/fixtures").join(name);
-        std::fs::read_to_string(&path)
-            .unwrap_or_else(|error| panic!("{}: {error}; this test needs the recorded fixtures", path.display()))
+    pub fn of_text(&self) -> goodput_exposition::Limits {
+        let Self { samples, labels, label_bytes, .. } = *self;
+        goodput_exposition::Limits { samples, labels, label_bytes }
     }
 }

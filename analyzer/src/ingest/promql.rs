@@ -16,11 +16,11 @@ use reqwest::header::HeaderMap;
 use serde::de::DeserializeOwned;
 use tracing::warn;
 
-use crate::sample::{Batch, Labels, Sample, Series, TimeMs};
-use crate::signal::matcher_of;
 use answer::{Found, Greeting, Matrix, Row};
 pub use error::PullError;
 use error::Refusal;
+use goodput_exposition::sample::{Batch, Labels, Sample, Series, TimeMs};
+use goodput_rules::signal::matcher_of;
 
 mod answer;
 mod error;

@@ -23,8 +23,8 @@ use super::access::{Access, Credentials, Tls};
 use super::job::{Discovery, Job};
 use super::scrape::{Scraper, Target};
 use super::tally::Tally;
-use crate::sample::is_stale;
-use crate::store::{Options, Samples, Selection, Store};
+use goodput_exposition::sample::is_stale;
+use goodput_store::{Options, Samples, Selection, Store};
 
 /// A certificate authority.
 struct Authority {

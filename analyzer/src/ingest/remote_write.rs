@@ -24,7 +24,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::replicas::Replicas;
 use super::skipped::{Rules, Skipped};
 use super::work::{Place, Refused, Work, sender};
-use crate::store::{Appended, Samples};
+use goodput_store::{Appended, Samples};
 
 /// Which message a request holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -22,8 +22,10 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use super::scrape::UP;
-use crate::sample::{Batch, Labels, LabelsRef, Sample, SeriesRef, TimeMs, is_stale};
-use crate::store::wall_clock;
+use goodput_exposition::sample::{Batch, Labels, LabelsRef, Sample, SeriesRef, TimeMs, is_stale};
+use goodput_settings::kind::Period;
+use goodput_settings::settings;
+use goodput_store::wall_clock;
 
 /// A leader that is alive loses a target after this many takeovers without a sample of it: it may not scrape it any
 /// more. With the default takeover this is the five minutes after which Prometheus itself takes a series for ended.
@@ -35,21 +37,17 @@ const CATCHING_UP: u32 = 2;
 /// Targets and replicas remembered; what is beyond is taken as it comes.
 const MAX_TARGETS: usize = 100_000;
 
-/// How replicas are recognised.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
-    /// The labels that tell replicas apart; they are taken off. Default `prometheus_replica`, which the Prometheus
-    /// operator sets, and `__replica__`, which Cortex and Mimir ask for.
-    pub labels: Vec<String>,
-    /// Default 30 s: two intervals of scraping, and what Cortex and Mimir wait.
-    pub takeover: Duration,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        let labels = ["prometheus_replica", "__replica__"].map(str::to_owned).into();
-        Self { labels, takeover: Duration::from_secs(30) }
+settings! {
+    /// How replicas are recognised.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Options: "ingest" {
+        /// The labels that tell replicas apart; they are taken off. Default `prometheus_replica`, which the Prometheus
+        /// operator sets, and `__replica__`, which Cortex and Mimir ask for.
+        pub labels: Vec<String> = ["prometheus_replica", "__replica__"].map(str::to_owned).into(),
     }
+    // Two intervals of scraping, and what Cortex and Mimir wait.
+    takeover as "replica_takeover": Period = Duration::from_secs(30),
+        "How long nothing new may come from the leader of several replicas before the next one leads.";
 }
 
 /// Who leads.

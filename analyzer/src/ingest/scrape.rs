@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use goodput_exposition::{Format, excerpt};
 use goodput_web::without_query;
 use parking_lot::Mutex;
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
@@ -23,18 +24,16 @@ mod limits;
 
 pub use body::{BodyError, Seen, UP, failed, succeeded};
 pub use error::ScrapeError;
-pub(super) use error::with_causes;
 pub use limits::JobLimits;
 
 use super::Limits;
 use super::access::{Access, Clients};
 use super::discover::Listed;
-use super::job::{Discovery, Job};
-use super::skipped::{Rules, excerpt};
+use super::job::{Discovery, InstanceFrom, Job};
+use super::skipped::Rules;
 use super::tally::Tally;
-use super::text::Format;
-use crate::sample::{Batch, STALE_BITS, ScrapeJob, TimeMs};
-use crate::store::{Samples, wall_clock};
+use goodput_exposition::sample::{Batch, STALE_BITS, ScrapeJob, TimeMs};
+use goodput_store::{Samples, wall_clock};
 
 /// OpenMetrics is asked for first: it has an end marker, so that a cut body is noticed.
 const ACCEPTED: &str = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
@@ -56,6 +55,8 @@ pub struct Target {
     pub interval: Duration,
     /// How long a scrape may take.
     pub timeout: Duration,
+    /// What its label `instance` says.
+    pub instance_from: InstanceFrom,
     /// Active series that all targets of its job together may have; `None`: as many as one sender.
     pub max_series: Option<usize>,
     /// Its job's limits of a scrape.
@@ -74,6 +75,7 @@ impl Target {
             labels: vec![label("job", job), label("instance", address)],
             interval: Duration::from_secs(15),
             timeout: Duration::from_secs(10),
+            instance_from: InstanceFrom::default(),
             max_series: None,
             limits: JobLimits::default(),
             access: Arc::default(),
@@ -83,6 +85,16 @@ impl Target {
     /// Its address without parameters, which may hold a secret: for logs and errors.
     fn shown(&self) -> &str {
         without_query(&self.url)
+    }
+
+    /// Takes the name of the node, if the answer tells it and the job wants it, as label `instance`.
+    fn settle_instance(&mut self, body: &[u8], limits: &Limits) {
+        if self.instance_from == InstanceFrom::Nodename
+            && let Some(name) = body::nodename(body, limits)
+            && let Some((_, instance)) = self.labels.iter_mut().find(|(label, _)| label == "instance")
+        {
+            *instance = name;
+        }
     }
 
     fn job(&self) -> &str {
@@ -108,18 +120,21 @@ impl Scraper {
     /// One scrape, with `up`; an error when it fails.
     pub async fn scrape_once(&self, target: &Target) -> Result<Batch, ScrapeError> {
         let keeps: Keeps = Arc::new(|_: &str| true);
-        self.scrape(target, wall_clock(), &mut Seen::default(), &keeps).await
+        self.scrape(&mut target.clone(), wall_clock(), &mut Seen::default(), &keeps).await
     }
 
+    /// Also sets the target's `instance`, where its answer says it.
     async fn scrape(
         &self,
-        target: &Target,
+        target: &mut Target,
         time_ms: TimeMs,
         seen: &mut Seen,
         keeps: &Keeps,
     ) -> Result<Batch, ScrapeError> {
         let late = |_| ScrapeError::Timeout { url: target.shown().to_owned(), limit: target.timeout };
         let (body, format) = timeout(target.timeout, self.fetch(target)).await.map_err(late)??;
+        target.settle_instance(&body, &self.limits);
+        let target = &*target;
         let read = if body.len() > LARGE {
             // Megabytes of text would hold up everything else on this thread.
             let (target, keeps, limits) = (target.clone(), Arc::clone(keeps), self.limits);
@@ -259,7 +274,7 @@ impl Scraper {
         };
         let mut ticks = interval_at(Instant::now() + pause + offset(target), target.interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
-        let mut seen = Seen::default();
+        let (mut seen, mut target) = (Seen::default(), target.clone());
         let mut was_up = None;
         loop {
             tokio::select! {
@@ -267,29 +282,33 @@ impl Scraper {
                 _ = &mut gone => break,
             }
             let time_ms = wall_clock();
-            let scraped = match lists.too_many(target) {
+            let before = target.clone();
+            let scraped = match lists.too_many(&target) {
                 Some(error) => Err(error),
-                None => self.scrape(target, time_ms, &mut seen, &keeps).await,
+                None => self.scrape(&mut target, time_ms, &mut seen, &keeps).await,
             };
             let is_up = scraped.is_ok();
             self.tally.scrape(target.job(), scraped.as_ref().err().map_or("taken", ScrapeError::outcome));
-            let batch = scraped.unwrap_or_else(|error| {
+            let mut batch = scraped.unwrap_or_else(|error| {
                 if was_up != Some(false) {
                     warn!(%error, "scrape failed");
                 }
-                failed(target, time_ms, &mut seen)
+                failed(&target, time_ms, &mut seen)
             });
+            if was_up.is_some() && before != target {
+                body::up(&before, time_ms, f64::from_bits(STALE_BITS), &mut batch);
+            }
             if is_up && was_up == Some(false) {
                 info!(url = target.shown(), "scrape succeeds again");
             }
             was_up = Some(is_up);
-            self.store(target, batch, store.as_ref()).await;
+            self.store(&target, batch, store.as_ref()).await;
         }
         if was_up.is_some() {
             let time_ms = wall_clock();
             let mut batch = body::ended(time_ms, &mut seen);
-            body::up(target, time_ms, f64::from_bits(STALE_BITS), &mut batch);
-            self.store(target, batch, store.as_ref()).await;
+            body::up(&target, time_ms, f64::from_bits(STALE_BITS), &mut batch);
+            self.store(&target, batch, store.as_ref()).await;
         }
     }
 

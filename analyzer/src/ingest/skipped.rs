@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::Limits;
-use crate::sample::{Batch, Labels, LabelsRef};
+use goodput_exposition::{Fault, Reason, excerpt};
 
-/// Bytes of a metric name that are kept for the log.
-const NAME_BYTES: usize = 64;
+use super::Limits;
+use goodput_exposition::sample::{Batch, Labels, LabelsRef};
 
 /// Metrics that one delivery names; further ones are only counted.
 const MAX_NAMED: usize = 64;
@@ -79,102 +78,6 @@ impl Rules<'_> {
         }
         (kept, skipped)
     }
-}
-
-/// Why a series is skipped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Reason {
-    /// A label's name and value are too long together.
-    LabelBytes,
-    /// There are too many labels.
-    LabelCount,
-    /// A label has no name.
-    EmptyLabel,
-    /// Two labels have one name.
-    DuplicateLabel,
-    /// A name or a value is not UTF-8.
-    InvalidUtf8,
-    /// The metric name is missing or empty.
-    MetricName,
-    /// Remote write 2.0: a label refers to a symbol that does not exist, or has no value.
-    Symbol,
-    /// The line cannot be read.
-    Syntax,
-}
-
-impl Reason {
-    /// Every reason.
-    pub const ALL: [Self; 8] = [
-        Self::LabelBytes,
-        Self::LabelCount,
-        Self::EmptyLabel,
-        Self::DuplicateLabel,
-        Self::InvalidUtf8,
-        Self::MetricName,
-        Self::Symbol,
-        Self::Syntax,
-    ];
-
-    /// Its name in metrics, logs and answers.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::LabelBytes => "label_bytes",
-            Self::LabelCount => "label_count",
-            Self::EmptyLabel => "empty_label",
-            Self::DuplicateLabel => "duplicate_label",
-            Self::InvalidUtf8 => "invalid_utf8",
-            Self::MetricName => "metric_name",
-            Self::Symbol => "symbol",
-            Self::Syntax => "syntax",
-        }
-    }
-}
-
-/// What is wrong with a series.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
-    /// By which rule.
-    pub reason: Reason,
-    /// For people: which label, and what was expected.
-    pub detail: String,
-    /// Bytes of the series' labels.
-    pub bytes: usize,
-}
-
-impl Fault {
-    /// Of a label that is too long.
-    pub(super) fn long_label(name: &str, value: &str, limit: usize) -> Self {
-        let bytes = name.len() + value.len();
-        let detail = format!("label {:?} of {bytes} bytes, more than {limit}", excerpt(name));
-        Self { reason: Reason::LabelBytes, detail, bytes }
-    }
-
-    /// Of one label more than there may be.
-    pub(super) fn many_labels(limit: usize) -> Self {
-        Self { reason: Reason::LabelCount, detail: format!("more than {limit} labels"), bytes: 0 }
-    }
-
-    /// Of a name that two labels have.
-    pub(super) fn twice(name: &str) -> Self {
-        let detail = format!("label {:?} is there twice", excerpt(name));
-        Self { reason: Reason::DuplicateLabel, detail, bytes: 0 }
-    }
-
-    /// Of a label without a name.
-    pub(super) fn nameless(place: usize) -> Self {
-        Self { reason: Reason::EmptyLabel, detail: format!("label {place} has no name"), bytes: 0 }
-    }
-
-    /// Of a series that no metric name belongs to.
-    pub(super) fn no_metric() -> Self {
-        Self { reason: Reason::MetricName, detail: "the metric name is missing".to_owned(), bytes: 0 }
-    }
-}
-
-/// The beginning of a text that may be long.
-pub(super) fn excerpt(text: &str) -> &str {
-    &text[..text.floor_char_boundary(NAME_BYTES)]
 }
 
 /// What a delivery names: a fault of a metric, once.

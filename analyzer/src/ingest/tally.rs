@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, HashSet};
 use std::time::{Duration, Instant};
 
+use goodput_exposition::Reason;
 use parking_lot::Mutex;
 use tracing::warn;
 
 use super::remote_write::PassedOver;
-use super::skipped::{Named, Reason, Skipped};
+use super::skipped::{Named, Skipped};
 
 /// Faults that are remembered as named; further ones are only counted.
 const MAX_NAMED: usize = 256;

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use foldhash::fast::FixedState;
 
 use super::HOUR_MS;
-use crate::sample::{Labels, Sample, Series, TimeMs};
-use crate::store::{Samples, Selection, StoreError};
+use goodput_exposition::sample::{Labels, Sample, Series, TimeMs};
+use goodput_store::{Samples, Selection, StoreError};
 
 /// Samples of one selection that are held when more is read than one window asks for: 448 MiB. It is four hours and a
 /// half of what verdicts on 1,000 GPUs rest on that are scraped every 30 s.
@@ -204,8 +204,8 @@ mod tests {
     use parking_lot::Mutex;
 
     use super::*;
-    use crate::sample::Batch;
-    use crate::store::Appended;
+    use goodput_exposition::sample::Batch;
+    use goodput_store::Appended;
 
     const HOUR: i64 = 3_600_000;
     const MINUTE: i64 = 60_000;

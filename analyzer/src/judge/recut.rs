@@ -12,12 +12,11 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use super::windows::into_hour;
-use super::{HOUR_MS, Judge, JudgeError, Reader, shown};
-use crate::classify::Judged;
-use crate::forecast::Outlook;
-use crate::report::Period;
-use crate::sample::TimeMs;
-use crate::store::{Results, Samples, StoreError, Verdicts};
+use super::{HOUR_MS, Judge, JudgeError, Reader};
+use goodput_exposition::sample::TimeMs;
+use goodput_rules::classify::Judged;
+use goodput_store::{Results, Samples, StoreError, Verdicts};
+use goodput_verdict::Outlook;
 
 /// Zones have been whole quarters of an hour from UTC since long before there were GPUs.
 const CUTS_MS: [i64; 3] = [HOUR_MS / 4, HOUR_MS / 2, HOUR_MS * 3 / 4];
@@ -125,37 +124,18 @@ fn is_ever_cut(zone: &TimeZone, cut: i64) -> bool {
     (0..120).any(|month| into_hour(now - month * 30 * 24 * HOUR_MS, zone) == cut)
 }
 
-/// What a report lacks where the verdicts around its ends, each with the hour before and after it, were cut for another zone.
-pub(super) fn lacking(period: &Period, around: &[(TimeMs, Verdicts)]) -> Vec<String> {
-    let lacks = around.iter().filter(|(edge, stored)| spans(stored).any(|span| reaches_over(&span, *edge)));
-    lacks
-        .map(|(edge, _)| {
-            let hour = hour_of(&(*edge..*edge + 1));
-            format!(
-                "Verdicts from {} to {} were cut for another time zone and reach over {}, so they are not counted here: \
-                 goodput-analyzer classify --start {} --end {} cuts them again, with serve stopped.",
-                period.show(hour.start),
-                period.show(hour.end),
-                period.show(*edge),
-                shown(edge - HOUR_MS),
-                shown(edge + HOUR_MS),
-            )
-        })
-        .collect()
-}
-
 /// The UTC hour that the window is in.
-pub(super) fn hour_of(window: &Range<TimeMs>) -> Range<TimeMs> {
+pub(crate) fn hour_of(window: &Range<TimeMs>) -> Range<TimeMs> {
     let start = window.start.div_euclid(HOUR_MS) * HOUR_MS;
     start..start + HOUR_MS
 }
 
-fn reaches_over(span: &Range<TimeMs>, cut: TimeMs) -> bool {
+pub(crate) fn reaches_over(span: &Range<TimeMs>, cut: TimeMs) -> bool {
     span.start < cut && cut < span.end
 }
 
 /// The time of each row.
-fn spans(stored: &Verdicts) -> impl Iterator<Item = Range<TimeMs>> {
+pub(crate) fn spans(stored: &Verdicts) -> impl Iterator<Item = Range<TimeMs>> {
     let Verdicts { intervals, outlook, achieved, .. } = stored;
     let intervals = intervals.iter().map(|i| i.start_ms..i.end_ms);
     let risks = outlook.risks.iter().map(|r| r.start_ms..r.end_ms);
@@ -169,10 +149,11 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::super::tests::{START, idle_gpu, store};
-    use super::super::{report, windows};
+    use super::super::windows;
     use super::*;
-    use crate::classify::Thresholds;
-    use crate::store::Store;
+    use crate::report::{Period, stored};
+    use goodput_rules::classify::Thresholds;
+    use goodput_store::{ReadVerdicts as _, Store};
 
     fn zone(name: &str) -> TimeZone {
         TimeZone::get(name).unwrap()
@@ -212,8 +193,7 @@ mod tests {
             let range = START + cut..START + 2 * HOUR_MS + cut;
             let shown = [range.start, range.end].map(|time| Timestamp::from_millisecond(time).unwrap().to_string());
             let period = Period::between(&shown[0], &shown[1], &zone(after)).unwrap();
-            let warnings =
-                async || report(|window| store.verdicts(window), period.clone(), &[]).await.unwrap().0.warnings;
+            let warnings = async || stored(&store, period.clone(), &[]).await.unwrap().warnings;
             assert_eq!(warnings().await.len(), if cut == 0 { 0 } else { 2 }, "{before} to {after}");
 
             judged(&judge, 0..4, &zone(after)).await;

@@ -1,12 +1,12 @@
 //! Judging over a real store.
 
+use goodput_exposition::Format;
 use jiff::tz::TimeZone;
 
 use super::*;
-use crate::classify::Energy;
-use crate::ingest::Limits;
-use crate::ingest::text::{Format, parse};
-use crate::store::{Options, Store};
+use goodput_exposition::{Limits, parse};
+use goodput_store::{Options, ReadVerdicts as _, Store};
+use goodput_verdict::{Class, Energy};
 
 const MINUTE: i64 = 60_000;
 /// A full hour in 2026.
@@ -24,7 +24,7 @@ pub(crate) async fn idle_gpu(store: &impl Samples, uuid: &str, node: &str, times
     let text =
         format!("DCGM_FI_DEV_GPU_UTIL{gpu} 0\nDCGM_FI_DEV_POWER_USAGE{gpu} 120\nDCGM_FI_DEV_FB_USED{gpu} 20000\n");
     for time in times.step_by(15_000) {
-        store.append(parse(&text, Format::Text, &Limits::default(), time).unwrap()).await.unwrap();
+        store.append(parse(&text, Format::Text, Limits::NONE, time).unwrap()).await.unwrap();
     }
 }
 
@@ -100,7 +100,7 @@ async fn verdicts_stay_while_their_samples_cannot_be_read() {
     store_now.close().await;
     // The hole is filled: judged as ever.
     std::fs::write(&aside, good).unwrap();
-    crate::store::unquarantine(dir.path(), name).await.unwrap();
+    goodput_store::unquarantine(dir.path(), name).await.unwrap();
     let store = store(dir.path()).await;
     let judge = Judge::new(store.clone(), Thresholds::default());
     assert_ne!(judge_window(&judge, &hour(0), hour(2).end).await.unwrap(), Judged::default());

@@ -6,10 +6,10 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use super::HOUR_MS;
-use crate::classify::{LOOK_AHEAD_MS, LOOK_BACK_MS};
-use crate::sample::TimeMs;
-use crate::signal;
-use crate::store::Selection;
+use goodput_exposition::sample::TimeMs;
+use goodput_rules::classify::{LOOK_AHEAD_MS, LOOK_BACK_MS};
+use goodput_rules::signal;
+use goodput_store::Selection;
 
 /// The windows that together cover the range, in order; the first and the last may reach out of it.
 #[must_use]

@@ -2,17 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::Proof;
 use super::risk::{Stretch, stretches};
-use super::{Proof, Remedy, about};
 
 mod remedies;
-use crate::classify::{Advice, Advisory, Class};
-use crate::sample::TimeMs;
+use goodput_exposition::sample::TimeMs;
+use goodput_verdict::{Advice, Advisory, Class, Remedy};
 
 /// One advice about the GPUs of one run; where no holder is known, of one node.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct AdvisoryRow {
     /// The cluster of the run or node; null where series name none.
     pub cluster: Option<String>,
@@ -35,7 +36,7 @@ pub struct AdvisoryRow {
 }
 
 /// A GPU within an advisory.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 pub struct AdvisedGpu {
     /// The node.
     pub node: String,
@@ -90,8 +91,8 @@ pub fn advice_meaning(advice: Advice) -> &'static str {
 #[must_use]
 pub fn advice_remedies(advice: Advice) -> &'static [Remedy] {
     match advice {
-        Advice::CrossNuma => about(Class::CrossNuma).remedies,
-        Advice::ClockLocked => about(Class::ClockLocked).remedies,
+        Advice::CrossNuma => Class::CrossNuma.info().remedies,
+        Advice::ClockLocked => Class::ClockLocked.info().remedies,
         Advice::PowerCapped => &[],
         Advice::TensorUnused => remedies::TENSOR_UNUSED,
         Advice::MemoryBound => remedies::MEMORY_BOUND,

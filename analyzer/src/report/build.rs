@@ -1,49 +1,61 @@
-//! Intervals to report: sums, groups and orders, nothing else.
+//! Sums to report: groups, totals and orders, nothing else.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::chart::Timeline;
 use super::contradiction::contradictions;
-use super::finding::findings;
+use super::finding::{Proving, findings};
 use super::gap::gaps;
 use super::order::rank;
 use super::price::{MICROS, Price};
-use super::sum::{Amount, Item, Sum};
+use super::sum::{Amount, Sum};
+use super::summed::{Item, Summed};
 use super::tuning::Tuning;
 use super::{
     AppliedPrice, BusySignal, ClassAmount, ClassRow, Coverage, FORMULA, Fleet, Period, Previous, Report, Row,
     SCHEMA_VERSION, Span, Unpriced, ratio,
 };
-use crate::classify::{Class, Culprit, Group, Interval, Version};
+use goodput_verdict::{Class, Culprit, Group, Interval, NodeHour, Version};
 
 /// Computes the report of `period` from its intervals and those of the period before it, at the prices that were valid
 /// when each interval began.
-///
-/// All sums are sums over intervals of their `ms`, their energy and their cost, so that tables agree with each other and
-/// with the ledger to the unit.
 #[must_use]
 pub fn build(intervals: &[Interval], previous: &[Interval], period: Period, prices: &[Price]) -> Report {
-    let items = Item::all(intervals, prices);
-    let before = Item::all(previous, prices);
-    let before = (!before.is_empty()).then_some(before.as_slice());
-    let (ledger, ledger_before) = (Ledger::of(&items), before.map(Ledger::of));
-    let accounted = span(intervals);
+    let mut report = summed(&Summed::of(intervals, prices), &Summed::of(previous, prices), period, prices);
+    NodeHour::fold(intervals).iter().for_each(|hour| report.timeline.add(hour));
+    let axis = report.timeline.axis.clone();
+    for finding in report.shown_mut() {
+        let mut proving = Proving::default();
+        intervals.iter().filter(|i| finding.has(i)).for_each(|i| proving.add(i, &axis));
+        finding.prove(proving);
+    }
+    report
+}
+
+/// All of the report that follows from sums: its findings have no evidence yet, and its timeline no time.
+///
+/// All sums are sums over items of their milliseconds, their energy and their cost, so that tables agree with each other
+/// and with the ledger to the unit.
+pub(super) fn summed(items: &[Item<'_>], before: &[Item<'_>], period: Period, prices: &[Price]) -> Report {
+    let before = (!before.is_empty()).then_some(before);
+    let (ledger, ledger_before) = (Ledger::of(items), before.map(Ledger::of));
+    let accounted = span(items.iter().map(Item::interval));
     let axis = accounted.as_ref().map_or_else(|| period.clone(), |span| period.around(span.start_ms, span.end_ms));
-    let findings = findings(&items, before, &axis, ledger.capacity().ms);
+    let findings = findings(items, before, ledger.capacity().ms);
     let (mut unjudged, mut findings): (Vec<_>, Vec<_>) = findings.into_iter().partition(|f| is_unjudged(f.class));
     unjudged.sort_by_key(|f| std::cmp::Reverse(f.lost.gpu_ms));
     rank(&mut findings);
-    let rows = |filter: fn(Class) -> bool, key: fn(&Interval) -> RowKey| rows(&items, before, filter, key);
+    let rows = |filter: fn(Class) -> bool, key: fn(&Interval) -> RowKey<'_>| rows(items, before, filter, key);
     let nodes = rows(|_| true, |i| RowKey::of(&i.cluster, &i.node));
     let gpus = rows(|_| true, |i| RowKey::of(&i.cluster, &i.gpu).on(&i.node));
     Report {
         schema_version: SCHEMA_VERSION,
         accounted,
         warnings: Vec::new(),
-        fleet: fleet(intervals, &ledger),
+        fleet: fleet(items, &ledger),
         classes: classes(&ledger, ledger_before.as_ref()),
         previous: ledger_before.map(|before| compare(&ledger, &before, &period)),
-        coverage: coverage(&items, &ledger, prices),
+        coverage: coverage(items, &ledger, prices),
         findings,
         unjudged,
         risks: Vec::new(),
@@ -52,16 +64,16 @@ pub fn build(intervals: &[Interval], previous: &[Interval], period: Period, pric
         throughput: None,
         runs: Vec::new(),
         trial: None,
-        gaps: gaps(&items, ledger.capacity().ms),
-        contradictions: contradictions(&items, ledger.capacity().ms),
-        prices: applied(&items, prices, ledger.capacity().ms),
+        gaps: gaps(items, ledger.capacity().ms),
+        contradictions: contradictions(items, ledger.capacity().ms),
+        prices: applied(items, prices, ledger.capacity().ms),
         clusters: of_named(rows(|_| true, |i| RowKey::of_all(i.cluster.as_deref()))),
         accounts: of_named(rows(is_held, |i| RowKey::of_all(i.account.as_deref()))),
-        owners: rows(is_held, |i| RowKey { cluster: i.cluster.clone(), ..RowKey::of_all(i.holder()) }),
-        nodes: with_caused(nodes, &items, |i, culprit| RowKey::of(&i.cluster, &culprit.node)),
+        owners: rows(is_held, |i| RowKey { cluster: i.cluster.as_deref(), ..RowKey::of_all(i.holder()) }),
+        nodes: with_caused(nodes, items, |i, culprit| RowKey::of(&i.cluster, &culprit.node)),
         models: rows(|_| true, |i| RowKey::of_all(i.model.as_deref())),
-        gpus: with_caused(gpus, &items, |i, culprit| RowKey::of(&i.cluster, &culprit.gpu).on(&culprit.node)),
-        timeline: Timeline::of(intervals, axis),
+        gpus: with_caused(gpus, items, |i, culprit| RowKey::of(&i.cluster, &culprit.gpu).on(&culprit.node)),
+        timeline: Timeline::of(items, axis),
         period,
     }
 }
@@ -85,7 +97,7 @@ fn is_unjudged(class: Class) -> bool {
 pub(crate) struct Ledger<'a>(BTreeMap<Class, Sum<'a>>);
 
 impl<'a> Ledger<'a> {
-    fn of<'i>(items: impl IntoIterator<Item = &'i Item<'a>>) -> Self
+    pub(crate) fn of<'i>(items: impl IntoIterator<Item = &'i Item<'a>>) -> Self
     where
         'a: 'i,
     {
@@ -95,9 +107,9 @@ impl<'a> Ledger<'a> {
     }
 
     /// Of time and energy alone.
-    pub(crate) fn unpriced(intervals: impl IntoIterator<Item = &'a Interval>) -> Self {
+    pub(crate) fn unpriced<'i>(intervals: impl IntoIterator<Item = &'i Interval>) -> Self {
         let mut ledger = Self::default();
-        intervals.into_iter().for_each(|i| ledger.add(&Item::unpriced(i)));
+        intervals.into_iter().for_each(|i| ledger.0.entry(i.class).or_default().add_time(i));
         ledger
     }
 
@@ -161,15 +173,15 @@ pub(crate) fn other_rules<'a>(intervals: impl IntoIterator<Item = &'a Interval>)
     span(intervals.into_iter().filter(|interval| interval.version != Some(Version::of(interval.class))))
 }
 
-fn fleet(intervals: &[Interval], ledger: &Ledger<'_>) -> Fleet {
+fn fleet(items: &[Item<'_>], ledger: &Ledger<'_>) -> Fleet {
     let (capacity, productive) = (ledger.capacity(), ledger.get(Class::Productive));
     Fleet {
         formula: FORMULA,
         goodput: ledger.goodput(),
         goodput_of_known: ratio(productive.ms, ledger.with_data().ms),
         goodput_at_most: ratio(productive.ms + ledger.get(Class::NoData).ms, capacity.ms),
-        gpus: distinct(intervals, |i| i.gpu.as_str()),
-        nodes: distinct(intervals, |i| (i.cluster.as_deref(), i.node.as_str())),
+        gpus: distinct(items, |i| i.gpu.as_str()),
+        nodes: distinct(items, |i| (i.cluster.as_deref(), i.node.as_str())),
         capacity: capacity.amount(capacity.ms),
         allocated: ledger.total(is_held).amount(capacity.ms),
         productive: productive.amount(capacity.ms),
@@ -177,8 +189,8 @@ fn fleet(intervals: &[Interval], ledger: &Ledger<'_>) -> Fleet {
     }
 }
 
-fn distinct<'a, K: Ord>(intervals: &'a [Interval], key: impl Fn(&'a Interval) -> K) -> usize {
-    intervals.iter().map(key).collect::<BTreeSet<_>>().len()
+fn distinct<'a, K: Ord>(items: &'a [Item<'_>], key: impl Fn(&'a Interval) -> K) -> usize {
+    items.iter().map(Item::interval).map(key).collect::<BTreeSet<_>>().len()
 }
 
 fn classes(ledger: &Ledger<'_>, before: Option<&Ledger<'_>>) -> Vec<ClassRow> {
@@ -229,7 +241,7 @@ fn coverage(items: &[Item<'_>], ledger: &Ledger<'_>, prices: &[Price]) -> Covera
 fn unpriced(items: &[Item<'_>], capacity_ms: i64) -> Vec<Unpriced> {
     let mut by_model: BTreeMap<Option<&str>, i64> = BTreeMap::new();
     for item in items.iter().filter(|item| item.price.is_none()) {
-        *by_model.entry(item.interval().model.as_deref()).or_default() += item.ms;
+        *by_model.entry(item.model.as_deref()).or_default() += item.ms;
     }
     let unpriced = |(model, ms): (Option<&str>, i64)| Unpriced {
         model: model.map(str::to_owned),
@@ -257,44 +269,44 @@ fn applied(items: &[Item<'_>], prices: &[Price], capacity_ms: i64) -> Vec<Applie
 }
 
 /// What a line is about.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct RowKey {
-    name: Option<String>,
-    cluster: Option<String>,
-    node: Option<String>,
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct RowKey<'i> {
+    name: Option<&'i str>,
+    cluster: Option<&'i str>,
+    node: Option<&'i str>,
 }
 
-impl RowKey {
-    fn of(cluster: &Option<String>, name: &str) -> Self {
-        Self { cluster: cluster.clone(), ..Self::of_all(Some(name)) }
+impl<'i> RowKey<'i> {
+    fn of(cluster: &'i Option<String>, name: &'i str) -> Self {
+        Self { cluster: cluster.as_deref(), ..Self::of_all(Some(name)) }
     }
 
     /// In all clusters.
-    fn of_all(name: Option<&str>) -> Self {
-        Self { name: name.map(str::to_owned), cluster: None, node: None }
+    fn of_all(name: Option<&'i str>) -> Self {
+        Self { name, cluster: None, node: None }
     }
 
-    fn on(self, node: &str) -> Self {
-        Self { node: Some(node.to_owned()), ..self }
+    fn on(self, node: &'i str) -> Self {
+        Self { node: Some(node), ..self }
     }
 }
 
 /// What a line sums.
 #[derive(Default)]
-struct Tally<'a> {
-    ledger: Ledger<'a>,
-    gpus: BTreeSet<&'a str>,
+struct Tally<'i, 'p> {
+    ledger: Ledger<'p>,
+    gpus: BTreeSet<&'i str>,
 }
 
 fn rows(
     items: &[Item<'_>],
     before: Option<&[Item<'_>]>,
     filter: fn(Class) -> bool,
-    key: fn(&Interval) -> RowKey,
+    key: fn(&Interval) -> RowKey<'_>,
 ) -> Vec<Row> {
     let now = tallies(items, filter, key);
     let before = before.map(|items| tallies(items, filter, key));
-    let row = |(key, tally): (RowKey, Tally<'_>)| {
+    let row = |(key, tally): (RowKey<'_>, Tally<'_, '_>)| {
         let lost_before = before.as_ref().map(|b| b.get(&key).map_or_else(Amount::default, |t| t.ledger.lost()));
         row(key, &tally, lost_before)
     };
@@ -303,26 +315,26 @@ fn rows(
     rows
 }
 
-fn tallies<'a>(
-    items: &[Item<'a>],
+fn tallies<'i, 'p>(
+    items: &'i [Item<'p>],
     filter: fn(Class) -> bool,
-    key: fn(&Interval) -> RowKey,
-) -> BTreeMap<RowKey, Tally<'a>> {
-    let mut tallies: BTreeMap<RowKey, Tally<'a>> = BTreeMap::new();
+    key: fn(&Interval) -> RowKey<'_>,
+) -> BTreeMap<RowKey<'i>, Tally<'i, 'p>> {
+    let mut tallies: BTreeMap<RowKey<'i>, Tally<'i, 'p>> = BTreeMap::new();
     for item in items.iter().filter(|item| filter(item.class)) {
         let tally = tallies.entry(key(item)).or_default();
         tally.ledger.add(item);
-        tally.gpus.insert(&item.interval().gpu);
+        tally.gpus.insert(&item.gpu);
     }
     tallies
 }
 
-fn row(RowKey { name, cluster, node }: RowKey, tally: &Tally<'_>, lost_before: Option<Amount>) -> Row {
+fn row(RowKey { name, cluster, node }: RowKey<'_>, tally: &Tally<'_, '_>, lost_before: Option<Amount>) -> Row {
     let total = tally.ledger.capacity();
     Row {
-        cluster,
-        name,
-        node,
+        cluster: cluster.map(str::to_owned),
+        name: name.map(str::to_owned),
+        node: node.map(str::to_owned),
         gpus: tally.gpus.len(),
         productive: tally.ledger.get(Class::Productive).amount(total.ms),
         lost: tally.ledger.lost(),
@@ -334,8 +346,12 @@ fn row(RowKey { name, cluster, node }: RowKey, tally: &Tally<'_>, lost_before: O
 }
 
 /// The same with what the GPUs of each line caused on the rows of others.
-fn with_caused(rows: Vec<Row>, items: &[Item<'_>], key: fn(&Interval, &Culprit) -> RowKey) -> Vec<Row> {
-    let mut caused: BTreeMap<RowKey, Sum<'_>> = BTreeMap::new();
+fn with_caused(
+    rows: Vec<Row>,
+    items: &[Item<'_>],
+    key: for<'i> fn(&'i Interval, &'i Culprit) -> RowKey<'i>,
+) -> Vec<Row> {
+    let mut caused: BTreeMap<RowKey<'_>, Sum<'_>> = BTreeMap::new();
     for item in items {
         if let Some(culprit) = &item.charged_to {
             caused.entry(key(item, culprit)).or_default().add(item);
@@ -343,8 +359,8 @@ fn with_caused(rows: Vec<Row>, items: &[Item<'_>], key: fn(&Interval, &Culprit) 
     }
     let capacity_ms = Sum::of(items).ms;
     let line = |row: Row| {
-        let (name, cluster, node) = (row.name.clone(), row.cluster.clone(), row.node.clone());
-        let sum = caused.remove(&RowKey { name, cluster, node }).unwrap_or_default();
+        let (name, cluster, node) = (row.name.as_deref(), row.cluster.as_deref(), row.node.as_deref());
+        let sum = caused.get(&RowKey { name, cluster, node }).cloned().unwrap_or_default();
         Row { caused: Some(sum.amount(capacity_ms)), ..row }
     };
     rows.into_iter().map(line).collect()

@@ -1,10 +1,11 @@
 //! Geometry of the charts: plain numbers, so that the template only writes them down.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Period;
-use crate::classify::{Class, Interval};
-use crate::sample::TimeMs;
+use super::summed::Item;
+use goodput_exposition::sample::TimeMs;
+use goodput_verdict::{Class, NodeHour, Stretch};
 
 /// Width of every chart, in units of its view box.
 pub(super) const WIDTH: f64 = 1000.0;
@@ -35,7 +36,6 @@ pub struct Lane {
     /// Its UUID.
     pub gpu: String,
     slices: Vec<BTreeMap<Class, f64>>,
-    lost_ms: i64,
 }
 
 /// A rectangle of a class.
@@ -60,38 +60,52 @@ pub struct Mark {
 }
 
 impl Timeline {
-    pub(super) fn of(intervals: &[Interval], axis: Period) -> Self {
+    /// The lanes of these items, without any time.
+    pub(super) fn of(items: &[Item<'_>], axis: Period) -> Self {
         let slice_ms = axis.length_ms() as f64 / SLICES as f64;
-        let mut timeline = Self { axis, slice_ms, lanes: Vec::new(), left_out: 0 };
-        let mut lanes: BTreeMap<(&str, &str), Lane> = BTreeMap::new();
-        for i in intervals {
-            let lane = lanes.entry((&i.node, &i.gpu)).or_insert_with(|| Lane::new(i));
-            timeline.spread(i, lane);
+        let mut lost: BTreeMap<(&str, &str), i64> = BTreeMap::new();
+        for i in items {
+            *lost.entry((&i.node, &i.gpu)).or_default() += if i.class == Class::Productive { 0 } else { i.ms };
         }
-        let mut lanes: Vec<Lane> = lanes.into_values().collect();
-        lanes.sort_by_key(|lane| std::cmp::Reverse(lane.lost_ms));
-        timeline.left_out = lanes.len().saturating_sub(MAX_LANES);
-        lanes.truncate(MAX_LANES);
-        lanes.sort_by(|a, b| (&a.node, &a.gpu).cmp(&(&b.node, &b.gpu)));
-        timeline.lanes = lanes;
-        timeline
+        let mut lost: Vec<_> = lost.into_iter().collect();
+        lost.sort_by_key(|(_, lost_ms)| std::cmp::Reverse(*lost_ms));
+        let left_out = lost.len().saturating_sub(MAX_LANES);
+        lost.truncate(MAX_LANES);
+        lost.sort_unstable();
+        let lanes = lost.into_iter().map(|((node, gpu), _)| Lane::new(node, gpu)).collect();
+        Self { axis, slice_ms, lanes, left_out }
     }
 
-    /// Spreads an interval's milliseconds evenly over the slices that it touches.
-    fn spread(&self, interval: &Interval, lane: &mut Lane) {
-        if interval.class != Class::Productive {
-            lane.lost_ms += interval.ms;
+    /// The nodes of all lanes.
+    pub(super) fn nodes(&self) -> BTreeSet<String> {
+        self.lanes.iter().map(|lane| lane.node.clone()).collect()
+    }
+
+    /// Draws the time of GPUs that have a lane.
+    pub(super) fn add(&mut self, hour: &NodeHour) {
+        for (allocation, part) in hour.parts() {
+            let lane = self
+                .lanes
+                .binary_search_by(|lane| (lane.node.as_str(), lane.gpu.as_str()).cmp(&(&hour.node, &allocation.gpu)));
+            let Ok(lane) = lane else { continue };
+            for stretch in &part.stretches {
+                self.spread(part.class, stretch, lane);
+            }
         }
-        let from = (interval.start_ms - self.axis.start_ms) as f64;
-        let to = (interval.end_ms - self.axis.start_ms) as f64;
-        let density = interval.ms as f64 / (to - from).max(1.0);
+    }
+
+    /// Spreads the milliseconds of a stretch evenly over the slices that it touches.
+    fn spread(&mut self, class: Class, stretch: &Stretch, lane: usize) {
+        let from = (stretch.start_ms - self.axis.start_ms) as f64;
+        let to = (stretch.end_ms - self.axis.start_ms) as f64;
+        let density = stretch.ms as f64 / (to - from).max(1.0);
         let first = (from / self.slice_ms).floor().max(0.0) as usize;
-        for (n, slice) in lane.slices.iter_mut().enumerate().skip(first) {
+        for (n, slice) in self.lanes[lane].slices.iter_mut().enumerate().skip(first) {
             let (left, right) = (n as f64 * self.slice_ms, (n + 1) as f64 * self.slice_ms);
             if left >= to {
                 break;
             }
-            *slice.entry(interval.class).or_default() += (right.min(to) - left.max(from)).max(0.0) * density;
+            *slice.entry(class).or_default() += (right.min(to) - left.max(from)).max(0.0) * density;
         }
     }
 
@@ -142,13 +156,8 @@ impl Timeline {
 }
 
 impl Lane {
-    fn new(interval: &Interval) -> Self {
-        Self {
-            node: interval.node.clone(),
-            gpu: interval.gpu.clone(),
-            slices: vec![BTreeMap::new(); SLICES as usize],
-            lost_ms: 0,
-        }
+    fn new(node: &str, gpu: &str) -> Self {
+        Self { node: node.to_owned(), gpu: gpu.to_owned(), slices: vec![BTreeMap::new(); SLICES as usize] }
     }
 }
 
@@ -167,34 +176,16 @@ impl Mark {
 
 #[cfg(test)]
 mod tests {
+    use super::super::summed::Summed;
     use super::*;
+    use goodput_testing::bare;
+    use goodput_verdict::Interval;
     use jiff::tz::TimeZone;
 
     const HOUR: i64 = 3_600_000;
 
     fn interval(class: Class, start_ms: TimeMs, hours: i64, ms: i64) -> Interval {
-        Interval {
-            cluster: None,
-            gpu: "GPU-a".into(),
-            node: "n1".into(),
-            model: None,
-            owner: None,
-            class,
-            start_ms,
-            end_ms: start_ms + hours * HOUR,
-            ms,
-            confidence: 1.0,
-            busy_signal: None,
-            evidence: vec![],
-            missing: vec![],
-            charged_to: None,
-            gpu_instance: None,
-            energy: None,
-            run: None,
-            account: None,
-            variance_ms2: Some(0),
-            version: None,
-        }
+        Interval { ms, ..bare(class, start_ms..start_ms + hours * HOUR) }
     }
 
     #[test]
@@ -206,7 +197,8 @@ mod tests {
             interval(Class::Productive, start + 10 * HOUR, 2, HOUR),
             interval(Class::IdleHeld, start + 10 * HOUR, 2, HOUR),
         ];
-        let timeline = Timeline::of(&intervals, week);
+        let mut timeline = Timeline::of(&Summed::of(&intervals, &[]), week);
+        NodeHour::fold(&intervals).iter().for_each(|hour| timeline.add(hour));
         let lane = &timeline.lanes[0];
         let drawn: f64 = lane.slices.iter().flat_map(|s| s.values()).sum();
         assert!((drawn - 12.0 * HOUR as f64).abs() < 1.0);

@@ -2,13 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::sum::{Amount, Item, Sum};
-use crate::classify::{Class, contradicts};
+use super::sum::{Amount, Sum};
+use super::summed::Item;
+use goodput_verdict::Class;
 
 /// One contradiction, as evidence names it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Contradiction {
     /// The evidence, such as `gpu_power contradicts`.
     pub evidence: String,
@@ -24,8 +26,8 @@ pub struct Contradiction {
 pub(super) fn contradictions(items: &[Item<'_>], capacity_ms: i64) -> Vec<Contradiction> {
     let mut by_name: BTreeMap<&str, (Sum<'_>, BTreeSet<Class>, BTreeSet<&str>)> = BTreeMap::new();
     for item in items {
-        for evidence in item.interval().evidence.iter().filter(|e| contradicts(&e.signal)) {
-            let (sum, classes, nodes) = by_name.entry(&evidence.signal).or_default();
+        for evidence in &item.contradictions {
+            let (sum, classes, nodes) = by_name.entry(evidence).or_default();
             sum.add(item);
             classes.insert(item.class);
             nodes.insert(&item.interval().node);

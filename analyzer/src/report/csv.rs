@@ -2,59 +2,67 @@
 
 use std::fmt::Write as _;
 
-use crate::classify::{Interval, sampling};
 use crate::escape::cell;
+use goodput_rules::classify::sampling;
+use goodput_store::columns::{Stored as _, Value, exported};
+use goodput_verdict::Interval;
 
-const HEADER: &str = "node,gpu,model,owner,class,group,start_ms,end_ms,gpu_ms,confidence,busy_signal,evidence,missing,\
-                      energy_joules,energy_known_ms,energy_counted_ms,charged_node,charged_gpu,gpu_instance,\
-                      gpu_instance_profile,gpu_ms_low,gpu_ms_high,gpu_ms_variance,rule_version,rules_version,run,account,cluster";
+/// Columns before all others, which follow in the order of their table.
+const FIRST: [&str; 7] = ["node", "gpu", "model", "owner", "class", "start_ms", "end_ms"];
 
 /// Header and one line per interval. Times are Unix milliseconds; unknown fields are empty; evidence reads
 /// `signal=value unit (threshold)`, joined by `; `. Energy is known for `energy_known_ms` of the GPU-milliseconds, and
-/// of these by the board's counter for `energy_counted_ms`. `charged_node` and `charged_gpu` say who caused it, where
-/// that is another GPU. `gpu_instance` is the id of the MIG instance whose line it is. Between `gpu_ms_low` and
-/// `gpu_ms_high` the milliseconds are at 90 % by sampling. `rule_version` and `rules_version` say by which rules it was
-/// judged. `run` is the owner, or the job whose ranks are owners; `account` is what its time counts to; `cluster` is
-/// the node's. A text that a spreadsheet would run as a formula begins with an apostrophe.
+/// of these by the board's counter for `energy_counted_ms`. Between `gpu_ms_low` and `gpu_ms_high` the milliseconds are
+/// at 90 % by sampling. What the other columns say stands in their rows, in `goodput_store::columns`. A text that a
+/// spreadsheet would run as a formula begins with an apostrophe.
 #[must_use]
 pub fn render(intervals: &[Interval]) -> String {
-    let mut text = format!("{HEADER}\r\n");
-    for i in intervals {
-        let bounds = i.variance_ms2.map(|v| sampling::bounds(i.ms, v.into(), i.end_ms - i.start_ms));
-        let fields = [
-            i.node.clone(),
-            i.gpu.clone(),
-            i.model.clone().unwrap_or_default(),
-            i.owner.clone().unwrap_or_default(),
-            i.class.name().into(),
-            i.class.group().name().into(),
-            i.start_ms.to_string(),
-            i.end_ms.to_string(),
-            i.ms.to_string(),
-            i.confidence.to_string(),
-            i.busy_signal.clone().unwrap_or_default(),
-            evidence(i),
-            i.missing.join("; "),
-            i.energy.map_or_else(String::new, |e| (e.mj as f64 / 1000.0).to_string()),
-            i.energy.map_or_else(String::new, |e| e.ms.to_string()),
-            i.energy.map_or_else(String::new, |e| e.counted_ms.to_string()),
-            i.charged_to.as_ref().map_or_else(String::new, |culprit| culprit.node.clone()),
-            i.charged_to.as_ref().map_or_else(String::new, |culprit| culprit.gpu.clone()),
-            i.gpu_instance.as_ref().map_or_else(String::new, |instance| instance.id.to_string()),
-            i.gpu_instance.as_ref().and_then(|instance| instance.profile.clone()).unwrap_or_default(),
-            bounds.map_or_else(String::new, |b| b.low_ms.to_string()),
-            bounds.map_or_else(String::new, |b| b.high_ms.to_string()),
-            i.variance_ms2.map_or_else(String::new, |v| v.to_string()),
-            i.version.map_or_else(String::new, |version| version.rule.to_string()),
-            i.version.map_or_else(String::new, |version| version.rules.to_string()),
-            i.run.clone().unwrap_or_default(),
-            i.account.clone().unwrap_or_default(),
-            i.cluster.clone().unwrap_or_default(),
-        ];
-        text.push_str(&fields.map(quoted).join(","));
+    let columns = exported(Interval::COLUMNS, &FIRST);
+    let heads: Vec<&str> = columns.iter().flat_map(|(_, name, column)| heads(column.name, name)).collect();
+    let mut text = heads.join(",") + "\r\n";
+    for interval in intervals {
+        let values = interval.values();
+        let fields = columns.iter().flat_map(|(place, _, column)| fields(interval, column.name, &values[*place]));
+        text.push_str(&fields.map(quoted).collect::<Vec<_>>().join(","));
         text.push_str("\r\n");
     }
     text
+}
+
+/// The columns of the file that a column of the table becomes.
+fn heads(column: &'static str, exported: &'static str) -> Vec<&'static str> {
+    match column {
+        "class" => vec![exported, "group"],
+        "start_ms" | "end_ms" => vec![column],
+        "energy_mj" => vec!["energy_joules"],
+        "energy_ms" => vec!["energy_known_ms"],
+        "variance_ms2" => vec!["gpu_ms_low", "gpu_ms_high", exported],
+        _ => vec![exported],
+    }
+}
+
+fn fields(i: &Interval, column: &str, value: &Value<'_>) -> Vec<String> {
+    match column {
+        "class" => vec![plain(value), i.class.group().name().to_owned()],
+        "evidence" => vec![evidence(i)],
+        "missing" => vec![i.missing.join("; ")],
+        "energy_mj" => vec![i.energy.map_or_else(String::new, |e| (e.mj as f64 / 1000.0).to_string())],
+        "variance_ms2" => {
+            let bounds = i.variance_ms2.map(|v| sampling::bounds(i.ms, v.into(), i.end_ms - i.start_ms));
+            let [low, high] = [bounds.map(|b| b.low_ms), bounds.map(|b| b.high_ms)];
+            vec![plain(&low.into()), plain(&high.into()), plain(value)]
+        }
+        _ => vec![plain(value)],
+    }
+}
+
+fn plain(value: &Value<'_>) -> String {
+    match value {
+        Value::Null | Value::Refused(_) => String::new(),
+        Value::Integer(number) => number.to_string(),
+        Value::Real(number) => number.to_string(),
+        Value::Text(text) => text.clone().into_owned(),
+    }
 }
 
 fn evidence(interval: &Interval) -> String {

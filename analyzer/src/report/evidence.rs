@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::Period;
 use super::chart::WIDTH;
 use super::text::fixed;
-use crate::classify::Interval;
+use goodput_verdict::Interval;
 
 /// Height of a chart, in units of its view box.
 pub(super) const HEIGHT: f64 = 100.0;
@@ -33,21 +33,26 @@ pub struct Curve {
 type Slice = [f64; 3];
 
 /// The finding's first signals over the axis: the mean of each slice, weighted by the time lost, where there is any.
-pub(super) fn curves<'a>(intervals: impl Iterator<Item = &'a Interval>, axis: &Period) -> Vec<Curve> {
-    let mut curves: Vec<(&str, &str, Vec<Slice>)> = Vec::new();
-    for interval in intervals {
+#[derive(Default)]
+pub(super) struct Curves(Vec<(String, String, Vec<Slice>)>);
+
+impl Curves {
+    pub(super) fn add(&mut self, interval: &Interval, axis: &Period) {
         for e in &interval.evidence {
-            let known = curves.iter().position(|(signal, unit, _)| *signal == e.signal && *unit == e.unit);
-            let index = known.unwrap_or(curves.len());
+            let known = self.0.iter().position(|(signal, unit, _)| *signal == e.signal && *unit == e.unit);
+            let index = known.unwrap_or(self.0.len());
             if known.is_none() && index < MAX_CURVES {
-                curves.push((&e.signal, &e.unit, vec![[0.0; 3]; SLICES]));
+                self.0.push((e.signal.clone(), e.unit.clone(), vec![[0.0; 3]; SLICES]));
             }
-            if let Some((.., slices)) = curves.get_mut(index) {
+            if let Some((.., slices)) = self.0.get_mut(index) {
                 spread(interval, [e.value, e.threshold, 1.0], axis, slices);
             }
         }
     }
-    curves.into_iter().map(|(signal, unit, slices)| curve(signal, unit, &slices)).collect()
+
+    pub(super) fn drawn(self) -> Vec<Curve> {
+        self.0.iter().map(|(signal, unit, slices)| curve(signal, unit, slices)).collect()
+    }
 }
 
 fn spread(interval: &Interval, values: [f64; 3], axis: &Period, slices: &mut [Slice]) {

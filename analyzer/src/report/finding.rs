@@ -1,36 +1,28 @@
-//! Intervals to findings: one per class and run; where no owner held the GPU, one per class and node.
+//! Sums to findings: one per class and run; where no owner held the GPU, one per class and node.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::about;
-use super::evidence::curves;
-use super::gain::{Basis, Gain, check, gain};
-use super::sum::{Amount, Item, Sum};
+use super::evidence::Curves;
+use super::sum::{Amount, Sum};
+use super::summed::Item;
 use super::{Finding, Period, Place, Proof, Recoverable, Span};
-use crate::classify::{Class, Evidence, Group, Interval};
-use crate::mig::Instance;
+use goodput_verdict::{Basis, Class, Evidence, Gain, Group, Instance, Interval, Stretch};
 
 const MS_PER_SECOND: f64 = 1000.0;
 
-/// What belongs to one finding.
+/// What belongs to one finding: class, cluster, run, and node where no owner held the GPU.
 type Key<'a> = (Class, Option<&'a str>, Option<&'a str>, Option<&'a str>);
 
-fn key<'a>(item: &Item<'a>) -> Key<'a> {
-    let interval = item.interval();
+fn key(interval: &Interval) -> Key<'_> {
     let node = interval.owner.is_none().then_some(interval.node.as_str());
     (interval.class, interval.cluster.as_deref(), interval.holder(), node)
 }
 
-/// Everything that is not productive, in no order.
-pub(super) fn findings(
-    items: &[Item<'_>],
-    before: Option<&[Item<'_>]>,
-    axis: &Period,
-    capacity_ms: i64,
-) -> Vec<Finding> {
-    let mut groups: BTreeMap<Key<'_>, Vec<Item<'_>>> = BTreeMap::new();
+/// Everything that is not productive, in no order and without evidence.
+pub(super) fn findings(items: &[Item<'_>], before: Option<&[Item<'_>]>, capacity_ms: i64) -> Vec<Finding> {
+    let mut groups: BTreeMap<Key<'_>, Vec<&Item<'_>>> = BTreeMap::new();
     for item in items.iter().filter(|i| i.class != Class::Productive && i.ms > 0) {
-        groups.entry(key(item)).or_default().push(*item);
+        groups.entry(key(item)).or_default().push(item);
     }
     let mut sums_before: BTreeMap<Key<'_>, Sum<'_>> = BTreeMap::new();
     for item in before.unwrap_or_default() {
@@ -38,42 +30,37 @@ pub(super) fn findings(
     }
     let capacity_before = before.map(|items| Sum::of(items).ms);
     let held = held_by(items);
-    let finding = |(key, group): (Key<'_>, Vec<Item<'_>>)| {
+    let finding = |(key, group): (Key<'_>, Vec<&Item<'_>>)| {
         let previous = capacity_before.map(|whole| sums_before.get(&key).cloned().unwrap_or_default().amount(whole));
-        let gain = gain(key.0);
-        let sum = Sum::of(&group);
+        let gain = key.0.info().gain;
+        let sum = Sum::of(group.iter().copied());
         let lost = sum.amount(capacity_ms);
         let recoverable = gain.map(|gain| recoverable(gain, &lost, &group, &held));
-        Finding {
-            interval: sum.bounds(capacity_ms),
-            previous,
-            gain,
-            recoverable,
-            curves: curves(group.iter().map(Item::interval), axis),
-            ..bare(key, &group, lost)
-        }
+        Finding { interval: sum.bounds(capacity_ms), previous, gain, recoverable, ..bare(key, &group, lost) }
     };
     groups.into_iter().map(finding).collect()
 }
 
-fn bare((class, cluster, owner, _): Key<'_>, group: &[Item<'_>], lost: Amount) -> Finding {
+fn bare((class, cluster, owner, node): Key<'_>, group: &[&Item<'_>], lost: Amount) -> Finding {
     let lost_ms = lost.gpu_ms;
+    let intervals = || group.iter().map(|item| item.interval());
     Finding {
         cluster: cluster.map(str::to_owned),
         class,
-        meaning: about(class).meaning,
+        meaning: class.info().meaning,
         owner: owner.map(str::to_owned),
+        node: node.map(str::to_owned),
         places: places(group, lost_ms, |i| Some((&i.node, &i.gpu, i.gpu_instance.as_ref()))),
         culprits: places(group, lost_ms, |i| {
             i.charged_to.as_ref().map(|culprit| (culprit.node.as_str(), culprit.gpu.as_str(), None))
         }),
         spans: spans(group),
-        confidence: group.iter().map(|i| i.confidence * i.ms as f64).sum::<f64>() / lost_ms as f64,
-        rule_versions: rule_versions(group.iter().map(Item::interval)),
-        evidence: evidence(group.iter().map(|i| (i.interval().evidence.as_slice(), i.ms as f64))),
-        missing: missing(group.iter().map(Item::interval)),
-        remedies: about(class).remedies,
-        check: check(class),
+        confidence: intervals().map(|i| i.confidence * i.ms as f64).sum::<f64>() / lost_ms as f64,
+        rule_versions: rule_versions(intervals()),
+        evidence: Vec::new(),
+        missing: missing(intervals()),
+        remedies: class.info().remedies,
+        check: class.info().check,
         lost,
         interval: None,
         previous: None,
@@ -83,10 +70,36 @@ fn bare((class, cluster, owner, _): Key<'_>, group: &[Item<'_>], lost: Amount) -
     }
 }
 
+/// The evidence of a finding, interval by interval.
+#[derive(Default)]
+pub(super) struct Proving {
+    proofs: Proofs,
+    curves: Curves,
+}
+
+impl Proving {
+    pub(super) fn add(&mut self, interval: &Interval, axis: &Period) {
+        self.proofs.add(&interval.evidence, interval.ms as f64);
+        self.curves.add(interval, axis);
+    }
+}
+
+impl Finding {
+    /// Is the interval's time part of it?
+    pub(super) fn has(&self, interval: &Interval) -> bool {
+        let own = (self.class, self.cluster.as_deref(), self.owner.as_deref(), self.node.as_deref());
+        interval.ms > 0 && key(interval) == own
+    }
+
+    pub(super) fn prove(&mut self, proving: Proving) {
+        (self.evidence, self.curves) = (proving.proofs.means(), proving.curves.drawn());
+    }
+}
+
 /// Milliseconds for which a run held a GPU.
 type Held<'a> = BTreeMap<(Option<&'a str>, &'a str), i64>;
 
-fn held_by<'a>(items: &[Item<'a>]) -> Held<'a> {
+fn held_by<'a>(items: &'a [Item<'_>]) -> Held<'a> {
     let mut held = Held::new();
     for i in items.iter().map(Item::interval).filter(|i| i.class.group() != Group::Capacity) {
         *held.entry((i.holder(), i.gpu.as_str())).or_default() += i.ms;
@@ -95,12 +108,12 @@ fn held_by<'a>(items: &[Item<'a>]) -> Held<'a> {
 }
 
 /// The gain's range as time, never more than was lost.
-fn recoverable(gain: &Gain, lost: &Amount, group: &[Item<'_>], held: &Held<'_>) -> Recoverable {
+fn recoverable(gain: &Gain, lost: &Amount, group: &[&Item<'_>], held: &Held<'_>) -> Recoverable {
     let lost_ms = lost.gpu_ms as f64;
     let part = |figure: f64| match gain.basis {
         Basis::Loss => figure,
         Basis::Throughput => {
-            let pairs: BTreeSet<_> = group.iter().map(|i| (i.interval().holder(), i.interval().gpu.as_str())).collect();
+            let pairs: BTreeSet<_> = group.iter().map(|i| (i.holder(), i.gpu.as_str())).collect();
             let held: i64 = pairs.iter().filter_map(|pair| held.get(pair)).sum();
             held as f64 * figure / (1.0 + figure) / lost_ms
         }
@@ -111,9 +124,9 @@ fn recoverable(gain: &Gain, lost: &Amount, group: &[Item<'_>], held: &Held<'_>) 
 }
 
 /// Stretches without a pause, GPU by GPU.
-fn starts(group: &[Item<'_>]) -> usize {
-    let mut by_gpu: BTreeMap<&str, Vec<Item<'_>>> = BTreeMap::new();
-    group.iter().for_each(|item| by_gpu.entry(&item.interval().gpu).or_default().push(*item));
+fn starts(group: &[&Item<'_>]) -> usize {
+    let mut by_gpu: BTreeMap<&str, Vec<&Item<'_>>> = BTreeMap::new();
+    group.iter().for_each(|item| by_gpu.entry(&item.gpu).or_default().push(item));
     by_gpu.values().map(|items| spans(items).len()).sum()
 }
 
@@ -121,7 +134,7 @@ fn starts(group: &[Item<'_>]) -> usize {
 type Where<'a> = (&'a str, &'a str, Option<&'a Instance>);
 
 /// The loss by node and GPU. A model is that of the GPU whose row it is on.
-fn places(group: &[Item<'_>], lost_ms: i64, of: fn(&Interval) -> Option<Where<'_>>) -> Vec<Place> {
+fn places(group: &[&Item<'_>], lost_ms: i64, of: fn(&Interval) -> Option<Where<'_>>) -> Vec<Place> {
     let mut by_gpu: BTreeMap<Where<'_>, (Option<&str>, Sum<'_>)> = BTreeMap::new();
     for item in group {
         let i = item.interval();
@@ -142,40 +155,45 @@ fn places(group: &[Item<'_>], lost_ms: i64, of: fn(&Interval) -> Option<Where<'_
     places
 }
 
-/// The union of the intervals: stretches that touch or overlap become one.
-fn spans(group: &[Item<'_>]) -> Vec<Span> {
-    let mut sorted: Vec<&Interval> = group.iter().map(Item::interval).collect();
-    sorted.sort_by_key(|i| (i.start_ms, i.end_ms));
-    let mut spans: Vec<Span> = Vec::new();
-    for i in sorted {
-        match spans.last_mut() {
-            Some(last) if i.start_ms <= last.end_ms => {
-                last.end_ms = last.end_ms.max(i.end_ms);
-                last.gpu_ms += i.ms;
-            }
-            _ => spans.push(Span { start_ms: i.start_ms, end_ms: i.end_ms, gpu_ms: i.ms }),
-        }
-    }
-    spans
+/// When: stretches that touch or overlap become one.
+fn spans(group: &[&Item<'_>]) -> Vec<Span> {
+    let mut all: Vec<Stretch> = group.iter().flat_map(|item| item.stretches.iter().copied()).collect();
+    all.sort_by_key(|stretch| (stretch.start_ms, stretch.end_ms));
+    let span = |Stretch { start_ms, end_ms, ms }| Span { start_ms, end_ms, gpu_ms: ms };
+    Stretch::join(all).into_iter().map(span).collect()
 }
 
 /// Each signal's mean, weighted by the time that it explains, in the order in which the rules gave them.
 pub(crate) fn evidence<'a>(group: impl Iterator<Item = (&'a [Evidence], f64)>) -> Vec<Proof> {
-    let mut proofs: Vec<(Proof, f64)> = Vec::new();
-    for (item, weight) in group.flat_map(|(evidence, weight)| evidence.iter().map(move |e| (e, weight))) {
-        match proofs.iter_mut().find(|(p, _)| p.signal == item.signal && p.unit == item.unit) {
-            Some((proof, weights)) => {
-                proof.mean += item.value * weight;
-                proof.threshold += item.threshold * weight;
-                proof.min = proof.min.min(item.value);
-                proof.max = proof.max.max(item.value);
-                *weights += weight;
+    let mut proofs = Proofs::default();
+    group.for_each(|(evidence, weight)| proofs.add(evidence, weight));
+    proofs.means()
+}
+
+/// Sums of evidence, each with its weight.
+#[derive(Default)]
+struct Proofs(Vec<(Proof, f64)>);
+
+impl Proofs {
+    fn add(&mut self, evidence: &[Evidence], weight: f64) {
+        for item in evidence {
+            match self.0.iter_mut().find(|(p, _)| p.signal == item.signal && p.unit == item.unit) {
+                Some((proof, weights)) => {
+                    proof.mean += item.value * weight;
+                    proof.threshold += item.threshold * weight;
+                    proof.min = proof.min.min(item.value);
+                    proof.max = proof.max.max(item.value);
+                    *weights += weight;
+                }
+                None => self.0.push((first_proof(item, weight), weight)),
             }
-            None => proofs.push((first_proof(item, weight), weight)),
         }
     }
-    let mean = |(p, weights): (Proof, f64)| Proof { mean: p.mean / weights, threshold: p.threshold / weights, ..p };
-    proofs.into_iter().map(mean).collect()
+
+    fn means(self) -> Vec<Proof> {
+        let mean = |(p, weights): (Proof, f64)| Proof { mean: p.mean / weights, threshold: p.threshold / weights, ..p };
+        self.0.into_iter().map(mean).collect()
+    }
 }
 
 fn first_proof(item: &Evidence, weight: f64) -> Proof {
@@ -205,33 +223,19 @@ pub(crate) fn missing<'a>(group: impl Iterator<Item = &'a Interval>) -> Vec<Stri
 mod tests {
     use super::super::build;
     use super::*;
-    use crate::classify::sampling::Bounds;
+    use goodput_rules::classify::sampling::Bounds;
+    use goodput_testing::bare;
     use jiff::tz::TimeZone;
 
     const HOUR: i64 = 3_600_000;
 
     fn interval(gpu: &str, class: Class, hour: i64, ms: i64) -> Interval {
         Interval {
-            cluster: None,
             gpu: gpu.into(),
-            node: "n1".into(),
-            model: None,
             owner: Some("train".into()),
-            class,
-            start_ms: hour * HOUR,
-            end_ms: (hour + 1) * HOUR,
             ms,
             confidence: 0.75,
-            busy_signal: None,
-            evidence: vec![],
-            missing: vec![],
-            charged_to: None,
-            gpu_instance: None,
-            energy: None,
-            run: None,
-            account: None,
-            variance_ms2: Some(0),
-            version: None,
+            ..bare(class, hour * HOUR..(hour + 1) * HOUR)
         }
     }
 

@@ -2,14 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::sum::{Amount, Item, Sum};
-use crate::classify::Class;
-use crate::signal::{self, Origin};
+use super::sum::{Amount, Sum};
+use super::summed::Item;
+use goodput_rules::signal::{self, Origin};
+use goodput_verdict::Class;
 
 /// A signal without which rules abstained.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Gap {
     /// The signal.
     pub signal: String,

@@ -6,8 +6,8 @@ use super::Report;
 use super::text::{self, MAX_PLACES};
 use super::tuning::MIN_PAIRS;
 use super::waterfall::{Step, waterfall};
-use crate::classify::Class;
-use crate::tuning::MIN_POOL;
+use goodput_rules::tuning::MIN_POOL;
+use goodput_verdict::Class;
 
 #[derive(Template)]
 #[template(path = "report.html")]

@@ -10,7 +10,7 @@ use super::text::{self, MAX_PLACES};
 use super::tuning::MIN_PAIRS;
 use super::waterfall::{Step, waterfall};
 use crate::escape::is_unprintable;
-use crate::tuning::MIN_POOL;
+use goodput_rules::tuning::MIN_POOL;
 
 /// Keeps names from becoming Markdown: a backslash before everything that Markdown or HTML could take for its own,
 /// and spaces for line breaks, which would end a table's row. Named in `askama.toml`.

@@ -3,15 +3,13 @@
 //! [`build`] is pure; so are the renderings [`markdown`], [`html`] and [`csv`]. The JSON form is the model itself,
 //! its shape is documented here at each field and versioned by [`SCHEMA_VERSION`].
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::classify::sampling::Bounds;
-use crate::classify::{Class, Group};
-use crate::forecast::Outlook;
-use crate::mig::Instance;
-use crate::sample::TimeMs;
+use goodput_exposition::sample::TimeMs;
+use goodput_rules::classify::sampling::Bounds;
+use goodput_verdict::{Class, Gain, Group, Instance, Outlook, Remedy};
 
-mod about;
 mod advisory;
 mod build;
 mod chart;
@@ -19,10 +17,9 @@ mod contradiction;
 pub mod csv;
 mod evidence;
 mod finding;
-mod gain;
 mod gap;
 #[cfg(test)]
-mod golden;
+mod golden_tests;
 pub mod html;
 pub mod markdown;
 mod order;
@@ -32,7 +29,9 @@ mod recall;
 mod risk;
 pub mod runs;
 mod shown;
+mod stored;
 mod sum;
+mod summed;
 pub mod text;
 pub mod throughput;
 mod trial;
@@ -40,13 +39,11 @@ pub mod tuning;
 pub mod units;
 mod waterfall;
 
-pub use about::{About, Remedy, about};
 pub use advisory::{AdvisedGpu, AdvisoryRow, advice_meaning, advice_remedies};
 pub use build::build;
 pub(crate) use build::{Ledger, other_rules};
 pub use contradiction::Contradiction;
 pub(crate) use finding::{evidence, missing, rule_versions};
-pub use gain::{Basis, Gain, Grade};
 pub use gap::Gap;
 pub use period::{Period, PeriodError};
 pub(crate) use price::MICROS;
@@ -55,12 +52,15 @@ pub(crate) use recall::recall_clusters;
 pub use risk::{RiskRow, RunsOut, Stretch};
 pub(crate) use risk::{outlook as risk_outlook, remedies as risk_remedies, title as risk_title};
 pub use runs::Run;
+pub(crate) use stored::items;
+pub use stored::{intervals, stored};
 pub(crate) use sum::Sum;
 pub use sum::{Amount, Cost, Drawn};
+pub(crate) use summed::Item;
 pub use trial::{Added, PartialAnswers, Scrape, Trial, Untold};
 
 /// Version of the JSON form; a field that goes or changes its meaning raises it, a field that comes does not.
-pub const SCHEMA_VERSION: u32 = 5;
+pub const SCHEMA_VERSION: u32 = 6;
 
 /// How fleet goodput is computed; printed next to the number.
 pub const FORMULA: &str = "goodput = productive GPU time / capacity; capacity = all GPU time accounted for, \
@@ -71,9 +71,9 @@ const MAX_SPANS: usize = 4;
 const MAX_FINDINGS: usize = 30;
 
 /// The whole report.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Report {
-    /// [`SCHEMA_VERSION`].
+    /// Version of this form of the report.
     pub schema_version: u32,
     /// What the report is about.
     pub period: Period,
@@ -136,7 +136,7 @@ pub struct Report {
 }
 
 /// From (inclusive) to (exclusive), with the GPU time in between that it is about.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Span {
     /// Unix milliseconds.
     pub start_ms: TimeMs,
@@ -147,7 +147,7 @@ pub struct Span {
 }
 
 /// The fleet's ledger in short. `productive + lost = allocated`, `allocated + unallocated and no data = capacity`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Fleet {
     /// How `goodput` is computed, in words.
     pub formula: &'static str,
@@ -172,7 +172,7 @@ pub struct Fleet {
 }
 
 /// One class of the ledger.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ClassRow {
     /// The class.
     pub class: Class,
@@ -187,7 +187,7 @@ pub struct ClassRow {
 }
 
 /// The period before, for comparison.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Previous {
     /// `2026-W46`, or start and end.
     pub label: String,
@@ -202,7 +202,7 @@ pub struct Previous {
 }
 
 /// How much of capacity has data, and which signal said busy or not.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Coverage {
     /// Share of capacity.
     pub with_data: Amount,
@@ -219,7 +219,7 @@ pub struct Coverage {
 }
 
 /// Time of a model that no price matches.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Unpriced {
     /// The model; null where it is not known.
     pub model: Option<String>,
@@ -228,7 +228,7 @@ pub struct Unpriced {
 }
 
 /// A price of the configuration, and what it applied to.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct AppliedPrice {
     /// Pattern of models.
     pub model: String,
@@ -249,7 +249,7 @@ pub struct AppliedPrice {
 }
 
 /// Time whose verdicts rest on one busy signal.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct BusySignal {
     /// Its name; null where the verdict needed none.
     pub signal: Option<String>,
@@ -258,7 +258,7 @@ pub struct BusySignal {
 }
 
 /// One loss: a class, and one run; where no owner held the GPU, one node.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Finding {
     /// The cluster of the run or node; null where series name none.
     pub cluster: Option<String>,
@@ -268,7 +268,7 @@ pub struct Finding {
     pub meaning: &'static str,
     /// Time lost; share of capacity.
     pub lost: Amount,
-    /// Its 90 % interval, as of [`ClassRow`].
+    /// Its 90 % interval; null where verdicts of earlier releases are in.
     pub interval: Option<Bounds>,
     /// The same class and run (where no owner held the GPU: node) in the period before; null when no verdicts are
     /// stored for it.
@@ -279,6 +279,9 @@ pub struct Finding {
     pub recoverable: Option<Recoverable>,
     /// Which run held the GPUs: an owner, or the job whose ranks are owners; null where none did, or it is unknown.
     pub owner: Option<String>,
+    /// The node of the GPUs, where no owner held them.
+    #[serde(skip)]
+    pub node: Option<String>,
     /// Where, greatest loss first; shares are of this finding's loss.
     pub places: Vec<Place>,
     /// The GPUs that were waited for, the one that caused the most first; shares are of this finding's loss. Empty
@@ -290,7 +293,7 @@ pub struct Finding {
     pub confidence: f64,
     /// Versions of the rules of the class by which it was judged, in order; null stands for releases that did not tell.
     pub rule_versions: Vec<Option<u32>>,
-    /// The numbers behind the verdict.
+    /// The numbers behind the verdict, of the first 30 findings; empty in others.
     pub evidence: Vec<Proof>,
     /// Signals whose absence kept rules from judging; with them the class might be another.
     pub missing: Vec<String>,
@@ -304,7 +307,7 @@ pub struct Finding {
 }
 
 /// What may come back of a loss; shares are of capacity, energy and cost are of the loss in proportion to its time.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Recoverable {
     /// The least.
     pub low: Amount,
@@ -313,7 +316,7 @@ pub struct Recoverable {
 }
 
 /// A GPU within a finding.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Place {
     /// The node.
     pub node: String,
@@ -328,7 +331,7 @@ pub struct Place {
 }
 
 /// A signal against its threshold.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Proof {
     /// The signal's name.
     pub signal: String,
@@ -345,7 +348,7 @@ pub struct Proof {
 }
 
 /// A line of the tables per account, run, node, model and GPU.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Row {
     /// The cluster of the run, node or GPU; null where series name none, and in tables of clusters, accounts and models.
     pub cluster: Option<String>,
@@ -371,13 +374,13 @@ pub struct Row {
 }
 
 /// Time in one class.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ClassAmount {
     /// The class.
     pub class: Class,
     /// How much.
     pub amount: Amount,
-    /// Its 90 % interval, as of [`ClassRow`].
+    /// Its 90 % interval; null where verdicts of earlier releases are in.
     pub interval: Option<Bounds>,
 }
 

@@ -23,33 +23,20 @@ mod tests {
     use proptest::prelude::*;
 
     use super::super::{Period, Report, build, html, markdown};
-    use crate::classify::{Class, Interval};
     use crate::config::Config;
+    use goodput_testing::bare;
+    use goodput_verdict::{Class, Interval};
 
     const HOUR: i64 = 3_600_000;
 
     fn loss(class: Class, owner: Option<&str>, gpu: usize, hours: f64) -> Interval {
         Interval {
-            cluster: None,
             gpu: format!("GPU-{gpu}"),
-            node: "n1".into(),
             model: Some(["NVIDIA H100 80GB HBM3", "Tesla T4"][gpu % 2].into()),
             owner: owner.map(str::to_owned),
-            class,
-            start_ms: 0,
-            end_ms: 100 * HOUR,
             ms: (hours * HOUR as f64) as i64,
             confidence: 0.75,
-            busy_signal: None,
-            evidence: vec![],
-            missing: vec![],
-            charged_to: None,
-            gpu_instance: None,
-            energy: None,
-            run: None,
-            account: None,
-            variance_ms2: Some(0),
-            version: None,
+            ..bare(class, 0..100 * HOUR)
         }
     }
 

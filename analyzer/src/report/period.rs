@@ -3,9 +3,10 @@
 use jiff::civil::{self, ISOWeekDate, Weekday};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
+use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::sample::TimeMs;
+use goodput_exposition::sample::TimeMs;
 
 const HOUR_MS: i64 = 3_600_000;
 
@@ -44,7 +45,7 @@ pub enum PeriodError {
 }
 
 /// A stretch of time; the end is exclusive.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Period {
     /// `2026-W47`, or start and end.
     pub label: String,

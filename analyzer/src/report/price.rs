@@ -1,12 +1,13 @@
 //! What GPU time and energy cost, and from when on.
 //!
-//! Money is counted in whole millionths of a currency, rounded once per interval, so that every table sums to the same.
+//! Money is counted in whole millionths of a currency, rounded once for the time of a class within an hour of a GPU, so that
+//! every table sums to the same.
 //! Currencies are never added to each other.
 
 use jiff::civil::Date;
 
-use crate::classify::Interval;
-use crate::sample::TimeMs;
+use goodput_exposition::sample::TimeMs;
+use goodput_verdict::Energy;
 
 /// Millionths in one of a currency.
 pub(crate) const MICROS: f64 = 1e6;
@@ -41,26 +42,26 @@ pub struct Electricity {
     pub pue: f64,
 }
 
-/// The price of an interval: of the entries that match and are valid at its start, one that names the node goes before
+/// The price of a GPU's time: of the entries that match and are valid at its start, one that names the node goes before
 /// one that does not, then the later date, then the later entry.
 #[must_use]
-pub(super) fn price_of<'p>(prices: &'p [Price], interval: &Interval) -> Option<&'p Price> {
-    let valid = prices.iter().filter(|p| p.valid_from_ms <= interval.start_ms && p.matches(interval));
+pub(super) fn price_of<'p>(prices: &'p [Price], model: Option<&str>, node: &str, start: TimeMs) -> Option<&'p Price> {
+    let valid = prices.iter().filter(|p| p.valid_from_ms <= start && p.matches(model, node));
     valid.max_by_key(|p| (p.node.is_some(), p.valid_from_ms))
 }
 
 impl Price {
-    fn matches(&self, interval: &Interval) -> bool {
-        let model = interval.model.as_deref().unwrap_or_default();
-        matches(&self.model, model) && self.node.as_ref().is_none_or(|node| matches(node, &interval.node))
+    fn matches(&self, model: Option<&str>, node: &str) -> bool {
+        let is_node = self.node.as_ref().is_none_or(|pattern| matches(pattern, node));
+        is_node && matches(&self.model, model.unwrap_or_default())
     }
 
-    /// What the interval cost, in millionths; where its energy is not known, without electricity.
+    /// What GPU-milliseconds cost, in millionths; where their energy is not known, without electricity.
     #[must_use]
-    pub fn cost(&self, interval: &Interval) -> i64 {
-        let time = i128::from(interval.ms) * i128::from(self.micros_per_gpu_hour);
+    pub fn cost(&self, ms: i64, energy: Option<Energy>) -> i64 {
+        let time = i128::from(ms) * i128::from(self.micros_per_gpu_hour);
         let time = i64::try_from((time + MS_PER_HOUR / 2) / MS_PER_HOUR).unwrap_or(i64::MAX);
-        let kwh = interval.energy.map_or(0.0, |e| e.mj as f64 / MJ_PER_KWH);
+        let kwh = energy.map_or(0.0, |e| e.mj as f64 / MJ_PER_KWH);
         let energy = self.electricity.map_or(0.0, |e| kwh * e.pue * e.micros_per_kwh as f64);
         time.saturating_add(energy.round() as i64)
     }
@@ -83,34 +84,8 @@ fn matches(pattern: &str, text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::classify::{Class, Energy};
 
     const HOUR: i64 = 3_600_000;
-
-    fn interval(model: &str, node: &str, start_ms: TimeMs) -> Interval {
-        Interval {
-            cluster: None,
-            gpu: "GPU-a".into(),
-            node: node.into(),
-            model: Some(model.into()),
-            owner: None,
-            class: Class::IdleHeld,
-            start_ms,
-            end_ms: start_ms + HOUR,
-            ms: HOUR / 2,
-            confidence: 1.0,
-            busy_signal: None,
-            evidence: vec![],
-            missing: vec![],
-            charged_to: None,
-            gpu_instance: None,
-            energy: Some(Energy { mj: 7_200_000_000, ms: HOUR / 2, counted_ms: 0 }),
-            run: None,
-            account: None,
-            variance_ms2: Some(0),
-            version: None,
-        }
-    }
 
     fn price(model: &str, node: Option<&str>, micros_per_gpu_hour: i64, valid_from_ms: TimeMs) -> Price {
         Price {
@@ -150,7 +125,7 @@ mod tests {
             price("*H100*", None, 4, 20 * HOUR),
         ];
         let found =
-            |model, node, hour| price_of(&prices, &interval(model, node, hour * HOUR)).map(|p| p.micros_per_gpu_hour);
+            |model, node, hour| price_of(&prices, Some(model), node, hour * HOUR).map(|p| p.micros_per_gpu_hour);
         assert_eq!([0, 9, 10, 19, 20].map(|hour| found("H100", "n", hour)), [1, 1, 2, 2, 4].map(Some));
         assert_eq!([4, 5, 20].map(|hour| found("H100", "old-1", hour)), [1, 3, 3].map(Some));
         assert_eq!(found("H100", "n", -1), None, "before the first date nothing is known");
@@ -159,11 +134,11 @@ mod tests {
     #[test]
     fn half_an_hour_and_two_kilowatt_hours() {
         let plain = price("*", None, 2_500_001, 0);
-        let interval = interval("H100", "n", 0);
-        assert_eq!(plain.cost(&interval), 1_250_001);
+        let energy = Some(Energy { mj: 7_200_000_000, ms: HOUR / 2, counted_ms: 0 });
+        assert_eq!(plain.cost(HOUR / 2, energy), 1_250_001);
         let electricity = Some(Electricity { micros_per_kwh: 250_000, pue: 1.2 });
         let metered = Price { electricity, ..plain };
-        assert_eq!(metered.cost(&interval), 1_250_001 + 600_000);
-        assert_eq!(metered.cost(&Interval { energy: None, ..interval }), 1_250_001);
+        assert_eq!(metered.cost(HOUR / 2, energy), 1_250_001 + 600_000);
+        assert_eq!(metered.cost(HOUR / 2, None), 1_250_001);
     }
 }

@@ -7,18 +7,19 @@ mod memory;
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Remedy, text};
-use crate::forecast::{Damage, Exhaustion, Forecast, Kind, Prospect, Risk, TimeToLimit};
-use crate::sample::TimeMs;
+use super::text;
+use goodput_exposition::sample::TimeMs;
+use goodput_verdict::{Damage, Exhaustion, Forecast, Kind, Prospect, Remedy, Risk, TimeToLimit};
 
 const MINUTE_SECONDS: f64 = 60.0;
 const HOUR_SECONDS: f64 = 3600.0;
 const GIBIBYTE: f64 = 1_073_741_824.0;
 
 /// One thing that was at risk within the period: memory, a file system, the pods of a node, or a GPU.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct RiskRow {
     /// What was at risk, as `kind` (`memory`, `disk`, `eviction`, `hardware`) and `which` of its kind.
     #[serde(flatten)]
@@ -49,7 +50,7 @@ pub struct RiskRow {
 }
 
 /// Something that runs out. Amounts are bytes, or inodes where these run out.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct RunsOut {
     /// The forecast.
     #[serde(flatten)]
@@ -62,7 +63,7 @@ pub struct RunsOut {
 }
 
 /// From (inclusive) to (exclusive); no GPU-time is charged to it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Stretch {
     /// Unix milliseconds.
     pub start_ms: TimeMs,
@@ -146,7 +147,7 @@ impl RiskRow {
     /// What is damaged, to be read.
     #[must_use]
     pub fn signs(&self) -> Vec<String> {
-        let sign = |e: &crate::classify::Evidence| {
+        let sign = |e: &goodput_verdict::Evidence| {
             format!("{} {} {} (threshold {})", e.signal, text::number(e.value), e.unit, text::number(e.threshold))
         };
         self.damage.iter().flat_map(|damage| damage.evidence.iter().map(sign)).collect()
@@ -237,11 +238,10 @@ pub(crate) fn remedies(kind: Kind) -> &'static [Remedy] {
 
 const SAVE: Remedy = Remedy {
     action: "Save the job's state before the limit is reached: what comes after the last save is lost.",
-    command: None,
-    restarts: "nothing",
     who: "the job's owner",
     risk: "the GPU may wait while the state is written",
     source: "PyTorch documentation, torch.distributed.checkpoint",
+    ..Remedy::LIVE
 };
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! What renderings show of the model in addition to its fields.
 
 use super::{Amount, ClassRow, Finding, MAX_FINDINGS, MAX_SPANS, Recoverable, Report, Span, text};
-use crate::classify::Class;
-use crate::sample::TimeMs;
+use goodput_exposition::sample::TimeMs;
+use goodput_verdict::Class;
 
 impl Report {
     /// Is energy known for any time?
@@ -81,7 +81,7 @@ impl Report {
             .then(|| format!("Not judged: {}; see \"What could not be judged, and why\".", said.join(", ")))
     }
 
-    /// The findings that a reader sees one by one; JSON has all of them.
+    /// The findings that a reader sees one by one; JSON has all of them, the others without evidence.
     #[must_use]
     pub fn shown_findings(&self) -> &[Finding] {
         &self.findings[..self.findings.len().min(MAX_FINDINGS)]
@@ -91,6 +91,11 @@ impl Report {
     #[must_use]
     pub fn shown_unjudged(&self) -> &[Finding] {
         &self.unjudged[..self.unjudged.len().min(MAX_FINDINGS)]
+    }
+
+    /// Those that a reader sees one by one.
+    pub(super) fn shown_mut(&mut self) -> impl Iterator<Item = &mut Finding> {
+        self.findings.iter_mut().take(MAX_FINDINGS).chain(self.unjudged.iter_mut().take(MAX_FINDINGS))
     }
 }
 

@@ -2,19 +2,20 @@
 //! damaged rows stops at the end of the range in place of turning its sign.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Deref;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::price::{MICROS, Price, price_of};
+use super::price::MICROS;
+use super::summed::Item;
 use super::{MS_PER_HOUR, ratio, text};
-use crate::classify::sampling::{Bounds, bounds};
-use crate::classify::{Energy, Interval};
+use goodput_rules::classify::sampling::{Bounds, bounds};
+use goodput_verdict::{Energy, Interval};
 
 const MJ_PER_KWH: f64 = 3.6e9;
 
 /// GPU time, the part that it is of some whole, and what it drew and cost.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Amount {
     /// GPU-milliseconds, exact.
     pub gpu_ms: i64,
@@ -29,7 +30,7 @@ pub struct Amount {
 }
 
 /// Energy that GPUs drew, at the board: without the host, losses and cooling.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Drawn {
     /// Millijoules, exact.
     pub mj: i64,
@@ -40,7 +41,7 @@ pub struct Drawn {
 }
 
 /// Money in one currency.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Cost {
     /// Three letters (ISO 4217).
     pub currency: String,
@@ -50,13 +51,6 @@ pub struct Cost {
     pub amount: f64,
     /// GPU-milliseconds that have a price in this currency.
     pub priced_ms: i64,
-}
-
-/// An interval and its price.
-#[derive(Clone, Copy)]
-pub(super) struct Item<'a> {
-    interval: &'a Interval,
-    pub(super) price: Option<&'a Price>,
 }
 
 /// What is summed.
@@ -72,29 +66,6 @@ pub(crate) struct Sum<'a> {
     is_open: bool,
 }
 
-impl<'a> Item<'a> {
-    pub(super) fn all(intervals: &'a [Interval], prices: &'a [Price]) -> Vec<Self> {
-        intervals.iter().map(|interval| Item { interval, price: price_of(prices, interval) }).collect()
-    }
-
-    pub(super) fn unpriced(interval: &'a Interval) -> Self {
-        Item { interval, price: None }
-    }
-
-    /// The interval for as long as the slice lives.
-    pub(super) fn interval(&self) -> &'a Interval {
-        self.interval
-    }
-}
-
-impl Deref for Item<'_> {
-    type Target = Interval;
-
-    fn deref(&self) -> &Interval {
-        self.interval
-    }
-}
-
 impl<'a> Sum<'a> {
     pub(super) fn of<'i>(items: impl IntoIterator<Item = &'i Item<'a>>) -> Self
     where
@@ -106,15 +77,20 @@ impl<'a> Sum<'a> {
     }
 
     pub(super) fn add(&mut self, item: &Item<'a>) {
-        self.ms = self.ms.saturating_add(item.ms);
-        self.energy = Energy::sum(self.energy, item.energy);
-        self.variance_ms2 += i128::from(item.variance_ms2.unwrap_or_default());
-        self.is_open |= item.variance_ms2.is_none();
+        self.add_time(item);
         if let Some(price) = item.price {
             let (micros, ms) = self.cost.entry(&price.currency).or_default();
-            *micros = micros.saturating_add(price.cost(item));
+            *micros = micros.saturating_add(item.micros);
             *ms = ms.saturating_add(item.ms);
         }
+    }
+
+    /// Time and energy, without a price.
+    pub(super) fn add_time(&mut self, interval: &Interval) {
+        self.ms = self.ms.saturating_add(interval.ms);
+        self.energy = Energy::sum(self.energy, interval.energy);
+        self.variance_ms2 += i128::from(interval.variance_ms2.unwrap_or_default());
+        self.is_open |= interval.variance_ms2.is_none();
     }
 
     pub(super) fn plus(mut self, other: &Self) -> Self {

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::Coverage;
-use crate::classify::sampling::Bounds;
+use goodput_rules::classify::sampling::Bounds;
 
 /// Shown for everything that is not known; never for zero.
 pub const UNKNOWN: &str = "unknown";
@@ -39,7 +39,7 @@ pub(crate) fn judged_otherwise(gpu_ms: i64, shown: [&str; 2], start: &str, end: 
 
 /// What to do for money.
 pub(super) const NO_PRICES: &str = "No money: no price in the configuration applies. Add entries of model, currency, \
-                                    per_gpu_hour and valid_from under prices (docs/report.md).";
+                                    per_gpu_hour and valid_from under prices (docs/use/report.md).";
 
 /// What energy rests on, or how to get it.
 pub(super) fn energy_basis(coverage: &Coverage) -> String {

@@ -2,18 +2,18 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Amount, ratio};
-use crate::application::Achieved;
-use crate::classify::{Class, Group, Interval};
-use crate::sample::TimeMs;
+use goodput_exposition::sample::TimeMs;
+use goodput_verdict::{Achieved, Class, Group, NodeHour};
 
 /// The best sustained rate is this percentile of hourly rates: one lucky hour in twenty is not a standard.
 const SUSTAINED_PERCENT: usize = 95;
 
 /// What jobs say of their own progress. Never part of time goodput.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Throughput {
     /// By counter and owner.
     pub jobs: Vec<Job>,
@@ -22,7 +22,7 @@ pub struct Throughput {
 }
 
 /// One counter of one owner.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Job {
     /// Who held the GPUs.
     pub owner: String,
@@ -48,7 +48,7 @@ pub struct Job {
 }
 
 /// What progress is compared with.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Ideal {
     /// Progress per second and GPU; the mean, weighted by GPU time, where the configuration changed within the period.
     pub per_second_per_gpu: f64,
@@ -57,7 +57,7 @@ pub struct Ideal {
 }
 
 /// A counter that could not be joined.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Unjoined {
     /// The counter's metric.
     pub metric: String,
@@ -78,8 +78,7 @@ struct Hour<'a> {
 
 /// Sums the windows of a period; `None` without any counter.
 #[must_use]
-pub fn build(achieved: &[Achieved], intervals: &[Interval]) -> Option<Throughput> {
-    let held = Held::of(intervals);
+pub fn build(achieved: &[Achieved], held: &Held<'_>) -> Option<Throughput> {
     let mut jobs: BTreeMap<(&str, &str), Vec<Hour>> = BTreeMap::new();
     let mut unjoined: BTreeMap<(&str, &str), Unjoined> = BTreeMap::new();
     for row in achieved {
@@ -99,35 +98,54 @@ fn nothing(row: &Achieved) -> Unjoined {
     Unjoined { metric, subject, total: 0.0, unit }
 }
 
-/// Intervals in which a GPU was held, by owner.
-struct Held<'a>(HashMap<&'a str, Vec<&'a Interval>>);
+/// Time in which the owners of counters held GPUs.
+pub struct Held<'a>(HashMap<&'a str, Vec<Time>>);
+
+/// GPU time of one class within an hour.
+struct Time {
+    start_ms: TimeMs,
+    end_ms: TimeMs,
+    ms: i64,
+    is_productive: bool,
+}
 
 impl<'a> Held<'a> {
-    fn of(intervals: &'a [Interval]) -> Self {
-        let mut by_owner: HashMap<&str, Vec<&Interval>> = HashMap::new();
-        for i in intervals.iter().filter(|i| i.class.group() != Group::Capacity) {
-            if let Some(owner) = &i.owner {
-                by_owner.entry(owner).or_default().push(i);
-            }
-        }
-        Self(by_owner)
+    /// None yet, of the owners of these counters.
+    #[must_use]
+    pub fn of(achieved: &'a [Achieved]) -> Self {
+        Self(achieved.iter().filter_map(|row| Some((row.owner.as_deref()?, Vec::new()))).collect())
     }
 
-    fn intervals(&self, owner: &str) -> impl Iterator<Item = &'a Interval> {
-        self.0.get(owner).into_iter().flatten().copied()
+    /// With the time of these owners in the hour.
+    pub fn add(&mut self, hour: &NodeHour) {
+        for (allocation, part) in hour.parts().filter(|(_, part)| part.class.group() != Group::Capacity) {
+            let times = allocation.owner.as_deref().and_then(|owner| self.0.get_mut(owner));
+            let stretches = part.stretches.first().zip(part.stretches.last());
+            let Some((times, (first, last))) = times.zip(stretches) else { continue };
+            times.push(Time {
+                start_ms: first.start_ms,
+                end_ms: last.end_ms,
+                ms: part.ms,
+                is_productive: part.class == Class::Productive,
+            });
+        }
+    }
+
+    fn times(&self, owner: &str) -> impl Iterator<Item = &Time> {
+        self.0.get(owner).into_iter().flatten()
     }
 
     fn all(&self, owner: &str) -> i64 {
-        self.intervals(owner).map(|i| i.ms).sum()
+        self.times(owner).map(|time| time.ms).sum()
     }
 
     fn hour<'r>(&self, owner: &str, achieved: &'r Achieved) -> Hour<'r> {
-        // Intervals are cut at the borders of windows.
-        let within = |i: &&Interval| i.start_ms >= achieved.start_ms && i.end_ms <= achieved.end_ms;
+        // Hours are cut at the borders of windows.
+        let within = |time: &&Time| time.start_ms >= achieved.start_ms && time.end_ms <= achieved.end_ms;
         let (mut held_ms, mut productive_ms) = (0, 0);
-        for i in self.intervals(owner).filter(within) {
-            held_ms += i.ms;
-            productive_ms += if i.class == Class::Productive { i.ms } else { 0 };
+        for time in self.times(owner).filter(within) {
+            held_ms += time.ms;
+            productive_ms += if time.is_productive { time.ms } else { 0 };
         }
         Hour { achieved, held_ms, productive_ms }
     }
@@ -185,32 +203,13 @@ fn seconds(ms: TimeMs) -> f64 {
 mod tests {
     use super::*;
     use crate::report::{Period, Report, html, markdown};
+    use goodput_testing::bare;
+    use goodput_verdict::Interval;
 
     const HOUR: i64 = 3_600_000;
 
     fn interval(owner: &str, class: Class, hour: i64, ms: i64) -> Interval {
-        Interval {
-            cluster: None,
-            gpu: "GPU-a".into(),
-            node: "n1".into(),
-            model: None,
-            owner: Some(owner.into()),
-            class,
-            start_ms: hour * HOUR,
-            end_ms: (hour + 1) * HOUR,
-            ms,
-            confidence: 0.9,
-            busy_signal: None,
-            evidence: Vec::new(),
-            missing: Vec::new(),
-            charged_to: None,
-            gpu_instance: None,
-            energy: None,
-            run: None,
-            account: None,
-            variance_ms2: Some(0),
-            version: None,
-        }
+        Interval { owner: Some(owner.into()), ms, ..bare(class, hour * HOUR..(hour + 1) * HOUR) }
     }
 
     fn achieved(owner: Option<&str>, hour: i64, amount: f64, ideal: Option<f64>) -> Achieved {
@@ -227,13 +226,19 @@ mod tests {
         }
     }
 
+    fn built(rows: &[Achieved], intervals: &[Interval]) -> Option<Throughput> {
+        let mut held = Held::of(rows);
+        NodeHour::fold(intervals).iter().for_each(|hour| held.add(hour));
+        build(rows, &held)
+    }
+
     fn job(rows: &[Achieved], intervals: &[Interval]) -> Job {
-        build(rows, intervals).unwrap().jobs.into_iter().next().unwrap()
+        built(rows, intervals).unwrap().jobs.into_iter().next().unwrap()
     }
 
     #[test]
     fn nothing_without_counters() {
-        assert_eq!(build(&[], &[interval("a", Class::Productive, 0, HOUR)]), None);
+        assert_eq!(built(&[], &[interval("a", Class::Productive, 0, HOUR)]), None);
     }
 
     #[test]
@@ -289,7 +294,7 @@ mod tests {
         let rows = [achieved(Some("a|<b>"), 0, 36_000.0, Some(10.0)), achieved(None, 0, 5.0, None)];
         let intervals = [interval("a|<b>", Class::Productive, 0, 2 * HOUR)];
         let week = Period::iso_week("1970-W01", &jiff::tz::TimeZone::UTC).unwrap();
-        let report = Report { throughput: build(&rows, &intervals), ..super::super::build(&intervals, &[], week, &[]) };
+        let report = Report { throughput: built(&rows, &intervals), ..super::super::build(&intervals, &[], week, &[]) };
         let text = markdown::render(&report).unwrap();
         let row =
             r"| a\|&lt;b> | steps_total | 36000 steps | 10 | 18000 | 2.00 | 100 % | 10 (configured) | 50.0 % | 100 % |";
@@ -304,7 +309,7 @@ mod tests {
     #[test]
     fn the_unjoined_are_listed_and_never_counted() {
         let rows = [achieved(None, 0, 5.0, None), achieved(None, 1, 6.0, None)];
-        let throughput = build(&rows, &[]).unwrap();
+        let throughput = built(&rows, &[]).unwrap();
         assert!(throughput.jobs.is_empty());
         assert_eq!((throughput.unjoined.len(), throughput.unjoined[0].total), (1, 11.0));
         assert_eq!(throughput.unjoined[0].subject, "train-0");

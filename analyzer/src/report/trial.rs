@@ -2,19 +2,21 @@
 
 use std::collections::BTreeSet;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::gap::{advice, needs};
-use super::{Amount, about, text};
-use crate::classify::{Abstentions, Class, Thresholds, too_coarse};
-use crate::frame::Scraped;
-use crate::signal::{self, Origin, Scope};
+use super::{Amount, text};
+use goodput_rules::classify::{Abstentions, Thresholds, too_coarse};
+use goodput_rules::frame::Scraped;
+use goodput_rules::signal::{self, Origin, Scope};
+use goodput_verdict::Class;
 
 /// Cells are no shorter, however often is scraped.
 const SHORTEST_CELL_MS: i64 = 60_000;
 
 /// The section that `try` adds.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Trial {
     /// Where the samples are from.
     pub server: String,
@@ -33,7 +35,7 @@ pub struct Trial {
 }
 
 /// Answers that were not whole and were accepted.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct PartialAnswers {
     /// How many.
     pub answers: u64,
@@ -42,7 +44,7 @@ pub struct PartialAnswers {
 }
 
 /// One job of the server that was asked.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Scrape {
     /// The label `job` of its series; null where they have none.
     pub job: Option<String>,
@@ -57,7 +59,7 @@ pub struct Scrape {
 }
 
 /// A class whose rules lacked signals.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Untold {
     /// The class.
     pub class: Class,
@@ -70,7 +72,7 @@ pub struct Untold {
 }
 
 /// A signal that was not there.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Added {
     /// The signal.
     pub signal: String,
@@ -95,7 +97,7 @@ impl Trial {
             .into_iter()
             .map(|(class, abstained)| Untold {
                 class,
-                meaning: about(class).meaning,
+                meaning: class.info().meaning,
                 amount: Amount::of(abstained.ms, capacity_ms),
                 missing: abstained.missing.iter().map(|signal| signal.name().to_owned()).collect(),
             })

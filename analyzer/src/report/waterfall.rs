@@ -2,7 +2,7 @@
 
 use super::chart::WIDTH;
 use super::{Amount, Report};
-use crate::classify::Group;
+use goodput_verdict::Group;
 
 /// Characters of a whole bar in plain text.
 const TEXT_WIDTH: f64 = 40.0;

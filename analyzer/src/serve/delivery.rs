@@ -4,49 +4,23 @@
 //! is missing somewhere. A week that late samples open again is looked at again when it has settled: if its verdicts
 //! have changed, the directory gets a further version, and no second message is sent.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
-use super::judging::Progress;
-use crate::classify::Interval;
+use crate::app::{Deliveries, Outcomes, Progress};
 use crate::deliver::webhook::{self, backoff};
-use crate::deliver::{Delivered, Destination, Edition, NotTaken, Settings, Step, digest, directory, forms, slack};
-use crate::judge;
-use crate::report::{Period, Price, Report};
-use crate::sample::TimeMs;
-use crate::schedule::due;
-use crate::store::{Results, Store};
-
-/// What became of deliveries, by destination; there from the start for every one that is configured.
-#[derive(Clone, Debug, Default)]
-pub struct Tally {
-    /// By destination.
-    pub destinations: BTreeMap<Destination, Outcomes>,
-    /// Weeks whose verdicts had changed after they were delivered.
-    pub restated: u64,
-}
-
-/// What became of deliveries to one destination.
-#[derive(Clone, Debug, Default)]
-pub struct Outcomes {
-    /// Taken.
-    pub delivered: u64,
-    /// Not taken; tried again.
-    pub failed: u64,
-    /// Refused for good; tried again after a restart only.
-    pub refused: u64,
-    /// When the last one was taken.
-    pub last_success_ms: Option<TimeMs>,
-    /// The last attempt came to nothing.
-    pub overdue: bool,
-}
+use crate::deliver::{Destination, Edition, NotTaken, Settings, Step, digest, directory, forms, slack};
+use crate::report::{Period, Price, Report, intervals, stored};
+use crate::schedule::{due, instant};
+use goodput_exposition::sample::TimeMs;
+use goodput_store::Store;
+use goodput_verdict::{Delivered, Interval};
 
 /// The loop's parts.
 pub(super) struct Delivery {
@@ -56,8 +30,7 @@ pub(super) struct Delivery {
     prices: Arc<[Price]>,
     now: fn() -> TimeMs,
     progress: watch::Receiver<Progress>,
-    tally: watch::Sender<Tally>,
-    client: reqwest::Client,
+    tally: watch::Sender<Deliveries>,
     /// Weeks with nothing left to do, unless they are opened again.
     finished: BTreeSet<String>,
     /// The message about this week was refused.
@@ -93,13 +66,12 @@ impl Delivery {
         prices: Arc<[Price]>,
         now: fn() -> TimeMs,
         progress: watch::Receiver<Progress>,
-    ) -> anyhow::Result<(Self, watch::Receiver<Tally>)> {
+    ) -> anyhow::Result<(Self, watch::Receiver<Deliveries>)> {
         if let Some(address) = &settings.webhook {
             webhook::resolve(address).map_err(anyhow::Error::msg).context("report.webhook")?;
         }
         let destinations = settings.destinations().map(|destination| (destination, Outcomes::default())).collect();
-        let (tally, told) = watch::channel(Tally { destinations, restated: 0 });
-        let client = webhook::client().context("cannot set up HTTP")?;
+        let (tally, told) = watch::channel(Deliveries { destinations, restated: 0 });
         let delivery = Self {
             store,
             settings,
@@ -108,7 +80,6 @@ impl Delivery {
             now,
             progress,
             tally,
-            client,
             finished: BTreeSet::new(),
             refused: None,
             reopened: 0,
@@ -210,13 +181,13 @@ impl Delivery {
 
     async fn deliver(&mut self, week: &Period) -> Result<(), Undelivered> {
         let store = &self.store;
-        let read = judge::report(|window| store.verdicts(window), week.clone(), &self.prices).await;
-        let (report, intervals) = read.context("cannot read the verdicts")?;
+        let intervals = intervals(store, week).await.context("cannot read the verdicts")?;
         if intervals.is_empty() {
             tracing::info!(week = week.label, "no verdicts are stored for the week: there is nothing to report");
             return Ok(());
         }
         let rows = self.store.deliveries(&week.label).await.context("cannot read what was delivered")?;
+        let report = stored(store, week.clone(), &self.prices).await.context("cannot read the verdicts")?;
         let digest = digest(&intervals);
         let edition = Edition::of(digest, &rows);
         for destination in self.settings.destinations().collect::<Vec<_>>() {
@@ -296,7 +267,7 @@ impl Delivery {
         let Some(address) = &self.settings.webhook else { return Ok(()) };
         let url = webhook::resolve(address).map_err(|reason| NotTaken::Failed { reason, wait: None })?;
         let message = slack::message(report, self.settings.link.as_deref());
-        webhook::post(&self.client, url, &message, (self.now)()).await
+        webhook::post(url, &message, (self.now)()).await
     }
 
     /// What was delivered before the start counts as the last success.
@@ -308,8 +279,4 @@ impl Delivery {
     fn account(&self, destination: Destination, note: impl FnOnce(&mut Outcomes)) {
         self.tally.send_modify(|tally| note(tally.destinations.entry(destination).or_default()));
     }
-}
-
-fn instant(ms: TimeMs) -> Timestamp {
-    Timestamp::from_millisecond(ms).unwrap_or_default()
 }

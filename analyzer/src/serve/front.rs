@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use axum::Router;
-use axum::http::Method;
-use axum::http::Uri;
+use axum::http::{Method, Uri};
 use goodput_web::{
     Access, Door, Grant, Hosts, Limits, Listener, Needs, Proxy, Refusals, Server, WebConfig, raise_descriptor_limit,
 };

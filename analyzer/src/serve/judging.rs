@@ -5,7 +5,7 @@
 //! hours that were missed are judged the same way; hours for which samples come in late are judged again, and a backlog
 //! that has come in is not left until the minute is over.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -16,12 +16,13 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use super::intake::Intake;
-use crate::classify::{FailedNode, Interval, Judged, LOOK_AHEAD_MS, LOST_REACH_MS};
-use crate::forecast::Prospect;
-use crate::judge::{HOUR_MS, Judge, JudgeError, Reader, cut_otherwise, windows};
-use crate::sample::TimeMs;
-use crate::store::{Mark, Results, Samples, StoreError};
+use crate::app::{Intake, Progress};
+use crate::judge::{Judge, JudgeError, Reader, cut_otherwise, windows};
+use goodput_exposition::sample::TimeMs;
+use goodput_rules::classify::{Judged, LOOK_AHEAD_MS, LOST_REACH_MS};
+use goodput_rules::frame::FailedNode;
+use goodput_store::{Mark, Results, Samples, StoreError};
+use goodput_verdict::HOUR_MS;
 
 /// Samples of a minute get this long to arrive before it is judged.
 const SETTLE_MS: i64 = MINUTE_MS;
@@ -31,35 +32,6 @@ const MINUTE_MS: i64 = 60_000;
 const TICK: Duration = Duration::from_secs(60);
 /// The short window that gauges show.
 const LAST_MINUTES: i64 = 5;
-
-/// What the loop has come to.
-#[derive(Clone, Debug, Default)]
-pub struct Progress {
-    /// Every minute that ends here or before is judged.
-    pub judged_until_ms: Option<TimeMs>,
-    /// Verdicts of hours that end here or before will not change, unless samples come in late.
-    pub final_until_ms: Option<TimeMs>,
-    /// How often samples that came in late have opened hours again that were final.
-    pub reopened: u64,
-    /// The last window that is over.
-    pub last_hour: Vec<Interval>,
-    /// The last minutes that are judged.
-    pub last_minutes: Vec<Interval>,
-    /// What is to be expected of every memory, as at the last minute that is judged.
-    pub prospects: Vec<Prospect>,
-    /// Hours whose verdicts were cut for another time zone and are not judged again by themselves.
-    pub cut_otherwise: Vec<Range<TimeMs>>,
-    /// What could not be joined to a node in the open hour, and why.
-    pub unjoined: Vec<String>,
-    /// GPUs that the last round did not judge for there being more than `max_gpus`.
-    pub dropped_gpus: usize,
-    /// How long the last round took.
-    pub took: Duration,
-    /// Rounds that failed, and windows that could not be judged.
-    pub failures: u64,
-    /// Nodes whose last judging failed, and why: by cluster and name.
-    pub failed_nodes: BTreeMap<(String, String), String>,
-}
 
 /// The loop's parts.
 #[derive(Debug)]
@@ -156,7 +128,7 @@ impl<S: Samples + Results> Judging<S> {
         let due = self.due_from(until).await?;
         // The times of samples and events are noted before these can be read: the round has them for all up to the mark.
         let marked = std::mem::replace(&mut *self.marked.lock(), self.store.mark());
-        let changed = self.intake.take_earliest();
+        let changed = self.take_changed();
         reader.renew(until, changed);
         let late = changed.map_or(due, |late| late.max(now - CATCH_UP_MS));
         // A clock that was ahead or behind makes no more hours due than a long stop does.
@@ -171,6 +143,16 @@ impl<S: Samples + Results> Judging<S> {
             self.intake.note_earliest(late);
         }
         round
+    }
+
+    /// From when on samples have come in since the last round. Who asks meanwhile is told at no moment that these are judged.
+    fn take_changed(&self) -> Option<TimeMs> {
+        let mut changed = None;
+        self.progress.send_modify(|progress| {
+            changed = self.intake.take_earliest();
+            progress.judged_until_ms = progress.judged_until_ms.min(changed.or(progress.judged_until_ms));
+        });
+        changed
     }
 
     /// Where judging begins: what is due, and what samples from `late` on may change. Verdicts that are not final are
@@ -251,6 +233,7 @@ impl<S: Samples + Results> Judging<S> {
                 }
                 judged &= self.judge_window(&mut reader, &window, until).await?.is_some();
             }
+            self.judge.rebook_vanished(lost.end, until, &self.zone).await?;
             self.store.note_rejudged(&lost, judged).await?;
         }
         Ok(())
@@ -265,6 +248,7 @@ impl<S: Samples + Results> Judging<S> {
         for window in windows(self.judgeable_from(first, from)..from, &self.zone) {
             self.judge_window(&mut reader, &window, until).await?;
         }
+        self.judge.rebook_vanished(from, until, &self.zone).await?;
         *self.restated.lock() = since;
         Ok(())
     }

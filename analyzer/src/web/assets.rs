@@ -7,7 +7,7 @@ use axum::extract::Path;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
-use crate::classify::Class;
+use goodput_verdict::Class;
 
 #[derive(Template)]
 #[template(path = "web/web.css", escape = "none")]

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::clock::{Clock, HOUR_MS, MINUTE_MS};
 use crate::report::text;
-use crate::sample::TimeMs;
+use goodput_exposition::sample::TimeMs;
 
 /// No more marks than this: their labels have to fit.
 const MAX_TICKS: i64 = 8;

@@ -9,7 +9,7 @@ use super::clock::{Clock, HOUR_MS, instant, rfc3339};
 use super::page::{Link, Problem};
 use crate::report::period::parse_time;
 use crate::report::{Period, PeriodError};
-use crate::sample::TimeMs;
+use goodput_exposition::sample::TimeMs;
 
 /// Verdicts of a longer time are not loaded for one page.
 const MAX_DAYS: i64 = 35;

@@ -3,7 +3,7 @@
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 
-use crate::sample::TimeMs;
+use goodput_exposition::sample::TimeMs;
 
 pub(super) const MINUTE_MS: i64 = 60_000;
 pub(super) const HOUR_MS: i64 = 60 * MINUTE_MS;

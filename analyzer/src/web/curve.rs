@@ -10,13 +10,13 @@ use super::clock::{Clock, HOUR_MS, MINUTE_MS, length};
 use super::page::Problem;
 use super::stretch::Stretch;
 use super::strip::WIDTH;
-use crate::classify::Cell;
-use crate::frame::{GpuFrame, MAX_BRIDGE_MS, frames, sources};
-use crate::mig::Instance;
 use crate::report::{Proof, text};
-use crate::sample::{Series, TimeMs};
-use crate::signal::{Scope, Signal, metrics_of};
-use crate::store::{Samples, Selection};
+use goodput_exposition::sample::{Series, TimeMs};
+use goodput_rules::classify::{Cell, Node};
+use goodput_rules::frame::{GpuFrame, MAX_BRIDGE_MS, frames, sources};
+use goodput_rules::signal::{Scope, Signal, metrics_of};
+use goodput_store::{Samples, Selection};
+use goodput_verdict::Instance;
 
 /// Of a longer stretch the beginning is drawn: samples of more hours are not loaded for one page.
 const MAX_DRAWN_MS: i64 = 6 * HOUR_MS;
@@ -132,9 +132,9 @@ fn curves(
     range: &Range<TimeMs>,
 ) -> Curves {
     let sources = sources(series);
-    let framed = frames(sources.iter(), range, 0);
+    let nodes: Vec<Node> = frames(sources.iter(), range, 0).nodes.into_iter().map(Node::from).collect();
     let is_asked = |gpu: &&GpuFrame| gpu.uuid == uuid && gpu.instance.as_ref() == instance;
-    let found = framed.nodes.iter().find_map(|node| Some((node, node.gpus.iter().find(is_asked)?)));
+    let found = nodes.iter().find_map(|node| Some((node, node.gpus.iter().find(is_asked)?)));
     let (cells, readings): (_, Vec<Cell<'_>>) = match found {
         None => (Vec::new(), Vec::new()),
         Some((node, gpu)) => {

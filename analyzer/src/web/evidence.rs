@@ -15,12 +15,13 @@ use super::gpu::{holder, waited_for};
 use super::link;
 use super::page::{Frame, Link, Page, Problem, show};
 use super::stretch::{Stretch, stretches};
-use crate::classify::{Class, Interval, Version, busy_signals};
-use crate::report::{Proof, Remedy, about, evidence, missing, other_rules, rule_versions, text};
-use crate::sample::TimeMs;
-use crate::serve::App;
-use crate::signal::{Signal, named_in};
-use crate::store::{Results, Samples, Whose};
+use crate::app::App;
+use crate::report::{Proof, evidence, missing, other_rules, rule_versions, text};
+use goodput_exposition::sample::TimeMs;
+use goodput_rules::classify::busy_signals;
+use goodput_rules::signal::{Signal, named_in};
+use goodput_store::{Results, Samples, Whose};
+use goodput_verdict::{Class, Interval, Remedy, Version};
 
 /// The longest stretch whose verdicts are loaded for one page.
 const MAX_MS: i64 = 35 * 24 * HOUR_MS;
@@ -99,7 +100,7 @@ pub(super) async fn page<S: Samples + Results>(
     show(&Evidence {
         frame: Frame::new(format!("{}, GPU {uuid}", class.name()), trail, false),
         class: class.name(),
-        meaning: about(class).meaning,
+        meaning: class.info().meaning,
         when: clock.stretch(stretch.start_ms, stretch.end_ms),
         zone: clock.zone_name(),
         facts: facts(stretch, &uuid, caused_ms),
@@ -114,14 +115,14 @@ pub(super) async fn page<S: Samples + Results>(
         }),
         charts,
         missing: missing(stretch.parts.iter().copied()),
-        remedies: about(class).remedies,
+        remedies: class.info().remedies,
     })
 }
 
 impl Asked {
     fn class(&self) -> Result<Class, Problem> {
         let name = self.class.as_deref().unwrap_or_default();
-        Class::ALL.iter().copied().find(|class| class.name() == name).ok_or_else(|| {
+        Class::named(name).ok_or_else(|| {
             let names: Vec<&str> = Class::ALL.iter().map(|class| class.name()).collect();
             Problem::bad(format!("class: {name:?}: expected one of {}", names.join(", ")))
         })

@@ -9,10 +9,10 @@ use super::chosen::{Chosen, PeriodQuery};
 use super::link;
 use super::page::{Frame, Link, Page, show};
 use super::share::{Shares, Tile, greatest_loss, judged_otherwise, tiles};
-use crate::classify::{Class, Interval};
-use crate::report::{Amount, FORMULA, Ledger, recall_clusters, text};
-use crate::serve::App;
-use crate::store::Results;
+use crate::app::App;
+use crate::report::{Amount, FORMULA, Item, Ledger, items, text};
+use goodput_store::Results;
+use goodput_verdict::Class;
 
 #[derive(Template)]
 #[template(path = "web/fleet.html")]
@@ -45,18 +45,17 @@ struct Node {
 
 pub(super) async fn page<S: Results>(State(app): State<App<S>>, Query(query): Query<PeriodQuery>) -> Page {
     let chosen = Chosen::of(&query, (app.now)(), &app.zone)?;
-    let mut intervals = app.store.intervals(chosen.range()).await?;
-    recall_clusters(&mut [&mut intervals]);
-    let all: Vec<&Interval> = intervals.iter().collect();
+    let items = items(&app.store, &chosen.range()).await?;
+    let ledger = Ledger::of(&items);
     show(&Fleet {
         frame: Frame::new("Fleet", Vec::new(), chosen.is_open()),
         periods: chosen.choices("/"),
         period: chosen.show(),
         formula: FORMULA,
-        tiles: tiles(&all),
-        shares: Shares::of(&Ledger::unpriced(&intervals)),
-        judged_otherwise: judged_otherwise(&intervals, &chosen.clock),
-        nodes: nodes(&intervals, &chosen),
+        tiles: tiles(&ledger),
+        shares: Shares::of(&ledger),
+        judged_otherwise: judged_otherwise(items.iter().map(Item::interval), &chosen.clock),
+        nodes: nodes(&items, &chosen),
         judged_until: app.progress.borrow().judged_until_ms.map(|time| chosen.clock.show(time)),
         sources: app.intake.account().last_sample.len(),
         zone: chosen.clock.zone_name(),
@@ -64,10 +63,10 @@ pub(super) async fn page<S: Results>(State(app): State<App<S>>, Query(query): Qu
 }
 
 /// The nodes, greatest loss first.
-fn nodes(intervals: &[Interval], chosen: &Chosen) -> Vec<Node> {
-    let mut by_node: BTreeMap<Place<'_>, Vec<&Interval>> = BTreeMap::new();
-    intervals.iter().for_each(|i| by_node.entry((i.cluster.as_deref(), &i.node)).or_default().push(i));
-    let mut nodes: Vec<Node> = by_node.into_iter().map(|(place, intervals)| node(place, &intervals, chosen)).collect();
+fn nodes(items: &[Item<'_>], chosen: &Chosen) -> Vec<Node> {
+    let mut by_node: BTreeMap<Place<'_>, Vec<&Item<'_>>> = BTreeMap::new();
+    items.iter().for_each(|i| by_node.entry((i.cluster.as_deref(), &i.node)).or_default().push(i));
+    let mut nodes: Vec<Node> = by_node.into_iter().map(|(place, items)| node(place, &items, chosen)).collect();
     nodes.sort_by_key(|node| std::cmp::Reverse(node.lost_ms));
     nodes
 }
@@ -75,14 +74,14 @@ fn nodes(intervals: &[Interval], chosen: &Chosen) -> Vec<Node> {
 /// A node's cluster and name.
 type Place<'a> = (Option<&'a str>, &'a str);
 
-fn node((cluster, name): Place<'_>, intervals: &[&Interval], chosen: &Chosen) -> Node {
-    let ledger = Ledger::unpriced(intervals.iter().copied());
+fn node((cluster, name): Place<'_>, items: &[&Item<'_>], chosen: &Chosen) -> Node {
+    let ledger = Ledger::of(items.iter().copied());
     let capacity = ledger.capacity().ms;
     Node {
         cluster: cluster.map(str::to_owned),
         name: name.to_owned(),
         href: format!("{}?{}", link::node(cluster, name), chosen.query),
-        gpus: intervals.iter().map(|i| &i.gpu).collect::<BTreeSet<_>>().len(),
+        gpus: items.iter().map(|i| &i.gpu).collect::<BTreeSet<_>>().len(),
         hours: Amount::of(capacity, capacity).hours(),
         goodput: text::percent(ledger.goodput()),
         shares: Shares::of(&ledger),

@@ -13,11 +13,11 @@ use super::page::{Frame, Link, Page, Problem, show};
 use super::share::{Shares, Tile, judged_otherwise, tiles};
 use super::stretch::{Stretch, stretches};
 use super::strip::{Mark, marks, resolution};
-use crate::classify::{Class, Culprit, Interval};
+use crate::app::App;
 use crate::report::{Ledger, Period, text};
-use crate::sample::TimeMs;
-use crate::serve::App;
-use crate::store::{Results, Whose};
+use goodput_exposition::sample::TimeMs;
+use goodput_store::{Results, Whose};
+use goodput_verdict::{Class, Culprit, Interval};
 
 /// A longer table is not read; a shorter period lists what this one leaves out.
 const MAX_ROWS: usize = 200;
@@ -90,7 +90,7 @@ pub(super) async fn page<S: Results>(
     let node_href = format!("{}?{}", link::node(last.cluster.as_deref(), &node), chosen.query);
     let trail =
         vec![Link::new(format!("/?{}", chosen.query), "Fleet"), Link::new(node_href.clone(), format!("Node {node}"))];
-    let (all, stretches): (Vec<&Interval>, _) = (intervals.iter().collect(), stretches(&intervals));
+    let (ledger, stretches) = (Ledger::unpriced(&intervals), stretches(&intervals));
     let (rows, left_out) = rows(&stretches, &uuid, &chosen);
     let whose = Whose { charged_to: Some(uuid.clone()), ..Whose::default() };
     let elsewhere = app.store.intervals_of(chosen.range(), &whose).await?;
@@ -101,8 +101,8 @@ pub(super) async fn page<S: Results>(
         zoom: zoom(&path, &chosen),
         nearer: nearer(&path, &chosen),
         period: chosen.show(),
-        tiles: tiles(&all),
-        shares: Shares::of(&Ledger::unpriced(&intervals)),
+        tiles: tiles(&ledger),
+        shares: Shares::of(&ledger),
         judged_otherwise: judged_otherwise(&intervals, &chosen.clock),
         marks: marks(&stretches, &uuid, &chosen),
         ticks: ticks(&chosen.range(), &chosen.clock),

@@ -28,8 +28,8 @@ mod tests;
 
 use axum::response::Response;
 
-use crate::serve::{App, Busy};
-use crate::store::{Results, Samples};
+use crate::app::{App, Busy};
+use goodput_store::{Results, Samples};
 
 /// All pages and what they load.
 /// The page that says that a limit of reads is reached.

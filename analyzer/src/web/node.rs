@@ -12,10 +12,10 @@ use super::page::{Frame, Link, Page, Problem, show};
 use super::share::{Shares, Tile, greatest_loss, judged_otherwise, tiles};
 use super::stretch::stretches;
 use super::strip::{Mark, marks, resolution};
-use crate::classify::{Class, Group, Interval};
+use crate::app::App;
 use crate::report::{Amount, Ledger, recall_clusters, text};
-use crate::serve::App;
-use crate::store::{Results, Whose};
+use goodput_store::{Results, Whose};
+use goodput_verdict::{Class, Group, Interval};
 
 #[derive(Template)]
 #[template(path = "web/node.html")]
@@ -75,7 +75,7 @@ pub(super) async fn page_within<S: Results>(
 async fn render<S: Results>(app: &App<S>, cluster: Option<String>, name: String, query: &PeriodQuery) -> Page {
     let chosen = Chosen::of(query, (app.now)(), &app.zone)?;
     let mut intervals = app.store.intervals_of(chosen.range(), &Whose::node(&name)).await?;
-    recall_clusters(&mut [&mut intervals]);
+    recall_clusters(&mut intervals);
     intervals.retain(|i| cluster.is_none() || i.cluster == cluster);
     let periods = chosen.choices(&link::node(cluster.as_deref(), &name));
     if intervals.is_empty() {
@@ -84,7 +84,7 @@ async fn render<S: Results>(app: &App<S>, cluster: Option<String>, name: String,
             "Choose another period, or find the node in the list of the fleet: it may have another name, or be silent.";
         return Err(Problem::missing(what, advice, periods));
     }
-    let all: Vec<&Interval> = intervals.iter().collect();
+    let ledger = Ledger::unpriced(&intervals);
     show(&Node {
         frame: Frame::new(
             format!("Node {name}"),
@@ -93,8 +93,8 @@ async fn render<S: Results>(app: &App<S>, cluster: Option<String>, name: String,
         ),
         periods,
         period: chosen.show(),
-        tiles: tiles(&all),
-        shares: Shares::of(&Ledger::unpriced(&intervals)),
+        tiles: tiles(&ledger),
+        shares: Shares::of(&ledger),
         judged_otherwise: judged_otherwise(&intervals, &chosen.clock),
         gpus: gpus(&intervals, &chosen),
         ticks: ticks(&chosen.range(), &chosen.clock),

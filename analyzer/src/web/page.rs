@@ -7,8 +7,8 @@ use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
 
 use super::assets::{ICON, SCRIPT, STYLE};
-use crate::serve::{Busy, NoReport, later};
-use crate::store::StoreError;
+use crate::app::{Busy, NoReport, later};
+use goodput_store::StoreError;
 
 /// A page, or why there is none.
 pub(super) type Page = Result<Html<String>, Problem>;

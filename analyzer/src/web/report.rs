@@ -7,9 +7,9 @@ use serde::Deserialize;
 
 use super::clock::instant;
 use super::page::Problem;
+use crate::app::App;
 use crate::report::{Period, html};
-use crate::serve::App;
-use crate::store::Results;
+use goodput_store::Results;
 
 /// The report loads nothing and runs nothing.
 const POLICY: [(HeaderName, &str); 1] = [(

@@ -2,8 +2,8 @@
 
 use super::clock::{Clock, HOUR_MS, rfc3339};
 use super::strip::WIDTH;
-use crate::classify::{Class, Interval};
-use crate::report::{Amount, Ledger, Span, Sum, about, other_rules, text};
+use crate::report::{Amount, Ledger, Span, Sum, other_rules, text};
+use goodput_verdict::{Class, Interval};
 
 /// A number with its name and what it is of.
 pub(super) struct Tile {
@@ -44,7 +44,7 @@ impl Shares {
                 let amount = Amount::of(ms, whole);
                 let (x, width) = (text::fixed(scale(before)), text::fixed(scale(ms)));
                 let (hours, percent) = (amount.hours(), amount.percent());
-                let (between, meaning) = (text::between(sum.bounds(whole)), about(*class).meaning);
+                let (between, meaning) = (text::between(sum.bounds(whole)), class.info().meaning);
                 classes.push(Share { class: class.name(), meaning, hours, between, percent, x, width });
                 before += ms;
             }
@@ -55,7 +55,7 @@ impl Shares {
 }
 
 /// What of these intervals rules of other releases judged, and how to judge it again; to be read.
-pub(super) fn judged_otherwise(intervals: &[Interval], clock: &Clock) -> Option<String> {
+pub(super) fn judged_otherwise<'a>(intervals: impl IntoIterator<Item = &'a Interval>, clock: &Clock) -> Option<String> {
     let Span { start_ms, end_ms, gpu_ms } = other_rules(intervals)?;
     let (start_ms, end_ms) = (start_ms - start_ms.rem_euclid(HOUR_MS), end_ms + (-end_ms).rem_euclid(HOUR_MS));
     let shown = [clock.show(start_ms), clock.show(end_ms)];
@@ -63,9 +63,8 @@ pub(super) fn judged_otherwise(intervals: &[Interval], clock: &Clock) -> Option<
     Some(text::judged_otherwise(gpu_ms, shown, &rfc3339(start_ms), &rfc3339(end_ms)))
 }
 
-/// The ledger of these intervals in four numbers.
-pub(super) fn tiles(intervals: &[&Interval]) -> Vec<Tile> {
-    let ledger = Ledger::unpriced(intervals.iter().copied());
+/// The ledger in four numbers.
+pub(super) fn tiles(ledger: &Ledger<'_>) -> Vec<Tile> {
     let capacity = ledger.capacity().ms;
     let of = |sum: Sum<'_>| sum.amount(capacity);
     let (productive, allocated, known) =

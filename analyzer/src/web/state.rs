@@ -6,12 +6,12 @@ use askama::Template;
 use axum::extract::State;
 
 use super::clock::{Clock, HOUR_MS, instant, rfc3339};
-use super::page::{Frame, Link, Page, Problem, show};
+use super::page::{Frame, Link, Page, show};
+use crate::app::App;
+use crate::app::conditions::Finding;
 use crate::report::Period;
-use crate::sample::TimeMs;
-use crate::serve::App;
-use crate::serve::conditions::Finding;
-use crate::store::{Appended, Results};
+use goodput_exposition::sample::TimeMs;
+use goodput_store::{Appended, Results};
 
 /// Sources, and reasons for not being joined, that the page lists.
 const MAX_LINES: usize = 100;
@@ -42,7 +42,7 @@ struct StatePage {
 }
 
 pub(super) async fn page<S: Results>(State(app): State<App<S>>) -> Page {
-    let conditions = app.conditions().map_err(|error| Problem::failed(&error))?;
+    let conditions = app.conditions();
     let stats = app.store.stats();
     let (progress, account, clock) = (app.progress.borrow().clone(), app.intake.account(), Clock { zone: app.zone });
     let now = instant((app.now)());

@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::clock::Clock;
-use crate::classify::{Class, Culprit, Interval};
-use crate::mig::Instance;
 use crate::report::text;
-use crate::sample::TimeMs;
+use goodput_exposition::sample::TimeMs;
+use goodput_verdict::{Class, Culprit, Instance, Interval};
 
 /// Neighbouring intervals of one GPU or instance of it, class, owner and culprit.
 #[derive(Clone, Debug)]

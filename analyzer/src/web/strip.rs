@@ -10,9 +10,9 @@ use super::chosen::Chosen;
 use super::clock::{HOUR_MS, length};
 use super::link;
 use super::stretch::Stretch;
-use crate::classify::{Class, Interval};
 use crate::report::text;
-use crate::sample::TimeMs;
+use goodput_exposition::sample::TimeMs;
+use goodput_verdict::{Class, Interval};
 
 /// Width of a strip, in units of its view box.
 pub(super) const WIDTH: f64 = 1000.0;
@@ -186,30 +186,10 @@ mod tests {
     use super::super::clock::{Clock, MINUTE_MS};
     use super::super::stretch::stretches;
     use super::*;
+    use goodput_testing::bare;
 
     fn interval(class: Class, start_min: i64, end_min: i64, ms: i64) -> Interval {
-        Interval {
-            cluster: None,
-            gpu: "GPU-a".into(),
-            node: "n1".into(),
-            model: None,
-            owner: None,
-            class,
-            start_ms: start_min * MINUTE_MS,
-            end_ms: end_min * MINUTE_MS,
-            ms,
-            confidence: 1.0,
-            busy_signal: None,
-            evidence: vec![],
-            missing: vec![],
-            charged_to: None,
-            gpu_instance: None,
-            energy: None,
-            run: None,
-            account: None,
-            variance_ms2: Some(0),
-            version: None,
-        }
+        Interval { ms, confidence: 1.0, ..bare(class, start_min * MINUTE_MS..end_min * MINUTE_MS) }
     }
 
     /// Twelve minutes of starving in an hour that is productive else: the hour's mean must not lie over them.

@@ -4,12 +4,12 @@ use std::collections::{BTreeSet, VecDeque};
 
 use super::assets;
 use super::clock::rfc3339;
-use crate::classify::{Class, Culprit, Evidence, Interval, Version};
-use crate::judge::HOUR_MS;
 use crate::judge::tests::START;
 use crate::report::text;
 use crate::serve::tests::{Served, serve};
-use crate::store::Results;
+use goodput_store::{ReadVerdicts as _, Results};
+use goodput_testing::bare;
+use goodput_verdict::{Class, Culprit, Evidence, HOUR_MS, Interval, Version};
 
 /// A name that is markup, a path and an escape at once.
 const NODE: &str = "<b>n/50%";
@@ -27,21 +27,14 @@ async fn with_a_starving_gpu() -> Served {
         node: "n2".into(),
         model: Some("NVIDIA H100".into()),
         owner: Some(OWNER.into()),
-        class: Class::DataloaderStorage,
-        start_ms: START,
-        end_ms: START + HOUR_MS,
         ms: HOUR_MS * 3 / 4,
-        confidence: 0.9,
         busy_signal: Some("gpu_busy".into()),
         evidence: vec![evidence("job_io_pressure", 0.75, "seconds per second")],
         missing: vec!["job_cpu_pressure".into()],
-        charged_to: None,
-        gpu_instance: None,
-        energy: None,
         run: Some("ml/MPIJob/<i>7".into()),
         account: Some("ml".into()),
-        variance_ms2: Some(0),
         version: Some(Version { rule: 3, rules: 40 }),
+        ..bare(Class::DataloaderStorage, START..START + HOUR_MS)
     };
     let rest = Interval { class: Class::Productive, ms: HOUR_MS / 4, evidence: vec![], ..starving.clone() };
     served.store.replace("n2", START..START + HOUR_MS, &[starving, rest]).await.unwrap();

@@ -2,16 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use goodput_exporter::catalog::host::AUDIT_STATUS;
-use goodput_exporter::xid;
+use goodput_catalog::host::AUDIT_STATUS;
+use goodput_catalog::xid_codes;
 use serde::Serialize;
 
-use crate::classify::Thresholds;
-use crate::forecast::{Fault, Kind, Level, Prospect, blames_hardware, prospects, xid_level};
-use crate::frame::{Levels, levels, sources};
-use crate::report::{Remedy, risk_outlook, risk_remedies, risk_title};
-use crate::sample::{Series, TimeMs};
-use crate::signal::{Entity, Signal};
+use crate::report::{risk_outlook, risk_remedies, risk_title};
+use goodput_exposition::sample::{Series, TimeMs};
+use goodput_rules::classify::Thresholds;
+use goodput_rules::forecast::{blames_hardware, prospects, xid_level};
+use goodput_rules::frame::{Levels, levels, sources};
+use goodput_rules::signal::{Entity, Signal};
+use goodput_verdict::{Fault, Kind, Level, Prospect, Remedy};
 
 /// What stands above the verdicts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -172,7 +173,7 @@ fn counted_xids(gpu: &Levels<'_>, indices: &BTreeMap<String, String>) -> Option<
         let most = codes.entry(code).or_default();
         *most = most.max(count);
     }
-    let blamed = codes.into_iter().filter_map(|(code, count)| Some((xid::find(code)?, count)));
+    let blamed = codes.into_iter().filter_map(|(code, count)| Some((xid_codes::find(code)?, count)));
     let blamed: Vec<_> = blamed.filter(|(code, _)| blames_hardware(code.class)).collect();
     let level = blamed.iter().map(|(code, _)| xid_level(code)).max()?;
     let shown = blamed.iter().map(|(code, count)| {
@@ -232,16 +233,15 @@ impl Audit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ingest::Limits;
-    use crate::ingest::text::{Format, parse};
-    use crate::sample::Sample;
+    use goodput_exposition::sample::Sample;
+    use goodput_exposition::{Format, Limits, parse};
 
     /// A minute of scrapes that all say this.
     fn minute(text: &str) -> Vec<Series> {
         let mut all: BTreeMap<_, Vec<Sample>> = BTreeMap::new();
         for second in 0..=60 {
             let text = format!("node_uname_info{{nodename=\"n1\",instance=\"n1:9400\"}} 1\n{text}");
-            for series in parse(&text, Format::Text, &Limits::default(), 1000 * second).unwrap() {
+            for series in parse(&text, Format::Text, Limits::NONE, 1000 * second).unwrap() {
                 all.entry(series.labels).or_default().extend(series.samples);
             }
         }

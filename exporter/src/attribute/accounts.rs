@@ -34,6 +34,17 @@ pub enum Unread {
     Failed(String),
 }
 
+impl Unread {
+    /// Nothing of a process that has ended or is being started: another scrape asks the next one, or it again.
+    pub(super) fn of(error: FileError) -> Option<Self> {
+        match error {
+            FileError::Missing { .. } => None,
+            FileError::Denied { path } => Some(Self::Denied(path)),
+            error => Some(Self::Failed(error.to_string())),
+        }
+    }
+}
+
 impl Told {
     /// The account of the owner, when it is a job that told one.
     #[must_use]
@@ -154,10 +165,7 @@ impl Job {
                 }
                 None
             }
-            // It has ended or is being started; the next scrape asks the next one, or it again.
-            Err(FileError::Missing { .. }) => None,
-            Err(FileError::Denied { path }) => Some(Unread::Denied(path)),
-            Err(error) => Some(Unread::Failed(error.to_string())),
+            Err(error) => Unread::of(error),
         };
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::accounts::Unread;
 use crate::source::environ::{Answer, Environs, MpsLimits};
-use crate::source::files::{FileError, Roots};
+use crate::source::files::Roots;
 use crate::source::nvml::Snapshot;
 
 /// How long a resolution waits for the environments of clients that it meets for the first time, as for accounts.
@@ -73,8 +73,6 @@ impl Clients {
 fn told(answer: Answer<MpsLimits>) -> Option<Result<MpsLimits, Unread>> {
     match answer {
         Ok(limits) => Some(Ok(limits)),
-        Err(FileError::Missing { .. }) => None,
-        Err(FileError::Denied { path }) => Some(Err(Unread::Denied(path))),
-        Err(error) => Some(Err(Unread::Failed(error.to_string()))),
+        Err(error) => Unread::of(error).map(Err),
     }
 }

@@ -12,7 +12,6 @@ use super::life::Signs;
 use super::mps::Clients;
 use super::slurm_gpus::JobGpus;
 use super::{Owners, resolve};
-use crate::config::Config;
 use crate::parse::container_log::ContainerName;
 use crate::source::container_logs::Logs;
 use crate::source::files::Roots;
@@ -42,6 +41,23 @@ pub struct Schedulers {
     pub unmapped: usize,
     /// Does a scheduler share out GPUs itself, that it has reserved? Then who was promised a share is not told.
     pub reserved: bool,
+}
+
+/// What a resolver reads in addition to the processes on GPUs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// The kubelet's pod-resources socket; `None` when the kubelet is not asked.
+    pub kubelet: Option<PathBuf>,
+    /// Further resources whose devices are GPUs or MIG instances.
+    pub resources: Vec<String>,
+    /// The folder of the job mapping.
+    pub job_map: Option<PathBuf>,
+    /// Cgroups to read besides those that hold a GPU.
+    pub cgroup_patterns: Vec<String>,
+    /// The Slurm accounts of jobs, from the environments of their processes.
+    pub slurm_accounts: bool,
+    /// The limits of MPS clients, from their environments.
+    pub mps_limits: bool,
 }
 
 /// Finds owners, and remembers what need not be found again.
@@ -75,21 +91,21 @@ struct Seen {
 }
 
 impl Resolver {
-    /// As configured. Without a thread to ask the kubelet from, pods are not named.
+    /// Reads these. Without a thread to ask the kubelet from, pods are not named.
     #[must_use]
-    pub fn start(config: &Config) -> Self {
-        let kubelet = config.pod_resources_socket().and_then(|socket| {
+    pub fn start(settings: Settings) -> Self {
+        let kubelet = settings.kubelet.and_then(|socket| {
             let started = PodResources::start(socket);
             started.inspect_err(|error| tracing::warn!("no pods are named: cannot start a thread: {error}")).ok()
         });
         Self {
             kubelet,
-            resources: RESOURCES.iter().map(|name| (*name).to_owned()).chain(config.resource_names.clone()).collect(),
-            job_map: config.job_mapping.clone(),
-            cgroup_patterns: config.cgroup_patterns.clone(),
-            accounts: config.tells_slurm_accounts().then(|| reading("accounts", Accounts::start)).flatten(),
-            job_gpus: config.tells_slurm_accounts().then(|| reading("GPUs of idle jobs", JobGpus::start)).flatten(),
-            mps: config.tells_mps_limits().then(|| reading("limits of MPS clients", Clients::start)).flatten(),
+            resources: RESOURCES.iter().map(|name| (*name).to_owned()).chain(settings.resources).collect(),
+            job_map: settings.job_map,
+            cgroup_patterns: settings.cgroup_patterns,
+            accounts: settings.slurm_accounts.then(|| reading("accounts", Accounts::start)).flatten(),
+            job_gpus: settings.slurm_accounts.then(|| reading("GPUs of idle jobs", JobGpus::start)).flatten(),
+            mps: settings.mps_limits.then(|| reading("limits of MPS clients", Clients::start)).flatten(),
             seen: Mutex::default(),
         }
     }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::accounts::Unread;
 use crate::source::environ::{Answer, Environs, Slurm};
-use crate::source::files::{FileError, Roots};
+use crate::source::files::Roots;
 use crate::source::slurm::{self, Step};
 
 /// How long a resolution waits for the environments of steps that it meets for the first time, as for accounts.
@@ -103,10 +103,7 @@ impl Asked {
                 self.told = numbered(step, environ);
                 None
             }
-            // It has ended or is being started.
-            Err(FileError::Missing { .. }) => None,
-            Err(FileError::Denied { path }) => Some(Unread::Denied(path)),
-            Err(error) => Some(Unread::Failed(error.to_string())),
+            Err(error) => Unread::of(error),
         };
     }
 }

@@ -39,32 +39,23 @@ pub fn load(path: &Path) -> anyhow::Result<Saved> {
     })
 }
 
-/// In which direction a check went, worst first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Direction {
-    /// It fails or warns, and did less before.
-    Worse,
-    /// One of the two could not be judged, or only one audit has the check.
-    Unknown,
-    /// It fails or warns less than before.
-    Better,
-    /// It ended the same way, and found something else.
-    Drifted,
+goodput_catalog::named! {
+    /// In which direction a check went, worst first.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Direction {
+        /// It fails or warns, and did less before.
+        Worse = "WORSE",
+        /// One of the two could not be judged, or only one audit has the check.
+        Unknown = "CANNOT BE COMPARED",
+        /// It fails or warns less than before.
+        Better = "BETTER",
+        /// It ended the same way, and found something else.
+        Drifted = "SAME VERDICT, OTHER READING",
+    }
 }
 
 impl Direction {
-    const ALL: [Self; 4] = [Self::Worse, Self::Unknown, Self::Better, Self::Drifted];
-
-    fn title(self) -> &'static str {
-        match self {
-            Self::Worse => "WORSE",
-            Self::Unknown => "CANNOT BE COMPARED",
-            Self::Better => "BETTER",
-            Self::Drifted => "SAME VERDICT, OTHER READING",
-        }
-    }
-
     /// The status whose colour stands for it.
     fn like(self) -> Status {
         match self {
@@ -200,12 +191,12 @@ pub fn table(diff: &Diff, colour: bool) -> String {
     for note in &diff.notes {
         let _ = writeln!(out, "{note}");
     }
-    for direction in Direction::ALL {
+    for direction in Direction::ALL.iter().copied() {
         let group: Vec<&Change> = diff.changes.iter().filter(|change| change.direction == direction).collect();
         if group.is_empty() {
             continue;
         }
-        let title = format!("{} ({})", direction.title(), group.len());
+        let title = format!("{} ({})", direction.name(), group.len());
         let _ = writeln!(out, "\n{}", paint(&title, direction.like(), colour));
         for change in group {
             let _ = writeln!(out, "  {}: {}", change.id, change.title);
@@ -254,7 +245,7 @@ pub fn markdown(diff: &Diff) -> String {
     }
     out += "| Change | Check | Before | After | Fix |\n|---|---|---|---|---|\n";
     for change in &diff.changes {
-        let direction = change.direction.title().to_lowercase();
+        let direction = change.direction.name().to_lowercase();
         let id = format!("`{}`", change.id);
         let (before, after) = (ending(change.before.as_ref()), ending(change.after.as_ref()));
         let fixes: Vec<String> = change.commands.iter().map(|command| format!("`{command}`")).collect();

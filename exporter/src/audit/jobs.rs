@@ -1,15 +1,16 @@
 //! The processes on GPUs, as `/proc` shows them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::iter::successors;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::{SEE_PROCESSES, Unread};
 use crate::attribute::{Owner, Place};
-use crate::collect::Context;
+use crate::context::Context;
 use crate::parse::ParseError;
-use crate::source::files;
 use crate::source::nvml::{Driver, Gpu, Virtualization};
+use crate::source::{cgroupfs, files};
 
 /// One process and what was read of it.
 pub(super) struct GpuProcess<'a, T> {
@@ -33,13 +34,11 @@ pub(super) fn read<'a, T>(
             seen.push(GpuProcess { pid, gpus, value });
         }
     }
-    match seen.is_empty() {
-        false => Ok(seen),
-        true => {
-            let what = format!("none of the {count} processes on GPUs is visible in {}", context.roots.proc.display());
-            Err(Unread::Denied { what, permit: SEE_PROCESSES })
-        }
+    if seen.is_empty() {
+        let what = format!("none of the {count} processes on GPUs is visible in {}", context.roots.proc.display());
+        return Err(Unread::Denied { what, permit: SEE_PROCESSES });
     }
+    Ok(seen)
 }
 
 fn holders(context: &Context) -> Result<BTreeMap<u32, Vec<&Gpu>>, Unread> {
@@ -49,11 +48,9 @@ fn holders(context: &Context) -> Result<BTreeMap<u32, Vec<&Gpu>>, Unread> {
             holders.entry(process.pid).or_default().push(gpu);
         }
     }
-    match (holders.is_empty(), gpus(context)) {
-        (false, _) => Ok(holders),
-        (true, Err(absent)) => Err(absent),
-        (true, Ok(_)) => Err(Unread::Absent("no process holds a GPU".to_owned())),
-    }
+    gpus(context)?;
+    Unread::unless(!holders.is_empty(), "no process holds a GPU")?;
+    Ok(holders)
 }
 
 /// The GPUs; there is at least one.
@@ -70,30 +67,25 @@ pub(super) fn gpus(context: &Context) -> Result<&[Gpu], Unread> {
 pub(super) fn boards<'a>(context: &'a Context, what: &str) -> Result<Vec<&'a Gpu>, Unread> {
     let is_share = |gpu: &&Gpu| gpu.virtualization == Ok(Virtualization::Vgpu);
     let boards: Vec<&Gpu> = gpus(context)?.iter().filter(|gpu| !is_share(gpu)).collect();
-    match boards.is_empty() {
-        true => Err(Unread::Absent(format!("{what}: the GPUs are vGPUs: the hypervisor decides it"))),
-        false => Ok(boards),
-    }
+    Unread::unless(!boards.is_empty(), &format!("{what}: the GPUs are vGPUs: the hypervisor decides it"))?;
+    Ok(boards)
 }
 
 /// An error where every GPU is lent by a hypervisor: a guest does not see what lies between them and its memory.
 pub(super) fn sees_the_bus(context: &Context, what: &str) -> Result<(), Unread> {
     let all = &context.gpus.gpus;
     let is_lent = |gpu: &Gpu| gpu.virtualization.is_ok_and(Virtualization::is_guest);
-    match !all.is_empty() && all.iter().all(is_lent) {
-        true => Err(Unread::Absent(format!("{what}: the GPUs are a hypervisor's, and so is the bus that they are on"))),
-        false => Ok(()),
-    }
+    let absent = format!("{what}: the GPUs are a hypervisor's, and so is the bus that they are on");
+    Unread::unless(all.is_empty() || !all.iter().all(is_lent), &absent)
 }
 
 /// Owners whose processes hold a GPU and that have a cgroup of their own. An owner without one is not limited by one.
 pub(super) fn owners(context: &Context) -> Result<Vec<&Arc<Owner>>, Unread> {
     gpus(context)?;
     let owners = context.owners.all().iter().filter(|owner| !owner.pids.is_empty() && !owner.places.is_empty());
-    match owners.collect::<Vec<_>>() {
-        none if none.is_empty() => Err(Unread::Absent("no job with a cgroup of its own holds a GPU".to_owned())),
-        owners => Ok(owners),
-    }
+    let owners: Vec<_> = owners.collect();
+    Unread::unless(!owners.is_empty(), "no job with a cgroup of its own holds a GPU")?;
+    Ok(owners)
 }
 
 /// A cgroup and those above it, from below; the hierarchy's root, which has no limits, is left out.
@@ -103,6 +95,23 @@ pub(super) fn with_parents(place: &Place) -> impl Iterator<Item = Place> {
     });
     let controllers = place.controllers.clone();
     paths.map(move |path| Place { controllers: controllers.clone(), path })
+}
+
+/// The cgroups of those who hold a GPU, and those above them, once each: their path, and their folder in the hierarchy
+/// of this controller; without a controller, in that of version 2.
+pub(super) fn folders(context: &Context, controller: &str) -> Result<BTreeSet<(String, PathBuf)>, Unread> {
+    let places = owners(context)?.into_iter().flat_map(|owner| &owner.places).flat_map(with_parents);
+    Ok(places.filter_map(|place| Some((place.path.clone(), folder(context, &place, controller)?))).collect())
+}
+
+/// A group's folder in the hierarchy of this controller; without a controller, in that of version 2.
+pub(super) fn folder(context: &Context, place: &Place, controller: &str) -> Option<PathBuf> {
+    let Place { controllers, path } = place;
+    if controllers.is_empty() {
+        return Some(cgroupfs::group(&cgroupfs::v2_root(&context.roots), path));
+    }
+    let here = controllers.split(',').any(|name| name == controller);
+    here.then(|| cgroupfs::v1_group(&context.roots, controllers, controller, path)).flatten()
 }
 
 #[cfg(test)]

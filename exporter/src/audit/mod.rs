@@ -4,6 +4,7 @@
 //! reads plain values through [`crate::source`] and hands them to a pure function of its file, which judges.
 
 pub mod checks;
+pub(crate) mod collector;
 pub mod diff;
 mod jobs;
 pub mod reference;
@@ -13,70 +14,45 @@ mod text;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-use crate::collect::Context;
+use crate::context::Context;
 use crate::source::files::FileError;
 use crate::source::left_out;
 use crate::source::nvml::Absent;
 
-/// What the node is for: several settings are right for one kind of work and wrong for another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Profile {
-    /// Long jobs: throughput counts
-    Training,
-    /// Services: the slowest answers count
-    Inference,
-    /// Both, or not known: what harms neither
-    Mixed,
-}
-
-impl Profile {
-    /// As the command line spells it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Training => "training",
-            Self::Inference => "inference",
-            Self::Mixed => "mixed",
-        }
+goodput_catalog::named! {
+    /// What the node is for: several settings are right for one kind of work and wrong for another.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+    pub enum Profile {
+        /// Long jobs: throughput counts
+        Training = "training",
+        /// Services: the slowest answers count
+        Inference = "inference",
+        /// Both, or not known: what harms neither
+        Mixed = "mixed",
     }
 }
 
-/// How a check ended, in the order in which a reader wants to know.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Status {
-    /// It costs GPU time, or will break a job.
-    Fail,
-    /// It can cost under some load; an administrator should decide.
-    Warn,
-    /// This process may not read it.
-    NoPermission,
-    /// It could not be read, or made no sense.
-    Error,
-    /// As it should be.
-    Pass,
-    /// This machine, driver or profile has nothing of the kind.
-    NotApplicable,
+goodput_catalog::named! {
+    /// How a check ended, in the order in which a reader wants to know.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Status {
+        /// It costs GPU time, or will break a job.
+        Fail = "fail",
+        /// It can cost under some load; an administrator should decide.
+        Warn = "warn",
+        /// This process may not read it.
+        NoPermission = "no_permission",
+        /// It could not be read, or made no sense.
+        Error = "error",
+        /// As it should be.
+        Pass = "pass",
+        /// This machine, driver or profile has nothing of the kind.
+        NotApplicable = "not_applicable",
+    }
 }
 
 impl Status {
-    /// Every status, in order.
-    pub const ALL: [Self; 6] =
-        [Self::Fail, Self::Warn, Self::NoPermission, Self::Error, Self::Pass, Self::NotApplicable];
-
-    /// As JSON and the metric's label spell it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Fail => "fail",
-            Self::Warn => "warn",
-            Self::NoPermission => "no_permission",
-            Self::Error => "error",
-            Self::Pass => "pass",
-            Self::NotApplicable => "not_applicable",
-        }
-    }
-
     /// For people.
     fn words(self) -> String {
         self.name().replace('_', " ")
@@ -147,30 +123,25 @@ pub struct Fix {
     pub gain: Option<&'static str>,
 }
 
-/// Who may do it.
-#[derive(Clone, Copy, Debug, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Who {
-    /// Root on the node.
-    Root,
-    /// The administrator who configures and restarts the kubelet or Slurm.
-    ClusterAdmin,
-    /// The user who starts the job.
-    User,
-    /// An administrator with access to the firmware, the hypervisor or the hardware.
-    Hardware,
+impl Fix {
+    /// What most are: root does it, nothing restarts, and it lasts.
+    const USUAL: Self =
+        Self { command: "", lasting: None, restarts: "nothing", who: Who::Root, risk: "none known", gain: None };
 }
 
-impl Who {
-    /// For people.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Root => "root",
-            Self::ClusterAdmin => "cluster admin",
-            Self::User => "the job's user",
-            Self::Hardware => "firmware, hypervisor or hardware",
-        }
+goodput_catalog::named! {
+    /// Who may do it.
+    #[derive(Clone, Copy, Debug, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Who {
+        /// Root on the node.
+        Root = "root",
+        /// The administrator who configures and restarts the kubelet or Slurm.
+        ClusterAdmin = "cluster admin",
+        /// The user who starts the job.
+        User = "the job's user",
+        /// An administrator with access to the firmware, the hypervisor or the hardware.
+        Hardware = "firmware, hypervisor or hardware",
     }
 }
 
@@ -185,33 +156,21 @@ pub struct Source {
     pub url: &'static str,
 }
 
-/// How far to trust a source, best first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Grade {
-    /// The kernel's own documentation or source.
-    Kernel,
-    /// The maker of the part says so.
-    Vendor,
-    /// Widely used practice.
-    Practice,
-    /// A handbook that gives no measurement.
-    Book,
-    /// Our own judgement.
-    Own,
-}
-
-impl Grade {
-    /// For people.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Kernel => "kernel",
-            Self::Vendor => "vendor",
-            Self::Practice => "practice",
-            Self::Book => "book",
-            Self::Own => "own judgement",
-        }
+goodput_catalog::named! {
+    /// How far to trust a source, best first.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Grade {
+        /// The kernel's own documentation or source.
+        Kernel = "kernel",
+        /// The maker of the part says so.
+        Vendor = "vendor",
+        /// Widely used practice.
+        Practice = "practice",
+        /// A handbook that gives no measurement.
+        Book = "book",
+        /// Our own judgement.
+        Own = "own judgement",
     }
 }
 
@@ -229,6 +188,14 @@ pub struct Verdict {
 impl Verdict {
     fn new(status: Status, read: impl Into<String>) -> Self {
         Self { status, read: read.into(), commands: Vec::new() }
+    }
+
+    /// Names what is wrong; where nothing is, it passes.
+    fn listing(status: Status, wrong: Vec<String>, right: impl Into<String>) -> Self {
+        match wrong.is_empty() {
+            true => Self::new(Status::Pass, right),
+            false => Self::new(status, text::list(&wrong)),
+        }
     }
 
     fn with(self, commands: Vec<String>) -> Self {
@@ -270,6 +237,11 @@ impl From<FileError> for Unread {
 }
 
 impl Unread {
+    /// There has to be something to judge; otherwise this is why there is not.
+    fn unless(is_there: bool, absent: &str) -> Result<(), Self> {
+        is_there.then_some(()).ok_or_else(|| Self::Absent(absent.to_owned()))
+    }
+
     /// NVML's reason for giving no value.
     fn nvml(what: &str, why: Absent) -> Self {
         match why {

@@ -9,7 +9,7 @@ use super::{Check, Expected, Source};
 const HEAD: &str = "\
 # Audit: what is checked, and who says so
 
-Made from the rows of `goodput-exporter audit`; how to run it is in [exporter.md](exporter.md#audit).
+Made from the rows of `goodput-exporter audit`; how to run it is in [exporter.md](../use/exporter.md#audit).
 
 A *fail* costs GPU time by itself or will break a job; a *warn* can cost under some load, and somebody should decide.
 Nothing is ever changed: the commands are for you. Each claim says where it comes from, best first:
@@ -19,7 +19,7 @@ itself prints the node's own where it knows them.
 
 ";
 
-/// `docs/audit.md`.
+/// `docs/reference/audit.md`.
 #[must_use]
 pub fn markdown() -> String {
     let mut out = HEAD.to_owned();
@@ -75,7 +75,7 @@ mod tests {
     /// `UPDATE_GOLDEN=1 cargo test -p goodput-exporter audit` rewrites the file.
     #[test]
     fn docs_audit_md_is_current() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/audit.md");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference/audit.md");
         let now = markdown();
         if std::env::var_os("UPDATE_GOLDEN").is_some() {
             std::fs::write(path, &now).unwrap();

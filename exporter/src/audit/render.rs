@@ -18,7 +18,7 @@ const INDENT: &str = "      ";
 pub fn table(audit: &Audit, colour: bool) -> String {
     let mut out = heading(audit) + "\n";
     let width = audit.findings.iter().map(|finding| finding.check.id.len()).max().unwrap_or_default();
-    for status in Status::ALL {
+    for status in Status::ALL.iter().copied() {
         let group: Vec<&Finding> = audit.findings.iter().filter(|finding| finding.status == status).collect();
         if group.is_empty() {
             continue;
@@ -60,8 +60,8 @@ pub(super) fn paint(text: &str, status: Status, colour: bool) -> String {
 }
 
 fn summary(audit: &Audit) -> String {
-    let counts = Status::ALL.map(|status| (audit.count(status), status.words()));
-    counts.into_iter().filter(|(n, _)| *n > 0).map(|(n, name)| format!("{n} {name}")).collect::<Vec<_>>().join(", ")
+    let counts = Status::ALL.iter().map(|status| (audit.count(*status), status.words()));
+    counts.filter(|(n, _)| *n > 0).map(|(n, name)| format!("{n} {name}")).collect::<Vec<_>>().join(", ")
 }
 
 fn lines(finding: &Finding, width: usize, out: &mut String) {
@@ -135,7 +135,7 @@ pub fn json(audit: &Audit) -> serde_json::Result<String> {
         kernel: audit.kernel.as_deref(),
         profile: audit.profile.name(),
         version: env!("CARGO_PKG_VERSION"),
-        summary: Status::ALL.map(|status| (status.name(), audit.count(status))).into(),
+        summary: Status::ALL.iter().map(|status| (status.name(), audit.count(*status))).collect(),
         checks: audit.findings.iter().map(Row::from).collect(),
     };
     Ok(serde_json::to_string_pretty(&document)? + "\n")
@@ -188,7 +188,7 @@ impl<'a> From<&'a Finding> for Row<'a> {
 pub fn markdown(audit: &Audit) -> String {
     let mut out = format!("# {}\n\n{}\n\n", heading(audit), summary(audit));
     out += "| Status | Check | Found | Expected |\n|---|---|---|---|\n";
-    for status in Status::ALL {
+    for status in Status::ALL.iter().copied() {
         for finding in audit.findings.iter().filter(|finding| finding.status == status) {
             let id = format!("`{}`", finding.check.id);
             let name = status.words();

@@ -3,12 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use super::{CollectError, Collector, Context, Done, Entry};
-use crate::catalog::driver::*;
-use crate::family::Families;
+use super::*;
 use crate::parse::nvidia;
 use crate::source::daemons;
-use crate::source::files::{self, Roots};
+use goodput_catalog::driver::*;
 
 /// A node has thousands of processes, most of them the kernel's own.
 const DAEMONS_EVERY: Duration = Duration::from_secs(60);
@@ -27,13 +25,11 @@ const DAEMONS: [&str; 5] =
     ["nvidia-persistenced", "nv-fabricmanager", "nv-hostengine", "nvidia-cuda-mps-control", "nvidia-imex"];
 
 /// The row of this collector.
-pub(super) const ENTRY: Entry = Entry {
-    name: "driver",
-    about: "NVIDIA's kernel modules, parameters, firmware and daemons; 3 small files and 1 per GPU, and every 60 s 1 per process.",
-    default: true,
-    deadline: Duration::from_secs(2),
-    new: || Box::<Driver>::default(),
-};
+pub(crate) const ENTRY: Entry = Entry::new::<Driver>(
+    "driver",
+    "NVIDIA's kernel modules, parameters, firmware and daemons; 3 small files and 1 per GPU, and every 60 s 1 per process.",
+    2,
+);
 
 /// Reads `/proc/driver/nvidia`, `/proc/modules`, and now and then the names of all processes.
 #[derive(Default)]

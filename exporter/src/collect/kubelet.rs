@@ -1,13 +1,9 @@
 //! `kubelet`: how the kubelet places containers, from its configuration and its managers' states.
 
-use std::time::Duration;
-
-use super::{CollectError, Collector, Context, Done, Entry};
-use crate::catalog::kubelet::*;
-use crate::family::Families;
+use super::*;
 use crate::parse::ParseError;
 use crate::parse::kubelet::{self, CPU_POLICIES, Configuration, MEMORY_POLICIES, TOPOLOGY_POLICIES, TOPOLOGY_SCOPES};
-use crate::source::files::{self, FileError, Roots};
+use goodput_catalog::kubelet::*;
 
 /// Most sets of NUMA nodes that get series of their own.
 const MAX_NODE_SETS: usize = 16;
@@ -20,13 +16,11 @@ const CPU_STATE: &str = "cpu_manager_state";
 const MEMORY_STATE: &str = "memory_manager_state";
 
 /// The row of this collector.
-pub(super) const ENTRY: Entry = Entry {
-    name: "kubelet",
-    about: "How the kubelet places containers on CPUs, memory and devices; 3 small files; only root can read the managers' states.",
-    default: true,
-    deadline: Duration::from_secs(1),
-    new: || Box::<Kubelet>::default(),
-};
+pub(crate) const ENTRY: Entry = Entry::new::<Kubelet>(
+    "kubelet",
+    "How the kubelet places containers on CPUs, memory and devices; 3 small files; only root can read the managers' states.",
+    1,
+);
 
 /// Reads `/var/lib/kubelet/{config.yaml,cpu_manager_state,memory_manager_state}`.
 #[derive(Default)]

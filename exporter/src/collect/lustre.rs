@@ -1,25 +1,20 @@
 //! `lustre`: what programs read from and write to Lustre file systems.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
-use super::{CollectError, Collector, Context, Done, Entry};
-use crate::catalog::lustre::*;
-use crate::family::Families;
+use super::*;
 use crate::parse::lustre::{self, Client};
-use crate::source::files::{self, FileError, Roots};
+use goodput_catalog::lustre::*;
 
 /// Most clients that get series of their own; a node has one per mount.
 const MAX_CLIENTS: usize = 16;
 
 /// The row of this collector.
-pub(super) const ENTRY: Entry = Entry {
-    name: "lustre",
-    about: "Reads, writes and other calls of Lustre clients; 1 file per mount, for which root is needed from Lustre 2.12 on. No server is asked.",
-    default: true,
-    deadline: Duration::from_secs(1),
-    new: || Box::<Lustre>::default(),
-};
+pub(crate) const ENTRY: Entry = Entry::new::<Lustre>(
+    "lustre",
+    "Reads, writes and other calls of Lustre clients; 1 file per mount, for which root is needed from Lustre 2.12 on. No server is asked.",
+    1,
+);
 
 /// Reads `stats` of every client.
 #[derive(Default)]
@@ -28,20 +23,17 @@ pub struct Lustre;
 impl Collector for Lustre {
     fn collect(&mut self, context: &Context, out: &mut Families) -> Result<Done, CollectError> {
         let roots = &context.roots;
-        let mut denied = 0;
         let Some(clients) = clients(roots)? else {
             return Ok(Done::NotApplicable("no Lustre client in /proc/fs and /sys/fs".to_owned()));
         };
         out.push(&LUSTRE_CLIENTS, &[], clients.len() as f64);
+        let mut denied = 0;
         for name in clients.iter().take(MAX_CLIENTS) {
-            match stats(roots, name) {
-                Ok(Some(client)) => push(name, &client, out),
-                Ok(None) => {}
-                Err(FileError::Denied { .. }) => denied += 1,
-                Err(error) => drop(files::found::<()>(Err(error))),
+            if let Some(client) = files::found_or_denied(stats(roots, name), &mut denied) {
+                push(name, &client, out);
             }
         }
-        out.push(&LUSTRE_DENIED, &[], f64::from(denied));
+        out.push(&LUSTRE_DENIED, &[], denied as f64);
         Ok(Done::Ok)
     }
 }
@@ -71,8 +63,8 @@ fn push(name: &str, client: &Client, out: &mut Families) {
     out.push(&LUSTRE_READ_BYTES, &[filesystem, id], client.read_bytes.map(|n| n as f64));
     out.push(&LUSTRE_WRITTEN_BYTES, &[filesystem, id], client.written_bytes.map(|n| n as f64));
     for (operation, calls) in [("read", client.read), ("write", client.write), ("other", client.other)] {
-        let (labels, Some(calls)) = ([filesystem, id, operation], calls) else { continue };
-        out.push(&LUSTRE_CALLS, &labels, calls.count as f64);
+        let labels = [filesystem, id, operation];
+        out.push(&LUSTRE_CALLS, &labels, calls.count.map(|n| n as f64));
         out.push(&LUSTRE_CALL_TIME, &labels, calls.time.map(|time| time.as_secs_f64()));
     }
 }

@@ -1,35 +1,21 @@
 //! `memory`: what the node's memory is used for, and what it takes to get some back.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use super::{CollectError, Collector, Context, Done, Entry, all};
-use crate::catalog::Metric;
-use crate::catalog::reclaim::*;
-use crate::family::Families;
+use super::*;
 use crate::parse::{keyed, meminfo};
-use crate::source::files::FileError;
+use goodput_catalog::reclaim::*;
 
 /// The row of this collector.
-pub(super) const ENTRY: Entry = Entry {
-    name: "memory",
-    about: "What the node's memory is used for, writing back, reclaim and OOM kills; 2 small files.",
-    default: true,
-    deadline: Duration::from_secs(1),
-    new: || Box::<Memory>::default(),
-};
+pub(crate) const ENTRY: Entry = Entry::new::<Memory>(
+    "memory",
+    "What the node's memory is used for, writing back, reclaim and OOM kills; 2 small files.",
+    1,
+);
 
 /// Reads `/proc/meminfo` and `/proc/vmstat`.
-pub struct Memory {
-    /// The kernel counts pages.
-    page_bytes: f64,
-}
-
-impl Default for Memory {
-    fn default() -> Self {
-        Self { page_bytes: procfs::page_size() as f64 }
-    }
-}
+#[derive(Default)]
+pub struct Memory;
 
 impl Collector for Memory {
     fn collect(&mut self, context: &Context, out: &mut Families) -> Result<Done, CollectError> {
@@ -40,7 +26,7 @@ impl Collector for Memory {
                 }
             })
         });
-        all([sizes, self.vmstat(context, out)])?;
+        all([sizes, vmstat(context, out)])?;
         Ok(Done::Ok)
     }
 }
@@ -67,34 +53,30 @@ fn meminfo_row(key: &str) -> Option<Row> {
     })
 }
 
-impl Memory {
-    fn vmstat(&self, context: &Context, out: &mut Families) -> Result<(), FileError> {
-        let mut sums: BTreeMap<&str, (Row, u64)> = BTreeMap::new();
-        let (mut pinned, mut unpinned) = (None, None);
-        let text = context.common.read(&context.roots.proc.join("vmstat"))?;
-        let parsed = keyed::each(&text, |key, count| match key {
-            "nr_foll_pin_acquired" => pinned = Some(count),
-            "nr_foll_pin_released" => unpinned = Some(count),
-            "nr_dirty_threshold" => out.push(&MEMORY_DIRTY_LIMIT, &["throttle"], count as f64 * self.page_bytes),
-            "nr_dirty_background_threshold" => {
-                out.push(&MEMORY_DIRTY_LIMIT, &["background"], count as f64 * self.page_bytes);
+fn vmstat(context: &Context, out: &mut Families) -> Result<(), FileError> {
+    let page_bytes = procfs::page_size() as f64;
+    let mut sums: BTreeMap<&str, (Row, u64)> = BTreeMap::new();
+    let (mut pinned, mut unpinned) = (None, None);
+    let mut add = |key: &str, count: u64| match key {
+        "nr_foll_pin_acquired" => pinned = Some(count),
+        "nr_foll_pin_released" => unpinned = Some(count),
+        "nr_dirty_threshold" => out.push(&MEMORY_DIRTY_LIMIT, &["throttle"], count as f64 * page_bytes),
+        "nr_dirty_background_threshold" => out.push(&MEMORY_DIRTY_LIMIT, &["background"], count as f64 * page_bytes),
+        _ => {
+            if let Some((name, row)) = vmstat_row(key) {
+                let sum = &mut sums.entry(name).or_insert((row, 0)).1;
+                *sum = sum.saturating_add(count);
             }
-            _ => {
-                if let Some((name, row)) = vmstat_row(key) {
-                    let sum = &mut sums.entry(name).or_insert((row, 0)).1;
-                    *sum = sum.saturating_add(count);
-                }
-            }
-        });
-        context.common.parse(&context.roots.proc.join("vmstat"), |_| parsed)?;
-        for ((row, label), sum) in sums.into_values() {
-            out.push(row, label, sum as f64);
         }
-        // The two are read one after the other, so that fewer may seem pinned than let go.
-        let pages = pinned.zip(unpinned).map(|(pinned, unpinned)| pinned.saturating_sub(unpinned));
-        out.push(&MEMORY_PINNED, &[], pages.map(|pages: u64| pages as f64 * self.page_bytes));
-        Ok(())
+    };
+    context.common.parse(&context.roots.proc.join("vmstat"), |text| keyed::each(text, &mut add))?;
+    for ((row, label), sum) in sums.into_values() {
+        out.push(row, label, sum as f64);
     }
+    // The two are read one after the other, so that fewer may seem pinned than let go.
+    let pages = pinned.zip(unpinned).map(|(pinned, unpinned)| pinned.saturating_sub(unpinned));
+    out.push(&MEMORY_PINNED, &[], pages.map(|pages: u64| pages as f64 * page_bytes));
+    Ok(())
 }
 
 /// The figure that a line belongs to: the first whose name it has, or begins with. Kernels before 4.13 count reclaim by

@@ -1,6 +1,6 @@
-//! One file per collector: reads its sources, parses, and pushes samples of its own catalog rows.
+//! One file per collector: reads its sources, parses, and pushes samples of its own catalog rows. Each uses what is
+//! imported here.
 
-pub mod audit;
 pub mod cgroup;
 pub mod cpu;
 pub mod driver;
@@ -24,54 +24,12 @@ pub mod storage;
 pub mod swap;
 pub mod thp;
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use crate::attribute::Owners;
-use crate::catalog::dcgm::{Names, Selection};
-use crate::family::Families;
-use crate::source::common::Common;
-use crate::source::files::{FileError, Roots};
-use crate::source::nvml::Snapshot;
-
-/// What a collector may look at during one scrape.
-#[derive(Clone)]
-pub struct Context {
-    /// Where the kernel's files are.
-    pub roots: Arc<Roots>,
-    /// What several collectors read there.
-    pub common: Arc<Common>,
-    /// The newest reading of every GPU.
-    pub gpus: Arc<Snapshot>,
-    /// Which container, pod, job or unit holds which GPU.
-    pub owners: Arc<Owners>,
-    /// Value of dcgm-exporter's host label.
-    pub hostname: Arc<str>,
-    /// Which of dcgm-exporter's series are written, and how.
-    pub dcgm: Arc<Dcgm>,
-}
-
-/// What dcgm-exporter can be told about its series.
-#[derive(Clone, Debug)]
-pub struct Dcgm {
-    /// The spelling of their names.
-    pub names: Names,
-    /// The fields.
-    pub fields: Selection,
-    /// What `DCGM_EXP_XID_ERRORS_COUNT` counts over.
-    pub xid_window: Duration,
-    /// What `DCGM_EXP_CLOCK_EVENTS_COUNT` counts over.
-    pub clock_events_window: Duration,
-}
-
-/// As dcgm-exporter does if it is told nothing, in its legacy spelling.
-impl Default for Dcgm {
-    fn default() -> Self {
-        let window = Duration::from_secs(300);
-        let (names, fields) = (Names::default(), Selection::default());
-        Self { names, fields, xid_window: window, clock_events_window: window }
-    }
-}
+use crate::context::Context;
+use crate::source::files::{self, FileError, Roots};
+use goodput_catalog::Metric;
+use goodput_exposition::Families;
 
 /// How a collector that did not fail ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,6 +56,11 @@ fn all(parts: impl IntoIterator<Item = Result<(), FileError>>) -> Result<(), Fil
     parts.into_iter().fold(Ok(()), Result::and)
 }
 
+/// The label of a NUMA node; one that is not known makes none.
+fn node_label(node: Option<u32>) -> String {
+    node.map(|node| node.to_string()).unwrap_or_default()
+}
+
 /// A source of metric families. It keeps what it needs between scrapes, and fails alone.
 pub trait Collector: Send {
     /// Pushes this moment's samples. What it pushed before an error is kept.
@@ -118,27 +81,13 @@ pub struct Entry {
     pub new: fn() -> Box<dyn Collector>,
 }
 
-/// Every collector.
-pub static REGISTRY: &[Entry] = &[
-    gpu::ENTRY,
-    node::ENTRY,
-    numa::ENTRY,
-    irq::ENTRY,
-    swap::ENTRY,
-    thp::ENTRY,
-    pressure::ENTRY,
-    owner::ENTRY,
-    cgroup::ENTRY,
-    audit::ENTRY,
-    pci::ENTRY,
-    process::ENTRY,
-    storage::ENTRY,
-    network::ENTRY,
-    cpu::ENTRY,
-    memory::ENTRY,
-    driver::ENTRY,
-    kubelet::ENTRY,
-    placement::ENTRY,
-    lustre::ENTRY,
-    overlay::ENTRY,
-];
+impl Entry {
+    /// One that is on, and may take this many seconds.
+    pub(crate) const fn new<C: Collector + Default + 'static>(
+        name: &'static str,
+        about: &'static str,
+        seconds: u64,
+    ) -> Self {
+        Self { name, about, default: true, deadline: Duration::from_secs(seconds), new: || Box::<C>::default() }
+    }
+}

@@ -4,26 +4,19 @@ use std::collections::BTreeMap;
 
 /// A count that falls by less than this was corrected by the kernel, as idle time and I/O wait are by a tick or some:
 /// the total waits for it. One that falls by more restarted, as a CPU's does after hotplug: the total goes on.
-const CORRECTION: f64 = 3.0;
+const CORRECTION_SECONDS: u64 = 3;
 
-/// Totals by kind, of counts that each come from somewhere.
-#[derive(Debug)]
-pub(super) struct Monotone<Of, To> {
+/// Totals by kind, of counts that each come from somewhere and have this many units per second.
+#[derive(Debug, Default)]
+pub(super) struct Monotone<const PER_SECOND: u64, Of, To> {
     last: BTreeMap<Of, u64>,
     sums: BTreeMap<To, u64>,
-    /// [`CORRECTION`] in the unit of the counts.
-    correction: u64,
 }
 
-impl<Of: Ord, To: Ord> Monotone<Of, To> {
-    /// For counts with this many units per second.
-    pub(super) fn new(per_second: f64) -> Self {
-        Self { last: BTreeMap::new(), sums: BTreeMap::new(), correction: (CORRECTION * per_second) as u64 }
-    }
-
+impl<const PER_SECOND: u64, Of: Ord, To: Ord> Monotone<PER_SECOND, Of, To> {
     /// Is the count so far below the last reading that it restarted?
     pub(super) fn begins_anew(&self, of: &Of, count: u64) -> bool {
-        self.last.get(of).is_some_and(|last| last.saturating_sub(count) >= self.correction)
+        self.last.get(of).is_some_and(|last| last.saturating_sub(count) >= CORRECTION_SECONDS * PER_SECOND)
     }
 
     /// Forgets the last reading: all that the next count shows was counted since its restart.
@@ -59,7 +52,7 @@ mod tests {
     use super::*;
 
     fn total(counts: &[u64]) -> u64 {
-        let mut totals = Monotone::new(100.0);
+        let mut totals = Monotone::<100, i32, ()>::default();
         for count in counts {
             totals.add(0, (), *count);
         }
@@ -82,7 +75,7 @@ mod tests {
     proptest! {
         #[test]
         fn totals_never_go_back(counts: Vec<u64>) {
-            let mut totals = Monotone::new(100.0);
+            let mut totals = Monotone::<100, i32, ()>::default();
             let mut before = 0;
             for count in counts {
                 totals.add(0, (), count);

@@ -1,16 +1,13 @@
 //! `node`: the few figures of the whole node without which GPU and cgroup figures cannot be read.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use super::monotone::Monotone;
-use super::{CollectError, Collector, Context, Done, Entry, all};
-use crate::catalog::host::*;
-use crate::family::Families;
+use super::*;
 use crate::parse::diskstats::{self, Disk};
 use crate::parse::{meminfo, stat};
-use crate::source::files::{self, FileError};
 use crate::source::{blocks, hostname};
+use goodput_catalog::host::*;
 
 /// Most disks that get series of their own; storage networks can show thousands.
 pub(super) const MAX_DISKS: usize = 64;
@@ -19,23 +16,13 @@ pub(super) const MAX_DISKS: usize = 64;
 const NOT_DISKS: [&str; 7] = ["loop", "ram", "zram", "dm-", "md", "sr", "fd"];
 
 /// The row of this collector.
-pub(super) const ENTRY: Entry = Entry {
-    name: "node",
-    about: "Names, CPU time, memory and disks of the node; 5 small files.",
-    default: true,
-    deadline: Duration::from_secs(1),
-    new: || Box::<Node>::default(),
-};
+pub(crate) const ENTRY: Entry =
+    Entry::new::<Node>("node", "Names, CPU time, memory and disks of the node; 5 small files.", 1);
 
 /// Reads `/proc/stat`, `/proc/meminfo` and `/proc/diskstats`.
+#[derive(Default)]
 pub struct Node {
-    ticks: Monotone<usize, usize>,
-}
-
-impl Default for Node {
-    fn default() -> Self {
-        Self { ticks: Monotone::new(stat::TICKS_PER_SECOND) }
-    }
+    ticks: Monotone<{ stat::TICKS_PER_SECOND as u64 }, usize, usize>,
 }
 
 impl Collector for Node {

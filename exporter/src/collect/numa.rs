@@ -1,26 +1,20 @@
 //! `numa`: memory, allocations, CPUs and distances of each NUMA node, and the node of each GPU.
 
 use std::path::Path;
-use std::time::Duration;
 
-use super::{CollectError, Collector, Context, Done, Entry};
-use crate::catalog::Metric;
-use crate::catalog::host::*;
-use crate::family::Families;
+use super::*;
 use crate::parse::{ParseError, bus_id, cpus, keyed, meminfo, number};
-use crate::source::files;
 use crate::source::nodes::{self, Nodes};
 use crate::source::nvml::Gpu;
-use crate::source::process;
+use crate::source::{files, process};
+use goodput_catalog::host::*;
 
 /// The row of this collector.
-pub(super) const ENTRY: Entry = Entry {
-    name: "numa",
-    about: "Memory, allocations, distances and balancing of NUMA nodes, the node of each GPU and where its processes may run; 5 files per NUMA node, 2 per GPU, 1 per GPU process.",
-    default: true,
-    deadline: Duration::from_secs(1),
-    new: || Box::<Numa>::default(),
-};
+pub(crate) const ENTRY: Entry = Entry::new::<Numa>(
+    "numa",
+    "Memory, allocations, distances and balancing of NUMA nodes, the node of each GPU and where its processes may run; 5 files per NUMA node, 2 per GPU, 1 per GPU process.",
+    1,
+);
 
 /// Reads `/sys/devices/system/node`, the GPUs' PCI folders, their processes' affinity, and NUMA balancing.
 #[derive(Default)]

@@ -1,25 +1,19 @@
 //! `overlay`: the device that holds a container's writable layer, and what the container writes to it.
 
-use std::time::Duration;
-
-use super::{CollectError, Collector, Context, Done, Entry};
+use super::*;
 use crate::attribute::Owner;
-use crate::catalog::overlay::*;
 use crate::collect::cgroup::MAX_OWNERS;
-use crate::family::Families;
 use crate::parse::mountinfo::{self, Mount};
 use crate::parse::{cgroup, number};
 use crate::source::cgroupfs;
-use crate::source::files::{self, Roots};
+use goodput_catalog::overlay::*;
 
 /// The row of this collector.
-pub(super) const ENTRY: Entry = Entry {
-    name: "overlay",
-    about: "Devices that hold the writable layers of containers with GPUs, and what those containers write to them; 4 small files per container, at most 64. No layer is walked.",
-    default: true,
-    deadline: Duration::from_secs(1),
-    new: || Box::<Overlay>::default(),
-};
+pub(crate) const ENTRY: Entry = Entry::new::<Overlay>(
+    "overlay",
+    "Devices that hold the writable layers of containers with GPUs, and what those containers write to them; 4 small files per container, at most 64. No layer is walked.",
+    1,
+);
 
 /// Reads `/proc/PID/mountinfo` of a process of each owner, `/proc/1/mountinfo` and `io.stat`.
 #[derive(Default)]

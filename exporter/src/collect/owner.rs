@@ -2,22 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
-use super::{CollectError, Collector, Context, Done, Entry};
+use super::*;
 use crate::attribute::accounts::Unread;
 use crate::attribute::holders::Holder;
 use crate::attribute::{Owner, Owners, Schedulers};
-use crate::catalog::host::{GPU_PROCESSES_UNATTRIBUTED, OWNER};
-use crate::catalog::owner::*;
-use crate::family::Families;
 use crate::parse::container_log::ContainerName;
 use crate::parse::device_id::Part;
 use crate::parse::owner::Identity;
-use crate::source::files::FileError;
 use crate::source::nvml::Gpu;
 use crate::source::oom::{Kills, Reason};
 use crate::source::pod_resources::State;
+use goodput_catalog::host::{GPU_PROCESSES_UNATTRIBUTED, OWNER};
+use goodput_catalog::owner::*;
 
 /// Owners per GPU with series of their own. MPS allows 48 clients per GPU; time-slicing has no limit.
 const MAX_OWNERS: usize = 64;
@@ -26,13 +23,11 @@ const MAX_OWNERS: usize = 64;
 pub(crate) const NAME: &str = "owner";
 
 /// The row of this collector.
-pub(super) const ENTRY: Entry = Entry {
-    name: NAME,
-    about: "Which container, pod, Slurm job or systemd unit holds which GPU; no files of its own.",
-    default: true,
-    deadline: Duration::from_secs(1),
-    new: || Box::<OwnerInfo>::default(),
-};
+pub(crate) const ENTRY: Entry = Entry::new::<OwnerInfo>(
+    NAME,
+    "Which container, pod, Slurm job or systemd unit holds which GPU; no files of its own.",
+    1,
+);
 
 /// Writes down what attribution found.
 #[derive(Default)]
@@ -161,8 +156,8 @@ fn names(container: Option<&ContainerName>) -> [&str; 3] {
 
 fn push_schedulers(schedulers: &Schedulers, out: &mut Families) -> Result<Done, CollectError> {
     if let Some((now, age)) = schedulers.kubelet {
-        for (state, name) in State::ALL {
-            out.push(&POD_RESOURCES_STATE, &[name], f64::from(u8::from(state == now)));
+        for state in State::ALL {
+            out.push(&POD_RESOURCES_STATE, &[state.name()], f64::from(u8::from(*state == now)));
         }
         out.push(&POD_RESOURCES_AGE, &[], age.map(|age| age.as_secs_f64()));
     }

@@ -1,22 +1,14 @@
 //! `pci`: the GPUs that are on the bus, whether or not the driver lists them.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use super::irq::device::{Class, class};
-use super::{CollectError, Collector, Context, Done, Entry};
-use crate::catalog::gpu::PCI_DEVICES;
-use crate::family::Families;
-use crate::source::files;
+use super::*;
+use goodput_catalog::gpu::PCI_DEVICES;
 
 /// The row of this collector.
-pub(super) const ENTRY: Entry = Entry {
-    name: "pci",
-    about: "NVIDIA GPUs on the PCI bus by kernel driver; one folder, and one link per GPU.",
-    default: true,
-    deadline: Duration::from_secs(1),
-    new: || Box::<Pci>::default(),
-};
+pub(crate) const ENTRY: Entry =
+    Entry::new::<Pci>("pci", "NVIDIA GPUs on the PCI bus by kernel driver; one folder, and one link per GPU.", 1);
 
 /// Lists `/sys/bus/pci/devices`.
 #[derive(Default)]

@@ -5,12 +5,10 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use super::process::tree::Tree;
-use super::{CollectError, Collector, Context, Done, Entry};
-use crate::catalog::placement::*;
-use crate::family::Families;
+use super::*;
 use crate::parse::process;
 use crate::parse::stat::TICKS_PER_SECOND;
-use crate::source::files;
+use goodput_catalog::placement::*;
 
 /// The kernel keeps no time per thread and node, so a thread's time goes to where it is found; walking thousands of
 /// threads takes tens of milliseconds.
@@ -23,13 +21,11 @@ const MAX_READ: usize = 1024;
 const HOTTEST: usize = 256;
 
 /// The row of this collector.
-pub(super) const ENTRY: Entry = Entry {
-    name: "placement",
-    about: "NUMA nodes on which the threads of GPU processes run, estimated once a minute; at most 1,024 small files, and the threads of at most 256 processes listed.",
-    default: true,
-    deadline: Duration::from_secs(2),
-    new: || Box::<Placement>::default(),
-};
+pub(crate) const ENTRY: Entry = Entry::new::<Placement>(
+    "placement",
+    "NUMA nodes on which the threads of GPU processes run, estimated once a minute; at most 1,024 small files, and the threads of at most 256 processes listed.",
+    2,
+);
 
 /// A thread: its id, and when it began, because ids come back.
 type Key = (u32, u64);

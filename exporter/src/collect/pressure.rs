@@ -2,23 +2,16 @@
 
 use std::time::Duration;
 
-use super::{CollectError, Collector, Context, Done, Entry};
-use crate::catalog::host::{PRESSURE_STALLED, PRESSURE_WAITING};
-use crate::family::Families;
+use super::*;
 use crate::parse::pressure;
-use crate::source::files::{self, Roots};
+use goodput_catalog::host::{PRESSURE_STALLED, PRESSURE_WAITING};
 
 /// The files of `/proc/pressure`, and a cgroup's with `.pressure` behind.
 pub(super) const RESOURCES: [&str; 4] = ["cpu", "memory", "io", "irq"];
 
 /// The row of this collector.
-pub(super) const ENTRY: Entry = Entry {
-    name: "pressure",
-    about: "Time that the node's tasks waited for CPU, memory and I/O (PSI); 4 files.",
-    default: true,
-    deadline: Duration::from_secs(1),
-    new: || Box::<Pressure>::default(),
-};
+pub(crate) const ENTRY: Entry =
+    Entry::new::<Pressure>("pressure", "Time that the node's tasks waited for CPU, memory and I/O (PSI); 4 files.", 1);
 
 /// Reads `/proc/pressure/*`.
 #[derive(Default)]

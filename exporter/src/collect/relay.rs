@@ -2,12 +2,11 @@
 //! and, before Hopper, the profiling ones. Runs only with `--dcgm.relay-url`.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::error::Error as _;
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::str::FromStr;
 use std::time::Duration;
 
 use hyper::body::{Body as _, Incoming};
@@ -19,11 +18,13 @@ use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
-use super::{CollectError, Collector, Context, Done};
-use crate::catalog::Unit;
-use crate::family::{Families, Head};
-use crate::parse::ParseError;
-use crate::parse::exposition::{Line, Sample, line};
+use super::*;
+use crate::parse::counters::is_name;
+use crate::parse::relay_url::RelayUrl;
+use crate::parse::{LeftOut, ParseError};
+use crate::source::left_out;
+use goodput_catalog::Unit;
+use goodput_exposition::{About, Families, Format, Head, Limits, Point, PointLabels, Points, Reason, TextError, about};
 
 /// The collector's name.
 pub const NAME: &str = "relay";
@@ -47,48 +48,6 @@ const HOST_LABELS: [&str; 2] = ["Hostname", "hostname"];
 /// floating point (dcgm_fields.h). They are no values.
 const BLANK: [f64; 3] = [0x7fff_fff0_u32 as f64, 0x7fff_ffff_ffff_fff0_u64 as f64, 140_737_488_355_328.0];
 
-/// Where it is asked: `http://HOST[:PORT][/PATH]`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RelayUrl {
-    host: String,
-    port: u16,
-    path: String,
-}
-
-impl FromStr for RelayUrl {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let expected = || "expected http://HOST[:PORT][/PATH], such as http://localhost:9401/metrics".to_owned();
-        let rest = text.strip_prefix("http://").ok_or_else(expected)?;
-        let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-        let (host, port) = match authority.rsplit_once(':') {
-            Some((host, port)) if !port.ends_with(']') => (host, port.parse().map_err(|_| expected())?),
-            _ => (authority, 80),
-        };
-        let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
-        let plain = |text: &str, others: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || others.contains(c));
-        let good = match bare {
-            Some(address) => plain(address, ":."),
-            None => plain(host, "-._"),
-        };
-        if host.is_empty() || !good || !plain(path, "/-._~%?=&") {
-            return Err(expected());
-        }
-        let path = if path.is_empty() { "/metrics" } else { path };
-        Ok(Self { host: bare.unwrap_or(host).to_owned(), port, path: path.to_owned() })
-    }
-}
-
-impl fmt::Display for RelayUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.host.contains(':') {
-            true => write!(f, "http://[{}]:{}{}", self.host, self.port, self.path),
-            false => write!(f, "http://{}:{}{}", self.host, self.port, self.path),
-        }
-    }
-}
-
 /// Asks one dcgm-exporter.
 pub struct Relay {
     url: RelayUrl,
@@ -102,7 +61,7 @@ impl Relay {
         Self { url, runtime: None }
     }
 
-    fn answer(&mut self) -> Result<String, String> {
+    fn answer(&mut self) -> Result<Vec<u8>, String> {
         let runtime = match self.runtime.take() {
             Some(runtime) => runtime,
             None => Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string())?,
@@ -119,13 +78,16 @@ impl Relay {
 impl Collector for Relay {
     fn collect(&mut self, context: &Context, out: &mut Families) -> Result<Done, CollectError> {
         let failed = |url: &RelayUrl, error: &dyn fmt::Display| CollectError::Other(format!("{url}: {error}"));
-        let text = self.answer().map_err(|error| failed(&self.url, &error))?;
-        relay(&text, &context.hostname, out).map_err(|error| failed(&self.url, &error))?;
+        let body = self.answer().map_err(|error| failed(&self.url, &error))?;
+        let left = relay(&body, &context.hostname, out).map_err(|error| failed(&self.url, &error))?;
+        if let Some(error) = left.first {
+            left_out::note(FileError::Malformed { path: self.url.to_string().into(), error }, left.count);
+        }
         Ok(Done::Ok)
     }
 }
 
-async fn fetch(url: &RelayUrl) -> Result<String, String> {
+async fn fetch(url: &RelayUrl) -> Result<Vec<u8>, String> {
     let stream = TcpStream::connect((url.host.as_str(), url.port)).await.map_err(|error| error.to_string())?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|error| explained(&error))?;
     let request = Request::get(&url.path)
@@ -145,7 +107,7 @@ async fn fetch(url: &RelayUrl) -> Result<String, String> {
     answer
 }
 
-async fn read(mut body: Incoming) -> Result<String, String> {
+async fn read(mut body: Incoming) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
         let frame = frame.map_err(|error| explained(&error))?;
@@ -155,7 +117,7 @@ async fn read(mut body: Incoming) -> Result<String, String> {
         }
         bytes.extend_from_slice(&data);
     }
-    String::from_utf8(bytes).map_err(|error| error.to_string())
+    Ok(bytes)
 }
 
 /// hyper's errors keep their cause to themselves.
@@ -163,48 +125,76 @@ fn explained(error: &hyper::Error) -> String {
     error.source().map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
 }
 
-/// Adds what another exporter wrote, all of it or nothing.
-fn relay(text: &str, hostname: &str, out: &mut Families) -> Result<(), ParseError> {
-    let lines: Vec<Line<'_>> =
-        text.lines().zip(1..).map(|(text, number)| line(number, text)).collect::<Result<_, _>>()?;
+/// Adds what another exporter wrote. A line that makes no sense costs itself.
+///
+/// # Errors
+/// The first such line, where no sample could be read.
+fn relay(body: &[u8], hostname: &str, out: &mut Families) -> Result<LeftOut, ParseError> {
+    let lines = || body.split(|byte| *byte == b'\n');
     let (mut kinds, mut helps) = (BTreeMap::new(), BTreeMap::new());
-    for line in &lines {
-        match line {
-            Line::Type(name, kind) => drop(kinds.insert(*name, *kind)),
-            Line::Help(name, help) => drop(helps.insert(*name, help.as_ref())),
-            Line::Sample(_) | Line::Nothing => {}
+    for line in lines().filter_map(|line| str::from_utf8(line).ok()) {
+        match about(line) {
+            Some(About::Type(name, kind)) => drop(kinds.insert(name, kind)),
+            Some(About::Help(name, help)) => drop(helps.insert(name, help)),
+            None => {}
         }
     }
-    let mut seen = HashSet::new();
-    let samples = lines.iter().filter_map(|line| match line {
-        Line::Sample(sample) => Some(sample),
-        _ => None,
-    });
-    for sample in samples.filter(|sample| sample.name.starts_with(RELAYED) && !is_blank(sample.value)) {
-        if !seen.insert(sample.series) {
-            continue;
+    let (mut read, mut count, mut first) = (0, 0, None);
+    let mut points = Points::new(body, Format::Text, Limits::NONE);
+    while let Some(point) = points.next() {
+        read += u64::from(point.is_ok());
+        match relayed(point) {
+            Ok(None) => {}
+            Ok(Some(Point { name, labels, value, .. })) => {
+                let head = Head {
+                    name: name.to_string().into(),
+                    kind: kinds.get(&*name).copied().flatten(),
+                    unit: Unit::None,
+                    help: helps.get(&*name).map(|help| help.to_string()).unwrap_or_default().into(),
+                };
+                let labels = self::labels(&labels, out.host_label(), hostname);
+                out.push_foreign(head, &labels, value);
+            }
+            Err(expected) => {
+                first.get_or_insert((points.line(), expected));
+                count += 1;
+            }
         }
-        let head = Head {
-            name: sample.name.to_owned().into(),
-            kind: kinds.get(sample.name).copied().flatten(),
-            unit: Unit::None,
-            help: helps.get(sample.name).copied().unwrap_or_default().to_owned().into(),
-        };
-        let labels = labels(sample, out.host_label(), hostname);
-        out.push_foreign(head, &labels, sample.value);
     }
-    Ok(())
+    let text = |line| String::from_utf8_lossy(lines().nth(line - 1).unwrap_or_default());
+    match first.map(|(line, expected)| ParseError::new(line, expected, text(line).trim())) {
+        Some(error) if read == 0 => Err(error),
+        first => Ok(LeftOut { first, count }),
+    }
+}
+
+/// A sample that is relayed, and can be written again; `None` for one that is not about GPUs, or is no value.
+///
+/// # Errors
+/// What was expected.
+fn relayed(point: Result<Point<'_>, TextError>) -> Result<Option<Point<'_>>, &'static str> {
+    let point = point.map_err(|_| "a sample of the text format")?;
+    if !point.name.starts_with(RELAYED) || is_blank(point.value) {
+        return Ok(None);
+    }
+    // Names of other characters stand in quotes, which text 0.0.4 does not have.
+    match &point.fault {
+        _ if !is_name(&point.name) => Err("the name of a metric"),
+        Some(fault) if fault.reason == Reason::DuplicateLabel => Err("every label once"),
+        None if point.labels.iter().all(|(name, _)| is_name(name)) => Ok(Some(point)),
+        _ => Err("the name of a label"),
+    }
 }
 
 /// The labels as they are, but for the host's, which is written as in our own series.
-fn labels<'a>(sample: &'a Sample<'_>, host_label: Option<&'a str>, hostname: &'a str) -> Vec<(&'a str, &'a str)> {
+fn labels<'a>(labels: &'a PointLabels<'_>, host_label: Option<&'a str>, hostname: &'a str) -> Vec<(&'a str, &'a str)> {
     let is_host = |name: &str| HOST_LABELS.contains(&name);
-    let host = sample.labels.iter().position(|(name, _)| is_host(name));
-    let label = |(position, (name, value)): (usize, &'a (&str, Cow<'_, str>))| match is_host(name) {
+    let host = labels.iter().position(|(name, _)| is_host(name));
+    let label = |(position, (name, value)): (usize, &'a (Cow<'_, str>, Cow<'_, str>))| match is_host(name) {
         true => host_label.filter(|_| host == Some(position)).map(|name| (name, hostname)),
-        false => Some((*name, value.as_ref())),
+        false => Some((name.as_ref(), value.as_ref())),
     };
-    sample.labels.iter().enumerate().filter_map(label).collect()
+    labels.iter().enumerate().filter_map(label).collect()
 }
 
 fn is_blank(value: f64) -> bool {

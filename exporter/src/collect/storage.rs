@@ -1,15 +1,11 @@
 //! `storage`: queues of disks, devices made of disks, and NFS.
 
-use std::time::Duration;
-
 use super::node::{self, MAX_DISKS};
-use super::{CollectError, Collector, Context, Done, Entry};
-use crate::catalog::storage::*;
-use crate::family::Families;
+use super::*;
 use crate::parse::diskstats::{self, Disk};
 use crate::parse::mountstats::{self, Mount, Operations};
-use crate::source::files::{self, FileError, Roots};
 use crate::source::{blocks, process};
+use goodput_catalog::storage::*;
 
 /// Most stacked devices that get series of their own; a node that runs containers on LVM can show hundreds.
 const MAX_STACKED: usize = 16;
@@ -21,13 +17,11 @@ const MAX_MOUNTS: usize = 16;
 const STACKED: [&str; 2] = ["dm-", "md"];
 
 /// The row of this collector.
-pub(super) const ENTRY: Entry = Entry {
-    name: "storage",
-    about: "Queues of disks, devices made of disks, and NFS; 2 files and 1 per stacked device. No device, server or file system is asked, so a dead one cannot hang it.",
-    default: true,
-    deadline: Duration::from_secs(1),
-    new: || Box::<Storage>::default(),
-};
+pub(crate) const ENTRY: Entry = Entry::new::<Storage>(
+    "storage",
+    "Queues of disks, devices made of disks, and NFS; 2 files and 1 per stacked device. No device, server or file system is asked, so a dead one cannot hang it.",
+    1,
+);
 
 /// Reads `/proc/diskstats`, `/sys/block` and `/proc/1/mountstats`.
 #[derive(Default)]

@@ -1,58 +1,38 @@
 //! `swap`: pages moved to and from swap, what there is of it, and zswap in front of it.
 
-use std::time::Duration;
-
-use super::{CollectError, Collector, Context, Done, Entry, all};
-use crate::catalog::Metric;
-use crate::catalog::memory::*;
-use crate::family::Families;
+use super::*;
 use crate::parse::{Parsed, choice, keyed, meminfo, number, swaps};
-use crate::source::files::{self, FileError, Roots};
+use goodput_catalog::memory::*;
 
 /// The row of this collector.
-pub(super) const ENTRY: Entry = Entry {
-    name: "swap",
-    about: "Swapping, swap devices and zswap; 5 small files.",
-    default: true,
-    deadline: Duration::from_secs(1),
-    new: || Box::<Swap>::default(),
-};
+pub(crate) const ENTRY: Entry = Entry::new::<Swap>("swap", "Swapping, swap devices and zswap; 5 small files.", 1);
 
 /// Reads `/proc/vmstat`, `/proc/meminfo`, `/proc/swaps` and two settings.
-pub struct Swap {
-    /// The kernel counts pages.
-    page_bytes: u64,
-}
-
-impl Default for Swap {
-    fn default() -> Self {
-        Self { page_bytes: procfs::page_size() }
-    }
-}
+#[derive(Default)]
+pub struct Swap;
 
 impl Collector for Swap {
     fn collect(&mut self, context: &Context, out: &mut Families) -> Result<Done, CollectError> {
         let roots = &context.roots;
-        if files::parse_optional(&roots.proc.join("swaps"), |text| devices(text, out)).is_ok_and(|read| read.is_none())
-        {
+        let swaps = files::parse_optional(&roots.proc.join("swaps"), |text| devices(text, out));
+        if matches!(swaps, Ok(None)) {
             return Ok(Done::NotApplicable("no /proc/swaps: kernel without CONFIG_SWAP".to_owned()));
         }
+        files::found(swaps);
         settings(roots, out);
-        all([self.traffic(context, out), sizes(context, out)])?;
+        all([traffic(context, out), sizes(context, out)])?;
         Ok(Done::Ok)
     }
 }
 
-impl Swap {
-    fn traffic(&self, context: &Context, out: &mut Families) -> Result<(), FileError> {
-        context.common.parse(&context.roots.proc.join("vmstat"), |text| {
-            keyed::each(text, |key, pages| {
-                if let Some(metric) = vmstat_row(key) {
-                    out.push(metric, &[], pages as f64 * self.page_bytes as f64);
-                }
-            })
+fn traffic(context: &Context, out: &mut Families) -> Result<(), FileError> {
+    context.common.parse(&context.roots.proc.join("vmstat"), |text| {
+        keyed::each(text, |key, pages| {
+            if let Some(metric) = vmstat_row(key) {
+                out.push(metric, &[], pages as f64 * procfs::page_size() as f64);
+            }
         })
-    }
+    })
 }
 
 fn vmstat_row(key: &str) -> Option<&'static Metric> {

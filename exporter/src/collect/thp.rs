@@ -1,23 +1,17 @@
 //! `thp`: transparent huge pages, the compaction they cause, and reserved huge pages.
 
 use std::path::Path;
-use std::time::Duration;
 
-use super::{CollectError, Collector, Context, Done, Entry, all};
-use crate::catalog::Metric;
-use crate::catalog::memory::*;
-use crate::family::Families;
+use super::*;
 use crate::parse::{Parsed, choice, keyed, meminfo, number};
-use crate::source::files::{self, Roots};
+use goodput_catalog::memory::*;
 
 /// The row of this collector.
-pub(super) const ENTRY: Entry = Entry {
-    name: "thp",
-    about: "Transparent huge pages, compaction and huge page pools; 9 small files, 3 per size of huge page.",
-    default: true,
-    deadline: Duration::from_secs(1),
-    new: || Box::<Thp>::default(),
-};
+pub(crate) const ENTRY: Entry = Entry::new::<Thp>(
+    "thp",
+    "Transparent huge pages, compaction and huge page pools; 9 small files, 3 per size of huge page.",
+    1,
+);
 
 /// Reads `/sys/kernel/mm/{transparent_hugepage,hugepages}`, `/proc/vmstat` and `/proc/meminfo`.
 #[derive(Default)]

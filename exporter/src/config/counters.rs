@@ -1,6 +1,5 @@
 //! Which DCGM fields are served: the counters file, over time.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -9,10 +8,11 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::dcgm_exporter;
-use crate::catalog::dcgm::{ABSENT, Absent, Row, Selection, by_name};
 use crate::collect::gpu::labels;
-use crate::parse::counters::{Counter, CounterType, Metrics, Yaml, csv, yaml};
+use crate::parse::counters::{Metrics, Yaml, csv, yaml};
 use crate::source::cgroupfs;
+use goodput_catalog::dcgm::{ABSENT, Absent, Row, by_name};
+use goodput_exposition::{Counter, CounterType, Counters};
 
 /// Files that only dcgm-exporter's container image has. Its chart and the GPU Operator name them, so they are asked
 /// for where they cannot be.
@@ -24,64 +24,21 @@ const IN_ITS_IMAGE: [&str; 3] = [
 
 const ELSEWHERE: &str = "a file of dcgm-exporter's image, and not here: the default fields are served";
 
-/// The fields of a counters file.
-#[derive(Debug, Default)]
-pub struct Counters {
-    rows: Vec<Counter>,
-    /// Rows by the names of their families, in all spellings.
-    families: BTreeMap<String, usize>,
-}
-
-impl From<Vec<Counter>> for Counters {
-    fn from(rows: Vec<Counter>) -> Self {
-        let mut families = BTreeMap::new();
-        for (i, counter) in rows.iter().enumerate().filter(|(_, counter)| counter.kind != CounterType::Label) {
-            let known = by_name(&counter.field).map(|row| [row.legacy.name, row.current.name]);
-            for name in known.into_iter().flatten().chain([counter.field.as_str()]) {
-                families.entry(name.to_owned()).or_insert(i);
-            }
-        }
-        Self { rows, families }
-    }
-}
-
-impl Counters {
-    /// The row that asks for this family.
-    #[must_use]
-    pub fn family(&self, name: &str) -> Option<&Counter> {
-        self.families.get(name).and_then(|i| self.rows.get(*i))
-    }
-
-    /// The fields that are asked for, as metrics and as labels.
-    #[must_use]
-    pub fn selection(&self) -> Selection {
-        let asked = |row: &&Counter| Some((by_name(&row.field)?, row.kind == CounterType::Label));
-        let wanted = self.rows.iter().filter_map(|row| asked(&row)).filter(|(row, label)| row.is_label() == *label);
-        Selection::new(wanted.map(|(row, _)| row.id))
-    }
-
-    /// Is this field asked for as a label?
-    #[must_use]
-    pub fn label(&self, field: &str) -> bool {
-        self.rows.iter().any(|counter| counter.kind == CounterType::Label && counter.field == field)
-    }
-
-    /// What is asked for and cannot be had as asked, one sentence each.
-    fn remarks(&self) -> impl Iterator<Item = String> {
-        self.rows.iter().filter_map(|counter| {
-            let Counter { line, field, kind, .. } = counter;
-            let known = match kind {
-                CounterType::Label => is_text(field) || labels::is_known(field),
-                _ => is_served(field),
-            };
-            let remark = match kind {
-                _ if !known => unavailable(field, *kind),
-                CounterType::Histogram | CounterType::Summary => "one value is none; served as its own type".to_owned(),
-                CounterType::Gauge | CounterType::Counter | CounterType::Label => return None,
-            };
-            Some(format!("line {line}: {field}: {remark}"))
-        })
-    }
+/// What is asked for and cannot be had as asked, one sentence each.
+fn remarks(counters: &Counters) -> impl Iterator<Item = String> {
+    counters.rows().iter().filter_map(|counter| {
+        let Counter { line, field, kind, .. } = counter;
+        let known = match kind {
+            CounterType::Label => is_text(field) || labels::is_known(field),
+            _ => is_served(field),
+        };
+        let remark = match kind {
+            _ if !known => unavailable(field, *kind),
+            CounterType::Histogram | CounterType::Summary => "one value is none; served as its own type".to_owned(),
+            CounterType::Gauge | CounterType::Counter | CounterType::Label => return None,
+        };
+        Some(format!("line {line}: {field}: {remark}"))
+    })
 }
 
 /// Is this a metric of the catalog that dcgm-exporter named?
@@ -192,7 +149,7 @@ fn select(path: &Path, rows: Vec<Counter>) -> Result<(Option<Counters>, Vec<Stri
         return Err(named(path, &"expected at least one line of field, type, help"));
     }
     let counters = Counters::from(rows);
-    let remarks = counters.remarks().map(|remark| named(path, &remark)).collect();
+    let remarks = remarks(&counters).map(|remark| named(path, &remark)).collect();
     Ok((Some(counters), remarks))
 }
 

@@ -10,18 +10,18 @@ use clap::{Arg, ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use super::counters::CountersFile;
 use super::dcgm_exporter;
-use super::devices::Devices;
 use super::values::{
     AuditFormat, CatalogFormat, HostnameLabel, LogFormat, LogLevel, PodResourcesSocket, TextFormat, cgroup_pattern,
-    count, directory, duration, milliseconds, switch, telemetry_path,
+    count, directory, duration, milliseconds, names, switch, telemetry_path,
 };
+use goodput_exposition::Devices;
 use goodput_web::Address;
 
 use crate::audit::Profile;
 use crate::audit::checks::CHECKS;
-use crate::catalog::dcgm::Names;
 use crate::collect::Entry;
-use crate::collect::relay::RelayUrl;
+use crate::parse::relay_url::RelayUrl;
+use goodput_catalog::dcgm::Names;
 
 const PRECEDENCE: &str = "\
 Every flag is also a key of --config.file (YAML, for example `web.max-requests: 20`) and an environment variable
@@ -30,7 +30,7 @@ dcgm-exporter's flags and environment variables are understood as well; those wi
 
 /// All settings, typed. Every field with `#[arg(long …)]` is a flag, a key of the file and an environment variable.
 #[derive(Clone, Parser)]
-#[command(name = "goodput-exporter", version, about, after_help = PRECEDENCE)]
+#[command(name = "goodput-exporter", version = goodput_web::VERSION, about, after_help = PRECEDENCE)]
 #[command(args_override_self = true, disable_help_subcommand = true)]
 pub struct Config {
     /// What to do; `serve` when none is given.
@@ -87,9 +87,16 @@ pub struct Config {
     #[arg(long = "path.cgroup", value_name = "DIR", value_parser = directory, help_heading = "Paths", global = true)]
     pub cgroup: Option<PathBuf>,
 
-    /// NVML library to load instead of the system's libnvidia-ml.so.1
-    #[arg(long = "nvml.library", value_name = "FILE", help_heading = "GPU", global = true)]
-    pub nvml_library: Option<PathBuf>,
+    /// NVML library to load: FILE, or `auto`, which is the libnvidia-ml.so.1 that the dynamic loader finds, else that of a
+    /// driver below --path.rootfs
+    #[arg(long = "nvml.library", value_name = "FILE", default_value = "auto", help_heading = "GPU", global = true)]
+    pub nvml_library: PathBuf,
+
+    /// Answer /-/ready with 503 and the reason until a GPU has been read
+    #[arg(long = "nvml.require", help_heading = "GPU", global = true)]
+    #[arg(num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    #[arg(value_parser = switch, hide_default_value = true, value_name = "BOOL")]
+    pub require_gpu: bool,
 
     /// Release the GPUs on POST /-/release or SIGUSR1, so that they can be reset, and reacquire them on POST /-/acquire
     /// or SIGUSR2
@@ -99,7 +106,7 @@ pub struct Config {
     pub enable_release: bool,
 
     /// Spelling of the DCGM metric names
-    #[arg(long = "dcgm.names", value_name = "SPELLING", default_value = "legacy")]
+    #[arg(long = "dcgm.names", value_name = "SPELLING", default_value = "legacy", value_parser = names())]
     #[arg(help_heading = "GPU", global = true)]
     pub dcgm_names: Names,
 
@@ -216,6 +223,10 @@ pub struct Config {
     #[arg(long = "log.format", alias = "log-format", value_name = "FORMAT", default_value = "text")]
     #[arg(help_heading = "Log", global = true)]
     pub log_format: LogFormat,
+
+    /// End when this process, which must be the parent, ends
+    #[arg(long = "exit-with-parent", hide = true, global = true, value_name = "PID")]
+    pub parent: Option<i32>,
 
     /// dcgm-exporter's --debug
     #[arg(long = "debug", hide = true, global = true)]

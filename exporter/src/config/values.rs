@@ -5,7 +5,17 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use clap::builder::PossibleValue;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use goodput_catalog::dcgm::Names;
+
+/// `--dcgm.names`, whose values the catalog declares.
+pub(super) fn names() -> impl TypedValueParser<Value = Names> {
+    let values = Names::ALL.map(|(_, name, help)| PossibleValue::new(name).help(help));
+    PossibleValuesParser::new(values).map(|name| {
+        let found = Names::ALL.into_iter().find(|(_, known, _)| *known == name);
+        found.map(|(names, ..)| names).unwrap_or_default()
+    })
+}
 
 /// `print --format`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -38,13 +48,15 @@ pub enum AuditFormat {
     Markdown,
 }
 
-/// `--dcgm.hostname-label`: the label's name, as in dcgm-exporter's two generations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HostnameLabel {
-    /// `Hostname`
-    Capital,
-    /// `hostname`
-    Lower,
+goodput_catalog::named! {
+    /// `--dcgm.hostname-label`: the label's name, as in dcgm-exporter's two generations.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum HostnameLabel {
+        /// `Hostname`
+        Capital = "Hostname",
+        /// `hostname`
+        Lower = "hostname",
+    }
 }
 
 impl ValueEnum for HostnameLabel {
@@ -54,17 +66,6 @@ impl ValueEnum for HostnameLabel {
 
     fn to_possible_value(&self) -> Option<PossibleValue> {
         Some(PossibleValue::new(self.name()))
-    }
-}
-
-impl HostnameLabel {
-    /// The label's name.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Capital => "Hostname",
-            Self::Lower => "hostname",
-        }
     }
 }
 
@@ -129,25 +130,9 @@ pub(super) fn milliseconds(text: &str) -> Result<Duration, String> {
     count.ok_or_else(|| "expected a whole number of milliseconds above 0".to_owned())
 }
 
-/// Go's notation, which Prometheus shares: numbers with units, such as `1m30s`.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
-    let expected = || "expected a duration above 0 such as 500ms, 10s or 1m30s".to_owned();
-    let (mut total, mut rest) = (Duration::ZERO, text);
-    while !rest.is_empty() {
-        let (number, behind) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(expected)?);
-        let (unit, behind) = behind.split_at(behind.find(|c: char| c.is_ascii_digit()).unwrap_or(behind.len()));
-        let milliseconds: u64 = match unit {
-            "ms" => 1,
-            "s" => 1000,
-            "m" => 60_000,
-            "h" => 3_600_000,
-            _ => return Err(expected()),
-        };
-        let number: u32 = number.parse().map_err(|_| expected())?;
-        total = total.saturating_add(Duration::from_millis(u64::from(number) * milliseconds));
-        rest = behind;
-    }
-    (!total.is_zero()).then_some(total).ok_or_else(expected)
+    let duration = goodput_web::duration(text).filter(|duration| !duration.is_zero());
+    duration.ok_or_else(|| "expected a duration above 0 such as 500ms, 10s or 1m30s".to_owned())
 }
 
 /// Where something is mounted. A mount that is missing would look like a machine that has nothing of anything.

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::write_absent;
-use crate::catalog::dcgm::{FIRST_MADE, ROWS, Row};
+use goodput_catalog::dcgm::{FIRST_MADE, ROWS, Row};
 
 /// DCGM's fields as Markdown: id, both spellings, whether it is on, how it is read; and what is not available, and why.
 #[must_use]
@@ -47,7 +47,7 @@ mod tests {
     /// `UPDATE_GOLDEN=1 cargo test -p goodput-exporter describe` rewrites the file.
     #[test]
     fn docs_dcgm_parity_md_is_current() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/dcgm-parity.md");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference/dcgm-parity.md");
         let now = parity();
         if std::env::var_os("UPDATE_GOLDEN").is_some() {
             std::fs::write(path, &now).unwrap();

@@ -1,8 +1,8 @@
 //! Files of one cgroup whose shape is theirs alone (admin-guide/cgroup-v2.rst, cgroup-v1/{memory,blkio-controller}.rst).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::{LeftOut, ParseError, Parsed, lines, trim};
+use super::{LeftOut, ParseError, Parsed, each_line, lines, trim};
 
 /// v1 spells "no limit" as the largest page count in bytes, which depends on the page size; with pages of 64 KiB, the
 /// largest there are, it is this.
@@ -99,82 +99,75 @@ pub fn io_stat_of(text: &str, device: &str) -> Parsed<Option<Io>> {
     left_out.with(found)
 }
 
-/// `blkio.throttle.io_service_bytes` and `io_serviced`: (read, written) summed over devices. None without a device: the
-/// kernel then writes a total of 0, whether nothing was read or nothing is counted (blk-throttle.c counts on a disk from
-/// the first limit that any group had on it since boot; Linux 6.10 and later).
-pub fn blkio(text: &str) -> Result<Option<(u64, u64)>, ParseError> {
+/// `blkio.throttle.io_service_bytes` and `io_serviced`: what was read and what was written, summed over devices; `None`
+/// for a sum with a part that makes no sense. Nothing without a device: the kernel then writes a total of 0, whether nothing
+/// was read or nothing is counted (blk-throttle.c counts on a disk from the first limit that any group had on it since
+/// boot; Linux 6.10 and later).
+pub fn blkio(text: &str) -> Parsed<Option<[Option<u64>; 2]>> {
     let mut sums = None;
-    for (number, line) in lines(text) {
+    let parsed = each_line(text, |number, line| {
         let mut words = line.split_ascii_whitespace();
         let operation = words.nth(1);
-        let (read, written) = match operation {
-            Some("Read" | "Write") => sums.get_or_insert((0u64, 0u64)),
-            _ => continue,
-        };
-        let field = if operation == Some("Read") { read } else { written };
-        let sum = words.next().and_then(|n| n.parse().ok()).and_then(|n| field.checked_add(n));
-        *field = sum.ok_or_else(|| ParseError::new(number, "device, operation and an unsigned number", line))?;
-    }
-    Ok(sums)
+        let Some(at) = ["Read", "Write"].iter().position(|name| operation == Some(*name)) else { return Ok(()) };
+        let count = words.next().and_then(|n| n.parse::<u64>().ok());
+        let sum = &mut sums.get_or_insert([Some(0); 2])[at];
+        *sum = sum.zip(count).map(|(sum, count): (u64, u64)| sum.saturating_add(count));
+        count.map(drop).ok_or_else(|| ParseError::new(number, "device, operation and an unsigned number", line))
+    });
+    parsed.map(|()| sums)
 }
 
-/// Memory of one cgroup on one NUMA node; v2 counts bytes, v1 pages.
+/// Memory of one cgroup on one NUMA node; v2 counts bytes, v1 pages. What a line that makes no sense is part of is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeMemory {
     /// Anonymous and shared memory.
-    pub anon_shmem: u64,
+    pub anon_shmem: Option<u64>,
     /// Page cache of files, without shared memory.
-    pub file: u64,
+    pub file: Option<u64>,
 }
 
-/// v2 `memory.numa_stat`, by node id. There shared memory counts as `file`, and the kernel prints `file` first.
-pub fn numa_stat(text: &str) -> Result<BTreeMap<u32, NodeMemory>, ParseError> {
-    let mut nodes: BTreeMap<u32, NodeMemory> = BTreeMap::new();
-    for (number, line) in lines(text) {
-        let (key, values) = line.split_once(' ').unwrap_or((line, ""));
-        if !matches!(key, "anon" | "file" | "shmem") {
-            continue;
-        }
-        for (node, value) in per_node(number, line, values)? {
-            let memory = nodes.entry(node).or_default();
-            match key {
-                "file" => memory.file = memory.file.saturating_add(value),
-                "anon" => memory.anon_shmem = memory.anon_shmem.saturating_add(value),
-                _ => {
-                    memory.anon_shmem = memory.anon_shmem.saturating_add(value);
-                    memory.file = memory.file.saturating_sub(value);
-                }
-            }
-        }
-    }
-    Ok(nodes)
+/// v2 `memory.numa_stat`, by node id. There shared memory counts as `file`.
+pub fn numa_stat(text: &str) -> Parsed<BTreeMap<u32, NodeMemory>> {
+    per_node(text, ["anon", "file", "shmem"], |[anon, file, shmem]| NodeMemory {
+        anon_shmem: anon.zip(shmem).map(|(anon, shmem)| anon.saturating_add(shmem)),
+        file: file.zip(shmem).map(|(file, shmem)| file.saturating_sub(shmem)),
+    })
 }
 
 /// v1 `memory.numa_stat`, by node id, descendants included. There shared memory counts as `anon`.
-pub fn numa_stat_v1(text: &str) -> Result<BTreeMap<u32, NodeMemory>, ParseError> {
-    let mut nodes: BTreeMap<u32, NodeMemory> = BTreeMap::new();
-    for (number, line) in lines(text) {
-        let (key, values) = line.split_once(' ').unwrap_or((line, ""));
-        let is_file = match key.split_once('=') {
-            Some(("hierarchical_file", _)) => true,
-            Some(("hierarchical_anon", _)) => false,
-            _ => continue,
-        };
-        for (node, pages) in per_node(number, line, values)? {
-            let memory = nodes.entry(node).or_default();
-            *if is_file { &mut memory.file } else { &mut memory.anon_shmem } = pages;
-        }
-    }
-    Ok(nodes)
+pub fn numa_stat_v1(text: &str) -> Parsed<BTreeMap<u32, NodeMemory>> {
+    per_node(text, ["hierarchical_anon", "hierarchical_file"], |[anon_shmem, file]| NodeMemory { anon_shmem, file })
 }
 
-fn per_node(number: usize, line: &str, values: &str) -> Result<Vec<(u32, u64)>, ParseError> {
-    let pair = |word: &str| {
-        let (node, value) = word.strip_prefix('N')?.split_once('=')?;
-        Some((node.parse().ok()?, value.parse().ok()?))
+/// Makes the memory of every node of the values of these lines: 0 where there is no such line, `None` where it makes no
+/// sense. v1 writes the sum of a line's nodes behind its name, as in `anon=1 N0=1`.
+fn per_node<const N: usize>(
+    text: &str,
+    keys: [&str; N],
+    make: impl Fn([Option<u64>; N]) -> NodeMemory,
+) -> Parsed<BTreeMap<u32, NodeMemory>> {
+    let mut by_key = [const { Some(BTreeMap::new()) }; N];
+    let parsed = each_line(text, |number, line| {
+        let key = line.split([' ', '=']).next();
+        let Some(at) = keys.iter().position(|name| key == Some(*name)) else { return Ok(()) };
+        by_key[at] = line.split_ascii_whitespace().skip(1).map(of_node).collect();
+        match by_key[at] {
+            Some(_) => Ok(()),
+            None => Err(ParseError::new(number, "N<node>=<unsigned number>", line)),
+        }
+    });
+    let nodes: BTreeSet<u32> = by_key.iter().flatten().flat_map(BTreeMap::keys).copied().collect();
+    let memory = |node: u32| {
+        let value =
+            |values: &Option<BTreeMap<u32, u64>>| Some(values.as_ref()?.get(&node).copied().unwrap_or_default());
+        (node, make(by_key.each_ref().map(value)))
     };
-    let pairs = values.split_ascii_whitespace().map(pair).collect::<Option<_>>();
-    pairs.ok_or_else(|| ParseError::new(number, "N<node>=<unsigned number>", line))
+    parsed.map(|()| nodes.into_iter().map(memory).collect())
+}
+
+fn of_node(word: &str) -> Option<(u32, u64)> {
+    let (node, value) = word.strip_prefix('N')?.split_once('=')?;
+    Some((node.parse().ok()?, value.parse().ok()?))
 }
 
 #[cfg(test)]
@@ -223,19 +216,40 @@ mod tests {
         let bad = io_stat("8:0 rbytes=1 wbytes=2\n8:16 rbytes=-4 wbytes=3", |_| false);
         assert_eq!(bad.left_out.first.unwrap().line, 2);
         assert_eq!((bad.value.read_bytes, bad.value.written_bytes), (None, Some(5)), "a part would be too little");
-        assert_eq!(blkio("8:0 Read 5\n8:0 Write 6\n8:0 Total 11\n8:16 Read 1\nTotal 12\n"), Ok(Some((6, 6))));
-        assert_eq!(blkio("Total 0\n"), Ok(None), "nothing is counted, or nothing was read");
-        assert!(blkio("8:0 Read\n").is_err());
+    }
+
+    #[test]
+    fn blkio_sums_devices() {
+        let text = "8:0 Read 5\n8:0 Write 6\n8:0 Total 11\n8:16 Read 1\nTotal 12\n";
+        assert_eq!(blkio(text), LeftOut::default().with(Some([Some(6), Some(6)])));
+        assert_eq!(blkio("Total 0\n").value, None, "nothing is counted, or nothing was read");
+        let bad = blkio("8:0 Read -5\n8:0 Write 6\n8:16 Read 1\n8:16 Write\n");
+        assert_eq!((bad.value, bad.left_out.count), (Some([None, None]), 2));
+        assert_eq!(blkio("8:0 Read -5\n8:0 Write 6\n").value, Some([None, Some(6)]), "a bad line costs its own sum");
     }
 
     #[test]
     fn shared_memory_goes_with_anonymous_memory() {
-        let v2 = numa_stat("anon N0=10 N8=20\nfile N0=100 N8=200\nshmem N0=0 N8=5\npagetables N0=1 N8=1\n").unwrap();
-        assert_eq!(v2[&8], NodeMemory { anon_shmem: 25, file: 195 });
-        let v1 =
-            numa_stat_v1("total=9 N0=9\nanon=1 N0=1\nhierarchical_file=3 N0=3\nhierarchical_anon=4 N0=4\n").unwrap();
-        assert_eq!(v1[&0], NodeMemory { anon_shmem: 4, file: 3 });
-        assert_eq!(numa_stat("anon N0=1\nfile 0=1").unwrap_err().line, 2);
+        let v2 = numa_stat("anon N0=10 N8=20\nfile N0=100 N8=200\nshmem N0=0 N8=5\npagetables N0=1 N8=1\n").value;
+        assert_eq!(v2[&8], NodeMemory { anon_shmem: Some(25), file: Some(195) });
+        let v1 = numa_stat_v1("total=9 N0=9\nanon=1 N0=1\nhierarchical_file=3 N0=3\nhierarchical_anon=4 N0=4\n").value;
+        assert_eq!(v1[&0], NodeMemory { anon_shmem: Some(4), file: Some(3) });
+    }
+
+    #[test]
+    fn a_bad_line_of_a_node_costs_what_it_is_part_of() {
+        for (text, anon_shmem, file) in [
+            ("anon N0=-1\nfile N0=5\nshmem N0=2\n", None, Some(3)),
+            ("anon N0=1\nfile 0=5\nshmem N0=2\n", Some(3), None),
+            ("anon N0=1\nfile N0=5\nshmem N0\n", None, None),
+            ("anon N0=1\nfile N0=5\n", Some(1), Some(5)),
+        ] {
+            let parsed = numa_stat(text);
+            assert_eq!(parsed.value[&0], NodeMemory { anon_shmem, file }, "{text}");
+            assert_eq!(parsed.left_out.count, u64::from(anon_shmem.is_none() || file.is_none()), "{text}");
+        }
+        let v1 = numa_stat_v1("hierarchical_file=3 N0=-3\nhierarchical_anon=4 N0=4\n").value;
+        assert_eq!(v1[&0], NodeMemory { anon_shmem: Some(4), file: None });
     }
 
     proptest! {

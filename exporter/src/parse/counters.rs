@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use goodput_exposition::{Counter, CounterType};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_saphyr::Spanned;
@@ -13,35 +14,6 @@ use serde_saphyr::Spanned;
 use super::{ParseError, lines};
 
 const A_FIELD: &str = "the name of a DCGM field, such as DCGM_FI_DEV_GPU_TEMP";
-
-/// What a field is served as.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum CounterType {
-    /// A gauge.
-    Gauge,
-    /// A counter.
-    Counter,
-    /// Allowed in the file; one value per GPU can be none.
-    Histogram,
-    /// As for a histogram.
-    Summary,
-    /// A constant label on all series of the GPU, no family of its own.
-    Label,
-}
-
-/// One row: a field that is wanted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Counter {
-    /// Where it stands in the file, from 1.
-    pub line: usize,
-    /// The field's name, such as `DCGM_FI_DEV_GPU_TEMP`.
-    pub field: String,
-    /// What it is served as.
-    pub kind: CounterType,
-    /// Help text; may be empty.
-    pub help: String,
-}
 
 /// What the YAML configuration says.
 #[derive(Debug, PartialEq, Eq)]

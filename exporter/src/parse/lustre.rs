@@ -5,12 +5,19 @@ use std::time::Duration;
 use super::{ParseError, Parsed, each_line};
 
 /// Calls of one kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Calls {
-    /// How many.
-    pub count: u64,
-    /// Time that they took together; `None` from clients that do not measure it.
+    /// How many; `None` where a line of them makes no sense.
+    pub count: Option<u64>,
+    /// Time that they took together; `None` from clients that do not measure it, too.
     pub time: Option<Duration>,
+}
+
+/// What has not happened has no line.
+impl Default for Calls {
+    fn default() -> Self {
+        Self { count: Some(0), time: None }
+    }
 }
 
 /// What one client counted since its mount, or since an administrator cleared it. The values of a line that makes no
@@ -22,17 +29,17 @@ pub struct Client {
     /// Bytes that programs wrote.
     pub written_bytes: Option<u64>,
     /// Reads.
-    pub read: Option<Calls>,
+    pub read: Calls,
     /// Writes.
-    pub write: Option<Calls>,
+    pub write: Calls,
     /// Opening, closing, looking up, listing, asking for attributes and the like.
-    pub other: Option<Calls>,
+    pub other: Calls,
 }
 
 /// What has not happened has no line.
 impl Default for Client {
     fn default() -> Self {
-        let none = Some(Calls::default());
+        let none = Calls::default();
         Self { read_bytes: Some(0), written_bytes: Some(0), read: none, write: none, other: none }
     }
 }
@@ -60,43 +67,35 @@ pub fn parse(text: &str) -> Parsed<Client> {
 impl Client {
     fn add(&mut self, name: &str, unit: &str, count: u64, sum: Option<u64>) {
         let time = sum.map(Duration::from_micros);
-        type Add<'a> = &'a dyn Fn(&mut Calls);
-        let (calls, add): (&mut Option<Calls>, Add<'_>) = match (name, unit) {
-            ("read_bytes", _) => {
-                self.read_bytes = Some(sum.unwrap_or_default());
-                (&mut self.read, &|read| read.count = count)
-            }
-            ("write_bytes", _) => {
-                self.written_bytes = Some(sum.unwrap_or_default());
-                (&mut self.write, &|write| write.count = count)
-            }
+        match (name, unit) {
+            ("read_bytes", _) => (self.read_bytes, self.read.count) = (Some(sum.unwrap_or_default()), Some(count)),
+            ("write_bytes", _) => (self.written_bytes, self.write.count) = (Some(sum.unwrap_or_default()), Some(count)),
             // Their bytes' lines count them.
-            ("read", "[usec]") => (&mut self.read, &|read| read.time = time),
-            ("write", "[usec]") => (&mut self.write, &|write| write.time = time),
-            (_, "[usec]") => (&mut self.other, &|other| other.add(count, time)),
-            (_, "[regs]" | "[reqs]") => (&mut self.other, &|other| other.add(count, None)),
-            _ => return,
-        };
-        if let Some(calls) = calls {
-            add(calls);
+            ("read", "[usec]") => self.read.time = time,
+            ("write", "[usec]") => self.write.time = time,
+            (_, "[usec]") => self.other.add(count, time),
+            (_, "[regs]" | "[reqs]") => self.other.add(count, None),
+            _ => {}
         }
     }
 
     /// A sum that lacks one of its parts would say too little.
     fn forget(&mut self, name: &str) {
         match name {
-            "read_bytes" => (self.read_bytes, self.read) = (None, None),
-            "write_bytes" => (self.written_bytes, self.write) = (None, None),
-            "read" => self.read = None,
-            "write" => self.write = None,
-            _ => self.other = None,
+            "read_bytes" => (self.read_bytes, self.read.count) = (None, None),
+            "write_bytes" => (self.written_bytes, self.write.count) = (None, None),
+            "read" => self.read.time = None,
+            "write" => self.write.time = None,
+            _ => self.other = Calls { count: None, time: None },
         }
     }
 }
 
 impl Calls {
     fn add(&mut self, count: u64, time: Option<Duration>) {
-        self.count = self.count.saturating_add(count);
+        // Once a part is lost, so is the sum.
+        let Some(sum) = self.count else { return };
+        self.count = Some(sum.saturating_add(count));
         if let Some(time) = time {
             self.time = Some(self.time.unwrap_or_default().saturating_add(time));
         }
@@ -121,22 +120,27 @@ mod tests {
             read 4 samples [usec] 1 20 50 900\nopen 3 samples [usec] 1 2 6 9\ngetattr 5 samples [usec] 1 1 5 5\n";
         let client = parse(text).value;
         assert_eq!((client.read_bytes, client.written_bytes), (Some(1000), Some(3)));
-        let [read, write, other] = [client.read, client.write, client.other].map(Option::unwrap);
-        assert_eq!(read, Calls { count: 4, time: Some(Duration::from_micros(50)) });
-        assert_eq!(write, Calls { count: 2, time: None });
-        assert_eq!(other, Calls { count: 8, time: Some(Duration::from_micros(11)) });
+        assert_eq!(client.read, Calls { count: Some(4), time: Some(Duration::from_micros(50)) });
+        assert_eq!(client.write, Calls { count: Some(2), time: None });
+        assert_eq!(client.other, Calls { count: Some(8), time: Some(Duration::from_micros(11)) });
+        let bad = parse(&text.replace("read_bytes 4", "read_bytes -4").replace("open 3", "open -3")).value;
+        assert_eq!(
+            (bad.read_bytes, bad.read),
+            (None, Calls { count: None, ..client.read }),
+            "the time is another line's"
+        );
+        assert_eq!((bad.write, bad.other), (client.write, Calls { count: None, time: None }));
     }
 
     #[test]
     fn a_client_that_only_counts() {
         let text = "read_bytes 4 samples [bytes] 1 300 1000\nosc_read 9 samples [bytes] 1 2 3\nopen 7 samples [regs]\n";
         let client = parse(text).value;
-        let [read, other] = [client.read, client.other].map(Option::unwrap);
-        assert_eq!((read.count, read.time), (4, None));
-        assert_eq!(other, Calls { count: 7, time: None });
+        assert_eq!(client.read, Calls { count: Some(4), time: None });
+        assert_eq!(client.other, Calls { count: Some(7), time: None });
         let bad = parse("read_bytes 4 samples [bytes] 1 300 1000\nopen many samples [regs]\nclose 1 samples [regs]\n");
         assert_eq!(bad.left_out.first.unwrap().line, 2);
-        assert_eq!((bad.value.read_bytes, bad.value.other), (Some(1000), None));
+        assert_eq!((bad.value.read_bytes, bad.value.other.count), (Some(1000), None));
     }
 
     #[test]

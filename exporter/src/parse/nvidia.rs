@@ -27,8 +27,13 @@ pub fn module(text: &str) -> Result<Module, ParseError> {
 pub fn parameters(text: &str, mut each: impl FnMut(&str, u64)) -> Parsed<()> {
     each_line(text, |number, line| {
         let (name, value) = line.split_once(':').ok_or_else(|| ParseError::new(number, "a name and a colon", line))?;
-        if let Ok(value) = value.trim().parse() {
-            each(name, value);
+        let value = value.trim();
+        // Texts are in quotes.
+        if !value.starts_with('"') {
+            each(
+                name,
+                value.parse().map_err(|_| ParseError::new(number, "an unsigned number or a text in quotes", line))?,
+            );
         }
         Ok(())
     })
@@ -97,6 +102,7 @@ mod tests {
         parameters(text, |name, value| all.push((name.to_owned(), value)));
         assert_eq!(all, [("EnableMSI".to_owned(), 1), ("EnableGpuFirmware".to_owned(), 18)]);
         assert_eq!(parameters("EnableMSI 1\n", |_, _| {}).left_out.first.unwrap().line, 1);
+        assert_eq!(parameters("RmMsg: \"\"\nEnableMSI: -1\n", |_, _| {}).left_out.first.unwrap().line, 2);
         let new = "Model: \t H100\nGPU Firmware: \t 580.105.08\nDevice Minor: \t 0\nGPU Excluded:\t No\n";
         let expected = Information { firmware: Some("580.105.08".to_owned()), excluded: Some(false) };
         assert_eq!(information(new).value, expected);

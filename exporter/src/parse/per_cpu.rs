@@ -2,14 +2,7 @@
 //!
 //! With 256 CPUs the former is megabytes of numbers, so that nothing is allocated per number.
 
-use super::ParseError;
-
-/// A table whose rows are still text.
-pub struct Table<'a> {
-    /// The CPU of each column.
-    pub cpus: Vec<u32>,
-    body: &'a str,
-}
+use super::{LeftOut, ParseError, Parsed};
 
 /// One row.
 pub struct Row<'a> {
@@ -20,18 +13,21 @@ pub struct Row<'a> {
     rest: &'a str,
 }
 
-impl<'a> Table<'a> {
-    /// Reads the header.
-    pub fn parse(text: &'a str) -> Result<Self, ParseError> {
-        let (header, body) = text.split_once('\n').unwrap_or((text, ""));
-        Ok(Self { cpus: columns(header)?, body })
+/// Calls `each` with the CPU of each column, and with the name and the counts of every row.
+pub fn each(text: &str, mut each: impl FnMut(&[u32], &str, &[u64])) -> Parsed<()> {
+    let (header, body) = text.split_once('\n').unwrap_or((text, ""));
+    let (mut left_out, mut counts) = (LeftOut::default(), Vec::new());
+    let Some(cpus) = left_out.keep(columns(header)) else { return left_out.with(()) };
+    for (line, number) in body.lines().zip(2..) {
+        let read = Row::parse(number, line).and_then(|row| match row {
+            Some(row) => row.counts(cpus.len(), &mut counts).map(|_| Some(row)),
+            None => Ok(None),
+        });
+        if let Some(row) = left_out.keep(read).flatten() {
+            each(&cpus, row.name, &counts);
+        }
     }
-
-    /// The rows in order.
-    pub fn rows(&self) -> impl Iterator<Item = Result<Row<'a>, ParseError>> {
-        let lines = self.body.lines().enumerate().map(|(i, line)| (i + 2, line));
-        lines.filter_map(|(number, line)| Row::parse(number, line).transpose())
-    }
+    left_out.with(())
 }
 
 /// The CPU of each column, by the first line.
@@ -71,7 +67,8 @@ fn next_number(text: &str) -> Option<(u64, &str)> {
     let text = text.trim_ascii_start();
     let end = text.bytes().position(|b| !b.is_ascii_digit()).unwrap_or(text.len());
     let (digits, rest) = text.split_at(end);
-    Some((digits.parse().ok()?, rest))
+    let is_whole = rest.bytes().next().is_none_or(|byte| byte.is_ascii_whitespace());
+    Some((digits.parse().ok()?, rest)).filter(|_| is_whole)
 }
 
 #[cfg(test)]
@@ -79,40 +76,35 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn read(text: &str) -> Result<Vec<(String, Vec<u64>, String)>, ParseError> {
-        let table = Table::parse(text)?;
-        let mut counts = Vec::new();
-        let row = |row: Result<Row<'_>, ParseError>| {
-            let row = row?;
-            let rest = row.counts(table.cpus.len(), &mut counts)?.trim().to_owned();
-            Ok((row.name.to_owned(), counts.clone(), rest))
-        };
-        table.rows().map(row).collect()
+    fn read(text: &str) -> (Vec<(String, Vec<u64>)>, LeftOut) {
+        let mut rows = Vec::new();
+        let parsed = each(text, |_, name, counts| rows.push((name.to_owned(), counts.to_vec())));
+        (rows, parsed.left_out)
     }
 
     #[test]
     fn columns_are_the_cpus_that_are_online() {
-        assert_eq!(Table::parse("      CPU0   CPU2  CPU5 \n").unwrap().cpus, [0, 2, 5]);
+        assert_eq!(columns("      CPU0   CPU2  CPU5 ").unwrap(), [0, 2, 5]);
     }
 
     #[test]
     fn rows_with_and_without_a_description() {
         let text = "  CPU0 CPU1\n  8:  0  4294967295  IO-APIC 8-edge rtc0\nIPI0:2768808080 1   Rescheduling\nHI: 1 2\n";
-        let expected = [
-            ("8".to_owned(), vec![0, 4_294_967_295], "IO-APIC 8-edge rtc0".to_owned()),
-            ("IPI0".to_owned(), vec![2_768_808_080, 1], "Rescheduling".to_owned()),
-            ("HI".to_owned(), vec![1, 2], String::new()),
-        ];
-        assert_eq!(read(text).unwrap(), expected);
+        let expected = [("8", vec![0, 4_294_967_295]), ("IPI0", vec![2_768_808_080, 1]), ("HI", vec![1, 2])];
+        assert_eq!(read(text), (expected.map(|(name, counts)| (name.to_owned(), counts)).to_vec(), LeftOut::default()));
+        let row = Row::parse(2, "  8:  0  7  IO-APIC 8-edge rtc0").unwrap().unwrap();
+        assert_eq!(row.counts(2, &mut Vec::new()), Ok("  IO-APIC 8-edge rtc0"));
     }
 
     #[test]
-    fn malformed_tables_name_their_line() {
-        assert_eq!(read("").unwrap_err(), ParseError::new(1, "a header of CPU<number> columns", ""));
-        assert_eq!(read("CPU0 eth0\n").unwrap_err().line, 1);
-        assert_eq!(read("CPU0\n1: 5\nno colon\n").unwrap_err(), ParseError::new(3, "a name and a colon", "no colon"));
-        let short = read("CPU0 CPU1\n\n 1: 5 rtc0\n").unwrap_err();
-        assert_eq!(short, ParseError::new(3, "an unsigned number per CPU", "1: 5 rtc0"));
+    fn malformed_tables_name_their_line_and_keep_the_others() {
+        let left = |text: &str| (read(text).0.len(), read(text).1.first.unwrap());
+        assert_eq!(left(""), (0, ParseError::new(1, "a header of CPU<number> columns", "")));
+        assert_eq!(left("CPU0 eth0\n1: 5\n").1.line, 1);
+        assert_eq!(left("CPU0\n1: 5x\n2: 6 rtc0\n").1.line, 2);
+        assert_eq!(left("CPU0\n1: 5\nno colon\n"), (1, ParseError::new(3, "a name and a colon", "no colon")));
+        let short = left("CPU0 CPU1\n\n 1: 5 rtc0\n 2: 5 6\n");
+        assert_eq!(short, (1, ParseError::new(3, "an unsigned number per CPU", "1: 5 rtc0")));
     }
 
     proptest! {

@@ -1,6 +1,6 @@
 //! `/proc/PID/status` (proc_pid_status(5)).
 
-use super::{ParseError, cpus, lines};
+use super::{ParseError, Parsed, cpus, each_line, lines};
 
 /// The CPUs that the process's first thread may run on, as ranges: its affinity within its cpuset. `None` when the
 /// kernel does not say.
@@ -29,15 +29,17 @@ pub fn swapped(text: &str) -> Result<Option<u64>, ParseError> {
 
 /// Times that the process's first thread left its CPU because it had to wait, and because another was to run. `None`
 /// when the kernel does not say.
-pub fn context_switches(text: &str) -> Result<Option<(u64, u64)>, ParseError> {
-    let find = |key: &str| {
-        let mut fields = lines(text).filter_map(|(number, line)| Some((number, line, line.strip_prefix(key)?)));
-        let parse = |(number, line, value): (usize, &str, &str)| {
-            value.trim().parse().map_err(|_| ParseError::new(number, "an unsigned number", line))
-        };
-        fields.next().map(parse).transpose()
-    };
-    Ok(find("voluntary_ctxt_switches:")?.zip(find("nonvoluntary_ctxt_switches:")?))
+pub fn context_switches(text: &str) -> Parsed<[Option<u64>; 2]> {
+    let mut counts = [None; 2];
+    let parsed = each_line(text, |number, line| {
+        for (key, count) in ["voluntary_ctxt_switches:", "nonvoluntary_ctxt_switches:"].iter().zip(&mut counts) {
+            if let Some(value) = line.strip_prefix(key) {
+                *count = Some(value.trim().parse().map_err(|_| ParseError::new(number, "an unsigned number", line))?);
+            }
+        }
+        Ok(())
+    });
+    parsed.map(|()| counts)
 }
 
 #[cfg(test)]
@@ -64,9 +66,10 @@ mod tests {
     #[test]
     fn switches_of_both_kinds() {
         let text = "Name:\tpython\nvoluntary_ctxt_switches:\t150\nnonvoluntary_ctxt_switches:\t545\n";
-        assert_eq!(context_switches(text), Ok(Some((150, 545))));
-        assert_eq!(context_switches("Name:\tpython\n"), Ok(None));
-        assert_eq!(context_switches("voluntary_ctxt_switches:\tmany\n").unwrap_err().line, 1);
+        assert_eq!(context_switches(text).value, [Some(150), Some(545)]);
+        assert_eq!(context_switches("Name:\tpython\n").value, [None; 2]);
+        let bad = context_switches("voluntary_ctxt_switches:\tmany\nnonvoluntary_ctxt_switches:\t545\n");
+        assert_eq!((bad.value, bad.left_out.first.unwrap().line), ([None, Some(545)], 1));
     }
 
     proptest! {

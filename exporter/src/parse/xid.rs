@@ -96,25 +96,18 @@ pub struct SwitchXid {
     pub link: Option<u32>,
 }
 
-/// How bad an error of a link or switch is, in the driver's own words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
-    /// What used the link or switch is lost.
-    Fatal,
-    /// It went on.
-    NonFatal,
+goodput_catalog::named! {
+    /// How bad an error of a link or switch is, in the driver's own words.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Severity {
+        /// What used the link or switch is lost.
+        Fatal = "fatal",
+        /// It went on.
+        NonFatal = "nonfatal",
+    }
 }
 
 impl Severity {
-    /// The value of the label.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Severity::Fatal => "fatal",
-            Severity::NonFatal => "nonfatal",
-        }
-    }
-
     fn parse(word: &str) -> Option<Self> {
         let letters: String = word.chars().filter(char::is_ascii_alphabetic).collect();
         match letters.to_ascii_lowercase().as_str() {

@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use goodput_web::Refusals;
+use goodput_web::{BUILT, Refusals};
 
-use crate::catalog::own;
-use crate::family::Families;
+use crate::collect::{CollectError, Done};
 use crate::source;
 use crate::source::files::FileError;
 use crate::source::left_out::LeftOut;
+use goodput_catalog::own;
+use goodput_exposition::Families;
 
 /// The outcome of one source in one scrape, with its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +29,22 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// Of what a collector returned. What may not be read is told even where the collector can do without. What cannot be
+    /// read at all is not what is not there.
+    pub(super) fn of(result: Result<Done, CollectError>, left_out: &LeftOut) -> Self {
+        let denied = left_out.errors.iter().find(|error| matches!(error, FileError::Denied { .. }));
+        match (result, denied) {
+            (Ok(_), Some(error)) => Self::Denied(error.to_string()),
+            (Ok(Done::Ok), None) => Self::Ok,
+            (Ok(Done::NotApplicable(reason)), None) => match left_out.errors.first() {
+                Some(error) => Self::Failed(error.to_string()),
+                None => Self::NotApplicable(reason),
+            },
+            (Err(CollectError::File(error @ FileError::Denied { .. })), _) => Self::Denied(error.to_string()),
+            (Err(error), _) => Self::Failed(error.to_string()),
+        }
+    }
+
     const STATES: [&str; 5] = ["ok", "not_applicable", "denied", "failed", "timed_out"];
 
     /// The value of the `state` label.
@@ -58,7 +75,7 @@ pub struct Report {
 
 /// Adds the samples about the exporter itself.
 pub(super) fn write(reports: &[Report], left_out: u64, duration: Duration, out: &mut Families) {
-    out.push(&own::BUILD_INFO, &[VERSION, REVISION], 1.0);
+    out.push(&own::BUILD_INFO, &BUILT, 1.0);
     out.push(&own::LEFT_OUT, &[], left_out as f64);
     out.push(&own::SCRAPE_DURATION, &[], duration.as_secs_f64());
     for report in reports {
@@ -80,18 +97,12 @@ pub(super) fn write(reports: &[Report], left_out: u64, duration: Duration, out: 
 /// Adds what the front door refused; nothing of reasons that never held.
 pub(super) fn write_refusals(refusals: &Refusals, out: &mut Families) {
     for (reason, count) in refusals.counts().filter(|(_, count)| *count > 0) {
-        out.push(&own::REFUSED, &[reason.label()], count as f64);
+        out.push(&own::REFUSED, &[reason.name()], count as f64);
     }
 }
 
 /// The program's version.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
-
-/// The source revision, given to the build as `GOODPUT_REVISION`.
-pub const REVISION: &str = match option_env!("GOODPUT_REVISION") {
-    Some(revision) => revision,
-    None => "unknown",
-};
 
 /// Logs outcomes when they change, so that a lasting fault is one line and not one per scrape.
 #[derive(Default)]

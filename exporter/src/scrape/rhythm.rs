@@ -1,5 +1,5 @@
-//! When to expect the next request for a scrape: Prometheus scrapes a target at a fixed interval and offset, so that
-//! two equal distances predict a third.
+//! When to expect the next request for a scrape, and how long it will wait: Prometheus scrapes a target at a fixed interval
+//! and offset, so that two equal distances predict a third.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -52,6 +52,35 @@ impl Rhythm {
             }
         }
         next
+    }
+}
+
+/// How long requests wait: the longest of the last minute. One that is in a hurry does not shorten what is made for others.
+#[derive(Default)]
+pub(super) struct Patience {
+    /// When the newer of two half minutes began.
+    began: Option<Instant>,
+    newer: Duration,
+    older: Duration,
+}
+
+impl Patience {
+    const HALF: Duration = Duration::from_secs(30);
+
+    /// A request has come that waits so long.
+    pub(super) fn note(&mut self, now: Instant, patience: Duration) {
+        match self.began.map(|began| now.saturating_duration_since(began)) {
+            Some(age) if age < Self::HALF => self.newer = self.newer.max(patience),
+            age => {
+                self.older = if age.is_some_and(|age| age < 2 * Self::HALF) { self.newer } else { Duration::ZERO };
+                (self.began, self.newer) = (Some(now), patience);
+            }
+        }
+    }
+
+    /// The longest that one waits.
+    pub(super) fn longest(&self) -> Duration {
+        self.newer.max(self.older)
     }
 }
 

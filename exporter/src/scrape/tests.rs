@@ -4,8 +4,10 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use super::*;
-use crate::catalog::host::PRESSURE_WAITING;
-use crate::encode::{Format, encode};
+use crate::collect::{CollectError, Done};
+use crate::source::files::FileError;
+use goodput_catalog::host::PRESSURE_WAITING;
+use goodput_exposition::{Format, encode};
 
 /// A collector from a function.
 struct Test(fn(&mut Families) -> Result<Done, CollectError>);

@@ -33,6 +33,17 @@ impl Signs {
         }
     }
 
+    /// Has a GPU been read? Where that is required, `/-/ready`.
+    pub(super) fn has_gpu(&self) -> Result<(), String> {
+        match &self.gpus.driver {
+            _ if self.gpus.gpus.iter().any(|gpu| gpu.taken.is_some()) => Ok(()),
+            Driver::Absent { reason } => Err(reason.clone()),
+            Driver::Starting => Err("the GPU driver has not answered yet".to_owned()),
+            Driver::Loaded { .. } => Err("the GPU driver is there, but no GPU has been read yet".to_owned()),
+            Driver::Released { .. } => Err("the GPUs are released on request".to_owned()),
+        }
+    }
+
     /// Is everything that is served fresh? `/health`.
     ///
     /// One GPU that hangs or fell off the bus does not make the exporter unhealthy: its age is a metric, and a restart
@@ -88,6 +99,18 @@ mod tests {
         let released = Driver::Released { left: Duration::from_secs(9), version: String::new() };
         assert_eq!(fresh(released, &[Some(900)], None), Ok(()), "somebody has asked for that");
         assert_eq!(fresh(Driver::Starting, &[], None), Err("the GPU driver has not answered for 1000 s".into()));
+    }
+
+    #[test]
+    fn where_a_gpu_is_required_the_driver_says_why_there_is_none() {
+        let has_gpu = |driver: Driver, taken: Option<Instant>| {
+            let gpus =
+                Arc::new(Snapshot { driver, gpus: vec![Gpu { taken, ..Gpu::default() }], ..Snapshot::default() });
+            Signs { now: Instant::now(), started: Instant::now(), gpus, collecting_for: None }.has_gpu()
+        };
+        assert_eq!(has_gpu(Driver::Absent { reason: "no library".into() }, None), Err("no library".into()));
+        assert!(has_gpu(Driver::Starting, None).is_err() && has_gpu(loaded(), None).is_err());
+        assert_eq!(has_gpu(loaded(), Some(Instant::now())), Ok(()));
     }
 
     #[test]

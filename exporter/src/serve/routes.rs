@@ -18,8 +18,8 @@ use tower_http::compression::CompressionLayer;
 
 use super::health::Signs;
 use super::release::{self, Lever};
-use crate::encode::Format;
 use crate::scrape::{Gpus, Scraper, VERSION};
+use goodput_exposition::Format;
 
 /// Where Prometheus says how long it waits for a scrape.
 const TIMEOUT_HEADER: &str = "x-prometheus-scrape-timeout-seconds";
@@ -40,6 +40,8 @@ pub(super) struct App {
     pub(super) started: Instant,
     /// Set once the first scrape has been made.
     pub(super) ready: AtomicBool,
+    /// A GPU must be read once before the exporter is ready. Set to false by then.
+    pub(super) needs_gpu: AtomicBool,
     /// One permit per request for metrics that may run at the same time.
     pub(super) requests: Semaphore,
     pub(super) telemetry_path: String,
@@ -103,10 +105,17 @@ fn accept(headers: &HeaderMap) -> String {
 }
 
 async fn ready(State(app): State<Arc<App>>) -> Response {
-    match app.ready.load(Ordering::Acquire) {
-        true => "ready\n".into_response(),
-        false => unavailable("the first scrape has not been made yet\n"),
+    if !app.ready.load(Ordering::Acquire) {
+        return unavailable("the first scrape has not been made yet\n");
     }
+    if app.needs_gpu.load(Ordering::Relaxed) {
+        if let Err(reason) = app.signs().has_gpu() {
+            return unavailable(format!("{reason}\n"));
+        }
+        // A GPU that is lost later is told by metrics, and a restart would not bring it back.
+        app.needs_gpu.store(false, Ordering::Relaxed);
+    }
+    "ready\n".into_response()
 }
 
 async fn health(State(app): State<Arc<App>>) -> Response {

@@ -17,10 +17,11 @@ use tokio::time::timeout;
 
 use super::*;
 use crate::attribute::Owners;
-use crate::collect::{CollectError, Collector, Context, Done, Entry};
-use crate::family::Families;
+use crate::collect::{CollectError, Collector, Done, Entry};
+use crate::context::Context;
 use crate::scrape::Setup;
-use crate::source::nvml::{Driver, Snapshot};
+use crate::source::nvml::{Driver, Search, Snapshot};
+use goodput_exposition::Families;
 
 /// A running server, stopped when the test drops it.
 struct Running {
@@ -45,7 +46,7 @@ fn absent() -> Gpus {
 }
 
 fn no_library() -> Arc<Nvml> {
-    Arc::new(Nvml::start(Some("/nowhere/libnvidia-ml.so.1".into())))
+    Arc::new(Nvml::start(Search::File("/nowhere/libnvidia-ml.so.1".into())))
 }
 
 fn scraper(config: &Config, collectors: Vec<&'static Entry>, gpus: &Gpus) -> Scraper {

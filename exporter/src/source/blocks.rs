@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::common::Common;
 use super::files::{self, Roots};
-use crate::parse::{Parsed, number};
+use crate::parse::{ParseError, each_line, number};
 
 /// Drivers whose devices pass on what they are given: device mapper (LVM, encryption, multipath), RAID, and the like.
 const DRIVERS: [&str; 6] = ["device-mapper", "md", "mdp", "loop", "bcache", "drbd"];
@@ -37,11 +37,21 @@ impl Stacked {
 /// As the kernel numbers them, by `/proc/devices`.
 #[must_use]
 pub fn stacked(roots: &Roots, common: &Common) -> Stacked {
-    let parse = |text: &str| -> Parsed<BTreeSet<String>> {
-        let blocks = text.split_once("Block devices:").map_or("", |(_, blocks)| blocks);
-        let rows = blocks.lines().filter_map(|line| line.trim().split_once(' '));
-        let majors = rows.filter(|(_, driver)| DRIVERS.contains(&driver.trim())).map(|(major, _)| major.to_owned());
-        crate::parse::LeftOut::default().with(majors.collect())
+    let parse = |text: &str| {
+        let (mut majors, mut are_blocks) = (BTreeSet::new(), false);
+        let parsed = each_line(text, |number, line| {
+            if line.ends_with("devices:") {
+                are_blocks = line.starts_with("Block");
+                return Ok(());
+            }
+            let major = line.split_once(' ').filter(|(major, _)| major.bytes().all(|byte| byte.is_ascii_digit()));
+            let (major, driver) = major.ok_or_else(|| ParseError::new(number, "a number and a driver", line))?;
+            if are_blocks && DRIVERS.contains(&driver.trim()) {
+                majors.insert(major.to_owned());
+            }
+            Ok(())
+        });
+        parsed.map(|()| majors)
     };
     Stacked(common.get(&roots.proc.join("devices"), parse).unwrap_or_default())
 }

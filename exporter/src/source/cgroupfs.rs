@@ -76,28 +76,29 @@ pub fn of_pods(roots: &Roots, depth: usize, most: usize) -> Vec<String> {
 }
 
 /// Paths of the groups that match one of the patterns, in which `*` stands for any characters of one folder's name.
-pub fn matching(root: &Path, patterns: &[String]) -> Result<Vec<String>, FileError> {
+/// A folder that cannot be listed costs what is below it; the first is put into `failed`.
+pub fn matching(root: &Path, patterns: &[String], failed: &mut Option<FileError>) -> Vec<String> {
     let mut all = Vec::new();
     for pattern in patterns {
         let mut paths = vec![String::new()];
         for folder in pattern.split('/').filter(|folder| !folder.is_empty()) {
-            paths = expand(root, &paths, folder)?;
+            paths = paths.iter().flat_map(|path| expand(root, path, folder, failed)).collect();
         }
         all.extend(paths.into_iter().filter(|path| group(root, path).is_dir()));
     }
-    Ok(all)
+    all
 }
 
-fn expand(root: &Path, paths: &[String], folder: &str) -> Result<Vec<String>, FileError> {
+fn expand(root: &Path, path: &str, folder: &str, failed: &mut Option<FileError>) -> Vec<String> {
     if !folder.contains('*') {
-        return Ok(paths.iter().map(|path| format!("{path}/{folder}")).collect());
+        return vec![format!("{path}/{folder}")];
     }
-    let mut expanded = Vec::new();
-    for path in paths {
-        let names = files::list(&group(root, path))?.unwrap_or_default();
-        expanded.extend(names.iter().filter(|name| matches(folder, name)).map(|name| format!("{path}/{name}")));
-    }
-    Ok(expanded)
+    let names = files::list(&group(root, path)).unwrap_or_else(|error| {
+        failed.get_or_insert(error);
+        None
+    });
+    let names = names.unwrap_or_default().into_iter().filter(|name| matches(folder, name));
+    names.map(|name| format!("{path}/{name}")).collect()
 }
 
 /// Does the name match? `*` in the pattern stands for any characters.

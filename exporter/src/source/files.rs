@@ -110,11 +110,12 @@ fn classify(path: &Path, error: io::Error) -> FileError {
 }
 
 /// What a file that was opened says once its cgroup is removed (ENODEV), its process has ended (ESRCH), or its
-/// feature is off, such as PSI (EOPNOTSUPP). `mountinfo` of a process that has ended and is not waited for yet cannot be
-/// opened: EINVAL, as it has no mount namespace any more (fs/proc_namespace.c, mounts_open_common).
+/// feature is off, such as PSI (EOPNOTSUPP). EINVAL says so of two files: `mountinfo` of a process that has ended and is
+/// not waited for yet, as it has no mount namespace any more (fs/proc_namespace.c, mounts_open_common), and `speed` of a
+/// network interface that is down or whose driver has none.
 fn is_gone(path: &Path, errno: i32) -> bool {
     matches!(errno, libc::ENODEV | libc::ESRCH | libc::EOPNOTSUPP)
-        || errno == libc::EINVAL && path.ends_with("mountinfo")
+        || errno == libc::EINVAL && (path.ends_with("mountinfo") || path.ends_with("speed"))
 }
 
 /// Names of the entries of a directory, in no order; `None` when it is not there.
@@ -196,6 +197,15 @@ pub fn found<T>(read: Result<Option<T>, FileError>) -> Option<T> {
     absent(read).flatten()
 }
 
+/// As [`found`], with a file that this process may not read counted instead of named.
+pub fn found_or_denied<T>(read: Result<Option<T>, FileError>, denied: &mut u64) -> Option<T> {
+    if let Err(FileError::Denied { .. }) = read {
+        *denied += 1;
+        return None;
+    }
+    found(read)
+}
+
 /// As [`list`], with a folder that cannot be listed as one that is not there.
 #[must_use]
 pub fn names(path: &Path) -> Option<Vec<String>> {
@@ -252,6 +262,8 @@ mod tests {
             (libc::EPERM, "denied"),
             (libc::EIO, "io"),
             (libc::EINVAL, "io"),
+            (libc::EBUSY, "io"),
+            (libc::ENODATA, "io"),
         ] {
             let class = match classify(Path::new("/proc/x"), io::Error::from_raw_os_error(errno)) {
                 FileError::Missing { .. } => "missing",

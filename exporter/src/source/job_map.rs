@@ -16,15 +16,14 @@ pub struct Jobs {
     pub jobs: Vec<String>,
 }
 
-/// Reads every file of the folder that is named after a GPU. One that is removed meanwhile has no jobs.
+/// Reads every file of the folder that is named after a GPU. One that is gone by then, or cannot be read, has no jobs.
 pub fn read(folder: &Path) -> Result<Vec<Jobs>, FileError> {
     let Some(files) = files::list(folder)? else { return Err(FileError::Missing { path: folder.to_owned() }) };
     let mut all = Vec::new();
     for file in files {
         let Some((gpu, instance)) = job_map::file_name(&file) else { continue };
-        let jobs = files::parse_optional(&folder.join(&file), |text| {
-            Ok(job_map::jobs(text).into_iter().map(str::to_owned).collect())
-        })?;
+        let jobs =
+            files::get(&folder.join(&file), |text| Ok(job_map::jobs(text).into_iter().map(str::to_owned).collect()));
         all.push(Jobs { gpu, instance, jobs: jobs.unwrap_or_default() });
     }
     Ok(all)

@@ -24,7 +24,7 @@ thread_local! {
 }
 
 /// Notes that this many lines of a file, or the file, are left out.
-pub(super) fn note(error: FileError, count: u64) {
+pub fn note(error: FileError, count: u64) {
     LEFT_OUT.with_borrow_mut(|left_out| {
         left_out.count = left_out.count.saturating_add(count);
         if left_out.errors.len() < KEPT {

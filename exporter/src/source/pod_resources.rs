@@ -35,37 +35,26 @@ const USABLE: Duration = Duration::from_secs(60);
 /// Stack of the thread: messages are on the heap.
 const STACK_BYTES: usize = 512 * 1024;
 
-/// How asking goes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum State {
-    /// Not asked yet.
-    #[default]
-    Starting,
-    /// The last call was answered.
-    Ok,
-    /// There is no socket: no kubelet, or its folder is not mounted.
-    Absent,
-    /// This process may not open the socket.
-    Denied,
-    /// No answer in time.
-    TimedOut,
-    /// The answer is longer than what is read.
-    TooLarge,
-    /// Refused, broken off, or answered with an error.
-    Failed,
-}
-
-impl State {
-    /// Every state, with its name in metrics.
-    pub const ALL: [(Self, &'static str); 7] = [
-        (Self::Starting, "starting"),
-        (Self::Ok, "ok"),
-        (Self::Absent, "absent"),
-        (Self::Denied, "denied"),
-        (Self::TimedOut, "timed_out"),
-        (Self::TooLarge, "too_large"),
-        (Self::Failed, "failed"),
-    ];
+goodput_catalog::named! {
+    /// How asking goes.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum State {
+        /// Not asked yet.
+        #[default]
+        Starting = "starting",
+        /// The last call was answered.
+        Ok = "ok",
+        /// There is no socket: no kubelet, or its folder is not mounted.
+        Absent = "absent",
+        /// This process may not open the socket.
+        Denied = "denied",
+        /// No answer in time.
+        TimedOut = "timed_out",
+        /// The answer is longer than what is read.
+        TooLarge = "too_large",
+        /// Refused, broken off, or answered with an error.
+        Failed = "failed",
+    }
 }
 
 impl From<&Failure> for State {

@@ -80,8 +80,8 @@ const MPS_SERVER: &str = "nvidia-cuda-mps";
 
 /// Is it an MPS server? One that has ended, or cannot be seen, is none.
 pub fn is_mps_server(roots: &Roots, pid: u32) -> bool {
-    let comm = files::read(&roots.proc.join(pid.to_string()).join("comm"));
-    comm.is_ok_and(|comm| comm.trim_end() == MPS_SERVER)
+    let comm = roots.proc.join(pid.to_string()).join("comm");
+    files::get(&comm, |text| Ok(text.trim_end() == MPS_SERVER)).unwrap_or_default()
 }
 
 /// The first pid namespace of every kernel (`PROC_PID_INIT_INO` in include/linux/proc_ns.h).

@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::files::{self, Roots};
-use crate::parse::devices;
 use crate::parse::owner::Identity;
+use crate::parse::{ParseError, devices, rows};
 
 /// A job, and the minor numbers of its GPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,8 +106,9 @@ fn descend(folder: &Path, depth: usize, found: &mut Vec<u32>) {
             descend(&folder.join(name), depth - 1, found);
         }
     }
-    let pids = files::read(&folder.join("cgroup.procs")).unwrap_or_default();
-    found.extend(pids.lines().filter_map(|line| line.trim().parse::<u32>().ok()).filter(|pid| *pid > 0));
+    let pid = |number, line: &str| line.parse().map_err(|_| ParseError::new(number, "a process id", line));
+    let pids: Vec<u32> = files::get(&folder.join("cgroup.procs"), |text| rows(text, pid)).unwrap_or_default();
+    found.extend(pids.into_iter().filter(|pid| *pid > 0));
 }
 
 #[cfg(test)]

@@ -80,7 +80,7 @@ fn an_account_is_a_label_of_the_job_and_nothing_else_of_the_environment_is() {
     assert_eq!(accounts(&owners), [("slurm-42", Some("physics")), ("slurm-43", None), ("train.service", None)]);
     assert!(!format!("{owners:?}").contains("secret"));
     assert!(!is_read(&machine, "proc/4/environ"), "a service is no Slurm job");
-    collect(&machine, owners).ok().golden("owner-slurm-account");
+    collect(&machine, owners).ok().golden("owner/slurm-account");
 }
 
 #[test]

@@ -3,10 +3,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use goodput_exporter::attribute::{self, Owners, Resolver};
-use goodput_exporter::collect::{CollectError, REGISTRY};
+use goodput_exporter::collect::CollectError;
 use goodput_exporter::config::Config;
 use goodput_exporter::parse::device_id::Part;
 use goodput_exporter::parse::oom::Kill;
+use goodput_exporter::registry::REGISTRY;
 use goodput_exporter::source::files::FileError;
 use goodput_exporter::source::nvml::{Driver, Gpu, Instance, Process, Snapshot, Values};
 use goodput_exporter::source::pod_resources::State;
@@ -75,14 +76,14 @@ fn unseen_processes_are_counted_once() {
 
 #[test]
 fn owners_are_published_with_their_gpus() {
-    machine().collect("owner").ok().golden("owner-two-owners-three-gpus");
+    machine().collect("owner").ok().golden("owner/two-owners-three-gpus");
 }
 
 /// What finds owners in the exporter with these arguments.
 pub(crate) fn resolver(machine: &Machine, args: &[&str]) -> Resolver {
     let root = format!("--path.rootfs={}", machine.path("").display());
     let args = ["goodput-exporter", &root].into_iter().chain(args.iter().copied()).map(OsString::from);
-    Resolver::start(&Config::read(REGISTRY, args, &|_| None).unwrap())
+    Resolver::start(Config::read(REGISTRY, args, &|_| None).unwrap().owner_settings())
 }
 
 /// Owners as the exporter finds them with these arguments.
@@ -139,7 +140,7 @@ fn claims_are_published_beside_processes() {
     }
     let jobs = format!("--slurm.job-mapping-dir={}", machine.path("jobs").display());
     let (owners, gpus) = resolve(&machine, &["--kubernetes.pod-resources-socket=off", &jobs]);
-    machine.collect_of(collector("owner").as_mut(), owners, gpus).ok().golden("owner-jobs-of-three-gpus");
+    machine.collect_of(collector("owner").as_mut(), owners, gpus).ok().golden("owner/jobs-of-three-gpus");
 }
 
 #[test]

@@ -1,4 +1,3 @@
-use goodput_exporter::collect::CollectError;
 use goodput_exporter::source::files::FileError;
 
 use crate::support::Machine;
@@ -33,64 +32,6 @@ fn one_owners_malformed_file_leaves_the_other_owners() {
     assert!(error.ends_with("lab/2/pids.current: line 1: expected a number, found \"many\""), "{error}");
     assert_eq!(collected.count("goodput_cgroup_tasks"), 2);
     assert_eq!(collected.count("goodput_cgroup_cpu_usage_seconds_total"), 3);
-}
-
-#[test]
-fn every_host_collector_names_garbage_once_and_does_without() {
-    for (collector, path) in [
-        ("node", "proc/stat"),
-        ("node", "proc/meminfo"),
-        ("pressure", "proc/pressure/io"),
-        ("numa", "sys/devices/system/node/node0/meminfo"),
-        ("numa", "sys/devices/system/node/node0/distance"),
-        ("numa", "sys/devices/system/node/online"),
-        ("numa", "proc/sys/kernel/numa_balancing"),
-        ("numa", "proc/vmstat"),
-        ("irq", "proc/interrupts"),
-        ("irq", "proc/softirqs"),
-        ("irq", "proc/net/softnet_stat"),
-        ("irq", "sys/devices/system/node/node0/cpulist"),
-        ("swap", "proc/swaps"),
-        ("swap", "proc/vmstat"),
-        ("swap", "proc/sys/vm/swappiness"),
-        ("swap", "sys/module/zswap/parameters/enabled"),
-        ("thp", "proc/vmstat"),
-        ("thp", "sys/kernel/mm/transparent_hugepage/enabled"),
-        ("thp", "sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages"),
-        ("process", "proc/uptime"),
-        ("storage", "proc/diskstats"),
-        ("cpu", "proc/loadavg"),
-        ("memory", "proc/meminfo"),
-        ("memory", "proc/vmstat"),
-        ("driver", "proc/driver/nvidia/version"),
-        ("driver", "proc/driver/nvidia/params"),
-        ("kubelet", "var/lib/kubelet/config.yaml"),
-        ("kubelet", "var/lib/kubelet/cpu_manager_state"),
-        ("kubelet", "var/lib/kubelet/memory_manager_state"),
-        ("cpu", "sys/devices/system/cpu/online"),
-        ("network", "proc/net/dev"),
-        ("network", "sys/class/net/eth0/mtu"),
-        ("network", "sys/class/net/eth0/device/local_cpulist"),
-    ] {
-        let machine = Machine::empty();
-        machine.write("proc/stat", "cpu 1 2 3 4\n");
-        machine.write("proc/meminfo", "MemTotal: 1 kB\n");
-        machine.write("proc/vmstat", "pswpin 1\n");
-        machine.write("proc/swaps", "Filename\n");
-        machine.write("proc/diskstats", "8 0 sda 1 2 3 4 5 6 7 8 9 10 11\n");
-        std::fs::create_dir_all(machine.path("sys/block/sda")).unwrap();
-        std::fs::create_dir_all(machine.path("sys/class/net/eth0/device")).unwrap();
-        machine.write("proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  460.56  x\n");
-        machine.write(path, "Filename\n\u{1}garbage\n");
-        let collected = machine.collect(collector);
-        // A whole file without which a collector has nothing to say is told by its state, all others by name alone.
-        let told = match &collected.result {
-            Ok(_) => collected.left(),
-            Err(error @ CollectError::File(FileError::Malformed { .. })) => error.to_string(),
-            Err(error) => panic!("{path}: {error:?}"),
-        };
-        assert!(told.contains(path), "{path}: {told}");
-    }
 }
 
 #[test]

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use goodput_exporter::attribute::Owners;
-use goodput_exporter::collect::REGISTRY;
-use goodput_exporter::encode::{Format, encode};
-use goodput_exporter::family::Style;
+use goodput_exporter::registry::REGISTRY;
 use goodput_exporter::scrape::{Outcome, Scrape, Scraper, Setup};
+use goodput_exposition::{Format, Style, encode};
 use rustix::fs::{CWD, Mode, mkfifoat};
 
 use crate::support::Machine;

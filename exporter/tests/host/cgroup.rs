@@ -48,7 +48,7 @@ fn v2_container_with_throttling_on_two_nodes() {
         let series = format!("goodput_cgroup_{metric}{{owner=\"train.service\"{labels}}}");
         assert_eq!(collected.value(&series), expected, "{series}");
     }
-    collected.golden("cgroup2-2node-96cpu");
+    collected.golden("cgroup/v2-2node-96cpu");
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn v1_pod_without_quota() {
     }
     assert_eq!(collected.count("goodput_cgroup_cpu_limit_cores"), 0, "a quota of -1 is no limit");
     if procfs::page_size() == 4096 {
-        collected.golden("cgroup1-kubernetes-containerd");
+        collected.golden("cgroup/v1-kubernetes-containerd");
     }
 }
 

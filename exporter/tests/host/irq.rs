@@ -60,7 +60,7 @@ fn nics_at_home_and_disks_everywhere() {
     assert_eq!(collected.value(sata), 1.0, "one queue, like any NIC's");
     let nic = "goodput_irq_device_info{device=\"0000:4b:00.0\",class=\"nic\",managed=\"false\",node=\"0\"}";
     assert_eq!(collected.value(nic), 1.0);
-    collected.golden("irq-2s112-ice-nvme");
+    collected.golden("irq/2s112-ice-nvme");
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn a_second_server() {
     assert_eq!(taken(&collected, "nvme", false), fact("nvme", "on_remote_node"));
     let of_i40e = ["0000:86:00.0", "0000:86:00.1"].map(|nic| total(&collected, nic));
     assert_eq!(of_i40e.iter().sum::<f64>(), fact("i40e", "total"));
-    collected.golden("irq-2s32-i40e");
+    collected.golden("irq/2s32-i40e");
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn softirqs_and_softnet_agree_with_node_exporter() {
         let ours = collected.value(&format!("goodput_softnet_{ours}_total"));
         assert_eq!(ours, sum(&format!("node_softnet_{theirs}_total{{"), ""), "{theirs}");
     }
-    collected.golden("irq-node-exporter-e2e");
+    collected.golden("irq/node-exporter-e2e");
 }
 
 /// A NIC on node 1 with one interrupt; CPU 0 is on node 0, CPU 1 on node 1, CPU 2 is offline.

@@ -2,8 +2,8 @@ use goodput_exporter::collect::Done;
 
 use crate::support::{Collected, Machine};
 
-const TIMES: &str = include_str!("../fixtures/lustre/times.stats");
-const COUNTS: &str = include_str!("../fixtures/lustre/counts.stats");
+const TIMES: &str = include_str!("../fixtures/collectors/lustre/times.stats");
+const COUNTS: &str = include_str!("../fixtures/collectors/lustre/counts.stats");
 const CLIENT: &str = "lustre/llite/scratch-ffff9a0b1c2d3800";
 
 #[track_caller]

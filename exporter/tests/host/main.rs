@@ -11,6 +11,8 @@ mod budget;
 mod cgroup;
 mod cpu;
 mod driver;
+mod every;
+mod fixture;
 mod irq;
 mod kubelet;
 mod live;

@@ -41,7 +41,7 @@ fn agrees_with_node_exporter() {
     let page = procfs::page_size() as f64;
     assert_eq!(collected.value("goodput_memory_dirty_limit_bytes{kind=\"throttle\"}"), 270_390.0 * page);
     assert_eq!(collected.value("goodput_memory_dirty_limit_bytes{kind=\"background\"}"), 135_030.0 * page);
-    collected.golden("memory-node-exporter-e2e");
+    collected.golden("memory/node-exporter-e2e");
 }
 
 #[test]

@@ -51,7 +51,7 @@ fn agrees_with_node_exporter() {
             assert_eq!(ours, expected.get(&format!("node_infiniband_{theirs}{labels}")).copied(), "{theirs}{labels}");
         }
     }
-    collected.golden("network-node-exporter-e2e");
+    collected.golden("network/node-exporter-e2e");
 }
 
 #[test]

@@ -44,7 +44,7 @@ fn agrees_with_node_exporter() {
     // The fixture's per-CPU lines do not add up to its cpu line, so the sum itself is the expectation.
     assert_eq!(collected.value("goodput_node_cpu_seconds_total{mode=\"user\"}"), 3018.54);
     assert_eq!(collected.value("goodput_node_cpus"), 8.0);
-    collected.golden("node-node-exporter-e2e");
+    collected.golden("node/node-exporter-e2e");
 }
 
 #[test]

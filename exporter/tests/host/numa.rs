@@ -35,14 +35,14 @@ fn agrees_with_facts(fixture: &str, collected: &Collected) {
 fn eight_nodes_with_misses() {
     let collected = Machine::recorded("sys-4s8n-numa-miss", &[NODES]).collect("numa").ok();
     agrees_with_facts("sys-4s8n-numa-miss", &collected);
-    collected.golden("numa-4s8n-numa-miss");
+    collected.golden("numa/4s8n-numa-miss");
 }
 
 #[test]
 fn sparse_node_ids() {
     let collected = Machine::recorded("sys-8n-sparse-node-ids", &[NODES]).collect("numa").ok();
     agrees_with_facts("sys-8n-sparse-node-ids", &collected);
-    collected.golden("numa-8n-sparse-node-ids");
+    collected.golden("numa/8n-sparse-node-ids");
 }
 
 #[test]
@@ -54,21 +54,21 @@ fn nodes_of_gpu_memory_without_cpus_or_pci_nodes() {
     let collected = machine.collect("numa").ok();
     agrees_with_facts("sys-power9-6xv100", &collected);
     assert_eq!(collected.count("goodput_gpu_numa_info"), 0, "the kernel gives no numa_node there");
-    collected.golden("numa-power9-6xv100");
+    collected.golden("numa/power9-6xv100");
 }
 
 #[test]
 fn one_node_is_still_a_node() {
     let collected = Machine::recorded("sys-dgx-spark-gb10", &[NODES]).collect("numa").ok();
     agrees_with_facts("sys-dgx-spark-gb10", &collected);
-    collected.golden("numa-dgx-spark-gb10");
+    collected.golden("numa/dgx-spark-gb10");
 }
 
 #[test]
 fn more_misses_than_hits() {
     let collected = Machine::recorded("sys-4s144", &[NODES]).collect("numa").ok();
     agrees_with_facts("sys-4s144", &collected);
-    collected.golden("numa-4s144");
+    collected.golden("numa/4s144");
 }
 
 #[test]

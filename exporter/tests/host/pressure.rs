@@ -51,7 +51,7 @@ fn agrees_with_node_exporter() {
         assert!((stalled(&collected, resource) - value).abs() < 1e-9);
     }
     assert_eq!(collected.count("goodput_pressure_stalled_seconds_total"), 3, "full of cpu is a constant 0 there");
-    collected.golden("pressure-node-exporter-e2e");
+    collected.golden("pressure/node-exporter-e2e");
 }
 
 #[test]

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use goodput_exporter::audit::checks::CHECKS;
 use goodput_exporter::audit::{Audit, Profile, Status};
-use goodput_exporter::collect::{CollectError, Done, REGISTRY};
+use goodput_exporter::collect::{CollectError, Done};
+use goodput_exporter::registry::REGISTRY;
 use goodput_exporter::source::nvml::Driver;
 use serde_json::Value;
 

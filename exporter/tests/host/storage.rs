@@ -29,7 +29,7 @@ fn queues_agree_with_node_exporter() {
         }
     }
     assert_eq!(collected.count("goodput_disk_queue_seconds_total"), 5, "whole disks alone");
-    collected.golden("storage-node-exporter-e2e");
+    collected.golden("storage/node-exporter-e2e");
 }
 
 #[test]

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use goodput_exporter::attribute::{Owners, resolve};
-use goodput_exporter::catalog;
-use goodput_exporter::collect::{CollectError, Collector, Context, Done, REGISTRY};
-use goodput_exporter::encode::{Format, encode};
-use goodput_exporter::family::Families;
+use goodput_exporter::collect::{CollectError, Collector, Done};
+use goodput_exporter::context::Context;
+use goodput_exporter::registry::REGISTRY;
 use goodput_exporter::source::files::Roots;
 use goodput_exporter::source::left_out::{self, LeftOut};
 use goodput_exporter::source::nvml::{Driver, Gpu, Process, Snapshot, Values, Virtualization};
 use goodput_exporter::source::xid::Journal;
+use goodput_exposition::{Families, Format, encode};
 
 /// A machine's kernel files in a temporary folder, and the GPUs that are said to be in it.
 pub(crate) struct Machine {
@@ -248,17 +248,22 @@ impl Collected {
         self
     }
 
-    /// Compares the text with a golden file, or rewrites that when `UPDATE_GOLDEN` is set.
+    /// Compares the text with a file of the collector's folder, or rewrites that when `UPDATE_GOLDEN` is set.
     #[track_caller]
     pub(crate) fn golden(&self, name: &str) {
         golden(&format!("{name}.prom"), &encode(&self.families, Format::Text));
     }
 }
 
-/// Compares a text with a golden file, or rewrites that when `UPDATE_GOLDEN` is set.
+/// The folders of the collectors, each of its collector's name.
+pub(crate) fn folders() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/collectors")
+}
+
+/// Compares a text with a file of a collector's folder, or rewrites that when `UPDATE_GOLDEN` is set.
 #[track_caller]
 pub(crate) fn golden(name: &str, text: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    let path = folders().join(name);
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::write(&path, text).unwrap();
     }
@@ -271,7 +276,7 @@ pub(crate) fn golden(name: &str, text: &str) {
 
 /// Every row a collector may write.
 pub(crate) fn rows_of(collector: &str) -> Vec<&'static str> {
-    catalog::all().filter(|row| row.collector == collector).map(|row| row.name).collect()
+    goodput_catalog::all().filter(|row| row.collector == collector).map(|row| row.name).collect()
 }
 
 /// Expected facts of a fixture, computed by an independent reader.

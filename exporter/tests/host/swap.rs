@@ -14,7 +14,7 @@ fn a_node_without_swap() {
     assert_eq!(collected.value("goodput_swap_total_bytes"), 0.0);
     assert_eq!(collected.count("goodput_swap_device_size_bytes"), 0);
     assert_eq!(collected.count("goodput_swap_zswap_enabled"), 0, "not recorded, so not known");
-    collected.golden("swap-vm-without");
+    collected.golden("swap/vm-without");
 }
 
 #[test]

@@ -20,7 +20,7 @@ fn the_active_mode() {
     }
     let collected = machine.collect("thp").ok();
     assert_eq!(collected.value("goodput_thp_info{enabled=\"madvise\"}"), 1.0);
-    collected.golden("thp-vm-madvise");
+    collected.golden("thp/vm-madvise");
 }
 
 #[test]

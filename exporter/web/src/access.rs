@@ -13,26 +13,16 @@ use ring::digest::{SHA256, digest};
 
 use crate::auth::scheme;
 
-/// What may be done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Scope {
-    /// Send samples and events.
-    Ingest,
-    /// Read everything.
-    ReadAll,
-    /// Change what the program does; includes the other two.
-    Admin,
-}
-
-impl Scope {
-    /// Its name in the configuration.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Ingest => "ingest",
-            Self::ReadAll => "read:all",
-            Self::Admin => "admin",
-        }
+goodput_catalog::named! {
+    /// What may be done.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum Scope {
+        /// Send samples and events.
+        Ingest = "ingest",
+        /// Read everything.
+        ReadAll = "read:all",
+        /// Change what the program does; includes the other two.
+        Admin = "admin",
     }
 }
 
@@ -40,8 +30,7 @@ impl FromStr for Scope {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let known = [Self::Ingest, Self::ReadAll, Self::Admin];
-        let found = known.into_iter().find(|scope| scope.name() == text);
+        let found = Self::ALL.iter().copied().find(|scope| scope.name() == text);
         found.ok_or_else(|| format!("expected ingest, read:all or admin, found {text:?}"))
     }
 }

@@ -6,9 +6,11 @@
 mod access;
 mod address;
 mod auth;
+mod built;
 mod config;
 mod connection;
 mod door;
+mod duration;
 mod guesses;
 mod listen;
 mod masked;
@@ -20,9 +22,11 @@ mod server;
 
 pub use access::{Access, Grant, Needs, NeedsOf, Proxy, Scope, Trusted, Who};
 pub use address::{Address, Listen};
+pub use built::{BUILT, VERSION};
 pub use config::{Rules, WebConfig, check};
 pub use connection::{Limits, Local};
 pub use door::Door;
+pub use duration::duration;
 pub use listen::{Listener, bind, inherited, raise_descriptor_limit};
 pub use masked::{masked, without_query};
 pub use origin::Hosts;

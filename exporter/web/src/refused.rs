@@ -14,61 +14,30 @@ const SILENCE: Duration = Duration::from_secs(600);
 /// Peers that are remembered for each reason: a client with thousands of addresses does not fill the log.
 const REMEMBERED: usize = 64;
 
-/// Why a connection or a request was refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Reason {
-    /// One peer had too many connections: its oldest idle one was closed, or the new one where none was idle.
-    PeerConnections,
-    /// There were too many connections in all: an idle one of the peer with the most was closed, or the new one.
-    Connections,
-    /// A TLS handshake failed or took too long.
-    Handshake,
-    /// The head of a request took too long.
-    SlowHead,
-    /// A password or token was wrong, or there was none.
-    Unauthenticated,
-    /// Too many passwords wait to be checked.
-    Guesses,
-    /// The client is known and may not do this.
-    Forbidden,
-    /// The request comes from a page of another site.
-    Origin,
-    /// The `Host` is not one of this server.
-    Host,
-    /// More requests than `rate_limit` of the web configuration lets through.
-    Rate,
-}
-
-impl Reason {
-    /// Each of them.
-    pub const ALL: [Self; 10] = [
-        Self::PeerConnections,
-        Self::Connections,
-        Self::Handshake,
-        Self::SlowHead,
-        Self::Unauthenticated,
-        Self::Guesses,
-        Self::Forbidden,
-        Self::Origin,
-        Self::Host,
-        Self::Rate,
-    ];
-
-    /// The value of the label `reason`.
-    #[must_use]
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::PeerConnections => "peer_connections",
-            Self::Connections => "connections",
-            Self::Handshake => "tls_handshake",
-            Self::SlowHead => "slow_head",
-            Self::Unauthenticated => "unauthenticated",
-            Self::Guesses => "password_checks",
-            Self::Forbidden => "forbidden",
-            Self::Origin => "origin",
-            Self::Host => "host",
-            Self::Rate => "rate_limit",
-        }
+goodput_catalog::named! {
+    /// Why a connection or a request was refused.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum Reason {
+        /// One peer had too many connections: its oldest idle one was closed, or the new one where none was idle.
+        PeerConnections = "peer_connections",
+        /// There were too many connections in all: an idle one of the peer with the most was closed, or the new one.
+        Connections = "connections",
+        /// A TLS handshake failed or took too long.
+        Handshake = "tls_handshake",
+        /// The head of a request took too long.
+        SlowHead = "slow_head",
+        /// A password or token was wrong, or there was none.
+        Unauthenticated = "unauthenticated",
+        /// Too many passwords wait to be checked.
+        Guesses = "password_checks",
+        /// The client is known and may not do this.
+        Forbidden = "forbidden",
+        /// The request comes from a page of another site.
+        Origin = "origin",
+        /// The `Host` is not one of this server.
+        Host = "host",
+        /// More requests than `rate_limit` of the web configuration lets through.
+        Rate = "rate_limit",
     }
 }
 
@@ -82,7 +51,7 @@ pub struct Refusals {
 impl Refusals {
     /// How often each reason held.
     pub fn counts(&self) -> impl Iterator<Item = (Reason, u64)> {
-        Reason::ALL.into_iter().zip(&self.counts).map(|(reason, count)| (reason, count.load(Ordering::Relaxed)))
+        Reason::ALL.iter().zip(&self.counts).map(|(reason, count)| (*reason, count.load(Ordering::Relaxed)))
     }
 
     /// Counts one, and names the peer in the log the first time.
@@ -91,7 +60,7 @@ impl Refusals {
             count.fetch_add(1, Ordering::Relaxed);
         }
         if self.is_news(reason, peer, Instant::now()) {
-            tracing::warn!(reason = reason.label(), %peer, "refused: {detail}");
+            tracing::warn!(reason = reason.name(), %peer, "refused: {detail}");
         }
     }
 
@@ -133,7 +102,7 @@ mod tests {
     fn every_reason_is_counted_by_itself() {
         let refusals = Refusals::default();
         for reason in Reason::ALL {
-            refusals.note(reason, PeerKey::of(IpAddr::from([127, 0, 0, 1])), "test");
+            refusals.note(*reason, PeerKey::of(IpAddr::from([127, 0, 0, 1])), "test");
         }
         assert!(refusals.counts().all(|(_, count)| count == 1));
     }

@@ -10,8 +10,8 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context as _, Result};
-use goodput_tests::gpu::FakeNode;
-use goodput_tests::loader::{self, Aligned};
+use goodput_lab::gpu::FakeNode;
+use goodput_lab::loader::{self, Aligned};
 
 struct Job {
     events: PathBuf,

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use goodput_lab::gpu::{FakeNode, NodeSpec};
+use goodput_lab::process::until;
 use goodput_tests::alertmanager::Alertmanager;
-use goodput_tests::gpu::{FakeNode, NodeSpec};
-use goodput_tests::process::until;
 use goodput_tests::programs::Exporter;
 use goodput_tests::prometheus::Prometheus;
 use goodput_tests::rules::{files, root};

@@ -8,8 +8,8 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context as _, Result};
-use goodput_analyzer::serve::conditions::CONDITIONS;
-use goodput_exporter::xid::{Class, find};
+use goodput_analyzer::app::conditions::CONDITIONS;
+use goodput_catalog::xid_codes::{Class, find};
 use goodput_tests::promql::{matchers, parse, selectors};
 use goodput_tests::rules::{Rule, expectations, files, root, rules, vocabulary};
 
@@ -132,21 +132,21 @@ const AROUND: [&str; 6] = [
 #[test]
 fn every_condition_has_an_alert_on_the_same_metric_and_every_such_alert_a_condition() -> Result<()> {
     let all = alerts()?;
-    let doc = std::fs::read_to_string(root().join("docs/analyzer-ui.md"))?;
+    let doc = std::fs::read_to_string(root().join("docs/use/analyzer-ui.md"))?;
     for condition in CONDITIONS {
         let name = condition.name;
         let rule =
             all.iter().find(|(alert, _)| alert == condition.alert).with_context(|| format!("{name}: no alert"))?;
         let expr = parse(&rule.1.expr)?;
-        let of_metric = selectors(&expr).into_iter().find(|s| s.name.as_deref() == Some(condition.metric));
+        let of_metric = selectors(&expr).into_iter().find(|s| s.name.as_deref() == Some(condition.metric.name));
         let selector =
-            of_metric.with_context(|| format!("{name}: {} is not about {}", condition.alert, condition.metric))?;
+            of_metric.with_context(|| format!("{name}: {} is not about {}", condition.alert, condition.metric.name))?;
         if let Some((label, value)) = condition.label {
             assert!(matchers(&selector).any(|m| m.name == label && m.is_match(value)), "{name}");
         }
         assert_eq!(rule.1.labels.get("severity").map(String::as_str), Some(condition.severity.name()), "{name}");
-        let line = format!("| `{name}` | {} | [{}](runbooks/{1}.md) |", condition.severity.name(), condition.alert);
-        assert!(doc.contains(&line), "docs/analyzer-ui.md has no {line}");
+        let line = format!("| `{name}` | {} | [{}](../runbooks/{1}.md) |", condition.severity.name(), condition.alert);
+        assert!(doc.contains(&line), "docs/use/analyzer-ui.md has no {line}");
     }
     let told: BTreeSet<&str> = CONDITIONS.iter().map(|condition| condition.alert).chain(AROUND).collect();
     let own = all.iter().map(|(name, _)| name.as_str()).filter(|name| name.starts_with("GoodputAnalyzer"));
@@ -192,7 +192,7 @@ fn xid_classes_do_not_overlap() -> Result<()> {
     Ok(())
 }
 
-/// What the rules say of a code is what `docs/xid.md` says of it.
+/// What the rules say of a code is what `docs/reference/xid.md` says of it.
 #[test]
 fn xid_classes_are_those_of_the_catalogue() -> Result<()> {
     use Class::{App, AppHw, Bus, Drv, Link, Mem};

@@ -12,7 +12,7 @@ const VALIDATOR: &str = "openapi-spec-validator==0.7.2";
 #[test]
 fn the_description_is_valid_openapi() {
     let python = validator();
-    let description = Path::new(env!("CARGO_MANIFEST_DIR")).join("../analyzer/src/api/openapi.json");
+    let description = Path::new(env!("CARGO_MANIFEST_DIR")).join("../analyzer/tests/fixtures/openapi.json");
     let (valid, said) = run(&python, &["-m", "openapi_spec_validator", "--schema", "3.1", text(&description)]);
     assert!(valid, "{said}");
     // It can say no.

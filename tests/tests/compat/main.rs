@@ -1,7 +1,7 @@
 //! A drop-in for dcgm-exporter: its recorded scrapes, its dashboard's queries, and what the pages about moving here say.
 //!
 //! For each recorded scrape the fake NVML is set to what the machine had, and our scrape is held to theirs, series by
-//! series. What differs is in [`DIFFERENCES`] and in `docs/dcgm-compatibility.md`, with the reason, and nothing else may.
+//! series. What differs is in [`DIFFERENCES`] and in `docs/use/dcgm-exporter.md`, with the reason, and nothing else may.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "clippy spares tests, but not the helpers beside them")]
 
@@ -166,11 +166,11 @@ fn a_counters_file_keeps_types_and_help_texts() {
 
 #[test]
 fn the_documentation_lists_these_differences_and_no_others() {
-    let page = pages::read("docs/dcgm-compatibility.md");
+    let page = pages::read("docs/use/dcgm-exporter.md");
     let (_, table) = page.split_once("| What | Here | In | Why |\n|---|---|---|---|\n").unwrap();
     let documented: Vec<_> = table.lines().take_while(|line| line.starts_with('|')).collect();
     let listed: Vec<_> = DIFFERENCES.iter().map(Row::markdown).collect();
-    assert_eq!(documented, listed, "docs/dcgm-compatibility.md, and DIFFERENCES");
+    assert_eq!(documented, listed, "docs/use/dcgm-exporter.md, and DIFFERENCES");
     for recording in RECORDINGS {
         assert!(page.contains(&format!("| {} |", recording.name)), "{} is not explained", recording.name);
     }

@@ -10,8 +10,7 @@ use serde_json::Value;
 
 use crate::recording::{Node, Recording};
 
-const COMPATIBILITY: &str = "docs/dcgm-compatibility.md";
-const MIGRATION: &str = "docs/migrating-from-dcgm-exporter.md";
+const PAGE: &str = "docs/use/dcgm-exporter.md";
 
 /// A file of the repository.
 pub(crate) fn read(path: &str) -> String {
@@ -25,6 +24,12 @@ pub(crate) fn snippets(page: &str) -> impl Iterator<Item = (&str, usize, &str)> 
         let snippets = section.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
         snippets.enumerate().map(move |(number, snippet)| (heading, number, snippet))
     })
+}
+
+/// Those that go into a job that scrapes the exporter.
+pub(crate) fn relabellings(page: &str) -> impl Iterator<Item = (&str, usize, &str)> {
+    let is_of_a_job = |text: &str| ["metric_relabel_configs:", "honor_labels:"].iter().any(|key| text.starts_with(key));
+    snippets(page).filter(move |(_, _, snippet)| is_of_a_job(snippet))
 }
 
 /// As a part of a job.
@@ -43,12 +48,11 @@ fn promtool_accepts(config: &str) {
 
 #[test]
 fn promtool_accepts_every_configuration() {
-    let page = read(COMPATIBILITY);
+    let page = read(PAGE);
     let job = |(heading, number, snippet)| format!("- job_name: {heading} {number}\n{}", indented(snippet));
-    let jobs: Vec<_> = snippets(&page).map(job).collect();
+    let jobs: Vec<_> = relabellings(&page).map(job).collect();
     assert!(jobs.len() > 5, "{jobs:?}");
     promtool_accepts(&format!("scrape_configs:\n{}", jobs.concat()));
-    let page = read(MIGRATION);
     let (_, _, scraping) = snippets(&page).find(|(_, _, snippet)| snippet.starts_with("scrape_configs:")).unwrap();
     // Debian builds Prometheus without Kubernetes' service discovery.
     let (before, after) = scraping.split_once("kubernetes_sd_configs:\n  - role: pod\n").unwrap();
@@ -58,23 +62,22 @@ fn promtool_accepts_every_configuration() {
 #[test]
 fn every_query_is_promql_and_every_link_leads_somewhere() {
     let mut links = 0;
-    for page in [COMPATIBILITY, MIGRATION].map(read) {
-        for query in page.split("```promql\n").skip(1).filter_map(|rest| rest.split("```").next()) {
-            parse(query).unwrap();
-        }
-        for link in page.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
-            assert!(leads_somewhere(&page, link), "{link}");
-            links += 1;
-        }
+    let page = read(PAGE);
+    for query in page.split("```promql\n").skip(1).filter_map(|rest| rest.split("```").next()) {
+        parse(query).unwrap();
+    }
+    for link in page.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+        assert!(leads_somewhere(&page, link), "{link}");
+        links += 1;
     }
     assert!(links > 20, "{links} links");
 }
 
-/// A link of a page in `docs`: to itself or a file, and to a heading there if it names one.
+/// A link of a page in `docs/use`: to itself or a file, and to a heading there if it names one.
 fn leads_somewhere(page: &str, link: &str) -> bool {
     let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
-    let exists = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(file).exists();
-    let text = || if file.is_empty() { page.to_owned() } else { read(&format!("docs/{file}")) };
+    let exists = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/use").join(file).exists();
+    let text = || if file.is_empty() { page.to_owned() } else { read(&format!("docs/use/{file}")) };
     let is_there = || text().lines().any(|line| line.starts_with('#') && anchor_of(line) == anchor);
     exists && (anchor.is_empty() || is_there())
 }
@@ -92,7 +95,7 @@ fn anchor_of(heading: &str) -> String {
 /// The manifest's container, as its arguments have it, on a node whose root is where `/host` would be.
 #[test]
 fn the_daemon_set_serves_the_node_and_its_owners() {
-    let page = read(MIGRATION);
+    let page = read(PAGE);
     let (_, _, manifest) = snippets(&page).find(|(_, _, snippet)| snippet.contains("kind: DaemonSet")).unwrap();
     let manifest: Value = serde_saphyr::from_str(manifest).unwrap();
     let pod = &manifest["spec"]["template"];

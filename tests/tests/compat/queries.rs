@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use goodput_tests::process::until;
+use goodput_lab::process::until;
 use goodput_tests::prometheus::Prometheus;
 use goodput_tests::promql::parse;
 use serde_json::{Value, json};
@@ -48,7 +48,7 @@ fn job(heading: &str, number: usize) -> String {
 /// One more job for every snippet; as a pod's, the target has labels of its own.
 fn jobs(page: &str, address: &str) -> String {
     let mut jobs = String::new();
-    for (heading, number, snippet) in pages::snippets(page) {
+    for (heading, number, snippet) in pages::relabellings(page) {
         let own = if heading == "Workload labels" { "{pod: exporter, namespace: monitoring}" } else { "{}" };
         let target = format!("static_configs: [{{targets: ['{address}'], labels: {own}}}]");
         jobs += &format!("- job_name: {}\n  {target}\n{}", job(heading, number), indented(snippet));
@@ -62,7 +62,7 @@ fn a_dashboard_and_every_relabelling_get_their_answers() {
     let _work: Vec<_> = (0..GPUS).map(|gpu| node.gpus.work_at(gpu, None, json!({"gpu": 50})).unwrap()).collect();
     let mut exporter = node.start(&[]);
     let address = exporter.0.address;
-    let page = pages::read("docs/dcgm-compatibility.md");
+    let page = pages::read("docs/use/dcgm-exporter.md");
     let jobs = jobs(&page, &address.to_string());
     let prometheus = Prometheus::run(&node.folder(), &[(JOB, address)], &jobs).unwrap();
 
@@ -74,7 +74,7 @@ fn a_dashboard_and_every_relabelling_get_their_answers() {
     }
     // The workload is known: what was scraped before has no owner yet.
     answered(&prometheus, "owner", &format!("DCGM_FI_DEV_GPU_TEMP{{job=\"{JOB}\",pod!=\"\"}}"), 1, &mut exporter);
-    let known: Vec<_> = pages::snippets(&page).map(|(heading, ..)| heading).collect();
+    let known: Vec<_> = pages::relabellings(&page).map(|(heading, ..)| heading).collect();
     assert!(known.iter().all(|heading| RELABELLED.iter().any(|row| row.0 == *heading)), "not asked for: {known:?}");
     for (heading, query, series) in RELABELLED {
         for number in 0..known.iter().filter(|known| *known == heading).count() {

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use goodput_tests::gpu::{FakeNode, NodeSpec};
+use goodput_lab::gpu::{FakeNode, NodeSpec};
+use goodput_lab::process::until;
 use goodput_tests::kubelet::wire::PodResources;
 use goodput_tests::kubelet::{self, Kubelet, container, pod};
-use goodput_tests::process::until;
 use goodput_tests::programs::Exporter;
 use serde_json::json;
 use tempfile::TempDir;
@@ -53,7 +53,7 @@ pub(crate) struct Recording {
 pub(crate) const RECORDINGS: &[Recording] = &[
     Recording {
         name: "8xh100",
-        file: "../analyzer/tests/fixtures/dcgm-8xh100-aicr/metrics.prom",
+        file: "../analyzer/rules/tests/fixtures/dcgm-8xh100-aicr/metrics.prom",
         memory_mib: &[81_559.0; 8],
     },
     Recording { name: "a100", file: "fixtures/dcgm-exporter/a100/metrics.prom", memory_mib: &[40_960.0] },
@@ -63,7 +63,11 @@ pub(crate) const RECORDINGS: &[Recording] = &[
         memory_mib: &[4864.0, 4864.0, 9856.0],
     },
     Recording { name: "l4", file: "fixtures/dcgm-exporter/l4/metrics.prom", memory_mib: &[23_034.0] },
-    Recording { name: "t4", file: "../analyzer/tests/fixtures/dcgm-t4-ericsson/metrics.prom", memory_mib: &[15_360.0] },
+    Recording {
+        name: "t4",
+        file: "../analyzer/rules/tests/fixtures/dcgm-t4-ericsson/metrics.prom",
+        memory_mib: &[15_360.0],
+    },
 ];
 
 impl Recording {

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use goodput_analyzer::ingest::Limits;
-use goodput_analyzer::ingest::text::{Format, Points};
+use goodput_exposition::{Format, Limits, Points};
 
 /// Labels that tell a MIG instance.
 pub(crate) const INSTANCE: [&str; 2] = ["GPU_I_ID", "GPU_I_PROFILE"];
@@ -48,8 +47,7 @@ impl Scrape {
             let lines = text.lines().filter_map(|line| line.strip_prefix(&format!("# {word} DCGM_"))?.split_once(' '));
             lines.map(|(name, rest)| (format!("DCGM_{name}"), rest.to_owned())).collect()
         };
-        let limits = Limits::default();
-        let samples = Points::new(text, Format::Text, &limits).map(|point| point.unwrap());
+        let samples = Points::new(text, Format::Text, Limits::NONE).map(|point| point.unwrap());
         let series = samples.filter(|point| point.name.starts_with("DCGM_")).map(|point| Series {
             name: point.name.into_owned(),
             labels: point

@@ -1,13 +1,12 @@
 //! The dashboards: readable, about metrics that exist, as Grafana wants them, and answered.
 
-mod colours;
 mod live;
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 
-use anyhow::{Context as _, Result};
-use goodput_exporter::catalog::{self, Unit};
+use anyhow::{Context as _, Result, ensure};
+use goodput_catalog::Unit;
 use goodput_tests::promql::{Expr, matchers, parse, selectors};
 use goodput_tests::rules::{files, root, vocabulary};
 use serde_json::Value;
@@ -218,6 +217,22 @@ fn urls(value: &Value) -> Vec<&str> {
 }
 
 /// A panel that shows a metric as it is shows it in the metric's unit.
+/// Each begins with the class that is listed first; the list is held to the rows of the classes in `goodput-verdict`.
+#[test]
+fn panels_by_class_have_the_colours_of_classes() -> Result<()> {
+    let mut by_class = 0;
+    for dashboard in Dashboard::all()? {
+        let shows = |panel: &&Value| list(&panel["targets"]).any(|target| target["legendFormat"] == "{{class}}");
+        for panel in dashboard.panels().filter(shows) {
+            let first = &panel["fieldConfig"]["overrides"][0]["matcher"]["options"];
+            ensure!(*first == "productive", "{}, {}: no colours of classes", dashboard.name, panel["title"]);
+            by_class += 1;
+        }
+    }
+    ensure!(by_class > 0, "no panel shows classes");
+    Ok(())
+}
+
 #[test]
 fn units_are_those_of_the_catalog() -> Result<()> {
     for dashboard in Dashboard::all()? {
@@ -225,7 +240,7 @@ fn units_are_those_of_the_catalog() -> Result<()> {
             for target in list(&panel["targets"]).filter_map(|target| target["expr"].as_str()) {
                 let Expr::VectorSelector(selector) = parse(&filled_in(target))? else { continue };
                 let name = selector.name.unwrap_or_default();
-                let Some(metric) = catalog::all().find(|metric| metric.name == name) else { continue };
+                let Some(metric) = goodput_catalog::all().find(|metric| metric.name == name) else { continue };
                 let unit = panel["fieldConfig"]["defaults"]["unit"].as_str();
                 let expected = grafana_unit(metric.unit);
                 assert!(expected.is_none_or(|expected| Some(expected) == unit), "{name}: {expected:?}, not {unit:?}");

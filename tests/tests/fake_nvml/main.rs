@@ -5,7 +5,7 @@
 mod raw;
 mod wrapped;
 
-use goodput_tests::gpu::{FakeNode, FakeNvml, NodeSpec, counts_env};
+use goodput_lab::gpu::{FakeNode, FakeNvml, NodeSpec, counts_env};
 use nvml_wrapper::Nvml;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

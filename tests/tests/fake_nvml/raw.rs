@@ -2,7 +2,7 @@
 #![allow(unsafe_code, reason = "calls C functions as a C program does")]
 
 use crate::{isolated, load};
-use goodput_tests::gpu::{Calls, FakeNvml, NodeSpec};
+use goodput_lab::gpu::{Calls, FakeNvml, NodeSpec};
 use nvml_wrapper_sys::bindings as sys;
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;

@@ -1,7 +1,7 @@
 //! Through nvml-wrapper.
 
 use crate::{PATIENCE, isolated, load, until};
-use goodput_tests::gpu::{Calls, NodeSpec, now_us};
+use goodput_lab::gpu::{Calls, NodeSpec, now_us};
 use nvml_wrapper::Nvml;
 use nvml_wrapper::bitmasks::event::EventTypes;
 use nvml_wrapper::enum_wrappers::device::{Clock, Sampling, TemperatureSensor, TopologyLevel};

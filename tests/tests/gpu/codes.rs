@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use goodput_tests::gpu::{Calls, FakeNode, NodeSpec};
+use goodput_lab::gpu::{Calls, FakeNode, NodeSpec};
 use serde_json::json;
 use tempfile::TempDir;
 

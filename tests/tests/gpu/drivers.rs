@@ -1,6 +1,6 @@
 //! Drivers of every branch: what each of them gives, and what is lost on it.
 
-use goodput_tests::gpu::{Calls, FakeNode, FakeNvml, NodeSpec};
+use goodput_lab::gpu::{Calls, FakeNode, FakeNvml, NodeSpec};
 use serde_json::json;
 use tempfile::TempDir;
 

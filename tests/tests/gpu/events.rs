@@ -1,6 +1,6 @@
 //! XIDs by both channels, and health.
 
-use goodput_tests::gpu::{Calls, FakeNode, KernelLog, NodeSpec};
+use goodput_lab::gpu::{Calls, FakeNode, KernelLog, NodeSpec};
 use serde_json::json;
 
 use crate::node;

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
-use goodput_analyzer::classify::{Class, Thresholds, judge_series};
-use goodput_analyzer::ingest::Limits;
-use goodput_analyzer::ingest::text::{Format, parse};
-use goodput_analyzer::sample::{Labels, Sample, Series, TimeMs};
-use goodput_tests::gpu::{FakeNode, NodeSpec};
+use goodput_exposition::sample::{Labels, Sample, Series, TimeMs};
+use goodput_exposition::{Format, Limits, parse};
+use goodput_lab::gpu::{FakeNode, NodeSpec};
+use goodput_rules::classify::{Thresholds, judge_series};
+use goodput_verdict::Class;
 use serde_json::json;
 
 use crate::probe::Probe;
@@ -30,7 +30,7 @@ fn scraped(node: &FakeNode) -> Vec<Series> {
         let scrape = probe.step(STEP);
         // What the test harness prints at its start is before the first one.
         let text = &scrape.0[scrape.0.find('#').unwrap()..];
-        let batch = parse(text, Format::OpenMetrics, &Limits::default(), time_ms).unwrap();
+        let batch = parse(text, Format::OpenMetrics, Limits::NONE, time_ms).unwrap();
         batch.series().for_each(|s| all.entry(s.labels.to_labels()).or_default().extend(s.samples));
     }
     all.into_iter().map(|(labels, samples)| Series { labels, samples }).collect()

@@ -19,8 +19,8 @@ mod trouble;
 
 use std::time::{Duration, SystemTime};
 
-use goodput_tests::gpu::{Calls, FakeNode, NodeSpec};
-use goodput_tests::process::until;
+use goodput_lab::gpu::{Calls, FakeNode, NodeSpec};
+use goodput_lab::process::until;
 use probe::{Probe, Scrape};
 use serde_json::json;
 use tempfile::TempDir;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use goodput_tests::gpu::{Calls, FakeNode, NodeSpec};
+use goodput_lab::gpu::{Calls, FakeNode, NodeSpec};
 use serde_json::json;
 use tempfile::TempDir;
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use goodput_exporter::catalog::dcgm::{FIRST_MADE, ROWS};
-use goodput_tests::gpu::{Calls, FakeNode};
+use goodput_catalog::dcgm::{FIRST_MADE, ROWS};
+use goodput_lab::gpu::{Calls, FakeNode};
 use serde_json::{Value, json};
 
 use crate::node;

@@ -8,14 +8,15 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use goodput_catalog::dcgm::{Names, ROWS, Selection};
 use goodput_exporter::attribute::Owners;
-use goodput_exporter::catalog::dcgm::{Names, ROWS, Selection};
-use goodput_exporter::collect::{Context, Dcgm, Done, REGISTRY};
-use goodput_exporter::encode::{Format, encode};
-use goodput_exporter::family::Families;
+use goodput_exporter::collect::Done;
+use goodput_exporter::context::{Context, Dcgm};
+use goodput_exporter::registry::REGISTRY;
 use goodput_exporter::source::files::Roots;
-use goodput_exporter::source::nvml::Nvml;
-use goodput_tests::gpu::{FakeNode, FakeNvml, KernelLog, counts_env};
+use goodput_exporter::source::nvml::{Nvml, Search};
+use goodput_exposition::{Families, Format, encode};
+use goodput_lab::gpu::{FakeNode, FakeNvml, KernelLog, counts_env};
 use tempfile::TempDir;
 
 /// How long a condition may take to come true on a busy machine; none takes longer than a third of it on an idle one.
@@ -47,11 +48,11 @@ fn settings() -> Dcgm {
 #[test]
 #[ignore = "started by the other tests"]
 fn program() {
-    let library: Option<PathBuf> = std::env::var_os(LIBRARY).map(Into::into);
+    let library = PathBuf::from(std::env::var_os(LIBRARY).unwrap());
     let dcgm = Arc::new(settings());
     let nvml = match std::env::var_os(STEPPED) {
-        Some(_) => Nvml::stepped(library.clone(), SystemTime::now()),
-        None => Nvml::reading(library.clone(), &dcgm.fields),
+        Some(_) => Nvml::stepped(Search::File(library.clone()), SystemTime::now()),
+        None => Nvml::reading(Search::File(library.clone()), &dcgm.fields),
     };
     if std::env::var_os(EVERYTHING).is_some() {
         nvml.select(&dcgm.fields);
@@ -70,9 +71,7 @@ fn program() {
             "release" => released = nvml.release(time),
             "acquire" => nvml.acquire(),
             // A call of our own makes the fake write its counts while there are no other calls.
-            "count" => {
-                _ = nvml_wrapper::Nvml::builder().lib_path(library.as_ref().unwrap().as_os_str()).init().unwrap()
-            }
+            "count" => _ = nvml_wrapper::Nvml::builder().lib_path(library.as_os_str()).init().unwrap(),
             _ => {}
         }
         let nowhere = || "/nowhere".into();

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use goodput_tests::gpu::Calls;
-use goodput_tests::process::until;
+use goodput_lab::gpu::Calls;
+use goodput_lab::process::until;
 use goodput_tests::programs::Exporter;
 
 use super::node;

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use goodput_tests::gpu::{Calls, FakeNode, NodeSpec};
+use goodput_lab::gpu::{Calls, FakeNode, NodeSpec};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use goodput_tests::gpu::{Calls, FakeNvml};
+use goodput_lab::gpu::{Calls, FakeNvml};
 
 use super::node;
 use super::probe::{Probe, Scrape};

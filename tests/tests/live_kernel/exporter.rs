@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use goodput_tests::bin;
-use goodput_tests::gpu::{FakeNode, FakeNvml, NodeSpec};
-use goodput_tests::process::{Running, free_address, until};
+use goodput_lab::bin;
+use goodput_lab::gpu::{FakeNode, FakeNvml, NodeSpec};
+use goodput_lab::process::{Running, free_address, until};
 use goodput_tests::scrape::Scrape;
 use tempfile::TempDir;
 

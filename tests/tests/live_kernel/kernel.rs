@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use goodput_tests::cgroup::JobCgroup;
+use goodput_lab::cgroup::JobCgroup;
 
 /// What the kernel says of a group, by the exporter's name of it.
 pub(crate) type Figures = BTreeMap<&'static str, f64>;

@@ -4,8 +4,8 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use goodput_tests::cgroup::JobCgroup;
-use goodput_tests::process::until;
+use goodput_lab::cgroup::JobCgroup;
+use goodput_lab::process::until;
 use goodput_tests::scrape::Scrape;
 
 use crate::exporter::{Exporter, Folder, PATIENCE};

@@ -8,9 +8,9 @@ use std::sync::OnceLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result, bail};
-use goodput_analyzer::sample::TimeMs;
-use goodput_tests::bin;
-use goodput_tests::gpu::{FakeNode, FakeNvml, NodeSpec};
+use goodput_exposition::sample::TimeMs;
+use goodput_lab::bin;
+use goodput_lab::gpu::{FakeNode, FakeNvml, NodeSpec};
 use serde_json::{Value, json};
 
 /// How long each phase lasts. Its first minute may hold what was before; the other is its own.

@@ -15,11 +15,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result};
 use goodput_analyzer::ingest::scrape::{Seen, Target, succeeded};
-use goodput_analyzer::ingest::text::{self, Format};
 use goodput_analyzer::ingest::{Limits, Rules};
-use goodput_analyzer::sample::{Batch, Sample, Series, SeriesRef, TimeMs};
-use goodput_tests::programs::{Analyzer, Interval};
-use goodput_tests::remote_write::{self, Label, TimeSeries, WriteRequest};
+use goodput_exposition::sample::{Batch, Sample, Series, SeriesRef, TimeMs};
+use goodput_exposition::{Format, parse};
+use goodput_lab::remote_write::{self, Label, TimeSeries, WriteRequest};
+use goodput_lab::report::Interval;
+use goodput_tests::programs::Analyzer;
 
 use guest::Story;
 use serde_json::Value;
@@ -234,7 +235,7 @@ fn label(scrape: &str, metric: &str, labels: &[(&str, &str)], name: &str) -> Opt
 }
 
 fn find(scrape: &str, metric: &str, labels: &[(&str, &str)]) -> Option<Series> {
-    let batch = text::parse(scrape, Format::Text, &Limits::default(), 0).unwrap();
+    let batch = parse(scrape, Format::Text, goodput_exposition::Limits::NONE, 0).unwrap();
     let is_it = |s: &Series| s.labels.metric() == metric && labels.iter().all(|(n, v)| s.labels.get(n) == Some(*v));
     batch.into_iter().find(is_it)
 }

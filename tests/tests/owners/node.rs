@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use goodput_tests::gpu::{FakeNode, NodeSpec};
+use goodput_lab::gpu::{FakeNode, NodeSpec};
+use goodput_lab::process::until;
 use goodput_tests::kubelet;
-use goodput_tests::process::until;
 use goodput_tests::programs::Exporter;
 use goodput_tests::scrape::Scrape;
 use serde_json::json;

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "clippy spares tests, but not the helpers beside them")]
 
-use goodput_tests::gpu::{FakeNode, FakeNvml, NodeSpec};
+use goodput_lab::gpu::{FakeNode, FakeNvml, NodeSpec};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
 use goodput_analyzer::report::Period;
-use goodput_tests::process::until;
+use goodput_lab::process::until;
 use goodput_tests::programs::Analyzer;
 use goodput_tests::webhook::Webhook;
 use serde_json::Value;

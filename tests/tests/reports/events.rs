@@ -1,4 +1,4 @@
-//! The clients of `docs/events.md`, as they stand, against the real analyzer.
+//! The clients of `docs/use/events.md`, as they stand, against the real analyzer.
 
 use std::fs;
 use std::path::Path;
@@ -10,8 +10,8 @@ use serde_json::Value;
 
 /// The text of the only block in this language after the heading of clients.
 fn block(language: &str) -> Result<String> {
-    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/events.md"))?;
-    let (_, clients) = page.split_once("## A client").context("docs/events.md has no clients")?;
+    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/use/events.md"))?;
+    let (_, clients) = page.split_once("## A client").context("docs/use/events.md has no clients")?;
     let (_, block) = clients.split_once(&format!("```{language}\n")).context("no such block")?;
     Ok(block.split("```").next().unwrap_or_default().to_owned())
 }

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use goodput_analyzer::report::Period;
-use goodput_tests::process::until;
+use goodput_lab::process::until;
+use goodput_lab::remote_write::{self, TimeSeries};
 use goodput_tests::programs::Analyzer;
-use goodput_tests::remote_write::{self, TimeSeries};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 

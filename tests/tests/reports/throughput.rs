@@ -3,7 +3,7 @@
 use std::fs;
 
 use anyhow::{Context as _, Result};
-use goodput_tests::process::until;
+use goodput_lab::process::until;
 use goodput_tests::programs::Analyzer;
 use serde_json::{Value, json};
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::super::connection::Pull;
 use crate::ingest::promql::PullError;
 use crate::report::text;
-use crate::sample::TimeMs;
+use goodput_exposition::sample::TimeMs;
 
 /// Times at which samples are counted, evenly spread.
 const PROBES: i64 = 12;

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use axum::http::StatusCode;
 use axum::routing::get;
 
-use super::super::job::{Discovery, Job};
+use super::super::job::{Discovery, InstanceFrom, Job};
 use super::super::scrape::{JobLimits, ScrapeError, Scraper, Target};
 use super::*;
-use crate::sample::is_stale;
+use goodput_exposition::sample::is_stale;
 
 const OPENMETRICS: [(header::HeaderName, &str); 1] =
     [(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")];
@@ -199,4 +199,57 @@ async fn a_large_answer_is_read_like_a_small_one() {
     drop(scrapes);
     assert_eq!(kept(&store, "kept").await.len(), 60_000);
     assert!(tally.counts().skipped["syntax"] >= 1);
+}
+
+#[tokio::test]
+async fn series_of_a_node_go_on_when_its_pod_is_replaced() {
+    let dir = tempfile::tempdir().unwrap();
+    let list = dir.path().join("targets.json");
+    let healthy = Arc::new(AtomicBool::new(false));
+    let pod = async |value: u8| {
+        let healthy = Arc::clone(&healthy);
+        let page = format!("kept {value}\ngoodput_node_info{{kernel=\"6.8\",nodename=\"n1\"}} 1\n");
+        let answer = async move || match healthy.load(Ordering::SeqCst) {
+            true => (StatusCode::OK, page),
+            false => (StatusCode::SERVICE_UNAVAILABLE, String::new()),
+        };
+        serve(Router::new().route("/metrics", get(answer))).await.to_string()
+    };
+    let (old, new) = (pod(1).await, pod(2).await);
+    let write = |target: &str| {
+        std::fs::write(&list, serde_json::json!([{ "targets": [target] }]).to_string()).unwrap();
+    };
+    write(&old);
+    let store = Arc::new(Store::open(Options::new(dir.path().join("data"), |_| true)).await.unwrap());
+    let interval = Duration::from_millis(5);
+    let job = Job {
+        discoveries: vec![Discovery::Files { patterns: vec![list.clone()], refresh: interval }],
+        instance_from: InstanceFrom::Nodename,
+        interval,
+        timeout: interval * 1000,
+        ..Job::new("gpu")
+    };
+    let scrapes = Scraper::new(Limits::default(), Arc::default()).run(vec![job], &store);
+    let last = async |metric: &str, instance: &str| {
+        let series = kept(&store, metric).await;
+        let series = series.into_iter().find(|series| series.labels.get("instance") == Some(instance))?;
+        series.samples.last().map(|sample| sample.value)
+    };
+    let until = async |metric: &str, instance: &str, wanted: fn(f64) -> bool| {
+        while !last(metric, instance).await.is_some_and(wanted) {
+            tokio::task::yield_now().await;
+        }
+    };
+    // Until it has answered, its address is all that is known of it.
+    until("up", &old, |value| value == 0.0).await;
+    healthy.store(true, Ordering::SeqCst);
+    until("kept", "n1", |value| value == 1.0).await;
+    until("up", "n1", |value| value == 1.0).await;
+    assert!(last("up", &old).await.is_some_and(is_stale));
+    write(&new);
+    until("kept", "n1", |value| value == 2.0).await;
+    healthy.store(false, Ordering::SeqCst);
+    until("up", "n1", |value| value == 0.0).await;
+    assert_eq!(kept(&store, "kept").await.len(), 1);
+    drop(scrapes);
 }

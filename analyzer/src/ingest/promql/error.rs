@@ -3,6 +3,8 @@
 use reqwest::StatusCode;
 use serde::Deserialize;
 
+use crate::http::causes;
+
 /// Characters of a body that an error shows when the body is not the API's answer.
 const EXCERPT: usize = 200;
 
@@ -187,17 +189,6 @@ impl Refusal {
 fn excerpt(body: &[u8]) -> String {
     let text: String = String::from_utf8_lossy(body).chars().take(EXCERPT).collect();
     text.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-/// The error and what caused it: reqwest's own text names only the step that failed.
-fn causes(error: &reqwest::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(inner) = cause {
-        text = format!("{text}: {inner}");
-        cause = inner.source();
-    }
-    text
 }
 
 #[cfg(test)]

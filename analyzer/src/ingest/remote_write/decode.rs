@@ -3,12 +3,13 @@
 //! Messages are walked and not decoded as a whole, so that the limits hold before memory is taken: an empty series is
 //! two bytes on the wire and many times that as a struct. Labels are borrowed from the body until they are in the batch.
 
+use goodput_exposition::{Fault, Reason, excerpt};
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
 
 use super::super::Limits;
-use super::super::skipped::{Fault, Reason, Rules, Skipped, excerpt};
+use super::super::skipped::{Rules, Skipped};
 use super::{DecodeError, Message};
-use crate::sample::{Batch, Sample};
+use goodput_exposition::sample::{Batch, Sample};
 
 /// What a request brings.
 #[derive(Debug, Default, PartialEq)]

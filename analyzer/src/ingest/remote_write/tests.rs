@@ -9,7 +9,7 @@ use prost::Message as _;
 use super::super::Limits;
 use super::super::skipped::{Rules, Skipped};
 use super::*;
-use crate::sample::{Labels, STALE_BITS, SeriesRef};
+use goodput_exposition::sample::{Labels, STALE_BITS, SeriesRef};
 
 #[derive(Clone, PartialEq, prost::Message)]
 struct WriteRequest {

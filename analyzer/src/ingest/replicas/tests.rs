@@ -1,7 +1,7 @@
 use std::cell::Cell;
 
 use super::*;
-use crate::sample::Series;
+use goodput_exposition::sample::Series;
 
 thread_local! {
     static NOW: Cell<(Option<Instant>, Duration)> = const { Cell::new((None, Duration::ZERO)) };

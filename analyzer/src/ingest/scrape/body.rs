@@ -5,11 +5,13 @@ use std::collections::HashMap;
 use std::mem;
 
 use foldhash::fast::RandomState;
+use goodput_catalog::host::NODE_INFO;
+use goodput_exposition::{Fault, Format, Point, Points, Reason, TextError};
 
-use super::super::skipped::{Fault, Reason, Rules, Skipped};
-use super::super::text::{Format, Point, Points, TextError};
+use super::super::Limits;
+use super::super::skipped::{Rules, Skipped};
 use super::Target;
-use crate::sample::{Batch, Labels, LabelsRef, STALE_BITS, Sample, TimeMs};
+use goodput_exposition::sample::{Batch, Labels, LabelsRef, STALE_BITS, Sample, TimeMs};
 
 /// The series that every scrape adds: 1 when it succeeded, else 0. Prometheus' own name for it.
 pub const UP: &str = "up";
@@ -86,7 +88,7 @@ pub fn succeeded<T: AsRef<[u8]> + ?Sized>(
 ) -> Result<(Batch, Skipped), BodyError> {
     let (mut batch, mut skipped) = (Batch::default(), Skipped::default());
     seen.scrape += 1;
-    let mut points = Points::new(body, format, rules.limits);
+    let mut points = Points::new(body, format, rules.limits.of_text());
     let mut pairs = Vec::new();
     let (mut samples, mut first_bad) = (0, None);
     while let Some(point) = points.next() {
@@ -168,6 +170,16 @@ pub(super) fn up(target: &Target, time_ms: TimeMs, value: f64, batch: &mut Batch
     batch.end(&mut own.chain([("__name__", UP)]).collect::<Vec<_>>());
 }
 
+/// The name of the node whose exporter gave this answer.
+pub(super) fn nodename(body: &[u8], limits: &Limits) -> Option<String> {
+    let of_node =
+        |line: &&[u8]| line.strip_prefix(NODE_INFO.name.as_bytes()).is_some_and(|rest| rest.starts_with(b"{"));
+    let line = body.split(|byte| *byte == b'\n').find(of_node)?;
+    let point = Points::new(line, Format::Text, limits.of_text()).next()?.ok()?;
+    let (_, name) = point.labels.into_iter().find(|(label, _)| label == "nodename")?;
+    Some(name.into_owned()).filter(|name| !name.is_empty())
+}
+
 /// Puts the labels of a point into the pairs. The target's win; a scraped label of the same name is kept as `exported_…`.
 fn label<'a>(point: &mut Point<'a>, target: &'a Target, pairs: &mut Vec<(Cow<'a, str>, Cow<'a, str>)>) {
     let taken = |name: &str| target.labels.iter().any(|(own, _)| own == name);
@@ -191,7 +203,7 @@ mod tests {
     use super::super::super::Limits;
     use super::super::JobLimits;
     use super::*;
-    use crate::sample::is_stale;
+    use goodput_exposition::sample::is_stale;
 
     fn target() -> Target {
         Target::new("gpu", "node1:9400")

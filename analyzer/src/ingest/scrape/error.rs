@@ -1,9 +1,10 @@
 //! Why a scrape brought nothing.
 
-use std::iter;
 use std::time::Duration;
 
-use super::super::text::TextError;
+use goodput_exposition::TextError;
+
+use crate::http::causes;
 
 /// Why a scrape failed.
 #[derive(Debug, thiserror::Error)]
@@ -17,7 +18,7 @@ pub enum ScrapeError {
         reason: String,
     },
     /// Connection, HTTP, compression.
-    #[error("{url}: {}", with_causes(error))]
+    #[error("{url}: {}", causes(error))]
     Http {
         /// The target.
         url: String,
@@ -79,9 +80,4 @@ impl ScrapeError {
             Self::Text { .. } => "text",
         }
     }
-}
-
-pub(in crate::ingest) fn with_causes(error: &reqwest::Error) -> String {
-    let causes = iter::successors(std::error::Error::source(error), |cause| cause.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }

@@ -1,7 +1,7 @@
 //! What to do about advice that no class of time stands for. How much it gains, nothing here can tell: measure the job's
 //! own throughput before and after.
 
-use super::Remedy;
+use goodput_verdict::Remedy;
 
 const JOB: &str = "the job, which goes on from its last checkpoint";
 const OWNER: &str = "the job's owner";
@@ -49,10 +49,9 @@ pub(super) const MEMORY_BOUND: &[Remedy] = &[
 pub(super) const ENERGY_INEFFICIENT: &[Remedy] = &[Remedy {
     action: "Try lower clocks, step by step, while the job's throughput stays as it is; the same power then does more.",
     command: Some("nvidia-smi --id=GPU --lock-gpu-clocks=0,MHZ   # back: nvidia-smi --id=GPU --reset-gpu-clocks"),
-    restarts: "nothing",
-    who: "root",
     risk: "phases that compute become slower, and the next job on the GPU too if it is not set back",
     source: "nvidia-smi(1); how much it saves depends on the job",
+    ..Remedy::LIVE
 }];
 
 pub(super) const LOW_OCCUPANCY: &[Remedy] = &[Remedy {

@@ -1,7 +1,6 @@
 //! Disks that fill up: what it means and what to do.
 
-use super::Remedy;
-use crate::forecast::Room;
+use goodput_verdict::{Remedy, Room};
 
 pub(super) fn meaning(room: Room) -> &'static str {
     match room {
@@ -32,19 +31,16 @@ const BYTES: &[Remedy] = &[
     },
     Remedy {
         action: "Have the job keep its last few checkpoints only, or write them where there is room.",
-        command: None,
         restarts: "the job, from its last checkpoint, to take the change up",
-        who: "the job's owner",
         risk: "none of the checkpoints that are removed can be gone back to",
         source: "PyTorch Lightning documentation, ModelCheckpoint: save_top_k",
+        ..Remedy::BY_OWNER
     },
     Remedy {
         action: "See whether what was removed is still open: space comes back when the last process closes it.",
         command: Some("lsof +L1 MOUNTPOINT"),
-        restarts: "nothing",
-        who: "root",
-        risk: "none",
         source: "lsof(8)",
+        ..Remedy::LIVE
     },
 ];
 

@@ -1,7 +1,7 @@
 //! Pods that are evicted: what it means and what to do.
 
-use super::{Remedy, SAVE};
-use crate::forecast::Eviction;
+use super::SAVE;
+use goodput_verdict::{Eviction, Remedy};
 
 pub(super) fn meaning(signal: Eviction) -> &'static str {
     match signal {
@@ -43,10 +43,9 @@ const MEMORY: &[Remedy] = &[
     Remedy {
         action: "Find what grows: pods, and other processes of the node.",
         command: Some("kubectl top pod -A --sort-by=memory; ps -eo rss,pid,cgroup --sort=-rss | head"),
-        restarts: "nothing",
         who: "a user who may read metrics; any user on the node",
-        risk: "none",
         source: "Kubernetes documentation, kubectl top pod; ps(1)",
+        ..Remedy::LIVE
     },
     ASK,
 ];
@@ -56,18 +55,16 @@ const DISK: &[Remedy] = &[
     Remedy {
         action: "Find what grows: logs, emptyDir volumes and writable layers of pods, images.",
         command: Some("du -xh --max-depth=3 /var/lib/kubelet /var/log | sort -h | tail; crictl images"),
-        restarts: "nothing",
-        who: "root",
         risk: "reading many files takes I/O from the jobs",
         source: "Kubernetes documentation, Local ephemeral storage",
+        ..Remedy::LIVE
     },
     Remedy {
         action: "Remove unused images before the kubelet has to.",
         command: Some("crictl rmi --prune"),
-        restarts: "nothing",
-        who: "root",
         risk: "images are pulled again when they are needed",
         source: "crictl documentation, rmi",
+        ..Remedy::LIVE
     },
     ASK,
 ];

@@ -1,7 +1,6 @@
 //! GPUs that may fail: what it means and what to do.
 
-use super::Remedy;
-use crate::forecast::Fault;
+use goodput_verdict::{Fault, Remedy};
 
 const DEBUG: &str = "NVIDIA GPU Debug Guidelines";
 const MEMORY: &str = "NVIDIA GPU Memory Error Management";
@@ -30,7 +29,7 @@ pub(super) fn meaning(fault: Fault) -> &'static str {
             "Pages of memory failed and are retired when the driver is next loaded; until then they are in use."
         }
         Fault::RetiredPages => "Too many pages of memory have failed: the board needs to be replaced.",
-        Fault::Xid => "The driver reported errors caused by the hardware. docs/xid.md lists each of them.",
+        Fault::Xid => "The driver reported errors caused by the hardware. docs/reference/xid.md lists each of them.",
         Fault::PcieReplays => {
             "Packets are sent again: the link loses more than a sound one, copies get slower, and it may fail."
         }
@@ -71,28 +70,25 @@ const RESET_GPU: Remedy = Remedy {
 const LOOK: Remedy = Remedy {
     action: "See what the board says of its memory.",
     command: Some("nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT -i UUID"),
-    restarts: "nothing",
     who: "any user on the node",
-    risk: "none",
     source: MEMORY,
+    ..Remedy::LIVE
 };
 
 const DIAGNOSE: Remedy = Remedy {
     action: "Test the drained GPU before it is used again; one that fails is for the vendor.",
     command: Some("dcgmi diag -r 3"),
-    restarts: "nothing",
-    who: "root",
     risk: "loads the GPUs fully for some minutes",
     source: DEBUG,
+    ..Remedy::LIVE
 };
 
 const RETURN: Remedy = Remedy {
     action: "Ask the vendor for another; the report is what they want to see.",
     command: Some("nvidia-bug-report.sh"),
     restarts: "the machine, when the board is exchanged",
-    who: "root",
-    risk: "none",
     source: DEBUG,
+    ..Remedy::LIVE
 };
 
 const RESET: &[Remedy] = &[DRAIN, RESET_GPU, LOOK];
@@ -104,10 +100,8 @@ const XID: &[Remedy] = &[
     Remedy {
         action: "Look the code up, and what else the driver logged around it.",
         command: Some("journalctl -k | grep -i xid"),
-        restarts: "nothing",
-        who: "root",
-        risk: "none",
         source: "NVIDIA XID Errors, catalog",
+        ..Remedy::LIVE
     },
     DRAIN,
     DIAGNOSE,
@@ -117,10 +111,8 @@ const PCIE: &[Remedy] = &[
     Remedy {
         action: "See the link's state and its errors, of the GPU and of the port above it.",
         command: Some("lspci -vvv -s BUS_ID | grep -E 'LnkSta|CESta'"),
-        restarts: "nothing",
-        who: "root",
-        risk: "none",
         source: "lspci(8)",
+        ..Remedy::LIVE
     },
     Remedy {
         action: "Reseat the board, riser or cable. A fault that moves with the board is the board's; otherwise it is the slot's.",
@@ -136,10 +128,9 @@ const NVLINK: &[Remedy] = &[
     Remedy {
         action: "See which link it is: errors of one link at both ends are its connection's.",
         command: Some("nvidia-smi nvlink -e -i UUID; nvidia-smi nvlink -s -i UUID"),
-        restarts: "nothing",
         who: "any user on the node",
-        risk: "none",
         source: "nvidia-smi documentation, nvlink",
+        ..Remedy::LIVE
     },
     DRAIN,
     DIAGNOSE,

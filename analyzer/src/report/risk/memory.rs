@@ -1,7 +1,7 @@
 //! Memory that runs out: what it means and what to do.
 
-use super::{Remedy, SAVE};
-use crate::forecast::Memory;
+use super::SAVE;
+use goodput_verdict::{Memory, Remedy};
 
 /// What happens when it runs out.
 pub(super) fn meaning(memory: Memory) -> &'static str {
@@ -40,10 +40,9 @@ const GPU: &[Remedy] = &[
         action: "Where sizes vary from step to step, let the allocator grow its segments: that helps against \
                  fragmentation, not against a leak.",
         command: Some("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"),
-        restarts: "the job, from its last checkpoint",
-        who: "the job's owner",
         risk: "none is documented beyond its being experimental",
         source: "PyTorch documentation, CUDA semantics, memory management",
+        ..Remedy::BY_OWNER
     },
     Remedy {
         action: "Under MPS, bound each client, so that one that grows ends alone.",
@@ -61,10 +60,9 @@ const CGROUP: &[Remedy] = &[
         action: "See what grows: `anon` is the processes' own memory (lists that loader workers keep), `shmem` is \
                  /dev/shm, `file` is the page cache and can be dropped.",
         command: Some("grep -E '^(anon|file|shmem) ' /sys/fs/cgroup/PATH/memory.stat"),
-        restarts: "nothing",
         who: "any user on the node",
-        risk: "none",
         source: "Linux kernel documentation, admin-guide/cgroup-v2, memory interface files",
+        ..Remedy::LIVE
     },
     Remedy {
         action: "If it settles, give the job its measured peak and headroom, request and limit alike, so that a pod of \
@@ -79,10 +77,9 @@ const CGROUP: &[Remedy] = &[
     Remedy {
         action: "For a service or scope of systemd, raise the limit while it runs.",
         command: Some("systemctl set-property UNIT MemoryMax=SIZE"),
-        restarts: "nothing",
-        who: "root",
         risk: "takes memory from others on the node",
         source: "systemd.resource-control(5)",
+        ..Remedy::LIVE
     },
 ];
 
@@ -90,10 +87,9 @@ const HOST: &[Remedy] = &[
     Remedy {
         action: "Find who grows.",
         command: Some("ps -eo rss,pid,user,cgroup --sort=-rss | head"),
-        restarts: "nothing",
         who: "any user on the node",
-        risk: "none",
         source: "ps(1)",
+        ..Remedy::LIVE
     },
     SAVE,
     Remedy {

@@ -2,15 +2,35 @@ use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use super::*;
+use goodput_exposition::Format;
 use sqlx::Connection as _;
 
-use crate::classify::{Class, PANICS, Thresholds};
-use crate::events::{Event, Place, Status, What};
-use crate::ingest::Limits;
-use crate::ingest::text::{Format, parse};
 use crate::judge::tests::{START, idle_gpu, store};
-use crate::signal;
-use crate::store::{Events, Options, Store, Whose};
+use goodput_exposition::{Limits, parse};
+use goodput_rules::classify::Thresholds;
+use goodput_rules::signal;
+use goodput_store::{Events, Options, ReadVerdicts as _, Store, Whose};
+use goodput_verdict::event::{Event, Place, Status, What};
+use goodput_verdict::{Class, Interval};
+
+/// A node whose verdicts the database does not take.
+const REFUSED: &str = "refused";
+
+async fn refuse_verdicts(dir: &Path) {
+    let mut database = database(dir).await;
+    for sql in [
+        "CREATE TABLE never (node TEXT CHECK (node IS NULL))",
+        "CREATE TRIGGER refuse BEFORE INSERT ON intervals WHEN NEW.node = 'refused' AND NEW.class <> 'productive'
+         BEGIN INSERT INTO never VALUES (NEW.node); END",
+    ] {
+        sqlx::query(sql).execute(&mut database).await.unwrap();
+    }
+}
+
+async fn database(dir: &Path) -> sqlx::SqliteConnection {
+    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(dir.join("goodput.db"));
+    sqlx::SqliteConnection::connect_with(&options).await.unwrap()
+}
 
 /// The clock of the tests: 20 minutes into the fourth hour.
 fn now() -> TimeMs {
@@ -28,6 +48,30 @@ async fn judging(dir: &Path) -> Judging<Store> {
 async fn total(judging: &Judging<Store>, class: Class) -> i64 {
     let intervals = judging.store.intervals(START..START + 24 * HOUR_MS).await.unwrap();
     intervals.iter().filter(|i| i.class == class).map(|i| i.ms).sum()
+}
+
+#[tokio::test]
+async fn samples_that_a_round_has_taken_are_at_no_moment_said_to_be_judged() {
+    let dir = tempfile::tempdir().unwrap();
+    let judging = judging(dir.path()).await;
+    judging.intake.note_earliest(START);
+    judging.progress.send_modify(|progress| progress.judged_until_ms = Some(START + HOUR_MS));
+    let asked = || {
+        let progress = judging.progress.borrow();
+        judging.intake.account().earliest.into_iter().chain(progress.judged_until_ms).min()
+    };
+    std::thread::scope(|scope| {
+        let rounds = scope.spawn(|| {
+            for _ in 0..5000 {
+                judging.intake.note_earliest(START);
+                judging.progress.send_modify(|progress| progress.judged_until_ms = Some(START + HOUR_MS));
+                assert_eq!(judging.take_changed(), Some(START));
+            }
+        });
+        while !rounds.is_finished() {
+            assert_eq!(asked(), Some(START));
+        }
+    });
 }
 
 #[tokio::test]
@@ -64,7 +108,7 @@ async fn leaking_gpu(store: &impl Samples, times: Range<TimeMs>) {
     for time in times.step_by(60_000) {
         let used = 80_000 * (time - START) / (4 * HOUR_MS);
         let text = format!("DCGM_FI_DEV_FB_USED{gpu} {used}\nDCGM_FI_DEV_FB_FREE{gpu} {}\n", 80_000 - used);
-        store.append(parse(&text, Format::Text, &Limits::default(), time).unwrap()).await.unwrap();
+        store.append(parse(&text, Format::Text, Limits::NONE, time).unwrap()).await.unwrap();
     }
 }
 
@@ -81,7 +125,7 @@ async fn crashing_gpu(store: &impl Samples, times: Range<TimeMs>, crash: TimeMs)
         if time < crash {
             text += &format!("goodput_gpu_owner_info{{owner=\"ml/a\",{gpu}}} 1\n");
         }
-        store.append(parse(&text, Format::Text, &Limits::default(), time).unwrap()).await.unwrap();
+        store.append(parse(&text, Format::Text, Limits::NONE, time).unwrap()).await.unwrap();
     }
 }
 
@@ -134,7 +178,7 @@ async fn gang_of_clusters(
                 text += &format!("goodput_gpu_owner_info{{owner=\"ml/a\",{gpu}}} 1\n");
             }
         }
-        store.append(parse(&text, Format::Text, &Limits::default(), time).unwrap()).await.unwrap();
+        store.append(parse(&text, Format::Text, Limits::NONE, time).unwrap()).await.unwrap();
     }
 }
 
@@ -183,7 +227,7 @@ async fn loading_gpu(store: &impl Samples, times: Range<TimeMs>, works: TimeMs) 
         if time >= START + 10 * MINUTE_MS {
             text += &format!("goodput_gpu_owner_info{{owner=\"ml/a\",{gpu}}} 1\n");
         }
-        store.append(parse(&text, Format::Text, &Limits::default(), time).unwrap()).await.unwrap();
+        store.append(parse(&text, Format::Text, Limits::NONE, time).unwrap()).await.unwrap();
     }
 }
 
@@ -265,7 +309,7 @@ async fn samples_that_came_in_late_and_were_not_judged_are_after_a_restart() {
 /// An event of an attempt on the node `n1`.
 fn event(time_ms: TimeMs, what: What) -> Event {
     let place = Place { node: Some("n1".into()), ..Place::default() };
-    Event { place, ..crate::events::tests::event(time_ms, 0, what) }
+    Event { place, ..goodput_testing::event(time_ms, 0, what) }
 }
 
 #[tokio::test]
@@ -370,24 +414,25 @@ fn late_samples_open_final_hours_and_no_others() {
 }
 
 #[tokio::test]
-async fn a_node_that_cannot_be_judged_costs_itself_alone() {
+async fn a_node_that_cannot_be_stored_costs_itself_alone() {
     let dir = tempfile::tempdir().unwrap();
     let judging = judging(dir.path()).await;
+    refuse_verdicts(dir.path()).await;
     let mut reader = judging.judge.reader(0);
-    for (gpu, node) in [("GPU-a", "n1"), ("GPU-b", PANICS), ("GPU-c", "n2")] {
+    for (gpu, node) in [("GPU-a", "n1"), ("GPU-b", REFUSED), ("GPU-c", "n2")] {
         idle_gpu(&judging.intake, gpu, node, START..now()).await;
     }
-    let kept = crate::store::interval(PANICS, 0, Class::Productive);
+    let kept = goodput_testing::interval(REFUSED, 0, Class::Productive);
     let kept = Interval { start_ms: START, end_ms: START + HOUR_MS, ..kept };
-    judging.store.replace(PANICS, START..START + HOUR_MS, std::slice::from_ref(&kept)).await.unwrap();
+    judging.store.replace(REFUSED, START..START + HOUR_MS, std::slice::from_ref(&kept)).await.unwrap();
     judging.round(&mut reader).await.unwrap();
     assert_eq!(total(&judging, Class::IdleHeld).await, 2 * (now() - SETTLE_MS - START));
     let progress = judging.progress.borrow().clone();
     assert_eq!(progress.final_until_ms, Some(START + 2 * HOUR_MS));
     let failed: Vec<_> = progress.failed_nodes.iter().collect();
     let [((_, node), reason)] = failed[..] else { panic!("{failed:?}") };
-    assert!(node == PANICS && reason.contains("cannot be judged"), "{reason}");
-    let of_node = judging.store.intervals_of(START..now(), &Whose::node(PANICS)).await.unwrap();
+    assert!(node == REFUSED && reason.contains("CHECK"), "{reason}");
+    let of_node = judging.store.intervals_of(START..now(), &Whose::node(REFUSED)).await.unwrap();
     assert_eq!(of_node, [kept], "it keeps what it had");
 }
 
@@ -404,7 +449,7 @@ async fn limited_job(store: &impl Samples, node: &str, limit: &str) {
              goodput_cgroup_cpu_usage_seconds_total{{{job}}} {cpu}\n\
              goodput_cgroup_cpu_limit_cores{{{job}}} {limit}\n",
         );
-        store.append(parse(&text, Format::Text, &Limits::default(), time).unwrap()).await.unwrap();
+        store.append(parse(&text, Format::Text, Limits::NONE, time).unwrap()).await.unwrap();
     }
 }
 
@@ -433,8 +478,7 @@ async fn a_window_that_lost_a_row_is_judged_again() {
     judging.round(&mut reader).await.unwrap();
     let hour = START..START + HOUR_MS;
     let before = judging.store.intervals(hour.clone()).await.unwrap();
-    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(dir.path().join("goodput.db"));
-    let mut connection = sqlx::SqliteConnection::connect_with(&options).await.unwrap();
+    let mut connection = database(dir.path()).await;
     let sql = "UPDATE intervals SET evidence = '[{' WHERE start_ms = $1";
     sqlx::query(sql).bind(START).execute(&mut connection).await.unwrap();
     assert_eq!(judging.store.intervals(hour.clone()).await.unwrap(), [], "a page finds it");

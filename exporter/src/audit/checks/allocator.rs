@@ -1,8 +1,6 @@
 //! The allocator of host memory in GPU processes.
 
-use super::super::text::list;
-use super::super::{Check, Expected, Fix, Profile, Status, Verdict, Who, jobs};
-use super::{own, practice, vendor};
+use super::*;
 use crate::parse::maps;
 
 pub(super) static ALLOCATOR: Check = Check {

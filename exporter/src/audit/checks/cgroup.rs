@@ -2,16 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::super::text::{bytes, count, list};
-use super::super::{Check, Expected, Fix, Status, Unread, Verdict, Who, jobs};
-use super::{kernel, own, practice, vendor};
+use super::*;
 use crate::attribute::{Owner, Place};
-use crate::collect::Context;
-use crate::collect::cgroup::{Cgroup, Group};
+use crate::collect::cgroup::{self, Group};
+use crate::context::Context;
 use crate::parse::cpus;
 use crate::source::blocks::Stacked;
 
-const CGROUP_V2: &str = "https://docs.kernel.org/admin-guide/cgroup-v2.html";
 const POD_RESOURCES: &str = "https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/";
 
 /// kubernetes-mixin's alert CPUThrottlingHigh fires at this share of periods.
@@ -31,19 +28,16 @@ pub(super) static CPU_QUOTA: Check = Check {
     fixes: &[
         Fix {
             command: "pod: raise resources.limits.cpu to what it uses at its peak, requests equal to limits",
-            lasting: None,
             restarts: "the pod",
             who: Who::User,
             risk: "it needs more of the node to be scheduled",
-            gain: None,
+            ..Fix::USUAL
         },
         Fix {
             command: "systemd: systemctl set-property --runtime UNIT CPUQuota=",
             lasting: Some("the same without --runtime"),
-            restarts: "nothing",
-            who: Who::Root,
             risk: "the job may take CPU time from its neighbours",
-            gain: None,
+            ..Fix::USUAL
         },
     ],
     sources: &[
@@ -116,12 +110,11 @@ pub(super) static MEMORY_LIMIT: Check = Check {
     fixes: &[Fix {
         command: "set the limit to the measured peak (memory.peak) over a checkpoint plus headroom, and the request to \
                   the limit",
-        lasting: None,
         restarts: "the job",
         who: Who::User,
         risk: "a limit that is too tight kills late. Leaving it out is no way round: a pod without limits is not \
                Guaranteed, so it loses whole CPUs and NUMA alignment and is killed first",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[
         kernel("Control Group v2: memory", CGROUP_V2),
@@ -196,11 +189,10 @@ pub(super) static CPUS_PER_GPU: Check = Check {
           turns, before a single loader has run.",
     fixes: &[Fix {
         command: "raise the job's CPUs to more than one CPU per GPU, with loaders to what they use at their peak",
-        lasting: None,
         restarts: "the job",
         who: Who::User,
         risk: "it needs more of the node to be scheduled",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[own("one thread per GPU is certain; how many more it takes differs from job to job: see cpu_quota")],
     run: |context, _| {
@@ -222,10 +214,7 @@ fn judge_cpus(jobs: &[(String, f64, usize)]) -> Verdict {
     let few = jobs.iter().filter(|(_, cpus, gpus)| *cpus < *gpus as f64);
     let spell =
         |(owner, cpus, gpus): &(String, f64, usize)| format!("{owner}: {cpus:.1} CPUs for {}", count(*gpus, "GPU"));
-    match few.map(spell).collect::<Vec<_>>() {
-        none if none.is_empty() => Verdict::new(Status::Pass, format!("enough for {}", count(jobs.len(), "job"))),
-        few => Verdict::new(Status::Warn, list(&few)),
-    }
+    Verdict::listing(Status::Warn, few.map(spell).collect(), format!("enough for {}", count(jobs.len(), "job")))
 }
 
 /// The worst status, and those jobs that have it.
@@ -265,7 +254,7 @@ fn groups(context: &Context) -> Result<Groups<'_>, Unread> {
 
 fn read(context: &Context, owner: &Owner) -> Result<Group, Unread> {
     let mut group = Group::default();
-    Cgroup::default().read(context, owner, &Stacked::default(), &mut group);
+    cgroup::read(context, owner, &Stacked::default(), &mut group);
     Ok(group)
 }
 

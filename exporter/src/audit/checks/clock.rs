@@ -1,9 +1,7 @@
 //! What the time costs, and whether anybody keeps it.
 
-use super::super::text::list;
-use super::super::{Check, Expected, Fix, Status, Unread, Verdict, Who};
-use super::{kernel, own, vendor};
-use crate::collect::Context;
+use super::*;
+use crate::context::Context;
 use crate::parse::number;
 use crate::source::files;
 
@@ -16,11 +14,10 @@ pub(super) static SOURCE: Check = Check {
           question is a system call and a slow device read instead of some nanoseconds.",
     fixes: &[Fix {
         command: "look for \"Marking clocksource 'tsc' as unstable\" in the kernel log; update firmware and microcode",
-        lasting: None,
         restarts: "the node",
         who: Who::Hardware,
         risk: "tsc=reliable hides a TSC that really drifts: only when the vendor says that it does not",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[
         kernel("Clock sources", "https://docs.kernel.org/timers/timekeeping.html"),
@@ -54,11 +51,8 @@ pub(super) static SYNC: Check = Check {
           expire by it, and back-ends refuse samples from the future.",
     fixes: &[Fix {
         command: "systemctl enable --now chronyd || systemctl enable --now systemd-timesyncd",
-        lasting: None,
-        restarts: "nothing",
-        who: Who::Root,
         risk: "a clock that is far off is stepped once",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[
         vendor(

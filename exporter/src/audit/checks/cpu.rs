@@ -3,10 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::super::text::{count, list, ranges};
-use super::super::{Check, Expected, Fix, Profile, Status, Unread, Verdict, Who, jobs};
-use super::{TUNED_ACCELERATOR, book, kernel, practice, vendor};
-use crate::collect::Context;
+use super::*;
+use crate::context::Context;
 use crate::parse::{ParseError, cpus, number, status};
 use crate::source::files;
 use crate::source::nodes::Ranges;
@@ -21,10 +19,8 @@ pub(super) static GOVERNOR: Check = Check {
     fixes: &[Fix {
         command: "cpupower frequency-set -g performance",
         lasting: Some("tuned-adm profile accelerator-performance, or a unit that runs the command at boot"),
-        restarts: "nothing",
-        who: Who::Root,
         risk: "more power and heat when idle; a hypervisor or the firmware may own the frequency instead",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[
         kernel("CPU Performance Scaling", "https://docs.kernel.org/admin-guide/pm/cpufreq.html"),
@@ -59,10 +55,8 @@ fn policies(context: &Context) -> Result<BTreeMap<Policy, usize>, Unread> {
         let policy = Policy { governor, driver, preference: read("energy_performance_preference")? };
         *policies.entry(policy).or_default() += 1;
     }
-    match policies.is_empty() {
-        true => Err(Unread::Absent("no frequency scaling here: the firmware or the hypervisor decides".to_owned())),
-        false => Ok(policies),
-    }
+    Unread::unless(!policies.is_empty(), "no frequency scaling here: the firmware or the hypervisor decides")?;
+    Ok(policies)
 }
 
 fn judge_governors(policies: &BTreeMap<Policy, usize>) -> Verdict {
@@ -101,12 +95,10 @@ pub(super) static IDLE_STATES: Check = Check {
     fixes: &[Fix {
         command: "cpupower idle-set --disable-by-latency 100",
         lasting: Some("tuned-adm profile accelerator-performance, or latency-performance for services"),
-        restarts: "nothing",
-        who: Who::Root,
         risk: "more power and heat when idle, and less turbo for the busy cores. A program that holds \
                /dev/cpu_dma_latency, as TuneD does, keeps CPUs awake without these files showing it: then there is \
                nothing to mend",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[
         kernel("CPU Idle Time Management", "https://docs.kernel.org/admin-guide/pm/cpuidle.html"),
@@ -191,11 +183,9 @@ pub(super) static ISOLATED: Check = Check {
           that is given only such CPUs runs all its loaders on one of them.",
     fixes: &[Fix {
         command: "remove isolcpus= from the kernel parameters and give the job CPUs through its cpuset",
-        lasting: None,
         restarts: "the node",
-        who: Who::Root,
         risk: "programs that were meant for the isolated CPUs, such as DPDK, share them",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[kernel(
         "Kernel parameters: isolcpus, deprecated in favour of cpusets",

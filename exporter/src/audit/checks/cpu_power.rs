@@ -3,10 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::super::text::{count, list, ranges};
-use super::super::{Check, Expected, Fix, Status, Unread, Verdict, Who};
-use super::{TUNED_ACCELERATOR, kernel, own};
-use crate::collect::Context;
+use super::*;
+use crate::context::Context;
 use crate::parse::{ParseError, cpus, number};
 use crate::source::files;
 use crate::source::nodes::{Nodes, Ranges};
@@ -24,10 +22,8 @@ pub(super) static TURBO: Check = Check {
     fixes: &[Fix {
         command: "echo 0 > /sys/devices/system/cpu/intel_pstate/no_turbo, or echo 1 > /sys/devices/system/cpu/cpufreq/boost",
         lasting: Some("a unit that runs the command at boot; look for the switch in the firmware as well"),
-        restarts: "nothing",
-        who: Who::Root,
         risk: "more power and heat, and speeds that vary with both",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[
         kernel("intel_pstate: no_turbo", INTEL_PSTATE),
@@ -55,11 +51,8 @@ pub(super) static OFFLINE: Check = Check {
           share of the machine's power and cache goes unused.",
     fixes: &[Fix {
         command: "chcpu --enable CPUS",
-        lasting: None,
-        restarts: "nothing",
-        who: Who::Root,
         risk: "a CPU that was taken offline for its errors comes back with them: look at the kernel log",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[kernel("CPU hotplug", "https://docs.kernel.org/core-api/cpu_hotplug.html"), own("a warning")],
     run: |context, _| {
@@ -94,10 +87,8 @@ pub(super) static FREQUENCY: Check = Check {
     fixes: &[Fix {
         command: "cpupower frequency-set --max FREQUENCY",
         lasting: Some("find who set it: TuneD, thermald, power-profiles-daemon, the BMC"),
-        restarts: "nothing",
-        who: Who::Root,
         risk: "more power and heat",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[
         kernel("CPU Performance Scaling: policy interface", CPUFREQ),
@@ -115,10 +106,8 @@ pub(super) static FREQUENCY: Check = Check {
             let most = asked_for(&folder.join(name), limit)?.map_or(most, |highest| highest.min(most));
             *limits.entry((limit, most)).or_default() += 1;
         }
-        match limits.is_empty() {
-            true => Err(Unread::Absent("no frequency scaling here: the firmware or the hypervisor decides".to_owned())),
-            false => Ok(judge_frequency(&limits)),
-        }
+        Unread::unless(!limits.is_empty(), "no frequency scaling here: the firmware or the hypervisor decides")?;
+        Ok(judge_frequency(&limits))
     },
 };
 
@@ -157,10 +146,8 @@ pub(super) static PLATFORM: Check = Check {
     fixes: &[Fix {
         command: "echo performance > /sys/firmware/acpi/platform_profile",
         lasting: Some("tuned-adm profile accelerator-performance"),
-        restarts: "nothing",
-        who: Who::Root,
         risk: "more power and noise",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[
         kernel("Platform Profile Selection", "https://docs.kernel.org/userspace-api/sysfs-platform_profile.html"),
@@ -184,10 +171,8 @@ pub(super) static BIAS: Check = Check {
     fixes: &[Fix {
         command: "cpupower set --perf-bias 0",
         lasting: Some("tuned-adm profile accelerator-performance"),
-        restarts: "nothing",
-        who: Who::Root,
         risk: "more power when idle; some firmware sets it back",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[
         kernel("Intel Performance and Energy Bias Hint", "https://docs.kernel.org/admin-guide/pm/intel_epb.html"),
@@ -200,10 +185,8 @@ pub(super) static BIAS: Check = Check {
             let path = context.roots.sys.join(format!("devices/system/cpu/cpu{cpu}/power/energy_perf_bias"));
             biases.extend(files::parse_optional(&path, number::<u32>)?.map(|bias| (cpu, bias)));
         }
-        match biases.is_empty() {
-            true => Err(Unread::Absent("these CPUs have none".to_owned())),
-            false => Ok(judge_bias(&biases)),
-        }
+        Unread::unless(!biases.is_empty(), "these CPUs have none")?;
+        Ok(judge_bias(&biases))
     },
 };
 
@@ -216,10 +199,8 @@ fn first_cpus(context: &Context) -> Result<Vec<u32>, Unread> {
 
 fn judge_bias(biases: &[(u32, u32)]) -> Verdict {
     let saves = biases.iter().filter(|(_, bias)| *bias > 0);
-    match saves.map(|(cpu, bias)| format!("{bias} on CPU {cpu}")).collect::<Vec<_>>() {
-        none if none.is_empty() => Verdict::new(Status::Pass, "performance"),
-        saves => Verdict::new(Status::Warn, list(&saves)),
-    }
+    let saves = saves.map(|(cpu, bias)| format!("{bias} on CPU {cpu}"));
+    Verdict::listing(Status::Warn, saves.collect(), "performance")
 }
 
 pub(super) static THERMAL: Check = Check {
@@ -231,11 +212,8 @@ pub(super) static THERMAL: Check = Check {
           to slow down the others.",
     fixes: &[Fix {
         command: "look at inlet temperature, fans, dust, heat sink and the firmware's fan profile",
-        lasting: None,
-        restarts: "nothing",
         who: Who::Hardware,
-        risk: "none known",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[
         kernel(
@@ -251,19 +229,15 @@ pub(super) static THERMAL: Check = Check {
             let times = files::parse_optional(&folder.join("package_throttle_count"), number::<u64>)?;
             counts.extend(times.map(|times| (cpu, times)));
         }
-        match counts.is_empty() {
-            true => Err(Unread::Absent("these CPUs do not count it".to_owned())),
-            false => Ok(judge_thermal(&counts)),
-        }
+        Unread::unless(!counts.is_empty(), "these CPUs do not count it")?;
+        Ok(judge_thermal(&counts))
     },
 };
 
 fn judge_thermal(counts: &[(u32, u64)]) -> Verdict {
     let hot = counts.iter().filter(|(_, times)| *times > 0);
-    match hot.map(|(cpu, times)| format!("{times} times, by CPU {cpu}")).collect::<Vec<_>>() {
-        none if none.is_empty() => Verdict::new(Status::Pass, format!("none of {}", count(counts.len(), "package"))),
-        hot => Verdict::new(Status::Warn, list(&hot)),
-    }
+    let hot = hot.map(|(cpu, times)| format!("{times} times, by CPU {cpu}"));
+    Verdict::listing(Status::Warn, hot.collect(), format!("none of {}", count(counts.len(), "package")))
 }
 
 #[cfg(test)]

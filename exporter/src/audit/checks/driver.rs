@@ -2,11 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::super::text::{count, list};
-use super::super::{Check, Expected, Fix, Status, Unread, Verdict, Who};
-use super::{clock, own, vendor};
-use crate::collect::Context;
+use super::*;
 use crate::collect::irq::device::{self, Class};
+use crate::context::Context;
 use crate::parse::hexadecimal;
 use crate::parse::nvidia::{self, Module};
 use crate::source::nvml::Driver;
@@ -25,10 +23,7 @@ pub(super) static MODULES: Check = Check {
     fixes: &[Fix {
         command: "modprobe -a nvidia nvidia_uvm",
         lasting: Some("printf 'nvidia\\nnvidia_uvm\\n' > /etc/modules-load.d/nvidia.conf"),
-        restarts: "nothing",
-        who: Who::Root,
-        risk: "none known",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[vendor(
         "NVIDIA, CUDA Installation Guide for Linux: device node verification",
@@ -80,11 +75,9 @@ pub(super) static NOUVEAU: Check = Check {
     fixes: &[Fix {
         command: "printf 'blacklist nouveau\noptions nouveau modeset=0\n' > /etc/modprobe.d/nouveau.conf, then make the \
                   initramfs anew",
-        lasting: None,
         restarts: "the node",
-        who: Who::Root,
         risk: "no picture on a screen at the GPU before the vendor's driver is loaded",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[vendor(
         "NVIDIA, CUDA Installation Guide for Linux: disabling Nouveau",
@@ -109,11 +102,9 @@ pub(super) static FABRIC: Check = Check {
           when it has stopped, errors of the links are handled by nobody.",
     fixes: &[Fix {
         command: "systemctl enable --now nvidia-fabricmanager",
-        lasting: None,
         restarts: "nothing that runs; it has to be of exactly the driver's version",
-        who: Who::Root,
         risk: "restart it on a drained node only: on some generations it ends the jobs that run",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[
         vendor(
@@ -128,10 +119,8 @@ pub(super) static FABRIC: Check = Check {
     ],
     run: |context, _| {
         let switches = switches(context)?;
-        match switches {
-            0 => Err(Unread::Absent("no NVSwitch on the PCI bus".to_owned())),
-            _ => Ok(judge_fabric(switches, &fabric_manager(context)?)),
-        }
+        Unread::unless(switches > 0, "no NVSwitch on the PCI bus")?;
+        Ok(judge_fabric(switches, &fabric_manager(context)?))
     },
 };
 
@@ -191,11 +180,9 @@ pub(super) static VERSION: Check = Check {
           with a version mismatch.",
     fixes: &[Fix {
         command: "drain the node, then: systemctl reboot",
-        lasting: None,
         restarts: "the node; unloading and loading the modules is enough when nothing holds a GPU any more",
-        who: Who::Root,
         risk: "jobs that are not drained are lost",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[vendor(
         "NVML, NVML_ERROR_LIB_RM_VERSION_MISMATCH",
@@ -229,11 +216,9 @@ pub(super) static CUDA: Check = Check {
           frameworks are no longer built for the older ones. NVIDIA's compatibility package helps on data-centre GPUs only.",
     fixes: &[Fix {
         command: "upgrade the driver to a branch that NVIDIA still maintains",
-        lasting: None,
         restarts: "the node",
-        who: Who::Root,
         risk: "the newest branches leave out the oldest GPUs: read their list first",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[
         vendor(
@@ -271,17 +256,14 @@ pub(super) static RDMA: Check = Check {
             command: "modprobe nvidia_peermem",
             lasting: Some("echo nvidia_peermem > /etc/modules-load.d/nvidia-peermem.conf"),
             restarts: "jobs, to make use of it",
-            who: Who::Root,
             risk: "it must have been built against the RDMA stack in use",
-            gain: None,
+            ..Fix::USUAL
         },
         Fix {
             command: "install the open kernel modules of the driver (Turing and later): DMA-BUF needs no extra module",
-            lasting: None,
             restarts: "the node",
-            who: Who::Root,
             risk: "as of any driver change; kernel 5.12 or later",
-            gain: None,
+            ..Fix::USUAL
         },
     ],
     sources: &[
@@ -290,9 +272,7 @@ pub(super) static RDMA: Check = Check {
     ],
     run: |context, _| {
         let devices = files::list(&context.roots.sys.join("class/infiniband"))?.unwrap_or_default().len();
-        if devices == 0 {
-            return Err(Unread::Absent("no RDMA device".to_owned()));
-        }
+        Unread::unless(devices > 0, "no RDMA device")?;
         Ok(judge_rdma(&module(context)?, modules(context)?.contains("nvidia_peermem"), devices))
     },
 };

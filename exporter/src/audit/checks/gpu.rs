@@ -1,10 +1,8 @@
 //! What NVML says of the GPUs' state.
 
-use super::super::text::{count, list};
-use super::super::{Check, Expected, Fix, Status, Unread, Verdict, Who, jobs};
-use super::{NOT_OF_A_VGPU, own, vendor};
-use crate::catalog::dcgm::Call;
+use super::*;
 use crate::source::nvml::{Gpu, Reading, Values};
+use goodput_catalog::dcgm::Call;
 
 pub(super) static PERSISTENCE: Check = Check {
     id: "persistence_mode",
@@ -17,19 +15,16 @@ pub(super) static PERSISTENCE: Check = Check {
     fixes: &[
         Fix {
             command: "systemctl enable --now nvidia-persistenced",
-            lasting: None,
-            restarts: "nothing",
-            who: Who::Root,
             risk: "some watts per idle GPU, and the kernel module cannot be unloaded while it runs",
             gain: Some("1-3 s per GPU at the start of a job (vendor)"),
+            ..Fix::USUAL
         },
         Fix {
             command: "nvidia-smi -pm 1",
             lasting: Some("no: until the next reboot, and NVIDIA calls it the legacy way"),
-            restarts: "nothing",
-            who: Who::Root,
             risk: "as above",
             gain: Some("as above"),
+            ..Fix::USUAL
         },
     ],
     sources: &[vendor("NVIDIA, Driver Persistence", "https://docs.nvidia.com/deploy/driver-persistence/")],
@@ -63,11 +58,10 @@ pub(super) static PCIE_LINK: Check = Check {
           idle GPU lowers the generation on purpose, so that it is only judged while the GPU works.",
     fixes: &[Fix {
         command: "reseat the card or its riser, try another slot, check the firmware's link settings and slot bifurcation",
-        lasting: None,
         restarts: "the node",
         who: Who::Hardware,
         risk: "downtime",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[
         vendor("NVML, device queries", "https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceQueries.html"),

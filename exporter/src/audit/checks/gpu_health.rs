@@ -2,13 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::super::text::{count, list};
-use super::super::{Check, Expected, Fix, Status, Unread, Verdict, Who, jobs};
 use super::gpu::value;
-use super::{NOT_OF_A_VGPU, driver, own, vendor};
-use crate::catalog::dcgm::Call;
-use crate::collect::Context;
+use super::*;
+use crate::context::Context;
 use crate::source::nvml::{Driver, Reading, State, Values, fields};
+use goodput_catalog::dcgm::Call;
 
 const DEVICE_QUERIES: &str = "https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceQueries.html";
 const RECOVERY_FLAGS: &str =
@@ -17,12 +15,10 @@ const RECOVERY_FLAGS: &str =
 /// Ends what uses the GPU, and resets it.
 const RESET: Fix = Fix {
     command: "drain the node, then: nvidia-smi --gpu-reset -i INDEX",
-    lasting: None,
     restarts: "the GPU, and on machines with NVSwitch all GPUs that are joined to it; everything that uses them must end \
                first",
-    who: Who::Root,
     risk: "a GPU that does not come back needs a reboot",
-    gain: None,
+    ..Fix::USUAL
 };
 
 /// One reading of every GPU.
@@ -50,10 +46,8 @@ pub(super) static POWER_LIMIT: Check = Check {
     fixes: &[Fix {
         command: "nvidia-smi -i INDEX --power-limit=WATTS",
         lasting: Some("the same at boot, after nvidia-persistenced: a reload of the driver forgets it"),
-        restarts: "nothing",
-        who: Who::Root,
         risk: "the rack's power and cooling may have been the reason for the lower limit",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[
         vendor("NVML, power limits", DEVICE_QUERIES),
@@ -90,11 +84,10 @@ pub(super) static ROW_REMAP: Check = Check {
         RESET,
         Fix {
             command: "remapping failed: have the GPU replaced",
-            lasting: None,
             restarts: "the node",
             who: Who::Hardware,
             risk: "downtime",
-            gain: None,
+            ..Fix::USUAL
         },
     ],
     sources: &[vendor("NVIDIA GPU Memory Error Management: error recovery and response flags", RECOVERY_FLAGS)],
@@ -152,11 +145,9 @@ pub(super) static RECOVERY: Check = Check {
         RESET,
         Fix {
             command: "when the driver asks for a reboot: drain the node, then: systemctl reboot",
-            lasting: None,
             restarts: "the node",
-            who: Who::Root,
             risk: "jobs that are not drained are lost",
-            gain: None,
+            ..Fix::USUAL
         },
     ],
     sources: &[vendor("NVIDIA GPU Memory Error Management: recovery action flag", RECOVERY_FLAGS)],
@@ -174,10 +165,7 @@ fn judge_recovery(actions: &[(u32, f64)]) -> Verdict {
         _ => Some("an action that this version does not know"),
     };
     let read = actions.iter().filter_map(|(gpu, action)| Some(format!("GPU {gpu}: {}", wanted(*action)?)));
-    match read.collect::<Vec<_>>() {
-        none if none.is_empty() => Verdict::new(Status::Pass, format!("nothing, of {}", count(actions.len(), "GPU"))),
-        wanted => Verdict::new(Status::Fail, list(&wanted)),
-    }
+    Verdict::listing(Status::Fail, read.collect(), format!("nothing, of {}", count(actions.len(), "GPU")))
 }
 
 pub(super) static ECC_ERRORS: Check = Check {
@@ -189,11 +177,9 @@ pub(super) static ECC_ERRORS: Check = Check {
           places jobs should know.",
     fixes: &[Fix {
         command: "drain the node, then: dcgmi diag -r 3; replace the GPU when it fails, else reset it",
-        lasting: None,
         restarts: "whatever uses the GPUs",
-        who: Who::Root,
         risk: "the diagnosis needs the GPUs for itself",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[
         vendor("NVIDIA GPU Memory Error Management", "https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/"),
@@ -204,10 +190,7 @@ pub(super) static ECC_ERRORS: Check = Check {
 
 fn judge_ecc(errors: &[(u32, f64)]) -> Verdict {
     let some = errors.iter().filter(|(_, n)| *n > 0.0).map(|(gpu, n)| format!("{n} on GPU {gpu}"));
-    match some.collect::<Vec<_>>() {
-        none if none.is_empty() => Verdict::new(Status::Pass, format!("none on {}", count(errors.len(), "GPU"))),
-        some => Verdict::new(Status::Warn, list(&some)),
-    }
+    Verdict::listing(Status::Warn, some.collect(), format!("none on {}", count(errors.len(), "GPU")))
 }
 
 pub(super) static THROTTLE: Check = Check {
@@ -219,11 +202,8 @@ pub(super) static THROTTLE: Check = Check {
           comes from cooling, from the power supply, or from a defect: no setting mends it.",
     fixes: &[Fix {
         command: "look at inlet temperature, fans, dust and power supplies of the machine; nvidia-smi -q -d PERFORMANCE,TEMPERATURE",
-        lasting: None,
-        restarts: "nothing",
         who: Who::Hardware,
-        risk: "none known",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[
         vendor(
@@ -266,11 +246,10 @@ pub(super) static MODELS: Check = Check {
           do not tell them apart unless they are told to.",
     fixes: &[Fix {
         command: "tell the scheduler: a gres type per model in Slurm, node labels and resource names in Kubernetes",
-        lasting: None,
         restarts: "slurmd, or the device plugin",
         who: Who::ClusterAdmin,
         risk: "jobs that do not name a model wait for whichever is the default",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[vendor("Slurm, gres.conf: Type", "https://slurm.schedmd.com/gres.conf.html"), own("a warning")],
     run: |context, _| Ok(judge_models(jobs::gpus(context)?.iter().map(|gpu| gpu.model.as_str()))),
@@ -292,11 +271,10 @@ pub(super) static COUNT: Check = Check {
           counts what is there: nobody misses it.",
     fixes: &[Fix {
         command: "look for NVRM and Xid in the kernel log, then drain the node and power it off and on",
-        lasting: None,
         restarts: "the node",
         who: Who::Hardware,
         risk: "downtime",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[
         vendor("NVIDIA, XID Errors", "https://docs.nvidia.com/deploy/xid-errors/"),

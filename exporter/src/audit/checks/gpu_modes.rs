@@ -1,11 +1,9 @@
 //! Modes of the GPUs that an administrator sets: ECC, MIG, who may use them.
 
-use super::super::text::{count, list};
-use super::super::{Check, Expected, Fix, Status, Verdict, Who, jobs};
 use super::gpu::value;
-use super::{NOT_OF_A_VGPU, own, vendor};
-use crate::catalog::dcgm::Call;
+use super::*;
 use crate::source::nvml::{ComputeMode, MigMode, fields};
+use goodput_catalog::dcgm::Call;
 
 const CLOCK_EVENT_REASONS: &str = "https://docs.nvidia.com/deploy/nvml-api/group__nvmlClocksEventReasons.html";
 const NVIDIA_SMI: &str = "https://manpages.ubuntu.com/manpages/plucky/man1/nvidia-smi.1.html";
@@ -21,9 +19,8 @@ pub(super) static ECC: Check = Check {
         command: "nvidia-smi -i INDEX --ecc-config=1, then drain the node and: systemctl reboot",
         lasting: Some("yes: the GPU keeps it"),
         restarts: "the node",
-        who: Who::Root,
         risk: "boards without ECC of their own in memory give up some of it",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[
         vendor("nvidia-smi(1): ECC Mode, --ecc-config", NVIDIA_SMI),
@@ -48,10 +45,7 @@ fn judge_ecc(modes: &[(u32, bool, bool)]) -> Verdict {
         (true, false) => Some(format!("GPU {gpu} off from the next reboot on")),
         (false, true) => Some(format!("GPU {gpu} off until the next reboot")),
     });
-    match wrong.collect::<Vec<_>>() {
-        none if none.is_empty() => Verdict::new(Status::Pass, format!("on for {}", count(modes.len(), "GPU"))),
-        wrong => Verdict::new(Status::Warn, list(&wrong)),
-    }
+    Verdict::listing(Status::Warn, wrong.collect(), format!("on for {}", count(modes.len(), "GPU")))
 }
 
 pub(super) static MIG: Check = Check {
@@ -63,11 +57,9 @@ pub(super) static MIG: Check = Check {
           one finds the other.",
     fixes: &[Fix {
         command: "drain the node, then: nvidia-smi --gpu-reset -i INDEX, or take the change back: nvidia-smi -i INDEX --multi-instance-gpu=0",
-        lasting: None,
         restarts: "the GPU; everything that uses it must end first",
-        who: Who::Root,
         risk: "the scheduler's device plugin has to learn the new devices",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[
         vendor(
@@ -87,10 +79,7 @@ fn judge_mig(modes: &[(u32, MigMode)]) -> Verdict {
         let to = if mode.pending { "on" } else { "off" };
         format!("GPU {gpu} {to} from its next reset on")
     });
-    match waiting.collect::<Vec<_>>() {
-        none if none.is_empty() => Verdict::new(Status::Pass, format!("none on {}", count(modes.len(), "GPU"))),
-        waiting => Verdict::new(Status::Warn, list(&waiting)),
-    }
+    Verdict::listing(Status::Warn, waiting.collect(), format!("none on {}", count(modes.len(), "GPU")))
 }
 
 pub(super) static COMPUTE: Check = Check {
@@ -104,9 +93,8 @@ pub(super) static COMPUTE: Check = Check {
         command: "nvidia-smi -i INDEX --compute-mode=0",
         lasting: Some("the same at boot, after nvidia-persistenced: a reload of the driver forgets it"),
         restarts: "nothing; programs that run are not touched",
-        who: Who::Root,
         risk: "processes that the mode kept apart can share the GPU from then on",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[
         vendor("nvidia-smi(1): Compute Mode", NVIDIA_SMI),
@@ -140,11 +128,8 @@ pub(super) static CLOCKS: Check = Check {
           GPU of a synchronous job, and nothing else about it looks wrong.",
     fixes: &[Fix {
         command: "nvidia-smi -i INDEX --reset-gpu-clocks, and --reset-applications-clocks where those were set",
-        lasting: None,
-        restarts: "nothing",
-        who: Who::Root,
         risk: "where the limit saves power on purpose, the GPU draws more again",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[
         vendor("NVML, nvmlClocksEventReasonApplicationsClocksSetting", CLOCK_EVENT_REASONS),

@@ -1,8 +1,6 @@
 //! Several processes on one GPU.
 
-use super::super::text::list;
-use super::super::{Check, Expected, Fix, Status, Unread, Verdict, Who, jobs};
-use super::{own, vendor};
+use super::*;
 use crate::source::nvml::Gpu;
 use crate::source::process;
 
@@ -16,19 +14,16 @@ pub(super) static SHARING: Check = Check {
     fixes: &[
         Fix {
             command: "ranks of one job: give each its own GPU only, CUDA_VISIBLE_DEVICES=RANK, or torch.cuda.set_device first",
-            lasting: None,
             restarts: "the job",
             who: Who::User,
             risk: "peers must be reached by NCCL then, not by device number",
-            gain: None,
+            ..Fix::USUAL
         },
         Fix {
             command: "jobs that are too small for a GPU each: nvidia-cuda-mps-control -d",
-            lasting: None,
             restarts: "the jobs",
-            who: Who::Root,
             risk: "a fault of one client ends the others, and they share the memory",
-            gain: None,
+            ..Fix::USUAL
         },
     ],
     sources: &[
@@ -64,9 +59,7 @@ fn shared(gpu: &Gpu, is_server: impl Fn(u32) -> bool) -> Result<Shared, Unread> 
 }
 
 fn judge(all: &[Shared]) -> Result<Verdict, Unread> {
-    if all.is_empty() {
-        return Err(Unread::Absent("every GPU is cut up into MIG instances".to_owned()));
-    }
+    Unread::unless(!all.is_empty(), "every GPU is cut up into MIG instances")?;
     let several = all.iter().filter(|shared| shared.pids.len() > 1 && !shared.mps).map(|shared| {
         let pids = shared.pids.iter().map(u32::to_string).collect::<Vec<_>>();
         format!("GPU {}: pids {}", shared.gpu, list(&pids))

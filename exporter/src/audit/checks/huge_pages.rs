@@ -1,9 +1,7 @@
 //! Transparent huge pages and reserved ones.
 
-use super::super::text::{bytes, list};
-use super::super::{Check, Expected, Fix, Profile, Status, Unread, Verdict, Who};
-use super::{book, kernel, own};
-use crate::collect::Context;
+use super::*;
+use crate::context::Context;
 use crate::parse::{choice, number};
 use crate::source::files;
 
@@ -53,10 +51,8 @@ pub(super) static THP_DEFRAG: Check = Check {
     fixes: &[Fix {
         command: "echo madvise > /sys/kernel/mm/transparent_hugepage/defrag",
         lasting: Some("a systemd-tmpfiles line: w /sys/kernel/mm/transparent_hugepage/defrag - - - - madvise"),
-        restarts: "nothing",
-        who: Who::Root,
         risk: "fewer huge pages on a fragmented node",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[kernel("Transparent Hugepage Support: defrag", DOC)],
     run: |context, profile| Ok(judge_defrag(&active(context, "enabled")?, &active(context, "defrag")?, profile)),
@@ -89,10 +85,8 @@ pub(super) static POOLS: Check = Check {
         lasting: Some(
             "remove hugepages= and hugepagesz= from the kernel parameters, vm.nr_hugepages from /etc/sysctl.d",
         ),
-        restarts: "nothing",
-        who: Who::Root,
         risk: "a program that wants the pool later does not start, as a DPDK or SPDK service may",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[
         kernel("HugeTLB Pages", "https://docs.kernel.org/admin-guide/mm/hugetlbpage.html"),

@@ -1,11 +1,9 @@
 //! Whether interrupts arrive near their devices.
 
-use super::super::text::{count, list, ranges};
-use super::super::{Check, Expected, Fix, Status, Unread, Verdict, Who};
-use super::{book, kernel, own, practice};
-use crate::collect::Context;
+use super::*;
 use crate::collect::irq::balancer;
 use crate::collect::irq::device::Device;
+use crate::context::Context;
 use crate::parse::bus_id::Address;
 use crate::parse::irqbalance::Settings;
 use crate::parse::{cpus, interrupts};
@@ -24,23 +22,15 @@ pub(super) static AFFINITY: Check = Check {
     fixes: &[Fix {
         command: "echo CPUS-OF-THE-NODE > /proc/irq/NUMBER/smp_affinity_list",
         lasting: Some("the same at boot, and --banirq=NUMBER in irqbalance's options, or irqbalance moves it back"),
-        restarts: "nothing",
-        who: Who::Root,
         risk: "too many interrupts on too few CPUs: spread them over the node, away from CPUs that jobs have alone",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[
         kernel("SMP IRQ affinity", "https://docs.kernel.org/core-api/irq/irq-affinity.html"),
         book("AI Systems Performance Engineering (early release), chapter 3: interrupt affinity"),
         own("a warning: how much it costs depends on the rate, which is in goodput_irq_interrupts_total"),
     ],
-    run: |context, _| {
-        let nodes = Nodes::read(&context.roots);
-        match nodes.count() {
-            0 | 1 => Err(Unread::Absent("one NUMA node".to_owned())),
-            _ => judge(&served(context, &nodes)?),
-        }
-    },
+    run: |context, _| judge(&served(context, &numa::multiple(context)?)?),
 };
 
 pub(super) static BALANCER: Check = Check {
@@ -53,11 +43,8 @@ pub(super) static BALANCER: Check = Check {
           bounds what the node receives, and whichever job runs on it waits.",
     fixes: &[Fix {
         command: "systemctl enable --now irqbalance",
-        lasting: None,
-        restarts: "nothing",
-        who: Who::Root,
         risk: "it moves interrupts that were placed by hand: name those with --banirq in its options",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[
         practice("irqbalance(1)", "https://github.com/Irqbalance/irqbalance/blob/master/irqbalance.1"),
@@ -73,9 +60,7 @@ pub(super) static BALANCER: Check = Check {
 };
 
 fn judge_balancer(running: Option<bool>, settings: &Settings, served: &[Served]) -> Result<Verdict, Unread> {
-    if served.len() < 2 {
-        return Err(Unread::Absent("fewer than two interrupts of GPUs and NICs".to_owned()));
-    }
+    Unread::unless(served.len() > 1, "fewer than two interrupts of GPUs and NICs")?;
     let runs = match running {
         Some(true) => "irqbalance runs",
         Some(false) if settings.oneshot => "irqbalance ends after it has balanced once",
@@ -108,11 +93,11 @@ fn served(context: &Context, nodes: &Nodes) -> Result<Vec<Served>, Unread> {
     };
     for (address, numbers) in found.devices.into_iter().filter(|(_, numbers)| !numbers.is_empty()) {
         let device = Device::read(context, address, None);
-        let Some(device) = device.filter(|d| ["gpu", "nic"].contains(&d.class.label())) else { continue };
+        let Some(device) = device.filter(|d| ["gpu", "nic"].contains(&d.class.name())) else { continue };
         let near = device.node.and_then(|node| nodes.cpus_of(node)).map(<[_]>::to_vec);
         for number in numbers {
             if let Some(by) = affinity(context, number)? {
-                all.push(Served { number, device: address, class: device.class.label(), by, near: near.clone() });
+                all.push(Served { number, device: address, class: device.class.name(), by, near: near.clone() });
             }
         }
     }
@@ -133,9 +118,7 @@ fn affinity(context: &Context, number: u32) -> Result<Option<Ranges>, Unread> {
 
 fn judge(served: &[Served]) -> Result<Verdict, Unread> {
     let known: Vec<(&Served, &Ranges)> = served.iter().filter_map(|irq| Some((irq, irq.near.as_ref()?))).collect();
-    if known.is_empty() {
-        return Err(Unread::Absent("no GPU or NIC interrupt whose device's node is known".to_owned()));
-    }
+    Unread::unless(!known.is_empty(), "no GPU or NIC interrupt whose device's node is known")?;
     let off: Vec<_> = known.iter().filter(|(irq, near)| cpus::count_common(&irq.by, near) == 0).collect();
     if off.is_empty() {
         return Ok(Verdict::new(

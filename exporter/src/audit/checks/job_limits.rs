@@ -1,17 +1,8 @@
-//! Limits of jobs that are met late: tasks, files, shared memory, swap, and who is killed first.
+//! Limits of jobs that are met late: tasks, files, shared memory, and who is killed first.
 
-use std::collections::BTreeSet;
-use std::path::PathBuf;
-
-use super::super::text::{bytes, count, list};
-use super::super::{Check, Expected, Fix, Status, Unread, Verdict, Who, jobs};
-use super::{kernel, own, swap, vendor};
-use crate::attribute::Place;
-use crate::collect::Context;
+use super::*;
 use crate::parse::{cgroup, keyed, limits, mounts, number};
-use crate::source::{cgroupfs, files};
-
-const CGROUP_V2: &str = "https://docs.kernel.org/admin-guide/cgroup-v2.html";
+use crate::source::files;
 
 /// With this share of a limit in use, the next pool of threads will reach the limit.
 const MUCH_OF_A_LIMIT: f64 = 0.8;
@@ -35,19 +26,16 @@ pub(super) static PIDS: Check = Check {
     fixes: &[
         Fix {
             command: "kubelet: podPidsLimit: 65536",
-            lasting: None,
             restarts: "the kubelet, then the pod",
             who: Who::ClusterAdmin,
             risk: "a job that starts tasks without end takes more of the node's",
-            gain: None,
+            ..Fix::USUAL
         },
         Fix {
             command: "systemd: systemctl set-property --runtime UNIT TasksMax=65536",
             lasting: Some("the same without --runtime"),
-            restarts: "nothing",
-            who: Who::Root,
             risk: "as above",
-            gain: None,
+            ..Fix::USUAL
         },
     ],
     sources: &[
@@ -60,7 +48,7 @@ pub(super) static PIDS: Check = Check {
     ],
     run: |context, _| {
         let mut tasks = Vec::new();
-        for (path, folder) in folders(context, "pids")? {
+        for (path, folder) in jobs::folders(context, "pids")? {
             let read = |file: &str| folder.join(file);
             let Some(limit) = files::parse_optional(&read("pids.max"), cgroup::limit)?.flatten() else { continue };
             let Some(current) = files::parse_optional(&read("pids.current"), number)? else { continue };
@@ -73,22 +61,6 @@ pub(super) static PIDS: Check = Check {
         Ok(judge_tasks(&tasks))
     },
 };
-
-/// The cgroups of those who hold a GPU, and those above them, once each: their path, and their folder in the hierarchy
-/// of this controller; without a controller, in that of version 2.
-fn folders(context: &Context, controller: &str) -> Result<BTreeSet<(String, PathBuf)>, Unread> {
-    let places = jobs::owners(context)?.into_iter().flat_map(|owner| &owner.places).flat_map(jobs::with_parents);
-    Ok(places.filter_map(|place| Some((place.path.clone(), folder(context, &place, controller)?))).collect())
-}
-
-fn folder(context: &Context, place: &Place, controller: &str) -> Option<PathBuf> {
-    let Place { controllers, path } = place;
-    if controllers.is_empty() {
-        return Some(cgroupfs::group(&cgroupfs::v2_root(&context.roots), path));
-    }
-    let here = controllers.split(',').any(|name| name == controller);
-    here.then(|| cgroupfs::v1_group(&context.roots, controllers, controller, path)).flatten()
-}
 
 /// One cgroup with a task limit.
 struct Tasks {
@@ -129,20 +101,17 @@ pub(super) static OPEN_FILES: Check = Check {
     fixes: &[
         Fix {
             command: "systemd unit of the job, the container runtime or slurmd: [Service] LimitNOFILE=1048576",
-            lasting: None,
             restarts: "that service and the job",
-            who: Who::Root,
             risk: "programs that use select(2) fail with descriptors above 1023; raise the hard limit alone and let the \
                    job raise its own",
-            gain: None,
+            ..Fix::USUAL
         },
         Fix {
             command: "in the job: ulimit -n 65536",
-            lasting: None,
             restarts: "the job",
             who: Who::User,
             risk: "as above",
-            gain: None,
+            ..Fix::USUAL
         },
     ],
     sources: &[
@@ -161,13 +130,9 @@ pub(super) static OPEN_FILES: Check = Check {
 
 fn judge_open_files(limits: &[(u32, u64)]) -> Verdict {
     let low = limits.iter().filter(|(_, limit)| *limit <= DEFAULT_OPEN_FILES);
-    match low.map(|(pid, limit)| format!("{limit} for pid {pid}")).collect::<Vec<_>>() {
-        none if none.is_empty() => match limits.iter().map(|(_, limit)| *limit).min() {
-            Some(lowest) => Verdict::new(Status::Pass, format!("at least {lowest}")),
-            None => Verdict::new(Status::Pass, "unlimited"),
-        },
-        low => Verdict::new(Status::Warn, list(&low)),
-    }
+    let lowest = limits.iter().map(|(_, limit)| *limit).min();
+    let right = lowest.map_or("unlimited".to_owned(), |lowest| format!("at least {lowest}"));
+    Verdict::listing(Status::Warn, low.map(|(pid, limit)| format!("{limit} for pid {pid}")).collect(), right)
 }
 
 pub(super) static SHM: Check = Check {
@@ -180,19 +145,17 @@ pub(super) static SHM: Check = Check {
     fixes: &[
         Fix {
             command: "pod: mount an emptyDir with medium: Memory and a sizeLimit at /dev/shm",
-            lasting: None,
             restarts: "the pod",
             who: Who::User,
             risk: "what is in it counts against the pod's memory limit",
-            gain: None,
+            ..Fix::USUAL
         },
         Fix {
             command: "docker run --ipc=host, or --shm-size=16g",
-            lasting: None,
             restarts: "the container",
             who: Who::User,
             risk: "--ipc=host shares it with every other such container",
-            gain: None,
+            ..Fix::USUAL
         },
     ],
     sources: &[
@@ -222,13 +185,9 @@ fn shm_size(mounts: &[mounts::Mount<'_>]) -> Option<u64> {
 
 fn judge_shm(sizes: &[(u32, u64)]) -> Verdict {
     let small = sizes.iter().filter(|(_, size)| *size <= DEFAULT_SHM);
-    match small.map(|(pid, size)| format!("{} for pid {pid}", bytes(*size))).collect::<Vec<_>>() {
-        none if none.is_empty() => match sizes.iter().map(|(_, size)| *size).min() {
-            Some(least) => Verdict::new(Status::Pass, format!("at least {}", bytes(least))),
-            None => Verdict::new(Status::Pass, "half of the memory"),
-        },
-        small => Verdict::new(Status::Warn, list(&small)),
-    }
+    let least = sizes.iter().map(|(_, size)| *size).min();
+    let right = least.map_or("half of the memory".to_owned(), |least| format!("at least {}", bytes(least)));
+    Verdict::listing(Status::Warn, small.map(|(pid, size)| format!("{} for pid {pid}", bytes(*size))).collect(), right)
 }
 
 pub(super) static OOM_PRIORITY: Check = Check {
@@ -240,11 +199,10 @@ pub(super) static OOM_PRIORITY: Check = Check {
           has that. A distributed job ends with its first rank.",
     fixes: &[Fix {
         command: "pod: set resources.requests and limits of CPU and memory, equal to each other (QoS class Guaranteed)",
-        lasting: None,
         restarts: "the pod",
         who: Who::User,
         risk: "it needs that much of the node to be scheduled",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[
         vendor(
@@ -261,102 +219,9 @@ pub(super) static OOM_PRIORITY: Check = Check {
 
 fn judge_oom(scores: &[(u32, i64)]) -> Verdict {
     let first = scores.iter().filter(|(_, score)| *score >= BEST_EFFORT);
-    match first.map(|(pid, score)| format!("pid {pid} has {score}")).collect::<Vec<_>>() {
-        none if none.is_empty() => {
-            let most = scores.iter().map(|(_, score)| *score).max().unwrap_or_default();
-            Verdict::new(Status::Pass, format!("at most {most}"))
-        }
-        first => Verdict::new(Status::Warn, list(&first)),
-    }
-}
-
-pub(super) static HIGH: Check = Check {
-    id: "memory_high",
-    title: "Jobs that are slowed down at their memory limit",
-    reads: "memory.high, memory.events high of every v2 cgroup with GPU processes and of those above it",
-    expected: Expected::always("no memory.high that is ever passed"),
-    why: "Above memory.high every allocation of the job has to free pages first, and is delayed besides. Nothing fails and \
-          nothing is logged: the loaders get slow, and the GPU waits.",
-    fixes: &[Fix {
-        command: "systemctl set-property --runtime UNIT MemoryHigh=infinity",
-        lasting: Some("the same without --runtime; in Kubernetes it comes from the feature MemoryQoS"),
-        restarts: "nothing",
-        who: Who::Root,
-        risk: "the job reaches its hard limit instead, and is killed there: raise that to the measured peak",
-        gain: None,
-    }],
-    sources: &[kernel("Control Group v2: memory.high", CGROUP_V2), own("a warning")],
-    run: |context, _| {
-        let mut passed = Vec::new();
-        for (path, folder) in folders(context, "")? {
-            let limit = files::parse_optional(&folder.join("memory.high"), cgroup::limit)?.flatten();
-            let mut times = 0;
-            files::parse_optional(&folder.join("memory.events"), |text| {
-                keyed::each(text, |key, value| times = if key == "high" { value } else { times })
-            })?;
-            passed.extend(limit.map(|limit| (path, limit, times)));
-        }
-        Ok(judge_high(&passed))
-    },
-};
-
-/// Every cgroup with such a limit, and how often it was passed.
-fn judge_high(groups: &[(String, u64, u64)]) -> Verdict {
-    let passed = groups.iter().filter(|(.., times)| *times > 0);
-    let spell = |(path, limit, times): &(String, u64, u64)| format!("{path}: {} passed {times} times", bytes(*limit));
-    match passed.map(spell).collect::<Vec<_>>() {
-        none if none.is_empty() => Verdict::new(Status::Pass, "none passed"),
-        passed => Verdict::new(Status::Warn, list(&passed)),
-    }
-}
-
-pub(super) static SWAP: Check = Check {
-    id: "job_swap",
-    title: "Jobs that may be swapped out",
-    reads: "memory.swap.max of every v2 cgroup with GPU processes, /proc/swaps",
-    expected: Expected::always("0, or no swap device"),
-    why: "A limit of memory alone does not keep a job in memory: at the limit the kernel swaps it out where there is room, \
-          and the job runs on, at the speed of a disk.",
-    fixes: &[Fix {
-        command: "systemctl set-property --runtime UNIT MemorySwapMax=0",
-        lasting: Some("the same without --runtime; kubelet: memorySwap.swapBehavior: NoSwap"),
-        restarts: "nothing",
-        who: Who::Root,
-        risk: "a job at its memory limit is killed instead of slowed down",
-        gain: None,
-    }],
-    sources: &[
-        kernel("Control Group v2: memory.swap.max", CGROUP_V2),
-        own("a warning: swap_use tells whether it happens"),
-    ],
-    run: |context, _| {
-        if swap::devices(context)?.is_empty() {
-            return Err(Unread::Absent("no swap device".to_owned()));
-        }
-        let mut limits = Vec::new();
-        for owner in jobs::owners(context)? {
-            for folder in owner.places.iter().filter_map(|place| folder(context, place, "")) {
-                let limit = files::parse_optional(&folder.join("memory.swap.max"), cgroup::limit)?;
-                limits.extend(limit.map(|limit| (owner.id.clone(), limit)));
-            }
-        }
-        judge_swap(&limits)
-    },
-};
-
-fn judge_swap(limits: &[(String, Option<u64>)]) -> Result<Verdict, Unread> {
-    if limits.is_empty() {
-        return Err(Unread::Absent("no job with a cgroup of version 2 that counts swap holds a GPU".to_owned()));
-    }
-    let spell = |(owner, limit): &(String, Option<u64>)| match limit {
-        None => format!("{owner} without limit"),
-        Some(limit) => format!("{owner} up to {}", bytes(*limit)),
-    };
-    let may = limits.iter().filter(|(_, limit)| *limit != Some(0));
-    Ok(match may.map(spell).collect::<Vec<_>>() {
-        none if none.is_empty() => Verdict::new(Status::Pass, format!("none of {}", count(limits.len(), "job"))),
-        may => Verdict::new(Status::Warn, list(&may)),
-    })
+    let first = first.map(|(pid, score)| format!("pid {pid} has {score}"));
+    let most = scores.iter().map(|(_, score)| *score).max().unwrap_or_default();
+    Verdict::listing(Status::Warn, first.collect(), format!("at most {most}"))
 }
 
 #[cfg(test)]
@@ -397,17 +262,5 @@ mod tests {
         assert_eq!(said(&judge_shm(&[(7, 64 << 20), (8, 1 << 34)])), (Warn, "64 MiB for pid 7"));
         assert_eq!(said(&judge_shm(&[(8, 1 << 34)])), (Pass, "at least 16 GiB"));
         assert_eq!(said(&judge_shm(&[])), (Pass, "half of the memory"));
-    }
-
-    #[test]
-    fn memory() {
-        let high = |times| [("/a".to_owned(), 1 << 30, times)];
-        assert_eq!(said(&judge_high(&high(3))), (Warn, "/a: 1 GiB passed 3 times"));
-        assert_eq!((judge_high(&high(0)).status, judge_high(&[]).status), (Pass, Pass));
-        let swap = |limit| judge_swap(&[("a".to_owned(), limit)]).unwrap();
-        assert_eq!(said(&swap(None)), (Warn, "a without limit"));
-        assert_eq!(said(&swap(Some(1 << 30))), (Warn, "a up to 1 GiB"));
-        assert_eq!(said(&swap(Some(0))), (Pass, "none of 1 job"));
-        assert!(judge_swap(&[]).is_err());
     }
 }

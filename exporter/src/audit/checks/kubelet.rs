@@ -2,11 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::super::text::count;
-use super::super::{Check, Expected, Fix, Status, Unread, Verdict, Who, jobs};
-use super::{numa, own, vendor};
+use super::*;
+use crate::collect;
 use crate::collect::kubelet::{cpu_policy_in_force, memory_policy_in_force};
-use crate::collect::{self, Context};
+use crate::context::Context;
 use crate::parse::kubelet::{CPU_POLICIES, Configuration, MEMORY_POLICIES, TOPOLOGY_POLICIES, TOPOLOGY_SCOPES};
 use crate::source::files::{FileError, Roots};
 
@@ -78,11 +77,10 @@ pub(super) static CPU: Check = Check {
           the node runs. With static a Guaranteed pod that asks for whole CPUs has them alone.",
     fixes: &[Fix {
         command: "kubelet: cpuManagerPolicy: static, and reservedSystemCPUs: for the system",
-        lasting: None,
         restarts: "the kubelet, after a drain and without its cpu_manager_state file",
         who: Who::ClusterAdmin,
         risk: "what is not Guaranteed shares fewer CPUs; without reserved CPUs the kubelet does not start",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[vendor("Kubernetes, Control CPU Management Policies on the Node", TASKS), own("a warning")],
     run: |context, _| {
@@ -101,11 +99,10 @@ pub(super) static TOPOLOGY: Check = Check {
           takes the GPUs of both sockets fits nowhere and is rejected.",
     fixes: &[Fix {
         command: "kubelet: topologyManagerPolicy: best-effort, or restricted",
-        lasting: None,
         restarts: "the kubelet, after a drain and without its cpu_manager_state file",
         who: Who::ClusterAdmin,
         risk: "restricted rejects pods that could be aligned on another node and cannot on this one",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[
         vendor("Kubernetes, Control Topology Management Policies on a node", TOPOLOGY_MANAGER),
@@ -151,11 +148,10 @@ pub(super) static MEMORY: Check = Check {
           With Static a Guaranteed pod's memory is on the nodes of its CPUs and GPUs.",
     fixes: &[Fix {
         command: "kubelet: memoryManagerPolicy: Static, and reservedMemory: for every NUMA node",
-        lasting: None,
         restarts: "the kubelet, after a drain and without its memory_manager_state file",
         who: Who::ClusterAdmin,
         risk: "the reserved memory has to add up to what is reserved elsewhere, or the kubelet does not start",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[
         vendor("Kubernetes, Control Memory Management Policies on a Node", MEMORY_MANAGER),

@@ -1,8 +1,6 @@
 //! How much memory GPU processes may lock.
 
-use super::super::text::{bytes, list};
-use super::super::{Check, Expected, Fix, Status, Unread, Verdict, Who, jobs};
-use super::{book, own, vendor};
+use super::*;
 use crate::parse::limits::{self, Limit};
 use crate::source::files;
 
@@ -21,19 +19,16 @@ pub(super) static MEMLOCK: Check = Check {
     fixes: &[
         Fix {
             command: "systemd unit of the job, the container runtime or slurmd: [Service] LimitMEMLOCK=infinity",
-            lasting: None,
             restarts: "that service and the job",
-            who: Who::Root,
             risk: "a job may lock all memory: give it a memory limit",
-            gain: None,
+            ..Fix::USUAL
         },
         Fix {
             command: "docker run --ulimit memlock=-1",
-            lasting: None,
             restarts: "the container",
             who: Who::User,
             risk: "as above",
-            gain: None,
+            ..Fix::USUAL
         },
     ],
     sources: &[
@@ -47,9 +42,7 @@ pub(super) static MEMLOCK: Check = Check {
     run: |context, _| {
         let folder = context.roots.sys.join("class/infiniband");
         let rdma = files::list(&folder)?.unwrap_or_default().len();
-        if rdma == 0 {
-            return Err(Unread::Absent("no RDMA device".to_owned()));
-        }
+        Unread::unless(rdma > 0, "no RDMA device")?;
         let processes = jobs::read(context, "limits", limits::max_locked_memory)?;
         Ok(judge(&processes.iter().map(|process| (process.pid, process.value)).collect::<Vec<_>>()))
     },

@@ -1,9 +1,7 @@
 //! How the kernel gives memory away, and whether the memory itself is sound.
 
-use super::super::text::{bytes, count, list, ranges};
-use super::super::{Check, Expected, Fix, Status, Unread, Verdict, Who, jobs};
-use super::{SYSCTL_VM, kernel, numa, own, vendor};
-use crate::collect::Context;
+use super::*;
+use crate::context::Context;
 use crate::parse::{meminfo, number, status};
 use crate::source::files;
 use crate::source::nodes::{self, Ranges};
@@ -25,10 +23,8 @@ pub(super) static ZONE_RECLAIM: Check = Check {
     fixes: &[Fix {
         command: "sysctl -w vm.zone_reclaim_mode=0",
         lasting: Some("echo 'vm.zone_reclaim_mode = 0' > /etc/sysctl.d/90-gpu-numa.conf"),
-        restarts: "nothing",
-        who: Who::Root,
         risk: "more memory on the other node: bind the jobs that must not have it (see job_cpus)",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[kernel("sysctl/vm: zone_reclaim_mode, for workloads that profit from cached data", SYSCTL_VM)],
     run: |context, _| {
@@ -49,10 +45,8 @@ pub(super) static OVERCOMMIT: Check = Check {
     fixes: &[Fix {
         command: "sysctl -w vm.overcommit_memory=0",
         lasting: Some("echo 'vm.overcommit_memory = 0' > /etc/sysctl.d/90-gpu-memory.conf"),
-        restarts: "nothing",
-        who: Who::Root,
         risk: "what is promised can be more than there is: give every job a memory limit",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[
         kernel("Overcommit Accounting", "https://docs.kernel.org/mm/overcommit-accounting.html"),
@@ -74,10 +68,8 @@ pub(super) static PANIC_ON_OOM: Check = Check {
     fixes: &[Fix {
         command: "sysctl -w vm.panic_on_oom=0",
         lasting: Some("echo 'vm.panic_on_oom = 0' > /etc/sysctl.d/90-gpu-memory.conf"),
-        restarts: "nothing",
-        who: Who::Root,
         risk: "after a kill the node runs on with whatever is left; the kubelet wants 0 as well",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[kernel("sysctl/vm: panic_on_oom", SYSCTL_VM), own("1 is a warning, 2 a failure")],
     run: |context, _| Ok(judge_panic(setting(context, "panic_on_oom")?)),
@@ -103,9 +95,8 @@ pub(super) static KSM: Check = Check {
         command: "echo 2 > /sys/kernel/mm/ksm/run",
         lasting: Some("systemctl disable --now ksm ksmtuned"),
         restarts: "nothing; pages that were merged are split, which needs memory for them",
-        who: Who::Root,
         risk: "virtual machines that were overcommitted by it run out of memory",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[
         kernel("Kernel Samepage Merging", "https://docs.kernel.org/admin-guide/mm/ksm.html"),
@@ -126,11 +117,10 @@ pub(super) static JOB_NODES: Check = Check {
           each copy to its GPU crosses the socket interconnect.",
     fixes: &[Fix {
         command: "numactl --cpunodebind=NODE --membind=NODE COMMAND",
-        lasting: None,
         restarts: "the job",
         who: Who::User,
         risk: "with --membind a full node ends in the OOM killer; --preferred=NODE falls back to the other node",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[
         kernel("cpusets", "https://docs.kernel.org/admin-guide/cgroup-v1/cpusets.html"),
@@ -149,9 +139,8 @@ pub(super) static JOB_NODES: Check = Check {
 
 /// By process: the nodes whose memory it may use, and those of its GPUs that are known.
 fn judge_job_nodes(processes: &[(u32, Ranges, Vec<u32>)]) -> Result<Verdict, Unread> {
-    if processes.iter().all(|(.., nodes)| nodes.is_empty()) {
-        return Err(Unread::Absent("no GPU process whose GPUs' node is known".to_owned()));
-    }
+    let is_known = processes.iter().any(|(.., nodes)| !nodes.is_empty());
+    Unread::unless(is_known, "no GPU process whose GPUs' node is known")?;
     let without = |allowed: &Ranges, nodes: &[u32]| {
         let may = |node: &u32| allowed.iter().any(|(first, last)| (*first..=*last).contains(node));
         nodes.iter().find(|node| !may(node)).copied()
@@ -160,10 +149,7 @@ fn judge_job_nodes(processes: &[(u32, Ranges, Vec<u32>)]) -> Result<Verdict, Unr
     let read: Vec<String> = astray
         .map(|(pid, allowed, node)| format!("pid {pid} may use nodes {}, a GPU of it is on {node}", ranges(allowed)))
         .collect();
-    Ok(match read.is_empty() {
-        true => Verdict::new(Status::Pass, format!("all {} processes", processes.len())),
-        false => Verdict::new(Status::Fail, list(&read)),
-    })
+    Ok(Verdict::listing(Status::Fail, read, format!("all {} processes", processes.len())))
 }
 
 pub(super) static HOST_ECC: Check = Check {
@@ -175,11 +161,10 @@ pub(super) static HOST_ECC: Check = Check {
           them, and each may stop a CPU for a moment while the firmware looks at it.",
     fixes: &[Fix {
         command: "find the module: ras-mc-ctl --errors, or grep . /sys/devices/system/edac/mc/mc*/dimm*/dimm_label",
-        lasting: None,
         restarts: "the node, to replace it",
         who: Who::Hardware,
         risk: "downtime",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[
         kernel(
@@ -197,10 +182,8 @@ pub(super) static HOST_ECC: Check = Check {
             uncorrected += read("ue_count")?.unwrap_or_default();
             corrected += read("ce_count")?.unwrap_or_default();
         }
-        match controllers {
-            0 => Err(Unread::Absent("no memory controller with a driver of EDAC".to_owned())),
-            _ => Ok(judge_ecc(controllers, uncorrected, corrected)),
-        }
+        Unread::unless(controllers > 0, "no memory controller with a driver of EDAC")?;
+        Ok(judge_ecc(controllers, uncorrected, corrected))
     },
 };
 
@@ -226,11 +209,10 @@ pub(super) static POISONED: Check = Check {
     why: "Pages with an uncorrectable error are taken out of use; whatever had them was killed, or is when it reads them.",
     fixes: &[Fix {
         command: "find the module that it was (see host_ecc) and have it replaced",
-        lasting: None,
         restarts: "the node",
         who: Who::Hardware,
         risk: "downtime",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[
         kernel("filesystems/proc: HardwareCorrupted", "https://docs.kernel.org/filesystems/proc.html"),
@@ -253,11 +235,10 @@ pub(super) static PER_NODE: Check = Check {
           socket get less bandwidth and run out of near memory first.",
     fixes: &[Fix {
         command: "compare: dmidecode --type memory; reseat or replace the module that is missing",
-        lasting: None,
         restarts: "the node",
         who: Who::Hardware,
         risk: "downtime",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[
         kernel("NUMA", "https://docs.kernel.org/mm/numa.html"),

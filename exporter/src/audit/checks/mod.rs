@@ -1,4 +1,4 @@
-//! The checks, one file per part of the machine.
+//! The checks, one file per part of the machine. Each uses what is imported here.
 
 mod allocator;
 mod cgroup;
@@ -13,6 +13,7 @@ mod gpu_sharing;
 mod huge_pages;
 mod irq;
 mod job_limits;
+mod job_memory;
 mod kubelet;
 mod memlock;
 mod memory;
@@ -27,7 +28,8 @@ mod storage;
 mod swap;
 mod writeback;
 
-use super::{Check, Grade, Source};
+use super::text::{bytes, count, list, ranges};
+use super::{Check, Expected, Fix, Grade, Profile, Source, Status, Unread, Verdict, Who, jobs};
 
 /// Every check, in the order in which they are documented.
 pub static CHECKS: &[&Check] = &[
@@ -106,8 +108,8 @@ pub static CHECKS: &[&Check] = &[
     &cgroup::CPU_QUOTA,
     &cgroup::MEMORY_LIMIT,
     &cgroup::CPUS_PER_GPU,
-    &job_limits::HIGH,
-    &job_limits::SWAP,
+    &job_memory::HIGH,
+    &job_memory::SWAP,
     &job_limits::PIDS,
     &job_limits::OPEN_FILES,
     &job_limits::SHM,
@@ -150,6 +152,7 @@ const NOT_OF_A_VGPU: Source = vendor(
 const NOT_IN_A_GUEST: Source =
     own("not judged where a hypervisor has given every GPU: a virtual machine does not see the bus of its host");
 
+const CGROUP_V2: &str = "https://docs.kernel.org/admin-guide/cgroup-v2.html";
 const SYSCTL_VM: &str = "https://docs.kernel.org/admin-guide/sysctl/vm.html";
 const SYSCTL_KERNEL: &str = "https://docs.kernel.org/admin-guide/sysctl/kernel.html";
 const TUNED_ACCELERATOR: Source = practice(

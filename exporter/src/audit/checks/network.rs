@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::super::text::{count, list};
-use super::super::{Check, Expected, Fix, Status, Unread, Verdict, Who};
-use super::{book, kernel, numa, own};
-use crate::collect::{Context, network};
+use super::*;
+use crate::collect::network;
+use crate::context::Context;
 use crate::parse::{ParseError, number};
 use crate::source::files;
 
@@ -41,10 +40,8 @@ fn nics(context: &Context) -> Result<Vec<Nic>, Unread> {
     for name in names {
         nics.extend(nic(&folder.join(&name), &name)?);
     }
-    match nics.is_empty() {
-        true => Err(Unread::Absent("no NIC on a PCI bus".to_owned())),
-        false => Ok(nics),
-    }
+    Unread::unless(!nics.is_empty(), "no NIC on a PCI bus")?;
+    Ok(nics)
 }
 
 fn nic(folder: &Path, name: &str) -> Result<Option<Nic>, Unread> {
@@ -76,9 +73,8 @@ pub(super) static MTU: Check = Check {
         command: "ip link set dev NIC mtu 9000",
         lasting: Some("in the network's configuration (netplan, NetworkManager, systemd-networkd)"),
         restarts: "connections that run over the NIC may stall for a moment",
-        who: Who::Root,
         risk: "every switch, peer and overlay of that network has to take such frames, or large messages vanish",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[
         kernel("ABI: /sys/class/net/IFACE/{mtu,speed}", ABI_TESTING),
@@ -92,9 +88,7 @@ fn judge_mtu(nics: &[Nic]) -> Result<Verdict, Unread> {
     let fast: Vec<&Nic> = nics.iter().filter(|nic| nic.speed.is_some_and(|speed| speed >= FAST)).collect();
     // IP over InfiniBand has frame sizes of its own.
     let fast: Vec<&Nic> = fast.into_iter().filter(|nic| !nic.name.starts_with("ib")).collect();
-    if fast.is_empty() {
-        return Err(Unread::Absent("no Ethernet of 25 Gbit/s or more that is up".to_owned()));
-    }
+    Unread::unless(!fast.is_empty(), "no Ethernet of 25 Gbit/s or more that is up")?;
     let small: Vec<&&Nic> = fast.iter().filter(|nic| nic.mtu < JUMBO).collect();
     if small.is_empty() {
         return Ok(Verdict::new(Status::Pass, format!("at least {JUMBO} on {}", count(fast.len(), "NIC"))));
@@ -113,11 +107,9 @@ pub(super) static SPEED: Check = Check {
           uses it: all wait for the slowest.",
     fixes: &[Fix {
         command: "ethtool NIC; reseat or replace cable and transceiver, compare the switch port's settings",
-        lasting: None,
         restarts: "the link",
         who: Who::Hardware,
-        risk: "none known",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[
         kernel("ABI: /sys/class/net/IFACE/speed", ABI_TESTING),
@@ -136,10 +128,7 @@ fn judge_speed(nics: &[Nic]) -> Verdict {
         let (speed, most) = (nic.speed?, *fastest.get(nic.model.as_str())?);
         (speed < most).then(|| format!("{} {speed} Mbit/s, another of its model {most}", nic.name))
     });
-    match slow.collect::<Vec<_>>() {
-        none if none.is_empty() => Verdict::new(Status::Pass, format!("equal, of {}", count(nics.len(), "NIC"))),
-        slow => Verdict::new(Status::Warn, list(&slow)),
-    }
+    Verdict::listing(Status::Warn, slow.collect(), format!("equal, of {}", count(nics.len(), "NIC")))
 }
 
 pub(super) static NODE: Check = Check {
@@ -152,11 +141,10 @@ pub(super) static NODE: Check = Check {
     fixes: &[Fix {
         command: "bare metal: update the firmware, which describes the slots (_PXM); \
                   virtual machine: give the guest the host's NUMA topology and place the NIC on it",
-        lasting: None,
         restarts: "the node",
         who: Who::Hardware,
         risk: "as of any firmware update or change of the machine's definition",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[kernel("ABI: /sys/bus/pci/devices/.../numa_node", ABI_TESTING)],
     run: |context, _| {
@@ -182,11 +170,10 @@ pub(super) static LANES: Check = Check {
           400 Gbit/s port needs 16 lanes of generation 5.",
     fixes: &[Fix {
         command: "move the NIC to a wider slot, or reseat it; check slot bifurcation in the firmware",
-        lasting: None,
         restarts: "the node",
         who: Who::Hardware,
         risk: "downtime",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[
         kernel("ABI: /sys/bus/pci/devices/.../{current,max}_link_width", ABI_TESTING),
@@ -198,14 +185,10 @@ pub(super) static LANES: Check = Check {
 fn judge_lanes(nics: &[Nic]) -> Result<Verdict, Unread> {
     let known: Vec<(&str, u64, u64)> =
         nics.iter().filter_map(|nic| nic.lanes.map(|(now, most)| (nic.name.as_str(), now, most))).collect();
-    if known.is_empty() {
-        return Err(Unread::Absent("no NIC whose lanes the kernel knows".to_owned()));
-    }
+    Unread::unless(!known.is_empty(), "no NIC whose lanes the kernel knows")?;
     let narrow = known.iter().filter(|(_, now, most)| now < most);
-    Ok(match narrow.map(|(name, now, most)| format!("{name} x{now} of x{most}")).collect::<Vec<_>>() {
-        none if none.is_empty() => Verdict::new(Status::Pass, format!("full width on {}", count(known.len(), "NIC"))),
-        narrow => Verdict::new(Status::Warn, list(&narrow)),
-    })
+    let narrow = narrow.map(|(name, now, most)| format!("{name} x{now} of x{most}"));
+    Ok(Verdict::listing(Status::Warn, narrow.collect(), format!("full width on {}", count(known.len(), "NIC"))))
 }
 
 pub(super) static PORTS: Check = Check {
@@ -217,11 +200,9 @@ pub(super) static PORTS: Check = Check {
           holds up all of them.",
     fixes: &[Fix {
         command: "ibstat; look at cable, switch port and subnet manager (INIT: it has not seen the port)",
-        lasting: None,
         restarts: "the link",
         who: Who::Hardware,
-        risk: "none known",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[
         kernel(
@@ -267,9 +248,7 @@ impl Port {
 }
 
 fn judge_ports(ports: &[Port]) -> Result<Verdict, Unread> {
-    if ports.is_empty() {
-        return Err(Unread::Absent("no RDMA port".to_owned()));
-    }
+    Unread::unless(!ports.is_empty(), "no RDMA port")?;
     let (active, others): (Vec<&Port>, Vec<&Port>) = ports.iter().partition(|port| port.state.contains("ACTIVE"));
     let most = active.iter().filter_map(|port| port.gigabits()).fold(0.0, f64::max);
     let slow = active.iter().filter(|port| port.gigabits().is_some_and(|rate| rate < most));
@@ -278,10 +257,7 @@ fn judge_ports(ports: &[Port]) -> Result<Verdict, Unread> {
         .map(|port| format!("{} is {}", port.name, port.state))
         .chain(slow.map(|port| format!("{} has {}, another {most} Gb/sec", port.name, port.rate)))
         .collect();
-    Ok(match read.is_empty() {
-        true => Verdict::new(Status::Pass, format!("{} at {most} Gb/sec", count(active.len(), "port"))),
-        false => Verdict::new(Status::Warn, list(&read)),
-    })
+    Ok(Verdict::listing(Status::Warn, read, format!("{} at {most} Gb/sec", count(active.len(), "port"))))
 }
 
 #[cfg(test)]

@@ -1,8 +1,6 @@
 //! The kernel as it was started, what it has been through, and what is left of its own limits.
 
-use super::super::text::list;
-use super::super::{Check, Expected, Fix, Status, Unread, Verdict, Who};
-use super::{SYSCTL_KERNEL, kernel, own, vendor};
+use super::*;
 use crate::parse::{ParseError, number, pressure};
 use crate::source::files;
 
@@ -19,15 +17,13 @@ pub(super) static CGROUP_VERSION: Check = Check {
           no longer develop for version 1.",
     fixes: &[Fix {
         command: "kernel parameters: systemd.unified_cgroup_hierarchy=1, without cgroup_disable=",
-        lasting: None,
         restarts: "the node",
-        who: Who::Root,
         risk: "container runtime, kubelet and Slurm have to be new enough and told so (cgroup driver systemd, \
                CgroupPlugin=cgroup/v2)",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[
-        kernel("Control Group v2", "https://docs.kernel.org/admin-guide/cgroup-v2.html"),
+        kernel("Control Group v2", CGROUP_V2),
         vendor("Kubernetes, About cgroup v2", "https://kubernetes.io/docs/concepts/architecture/cgroups/"),
     ],
     run: |context, _| {
@@ -60,11 +56,9 @@ pub(super) static PSI: Check = Check {
           that starves beside its GPU looks like one that has nothing to do.",
     fixes: &[Fix {
         command: "kernel parameter: psi=1",
-        lasting: None,
         restarts: "the node",
-        who: Who::Root,
         risk: "some nanoseconds per wake-up, which is why some distributions leave it off",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[kernel("PSI, Pressure Stall Information", "https://docs.kernel.org/accounting/psi.html")],
     run: |context, _| {
@@ -96,11 +90,9 @@ pub(super) static TAINT: Check = Check {
           that is lost. Jobs then hang in ways that no log of theirs explains.",
     fixes: &[Fix {
         command: "read the kernel log for the first such event, drain the node, then: systemctl reboot",
-        lasting: None,
         restarts: "the node",
-        who: Who::Root,
         risk: "jobs that are not drained are lost",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[
         kernel("Tainted kernels", "https://docs.kernel.org/admin-guide/tainted-kernels.html"),
@@ -134,11 +126,9 @@ pub(super) static PARAMETERS: Check = Check {
           shows why half of the memory or of the CPUs is missing.",
     fixes: &[Fix {
         command: "remove PARAMETER from GRUB_CMDLINE_LINUX in /etc/default/grub, then: update-grub",
-        lasting: None,
         restarts: "the node",
-        who: Who::Root,
         risk: "it may have been there for a device that fails without it",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[
         kernel("Kernel parameters", "https://docs.kernel.org/admin-guide/kernel-parameters.html"),
@@ -194,10 +184,8 @@ pub(super) static TASKS: Check = Check {
     fixes: &[Fix {
         command: "sysctl -w kernel.pid_max=4194304 kernel.threads-max=4194304",
         lasting: Some("the same lines in /etc/sysctl.d/90-gpu-tasks.conf"),
-        restarts: "nothing",
-        who: Who::Root,
         risk: "a job that starts tasks without end is stopped later: limit it by its own pids.max",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[kernel("sysctl/kernel: pid_max, threads-max", SYSCTL_KERNEL), own("the threshold of 80 %")],
     run: |context, _| {
@@ -227,10 +215,8 @@ pub(super) static FILES: Check = Check {
     fixes: &[Fix {
         command: "sysctl -w fs.file-max=9223372036854775807",
         lasting: Some("echo 'fs.file-max = 9223372036854775807' > /etc/sysctl.d/90-gpu-files.conf"),
-        restarts: "nothing",
-        who: Who::Root,
         risk: "a program that leaks files is stopped by its own limit only",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[
         kernel("sysctl/fs: file-max and file-nr", "https://docs.kernel.org/admin-guide/sysctl/fs.html"),

@@ -2,10 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::super::text::{count, list, ranges};
-use super::super::{Check, Expected, Fix, Status, Unread, Verdict, Who, jobs};
-use super::{SYSCTL_KERNEL, book, kernel, own, vendor};
-use crate::collect::Context;
+use super::*;
+use crate::context::Context;
 use crate::parse::{bus_id, cpus, number, status};
 use crate::source::files;
 use crate::source::nodes::{Nodes, Ranges};
@@ -23,11 +21,10 @@ pub(super) static GPU_NODE: Check = Check {
     fixes: &[Fix {
         command: "bare metal: update the firmware, which describes the slots (_PXM); \
                   virtual machine: give the guest the host's NUMA topology and place the GPU on it",
-        lasting: None,
         restarts: "the node",
         who: Who::Hardware,
         risk: "as of any firmware update or change of the machine's definition",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[kernel(
         "ABI: /sys/bus/pci/devices/.../numa_node",
@@ -59,10 +56,8 @@ pub(super) fn node_of(context: &Context, gpu: &Gpu) -> Result<Option<u32>, Unrea
 /// The nodes, where there is more than one.
 pub(super) fn multiple(context: &Context) -> Result<Nodes, Unread> {
     let nodes = Nodes::read(&context.roots);
-    match nodes.count() {
-        0 | 1 => Err(Unread::Absent("one NUMA node".to_owned())),
-        _ => Ok(nodes),
-    }
+    Unread::unless(nodes.count() > 1, "one NUMA node")?;
+    Ok(nodes)
 }
 
 pub(super) static JOB_CPUS: Check = Check {
@@ -83,20 +78,18 @@ pub(super) static JOB_CPUS: Check = Check {
         },
         Fix {
             command: "kubelet: cpuManagerPolicy: static, and topologyManagerPolicy: best-effort or restricted",
-            lasting: None,
             restarts: "the kubelet, after a drain and without its cpu_manager_state file",
             who: Who::ClusterAdmin,
             risk: "only Guaranteed pods with whole CPUs are pinned; restricted rejects pods that cannot be aligned, and \
                    single-numa-node every pod that takes the GPUs of both nodes",
-            gain: None,
+            ..Fix::USUAL
         },
         Fix {
             command: "Slurm: gres.conf with AutoDetect=nvml, jobs with --gres-flags=enforce-binding",
-            lasting: None,
             restarts: "slurmd",
             who: Who::ClusterAdmin,
             risk: "a job waits until CPUs near free GPUs are free",
-            gain: None,
+            ..Fix::USUAL
         },
     ],
     sources: &[
@@ -153,9 +146,7 @@ struct Placement {
 
 fn judge_placements(all: &[Placement]) -> Result<Verdict, Unread> {
     let known: Vec<(&Placement, &Near)> = all.iter().filter_map(|p| Some((p, p.near.as_ref()?))).collect();
-    if known.is_empty() {
-        return Err(Unread::Absent("no GPU process whose GPUs' node is known".to_owned()));
-    }
+    Unread::unless(!known.is_empty(), "no GPU process whose GPUs' node is known")?;
     let near_cpus = |(process, near): &(&Placement, &Near)| cpus::count_common(&process.allowed, &near.cpus);
     let astray = known.iter().filter(|known| near_cpus(known) == 0);
     let spread = known.iter().filter(|known| (1..cpus::count(&known.0.allowed)).contains(&near_cpus(known)));
@@ -187,10 +178,8 @@ pub(super) static BALANCING: Check = Check {
     fixes: &[Fix {
         command: "sysctl -w kernel.numa_balancing=0",
         lasting: Some("echo 'kernel.numa_balancing = 0' > /etc/sysctl.d/90-gpu-numa.conf"),
-        restarts: "nothing",
-        who: Who::Root,
         risk: "jobs that are not bound lose the kernel's help: bind them first (see job_cpus)",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[
         kernel("sysctl/kernel: numa_balancing", SYSCTL_KERNEL),

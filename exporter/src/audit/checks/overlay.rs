@@ -1,9 +1,8 @@
 //! Writable layers of containers.
 
-use super::super::text::{count, list};
-use super::super::{Check, Expected, Fix, Status, Unread, Verdict, Who, jobs};
-use super::{kernel, own};
-use crate::collect::{Context, overlay};
+use super::*;
+use crate::collect::overlay;
+use crate::context::Context;
 use crate::parse::number;
 use crate::source::files;
 
@@ -17,11 +16,10 @@ pub(super) static LAYER: Check = Check {
     fixes: &[Fix {
         command: "mount a volume on a local NVMe drive where the job writes, or move the runtime's folder there (root in \
                   /etc/containerd/config.toml, data-root in /etc/docker/daemon.json)",
-        lasting: None,
         restarts: "the container; with the runtime's folder every container of the node",
         who: Who::ClusterAdmin,
         risk: "images have to be pulled again to the new folder",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[
         kernel(
@@ -36,10 +34,8 @@ pub(super) static LAYER: Check = Check {
             let Some(folder) = overlay::upper_folder(&context.roots, owner) else { continue };
             layers.push((owner.id.clone(), ground(context, &folder)?));
         }
-        match layers.is_empty() {
-            true => Err(Unread::Absent("no GPU process has an overlay as its root".to_owned())),
-            false => Ok(judge(&layers)),
-        }
+        Unread::unless(!layers.is_empty(), "no GPU process has an overlay as its root")?;
+        Ok(judge(&layers))
     },
 };
 
@@ -76,15 +72,14 @@ fn judge(layers: &[(String, Ground)]) -> Verdict {
         Ground::NoDisk(kind) => Some(format!("{owner} on {kind}")),
     });
     let unknown = layers.iter().filter(|(_, ground)| matches!(ground, Ground::Unknown)).count();
-    match slow.collect::<Vec<_>>() {
-        none if none.is_empty() && unknown == layers.len() => {
-            Verdict::new(Status::NotApplicable, "where the layers are is not visible from the node's first process")
-        }
-        none if none.is_empty() => {
-            Verdict::new(Status::Pass, format!("right for {}", count(layers.len() - unknown, "container")))
-        }
-        slow => Verdict::new(Status::Warn, list(&slow)),
+    if unknown == layers.len() {
+        return Verdict::new(
+            Status::NotApplicable,
+            "where the layers are is not visible from the node's first process",
+        );
     }
+    let right = format!("right for {}", count(layers.len() - unknown, "container"));
+    Verdict::listing(Status::Warn, slow.collect(), right)
 }
 
 #[cfg(test)]

@@ -1,8 +1,6 @@
 //! How PCI devices reach memory and each other.
 
-use super::super::text::list;
-use super::super::{Check, Expected, Fix, Status, Unread, Verdict, Who, jobs};
-use super::{NOT_IN_A_GUEST, kernel, own, vendor};
+use super::*;
 use crate::parse::{ParseError, bus_id, choice};
 use crate::source::files;
 
@@ -17,19 +15,16 @@ pub(super) static IOMMU: Check = Check {
     fixes: &[
         Fix {
             command: "kernel parameter: iommu=pt",
-            lasting: None,
             restarts: "the node",
-            who: Who::Root,
             risk: "a faulty device can write to any memory; devices of virtual machines stay confined",
-            gain: None,
+            ..Fix::USUAL
         },
         Fix {
             command: "switch VT-d or AMD-Vi off in the firmware",
-            lasting: None,
             restarts: "the node",
             who: Who::Hardware,
             risk: "no devices for virtual machines; some processors need it for more than 255 CPUs",
-            gain: None,
+            ..Fix::USUAL
         },
     ],
     sources: &[
@@ -45,9 +40,7 @@ pub(super) static IOMMU: Check = Check {
         jobs::sees_the_bus(context, "IOMMU")?;
         let word = |text: &str| Ok::<_, ParseError>(text.trim().to_owned());
         let arch = files::parse_optional(&context.roots.proc.join("sys/kernel/arch"), word)?;
-        if arch.is_some_and(|arch| arch == "aarch64") {
-            return Err(Unread::Absent("an arm processor".to_owned()));
-        }
+        Unread::unless(arch.is_none_or(|arch| arch != "aarch64"), "an arm processor")?;
         let mut types = Vec::new();
         for gpu in jobs::gpus(context)? {
             let Some(name) = bus_id::sysfs_name(&gpu.pci_bus_id) else { continue };
@@ -79,10 +72,8 @@ pub(super) static ASPM: Check = Check {
     fixes: &[Fix {
         command: "echo performance > /sys/module/pcie_aspm/parameters/policy",
         lasting: Some("kernel parameter pcie_aspm.policy=performance"),
-        restarts: "nothing",
-        who: Who::Root,
         risk: "more power when idle",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[
         vendor(

@@ -2,11 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::text::{count, list, ranges};
-use super::super::{Check, Expected, Fix, Status, Unread, Verdict, Who, jobs};
 use super::cpu::cpu_list;
-use super::{kernel, own, vendor};
-use crate::collect::Context;
+use super::*;
+use crate::context::Context;
 use crate::parse::{ParseError, cpus, number, status};
 use crate::source::nodes::Ranges;
 use crate::source::{files, process};
@@ -23,11 +21,9 @@ pub(super) static TICKLESS: Check = Check {
           wake-up on it costs more. Training processes and their loaders make many of both.",
     fixes: &[Fix {
         command: "remove nohz_full= and rcu_nocbs= from the kernel parameters, or give the job other CPUs",
-        lasting: None,
         restarts: "the node, or the job",
-        who: Who::Root,
         risk: "programs that poll without system calls, such as DPDK, are interrupted by the tick again",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[
         kernel("NO_HZ: Reducing Scheduling-Clock Ticks", "https://docs.kernel.org/timers/no_hz.html"),
@@ -72,19 +68,17 @@ pub(super) static SMT: Check = Check {
     fixes: &[
         Fix {
             command: "kubelet: cpuManagerPolicyOptions: {full-pcpus-only: \"true\"} with cpuManagerPolicy: static",
-            lasting: None,
             restarts: "the kubelet, after a drain and without its cpu_manager_state file",
             who: Who::ClusterAdmin,
             risk: "pods whose CPUs do not fill whole cores are rejected",
-            gain: None,
+            ..Fix::USUAL
         },
         Fix {
             command: "Slurm: SelectTypeParameters=CR_Core_Memory in slurm.conf, which gives out whole cores",
-            lasting: None,
             restarts: "slurmctld and slurmd",
             who: Who::ClusterAdmin,
             risk: "a job that asks for one CPU gets two",
-            gain: None,
+            ..Fix::USUAL
         },
     ],
     sources: &[
@@ -135,10 +129,8 @@ fn siblings(context: &Context, jobs: &BTreeMap<String, Ranges>) -> Result<BTreeM
             siblings.insert(cpu, core);
         }
     }
-    match siblings.is_empty() {
-        true => Err(Unread::Absent("the kernel does not say which CPUs are one core".to_owned())),
-        false => Ok(siblings),
-    }
+    Unread::unless(!siblings.is_empty(), "the kernel does not say which CPUs are one core")?;
+    Ok(siblings)
 }
 
 fn judge_smt(jobs: &BTreeMap<String, Ranges>, siblings: &BTreeMap<u32, Ranges>) -> Verdict {
@@ -176,19 +168,17 @@ pub(super) static LOADERS: Check = Check {
         Fix {
             command: "start the ranks without binding them to cores: mpirun --bind-to none or --map-by numa, srun --cpu-bind=none, \
                       and without KMP_AFFINITY and OMP_PROC_BIND in the environment",
-            lasting: None,
             restarts: "the job",
             who: Who::User,
             risk: "bind to the NUMA node of the GPU instead (see job_cpus), or ranks move between sockets",
-            gain: None,
+            ..Fix::USUAL
         },
         Fix {
             command: "fewer workers: DataLoader(num_workers=N), N at most the CPUs of the process",
-            lasting: None,
             restarts: "the job",
             who: Who::User,
             risk: "loading is slower where workers mostly wait for storage",
-            gain: None,
+            ..Fix::USUAL
         },
     ],
     sources: &[
@@ -212,10 +202,8 @@ pub(super) static LOADERS: Check = Check {
             let workers: Vec<u32> = children.into_iter().filter(|child| !holders.contains(child)).collect();
             all.push(workers_of(context, *pid, &workers)?);
         }
-        match all.is_empty() {
-            true => Err(Unread::Absent("the kernel does not say which processes GPU processes started".to_owned())),
-            false => Ok(judge_loaders(&all)),
-        }
+        Unread::unless(!all.is_empty(), "the kernel does not say which processes GPU processes started")?;
+        Ok(judge_loaders(&all))
     },
 };
 

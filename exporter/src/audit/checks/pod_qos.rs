@@ -1,8 +1,6 @@
 //! The quality-of-service class of pods on GPUs.
 
-use super::super::text::{count, list};
-use super::super::{Check, Expected, Fix, Status, Unread, Verdict, Who, jobs};
-use super::{own, vendor};
+use super::*;
 use crate::attribute::Owner;
 
 pub(super) static QOS: Check = Check {
@@ -14,11 +12,10 @@ pub(super) static QOS: Check = Check {
           near their GPUs by the kubelet's managers. When memory runs out, the others are evicted and killed first.",
     fixes: &[Fix {
         command: "pod, every container: resources.limits.cpu and .memory equal to resources.requests, whole CPUs",
-        lasting: None,
         restarts: "the pod",
         who: Who::User,
         risk: "a memory limit below what the job peaks at kills it: measure a checkpoint first",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[
         vendor(
@@ -47,14 +44,10 @@ fn class(cgroup: &str) -> &'static str {
 fn judge<'a>(owners: impl Iterator<Item = &'a Owner>) -> Result<Verdict, Unread> {
     let pods: Vec<(&str, &str)> =
         owners.filter(|owner| owner.pod_uid.is_some()).map(|owner| (&*owner.id, class(&owner.cgroup))).collect();
-    if pods.is_empty() {
-        return Err(Unread::Absent("no pod holds a GPU".to_owned()));
-    }
+    Unread::unless(!pods.is_empty(), "no pod holds a GPU")?;
     let others = pods.iter().filter(|(_, class)| *class != "Guaranteed");
-    match others.map(|(pod, class)| format!("{pod} is {class}")).collect::<Vec<_>>() {
-        none if none.is_empty() => Ok(Verdict::new(Status::Pass, format!("Guaranteed: {}", count(pods.len(), "pod")))),
-        others => Ok(Verdict::new(Status::Warn, list(&others))),
-    }
+    let others = others.map(|(pod, class)| format!("{pod} is {class}"));
+    Ok(Verdict::listing(Status::Warn, others.collect(), format!("Guaranteed: {}", count(pods.len(), "pod"))))
 }
 
 #[cfg(test)]

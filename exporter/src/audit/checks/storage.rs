@@ -1,9 +1,7 @@
 //! Disks, arrays and network file systems.
 
-use super::super::text::{bytes, count, list};
-use super::super::{Check, Expected, Fix, Profile, Status, Unread, Verdict, Who};
-use super::{TUNED_ACCELERATOR, book, kernel, own, vendor};
-use crate::collect::Context;
+use super::*;
+use crate::context::Context;
 use crate::parse::{choice, mounts, number};
 use crate::source::files;
 
@@ -25,10 +23,8 @@ pub(super) static SCHEDULER: Check = Check {
         lasting: Some(
             "ACTION==\"add|change\", KERNEL==\"nvme[0-9]*n[0-9]*\", ATTR{queue/scheduler}=\"none\" in /etc/udev/rules.d",
         ),
-        restarts: "nothing",
-        who: Who::Root,
         risk: "limits on cgroups' I/O by weight (io.weight with bfq) end",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[
         kernel("Switching Scheduler", "https://docs.kernel.org/block/switching-sched.html"),
@@ -41,10 +37,8 @@ pub(super) static SCHEDULER: Check = Check {
             let active = |text: &str| choice::active(text).map(str::to_owned);
             schedulers.extend(files::parse_optional(&folder.join("scheduler"), active)?.map(|name| (disk, name)));
         }
-        match schedulers.is_empty() {
-            true => Err(Unread::Absent("no NVMe drive".to_owned())),
-            false => Ok(judge_schedulers(&schedulers)),
-        }
+        Unread::unless(!schedulers.is_empty(), "no NVMe drive")?;
+        Ok(judge_schedulers(&schedulers))
     },
 };
 
@@ -82,9 +76,8 @@ pub(super) static READ_AHEAD: Check = Check {
         command: "echo 4096 > /sys/block/DEVICE/queue/read_ahead_kb",
         lasting: Some("tuned-adm profile accelerator-performance"),
         restarts: "nothing; files that are open keep theirs",
-        who: Who::Root,
         risk: "programs that read small pieces here and there read what they do not need",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[
         TUNED_ACCELERATOR,
@@ -99,10 +92,8 @@ pub(super) static READ_AHEAD: Check = Check {
         for (disk, folder) in disks(context, &["nvme", "md", "dm-", "sd", "vd"])? {
             sizes.extend(files::parse_optional(&folder.join("read_ahead_kb"), number::<u64>)?.map(|kib| (disk, kib)));
         }
-        match sizes.is_empty() {
-            true => Err(Unread::Absent("no disk".to_owned())),
-            false => Ok(judge_read_ahead(&sizes, profile)),
-        }
+        Unread::unless(!sizes.is_empty(), "no disk")?;
+        Ok(judge_read_ahead(&sizes, profile))
     },
 };
 
@@ -130,9 +121,8 @@ pub(super) static NFS: Check = Check {
         command: "remove rsize= and wsize= from the mount's options: client and server then agree on the most",
         lasting: Some("in /etc/fstab, the automounter's map or the PersistentVolume"),
         restarts: "the mount, and every process that uses it",
-        who: Who::Root,
         risk: "an old server over a bad network was given small messages on purpose",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[
         vendor("nfs(5): rsize and wsize", "https://man7.org/linux/man-pages/man5/nfs.5.html"),
@@ -145,20 +135,13 @@ pub(super) static NFS: Check = Check {
 
 fn judge_nfs(mounts: &[mounts::Mount<'_>]) -> Result<Verdict, Unread> {
     let nfs: Vec<_> = mounts.iter().filter(|mount| ["nfs", "nfs4"].contains(&mount.kind)).collect();
-    if nfs.is_empty() {
-        return Err(Unread::Absent("no NFS mount".to_owned()));
-    }
+    Unread::unless(!nfs.is_empty(), "no NFS mount")?;
     let least = |mount: &mounts::Mount<'_>| {
         let sizes = ["rsize", "wsize"].map(|name| mount.option(name).and_then(|size| size.parse::<u64>().ok()));
         sizes.into_iter().flatten().min().filter(|size| *size < NFS_MESSAGE)
     };
     let small = nfs.iter().filter_map(|mount| Some(format!("{} at {}", bytes(least(mount)?), mount.point)));
-    Ok(match small.collect::<Vec<_>>() {
-        none if none.is_empty() => {
-            Verdict::new(Status::Pass, format!("1 MiB or more of {}", count(nfs.len(), "mount")))
-        }
-        small => Verdict::new(Status::Warn, list(&small)),
-    })
+    Ok(Verdict::listing(Status::Warn, small.collect(), format!("1 MiB or more of {}", count(nfs.len(), "mount"))))
 }
 
 pub(super) static RAID: Check = Check {
@@ -170,11 +153,9 @@ pub(super) static RAID: Check = Check {
           checkpoints and data sets on it come slowly, and the next failure loses them.",
     fixes: &[Fix {
         command: "mdadm --detail /dev/DEVICE, replace the disk, then: mdadm --manage /dev/DEVICE --add DISK",
-        lasting: None,
-        restarts: "nothing",
         who: Who::Hardware,
         risk: "rebuilding takes bandwidth from the jobs: see sync_speed_max",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[kernel("RAID arrays: degraded", "https://docs.kernel.org/admin-guide/md.html")],
     run: |context, _| {
@@ -183,22 +164,15 @@ pub(super) static RAID: Check = Check {
             let path = folder.with_file_name("md").join("degraded");
             arrays.extend(files::parse_optional(&path, number::<u32>)?.map(|missing| (array, missing)));
         }
-        match arrays.is_empty() {
-            true => Err(Unread::Absent("no array that can lack a disk".to_owned())),
-            false => Ok(judge_arrays(&arrays)),
-        }
+        Unread::unless(!arrays.is_empty(), "no array that can lack a disk")?;
+        Ok(judge_arrays(&arrays))
     },
 };
 
 fn judge_arrays(arrays: &[(String, u32)]) -> Verdict {
     let degraded = arrays.iter().filter(|(_, missing)| *missing > 0);
-    match degraded
-        .map(|(array, missing)| format!("{array} lacks {}", count(*missing as usize, "disk")))
-        .collect::<Vec<_>>()
-    {
-        none if none.is_empty() => Verdict::new(Status::Pass, format!("none of {}", count(arrays.len(), "array"))),
-        degraded => Verdict::new(Status::Fail, list(&degraded)),
-    }
+    let degraded = degraded.map(|(array, missing)| format!("{array} lacks {}", count(*missing as usize, "disk")));
+    Verdict::listing(Status::Fail, degraded.collect(), format!("none of {}", count(arrays.len(), "array")))
 }
 
 #[cfg(test)]

@@ -1,9 +1,7 @@
 //! Swap: the kernel's swappiness, and whether swap is used.
 
-use super::super::text::{bytes, count, list};
-use super::super::{Check, Expected, Fix, Status, Unread, Verdict, Who, jobs};
-use super::{SYSCTL_VM, TUNED_ACCELERATOR, book, kernel, own};
-use crate::collect::Context;
+use super::*;
+use crate::context::Context;
 use crate::parse::{number, status, swaps};
 use crate::source::files;
 
@@ -22,9 +20,8 @@ pub(super) static SWAPPINESS: Check = Check {
         command: "sysctl -w vm.swappiness=10",
         lasting: Some("echo 'vm.swappiness = 10' > /etc/sysctl.d/90-gpu-swap.conf"),
         restarts: "nothing; pages that are swapped out stay there until they are used",
-        who: Who::Root,
         risk: "less page cache under memory pressure",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[
         kernel("sysctl/vm: swappiness", SYSCTL_VM),
@@ -58,10 +55,9 @@ pub(super) static USE: Check = Check {
         command: "swapoff -a",
         lasting: Some("remove swap from /etc/fstab, mask its systemd units"),
         restarts: "nothing, but reads everything back from disk first",
-        who: Who::Root,
         risk: "the OOM killer runs when MemAvailable is less than what is swapped out: check it first, and give every \
                job a memory limit",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[
         kernel("filesystems/proc: VmSwap", "https://docs.kernel.org/filesystems/proc.html"),

@@ -1,9 +1,7 @@
 //! How much written data may wait in memory.
 
-use super::super::text::bytes;
-use super::super::{Check, Expected, Fix, Profile, Status, Unread, Verdict, Who};
-use super::{SYSCTL_VM, kernel, own, vendor};
-use crate::collect::Context;
+use super::*;
+use crate::context::Context;
 use crate::parse::{meminfo, number};
 use crate::source::files;
 
@@ -24,12 +22,10 @@ pub(super) static DIRTY_LIMITS: Check = Check {
     fixes: &[Fix {
         command: "sysctl -w vm.dirty_background_bytes=1073741824",
         lasting: Some("echo 'vm.dirty_background_bytes = 1073741824' > /etc/sysctl.d/90-gpu-writeback.conf"),
-        restarts: "nothing",
-        who: Who::Root,
         risk: "short-lived files are written to disk that would have been deleted before. This lowers where writing \
                begins, not where writers are held up (dirty_ratio): raising that one delays the stall and enlarges it, \
                lowering it slows buffered checkpoints down to the disk's speed",
-        gain: None,
+        ..Fix::USUAL
     }],
     sources: &[
         kernel("sysctl/vm: dirty_background_bytes", SYSCTL_VM),

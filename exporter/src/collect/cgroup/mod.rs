@@ -7,41 +7,29 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use super::{CollectError, Collector, Context, Done, Entry};
+use super::*;
 use crate::attribute::{Owner, Unmatched};
-use crate::catalog::host::*;
-use crate::family::Families;
 use crate::parse::cgroup::{self, NodeMemory};
 use crate::parse::cpus;
 use crate::parse::pressure::Pressure;
 use crate::source::blocks::{self, Stacked};
-use crate::source::files::{self, Roots};
 use crate::source::nodes::{Nodes, Ranges};
 use crate::source::{cgroupfs, process};
+use goodput_catalog::host::*;
 
 /// Most owners that are read. One costs about 15 small files and 40 series.
 pub(crate) const MAX_OWNERS: usize = 64;
 
 /// The row of this collector.
-pub(super) const ENTRY: Entry = Entry {
-    name: "cgroup",
-    about: "CPU, memory, I/O and pressure of the cgroups that hold GPU processes, and of those of --collector.cgroup.include; about 15 files per owner, at most 64 owners.",
-    default: true,
-    deadline: Duration::from_secs(2),
-    new: || Box::<Cgroup>::default(),
-};
+pub(crate) const ENTRY: Entry = Entry::new::<Cgroup>(
+    "cgroup",
+    "CPU, memory, I/O and pressure of the cgroups that hold GPU processes, and of those of --collector.cgroup.include; about 15 files per owner, at most 64 owners.",
+    2,
+);
 
 /// Reads the cgroups of every owner.
-pub struct Cgroup {
-    /// v1 counts memory per NUMA node in pages.
-    page_bytes: u64,
-}
-
-impl Default for Cgroup {
-    fn default() -> Self {
-        Self { page_bytes: procfs::page_size() }
-    }
-}
+#[derive(Default)]
+pub struct Cgroup;
 
 impl Collector for Cgroup {
     fn collect(&mut self, context: &Context, out: &mut Families) -> Result<Done, CollectError> {
@@ -54,7 +42,7 @@ impl Collector for Cgroup {
         let result = error.as_ref().map_or(Ok(Done::Ok), |error| Err(CollectError::Other(error.clone())));
         for owner in owners.iter().take(MAX_OWNERS) {
             let mut group = Group::default();
-            self.read(context, owner, &stacked, &mut group);
+            read(context, owner, &stacked, &mut group);
             group.push(&owner.id, out);
             group.push_allowed_cpus(&owner.id, nodes, out);
         }
@@ -62,24 +50,22 @@ impl Collector for Cgroup {
     }
 }
 
-impl Cgroup {
-    /// Fills what there is. A group that is gone by now leaves nothing, without an error.
-    pub(crate) fn read(&self, context: &Context, owner: &Owner, stacked: &Stacked, group: &mut Group) {
-        let roots = &context.roots;
-        for place in owner.places.iter().filter(|place| place.controllers.is_empty()) {
-            let folder = cgroupfs::group(&cgroupfs::v2_root(roots), &place.path);
-            v2::read(&folder, |device| stacked.has(device), group);
-        }
-        for place in owner.places.iter().filter(|place| !place.controllers.is_empty()) {
-            for controller in place.controllers.split(',') {
-                if let Some(folder) = cgroupfs::v1_group(roots, &place.controllers, controller, &place.path) {
-                    v1::read(controller, &folder, self.page_bytes, group);
-                }
+/// Fills what there is. A group that is gone by now leaves nothing, without an error.
+pub(crate) fn read(context: &Context, owner: &Owner, stacked: &Stacked, group: &mut Group) {
+    let roots = &context.roots;
+    for place in owner.places.iter().filter(|place| place.controllers.is_empty()) {
+        let folder = cgroupfs::group(&cgroupfs::v2_root(roots), &place.path);
+        v2::read(&folder, |device| stacked.has(device), group);
+    }
+    for place in owner.places.iter().filter(|place| !place.controllers.is_empty()) {
+        for controller in place.controllers.split(',') {
+            if let Some(folder) = cgroupfs::v1_group(roots, &place.controllers, controller, &place.path) {
+                v1::read(controller, &folder, group);
             }
         }
-        group.allowed_cpus = allowed_cpus(context, owner);
-        group.allowed_nodes = allowed_nodes(context, owner);
     }
+    group.allowed_cpus = allowed_cpus(context, owner);
+    group.allowed_nodes = allowed_nodes(context, owner);
 }
 
 /// The CPUs that an owner may run on: those of its cpuset, else those of its processes' affinity. `None` where neither
@@ -215,8 +201,8 @@ impl Group {
         out.push(&CGROUP_REFAULTS, &[owner, "file"], self.refaults_file.map(|n| n as f64));
         for (node, memory) in &self.numa_bytes {
             let node = node.to_string();
-            out.push(&CGROUP_NUMA_ANON_SHMEM, &[owner, &node], memory.anon_shmem as f64);
-            out.push(&CGROUP_NUMA_FILE, &[owner, &node], memory.file as f64);
+            out.push(&CGROUP_NUMA_ANON_SHMEM, &[owner, &node], memory.anon_shmem.map(|n| n as f64));
+            out.push(&CGROUP_NUMA_FILE, &[owner, &node], memory.file.map(|n| n as f64));
         }
         for (resource, pressure) in &self.pressure {
             out.push(&CGROUP_PRESSURE_WAITING, &[owner, resource], pressure.some.map(|t| t.as_secs_f64()));

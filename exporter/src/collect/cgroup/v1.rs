@@ -8,13 +8,13 @@ use crate::parse::cgroup::{self, NodeMemory};
 use crate::parse::{Parsed, keyed, number};
 use crate::source::files::get;
 
-pub(super) fn read(controller: &str, folder: &Path, page_bytes: u64, group: &mut Group) {
+pub(super) fn read(controller: &str, folder: &Path, group: &mut Group) {
     match controller {
         "cpu" => cpu(folder, group),
         "cpuacct" => {
             group.cpu_usage = get(&folder.join("cpuacct.usage"), number).map(Duration::from_nanos);
         }
-        "memory" => memory(folder, page_bytes, group),
+        "memory" => memory(folder, group),
         "blkio" => blkio(folder, group),
         "pids" => {
             group.tasks = get(&folder.join("pids.current"), number);
@@ -38,7 +38,7 @@ fn cpu(folder: &Path, group: &mut Group) {
     group.cpu_limit = quota.zip(period).filter(|(q, p)| *q > 0 && *p > 0).map(|(q, p)| q as f64 / p as f64);
 }
 
-fn memory(folder: &Path, page_bytes: u64, group: &mut Group) {
+fn memory(folder: &Path, group: &mut Group) {
     group.memory_current = get(&folder.join("memory.usage_in_bytes"), number);
     group.read_memory_max(&folder.join("memory.limit_in_bytes"));
     group.max_events = get(&folder.join("memory.failcnt"), number);
@@ -51,7 +51,7 @@ fn memory(folder: &Path, page_bytes: u64, group: &mut Group) {
         })
     });
     let pages = get(&folder.join("memory.numa_stat"), cgroup::numa_stat_v1).unwrap_or_default();
-    let bytes = |pages: u64| pages.saturating_mul(page_bytes);
+    let bytes = |pages: Option<u64>| Some(pages?.saturating_mul(procfs::page_size()));
     group.numa_bytes = pages
         .into_iter()
         .map(|(node, m)| (node, NodeMemory { anon_shmem: bytes(m.anon_shmem), file: bytes(m.file) }))
@@ -78,18 +78,12 @@ fn memory_stat(text: &str, group: &mut Group) -> Parsed<()> {
 }
 
 fn blkio(folder: &Path, group: &mut Group) {
-    if let Some((read, written)) = recursive(folder, "blkio.throttle.io_service_bytes") {
-        (group.read_bytes, group.written_bytes) = (Some(read), Some(written));
-    }
-    if let Some((reads, writes)) = recursive(folder, "blkio.throttle.io_serviced") {
-        (group.reads, group.writes) = (Some(reads), Some(writes));
-    }
+    [group.read_bytes, group.written_bytes] = recursive(folder, "blkio.throttle.io_service_bytes");
+    [group.reads, group.writes] = recursive(folder, "blkio.throttle.io_serviced");
 }
 
 /// Kernels from 4.16 on can sum a file over the groups below.
-fn recursive(folder: &Path, file: &str) -> Option<(u64, u64)> {
-    match get(&folder.join(format!("{file}_recursive")), cgroup::blkio) {
-        Some(sums) => sums,
-        None => get(&folder.join(file), cgroup::blkio).flatten(),
-    }
+fn recursive(folder: &Path, file: &str) -> [Option<u64>; 2] {
+    let sums = get(&folder.join(format!("{file}_recursive")), cgroup::blkio);
+    sums.or_else(|| get(&folder.join(file), cgroup::blkio)).flatten().unwrap_or_default()
 }

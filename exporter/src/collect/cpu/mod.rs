@@ -6,39 +6,29 @@ use std::time::{Duration, Instant};
 
 use self::power::Power;
 use super::monotone::Monotone;
-use super::{CollectError, Collector, Context, Done, Entry};
-use crate::catalog::cpu::*;
-use crate::family::Families;
+use super::*;
 use crate::parse::{cpu, stat};
-use crate::source::files::{self, FileError, Roots};
 use crate::source::nodes::Nodes;
+use goodput_catalog::cpu::*;
 
 /// A node with 256 CPUs has some thousand files about their power.
 const POWER_EVERY: Duration = Duration::from_secs(60);
 
 /// The row of this collector.
-pub(super) const ENTRY: Entry = Entry {
-    name: "cpu",
-    about: "CPU time by NUMA node, waiting for CPUs, load; 3 files; two of them grow with the CPUs. Once a minute governors, clocks and idle states, about 5 files per CPU.",
-    default: true,
-    deadline: Duration::from_secs(2),
-    new: || Box::<Cpu>::default(),
-};
+pub(crate) const ENTRY: Entry = Entry::new::<Cpu>(
+    "cpu",
+    "CPU time by NUMA node, waiting for CPUs, load; 3 files; two of them grow with the CPUs. Once a minute governors, clocks and idle states, about 5 files per CPU.",
+    2,
+);
 
 /// Reads `/proc/stat`, `/proc/schedstat` and `/proc/loadavg`, and now and then `/sys/devices/system/cpu`.
+#[derive(Default)]
 pub struct Cpu {
-    ticks: Monotone<(u32, usize), (Option<u32>, usize)>,
-    delays: Monotone<u32, Option<u32>>,
+    ticks: Monotone<{ stat::TICKS_PER_SECOND as u64 }, (u32, usize), (Option<u32>, usize)>,
+    delays: Monotone<1_000_000_000, u32, Option<u32>>,
     busiest_softirq: u64,
     power: Power,
     power_read: Option<Instant>,
-}
-
-impl Default for Cpu {
-    fn default() -> Self {
-        let (ticks, delays) = (Monotone::new(stat::TICKS_PER_SECOND), Monotone::new(1e9));
-        Self { ticks, delays, busiest_softirq: 0, power: Power::default(), power_read: None }
-    }
 }
 
 impl Collector for Cpu {
@@ -86,7 +76,7 @@ impl Cpu {
         out.push(&CPU_BUSIEST_SOFTIRQ, &[], self.busiest_softirq as f64 / stat::TICKS_PER_SECOND);
         for ((node, mode), ticks) in self.ticks.sums() {
             let Some(mode) = stat::MODES.get(*mode) else { continue };
-            out.push_with(&CPU_SECONDS, &[mode], &[&label(*node)], ticks as f64 / stat::TICKS_PER_SECOND);
+            out.push_with(&CPU_SECONDS, &[mode], &[&node_label(*node)], ticks as f64 / stat::TICKS_PER_SECOND);
         }
         for (row, value) in [
             (&CPU_CONTEXT_SWITCHES, activity.context_switches),
@@ -106,12 +96,7 @@ impl Cpu {
             })
         });
         for (node, nanoseconds) in self.delays.sums().filter(|_| read.is_some()) {
-            out.push_with(&CPU_RUN_DELAY, &[], &[&label(*node)], nanoseconds as f64 / 1e9);
+            out.push_with(&CPU_RUN_DELAY, &[], &[&node_label(*node)], nanoseconds as f64 / 1e9);
         }
     }
-}
-
-/// A node that is not known makes no label.
-fn label(node: Option<u32>) -> String {
-    node.map(|node| node.to_string()).unwrap_or_default()
 }

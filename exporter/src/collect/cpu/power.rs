@@ -3,40 +3,28 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use super::label;
-use crate::catalog::cpu::*;
 use crate::collect::monotone::Monotone;
-use crate::family::Families;
+use crate::collect::node_label;
 use crate::parse::{self, ParseError, cpu, cpus};
 use crate::source::files::{self, Roots};
 use crate::source::nodes::{Nodes, Ranges};
+use goodput_catalog::cpu::*;
+use goodput_exposition::Families;
 
 /// Most idle states whose time is told, by name; CPUs have three to ten.
 const MAX_STATES: usize = 10;
 
 /// What was found at the last look, and the totals of idle time.
+#[derive(Default)]
 pub(super) struct Power {
     survey: Survey,
     /// Names of idle states, in the order in which they were met.
     names: Vec<String>,
     /// Idle time in microseconds, by the place of the state's name.
-    idle: Monotone<(u32, usize), (Option<u32>, usize)>,
+    idle: Monotone<1_000_000, (u32, usize), (Option<u32>, usize)>,
     governors: BTreeMap<String, u64>,
     clocks: BTreeMap<Option<u32>, Clocks>,
     settings: Settings,
-}
-
-impl Default for Power {
-    fn default() -> Self {
-        Self {
-            survey: Survey::default(),
-            names: Vec::new(),
-            idle: Monotone::new(1e6),
-            governors: BTreeMap::new(),
-            clocks: BTreeMap::new(),
-            settings: Settings::default(),
-        }
-    }
 }
 
 /// What stays as it is until CPUs come or go.
@@ -110,7 +98,7 @@ impl Power {
         for (node, clocks) in &self.clocks {
             let mean = clocks.sum / f64::from(clocks.cpus);
             for (statistic, share) in [("min", clocks.lowest), ("mean", mean), ("max", clocks.highest)] {
-                out.push_with(&CPU_FREQUENCY, &[statistic], &[&label(*node)], share);
+                out.push_with(&CPU_FREQUENCY, &[statistic], &[&node_label(*node)], share);
             }
         }
         let mut highest: BTreeMap<Option<u32>, f64> = BTreeMap::new();
@@ -119,11 +107,11 @@ impl Power {
             *of_node = of_node.max(*hertz);
         }
         for (node, hertz) in highest {
-            out.push_with(&CPU_MAX_FREQUENCY, &[], &[&label(node)], hertz);
+            out.push_with(&CPU_MAX_FREQUENCY, &[], &[&node_label(node)], hertz);
         }
         for ((node, name), microseconds) in self.idle.sums() {
             let Some(name) = self.names.get(*name) else { continue };
-            out.push_with(&CPU_IDLE_STATE, &[name], &[&label(*node)], microseconds as f64 / 1e6);
+            out.push_with(&CPU_IDLE_STATE, &[name], &[&node_label(*node)], microseconds as f64 / 1e6);
         }
         out.push(&CPU_ISOLATED, &[], self.settings.isolated.map(|n| n as f64));
         out.push(&CPU_TICKLESS, &[], self.settings.tickless.map(|n| n as f64));

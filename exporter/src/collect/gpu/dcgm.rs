@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use super::policy::{Look, Looks, judge};
 use super::window::Windows;
-use crate::catalog::dcgm::{self as rows, Read, Row, Text};
-use crate::collect::Dcgm;
-use crate::family::Families;
+use crate::context::Dcgm;
 use crate::source::nvml::{Gpu, Values};
 use crate::source::xid::Xids;
+use goodput_catalog::dcgm::{self as rows, Read, Row, Text};
+use goodput_exposition::Families;
 
 /// dcgm-exporter's names of NVML's states between two GPUs (`nvmlGpuP2PStatus_t`), in the order of their codes.
 const LINK_STATES: [&str; 7] = [

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use nvml_wrapper_sys::bindings as sys;
 
-use crate::catalog::dcgm::Call;
-use crate::catalog::{Metric, health as rows};
-use crate::family::Families;
 use crate::source::nvml::health::PcieLink;
 use crate::source::nvml::{Gpu, Reading, fields};
+use goodput_catalog::dcgm::Call;
+use goodput_catalog::{Metric, health as rows};
+use goodput_exposition::Families;
 
 /// The best PCIe link that GPUs of each model were seen with while busy.
 pub(super) struct Peers<'a>(BTreeMap<&'a str, PcieLink>);

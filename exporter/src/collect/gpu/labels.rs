@@ -1,7 +1,7 @@
 //! Fields that a counters file can turn into constant labels of a GPU, in addition to the texts of the catalog.
 
-use crate::family::Constants;
 use crate::source::nvml::{Gpu, Snapshot};
+use goodput_exposition::Constants;
 
 /// A label's value, where the GPU has one.
 type Get = fn(&Gpu) -> Option<String>;

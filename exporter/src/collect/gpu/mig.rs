@@ -5,10 +5,10 @@
 
 use super::dcgm;
 use crate::attribute::Owners;
-use crate::catalog::mig as rows;
-use crate::family::Families;
 use crate::parse::device_id::Part;
 use crate::source::nvml::{Gpu, Instance};
+use goodput_catalog::mig as rows;
+use goodput_exposition::Families;
 
 /// Writes whether the GPU is cut up, and what its instances are.
 pub(super) fn push(gpu: &Gpu, index: &str, out: &mut Families) {

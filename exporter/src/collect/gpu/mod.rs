@@ -14,24 +14,21 @@ mod xid;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{CollectError, Collector, Context, Done, Entry};
-use crate::catalog::gpu as rows;
-use crate::family::Families;
+use super::*;
 use crate::parse::device_id::Part;
 use crate::source::nvml::{Driver, Gpu};
+use goodput_catalog::gpu as rows;
 
 /// Readings older than this are not shown any more: ten cycles, and less than one usual scrape interval (15 s), so
 /// that no scrape shows the values of the one before as new. State, age and XIDs stay.
 const TOO_OLD: Duration = Duration::from_secs(10);
 
 /// The row of this collector.
-pub(super) const ENTRY: Entry = Entry {
-    name: "gpu",
-    about: "GPUs through NVML, from readings at most seconds old; makes no driver call itself",
-    default: true,
-    deadline: Duration::from_secs(1),
-    new: || Box::new(GpuCollector::default()),
-};
+pub(crate) const ENTRY: Entry = Entry::new::<GpuCollector>(
+    "gpu",
+    "GPUs through NVML, from readings at most seconds old; makes no driver call itself",
+    1,
+);
 
 /// Keeps what windows are counted from, by UUID.
 #[derive(Default)]

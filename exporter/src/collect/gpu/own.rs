@@ -3,11 +3,11 @@
 use std::cmp::Reverse;
 use std::time::Duration;
 
-use crate::catalog::dcgm::Scope;
-use crate::catalog::{Metric, gpu as rows, sampler};
-use crate::family::Families;
 use crate::source::nvml::activity::{self, Activity};
 use crate::source::nvml::{Absent, Gpu, Power, Process, Reading, State, Virtualization, fields};
+use goodput_catalog::dcgm::Scope;
+use goodput_catalog::{Metric, gpu as rows, sampler};
+use goodput_exposition::Families;
 
 /// Processes per GPU with a series of their own. MPS allows 48 clients per GPU.
 const PROCESSES: usize = 64;

@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use crate::catalog::dcgm::{self as rows, Row};
 use crate::source::nvml::Values;
+use goodput_catalog::dcgm::{self as rows, Row};
 
 /// Rates are judged over at least so long.
 const PERIOD: Duration = Duration::from_secs(60);
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn each_limit_is_where_it_is_published() {
-        use crate::catalog::dcgm::*;
+        use goodput_catalog::dcgm::*;
         let link =
             |generation, replays| [(&PCIE_LINK_GEN, generation), (&PCIE_LINK_WIDTH, 16.0), (&PCIE_REPLAY, replays)];
         type Readings<'a> = &'a [(&'a Row, f64)];

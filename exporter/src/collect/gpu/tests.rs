@@ -4,16 +4,14 @@ use std::time::{Instant, SystemTime};
 
 use super::*;
 use crate::attribute::Owners;
-use crate::catalog::Kind;
-use crate::catalog::dcgm::{self as rows, Names, Row, Selection};
-use crate::collect::Dcgm;
-use crate::config::Counters;
-use crate::encode::{Format, encode};
-use crate::family::Style;
+use crate::context::Dcgm;
 use crate::parse::bus_id::Address;
 use crate::parse::counters::csv;
 use crate::source::files::Roots;
 use crate::source::nvml::{Absent, Process, Snapshot, State, Totals, Values, Virtualization};
+use goodput_catalog::Kind;
+use goodput_catalog::dcgm::{self as rows, Names, Row, Selection};
+use goodput_exposition::{Counters, Format, Style, encode};
 
 fn values() -> Values {
     let mut values = Values::default();

@@ -4,14 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 /// What counters showed at each look, as far back as the window reaches.
+#[derive(Default)]
 pub(super) struct Windows<K> {
     looks: VecDeque<(Instant, BTreeMap<K, u64>)>,
-}
-
-impl<K> Default for Windows<K> {
-    fn default() -> Self {
-        Self { looks: VecDeque::new() }
-    }
 }
 
 impl<K: Copy + Ord> Windows<K> {

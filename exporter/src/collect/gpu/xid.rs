@@ -3,11 +3,11 @@
 use std::sync::LazyLock;
 use std::time::UNIX_EPOCH;
 
-use crate::catalog::xid as rows;
-use crate::family::Families;
 use crate::source::nvml::{Absent, Gpu, Snapshot};
 use crate::source::xid::{Channel, ChannelState, Journal, Place, Xids};
-use crate::xid::{UNKNOWN, find};
+use goodput_catalog::xid as rows;
+use goodput_catalog::xid_codes::{UNKNOWN, find};
+use goodput_exposition::Families;
 
 /// Of a GPU without events.
 static NONE: LazyLock<Xids> = LazyLock::new(Xids::default);

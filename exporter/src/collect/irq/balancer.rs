@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use crate::catalog::irq::*;
-use crate::collect::Context;
-use crate::family::Families;
+use crate::context::Context;
 use crate::parse::cpus;
 use crate::parse::irqbalance::{self, Settings};
 use crate::source::daemons;
 use crate::source::files::{self, Roots};
+use goodput_catalog::irq::*;
+use goodput_exposition::Families;
 
 /// As the kernel and people call it.
 pub(crate) const NAME: &str = "irqbalance";

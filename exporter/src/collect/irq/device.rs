@@ -2,35 +2,27 @@
 
 use std::path::Path;
 
-use crate::collect::Context;
+use crate::context::Context;
 use crate::parse::bus_id::Address;
 use crate::parse::interrupts::Place;
 use crate::parse::{hexadecimal, number};
 use crate::source::files;
 
-/// What a device is to a job; the order in which series are made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Class {
-    Gpu,
-    Nic,
-    Nvme,
-    /// Any other storage with a queue per CPU: SCSI (virtio disks are that too), RAID, SAS.
-    Storage,
-    /// Storage with one queue, such as SATA, and accelerators.
-    Other,
+goodput_catalog::named! {
+    /// What a device is to a job; the order in which series are made.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub(crate) enum Class {
+        Gpu = "gpu",
+        Nic = "nic",
+        Nvme = "nvme",
+        /// Any other storage with a queue per CPU: SCSI (virtio disks are that too), RAID, SAS.
+        Storage = "other",
+        /// Storage with one queue, such as SATA, and accelerators.
+        Other = "other",
+    }
 }
 
 impl Class {
-    /// Value of the `class` label.
-    pub(crate) fn label(self) -> &'static str {
-        match self {
-            Class::Gpu => "gpu",
-            Class::Nic => "nic",
-            Class::Nvme => "nvme",
-            Class::Storage | Class::Other => "other",
-        }
-    }
-
     /// Drivers of storage with a queue per CPU leave its interrupt to the kernel, which spreads them over all CPUs and
     /// lets no user move them (`irqd_affinity_is_managed` in linux/irq.h): on two sockets half of them are off the
     /// device's node by design. The kernel shows only in debugfs which interrupts are managed, so the class has to

@@ -7,34 +7,27 @@ pub(crate) mod balancer;
 pub(crate) mod device;
 mod owners;
 
-use std::time::Duration;
-
 use std::collections::BTreeMap;
 
 use self::account::Account;
 use self::balancer::Balancer;
 use self::device::Device;
 use self::owners::{OwnerShares, Steps};
-use super::{CollectError, Collector, Context, Done, Entry};
-use crate::catalog::irq::*;
-use crate::family::Families;
+use super::*;
 use crate::parse::bus_id::Address;
-use crate::parse::per_cpu::Table;
-use crate::parse::{LeftOut, ParseError, interrupts, softnet};
-use crate::source::files::{self, FileError, Roots};
+use crate::parse::{interrupts, per_cpu, softnet};
 use crate::source::nodes::Nodes;
+use goodput_catalog::irq::*;
 
 /// Most devices that get series of their own; a NIC can show hundreds of virtual functions.
 const MAX_DEVICES: usize = 64;
 
 /// The row of this collector.
-pub(super) const ENTRY: Entry = Entry {
-    name: "irq",
-    about: "Which NUMA node takes the interrupts of GPUs, NICs and storage, softirqs and softnet; /proc/interrupts, which is megabytes on a large node, 2 files per PCI device with interrupts and 1 per owner of a GPU, and every 60 s irqbalance's settings and process, or where it does not run 1 file per process.",
-    default: true,
-    deadline: Duration::from_secs(2),
-    new: || Box::<Irq>::default(),
-};
+pub(crate) const ENTRY: Entry = Entry::new::<Irq>(
+    "irq",
+    "Which NUMA node takes the interrupts of GPUs, NICs and storage, softirqs and softnet; /proc/interrupts, which is megabytes on a large node, 2 files per PCI device with interrupts and 1 per owner of a GPU, and every 60 s irqbalance's settings and process, or where it does not run 1 file per process.",
+    2,
+);
 
 /// Reads `/proc/interrupts`, `/proc/softirqs`, `/proc/net/softnet_stat` and who moves interrupts. A device's total outlives its interrupts, so
 /// that it goes on when they come back, but it is only published while the device has any.
@@ -88,25 +81,15 @@ impl Irq {
     }
 
     fn softirqs(&mut self, roots: &Roots, nodes: &Nodes, out: &mut Families) -> bool {
-        let mut add = |text: &str| -> Result<LeftOut, ParseError> {
-            let (table, mut left_out) = (Table::parse(text)?, LeftOut::default());
-            let columns = columns(&table.cpus, nodes);
-            let mut counts = Vec::with_capacity(table.cpus.len());
-            for row in table.rows() {
-                let read = row.and_then(|row| row.counts(table.cpus.len(), &mut counts).map(|_| row));
-                let Some(row) = left_out.keep(read) else { continue };
-                self.softirqs.entry(row.name.to_owned()).or_default().add(reading(&columns, &counts));
-            }
-            Ok(left_out)
+        let mut known = None;
+        let mut add = |cpus: &[u32], kind: &str, counts: &[u64]| {
+            let columns = known.get_or_insert_with(|| columns(cpus, nodes));
+            self.softirqs.entry(kind.to_owned()).or_default().add(reading(columns, counts));
         };
-        let add = |text: &str| match add(text) {
-            Ok(left_out) => left_out.with(()),
-            Err(error) => LeftOut { first: Some(error), count: 1 }.with(()),
-        };
-        let found = files::get(&roots.proc.join("softirqs"), add).is_some();
+        let found = files::get(&roots.proc.join("softirqs"), |text| per_cpu::each(text, &mut add)).is_some();
         for (kind, account) in &self.softirqs {
             for (node, total) in account.by_node() {
-                out.push_with(&SOFTIRQS, &[kind], &[&label(node)], total as f64);
+                out.push_with(&SOFTIRQS, &[kind], &[&node_label(node)], total as f64);
             }
         }
         found
@@ -141,20 +124,15 @@ fn reading(columns: &[Column], counts: &[u64]) -> impl Iterator<Item = (u32, Opt
 }
 
 fn push_device(device: &Device, account: &Account, out: &mut Families) {
-    let (address, class) = (device.address.to_string(), device.class.label());
+    let (address, class) = (device.address.to_string(), device.class.name());
     let managed = if device.class.is_managed() { "true" } else { "false" };
     let (gpu, uuid) = device.gpu.as_ref().map(|(index, uuid)| (index.to_string(), uuid.as_str())).unwrap_or_default();
-    out.push_with(&IRQ_DEVICE, &[&address, class, managed], &[&label(device.node), &gpu, uuid], 1.0);
+    out.push_with(&IRQ_DEVICE, &[&address, class, managed], &[&node_label(device.node), &gpu, uuid], 1.0);
     for (node, total) in account.by_node() {
-        out.push_with(&IRQ_INTERRUPTS, &[&address, class], &[&label(node)], total as f64);
+        out.push_with(&IRQ_INTERRUPTS, &[&address, class], &[&node_label(node)], total as f64);
     }
     // With a queue per CPU, the busiest is whichever CPU used the device most.
     if !device.class.is_managed() {
         out.push(&IRQ_BUSIEST_CPU, &[&address, class], account.busiest() as f64);
     }
-}
-
-/// A node that is not known makes no label.
-fn label(node: Option<u32>) -> String {
-    node.map(|node| node.to_string()).unwrap_or_default()
 }

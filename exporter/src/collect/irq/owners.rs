@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::catalog::irq::{IRQ_MOVABLE, IRQ_OWNER_CPUS};
-use crate::collect::{Context, cgroup};
-use crate::family::Families;
+use crate::collect::cgroup;
+use crate::context::Context;
+use goodput_catalog::irq::{IRQ_MOVABLE, IRQ_OWNER_CPUS};
+use goodput_exposition::Families;
 
 /// By CPU, the interrupts that were counted since the scrape before, of devices whose interrupts can be moved.
 pub(super) type Steps = BTreeMap<u32, u64>;

@@ -2,17 +2,13 @@
 
 mod rdma;
 
-use std::io;
 use std::path::Path;
-use std::time::Duration;
 
-use super::{CollectError, Collector, Context, Done, Entry};
-use crate::catalog::network::*;
-use crate::family::Families;
+use super::*;
 use crate::parse::net::{self, Direction, Interface};
 use crate::parse::{cpus, number};
-use crate::source::files::{self, FileError, Roots};
 use crate::source::{nodes, process};
+use goodput_catalog::network::*;
 
 /// Most interfaces that get series of their own.
 const MAX_INTERFACES: usize = 32;
@@ -21,13 +17,11 @@ const MAX_INTERFACES: usize = 32;
 const MAX_LIST_BYTES: usize = 512;
 
 /// The row of this collector.
-pub(super) const ENTRY: Entry = Entry {
-    name: "network",
-    about: "Physical network interfaces, TCP and RDMA ports; 3 files, 6 per interface, and about 20 per RDMA port, which its firmware answers.",
-    default: true,
-    deadline: Duration::from_secs(2),
-    new: || Box::<Network>::default(),
-};
+pub(crate) const ENTRY: Entry = Entry::new::<Network>(
+    "network",
+    "Physical network interfaces, TCP and RDMA ports; 3 files, 6 per interface, and about 20 per RDMA port, which its firmware answers.",
+    2,
+);
 
 /// Reads `/sys/class/net`, `/proc/1/net/{dev,snmp,netstat}` and `/sys/class/infiniband`.
 #[derive(Default)]
@@ -101,12 +95,9 @@ fn settings(folder: &Path, name: &str, out: &mut Families) {
     out.push(&NETWORK_CARRIER_CHANGES, &[name], changes.map(|n| n as f64));
 }
 
-/// Line rate of an interface in Mbit/s. Drivers refuse that of one that is down, and some have none at all.
+/// Line rate of an interface in Mbit/s; none of one that is down, or whose driver does not know it.
 pub(crate) fn speed(folder: &Path) -> Result<Option<u64>, FileError> {
-    match files::parse_optional(&folder.join("speed"), net::known) {
-        Err(FileError::Io { error, .. }) if error.kind() == io::ErrorKind::InvalidInput => Ok(None),
-        speed => Ok(speed?.flatten()),
-    }
+    Ok(files::parse_optional(&folder.join("speed"), net::known)?.flatten())
 }
 
 /// Where a device is; what is not known is empty.

@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use super::{Place, is_virtual};
-use crate::catalog::network::*;
-use crate::family::Families;
 use crate::parse::net;
 use crate::source::files::{self, Roots};
+use goodput_catalog::network::*;
+use goodput_exposition::Families;
 
 /// Most ports that get series of their own.
 const MAX_PORTS: usize = 16;

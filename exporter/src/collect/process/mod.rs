@@ -4,27 +4,21 @@ mod account;
 pub(super) mod tree;
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use self::account::Account;
 use self::tree::{Member, Tree};
-use super::{CollectError, Collector, Context, Done, Entry};
-use crate::catalog::Metric;
-use crate::catalog::process::*;
-use crate::family::Families;
+use super::*;
 use crate::parse::limits::Limit;
 use crate::parse::stat::TICKS_PER_SECOND;
 use crate::parse::{Parsed, keyed, limits, number, process, status};
-use crate::source::files::{self, FileError};
+use goodput_catalog::process::*;
 
 /// The row of this collector.
-pub(super) const ENTRY: Entry = Entry {
-    name: "process",
-    about: "What the processes that hold GPUs do, with all that they started, summed by owner; 4 files per process and 2 more of those on GPUs, at most 256 processes, and 1 per thread to find them.",
-    default: true,
-    deadline: Duration::from_secs(2),
-    new: || Box::<Processes>::default(),
-};
+pub(crate) const ENTRY: Entry = Entry::new::<Processes>(
+    "process",
+    "What the processes that hold GPUs do, with all that they started, summed by owner; 4 files per process and 2 more of those on GPUs, at most 256 processes, and 1 per thread to find them.",
+    2,
+);
 
 /// A counter of the tree: its row, the value of its second label, and how many of the kernel's units make one of ours.
 struct Counter(&'static Metric, Option<&'static str>, f64);
@@ -43,6 +37,8 @@ static COUNTERS: [Counter; 11] = [
     Counter(&PROCESS_CALLS_READ, None, 1.0),
     Counter(&PROCESS_HOLDERS_CPU, None, TICKS_PER_SECOND),
 ];
+/// The places of the context switches.
+const SWITCHES: std::ops::Range<usize> = 5..7;
 /// The places of what `/proc/PID/io` counts.
 const IO: std::ops::Range<usize> = 7..10;
 /// The place of what only processes on GPUs count, so that none is missing of a worker.
@@ -161,13 +157,9 @@ fn rest(
         true => files::get(&status, status::context_switches),
         false => context.common.get(&status, status::context_switches),
     };
-    let switches = switches.flatten();
-    (counts[5], counts[6]) = switches.unzip();
-    match files::parse_optional(&folder.join("io"), io) {
-        Ok(io) => counts[IO].copy_from_slice(&io.unwrap_or_default()),
-        Err(FileError::Denied { .. }) => sums.denied += 1,
-        Err(error) => drop(files::found::<()>(Err(error))),
-    }
+    counts[SWITCHES].copy_from_slice(&switches.unwrap_or_default());
+    let io = files::found_or_denied(files::parse_optional(&folder.join("io"), io), &mut sums.denied);
+    counts[IO].copy_from_slice(&io.unwrap_or_default());
     if !member.worker {
         let limit = files::get(&folder.join("limits"), limits::max_locked_memory).flatten();
         sums.memlock = sums.memlock.into_iter().chain(limit.and_then(Limit::bytes)).min();

@@ -11,14 +11,13 @@ use std::time::Instant;
 
 use super::*;
 use crate::attribute::Owners;
-use crate::collect::{REGISTRY, gpu};
-use crate::config::Counters;
-use crate::encode::{Format, encode};
-use crate::family::Style;
+use crate::collect::gpu;
 use crate::parse::counters::csv;
+use crate::registry::REGISTRY;
 use crate::scrape::{Outcome, Scrape, Scraper, Setup};
 use crate::source::files::Roots;
 use crate::source::nvml::{Driver, Gpu, Snapshot, Values};
+use goodput_exposition::{Counters, Format, Style, encode};
 
 const RECORDED: [&str; 5] =
     ["dcgm-8xh100-aicr", "dcgm-a100-mig-3-instances", "dcgm-a100-mig-disabled", "dcgm-l4-kops", "dcgm-t4-ericsson"];
@@ -58,10 +57,18 @@ fn answering(status: &'static str, body: impl Into<Vec<u8>>) -> RelayUrl {
     })
 }
 
-fn relayed(text: &str, style: Style) -> Result<String, ParseError> {
+/// What is served of an answer, and what is left out of it.
+fn served(body: &[u8], style: Style) -> Result<(String, LeftOut), ParseError> {
     let mut families = Families::styled(Arc::new(style));
-    relay(text, "node-1", &mut families)?;
-    Ok(encode(&families, Format::Text))
+    let left_out = relay(body, "node-1", &mut families)?;
+    Ok((encode(&families, Format::Text), left_out))
+}
+
+/// What is served of an answer that is in order.
+fn whole(text: &str, style: Style) -> String {
+    let (written, left_out) = served(text.as_bytes(), style).unwrap();
+    assert_eq!(left_out, LeftOut::default());
+    written
 }
 
 fn hosted(host_label: Option<&'static str>) -> Style {
@@ -71,13 +78,12 @@ fn hosted(host_label: Option<&'static str>) -> Style {
 /// Every sample: its name and labels, with the host's label as it should become, and its value.
 fn samples(text: &str, host: Option<(&'static str, &str)>) -> BTreeMap<String, f64> {
     let mut all = BTreeMap::new();
-    for text in text.lines() {
-        let Line::Sample(sample) = line(1, text).unwrap() else { continue };
-        let labels = sample.labels.iter().map(|(name, value)| match (HOST_LABELS.contains(name), host) {
-            (true, Some((name, value))) => (name, value.to_owned()),
-            _ => (*name, value.to_string()),
+    for point in Points::new(text, Format::Text, Limits::NONE).map(Result::unwrap) {
+        let labels = point.labels.iter().map(|(name, value)| match (HOST_LABELS.contains(&&**name), host) {
+            (true, Some((name, value))) => (name, value),
+            _ => (&**name, &**value),
         });
-        all.insert(format!("{} {:?}", sample.name, labels.collect::<Vec<_>>()), sample.value);
+        all.insert(format!("{} {:?}", point.name, labels.collect::<Vec<_>>()), point.value);
     }
     all
 }
@@ -87,7 +93,7 @@ fn scraper(url: RelayUrl) -> Scraper {
     let gpus = Arc::new(|| {
         let at = Instant::now();
         let mut values = Values::default();
-        values.set(crate::catalog::dcgm::POWER_USAGE.read, Ok(7500.0));
+        values.set(goodput_catalog::dcgm::POWER_USAGE.read, Ok(7500.0));
         let values = Arc::new(values);
         let gpu = Gpu { uuid: "GPU-1".to_owned(), taken: Some(at), values, ..Gpu::default() };
         let driver = Driver::Loaded { version: "580.105.08".to_owned() };
@@ -128,13 +134,13 @@ fn recorded_families_come_through_with_labels_and_values() {
     for name in RECORDED {
         let text = recorded(name);
         for label in HOST_LABELS {
-            let written = relayed(&text, hosted(Some(label))).unwrap();
+            let written = whole(&text, hosted(Some(label)));
             assert_eq!(samples(&written, None), samples(&text, Some((label, "node-1"))), "{name}");
             for declared in text.lines().filter(|line| line.starts_with("# TYPE") || line.starts_with("# HELP")) {
                 assert!(has(&written, declared), "{name}: {declared}");
             }
         }
-        let without = relayed(&text, hosted(None)).unwrap();
+        let without = whole(&text, hosted(None));
         assert!(!without.contains("ostname="), "{name}");
     }
 }
@@ -180,7 +186,30 @@ fn what_is_no_value_of_dcgm_is_left_out() {
                     # HELP DCGM_B_sum \n# TYPE DCGM_B_sum untyped\nDCGM_B_sum 1\n\
                     # HELP DCGM_C \n# TYPE DCGM_C untyped\nDCGM_C 1\n\
                     # HELP DCGM_D \n# TYPE DCGM_D untyped\nDCGM_D{hostname=\"node-1\"} 1\n";
-    assert_eq!(relayed(text, hosted(Some("hostname"))).unwrap(), expected);
+    assert_eq!(whole(text, hosted(Some("hostname"))), expected);
+}
+
+#[test]
+fn a_line_that_makes_no_sense_costs_itself() {
+    let good = "DCGM_A{x=\"1\"} 1\n";
+    for (bad, expected) in [
+        ("<html>", "a sample of the text format"),
+        ("DCGM_B{x=\"1\"} ERROR - FAILED TO CONVERT", "a sample of the text format"),
+        ("DCGM_B{x=\"1\"} 1 soon", "a sample of the text format"),
+        ("DCGM_B{x=\"1\",x=\"2\"} 1", "every label once"),
+        ("DCGM_B{\"\"=\"1\"} 1", "the name of a label"),
+        ("DCGM_B{\"my.label\"=\"1\"} 1", "the name of a label"),
+        ("{\"DCGM_B.c\"} 1", "the name of a metric"),
+    ] {
+        let body = format!("# TYPE DCGM_A gauge\r\n{bad}\r\n{bad}\n{good}");
+        let (written, left_out) = served(body.as_bytes(), hosted(None)).unwrap();
+        assert_eq!(written, format!("# HELP DCGM_A \n# TYPE DCGM_A gauge\n{good}"));
+        assert_eq!(left_out, LeftOut { first: Some(ParseError::new(2, expected, bad)), count: 2 });
+    }
+    let (written, left_out) =
+        served(b"go_info{x=\"1\",x=\"2\"} 1\nDCGM_A{x=\"\xff\"} 2\nDCGM_A inf\n", hosted(None)).unwrap();
+    assert_eq!((written.lines().last(), left_out.count), (Some("DCGM_A +Inf"), 1));
+    assert_eq!(left_out.first.unwrap().line, 2);
 }
 
 #[test]
@@ -188,7 +217,7 @@ fn settings_select_relayed_families_too() {
     let text = "DCGM_A{gpu=\"0\"} 1\nDCGM_A{gpu=\"1\"} 2\nDCGM_A{nvswitch=\"3\"} 3\nDCGM_B 4\n";
     let counters = Counters::from(csv("DCGM_A, gauge, x\n").unwrap());
     let style = Style { devices: "g:1".parse().unwrap(), counters: Some(Arc::new(counters)), ..Style::default() };
-    let written = relayed(text, style).unwrap();
+    let written = whole(text, style);
     assert_eq!(written, "# HELP DCGM_A \n# TYPE DCGM_A untyped\nDCGM_A{gpu=\"1\"} 2\nDCGM_A{nvswitch=\"3\"} 3\n");
 }
 
@@ -204,9 +233,9 @@ fn a_bad_answer_costs_the_relayed_families_only() {
     for (url, part) in [
         (answering("500 Internal Server Error", "DCGM_A 1\n"), "expected status 200, found 500"),
         (answering("302 Found", ""), "expected status 200, found 302"),
-        (answering("200 OK", "DCGM_A 1\n<html>\n"), "line 2: expected a value behind the name, found \"<html>\""),
-        (answering("200 OK", "DCGM_A{x=\"\"\"} 1\n"), "line 1: expected , or } behind a label"),
-        (answering("200 OK", vec![b'#', 0xff]), "invalid utf-8"),
+        (answering("200 OK", "<html>\n"), "line 1: expected a sample of the text format, found \"<html>\""),
+        (answering("200 OK", "DCGM_A{x=\"\"\"} 1\n"), "line 1: expected a sample of the text format, found \"DCGM_A{"),
+        (answering("200 OK", vec![b'#', 0xff]), "line 1: expected a sample of the text format, found \"#\u{fffd}\""),
         (answering("200 OK", large), "expected at most 4194304 bytes"),
         (cut, "end of file"),
         (closed, "connection closed"),
@@ -250,30 +279,4 @@ fn hanging_once(asked: Sender<TcpStream>) -> RelayUrl {
         }
         stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nDCGM_A 1\n").unwrap();
     })
-}
-
-#[test]
-fn urls_are_read_in_every_form() {
-    for (text, written) in [
-        ("http://localhost:9401/metrics", "http://localhost:9401/metrics"),
-        ("http://localhost", "http://localhost:80/metrics"),
-        ("http://[::1]:9401", "http://[::1]:9401/metrics"),
-        ("http://[::1]", "http://[::1]:80/metrics"),
-        ("http://10.0.0.1:1/a/b?x=1", "http://10.0.0.1:1/a/b?x=1"),
-    ] {
-        assert_eq!(text.parse::<RelayUrl>().unwrap().to_string(), written, "{text}");
-    }
-    for text in [
-        "",
-        "localhost:9401",
-        "https://localhost:9401",
-        "http://",
-        "http://:80",
-        "http://a:b",
-        "http://u:p@h:1",
-        "http://a b",
-    ] {
-        let error = text.parse::<RelayUrl>().unwrap_err();
-        assert!(error.starts_with("expected http://HOST"), "{text}");
-    }
 }

@@ -6,7 +6,7 @@ use nvml_wrapper::error::NvmlError;
 
 use super::absent::{Absent, Reading};
 use super::single;
-use crate::catalog::dcgm::Call;
+use goodput_catalog::dcgm::Call;
 
 /// How often a call is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

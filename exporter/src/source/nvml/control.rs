@@ -1,6 +1,5 @@
 //! The control thread: finds the library, has every GPU read, and starts over when the driver goes.
 
-use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -15,10 +14,8 @@ use super::events;
 use super::library::Library;
 use super::readers::Readers;
 use super::retry::Retry;
+use super::search::{Search, file};
 use super::shared::{Generation, Hold, Shared};
-
-/// What the dynamic loader is asked for when no path is given.
-const LIBRARY: &str = "libnvidia-ml.so.1";
 
 /// How often the set of GPUs and the readers are looked after.
 const TEND: Duration = Duration::from_secs(5);
@@ -34,11 +31,11 @@ const MOST_GPUS: u32 = 1024;
 const LET_GO: Duration = Duration::from_secs(2);
 
 /// Loads, tends, starts over; until told to stop.
-pub(super) fn run(shared: &Arc<Shared>, path: Option<&Path>) {
+pub(super) fn run(shared: &Arc<Shared>, search: &Search) {
     let mut retry = Retry::new(RELOAD.0, RELOAD.1);
     while let Some((generation, hold)) = shared.wait_wanted() {
         let began = shared.time.now();
-        match load(shared, path, hold) {
+        match load(shared, search, hold) {
             Ok((library, version)) => {
                 // A driver that is reloaded time and again is there each time.
                 retry.succeeded();
@@ -65,41 +62,42 @@ fn live(shared: &Arc<Shared>, library: Library, version: &str, generation: Gener
 }
 
 /// Loads the library and reads the driver's version, or says in one sentence why not.
-fn load(shared: &Shared, path: Option<&Path>, hold: Hold) -> Result<(Library, String), String> {
-    let name = path.map_or(OsStr::new(LIBRARY), Path::as_os_str);
-    let explain = |error| explain(path, &error);
-    let nvml = shared.call(&shared.control, || Nvml::builder().lib_path(name).init()).map_err(explain)?;
-    let version = shared.call(&shared.control, || nvml.sys_driver_version()).map_err(explain)?;
-    Ok((Library { nvml, _hold: hold }, version))
+fn load(shared: &Shared, search: &Search, hold: Hold) -> Result<(Library, String), String> {
+    let mut failed = Vec::new();
+    for path in search.candidates() {
+        let explain = |error| explain(&path, &error);
+        let nvml = match shared.call(&shared.control, || Nvml::builder().lib_path(path.as_os_str()).init()) {
+            Err(NvmlError::LibloadingError(error)) => {
+                failed.push(loader_message(&error));
+                continue;
+            }
+            loaded => loaded.map_err(explain)?,
+        };
+        let version = shared.call(&shared.control, || nvml.sys_driver_version()).map_err(explain)?;
+        tracing::info!(library = %file(&path).display(), driver = version, "loaded the nvidia management library");
+        return Ok((Library { nvml, _hold: hold }, version));
+    }
+    Err(search.nothing_loaded(&failed))
 }
 
-fn explain(library: Option<&Path>, error: &NvmlError) -> String {
-    let tried = library.map_or_else(|| LIBRARY.to_owned(), |path| path.display().to_string());
-    match (error, library) {
-        (NvmlError::LibloadingError(error), Some(_)) => format!(
-            "cannot load {tried}, given as --nvml.library: {}; correct the path, or leave the flag out to search for \
-             {LIBRARY}",
-            loader_message(error)
-        ),
-        (NvmlError::LibloadingError(error), None) => format!(
-            "no nvidia driver: the dynamic loader found no usable {tried} ({}); install the driver, or name the \
-             library with --nvml.library",
-            loader_message(error)
-        ),
-        (NvmlError::FailedToLoadSymbol(_), _) => {
+/// What is wrong with a library that was loaded.
+fn explain(library: &Path, error: &NvmlError) -> String {
+    let tried = library.display();
+    match error {
+        NvmlError::FailedToLoadSymbol(_) => {
             format!("{tried} is not the nvidia management library: it lacks nvmlInit_v2")
         }
-        (NvmlError::DriverNotLoaded, _) => {
+        NvmlError::DriverNotLoaded => {
             format!("{tried} is there, but the nvidia kernel driver is not loaded; load it with modprobe nvidia")
         }
-        (NvmlError::LibRmVersionMismatch, _) => format!(
+        NvmlError::LibRmVersionMismatch => format!(
             "{tried} and the loaded nvidia kernel driver differ in version; reload the driver or reboot to finish the \
              update"
         ),
-        (NvmlError::NoPermission, _) => {
+        NvmlError::NoPermission => {
             format!("{tried} may not talk to the nvidia driver; allow this user to open /dev/nvidiactl")
         }
-        (error, _) => format!("{tried} could not be initialised: {error}"),
+        error => format!("{tried} could not be initialised: {error}"),
     }
 }
 

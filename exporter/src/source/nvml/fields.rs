@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::activity;
-use crate::catalog::dcgm::{Call, Event, Field, HEALTH, Read, Row, Scope, Selection};
+use goodput_catalog::dcgm::{Call, Event, Field, HEALTH, Read, Row, Scope, Selection};
 
 /// Single-entry fields that the exporter's own metrics and readings are made of. Ids and units are those of nvml.h
 /// (API 13).
@@ -196,7 +196,7 @@ pub(super) fn driver_number(version: &str) -> (u32, u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::dcgm::{ECC_SBE_AGG, HW_THERMAL_NS, NVLINK_BANDWIDTH, NVLINK5_TX_BYTES, SW_POWER_CAP_NS};
+    use goodput_catalog::dcgm::{ECC_SBE_AGG, HW_THERMAL_NS, NVLINK_BANDWIDTH, NVLINK5_TX_BYTES, SW_POWER_CAP_NS};
 
     fn of(row: &Row, driver: &str) -> Vec<(u32, u32)> {
         let Read::Field(field) = row.read else { panic!("{row:?}") };

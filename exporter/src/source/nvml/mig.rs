@@ -19,7 +19,7 @@ use super::calls;
 use super::raw::{self, Contexts, Gpm, Layout};
 use super::shared::{Shared, Slot};
 use super::values::Values;
-use crate::catalog::dcgm::{Call, Read};
+use goodput_catalog::dcgm::{Call, Read};
 
 /// Whether a GPU is cut up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@
 //! work without the seconds that initialisation takes, and the kernel module cannot be unloaded.
 //!
 //! Where a driver lacks a call, the one before it is made; what no call of the driver gives is absent. What is lost on which
-//! driver is in `docs/supported-machines.md`.
+//! driver is in `docs/reference/supported-machines.md`.
 
 mod absent;
 pub mod activity;
@@ -28,6 +28,7 @@ mod reader;
 mod readers;
 mod retry;
 mod ring;
+mod search;
 mod shared;
 mod single;
 mod time;
@@ -39,15 +40,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::catalog::dcgm::Selection;
 pub use absent::{Absent, Reading};
 pub use activity::Activity;
 pub use busy::Busy;
 pub use clock_events::{CLOCK_EVENTS, ClockEvents};
 use fields::Plan;
+use goodput_catalog::dcgm::Selection;
 pub use mig::{Instance, InstanceBusy, InstanceTotals, MigDevice, MigMode};
 use parking_lot::Mutex;
 pub use power::Power;
+pub use search::Search;
 use shared::Shared;
 use time::Time;
 pub use values::{ComputeMode, Totals, Values};
@@ -224,20 +226,20 @@ impl Nvml {
     /// Starts the reader. A missing library or driver is a state of the snapshot, never an error: the reader keeps
     /// looking, so that a driver loaded later is found.
     #[must_use]
-    pub fn start(library: Option<PathBuf>) -> Self {
+    pub fn start(library: Search) -> Self {
         Self::reading(library, &Selection::default())
     }
 
     /// As [`Nvml::start`], reading these fields of DCGM and what the exporter's own metrics need.
     #[must_use]
-    pub fn reading(library: Option<PathBuf>, selection: &Selection) -> Self {
+    pub fn reading(library: Search, selection: &Selection) -> Self {
         Self::start_with(library, Time::Wall, selection)
     }
 
     /// As [`Nvml::start`], under a clock that stands still until [`Nvml::step`] moves it: for making history of a
     /// simulated driver. `date` is what it shows at first. What is due at the start is read before this returns.
     #[must_use]
-    pub fn stepped(library: Option<PathBuf>, date: SystemTime) -> Self {
+    pub fn stepped(library: Search, date: SystemTime) -> Self {
         let nvml = Self::start_with(library, Time::stepped(date), &Selection::default());
         nvml.step(Duration::ZERO);
         nvml
@@ -254,11 +256,11 @@ impl Nvml {
         self.shared.step(by);
     }
 
-    fn start_with(library: Option<PathBuf>, time: Time, selection: &Selection) -> Self {
+    fn start_with(library: Search, time: Time, selection: &Selection) -> Self {
         let shared = Arc::new(Shared::new(time, Plan::new(selection)));
         let control = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("nvml-control".to_owned());
-        if let Err(error) = thread.spawn(move || control::run(&control, library.as_deref())) {
+        if let Err(error) = thread.spawn(move || control::run(&control, &library)) {
             let reason = format!("cannot start the thread that talks to the nvidia driver: {error}");
             shared.set_driver(Driver::Absent { reason });
             shared.stop();
@@ -332,7 +334,7 @@ mod tests {
 
     #[test]
     fn a_wrong_path_is_named_with_what_to_do() {
-        let nvml = Nvml::start(Some("/nowhere/libnvidia-ml.so.1".into()));
+        let nvml = Nvml::start(Search::File("/nowhere/libnvidia-ml.so.1".into()));
         let snapshot = nvml.settled(Duration::from_secs(20));
         let Driver::Absent { reason } = &snapshot.driver else { panic!("{:?}", snapshot.driver) };
         assert!(reason.contains("/nowhere/libnvidia-ml.so.1") && reason.contains("--nvml.library"), "{reason}");
@@ -342,7 +344,7 @@ mod tests {
 
     #[test]
     fn a_library_that_is_not_nvml_is_called_so() {
-        let nvml = Nvml::start(Some("libc.so.6".into()));
+        let nvml = Nvml::start(Search::File("libc.so.6".into()));
         let snapshot = nvml.settled(Duration::from_secs(20));
         let Driver::Absent { reason } = &snapshot.driver else { panic!("{:?}", snapshot.driver) };
         assert_eq!(reason, "libc.so.6 is not the nvidia management library: it lacks nvmlInit_v2");

@@ -22,7 +22,7 @@ use super::readers::CYCLE;
 use super::shared::{Shared, Slot};
 use super::values::{Totals, Values};
 use super::{Process, merge};
-use crate::catalog::dcgm::{Call, Field, ROWS, Read, Scope};
+use goodput_catalog::dcgm::{Call, Field, ROWS, Read, Scope};
 use lasting::identify;
 use sampling::Profiler;
 

@@ -1,25 +1,22 @@
 //! What the threads share: who runs, what was read last, and how to stop.
 
 mod board;
+mod clock;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use super::absent::Absent;
 use super::fields::Plan;
 use super::time::Time;
 use super::{Driver, Reading};
 use crate::source::xid::{ChannelState, Journal};
 use board::Board;
 pub(super) use board::{Identity, Slot};
-
-/// A call that runs longer than this is reported as stuck, and once it is back, its GPU is left alone for a while. Calls
-/// take milliseconds; the longest wait that is meant, for an event, takes one cycle.
-pub(super) const STUCK_AFTER: Duration = Duration::from_secs(3);
+use clock::Clock;
 
 /// One load of the library, numbered from 1.
 pub(super) type Generation = u64;
@@ -74,37 +71,6 @@ struct Flags {
 impl Flags {
     fn goes_on(&self, generation: Generation) -> bool {
         !self.stopping && self.released.is_none() && generation > self.over
-    }
-}
-
-/// When the running call began, and whether one took too long.
-pub(super) struct Clock {
-    epoch: Instant,
-    /// Milliseconds after `epoch`, plus one; 0 while no call runs.
-    began: AtomicU64,
-    /// The circuit breaker: a call was stuck, and the GPU has not been left alone since.
-    tripped: AtomicBool,
-}
-
-impl Clock {
-    fn new() -> Self {
-        Self { epoch: Instant::now(), began: AtomicU64::new(0), tripped: AtomicBool::new(false) }
-    }
-
-    fn milliseconds(&self) -> u64 {
-        u64::try_from(self.epoch.elapsed().as_millis()).unwrap_or(u64::MAX)
-    }
-
-    /// How long a call has been running, if so long that it is stuck.
-    fn stuck(&self) -> Option<Duration> {
-        let began = self.began.load(Ordering::Relaxed).checked_sub(1)?;
-        Some(Duration::from_millis(self.milliseconds().saturating_sub(began))).filter(|d| *d > STUCK_AFTER)
-    }
-
-    /// An error once a call was stuck: a driver that takes seconds for one answer is not asked for forty more, which
-    /// would hold up the other GPUs behind its locks.
-    pub(super) fn check(&self) -> Reading<()> {
-        if self.tripped.load(Ordering::Relaxed) { Err(Absent::TOO_SLOW) } else { Ok(()) }
     }
 }
 
@@ -186,13 +152,7 @@ impl Shared {
     /// Makes one NVML call, counted and timed.
     pub(super) fn call<T>(&self, clock: &Clock, call: impl FnOnce() -> T) -> T {
         self.calls.fetch_add(1, Ordering::Relaxed);
-        clock.began.store(clock.milliseconds() + 1, Ordering::Relaxed);
-        let answer = call();
-        if clock.stuck().is_some() {
-            clock.tripped.store(true, Ordering::Relaxed);
-        }
-        clock.began.store(0, Ordering::Relaxed);
-        answer
+        clock.time(call)
     }
 
     /// As [`Shared::call`], for a call about one GPU, which is not made any more once one was stuck.
@@ -388,7 +348,7 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::dcgm::Selection;
+    use goodput_catalog::dcgm::Selection;
 
     #[test]
     fn a_release_that_is_taken_back_at_once_ends_the_generation_all_the_same() {

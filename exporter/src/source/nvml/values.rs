@@ -12,7 +12,7 @@ use super::clock_events::ClockEvents;
 use super::health::Health;
 use super::mig::{Instance, InstanceTotals, MigMode};
 use super::power::Power;
-use crate::catalog::dcgm::{Call, Field, Read, Text};
+use goodput_catalog::dcgm::{Call, Field, Read, Text};
 
 /// The readings of one GPU: one per way of reading, in NVML's unit, whatever is made of it.
 ///

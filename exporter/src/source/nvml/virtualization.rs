@@ -4,19 +4,21 @@ use nvml_wrapper_sys::bindings as sys;
 
 use super::absent::{Absent, Reading};
 
-/// What the driver says of virtualization (`nvmlGpuVirtualizationMode_t`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Virtualization {
-    /// Bare metal.
-    None,
-    /// A whole GPU that the hypervisor gave to this virtual machine.
-    Passthrough,
-    /// A share of a GPU in a virtual machine.
-    Vgpu,
-    /// A GPU of a hypervisor that cuts it into vGPUs.
-    HostVgpu,
-    /// A GPU of a hypervisor that shares its graphics (vSGA).
-    HostVsga,
+goodput_catalog::named! {
+    /// What the driver says of virtualization (`nvmlGpuVirtualizationMode_t`).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Virtualization {
+        /// Bare metal.
+        None = "none",
+        /// A whole GPU that the hypervisor gave to this virtual machine.
+        Passthrough = "passthrough",
+        /// A share of a GPU in a virtual machine.
+        Vgpu = "vgpu",
+        /// A GPU of a hypervisor that cuts it into vGPUs.
+        HostVgpu = "host_vgpu",
+        /// A GPU of a hypervisor that shares its graphics (vSGA).
+        HostVsga = "host_vsga",
+    }
 }
 
 impl Virtualization {
@@ -30,18 +32,6 @@ impl Virtualization {
             sys::nvmlGpuVirtualizationMode_NVML_GPU_VIRTUALIZATION_MODE_HOST_VSGA => Self::HostVsga,
             _ => return Err(Absent::NotSupported),
         })
-    }
-
-    /// The value of the label.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Passthrough => "passthrough",
-            Self::Vgpu => "vgpu",
-            Self::HostVgpu => "host_vgpu",
-            Self::HostVsga => "host_vsga",
-        }
     }
 
     /// Does a hypervisor own what lies between this machine and the GPU?

@@ -3,9 +3,9 @@
 mod cases;
 mod tuned;
 
+use goodput_catalog::dcgm::{Call, Read};
 use goodput_exporter::audit::checks::CHECKS;
 use goodput_exporter::audit::{Audit, Finding, Profile, Status, render};
-use goodput_exporter::catalog::dcgm::{Call, Read};
 use goodput_exporter::source::nvml::{Absent, ComputeMode, MigMode, Values, Virtualization, fields};
 
 use crate::support::{Machine, golden, shared};
@@ -25,7 +25,7 @@ fn finding(machine: &Machine, profile: Profile, id: &str) -> Finding {
 #[track_caller]
 fn golden_tables(name: &str, machine: &Machine) {
     let tables = PROFILES.map(|profile| render::table(&audit(machine, profile), false)).join("\n");
-    golden(&format!("audit-{name}.txt"), &tables.replace(&machine.path("").display().to_string(), "/"));
+    golden(&format!("audit/{name}.txt"), &tables.replace(&machine.path("").display().to_string(), "/"));
 }
 
 #[test]
@@ -264,7 +264,7 @@ fn everything_wrong_at_once() {
     }
     golden_tables("everything-wrong", &machine);
     let text = render::markdown(&audit(&machine, Profile::Training));
-    golden("audit-everything-wrong.md", &text.replace(&machine.path("").display().to_string(), "/"));
+    golden("audit/everything-wrong.md", &text.replace(&machine.path("").display().to_string(), "/"));
 }
 
 #[test]

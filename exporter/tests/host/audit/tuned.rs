@@ -1,6 +1,6 @@
 //! A machine on which every check passes.
 
-use goodput_exporter::catalog::dcgm::{Call, Read};
+use goodput_catalog::dcgm::{Call, Read};
 use goodput_exporter::source::nvml::{ComputeMode, Driver, MigMode, fields};
 
 use super::cases;

@@ -2,9 +2,9 @@
 
 use super::super::super::given_up::polled;
 use super::*;
-use crate::sample::{Batch, Series};
-use crate::serve::Intake;
-use crate::store::{Options, Selection, Store, StoreError, wall_clock};
+use crate::app::Intake;
+use goodput_exposition::sample::{Batch, Series};
+use goodput_store::{Options, Selection, Store, StoreError, wall_clock};
 
 fn receiver<S: Samples>(store: S, limits: Limits) -> Arc<Receiver<S>> {
     let work = Arc::new(Work::new(limits, Arc::default()));

@@ -14,7 +14,7 @@ use super::super::shared::{Identity, Shared, Slot};
 use super::super::single;
 use super::sampling::Profiler;
 use super::{Due, PEER_CYCLES, Reader, raw};
-use crate::catalog::dcgm::{self, Call, Event, Read, Text};
+use goodput_catalog::dcgm::{self, Call, Event, Read, Text};
 
 /// GPUs that are asked about as peers at most.
 const MOST_PEERS: u32 = 64;

@@ -6,7 +6,7 @@ use nvml_wrapper::error::NvmlError;
 use super::super::absent::Reading;
 use super::super::fields::{POWER_LIMIT_DEFAULT, POWER_LIMIT_ENFORCED};
 use super::{Reader, Scope};
-use crate::catalog::dcgm::{Field, Read};
+use goodput_catalog::dcgm::{Field, Read};
 
 /// mW by a call.
 type Call = fn(&Device<'_>) -> Result<u32, NvmlError>;

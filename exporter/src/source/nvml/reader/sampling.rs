@@ -13,7 +13,7 @@ use super::super::raw::{self, Gpm, Samples};
 use super::super::readers::CYCLE;
 use super::super::ring::Ring;
 use super::{Due, RAREST_CYCLES, Reader, SLOW_CYCLES};
-use crate::catalog::dcgm::Call;
+use goodput_catalog::dcgm::Call;
 
 /// The least time between two samples of a pair (nvmlGpmMetricsGet).
 const GPM_FLOOR: Duration = Duration::from_millis(100);

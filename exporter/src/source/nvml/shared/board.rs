@@ -10,7 +10,8 @@ use parking_lot::Mutex;
 use super::super::absent::Absent;
 use super::super::values::{Totals, Values};
 use super::super::{Driver, Gpu, Process, Reading, Snapshot, State, Virtualization};
-use super::{Clock, Generation, STUCK_AFTER, Shared};
+use super::clock::{Clock, STUCK_AFTER};
+use super::{Generation, Shared};
 use crate::parse::bus_id::Address;
 use crate::source::xid::{ChannelState, Place};
 
@@ -208,7 +209,7 @@ impl Shared {
     /// Shows that the GPU cannot be read, and why.
     pub(in super::super) fn fail(&self, slot: &Slot, why: Absent) {
         let state = if why == Absent::Lost { State::Lost } else { State::Failing(why) };
-        slot.clock.tripped.store(false, Ordering::Relaxed);
+        slot.clock.reset();
         let before = {
             let mut seen = slot.seen.lock();
             seen.open = false;

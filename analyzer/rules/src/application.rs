@@ -1,0 +1,171 @@
+//! What jobs say of their own progress: configured counters (steps, samples, tokens), joined to the owners of GPUs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use crate::frame::{growth, union_ms};
+use goodput_exposition::sample::{Labels, Series, TimeMs};
+use goodput_verdict::owner::owners_named;
+use goodput_verdict::{Achieved, Interval};
+
+/// A configured counter.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Counter {
+    /// The metric's name.
+    pub metric: String,
+    /// What it counts.
+    pub unit: String,
+    /// The label that names the owner of the GPUs; see [`owners_named`].
+    pub owner_label: String,
+    /// What one GPU could do per second, where that is known.
+    pub ideal: Option<f64>,
+    /// What several series of one owner are to each other.
+    pub combine: Combine,
+}
+
+/// What several series of one owner are to each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Combine {
+    /// Each process counts its own part.
+    Sum,
+    /// Each process counts the whole.
+    Max,
+}
+
+/// The growth of one series within the window.
+struct Growth {
+    amount: f64,
+    spans: Vec<Range<TimeMs>>,
+}
+
+/// What was achieved in the window. `series` reaches beyond it by the longest gap that is bridged; `intervals` are the
+/// window's verdicts: who holds no GPU in it is not joined.
+#[must_use]
+pub fn measure(
+    counters: &[Counter],
+    series: &[Series],
+    intervals: &[Interval],
+    window: &Range<TimeMs>,
+) -> Vec<Achieved> {
+    let holders: BTreeSet<&str> = intervals.iter().filter_map(|i| i.owner.as_deref()).collect();
+    let mut all = Vec::new();
+    for counter in counters {
+        let mut groups: BTreeMap<(Option<String>, String), Vec<Growth>> = BTreeMap::new();
+        for Series { labels, samples } in series.iter().filter(|s| s.labels.metric() == counter.metric) {
+            let Some(growth) = within(samples, window) else { continue };
+            let subject = labels.get(&counter.owner_label).unwrap_or_default().to_owned();
+            groups.entry((holder(labels, &counter.owner_label, &holders), subject)).or_default().push(growth);
+        }
+        all.extend(groups.into_iter().map(|(who, growths)| counter.achieved(who, &growths, window)));
+    }
+    all
+}
+
+/// The one holder that the series may be of.
+fn holder(labels: &Labels, owner_label: &str, holders: &BTreeSet<&str>) -> Option<String> {
+    let mut known = owners_named(labels, owner_label).into_iter().filter(|name| holders.contains(name.as_str()));
+    known.next().filter(|_| known.next().is_none())
+}
+
+fn within(samples: &[goodput_exposition::sample::Sample], window: &Range<TimeMs>) -> Option<Growth> {
+    let mut sum = Growth { amount: 0.0, spans: Vec::new() };
+    for piece in growth(samples) {
+        let span = piece.span.start.max(window.start)..piece.span.end.min(window.end);
+        if !span.is_empty() {
+            sum.amount += piece.value * (span.end - span.start) as f64 / 1000.0;
+            sum.spans.push(span);
+        }
+    }
+    (!sum.spans.is_empty()).then_some(sum)
+}
+
+impl Counter {
+    fn achieved(&self, who: (Option<String>, String), growths: &[Growth], window: &Range<TimeMs>) -> Achieved {
+        let amounts = growths.iter().map(|growth| growth.amount);
+        let spans = growths.iter().flat_map(|growth| growth.spans.iter().cloned()).collect();
+        Achieved {
+            metric: self.metric.clone(),
+            unit: self.unit.clone(),
+            start_ms: window.start,
+            end_ms: window.end,
+            owner: who.0,
+            subject: who.1,
+            amount: match self.combine {
+                Combine::Sum => amounts.sum(),
+                Combine::Max => amounts.fold(0.0, f64::max),
+            },
+            covered_ms: union_ms(spans, std::slice::from_ref(window)).iter().sum(),
+            ideal: self.ideal,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use goodput_exposition::sample::Sample;
+    use goodput_testing::bare;
+    use goodput_verdict::Class;
+
+    const MINUTE: i64 = 60_000;
+    const WINDOW: Range<TimeMs> = 0..60 * MINUTE;
+
+    fn counter(combine: Combine) -> Counter {
+        let (metric, unit) = ("steps_total".to_owned(), "steps".to_owned());
+        Counter { metric, unit, owner_label: "slurm_job".into(), ideal: Some(2.0), combine }
+    }
+
+    fn held_by(owner: &str) -> Interval {
+        Interval { owner: Some(owner.into()), ..bare(Class::Productive, WINDOW) }
+    }
+
+    /// A sample a minute, from minute `from` on.
+    fn series(job: &str, rank: &str, from: i64, values: impl IntoIterator<Item = f64>) -> Series {
+        let labels = Labels::new([("__name__", "steps_total"), ("slurm_job", job), ("rank", rank)]);
+        let sample = |(n, value)| Sample { time_ms: (from + n) * MINUTE, value };
+        Series { labels, samples: (0..).zip(values).map(sample).collect() }
+    }
+
+    fn one(combine: Combine, series: &[Series], owner: &str) -> Achieved {
+        let all = measure(&[counter(combine)], series, &[held_by(owner)], &WINDOW);
+        assert_eq!(all.len(), 1, "{all:?}");
+        all.into_iter().next().unwrap()
+    }
+
+    #[test]
+    fn growth_is_cut_at_the_window_and_a_reset_counts_from_zero() {
+        // Ten a minute from five minutes before the window on; reset after 20 minutes, to 4; then ten a minute.
+        let values = (0..25).map(|n| 1000.0 + 10.0 * f64::from(n)).chain((0..10).map(|n| 4.0 + 10.0 * f64::from(n)));
+        let got = one(Combine::Sum, &[series("7", "0", -5, values)], "slurm-7");
+        assert_eq!((got.owner.as_deref(), got.subject.as_str(), got.ideal), (Some("slurm-7"), "7", Some(2.0)));
+        assert!((got.amount - (190.0 + 4.0 + 90.0)).abs() < 1e-9, "{got:?}");
+        assert_eq!(got.covered_ms, 29 * MINUTE);
+    }
+
+    #[test]
+    fn ranks_count_their_part_or_the_whole() {
+        let ranks = [series("7", "0", 0, [0.0, 10.0, 20.0]), series("7", "1", 1, [0.0, 10.0, 30.0])];
+        let sum = one(Combine::Sum, &ranks, "slurm-7");
+        assert_eq!((sum.amount, sum.covered_ms), (50.0, 3 * MINUTE));
+        assert_eq!(one(Combine::Max, &ranks, "slurm-7").amount, 30.0);
+    }
+
+    #[test]
+    fn who_holds_no_gpu_is_not_joined() {
+        let got = one(Combine::Sum, &[series("8", "0", 0, [0.0, 10.0])], "slurm-7");
+        assert_eq!((got.owner, got.subject.as_str(), got.amount), (None, "8", 10.0));
+    }
+
+    #[test]
+    fn two_holders_that_fit_are_none() {
+        let holders = [held_by("slurm-7"), held_by("job/7")];
+        let all = measure(&[counter(Combine::Sum)], &[series("7", "0", 0, [0.0, 10.0])], &holders, &WINDOW);
+        assert_eq!(all.iter().map(|a| a.owner.as_deref()).collect::<Vec<_>>(), [None]);
+    }
+
+    #[test]
+    fn a_counter_that_is_not_there_achieves_nothing_and_not_zero() {
+        let single = [series("7", "0", 0, [5.0])];
+        assert_eq!(measure(&[counter(Combine::Sum)], &single, &[held_by("slurm-7")], &WINDOW), []);
+    }
+}

@@ -1,0 +1,147 @@
+//! `dataloader_storage`: the job's workers wait for reads instead of computing, and the GPU waits for them.
+//!
+//! That some task waits for I/O proves no late read: of 24 workers that each read for a tenth of their time, one waits
+//! nearly always. So the rule asks whether the workers wait for more of their time than they compute.
+
+use super::cpu::{self, CpuUse};
+use super::depth::HeldGpus;
+use super::thresholds::confidence::{COUNTED, NODE_WIDE, WEAK};
+use super::work::work;
+use super::{Cell, Class, Fact, Rule, Thresholds, Verdict, fed, loaders};
+use crate::median::median;
+use crate::signal::Signal;
+
+pub(super) const RULE: Rule = Rule { class: Class::DataloaderStorage, explains: &[Class::FeedingUnsplit], judge };
+
+/// Loaders from which one nearly always waits.
+const FEW: f64 = 3.0;
+
+fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
+    let Some((waiting, confidence)) = waiting(cell, t) else {
+        return Verdict::Abstain {
+            missing: vec![Signal::JobIoPressure, Signal::NodeIoPressure, Signal::NodeCpuIowait],
+        };
+    };
+    let Some(cpu) = CpuUse::of(cell) else { return Verdict::without(&cpu::SIGNALS) };
+    if waiting.value < waiting.threshold || cpu.ratio > t.storage_cpu_ratio || writes_instead(cell, t) {
+        return Verdict::No;
+    }
+    // Time with at least one task waiting bounds the time for which the GPU waited for it.
+    let Some((late, max_share)) = late(cell, waiting.value, t) else { return Verdict::No };
+    let facts = vec![waiting, cpu.fact(t.storage_cpu_ratio), late];
+    Verdict::Claim { max_share, confidence: confidence.min(cpu.confidence), facts }
+}
+
+/// Time spent waiting for I/O: of the job, else of its node, else what iowait tells.
+fn waiting(cell: &Cell<'_>, t: &Thresholds) -> Option<(Fact, f64)> {
+    let levels = [
+        (Signal::JobIoPressure, t.io_waiting_ratio, COUNTED),
+        (Signal::NodeIoPressure, t.io_waiting_ratio, NODE_WIDE),
+        (Signal::NodeCpuIowait, t.iowait_cores, WEAK),
+    ];
+    levels.into_iter().find_map(|(signal, threshold, confidence)| {
+        cell.mean(signal).map(|value| (Fact::of(signal, value, threshold), confidence))
+    })
+}
+
+/// Who writes waits for I/O too. What the job does counts, else what its node does.
+fn writes_instead(cell: &Cell<'_>, t: &Thresholds) -> bool {
+    let read = |signals: [Signal; 2]| signals.into_iter().filter_map(|signal| cell.mean(signal)).reduce(f64::max);
+    let of_job = read([Signal::JobWritten, Signal::JobStorageWritten]).zip(read(fed::READ));
+    let of_node = || cell.mean(Signal::NodeDiskWritten).zip(cell.mean(Signal::NodeDiskRead));
+    let Some((written, read)) = of_job.or_else(of_node) else { return false };
+    written >= t.checkpoint_bytes && written >= t.writes_over_reads_ratio * read
+}
+
+/// What shows that reads are late and preparation is not, and for how much of the cell.
+fn late(cell: &Cell<'_>, some: f64, t: &Thresholds) -> Option<(Fact, f64)> {
+    let cores = loaders::cores(cell, t)?;
+    let late = loaders::late_share(cell, t);
+    if let Some(count) = loaders::count(cell).filter(|_| waits_for_batches(cell, t)) {
+        // Of the time that a batch takes them, what they compute is not late for reads.
+        let counted = do_not_compute(count, some, cores, t).map(|fact| (fact, some.min(fact.value * late)));
+        return counted.or_else(|| stalled(cell, t).map(|fact| (fact, fact.value)));
+    }
+    let compared = || same_cpu_per_work(cell, cores, t).or_else(|| fewer_compute(cell, some, cores, t));
+    let told = waiting_tasks(cell, some, cores, t).map(|fact| (fact, some));
+    let told = told.or_else(|| compared().map(|fact| (fact, some.min(late))));
+    told.or_else(|| stalled(cell, t).map(|fact| (fact, fact.value)))
+}
+
+/// No task ran while some waited (PSI full): of the job, else of its node.
+fn stalled(cell: &Cell<'_>, t: &Thresholds) -> Option<Fact> {
+    let told = [Signal::JobIoStalled, Signal::NodeIoStalled];
+    let (signal, value) = told.into_iter().find_map(|signal| Some((signal, cell.mean(signal)?)))?;
+    (value >= t.io_waiting_ratio).then(|| Fact::of(signal, value, t.io_waiting_ratio))
+}
+
+/// Has the GPU nothing to do for so much of the cell that the queue of batches is empty then, and no loader rests?
+fn waits_for_batches(cell: &Cell<'_>, t: &Thresholds) -> bool {
+    work(cell, t).is_some_and(|work| work.ratio >= t.sustained_busy_ratio)
+        && loaders::late_share(cell, t) >= t.io_waiting_ratio
+}
+
+/// No loader rests while the GPU waits for a batch, so those that do not compute wait. Then one of them
+/// nearly always does: of N independent ones that each wait for half of their time one at least does for all but 0.5^N of
+/// it. More than a few are not asked for more, for moments in which all have what they need at once come from the job's step.
+fn do_not_compute(count: f64, some: f64, cores: f64, t: &Thresholds) -> Option<Fact> {
+    let least = 1.0 - (1.0 - t.waiting_share_ratio).powf(count.min(FEW));
+    let value = (count - cores) / count;
+    let signal = "loaders that do not compute / all";
+    (some >= least && value >= t.waiting_share_ratio).then_some(Fact {
+        signal,
+        unit: "ratio",
+        value,
+        threshold: t.waiting_share_ratio,
+    })
+}
+
+/// As many tasks wait as compute. Processes in uninterruptible sleep are counted at each scrape; at least one waits while the pressure says so. iowait counts one for each CPU, and none
+/// for a CPU that has other work; of tasks of others it counts no more than what falls into that time.
+fn waiting_tasks(cell: &Cell<'_>, some: f64, cores: f64, t: &Thresholds) -> Option<Fact> {
+    let iowait = cell.mean(Signal::NodeCpuIowait).filter(|_| loaders::is_alone(cell)).unwrap_or(0.0);
+    let asleep = cell.mean(Signal::JobUninterruptible).unwrap_or(0.0);
+    let waiting = some.max(iowait * some.min(1.0)).max(asleep);
+    // Of a node it is not known what the threads use that launch kernels: no more than one for each GPU does.
+    let is_node = cell.mean(Signal::JobCpuUsage).is_none() && some >= t.waiting_share_ratio;
+    let threads = || f64::from(HeldGpus::around(cell).by_anyone) - loaders::working_gpus(cell, t);
+    let cores = if is_node { (cores - threads()).max(0.0) } else { cores };
+    let value = waiting / (waiting + cores);
+    let signal = "tasks that wait / those that wait or compute";
+    (value >= t.waiting_share_ratio).then_some(Fact { signal, unit: "ratio", value, threshold: t.waiting_share_ratio })
+}
+
+/// The job reads, and a batch takes no more of the CPU than in the minutes in which the GPU worked more: preparation is not
+/// what became longer.
+fn same_cpu_per_work(cell: &Cell<'_>, cores: f64, t: &Thresholds) -> Option<Fact> {
+    fed::reads(cell, t).or_else(|| fed::node_reads(cell, t))?;
+    if wait_for_cpus(cell, t) {
+        return None;
+    }
+    let busy = |cell: &Cell<'_>| work(cell, t).map(|work| work.ratio);
+    let here = busy(cell).filter(|busy| *busy >= t.sustained_busy_ratio)?;
+    let around = cell.node.around(cell.index, t.derate_around_seconds).map(|index| Cell { index, ..*cell });
+    let fed = around.filter(Cell::is_held_by_owner).filter_map(|cell| {
+        let busy = busy(&cell).filter(|busy| *busy >= here + t.straggler_ratio)?;
+        Some(loaders::cores(&cell, t)? / busy)
+    });
+    let fed: Vec<f64> = fed.collect();
+    if (fed.len() as f64) < t.deep_cells {
+        return None;
+    }
+    let threshold = median(fed)? * t.like_batch_ratio;
+    let fact = Fact { signal: "loaders' cores / busy", unit: "cores", value: cores / here, threshold };
+    (fact.value <= threshold).then_some(fact)
+}
+
+/// Loaders that computed in other minutes are there in this one too, if not all of them.
+fn fewer_compute(cell: &Cell<'_>, some: f64, cores: f64, t: &Thresholds) -> Option<Fact> {
+    let is_told = loaders::are_told(cell, t) && waits_for_batches(cell, t) && !wait_for_cpus(cell, t);
+    let least = loaders::at_least(cell, t).filter(|least| is_told && *least >= 1.0)?;
+    do_not_compute(least, some, cores, t)
+}
+
+fn wait_for_cpus(cell: &Cell<'_>, t: &Thresholds) -> bool {
+    let pressure = cell.mean(Signal::JobCpuPressure).or_else(|| cell.mean(Signal::NodeCpuPressure));
+    pressure.is_some_and(|waiting| waiting >= t.cpu_waiting_ratio)
+}

@@ -1,0 +1,155 @@
+//! Readings of one entity's signals, cell by cell, where several series may tell the same thing.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::mem;
+use std::ops::Range;
+
+use super::grid::interval_ms;
+use super::identity::Target;
+use super::piece::{Piece, Reading, pieces, readings};
+use super::{DEFAULT_INTERVAL_MS, Source};
+use crate::signal::{Kind, Signal};
+use goodput_exposition::sample::{Sample, TimeMs};
+
+/// Series of one metric and target, by the part that they are about.
+type Parts<'s, 'a> = BTreeMap<&'s [&'a str], Vec<&'s Source<'a>>>;
+
+type Track = Vec<Option<Reading>>;
+
+/// A signal, and the NUMA node where it is one per NUMA node.
+type Key = (Signal, Option<Box<str>>);
+
+/// Readings per signal and cell.
+#[derive(Debug, Default)]
+pub struct Tracks {
+    /// By the number of the signal, for rules ask for them all the time; those that are not told are empty.
+    plain: Vec<Track>,
+    /// The same, and then in order of NUMA node.
+    by_numa_node: Vec<Vec<(Box<str>, Track)>>,
+}
+
+impl Tracks {
+    /// The signal in the cell of this index; `None` where nothing is known.
+    #[must_use]
+    pub fn read(&self, signal: Signal, cell: usize) -> Option<&Reading> {
+        self.plain.get(signal as usize)?.get(cell)?.as_ref()
+    }
+
+    /// The signal in the cell on each NUMA node where it is known.
+    pub fn by_numa_node(&self, signal: Signal, cell: usize) -> impl Iterator<Item = (&str, &Reading)> {
+        let tracks = self.by_numa_node.get(signal as usize).into_iter().flatten();
+        tracks.filter_map(move |(node, track)| Some((&**node, track.get(cell)?.as_ref()?)))
+    }
+
+    /// Does no series describe the host itself? Whether it takes pods is known from elsewhere.
+    #[must_use]
+    pub fn is_silent(&self) -> bool {
+        let told = self.plain.iter().enumerate().filter(|(_, track)| !track.is_empty());
+        self.by_numa_node.is_empty() && told.into_iter().all(|(signal, _)| signal == Signal::NodeUnschedulable as usize)
+    }
+
+    /// The readings of one entity. Parts (CPUs, disks) are summed within one metric of one target; of several metrics,
+    /// targets or replicas that tell the same thing, the one that covers the most of a cell is taken, never the sum.
+    pub(crate) fn of(
+        sources: &[&Source<'_>],
+        cells: &[Range<TimeMs>],
+        keep: impl Fn(&Source<'_>, &Piece) -> bool,
+    ) -> Tracks {
+        let mut origins: BTreeMap<(Key, usize, Target<'_>), Parts<'_, '_>> = BTreeMap::new();
+        for source in sources {
+            let key = (source.meaning.signal, source.meaning.numa_node.map(Box::from));
+            let origin = (key, source.meaning.rank, source.target);
+            origins.entry(origin).or_default().entry(&source.meaning.part).or_default().push(source);
+        }
+        let mut tracks = Tracks::default();
+        for ((key, ..), parts) in origins {
+            let parts = parts.values().map(|same| one_part(key.0, same, cells, &keep));
+            let Some(track) = parts.reduce(|a, b| zip(a, b, sum)) else { continue };
+            let place = tracks.place(key);
+            let known = mem::take(place);
+            *place = if known.is_empty() { track } else { zip(known, track, better) };
+        }
+        tracks
+    }
+
+    fn place(&mut self, (signal, numa_node): Key) -> &mut Track {
+        let Some(node) = numa_node else { return numbered(&mut self.plain, signal) };
+        let tracks = numbered(&mut self.by_numa_node, signal);
+        let at = tracks.binary_search_by(|(known, _)| known.cmp(&node)).unwrap_or_else(|at| {
+            tracks.insert(at, (node, Track::default()));
+            at
+        });
+        &mut tracks[at].1
+    }
+}
+
+/// The place of a signal among those that are found by its number.
+fn numbered<T: Default>(all: &mut Vec<T>, signal: Signal) -> &mut T {
+    let number = signal as usize;
+    all.resize_with(all.len().max(number + 1), T::default);
+    &mut all[number]
+}
+
+/// Series of one part: gauges of one target that differ in other labels (such as the pod) are one level after another;
+/// counters are not, for two replicas' samples of one counter interleave and would look like resets.
+fn one_part(
+    signal: Signal,
+    same: &[&Source<'_>],
+    cells: &[Range<TimeMs>],
+    keep: impl Fn(&Source<'_>, &Piece) -> bool,
+) -> Track {
+    let track = |source: &Source<'_>, pieces: &[Piece], samples: &[Sample]| {
+        let kept = match pieces.iter().all(|p| keep(source, p)) {
+            true => Cow::Borrowed(pieces),
+            false => pieces.iter().filter(|p| keep(source, p)).cloned().collect(),
+        };
+        readings(signal, &kept, samples, cells)
+    };
+    match same {
+        [one] => track(one, &one.pieces(), one.samples),
+        _ if signal.kind() == Kind::Counter => {
+            let tracks = same.iter().map(|s| track(s, &s.pieces(), s.samples));
+            tracks.reduce(|a, b| zip(a, b, better)).unwrap_or_default()
+        }
+        [] => Track::default(),
+        [first, ..] => {
+            let samples = merged(signal, same);
+            let interval = interval_ms(&samples).unwrap_or(DEFAULT_INTERVAL_MS);
+            track(first, &pieces(signal, &samples, first.meaning.scale, interval), &samples)
+        }
+    }
+}
+
+/// All samples in order of time, one per time; a value is preferred to the marker of a series that ended there.
+pub(super) fn merged(signal: Signal, same: &[&Source<'_>]) -> Vec<Sample> {
+    let mut samples: Vec<Sample> = same.iter().flat_map(|s| s.told().into_owned()).collect();
+    samples.sort_by_key(|s| (s.time_ms, !signal.admits(s.value)));
+    samples.dedup_by_key(|s| s.time_ms);
+    samples
+}
+
+fn zip(a: Track, b: Track, join: fn(Reading, Reading) -> Reading) -> Track {
+    let both = |(a, b): (Option<Reading>, Option<Reading>)| match (a, b) {
+        (Some(a), Some(b)) => Some(join(a, b)),
+        (one, None) | (None, one) => one,
+    };
+    a.into_iter().zip(b).map(both).collect()
+}
+
+fn better(a: Reading, b: Reading) -> Reading {
+    if b.covered_ms > a.covered_ms { b } else { a }
+}
+
+fn sum(a: Reading, b: Reading) -> Reading {
+    Reading {
+        mean: a.mean + b.mean,
+        min: a.min + b.min,
+        max: a.max + b.max,
+        covered_ms: a.covered_ms.min(b.covered_ms),
+        samples: a.samples.min(b.samples),
+        coarse: a.coarse || b.coarse,
+        spread: a.spread.zip(b.spread).map(|(a, b)| a + b),
+        held_ms2: a.held_ms2.max(b.held_ms2),
+    }
+}

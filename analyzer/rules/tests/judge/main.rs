@@ -1,0 +1,21 @@
+//! The judgement from outside: series in, intervals out.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of a test are test code")]
+
+mod capacity;
+mod crash;
+mod depth;
+mod energy;
+mod events;
+mod feeding;
+mod identity;
+mod ledger;
+mod long_start;
+mod mig;
+mod phases;
+mod placement;
+mod recorded;
+mod runs;
+mod sources;
+mod storage_traces;
+mod straggler;

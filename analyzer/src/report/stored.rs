@@ -1,0 +1,289 @@
+//! The report of a period, out of a store.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use goodput_exposition::sample::TimeMs;
+use goodput_store::{ReadVerdicts, StoreError, Verdicts, Whose};
+use goodput_verdict::{Group, HOUR_MS, Interval, NodeHour};
+
+use super::build::summed;
+use super::finding::Proving;
+use super::recall::{known_clusters, recall, recall_clusters};
+use super::summed::{Item, Summed};
+use super::{Finding, Period, Price, Report, runs, throughput};
+use crate::judge::{hour_of, reaches_over, shown, spans};
+
+/// Roll-ups are read a day at a time: those of a week of a large fleet would not fit into memory.
+const AT_ONCE_MS: i64 = 24 * HOUR_MS;
+
+/// The report of a period. Sums are those of roll-ups; intervals are read for the evidence of the findings that are shown.
+pub async fn stored(verdicts: &impl ReadVerdicts, period: Period, prices: &[Price]) -> Result<Report, StoreError> {
+    let (before, range) = (period.previous(), period.start_ms..period.end_ms);
+    let achieved = verdicts.achieved(range.clone()).await?;
+    let mut held = throughput::Held::of(&achieved);
+    let mut items = read(verdicts, &range, prices, |hour| held.add(hour)).await?;
+    let mut previous = read(verdicts, &(before.start_ms..before.end_ms), prices, |_| ()).await?;
+    let known = known_clusters(items.iter().chain(&previous).map(|item| item.interval()));
+    recall(&known, items.iter_mut().chain(&mut previous).map(|item| item.interval_mut()));
+    let mut report = summed(&items, &previous, period, prices);
+    drop((items, previous));
+    for node in report.timeline.nodes() {
+        verdicts.hours(range.clone(), Some(&node)).await?.iter().for_each(|hour| report.timeline.add(hour));
+    }
+    let axis = report.timeline.axis.clone();
+    for finding in report.shown_mut() {
+        prove(verdicts, finding, &axis, &range, &known).await?;
+    }
+    let history = verdicts.history(range.clone()).await?;
+    let whose: Vec<Whose> = match runs::nodes(&history) {
+        Some(nodes) => nodes.iter().map(|node| Whose::node(node)).collect(),
+        None => vec![Whose::default()],
+    };
+    let mut of_runs = Vec::new();
+    for whose in whose {
+        let intervals = verdicts.intervals_of(range.clone(), &whose).await?;
+        of_runs.extend(intervals.into_iter().filter(|i| i.class.group() != Group::Capacity));
+    }
+    recall(&known, of_runs.iter_mut());
+    Ok(Report {
+        throughput: throughput::build(&achieved, &held),
+        runs: runs::build(&history, &of_runs, &range),
+        warnings: warnings(verdicts, &before, &report.period).await?,
+        ..report.with_outlook(&verdicts.outlook(range).await?)
+    })
+}
+
+/// What is summed of a range, and `seen` of each roll-up.
+async fn read<'p>(
+    verdicts: &impl ReadVerdicts,
+    range: &Range<TimeMs>,
+    prices: &'p [Price],
+    mut seen: impl FnMut(&NodeHour),
+) -> Result<Vec<Item<'p>>, StoreError> {
+    let mut summed = Summed::new(prices);
+    for day in days(range) {
+        for hour in verdicts.hours(day, None).await? {
+            seen(&hour);
+            summed.add(hour);
+        }
+    }
+    Ok(summed.items())
+}
+
+/// What is summed of a range, without prices.
+pub(crate) async fn items(
+    verdicts: &impl ReadVerdicts,
+    range: &Range<TimeMs>,
+) -> Result<Vec<Item<'static>>, StoreError> {
+    let mut items = read(verdicts, range, &[], |_| ()).await?;
+    let known = known_clusters(items.iter().map(Item::interval));
+    recall(&known, items.iter_mut().map(Item::interval_mut));
+    Ok(items)
+}
+
+/// The intervals that a report of the period rests on, for its CSV form.
+pub async fn intervals(verdicts: &impl ReadVerdicts, period: &Period) -> Result<Vec<Interval>, StoreError> {
+    let mut intervals = verdicts.intervals(period.start_ms..period.end_ms).await?;
+    recall_clusters(&mut intervals);
+    Ok(intervals)
+}
+
+/// The range in parts of a day at most. Verdicts never reach over a full hour of UTC.
+fn days(range: &Range<TimeMs>) -> impl Iterator<Item = Range<TimeMs>> {
+    let end = range.end;
+    let next = move |start: TimeMs| (start.div_euclid(HOUR_MS) * HOUR_MS + AT_ONCE_MS).min(end);
+    let starts = std::iter::successors(Some(range.start), move |start| Some(next(*start)));
+    starts.take_while(move |start| *start < end).map(move |start| start..next(start))
+}
+
+/// Gives a finding the evidence of its intervals.
+async fn prove(
+    verdicts: &impl ReadVerdicts,
+    finding: &mut Finding,
+    axis: &Period,
+    range: &Range<TimeMs>,
+    known: &BTreeMap<String, String>,
+) -> Result<(), StoreError> {
+    let class = Some(finding.class);
+    let whose = match (&finding.owner, &finding.node) {
+        // Verdicts of releases that did not tell the run have it as their owner.
+        (Some(holder), _) => vec![
+            Whose { class, run: Some(holder.clone()), ..Whose::default() },
+            Whose { class, owner: Some(holder.clone()), ..Whose::default() },
+        ],
+        (None, node) => vec![Whose { class, node: node.clone(), ..Whose::default() }],
+    };
+    let mut proving = Proving::default();
+    for day in days(range) {
+        for (n, whose) in whose.iter().enumerate() {
+            let mut intervals = verdicts.intervals_of(day.clone(), whose).await?;
+            intervals.retain(|i| n == 0 || i.run.is_none());
+            recall(known, intervals.iter_mut());
+            intervals.iter().filter(|i| finding.has(i)).for_each(|i| proving.add(i, axis));
+        }
+    }
+    finding.prove(proving);
+    Ok(())
+}
+
+/// What the report lacks, in sentences.
+async fn warnings(verdicts: &impl ReadVerdicts, before: &Period, period: &Period) -> Result<Vec<String>, StoreError> {
+    let mut around = Vec::new();
+    // Verdicts never reach over a full hour of UTC.
+    for edge in [before.start_ms, period.start_ms, period.end_ms].into_iter().filter(|edge| edge % HOUR_MS != 0) {
+        around.push((edge, verdicts.verdicts(hour_of(&(edge..edge))).await?));
+    }
+    Ok(lacking(period, &around))
+}
+
+/// What a report lacks where the verdicts around its ends, each with the hour before and after it, were cut for another zone.
+fn lacking(period: &Period, around: &[(TimeMs, Verdicts)]) -> Vec<String> {
+    let lacks = around.iter().filter(|(edge, stored)| spans(stored).any(|span| reaches_over(&span, *edge)));
+    lacks
+        .map(|(edge, _)| {
+            let hour = hour_of(&(*edge..*edge + 1));
+            format!(
+                "Verdicts from {} to {} were cut for another time zone and reach over {}, so they are not counted here: \
+                 goodput-analyzer classify --start {} --end {} cuts them again, with serve stopped.",
+                period.show(hour.start),
+                period.show(hour.end),
+                period.show(*edge),
+                shown(edge - HOUR_MS),
+                shown(edge + HOUR_MS),
+            )
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use goodput_store::Results as _;
+    use goodput_verdict::{Class, Culprit, Energy, Evidence, Outlook};
+    use jiff::tz::TimeZone;
+
+    use super::*;
+    use crate::config::Config;
+    use crate::judge::tests::{START, store};
+    use crate::report::build;
+    use goodput_testing::bare;
+
+    const HOURS: i64 = 60;
+    const PRICES: &str = "prices:\n\
+        - {model: '*', currency: EUR, per_gpu_hour: 1.234567, per_kwh: 0.31, pue: 1.3, valid_from: 1970-01-01}\n\
+        - {model: H100, node: n1, currency: EUR, per_gpu_hour: 3.7, valid_from: 2026-11-17}\n";
+
+    /// Numbers below `n`, by a linear congruential generator.
+    struct Rolls(u64);
+
+    impl Rolls {
+        fn below(&mut self, n: u64) -> u64 {
+            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (self.0 >> 33) % n
+        }
+
+        fn one<T: Copy>(&mut self, of: &[T]) -> T {
+            of[self.below(of.len() as u64) as usize]
+        }
+
+        fn interval(&mut self, node: &str, gpu: u64, hour: i64) -> Interval {
+            let start = START + hour * HOUR_MS + self.one(&[0, 10, 15, 30]) * 60_000;
+            let end = START + (hour + 1) * HOUR_MS - self.one(&[0, 5, 15]) * 60_000;
+            let owner = self.one(&[None, Some("a/x-0"), Some("a/x-1"), Some("b/y")]).map(str::to_owned);
+            let class =
+                self.one(&[Class::Productive, Class::IdleHeld, Class::ColdStart, Class::Straggler, Class::NoData]);
+            let proof =
+                |signal: &str, value| Evidence { signal: signal.into(), value, unit: "ratio".into(), threshold: 0.3 };
+            Interval {
+                node: node.into(),
+                gpu: format!("GPU-{node}-{gpu}"),
+                model: self.one(&[Some("H100"), Some("T4"), None]).map(str::to_owned),
+                run: owner.as_ref().filter(|owner| owner.starts_with('a')).map(|_| "a/x".to_owned()),
+                account: owner.as_ref().map(|owner| owner[..1].to_owned()),
+                owner,
+                class,
+                charged_to: (class == Class::Straggler).then(|| Culprit { node: "n1".into(), gpu: "GPU-n1-0".into() }),
+                ms: 1 + self.below(1_000_000) as i64,
+                confidence: 0.1 * (1 + self.below(9)) as f64,
+                busy_signal: self.one(&[None, Some("gpu_busy")]).map(str::to_owned),
+                evidence: vec![
+                    proof("gpu_busy", self.below(100) as f64),
+                    proof(self.one(&["gpu_power", "gpu_power contradicts"]), 1.0),
+                ],
+                missing: self.one(&[&[][..], &["gr_engine_active"]]).iter().map(|name| (*name).to_owned()).collect(),
+                energy: self.one(&[None, Some(Energy { mj: 77_777_777, ms: 9, counted_ms: 5 })]),
+                variance_ms2: Some(self.below(1_000_000) as i64),
+                ..bare(class, start..end)
+            }
+        }
+    }
+
+    /// What several hours of several GPUs went into.
+    fn verdicts(hours: Range<i64>) -> Vec<Interval> {
+        let mut rolls = Rolls(hours.start as u64);
+        let mut all = Vec::new();
+        for node in ["n1", "n2"] {
+            for (gpu, hour) in (0..3).flat_map(|gpu| hours.clone().map(move |hour| (gpu, hour))) {
+                all.extend((0..=rolls.below(3)).map(|_| rolls.interval(node, gpu, hour)));
+            }
+        }
+        all
+    }
+
+    /// Without what floats change that were written and read, or are summed in another order.
+    fn exact(report: &Report) -> serde_json::Value {
+        let bare = |finding: &Finding| {
+            let confidence = (finding.confidence * 1e9).round() / 1e9;
+            Finding { evidence: Vec::new(), confidence, ..finding.clone() }
+        };
+        let findings = report.findings.iter().map(bare).collect();
+        let unjudged = report.unjudged.iter().map(bare).collect();
+        serde_json::to_value(Report { findings, unjudged, ..report.clone() }).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_stored_report_is_that_of_its_intervals_to_the_millisecond_and_the_micro_unit() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = store(dir.path()).await;
+        let (now, before) = (verdicts(0..HOURS), verdicts(-HOURS..0));
+        for hour in -HOURS..HOURS {
+            let window = START + hour * HOUR_MS..START + (hour + 1) * HOUR_MS;
+            for node in ["n1", "n2"] {
+                let of_node = now.iter().chain(&before).filter(|i| i.node == node && window.contains(&i.start_ms));
+                store.replace(node, window.clone(), &of_node.cloned().collect::<Vec<_>>()).await.unwrap();
+            }
+        }
+        let [from, to] = [START, START + HOURS * HOUR_MS].map(shown);
+        let period = Period::between(&from, &to, &TimeZone::UTC).unwrap();
+        let prices = Config::parse(PRICES).unwrap().prices;
+        let expected = build(&now, &before, period.clone(), &prices).with_outlook(&Outlook::default());
+        let found = stored(&store, period, &prices).await.unwrap();
+        assert!(expected.findings.len() > 4 && expected.previous.is_some() && expected.contradictions.len() == 1);
+        for (one, other) in found.findings.iter().zip(&expected.findings) {
+            let proofs = |f: &Finding| f.evidence.iter().map(|p| (p.signal.clone(), p.min, p.max)).collect::<Vec<_>>();
+            let sorted = |mut all: Vec<(String, f64, f64)>| {
+                all.sort_by(|a, b| a.0.cmp(&b.0));
+                all
+            };
+            assert_eq!(sorted(proofs(one)), sorted(proofs(other)));
+            assert!(!one.evidence.is_empty() && one.curves.len() == other.curves.len());
+        }
+        let lanes = |report: &Report| report.timeline.lanes.iter().map(|l| l.gpu.clone()).collect::<Vec<_>>();
+        assert_eq!(lanes(&found), lanes(&expected));
+        let (found, expected) = (exact(&found), exact(&expected));
+        for (field, value) in expected.as_object().unwrap() {
+            assert_eq!(found[field], *value, "{field}");
+        }
+    }
+
+    #[test]
+    fn days_leave_nothing_out_and_take_nothing_twice() {
+        for start in [0, HOUR_MS / 2, 5 * HOUR_MS] {
+            let range = start..start + 49 * HOUR_MS;
+            let days: Vec<_> = days(&range).collect();
+            assert!(days.windows(2).all(|pair| pair[0].end == pair[1].start && pair[0].end % HOUR_MS == 0));
+            assert_eq!((days[0].start, days[days.len() - 1].end), (range.start, range.end));
+        }
+        assert_eq!(days(&(5..5)).count(), 0);
+    }
+}

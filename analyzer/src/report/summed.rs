@@ -1,0 +1,195 @@
+//! A period's roll-ups, summed by all that a report groups them by.
+
+use std::ops::Deref;
+
+use foldhash::{HashMap, HashMapExt as _};
+
+use super::price::{Price, price_of};
+use goodput_verdict::{Allocation, Energy, Grounds, Held, Interval, NodeHour, Part, Stretch};
+
+/// What a GPU did in the period: time of one class, holder, price and ground for judging it so.
+#[derive(Clone, Debug)]
+pub(crate) struct Item<'p> {
+    /// From the first to the last of its time, without evidence.
+    interval: Interval,
+    pub(super) contradictions: Vec<String>,
+    /// When, in order; those that touch are one.
+    pub(super) stretches: Vec<Stretch>,
+    pub(super) price: Option<&'p Price>,
+    /// What it cost, in millionths of the price's currency.
+    pub(super) micros: i64,
+    /// Place in [`Summed::grounds`].
+    grounds: usize,
+    confidence_ms: f64,
+}
+
+impl Deref for Item<'_> {
+    type Target = Interval;
+
+    fn deref(&self) -> &Interval {
+        &self.interval
+    }
+}
+
+/// Cluster and node.
+type Place = (Option<String>, String);
+
+/// Sums roll-ups, which it takes one by one: a period of a large fleet has more of them than memory holds.
+#[derive(Debug)]
+pub(crate) struct Summed<'p> {
+    prices: &'p [Price],
+    nodes: HashMap<Place, HashMap<Allocation, Vec<Item<'p>>>>,
+    grounds: HashMap<Grounds, usize>,
+}
+
+impl<'p> Summed<'p> {
+    pub(crate) fn new(prices: &'p [Price]) -> Self {
+        Self { prices, nodes: HashMap::new(), grounds: HashMap::new() }
+    }
+
+    /// The items of these intervals.
+    pub(crate) fn of(intervals: &[Interval], prices: &'p [Price]) -> Vec<Item<'p>> {
+        let mut summed = Self::new(prices);
+        NodeHour::fold(intervals).into_iter().for_each(|hour| summed.add(hour));
+        summed.items()
+    }
+
+    pub(crate) fn add(&mut self, hour: NodeHour) {
+        let NodeHour { cluster, node, start_ms, grounds, held, .. } = hour;
+        let places: Vec<usize> = grounds.iter().map(|grounds| place(&mut self.grounds, grounds)).collect();
+        let of_node = self.nodes.entry((cluster.clone(), node.clone())).or_default();
+        for Held { allocation, parts } in held {
+            let price = price_of(self.prices, allocation.model.as_deref(), &node, start_ms);
+            if !of_node.contains_key(&allocation) {
+                of_node.insert(allocation.clone(), Vec::new());
+            }
+            let Some(items) = of_node.get_mut(&allocation) else { continue };
+            for part in parts {
+                let place = places.get(part.grounds).copied().unwrap_or_default();
+                match items.iter_mut().find(|item| item.is_of(&part, place, price)) {
+                    Some(item) => item.add(&part),
+                    None => {
+                        let grounds = grounds.get(part.grounds).cloned().unwrap_or_default();
+                        let bare = Item::bare((cluster.clone(), node.clone()), allocation.clone(), &part);
+                        let mut item = bare.on(grounds, place).at(price);
+                        item.add(&part);
+                        items.push(item);
+                    }
+                }
+            }
+        }
+    }
+
+    /// What was summed, in the order of intervals.
+    pub(crate) fn items(self) -> Vec<Item<'p>> {
+        let all = self.nodes.into_values().flat_map(HashMap::into_values).flatten();
+        let mut items: Vec<Item<'p>> = all.map(Item::finished).collect();
+        items.sort_by(|a, b| a.order().cmp(&b.order()));
+        items
+    }
+}
+
+/// The place of these grounds, which is given once.
+fn place(places: &mut HashMap<Grounds, usize>, grounds: &Grounds) -> usize {
+    if let Some(place) = places.get(grounds) {
+        return *place;
+    }
+    let place = places.len();
+    places.insert(grounds.clone(), place);
+    place
+}
+
+impl<'p> Item<'p> {
+    /// Without any time, grounds or price.
+    fn bare((cluster, node): Place, allocation: Allocation, part: &Part) -> Self {
+        let Allocation { gpu, gpu_instance, model, owner, run, account } = allocation;
+        let interval = Interval {
+            gpu,
+            gpu_instance,
+            cluster,
+            node,
+            model,
+            owner,
+            run,
+            account,
+            charged_to: part.charged_to.clone(),
+            version: part.version,
+            ..Interval::untimed(part.class)
+        };
+        Self {
+            interval,
+            contradictions: Vec::new(),
+            stretches: Vec::new(),
+            price: None,
+            micros: 0,
+            grounds: 0,
+            confidence_ms: 0.0,
+        }
+    }
+
+    fn on(self, grounds: Grounds, place: usize) -> Self {
+        let Grounds { busy_signal, missing, contradictions } = grounds;
+        Self { interval: Interval { busy_signal, missing, ..self.interval }, contradictions, grounds: place, ..self }
+    }
+
+    fn at(self, price: Option<&'p Price>) -> Self {
+        Self { price, ..self }
+    }
+
+    fn is_of(&self, part: &Part, grounds: usize, price: Option<&Price>) -> bool {
+        let is_price = match (self.price, price) {
+            (Some(own), Some(price)) => std::ptr::eq(own, price),
+            (None, None) => true,
+            _ => false,
+        };
+        is_price
+            && self.class == part.class
+            && self.grounds == grounds
+            && self.version == part.version
+            && self.charged_to == part.charged_to
+    }
+
+    fn add(&mut self, part: &Part) {
+        let own = &mut self.interval;
+        own.ms = own.ms.saturating_add(part.ms);
+        own.energy = Energy::sum(own.energy, part.energy);
+        own.variance_ms2 = own.variance_ms2.zip(part.variance_ms2).map(|(a, b)| a.saturating_add(b));
+        self.confidence_ms += part.confidence_ms;
+        if let Some(price) = self.price {
+            self.micros = self.micros.saturating_add(price.cost(part.ms, part.energy));
+        }
+        for stretch in &part.stretches {
+            own.start_ms = own.start_ms.min(stretch.start_ms);
+            own.end_ms = own.end_ms.max(stretch.end_ms);
+            match self.stretches.last_mut() {
+                Some(last) if last.end_ms == stretch.start_ms => {
+                    (last.end_ms, last.ms) = (stretch.end_ms, last.ms.saturating_add(stretch.ms));
+                }
+                _ => self.stretches.push(*stretch),
+            }
+        }
+    }
+
+    fn finished(mut self) -> Self {
+        self.interval.confidence = self.confidence_ms / self.interval.ms as f64;
+        self.stretches.sort_unstable_by_key(|stretch| (stretch.start_ms, stretch.end_ms));
+        self.stretches = Stretch::join(self.stretches);
+        self
+    }
+
+    /// As intervals are sorted, and then by all that keeps items apart.
+    fn order(&self) -> impl Ord {
+        let i = &self.interval;
+        let who = (&i.cluster, &i.owner, &i.run, &i.account, &i.model, &i.charged_to);
+        let grounds = (&i.busy_signal, &i.missing, &self.contradictions, i.version);
+        (&i.node, &i.gpu, &i.gpu_instance, i.start_ms, i.class, who, grounds)
+    }
+
+    pub(crate) fn interval(&self) -> &Interval {
+        &self.interval
+    }
+
+    pub(super) fn interval_mut(&mut self) -> &mut Interval {
+        &mut self.interval
+    }
+}

@@ -1,0 +1,114 @@
+use super::*;
+use goodput_exposition::sample::Sample;
+use goodput_exposition::{Format, Limits, parse};
+
+/// Some second of some hour: no cell begins here.
+const START: TimeMs = 1_795_230_017_345;
+
+/// A minute of scrapes: GPU 0 works half of the time while its job waits for reads, GPU 1 is held and idle.
+fn minute() -> Vec<Series> {
+    let mut all: BTreeMap<_, Vec<Sample>> = BTreeMap::new();
+    for second in 0..=60 {
+        let busy = 0.5 * f64::from(second);
+        let text = format!(
+            "node_uname_info{{nodename=\"n1\",instance=\"n1:9400\"}} 1\n\
+             goodput_gpu_busy_seconds_total{{gpu=\"0\",UUID=\"GPU-a\",instance=\"n1:9400\"}} {busy}\n\
+             goodput_gpu_observed_seconds_total{{gpu=\"0\",UUID=\"GPU-a\",instance=\"n1:9400\"}} {second}\n\
+             goodput_gpu_owner_info{{gpu=\"0\",UUID=\"GPU-a\",owner=\"job/7\",instance=\"n1:9400\"}} 1\n\
+             goodput_cgroup_pressure_waiting_seconds_total{{owner=\"job/7\",resource=\"io\",instance=\"n1:9400\"}} {busy}\n\
+             goodput_cgroup_cpu_usage_seconds_total{{owner=\"job/7\",instance=\"n1:9400\"}} {second}\n\
+             goodput_cgroup_allowed_cpus{{owner=\"job/7\",instance=\"n1:9400\"}} 16\n\
+             goodput_gpu_busy_seconds_total{{gpu=\"1\",UUID=\"GPU-b\",instance=\"n1:9400\"}} 0\n\
+             goodput_gpu_observed_seconds_total{{gpu=\"1\",UUID=\"GPU-b\",instance=\"n1:9400\"}} {second}\n\
+             goodput_gpu_owner_info{{gpu=\"1\",UUID=\"GPU-b\",owner=\"job/8\",instance=\"n1:9400\"}} 1\n\
+             goodput_gpu_numa_info{{gpu=\"1\",UUID=\"GPU-b\",node=\"1\",instance=\"n1:9400\"}} 1\n\
+             goodput_gpu_numa_allowed_cpus{{gpu=\"1\",UUID=\"GPU-b\",node=\"0\",instance=\"n1:9400\"}} 16\n"
+        );
+        let batch = parse(&text, Format::Text, Limits::NONE, START + i64::from(second) * 1000).unwrap();
+        for series in batch {
+            all.entry(series.labels).or_default().extend(series.samples);
+        }
+    }
+    all.into_iter().map(|(labels, samples)| Series { labels, samples }).collect()
+}
+
+fn asked() -> Answer {
+    answer(minute(), START, Duration::from_secs(60), &Thresholds::default()).unwrap()
+}
+
+#[test]
+fn a_minute_is_one_whole_cell_and_names_class_and_evidence() {
+    let answer = asked();
+    let shares: Vec<Vec<(Class, f64)>> =
+        answer.gpus.iter().map(|g| g.classes.iter().map(|c| (c.class, c.share)).collect()).collect();
+    assert_eq!(
+        shares,
+        [
+            vec![(Class::Productive, 0.5), (Class::DataloaderStorage, 0.5)],
+            vec![(Class::IdleHeld, 1.0)] // although a minute is less than the idle window
+        ]
+    );
+    let storage = &answer.gpus[0].classes[1];
+    assert_eq!(storage.owner.as_deref(), Some("job/7"));
+    assert!(storage.evidence.iter().any(|e| e.signal == "job_io_pressure" && e.value > e.threshold));
+    assert_eq!(answer.gpus[0].remedies, Class::DataloaderStorage.info().remedies);
+}
+
+#[test]
+fn the_text_says_what_where_and_what_to_do() {
+    let text = asked().text();
+    for part in [
+        "damage  unknown: the target exports no errors and no states of hardware\nrisks   none\naudit   unknown",
+        "GPU 0 on n1  model unknown  GPU-a\n",
+        "   50.0 %  dataloader_storage: ",
+        "held by job/7; confidence ",
+        "; rule version ",
+        "job_io_pressure = 50 % of the time (threshold 10 % of the time)\n",
+        "    1. See whether an I/O limit is set",
+    ] {
+        assert!(text.contains(part), "{part:?} is not in\n{text}");
+    }
+}
+
+#[test]
+fn advisories_are_told_beside_the_classes() {
+    let answer = asked();
+    assert_eq!(answer.gpus[0].advisories, []);
+    let [advised] = answer.gpus[1].advisories.as_slice() else { panic!("{answer:?}") };
+    assert_eq!((advised.advice, advised.owner.as_deref()), (Advice::CrossNuma, Some("job/8")));
+    let text = answer.text();
+    for part in [
+        "  advisory  cross_numa: The GPU's processes",
+        "gpu_allowed_cpus on its NUMA node / all = 0 % (threshold 10 %)\n",
+        "    1. Bind each process to the NUMA node of its GPU",
+    ] {
+        assert!(text.contains(part), "{part:?} is not in\n{text}");
+    }
+}
+
+#[test]
+fn a_free_gpu_that_is_damaged_is_not_sent_to_the_queue() {
+    let mut series = minute();
+    let told = [("gpu", "1"), ("UUID", "GPU-b"), ("xid", "79"), ("class", "bus"), ("action", "restart_node")];
+    let instance = [("__name__", "goodput_gpu_xid_errors_total"), ("instance", "n1:9400")];
+    let labels = goodput_exposition::sample::Labels::new(told.into_iter().chain(instance));
+    let samples = (0..=60).map(|second| Sample { time_ms: START + second * 1000, value: 1.0 }).collect();
+    series.push(Series { labels, samples });
+    let answer = answer(series, START, Duration::from_secs(60), &Thresholds::default()).unwrap();
+    let text = answer.text();
+    assert!(text.starts_with("damage  GPU 1: XID 79 ("), "{text}");
+    assert_ne!(answer.gpus[1].remedies, answer.gpus[1].classes[0].class.info().remedies, "{text}");
+}
+
+#[test]
+fn gpus_are_chosen_by_index_uuid_or_owner() {
+    let chosen = |choose: &dyn Fn(&mut Answer)| {
+        let mut answer = asked();
+        choose(&mut answer);
+        answer.gpus.into_iter().map(|g| g.gpu).collect::<Vec<_>>()
+    };
+    assert_eq!(chosen(&|a| a.keep_gpu("1")), ["GPU-b"]);
+    assert_eq!(chosen(&|a| a.keep_gpu("GPU-a")), ["GPU-a"]);
+    assert_eq!(chosen(&|a| a.keep_owner("job/8")), ["GPU-b"]);
+    assert_eq!(chosen(&|a| a.keep_gpu("2")), [] as [&str; 0]);
+}

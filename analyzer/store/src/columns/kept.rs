@@ -1,0 +1,88 @@
+//! Rows of results: written and read window by window, by the statements that their columns make.
+
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::sync::OnceLock;
+
+use sqlx::{AssertSqlSafe, SqliteConnection};
+
+use super::{Stored, Value};
+use crate::checked::{self, Reading, Table};
+use goodput_exposition::sample::TimeMs;
+
+/// The rows of a window, in any table that has windows.
+pub(crate) const IN_WINDOW: &str = "start_ms >= $1 AND end_ms <= $2";
+
+pub(crate) fn in_window(window: &Range<TimeMs>) -> [Value<'static>; 2] {
+    [window.start.into(), window.end.into()]
+}
+
+/// A table of results.
+#[derive(Debug)]
+pub(crate) struct Kept<T: 'static> {
+    pub(crate) table: Table,
+    order: &'static str,
+    /// Made once: a window has thousands of rows.
+    insert: OnceLock<String>,
+    rows: PhantomData<fn() -> T>,
+}
+
+impl<T: Stored> Kept<T> {
+    pub(crate) const fn new(name: &'static str, columns: &'static [&'static str], order: &'static str) -> Self {
+        let table = Table { name, columns, key: "rowid", has_window: true, decode: |row| T::read(row).map(drop) };
+        Self { table, order, insert: OnceLock::new(), rows: PhantomData }
+    }
+
+    /// The rows of a window where these columns have the values from `$3` on.
+    pub(crate) fn selection(&self, conditions: &[&str]) -> String {
+        let Table { name, columns, .. } = &self.table;
+        let mut sql = format!("SELECT {}, checksum FROM {name} WHERE {IN_WINDOW}", columns.join(", "));
+        for (place, column) in (3..).zip(conditions) {
+            sql += &format!(" AND {column} = ${place}");
+        }
+        format!("{sql} ORDER BY {}", self.order)
+    }
+
+    fn insertion(&self) -> String {
+        let Table { name, columns, .. } = &self.table;
+        let places: Vec<String> = (1..=columns.len() + 1).map(|place| format!("${place}")).collect();
+        format!("INSERT INTO {name} ({}, checksum) VALUES ({})", columns.join(", "), places.join(", "))
+    }
+
+    fn deletion(&self, of_node: bool) -> String {
+        let of_node = if of_node { " AND node = $3" } else { "" };
+        format!("DELETE FROM {} WHERE {IN_WINDOW}{of_node}", self.table.name)
+    }
+
+    pub(crate) fn statements(&self) -> [String; 3] {
+        [self.insertion(), self.selection(&[]), self.deletion(self.table.columns.contains(&"node"))]
+    }
+
+    pub(crate) async fn select(
+        &'static self,
+        connection: &mut SqliteConnection,
+        reading: &mut Reading,
+        window: &Range<TimeMs>,
+    ) -> sqlx::Result<Vec<T>> {
+        let query = sqlx::query(AssertSqlSafe(self.selection(&[]))).bind(window.start).bind(window.end);
+        reading.all(connection, &self.table, query, (IN_WINDOW, &in_window(window)), T::read).await
+    }
+
+    /// Replaces what there is of a window, or of one node in it.
+    pub(crate) async fn replace(
+        &'static self,
+        connection: &mut SqliteConnection,
+        window: &Range<TimeMs>,
+        node: Option<&str>,
+        rows: &[T],
+    ) -> sqlx::Result<()> {
+        let deletion = sqlx::query(AssertSqlSafe(self.deletion(node.is_some()))).bind(window.start).bind(window.end);
+        let deletion = node.into_iter().fold(deletion, sqlx::query::Query::bind);
+        deletion.execute(&mut *connection).await?;
+        let insert = self.insert.get_or_init(|| self.insertion());
+        for row in rows {
+            checked::insert(connection, insert, &row.values(), &[]).await?;
+        }
+        Ok(())
+    }
+}

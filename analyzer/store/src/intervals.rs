@@ -1,0 +1,47 @@
+//! Intervals in SQLite, by whose they are.
+
+use std::ops::Range;
+
+use sqlx::{AssertSqlSafe, SqliteConnection};
+
+use super::Whose;
+use super::checked::Reading;
+use super::columns::{IN_WINDOW, INTERVALS, Stored as _, in_window};
+use goodput_exposition::sample::TimeMs;
+use goodput_verdict::Interval;
+
+/// What intervals can be chosen by.
+const CONDITIONS: [&str; 8] = ["cluster", "node", "gpu", "owner", "run", "account", "class", "charged_gpu"];
+
+/// Every statement of this file.
+pub(super) fn statements() -> impl Iterator<Item = String> {
+    (0..1 << CONDITIONS.len()).map(|choice: u32| {
+        let columns = (0..).zip(CONDITIONS).filter(|(n, _)| choice >> n & 1 == 1).map(|(_, column)| column);
+        selection(&columns.collect::<Vec<_>>())
+    })
+}
+
+/// The intervals of a window where these columns have given values, with a limit and an offset. Conditions that are not
+/// there leave the choice of index to those that are.
+fn selection(columns: &[&str]) -> String {
+    let next = columns.len() + 3;
+    format!("{} LIMIT ${next} OFFSET ${}", INTERVALS.selection(columns), next + 1)
+}
+
+pub(super) async fn select(
+    connection: &mut SqliteConnection,
+    reading: &mut Reading,
+    window: &Range<TimeMs>,
+    whose: &Whose,
+) -> sqlx::Result<Vec<Interval>> {
+    let class = whose.class.map(|class| class.name().to_owned());
+    let values =
+        [&whose.cluster, &whose.node, &whose.gpu, &whose.owner, &whose.run, &whose.account, &class, &whose.charged_to];
+    let given = CONDITIONS.into_iter().zip(values).filter_map(|(column, value)| Some((column, value.clone()?)));
+    let (columns, values): (Vec<&str>, Vec<String>) = given.unzip();
+    let query = sqlx::query(AssertSqlSafe(selection(&columns))).bind(window.start).bind(window.end);
+    let query = values.into_iter().fold(query, sqlx::query::Query::bind);
+    let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+    let query = query.bind(whose.limit.map_or(i64::MAX, number)).bind(number(whose.skip));
+    reading.all(connection, &INTERVALS.table, query, (IN_WINDOW, &in_window(window)), Interval::read).await
+}

@@ -1,0 +1,48 @@
+//! Risks, advisories and standings in SQLite.
+
+use std::ops::Range;
+
+use sqlx::SqliteConnection;
+
+use super::checked::Reading;
+use super::columns::{ADVISORIES, RISKS, STANDINGS};
+use goodput_exposition::sample::TimeMs;
+use goodput_verdict::{Outlook, Risk};
+
+pub(super) async fn select(
+    connection: &mut SqliteConnection,
+    reading: &mut Reading,
+    window: &Range<TimeMs>,
+) -> sqlx::Result<Outlook> {
+    Ok(Outlook {
+        risks: RISKS.select(connection, reading, window).await?,
+        advisories: ADVISORIES.select(connection, reading, window).await?,
+        standings: STANDINGS.select(connection, reading, window).await?,
+    })
+}
+
+/// The first that does not belong to the node and window, in words.
+pub(super) fn misplaced(node: &str, window: &Range<TimeMs>, outlook: &Outlook) -> Option<String> {
+    let risks = outlook.risks.iter().map(|r| ("risk", &r.last.entity, &r.last.node, r.start_ms, r.end_ms));
+    let advisories = outlook.advisories.iter().map(|a| ("advisory", &a.gpu, &a.node, a.start_ms, a.end_ms));
+    let standings = outlook.standings.iter().map(|s| ("standing", &s.node, &s.node, s.start_ms, s.end_ms));
+    let is_outside = |(_, _, on, start, end): &(_, _, &String, TimeMs, TimeMs)| {
+        on.as_str() != node || *start < window.start || *end > window.end
+    };
+    let (what, entity, on, start, end) = risks.chain(advisories).chain(standings).find(is_outside)?;
+    Some(format!("{what} of {entity} on {on} from {start} to {end}"))
+}
+
+pub(super) async fn replace(
+    connection: &mut SqliteConnection,
+    node: &str,
+    window: &Range<TimeMs>,
+    outlook: &Outlook,
+) -> sqlx::Result<()> {
+    if let Some(Risk { last, .. }) = outlook.risks.iter().find(|risk| !risk.last.is_risk()) {
+        return Err(sqlx::Error::Encode(format!("{} is not at risk", last.entity).into()));
+    }
+    ADVISORIES.replace(connection, window, Some(node), &outlook.advisories).await?;
+    RISKS.replace(connection, window, Some(node), &outlook.risks).await?;
+    STANDINGS.replace(connection, window, Some(node), &outlook.standings).await
+}

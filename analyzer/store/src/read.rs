@@ -1,0 +1,101 @@
+//! Verdicts to be read, and which of them.
+
+use std::future::Future;
+use std::ops::Range;
+
+use super::{History, StoreError};
+use goodput_exposition::sample::TimeMs;
+use goodput_verdict::{Achieved, Class, Interval, NodeHour, Outlook};
+
+/// Which intervals of a window are wanted; all, by default.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Whose {
+    /// Only of this cluster.
+    pub cluster: Option<String>,
+    /// Only this node's.
+    pub node: Option<String>,
+    /// Only this GPU's.
+    pub gpu: Option<String>,
+    /// Only this owner's.
+    pub owner: Option<String>,
+    /// Only this run's.
+    pub run: Option<String>,
+    /// Only this account's.
+    pub account: Option<String>,
+    /// Only of this class.
+    pub class: Option<Class>,
+    /// Only what was caused by the GPU of this UUID.
+    pub charged_to: Option<String>,
+    /// Without this many at the beginning.
+    pub skip: usize,
+    /// At most this many.
+    pub limit: Option<usize>,
+}
+
+impl Whose {
+    /// Everything of a node.
+    #[must_use]
+    pub fn node(name: &str) -> Self {
+        Self { node: Some(name.to_owned()), ..Self::default() }
+    }
+
+    /// Everything of a GPU.
+    #[must_use]
+    pub fn gpu(uuid: &str) -> Self {
+        Self { gpu: Some(uuid.to_owned()), ..Self::default() }
+    }
+}
+
+/// What is stored of a period.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Verdicts {
+    /// The ledger's.
+    pub intervals: Vec<Interval>,
+    /// What was at risk, what was advised, and how nodes compare.
+    pub outlook: Outlook,
+    /// What jobs counted.
+    pub achieved: Vec<Achieved>,
+    /// What jobs told.
+    pub history: History,
+}
+
+/// Verdicts to be read.
+pub trait ReadVerdicts: Send + Sync {
+    /// The intervals that lie in the window; those that reach out of it do not exist, for windows are cut at hours.
+    fn intervals(&self, window: Range<TimeMs>) -> impl Future<Output = Result<Vec<Interval>, StoreError>> + Send {
+        async move { self.intervals_of(window, &Whose::default()).await }
+    }
+
+    /// Those of the intervals that are wanted, in order of node, GPU, start, class, owner and culprit.
+    fn intervals_of(
+        &self,
+        window: Range<TimeMs>,
+        whose: &Whose,
+    ) -> impl Future<Output = Result<Vec<Interval>, StoreError>> + Send;
+
+    /// The roll-up of the intervals that lie in the window, or of one node's, in no order.
+    fn hours(
+        &self,
+        window: Range<TimeMs>,
+        node: Option<&str>,
+    ) -> impl Future<Output = Result<Vec<NodeHour>, StoreError>> + Send;
+
+    /// The risks, advisories and standings that lie in the window; as intervals, they are cut at windows.
+    fn outlook(&self, window: Range<TimeMs>) -> impl Future<Output = Result<Outlook, StoreError>> + Send;
+
+    /// What was achieved in the windows that lie within this one.
+    fn achieved(&self, window: Range<TimeMs>) -> impl Future<Output = Result<Vec<Achieved>, StoreError>> + Send;
+
+    /// What jobs reported about runs that have an event in the window, or one before it and one after it.
+    fn history(&self, window: Range<TimeMs>) -> impl Future<Output = Result<History, StoreError>> + Send;
+
+    /// All that is stored of the window.
+    fn verdicts(&self, window: Range<TimeMs>) -> impl Future<Output = Result<Verdicts, StoreError>> + Send {
+        async move {
+            let intervals = self.intervals(window.clone()).await?;
+            let outlook = self.outlook(window.clone()).await?;
+            let achieved = self.achieved(window.clone()).await?;
+            Ok(Verdicts { intervals, outlook, achieved, history: self.history(window).await? })
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! Verdicts in SQLite.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+
+use sqlx::error::{DatabaseError, ErrorKind};
+use sqlx::pool::PoolConnection;
+use sqlx::{Connection as _, Sqlite, SqliteConnection};
+
+use super::checked::{self, Reading};
+use super::columns::{ACHIEVED, ADVISORIES, HOURS, INTERVALS, RISKS, STANDINGS};
+use super::database::Database;
+use super::options::database_path;
+use super::{
+    Arrivals, History, Hole, Mark, ReadVerdicts, Replacement, Results, Stats, Store, StoreError, Whose, database,
+    delivery, events, intervals, judged, outlook, rollup,
+};
+use goodput_exposition::sample::TimeMs;
+use goodput_verdict::{Achieved, Interval, NodeHour, Outlook};
+
+/// Every statement on results. SQLite and PostgreSQL understand them alike, which `tests/tests/postgres.rs` holds them to.
+#[must_use]
+pub fn statements() -> Vec<String> {
+    let kept = [INTERVALS.statements(), ADVISORIES.statements(), RISKS.statements()].into_iter();
+    let kept = kept.chain([STANDINGS.statements(), ACHIEVED.statements(), HOURS.statements()]).flatten();
+    let fixed =
+        delivery::STATEMENTS.iter().chain(&judged::STATEMENTS).chain(&events::STATEMENTS).chain(&rollup::STATEMENTS);
+    let fixed = kept.chain(fixed.map(|sql| (*sql).to_owned()));
+    let forgotten = judged::TABLES.into_iter().chain([judged::WINDOWS]).map(judged::forget);
+    intervals::statements().chain(fixed).chain(forgotten).chain(judged::TABLES.map(judged::across)).collect()
+}
+
+impl ReadVerdicts for Store {
+    async fn intervals_of(&self, window: Range<TimeMs>, whose: &Whose) -> Result<Vec<Interval>, StoreError> {
+        read!(self, |connection, reading| intervals::select(connection, &mut reading, &window, whose))
+    }
+
+    async fn hours(&self, window: Range<TimeMs>, node: Option<&str>) -> Result<Vec<NodeHour>, StoreError> {
+        self.rolled_up(window, node).await
+    }
+
+    async fn outlook(&self, window: Range<TimeMs>) -> Result<Outlook, StoreError> {
+        read!(self, |connection, reading| outlook::select(connection, &mut reading, &window))
+    }
+
+    async fn achieved(&self, window: Range<TimeMs>) -> Result<Vec<Achieved>, StoreError> {
+        read!(self, |connection, reading| ACHIEVED.select(connection, &mut reading, &window))
+    }
+
+    async fn history(&self, window: Range<TimeMs>) -> Result<History, StoreError> {
+        read!(self, |connection, reading| events::select(connection, &mut reading, &window))
+    }
+}
+
+impl Results for Store {
+    async fn replace_window(
+        &self,
+        window: Range<TimeMs>,
+        nodes: &[Replacement<'_>],
+    ) -> Result<Vec<(String, StoreError)>, StoreError> {
+        self.replace_and_note(window, None, nodes).await
+    }
+
+    async fn store_judged(
+        &self,
+        window: Range<TimeMs>,
+        until: TimeMs,
+        nodes: &[Replacement<'_>],
+    ) -> Result<Vec<(String, StoreError)>, StoreError> {
+        self.replace_and_note(window, Some(until), nodes).await
+    }
+
+    async fn judged_windows(&self, range: Range<TimeMs>) -> Result<BTreeMap<TimeMs, TimeMs>, StoreError> {
+        let database = &self.shared.database;
+        database.judged_windows(range).await.map_err(|error| database.failed(error))
+    }
+
+    fn version(&self, window: &Range<TimeMs>) -> u64 {
+        self.shared.changes.lock().version(window)
+    }
+
+    fn lost_windows(&self) -> Vec<Range<TimeMs>> {
+        self.shared.lost_windows()
+    }
+
+    async fn note_rejudged(&self, window: &Range<TimeMs>, judged: bool) -> Result<(), StoreError> {
+        let noted = self.shared.note_rejudged(window, judged).await;
+        noted.map_err(|error| self.shared.database.failed(error))
+    }
+
+    async fn hours_across(&self, into_hour_ms: i64) -> Result<Vec<TimeMs>, StoreError> {
+        let database = &self.shared.database;
+        database.hours_across(into_hour_ms).await.map_err(|error| database.failed(error))
+    }
+
+    fn mark(&self) -> Mark {
+        Mark { samples: self.shared.state.read().seq, events: self.shared.last_event.load(Ordering::Acquire) }
+    }
+
+    async fn note_begun(&self, mark: Mark) -> Result<(), StoreError> {
+        let database = &self.shared.database;
+        database.note_begun(mark.samples).await.map_err(|error| database.failed(error))
+    }
+
+    async fn note_judged(&self, mark: Mark) -> Result<(), StoreError> {
+        let database = &self.shared.database;
+        let noted = async {
+            database.note_events_judged(mark.events).await?;
+            database.note_judged(mark.samples).await
+        };
+        noted.await.map_err(|error| database.failed(error))
+    }
+
+    fn unjudged_from(&self) -> Option<TimeMs> {
+        self.shared.totals.lock().unjudged_from
+    }
+
+    fn holes(&self) -> Vec<Hole> {
+        self.shared.state.read().holes.clone()
+    }
+
+    fn raw_from(&self) -> Option<TimeMs> {
+        self.shared.state.read().raw_from
+    }
+
+    fn believed(&self, time: TimeMs) -> TimeMs {
+        self.shared.clock.believed(time)
+    }
+
+    fn arrivals(&self) -> &Arrivals {
+        &self.shared.arrivals
+    }
+
+    fn stats(&self) -> Stats {
+        self.stats()
+    }
+
+    async fn replace_achieved(&self, window: Range<TimeMs>, achieved: &[Achieved]) -> Result<(), StoreError> {
+        self.replace_rows(&window, achieved).await
+    }
+}
+
+impl Store {
+    async fn replace_and_note(
+        &self,
+        window: Range<TimeMs>,
+        judged_until: Option<TimeMs>,
+        nodes: &[Replacement<'_>],
+    ) -> Result<Vec<(String, StoreError)>, StoreError> {
+        let database = &self.shared.database;
+        let mut replaced = replace(database, &window, judged_until, nodes, false).await;
+        if let Err(error) = &replaced
+            && checked::is_damage(error)
+        {
+            self.shared.heal(error).await;
+            replaced = replace(database, &window, None, nodes, true).await;
+            if let (Ok(_), Some(until)) = (&replaced, judged_until)
+                && let Err(error) = database.note_window_around_damage(window.start, until).await
+            {
+                replaced = Err(error);
+            }
+        }
+        self.shared.changes.lock().within(&window);
+        replaced.map_err(|error| database.failed(error))
+    }
+
+    pub(super) async fn reader(&self) -> Result<PoolConnection<Sqlite>, StoreError> {
+        let database = &self.shared.database;
+        let pool = if self.max_rows.is_some() { &database.pages } else { &database.read };
+        pool.acquire().await.map_err(|error| database.failed(error))
+    }
+
+    /// Ends a read of results: rows that it left out are named and set aside. `None`: the same read may succeed now.
+    pub(super) async fn end<T>(&self, found: sqlx::Result<T>, reading: &Reading) -> Result<Option<T>, StoreError> {
+        match found {
+            Err(error) if self.shared.heal(&error).await => Ok(None),
+            Err(error) => Err(self.shared.database.failed(error)),
+            Ok(_) if reading.is_too_much() => Err(StoreError::TooMuch { max_rows: self.max_rows.unwrap_or_default() }),
+            Ok(found) => {
+                self.shared.set_bad_rows_aside(&reading.skipped).await;
+                Ok(Some(found))
+            }
+        }
+    }
+}
+
+/// Reads results of a store, with a connection and a [`Reading`].
+macro_rules! read {
+    ($store:ident, |$connection:ident, $reading:ident| $read:expr) => {
+        loop {
+            let mut $reading = crate::checked::Reading::up_to($store.max_rows);
+            let mut connection = $store.reader().await?;
+            let $connection = &mut *connection;
+            let found = $read.await;
+            drop(connection);
+            if let Some(found) = $store.end(found, &$reading).await? {
+                return Ok(found);
+            }
+        }
+    };
+}
+pub(super) use read;
+
+/// Verdicts of a data directory that another process may have open. Rows that cannot be read are left out and named in the log.
+#[derive(Debug)]
+pub struct Directory {
+    database: PathBuf,
+}
+
+impl Directory {
+    /// The data directory of this path.
+    #[must_use]
+    pub fn new(dir: &Path) -> Self {
+        Self { database: database_path(dir) }
+    }
+}
+
+/// Reads results of a directory, with a connection and a [`Reading`].
+macro_rules! look {
+    ($directory:ident, |$connection:ident, $reading:ident| $read:expr) => {{
+        let mut connection = database::look_into(&$directory.database).await?;
+        let mut $reading = Reading::default();
+        let $connection = &mut connection;
+        let read = $read.await.map_err(|error| database::failed(&$directory.database, error))?;
+        $reading.warn();
+        Ok(read)
+    }};
+}
+
+impl ReadVerdicts for Directory {
+    async fn intervals_of(&self, window: Range<TimeMs>, whose: &Whose) -> Result<Vec<Interval>, StoreError> {
+        look!(self, |connection, reading| intervals::select(connection, &mut reading, &window, whose))
+    }
+
+    async fn hours(&self, window: Range<TimeMs>, node: Option<&str>) -> Result<Vec<NodeHour>, StoreError> {
+        look!(self, |connection, reading| rollup::select(connection, &mut reading, &window, node))
+    }
+
+    async fn outlook(&self, window: Range<TimeMs>) -> Result<Outlook, StoreError> {
+        look!(self, |connection, reading| outlook::select(connection, &mut reading, &window))
+    }
+
+    async fn achieved(&self, window: Range<TimeMs>) -> Result<Vec<Achieved>, StoreError> {
+        look!(self, |connection, reading| ACHIEVED.select(connection, &mut reading, &window))
+    }
+
+    async fn history(&self, window: Range<TimeMs>) -> Result<History, StoreError> {
+        look!(self, |connection, reading| events::select(connection, &mut reading, &window))
+    }
+}
+
+/// All nodes of a window in one transaction. Returns the nodes that cannot be stored; they keep what they had. Damage that
+/// the rows of one node meet costs that node alone, where `around_damage` is true.
+async fn replace(
+    database: &Database,
+    window: &Range<TimeMs>,
+    judged_until: Option<TimeMs>,
+    nodes: &[Replacement<'_>],
+    around_damage: bool,
+) -> sqlx::Result<Vec<(String, StoreError)>> {
+    let mut refused = Vec::new();
+    let mut transaction = database.begin().await?;
+    if let Some(until) = judged_until {
+        judged::note_window(&mut transaction, window.start, until).await?;
+    }
+    for new in nodes {
+        if let Some(what) = misplaced(window, new) {
+            let (node, window) = (new.node.to_owned(), window.clone());
+            refused.push((node.clone(), StoreError::OutsideWindow { what, node, window }));
+            continue;
+        }
+        let mut savepoint = transaction.begin().await?;
+        match replace_node(&mut savepoint, window, new).await {
+            Ok(()) => savepoint.commit().await?,
+            Err(error) if is_of_its_rows(&error) || around_damage && checked::is_damage(&error) => {
+                savepoint.rollback().await?;
+                refused.push((new.node.to_owned(), database.failed(error)));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    transaction.commit().await?;
+    Ok(refused)
+}
+
+/// Is the error that of one node's rows, so that other nodes can be stored?
+fn is_of_its_rows(error: &sqlx::Error) -> bool {
+    let is_constraint = |error: &dyn DatabaseError| error.kind() != ErrorKind::Other;
+    matches!(error, sqlx::Error::Encode(_)) || error.as_database_error().is_some_and(is_constraint)
+}
+
+async fn replace_node(
+    connection: &mut SqliteConnection,
+    window: &Range<TimeMs>,
+    new: &Replacement<'_>,
+) -> sqlx::Result<()> {
+    if let Some(intervals) = new.intervals {
+        INTERVALS.replace(connection, window, Some(new.node), intervals).await?;
+        HOURS.replace(connection, window, Some(new.node), &NodeHour::fold(intervals)).await?;
+    }
+    match new.outlook {
+        Some(outlook) => outlook::replace(connection, new.node, window, outlook).await,
+        None => Ok(()),
+    }
+}
+
+/// The first that does not belong to the node and window, in words.
+fn misplaced(window: &Range<TimeMs>, new: &Replacement<'_>) -> Option<String> {
+    let outside = |i: &&Interval| i.node != new.node || i.start_ms < window.start || i.end_ms > window.end;
+    let interval = new.intervals.unwrap_or_default().iter().find(outside).map(|interval| {
+        let Interval { gpu, node: on, start_ms, end_ms, .. } = interval;
+        format!("interval of {gpu} on {on} from {start_ms} to {end_ms}")
+    });
+    interval.or_else(|| outlook::misplaced(new.node, window, new.outlook?))
+}

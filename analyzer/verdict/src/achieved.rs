@@ -1,0 +1,27 @@
+//! What jobs count themselves.
+
+use goodput_exposition::sample::TimeMs;
+use serde::Serialize;
+
+/// What one owner achieved in one window by one counter.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Achieved {
+    /// The metric's name.
+    pub metric: String,
+    /// What it counts.
+    pub unit: String,
+    /// The window's start.
+    pub start_ms: TimeMs,
+    /// The window's end.
+    pub end_ms: TimeMs,
+    /// Who holds GPUs; `None` where the series could not be joined to anyone.
+    pub owner: Option<String>,
+    /// What the owner label said; empty without it.
+    pub subject: String,
+    /// How much, in `unit`.
+    pub amount: f64,
+    /// How much of the window the counter is known for.
+    pub covered_ms: i64,
+    /// What one GPU could do per second, as configured.
+    pub ideal: Option<f64>,
+}

@@ -1,0 +1,70 @@
+//! Time in which a GPU waited for other GPUs.
+
+use super::{ClassInfo, FALLS, Group, Remedy};
+
+pub(super) const COLLECTIVE_WAIT: ClassInfo = ClassInfo {
+    name: "collective_wait",
+    group: Group::Comms,
+    version: 6,
+    meaning: "The GPU's kernels spun, at little power, until the other GPUs of its job were there.",
+    light: "#3b6ea5",
+    dark: "#79a7d8",
+    check: FALLS,
+    gain: None,
+    remedies: &[
+        Remedy {
+            action: "Find the rank that the others wait for: the GPU of the job that works, loads or saves while the \
+                     others spin, on this page's timeline; its own row says what it did.",
+            command: Some("py-spy dump --pid PID   # of each rank: who is not in the collective"),
+            restarts: "nothing",
+            who: "the job's owner or root",
+            risk: "the process stands still for the moment of the dump",
+            source: "py-spy documentation",
+        },
+        Remedy {
+            action: "If no rank is late, the exchange itself is long: let it overlap with the backward pass in larger \
+                     buckets, or exchange less often.",
+            command: Some("DistributedDataParallel(..., bucket_cap_mb=N, gradient_as_bucket_view=True)"),
+            risk: "larger buckets begin later and take device memory",
+            source: "PyTorch documentation, DistributedDataParallel",
+            ..Remedy::BY_OWNER
+        },
+    ],
+};
+
+pub(super) const STRAGGLER: ClassInfo = ClassInfo {
+    name: "straggler",
+    group: Group::Comms,
+    version: 5,
+    meaning: "The GPU waited in a collective for one other GPU of its job, which is named.",
+    light: "#6a4fb3",
+    dark: "#a08ae0",
+    check: "The GPU that was waited for has no loss of its own, and power of the others rises with utilisation.",
+    gain: None,
+    remedies: &[
+        Remedy {
+            action: "Mend what holds up the GPU that is waited for: its own row has the cause and what to do. One GPU mended \
+                     returns the time of all that wait for it.",
+            command: Some("goodput-analyzer why --target NODE:9400 --for 60s   # on the node of the GPU waited for"),
+            who: "anyone",
+            source: "docs/reference/rules.md, straggler",
+            ..Remedy::LIVE
+        },
+        Remedy {
+            action: "If it cannot be fixed soon, take its node out of service and let the job go on without it.",
+            command: Some("scontrol update NodeName=NODE State=DRAIN Reason=straggler   # or: kubectl cordon NODE"),
+            restarts: "the job, from its last checkpoint, once it is started elsewhere",
+            who: "an administrator",
+            risk: "work since the last checkpoint is lost",
+            source: "scontrol(1); Kubernetes documentation, kubectl cordon",
+        },
+        Remedy {
+            action: "If the GPU only has more to do than the others, even the work out: the same number of samples and the \
+                     same lengths for every rank, stages of a pipeline that take equally long.",
+            command: Some("DistributedSampler(dataset, drop_last=True)"),
+            risk: "the last samples of an epoch that do not fill all ranks are left out",
+            source: "PyTorch documentation, torch.utils.data.distributed.DistributedSampler",
+            ..Remedy::BY_OWNER
+        },
+    ],
+};

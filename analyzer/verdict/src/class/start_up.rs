@@ -1,0 +1,39 @@
+//! Time before the first work.
+
+use super::{Basis, ClassInfo, Gain, Grade, Group, Remedy};
+
+const PERSISTENCE: Gain = Gain {
+    low: 1.0,
+    high: 3.0,
+    basis: Basis::Start,
+    grade: Grade::Vendor,
+    source: "NVIDIA Driver Persistence, where neither the daemon nor a running client keeps the driver loaded",
+};
+
+pub(super) const COLD_START: ClassInfo = ClassInfo {
+    name: "cold_start",
+    group: Group::StartUp,
+    version: 5,
+    meaning: "The job held the GPU and had not begun sustained work.",
+    light: "#4aa3b8",
+    dark: "#6cc0d3",
+    check: "The next start of the same job is shorter.",
+    gain: Some(&PERSISTENCE),
+    remedies: &[
+        Remedy {
+            action: "Keep compiled kernels beyond the life of the job's container.",
+            command: Some("CUDA_CACHE_PATH=DIR TORCHINDUCTOR_CACHE_DIR=DIR"),
+            restarts: "nothing; the next start is the faster one",
+            who: "the job's owner",
+            risk: "the caches take disk space",
+            source: "CUDA C++ Programming Guide, environment variables; PyTorch documentation, compile-time caching",
+        },
+        Remedy {
+            action: "Keep the driver loaded between jobs.",
+            command: Some("systemctl enable --now nvidia-persistenced"),
+            risk: "idle GPUs draw a little more power",
+            source: "NVIDIA Driver Persistence",
+            ..Remedy::LIVE
+        },
+    ],
+};

@@ -1,0 +1,29 @@
+//! What is said of GPU-time, and stored: the classes of the ledger, verdicts, advisories, risks, standings of nodes, and
+//! what jobs report of themselves. Plain values; who makes them is `goodput-rules`, who keeps them `goodput-store`.
+
+mod achieved;
+mod advisory;
+mod class;
+mod delivered;
+pub mod event;
+mod hour;
+mod instance;
+mod interval;
+mod kind;
+pub mod owner;
+mod prospect;
+mod standing;
+
+pub use achieved::Achieved;
+pub use advisory::{Advice, Advisory};
+pub use class::{Basis, Class, ClassInfo, Gain, Grade, Group, Remedy};
+pub use delivered::Delivered;
+pub use hour::{Allocation, Grounds, Held, NodeHour, Part, Stretch};
+pub use instance::Instance;
+pub use interval::{Culprit, DOUBTED, Energy, Evidence, Interval, Version};
+pub use kind::{Eviction, Fault, Kind, Level, Memory, Room, Sort};
+pub use prospect::{Damage, Exhaustion, Forecast, Outlook, Prospect, Risk, Shape, TimeToLimit};
+pub use standing::{CheckEnd, Drift, Measure, Paired, Standing};
+
+/// Milliseconds of an hour; verdicts are kept hour by hour.
+pub const HOUR_MS: i64 = 3_600_000;

@@ -1,0 +1,64 @@
+//! What is said of GPUs and nodes: shares of time by class, and what is to be expected.
+
+crate::metric_rows! {
+    GPU_CLASS = Gauge Ratio "goodput_gpu_class_ratio" ["node", "gpu", "class", "window"] {
+        "Share of the GPU's time in the class; productive always, others when they have any. Window hour: the last one that is over; 5m: the last five minutes that are judged.",
+        by "verdicts", series "1 per GPU, window and class with time in it", since "0.1.0"
+    }
+    FLEET = Gauge Ratio "goodput_fleet_ratio" ["window"] {
+        "Productive GPU time over all GPU time; absent while none has data.",
+        by "verdicts", series "1 per window with data", since "0.1.0"
+    }
+    MEMORY_USED = Gauge Ratio "goodput_memory_used_ratio" ["node", "memory", "entity"] + ["cluster"] {
+        "Memory in use of its limit at the latest peak of five minutes. Memory gpu: of what the driver does not reserve; cgroup: the working set of memory.max; host: what is not available of the node's.",
+        by "forecasts", series "1 per memory with a limit", since "0.1.0"
+    }
+    OOM_LIKELY = Gauge Seconds "goodput_oom_risk_seconds" ["node", "memory", "entity"] + ["cluster"] {
+        "Time until memory reaches its limit if it goes on growing as it does; absent where it is not at risk.",
+        by "forecasts", series "1 per memory at risk", since "0.1.0"
+    }
+    OOM_SOONEST = Gauge Seconds "goodput_oom_risk_soonest_seconds" ["node", "memory", "entity"] + ["cluster"] {
+        "Predicted time until the limit, at the steepest slope of the 90 % interval.",
+        by "forecasts", series "1 per memory at risk", since "0.1.0"
+    }
+    OOM_LATEST = Gauge Seconds "goodput_oom_risk_latest_seconds" ["node", "memory", "entity"] + ["cluster"] {
+        "Predicted time until the limit, at the flattest slope of the 90 % interval; absent beyond the horizon.",
+        by "forecasts", series "1 per memory at risk", since "0.1.0"
+    }
+    DISK_USED = Gauge Ratio "goodput_disk_used_ratio" ["node", "room", "mountpoint"] + ["cluster"] {
+        "Space (room bytes) or inodes of a file system in use at the latest peak of five minutes, root's reserve with them.",
+        by "forecasts", series "1 per file system and room", since "0.1.0"
+    }
+    DISK_LIKELY = Gauge Seconds "goodput_disk_full_risk_seconds" ["node", "room", "mountpoint"] + ["cluster"] {
+        "Time until a file system is full if it goes on growing as it does; absent where it is not at risk.",
+        by "forecasts", series "1 per file system and room at risk", since "0.1.0"
+    }
+    DISK_SOONEST = Gauge Seconds "goodput_disk_full_risk_soonest_seconds" ["node", "room", "mountpoint"] + ["cluster"] {
+        "Predicted time until the limit, at the steepest slope of the 90 % interval.",
+        by "forecasts", series "1 per file system and room at risk", since "0.1.0"
+    }
+    DISK_LATEST = Gauge Seconds "goodput_disk_full_risk_latest_seconds" ["node", "room", "mountpoint"] + ["cluster"] {
+        "Predicted time until the limit, at the flattest slope of the 90 % interval; absent beyond the horizon.",
+        by "forecasts", series "1 per file system and room at risk", since "0.1.0"
+    }
+    EVICTION_USED = Gauge Ratio "goodput_eviction_used_ratio" ["node", "signal"] + ["cluster"] {
+        "Share in use, at the latest peak of five minutes, of what may be before the kubelet evicts pods by the signal; of nodes where pods hold GPUs.",
+        by "forecasts", series "1 per node and signal", since "0.1.0"
+    }
+    EVICTION_LIKELY = Gauge Seconds "goodput_eviction_risk_seconds" ["node", "signal"] + ["cluster"] {
+        "Time until the kubelet evicts pods if it goes on growing as it does; absent where it is not at risk.",
+        by "forecasts", series "1 per node and signal at risk", since "0.1.0"
+    }
+    EVICTION_SOONEST = Gauge Seconds "goodput_eviction_risk_soonest_seconds" ["node", "signal"] + ["cluster"] {
+        "Predicted time until the limit, at the steepest slope of the 90 % interval.",
+        by "forecasts", series "1 per node and signal at risk", since "0.1.0"
+    }
+    EVICTION_LATEST = Gauge Seconds "goodput_eviction_risk_latest_seconds" ["node", "signal"] + ["cluster"] {
+        "Predicted time until the limit, at the flattest slope of the 90 % interval; absent beyond the horizon.",
+        by "forecasts", series "1 per node and signal at risk", since "0.1.0"
+    }
+    HARDWARE = Gauge None "goodput_hardware_risk" ["node", "gpu", "fault", "level"] + ["cluster"] {
+        "1 for what tells that a GPU may fail. Level watch: nothing has failed; act: something is to be done before the next job.",
+        by "forecasts", series "1 per GPU and fault", since "0.1.0"
+    }
+}

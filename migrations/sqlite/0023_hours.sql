@@ -1,0 +1,20 @@
+-- Roll-up of intervals: what the GPUs of each node did in each hour, without the evidence. Written with the intervals.
+CREATE TABLE hours (
+    node     TEXT    NOT NULL,
+    start_ms INTEGER NOT NULL,
+    end_ms   INTEGER NOT NULL,
+    sums     TEXT    NOT NULL, -- JSON object; its fields only grow
+    checksum INTEGER
+) STRICT;
+
+CREATE INDEX hours_by_node ON hours (node, start_ms);
+CREATE INDEX hours_by_time ON hours (start_ms);
+
+-- Since when intervals are rolled up, while those of an earlier release are not; no row when all are.
+CREATE TABLE rolled_up (
+    one     INTEGER PRIMARY KEY CHECK (one = 1),
+    from_ms INTEGER NOT NULL
+) STRICT;
+
+INSERT INTO rolled_up (one, from_ms)
+SELECT 1, (max(start_ms) / 3600000 + 1) * 3600000 FROM intervals HAVING max(start_ms) IS NOT NULL;
