@@ -35,7 +35,7 @@ use goodput_rules::frame::{FailedNode, MAX_BRIDGE_MS};
 use goodput_rules::signal;
 use goodput_rules::told::Told;
 use goodput_rules::tuning;
-use goodput_store::{Replacement, Results, Samples, StoreError};
+use goodput_store::{Place, Replacement, Results, Samples, StoreError};
 use goodput_verdict::{HOUR_MS, Interval, Outlook, Paired, Prospect, Standing};
 
 /// Ends of windows for which the GPUs seen until then are kept in memory: those of the open hour and the two before it,
@@ -74,6 +74,9 @@ pub enum JudgeError {
     #[error("window from {} to {} ms: the judging thread died", .0.start, .0.end)]
     Died(Range<TimeMs>),
 }
+
+/// The cluster and name of a node.
+type Node = (Option<String>, String);
 
 /// Judges windows of a store.
 #[derive(Debug)]
@@ -185,26 +188,25 @@ impl<S: Samples + Results> Judge<S> {
         };
         let mut by_node = self.nodes_of(window).await?;
         for interval in &judged.intervals {
-            by_node.entry(interval.node.clone()).or_default().push(interval.clone());
+            by_node.entry((interval.cluster.clone(), interval.node.clone())).or_default().push(interval.clone());
         }
         for node in outlook.iter().flat_map(BTreeMap::keys) {
             by_node.entry(node.clone()).or_default();
         }
-        for failed in &judged.failed {
-            by_node.remove(&failed.node);
-        }
+        by_node.retain(|node, intervals| !judged.failed.iter().any(|failed| keeps_its_own(failed, node, intervals)));
         let none = Outlook::default();
         let new: Vec<Replacement<'_>> = by_node
             .iter()
             .map(|(node, intervals)| Replacement {
-                node,
+                place: Place::new(&node.0, &node.1),
                 intervals: Some(intervals),
                 outlook: outlook.as_ref().map(|outlook| outlook.get(node).unwrap_or(&none)),
             })
             .collect();
         let judged_until = window.end.min(until);
-        for (node, reason) in self.store.store_judged(window.clone(), judged_until, &new).await? {
-            judged.failed.push(FailedNode::new("", &node, reason));
+        for (n, reason) in self.store.store_judged(window.clone(), judged_until, &new).await? {
+            let Place { cluster, node } = new[n].place;
+            judged.failed.push(FailedNode::new(cluster.unwrap_or_default(), node, reason));
         }
         self.count(reader, window, until, &judged.intervals).await?;
         self.remember(window, until, &judged);
@@ -212,11 +214,12 @@ impl<S: Samples + Results> Judge<S> {
     }
 
     /// Every node that has results in the window; what is stored of it is replaced, also where nothing is judged of it now.
-    async fn nodes_of(&self, window: &Range<TimeMs>) -> Result<BTreeMap<String, Vec<Interval>>, StoreError> {
+    async fn nodes_of(&self, window: &Range<TimeMs>) -> Result<BTreeMap<Node, Vec<Interval>>, StoreError> {
         let Outlook { risks, advisories, standings } = self.store.outlook(window.clone()).await?;
-        let intervals = self.store.intervals(window.clone()).await?;
-        let nodes = intervals.into_iter().map(|i| i.node).chain(risks.into_iter().map(|r| r.last.node));
-        let nodes = nodes.chain(advisories.into_iter().map(|a| a.node)).chain(standings.into_iter().map(|s| s.node));
+        let hours = self.store.hours(window.clone(), None).await?.into_iter().map(|hour| (hour.cluster, hour.node));
+        let nodes = hours.chain(risks.into_iter().map(|r| (r.last.cluster, r.last.node)));
+        let nodes = nodes.chain(advisories.into_iter().map(|a| (a.cluster, a.node)));
+        let nodes = nodes.chain(standings.into_iter().map(|s| (s.cluster, s.node)));
         Ok(nodes.map(|node| (node, Vec::new())).collect())
     }
 
@@ -259,21 +262,24 @@ impl<S: Samples + Results> Judge<S> {
         window: &Range<TimeMs>,
         until: TimeMs,
         judged: &Judged,
-    ) -> Result<BTreeMap<String, Outlook>, JudgeError> {
+    ) -> Result<BTreeMap<Node, Outlook>, JudgeError> {
         let range = window.start..window.end.min(until);
         let standings = self.standings(reader, &range, judged.paired.clone()).await?;
         let series = self.foreseen(reader, &range).await?;
         let (span, thresholds) = (window.clone(), self.thresholds.clone());
         let risks = tokio::task::spawn_blocking(move || forecast::risks(&series, &span, until, &thresholds)).await;
-        let mut by_node: BTreeMap<String, Outlook> = BTreeMap::new();
+        let mut by_node: BTreeMap<Node, Outlook> = BTreeMap::new();
         for risk in risks.map_err(|_| JudgeError::Died(window.clone()))? {
-            by_node.entry(risk.last.node.clone()).or_default().risks.push(risk);
+            let node = (risk.last.cluster.clone(), risk.last.node.clone());
+            by_node.entry(node).or_default().risks.push(risk);
         }
         for advisory in &judged.advisories {
-            by_node.entry(advisory.node.clone()).or_default().advisories.push(advisory.clone());
+            let node = (advisory.cluster.clone(), advisory.node.clone());
+            by_node.entry(node).or_default().advisories.push(advisory.clone());
         }
         for standing in standings {
-            by_node.entry(standing.node.clone()).or_default().standings.push(standing);
+            let node = (standing.cluster.clone(), standing.node.clone());
+            by_node.entry(node).or_default().standings.push(standing);
         }
         Ok(by_node)
     }
@@ -347,6 +353,12 @@ impl<S: Samples + Results> Judge<S> {
         }
         Ok(capacity)
     }
+}
+
+/// Is it the node that failed, or the same one in verdicts that did not tell its cluster? It keeps what it has.
+fn keeps_its_own(failed: &FailedNode, (cluster, node): &Node, intervals: &[Interval]) -> bool {
+    let is_untold = cluster.is_none() && intervals.is_empty();
+    failed.node == *node && (is_untold || failed.cluster == cluster.as_deref().unwrap_or_default())
 }
 
 /// The GPUs in capacity after a window, by its verdicts.

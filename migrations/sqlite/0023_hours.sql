@@ -4,6 +4,7 @@ CREATE TABLE hours (
     start_ms INTEGER NOT NULL,
     end_ms   INTEGER NOT NULL,
     sums     TEXT    NOT NULL, -- JSON object; its fields only grow
+    cluster  TEXT, -- NULL: the node's series name none
     checksum INTEGER
 ) STRICT;
 

@@ -1,10 +1,10 @@
 //! The Ansible roles, judged by ansible-lint; and the list of targets that they write.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
-use goodput_tests::rules::root;
+use goodput_tests::{rules::root, venv};
 use serde_json::{Value, json};
 
 use crate::{command, run};
@@ -12,17 +12,9 @@ use crate::{command, run};
 /// Seen to work together.
 const WANTED: [&str; 2] = ["ansible-core==2.19.14", "ansible-lint==26.10.1"];
 
-/// The programs of a virtual environment with Ansible, installed on first use and kept in the target directory.
 fn programs() -> Result<PathBuf> {
-    let venv = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("ansible");
-    let complete = venv.join("complete");
-    if fs::read_to_string(&complete).ok() != Some(WANTED.concat()) {
-        run(command("python3").args(["-m", "venv", "--clear"]).arg(&venv))?;
-        let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
-        run(command(venv.join("bin/python")).args(pip).args(WANTED))?;
-        fs::write(complete, WANTED.concat())?;
-    }
-    Ok(venv.join("bin"))
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("ansible");
+    venv::programs(&folder, &WANTED.join(" "), &[&WANTED])
 }
 
 #[test]

@@ -12,10 +12,10 @@ use anyhow::{Context as _, Result, ensure};
 use clap::Parser as _;
 use goodput_analyzer::command::cli::Cli;
 use goodput_exporter::{config::Config, registry::REGISTRY};
-use goodput_tests::rules::files;
+use goodput_tests::{rules::files, venv};
 use serde_json::Value;
 
-use crate::{command, deploy, is_golden, read, run};
+use crate::{command, deploy, is_golden, read};
 
 const CHART: &str = "helm/goodput";
 
@@ -104,20 +104,13 @@ fn script() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/chart.py")
 }
 
-/// A Python with Helm's engine, installed from the package index on first use and kept in the target directory.
+/// A Python with Helm's engine.
 fn python() -> Result<PathBuf> {
     let requirements = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/requirements.txt");
     let wanted = fs::read_to_string(&requirements)? + KUBERNETES_VALIDATE;
-    let venv = Path::new(env!("CARGO_TARGET_TMPDIR")).join("helm");
-    let (python, complete) = (venv.join("bin/python"), venv.join("complete"));
-    if fs::read_to_string(&complete).ok().as_ref() != Some(&wanted) {
-        run(command("python3").args(["-m", "venv", "--clear"]).arg(&venv))?;
-        let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
-        run(command(&python).args(pip).args(["--require-hashes", "--requirement"]).arg(&requirements))?;
-        run(command(&python).args(pip).arg(KUBERNETES_VALIDATE))?;
-        fs::write(complete, wanted)?;
-    }
-    Ok(python)
+    let hashed = ["--require-hashes", "--requirement", requirements.to_str().context("not UTF-8")?];
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("helm");
+    Ok(venv::programs(&folder, &wanted, &[&hashed, &[KUBERNETES_VALIDATE]])?.join("python"))
 }
 
 #[test]

@@ -13,5 +13,6 @@ pub mod promql;
 pub mod rules;
 pub mod scrape;
 pub mod tmpfs;
+pub mod venv;
 pub mod victoria;
 pub mod webhook;

@@ -107,7 +107,11 @@ async fn fill(dir: &Path, nodes: usize) -> (i64, i64, usize) {
             (0..nodes).map(|node| (format!("node-{node:05}"), hour_of(node, hour), outlook(node, hour))).collect();
         let new: Vec<Replacement<'_>> = by_node
             .iter()
-            .map(|(node, intervals, outlook)| Replacement { node, intervals: Some(intervals), outlook: Some(outlook) })
+            .map(|(node, intervals, outlook)| Replacement {
+                place: node.as_str().into(),
+                intervals: Some(intervals),
+                outlook: Some(outlook),
+            })
             .collect();
         let window = START_MS + hour * HOUR_MS..START_MS + (hour + 1) * HOUR_MS;
         assert!(store.replace_window(window, &new).await.unwrap().is_empty());

@@ -47,24 +47,47 @@ pub fn measure(
     intervals: &[Interval],
     window: &Range<TimeMs>,
 ) -> Vec<Achieved> {
-    let holders: BTreeSet<&str> = intervals.iter().filter_map(|i| i.owner.as_deref()).collect();
+    let holders = intervals.iter().filter_map(|i| Some((i.cluster.as_deref(), i.owner.as_deref()?)));
+    let holders: BTreeSet<Holder<'_>> = holders.collect();
     let mut all = Vec::new();
     for counter in counters {
-        let mut groups: BTreeMap<(Option<String>, String), Vec<Growth>> = BTreeMap::new();
+        let mut groups: BTreeMap<Who, Vec<Growth>> = BTreeMap::new();
         for Series { labels, samples } in series.iter().filter(|s| s.labels.metric() == counter.metric) {
             let Some(growth) = within(samples, window) else { continue };
-            let subject = labels.get(&counter.owner_label).unwrap_or_default().to_owned();
-            groups.entry((holder(labels, &counter.owner_label, &holders), subject)).or_default().push(growth);
+            groups.entry(Who::of(labels, &counter.owner_label, &holders)).or_default().push(growth);
         }
         all.extend(groups.into_iter().map(|(who, growths)| counter.achieved(who, &growths, window)));
     }
     all
 }
 
-/// The one holder that the series may be of.
-fn holder(labels: &Labels, owner_label: &str, holders: &BTreeSet<&str>) -> Option<String> {
-    let mut known = owners_named(labels, owner_label).into_iter().filter(|name| holders.contains(name.as_str()));
-    known.next().filter(|_| known.next().is_none())
+/// The cluster and name of an owner that holds GPUs.
+type Holder<'a> = (Option<&'a str>, &'a str);
+
+/// Whose progress a series counts.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Who {
+    cluster: Option<String>,
+    owner: Option<String>,
+    subject: String,
+}
+
+impl Who {
+    /// Its owner is the one holder that the series may be of: one of its cluster, where it names one.
+    fn of(labels: &Labels, owner_label: &str, holders: &BTreeSet<Holder<'_>>) -> Self {
+        let names = owners_named(labels, owner_label);
+        let own = labels.get("cluster").filter(|cluster| !cluster.is_empty());
+        let may_be = |(cluster, owner): &&Holder<'_>| {
+            names.iter().any(|name| name == owner) && (own.is_none() || cluster.is_none() || own == *cluster)
+        };
+        let mut known = holders.iter().filter(may_be);
+        let holder = known.next().filter(|_| known.next().is_none());
+        Self {
+            cluster: holder.and_then(|(cluster, _)| *cluster).or(own).map(str::to_owned),
+            owner: holder.map(|(_, owner)| (*owner).to_owned()),
+            subject: labels.get(owner_label).unwrap_or_default().to_owned(),
+        }
+    }
 }
 
 fn within(samples: &[goodput_exposition::sample::Sample], window: &Range<TimeMs>) -> Option<Growth> {
@@ -80,16 +103,17 @@ fn within(samples: &[goodput_exposition::sample::Sample], window: &Range<TimeMs>
 }
 
 impl Counter {
-    fn achieved(&self, who: (Option<String>, String), growths: &[Growth], window: &Range<TimeMs>) -> Achieved {
+    fn achieved(&self, who: Who, growths: &[Growth], window: &Range<TimeMs>) -> Achieved {
         let amounts = growths.iter().map(|growth| growth.amount);
         let spans = growths.iter().flat_map(|growth| growth.spans.iter().cloned()).collect();
         Achieved {
+            cluster: who.cluster,
             metric: self.metric.clone(),
             unit: self.unit.clone(),
             start_ms: window.start,
             end_ms: window.end,
-            owner: who.0,
-            subject: who.1,
+            owner: who.owner,
+            subject: who.subject,
             amount: match self.combine {
                 Combine::Sum => amounts.sum(),
                 Combine::Max => amounts.fold(0.0, f64::max),
@@ -161,6 +185,27 @@ mod tests {
         let holders = [held_by("slurm-7"), held_by("job/7")];
         let all = measure(&[counter(Combine::Sum)], &[series("7", "0", 0, [0.0, 10.0])], &holders, &WINDOW);
         assert_eq!(all.iter().map(|a| a.owner.as_deref()).collect::<Vec<_>>(), [None]);
+    }
+
+    #[test]
+    fn a_holder_is_one_of_the_cluster_that_the_series_names() {
+        let of = |cluster: &str| Interval { cluster: Some(cluster.into()), ..held_by("slurm-7") };
+        let told = |cluster: Option<&str>| {
+            let plain = series("7", "0", 0, [0.0, 10.0]);
+            let labels = plain.labels.iter().chain(cluster.map(|cluster| ("cluster", cluster)));
+            Series { labels: Labels::new(labels), ..plain }
+        };
+        let joined = |series: Series, holders: &[Interval]| {
+            let all = measure(&[counter(Combine::Sum)], &[series], holders, &WINDOW);
+            let [one] = &all[..] else { panic!("{all:?}") };
+            (one.cluster.clone(), one.owner.clone())
+        };
+        let (east, seven) = (Some("east".to_owned()), Some("slurm-7".to_owned()));
+        let both = [of("east"), of("west")];
+        assert_eq!(joined(told(Some("east")), &both), (east.clone(), seven.clone()));
+        assert_eq!(joined(told(Some("north")), &both), (Some("north".into()), None));
+        assert_eq!(joined(told(None), &both), (None, None), "it may be of either");
+        assert_eq!(joined(told(None), &both[..1]), (east, seven));
     }
 
     #[test]

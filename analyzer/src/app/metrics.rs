@@ -70,15 +70,17 @@ fn verdicts(page: &mut Page, progress: &Progress) {
 }
 
 fn gpu_ratios(page: &mut Page, window: &str, intervals: &[Interval]) {
-    let mut gpus: BTreeMap<(&str, &str), BTreeMap<Class, i64>> = BTreeMap::new();
+    let mut gpus: BTreeMap<(&str, &str, &str), BTreeMap<Class, i64>> = BTreeMap::new();
     for i in intervals {
-        *gpus.entry((&i.node, &i.gpu)).or_default().entry(i.class).or_default() += i.ms;
+        let cluster = i.cluster.as_deref().unwrap_or_default();
+        *gpus.entry((cluster, &i.node, &i.gpu)).or_default().entry(i.class).or_default() += i.ms;
     }
-    for ((node, gpu), mut classes) in gpus {
+    for ((cluster, node, gpu), mut classes) in gpus {
         let whole: i64 = classes.values().sum();
         classes.entry(Class::Productive).or_default();
         for (class, ms) in classes {
-            page.push(&verdict_rows::GPU_CLASS, &[node, gpu, class.name(), window], ms as f64 / whole as f64);
+            let ratio = ms as f64 / whole as f64;
+            page.push_with(&verdict_rows::GPU_CLASS, &[cluster], &[node, gpu, class.name(), window], ratio);
         }
     }
 }

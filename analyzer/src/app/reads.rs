@@ -234,11 +234,11 @@ mod tests {
         let elsewhere = START - 21 * 24 * HOUR_MS;
         let far = interval("n9", elsewhere / HOUR_MS, Class::Productive);
         let window = far.start_ms..far.end_ms;
-        store.replace("n9", window, &[far]).await.unwrap();
+        store.replace("n9".into(), window, &[far]).await.unwrap();
         assert!(Arc::ptr_eq(&first, &build().await), "of another week");
         let near = interval("n9", START.div_euclid(HOUR_MS), Class::Productive);
         let window = near.start_ms..near.end_ms;
-        store.replace("n9", window, &[near]).await.unwrap();
+        store.replace("n9".into(), window, &[near]).await.unwrap();
         let second = build().await;
         assert!(!Arc::ptr_eq(&first, &second) && first != second);
     }

@@ -20,6 +20,7 @@ pub(super) fn maintenance(name: &str, value: &Spanned<Value>, mistakes: &mut Vec
 fn declared(path: String, item: &Spanned<Value>, mistakes: &mut Vec<Mistake>) -> Option<Declared> {
     let mut fields = Fields::of(item, path.clone(), mistakes);
     let node = fields.required("node", mistakes, pattern);
+    let cluster = fields.optional("cluster", None, mistakes, |value| pattern(value).map(Some));
     let gpu = fields.optional("gpu", None, mistakes, |value| pattern(value).map(Some));
     let from = fields.required("from", mistakes, time);
     let until = fields.required("until", mistakes, time);
@@ -28,7 +29,7 @@ fn declared(path: String, item: &Spanned<Value>, mistakes: &mut Vec<Mistake>) ->
     if span.is_empty() {
         mistakes.push(Mistake { line: line(item), text: format!("{path}until: expected a time after from") });
     }
-    Some(Declared { node, gpu, span })
+    Some(Declared { node, cluster, gpu, span })
 }
 
 fn pattern(value: &Value) -> Result<Pattern, String> {
@@ -44,10 +45,12 @@ fn time(value: &Value) -> Result<TimeMs, String> {
 /// In the file's own form.
 pub(super) fn write(f: &mut fmt::Formatter<'_>, all: &[Declared]) -> fmt::Result {
     writeln!(f, "maintenance:{}", if all.is_empty() { " []" } else { "" })?;
-    for Declared { node, gpu, span } in all {
+    for Declared { node, cluster, gpu, span } in all {
         write!(f, "  - {{node: {:?}, ", node.as_str())?;
-        if let Some(gpu) = gpu {
-            write!(f, "gpu: {:?}, ", gpu.as_str())?;
+        for (key, pattern) in [("cluster", cluster), ("gpu", gpu)] {
+            if let Some(pattern) = pattern {
+                write!(f, "{key}: {:?}, ", pattern.as_str())?;
+            }
         }
         let time = |ms| Timestamp::from_millisecond(ms).unwrap_or_default();
         writeln!(f, "from: '{}', until: '{}'}}", time(span.start), time(span.end))?;
@@ -63,7 +66,7 @@ mod tests {
     fn windows_are_read_and_printed() {
         let config = Config::parse(
             "maintenance:\n- {node: 'gpu-0[1-4]', from: '2026-03-01T08:00:00+01:00', until: '2026-03-01T12:00:00Z'}\n\
-             - {node: '*', gpu: 'GPU-7*', from: '2026-03-02T00:00:00Z', until: '2026-03-03T00:00:00Z'}\n",
+             - {node: '*', cluster: 'eu-*', gpu: 'GPU-7*', from: '2026-03-02T00:00:00Z', until: '2026-03-03T00:00:00Z'}\n",
         )
         .unwrap();
         let spans: Vec<i64> = config.maintenance.iter().map(|d| d.span.end - d.span.start).collect();
@@ -90,7 +93,7 @@ mod tests {
                     .into(),
                 format!("4: maintenance[2].from: expected {time}, found \"2026-03-01 08:00\""),
                 "5: maintenance[3].until: expected a time after from".into(),
-                "5: maintenance[3].why: unknown key, expected one of node, gpu, from, until".into(),
+                "5: maintenance[3].why: unknown key, expected one of node, cluster, gpu, from, until".into(),
             ]
         );
     }

@@ -21,9 +21,12 @@ pub(super) fn prices(name: &str, value: &Spanned<Value>, zone: &TimeZone, mistak
     for (n, item) in list(name, value, mistakes).iter().enumerate() {
         let path = format!("{name}[{n}].");
         let Some(price) = price(path.clone(), item, zone, mistakes) else { continue };
-        let same = |p: &Price| (&p.model, &p.node, p.valid_from) == (&price.model, &price.node, price.valid_from);
+        let same = |p: &Price| {
+            (&p.model, &p.node, &p.cluster, p.valid_from)
+                == (&price.model, &price.node, &price.cluster, price.valid_from)
+        };
         if prices.iter().any(same) {
-            let text = format!("{path}valid_from: another entry has this model, node and date");
+            let text = format!("{path}valid_from: another entry has this model, node, cluster and date");
             mistakes.push(Mistake { line: line(item), text });
         }
         prices.push(price);
@@ -35,6 +38,7 @@ fn price(path: String, item: &Spanned<Value>, zone: &TimeZone, mistakes: &mut Ve
     let mut fields = Fields::of(item, path.clone(), mistakes);
     let model = fields.required("model", mistakes, non_empty);
     let node = fields.optional("node", None, mistakes, |value| non_empty(value).map(Some));
+    let cluster = fields.optional("cluster", None, mistakes, |value| non_empty(value).map(Some));
     let currency = fields.required("currency", mistakes, currency);
     let per_gpu_hour = fields.required("per_gpu_hour", mistakes, micros);
     let valid_from = fields.required("valid_from", mistakes, date);
@@ -49,6 +53,7 @@ fn price(path: String, item: &Spanned<Value>, zone: &TimeZone, mistakes: &mut Ve
     Some(Price {
         model: model?,
         node,
+        cluster,
         currency: currency?,
         micros_per_gpu_hour: per_gpu_hour?,
         electricity: per_kwh.map(|micros_per_kwh| Electricity { micros_per_kwh, pue: pue.unwrap_or(1.0) }),
@@ -86,8 +91,10 @@ pub(super) fn write(f: &mut fmt::Formatter<'_>, prices: &[Price]) -> fmt::Result
     writeln!(f, "prices:{}", if prices.is_empty() { " []" } else { "" })?;
     for price in prices {
         write!(f, "  - {{model: {:?}, ", price.model)?;
-        if let Some(node) = &price.node {
-            write!(f, "node: {node:?}, ")?;
+        for (key, pattern) in [("node", &price.node), ("cluster", &price.cluster)] {
+            if let Some(pattern) = pattern {
+                write!(f, "{key}: {pattern:?}, ")?;
+            }
         }
         let amount = |micros: i64| micros as f64 / MICROS;
         write!(f, "currency: {}, per_gpu_hour: {}, ", price.currency, amount(price.micros_per_gpu_hour))?;
@@ -108,14 +115,14 @@ mod tests {
     #[test]
     fn prices_are_read_and_printed_as_a_config() {
         let file = format!(
-            "zone: Europe/Berlin\nprices:\n- {{{ENTRY}, node: 'gpu-0*', per_kwh: 0.24, pue: 1.3}}\n- {{{ENTRY}}}\n"
+            "zone: Europe/Berlin\nprices:\n- {{{ENTRY}, node: 'gpu-0*', cluster: eu, per_kwh: 0.24, pue: 1.3}}\n- {{{ENTRY}}}\n"
         );
         let config = Config::parse(&file).unwrap();
         let first = &config.prices[0];
         assert_eq!((first.micros_per_gpu_hour, first.valid_from_ms), (2_450_000, 1_782_856_800_000));
         assert_eq!(first.electricity.map(|e| (e.micros_per_kwh, e.pue)), Some((240_000, 1.3)));
         let printed = config.to_string();
-        let line = "  - {model: \"NVIDIA H100*\", node: \"gpu-0*\", currency: EUR, per_gpu_hour: 2.45, per_kwh: 0.24, \
+        let line = "  - {model: \"NVIDIA H100*\", node: \"gpu-0*\", cluster: \"eu\", currency: EUR, per_gpu_hour: 2.45, per_kwh: 0.24, \
                     pue: 1.3, valid_from: 2026-07-01}\n";
         assert!(printed.contains(line), "{printed}");
         assert_eq!(Config::parse(&printed).unwrap().prices, config.prices);
@@ -148,7 +155,7 @@ mod tests {
             ),
             (
                 format!("prices:\n- {{{ENTRY}}}\n- {{{ENTRY}}}\n"),
-                "3: prices[1].valid_from: another entry has this model, node and date",
+                "3: prices[1].valid_from: another entry has this model, node, cluster and date",
             ),
         ] {
             let mistakes = Config::parse(&file).unwrap_err();

@@ -5,7 +5,7 @@
 //! Judging a part of such an hour judges the rest of the hour too and removes what reaches over the cut. Where the rest
 //! cannot be judged, the hour stays as it is.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use jiff::Timestamp;
@@ -15,8 +15,8 @@ use super::windows::into_hour;
 use super::{HOUR_MS, Judge, JudgeError, Reader};
 use goodput_exposition::sample::TimeMs;
 use goodput_rules::classify::Judged;
-use goodput_store::{Results, Samples, StoreError, Verdicts};
-use goodput_verdict::Outlook;
+use goodput_store::{Place, Results, Samples, StoreError, Verdicts};
+use goodput_verdict::{Interval, Outlook};
 
 /// Zones have been whole quarters of an hour from UTC since long before there were GPUs.
 const CUTS_MS: [i64; 3] = [HOUR_MS / 4, HOUR_MS / 2, HOUR_MS * 3 / 4];
@@ -69,29 +69,29 @@ impl<S: Samples + Results> Judge<S> {
         let cut = if window.start == hour.start { window.end } else { window.start };
         let fits = |start_ms, end_ms| !reaches_over(&(start_ms..end_ms), cut);
         let Verdicts { intervals, outlook, achieved, .. } = self.store.verdicts(hour.clone()).await?;
-        let nodes: BTreeSet<String> = intervals.iter().map(|interval| interval.node.clone()).collect();
-        for node in nodes {
-            let of_node = intervals.iter().filter(|i| i.node == node && fits(i.start_ms, i.end_ms)).cloned();
-            self.store.replace(&node, hour.clone(), &of_node.collect::<Vec<_>>()).await?;
+        let mut of_node: BTreeMap<Place<'_>, Vec<Interval>> = BTreeMap::new();
+        for i in &intervals {
+            let kept = of_node.entry(Place::new(&i.cluster, &i.node)).or_default();
+            kept.extend(fits(i.start_ms, i.end_ms).then(|| i.clone()));
         }
-        let Outlook { risks, advisories, standings } = outlook;
-        let nodes = risks.iter().map(|risk| &risk.last.node).chain(advisories.iter().map(|advisory| &advisory.node));
-        let nodes: BTreeSet<&String> = nodes.chain(standings.iter().map(|standing| &standing.node)).collect();
-        for node in nodes {
-            let kept = Outlook {
-                risks: risks.iter().filter(|r| r.last.node == *node && fits(r.start_ms, r.end_ms)).cloned().collect(),
-                advisories: advisories
-                    .iter()
-                    .filter(|a| a.node == *node && fits(a.start_ms, a.end_ms))
-                    .cloned()
-                    .collect(),
-                standings: standings
-                    .iter()
-                    .filter(|s| s.node == *node && fits(s.start_ms, s.end_ms))
-                    .cloned()
-                    .collect(),
-            };
-            self.store.replace_outlook(node, hour.clone(), &kept).await?;
+        for (place, intervals) in of_node {
+            self.store.replace(place, hour.clone(), &intervals).await?;
+        }
+        let mut of_node: BTreeMap<Place<'_>, Outlook> = BTreeMap::new();
+        for risk in &outlook.risks {
+            let kept = of_node.entry(Place::new(&risk.last.cluster, &risk.last.node)).or_default();
+            kept.risks.extend(fits(risk.start_ms, risk.end_ms).then(|| risk.clone()));
+        }
+        for advisory in &outlook.advisories {
+            let kept = of_node.entry(Place::new(&advisory.cluster, &advisory.node)).or_default();
+            kept.advisories.extend(fits(advisory.start_ms, advisory.end_ms).then(|| advisory.clone()));
+        }
+        for standing in &outlook.standings {
+            let kept = of_node.entry(Place::new(&standing.cluster, &standing.node)).or_default();
+            kept.standings.extend(fits(standing.start_ms, standing.end_ms).then(|| standing.clone()));
+        }
+        for (place, outlook) in of_node {
+            self.store.replace_outlook(place, hour.clone(), &outlook).await?;
         }
         let kept: Vec<_> = achieved.into_iter().filter(|a| fits(a.start_ms, a.end_ms)).collect();
         self.store.replace_achieved(hour, &kept).await

@@ -128,7 +128,7 @@ async fn declared_maintenance_takes_what_is_nobodys_and_keeps_the_gpu_in_capacit
     let store = store(dir.path()).await;
     idle_gpu(&store, "GPU-a", "n1", START..START + HOUR_MS).await;
     let span = START..hour(29).end;
-    let declared = [Declared { node: glob::Pattern::new("n?").unwrap(), gpu: None, span }];
+    let declared = [Declared { node: glob::Pattern::new("n?").unwrap(), cluster: None, gpu: None, span }];
     let one = Judge::new(store.clone(), Thresholds::default()).maintaining(declared.to_vec());
     let mut told = Vec::new();
     for n in 0..56 {
@@ -154,10 +154,25 @@ async fn verdicts_of_a_node_that_is_no_more_are_replaced_too() {
     let judge = Judge::new(store.clone(), Thresholds::default());
     judge_window(&judge, &hour(0), hour(0).end).await.unwrap();
     stale = store.intervals(hour(0)).await.unwrap();
-    stale.iter_mut().for_each(|i| i.node = "renamed".into());
-    store.replace("renamed", hour(0), &stale).await.unwrap();
-    judge_window(&judge, &hour(0), hour(0).end).await.unwrap();
-    assert_eq!(sums(&store, hour(0)).await.values().sum::<i64>(), HOUR_MS, "counted once");
+    let east = Some("east".to_owned());
+    for (cluster, node) in [(None, "renamed"), (east, "n1")] {
+        stale.iter_mut().for_each(|i| (i.cluster, i.node) = (cluster.clone(), node.to_owned()));
+        store.replace(Place::new(&cluster, node), hour(0), &stale).await.unwrap();
+        judge_window(&judge, &hour(0), hour(0).end).await.unwrap();
+        assert_eq!(sums(&store, hour(0)).await.values().sum::<i64>(), HOUR_MS, "counted once");
+    }
+}
+
+#[test]
+fn a_node_that_failed_keeps_its_own_and_not_what_another_cluster_calls_alike() {
+    let failed = FailedNode::new("east", "n1", "a reason");
+    let new = [goodput_testing::interval("n1", 0, Class::IdleHeld)];
+    let keeps = |cluster: Option<&str>, node: &str, new: &[Interval]| {
+        keeps_its_own(&failed, &(cluster.map(str::to_owned), node.to_owned()), new)
+    };
+    assert!(keeps(Some("east"), "n1", &[]) && keeps(Some("east"), "n1", &new));
+    assert!(keeps(None, "n1", &[]), "its verdicts of a release that told no cluster");
+    assert!(!keeps(None, "n1", &new) && !keeps(Some("west"), "n1", &[]) && !keeps(Some("east"), "n2", &[]));
 }
 
 #[tokio::test]

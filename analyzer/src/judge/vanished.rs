@@ -8,10 +8,10 @@ use std::ops::Range;
 
 use jiff::tz::TimeZone;
 
-use super::{Judge, JudgeError, windows};
+use super::{Judge, JudgeError, Node, windows};
 use goodput_exposition::sample::TimeMs;
 use goodput_rules::classify::{Capacity, Seen, VANISHED_MS, declare, has_vanished};
-use goodput_store::{Replacement, Results, Samples};
+use goodput_store::{Place, Replacement, Results, Samples};
 use goodput_verdict::Interval;
 
 impl<S: Samples + Results> Judge<S> {
@@ -51,13 +51,18 @@ impl<S: Samples + Results> Judge<S> {
         if old == new {
             return Ok(false);
         }
-        let nodes: BTreeSet<&str> = old.iter().chain(&new).map(|i| i.node.as_str()).collect();
-        let of = |node: &str| own.iter().chain(&new).filter(|i| i.node == node).cloned().collect::<Vec<_>>();
-        let rows: Vec<(&str, Vec<Interval>)> = nodes.into_iter().map(|node| (node, of(node))).collect();
-        let replaced = rows.iter().map(|(node, rows)| Replacement { node, intervals: Some(rows), outlook: None });
+        let place = |i: &Interval| (i.cluster.clone(), i.node.clone());
+        let nodes: BTreeSet<Node> = old.iter().chain(&new).map(place).collect();
+        let of = |node: &Node| own.iter().chain(&new).filter(|i| place(i) == *node).cloned().collect::<Vec<_>>();
+        let rows: Vec<(&Node, Vec<Interval>)> = nodes.iter().map(|node| (node, of(node))).collect();
+        let replaced = rows.iter().map(|((cluster, node), rows)| Replacement {
+            place: Place::new(cluster, node),
+            intervals: Some(rows),
+            outlook: None,
+        });
         let new: Vec<Replacement<'_>> = replaced.collect();
-        for (node, reason) in self.store.replace_window(window.clone(), &new).await? {
-            tracing::error!(node, %reason, "a node's vanished GPUs are not stored");
+        for (n, reason) in self.store.replace_window(window.clone(), &new).await? {
+            tracing::error!(node = %new[n].place, %reason, "a node's vanished GPUs are not stored");
         }
         Ok(true)
     }

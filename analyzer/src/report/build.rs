@@ -257,6 +257,7 @@ fn applied(items: &[Item<'_>], prices: &[Price], capacity_ms: i64) -> Vec<Applie
         (sum.ms > 0).then(|| AppliedPrice {
             model: price.model.clone(),
             node: price.node.clone(),
+            cluster: price.cluster.clone(),
             currency: price.currency.clone(),
             per_gpu_hour: price.micros_per_gpu_hour as f64 / MICROS,
             per_kwh: price.electricity.map(|e| e.micros_per_kwh as f64 / MICROS),

@@ -9,6 +9,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::config::Config;
 use goodput_rules::forecast::STEP_MS;
+use goodput_store::Place;
 use goodput_verdict::{
     Advice, Advisory, CheckEnd, Drift, Energy, Evidence, Interval, Measure, NodeHour, Paired, Standing, Version,
 };
@@ -353,7 +354,12 @@ fn check_sums(intervals: &[Interval], report: &Report) {
     let prices = prices();
     for hour in NodeHour::fold(intervals) {
         for (allocation, part) in hour.parts() {
-            if let Some(price) = price::price_of(&prices, allocation.model.as_deref(), &hour.node, hour.start_ms) {
+            if let Some(price) = price::price_of(
+                &prices,
+                allocation.model.as_deref(),
+                Place::new(&hour.cluster, &hour.node),
+                hour.start_ms,
+            ) {
                 *money.entry(price.currency.clone()).or_default() += price.cost(part.ms, part.energy);
             }
         }

@@ -234,6 +234,8 @@ pub struct AppliedPrice {
     pub model: String,
     /// Pattern of nodes; null is any.
     pub node: Option<String>,
+    /// Pattern of clusters; null is any.
+    pub cluster: Option<String>,
     /// Three letters (ISO 4217).
     pub currency: String,
     /// Of the currency, per GPU-hour.

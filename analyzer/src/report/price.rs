@@ -7,6 +7,7 @@
 use jiff::civil::Date;
 
 use goodput_exposition::sample::TimeMs;
+use goodput_store::Place;
 use goodput_verdict::Energy;
 
 /// Millionths in one of a currency.
@@ -21,6 +22,8 @@ pub struct Price {
     pub model: String,
     /// Pattern of the node's name; `None` is any node.
     pub node: Option<String>,
+    /// Pattern of the cluster's name; `None` is any cluster, or none.
+    pub cluster: Option<String>,
     /// Three letters (ISO 4217).
     pub currency: String,
     /// Millionths per GPU-hour, whether used or not.
@@ -43,17 +46,24 @@ pub struct Electricity {
 }
 
 /// The price of a GPU's time: of the entries that match and are valid at its start, one that names the node goes before
-/// one that does not, then the later date, then the later entry.
+/// one that does not, then one that names the cluster, then the later date, then the later entry.
 #[must_use]
-pub(super) fn price_of<'p>(prices: &'p [Price], model: Option<&str>, node: &str, start: TimeMs) -> Option<&'p Price> {
-    let valid = prices.iter().filter(|p| p.valid_from_ms <= start && p.matches(model, node));
-    valid.max_by_key(|p| (p.node.is_some(), p.valid_from_ms))
+pub(super) fn price_of<'p>(
+    prices: &'p [Price],
+    model: Option<&str>,
+    place: Place<'_>,
+    start: TimeMs,
+) -> Option<&'p Price> {
+    let valid = prices.iter().filter(|p| p.valid_from_ms <= start && p.matches(model, place));
+    valid.max_by_key(|p| (p.node.is_some(), p.cluster.is_some(), p.valid_from_ms))
 }
 
 impl Price {
-    fn matches(&self, model: Option<&str>, node: &str) -> bool {
-        let is_node = self.node.as_ref().is_none_or(|pattern| matches(pattern, node));
-        is_node && matches(&self.model, model.unwrap_or_default())
+    fn matches(&self, model: Option<&str>, place: Place<'_>) -> bool {
+        let is_node = self.node.as_ref().is_none_or(|pattern| matches(pattern, place.node));
+        let cluster = place.cluster.unwrap_or_default();
+        let is_cluster = self.cluster.as_ref().is_none_or(|pattern| matches(pattern, cluster));
+        is_node && is_cluster && matches(&self.model, model.unwrap_or_default())
     }
 
     /// What GPU-milliseconds cost, in millionths; where their energy is not known, without electricity.
@@ -91,6 +101,7 @@ mod tests {
         Price {
             model: model.into(),
             node: node.map(str::to_owned),
+            cluster: None,
             currency: "EUR".into(),
             micros_per_gpu_hour,
             electricity: None,
@@ -118,16 +129,22 @@ mod tests {
 
     #[test]
     fn an_old_interval_keeps_its_price_and_the_node_goes_before_the_date() {
+        let of_cluster = |name: &str| Price { cluster: Some(name.into()), ..price("*A100*", None, 5, 0) };
         let prices = [
+            of_cluster("e*"),
+            of_cluster("us"),
             price("*", None, 1, 0),
             price("*H100*", None, 2, 10 * HOUR),
             price("*", Some("old-*"), 3, 5 * HOUR),
             price("*H100*", None, 4, 20 * HOUR),
         ];
-        let found =
-            |model, node, hour| price_of(&prices, Some(model), node, hour * HOUR).map(|p| p.micros_per_gpu_hour);
+        let found = |model, node, hour| {
+            price_of(&prices, Some(model), Place { cluster: Some("eu"), node }, hour * HOUR)
+                .map(|p| p.micros_per_gpu_hour)
+        };
         assert_eq!([0, 9, 10, 19, 20].map(|hour| found("H100", "n", hour)), [1, 1, 2, 2, 4].map(Some));
         assert_eq!([4, 5, 20].map(|hour| found("H100", "old-1", hour)), [1, 3, 3].map(Some));
+        assert_eq!(found("A100", "n", 30), Some(5), "one that names the cluster, not the later one");
         assert_eq!(found("H100", "n", -1), None, "before the first date nothing is known");
     }
 

@@ -250,7 +250,7 @@ mod tests {
             let window = START + hour * HOUR_MS..START + (hour + 1) * HOUR_MS;
             for node in ["n1", "n2"] {
                 let of_node = now.iter().chain(&before).filter(|i| i.node == node && window.contains(&i.start_ms));
-                store.replace(node, window.clone(), &of_node.cloned().collect::<Vec<_>>()).await.unwrap();
+                store.replace(node.into(), window.clone(), &of_node.cloned().collect::<Vec<_>>()).await.unwrap();
             }
         }
         let [from, to] = [START, START + HOURS * HOUR_MS].map(shown);

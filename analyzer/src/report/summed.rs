@@ -5,6 +5,7 @@ use std::ops::Deref;
 use foldhash::{HashMap, HashMapExt as _};
 
 use super::price::{Price, price_of};
+use goodput_store::Place;
 use goodput_verdict::{Allocation, Energy, Grounds, Held, Interval, NodeHour, Part, Stretch};
 
 /// What a GPU did in the period: time of one class, holder, price and ground for judging it so.
@@ -32,13 +33,13 @@ impl Deref for Item<'_> {
 }
 
 /// Cluster and node.
-type Place = (Option<String>, String);
+type Node = (Option<String>, String);
 
 /// Sums roll-ups, which it takes one by one: a period of a large fleet has more of them than memory holds.
 #[derive(Debug)]
 pub(crate) struct Summed<'p> {
     prices: &'p [Price],
-    nodes: HashMap<Place, HashMap<Allocation, Vec<Item<'p>>>>,
+    nodes: HashMap<Node, HashMap<Allocation, Vec<Item<'p>>>>,
     grounds: HashMap<Grounds, usize>,
 }
 
@@ -59,7 +60,7 @@ impl<'p> Summed<'p> {
         let places: Vec<usize> = grounds.iter().map(|grounds| place(&mut self.grounds, grounds)).collect();
         let of_node = self.nodes.entry((cluster.clone(), node.clone())).or_default();
         for Held { allocation, parts } in held {
-            let price = price_of(self.prices, allocation.model.as_deref(), &node, start_ms);
+            let price = price_of(self.prices, allocation.model.as_deref(), Place::new(&cluster, &node), start_ms);
             if !of_node.contains_key(&allocation) {
                 of_node.insert(allocation.clone(), Vec::new());
             }
@@ -101,7 +102,7 @@ fn place(places: &mut HashMap<Grounds, usize>, grounds: &Grounds) -> usize {
 
 impl<'p> Item<'p> {
     /// Without any time, grounds or price.
-    fn bare((cluster, node): Place, allocation: Allocation, part: &Part) -> Self {
+    fn bare((cluster, node): Node, allocation: Allocation, part: &Part) -> Self {
         let Allocation { gpu, gpu_instance, model, owner, run, account } = allocation;
         let interval = Interval {
             gpu,

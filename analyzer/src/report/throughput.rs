@@ -24,6 +24,8 @@ pub struct Throughput {
 /// One counter of one owner.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Job {
+    /// The cluster of the owner; null where series name none.
+    pub cluster: Option<String>,
     /// Who held the GPUs.
     pub owner: String,
     /// The counter's metric.
@@ -59,6 +61,8 @@ pub struct Ideal {
 /// A counter that could not be joined.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Unjoined {
+    /// The cluster of the series; null where they name none.
+    pub cluster: Option<String>,
     /// The counter's metric.
     pub metric: String,
     /// What the owner label said; empty without it.
@@ -79,27 +83,35 @@ struct Hour<'a> {
 /// Sums the windows of a period; `None` without any counter.
 #[must_use]
 pub fn build(achieved: &[Achieved], held: &Held<'_>) -> Option<Throughput> {
-    let mut jobs: BTreeMap<(&str, &str), Vec<Hour>> = BTreeMap::new();
-    let mut unjoined: BTreeMap<(&str, &str), Unjoined> = BTreeMap::new();
+    let mut jobs: BTreeMap<(&str, &str, Option<&str>), Vec<Hour>> = BTreeMap::new();
+    let mut unjoined: BTreeMap<(&str, &str, Option<&str>), Unjoined> = BTreeMap::new();
     for row in achieved {
-        match row.owner.as_deref() {
-            Some(owner) => jobs.entry((owner, &row.metric)).or_default().push(held.hour(owner, row)),
-            None => unjoined.entry((&row.metric, &row.subject)).or_insert_with(|| nothing(row)).total += row.amount,
+        let own = row.cluster.as_deref();
+        if let Some(owner) = row.owner.as_deref() {
+            let cluster = own.or_else(|| held.cluster_of(owner));
+            jobs.entry((owner, &row.metric, cluster)).or_default().push(held.hour((cluster, owner), row));
+        } else {
+            unjoined.entry((&row.metric, &row.subject, own)).or_insert_with(|| nothing(row)).total += row.amount;
         }
     }
-    let job = |((owner, metric), hours): ((&str, &str), Vec<Hour>)| Job::of(owner, metric, &hours, held.all(owner));
+    let job = |((owner, metric, cluster), hours): ((&str, &str, Option<&str>), Vec<Hour>)| {
+        Job::of((cluster, owner), metric, &hours, held.all((cluster, owner)))
+    };
     let throughput =
         Throughput { jobs: jobs.into_iter().map(job).collect(), unjoined: unjoined.into_values().collect() };
     (!achieved.is_empty()).then_some(throughput)
 }
 
 fn nothing(row: &Achieved) -> Unjoined {
-    let (metric, subject, unit) = (row.metric.clone(), row.subject.clone(), row.unit.clone());
-    Unjoined { metric, subject, total: 0.0, unit }
+    let Achieved { cluster, metric, subject, unit, .. } = row.clone();
+    Unjoined { cluster, metric, subject, total: 0.0, unit }
 }
 
-/// Time in which the owners of counters held GPUs.
-pub struct Held<'a>(HashMap<&'a str, Vec<Time>>);
+/// Time in which the owners of counters held GPUs, by cluster.
+pub struct Held<'a>(HashMap<&'a str, BTreeMap<Option<String>, Vec<Time>>>);
+
+/// An owner: its cluster and name.
+type Owner<'a> = (Option<&'a str>, &'a str);
 
 /// GPU time of one class within an hour.
 struct Time {
@@ -113,7 +125,7 @@ impl<'a> Held<'a> {
     /// None yet, of the owners of these counters.
     #[must_use]
     pub fn of(achieved: &'a [Achieved]) -> Self {
-        Self(achieved.iter().filter_map(|row| Some((row.owner.as_deref()?, Vec::new()))).collect())
+        Self(achieved.iter().filter_map(|row| Some((row.owner.as_deref()?, BTreeMap::new()))).collect())
     }
 
     /// With the time of these owners in the hour.
@@ -122,7 +134,7 @@ impl<'a> Held<'a> {
             let times = allocation.owner.as_deref().and_then(|owner| self.0.get_mut(owner));
             let stretches = part.stretches.first().zip(part.stretches.last());
             let Some((times, (first, last))) = times.zip(stretches) else { continue };
-            times.push(Time {
+            times.entry(hour.cluster.clone()).or_default().push(Time {
                 start_ms: first.start_ms,
                 end_ms: last.end_ms,
                 ms: part.ms,
@@ -131,15 +143,22 @@ impl<'a> Held<'a> {
         }
     }
 
-    fn times(&self, owner: &str) -> impl Iterator<Item = &Time> {
-        self.0.get(owner).into_iter().flatten()
+    /// The one cluster in which the owner held GPUs: rows of earlier releases do not tell it.
+    fn cluster_of(&self, owner: &str) -> Option<&str> {
+        let mut clusters = self.0.get(owner)?.keys();
+        clusters.next().filter(|_| clusters.next().is_none())?.as_deref()
     }
 
-    fn all(&self, owner: &str) -> i64 {
+    fn times(&self, (cluster, owner): Owner<'_>) -> impl Iterator<Item = &Time> {
+        let clusters = self.0.get(owner).into_iter().flatten();
+        clusters.filter(move |(of, _)| of.as_deref() == cluster).flat_map(|(_, times)| times)
+    }
+
+    fn all(&self, owner: Owner<'_>) -> i64 {
         self.times(owner).map(|time| time.ms).sum()
     }
 
-    fn hour<'r>(&self, owner: &str, achieved: &'r Achieved) -> Hour<'r> {
+    fn hour<'r>(&self, owner: Owner<'_>, achieved: &'r Achieved) -> Hour<'r> {
         // Hours are cut at the borders of windows.
         let within = |time: &&Time| time.start_ms >= achieved.start_ms && time.end_ms <= achieved.end_ms;
         let (mut held_ms, mut productive_ms) = (0, 0);
@@ -152,7 +171,7 @@ impl<'a> Held<'a> {
 }
 
 impl Job {
-    fn of(owner: &str, metric: &str, hours: &[Hour], all_held_ms: i64) -> Self {
+    fn of((cluster, owner): Owner<'_>, metric: &str, hours: &[Hour], all_held_ms: i64) -> Self {
         let held_ms: i64 = hours.iter().map(|h| h.held_ms).sum();
         let total: f64 = hours.iter().map(|h| h.achieved.amount).sum();
         let covered_ms: i64 = hours.iter().map(|h| h.achieved.covered_ms).sum();
@@ -160,6 +179,7 @@ impl Job {
         let ideal = configured(hours, held_ms).or_else(|| sustained(hours));
         let possible = ideal.as_ref().map(|ideal| ideal.per_second_per_gpu * seconds(held_ms));
         Self {
+            cluster: cluster.map(str::to_owned),
             owner: owner.to_owned(),
             metric: metric.to_owned(),
             unit: hours.first().map_or_else(String::new, |h| h.achieved.unit.clone()),
@@ -214,6 +234,7 @@ mod tests {
 
     fn achieved(owner: Option<&str>, hour: i64, amount: f64, ideal: Option<f64>) -> Achieved {
         Achieved {
+            cluster: None,
             metric: "steps_total".into(),
             unit: "steps".into(),
             start_ms: hour * HOUR,
@@ -304,6 +325,24 @@ mod tests {
         let page = html::render(&report).unwrap();
         assert!(page.contains("<h2>Throughput</h2>") && page.contains("<td>a|&#60;b&#62;</td>"), "{page}");
         assert!(!markdown::render(&Report { throughput: None, ..report }).unwrap().contains("Throughput"));
+    }
+
+    #[test]
+    fn owners_that_two_clusters_call_alike_are_two_jobs() {
+        let of = |cluster: &str, hours: i64| Interval {
+            cluster: Some(cluster.into()),
+            ..interval("a", Class::Productive, 0, hours * HOUR)
+        };
+        let row = |cluster: Option<&str>| Achieved {
+            cluster: cluster.map(str::to_owned),
+            ..achieved(Some("a"), 0, 36_000.0, None)
+        };
+        let both = [of("east", 2), of("west", 4)];
+        let jobs = built(&[row(Some("east")), row(Some("west"))], &both).unwrap().jobs;
+        let held: Vec<_> = jobs.iter().map(|job| (job.cluster.as_deref(), job.held.gpu_ms)).collect();
+        assert_eq!(held, [(Some("east"), 2 * HOUR), (Some("west"), 4 * HOUR)]);
+        let told_late = built(&[row(None)], &both[..1]).unwrap().jobs;
+        assert_eq!(told_late[0].cluster.as_deref(), Some("east"), "rows of earlier releases tell no cluster");
     }
 
     #[test]

@@ -37,7 +37,7 @@ async fn with_a_starving_gpu() -> Served {
         ..bare(Class::DataloaderStorage, START..START + HOUR_MS)
     };
     let rest = Interval { class: Class::Productive, ms: HOUR_MS / 4, evidence: vec![], ..starving.clone() };
-    served.store.replace("n2", START..START + HOUR_MS, &[starving, rest]).await.unwrap();
+    served.store.replace("n2".into(), START..START + HOUR_MS, &[starving, rest]).await.unwrap();
     served
 }
 
@@ -157,7 +157,7 @@ async fn who_waited_leads_to_who_caused_it_and_back() {
     waiting.retain(|i| i.node == "n2" && i.class == Class::DataloaderStorage);
     waiting[0].class = Class::Straggler;
     waiting[0].charged_to = Some(Culprit { node: NODE.into(), gpu: "GPU-a".into() });
-    served.store.replace("n2", hour, &waiting).await.unwrap();
+    served.store.replace("n2".into(), hour, &waiting).await.unwrap();
     let victim = page(&served, "/gpus/GPU-b").await;
     assert!(text_of(&victim).contains("caused by GPU GPU-a on &#60;b&#62;n/50%"), "{victim}");
     let evidence = links(&victim).into_iter().find(|href| href.contains("class=straggler")).unwrap();

@@ -27,6 +27,7 @@ mod tests {
 
     fn row(start_ms: TimeMs, owner: Option<&str>, amount: f64) -> Achieved {
         Achieved {
+            cluster: None,
             metric: "steps_total".into(),
             unit: "steps".into(),
             start_ms,

@@ -18,7 +18,7 @@ use cells::{Cells, Field};
 use column::{integer, real, text, time};
 use fields::readable;
 use goodput_verdict::{
-    Achieved, Advisory, Damage, Exhaustion, Interval, NodeHour, Prospect, Risk, Standing, TimeToLimit,
+    Achieved, Advisory, Damage, Exhaustion, Interval, NodeHour, Prospect, Risk, Standing, Sums, TimeToLimit,
 };
 use kept::Kept;
 
@@ -161,6 +161,7 @@ columns! { ACHIEVED: Achieved in "achieved" ordered by "metric, owner NULLS FIRS
     amount: [real("amount", "how much the counter grew, in `unit`")],
     covered_ms: [integer("covered_ms", "milliseconds of the window for which it is known")],
     ideal: [real("ideal", "what one GPU could do per second, as configured then").named("ideal_per_gpu_second")],
+    cluster: [text("cluster", "cluster of the series; null where they name none, and of earlier releases")],
 }}
 
 const NODE: &str = "node of the GPU";
@@ -222,24 +223,30 @@ impl Stored for Standing {
     }
 }
 
-pub(super) static HOURS: Kept<NodeHour> = Kept::new("hours", &["node", "start_ms", "end_ms", "sums"], "node, start_ms");
+pub(super) static HOURS: Kept<NodeHour> =
+    Kept::new("hours", &["node", "start_ms", "end_ms", "sums", "cluster"], "node, start_ms");
 
-/// As of [`Standing`].
+/// As of [`Standing`]; node, time and cluster are told by their columns alone.
 impl Stored for NodeHour {
     const COLUMNS: &'static [Column] = &[
         text("node", "").unexported(),
         time("start_ms", "", "").unexported(),
         time("end_ms", "", "").unexported(),
         text("sums", "").unexported(),
+        text("cluster", "").unexported(),
     ];
 
     fn values(&self) -> Vec<Value<'_>> {
-        vec![(&self.node).into(), self.start_ms.into(), self.end_ms.into(), readable(self)]
+        let Self { cluster, node, start_ms, end_ms, .. } = self;
+        let sums = readable(&Sums::of(self));
+        vec![node.into(), (*start_ms).into(), (*end_ms).into(), sums, cluster.as_ref().into()]
     }
 
     fn read(row: &SqliteRow) -> sqlx::Result<Self> {
-        let hour: Self = Cells::of(row).after(3).json()?;
-        let has_grounds = hour.parts().all(|(_, part)| part.grounds < hour.grounds.len());
-        has_grounds.then_some(hour).ok_or_else(|| sqlx::Error::Decode("a part without grounds".into()))
+        let mut cells = Cells::of(row);
+        let (node, start_ms, end_ms) = (cells.one()?, cells.one()?, cells.one()?);
+        let sums: Sums = cells.json()?;
+        let hour = sums.hour((cells.one()?, node), start_ms, end_ms);
+        hour.ok_or_else(|| sqlx::Error::Decode("sums that name what is not there".into()))
     }
 }

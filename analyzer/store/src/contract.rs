@@ -1,9 +1,11 @@
 //! What every implementation of [`Samples`] and [`Results`] must do; each runs this suite over its own, empty, store.
 
 use goodput_testing::{advisory, interval, risk, standing};
-use goodput_verdict::{Class, Culprit, Energy, Forecast, Instance, Interval, Kind, Memory, NodeHour, Outlook};
+use goodput_verdict::{
+    Class, Culprit, Energy, Forecast, Instance, Interval, Kind, Memory, NodeHour, Outlook, Standing,
+};
 
-use super::{Appended, Replacement, Results, Samples, Selection, StoreError, Whose};
+use super::{Appended, Place, Replacement, Results, Samples, Selection, StoreError, Whose};
 use goodput_exposition::sample::{Batch, Labels, STALE_BITS, Sample, Series, TimeMs, is_stale};
 
 pub(super) const HOUR: TimeMs = 3_600_000;
@@ -98,9 +100,9 @@ async fn takes_a_series_twice_and_samples_in_any_order(store: &impl Samples) {
 /// The suite for results.
 pub(super) async fn results(store: &impl Results) {
     let first: Vec<_> = Class::ALL.iter().map(|class| interval("a", 1, *class)).collect();
-    store.replace("a", HOUR..2 * HOUR, &first).await.unwrap();
-    store.replace("b", HOUR..2 * HOUR, &[interval("b", 1, Class::IdleHeld)]).await.unwrap();
-    store.replace("a", 2 * HOUR..3 * HOUR, &[interval("a", 2, Class::NoData)]).await.unwrap();
+    store.replace("a".into(), HOUR..2 * HOUR, &first).await.unwrap();
+    store.replace("b".into(), HOUR..2 * HOUR, &[interval("b", 1, Class::IdleHeld)]).await.unwrap();
+    store.replace("a".into(), 2 * HOUR..3 * HOUR, &[interval("a", 2, Class::NoData)]).await.unwrap();
     assert_eq!(store.intervals(HOUR..3 * HOUR).await.unwrap().len(), Class::ALL.len() + 2);
 
     // Absent energy stays absent, and zero is zero; so does who caused it.
@@ -108,25 +110,53 @@ pub(super) async fn results(store: &impl Results) {
     let told = interval("a", 1, Class::Productive);
     let second = Interval { energy: Some(drawn), variance_ms2: None, version: None, ..told };
     for _ in 0..2 {
-        store.replace("a", HOUR..2 * HOUR, std::slice::from_ref(&second)).await.unwrap();
+        store.replace("a".into(), HOUR..2 * HOUR, std::slice::from_ref(&second)).await.unwrap();
         let read = store.intervals(HOUR..2 * HOUR).await.unwrap();
         assert_eq!(read, [second.clone(), interval("b", 1, Class::IdleHeld)]);
     }
     assert_eq!(store.intervals(0..HOUR).await.unwrap(), []);
 
     for wrong in [interval("a", 2, Class::Productive), interval("b", 1, Class::Productive)] {
-        let refused = store.replace("a", HOUR..2 * HOUR, &[wrong]).await;
+        let refused = store.replace("a".into(), HOUR..2 * HOUR, &[wrong]).await;
         assert!(matches!(refused, Err(StoreError::OutsideWindow { .. })), "{refused:?}");
     }
     let mut unreadable = interval("a", 1, Class::Productive);
     unreadable.evidence[0].value = f64::NAN;
-    store.replace("a", HOUR..2 * HOUR, &[unreadable]).await.unwrap_err();
+    store.replace("a".into(), HOUR..2 * HOUR, &[unreadable]).await.unwrap_err();
     assert_eq!(store.intervals(HOUR..2 * HOUR).await.unwrap().len(), 2, "a refused replacement changed something");
     a_node_that_cannot_be_stored_costs_itself(store).await;
+    a_node_of_another_cluster_is_another(store).await;
     hours_are_the_roll_up_of_intervals(store).await;
     finds_whose_intervals(store).await;
     finds_what_a_gpu_caused(store).await;
     finds_what_a_run_held(store).await;
+}
+
+async fn a_node_of_another_cluster_is_another(store: &impl Results) {
+    let window = 30 * HOUR..31 * HOUR;
+    let of = |cluster: &str| Interval { cluster: Some(cluster.to_owned()), ..interval("a", 30, Class::Productive) };
+    let place = |cluster| Place { cluster: Some(cluster), node: "a" };
+    for cluster in ["east", "west"] {
+        store.replace(place(cluster), window.clone(), &[of(cluster)]).await.unwrap();
+        let standing = Standing { cluster: Some(cluster.to_owned()), ..standing("a", 30) };
+        let outlook = Outlook { standings: vec![standing], ..Outlook::default() };
+        store.replace_outlook(place(cluster), window.clone(), &outlook).await.unwrap();
+    }
+    store.replace("a".into(), window.clone(), &[interval("a", 30, Class::IdleHeld)]).await.unwrap();
+    store.replace(place("west"), window.clone(), &[]).await.unwrap();
+    store.replace_outlook(place("west"), window.clone(), &Outlook::default()).await.unwrap();
+    let intervals = store.intervals(window.clone()).await.unwrap();
+    let mut clusters: Vec<_> = intervals.into_iter().map(|i| (i.cluster, i.class)).collect();
+    clusters.sort();
+    assert_eq!(clusters, [(None, Class::IdleHeld), (Some("east".to_owned()), Class::Productive)]);
+    let hours = store.hours(window.clone(), Some("a")).await.unwrap();
+    let mut clusters: Vec<_> = hours.into_iter().map(|hour| hour.cluster).collect();
+    clusters.sort();
+    assert_eq!(clusters, [None, Some("east".to_owned())]);
+    let standings = store.outlook(window.clone()).await.unwrap().standings;
+    assert_eq!(standings.iter().map(|s| s.cluster.as_deref()).collect::<Vec<_>>(), [Some("east")]);
+    let wrong = store.replace(place("west"), window.clone(), &[of("east")]).await;
+    assert!(matches!(wrong, Err(StoreError::OutsideWindow { .. })), "{wrong:?}");
 }
 
 /// After all that was replaced before, and after hours that were replaced in halves.
@@ -134,10 +164,10 @@ async fn hours_are_the_roll_up_of_intervals(store: &impl Results) {
     const HALF: i64 = HOUR / 2;
     let half = |start_ms: i64| Interval { start_ms, end_ms: start_ms + HALF, ..interval("a", 9, Class::IdleHeld) };
     let whole = interval("a", 9, Class::Productive);
-    store.replace("a", 9 * HOUR..10 * HOUR, &[whole]).await.unwrap();
+    store.replace("a".into(), 9 * HOUR..10 * HOUR, &[whole]).await.unwrap();
     for start in [9 * HOUR, 9 * HOUR + HALF] {
-        store.replace("a", 9 * HOUR..10 * HOUR, &[half(9 * HOUR), half(9 * HOUR + HALF)]).await.unwrap();
-        store.replace("a", start..start + HALF, &[half(start)]).await.unwrap();
+        store.replace("a".into(), 9 * HOUR..10 * HOUR, &[half(9 * HOUR), half(9 * HOUR + HALF)]).await.unwrap();
+        store.replace("a".into(), start..start + HALF, &[half(start)]).await.unwrap();
         let hours = store.hours(start..start + HALF, None).await.unwrap();
         assert_eq!(hours, NodeHour::fold(&[half(start)]));
     }
@@ -153,14 +183,18 @@ async fn hours_are_the_roll_up_of_intervals(store: &impl Results) {
 async fn a_node_that_cannot_be_stored_costs_itself(store: &impl Results) {
     let window = 20 * HOUR..21 * HOUR;
     let [a, mut b, c] = ["a", "b", "c"].map(|node| interval(node, 20, Class::Productive));
-    store.replace("b", window.clone(), std::slice::from_ref(&b)).await.unwrap();
+    store.replace("b".into(), window.clone(), std::slice::from_ref(&b)).await.unwrap();
     let before = b.clone();
     b.evidence[0].value = f64::INFINITY;
     let elsewhere = interval("c", 21, Class::Productive);
-    let new = |node, interval| Replacement { node, intervals: Some(std::slice::from_ref(interval)), outlook: None };
+    let new = |node: &'static str, interval| Replacement {
+        place: node.into(),
+        intervals: Some(std::slice::from_ref(interval)),
+        outlook: None,
+    };
     let refused = store.replace_window(window.clone(), &[new("a", &a), new("b", &b), new("c", &elsewhere)]).await;
-    let refused: Vec<String> = refused.unwrap().into_iter().map(|(node, error)| format!("{node}: {error}")).collect();
-    assert!(refused[0].contains("is not a finite number") && refused[1].starts_with("c: interval of "), "{refused:?}");
+    let refused: Vec<String> = refused.unwrap().into_iter().map(|(place, error)| format!("{place}: {error}")).collect();
+    assert!(refused[0].contains("is not a finite number") && refused[1].starts_with("2: interval of "), "{refused:?}");
     assert_eq!(
         store.intervals(window.clone()).await.unwrap(),
         [a.clone(), before],
@@ -170,7 +204,7 @@ async fn a_node_that_cannot_be_stored_costs_itself(store: &impl Results) {
     store.replace_window(window.clone(), &[new("b", &a), new("c", &c)]).await.unwrap();
     assert!(store.version(&window) > version);
     for node in ["a", "b", "c"] {
-        store.replace(node, window.clone(), &[]).await.unwrap();
+        store.replace(node.into(), window.clone(), &[]).await.unwrap();
     }
 }
 
@@ -184,7 +218,9 @@ async fn finds_what_a_run_held(store: &impl Results) {
         ..interval("a", 7, Class::Productive)
     };
     let all = [of("GPU-1", "ml/llm-0", Some("ml")), of("GPU-2", "ml/llm-1", Some("ml")), of("GPU-3", "pod-4f1c", None)];
-    store.replace("a", 7 * HOUR..8 * HOUR, &all).await.unwrap();
+    let east = Place { cluster: Some("east"), node: "a" };
+    store.replace(east, 7 * HOUR..8 * HOUR, &all[..2]).await.unwrap();
+    store.replace("a".into(), 7 * HOUR..8 * HOUR, &all[2..]).await.unwrap();
     let found = async |whose: Whose| store.intervals_of(7 * HOUR..8 * HOUR, &whose).await.unwrap();
     let whose = |run: Option<&str>, account: Option<&str>| Whose {
         run: run.map(str::to_owned),
@@ -210,7 +246,7 @@ async fn finds_what_a_gpu_caused(store: &impl Results) {
     };
     let parts = [interval("a", 5, Class::Productive), instance(7, None), instance(13, Some("1g.10gb"))];
     let all: Vec<Interval> = parts.into_iter().chain([by("GPU-2"), by("GPU-3")]).collect();
-    store.replace("a", 5 * HOUR..6 * HOUR, &all).await.unwrap();
+    store.replace("a".into(), 5 * HOUR..6 * HOUR, &all).await.unwrap();
     assert_eq!(store.intervals(5 * HOUR..6 * HOUR).await.unwrap(), all);
     let whose = Whose { charged_to: Some("GPU-3".to_owned()), ..Whose::default() };
     assert_eq!(store.intervals_of(5 * HOUR..6 * HOUR, &whose).await.unwrap(), all[4..]);
@@ -243,14 +279,14 @@ pub(super) async fn outlook(store: &impl Results) {
     let first = Outlook { risks: kinds, advisories: vec![advisory("a", 1)], standings: vec![standing("a", 1)] };
     let later = Outlook { risks: vec![risk("a", 2, Kind::Memory(Memory::Host))], ..Outlook::default() };
     let other = Outlook { advisories: vec![advisory("b", 1)], standings: vec![standing("b", 1)], ..Outlook::default() };
-    store.replace_outlook("a", HOUR..2 * HOUR, &first).await.unwrap();
+    store.replace_outlook("a".into(), HOUR..2 * HOUR, &first).await.unwrap();
     assert_eq!(store.outlook(HOUR..2 * HOUR).await.unwrap(), first);
-    store.replace_outlook("a", 2 * HOUR..3 * HOUR, &later).await.unwrap();
-    store.replace_outlook("b", HOUR..2 * HOUR, &other).await.unwrap();
+    store.replace_outlook("a".into(), 2 * HOUR..3 * HOUR, &later).await.unwrap();
+    store.replace_outlook("b".into(), HOUR..2 * HOUR, &other).await.unwrap();
 
     let second = Outlook { risks: vec![risk("a", 1, Kind::Memory(Memory::Gpu))], ..Outlook::default() };
     for _ in 0..2 {
-        store.replace_outlook("a", HOUR..2 * HOUR, &second).await.unwrap();
+        store.replace_outlook("a".into(), HOUR..2 * HOUR, &second).await.unwrap();
         let expected = Outlook { risks: second.risks.clone(), ..other.clone() };
         assert_eq!(store.outlook(HOUR..2 * HOUR).await.unwrap(), expected);
     }
@@ -264,13 +300,13 @@ pub(super) async fn outlook(store: &impl Results) {
         Outlook { advisories: vec![advisory("b", 1)], ..none.clone() },
         Outlook { standings: vec![standing("b", 1)], ..none },
     ] {
-        let refused = store.replace_outlook("a", HOUR..2 * HOUR, &wrong).await;
+        let refused = store.replace_outlook("a".into(), HOUR..2 * HOUR, &wrong).await;
         assert!(matches!(refused, Err(StoreError::OutsideWindow { .. })), "{refused:?}");
     }
     let mut unreadable = risk("a", 1, Kind::Memory(Memory::Gpu));
     let Forecast::Exhaustion(exhaustion) = &mut unreadable.last.forecast else { panic!("{unreadable:?}") };
     exhaustion.at_risk = None;
     let (mixed, window) = (Outlook { risks: vec![unreadable], ..Outlook::default() }, HOUR..2 * HOUR);
-    store.replace_outlook("a", window.clone(), &mixed).await.unwrap_err();
+    store.replace_outlook("a".into(), window.clone(), &mixed).await.unwrap_err();
     assert_eq!(store.outlook(window).await.unwrap().risks, second.risks, "a refused replacement changed something");
 }

@@ -69,6 +69,7 @@ mod write_ahead;
 mod writer;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::future::Future;
 use std::ops::{AddAssign, Range, RangeInclusive};
 
@@ -200,11 +201,50 @@ pub struct Mark {
     events: i64,
 }
 
+/// A node: its name is unique within its cluster only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place<'a> {
+    /// The cluster; `None` where its series name none, and in verdicts of earlier releases.
+    pub cluster: Option<&'a str>,
+    /// The node.
+    pub node: &'a str,
+}
+
+impl<'a> Place<'a> {
+    /// Of a cluster and a node's name.
+    #[must_use]
+    pub fn new(cluster: &'a Option<String>, node: &'a str) -> Self {
+        Self { cluster: cluster.as_deref(), node }
+    }
+}
+
+impl<'a> From<&'a str> for Place<'a> {
+    /// A node without a cluster.
+    fn from(node: &'a str) -> Self {
+        Self { cluster: None, node }
+    }
+}
+
+impl<'a> From<&'a String> for Place<'a> {
+    fn from(node: &'a String) -> Self {
+        node.as_str().into()
+    }
+}
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.cluster {
+            Some(cluster) => write!(f, "{} of {cluster}", self.node),
+            None => f.write_str(self.node),
+        }
+    }
+}
+
 /// New results of a node in a window; what is `None` stays as it is.
 #[derive(Clone, Copy, Debug)]
 pub struct Replacement<'a> {
     /// The node.
-    pub node: &'a str,
+    pub place: Place<'a>,
     /// Its verdicts.
     pub intervals: Option<&'a [Interval]>,
     /// Its risks, advisories and standing.
@@ -214,12 +254,12 @@ pub struct Replacement<'a> {
 /// Verdicts to be read and written.
 pub trait Results: ReadVerdicts {
     /// Replaces results of a window, in one transaction. Returns the nodes that cannot be stored, which keep what they had,
-    /// and why.
+    /// by their places in `nodes`, and why.
     fn replace_window(
         &self,
         window: Range<TimeMs>,
         nodes: &[Replacement<'_>],
-    ) -> impl Future<Output = Result<Vec<(String, StoreError)>, StoreError>> + Send;
+    ) -> impl Future<Output = Result<Vec<(usize, StoreError)>, StoreError>> + Send;
 
     /// The same, and notes that the window was judged up to a time.
     fn store_judged(
@@ -227,7 +267,7 @@ pub trait Results: ReadVerdicts {
         window: Range<TimeMs>,
         until: TimeMs,
         nodes: &[Replacement<'_>],
-    ) -> impl Future<Output = Result<Vec<(String, StoreError)>, StoreError>> + Send;
+    ) -> impl Future<Output = Result<Vec<(usize, StoreError)>, StoreError>> + Send;
 
     /// The windows that begin in the range and were judged: until when, by their starts.
     fn judged_windows(
@@ -238,12 +278,12 @@ pub trait Results: ReadVerdicts {
     /// Replaces the intervals of one node and window, in one transaction.
     fn replace(
         &self,
-        node: &str,
+        place: Place<'_>,
         window: Range<TimeMs>,
         intervals: &[Interval],
     ) -> impl Future<Output = Result<(), StoreError>> + Send {
         async move {
-            let new = Replacement { node, intervals: Some(intervals), outlook: None };
+            let new = Replacement { place, intervals: Some(intervals), outlook: None };
             only(self.replace_window(window, &[new]).await?)
         }
     }
@@ -251,12 +291,12 @@ pub trait Results: ReadVerdicts {
     /// Replaces the risks, advisories and standings of one node and window, in one transaction.
     fn replace_outlook(
         &self,
-        node: &str,
+        place: Place<'_>,
         window: Range<TimeMs>,
         outlook: &Outlook,
     ) -> impl Future<Output = Result<(), StoreError>> + Send {
         async move {
-            let new = Replacement { node, intervals: None, outlook: Some(outlook) };
+            let new = Replacement { place, intervals: None, outlook: Some(outlook) };
             only(self.replace_window(window, &[new]).await?)
         }
     }
@@ -313,6 +353,6 @@ pub trait Results: ReadVerdicts {
 }
 
 /// What became of a replacement of one node.
-fn only(refused: Vec<(String, StoreError)>) -> Result<(), StoreError> {
+fn only(refused: Vec<(usize, StoreError)>) -> Result<(), StoreError> {
     refused.into_iter().next().map_or(Ok(()), |(_, error)| Err(error))
 }

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use sqlx::SqliteConnection;
 
+use super::Place;
 use super::checked::Reading;
 use super::columns::{ADVISORIES, RISKS, STANDINGS};
 use goodput_exposition::sample::TimeMs;
@@ -22,12 +23,17 @@ pub(super) async fn select(
 }
 
 /// The first that does not belong to the node and window, in words.
-pub(super) fn misplaced(node: &str, window: &Range<TimeMs>, outlook: &Outlook) -> Option<String> {
-    let risks = outlook.risks.iter().map(|r| ("risk", &r.last.entity, &r.last.node, r.start_ms, r.end_ms));
-    let advisories = outlook.advisories.iter().map(|a| ("advisory", &a.gpu, &a.node, a.start_ms, a.end_ms));
-    let standings = outlook.standings.iter().map(|s| ("standing", &s.node, &s.node, s.start_ms, s.end_ms));
-    let is_outside = |(_, _, on, start, end): &(_, _, &String, TimeMs, TimeMs)| {
-        on.as_str() != node || *start < window.start || *end > window.end
+pub(super) fn misplaced(place: Place<'_>, window: &Range<TimeMs>, outlook: &Outlook) -> Option<String> {
+    let risks = outlook.risks.iter().map(|r| {
+        let of = &r.last;
+        ("risk", &of.entity, Place::new(&of.cluster, &of.node), r.start_ms, r.end_ms)
+    });
+    let advisories = outlook.advisories.iter();
+    let advisories = advisories.map(|a| ("advisory", &a.gpu, Place::new(&a.cluster, &a.node), a.start_ms, a.end_ms));
+    let standings = outlook.standings.iter();
+    let standings = standings.map(|s| ("standing", &s.node, Place::new(&s.cluster, &s.node), s.start_ms, s.end_ms));
+    let is_outside = |(_, _, on, start, end): &(_, _, Place<'_>, TimeMs, TimeMs)| {
+        *on != place || *start < window.start || *end > window.end
     };
     let (what, entity, on, start, end) = risks.chain(advisories).chain(standings).find(is_outside)?;
     Some(format!("{what} of {entity} on {on} from {start} to {end}"))
@@ -35,14 +41,14 @@ pub(super) fn misplaced(node: &str, window: &Range<TimeMs>, outlook: &Outlook) -
 
 pub(super) async fn replace(
     connection: &mut SqliteConnection,
-    node: &str,
+    place: Place<'_>,
     window: &Range<TimeMs>,
     outlook: &Outlook,
 ) -> sqlx::Result<()> {
     if let Some(Risk { last, .. }) = outlook.risks.iter().find(|risk| !risk.last.is_risk()) {
         return Err(sqlx::Error::Encode(format!("{} is not at risk", last.entity).into()));
     }
-    ADVISORIES.replace(connection, window, Some(node), &outlook.advisories).await?;
-    RISKS.replace(connection, window, Some(node), &outlook.risks).await?;
-    STANDINGS.replace(connection, window, Some(node), &outlook.standings).await
+    ADVISORIES.replace(connection, window, Some(place), &outlook.advisories).await?;
+    RISKS.replace(connection, window, Some(place), &outlook.risks).await?;
+    STANDINGS.replace(connection, window, Some(place), &outlook.standings).await
 }

@@ -14,8 +14,8 @@ use super::columns::{ACHIEVED, ADVISORIES, HOURS, INTERVALS, RISKS, STANDINGS};
 use super::database::Database;
 use super::options::database_path;
 use super::{
-    Arrivals, History, Hole, Mark, ReadVerdicts, Replacement, Results, Stats, Store, StoreError, Whose, database,
-    delivery, events, intervals, judged, outlook, rollup,
+    Arrivals, History, Hole, Mark, Place, ReadVerdicts, Replacement, Results, Stats, Store, StoreError, Whose,
+    database, delivery, events, intervals, judged, outlook, rollup,
 };
 use goodput_exposition::sample::TimeMs;
 use goodput_verdict::{Achieved, Interval, NodeHour, Outlook};
@@ -59,7 +59,7 @@ impl Results for Store {
         &self,
         window: Range<TimeMs>,
         nodes: &[Replacement<'_>],
-    ) -> Result<Vec<(String, StoreError)>, StoreError> {
+    ) -> Result<Vec<(usize, StoreError)>, StoreError> {
         self.replace_and_note(window, None, nodes).await
     }
 
@@ -68,7 +68,7 @@ impl Results for Store {
         window: Range<TimeMs>,
         until: TimeMs,
         nodes: &[Replacement<'_>],
-    ) -> Result<Vec<(String, StoreError)>, StoreError> {
+    ) -> Result<Vec<(usize, StoreError)>, StoreError> {
         self.replace_and_note(window, Some(until), nodes).await
     }
 
@@ -148,7 +148,7 @@ impl Store {
         window: Range<TimeMs>,
         judged_until: Option<TimeMs>,
         nodes: &[Replacement<'_>],
-    ) -> Result<Vec<(String, StoreError)>, StoreError> {
+    ) -> Result<Vec<(usize, StoreError)>, StoreError> {
         let database = &self.shared.database;
         let mut replaced = replace(database, &window, judged_until, nodes, false).await;
         if let Err(error) = &replaced
@@ -259,16 +259,16 @@ async fn replace(
     judged_until: Option<TimeMs>,
     nodes: &[Replacement<'_>],
     around_damage: bool,
-) -> sqlx::Result<Vec<(String, StoreError)>> {
+) -> sqlx::Result<Vec<(usize, StoreError)>> {
     let mut refused = Vec::new();
     let mut transaction = database.begin().await?;
     if let Some(until) = judged_until {
         judged::note_window(&mut transaction, window.start, until).await?;
     }
-    for new in nodes {
+    for (n, new) in nodes.iter().enumerate() {
         if let Some(what) = misplaced(window, new) {
-            let (node, window) = (new.node.to_owned(), window.clone());
-            refused.push((node.clone(), StoreError::OutsideWindow { what, node, window }));
+            let (node, window) = (new.place.to_string(), window.clone());
+            refused.push((n, StoreError::OutsideWindow { what, node, window }));
             continue;
         }
         let mut savepoint = transaction.begin().await?;
@@ -276,7 +276,7 @@ async fn replace(
             Ok(()) => savepoint.commit().await?,
             Err(error) if is_of_its_rows(&error) || around_damage && checked::is_damage(&error) => {
                 savepoint.rollback().await?;
-                refused.push((new.node.to_owned(), database.failed(error)));
+                refused.push((n, database.failed(error)));
             }
             Err(error) => return Err(error),
         }
@@ -297,21 +297,22 @@ async fn replace_node(
     new: &Replacement<'_>,
 ) -> sqlx::Result<()> {
     if let Some(intervals) = new.intervals {
-        INTERVALS.replace(connection, window, Some(new.node), intervals).await?;
-        HOURS.replace(connection, window, Some(new.node), &NodeHour::fold(intervals)).await?;
+        INTERVALS.replace(connection, window, Some(new.place), intervals).await?;
+        HOURS.replace(connection, window, Some(new.place), &NodeHour::fold(intervals)).await?;
     }
     match new.outlook {
-        Some(outlook) => outlook::replace(connection, new.node, window, outlook).await,
+        Some(outlook) => outlook::replace(connection, new.place, window, outlook).await,
         None => Ok(()),
     }
 }
 
 /// The first that does not belong to the node and window, in words.
 fn misplaced(window: &Range<TimeMs>, new: &Replacement<'_>) -> Option<String> {
-    let outside = |i: &&Interval| i.node != new.node || i.start_ms < window.start || i.end_ms > window.end;
+    let is_placed = |i: &Interval| Place::new(&i.cluster, &i.node) == new.place;
+    let outside = |i: &&Interval| !is_placed(i) || i.start_ms < window.start || i.end_ms > window.end;
     let interval = new.intervals.unwrap_or_default().iter().find(outside).map(|interval| {
         let Interval { gpu, node: on, start_ms, end_ms, .. } = interval;
         format!("interval of {gpu} on {on} from {start_ms} to {end_ms}")
     });
-    interval.or_else(|| outlook::misplaced(new.node, window, new.outlook?))
+    interval.or_else(|| outlook::misplaced(new.place, window, new.outlook?))
 }

@@ -6,6 +6,8 @@ use serde::Serialize;
 /// What one owner achieved in one window by one counter.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Achieved {
+    /// The cluster of its series; `None` where they name none, and in what earlier releases counted.
+    pub cluster: Option<String>,
     /// The metric's name.
     pub metric: String,
     /// What it counts.

@@ -1,9 +1,12 @@
 //! Roll-up of verdicts: what the GPUs of a node did in an hour, without the evidence. Reports and pages sum these.
 
+mod sums;
+
+pub use sums::Sums;
+
 use std::collections::BTreeMap;
 
 use goodput_exposition::sample::TimeMs;
-use serde::{Deserialize, Serialize};
 
 use crate::{Class, Culprit, Energy, HOUR_MS, Instance, Interval, Version};
 
@@ -13,7 +16,7 @@ const QUARTER_MS: i64 = HOUR_MS / 4;
 /// The intervals of a node within an hour of UTC, those that only differ in time and evidence summed. Where no interval
 /// reaches over a quarter of the hour, the time before it and after it are two of these: windows of half an hour are
 /// never put together.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct NodeHour {
     /// The cluster of the node; `None` where its series name none, and in verdicts of earlier releases.
     pub cluster: Option<String>,
@@ -30,7 +33,7 @@ pub struct NodeHour {
 }
 
 /// Which signals verdicts rest on.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Grounds {
     /// As of an interval.
     pub busy_signal: Option<String>,
@@ -41,7 +44,7 @@ pub struct Grounds {
 }
 
 /// A GPU, and who held it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Allocation {
     /// The GPU's UUID.
     pub gpu: String,
@@ -58,7 +61,7 @@ pub struct Allocation {
 }
 
 /// What a GPU did while one owner held it, or none.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Held {
     /// The GPU and its owner.
     pub allocation: Allocation,
@@ -67,35 +70,30 @@ pub struct Held {
 }
 
 /// Time of one class.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Part {
     /// As of an interval.
     pub class: Class,
     /// As of an interval.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub charged_to: Option<Culprit>,
     /// Place in [`NodeHour::grounds`].
     pub grounds: usize,
     /// As of an interval.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<Version>,
     /// GPU-milliseconds.
     pub ms: i64,
     /// Sum of each interval's confidence times its milliseconds.
     pub confidence_ms: f64,
     /// Sum of what is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub energy: Option<Energy>,
     /// Sum of the variances; `None` where one is not known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variance_ms2: Option<i64>,
     /// When, in order; those that touch are one.
     pub stretches: Vec<Stretch>,
 }
 
 /// From (inclusive) to (exclusive), with the GPU time in between.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "(TimeMs, TimeMs, i64)", into = "(TimeMs, TimeMs, i64)")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stretch {
     /// Unix milliseconds.
     pub start_ms: TimeMs,
@@ -108,12 +106,6 @@ pub struct Stretch {
 impl From<(TimeMs, TimeMs, i64)> for Stretch {
     fn from((start_ms, end_ms, ms): (TimeMs, TimeMs, i64)) -> Self {
         Self { start_ms, end_ms, ms }
-    }
-}
-
-impl From<Stretch> for (TimeMs, TimeMs, i64) {
-    fn from(Stretch { start_ms, end_ms, ms }: Stretch) -> Self {
-        (start_ms, end_ms, ms)
     }
 }
 

@@ -18,7 +18,7 @@ pub use achieved::Achieved;
 pub use advisory::{Advice, Advisory};
 pub use class::{Basis, Class, ClassInfo, Gain, Grade, Group, Remedy};
 pub use delivered::Delivered;
-pub use hour::{Allocation, Grounds, Held, NodeHour, Part, Stretch};
+pub use hour::{Allocation, Grounds, Held, NodeHour, Part, Stretch, Sums};
 pub use instance::Instance;
 pub use interval::{Culprit, DOUBTED, Energy, Evidence, Interval, Version};
 pub use kind::{Eviction, Fault, Kind, Level, Memory, Room, Sort};

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use goodput_testing::bare;
-use goodput_verdict::{Class, Culprit, Energy, Evidence, HOUR_MS, Interval, NodeHour, Stretch, Version};
+use goodput_verdict::{
+    Class, Culprit, Energy, Evidence, HOUR_MS, Instance, Interval, NodeHour, Stretch, Sums, Version,
+};
 
 const MINUTE: i64 = 60_000;
 
@@ -41,6 +43,8 @@ fn all_else_keeps_intervals_apart() {
         one(),
         at(Class::Productive, 0, 60),
         Interval { gpu: "GPU-b".into(), ..one() },
+        Interval { gpu_instance: Some(Instance { id: 7, profile: None }), ..one() },
+        Interval { gpu_instance: Some(Instance { id: 7, profile: Some("1g.10gb".into()) }), ..one() },
         Interval { model: Some("H100".into()), ..one() },
         Interval { owner: Some("job".into()), ..one() },
         Interval { run: Some("run".into()), ..one() },
@@ -53,6 +57,8 @@ fn all_else_keeps_intervals_apart() {
     ];
     let [hour] = NodeHour::fold(&all).try_into().unwrap();
     assert_eq!(hour.parts().count(), all.len());
+    let place = (hour.cluster.clone(), hour.node.clone());
+    assert_eq!(Sums::of(&hour).hour(place, hour.start_ms, hour.end_ms), Some(hour), "as it is written and read");
     let elsewhere =
         [one(), Interval { cluster: Some("east".into()), ..one() }, Interval { node: "n2".into(), ..one() }];
     assert_eq!(NodeHour::fold(&elsewhere).len(), elsewhere.len());

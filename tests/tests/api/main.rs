@@ -6,6 +6,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use goodput_tests::venv;
+
 /// The validator, pinned.
 const VALIDATOR: &str = "openapi-spec-validator==0.7.2";
 
@@ -24,21 +26,10 @@ fn the_description_is_valid_openapi() {
     assert!(!valid);
 }
 
-/// A virtual environment with the validator, made once.
+/// A Python with the validator.
 fn validator() -> String {
-    let venv = Path::new(env!("CARGO_TARGET_TMPDIR")).join(VALIDATOR.replace("==", "-"));
-    let (python, complete) = (venv.join("bin/python"), venv.join("complete"));
-    if fs::metadata(&complete).is_err() {
-        for (program, args) in [
-            ("python3", &["-m", "venv", "--clear", text(&venv)][..]),
-            (text(&python), &["-m", "pip", "install", "--quiet", VALIDATOR]),
-        ] {
-            let (made, said) = run(program, args);
-            assert!(made, "{program} {args:?}: {said}");
-        }
-        fs::write(&complete, "").unwrap();
-    }
-    text(&python).to_owned()
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("openapi");
+    text(&venv::programs(&folder, VALIDATOR, &[&[VALIDATOR]]).unwrap().join("python")).to_owned()
 }
 
 #[allow(clippy::disallowed_methods, reason = "runs the validator")]

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "clippy spares tests, but not the helpers beside them")]
 
 use goodput_lab::gpu::{FakeNode, FakeNvml, NodeSpec};
+use goodput_tests::venv;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -22,16 +23,10 @@ fn run(command: &mut Command) -> String {
     text(&output.stdout)
 }
 
-/// A Python with nvitop, installed from the package index on first use and kept in the target directory.
+/// A Python with nvitop.
 fn python_with_nvitop() -> PathBuf {
-    let venv = Path::new(env!("CARGO_TARGET_TMPDIR")).join(NVITOP.join(" ").replace("==", "-"));
-    let (python, complete) = (venv.join("bin/python"), venv.join("complete"));
-    if !complete.try_exists().unwrap() {
-        run(command("python3").args(["-m", "venv", "--clear"]).arg(&venv));
-        run(command(&python).args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).args(NVITOP));
-        std::fs::write(complete, "").unwrap();
-    }
-    python
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("nvitop");
+    venv::programs(&folder, &NVITOP.join(" "), &[&NVITOP]).unwrap().join("python")
 }
 
 #[test]

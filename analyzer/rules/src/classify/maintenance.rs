@@ -36,6 +36,8 @@ fn judge(course: &Course<'_>, index: usize, t: &Thresholds) -> Verdict {
 pub struct Declared {
     /// Names of nodes.
     pub node: Pattern,
+    /// Names of clusters; any, and none, without.
+    pub cluster: Option<Pattern>,
     /// UUIDs of GPUs; all of them without.
     pub gpu: Option<Pattern>,
     /// When.
@@ -44,7 +46,10 @@ pub struct Declared {
 
 impl Declared {
     fn is_of(&self, interval: &Interval) -> bool {
-        self.node.matches(&interval.node) && self.gpu.as_ref().is_none_or(|gpu| gpu.matches(&interval.gpu))
+        let cluster = interval.cluster.as_deref().unwrap_or_default();
+        self.node.matches(&interval.node)
+            && self.gpu.as_ref().is_none_or(|gpu| gpu.matches(&interval.gpu))
+            && self.cluster.as_ref().is_none_or(|pattern| pattern.matches(cluster))
     }
 }
 
@@ -122,11 +127,21 @@ mod tests {
 
     fn declared(node: &str, gpu: Option<&str>, minutes: Range<TimeMs>) -> Declared {
         let pattern = |text: &str| Pattern::new(text).unwrap();
-        Declared { node: pattern(node), gpu: gpu.map(pattern), span: minutes.start * MINUTE..minutes.end * MINUTE }
+        let span = minutes.start * MINUTE..minutes.end * MINUTE;
+        Declared { node: pattern(node), cluster: None, gpu: gpu.map(pattern), span }
     }
 
     fn parts(intervals: &[Interval]) -> Vec<(Class, TimeMs, i64)> {
         intervals.iter().map(|i| (i.class, i.start_ms / MINUTE, i.ms / MINUTE)).collect()
+    }
+
+    #[test]
+    fn another_cluster_is_not_in_maintenance() {
+        let of =
+            |cluster: Option<&str>| Interval { cluster: cluster.map(str::to_owned), ..hour(Class::Down, 60 * MINUTE) };
+        let east = Declared { cluster: Some(Pattern::new("ea*").unwrap()), ..declared("*", None, 0..60) };
+        let classes = |cluster| declare(vec![of(cluster)], std::slice::from_ref(&east))[0].class;
+        assert_eq!([Some("east"), Some("west"), None].map(classes), [Class::Maintenance, Class::Down, Class::Down]);
     }
 
     #[test]

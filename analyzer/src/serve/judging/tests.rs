@@ -424,7 +424,7 @@ async fn a_node_that_cannot_be_stored_costs_itself_alone() {
     }
     let kept = goodput_testing::interval(REFUSED, 0, Class::Productive);
     let kept = Interval { start_ms: START, end_ms: START + HOUR_MS, ..kept };
-    judging.store.replace(REFUSED, START..START + HOUR_MS, std::slice::from_ref(&kept)).await.unwrap();
+    judging.store.replace(REFUSED.into(), START..START + HOUR_MS, std::slice::from_ref(&kept)).await.unwrap();
     judging.round(&mut reader).await.unwrap();
     assert_eq!(total(&judging, Class::IdleHeld).await, 2 * (now() - SETTLE_MS - START));
     let progress = judging.progress.borrow().clone();

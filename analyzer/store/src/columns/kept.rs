@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use sqlx::{AssertSqlSafe, SqliteConnection};
 
 use super::{Stored, Value};
+use crate::Place;
 use crate::checked::{self, Reading, Table};
 use goodput_exposition::sample::TimeMs;
 
@@ -50,7 +51,7 @@ impl<T: Stored> Kept<T> {
     }
 
     fn deletion(&self, of_node: bool) -> String {
-        let of_node = if of_node { " AND node = $3" } else { "" };
+        let of_node = if of_node { " AND node = $3 AND cluster IS NOT DISTINCT FROM $4" } else { "" };
         format!("DELETE FROM {} WHERE {IN_WINDOW}{of_node}", self.table.name)
     }
 
@@ -73,11 +74,11 @@ impl<T: Stored> Kept<T> {
         &'static self,
         connection: &mut SqliteConnection,
         window: &Range<TimeMs>,
-        node: Option<&str>,
+        place: Option<Place<'_>>,
         rows: &[T],
     ) -> sqlx::Result<()> {
-        let deletion = sqlx::query(AssertSqlSafe(self.deletion(node.is_some()))).bind(window.start).bind(window.end);
-        let deletion = node.into_iter().fold(deletion, sqlx::query::Query::bind);
+        let deletion = sqlx::query(AssertSqlSafe(self.deletion(place.is_some()))).bind(window.start).bind(window.end);
+        let deletion = place.into_iter().fold(deletion, |query, of| query.bind(of.node).bind(of.cluster));
         deletion.execute(&mut *connection).await?;
         let insert = self.insert.get_or_init(|| self.insertion());
         for row in rows {

@@ -18,6 +18,7 @@ fn delivered(destination: &str) -> Delivered {
 
 fn achieved(subject: &str) -> Achieved {
     Achieved {
+        cluster: None,
         metric: "steps_total".into(),
         unit: "steps".into(),
         start_ms: HOUR,
@@ -35,7 +36,7 @@ async fn fill(dir: &Path) {
     let store = open(dir).await;
     for node in ["a", "b"] {
         let intervals: Vec<_> = Class::ALL.iter().map(|class| goodput_testing::interval(node, 1, *class)).collect();
-        store.replace(node, HOUR..2 * HOUR, &intervals).await.unwrap();
+        store.replace(node.into(), HOUR..2 * HOUR, &intervals).await.unwrap();
         let outlook = Outlook {
             risks: goodput_testing::outlook()
                 .risks
@@ -45,7 +46,7 @@ async fn fill(dir: &Path) {
             advisories: vec![goodput_testing::advisory(node, 1)],
             standings: vec![goodput_testing::standing(node, 1)],
         };
-        store.replace_outlook(node, HOUR..2 * HOUR, &outlook).await.unwrap();
+        store.replace_outlook(node.into(), HOUR..2 * HOUR, &outlook).await.unwrap();
     }
     store.replace_achieved(HOUR..2 * HOUR, &[achieved("x"), achieved("y")]).await.unwrap();
     store.note_delivery(WEEK, &delivered("directory")).await.unwrap();
@@ -95,7 +96,11 @@ const CHANGES: [(&str, &str, &str); 9] = [
     ("deliveries", "digest = digest + 1", "digest = -1"),
     ("events", "time_ms = time_ms + 1", "kind = 'nap'"),
     ("attempts", "last_ms = last_ms + 1", "last_ms = last_ms, attempt = -1"),
-    ("hours", "sums = replace(sums, '3600000', '3600001')", "sums = replace(sums, '\"grounds\":0', '\"grounds\":9')"),
+    (
+        "hours",
+        "sums = replace(sums, '3600000', '3600001')",
+        "sums = replace(sums, '\"names\":[\"', '\"names\":[],\"_\":[\"')",
+    ),
 ];
 
 #[tokio::test]
@@ -290,7 +295,7 @@ async fn a_damaged_note_of_what_was_judged_costs_the_note_alone() {
     let dir = tempfile::tempdir().unwrap();
     let (hour, node) = (HOUR..2 * HOUR, "a");
     let intervals = [goodput_testing::interval(node, 1, Class::IdleHeld)];
-    let new = Replacement { node, intervals: Some(&intervals), outlook: None };
+    let new = Replacement { place: node.into(), intervals: Some(&intervals), outlook: None };
     let store = open(dir.path()).await;
     store.store_judged(hour.clone(), 2 * HOUR, &[new]).await.unwrap();
     assert_eq!(store.judged_windows(0..HOUR + 1).await.unwrap().into_iter().collect::<Vec<_>>(), [(HOUR, 2 * HOUR)]);

@@ -7,6 +7,7 @@ use sqlx::sqlite::SqlitePool;
 use sqlx::{AssertSqlSafe, Row as _};
 
 use super::*;
+use crate::Place;
 use crate::checked::checksum;
 use crate::columns::{self, Column, Stored, Value};
 use crate::parquet;
@@ -47,6 +48,7 @@ fn outlook() -> Outlook {
 
 fn achieved() -> Achieved {
     Achieved {
+        cluster: Some("east".into()),
         metric: "steps_total".to_owned(),
         unit: "steps".to_owned(),
         start_ms: HOUR,
@@ -59,11 +61,19 @@ fn achieved() -> Achieved {
     }
 }
 
+/// Each is of a node of its own: one names its cluster.
+async fn replace(store: &Store) {
+    for one in intervals() {
+        let place = Place::new(&one.cluster, &one.node);
+        store.replace(place, HOUR..2 * HOUR, std::slice::from_ref(&one)).await.unwrap();
+    }
+}
+
 /// A store with rows in each of [`TABLES`].
 async fn filled(dir: &Path) -> Store {
     let store = open(dir).await;
-    store.replace("a", HOUR..2 * HOUR, &intervals()).await.unwrap();
-    store.replace_outlook("a", HOUR..2 * HOUR, &outlook()).await.unwrap();
+    replace(&store).await;
+    store.replace_outlook("a".into(), HOUR..2 * HOUR, &outlook()).await.unwrap();
     store.replace_achieved(HOUR..2 * HOUR, &[achieved()]).await.unwrap();
     store
 }
@@ -156,7 +166,7 @@ async fn a_row_that_lacks_the_last_columns_is_sound_as_long_as_they_are_null() {
         update.execute(&store.shared.database.write).await.unwrap();
         let read = Directory::new(dir.path()).verdicts(HOUR..2 * HOUR).await.unwrap();
         assert_eq!(read.intervals.len(), sound, "{fewer} columns fewer");
-        store.replace("a", HOUR..2 * HOUR, &intervals()).await.unwrap();
+        replace(&store).await;
     }
 }
 

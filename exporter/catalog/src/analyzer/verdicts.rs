@@ -1,7 +1,7 @@
 //! What is said of GPUs and nodes: shares of time by class, and what is to be expected.
 
 crate::metric_rows! {
-    GPU_CLASS = Gauge Ratio "goodput_gpu_class_ratio" ["node", "gpu", "class", "window"] {
+    GPU_CLASS = Gauge Ratio "goodput_gpu_class_ratio" ["node", "gpu", "class", "window"] + ["cluster"] {
         "Share of the GPU's time in the class; productive always, others when they have any. Window hour: the last one that is over; 5m: the last five minutes that are judged.",
         by "verdicts", series "1 per GPU, window and class with time in it", since "0.1.0"
     }
