@@ -162,6 +162,7 @@ sources! {
         FabricClique = "nvmlDeviceGetGpuFabricInfoV",
         FabricHealthMask = "nvmlDeviceGetGpuFabricInfoV",
         FabricHealthSummary = "nvmlDeviceGetGpuFabricInfoV",
+        VgpuLicense = "nvmlDeviceGetGridLicensableFeatures_v4, in a vGPU guest",
     }
 }
 

@@ -75,7 +75,7 @@ crate::metric_rows! {
         from "/sys/class/infiniband/*/ports/*/state", by "network", series "1 per RDMA port, at most 16", since "0.1.0"
     }
     RDMA_SPEED = Gauge Bytes "goodput_rdma_port_speed_bytes" ["device", "port"] {
-        "Line rate in bytes per second.",
+        "Line rate in bytes per second; no series when the driver does not say.",
         from "/sys/class/infiniband/*/ports/*/rate, Gbit/s", by "network", series "1 per RDMA port, at most 16", since "0.1.0"
     }
     RDMA_RECEIVED = Counter Bytes "goodput_rdma_received_bytes_total" ["device", "port"] {

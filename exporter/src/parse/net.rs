@@ -71,11 +71,17 @@ pub fn protocol<const N: usize>(text: &str, protocol: &str, wanted: [&str; N]) -
     left_out.with(values)
 }
 
-/// A line rate in Mbit/s. Drivers that do not know it leave it empty, give 0 or -1, or the latter in 16 or 32 bits.
+/// The fastest line rate that is believed, in Mbit/s: 100 Tbit/s. Beyond it a driver does not know the rate.
+const FASTEST: u64 = 100_000_000;
+
+/// A line rate in Mbit/s. Drivers that do not know it leave it empty, give 0 or -1, or the latter in 16, 32 or 64 bits.
 pub fn known(text: &str) -> Result<Option<u64>, ParseError> {
     match trim(text) {
-        "" | "-1" | "0" | "65535" | "4294967295" => Ok(None),
-        text => text.parse().map(Some).map_err(|_| ParseError::new(1, "an unsigned number, or -1", text)),
+        "" | "-1" | "0" | "65535" => Ok(None),
+        text => {
+            let rate = text.parse::<u64>().map_err(|_| ParseError::new(1, "an unsigned number, or -1", text))?;
+            Ok((rate <= FASTEST).then_some(rate))
+        }
     }
 }
 
@@ -93,11 +99,12 @@ pub fn port_active(text: &str) -> Result<bool, ParseError> {
     number.map(|number| number == 4).ok_or_else(|| ParseError::new(1, "a state such as 4: ACTIVE", trim(text)))
 }
 
-/// Bytes per second of an RDMA port's line rate, such as `400 Gb/sec (4X NDR)`.
-pub fn port_rate(text: &str) -> Result<f64, ParseError> {
+/// Bytes per second of an RDMA port's line rate, such as `400 Gb/sec (4X NDR)`. A rate of 0, or beyond any, is unknown.
+pub fn port_rate(text: &str) -> Result<Option<f64>, ParseError> {
     let gigabits = trim(text).split_once(" Gb/sec").and_then(|(number, _)| number.parse::<f64>().ok());
-    let gigabits = gigabits.filter(|gigabits| gigabits.is_finite() && *gigabits >= 0.0);
-    gigabits.map(|gigabits| gigabits * 1e9 / 8.0).ok_or_else(|| ParseError::new(1, "a rate in Gb/sec", trim(text)))
+    let gigabits = gigabits.ok_or_else(|| ParseError::new(1, "a rate in Gb/sec", trim(text)))?;
+    let is_known = gigabits > 0.0 && gigabits <= FASTEST as f64 / 1e3;
+    Ok(is_known.then_some(gigabits * 1e9 / 8.0))
 }
 
 #[cfg(test)]
@@ -135,7 +142,9 @@ mod tests {
             (known("100000\n"), known("-1\n"), known("\n"), known("0")),
             (Ok(Some(100_000)), Ok(None), Ok(None), Ok(None))
         );
-        assert_eq!((known("65535"), known("4294967295\n")), (Ok(None), Ok(None)));
+        for rate in ["65535", "4294967295\n", "18446744073709551615"] {
+            assert_eq!(known(rate), Ok(None), "{rate}");
+        }
         assert!(known("fast").is_err());
         assert_eq!((port_counter("N/A (no PMA)\n"), port_counter("7\n")), (Ok(None), Ok(Some(7))));
         assert!(port_counter("many").is_err());
@@ -145,8 +154,11 @@ mod tests {
     fn states_and_rates() {
         assert_eq!((port_active("4: ACTIVE\n"), port_active("1: DOWN\n")), (Ok(true), Ok(false)));
         assert!(port_active("ACTIVE").is_err());
-        assert_eq!(port_rate("400 Gb/sec (4X NDR)\n"), Ok(5e10));
-        assert_eq!(port_rate("2.5 Gb/sec (1X SDR)\n"), Ok(312_500_000.0));
+        assert_eq!(port_rate("400 Gb/sec (4X NDR)\n"), Ok(Some(5e10)));
+        assert_eq!(port_rate("2.5 Gb/sec (1X SDR)\n"), Ok(Some(312_500_000.0)));
+        for rate in ["0 Gb/sec", "4294967295 Gb/sec", "-2.5 Gb/sec (1X SDR)", "NaN Gb/sec", "inf Gb/sec"] {
+            assert_eq!(port_rate(rate), Ok(None), "{rate}");
+        }
         assert!(port_rate("fast").is_err());
     }
 

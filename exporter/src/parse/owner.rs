@@ -1,5 +1,7 @@
 //! What a cgroup path says about who lives there.
 //!
+//! More than 400 lines: more than half are tables of paths.
+//!
 //! Runtimes and resource managers encode their ids in the path: the kubelet `…pod<uid>…`, containerd, CRI-O, docker
 //! and podman a container id of 64 hexadecimal digits behind a prefix of their own, Slurm `job_<id>` or from 26.05 on the
 //! SLUID, systemd a unit. A service that runs jobs delegates cgroups to them: each job is an owner, the service is none.
@@ -17,7 +19,7 @@ pub struct Identity {
     pub slurm_job: Option<String>,
     /// A job of Slurm by its SLUID, or of another scheduler, as `SCHEDULER-JOB`.
     pub other_job: Option<String>,
-    /// systemd unit; below a user's service manager, `user@1000.service/` and the unit.
+    /// systemd unit; below a user's service manager, `user@1000.service/` and the unit, and in a system container its name.
     pub unit: Option<String>,
 }
 
@@ -57,10 +59,11 @@ impl Identity {
             if found.read(folder, parent.0) || found.is_lsf(folder, parent) {
                 end = at;
             } else if is_unit(folder) {
-                found.unit = Some(match found.unit.take().filter(|u| u.starts_with("user@")) {
-                    Some(manager) => format!("{}/{folder}", manager.split('/').next().unwrap_or_default()),
-                    None => folder.to_owned(),
-                });
+                let manager = found.unit.as_deref().and_then(manager);
+                found.unit = Some(manager.map_or_else(|| folder.to_owned(), |manager| format!("{manager}/{folder}")));
+                unit_end = at;
+            } else if let Some(name) = lxc(folder, parent) {
+                found.unit = Some(format!("lxc-{name}"));
                 unit_end = at;
             }
             at += 1;
@@ -144,6 +147,21 @@ impl Identity {
         };
         if id.len() <= LONGEST_ID { id } else { format!("cgroup-{:016x}", fnv1a(self.cgroup.as_bytes())) }
     }
+}
+
+/// What runs units of its own, each named as the same unit elsewhere: a user's service manager, a system container.
+fn manager(unit: &str) -> Option<&str> {
+    let is_manager = |part: &&str| {
+        let begins = |start: &str| part.starts_with(start);
+        begins("user@") || begins("systemd-nspawn@") || begins("lxc-") || begins("machine-") && part.ends_with(".scope")
+    };
+    let end: usize = unit.split('/').take_while(is_manager).map(|part| part.len() + 1).sum();
+    unit.get(..end.checked_sub(1)?)
+}
+
+/// Containers of LXC from 4.0 on: `lxc.payload.NAME`; before: `lxc/NAME`.
+fn lxc<'a>(folder: &'a str, parent: (&str, &str)) -> Option<&'a str> {
+    folder.strip_prefix("lxc.payload.").or_else(|| (parent == ("lxc", "")).then_some(folder))
 }
 
 fn is_unit(folder: &str) -> bool {
@@ -326,6 +344,11 @@ mod tests {
         ("/UGE/123.1", 2, "sge-123.1"),
         ("/system.slice/runner.service/job-17/step", 3, "runner-job-17"),
         ("/system.slice/train.service/workers", 2, "train.service"),
+        ("/lxc.payload.a/system.slice/train.service", 3, "lxc-a/train.service"),
+        ("/lxc.payload.a/user.slice/user@7.service/app.slice/x.service", 5, "lxc-a/user@7.service/x.service"),
+        ("/lxc.payload.a/work", 1, "lxc-a"),
+        ("/lxc/b/system.slice/train.service", 4, "lxc-b/train.service"),
+        ("/machine.slice/systemd-nspawn@c.service/payload/train.service", 4, "systemd-nspawn@c.service/train.service"),
     ];
 
     #[test]

@@ -151,15 +151,18 @@ fn a_counter_that_cannot_be_read_leaves_the_port_and_a_speed_that_is_unknown_is_
         machine.write(&format!("{port}/counters/{counter}"), "7\n");
     }
     std::fs::create_dir_all(machine.path(&format!("{port}/counters/symbol_error"))).unwrap();
-    for (interface, speed) in
-        [("eth0", "100000"), ("eth1", "65535"), ("eth2", "0"), ("eth3", "4294967295"), ("eth4", "-1")]
-    {
+    machine.write(&format!("{port}/rate"), "0 Gb/sec\n");
+    machine.write("sys/class/infiniband/mlx5_1/ports/1/rate", "4294967295 Gb/sec\n");
+    machine.write("sys/class/infiniband/mlx5_2/ports/1/rate", "200 Gb/sec (4X HDR)\n");
+    let speeds = ["100000", "65535", "0", "4294967295", "-1", "18446744073709551615"];
+    for (interface, speed) in speeds.iter().enumerate().map(|(i, speed)| (format!("eth{i}"), speed)) {
         machine.write(&format!("sys/class/net/{interface}/device/class"), "0x020000\n");
         machine.write(&format!("sys/class/net/{interface}/speed"), &format!("{speed}\n"));
     }
     let collected = machine.collect("network").ok();
     assert_eq!(collected.count("goodput_rdma_port_errors_total"), 2);
     assert_eq!(collected.count("goodput_network_speed_bytes"), 1);
+    assert_eq!(collected.count("goodput_rdma_port_speed_bytes"), 1);
     assert!(collected.left().contains("counters/symbol_error"), "{}", collected.left());
 }
 

@@ -200,6 +200,7 @@ pub(crate) enum Reading {
     FabricHealthMask,
     FabricHealthSummary,
     P2pStatus,
+    VgpuLicensed,
 }
 
 /// The value of an entry of `nvmlDeviceGetFieldValues`, whatever the model says; of every scope where none is given.

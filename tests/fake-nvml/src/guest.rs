@@ -1,9 +1,8 @@
-//! What a virtual machine cannot read of its vGPU. The list is from memory: no vGPU of ours has answered.
+//! What a virtual machine cannot read of its vGPU.
 //!
-//! NVIDIA's Virtual GPU Software Management SDK User Guide says, for monitoring from a guest, that properties of the physical
-//! GPU do not apply to a vGPU: clocks and why they are where they are, power, temperature, fans, ECC, retired pages, InfoROM,
-//! PCIe link, serial number. Memory, utilization and processes do. No capture of such a guest was found: which code the
-//! calls answer with is made up.
+//! The list is what `nvidia-smi -q` says `N/A` to in two recorded guests: a GRID V100D-8C under 535.216.01 and an RTXA6000-24Q
+//! under 535.183.06. Current clocks, memory, utilization, ECC errors and the license are there. No recording has field values,
+//! GPM or codes: those follow the calls about the same thing, and the code is made up.
 
 use nvml_wrapper_sys::bindings::*;
 use serde::Deserialize;
@@ -21,29 +20,37 @@ pub(crate) enum Virtualization {
 }
 
 /// Calls about what a vGPU does not have.
-const CALLS: [&str; 22] = [
+const CALLS: [&str; 30] = [
     "nvmlDeviceGetApplicationsClock",
-    "nvmlDeviceGetClock",
-    "nvmlDeviceGetClockInfo",
     "nvmlDeviceGetCurrPcieLinkGeneration",
     "nvmlDeviceGetCurrPcieLinkWidth",
     "nvmlDeviceGetCurrentClocksEventReasons",
     "nvmlDeviceGetCurrentClocksThrottleReasons",
     "nvmlDeviceGetEnforcedPowerLimit",
+    "nvmlDeviceGetFanSpeed",
+    "nvmlDeviceGetFanSpeed_v2",
+    "nvmlDeviceGetGpuFabricInfo",
+    "nvmlDeviceGetGpuFabricInfoV",
     "nvmlDeviceGetInforomImageVersion",
     "nvmlDeviceGetInforomVersion",
     "nvmlDeviceGetMarginTemperature",
     "nvmlDeviceGetMaxClockInfo",
     "nvmlDeviceGetMaxPcieLinkGeneration",
     "nvmlDeviceGetMaxPcieLinkWidth",
+    "nvmlDeviceGetPcieReplayCounter",
+    "nvmlDeviceGetPcieThroughput",
     "nvmlDeviceGetPowerManagementDefaultLimit",
     "nvmlDeviceGetPowerManagementLimit",
     "nvmlDeviceGetPowerManagementLimitConstraints",
     "nvmlDeviceGetPowerUsage",
+    "nvmlDeviceGetRemappedRows",
     "nvmlDeviceGetRowRemapperHistogram",
     "nvmlDeviceGetSerial",
     "nvmlDeviceGetTemperature",
     "nvmlDeviceGetTemperatureThreshold",
+    "nvmlDeviceGetTotalEnergyConsumption",
+    "nvmlGpmQueryDeviceSupport",
+    "nvmlGpmSampleGet",
 ];
 
 impl Virtualization {
@@ -62,14 +69,34 @@ impl Virtualization {
         self == Self::Vgpu && CALLS.contains(&name)
     }
 
-    /// As [`Virtualization::hides_call`], of an entry of `nvmlDeviceGetFieldValues`: ECC, retired pages and remapped rows, time
-    /// at lowered clocks, memory temperature, energy, PCIe, power, temperature limits.
+    /// As [`Virtualization::hides_call`], of an entry of `nvmlDeviceGetFieldValues`: time at lowered clocks, memory temperature,
+    /// energy, PCIe, remapped rows, power, temperature limits.
     pub(crate) fn hides_field(self, id: u32) -> bool {
         let hidden = matches!(
             id,
-            1..=6 | 29..=31 | 74..=83 | 92..=95 | 142..=145 | 169 | 173..=183 | 185..=198 | 251..=253 | 269..=271
+            74..=83 | 94 | 95 | 142..=145 | 169 | 173..=183 | 185..=198 | 251..=253 | 269..=271
         );
         self == Self::Vgpu && hidden
+    }
+
+    /// One licensable feature in a vGPU guest, none elsewhere.
+    pub(crate) fn license(self, state: u32) -> nvmlGridLicensableFeatures_t {
+        let feature = |code, state| nvmlGridLicensableFeature_t {
+            featureCode: code,
+            featureState: state,
+            licenseInfo: [0; 128],
+            productName: [0; 128],
+            featureEnabled: u32::from(code != 0),
+            licenseExpiry: nvmlGridLicenseExpiry_t { year: 0, month: 0, day: 0, hour: 0, min: 0, sec: 0, status: 0 },
+        };
+        let is_vgpu = self == Self::Vgpu;
+        let compute = nvmlGridLicenseFeatureCode_t_NVML_GRID_LICENSE_FEATURE_CODE_COMPUTE;
+        let first = if is_vgpu { feature(compute, state) } else { feature(0, 0) };
+        nvmlGridLicensableFeatures_t {
+            isGridLicenseSupported: i32::from(is_vgpu),
+            licensableFeaturesCount: u32::from(is_vgpu),
+            gridLicensableFeatures: [first, feature(0, 0), feature(0, 0)],
+        }
     }
 }
 
@@ -86,8 +113,10 @@ mod tests {
         {
             assert_eq!(hides(mode), (false, false), "{mode:?}");
         }
-        assert!(!Virtualization::Vgpu.hides_call("nvmlDeviceGetUtilizationRates"));
-        // NVLink.
-        assert!(!Virtualization::Vgpu.hides_field(138));
+        for call in ["nvmlDeviceGetUtilizationRates", "nvmlDeviceGetClockInfo", "nvmlDeviceGetMemoryInfo_v2"] {
+            assert!(!Virtualization::Vgpu.hides_call(call), "{call}");
+        }
+        // ECC errors, NVLink.
+        assert_eq!([4, 138].map(|id| Virtualization::Vgpu.hides_field(id)), [false, false]);
     }
 }

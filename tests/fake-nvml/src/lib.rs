@@ -57,7 +57,7 @@
 //! `nvlink_replay_errors`, `nvlink_recovery_errors`, `fabric_state`, `recovery_action`, `sm_application_clock_mhz`,
 //! `memory_application_clock_mhz`, `temperature_margin_c`, `remap_banks_high`,
 //! `remap_banks_partial`, `remap_banks_low`, `remap_banks_none`, `fabric_status`, `fabric_clique`, `fabric_health_mask`,
-//! `fabric_health_summary`, `p2p_status` (towards every other GPU). Energy integrates the power set, and
+//! `fabric_health_summary`, `p2p_status` (towards every other GPU), `vgpu_licensed`. Energy integrates the power set, and
 //! throttle counters the time for which a clock event reason is set.
 //! ```json
 //! {"set":{"gpu":0,"at_us":1790000004000000,"reading":"power_mw","value":350000}}

@@ -174,37 +174,49 @@ fn virtualization_is_on_the_gpus_identity_where_the_driver_tells() {
             label => assert!(line.contains(&format!("virtualization=\"{label}\"")), "{line}"),
         }
         assert!(scrape.of("DCGM_FI_DEV_POWER_USAGE", 1).is_some(), "a whole GPU has its readings");
+        assert_eq!(scrape.of("DCGM_FI_DEV_VGPU_LICENSE_STATUS", 1), None, "{mode} needs no license");
     }
 }
 
-/// A guest has what is its share's: memory, utilization, processes, XIDs. What is the board's is absent and not zero.
+/// The table of the documentation, held to a guest of the fake driver: metrics, and whether they are there.
+fn told_of_a_vgpu() -> Vec<(String, bool)> {
+    let page =
+        std::fs::read_to_string(goodput_tests::rules::root().join("docs/reference/supported-machines.md")).unwrap();
+    let (_, section) = page.split_once("### What a vGPU guest tells\n").unwrap();
+    let rows = section.split("\n## ").next().unwrap().lines().filter(|line| line.starts_with('|'));
+    let metrics = |row: &str| {
+        let columns: Vec<&str> = row.split(" | ").collect();
+        let is_there = match columns[2] {
+            "yes" => true,
+            "no" => false,
+            _ => return Vec::new(),
+        };
+        columns[1].split(", ").map(|name| (name.trim_matches('`').to_owned(), is_there)).collect()
+    };
+    rows.skip(2).flat_map(metrics).collect()
+}
+
+/// What is the board's is absent and not zero.
 #[test]
-fn a_vgpu_guest_has_memory_and_utilization_alone() {
+fn a_vgpu_guest_tells_what_the_table_says() {
     let folder = tempfile::tempdir().unwrap();
     let node = FakeNode::new(folder.path(), &NodeSpec::h100(1).with("virtualization", "vgpu")).unwrap();
     node.process(0, 4711, 1 << 30).unwrap();
+    node.append(&json!({"set": {"gpu": 0, "at_us": 0, "reading": "fan_percent", "value": 30}})).unwrap();
+    node.append(&json!({"set": {"gpu": 0, "at_us": 0, "reading": "sm_application_clock_mhz", "value": 1500}})).unwrap();
     let _work = node.work_at(0, None, json!({"gpu": 80})).unwrap();
-    let mut probe = Probe::ticking(&node);
-    let scrape = probe.until("busy time", |s| s.of("goodput_gpu_busy_seconds_total", 0).is_some_and(|s| s > 0.0));
+    let mut probe = Probe::ticking_with(&node, FakeNvml::build().unwrap().path());
+    let table = told_of_a_vgpu();
+    assert!(table.len() > 40, "{table:?}");
+    let there = |s: &Scrape| table.iter().all(|(name, is_there)| !is_there || s.of(name, 0).is_some());
+    let scrape = probe.until("all that the table has", there);
+    for (name, is_there) in &table {
+        assert_eq!(scrape.of(name, 0).is_some(), *is_there, "{name}\n{}", scrape.0);
+    }
     assert_eq!(scrape.get("goodput_gpu_info", &[("gpu", "0"), ("virtualization", "vgpu")]), Some(1.0));
-    for name in ["DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_XID_ERRORS", "goodput_gpu_processes"] {
-        assert!(scrape.of(name, 0).is_some(), "{name}\n{}", scrape.0);
-    }
-    let of_board = [
-        "DCGM_FI_DEV_POWER_USAGE",
-        "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION",
-        "DCGM_FI_DEV_ENFORCED_POWER_LIMIT",
-        "DCGM_FI_DEV_GPU_TEMP",
-        "DCGM_FI_DEV_SM_CLOCK",
-        "DCGM_FI_DEV_CLOCKS_EVENT_REASONS",
-        "DCGM_FI_DEV_PCIE_LINK_GEN",
-        "DCGM_FI_DEV_PCIE_REPLAY_COUNTER",
-        "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL",
-        "DCGM_FI_DEV_ROW_REMAP_PENDING",
-    ];
-    for name in of_board {
-        assert_eq!(scrape.of(name, 0), None, "{name}");
-    }
+    assert_eq!(scrape.of("DCGM_FI_DEV_VGPU_LICENSE_STATUS", 0), Some(1.0));
+    node.append(&json!({"set": {"gpu": 0, "at_us": 0, "reading": "vgpu_licensed", "value": 0}})).unwrap();
+    probe.until("the license is gone", |s| s.of("DCGM_FI_DEV_VGPU_LICENSE_STATUS", 0) == Some(0.0));
 }
 
 /// The server and a process without MPS are on the compute list alone.

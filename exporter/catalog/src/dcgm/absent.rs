@@ -26,7 +26,7 @@ const fn absent(ids: &'static [RangeInclusive<u16>], names: &'static str, why: &
 }
 
 const MODULE: &str = "DCGM's own modules tell it; NVML does not.";
-const VGPU: &str = "It is about virtual machines with a share of a GPU, which this exporter does not look into.";
+const VGPU: &str = "It is about the vGPUs of a hypervisor, which this exporter does not look into.";
 const ERROR_RATE: &str = "NVML codes an error rate per link, and how DCGM joins the links' rates is not published.";
 const BLACKWELL: &str =
     "NVML's ids of it changed their meaning with driver 580.82, and none was checked on a GPU that has it.";
@@ -117,7 +117,7 @@ pub static ABSENT: &[Absent] = &[
     ),
     absent(&[450..=450], "DCGM_FI_DEV_GPU_NVLINK_ERRORS", "It is a notification of DCGM's; the errors are counted."),
     absent(&[500..=513], "DCGM_FI_DEV_*_VGPU_*", VGPU),
-    absent(&[520..=534], "DCGM_FI_DEV_VGPU_*", VGPU),
+    absent(&[520..=525, 527..=534], "DCGM_FI_DEV_VGPU_*", VGPU),
     absent(
         &[571..=592],
         "DCGM_FI_DEV_PLATFORM_*, DCGM_FI_DEV_NVLINK_PPCNT_*",

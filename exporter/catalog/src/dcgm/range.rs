@@ -81,6 +81,7 @@ fn of_call(call: Call) -> RangeInclusive<f64> {
             0.0..=f64::from(u32::MAX)
         }
         Call::Power | Call::PowerUsage => 0.0..=MILLIWATTS,
+        Call::VgpuLicense => 0.0..=1.0,
         call => of_unit(unit(Read::Call(call))),
     }
 }

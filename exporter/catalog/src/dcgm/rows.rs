@@ -178,6 +178,10 @@ fields! {
     93 BAR1_FREE = Gauge Mebibytes "DCGM_FI_DEV_BAR1_FREE" => Bytes "DCGM_FI_DEV_BAR1_FREE_BYTES"
         { opt, call Bar1Free in Bytes, "BAR1 memory free" }
 
+    // vGPU
+    526 VGPU_LICENSE = Gauge None "DCGM_FI_DEV_VGPU_LICENSE_STATUS"
+        { on, call VgpuLicense in None, "Whether the vGPU is licensed; without a license the driver slows it down after a while" }
+
     // ECC, retired pages, remapped rows
     300 ECC_CURRENT = Gauge None "DCGM_FI_DEV_ECC_CURRENT" => None "DCGM_FI_DEV_ECC_MODE"
         { opt, field 1 in None, "Whether ECC is on" }

@@ -69,7 +69,7 @@ fn write(folder: &Path, device: &str, port: &str, out: &mut Families) {
     out.push_with(&RDMA_INFO, &labels, &[&layer.unwrap_or_default(), pci, node, local_cpus], 1.0);
     let active = files::get(&folder.join("state"), net::port_active);
     out.push(&RDMA_ACTIVE, &labels, active.map(|active| f64::from(u8::from(active))));
-    out.push(&RDMA_SPEED, &labels, files::get(&folder.join("rate"), net::port_rate));
+    out.push(&RDMA_SPEED, &labels, files::get(&folder.join("rate"), net::port_rate).flatten());
     counters(&folder.join("counters"), labels, out);
     for kind in TRANSPORT {
         let value = files::get(&folder.join("hw_counters").join(kind), net::port_counter).flatten();

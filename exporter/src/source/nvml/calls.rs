@@ -72,6 +72,7 @@ pub(super) static ASKS: &[Ask] = &[
         &[Call::FabricStatus, Call::FabricError, Call::FabricClique, Call::FabricHealthMask, Call::FabricHealthSummary],
         single::fabric,
     ),
+    ask(Pace::Setting, &[Call::VgpuLicense], |d| Ok(vec![f64::from(u8::from(single::is_vgpu_licensed(d)?))])),
     ask(Pace::Once, &[Call::SmClockMax], |d| one(d.max_clock_info(Clock::SM))),
     ask(Pace::Once, &[Call::MemoryClockMax], |d| one(d.max_clock_info(Clock::Memory))),
     ask(Pace::Once, &[Call::VideoClockMax], |d| one(d.max_clock_info(Clock::Video))),

@@ -1,7 +1,7 @@
 //! The C boundary, continued: calls for single numbers that nvml-wrapper lacks.
 //!
-//! Not among the wrapper's methods are the temperature margin, the row remapper's histogram, the fabric in its versioned form,
-//! and the memory and the fabric by the calls of older drivers; its virtualization mode fails on modes newer than it.
+//! Not among the wrapper's methods are the temperature margin, the row remapper's histogram, the license of a vGPU, the fabric
+//! in its versioned form, and the memory and the fabric by the calls of older drivers; its virtualization mode fails on modes newer than it.
 
 #![allow(unsafe_code)]
 
@@ -37,6 +37,23 @@ pub(super) fn virtualization(device: &Device<'_>) -> Reading<Virtualization> {
     // SAFETY: the library writes one number to the place given.
     Absent::check(unsafe { call(handle(device), &raw mut mode) })?;
     Virtualization::of(mode)
+}
+
+/// Does the vGPU have its license? Only a vGPU needs one to work at full speed: a whole GPU is not asked about.
+pub(super) fn is_vgpu_licensed(device: &Device<'_>) -> Reading<bool> {
+    if virtualization(device)? != Virtualization::Vgpu {
+        return Err(Absent::NotSupported);
+    }
+    let call = symbol(&device.nvml().lib().nvmlDeviceGetGridLicensableFeatures_v4)?;
+    // SAFETY: the struct is numbers and arrays of numbers, for which zero is a value.
+    let mut features: sys::nvmlGridLicensableFeatures_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the library writes the struct given.
+    Absent::check(unsafe { call(handle(device), &raw mut features) })?;
+    let count = usize::try_from(features.licensableFeaturesCount).unwrap_or(usize::MAX);
+    let listed = features.gridLicensableFeatures.iter().take(count);
+    // One license serves the vGPU; which feature it is depends on the profile.
+    let has_license = || listed.clone().any(|feature| feature.featureState != 0);
+    if features.isGridLicenseSupported == 0 || count == 0 { Err(Absent::NotSupported) } else { Ok(has_license()) }
 }
 
 /// Banks by how many spare rows they have left: all, most, part, few, none.

@@ -2,6 +2,7 @@
 
 use super::{Ptr, chars, gpu_calls, node_calls, number};
 use crate::code::Code;
+use crate::event::Reading;
 use crate::handle;
 use crate::library::Call;
 use crate::state::{Gpu, Node, PciAddress};
@@ -91,6 +92,8 @@ gpu_calls! {
     nvmlDeviceGetPciInfo_v3(pci: Ptr<nvmlPciInfo_t>) |view| pci.set(pci_info(view.gpu));
     nvmlDeviceGetVirtualizationMode(mode: Ptr<nvmlGpuVirtualizationMode_t>) |view|
         mode.set(view.node.virtualization.mode());
+    nvmlDeviceGetGridLicensableFeatures_v4(features: Ptr<nvmlGridLicensableFeatures_t>) |view|
+        features.set(view.node.virtualization.license(view.set_or(Reading::VgpuLicensed, 1)));
     nvmlDeviceGetMultiGpuBoard(multi: Ptr<c_uint>) |_view| multi.set(0);
     nvmlDeviceGetDisplayActive(active: Ptr<nvmlEnableState_t>) |_view| active.set(0);
     nvmlDeviceGetDisplayMode(mode: Ptr<nvmlEnableState_t>) |_view| mode.set(0);
