@@ -6,7 +6,7 @@
 
 use serde_json::{Value, json};
 
-use crate::report::{Finding, Report, text};
+use crate::report::{FindingGroup, Report, text};
 
 /// Longest text of a header block.
 const MAX_HEADER: usize = 150;
@@ -21,7 +21,7 @@ const FINDINGS: usize = 3;
 /// The message about a report: its first findings, in its order. `link` is where people reach the analyzer.
 #[must_use]
 pub fn message(report: &Report, link: Option<&str>) -> Value {
-    let headline = format!("Goodput {}: {}", report.period.label, text::percent(report.fleet.goodput));
+    let headline = format!("Goodput {}: {}", report.period.label, headline(report));
     let mut blocks = vec![
         json!({"type": "header", "text": {"type": "plain_text", "text": cut(&headline, MAX_HEADER)}}),
         section(&against(report)),
@@ -31,7 +31,14 @@ pub fn message(report: &Report, link: Option<&str>) -> Value {
         let url = format!("{}/report?week={}", base.trim_end_matches('/'), report.period.label);
         blocks.push(section(&format!("<{}|The whole report>", escaped(&url))));
     }
-    json!({"text": escaped(&format!("{headline}, {}", change(report))), "blocks": blocks})
+    json!({"text": escaped(&format!("{headline}. {}", report.against())), "blocks": blocks})
+}
+
+/// Goodput; with little data, that of the time with data, and how much that is.
+fn headline(report: &Report) -> String {
+    let headline = report.fleet.headline;
+    let of = if headline.is_of_known { format!(" of the time with data; {}", report.covered()) } else { String::new() };
+    format!("{}{of}", text::percent(headline.goodput))
 }
 
 fn section(text: &str) -> Value {
@@ -40,36 +47,33 @@ fn section(text: &str) -> Value {
 
 fn against(report: &Report) -> String {
     let fleet = &report.fleet;
+    let money = if report.has_money() { format!(", {}", fleet.lost.money()) } else { String::new() };
     format!(
-        "*{}* of {} GPU-hours were productive, {}. {} of capacity has data.",
-        text::percent(fleet.goodput),
+        "*{}* of goodput; {} of {} GPU-hours were lost{money}; {}. {}",
+        text::percent(fleet.headline.goodput),
+        fleet.lost.hours(),
         fleet.capacity.hours(),
-        change(report),
-        report.coverage.with_data.percent(),
+        report.covered(),
+        escaped(&report.against()),
     )
 }
 
-/// Against the week before.
-fn change(report: &Report) -> String {
-    match &report.previous {
-        Some(before) => format!("{} against {}", text::points(before.goodput_change), before.label),
-        None => "change unknown: no verdicts are stored for the week before".into(),
-    }
-}
-
 fn losses(report: &Report) -> String {
-    let first = report.first_findings().iter().take(FINDINGS).enumerate();
-    let lines: Vec<String> = first.map(|(n, f)| line(n + 1, f, report)).collect();
+    let first = report.first_groups().iter().take(FINDINGS).enumerate();
+    let lines: Vec<String> = first.map(|(n, group)| line(n + 1, group, report)).collect();
     if !lines.is_empty() {
         return lines.join("\n");
     }
-    report.smaller_findings().unwrap_or_else(|| "No loss with a known cause.".into())
+    report.smaller_groups().unwrap_or_else(|| "No loss with a known cause.".into())
 }
 
-fn line(n: usize, finding: &Finding, report: &Report) -> String {
-    let (class, hours, share) = (finding.class.name(), finding.lost.hours(), finding.lost.percent());
-    let subject = format!("{}{}", finding.subject(), report.within(&finding.cluster));
-    format!("{n}. *{class}*: {hours} GPU-hours ({share} of capacity), {}", name(&subject))
+fn line(n: usize, group: &FindingGroup, report: &Report) -> String {
+    let (hours, share) = (group.lost.hours(), group.lost.percent());
+    let money = if report.has_money() { format!(", {}", group.lost.money()) } else { String::new() };
+    let count = if group.findings.len() > 1 { format!(" ({})", group.count()) } else { String::new() };
+    let subject = format!("{}{}", report.whose(group), report.within(&group.cluster));
+    let (title, class) = (group.class.title(), group.class.name());
+    format!("{n}. *{title}* ({class}): {hours} GPU-hours, {share} of capacity{money}: {}{count}", name(&subject))
 }
 
 /// On one line, not too long, escaped.

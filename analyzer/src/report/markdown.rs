@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 use askama::Template;
 use askama::filters::Escaper;
 
-use super::Report;
+use super::{Report, units};
 use super::text::{self, MAX_PLACES};
 use super::tuning::MIN_PAIRS;
 use super::waterfall::{Step, waterfall};

@@ -12,7 +12,6 @@ use super::share::{Shares, Tile, greatest_loss, judged_otherwise, tiles};
 use crate::app::App;
 use crate::report::{Amount, FORMULA, Item, Ledger, items, text};
 use goodput_store::Results;
-use goodput_verdict::Class;
 
 #[derive(Template)]
 #[template(path = "web/fleet.html")]
@@ -86,6 +85,6 @@ fn node((cluster, name): Place<'_>, items: &[&Item<'_>], chosen: &Chosen) -> Nod
         goodput: text::percent(ledger.goodput()),
         shares: Shares::of(&ledger),
         greatest_loss: greatest_loss(&ledger),
-        lost_ms: capacity - ledger.get(Class::Productive).ms,
+        lost_ms: ledger.lost().gpu_ms,
     }
 }
