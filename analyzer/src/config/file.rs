@@ -162,8 +162,20 @@ impl Config {
         let access = fields.section("web", &mut mistakes, web::grants);
         fields.finish(&mut mistakes);
         mistakes.sort();
-        let config =
-            Self { scrape, zone, thresholds, store, prices, report, shown, application, ingest, maintenance, reads, access };
+        let config = Self {
+            scrape,
+            zone,
+            thresholds,
+            store,
+            prices,
+            report,
+            shown,
+            application,
+            ingest,
+            maintenance,
+            reads,
+            access,
+        };
         if mistakes.is_empty() { Ok(config) } else { Err(mistakes) }
     }
 }

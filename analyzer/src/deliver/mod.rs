@@ -180,11 +180,7 @@ pub fn digest(intervals: &[Interval]) -> u32 {
 }
 
 /// Every form of the report with the ending of its file; the page that people open comes last.
-pub fn forms(
-    report: &Report,
-    intervals: &[Interval],
-    site: &Site,
-) -> anyhow::Result<[(&'static str, String); 4]> {
+pub fn forms(report: &Report, intervals: &[Interval], site: &Site) -> anyhow::Result<[(&'static str, String); 4]> {
     Ok([
         ("csv", csv::render(intervals)),
         ("json", report.json()?),

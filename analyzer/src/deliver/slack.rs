@@ -114,24 +114,30 @@ mod tests {
         let week = Period::iso_week("2026-W47", &TimeZone::UTC).unwrap();
         let before = week.previous();
         let losses = [(Class::IdleHeld, 4), (Class::DataloaderCpu, 3), (Class::ColdStart, 2), (Class::Checkpoint, 1)];
-        let mut now: Vec<Interval> = losses.map(|(class, hours)| interval(class, owner, hours, &week)).into();
-        now.push(interval(Class::Productive, owner, 30, &week));
-        let then = [interval(Class::Productive, owner, 1, &before), interval(Class::IdleHeld, owner, 1, &before)];
+        let all = |class, hours, of: &Period| {
+            let ms = hours * HOUR;
+            Interval { ms, ..interval(class, owner, 168, of) }
+        };
+        let mut now: Vec<Interval> = losses.map(|(class, hours)| all(class, hours, &week)).into();
+        now.push(all(Class::Productive, 30, &week));
+        let then = [all(Class::Productive, 20, &before), all(Class::IdleHeld, 20, &before)];
         build(&now, &then, week, &[])
     }
 
     #[test]
     fn headline_change_three_findings_and_the_link() {
         let message = message(&report("a&b"), Some("https://goodput.example/"));
-        assert_eq!(message["text"], "Goodput 2026-W47: 75.0 %, +25.0 points against 2026-W46");
+        let against =
+            "Against 2026-W46: +25.0 points of goodput (then 50.0 % of 40.0 GPU-hours); lost: −10.0 GPU-hours.";
+        assert_eq!(message["text"], format!("Goodput 2026-W47: 75.0 %. {against}"));
         let expected = json!([
             {"type": "header", "text": {"type": "plain_text", "text": "Goodput 2026-W47: 75.0 %"}},
             {"type": "section", "text": {"type": "mrkdwn", "text":
-                "*75.0 %* of 40.0 GPU-hours were productive, +25.0 points against 2026-W46. 100 % of capacity has data."}},
+                format!("*75.0 %* of goodput; 10.0 of 40.0 GPU-hours were lost; 100 % of capacity has data. {against}")}},
             {"type": "section", "text": {"type": "mrkdwn", "text":
-                "1. *idle_held*: 4.00 GPU-hours (10.0 % of capacity), a&amp;b\n\
-                 2. *dataloader_cpu*: 3.00 GPU-hours (7.5 % of capacity), a&amp;b\n\
-                 3. *cold_start*: 2.00 GPU-hours (5.0 % of capacity), a&amp;b"}},
+                "1. *Held without work* (idle_held): 4.00 GPU-hours, 10.0 % of capacity: a&amp;b\n\
+                 2. *Late input from CPU workers* (dataloader_cpu): 3.00 GPU-hours, 7.5 % of capacity: a&amp;b\n\
+                 3. *Starting up* (cold_start): 2.00 GPU-hours, 5.0 % of capacity: a&amp;b"}},
             {"type": "section", "text": {"type": "mrkdwn", "text":
                 "<https://goodput.example/report?week=2026-W47|The whole report>"}},
         ]);
@@ -158,7 +164,7 @@ mod tests {
         let empty = build(&[], &[], Period::iso_week("2026-W47", &TimeZone::UTC).unwrap(), &[]);
         let message = message(&empty, None);
         assert!(
-            message["text"].as_str().unwrap().starts_with("Goodput 2026-W47: unknown, change unknown"),
+            message["text"].as_str().unwrap().starts_with("Goodput 2026-W47: unknown. Change: no verdicts"),
             "{message}"
         );
         assert_eq!(message["blocks"][2]["text"]["text"], "No loss with a known cause.");

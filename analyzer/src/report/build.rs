@@ -14,8 +14,8 @@ use super::sum::{Amount, Sum};
 use super::summed::{Item, Summed};
 use super::tuning::Tuning;
 use super::{
-    AppliedPrice, BusySignal, ClassAmount, ClassRow, Coverage, FORMULA, Fleet, Headline, LEAST_COVERAGE, Period, Previous,
-    Report, Row, SCHEMA_VERSION, Span, Unpriced, ratio,
+    AppliedPrice, BusySignal, ClassAmount, ClassRow, Coverage, FORMULA, Fleet, Headline, LEAST_COVERAGE, Period,
+    Previous, Report, Row, SCHEMA_VERSION, Span, Unpriced, ratio,
 };
 use goodput_verdict::{Class, Culprit, Group, Interval, NodeHour, Version};
 

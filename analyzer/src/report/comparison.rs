@@ -49,12 +49,8 @@ pub(super) fn comparison<'a, 'p>(
     let other = period.compared(reach(items));
     let (capacity, capacity_before) = (Ledger::of(items).capacity().ms, Ledger::of(before).capacity().ms);
     let differs = (capacity - capacity_before).abs() as f64;
-    let now = Side {
-        label: &period.label,
-        start_ms: period.start_ms,
-        end_ms: period.start_ms + other.length_ms(),
-        items,
-    };
+    let now =
+        Side { label: &period.label, start_ms: period.start_ms, end_ms: period.start_ms + other.length_ms(), items };
     let then = Side { label: &other.label, start_ms: other.start_ms, end_ms: other.end_ms, items: before };
     let hindrance = match before {
         [] => Some(format!("no verdicts are stored for {}", other.label)),
@@ -111,7 +107,7 @@ mod tests {
         let class = |hour: i64| if hour % 4 == 0 { Class::IdleHeld } else { Class::Productive };
         let one = |hour: i64, gpu: usize| Interval {
             gpu: format!("GPU-{gpu}"),
-            owner: Some("ml/train".to_owned()),
+            owner: Some(format!("ml/train-{gpu}")),
             ms: HOUR,
             ..bare(class(hour), week.start_ms + hour * HOUR..week.start_ms + (hour + 1) * HOUR)
         };
@@ -124,7 +120,9 @@ mod tests {
 
     fn told(report: &Report) -> String {
         assert!(report.previous.is_none() && report.classes.iter().all(|row| row.previous.is_none()));
-        assert!(report.findings.iter().all(|f| f.previous.is_none()) && report.groups.iter().all(|g| g.previous.is_none()));
+        assert!(
+            report.findings.iter().all(|f| f.previous.is_none()) && report.groups.iter().all(|g| g.previous.is_none())
+        );
         assert!(report.owners.iter().chain(&report.gpus).all(|row| row.lost_before.is_none()));
         let pages = [markdown::render(report).unwrap(), html::render(report, &Site::default()).unwrap()];
         assert!(pages.iter().all(|page| !page.contains(" points") && page.contains(&report.against())), "{pages:?}");
@@ -136,7 +134,10 @@ mod tests {
         let (week, before) = (week(), week().previous());
         let now = hours(&week, 0..168, 1);
         let whole = |previous: &[Interval]| build(&now, previous, week.clone(), &[]);
-        assert_eq!(told(&whole(&hours(&before, 58..168, 1))), "Change: not comparable: 110 of 168 h of data in 2026-W47.");
+        assert_eq!(
+            told(&whole(&hours(&before, 58..168, 1))),
+            "Change: not comparable: 110 of 168 h of data in 2026-W47."
+        );
         assert_eq!(told(&whole(&[])), "Change: no verdicts are stored for 2026-W47.");
         let mut silent = hours(&before, 0..168, 2);
         silent.iter_mut().filter(|i| i.gpu == "GPU-1").for_each(|i| i.class = Class::NoData);

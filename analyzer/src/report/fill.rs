@@ -181,7 +181,8 @@ mod tests {
     #[test]
     fn a_cgroup_is_found_by_what_is_known_of_its_owner() {
         let look = |owner| command("cat CGROUP/memory.peak", &about(owner));
-        let find = |name: &str| Some(format!("cat $(find /sys/fs/cgroup -type d -name '{name}' | head -n1)/memory.peak"));
+        let find =
+            |name: &str| Some(format!("cat $(find /sys/fs/cgroup -type d -name '{name}' | head -n1)/memory.peak"));
         assert_eq!(look("slurm-4711"), find("job_4711"));
         assert_eq!(look("container-38f8447a46ed"), find("*38f8447a46ed*"));
         assert_eq!(look("pod-7a96c459-12ab"), find("*pod7a96c459?12ab*"));
@@ -195,22 +196,47 @@ mod tests {
     #[test]
     fn no_word_in_capitals_is_left_to_be_replaced() {
         const OWN: [&str; 23] = [
-            "CPUQuota", "AllowedCPUs", "MemoryMax", "CUDA_CACHE_PATH", "TORCHINDUCTOR_CACHE_DIR", "PCIE", "TEMPERATURE",
-            "PERFORMANCE", "CLOCK", "NVRM", "PENDING", "ECC", "ROW_REMAPPER", "PAGE_RETIREMENT", "L1", "A", "E", "H", "C",
-            "PYTORCH_CUDA_ALLOC_CONF", "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "IRQBALANCE_BANNED_CPULIST", "KEDA",
+            "CPUQuota",
+            "AllowedCPUs",
+            "MemoryMax",
+            "CUDA_CACHE_PATH",
+            "TORCHINDUCTOR_CACHE_DIR",
+            "PCIE",
+            "TEMPERATURE",
+            "PERFORMANCE",
+            "CLOCK",
+            "NVRM",
+            "PENDING",
+            "ECC",
+            "ROW_REMAPPER",
+            "PAGE_RETIREMENT",
+            "L1",
+            "A",
+            "E",
+            "H",
+            "C",
+            "PYTORCH_CUDA_ALLOC_CONF",
+            "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT",
+            "IRQBALANCE_BANNED_CPULIST",
+            "KEDA",
         ];
-        let kinds = Memory::ALL.iter().map(|one| Kind::Memory(*one)).chain(Room::ALL.iter().map(|one| Kind::Disk(*one)));
+        let kinds =
+            Memory::ALL.iter().map(|one| Kind::Memory(*one)).chain(Room::ALL.iter().map(|one| Kind::Disk(*one)));
         let kinds = kinds.chain(Eviction::ALL.iter().map(|one| Kind::Eviction(*one)));
         let kinds = kinds.chain(Fault::ALL.iter().map(|one| Kind::Hardware(*one)));
         let classes = Class::ALL.iter().map(|class| class.info().remedies);
-        let all = classes.chain(kinds.map(risk_remedies)).chain(Advice::ALL.iter().map(|advice| advice_remedies(*advice)));
+        let all =
+            classes.chain(kinds.map(risk_remedies)).chain(Advice::ALL.iter().map(|advice| advice_remedies(*advice)));
         let mut seen = 0;
         for remedies in all {
             for owner in ["slurm-4711", "ml/train-0", "ml/PyTorchJob/llm", "container-38f8447a46ed", "x.service"] {
                 for command in filled(remedies, &about(owner)).into_iter().flatten() {
                     let bare = command.replace(GPU, "").replace("PyTorchJob", "");
-                    let is_capital = |word: &&str| word.len() < 2 || !word.chars().any(|c| c.is_ascii_lowercase());
-                    let words = bare.split(|c: char| !is_word(c)).filter(|word| word.contains(|c: char| c.is_ascii_uppercase()));
+                    let is_number = |word: &str| word.starts_with(|c: char| c.is_ascii_digit());
+                    let is_capital = |word: &&str| !is_number(word) && !word.chars().any(|c| c.is_ascii_lowercase());
+                    let words = bare
+                        .split(|c: char| !is_word(c))
+                        .filter(|word| word.contains(|c: char| c.is_ascii_uppercase()));
                     let left: Vec<&str> = words.filter(is_capital).filter(|word| !OWN.contains(word)).collect();
                     assert!(left.is_empty(), "{left:?} in {command}");
                     seen += 1;
@@ -218,7 +244,9 @@ mod tests {
             }
         }
         assert!(seen > 200, "{seen}");
-        for (name, owner) in [("NODE", "x"), ("GPU", "x"), ("JOBID", "slurm-1"), ("UNIT", "x.scope"), ("MOUNTPOINT", "x")] {
+        for (name, owner) in
+            [("NODE", "x"), ("GPU", "x"), ("JOBID", "slurm-1"), ("UNIT", "x.scope"), ("MOUNTPOINT", "x")]
+        {
             assert!(!command(name, &about(owner)).unwrap().contains(name) || name == "GPU", "{name}");
             assert_eq!(command(name, &About::default()), None, "{name}");
         }

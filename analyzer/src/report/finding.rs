@@ -51,12 +51,7 @@ fn bare((class, cluster, owner, node): Key<'_>, group: &[&Item<'_>], lost: Amoun
     });
     // What is done about a GPU that is waited for is done there.
     let place = culprits.first().or(places.first());
-    let about = About {
-        node: place.map(|p| p.node.as_str()),
-        gpu: place.map(|p| p.gpu.as_str()),
-        owner,
-        mount: None,
-    };
+    let about = About { node: place.map(|p| p.node.as_str()), gpu: place.map(|p| p.gpu.as_str()), owner, mount: None };
     Finding {
         commands: filled(class.info().remedies, &about),
         cluster: cluster.map(str::to_owned),

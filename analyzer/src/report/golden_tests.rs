@@ -372,9 +372,11 @@ fn check_sums(intervals: &[Interval], report: &Report) {
         "nodes" => report.nodes.iter().map(|r| &r.total).collect(),
         "models" => report.models.iter().map(|r| &r.total).collect(),
         "gpus" => report.gpus.iter().flat_map(|r| [&r.productive, &r.lost, &r.no_data]).collect(),
-        "losses" => {
-            report.gpus.iter().flat_map(|r| r.losses.iter().map(|l| &l.amount).chain([&r.productive, &r.no_data])).collect()
-        }
+        "losses" => report
+            .gpus
+            .iter()
+            .flat_map(|r| r.losses.iter().map(|l| &l.amount).chain([&r.productive, &r.no_data]))
+            .collect(),
         "classes" => report.classes.iter().map(|r| &r.amount).collect(),
         "fleet" => vec![&report.fleet.productive, &report.fleet.lost, &report.fleet.no_data],
         "findings" => report.all_findings().map(|f| &f.lost).chain([&report.fleet.productive]).collect(),

@@ -2,10 +2,10 @@
 
 use askama::Template;
 
-use super::{Report, Site, units};
 use super::text::{self, MAX_PLACES};
 use super::tuning::MIN_PAIRS;
 use super::waterfall::{Step, waterfall};
+use super::{Report, Site, units};
 use goodput_rules::tuning::MIN_POOL;
 use goodput_verdict::Class;
 

@@ -36,7 +36,13 @@ mod tests {
     fn ids_are_those_of_every_release() {
         for (cluster, class, kind, key, id) in [
             (None, Class::IdleHeld, "template", "jupyter-*\u{1f}\u{1f}\u{1f}1\u{1f}NVIDIA A100", "f6krkcdqcyow"),
-            (Some("east"), Class::IdleHeld, "template", "jupyter-*\u{1f}\u{1f}\u{1f}1\u{1f}NVIDIA A100", "5vteccijqmbk"),
+            (
+                Some("east"),
+                Class::IdleHeld,
+                "template",
+                "jupyter-*\u{1f}\u{1f}\u{1f}1\u{1f}NVIDIA A100",
+                "5vteccijqmbk",
+            ),
             (Some(""), Class::Unallocated, "pool", "NVIDIA H100 80GB HBM3", "pfztxbsovwsq"),
             (None, Class::Unallocated, "pool", "NVIDIA H100 80GB HBM3", "wz7agmjcr26t"),
         ] {

@@ -147,7 +147,10 @@ impl Period {
     pub(super) fn around(&self, start_ms: TimeMs, end_ms: TimeMs) -> Self {
         let start_ms = (start_ms.div_euclid(HOUR_MS) * HOUR_MS).max(self.start_ms);
         let end_ms = (-(-end_ms).div_euclid(HOUR_MS) * HOUR_MS).min(self.end_ms);
-        Self { is_over: self.is_over, ..Self::new(self.label.clone(), &self.local(start_ms), &self.local(end_ms), None) }
+        Self {
+            is_over: self.is_over,
+            ..Self::new(self.label.clone(), &self.local(start_ms), &self.local(end_ms), None)
+        }
     }
 
     /// Marks for a time axis, about eight: midnights of a week, hours of a day.

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::{
-    Amount, ClassRow, Finding, FindingGroup, MAX_FINDINGS, MAX_SPANS, Place, Recoverable, Report, Row, Scope, Span, fill, text,
+    Amount, ClassRow, Finding, FindingGroup, MAX_FINDINGS, MAX_SPANS, Place, Recoverable, Report, Row, Scope, Span,
+    fill, text,
 };
 use goodput_exposition::sample::TimeMs;
 use goodput_verdict::Class;
@@ -103,10 +104,13 @@ impl Report {
         }
     }
 
-    /// The same of a place.
+    /// The same of a place whose UUID stands beside it: without an index, the node.
     #[must_use]
     pub fn place_name(&self, place: &Place) -> String {
-        self.gpu_name(&place.node, &place.gpu)
+        match self.indices.get(&place.gpu) {
+            Some(_) => self.gpu_name(&place.node, &place.gpu),
+            None => place.node.clone(),
+        }
     }
 
     /// The name of a line: of one about a GPU, that of the GPU.

@@ -192,8 +192,9 @@ mod tests {
             let start = START + hour * HOUR_MS + self.one(&[0, 10, 15, 30]) * 60_000;
             let end = START + (hour + 1) * HOUR_MS - self.one(&[0, 5, 15]) * 60_000;
             let owner = self.one(&[None, Some("a/x-0"), Some("a/x-1"), Some("b/y")]).map(str::to_owned);
-            let class =
-                self.one(&[Class::Productive, Class::IdleHeld, Class::ColdStart, Class::Straggler, Class::NoData]);
+            // With more time without data, nothing would be compared.
+            let held = self.one(&[Class::Productive, Class::IdleHeld, Class::ColdStart, Class::Straggler]);
+            let class = if self.below(20) == 0 { Class::NoData } else { held };
             let proof =
                 |signal: &str, value| Evidence { signal: signal.into(), value, unit: "ratio".into(), threshold: 0.3 };
             Interval {

@@ -56,6 +56,7 @@ async fn no_data<S: Results>(app: &App<S>, report: &Report) -> Result<Problem, P
     };
     let newest = Period::this_week(instant(extent.end - 1), &app.zone);
     let advice = format!("{}.", period.reaching(&extent));
-    let link = Link::new(format!("/report?week={}", newest.label), format!("The newest week with data, {}", newest.label));
+    let link =
+        Link::new(format!("/report?week={}", newest.label), format!("The newest week with data, {}", newest.label));
     Ok(Problem::missing(format!("No data for {}", period.label), advice, vec![link]))
 }

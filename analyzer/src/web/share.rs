@@ -77,11 +77,7 @@ pub(super) fn tiles(ledger: &Ledger<'_>) -> Vec<Tile> {
             if headline.is_of_known { "goodput of the time with data" } else { "goodput" },
             format!("{} of capacity has data", known.percent()),
         ),
-        tile(
-            lost.hours(),
-            "GPU-hours lost",
-            format!("{} of {} GPU-hours", lost.percent(), text::hours(capacity)),
-        ),
+        tile(lost.hours(), "GPU-hours lost", format!("{} of {} GPU-hours", lost.percent(), text::hours(capacity))),
         tile(allocated.percent(), "allocated", format!("{} GPU-hours held by someone", allocated.hours())),
         tile(
             no_data.hours(),

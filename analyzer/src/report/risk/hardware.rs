@@ -110,7 +110,9 @@ const XID: &[Remedy] = &[
 const PCIE: &[Remedy] = &[
     Remedy {
         action: "See the link's state and its errors, of the GPU and of the port above it.",
-        command: Some("lspci -vvv -s $(nvidia-smi --id=GPU --query-gpu=pci.bus_id --format=csv,noheader | cut -c5-) | grep -E 'LnkSta|CESta'"),
+        command: Some(
+            "lspci -vvv -s $(nvidia-smi --id=GPU --query-gpu=pci.bus_id --format=csv,noheader | cut -c5-) | grep -E 'LnkSta|CESta'",
+        ),
         source: "lspci(8)",
         ..Remedy::LIVE
     },

@@ -30,7 +30,9 @@ const GPU: &[Remedy] = &[
     Remedy {
         action: "Find what grows: tensors that are kept, often losses collected for a log with their graph (take \
                  `loss.item()`), or a cache without a bound.",
-        command: Some("torch.cuda.memory._record_memory_history(); torch.cuda.memory._dump_snapshot(\"memory.pickle\")"),
+        command: Some(
+            "torch.cuda.memory._record_memory_history(); torch.cuda.memory._dump_snapshot(\"memory.pickle\")",
+        ),
         restarts: "the job, from its last checkpoint, to take the change up",
         who: "the job's owner",
         risk: "recording costs some speed",

@@ -35,7 +35,9 @@ pub(super) const DOWN: ClassInfo = ClassInfo {
     remedies: &[
         Remedy {
             action: "Keep jobs off the node until the GPU is back.",
-            command: Some("scontrol update nodename=NODE state=drain reason=gpu   # in Kubernetes: kubectl cordon NODE"),
+            command: Some(
+                "scontrol update nodename=NODE state=drain reason=gpu   # in Kubernetes: kubectl cordon NODE",
+            ),
             restarts: "nothing that runs",
             who: "an administrator of the scheduler",
             risk: "the node's other GPUs are out of use too",
@@ -84,7 +86,7 @@ pub(super) const MAINTENANCE: ClassInfo = ClassInfo {
 
 pub(super) const UNALLOCATED: ClassInfo = ClassInfo {
     name: "unallocated",
-    title: "Free: no job held it",
+    title: "Free GPUs",
     group: Group::Capacity,
     version: 3,
     meaning: "No job held the GPU.",

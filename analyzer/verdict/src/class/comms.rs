@@ -16,7 +16,9 @@ pub(super) const COLLECTIVE_WAIT: ClassInfo = ClassInfo {
         Remedy {
             action: "Find the rank that the others wait for: the GPU of the job that works, loads or saves while the \
                      others spin, on this page's timeline; its own row says what it did.",
-            command: Some("nvidia-smi --query-compute-apps=pid --format=csv,noheader | xargs -n1 py-spy dump --pid   # on each node: who is not in the collective"),
+            command: Some(
+                "nvidia-smi --query-compute-apps=pid --format=csv,noheader | xargs -n1 py-spy dump --pid   # on each node: who is not in the collective",
+            ),
             restarts: "nothing",
             who: "the job's owner or root",
             risk: "the process stands still for the moment of the dump",
@@ -54,7 +56,9 @@ pub(super) const STRAGGLER: ClassInfo = ClassInfo {
         },
         Remedy {
             action: "If it cannot be fixed soon, take its node out of service and let the job go on without it.",
-            command: Some("scontrol update nodename=NODE state=drain reason=straggler   # in Kubernetes: kubectl cordon NODE"),
+            command: Some(
+                "scontrol update nodename=NODE state=drain reason=straggler   # in Kubernetes: kubectl cordon NODE",
+            ),
             restarts: "the job, from its last checkpoint, once it is started elsewhere",
             who: "an administrator",
             risk: "work since the last checkpoint is lost",

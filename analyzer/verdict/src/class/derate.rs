@@ -24,7 +24,9 @@ pub(super) const THERMAL_THROTTLE: ClassInfo = ClassInfo {
         },
         Remedy {
             action: "Until it is fixed, keep jobs off the node whose other ranks would wait for it.",
-            command: Some("scontrol update nodename=NODE state=drain reason=thermal   # in Kubernetes: kubectl cordon NODE"),
+            command: Some(
+                "scontrol update nodename=NODE state=drain reason=thermal   # in Kubernetes: kubectl cordon NODE",
+            ),
             restarts: "nothing that runs",
             who: "an administrator of the scheduler",
             risk: "the node's other GPUs are out of use too",
@@ -46,7 +48,9 @@ pub(super) const POWER_THROTTLE: ClassInfo = ClassInfo {
     remedies: &[
         Remedy {
             action: "If the limit was not lowered on purpose, set it back to the stock one.",
-            command: Some("nvidia-smi --id=GPU --power-limit=$(nvidia-smi --id=GPU --query-gpu=power.default_limit --format=csv,noheader,nounits)"),
+            command: Some(
+                "nvidia-smi --id=GPU --power-limit=$(nvidia-smi --id=GPU --query-gpu=power.default_limit --format=csv,noheader,nounits)",
+            ),
             risk: "more heat, and more power than the rack may have been planned for",
             source: "nvidia-smi(1)",
             ..Remedy::LIVE
@@ -103,7 +107,9 @@ pub(super) const PCIE_DEGRADED: ClassInfo = ClassInfo {
         Remedy {
             action: "Compare the link at load with what both ends can do, and with the neighbours; errors of the link point at \
                      its seating, a riser or a cable.",
-            command: Some("lspci -vv -s $(nvidia-smi --id=GPU --query-gpu=pci.bus_id --format=csv,noheader | cut -c5-) | grep -E 'LnkCap|LnkSta'"),
+            command: Some(
+                "lspci -vv -s $(nvidia-smi --id=GPU --query-gpu=pci.bus_id --format=csv,noheader | cut -c5-) | grep -E 'LnkCap|LnkSta'",
+            ),
             source: "lspci(8)",
             ..Remedy::LIVE
         },

@@ -33,7 +33,7 @@ const PINNING: Gain = Gain {
 
 pub(super) const DATALOADER_CPU: ClassInfo = ClassInfo {
     name: "dataloader_cpu",
-    title: "Late input: CPU workers",
+    title: "Late input from CPU workers",
     group: Group::Feeding,
     version: 5,
     meaning: "The GPU waited for input that CPU workers were late to prepare.",
@@ -61,7 +61,7 @@ pub(super) const DATALOADER_CPU: ClassInfo = ClassInfo {
 
 pub(super) const DATALOADER_STORAGE: ClassInfo = ClassInfo {
     name: "dataloader_storage",
-    title: "Late input: storage",
+    title: "Late input from storage",
     group: Group::Feeding,
     version: 3,
     meaning: "The GPU waited for input that storage was late to deliver.",
@@ -185,7 +185,9 @@ pub(super) const IRQ_PLACEMENT: ClassInfo = ClassInfo {
         },
         Remedy {
             action: "Without irqbalance, move an interrupt to CPUs of its device's NUMA node that the job does not use.",
-            command: Some("grep -H . /proc/irq/*/smp_affinity_list   # then, of interrupt 120: echo 32-47 > /proc/irq/120/smp_affinity_list"),
+            command: Some(
+                "grep -H . /proc/irq/*/smp_affinity_list   # then, of interrupt 120: echo 32-47 > /proc/irq/120/smp_affinity_list",
+            ),
             risk: "is lost when the driver is loaded again; interrupts that the kernel manages refuse it",
             source: "Linux documentation, SMP IRQ affinity",
             ..Remedy::LIVE
@@ -312,7 +314,9 @@ pub(super) const LAUNCH_BOUND: ClassInfo = ClassInfo {
         },
         Remedy {
             action: "See what the launching thread is busy with: loops over small tensors, logging, waiting for results.",
-            command: Some("py-spy top --pid $(nvidia-smi --id=GPU --query-compute-apps=pid --format=csv,noheader | head -n1)"),
+            command: Some(
+                "py-spy top --pid $(nvidia-smi --id=GPU --query-compute-apps=pid --format=csv,noheader | head -n1)",
+            ),
             restarts: "nothing",
             who: "the job's owner or root",
             risk: "sampling costs the process a little time",

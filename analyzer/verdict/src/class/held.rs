@@ -64,7 +64,9 @@ pub(super) const NO_DEMAND: ClassInfo = ClassInfo {
         },
         Remedy {
             action: "Serve several small models from one GPU, each in an instance of its own.",
-            command: Some("nvidia-smi mig -i GPU -lgip   # the profiles; then, of the one with id 9: nvidia-smi mig -i GPU -cgi 9,9 -C"),
+            command: Some(
+                "nvidia-smi mig -i GPU -lgip   # the profiles; then, of the one with id 9: nvidia-smi mig -i GPU -cgi 9,9 -C",
+            ),
             restarts: "everything on the GPU, once, to switch MIG on",
             who: "root",
             risk: "an instance has only its share of memory and multiprocessors",
@@ -112,7 +114,9 @@ pub(super) const GANG_WAIT: ClassInfo = ClassInfo {
     gain: None,
     remedies: &[Remedy {
         action: "Admit the job as a whole, so that it gets all its GPUs at once or none.",
-        command: Some("kueue: waitForPodsReady: {enable: true}   # otherwise a PodGroup of the scheduler with minMember"),
+        command: Some(
+            "kueue: waitForPodsReady: {enable: true}   # otherwise a PodGroup of the scheduler with minMember",
+        ),
         restarts: "nothing that runs now",
         who: "the administrator of the scheduler",
         risk: "large jobs wait longer in the queue",

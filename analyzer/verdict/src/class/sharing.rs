@@ -26,7 +26,9 @@ pub(super) const TIMESLICE_GAP: ClassInfo = ClassInfo {
         },
         Remedy {
             action: "Where they must not meet, give each an instance of its own.",
-            command: Some("nvidia-smi mig -i GPU -lgip   # the profiles; then, of the one with id 9: nvidia-smi mig -i GPU -cgi 9,9 -C"),
+            command: Some(
+                "nvidia-smi mig -i GPU -lgip   # the profiles; then, of the one with id 9: nvidia-smi mig -i GPU -cgi 9,9 -C",
+            ),
             restarts: "everything on the GPU, once, to switch MIG on",
             who: "root",
             risk: "an instance has only its share of memory and multiprocessors",
