@@ -100,13 +100,6 @@ pub(super) async fn page<S: Samples + Results>(
     let proofs = evidence(stretch.parts.iter().map(|i| (i.evidence.as_slice(), i.ms as f64)));
     let drawn = curve::range(stretch);
     let charts = curve::charts(&app.store, stretch, &uuid, &signals(stretch, &proofs), &proofs, &clock).await?;
-    let culprit = stretch.charged_to;
-    let about = About {
-        node: Some(culprit.map_or(node.as_str(), |culprit| &culprit.node)),
-        gpu: Some(culprit.map_or(uuid.as_str(), |culprit| &culprit.gpu)),
-        owner: stretch.owner,
-        mount: None,
-    };
     show(&Evidence {
         frame: Frame::new(format!("{}, GPU {uuid}", class.name()), trail, false),
         class: class.name(),
@@ -126,8 +119,19 @@ pub(super) async fn page<S: Samples + Results>(
         charts,
         missing: missing(stretch.parts.iter().copied()),
         remedies: class.info().remedies,
-        commands: filled(class.info().remedies, &about),
+        commands: filled(class.info().remedies, &about(stretch, node, &uuid)),
     })
+}
+
+/// What commands are about: the GPU, or the one that it waited for.
+fn about<'a>(stretch: &Stretch<'a>, node: &'a str, uuid: &'a str) -> About<'a> {
+    let culprit = stretch.charged_to;
+    About {
+        node: Some(culprit.map_or(node, |culprit| &culprit.node)),
+        gpu: Some(culprit.map_or(uuid, |culprit| &culprit.gpu)),
+        owner: stretch.owner,
+        mount: None,
+    }
 }
 
 impl Asked {
