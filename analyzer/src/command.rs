@@ -22,7 +22,7 @@ use jiff::tz::TimeZone;
 use crate::config::Config;
 use crate::escape::printable;
 use crate::judge::{Judge, windows};
-use crate::report::{Period, Report, csv, html, intervals, markdown, stored, text};
+use crate::report::{Period, Report, Site, csv, html, intervals, markdown, stored, text};
 use crate::{serve, why};
 use cli::{Cli, Command, PeriodArgs, ReportFormat};
 use goodput_exposition::sample::TimeMs;
@@ -61,6 +61,11 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
     })
 }
 
+/// There is nothing to report; the exit status is 3.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct NoData(String);
+
 async fn report(
     config: &Config,
     dir: &Path,
@@ -73,22 +78,31 @@ async fn report(
     let read = stored(&verdicts, period, &config.prices).await;
     let report = read.context("no verdicts to report; is this the --data.dir of serve?")?;
     if report.accounted.is_none() {
-        tracing::warn!(period = report.period.label, "no verdicts are stored for this period");
+        let extent = verdicts.extent().await.context("cannot read the verdicts")?;
+        let reaching = extent.map_or_else(|| "Nothing is judged yet".to_owned(), |e| report.period.reaching(&e));
+        return Err(NoData(format!("no data for {}. {reaching}", report.period.label)).into());
     }
-    write(&render(&verdicts, &report, format).await?, out)
+    let report = report.with_first_at_least(config.shown.first_at_least);
+    let site = Site::file(config.report.as_ref().and_then(|settings| settings.link.as_deref()));
+    write(&render(&verdicts, &report, format, &site).await?, out)
 }
 
-async fn render(verdicts: &impl ReadVerdicts, report: &Report, format: ReportFormat) -> anyhow::Result<String> {
+async fn render(
+    verdicts: &impl ReadVerdicts,
+    report: &Report,
+    format: ReportFormat,
+    site: &Site,
+) -> anyhow::Result<String> {
     let intervals = match format {
         ReportFormat::Csv => intervals(verdicts, &report.period).await?,
         _ => Vec::new(),
     };
-    form(report, &intervals, format)
+    form(report, &intervals, format, site)
 }
 
-fn form(report: &Report, intervals: &[Interval], format: ReportFormat) -> anyhow::Result<String> {
+fn form(report: &Report, intervals: &[Interval], format: ReportFormat, site: &Site) -> anyhow::Result<String> {
     Ok(match format {
-        ReportFormat::Html => html::render(report)?,
+        ReportFormat::Html => html::render(report, site)?,
         ReportFormat::Markdown => markdown::render(report)?,
         ReportFormat::Json => report.json()?,
         ReportFormat::Csv => csv::render(intervals),
@@ -104,11 +118,12 @@ fn write(text: &str, out: Option<&Path>) -> anyhow::Result<()> {
 }
 
 fn asked_period(args: &PeriodArgs, zone: &TimeZone) -> anyhow::Result<Period> {
-    Ok(match args {
+    let period = match args {
         PeriodArgs { week: Some(week), .. } => Period::iso_week(week, zone)?,
         PeriodArgs { start: Some(start), end: Some(end), .. } => Period::between(start, end, zone)?,
         _ => Period::last_week(Timestamp::now(), zone),
-    })
+    };
+    Ok(period.as_of(wall_clock()))
 }
 
 async fn classify(config: Config, dir: &Path, period: &Period, dry_run: bool) -> anyhow::Result<()> {

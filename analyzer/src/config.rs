@@ -19,6 +19,7 @@ mod yaml;
 pub use file::{Config, ConfigError};
 pub use ingest::IngestSettings;
 pub use reads::ReadLimits;
+pub use report::Shown;
 pub use rows::Variables;
 pub(crate) use values::{duration, host_port};
 pub use web_args::WebArgs;

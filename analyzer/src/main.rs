@@ -8,6 +8,9 @@ use goodput_analyzer::command::cli::{Cli, Global, LogFormat};
 use goodput_analyzer::escape::{log_fields, printable};
 use tracing_subscriber::EnvFilter;
 
+/// The exit status where there is nothing to report.
+const NO_DATA: u8 = 3;
+
 #[allow(clippy::print_stderr)] // the one place where a failure is told to who started the program
 fn main() -> ExitCode {
     let cli = Cli::read();
@@ -16,7 +19,8 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("goodput-analyzer: {}", printable(&format!("{error:#}")));
-            ExitCode::FAILURE
+            let is_empty = error.is::<command::NoData>();
+            if is_empty { ExitCode::from(NO_DATA) } else { ExitCode::FAILURE }
         }
     }
 }

@@ -27,7 +27,6 @@ use crate::ingest::scrape::Scraper;
 use crate::ingest::tally::Tally;
 use crate::ingest::{Work, events, remote_write};
 use crate::judge::Judge;
-use crate::report::Price;
 use crate::web;
 use delivery::Delivery;
 use front::Front;
@@ -49,6 +48,7 @@ const SECURITY_HEADERS: [(HeaderName, &str); 4] = [
 
 /// Takes samples in, judges them and answers, until SIGTERM or SIGINT.
 pub async fn run(config: Config, options: Options, web: WebArgs) -> anyhow::Result<()> {
+    let pricing = config.pricing();
     let front = Front::open(&web, config.access).await?;
     let store = Store::open(options).await?;
     let intake = Intake::new(store.clone());
@@ -66,12 +66,11 @@ pub async fn run(config: Config, options: Options, web: WebArgs) -> anyhow::Resu
     let scraper = Scraper::new(limits, Arc::clone(&tally));
     let mut scraping = scraper.run(config.scrape, &Arc::new(intake.clone()));
     let judging = tokio::spawn(judging.run());
-    let prices: Arc<[Price]> = config.prices.into();
     let mut deliveries = watch::channel(Deliveries::default()).1;
     let mut delivering = JoinSet::new();
     if let Some(settings) = config.report {
         let (delivery, told) =
-            Delivery::new(store.clone(), settings, zone.clone(), prices.clone(), now, progress.clone())?;
+            Delivery::new(store.clone(), settings, zone.clone(), pricing.clone(), now, progress.clone())?;
         delivering.spawn(delivery.run(stopping.clone()));
         deliveries = told;
     }
@@ -82,7 +81,7 @@ pub async fn run(config: Config, options: Options, web: WebArgs) -> anyhow::Resu
         progress,
         deliveries,
         zone,
-        prices,
+        pricing,
         now,
         stopping: stopping.clone(),
         ways_in: (limits, Arc::clone(&tally)),
@@ -186,6 +185,7 @@ pub(crate) mod tests {
     use crate::config::ReadLimits;
     use crate::judge::tests::{START, idle_gpu, store};
     use crate::judge::windows;
+    use crate::report::Pricing;
     use goodput_rules::classify::Thresholds;
     use goodput_verdict::HOUR_MS;
     use jiff::tz::TimeZone;
@@ -250,7 +250,7 @@ pub(crate) mod tests {
             let (stop, stopping) = watch::channel(false);
             let progress = watch::channel(known).1;
             let deliveries = watch::channel(Deliveries::default()).1;
-            let (zone, prices) = (TimeZone::UTC, Arc::default());
+            let (zone, pricing) = (TimeZone::UTC, Pricing::default());
             let ways_in = Default::default();
             let app = App {
                 store: store.for_pages(reads.limits().max_rows),
@@ -258,7 +258,7 @@ pub(crate) mod tests {
                 progress,
                 deliveries,
                 zone,
-                prices,
+                pricing,
                 now,
                 stopping,
                 ways_in,

@@ -165,7 +165,7 @@ fn a_browser_goes_from_the_fleet_to_the_evidence() -> Result<()> {
     browser.follow_by_mouse(&format!("{STARVED}.querySelector('path')"))?;
     let by_mouse = browser.text("location.href")?;
     let seen = browser.text(CONTENT)?;
-    for part in ["job_io_pressure 0.85 seconds per second", "threshold", "cat /sys/fs/cgroup/PATH/io.max", OWNERS[0]] {
+    for part in ["job_io_pressure 85 % of the time", "threshold", "What to do", OWNERS[0]] {
         assert!(seen.contains(part), "{part} is not in {seen}");
     }
     let drawn =

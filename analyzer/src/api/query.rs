@@ -88,10 +88,11 @@ impl Asked {
     /// The ISO week; this one unless the query says otherwise.
     pub(super) fn week(&self, now: TimeMs, zone: &TimeZone) -> Result<Period, Problem> {
         let Some(week) = self.get("week") else {
-            let now = jiff::Timestamp::from_millisecond(now).unwrap_or_default();
-            return Ok(Period::this_week(now, zone));
+            let instant = jiff::Timestamp::from_millisecond(now).unwrap_or_default();
+            return Ok(Period::this_week(instant, zone).as_of(now));
         };
-        Period::iso_week(week, zone).map_err(|_| Problem::bad("week", "an ISO week such as 2026-W47", Some(week)))
+        let asked = Period::iso_week(week, zone).map(|period| period.as_of(now));
+        asked.map_err(|_| Problem::bad("week", "an ISO week such as 2026-W47", Some(week)))
     }
 
     pub(super) fn part(&self) -> Result<Part, Problem> {

@@ -127,5 +127,5 @@ async fn report<S: Results>(app: App<S>, asked: Asked) -> Answer<Arc<Report>> {
 }
 
 async fn build<S: Results>(app: &App<S>, period: Period) -> Result<Arc<Report>, Problem> {
-    Ok(app.reads.report(&app.store, period, &app.prices).await?)
+    Ok(app.reads.report(&app.store, period, &app.pricing).await?)
 }

@@ -26,7 +26,7 @@ pub(crate) use reads::{Busy, NoReport, later};
 
 use crate::ingest::Limits;
 use crate::ingest::tally::Tally;
-use crate::report::Price;
+use crate::report::Pricing;
 
 /// What the handlers share.
 #[derive(Clone, Debug)]
@@ -42,7 +42,7 @@ pub struct App<S> {
     /// Zone of weeks and shown times.
     pub zone: TimeZone,
     /// What GPU time and energy cost.
-    pub prices: Arc<[Price]>,
+    pub pricing: Pricing,
     /// The clock.
     pub now: fn() -> TimeMs,
     /// True once the program is stopping.

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Mutex as Turn, OwnedSemaphorePermit, Semaphore};
 
 use crate::config::ReadLimits;
-use crate::report::{Period, Price, Report, stored};
+use crate::report::{Period, Pricing, Report, stored};
 use goodput_store::{Results, StoreError};
 
 /// A request waits this long for a place.
@@ -121,7 +121,7 @@ impl Reads {
         &self,
         store: &S,
         period: Period,
-        prices: &[Price],
+        pricing: &Pricing,
     ) -> Result<Arc<Report>, NoReport> {
         let busy = |_| NoReport::Busy(self.busy("reports", self.limits.reports));
         let _place = self.reports.try_acquire().map_err(busy)?;
@@ -131,7 +131,8 @@ impl Reads {
         if let Some(report) = self.kept(&period, version) {
             return Ok(report);
         }
-        let report = Arc::new(stored(store, period.clone(), prices).await?);
+        let report = stored(store, period.clone(), &pricing.prices).await?;
+        let report = Arc::new(report.with_first_at_least(pricing.first_at_least));
         let mut kept = self.kept.lock();
         kept.retain(|kept| !is_same(&kept.period, &period));
         kept.push_back(Kept { period, version, report: Arc::clone(&report) });
@@ -149,7 +150,8 @@ impl Reads {
 }
 
 fn is_same(one: &Period, other: &Period) -> bool {
-    (&one.label, one.start_ms, one.end_ms) == (&other.label, other.start_ms, other.end_ms)
+    let key = |period: &Period| (period.start_ms, period.end_ms, period.is_over);
+    one.label == other.label && key(one) == key(other)
 }
 
 /// Says when to ask again.
@@ -228,7 +230,7 @@ mod tests {
     async fn a_report_is_built_again_only_when_its_verdicts_change() {
         let served = serve_within(ReadLimits::default()).await;
         let (reads, store) = (Reads::default(), &served.store);
-        let build = async || reads.report(store, week(), &[]).await.unwrap();
+        let build = async || reads.report(store, week(), &Pricing::default()).await.unwrap();
         let first = build().await;
         assert!(Arc::ptr_eq(&first, &build().await));
         let elsewhere = START - 21 * 24 * HOUR_MS;

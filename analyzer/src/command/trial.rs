@@ -18,7 +18,7 @@ use crate::config::Config;
 use crate::deliver::{self, directory};
 use crate::ingest::promql::{Partial, Server};
 use crate::judge::{Judge, windows};
-use crate::report::{PartialAnswers, Period, Report, Trial, intervals, stored, text};
+use crate::report::{PartialAnswers, Period, Report, Site, Trial, intervals, stored, text};
 use estimate::Estimate;
 use goodput_exposition::sample::TimeMs;
 use goodput_rules::classify::Abstentions;
@@ -108,7 +108,7 @@ pub(super) async fn run(config: Config, args: Args) -> anyhow::Result<()> {
     }
     match &args.output {
         Some(dir) => write_all(dir, &report, &intervals),
-        None => write(&form(&report, &intervals, args.format)?, args.out.as_deref()),
+        None => write(&form(&report, &intervals, args.format, &Site::default())?, args.out.as_deref()),
     }
 }
 
@@ -120,7 +120,7 @@ fn interruptions() -> anyhow::Result<[unix::Signal; 3]> {
 
 fn write_all(dir: &Path, report: &Report, intervals: &[Interval]) -> anyhow::Result<()> {
     let stem = report.period.label.replace(' ', "_").replace(':', "");
-    let forms = deliver::forms(report, intervals)?;
+    let forms = deliver::forms(report, intervals, &Site::default())?;
     directory::write(dir, &stem, &forms)?;
     let path = |ending: &str| format!("{}\n", dir.join(format!("{stem}.{ending}")).display());
     super::print(&forms.iter().map(|(ending, _)| path(ending)).collect::<String>())
@@ -149,6 +149,7 @@ impl Work<'_> {
         self.pull(history).await?;
         let found = self.judge(&history.store).await?;
         let report = stored(&history.store, self.period.clone(), &self.config.prices).await?;
+        let report = report.with_first_at_least(self.config.shown.first_at_least);
         let intervals = intervals(&history.store, &self.period).await?;
         ensure!(!intervals.is_empty(), "no GPU of {} has a sample with a UUID within the period", self.args.prometheus);
         let trial = self.trial(found, &report, history.counts.stored);

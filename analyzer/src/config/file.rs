@@ -12,14 +12,14 @@ use super::ingest::{self, IngestSettings};
 use super::maintenance;
 use super::prices;
 use super::reads::ReadLimits;
-use super::report::{self, report};
+use super::report::{self, Shown, report};
 use super::rows::{self, Variables};
 use super::scrape;
 use super::web;
 use super::yaml::{Fields, Mistake, Value, line, parse};
 use crate::deliver::Settings;
 use crate::ingest::job::Job;
-use crate::report::Price;
+use crate::report::{Price, Pricing};
 use goodput_rules::application::Counter;
 use goodput_rules::classify::Declared;
 use goodput_rules::classify::thresholds::{Listed, Thresholds};
@@ -41,6 +41,8 @@ pub struct Config {
     pub prices: Vec<Price>,
     /// When and where reports are delivered; none when they are only asked for.
     pub report: Option<Settings>,
+    /// What reports show.
+    pub shown: Shown,
     /// What jobs count themselves.
     pub application: Vec<Counter>,
     /// How much may come in, and how replicas are recognised.
@@ -91,6 +93,7 @@ impl Default for Config {
             store: Options::default(),
             prices: Vec::new(),
             report: None,
+            shown: Shown::default(),
             application: Vec::new(),
             ingest: IngestSettings::default(),
             maintenance: Vec::new(),
@@ -101,6 +104,12 @@ impl Default for Config {
 }
 
 impl Config {
+    /// What reports are made with.
+    #[must_use]
+    pub fn pricing(&self) -> Pricing {
+        Pricing { prices: self.prices.as_slice().into(), first_at_least: self.shown.first_at_least }
+    }
+
     /// What the store of this directory is told: it keeps what signals use, and the counters of `application`.
     #[must_use]
     pub fn store_options(&self, dir: &Path) -> Options {
@@ -122,6 +131,7 @@ impl Config {
         rows::override_by(&mut self.ingest.limits, variables, &mut mistakes);
         rows::override_by(&mut self.ingest.replicas, variables, &mut mistakes);
         rows::override_by(&mut self.reads, variables, &mut mistakes);
+        rows::override_by(&mut self.shown, variables, &mut mistakes);
         if let Some(settings) = &mut self.report {
             rows::override_by(settings, variables, &mut mistakes);
         }
@@ -144,7 +154,7 @@ impl Config {
         let thresholds = fields.section("thresholds", &mut mistakes, thresholds);
         let store = fields.section("store", &mut mistakes, store);
         let prices = fields.section("prices", &mut mistakes, |name, value, m| prices::prices(name, value, &zone, m));
-        let report = fields.section("report", &mut mistakes, report);
+        let (report, shown) = fields.section("report", &mut mistakes, report);
         let application = fields.section("application", &mut mistakes, application);
         let ingest = fields.section("ingest", &mut mistakes, ingest::settings);
         let maintenance = fields.section("maintenance", &mut mistakes, maintenance::maintenance);
@@ -152,8 +162,20 @@ impl Config {
         let access = fields.section("web", &mut mistakes, web::grants);
         fields.finish(&mut mistakes);
         mistakes.sort();
-        let config =
-            Self { scrape, zone, thresholds, store, prices, report, application, ingest, maintenance, reads, access };
+        let config = Self {
+            scrape,
+            zone,
+            thresholds,
+            store,
+            prices,
+            report,
+            shown,
+            application,
+            ingest,
+            maintenance,
+            reads,
+            access,
+        };
         if mistakes.is_empty() { Ok(config) } else { Err(mistakes) }
     }
 }
@@ -166,9 +188,7 @@ impl fmt::Display for Config {
         writeln!(f, "store:")?;
         rows::write(&self.store, f)?;
         prices::write(f, &self.prices)?;
-        if let Some(settings) = &self.report {
-            report::write(settings, f)?;
-        }
+        report::write(self.report.as_ref(), &self.shown, f)?;
         application::write(&self.application, f)?;
         ingest::write(f, &self.ingest)?;
         maintenance::write(f, &self.maintenance)?;

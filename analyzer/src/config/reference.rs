@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use goodput_rules::classify::thresholds::Thresholds;
 use goodput_settings::Section;
 
-use super::{Config, ReadLimits};
+use super::{Config, ReadLimits, Shown};
 use crate::deliver::Settings;
 use crate::ingest::{Limits, replicas};
 
@@ -16,7 +16,7 @@ const KEYS: [(&str, &str); 11] = [
     ("thresholds", "[what rules compare signals with](#thresholds)"),
     ("store", "[bounds of the store](#store)"),
     ("prices", "[what GPU time and energy cost](../use/report.md#prices), a list"),
-    ("report", "[when and where reports are delivered](#report)"),
+    ("report", "[when and where reports are delivered, and what they show](#report)"),
     ("application", "[counters of jobs](../use/application.md), a list"),
     ("ingest", "[what may come in at once](#ingest)"),
     ("maintenance", "[when which GPUs are out of use on purpose](rules.md), a list"),
@@ -75,9 +75,11 @@ fn page() -> String {
     section(
         &mut page,
         "report",
-        "[How reports are delivered](../use/schedule.md): `schedule` and `webhook` are described there.",
+        "[How reports are delivered](../use/schedule.md): `schedule` and `webhook` are described there. A section with `first_at_least` \
+         alone delivers nothing.",
     );
     rows::<Settings>(&mut page);
+    rows::<Shown>(&mut page);
     page += "\n## thresholds\n\nEvery number that a [verdict](rules.md) depends on.\n\n";
     page += "| key | default | range | unit | what it decides | where the default comes from |\n|---|---|---|---|---|---|\n";
     for t in Thresholds::default().list() {
@@ -125,6 +127,7 @@ fn every_row_can_be_set_by_file_and_environment() {
     values.extend(set(&mut direct.ingest.replicas));
     values.extend(set(&mut direct.reads));
     values.extend(set(direct.report.as_mut().unwrap()));
+    values.extend(set(&mut direct.shown));
 
     let mut file = "report:\n  schedule: {weekday: monday, time: '06:00'}\n".to_owned();
     for name in ["report", "store", "ingest", "reads"] {

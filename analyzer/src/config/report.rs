@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use goodput_settings::kind::Path;
+use goodput_settings::kind::{Path, Unset};
+use goodput_settings::{Kind, settings};
 use jiff::civil::{Time, Weekday};
 use serde_saphyr::Spanned;
 
@@ -22,9 +23,47 @@ const WEEKDAYS: [(&str, Weekday); 7] = [
     ("sunday", Weekday::Sunday),
 ];
 
-/// Reads the section; none when something in it is wrong.
-pub(super) fn report(name: &str, value: &Spanned<Value>, mistakes: &mut Vec<Mistake>) -> Option<Settings> {
+settings! {
+    /// What reports show.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Shown: "report" {}
+    first_at_least: Unset<Sum> = None,
+        "A finding that costs this much, in the currency of the prices, is in \"What to do first\", also below 0.5 % of capacity.";
+}
+
+/// An amount of money.
+pub struct Sum;
+
+impl Kind for Sum {
+    type Value = f64;
+    const EXPECTED: &'static str = "an amount of money above 0, such as 100";
+
+    fn read(text: &str) -> Option<f64> {
+        text.parse().ok().filter(|amount: &f64| *amount > 0.0 && amount.is_finite())
+    }
+
+    fn write(value: &f64) -> Option<String> {
+        Some(value.to_string())
+    }
+}
+
+/// Reads the section: how reports are delivered, none when something of it is wrong or nothing is said of it; and what
+/// they show.
+pub(super) fn report(name: &str, value: &Spanned<Value>, mistakes: &mut Vec<Mistake>) -> (Option<Settings>, Shown) {
     let mut fields = Fields::of(value, format!("{name}."), mistakes);
+    let mut shown = Shown::default();
+    rows::read(&mut shown, &mut fields, mistakes);
+    let is_delivered = !fields.is_empty() || shown == Shown::default();
+    let settings = if is_delivered { delivery(name, value, fields, mistakes) } else { None };
+    (settings, shown)
+}
+
+fn delivery(
+    name: &str,
+    value: &Spanned<Value>,
+    mut fields: Fields<'_>,
+    mistakes: &mut Vec<Mistake>,
+) -> Option<Settings> {
     let schedule = match fields.take("schedule") {
         Some((name, value)) => schedule(&name, value, mistakes),
         None => {
@@ -81,11 +120,20 @@ fn address(name: &str, value: &Spanned<Value>, mistakes: &mut Vec<Mistake>) -> O
 }
 
 /// In the file's own form, but for an address that stands in the file itself: it is a secret.
-pub(super) fn write(settings: &Settings, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+pub(super) fn write(settings: Option<&Settings>, shown: &Shown, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    if settings.is_none() && *shown == Shown::default() {
+        return Ok(());
+    }
+    writeln!(f, "report:")?;
+    settings.map_or(Ok(()), |settings| write_delivery(settings, f))?;
+    rows::write(shown, f)
+}
+
+fn write_delivery(settings: &Settings, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let Schedule { weekday, time } = settings.schedule;
     let weekday = WEEKDAYS.iter().find(|(_, other)| *other == weekday).map_or("", |(name, _)| *name);
     let time = time.strftime("%H:%M");
-    writeln!(f, "report:\n  schedule: {{weekday: {weekday}, time: \"{time}\"}}")?;
+    writeln!(f, "  schedule: {{weekday: {weekday}, time: \"{time}\"}}")?;
     match &settings.webhook {
         Some(Address::File(path)) => writeln!(f, "  webhook: {{url_file: {:?}}}", path.display().to_string())?,
         Some(Address::Plain(_)) => writeln!(f, "  # webhook: {{url: not shown}}")?,

@@ -73,6 +73,11 @@ impl<'a> Fields<'a> {
         Self { path, line, left, known: Vec::new() }
     }
 
+    /// Is none left to be taken?
+    pub(super) fn is_empty(&self) -> bool {
+        self.left.is_empty()
+    }
+
     /// The field's value, and what to call it in messages.
     pub(super) fn take(&mut self, key: &str) -> Option<(String, &'a Spanned<Value>)> {
         self.known.push(key.to_owned());

@@ -16,7 +16,7 @@ use goodput_settings::kind::{self, Period, Unset};
 use goodput_settings::{Kind, settings};
 use jiff::civil::{Time, Weekday};
 
-use crate::report::{Report, csv, html, markdown};
+use crate::report::{Report, Site, csv, html, markdown};
 use crate::schedule::Schedule;
 use goodput_verdict::{Delivered, Interval};
 
@@ -180,12 +180,12 @@ pub fn digest(intervals: &[Interval]) -> u32 {
 }
 
 /// Every form of the report with the ending of its file; the page that people open comes last.
-pub fn forms(report: &Report, intervals: &[Interval]) -> anyhow::Result<[(&'static str, String); 4]> {
+pub fn forms(report: &Report, intervals: &[Interval], site: &Site) -> anyhow::Result<[(&'static str, String); 4]> {
     Ok([
         ("csv", csv::render(intervals)),
         ("json", report.json()?),
         ("md", markdown::render(report)?),
-        ("html", html::render(report)?),
+        ("html", html::render(report, site)?),
     ])
 }
 

@@ -6,7 +6,7 @@
 
 use serde_json::{Value, json};
 
-use crate::report::{Finding, Report, text};
+use crate::report::{FindingGroup, Report, text};
 
 /// Longest text of a header block.
 const MAX_HEADER: usize = 150;
@@ -21,7 +21,7 @@ const FINDINGS: usize = 3;
 /// The message about a report: its first findings, in its order. `link` is where people reach the analyzer.
 #[must_use]
 pub fn message(report: &Report, link: Option<&str>) -> Value {
-    let headline = format!("Goodput {}: {}", report.period.label, text::percent(report.fleet.goodput));
+    let headline = format!("Goodput {}: {}", report.period.label, headline(report));
     let mut blocks = vec![
         json!({"type": "header", "text": {"type": "plain_text", "text": cut(&headline, MAX_HEADER)}}),
         section(&against(report)),
@@ -31,7 +31,14 @@ pub fn message(report: &Report, link: Option<&str>) -> Value {
         let url = format!("{}/report?week={}", base.trim_end_matches('/'), report.period.label);
         blocks.push(section(&format!("<{}|The whole report>", escaped(&url))));
     }
-    json!({"text": escaped(&format!("{headline}, {}", change(report))), "blocks": blocks})
+    json!({"text": escaped(&format!("{headline}. {}", report.against())), "blocks": blocks})
+}
+
+/// Goodput; with little data, that of the time with data, and how much that is.
+fn headline(report: &Report) -> String {
+    let headline = report.fleet.headline;
+    let of = if headline.is_of_known { format!(" of the time with data; {}", report.covered()) } else { String::new() };
+    format!("{}{of}", text::percent(headline.goodput))
 }
 
 fn section(text: &str) -> Value {
@@ -40,36 +47,33 @@ fn section(text: &str) -> Value {
 
 fn against(report: &Report) -> String {
     let fleet = &report.fleet;
+    let money = if report.has_money() { format!(", {}", fleet.lost.money()) } else { String::new() };
     format!(
-        "*{}* of {} GPU-hours were productive, {}. {} of capacity has data.",
-        text::percent(fleet.goodput),
+        "*{}* of goodput; {} of {} GPU-hours were lost{money}; {}. {}",
+        text::percent(fleet.headline.goodput),
+        fleet.lost.hours(),
         fleet.capacity.hours(),
-        change(report),
-        report.coverage.with_data.percent(),
+        report.covered(),
+        escaped(&report.against()),
     )
 }
 
-/// Against the week before.
-fn change(report: &Report) -> String {
-    match &report.previous {
-        Some(before) => format!("{} against {}", text::points(before.goodput_change), before.label),
-        None => "change unknown: no verdicts are stored for the week before".into(),
-    }
-}
-
 fn losses(report: &Report) -> String {
-    let first = report.first_findings().iter().take(FINDINGS).enumerate();
-    let lines: Vec<String> = first.map(|(n, f)| line(n + 1, f, report)).collect();
+    let first = report.first_groups().iter().take(FINDINGS).enumerate();
+    let lines: Vec<String> = first.map(|(n, group)| line(n + 1, group, report)).collect();
     if !lines.is_empty() {
         return lines.join("\n");
     }
-    report.smaller_findings().unwrap_or_else(|| "No loss with a known cause.".into())
+    report.smaller_groups().unwrap_or_else(|| "No loss with a known cause.".into())
 }
 
-fn line(n: usize, finding: &Finding, report: &Report) -> String {
-    let (class, hours, share) = (finding.class.name(), finding.lost.hours(), finding.lost.percent());
-    let subject = format!("{}{}", finding.subject(), report.within(&finding.cluster));
-    format!("{n}. *{class}*: {hours} GPU-hours ({share} of capacity), {}", name(&subject))
+fn line(n: usize, group: &FindingGroup, report: &Report) -> String {
+    let (hours, share) = (group.lost.hours(), group.lost.percent());
+    let money = if report.has_money() { format!(", {}", group.lost.money()) } else { String::new() };
+    let count = if group.findings.len() > 1 { format!(" ({})", group.count()) } else { String::new() };
+    let subject = format!("{}{}", report.whose(group), report.within(&group.cluster));
+    let (title, class) = (group.class.title(), group.class.name());
+    format!("{n}. *{title}* ({class}): {hours} GPU-hours, {share} of capacity{money}: {}{count}", name(&subject))
 }
 
 /// On one line, not too long, escaped.
@@ -110,24 +114,30 @@ mod tests {
         let week = Period::iso_week("2026-W47", &TimeZone::UTC).unwrap();
         let before = week.previous();
         let losses = [(Class::IdleHeld, 4), (Class::DataloaderCpu, 3), (Class::ColdStart, 2), (Class::Checkpoint, 1)];
-        let mut now: Vec<Interval> = losses.map(|(class, hours)| interval(class, owner, hours, &week)).into();
-        now.push(interval(Class::Productive, owner, 30, &week));
-        let then = [interval(Class::Productive, owner, 1, &before), interval(Class::IdleHeld, owner, 1, &before)];
+        let all = |class, hours, of: &Period| {
+            let ms = hours * HOUR;
+            Interval { ms, ..interval(class, owner, 168, of) }
+        };
+        let mut now: Vec<Interval> = losses.map(|(class, hours)| all(class, hours, &week)).into();
+        now.push(all(Class::Productive, 30, &week));
+        let then = [all(Class::Productive, 20, &before), all(Class::IdleHeld, 20, &before)];
         build(&now, &then, week, &[])
     }
 
     #[test]
     fn headline_change_three_findings_and_the_link() {
         let message = message(&report("a&b"), Some("https://goodput.example/"));
-        assert_eq!(message["text"], "Goodput 2026-W47: 75.0 %, +25.0 points against 2026-W46");
+        let against =
+            "Against 2026-W46: +25.0 points of goodput (then 50.0 % of 40.0 GPU-hours); lost: −10.0 GPU-hours.";
+        assert_eq!(message["text"], format!("Goodput 2026-W47: 75.0 %. {against}"));
         let expected = json!([
             {"type": "header", "text": {"type": "plain_text", "text": "Goodput 2026-W47: 75.0 %"}},
             {"type": "section", "text": {"type": "mrkdwn", "text":
-                "*75.0 %* of 40.0 GPU-hours were productive, +25.0 points against 2026-W46. 100 % of capacity has data."}},
+                format!("*75.0 %* of goodput; 10.0 of 40.0 GPU-hours were lost; 100 % of capacity has data. {against}")}},
             {"type": "section", "text": {"type": "mrkdwn", "text":
-                "1. *idle_held*: 4.00 GPU-hours (10.0 % of capacity), a&amp;b\n\
-                 2. *dataloader_cpu*: 3.00 GPU-hours (7.5 % of capacity), a&amp;b\n\
-                 3. *cold_start*: 2.00 GPU-hours (5.0 % of capacity), a&amp;b"}},
+                "1. *Held without work* (idle_held): 4.00 GPU-hours, 10.0 % of capacity: a&amp;b\n\
+                 2. *Late input from CPU workers* (dataloader_cpu): 3.00 GPU-hours, 7.5 % of capacity: a&amp;b\n\
+                 3. *Starting up* (cold_start): 2.00 GPU-hours, 5.0 % of capacity: a&amp;b"}},
             {"type": "section", "text": {"type": "mrkdwn", "text":
                 "<https://goodput.example/report?week=2026-W47|The whole report>"}},
         ]);
@@ -154,7 +164,7 @@ mod tests {
         let empty = build(&[], &[], Period::iso_week("2026-W47", &TimeZone::UTC).unwrap(), &[]);
         let message = message(&empty, None);
         assert!(
-            message["text"].as_str().unwrap().starts_with("Goodput 2026-W47: unknown, change unknown"),
+            message["text"].as_str().unwrap().starts_with("Goodput 2026-W47: unknown. Change: no verdicts"),
             "{message}"
         );
         assert_eq!(message["blocks"][2]["text"]["text"], "No loss with a known cause.");

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Proof;
+use super::fill::{About, filled};
 use super::risk::{Stretch, stretches};
 
 mod remedies;
@@ -33,6 +34,9 @@ pub struct AdvisoryRow {
     pub evidence: Vec<Proof>,
     /// What to do.
     pub remedies: &'static [Remedy],
+    /// The commands of `remedies`, in their order, as they are typed; null where there is none, or what it is about is not
+    /// known.
+    pub commands: Vec<Option<String>>,
 }
 
 /// A GPU within an advisory.
@@ -127,7 +131,11 @@ fn row((advice, cluster, run, _): Key<'_>, mut group: Vec<&Advisory>) -> Advisor
     places.sort();
     places.dedup();
     let whole: f64 = group.iter().map(|a| weight(a)).sum();
+    let place = places.first();
+    let about =
+        About { node: place.map(|p| p.node.as_str()), gpu: place.map(|p| p.gpu.as_str()), owner: run, mount: None };
     AdvisoryRow {
+        commands: filled(advice_remedies(advice), &about),
         cluster: cluster.map(str::to_owned),
         advice,
         meaning: advice_meaning(advice),

@@ -3,17 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::chart::Timeline;
+use super::comparison::{comparison, reach};
 use super::contradiction::contradictions;
 use super::finding::{Proving, findings};
 use super::gap::gaps;
+use super::group::groups;
 use super::order::rank;
 use super::price::{MICROS, Price};
 use super::sum::{Amount, Sum};
 use super::summed::{Item, Summed};
 use super::tuning::Tuning;
 use super::{
-    AppliedPrice, BusySignal, ClassAmount, ClassRow, Coverage, FORMULA, Fleet, Period, Previous, Report, Row,
-    SCHEMA_VERSION, Span, Unpriced, ratio,
+    AppliedPrice, BusySignal, ClassAmount, ClassRow, Coverage, FORMULA, Fleet, Headline, LEAST_COVERAGE, Period,
+    Previous, Report, Row, SCHEMA_VERSION, Span, Unpriced, ratio,
 };
 use goodput_verdict::{Class, Culprit, Group, Interval, NodeHour, Version};
 
@@ -21,10 +23,13 @@ use goodput_verdict::{Class, Culprit, Group, Interval, NodeHour, Version};
 /// when each interval began.
 #[must_use]
 pub fn build(intervals: &[Interval], previous: &[Interval], period: Period, prices: &[Price]) -> Report {
-    let mut report = summed(&Summed::of(intervals, prices), &Summed::of(previous, prices), period, prices);
+    let items = Summed::of(intervals, prices);
+    let other = period.compared(reach(&items));
+    let previous: Vec<Interval> = previous.iter().filter(|i| i.start_ms < other.end_ms).cloned().collect();
+    let mut report = summed(&items, &Summed::of(&previous, prices), period, prices);
     NodeHour::fold(intervals).iter().for_each(|hour| report.timeline.add(hour));
     let axis = report.timeline.axis.clone();
-    for finding in report.shown_mut() {
+    for finding in report.proven_mut() {
         let mut proving = Proving::default();
         intervals.iter().filter(|i| finding.has(i)).for_each(|i| proving.add(i, &axis));
         finding.prove(proving);
@@ -37,7 +42,7 @@ pub fn build(intervals: &[Interval], previous: &[Interval], period: Period, pric
 /// All sums are sums over items of their milliseconds, their energy and their cost, so that tables agree with each other
 /// and with the ledger to the unit.
 pub(super) fn summed(items: &[Item<'_>], before: &[Item<'_>], period: Period, prices: &[Price]) -> Report {
-    let before = (!before.is_empty()).then_some(before);
+    let (comparison, before) = comparison(&period, items, before);
     let (ledger, ledger_before) = (Ledger::of(items), before.map(Ledger::of));
     let accounted = span(items.iter().map(Item::interval));
     let axis = accounted.as_ref().map_or_else(|| period.clone(), |span| period.around(span.start_ms, span.end_ms));
@@ -45,6 +50,8 @@ pub(super) fn summed(items: &[Item<'_>], before: &[Item<'_>], period: Period, pr
     let (mut unjudged, mut findings): (Vec<_>, Vec<_>) = findings.into_iter().partition(|f| is_unjudged(f.class));
     unjudged.sort_by_key(|f| std::cmp::Reverse(f.lost.gpu_ms));
     rank(&mut findings);
+    let mut groups = groups(&findings, items, before, ledger.capacity().ms);
+    rank(&mut groups);
     let rows = |filter: fn(Class) -> bool, key: fn(&Interval) -> RowKey<'_>| rows(items, before, filter, key);
     let nodes = rows(|_| true, |i| RowKey::of(&i.cluster, &i.node));
     let gpus = rows(|_| true, |i| RowKey::of(&i.cluster, &i.gpu).on(&i.node));
@@ -54,9 +61,12 @@ pub(super) fn summed(items: &[Item<'_>], before: &[Item<'_>], period: Period, pr
         warnings: Vec::new(),
         fleet: fleet(items, &ledger),
         classes: classes(&ledger, ledger_before.as_ref()),
-        previous: ledger_before.map(|before| compare(&ledger, &before, &period)),
+        previous: ledger_before.map(|before| compare(&ledger, &before, &comparison.label)),
+        comparison,
         coverage: coverage(items, &ledger, prices),
         findings,
+        groups,
+        first_at_least: None,
         unjudged,
         risks: Vec::new(),
         advisories: Vec::new(),
@@ -73,6 +83,7 @@ pub(super) fn summed(items: &[Item<'_>], before: &[Item<'_>], period: Period, pr
         nodes: with_caused(nodes, items, |i, culprit| RowKey::of(&i.cluster, &culprit.node)),
         models: rows(|_| true, |i| RowKey::of_all(i.model.as_deref())),
         gpus: with_caused(gpus, items, |i, culprit| RowKey::of(&i.cluster, &culprit.gpu).on(&culprit.node)),
+        indices: BTreeMap::new(),
         timeline: Timeline::of(items, axis),
         period,
     }
@@ -134,12 +145,21 @@ impl<'a> Ledger<'a> {
         self.total(is_held)
     }
 
-    fn lost(&self) -> Amount {
-        self.total(|class| class != Class::Productive).amount(self.capacity().ms)
+    /// Time without data is not lost: what it was is not known.
+    pub(crate) fn lost(&self) -> Amount {
+        self.total(|class| !matches!(class, Class::Productive | Class::NoData)).amount(self.capacity().ms)
     }
 
     pub(crate) fn with_data(&self) -> Sum<'a> {
         self.total(|class| class != Class::NoData)
+    }
+
+    /// What is shown first: goodput, and where too little has data to say it, that of the time with data.
+    pub(crate) fn headline(&self) -> Headline {
+        let (with_data, capacity) = (self.with_data().ms, self.capacity().ms);
+        let is_of_known = (with_data as f64) < LEAST_COVERAGE * capacity as f64;
+        let of_known = || ratio(self.get(Class::Productive).ms, with_data);
+        Headline { goodput: if is_of_known { of_known() } else { self.goodput() }, is_of_known }
     }
 
     /// Unknown when nothing at all was seen: zero would be a claim.
@@ -149,7 +169,8 @@ impl<'a> Ledger<'a> {
 
     pub(crate) fn losses(&self) -> Vec<ClassAmount> {
         let whole = self.capacity().ms;
-        let lost = self.0.iter().filter(|(class, sum)| **class != Class::Productive && sum.ms > 0);
+        let is_lost = |class: Class| !matches!(class, Class::Productive | Class::NoData);
+        let lost = self.0.iter().filter(|(class, sum)| is_lost(**class) && sum.ms > 0);
         let mut losses: Vec<ClassAmount> = lost
             .map(|(class, sum)| ClassAmount { class: *class, amount: sum.amount(whole), interval: sum.bounds(whole) })
             .collect();
@@ -177,6 +198,7 @@ fn fleet(items: &[Item<'_>], ledger: &Ledger<'_>) -> Fleet {
     let (capacity, productive) = (ledger.capacity(), ledger.get(Class::Productive));
     Fleet {
         formula: FORMULA,
+        headline: ledger.headline(),
         goodput: ledger.goodput(),
         goodput_of_known: ratio(productive.ms, ledger.with_data().ms),
         goodput_at_most: ratio(productive.ms + ledger.get(Class::NoData).ms, capacity.ms),
@@ -186,6 +208,7 @@ fn fleet(items: &[Item<'_>], ledger: &Ledger<'_>) -> Fleet {
         allocated: ledger.total(is_held).amount(capacity.ms),
         productive: productive.amount(capacity.ms),
         lost: ledger.lost(),
+        no_data: ledger.get(Class::NoData).amount(capacity.ms),
     }
 }
 
@@ -204,10 +227,10 @@ fn classes(ledger: &Ledger<'_>, before: Option<&Ledger<'_>>) -> Vec<ClassRow> {
     Class::ALL.iter().map(row).collect()
 }
 
-fn compare(ledger: &Ledger<'_>, before: &Ledger<'_>, period: &Period) -> Previous {
+fn compare(ledger: &Ledger<'_>, before: &Ledger<'_>, label: &str) -> Previous {
     let change = |(now, then)| now - then;
     Previous {
-        label: period.previous().label,
+        label: label.to_owned(),
         goodput: before.goodput(),
         goodput_change: ledger.goodput().zip(before.goodput()).map(change),
         capacity: before.capacity().amount(before.capacity().ms),
@@ -339,6 +362,7 @@ fn row(RowKey { name, cluster, node }: RowKey<'_>, tally: &Tally<'_, '_>, lost_b
         gpus: tally.gpus.len(),
         productive: tally.ledger.get(Class::Productive).amount(total.ms),
         lost: tally.ledger.lost(),
+        no_data: tally.ledger.get(Class::NoData).amount(total.ms),
         lost_before,
         losses: tally.ledger.losses(),
         caused: None,

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::evidence::Curves;
+use super::fill::{About, filled};
 use super::sum::{Amount, Sum};
 use super::summed::Item;
 use super::{Finding, Period, Place, Proof, Recoverable, Span};
@@ -44,16 +45,22 @@ pub(super) fn findings(items: &[Item<'_>], before: Option<&[Item<'_>]>, capacity
 fn bare((class, cluster, owner, node): Key<'_>, group: &[&Item<'_>], lost: Amount) -> Finding {
     let lost_ms = lost.gpu_ms;
     let intervals = || group.iter().map(|item| item.interval());
+    let places = places_of(group, lost_ms, |i| Some((&i.node, &i.gpu, i.gpu_instance.as_ref())));
+    let culprits = places_of(group, lost_ms, |i| {
+        i.charged_to.as_ref().map(|culprit| (culprit.node.as_str(), culprit.gpu.as_str(), None))
+    });
+    // What is done about a GPU that is waited for is done there.
+    let place = culprits.first().or(places.first());
+    let about = About { node: place.map(|p| p.node.as_str()), gpu: place.map(|p| p.gpu.as_str()), owner, mount: None };
     Finding {
+        commands: filled(class.info().remedies, &about),
         cluster: cluster.map(str::to_owned),
         class,
         meaning: class.info().meaning,
         owner: owner.map(str::to_owned),
         node: node.map(str::to_owned),
-        places: places(group, lost_ms, |i| Some((&i.node, &i.gpu, i.gpu_instance.as_ref()))),
-        culprits: places(group, lost_ms, |i| {
-            i.charged_to.as_ref().map(|culprit| (culprit.node.as_str(), culprit.gpu.as_str(), None))
-        }),
+        places,
+        culprits,
         spans: spans(group),
         confidence: intervals().map(|i| i.confidence * i.ms as f64).sum::<f64>() / lost_ms as f64,
         rule_versions: rule_versions(intervals()),
@@ -134,7 +141,7 @@ fn starts(group: &[&Item<'_>]) -> usize {
 type Where<'a> = (&'a str, &'a str, Option<&'a Instance>);
 
 /// The loss by node and GPU. A model is that of the GPU whose row it is on.
-fn places(group: &[&Item<'_>], lost_ms: i64, of: fn(&Interval) -> Option<Where<'_>>) -> Vec<Place> {
+fn places_of(group: &[&Item<'_>], lost_ms: i64, of: fn(&Interval) -> Option<Where<'_>>) -> Vec<Place> {
     let mut by_gpu: BTreeMap<Where<'_>, (Option<&str>, Sum<'_>)> = BTreeMap::new();
     for item in group {
         let i = item.interval();

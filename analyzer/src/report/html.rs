@@ -2,10 +2,10 @@
 
 use askama::Template;
 
-use super::Report;
 use super::text::{self, MAX_PLACES};
 use super::tuning::MIN_PAIRS;
 use super::waterfall::{Step, waterfall};
+use super::{Report, Site, units};
 use goodput_rules::tuning::MIN_POOL;
 use goodput_verdict::Class;
 
@@ -14,6 +14,8 @@ use goodput_verdict::Class;
 struct Page<'a> {
     r: &'a Report,
     classes: &'a [Class],
+    site: &'a Site,
+    contents: Vec<(&'static str, &'static str)>,
     steps: Vec<Step>,
     ticks: Vec<Tick>,
 }
@@ -24,9 +26,36 @@ struct Tick {
     label: String,
 }
 
+/// The sections that a reader looks for, by the names of their anchors.
+fn contents(report: &Report) -> Vec<(&'static str, &'static str)> {
+    let all = [
+        ("first", "What to do first", true),
+        ("waterfall", "From capacity to productive", true),
+        ("classes", "Where the time went", true),
+        ("timeline", "Each GPU over time", true),
+        ("findings", "Findings", true),
+        ("risks", "Risks", true),
+        ("advisories", "Advisories", true),
+        ("tuning", "Tuning", true),
+        ("unjudged", "Not judged", true),
+        ("trial", "Missing signals", report.trial.is_some()),
+        ("basis", "Sources", true),
+        ("throughput", "Throughput", report.throughput.is_some()),
+        ("runs", "Runs", !report.runs.is_empty()),
+        ("clusters", "By cluster", report.has_clusters()),
+        ("accounts", "By account", !report.accounts.is_empty()),
+        ("owners", "By run", true),
+        ("nodes", "By node", true),
+        ("models", "By model", true),
+        ("gpus", "By GPU", true),
+    ];
+    all.into_iter().filter(|(.., is_there)| *is_there).map(|(id, title, _)| (id, title)).collect()
+}
+
 /// The whole page.
-pub fn render(report: &Report) -> Result<String, askama::Error> {
+pub fn render(report: &Report, site: &Site) -> Result<String, askama::Error> {
     let timeline = &report.timeline;
     let ticks = timeline.axis.ticks().into_iter().map(|(ms, label)| Tick { x: timeline.x(ms), label }).collect();
-    Page { r: report, classes: Class::ALL, steps: waterfall(report), ticks }.render()
+    let contents = contents(report);
+    Page { r: report, classes: Class::ALL, site, contents, steps: waterfall(report), ticks }.render()
 }

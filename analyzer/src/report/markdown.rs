@@ -5,10 +5,10 @@ use std::fmt::{self, Write};
 use askama::Template;
 use askama::filters::Escaper;
 
-use super::Report;
 use super::text::{self, MAX_PLACES};
 use super::tuning::MIN_PAIRS;
 use super::waterfall::{Step, waterfall};
+use super::{Report, units};
 use crate::escape::is_unprintable;
 use goodput_rules::tuning::MIN_POOL;
 

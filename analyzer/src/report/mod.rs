@@ -3,6 +3,8 @@
 //! [`build`] is pure; so are the renderings [`markdown`], [`html`] and [`csv`]. The JSON form is the model itself,
 //! its shape is documented here at each field and versioned by [`SCHEMA_VERSION`].
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -13,14 +15,18 @@ use goodput_verdict::{Class, Gain, Group, Instance, Outlook, Remedy};
 mod advisory;
 mod build;
 mod chart;
+mod comparison;
 mod contradiction;
 pub mod csv;
 mod evidence;
+mod fill;
 mod finding;
 mod gap;
 #[cfg(test)]
 mod golden_tests;
+mod group;
 pub mod html;
+mod identity;
 pub mod markdown;
 mod order;
 pub mod period;
@@ -28,10 +34,13 @@ mod price;
 mod recall;
 mod risk;
 pub mod runs;
+mod scope;
 mod shown;
+pub(crate) mod site;
 mod stored;
 mod sum;
 mod summed;
+mod template;
 pub mod text;
 pub mod throughput;
 mod trial;
@@ -42,31 +51,40 @@ mod waterfall;
 pub use advisory::{AdvisedGpu, AdvisoryRow, advice_meaning, advice_remedies};
 pub use build::build;
 pub(crate) use build::{Ledger, other_rules};
+pub use comparison::Comparison;
 pub use contradiction::Contradiction;
+pub(crate) use fill::{About, filled};
 pub(crate) use finding::{evidence, missing, rule_versions};
 pub use gap::Gap;
+pub use group::FindingGroup;
 pub use period::{Period, PeriodError};
 pub(crate) use price::MICROS;
-pub use price::{Electricity, Price};
+pub use price::{Electricity, Price, Pricing};
 pub(crate) use recall::recall_clusters;
 pub use risk::{RiskRow, RunsOut, Stretch};
 pub(crate) use risk::{outlook as risk_outlook, remedies as risk_remedies, title as risk_title};
 pub use runs::Run;
+pub use scope::Scope;
+pub use site::Site;
 pub(crate) use stored::items;
 pub use stored::{intervals, stored};
 pub(crate) use sum::Sum;
 pub use sum::{Amount, Cost, Drawn};
 pub(crate) use summed::Item;
+pub use template::Template;
 pub use trial::{Added, PartialAnswers, Scrape, Trial, Untold};
 
 /// Version of the JSON form; a field that goes or changes its meaning raises it, a field that comes does not.
-pub const SCHEMA_VERSION: u32 = 6;
+pub const SCHEMA_VERSION: u32 = 7;
 
 /// How fleet goodput is computed; printed next to the number.
 pub const FORMULA: &str = "goodput = productive GPU time / capacity; capacity = all GPU time accounted for, \
                            unallocated time and time without data included";
 
 const MS_PER_HOUR: f64 = 3_600_000.0;
+/// Below this share of data, goodput is that of the time with data, and nothing is compared: the change would be that of
+/// the data.
+const LEAST_COVERAGE: f64 = 0.9;
 const MAX_SPANS: usize = 4;
 const MAX_FINDINGS: usize = 30;
 
@@ -86,13 +104,19 @@ pub struct Report {
     pub fleet: Fleet,
     /// Every class, those without loss included; shares are of capacity.
     pub classes: Vec<ClassRow>,
-    /// The period before; null when no verdicts are stored for it.
+    /// What the period is compared with.
+    pub comparison: Comparison,
+    /// The same in the time that is compared; null where it cannot be.
     pub previous: Option<Previous>,
     /// What the verdicts rest on.
     pub coverage: Coverage,
     /// Losses with a named cause, by cost, the most first: money where all of the losses have a price in one currency, else
     /// GPU-time.
     pub findings: Vec<Finding>,
+    /// The same, those of one cause and one remedy together, by cost as well: in this order they are read.
+    pub groups: Vec<FindingGroup>,
+    /// What costs this much is among the first groups, of the currency of the prices; null where only shares decide.
+    pub first_at_least: Option<f64>,
     /// Time that could not be judged, and why; by loss.
     pub unjudged: Vec<Finding>,
     /// Memory, disks, pods and GPUs that were at risk; the last to be at risk first.
@@ -130,6 +154,9 @@ pub struct Report {
     /// What the samples of another server left open, and what would show it; only there in reports of `try`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trial: Option<Trial>,
+    /// Index on its node by UUID, where samples tell.
+    #[serde(skip)]
+    pub indices: BTreeMap<String, String>,
     /// What happened when, for the chart; the CSV form has all of it.
     #[serde(skip)]
     pub timeline: chart::Timeline,
@@ -146,11 +173,13 @@ pub struct Span {
     pub gpu_ms: i64,
 }
 
-/// The fleet's ledger in short. `productive + lost = allocated`, `allocated + unallocated and no data = capacity`.
+/// The fleet's ledger in short. `productive + lost + no data = capacity`.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Fleet {
     /// How `goodput` is computed, in words.
     pub formula: &'static str,
+    /// What is shown first.
+    pub headline: Headline,
     /// Productive over capacity; null when there is no capacity, or none of it has data.
     pub goodput: Option<f64>,
     /// Productive over the time with data; null when there is none.
@@ -167,8 +196,19 @@ pub struct Fleet {
     pub allocated: Amount,
     /// Of capacity: productive.
     pub productive: Amount,
-    /// Of capacity: everything else.
+    /// Of capacity: everything else that has data.
     pub lost: Amount,
+    /// Of capacity: without data. What it was is not known, so it is not lost.
+    pub no_data: Amount,
+}
+
+/// The number that is shown first.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Headline {
+    /// `goodput`; where less than 90 % of capacity has data, `goodput_of_known`.
+    pub goodput: Option<f64>,
+    /// Is it that of the time with data alone?
+    pub is_of_known: bool,
 }
 
 /// One class of the ledger.
@@ -182,14 +222,14 @@ pub struct ClassRow {
     pub amount: Amount,
     /// Its 90 % interval, by how densely signals were sampled; null where verdicts of earlier releases are in.
     pub interval: Option<Bounds>,
-    /// The same in the period before; null when that is unknown.
+    /// The same in the time that is compared; null where it cannot be.
     pub previous: Option<Amount>,
 }
 
-/// The period before, for comparison.
+/// The time that is compared: the period before, or as much of it as this one has had.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Previous {
-    /// `2026-W46`, or start and end.
+    /// `2026-W46`, part of it, or start and end.
     pub label: String,
     /// Its goodput.
     pub goodput: Option<f64>,
@@ -197,7 +237,7 @@ pub struct Previous {
     pub goodput_change: Option<f64>,
     /// Its capacity.
     pub capacity: Amount,
-    /// Everything in it that was not productive.
+    /// Everything in it that has data and was not productive.
     pub lost: Amount,
 }
 
@@ -272,8 +312,8 @@ pub struct Finding {
     pub lost: Amount,
     /// Its 90 % interval; null where verdicts of earlier releases are in.
     pub interval: Option<Bounds>,
-    /// The same class and run (where no owner held the GPU: node) in the period before; null when no verdicts are
-    /// stored for it.
+    /// The same class and run (where no owner held the GPU: node) in the period before; null where it cannot be
+    /// compared.
     pub previous: Option<Amount>,
     /// What acting on it is said to return, by a source; null where no source gives a figure.
     pub gain: Option<&'static Gain>,
@@ -295,12 +335,15 @@ pub struct Finding {
     pub confidence: f64,
     /// Versions of the rules of the class by which it was judged, in order; null stands for releases that did not tell.
     pub rule_versions: Vec<Option<u32>>,
-    /// The numbers behind the verdict, of the first 30 findings; empty in others.
+    /// The numbers behind the verdict, of the first 30 findings and the first of each of the first 30 groups; empty in others.
     pub evidence: Vec<Proof>,
     /// Signals whose absence kept rules from judging; with them the class might be another.
     pub missing: Vec<String>,
     /// What to do.
     pub remedies: &'static [Remedy],
+    /// The commands of `remedies`, in their order, as they are typed; null where there is none, or what it is about is not
+    /// known.
+    pub commands: Vec<Option<String>>,
     /// What is to be seen after that.
     pub check: &'static str,
     /// The evidence over time; the CSV form has it as numbers.
@@ -364,11 +407,13 @@ pub struct Row {
     pub total: Amount,
     /// Productive time.
     pub productive: Amount,
-    /// Everything else.
+    /// Everything else that has data.
     pub lost: Amount,
-    /// The same in the period before; null when no verdicts are stored for it.
+    /// Time without data.
+    pub no_data: Amount,
+    /// The same in the time that is compared; null where it cannot be.
     pub lost_before: Option<Amount>,
-    /// It by class, greatest first.
+    /// What was lost by class, greatest first.
     pub losses: Vec<ClassAmount>,
     /// Time that GPUs lost while they waited for a GPU of this line. It is on their own rows and never to be added to
     /// what was lost here; shares are of capacity. Null in the tables of accounts, runs and models.
@@ -398,6 +443,12 @@ impl Report {
         Self { risks, advisories, tuning, ..self }
     }
 
+    /// The same, where what costs this much is among the first findings too.
+    #[must_use]
+    pub fn with_first_at_least(self, first_at_least: Option<f64>) -> Self {
+        Self { first_at_least, ..self }
+    }
+
     /// The first of its kind of memory carries the remedies; those after it refer to it.
     #[must_use]
     pub fn is_first_risk(&self, risk: &RiskRow) -> bool {
@@ -425,15 +476,17 @@ impl Report {
         Some(text::judged_otherwise(span.gpu_ms, shown.each_ref().map(String::as_str), &hours.start, &hours.end))
     }
 
-    /// Findings and what could not be judged, in the order of their numbers in the report.
+    /// Findings and what could not be judged.
     pub fn all_findings(&self) -> impl Iterator<Item = &Finding> {
         self.findings.iter().chain(&self.unjudged)
     }
 
-    /// The first finding of a class carries the remedies; those after it refer to it.
+    /// The number of the first of a class, which carries the remedies; those after it refer to it. Groups are numbered
+    /// first, then what could not be judged.
     #[must_use]
     pub fn first_of(&self, class: Class) -> Option<usize> {
-        self.all_findings().position(|f| f.class == class).map(|n| n + 1)
+        let all = self.groups.iter().map(|g| g.class).chain(self.unjudged.iter().map(|f| f.class));
+        all.enumerate().find(|(_, other)| *other == class).map(|(n, _)| n + 1)
     }
 }
 

@@ -2,18 +2,46 @@
 
 use std::collections::BTreeSet;
 
-use super::Finding;
+use super::{Amount, Finding, FindingGroup};
+
+/// What has a rank.
+pub(super) trait Costs {
+    /// The whole loss.
+    fn lost(&self) -> &Amount;
+    /// 0 to 1.
+    fn confidence(&self) -> f64;
+}
+
+impl Costs for Finding {
+    fn lost(&self) -> &Amount {
+        &self.lost
+    }
+
+    fn confidence(&self) -> f64 {
+        self.confidence
+    }
+}
+
+impl Costs for FindingGroup {
+    fn lost(&self) -> &Amount {
+        &self.lost
+    }
+
+    fn confidence(&self) -> f64 {
+        self.confidence
+    }
+}
 
 /// By cost, the most first; what costs as much and is surer comes first. Cost is money where all of the loss has a price
 /// in one currency, and GPU-time where it has not: sums in two currencies, or of a part of the loss, have no order.
-pub(super) fn rank(findings: &mut [Finding]) {
-    let currencies: BTreeSet<&str> = findings.iter().flat_map(|f| &f.lost.cost).map(|c| c.currency.as_str()).collect();
-    let has_price = |f: &Finding| f.lost.cost.iter().map(|c| c.priced_ms).sum::<i64>() == f.lost.gpu_ms;
-    let by_money = currencies.len() == 1 && findings.iter().all(has_price);
-    let cost = |f: &Finding| f.lost.cost.first().filter(|_| by_money).map_or(f.lost.gpu_ms, |c| c.micros);
-    findings.sort_by(|a, b| {
-        let by_cost = cost(b).cmp(&cost(a)).then(b.confidence.total_cmp(&a.confidence));
-        by_cost.then(b.lost.gpu_ms.cmp(&a.lost.gpu_ms))
+pub(super) fn rank<T: Costs>(all: &mut [T]) {
+    let currencies: BTreeSet<&str> = all.iter().flat_map(|f| &f.lost().cost).map(|c| c.currency.as_str()).collect();
+    let has_price = |f: &T| f.lost().cost.iter().map(|c| c.priced_ms).sum::<i64>() == f.lost().gpu_ms;
+    let by_money = currencies.len() == 1 && all.iter().all(has_price);
+    let cost = |f: &T| f.lost().cost.first().filter(|_| by_money).map_or(f.lost().gpu_ms, |c| c.micros);
+    all.sort_by(|a, b| {
+        let by_cost = cost(b).cmp(&cost(a)).then(b.confidence().total_cmp(&a.confidence()));
+        by_cost.then(b.lost().gpu_ms.cmp(&a.lost().gpu_ms))
     });
 }
 
@@ -22,7 +50,7 @@ mod tests {
     use jiff::tz::TimeZone;
     use proptest::prelude::*;
 
-    use super::super::{Period, Report, build, html, markdown};
+    use super::super::{Period, Report, Site, build, html, markdown};
     use crate::config::Config;
     use goodput_testing::bare;
     use goodput_verdict::{Class, Interval};
@@ -58,14 +86,29 @@ mod tests {
     #[test]
     fn the_largest_losses_come_before_small_ones_that_have_a_gain() {
         let report = report(&week(), "");
-        let first: Vec<Class> = report.first_findings().iter().map(|f| f.class).collect();
+        let first: Vec<Class> = report.first_groups().iter().map(|g| g.class).collect();
         assert_eq!(first, [Class::Unallocated, Class::IdleHeld], "starts of seconds are nothing to begin with");
-        for page in [markdown::render(&report).unwrap(), html::render(&report).unwrap()] {
-            assert!(page.contains("13 smaller findings, 0.13 GPU-hours."), "{page}");
+        for page in [markdown::render(&report).unwrap(), html::render(&report, &Site::default()).unwrap()] {
+            assert!(page.contains("2 smaller findings, 0.13 GPU-hours."), "{page}");
             assert!(page.contains("Not judged: 2.00 GPU-hours unexplained (2.0 % of capacity)"), "{page}");
         }
-        let sections: Vec<Class> = report.shown_findings().iter().map(|f| f.class).collect();
-        assert_eq!((sections.len(), sections[0], sections[1]), (15, Class::Unallocated, Class::IdleHeld));
+        assert_eq!(report.findings.len(), 15, "each start is a finding");
+        let groups: Vec<(Class, usize)> = report.shown_groups().iter().map(|g| (g.class, g.findings.len())).collect();
+        let cold = (Class::ColdStart, 7);
+        assert_eq!(groups[..2], [(Class::Unallocated, 1), (Class::IdleHeld, 1)]);
+        assert!(groups.contains(&cold), "those of one model are one: {groups:?}");
+    }
+
+    #[test]
+    fn what_costs_enough_is_among_the_first_however_small_its_share() {
+        let prices = "prices:\n- {model: '*', currency: EUR, per_gpu_hour: 100, valid_from: 1970-01-01}\n";
+        let without = report(&week(), prices);
+        assert_eq!(without.first_groups().len(), 2);
+        let with = without.with_first_at_least(Some(6.0));
+        let first: Vec<Class> = with.first_groups().iter().map(|g| g.class).collect();
+        assert_eq!(first, [Class::Unallocated, Class::IdleHeld, Class::ColdStart]);
+        let costs: Vec<f64> = with.groups.iter().map(|g| g.lost.cost[0].amount).collect();
+        assert!(costs.is_sorted_by(|a, b| a >= b) && costs[2] >= 6.0 && costs[3] < 6.0, "{costs:?}");
     }
 
     #[test]
@@ -95,8 +138,22 @@ mod tests {
             let report = report(&week, "");
             let lost: Vec<i64> = report.findings.iter().map(|f| f.lost.gpu_ms).collect();
             prop_assert!(lost.is_sorted_by(|a, b| a >= b), "{:?}", lost);
-            let first = report.first_findings().len();
-            prop_assert!(report.findings[first..].iter().all(|f| first == 10 || f.lost.share.unwrap() < 0.005));
+            let lost: Vec<i64> = report.groups.iter().map(|g| g.lost.gpu_ms).collect();
+            prop_assert!(lost.is_sorted_by(|a, b| a >= b), "{:?}", lost);
+            let first = report.first_groups().len();
+            prop_assert!(report.groups[first..].iter().all(|g| first == 10 || g.lost.share.unwrap() < 0.005));
+            // Each finding is in one group, which is the sum of its own.
+            let mut members: Vec<usize> = report.groups.iter().flat_map(|g| g.findings.iter().copied()).collect();
+            members.sort_unstable();
+            prop_assert_eq!(members, (0..report.findings.len()).collect::<Vec<_>>());
+            for group in &report.groups {
+                let of = || group.findings.iter().map(|n| &report.findings[*n]);
+                prop_assert_eq!(of().map(|f| f.lost.gpu_ms).sum::<i64>(), group.lost.gpu_ms);
+                prop_assert!(of().all(|f| f.class == group.class));
+                prop_assert!(group.findings.is_sorted(), "the largest first");
+            }
+            let ids: std::collections::BTreeSet<&str> = report.groups.iter().map(|g| g.id.as_str()).collect();
+            prop_assert_eq!(ids.len(), report.groups.len());
         }
     }
 }

@@ -59,6 +59,8 @@ pub struct Period {
     pub start_ms: TimeMs,
     /// First instant after it, Unix milliseconds.
     pub end_ms: TimeMs,
+    /// Had it ended when the report was made? If not, the report is of what there was so far.
+    pub is_over: bool,
     #[serde(skip)]
     time_zone: TimeZone,
     #[serde(skip)]
@@ -104,6 +106,26 @@ impl Period {
         Self::new(format!("{} to {}", rfc3339(&from), rfc3339(&to)), &from, &to, None)
     }
 
+    /// The same, as it is at `now`.
+    #[must_use]
+    pub fn as_of(self, now: TimeMs) -> Self {
+        Self { is_over: self.end_ms <= now, ..self }
+    }
+
+    /// What this one is compared with: the stretch before; of a period that goes on, and has verdicts until `reach`, as
+    /// many full hours of it.
+    pub(super) fn compared(&self, reach: Option<TimeMs>) -> Self {
+        let before = self.previous();
+        let Some(reach) = reach.filter(|reach| !self.is_over && *reach < self.end_ms) else { return before };
+        let had = -(self.start_ms - reach).div_euclid(HOUR_MS) * HOUR_MS;
+        let (from, to) = (self.local(before.start_ms), self.local((before.start_ms + had).min(before.end_ms)));
+        let label = match before.week {
+            Some(_) => format!("{} to {} of {}", from.strftime("%a"), to.strftime("%a %H:%M"), before.label),
+            None => format!("{} to {}", rfc3339(&from), rfc3339(&to)),
+        };
+        Self::new(label, &from, &to, None)
+    }
+
     /// Milliseconds from start to end.
     #[must_use]
     pub fn length_ms(&self) -> i64 {
@@ -116,11 +138,19 @@ impl Period {
         self.local(time).strftime("%a %Y-%m-%d %H:%M").to_string()
     }
 
+    /// From when until when there is data, in words.
+    pub(crate) fn reaching(&self, extent: &std::ops::Range<TimeMs>) -> String {
+        format!("Data reaches from {} to {}, {}", self.show(extent.start), self.show(extent.end), self.zone)
+    }
+
     /// The hours of the period that lie around this stretch of it.
     pub(super) fn around(&self, start_ms: TimeMs, end_ms: TimeMs) -> Self {
         let start_ms = (start_ms.div_euclid(HOUR_MS) * HOUR_MS).max(self.start_ms);
         let end_ms = (-(-end_ms).div_euclid(HOUR_MS) * HOUR_MS).min(self.end_ms);
-        Self::new(self.label.clone(), &self.local(start_ms), &self.local(end_ms), None)
+        Self {
+            is_over: self.is_over,
+            ..Self::new(self.label.clone(), &self.local(start_ms), &self.local(end_ms), None)
+        }
     }
 
     /// Marks for a time axis, about eight: midnights of a week, hours of a day.
@@ -161,6 +191,7 @@ impl Period {
             end: rfc3339(to),
             start_ms: from.timestamp().as_millisecond(),
             end_ms: to.timestamp().as_millisecond(),
+            is_over: true,
             time_zone,
             week,
         }
@@ -278,6 +309,21 @@ mod tests {
         assert_eq!(Period::this_week(monday_in_berlin, &zone("Europe/Berlin")).label, "2026-W47");
         assert_eq!(Period::last_week(monday_in_berlin, &zone("Europe/Berlin")).label, "2026-W46");
         assert_eq!(Period::last_week(monday_in_berlin, &TimeZone::UTC).label, "2026-W45");
+    }
+
+    #[test]
+    fn a_period_that_goes_on_is_compared_with_as_many_hours_of_the_one_before() {
+        let week = Period::iso_week("2026-W48", &TimeZone::UTC).unwrap();
+        let (wednesday, late) = (week.start_ms + 59 * HOUR, week.start_ms + 58 * HOUR + HOUR / 2);
+        for reach in [wednesday, late] {
+            let other = week.clone().as_of(wednesday).compared(Some(reach));
+            assert_eq!((other.length_ms(), other.start_ms), (59 * HOUR, week.previous().start_ms));
+            assert_eq!(other.label, "Mon to Wed 11:00 of 2026-W47");
+        }
+        let whole = |period: Period, reach| period.compared(reach).label;
+        assert_eq!(whole(week.clone(), Some(wednesday)), "2026-W47", "over, and its data end early");
+        assert_eq!(whole(week.clone().as_of(wednesday), None), "2026-W47");
+        assert_eq!(whole(week.clone().as_of(week.end_ms), Some(week.end_ms)), "2026-W47");
     }
 
     #[test]

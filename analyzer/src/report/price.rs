@@ -4,6 +4,8 @@
 //! every table sums to the same.
 //! Currencies are never added to each other.
 
+use std::sync::Arc;
+
 use jiff::civil::Date;
 
 use goodput_exposition::sample::TimeMs;
@@ -34,6 +36,15 @@ pub struct Price {
     pub valid_from: Date,
     /// Its first instant.
     pub valid_from_ms: TimeMs,
+}
+
+/// The prices, and which cost is among the first of a report.
+#[derive(Clone, Debug, Default)]
+pub struct Pricing {
+    /// Those of the configuration.
+    pub prices: Arc<[Price]>,
+    /// `report.first_at_least` of the configuration.
+    pub first_at_least: Option<f64>,
 }
 
 /// The price of energy.

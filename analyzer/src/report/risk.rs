@@ -10,9 +10,10 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::text;
+use super::fill::{About, filled};
+use super::{text, units};
 use goodput_exposition::sample::TimeMs;
-use goodput_verdict::{Damage, Exhaustion, Forecast, Kind, Prospect, Remedy, Risk, TimeToLimit};
+use goodput_verdict::{Damage, Exhaustion, Forecast, Kind, Memory, Prospect, Remedy, Risk, TimeToLimit};
 
 const MINUTE_SECONDS: f64 = 60.0;
 const HOUR_SECONDS: f64 = 3600.0;
@@ -47,6 +48,9 @@ pub struct RiskRow {
     pub damage: Option<Damage>,
     /// What to do.
     pub remedies: &'static [Remedy],
+    /// The commands of `remedies`, in their order, as they are typed; null where there is none, or what it is about is not
+    /// known.
+    pub commands: Vec<Option<String>>,
 }
 
 /// Something that runs out. Amounts are bytes, or inodes where these run out.
@@ -110,7 +114,22 @@ fn row(mut risks: Vec<&Risk>) -> Option<RiskRow> {
         exhaustion,
         damage,
         remedies: remedies(kind),
+        commands: filled(remedies(kind), &about(last)),
     })
+}
+
+/// What its commands are about.
+pub(crate) fn about(prospect: &Prospect) -> About<'_> {
+    let Prospect { node, entity, owners, kind, .. } = prospect;
+    let is_of_gpu = matches!(kind, Kind::Memory(Memory::Gpu) | Kind::Hardware(_));
+    // A MIG instance is its GPU, a slash and its id.
+    let gpu = is_of_gpu.then(|| entity.split('/').next().unwrap_or(entity));
+    let owner = match kind {
+        Kind::Memory(Memory::Cgroup) => Some(entity.as_str()),
+        _ => owners.first().map(String::as_str),
+    };
+    let mount = matches!(kind, Kind::Disk(_)).then_some(entity.as_str());
+    About { node: Some(node), gpu, owner, mount }
 }
 
 /// Those that touch or overlap become one. They come in order of start.
@@ -148,7 +167,8 @@ impl RiskRow {
     #[must_use]
     pub fn signs(&self) -> Vec<String> {
         let sign = |e: &goodput_verdict::Evidence| {
-            format!("{} {} {} (threshold {})", e.signal, text::number(e.value), e.unit, text::number(e.threshold))
+            let shown = |value| units::measure(value, &e.unit);
+            format!("{} {} (threshold {})", e.signal, shown(e.value), shown(e.threshold))
         };
         self.damage.iter().flat_map(|damage| damage.evidence.iter().map(sign)).collect()
     }

@@ -1,8 +1,17 @@
 //! What renderings show of the model in addition to its fields.
 
-use super::{Amount, ClassRow, Finding, MAX_FINDINGS, MAX_SPANS, Recoverable, Report, Span, text};
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use super::{
+    Amount, ClassRow, Finding, FindingGroup, MAX_FINDINGS, MAX_SPANS, Place, Recoverable, Report, Row, Scope, Span,
+    fill, text,
+};
 use goodput_exposition::sample::TimeMs;
 use goodput_verdict::Class;
+
+/// Findings of a group that are listed after its largest.
+const MAX_MEMBERS: usize = 20;
 
 impl Report {
     /// Is energy known for any time?
@@ -21,6 +30,96 @@ impl Report {
     #[must_use]
     pub fn has_caused(&self) -> bool {
         self.gpus.iter().filter_map(|row| row.caused.as_ref()).any(|caused| caused.gpu_ms > 0)
+    }
+
+    /// Is some time without data?
+    #[must_use]
+    pub fn has_no_data(&self) -> bool {
+        self.fleet.no_data.gpu_ms > 0
+    }
+
+    /// Are differences of amounts shown? Where capacity is another, shares alone are compared.
+    #[must_use]
+    pub fn has_changes(&self) -> bool {
+        self.previous.is_some() && self.comparison.has_same_capacity
+    }
+
+    /// The difference of two times to be read: in GPU-hours, or in points of their shares where capacity is another.
+    #[must_use]
+    pub fn change(&self, now: &Amount, before: &Amount) -> String {
+        if self.comparison.has_same_capacity {
+            return now.hours_change(before);
+        }
+        text::points(now.share.zip(before.share).map(|(now, before)| now - before))
+    }
+
+    /// How much of capacity has data, to be read.
+    #[must_use]
+    pub fn covered(&self) -> String {
+        format!("{} of capacity has data", self.coverage.with_data.percent())
+    }
+
+    /// Against the time that is compared, to be read.
+    #[must_use]
+    pub fn against(&self) -> String {
+        let Some(before) = &self.previous else { return format!("Change: {}.", self.hindrance()) };
+        let (goodput, capacity) = (text::percent(before.goodput), before.capacity.hours());
+        let mut told = format!(
+            "Against {}: {} of goodput (then {goodput} of {capacity} GPU-hours)",
+            before.label,
+            text::points(before.goodput_change)
+        );
+        let _ = match self.has_changes() {
+            true => write!(told, "; lost: {} GPU-hours", self.fleet.lost.hours_change(&before.lost)),
+            false => write!(told, "; lost: {} of capacity", self.change(&self.fleet.lost, &before.lost)),
+        };
+        if self.has_changes() && self.has_money() {
+            let _ = write!(told, ", {}", self.fleet.lost.money_change(&before.lost));
+        }
+        told + "."
+    }
+
+    /// What changes are, in a sentence.
+    #[must_use]
+    pub fn changes_are(&self) -> String {
+        match &self.previous {
+            Some(before) if self.has_changes() => format!("Changes are against {}.", before.label),
+            Some(before) => {
+                format!("Changes are against {}, in points of capacity, which is another now.", before.label)
+            }
+            None => format!("No changes are shown: {}.", self.hindrance()),
+        }
+    }
+
+    fn hindrance(&self) -> &str {
+        self.comparison.hindrance.as_deref().unwrap_or(text::UNKNOWN)
+    }
+
+    /// A GPU's name: its index on the node, where that is known.
+    #[must_use]
+    pub fn gpu_name(&self, node: &str, gpu: &str) -> String {
+        match self.indices.get(gpu) {
+            Some(index) => format!("GPU {index} on {node}"),
+            None => format!("{} on {node}", text::short(gpu)),
+        }
+    }
+
+    /// The same of a place whose UUID stands beside it: without an index, the node.
+    #[must_use]
+    pub fn place_name(&self, place: &Place) -> String {
+        match self.indices.get(&place.gpu) {
+            Some(_) => self.gpu_name(&place.node, &place.gpu),
+            None => place.node.clone(),
+        }
+    }
+
+    /// The name of a line: of one about a GPU, that of the GPU.
+    #[must_use]
+    pub fn row_name(&self, row: &Row) -> String {
+        match (&row.node, &row.name) {
+            (Some(node), Some(gpu)) => self.gpu_name(node, gpu),
+            _ => text::name(&row.name).to_owned(),
+        }
     }
 
     /// Is it about more than one cluster?
@@ -47,24 +146,30 @@ impl Report {
         self.classes.iter().filter(|row| !row.is_seen()).map(|row| row.class.name()).collect()
     }
 
-    /// Findings to begin with: those with half a percent of capacity or more, and what costs as much.
+    /// Groups to begin with: those with half a percent of capacity or more, or that cost what is set, and what costs as much.
     #[must_use]
-    pub fn first_findings(&self) -> &[Finding] {
-        let is_large = |f: &Finding| f.lost.share.is_some_and(|share| share >= text::FIRST_SHARE);
-        let large = self.findings.iter().rposition(is_large).map_or(0, |last| last + 1);
-        &self.findings[..large.min(text::MAX_FIRST)]
+    pub fn first_groups(&self) -> &[FindingGroup] {
+        let costs = |group: &FindingGroup| {
+            let least = self.first_at_least.unwrap_or(f64::INFINITY);
+            matches!(group.lost.cost.as_slice(), [cost] if cost.amount >= least)
+        };
+        let is_large = |group: &FindingGroup| group.lost.share.is_some_and(|share| share >= text::FIRST_SHARE);
+        let large = self.groups.iter().rposition(|g| is_large(g) || costs(g)).map_or(0, |last| last + 1);
+        &self.groups[..large.min(text::MAX_FIRST)]
     }
 
     /// The others, in a line; none where there are none.
     #[must_use]
-    pub fn smaller_findings(&self) -> Option<String> {
-        let smaller = &self.findings[self.first_findings().len()..];
-        let hours = text::hours(smaller.iter().map(|f| f.lost.gpu_ms).sum());
-        match smaller.len() {
-            0 => None,
-            1 => Some(format!("1 smaller finding, {hours} GPU-hours.")),
-            n => Some(format!("{n} smaller findings, {hours} GPU-hours.")),
-        }
+    pub fn smaller_groups(&self) -> Option<String> {
+        let smaller = &self.groups[self.first_groups().len()..];
+        let lost = smaller.iter().fold(Amount::default(), |sum, group| sum.plus(&group.lost));
+        let money = if self.has_money() { format!(", {}", lost.money()) } else { String::new() };
+        let findings = match smaller.len() {
+            0 => return None,
+            1 => "1 smaller finding".to_owned(),
+            n => format!("{n} smaller findings"),
+        };
+        Some(format!("{findings}, {} GPU-hours{money}.", lost.hours()))
     }
 
     /// Time without a cause that is as large as a first finding, in a line.
@@ -81,10 +186,30 @@ impl Report {
             .then(|| format!("Not judged: {}; see \"What could not be judged, and why\".", said.join(", ")))
     }
 
-    /// The findings that a reader sees one by one; JSON has all of them, the others without evidence.
+    /// The groups that a reader sees one by one; JSON has all of them.
     #[must_use]
-    pub fn shown_findings(&self) -> &[Finding] {
-        &self.findings[..self.findings.len().min(MAX_FINDINGS)]
+    pub fn shown_groups(&self) -> &[FindingGroup] {
+        &self.groups[..self.groups.len().min(MAX_FINDINGS)]
+    }
+
+    /// Of a group, the finding that lost most.
+    #[must_use]
+    pub fn largest(&self, group: &FindingGroup) -> Option<&Finding> {
+        self.findings.get(*group.findings.first()?)
+    }
+
+    /// Whose it is: the run or node, where it is one finding; else what its findings have in common.
+    #[must_use]
+    pub fn whose(&self, group: &FindingGroup) -> String {
+        match (group.findings.as_slice(), self.largest(group)) {
+            ([_], Some(finding)) => finding.subject().to_owned(),
+            _ => group.subject(),
+        }
+    }
+
+    /// Of a group, those after its largest, as many as a reader takes in.
+    pub fn others(&self, group: &FindingGroup) -> impl Iterator<Item = &Finding> {
+        group.findings.iter().skip(1).take(MAX_MEMBERS).filter_map(|n| self.findings.get(*n))
     }
 
     /// The same of what could not be judged.
@@ -93,17 +218,21 @@ impl Report {
         &self.unjudged[..self.unjudged.len().min(MAX_FINDINGS)]
     }
 
-    /// Those that a reader sees one by one.
-    pub(super) fn shown_mut(&mut self) -> impl Iterator<Item = &mut Finding> {
-        self.findings.iter_mut().take(MAX_FINDINGS).chain(self.unjudged.iter_mut().take(MAX_FINDINGS))
+    /// Those with evidence: the first, the largest of each group that is shown, and what could not be judged.
+    pub(super) fn proven_mut(&mut self) -> impl Iterator<Item = &mut Finding> {
+        let shown = self.groups.iter().take(MAX_FINDINGS);
+        let largest: BTreeSet<usize> = shown.filter_map(|group| group.findings.first().copied()).collect();
+        let first = self.findings.iter_mut().enumerate();
+        let first = first.filter(move |(n, _)| *n < MAX_FINDINGS || largest.contains(n)).map(|(_, finding)| finding);
+        first.chain(self.unjudged.iter_mut().take(MAX_FINDINGS))
     }
 }
 
 impl ClassRow {
-    /// GPU-hours of the interval to be read.
+    /// GPU-hours of the interval to be read, where it differs from the figure.
     #[must_use]
-    pub fn between(&self) -> String {
-        text::between(self.interval)
+    pub fn interval_if_it_differs(&self) -> Option<String> {
+        text::spread(self.interval)
     }
 
     fn is_seen(&self) -> bool {
@@ -111,7 +240,41 @@ impl ClassRow {
     }
 }
 
+impl FindingGroup {
+    /// What its findings have in common, to be read.
+    #[must_use]
+    pub fn subject(&self) -> String {
+        match &self.scope {
+            Scope::Template(template) => template.name.clone(),
+            Scope::Pool(Some(model)) => model.clone(),
+            Scope::Pool(None) => "GPUs of unknown model".to_owned(),
+        }
+    }
+
+    /// How many findings it has, to be read; nothing where it is one.
+    #[must_use]
+    pub fn count(&self) -> String {
+        let what = match &self.scope {
+            Scope::Template(_) => "runs",
+            Scope::Pool(_) => "runs or nodes",
+        };
+        if self.findings.len() > 1 { format!("{} {what}", self.findings.len()) } else { String::new() }
+    }
+
+    /// How many findings [`Report::others`] leaves out.
+    #[must_use]
+    pub fn more(&self) -> usize {
+        self.findings.len().saturating_sub(1 + MAX_MEMBERS)
+    }
+}
+
 impl Recoverable {
+    /// Both.
+    #[must_use]
+    pub(super) fn plus(&self, other: &Self) -> Self {
+        Self { low: self.low.plus(&other.low), high: self.high.plus(&other.high) }
+    }
+
     /// GPU-hours to be read.
     #[must_use]
     pub fn hours(&self) -> String {
@@ -126,10 +289,16 @@ impl Recoverable {
 }
 
 impl Finding {
-    /// GPU-hours of the interval to be read.
+    /// GPU-hours of the interval to be read, where it differs from the figure.
     #[must_use]
-    pub fn between(&self) -> String {
-        text::between(self.interval)
+    pub fn interval_if_it_differs(&self) -> Option<String> {
+        text::spread(self.interval)
+    }
+
+    /// Is it a loss? What time without data was is not known.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.class != Class::NoData
     }
 
     /// Who held the GPUs, to be read.
@@ -147,10 +316,9 @@ impl Finding {
 
     /// The command that shows whether it is gone, on the node that lost most.
     #[must_use]
-    pub fn watch(&self) -> String {
-        let is_plain = |name: &&str| name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-'));
-        let node = self.places.first().map(|p| p.node.as_str()).filter(is_plain).unwrap_or("NODE");
-        format!("goodput-analyzer why --target {node}:9400 --for 60s")
+    pub fn watch(&self) -> Option<String> {
+        let node = self.places.first().map(|p| p.node.as_str());
+        fill::command("goodput-analyzer why --target NODE:9400 --for 60s", &fill::About { node, ..Default::default() })
     }
 
     /// When it began.

@@ -8,6 +8,7 @@ use goodput_store::{ReadVerdicts, StoreError, Verdicts, Whose};
 use goodput_verdict::{Group, HOUR_MS, Interval, NodeHour};
 
 use super::build::summed;
+use super::comparison::reach;
 use super::finding::Proving;
 use super::recall::{known_clusters, recall, recall_clusters};
 use super::summed::{Item, Summed};
@@ -19,10 +20,11 @@ const AT_ONCE_MS: i64 = 24 * HOUR_MS;
 
 /// The report of a period. Sums are those of roll-ups; intervals are read for the evidence of the findings that are shown.
 pub async fn stored(verdicts: &impl ReadVerdicts, period: Period, prices: &[Price]) -> Result<Report, StoreError> {
-    let (before, range) = (period.previous(), period.start_ms..period.end_ms);
+    let range = period.start_ms..period.end_ms;
     let achieved = verdicts.achieved(range.clone()).await?;
     let mut held = throughput::Held::of(&achieved);
     let mut items = read(verdicts, &range, prices, |hour| held.add(hour)).await?;
+    let before = period.compared(reach(&items));
     let mut previous = read(verdicts, &(before.start_ms..before.end_ms), prices, |_| ()).await?;
     let known = known_clusters(items.iter().chain(&previous).map(|item| item.interval()));
     recall(&known, items.iter_mut().chain(&mut previous).map(|item| item.interval_mut()));
@@ -32,7 +34,7 @@ pub async fn stored(verdicts: &impl ReadVerdicts, period: Period, prices: &[Pric
         verdicts.hours(range.clone(), Some(&node)).await?.iter().for_each(|hour| report.timeline.add(hour));
     }
     let axis = report.timeline.axis.clone();
-    for finding in report.shown_mut() {
+    for finding in report.proven_mut() {
         prove(verdicts, finding, &axis, &range, &known).await?;
     }
     let history = verdicts.history(range.clone()).await?;
@@ -190,8 +192,9 @@ mod tests {
             let start = START + hour * HOUR_MS + self.one(&[0, 10, 15, 30]) * 60_000;
             let end = START + (hour + 1) * HOUR_MS - self.one(&[0, 5, 15]) * 60_000;
             let owner = self.one(&[None, Some("a/x-0"), Some("a/x-1"), Some("b/y")]).map(str::to_owned);
-            let class =
-                self.one(&[Class::Productive, Class::IdleHeld, Class::ColdStart, Class::Straggler, Class::NoData]);
+            // With more time without data, nothing would be compared.
+            let held = self.one(&[Class::Productive, Class::IdleHeld, Class::ColdStart, Class::Straggler]);
+            let class = if self.below(20) == 0 { Class::NoData } else { held };
             let proof =
                 |signal: &str, value| Evidence { signal: signal.into(), value, unit: "ratio".into(), threshold: 0.3 };
             Interval {

@@ -155,6 +155,34 @@ impl Amount {
         }
     }
 
+    /// Both, as parts of the same whole.
+    #[must_use]
+    pub(super) fn plus(&self, other: &Self) -> Self {
+        let mut cost = self.cost.clone();
+        for more in &other.cost {
+            match cost.iter_mut().find(|own| own.currency == more.currency) {
+                Some(own) => {
+                    own.micros = own.micros.saturating_add(more.micros);
+                    own.priced_ms = own.priced_ms.saturating_add(more.priced_ms);
+                    own.amount = own.micros as f64 / MICROS;
+                }
+                None => cost.push(more.clone()),
+            }
+        }
+        cost.sort_by(|a, b| a.currency.cmp(&b.currency));
+        let drawn = |a: Drawn, b: Drawn| {
+            let mj = a.mj.saturating_add(b.mj);
+            Drawn { mj, kwh: mj as f64 / MJ_PER_KWH, known_ms: a.known_ms.saturating_add(b.known_ms) }
+        };
+        let energy = match (self.energy, other.energy) {
+            (Some(own), Some(more)) => Some(drawn(own, more)),
+            (own, more) => own.or(more),
+        };
+        let gpu_ms = self.gpu_ms.saturating_add(other.gpu_ms);
+        let share = self.share.zip(other.share).map(|(own, more)| own + more);
+        Self { gpu_ms, gpu_hours: gpu_ms as f64 / MS_PER_HOUR, share, energy, cost }
+    }
+
     /// GPU-hours to be read.
     #[must_use]
     pub fn hours(&self) -> String {

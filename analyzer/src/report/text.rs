@@ -37,6 +37,23 @@ pub(crate) fn judged_otherwise(gpu_ms: i64, shown: [&str; 2], start: &str, end: 
     )
 }
 
+/// Text as code of Markdown, on one line.
+#[must_use]
+pub fn code(text: &str) -> String {
+    let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    if line.contains('`') { format!("``` {line} ```") } else { format!("`{line}`") }
+}
+
+/// How sure a verdict is, in a word.
+#[must_use]
+pub fn sure(confidence: f64) -> &'static str {
+    match confidence {
+        c if c >= 0.85 => "high",
+        c if c >= 0.6 => "medium",
+        _ => "low",
+    }
+}
+
 /// What to do for money.
 pub(super) const NO_PRICES: &str = "No money: no price in the configuration applies. Add entries of model, currency, \
                                     per_gpu_hour and valid_from under prices (docs/use/report.md).";
@@ -87,6 +104,12 @@ pub fn between(bounds: Option<Bounds>) -> String {
     let Some(Bounds { low_ms, high_ms }) = bounds else { return UNKNOWN.into() };
     let (low, high) = (hours(low_ms), hours(high_ms));
     if low == high { low } else { format!("{low} to {high}") }
+}
+
+/// The ends of an interval in GPU-hours, where they do not read alike.
+#[must_use]
+pub fn spread(bounds: Option<Bounds>) -> Option<String> {
+    bounds.filter(|Bounds { low_ms, high_ms }| hours(*low_ms) != hours(*high_ms)).map(|bounds| between(Some(bounds)))
 }
 
 /// An amount of anything to be read: only zero is `0`.

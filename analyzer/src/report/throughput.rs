@@ -321,8 +321,8 @@ mod tests {
             r"| a\|&lt;b> | steps_total | 36000 steps | 10 | 18000 | 2.00 | 100 % | 10 (configured) | 50.0 % | 100 % |";
         assert!(text.contains(row), "{text}");
         assert!(text.contains("\n\n- steps_total of train-0: 5 steps\n\n## By run"), "{text}");
-        assert!(text.contains("**Fleet goodput: 100 %**"), "{text}");
-        let page = html::render(&report).unwrap();
+        assert!(text.contains("**Goodput: 100 %**"), "{text}");
+        let page = html::render(&report, &super::super::Site::default()).unwrap();
         assert!(page.contains("<h2>Throughput</h2>") && page.contains("<td>a|&#60;b&#62;</td>"), "{page}");
         assert!(!markdown::render(&Report { throughput: None, ..report }).unwrap().contains("Throughput"));
     }

@@ -1,6 +1,6 @@
 //! Measured values with units that people read: prefixes, percent, hours; JSON, CSV and metrics keep base units.
 
-use super::text::{UNKNOWN, number};
+use super::text::UNKNOWN;
 
 /// SI prefixes, for rates and frequencies.
 const SI: [(f64, &str); 5] = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, "")];
@@ -22,7 +22,19 @@ pub fn measure(value: f64, unit: &str) -> String {
         "hertz" => format!("{}Hz", prefixed(value, &SI)),
         "watts" => format!("{} W", short(value)),
         "seconds" => seconds(value),
-        _ => format!("{} {unit}", number(value)),
+        _ => format!("{} {unit}", short(value)),
+    }
+}
+
+/// From one value to another, with their unit once where both have the same; one alone when they read alike.
+#[must_use]
+pub fn range(low: f64, high: f64, unit: &str) -> String {
+    let (low, high) = (measure(low, unit), measure(high, unit));
+    let bare = |shown: &str| shown.split_once(' ').map(|(number, unit)| (number.to_owned(), unit.to_owned()));
+    match (bare(&low), bare(&high)) {
+        _ if low == high => low,
+        (Some((number, one)), Some((_, other))) if one == other => format!("{number} to {high}"),
+        _ => format!("{low} to {high}"),
     }
 }
 

@@ -5,7 +5,6 @@
 //! have changed, the directory gets a further version, and no second message is sent.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -16,7 +15,7 @@ use tokio::time::{Instant, sleep};
 use crate::app::{Deliveries, Outcomes, Progress};
 use crate::deliver::webhook::{self, backoff};
 use crate::deliver::{Destination, Edition, NotTaken, Settings, Step, digest, directory, forms, slack};
-use crate::report::{Period, Price, Report, intervals, stored};
+use crate::report::{Period, Pricing, Report, Site, intervals, stored};
 use crate::schedule::{due, instant};
 use goodput_exposition::sample::TimeMs;
 use goodput_store::Store;
@@ -27,7 +26,7 @@ pub(super) struct Delivery {
     store: Store,
     settings: Settings,
     zone: TimeZone,
-    prices: Arc<[Price]>,
+    pricing: Pricing,
     now: fn() -> TimeMs,
     progress: watch::Receiver<Progress>,
     tally: watch::Sender<Deliveries>,
@@ -63,7 +62,7 @@ impl Delivery {
         store: Store,
         settings: Settings,
         zone: TimeZone,
-        prices: Arc<[Price]>,
+        pricing: Pricing,
         now: fn() -> TimeMs,
         progress: watch::Receiver<Progress>,
     ) -> anyhow::Result<(Self, watch::Receiver<Deliveries>)> {
@@ -76,7 +75,7 @@ impl Delivery {
             store,
             settings,
             zone,
-            prices,
+            pricing,
             now,
             progress,
             tally,
@@ -187,7 +186,8 @@ impl Delivery {
             return Ok(());
         }
         let rows = self.store.deliveries(&week.label).await.context("cannot read what was delivered")?;
-        let report = stored(store, week.clone(), &self.prices).await.context("cannot read the verdicts")?;
+        let report = stored(store, week.clone(), &self.pricing.prices).await.context("cannot read the verdicts")?;
+        let report = report.with_first_at_least(self.pricing.first_at_least);
         let digest = digest(&intervals);
         let edition = Edition::of(digest, &rows);
         for destination in self.settings.destinations().collect::<Vec<_>>() {
@@ -257,7 +257,8 @@ impl Delivery {
     async fn write(&self, edition: Edition, report: &Report, intervals: &[Interval]) -> Result<(), NotTaken> {
         let Some(path) = self.settings.directory.clone() else { return Ok(()) };
         let failed = |reason: String| NotTaken::Failed { reason, wait: None };
-        let forms = forms(report, intervals).map_err(|error| failed(format!("{error:#}")))?;
+        let site = Site::file(self.settings.link.as_deref());
+        let forms = forms(report, intervals, &site).map_err(|error| failed(format!("{error:#}")))?;
         let stem = edition.stem(&report.period.label);
         let written = tokio::task::spawn_blocking(move || directory::write(&path, &stem, &forms)).await;
         written.map_err(|error| failed(error.to_string()))?.map_err(|error| failed(error.to_string()))

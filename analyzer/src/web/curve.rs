@@ -10,7 +10,7 @@ use super::clock::{Clock, HOUR_MS, MINUTE_MS, length};
 use super::page::Problem;
 use super::stretch::Stretch;
 use super::strip::WIDTH;
-use crate::report::{Proof, text};
+use crate::report::{Proof, text, units};
 use goodput_exposition::sample::{Series, TimeMs};
 use goodput_rules::classify::{Cell, Node};
 use goodput_rules::frame::{GpuFrame, MAX_BRIDGE_MS, frames, sources};
@@ -179,7 +179,7 @@ fn chart(
     };
     let left = scale.x(stretch.start_ms);
     let width = scale.x(stretch.end_ms.min(range.end)) - left;
-    let against = threshold.map(|t| (text::fixed(scale.y(t) / HEIGHT * 100.0), measured(t, unit)));
+    let against = threshold.map(|t| (text::fixed(scale.y(t) / HEIGHT * 100.0), units::measure(t, unit)));
     Chart {
         signal,
         unit,
@@ -187,7 +187,7 @@ fn chart(
         lines: curve.levels.iter().map(line).collect(),
         shade: (text::fixed(left), text::fixed(width)),
         threshold: against,
-        top: measured(scale.top, unit),
+        top: units::measure(scale.top, unit),
         ticks: ticks(range, clock),
     }
 }
@@ -218,7 +218,7 @@ fn label(
         let lowest = inside.iter().map(|[_, min, _]| *min).fold(f64::INFINITY, f64::min);
         let highest = inside.iter().map(|[.., max]| *max).fold(0.0, f64::max);
         let cell = length(cells.first().map_or(0, |c| c.end - c.start));
-        let (mean, range, count) = (measured(mean, unit), measured_range(lowest, highest, unit), inside.len());
+        let (mean, range, count) = (units::measure(mean, unit), units::range(lowest, highest, unit), inside.len());
         let _ = write!(label, "{node}mean {mean}, range {range}, over {count} cells of {cell} within {when}. ");
     }
     if let Some(threshold) = threshold {
@@ -273,38 +273,16 @@ impl Scale {
     }
 }
 
-/// A value with its unit; bytes in units that can be read.
-pub(super) fn measured(value: f64, unit: &str) -> String {
-    const PREFIXES: [(&str, f64); 4] =
-        [("TiB", 1_099_511_627_776.0), ("GiB", 1_073_741_824.0), ("MiB", 1_048_576.0), ("KiB", 1024.0)];
-    let prefix = PREFIXES.into_iter().find(|(_, size)| value.abs() >= *size);
-    match (unit.strip_prefix("bytes"), prefix) {
-        (Some(rest), Some((prefix, size))) => format!("{} {prefix}{rest}", text::number(value / size)),
-        _ => format!("{} {unit}", text::number(value)),
-    }
-}
-
-/// From one value to another, with their unit.
-pub(super) fn measured_range(min: f64, max: f64, unit: &str) -> String {
-    if unit.starts_with("bytes") {
-        return format!("{} to {}", measured(min, unit), measured(max, unit));
-    }
-    format!("{} to {}", text::number(min), measured(max, unit))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_broken_where_nothing_is_known_and_bytes_can_be_read() {
+    fn a_line_is_broken_where_nothing_is_known() {
         let scale = Scale { range: 0..100, top: 2.0 };
         let cells = [0..25, 25..50, 50..75, 75..100];
         let levels = [Some([1.0, 0.5, 2.0]), Some([2.0; 3]), None, Some([0.0; 3])];
         assert_eq!(scale.mean(&cells, &levels), "M0 50H250V0H500M750 100H1000");
         assert!(scale.band(&cells, &levels).starts_with("M0 0H250V75H0z"));
-        assert_eq!(measured(48_339_353.6, "bytes per second"), "46.1 MiB per second");
-        assert_eq!(measured(12.0, "bytes"), "12 bytes");
-        assert_eq!(measured_range(0.25, 0.5, "ratio"), "0.25 to 0.5 ratio");
     }
 }

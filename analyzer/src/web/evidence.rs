@@ -16,7 +16,7 @@ use super::link;
 use super::page::{Frame, Link, Page, Problem, show};
 use super::stretch::{Stretch, stretches};
 use crate::app::App;
-use crate::report::{Proof, evidence, missing, other_rules, rule_versions, text};
+use crate::report::{About, Proof, evidence, filled, missing, other_rules, rule_versions, text, units};
 use goodput_exposition::sample::TimeMs;
 use goodput_rules::classify::busy_signals;
 use goodput_rules::signal::{Signal, named_in};
@@ -33,6 +33,8 @@ pub(super) struct Asked {
     start: Option<String>,
     end: Option<String>,
     owner: Option<String>,
+    /// The run, or the owner where it has none: in place of `owner`.
+    holder: Option<String>,
     charged_to: Option<String>,
     instance: Option<u32>,
 }
@@ -52,6 +54,7 @@ struct Evidence {
     charts_note: Option<String>,
     missing: Vec<String>,
     remedies: &'static [Remedy],
+    commands: Vec<Option<String>>,
 }
 
 /// A signal against its threshold.
@@ -73,7 +76,7 @@ pub(super) async fn page<S: Samples + Results>(
     let around = Chosen::hours(&hours, (app.now)(), clock.clone());
     let whose = Whose { class: Some(class), charged_to: asked.charged_to.clone(), ..Whose::gpu(&uuid) };
     let mut intervals = app.store.intervals_of(hours.clone(), &whose).await?;
-    intervals.retain(|i| i.owner == asked.owner && i.gpu_instance.as_ref().map(|own| own.id) == asked.instance);
+    intervals.retain(|i| asked.is_of(i) && i.gpu_instance.as_ref().map(|own| own.id) == asked.instance);
     intervals.retain(|i| i.start_ms < range.end && i.end_ms > range.start);
     let all = stretches(&intervals);
     let back = Link::new(format!("{}?{}", link::gpu(&uuid), around.query), format!("GPU {uuid}"));
@@ -116,10 +119,29 @@ pub(super) async fn page<S: Samples + Results>(
         charts,
         missing: missing(stretch.parts.iter().copied()),
         remedies: class.info().remedies,
+        commands: filled(class.info().remedies, &about(stretch, node, &uuid)),
     })
 }
 
+/// What commands are about: the GPU, or the one that it waited for.
+fn about<'a>(stretch: &Stretch<'a>, node: &'a str, uuid: &'a str) -> About<'a> {
+    let culprit = stretch.charged_to;
+    About {
+        node: Some(culprit.map_or(node, |culprit| &culprit.node)),
+        gpu: Some(culprit.map_or(uuid, |culprit| &culprit.gpu)),
+        owner: stretch.owner,
+        mount: None,
+    }
+}
+
 impl Asked {
+    fn is_of(&self, interval: &Interval) -> bool {
+        match &self.holder {
+            Some(holder) => interval.holder() == Some(holder),
+            None => interval.owner == self.owner,
+        }
+    }
+
     fn class(&self) -> Result<Class, Problem> {
         let name = self.class.as_deref().unwrap_or_default();
         Class::named(name).ok_or_else(|| {
@@ -202,9 +224,9 @@ fn facts(stretch: &Stretch<'_>, uuid: &str, caused_ms: i64) -> Vec<(&'static str
 
 fn number(proof: Proof) -> Number {
     Number {
-        mean: curve::measured(proof.mean, &proof.unit),
-        range: curve::measured_range(proof.min, proof.max, &proof.unit),
-        threshold: curve::measured(proof.threshold, &proof.unit),
+        mean: units::measure(proof.mean, &proof.unit),
+        range: units::range(proof.min, proof.max, &proof.unit),
+        threshold: units::measure(proof.threshold, &proof.unit),
         signal: proof.signal,
     }
 }

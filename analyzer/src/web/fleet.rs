@@ -6,13 +6,13 @@ use askama::Template;
 use axum::extract::{Query, State};
 
 use super::chosen::{Chosen, PeriodQuery};
+use super::clock::HOUR_MS;
 use super::link;
-use super::page::{Frame, Link, Page, show};
+use super::page::{Frame, Link, Page, Problem, show};
 use super::share::{Shares, Tile, greatest_loss, judged_otherwise, tiles};
 use crate::app::App;
 use crate::report::{Amount, FORMULA, Item, Ledger, items, text};
 use goodput_store::Results;
-use goodput_verdict::Class;
 
 #[derive(Template)]
 #[template(path = "web/fleet.html")]
@@ -26,6 +26,8 @@ struct Fleet {
     judged_otherwise: Option<String>,
     nodes: Vec<Node>,
     judged_until: Option<String>,
+    /// From when until when there is data, and the day that it ends on; where the period has none.
+    newest: Option<(String, Link)>,
     sources: usize,
     zone: String,
 }
@@ -47,7 +49,9 @@ pub(super) async fn page<S: Results>(State(app): State<App<S>>, Query(query): Qu
     let chosen = Chosen::of(&query, (app.now)(), &app.zone)?;
     let items = items(&app.store, &chosen.range()).await?;
     let ledger = Ledger::of(&items);
+    let newest = if items.is_empty() { newest(&app, &chosen).await? } else { None };
     show(&Fleet {
+        newest,
         frame: Frame::new("Fleet", Vec::new(), chosen.is_open()),
         periods: chosen.choices("/"),
         period: chosen.show(),
@@ -60,6 +64,20 @@ pub(super) async fn page<S: Results>(State(app): State<App<S>>, Query(query): Qu
         sources: app.intake.account().last_sample.len(),
         zone: chosen.clock.zone_name(),
     })
+}
+
+/// Where there is data, while the chosen period has none.
+async fn newest<S: Results>(app: &App<S>, chosen: &Chosen) -> Result<Option<(String, Link)>, Problem> {
+    let extent = app.store.extent().await?;
+    Ok(extent.map(|extent| {
+        let (start, end) = (chosen.clock.show(extent.start), chosen.clock.show(extent.end));
+        let hour = extent.end - 1 - chosen.clock.past_hour(extent.end - 1) + HOUR_MS;
+        let day = hour - 24 * HOUR_MS..hour;
+        (
+            format!("Data reaches from {start} to {end}, {}.", chosen.clock.zone_name()),
+            chosen.to("/", &day, "the newest day with data"),
+        )
+    }))
 }
 
 /// The nodes, greatest loss first.
@@ -86,6 +104,6 @@ fn node((cluster, name): Place<'_>, items: &[&Item<'_>], chosen: &Chosen) -> Nod
         goodput: text::percent(ledger.goodput()),
         shares: Shares::of(&ledger),
         greatest_loss: greatest_loss(&ledger),
-        lost_ms: capacity - ledger.get(Class::Productive).ms,
+        lost_ms: ledger.lost().gpu_ms,
     }
 }

@@ -6,9 +6,9 @@ use axum::response::Html;
 use serde::Deserialize;
 
 use super::clock::instant;
-use super::page::Problem;
+use super::page::{Link, Problem};
 use crate::app::App;
-use crate::report::{Period, html};
+use crate::report::{Period, Report, Site, html};
 use goodput_store::Results;
 
 /// The report loads nothing and runs nothing.
@@ -17,20 +17,46 @@ const POLICY: [(HeaderName, &str); 1] = [(
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'",
 )];
 
-/// `week` of the query; this week when there is none.
+/// `week` of the query; the last full week when there is none, or this one so far, where that has no verdicts.
 #[derive(Debug, Deserialize)]
 pub(super) struct Week {
     week: Option<String>,
 }
 
-type Report = Result<([(HeaderName, &'static str); 1], Html<String>), Problem>;
+type Answer = Result<([(HeaderName, &'static str); 1], Html<String>), Problem>;
 
-pub(super) async fn page<S: Results>(State(app): State<App<S>>, Query(query): Query<Week>) -> Report {
-    let period = match query.week {
-        Some(week) => Period::iso_week(&week, &app.zone).map_err(|error| Problem::bad(format!("week: {error}")))?,
-        None => Period::this_week(instant((app.now)()), &app.zone),
+pub(super) async fn page<S: Results>(State(app): State<App<S>>, Query(query): Query<Week>) -> Answer {
+    let now = (app.now)();
+    let weeks = [Period::last_week(instant(now), &app.zone), Period::this_week(instant(now), &app.zone)];
+    let [last, this] = weeks.map(|week| week.as_of(now));
+    let report = async |period: Period| app.reads.report(&app.store, period, &app.pricing).await;
+    let report = match &query.week {
+        Some(week) => {
+            let period = Period::iso_week(week, &app.zone).map_err(|error| Problem::bad(format!("week: {error}")))?;
+            report(period.as_of(now)).await?
+        }
+        None => match report(last.clone()).await? {
+            empty if empty.accounted.is_none() => report(this.clone()).await?,
+            full => full,
+        },
     };
-    let report = app.reads.report(&app.store, period, &app.prices).await?;
-    let page = html::render(&report).map_err(|error| Problem::failed(&error))?;
+    if report.accounted.is_none() {
+        return Err(no_data(&app, &report).await?);
+    }
+    let page = html::render(&report, &Site::served(vec![last, this])).map_err(|error| Problem::failed(&error))?;
     Ok((POLICY, Html(page)))
+}
+
+/// That the week has no verdicts, and where there are some.
+async fn no_data<S: Results>(app: &App<S>, report: &Report) -> Result<Problem, Problem> {
+    let period = &report.period;
+    let Some(extent) = app.store.extent().await? else {
+        let advice = "Nothing is stored yet: State shows which sources were seen.";
+        return Ok(Problem::missing(format!("No data for {}", period.label), advice, Vec::new()));
+    };
+    let newest = Period::this_week(instant(extent.end - 1), &app.zone);
+    let advice = format!("{}.", period.reaching(&extent));
+    let link =
+        Link::new(format!("/report?week={}", newest.label), format!("The newest week with data, {}", newest.label));
+    Ok(Problem::missing(format!("No data for {}", period.label), advice, vec![link]))
 }

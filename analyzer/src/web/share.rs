@@ -67,18 +67,23 @@ pub(super) fn judged_otherwise<'a>(intervals: impl IntoIterator<Item = &'a Inter
 pub(super) fn tiles(ledger: &Ledger<'_>) -> Vec<Tile> {
     let capacity = ledger.capacity().ms;
     let of = |sum: Sum<'_>| sum.amount(capacity);
-    let (productive, allocated, known) =
-        (of(ledger.get(Class::Productive)), of(ledger.allocated()), of(ledger.with_data()));
+    let (lost, allocated) = (ledger.lost(), of(ledger.allocated()));
+    let (known, no_data) = (of(ledger.with_data()), of(ledger.get(Class::NoData)));
+    let headline = ledger.headline();
     let tile = |value, name, note| Tile { value, name, note };
     vec![
         tile(
-            text::percent(ledger.goodput()),
-            "goodput",
-            format!("{} productive of {} GPU-hours", productive.hours(), text::hours(capacity)),
+            text::percent(headline.goodput),
+            if headline.is_of_known { "goodput of the time with data" } else { "goodput" },
+            format!("{} of capacity has data", known.percent()),
         ),
-        tile(text::hours(capacity), "GPU-hours of capacity", "all GPU time accounted for".to_owned()),
+        tile(lost.hours(), "GPU-hours lost", format!("{} of {} GPU-hours", lost.percent(), text::hours(capacity))),
         tile(allocated.percent(), "allocated", format!("{} GPU-hours held by someone", allocated.hours())),
-        tile(known.percent(), "coverage", format!("{} GPU-hours with data", known.hours())),
+        tile(
+            no_data.hours(),
+            "GPU-hours without data",
+            format!("{} of capacity; not counted as lost", no_data.percent()),
+        ),
     ]
 }
 

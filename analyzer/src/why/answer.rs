@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::health::Health;
 use crate::report::text::{UNKNOWN, percent};
 use crate::report::units::measure;
-use crate::report::{advice_meaning, advice_remedies};
+use crate::report::{About, advice_meaning, advice_remedies, filled};
 use goodput_exposition::sample::{Series, TimeMs};
 use goodput_rules::classify::{JudgeError, Thresholds, judge_series};
 use goodput_rules::signal::{Entity, resolve};
@@ -47,6 +47,9 @@ pub struct GpuAnswer {
     pub classes: Vec<ClassAnswer>,
     /// What to do about the greatest loss; nothing when that is small or unexplained.
     pub remedies: &'static [Remedy],
+    /// The commands of `remedies`, in their order, as they are typed; null where there is none, or what it is about is not
+    /// known.
+    pub commands: Vec<Option<String>>,
     /// What deserves attention though no time is charged to it.
     pub advisories: Vec<AdvisoryAnswer>,
 }
@@ -120,7 +123,8 @@ pub(super) fn answer(
         let answer = gpu_answer(&indices, intervals, advised(gpu))?;
         // A damaged GPU that is free is not free: what to do is about the damage.
         let remedies = health.remedies(gpu).unwrap_or(answer.remedies);
-        Some(GpuAnswer { remedies, ..answer })
+        let commands = filled(remedies, &answer.about());
+        Some(GpuAnswer { remedies, commands, ..answer })
     };
     let gpus = by_gpu.into_iter().filter_map(|(gpu, intervals)| answer(gpu, &intervals));
     let mut gpus: Vec<GpuAnswer> = gpus.collect();
@@ -165,6 +169,7 @@ fn gpu_answer(
         node: first.node.clone(),
         model: first.model.clone(),
         remedies: loss.map_or(&[], |i| i.class.info().remedies),
+        commands: Vec::new(),
         classes: sorted.into_iter().map(|i| class_answer(i, whole, indices)).collect(),
         advisories,
     })
@@ -233,6 +238,18 @@ impl GpuAnswer {
         format!("{} ({})", self.index.as_deref().unwrap_or("?"), self.gpu)
     }
 
+    /// What commands are about: the GPU, or the one that it waited for most.
+    fn about(&self) -> About<'_> {
+        let loss = self.classes.iter().find(|class| class.class != Class::Productive);
+        let culprit = loss.and_then(|class| class.charged_to.as_ref());
+        About {
+            node: Some(culprit.map_or(self.node.as_str(), |culprit| &culprit.node)),
+            gpu: Some(culprit.map_or(self.gpu.as_str(), |culprit| &culprit.gpu)),
+            owner: loss.and_then(|class| class.owner.as_deref()),
+            mount: None,
+        }
+    }
+
     /// The index as a number.
     fn number(&self) -> Option<u32> {
         self.index.as_ref().and_then(|index| index.parse().ok())
@@ -245,19 +262,19 @@ impl GpuAnswer {
         for class in &self.classes {
             class.write(text);
         }
-        write_remedies(text, self.remedies);
+        write_remedies(text, self.remedies, &self.commands);
         for advisory in &self.advisories {
-            advisory.write(text);
+            advisory.write(text, &self.about());
         }
         text.push('\n');
     }
 }
 
-fn write_remedies(text: &mut String, remedies: &[Remedy]) {
-    for (n, remedy) in remedies.iter().enumerate() {
+fn write_remedies(text: &mut String, remedies: &[Remedy], commands: &[Option<String>]) {
+    for (n, (remedy, command)) in remedies.iter().zip(commands).enumerate() {
         let heading = if n == 0 { "  what to do\n" } else { "" };
         let _ = writeln!(text, "{heading}    {}. {}", n + 1, remedy.action);
-        if let Some(command) = remedy.command {
+        if let Some(command) = command {
             let _ = writeln!(text, "         {command}");
         }
         let _ = writeln!(text, "       restarts: {}; who: {}; risk: {}", remedy.restarts, remedy.who, remedy.risk);
@@ -272,12 +289,13 @@ fn write_evidence(text: &mut String, evidence: &[Evidence]) {
 }
 
 impl AdvisoryAnswer {
-    fn write(&self, text: &mut String) {
+    fn write(&self, text: &mut String, about: &About<'_>) {
         let owner = self.owner.as_deref().unwrap_or(UNKNOWN);
         let _ = writeln!(text, "  advisory  {}: {}", self.advice.name(), self.meaning);
         let _ = writeln!(text, "           held by {owner}; confidence {}", percent(Some(self.confidence)));
         write_evidence(text, &self.evidence);
-        write_remedies(text, self.remedies);
+        let about = About { owner: self.owner.as_deref(), ..*about };
+        write_remedies(text, self.remedies, &filled(self.remedies, &about));
     }
 }
 

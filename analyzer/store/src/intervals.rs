@@ -13,12 +13,23 @@ use goodput_verdict::Interval;
 /// What intervals can be chosen by.
 const CONDITIONS: [&str; 8] = ["cluster", "node", "gpu", "owner", "run", "account", "class", "charged_gpu"];
 
+/// Intervals lie within an hour, so that the last end is that of one of the last starts.
+const EXTENT: &str = "SELECT (SELECT min(start_ms) FROM intervals), (SELECT max(end_ms) FROM intervals \
+                      WHERE start_ms > (SELECT max(start_ms) FROM intervals) - 3600000)";
+
+/// From the first to the last interval.
+pub(super) async fn extent(connection: &mut SqliteConnection) -> sqlx::Result<Option<Range<TimeMs>>> {
+    let (first, last): (Option<TimeMs>, Option<TimeMs>) = sqlx::query_as(EXTENT).fetch_one(connection).await?;
+    Ok(first.zip(last).map(|(first, last)| first..last))
+}
+
 /// Every statement of this file.
 pub(super) fn statements() -> impl Iterator<Item = String> {
-    (0..1 << CONDITIONS.len()).map(|choice: u32| {
+    let selections = (0..1 << CONDITIONS.len()).map(|choice: u32| {
         let columns = (0..).zip(CONDITIONS).filter(|(n, _)| choice >> n & 1 == 1).map(|(_, column)| column);
         selection(&columns.collect::<Vec<_>>())
-    })
+    });
+    selections.chain([EXTENT.to_owned()])
 }
 
 /// The intervals of a window where these columns have given values, with a limit and an offset. Conditions that are not

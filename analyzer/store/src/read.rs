@@ -80,6 +80,9 @@ pub trait ReadVerdicts: Send + Sync {
         node: Option<&str>,
     ) -> impl Future<Output = Result<Vec<NodeHour>, StoreError>> + Send;
 
+    /// From the first to the last stored interval; none where there is none.
+    fn extent(&self) -> impl Future<Output = Result<Option<Range<TimeMs>>, StoreError>> + Send;
+
     /// The risks, advisories and standings that lie in the window; as intervals, they are cut at windows.
     fn outlook(&self, window: Range<TimeMs>) -> impl Future<Output = Result<Outlook, StoreError>> + Send;
 

@@ -41,6 +41,17 @@ impl ReadVerdicts for Store {
         self.rolled_up(window, node).await
     }
 
+    async fn extent(&self) -> Result<Option<Range<TimeMs>>, StoreError> {
+        loop {
+            let mut connection = self.reader().await?;
+            let found = intervals::extent(&mut connection).await;
+            drop(connection);
+            if let Some(found) = self.end(found, &Reading::default()).await? {
+                return Ok(found);
+            }
+        }
+    }
+
     async fn outlook(&self, window: Range<TimeMs>) -> Result<Outlook, StoreError> {
         read!(self, |connection, reading| outlook::select(connection, &mut reading, &window))
     }
@@ -236,6 +247,11 @@ impl ReadVerdicts for Directory {
 
     async fn hours(&self, window: Range<TimeMs>, node: Option<&str>) -> Result<Vec<NodeHour>, StoreError> {
         look!(self, |connection, reading| rollup::select(connection, &mut reading, &window, node))
+    }
+
+    async fn extent(&self) -> Result<Option<Range<TimeMs>>, StoreError> {
+        let mut connection = database::look_into(&self.database).await?;
+        intervals::extent(&mut connection).await.map_err(|error| database::failed(&self.database, error))
     }
 
     async fn outlook(&self, window: Range<TimeMs>) -> Result<Outlook, StoreError> {

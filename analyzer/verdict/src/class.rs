@@ -32,6 +32,8 @@ pub use remedy::Remedy;
 pub struct ClassInfo {
     /// The name in reports, metrics and stored results.
     pub name: &'static str,
+    /// The class in a few words, which people read before its name.
+    pub title: &'static str,
     /// The group it is summed under.
     pub group: Group,
     /// Version of what books time on it, which is raised when its verdicts change.
@@ -125,6 +127,12 @@ impl Class {
     #[must_use]
     pub fn named(name: &str) -> Option<Class> {
         Class::ALL.iter().copied().find(|class| class.name() == name)
+    }
+
+    /// The class in a few words, which people read before its name.
+    #[must_use]
+    pub const fn title(self) -> &'static str {
+        self.info().title
     }
 
     /// The group it is summed under.

@@ -48,7 +48,7 @@ pub(super) const MEMORY_BOUND: &[Remedy] = &[
 
 pub(super) const ENERGY_INEFFICIENT: &[Remedy] = &[Remedy {
     action: "Try lower clocks, step by step, while the job's throughput stays as it is; the same power then does more.",
-    command: Some("nvidia-smi --id=GPU --lock-gpu-clocks=0,MHZ   # back: nvidia-smi --id=GPU --reset-gpu-clocks"),
+    command: Some("nvidia-smi --id=GPU --lock-gpu-clocks=0,1400   # back: nvidia-smi --id=GPU --reset-gpu-clocks"),
     risk: "phases that compute become slower, and the next job on the GPU too if it is not set back",
     source: "nvidia-smi(1); how much it saves depends on the job",
     ..Remedy::LIVE
@@ -57,7 +57,7 @@ pub(super) const ENERGY_INEFFICIENT: &[Remedy] = &[Remedy {
 pub(super) const LOW_OCCUPANCY: &[Remedy] = &[Remedy {
     action: "Profile the kernels that take the most time: what limits their warps, registers, shared memory or the size of \
              the grid?",
-    command: Some("ncu --section Occupancy --section LaunchStats --launch-skip 100 --launch-count 50 COMMAND"),
+    command: Some("ncu --section Occupancy --section LaunchStats --launch-skip 100 --launch-count 50 python train.py"),
     restarts: "a run of its own; kernels run many times slower under the profiler",
     who: "the job's owner, where the driver lets users profile",
     risk: "more warps are not always faster",

@@ -55,7 +55,7 @@ const INODES: &[Remedy] = &[
     },
     Remedy {
         action: "Pack small files into shards; a file system made with too few inodes has to be made again.",
-        command: Some("tar -cf SHARD.tar DIRECTORY"),
+        command: Some("tar -cf shard-0001.tar samples/"),
         restarts: "the job, to read the shards",
         who: "the job's owner",
         risk: "the loader has to read archives",

@@ -30,7 +30,7 @@ pub(super) fn remedies(signal: Eviction) -> &'static [Remedy] {
 const ASK: Remedy = Remedy {
     action: "Let pods on GPUs ask for what they use, and limit it alike (class Guaranteed): these are evicted last.",
     command: Some(
-        "resources: {requests: {memory: SIZE, ephemeral-storage: SIZE}, limits: {memory: SIZE, ephemeral-storage: SIZE}}",
+        "resources: {requests: {memory: 64Gi, ephemeral-storage: 100Gi}, limits: {memory: 64Gi, ephemeral-storage: 100Gi}}",
     ),
     restarts: "the pod is replaced; the job restarts from its last checkpoint",
     who: "the job's owner, within the namespace's quota",

@@ -51,7 +51,7 @@ pub(super) fn remedies(fault: Fault) -> &'static [Remedy] {
 
 const DRAIN: Remedy = Remedy {
     action: "Give the node no more jobs, and let those that run save and end.",
-    command: Some("kubectl cordon NODE   # Slurm: scontrol update nodename=NODE state=drain reason=gpu"),
+    command: Some("kubectl cordon NODE   # with Slurm: scontrol update nodename=NODE state=drain reason=gpu"),
     restarts: "nothing; jobs that are moved restart from their last checkpoint",
     who: "the administrator of the cluster",
     risk: "the node's other GPUs are out of use too",
@@ -60,7 +60,7 @@ const DRAIN: Remedy = Remedy {
 
 const RESET_GPU: Remedy = Remedy {
     action: "Reset the GPU when no process uses it; all GPUs that share an NVLink fabric without NVSwitch are reset together.",
-    command: Some("nvidia-smi --gpu-reset -i UUID"),
+    command: Some("nvidia-smi --gpu-reset -i GPU"),
     restarts: "the GPU",
     who: "root",
     risk: "fails while a process or a monitoring service has the GPU open",
@@ -69,7 +69,7 @@ const RESET_GPU: Remedy = Remedy {
 
 const LOOK: Remedy = Remedy {
     action: "See what the board says of its memory.",
-    command: Some("nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT -i UUID"),
+    command: Some("nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT -i GPU"),
     who: "any user on the node",
     source: MEMORY,
     ..Remedy::LIVE
@@ -110,7 +110,9 @@ const XID: &[Remedy] = &[
 const PCIE: &[Remedy] = &[
     Remedy {
         action: "See the link's state and its errors, of the GPU and of the port above it.",
-        command: Some("lspci -vvv -s BUS_ID | grep -E 'LnkSta|CESta'"),
+        command: Some(
+            "lspci -vvv -s $(nvidia-smi --id=GPU --query-gpu=pci.bus_id --format=csv,noheader | cut -c5-) | grep -E 'LnkSta|CESta'",
+        ),
         source: "lspci(8)",
         ..Remedy::LIVE
     },
@@ -127,7 +129,7 @@ const PCIE: &[Remedy] = &[
 const NVLINK: &[Remedy] = &[
     Remedy {
         action: "See which link it is: errors of one link at both ends are its connection's.",
-        command: Some("nvidia-smi nvlink -e -i UUID; nvidia-smi nvlink -s -i UUID"),
+        command: Some("nvidia-smi nvlink -e -i GPU; nvidia-smi nvlink -s -i GPU"),
         who: "any user on the node",
         source: "nvidia-smi documentation, nvlink",
         ..Remedy::LIVE

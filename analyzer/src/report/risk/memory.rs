@@ -30,7 +30,9 @@ const GPU: &[Remedy] = &[
     Remedy {
         action: "Find what grows: tensors that are kept, often losses collected for a log with their graph (take \
                  `loss.item()`), or a cache without a bound.",
-        command: Some("torch.cuda.memory._record_memory_history(); torch.cuda.memory._dump_snapshot(\"FILE\")"),
+        command: Some(
+            "torch.cuda.memory._record_memory_history(); torch.cuda.memory._dump_snapshot(\"memory.pickle\")",
+        ),
         restarts: "the job, from its last checkpoint, to take the change up",
         who: "the job's owner",
         risk: "recording costs some speed",
@@ -46,7 +48,7 @@ const GPU: &[Remedy] = &[
     },
     Remedy {
         action: "Under MPS, bound each client, so that one that grows ends alone.",
-        command: Some("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=SIZEG"),
+        command: Some("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=30G"),
         restarts: "the client",
         who: "the user who starts the client",
         risk: "a client that needs more than its bound fails",
@@ -59,7 +61,7 @@ const CGROUP: &[Remedy] = &[
     Remedy {
         action: "See what grows: `anon` is the processes' own memory (lists that loader workers keep), `shmem` is \
                  /dev/shm, `file` is the page cache and can be dropped.",
-        command: Some("grep -E '^(anon|file|shmem) ' /sys/fs/cgroup/PATH/memory.stat"),
+        command: Some("grep -E '^(anon|file|shmem) ' CGROUP/memory.stat"),
         who: "any user on the node",
         source: "Linux kernel documentation, admin-guide/cgroup-v2, memory interface files",
         ..Remedy::LIVE
@@ -67,7 +69,7 @@ const CGROUP: &[Remedy] = &[
     Remedy {
         action: "If it settles, give the job its measured peak and headroom, request and limit alike, so that a pod of \
                  class Guaranteed stays one.",
-        command: Some("cat /sys/fs/cgroup/PATH/memory.peak"),
+        command: Some("cat CGROUP/memory.peak"),
         restarts: "the pod is replaced; the job restarts from its last checkpoint",
         who: "the job's owner, within the namespace's quota",
         risk: "a larger request may not fit on the node",
@@ -76,7 +78,7 @@ const CGROUP: &[Remedy] = &[
     },
     Remedy {
         action: "For a service or scope of systemd, raise the limit while it runs.",
-        command: Some("systemctl set-property UNIT MemoryMax=SIZE"),
+        command: Some("systemctl set-property UNIT MemoryMax=64G"),
         risk: "takes memory from others on the node",
         source: "systemd.resource-control(5)",
         ..Remedy::LIVE
@@ -94,7 +96,7 @@ const HOST: &[Remedy] = &[
     SAVE,
     Remedy {
         action: "Limit the process that grows, so that the kernel kills it and not the largest job.",
-        command: Some("systemctl set-property UNIT MemoryMax=SIZE"),
+        command: Some("systemctl set-property UNIT MemoryMax=64G"),
         restarts: "nothing; at the limit, what is in the unit",
         who: "root",
         risk: "the unit's processes are killed when they reach the limit",

@@ -155,7 +155,7 @@ fn the_section_is_there_where_jobs_tell() {
     let text = markdown::render(&report).unwrap();
     let row = r"| r\|&lt;b> | 2 | 1 | 38.5 % | 3.00 | 5.00 | 5.00 | 0 | 600 min | 120 min | 3600 s (time booked on checkpoint) | none: 1 failures, and fewer than 5 say too little |";
     assert!(text.contains(row), "{text}");
-    let page = html::render(&report).unwrap();
+    let page = html::render(&report, &super::super::Site::default()).unwrap();
     assert!(page.contains("<h2>Runs</h2>") && page.contains("<td>r|&#60;b&#62;</td>"), "{page}");
     assert!(!markdown::render(&Report { runs: Vec::new(), ..report }).unwrap().contains("## Runs"));
 }

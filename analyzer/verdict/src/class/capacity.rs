@@ -4,6 +4,7 @@ use super::{ClassInfo, Group, Remedy};
 
 pub(super) const NO_DATA: ClassInfo = ClassInfo {
     name: "no_data",
+    title: "No data",
     group: Group::Capacity,
     version: 3,
     meaning: "No samples arrived, so nothing is known about this time.",
@@ -23,6 +24,7 @@ pub(super) const NO_DATA: ClassInfo = ClassInfo {
 
 pub(super) const DOWN: ClassInfo = ClassInfo {
     name: "down",
+    title: "GPU lost, or in need of a reset",
     group: Group::Capacity,
     version: 1,
     meaning: "The driver had lost the GPU, or wanted it reset before it could work again.",
@@ -33,7 +35,9 @@ pub(super) const DOWN: ClassInfo = ClassInfo {
     remedies: &[
         Remedy {
             action: "Keep jobs off the node until the GPU is back.",
-            command: Some("scontrol update nodename=NODE state=drain reason=gpu   # or: kubectl cordon NODE"),
+            command: Some(
+                "scontrol update nodename=NODE state=drain reason=gpu   # in Kubernetes: kubectl cordon NODE",
+            ),
             restarts: "nothing that runs",
             who: "an administrator of the scheduler",
             risk: "the node's other GPUs are out of use too",
@@ -63,6 +67,7 @@ pub(super) const DOWN: ClassInfo = ClassInfo {
 
 pub(super) const MAINTENANCE: ClassInfo = ClassInfo {
     name: "maintenance",
+    title: "In maintenance",
     group: Group::Capacity,
     version: 3,
     meaning: "The GPU was out of use on purpose: declared, or its node takes no pods.",
@@ -81,6 +86,7 @@ pub(super) const MAINTENANCE: ClassInfo = ClassInfo {
 
 pub(super) const UNALLOCATED: ClassInfo = ClassInfo {
     name: "unallocated",
+    title: "Free GPUs",
     group: Group::Capacity,
     version: 3,
     meaning: "No job held the GPU.",

@@ -4,6 +4,7 @@ use super::{ClassInfo, FALLS, Group, Remedy};
 
 pub(super) const COLLECTIVE_WAIT: ClassInfo = ClassInfo {
     name: "collective_wait",
+    title: "Waiting in collectives",
     group: Group::Comms,
     version: 6,
     meaning: "The GPU's kernels spun, at little power, until the other GPUs of its job were there.",
@@ -15,7 +16,9 @@ pub(super) const COLLECTIVE_WAIT: ClassInfo = ClassInfo {
         Remedy {
             action: "Find the rank that the others wait for: the GPU of the job that works, loads or saves while the \
                      others spin, on this page's timeline; its own row says what it did.",
-            command: Some("py-spy dump --pid PID   # of each rank: who is not in the collective"),
+            command: Some(
+                "nvidia-smi --query-compute-apps=pid --format=csv,noheader | xargs -n1 py-spy dump --pid   # on each node: who is not in the collective",
+            ),
             restarts: "nothing",
             who: "the job's owner or root",
             risk: "the process stands still for the moment of the dump",
@@ -24,7 +27,7 @@ pub(super) const COLLECTIVE_WAIT: ClassInfo = ClassInfo {
         Remedy {
             action: "If no rank is late, the exchange itself is long: let it overlap with the backward pass in larger \
                      buckets, or exchange less often.",
-            command: Some("DistributedDataParallel(..., bucket_cap_mb=N, gradient_as_bucket_view=True)"),
+            command: Some("DistributedDataParallel(..., bucket_cap_mb=100, gradient_as_bucket_view=True)"),
             risk: "larger buckets begin later and take device memory",
             source: "PyTorch documentation, DistributedDataParallel",
             ..Remedy::BY_OWNER
@@ -34,6 +37,7 @@ pub(super) const COLLECTIVE_WAIT: ClassInfo = ClassInfo {
 
 pub(super) const STRAGGLER: ClassInfo = ClassInfo {
     name: "straggler",
+    title: "Waiting for one slow GPU",
     group: Group::Comms,
     version: 5,
     meaning: "The GPU waited in a collective for one other GPU of its job, which is named.",
@@ -52,7 +56,9 @@ pub(super) const STRAGGLER: ClassInfo = ClassInfo {
         },
         Remedy {
             action: "If it cannot be fixed soon, take its node out of service and let the job go on without it.",
-            command: Some("scontrol update NodeName=NODE State=DRAIN Reason=straggler   # or: kubectl cordon NODE"),
+            command: Some(
+                "scontrol update nodename=NODE state=drain reason=straggler   # in Kubernetes: kubectl cordon NODE",
+            ),
             restarts: "the job, from its last checkpoint, once it is started elsewhere",
             who: "an administrator",
             risk: "work since the last checkpoint is lost",

@@ -4,6 +4,7 @@ use super::{ClassInfo, FALLS, Group, Remedy};
 
 pub(super) const THERMAL_THROTTLE: ClassInfo = ClassInfo {
     name: "thermal_throttle",
+    title: "Slowed by heat",
     group: Group::Derate,
     version: 1,
     meaning: "The GPU ran at reduced clocks because of heat.",
@@ -23,7 +24,9 @@ pub(super) const THERMAL_THROTTLE: ClassInfo = ClassInfo {
         },
         Remedy {
             action: "Until it is fixed, keep jobs off the node whose other ranks would wait for it.",
-            command: Some("scontrol update nodename=NODE state=drain reason=thermal   # or: kubectl cordon NODE"),
+            command: Some(
+                "scontrol update nodename=NODE state=drain reason=thermal   # in Kubernetes: kubectl cordon NODE",
+            ),
             restarts: "nothing that runs",
             who: "an administrator of the scheduler",
             risk: "the node's other GPUs are out of use too",
@@ -34,6 +37,7 @@ pub(super) const THERMAL_THROTTLE: ClassInfo = ClassInfo {
 
 pub(super) const POWER_THROTTLE: ClassInfo = ClassInfo {
     name: "power_throttle",
+    title: "Slowed by a power limit",
     group: Group::Derate,
     version: 1,
     meaning: "The GPU ran at reduced clocks because of a lowered power limit or the power brake.",
@@ -44,7 +48,9 @@ pub(super) const POWER_THROTTLE: ClassInfo = ClassInfo {
     remedies: &[
         Remedy {
             action: "If the limit was not lowered on purpose, set it back to the stock one.",
-            command: Some("nvidia-smi --id=GPU --power-limit=WATTS   # Default Power Limit of: nvidia-smi -q -d POWER"),
+            command: Some(
+                "nvidia-smi --id=GPU --power-limit=$(nvidia-smi --id=GPU --query-gpu=power.default_limit --format=csv,noheader,nounits)",
+            ),
             risk: "more heat, and more power than the rack may have been planned for",
             source: "nvidia-smi(1)",
             ..Remedy::LIVE
@@ -60,6 +66,7 @@ pub(super) const POWER_THROTTLE: ClassInfo = ClassInfo {
 
 pub(super) const CLOCK_LOCKED: ClassInfo = ClassInfo {
     name: "clock_locked",
+    title: "Clock locked low",
     group: Group::Derate,
     version: 1,
     meaning: "The GPU ran at a clock that was locked below that of similar GPUs.",
@@ -88,6 +95,7 @@ pub(super) const CLOCK_LOCKED: ClassInfo = ClassInfo {
 
 pub(super) const PCIE_DEGRADED: ClassInfo = ClassInfo {
     name: "pcie_degraded",
+    title: "Slow PCIe link",
     group: Group::Derate,
     version: 2,
     meaning: "Copies to the GPU took longer, because its PCIe link was below what GPU and slot can do.",
@@ -99,7 +107,9 @@ pub(super) const PCIE_DEGRADED: ClassInfo = ClassInfo {
         Remedy {
             action: "Compare the link at load with what both ends can do, and with the neighbours; errors of the link point at \
                      its seating, a riser or a cable.",
-            command: Some("lspci -vv -s ADDRESS | grep -E 'LnkCap|LnkSta'"),
+            command: Some(
+                "lspci -vv -s $(nvidia-smi --id=GPU --query-gpu=pci.bus_id --format=csv,noheader | cut -c5-) | grep -E 'LnkCap|LnkSta'",
+            ),
             source: "lspci(8)",
             ..Remedy::LIVE
         },

@@ -33,6 +33,7 @@ const PINNING: Gain = Gain {
 
 pub(super) const DATALOADER_CPU: ClassInfo = ClassInfo {
     name: "dataloader_cpu",
+    title: "Late input from CPU workers",
     group: Group::Feeding,
     version: 5,
     meaning: "The GPU waited for input that CPU workers were late to prepare.",
@@ -43,14 +44,14 @@ pub(super) const DATALOADER_CPU: ClassInfo = ClassInfo {
     remedies: &[
         Remedy {
             action: "Use more loader workers, up to the CPUs that the job may use, and keep them between epochs.",
-            command: Some("DataLoader(..., num_workers=N, persistent_workers=True, prefetch_factor=4)"),
+            command: Some("DataLoader(..., num_workers=16, persistent_workers=True, prefetch_factor=4)"),
             risk: "each worker takes host memory and shared memory; more workers than CPUs slow each other down",
             source: "PyTorch documentation, torch.utils.data",
             ..Remedy::BY_OWNER
         },
         Remedy {
             action: "If the workers already use all CPUs of the job, ask for more CPUs per GPU.",
-            command: Some("sbatch --cpus-per-gpu=N ..."),
+            command: Some("sbatch --cpus-per-gpu=16 ..."),
             risk: "a larger request may wait longer in the queue",
             source: "sbatch(1)",
             ..Remedy::BY_OWNER
@@ -60,6 +61,7 @@ pub(super) const DATALOADER_CPU: ClassInfo = ClassInfo {
 
 pub(super) const DATALOADER_STORAGE: ClassInfo = ClassInfo {
     name: "dataloader_storage",
+    title: "Late input from storage",
     group: Group::Feeding,
     version: 3,
     meaning: "The GPU waited for input that storage was late to deliver.",
@@ -70,7 +72,7 @@ pub(super) const DATALOADER_STORAGE: ClassInfo = ClassInfo {
     remedies: &[
         Remedy {
             action: "See whether an I/O limit is set on the job's cgroup by mistake.",
-            command: Some("cat /sys/fs/cgroup/PATH/io.max /sys/fs/cgroup/PATH/io.pressure"),
+            command: Some("cd CGROUP && grep -H . io.max io.pressure"),
             who: "any user on the node",
             source: "Linux kernel documentation, admin-guide/cgroup-v2, IO interface files",
             ..Remedy::LIVE
@@ -84,7 +86,7 @@ pub(super) const DATALOADER_STORAGE: ClassInfo = ClassInfo {
         },
         Remedy {
             action: "Read further ahead, so that a late read is hidden behind computation.",
-            command: Some("DataLoader(..., prefetch_factor=N)"),
+            command: Some("DataLoader(..., prefetch_factor=8)"),
             risk: "prefetched batches take host memory",
             source: "PyTorch documentation, torch.utils.data",
             ..Remedy::BY_OWNER
@@ -94,6 +96,7 @@ pub(super) const DATALOADER_STORAGE: ClassInfo = ClassInfo {
 
 pub(super) const CPU_THROTTLED: ClassInfo = ClassInfo {
     name: "cpu_throttled",
+    title: "CPU quota used up",
     group: Group::Feeding,
     version: 1,
     meaning: "The GPU waited while the job's CPU quota was used up.",
@@ -105,7 +108,7 @@ pub(super) const CPU_THROTTLED: ClassInfo = ClassInfo {
         Remedy {
             action: "On Kubernetes, raise the container's CPU limit and its request to the same value, so that a pod of \
                  class Guaranteed stays one.",
-            command: Some("resources: {requests: {cpu: \"N\"}, limits: {cpu: \"N\"}}"),
+            command: Some("resources: {requests: {cpu: \"16\"}, limits: {cpu: \"16\"}}"),
             restarts: "the pod is replaced; the job restarts from its last checkpoint",
             who: "the job's owner, within the namespace's quota",
             risk: "a larger request may not fit on the node",
@@ -120,7 +123,7 @@ pub(super) const CPU_THROTTLED: ClassInfo = ClassInfo {
         },
         Remedy {
             action: "For a container of Docker, raise its quota.",
-            command: Some("docker update --cpus N CONTAINER"),
+            command: Some("docker update --cpus 16 CONTAINER"),
             restarts: "nothing",
             who: "a user with access to the Docker socket",
             risk: "takes CPU time from others on the node",
@@ -131,6 +134,7 @@ pub(super) const CPU_THROTTLED: ClassInfo = ClassInfo {
 
 pub(super) const HOST_NOISE: ClassInfo = ClassInfo {
     name: "host_noise",
+    title: "CPUs taken by other work",
     group: Group::Feeding,
     version: 2,
     meaning: "The GPU waited while other work, or the hypervisor, had the CPUs that the job may use.",
@@ -150,7 +154,7 @@ pub(super) const HOST_NOISE: ClassInfo = ClassInfo {
         },
         Remedy {
             action: "Keep a noisy service of systemd off the job's CPUs.",
-            command: Some("systemctl set-property UNIT AllowedCPUs=LIST"),
+            command: Some("systemctl set-property UNIT AllowedCPUs=0-31"),
             risk: "the service has fewer CPUs",
             source: "systemd.resource-control(5)",
             ..Remedy::LIVE
@@ -160,6 +164,7 @@ pub(super) const HOST_NOISE: ClassInfo = ClassInfo {
 
 pub(super) const IRQ_PLACEMENT: ClassInfo = ClassInfo {
     name: "irq_placement",
+    title: "CPUs taken by interrupts",
     group: Group::Feeding,
     version: 2,
     meaning: "The GPU waited while interrupts of devices had the CPUs of the job's loaders.",
@@ -171,7 +176,7 @@ pub(super) const IRQ_PLACEMENT: ClassInfo = ClassInfo {
         Remedy {
             action: "Have irqbalance leave the job's CPUs alone.",
             command: Some(
-                "IRQBALANCE_BANNED_CPULIST=LIST   # in irqbalance's environment file; then: systemctl restart irqbalance",
+                "IRQBALANCE_BANNED_CPULIST=0-31   # in irqbalance's environment file; then: systemctl restart irqbalance",
             ),
             restarts: "irqbalance",
             who: "root",
@@ -180,7 +185,9 @@ pub(super) const IRQ_PLACEMENT: ClassInfo = ClassInfo {
         },
         Remedy {
             action: "Without irqbalance, move an interrupt to CPUs of its device's NUMA node that the job does not use.",
-            command: Some("echo LIST > /proc/irq/N/smp_affinity_list"),
+            command: Some(
+                "grep -H . /proc/irq/*/smp_affinity_list   # then, of interrupt 120: echo 32-47 > /proc/irq/120/smp_affinity_list",
+            ),
             risk: "is lost when the driver is loaded again; interrupts that the kernel manages refuse it",
             source: "Linux documentation, SMP IRQ affinity",
             ..Remedy::LIVE
@@ -190,6 +197,7 @@ pub(super) const IRQ_PLACEMENT: ClassInfo = ClassInfo {
 
 pub(super) const MEMORY_PRESSURE: ClassInfo = ClassInfo {
     name: "memory_pressure",
+    title: "Job waited for memory",
     group: Group::Feeding,
     version: 2,
     meaning: "The GPU waited while the job waited for memory.",
@@ -200,7 +208,7 @@ pub(super) const MEMORY_PRESSURE: ClassInfo = ClassInfo {
     remedies: &[Remedy {
         action: "Give the job its measured peak and headroom, request and limit alike; or fewer loader workers and less \
              prefetch.",
-        command: Some("cat /sys/fs/cgroup/PATH/memory.peak /sys/fs/cgroup/PATH/memory.events"),
+        command: Some("cd CGROUP && grep -H . memory.peak memory.events"),
         restarts: "the job, from its last checkpoint, when its limit is part of its definition",
         who: "the job's owner",
         risk: "a larger request may not fit on the node",
@@ -210,6 +218,7 @@ pub(super) const MEMORY_PRESSURE: ClassInfo = ClassInfo {
 
 pub(super) const THP_COMPACTION: ClassInfo = ClassInfo {
     name: "thp_compaction",
+    title: "Kernel compacted memory",
     group: Group::Feeding,
     version: 1,
     meaning: "The GPU waited while the job waited for the kernel to compact memory for huge pages.",
@@ -239,6 +248,7 @@ pub(super) const THP_COMPACTION: ClassInfo = ClassInfo {
 
 pub(super) const CROSS_NUMA: ClassInfo = ClassInfo {
     name: "cross_numa",
+    title: "Fed from another NUMA node",
     group: Group::Feeding,
     version: 3,
     meaning: "The job fed the GPU from another NUMA node, and fell behind a GPU that is fed from its own.",
@@ -248,7 +258,7 @@ pub(super) const CROSS_NUMA: ClassInfo = ClassInfo {
     gain: Some(&PINNING),
     remedies: &[Remedy {
         action: "Bind each process to the NUMA node of its GPU; goodput_gpu_numa_info names it.",
-        command: Some("numactl --cpunodebind=N --membind=N COMMAND"),
+        command: Some("numactl --cpunodebind=0 --membind=0 python train.py   # the GPU's node: nvidia-smi topo -m"),
         restarts: "the job: memory in use stays where it is",
         who: "the job's owner",
         risk: "memory of one node alone must suffice",
@@ -258,6 +268,7 @@ pub(super) const CROSS_NUMA: ClassInfo = ClassInfo {
 
 pub(super) const HOST_TO_DEVICE: ClassInfo = ClassInfo {
     name: "host_to_device",
+    title: "Late copies over PCIe",
     group: Group::Feeding,
     version: 3,
     meaning: "The GPU waited for batches on their way to it over PCIe.",
@@ -275,7 +286,7 @@ pub(super) const HOST_TO_DEVICE: ClassInfo = ClassInfo {
         },
         Remedy {
             action: "See whether the link runs at the generation and width that it can.",
-            command: Some("nvidia-smi -q -d PCIE   # GPU Link Info: Max and Current, while it works"),
+            command: Some("nvidia-smi -q -d PCIE   # Link Info: Max and Current, while it works"),
             who: "any user on the node",
             source: "nvidia-smi(1)",
             ..Remedy::LIVE
@@ -285,6 +296,7 @@ pub(super) const HOST_TO_DEVICE: ClassInfo = ClassInfo {
 
 pub(super) const LAUNCH_BOUND: ClassInfo = ClassInfo {
     name: "launch_bound",
+    title: "Small kernels, launched late",
     group: Group::Feeding,
     version: 3,
     meaning: "The GPU's kernels were over before the job's thread had launched the next one.",
@@ -302,7 +314,9 @@ pub(super) const LAUNCH_BOUND: ClassInfo = ClassInfo {
         },
         Remedy {
             action: "See what the launching thread is busy with: loops over small tensors, logging, waiting for results.",
-            command: Some("py-spy top --pid PID"),
+            command: Some(
+                "py-spy top --pid $(nvidia-smi --id=GPU --query-compute-apps=pid --format=csv,noheader | head -n1)",
+            ),
             restarts: "nothing",
             who: "the job's owner or root",
             risk: "sampling costs the process a little time",
@@ -319,6 +333,7 @@ pub(super) const LAUNCH_BOUND: ClassInfo = ClassInfo {
 
 pub(super) const FEEDING_UNSPLIT: ClassInfo = ClassInfo {
     name: "feeding_unsplit",
+    title: "Late input, cause unknown",
     group: Group::Feeding,
     version: 3,
     meaning: "The GPU worked on and off, as one that waits for its input, and nothing that was stored tells for what.",

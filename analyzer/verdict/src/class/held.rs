@@ -13,6 +13,7 @@ const RELEASE: Gain = Gain {
 
 pub(super) const IDLE_HELD: ClassInfo = ClassInfo {
     name: "idle_held",
+    title: "Held without work",
     group: Group::Held,
     version: 2,
     meaning: "A process held the GPU and gave it no work.",
@@ -23,7 +24,7 @@ pub(super) const IDLE_HELD: ClassInfo = ClassInfo {
     remedies: &[
         Remedy {
             action: "Ask the owner; if the work is over, end the holder. Only the end of its processes frees the GPU.",
-            command: Some("scancel JOBID   # or: kubectl delete pod --namespace NAMESPACE POD"),
+            command: Some("scancel JOBID   # or: kubectl delete --namespace NAMESPACE OBJECT"),
             restarts: "ends the job",
             who: "the job's owner or an administrator",
             risk: "state that was not saved is lost",
@@ -42,6 +43,7 @@ pub(super) const IDLE_HELD: ClassInfo = ClassInfo {
 
 pub(super) const NO_DEMAND: ClassInfo = ClassInfo {
     name: "no_demand",
+    title: "Server without requests",
     group: Group::Held,
     version: 1,
     meaning: "A server held the GPU and received no requests.",
@@ -62,7 +64,9 @@ pub(super) const NO_DEMAND: ClassInfo = ClassInfo {
         },
         Remedy {
             action: "Serve several small models from one GPU, each in an instance of its own.",
-            command: Some("nvidia-smi mig -cgi PROFILE,PROFILE -C"),
+            command: Some(
+                "nvidia-smi mig -i GPU -lgip   # the profiles; then, of the one with id 9: nvidia-smi mig -i GPU -cgi 9,9 -C",
+            ),
             restarts: "everything on the GPU, once, to switch MIG on",
             who: "root",
             risk: "an instance has only its share of memory and multiprocessors",
@@ -73,6 +77,7 @@ pub(super) const NO_DEMAND: ClassInfo = ClassInfo {
 
 pub(super) const PARTIAL_ALLOCATION: ClassInfo = ClassInfo {
     name: "partial_allocation",
+    title: "GPU that its job never used",
     group: Group::Held,
     version: 2,
     meaning: "The job worked on its other GPUs and never on this one.",
@@ -83,14 +88,14 @@ pub(super) const PARTIAL_ALLOCATION: ClassInfo = ClassInfo {
     remedies: &[
         Remedy {
             action: "Start one process per GPU, if the program is meant to use all of them.",
-            command: Some("torchrun --nproc-per-node=gpu SCRIPT"),
+            command: Some("torchrun --nproc-per-node=gpu train.py"),
             risk: "the batch grows with the number of processes",
             source: "PyTorch documentation, torchrun",
             ..Remedy::BY_OWNER
         },
         Remedy {
             action: "Otherwise ask for as many GPUs as the program uses.",
-            command: Some("sbatch --gpus=N ...   # or: resources: {limits: {nvidia.com/gpu: N}}"),
+            command: Some("sbatch --gpus=4 ...   # in Kubernetes: resources: {limits: {nvidia.com/gpu: 4}}"),
             source: "sbatch(1); Kubernetes documentation, Schedule GPUs",
             ..Remedy::BY_OWNER
         },
@@ -99,6 +104,7 @@ pub(super) const PARTIAL_ALLOCATION: ClassInfo = ClassInfo {
 
 pub(super) const GANG_WAIT: ClassInfo = ClassInfo {
     name: "gang_wait",
+    title: "Waiting for the job's other GPUs",
     group: Group::Held,
     version: 6,
     meaning: "The job held the GPU and waited until its other GPUs were its own too.",
@@ -108,7 +114,9 @@ pub(super) const GANG_WAIT: ClassInfo = ClassInfo {
     gain: None,
     remedies: &[Remedy {
         action: "Admit the job as a whole, so that it gets all its GPUs at once or none.",
-        command: Some("kueue: waitForPodsReady: {enable: true}   # or a PodGroup of the scheduler with minMember"),
+        command: Some(
+            "kueue: waitForPodsReady: {enable: true}   # otherwise a PodGroup of the scheduler with minMember",
+        ),
         restarts: "nothing that runs now",
         who: "the administrator of the scheduler",
         risk: "large jobs wait longer in the queue",
@@ -118,6 +126,7 @@ pub(super) const GANG_WAIT: ClassInfo = ClassInfo {
 
 pub(super) const KEEP_ALIVE: ClassInfo = ClassInfo {
     name: "keep_alive",
+    title: "Kept from looking idle",
     group: Group::Held,
     version: 2,
     meaning: "Short bursts without work only kept the GPU from looking idle.",
@@ -128,7 +137,7 @@ pub(super) const KEEP_ALIVE: ClassInfo = ClassInfo {
     remedies: &[
         Remedy {
             action: "Ask the owner what the GPU is kept for; end the holder, or give it a reservation that ends by itself.",
-            command: Some("scancel JOBID   # or: kubectl delete pod --namespace NAMESPACE POD"),
+            command: Some("scancel JOBID   # or: kubectl delete --namespace NAMESPACE OBJECT"),
             restarts: "ends the job",
             who: "the job's owner or an administrator",
             risk: "state that was not saved is lost",
@@ -136,7 +145,7 @@ pub(super) const KEEP_ALIVE: ClassInfo = ClassInfo {
         },
         Remedy {
             action: "Reap idle GPUs by power as well as utilisation, and give every interactive job a time limit.",
-            command: Some("sbatch --time=HH:MM:SS ...   # or: activeDeadlineSeconds of a Kubernetes Job"),
+            command: Some("sbatch --time=08:00:00 ...   # in Kubernetes: activeDeadlineSeconds: 28800 of the Job"),
             restarts: "nothing that runs now",
             who: "the administrator of the queue",
             risk: "a job that works is ended at its limit",
@@ -147,6 +156,7 @@ pub(super) const KEEP_ALIVE: ClassInfo = ClassInfo {
 
 pub(super) const STRANDED_MIG: ClassInfo = ClassInfo {
     name: "stranded_mig",
+    title: "MIG slices that no profile fits",
     group: Group::Held,
     version: 1,
     meaning: "The GPU was cut up so that no MIG profile fits into the slices that were left.",
@@ -158,7 +168,7 @@ pub(super) const STRANDED_MIG: ClassInfo = ClassInfo {
         action: "Cut the GPU into profiles that take all of its slices, such as 4g and 3g for 3g twice: free one instance, \
                  take it away, make another.",
         command: Some(
-            "nvidia-smi mig -i GPU -gi ID -dci && nvidia-smi mig -i GPU -gi ID -dgi && nvidia-smi mig -i GPU -cgi PROFILE -C",
+            "nvidia-smi mig -i GPU -lgi -lgip   # then, of the instance 3: nvidia-smi mig -i GPU -gi 3 -dci; the same with -dgi; -cgi 9 -C makes another",
         ),
         restarts: "what runs in that instance",
         who: "root",

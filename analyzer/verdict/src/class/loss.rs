@@ -4,6 +4,7 @@ use super::{ClassInfo, FALLS, Group, Remedy};
 
 pub(super) const LOST_WORK: ClassInfo = ClassInfo {
     name: "lost_work",
+    title: "Work lost in a crash",
     group: Group::Loss,
     version: 4,
     meaning: "The job crashed or was pre-empted: what it did since its last save is lost, and it had to start again.",

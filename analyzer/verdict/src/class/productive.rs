@@ -4,6 +4,7 @@ use super::{ClassInfo, FALLS, Group};
 
 pub(super) const PRODUCTIVE: ClassInfo = ClassInfo {
     name: "productive",
+    title: "Working",
     group: Group::Productive,
     version: 4,
     meaning: "The GPU was busy.",

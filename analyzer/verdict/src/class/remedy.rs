@@ -8,7 +8,8 @@ use serde::Serialize;
 pub struct Remedy {
     /// In words.
     pub action: &'static str,
-    /// The command or setting, where there is one; upper-case words are to be replaced.
+    /// The command or setting, where there is one; `NODE`, `GPU`, `JOBID`, `NAMESPACE`, `OBJECT`, `CGROUP`, `UNIT`,
+    /// `CONTAINER` and `MOUNTPOINT` stand for what it is about.
     pub command: Option<&'static str>,
     /// What it restarts or interrupts.
     pub restarts: &'static str,

@@ -4,6 +4,7 @@ use super::{ClassInfo, Group, Remedy};
 
 pub(super) const CHECKPOINT: ClassInfo = ClassInfo {
     name: "checkpoint",
+    title: "Saving checkpoints",
     group: Group::Saving,
     version: 4,
     meaning: "The GPU waited while the job saved its state.",

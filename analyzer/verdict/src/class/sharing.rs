@@ -4,6 +4,7 @@ use super::{ClassInfo, Group, Remedy};
 
 pub(super) const TIMESLICE_GAP: ClassInfo = ClassInfo {
     name: "timeslice_gap",
+    title: "Gaps between sharers",
     group: Group::Sharing,
     version: 1,
     meaning: "Several owners took turns on the GPU, and most of its multiprocessors rested meanwhile.",
@@ -16,7 +17,7 @@ pub(super) const TIMESLICE_GAP: ClassInfo = ClassInfo {
             action: "Let the processes run side by side under MPS, if one user's or trusted: on Kubernetes the device plugin \
                      shares by MPS instead of by time.",
             command: Some(
-                "sharing: {mps: {resources: [{name: nvidia.com/gpu, replicas: N}]}}   # or: nvidia-cuda-mps-control -d",
+                "sharing: {mps: {resources: [{name: nvidia.com/gpu, replicas: 4}]}}   # without Kubernetes: nvidia-cuda-mps-control -d",
             ),
             restarts: "every process on the GPU",
             who: "root, or the administrator of the device plugin",
@@ -25,7 +26,9 @@ pub(super) const TIMESLICE_GAP: ClassInfo = ClassInfo {
         },
         Remedy {
             action: "Where they must not meet, give each an instance of its own.",
-            command: Some("nvidia-smi mig -cgi PROFILE,PROFILE -C"),
+            command: Some(
+                "nvidia-smi mig -i GPU -lgip   # the profiles; then, of the one with id 9: nvidia-smi mig -i GPU -cgi 9,9 -C",
+            ),
             restarts: "everything on the GPU, once, to switch MIG on",
             who: "root",
             risk: "an instance has only its share of memory and multiprocessors",

@@ -12,6 +12,7 @@ const PERSISTENCE: Gain = Gain {
 
 pub(super) const COLD_START: ClassInfo = ClassInfo {
     name: "cold_start",
+    title: "Starting up",
     group: Group::StartUp,
     version: 5,
     meaning: "The job held the GPU and had not begun sustained work.",
@@ -22,7 +23,7 @@ pub(super) const COLD_START: ClassInfo = ClassInfo {
     remedies: &[
         Remedy {
             action: "Keep compiled kernels beyond the life of the job's container.",
-            command: Some("CUDA_CACHE_PATH=DIR TORCHINDUCTOR_CACHE_DIR=DIR"),
+            command: Some("CUDA_CACHE_PATH=/scratch/cuda TORCHINDUCTOR_CACHE_DIR=/scratch/inductor"),
             restarts: "nothing; the next start is the faster one",
             who: "the job's owner",
             risk: "the caches take disk space",

@@ -4,6 +4,7 @@ use super::{ClassInfo, Group, Remedy};
 
 pub(super) const UNEXPLAINED: ClassInfo = ClassInfo {
     name: "unexplained",
+    title: "Not busy, cause unknown",
     group: Group::Unexplained,
     version: 3,
     meaning: "The GPU was held and not busy, and no rule had sufficient evidence of why.",

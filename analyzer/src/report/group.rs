@@ -1,0 +1,101 @@
+//! Findings that have one cause and one remedy: of one class, and of the same work or the same kind of nodes.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::identity::finding_id;
+use super::scope::{Scope, Scopes};
+use super::sum::{Amount, Sum};
+use super::summed::Item;
+use super::{Finding, Recoverable};
+use goodput_rules::classify::sampling::Bounds;
+use goodput_verdict::{Class, Gain, Interval};
+
+/// Findings of one class, cluster and scope.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct FindingGroup {
+    /// Its name, which is the same in every week.
+    pub id: String,
+    /// The cluster; null where series name none.
+    pub cluster: Option<String>,
+    /// The class.
+    pub class: Class,
+    /// What its findings have in common.
+    pub scope: Scope,
+    /// The sum of what they lost; share of capacity.
+    pub lost: Amount,
+    /// Its 90 % interval; null where verdicts of earlier releases are in.
+    pub interval: Option<Bounds>,
+    /// The same class and scope in the period that is compared; null where none is.
+    pub previous: Option<Amount>,
+    /// What acting on it is said to return, by a source; null where no source gives a figure.
+    pub gain: Option<&'static Gain>,
+    /// The sum of what is recoverable of each; null without `gain`.
+    pub recoverable: Option<Recoverable>,
+    /// 0 to 1, weighted by time.
+    pub confidence: f64,
+    /// Their places in `findings`, from 0, greatest loss first.
+    pub findings: Vec<usize>,
+}
+
+/// Class, cluster and scope.
+type Key<'a> = (Class, Option<&'a str>, &'a Scope);
+
+fn key<'a>(scopes: &'a Scopes<'_>, i: &'a Interval) -> Option<Key<'a>> {
+    Some((i.class, i.cluster.as_deref(), scopes.get(i.cluster.as_deref(), i.holder(), Some(&i.node))?))
+}
+
+fn sums<'a, 'p>(scopes: &'a Scopes<'_>, items: &'a [Item<'p>]) -> BTreeMap<Key<'a>, Sum<'p>> {
+    let mut sums: BTreeMap<Key<'a>, Sum<'p>> = BTreeMap::new();
+    for item in items {
+        if let Some(key) = key(scopes, item.interval()) {
+            sums.entry(key).or_default().add(item);
+        }
+    }
+    sums
+}
+
+/// The groups of these findings, in no order. Findings are in the order of their rank.
+pub(super) fn groups(
+    findings: &[Finding],
+    items: &[Item<'_>],
+    before: Option<&[Item<'_>]>,
+    capacity_ms: i64,
+) -> Vec<FindingGroup> {
+    let scopes = Scopes::of(items);
+    let mut members: BTreeMap<Key<'_>, Vec<usize>> = BTreeMap::new();
+    for (n, finding) in findings.iter().enumerate() {
+        let Finding { class, cluster, owner, node, .. } = finding;
+        let scope = scopes.get(cluster.as_deref(), owner.as_deref(), node.as_deref());
+        if let Some(scope) = scope {
+            members.entry((*class, cluster.as_deref(), scope)).or_default().push(n);
+        }
+    }
+    let scopes_before = before.map(Scopes::of);
+    let before = before.zip(scopes_before.as_ref()).map(|(items, scopes)| (Sum::of(items).ms, sums(scopes, items)));
+    let sums = sums(&scopes, items);
+    let group = |(key, members): (Key<'_>, Vec<usize>)| {
+        let (class, cluster, scope) = key;
+        let of = || members.iter().map(|n| &findings[*n]);
+        let sum = sums.get(&key).cloned().unwrap_or_default();
+        let lost = sum.amount(capacity_ms);
+        let weighted: f64 = of().map(|f| f.confidence * f.lost.gpu_ms as f64).sum();
+        let previous = before.as_ref().map(|(whole, sums)| sums.get(&key).cloned().unwrap_or_default().amount(*whole));
+        FindingGroup {
+            id: finding_id(cluster, class, scope.kind(), &scope.key()),
+            cluster: cluster.map(str::to_owned),
+            class,
+            scope: scope.clone(),
+            interval: sum.bounds(capacity_ms),
+            previous,
+            gain: class.info().gain,
+            recoverable: of().filter_map(|f| f.recoverable.clone()).reduce(|a, b| a.plus(&b)),
+            confidence: if lost.gpu_ms > 0 { weighted / lost.gpu_ms as f64 } else { 0.0 },
+            lost,
+            findings: members,
+        }
+    };
+    members.into_iter().map(group).collect()
+}
