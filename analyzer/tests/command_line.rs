@@ -247,7 +247,8 @@ fn serve_answers_refuses_a_second_one_and_stops_on_sigterm() {
     hears("READY=1");
     assert!(server.get("/-/ready").starts_with("HTTP/1.1 200 "));
     assert!(server.get("/").contains("No samples have come in yet"));
-    assert!(server.get("/report").contains("<b>unknown</b><span>fleet goodput</span>"));
+    let report = server.get("/report");
+    assert!(report.starts_with("HTTP/1.1 404 ") && report.contains("Nothing is stored yet"), "{report}");
 
     let elsewhere = other.path().join("data");
     let taken = ["--data.dir", elsewhere.to_str().unwrap(), "serve", "--web.listen-address", &server.address];
@@ -256,8 +257,9 @@ fn serve_answers_refuses_a_second_one_and_stops_on_sigterm() {
     let error = refused(&["--data.dir", data_dir, "serve", "--web.listen-address", "127.0.0.1:0"]);
     assert!(error.contains("in use by another goodput-analyzer"), "{error}");
     let beside = run(&["--data.dir", data_dir, "report", "--week", "2026-W47"]);
-    assert!(beside.status.success(), "a report can be had beside a running server");
-    assert!(String::from_utf8(beside.stdout).unwrap().contains("Fleet goodput: unknown"));
+    assert_eq!(beside.status.code(), Some(3), "a report can be asked for beside a running server");
+    let error = String::from_utf8(beside.stderr).unwrap();
+    assert!(error.contains("no data for 2026-W47. Nothing is judged yet"), "{error}");
 
     assert!(program_kill(server.child.id()).status.success());
     assert!(server.child.wait().unwrap().success());

@@ -7,7 +7,7 @@ use super::clock::rfc3339;
 use crate::judge::tests::START;
 use crate::report::text;
 use crate::serve::tests::{Served, serve};
-use goodput_store::{ReadVerdicts as _, Results};
+use goodput_store::{Place, ReadVerdicts as _, Results};
 use goodput_testing::bare;
 use goodput_verdict::{Class, Culprit, Evidence, HOUR_MS, Interval, Version};
 
@@ -16,13 +16,16 @@ const NODE: &str = "<b>n/50%";
 const NODE_PATH: &str = "/nodes/%3Cb%3En%2F50%25";
 const OWNER: &str = "job&<i>7\"";
 
+/// Where the GPU is that starves.
+const STARVING_NODE: Place<'static> = Place { cluster: Some("e/<i>7"), node: "n2" };
+
 /// A GPU that starved for the first hour, in addition to the one that is idle.
 async fn with_a_starving_gpu() -> Served {
     let served = serve(NODE).await;
     let evidence =
         |signal: &str, value, unit: &str| Evidence { signal: signal.into(), value, unit: unit.into(), threshold: 0.1 };
     let starving = Interval {
-        cluster: Some("e/<i>7".into()),
+        cluster: STARVING_NODE.cluster.map(str::to_owned),
         gpu: "GPU-b".into(),
         node: "n2".into(),
         model: Some("NVIDIA H100".into()),
@@ -37,7 +40,7 @@ async fn with_a_starving_gpu() -> Served {
         ..bare(Class::DataloaderStorage, START..START + HOUR_MS)
     };
     let rest = Interval { class: Class::Productive, ms: HOUR_MS / 4, evidence: vec![], ..starving.clone() };
-    served.store.replace("n2".into(), START..START + HOUR_MS, &[starving, rest]).await.unwrap();
+    served.store.replace(STARVING_NODE, START..START + HOUR_MS, &[starving, rest]).await.unwrap();
     served
 }
 
@@ -156,7 +159,7 @@ async fn who_waited_leads_to_who_caused_it_and_back() {
     waiting.retain(|i| i.node == "n2" && i.class == Class::DataloaderStorage);
     waiting[0].class = Class::Straggler;
     waiting[0].charged_to = Some(Culprit { node: NODE.into(), gpu: "GPU-a".into() });
-    served.store.replace("n2".into(), hour, &waiting).await.unwrap();
+    served.store.replace(STARVING_NODE, hour, &waiting).await.unwrap();
     let victim = page(&served, "/gpus/GPU-b").await;
     assert!(text_of(&victim).contains("caused by GPU GPU-a on &#60;b&#62;n/50%"), "{victim}");
     let evidence = links(&victim).into_iter().find(|href| href.contains("class=straggler")).unwrap();
