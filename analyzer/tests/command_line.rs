@@ -2,10 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test, in helpers too")]
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Cursor, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixDatagram;
-use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 use goodput_exposition::sample::{Labels, Sample, Series};
 use goodput_store::{Options, Samples as _, Store};
@@ -193,7 +193,8 @@ fn answering(body: &'static str) -> String {
 /// A running server, killed if the test fails.
 struct Server {
     child: Child,
-    log: BufReader<ChildStderr>,
+    /// From its first line on.
+    log: Box<dyn BufRead>,
     address: String,
 }
 
@@ -202,15 +203,18 @@ impl Server {
         let args = ["--log.format", "json", "serve", "--web.listen-address", "127.0.0.1:0"];
         let mut child = command.args(args).stderr(Stdio::piped()).spawn().unwrap();
         let mut log = BufReader::new(child.stderr.take().unwrap());
+        // It scrapes before it listens.
+        let mut early = String::new();
         let address = loop {
             let mut line = String::new();
             assert!(log.read_line(&mut line).unwrap() > 0, "the server ended before it listened");
+            early += &line;
             let entry: serde_json::Value = serde_json::from_str(&line).unwrap();
             if let Some(address) = entry["fields"]["address"].as_str() {
                 break address.to_owned();
             }
         };
-        Self { child, log, address }
+        Self { child, log: Box::new(Cursor::new(early).chain(log)), address }
     }
 
     fn get(&self, path: &str) -> String {

@@ -19,3 +19,9 @@ CREATE TABLE rolled_up (
 
 INSERT INTO rolled_up (one, from_ms)
 SELECT 1, (max(start_ms) / 3600000 + 1) * 3600000 FROM intervals HAVING max(start_ms) IS NOT NULL;
+
+-- A node's name is unique within its cluster only. Rows are replaced by both.
+ALTER TABLE achieved ADD COLUMN cluster TEXT; -- NULL: the series name none, or not told by the release that counted
+
+-- Out of the JSON that the row has: NULL where it names none.
+ALTER TABLE standings ADD COLUMN cluster TEXT GENERATED ALWAYS AS (standing::jsonb ->> 'cluster') STORED;

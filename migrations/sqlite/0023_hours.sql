@@ -19,3 +19,10 @@ CREATE TABLE rolled_up (
 
 INSERT INTO rolled_up (one, from_ms)
 SELECT 1, (max(start_ms) / 3600000 + 1) * 3600000 FROM intervals HAVING max(start_ms) IS NOT NULL;
+
+-- A node's name is unique within its cluster only. Rows are replaced by both.
+ALTER TABLE achieved ADD COLUMN cluster TEXT; -- NULL: the series name none, or not told by the release that counted
+
+-- Out of the JSON that the row has: NULL where that is damaged, or names none.
+ALTER TABLE standings ADD COLUMN cluster TEXT
+    GENERATED ALWAYS AS (CASE WHEN json_valid(standing) THEN json_extract(standing, '$.cluster') END) VIRTUAL;

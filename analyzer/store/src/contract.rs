@@ -157,6 +157,10 @@ async fn a_node_of_another_cluster_is_another(store: &impl Results) {
     assert_eq!(standings.iter().map(|s| s.cluster.as_deref()).collect::<Vec<_>>(), [Some("east")]);
     let wrong = store.replace(place("west"), window.clone(), &[of("east")]).await;
     assert!(matches!(wrong, Err(StoreError::OutsideWindow { .. })), "{wrong:?}");
+    for place in [place("east"), "a".into()] {
+        store.replace(place, window.clone(), &[]).await.unwrap();
+    }
+    store.replace_outlook(place("east"), window, &Outlook::default()).await.unwrap();
 }
 
 /// After all that was replaced before, and after hours that were replaced in halves.
@@ -218,8 +222,7 @@ async fn finds_what_a_run_held(store: &impl Results) {
         ..interval("a", 7, Class::Productive)
     };
     let all = [of("GPU-1", "ml/llm-0", Some("ml")), of("GPU-2", "ml/llm-1", Some("ml")), of("GPU-3", "pod-4f1c", None)];
-    let east = Place { cluster: Some("east"), node: "a" };
-    store.replace(east, 7 * HOUR..8 * HOUR, &all[..2]).await.unwrap();
+    store.replace(east("a"), 7 * HOUR..8 * HOUR, &all[..2]).await.unwrap();
     store.replace("a".into(), 7 * HOUR..8 * HOUR, &all[2..]).await.unwrap();
     let found = async |whose: Whose| store.intervals_of(7 * HOUR..8 * HOUR, &whose).await.unwrap();
     let whose = |run: Option<&str>, account: Option<&str>| Whose {
@@ -272,6 +275,11 @@ async fn finds_whose_intervals(store: &impl Results) {
     assert_eq!(found(Whose { skip: 1, ..Whose::default() }).await, all[1..]);
 }
 
+/// Where risks, advisories and standings of the tests are.
+pub(super) fn east(node: &str) -> Place<'_> {
+    Place { cluster: Some("east"), node }
+}
+
 /// The suite for risks, advisories and standings.
 pub(super) async fn outlook(store: &impl Results) {
     let mut kinds: Vec<_> = Kind::all().map(|kind| risk("a", 1, kind)).collect();
@@ -279,14 +287,14 @@ pub(super) async fn outlook(store: &impl Results) {
     let first = Outlook { risks: kinds, advisories: vec![advisory("a", 1)], standings: vec![standing("a", 1)] };
     let later = Outlook { risks: vec![risk("a", 2, Kind::Memory(Memory::Host))], ..Outlook::default() };
     let other = Outlook { advisories: vec![advisory("b", 1)], standings: vec![standing("b", 1)], ..Outlook::default() };
-    store.replace_outlook("a".into(), HOUR..2 * HOUR, &first).await.unwrap();
+    store.replace_outlook(east("a"), HOUR..2 * HOUR, &first).await.unwrap();
     assert_eq!(store.outlook(HOUR..2 * HOUR).await.unwrap(), first);
-    store.replace_outlook("a".into(), 2 * HOUR..3 * HOUR, &later).await.unwrap();
-    store.replace_outlook("b".into(), HOUR..2 * HOUR, &other).await.unwrap();
+    store.replace_outlook(east("a"), 2 * HOUR..3 * HOUR, &later).await.unwrap();
+    store.replace_outlook(east("b"), HOUR..2 * HOUR, &other).await.unwrap();
 
     let second = Outlook { risks: vec![risk("a", 1, Kind::Memory(Memory::Gpu))], ..Outlook::default() };
     for _ in 0..2 {
-        store.replace_outlook("a".into(), HOUR..2 * HOUR, &second).await.unwrap();
+        store.replace_outlook(east("a"), HOUR..2 * HOUR, &second).await.unwrap();
         let expected = Outlook { risks: second.risks.clone(), ..other.clone() };
         assert_eq!(store.outlook(HOUR..2 * HOUR).await.unwrap(), expected);
     }
@@ -300,13 +308,13 @@ pub(super) async fn outlook(store: &impl Results) {
         Outlook { advisories: vec![advisory("b", 1)], ..none.clone() },
         Outlook { standings: vec![standing("b", 1)], ..none },
     ] {
-        let refused = store.replace_outlook("a".into(), HOUR..2 * HOUR, &wrong).await;
+        let refused = store.replace_outlook(east("a"), HOUR..2 * HOUR, &wrong).await;
         assert!(matches!(refused, Err(StoreError::OutsideWindow { .. })), "{refused:?}");
     }
     let mut unreadable = risk("a", 1, Kind::Memory(Memory::Gpu));
     let Forecast::Exhaustion(exhaustion) = &mut unreadable.last.forecast else { panic!("{unreadable:?}") };
     exhaustion.at_risk = None;
     let (mixed, window) = (Outlook { risks: vec![unreadable], ..Outlook::default() }, HOUR..2 * HOUR);
-    store.replace_outlook("a".into(), window.clone(), &mixed).await.unwrap_err();
+    store.replace_outlook(east("a"), window.clone(), &mixed).await.unwrap_err();
     assert_eq!(store.outlook(window).await.unwrap().risks, second.risks, "a refused replacement changed something");
 }

@@ -105,7 +105,7 @@ pub fn standing(node: &str, hour: TimeMs) -> Standing {
     };
     let (check, status) = ("swap_off".to_owned(), "fail".to_owned());
     Standing {
-        cluster: None,
+        cluster: Some("east".to_owned()),
         node: node.to_owned(),
         start_ms: hour * HOUR,
         end_ms: (hour + 1) * HOUR,

@@ -46,7 +46,7 @@ async fn fill(dir: &Path) {
             advisories: vec![goodput_testing::advisory(node, 1)],
             standings: vec![goodput_testing::standing(node, 1)],
         };
-        store.replace_outlook(node.into(), HOUR..2 * HOUR, &outlook).await.unwrap();
+        store.replace_outlook(crate::contract::east(node), HOUR..2 * HOUR, &outlook).await.unwrap();
     }
     store.replace_achieved(HOUR..2 * HOUR, &[achieved("x"), achieved("y")]).await.unwrap();
     store.note_delivery(WEEK, &delivered("directory")).await.unwrap();

@@ -73,7 +73,7 @@ async fn replace(store: &Store) {
 async fn filled(dir: &Path) -> Store {
     let store = open(dir).await;
     replace(&store).await;
-    store.replace_outlook("a".into(), HOUR..2 * HOUR, &outlook()).await.unwrap();
+    store.replace_outlook(crate::contract::east("a"), HOUR..2 * HOUR, &outlook()).await.unwrap();
     store.replace_achieved(HOUR..2 * HOUR, &[achieved()]).await.unwrap();
     store
 }

@@ -1,6 +1,0 @@
--- A node's name is unique within its cluster only. Rows are replaced by both.
-ALTER TABLE achieved ADD COLUMN cluster TEXT; -- NULL: the series name none, or not told by the release that counted
-
--- Out of the JSON that the row has: NULL where that is damaged, or names none.
-ALTER TABLE standings ADD COLUMN cluster TEXT
-    GENERATED ALWAYS AS (CASE WHEN json_valid(standing) THEN json_extract(standing, '$.cluster') END) VIRTUAL;
