@@ -16,7 +16,7 @@ use sqlx::{Connection as _, SqliteConnection};
 const SQLITE_COLUMNS: &str = "
     SELECT concat_ws(' ', 'column', t.name, c.name, lower(c.type),
         CASE WHEN c.\"notnull\" OR c.pk > 0 THEN 'not null' ELSE 'null' END, 'default ' || c.dflt_value)
-    FROM sqlite_schema t, pragma_table_info(t.name) c
+    FROM sqlite_schema t, pragma_table_xinfo(t.name) c
     WHERE t.type = 'table' AND t.name NOT LIKE 'sqlite!_%' ESCAPE '!' AND t.name <> '_sqlx_migrations'";
 
 const POSTGRES_COLUMNS: &str = "
