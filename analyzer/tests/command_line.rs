@@ -252,7 +252,8 @@ fn serve_answers_refuses_a_second_one_and_stops_on_sigterm() {
     assert!(server.get("/-/ready").starts_with("HTTP/1.1 200 "));
     assert!(server.get("/").contains("No samples have come in yet"));
     let report = server.get("/report");
-    assert!(report.starts_with("HTTP/1.1 404 ") && report.contains("Nothing is stored yet"), "{report}");
+    assert!(report.starts_with("HTTP/1.1 200 ") && report.contains("Nothing is stored yet"), "{report}");
+    assert!(server.get("/report?week=2026-W47").starts_with("HTTP/1.1 404 "));
 
     let elsewhere = other.path().join("data");
     let taken = ["--data.dir", elsewhere.to_str().unwrap(), "serve", "--web.listen-address", &server.address];

@@ -1,7 +1,7 @@
 //! `/report`: the weekly report. It is the file that the command writes, so its style stands in it.
 
 use axum::extract::{Query, State};
-use axum::http::{HeaderName, header};
+use axum::http::{HeaderName, StatusCode, header};
 use axum::response::Html;
 use serde::Deserialize;
 
@@ -41,7 +41,9 @@ pub(super) async fn page<S: Results>(State(app): State<App<S>>, Query(query): Qu
         },
     };
     if report.accounted.is_none() {
-        return Err(no_data(&app, &report).await?);
+        let told = no_data(&app, &report).await?;
+        // Who named no week asked for nothing that is missing.
+        return Err(if query.week.is_some() { told } else { Problem { status: StatusCode::OK, ..told } });
     }
     let page = html::render(&report, &Site::served(vec![last, this])).map_err(|error| Problem::failed(&error))?;
     Ok((POLICY, Html(page)))

@@ -93,7 +93,7 @@ fn a_missed_report_is_delivered_once_whatever_is_restarted() -> Result<()> {
     let blocks = message["blocks"].as_array().context("no blocks")?;
     assert_eq!(blocks.last().context("no block")?["text"]["text"], link.as_str());
     assert!(message["text"].as_str().context("no text")?.starts_with(&format!("Goodput {}: ", week.label)));
-    assert!(blocks[2]["text"]["text"].as_str().context("no findings")?.contains("*idle_held*"), "{message}");
+    assert!(blocks[2]["text"]["text"].as_str().context("no findings")?.contains("(idle_held)"), "{message}");
 
     until_logged(&analyzer, DONE)?;
     for destination in ["directory", "webhook"] {

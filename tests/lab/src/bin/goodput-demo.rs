@@ -304,7 +304,7 @@ fn live(mut machine: Machine, programs: &Programs, analyzer: Running, stop: &Sto
         "\nThe node is live; its jobs and faults go on.\n  \
          metrics of the node      http://{}/metrics\n  \
          the analyzer             http://{}/\n  \
-         this week's report       http://{}/report\n\nCtrl-C stops everything.",
+         the report               http://{}/report\n\nCtrl-C stops everything.",
         programs.exporter, programs.analyzer, programs.analyzer
     ));
     while !stop.asked() {
