@@ -144,7 +144,7 @@ fn a_browser_goes_from_the_fleet_to_the_evidence() -> Result<()> {
     browser.open(&fleet)?;
     let seen = browser.text(CONTENT)?;
     let whole = hours(&intervals, |_| true);
-    assert!(seen.contains(&format!("productive of {whole} GPU-hours")), "{whole}: {seen}");
+    assert!(seen.contains(&format!("% of {whole} GPU-hours")), "{whole}: {seen}");
     assert!(seen.contains(NODES[1]), "a name is shown as it is: {seen}");
     let spoken = browser.spoken()?;
     let is_spoken = |role: &str, name: &str| spoken.iter().any(|s| s.role == role && s.name == name);
