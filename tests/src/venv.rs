@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result, ensure};
 
 /// The programs of the virtual environment `folder`, installed on first use and kept there: `pip install` with each
-/// of `installs` in turn. Another `wanted`, which names all that is installed, makes it anew. Tests that ask at the
+/// of `installs` in turn. Another `wanted`, which names all that is installed, makes it again. Tests that ask at the
 /// same time, of this process or of another, wait for the first.
 pub fn programs(folder: &Path, wanted: &str, installs: &[&[&str]]) -> Result<PathBuf> {
     fs::create_dir_all(folder)?;

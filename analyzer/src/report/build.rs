@@ -83,7 +83,6 @@ pub(super) fn summed(items: &[Item<'_>], before: &[Item<'_>], period: Period, pr
         nodes: with_caused(nodes, items, |i, culprit| RowKey::of(&i.cluster, &culprit.node)),
         models: rows(|_| true, |i| RowKey::of_all(i.model.as_deref())),
         gpus: with_caused(gpus, items, |i, culprit| RowKey::of(&i.cluster, &culprit.gpu).on(&culprit.node)),
-        indices: BTreeMap::new(),
         timeline: Timeline::of(items, axis),
         period,
     }

@@ -15,7 +15,7 @@ const SAME_CAPACITY: f64 = 0.02;
 /// The time that a period is compared with: the period before, or as much of it as this one has had.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Comparison {
-    /// `2026-W46`, or `Mon 00:00 to Wed 11:00 of 2026-W46`.
+    /// `2026-W46`, or `Mon to Wed 11:00 of 2026-W46`.
     pub label: String,
     /// Unix milliseconds.
     pub start_ms: TimeMs,

@@ -3,8 +3,6 @@
 //! [`build`] is pure; so are the renderings [`markdown`], [`html`] and [`csv`]. The JSON form is the model itself,
 //! its shape is documented here at each field and versioned by [`SCHEMA_VERSION`].
 
-use std::collections::BTreeMap;
-
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -154,9 +152,6 @@ pub struct Report {
     /// What the samples of another server left open, and what would show it; only there in reports of `try`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trial: Option<Trial>,
-    /// Index on its node by UUID, where samples tell.
-    #[serde(skip)]
-    pub indices: BTreeMap<String, String>,
     /// What happened when, for the chart; the CSV form has all of it.
     #[serde(skip)]
     pub timeline: chart::Timeline,
@@ -438,7 +433,7 @@ impl Report {
         let (risks, advisories) = (risk::rows(&outlook.risks), advisory::rows(&outlook.advisories));
         let tuning = tuning::tuning(
             &outlook.standings,
-            self.nodes.iter().filter_map(|row| Some((row.cluster.as_deref(), row.name.as_deref()?))),
+            self.nodes.iter().filter_map(|row| Some(goodput_store::Place::new(&row.cluster, row.name.as_deref()?))),
         );
         Self { risks, advisories, tuning, ..self }
     }

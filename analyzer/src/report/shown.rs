@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::{
-    Amount, ClassRow, Finding, FindingGroup, MAX_FINDINGS, MAX_SPANS, Place, Recoverable, Report, Row, Scope, Span,
-    fill, text,
+    Amount, ClassRow, Finding, FindingGroup, MAX_FINDINGS, MAX_SPANS, Recoverable, Report, Row, Scope, Span, fill, text,
 };
 use goodput_exposition::sample::TimeMs;
 use goodput_verdict::Class;
@@ -93,33 +92,6 @@ impl Report {
 
     fn hindrance(&self) -> &str {
         self.comparison.hindrance.as_deref().unwrap_or(text::UNKNOWN)
-    }
-
-    /// A GPU's name: its index on the node, where that is known.
-    #[must_use]
-    pub fn gpu_name(&self, node: &str, gpu: &str) -> String {
-        match self.indices.get(gpu) {
-            Some(index) => format!("GPU {index} on {node}"),
-            None => format!("{} on {node}", text::short(gpu)),
-        }
-    }
-
-    /// The same of a place whose UUID stands beside it: without an index, the node.
-    #[must_use]
-    pub fn place_name(&self, place: &Place) -> String {
-        match self.indices.get(&place.gpu) {
-            Some(_) => self.gpu_name(&place.node, &place.gpu),
-            None => place.node.clone(),
-        }
-    }
-
-    /// The name of a line: of one about a GPU, that of the GPU.
-    #[must_use]
-    pub fn row_name(&self, row: &Row) -> String {
-        match (&row.node, &row.name) {
-            (Some(node), Some(gpu)) => self.gpu_name(node, gpu),
-            _ => text::name(&row.name).to_owned(),
-        }
     }
 
     /// Is it about more than one cluster?
@@ -225,6 +197,17 @@ impl Report {
         let first = self.findings.iter_mut().enumerate();
         let first = first.filter(move |(n, _)| *n < MAX_FINDINGS || largest.contains(n)).map(|(_, finding)| finding);
         first.chain(self.unjudged.iter_mut().take(MAX_FINDINGS))
+    }
+}
+
+impl Row {
+    /// Its name, to be read: of a GPU, enough of its UUID and its node.
+    #[must_use]
+    pub fn label(&self) -> String {
+        match (&self.node, &self.name) {
+            (Some(node), Some(gpu)) => text::gpu(node, gpu),
+            _ => text::name(&self.name).to_owned(),
+        }
     }
 }
 

@@ -15,7 +15,7 @@ const MAX_MS: i64 = 35 * 24 * 3_600_000;
 /// What stands before the paths of pages, and the weeks that they lead to.
 #[derive(Clone, Debug, Default)]
 pub struct Site {
-    /// None where nobody knows: then there are no links to pages.
+    /// None where it is not known: then there are no links to pages.
     base: Option<String>,
     /// Other weeks to choose, where the analyzer serves the page.
     pub weeks: Vec<Period>,

@@ -191,6 +191,12 @@ pub(crate) fn short(uuid: &str) -> &str {
     uuid.char_indices().nth(12).map_or(uuid, |(end, _)| &uuid[..end])
 }
 
+/// A GPU's name where its UUID is not beside it.
+#[must_use]
+pub fn gpu(node: &str, uuid: &str) -> String {
+    format!("{} on {node}", short(uuid))
+}
+
 /// A coordinate: a hundredth of a unit is less than a pixel.
 pub(crate) fn fixed(value: f64) -> String {
     trimmed(format!("{value:.2}"))

@@ -10,6 +10,7 @@ use super::{Report, text};
 use goodput_exposition::sample::TimeMs;
 use goodput_rules::median::median;
 use goodput_rules::tuning::MIN_POOL;
+use goodput_store::Place;
 use goodput_verdict::{Measure, Paired, Standing};
 
 /// Fewer pairs cannot tell: of 5 that all point one way, the two-sided sign test gives 2 x 0.5^5 = 6.3 %, of 6 it gives
@@ -132,11 +133,8 @@ pub struct TuningRow {
     pub until_ms: TimeMs,
 }
 
-/// A node's cluster and name.
-type Place<'a> = (Option<&'a str>, &'a str);
-
 fn place(standing: &Standing) -> Place<'_> {
-    (standing.cluster.as_deref(), &standing.node)
+    Place::new(&standing.cluster, &standing.node)
 }
 
 /// Of the standings of a period. `nodes` are those that have capacity in it.
@@ -145,16 +143,16 @@ pub(super) fn tuning<'a>(standings: &[Standing], nodes: impl Iterator<Item = Pla
     let mut tuning = Tuning {
         rows: rows(standings),
         small_pools: small_pools(standings),
-        untold: nodes.filter(|node| !told.contains(node)).map(|(_, node)| node.to_owned()).collect(),
+        untold: nodes.filter(|node| !told.contains(node)).map(|place| place.node.to_owned()).collect(),
         ..Tuning::default()
     };
     let mut pairs: BTreeMap<(Place<'_>, Measure), Vec<&Paired>> = BTreeMap::new();
     for pair in standings.iter().flat_map(|s| &s.paired) {
-        pairs.entry(((pair.cluster.as_deref(), &pair.node), pair.measure)).or_default().push(pair);
+        pairs.entry((Place::new(&pair.cluster, &pair.node), pair.measure)).or_default().push(pair);
     }
     let (mut steady, mut odd) = (BTreeSet::new(), BTreeSet::new());
     for ((place, measure), pairs) in pairs {
-        let (cluster, node) = (place.0.map(str::to_owned), place.1.to_owned());
+        let (cluster, node) = (place.cluster.map(str::to_owned), place.node.to_owned());
         let Some(found) = Compared::of(&pairs) else {
             tuning.too_few.push(TooFew { cluster, node, measure, pairs: pairs.len() });
             continue;
@@ -206,7 +204,7 @@ impl Compared {
         self.slowdown >= MIN_SLOWDOWN * self.next
     }
 
-    fn slow(self, (cluster, node): Place<'_>, measure: Measure, rows: &[TuningRow]) -> SlowNode {
+    fn slow(self, Place { cluster, node }: Place<'_>, measure: Measure, rows: &[TuningRow]) -> SlowNode {
         let Compared { slowdown, low, high, pairs, runs, .. } = self;
         let here =
             rows.iter().filter(|row| row.cluster.as_deref() == cluster && row.nodes.iter().any(|other| other == node));

@@ -12,7 +12,7 @@ use super::page::{Frame, Link, Page, Problem, show};
 use super::share::{Shares, Tile, greatest_loss, judged_otherwise, tiles};
 use crate::app::App;
 use crate::report::{Amount, FORMULA, Item, Ledger, items, text};
-use goodput_store::Results;
+use goodput_store::{Place, Results};
 
 #[derive(Template)]
 #[template(path = "web/fleet.html")]
@@ -83,16 +83,13 @@ async fn newest<S: Results>(app: &App<S>, chosen: &Chosen) -> Result<Option<(Str
 /// The nodes, greatest loss first.
 fn nodes(items: &[Item<'_>], chosen: &Chosen) -> Vec<Node> {
     let mut by_node: BTreeMap<Place<'_>, Vec<&Item<'_>>> = BTreeMap::new();
-    items.iter().for_each(|i| by_node.entry((i.cluster.as_deref(), &i.node)).or_default().push(i));
+    items.iter().for_each(|i| by_node.entry(Place::new(&i.cluster, &i.node)).or_default().push(i));
     let mut nodes: Vec<Node> = by_node.into_iter().map(|(place, items)| node(place, &items, chosen)).collect();
     nodes.sort_by_key(|node| std::cmp::Reverse(node.lost_ms));
     nodes
 }
 
-/// A node's cluster and name.
-type Place<'a> = (Option<&'a str>, &'a str);
-
-fn node((cluster, name): Place<'_>, items: &[&Item<'_>], chosen: &Chosen) -> Node {
+fn node(Place { cluster, node: name }: Place<'_>, items: &[&Item<'_>], chosen: &Chosen) -> Node {
     let ledger = Ledger::of(items.iter().copied());
     let capacity = ledger.capacity().ms;
     Node {

@@ -28,7 +28,7 @@ fn standing(node: &str, hour: i64, slowdowns: &[(&str, f64)]) -> Standing {
 }
 
 fn of(standings: &[Standing]) -> Tuning {
-    tuning(standings, [(None, "n1")].into_iter())
+    tuning(standings, [Place::from("n1")].into_iter())
 }
 
 #[test]

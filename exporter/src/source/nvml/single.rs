@@ -1,7 +1,8 @@
 //! The C boundary, continued: calls for single numbers that nvml-wrapper lacks.
 //!
 //! Not among the wrapper's methods are the temperature margin, the row remapper's histogram, the license of a vGPU, the fabric
-//! in its versioned form, and the memory and the fabric by the calls of older drivers; its virtualization mode fails on modes newer than it.
+//! in its versioned form, and the memory and the fabric by the calls of older drivers; its virtualization mode fails on
+//! modes newer than it.
 
 #![allow(unsafe_code)]
 
