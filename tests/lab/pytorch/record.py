@@ -1,4 +1,4 @@
-"""Records a GPU under `train.py`: `record.py --exporter FILE --out DIR --data DIR PHASE:SECONDS...`. Needs root and a GPU.
+"""Records a GPU under `train.py` or `language.py`: `record.py --exporter FILE --out DIR --data DIR PHASE:SECONDS...`. Needs root and a GPU.
 
 `pages.jsonl.gz` has what goodput-exporter answered every two seconds, a line each, with made-up identities for the
 GPU's; `raw.tar.gz` has the job's log of what it did, what nvidia-smi said of the same moments, and what the programs
@@ -140,6 +140,7 @@ def main():
     parser.add_argument("--data", required=True)
     parser.add_argument("--free", type=float, default=10, help="seconds without a job, before and after")
     parser.add_argument("--interval", type=float, default=2)
+    parser.add_argument("--job", choices=("train.py", "language.py"), default="train.py")
     parser.add_argument("--job-flag", action="append", default=[])
     parser.add_argument("phases", nargs="+")
     args = parser.parse_args()
@@ -157,7 +158,7 @@ def main():
     threading.Thread(target=smi, args=(raw, stop), daemon=True).start()
     time.sleep(args.free)
     folders = cgroup()
-    command = [sys.executable, f"{HERE}/train.py", f"--data={args.data}", f"--edges={raw}/edges", *args.job_flag, *args.phases]
+    command = [sys.executable, f"{HERE}/{args.job}", f"--data={args.data}", f"--edges={raw}/edges", *args.job_flag, *args.phases]
     job = start(command, f"{raw}/job.log", preexec_fn=join(folders))
     print("the job ended with", job.wait(), flush=True)
     time.sleep(args.free)
