@@ -26,6 +26,8 @@ const FLOORS: &[(&str, &[(&str, f64)])] = &[
             ("collective_wait", 0.88),
         ],
     ),
+    ("h100-varied", &[("productive", 0.9), ("dataloader_storage", 0.95), ("idle_held", 0.9), ("cold_start", 0.8)]),
+    ("h100-repeated", &[("productive", 0.92), ("dataloader_storage", 0.95), ("no_demand", 0.95)]),
 ];
 
 fn tests() -> &'static Path {
@@ -56,6 +58,18 @@ fn a_gpu_at_its_stock_power_limit_is_not_derated() -> Result<()> {
             })
             .collect();
         assert_eq!(derated, BTreeSet::new(), "{name}");
+    }
+    Ok(())
+}
+
+/// Copies beside kernels, kernels of memory alone and kernels on few multiprocessors are work; a wait for the network is
+/// nobody's CPU.
+#[test]
+fn what_looks_like_a_fault_of_a_real_gpu_is_none() -> Result<()> {
+    let told = evaluate(&[trace("h100-varied")], &Thresholds::default())?.all.confusion;
+    let told: BTreeSet<&str> = told.values().flat_map(|told| told.keys()).map(AsRef::as_ref).collect();
+    for class in ["collective_wait", "host_noise", "host_to_device", "memory_pressure", "straggler", "timeslice_gap"] {
+        assert!(!told.contains(class), "{class} was told: {told:?}");
     }
     Ok(())
 }

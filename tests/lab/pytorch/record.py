@@ -1,4 +1,6 @@
-"""Records a GPU under `train.py` or `language.py`: `record.py --exporter FILE --out DIR --data DIR PHASE:SECONDS...`. Needs root and a GPU.
+"""Records a GPU under `train.py` or `language.py`: `record.py --exporter FILE --out DIR --data DIR PHASE:SECONDS...`.
+
+Needs root and a GPU. The log that becomes the truth is the first job's; `--beside` is for one that always works.
 
 `pages.jsonl.gz` has what goodput-exporter answered every two seconds, a line each, with made-up identities for the
 GPU's; `raw.tar.gz` has the job's log of what it did, what nvidia-smi said of the same moments, and what the programs
@@ -27,9 +29,9 @@ ecc.errors.corrected.volatile.total ecc.errors.uncorrected.volatile.total""".spl
 GPM = "1,2,3,4,5,6,7,9,10,11,12,13,20,21,60,61"
 
 
-def cgroup():
+def cgroup(number):
     """Folders of a new cgroup that is named like a container's; none where this machine has no cgroups to write to."""
-    name = f"docker-{'%064x' % (0x90090007 << 32 | os.getpid())}.scope"
+    name = f"docker-{0x90090000 + number:08x}{0:056x}.scope"
     root = "/sys/fs/cgroup"
     if not os.path.exists(f"{root}/cgroup.controllers") and not os.path.isdir(f"{root}/cpu"):
         subprocess.run(["mount", "-t", "cgroup2", "none", root], check=False)
@@ -132,6 +134,12 @@ def start(command, log, **more):
     return subprocess.Popen(command, stdout=open(log, "w"), stderr=subprocess.STDOUT, **more)
 
 
+def run(args, raw, log, folders, phases):
+    """Starts a job in a cgroup."""
+    command = [sys.executable, f"{HERE}/{args.job}", f"--data={args.data}", f"--edges={raw}/{log}", *args.job_flag, *phases]
+    return start(command, f"{raw}/{log.replace('edges', 'job')}.log", preexec_fn=join(folders))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--exporter", required=True)
@@ -142,6 +150,7 @@ def main():
     parser.add_argument("--interval", type=float, default=2)
     parser.add_argument("--job", choices=("train.py", "language.py"), default="train.py")
     parser.add_argument("--job-flag", action="append", default=[])
+    parser.add_argument("--beside", default="", help="phases of a second job, in a cgroup of its own, 15 s later")
     parser.add_argument("phases", nargs="+")
     args = parser.parse_args()
     raw = f"{args.out}/raw"
@@ -157,9 +166,11 @@ def main():
     ]
     threading.Thread(target=smi, args=(raw, stop), daemon=True).start()
     time.sleep(args.free)
-    folders = cgroup()
-    command = [sys.executable, f"{HERE}/{args.job}", f"--data={args.data}", f"--edges={raw}/edges", *args.job_flag, *args.phases]
-    job = start(command, f"{raw}/job.log", preexec_fn=join(folders))
+    folders, other_folders = cgroup(1), cgroup(2) if args.beside else []
+    job = run(args, raw, "edges", folders, args.phases)
+    if args.beside:
+        time.sleep(15)
+        others.append(run(args, raw, "edges-beside", other_folders, args.beside.split()))
     print("the job ended with", job.wait(), flush=True)
     time.sleep(args.free)
     stop.set()
@@ -168,7 +179,7 @@ def main():
         other.terminate()
     exporter.terminate()
     exporter.wait()
-    for folder in folders:
+    for folder in folders + other_folders:
         try:
             os.rmdir(folder)
         except OSError:

@@ -15,7 +15,8 @@ use goodput_lab::demo::check;
 use goodput_lab::demo::history::{History, STEP};
 use goodput_lab::demo::machine::Machine;
 use goodput_lab::demo::programs::{JOB, Programs};
-use goodput_lab::demo::script::Script;
+use goodput_lab::demo::script::{Fault, Script};
+use goodput_lab::demo::sections::Report;
 use goodput_lab::demo::send::Sender;
 use goodput_lab::demo::stop::Stop;
 use goodput_lab::process::Running;
@@ -282,16 +283,33 @@ fn check_faults(programs: &Programs, week: &Script, part: &Part, uuids: &[String
     ensure!(!faults.is_empty(), "no fault lies within these hours: there is nothing to check");
     say(&format!("\n{}", check::HEADING));
     let mut all_named = true;
-    for finding in faults.into_iter().flat_map(|fault| check::look_up(fault, uuids, &intervals)) {
+    for finding in faults.iter().flat_map(|fault| check::look_up(fault, uuids, &intervals)) {
         say(&finding.to_string());
         all_named &= finding.is_named();
     }
+    all_named &= all_have_sections(programs, part, &faults, uuids)?;
     let strays = check::stray(week, uuids, &intervals);
     if !strays.is_empty() {
         say("\nbeyond the script:");
     }
     strays.iter().for_each(|stray| say(&stray.to_string()));
     Ok(all_named && !strays.iter().any(check::Stray::is_too_much))
+}
+
+/// Does the report have a section for each fault?
+fn all_have_sections(programs: &Programs, part: &Part, faults: &[&Fault], uuids: &[String]) -> Result<bool> {
+    let file = programs.data.join("report.json");
+    programs.report(part.from, part.to, "json", &file)?;
+    let report = Report::parse(&std::fs::read_to_string(file)?)?;
+    let mut all = true;
+    for fault in faults {
+        let without = |uuid: &&String| report.section(fault, uuid).is_none();
+        for uuid in fault.gpus.iter().filter_map(|gpu| uuids.get(*gpu)).filter(without) {
+            say(&format!("{} on {uuid} has NO SECTION in the report", fault.class));
+            all = false;
+        }
+    }
+    Ok(all)
 }
 
 /// Goes on with the wall clock: the real exporter over the same machine, scraped by the analyzer.

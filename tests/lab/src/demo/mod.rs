@@ -5,5 +5,6 @@ pub mod history;
 pub mod machine;
 pub mod programs;
 pub mod script;
+pub mod sections;
 pub mod send;
 pub mod stop;
