@@ -117,8 +117,10 @@ impl Timeline {
         for (n, slice) in lane.slices.iter().enumerate() {
             let mut still_open = BTreeMap::new();
             let mut y = 0.0;
+            // Where a slice ends within an hour, its stretches may be spread over more than their part of it.
+            let whole = slice.values().sum::<f64>().max(self.slice_ms);
             for (class, ms) in slice.iter().filter(|(_, ms)| **ms > 0.0) {
-                let mark = self.mark(n, y, *class, ms / self.slice_ms);
+                let mark = self.mark(n, y, *class, ms / whole);
                 y += mark.height;
                 let index = match open.get(class) {
                     Some(index) if marks[*index].continues(&mark) => *index,
@@ -181,6 +183,7 @@ mod tests {
     use goodput_testing::bare;
     use goodput_verdict::Interval;
     use jiff::tz::TimeZone;
+    use proptest::prelude::*;
 
     const HOUR: i64 = 3_600_000;
 
@@ -210,5 +213,32 @@ mod tests {
             [(Class::Productive, 0.0, LANE_HEIGHT), (Class::Productive, 0.0, half), (Class::IdleHeld, half, half)]
         );
         assert_eq!((marks[0].start_ms, marks[0].end_ms), (start, start + 10 * HOUR));
+    }
+
+    proptest! {
+        /// Whatever the period: a slice of three days is less than half an hour.
+        #[test]
+        fn no_slice_is_drawn_out_of_its_lane(days in 1_i64..=21, work in 0..=60_i64, idle in 0..=60_i64, until in 1..=4_i64) {
+            let [from, to] = [0, days].map(|day| {
+                let day = jiff::civil::date(2026, 11, 16).saturating_add(jiff::Span::new().days(day));
+                format!("{day}T00:00:00Z")
+            });
+            let axis = Period::between(&from, &to, &TimeZone::UTC).unwrap();
+            let start = axis.start_ms;
+            let (work, idle) = (work * HOUR / 60, idle.min(60 - work) * HOUR / 60);
+            let hours = (0..24).map(|n| start + n * HOUR).flat_map(|at| {
+                let end = at + HOUR / until;
+                [
+                    Interval { ms: work, ..bare(Class::Productive, at..at + HOUR) },
+                    Interval { ms: idle.min(end - at), ..bare(Class::IdleHeld, at..end) },
+                ]
+            });
+            let intervals: Vec<Interval> = hours.filter(|i| i.ms > 0).collect();
+            let mut timeline = Timeline::of(&Summed::of(&intervals, &[]), axis);
+            NodeHour::fold(&intervals).iter().for_each(|hour| timeline.add(hour));
+            for mark in timeline.lanes.iter().flat_map(|lane| timeline.marks(lane)) {
+                prop_assert!(mark.y + mark.height <= LANE_HEIGHT + 1e-9 && mark.share <= 1.0 + 1e-9, "{mark:?}");
+            }
+        }
     }
 }

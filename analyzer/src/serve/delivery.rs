@@ -36,6 +36,8 @@ pub(super) struct Delivery {
     refused: Option<String>,
     /// [`Progress::reopened`] as last seen.
     reopened: u64,
+    /// The week whose verdicts are said to be awaited.
+    awaited: Option<String>,
     /// Since when the week that is due has been final.
     settled: Option<(String, Instant)>,
     failures: u32,
@@ -82,6 +84,7 @@ impl Delivery {
             finished: BTreeSet::new(),
             refused: None,
             reopened: 0,
+            awaited: None,
             settled: None,
             failures: 0,
             pause_until: None,
@@ -120,6 +123,7 @@ impl Delivery {
         }
         let Some(week) = due((self.now)(), &self.zone, &self.settings.schedule, &self.finished, final_until) else {
             self.settled = None;
+            self.tell_wait();
             return None;
         };
         if let Some(wait) = self.wait(&week) {
@@ -133,6 +137,16 @@ impl Delivery {
             }
             Err(undelivered) => Some(self.failed(&week, undelivered)),
         }
+    }
+
+    /// Says once which week is to be delivered as soon as its verdicts are final.
+    fn tell_wait(&mut self) {
+        let week = self.settings.schedule.newest((self.now)(), &self.zone).label;
+        if self.finished.contains(&week) || self.awaited.as_ref() == Some(&week) {
+            return;
+        }
+        tracing::info!(week, "the report waits until every verdict of the week is final");
+        self.awaited = Some(week);
     }
 
     /// How long to wait before the week may be delivered.

@@ -267,7 +267,8 @@ impl<S: Samples + Results> Judging<S> {
     }
 
     /// The last window with verdicts, which may be half judged, or what came in late and was not judged any more; without
-    /// verdicts, as far back as is caught up.
+    /// verdicts, as far back as is caught up. An hour that is final is judged once more, so that it is known from the first
+    /// round on that all before it is.
     async fn resume(&self, until: TimeMs) -> Result<TimeMs, StoreError> {
         let recut = self.recut_from(until).await?;
         let unjudged = self.store.unjudged_from().unwrap_or(until).min(recut);
@@ -280,7 +281,8 @@ impl<S: Samples + Results> Judging<S> {
                 Err(error) => return Err(error),
             };
             if is_judged {
-                return Ok(window.start.min(unjudged).saturating_sub(LOOK_AHEAD_MS).max(until - CATCH_UP_MS));
+                let from = window.start.min(unjudged).saturating_sub(LOOK_AHEAD_MS + HOUR_MS);
+                return Ok(from.max(until - CATCH_UP_MS));
             }
         }
         Ok(until - CATCH_UP_MS)

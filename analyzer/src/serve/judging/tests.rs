@@ -99,7 +99,9 @@ async fn after_a_restart_judging_goes_on_where_verdicts_end() {
     first.round(&mut first.judge.reader(0)).await.unwrap();
     let until = now() - SETTLE_MS;
     let second = Judging { progress: watch::Sender::default(), ..first };
-    assert_eq!(second.resume(until).await.unwrap(), START + 3 * HOUR_MS - LOOK_AHEAD_MS);
+    assert_eq!(second.resume(until).await.unwrap(), START + 2 * HOUR_MS - LOOK_AHEAD_MS);
+    second.round(&mut second.judge.reader(0)).await.unwrap();
+    assert_eq!(second.progress.borrow().final_until_ms, Some(START + 2 * HOUR_MS), "what was final is, without a wait");
 }
 
 /// Scrapes of the memory of a GPU that fills it in four hours.
@@ -292,14 +294,14 @@ async fn samples_that_came_in_late_and_were_not_judged_are_after_a_restart() {
         first.store.close().await;
         let until = now() - SETTLE_MS;
         let second = judging(dir.path()).await;
-        assert_eq!(second.resume(until).await.unwrap(), START + 3 * HOUR_MS - LOOK_AHEAD_MS, "all is judged");
+        assert_eq!(second.resume(until).await.unwrap(), START + 2 * HOUR_MS - LOOK_AHEAD_MS, "all is judged");
         idle_gpu(&second.intake, "GPU-b", "n2", START + HOUR_MS..START + 2 * HOUR_MS).await;
         if flush {
             second.store.flush().await.unwrap();
         }
         second.store.close().await;
         let third = judging(dir.path()).await;
-        assert_eq!(third.resume(until).await.unwrap(), START + HOUR_MS - LOOK_AHEAD_MS);
+        assert_eq!(third.resume(until).await.unwrap(), START - LOOK_AHEAD_MS);
         third.round(&mut third.judge.reader(0)).await.unwrap();
         let intervals = third.store.intervals(START + HOUR_MS..START + 2 * HOUR_MS).await.unwrap();
         assert_eq!(intervals.iter().filter(|i| i.gpu == "GPU-b").map(|i| i.ms).sum::<i64>(), HOUR_MS);
