@@ -292,17 +292,18 @@ mod tests {
                     scrape:\n\
                     - name: gpus\n  targets: [node1]\n  interval: fast\n\
                     colour: red\n\
-                    thresholds:\n  no_such: 1\n";
+                    thresholds:\n  no_such: 1\n  sustained_busy_rati: 1\n";
         let mistakes = Config::parse(file).unwrap_err();
         let error = ConfigError::Mistakes("goodput.yml".into(), mistakes).to_string();
         let lines: Vec<&str> = error.lines().collect();
-        assert_eq!(lines.len(), 5, "{error}");
+        assert_eq!(lines.len(), 6, "{error}");
         for (line, start) in lines.iter().zip([
             "goodput.yml:1: zone: expected the IANA name of a time zone such as Europe/Berlin, found \"Mars/Olympus\"",
             "goodput.yml:4: scrape[0].targets[0]: expected HOST:PORT such as node1:9400, found \"node1\"",
             "goodput.yml:5: scrape[0].interval: expected a positive duration such as 15s, 500ms or 1m30s, found \"fast\"",
             "goodput.yml:6: colour: unknown key, expected one of zone, scrape, thresholds, store, prices, report, application, ingest",
             "goodput.yml:8: thresholds.no_such: unknown key, expected one of ",
+            "goodput.yml:9: thresholds.sustained_busy_rati: unknown key (did you mean sustained_busy_ratio?), expected one of ",
         ]) {
             assert!(line.starts_with(start), "{line}\n{start}");
         }

@@ -124,10 +124,19 @@ impl<'a> Fields<'a> {
     /// Every key that was not taken is a mistake.
     pub(super) fn finish(self, mistakes: &mut Vec<Mistake>) {
         for (key, _) in &self.left {
-            let text = format!("{}{}: unknown key, expected one of {}", self.path, key.value, self.known.join(", "));
+            let hint =
+                similar(&key.value, &self.known).map(|known| format!(" (did you mean {known}?)")).unwrap_or_default();
+            let known = self.known.join(", ");
+            let text = format!("{}{}: unknown key{hint}, expected one of {known}", self.path, key.value);
             mistakes.push(Mistake { line: key.referenced.line(), text });
         }
     }
+}
+
+/// The key that was meant, where a slip of the keyboard separates them: a letter too few or too many, two swapped.
+fn similar<'a>(key: &str, known: &'a [String]) -> Option<&'a String> {
+    let near = known.iter().map(|known| (strsim::osa_distance(key, known), known));
+    near.min().filter(|(distance, known)| *distance <= 2 && distance * 3 <= known.len()).map(|(_, known)| known)
 }
 
 /// Reads one value; a mistake names it and says what was expected and found.

@@ -37,7 +37,7 @@ pub use trace::{Trace, find};
 #[derive(Debug, thiserror::Error)]
 pub enum EvaluateError {
     /// A file or folder cannot be read.
-    #[error("{}: {source}", path.display())]
+    #[error("cannot read {}", path.display())]
     Io {
         /// Which.
         path: PathBuf,
@@ -58,7 +58,7 @@ pub enum EvaluateError {
         reason: String,
     },
     /// The ledger does not add up.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: the ledger does not add up", path.display())]
     Judge {
         /// Whose.
         path: PathBuf,
