@@ -62,8 +62,8 @@ fn a_gpu_at_its_stock_power_limit_is_not_derated() -> Result<()> {
     Ok(())
 }
 
-/// Copies beside kernels, kernels of memory alone and kernels on few multiprocessors are work; a wait for the network is
-/// nobody's CPU.
+/// Copies beside kernels, kernels of memory alone and kernels on few multiprocessors are work; a wait for the network
+/// takes no CPU.
 #[test]
 fn what_looks_like_a_fault_of_a_real_gpu_is_none() -> Result<()> {
     let told = evaluate(&[trace("h100-varied")], &Thresholds::default())?.all.confusion;

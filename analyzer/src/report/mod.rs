@@ -84,7 +84,8 @@ const MS_PER_HOUR: f64 = 3_600_000.0;
 /// the data.
 const LEAST_COVERAGE: f64 = 0.9;
 const MAX_SPANS: usize = 4;
-const MAX_FINDINGS: usize = 30;
+/// Most findings, groups or rows of tuning that are shown; the JSON form has the others.
+pub const MAX_FINDINGS: usize = 30;
 
 /// The whole report.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]

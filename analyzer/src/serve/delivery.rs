@@ -123,7 +123,7 @@ impl Delivery {
         }
         let Some(week) = due((self.now)(), &self.zone, &self.settings.schedule, &self.finished, final_until) else {
             self.settled = None;
-            self.tell_wait();
+            self.tell_wait(final_until);
             return None;
         };
         if let Some(wait) = self.wait(&week) {
@@ -139,10 +139,10 @@ impl Delivery {
         }
     }
 
-    /// Says once which week is to be delivered as soon as its verdicts are final.
-    fn tell_wait(&mut self) {
+    /// Says once which week is to be delivered as soon as its verdicts are final; before any is, nothing is known.
+    fn tell_wait(&mut self, final_until: Option<TimeMs>) {
         let week = self.settings.schedule.newest((self.now)(), &self.zone).label;
-        if self.finished.contains(&week) || self.awaited.as_ref() == Some(&week) {
+        if final_until.is_none() || self.finished.contains(&week) || self.awaited.as_ref() == Some(&week) {
             return;
         }
         tracing::info!(week, "the report waits until every verdict of the week is final");

@@ -1,6 +1,6 @@
 """Records a GPU under `train.py` or `language.py`: `record.py --exporter FILE --out DIR --data DIR PHASE:SECONDS...`.
 
-Needs root and a GPU. The log that becomes the truth is the first job's; `--beside` is for one that always works.
+Needs root and a GPU. The log that becomes the truth is the first job's: with `--beside` it is to work all the time.
 
 `pages.jsonl.gz` has what goodput-exporter answered every two seconds, a line each, with made-up identities for the
 GPU's; `raw.tar.gz` has the job's log of what it did, what nvidia-smi said of the same moments, and what the programs

@@ -1,14 +1,12 @@
-//! Which section of the report tells of a fault: a reader opens the report, and finds there what the script did.
+//! Which section of the report is about a fault: a reader opens the report, and finds there what the script did.
 
 use std::time::SystemTime;
 
 use anyhow::{Context as _, Result};
+use goodput_analyzer::report::MAX_FINDINGS;
 use serde::Deserialize;
 
 use super::script::Fault;
-
-/// Most sections of a report; the groups after them are counted in it and not shown.
-const MOST: usize = 30;
 
 /// What this reads of the JSON report.
 #[derive(Deserialize)]
@@ -49,7 +47,7 @@ impl Report {
         serde_json::from_str(json).context("the report's JSON")
     }
 
-    /// The number of the section that tells of a fault on a GPU: of its class, with the GPU among its places and hours of
+    /// The number of the section that is about a fault on a GPU: of its class, with the GPU among its places and hours of
     /// the fault among its spans.
     #[must_use]
     pub fn section(&self, fault: &Fault, uuid: &str) -> Option<usize> {
@@ -58,7 +56,7 @@ impl Report {
             finding.places.iter().any(|place| place.gpu == uuid)
                 && finding.spans.iter().any(|span| span.start_ms < to_ms && span.end_ms > from_ms)
         };
-        let mut shown = self.groups.iter().take(MOST);
+        let mut shown = self.groups.iter().take(MAX_FINDINGS);
         let found = shown.position(|group| {
             group.class == fault.class && group.findings.iter().filter_map(|n| self.findings.get(*n)).any(tells)
         });
