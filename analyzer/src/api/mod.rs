@@ -5,6 +5,7 @@
 
 #[cfg(test)]
 mod check;
+mod csv;
 mod events;
 mod inventory;
 mod parameters;

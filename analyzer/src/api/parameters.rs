@@ -6,6 +6,15 @@ use serde_json::{Value, json};
 use super::query::{DEFAULT_LIMIT, MAX_LIMIT};
 use goodput_verdict::{Advice, Class, Memory, Sort};
 
+/// How lists may be written.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "lowercase", inline)]
+#[expect(dead_code, reason = "its schema alone is used")]
+enum Format {
+    Json,
+    Csv,
+}
+
 /// Something that a query may ask for.
 #[derive(Clone, Copy)]
 pub(super) struct Parameter {
@@ -55,6 +64,11 @@ pub(super) const CHARGED_TO: Parameter =
 pub(super) const ADVICE: Parameter = Parameter::new::<Advice>("advice", "Only this advice.");
 pub(super) const KIND: Parameter = Parameter::new::<Sort>("kind", "Only of this kind.");
 pub(super) const MEMORY: Parameter = Parameter::new::<Memory>("memory", "Only of this memory.");
+
+pub(super) const FORMAT: Parameter = Parameter::new::<Format>(
+    "format",
+    "How the list is written; json by default. csv has one line per item and no next: fewer lines than limit are the last.",
+);
 
 pub(super) const LIMIT: Parameter = Parameter {
     schema: |_| json_schema!({ "type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT }),

@@ -95,6 +95,15 @@ impl Asked {
         asked.map_err(|_| Problem::bad("week", "an ISO week such as 2026-W47", Some(week)))
     }
 
+    /// Is the list asked for as CSV?
+    pub(super) fn is_csv(&self) -> Result<bool, Problem> {
+        match self.get("format") {
+            None | Some("json") => Ok(false),
+            Some("csv") => Ok(true),
+            Some(other) => Err(Problem::bad("format", "one of json, csv", Some(other))),
+        }
+    }
+
     pub(super) fn part(&self) -> Result<Part, Problem> {
         let number = |field: &str, otherwise: usize, allowed: std::ops::RangeInclusive<usize>| {
             let Some(text) = self.get(field) else { return Ok(otherwise) };

@@ -3,7 +3,7 @@
 use schemars::{Schema, SchemaGenerator};
 use serde_json::{Value, json};
 
-use super::parameters::{END, Parameter, START};
+use super::parameters::{END, FORMAT, LIMIT, Parameter, START};
 use super::responses;
 
 /// A route that is read.
@@ -57,14 +57,25 @@ impl Route {
     /// All that a query may have.
     pub(super) fn parameters(&self) -> impl Iterator<Item = &'static Parameter> {
         const TIME: &[Parameter] = &[START, END];
+        const FORMATS: &[Parameter] = &[FORMAT];
         let time = if self.hours.is_some() { TIME } else { &[] };
-        time.iter().chain(self.asks)
+        let formats = if self.is_list() { FORMATS } else { &[] };
+        time.iter().chain(self.asks).chain(formats)
+    }
+
+    /// Is the answer a part of a list?
+    fn is_list(&self) -> bool {
+        self.asks.iter().any(|parameter| parameter.name == LIMIT.name)
     }
 
     /// What OpenAPI calls a path item.
     pub(super) fn described(&self, answer: &Schema, schemas: &mut SchemaGenerator) -> Value {
         let mut responses = responses::of(self.reads);
-        responses.insert("200".to_owned(), responses::json("The answer, with an ETag.", answer));
+        let mut found = responses::json("The answer, with an ETag.", answer);
+        if self.is_list() {
+            found["content"]["text/csv"] = json!({ "schema": { "type": "string" } });
+        }
+        responses.insert("200".to_owned(), found);
         let mut operation = json!({
             "summary": self.summary,
             "operationId": self.path.trim_start_matches('/').trim_end_matches(".json"),

@@ -5,6 +5,7 @@ use std::future::{Future, ready};
 use std::sync::Arc;
 
 use axum::extract::{Query, State};
+use axum::response::IntoResponse as _;
 use axum::{Json, Router, routing};
 use schemars::generate::SchemaSettings;
 use schemars::transform::transform_subschemas;
@@ -14,7 +15,7 @@ use serde_json::{Map, Value, json};
 
 use super::query::Asked;
 use super::route::{Reads, Route};
-use super::{Answer, events, responses};
+use super::{Answer, csv, events, responses};
 use crate::app::App;
 
 /// What the description says of all routes.
@@ -62,7 +63,10 @@ impl<S: Clone + Send + Sync + 'static> Table<S> {
         F: Future<Output = Answer<T>> + Send + 'static,
     {
         let checked = async move |State(app): State<App<S>>, Query(given): Query<BTreeMap<String, String>>| {
-            handler(app, Asked::of(given, &route)?).await.map(Json)
+            let asked = Asked::of(given, &route)?;
+            let is_csv = asked.is_csv()?;
+            let answer = handler(app, asked).await?;
+            if is_csv { csv::answer(&answer) } else { Ok(Json(answer).into_response()) }
         };
         self.router = self.router.route(route.path, routing::get(checked));
         self

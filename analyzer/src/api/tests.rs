@@ -78,7 +78,7 @@ fn the_page_lists_every_route_and_parameter() {
         let row = page.lines().find(|line| line.starts_with(&format!("| `/api/v1{path}` |")));
         let row = row.unwrap_or_else(|| panic!("docs/reference/api.md lacks {path}"));
         let names = parameters.iter().filter_map(|parameter| parameter["name"].as_str());
-        for name in names.filter(|name| !["limit", "cursor"].contains(name)) {
+        for name in names.filter(|name| !["limit", "cursor", "format"].contains(name)) {
             assert!(row.contains(&format!("`{name}`")), "docs/reference/api.md lacks {name} of {path}");
         }
     }
@@ -275,4 +275,25 @@ async fn an_answer_that_is_still_the_same_is_not_sent_again() {
     let again = served.request(&path, Some(&tag)).await;
     assert_eq!((first.status().as_u16(), again.status().as_u16()), (200, 304));
     assert_eq!(served.request(&path, Some("\"other\"")).await.status().as_u16(), 200);
+}
+
+#[tokio::test]
+async fn a_list_is_csv_where_that_is_asked_for() {
+    let served = serve("n1").await;
+    let path = format!("/api/v1/intervals?{}", range());
+    let all = data(&served, &format!("/intervals?{}", range())).await;
+    let (status, kind, text) = served.get(&format!("{path}&format=csv")).await;
+    assert_eq!((status, kind.as_str()), (200, "text/csv; charset=utf-8; header=present"));
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), all.len() + 1, "{text}");
+    let columns: Vec<&str> = lines[0].split(',').collect();
+    // Those before the first text with a comma in it.
+    let column = |name: &str| columns.iter().position(|own| *own == name).unwrap();
+    let class = lines[1].split(',').nth(column("class")).unwrap();
+    assert_eq!(class, all[0]["class"].as_str().unwrap());
+    assert!(lines[1].contains(",GPU-a,") && columns.contains(&"energy.mj"), "{text}");
+    assert_eq!(served.get(&format!("{path}&format=json")).await.1, "application/json");
+    let (status, error) = get(&served, "/intervals?format=xml").await;
+    assert_eq!((status, &error["error"]["expected"]), (400, &Value::from("one of json, csv")));
+    assert_eq!(get(&served, "/health?format=csv").await.0, 400, "it is no list");
 }

@@ -74,7 +74,8 @@ fn evidence(interval: &Interval) -> String {
     text
 }
 
-fn quoted(field: String) -> String {
+/// A field of a line.
+pub(crate) fn quoted(field: String) -> String {
     let field = cell(&field);
     let special = |c| matches!(c, ',' | '"' | '\n' | '\r');
     if field.contains(special) { format!("\"{}\"", field.replace('"', "\"\"")) } else { field.into_owned() }
