@@ -197,6 +197,8 @@ pub(crate) mod tests {
     pub(crate) struct Served {
         pub(crate) store: Store,
         pub(crate) reads: Arc<Reads>,
+        pub(crate) progress: watch::Sender<Progress>,
+        pub(crate) deliveries: watch::Sender<Deliveries>,
         address: SocketAddr,
         stop: watch::Sender<bool>,
         _dir: tempfile::TempDir,
@@ -248,8 +250,8 @@ pub(crate) mod tests {
         ) -> Served {
             let reads = Arc::new(reads);
             let (stop, stopping) = watch::channel(false);
-            let progress = watch::channel(known).1;
-            let deliveries = watch::channel(Deliveries::default()).1;
+            let (told, progress) = watch::channel(known);
+            let (delivered, deliveries) = watch::channel(Deliveries::default());
             let (zone, pricing) = (TimeZone::UTC, Pricing::default());
             let ways_in = Default::default();
             let app = App {
@@ -268,7 +270,7 @@ pub(crate) mod tests {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let address = listener.local_addr().unwrap();
             tokio::spawn(axum::serve(listener, router(app)).into_future());
-            Served { store, reads, address, stop, _dir: dir }
+            Served { store, reads, progress: told, deliveries: delivered, address, stop, _dir: dir }
         }
 
         /// The answer to a client that has the one with this tag.

@@ -12,7 +12,7 @@ use jiff::tz::TimeZone;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
-use crate::app::{Deliveries, Outcomes, Progress};
+use crate::app::{Awaited, Deliveries, Due, Outcomes, Progress};
 use crate::deliver::webhook::{self, backoff};
 use crate::deliver::{Destination, Edition, NotTaken, Settings, Step, digest, directory, forms, slack};
 use crate::report::{Period, Pricing, Report, Site, intervals, stored};
@@ -20,6 +20,11 @@ use crate::schedule::{due, instant};
 use goodput_exposition::sample::TimeMs;
 use goodput_store::Store;
 use goodput_verdict::{Delivered, Interval};
+
+/// What a report may wait for.
+const FINAL: &str = "every verdict of the week to be final";
+const SETTLE: &str = "its verdicts to stand for a while";
+const RETRY: &str = "the next attempt, after one that failed";
 
 /// The loop's parts.
 pub(super) struct Delivery {
@@ -72,7 +77,7 @@ impl Delivery {
             webhook::resolve(address).map_err(anyhow::Error::msg).context("report.webhook")?;
         }
         let destinations = settings.destinations().map(|destination| (destination, Outcomes::default())).collect();
-        let (tally, told) = watch::channel(Deliveries { destinations, restated: 0 });
+        let (tally, told) = watch::channel(Deliveries { destinations, ..Deliveries::default() });
         let delivery = Self {
             store,
             settings,
@@ -127,21 +132,47 @@ impl Delivery {
             return None;
         };
         if let Some(wait) = self.wait(&week) {
+            let what = if self.failures > 0 { RETRY } else { SETTLE };
+            self.show(Some((week.label, what)), Some(wait));
             return Some(wait);
         }
         match self.deliver(&week).await {
             Ok(()) => {
                 self.failures = 0;
                 self.finish(week);
+                self.show(None, None);
                 None
             }
-            Err(undelivered) => Some(self.failed(&week, undelivered)),
+            Err(undelivered) => {
+                let wait = self.failed(&week, undelivered);
+                self.show(Some((week.label, RETRY)), Some(wait));
+                Some(wait)
+            }
         }
+    }
+
+    /// Notes for the pages which week waits for what and how long, and which comes next.
+    fn show(&self, awaited: Option<(String, &'static str)>, wait: Option<Duration>) {
+        let now = (self.now)();
+        let until_ms = wait.map(|wait| now.saturating_add(TimeMs::try_from(wait.as_millis()).unwrap_or(TimeMs::MAX)));
+        let next = self.next();
+        let at_ms = self.settings.schedule.run_ms(&next, &self.zone);
+        self.tally.send_modify(|tally| {
+            tally.awaited = awaited.map(|(week, what)| Awaited { week, what, until_ms });
+            tally.next = Some(Due { week: next.label, at_ms });
+        });
+    }
+
+    /// The first week whose run has not come.
+    fn next(&self) -> Period {
+        let newest = self.settings.schedule.newest((self.now)(), &self.zone);
+        Period::this_week(instant(newest.end_ms), &self.zone)
     }
 
     /// Says once which week is to be delivered as soon as its verdicts are final; before any is, nothing is known.
     fn tell_wait(&mut self, final_until: Option<TimeMs>) {
         let week = self.settings.schedule.newest((self.now)(), &self.zone).label;
+        self.show((!self.finished.contains(&week)).then(|| (week.clone(), FINAL)), None);
         if final_until.is_none() || self.finished.contains(&week) || self.awaited.as_ref() == Some(&week) {
             return;
         }
@@ -161,12 +192,8 @@ impl Delivery {
     }
 
     fn finish(&mut self, week: Period) {
-        let schedule = &self.settings.schedule;
-        let mut next = Period::this_week(instant(week.end_ms), &self.zone);
-        while schedule.run_ms(&next, &self.zone) <= (self.now)() {
-            next = Period::this_week(instant(next.end_ms), &self.zone);
-        }
-        let at = next.show(schedule.run_ms(&next, &self.zone));
+        let next = self.next();
+        let at = next.show(self.settings.schedule.run_ms(&next, &self.zone));
         tracing::info!(week = week.label, next = next.label, at, "nothing is left to deliver");
         self.finished.insert(week.label);
     }

@@ -7,8 +7,8 @@ use axum::extract::State;
 
 use super::clock::{Clock, HOUR_MS, instant, rfc3339};
 use super::page::{Frame, Link, Page, show};
-use crate::app::App;
 use crate::app::conditions::Finding;
+use crate::app::{App, Awaited, Outcomes};
 use crate::report::Period;
 use goodput_exposition::sample::TimeMs;
 use goodput_store::{Appended, Results};
@@ -30,6 +30,10 @@ struct StatePage {
     unjoined: Vec<String>,
     /// Hours that were cut for another time zone: from, to, and both as `classify` takes them.
     recut: Vec<[String; 4]>,
+    deliveries: Vec<Delivery>,
+    /// The week that waits and what for, and the next one; to be read.
+    awaited: Option<String>,
+    next: Option<String>,
     /// Conditions that hold.
     conditions: Vec<Finding>,
     /// How many were looked at.
@@ -41,11 +45,20 @@ struct StatePage {
     more_sources: usize,
 }
 
+/// A place that reports are delivered to.
+struct Delivery {
+    destination: &'static str,
+    last: Option<String>,
+    delivered: u64,
+    failed: u64,
+    state: &'static str,
+}
+
 pub(super) async fn page<S: Results>(State(app): State<App<S>>) -> Page {
     let conditions = app.conditions();
     let stats = app.store.stats();
     let (progress, account, clock) = (app.progress.borrow().clone(), app.intake.account(), Clock { zone: app.zone });
-    let now = instant((app.now)());
+    let (now, deliveries) = (instant((app.now)()), app.deliveries.borrow().clone());
     let mut sources: Vec<(String, TimeMs)> = account.last_sample.into_iter().collect();
     sources.sort_by_key(|(_, time)| *time);
     let more_sources = sources.len().saturating_sub(MAX_LINES);
@@ -58,6 +71,13 @@ pub(super) async fn page<S: Results>(State(app): State<App<S>>) -> Page {
         last_week: Period::last_week(now, &clock.zone).label,
         zone: clock.zone_name(),
         judged_until: progress.judged_until_ms.map(show_time),
+        awaited: deliveries.awaited.as_ref().map(|awaited| waits(awaited, &clock)),
+        next: deliveries.next.as_ref().map(|due| format!("{}, from {} on", due.week, clock.show(due.at_ms))),
+        deliveries: deliveries
+            .destinations
+            .iter()
+            .map(|(to, outcomes)| delivery(to.name(), outcomes, &clock))
+            .collect(),
         took_seconds: format!("{:.2}", progress.took.as_secs_f64()),
         failures: progress.failures,
         recut: progress.cut_otherwise.iter().map(|hours| recut(hours, &clock)).collect(),
@@ -72,6 +92,21 @@ pub(super) async fn page<S: Results>(State(app): State<App<S>>) -> Page {
         sources: sources.into_iter().map(|(source, time)| (source, show_time(time))).collect(),
         more_sources,
     })
+}
+
+fn waits(Awaited { week, what, until_ms }: &Awaited, clock: &Clock) -> String {
+    let until = until_ms.map_or_else(String::new, |until| format!(", until {} at least", clock.show(until)));
+    format!("The report of {week} waits for {what}{until}.")
+}
+
+fn delivery(destination: &'static str, outcomes: &Outcomes, clock: &Clock) -> Delivery {
+    Delivery {
+        destination,
+        last: outcomes.last_success_ms.map(|time| clock.show(time)),
+        delivered: outcomes.delivered,
+        failed: outcomes.failed + outcomes.refused,
+        state: if outcomes.overdue { "overdue: the last attempt failed" } else { "no attempt is overdue" },
+    }
 }
 
 fn recut(hours: &Range<TimeMs>, clock: &Clock) -> [String; 4] {

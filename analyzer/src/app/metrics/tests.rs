@@ -75,7 +75,7 @@ fn tally() -> Deliveries {
     let directory = Outcomes { delivered: 1, last_success_ms: Some(1_795_237_000_000), ..Outcomes::default() };
     let webhook = Outcomes { failed: 2, refused: 3, overdue: true, ..Outcomes::default() };
     let destinations = BTreeMap::from([(Destination::Directory, directory), (Destination::Webhook, webhook)]);
-    Deliveries { destinations, restated: 1 }
+    Deliveries { destinations, restated: 1, ..Deliveries::default() }
 }
 
 fn counts() -> Counts {
