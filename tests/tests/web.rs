@@ -175,6 +175,8 @@ fn a_browser_goes_from_the_fleet_to_the_evidence() -> Result<()> {
         "{drawn}"
     );
 
+    acts(&mut browser, &fleet)?;
+
     browser.open(&fleet)?;
     browser.press_until("Tab", &format!("e.innerText === {}", json!(NODES[0])))?;
     browser.follow_by_keyboard()?;
@@ -189,6 +191,39 @@ fn a_browser_goes_from_the_fleet_to_the_evidence() -> Result<()> {
 
     looks(&mut browser, &fleet, &by_mouse)?;
     assert_eq!(browser.complaints(&home), Vec::<String>::new());
+    Ok(())
+}
+
+/// From the first finding to its evidence, and over the run to its GPU; a search and a period by their forms.
+fn acts(browser: &mut Browser, fleet: &str) -> Result<()> {
+    browser.open(fleet)?;
+    browser.follow_by_mouse("document.querySelector('.findings tbody th > a')")?;
+    let evidence = browser.text("location.pathname")?;
+    assert!(evidence.ends_with("/evidence"), "{evidence}");
+
+    browser.open(fleet)?;
+    browser.follow_by_mouse("document.querySelector('nav.top a[href=\"/runs\"]')")?;
+    browser.follow_by_mouse(&link_to(OWNERS[0]))?;
+    let seen = browser.text(CONTENT)?;
+    assert!(seen.contains("Late input from storage") && seen.contains("Its GPUs over time"), "{seen}");
+    browser.follow_by_mouse("document.querySelector('.laneName a')")?;
+    assert!(browser.text("location.pathname")?.starts_with("/gpus/GPU-"));
+
+    let search = "document.querySelector('input[type=search]')";
+    browser.eval(&format!("{search}.value = 'job_47'; 0"))?;
+    browser.follow_by_mouse("document.querySelector('form.search button')")?;
+    assert!(browser.text(CONTENT)?.contains("Runs job_4711 job_4712 job_4713"), "{}", browser.text(CONTENT)?);
+
+    browser.open(fleet)?;
+    browser.eval("document.querySelector('details.picker').open = true; 0")?;
+    browser.follow_by_mouse("document.querySelector('details.picker form button')")?;
+    let hours = browser.text("document.querySelector('h1 + p').innerText")?;
+    browser.open(fleet)?;
+    assert_eq!(
+        hours,
+        browser.text("document.querySelector('h1 + p').innerText")?,
+        "the form begins with what is shown"
+    );
     Ok(())
 }
 
@@ -207,6 +242,10 @@ fn looks(browser: &mut Browser, fleet: &str, evidence: &str) -> Result<()> {
         ("node", format!("{home}nodes/{}?{query}", NODES[0])),
         ("gpu", format!("{gpu}?{query}")),
         ("evidence", evidence.to_owned()),
+        ("findings", format!("{home}findings?{query}")),
+        ("runs", format!("{home}runs?{query}")),
+        ("run", format!("{home}runs/{}?{query}", OWNERS[0])),
+        ("search", format!("{home}search?q=job")),
         ("state", format!("{home}state")),
         ("report", format!("{home}report")),
     ];

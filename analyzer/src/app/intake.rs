@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use goodput_exposition::sample::{Batch, Series, TimeMs};
+use goodput_exposition::sample::{Batch, Labels, Series, TimeMs};
 use goodput_store::{Appended, Events, Results, Samples, Selection, StoreError, Taken};
 use goodput_verdict::HOUR_MS;
 use goodput_verdict::event::Event;
@@ -83,6 +83,10 @@ impl<S: Samples> Samples for Intake<S> {
 
     async fn select(&self, selection: &Selection) -> Result<Vec<Series>, StoreError> {
         self.store.select(selection).await
+    }
+
+    fn known(&self, selection: &Selection) -> Vec<Labels> {
+        self.store.known(selection)
     }
 }
 

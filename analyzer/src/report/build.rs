@@ -5,10 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::chart::Timeline;
 use super::comparison::{comparison, reach};
 use super::contradiction::contradictions;
-use super::finding::{Proving, findings};
+use super::finding::Proving;
 use super::gap::gaps;
-use super::group::groups;
-use super::order::rank;
+use super::losses::Losses;
 use super::price::{MICROS, Price};
 use super::sum::{Amount, Sum};
 use super::summed::{Item, Summed};
@@ -46,12 +45,7 @@ pub(super) fn summed(items: &[Item<'_>], before: &[Item<'_>], period: Period, pr
     let (ledger, ledger_before) = (Ledger::of(items), before.map(Ledger::of));
     let accounted = span(items.iter().map(Item::interval));
     let axis = accounted.as_ref().map_or_else(|| period.clone(), |span| period.around(span.start_ms, span.end_ms));
-    let findings = findings(items, before, ledger.capacity().ms);
-    let (mut unjudged, mut findings): (Vec<_>, Vec<_>) = findings.into_iter().partition(|f| is_unjudged(f.class));
-    unjudged.sort_by_key(|f| std::cmp::Reverse(f.lost.gpu_ms));
-    rank(&mut findings);
-    let mut groups = groups(&findings, items, before, ledger.capacity().ms);
-    rank(&mut groups);
+    let Losses { findings, groups, unjudged } = Losses::of(items, before, ledger.capacity().ms);
     let rows = |filter: fn(Class) -> bool, key: fn(&Interval) -> RowKey<'_>| rows(items, before, filter, key);
     let nodes = rows(|_| true, |i| RowKey::of(&i.cluster, &i.node));
     let gpus = rows(|_| true, |i| RowKey::of(&i.cluster, &i.gpu).on(&i.node));
@@ -95,11 +89,6 @@ fn of_named(rows: Vec<Row>) -> Vec<Row> {
 
 fn is_held(class: Class) -> bool {
     class.group() != Group::Capacity
-}
-
-/// No cause can be named: there are no samples, or not enough evidence.
-fn is_unjudged(class: Class) -> bool {
-    matches!(class, Class::NoData | Class::Unexplained)
 }
 
 /// Sums by class.

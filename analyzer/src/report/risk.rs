@@ -166,11 +166,7 @@ impl RiskRow {
     /// What is damaged, to be read.
     #[must_use]
     pub fn signs(&self) -> Vec<String> {
-        let sign = |e: &goodput_verdict::Evidence| {
-            let shown = |value| units::measure(value, &e.unit);
-            format!("{} {} (threshold {})", e.signal, shown(e.value), shown(e.threshold))
-        };
-        self.damage.iter().flat_map(|damage| damage.evidence.iter().map(sign)).collect()
+        self.damage.as_ref().map(signs).unwrap_or_default()
     }
 }
 
@@ -216,6 +212,15 @@ pub(crate) fn title(kind: Kind) -> String {
         Kind::Eviction(signal) => format!("eviction by {}", signal.name()),
         Kind::Hardware(fault) => format!("GPU hardware, {}", fault.name().replace('_', " ")),
     }
+}
+
+/// What is damaged, to be read.
+pub(crate) fn signs(damage: &Damage) -> Vec<String> {
+    let sign = |e: &goodput_verdict::Evidence| {
+        let shown = |value| units::measure(value, &e.unit);
+        format!("{} {} (threshold {})", e.signal, shown(e.value), shown(e.threshold))
+    };
+    damage.evidence.iter().map(sign).collect()
 }
 
 /// How full something at risk is and when it is full, to be read; none where it is not at risk.

@@ -101,6 +101,18 @@ pub fn build(history: &History, intervals: &[Interval], period: &Range<TimeMs>) 
     by_run.into_iter().filter_map(|(id, all)| Run::of(&id, &all, &history.progress, intervals, period)).collect()
 }
 
+/// Of these runs those that held some of the intervals.
+pub(crate) fn of(history: &History, intervals: &[Interval], period: &Range<TimeMs>) -> Vec<Run> {
+    let holds = |place: &Place| intervals.iter().any(|i| place.is_of(&i.node, i.owner.as_deref()));
+    let theirs: BTreeSet<RunId> = attempts(&history.events)
+        .into_iter()
+        .filter(|attempt| attempt.places.iter().any(holds))
+        .map(|attempt| attempt.run)
+        .collect();
+    let events = history.events.iter().filter(|event| theirs.contains(&event.run)).cloned().collect();
+    build(&History { events, progress: history.progress.clone() }, intervals, period)
+}
+
 /// The nodes that the runs of a period ran on; none where a job did not tell its node. Intervals of other nodes say
 /// nothing of the runs.
 #[must_use]

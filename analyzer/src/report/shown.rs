@@ -167,16 +167,13 @@ impl Report {
     /// Of a group, the finding that lost most.
     #[must_use]
     pub fn largest(&self, group: &FindingGroup) -> Option<&Finding> {
-        self.findings.get(*group.findings.first()?)
+        group.largest(&self.findings)
     }
 
     /// Whose it is: the run or node, where it is one finding; else what its findings have in common.
     #[must_use]
     pub fn whose(&self, group: &FindingGroup) -> String {
-        match (group.findings.as_slice(), self.largest(group)) {
-            ([_], Some(finding)) => finding.subject().to_owned(),
-            _ => group.subject(),
-        }
+        group.whose(&self.findings)
     }
 
     /// Of a group, those after its largest, as many as a reader takes in.
@@ -224,6 +221,21 @@ impl ClassRow {
 }
 
 impl FindingGroup {
+    /// The one of these findings that lost most in the group.
+    #[must_use]
+    pub fn largest<'f>(&self, findings: &'f [Finding]) -> Option<&'f Finding> {
+        findings.get(*self.findings.first()?)
+    }
+
+    /// As [`Report::whose`].
+    #[must_use]
+    pub fn whose(&self, findings: &[Finding]) -> String {
+        match (self.findings.as_slice(), self.largest(findings)) {
+            ([_], Some(finding)) => finding.subject().to_owned(),
+            _ => self.subject(),
+        }
+    }
+
     /// What its findings have in common, to be read.
     #[must_use]
     pub fn subject(&self) -> String {

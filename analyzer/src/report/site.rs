@@ -4,7 +4,7 @@
 use jiff::Timestamp;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use super::{Finding, Period, Report, Row};
+use super::{Finding, FindingGroup, Period, Report, Row};
 use goodput_exposition::sample::TimeMs;
 
 /// What RFC 3986 lets stand as it is in every part of an address.
@@ -28,8 +28,16 @@ pub(crate) fn escaped(text: &str) -> String {
 
 /// Path of a node's page; without a cluster, of all nodes of the name.
 pub(crate) fn node(cluster: Option<&str>, name: &str) -> String {
-    let within = cluster.map_or(String::new(), |cluster| format!("/clusters/{}", escaped(cluster)));
-    format!("{within}/nodes/{}", escaped(name))
+    format!("{}/nodes/{}", within(cluster), escaped(name))
+}
+
+fn within(cluster: Option<&str>) -> String {
+    cluster.map_or(String::new(), |cluster| format!("/clusters/{}", escaped(cluster)))
+}
+
+/// Path of a run's page; without a cluster, of all runs of the name.
+pub(crate) fn run(cluster: Option<&str>, name: &str) -> String {
+    format!("{}/runs/{}", within(cluster), escaped(name))
 }
 
 /// Path of a GPU's page.
@@ -84,11 +92,23 @@ impl Site {
         Some(format!("{}{}", self.base.as_ref()?, evidence(finding)?))
     }
 
-    /// The page of a line's GPU.
+    /// The line of a group on the page of findings.
     #[must_use]
-    pub fn row(&self, report: &Report, row: &Row) -> Option<String> {
-        row.node.as_ref()?;
-        self.gpu(report, row.name.as_ref()?)
+    pub fn finding(&self, report: &Report, group: &FindingGroup) -> Option<String> {
+        Some(format!("{}/findings?{}#{}", self.base.as_ref()?, query(&report.period)?, group.id))
+    }
+
+    /// The page of a line's GPU, run or node.
+    #[must_use]
+    pub fn row(&self, report: &Report, row: &Row, anchor: &str) -> Option<String> {
+        let (cluster, name) = (row.cluster.as_deref(), row.name.as_ref()?);
+        let path = match anchor {
+            "gpus" => gpu(name),
+            "owners" => run(cluster, name),
+            "nodes" => node(cluster, name),
+            _ => return None,
+        };
+        Some(format!("{}{path}?{}", self.base.as_ref()?, query(&report.period)?))
     }
 }
 

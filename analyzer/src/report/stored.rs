@@ -73,12 +73,13 @@ async fn read<'p>(
     Ok(summed.items())
 }
 
-/// What is summed of a range, without prices.
-pub(crate) async fn items(
+/// What is summed of a range.
+pub(crate) async fn items<'p>(
     verdicts: &impl ReadVerdicts,
     range: &Range<TimeMs>,
-) -> Result<Vec<Item<'static>>, StoreError> {
-    let mut items = read(verdicts, range, &[], |_| ()).await?;
+    prices: &'p [Price],
+) -> Result<Vec<Item<'p>>, StoreError> {
+    let mut items = read(verdicts, range, prices, |_| ()).await?;
     let known = known_clusters(items.iter().map(Item::interval));
     recall(&known, items.iter_mut().map(Item::interval_mut));
     Ok(items)

@@ -12,7 +12,7 @@ use crate::report::{Period, PeriodError};
 use goodput_exposition::sample::TimeMs;
 
 /// Verdicts of a longer time are not loaded for one page.
-const MAX_DAYS: i64 = 35;
+pub(super) const MAX_DAYS: i64 = 35;
 
 /// Names in the query, and how many full hours before the open one are shown.
 const RECENT: [(&str, i64); 3] = [("1h", 1), ("24h", 24), ("7d", 7 * 24)];
@@ -24,6 +24,13 @@ pub(super) struct PeriodQuery {
     period: Option<String>,
     start: Option<String>,
     end: Option<String>,
+}
+
+#[cfg(test)]
+impl PeriodQuery {
+    pub(super) fn week(label: &str) -> Self {
+        Self { period: Some(label.to_owned()), ..Self::default() }
+    }
 }
 
 /// A period, and how it was asked for.
@@ -55,8 +62,8 @@ impl Chosen {
 
     /// From one full hour to another.
     pub(super) fn hours(range: &Range<TimeMs>, now: TimeMs, clock: Clock) -> Self {
-        let query = format!("start={}&end={}", rfc3339(range.start), rfc3339(range.end));
-        Self { start_ms: range.start, end_ms: range.end, clock, query, now }
+        let chosen = Self { start_ms: range.start, end_ms: range.end, clock, query: String::new(), now };
+        Self { query: chosen.hours_query(), ..chosen }
     }
 
     fn named(text: &str, now: TimeMs, clock: Clock) -> Result<Self, Problem> {
@@ -114,6 +121,21 @@ impl Chosen {
         self.end_ms > self.now
     }
 
+    /// The ISO week, where that was asked for.
+    pub(super) fn week(&self) -> Option<&str> {
+        self.query.strip_prefix("period=").filter(|period| period.contains("-W"))
+    }
+
+    /// What asks the API for it.
+    pub(super) fn hours_query(&self) -> String {
+        format!("start={}&end={}", rfc3339(self.start_ms), rfc3339(self.end_ms))
+    }
+
+    /// The first page over the same period.
+    pub(super) fn fleet(&self) -> Link {
+        Link::new(format!("/?{}", self.query), "Fleet")
+    }
+
     /// The periods to choose from, as links to this path.
     pub(super) fn choices(&self, path: &str) -> Vec<Link> {
         let now = instant(self.now);
@@ -125,6 +147,21 @@ impl Chosen {
         });
         let weeks = [(format!("period={this}"), format!("{this}, this week")), (format!("period={last}"), last)];
         recent.chain(weeks).map(|(query, text)| self.choice(path, query, text)).collect()
+    }
+
+    /// The period of the same length before this one, or after it.
+    pub(super) fn step(&self, path: &str, forward: bool, text: &str) -> Link {
+        let length = if forward { self.length_ms() } else { -self.length_ms() };
+        if self.week().is_none() {
+            return self.to(path, &(self.start_ms + length..self.end_ms + length), text);
+        }
+        let other = if forward { self.end_ms } else { self.start_ms - 1 };
+        self.choice(path, format!("period={}", self.week_of(other)), text.to_owned())
+    }
+
+    /// The ISO week of a time.
+    pub(super) fn week_of(&self, time: TimeMs) -> String {
+        Period::this_week(instant(time), &self.clock.zone).label
     }
 
     fn choice(&self, path: &str, query: String, text: String) -> Link {

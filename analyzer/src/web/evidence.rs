@@ -16,6 +16,7 @@ use super::link;
 use super::page::{Frame, Link, Page, Problem, show};
 use super::stretch::{Stretch, stretches};
 use crate::app::App;
+use crate::report::site::escaped;
 use crate::report::{About, Proof, evidence, filled, missing, other_rules, rule_versions, text, units};
 use goodput_exposition::sample::TimeMs;
 use goodput_rules::classify::busy_signals;
@@ -49,8 +50,10 @@ struct Evidence {
     zone: String,
     facts: Vec<(&'static str, String)>,
     waited_for: Option<Link>,
+    run: Option<Link>,
     numbers: Vec<Number>,
     charts: Vec<Chart>,
+    api: String,
     charts_note: Option<String>,
     missing: Vec<String>,
     remedies: &'static [Remedy],
@@ -93,7 +96,7 @@ pub(super) async fn page<S: Samples + Results>(
     let caused_ms = meanwhile.map(|i| i.ms).sum();
     let (cluster, node) = (stretch.parts[0].cluster.as_deref(), &stretch.parts[0].node);
     let trail = vec![
-        Link::new(format!("/?{}", around.query), "Fleet"),
+        around.fleet(),
         Link::new(format!("{}?{}", link::node(cluster, node), around.query), format!("Node {node}")),
         back,
     ];
@@ -108,6 +111,7 @@ pub(super) async fn page<S: Samples + Results>(
         zone: clock.zone_name(),
         facts: facts(stretch, &uuid, caused_ms),
         waited_for: stretch.charged_to.map(|culprit| waited_for(culprit, &around.query)),
+        run: link::run_of(stretch.parts[0], &around).map(|href| Link::new(href, holder(stretch))),
         numbers: proofs.into_iter().map(number).collect(),
         charts_note: (drawn.end < stretch.end_ms).then(|| {
             let (drawn, all) = (clock.stretch(drawn.start, drawn.end), length(stretch.end_ms - stretch.start_ms));
@@ -117,6 +121,7 @@ pub(super) async fn page<S: Samples + Results>(
             )
         }),
         charts,
+        api: format!("gpu={}&class={}&{}", escaped(&uuid), class.name(), around.hours_query()),
         missing: missing(stretch.parts.iter().copied()),
         remedies: class.info().remedies,
         commands: filled(class.info().remedies, &about(stretch, node, &uuid)),

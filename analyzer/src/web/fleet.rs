@@ -1,30 +1,43 @@
-//! `/`: the fleet, node by node.
-
-use std::collections::{BTreeMap, BTreeSet};
+//! `/`: what to do now: the first findings, what runs out soon, GPUs that may fail, and then the fleet, node by node.
 
 use askama::Template;
 use axum::extract::{Query, State};
 
 use super::chosen::{Chosen, PeriodQuery};
 use super::clock::HOUR_MS;
+use super::counted::{Counted, by_loss};
+use super::finding::Lines;
 use super::link;
+use super::names::Names;
+use super::outlook::Outlook;
 use super::page::{Frame, Link, Page, Problem, show};
+use super::part::{Part, PartQuery};
+use super::picker::Picker;
 use super::share::{Shares, Tile, greatest_loss, judged_otherwise, tiles};
 use crate::app::App;
-use crate::report::{Amount, FORMULA, Item, Ledger, items, text};
-use goodput_store::{Place, Results};
+use crate::report::{Amount, FORMULA, Item, Ledger, Losses, items, text};
+use goodput_store::{Place, Results, Samples};
+
+/// Findings to begin with.
+const FIRST: usize = 5;
 
 #[derive(Template)]
 #[template(path = "web/fleet.html")]
 struct Fleet {
     frame: Frame,
-    periods: Vec<Link>,
+    picker: Picker,
     period: String,
     formula: &'static str,
     tiles: Vec<Tile>,
     shares: Shares,
     judged_otherwise: Option<String>,
+    first: Lines,
+    /// The other findings, in a line, and the page of all.
+    others: Option<(String, Link)>,
+    outlook: Outlook,
     nodes: Vec<Node>,
+    part: Part,
+    api: String,
     judged_until: Option<String>,
     /// From when until when there is data, and the day that it ends on; where the period has none.
     newest: Option<(String, Link)>,
@@ -42,28 +55,49 @@ struct Node {
     goodput: String,
     shares: Shares,
     greatest_loss: Option<(&'static str, String)>,
-    lost_ms: i64,
 }
 
-pub(super) async fn page<S: Results>(State(app): State<App<S>>, Query(query): Query<PeriodQuery>) -> Page {
+pub(super) async fn page<S: Samples + Results>(
+    State(app): State<App<S>>,
+    Query(query): Query<PeriodQuery>,
+    Query(part): Query<PartQuery>,
+) -> Page {
     let chosen = Chosen::of(&query, (app.now)(), &app.zone)?;
-    let items = items(&app.store, &chosen.range()).await?;
+    let items = items(&app.store, &chosen.range(), &app.pricing.prices).await?;
     let ledger = Ledger::of(&items);
     let newest = if items.is_empty() { newest(&app, &chosen).await? } else { None };
+    let losses = Losses::of(&items, None, ledger.capacity().ms);
+    let progress = app.progress.borrow();
+    let nodes = by_loss(&items, |item| Some(Place::new(&item.cluster, &item.node)));
+    let part = Part::of(&part, nodes.len(), &format!("/?{}", chosen.query))?;
     show(&Fleet {
         newest,
         frame: Frame::new("Fleet", Vec::new(), chosen.is_open()),
-        periods: chosen.choices("/"),
+        picker: Picker::of(&chosen, "/"),
         period: chosen.show(),
         formula: FORMULA,
         tiles: tiles(&ledger),
         shares: Shares::of(&ledger),
         judged_otherwise: judged_otherwise(items.iter().map(Item::interval), &chosen.clock),
-        nodes: nodes(&items, &chosen),
-        judged_until: app.progress.borrow().judged_until_ms.map(|time| chosen.clock.show(time)),
+        first: Lines::of(&losses, &losses.groups[..losses.groups.len().min(FIRST)], &chosen),
+        others: others(&losses, &chosen),
+        outlook: Outlook::of(&progress, &Names::of_all(&app.store), &chosen),
+        nodes: nodes[part.rows.clone()].iter().map(|node| row(node, &chosen)).collect(),
+        part,
+        api: chosen.hours_query(),
+        judged_until: progress.judged_until_ms.map(|time| chosen.clock.show(time)),
         sources: app.intake.account().last_sample.len(),
         zone: chosen.clock.zone_name(),
     })
+}
+
+/// The findings that are not among the first.
+fn others(losses: &Losses, chosen: &Chosen) -> Option<(String, Link)> {
+    let more = losses.groups.len().checked_sub(FIRST).filter(|more| *more > 0)?;
+    let lost = losses.lost_after(FIRST).hours();
+    let findings = if more == 1 { "1 more finding".to_owned() } else { format!("{more} more findings") };
+    let all = Link::new(format!("/findings?{}", chosen.query), "All findings");
+    Some((format!("{findings}, {lost} GPU-hours."), all))
 }
 
 /// Where there is data, while the chosen period has none.
@@ -80,27 +114,17 @@ async fn newest<S: Results>(app: &App<S>, chosen: &Chosen) -> Result<Option<(Str
     }))
 }
 
-/// The nodes, greatest loss first.
-fn nodes(items: &[Item<'_>], chosen: &Chosen) -> Vec<Node> {
-    let mut by_node: BTreeMap<Place<'_>, Vec<&Item<'_>>> = BTreeMap::new();
-    items.iter().for_each(|i| by_node.entry(Place::new(&i.cluster, &i.node)).or_default().push(i));
-    let mut nodes: Vec<Node> = by_node.into_iter().map(|(place, items)| node(place, &items, chosen)).collect();
-    nodes.sort_by_key(|node| std::cmp::Reverse(node.lost_ms));
-    nodes
-}
-
-fn node(Place { cluster, node: name }: Place<'_>, items: &[&Item<'_>], chosen: &Chosen) -> Node {
-    let ledger = Ledger::of(items.iter().copied());
+fn row(counted: &Counted<'_, Place<'_>>, chosen: &Chosen) -> Node {
+    let Counted { key: Place { cluster, node: name }, gpus, ledger, .. } = counted;
     let capacity = ledger.capacity().ms;
     Node {
         cluster: cluster.map(str::to_owned),
-        name: name.to_owned(),
-        href: format!("{}?{}", link::node(cluster, name), chosen.query),
-        gpus: items.iter().map(|i| &i.gpu).collect::<BTreeSet<_>>().len(),
+        name: (*name).to_owned(),
+        href: format!("{}?{}", link::node(*cluster, name), chosen.query),
+        gpus: gpus.len(),
         hours: Amount::of(capacity, capacity).hours(),
         goodput: text::percent(ledger.goodput()),
-        shares: Shares::of(&ledger),
-        greatest_loss: greatest_loss(&ledger),
-        lost_ms: ledger.lost().gpu_ms,
+        shares: Shares::of(ledger),
+        greatest_loss: greatest_loss(ledger),
     }
 }

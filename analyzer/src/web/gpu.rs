@@ -1,4 +1,4 @@
-//! `/gpus/{uuid}`: a GPU's time, to zoom into, and each stretch of it.
+//! `/gpus/{uuid}`: how a GPU is, its time, to zoom into, and what its jobs made of it.
 
 use std::ops::Range;
 
@@ -7,20 +7,25 @@ use axum::extract::{Path, Query, State};
 
 use super::axis::{Tick, ticks};
 use super::chosen::{Chosen, PeriodQuery};
-use super::clock::{HOUR_MS, length};
+use super::clock::HOUR_MS;
+use super::health::Health;
+use super::jobs::{Job, jobs};
 use super::link;
+use super::names::Names;
 use super::page::{Frame, Link, Page, Problem, show};
+use super::picker::Picker;
 use super::share::{Shares, Tile, judged_otherwise, tiles};
 use super::stretch::{Stretch, stretches};
 use super::strip::{Mark, marks, resolution};
 use crate::app::App;
+use crate::report::site::escaped;
 use crate::report::{Ledger, Period, text};
 use goodput_exposition::sample::TimeMs;
-use goodput_store::{Results, Whose};
+use goodput_store::{Results, Samples, Whose};
 use goodput_verdict::{Class, Culprit, Interval};
 
-/// A longer table is not read; a shorter period lists what this one leaves out.
-const MAX_ROWS: usize = 200;
+/// Stretches of other GPUs that are listed.
+const MAX_CAUSED: usize = 200;
 const DAY_MS: i64 = 24 * HOUR_MS;
 /// A longer period is divided into days, not hours.
 const MAX_HOURLY_MS: i64 = 36 * HOUR_MS;
@@ -29,11 +34,14 @@ const MAX_HOURLY_MS: i64 = 36 * HOUR_MS;
 #[template(path = "web/gpu.html")]
 struct Gpu {
     frame: Frame,
+    /// Its index and node, where that is known.
+    name: String,
+    health: Health,
     uuid: String,
     node: String,
     model: String,
     node_href: String,
-    periods: Vec<Link>,
+    picker: Picker,
     zoom: Vec<Link>,
     nearer: Vec<Link>,
     period: String,
@@ -43,25 +51,11 @@ struct Gpu {
     marks: Vec<Mark>,
     ticks: Vec<Tick>,
     resolution: String,
-    rows: Vec<Row>,
+    jobs: Vec<Job>,
+    api: String,
     left_out: usize,
     caused: Vec<Caused>,
     caused_hours: String,
-}
-
-/// A stretch.
-struct Row {
-    class: &'static str,
-    href: String,
-    from: String,
-    to: String,
-    length: String,
-    hours: String,
-    share: String,
-    owner: String,
-    instance: String,
-    waited_for: Option<Link>,
-    confidence: String,
 }
 
 /// A stretch in which another GPU waited for this one.
@@ -73,7 +67,7 @@ struct Caused {
     hours: String,
 }
 
-pub(super) async fn page<S: Results>(
+pub(super) async fn page<S: Samples + Results>(
     State(app): State<App<S>>,
     Path(uuid): Path<String>,
     Query(query): Query<PeriodQuery>,
@@ -88,16 +82,19 @@ pub(super) async fn page<S: Results>(
     };
     let (node, model) = (last.node.clone(), intervals.iter().find_map(|i| i.model.clone()));
     let node_href = format!("{}?{}", link::node(last.cluster.as_deref(), &node), chosen.query);
-    let trail =
-        vec![Link::new(format!("/?{}", chosen.query), "Fleet"), Link::new(node_href.clone(), format!("Node {node}"))];
+    let trail = vec![chosen.fleet(), Link::new(node_href.clone(), format!("Node {node}"))];
     let (ledger, stretches) = (Ledger::unpriced(&intervals), stretches(&intervals));
-    let (rows, left_out) = rows(&stretches, &uuid, &chosen);
+    let (jobs, left_out) = jobs(&stretches, &uuid, &chosen);
+    let names = Names::of_gpu(&app.store, &uuid);
+    let health = Health::of(&app.store, &uuid, &chosen).await?.judged(&app.progress.borrow(), &uuid, &names, &chosen);
     let whose = Whose { charged_to: Some(uuid.clone()), ..Whose::default() };
     let elsewhere = app.store.intervals_of(chosen.range(), &whose).await?;
     show(&Gpu {
-        frame: Frame::new(format!("GPU {uuid}"), trail, chosen.is_open()),
+        frame: Frame::new(names.on_node(&node, &uuid), trail, chosen.is_open()),
+        name: names.on_node(&node, &uuid),
+        health,
         model: model.unwrap_or_else(|| "model unknown".to_owned()),
-        periods: chosen.choices(&path),
+        picker: Picker::of(&chosen, &path),
         zoom: zoom(&path, &chosen),
         nearer: nearer(&path, &chosen),
         period: chosen.show(),
@@ -107,7 +104,8 @@ pub(super) async fn page<S: Results>(
         marks: marks(&stretches, &uuid, &chosen),
         ticks: ticks(&chosen.range(), &chosen.clock),
         resolution: resolution(&chosen),
-        rows,
+        jobs,
+        api: format!("gpu={}&{}", escaped(&uuid), chosen.hours_query()),
         left_out,
         caused: caused(&elsewhere, &chosen),
         caused_hours: text::hours(elsewhere.iter().map(|i| i.ms).sum()),
@@ -117,10 +115,9 @@ pub(super) async fn page<S: Results>(
     })
 }
 
-/// Before, after, and the hour, day and week around.
+/// The hour, day and week around.
 fn zoom(path: &str, chosen: &Chosen) -> Vec<Link> {
-    let (range, length) = (chosen.range(), chosen.length_ms());
-    let middle = range.start + length / 2;
+    let middle = chosen.start_ms + chosen.length_ms() / 2;
     let hour = middle - chosen.clock.past_hour(middle);
     let date = chosen.clock.local(middle).date();
     let midnight = |days: i64| {
@@ -129,12 +126,9 @@ fn zoom(path: &str, chosen: &Chosen) -> Vec<Link> {
         zoned.map_or(hour, |midnight| midnight.timestamp().as_millisecond())
     };
     let week = Period::this_week(chosen.clock.local(middle).timestamp(), &chosen.clock.zone);
-    let mut links = vec![chosen.to(path, &(range.start - length..range.start), "earlier")];
-    links.push(chosen.to(path, &(range.end..range.end + length), "later"));
-    links.push(chosen.to(path, &(hour..hour + HOUR_MS), "hour"));
-    links.push(chosen.to(path, &(midnight(0)..midnight(1)), "day"));
-    links.push(chosen.to(path, &(week.start_ms..week.end_ms), "week"));
-    links
+    let around =
+        [(hour..hour + HOUR_MS, "hour"), (midnight(0)..midnight(1), "day"), (week.start_ms..week.end_ms, "week")];
+    around.into_iter().map(|(range, text)| chosen.to(path, &range, text)).collect()
 }
 
 /// The days of a longer period, the hours of a day.
@@ -159,33 +153,11 @@ fn nearer(path: &str, chosen: &Chosen) -> Vec<Link> {
     links
 }
 
-/// The stretches with the most GPU-time, in order of time, and how many are left out.
-fn rows(stretches: &[Stretch<'_>], uuid: &str, chosen: &Chosen) -> (Vec<Row>, usize) {
-    let mut longest: Vec<&Stretch<'_>> = stretches.iter().collect();
-    longest.sort_by_key(|s| std::cmp::Reverse(s.ms));
-    longest.truncate(MAX_ROWS);
-    longest.sort_by_key(|s| (s.start_ms, s.class));
-    let row = |s: &Stretch<'_>| Row {
-        class: s.class.name(),
-        href: link::evidence(uuid, s),
-        from: chosen.clock.show(s.start_ms),
-        to: chosen.clock.show(s.end_ms),
-        length: length(s.end_ms - s.start_ms),
-        hours: text::hours(s.ms),
-        share: text::percent(Some(s.share())),
-        owner: holder(s).to_owned(),
-        instance: s.of_instance(),
-        waited_for: s.charged_to.map(|culprit| waited_for(culprit, &chosen.query)),
-        confidence: text::percent(Some(s.confidence())),
-    };
-    (longest.iter().map(|s| row(s)).collect(), stretches.len().saturating_sub(MAX_ROWS))
-}
-
 /// What others lost while they waited for the GPU, the most first.
 fn caused(intervals: &[Interval], chosen: &Chosen) -> Vec<Caused> {
     let mut all: Vec<Stretch<'_>> = intervals.chunk_by(|a, b| a.gpu == b.gpu).flat_map(stretches).collect();
     all.sort_by_key(|s| std::cmp::Reverse(s.ms));
-    all.truncate(MAX_ROWS);
+    all.truncate(MAX_CAUSED);
     let line = |s: &Stretch<'_>| Caused {
         node: s.parts[0].node.clone(),
         link: Link::new(link::evidence(&s.parts[0].gpu, s), s.parts[0].gpu.clone()),
@@ -198,7 +170,7 @@ fn caused(intervals: &[Interval], chosen: &Chosen) -> Vec<Caused> {
 
 /// The page of the GPU that was waited for.
 pub(super) fn waited_for(culprit: &Culprit, query: &str) -> Link {
-    Link::new(format!("{}?{query}", link::gpu(&culprit.gpu)), format!("GPU {} on {}", culprit.gpu, culprit.node))
+    Link::new(format!("{}?{query}", link::gpu(&culprit.gpu)), text::gpu(&culprit.node, &culprit.gpu))
 }
 
 /// Who held the GPU, in words.

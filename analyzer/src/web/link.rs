@@ -1,9 +1,16 @@
 //! Addresses of pages. Names of nodes, GPUs and owners may hold anything: they are escaped as a part of a path or query.
 
+use super::chosen::Chosen;
 use super::clock::rfc3339;
 use super::stretch::Stretch;
 use crate::report::site::escaped;
-pub(super) use crate::report::site::{gpu, node};
+pub(super) use crate::report::site::{gpu, node, run};
+use goodput_verdict::Interval;
+
+/// The page of the run that held a GPU, over a period.
+pub(super) fn run_of(interval: &Interval, chosen: &Chosen) -> Option<String> {
+    Some(format!("{}?{}", run(interval.cluster.as_deref(), interval.holder()?), chosen.query))
+}
 
 /// Address of what a stretch's verdict rests on.
 pub(super) fn evidence(uuid: &str, stretch: &Stretch<'_>) -> String {

@@ -1,4 +1,5 @@
-//! What people look at: the fleet, a node, a GPU, the evidence of a verdict, the report, and how the analyzer itself is.
+//! What people look at: what to do now, findings, runs, nodes, GPUs, the evidence of a verdict, the report, and how the
+//! analyzer itself is.
 //!
 //! Pages are rendered here, whole, from stored verdicts and samples; the script only adds comfort. Every page is a pure
 //! function of its address, the store and the clock. The structs that templates see hold finished text, with units, so that
@@ -8,17 +9,30 @@ use axum::Router;
 use axum::routing::get;
 
 mod assets;
+mod attempts;
 mod axis;
 mod chosen;
 mod clock;
+mod counted;
 mod curve;
 mod evidence;
+mod finding;
+mod findings;
 mod fleet;
 mod gpu;
+mod health;
+mod jobs;
 mod link;
+mod names;
 mod node;
+mod outlook;
 mod page;
+mod part;
+mod picker;
 mod report;
+mod run;
+mod runs;
+mod search;
 mod share;
 mod state;
 mod stretch;
@@ -31,13 +45,12 @@ use axum::response::Response;
 use crate::app::{App, Busy};
 use goodput_store::{Results, Samples};
 
-/// All pages and what they load.
 /// The page that says that a limit of reads is reached.
 pub(crate) fn busy(busy: Busy) -> Response {
     axum::response::IntoResponse::into_response(page::Problem::busy(busy))
 }
 
-/// All pages.
+/// All pages and what they load.
 pub(crate) fn routes<S: Samples + Results + Clone + 'static>() -> Router<App<S>> {
     Router::new()
         .route("/", get(fleet::page::<S>))
@@ -45,6 +58,11 @@ pub(crate) fn routes<S: Samples + Results + Clone + 'static>() -> Router<App<S>>
         .route("/clusters/{cluster}/nodes/{node}", get(node::page_within::<S>))
         .route("/gpus/{gpu}", get(gpu::page::<S>))
         .route("/gpus/{gpu}/evidence", get(evidence::page::<S>))
+        .route("/findings", get(findings::page::<S>))
+        .route("/runs", get(runs::page::<S>))
+        .route("/runs/{run}", get(run::page::<S>))
+        .route("/clusters/{cluster}/runs/{run}", get(run::page_within::<S>))
+        .route("/search", get(search::page::<S>))
         .route("/report", get(report::page::<S>))
         .route("/state", get(state::page::<S>))
         .route("/assets/{name}", get(assets::file))

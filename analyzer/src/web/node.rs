@@ -8,13 +8,16 @@ use axum::extract::{Path, Query, State};
 use super::axis::{Tick, ticks};
 use super::chosen::{Chosen, PeriodQuery};
 use super::link;
-use super::page::{Frame, Link, Page, Problem, show};
+use super::names::Names;
+use super::page::{Frame, Page, Problem, show};
+use super::picker::Picker;
 use super::share::{Shares, Tile, greatest_loss, judged_otherwise, tiles};
 use super::stretch::stretches;
 use super::strip::{Mark, marks, resolution};
 use crate::app::App;
+use crate::report::site::escaped;
 use crate::report::{Amount, Ledger, recall_clusters, text};
-use goodput_store::{Results, Whose};
+use goodput_store::{Results, Samples, Whose};
 use goodput_verdict::{Class, Group, Interval};
 
 #[derive(Template)]
@@ -23,7 +26,7 @@ struct Node {
     frame: Frame,
     name: String,
     cluster: Option<String>,
-    periods: Vec<Link>,
+    picker: Picker,
     period: String,
     tiles: Vec<Tile>,
     shares: Shares,
@@ -31,13 +34,14 @@ struct Node {
     gpus: Vec<Gpu>,
     ticks: Vec<Tick>,
     resolution: String,
+    api: String,
     owners: Vec<Owner>,
 }
 
 /// A lane of the timeline.
 struct Gpu {
     uuid: String,
-    short: String,
+    name: String,
     model: String,
     href: String,
     goodput: String,
@@ -47,6 +51,8 @@ struct Gpu {
 /// Who held GPUs of the node.
 struct Owner {
     name: String,
+    /// The page of its run.
+    href: Option<String>,
     /// Its run, where that has another name, and the account that its time counts to, where known.
     part_of: Vec<String>,
     hours: String,
@@ -56,7 +62,7 @@ struct Owner {
     lost_ms: i64,
 }
 
-pub(super) async fn page<S: Results>(
+pub(super) async fn page<S: Samples + Results>(
     State(app): State<App<S>>,
     Path(name): Path<String>,
     Query(query): Query<PeriodQuery>,
@@ -64,7 +70,7 @@ pub(super) async fn page<S: Results>(
     render(&app, None, name, &query).await
 }
 
-pub(super) async fn page_within<S: Results>(
+pub(super) async fn page_within<S: Samples + Results>(
     State(app): State<App<S>>,
     Path((cluster, name)): Path<(String, String)>,
     Query(query): Query<PeriodQuery>,
@@ -72,51 +78,61 @@ pub(super) async fn page_within<S: Results>(
     render(&app, Some(cluster), name, &query).await
 }
 
-async fn render<S: Results>(app: &App<S>, cluster: Option<String>, name: String, query: &PeriodQuery) -> Page {
+async fn render<S: Samples + Results>(
+    app: &App<S>,
+    cluster: Option<String>,
+    name: String,
+    query: &PeriodQuery,
+) -> Page {
     let chosen = Chosen::of(query, (app.now)(), &app.zone)?;
     let mut intervals = app.store.intervals_of(chosen.range(), &Whose::node(&name)).await?;
     recall_clusters(&mut intervals);
     intervals.retain(|i| cluster.is_none() || i.cluster == cluster);
-    let periods = chosen.choices(&link::node(cluster.as_deref(), &name));
+    let path = link::node(cluster.as_deref(), &name);
     if intervals.is_empty() {
         let what = format!("No verdict is stored for node {name} from {}", chosen.show());
         let advice =
             "Choose another period, or find the node in the list of the fleet: it may have another name, or be silent.";
-        return Err(Problem::missing(what, advice, periods));
+        return Err(Problem::missing(what, advice, chosen.choices(&path)));
     }
     let ledger = Ledger::unpriced(&intervals);
     show(&Node {
-        frame: Frame::new(
-            format!("Node {name}"),
-            vec![Link::new(format!("/?{}", chosen.query), "Fleet")],
-            chosen.is_open(),
-        ),
-        periods,
+        frame: Frame::new(format!("Node {name}"), vec![chosen.fleet()], chosen.is_open()),
+        picker: Picker::of(&chosen, &path),
         period: chosen.show(),
         tiles: tiles(&ledger),
         shares: Shares::of(&ledger),
         judged_otherwise: judged_otherwise(&intervals, &chosen.clock),
-        gpus: gpus(&intervals, &chosen),
+        gpus: gpus(&intervals, &Names::of_all(&app.store), &chosen),
         ticks: ticks(&chosen.range(), &chosen.clock),
         resolution: resolution(&chosen),
-        owners: owners(&intervals),
+        api: api(cluster.as_deref(), &name, &chosen),
+        owners: owners(&intervals, &chosen),
         cluster,
         name,
     })
 }
 
-fn gpus(intervals: &[Interval], chosen: &Chosen) -> Vec<Gpu> {
+/// What asks the API for the node's.
+fn api(cluster: Option<&str>, name: &str, chosen: &Chosen) -> String {
+    let within = cluster.map_or_else(String::new, |cluster| format!("&cluster={}", escaped(cluster)));
+    format!("node={}{within}&{}", escaped(name), chosen.hours_query())
+}
+
+fn gpus(intervals: &[Interval], names: &Names, chosen: &Chosen) -> Vec<Gpu> {
     let mut by_gpu: BTreeMap<&str, Vec<&Interval>> = BTreeMap::new();
     intervals.iter().for_each(|i| by_gpu.entry(&i.gpu).or_default().push(i));
     let gpu = |(uuid, intervals): (&str, Vec<&Interval>)| Gpu {
         uuid: uuid.to_owned(),
-        short: text::short(uuid).to_owned(),
+        name: names.short(uuid),
         model: intervals.iter().find_map(|i| i.model.clone()).unwrap_or_else(|| "model unknown".to_owned()),
         href: format!("{}?{}", link::gpu(uuid), chosen.query),
         goodput: text::percent(Ledger::unpriced(intervals.iter().copied()).goodput()),
         marks: marks(&stretches(intervals), uuid, chosen),
     };
-    by_gpu.into_iter().map(gpu).collect()
+    let mut all: Vec<(&str, Vec<&Interval>)> = by_gpu.into_iter().collect();
+    all.sort_by_key(|(uuid, _)| names.order(uuid));
+    all.into_iter().map(gpu).collect()
 }
 
 fn part_of(interval: &Interval) -> Vec<String> {
@@ -125,18 +141,19 @@ fn part_of(interval: &Interval) -> Vec<String> {
 }
 
 /// Who held GPUs here, greatest loss first.
-fn owners(intervals: &[Interval]) -> Vec<Owner> {
+fn owners(intervals: &[Interval], chosen: &Chosen) -> Vec<Owner> {
     let mut by_owner: BTreeMap<Option<&str>, Vec<&Interval>> = BTreeMap::new();
     for interval in intervals.iter().filter(|i| i.class.group() != Group::Capacity) {
         by_owner.entry(interval.owner.as_deref()).or_default().push(interval);
     }
     let owner = |(name, intervals): (Option<&str>, Vec<&Interval>)| {
-        let part_of = part_of(intervals[0]);
+        let (part_of, href) = (part_of(intervals[0]), link::run_of(intervals[0], chosen));
         let ledger = Ledger::unpriced(intervals);
         let held = ledger.capacity().ms;
         Owner {
             name: name.unwrap_or(text::UNKNOWN).to_owned(),
             part_of,
+            href,
             hours: Amount::of(held, held).hours(),
             goodput: text::percent(ledger.goodput()),
             shares: Shares::of(&ledger),

@@ -71,19 +71,38 @@ pub(super) fn tiles(ledger: &Ledger<'_>) -> Vec<Tile> {
     let (known, no_data) = (of(ledger.with_data()), of(ledger.get(Class::NoData)));
     let headline = ledger.headline();
     let tile = |value, name, note| Tile { value, name, note };
+    let money = if lost.cost.is_empty() { String::new() } else { format!("{} · ", lost.money()) };
     vec![
         tile(
             text::percent(headline.goodput),
             if headline.is_of_known { "goodput of the time with data" } else { "goodput" },
             format!("{} of capacity has data", known.percent()),
         ),
-        tile(lost.hours(), "GPU-hours lost", format!("{} of {} GPU-hours", lost.percent(), text::hours(capacity))),
+        tile(
+            lost.hours(),
+            "GPU-hours lost",
+            format!("{money}{} of {} GPU-hours", lost.percent(), text::hours(capacity)),
+        ),
         tile(allocated.percent(), "allocated", format!("{} GPU-hours held by someone", allocated.hours())),
         tile(
             no_data.hours(),
             "GPU-hours without data",
             format!("{} of capacity; not counted as lost", no_data.percent()),
         ),
+    ]
+}
+
+/// The time that a run held, in four numbers.
+pub(super) fn held_tiles(ledger: &Ledger<'_>, gpus: usize) -> Vec<Tile> {
+    let held = ledger.capacity().amount(ledger.capacity().ms);
+    let (lost, unexplained) = (ledger.lost(), ledger.get(Class::Unexplained).amount(held.gpu_ms));
+    let cost = |amount: &Amount| if amount.cost.is_empty() { String::new() } else { amount.money() };
+    let tile = |value, name, note| Tile { value, name, note };
+    vec![
+        tile(held.hours(), "GPU-hours held", cost(&held)),
+        tile(text::percent(ledger.goodput()), "productive", format!("GPUs in this period: {gpus}")),
+        tile(lost.hours(), "GPU-hours lost", format!("{} {}", lost.percent(), cost(&lost))),
+        tile(unexplained.hours(), "GPU-hours not explained", format!("{} of the time held", unexplained.percent())),
     ]
 }
 

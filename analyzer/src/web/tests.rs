@@ -1,5 +1,8 @@
 //! The pages as a browser gets them, over a store with two judged hours of one idle GPU.
 
+mod acting;
+mod around;
+
 use std::collections::{BTreeSet, VecDeque};
 
 use super::assets;
@@ -68,7 +71,7 @@ async fn every_link_from_the_fleet_to_the_evidence_leads_on() {
     let mut seen = BTreeSet::new();
     let mut open = VecDeque::from(["/".to_owned()]);
     // Earlier and later go on for ever; the first pages hold all kinds of links.
-    for _ in 0..150 {
+    for _ in 0..250 {
         let Some(path) = open.pop_front() else { break };
         let (status, _, page) = served.get(&path).await;
         // A period of the same GPU or node without verdicts is not an error of the link.
@@ -76,7 +79,9 @@ async fn every_link_from_the_fleet_to_the_evidence_leads_on() {
         let inside = links(&page).into_iter().filter(|href| href.starts_with('/') && !href.starts_with("/-/"));
         open.extend(inside.filter(|href| seen.insert(href.clone())));
     }
-    for start in [&format!("{NODE_PATH}?"), "/gpus/GPU-a?", "/gpus/GPU-b?", "/gpus/GPU-b/evidence?"] {
+    for start in
+        [&format!("{NODE_PATH}?"), "/gpus/GPU-a?", "/gpus/GPU-b?", "/gpus/GPU-b/evidence?", "/findings?", "/runs?"]
+    {
         assert!(seen.iter().any(|path| path.starts_with(start)), "{start} is not linked: {seen:?}");
     }
 }
@@ -161,7 +166,7 @@ async fn who_waited_leads_to_who_caused_it_and_back() {
     waiting[0].charged_to = Some(Culprit { node: NODE.into(), gpu: "GPU-a".into() });
     served.store.replace(STARVING_NODE, hour, &waiting).await.unwrap();
     let victim = page(&served, "/gpus/GPU-b").await;
-    assert!(text_of(&victim).contains("caused by GPU GPU-a on &#60;b&#62;n/50%"), "{victim}");
+    assert!(text_of(&victim).contains("caused by GPU-a on &#60;b&#62;n/50%"), "{victim}");
     let evidence = links(&victim).into_iter().find(|href| href.contains("class=straggler")).unwrap();
     assert!(evidence.ends_with("&charged_to=GPU-a"), "{evidence}");
     let evidence = page(&served, &evidence).await;

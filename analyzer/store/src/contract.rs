@@ -62,6 +62,9 @@ async fn selects_by_name_label_and_time(store: &impl Samples) {
     assert_eq!(select(&["kept_b"], host("z"), 0..10).await, []);
     assert_eq!(select(&["kept_b"], Vec::new(), 3..3).await, []);
     assert_eq!(select(&["unheard_of"], Vec::new(), 0..10).await, []);
+    let known = |labels| store.known(&Selection { metrics: vec!["kept_b".to_owned()], labels, range: 0..0 });
+    assert_eq!(known(host("y")), [series("kept_b", "y", &[]).labels]);
+    assert_eq!((known(Vec::new()).len(), known(host("z")).len()), (2, 0), "of any time");
 }
 
 async fn counts_every_sample_once(store: &impl Samples) {

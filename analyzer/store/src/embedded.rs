@@ -26,7 +26,7 @@ use super::segments::{self, Segment, settle};
 use super::stats::{Compacted, Stats, Upkeep};
 use super::writer::Writer;
 use super::{Appended, Options, Samples, Selection, StoreError, start};
-use goodput_exposition::sample::{Batch, Sample, Series, SeriesRef, TimeMs};
+use goodput_exposition::sample::{Batch, Labels, Sample, Series, SeriesRef, TimeMs};
 
 /// The store: a handle, cheap to clone.
 #[derive(Clone)]
@@ -268,6 +268,11 @@ impl Samples for Store {
             Some(Series { labels, samples })
         };
         Ok(ids.into_iter().zip(stored).zip(recent).filter_map(join).collect())
+    }
+
+    fn known(&self, selection: &Selection) -> Vec<Labels> {
+        let catalogue = self.shared.catalogue.read();
+        catalogue.matching(selection).into_iter().filter_map(|id| catalogue.labels(id).cloned()).collect()
     }
 }
 

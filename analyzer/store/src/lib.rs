@@ -89,7 +89,7 @@ pub use results::{Directory, statements};
 pub use snapshot::Snapshot;
 pub use stats::{Compacted, Stats, Upkeep};
 
-use goodput_exposition::sample::{Batch, Series, TimeMs};
+use goodput_exposition::sample::{Batch, Labels, Series, TimeMs};
 use goodput_verdict::event::{Event, RunId};
 use goodput_verdict::{Achieved, Interval, Outlook};
 
@@ -184,6 +184,11 @@ pub trait Samples: Send + Sync {
 
     /// Reads series; each at most once, samples in order of time, no duplicates.
     fn select(&self, selection: &Selection) -> impl Future<Output = Result<Vec<Series>, StoreError>> + Send;
+
+    /// The labels of the series that match, whatever their time: no sample is read. Nothing where there is no catalogue.
+    fn known(&self, _selection: &Selection) -> Vec<Labels> {
+        Vec::new()
+    }
 }
 
 /// What jobs tell of themselves.

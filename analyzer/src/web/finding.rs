@@ -1,0 +1,100 @@
+//! Findings as a table: what happened and to whom, what it cost, what could return, and where its evidence is.
+
+use std::collections::BTreeSet;
+
+use super::chosen::Chosen;
+use super::link;
+use super::page::Link;
+use crate::report::site::evidence;
+use crate::report::{Finding, FindingGroup, Losses, Recoverable, text};
+
+/// Findings of a group that are listed under it.
+const MAX_MEMBERS: usize = 20;
+
+/// A group of findings.
+pub(super) struct Line {
+    pub(super) id: String,
+    pub(super) class: &'static str,
+    /// What happened, and to whom.
+    pub(super) sentence: String,
+    pub(super) meaning: &'static str,
+    /// The evidence of what was lost most.
+    pub(super) evidence: Option<String>,
+    pub(super) cluster: Option<String>,
+    pub(super) gpus: usize,
+    pub(super) cost: String,
+    pub(super) hours: String,
+    pub(super) share: String,
+    /// GPU-hours that could return.
+    pub(super) back: Option<String>,
+    /// Where that figure is from.
+    pub(super) basis: &'static str,
+    /// Whose they are, the greatest loss first.
+    pub(super) members: Vec<Member>,
+    pub(super) more: usize,
+}
+
+/// A finding of a group.
+pub(super) struct Member {
+    /// The run; the node, where none held the GPUs.
+    pub(super) whose: Link,
+    pub(super) hours: String,
+    pub(super) evidence: Option<String>,
+}
+
+/// Findings to be listed.
+pub(super) struct Lines {
+    pub(super) lines: Vec<Line>,
+    pub(super) has_money: bool,
+}
+
+impl Lines {
+    /// Of these groups, in their order.
+    pub(super) fn of(losses: &Losses, groups: &[FindingGroup], chosen: &Chosen) -> Self {
+        Self {
+            lines: groups.iter().map(|group| line(group, losses, chosen)).collect(),
+            has_money: losses.groups.iter().any(|group| !group.lost.cost.is_empty()),
+        }
+    }
+
+    /// On the page of the run that all of them are of.
+    pub(super) fn without_members(mut self) -> Self {
+        self.lines.iter_mut().for_each(|line| line.members.clear());
+        self
+    }
+}
+
+fn line(group: &FindingGroup, losses: &Losses, chosen: &Chosen) -> Line {
+    let members = || group.findings.iter().filter_map(|n| losses.findings.get(*n));
+    let places = members().flat_map(|finding| &finding.places);
+    let whose = group.whose(&losses.findings);
+    Line {
+        id: group.id.clone(),
+        class: group.class.name(),
+        sentence: format!("{}: {whose}", group.class.title()),
+        meaning: group.class.info().meaning,
+        evidence: group.largest(&losses.findings).and_then(evidence),
+        cluster: group.cluster.clone(),
+        gpus: places.map(|place| (&place.node, &place.gpu)).collect::<BTreeSet<_>>().len(),
+        cost: group.lost.money(),
+        hours: group.lost.hours(),
+        share: group.lost.percent(),
+        back: group.recoverable.as_ref().map(Recoverable::hours),
+        basis: group.gain.map_or("", |gain| gain.grade.name()),
+        members: members().take(MAX_MEMBERS).map(|finding| member(finding, chosen)).collect(),
+        more: group.findings.len().saturating_sub(MAX_MEMBERS),
+    }
+}
+
+fn member(finding: &Finding, chosen: &Chosen) -> Member {
+    let path = match &finding.owner {
+        Some(run) => link::run(finding.cluster.as_deref(), run),
+        None => link::node(finding.cluster.as_deref(), finding.subject()),
+    };
+    let name = if finding.subject().is_empty() { text::UNKNOWN } else { finding.subject() };
+    Member {
+        whose: Link::new(format!("{path}?{}", chosen.query), name),
+        hours: finding.lost.hours(),
+        evidence: evidence(finding),
+    }
+}

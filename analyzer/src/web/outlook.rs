@@ -1,0 +1,94 @@
+//! What is to be expected now: what runs out within a day, and which GPUs may fail.
+
+use super::chosen::Chosen;
+use super::link;
+use super::names::Names;
+use super::page::Link;
+use crate::app::Progress;
+use crate::report::{risk_outlook, risk_signs, risk_title};
+use goodput_verdict::{Kind, Level, Memory, Prospect};
+
+/// Seconds: what runs out later is in the report.
+const SOON: f64 = 24.0 * 3600.0;
+/// Lines of each table; the API has the others.
+const MAX_LINES: usize = 10;
+
+/// What is at risk.
+#[derive(Default)]
+pub(super) struct Outlook {
+    /// What runs out, the nearest end first.
+    pub(super) due: Vec<Line>,
+    pub(super) more_due: usize,
+    /// GPUs that may fail, the most pressing first.
+    pub(super) ill: Vec<Line>,
+    pub(super) more_ill: usize,
+}
+
+/// One thing at risk.
+pub(super) struct Line {
+    pub(super) what: String,
+    pub(super) subject: Link,
+    pub(super) owners: String,
+    /// When its end is expected, or how pressing it is.
+    pub(super) when: String,
+    /// How full it is, or what is damaged.
+    pub(super) state: String,
+}
+
+impl Outlook {
+    /// As at the last minute that is judged.
+    pub(super) fn of(progress: &Progress, names: &Names, chosen: &Chosen) -> Self {
+        let end = |prospect: &Prospect| prospect.at_risk().map(|left| left.likely_seconds);
+        let mut due: Vec<(f64, &Prospect)> =
+            progress.prospects.iter().filter_map(|p| Some((end(p).filter(|end| *end <= SOON)?, p))).collect();
+        due.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut ill: Vec<(Level, &Prospect)> =
+            progress.prospects.iter().filter_map(|p| Some((p.damage()?.level, p))).collect();
+        ill.sort_by_key(|(level, _)| std::cmp::Reverse(*level));
+        Self {
+            more_due: due.len().saturating_sub(MAX_LINES),
+            more_ill: ill.len().saturating_sub(MAX_LINES),
+            due: due.into_iter().take(MAX_LINES).map(|(_, prospect)| line(prospect, names, chosen)).collect(),
+            ill: ill.into_iter().take(MAX_LINES).map(|(_, prospect)| line(prospect, names, chosen)).collect(),
+        }
+    }
+}
+
+/// What is at risk of one GPU, on its page.
+pub(super) fn of_gpu(progress: &Progress, uuid: &str, names: &Names, chosen: &Chosen) -> Vec<Line> {
+    let is_of = |p: &&Prospect| p.is_risk() && gpu(p) == Some(uuid);
+    progress.prospects.iter().filter(is_of).map(|prospect| line(prospect, names, chosen)).collect()
+}
+
+fn line(prospect: &Prospect, names: &Names, chosen: &Chosen) -> Line {
+    let signs = prospect.damage().map(|damage| risk_signs(damage).join("; "));
+    let pressing = prospect.damage().map(|damage| match damage.level {
+        Level::Act => "act before the next job",
+        Level::Watch => "watch",
+    });
+    let end = prospect.expected_ms().map(|end| chosen.clock.show(end));
+    Line {
+        what: risk_title(prospect.kind),
+        subject: subject(prospect, names, chosen),
+        owners: prospect.owners.join(", "),
+        when: end.or(pressing.map(str::to_owned)).unwrap_or_default(),
+        state: signs.or_else(|| risk_outlook(prospect)).unwrap_or_default(),
+    }
+}
+
+/// The UUID of the GPU that it is about.
+fn gpu(prospect: &Prospect) -> Option<&str> {
+    let is_of_gpu = matches!(prospect.kind, Kind::Memory(Memory::Gpu) | Kind::Hardware(_));
+    // A MIG instance is its GPU, a slash and its id.
+    is_of_gpu.then(|| prospect.entity.split('/').next().unwrap_or(&prospect.entity))
+}
+
+fn subject(prospect: &Prospect, names: &Names, chosen: &Chosen) -> Link {
+    let Prospect { cluster, node, entity, .. } = prospect;
+    let (path, name) = match gpu(prospect) {
+        Some(uuid) => (link::gpu(uuid), names.on_node(node, uuid)),
+        None if entity == node => (link::node(cluster.as_deref(), node), node.clone()),
+        None => (link::node(cluster.as_deref(), node), format!("{entity} on {node}")),
+    };
+    Link::new(format!("{path}?{}", chosen.query), name)
+}
