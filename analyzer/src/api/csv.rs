@@ -19,7 +19,7 @@ pub(super) fn answer(page: &impl Serialize) -> Answer<Response> {
 
 /// The header and one line per item; nothing without items.
 fn render(items: &[Value]) -> String {
-    let rows: Vec<Vec<(String, String)>> = items.iter().map(|item| row(item)).collect();
+    let rows: Vec<Vec<(String, String)>> = items.iter().map(row).collect();
     let mut columns: Vec<&str> = Vec::new();
     for (name, _) in rows.iter().flatten() {
         if !columns.contains(&name.as_str()) {
