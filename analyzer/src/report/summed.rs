@@ -1,5 +1,6 @@
 //! A period's roll-ups, summed by all that a report groups them by.
 
+use std::collections::BTreeMap;
 use std::ops::Deref;
 
 use foldhash::{HashMap, HashMapExt as _};
@@ -83,10 +84,13 @@ impl<'p> Summed<'p> {
 
     /// What was summed, in the order of intervals.
     pub(crate) fn items(self) -> Vec<Item<'p>> {
-        let all = self.nodes.into_values().flat_map(HashMap::into_values).flatten();
-        let mut items: Vec<Item<'p>> = all.map(Item::finished).collect();
-        items.sort_by(|a, b| a.order().cmp(&b.order()));
-        items
+        // Sorted node by node: most comparisons would be of the same few names otherwise.
+        let mut by_node: BTreeMap<String, Vec<Item<'p>>> = BTreeMap::new();
+        for ((_, node), held) in self.nodes {
+            by_node.entry(node).or_default().extend(held.into_values().flatten().map(Item::finished));
+        }
+        by_node.values_mut().for_each(|items| items.sort_by(|a, b| a.order().cmp(&b.order())));
+        by_node.into_values().flatten().collect()
     }
 }
 

@@ -11,8 +11,9 @@ use crate::Place;
 use crate::checked::{self, Reading, Table};
 use goodput_exposition::sample::TimeMs;
 
-/// The rows of a window, in any table that has windows.
-pub(crate) const IN_WINDOW: &str = "start_ms >= $1 AND end_ms <= $2";
+/// The rows of a window, in any table that has windows. No row ends before it starts, so the second condition leaves none
+/// out: it bounds what an index on `start_ms` is read for.
+pub(crate) const IN_WINDOW: &str = "start_ms >= $1 AND start_ms <= $2 AND end_ms <= $2";
 
 pub(crate) fn in_window(window: &Range<TimeMs>) -> [Value<'static>; 2] {
     [window.start.into(), window.end.into()]

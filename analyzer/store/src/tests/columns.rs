@@ -206,3 +206,21 @@ fn check(path: &str, text: &str) {
     let differs = recorded.lines().zip(text.lines()).find(|(then, now)| then != now);
     assert!(recorded == text, "{}: {differs:?}; UPDATE_GOLDEN=1 writes it", path.display());
 }
+
+/// With years of verdicts a scan takes minutes. Statements without the window's bounds are not about one.
+#[tokio::test]
+async fn no_statement_reads_a_whole_table_for_a_window() {
+    let dir = tempfile::tempdir().unwrap();
+    open(dir.path()).await.close().await;
+    let pool = SqlitePool::connect(dir.path().join("goodput.db").to_str().unwrap()).await.unwrap();
+    let mut windows = 0;
+    for sql in crate::statements().into_iter().filter(|sql| sql.contains(columns::IN_WINDOW)) {
+        windows += 1;
+        let explain = AssertSqlSafe(format!("EXPLAIN QUERY PLAN {sql}"));
+        let plan = sqlx::query(explain).fetch_all(&pool).await.unwrap();
+        let mut steps = plan.iter().map(|row| row.get::<String, _>("detail"));
+        assert!(!steps.any(|step| step.starts_with("SCAN")), "{sql}");
+    }
+    assert!(windows > 2 * TABLES.len());
+    pool.close().await;
+}
