@@ -74,7 +74,7 @@ fn evidence(interval: &Interval) -> String {
     text
 }
 
-fn quoted(field: String) -> String {
+pub(super) fn quoted(field: String) -> String {
     let field = cell(&field);
     let special = |c| matches!(c, ',' | '"' | '\n' | '\r');
     if field.contains(special) { format!("\"{}\"", field.replace('"', "\"\"")) } else { field.into_owned() }

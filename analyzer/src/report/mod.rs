@@ -33,6 +33,7 @@ mod recall;
 mod risk;
 pub mod runs;
 mod scope;
+pub mod showback;
 mod shown;
 pub(crate) mod site;
 mod stored;
