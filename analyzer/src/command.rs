@@ -16,17 +16,18 @@ use std::ops::Range;
 use std::path::Path;
 
 use anyhow::Context;
+use indicatif::{ProgressBar, ProgressStyle};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use crate::config::Config;
 use crate::escape::printable;
 use crate::judge::{Judge, windows};
-use crate::report::{Period, Report, Site, csv, html, intervals, markdown, stored, text};
+use crate::report::{Period, Price, Report, Site, csv, html, intervals, markdown, showback, stored, text};
 use crate::{serve, why};
 use cli::{Cli, Command, PeriodArgs, ReportFormat};
 use goodput_exposition::sample::TimeMs;
-use goodput_store::{Directory, ReadVerdicts, Store, wall_clock};
+use goodput_store::{Directory, ReadVerdicts as _, Store, wall_clock};
 use goodput_verdict::{Class, Interval};
 
 pub(crate) mod store;
@@ -84,28 +85,26 @@ async fn report(
     }
     let report = report.with_first_at_least(config.shown.first_at_least);
     let site = Site::file(config.report.as_ref().and_then(|settings| settings.link.as_deref()));
-    write(&render(&verdicts, &report, format, &site).await?, out)
+    let intervals = match format {
+        ReportFormat::Csv | ReportFormat::CsvIntervals => intervals(&verdicts, &report.period).await?,
+        _ => Vec::new(),
+    };
+    write(&form(&report, &intervals, &config.prices, format, &site)?, out)
 }
 
-async fn render(
-    verdicts: &impl ReadVerdicts,
+fn form(
     report: &Report,
+    intervals: &[Interval],
+    prices: &[Price],
     format: ReportFormat,
     site: &Site,
 ) -> anyhow::Result<String> {
-    let intervals = match format {
-        ReportFormat::Csv => intervals(verdicts, &report.period).await?,
-        _ => Vec::new(),
-    };
-    form(report, &intervals, format, site)
-}
-
-fn form(report: &Report, intervals: &[Interval], format: ReportFormat, site: &Site) -> anyhow::Result<String> {
     Ok(match format {
         ReportFormat::Html => html::render(report, site)?,
         ReportFormat::Markdown => markdown::render(report)?,
         ReportFormat::Json => report.json()?,
-        ReportFormat::Csv => csv::render(intervals),
+        ReportFormat::Csv => showback::render(&report.period, intervals, prices),
+        ReportFormat::CsvIntervals => csv::render(intervals),
     })
 }
 
@@ -134,18 +133,28 @@ async fn classify(config: Config, dir: &Path, period: &Period, dry_run: bool) ->
     let before = by_class(&store.intervals(range.clone()).await?);
     let mut after = BTreeMap::new();
     let mut reader = judge.reader(range.end);
-    for window in windows(range.clone(), &config.zone) {
+    let windows = windows(range.clone(), &config.zone);
+    let bar = progress_bar("judging hours", windows.len() as u64);
+    for window in windows {
         let judged = match dry_run {
             true => judge.verdicts(&mut reader, &window, range.end).await?,
             false => judge.judge_recut(&mut reader, &window, range.end).await?,
         };
         by_class(&judged.intervals).into_iter().for_each(|(class, ms)| *after.entry(class).or_default() += ms);
+        bar.inc(1);
     }
+    bar.finish_and_clear();
     if !dry_run {
         judge.rebook_vanished(range.end, wall_clock(), &config.zone).await?;
     }
     store.close().await;
     print(&changes(&before, &after, dry_run))
+}
+
+/// Shown on a terminal only; goes to standard error.
+fn progress_bar(what: &'static str, length: u64) -> ProgressBar {
+    let style = ProgressStyle::with_template("{msg} {wide_bar} {human_pos}/{human_len} {eta} left");
+    ProgressBar::new(length).with_style(style.unwrap_or(ProgressStyle::default_bar())).with_message(what)
 }
 
 /// The part of the range whose samples are there; the rest keeps its verdicts. An error when that is all of it.
@@ -170,7 +179,7 @@ fn by_class(intervals: &[Interval]) -> BTreeMap<Class, i64> {
 fn changes(before: &BTreeMap<Class, i64>, after: &BTreeMap<Class, i64>, dry_run: bool) -> String {
     let verb = if dry_run { "would be" } else { "now" };
     let mut table = format!("{:<20} {:>14} {:>14}  (GPU-hours)\n", "class", "stored", verb);
-    for class in Class::ALL {
+    for class in Class::ALL.iter().filter(|class| before.contains_key(*class) || after.contains_key(*class)) {
         let hours = |sums: &BTreeMap<Class, i64>| text::hours(sums.get(class).copied().unwrap_or_default());
         let _ = writeln!(table, "{:<20} {:>14} {:>14}", class.name(), hours(before), hours(after));
     }

@@ -11,8 +11,11 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 mod answer;
 mod args;
+mod block;
 mod exporter;
 mod health;
+mod table;
+mod text;
 
 pub use answer::{AdvisoryAnswer, Answer, ClassAnswer, GpuAnswer};
 pub use health::{AtRisk, Audit, Damaged, Health};
@@ -22,11 +25,16 @@ use crate::ingest::scrape::{ScrapeError, Scraper, Target};
 use exporter::Exporter;
 use goodput_exposition::sample::{Batch, Labels, Sample, Series, TimeMs};
 use goodput_rules::classify::Thresholds;
+use text::Form;
 
 /// An exporter may answer from what it read within the last second, so that faster scrapes would show nothing more.
 const EVERY: Duration = Duration::from_secs(1);
 /// A scrape that takes longer is given up, and the next one tried.
 const TIMEOUT: Duration = Duration::from_secs(5);
+/// How often the log says how far it is, where standard error is no terminal.
+const TOLD_EVERY: u64 = 15;
+/// Columns where standard output is no terminal, and the most that are read with ease.
+const WIDTH: usize = 110;
 
 /// Scrapes, judges and renders.
 pub async fn run(args: &WhyArgs, thresholds: &Thresholds) -> anyhow::Result<String> {
@@ -51,9 +59,14 @@ pub async fn run(args: &WhyArgs, thresholds: &Thresholds) -> anyhow::Result<Stri
     }
     narrow(&mut answer, args)?;
     Ok(match args.format {
-        WhyFormat::Text => answer.text(),
+        WhyFormat::Text => answer.text(Form { width: width(), is_verbose: args.verbose }),
         WhyFormat::Json => serde_json::to_string_pretty(&answer)? + "\n",
     })
+}
+
+/// Columns of the terminal.
+fn width() -> usize {
+    console::Term::stdout().size_checked().map_or(WIDTH, |(_, columns)| usize::from(columns).min(WIDTH))
 }
 
 /// Text that cannot be read is most often that of some other server.
@@ -83,6 +96,7 @@ async fn collect(scraper: &Scraper, target: &Target, first: Batch, duration: Dur
     let mut all = Collected::default();
     all.add(first);
     let bar = progress_bar(target, duration);
+    log_progress(&bar, target);
     let end = Instant::now() + duration;
     let mut ticks = interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -98,6 +112,7 @@ async fn collect(scraper: &Scraper, target: &Target, first: Batch, duration: Dur
             Err(error) => report_gap(&bar, &error),
         }
         bar.inc(1);
+        log_progress(&bar, target);
     }
     if let Ok(batch) = scraper.scrape_once(target).await {
         all.add(batch);
@@ -110,6 +125,13 @@ async fn collect(scraper: &Scraper, target: &Target, first: Batch, duration: Dur
 fn progress_bar(target: &Target, duration: Duration) -> ProgressBar {
     let style = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} s").unwrap_or(ProgressStyle::default_bar());
     ProgressBar::new(duration.as_secs()).with_style(style).with_message(format!("scraping {}", target.url))
+}
+
+/// The bar's stand-in where there is no terminal.
+fn log_progress(bar: &ProgressBar, target: &Target) {
+    if bar.is_hidden() && bar.position().is_multiple_of(TOLD_EVERY) {
+        tracing::info!("scraping {}: {} of {} s", target.url, bar.position(), bar.length().unwrap_or_default());
+    }
 }
 
 fn report_gap(bar: &ProgressBar, error: &ScrapeError) {

@@ -97,19 +97,20 @@ async fn what_is_too_much_is_halved_what_fails_is_asked_again_and_a_second_run_g
     let behaviour = Shared::default();
     let url = serve(Arc::clone(&behaviour)).await;
     *behaviour.lock().unwrap() = Behaviour { failures: 2, until: Some(MARCH + 2 * HOUR), ..Behaviour::default() };
-    let (succeeded, said) = backfill(dir.path(), &url, &["--label", "cluster=a"]).await;
+    let (succeeded, said) = backfill(dir.path(), &url, &["--label", "cluster=a", "--no-judge"]).await;
     assert!(!succeeded && said.contains("not today") && said.contains("the same command goes on from there"), "{said}");
     assert!(said.contains(" 120  stored\n"), "two hours: {said}");
     assert_eq!(behaviour.lock().unwrap().asked.len(), 2 * 4 + 1, "quarters of an hour");
 
     *behaviour.lock().unwrap() = Behaviour::default();
-    let (succeeded, said) = backfill(dir.path(), &url, &["--label", "cluster=a"]).await;
+    let (succeeded, said) = backfill(dir.path(), &url, &["--label", "cluster=a", "--no-judge"]).await;
     assert!(succeeded && said.contains(" 60  stored\n"), "{said}");
-    assert!(said.contains("classify --start 2026-03-02T02:00:00Z --end 2026-03-02T03:00:00Z"), "{said}");
+    assert!(said.contains("classify --start 2026-03-02T00:00:00+00:00 --end 2026-03-02T03:00:00+00:00"), "{said}");
     assert!(behaviour.lock().unwrap().asked.iter().all(|end| *end >= MARCH + 2 * HOUR), "it went on");
 
-    let (succeeded, said) = backfill(dir.path(), &url, &["--label", "cluster=a", "--classify"]).await;
+    let (succeeded, said) = backfill(dir.path(), &url, &["--label", "cluster=a"]).await;
     assert!(succeeded && said.contains(" 180  there already, with the same value\n"), "{said}");
+    assert!(said.contains("\nclass ") && !said.contains("judge these hours"), "{said}");
     let (_, said) = backfill(dir.path(), &url, &["--label", "cluster=b"]).await;
     assert!(said.contains(" 180  stored\n"), "another cluster: {said}");
 }

@@ -80,7 +80,7 @@ async fn history_comes_in_once_from_every_form_of_text() {
     let data = dir.path().join("data");
     let (first, again) = (" 480  stored\n", " 480  there already, with the same value\n");
     for (file, said) in [(&plain, first), (&plain, again), (&gz, again), (&zst, again)] {
-        let account = ran(&data, &["import", file.to_str().unwrap()]);
+        let account = ran(&data, &["import", "--no-judge", file.to_str().unwrap()]);
         assert!(account.contains(said), "{}: {account}", file.display());
         assert!(account.contains(" 240  dropped: of metrics that no signal uses\n"), "{account}");
         assert!(account.contains(" classify --start 2026-03-02T00:00:00Z --end 2026-03-02T01:00:00Z\n"), "{account}");
@@ -90,8 +90,7 @@ async fn history_comes_in_once_from_every_form_of_text() {
     assert_eq!(series.iter().map(|s| s.samples.len()).collect::<Vec<_>>(), [240, 240]);
     assert_eq!(series[0].samples[1], Sample { time_ms: MARCH + 15_000, value: 37.5 });
 
-    let mut child =
-        program(&data, &["import", "--classify", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = program(&data, &["import", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(openmetrics().as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
     let said = text(output.stdout);
@@ -222,7 +221,7 @@ fn verdicts_go_out_too_and_are_no_samples() {
     let dir = tempfile::tempdir().unwrap();
     let (data, text) = (dir.path().join("data"), dir.path().join("a.om"));
     fs::write(&text, openmetrics()).unwrap();
-    ran(&data, &["import", "--classify", text.to_str().unwrap()]);
+    ran(&data, &["import", text.to_str().unwrap()]);
     let file = dir.path().join("out.parquet");
     let export =
         |what: &str| ran(&data, &[&["export", "--what", what, "--out", file.to_str().unwrap()], &DAY[..]].concat());

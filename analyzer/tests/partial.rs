@@ -237,7 +237,7 @@ fn a_part_that_is_allowed_to_be_missing_is_said_in_every_form_of_the_report() {
             partial["answers"].as_u64() >= Some(1) && partial["first"][0][0].as_str().unwrap().contains("GPU_UTIL")
         );
         assert!(report["warnings"][0].as_str().unwrap().contains("partial answers"));
-        assert!(said("csv").contains("GPU-a"));
+        assert!(said("csv-intervals").contains("GPU-a"));
         assert!(server.asked().iter().all(|path| !path.contains("deny_partial_response")));
     }
 }

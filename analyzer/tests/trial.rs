@@ -2,12 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test, in helpers too")]
 
+use std::collections::HashMap;
 use std::future::IntoFuture;
 use std::io::Read as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use axum::Router;
+use axum::extract::Query;
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse};
 use axum::routing::get;
@@ -63,7 +65,32 @@ async fn what_is_no_prometheus_and_what_refuses_is_named_at_once() {
     }
     let nobody = format!("http://{}", std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap());
     let told = refused(&["--prometheus", &nobody]).await;
-    assert!(told.contains(&nobody) && told.contains("cannot read from"), "{told}");
+    assert!(
+        told.contains(&nobody) && told.contains("cannot read from") && told.contains("Connection refused"),
+        "{told}"
+    );
+}
+
+#[tokio::test]
+async fn a_young_server_is_reported_from_when_it_has_data_and_that_is_said_first() {
+    let lately = jiff::Timestamp::now().as_second() as f64 - 25.0 * 3600.0;
+    // Of the last day it has metrics of GPUs, of the week before it none.
+    let names = async move |Query(asked): Query<HashMap<String, String>>| {
+        let is_late = asked.get("end").and_then(|end| end.parse().ok()).is_some_and(|end: f64| end > lately);
+        if is_late { NAMES } else { r#"{"status":"success","data":["up"]}"# }
+    };
+    let jobs = async || r#"{"status":"success","data":["node"]}"#;
+    let url = serve(
+        Router::new()
+            .route("/api/v1/query", get(async || SCALAR))
+            .route("/api/v1/label/__name__/values", get(names))
+            .route("/api/v1/label/job/values", get(jobs)),
+    )
+    .await;
+    let told = refused(&["--prometheus", &url, "--week", "2026-W01"]).await;
+    let first = "the server has metrics of GPUs of the last day, and none of 2026-W01: report it with --since 20";
+    assert!(told.contains(&format!("goodput-analyzer: {first}")), "{told}");
+    assert!(told.contains(&format!("\n{url}: no metric of GPUs among its 1 from 2025-12-29")), "{told}");
 }
 
 #[tokio::test]

@@ -76,12 +76,20 @@ fn run(config: &Config) -> anyhow::Result<ExitCode> {
         Command::Audit { compare: Some(Compare::Diff { before, after, format }), .. } => {
             return compare(&before, &after, format);
         }
-        Command::Audit { compare: None, profile, format, checks } => return audit(config, profile, format, &checks),
+        Command::Audit { compare: None, profile, format, checks, all } => {
+            return audit(config, profile, format, &checks, all);
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn audit(config: &Config, profile: Profile, format: AuditFormat, ids: &[String]) -> anyhow::Result<ExitCode> {
+fn audit(
+    config: &Config,
+    profile: Profile,
+    format: AuditFormat,
+    ids: &[String],
+    has_all: bool,
+) -> anyhow::Result<ExitCode> {
     let nvml = Nvml::start(config.nvml());
     let gpus = nvml.settled(GPU_PATIENCE);
     if let Driver::Absent { reason } = &gpus.driver {
@@ -95,7 +103,7 @@ fn audit(config: &Config, profile: Profile, format: AuditFormat, ids: &[String])
     let wanted = |check: &Check| ids.is_empty() || ids.iter().any(|id| id == check.id);
     let audit = Audit::run(&context, profile, CHECKS.iter().copied().filter(|check| wanted(check)));
     let text = match format {
-        AuditFormat::Table => render::table(&audit, colour(&io::stdout())),
+        AuditFormat::Table => render::table(&audit, has_all || !ids.is_empty(), colour(&io::stdout())),
         AuditFormat::Json => render::json(&audit)?,
         AuditFormat::Markdown => render::markdown(&audit),
     };

@@ -305,6 +305,20 @@ fn the_audit_runs_only_the_checks_asked_for() {
 }
 
 #[test]
+fn checks_that_do_not_apply_are_one_line_unless_they_are_asked_for() {
+    let machine = machine_with_clock("tsc");
+    let lines = |args: &[&str]| {
+        let output = stdout(&audit(&machine, args)).to_owned();
+        let (_, folded) = output.split_once("\nNOT APPLICABLE (").unwrap_or_else(|| panic!("{output}"));
+        folded.split("\n\n").next().unwrap().lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let folded = lines(&[]);
+    assert!(folded.len() == 1 && folded[0].ends_with("): --all shows them"), "{folded:?}");
+    assert!(lines(&["--all"]).iter().any(|line| line.starts_with("  thp_enabled ")));
+    assert!(lines(&["--check=thp_enabled"])[1].starts_with("  thp_enabled "));
+}
+
+#[test]
 fn the_audit_speaks_markdown_and_survives_a_closed_pipe() {
     let machine = machine_with_clock("hpet");
     let output = audit(&machine, &["--format=markdown"]);

@@ -104,15 +104,15 @@ fn texts_of_labels_reach_spreadsheets_and_terminals_harmless() -> Result<()> {
     let file = dir.path().join("a.om");
     fs::write(&file, text + "# EOF\n")?;
     let data = dir.path().join("data");
-    let imported = analyzer(&data, &["import", "--classify", &file.to_string_lossy()])?;
+    let imported = analyzer(&data, &["import", &file.to_string_lossy()])?;
     ensure!(imported.status.success(), "{}", String::from_utf8_lossy(&imported.stderr));
     let (from, to) = (iso(start)?, iso(start + hour)?);
-    for format in ["csv", "markdown", "json", "html"] {
+    for format in ["csv-intervals", "csv", "markdown", "json", "html"] {
         let run = analyzer(&data, &["report", "--start", &from, "--end", &to, "--format", format])?;
         let shown = String::from_utf8(run.stdout)?;
         let bad = |c: char| c.is_control() && !['\n', '\r', '\t'].contains(&c);
         ensure!(shown.contains("ml/p") && !shown.contains(bad), "{format}: {shown}");
-        if format == "csv" {
+        if format == "csv-intervals" {
             let cells: Vec<_> = shown.lines().skip(1).flat_map(|line| line.split(',')).collect();
             ensure!(cells.contains(&"\"'=HYPERLINK(\"\"x\"\")\"") && cells.contains(&"'@n1"), "{shown}");
         }

@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::{Deserialize, Serialize};
 
 use super::connection::{ConnectionArgs, Pull};
-use super::history::History;
+use super::history::{History, JudgeArgs};
 use crate::config::Config;
 use crate::ingest::promql::{Partial, Server};
 use crate::report::Period;
@@ -38,12 +38,12 @@ pub struct Args {
     /// How to reach it, and what to take
     #[command(flatten)]
     pub connection: ConnectionArgs,
-    /// Judge the hours that the samples are of
-    #[arg(long)]
-    pub classify: bool,
+    /// Whether it is judged
+    #[command(flatten)]
+    pub judge: JudgeArgs,
 }
 
-/// Pulls, stores, says what became of it and, if asked, judges it.
+/// Pulls, stores, says what became of it and judges it.
 pub(super) async fn run(config: Config, dir: &Path, args: Args) -> anyhow::Result<()> {
     let period = Period::between(&args.start, &args.end, &config.zone)?;
     let server = args.connection.server(&args.url)?;
@@ -55,10 +55,8 @@ pub(super) async fn run(config: Config, dir: &Path, args: Args) -> anyhow::Resul
     if let Some(incomplete) = incomplete {
         super::print(&incomplete)?;
     }
-    if args.classify {
-        return super::classify(config, dir, &period, false).await;
-    }
-    super::print(&history.advice(dir, &config.zone))
+    // All of it: hours that an earlier run of the same command stored are not judged yet.
+    args.judge.run(config, dir, &period.start, &period.end).await
 }
 
 async fn pull(

@@ -140,8 +140,10 @@ pub enum ReportFormat {
     Markdown,
     /// The model, for programs.
     Json,
-    /// The intervals, one per line.
+    /// Showback: GPU-hours, energy and cost by account, owner, run and class.
     Csv,
+    /// The intervals, one per line.
+    CsvIntervals,
 }
 
 #[cfg(test)]

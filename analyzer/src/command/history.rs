@@ -3,14 +3,40 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use anyhow::Context as _;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use crate::config::Config;
 use crate::ingest::{Limits, Rules, Skipped};
+use crate::report::Period;
 use goodput_exposition::sample::{Batch, TimeMs};
 use goodput_store::{Appended, Options, Samples, Store, StoreError};
 use goodput_verdict::HOUR_MS;
+
+/// Whether what came in is judged.
+#[derive(clap::Args, Debug)]
+pub struct JudgeArgs {
+    /// Only store the samples; print the command that judges them
+    #[arg(long)]
+    pub no_judge: bool,
+    /// Asked for judging in earlier releases, which is now done anyhow
+    #[arg(long, hide = true, conflicts_with = "no_judge")]
+    pub classify: bool,
+}
+
+impl JudgeArgs {
+    /// Judges the hours from start to end, or says by which command that is done. The directory must be free.
+    pub(super) async fn run(&self, config: Config, dir: &Path, start: &str, end: &str) -> anyhow::Result<()> {
+        let command = format!("goodput-analyzer --data.dir={} classify --start {start} --end {end}", dir.display());
+        if self.no_judge {
+            return super::print(&format!("judge these hours with\n  {command}\n"));
+        }
+        let period = Period::between(start, end, &config.zone)?;
+        let judged = super::classify(config, dir, &period, false).await;
+        judged.with_context(|| format!("the samples are stored, and not judged; judge them with\n  {command}\n"))
+    }
+}
 
 /// The store, open for samples of any age, and what went in.
 pub(super) struct History {
@@ -57,12 +83,7 @@ impl History {
     /// Start and end of the full hours that samples came for, as `classify` takes them.
     pub(super) fn hours(&self, zone: &TimeZone) -> Option<(String, String)> {
         let (first, last) = self.span?;
-        let into = |time: TimeMs| {
-            let instant = Timestamp::from_millisecond(time).unwrap_or_default();
-            (time + i64::from(zone.to_offset(instant).seconds()) * 1000).rem_euclid(HOUR_MS)
-        };
-        let shown = |time| Timestamp::from_millisecond(time).unwrap_or_default().to_string();
-        Some((shown(first - into(first)), shown(last - into(last) + HOUR_MS)))
+        Some(full_hours(first, last, zone))
     }
 
     /// What became of the samples, one reason a line.
@@ -88,13 +109,16 @@ impl History {
         }
         text
     }
+}
 
-    /// The command that judges what came in.
-    pub(super) fn advice(&self, dir: &Path, zone: &TimeZone) -> String {
-        let Some((start, end)) = self.hours(zone) else { return String::new() };
-        let dir = dir.display();
-        format!("judge these hours with\n  goodput-analyzer --data.dir={dir} classify --start {start} --end {end}\n")
-    }
+/// Start and end of the full hours around two times, as commands take them.
+pub(super) fn full_hours(first: TimeMs, last: TimeMs, zone: &TimeZone) -> (String, String) {
+    let into = |time: TimeMs| {
+        let instant = Timestamp::from_millisecond(time).unwrap_or_default();
+        (time + i64::from(zone.to_offset(instant).seconds()) * 1000).rem_euclid(HOUR_MS)
+    };
+    let shown = |time| Timestamp::from_millisecond(time).unwrap_or_default().to_string();
+    (shown(first - into(first)), shown(last - into(last) + HOUR_MS))
 }
 
 #[cfg(test)]

@@ -6,11 +6,10 @@ use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::sync::mpsc;
 
-use super::history::History;
+use super::history::{History, JudgeArgs};
 use crate::config::Config;
 use crate::ingest::Rules;
 use crate::ingest::file::{self, BadLines, FileError, Source};
-use crate::report::Period;
 use goodput_store::Samples as _;
 
 /// Batches that may wait for the store: reading goes on while one is stored.
@@ -22,12 +21,12 @@ pub struct Args {
     /// OpenMetrics text with timestamps, plain, .gz or .zst, or Parquet as `export` writes it; - is standard input
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    /// Judge the hours that the samples are of
-    #[arg(long)]
-    pub classify: bool,
+    /// Whether it is judged
+    #[command(flatten)]
+    pub judge: JudgeArgs,
 }
 
-/// Stores what the files hold; says what became of it and, if asked, judges it. What cannot be read costs itself: the other
+/// Stores what the files hold, says what became of it and judges it. What cannot be read costs itself: the other
 /// lines and files are stored, and the end is an error that says what is missing.
 pub(super) async fn run(config: Config, dir: &Path, args: Args) -> anyhow::Result<()> {
     let mut history = History::open(&config, dir).await?;
@@ -45,12 +44,8 @@ pub(super) async fn run(config: Config, dir: &Path, args: Args) -> anyhow::Resul
     }
     history.close().await?;
     super::print(&history.account())?;
-    match history.hours(&config.zone) {
-        Some((start, end)) if args.classify => {
-            let period = Period::between(&start, &end, &config.zone)?;
-            super::classify(config, dir, &period, false).await?;
-        }
-        _ => super::print(&history.advice(dir, &config.zone))?,
+    if let Some((start, end)) = history.hours(&config.zone) {
+        args.judge.run(config, dir, &start, &end).await?;
     }
     if problems.is_empty() {
         return Ok(());

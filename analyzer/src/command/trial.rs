@@ -6,19 +6,18 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
-use indicatif::{ProgressBar, ProgressStyle};
 use tokio::signal::unix::{self, SignalKind, signal};
 use tracing::{info, warn};
 
 use super::cli::{PeriodArgs, ReportFormat};
 use super::connection::{ConnectionArgs, Pull};
-use super::history::History;
-use super::{asked_period, form, write};
+use super::history::{History, full_hours};
+use super::{asked_period, form, progress_bar, write};
 use crate::config::Config;
 use crate::deliver::{self, directory};
 use crate::ingest::promql::{Partial, Server};
 use crate::judge::{Judge, windows};
-use crate::report::{PartialAnswers, Period, Report, Site, Trial, intervals, stored, text};
+use crate::report::{PartialAnswers, Period, Price, Report, Site, Trial, intervals, stored, text};
 use estimate::Estimate;
 use goodput_exposition::sample::TimeMs;
 use goodput_rules::classify::Abstentions;
@@ -107,8 +106,8 @@ pub(super) async fn run(config: Config, args: Args) -> anyhow::Result<()> {
         warn!("{}", server.partial().summary("; the report says so").trim_end());
     }
     match &args.output {
-        Some(dir) => write_all(dir, &report, &intervals),
-        None => write(&form(&report, &intervals, args.format, &Site::default())?, args.out.as_deref()),
+        Some(dir) => write_all(dir, &report, &intervals, &config.prices),
+        None => write(&form(&report, &intervals, &config.prices, args.format, &Site::default())?, args.out.as_deref()),
     }
 }
 
@@ -118,9 +117,9 @@ fn interruptions() -> anyhow::Result<[unix::Signal; 3]> {
     Ok([watch(SignalKind::interrupt())?, watch(SignalKind::terminate())?, watch(SignalKind::hangup())?])
 }
 
-fn write_all(dir: &Path, report: &Report, intervals: &[Interval]) -> anyhow::Result<()> {
+fn write_all(dir: &Path, report: &Report, intervals: &[Interval], prices: &[Price]) -> anyhow::Result<()> {
     let stem = report.period.label.replace(' ', "_").replace(':', "");
-    let forms = deliver::forms(report, intervals, &Site::default())?;
+    let forms = deliver::forms(report, intervals, prices, &Site::default())?;
     directory::write(dir, &stem, &forms)?;
     let path = |ending: &str| format!("{}\n", dir.join(format!("{stem}.{ending}")).display());
     super::print(&forms.iter().map(|(ending, _)| path(ending)).collect::<String>())
@@ -203,13 +202,27 @@ impl Work<'_> {
         let is_of_gpus = |name: &String| signals::is_of(name, Scope::Gpu);
         if !there.iter().any(is_of_gpus) {
             let jobs = self.server.values_of("job", range).await?;
-            // Some servers refuse to look at all time; then nothing more is said.
-            let ever = self.server.metrics(&(0..self.until)).await.unwrap_or_default();
-            bail!(no_gpus(&self.args.prometheus, &self.period, &there, &jobs, ever.iter().any(is_of_gpus)));
+            let hint = self.elsewhere(&is_of_gpus).await.unwrap_or_default();
+            bail!("{hint}{}", no_gpus(&self.args.prometheus, &self.period, &there, &jobs));
         }
         // Those of containers would be read of every pod there is, for the few that hold GPUs.
         let is_read = |name: &String| signals::is_known(name) && !signals::is_of_containers(name) || configured(name);
         Ok(there.into_iter().filter(is_read).collect())
+    }
+
+    /// When the server has metrics of GPUs, where that is another time. Some servers refuse to look at all time.
+    async fn elsewhere(&self, is_of_gpus: &dyn Fn(&String) -> bool) -> Option<String> {
+        let has = async |range| Some(self.server.metrics(&range).await.ok()?.iter().any(is_of_gpus));
+        let (start, end) = full_hours(self.until - 23 * HOUR_MS, self.until, &self.config.zone);
+        if has(self.until - 24 * HOUR_MS..self.until).await? {
+            return Some(format!(
+                "the server has metrics of GPUs of the last day, and none of {}: report it with --since {start} --until \
+                 {end}.\n",
+                self.period.label
+            ));
+        }
+        let hint = "the server has metrics of GPUs at other times: see --week, --since and --until.\n";
+        has(0..self.until).await?.then(|| hint.to_owned())
     }
 
     fn bound(&self, estimate: &Estimate) -> anyhow::Result<()> {
@@ -277,7 +290,7 @@ impl Work<'_> {
 }
 
 /// What was looked for, and what there is instead.
-fn no_gpus(url: &str, period: &Period, there: &[String], jobs: &[String], ever: bool) -> String {
+fn no_gpus(url: &str, period: &Period, there: &[String], jobs: &[String]) -> String {
     let list = |names: &[&str]| {
         let shown = names.iter().take(MAX_NAMES).copied().collect::<Vec<_>>().join(", ");
         let more = names.len().saturating_sub(MAX_NAMES);
@@ -302,19 +315,10 @@ fn no_gpus(url: &str, period: &Period, there: &[String], jobs: &[String], ever: 
         [] => write!(told, "; it has no jobs then"),
         jobs => write!(told, "; its jobs then: {}", list(jobs)),
     };
-    if ever {
-        told += "; it has metrics of GPUs at other times: see --week, --since and --until";
-    }
     told
 }
 
 fn is_like_a_gpu(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     ["gpu", "nvidia", "dcgm"].iter().any(|part| name.contains(part))
-}
-
-/// Shown on a terminal only; goes to standard error.
-fn progress_bar(what: &'static str, length: u64) -> ProgressBar {
-    let style = ProgressStyle::with_template("{msg} {wide_bar} {human_pos}/{human_len} {eta} left");
-    ProgressBar::new(length).with_style(style.unwrap_or(ProgressStyle::default_bar())).with_message(what)
 }

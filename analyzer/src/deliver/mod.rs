@@ -16,7 +16,7 @@ use goodput_settings::kind::{self, Period, Unset};
 use goodput_settings::{Kind, settings};
 use jiff::civil::{Time, Weekday};
 
-use crate::report::{Report, Site, csv, html, markdown};
+use crate::report::{Price, Report, Site, csv, html, markdown, showback};
 use crate::schedule::Schedule;
 use goodput_verdict::{Delivered, Interval};
 
@@ -180,9 +180,15 @@ pub fn digest(intervals: &[Interval]) -> u32 {
 }
 
 /// Every form of the report with the ending of its file; the page that people open comes last.
-pub fn forms(report: &Report, intervals: &[Interval], site: &Site) -> anyhow::Result<[(&'static str, String); 4]> {
+pub fn forms(
+    report: &Report,
+    intervals: &[Interval],
+    prices: &[Price],
+    site: &Site,
+) -> anyhow::Result<[(&'static str, String); 5]> {
     Ok([
-        ("csv", csv::render(intervals)),
+        ("intervals.csv", csv::render(intervals)),
+        ("csv", showback::render(&report.period, intervals, prices)),
         ("json", report.json()?),
         ("md", markdown::render(report)?),
         ("html", html::render(report, site)?),

@@ -22,17 +22,17 @@ fn fixture(name: &str) -> PathBuf {
 }
 
 /// As this release judges.
-fn intervals(name: &str) -> Vec<Interval> {
+pub(super) fn intervals(name: &str) -> Vec<Interval> {
     let mut all: Vec<Interval> = serde_json::from_slice(&std::fs::read(fixture(name)).unwrap()).unwrap();
     all.iter_mut().for_each(|i| i.version = Some(Version::of(i.class)));
     all
 }
 
-fn week() -> Period {
+pub(super) fn week() -> Period {
     Period::iso_week("2026-W47", &TimeZone::get("Europe/Berlin").unwrap()).unwrap()
 }
 
-fn prices() -> Vec<Price> {
+pub(super) fn prices() -> Vec<Price> {
     Config::load(Some(&fixture("prices.yml"))).unwrap().prices
 }
 
@@ -237,6 +237,11 @@ fn csv_golden() {
     all.iter_mut().for_each(|i| i.version = Some(Version { rule: 2, rules: 40 }));
     all[0].version = None;
     check("week.csv", &csv::render(&all));
+}
+
+#[test]
+fn showback_golden() {
+    check("week.showback.csv", &showback::render(&week(), &intervals("week.json"), &prices()));
 }
 
 #[test]

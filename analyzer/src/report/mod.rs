@@ -34,6 +34,7 @@ mod recall;
 mod risk;
 pub mod runs;
 mod scope;
+pub mod showback;
 mod shown;
 pub(crate) mod site;
 mod stored;

@@ -299,7 +299,8 @@ impl Delivery {
         let Some(path) = self.settings.directory.clone() else { return Ok(()) };
         let failed = |reason: String| NotTaken::Failed { reason, wait: None };
         let site = Site::file(self.settings.link.as_deref());
-        let forms = forms(report, intervals, &site).map_err(|error| failed(format!("{error:#}")))?;
+        let forms =
+            forms(report, intervals, &self.pricing.prices, &site).map_err(|error| failed(format!("{error:#}")))?;
         let stem = edition.stem(&report.period.label);
         let written = tokio::task::spawn_blocking(move || directory::write(&path, &stem, &forms)).await;
         written.map_err(|error| failed(error.to_string()))?.map_err(|error| failed(error.to_string()))

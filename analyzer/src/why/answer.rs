@@ -1,14 +1,11 @@
-//! From a minute of series to an answer, and the answer as text.
+//! From a minute of series to an answer.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use serde::Serialize;
 
 use super::health::Health;
-use crate::report::text::{UNKNOWN, percent};
-use crate::report::units::measure;
 use crate::report::{About, advice_meaning, advice_remedies, filled};
 use goodput_exposition::sample::{Series, TimeMs};
 use goodput_rules::classify::{JudgeError, Thresholds, judge_series};
@@ -17,7 +14,7 @@ use goodput_verdict::{Advice, Advisory, Class, Culprit, Evidence, Interval, Reme
 
 const HOUR_MS: i64 = 3_600_000;
 /// A smaller part of the time is shown without advice.
-const MIN_LOSS: f64 = 0.05;
+pub(super) const MIN_LOSS: f64 = 0.05;
 
 /// What the GPUs of one exporter did while it was scraped.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -90,7 +87,7 @@ pub struct ClassAnswer {
     pub charged_to: Option<Culprit>,
     /// Its index, where it is one of the target's.
     #[serde(skip)]
-    culprit_index: Option<String>,
+    pub(super) culprit_index: Option<String>,
     /// Which signal said busy or not.
     pub busy_signal: Option<String>,
     /// The numbers behind it.
@@ -218,18 +215,6 @@ impl Answer {
     fn narrow_health(&mut self) {
         self.health.keep(&self.gpus.iter().map(|g| g.gpu.clone()).collect());
     }
-
-    /// For people.
-    pub(super) fn text(&self) -> String {
-        let mut text = format!("{}\n\n", self.health.lines().join("\n"));
-        for gpu in &self.gpus {
-            gpu.write(&mut text);
-        }
-        for reason in &self.unjoined {
-            let _ = writeln!(text, "note: {reason}");
-        }
-        text
-    }
 }
 
 impl GpuAnswer {
@@ -238,9 +223,13 @@ impl GpuAnswer {
         format!("{} ({})", self.index.as_deref().unwrap_or("?"), self.gpu)
     }
 
-    /// What commands are about: the GPU, or the one that it waited for most.
-    fn about(&self) -> About<'_> {
-        let loss = self.classes.iter().find(|class| class.class != Class::Productive);
+    /// What commands are about, by its greatest loss.
+    pub(super) fn about(&self) -> About<'_> {
+        self.about_loss(self.classes.iter().find(|class| class.class != Class::Productive))
+    }
+
+    /// What commands against a loss are about: the GPU, or the one that it waited for.
+    pub(super) fn about_loss<'a>(&'a self, loss: Option<&'a ClassAnswer>) -> About<'a> {
         let culprit = loss.and_then(|class| class.charged_to.as_ref());
         About {
             node: Some(culprit.map_or(self.node.as_str(), |culprit| &culprit.node)),
@@ -251,75 +240,8 @@ impl GpuAnswer {
     }
 
     /// The index as a number.
-    fn number(&self) -> Option<u32> {
+    pub(super) fn number(&self) -> Option<u32> {
         self.index.as_ref().and_then(|index| index.parse().ok())
-    }
-
-    fn write(&self, text: &mut String) {
-        let index = self.index.as_deref().unwrap_or("?");
-        let model = self.model.as_deref().unwrap_or("model unknown");
-        let _ = writeln!(text, "GPU {index} on {}  {model}  {}", self.node, self.gpu);
-        for class in &self.classes {
-            class.write(text);
-        }
-        write_remedies(text, self.remedies, &self.commands);
-        for advisory in &self.advisories {
-            advisory.write(text, &self.about());
-        }
-        text.push('\n');
-    }
-}
-
-fn write_remedies(text: &mut String, remedies: &[Remedy], commands: &[Option<String>]) {
-    for (n, (remedy, command)) in remedies.iter().zip(commands).enumerate() {
-        let heading = if n == 0 { "  what to do\n" } else { "" };
-        let _ = writeln!(text, "{heading}    {}. {}", n + 1, remedy.action);
-        if let Some(command) = command {
-            let _ = writeln!(text, "         {command}");
-        }
-        let _ = writeln!(text, "       restarts: {}; who: {}; risk: {}", remedy.restarts, remedy.who, remedy.risk);
-    }
-}
-
-fn write_evidence(text: &mut String, evidence: &[Evidence]) {
-    for e in evidence {
-        let (value, threshold) = (measure(e.value, &e.unit), measure(e.threshold, &e.unit));
-        let _ = writeln!(text, "           {} = {value} (threshold {threshold})", e.signal);
-    }
-}
-
-impl AdvisoryAnswer {
-    fn write(&self, text: &mut String, about: &About<'_>) {
-        let owner = self.owner.as_deref().unwrap_or(UNKNOWN);
-        let _ = writeln!(text, "  advisory  {}: {}", self.advice.name(), self.meaning);
-        let _ = writeln!(text, "           held by {owner}; confidence {}", percent(Some(self.confidence)));
-        write_evidence(text, &self.evidence);
-        let about = About { owner: self.owner.as_deref(), ..*about };
-        write_remedies(text, self.remedies, &filled(self.remedies, &about));
-    }
-}
-
-impl ClassAnswer {
-    fn write(&self, text: &mut String) {
-        let share = percent(Some(self.share));
-        let _ = writeln!(text, "  {:>7}  {}: {}", share, self.class.name(), self.meaning);
-        if self.class != Class::Productive {
-            let owner = self.owner.as_deref().unwrap_or(UNKNOWN);
-            let owner = if matches!(self.class, Class::Unallocated | Class::StrandedMig) { "nobody" } else { owner };
-            let (sure, version) = (percent(Some(self.confidence)), self.rule_version);
-            let _ = writeln!(text, "           held by {owner}; confidence {sure}; rule version {version}");
-        }
-        if let Some(Culprit { node, gpu }) = &self.charged_to {
-            let gpu = self.culprit_index.as_ref().map_or(gpu.clone(), |index| format!("GPU {index}"));
-            let _ = writeln!(text, "           caused by {gpu} on {node}");
-        }
-        if let Some(signal) = &self.busy_signal {
-            let _ = writeln!(text, "           busy or not by {signal}");
-        }
-        write_evidence(text, &self.evidence);
-        if !self.missing.is_empty() && self.class != Class::Productive {
-            let _ = writeln!(text, "           not judged for lack of {}", self.missing.join(", "));
-        }
     }
 }
 

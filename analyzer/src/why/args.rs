@@ -21,7 +21,10 @@ pub struct WhyArgs {
     /// Only GPUs that this owner holds
     #[arg(long, value_name = "OWNER", conflicts_with = "gpu")]
     pub owner: Option<String>,
-    /// Form of the answer
+    /// Also every GPU with all of its classes and the numbers behind them
+    #[arg(long)]
+    pub verbose: bool,
+    /// Form of the answer; json has raw values
     #[arg(long, default_value = "text")]
     pub format: WhyFormat,
 }

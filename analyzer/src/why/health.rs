@@ -14,6 +14,9 @@ use goodput_rules::frame::{Levels, levels, sources};
 use goodput_rules::signal::{Entity, Signal};
 use goodput_verdict::{Fault, Kind, Level, Prospect, Remedy};
 
+/// How many damaged GPUs, and how many risks, a line names.
+const MAX_NAMED: usize = 4;
+
 /// What stands above the verdicts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Health {
@@ -107,9 +110,13 @@ impl Health {
         self.risks.retain(|r| r.index.is_none() || gpus.contains(&r.entity));
     }
 
-    /// Three lines, one of each kind.
-    pub(super) fn lines(&self) -> [String; 3] {
-        let joined = |all: Vec<String>, none: &str| if all.is_empty() { none.to_owned() } else { all.join("; ") };
+    /// Three lines, one of each kind; each names the first few of its kind, or all of them.
+    pub(super) fn lines(&self, has_all: bool) -> [String; 3] {
+        let joined = |all: Vec<String>, none: &str| match all.len().checked_sub(MAX_NAMED).filter(|_| !has_all) {
+            _ if all.is_empty() => none.to_owned(),
+            Some(more) if more > 0 => format!("{}; and {more} more, see --verbose", all[..MAX_NAMED].join("; ")),
+            _ => all.join("; "),
+        };
         let at = |index: &Option<String>, gpu: &str| index.as_ref().map_or(gpu.to_owned(), |i| format!("GPU {i}"));
         let damage = self.damage.iter().map(|d| format!("{}: {}", at(&d.index, &d.gpu), d.what)).collect();
         let no_damage = if self.is_damage_known {
@@ -266,7 +273,7 @@ mod tests {
         ));
         let found: Vec<_> = health.damage.iter().map(|d| (d.index.as_deref(), d.fault)).collect();
         assert_eq!(found, [(Some("3"), Fault::RemapPending), (Some("10"), Fault::Xid)], "{health:?}");
-        let [damage, risks, audit] = health.lines();
+        let [damage, risks, audit] = health.lines(false);
         assert!(damage.starts_with("damage  GPU 3: remap pending; GPU 10: XID 79 2 times ("), "{damage}");
         assert_eq!(risks, "risks   none");
         assert!(audit.starts_with("audit   unknown: the target exports no goodput_audit_status"), "{audit}");
@@ -283,8 +290,8 @@ mod tests {
     #[test]
     fn no_damage_is_not_the_same_as_no_data_of_damage() {
         let [a, _] = GPU;
-        assert_eq!(health(&format!("DCGM_FI_DEV_ROW_REMAP_PENDING{{{a}}} 0\n")).lines()[0], "damage  none");
-        let unknown = health(&format!("DCGM_FI_DEV_GPU_UTIL{{{a}}} 0\n")).lines();
+        assert_eq!(health(&format!("DCGM_FI_DEV_ROW_REMAP_PENDING{{{a}}} 0\n")).lines(false)[0], "damage  none");
+        let unknown = health(&format!("DCGM_FI_DEV_GPU_UTIL{{{a}}} 0\n")).lines(false);
         assert!(unknown[0].starts_with("damage  unknown: "), "{unknown:?}");
     }
 
@@ -298,7 +305,7 @@ mod tests {
         let told = health(&all.concat());
         let expected =
             "audit   failed: swap_off; 1 warning of 3 checks; goodput-exporter audit on the node says how to fix them";
-        assert_eq!(told.lines()[2], expected);
-        assert_eq!(health(&check("irq", "pass", 1)).lines()[2], "audit   all 1 checks passed");
+        assert_eq!(told.lines(false)[2], expected);
+        assert_eq!(health(&check("irq", "pass", 1)).lines(false)[2], "audit   all 1 checks passed");
     }
 }

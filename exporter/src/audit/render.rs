@@ -13,9 +13,9 @@ const WIDTH: usize = 110;
 const INDENT: &str = "      ";
 
 /// Groups of findings by status, worst first; findings that need no action are short. Coloured for terminals when
-/// `colour` is set.
+/// `colour` is set. Checks that do not apply are one line unless `has_all` is set.
 #[must_use]
-pub fn table(audit: &Audit, colour: bool) -> String {
+pub fn table(audit: &Audit, has_all: bool, colour: bool) -> String {
     let mut out = heading(audit) + "\n";
     let width = audit.findings.iter().map(|finding| finding.check.id.len()).max().unwrap_or_default();
     for status in Status::ALL.iter().copied() {
@@ -23,8 +23,10 @@ pub fn table(audit: &Audit, colour: bool) -> String {
         if group.is_empty() {
             continue;
         }
-        let _ = writeln!(out, "\n{}", paint(&format!("{} ({})", title(status), group.len()), status, colour));
-        for finding in group {
+        let is_folded = status == Status::NotApplicable && !has_all;
+        let more = if is_folded { ": --all shows them" } else { "" };
+        let _ = writeln!(out, "\n{}", paint(&format!("{} ({}){more}", title(status), group.len()), status, colour));
+        for finding in group.into_iter().filter(|_| !is_folded) {
             lines(finding, width, &mut out);
         }
     }

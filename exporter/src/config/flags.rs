@@ -279,6 +279,9 @@ pub enum Command {
         /// Only this check. Repeatable
         #[arg(long = "check", value_name = "ID", value_parser = check_ids(), hide_possible_values = true)]
         checks: Vec<String>,
+        /// Also list the checks that do not apply to this node, in the table
+        #[arg(long)]
+        all: bool,
     },
 }
 

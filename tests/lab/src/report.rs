@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result, bail};
 
-/// A line of the analyzer's CSV report.
+/// A line of the analyzer's report of intervals.
 #[derive(Debug)]
 pub struct Interval {
     /// UUID.
@@ -23,7 +23,7 @@ pub struct Interval {
 
 /// The intervals of an analyzer's report over the full hours around the window, those inside the window alone.
 pub fn intervals(analyzer: &Path, data: &Path, from: SystemTime, to: SystemTime) -> Result<Vec<Interval>> {
-    let text = command(analyzer, &["report", "--format=csv"], data, from, to)?;
+    let text = command(analyzer, &["report", "--format=csv-intervals"], data, from, to)?;
     let mut rows = text.lines().skip(1).map(interval).collect::<Result<Vec<_>>>()?;
     rows.retain(|i| i.start < to && i.end > from);
     Ok(rows)

@@ -42,7 +42,7 @@ const LIMITS: [&str; 9] = [
 #[derive(Debug, thiserror::Error)]
 pub enum PullError {
     /// No answer came.
-    #[error("{url}: no answer: {error}")]
+    #[error("{url}: no answer: {}", causes(error))]
     Unreachable {
         /// The address.
         url: String,

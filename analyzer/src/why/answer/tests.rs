@@ -1,6 +1,9 @@
+use super::super::text::Form;
 use super::*;
-use goodput_exposition::sample::Sample;
+use goodput_exposition::sample::{Labels, Sample};
 use goodput_exposition::{Format, Limits, parse};
+
+const FORM: Form = Form { width: 100, is_verbose: false };
 
 /// Some second of some hour: no cell begins here.
 const START: TimeMs = 1_795_230_017_345;
@@ -55,19 +58,49 @@ fn a_minute_is_one_whole_cell_and_names_class_and_evidence() {
 }
 
 #[test]
-fn the_text_says_what_where_and_what_to_do() {
-    let text = asked().text();
+fn the_text_has_a_table_then_a_block_for_each_cause_and_all_of_it_when_asked() {
+    let text = asked().text(FORM);
     for part in [
         "damage  unknown: the target exports no errors and no states of hardware\nrisks   none\naudit   unknown",
-        "GPU 0 on n1  model unknown  GPU-a\n",
-        "   50.0 %  dataloader_storage: ",
-        "held by job/7; confidence ",
-        "; rule version ",
+        "\nGPU  job      busy  cause                      lost\n\
+         1    job/8     0 %  Held without work         100 %\n\
+         0    job/7  50.0 %  Late input from storage  50.0 %\n",
+        "\nLate input from storage (dataloader_storage): job/7\n  The GPU waited",
+        "\n  lost 50.0 % of GPU 0; confidence ",
         "job_io_pressure = 50 % of the time (threshold 10 % of the time)\n",
         "    1. See whether an I/O limit is set",
     ] {
         assert!(text.contains(part), "{part:?} is not in\n{text}");
     }
+    let all = asked().text(Form { is_verbose: true, ..FORM });
+    for part in ["\nGPU 0 on n1  model unknown  GPU-a\n", "   50.0 %  productive: ", "; rule version "] {
+        assert!(all.contains(part) && !text.contains(part), "{part:?} in\n{all}");
+    }
+}
+
+/// The minute of GPU 0, on eight GPUs of one job.
+fn eight_alike() -> Vec<Series> {
+    let of_gpu = |gpu| move |series: &Series| series.labels.get("gpu") == gpu;
+    let (first, others): (Vec<Series>, Vec<Series>) = minute().into_iter().partition(of_gpu(Some("0")));
+    let mut all: Vec<Series> = others.into_iter().filter(of_gpu(None)).collect();
+    for (gpu, series) in (0..8).flat_map(|gpu| first.iter().map(move |series| (gpu, series))) {
+        let own = |(name, value): (&str, &str)| match name {
+            "gpu" => (name.to_owned(), format!("{gpu}")),
+            "UUID" => (name.to_owned(), format!("GPU-{gpu}")),
+            _ => (name.to_owned(), value.to_owned()),
+        };
+        all.push(Series { labels: Labels::new(series.labels.iter().map(own)), samples: series.samples.clone() });
+    }
+    all
+}
+
+#[test]
+fn gpus_that_wait_for_one_cause_share_its_evidence_and_remedy() {
+    let answer = answer(eight_alike(), START, Duration::from_secs(60), &Thresholds::default()).unwrap();
+    let text = answer.text(FORM);
+    assert!(text.contains("  lost 50.0 % of GPU 0, 1, 2, 3, 4, 5, 6, 7; confidence "), "{text}");
+    assert_eq!(text.matches("what to do").count(), 1, "{text}");
+    assert_eq!(text.matches("job_io_pressure = ").count(), 1, "{text}");
 }
 
 #[test]
@@ -76,9 +109,9 @@ fn advisories_are_told_beside_the_classes() {
     assert_eq!(answer.gpus[0].advisories, []);
     let [advised] = answer.gpus[1].advisories.as_slice() else { panic!("{answer:?}") };
     assert_eq!((advised.advice, advised.owner.as_deref()), (Advice::CrossNuma, Some("job/8")));
-    let text = answer.text();
+    let text = answer.text(FORM);
     for part in [
-        "  advisory  cross_numa: The GPU's processes",
+        "\nAdvisory (cross_numa): job/8 on GPU 1\n  The GPU's processes",
         "gpu_allowed_cpus on its NUMA node / all = 0 % (threshold 10 %)\n",
         "    1. Bind each process to the NUMA node of its GPU",
     ] {
@@ -91,13 +124,14 @@ fn a_free_gpu_that_is_damaged_is_not_sent_to_the_queue() {
     let mut series = minute();
     let told = [("gpu", "1"), ("UUID", "GPU-b"), ("xid", "79"), ("class", "bus"), ("action", "restart_node")];
     let instance = [("__name__", "goodput_gpu_xid_errors_total"), ("instance", "n1:9400")];
-    let labels = goodput_exposition::sample::Labels::new(told.into_iter().chain(instance));
+    let labels = Labels::new(told.into_iter().chain(instance));
     let samples = (0..=60).map(|second| Sample { time_ms: START + second * 1000, value: 1.0 }).collect();
     series.push(Series { labels, samples });
     let answer = answer(series, START, Duration::from_secs(60), &Thresholds::default()).unwrap();
-    let text = answer.text();
+    let text = answer.text(FORM);
     assert!(text.starts_with("damage  GPU 1: XID 79 ("), "{text}");
     assert_ne!(answer.gpus[1].remedies, answer.gpus[1].classes[0].class.info().remedies, "{text}");
+    assert!(text.contains("\nDamaged: GPU 1\n  what to do\n") && !text.contains("(idle_held)"), "{text}");
 }
 
 #[test]
