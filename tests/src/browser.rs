@@ -212,7 +212,8 @@ impl Browser {
         Ok(fs::write(file, base64::engine::general_purpose::STANDARD.decode(data)?)?)
     }
 
-    /// Warnings and errors of the console, exceptions, requests that failed and requests to elsewhere than `home`.
+    /// Warnings and errors of the console, exceptions, requests that failed and requests to elsewhere than `home`: what is
+    /// in the page itself (`data:`), such as the browser's own icon of a field for times, leaves nothing.
     pub fn complaints(&self, home: &str) -> Vec<String> {
         let complaint = |event: &Value| {
             let params = &event["params"];
@@ -223,7 +224,7 @@ impl Browser {
                 "Network.responseReceived" => params["response"]["status"].as_u64() >= Some(400),
                 "Network.requestWillBeSent" => {
                     let url = params["request"]["url"].as_str().unwrap_or_default();
-                    !url.starts_with(home) && url != "about:blank"
+                    ![home, "data:", "about:blank"].iter().any(|own| url.starts_with(own))
                 }
                 _ => false,
             };
