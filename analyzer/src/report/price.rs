@@ -15,7 +15,7 @@ use goodput_verdict::Energy;
 /// Millionths in one of a currency.
 pub(crate) const MICROS: f64 = 1e6;
 const MS_PER_HOUR: i128 = 3_600_000;
-const MJ_PER_KWH: f64 = 3.6e9;
+pub(super) const MJ_PER_KWH: f64 = 3.6e9;
 
 /// The price of some GPUs from a date on, until an entry of the same model and node with a later date.
 #[derive(Clone, Debug, PartialEq)]

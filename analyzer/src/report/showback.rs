@@ -3,16 +3,15 @@
 use std::collections::BTreeMap;
 
 use super::csv::quoted;
-use super::price::{MICROS, Price};
+use super::price::{MICROS, MJ_PER_KWH, Price};
 use super::summed::{Item, Summed};
 use super::{MS_PER_HOUR, Period};
 use goodput_verdict::{Class, Energy, Interval};
 
 const COLUMNS: &str =
     "period,start,end,cluster,account,owner,run,group,class,gpu_hours,kwh,kwh_gpu_hours,currency,cost";
-const MJ_PER_KWH: f64 = 3.6e9;
 
-/// Whose time it was, of which class, and in which currency it is priced. Each GPU-millisecond is in one row.
+/// Whose time it was, its class, and the currency of its price. Each GPU-millisecond is in one row.
 type Key<'a> = ([&'a str; 4], Class, &'a str);
 
 #[derive(Default)]

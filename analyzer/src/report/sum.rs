@@ -6,13 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::price::MICROS;
+use super::price::{MICROS, MJ_PER_KWH};
 use super::summed::Item;
 use super::{MS_PER_HOUR, ratio, text};
 use goodput_rules::classify::sampling::{Bounds, bounds};
 use goodput_verdict::{Energy, Interval};
-
-const MJ_PER_KWH: f64 = 3.6e9;
 
 /// GPU time, the part that it is of some whole, and what it drew and cost.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]

@@ -1,4 +1,4 @@
-//! Attempts at a run, by what its job told of itself.
+//! Attempts at a run, as its job reported them.
 
 use super::clock::Clock;
 use crate::report::runs::Run;

@@ -1,4 +1,4 @@
-//! Findings as a table: what happened and to whom, what it cost, what could return, and where its evidence is.
+//! Findings as a table: what happened to which job, what it cost, what could return, and where its evidence is.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ const MAX_MEMBERS: usize = 20;
 pub(super) struct Line {
     pub(super) id: String,
     pub(super) class: &'static str,
-    /// What happened, and to whom.
+    /// What happened to which job.
     pub(super) sentence: String,
     pub(super) meaning: &'static str,
     /// The evidence of what was lost most.

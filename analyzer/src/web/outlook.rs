@@ -6,7 +6,7 @@ use super::names::Names;
 use super::page::Link;
 use crate::app::Progress;
 use crate::report::{risk_outlook, risk_signs, risk_title};
-use goodput_verdict::{Kind, Level, Memory, Prospect};
+use goodput_verdict::{Class, Kind, Level, Memory, Prospect};
 
 /// Seconds: what runs out later is in the report.
 const SOON: f64 = 24.0 * 3600.0;
@@ -14,8 +14,11 @@ const SOON: f64 = 24.0 * 3600.0;
 const MAX_LINES: usize = 10;
 
 /// What is at risk.
-#[derive(Default)]
 pub(super) struct Outlook {
+    /// Is some memory or disk watched? Else nothing is known of what runs out.
+    pub(super) has_forecasts: bool,
+    /// Has some GPU samples of the last minutes? Else nothing is known of damage.
+    pub(super) has_samples: bool,
     /// What runs out, the nearest end first.
     pub(super) due: Vec<Line>,
     pub(super) more_due: usize,
@@ -46,6 +49,8 @@ impl Outlook {
             progress.prospects.iter().filter_map(|p| Some((p.damage()?.level, p))).collect();
         ill.sort_by_key(|(level, _)| std::cmp::Reverse(*level));
         Self {
+            has_forecasts: progress.prospects.iter().any(|prospect| prospect.exhaustion().is_some()),
+            has_samples: progress.last_minutes.iter().any(|interval| interval.class != Class::NoData),
             more_due: due.len().saturating_sub(MAX_LINES),
             more_ill: ill.len().saturating_sub(MAX_LINES),
             due: due.into_iter().take(MAX_LINES).map(|(_, prospect)| line(prospect, names, chosen)).collect(),

@@ -92,7 +92,7 @@ async fn a_gpu_begins_with_its_index_and_how_it_is_and_lists_losses_by_job() {
         "<h1>GPU 3 on n2</h1>",
         "held now by unknown driver 580.1 last XID 79 DCGM_FI_DEV_XID_ERRORS zero ECC errors, uncorrected",
         "Late input from storage dataloader_storage",
-        "1.00 GPU-hours, of which 0.75 lost.",
+        "1.00 GPU-hours, 0.75 lost.",
         "1 more: productive time, and losses below 6 minutes",
     ] {
         assert!(gpu.contains(part) || text.contains(part), "{part:?} is not in\n{text}");
