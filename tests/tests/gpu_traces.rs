@@ -28,6 +28,8 @@ const FLOORS: &[(&str, &[(&str, f64)])] = &[
     ),
     ("h100-varied", &[("productive", 0.9), ("dataloader_storage", 0.95), ("idle_held", 0.9), ("cold_start", 0.8)]),
     ("h100-repeated", &[("productive", 0.92), ("dataloader_storage", 0.95), ("no_demand", 0.95)]),
+    ("h100-libraries", &[("productive", 0.8), ("dataloader_cpu", 0.77), ("checkpoint", 0.64)]),
+    ("h100-libraries-repeated", &[("productive", 0.92), ("dataloader_cpu", 0.92), ("launch_bound", 0.81)]),
 ];
 
 fn tests() -> &'static Path {

@@ -1,4 +1,4 @@
-"""Records a GPU under `train.py` or `language.py`: `record.py --exporter FILE --out DIR --data DIR PHASE:SECONDS...`.
+"""Records a GPU under `train.py`, `language.py` or `libraries.py`: `record.py --exporter FILE --out DIR --data DIR PHASE:SECONDS...`.
 
 Needs root and a GPU. The log that becomes the truth is the first job's: with `--beside` it is to work all the time.
 
@@ -11,6 +11,7 @@ import argparse
 import gzip
 import json
 import os
+import signal
 import subprocess
 import sys
 import tarfile
@@ -137,7 +138,7 @@ def start(command, log, **more):
 def run(args, raw, log, folders, phases):
     """Starts a job in a cgroup."""
     command = [sys.executable, f"{HERE}/{args.job}", f"--data={args.data}", f"--edges={raw}/{log}", *args.job_flag, *phases]
-    return start(command, f"{raw}/{log.replace('edges', 'job')}.log", preexec_fn=join(folders))
+    return start(command, f"{raw}/{log.replace('edges', 'job')}.log", preexec_fn=join(folders), start_new_session=True)
 
 
 def main():
@@ -148,7 +149,8 @@ def main():
     parser.add_argument("--data", required=True)
     parser.add_argument("--free", type=float, default=10, help="seconds without a job, before and after")
     parser.add_argument("--interval", type=float, default=2)
-    parser.add_argument("--job", choices=("train.py", "language.py"), default="train.py")
+    parser.add_argument("--limit", type=float, help="seconds after which the job is ended and what there is is kept")
+    parser.add_argument("--job", choices=("train.py", "language.py", "libraries.py"), default="train.py")
     parser.add_argument("--job-flag", action="append", default=[])
     parser.add_argument("--beside", default="", help="phases of a second job, in a cgroup of its own, 15 s later")
     parser.add_argument("phases", nargs="+")
@@ -171,7 +173,11 @@ def main():
     if args.beside:
         time.sleep(15)
         others.append(run(args, raw, "edges-beside", other_folders, args.beside.split()))
-    print("the job ended with", job.wait(), flush=True)
+    try:
+        print("the job ended with", job.wait(args.limit), flush=True)
+    except subprocess.TimeoutExpired:
+        os.killpg(job.pid, signal.SIGTERM)
+        print("the job was ended with", job.wait(), flush=True)
     time.sleep(args.free)
     stop.set()
     recorder.finish()
