@@ -123,6 +123,7 @@ async fn fill(dir: &Path, nodes: usize) -> (i64, i64, usize) {
             productive += if i.class == Class::Productive { ms } else { 0 };
         }
     }
+    store.roll_up_days().await.unwrap();
     store.close().await;
     (capacity, productive, rows)
 }

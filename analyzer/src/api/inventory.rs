@@ -15,7 +15,7 @@ use crate::app::App;
 use crate::app::conditions::Finding;
 use goodput_exposition::sample::TimeMs;
 use goodput_store::Results;
-use goodput_verdict::{Allocation, Class, NodeHour, Part};
+use goodput_verdict::{Allocation, Class, Part, RollUp};
 
 pub(super) fn routes<S: Results + Clone + 'static>(table: Table<S>) -> Table<S> {
     table
@@ -81,7 +81,7 @@ struct Gpu {
 }
 
 impl Gpu {
-    fn of(hour: &NodeHour, allocation: &Allocation) -> Self {
+    fn of(hour: &RollUp, allocation: &Allocation) -> Self {
         Self {
             gpu: allocation.gpu.clone(),
             cluster: hour.cluster.clone(),
@@ -118,7 +118,7 @@ async fn health<S: Results>(app: App<S>, _: Asked) -> Answer<Health> {
 async fn nodes<S: Results>(app: App<S>, asked: Asked) -> Answer<Page<Node>> {
     let range = asked.range((app.now)(), &app.zone)?;
     let mut nodes: BTreeMap<(String, Option<String>), Members> = BTreeMap::new();
-    for NodeHour { cluster, node, held, .. } in app.store.hours(range, None).await? {
+    for RollUp { cluster, node, held, .. } in app.store.hours(range, None).await? {
         let members = nodes.entry((node, cluster)).or_default();
         for Allocation { gpu, owner, .. } in held.into_iter().map(|held| held.allocation) {
             members.gpus.insert(gpu);

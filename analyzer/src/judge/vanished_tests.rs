@@ -5,7 +5,7 @@ use std::path::Path;
 use goodput_exposition::sample::{Labels, STALE_BITS, Sample, Series};
 use goodput_rules::classify::has_vanished;
 use goodput_store::{Options, ReadVerdicts as _, Store};
-use goodput_verdict::{Class, NodeHour};
+use goodput_verdict::{Class, RollUp};
 use jiff::tz::TimeZone;
 
 use super::tests::START;
@@ -87,7 +87,7 @@ async fn verdicts_are_the_same_whatever_the_order_of_judging() {
     }
     let expected = first.intervals(START..END).await.unwrap();
     let hours = first.hours(START..END, None).await.unwrap();
-    assert_eq!(hours, NodeHour::fold(&expected));
+    assert_eq!(hours, RollUp::fold(&expected));
     let no_data = |gpu: &str| {
         let of_it = expected.iter().filter(|i| i.gpu == gpu && i.class == Class::NoData);
         of_it.map(|i| i.ms).sum::<i64>() / HOUR_MS

@@ -16,7 +16,7 @@ use super::{
     AppliedPrice, BusySignal, ClassAmount, ClassRow, Coverage, FORMULA, Fleet, Headline, LEAST_COVERAGE, Period,
     Previous, Report, Row, SCHEMA_VERSION, Span, Unpriced, ratio,
 };
-use goodput_verdict::{Class, Culprit, Group, Interval, NodeHour, Version};
+use goodput_verdict::{Class, Culprit, Group, Interval, RollUp, Version};
 
 /// Computes the report of `period` from its intervals and those of the period before it, at the prices that were valid
 /// when each interval began.
@@ -26,7 +26,7 @@ pub fn build(intervals: &[Interval], previous: &[Interval], period: Period, pric
     let other = period.compared(reach(&items));
     let previous: Vec<Interval> = previous.iter().filter(|i| i.start_ms < other.end_ms).cloned().collect();
     let mut report = summed(&items, &Summed::of(&previous, prices), period, prices);
-    NodeHour::fold(intervals).iter().for_each(|hour| report.timeline.add(hour));
+    RollUp::fold(intervals).iter().for_each(|hour| report.timeline.add(hour));
     let axis = report.timeline.axis.clone();
     for finding in report.proven_mut() {
         let mut proving = Proving::default();

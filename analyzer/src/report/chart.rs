@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Period;
 use super::summed::Item;
 use goodput_exposition::sample::TimeMs;
-use goodput_verdict::{Class, NodeHour, Stretch};
+use goodput_verdict::{Class, RollUp, Stretch};
 
 /// Width of every chart, in units of its view box.
 pub(super) const WIDTH: f64 = 1000.0;
@@ -82,7 +82,7 @@ impl Timeline {
     }
 
     /// Draws the time of GPUs that have a lane.
-    pub(super) fn add(&mut self, hour: &NodeHour) {
+    pub(super) fn add(&mut self, hour: &RollUp) {
         for (allocation, part) in hour.parts() {
             let lane = self
                 .lanes
@@ -201,7 +201,7 @@ mod tests {
             interval(Class::IdleHeld, start + 10 * HOUR, 2, HOUR),
         ];
         let mut timeline = Timeline::of(&Summed::of(&intervals, &[]), week);
-        NodeHour::fold(&intervals).iter().for_each(|hour| timeline.add(hour));
+        RollUp::fold(&intervals).iter().for_each(|hour| timeline.add(hour));
         let lane = &timeline.lanes[0];
         let drawn: f64 = lane.slices.iter().flat_map(|s| s.values()).sum();
         assert!((drawn - 12.0 * HOUR as f64).abs() < 1.0);
@@ -235,7 +235,7 @@ mod tests {
             });
             let intervals: Vec<Interval> = hours.filter(|i| i.ms > 0).collect();
             let mut timeline = Timeline::of(&Summed::of(&intervals, &[]), axis);
-            NodeHour::fold(&intervals).iter().for_each(|hour| timeline.add(hour));
+            RollUp::fold(&intervals).iter().for_each(|hour| timeline.add(hour));
             for mark in timeline.lanes.iter().flat_map(|lane| timeline.marks(lane)) {
                 prop_assert!(mark.y + mark.height <= LANE_HEIGHT + 1e-9 && mark.share <= 1.0 + 1e-9, "{mark:?}");
             }

@@ -11,7 +11,7 @@ use crate::config::Config;
 use goodput_rules::forecast::STEP_MS;
 use goodput_store::Place;
 use goodput_verdict::{
-    Advice, Advisory, CheckEnd, Drift, Energy, Evidence, Interval, Measure, NodeHour, Paired, Standing, Version,
+    Advice, Advisory, CheckEnd, Drift, Energy, Evidence, Interval, Measure, Paired, RollUp, Standing, Version,
 };
 use goodput_verdict::{
     Damage, Eviction, Exhaustion, Fault, Forecast, Kind, Level, Memory, Prospect, Risk, Room, Shape, TimeToLimit,
@@ -358,19 +358,24 @@ fn every_sum_is_the_sum_of_the_intervals() {
 /// Energy and money of every table are those of the intervals, to the unit.
 fn check_sums(intervals: &[Interval], report: &Report) {
     let energy: i64 = intervals.iter().filter_map(|i| i.energy).map(|e| e.mj).sum();
-    let mut money: BTreeMap<String, i64> = BTreeMap::new();
     let prices = prices();
-    for hour in NodeHour::fold(intervals) {
+    let mut priced: BTreeMap<_, (i64, Option<Energy>)> = BTreeMap::new();
+    for hour in RollUp::fold(intervals) {
         for (allocation, part) in hour.parts() {
-            if let Some(price) = price::price_of(
-                &prices,
-                allocation.model.as_deref(),
-                Place::new(&hour.cluster, &hour.node),
-                hour.start_ms,
-            ) {
-                *money.entry(price.currency.clone()).or_default() += price.cost(part.ms, part.energy);
-            }
+            let place = Place::new(&hour.cluster, &hour.node);
+            let price = price::price_of(&prices, allocation.model.as_deref(), place, hour.start_ms);
+            let Some(price) = price.and_then(|price| prices.iter().position(|one| std::ptr::eq(one, price))) else {
+                continue;
+            };
+            let place = (hour.cluster.clone(), hour.node.clone(), allocation.clone());
+            let what = (part.class, part.charged_to.clone(), hour.grounds[part.grounds].clone(), part.version);
+            let (ms, energy) = priced.entry((price, place, what)).or_default();
+            (*ms, *energy) = (*ms + part.ms, Energy::sum(*energy, part.energy));
         }
+    }
+    let mut money: BTreeMap<String, i64> = BTreeMap::new();
+    for ((price, ..), (ms, energy)) in priced {
+        *money.entry(prices[price].currency.clone()).or_default() += prices[price].cost(ms, energy);
     }
     let sums = |amounts: Vec<&Amount>| {
         let mut money: BTreeMap<String, i64> = BTreeMap::new();

@@ -1,7 +1,7 @@
 //! What GPU time and energy cost, and from when on.
 //!
-//! Money is counted in whole millionths of a currency, rounded once for the time of a class within an hour of a GPU, so that
-//! every table sums to the same.
+//! Money is counted in whole millionths of a currency, rounded once for a GPU's time of a class, a holder and a price in the
+//! period, so that every table sums to the same.
 //! Currencies are never added to each other.
 
 use std::sync::Arc;

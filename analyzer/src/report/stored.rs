@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use goodput_exposition::sample::TimeMs;
 use goodput_store::{ReadVerdicts, StoreError, Verdicts, Whose};
-use goodput_verdict::{Group, HOUR_MS, Interval, NodeHour};
+use goodput_verdict::{DAY_MS, Group, HOUR_MS, Interval};
 
 use super::build::summed;
 use super::comparison::reach;
@@ -15,17 +15,14 @@ use super::summed::{Item, Summed};
 use super::{Finding, Period, Price, Report, runs, throughput};
 use crate::judge::{hour_of, reaches_over, shown, spans};
 
-/// Roll-ups are read a day at a time: those of a week of a large fleet would not fit into memory.
-const AT_ONCE_MS: i64 = 24 * HOUR_MS;
-
 /// The report of a period. Sums are those of roll-ups; intervals are read for the evidence of the findings that are shown.
 pub async fn stored(verdicts: &impl ReadVerdicts, period: Period, prices: &[Price]) -> Result<Report, StoreError> {
     let range = period.start_ms..period.end_ms;
     let achieved = verdicts.achieved(range.clone()).await?;
     let mut held = throughput::Held::of(&achieved);
-    let mut items = read(verdicts, &range, prices, |hour| held.add(hour)).await?;
+    let mut items = read(verdicts, &range, prices, (!achieved.is_empty()).then_some(&mut held)).await?;
     let before = period.compared(reach(&items));
-    let mut previous = read(verdicts, &(before.start_ms..before.end_ms), prices, |_| ()).await?;
+    let mut previous = read(verdicts, &(before.start_ms..before.end_ms), prices, None).await?;
     let known = known_clusters(items.iter().chain(&previous).map(|item| item.interval()));
     recall(&known, items.iter_mut().chain(&mut previous).map(|item| item.interval_mut()));
     let mut report = summed(&items, &previous, period, prices);
@@ -56,18 +53,25 @@ pub async fn stored(verdicts: &impl ReadVerdicts, period: Period, prices: &[Pric
     })
 }
 
-/// What is summed of a range, and `seen` of each roll-up.
+/// What is summed of a range. Who held GPUs while counters grew is told hour by hour.
 async fn read<'p>(
     verdicts: &impl ReadVerdicts,
     range: &Range<TimeMs>,
     prices: &'p [Price],
-    mut seen: impl FnMut(&NodeHour),
+    mut held: Option<&mut throughput::Held<'_>>,
 ) -> Result<Vec<Item<'p>>, StoreError> {
     let mut summed = Summed::new(prices);
     for day in days(range) {
-        for hour in verdicts.hours(day, None).await? {
-            seen(&hour);
-            summed.add(hour);
+        let has_one_price =
+            !prices.iter().any(|price| day.start < price.valid_from_ms && price.valid_from_ms < day.end);
+        let is_whole = day.end - day.start == DAY_MS && has_one_price;
+        let read =
+            if is_whole && held.is_none() { verdicts.day(day.start).await? } else { verdicts.hours(day, None).await? };
+        for one in read {
+            if let Some(held) = &mut held {
+                held.add(&one);
+            }
+            summed.add(one);
         }
     }
     Ok(summed.items())
@@ -79,7 +83,7 @@ pub(crate) async fn items<'p>(
     range: &Range<TimeMs>,
     prices: &'p [Price],
 ) -> Result<Vec<Item<'p>>, StoreError> {
-    let mut items = read(verdicts, range, prices, |_| ()).await?;
+    let mut items = read(verdicts, range, prices, None).await?;
     let known = known_clusters(items.iter().map(Item::interval));
     recall(&known, items.iter_mut().map(Item::interval_mut));
     Ok(items)
@@ -92,10 +96,11 @@ pub async fn intervals(verdicts: &impl ReadVerdicts, period: &Period) -> Result<
     Ok(intervals)
 }
 
-/// The range in parts of a day at most. Verdicts never reach over a full hour of UTC.
+/// The range by day of UTC: what is read of a week of a large fleet would not fit into memory at once. Verdicts never reach
+/// over a full hour of UTC.
 fn days(range: &Range<TimeMs>) -> impl Iterator<Item = Range<TimeMs>> {
     let end = range.end;
-    let next = move |start: TimeMs| (start.div_euclid(HOUR_MS) * HOUR_MS + AT_ONCE_MS).min(end);
+    let next = move |start: TimeMs| (start.div_euclid(DAY_MS) * DAY_MS + DAY_MS).min(end);
     let starts = std::iter::successors(Some(range.start), move |start| Some(next(*start)));
     starts.take_while(move |start| *start < end).map(move |start| start..next(start))
 }
@@ -261,7 +266,13 @@ mod tests {
         let period = Period::between(&from, &to, &TimeZone::UTC).unwrap();
         let prices = Config::parse(PRICES).unwrap().prices;
         let expected = build(&now, &before, period.clone(), &prices).with_outlook(&Outlook::default());
-        let found = stored(&store, period, &prices).await.unwrap();
+        let found = stored(&store, period.clone(), &prices).await.unwrap();
+        let day = period.start_ms.div_euclid(DAY_MS) * DAY_MS + DAY_MS;
+        assert_eq!(store.day(day).await.unwrap().len(), 48);
+        store.roll_up_days().await.unwrap();
+        assert_eq!(store.day(day).await.unwrap().len(), 2);
+        let by_day = serde_json::to_value(stored(&store, period, &prices).await.unwrap()).unwrap();
+        assert_eq!(by_day, serde_json::to_value(&found).unwrap(), "rolled up or not");
         assert!(expected.findings.len() > 4 && expected.previous.is_some() && expected.contradictions.len() == 1);
         for (one, other) in found.findings.iter().zip(&expected.findings) {
             let proofs = |f: &Finding| f.evidence.iter().map(|p| (p.signal.clone(), p.min, p.max)).collect::<Vec<_>>();
@@ -285,7 +296,7 @@ mod tests {
         for start in [0, HOUR_MS / 2, 5 * HOUR_MS] {
             let range = start..start + 49 * HOUR_MS;
             let days: Vec<_> = days(&range).collect();
-            assert!(days.windows(2).all(|pair| pair[0].end == pair[1].start && pair[0].end % HOUR_MS == 0));
+            assert!(days.windows(2).all(|pair| pair[0].end == pair[1].start && pair[0].end % DAY_MS == 0));
             assert_eq!((days[0].start, days[days.len() - 1].end), (range.start, range.end));
         }
         assert_eq!(days(&(5..5)).count(), 0);

@@ -7,7 +7,7 @@ use foldhash::{HashMap, HashMapExt as _};
 
 use super::price::{Price, price_of};
 use goodput_store::Place;
-use goodput_verdict::{Allocation, Energy, Grounds, Held, Interval, NodeHour, Part, Stretch};
+use goodput_verdict::{Allocation, Energy, Grounds, Held, Interval, Part, RollUp, Stretch};
 
 /// What a GPU did in the period: time of one class, holder, price and ground for judging it so.
 #[derive(Clone, Debug)]
@@ -52,12 +52,13 @@ impl<'p> Summed<'p> {
     /// The items of these intervals.
     pub(crate) fn of(intervals: &[Interval], prices: &'p [Price]) -> Vec<Item<'p>> {
         let mut summed = Self::new(prices);
-        NodeHour::fold(intervals).into_iter().for_each(|hour| summed.add(hour));
+        RollUp::fold(intervals).into_iter().for_each(|hour| summed.add(hour));
         summed.items()
     }
 
-    pub(crate) fn add(&mut self, hour: NodeHour) {
-        let NodeHour { cluster, node, start_ms, grounds, held, .. } = hour;
+    /// With the time of a roll-up, in which no price changes.
+    pub(crate) fn add(&mut self, one: RollUp) {
+        let RollUp { cluster, node, start_ms, grounds, held, .. } = one;
         let places: Vec<usize> = grounds.iter().map(|grounds| place(&mut self.grounds, grounds)).collect();
         let of_node = self.nodes.entry((cluster.clone(), node.clone())).or_default();
         for Held { allocation, parts } in held {
@@ -160,9 +161,6 @@ impl<'p> Item<'p> {
         own.energy = Energy::sum(own.energy, part.energy);
         own.variance_ms2 = own.variance_ms2.zip(part.variance_ms2).map(|(a, b)| a.saturating_add(b));
         self.confidence_ms += part.confidence_ms;
-        if let Some(price) = self.price {
-            self.micros = self.micros.saturating_add(price.cost(part.ms, part.energy));
-        }
         for stretch in &part.stretches {
             own.start_ms = own.start_ms.min(stretch.start_ms);
             own.end_ms = own.end_ms.max(stretch.end_ms);
@@ -176,7 +174,9 @@ impl<'p> Item<'p> {
     }
 
     fn finished(mut self) -> Self {
-        self.interval.confidence = self.confidence_ms / self.interval.ms as f64;
+        // Rounded, so that it does not depend on whether it was summed by hours or by days.
+        self.interval.confidence = (self.confidence_ms / self.interval.ms as f64 * 1e9).round() / 1e9;
+        self.micros = self.price.map_or(0, |price| price.cost(self.interval.ms, self.interval.energy));
         self.stretches.sort_unstable_by_key(|stretch| (stretch.start_ms, stretch.end_ms));
         self.stretches = Stretch::join(self.stretches);
         self

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{Amount, ratio};
 use goodput_exposition::sample::TimeMs;
-use goodput_verdict::{Achieved, Class, Group, NodeHour};
+use goodput_verdict::{Achieved, Class, Group, RollUp};
 
 /// The best sustained rate is this percentile of hourly rates: one lucky hour in twenty is not a standard.
 const SUSTAINED_PERCENT: usize = 95;
@@ -129,7 +129,7 @@ impl<'a> Held<'a> {
     }
 
     /// With the time of these owners in the hour.
-    pub fn add(&mut self, hour: &NodeHour) {
+    pub fn add(&mut self, hour: &RollUp) {
         for (allocation, part) in hour.parts().filter(|(_, part)| part.class.group() != Group::Capacity) {
             let times = allocation.owner.as_deref().and_then(|owner| self.0.get_mut(owner));
             let stretches = part.stretches.first().zip(part.stretches.last());
@@ -249,7 +249,7 @@ mod tests {
 
     fn built(rows: &[Achieved], intervals: &[Interval]) -> Option<Throughput> {
         let mut held = Held::of(rows);
-        NodeHour::fold(intervals).iter().for_each(|hour| held.add(hour));
+        RollUp::fold(intervals).iter().for_each(|hour| held.add(hour));
         build(rows, &held)
     }
 

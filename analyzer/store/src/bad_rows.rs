@@ -13,15 +13,15 @@ use tokio_stream::StreamExt;
 use tracing::{error, warn};
 
 use super::checked::{Skipped, Table, Value, is_damage};
-use super::columns::{ACHIEVED, ADVISORIES, HOURS, INTERVALS, RISKS, STANDINGS};
+use super::columns::{ACHIEVED, ADVISORIES, DAYS, HOURS, INTERVALS, RISKS, STANDINGS};
 use super::embedded::Shared;
 use super::options::{database_path, wall_clock};
-use super::{StoreError, database, delivery, events};
+use super::{StoreError, database, days, delivery, events};
 use goodput_exposition::sample::TimeMs;
 use goodput_verdict::HOUR_MS;
 
 /// Every table whose rows have checksums.
-pub(super) static TABLES: [&Table; 9] = [
+pub(super) static TABLES: [&Table; 10] = [
     &INTERVALS.table,
     &ADVISORIES.table,
     &RISKS.table,
@@ -31,6 +31,7 @@ pub(super) static TABLES: [&Table; 9] = [
     &events::TABLE,
     &events::ATTEMPTS,
     &HOURS.table,
+    &DAYS.table,
 ];
 
 /// After a failure the next attempt to set rows aside, or to make indices again, waits this long.
@@ -162,6 +163,9 @@ pub(super) async fn set_aside(connection: &mut SqliteConnection, rows: &[BadRow]
         written.bind(now).bind(start).bind(end).execute(&mut *connection).await?;
         let sql = AssertSqlSafe(format!("DELETE FROM {} WHERE {}", row.table.name, by_place(row.table)));
         sqlx::query(sql).bind(&row.place).execute(&mut *connection).await?;
+    }
+    if rows.iter().any(|row| row.table.name == DAYS.table.name) {
+        days::note_lost(connection).await?;
     }
     Ok(())
 }

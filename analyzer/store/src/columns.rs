@@ -18,7 +18,7 @@ use cells::{Cells, Field};
 use column::{integer, real, text, time};
 use fields::readable;
 use goodput_verdict::{
-    Achieved, Advisory, Damage, Exhaustion, Interval, NodeHour, Prospect, Risk, Standing, Sums, TimeToLimit,
+    Achieved, Advisory, Damage, Exhaustion, Interval, RollUp, Prospect, Risk, Standing, Sums, TimeToLimit,
 };
 use kept::Kept;
 
@@ -223,11 +223,14 @@ impl Stored for Standing {
     }
 }
 
-pub(super) static HOURS: Kept<NodeHour> =
+pub(super) static HOURS: Kept<RollUp> =
     Kept::new("hours", &["node", "start_ms", "end_ms", "sums", "cluster"], "node, start_ms");
 
+pub(super) static DAYS: Kept<RollUp> =
+    Kept::new("days", &["node", "start_ms", "end_ms", "sums", "cluster"], "node, start_ms").without_window();
+
 /// As of [`Standing`]; node, time and cluster are told by their columns alone.
-impl Stored for NodeHour {
+impl Stored for RollUp {
     const COLUMNS: &'static [Column] = &[
         text("node", "").unexported(),
         time("start_ms", "", "").unexported(),

@@ -2,7 +2,7 @@
 
 use goodput_testing::{advisory, interval, risk, standing};
 use goodput_verdict::{
-    Class, Culprit, Energy, Forecast, Instance, Interval, Kind, Memory, NodeHour, Outlook, Standing,
+    Class, Culprit, Energy, Forecast, Instance, Interval, Kind, Memory, RollUp, Outlook, Standing,
 };
 
 use super::{Appended, Place, Replacement, Results, Samples, Selection, StoreError, Whose};
@@ -176,14 +176,14 @@ async fn hours_are_the_roll_up_of_intervals(store: &impl Results) {
         store.replace("a".into(), 9 * HOUR..10 * HOUR, &[half(9 * HOUR), half(9 * HOUR + HALF)]).await.unwrap();
         store.replace("a".into(), start..start + HALF, &[half(start)]).await.unwrap();
         let hours = store.hours(start..start + HALF, None).await.unwrap();
-        assert_eq!(hours, NodeHour::fold(&[half(start)]));
+        assert_eq!(hours, RollUp::fold(&[half(start)]));
     }
     for node in [None, Some("a"), Some("b"), Some("c")] {
         let whose = Whose { node: node.map(str::to_owned), ..Whose::default() };
         let intervals = store.intervals_of(0..40 * HOUR, &whose).await.unwrap();
         let mut hours = store.hours(0..40 * HOUR, node).await.unwrap();
         hours.sort_by_key(|hour| (hour.cluster.clone(), hour.node.clone(), hour.start_ms));
-        assert_eq!(hours, NodeHour::fold(&intervals), "{node:?}");
+        assert_eq!(hours, RollUp::fold(&intervals), "{node:?}");
     }
 }
 

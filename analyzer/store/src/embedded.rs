@@ -177,6 +177,11 @@ impl Store {
         self.ask(Command::Compact).await?
     }
 
+    /// Rolls up the days that are over now; this goes on by itself while the store is open.
+    pub async fn roll_up_days(&self) -> Result<(), StoreError> {
+        self.ask(Command::RollUpDays).await?
+    }
+
     /// Stores what is queued and releases the directory. What is in the write-ahead stays there.
     pub async fn close(&self) {
         // An error means that it is closed already.

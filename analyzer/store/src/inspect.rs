@@ -9,6 +9,7 @@ use sqlx::{Connection as _, Row, SqliteConnection};
 
 use super::bad_rows::{self, RowAside};
 use super::catalogue::SeriesId;
+use super::columns::DAYS;
 use super::options::{database_path, segments_path, unknown_path};
 use super::segments::Segment;
 use super::series_rows::{self, BadSeries, SeriesRows};
@@ -152,7 +153,7 @@ async fn count(connection: &mut SqliteConnection, path: &Path) -> sqlx::Result<S
     let (rows, bytes): (i64, i64) = sqlx::query_as(sql).fetch_one(&mut *connection).await?;
     let series: i64 = sqlx::query_scalar("SELECT count(*) FROM series").fetch_one(&mut *connection).await?;
     let mut verdicts = Vec::new();
-    for name in judged::TABLES {
+    for name in judged::TABLES.into_iter().chain([DAYS.table.name]) {
         let sql = sqlx::AssertSqlSafe(format!("SELECT count(*), min(start_ms), max(end_ms) FROM {name}"));
         let (rows, first_ms, last_ms): (i64, _, _) = sqlx::query_as(sql).fetch_one(&mut *connection).await?;
         verdicts.push(Rows { name, rows: rows.cast_unsigned(), first_ms, last_ms });

@@ -6,8 +6,9 @@ use std::ops::Range;
 use sqlx::{AssertSqlSafe, SqliteConnection};
 
 use super::checked::is_damage;
+use super::columns::DAYS;
 use super::database::Database;
-use super::{bad_rows, events};
+use super::{bad_rows, days, events};
 use goodput_exposition::sample::TimeMs;
 
 const SELECT: &str = "SELECT seq FROM judged";
@@ -96,10 +97,11 @@ impl Database {
     pub(super) async fn forget_verdicts(&self, until: TimeMs) -> sqlx::Result<u64> {
         let mut transaction = self.begin().await?;
         let mut rows = events::forget(&mut transaction, until).await?;
-        for sql in TABLES.into_iter().chain([WINDOWS]).map(forget) {
+        for sql in TABLES.into_iter().chain([WINDOWS, DAYS.table.name]).map(forget) {
             let deleted = sqlx::query(AssertSqlSafe(sql)).bind(until).execute(&mut *transaction).await?;
             rows += deleted.rows_affected();
         }
+        days::forget(&mut transaction, until).await?;
         rows += bad_rows::forget(&mut transaction, until).await?;
         transaction.commit().await?;
         Ok(rows)

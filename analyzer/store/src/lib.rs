@@ -26,6 +26,7 @@ mod compact;
 #[cfg(test)]
 mod contract;
 mod database;
+mod days;
 mod delivery;
 mod embedded;
 mod error;

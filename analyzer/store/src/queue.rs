@@ -41,6 +41,7 @@ pub(super) enum Command {
     Append(Arc<str>, Incoming),
     Flush(oneshot::Sender<Result<(), StoreError>>),
     Compact(oneshot::Sender<Result<Option<Compacted>, StoreError>>),
+    RollUpDays(oneshot::Sender<Result<(), StoreError>>),
     Close(oneshot::Sender<()>),
 }
 

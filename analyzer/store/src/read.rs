@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::{History, StoreError};
 use goodput_exposition::sample::TimeMs;
-use goodput_verdict::{Achieved, Class, Interval, NodeHour, Outlook};
+use goodput_verdict::{Achieved, Class, Interval, RollUp, Outlook};
 
 /// Which intervals of a window are wanted; all, by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -78,7 +78,11 @@ pub trait ReadVerdicts: Send + Sync {
         &self,
         window: Range<TimeMs>,
         node: Option<&str>,
-    ) -> impl Future<Output = Result<Vec<NodeHour>, StoreError>> + Send;
+    ) -> impl Future<Output = Result<Vec<RollUp>, StoreError>> + Send;
+
+    /// The roll-up of the day of UTC that a time lies in: one of each node once the day is rolled up, until then one of
+    /// each hour.
+    fn day(&self, time: TimeMs) -> impl Future<Output = Result<Vec<RollUp>, StoreError>> + Send;
 
     /// From the first to the last stored interval; none where there is none.
     fn extent(&self) -> impl Future<Output = Result<Option<Range<TimeMs>>, StoreError>> + Send;

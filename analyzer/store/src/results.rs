@@ -10,26 +10,27 @@ use sqlx::pool::PoolConnection;
 use sqlx::{Connection as _, Sqlite, SqliteConnection};
 
 use super::checked::{self, Reading};
-use super::columns::{ACHIEVED, ADVISORIES, HOURS, INTERVALS, RISKS, STANDINGS};
+use super::columns::{ACHIEVED, ADVISORIES, DAYS, HOURS, INTERVALS, RISKS, STANDINGS};
 use super::database::Database;
 use super::options::database_path;
 use super::{
     Arrivals, History, Hole, Mark, Place, ReadVerdicts, Replacement, Results, Stats, Store, StoreError, Whose,
-    database, delivery, events, intervals, judged, outlook, rollup,
+    database, days, delivery, events, intervals, judged, outlook, rollup,
 };
 use goodput_exposition::sample::TimeMs;
-use goodput_verdict::{Achieved, Interval, NodeHour, Outlook};
+use goodput_verdict::{Achieved, Interval, RollUp, Outlook};
 
 /// Every statement on results. SQLite and PostgreSQL understand them alike, which `tests/tests/postgres.rs` holds them to.
 #[must_use]
 pub fn statements() -> Vec<String> {
     let kept = [INTERVALS.statements(), ADVISORIES.statements(), RISKS.statements()].into_iter();
-    let kept = kept.chain([STANDINGS.statements(), ACHIEVED.statements(), HOURS.statements()]).flatten();
+    let kept = kept.chain([STANDINGS.statements(), ACHIEVED.statements(), HOURS.statements(), DAYS.statements()]).flatten();
     let fixed =
         delivery::STATEMENTS.iter().chain(&judged::STATEMENTS).chain(&events::STATEMENTS).chain(&rollup::STATEMENTS);
+    let fixed = fixed.chain(&days::STATEMENTS);
     let fixed = kept.chain(fixed.map(|sql| (*sql).to_owned()));
-    let forgotten = judged::TABLES.into_iter().chain([judged::WINDOWS]).map(judged::forget);
-    intervals::statements().chain(fixed).chain(forgotten).chain(judged::TABLES.map(judged::across)).collect()
+    let forgotten = judged::TABLES.into_iter().chain([judged::WINDOWS, DAYS.table.name]).map(judged::forget);
+    intervals::statements().chain(fixed).chain(forgotten).chain(judged::TABLES.map(judged::across)).chain([days::selection()]).collect()
 }
 
 impl ReadVerdicts for Store {
@@ -37,8 +38,12 @@ impl ReadVerdicts for Store {
         read!(self, |connection, reading| intervals::select(connection, &mut reading, &window, whose))
     }
 
-    async fn hours(&self, window: Range<TimeMs>, node: Option<&str>) -> Result<Vec<NodeHour>, StoreError> {
+    async fn hours(&self, window: Range<TimeMs>, node: Option<&str>) -> Result<Vec<RollUp>, StoreError> {
         self.rolled_up(window, node).await
+    }
+
+    async fn day(&self, time: TimeMs) -> Result<Vec<RollUp>, StoreError> {
+        self.rolled_up_day(time).await
     }
 
     async fn extent(&self) -> Result<Option<Range<TimeMs>>, StoreError> {
@@ -245,8 +250,12 @@ impl ReadVerdicts for Directory {
         look!(self, |connection, reading| intervals::select(connection, &mut reading, &window, whose))
     }
 
-    async fn hours(&self, window: Range<TimeMs>, node: Option<&str>) -> Result<Vec<NodeHour>, StoreError> {
+    async fn hours(&self, window: Range<TimeMs>, node: Option<&str>) -> Result<Vec<RollUp>, StoreError> {
         look!(self, |connection, reading| rollup::select(connection, &mut reading, &window, node))
+    }
+
+    async fn day(&self, time: TimeMs) -> Result<Vec<RollUp>, StoreError> {
+        look!(self, |connection, reading| days::select(connection, &mut reading, time))
     }
 
     async fn extent(&self) -> Result<Option<Range<TimeMs>>, StoreError> {
@@ -281,6 +290,9 @@ async fn replace(
     if let Some(until) = judged_until {
         judged::note_window(&mut transaction, window.start, until).await?;
     }
+    if nodes.iter().any(|new| new.intervals.is_some()) {
+        days::note_changed(&mut transaction, window).await?;
+    }
     for (n, new) in nodes.iter().enumerate() {
         if let Some(what) = misplaced(window, new) {
             let (node, window) = (new.place.to_string(), window.clone());
@@ -314,7 +326,7 @@ async fn replace_node(
 ) -> sqlx::Result<()> {
     if let Some(intervals) = new.intervals {
         INTERVALS.replace(connection, window, Some(new.place), intervals).await?;
-        HOURS.replace(connection, window, Some(new.place), &NodeHour::fold(intervals)).await?;
+        HOURS.replace(connection, window, Some(new.place), &RollUp::fold(intervals)).await?;
     }
     match new.outlook {
         Some(outlook) => outlook::replace(connection, new.place, window, outlook).await,

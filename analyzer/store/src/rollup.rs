@@ -11,9 +11,9 @@ use super::columns::{HOURS, IN_WINDOW, Stored as _, in_window};
 use super::database::Database;
 use super::intervals;
 use super::writer::Writer;
-use super::{Results as _, Store, StoreError, Whose};
+use super::{Results as _, Store, StoreError, Whose, days};
 use goodput_exposition::sample::TimeMs;
-use goodput_verdict::{HOUR_MS, NodeHour};
+use goodput_verdict::{HOUR_MS, RollUp};
 
 /// Between two hours that are rolled up after an upgrade, so that samples are stored in between.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -68,7 +68,7 @@ pub(super) async fn select(
     reading: &mut Reading,
     window: &Range<TimeMs>,
     node: Option<&str>,
-) -> sqlx::Result<Vec<NodeHour>> {
+) -> sqlx::Result<Vec<RollUp>> {
     let from = rolled_from(connection).await?.unwrap_or(TimeMs::MIN).clamp(window.start, window.end);
     let mut hours = Vec::new();
     if from > window.start {
@@ -78,7 +78,7 @@ pub(super) async fn select(
     let columns: &[&str] = if node.is_some() { &["node"] } else { &[] };
     let query = sqlx::query(AssertSqlSafe(HOURS.selection(columns))).bind(rest.start).bind(rest.end);
     let query = node.into_iter().fold(query, sqlx::query::Query::bind);
-    let rows = reading.all(connection, &HOURS.table, query, (IN_WINDOW, &in_window(&rest)), NodeHour::read).await?;
+    let rows = reading.all(connection, &HOURS.table, query, (IN_WINDOW, &in_window(&rest)), RollUp::read).await?;
     hours.extend(if is_bad(reading) { folded(connection, reading, &rest, node).await? } else { rows });
     Ok(hours)
 }
@@ -93,14 +93,15 @@ async fn folded(
     reading: &mut Reading,
     window: &Range<TimeMs>,
     node: Option<&str>,
-) -> sqlx::Result<Vec<NodeHour>> {
+) -> sqlx::Result<Vec<RollUp>> {
     let whose = Whose { node: node.map(str::to_owned), ..Whose::default() };
-    Ok(NodeHour::fold(&intervals::select(connection, reading, window, &whose).await?))
+    Ok(RollUp::fold(&intervals::select(connection, reading, window, &whose).await?))
 }
 
 /// Makes the roll-up of a window from its intervals.
 async fn fold(connection: &mut SqliteConnection, window: &Range<TimeMs>) -> sqlx::Result<()> {
     let hours = folded(connection, &mut Reading::default(), window, None).await?;
+    days::note_changed(connection, window).await?;
     HOURS.replace(connection, window, None, &hours).await
 }
 
@@ -142,7 +143,7 @@ impl Store {
         &self,
         window: Range<TimeMs>,
         node: Option<&str>,
-    ) -> Result<Vec<NodeHour>, StoreError> {
+    ) -> Result<Vec<RollUp>, StoreError> {
         loop {
             let mut reading = Reading::up_to(self.max_rows);
             let mut connection = self.reader().await?;

@@ -12,6 +12,7 @@ mod clocks;
 mod columns;
 mod copies;
 mod damage;
+mod days;
 mod intake;
 mod limits;
 mod rebuild;

@@ -22,6 +22,7 @@ use super::head::{Head, value_at};
 use super::pages::Pages;
 use super::queue::{Command, Incoming, Turns};
 use super::resolve::since_boot_s;
+use super::days::RollingDays;
 use super::rollup::{self, Rolling};
 use super::start::Begun;
 use super::upkeep::{self, Merging};
@@ -61,6 +62,7 @@ pub(super) struct Writer {
     pub(super) leftovers: Vec<PathBuf>,
     /// Verdicts of an earlier release that are not rolled up.
     pub(super) rolling: Option<Rolling>,
+    pub(super) days: RollingDays,
 }
 
 impl Writer {
@@ -104,6 +106,7 @@ impl Writer {
             flushed: None,
             leftovers: Vec::new(),
             rolling: begun.rolling,
+            days: RollingDays::new(),
         }
     }
 
@@ -123,6 +126,7 @@ impl Writer {
                 outcome = forget::swept(&mut self.sweep) => self.after_sweep(outcome).await,
                 () = tokio::time::sleep_until(upkeep_due.into()) => self.upkeep().await,
                 () = rollup::due(&self.rolling) => self.roll_up().await,
+                () = self.days.due() => self.roll_up_days().await,
             }
             // Commands that came during the last commit have a turn in this one.
             while let Some(next) = command.take().or_else(|| queue.try_recv().ok()) {
@@ -136,6 +140,9 @@ impl Writer {
                     Command::Compact(reply) => {
                         self.commit_all().await;
                         let _ = reply.send(self.compact().await);
+                    }
+                    Command::RollUpDays(reply) => {
+                        let _ = reply.send(self.roll_up_all_days().await);
                     }
                     Command::Close(reply) => {
                         self.commit_all().await;

@@ -6,7 +6,7 @@ mod advisory;
 mod class;
 mod delivered;
 pub mod event;
-mod hour;
+mod roll_up;
 mod instance;
 mod interval;
 mod kind;
@@ -18,7 +18,7 @@ pub use achieved::Achieved;
 pub use advisory::{Advice, Advisory};
 pub use class::{Basis, Class, ClassInfo, Gain, Grade, Group, Remedy};
 pub use delivered::Delivered;
-pub use hour::{Allocation, Grounds, Held, NodeHour, Part, Stretch, Sums};
+pub use roll_up::{Allocation, Grounds, Held, RollUp, Part, Stretch, Sums};
 pub use instance::Instance;
 pub use interval::{Culprit, DOUBTED, Energy, Evidence, Interval, Version};
 pub use kind::{Eviction, Fault, Kind, Level, Memory, Room, Sort};
@@ -27,3 +27,6 @@ pub use standing::{CheckEnd, Drift, Measure, Paired, Standing};
 
 /// Milliseconds of an hour; verdicts are kept hour by hour.
 pub const HOUR_MS: i64 = 3_600_000;
+
+/// Milliseconds of a day; days of roll-ups are those of UTC.
+pub const DAY_MS: i64 = 24 * HOUR_MS;

@@ -35,14 +35,25 @@ impl<T: Stored> Kept<T> {
         Self { table, order, insert: OnceLock::new(), rows: PhantomData }
     }
 
+    /// Its rows are not judged again where they are lost: others say the same.
+    pub(crate) const fn without_window(mut self) -> Self {
+        self.table.has_window = false;
+        self
+    }
+
     /// The rows of a window where these columns have the values from `$3` on.
     pub(crate) fn selection(&self, conditions: &[&str]) -> String {
+        let equal: Vec<String> =
+            (3..).zip(conditions).map(|(place, column)| format!("{column} = ${place}")).collect();
+        self.selection_where(&equal.join(" AND "))
+    }
+
+    /// The rows of a window where a condition holds.
+    pub(crate) fn selection_where(&self, condition: &str) -> String {
         let Table { name, columns, .. } = &self.table;
-        let mut sql = format!("SELECT {}, checksum FROM {name} WHERE {IN_WINDOW}", columns.join(", "));
-        for (place, column) in (3..).zip(conditions) {
-            sql += &format!(" AND {column} = ${place}");
-        }
-        format!("{sql} ORDER BY {}", self.order)
+        let and = if condition.is_empty() { "" } else { " AND " };
+        let columns = columns.join(", ");
+        format!("SELECT {columns}, checksum FROM {name} WHERE {IN_WINDOW}{and}{condition} ORDER BY {}", self.order)
     }
 
     fn insertion(&self) -> String {

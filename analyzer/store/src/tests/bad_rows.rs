@@ -8,7 +8,7 @@ use super::super::{Replacement, Verdicts, Which, bad_rows, remove_bad_rows, stat
 use super::*;
 use crate::Events;
 use goodput_testing::{START, event, saved};
-use goodput_verdict::{Achieved, Class, Delivered, NodeHour, Outlook};
+use goodput_verdict::{Achieved, Class, Delivered, RollUp, Outlook};
 
 const WEEK: &str = "2026-W47";
 
@@ -48,6 +48,9 @@ async fn fill(dir: &Path) {
         };
         store.replace_outlook(crate::contract::east(node), HOUR..2 * HOUR, &outlook).await.unwrap();
     }
+    // The day is over.
+    store.replace("a".into(), 25 * HOUR..26 * HOUR, &[]).await.unwrap();
+    store.roll_up_days().await.unwrap();
     store.replace_achieved(HOUR..2 * HOUR, &[achieved("x"), achieved("y")]).await.unwrap();
     store.note_delivery(WEEK, &delivered("directory")).await.unwrap();
     store.note_delivery(WEEK, &delivered("webhook")).await.unwrap();
@@ -70,24 +73,26 @@ async fn damage(dir: &Path, table: &str, change: &str) {
     assert_eq!(edit(dir, &sql).await, 1, "{sql}");
 }
 
-type Read = (Verdicts, Vec<Delivered>, Vec<NodeHour>);
+type Read = (Verdicts, Vec<Delivered>, [Vec<RollUp>; 2]);
 
 async fn read(store: &Store) -> Read {
     let verdicts = store.verdicts(0..3 * HOUR).await.unwrap();
-    (verdicts, store.deliveries(WEEK).await.unwrap(), store.hours(0..3 * HOUR, None).await.unwrap())
+    let hours = store.hours(0..3 * HOUR, None).await.unwrap();
+    (verdicts, store.deliveries(WEEK).await.unwrap(), [hours, store.day(0).await.unwrap()])
 }
 
 /// How many rows each table gives, in the order of [`TABLES`].
-fn counts((verdicts, deliveries, hours): &Read) -> [usize; 9] {
+fn counts((verdicts, deliveries, [hours, days]): &Read) -> [usize; 10] {
     let Verdicts { intervals, outlook: o, achieved, history: h } = verdicts;
     let outlook = [o.advisories.len(), o.risks.len(), o.standings.len()];
     let [advisories, risks, standings] = outlook;
     let (events, attempts) = (h.events.len(), h.progress.len());
-    [intervals.len(), advisories, risks, standings, achieved.len(), deliveries.len(), events, attempts, hours.len()]
+    let [hours, days] = [hours.len(), days.len()];
+    [intervals.len(), advisories, risks, standings, achieved.len(), deliveries.len(), events, attempts, hours, days]
 }
 
 /// A changed value that can still be read, and one that cannot, in every table.
-const CHANGES: [(&str, &str, &str); 9] = [
+const CHANGES: [(&str, &str, &str); 10] = [
     ("intervals", "ms = ms + 1", "evidence = '[{'"),
     ("advisories", "confidence = confidence / 2", "advice = 'sell'"),
     ("risks", "made_ms = made_ms + 256", "kind = 'mood'"),
@@ -98,6 +103,11 @@ const CHANGES: [(&str, &str, &str); 9] = [
     ("attempts", "last_ms = last_ms + 1", "last_ms = last_ms, attempt = -1"),
     (
         "hours",
+        "sums = replace(sums, '3600000', '3600001')",
+        "sums = replace(sums, '\"names\":[\"', '\"names\":[],\"_\":[\"')",
+    ),
+    (
+        "days",
         "sums = replace(sums, '3600000', '3600001')",
         "sums = replace(sums, '\"names\":[\"', '\"names\":[],\"_\":[\"')",
     ),
@@ -118,13 +128,14 @@ async fn a_row_that_is_not_as_it_was_written_costs_itself_and_is_set_aside() {
             damage(dir.path(), table, &change).await;
 
             let mut expected = counts(&sound);
-            // A roll-up is made again of the intervals.
-            expected[n] -= usize::from(table != "hours");
+            // A roll-up is made again of the intervals, or of the hours.
+            expected[n] -= usize::from(!["hours", "days"].contains(&table));
             let directory = Directory::new(dir.path());
             let looked = directory.verdicts(0..3 * HOUR).await.unwrap();
             let hours = directory.hours(0..3 * HOUR, None).await.unwrap();
+            let rolled_up = [hours, directory.day(0).await.unwrap()];
             let deliveries = if table == "deliveries" { 1 } else { 2 };
-            assert_eq!(counts(&(looked, vec![delivered("x"); deliveries], hours)), expected, "{table}: {change}");
+            assert_eq!(counts(&(looked, vec![delivered("x"); deliveries], rolled_up)), expected, "{table}: {change}");
             let found = verify(dir.path(), &mut |_, _| {}).await.unwrap();
             assert_eq!(found.bad_rows.len(), 1, "{table}: {change}: {found:?}");
             assert!(found.bad_rows[0].reason.contains(table), "{found:?}");
@@ -252,7 +263,7 @@ async fn a_flipped_bit_of_the_file_changes_no_verdict_unseen() {
         (fs::read(dir.path().join("goodput.db")).unwrap(), sound)
     };
     let (mut changed, mut named, mut seed) = (0, 0, 0x9e37_79b9_7f4a_7c15_u64);
-    for _ in 0..150 {
+    for _ in 0..300 {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let mut bytes = original.clone();
         let place = (seed >> 20) as usize % bytes.len();
@@ -265,10 +276,12 @@ async fn a_flipped_bit_of_the_file_changes_no_verdict_unseen() {
         };
         // What cannot be opened or read at all says so.
         let Ok(store) = Store::open(options(dir.path())).await else { continue };
-        let hours = store.hours(0..3 * HOUR, None).await;
-        let read = (store.verdicts(0..3 * HOUR).await, store.deliveries(WEEK).await, hours);
-        if let (Ok(verdicts), Ok(deliveries), Ok(hours)) = read {
-            assert!(hours.iter().all(|row| sound.2.contains(row)), "byte {place}");
+        let (hours, day) = (store.hours(0..3 * HOUR, None).await, store.day(0).await);
+        let read = (store.verdicts(0..3 * HOUR).await, store.deliveries(WEEK).await, hours, day);
+        if let (Ok(verdicts), Ok(deliveries), Ok(hours), Ok(day)) = read {
+            assert!(hours.iter().all(|row| sound.2[0].contains(row)), "byte {place}");
+            // Hours, where the day can no longer be read.
+            assert!(day.iter().all(|row| sound.2.iter().any(|sound| sound.contains(row))), "byte {place}");
             let (o, s) = (&verdicts.outlook, &sound.0.outlook);
             assert!(verdicts.intervals.iter().all(|row| sound.0.intervals.contains(row)), "byte {place}");
             assert!(o.risks.iter().all(|row| s.risks.contains(row)), "byte {place}");
@@ -278,7 +291,7 @@ async fn a_flipped_bit_of_the_file_changes_no_verdict_unseen() {
             assert!(deliveries.iter().all(|row| sound.1.contains(row)), "byte {place}");
             assert!(verdicts.history.events.iter().all(|row| sound.0.history.events.contains(row)), "byte {place}");
             assert!(verdicts.history.progress.iter().all(|row| sound.0.history.progress.contains(row)), "byte {place}");
-            if counts(&(verdicts, deliveries, hours)) != counts(&sound) {
+            if counts(&(verdicts, deliveries, [hours, day])) != counts(&sound) {
                 changed += 1;
                 named += usize::from(bad);
             }

@@ -13,7 +13,7 @@ use crate::columns::{self, Column, Stored, Value};
 use crate::parquet;
 use goodput_testing::{advisory, interval, risk, standing};
 use goodput_verdict::{
-    Achieved, Advisory, Class, Culprit, Energy, Fault, Instance, Interval, Kind, Memory, NodeHour, Outlook, Risk,
+    Achieved, Advisory, Class, Culprit, Energy, Fault, Instance, Interval, Kind, Memory, RollUp, Outlook, Risk,
     Standing,
 };
 
@@ -141,7 +141,7 @@ async fn every_column_of_the_database_has_its_row() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path()).await;
     let rows = [Interval::COLUMNS, Advisory::COLUMNS, Risk::COLUMNS, Standing::COLUMNS, Achieved::COLUMNS];
-    let rows = rows.into_iter().chain([NodeHour::COLUMNS]);
+    let rows = rows.into_iter().chain([RollUp::COLUMNS]);
     for (table, rows) in TABLES.into_iter().zip(rows) {
         let known = rows.iter().map(|column| (column.name, types(column).0)).chain([("checksum", "INTEGER")]);
         let known: BTreeSet<_> = known.map(|(name, kind)| (name.to_owned(), kind.to_owned())).collect();

@@ -7,7 +7,7 @@ use sqlx::{AssertSqlSafe, Connection as _, SqliteConnection};
 use super::super::database::MIGRATIONS;
 use super::super::{status, verify};
 use super::*;
-use goodput_verdict::{NodeHour, Outlook};
+use goodput_verdict::{RollUp, Outlook};
 
 /// Series 1 with the values 0 to 3 at these milliseconds, as the first release wrote it: a segment of 4 rows.
 const SEGMENT: &[u8] = include_bytes!("segment-of-0001.parquet");
@@ -37,6 +37,12 @@ const ROWS: &[(i64, &str)] = &[
             VALUES (0, 3600000, 'steps_total', 'steps', 'train-0', 1.5, 9)",
     ),
     (6, "INSERT INTO judged VALUES (1, 3)"),
+    (
+        23,
+        r#"INSERT INTO hours (node, start_ms, end_ms, sums) VALUES ('a', 0, 3600000, '{"names":["GPU-1"],
+            "grounds":[[null,[],[]]],"held":[[0,null,null,null,null,null,
+            [["idle_held",0,3600000,3240000.0,[[0,3600000,3600000]],null,null,[7,3600000,0],null]]]]}')"#,
+    ),
 ];
 
 /// A directory as the release with this schema left it: four samples in a segment, two in the write-ahead, and rows of
@@ -93,7 +99,7 @@ async fn a_directory_of_every_earlier_release_keeps_its_data_and_gets_what_is_ne
         assert_eq!(store.unjudged_from(), (version >= 6).then_some(4), "schema {version}");
         assert_eq!((store.stats().quarantined, store.raw_from()), (1, None));
         // What it says of hours does not depend on whether they are rolled up yet.
-        let hours = NodeHour::fold(&verdicts);
+        let hours = RollUp::fold(&verdicts);
         assert_eq!(store.hours(0..HOUR, None).await.unwrap(), hours, "schema {version}");
         let rolled = async {
             while count(&store, "rolled_up").await > 0 {
@@ -103,6 +109,10 @@ async fn a_directory_of_every_earlier_release_keeps_its_data_and_gets_what_is_ne
         tokio::time::timeout(std::time::Duration::from_secs(60), rolled).await.unwrap();
         assert_eq!(count(&store, "hours").await, 1, "schema {version}");
         assert_eq!(store.hours(0..HOUR, None).await.unwrap(), hours, "schema {version}");
+        store.replace("a".into(), 24 * HOUR..25 * HOUR, &[]).await.unwrap();
+        store.roll_up_days().await.unwrap();
+        assert_eq!(count(&store, "days").await, 1, "schema {version}");
+        assert_eq!(store.day(0).await.unwrap(), hours, "schema {version}: of one hour, the day is as the hour");
 
         let mode: i64 = sqlx::query_scalar("PRAGMA auto_vacuum").fetch_one(&store.shared.database.read).await.unwrap();
         assert_eq!(mode, 2, "its database can give pages back");

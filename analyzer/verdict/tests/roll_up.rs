@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use goodput_testing::bare;
 use goodput_verdict::{
-    Class, Culprit, Energy, Evidence, HOUR_MS, Instance, Interval, NodeHour, Stretch, Sums, Version,
+    Class, Culprit, Energy, Evidence, HOUR_MS, Instance, Interval, RollUp, Stretch, Sums, Version,
 };
 
 const MINUTE: i64 = 60_000;
@@ -25,7 +25,7 @@ fn what_differs_in_time_and_evidence_alone_is_summed() {
     };
     let second = Interval { ms: 3 * MINUTE, confidence: 0.9, energy: energy(4), ..at(Class::IdleHeld, 10, 20) };
     let third = Interval { ms: 5 * MINUTE, energy: None, ..at(Class::IdleHeld, 25, 60) };
-    let [hour] = NodeHour::fold(&[third, first, second]).try_into().unwrap();
+    let [hour] = RollUp::fold(&[third, first, second]).try_into().unwrap();
     let [(_, part)] = hour.parts().collect::<Vec<_>>().try_into().unwrap();
     assert_eq!((part.ms, part.variance_ms2), (9 * MINUTE, Some(4)));
     assert_eq!(part.energy, Some(Energy { mj: 7, ms: 2 * MINUTE, counted_ms: 0 }));
@@ -55,24 +55,59 @@ fn all_else_keeps_intervals_apart() {
         Interval { evidence: vec![contradicts], ..one() },
         Interval { version: Some(Version { rule: 1, rules: 2 }), ..one() },
     ];
-    let [hour] = NodeHour::fold(&all).try_into().unwrap();
+    let [hour] = RollUp::fold(&all).try_into().unwrap();
     assert_eq!(hour.parts().count(), all.len());
     let place = (hour.cluster.clone(), hour.node.clone());
     assert_eq!(Sums::of(&hour).hour(place, hour.start_ms, hour.end_ms), Some(hour), "as it is written and read");
     let elsewhere =
         [one(), Interval { cluster: Some("east".into()), ..one() }, Interval { node: "n2".into(), ..one() }];
-    assert_eq!(NodeHour::fold(&elsewhere).len(), elsewhere.len());
-    assert_eq!(NodeHour::fold(&[one(), at(Class::IdleHeld, 60, 120)]).len(), 2, "of two hours");
+    assert_eq!(RollUp::fold(&elsewhere).len(), elsewhere.len());
+    assert_eq!(RollUp::fold(&[one(), at(Class::IdleHeld, 60, 120)]).len(), 2, "of two hours");
 }
 
 #[test]
 fn windows_of_half_an_hour_stay_apart() {
     let halves = [at(Class::IdleHeld, 0, 30), at(Class::Productive, 30, 45), at(Class::IdleHeld, 40, 60)];
     let spans = |all: &[Interval]| {
-        NodeHour::fold(all).iter().map(|h| (h.start_ms / MINUTE, h.end_ms / MINUTE)).collect::<Vec<_>>()
+        RollUp::fold(all).iter().map(|h| (h.start_ms / MINUTE, h.end_ms / MINUTE)).collect::<Vec<_>>()
     };
     assert_eq!(spans(&halves), [(0, 30), (30, 60)]);
     assert_eq!(spans(&[&halves[..], &[at(Class::Checkpoint, 20, 31)]].concat()), [(0, 60)]);
+}
+
+/// Two hours that have a part and grounds in common.
+#[test]
+fn joined_hours_say_what_both_say() {
+    let at = |class, hour: i64, from, to| Interval {
+        ms: 7 * MINUTE,
+        confidence: 0.5,
+        variance_ms2: (hour == 0).then_some(4),
+        energy: (hour == 1).then_some(Energy { mj: 3, ms: MINUTE, counted_ms: 0 }),
+        missing: vec![format!("of hour {hour}")].into_iter().filter(|_| class == Class::Productive).collect(),
+        ..at(class, hour * 60 + from, hour * 60 + to)
+    };
+    let all = [
+        at(Class::IdleHeld, 0, 50, 60),
+        at(Class::IdleHeld, 1, 0, 10),
+        at(Class::Productive, 0, 0, 50),
+        at(Class::Productive, 1, 10, 60),
+    ];
+    let hours = RollUp::fold(&all);
+    assert_eq!(hours.len(), 2);
+    let joined = RollUp::joined(hours.iter().rev().cloned().collect()).unwrap();
+    assert_eq!(RollUp::joined(hours).as_ref(), Some(&joined));
+    assert_eq!((joined.start_ms, joined.end_ms, joined.grounds.len()), (0, 120 * MINUTE, 3));
+    let parts: Vec<_> = joined.parts().map(|(_, part)| part).collect();
+    let told: Vec<_> = parts.iter().map(|part| (part.class, &joined.grounds[part.grounds].missing[..])).collect();
+    let of = |hour: usize| [format!("of hour {hour}")];
+    let mut expected = [(Class::IdleHeld, &[][..]), (Class::Productive, &of(0)[..]), (Class::Productive, &of(1)[..])];
+    expected.sort_by_key(|(class, missing)| (*class, missing.to_vec()));
+    assert_eq!(told, expected);
+    let idle = parts.iter().find(|part| part.class == Class::IdleHeld).unwrap();
+    assert_eq!((idle.ms, idle.variance_ms2), (14 * MINUTE, None));
+    assert_eq!(idle.energy, Some(Energy { mj: 3, ms: MINUTE, counted_ms: 0 }));
+    assert_eq!(idle.stretches, [Stretch { start_ms: 50 * MINUTE, end_ms: 70 * MINUTE, ms: 14 * MINUTE }]);
+    assert_eq!(RollUp::joined(Vec::new()), None);
 }
 
 /// Whatever the order, the sums by class and the file are the same.
@@ -85,12 +120,12 @@ fn the_order_of_intervals_does_not_matter() {
             ..at(Class::ALL[n as usize % 5], i64::from(n) * 10, i64::from(n) * 10 + 10)
         })
         .collect();
-    let folded = NodeHour::fold(&all);
+    let folded = RollUp::fold(&all);
     let reversed: Vec<Interval> = all.iter().rev().cloned().collect();
-    assert_eq!(folded, NodeHour::fold(&reversed));
+    assert_eq!(folded, RollUp::fold(&reversed));
     let mut sums: BTreeMap<Class, i64> = BTreeMap::new();
     all.iter().for_each(|i| *sums.entry(i.class).or_default() += i.ms);
-    for (_, part) in folded.iter().flat_map(NodeHour::parts) {
+    for (_, part) in folded.iter().flat_map(RollUp::parts) {
         *sums.entry(part.class).or_default() -= part.ms;
     }
     assert!(sums.values().all(|left| *left == 0), "{sums:?}");

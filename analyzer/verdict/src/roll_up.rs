@@ -1,5 +1,6 @@
-//! Roll-up of verdicts: what the GPUs of a node did in an hour, without the evidence. Reports and pages sum these.
+//! Roll-up of verdicts: what the GPUs of a node did in an hour or a day, without the evidence. Reports and pages sum these.
 
+mod day;
 mod sums;
 
 pub use sums::Sums;
@@ -13,11 +14,11 @@ use crate::{Class, Culprit, Energy, HOUR_MS, Instance, Interval, Version};
 /// Time zones are whole quarters of an hour from UTC, so that windows begin and end at these.
 const QUARTER_MS: i64 = HOUR_MS / 4;
 
-/// The intervals of a node within an hour of UTC, those that only differ in time and evidence summed. Where no interval
-/// reaches over a quarter of the hour, the time before it and after it are two of these: windows of half an hour are
-/// never put together.
+/// The intervals of a node within an hour or a day of UTC, those that only differ in time and evidence summed. Where no
+/// interval reaches over a quarter of an hour, the time before it and after it are two of these: windows of half an hour
+/// are never put together. A day is all of its hours [joined](Self::joined).
 #[derive(Clone, Debug, PartialEq)]
-pub struct NodeHour {
+pub struct RollUp {
     /// The cluster of the node; `None` where its series name none, and in verdicts of earlier releases.
     pub cluster: Option<String>,
     /// The node.
@@ -76,7 +77,7 @@ pub struct Part {
     pub class: Class,
     /// As of an interval.
     pub charged_to: Option<Culprit>,
-    /// Place in [`NodeHour::grounds`].
+    /// Place in [`RollUp::grounds`].
     pub grounds: usize,
     /// As of an interval.
     pub version: Option<Version>,
@@ -126,7 +127,7 @@ impl Stretch {
     }
 }
 
-impl NodeHour {
+impl RollUp {
     /// The roll-up of these intervals, in order of cluster, node and time. It does not depend on their order.
     #[must_use]
     pub fn fold(intervals: &[Interval]) -> Vec<Self> {
@@ -165,7 +166,7 @@ fn uncrossed<'a>(hour: TimeMs, intervals: &[&'a Interval]) -> Vec<Vec<&'a Interv
 type Common<'a> = (Class, Option<&'a Culprit>, usize, Option<Version>);
 
 /// The roll-up of intervals of one node.
-fn of(intervals: &[&Interval]) -> NodeHour {
+fn of(intervals: &[&Interval]) -> RollUp {
     let mut sorted = intervals.to_vec();
     sorted.sort_by_key(|i| (i.start_ms, i.end_ms, i.ms));
     let mut grounds: Vec<Grounds> = sorted.iter().map(|i| Grounds::of(i)).collect();
@@ -181,7 +182,7 @@ fn of(intervals: &[&Interval]) -> NodeHour {
         allocation,
         parts: parts.into_iter().map(|(common, intervals)| part(common, &intervals)).collect(),
     });
-    NodeHour {
+    RollUp {
         cluster: sorted.first().and_then(|i| i.cluster.clone()),
         node: sorted.first().map(|i| i.node.clone()).unwrap_or_default(),
         start_ms: sorted.iter().map(|i| i.start_ms).min().unwrap_or_default(),

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use goodput_exposition::sample::TimeMs;
 use serde::{Deserialize, Serialize};
 
-use super::{Allocation, Grounds, Held, NodeHour, Part, Stretch};
+use super::{Allocation, Grounds, Held, RollUp, Part, Stretch};
 use crate::{Class, Culprit, Energy, Instance, Version};
 
 /// What a roll-up says of its GPUs. Its node and its time are told beside it. New fields of a row come last.
@@ -46,7 +46,7 @@ struct PartRow(
 impl Sums {
     /// Of a roll-up.
     #[must_use]
-    pub fn of(hour: &NodeHour) -> Self {
+    pub fn of(hour: &RollUp) -> Self {
         let mut names = Names::default();
         let grounds = hour.grounds.iter().map(|g| {
             let Grounds { busy_signal, missing, contradictions } = g;
@@ -66,7 +66,7 @@ impl Sums {
 
     /// The roll-up of a node from one time to another; none where a place names nothing.
     #[must_use]
-    pub fn hour(self, (cluster, node): (Option<String>, String), start_ms: TimeMs, end_ms: TimeMs) -> Option<NodeHour> {
+    pub fn hour(self, (cluster, node): (Option<String>, String), start_ms: TimeMs, end_ms: TimeMs) -> Option<RollUp> {
         let places = Places { names: &self.names, grounds: self.grounds.len(), start_ms };
         let grounds = self.grounds.iter().map(|GroundsRow(busy, missing, contradictions)| {
             Some(Grounds {
@@ -77,7 +77,7 @@ impl Sums {
         });
         let grounds = grounds.collect::<Option<_>>()?;
         let held = self.held.into_iter().map(|row| places.held(row)).collect::<Option<_>>()?;
-        Some(NodeHour { cluster, node, start_ms, end_ms, grounds, held })
+        Some(RollUp { cluster, node, start_ms, end_ms, grounds, held })
     }
 }
 

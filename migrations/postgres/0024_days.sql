@@ -1,0 +1,20 @@
+-- Roll-up of hours: what the GPUs of each node did in each day of UTC. Made in the background once a day is over.
+CREATE TABLE days (
+    node     TEXT COLLATE "C" NOT NULL,
+    start_ms BIGINT           NOT NULL,
+    end_ms   BIGINT           NOT NULL,
+    sums     TEXT             NOT NULL, -- JSON object; its fields only grow
+    cluster  TEXT, -- NULL: the node's series name none
+    checksum BIGINT
+);
+
+CREATE INDEX days_by_time ON days (start_ms);
+
+-- Which days are rolled up. What changes an hour makes its day one that is not, in the same transaction.
+CREATE TABLE rolled_days (
+    start_ms BIGINT PRIMARY KEY,
+    state    BIGINT NOT NULL -- 0: not rolled up; 1: it is being rolled up; 2: rolled up
+);
+
+INSERT INTO rolled_days (start_ms, state)
+SELECT DISTINCT start_ms - start_ms % 86400000, 0 FROM hours;
