@@ -8,6 +8,7 @@ use jiff::tz::TimeZone;
 use super::Page;
 use super::problem::Problem;
 use super::route::Route;
+use crate::judge::shown;
 use crate::report::Period;
 use crate::report::period::parse_time;
 use goodput_exposition::sample::TimeMs;
@@ -93,6 +94,20 @@ impl Asked {
         };
         let asked = Period::iso_week(week, zone).map(|period| period.as_of(now));
         asked.map_err(|_| Problem::bad("week", "an ISO week such as 2026-W47", Some(week)))
+    }
+
+    /// The full hours from `start` to `end`, or the ISO week.
+    pub(super) fn period(&self, now: TimeMs, zone: &TimeZone) -> Result<Period, Problem> {
+        let Some(field) = ["start", "end"].into_iter().find(|field| self.get(field).is_some()) else {
+            return self.week(now, zone);
+        };
+        if let Some(week) = self.get("week") {
+            return Err(Problem::bad("week", format!("no week beside {field}"), Some(week)));
+        }
+        let range = self.range(now, zone)?;
+        let hours = Period::between(&shown(range.start), &shown(range.end), zone);
+        let period = hours.map_err(|error| Problem::bad(field, error.to_string(), self.get(field)))?;
+        Ok(period.as_of(now))
     }
 
     /// Is the list asked for as CSV?

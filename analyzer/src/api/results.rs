@@ -50,7 +50,12 @@ pub(super) fn routes<S: Results + Clone + 'static>(table: Table<S>) -> Table<S> 
                 .reads(Reads::Memory),
             forecasts,
         )
-        .get(Route::new("/findings", "Findings of a week's report").asks(&[WEEK, LIMIT, CURSOR]), findings)
+        .get(
+            Route::new("/findings", "Findings of a week's report, or of the hours from start to end")
+                .hours(MAX_HOURS)
+                .asks(&[WEEK, LIMIT, CURSOR]),
+            findings,
+        )
         .get(Route::new("/report", "The report of a week").asks(&[WEEK]), report)
 }
 
@@ -118,7 +123,7 @@ fn wanted(asked: &Asked) -> Result<impl Fn(&Prospect) -> bool, Problem> {
 }
 
 async fn findings<S: Results>(app: App<S>, asked: Asked) -> Answer<Page<Finding>> {
-    let report = build(&app, asked.week((app.now)(), &app.zone)?).await?;
+    let report = build(&app, asked.period((app.now)(), &app.zone)?).await?;
     Ok(asked.part()?.of(report.findings.iter().cloned()))
 }
 

@@ -10,7 +10,7 @@ use crate::config::ReadLimits;
 use crate::judge::tests::START;
 use crate::serve::tests::{Served, serve, serve_within};
 use goodput_store::{Events, Store};
-use goodput_verdict::{Culprit, HOUR_MS};
+use goodput_verdict::{Class, Culprit, Group, HOUR_MS};
 
 const HOURS: &str = "start=2026-11-21T03:00:00Z&end=2026-11-21T05:00:00Z";
 
@@ -102,6 +102,7 @@ fn every_schema_and_field_has_a_text_of_its_own() {
 fn asking(path: &str) -> String {
     match path {
         "/series" => format!("{path}?signal=gpu_power&gpu=GPU-a&{}", range()),
+        "/summary" => format!("{path}?by=node&{}", range()),
         "/intervals" | "/advisories" | "/risks" | "/standings" | "/runs" | "/nodes" | "/gpus" => {
             format!("{path}?{}", range())
         }
@@ -147,7 +148,7 @@ async fn refusals_of_reads_are_described() {
         }
         assert_eq!(is_described(path, 503).is_some(), put_off.contains(path.as_str()), "{path}: 503");
     }
-    let of_results = ["/findings", "/gpus", "/intervals", "/nodes", "/report"];
+    let of_results = ["/findings", "/gpus", "/intervals", "/nodes", "/report", "/summary"];
     assert!(of_results.iter().all(|path| too_much.contains(path)), "{too_much:?}");
 }
 
@@ -180,6 +181,51 @@ async fn runs_are_what_jobs_told() {
     );
     assert_eq!(data(&served, &format!("/runs?{HOURS}&run=r&cluster=eu")).await, runs[1..]);
     assert_eq!(data(&served, &format!("/runs?{HOURS}&run=other")).await, Vec::<Value>::new());
+}
+
+/// Every summary has the time of the ledger, but for what nobody held.
+#[tokio::test]
+async fn summaries_are_sums_of_the_ledger() {
+    let served = serve("n1").await;
+    let all = data(&served, &format!("/intervals?{}", range())).await;
+    let capacity = Class::ALL.iter().filter(|class| class.group() == Group::Capacity).map(|class| class.name());
+    let capacity: BTreeSet<&str> = capacity.collect();
+    let is_capacity = |row: &Value| capacity.contains(row["class"].as_str().unwrap());
+    let sum = |which: &dyn Fn(&Value) -> bool| {
+        all.iter().filter(|row| which(row)).map(|row| row["ms"].as_i64().unwrap()).sum::<i64>()
+    };
+    let (whole, held) = (sum(&|_| true), sum(&|row| !is_capacity(row)));
+    assert!(whole > 0);
+    for (by, expected) in [
+        ("class", whole),
+        ("cluster", whole),
+        ("account", held),
+        ("run", held),
+        ("node", whole),
+        ("model", whole),
+        ("gpu", whole),
+    ] {
+        let rows = data(&served, &format!("/summary?by={by}&{}", range())).await;
+        let total: i64 = rows.iter().map(|row| row["total"]["gpu_ms"].as_i64().unwrap()).sum();
+        assert_eq!(total, expected, "{by}");
+        assert!(data(&served, &format!("/summary?by={by}&node=other&{}", range())).await.is_empty(), "{by}");
+    }
+    let classes = data(&served, &format!("/summary?by=class&{}", range())).await;
+    let told: BTreeSet<&str> = classes.iter().filter_map(|row| row["name"].as_str()).collect();
+    assert_eq!(told, all.iter().filter_map(|row| row["class"].as_str()).collect());
+}
+
+#[tokio::test]
+async fn findings_are_those_of_a_week_or_of_hours() {
+    let served = serve("n1").await;
+    let of_hours = data(&served, &format!("/findings?{}", range())).await;
+    let lost: i64 = of_hours.iter().map(|row| row["lost"]["gpu_ms"].as_i64().unwrap()).sum();
+    let classes = data(&served, &format!("/summary?by=class&{}", range())).await;
+    let all: i64 = classes.iter().map(|row| row["lost"]["gpu_ms"].as_i64().unwrap()).sum();
+    assert!(lost > 0);
+    assert_eq!(lost, all);
+    let before = "start=2026-01-01&end=2026-01-02";
+    assert!(data(&served, &format!("/findings?{before}")).await.is_empty());
 }
 
 #[test]
@@ -253,6 +299,14 @@ async fn what_is_wrong_is_named_and_expected() {
         ("/intervals?start=2026-01-01&end=2026-11-21", "start", "a time before end, by at most 840 hours"),
         ("/risks?memory=disk", "memory", "one of gpu, cgroup, host"),
         ("/risks?kind=gpu", "kind", "one of memory, disk, eviction, hardware"),
+        ("/summary", "by", "one of class, cluster, account, run, node, model, gpu"),
+        ("/summary?by=colour", "by", "one of class, cluster, account, run, node, model, gpu"),
+        ("/findings?week=2026-W47&start=2026-11-16", "week", "no week beside start"),
+        (
+            "/findings?start=2026-11-16T00:30:00Z&end=2026-11-17",
+            "start",
+            "\"2026-11-16T00:30:00Z\": expected a full hour",
+        ),
         ("/report?week=2027-W53", "week", "an ISO week such as 2026-W47"),
         ("/series", "signal", "a signal that /api/v1/signals lists"),
         ("/series?signal=gpu_power&node=n1", "gpu", "a UUID, and neither node nor owner"),

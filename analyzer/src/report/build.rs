@@ -9,6 +9,7 @@ use super::finding::Proving;
 use super::gap::gaps;
 use super::losses::Losses;
 use super::price::{MICROS, Price};
+use super::rows::By;
 use super::sum::{Amount, Sum};
 use super::summed::{Item, Summed};
 use super::tuning::Tuning;
@@ -16,7 +17,7 @@ use super::{
     AppliedPrice, BusySignal, ClassAmount, ClassRow, Coverage, FORMULA, Fleet, Headline, LEAST_COVERAGE, Period,
     Previous, Report, Row, SCHEMA_VERSION, Span, Unpriced, ratio,
 };
-use goodput_verdict::{Class, Culprit, Group, Interval, RollUp, Version};
+use goodput_verdict::{Class, Group, Interval, RollUp, Version};
 
 /// Computes the report of `period` from its intervals and those of the period before it, at the prices that were valid
 /// when each interval began.
@@ -46,9 +47,7 @@ pub(super) fn summed(items: &[Item<'_>], before: &[Item<'_>], period: Period, pr
     let accounted = span(items.iter().map(Item::interval));
     let axis = accounted.as_ref().map_or_else(|| period.clone(), |span| period.around(span.start_ms, span.end_ms));
     let Losses { findings, groups, unjudged } = Losses::of(items, before, ledger.capacity().ms);
-    let rows = |filter: fn(Class) -> bool, key: fn(&Interval) -> RowKey<'_>| rows(items, before, filter, key);
-    let nodes = rows(|_| true, |i| RowKey::of(&i.cluster, &i.node));
-    let gpus = rows(|_| true, |i| RowKey::of(&i.cluster, &i.gpu).on(&i.node));
+    let rows = |by: By| by.rows(items, before);
     Report {
         schema_version: SCHEMA_VERSION,
         accounted,
@@ -71,12 +70,12 @@ pub(super) fn summed(items: &[Item<'_>], before: &[Item<'_>], period: Period, pr
         gaps: gaps(items, ledger.capacity().ms),
         contradictions: contradictions(items, ledger.capacity().ms),
         prices: applied(items, prices, ledger.capacity().ms),
-        clusters: of_named(rows(|_| true, |i| RowKey::of_all(i.cluster.as_deref()))),
-        accounts: of_named(rows(is_held, |i| RowKey::of_all(i.account.as_deref()))),
-        owners: rows(is_held, |i| RowKey { cluster: i.cluster.as_deref(), ..RowKey::of_all(i.holder()) }),
-        nodes: with_caused(nodes, items, |i, culprit| RowKey::of(&i.cluster, &culprit.node)),
-        models: rows(|_| true, |i| RowKey::of_all(i.model.as_deref())),
-        gpus: with_caused(gpus, items, |i, culprit| RowKey::of(&i.cluster, &culprit.gpu).on(&culprit.node)),
+        clusters: of_named(rows(By::Cluster)),
+        accounts: of_named(rows(By::Account)),
+        owners: rows(By::Run),
+        nodes: rows(By::Node),
+        models: rows(By::Model),
+        gpus: rows(By::Gpu),
         timeline: Timeline::of(items, axis),
         period,
     }
@@ -87,7 +86,7 @@ fn of_named(rows: Vec<Row>) -> Vec<Row> {
     if rows.iter().any(|row| row.name.is_some()) { rows } else { Vec::new() }
 }
 
-fn is_held(class: Class) -> bool {
+pub(super) fn is_held(class: Class) -> bool {
     class.group() != Group::Capacity
 }
 
@@ -112,7 +111,7 @@ impl<'a> Ledger<'a> {
         ledger
     }
 
-    fn add(&mut self, item: &Item<'a>) {
+    pub(super) fn add(&mut self, item: &Item<'a>) {
         self.0.entry(item.class).or_default().add(item);
     }
 
@@ -278,103 +277,4 @@ fn applied(items: &[Item<'_>], prices: &[Price], capacity_ms: i64) -> Vec<Applie
         })
     };
     prices.iter().filter_map(applied).collect()
-}
-
-/// What a line is about.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct RowKey<'i> {
-    name: Option<&'i str>,
-    cluster: Option<&'i str>,
-    node: Option<&'i str>,
-}
-
-impl<'i> RowKey<'i> {
-    fn of(cluster: &'i Option<String>, name: &'i str) -> Self {
-        Self { cluster: cluster.as_deref(), ..Self::of_all(Some(name)) }
-    }
-
-    /// In all clusters.
-    fn of_all(name: Option<&'i str>) -> Self {
-        Self { name, cluster: None, node: None }
-    }
-
-    fn on(self, node: &'i str) -> Self {
-        Self { node: Some(node), ..self }
-    }
-}
-
-/// What a line sums.
-#[derive(Default)]
-struct Tally<'i, 'p> {
-    ledger: Ledger<'p>,
-    gpus: BTreeSet<&'i str>,
-}
-
-fn rows(
-    items: &[Item<'_>],
-    before: Option<&[Item<'_>]>,
-    filter: fn(Class) -> bool,
-    key: fn(&Interval) -> RowKey<'_>,
-) -> Vec<Row> {
-    let now = tallies(items, filter, key);
-    let before = before.map(|items| tallies(items, filter, key));
-    let row = |(key, tally): (RowKey<'_>, Tally<'_, '_>)| {
-        let lost_before = before.as_ref().map(|b| b.get(&key).map_or_else(Amount::default, |t| t.ledger.lost()));
-        row(key, &tally, lost_before)
-    };
-    let mut rows: Vec<Row> = now.into_iter().map(row).collect();
-    rows.sort_by_key(|row| std::cmp::Reverse(row.lost.gpu_ms));
-    rows
-}
-
-fn tallies<'i, 'p>(
-    items: &'i [Item<'p>],
-    filter: fn(Class) -> bool,
-    key: fn(&Interval) -> RowKey<'_>,
-) -> BTreeMap<RowKey<'i>, Tally<'i, 'p>> {
-    let mut tallies: BTreeMap<RowKey<'i>, Tally<'i, 'p>> = BTreeMap::new();
-    for item in items.iter().filter(|item| filter(item.class)) {
-        let tally = tallies.entry(key(item)).or_default();
-        tally.ledger.add(item);
-        tally.gpus.insert(&item.gpu);
-    }
-    tallies
-}
-
-fn row(RowKey { name, cluster, node }: RowKey<'_>, tally: &Tally<'_, '_>, lost_before: Option<Amount>) -> Row {
-    let total = tally.ledger.capacity();
-    Row {
-        cluster: cluster.map(str::to_owned),
-        name: name.map(str::to_owned),
-        node: node.map(str::to_owned),
-        gpus: tally.gpus.len(),
-        productive: tally.ledger.get(Class::Productive).amount(total.ms),
-        lost: tally.ledger.lost(),
-        no_data: tally.ledger.get(Class::NoData).amount(total.ms),
-        lost_before,
-        losses: tally.ledger.losses(),
-        caused: None,
-        total: total.amount(total.ms),
-    }
-}
-
-/// The same with what the GPUs of each line caused on the rows of others.
-fn with_caused(
-    rows: Vec<Row>,
-    items: &[Item<'_>],
-    key: for<'i> fn(&'i Interval, &'i Culprit) -> RowKey<'i>,
-) -> Vec<Row> {
-    let mut caused: BTreeMap<RowKey<'_>, Sum<'_>> = BTreeMap::new();
-    for item in items {
-        if let Some(culprit) = &item.charged_to {
-            caused.entry(key(item, culprit)).or_default().add(item);
-        }
-    }
-    let capacity_ms = Sum::of(items).ms;
-    let line = |row: Row| {
-        let (name, cluster, node) = (row.name.as_deref(), row.cluster.as_deref(), row.node.as_deref());
-        let sum = caused.get(&RowKey { name, cluster, node }).cloned().unwrap_or_default();
-        Row { caused: Some(sum.amount(capacity_ms)), ..row }
-    };
-    rows.into_iter().map(line).collect()
 }

@@ -22,9 +22,9 @@ struct Findings {
     tiles: Vec<Tile>,
     all: Lines,
     part: Part,
-    /// The report of the week and its address in the API, where the period is one.
+    /// The report of the week, where the period is one.
     report: Option<Link>,
-    api: Option<String>,
+    api: String,
 }
 
 pub(super) async fn page<S: Results>(
@@ -44,7 +44,7 @@ pub(super) async fn page<S: Results>(
         tiles: tiles(&ledger),
         all: Lines::of(&losses, &losses.groups[part.rows.clone()], &chosen),
         part,
-        api: chosen.week().map(|week| format!("week={week}")),
+        api: chosen.week().map_or_else(|| chosen.hours_query(), |week| format!("week={week}")),
         report: chosen.week().map(|week| Link::new(format!("/report?week={week}"), format!("The report of {week}"))),
     })
 }

@@ -84,7 +84,7 @@ pub(super) async fn page<S: Samples + Results>(
         outlook: Outlook::of(&progress, &Names::of_all(&app.store), &chosen),
         nodes: nodes[part.rows.clone()].iter().map(|node| row(node, &chosen)).collect(),
         part,
-        api: chosen.hours_query(),
+        api: format!("by=node&{}", chosen.hours_query()),
         judged_until: progress.judged_until_ms.map(|time| chosen.clock.show(time)),
         sources: app.intake.account().last_sample.len(),
         zone: chosen.clock.zone_name(),

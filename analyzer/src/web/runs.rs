@@ -32,6 +32,7 @@ struct Runs {
     account: Option<String>,
     rows: Vec<Row>,
     part: Part,
+    api: String,
     has_money: bool,
 }
 
@@ -69,6 +70,7 @@ pub(super) async fn page<S: Results>(
         period: chosen.show(),
         account,
         has_money: !Ledger::of(&items).lost().cost.is_empty(),
+        api: format!("by=run&{}{of_account}", chosen.hours_query()),
         rows: runs[part.rows.clone()].iter().map(|run| row(run, &chosen)).collect(),
         part,
     })

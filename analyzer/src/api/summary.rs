@@ -1,0 +1,38 @@
+//! GPU time of a period, summed.
+
+use super::parameters::{ACCOUNT, BY, CLUSTER, CURSOR, LIMIT, NODE, RUN};
+use super::query::Asked;
+use super::results::MAX_HOURS;
+use super::route::Route;
+use super::table::Table;
+use super::{Answer, Page, Problem};
+use crate::app::App;
+use crate::report::{By, Item, Row, items};
+use goodput_store::Results;
+
+pub(super) fn routes<S: Results + Clone + 'static>(table: Table<S>) -> Table<S> {
+    table.get(
+        Route::new("/summary", "GPU time by what it went into, who held it or where it was")
+            .about("Greatest loss first. Lines of accounts and runs leave out time that nobody held.")
+            .hours(MAX_HOURS)
+            .asks(&[BY, CLUSTER, NODE, RUN, ACCOUNT, LIMIT, CURSOR]),
+        summary,
+    )
+}
+
+async fn summary<S: Results>(app: App<S>, asked: Asked) -> Answer<Page<Row>> {
+    let names = || By::ALL.iter().map(|by| by.name()).collect::<Vec<_>>();
+    let by = asked.named("by", By::ALL, By::name)?;
+    let by = by.ok_or_else(|| Problem::bad("by", format!("one of {}", names().join(", ")), None))?;
+    let range = asked.range((app.now)(), &app.zone)?;
+    let mut items = items(&app.store, &range, &app.pricing.prices).await?;
+    items.retain(|item| is_wanted(&asked, item));
+    Ok(asked.part()?.of(by.rows(&items, None)))
+}
+
+fn is_wanted(asked: &Asked, item: &Item<'_>) -> bool {
+    asked.wants("cluster", item.cluster.as_deref())
+        && asked.wants("node", Some(&item.node))
+        && asked.wants("run", item.holder())
+        && asked.wants("account", item.account.as_deref())
+}

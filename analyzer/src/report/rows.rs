@@ -1,0 +1,156 @@
+//! Lines of tables: GPU time by class, account, run, cluster, node, model or GPU.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use schemars::JsonSchema;
+
+use super::Row;
+use super::build::{Ledger, is_held};
+use super::sum::{Amount, Sum};
+use super::summed::Item;
+use goodput_verdict::{Class, Culprit, Interval};
+
+goodput_catalog::named! {
+    /// What the lines of a table are.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema)]
+    #[schemars(rename_all = "snake_case")]
+    pub(crate) enum By {
+        /// What the time went into.
+        Class = "class",
+        /// Clusters.
+        Cluster = "cluster",
+        /// Accounts: namespaces of pods, accounts of Slurm jobs. Of time that someone held.
+        Account = "account",
+        /// Runs, and owners that are no run's. Of time that someone held.
+        Run = "run",
+        /// Nodes.
+        Node = "node",
+        /// Models of GPUs.
+        Model = "model",
+        /// GPUs.
+        Gpu = "gpu",
+    }
+}
+
+impl By {
+    /// The lines, greatest loss first; `before` is the time that is compared.
+    pub(crate) fn rows(self, items: &[Item<'_>], before: Option<&[Item<'_>]>) -> Vec<Row> {
+        let all = |_| true;
+        match self {
+            Self::Class => rows(items, before, all, |i| RowKey::of_all(Some(i.class.name()))),
+            Self::Cluster => rows(items, before, all, |i| RowKey::of_all(i.cluster.as_deref())),
+            Self::Account => rows(items, before, is_held, |i| RowKey::of_all(i.account.as_deref())),
+            Self::Run => {
+                rows(items, before, is_held, |i| RowKey { cluster: i.cluster.as_deref(), ..RowKey::of_all(i.holder()) })
+            }
+            Self::Model => rows(items, before, all, |i| RowKey::of_all(i.model.as_deref())),
+            Self::Node => {
+                let lines = rows(items, before, all, |i| RowKey::of(&i.cluster, &i.node));
+                with_caused(lines, items, |i, culprit| RowKey::of(&i.cluster, &culprit.node))
+            }
+            Self::Gpu => {
+                let lines = rows(items, before, all, |i| RowKey::of(&i.cluster, &i.gpu).on(&i.node));
+                with_caused(lines, items, |i, culprit| RowKey::of(&i.cluster, &culprit.gpu).on(&culprit.node))
+            }
+        }
+    }
+}
+
+/// What a line is about.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct RowKey<'i> {
+    name: Option<&'i str>,
+    cluster: Option<&'i str>,
+    node: Option<&'i str>,
+}
+
+impl<'i> RowKey<'i> {
+    fn of(cluster: &'i Option<String>, name: &'i str) -> Self {
+        Self { cluster: cluster.as_deref(), ..Self::of_all(Some(name)) }
+    }
+
+    /// In all clusters.
+    fn of_all(name: Option<&'i str>) -> Self {
+        Self { name, cluster: None, node: None }
+    }
+
+    fn on(self, node: &'i str) -> Self {
+        Self { node: Some(node), ..self }
+    }
+}
+
+/// What a line sums.
+#[derive(Default)]
+struct Tally<'i, 'p> {
+    ledger: Ledger<'p>,
+    gpus: BTreeSet<&'i str>,
+}
+
+fn rows(
+    items: &[Item<'_>],
+    before: Option<&[Item<'_>]>,
+    filter: fn(Class) -> bool,
+    key: fn(&Interval) -> RowKey<'_>,
+) -> Vec<Row> {
+    let now = tallies(items, filter, key);
+    let before = before.map(|items| tallies(items, filter, key));
+    let row = |(key, tally): (RowKey<'_>, Tally<'_, '_>)| {
+        let lost_before = before.as_ref().map(|b| b.get(&key).map_or_else(Amount::default, |t| t.ledger.lost()));
+        row(key, &tally, lost_before)
+    };
+    let mut rows: Vec<Row> = now.into_iter().map(row).collect();
+    rows.sort_by_key(|row| std::cmp::Reverse(row.lost.gpu_ms));
+    rows
+}
+
+fn tallies<'i, 'p>(
+    items: &'i [Item<'p>],
+    filter: fn(Class) -> bool,
+    key: fn(&Interval) -> RowKey<'_>,
+) -> BTreeMap<RowKey<'i>, Tally<'i, 'p>> {
+    let mut tallies: BTreeMap<RowKey<'i>, Tally<'i, 'p>> = BTreeMap::new();
+    for item in items.iter().filter(|item| filter(item.class)) {
+        let tally = tallies.entry(key(item)).or_default();
+        tally.ledger.add(item);
+        tally.gpus.insert(&item.gpu);
+    }
+    tallies
+}
+
+fn row(RowKey { name, cluster, node }: RowKey<'_>, tally: &Tally<'_, '_>, lost_before: Option<Amount>) -> Row {
+    let total = tally.ledger.capacity();
+    Row {
+        cluster: cluster.map(str::to_owned),
+        name: name.map(str::to_owned),
+        node: node.map(str::to_owned),
+        gpus: tally.gpus.len(),
+        productive: tally.ledger.get(Class::Productive).amount(total.ms),
+        lost: tally.ledger.lost(),
+        no_data: tally.ledger.get(Class::NoData).amount(total.ms),
+        lost_before,
+        losses: tally.ledger.losses(),
+        caused: None,
+        total: total.amount(total.ms),
+    }
+}
+
+/// The same with what the GPUs of each line caused on the rows of others.
+fn with_caused(
+    rows: Vec<Row>,
+    items: &[Item<'_>],
+    key: for<'i> fn(&'i Interval, &'i Culprit) -> RowKey<'i>,
+) -> Vec<Row> {
+    let mut caused: BTreeMap<RowKey<'_>, Sum<'_>> = BTreeMap::new();
+    for item in items {
+        if let Some(culprit) = &item.charged_to {
+            caused.entry(key(item, culprit)).or_default().add(item);
+        }
+    }
+    let capacity_ms = Sum::of(items).ms;
+    let line = |row: Row| {
+        let (name, cluster, node) = (row.name.as_deref(), row.cluster.as_deref(), row.node.as_deref());
+        let sum = caused.get(&RowKey { name, cluster, node }).cloned().unwrap_or_default();
+        Row { caused: Some(sum.amount(capacity_ms)), ..row }
+    };
+    rows.into_iter().map(line).collect()
+}
