@@ -119,9 +119,9 @@ impl Browser {
         self.loading(|browser| browser.call("Page.navigate", json!({ "url": url })).map(drop))
     }
 
-    /// The value of an expression in the page.
+    /// The value of an expression in the page, or what it promises.
     pub fn eval(&mut self, expression: &str) -> Result<Value> {
-        let params = json!({ "expression": expression, "returnByValue": true });
+        let params = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
         let mut answer = self.call("Runtime.evaluate", params)?;
         ensure!(answer["exceptionDetails"].is_null(), "{expression}: {}", answer["exceptionDetails"]);
         Ok(answer["result"]["value"].take())

@@ -2,6 +2,7 @@
 
 pub mod alertmanager;
 pub mod arrows;
+pub mod axe;
 pub mod browser;
 pub mod job;
 pub mod kubelet;

@@ -1,5 +1,6 @@
 //! A real browser looks at the pages of a real analyzer: from the fleet to the evidence, by mouse and by keyboard.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
@@ -8,6 +9,7 @@ use goodput_analyzer::report::text;
 use goodput_lab::process::until;
 use goodput_lab::remote_write::{TimeSeries, send};
 use goodput_lab::report::Interval;
+use goodput_tests::axe;
 use goodput_tests::browser::Browser;
 use goodput_tests::programs::Analyzer;
 use serde_json::json;
@@ -232,7 +234,11 @@ fn link_to(name: &str) -> String {
     format!("[...document.querySelectorAll('main a')].find(a => a.innerText === {})", json!(name))
 }
 
-/// Every page fits a phone, is dark where that is preferred, and has no empty charts. Pictures are kept for the eye.
+/// Widths of a phone, a large phone, a tablet and a desk, in pixels of CSS.
+const WIDTHS: [u32; 4] = [320, 390, 820, 1300];
+
+/// Every page fits every width, is dark where that is preferred, and breaks no rule of WCAG that a program can see. Pictures
+/// are kept for the eye.
 fn looks(browser: &mut Browser, fleet: &str, evidence: &str) -> Result<()> {
     let query = fleet.split_once('?').context("no query")?.1.to_owned();
     let home = fleet.split_once('?').context("no query")?.0.to_owned();
@@ -249,24 +255,29 @@ fn looks(browser: &mut Browser, fleet: &str, evidence: &str) -> Result<()> {
         ("state", format!("{home}state")),
         ("report", format!("{home}report")),
     ];
-    let mut too_wide = Vec::new();
+    let axe = axe::script(&Path::new(env!("CARGO_TARGET_TMPDIR")).join("axe"))?;
+    let (mut too_wide, mut violations) = (Vec::new(), BTreeSet::new());
     for (name, url) in pages {
-        let mut backgrounds = Vec::new();
-        for (width, is_dark) in [(1280, false), (1280, true), (360, false), (360, true)] {
+        let mut backgrounds = [BTreeSet::new(), BTreeSet::new()];
+        for (width, is_dark) in WIDTHS.into_iter().flat_map(|width| [(width, false), (width, true)]) {
             browser.look(width, is_dark)?;
             browser.open(&url)?;
             let overflow = "document.documentElement.scrollWidth - document.documentElement.clientWidth";
             if browser.eval(overflow)? != json!(0) {
                 too_wide.push(format!("{name} at {width}"));
             }
-            backgrounds.push(browser.text("getComputedStyle(document.body).backgroundColor")?);
+            let background = browser.text("getComputedStyle(document.body).backgroundColor")?;
+            backgrounds[usize::from(is_dark)].insert(background);
             let look = if is_dark { "dark" } else { "light" };
+            let found = axe::violations(browser, &axe)?;
+            violations.extend(found.into_iter().map(|rule| format!("{name} at {width}, {look}: {rule}")));
             let picture = format!("web-{name}-{width}-{look}.png");
             browser.screenshot(&Path::new(env!("CARGO_TARGET_TMPDIR")).join(picture))?;
         }
-        assert!(backgrounds[0] == backgrounds[2] && backgrounds[1] == backgrounds[3], "{name}: {backgrounds:?}");
-        assert_ne!(backgrounds[0], backgrounds[1], "{name} is as light in the dark");
+        let [light, dark] = backgrounds.each_ref().map(BTreeSet::len);
+        assert!((light, dark) == (1, 1) && backgrounds[0] != backgrounds[1], "{name} in the dark: {backgrounds:?}");
     }
+    assert_eq!(violations, BTreeSet::new());
     assert_eq!(too_wide, Vec::<String>::new(), "these pages scroll sideways");
     Ok(())
 }

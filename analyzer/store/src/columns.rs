@@ -18,7 +18,7 @@ use cells::{Cells, Field};
 use column::{integer, real, text, time};
 use fields::readable;
 use goodput_verdict::{
-    Achieved, Advisory, Damage, Exhaustion, Interval, RollUp, Prospect, Risk, Standing, Sums, TimeToLimit,
+    Achieved, Advisory, Damage, Exhaustion, Interval, Prospect, Risk, RollUp, Standing, Sums, TimeToLimit,
 };
 use kept::Kept;
 

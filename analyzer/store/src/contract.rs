@@ -1,9 +1,7 @@
 //! What every implementation of [`Samples`] and [`Results`] must do; each runs this suite over its own, empty, store.
 
 use goodput_testing::{advisory, interval, risk, standing};
-use goodput_verdict::{
-    Class, Culprit, Energy, Forecast, Instance, Interval, Kind, Memory, RollUp, Outlook, Standing,
-};
+use goodput_verdict::{Class, Culprit, Energy, Forecast, Instance, Interval, Kind, Memory, Outlook, RollUp, Standing};
 
 use super::{Appended, Place, Replacement, Results, Samples, Selection, StoreError, Whose};
 use goodput_exposition::sample::{Batch, Labels, STALE_BITS, Sample, Series, TimeMs, is_stale};

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::{History, StoreError};
 use goodput_exposition::sample::TimeMs;
-use goodput_verdict::{Achieved, Class, Interval, RollUp, Outlook};
+use goodput_verdict::{Achieved, Class, Interval, Outlook, RollUp};
 
 /// Which intervals of a window are wanted; all, by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -18,19 +18,25 @@ use super::{
     database, days, delivery, events, intervals, judged, outlook, rollup,
 };
 use goodput_exposition::sample::TimeMs;
-use goodput_verdict::{Achieved, Interval, RollUp, Outlook};
+use goodput_verdict::{Achieved, Interval, Outlook, RollUp};
 
 /// Every statement on results. SQLite and PostgreSQL understand them alike, which `tests/tests/postgres.rs` holds them to.
 #[must_use]
 pub fn statements() -> Vec<String> {
     let kept = [INTERVALS.statements(), ADVISORIES.statements(), RISKS.statements()].into_iter();
-    let kept = kept.chain([STANDINGS.statements(), ACHIEVED.statements(), HOURS.statements(), DAYS.statements()]).flatten();
+    let kept =
+        kept.chain([STANDINGS.statements(), ACHIEVED.statements(), HOURS.statements(), DAYS.statements()]).flatten();
     let fixed =
         delivery::STATEMENTS.iter().chain(&judged::STATEMENTS).chain(&events::STATEMENTS).chain(&rollup::STATEMENTS);
     let fixed = fixed.chain(&days::STATEMENTS);
     let fixed = kept.chain(fixed.map(|sql| (*sql).to_owned()));
     let forgotten = judged::TABLES.into_iter().chain([judged::WINDOWS, DAYS.table.name]).map(judged::forget);
-    intervals::statements().chain(fixed).chain(forgotten).chain(judged::TABLES.map(judged::across)).chain([days::selection()]).collect()
+    intervals::statements()
+        .chain(fixed)
+        .chain(forgotten)
+        .chain(judged::TABLES.map(judged::across))
+        .chain([days::selection()])
+        .collect()
 }
 
 impl ReadVerdicts for Store {
@@ -223,22 +229,27 @@ pub(super) use read;
 #[derive(Debug)]
 pub struct Directory {
     database: PathBuf,
+    /// Opened by the first read: a report has a thousand of them.
+    connection: tokio::sync::Mutex<Option<SqliteConnection>>,
 }
 
 impl Directory {
     /// The data directory of this path.
     #[must_use]
     pub fn new(dir: &Path) -> Self {
-        Self { database: database_path(dir) }
+        Self { database: database_path(dir), connection: tokio::sync::Mutex::default() }
     }
 }
 
 /// Reads results of a directory, with a connection and a [`Reading`].
 macro_rules! look {
     ($directory:ident, |$connection:ident, $reading:ident| $read:expr) => {{
-        let mut connection = database::look_into(&$directory.database).await?;
+        let mut held = $directory.connection.lock().await;
         let mut $reading = Reading::default();
-        let $connection = &mut connection;
+        let $connection = match &mut *held {
+            Some(open) => open,
+            none => none.insert(database::look_into(&$directory.database).await?),
+        };
         let read = $read.await.map_err(|error| database::failed(&$directory.database, error))?;
         $reading.warn();
         Ok(read)
@@ -259,8 +270,7 @@ impl ReadVerdicts for Directory {
     }
 
     async fn extent(&self) -> Result<Option<Range<TimeMs>>, StoreError> {
-        let mut connection = database::look_into(&self.database).await?;
-        intervals::extent(&mut connection).await.map_err(|error| database::failed(&self.database, error))
+        look!(self, |connection, _reading| intervals::extent(connection))
     }
 
     async fn outlook(&self, window: Range<TimeMs>) -> Result<Outlook, StoreError> {

@@ -139,11 +139,7 @@ impl Database {
 impl Store {
     /// The roll-up of a window, or that of one node. Rows that are not as they were written are made again from the
     /// intervals of their hours. Where that cannot be stored, the answer is whole all the same.
-    pub(super) async fn rolled_up(
-        &self,
-        window: Range<TimeMs>,
-        node: Option<&str>,
-    ) -> Result<Vec<RollUp>, StoreError> {
+    pub(super) async fn rolled_up(&self, window: Range<TimeMs>, node: Option<&str>) -> Result<Vec<RollUp>, StoreError> {
         loop {
             let mut reading = Reading::up_to(self.max_rows);
             let mut connection = self.reader().await?;

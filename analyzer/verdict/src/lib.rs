@@ -6,23 +6,23 @@ mod advisory;
 mod class;
 mod delivered;
 pub mod event;
-mod roll_up;
 mod instance;
 mod interval;
 mod kind;
 pub mod owner;
 mod prospect;
+mod roll_up;
 mod standing;
 
 pub use achieved::Achieved;
 pub use advisory::{Advice, Advisory};
 pub use class::{Basis, Class, ClassInfo, Gain, Grade, Group, Remedy};
 pub use delivered::Delivered;
-pub use roll_up::{Allocation, Grounds, Held, RollUp, Part, Stretch, Sums};
 pub use instance::Instance;
 pub use interval::{Culprit, DOUBTED, Energy, Evidence, Interval, Version};
 pub use kind::{Eviction, Fault, Kind, Level, Memory, Room, Sort};
 pub use prospect::{Damage, Exhaustion, Forecast, Outlook, Prospect, Risk, Shape, TimeToLimit};
+pub use roll_up::{Allocation, Grounds, Held, Part, RollUp, Stretch, Sums};
 pub use standing::{CheckEnd, Drift, Measure, Paired, Standing};
 
 /// Milliseconds of an hour; verdicts are kept hour by hour.

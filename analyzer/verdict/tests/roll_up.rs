@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 
 use goodput_testing::bare;
-use goodput_verdict::{
-    Class, Culprit, Energy, Evidence, HOUR_MS, Instance, Interval, RollUp, Stretch, Sums, Version,
-};
+use goodput_verdict::{Class, Culprit, Energy, Evidence, HOUR_MS, Instance, Interval, RollUp, Stretch, Sums, Version};
 
 const MINUTE: i64 = 60_000;
 

@@ -43,8 +43,7 @@ impl<T: Stored> Kept<T> {
 
     /// The rows of a window where these columns have the values from `$3` on.
     pub(crate) fn selection(&self, conditions: &[&str]) -> String {
-        let equal: Vec<String> =
-            (3..).zip(conditions).map(|(place, column)| format!("{column} = ${place}")).collect();
+        let equal: Vec<String> = (3..).zip(conditions).map(|(place, column)| format!("{column} = ${place}")).collect();
         self.selection_where(&equal.join(" AND "))
     }
 

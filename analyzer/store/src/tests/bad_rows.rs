@@ -8,7 +8,7 @@ use super::super::{Replacement, Verdicts, Which, bad_rows, remove_bad_rows, stat
 use super::*;
 use crate::Events;
 use goodput_testing::{START, event, saved};
-use goodput_verdict::{Achieved, Class, Delivered, RollUp, Outlook};
+use goodput_verdict::{Achieved, Class, Delivered, Outlook, RollUp};
 
 const WEEK: &str = "2026-W47";
 

@@ -13,7 +13,7 @@ use crate::columns::{self, Column, Stored, Value};
 use crate::parquet;
 use goodput_testing::{advisory, interval, risk, standing};
 use goodput_verdict::{
-    Achieved, Advisory, Class, Culprit, Energy, Fault, Instance, Interval, Kind, Memory, RollUp, Outlook, Risk,
+    Achieved, Advisory, Class, Culprit, Energy, Fault, Instance, Interval, Kind, Memory, Outlook, Risk, RollUp,
     Standing,
 };
 

@@ -7,7 +7,7 @@ use sqlx::{AssertSqlSafe, Connection as _, SqliteConnection};
 use super::super::database::MIGRATIONS;
 use super::super::{status, verify};
 use super::*;
-use goodput_verdict::{RollUp, Outlook};
+use goodput_verdict::{Outlook, RollUp};
 
 /// Series 1 with the values 0 to 3 at these milliseconds, as the first release wrote it: a segment of 4 rows.
 const SEGMENT: &[u8] = include_bytes!("segment-of-0001.parquet");

@@ -29,7 +29,8 @@ impl RollUp {
                 }
             }
         }
-        let held = held.into_iter().map(|(allocation, parts)| Held { allocation, parts: parts.into_values().collect() });
+        let held =
+            held.into_iter().map(|(allocation, parts)| Held { allocation, parts: parts.into_values().collect() });
         Some(Self { cluster, node, start_ms, end_ms, held: held.collect(), grounds })
     }
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use goodput_exposition::sample::TimeMs;
 use serde::{Deserialize, Serialize};
 
-use super::{Allocation, Grounds, Held, RollUp, Part, Stretch};
+use super::{Allocation, Grounds, Held, Part, RollUp, Stretch};
 use crate::{Class, Culprit, Energy, Instance, Version};
 
 /// What a roll-up says of its GPUs. Its node and its time are told beside it. New fields of a row come last.
