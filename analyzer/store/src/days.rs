@@ -206,15 +206,18 @@ impl Writer {
         }
     }
 
-    /// Days that are over are rolled up now.
+    /// Days that are over are rolled up now; what was begun is begun again.
     pub(super) async fn roll_up_all_days(&mut self) -> Result<(), StoreError> {
+        self.days.begun = None;
         loop {
             match self.roll_up_step().await {
                 Ok(true) => {}
-                Ok(false) => return Ok(()),
+                Ok(false) => break,
                 Err(error) => return Err(self.shared.database.failed(error)),
             }
         }
+        self.days.due = Instant::now() + EVERY;
+        Ok(())
     }
 
     /// Hours of an earlier release are rolled up first.
