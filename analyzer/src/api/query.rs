@@ -8,7 +8,6 @@ use jiff::tz::TimeZone;
 use super::Page;
 use super::problem::Problem;
 use super::route::Route;
-use crate::judge::shown;
 use crate::report::Period;
 use crate::report::period::parse_time;
 use goodput_exposition::sample::TimeMs;
@@ -105,6 +104,7 @@ impl Asked {
             return Err(Problem::bad("week", format!("no week beside {field}"), Some(week)));
         }
         let range = self.range(now, zone)?;
+        let shown = |time| jiff::Timestamp::from_millisecond(time).unwrap_or_default().to_string();
         let hours = Period::between(&shown(range.start), &shown(range.end), zone);
         let period = hours.map_err(|error| Problem::bad(field, error.to_string(), self.get(field)))?;
         Ok(period.as_of(now))

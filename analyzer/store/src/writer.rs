@@ -141,9 +141,7 @@ impl Writer {
                         self.commit_all().await;
                         let _ = reply.send(self.compact().await);
                     }
-                    Command::RollUpDays(reply) => {
-                        let _ = reply.send(self.roll_up_all_days().await);
-                    }
+                    Command::RollUpDays(reply) => drop(reply.send(self.roll_up_all_days().await)),
                     Command::Close(reply) => {
                         self.commit_all().await;
                         self.cancel_merge().await;
