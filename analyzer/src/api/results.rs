@@ -52,6 +52,7 @@ pub(super) fn routes<S: Results + Clone + 'static>(table: Table<S>) -> Table<S> 
         )
         .get(
             Route::new("/findings", "Findings of a week's report, or of the hours from start to end")
+                .about("With start or end the query has no week; with none of them it is this week.")
                 .hours(MAX_HOURS)
                 .asks(&[WEEK, LIMIT, CURSOR]),
             findings,

@@ -13,7 +13,7 @@ use goodput_store::Results;
 pub(super) fn routes<S: Results + Clone + 'static>(table: Table<S>) -> Table<S> {
     table.get(
         Route::new("/summary", "GPU time by what it went into, who held it or where it was")
-            .about("Greatest loss first. Lines of accounts and runs leave out time that nobody held.")
+            .about("Greatest loss first. Lines of accounts and runs leave out time without a holder.")
             .hours(MAX_HOURS)
             .asks(&[BY, CLUSTER, NODE, RUN, ACCOUNT, LIMIT, CURSOR]),
         summary,

@@ -183,7 +183,7 @@ async fn runs_are_what_jobs_told() {
     assert_eq!(data(&served, &format!("/runs?{HOURS}&run=other")).await, Vec::<Value>::new());
 }
 
-/// Every summary has the time of the ledger, but for what nobody held.
+/// Every summary has the time of the ledger, but for what had no holder.
 #[tokio::test]
 async fn summaries_are_sums_of_the_ledger() {
     let served = serve("n1").await;

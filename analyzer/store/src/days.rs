@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use sqlx::{AssertSqlSafe, SqliteConnection};
-use tracing::error;
+use tracing::{error, warn};
 
 use super::checked::{self, Reading};
 use super::columns::{DAYS, IN_WINDOW, Stored as _, in_window};
@@ -40,7 +40,7 @@ const NODES: &str = "SELECT DISTINCT node FROM hours WHERE start_ms >= $1 AND st
 
 const END: &str = "UPDATE rolled_days SET state = 2 WHERE start_ms = $1 AND state = 1";
 
-const FORGET: &str = "DELETE FROM rolled_days WHERE start_ms + 86400000 <= $1";
+const FORGET: &str = "DELETE FROM rolled_days WHERE start_ms <= $1";
 
 const CUT: &str = "UPDATE rolled_days SET state = 0 WHERE start_ms < $1";
 
@@ -78,10 +78,25 @@ pub(super) async fn note_lost(connection: &mut SqliteConnection) -> sqlx::Result
 
 /// Hours that end at or before this are gone, and so are days.
 pub(super) async fn forget(connection: &mut SqliteConnection, until: TimeMs) -> sqlx::Result<()> {
-    for sql in [FORGET, CUT] {
-        sqlx::query(sql).bind(until).execute(&mut *connection).await?;
+    sqlx::query(FORGET).bind(until - DAY_MS).execute(&mut *connection).await?;
+    sqlx::query(CUT).bind(until).execute(connection).await.map(drop)
+}
+
+/// The roll-up of a day, one of each node; none where it is not rolled up, or cannot be read.
+async fn rolled(
+    connection: &mut SqliteConnection,
+    reading: &mut Reading,
+    day: &Range<TimeMs>,
+) -> sqlx::Result<Option<Vec<RollUp>>> {
+    let query = sqlx::query(AssertSqlSafe(selection())).bind(day.start).bind(day.end).bind(day.start);
+    match reading.all(connection, &DAYS.table, query, (IN_WINDOW, &in_window(day)), RollUp::read).await {
+        Ok(rows) => Ok(Some(rows).filter(|rows| !rows.is_empty() && reading.skipped.is_empty())),
+        Err(error) if checked::is_damage(&error) => {
+            warn!(%error, "the roll-up of a day cannot be read; its hours are read instead");
+            Ok(None)
+        }
+        Err(error) => Err(error),
     }
-    Ok(())
 }
 
 /// The roll-up of the day that a time lies in: one of each node, or what there is of each hour.
@@ -91,27 +106,26 @@ pub(super) async fn select(
     time: TimeMs,
 ) -> sqlx::Result<Vec<RollUp>> {
     let day = day_of(time);
-    let query = sqlx::query(AssertSqlSafe(selection())).bind(day.start).bind(day.end).bind(day.start);
-    let rows = reading.all(connection, &DAYS.table, query, (IN_WINDOW, &in_window(&day)), RollUp::read).await?;
-    // None where it is not rolled up.
-    if rows.is_empty() || is_bad(reading) { rollup::select(connection, reading, &day, None).await } else { Ok(rows) }
-}
-
-fn is_bad(reading: &Reading) -> bool {
-    reading.skipped.iter().any(|skipped| std::ptr::eq(skipped.table, &raw const DAYS.table))
+    match rolled(connection, reading, &day).await? {
+        Some(rows) => Ok(rows),
+        None => rollup::select(connection, reading, &day, None).await,
+    }
 }
 
 impl Store {
-    /// See [`select`].
+    /// As [`select`]. Bad days are set aside here, bad hours where hours are read.
     pub(super) async fn rolled_up_day(&self, time: TimeMs) -> Result<Vec<RollUp>, StoreError> {
+        let day = day_of(time);
         loop {
             let mut reading = Reading::up_to(self.max_rows);
             let mut connection = self.reader().await?;
-            let found = select(&mut connection, &mut reading, time).await;
+            let found = rolled(&mut connection, &mut reading, &day).await;
             drop(connection);
-            let Some(found) = self.end(found, &reading).await? else { continue };
-            // Bad hours are made again where they are read as such.
-            return if reading.skipped.is_empty() { Ok(found) } else { self.hours(day_of(time), None).await };
+            match self.end(found, &reading).await? {
+                Some(Some(rows)) => return Ok(rows),
+                Some(None) => return self.hours(day, None).await,
+                None => {}
+            }
         }
     }
 }
@@ -174,7 +188,8 @@ impl Database {
         Ok(ended.rows_affected() > 0)
     }
 
-    /// Joins the hours of a node, which may be one of several clusters, unless an hour was changed since the day was begun.
+    /// Joins the hours of a node, which may be one of several clusters, unless an hour was changed since the day was begun. A
+    /// day of which a row is bad is not rolled up: who reads its hours has the row made again.
     pub(super) async fn join_hours(&self, day: TimeMs, node: &str) -> sqlx::Result<()> {
         let day = day_of(day);
         let mut transaction = self.begin().await?;
@@ -182,7 +197,13 @@ impl Database {
         if begun == 0 {
             return Ok(());
         }
-        let mut hours = rollup::select(&mut transaction, &mut Reading::default(), &day, Some(node)).await?;
+        let mut reading = Reading::default();
+        let mut hours = rollup::select(&mut transaction, &mut reading, &day, Some(node)).await?;
+        if !reading.skipped.is_empty() {
+            reading.warn();
+            note_changed(&mut transaction, &day).await?;
+            return transaction.commit().await;
+        }
         hours.sort_by(|a, b| a.cluster.cmp(&b.cluster));
         for of_cluster in hours.chunk_by(|a, b| a.cluster == b.cluster) {
             let Some(joined) = RollUp::joined(of_cluster.to_vec()) else { continue };

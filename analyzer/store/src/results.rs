@@ -301,7 +301,13 @@ async fn replace(
         judged::note_window(&mut transaction, window.start, until).await?;
     }
     if nodes.iter().any(|new| new.intervals.is_some()) {
-        days::note_changed(&mut transaction, window).await?;
+        let mut savepoint = transaction.begin().await?;
+        match days::note_changed(&mut savepoint, window).await {
+            Ok(()) => savepoint.commit().await?,
+            // What cannot be noted cannot be read either: hours are read instead.
+            Err(error) if around_damage && checked::is_damage(&error) => savepoint.rollback().await?,
+            Err(error) => return Err(error),
+        }
     }
     for (n, new) in nodes.iter().enumerate() {
         if let Some(what) = misplaced(window, new) {

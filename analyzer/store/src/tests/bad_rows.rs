@@ -303,30 +303,62 @@ async fn a_flipped_bit_of_the_file_changes_no_verdict_unseen() {
     assert!(changed > 5, "{changed} flips hit a row");
 }
 
-#[tokio::test]
-async fn a_damaged_note_of_what_was_judged_costs_the_note_alone() {
-    let dir = tempfile::tempdir().unwrap();
-    let (hour, node) = (HOUR..2 * HOUR, "a");
-    let intervals = [goodput_testing::interval(node, 1, Class::IdleHeld)];
-    let new = Replacement { place: node.into(), intervals: Some(&intervals), outlook: None };
-    let store = open(dir.path()).await;
-    store.store_judged(hour.clone(), 2 * HOUR, &[new]).await.unwrap();
-    assert_eq!(store.judged_windows(0..HOUR + 1).await.unwrap().into_iter().collect::<Vec<_>>(), [(HOUR, 2 * HOUR)]);
-    store.close().await;
-
-    let path = dir.path().join("goodput.db");
+/// Fills the first page of a table with ones.
+async fn break_table(dir: &Path, table: &str) {
+    let path = dir.join("goodput.db");
     let options = SqliteConnectOptions::new().filename(&path);
     let mut connection = SqliteConnection::connect_with(&options).await.unwrap();
-    let sql = "SELECT rootpage, (SELECT page_size FROM pragma_page_size) FROM sqlite_schema WHERE name = 'windows'";
-    let (page, bytes): (i64, i64) = sqlx::query_as(sql).fetch_one(&mut connection).await.unwrap();
+    let sql = "SELECT rootpage, (SELECT page_size FROM pragma_page_size) FROM sqlite_schema WHERE name = $1";
+    let (page, bytes): (i64, i64) = sqlx::query_as(sql).bind(table).fetch_one(&mut connection).await.unwrap();
     connection.close().await.unwrap();
     let mut file = fs::read(&path).unwrap();
     let start = ((page - 1) * bytes) as usize;
     file[start..start + bytes as usize].fill(0xff);
     fs::write(&path, file).unwrap();
+}
 
+#[tokio::test]
+async fn damaged_notes_and_days_cost_themselves_alone() {
+    for table in ["windows"] {
+        let dir = tempfile::tempdir().unwrap();
+        let (hour, node) = (HOUR..2 * HOUR, "a");
+        let intervals = [goodput_testing::interval(node, 1, Class::IdleHeld)];
+        let new = Replacement { place: node.into(), intervals: Some(&intervals), outlook: None };
+        let store = open(dir.path()).await;
+        store.store_judged(hour.clone(), 2 * HOUR, &[new]).await.unwrap();
+        store.replace(node.into(), 25 * HOUR..26 * HOUR, &[]).await.unwrap();
+        store.roll_up_days().await.unwrap();
+        let judged = [(HOUR, 2 * HOUR)];
+        assert_eq!(store.judged_windows(hour.clone()).await.unwrap().into_iter().collect::<Vec<_>>(), judged);
+        store.close().await;
+        break_table(dir.path(), table).await;
+
+        let store = open(dir.path()).await;
+        let judged = store.store_judged(hour.clone(), 2 * HOUR, &[new]).await;
+        assert!(judged.as_ref().is_ok_and(Vec::is_empty), "{table}: {judged:?}");
+        assert_eq!(store.intervals(hour.clone()).await.unwrap(), intervals, "{table}");
+        assert_eq!(store.judged_windows(hour).await.unwrap().is_empty(), table == "windows");
+        let hours = RollUp::fold(&intervals);
+        assert_eq!(store.day(0).await.unwrap(), hours, "{table}");
+        assert_eq!(Directory::new(dir.path()).day(0).await.unwrap(), hours, "{table}");
+    }
+}
+
+#[tokio::test]
+async fn a_day_with_a_bad_hour_is_read_by_its_hours() {
+    let dir = tempfile::tempdir().unwrap();
+    fill(dir.path()).await;
     let store = open(dir.path()).await;
-    assert!(store.store_judged(hour.clone(), 2 * HOUR, &[new]).await.unwrap().is_empty());
-    assert_eq!(store.intervals(hour.clone()).await.unwrap(), intervals);
-    assert!(store.judged_windows(hour).await.unwrap().is_empty());
+    let [hours, _] = read(&store).await.2;
+    store.close().await;
+    edit(dir.path(), "UPDATE rolled_days SET state = 0 WHERE start_ms = 0").await;
+    damage(dir.path(), "hours", CHANGES[8].1).await;
+    let store = open(dir.path()).await;
+    store.roll_up_days().await.unwrap();
+    let rows: i64 =
+        sqlx::query_scalar("SELECT count(*) FROM days").fetch_one(&store.shared.database.read).await.unwrap();
+    assert_eq!(rows, 0, "not rolled up");
+    assert_eq!(store.day(0).await.unwrap(), hours);
+    store.roll_up_days().await.unwrap();
+    assert_eq!(store.day(0).await.unwrap().len(), 2, "rolled up once the row is made again");
 }
