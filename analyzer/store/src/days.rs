@@ -167,6 +167,18 @@ impl RollingDays {
 }
 
 impl Database {
+    /// [`note_changed`] where the tables are sound. What cannot be noted cannot be read either: hours are read instead.
+    pub(super) async fn note_changed_around_damage(&self, window: &Range<TimeMs>) -> Result<(), StoreError> {
+        let noted = async {
+            let mut connection = self.write.acquire().await?;
+            note_changed(&mut connection, window).await
+        };
+        match noted.await {
+            Err(error) if !checked::is_damage(&error) => Err(self.failed(error)),
+            _ => Ok(()),
+        }
+    }
+
     /// Begins the newest day that is over and not rolled up, with its nodes.
     pub(super) async fn begin_day(&self) -> sqlx::Result<Option<(TimeMs, Vec<String>)>> {
         // Most of the time there is none: no transaction for that.

@@ -177,7 +177,10 @@ impl Store {
             && checked::is_damage(error)
         {
             self.shared.heal(error).await;
+            // Before and after, for a day may be rolled up in between.
+            database.note_changed_around_damage(&window).await?;
             replaced = replace(database, &window, None, nodes, true).await;
+            database.note_changed_around_damage(&window).await?;
             if let (Ok(_), Some(until)) = (&replaced, judged_until)
                 && let Err(error) = database.note_window_around_damage(window.start, until).await
             {
@@ -300,14 +303,8 @@ async fn replace(
     if let Some(until) = judged_until {
         judged::note_window(&mut transaction, window.start, until).await?;
     }
-    if nodes.iter().any(|new| new.intervals.is_some()) {
-        let mut savepoint = transaction.begin().await?;
-        match days::note_changed(&mut savepoint, window).await {
-            Ok(()) => savepoint.commit().await?,
-            // What cannot be noted cannot be read either: hours are read instead.
-            Err(error) if around_damage && checked::is_damage(&error) => savepoint.rollback().await?,
-            Err(error) => return Err(error),
-        }
+    if !around_damage && nodes.iter().any(|new| new.intervals.is_some()) {
+        days::note_changed(&mut transaction, window).await?;
     }
     for (n, new) in nodes.iter().enumerate() {
         if let Some(what) = misplaced(window, new) {

@@ -319,7 +319,7 @@ async fn break_table(dir: &Path, table: &str) {
 
 #[tokio::test]
 async fn damaged_notes_and_days_cost_themselves_alone() {
-    for table in ["windows"] {
+    for table in ["windows", "rolled_days", "days"] {
         let dir = tempfile::tempdir().unwrap();
         let (hour, node) = (HOUR..2 * HOUR, "a");
         let intervals = [goodput_testing::interval(node, 1, Class::IdleHeld)];
