@@ -154,7 +154,7 @@ async fn metrics_page<S: Results>(State(app): State<App<S>>) -> Response {
         let ways_in = metrics::WaysIn { limits: &limits, counts: &tally, refusals: &app.refusals };
         let reads = (app.reads.limits(), app.reads.counts());
         let (progress, deliveries) = (app.progress.borrow(), app.deliveries.borrow());
-        metrics::whole(&progress, &app.intake.account(), &deliveries, &ways_in, reads, &stats)
+        metrics::whole((&progress, &app.pricing), &app.intake.account(), &deliveries, &ways_in, reads, &stats)
     };
     match page.text() {
         Ok(text) => ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response(),

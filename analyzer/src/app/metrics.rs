@@ -2,9 +2,9 @@
 //!
 //! Verdict metrics are gauges over final windows: a window judged again may come out lower, which a counter must not.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use goodput_catalog::analyzer::{ingest, own as rows, verdicts as verdict_rows};
+use goodput_catalog::analyzer::{ingest, own as rows};
 
 use super::deliveries::Deliveries;
 use super::intake::Account;
@@ -13,21 +13,21 @@ use super::progress::Progress;
 use super::reads::ReadCounts;
 pub(crate) use super::ways_in::WaysIn;
 use crate::config::ReadLimits;
+use crate::report::Pricing;
 use goodput_settings::Section as _;
 use goodput_store::Stats;
 use goodput_web::BUILT;
 
 mod forecasts;
 mod store;
-
-use goodput_verdict::{Class, Interval};
+mod verdicts;
 
 /// What the renderer writes.
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The whole page. It is built from scratch, so that nothing that is gone lingers.
 pub(crate) fn whole(
-    progress: &Progress,
+    (progress, pricing): (&Progress, &Pricing),
     account: &Account,
     tally: &Deliveries,
     ways_in: &WaysIn<'_>,
@@ -35,7 +35,7 @@ pub(crate) fn whole(
     stats: &Stats,
 ) -> Page {
     let mut page = Page::default();
-    verdicts(&mut page, progress);
+    verdicts::push(&mut page, progress, pricing);
     forecasts::push(&mut page, &progress.prospects);
     of_itself(&mut page, progress, account, tally, ways_in, stats);
     of_reads(&mut page, limits, reads);
@@ -55,40 +55,6 @@ pub(crate) fn of_itself(
     ways_in.push(page);
     deliveries(page, tally);
     store::push(page, stats);
-}
-
-fn verdicts(page: &mut Page, progress: &Progress) {
-    let windows = [("hour", &progress.last_hour), ("5m", &progress.last_minutes)];
-    for (window, intervals) in windows {
-        gpu_ratios(page, window, intervals);
-    }
-    for (window, intervals) in windows {
-        if let Some(goodput) = goodput(intervals) {
-            page.push(&verdict_rows::FLEET, &[window], goodput);
-        }
-    }
-}
-
-fn gpu_ratios(page: &mut Page, window: &str, intervals: &[Interval]) {
-    let mut gpus: BTreeMap<(&str, &str, &str), BTreeMap<Class, i64>> = BTreeMap::new();
-    for i in intervals {
-        let cluster = i.cluster.as_deref().unwrap_or_default();
-        *gpus.entry((cluster, &i.node, &i.gpu)).or_default().entry(i.class).or_default() += i.ms;
-    }
-    for ((cluster, node, gpu), mut classes) in gpus {
-        let whole: i64 = classes.values().sum();
-        classes.entry(Class::Productive).or_default();
-        for (class, ms) in classes {
-            let ratio = ms as f64 / whole as f64;
-            page.push_with(&verdict_rows::GPU_CLASS, &[cluster], &[node, gpu, class.name(), window], ratio);
-        }
-    }
-}
-
-fn goodput(intervals: &[Interval]) -> Option<f64> {
-    let sum = |wanted: &dyn Fn(Class) -> bool| intervals.iter().filter(|i| wanted(i.class)).map(|i| i.ms).sum::<i64>();
-    let seen = sum(&|class| class != Class::NoData);
-    (seen > 0).then(|| sum(&|class| class == Class::Productive) as f64 / sum(&|_| true) as f64)
 }
 
 fn own(page: &mut Page, progress: &Progress, account: &Account, replicated: u64, in_doubt: bool) {

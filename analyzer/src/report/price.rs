@@ -47,6 +47,14 @@ pub struct Pricing {
     pub first_at_least: Option<f64>,
 }
 
+impl Pricing {
+    /// The price of the time of a GPU of this model that starts at this instant; `None` where no entry matches.
+    #[must_use]
+    pub(crate) fn of(&self, model: Option<&str>, place: Place<'_>, start: TimeMs) -> Option<&Price> {
+        price_of(&self.prices, model, place, start)
+    }
+}
+
 /// The price of energy.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Electricity {
@@ -75,6 +83,12 @@ impl Price {
         let cluster = place.cluster.unwrap_or_default();
         let is_cluster = self.cluster.as_ref().is_none_or(|pattern| matches(pattern, cluster));
         is_node && is_cluster && matches(&self.model, model.unwrap_or_default())
+    }
+
+    /// In whole units of the currency, without electricity that has a price of its own.
+    #[must_use]
+    pub(crate) fn per_gpu_hour(&self) -> f64 {
+        self.micros_per_gpu_hour as f64 / MICROS
     }
 
     /// What GPU-milliseconds cost, in millionths; where their energy is not known, without electricity.

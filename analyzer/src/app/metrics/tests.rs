@@ -1,11 +1,12 @@
 //! The whole page, of an analyzer that has everything to say and of one that has just started.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use goodput_catalog::analyzer::all;
 use goodput_store::{Appended, Options, Upkeep};
 use goodput_testing::{interval, risk};
-use goodput_verdict::{Kind, Prospect};
+use goodput_verdict::{Class, Interval, Kind, Prospect};
 use goodput_web::Refusals;
 
 use super::*;
@@ -14,11 +15,13 @@ use crate::deliver::Destination;
 use crate::ingest::Limits;
 use crate::ingest::remote_write::PassedOver;
 use crate::ingest::tally::Counts;
+use crate::report::Price;
 
 /// What the page is made from.
 #[derive(Default)]
 struct State {
     progress: Progress,
+    pricing: Pricing,
     account: Account,
     tally: Deliveries,
     counts: Counts,
@@ -30,13 +33,21 @@ impl State {
     fn page(&self) -> Page {
         let (limits, refusals, reads) = (Limits::default(), Refusals::default(), ReadLimits::default());
         let ways_in = WaysIn { limits: &limits, counts: &self.counts, refusals: &refusals };
-        whole(&self.progress, &self.account, &self.tally, &ways_in, (&reads, self.reads), &self.stats)
+        whole((&self.progress, &self.pricing), &self.account, &self.tally, &ways_in, (&reads, self.reads), &self.stats)
     }
 
     /// Everything that can be shown.
     fn full() -> Self {
         let reads = ReadCounts { in_work: 3, refused: 4 };
-        Self { progress: progress(), account: account(), tally: tally(), counts: counts(), stats: stats(), reads }
+        Self {
+            progress: progress(),
+            pricing: pricing(),
+            account: account(),
+            tally: tally(),
+            counts: counts(),
+            stats: stats(),
+            reads,
+        }
     }
 }
 
@@ -44,7 +55,7 @@ fn progress() -> Progress {
     let prospects = Kind::all().map(|kind| with_all_limits(risk("a", 1, kind).last));
     Progress {
         judged_until_ms: Some(1_795_237_185_500),
-        last_hour: vec![interval("a", 1, Class::IdleHeld), interval("b", 1, Class::Productive)],
+        last_hour: vec![held("a", Class::IdleHeld), interval("b", 1, Class::Productive)],
         last_minutes: vec![interval("a", 1, Class::Productive)],
         prospects: prospects.collect(),
         dropped_gpus: 1,
@@ -53,6 +64,26 @@ fn progress() -> Progress {
         failed_nodes: BTreeMap::from([(("east".to_owned(), "c".to_owned()), "x".to_owned())]),
         ..Progress::default()
     }
+}
+
+fn held(node: &str, class: Class) -> Interval {
+    let (owner, account) = (Some("slurm-7".to_owned()), Some("vision".to_owned()));
+    Interval { owner, account, ..interval(node, 1, class) }
+}
+
+/// One price, of node a.
+fn pricing() -> Pricing {
+    let price = Price {
+        model: "*H100*".to_owned(),
+        node: Some("a".to_owned()),
+        cluster: None,
+        currency: "EUR".to_owned(),
+        micros_per_gpu_hour: 2_480_000,
+        electricity: None,
+        valid_from: jiff::civil::Date::ZERO,
+        valid_from_ms: 0,
+    };
+    Pricing { prices: [price].into(), first_at_least: None }
 }
 
 /// Every time is known.
@@ -184,4 +215,17 @@ fn an_analyzer_that_just_started_shows_the_rows_that_are_always_there() {
         let from_the_start = row.series.split(',').next().and_then(|number| number.parse::<usize>().ok());
         assert_eq!(sizes.get(row.name).copied(), from_the_start, "{}: {}", row.name, row.series);
     }
+}
+
+/// Parts of an hour: an owner's is a share of the GPU's whole time, and what nobody held has no series.
+#[test]
+fn an_owner_has_its_part_of_the_hour() {
+    let quarter = Interval { ms: 900_000, ..held("a", Class::Productive) };
+    let rest = Interval { ms: 2_700_000, ..interval("a", 1, Class::Unallocated) };
+    let progress = Progress { last_hour: vec![quarter, rest], ..Progress::default() };
+    let page = State { progress, ..State::default() }.page();
+    let series = r#"goodput_gpu_owner_class_ratio{account="vision",node="a",gpu="GPU-1",owner="slurm-7",class="productive"} 0.25"#;
+    let text = page.text().unwrap();
+    let found: Vec<_> = text.lines().filter(|line| line.starts_with("goodput_gpu_owner_class_ratio{")).collect();
+    assert_eq!(found, [series]);
 }

@@ -5,6 +5,14 @@ crate::metric_rows! {
         "Share of the GPU's time in the class; productive always, others when they have any. Window hour: the last one that is over; 5m: the last five minutes that are judged.",
         by "verdicts", series "1 per GPU, window and class with time in it", since "0.1.0"
     }
+    GPU_OWNER_CLASS = Gauge Ratio "goodput_gpu_owner_class_ratio" ["node", "gpu", "owner", "class"] + ["cluster", "account"] {
+        "Share of the GPU's time in the class while the owner held it, in the last hour that is over. Account: the owner's namespace or Slurm account. Time that nobody held is not among it.",
+        by "verdicts", series "1 per GPU, owner and class with time in the hour", since "0.2.0"
+    }
+    GPU_HOURLY_COST = Gauge None "goodput_gpu_hourly_cost" ["node", "gpu", "currency"] + ["cluster"] {
+        "Price of an hour of the GPU, as prices of the configuration say at the last hour that is over; without electricity where that has a price of its own. Absent where no price matches.",
+        by "verdicts", series "1 per GPU with a price", since "0.2.0"
+    }
     FLEET = Gauge Ratio "goodput_fleet_ratio" ["window"] {
         "Productive GPU time over all GPU time; absent while none has data.",
         by "verdicts", series "1 per window with data", since "0.1.0"

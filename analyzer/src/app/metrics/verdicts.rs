@@ -1,0 +1,73 @@
+//! What the verdicts say of GPUs, their owners and the fleet, and what the GPUs cost.
+
+use std::collections::BTreeMap;
+
+use goodput_catalog::analyzer::verdicts as rows;
+use goodput_store::Place;
+use goodput_verdict::{Class, Interval};
+
+use crate::app::page::Page;
+use crate::app::progress::Progress;
+use crate::report::Pricing;
+
+/// All of them.
+pub(super) fn push(page: &mut Page, progress: &Progress, pricing: &Pricing) {
+    let windows = [("hour", &progress.last_hour), ("5m", &progress.last_minutes)];
+    for (window, intervals) in windows {
+        gpu_ratios(page, window, intervals);
+    }
+    owner_ratios(page, &progress.last_hour);
+    hourly_costs(page, &progress.last_hour, pricing);
+    for (window, intervals) in windows {
+        if let Some(goodput) = goodput(intervals) {
+            page.push(&rows::FLEET, &[window], goodput);
+        }
+    }
+}
+
+fn gpu_ratios(page: &mut Page, window: &str, intervals: &[Interval]) {
+    let mut gpus: BTreeMap<(&str, &str, &str), BTreeMap<Class, i64>> = BTreeMap::new();
+    for i in intervals {
+        let cluster = i.cluster.as_deref().unwrap_or_default();
+        *gpus.entry((cluster, &i.node, &i.gpu)).or_default().entry(i.class).or_default() += i.ms;
+    }
+    for ((cluster, node, gpu), mut classes) in gpus {
+        let whole: i64 = classes.values().sum();
+        classes.entry(Class::Productive).or_default();
+        for (class, ms) in classes {
+            let ratio = ms as f64 / whole as f64;
+            page.push_with(&rows::GPU_CLASS, &[cluster], &[node, gpu, class.name(), window], ratio);
+        }
+    }
+}
+
+fn owner_ratios(page: &mut Page, intervals: &[Interval]) {
+    let (mut whole, mut parts) = (BTreeMap::<_, i64>::new(), BTreeMap::<_, i64>::new());
+    for i in intervals {
+        let gpu = (i.cluster.as_deref().unwrap_or_default(), i.node.as_str(), i.gpu.as_str());
+        *whole.entry(gpu).or_default() += i.ms;
+        if let Some(owner) = &i.owner {
+            *parts.entry((gpu, owner, i.account.as_deref().unwrap_or_default(), i.class)).or_default() += i.ms;
+        }
+    }
+    for ((gpu, owner, account, class), ms) in parts {
+        let ((cluster, node, uuid), ratio) = (gpu, ms as f64 / whole[&gpu] as f64);
+        page.push_with(&rows::GPU_OWNER_CLASS, &[cluster, account], &[node, uuid, owner, class.name()], ratio);
+    }
+}
+
+fn hourly_costs(page: &mut Page, intervals: &[Interval], pricing: &Pricing) {
+    for i in intervals {
+        let place = Place { cluster: i.cluster.as_deref(), node: &i.node };
+        if let Some(price) = pricing.of(i.model.as_deref(), place, i.start_ms) {
+            let labels = [i.node.as_str(), i.gpu.as_str(), price.currency.as_str()];
+            page.push_with(&rows::GPU_HOURLY_COST, &[place.cluster.unwrap_or_default()], &labels, price.per_gpu_hour());
+        }
+    }
+}
+
+fn goodput(intervals: &[Interval]) -> Option<f64> {
+    let sum = |wanted: &dyn Fn(Class) -> bool| intervals.iter().filter(|i| wanted(i.class)).map(|i| i.ms).sum::<i64>();
+    let seen = sum(&|class| class != Class::NoData);
+    (seen > 0).then(|| sum(&|class| class == Class::Productive) as f64 / sum(&|_| true) as f64)
+}
