@@ -44,7 +44,9 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
                 let options = config.store_options(dir);
                 serve::run(config, options, web).await
             }
-            Command::Report { period, format, out } => report(&config, dir, &period, format, out.as_deref()).await,
+            Command::Report { period, format, out, annex } => {
+                report(&config, dir, &period, (format, annex), out.as_deref()).await
+            }
             Command::Classify { start, end, dry_run } => {
                 let period = Period::between(&start, &end, &config.zone)?;
                 classify(config, dir, &period, dry_run).await
@@ -71,7 +73,7 @@ async fn report(
     config: &Config,
     dir: &Path,
     period: &PeriodArgs,
-    format: ReportFormat,
+    (format, annex): (ReportFormat, bool),
     out: Option<&Path>,
 ) -> anyhow::Result<()> {
     let period = asked_period(period, &config.zone)?;
@@ -84,7 +86,7 @@ async fn report(
         return Err(NoData(format!("no data for {}. {reaching}", report.period.label)).into());
     }
     let report = report.with_first_at_least(config.shown.first_at_least);
-    let site = Site::file(config.report.as_ref().and_then(|settings| settings.link.as_deref()));
+    let site = Site::file(config.report.as_ref().and_then(|settings| settings.link.as_deref())).with_annex(annex);
     let intervals = match format {
         ReportFormat::Csv | ReportFormat::CsvIntervals => intervals(&verdicts, &report.period).await?,
         _ => Vec::new(),

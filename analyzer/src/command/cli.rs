@@ -80,6 +80,9 @@ pub enum Command {
         /// File to write instead of standard output
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
+        /// Unfold the annex of an HTML report, so that it is printed too: all findings, nodes, runs and GPUs
+        #[arg(long)]
+        annex: bool,
     },
     /// Judge stored samples again
     Classify {

@@ -8,6 +8,7 @@ use super::contradiction::contradictions;
 use super::finding::Proving;
 use super::gap::gaps;
 use super::losses::Losses;
+use super::names::Names;
 use super::price::{MICROS, Price};
 use super::rows::By;
 use super::sum::{Amount, Sum};
@@ -30,8 +31,8 @@ pub fn build(intervals: &[Interval], previous: &[Interval], period: Period, pric
     RollUp::fold(intervals).iter().for_each(|hour| report.timeline.add(hour));
     let axis = report.timeline.axis.clone();
     for finding in report.proven_mut() {
-        let mut proving = Proving::default();
-        intervals.iter().filter(|i| finding.has(i)).for_each(|i| proving.add(i, &axis));
+        let mut proving = Proving::of(finding, &axis);
+        intervals.iter().filter(|i| finding.has(i)).for_each(|i| proving.add(i));
         finding.prove(proving);
     }
     report
@@ -76,6 +77,7 @@ pub(super) fn summed(items: &[Item<'_>], before: &[Item<'_>], period: Period, pr
         nodes: rows(By::Node),
         models: rows(By::Model),
         gpus: rows(By::Gpu),
+        names: Names::default(),
         timeline: Timeline::of(items, axis),
         period,
     }

@@ -38,6 +38,21 @@ pub struct Lane {
     slices: Vec<BTreeMap<Class, f64>>,
 }
 
+/// A mark on a time axis.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tick {
+    /// Where it stands.
+    pub x: f64,
+    /// The time, to be read.
+    pub label: String,
+}
+
+/// The marks of an axis.
+pub(super) fn ticks(axis: &Period) -> Vec<Tick> {
+    let x = |time: TimeMs| (time - axis.start_ms) as f64 / axis.length_ms() as f64 * WIDTH;
+    axis.ticks().into_iter().map(|(time, label)| Tick { x: x(time), label }).collect()
+}
+
 /// A rectangle of a class.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mark {
@@ -135,11 +150,6 @@ impl Timeline {
             open = still_open;
         }
         marks
-    }
-
-    /// Where a time is drawn.
-    pub(super) fn x(&self, time: TimeMs) -> f64 {
-        (time - self.axis.start_ms) as f64 / self.axis.length_ms() as f64 * WIDTH
     }
 
     fn mark(&self, slice: usize, y: f64, class: Class, share: f64) -> Mark {

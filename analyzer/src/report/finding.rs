@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::chart::ticks;
 use super::evidence::Curves;
 use super::fill::{About, filled};
 use super::sum::{Amount, Sum};
@@ -74,20 +75,26 @@ fn bare((class, cluster, owner, node): Key<'_>, group: &[&Item<'_>], lost: Amoun
         gain: None,
         recoverable: None,
         curves: Vec::new(),
+        ticks: Vec::new(),
     }
 }
 
 /// The evidence of a finding, interval by interval.
-#[derive(Default)]
 pub(super) struct Proving {
     proofs: Proofs,
     curves: Curves,
+    axis: Period,
 }
 
 impl Proving {
-    pub(super) fn add(&mut self, interval: &Interval, axis: &Period) {
+    /// Of a finding in the time of the axis.
+    pub(super) fn of(finding: &Finding, axis: &Period) -> Self {
+        Self { proofs: Proofs::default(), curves: Curves::default(), axis: finding.zoomed(axis) }
+    }
+
+    pub(super) fn add(&mut self, interval: &Interval) {
         self.proofs.add(&interval.evidence, interval.ms as f64);
-        self.curves.add(interval, axis);
+        self.curves.add(interval, &self.axis);
     }
 }
 
@@ -100,6 +107,14 @@ impl Finding {
 
     pub(super) fn prove(&mut self, proving: Proving) {
         (self.evidence, self.curves) = (proving.proofs.means(), proving.curves.drawn());
+        self.ticks = ticks(&proving.axis);
+    }
+
+    /// The part of the axis from the first to the last loss, with half of its length before and after.
+    fn zoomed(&self, axis: &Period) -> Period {
+        let (first, last) = (self.first_ms(), self.spans.iter().map(|span| span.end_ms).max().unwrap_or_default());
+        let margin = (last - first) / 2;
+        axis.around(first - margin, last + margin)
     }
 }
 

@@ -8,6 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::config::Config;
+use goodput_exposition::sample::Labels;
 use goodput_rules::forecast::STEP_MS;
 use goodput_store::Place;
 use goodput_verdict::{
@@ -41,7 +42,15 @@ fn report(intervals: &[Interval], previous: &[Interval]) -> Report {
 }
 
 fn fixture_report() -> Report {
-    report(&intervals("week.json"), &intervals("week_before.json")).with_outlook(&outlook())
+    let report = report(&intervals("week.json"), &intervals("week_before.json")).with_outlook(&outlook());
+    Report { names: names(), ..report }
+}
+
+/// Of two GPUs; the others have no series that tells.
+fn names() -> Names {
+    let told = [("GPU-e4c2e8ed-ac36-4aca-8712-3654b9e73432", "0"), ("GPU-777d45bb-bcdf-40d4-8c42-c70ad7acf5fe", "1")];
+    let series = |(uuid, gpu)| Labels::new([("__name__", "DCGM_FI_DEV_GPU_UTIL"), ("UUID", uuid), ("gpu", gpu)]);
+    Names::of(&told.map(series))
 }
 
 const HOUR: i64 = 3_600_000;

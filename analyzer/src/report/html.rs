@@ -2,6 +2,8 @@
 
 use askama::Template;
 
+use super::chart::{Tick, ticks};
+use super::shown::MAX_OPEN;
 use super::text::{self, MAX_PLACES};
 use super::tuning::MIN_PAIRS;
 use super::waterfall::{Step, waterfall};
@@ -18,12 +20,6 @@ struct Page<'a> {
     contents: Vec<(&'static str, &'static str)>,
     steps: Vec<Step>,
     ticks: Vec<Tick>,
-}
-
-/// A mark on the time axis.
-struct Tick {
-    x: f64,
-    label: String,
 }
 
 /// The sections that a reader looks for, by the names of their anchors.
@@ -54,8 +50,6 @@ fn contents(report: &Report) -> Vec<(&'static str, &'static str)> {
 
 /// The whole page.
 pub fn render(report: &Report, site: &Site) -> Result<String, askama::Error> {
-    let timeline = &report.timeline;
-    let ticks = timeline.axis.ticks().into_iter().map(|(ms, label)| Tick { x: timeline.x(ms), label }).collect();
-    let contents = contents(report);
+    let (contents, ticks) = (contents(report), ticks(&report.timeline.axis));
     Page { r: report, classes: Class::ALL, site, contents, steps: waterfall(report), ticks }.render()
 }

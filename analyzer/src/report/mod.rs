@@ -27,6 +27,7 @@ pub mod html;
 mod identity;
 mod losses;
 pub mod markdown;
+mod names;
 mod order;
 pub mod period;
 mod price;
@@ -59,6 +60,7 @@ pub(crate) use finding::{evidence, missing, rule_versions};
 pub use gap::Gap;
 pub use group::FindingGroup;
 pub(crate) use losses::Losses;
+pub use names::Names;
 pub use period::{Period, PeriodError};
 pub(crate) use price::MICROS;
 pub use price::{Electricity, Price, Pricing};
@@ -149,6 +151,9 @@ pub struct Report {
     pub models: Vec<Row>,
     /// Capacity, by GPU UUID.
     pub gpus: Vec<Row>,
+    /// Index on its node, by UUID, of the GPUs whose series tell it; not there when none does.
+    #[serde(rename = "gpu_indices", skip_serializing_if = "Names::is_empty")]
+    pub names: Names,
     /// What jobs count themselves; not there when no job is known to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub throughput: Option<throughput::Throughput>,
@@ -350,6 +355,9 @@ pub struct Finding {
     /// The evidence over time; the CSV form has it as numbers.
     #[serde(skip)]
     pub curves: Vec<evidence::Curve>,
+    /// Marks of their axis.
+    #[serde(skip)]
+    pub ticks: Vec<chart::Tick>,
 }
 
 /// What may come back of a loss; shares are of capacity, energy and cost are of the loss in proportion to its time.

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::fill::{About, filled};
-use super::{text, units};
+use super::{Names, text, units};
 use goodput_exposition::sample::TimeMs;
 use goodput_verdict::{Damage, Exhaustion, Forecast, Kind, Memory, Prospect, Remedy, Risk, TimeToLimit};
 
@@ -153,8 +153,12 @@ impl RiskRow {
 
     /// What tells it from others of its kind: the node, or what it is and its node.
     #[must_use]
-    pub fn subject(&self) -> String {
-        if self.entity == self.node { self.node.clone() } else { format!("{} on {}", self.entity, self.node) }
+    pub fn subject(&self, names: &Names) -> String {
+        if self.entity == self.node {
+            return self.node.clone();
+        }
+        let which = names.index(&self.entity).map_or_else(|| self.entity.clone(), |index| format!("GPU {index}"));
+        format!("{which} on {}", self.node)
     }
 
     /// When the last forecast expects the limit, Unix milliseconds.

@@ -3,16 +3,36 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use super::chart::Lane;
 use super::{
     Amount, ClassRow, Finding, FindingGroup, MAX_FINDINGS, MAX_SPANS, Recoverable, Report, Row, Scope, Span, fill, text,
 };
 use goodput_exposition::sample::TimeMs;
 use goodput_verdict::Class;
 
+/// Findings whose evidence and remedies are unfolded at first, and printed: with the page of the whole, about six pages.
+pub(super) const MAX_OPEN: usize = 5;
 /// Findings of a group that are listed after its largest.
 const MAX_MEMBERS: usize = 20;
 
 impl Report {
+    /// What a row of a table is of, to be read: of a GPU, its index and its node.
+    #[must_use]
+    pub fn label(&self, row: &Row) -> String {
+        match (&row.node, &row.name) {
+            (Some(node), Some(gpu)) => self.names.on_node(node, gpu),
+            _ => text::name(&row.name).to_owned(),
+        }
+    }
+
+    /// The GPUs of the timeline, in the order of nodes and indices.
+    #[must_use]
+    pub fn lanes(&self) -> Vec<&Lane> {
+        let mut lanes: Vec<&Lane> = self.timeline.lanes.iter().collect();
+        lanes.sort_by_key(|lane| (&lane.node, self.names.order(&lane.gpu)));
+        lanes
+    }
+
     /// Is energy known for any time?
     #[must_use]
     pub fn has_energy(&self) -> bool {
@@ -194,17 +214,6 @@ impl Report {
         let first = self.findings.iter_mut().enumerate();
         let first = first.filter(move |(n, _)| *n < MAX_FINDINGS || largest.contains(n)).map(|(_, finding)| finding);
         first.chain(self.unjudged.iter_mut().take(MAX_FINDINGS))
-    }
-}
-
-impl Row {
-    /// Its name, to be read: of a GPU, enough of its UUID and its node.
-    #[must_use]
-    pub fn label(&self) -> String {
-        match (&self.node, &self.name) {
-            (Some(node), Some(gpu)) => text::gpu(node, gpu),
-            _ => text::name(&self.name).to_owned(),
-        }
     }
 }
 

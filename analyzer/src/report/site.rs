@@ -19,6 +19,8 @@ pub struct Site {
     base: Option<String>,
     /// Other weeks to choose, where the analyzer serves the page.
     pub weeks: Vec<Period>,
+    /// Is the annex unfolded, so that it is printed too?
+    pub has_annex: bool,
 }
 
 /// A part of an address.
@@ -65,13 +67,19 @@ impl Site {
     /// A file; `link` is where people reach the analyzer.
     #[must_use]
     pub fn file(link: Option<&str>) -> Self {
-        Self { base: link.map(|link| link.trim_end_matches('/').to_owned()), weeks: Vec::new() }
+        Self { base: link.map(|link| link.trim_end_matches('/').to_owned()), weeks: Vec::new(), has_annex: false }
     }
 
     /// A page of the analyzer.
     #[must_use]
     pub fn served(weeks: Vec<Period>) -> Self {
-        Self { base: Some(String::new()), weeks }
+        Self { base: Some(String::new()), weeks, has_annex: false }
+    }
+
+    /// The same with or without the annex.
+    #[must_use]
+    pub fn with_annex(self, has_annex: bool) -> Self {
+        Self { has_annex, ..self }
     }
 
     /// Does the analyzer serve it?

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use goodput_exposition::sample::TimeMs;
+use goodput_exposition::sample::{Labels, TimeMs};
 use goodput_store::{ReadVerdicts, StoreError, Verdicts, Whose};
 use goodput_verdict::{DAY_MS, Group, HOUR_MS, Interval};
 
@@ -12,7 +12,7 @@ use super::comparison::reach;
 use super::finding::Proving;
 use super::recall::{known_clusters, recall, recall_clusters};
 use super::summed::{Item, Summed};
-use super::{Finding, Period, Price, Report, runs, throughput};
+use super::{Finding, Names, Period, Price, Report, runs, throughput};
 use crate::judge::{hour_of, reaches_over, shown, spans};
 
 /// The report of a period. Sums are those of roll-ups; intervals are read for the evidence of the findings that are shown.
@@ -45,12 +45,21 @@ pub async fn stored(verdicts: &impl ReadVerdicts, period: Period, prices: &[Pric
         of_runs.extend(intervals.into_iter().filter(|i| i.class.group() != Group::Capacity));
     }
     recall(&known, of_runs.iter_mut());
+    let series = verdicts.series_of(&Names::metrics()).await?;
     Ok(Report {
+        names: names(&series, &report),
         throughput: throughput::build(&achieved, &held),
         runs: runs::build(&history, &of_runs, &range),
         warnings: warnings(verdicts, &before, &report.period).await?,
         ..report.with_outlook(&verdicts.outlook(range).await?)
     })
+}
+
+/// The names of the report's GPUs.
+fn names(series: &[Labels], report: &Report) -> Names {
+    let mut names = Names::of(series);
+    names.keep(&report.gpus.iter().filter_map(|row| row.name.as_deref()).collect());
+    names
 }
 
 /// What is summed of a range. Who held GPUs while counters grew is told hour by hour.
@@ -122,13 +131,13 @@ async fn prove(
         ],
         (None, node) => vec![Whose { class, node: node.clone(), ..Whose::default() }],
     };
-    let mut proving = Proving::default();
+    let mut proving = Proving::of(finding, axis);
     for day in days(range) {
         for (n, whose) in whose.iter().enumerate() {
             let mut intervals = verdicts.intervals_of(day.clone(), whose).await?;
             intervals.retain(|i| n == 0 || i.run.is_none());
             recall(known, intervals.iter_mut());
-            intervals.iter().filter(|i| finding.has(i)).for_each(|i| proving.add(i, axis));
+            intervals.iter().filter(|i| finding.has(i)).for_each(|i| proving.add(i));
         }
     }
     finding.prove(proving);

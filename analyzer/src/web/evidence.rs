@@ -17,7 +17,7 @@ use super::page::{Frame, Link, Page, Problem, show};
 use super::stretch::{Stretch, stretches};
 use crate::app::App;
 use crate::report::site::escaped;
-use crate::report::{About, Proof, evidence, filled, missing, other_rules, rule_versions, text, units};
+use crate::report::{About, Names, Proof, evidence, filled, missing, other_rules, rule_versions, text, units};
 use goodput_exposition::sample::TimeMs;
 use goodput_rules::classify::busy_signals;
 use goodput_rules::signal::{Signal, named_in};
@@ -45,6 +45,8 @@ pub(super) struct Asked {
 struct Evidence {
     frame: Frame,
     class: &'static str,
+    title: &'static str,
+    gpu: String,
     meaning: &'static str,
     when: String,
     zone: String,
@@ -82,7 +84,8 @@ pub(super) async fn page<S: Samples + Results>(
     intervals.retain(|i| asked.is_of(i) && i.gpu_instance.as_ref().map(|own| own.id) == asked.instance);
     intervals.retain(|i| i.start_ms < range.end && i.end_ms > range.start);
     let all = stretches(&intervals);
-    let back = Link::new(format!("{}?{}", link::gpu(&uuid), around.query), format!("GPU {uuid}"));
+    let names = Names::of_gpu(&app.store, &uuid);
+    let back = Link::new(format!("{}?{}", link::gpu(&uuid), around.query), names.short(&uuid));
     // Where time was judged again since, the link may touch several stretches: the longest is meant.
     let Some(stretch) = all.iter().max_by_key(|s| s.ms) else {
         let when = clock.stretch(range.start, range.end);
@@ -101,11 +104,12 @@ pub(super) async fn page<S: Samples + Results>(
         back,
     ];
     let proofs = evidence(stretch.parts.iter().map(|i| (i.evidence.as_slice(), i.ms as f64)));
-    let drawn = curve::range(stretch);
     let charts = curve::charts(&app.store, stretch, &uuid, &signals(stretch, &proofs), &proofs, &clock).await?;
     show(&Evidence {
-        frame: Frame::new(format!("{}, GPU {uuid}", class.name()), trail, false),
+        frame: Frame::new(format!("{} on {}", class.title(), names.on_node(node, &uuid)), trail, false),
         class: class.name(),
+        title: class.title(),
+        gpu: names.on_node(node, &uuid),
         meaning: class.info().meaning,
         when: clock.stretch(stretch.start_ms, stretch.end_ms),
         zone: clock.zone_name(),
@@ -113,18 +117,24 @@ pub(super) async fn page<S: Samples + Results>(
         waited_for: stretch.charged_to.map(|culprit| waited_for(culprit, &around.query)),
         run: link::run_of(stretch.parts[0], &around).map(|href| Link::new(href, holder(stretch))),
         numbers: proofs.into_iter().map(number).collect(),
-        charts_note: (drawn.end < stretch.end_ms).then(|| {
-            let (drawn, all) = (clock.stretch(drawn.start, drawn.end), length(stretch.end_ms - stretch.start_ms));
-            format!(
-                "The stretch lasts {all}; the charts show its beginning, {drawn}. A shorter period of the GPU's \
-                 timeline leads to its other parts."
-            )
-        }),
+        charts_note: charts_note(stretch, &clock),
         charts,
         api: format!("gpu={}&class={}&{}", escaped(&uuid), class.name(), around.hours_query()),
         missing: missing(stretch.parts.iter().copied()),
         remedies: class.info().remedies,
         commands: filled(class.info().remedies, &about(stretch, node, &uuid)),
+    })
+}
+
+/// That the charts show the beginning of a long stretch alone.
+fn charts_note(stretch: &Stretch<'_>, clock: &Clock) -> Option<String> {
+    let drawn = curve::range(stretch);
+    let (all, shown) = (length(stretch.end_ms - stretch.start_ms), clock.stretch(drawn.start, drawn.end));
+    (drawn.end < stretch.end_ms).then(|| {
+        format!(
+            "The stretch lasts {all}; the charts show its beginning, {shown}. A shorter period of the GPU's timeline \
+             leads to its other parts."
+        )
     })
 }
 
@@ -212,10 +222,10 @@ fn facts(stretch: &Stretch<'_>, uuid: &str, caused_ms: i64) -> Vec<(&'static str
         ("held by", holder(stretch).to_owned()),
         ("GPU-time", format!("{} GPU-hours, {share} of the {lasts} from first to last cell", text::hours(stretch.ms))),
         ("confidence", format!("{}, weighted over its cells", text::percent(Some(stretch.confidence())))),
-        ("version of the rule", version(stretch)),
+        ("rule version", version(stretch)),
     ]);
     if !busy.is_empty() {
-        facts.push(("busy or not by", busy.join(", ")));
+        facts.push(("utilisation source", busy.join(", ")));
     }
     if caused_ms > 0 {
         let hours = text::hours(caused_ms);

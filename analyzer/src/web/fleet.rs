@@ -8,14 +8,13 @@ use super::clock::HOUR_MS;
 use super::counted::{Counted, by_loss};
 use super::finding::Lines;
 use super::link;
-use super::names::Names;
 use super::outlook::Outlook;
 use super::page::{Frame, Link, Page, Problem, show};
 use super::part::{Part, PartQuery};
 use super::picker::Picker;
 use super::share::{Shares, Tile, greatest_loss, judged_otherwise, tiles};
 use crate::app::App;
-use crate::report::{Amount, FORMULA, Item, Ledger, Losses, items, text};
+use crate::report::{Amount, FORMULA, Item, Ledger, Losses, Names, items, text};
 use goodput_store::{Place, Results, Samples};
 
 /// Findings to begin with.

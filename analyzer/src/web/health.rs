@@ -3,11 +3,10 @@
 use super::chosen::Chosen;
 use super::clock::HOUR_MS;
 use super::link;
-use super::names::Names;
 use super::outlook::{self, Line};
 use super::page::Link;
 use crate::app::Progress;
-use crate::report::text;
+use crate::report::{Names, text};
 use goodput_exposition::sample::{Labels, Series, TimeMs, is_stale};
 use goodput_rules::signal::{Signal, metrics_of};
 use goodput_store::{Samples, Selection, StoreError};

@@ -23,7 +23,6 @@ mod gpu;
 mod health;
 mod jobs;
 mod link;
-mod names;
 mod node;
 mod outlook;
 mod page;

@@ -8,15 +8,14 @@ use axum::extract::{Path, Query, State};
 use super::axis::{Tick, ticks};
 use super::chosen::{Chosen, PeriodQuery};
 use super::link;
-use super::names::Names;
 use super::page::{Frame, Page, Problem, show};
 use super::picker::Picker;
 use super::share::{Shares, Tile, greatest_loss, judged_otherwise, tiles};
 use super::stretch::stretches;
 use super::strip::{Mark, marks, resolution};
 use crate::app::App;
-use crate::report::site::escaped;
 use crate::report::{Amount, Ledger, recall_clusters, text};
+use crate::report::{Names, site::escaped};
 use goodput_store::{Results, Samples, Whose};
 use goodput_verdict::{Class, Group, Interval};
 

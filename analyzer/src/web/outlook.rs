@@ -2,10 +2,9 @@
 
 use super::chosen::Chosen;
 use super::link;
-use super::names::Names;
 use super::page::Link;
 use crate::app::Progress;
-use crate::report::{risk_outlook, risk_signs, risk_title};
+use crate::report::{Names, risk_outlook, risk_signs, risk_title};
 use goodput_verdict::{Class, Kind, Level, Memory, Prospect};
 
 /// Seconds: what runs out later is in the report.

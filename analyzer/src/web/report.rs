@@ -17,10 +17,11 @@ const POLICY: [(HeaderName, &str); 1] = [(
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'",
 )];
 
-/// `week` of the query; the last full week when there is none, or this one so far, where that has no verdicts.
+/// `week` of the query and `annex`, with any value; the last full week when there is none, or this one so far, where that has no verdicts.
 #[derive(Debug, Deserialize)]
 pub(super) struct Week {
     week: Option<String>,
+    annex: Option<String>,
 }
 
 type Answer = Result<([(HeaderName, &'static str); 1], Html<String>), Problem>;
@@ -45,7 +46,8 @@ pub(super) async fn page<S: Results>(State(app): State<App<S>>, Query(query): Qu
         // Who named no week asked for nothing that is missing.
         return Err(if query.week.is_some() { told } else { Problem { status: StatusCode::OK, ..told } });
     }
-    let page = html::render(&report, &Site::served(vec![last, this])).map_err(|error| Problem::failed(&error))?;
+    let site = Site::served(vec![last, this]).with_annex(query.annex.is_some());
+    let page = html::render(&report, &site).map_err(|error| Problem::failed(&error))?;
     Ok((POLICY, Html(page)))
 }
 

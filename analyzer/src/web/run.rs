@@ -10,15 +10,14 @@ use super::axis::{Tick, ticks};
 use super::chosen::{Chosen, PeriodQuery};
 use super::finding::Lines;
 use super::link;
-use super::names::Names;
 use super::page::{Frame, Link, Page, Problem, show};
 use super::picker::Picker;
 use super::share::{Shares, Tile, held_tiles, judged_otherwise};
 use super::stretch::stretches;
 use super::strip::{Mark, marks, resolution};
 use crate::app::App;
-use crate::report::site::escaped;
 use crate::report::{Ledger, Losses, Summed, recall_clusters, runs, text};
+use crate::report::{Names, site::escaped};
 use goodput_store::{Results, Samples, StoreError, Whose};
 use goodput_verdict::{Class, Group, Interval};
 

@@ -10,10 +10,9 @@ use serde::Deserialize;
 use super::chosen::{Chosen, MAX_DAYS};
 use super::clock::{Clock, HOUR_MS, instant};
 use super::link;
-use super::names::Names;
 use super::page::{Frame, Link, Page, show};
 use crate::app::{App, Progress};
-use crate::report::site::escaped;
+use crate::report::{Names, site::escaped};
 use goodput_store::{Results, Samples, StoreError, Whose};
 use goodput_verdict::Interval;
 

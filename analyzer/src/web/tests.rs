@@ -143,7 +143,7 @@ async fn the_evidence_of_a_stretch_has_numbers_with_unit_and_window() {
     for part in [
         "The GPU waited for input that storage was late to deliver.",
         "0.75 GPU-hours, 75.0 % of the 60 min from first to last cell",
-        "confidence 90.0 %, weighted over its cells version of the rule 3, by rules of another release; this one&#39;s is",
+        "confidence 90.0 %, weighted over its cells rule version 3, by rules of another release; this one&#39;s is",
         "job_io_pressure 75 % of the time 75 % of the time 10 % of the time Sat 21 Nov",
         "Missing, so that rules abstained; with them the class might be another: job_cpu_pressure",
         "No samples of it are stored for this time",

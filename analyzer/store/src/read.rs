@@ -4,7 +4,7 @@ use std::future::Future;
 use std::ops::Range;
 
 use super::{History, StoreError};
-use goodput_exposition::sample::TimeMs;
+use goodput_exposition::sample::{Labels, TimeMs};
 use goodput_verdict::{Achieved, Class, Interval, Outlook, RollUp};
 
 /// Which intervals of a window are wanted; all, by default.
@@ -95,6 +95,9 @@ pub trait ReadVerdicts: Send + Sync {
 
     /// What jobs reported about runs that have an event in the window, or one before it and one after it.
     fn history(&self, window: Range<TimeMs>) -> impl Future<Output = Result<History, StoreError>> + Send;
+
+    /// The series of these metrics, as far as there is a catalogue beside the verdicts; none where there is none.
+    fn series_of(&self, metrics: &[String]) -> impl Future<Output = Result<Vec<Labels>, StoreError>> + Send;
 
     /// All that is stored of the window.
     fn verdicts(&self, window: Range<TimeMs>) -> impl Future<Output = Result<Verdicts, StoreError>> + Send {

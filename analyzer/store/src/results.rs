@@ -14,10 +14,10 @@ use super::columns::{ACHIEVED, ADVISORIES, DAYS, HOURS, INTERVALS, RISKS, STANDI
 use super::database::Database;
 use super::options::database_path;
 use super::{
-    Arrivals, History, Hole, Mark, Place, ReadVerdicts, Replacement, Results, Stats, Store, StoreError, Whose,
-    database, days, delivery, events, intervals, judged, outlook, rollup,
+    Arrivals, History, Hole, Mark, Place, ReadVerdicts, Replacement, Results, Samples as _, Selection, Stats, Store,
+    StoreError, Whose, database, days, delivery, events, intervals, judged, outlook, rollup, series_rows,
 };
-use goodput_exposition::sample::TimeMs;
+use goodput_exposition::sample::{Labels, TimeMs};
 use goodput_verdict::{Achieved, Interval, Outlook, RollUp};
 
 /// Every statement on results. SQLite and PostgreSQL understand them alike, which `tests/tests/postgres.rs` holds them to.
@@ -73,6 +73,10 @@ impl ReadVerdicts for Store {
 
     async fn history(&self, window: Range<TimeMs>) -> Result<History, StoreError> {
         read!(self, |connection, reading| events::select(connection, &mut reading, &window))
+    }
+
+    async fn series_of(&self, metrics: &[String]) -> Result<Vec<Labels>, StoreError> {
+        Ok(self.known(&Selection { metrics: metrics.to_vec(), labels: Vec::new(), range: 0..0 }))
     }
 }
 
@@ -286,6 +290,10 @@ impl ReadVerdicts for Directory {
 
     async fn history(&self, window: Range<TimeMs>) -> Result<History, StoreError> {
         look!(self, |connection, reading| events::select(connection, &mut reading, &window))
+    }
+
+    async fn series_of(&self, metrics: &[String]) -> Result<Vec<Labels>, StoreError> {
+        look!(self, |connection, _reading| series_rows::of_metrics(connection, metrics))
     }
 }
 

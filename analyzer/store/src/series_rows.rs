@@ -113,6 +113,24 @@ pub(super) async fn read(connection: &mut SqliteConnection) -> sqlx::Result<Seri
     Ok(found)
 }
 
+/// The sound rows of series of these metrics.
+pub(super) async fn of_metrics(connection: &mut SqliteConnection, metrics: &[String]) -> sqlx::Result<Vec<Labels>> {
+    let mut query = QueryBuilder::new("SELECT id, labels, checksum FROM series WHERE ");
+    let mut any = query.separated(" OR ");
+    for metric in metrics {
+        any.push("instr(labels, ").push_bind_unseparated(of_metric(metric)?).push_unseparated(") > 0");
+    }
+    let rows = query.build().persistent(false).fetch_all(connection).await?;
+    let sound = rows.iter().filter_map(|row| decode(row.try_get("id").ok()?, row).ok());
+    Ok(sound.map(|(_, labels)| labels).filter(|labels| metrics.iter().any(|m| m == labels.metric())).collect())
+}
+
+/// What the stored labels of a series of the metric have in them.
+fn of_metric(metric: &str) -> sqlx::Result<String> {
+    let name = serde_json::to_string(metric).map_err(|error| sqlx::Error::Encode(error.into()))?;
+    Ok(format!("\"__name__\":{name}"))
+}
+
 fn decode(id: i64, row: &SqliteRow) -> Result<(SeriesId, Labels), String> {
     let text: &str = row.try_get("labels").map_err(|error| error.to_string())?;
     let stored: Option<i64> = row.try_get("checksum").map_err(|error| error.to_string())?;

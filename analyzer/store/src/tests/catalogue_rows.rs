@@ -5,6 +5,7 @@ use sqlx::{AssertSqlSafe, Connection as _, SqliteConnection};
 
 use super::super::{bad_rows, rebuild, verify};
 use super::*;
+use goodput_exposition::sample::{Batch, Labels};
 
 /// Series 1 and 2 in a segment; with `recent`, series 3 in the write-ahead alone.
 async fn filled(dir: &Path, recent: bool) {
@@ -124,4 +125,24 @@ async fn a_rebuild_takes_bad_rows_of_the_catalogue() {
         assert_eq!((rebuilt.series, rebuilt.kept_verdicts), (2, true), "{change}");
         assert_eq!(found(dir.path()).await, [""; 0], "{change}");
     }
+}
+
+/// As another process reads them: by name of the metric alone, whatever other labels have in them, and without bad rows.
+#[tokio::test]
+async fn series_of_metrics_are_read_beside_the_verdicts() {
+    let dir = tempfile::tempdir().unwrap();
+    filled(dir.path(), true).await;
+    let metrics = ["kept_b", "kept_c", "absent"].map(str::to_owned);
+    let names = |read: Vec<Labels>| read.iter().map(|labels| labels.metric().to_owned()).collect::<Vec<String>>();
+    let store = open(dir.path()).await;
+    let directory = Directory::new(dir.path());
+    assert_eq!(names(store.series_of(&metrics).await.unwrap()), ["kept_b", "kept_c"]);
+    assert_eq!(names(directory.series_of(&metrics).await.unwrap()), ["kept_b", "kept_c"]);
+    let tricky = Labels::new([("__name__", "kept_a"), ("x", "\"__name__\":\"kept_b\"")]);
+    let mut more = Batch::default();
+    more.push(tricky.as_ref(), &[Sample { time_ms: 1, value: 1.0 }]);
+    store.append(more).await.unwrap();
+    store.close().await;
+    edit(dir.path(), "UPDATE series SET checksum = checksum + 1 WHERE labels LIKE '%kept_c%'").await;
+    assert_eq!(names(directory.series_of(&metrics).await.unwrap()), ["kept_b"]);
 }
