@@ -212,6 +212,17 @@ impl Browser {
         Ok(fs::write(file, base64::engine::general_purpose::STANDARD.decode(data)?)?)
     }
 
+    /// How many pages of A4 the page is on paper.
+    pub fn printed_pages(&mut self) -> Result<usize> {
+        let a4 = json!({ "printBackground": true, "paperWidth": 8.27, "paperHeight": 11.69 });
+        let answer = self.call("Page.printToPDF", a4)?;
+        let pdf = base64::engine::general_purpose::STANDARD.decode(answer["data"].as_str().context("no document")?)?;
+        // Of the objects of a PDF, a page has this type (ISO 32000-1, 7.7.3.3); the list of them is `/Pages`.
+        let pages = pdf.split(|byte| *byte == b'\n').filter(|line| line.ends_with(b"/Type /Page")).count();
+        ensure!(pages > 0, "no page in {} bytes", pdf.len());
+        Ok(pages)
+    }
+
     /// Warnings and errors of the console, exceptions, requests that failed and requests to elsewhere than `home`: what is
     /// in the page itself (`data:`), such as the browser's own icon of a field for times, leaves nothing.
     pub fn complaints(&self, home: &str) -> Vec<String> {

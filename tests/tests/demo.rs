@@ -14,6 +14,7 @@ use goodput_lab::demo::machine::{Machine, Roots};
 use goodput_lab::demo::script::Script;
 use goodput_lab::gpu::FakeNvml;
 use goodput_lab::process::{Running, free_address, until};
+use goodput_tests::browser::Browser;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -140,21 +141,27 @@ fn a_fault_of_the_script_is_named_for_its_gpus_and_hours() -> Result<()> {
 }
 
 /// `make demo` with `--once --check`: every fault is named, and no class takes half a percent of capacity that is not
-/// scripted.
+/// scripted. The report of this node is six pages on paper.
 #[test]
 #[allow(clippy::disallowed_methods, reason = "starts the demonstration")]
 fn the_whole_week_is_named_and_nothing_else_of_size_is() -> Result<()> {
     // The machine rewrites its files at every step: in memory that takes half the time.
     let memory = Path::new("/dev/shm");
     let dir = if memory.is_dir() { tempfile::tempdir_in(memory)? } else { tempfile::tempdir()? };
+    let data = tempfile::tempdir()?;
     let demo = Command::new(bin("goodput-demo")?)
         .arg("--dir")
         .arg(dir.path())
         .arg(format!("--exporter={}", free_address()?))
         .arg(format!("--analyzer={}", free_address()?))
+        .arg(format!("--data-dir={}", data.path().display()))
         .args(["--once", "--check"])
         .output()?;
     let (said, errors) = (String::from_utf8_lossy(&demo.stdout), String::from_utf8_lossy(&demo.stderr));
     assert!(demo.status.success(), "{said}\n{errors}");
+    let mut browser = Browser::start(dir.path())?;
+    browser.open(&format!("file://{}", data.path().join("report.html").display()))?;
+    let pages = browser.printed_pages()?;
+    assert!(pages <= 6, "{pages} pages");
     Ok(())
 }

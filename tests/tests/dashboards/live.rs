@@ -34,9 +34,16 @@ const SCRAPE_MS: i64 = 30_000;
 /// From the 121st hour on, which has what there is to show: quotas, limits, page cache and memory on both NUMA nodes.
 const REST_OF_WEEK: Duration = Duration::from_secs((168 - 121) * 3600);
 
+/// Without prices the panels of costs are empty.
+const PRICES: &str = "prices:\n- {model: '*', currency: EUR, per_gpu_hour: 2.5, valid_from: 2026-01-01}\n";
+
 /// What is right to be empty, and why.
 const EMPTY: &[(&str, &str)] = &[
+    ("goodput-fleet: \"What runs out\"", "no memory grows, and no file system fills"),
+    ("goodput-fleet: \"Signs of GPUs that may fail\"", "no counter of damage grows"),
     ("goodput-fleet: \"Nodes with a sick collector\"", "every collector is well"),
+    ("goodput-job: \"Memory full in\"", "no memory grows"),
+    ("goodput-node: \"Soonest full\"", "no memory grows, and no file system fills"),
     ("goodput-week: \"Nodes by time that nobody held\"", "every GPU is held"),
 ];
 
@@ -49,7 +56,7 @@ fn prometheus_answers_every_query() -> Result<()> {
     let node = FakeNode::open(machine.log())?;
     let exporter = Exporter::start_with(dir.path(), &node, &flags(machine.roots()))?;
     remember(dir.path(), exporter.address)?;
-    let analyzer = Analyzer::start(dir.path())?;
+    let analyzer = Analyzer::start_with(dir.path(), PRICES)?;
     let targets = [(EXPORTER, exporter.address), ("goodput-analyzer", analyzer.address)];
     let prometheus = Prometheus::run(dir.path(), &targets, &sections(analyzer.address)?)?;
     // Without it nothing would be wrong with the GPUs.
