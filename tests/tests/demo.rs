@@ -162,6 +162,7 @@ fn the_whole_week_is_named_and_nothing_else_of_size_is() -> Result<()> {
     let mut browser = Browser::start(dir.path())?;
     browser.open(&format!("file://{}", data.path().join("report.html").display()))?;
     let pages = browser.printed_pages()?;
-    assert!(pages <= 6, "{pages} pages");
+    // Of less, something would not be printed.
+    assert!((4..=6).contains(&pages), "{pages} pages");
     Ok(())
 }

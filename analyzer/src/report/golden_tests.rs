@@ -235,6 +235,39 @@ fn json_golden() {
     check("week.report.json", &fixture_report().json().unwrap());
 }
 
+/// What is folded is not printed; the annex leaves nothing folded.
+#[test]
+fn the_annex_unfolds_everything() {
+    let report = fixture_report();
+    let folded = |site: &Site| html::render(&report, site).unwrap().matches("<details><summary>").count();
+    assert!(folded(&Site::default()) > 5);
+    assert_eq!(folded(&Site::default().with_annex(true)), 0);
+}
+
+/// From Tuesday 20:00 to Friday 12:00, so that the axis begins on Monday at noon: its marks stand at midnights all the same.
+#[test]
+fn charts_are_zoomed_to_their_finding() {
+    let zone = TimeZone::get("Europe/Berlin").unwrap();
+    let at = |text: &str| text.parse::<jiff::civil::DateTime>().unwrap().to_zoned(zone.clone()).unwrap().timestamp();
+    let hour = |start_ms: i64| Interval {
+        evidence: vec![Evidence { signal: "s".into(), value: 0.1, unit: "ratio".into(), threshold: 0.3 }],
+        ..goodput_testing::bare(Class::CrossNuma, start_ms..start_ms + HOUR)
+    };
+    let (first, last) = (at("2026-11-17T20:00").as_millisecond(), at("2026-11-20T12:00").as_millisecond());
+    let around = [week().start_ms, week().end_ms - HOUR].map(|start_ms| Interval {
+        gpu: "GPU-z".into(),
+        ..goodput_testing::bare(Class::Productive, start_ms..start_ms + HOUR)
+    });
+    let lost = (first..last).step_by(HOUR as usize).map(hour);
+    let report = report(&lost.chain(around).collect::<Vec<_>>(), &[]);
+    let finding = &report.findings[0];
+    let labels: Vec<_> = finding.ticks.iter().map(|tick| tick.label.as_str()).collect();
+    assert_eq!(labels, ["Tue 17 Nov", "Wed 18 Nov", "Thu 19 Nov", "Fri 20 Nov", "Sat 21 Nov"]);
+    assert_eq!(text::fixed(finding.ticks[0].x), text::fixed(12.0 / 128.0 * chart::WIDTH));
+    // A quarter of the axis before the loss, a quarter after it.
+    assert!(finding.curves[0].values.starts_with("M250 ") && finding.curves[0].values.ends_with("H750"), "{finding:?}");
+}
+
 #[test]
 fn html_golden() {
     check("week.html", &html::render(&fixture_report(), &Site::default()).unwrap());

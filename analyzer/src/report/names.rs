@@ -14,7 +14,8 @@ use super::text;
 /// Series that every exporter of GPUs has.
 const COMMON: [Signal; 3] = [Signal::GpuBusy, Signal::GpuUtilization, Signal::FbUsed];
 
-/// Index on its node of each GPU, by UUID; without those of which no series tells.
+/// Index on its node of each GPU, by UUID; without those of which no series tells, or of which series tell two: an index
+/// may be another after the node is started again.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Names(BTreeMap<String, String>);
 
@@ -28,12 +29,18 @@ impl Names {
     /// What these series tell.
     #[must_use]
     pub fn of(series: &[Labels]) -> Self {
-        let named = series.iter().filter_map(|series| {
-            let uuid = series.get("UUID").or_else(|| series.get("uuid"))?;
-            let index = series.get("gpu").filter(|index| is_index(index))?;
-            Some((uuid.to_owned(), index.to_owned()))
-        });
-        Self(named.collect())
+        let mut told: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for series in series {
+            let uuid = series.get("UUID").or_else(|| series.get("uuid"));
+            if let Some((uuid, index)) = uuid.zip(series.get("gpu").filter(|index| is_index(index))) {
+                told.entry(uuid).or_default().insert(index);
+            }
+        }
+        let only = |(uuid, indices): (&str, BTreeSet<&str>)| {
+            let index = indices.first().filter(|_| indices.len() == 1)?;
+            Some((uuid.to_owned(), (*index).to_owned()))
+        };
+        Self(told.into_iter().filter_map(only).collect())
     }
 
     /// Of every GPU that has series.
@@ -89,4 +96,23 @@ impl Names {
 /// Some exporters write a UUID or a bus id there.
 fn is_index(text: &str) -> bool {
     !text.is_empty() && text.len() <= 3 && text.bytes().all(|b| b.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gpu_with_two_indices_has_none() {
+        let series = |uuid, gpu| Labels::new([("__name__", "m"), ("UUID", uuid), ("gpu", gpu)]);
+        let names = Names::of(&[
+            series("GPU-a", "0"),
+            series("GPU-a", "0"),
+            series("GPU-b", "1"),
+            series("GPU-b", "2"),
+            series("GPU-c", "00000000:19:00.0"),
+        ]);
+        assert_eq!(["GPU-a", "GPU-b", "GPU-c"].map(|uuid| names.index(uuid)), [Some("0"), None, None]);
+        assert_eq!(names.on_node("n1", "GPU-a"), "GPU 0 on n1");
+    }
 }

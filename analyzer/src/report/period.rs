@@ -162,7 +162,10 @@ impl Period {
             24.. => (jiff::Span::new().days(step / 24), "%a %d %b"),
             _ => (jiff::Span::new().hours(step), "%a %H:%M"),
         };
-        let start = self.local(self.start_ms);
+        let start = match (step.get_days() > 0, self.local(self.start_ms)) {
+            (true, start) => next_midnight(start),
+            (false, start) => start,
+        };
         let times = (0..).map_while(|n| start.checked_add(step * n).ok());
         times
             .take_while(|time| time.timestamp().as_millisecond() < self.end_ms)
@@ -237,6 +240,16 @@ fn week_before(week: ISOWeekDate) -> ISOWeekDate {
 fn start_of_day(date: civil::Date, zone: &TimeZone) -> Zoned {
     let ambiguous = zone.to_ambiguous_zoned(date.at(0, 0, 0, 0));
     ambiguous.compatible().unwrap_or_else(|_| zoned(0, zone))
+}
+
+/// The first start of a day at this time or after it.
+fn next_midnight(time: Zoned) -> Zoned {
+    let today = start_of_day(time.date(), time.time_zone());
+    if today >= time {
+        today
+    } else {
+        start_of_day(time.date().saturating_add(jiff::Span::new().days(1)), time.time_zone())
+    }
 }
 
 fn zoned(time: TimeMs, zone: &TimeZone) -> Zoned {

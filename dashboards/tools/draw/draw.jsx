@@ -57,6 +57,7 @@ function Inside({ panel, width, height }) {
   if (panel.type === 'stat') {
     const field = data[0].fields[1];
     const display = (field.display ?? getDisplayProcessor({ field, theme }))(field.values.at(-1));
+    if (panel.options.textMode === 'value_and_name') display.title = getFieldDisplayName(field, data[0], data);
     return <BigValue width={width} height={height} theme={theme} value={display} {...panel.options} />;
   }
   return <TimeSeries frames={data} width={width} height={height} timeRange={timeRange} timeZone="utc" legend={panel.options.legend} />;

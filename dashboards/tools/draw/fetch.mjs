@@ -5,7 +5,9 @@ const [file, prometheus, from, to, ...ids] = process.argv.slice(2);
 const dashboard = JSON.parse(readFileSync(file, 'utf8'));
 // About as many points as a panel has pixels; never less than two scrapes of 15 s in a range.
 const step = Math.max(15, Math.ceil((to - from) / 400));
-const filledIn = (expr) => expr.replaceAll('$__rate_interval', `${Math.max(60, 4 * step)}s`).replaceAll(/\$(cluster|instance|gpu|node|owner)\b/g, '.*');
+const filledIn = (expr) =>
+  expr.replaceAll('$__rate_interval', `${Math.max(60, 4 * step)}s`).replaceAll('$__range', `${to - from}s`)
+    .replaceAll('$owner', process.env.OWNER ?? '.*').replaceAll(/\$(cluster|instance|gpu|node)\b/g, '.*');
 
 async function series({ expr }) {
   const query = new URLSearchParams({ query: filledIn(expr), start: from, end: to, step });

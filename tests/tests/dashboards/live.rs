@@ -74,6 +74,11 @@ fn prometheus_answers_every_query() -> Result<()> {
     }
 
     let mut empty = Vec::new();
+    // A stat shows a tile for each series: where its legend names none, there must be one.
+    for (place, query) in Dashboard::all()?.iter().flat_map(Dashboard::single_stats) {
+        let series = prometheus.query(&filled_in(query)).with_context(|| place.clone())?;
+        assert!(series.len() <= 1, "{place}: {series:?}");
+    }
     for (place, query) in Dashboard::all()?.iter().flat_map(Dashboard::queries) {
         let query = filled_in(query);
         let series = prometheus.query(&query).with_context(|| place.clone())?;

@@ -37,6 +37,16 @@ impl Dashboard {
         list(&self.json["templating"]["list"])
     }
 
+    /// The queries of stats that show one number.
+    fn single_stats(&self) -> Vec<(String, &str)> {
+        let stats = self.panels().filter(|panel| panel["type"] == "stat");
+        let targets = stats.flat_map(|panel| list(&panel["targets"]).map(|target| (&panel["title"], target)));
+        let single = targets.filter(|(_, target)| !target["legendFormat"].as_str().unwrap_or_default().contains("{{"));
+        single
+            .map(|(title, target)| (format!("{}: {title}", self.name), target["expr"].as_str().unwrap_or_default()))
+            .collect()
+    }
+
     /// Every query that Grafana sends to Prometheus as PromQL, and where it stands.
     fn queries(&self) -> Vec<(String, &str)> {
         let all = self.panels().flat_map(targets).chain(
@@ -80,6 +90,20 @@ fn every_panel_can_be_read() -> Result<()> {
             let sources = list(&panel["targets"]).map(|target| &target["datasource"]).chain([&panel["datasource"]]);
             for source in sources {
                 assert_eq!(source["uid"], "${datasource}", "{place}");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Over the time shown, the greatest would be every class that was it once.
+#[test]
+fn a_stat_of_the_greatest_is_of_now() -> Result<()> {
+    for dashboard in Dashboard::all()? {
+        for panel in dashboard.panels().filter(|panel| panel["type"] == "stat") {
+            for target in list(&panel["targets"]).filter(|t| t["expr"].as_str().is_some_and(|e| e.starts_with("topk(")))
+            {
+                assert_eq!(target["instant"], true, "{}: {}", dashboard.name, panel["title"]);
             }
         }
     }

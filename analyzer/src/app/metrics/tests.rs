@@ -6,7 +6,7 @@ use std::time::Duration;
 use goodput_catalog::analyzer::all;
 use goodput_store::{Appended, Options, Upkeep};
 use goodput_testing::{interval, risk};
-use goodput_verdict::{Class, Interval, Kind, Prospect};
+use goodput_verdict::{Class, HOUR_MS, Interval, Kind, Prospect};
 use goodput_web::Refusals;
 
 use super::*;
@@ -228,4 +228,25 @@ fn an_owner_has_its_part_of_the_hour() {
     let text = page.text().unwrap();
     let found: Vec<_> = text.lines().filter(|line| line.starts_with("goodput_gpu_owner_class_ratio{")).collect();
     assert_eq!(found, [series]);
+}
+
+/// Two prices match a GPU whose model was unknown for a while: the one that knows it counts, and one alone.
+#[test]
+fn a_gpu_has_one_price() {
+    let half = |model: Option<&str>, half: i64| Interval {
+        model: model.map(str::to_owned),
+        start_ms: HOUR_MS + half * HOUR_MS / 2,
+        end_ms: HOUR_MS + (half + 1) * HOUR_MS / 2,
+        ..interval("a", 1, Class::Productive)
+    };
+    let [named] = &*pricing().prices else { unreachable!("one price") };
+    let any = Price { model: "*".to_owned(), node: None, currency: "USD".to_owned(), ..named.clone() };
+    let pricing = Pricing { prices: [any, named.clone()].into(), first_at_least: None };
+    for halves in [[Some("NVIDIA H100 80GB HBM3"), None], [None, Some("NVIDIA H100 80GB HBM3")]] {
+        let last_hour = vec![half(halves[0], 0), half(halves[1], 1)];
+        let progress = Progress { last_hour, ..Progress::default() };
+        let text = State { progress, pricing: pricing.clone(), ..State::default() }.page().text().unwrap();
+        let found: Vec<_> = text.lines().filter(|line| line.starts_with("goodput_gpu_hourly_cost{")).collect();
+        assert_eq!(found, [r#"goodput_gpu_hourly_cost{node="a",gpu="GPU-1",currency="EUR"} 2.48"#]);
+    }
 }

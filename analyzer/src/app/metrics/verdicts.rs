@@ -56,11 +56,18 @@ fn owner_ratios(page: &mut Page, intervals: &[Interval]) {
     }
 }
 
+/// One price per GPU: that of its last interval, one that knows the model before one that does not. Joins want one series.
 fn hourly_costs(page: &mut Page, intervals: &[Interval], pricing: &Pricing) {
+    let mut last: BTreeMap<(Place<'_>, &str), &Interval> = BTreeMap::new();
     for i in intervals {
-        let place = Place { cluster: i.cluster.as_deref(), node: &i.node };
+        let known = last.entry((Place::new(&i.cluster, &i.node), &i.gpu)).or_insert(i);
+        if (i.model.is_some(), i.start_ms) > (known.model.is_some(), known.start_ms) {
+            *known = i;
+        }
+    }
+    for ((place, gpu), i) in last {
         if let Some(price) = pricing.of(i.model.as_deref(), place, i.start_ms) {
-            let labels = [i.node.as_str(), i.gpu.as_str(), price.currency.as_str()];
+            let labels = [place.node, gpu, price.currency.as_str()];
             page.push_with(&rows::GPU_HOURLY_COST, &[place.cluster.unwrap_or_default()], &labels, price.per_gpu_hour());
         }
     }
