@@ -89,7 +89,13 @@ fn a_leak_is_known_hours_before_its_end_and_full_memory_is_no_leak() -> Result<(
 
 fn shows_everywhere(analyzer: &Analyzer, from: SystemTime, to: SystemTime) -> Result<()> {
     let markdown = analyzer.report("markdown", from, to)?;
-    for part in ["## Risks\n", "### host memory: leak\n", "### gpu memory: GPU-", "### cgroup memory: container-"] {
+    for part in [
+        "## Risks\n",
+        "### host memory: leak\n",
+        "### gpu memory: GPU ",
+        "- GPU: GPU-",
+        "### cgroup memory: container-",
+    ] {
         assert!(markdown.contains(part), "{part:?} is not in\n{markdown}");
     }
     assert!(!markdown.contains("memory: sawtooth") && !markdown.contains("memory: plateau"), "{markdown}");
