@@ -202,6 +202,11 @@ fn acts(browser: &mut Browser, fleet: &str) -> Result<()> {
     browser.follow_by_mouse("document.querySelector('.findings tbody th > a')")?;
     let evidence = browser.text("location.pathname")?;
     assert!(evidence.ends_with("/evidence"), "{evidence}");
+    let copied = browser.text(
+        "new Promise(done => { navigator.clipboard.writeText = async text => done(text); \
+         document.querySelector('pre + button.copy').click(); })",
+    )?;
+    assert_eq!(copied, browser.text("document.querySelector('pre').textContent")?);
 
     browser.open(fleet)?;
     browser.follow_by_mouse("document.querySelector('nav.top a[href=\"/runs\"]')")?;
@@ -215,6 +220,14 @@ fn acts(browser: &mut Browser, fleet: &str) -> Result<()> {
     browser.eval(&format!("{search}.value = 'job_47'; 0"))?;
     browser.follow_by_mouse("document.querySelector('form.search button')")?;
     assert!(browser.text(CONTENT)?.contains("Runs job_4711 job_4712 job_4713"), "{}", browser.text(CONTENT)?);
+    let typed = browser.text(
+        "new Promise(done => { const results = document.querySelector('#results'); \
+         new MutationObserver(() => done(results.innerText.replace(/\\s+/g, ' '))).observe(results, {childList: true}); \
+         const field = document.querySelector('main input[type=search]'); field.value = 'job_4712'; \
+         field.dispatchEvent(new Event('input')); })",
+    )?;
+    assert!(typed.contains("job_4712") && !typed.contains("job_4711"), "{typed}");
+    assert_eq!(browser.text("location.search")?, "?q=job_4712");
 
     browser.open(fleet)?;
     browser.eval("document.querySelector('details.picker').open = true; 0")?;

@@ -63,6 +63,50 @@
     lanes.addEventListener("focusin", say);
   });
 
+  // Commands are copied with one press.
+  const copy = async (pre) => {
+    try {
+      await navigator.clipboard.writeText(pre.textContent);
+      return "Copied";
+    } catch {
+      // Only pages of https and of this machine have a clipboard.
+      getSelection().selectAllChildren(pre);
+      return document.execCommand("copy") ? "Copied" : "Selected";
+    }
+  };
+  document.querySelectorAll("main pre").forEach((pre) => {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "copy";
+    button.textContent = "Copy";
+    button.addEventListener("click", async () => { button.textContent = await copy(pre); });
+    pre.after(button);
+  });
+
+  // Results while a name is typed: those of the page that the button asks for.
+  const results = document.querySelector("#results");
+  if (results) {
+    const field = document.querySelector("main input[type=search]");
+    let timer;
+    let asked = 0;
+    const ask = async () => {
+      const path = `/search?q=${encodeURIComponent(field.value)}`;
+      asked += 1;
+      const turn = asked;
+      const answer = await fetch(path).catch(() => null);
+      if (!answer || !answer.ok) return;
+      const found = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("#results");
+      if (found && turn === asked) {
+        results.replaceChildren(...found.childNodes);
+        history.replaceState(null, "", path);
+      }
+    };
+    field.addEventListener("input", () => {
+      clearTimeout(timer);
+      timer = setTimeout(ask, 200);
+    });
+  }
+
   // A page about time that goes on can be loaded anew each minute.
   if (document.body.hasAttribute("data-changes")) {
     const key = "goodput.refresh";
