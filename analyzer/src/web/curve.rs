@@ -28,7 +28,6 @@ const HEADROOM: f64 = 1.25;
 /// One signal over time.
 pub(super) struct Chart {
     pub(super) signal: &'static str,
-    pub(super) unit: &'static str,
     /// What is drawn, in words.
     pub(super) label: String,
     pub(super) lines: Vec<Line>,
@@ -182,7 +181,6 @@ fn chart(
     let against = threshold.map(|t| (text::fixed(scale.y(t) / HEIGHT * 100.0), units::measure(t, unit)));
     Chart {
         signal,
-        unit,
         label: label(curve, cells, stretch, against.as_ref().map(|(_, text)| text.as_str()), clock),
         lines: curve.levels.iter().map(line).collect(),
         shade: (text::fixed(left), text::fixed(width)),
