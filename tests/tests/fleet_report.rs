@@ -47,15 +47,11 @@ fn hour_of(node: usize, hour: i64) -> Vec<Interval> {
     for gpu in 0..GPUS_OF_NODE {
         let one = |class: Class, span: Range<i64>, ms: i64| Interval {
             gpu: format!("GPU-{node:06}-{gpu:04}-4000-8000-000000000000"),
-            gpu_instance: None,
-            cluster: None,
             node: format!("node-{node:05}"),
             model: Some("NVIDIA H100 80GB HBM3".into()),
             owner: (!is_free).then(|| format!("team-{}/job-{job}-worker-{}", job % 20, node % 4)),
             run: (!is_free).then(|| format!("team-{}/PyTorchJob/job-{job}", job % 20)),
             account: (!is_free).then(|| format!("team-{}", job % 20)),
-            class,
-            charged_to: None,
             start_ms: start + span.start,
             end_ms: start + span.end,
             ms,
@@ -68,6 +64,7 @@ fn hour_of(node: usize, hour: i64) -> Vec<Interval> {
             energy: Some(Energy { mj: ms * 500, ms, counted_ms: ms }),
             variance_ms2: Some(250_000),
             version: Some(Version::of(class)),
+            ..Interval::untimed(class)
         };
         if is_free {
             all.push(one(Class::Unallocated, 0..HOUR_MS, HOUR_MS));
