@@ -76,6 +76,10 @@ async fn report(
     (format, annex): (ReportFormat, bool),
     out: Option<&Path>,
 ) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        !annex || matches!(format, ReportFormat::Html),
+        "--annex: expected only with --format html; the other forms have all of it"
+    );
     let period = asked_period(period, &config.zone)?;
     let verdicts = Directory::new(dir);
     let read = stored(&verdicts, period, &config.prices).await;

@@ -60,6 +60,8 @@ fn check_config_prints_what_holds() {
 #[test]
 fn a_wrong_week_and_a_missing_store_are_named() {
     assert_eq!(refused(&["report", "--week", "2027-W53"]), "goodput-analyzer: 2027-W53: 2027 has 52 ISO weeks\n");
+    let error = refused(&["report", "--annex", "--format", "json"]);
+    assert_eq!(error, "goodput-analyzer: --annex: expected only with --format html; the other forms have all of it\n");
     let dir = tempfile::tempdir().unwrap();
     let error = refused(&["--data.dir", dir.path().to_str().unwrap(), "report", "--week", "2026-W47"]);
     assert!(error.contains("is this the --data.dir of serve?") && error.contains("goodput.db"), "{error}");

@@ -14,8 +14,8 @@ use super::text;
 /// Series that every exporter of GPUs has.
 const COMMON: [Signal; 3] = [Signal::GpuBusy, Signal::GpuUtilization, Signal::FbUsed];
 
-/// Index on its node of each GPU, by UUID; without those of which no series tells, or of which series tell two: an index
-/// may be another after the node is started again.
+/// The index of each GPU on its node, by UUID. A GPU is not in it where no series has its index, or where series have two:
+/// the index may change when the node starts again.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Names(BTreeMap<String, String>);
 

@@ -162,10 +162,8 @@ impl Period {
             24.. => (jiff::Span::new().days(step / 24), "%a %d %b"),
             _ => (jiff::Span::new().hours(step), "%a %H:%M"),
         };
-        let start = match (step.get_days() > 0, self.local(self.start_ms)) {
-            (true, start) => next_midnight(start),
-            (false, start) => start,
-        };
+        let start = self.local(self.start_ms);
+        let start = if step.get_days() > 0 { next_midnight(start) } else { start };
         let times = (0..).map_while(|n| start.checked_add(step * n).ok());
         times
             .take_while(|time| time.timestamp().as_millisecond() < self.end_ms)

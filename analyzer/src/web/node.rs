@@ -14,8 +14,8 @@ use super::share::{Shares, Tile, greatest_loss, judged_otherwise, tiles};
 use super::stretch::stretches;
 use super::strip::{Mark, marks, resolution};
 use crate::app::App;
-use crate::report::{Amount, Ledger, recall_clusters, text};
-use crate::report::{Names, site::escaped};
+use crate::report::site::escaped;
+use crate::report::{Amount, Ledger, Names, recall_clusters, text};
 use goodput_store::{Results, Samples, Whose};
 use goodput_verdict::{Class, Group, Interval};
 

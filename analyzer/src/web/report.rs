@@ -17,10 +17,12 @@ const POLICY: [(HeaderName, &str); 1] = [(
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'",
 )];
 
-/// `week` of the query and `annex`, with any value; the last full week when there is none, or this one so far, where that has no verdicts.
+/// The query.
 #[derive(Debug, Deserialize)]
 pub(super) struct Week {
+    /// The last full week where none is named, or this one so far, where that has no verdicts.
     week: Option<String>,
+    /// With any value the annex is unfolded.
     annex: Option<String>,
 }
 

@@ -16,8 +16,8 @@ use super::share::{Shares, Tile, held_tiles, judged_otherwise};
 use super::stretch::stretches;
 use super::strip::{Mark, marks, resolution};
 use crate::app::App;
-use crate::report::{Ledger, Losses, Summed, recall_clusters, runs, text};
-use crate::report::{Names, site::escaped};
+use crate::report::site::escaped;
+use crate::report::{Ledger, Losses, Names, Summed, recall_clusters, runs, text};
 use goodput_store::{Results, Samples, StoreError, Whose};
 use goodput_verdict::{Class, Group, Interval};
 

@@ -12,7 +12,8 @@ use super::clock::{Clock, HOUR_MS, instant};
 use super::link;
 use super::page::{Frame, Link, Page, show};
 use crate::app::{App, Progress};
-use crate::report::{Names, site::escaped};
+use crate::report::Names;
+use crate::report::site::escaped;
 use goodput_store::{Results, Samples, StoreError, Whose};
 use goodput_verdict::Interval;
 

@@ -201,7 +201,7 @@ impl Database {
     }
 
     /// Joins the hours of a node, which may be one of several clusters, unless an hour was changed since the day was begun. A
-    /// day of which a row is bad is not rolled up: who reads its hours has the row made again.
+    /// day with a bad row is not rolled up: who reads its hours has the row made again.
     pub(super) async fn join_hours(&self, day: TimeMs, node: &str) -> sqlx::Result<()> {
         let day = day_of(day);
         let mut transaction = self.begin().await?;

@@ -11,7 +11,7 @@ use tracing::{error, info, warn};
 use super::StoreError;
 use super::bad_rows::{self, BadRow};
 use super::catalogue::SeriesId;
-use super::checked::Table;
+use super::checked::{self, Table};
 use super::database::Database;
 use super::embedded::Shared;
 use super::segment::about;
@@ -113,8 +113,18 @@ pub(super) async fn read(connection: &mut SqliteConnection) -> sqlx::Result<Seri
     Ok(found)
 }
 
-/// The sound rows of series of these metrics.
+/// The sound rows of series of these metrics; none where the table is damaged, which costs what is read beside it nothing.
 pub(super) async fn of_metrics(connection: &mut SqliteConnection, metrics: &[String]) -> sqlx::Result<Vec<Labels>> {
+    match select(connection, metrics).await {
+        Err(error) if checked::is_damage(&error) => {
+            warn!(%error, "the catalogue of series cannot be read; GPUs are named by their UUIDs");
+            Ok(Vec::new())
+        }
+        read => read,
+    }
+}
+
+async fn select(connection: &mut SqliteConnection, metrics: &[String]) -> sqlx::Result<Vec<Labels>> {
     let mut query = QueryBuilder::new("SELECT id, labels, checksum FROM series WHERE ");
     let mut any = query.separated(" OR ");
     for metric in metrics {

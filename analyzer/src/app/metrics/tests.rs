@@ -217,7 +217,7 @@ fn an_analyzer_that_just_started_shows_the_rows_that_are_always_there() {
     }
 }
 
-/// Parts of an hour: an owner's is a share of the GPU's whole time, and what nobody held has no series.
+/// Parts of an hour: an owner's is a share of the GPU's whole time, and time without an owner has no series.
 #[test]
 fn an_owner_has_its_part_of_the_hour() {
     let quarter = Interval { ms: 900_000, ..held("a", Class::Productive) };

@@ -304,7 +304,7 @@ async fn a_flipped_bit_of_the_file_changes_no_verdict_unseen() {
 }
 
 /// Fills the first page of a table with ones.
-async fn break_table(dir: &Path, table: &str) {
+pub(super) async fn break_table(dir: &Path, table: &str) {
     let path = dir.join("goodput.db");
     let options = SqliteConnectOptions::new().filename(&path);
     let mut connection = SqliteConnection::connect_with(&options).await.unwrap();

@@ -146,3 +146,17 @@ async fn series_of_metrics_are_read_beside_the_verdicts() {
     edit(dir.path(), "UPDATE series SET checksum = checksum + 1 WHERE labels LIKE '%kept_c%'").await;
     assert_eq!(names(directory.series_of(&metrics).await.unwrap()), ["kept_b"]);
 }
+
+#[tokio::test]
+async fn a_damaged_catalogue_costs_what_is_read_beside_it_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).await;
+    contract::results(&store).await;
+    let intervals = store.intervals(0..10 * HOUR).await.unwrap();
+    store.close().await;
+    super::bad_rows::break_table(dir.path(), "series").await;
+    let directory = Directory::new(dir.path());
+    assert_eq!(directory.series_of(&["kept".to_owned()]).await.unwrap(), []);
+    assert!(!intervals.is_empty());
+    assert_eq!(directory.intervals(0..10 * HOUR).await.unwrap(), intervals);
+}

@@ -6,7 +6,7 @@ crate::metric_rows! {
         by "verdicts", series "1 per GPU, window and class with time in it", since "0.1.0"
     }
     GPU_OWNER_CLASS = Gauge Ratio "goodput_gpu_owner_class_ratio" ["node", "gpu", "owner", "class"] + ["cluster", "account"] {
-        "Share of the GPU's time in the class while the owner held it, in the last hour that is over. Account: the owner's namespace or Slurm account. Time that nobody held is not among it.",
+        "Share of the GPU's time in the class while the owner held it, in the last hour that is over. Account: the owner's namespace or Slurm account. Time without an owner is not in it.",
         by "verdicts", series "1 per GPU, owner and class with time in the hour", since "0.2.0"
     }
     GPU_HOURLY_COST = Gauge None "goodput_gpu_hourly_cost" ["node", "gpu", "currency"] + ["cluster"] {
