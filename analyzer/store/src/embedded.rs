@@ -1,6 +1,6 @@
 //! The store in one data directory: what callers hold, and what it shares with the writer.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::{File, TryLockError};
 use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
@@ -56,6 +56,8 @@ pub(super) struct Shared {
     pub(super) changes: Mutex<Changes>,
     /// Windows that lost rows which could not be read.
     pub(super) lost: Mutex<Lost>,
+    /// Starts of the windows whose verdicts were replaced since the start.
+    pub(super) replaced: Mutex<HashSet<TimeMs>>,
     /// When something last failed that is not tried again at once.
     pub(super) failed: Mutex<HashMap<&'static str, Instant>>,
     /// Held while events are stored and noted, so that each commit is noted before the next one.
@@ -151,6 +153,7 @@ impl Store {
             bad_write_ahead: Mutex::default(),
             changes: Mutex::default(),
             lost: Mutex::default(),
+            replaced: Mutex::default(),
             failed: Mutex::default(),
             storing_events: tokio::sync::Mutex::default(),
             arrivals: Arrivals::default(),

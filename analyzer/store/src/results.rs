@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use sqlx::error::{DatabaseError, ErrorKind};
 use sqlx::pool::PoolConnection;
 use sqlx::{Connection as _, Sqlite, SqliteConnection};
+use tracing::warn;
 
 use super::checked::{self, Reading};
 use super::columns::{ACHIEVED, ADVISORIES, DAYS, HOURS, INTERVALS, RISKS, STANDINGS};
@@ -175,6 +176,7 @@ impl Store {
         judged_until: Option<TimeMs>,
         nodes: &[Replacement<'_>],
     ) -> Result<Vec<(usize, StoreError)>, StoreError> {
+        self.look_before_replacing(&window).await;
         let database = &self.shared.database;
         let mut replaced = replace(database, &window, judged_until, nodes, false).await;
         if let Err(error) = &replaced
@@ -193,6 +195,21 @@ impl Store {
         }
         self.shared.changes.lock().within(&window);
         replaced.map_err(|error| database.failed(error))
+    }
+
+    /// Reads what another run of the program stored of a window: a row that went bad meanwhile is set aside and named, where
+    /// its replacement would remove it without a word.
+    async fn look_before_replacing(&self, window: &Range<TimeMs>) {
+        if !self.shared.replaced.lock().insert(window.start) {
+            return;
+        }
+        let read = async {
+            self.verdicts(window.clone()).await?;
+            self.hours(window.clone(), None).await
+        };
+        if let Err(error) = read.await {
+            warn!(%error, start_ms = window.start, "verdicts that are replaced could not be read");
+        }
     }
 
     pub(super) async fn reader(&self) -> Result<PoolConnection<Sqlite>, StoreError> {

@@ -189,6 +189,29 @@ async fn a_window_that_lost_a_row_is_known_until_it_was_judged_again() {
     assert!(status(dir.path()).await.unwrap().bad_rows.iter().all(|row| row.judged_ms.is_some()));
 }
 
+/// Judging the last hour again begins with the program: nobody may have read the row before.
+#[tokio::test]
+async fn a_bad_row_that_is_replaced_before_it_was_read_is_named() {
+    for (table, _, unreadable) in
+        CHANGES.iter().filter(|(table, ..)| ["intervals", "standings", "hours"].contains(table))
+    {
+        let dir = tempfile::tempdir().unwrap();
+        fill(dir.path()).await;
+        damage(dir.path(), table, unreadable).await;
+        let store = open(dir.path()).await;
+        let outlook = Outlook::default();
+        let new = ["a", "b"].map(|node| Replacement {
+            place: if *table == "standings" { crate::contract::east(node) } else { node.into() },
+            intervals: Some(&[]),
+            outlook: Some(&outlook),
+        });
+        assert_eq!(store.replace_window(HOUR..2 * HOUR, &new).await.unwrap().len(), 0);
+        assert_eq!(store.stats().bad_rows, 1, "{table}");
+        store.close().await;
+        assert_eq!(bad_rows(dir.path()).await.unwrap()[0].name, *table);
+    }
+}
+
 #[tokio::test]
 async fn a_bad_event_is_set_aside_when_it_is_in_the_way() {
     let dir = tempfile::tempdir().unwrap();
