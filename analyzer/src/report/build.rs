@@ -1,6 +1,9 @@
 //! Sums to report: groups, totals and orders, nothing else.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::hash::Hash;
+
+use foldhash::HashSet;
 
 use super::chart::Timeline;
 use super::comparison::{comparison, reach};
@@ -201,8 +204,8 @@ fn fleet(items: &[Item<'_>], ledger: &Ledger<'_>) -> Fleet {
     }
 }
 
-fn distinct<'a, K: Ord>(items: &'a [Item<'_>], key: impl Fn(&'a Interval) -> K) -> usize {
-    items.iter().map(Item::interval).map(key).collect::<BTreeSet<_>>().len()
+fn distinct<'a, K: Hash + Eq>(items: &'a [Item<'_>], key: impl Fn(&'a Interval) -> K) -> usize {
+    items.iter().map(Item::interval).map(key).collect::<HashSet<_>>().len()
 }
 
 fn classes(ledger: &Ledger<'_>, before: Option<&Ledger<'_>>) -> Vec<ClassRow> {

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use foldhash::{HashMap, HashMapExt as _};
+
 use super::Period;
 use super::summed::Item;
 use goodput_exposition::sample::TimeMs;
@@ -78,12 +80,12 @@ impl Timeline {
     /// The lanes of these items, without any time.
     pub(super) fn of(items: &[Item<'_>], axis: Period) -> Self {
         let slice_ms = axis.length_ms() as f64 / SLICES as f64;
-        let mut lost: BTreeMap<(&str, &str), i64> = BTreeMap::new();
+        let mut lost: HashMap<(&str, &str), i64> = HashMap::new();
         for i in items {
             *lost.entry((&i.node, &i.gpu)).or_default() += if i.class == Class::Productive { 0 } else { i.ms };
         }
         let mut lost: Vec<_> = lost.into_iter().collect();
-        lost.sort_by_key(|(_, lost_ms)| std::cmp::Reverse(*lost_ms));
+        lost.sort_unstable_by_key(|(lane, lost_ms)| (std::cmp::Reverse(*lost_ms), *lane));
         let left_out = lost.len().saturating_sub(MAX_LANES);
         lost.truncate(MAX_LANES);
         lost.sort_unstable();

@@ -2,9 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use foldhash::HashSet;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::gap::in_order;
 use super::sum::{Amount, Sum};
 use super::summed::Item;
 use goodput_verdict::Class;
@@ -24,7 +27,7 @@ pub struct Contradiction {
 
 /// Every contradiction, the one that concerns the most time first.
 pub(super) fn contradictions(items: &[Item<'_>], capacity_ms: i64) -> Vec<Contradiction> {
-    let mut by_name: BTreeMap<&str, (Sum<'_>, BTreeSet<Class>, BTreeSet<&str>)> = BTreeMap::new();
+    let mut by_name: BTreeMap<&str, (Sum<'_>, BTreeSet<Class>, HashSet<&str>)> = BTreeMap::new();
     for item in items {
         for evidence in &item.contradictions {
             let (sum, classes, nodes) = by_name.entry(evidence).or_default();
@@ -37,7 +40,7 @@ pub(super) fn contradictions(items: &[Item<'_>], capacity_ms: i64) -> Vec<Contra
         evidence: evidence.to_owned(),
         amount: sum.amount(capacity_ms),
         classes: classes.into_iter().collect(),
-        nodes: nodes.into_iter().map(str::to_owned).collect(),
+        nodes: in_order(nodes),
     });
     let mut all: Vec<Contradiction> = all.collect();
     all.sort_by_key(|one| std::cmp::Reverse(one.amount.gpu_ms));

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use foldhash::{HashMap, HashMapExt as _, HashSet};
+
 use super::chart::ticks;
 use super::evidence::Curves;
 use super::fill::{About, filled};
@@ -20,13 +22,13 @@ fn key(interval: &Interval) -> Key<'_> {
     (interval.class, interval.cluster.as_deref(), interval.holder(), node)
 }
 
-/// Everything that is not productive, in no order and without evidence.
+/// Everything that is not productive, by class, cluster, run and node, without evidence.
 pub(super) fn findings(items: &[Item<'_>], before: Option<&[Item<'_>]>, capacity_ms: i64) -> Vec<Finding> {
-    let mut groups: BTreeMap<Key<'_>, Vec<&Item<'_>>> = BTreeMap::new();
+    let mut groups: HashMap<Key<'_>, Vec<&Item<'_>>> = HashMap::new();
     for item in items.iter().filter(|i| i.class != Class::Productive && i.ms > 0) {
         groups.entry(key(item)).or_default().push(item);
     }
-    let mut sums_before: BTreeMap<Key<'_>, Sum<'_>> = BTreeMap::new();
+    let mut sums_before: HashMap<Key<'_>, Sum<'_>> = HashMap::new();
     for item in before.unwrap_or_default() {
         sums_before.entry(key(item)).or_default().add(item);
     }
@@ -40,6 +42,8 @@ pub(super) fn findings(items: &[Item<'_>], before: Option<&[Item<'_>]>, capacity
         let recoverable = gain.map(|gain| recoverable(gain, &lost, &group, &held));
         Finding { interval: sum.bounds(capacity_ms), previous, gain, recoverable, ..bare(key, &group, lost) }
     };
+    let mut groups: Vec<_> = groups.into_iter().collect();
+    groups.sort_unstable_by_key(|(key, _)| *key);
     groups.into_iter().map(finding).collect()
 }
 
@@ -119,7 +123,7 @@ impl Finding {
 }
 
 /// Milliseconds for which a run held a GPU.
-type Held<'a> = BTreeMap<(Option<&'a str>, &'a str), i64>;
+type Held<'a> = HashMap<(Option<&'a str>, &'a str), i64>;
 
 fn held_by<'a>(items: &'a [Item<'_>]) -> Held<'a> {
     let mut held = Held::new();
@@ -135,7 +139,7 @@ fn recoverable(gain: &Gain, lost: &Amount, group: &[&Item<'_>], held: &Held<'_>)
     let part = |figure: f64| match gain.basis {
         Basis::Loss => figure,
         Basis::Throughput => {
-            let pairs: BTreeSet<_> = group.iter().map(|i| (i.holder(), i.gpu.as_str())).collect();
+            let pairs: HashSet<_> = group.iter().map(|i| (i.holder(), i.gpu.as_str())).collect();
             let held: i64 = pairs.iter().filter_map(|pair| held.get(pair)).sum();
             held as f64 * figure / (1.0 + figure) / lost_ms
         }

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use foldhash::HashSet;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -30,7 +32,7 @@ pub struct Gap {
 
 /// Every signal that some interval missed, the one that concerns the most time first.
 pub(super) fn gaps(items: &[Item<'_>], capacity_ms: i64) -> Vec<Gap> {
-    let mut by_signal: BTreeMap<&str, (Sum<'_>, BTreeSet<Class>, BTreeSet<&str>)> = BTreeMap::new();
+    let mut by_signal: BTreeMap<&str, (Sum<'_>, BTreeSet<Class>, HashSet<&str>)> = BTreeMap::new();
     for item in items {
         for signal in &item.interval().missing {
             let (sum, classes, nodes) = by_signal.entry(signal).or_default();
@@ -39,17 +41,24 @@ pub(super) fn gaps(items: &[Item<'_>], capacity_ms: i64) -> Vec<Gap> {
             nodes.insert(&item.interval().node);
         }
     }
-    let gap = |(signal, (sum, classes, nodes)): (&str, (Sum<'_>, BTreeSet<Class>, BTreeSet<&str>))| Gap {
+    let gap = |(signal, (sum, classes, nodes)): (&str, (Sum<'_>, BTreeSet<Class>, HashSet<&str>))| Gap {
         signal: signal.to_owned(),
         amount: sum.amount(capacity_ms),
         classes: classes.into_iter().collect(),
-        nodes: nodes.into_iter().map(str::to_owned).collect(),
+        nodes: in_order(nodes),
         origins: signal::origins(signal),
         needs: needs(signal),
     };
     let mut gaps: Vec<Gap> = by_signal.into_iter().map(gap).collect();
     gaps.sort_by_key(|gap| std::cmp::Reverse(gap.amount.gpu_ms));
     gaps
+}
+
+/// Names in order.
+pub(super) fn in_order(names: HashSet<&str>) -> Vec<String> {
+    let mut names: Vec<String> = names.into_iter().map(str::to_owned).collect();
+    names.sort_unstable();
+    names
 }
 
 /// Conditions besides a running exporter (documentation of the kernel, NVML and Kubernetes).

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use foldhash::{HashMap, HashMapExt as _};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -47,8 +48,8 @@ fn key<'a>(scopes: &'a Scopes<'_>, i: &'a Interval) -> Option<Key<'a>> {
     Some((i.class, i.cluster.as_deref(), scopes.get(i.cluster.as_deref(), i.holder(), Some(&i.node))?))
 }
 
-fn sums<'a, 'p>(scopes: &'a Scopes<'_>, items: &'a [Item<'p>]) -> BTreeMap<Key<'a>, Sum<'p>> {
-    let mut sums: BTreeMap<Key<'a>, Sum<'p>> = BTreeMap::new();
+fn sums<'a, 'p>(scopes: &'a Scopes<'_>, items: &'a [Item<'p>]) -> HashMap<Key<'a>, Sum<'p>> {
+    let mut sums: HashMap<Key<'a>, Sum<'p>> = HashMap::new();
     for item in items {
         if let Some(key) = key(scopes, item.interval()) {
             sums.entry(key).or_default().add(item);

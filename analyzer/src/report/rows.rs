@@ -1,7 +1,8 @@
 //! Lines of tables: GPU time by class, account, run, cluster, node, model or GPU.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
+use foldhash::{HashMap, HashMapExt as _, HashSet};
 use schemars::JsonSchema;
 
 use super::Row;
@@ -57,7 +58,7 @@ impl By {
 }
 
 /// What a line is about.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct RowKey<'i> {
     name: Option<&'i str>,
     cluster: Option<&'i str>,
@@ -83,7 +84,7 @@ impl<'i> RowKey<'i> {
 #[derive(Default)]
 struct Tally<'i, 'p> {
     ledger: Ledger<'p>,
-    gpus: BTreeSet<&'i str>,
+    gpus: HashSet<&'i str>,
 }
 
 fn rows(
@@ -98,6 +99,8 @@ fn rows(
         let lost_before = before.as_ref().map(|b| b.get(&key).map_or_else(Amount::default, |t| t.ledger.lost()));
         row(key, &tally, lost_before)
     };
+    let mut now: Vec<_> = now.into_iter().collect();
+    now.sort_unstable_by_key(|(key, _)| *key);
     let mut rows: Vec<Row> = now.into_iter().map(row).collect();
     rows.sort_by_key(|row| std::cmp::Reverse(row.lost.gpu_ms));
     rows
@@ -107,8 +110,8 @@ fn tallies<'i, 'p>(
     items: &'i [Item<'p>],
     filter: fn(Class) -> bool,
     key: fn(&Interval) -> RowKey<'_>,
-) -> BTreeMap<RowKey<'i>, Tally<'i, 'p>> {
-    let mut tallies: BTreeMap<RowKey<'i>, Tally<'i, 'p>> = BTreeMap::new();
+) -> HashMap<RowKey<'i>, Tally<'i, 'p>> {
+    let mut tallies: HashMap<RowKey<'i>, Tally<'i, 'p>> = HashMap::new();
     for item in items.iter().filter(|item| filter(item.class)) {
         let tally = tallies.entry(key(item)).or_default();
         tally.ledger.add(item);

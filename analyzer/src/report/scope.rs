@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use foldhash::{HashMap, HashMapExt as _};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -11,7 +12,7 @@ use goodput_exposition::sample::TimeMs;
 use goodput_verdict::Stretch;
 
 /// What findings of one class have in common.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
     /// Runs of the same work.
@@ -42,8 +43,8 @@ type Named<'a> = (Option<&'a str>, &'a str);
 
 /// The scopes of the runs and nodes of a period.
 pub(super) struct Scopes<'a> {
-    of_run: BTreeMap<Named<'a>, Scope>,
-    of_node: BTreeMap<Named<'a>, Scope>,
+    of_run: HashMap<Named<'a>, Scope>,
+    of_node: HashMap<Named<'a>, Scope>,
 }
 
 /// What a run held, GPU by GPU.
@@ -56,8 +57,8 @@ struct Held<'a> {
 
 impl<'a> Scopes<'a> {
     pub(super) fn of(items: &'a [Item<'_>]) -> Self {
-        let mut runs: BTreeMap<Named<'a>, Held<'a>> = BTreeMap::new();
-        let mut nodes: BTreeMap<Named<'a>, BTreeSet<&'a str>> = BTreeMap::new();
+        let mut runs: HashMap<Named<'a>, Held<'a>> = HashMap::new();
+        let mut nodes: HashMap<Named<'a>, BTreeSet<&'a str>> = HashMap::new();
         for item in items {
             let i = item.interval();
             nodes.entry((i.cluster.as_deref(), &i.node)).or_default().extend(i.model.as_deref());
