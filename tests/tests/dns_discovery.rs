@@ -22,11 +22,17 @@ const SERVER: &str = "127.0.53.53:53";
 /// The only name that it knows. Others do not exist.
 const NAME: &str = "exporter.gpu.svc.cluster.test";
 
+/// Record types (RFC 1035, RFC 2782).
+const A: u8 = 1;
+const SRV: u8 = 33;
+
 /// What the server answers.
 #[derive(Clone)]
 enum Answer {
     /// These addresses, for an A record.
     Addresses(Vec<Ipv4Addr>),
+    /// Services of `localhost` on these ports, for an SRV record.
+    Services(Vec<u16>),
     /// A code alone: 2 is SERVFAIL, 3 is NXDOMAIN.
     Code(u8),
 }
@@ -54,20 +60,26 @@ fn respond(query: &[u8], answer: Answer) -> Vec<u8> {
         at = end;
     }
     let (question, kind) = (&query[12..at + 5], query[at + 2]);
-    let (code, addresses) = match answer {
+    let (code, records): (u8, Vec<Vec<u8>>) = match answer {
         _ if name.join(".") != NAME => (3, Vec::new()),
-        Answer::Addresses(addresses) if kind == 1 => (0, addresses),
-        Answer::Addresses(_) => (0, Vec::new()),
+        Answer::Addresses(addresses) if kind == A => (0, addresses.iter().map(|a| a.octets().to_vec()).collect()),
+        Answer::Services(ports) if kind == SRV => (0, ports.into_iter().map(service).collect()),
+        Answer::Addresses(_) | Answer::Services(_) => (0, Vec::new()),
         Answer::Code(code) => (code, Vec::new()),
     };
-    let count = u8::try_from(addresses.len()).unwrap();
+    let count = u8::try_from(records.len()).unwrap();
     let mut response = [&query[..2], &[0x81, 0x80 | code, 0, 1, 0, count, 0, 0, 0, 0], question].concat();
-    for address in addresses {
-        // The name of the question, A, IN, 1 s, 4 bytes.
-        response.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 1, 0, 4]);
-        response.extend(address.octets());
+    for record in records {
+        // The name of the question, the type, IN, 1 s, the length.
+        response.extend([0xc0, 12, 0, kind, 0, 1, 0, 0, 0, 1, 0, u8::try_from(record.len()).unwrap()]);
+        response.extend(record);
     }
     response
+}
+
+/// Priority and weight 0, the port, and the host `localhost.`.
+fn service(port: u16) -> Vec<u8> {
+    [&[0; 4][..], &port.to_be_bytes(), &[9], b"localhost", &[0]].concat()
 }
 
 #[test]
@@ -77,6 +89,7 @@ fn the_analyzer_scrapes_what_dns_names() {
     let pods = [Ipv4Addr::new(127, 0, 53, 1), Ipv4Addr::new(127, 0, 53, 2)];
     let port = serve_at((pods[0], 0).into(), "kept 1\n").unwrap().port();
     serve_at((pods[1], port).into(), "kept 1\n").unwrap();
+    let service_port = serve_at((Ipv4Addr::LOCALHOST, 0).into(), "kept 1\n").unwrap().port();
     let names = serve_names();
 
     let [resolv, config, data] = ["resolv.conf", "analyzer.yml", "data"].map(|name| dir.path().join(name));
@@ -85,7 +98,8 @@ fn the_analyzer_scrapes_what_dns_names() {
     let search = "search gpu.svc.cluster.test svc.cluster.test cluster.test";
     fs::write(&resolv, format!("nameserver {server}\n{search}\noptions ndots:5 timeout:1 attempts:1\n")).unwrap();
     let found = format!("{{names: [exporter.gpu.svc], type: A, port: {port}, refresh_interval: 1s}}");
-    let job = format!("{{name: gpus, interval: 1s, dns_sd_configs: [{found}]}}");
+    let services = "{names: [exporter.gpu.svc], refresh_interval: 1s}";
+    let job = format!("{{name: gpus, interval: 1s, dns_sd_configs: [{found}, {services}]}}");
     fs::write(&config, format!("scrape:\n- {job}\n")).unwrap();
     // In a mount namespace of its own the resolver reads another file.
     let script = "mount --bind \"$0\" /etc/resolv.conf && exec \"$@\"";
@@ -109,7 +123,8 @@ fn the_analyzer_scrapes_what_dns_names() {
     targets(1.0);
     say(Answer::Addresses(pods.to_vec()));
     targets(2.0);
-    let taken = || Ok((metric("goodput_analyzer_scrapes_total{job=\"gpus\",outcome=\"taken\"}")? > 3.0).then_some(()));
+    let scrapes = || metric("goodput_analyzer_scrapes_total{job=\"gpus\",outcome=\"taken\"}");
+    let taken = || Ok((scrapes()? > 3.0).then_some(()));
     until("scrapes", PATIENCE, taken).unwrap();
     assert_eq!(failures().unwrap(), 0.0, "{}", analyzer.running.log_text());
     say(Answer::Code(2));
@@ -118,4 +133,9 @@ fn the_analyzer_scrapes_what_dns_names() {
     // A headless Service without pods.
     say(Answer::Code(3));
     targets(0.0);
+    say(Answer::Services(vec![service_port]));
+    targets(1.0);
+    let before = scrapes().unwrap();
+    let taken = || Ok((scrapes()? > before).then_some(()));
+    until("scrapes of a service", PATIENCE, taken).unwrap();
 }

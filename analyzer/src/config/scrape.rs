@@ -289,6 +289,7 @@ scrape:
   dns_sd_configs:
   - {names: [exporters.gpu.svc], type: A, port: 9400}
   - {names: [a.example, b.example.], type: AAAA, port: 9401, refresh_interval: 5s}
+  - {names: [_metrics._tcp.exporters.gpu.svc]}
   instance_from: nodename
 - {name: other, http_sd_configs: [{url: 'http://i/t', tls_config: {ca_file: x}}], authorization: {credentials_file: c}}
 ";
@@ -306,7 +307,7 @@ scrape:
         assert_eq!(gpus.labels, [("cluster".to_owned(), "c1".to_owned()), ("rack".to_owned(), "7".to_owned())]);
         assert_eq!(gpus.access.tls.identity, Some(("me.pem".into(), "me.key".into())));
         let refreshes: Vec<_> = gpus.discoveries.iter().map(|d| (d.way(), d.refresh().as_secs())).collect();
-        assert_eq!(refreshes, [("file", 5), ("file", 1), ("http", 30), ("dns", 30), ("dns", 5)]);
+        assert_eq!(refreshes, [("file", 5), ("file", 1), ("http", 30), ("dns", 30), ("dns", 5), ("dns", 30)]);
         assert_eq!((gpus.instance_from, other.instance_from), (InstanceFrom::Nodename, InstanceFrom::Address));
         assert_eq!((other.discoveries[0].refresh(), other.targets.len()), (discovery::HTTP_REFRESH, 0));
         let printed = config.to_string();
@@ -373,11 +374,16 @@ scrape:
                 "scrape[0].instance_from: expected address or nodename, found \"pod\"".to_owned(),
             ),
             (
-                "dns_sd_configs: [{names: ['a b'], type: SRV}]",
+                "dns_sd_configs: [{names: ['a b'], type: MX}]",
                 "scrape[0].dns_sd_configs[0].names: expected at least one|\
                  scrape[0].dns_sd_configs[0].names[0]: expected a DNS name, found \"a b\"|\
-                 scrape[0].dns_sd_configs[0].port: missing|\
-                 scrape[0].dns_sd_configs[0].type: expected A or AAAA (SRV is not looked up), found \"SRV\""
+                 scrape[0].dns_sd_configs[0].type: expected A, AAAA or SRV, found \"MX\""
+                    .to_owned(),
+            ),
+            (
+                "dns_sd_configs: [{names: [a], type: A}, {names: [a], port: 9400}]",
+                "scrape[0].dns_sd_configs[0].port: missing|\
+                 scrape[0].dns_sd_configs[1].port: expected no port with the type SRV, whose records have it, found \"9400\""
                     .to_owned(),
             ),
             (

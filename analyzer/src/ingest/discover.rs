@@ -13,7 +13,8 @@ use tokio::time::timeout;
 
 use super::Limits;
 use super::access::{Access, Clients};
-use super::job::{Discovery, Family, Job};
+use super::dns::look_up;
+use super::job::{Discovery, Job};
 use super::scrape::Target;
 use crate::http::causes;
 
@@ -25,9 +26,6 @@ const MAX_LEFT_OUT: usize = 10;
 
 /// How long a server may take to list its targets.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-/// How the resolver ends when a name has no address: EAI_NONAME and EAI_NODATA of glibc, which have no kind of their own.
-const NO_ADDRESS: [&str; 2] = ["Name or service not known", "No address associated with hostname"];
 
 /// Targets with the same labels: the element of Prometheus' lists.
 #[derive(Deserialize)]
@@ -73,11 +71,11 @@ impl Listed {
                 };
                 self.keep(url, listed.and_then(|groups| targets(job, groups, limits)))
             }
-            Discovery::Dns { names, family, port, .. } => {
+            Discovery::Dns { names, record, .. } => {
                 let mut failures = Vec::new();
                 for name in names {
-                    let listed = match timeout(PATIENCE, look_up(name, *family, *port)).await {
-                        Ok(listed) => listed,
+                    let listed = match timeout(PATIENCE, look_up(name, *record)).await {
+                        Ok(found) => found.map(|targets| vec![Group { targets, labels: BTreeMap::new() }]),
                         Err(_) => Err(format!("no answer of the resolver within {PATIENCE:?}")),
                     };
                     failures.extend(self.keep(name, listed.and_then(|groups| targets(job, groups, limits))));
@@ -169,18 +167,6 @@ fn read(path: &Path) -> Result<Vec<Group>, String> {
 
 fn json(text: &str) -> Result<Vec<Group>, String> {
     serde_json::from_str(text).map_err(|error| format!("expected a list of targets in JSON: {error}"))
-}
-
-/// The addresses of a name. A name without any lists nothing: so does a headless Service without pods.
-async fn look_up(name: &str, family: Family, port: u16) -> Result<Vec<Group>, String> {
-    let mut found: Vec<String> = match tokio::net::lookup_host((name, port)).await {
-        Ok(found) => found.filter(|found| family.has(found.ip())).map(|found| found.to_string()).collect(),
-        Err(error) if NO_ADDRESS.iter().any(|text| error.to_string().ends_with(text)) => Vec::new(),
-        Err(error) => return Err(error.to_string()),
-    };
-    // Servers change the order from answer to answer.
-    found.sort();
-    Ok(vec![Group { targets: found, labels: BTreeMap::new() }])
 }
 
 /// Prometheus' HTTP discovery: status 200, `application/json`, the whole list each time.

@@ -73,17 +73,35 @@ pub enum Discovery {
         /// How often it is asked.
         refresh: Duration,
     },
-    /// Prometheus' `dns_sd_configs`: a target at each address of the names.
+    /// Prometheus' `dns_sd_configs`: a target at each record of the names.
     Dns {
-        /// What is looked up, by the system's resolver.
+        /// What is looked up.
         names: Vec<String>,
-        /// Which of their addresses.
-        family: Family,
-        /// The port of each target.
-        port: u16,
+        /// Which of their records.
+        record: Record,
         /// How often they are looked up.
         refresh: Duration,
     },
+}
+
+/// Records of a name in DNS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// Its addresses of one type; the targets listen on this port.
+    Address(Family, u16),
+    /// SRV (RFC 2782): hosts, each with its port.
+    Service,
+}
+
+impl Record {
+    /// The record type as it is configured.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Address(family, _) => family.name(),
+            Self::Service => "SRV",
+        }
+    }
 }
 
 /// Addresses of a DNS record type.

@@ -2,6 +2,7 @@
 
 pub mod access;
 mod discover;
+mod dns;
 pub mod event_body;
 pub mod events;
 pub mod file;

@@ -12,7 +12,7 @@ use super::super::file::text;
 use super::super::rows;
 use super::super::yaml::{Fields, Mistake, Value, line};
 use super::{access, texts};
-use crate::ingest::job::{Discovery, Family};
+use crate::ingest::job::{Discovery, Family, Record};
 
 /// Reading a few small files costs next to nothing, and a target that comes or goes should not wait.
 const FILE_REFRESH: Duration = Duration::from_secs(5);
@@ -71,11 +71,10 @@ pub(super) fn dns(path: &str, item: &Spanned<Value>, mistakes: &mut Vec<Mistake>
     if names.as_ref().is_none_or(Vec::is_empty) {
         mistakes.push(Mistake { line: line(item), text: format!("{path}names: expected at least one") });
     }
-    let family = fields.required("type", mistakes, family);
-    let port = fields.required("port", mistakes, port);
+    let record = record(&mut fields, mistakes);
     let refresh = fields.optional("refresh_interval", DNS_REFRESH, mistakes, rows::of::<Period>);
     fields.finish(mistakes);
-    Some(Discovery::Dns { names: names?, family: family?, port: port?, refresh })
+    Some(Discovery::Dns { names: names?, record: record?, refresh })
 }
 
 fn dns_name(value: &Value) -> Result<String, String> {
@@ -84,9 +83,27 @@ fn dns_name(value: &Value) -> Result<String, String> {
     name.map(str::to_owned).ok_or_else(|| "a DNS name".into())
 }
 
-fn family(value: &Value) -> Result<Family, String> {
-    let known = |family: &Family| text(value) == Some(family.name());
-    [Family::A, Family::Aaaa].into_iter().find(known).ok_or_else(|| "A or AAAA (SRV is not looked up)".into())
+/// What is looked up; without a type SRV, as in Prometheus.
+fn record(fields: &mut Fields<'_>, mistakes: &mut Vec<Mistake>) -> Option<Record> {
+    match fields.optional("type", None, mistakes, family) {
+        Some(family) => fields.required("port", mistakes, port).map(|port| Record::Address(family, port)),
+        None => fields.optional("port", Some(Record::Service), mistakes, no_port),
+    }
+}
+
+/// None of SRV.
+fn family(value: &Value) -> Result<Option<Family>, String> {
+    match text(value) {
+        Some("SRV") => Ok(None),
+        given => {
+            let known = [Family::A, Family::Aaaa].into_iter().find(|family| given == Some(family.name()));
+            known.map(Some).ok_or_else(|| "A, AAAA or SRV".into())
+        }
+    }
+}
+
+fn no_port(_: &Value) -> Result<Option<Record>, String> {
+    Err("no port with the type SRV, whose records have it".into())
 }
 
 fn port(value: &Value) -> Result<u16, String> {
@@ -105,9 +122,11 @@ pub(super) fn write(f: &mut fmt::Formatter<'_>, discovery: &Discovery) -> fmt::R
             writeln!(f, "      - url: {url:?}\n        refresh_interval: {refresh}ms")?;
             access::write(f, access, "        ")
         }
-        Discovery::Dns { names, family, port, .. } => {
-            let family = family.name();
-            writeln!(f, "      - names: {names:?}\n        type: {family}\n        port: {port}")?;
+        Discovery::Dns { names, record, .. } => {
+            writeln!(f, "      - names: {names:?}\n        type: {}", record.name())?;
+            if let Record::Address(_, port) = record {
+                writeln!(f, "        port: {port}")?;
+            }
             writeln!(f, "        refresh_interval: {refresh}ms")
         }
     }
