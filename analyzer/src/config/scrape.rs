@@ -374,21 +374,14 @@ scrape:
                 "scrape[0].instance_from: expected address or nodename, found \"pod\"".to_owned(),
             ),
             (
-                "dns_sd_configs: [{names: ['a b'], type: MX}]",
+                "dns_sd_configs: [{names: ['a b'], type: MX}, {names: [a], type: A}, {names: [a], port: 9400}, {names: [a], type: A, port: 0}]",
                 "scrape[0].dns_sd_configs[0].names: expected at least one|\
                  scrape[0].dns_sd_configs[0].names[0]: expected a DNS name, found \"a b\"|\
-                 scrape[0].dns_sd_configs[0].type: expected A, AAAA or SRV, found \"MX\""
+                 scrape[0].dns_sd_configs[0].type: expected A, AAAA or SRV, found \"MX\"|\
+                 scrape[0].dns_sd_configs[1].port: missing|\
+                 scrape[0].dns_sd_configs[2].port: expected no port with the type SRV, whose records have it, found \"9400\"|\
+                 scrape[0].dns_sd_configs[3].port: expected a port from 1 to 65535, found \"0\""
                     .to_owned(),
-            ),
-            (
-                "dns_sd_configs: [{names: [a], type: A}, {names: [a], port: 9400}]",
-                "scrape[0].dns_sd_configs[0].port: missing|\
-                 scrape[0].dns_sd_configs[1].port: expected no port with the type SRV, whose records have it, found \"9400\""
-                    .to_owned(),
-            ),
-            (
-                "dns_sd_configs: [{names: [a], type: A, port: 0}]",
-                "scrape[0].dns_sd_configs[0].port: expected a port from 1 to 65535, found \"0\"".to_owned(),
             ),
             (
                 "http_sd_configs: [{url: 'http://u:p@h/'}]",
