@@ -39,7 +39,7 @@ pub(super) async fn page<S: Results>(
     let part = Part::of(&part, losses.groups.len(), &format!("/findings?{}", chosen.query))?;
     show(&Findings {
         frame: Frame::new("Findings", vec![chosen.fleet()], chosen.is_open()),
-        picker: Picker::of(&chosen, "/findings"),
+        picker: Picker::of(&chosen, "/findings").comparing(&chosen, None, None),
         period: chosen.show(),
         tiles: tiles(&ledger),
         all: Lines::of(&losses, &losses.groups[part.rows.clone()], &chosen),

@@ -72,7 +72,7 @@ pub(super) async fn page<S: Samples + Results>(
     show(&Fleet {
         newest,
         frame: Frame::new("Fleet", Vec::new(), chosen.is_open()),
-        picker: Picker::of(&chosen, "/"),
+        picker: Picker::of(&chosen, "/").comparing(&chosen, None, None),
         period: chosen.show(),
         formula: FORMULA,
         tiles: tiles(&ledger),

@@ -66,7 +66,7 @@ pub(super) async fn page<S: Results>(
     let part = Part::of(&part, runs.len(), &format!("/runs?{}{of_account}", chosen.query))?;
     show(&Runs {
         frame: Frame::new("Runs", vec![chosen.fleet()], chosen.is_open()),
-        picker: Picker::of(&chosen, "/runs"),
+        picker: Picker::of(&chosen, "/runs").comparing(&chosen, None, None),
         period: chosen.show(),
         account,
         has_money: !Ledger::of(&items).lost().cost.is_empty(),

@@ -2,6 +2,7 @@
 
 mod acting;
 mod around;
+mod compare;
 
 use std::collections::{BTreeSet, VecDeque};
 
