@@ -154,6 +154,12 @@ impl Chosen {
         self.query.strip_prefix("period=").filter(|period| period.contains("-W"))
     }
 
+    /// What asks for it, as the hidden fields of a form.
+    pub(super) fn fields(&self) -> Vec<(String, String)> {
+        let fields = self.query.split('&').filter_map(|field| field.split_once('='));
+        fields.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    }
+
     /// What asks the API for it.
     pub(super) fn hours_query(&self) -> String {
         format!("start={}&end={}", rfc3339(self.start_ms), rfc3339(self.end_ms))

@@ -216,7 +216,7 @@ fn compare(one: &Found<'_>, other: &Found<'_>, asked: &Asked) -> Compare {
     Compare {
         frame: Frame::new("Compare", vec![chosen.fleet()], chosen.is_open()),
         periods: periods(chosen, asked),
-        time: chosen.query.split('&').filter_map(|field| field.split_once('=')).map(own).collect(),
+        time: chosen.fields(),
         whose: Kept::of([("node", &asked.node), ("cluster", &asked.cluster)]),
         nodes: [&asked.node, &asked.with].map(|name| name.clone().unwrap_or_default()),
         picker: Picker::of(chosen, "/compare").keeping(kept),
@@ -226,10 +226,6 @@ fn compare(one: &Found<'_>, other: &Found<'_>, asked: &Asked) -> Compare {
         sides: [one.side('A', &ledgers[0]), other.side('B', &ledgers[1])],
         has_changes,
     }
-}
-
-fn own((name, value): (&str, &str)) -> (String, String) {
-    (name.to_owned(), value.to_owned())
 }
 
 /// Other periods to compare with: the one before, and the same hours of weeks ago.

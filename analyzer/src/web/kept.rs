@@ -18,6 +18,12 @@ impl Kept {
         self.0.iter().map(|(name, value)| format!("&{name}={}", escaped(value))).collect()
     }
 
+    /// These, and others.
+    pub(super) fn and(mut self, more: Self) -> Self {
+        self.0.extend(more.0);
+        self
+    }
+
     /// For the hidden fields of a form.
     pub(super) fn fields(&self) -> &[(&'static str, String)] {
         &self.0

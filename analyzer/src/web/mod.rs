@@ -35,9 +35,11 @@ mod run;
 mod runs;
 mod search;
 mod share;
+mod sorted;
 mod state;
 mod stretch;
 mod strip;
+mod table;
 #[cfg(test)]
 mod tests;
 

@@ -3,6 +3,7 @@
 mod acting;
 mod around;
 mod compare;
+mod tables;
 
 use std::collections::{BTreeSet, VecDeque};
 
