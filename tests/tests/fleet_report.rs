@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use goodput_lab::bin;
 use goodput_store::{Options, Replacement, Results as _, Store};
+use goodput_tests::browser::Browser;
 use goodput_verdict::{CheckEnd, Class, Energy, Evidence, HOUR_MS, Interval, Outlook, Standing, Version};
 use serde_json::Value;
 
@@ -180,5 +181,26 @@ async fn a_report_over_two_weeks_has_the_sums_of_the_intervals() {
         largest.chain(0..30).filter(|n| (*n as usize) < told["findings"].as_array().unwrap().len()).collect();
     let proven = losses().filter(|finding| !finding["evidence"].as_array().unwrap().is_empty()).count();
     assert_eq!(proven, shown.len() + told["unjudged"].as_array().unwrap().len().min(30));
-    assert!(report(dir.path(), "html").contains("job_io_pressure"));
+    let html = report(dir.path(), "html");
+    assert!(html.contains("job_io_pressure"));
+    fits_a_telephone(dir.path(), &html).unwrap();
+}
+
+/// A telephone is 390 x 844 pixels of CSS.
+const WIDTH: u32 = 390;
+/// 30 screens: five findings in full, 25 more and 30 that could not be judged in some lines each.
+const MAX_HEIGHT: f64 = 30.0 * 844.0;
+
+/// Rows of tables and smaller findings are short there. The file is kept for the eye.
+fn fits_a_telephone(dir: &Path, html: &str) -> anyhow::Result<()> {
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("fleet-report.html");
+    fs::write(&file, html)?;
+    let mut browser = Browser::start(dir)?;
+    browser.look(WIDTH, false)?;
+    browser.open(&format!("file://{}", file.display()))?;
+    let height = browser.eval("document.documentElement.scrollHeight")?.as_f64().unwrap();
+    println!("the report on a telephone: {height} px");
+    let wide = browser.eval("document.documentElement.scrollWidth")?;
+    assert!(height <= MAX_HEIGHT && wide == WIDTH, "{height} px high, {wide} px wide");
+    Ok(())
 }

@@ -229,6 +229,8 @@ fn acts(browser: &mut Browser, fleet: &str) -> Result<()> {
     assert!(typed.contains("job_4712") && !typed.contains("job_4711"), "{typed}");
     assert_eq!(browser.text("location.search")?, "?q=job_4712");
 
+    compares(browser, fleet)?;
+
     browser.open(fleet)?;
     browser.eval("document.querySelector('details.picker').open = true; 0")?;
     browser.follow_by_mouse("document.querySelector('details.picker form button')")?;
@@ -239,6 +241,23 @@ fn acts(browser: &mut Browser, fleet: &str) -> Result<()> {
         browser.text("document.querySelector('h1 + p').innerText")?,
         "the form begins with what is shown"
     );
+    Ok(())
+}
+
+/// From the fleet to the time before, and from there by the form to two nodes.
+fn compares(browser: &mut Browser, fleet: &str) -> Result<()> {
+    browser.open(fleet)?;
+    browser.follow_by_mouse(&link_to("compare with the time before"))?;
+    let seen = browser.text(CONTENT)?;
+    assert!(seen.contains("No changes are shown: no verdicts are stored for"), "{seen}");
+    browser.eval("document.querySelectorAll('details.picker')[1].open = true; 0")?;
+    for (name, node) in [("node", NODES[0]), ("with", NODES[1])] {
+        browser.eval(&format!("document.querySelector('input[name={name}]').value = {}; 0", json!(node)))?;
+    }
+    browser
+        .follow_by_mouse("[...document.querySelectorAll('button')].find(b => b.innerText === 'Compare the nodes')")?;
+    let seen = browser.text(CONTENT)?;
+    assert!(seen.contains(&format!("B: Node {}", NODES[1])) && seen.contains("greatest change first"), "{seen}");
     Ok(())
 }
 
@@ -256,6 +275,7 @@ fn looks(browser: &mut Browser, fleet: &str, evidence: &str) -> Result<()> {
     let query = fleet.split_once('?').context("no query")?.1.to_owned();
     let home = fleet.split_once('?').context("no query")?.0.to_owned();
     let gpu = evidence.split_once("/evidence").context("no evidence")?.0.to_owned();
+    let other = browser.text(&format!("encodeURIComponent({})", json!(NODES[1])))?;
     let pages = [
         ("fleet", fleet.to_owned()),
         ("node", format!("{home}nodes/{}?{query}", NODES[0])),
@@ -264,6 +284,7 @@ fn looks(browser: &mut Browser, fleet: &str, evidence: &str) -> Result<()> {
         ("findings", format!("{home}findings?{query}")),
         ("runs", format!("{home}runs?{query}")),
         ("run", format!("{home}runs/{}?{query}", OWNERS[0])),
+        ("compare", format!("{home}compare?{query}&node={}&with={other}", NODES[0])),
         ("search", format!("{home}search?q=job")),
         ("state", format!("{home}state")),
         ("report", format!("{home}report")),

@@ -52,7 +52,10 @@ pub(super) const START: Parameter = Parameter::new::<String>(
 );
 pub(super) const END: Parameter =
     Parameter::new::<String>("end", "To (exclusive). By default the end of the open hour.");
-pub(super) const WEEK: Parameter = Parameter::new::<String>("week", "ISO week such as 2026-W47; this week by default.");
+pub(super) const WEEK: Parameter = Parameter::new::<String>(
+    "week",
+    "ISO week such as 2026-W47; by default the last full one, or this one so far where that has no verdicts.",
+);
 pub(super) const BY: Parameter = Parameter::new::<By>("by", "What each line is about.").required();
 pub(super) const CLUSTER: Parameter = Parameter::new::<String>("cluster", "Only of this cluster.");
 pub(super) const NODE: Parameter = Parameter::new::<String>("node", "Only this node's.");

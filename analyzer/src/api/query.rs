@@ -85,18 +85,15 @@ impl Asked {
         Ok(start..end)
     }
 
-    /// The ISO week; this one unless the query says otherwise.
-    pub(super) fn week(&self, now: TimeMs, zone: &TimeZone) -> Result<Period, Problem> {
-        let Some(week) = self.get("week") else {
-            let instant = jiff::Timestamp::from_millisecond(now).unwrap_or_default();
-            return Ok(Period::this_week(instant, zone).as_of(now));
-        };
-        let asked = Period::iso_week(week, zone).map(|period| period.as_of(now));
+    /// The ISO week, where the query names one.
+    pub(super) fn week(&self, now: TimeMs, zone: &TimeZone) -> Result<Option<Period>, Problem> {
+        let Some(week) = self.get("week") else { return Ok(None) };
+        let asked = Period::iso_week(week, zone).map(|period| Some(period.as_of(now)));
         asked.map_err(|_| Problem::bad("week", "an ISO week such as 2026-W47", Some(week)))
     }
 
-    /// The full hours from `start` to `end`, or the ISO week.
-    pub(super) fn period(&self, now: TimeMs, zone: &TimeZone) -> Result<Period, Problem> {
+    /// The full hours from `start` to `end`, or the ISO week, where the query has either.
+    pub(super) fn period(&self, now: TimeMs, zone: &TimeZone) -> Result<Option<Period>, Problem> {
         let Some(field) = ["start", "end"].into_iter().find(|field| self.get(field).is_some()) else {
             return self.week(now, zone);
         };
@@ -107,7 +104,7 @@ impl Asked {
         let shown = |time| jiff::Timestamp::from_millisecond(time).unwrap_or_default().to_string();
         let hours = Period::between(&shown(range.start), &shown(range.end), zone);
         let period = hours.map_err(|error| Problem::bad(field, error.to_string(), self.get(field)))?;
-        Ok(period.as_of(now))
+        Ok(Some(period.as_of(now)))
     }
 
     /// Is the list asked for as CSV?

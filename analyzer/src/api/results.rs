@@ -52,7 +52,7 @@ pub(super) fn routes<S: Results + Clone + 'static>(table: Table<S>) -> Table<S> 
         )
         .get(
             Route::new("/findings", "Findings of a week's report, or of the hours from start to end")
-                .about("With start or end the query has no week; with none of them it is this week.")
+                .about("With start or end the query has no week.")
                 .hours(MAX_HOURS)
                 .asks(&[WEEK, LIMIT, CURSOR]),
             findings,
@@ -132,6 +132,11 @@ async fn report<S: Results>(app: App<S>, asked: Asked) -> Answer<Arc<Report>> {
     build(&app, asked.week((app.now)(), &app.zone)?).await
 }
 
-async fn build<S: Results>(app: &App<S>, period: Period) -> Result<Arc<Report>, Problem> {
-    Ok(app.reads.report(&app.store, period, &app.pricing).await?)
+/// Of the period; where none is asked for, of the week that `/report` opens.
+async fn build<S: Results>(app: &App<S>, period: Option<Period>) -> Result<Arc<Report>, Problem> {
+    let report = match period {
+        Some(period) => app.reads.report(&app.store, period, &app.pricing).await,
+        None => app.reads.newest_report(&app.store, ((app.now)(), &app.zone), &app.pricing).await,
+    };
+    Ok(report?)
 }

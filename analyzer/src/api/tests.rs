@@ -9,7 +9,8 @@ use super::table;
 use crate::config::ReadLimits;
 use crate::judge::tests::START;
 use crate::serve::tests::{Served, serve, serve_within};
-use goodput_store::{Events, Store};
+use goodput_store::{Events, Place, Results as _, Store};
+use goodput_testing::bare;
 use goodput_verdict::{Class, Culprit, Group, HOUR_MS};
 
 const HOURS: &str = "start=2026-11-21T03:00:00Z&end=2026-11-21T05:00:00Z";
@@ -226,6 +227,27 @@ async fn findings_are_those_of_a_week_or_of_hours() {
     assert_eq!(lost, all);
     let before = "start=2026-01-01&end=2026-01-02";
     assert!(data(&served, &format!("/findings?{before}")).await.is_empty());
+}
+
+#[tokio::test]
+async fn without_a_week_the_report_is_that_of_the_last_full_one_and_of_this_one_only_where_that_has_no_verdicts() {
+    let served = serve("n1").await;
+    let told = async || {
+        let (status, _, report) = served.get("/api/v1/report").await;
+        assert_eq!(status, 200);
+        let report: Value = serde_json::from_str(&report).unwrap();
+        let classes = data(&served, "/findings").await.iter().map(|f| f["class"].to_string()).collect::<Vec<_>>();
+        (report["period"]["label"].to_string(), classes)
+    };
+    let held = |class: &str| vec![format!("\"{class}\"")];
+    assert_eq!(told().await, ("\"2026-W47\"".to_owned(), held("idle_held")), "so far");
+    let week_ago = START - 7 * 24 * HOUR_MS;
+    let late = bare(Class::DataloaderStorage, week_ago..week_ago + HOUR_MS);
+    let place = Place { cluster: None, node: "n1" };
+    served.store.replace(place, week_ago..week_ago + HOUR_MS, &[late]).await.unwrap();
+    assert_eq!(told().await, ("\"2026-W46\"".to_owned(), held("dataloader_storage")));
+    let page = served.get("/report").await.2;
+    assert!(page.contains("<title>Goodput 2026-W46</title>"), "the same week as the page");
 }
 
 #[test]

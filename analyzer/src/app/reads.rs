@@ -8,11 +8,14 @@ use std::time::Duration;
 
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use parking_lot::Mutex;
 use tokio::sync::{Mutex as Turn, OwnedSemaphorePermit, Semaphore};
 
 use crate::config::ReadLimits;
 use crate::report::{Period, Pricing, Report, stored};
+use goodput_exposition::sample::TimeMs;
 use goodput_store::{Results, StoreError};
 
 /// A request waits this long for a place.
@@ -142,6 +145,21 @@ impl Reads {
         Ok(report)
     }
 
+    /// The report of the last full week; where that has no verdicts, of the week that goes on.
+    pub(crate) async fn newest_report<S: Results>(
+        &self,
+        store: &S,
+        (now, zone): (TimeMs, &TimeZone),
+        pricing: &Pricing,
+    ) -> Result<Arc<Report>, NoReport> {
+        let instant = Timestamp::from_millisecond(now).unwrap_or_default();
+        let last = self.report(store, Period::last_week(instant, zone).as_of(now), pricing).await?;
+        match last.accounted {
+            Some(_) => Ok(last),
+            None => self.report(store, Period::this_week(instant, zone).as_of(now), pricing).await,
+        }
+    }
+
     fn kept(&self, period: &Period, version: u64) -> Option<Arc<Report>> {
         let kept = self.kept.lock();
         let found = kept.iter().find(|kept| is_same(&kept.period, period) && kept.version == version);
@@ -171,8 +189,6 @@ impl Reads {
 
 #[cfg(test)]
 mod tests {
-    use jiff::tz::TimeZone;
-
     use super::*;
     use crate::judge::tests::START;
     use crate::serve::tests::serve_within;

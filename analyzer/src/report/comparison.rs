@@ -4,8 +4,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::build::Ledger;
+use super::sum::Amount;
 use super::summed::Item;
-use super::{LEAST_COVERAGE, MS_PER_HOUR, Period};
+use super::{LEAST_COVERAGE, MS_PER_HOUR, Period, text};
 use goodput_exposition::sample::TimeMs;
 use goodput_verdict::{Class, Stretch};
 
@@ -36,7 +37,7 @@ struct Side<'a, 'p> {
 }
 
 /// Until when the verdicts of a period reach.
-pub(super) fn reach(items: &[Item<'_>]) -> Option<TimeMs> {
+pub(crate) fn reach(items: &[Item<'_>]) -> Option<TimeMs> {
     items.iter().map(|item| item.interval().end_ms).max()
 }
 
@@ -46,25 +47,44 @@ pub(super) fn comparison<'a, 'p>(
     items: &[Item<'_>],
     before: &'a [Item<'p>],
 ) -> (Comparison, Option<&'a [Item<'p>]>) {
-    let other = period.compared(reach(items));
-    let (capacity, capacity_before) = (Ledger::of(items).capacity().ms, Ledger::of(before).capacity().ms);
-    let differs = (capacity - capacity_before).abs() as f64;
-    let now =
-        Side { label: &period.label, start_ms: period.start_ms, end_ms: period.start_ms + other.length_ms(), items };
-    let then = Side { label: &other.label, start_ms: other.start_ms, end_ms: other.end_ms, items: before };
-    let hindrance = match before {
-        [] => Some(format!("no verdicts are stored for {}", other.label)),
-        _ => now.lack().or_else(|| then.lack()).map(|lack| format!("not comparable: {lack}")),
-    };
-    let comparable = hindrance.is_none().then_some(before);
-    let comparison = Comparison {
-        hindrance,
-        has_same_capacity: differs <= SAME_CAPACITY * capacity_before as f64,
-        start_ms: other.start_ms,
-        end_ms: other.end_ms,
-        label: other.label,
-    };
-    (comparison, comparable)
+    Comparison::of(period, items, period.compared(reach(items)), before)
+}
+
+impl Comparison {
+    /// Of the items of a period with those of another, and the latter: none where the two cannot be compared.
+    pub(crate) fn of<'a, 'p>(
+        period: &Period,
+        items: &[Item<'_>],
+        other: Period,
+        before: &'a [Item<'p>],
+    ) -> (Self, Option<&'a [Item<'p>]>) {
+        let (capacity, capacity_before) = (Ledger::of(items).capacity().ms, Ledger::of(before).capacity().ms);
+        let differs = (capacity - capacity_before).abs() as f64;
+        let end_ms = period.end_so_far(reach(items));
+        let now = Side { label: &period.label, start_ms: period.start_ms, end_ms, items };
+        let then = Side { label: &other.label, start_ms: other.start_ms, end_ms: other.end_ms, items: before };
+        let hindrance = match before {
+            [] => Some(format!("no verdicts are stored for {}", other.label)),
+            _ => now.lack().or_else(|| then.lack()).map(|lack| format!("not comparable: {lack}")),
+        };
+        let comparable = hindrance.is_none().then_some(before);
+        let comparison = Self {
+            hindrance,
+            has_same_capacity: differs <= SAME_CAPACITY * capacity_before as f64,
+            start_ms: other.start_ms,
+            end_ms: other.end_ms,
+            label: other.label,
+        };
+        (comparison, comparable)
+    }
+
+    /// The difference of two times to be read: in GPU-hours, or in points of their shares where capacity is another.
+    pub(crate) fn change(&self, now: &Amount, before: &Amount) -> String {
+        if self.has_same_capacity {
+            return now.hours_change(before);
+        }
+        text::points(now.share.zip(before.share).map(|(now, before)| now - before))
+    }
 }
 
 impl Side<'_, '_> {

@@ -95,15 +95,24 @@ impl Period {
         Ok(Self::new(format!("{start} to {end}"), &from, &to, None))
     }
 
+    /// These hours.
+    pub(crate) fn hours(hours: &std::ops::Range<TimeMs>, zone: &TimeZone) -> Self {
+        let (from, to) = (zoned(hours.start, zone), zoned(hours.end, zone));
+        Self::new(format!("{} to {}", rfc3339(&from), rfc3339(&to)), &from, &to, None)
+    }
+
     /// The stretch before this one: the week before, or as many hours before.
     #[must_use]
     pub fn previous(&self) -> Self {
         if let Some(week) = self.week {
             return Self::of_week(week_before(week), &self.time_zone);
         }
-        let start = self.start_ms - self.length_ms();
-        let (from, to) = (self.local(start), self.local(self.start_ms));
-        Self::new(format!("{} to {}", rfc3339(&from), rfc3339(&to)), &from, &to, None)
+        Self::hours(&(self.start_ms - self.length_ms()..self.start_ms), &self.time_zone)
+    }
+
+    /// The same under another label.
+    pub(crate) fn named(self, label: String) -> Self {
+        Self { label, ..self }
     }
 
     /// The same, as it is at `now`.
@@ -115,15 +124,32 @@ impl Period {
     /// What this one is compared with: the stretch before; of a period that goes on, and has verdicts until `reach`, as
     /// many full hours of it.
     pub(super) fn compared(&self, reach: Option<TimeMs>) -> Self {
-        let before = self.previous();
-        let Some(reach) = reach.filter(|reach| !self.is_over && *reach < self.end_ms) else { return before };
-        let had = -(self.start_ms - reach).div_euclid(HOUR_MS) * HOUR_MS;
-        let (from, to) = (self.local(before.start_ms), self.local((before.start_ms + had).min(before.end_ms)));
-        let label = match before.week {
-            Some(_) => format!("{} to {} of {}", from.strftime("%a"), to.strftime("%a %H:%M"), before.label),
+        self.beside(self.previous(), reach)
+    }
+
+    /// The other period; while this one goes on, and has verdicts until `reach`, as many full hours of it.
+    pub(crate) fn beside(&self, other: Self, reach: Option<TimeMs>) -> Self {
+        let had = self.end_so_far(reach) - self.start_ms;
+        if had == self.length_ms() || had >= other.length_ms() {
+            return other;
+        }
+        let (from, to) = (self.local(other.start_ms), self.local(other.start_ms + had));
+        let label = match other.week {
+            Some(_) => format!("{} to {} of {}", from.strftime("%a"), to.strftime("%a %H:%M"), other.label),
             None => format!("{} to {}", rfc3339(&from), rfc3339(&to)),
         };
         Self::new(label, &from, &to, None)
+    }
+
+    /// The end; of a period that goes on, and has verdicts until `reach`, the end of the full hour that they reach into.
+    pub(super) fn end_so_far(&self, reach: Option<TimeMs>) -> TimeMs {
+        let reach = reach.filter(|reach| !self.is_over && *reach < self.end_ms);
+        reach.map_or(self.end_ms, |reach| self.start_ms - (self.start_ms - reach).div_euclid(HOUR_MS) * HOUR_MS)
+    }
+
+    /// Is it a whole ISO week?
+    pub(crate) fn is_week(&self) -> bool {
+        self.week.is_some()
     }
 
     /// Milliseconds from start to end.

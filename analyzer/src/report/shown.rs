@@ -66,10 +66,7 @@ impl Report {
     /// The difference of two times to be read: in GPU-hours, or in points of their shares where capacity is another.
     #[must_use]
     pub fn change(&self, now: &Amount, before: &Amount) -> String {
-        if self.comparison.has_same_capacity {
-            return now.hours_change(before);
-        }
-        text::points(now.share.zip(before.share).map(|(now, before)| now - before))
+        self.comparison.change(now, before)
     }
 
     /// How much of capacity has data, to be read.

@@ -20,9 +20,9 @@ pub async fn stored(verdicts: &impl ReadVerdicts, period: Period, prices: &[Pric
     let range = period.start_ms..period.end_ms;
     let achieved = verdicts.achieved(range.clone()).await?;
     let mut held = throughput::Held::of(&achieved);
-    let mut items = read(verdicts, &range, prices, (!achieved.is_empty()).then_some(&mut held)).await?;
+    let mut items = read(verdicts, &range, None, prices, (!achieved.is_empty()).then_some(&mut held)).await?;
     let before = period.compared(reach(&items));
-    let mut previous = read(verdicts, &(before.start_ms..before.end_ms), prices, None).await?;
+    let mut previous = read(verdicts, &(before.start_ms..before.end_ms), None, prices, None).await?;
     let known = known_clusters(items.iter().chain(&previous).map(|item| item.interval()));
     recall(&known, items.iter_mut().chain(&mut previous).map(|item| item.interval_mut()));
     let mut report = summed(&items, &previous, period, prices);
@@ -62,10 +62,11 @@ fn names(series: &[Labels], report: &Report) -> Names {
     names
 }
 
-/// What is summed of a range. Who held GPUs while counters grew is told hour by hour.
+/// What is summed of a range, of all nodes or of those of one name. Who held GPUs while counters grew is told hour by hour.
 async fn read<'p>(
     verdicts: &impl ReadVerdicts,
     range: &Range<TimeMs>,
+    node: Option<&str>,
     prices: &'p [Price],
     mut held: Option<&mut throughput::Held<'_>>,
 ) -> Result<Vec<Item<'p>>, StoreError> {
@@ -73,9 +74,9 @@ async fn read<'p>(
     for day in days(range) {
         let has_one_price =
             !prices.iter().any(|price| day.start < price.valid_from_ms && price.valid_from_ms < day.end);
-        let is_whole = day.end - day.start == DAY_MS && has_one_price;
+        let is_whole = day.end - day.start == DAY_MS && has_one_price && node.is_none();
         let read =
-            if is_whole && held.is_none() { verdicts.day(day.start).await? } else { verdicts.hours(day, None).await? };
+            if is_whole && held.is_none() { verdicts.day(day.start).await? } else { verdicts.hours(day, node).await? };
         for one in read {
             if let Some(held) = &mut held {
                 held.add(&one);
@@ -92,7 +93,17 @@ pub(crate) async fn items<'p>(
     range: &Range<TimeMs>,
     prices: &'p [Price],
 ) -> Result<Vec<Item<'p>>, StoreError> {
-    let mut items = read(verdicts, range, prices, None).await?;
+    items_of(verdicts, range, None, prices).await
+}
+
+/// What is summed of a range, of all nodes or of those of one name.
+pub(crate) async fn items_of<'p>(
+    verdicts: &impl ReadVerdicts,
+    range: &Range<TimeMs>,
+    node: Option<&str>,
+    prices: &'p [Price],
+) -> Result<Vec<Item<'p>>, StoreError> {
+    let mut items = read(verdicts, range, node, prices, None).await?;
     let known = known_clusters(items.iter().map(Item::interval));
     recall(&known, items.iter_mut().map(Item::interval_mut));
     Ok(items)

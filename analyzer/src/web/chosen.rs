@@ -6,6 +6,7 @@ use jiff::tz::TimeZone;
 use serde::Deserialize;
 
 use super::clock::{Clock, HOUR_MS, instant, rfc3339};
+use super::kept::given;
 use super::page::{Link, Problem};
 use crate::report::period::parse_time;
 use crate::report::{Period, PeriodError};
@@ -24,6 +25,14 @@ pub(super) struct PeriodQuery {
     period: Option<String>,
     start: Option<String>,
     end: Option<String>,
+}
+
+impl PeriodQuery {
+    /// Of the fields `period`, `start` and `end`, or what stands for them; what is empty is not given.
+    pub(super) fn of(fields: [&Option<String>; 3]) -> Self {
+        let [period, start, end] = fields.map(|field| given(field).map(str::to_owned));
+        Self { period, start, end }
+    }
 }
 
 #[cfg(test)]
@@ -116,6 +125,25 @@ impl Chosen {
         format!("{start} to {end}, {}", self.clock.zone_name())
     }
 
+    /// `2026-W47`, or `Sat 21 Nov 2026 03:00–05:00`.
+    pub(super) fn name(&self) -> String {
+        self.week().map_or_else(|| self.clock.stretch(self.start_ms, self.end_ms), str::to_owned)
+    }
+
+    /// As the report has it.
+    pub(super) fn period(&self) -> Period {
+        let week = self.week().and_then(|week| Period::iso_week(week, &self.clock.zone).ok());
+        week.unwrap_or_else(|| Period::hours(&self.range(), &self.clock.zone)).as_of(self.now)
+    }
+
+    /// Another period, seen at the same time.
+    pub(super) fn over(&self, period: &Period) -> Self {
+        match period.is_week() {
+            true => Self::of_week(period.clone(), self.now, self.clock.clone()),
+            false => Self::hours(&(period.start_ms..period.end_ms), self.now, self.clock.clone()),
+        }
+    }
+
     /// Does it reach to now, so that the page will change?
     pub(super) fn is_open(&self) -> bool {
         self.end_ms > self.now
@@ -124,6 +152,12 @@ impl Chosen {
     /// The ISO week, where that was asked for.
     pub(super) fn week(&self) -> Option<&str> {
         self.query.strip_prefix("period=").filter(|period| period.contains("-W"))
+    }
+
+    /// What asks for it, as the hidden fields of a form.
+    pub(super) fn fields(&self) -> Vec<(String, String)> {
+        let fields = self.query.split('&').filter_map(|field| field.split_once('='));
+        fields.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
     }
 
     /// What asks the API for it.

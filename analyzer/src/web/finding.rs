@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::chosen::Chosen;
 use super::link;
 use super::page::Link;
+use super::sorted::Heads;
 use crate::report::site::evidence;
 use crate::report::{Finding, FindingGroup, Losses, Recoverable, text};
 
@@ -46,6 +47,8 @@ pub(super) struct Member {
 pub(super) struct Lines {
     pub(super) lines: Vec<Line>,
     pub(super) has_money: bool,
+    /// Of the columns that they can be sorted by.
+    pub(super) heads: Heads,
 }
 
 impl Lines {
@@ -54,6 +57,7 @@ impl Lines {
         Self {
             lines: groups.iter().map(|group| line(group, losses, chosen)).collect(),
             has_money: losses.groups.iter().any(|group| !group.lost.cost.is_empty()),
+            heads: Heads::default(),
         }
     }
 

@@ -2,16 +2,28 @@
 
 use askama::Template;
 use axum::extract::{Query, State};
+use serde::Deserialize;
 
 use super::chosen::{Chosen, PeriodQuery};
 use super::finding::Lines;
+use super::kept::given;
 use super::page::{Frame, Link, Page, show};
-use super::part::{Part, PartQuery};
+use super::part::PartQuery;
 use super::picker::Picker;
 use super::share::{Tile, tiles};
+use super::sorted::Key;
+use super::table::{On, Table, holds};
 use crate::app::App;
-use crate::report::{Ledger, Losses, items};
+use crate::report::{FindingGroup, Ledger, Losses, items};
 use goodput_store::Results;
+
+/// Which findings are wanted, by parts of names.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Wanted {
+    class: Option<String>,
+    run: Option<String>,
+    node: Option<String>,
+}
 
 #[derive(Template)]
 #[template(path = "web/findings.html")]
@@ -21,7 +33,7 @@ struct Findings {
     period: String,
     tiles: Vec<Tile>,
     all: Lines,
-    part: Part,
+    table: Table,
     /// The report of the week, where the period is one.
     report: Option<Link>,
     api: String,
@@ -31,20 +43,53 @@ pub(super) async fn page<S: Results>(
     State(app): State<App<S>>,
     Query(query): Query<PeriodQuery>,
     Query(part): Query<PartQuery>,
+    Query(wanted): Query<Wanted>,
 ) -> Page {
     let chosen = Chosen::of(&query, (app.now)(), &app.zone)?;
     let items = items(&app.store, &chosen.range(), &app.pricing.prices).await?;
     let ledger = Ledger::of(&items);
     let losses = Losses::of(&items, None, ledger.capacity().ms);
-    let part = Part::of(&part, losses.groups.len(), &format!("/findings?{}", chosen.query))?;
+    let mut groups: Vec<FindingGroup> =
+        losses.groups.iter().filter(|group| wanted.has(group, &losses)).cloned().collect();
+    let has_money = losses.groups.iter().any(|group| !group.lost.cost.is_empty());
+    // Findings are ranked by cost, which is GPU-time where not all have a price.
+    let columns = if has_money { ["cost", "lost", "finding", "back"] } else { ["lost", "finding", "back", "cost"] };
+    let fields = [("class", "class", &wanted.class), ("run", "run", &wanted.run), ("node", "node", &wanted.node)];
+    let on = On { path: "/findings", chosen: &chosen, fields };
+    let mut table = Table::of(on, &part, &mut groups, &columns, key)?;
     show(&Findings {
         frame: Frame::new("Findings", vec![chosen.fleet()], chosen.is_open()),
-        picker: Picker::of(&chosen, "/findings"),
+        picker: Picker::of(&chosen, "/findings").keeping(table.kept.clone()).comparing(&chosen, None, None),
         period: chosen.show(),
         tiles: tiles(&ledger),
-        all: Lines::of(&losses, &losses.groups[part.rows.clone()], &chosen),
-        part,
+        all: Lines {
+            heads: std::mem::take(&mut table.heads),
+            ..Lines::of(&losses, &groups[table.part.rows.clone()], &chosen)
+        },
+        table,
         api: chosen.week().map_or_else(|| chosen.hours_query(), |week| format!("week={week}")),
         report: chosen.week().map(|week| Link::new(format!("/report?week={week}"), format!("The report of {week}"))),
     })
+}
+
+impl Wanted {
+    /// A group is, where one of its findings is.
+    fn has(&self, group: &FindingGroup, losses: &Losses) -> bool {
+        let is_class = holds(group.class.name(), &self.class) || holds(group.class.title(), &self.class);
+        is_class
+            && group.findings.iter().filter_map(|n| losses.findings.get(*n)).any(|finding| {
+                let is_run = holds(finding.owner.as_deref().unwrap_or_default(), &self.run);
+                is_run && (given(&self.node).is_none() || finding.places.iter().any(|p| holds(&p.node, &self.node)))
+            })
+    }
+}
+
+/// What the table is sorted by.
+fn key(group: &FindingGroup, column: &str) -> Key {
+    match column {
+        "finding" => Key::Text(group.class.title().to_owned()),
+        "back" => Key::number(group.recoverable.as_ref().map_or(-1, |back| back.high.gpu_ms)),
+        "cost" => Key::number(group.lost.cost.first().map_or(0, |cost| cost.micros)),
+        _ => Key::number(group.lost.gpu_ms),
+    }
 }

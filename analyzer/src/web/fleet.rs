@@ -2,6 +2,7 @@
 
 use askama::Template;
 use axum::extract::{Query, State};
+use serde::Deserialize;
 
 use super::chosen::{Chosen, PeriodQuery};
 use super::clock::HOUR_MS;
@@ -10,12 +11,23 @@ use super::finding::Lines;
 use super::link;
 use super::outlook::Outlook;
 use super::page::{Frame, Link, Page, Problem, show};
-use super::part::{Part, PartQuery};
+use super::part::PartQuery;
 use super::picker::Picker;
 use super::share::{Shares, Tile, greatest_loss, judged_otherwise, tiles};
+use super::sorted::Key;
+use super::table::{On, Table, holds};
 use crate::app::App;
 use crate::report::{Amount, FORMULA, Item, Ledger, Losses, Names, items, text};
 use goodput_store::{Place, Results, Samples};
+
+/// What nodes are sorted by; the first is how they are counted.
+const COLUMNS: [&str; 5] = ["loss", "node", "gpus", "hours", "goodput"];
+
+/// Which nodes are wanted, by a part of their name.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Wanted {
+    node: Option<String>,
+}
 
 /// Findings to begin with.
 const FIRST: usize = 5;
@@ -35,7 +47,7 @@ struct Fleet {
     others: Option<(String, Link)>,
     outlook: Outlook,
     nodes: Vec<Node>,
-    part: Part,
+    table: Table,
     api: String,
     judged_until: Option<String>,
     /// From when until when there is data, and the day that it ends on; where the period has none.
@@ -60,6 +72,7 @@ pub(super) async fn page<S: Samples + Results>(
     State(app): State<App<S>>,
     Query(query): Query<PeriodQuery>,
     Query(part): Query<PartQuery>,
+    Query(wanted): Query<Wanted>,
 ) -> Page {
     let chosen = Chosen::of(&query, (app.now)(), &app.zone)?;
     let items = items(&app.store, &chosen.range(), &app.pricing.prices).await?;
@@ -67,12 +80,14 @@ pub(super) async fn page<S: Samples + Results>(
     let newest = if items.is_empty() { newest(&app, &chosen).await? } else { None };
     let losses = Losses::of(&items, None, ledger.capacity().ms);
     let progress = app.progress.borrow();
-    let nodes = by_loss(&items, |item| Some(Place::new(&item.cluster, &item.node)));
-    let part = Part::of(&part, nodes.len(), &format!("/?{}", chosen.query))?;
+    let mut nodes =
+        by_loss(&items, |item| holds(&item.node, &wanted.node).then(|| Place::new(&item.cluster, &item.node)));
+    let on = On { path: "/", chosen: &chosen, fields: [("node", "node", &wanted.node)] };
+    let table = Table::of(on, &part, &mut nodes, &COLUMNS, key)?;
     show(&Fleet {
         newest,
         frame: Frame::new("Fleet", Vec::new(), chosen.is_open()),
-        picker: Picker::of(&chosen, "/"),
+        picker: Picker::of(&chosen, "/").keeping(table.kept.clone()).comparing(&chosen, None, None),
         period: chosen.show(),
         formula: FORMULA,
         tiles: tiles(&ledger),
@@ -81,13 +96,25 @@ pub(super) async fn page<S: Samples + Results>(
         first: Lines::of(&losses, &losses.groups[..losses.groups.len().min(FIRST)], &chosen),
         others: others(&losses, &chosen),
         outlook: Outlook::of(&progress, &Names::of_all(&app.store), &chosen),
-        nodes: nodes[part.rows.clone()].iter().map(|node| row(node, &chosen)).collect(),
-        part,
+        nodes: nodes[table.part.rows.clone()].iter().map(|node| row(node, &chosen)).collect(),
+        table,
         api: format!("by=node&{}", chosen.hours_query()),
         judged_until: progress.judged_until_ms.map(|time| chosen.clock.show(time)),
         sources: app.intake.account().last_sample.len(),
         zone: chosen.clock.zone_name(),
     })
+}
+
+/// What the table is sorted by.
+fn key(counted: &Counted<'_, Place<'_>>, column: &str) -> Key {
+    let Counted { key: Place { node, .. }, gpus, ledger, .. } = counted;
+    match column {
+        "node" => Key::Text((*node).to_owned()),
+        "gpus" => Key::count(gpus.len()),
+        "hours" => Key::number(ledger.capacity().ms),
+        "goodput" => Key::ratio(ledger.goodput()),
+        _ => Key::number(ledger.lost().gpu_ms),
+    }
 }
 
 /// The findings that are not among the first.

@@ -13,6 +13,7 @@ mod attempts;
 mod axis;
 mod chosen;
 mod clock;
+mod compare;
 mod counted;
 mod curve;
 mod evidence;
@@ -22,6 +23,7 @@ mod fleet;
 mod gpu;
 mod health;
 mod jobs;
+mod kept;
 mod link;
 mod node;
 mod outlook;
@@ -33,9 +35,11 @@ mod run;
 mod runs;
 mod search;
 mod share;
+mod sorted;
 mod state;
 mod stretch;
 mod strip;
+mod table;
 #[cfg(test)]
 mod tests;
 
@@ -62,6 +66,7 @@ pub(crate) fn routes<S: Samples + Results + Clone + 'static>() -> Router<App<S>>
         .route("/runs/{run}", get(run::page::<S>))
         .route("/clusters/{cluster}/runs/{run}", get(run::page_within::<S>))
         .route("/search", get(search::page::<S>))
+        .route("/compare", get(compare::page::<S>))
         .route("/report", get(report::page::<S>))
         .route("/state", get(state::page::<S>))
         .route("/assets/{name}", get(assets::file))

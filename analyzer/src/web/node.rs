@@ -97,7 +97,7 @@ async fn render<S: Samples + Results>(
     let ledger = Ledger::unpriced(&intervals);
     show(&Node {
         frame: Frame::new(format!("Node {name}"), vec![chosen.fleet()], chosen.is_open()),
-        picker: Picker::of(&chosen, &path),
+        picker: Picker::of(&chosen, &path).comparing(&chosen, Some(&name), cluster.as_ref()),
         period: chosen.show(),
         tiles: tiles(&ledger),
         shares: Shares::of(&ledger),

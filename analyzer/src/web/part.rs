@@ -13,6 +13,15 @@ const ROWS: usize = 100;
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct PartQuery {
     page: Option<String>,
+    /// The order of the rows.
+    pub(super) sort: Option<String>,
+}
+
+#[cfg(test)]
+impl PartQuery {
+    pub(super) fn of(page: &str, sort: &str) -> Self {
+        Self { page: Some(page.to_owned()), sort: Some(sort.to_owned()) }
+    }
 }
 
 /// Which rows, and where the others are.
@@ -52,7 +61,8 @@ mod tests {
     #[test]
     fn every_row_is_in_one_part_and_a_part_that_is_not_there_is_named() {
         let part = |page: Option<&str>, all| {
-            let part = Part::of(&PartQuery { page: page.map(str::to_owned) }, all, "/x?p=1").map_err(|p| p.what)?;
+            let part = Part::of(&PartQuery { page: page.map(str::to_owned), sort: None }, all, "/x?p=1")
+                .map_err(|p| p.what)?;
             Ok::<_, String>((part.rows, part.links.iter().map(|link| link.href.clone()).collect::<Vec<_>>()))
         };
         assert_eq!(part(None, 0), Ok((0..0, vec![])));

@@ -2,6 +2,7 @@
 //! and what was chosen stands in the address.
 
 use super::chosen::{Chosen, MAX_DAYS};
+use super::kept::Kept;
 use super::page::Link;
 
 /// As `<input type="datetime-local">` takes times.
@@ -22,14 +23,18 @@ pub(super) struct Picker {
     pub(super) week: String,
     pub(super) zone: String,
     pub(super) max_days: i64,
+    /// What other periods keep.
+    pub(super) kept: Kept,
+    /// The period beside the one before.
+    pub(super) compare: Option<Link>,
 }
 
 impl Picker {
     pub(super) fn of(chosen: &Chosen, path: &str) -> Self {
         let mut periods = chosen.choices(path);
         if !periods.iter().any(|link| link.is_current) {
-            let own = chosen.week().map_or_else(|| chosen.clock.stretch(chosen.start_ms, chosen.end_ms), str::to_owned);
-            periods.push(Link { href: format!("{path}?{}", chosen.query), text: own, is_current: true });
+            let href = format!("{path}?{}", chosen.query);
+            periods.push(Link { href, text: chosen.name(), is_current: true });
         }
         Self {
             path: path.to_owned(),
@@ -41,7 +46,24 @@ impl Picker {
             week: chosen.week_of(chosen.end_ms - 1),
             zone: chosen.clock.zone_name(),
             max_days: MAX_DAYS,
+            kept: Kept::default(),
+            compare: None,
         }
+    }
+
+    /// The same, that keeps these fields.
+    pub(super) fn keeping(mut self, kept: Kept) -> Self {
+        let more = kept.query();
+        let links = self.periods.iter_mut().chain([&mut self.earlier]).chain(&mut self.later);
+        links.for_each(|link| link.href.push_str(&more));
+        Self { kept, ..self }
+    }
+
+    /// The same, with a link to the comparison of the fleet or of one node.
+    pub(super) fn comparing(self, chosen: &Chosen, node: Option<&String>, cluster: Option<&String>) -> Self {
+        let whose = Kept::of([("node", &node.cloned()), ("cluster", &cluster.cloned())]);
+        let href = format!("/compare?{}{}", chosen.query, whose.query());
+        Self { compare: Some(Link::new(href, "compare with the time before")), ..self }
     }
 }
 

@@ -32,16 +32,12 @@ pub(super) async fn page<S: Results>(State(app): State<App<S>>, Query(query): Qu
     let now = (app.now)();
     let weeks = [Period::last_week(instant(now), &app.zone), Period::this_week(instant(now), &app.zone)];
     let [last, this] = weeks.map(|week| week.as_of(now));
-    let report = async |period: Period| app.reads.report(&app.store, period, &app.pricing).await;
     let report = match &query.week {
         Some(week) => {
             let period = Period::iso_week(week, &app.zone).map_err(|error| Problem::bad(format!("week: {error}")))?;
-            report(period.as_of(now)).await?
+            app.reads.report(&app.store, period.as_of(now), &app.pricing).await?
         }
-        None => match report(last.clone()).await? {
-            empty if empty.accounted.is_none() => report(this.clone()).await?,
-            full => full,
-        },
+        None => app.reads.newest_report(&app.store, (now, &app.zone), &app.pricing).await?,
     };
     if report.accounted.is_none() {
         let told = no_data(&app, &report).await?;

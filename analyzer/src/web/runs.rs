@@ -6,13 +6,15 @@ use serde::Deserialize;
 
 use super::chosen::{Chosen, PeriodQuery};
 use super::counted::{Counted, by_loss};
+use super::kept::{Kept, given};
 use super::link;
 use super::page::{Frame, Link, Page, show};
-use super::part::{Part, PartQuery};
+use super::part::PartQuery;
 use super::picker::Picker;
 use super::share::{Shares, greatest_loss};
+use super::sorted::Key as SortKey;
+use super::table::{On, Table, holds};
 use crate::app::App;
-use crate::report::site::escaped;
 use crate::report::{Item, Ledger, items, text};
 use goodput_store::Results;
 use goodput_verdict::Group;
@@ -21,7 +23,12 @@ use goodput_verdict::Group;
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Wanted {
     account: Option<String>,
+    /// A part of the name.
+    run: Option<String>,
 }
+
+/// What runs are sorted by; the first is how they are counted.
+const COLUMNS: [&str; 6] = ["loss", "run", "gpus", "held", "productive", "cost"];
 
 #[derive(Template)]
 #[template(path = "web/runs.html")]
@@ -31,7 +38,7 @@ struct Runs {
     period: String,
     account: Option<String>,
     rows: Vec<Row>,
-    part: Part,
+    table: Table,
     api: String,
     has_money: bool,
 }
@@ -56,24 +63,39 @@ pub(super) async fn page<S: Results>(
     State(app): State<App<S>>,
     Query(query): Query<PeriodQuery>,
     Query(part): Query<PartQuery>,
-    Query(Wanted { account }): Query<Wanted>,
+    Query(Wanted { account, run }): Query<Wanted>,
 ) -> Page {
     let chosen = Chosen::of(&query, (app.now)(), &app.zone)?;
     let items = items(&app.store, &chosen.range(), &app.pricing.prices).await?;
+    let account = given(&account).map(str::to_owned);
     let is_wanted = |item: &&Item<'_>| account.is_none() || item.account == account;
-    let runs = by_loss(&items, |item| Some(item).filter(is_wanted).and_then(key));
-    let of_account = account.as_ref().map_or(String::new(), |account| format!("&account={}", escaped(account)));
-    let part = Part::of(&part, runs.len(), &format!("/runs?{}{of_account}", chosen.query))?;
+    let named = |key: &Key<'_>| holds(key.1, &run);
+    let mut runs = by_loss(&items, |item| Some(item).filter(is_wanted).and_then(key).filter(named));
+    let of_account = Kept::of([("account", &account)]).query();
+    let fields = [("run", "run", &run), ("account", "account", &account)];
+    let table = Table::of(On { path: "/runs", chosen: &chosen, fields }, &part, &mut runs, &COLUMNS, order)?;
     show(&Runs {
         frame: Frame::new("Runs", vec![chosen.fleet()], chosen.is_open()),
-        picker: Picker::of(&chosen, "/runs"),
+        picker: Picker::of(&chosen, "/runs").keeping(table.kept.clone()).comparing(&chosen, None, None),
         period: chosen.show(),
         account,
         has_money: !Ledger::of(&items).lost().cost.is_empty(),
         api: format!("by=run&{}{of_account}", chosen.hours_query()),
-        rows: runs[part.rows.clone()].iter().map(|run| row(run, &chosen)).collect(),
-        part,
+        rows: runs[table.part.rows.clone()].iter().map(|run| row(run, &chosen)).collect(),
+        table,
     })
+}
+
+/// What the table is sorted by.
+fn order(Counted { key: (_, name), gpus, ledger, .. }: &Counted<'_, Key<'_>>, column: &str) -> SortKey {
+    match column {
+        "run" => SortKey::Text((*name).to_owned()),
+        "gpus" => SortKey::count(gpus.len()),
+        "held" => SortKey::number(ledger.capacity().ms),
+        "productive" => SortKey::ratio(ledger.goodput()),
+        "cost" => SortKey::number(ledger.lost().cost.first().map_or(0, |cost| cost.micros)),
+        _ => SortKey::number(ledger.lost().gpu_ms),
+    }
 }
 
 /// Time that a run held.

@@ -1,7 +1,6 @@
 //! A ledger as pages show it: tiles, and a bar and table of classes.
 
 use super::clock::{Clock, HOUR_MS, rfc3339};
-use super::strip::WIDTH;
 use crate::report::{Amount, Ledger, Span, Sum, other_rules, text};
 use goodput_verdict::{Class, Interval};
 
@@ -20,10 +19,16 @@ pub(super) struct Share {
     /// The 90 % interval of it.
     pub(super) between: String,
     pub(super) percent: String,
-    /// Left edge and width in the bar.
+    /// Left edge and width in the bar, in percent of it.
     pub(super) x: String,
     pub(super) width: String,
+    /// The sign that stands for the class, and where it is written: in the middle of what is wide enough.
+    pub(super) key: &'static str,
+    pub(super) middle: Option<String>,
 }
+
+/// Percent of a bar: on a telephone and in a table as wide as a letter.
+const LEAST_LABELLED: f64 = 3.0;
 
 /// The classes that have time.
 pub(super) struct Shares {
@@ -35,17 +40,19 @@ pub(super) struct Shares {
 impl Shares {
     pub(super) fn of(ledger: &Ledger) -> Self {
         let whole = ledger.capacity().ms;
-        let scale = |ms: i64| if whole > 0 { ms as f64 / whole as f64 * WIDTH } else { 0.0 };
+        let scale = |ms: i64| if whole > 0 { ms as f64 / whole as f64 * 100.0 } else { 0.0 };
         let (mut classes, mut before) = (Vec::new(), 0);
         for class in Class::ALL {
             let sum = ledger.get(*class);
             let ms = sum.ms;
             if ms > 0 {
                 let amount = Amount::of(ms, whole);
-                let (x, width) = (text::fixed(scale(before)), text::fixed(scale(ms)));
+                let (x, width) = (scale(before), scale(ms));
+                let middle = (width >= LEAST_LABELLED).then(|| text::fixed(x + width / 2.0));
+                let (x, width, key) = (text::fixed(x), text::fixed(width), class.info().key);
                 let (hours, percent) = (amount.hours(), amount.percent());
                 let (between, meaning) = (text::between(sum.bounds(whole)), class.info().meaning);
-                classes.push(Share { class: class.name(), meaning, hours, between, percent, x, width });
+                classes.push(Share { class: class.name(), meaning, hours, between, percent, x, width, key, middle });
                 before += ms;
             }
         }

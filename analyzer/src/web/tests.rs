@@ -2,6 +2,8 @@
 
 mod acting;
 mod around;
+mod compare;
+mod tables;
 
 use std::collections::{BTreeSet, VecDeque};
 

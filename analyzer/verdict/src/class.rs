@@ -4,6 +4,7 @@
 //! tables of README and `docs/` to it. When a rule books time on the class is `goodput-rules`' to say.
 
 mod capacity;
+mod colour;
 mod comms;
 mod derate;
 mod feeding;
@@ -23,6 +24,7 @@ mod unexplained;
 
 use serde::{Deserialize, Serialize};
 
+use colour::ink;
 pub use gain::{Basis, Gain, Grade};
 pub use group::Group;
 pub use remedy::Remedy;
@@ -40,16 +42,32 @@ pub struct ClassInfo {
     pub version: u32,
     /// The class in one sentence.
     pub meaning: &'static str,
-    /// Its colour on a light page, `#rrggbb`.
+    /// Its colour on a light page, `#rrggbb`: a shade of the hue of its group.
     pub light: &'static str,
     /// Its colour on a dark page, `#rrggbb`.
     pub dark: &'static str,
+    /// The letter or digit that stands for it where it is drawn, so that nothing is told by colour alone.
+    pub key: &'static str,
     /// What is to be seen after acting.
     pub check: &'static str,
     /// What acting is said to return; `None` where no source gives a figure.
     pub gain: Option<&'static Gain>,
     /// What to do about it, most promising first. Only what is true: the loss is the most that a remedy can return.
     pub remedies: &'static [Remedy],
+}
+
+impl ClassInfo {
+    /// The colour, `#rrggbb`, of what is written on its colour on a light page.
+    #[must_use]
+    pub fn light_ink(&self) -> &'static str {
+        ink(self.light)
+    }
+
+    /// The colour, `#rrggbb`, of what is written on its colour on a dark page.
+    #[must_use]
+    pub fn dark_ink(&self) -> &'static str {
+        ink(self.dark)
+    }
 }
 
 /// The check of a class that has no signal of its own to look at.

@@ -8,8 +8,9 @@ pub(super) const COLLECTIVE_WAIT: ClassInfo = ClassInfo {
     group: Group::Comms,
     version: 6,
     meaning: "The GPU's kernels spun, at little power, until the other GPUs of its job were there.",
-    light: "#3b6ea5",
-    dark: "#79a7d8",
+    light: "#a877dc",
+    dark: "#c599ee",
+    key: "W",
     check: FALLS,
     gain: None,
     remedies: &[
@@ -41,8 +42,9 @@ pub(super) const STRAGGLER: ClassInfo = ClassInfo {
     group: Group::Comms,
     version: 5,
     meaning: "The GPU waited in a collective for one other GPU of its job, which is named.",
-    light: "#6a4fb3",
-    dark: "#a08ae0",
+    light: "#632f8d",
+    dark: "#8e5db9",
+    key: "J",
     check: "The GPU that was waited for has no loss of its own, and power of the others rises with utilisation.",
     gain: None,
     remedies: &[

@@ -8,8 +8,9 @@ pub(super) const LOST_WORK: ClassInfo = ClassInfo {
     group: Group::Loss,
     version: 4,
     meaning: "The job crashed or was pre-empted: what it did since its last save is lost, and it had to start again.",
-    light: "#7a2e3a",
-    dark: "#b0505f",
+    light: "#8a3a47",
+    dark: "#fe979e",
+    key: "0",
     check: FALLS,
     gain: None,
     remedies: &[

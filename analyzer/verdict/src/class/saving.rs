@@ -8,8 +8,9 @@ pub(super) const CHECKPOINT: ClassInfo = ClassInfo {
     group: Group::Saving,
     version: 4,
     meaning: "The GPU waited while the job saved its state.",
-    light: "#6f8f3a",
-    dark: "#93b55c",
+    light: "#739618",
+    dark: "#acca4f",
+    key: "O",
     check: "The GPU works while the job writes; saves cost less of each hour.",
     gain: None,
     remedies: &[

@@ -8,8 +8,9 @@ pub(super) const TIMESLICE_GAP: ClassInfo = ClassInfo {
     group: Group::Sharing,
     version: 1,
     meaning: "Several owners took turns on the GPU, and most of its multiprocessors rested meanwhile.",
-    light: "#3f7f93",
-    dark: "#68a7bb",
+    light: "#c67aa6",
+    dark: "#c265ac",
+    key: "5",
     check: "sm_active rises while the same owners work.",
     gain: None,
     remedies: &[

@@ -16,8 +16,9 @@ pub(super) const COLD_START: ClassInfo = ClassInfo {
     group: Group::StartUp,
     version: 5,
     meaning: "The job held the GPU and had not begun sustained work.",
-    light: "#4aa3b8",
-    dark: "#6cc0d3",
+    light: "#1b9da2",
+    dark: "#2dfafa",
+    key: "C",
     check: "The next start of the same job is shorter.",
     gain: Some(&PERSISTENCE),
     remedies: &[

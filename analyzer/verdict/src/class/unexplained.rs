@@ -8,8 +8,9 @@ pub(super) const UNEXPLAINED: ClassInfo = ClassInfo {
     group: Group::Unexplained,
     version: 3,
     meaning: "The GPU was held and not busy, and no rule had sufficient evidence of why.",
-    light: "#4a5461",
-    dark: "#b9c2cd",
+    light: "#1d2521",
+    dark: "#f1f8ec",
+    key: "?",
     check: "The time has another class in the next report.",
     gain: None,
     remedies: &[Remedy {
