@@ -135,6 +135,10 @@ fn the_analyzer_scrapes_what_dns_names() {
     targets(0.0);
     say(Answer::Services(vec![service_port]));
     targets(1.0);
+    let failed = failures().unwrap();
+    say(Answer::Code(2));
+    until("failed look-ups", PATIENCE, || Ok((failures()? > failed + 3.0).then_some(()))).unwrap();
+    targets(1.0);
     let before = scrapes().unwrap();
     let taken = || Ok((scrapes()? > before).then_some(()));
     until("scrapes of a service", PATIENCE, taken).unwrap();

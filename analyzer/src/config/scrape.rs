@@ -374,7 +374,7 @@ scrape:
                 "scrape[0].instance_from: expected address or nodename, found \"pod\"".to_owned(),
             ),
             (
-                "dns_sd_configs: [{names: ['a b'], type: MX}, {names: [a], type: A}, {names: [a], port: 9400}, {names: [a], type: A, port: 0}]",
+                "dns_sd_configs: [{names: ['a b'], type: MX, port: 1}, {names: [a], type: A}, {names: [a], port: 9400}, {names: [a], type: A, port: 0}]",
                 "scrape[0].dns_sd_configs[0].names: expected at least one|\
                  scrape[0].dns_sd_configs[0].names[0]: expected a DNS name, found \"a b\"|\
                  scrape[0].dns_sd_configs[0].type: expected A, AAAA or SRV, found \"MX\"|\

@@ -37,7 +37,7 @@ struct Side<'a, 'p> {
 }
 
 /// Until when the verdicts of a period reach.
-pub(crate) fn reach(items: &[Item<'_>]) -> Option<TimeMs> {
+pub(super) fn reach(items: &[Item<'_>]) -> Option<TimeMs> {
     items.iter().map(|item| item.interval().end_ms).max()
 }
 

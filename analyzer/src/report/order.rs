@@ -1,5 +1,6 @@
 //! In which order findings are read: by what they cost.
 
+use std::borrow::Borrow;
 use std::collections::BTreeSet;
 
 use super::{Amount, Finding, FindingGroup};
@@ -35,14 +36,22 @@ impl Costs for FindingGroup {
 /// By cost, the most first; what costs as much and is surer comes first. Cost is money where all of the loss has a price
 /// in one currency, and GPU-time where it has not: sums in two currencies, or of a part of the loss, have no order.
 pub(super) fn rank<T: Costs>(all: &mut [T]) {
-    let currencies: BTreeSet<&str> = all.iter().flat_map(|f| &f.lost().cost).map(|c| c.currency.as_str()).collect();
-    let has_price = |f: &T| f.lost().cost.iter().map(|c| c.priced_ms).sum::<i64>() == f.lost().gpu_ms;
-    let by_money = currencies.len() == 1 && all.iter().all(has_price);
+    let by_money = has_one_price(all.iter().map(Costs::lost));
     let cost = |f: &T| f.lost().cost.first().filter(|_| by_money).map_or(f.lost().gpu_ms, |c| c.micros);
     all.sort_by(|a, b| {
         let by_cost = cost(b).cmp(&cost(a)).then(b.confidence().total_cmp(&a.confidence()));
         by_cost.then(b.lost().gpu_ms.cmp(&a.lost().gpu_ms))
     });
+}
+
+/// Has all of the time a price, in one currency? Sums of money have an order only then.
+pub(crate) fn has_one_price<A: Borrow<Amount>>(all: impl IntoIterator<Item = A>) -> bool {
+    let mut currencies = BTreeSet::new();
+    let mut is_priced = |amount: &Amount| {
+        currencies.extend(amount.cost.iter().map(|cost| cost.currency.clone()));
+        amount.cost.iter().map(|cost| cost.priced_ms).sum::<i64>() == amount.gpu_ms
+    };
+    all.into_iter().all(|amount| is_priced(amount.borrow())) && currencies.len() == 1
 }
 
 #[cfg(test)]

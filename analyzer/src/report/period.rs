@@ -124,11 +124,7 @@ impl Period {
     /// What this one is compared with: the stretch before; of a period that goes on, and has verdicts until `reach`, as
     /// many full hours of it.
     pub(super) fn compared(&self, reach: Option<TimeMs>) -> Self {
-        self.beside(self.previous(), reach)
-    }
-
-    /// The other period; while this one goes on, and has verdicts until `reach`, as many full hours of it.
-    pub(crate) fn beside(&self, other: Self, reach: Option<TimeMs>) -> Self {
+        let other = self.previous();
         let had = self.end_so_far(reach) - self.start_ms;
         if had == self.length_ms() || had >= other.length_ms() {
             return other;

@@ -93,20 +93,25 @@ pub(crate) async fn items<'p>(
     range: &Range<TimeMs>,
     prices: &'p [Price],
 ) -> Result<Vec<Item<'p>>, StoreError> {
-    items_of(verdicts, range, None, prices).await
+    let mut items = items_of(verdicts, range, None, prices).await?;
+    recall_in([&mut items]);
+    Ok(items)
 }
 
-/// What is summed of a range, of all nodes or of those of one name.
+/// What is summed of a range, of all nodes or of those of one name, with the clusters that are stored: see [`recall_in`].
 pub(crate) async fn items_of<'p>(
     verdicts: &impl ReadVerdicts,
     range: &Range<TimeMs>,
     node: Option<&str>,
     prices: &'p [Price],
 ) -> Result<Vec<Item<'p>>, StoreError> {
-    let mut items = read(verdicts, range, node, prices, None).await?;
-    let known = known_clusters(items.iter().map(Item::interval));
-    recall(&known, items.iter_mut().map(Item::interval_mut));
-    Ok(items)
+    read(verdicts, range, node, prices, None).await
+}
+
+/// Gives nodes the cluster that they have elsewhere in these items.
+pub(crate) fn recall_in<const N: usize>(mut all: [&mut Vec<Item<'_>>; N]) {
+    let known = known_clusters(all.iter().flat_map(|items| items.iter()).map(Item::interval));
+    recall(&known, all.iter_mut().flat_map(|items| items.iter_mut()).map(Item::interval_mut));
 }
 
 /// The intervals that a report of the period rests on, for its CSV form.

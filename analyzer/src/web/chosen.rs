@@ -144,9 +144,46 @@ impl Chosen {
         }
     }
 
+    /// The hours that are compared, of this and of another time, or of two nodes: of a time that goes on, those that
+    /// verdicts reach over in full; of the other, as many.
+    pub(super) fn compared(&self, is_of_nodes: bool, against: Option<&Self>, reach: Option<TimeMs>) -> [Self; 2] {
+        let a = self.full(reach);
+        let b = match against {
+            _ if is_of_nodes => a.clone(),
+            Some(against) => against.full(reach),
+            // Of the last hours, those before them; of another stretch, the one before it.
+            None if self.is_recent() => a.over(&a.period().previous()),
+            None => self.over(&self.period().previous()),
+        };
+        if !self.is_open() && against.is_none_or(|against| !against.is_open()) {
+            return [a, b];
+        }
+        let length_ms = a.length_ms().min(b.length_ms());
+        [a.first(length_ms), b.first(length_ms)]
+    }
+
+    /// Its full hours that verdicts reach over, while it goes on; all of it where there are none.
+    fn full(&self, reach: Option<TimeMs>) -> Self {
+        let Some(reach) = reach.filter(|reach| self.is_open() && *reach < self.end_ms) else { return self.clone() };
+        self.first((reach - self.start_ms).div_euclid(HOUR_MS) * HOUR_MS)
+    }
+
+    /// As much of it from its start on, where there is more; all of it for nothing.
+    fn first(&self, length_ms: i64) -> Self {
+        if length_ms <= 0 || length_ms >= self.length_ms() {
+            return self.clone();
+        }
+        Self::hours(&(self.start_ms..self.start_ms + length_ms), self.now, self.clock.clone())
+    }
+
     /// Does it reach to now, so that the page will change?
     pub(super) fn is_open(&self) -> bool {
         self.end_ms > self.now
+    }
+
+    /// Was it asked for as the last hours?
+    fn is_recent(&self) -> bool {
+        self.query.starts_with("period=") && self.week().is_none()
     }
 
     /// The ISO week, where that was asked for.
@@ -246,5 +283,34 @@ mod tests {
         assert!(error(Some("1h"), Some("2026-11-21"), None).starts_with("period: given together"));
         let error = error(None, Some("2026-01-01"), Some("2026-11-21"));
         assert_eq!(error, "start, end: expected no more than 35 days from start to end");
+    }
+
+    /// Verdicts until 16:15.
+    const REACH: TimeMs = NOW - 16 * 60_000;
+
+    fn compared(period: &str, against: Option<&str>) -> [String; 2] {
+        let chosen = |text: &str| {
+            let query = PeriodQuery::of([&Some(text.to_owned()), &None, &None]);
+            Chosen::of(&query, NOW, &TimeZone::UTC).map_err(|problem| problem.what).unwrap()
+        };
+        let against = against.map(chosen);
+        chosen(period).compared(false, against.as_ref(), Some(REACH)).map(|time| time.show())
+    }
+
+    #[test]
+    fn a_time_that_goes_on_is_compared_by_its_full_hours() {
+        let recent =
+            ["Sat 2026-11-21 15:00 to Sat 2026-11-21 16:00, UTC", "Sat 2026-11-21 14:00 to Sat 2026-11-21 15:00, UTC"];
+        assert_eq!(compared("1h", None), recent);
+        let day =
+            ["Fri 2026-11-20 16:00 to Sat 2026-11-21 16:00, UTC", "Thu 2026-11-19 16:00 to Fri 2026-11-20 16:00, UTC"];
+        assert_eq!(compared("24h", None), day);
+        let [this, last] =
+            ["Mon 2026-11-16 00:00 to Sat 2026-11-21 16:00, UTC", "Mon 2026-11-09 00:00 to Sat 2026-11-14 16:00, UTC"];
+        assert_eq!(compared("2026-W47", None), [this, last]);
+        assert_eq!(compared("2026-W46", Some("2026-W47")), [last, this], "whichever of the two goes on");
+        let whole =
+            ["Mon 2026-11-09 00:00 to Mon 2026-11-16 00:00, UTC", "Mon 2026-11-02 00:00 to Mon 2026-11-09 00:00, UTC"];
+        assert_eq!(compared("2026-W46", None), whole);
     }
 }

@@ -1,7 +1,7 @@
 //! Times as pages show them, in the configured zone, and as addresses hold them, in UTC.
 
 use jiff::tz::TimeZone;
-use jiff::{Timestamp, Zoned};
+use jiff::{Timestamp, ToSpan as _, Zoned};
 
 use goodput_exposition::sample::TimeMs;
 
@@ -39,6 +39,11 @@ impl Clock {
     /// The zone's IANA name.
     pub(super) fn zone_name(&self) -> String {
         self.zone.iana_name().unwrap_or("local time").to_owned()
+    }
+
+    /// What the clocks showed so many weeks before.
+    pub(super) fn weeks_before(&self, time: TimeMs, weeks: i64) -> TimeMs {
+        self.local(time).saturating_sub(weeks.weeks()).timestamp().as_millisecond()
     }
 
     /// Milliseconds since the clocks of the zone last showed a full hour.

@@ -5,18 +5,16 @@ use axum::extract::{Query, State};
 use serde::Deserialize;
 
 use super::chosen::{Chosen, PeriodQuery};
-use super::clock::{HOUR_MS, rfc3339};
+use super::clock::rfc3339;
 use super::kept::{Kept, given};
 use super::link;
 use super::page::{Frame, Link, Page, Problem, show};
 use super::picker::Picker;
 use super::share::Shares;
 use crate::app::App;
-use crate::report::{Amount, Comparison, Item, Ledger, items_of, reach, text};
+use crate::report::{Amount, Comparison, Item, Ledger, items_of, recall_in, text};
 use goodput_store::Results;
 use goodput_verdict::Class;
-
-const WEEK_MS: i64 = 7 * 24 * HOUR_MS;
 
 /// What is compared: the period with another one, of the fleet or of a node, or the node with another one.
 #[derive(Debug, Default, Deserialize)]
@@ -49,8 +47,10 @@ struct Compare {
     /// The hidden fields of the forms: the period, and whose it is.
     time: Vec<(String, String)>,
     whose: Kept,
-    /// What the form for nodes begins with.
-    nodes: [String; 2],
+    /// What the form for nodes begins with: name, cluster.
+    nodes: [[String; 2]; 2],
+    /// Is a cluster asked for?
+    has_clusters: bool,
 }
 
 /// A or B.
@@ -102,23 +102,20 @@ pub(super) async fn page<S: Results>(
     let chosen = Chosen::of(&query, (app.now)(), &app.zone)?;
     let (node, with) = asked.nodes()?;
     let against = asked.against(&app, &chosen)?;
-    let one = Found::read(&app, node.clone(), chosen.clone()).await?;
-    if one.items.is_empty() {
-        return Err(one.missing(&app).await?);
-    }
-    let period = chosen.period();
-    let other = match (&with, &against) {
-        (Some(_), _) => chosen.period(),
-        (None, Some(against)) => against.period(),
-        (None, None) => period.previous(),
-    };
-    let other = chosen.over(&period.beside(other, reach(&one.items)));
-    let other = Found::read(&app, with.clone().or(node), other).await?;
+    let is_named = with.is_some() || against.is_some();
+    let reach = app.store.extent().await?.map(|extent| extent.end);
+    let [a, b] = chosen.compared(with.is_some(), against.as_ref(), reach);
+    let mut one = Found::read(&app, node.clone(), a).await?;
+    let mut other = Found::read(&app, with.or(node), b).await?;
+    recall_in([&mut one.items, &mut other.items]);
+    one.keep_cluster();
+    other.keep_cluster();
     // Where the time before has no data, that is said: nobody has asked for it by name.
-    if other.items.is_empty() && (with.is_some() || against.is_some()) {
-        return Err(other.missing(&app).await?);
+    match [one.items.is_empty(), other.items.is_empty() && is_named] {
+        [true, _] => Err(one.missing(&app).await?),
+        [_, true] => Err(other.missing(&app).await?),
+        _ => show(&compare(&chosen, &one, &other, &asked)),
     }
-    show(&compare(&one, &other, &asked))
 }
 
 impl Asked {
@@ -165,10 +162,14 @@ impl Asked {
 impl<'a> Found<'a> {
     async fn read<S: Results>(app: &'a App<S>, node: Option<Node>, time: Chosen) -> Result<Self, Problem> {
         let name = node.as_ref().map(|node| node.name.as_str());
-        let mut items = items_of(&app.store, &time.range(), name, &app.pricing.prices).await?;
-        let cluster = node.as_ref().and_then(|node| node.cluster.as_ref());
-        items.retain(|item| cluster.is_none() || item.cluster.as_ref() == cluster);
+        let items = items_of(&app.store, &time.range(), name, &app.pricing.prices).await?;
         Ok(Self { node, time, items })
+    }
+
+    /// Leaves out nodes of the same name in other clusters.
+    fn keep_cluster(&mut self) {
+        let cluster = self.node.as_ref().and_then(|node| node.cluster.as_ref());
+        self.items.retain(|item| cluster.is_none() || item.cluster.as_ref() == cluster);
     }
 
     /// That there is nothing of it, and when there is something.
@@ -203,8 +204,7 @@ impl<'a> Found<'a> {
     }
 }
 
-fn compare(one: &Found<'_>, other: &Found<'_>, asked: &Asked) -> Compare {
-    let chosen = &one.time;
+fn compare(chosen: &Chosen, one: &Found<'_>, other: &Found<'_>, asked: &Asked) -> Compare {
     let labelled = |found: &Found<'_>| {
         let (time, node) = (found.time.name(), found.node.as_ref().filter(|_| given(&asked.with).is_some()));
         let label = node.map_or_else(|| time.clone(), |node| format!("{time} on {}", node.name));
@@ -218,7 +218,9 @@ fn compare(one: &Found<'_>, other: &Found<'_>, asked: &Asked) -> Compare {
         periods: periods(chosen, asked),
         time: chosen.fields(),
         whose: Kept::of([("node", &asked.node), ("cluster", &asked.cluster)]),
-        nodes: [&asked.node, &asked.with].map(|name| name.clone().unwrap_or_default()),
+        nodes: [[&asked.node, &asked.cluster], [&asked.with, &asked.with_cluster]]
+            .map(|node| node.map(|field| field.clone().unwrap_or_default())),
+        has_clusters: given(&asked.cluster).or(given(&asked.with_cluster)).is_some(),
         picker: Picker::of(chosen, "/compare").keeping(kept),
         note: note(&comparison),
         sums: sums(&ledgers, &comparison, has_changes),
@@ -235,8 +237,11 @@ fn periods(chosen: &Chosen, asked: &Asked) -> Vec<Link> {
         format!("/compare?{}{}{more}", chosen.query, whose.query())
     };
     let ago = |weeks: i64| {
-        let (start, end) = (chosen.start_ms - weeks * WEEK_MS, chosen.end_ms - weeks * WEEK_MS);
-        path(format!("&against_start={}&against_end={}", rfc3339(start), rfc3339(end)))
+        let [start, end] = [chosen.start_ms, chosen.end_ms].map(|time| chosen.clock.weeks_before(time, weeks));
+        path(match chosen.week() {
+            Some(_) => format!("&against={}", chosen.week_of(start)),
+            None => format!("&against_start={}&against_end={}", rfc3339(start), rfc3339(end)),
+        })
     };
     let mut links = vec![Link::new(path(String::new()), "the time before")];
     if chosen.week().is_none() {
@@ -322,6 +327,7 @@ fn classes(ledgers: &[Ledger<'_>; 2], comparison: &Comparison, has_changes: bool
 
 #[cfg(test)]
 mod tests {
+    use super::super::clock::HOUR_MS;
     use super::*;
     use crate::config::Config;
     use crate::report::{Period, Summed};

@@ -14,7 +14,7 @@ use super::share::{Tile, tiles};
 use super::sorted::Key;
 use super::table::{On, Table, holds};
 use crate::app::App;
-use crate::report::{FindingGroup, Ledger, Losses, items};
+use crate::report::{FindingGroup, Ledger, Losses, has_one_price, items};
 use goodput_store::Results;
 
 /// Which findings are wanted, by parts of names.
@@ -51,12 +51,12 @@ pub(super) async fn page<S: Results>(
     let losses = Losses::of(&items, None, ledger.capacity().ms);
     let mut groups: Vec<FindingGroup> =
         losses.groups.iter().filter(|group| wanted.has(group, &losses)).cloned().collect();
-    let has_money = losses.groups.iter().any(|group| !group.lost.cost.is_empty());
-    // Findings are ranked by cost, which is GPU-time where not all have a price.
-    let columns = if has_money { ["cost", "lost", "finding", "back"] } else { ["lost", "finding", "back", "cost"] };
+    // Findings are ranked by cost, which is GPU-time where not all have one price.
+    let by_money = has_one_price(losses.groups.iter().map(|group| &group.lost));
+    let columns: &[_] = if by_money { &["cost", "lost", "finding", "back"] } else { &["lost", "finding", "back"] };
     let fields = [("class", "class", &wanted.class), ("run", "run", &wanted.run), ("node", "node", &wanted.node)];
     let on = On { path: "/findings", chosen: &chosen, fields };
-    let mut table = Table::of(on, &part, &mut groups, &columns, key)?;
+    let mut table = Table::of(on, &part, &mut groups, columns, key)?;
     show(&Findings {
         frame: Frame::new("Findings", vec![chosen.fleet()], chosen.is_open()),
         picker: Picker::of(&chosen, "/findings").keeping(table.kept.clone()).comparing(&chosen, None, None),

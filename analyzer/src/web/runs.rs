@@ -15,7 +15,7 @@ use super::share::{Shares, greatest_loss};
 use super::sorted::Key as SortKey;
 use super::table::{On, Table, holds};
 use crate::app::App;
-use crate::report::{Item, Ledger, items, text};
+use crate::report::{Item, Ledger, has_one_price, items, text};
 use goodput_store::Results;
 use goodput_verdict::Group;
 
@@ -27,7 +27,7 @@ pub(super) struct Wanted {
     run: Option<String>,
 }
 
-/// What runs are sorted by; the first is how they are counted.
+/// What runs are sorted by; the first is how they are counted, the last where all has one price.
 const COLUMNS: [&str; 6] = ["loss", "run", "gpus", "held", "productive", "cost"];
 
 #[derive(Template)]
@@ -73,7 +73,9 @@ pub(super) async fn page<S: Results>(
     let mut runs = by_loss(&items, |item| Some(item).filter(is_wanted).and_then(key).filter(named));
     let of_account = Kept::of([("account", &account)]).query();
     let fields = [("run", "run", &run), ("account", "account", &account)];
-    let table = Table::of(On { path: "/runs", chosen: &chosen, fields }, &part, &mut runs, &COLUMNS, order)?;
+    let by_money = has_one_price(runs.iter().map(|run| run.ledger.lost()));
+    let columns = if by_money { &COLUMNS[..] } else { &COLUMNS[..COLUMNS.len() - 1] };
+    let table = Table::of(On { path: "/runs", chosen: &chosen, fields }, &part, &mut runs, columns, order)?;
     show(&Runs {
         frame: Frame::new("Runs", vec![chosen.fleet()], chosen.is_open()),
         picker: Picker::of(&chosen, "/runs").keeping(table.kept.clone()).comparing(&chosen, None, None),

@@ -20,7 +20,7 @@ impl Key {
         Self::number(i64::try_from(value).unwrap_or(i64::MAX))
     }
 
-    /// What is not known comes last.
+    /// What is not known comes after all that is; in the reverse order before it.
     pub(super) fn ratio(value: Option<f64>) -> Self {
         Self::number(value.map_or(-1, |value| (value * 1e9) as i64))
     }

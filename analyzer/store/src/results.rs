@@ -200,15 +200,16 @@ impl Store {
     /// Reads what another run of the program stored of a window: a row that went bad meanwhile is set aside and named, where
     /// its replacement would remove it without a word.
     async fn look_before_replacing(&self, window: &Range<TimeMs>) {
-        if !self.shared.replaced.lock().insert(window.start) {
+        if self.shared.replaced.lock().contains(&window.start) {
             return;
         }
         let read = async {
             self.verdicts(window.clone()).await?;
             self.hours(window.clone(), None).await
         };
-        if let Err(error) = read.await {
-            warn!(%error, start_ms = window.start, "verdicts that are replaced could not be read");
+        match read.await {
+            Ok(_) => drop(self.shared.replaced.lock().insert(window.start)),
+            Err(error) => warn!(%error, start_ms = window.start, "verdicts that are replaced could not be read"),
         }
     }
 

@@ -85,7 +85,10 @@ fn dns_name(value: &Value) -> Result<String, String> {
 
 /// What is looked up; without a type SRV, as in Prometheus.
 fn record(fields: &mut Fields<'_>, mistakes: &mut Vec<Mistake>) -> Option<Record> {
+    let before = mistakes.len();
     match fields.optional("type", None, mistakes, family) {
+        // What the port has to be follows from the type.
+        _ if mistakes.len() > before => fields.take("port").and(None),
         Some(family) => fields.required("port", mistakes, port).map(|port| Record::Address(family, port)),
         None => fields.optional("port", Some(Record::Service), mistakes, no_port),
     }
