@@ -159,7 +159,9 @@ impl Chosen {
             return [a, b];
         }
         let length_ms = a.length_ms().min(b.length_ms());
-        [a.first(length_ms), b.first(length_ms)]
+        // A shorter time that is over is compared with all of the other.
+        let b = if self.is_open() { b.first(length_ms) } else { b };
+        [a.first(length_ms), b]
     }
 
     /// Its full hours that verdicts reach over, while it goes on; all of it where there are none.

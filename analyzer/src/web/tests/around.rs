@@ -51,7 +51,7 @@ async fn a_part_of_a_name_finds_nodes_gpus_runs_owners_and_accounts() {
     }
     let runs = page(&served, "/runs?account=ml").await;
     assert!(text_of(&runs).contains("Runs of ml") && !runs.contains("GPU-a"), "{runs}");
-    assert!(page(&served, "/runs?account=none").await.contains("No owner is known in this period."));
+    assert!(page(&served, "/runs?account=none").await.contains("No run has such a name or account."));
 }
 
 #[tokio::test]

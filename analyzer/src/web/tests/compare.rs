@@ -82,7 +82,13 @@ async fn another_period_may_be_named() {
     ];
     has_in_order(&longer, &points);
     let week = compared(&served, "&against=2026-W47").await;
-    has_in_order(&week, &["B : Fleet , Mon 2026-11-16", "not comparable: 2 of 168 h of data in 2026-W47."]);
+    has_in_order(
+        &week,
+        &[
+            "B : Fleet , Mon 2026-11-16",
+            "not comparable: 2 of 124 h of data in Mon 16 Nov 2026 00:00 – Sat 21 Nov 2026 04:00.",
+        ],
+    );
     assert!(!week.contains(" points") && !week.contains("change "), "{week}");
 }
 

@@ -43,7 +43,7 @@ async fn a_head_of_a_table_leads_to_the_order_of_its_column_and_says_it() {
     );
     assert!(all.contains(&"/?period=7d&sort=goodput".to_owned()), "another period keeps the order: {all:?}");
     let (status, _, wrong) = served.get("/runs?sort=colour").await;
-    let expected = "sort: &#34;colour&#34;: expected one of loss, run, gpus, held, productive, cost; with - before it";
+    let expected = "sort: &#34;colour&#34;: expected one of loss, run, gpus, held, productive; with - before it";
     assert!(status == 400 && wrong.contains(expected), "{wrong}");
     let runs = order(&served, "/runs?sort=-held", "Who held GPUs").await;
     assert_eq!(runs.len(), 1, "who held the idle GPU is not known: {runs:?}");
