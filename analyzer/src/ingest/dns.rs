@@ -30,12 +30,17 @@ pub(super) async fn look_up(name: &str, record: Record) -> Result<Vec<String>, S
 async fn services(name: &str) -> Result<Vec<String>, NetError> {
     // A resolver for each look-up: `resolv.conf` may have changed, and answers are not cached.
     let (config, options) = read_system_conf()?;
-    let mut builder = TokioResolver::builder_with_config(config.clone(), TokioRuntimeProvider::default());
-    *builder.options_mut() = options.clone();
+    let mut search = config.search().to_vec();
+    if search.is_empty() {
+        search.extend(config.domain().cloned());
+    }
+    let all = candidates(&Name::from_utf8(name)?, &search, options.ndots)?;
+    let mut builder = TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
+    *builder.options_mut() = options;
     let resolver = builder.build()?;
     let mut failure = None;
     // One by one: the resolver's own search forgets that a server failed once a later name does not exist.
-    for candidate in candidates(&Name::from_utf8(name)?, config.search(), options.ndots)? {
+    for candidate in all {
         match resolver.srv_lookup(candidate).await {
             Ok(found) => return Ok(found.answers().iter().filter_map(|record| target(&record.data)).collect()),
             Err(error) if error.is_no_records_found() => {}

@@ -1,7 +1,6 @@
 //! In which order findings are read: by what they cost.
 
 use std::borrow::Borrow;
-use std::collections::BTreeSet;
 
 use super::{Amount, Finding, FindingGroup};
 
@@ -46,12 +45,13 @@ pub(super) fn rank<T: Costs>(all: &mut [T]) {
 
 /// Has all of the time a price, in one currency? Sums of money have an order only then.
 pub(crate) fn has_one_price<A: Borrow<Amount>>(all: impl IntoIterator<Item = A>) -> bool {
-    let mut currencies = BTreeSet::new();
-    let mut is_priced = |amount: &Amount| {
-        currencies.extend(amount.cost.iter().map(|cost| cost.currency.clone()));
-        amount.cost.iter().map(|cost| cost.priced_ms).sum::<i64>() == amount.gpu_ms
+    let mut first = None;
+    let mut has_first = |amount: &Amount| {
+        let is_first = |currency: &String| *first.get_or_insert_with(|| currency.clone()) == *currency;
+        amount.cost.iter().map(|cost| &cost.currency).all(is_first)
+            && amount.cost.iter().map(|cost| cost.priced_ms).sum::<i64>() == amount.gpu_ms
     };
-    all.into_iter().all(|amount| is_priced(amount.borrow())) && currencies.len() == 1
+    all.into_iter().all(|amount| has_first(amount.borrow())) && first.is_some()
 }
 
 #[cfg(test)]

@@ -41,7 +41,7 @@ impl Clock {
         self.zone.iana_name().unwrap_or("local time").to_owned()
     }
 
-    /// What the clocks showed so many weeks before.
+    /// When the clocks showed the same day of the week and hour, this many weeks before.
     pub(super) fn weeks_before(&self, time: TimeMs, weeks: i64) -> TimeMs {
         self.local(time).saturating_sub(weeks.weeks()).timestamp().as_millisecond()
     }

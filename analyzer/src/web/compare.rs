@@ -110,7 +110,7 @@ pub(super) async fn page<S: Results>(
     recall_in([&mut one.items, &mut other.items]);
     one.keep_cluster();
     other.keep_cluster();
-    // Where the time before has no data, that is said: nobody has asked for it by name.
+    // Where the time before has no data, the page says so: no query named it.
     match [one.items.is_empty(), other.items.is_empty() && is_named] {
         [true, _] => Err(one.missing(&app).await?),
         [_, true] => Err(other.missing(&app).await?),

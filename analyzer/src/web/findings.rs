@@ -88,8 +88,8 @@ impl Wanted {
 fn key(group: &FindingGroup, column: &str) -> Key {
     match column {
         "finding" => Key::Text(group.class.title().to_owned()),
-        "back" => Key::number(group.recoverable.as_ref().map_or(-1, |back| back.high.gpu_ms)),
-        "cost" => Key::number(group.lost.cost.first().map_or(0, |cost| cost.micros)),
+        "back" => Key::number(group.recoverable.as_ref().map(|back| back.high.gpu_ms)),
+        "cost" => Key::number(group.lost.cost.first().map(|cost| cost.micros)),
         _ => Key::number(group.lost.gpu_ms),
     }
 }

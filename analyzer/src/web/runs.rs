@@ -95,7 +95,7 @@ fn order(Counted { key: (_, name), gpus, ledger, .. }: &Counted<'_, Key<'_>>, co
         "gpus" => SortKey::count(gpus.len()),
         "held" => SortKey::number(ledger.capacity().ms),
         "productive" => SortKey::ratio(ledger.goodput()),
-        "cost" => SortKey::number(ledger.lost().cost.first().map_or(0, |cost| cost.micros)),
+        "cost" => SortKey::number(ledger.lost().cost.first().map(|cost| cost.micros)),
         _ => SortKey::number(ledger.lost().gpu_ms),
     }
 }

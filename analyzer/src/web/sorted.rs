@@ -7,22 +7,22 @@ use super::page::Problem;
 /// What rows are put in order by: of numbers the greatest comes first, of texts that of the first letters.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Key {
-    Number(Reverse<i64>),
+    /// What is not known comes after all that is; in the reverse order before it.
+    Number(Reverse<Option<i64>>),
     Text(String),
 }
 
 impl Key {
-    pub(super) fn number(value: i64) -> Self {
-        Self::Number(Reverse(value))
+    pub(super) fn number(value: impl Into<Option<i64>>) -> Self {
+        Self::Number(Reverse(value.into()))
     }
 
     pub(super) fn count(value: usize) -> Self {
         Self::number(i64::try_from(value).unwrap_or(i64::MAX))
     }
 
-    /// What is not known comes after all that is; in the reverse order before it.
     pub(super) fn ratio(value: Option<f64>) -> Self {
-        Self::number(value.map_or(-1, |value| (value * 1e9) as i64))
+        Self::number(value.map(|value| (value * 1e9) as i64))
     }
 }
 

@@ -46,7 +46,7 @@ pub struct ClassInfo {
     pub light: &'static str,
     /// Its colour on a dark page, `#rrggbb`.
     pub dark: &'static str,
-    /// The letter or digit that stands for it where it is drawn, so that nothing is told by colour alone.
+    /// The letter or digit that stands for it in swatches and bars, beside its colour.
     pub key: &'static str,
     /// What is to be seen after acting.
     pub check: &'static str,

@@ -189,7 +189,7 @@ async fn a_window_that_lost_a_row_is_known_until_it_was_judged_again() {
     assert!(status(dir.path()).await.unwrap().bad_rows.iter().all(|row| row.judged_ms.is_some()));
 }
 
-/// Judging the last hour again begins with the program: nobody may have read the row before.
+/// Judging the last hour again begins with the program, before any page reads the row.
 #[tokio::test]
 async fn a_bad_row_that_is_replaced_before_it_was_read_is_named() {
     for (table, _, unreadable) in

@@ -85,7 +85,7 @@ fn a_group_has_a_hue_of_its_own() {
         let mut hues: BTreeMap<Group, Vec<f64>> = BTreeMap::new();
         for (info, colour) in colours {
             let [_, a, b] = oklab(colour);
-            // Time that is nobody's, or not explained, is grey.
+            // Time without an owner, or not explained, is grey.
             let is_grey = matches!(info.group, Group::Capacity | Group::Unexplained);
             assert_eq!(a.hypot(b) < 0.04, is_grey, "{} on {card}: {colour}", info.name);
             if !is_grey {
