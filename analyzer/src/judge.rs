@@ -35,7 +35,7 @@ use goodput_rules::frame::{FailedNode, MAX_BRIDGE_MS};
 use goodput_rules::signal;
 use goodput_rules::told::Told;
 use goodput_rules::tuning;
-use goodput_store::{Place, Replacement, Results, Samples, StoreError};
+use goodput_store::{Embedded, Place, Replacement, Results, Samples, StoreError};
 use goodput_verdict::{HOUR_MS, Interval, Outlook, Paired, Prospect, Standing};
 
 /// Ends of windows for which the GPUs seen until then are kept in memory: those of the open hour and the two before it,
@@ -78,10 +78,12 @@ pub enum JudgeError {
 /// The cluster and name of a node.
 type Node = (Option<String>, String);
 
-/// Judges windows of a store.
+/// Judges windows of samples, and stores what it finds among the results.
 #[derive(Debug)]
-pub struct Judge<S> {
-    store: S,
+pub struct Judge<S, R = S> {
+    samples: S,
+    results: R,
+    max_gpus: usize,
     thresholds: Thresholds,
     counters: Vec<Counter>,
     maintenance: Vec<Declared>,
@@ -91,11 +93,21 @@ pub struct Judge<S> {
     said: Mutex<BTreeSet<String>>,
 }
 
-impl<S: Samples + Results> Judge<S> {
-    /// A judge of this store's samples.
+impl<S: Embedded + Clone> Judge<S> {
+    /// A judge of this store's samples, as many GPUs as it has a limit for.
     pub fn new(store: S, thresholds: Thresholds) -> Self {
+        let max_gpus = store.stats().limits.max_gpus;
+        Self::over(store.clone(), store, max_gpus, thresholds)
+    }
+}
+
+impl<S: Samples, R: Results> Judge<S, R> {
+    /// A judge of these samples, of at most so many GPUs, whose verdicts go to these results.
+    pub fn over(samples: S, results: R, max_gpus: usize, thresholds: Thresholds) -> Self {
         Self {
-            store,
+            samples,
+            results,
+            max_gpus,
             thresholds,
             counters: Vec::new(),
             maintenance: Vec::new(),
@@ -119,7 +131,7 @@ impl<S: Samples + Results> Judge<S> {
     /// Is everything there that verdicts on the window rest on, or has retention removed some of it?
     pub fn judgeable(&self, window: &Range<TimeMs>) -> Result<(), JudgeError> {
         let reach = (LOOK_BACK_MS + LONG_START_REACH_MS).max(self.forecast_window_ms());
-        match self.store.raw_from() {
+        match self.samples.raw_from() {
             Some(raw_from) if window.start - reach < raw_from => {
                 Err(JudgeError::AgedOut { window: window.clone(), raw_from })
             }
@@ -133,10 +145,10 @@ impl<S: Samples + Results> Judge<S> {
         let reach = (LOOK_BACK_MS + LONG_START_REACH_MS).max(self.forecast_window_ms());
         let ahead = LOOK_AHEAD_MS + LOST_REACH_MS.max(LONG_START_REACH_MS);
         let range = window.start.saturating_sub(reach)..window.end.saturating_add(ahead);
-        let holes = self.store.holes();
+        let holes = self.samples.holes();
         let hole = holes.into_iter().find(|hole| hole.overlaps(&range) && window.end <= hole.found_ms);
         match hole {
-            Some(hole) if !self.store.intervals(window.clone()).await?.is_empty() => {
+            Some(hole) if !self.results.intervals(window.clone()).await?.is_empty() => {
                 Err(JudgeError::Hole { window: window.clone(), hole: hole.name })
             }
             _ => Ok(()),
@@ -159,7 +171,7 @@ impl<S: Samples + Results> Judge<S> {
     /// Reads for windows that are judged one after another, the last of them up to `end`: what several of them rest on
     /// is not read again. What the store is given meanwhile may be missing.
     pub fn reader(&self, end: TimeMs) -> Reader<'_, S> {
-        Reader::new(&self.store, end, self.store.stats().limits.max_gpus)
+        Reader::new(&self.samples, end, self.max_gpus)
     }
 
     /// Judges the window, as far as it is over at `until`, and stores the verdicts, risks, advisories and standings in place
@@ -204,7 +216,7 @@ impl<S: Samples + Results> Judge<S> {
             })
             .collect();
         let judged_until = window.end.min(until);
-        for (n, reason) in self.store.store_judged(window.clone(), judged_until, &new).await? {
+        for (n, reason) in self.results.store_judged(window.clone(), judged_until, &new).await? {
             let Place { cluster, node } = new[n].place;
             judged.failed.push(FailedNode::new(cluster.unwrap_or_default(), node, reason));
         }
@@ -215,8 +227,8 @@ impl<S: Samples + Results> Judge<S> {
 
     /// Every node that has results in the window; what is stored of it is replaced, also where nothing is judged of it now.
     async fn nodes_of(&self, window: &Range<TimeMs>) -> Result<BTreeMap<Node, Vec<Interval>>, StoreError> {
-        let Outlook { risks, advisories, standings } = self.store.outlook(window.clone()).await?;
-        let hours = self.store.hours(window.clone(), None).await?.into_iter().map(|hour| (hour.cluster, hour.node));
+        let Outlook { risks, advisories, standings } = self.results.outlook(window.clone()).await?;
+        let hours = self.results.hours(window.clone(), None).await?.into_iter().map(|hour| (hour.cluster, hour.node));
         let nodes = hours.chain(risks.into_iter().map(|r| (r.last.cluster, r.last.node)));
         let nodes = nodes.chain(advisories.into_iter().map(|a| (a.cluster, a.node)));
         let nodes = nodes.chain(standings.into_iter().map(|s| (s.cluster, s.node)));
@@ -239,7 +251,7 @@ impl<S: Samples + Results> Judge<S> {
         let (capacity, thresholds) = (self.capacity_at(range.start).await?, self.thresholds.clone());
         let seen: Vec<Seen> = capacity.clone().at(range.start).collect();
         let part = range.clone();
-        let history = self.store.history(range.start - reach.0..range.end + reach.1).await?;
+        let history = self.results.history(range.start - reach.0..range.end + reach.1).await?;
         let told = Told::of(&history.events);
         let judging = move || judge_told(near.iter().chain(&*far), &seen, told, part, &thresholds);
         let judged = tokio::task::spawn_blocking(judging).await;
@@ -327,7 +339,7 @@ impl<S: Samples + Results> Judge<S> {
         let judged = window.start..window.end.min(until);
         let mut achieved = measure(&self.counters, &series, intervals, &judged);
         achieved.retain(|one| one.amount.is_finite());
-        self.store.replace_achieved(window.clone(), &achieved).await
+        self.results.replace_achieved(window.clone(), &achieved).await
     }
 
     /// Keeps which GPUs are in capacity after the window, if that is what the stored verdicts say too.
@@ -349,7 +361,7 @@ impl<S: Samples + Results> Judge<S> {
         let (from, seen) = known.unwrap_or((time - VANISHED_MS, Vec::new()));
         let mut capacity: Capacity = seen.into_iter().collect();
         if from < time {
-            capacity.note(&self.store.intervals(from..time).await?);
+            capacity.note(&self.results.intervals(from..time).await?);
         }
         Ok(capacity)
     }

@@ -31,7 +31,7 @@ use crate::web;
 use delivery::Delivery;
 use front::Front;
 use goodput_exposition::sample::TimeMs;
-use goodput_store::{Options, Results, Samples, Store, wall_clock};
+use goodput_store::{Embedded, Options, Store, wall_clock};
 use judging::Judging;
 
 /// Nothing is loaded from anywhere else, framed by anyone or guessed at; pages hold neither style nor script themselves.
@@ -136,7 +136,7 @@ async fn serve_until(server: Server, jobs: usize, stop: watch::Sender<bool>) -> 
 }
 
 /// All pages and endpoints but the ways in.
-pub fn router<S: Samples + Results + Clone + 'static>(app: App<S>) -> Router {
+pub fn router<S: Embedded + Clone + 'static>(app: App<S>) -> Router {
     let reads = web::routes().merge(api::routes());
     reads
         .layer(axum::middleware::from_fn_with_state(app.clone(), bounded::bounded::<S>))
@@ -147,7 +147,7 @@ pub fn router<S: Samples + Results + Clone + 'static>(app: App<S>) -> Router {
         .with_state(app)
 }
 
-async fn metrics_page<S: Results>(State(app): State<App<S>>) -> Response {
+async fn metrics_page<S: Embedded>(State(app): State<App<S>>) -> Response {
     let stats = app.store.stats();
     let page = {
         let (limits, tally) = (app.ways_in.0, app.ways_in.1.counts());

@@ -8,7 +8,7 @@ use std::os::unix::net::UnixDatagram;
 use std::process::{Child, Command, Output, Stdio};
 
 use goodput_exposition::sample::{Labels, Sample, Series};
-use goodput_store::{Options, Samples as _, Store};
+use goodput_store::{Ingest as _, Options, Store};
 
 #[allow(clippy::disallowed_methods, reason = "the program under test")]
 fn program(args: &[&str]) -> Command {

@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 
 use goodput_exposition::sample::{Labels, STALE_BITS, Sample, Series, TimeMs};
 use goodput_rules::signal;
-use goodput_store::{Options, Samples, Selection, Store};
+use goodput_store::{Ingest, Options, Samples, Selection, Store};
 use polars::prelude::{DataFrame, DataType, ParquetReader, SerReader, TimeUnit, TimeZone};
 
 /// Mon 2026-03-02 00:00 UTC: long before any clock that runs this.

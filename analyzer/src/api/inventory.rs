@@ -14,10 +14,10 @@ use super::{Answer, Page};
 use crate::app::App;
 use crate::app::conditions::Finding;
 use goodput_exposition::sample::TimeMs;
-use goodput_store::Results;
+use goodput_store::{Embedded, Results};
 use goodput_verdict::{Allocation, Class, Part, RollUp};
 
-pub(super) fn routes<S: Results + Clone + 'static>(table: Table<S>) -> Table<S> {
+pub(super) fn routes<S: Embedded + Clone + 'static>(table: Table<S>) -> Table<S> {
     table
         .get(Route::new("/health", "How the analyzer is").reads(Reads::Little), health)
         .get(Route::new("/nodes", "Nodes with verdicts").hours(MAX_HOURS).asks(&[LIMIT, CURSOR]), nodes)
@@ -102,7 +102,7 @@ impl Gpu {
     }
 }
 
-async fn health<S: Results>(app: App<S>, _: Asked) -> Answer<Health> {
+async fn health<S: Embedded>(app: App<S>, _: Asked) -> Answer<Health> {
     let (progress, samples) = (app.progress.borrow().clone(), app.intake.account().samples);
     Ok(Health {
         version: env!("CARGO_PKG_VERSION"),

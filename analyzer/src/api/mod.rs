@@ -31,7 +31,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::app::{App, Busy};
-use goodput_store::{Results, Samples};
+use goodput_store::Embedded;
 use problem::Problem;
 use table::Table;
 
@@ -53,13 +53,13 @@ pub(crate) fn busy(busy: Busy) -> Response {
 }
 
 /// All routes that are read.
-fn table<S: Samples + Results + Clone + 'static>() -> Table<S> {
+fn table<S: Embedded + Clone + 'static>() -> Table<S> {
     let rooms = [inventory::routes, results::routes, runs::routes, series::routes, summary::routes];
     rooms.into_iter().fold(Table::new(), |table, add| add(table))
 }
 
 /// The same, to be served.
-pub(crate) fn routes<S: Samples + Results + Clone + 'static>() -> Router<App<S>> {
+pub(crate) fn routes<S: Embedded + Clone + 'static>() -> Router<App<S>> {
     let (routes, _) = table().finish();
     let routes = routes.fallback(async || Problem::nothing_here()).layer(from_fn(tagged));
     Router::new().nest("/api/v1", routes)

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use goodput_exposition::sample::{Batch, Labels, Series, TimeMs};
-use goodput_store::{Appended, Events, Results, Samples, Selection, StoreError, Taken};
+use goodput_exposition::sample::{Batch, TimeMs};
+use goodput_store::{Appended, Embedded, Events, Ingest, StoreError, Taken};
 use goodput_verdict::HOUR_MS;
 use goodput_verdict::event::Event;
 
@@ -34,7 +34,7 @@ pub struct Account {
     pub(crate) earliest: Option<TimeMs>,
 }
 
-impl<S: Results> Intake<S> {
+impl<S: Embedded> Intake<S> {
     /// In front of this store.
     pub fn new(store: S) -> Self {
         Self { store }
@@ -68,7 +68,7 @@ impl<S: Results> Intake<S> {
     }
 }
 
-impl<S: Samples> Samples for Intake<S> {
+impl<S: Ingest> Ingest for Intake<S> {
     async fn append(&self, batch: Batch) -> Result<Appended, StoreError> {
         self.store.append(batch).await
     }
@@ -79,14 +79,6 @@ impl<S: Samples> Samples for Intake<S> {
 
     fn takes(&self) -> RangeInclusive<TimeMs> {
         self.store.takes()
-    }
-
-    async fn select(&self, selection: &Selection) -> Result<Vec<Series>, StoreError> {
-        self.store.select(selection).await
-    }
-
-    fn known(&self, selection: &Selection) -> Vec<Labels> {
-        self.store.known(selection)
     }
 }
 

@@ -12,7 +12,7 @@ mod ways_in;
 use std::sync::Arc;
 
 use goodput_exposition::sample::TimeMs;
-use goodput_store::Results;
+use goodput_store::Embedded;
 use goodput_web::Refusals;
 use jiff::tz::TimeZone;
 use tokio::sync::watch;
@@ -55,7 +55,7 @@ pub struct App<S> {
     pub refusals: Arc<Refusals>,
 }
 
-impl<S: Results> App<S> {
+impl<S: Embedded> App<S> {
     /// What an operator has to know by now.
     pub(crate) fn conditions(&self) -> Vec<conditions::Finding> {
         let mut page = Page::default();

@@ -11,7 +11,7 @@ use crate::config::Config;
 use crate::ingest::{Limits, Rules, Skipped};
 use crate::report::Period;
 use goodput_exposition::sample::{Batch, TimeMs};
-use goodput_store::{Appended, Options, Samples, Store, StoreError};
+use goodput_store::{Appended, Ingest, Options, Store, StoreError};
 use goodput_verdict::HOUR_MS;
 
 /// Whether what came in is judged.

@@ -10,7 +10,7 @@ use super::history::{History, JudgeArgs};
 use crate::config::Config;
 use crate::ingest::Rules;
 use crate::ingest::file::{self, BadLines, FileError, Source};
-use goodput_store::Samples as _;
+use goodput_store::Ingest as _;
 
 /// Batches that may wait for the store: reading goes on while one is stored.
 const QUEUE: usize = 2;

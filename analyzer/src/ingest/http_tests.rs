@@ -18,7 +18,7 @@ use super::replicas::{self, Replicas};
 use super::tally::Tally;
 use super::{Limits, Work, remote_write};
 use goodput_exposition::sample::{Batch, Series, TimeMs};
-use goodput_store::{Appended, Options, Samples, Selection, Store, StoreError};
+use goodput_store::{Appended, Ingest, Options, Samples, Selection, Store, StoreError};
 
 async fn serve(router: Router) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -27,7 +27,7 @@ async fn serve(router: Router) -> SocketAddr {
     address
 }
 
-fn writes<S: Samples + 'static>(store: S, limits: Limits) -> Router {
+fn writes<S: Ingest + 'static>(store: S, limits: Limits) -> Router {
     remote_write::router(
         store,
         Arc::new(Work::new(limits, Arc::default())),
@@ -120,13 +120,9 @@ async fn remote_write_stores_what_is_good_and_says_what_is_not() {
 /// Takes nothing, for this reason.
 struct Full(fn() -> StoreError);
 
-impl Samples for Full {
+impl Ingest for Full {
     async fn append(&self, _: Batch) -> Result<Appended, StoreError> {
         Err(self.0())
-    }
-
-    async fn select(&self, _: &Selection) -> Result<Vec<Series>, StoreError> {
-        Ok(Vec::new())
     }
 }
 
@@ -186,16 +182,12 @@ impl Gate {
     }
 }
 
-impl Samples for Slow {
+impl Ingest for Slow {
     async fn append(&self, batch: Batch) -> Result<Appended, StoreError> {
         self.senders.lock().push(Arc::clone(batch.sender()));
         self.entered.open();
         self.proceed.pass().await;
         Ok(Appended::default())
-    }
-
-    async fn select(&self, _: &Selection) -> Result<Vec<Series>, StoreError> {
-        Ok(Vec::new())
     }
 }
 

@@ -24,7 +24,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::replicas::Replicas;
 use super::skipped::{Rules, Skipped};
 use super::work::{Place, Refused, Work, sender};
-use goodput_store::{Appended, Samples};
+use goodput_store::{Appended, Ingest};
 
 /// Which message a request holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,12 +121,12 @@ struct Receiver<S> {
 }
 
 /// Serves `POST /api/v1/write`.
-pub fn router<S: Samples + 'static>(store: S, work: Arc<Work>, replicas: Replicas) -> Router {
+pub fn router<S: Ingest + 'static>(store: S, work: Arc<Work>, replicas: Replicas) -> Router {
     let receiver = Receiver { store, work, replicas };
     Router::new().route("/api/v1/write", post(receive::<S>)).with_state(Arc::new(receiver))
 }
 
-async fn receive<S: Samples + 'static>(State(receiver): State<Arc<Receiver<S>>>, request: Request) -> Response {
+async fn receive<S: Ingest + 'static>(State(receiver): State<Arc<Receiver<S>>>, request: Request) -> Response {
     let message = match negotiated(request.headers()) {
         Ok(message) => message,
         Err(refusal) => {
@@ -174,7 +174,7 @@ struct InWork {
     _held: (Place, Option<OwnedSemaphorePermit>, OwnedSemaphorePermit),
 }
 
-impl<S: Samples + 'static> Receiver<S> {
+impl<S: Ingest + 'static> Receiver<S> {
     /// Says how many samples were written; with a refusal too, for a part may have been.
     async fn receive(self: &Arc<Self>, message: Message, request: Request) -> Result<u64, (u64, Refused)> {
         let (appended, skipped) = self.append(message, request).await.map_err(|refusal| (0, refusal))?;

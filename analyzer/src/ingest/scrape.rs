@@ -33,7 +33,7 @@ use super::job::{Discovery, InstanceFrom, Job};
 use super::skipped::Rules;
 use super::tally::Tally;
 use goodput_exposition::sample::{Batch, STALE_BITS, ScrapeJob, TimeMs};
-use goodput_store::{Samples, wall_clock};
+use goodput_store::{Ingest, wall_clock};
 
 /// OpenMetrics is asked for first: it has an end marker, so that a cut body is noticed.
 const ACCEPTED: &str = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
@@ -185,12 +185,12 @@ impl Scraper {
     }
 
     /// Scrapes the targets of the jobs until the set is dropped or shut down.
-    pub fn run<S: Samples + 'static>(&self, jobs: Vec<Job>, store: &Arc<S>) -> JoinSet<()> {
+    pub fn run<S: Ingest + 'static>(&self, jobs: Vec<Job>, store: &Arc<S>) -> JoinSet<()> {
         jobs.into_iter().map(|job| self.clone().keep_up(Arc::new(job), Arc::clone(store))).collect()
     }
 
     /// Scrapes the targets that the job has at a time. A task that panics is started again after an interval.
-    async fn keep_up<S: Samples + 'static>(self, job: Arc<Job>, store: Arc<S>) {
+    async fn keep_up<S: Ingest + 'static>(self, job: Arc<Job>, store: Arc<S>) {
         let (lists, mut tasks) = (Arc::new(Lists::new(&job)), JoinSet::new());
         let mut discoveries = HashMap::new();
         for n in 0..job.discoveries.len() {
@@ -260,7 +260,7 @@ impl Scraper {
     }
 
     /// Scrapes one target until it is gone.
-    async fn follow<S: Samples + 'static>(
+    async fn follow<S: Ingest + 'static>(
         &self,
         target: &Target,
         pause: Duration,
@@ -312,7 +312,7 @@ impl Scraper {
         }
     }
 
-    async fn store<S: Samples>(&self, target: &Target, batch: Batch, store: &S) {
+    async fn store<S: Ingest>(&self, target: &Target, batch: Batch, store: &S) {
         let job = ScrapeJob { name: target.job().into(), max_series: target.max_series };
         if let Err(error) = store.append(batch.sent_by(&target.url).scraped_for(job)).await {
             self.tally.scrape(target.job(), error.outcome());

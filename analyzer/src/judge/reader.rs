@@ -204,8 +204,6 @@ mod tests {
     use parking_lot::Mutex;
 
     use super::*;
-    use goodput_exposition::sample::Batch;
-    use goodput_store::Appended;
 
     const HOUR: i64 = 3_600_000;
     const MINUTE: i64 = 60_000;
@@ -215,10 +213,6 @@ mod tests {
     struct Ticks(Mutex<(f64, Vec<Range<TimeMs>>)>);
 
     impl Samples for Ticks {
-        async fn append(&self, _: Batch) -> Result<Appended, StoreError> {
-            unreachable!("nothing is written")
-        }
-
         async fn select(&self, selection: &Selection) -> Result<Vec<Series>, StoreError> {
             let (value, read) = &mut *self.0.lock();
             read.push(selection.range.clone());
@@ -284,10 +278,6 @@ mod tests {
     struct Fleet(Mutex<Vec<u32>>);
 
     impl Samples for Fleet {
-        async fn append(&self, _: Batch) -> Result<Appended, StoreError> {
-            unreachable!("nothing is written")
-        }
-
         async fn select(&self, selection: &Selection) -> Result<Vec<Series>, StoreError> {
             let series = |uuid: &u32| Series {
                 labels: Labels::new([("__name__", "m"), ("UUID", &format!("GPU-{uuid}"))]),

@@ -21,7 +21,7 @@ use goodput_verdict::{Interval, Outlook};
 /// Zones have been whole quarters of an hour from UTC since long before there were GPUs.
 const CUTS_MS: [i64; 3] = [HOUR_MS / 4, HOUR_MS / 2, HOUR_MS * 3 / 4];
 
-impl<S: Samples + Results> Judge<S> {
+impl<S: Samples, R: Results> Judge<S, R> {
     /// Judges a window, and the rest of its UTC hour where verdicts on that hour were cut for another zone.
     pub async fn judge_recut(
         &self,
@@ -59,7 +59,7 @@ impl<S: Samples + Results> Judge<S> {
             Range { start, end } if start == hour.start => (end..hour.end, end),
             Range { start, .. } => (hour.start..start, start),
         };
-        let stored = self.store.verdicts(hour).await?;
+        let stored = self.results.verdicts(hour).await?;
         Ok(spans(&stored).any(|span| reaches_over(&span, cut)).then_some(rest))
     }
 
@@ -68,14 +68,14 @@ impl<S: Samples + Results> Judge<S> {
         let hour = hour_of(window);
         let cut = if window.start == hour.start { window.end } else { window.start };
         let fits = |start_ms, end_ms| !reaches_over(&(start_ms..end_ms), cut);
-        let Verdicts { intervals, outlook, achieved, .. } = self.store.verdicts(hour.clone()).await?;
+        let Verdicts { intervals, outlook, achieved, .. } = self.results.verdicts(hour.clone()).await?;
         let mut of_node: BTreeMap<Place<'_>, Vec<Interval>> = BTreeMap::new();
         for i in &intervals {
             let kept = of_node.entry(Place::new(&i.cluster, &i.node)).or_default();
             kept.extend(fits(i.start_ms, i.end_ms).then(|| i.clone()));
         }
         for (place, intervals) in of_node {
-            self.store.replace(place, hour.clone(), &intervals).await?;
+            self.results.replace(place, hour.clone(), &intervals).await?;
         }
         let mut of_node: BTreeMap<Place<'_>, Outlook> = BTreeMap::new();
         for risk in &outlook.risks {
@@ -91,10 +91,10 @@ impl<S: Samples + Results> Judge<S> {
             kept.standings.extend(fits(standing.start_ms, standing.end_ms).then(|| standing.clone()));
         }
         for (place, outlook) in of_node {
-            self.store.replace_outlook(place, hour.clone(), &outlook).await?;
+            self.results.replace_outlook(place, hour.clone(), &outlook).await?;
         }
         let kept: Vec<_> = achieved.into_iter().filter(|a| fits(a.start_ms, a.end_ms)).collect();
-        self.store.replace_achieved(hour, &kept).await
+        self.results.replace_achieved(hour, &kept).await
     }
 }
 

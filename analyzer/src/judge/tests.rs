@@ -5,7 +5,7 @@ use jiff::tz::TimeZone;
 
 use super::*;
 use goodput_exposition::{Limits, parse};
-use goodput_store::{Options, ReadVerdicts as _, Store};
+use goodput_store::{Ingest, Options, ReadVerdicts as _, Store};
 use goodput_verdict::{Class, Energy};
 
 const MINUTE: i64 = 60_000;
@@ -19,7 +19,7 @@ pub(crate) async fn store(dir: &std::path::Path) -> Store {
 }
 
 /// Scrapes of one idle GPU that an owner holds, every 15 s.
-pub(crate) async fn idle_gpu(store: &impl Samples, uuid: &str, node: &str, times: Range<TimeMs>) {
+pub(crate) async fn idle_gpu(store: &impl Ingest, uuid: &str, node: &str, times: Range<TimeMs>) {
     let gpu = format!("{{gpu=\"0\",UUID=\"{uuid}\",Hostname=\"{node}\",instance=\"{node}:9400\"}}");
     let text =
         format!("DCGM_FI_DEV_GPU_UTIL{gpu} 0\nDCGM_FI_DEV_POWER_USAGE{gpu} 120\nDCGM_FI_DEV_FB_USED{gpu} 20000\n");

@@ -14,14 +14,14 @@ use goodput_rules::classify::{Capacity, Seen, VANISHED_MS, declare, has_vanished
 use goodput_store::{Place, Replacement, Results, Samples};
 use goodput_verdict::Interval;
 
-impl<S: Samples + Results> Judge<S> {
+impl<S: Samples, R: Results> Judge<S, R> {
     /// Books again which GPUs had vanished in the windows from `from` to `until` that were judged, until nothing changes
     /// any more.
     pub async fn rebook_vanished(&self, from: TimeMs, until: TimeMs, zone: &TimeZone) -> Result<(), JudgeError> {
-        let judged = self.store.judged_windows(from..until).await?;
+        let judged = self.results.judged_windows(from..until).await?;
         let mut capacity = self.capacity_at(from).await?;
         for window in windows(from..until, zone) {
-            let stored = self.store.intervals(window.clone()).await?;
+            let stored = self.results.intervals(window.clone()).await?;
             // Releases before this one did not note which windows were judged.
             let last = stored.iter().map(|i| i.end_ms).max();
             let Some(end) = judged.get(&window.start).copied().max(last) else { continue };
@@ -61,7 +61,7 @@ impl<S: Samples + Results> Judge<S> {
             outlook: None,
         });
         let new: Vec<Replacement<'_>> = replaced.collect();
-        for (n, reason) in self.store.replace_window(window.clone(), &new).await? {
+        for (n, reason) in self.results.replace_window(window.clone(), &new).await? {
             tracing::error!(node = %new[n].place, %reason, "a node's vanished GPUs are not stored");
         }
         Ok(true)

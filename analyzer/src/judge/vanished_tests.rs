@@ -4,7 +4,7 @@ use std::path::Path;
 
 use goodput_exposition::sample::{Labels, STALE_BITS, Sample, Series};
 use goodput_rules::classify::has_vanished;
-use goodput_store::{Options, ReadVerdicts as _, Store};
+use goodput_store::{Ingest as _, Options, ReadVerdicts as _, Store};
 use goodput_verdict::{Class, RollUp};
 use jiff::tz::TimeZone;
 

@@ -21,7 +21,7 @@ use crate::judge::{Judge, JudgeError, Reader, cut_otherwise, windows};
 use goodput_exposition::sample::TimeMs;
 use goodput_rules::classify::{Judged, LOOK_AHEAD_MS, LOST_REACH_MS};
 use goodput_rules::frame::FailedNode;
-use goodput_store::{Mark, Results, Samples, StoreError};
+use goodput_store::{Embedded, Mark, StoreError};
 use goodput_verdict::HOUR_MS;
 
 /// Samples of a minute get this long to arrive before it is judged.
@@ -51,7 +51,7 @@ pub(super) struct Judging<S> {
     restated: Mutex<BTreeSet<TimeMs>>,
 }
 
-impl<S: Samples + Results> Judging<S> {
+impl<S: Embedded> Judging<S> {
     /// Before any sample comes in: what comes from now on is known to be unjudged, even if the first round is cut short.
     pub(super) async fn begin(
         store: S,

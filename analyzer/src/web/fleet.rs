@@ -18,7 +18,7 @@ use super::sorted::Key;
 use super::table::{On, Table, holds};
 use crate::app::App;
 use crate::report::{Amount, FORMULA, Item, Ledger, Losses, Names, items, text};
-use goodput_store::{Place, Results, Samples};
+use goodput_store::{Embedded, Place, Results};
 
 /// What nodes are sorted by; the first is how they are counted.
 const COLUMNS: [&str; 5] = ["loss", "node", "gpus", "hours", "goodput"];
@@ -68,7 +68,7 @@ struct Node {
     greatest_loss: Option<(&'static str, String)>,
 }
 
-pub(super) async fn page<S: Samples + Results>(
+pub(super) async fn page<S: Embedded>(
     State(app): State<App<S>>,
     Query(query): Query<PeriodQuery>,
     Query(part): Query<PartQuery>,

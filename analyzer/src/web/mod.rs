@@ -46,7 +46,7 @@ mod tests;
 use axum::response::Response;
 
 use crate::app::{App, Busy};
-use goodput_store::{Results, Samples};
+use goodput_store::Embedded;
 
 /// The page that says that a limit of reads is reached.
 pub(crate) fn busy(busy: Busy) -> Response {
@@ -54,7 +54,7 @@ pub(crate) fn busy(busy: Busy) -> Response {
 }
 
 /// All pages and what they load.
-pub(crate) fn routes<S: Samples + Results + Clone + 'static>() -> Router<App<S>> {
+pub(crate) fn routes<S: Embedded + Clone + 'static>() -> Router<App<S>> {
     Router::new()
         .route("/", get(fleet::page::<S>))
         .route("/nodes/{node}", get(node::page::<S>))

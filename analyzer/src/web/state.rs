@@ -11,7 +11,7 @@ use crate::app::conditions::Finding;
 use crate::app::{App, Awaited, Outcomes};
 use crate::report::Period;
 use goodput_exposition::sample::TimeMs;
-use goodput_store::{Appended, Results};
+use goodput_store::{Appended, Embedded};
 
 /// Sources, and reasons for not being joined, that the page lists.
 const MAX_LINES: usize = 100;
@@ -54,7 +54,7 @@ struct Delivery {
     state: &'static str,
 }
 
-pub(super) async fn page<S: Results>(State(app): State<App<S>>) -> Page {
+pub(super) async fn page<S: Embedded>(State(app): State<App<S>>) -> Page {
     let conditions = app.conditions();
     let stats = app.store.stats();
     let (progress, account, clock) = (app.progress.borrow().clone(), app.intake.account(), Clock { zone: app.zone });

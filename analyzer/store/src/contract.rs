@@ -1,9 +1,9 @@
-//! What every implementation of [`Samples`] and [`Results`] must do; each runs this suite over its own, empty, store.
+//! What every implementation of [`Samples`], [`Ingest`] and [`Results`] must do; each runs this suite over its own, empty, store.
 
 use goodput_testing::{advisory, interval, risk, standing};
 use goodput_verdict::{Class, Culprit, Energy, Forecast, Instance, Interval, Kind, Memory, Outlook, RollUp, Standing};
 
-use super::{Appended, Place, Replacement, Results, Samples, Selection, StoreError, Whose};
+use super::{Appended, Ingest, Place, Replacement, Results, Samples, Selection, StoreError, Whose};
 use goodput_exposition::sample::{Batch, Labels, STALE_BITS, Sample, Series, TimeMs, is_stale};
 
 pub(super) const HOUR: TimeMs = 3_600_000;
@@ -28,7 +28,7 @@ pub(super) fn all(metric: &str) -> Selection {
 }
 
 /// The suite for samples. The store keeps metrics whose name begins with `kept`, and its clock says [`NOW`].
-pub(super) async fn samples(store: &impl Samples) {
+pub(super) async fn samples(store: &(impl Samples + Ingest)) {
     reads_what_was_written(store).await;
     selects_by_name_label_and_time(store).await;
     counts_every_sample_once(store).await;
@@ -36,14 +36,14 @@ pub(super) async fn samples(store: &impl Samples) {
     takes_a_series_twice_and_samples_in_any_order(store).await;
 }
 
-async fn reads_what_was_written(store: &impl Samples) {
+async fn reads_what_was_written(store: &(impl Samples + Ingest)) {
     let written = series("kept_a", "x", &[(1000, 1.0), (2000, f64::INFINITY), (3000, -0.0)]);
     let appended = store.append(batch([written.clone()])).await.unwrap();
     assert_eq!(appended, Appended { stored: 3, ..Appended::default() });
     assert_eq!(store.select(&all("kept_a")).await.unwrap(), [written]);
 }
 
-async fn selects_by_name_label_and_time(store: &impl Samples) {
+async fn selects_by_name_label_and_time(store: &(impl Samples + Ingest)) {
     let (x, y) = (series("kept_b", "x", &[(1, 1.0), (2, 2.0), (3, 3.0)]), series("kept_b", "y", &[(2, 4.0)]));
     let other = series("kept_c", "x", &[(2, 5.0)]);
     store.append(batch([x, y.clone(), other])).await.unwrap();
@@ -65,7 +65,7 @@ async fn selects_by_name_label_and_time(store: &impl Samples) {
     assert_eq!((known(Vec::new()).len(), known(host("z")).len()), (2, 0), "of any time");
 }
 
-async fn counts_every_sample_once(store: &impl Samples) {
+async fn counts_every_sample_once(store: &(impl Samples + Ingest)) {
     let first = batch([series("kept_d", "x", &[(NOW, 1.0)])]);
     store.append(first.clone()).await.unwrap();
     let again = store.append(first).await.unwrap();
@@ -82,7 +82,7 @@ async fn counts_every_sample_once(store: &impl Samples) {
     assert_eq!(store.select(&all("dropped")).await.unwrap(), []);
 }
 
-async fn keeps_markers_bit_for_bit(store: &impl Samples) {
+async fn keeps_markers_bit_for_bit(store: &(impl Samples + Ingest)) {
     let nan = f64::from_bits(0x7ff8_0000_0000_0001);
     store.append(batch([series("kept_e", "x", &[(1, nan), (2, f64::from_bits(STALE_BITS))])])).await.unwrap();
     let read = store.select(&all("kept_e")).await.unwrap();
@@ -90,7 +90,7 @@ async fn keeps_markers_bit_for_bit(store: &impl Samples) {
     assert!(is_stale(read[0].samples[1].value) && !is_stale(read[0].samples[0].value));
 }
 
-async fn takes_a_series_twice_and_samples_in_any_order(store: &impl Samples) {
+async fn takes_a_series_twice_and_samples_in_any_order(store: &(impl Samples + Ingest)) {
     let twice = batch([series("kept_f", "x", &[(3, 3.0), (1, 1.0)]), series("kept_f", "x", &[(2, 2.0), (3, 3.0)])]);
     let appended = store.append(twice).await.unwrap();
     assert_eq!(appended, Appended { stored: 3, duplicate: 1, ..Appended::default() });

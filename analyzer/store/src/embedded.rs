@@ -25,7 +25,7 @@ use super::queue::{Command, Incoming, Room};
 use super::segments::{self, Segment, settle};
 use super::stats::{Compacted, Stats, Upkeep};
 use super::writer::Writer;
-use super::{Appended, Options, Samples, Selection, StoreError, start};
+use super::{Appended, Ingest, Options, Samples, Selection, StoreError, start};
 use goodput_exposition::sample::{Batch, Labels, Sample, Series, SeriesRef, TimeMs};
 
 /// The store: a handle, cheap to clone.
@@ -231,7 +231,7 @@ impl Store {
     }
 }
 
-impl Samples for Store {
+impl Ingest for Store {
     async fn append(&self, batch: Batch) -> Result<Appended, StoreError> {
         self.shared.check_space()?;
         self.shared.clock.compare(&batch)?;
@@ -258,7 +258,9 @@ impl Samples for Store {
         let ahead = TimeMs::try_from(future.as_millis()).unwrap_or(TimeMs::MAX);
         self.shared.earliest()..=now().saturating_add(ahead)
     }
+}
 
+impl Samples for Store {
     async fn select(&self, selection: &Selection) -> Result<Vec<Series>, StoreError> {
         let ids = self.shared.catalogue.read().matching(selection);
         let range = selection.range.clone();
@@ -281,6 +283,14 @@ impl Samples for Store {
     fn known(&self, selection: &Selection) -> Vec<Labels> {
         let catalogue = self.shared.catalogue.read();
         catalogue.matching(selection).into_iter().filter_map(|id| catalogue.labels(id).cloned()).collect()
+    }
+
+    fn raw_from(&self) -> Option<TimeMs> {
+        self.shared.state.read().raw_from
+    }
+
+    fn holes(&self) -> Vec<Hole> {
+        self.shared.state.read().holes.clone()
     }
 }
 

@@ -168,8 +168,29 @@ pub struct Progress {
     pub last_step: Option<u64>,
 }
 
-/// Time series.
+/// Time series to be read.
 pub trait Samples: Send + Sync {
+    /// Reads series; each at most once, samples in order of time, no duplicates. All that there is, or an error.
+    fn select(&self, selection: &Selection) -> impl Future<Output = Result<Vec<Series>, StoreError>> + Send;
+
+    /// The labels of the series that match, whatever their time: no sample is read. Nothing where there is no catalogue.
+    fn known(&self, _selection: &Selection) -> Vec<Labels> {
+        Vec::new()
+    }
+
+    /// Samples before this have been removed by retention; verdicts on them stay. None when none ever were.
+    fn raw_from(&self) -> Option<TimeMs> {
+        None
+    }
+
+    /// Where samples cannot be read now, though they were acknowledged: verdicts on them stay.
+    fn holes(&self) -> Vec<Hole> {
+        Vec::new()
+    }
+}
+
+/// Time series to be stored.
+pub trait Ingest: Send + Sync {
     /// Stores a batch; when this returns Ok, everything counted as stored survives `kill -9`.
     fn append(&self, batch: Batch) -> impl Future<Output = Result<Appended, StoreError>> + Send;
 
@@ -181,14 +202,6 @@ pub trait Samples: Send + Sync {
     /// The times that a sample may have, whatever its series; others are refused.
     fn takes(&self) -> RangeInclusive<TimeMs> {
         TimeMs::MIN..=TimeMs::MAX
-    }
-
-    /// Reads series; each at most once, samples in order of time, no duplicates.
-    fn select(&self, selection: &Selection) -> impl Future<Output = Result<Vec<Series>, StoreError>> + Send;
-
-    /// The labels of the series that match, whatever their time: no sample is read. Nothing where there is no catalogue.
-    fn known(&self, _selection: &Selection) -> Vec<Labels> {
-        Vec::new()
     }
 }
 
@@ -317,6 +330,12 @@ pub trait Results: ReadVerdicts {
     /// A number that grows with every change of results in the window, since the store was opened.
     fn version(&self, window: &Range<TimeMs>) -> u64;
 
+    /// The UTC hours, by their starts, whose verdicts reach over a time this long after the full hour.
+    fn hours_across(&self, into_hour_ms: i64) -> impl Future<Output = Result<Vec<TimeMs>, StoreError>> + Send;
+}
+
+/// The store in a data directory: samples and verdicts in one place, and what it knows of how they came in.
+pub trait Embedded: Samples + Ingest + Results {
     /// Windows whose results lost rows that could not be read, and that were not judged again since.
     fn lost_windows(&self) -> Vec<Range<TimeMs>>;
 
@@ -326,8 +345,6 @@ pub trait Results: ReadVerdicts {
         window: &Range<TimeMs>,
         judged: bool,
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
-    /// The UTC hours, by their starts, whose verdicts reach over a time this long after the full hour.
-    fn hours_across(&self, into_hour_ms: i64) -> impl Future<Output = Result<Vec<TimeMs>, StoreError>> + Send;
 
     /// How far samples and events can be read by now.
     fn mark(&self) -> Mark;
@@ -341,12 +358,6 @@ pub trait Results: ReadVerdicts {
     /// From when on verdicts do not rest on all samples up to the mark that was last noted, or not on all events, as it was
     /// when the store was opened; none when they did, or nothing was ever judged.
     fn unjudged_from(&self) -> Option<TimeMs>;
-
-    /// Samples before this have been removed by retention; verdicts on them stay. None when none ever were.
-    fn raw_from(&self) -> Option<TimeMs>;
-
-    /// Where samples cannot be read now, though they were acknowledged: verdicts on them stay.
-    fn holes(&self) -> Vec<Hole>;
 
     /// A time of the clock, without a step ahead that is in doubt.
     fn believed(&self, time: TimeMs) -> TimeMs;

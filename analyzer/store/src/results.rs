@@ -15,8 +15,8 @@ use super::columns::{ACHIEVED, ADVISORIES, DAYS, HOURS, INTERVALS, RISKS, STANDI
 use super::database::Database;
 use super::options::database_path;
 use super::{
-    Arrivals, History, Hole, Mark, Place, ReadVerdicts, Replacement, Results, Samples as _, Selection, Stats, Store,
-    StoreError, Whose, database, days, delivery, events, intervals, judged, outlook, rollup, series_rows,
+    Arrivals, Embedded, History, Mark, Place, ReadVerdicts, Replacement, Results, Samples as _, Selection, Stats,
+    Store, StoreError, Whose, database, days, delivery, events, intervals, judged, outlook, rollup, series_rows,
 };
 use goodput_exposition::sample::{Labels, TimeMs};
 use goodput_verdict::{Achieved, Interval, Outlook, RollUp};
@@ -108,6 +108,17 @@ impl Results for Store {
         self.shared.changes.lock().version(window)
     }
 
+    async fn hours_across(&self, into_hour_ms: i64) -> Result<Vec<TimeMs>, StoreError> {
+        let database = &self.shared.database;
+        database.hours_across(into_hour_ms).await.map_err(|error| database.failed(error))
+    }
+
+    async fn replace_achieved(&self, window: Range<TimeMs>, achieved: &[Achieved]) -> Result<(), StoreError> {
+        self.replace_rows(&window, achieved).await
+    }
+}
+
+impl Embedded for Store {
     fn lost_windows(&self) -> Vec<Range<TimeMs>> {
         self.shared.lost_windows()
     }
@@ -115,11 +126,6 @@ impl Results for Store {
     async fn note_rejudged(&self, window: &Range<TimeMs>, judged: bool) -> Result<(), StoreError> {
         let noted = self.shared.note_rejudged(window, judged).await;
         noted.map_err(|error| self.shared.database.failed(error))
-    }
-
-    async fn hours_across(&self, into_hour_ms: i64) -> Result<Vec<TimeMs>, StoreError> {
-        let database = &self.shared.database;
-        database.hours_across(into_hour_ms).await.map_err(|error| database.failed(error))
     }
 
     fn mark(&self) -> Mark {
@@ -144,14 +150,6 @@ impl Results for Store {
         self.shared.totals.lock().unjudged_from
     }
 
-    fn holes(&self) -> Vec<Hole> {
-        self.shared.state.read().holes.clone()
-    }
-
-    fn raw_from(&self) -> Option<TimeMs> {
-        self.shared.state.read().raw_from
-    }
-
     fn believed(&self, time: TimeMs) -> TimeMs {
         self.shared.clock.believed(time)
     }
@@ -162,10 +160,6 @@ impl Results for Store {
 
     fn stats(&self) -> Stats {
         self.stats()
-    }
-
-    async fn replace_achieved(&self, window: Range<TimeMs>, achieved: &[Achieved]) -> Result<(), StoreError> {
-        self.replace_rows(&window, achieved).await
     }
 }
 

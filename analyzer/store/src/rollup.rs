@@ -11,7 +11,7 @@ use super::columns::{HOURS, IN_WINDOW, Stored as _, in_window};
 use super::database::Database;
 use super::intervals;
 use super::writer::Writer;
-use super::{Results as _, Store, StoreError, Whose, days};
+use super::{Embedded as _, Store, StoreError, Whose, days};
 use goodput_exposition::sample::TimeMs;
 use goodput_verdict::{HOUR_MS, RollUp};
 

@@ -21,7 +21,9 @@ mod upkeep;
 
 use super::catalogue::SeriesId;
 use super::contract::{self, HOUR, NOW, all, batch, series};
-use super::{Appended, Directory, Options, ReadVerdicts, Results, Samples, Selection, Stats, Store, StoreError};
+use super::{
+    Appended, Directory, Embedded, Ingest, Options, ReadVerdicts, Results, Samples, Selection, Stats, Store, StoreError,
+};
 use goodput_exposition::sample::{Sample, Series, TimeMs};
 
 fn options(dir: &Path) -> Options {

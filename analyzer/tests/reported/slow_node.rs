@@ -10,7 +10,7 @@ use goodput_analyzer::report::{Period, markdown, stored};
 use goodput_exposition::sample::{Batch, Labels, Sample, TimeMs};
 use goodput_rules::classify::Thresholds;
 use goodput_rules::signal;
-use goodput_store::{Options, Samples, Store};
+use goodput_store::{Ingest, Options, Store};
 use goodput_verdict::{HOUR_MS, Measure};
 use jiff::tz::TimeZone;
 

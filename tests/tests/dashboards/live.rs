@@ -16,7 +16,7 @@ use goodput_lab::demo::script::Script;
 use goodput_lab::gpu::FakeNode;
 use goodput_lab::process::until;
 use goodput_rules::signal;
-use goodput_store::{Options, Samples as _, Store, wall_clock};
+use goodput_store::{Ingest as _, Options, Store, wall_clock};
 use goodput_tests::programs::{Analyzer, Exporter};
 use goodput_tests::prometheus::Prometheus;
 use goodput_tests::rules::files;

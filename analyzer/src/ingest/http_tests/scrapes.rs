@@ -153,16 +153,12 @@ async fn a_job_of_too_many_targets_scrapes_none_until_they_are_fewer() {
 #[derive(Clone, Default)]
 struct Panicking(Slow);
 
-impl Samples for Panicking {
+impl Ingest for Panicking {
     async fn append(&self, batch: Batch) -> Result<Appended, StoreError> {
         self.0.proceed.open();
         let appended = self.0.append(batch).await;
         assert!(self.0.senders.lock().len() > 1, "the first batch");
         appended
-    }
-
-    async fn select(&self, _: &Selection) -> Result<Vec<Series>, StoreError> {
-        Ok(Vec::new())
     }
 }
 

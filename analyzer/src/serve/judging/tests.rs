@@ -9,7 +9,7 @@ use crate::judge::tests::{START, idle_gpu, store};
 use goodput_exposition::{Limits, parse};
 use goodput_rules::classify::Thresholds;
 use goodput_rules::signal;
-use goodput_store::{Events, Options, ReadVerdicts as _, Store, Whose};
+use goodput_store::{Events, Ingest, Options, ReadVerdicts as _, Results as _, Store, Whose};
 use goodput_verdict::event::{Event, Place, Status, What};
 use goodput_verdict::{Class, Interval};
 
@@ -105,7 +105,7 @@ async fn after_a_restart_judging_goes_on_where_verdicts_end() {
 }
 
 /// Scrapes of the memory of a GPU that fills it in four hours.
-async fn leaking_gpu(store: &impl Samples, times: Range<TimeMs>) {
+async fn leaking_gpu(store: &impl Ingest, times: Range<TimeMs>) {
     let gpu = "{UUID=\"GPU-a\",Hostname=\"n1\",instance=\"n1:9400\"}";
     for time in times.step_by(60_000) {
         let used = 80_000 * (time - START) / (4 * HOUR_MS);
@@ -115,7 +115,7 @@ async fn leaking_gpu(store: &impl Samples, times: Range<TimeMs>) {
 }
 
 /// Scrapes of a GPU whose owner works and saves nothing, until an XID ends it at a moment.
-async fn crashing_gpu(store: &impl Samples, times: Range<TimeMs>, crash: TimeMs) {
+async fn crashing_gpu(store: &impl Ingest, times: Range<TimeMs>, crash: TimeMs) {
     let gpu = "UUID=\"GPU-a\",Hostname=\"n1\",instance=\"n1:9400\"";
     for time in times.step_by(30_000) {
         let (busy, xid) = if time < crash { (0.8, 0) } else { (0.0, 31) };
@@ -155,13 +155,13 @@ async fn a_crash_takes_the_work_of_hours_that_were_final() {
 }
 
 /// Scrapes of two nodes whose GPUs one owner takes at different moments, and works on from a third one on.
-async fn waiting_gang(store: &impl Samples, times: Range<TimeMs>, moments: [TimeMs; 3]) {
+async fn waiting_gang(store: &impl Ingest, times: Range<TimeMs>, moments: [TimeMs; 3]) {
     gang_of_clusters(store, times, moments, ["", ""]).await;
 }
 
 /// The same with each node in a cluster.
 async fn gang_of_clusters(
-    store: &impl Samples,
+    store: &impl Ingest,
     times: Range<TimeMs>,
     [first, last, works]: [TimeMs; 3],
     [of_first, of_last]: [&str; 2],
@@ -218,7 +218,7 @@ async fn jobs_of_one_name_in_two_clusters_do_not_wait_for_each_other() {
 }
 
 /// Scrapes of a GPU that its owner takes after ten minutes and works on from then on; until then it keeps CPUs busy.
-async fn loading_gpu(store: &impl Samples, times: Range<TimeMs>, works: TimeMs) {
+async fn loading_gpu(store: &impl Ingest, times: Range<TimeMs>, works: TimeMs) {
     for time in times.step_by(30_000) {
         let gpu = "UUID=\"GPU-a\",Hostname=\"n1\",instance=\"n1:9400\"";
         let busy = if time > works { 0.8 } else { 0.0 };
@@ -439,7 +439,7 @@ async fn a_node_that_cannot_be_stored_costs_itself_alone() {
 }
 
 /// Scrapes of a job on a GPU that waits, with a CPU limit.
-async fn limited_job(store: &impl Samples, node: &str, limit: &str) {
+async fn limited_job(store: &impl Ingest, node: &str, limit: &str) {
     for time in (START..now()).step_by(30_000) {
         let gpu = format!("UUID=\"GPU-{node}\",Hostname=\"{node}\",instance=\"{node}:9400\"");
         let job = format!("owner=\"ml/a\",instance=\"{node}:9400\"");

@@ -4,7 +4,7 @@ use super::*;
 use crate::app::{Awaited, Due, Outcomes};
 use crate::deliver::Destination;
 use goodput_exposition::sample::{Batch, Labels, Sample, Series};
-use goodput_store::Samples as _;
+use goodput_store::Ingest as _;
 
 #[tokio::test]
 async fn the_form_of_the_picker_asks_for_hours_and_for_a_week() {

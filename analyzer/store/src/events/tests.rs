@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Options, ReadVerdicts as _, Results};
+use crate::{Embedded as _, Options, ReadVerdicts as _};
 use goodput_testing::{START, ended, event, saved};
 
 async fn open(dir: &std::path::Path) -> Store {

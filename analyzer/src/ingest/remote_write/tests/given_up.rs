@@ -3,10 +3,10 @@
 use super::super::super::given_up::polled;
 use super::*;
 use crate::app::Intake;
-use goodput_exposition::sample::{Batch, Series};
-use goodput_store::{Options, Selection, Store, StoreError, wall_clock};
+use goodput_exposition::sample::Batch;
+use goodput_store::{Options, Samples as _, Selection, Store, StoreError, wall_clock};
 
-fn receiver<S: Samples>(store: S, limits: Limits) -> Arc<Receiver<S>> {
+fn receiver<S: Ingest>(store: S, limits: Limits) -> Arc<Receiver<S>> {
     let work = Arc::new(Work::new(limits, Arc::default()));
     Arc::new(Receiver { store, work, replicas: Replicas::new(Default::default()) })
 }
@@ -62,7 +62,7 @@ struct Pausing {
     go_on: Arc<parking_lot::Mutex<std::sync::mpsc::Receiver<()>>>,
 }
 
-impl Samples for Pausing {
+impl Ingest for Pausing {
     async fn append(&self, _: Batch) -> Result<Appended, StoreError> {
         Ok(Appended::default())
     }
@@ -71,10 +71,6 @@ impl Samples for Pausing {
         self.asked.send(()).unwrap();
         self.go_on.lock().recv().unwrap();
         false
-    }
-
-    async fn select(&self, _: &Selection) -> Result<Vec<Series>, StoreError> {
-        Ok(Vec::new())
     }
 }
 
