@@ -12,7 +12,6 @@ pub mod config;
 pub mod deliver;
 pub mod escape;
 pub mod evaluate;
-mod http;
 pub mod ingest;
 pub mod judge;
 pub mod report;

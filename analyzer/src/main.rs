@@ -36,8 +36,8 @@ fn log(global: &Global) {
     // How long a statement took is nothing to act on: the report of a large fleet reads for more than a second.
     let others = if global.log_level == "error" { "error" } else { "warn,sqlx::query=error" };
     let level = &global.log_level;
-    let ours =
-        ["goodput_analyzer", "goodput_rules", "goodput_store", "goodput_web"].map(|name| format!("{name}={level}"));
+    let crates = ["goodput_analyzer", "goodput_engine", "goodput_rules", "goodput_store", "goodput_web"];
+    let ours = crates.map(|name| format!("{name}={level}"));
     let filter = EnvFilter::new(format!("{others},{}", ours.join(",")));
     let colours = std::io::stderr().is_terminal();
     let subscriber = tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(colours).with_env_filter(filter);

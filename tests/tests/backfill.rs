@@ -6,9 +6,10 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Result, ensure};
-use goodput_exposition::sample::{Labels, TimeMs};
+use anyhow::{Context as _, Result, ensure};
+use goodput_exposition::sample::{Labels, STALE_BITS, TimeMs};
 use goodput_lab::bin;
+use goodput_lab::remote_write::{TimeSeries, send};
 use goodput_store::{Selection, Snapshot, wall_clock};
 use goodput_tests::prometheus::Prometheus;
 use goodput_tests::victoria::VictoriaMetrics;
@@ -31,11 +32,18 @@ fn a_prometheus_is_read_back_bit_for_bit() -> Result<()> {
     let blocks = dir.path().join("prometheus");
     run("promtool", &["tsdb", "create-blocks-from", "openmetrics", text_of(&text), text_of(&blocks)])?;
     let prometheus = Prometheus::start(dir.path(), &[], None)?;
-    same(dir.path(), prometheus.address(), start, value)?;
+    for (reader, used) in [("promql", "promql"), ("remote_read", "remote_read"), ("auto", "remote_read")] {
+        let data = dir.path().join(reader);
+        let said = same(&data, prometheus.address(), reader, start, value)?;
+        ensure!(said.contains(&format!("reader=\"{used}\"")), "{reader}: {said}");
+    }
+    let refused = backfill(&dir.path().join("none"), prometheus.address(), "victoria", start);
+    let refused = refused.err().context("a Prometheus has no export")?.to_string();
+    ensure!(refused.contains("does not answer --reader victoria") && refused.contains("404"), "{refused}");
     // The same from the file: another way in, the same samples.
     let imported = dir.path().join("imported");
     analyzer(&imported, &["import", text_of(&text)])?;
-    ensure!(bits(&imported)? == bits(&dir.path().join("data"))?, "import and backfill differ");
+    ensure!(bits(&imported)? == bits(&dir.path().join("auto"))?, "import and backfill differ");
     Ok(())
 }
 
@@ -51,16 +59,33 @@ fn a_victoriametrics_is_read_back_bit_for_bit() -> Result<()> {
         writeln!(text, "{metric}{{UUID=\"GPU-{gpu}\",gpu=\"{gpu}\"}} {:?} {time}", value(n))?;
     }
     victoria.import(&text)?;
-    same(dir.path(), victoria.address, start, value)
+    for (reader, used) in [("promql", "promql"), ("auto", "victoria")] {
+        let said = same(&dir.path().join(reader), victoria.address, reader, start, value)?;
+        ensure!(said.contains(&format!("reader=\"{used}\"")), "{reader}: {said}");
+    }
+    // The end of a series, which a range selector does not show.
+    let samples = [(start, 1.0), (start + STEP, f64::from_bits(STALE_BITS))];
+    send(victoria.address, vec![TimeSeries::new(&[("__name__", METRICS[0]), ("gpu", "9")], samples)])?;
+    victoria.import("")?;
+    for (reader, markers) in [("promql", 0), ("auto", 1)] {
+        let data = dir.path().join(format!("{reader}-ended"));
+        backfill(&data, victoria.address, reader, start)?;
+        let found = bits(&data)?.into_iter().flat_map(|(_, samples)| samples).filter(|(_, bits)| *bits == STALE_BITS);
+        ensure!(found.count() == markers, "{reader}");
+    }
+    Ok(())
 }
 
-/// Backfills and compares with what was written.
-fn same(dir: &Path, address: SocketAddr, start: TimeMs, value: impl Fn(i64) -> f64) -> Result<()> {
-    let data = dir.join("data");
+/// Three hours from the start on, read this way.
+fn backfill(data: &Path, address: SocketAddr, reader: &str, start: TimeMs) -> Result<String> {
     let url = format!("http://{address}");
     let (from, to) = (show(start)?, show(start + 3 * HOUR)?);
-    let args = ["backfill", "--url", &url, "--start", &from, "--end", &to];
-    let said = analyzer(&data, &args)?;
+    analyzer(data, &["backfill", "--url", &url, "--start", &from, "--end", &to, "--reader", reader])
+}
+
+/// Backfills and compares with what was written; what the program said.
+fn same(data: &Path, address: SocketAddr, reader: &str, start: TimeMs, value: impl Fn(i64) -> f64) -> Result<String> {
+    let said = backfill(data, address, reader, start)?;
     let mut wanted = Bits::new();
     for (metric, gpu, n, time) in points(start) {
         let (uuid, gpu) = (format!("GPU-{gpu}"), gpu.to_string());
@@ -71,14 +96,14 @@ fn same(dir: &Path, address: SocketAddr, start: TimeMs, value: impl Fn(i64) -> f
         wanted.last_mut().into_iter().for_each(|(_, samples)| samples.push((time, value(n).to_bits())));
     }
     wanted.sort_by(|a, b| a.0.cmp(&b.0));
-    let found = bits(&data)?;
+    let found = bits(data)?;
     let counts =
         |all: &Bits| all.iter().map(|(labels, samples)| format!("{labels:?}: {}", samples.len())).collect::<Vec<_>>();
     ensure!(found == wanted, "{said}found {:#?}\nwanted {:#?}", counts(&found), counts(&wanted));
     let total: usize = wanted.iter().map(|(_, samples)| samples.len()).sum();
-    let again = analyzer(&data, &args)?;
+    let again = backfill(data, address, reader, start)?;
     ensure!(again.contains(&format!("{total}  there already, with the same value")), "{again}");
-    Ok(())
+    Ok(said)
 }
 
 /// Metric, GPU, number and time of every sample, one series after the other: three hours, with samples at both ends.
@@ -121,7 +146,7 @@ fn bits(data: &Path) -> Result<Bits> {
 
 fn analyzer(data: &Path, args: &[&str]) -> Result<String> {
     let program = bin("goodput-analyzer")?;
-    run(text_of(&program), &[&["--log.level=warn", "--data.dir", text_of(data)], args].concat())
+    run(text_of(&program), &[&["--log.level=info", "--data.dir", text_of(data)], args].concat())
 }
 
 /// What it writes; an error with its last words when it fails.

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use super::connection::{ConnectionArgs, Pull};
 use super::history::{History, JudgeArgs};
 use crate::config::Config;
-use crate::ingest::promql::{Partial, Server};
 use crate::report::Period;
+use goodput_engine::{Engine, Partial};
 use goodput_exposition::sample::TimeMs;
 use goodput_rules::signal;
 use goodput_verdict::HOUR_MS;
@@ -46,9 +46,9 @@ pub struct Args {
 /// Pulls, stores, says what became of it and judges it.
 pub(super) async fn run(config: Config, dir: &Path, args: Args) -> anyhow::Result<()> {
     let period = Period::between(&args.start, &args.end, &config.zone)?;
-    let server = args.connection.server(&args.url)?;
+    let engine = args.connection.with_reader(args.connection.engine(&args.url)?).await?;
     let mut history = History::open(&config, dir).await?;
-    let pulled = pull(&config, dir, &args, &period, &server, &mut history).await;
+    let pulled = pull(&config, dir, &args, &period, &engine, &mut history).await;
     history.close().await?;
     super::print(&history.account())?;
     let incomplete = pulled.context("what came before this is stored; the same command goes on from there")?;
@@ -64,31 +64,37 @@ async fn pull(
     dir: &Path,
     args: &Args,
     period: &Period,
-    server: &Server,
+    engine: &Engine,
     history: &mut History,
 ) -> anyhow::Result<Option<String>> {
     let range = period.start_ms..period.end_ms;
     let configured = |name: &str| config.application.iter().any(|counter| counter.metric == name);
-    let there = server.metrics(&range).await?;
+    let there = engine.metrics(&range).await?;
     let metrics: Vec<&String> = there.iter().filter(|name| signal::is_known(name) || configured(name)).collect();
     if metrics.is_empty() {
         bail!("{}: none of its {} metrics of that time is one that signals use", args.url, there.len());
     }
     let metrics = metrics.into_iter().cloned().collect();
-    let pull = Pull { server, metrics, matchers: &args.connection.matchers, labels: &args.labels };
+    let pull = Pull {
+        engine,
+        metrics,
+        matchers: &args.connection.matchers,
+        labels: &args.labels,
+        replica_labels: &config.ingest.replicas.labels,
+    };
     let mut progress = Progress::begin(dir, args, &range)?;
     // A list of metrics that is not whole may lack one in every piece.
-    let is_list_partial = server.partial().answers > 0;
+    let is_list_partial = engine.partial().answers > 0;
     let bar = progress_bar(args, range.end - progress.done.until_ms);
     let again = progress.done.partial.clone().into_iter().map(|(start, end)| start..end);
     for part in again.chain(steps(progress.done.until_ms..range.end)) {
-        let before = server.partial().answers;
+        let before = engine.partial().answers;
         pull.part(&part, history, |_| Ok(())).await?;
-        progress.note(&part, !is_list_partial && server.partial().answers == before)?;
+        progress.note(&part, !is_list_partial && engine.partial().answers == before)?;
         bar.inc((part.end - part.start).unsigned_abs());
     }
     bar.finish_and_clear();
-    progress.finish(&server.partial())
+    progress.finish(&engine.partial())
 }
 
 /// The pieces of a range.

@@ -10,9 +10,10 @@ use goodput_web::{masked, without_query};
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 
 use super::history::History;
-use crate::http;
-use crate::ingest::promql::Server;
+use crate::ingest::copies::one_of_each;
+use goodput_engine::{Engine, Reader, http};
 use goodput_exposition::sample::{Batch, Labels, Series, TimeMs};
+use goodput_rules::signal::matcher_of;
 
 /// Names the tenant to Mimir and Cortex.
 const TENANT: HeaderName = HeaderName::from_static("x-scope-orgid");
@@ -44,13 +45,49 @@ pub struct ConnectionArgs {
     /// Accept answers from which the server says it left something out
     #[arg(long)]
     pub allow_partial: bool,
+    /// How samples are read
+    #[arg(long, value_name = "READER", default_value = "auto")]
+    pub reader: Wanted,
+}
+
+/// How samples are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Wanted {
+    /// The cheapest that the server answers
+    Auto,
+    /// Remote read: Prometheus, Mimir, Cortex; staleness markers and external labels included
+    #[value(name = "remote_read")]
+    RemoteRead,
+    /// Export of VictoriaMetrics, staleness markers included
+    Victoria,
+    /// Range selectors: Thanos and all others
+    Promql,
+}
+
+impl Wanted {
+    fn reader(self) -> Option<Reader> {
+        match self {
+            Self::Auto => None,
+            Self::RemoteRead => Some(Reader::RemoteRead),
+            Self::Victoria => Some(Reader::Victoria),
+            Self::Promql => Some(Reader::Promql),
+        }
+    }
 }
 
 impl ConnectionArgs {
-    /// The server at this address. One with credentials in it is refused: addresses end up in messages and files.
-    pub(super) fn server(&self, url: &str) -> anyhow::Result<Server> {
+    /// The engine at this address. One with credentials in it is refused: addresses end up in messages and files.
+    pub(super) fn engine(&self, url: &str) -> anyhow::Result<Engine> {
         let scheme = check(url)?.scheme().to_owned();
-        Ok(Server::new(self.client(&scheme)?, url, self.headers()?).allowing_partial(self.allow_partial))
+        Ok(Engine::new(self.client(&scheme)?, url, self.headers()?, self.allow_partial))
+    }
+
+    /// The same, with the reader that is asked for or else the cheapest that it answers.
+    pub(super) async fn with_reader(&self, engine: Engine) -> anyhow::Result<Engine> {
+        let reader = self.reader.reader();
+        let name = reader.map_or("auto", Reader::name);
+        let chosen = engine.by(reader, &self.matchers).await;
+        chosen.with_context(|| format!("the server does not answer --reader {name}; auto takes what it answers"))
     }
 
     fn client(&self, scheme: &str) -> anyhow::Result<reqwest::Client> {
@@ -98,14 +135,21 @@ impl ConnectionArgs {
 
 /// What is pulled from a server.
 pub(super) struct Pull<'a> {
-    pub(super) server: &'a Server,
+    pub(super) engine: &'a Engine,
     pub(super) metrics: Vec<String>,
     pub(super) matchers: &'a [String],
     /// Labels for the series that have none of that name.
     pub(super) labels: &'a [(String, String)],
+    /// Labels that tell the replicas of one Prometheus apart.
+    pub(super) replica_labels: &'a [String],
 }
 
 impl Pull<'_> {
+    /// Of some metrics not all series are asked for: those that no signal is made of.
+    pub(super) fn matchers_of(&self, metric: &str) -> Vec<String> {
+        self.matchers.iter().map(String::as_str).chain(matcher_of(metric)).map(str::to_owned).collect()
+    }
+
     /// Stores all samples of the range, metric by metric; `after` is called for each.
     pub(super) async fn part(
         &self,
@@ -114,8 +158,8 @@ impl Pull<'_> {
         mut after: impl FnMut(&History) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
         for metric in &self.metrics {
-            let batch = self.server.samples(metric, self.matchers, range.clone()).await?;
-            history.append(labelled(batch, self.labels)).await?;
+            let batch = self.engine.samples(metric, &self.matchers_of(metric), range.clone()).await?;
+            history.append(labelled(one_of_each(batch, self.replica_labels), self.labels)).await?;
             after(history)?;
         }
         Ok(())
@@ -155,7 +199,30 @@ fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
+
+    #[derive(clap::Parser)]
+    struct Options {
+        #[command(flatten)]
+        connection: ConnectionArgs,
+    }
+
+    #[test]
+    fn of_pods_those_of_jobs_alone_are_asked_for() {
+        let Options { connection } = Options::parse_from(["x", "--match", "cluster=\"a\""]);
+        let engine = connection.engine("http://a").unwrap();
+        let pull = Pull {
+            engine: &engine,
+            metrics: Vec::new(),
+            matchers: &connection.matchers,
+            labels: &[],
+            replica_labels: &[],
+        };
+        assert_eq!(pull.matchers_of("up"), ["cluster=\"a\""]);
+        assert_eq!(pull.matchers_of("kube_pod_owner"), ["cluster=\"a\"", "owner_kind=~\".*Job|JobSet\""]);
+    }
 
     #[test]
     fn an_address_is_a_url_without_credentials() {

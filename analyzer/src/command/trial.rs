@@ -15,10 +15,10 @@ use super::history::{History, full_hours};
 use super::{asked_period, form, progress_bar, write};
 use crate::config::Config;
 use crate::deliver::{self, directory};
-use crate::ingest::promql::{Partial, Server};
 use crate::judge::{Judge, windows};
 use crate::report::{PartialAnswers, Period, Price, Report, Site, Trial, intervals, stored, text};
 use estimate::Estimate;
+use goodput_engine::{Engine, Partial};
 use goodput_exposition::sample::TimeMs;
 use goodput_rules::classify::Abstentions;
 use goodput_rules::frame::{Scrapes, Unjoined};
@@ -82,14 +82,15 @@ pub(super) async fn run(config: Config, args: Args) -> anyhow::Result<()> {
     let period = asked_period(&args.period, &config.zone)?;
     let now = wall_clock();
     ensure!(period.start_ms < now, "{}: expected a time that has begun", period.label);
-    let server = args.connection.server(&args.prometheus)?;
-    server.greet().await.with_context(|| format!("cannot read from {}", args.prometheus))?;
+    let engine = args.connection.engine(&args.prometheus)?;
+    engine.greet().await.with_context(|| format!("cannot read from {}", args.prometheus))?;
+    let engine = args.connection.with_reader(engine).await?;
     let [mut interrupt, mut terminate, mut hang_up] = interruptions()?;
     let temporary = tempfile::Builder::new().prefix("goodput-try-").tempdir();
     let temporary = temporary.context("cannot make a temporary directory (TMPDIR says where)")?;
     let mut history = History::open(&config, temporary.path()).await?;
     let store = history.store.clone();
-    let work = Work { config: &config, args: &args, server: &server, period, until: now };
+    let work = Work { config: &config, args: &args, engine: &engine, period, until: now };
     let interrupted = || Err(anyhow::anyhow!("interrupted; nothing is left behind"));
     let done = tokio::select! {
         done = work.report(&mut history) => done,
@@ -102,8 +103,8 @@ pub(super) async fn run(config: Config, args: Args) -> anyhow::Result<()> {
     let path = temporary.path().to_owned();
     temporary.close().with_context(|| format!("cannot remove {}", path.display()))?;
     let (report, intervals) = done?;
-    if server.partial().answers > 0 {
-        warn!("{}", server.partial().summary("; the report says so").trim_end());
+    if engine.partial().answers > 0 {
+        warn!("{}", engine.partial().summary("; the report says so").trim_end());
     }
     match &args.output {
         Some(dir) => write_all(dir, &report, &intervals, &config.prices),
@@ -129,7 +130,7 @@ fn write_all(dir: &Path, report: &Report, intervals: &[Interval], prices: &[Pric
 struct Work<'a> {
     config: &'a Config,
     args: &'a Args,
-    server: &'a Server,
+    engine: &'a Engine,
     period: Period,
     /// Now: what is later cannot be there.
     until: TimeMs,
@@ -167,7 +168,13 @@ impl Work<'_> {
     async fn pull(&self, history: &mut History) -> anyhow::Result<()> {
         let range = self.period.start_ms - HOUR_MS..(self.period.end_ms + HOUR_MS).min(self.until);
         let metrics = self.metrics(&range).await?;
-        let pull = Pull { server: self.server, metrics, matchers: &self.args.connection.matchers, labels: &[] };
+        let pull = Pull {
+            engine: self.engine,
+            metrics,
+            matchers: &self.args.connection.matchers,
+            labels: &[],
+            replica_labels: &self.config.ingest.replicas.labels,
+        };
         let estimate = Estimate::of(&pull, &range).await?;
         self.bound(&estimate)?;
         let samples = estimate.samples();
@@ -197,11 +204,11 @@ impl Work<'_> {
 
     /// The metrics to read, some of GPUs among them.
     async fn metrics(&self, range: &Range<TimeMs>) -> anyhow::Result<Vec<String>> {
-        let there = self.server.metrics(range).await?;
+        let there = self.engine.metrics(range).await?;
         let configured = |name: &str| self.config.application.iter().any(|counter| counter.metric == name);
         let is_of_gpus = |name: &String| signals::is_of(name, Scope::Gpu);
         if !there.iter().any(is_of_gpus) {
-            let jobs = self.server.values_of("job", range).await?;
+            let jobs = self.engine.values_of("job", range).await?;
             let hint = self.elsewhere(&is_of_gpus).await.unwrap_or_default();
             bail!("{hint}{}", no_gpus(&self.args.prometheus, &self.period, &there, &jobs));
         }
@@ -212,7 +219,7 @@ impl Work<'_> {
 
     /// When the server has metrics of GPUs, where that is another time. Some servers refuse to look at all time.
     async fn elsewhere(&self, is_of_gpus: &dyn Fn(&String) -> bool) -> Option<String> {
-        let has = async |range| Some(self.server.metrics(&range).await.ok()?.iter().any(is_of_gpus));
+        let has = async |range| Some(self.engine.metrics(&range).await.ok()?.iter().any(is_of_gpus));
         let (start, end) = full_hours(self.until - 23 * HOUR_MS, self.until, &self.config.zone);
         if has(self.until - 24 * HOUR_MS..self.until).await? {
             return Some(format!(
@@ -270,7 +277,7 @@ impl Work<'_> {
         if let Some(more) = found.unjoined.len().checked_sub(MAX_UNJOINED).filter(|more| *more > 0) {
             notes.push(format!("{more} more that could not be joined to a node"));
         }
-        let Partial { answers, first } = self.server.partial();
+        let Partial { answers, first } = self.engine.partial();
         let first = first.into_iter().map(|answer| (answer.asked, answer.reason)).collect();
         let partial = Some(PartialAnswers { answers, first }).filter(|partial| partial.answers > 0);
         Trial { server: self.args.prometheus.clone(), samples, partial, notes, ..trial }

@@ -7,7 +7,7 @@ use reqwest::{Client, StatusCode, Url, redirect};
 use serde_json::Value;
 
 use super::{Address, NotTaken};
-use crate::http;
+use goodput_engine::http;
 use goodput_exposition::sample::TimeMs;
 
 /// How long a post may take, connecting included.

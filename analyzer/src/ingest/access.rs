@@ -10,7 +10,7 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::{AUTHORIZATION, HOST, HeaderValue};
 use reqwest::{Certificate, Client, ClientBuilder, Identity, RequestBuilder, Url};
 
-use crate::http;
+use goodput_engine::http;
 
 /// TLS and credentials of a job or a discovery. Secrets are in files alone, so that a configuration can be shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]

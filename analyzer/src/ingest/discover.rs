@@ -16,7 +16,7 @@ use super::access::{Access, Clients};
 use super::dns::look_up;
 use super::job::{Discovery, Job};
 use super::scrape::Target;
-use crate::http::causes;
+use goodput_engine::http::causes;
 
 /// Targets of one list: more are a mistake in what keeps it, for one process scrapes this many every 15 s at best.
 const MAX_TARGETS: usize = 10_000;

@@ -1,6 +1,7 @@
 //! Ways in; each ends in a [`goodput_exposition::sample::Batch`].
 
 pub mod access;
+pub(crate) mod copies;
 mod discover;
 mod dns;
 pub mod event_body;
@@ -13,7 +14,6 @@ mod http_tests;
 pub mod job;
 #[cfg(test)]
 mod limits_tests;
-pub mod promql;
 #[cfg(test)]
 mod reach_tests;
 pub mod remote_write;

@@ -9,7 +9,7 @@ use anyhow::{Context as _, bail};
 use reqwest::Client;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::http;
+use goodput_engine::http;
 
 const PROGRAM: &str = "goodput-exporter";
 

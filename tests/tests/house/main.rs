@@ -79,7 +79,7 @@ fn crates_depend_on_what_they_may() {
         let wrong: Vec<_> = foreign.filter(|name| !allowed.contains(&name.as_str())).collect();
         assert!(wrong.is_empty(), "{folder} depends on {wrong:?}; see ARCHITECTURE.md");
     }
-    for folder in ["exporter", "exporter/web", "analyzer"] {
+    for folder in ["exporter", "exporter/web", "analyzer", "analyzer/engine"] {
         let used = dependencies(folder);
         assert!(used.len() > 5, "{folder}: {used:?}");
         assert!(!used.iter().any(|name| STORES.contains(&name.as_str())), "{folder} depends on what the store uses");

@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use super::super::connection::Pull;
-use crate::ingest::promql::PullError;
 use crate::report::text;
+use goodput_engine::ReadError;
 use goodput_exposition::sample::TimeMs;
 
 /// Times at which samples are counted, evenly spread.
@@ -25,14 +25,14 @@ pub(super) struct Estimate {
 
 impl Estimate {
     /// Counts a part of what would be pulled.
-    pub(super) async fn of(pull: &Pull<'_>, range: &Range<TimeMs>) -> Result<Self, PullError> {
+    pub(super) async fn of(pull: &Pull<'_>, range: &Range<TimeMs>) -> Result<Self, ReadError> {
         let length_ms = range.end - range.start;
         let step_ms = (length_ms / PROBES).max(1);
         let window_ms = PROBE_MS.min(step_ms);
         let mut by_metric = Vec::with_capacity(pull.metrics.len());
         for metric in &pull.metrics {
             let times = (range.start + step_ms..range.end, step_ms);
-            let counts = pull.server.counts(metric, pull.matchers, window_ms, times).await?;
+            let counts = pull.engine.counts(metric, &pull.matchers_of(metric), window_ms, times).await?;
             let counted: f64 = counts.iter().map(|(_, count)| count).sum();
             by_metric.push((metric.clone(), counted * step_ms as f64 / window_ms as f64));
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use goodput_exposition::TextError;
 
-use crate::http::causes;
+use goodput_engine::http::causes;
 
 /// Why a scrape failed.
 #[derive(Debug, thiserror::Error)]

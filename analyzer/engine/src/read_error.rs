@@ -1,9 +1,10 @@
-//! Why a server with Prometheus' HTTP API gave no usable answer, and whether a retry may help.
+//! Why an engine gave no usable answer, and whether a retry may help.
 
 use reqwest::StatusCode;
 use serde::Deserialize;
 
-use crate::http::causes;
+use crate::DecodeError;
+use crate::http::{Asked, causes};
 
 /// Characters of a body that an error shows when the body is not the API's answer.
 const EXCERPT: usize = 200;
@@ -40,7 +41,7 @@ const LIMITS: [&str; 9] = [
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
-pub enum PullError {
+pub enum ReadError {
     /// No answer came.
     #[error("{url}: no answer: {}", causes(error))]
     Unreachable {
@@ -123,9 +124,48 @@ pub enum PullError {
     },
 }
 
-impl PullError {
+/// What an error says of the next attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The same request may be answered later.
+    Passing,
+    /// Other credentials are wanted.
+    Refused,
+    /// A shorter range may be answered.
+    TooMuch,
+    /// The answer was a part of what was asked for.
+    Incomplete,
+    /// The answer, or the request, is not what the API is documented to be.
+    Malformed,
+}
+
+impl ReadError {
+    /// What it says of the next attempt.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Unreachable { .. } | Self::Storage { .. } => Kind::Passing,
+            Self::Status { status, .. } if status.is_server_error() || *status == StatusCode::TOO_MANY_REQUESTS => {
+                Kind::Passing
+            }
+            Self::BrokenOff { .. } | Self::Partial { .. } => Kind::Incomplete,
+            Self::Refused { .. } => Kind::Refused,
+            Self::TooMuch { .. } => Kind::TooMuch,
+            Self::Status { .. } | Self::Content { .. } => Kind::Malformed,
+        }
+    }
+
+    /// The error of bytes that cannot be decoded.
+    pub(crate) fn undecodable(asked: &Asked<'_>, error: &DecodeError) -> Self {
+        match error {
+            DecodeError::BrokenOff(reason) => Self::BrokenOff { url: asked.url.to_owned(), reason: reason.clone() },
+            DecodeError::TooLarge { .. } => asked.too_much(error.to_string()),
+            DecodeError::Malformed(_) | DecodeError::UnknownEncoding(_) => asked.content(error.to_string()),
+        }
+    }
+
     /// The error of a request that got no status.
-    pub(super) fn unanswered(url: String, error: reqwest::Error) -> Self {
+    pub(crate) fn unanswered(url: String, error: reqwest::Error) -> Self {
         let error = error.without_url();
         if error.is_connect() || error.is_timeout() || error.is_builder() || error.is_redirect() {
             return Self::Unreachable { url, error };
@@ -134,54 +174,60 @@ impl PullError {
     }
 
     /// The error of a request whose body ended early.
-    pub(super) fn cut(url: String, error: reqwest::Error) -> Self {
+    pub(crate) fn cut(url: String, error: reqwest::Error) -> Self {
         Self::BrokenOff { url, reason: causes(&error.without_url()) }
     }
 
     /// How often the same request is sent before this is the outcome. What passes by itself is worth a retry.
-    pub(super) fn attempts(&self) -> u32 {
-        match self {
-            Self::Unreachable { .. } | Self::BrokenOff { .. } | Self::Storage { .. } => 6,
-            Self::Status { status, .. } if status.is_server_error() || *status == StatusCode::TOO_MANY_REQUESTS => 6,
+    pub(crate) fn attempts(&self) -> u32 {
+        match (self, self.kind()) {
             // A store that was slow once may be in time; one that is down stays down for longer than retries last.
-            Self::Partial { .. } => 3,
+            (Self::Partial { .. }, _) => 3,
+            (_, Kind::Passing | Kind::Incomplete) => 6,
             _ => 1,
         }
+    }
+
+    /// The error of an answer with this status, which may be in JSON or not.
+    pub(crate) fn refusal(asked: &Asked<'_>, status: StatusCode, body: &[u8]) -> Self {
+        let refusal: Refusal = serde_json::from_slice(body).unwrap_or_default();
+        refusal.of(asked.url.to_owned(), asked.what, status, body)
     }
 }
 
 /// The fields of an answer with `status: error`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Refusal {
-    pub(super) error: Option<String>,
-    pub(super) error_type: Option<String>,
+pub(crate) struct Refusal {
+    pub(crate) error: Option<String>,
+    pub(crate) error_type: Option<String>,
 }
 
 impl Refusal {
     /// The error that it is, of an answer with this status.
-    pub(super) fn of(self, url: String, asked: &str, status: StatusCode, body: &[u8]) -> PullError {
-        let is_answer = self.error.is_some() || self.error_type.is_some();
+    pub(crate) fn of(self, url: String, asked: &str, status: StatusCode, body: &[u8]) -> ReadError {
+        // Remote read and exports say in plain text what PromQL says in JSON; what a proxy says has other statuses.
+        let is_answer = self.error.is_some() || self.error_type.is_some() || matches!(status.as_u16(), 400 | 422);
         let kind = self.error_type.unwrap_or_default();
         let said = self.error.filter(|error| !error.is_empty());
         let reason = said.unwrap_or_else(|| if kind.is_empty() { excerpt(body) } else { kind.clone() });
         if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
-            return PullError::Refused { url, status, reason };
+            return ReadError::Refused { url, status, reason };
         }
         if status == StatusCode::NOT_FOUND && !is_answer {
-            return PullError::Content { url, reason: format!("status {status}: {reason}") };
+            return ReadError::Content { url, reason: format!("status {status}: {reason}") };
         }
         let words = reason.to_ascii_lowercase();
         let says = |patterns: &[&str]| patterns.iter().any(|pattern| words.contains(pattern));
         if is_answer && (says(&DEAD_STORAGE) || kind == "unavailable") {
-            return PullError::Storage { url, status, reason };
+            return ReadError::Storage { url, status, reason };
         }
         // Prometheus: 422 beyond --query.max-samples, 503 with the type `timeout` beyond --query.timeout. VictoriaMetrics: 422.
         let is_limit = kind == "timeout" || matches!(status.as_u16(), 200 | 400 | 413 | 422) && says(&LIMITS);
         if is_answer && is_limit || status == StatusCode::PAYLOAD_TOO_LARGE {
-            return PullError::TooMuch { url, asked: asked.to_owned(), reason };
+            return ReadError::TooMuch { url, asked: asked.to_owned(), reason };
         }
-        PullError::Status { url, status, reason }
+        ReadError::Status { url, status, reason }
     }
 }
 
@@ -199,11 +245,11 @@ mod tests {
         let refusal: Refusal = serde_json::from_str(body).unwrap_or_default();
         let status = StatusCode::from_u16(status).unwrap();
         match refusal.of("http://a".to_owned(), "up[1h]", status, body.as_bytes()) {
-            PullError::Refused { .. } => "refused",
-            PullError::TooMuch { .. } => "too much",
-            PullError::Storage { .. } => "storage",
-            PullError::Status { .. } => "status",
-            PullError::Content { .. } => "content",
+            ReadError::Refused { .. } => "refused",
+            ReadError::TooMuch { .. } => "too much",
+            ReadError::Storage { .. } => "storage",
+            ReadError::Status { .. } => "status",
+            ReadError::Content { .. } => "content",
             other => panic!("{other}"),
         }
     }
@@ -254,6 +300,9 @@ mod tests {
             (401, "no org id", "refused"),
             (403, r#"{"errorType":"forbidden","error":"limit"}"#, "refused"),
             (404, "not here", "content"),
+            (400, "exceeded sample limit (50000000)", "too much"),
+            (400, "cannot fetch data from vmstorage nodes: cannot dial", "storage"),
+            (400, "unsupported path requested", "status"),
         ] {
             assert_eq!(kind(status, body), wanted, "{status} {body}");
         }

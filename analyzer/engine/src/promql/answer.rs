@@ -7,7 +7,8 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 
-use super::error::{PullError, Refusal};
+use crate::ReadError;
+use crate::read_error::Refusal;
 
 /// Prometheus 2 lists remarks about a query among the warnings; releases from 3 on list them as `infos`.
 const REMARK: &str = "PromQL info";
@@ -37,13 +38,13 @@ struct Answer<T> {
 }
 
 /// What an answer with status 200 holds.
-pub(super) fn read<T: DeserializeOwned>(url: &str, asked: &str, body: &[u8]) -> Result<Found<T>, PullError> {
-    let wrong = |reason| PullError::Content { url: url.to_owned(), reason };
+pub(super) fn read<T: DeserializeOwned>(url: &str, asked: &str, body: &[u8]) -> Result<Found<T>, ReadError> {
+    let wrong = |reason| ReadError::Content { url: url.to_owned(), reason };
     // An answer that says no need not have data of the expected form: what it says comes first.
     let said: Answer<IgnoredAny> =
         serde_json::from_slice(body).map_err(|error| match error.is_eof() && !body.is_empty() {
             true => {
-                PullError::BrokenOff { url: url.to_owned(), reason: format!("{} bytes of JSON: {error}", body.len()) }
+                ReadError::BrokenOff { url: url.to_owned(), reason: format!("{} bytes of JSON: {error}", body.len()) }
             }
             false => wrong(error.to_string()),
         })?;
