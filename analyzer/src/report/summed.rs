@@ -1,7 +1,7 @@
 //! A period's roll-ups, summed by all that a report groups them by.
 
 use std::collections::BTreeMap;
-use std::ops::Deref;
+use std::ops::{Deref, DerefMut};
 
 use foldhash::{HashMap, HashMapExt as _};
 
@@ -9,9 +9,14 @@ use super::price::{Price, price_of};
 use goodput_store::Place;
 use goodput_verdict::{Allocation, Energy, Grounds, Held, Interval, Part, RollUp, Stretch};
 
-/// What a GPU did in the period: time of one class, holder, price and ground for judging it so.
+/// What a GPU did in the period: time of one class, holder, price and ground for judging it so. It is half a kilobyte, and
+/// a large fleet has hundreds of thousands, so they are sorted and passed on by their places in memory.
 #[derive(Clone, Debug)]
-pub(crate) struct Item<'p> {
+pub(crate) struct Item<'p>(Box<What<'p>>);
+
+/// What an item says.
+#[derive(Clone, Debug)]
+pub(crate) struct What<'p> {
     /// From the first to the last of its time, without evidence.
     interval: Interval,
     pub(super) contradictions: Vec<String>,
@@ -25,7 +30,21 @@ pub(crate) struct Item<'p> {
     confidence_ms: f64,
 }
 
-impl Deref for Item<'_> {
+impl<'p> Deref for Item<'p> {
+    type Target = What<'p>;
+
+    fn deref(&self) -> &What<'p> {
+        &self.0
+    }
+}
+
+impl DerefMut for Item<'_> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
+}
+
+impl Deref for What<'_> {
     type Target = Interval;
 
     fn deref(&self) -> &Interval {
@@ -122,7 +141,7 @@ impl<'p> Item<'p> {
             version: part.version,
             ..Interval::untimed(part.class)
         };
-        Self {
+        Self(Box::new(What {
             interval,
             contradictions: Vec::new(),
             stretches: Vec::new(),
@@ -130,16 +149,18 @@ impl<'p> Item<'p> {
             micros: 0,
             grounds: 0,
             confidence_ms: 0.0,
-        }
+        }))
     }
 
-    fn on(self, grounds: Grounds, place: usize) -> Self {
-        let Grounds { busy_signal, missing, contradictions } = grounds;
-        Self { interval: Interval { busy_signal, missing, ..self.interval }, contradictions, grounds: place, ..self }
+    fn on(mut self, grounds: Grounds, place: usize) -> Self {
+        (self.interval.busy_signal, self.interval.missing) = (grounds.busy_signal, grounds.missing);
+        (self.contradictions, self.grounds) = (grounds.contradictions, place);
+        self
     }
 
-    fn at(self, price: Option<&'p Price>) -> Self {
-        Self { price, ..self }
+    fn at(mut self, price: Option<&'p Price>) -> Self {
+        self.price = price;
+        self
     }
 
     fn is_of(&self, part: &Part, grounds: usize, price: Option<&Price>) -> bool {
@@ -156,19 +177,19 @@ impl<'p> Item<'p> {
     }
 
     fn add(&mut self, part: &Part) {
-        let own = &mut self.interval;
+        let What { interval: own, stretches, confidence_ms, .. } = &mut *self.0;
         own.ms = own.ms.saturating_add(part.ms);
         own.energy = Energy::sum(own.energy, part.energy);
         own.variance_ms2 = own.variance_ms2.zip(part.variance_ms2).map(|(a, b)| a.saturating_add(b));
-        self.confidence_ms += part.confidence_ms;
+        *confidence_ms += part.confidence_ms;
         for stretch in &part.stretches {
             own.start_ms = own.start_ms.min(stretch.start_ms);
             own.end_ms = own.end_ms.max(stretch.end_ms);
-            match self.stretches.last_mut() {
+            match stretches.last_mut() {
                 Some(last) if last.end_ms == stretch.start_ms => {
                     (last.end_ms, last.ms) = (stretch.end_ms, last.ms.saturating_add(stretch.ms));
                 }
-                _ => self.stretches.push(*stretch),
+                _ => stretches.push(*stretch),
             }
         }
     }
@@ -178,7 +199,7 @@ impl<'p> Item<'p> {
         self.interval.confidence = (self.confidence_ms / self.interval.ms as f64 * 1e9).round() / 1e9;
         self.micros = self.price.map_or(0, |price| price.cost(self.interval.ms, self.interval.energy));
         self.stretches.sort_unstable_by_key(|stretch| (stretch.start_ms, stretch.end_ms));
-        self.stretches = Stretch::join(self.stretches);
+        self.stretches = Stretch::join(std::mem::take(&mut self.stretches));
         self
     }
 
