@@ -9,8 +9,8 @@ use super::sorted::Heads;
 use crate::report::site::evidence;
 use crate::report::{Finding, FindingGroup, Losses, Recoverable, text};
 
-/// Findings of a group that are listed under it.
-const MAX_MEMBERS: usize = 20;
+/// Findings of a group that are listed under it: each has two links, and a page of a large fleet has a hundred groups.
+const MAX_MEMBERS: usize = 5;
 
 /// A group of findings.
 pub(super) struct Line {
