@@ -94,7 +94,7 @@ pub struct Judge<S, R = S> {
 }
 
 impl<S: Embedded + Clone> Judge<S> {
-    /// A judge of this store's samples, as many GPUs as it has a limit for.
+    /// A judge of this store's samples, within the store's limit of GPUs.
     pub fn new(store: S, thresholds: Thresholds) -> Self {
         let max_gpus = store.stats().limits.max_gpus;
         Self::over(store.clone(), store, max_gpus, thresholds)

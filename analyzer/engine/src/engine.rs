@@ -11,6 +11,7 @@ use crate::ReadError;
 use crate::http::Http;
 use crate::partial::{Noted, Partial};
 use crate::promql::Api;
+use crate::read_error::Kind;
 use crate::readers::{remote_read, victoria};
 use crate::retry::again;
 
@@ -23,7 +24,8 @@ const PROBED: &str = "goodput_probe";
 /// A way to read raw samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reader {
-    /// Prometheus' remote read: Prometheus from release 2.13 on, Mimir, Cortex. Exact to the bit, staleness markers included.
+    /// Prometheus' remote read: Prometheus from release 2.13 on, Mimir, Cortex. Exact to the bit, staleness markers included;
+    /// where the engine has no chunks, a negative zero has no sign.
     /// Its series have the external labels of the server, as what it sends by remote write has.
     RemoteRead,
     /// `/api/v1/export` of VictoriaMetrics, single or cluster: as it keeps samples, staleness markers included.
@@ -33,6 +35,9 @@ pub enum Reader {
 }
 
 impl Reader {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::RemoteRead, Self::Victoria, Self::Promql];
+
     /// As options and logs name it.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -65,22 +70,24 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// The way that is asked for does not answer.
+    /// The way that is asked for does not answer; or without one, the engine does not say whether a way is there.
     pub async fn by(self, wanted: Option<Reader>, matchers: &[String]) -> Result<Self, ReadError> {
         let reader = match wanted {
+            // The next request is by PromQL anyway.
+            Some(Reader::Promql) => Reader::Promql,
             Some(reader) => {
-                self.part(reader, PROBED, matchers, &(0..1)).await?;
+                self.probe(reader, matchers).await?;
                 reader
             }
-            None => self.cheapest(matchers).await,
+            None => self.cheapest(matchers).await?,
         };
         info!(reader = reader.name(), "how samples are read");
         Ok(Self { reader, ..self })
     }
 
-    async fn cheapest(&self, matchers: &[String]) -> Reader {
+    async fn cheapest(&self, matchers: &[String]) -> Result<Reader, ReadError> {
         if self.api.noted.is_some() {
-            return Reader::Promql;
+            return Ok(Reader::Promql);
         }
         let unread = remote_read::parsed(matchers).err();
         if let Some(reason) = &unread {
@@ -90,14 +97,19 @@ impl Engine {
             if unread.is_some() && reader == Reader::RemoteRead {
                 continue;
             }
-            match self.part(reader, PROBED, matchers, &(0..1)).await {
-                Ok(_) => return reader,
-                // The first read will say so, and try again.
-                Err(ReadError::Unreachable { .. }) => break,
-                Err(_) => {}
+            // An engine that is only busy must not be read another way today than tomorrow.
+            match self.probe(reader, matchers).await.map_err(|error| (error.kind(), error)) {
+                Ok(()) => return Ok(reader),
+                Err((Kind::Malformed | Kind::Refused, _)) => {}
+                Err((_, error)) => return Err(error),
             }
         }
-        Reader::Promql
+        Ok(Reader::Promql)
+    }
+
+    /// Does this way answer?
+    async fn probe(&self, reader: Reader, matchers: &[String]) -> Result<(), ReadError> {
+        again(async || self.part(reader, PROBED, matchers, &(0..1)).await).await.map(drop)
     }
 
     /// How samples are read.

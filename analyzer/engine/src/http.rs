@@ -3,10 +3,12 @@
 
 use std::time::Duration;
 
-use reqwest::header::{CONTENT_TYPE, HeaderMap};
-use reqwest::{Client, ClientBuilder, RequestBuilder, Response, StatusCode};
+use reqwest::header::{ACCEPT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, TRANSFER_ENCODING};
+use reqwest::{Client, ClientBuilder, RequestBuilder, Response, StatusCode, Version};
 
-use crate::ReadError;
+pub use crate::causes::causes;
+use crate::read_error::Refusal;
+use crate::{DecodeError, ReadError};
 
 /// Prometheus gives a query up after 2 minutes by default (`--query.timeout`).
 const TIMEOUT: Duration = Duration::from_secs(150);
@@ -14,6 +16,9 @@ const TIMEOUT: Duration = Duration::from_secs(150);
 /// Bytes that an answer may have which is read as a whole: a larger one is asked for in two halves. About 3 million samples
 /// in JSON.
 pub(crate) const ANSWER_BYTES: usize = 64 << 20;
+
+/// Samples that are taken at once from an answer that is read as it comes: 64 MiB once decoded.
+pub(crate) const SAMPLES: usize = 4 << 20;
 
 /// A client for addresses of this scheme. Where the system has no certificates of authorities, https is an error.
 ///
@@ -34,13 +39,6 @@ pub fn client(scheme: &str, builder: impl Fn() -> ClientBuilder) -> Result<Clien
     })
 }
 
-/// An error with its causes: reqwest's own text names only the step that failed.
-#[must_use]
-pub fn causes(error: &reqwest::Error) -> String {
-    let causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
-}
-
 /// A server, by what stands before `/api/v1/`.
 #[derive(Debug)]
 pub(crate) struct Http {
@@ -58,9 +56,9 @@ impl Http {
         format!("{}/api/v1/{path}", self.base)
     }
 
-    /// The answer to a GET, whatever its status.
-    pub(crate) async fn get(&self, url: &str) -> Result<Response, ReadError> {
-        self.send(self.client.get(url), url).await
+    /// The answer to a GET with these headers, whatever its status.
+    pub(crate) async fn get(&self, url: &str, headers: HeaderMap) -> Result<Response, ReadError> {
+        self.send(self.client.get(url).headers(headers), url).await
     }
 
     /// The answer to a POST of a body with these headers, whatever its status.
@@ -82,9 +80,12 @@ pub(crate) struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// The next bytes of the body; none at its end.
+    /// The next bytes of the body; none at its end. What does not come in time is too much at once.
     pub(crate) async fn more(&self, response: &mut Response) -> Result<Option<impl AsRef<[u8]>>, ReadError> {
-        response.chunk().await.map_err(|error| ReadError::cut(self.url.to_owned(), error))
+        response.chunk().await.map_err(|error| match error.is_timeout() {
+            true => self.too_much(format!("the answer was not whole after {} s", TIMEOUT.as_secs())),
+            false => ReadError::cut(self.url.to_owned(), error),
+        })
     }
 
     /// The whole body.
@@ -100,11 +101,19 @@ impl Asked<'_> {
         Ok(body)
     }
 
-    /// An answer with data, or what the server says instead.
+    /// An answer with data, or what the server says instead. An answer that is read as it comes has to say where it ends:
+    /// behind a proxy that speaks HTTP/1.0, the end of the connection would be the end of the answer.
     pub(crate) async fn accepted(&self, mut response: Response) -> Result<Response, ReadError> {
         let status = response.status();
         if status == StatusCode::OK {
-            return Ok(response);
+            let says_its_end =
+                [CONTENT_LENGTH, TRANSFER_ENCODING].iter().any(|name| response.headers().contains_key(name));
+            if says_its_end || response.version() > Version::HTTP_11 {
+                return Ok(response);
+            }
+            return Err(
+                self.content("the answer does not say where it ends (is there a proxy with HTTP/1.0?)".to_owned())
+            );
         }
         let body = self.body(&mut response).await?;
         Err(self.refusal(status, &body))
@@ -115,7 +124,17 @@ impl Asked<'_> {
         if status.is_success() {
             return self.content(format!("status {status}, expected 200 OK"));
         }
-        ReadError::refusal(self, status, body)
+        let refusal: Refusal = serde_json::from_slice(body).unwrap_or_default();
+        refusal.of(self.url.to_owned(), self.what, status, body)
+    }
+
+    /// The error of bytes that cannot be decoded.
+    pub(crate) fn undecodable(&self, error: &DecodeError) -> ReadError {
+        match error {
+            DecodeError::BrokenOff(reason) => ReadError::BrokenOff { url: self.url.to_owned(), reason: reason.clone() },
+            DecodeError::TooLarge { .. } => self.too_much(error.to_string()),
+            DecodeError::Malformed(_) | DecodeError::UnknownEncoding(_) => self.content(error.to_string()),
+        }
     }
 
     pub(crate) fn too_much(&self, reason: String) -> ReadError {
@@ -125,6 +144,11 @@ impl Asked<'_> {
     pub(crate) fn content(&self, reason: String) -> ReadError {
         ReadError::Content { url: self.url.to_owned(), reason }
     }
+}
+
+/// Asks for an answer as it is, whose end can be told from its headers. What is packed already gains nothing by gzip.
+pub(crate) fn unzipped() -> HeaderMap {
+    HeaderMap::from_iter([(ACCEPT_ENCODING, HeaderValue::from_static("identity"))])
 }
 
 /// The type that an answer says its body has.

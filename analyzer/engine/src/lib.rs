@@ -2,6 +2,7 @@
 //! modules below it decode the answers and open no connection. An answer is whole or it is an error.
 
 mod buffer;
+mod causes;
 mod engine;
 mod error;
 pub mod http;

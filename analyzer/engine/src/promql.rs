@@ -14,6 +14,7 @@ use goodput_exposition::sample::{Labels, Sample, Series, TimeMs};
 use jiff::Timestamp;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::StatusCode;
+use reqwest::header::HeaderMap;
 use serde::de::DeserializeOwned;
 
 use crate::ReadError;
@@ -116,7 +117,7 @@ impl Api {
         let asked = Asked { url: &url, what };
         let manner = if self.noted.is_some() { PART } else { WHOLE };
         let joint = if url.contains('?') { '&' } else { '?' };
-        let mut response = self.http.get(&format!("{url}{joint}{manner}")).await?;
+        let mut response = self.http.get(&format!("{url}{joint}{manner}"), HeaderMap::new()).await?;
         let status = response.status();
         let body = asked.body(&mut response).await?;
         if !matches!(status, StatusCode::OK | StatusCode::PARTIAL_CONTENT) {

@@ -3,14 +3,13 @@
 use reqwest::StatusCode;
 use serde::Deserialize;
 
-use crate::DecodeError;
-use crate::http::{Asked, causes};
+use crate::causes::causes;
 
 /// Characters of a body that an error shows when the body is not the API's answer.
 const EXCERPT: usize = 200;
 
-/// What servers write when they cannot reach a part of their own storage (Go's net and gRPC, VictoriaMetrics, Thanos).
-const DEAD_STORAGE: [&str; 13] = [
+/// What servers write when they cannot reach a part of their own storage (Go's net and gRPC, VictoriaMetrics, Thanos, Cortex).
+const DEAD_STORAGE: [&str; 15] = [
     "connection refused",
     "connection reset",
     "cannot connect",
@@ -24,6 +23,8 @@ const DEAD_STORAGE: [&str; 13] = [
     "unavailable",
     "unreachable",
     "no store",
+    "unhealthy",
+    "live replicas",
 ];
 
 /// What servers write when a query needs more than they allow.
@@ -81,7 +82,7 @@ pub enum ReadError {
     /// The server requires credentials, or does not accept those that were sent.
     #[error(
         "{url}: status {status}: {reason}; the server {}: see --user, --bearer-token-file, --cert-file and --tenant",
-        if *.status == StatusCode::FORBIDDEN { "does not allow this" } else { "wants credentials, or others" }
+        if *.status == StatusCode::FORBIDDEN { "does not allow this" } else { "requires other credentials" }
     )]
     Refused {
         /// The address.
@@ -155,15 +156,6 @@ impl ReadError {
         }
     }
 
-    /// The error of bytes that cannot be decoded.
-    pub(crate) fn undecodable(asked: &Asked<'_>, error: &DecodeError) -> Self {
-        match error {
-            DecodeError::BrokenOff(reason) => Self::BrokenOff { url: asked.url.to_owned(), reason: reason.clone() },
-            DecodeError::TooLarge { .. } => asked.too_much(error.to_string()),
-            DecodeError::Malformed(_) | DecodeError::UnknownEncoding(_) => asked.content(error.to_string()),
-        }
-    }
-
     /// The error of a request that got no status.
     pub(crate) fn unanswered(url: String, error: reqwest::Error) -> Self {
         let error = error.without_url();
@@ -186,12 +178,6 @@ impl ReadError {
             (_, Kind::Passing | Kind::Incomplete) => 6,
             _ => 1,
         }
-    }
-
-    /// The error of an answer with this status, which may be in JSON or not.
-    pub(crate) fn refusal(asked: &Asked<'_>, status: StatusCode, body: &[u8]) -> Self {
-        let refusal: Refusal = serde_json::from_slice(body).unwrap_or_default();
-        refusal.of(asked.url.to_owned(), asked.what, status, body)
     }
 }
 
@@ -303,6 +289,8 @@ mod tests {
             (400, "exceeded sample limit (50000000)", "too much"),
             (400, "cannot fetch data from vmstorage nodes: cannot dial", "storage"),
             (400, "unsupported path requested", "status"),
+            (400, "too many unhealthy instances in the ring", "storage"),
+            (400, "at least 1 live replicas required, could only find 0", "storage"),
         ] {
             assert_eq!(kind(status, body), wanted, "{status} {body}");
         }

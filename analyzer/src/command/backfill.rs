@@ -12,7 +12,7 @@ use super::connection::{ConnectionArgs, Pull};
 use super::history::{History, JudgeArgs};
 use crate::config::Config;
 use crate::report::Period;
-use goodput_engine::{Engine, Partial};
+use goodput_engine::{Engine, Partial, Reader};
 use goodput_exposition::sample::TimeMs;
 use goodput_rules::signal;
 use goodput_verdict::HOUR_MS;
@@ -46,9 +46,13 @@ pub struct Args {
 /// Pulls, stores, says what became of it and judges it.
 pub(super) async fn run(config: Config, dir: &Path, args: Args) -> anyhow::Result<()> {
     let period = Period::between(&args.start, &args.end, &config.zone)?;
-    let engine = args.connection.with_reader(args.connection.engine(&args.url)?).await?;
+    let range = period.start_ms..period.end_ms;
+    let begun = Progress::begun(dir, &args, &range)?;
+    let engine = args.connection.engine(&args.url)?;
+    let engine = args.connection.with_reader(engine, begun.as_ref().map(Done::reader)).await?;
     let mut history = History::open(&config, dir).await?;
-    let pulled = pull(&config, dir, &args, &period, &engine, &mut history).await;
+    let progress = Progress::from(dir, begun.unwrap_or_else(|| Done::begin(&args, &range, engine.reader())));
+    let pulled = pull(&config, &args, (progress, range), &engine, &mut history).await;
     history.close().await?;
     super::print(&history.account())?;
     let incomplete = pulled.context("what came before this is stored; the same command goes on from there")?;
@@ -61,13 +65,11 @@ pub(super) async fn run(config: Config, dir: &Path, args: Args) -> anyhow::Resul
 
 async fn pull(
     config: &Config,
-    dir: &Path,
     args: &Args,
-    period: &Period,
+    (mut progress, range): (Progress, Range<TimeMs>),
     engine: &Engine,
     history: &mut History,
 ) -> anyhow::Result<Option<String>> {
-    let range = period.start_ms..period.end_ms;
     let configured = |name: &str| config.application.iter().any(|counter| counter.metric == name);
     let there = engine.metrics(&range).await?;
     let metrics: Vec<&String> = there.iter().filter(|name| signal::is_known(name) || configured(name)).collect();
@@ -82,7 +84,6 @@ async fn pull(
         labels: &args.labels,
         replica_labels: &config.ingest.replicas.labels,
     };
-    let mut progress = Progress::begin(dir, args, &range)?;
     // A list of metrics that is not whole may lack one in every piece.
     let is_list_partial = engine.partial().answers > 0;
     let bar = progress_bar(args, range.end - progress.done.until_ms);
@@ -123,25 +124,31 @@ struct Done {
     /// Pieces before `until_ms` that the server answered in part: they are asked for again.
     #[serde(default)]
     partial: Vec<(TimeMs, TimeMs)>,
+    /// How samples are read: by another reader the rest would be series of other labels. Earlier releases had one alone.
+    #[serde(default = "promql")]
+    reader: String,
+}
+
+fn promql() -> String {
+    Reader::Promql.name().to_owned()
 }
 
 impl Progress {
-    /// Goes on where the same backfill ended before its end; one that asks for something else begins at its start.
-    fn begin(dir: &Path, args: &Args, range: &Range<TimeMs>) -> anyhow::Result<Self> {
-        let path = dir.join("backfill.json");
-        let (Args { url, labels, .. }, matchers) = (args, &args.connection.matchers);
-        let (url, matchers, labels) = (url.clone(), matchers.clone(), labels.clone());
-        let (start_ms, end_ms, until_ms) = (range.start, range.end, range.start);
-        let mut done = Done { url, matchers, labels, start_ms, end_ms, until_ms, partial: Vec::new() };
+    /// How far the same backfill came before, if it ended before its end. One that asks for something else begins at its
+    /// start.
+    fn begun(dir: &Path, args: &Args, range: &Range<TimeMs>) -> anyhow::Result<Option<Done>> {
+        let path = path(dir);
         let noted: Option<Done> = match fs::read(&path) {
             Ok(bytes) => serde_json::from_slice(&bytes).ok(),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
             Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
         };
-        if let Some(noted) = noted.filter(|noted| noted.is_of(&done)) {
-            done = noted;
-        }
-        Ok(Self { path, done })
+        Ok(noted.filter(|noted| noted.is_of(&Done::begin(args, range, Reader::Promql))))
+    }
+
+    /// Goes on from there.
+    fn from(dir: &Path, done: Done) -> Self {
+        Self { path: path(dir), done }
     }
 
     /// All samples of the piece are stored, or a part of them.
@@ -171,7 +178,29 @@ impl Progress {
     }
 }
 
+fn path(dir: &Path) -> PathBuf {
+    dir.join("backfill.json")
+}
+
 impl Done {
+    /// Nothing yet.
+    fn begin(args: &Args, range: &Range<TimeMs>, reader: Reader) -> Self {
+        Self {
+            url: args.url.clone(),
+            matchers: args.connection.matchers.clone(),
+            labels: args.labels.clone(),
+            start_ms: range.start,
+            end_ms: range.end,
+            until_ms: range.start,
+            partial: Vec::new(),
+            reader: reader.name().to_owned(),
+        }
+    }
+
+    fn reader(&self) -> Reader {
+        Reader::ALL.into_iter().find(|reader| reader.name() == self.reader).unwrap_or(Reader::Promql)
+    }
+
     /// Was the same asked for?
     fn is_of(&self, asked: &Done) -> bool {
         let of =

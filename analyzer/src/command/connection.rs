@@ -82,12 +82,22 @@ impl ConnectionArgs {
         Ok(Engine::new(self.client(&scheme)?, url, self.headers()?, self.allow_partial))
     }
 
-    /// The same, with the reader that is asked for or else the cheapest that it answers.
-    pub(super) async fn with_reader(&self, engine: Engine) -> anyhow::Result<Engine> {
-        let reader = self.reader.reader();
-        let name = reader.map_or("auto", Reader::name);
-        let chosen = engine.by(reader, &self.matchers).await;
-        chosen.with_context(|| format!("the server does not answer --reader {name}; auto takes what it answers"))
+    /// The same, with the reader that was used before, or that is asked for, or else the cheapest that it answers.
+    pub(super) async fn with_reader(&self, engine: Engine, before: Option<Reader>) -> anyhow::Result<Engine> {
+        let asked = self.reader.reader();
+        if let (Some(asked), Some(before)) = (asked, before) {
+            let (asked, before) = (asked.name(), before.name());
+            ensure!(
+                asked == before,
+                "this backfill began with --reader {before}, and {asked} may give the same series other labels: end it \
+                 with {before}, or remove backfill.json to begin again"
+            );
+        }
+        let chosen = engine.by(before.or(asked), &self.matchers).await;
+        chosen.with_context(|| match before.or(asked) {
+            Some(reader) => format!("the server does not answer --reader {}", reader.name()),
+            None => "the server does not say how samples can be read; --reader names a way".to_owned(),
+        })
     }
 
     fn client(&self, scheme: &str) -> anyhow::Result<reqwest::Client> {

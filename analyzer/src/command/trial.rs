@@ -84,7 +84,7 @@ pub(super) async fn run(config: Config, args: Args) -> anyhow::Result<()> {
     ensure!(period.start_ms < now, "{}: expected a time that has begun", period.label);
     let engine = args.connection.engine(&args.prometheus)?;
     engine.greet().await.with_context(|| format!("cannot read from {}", args.prometheus))?;
-    let engine = args.connection.with_reader(engine).await?;
+    let engine = args.connection.with_reader(engine, None).await?;
     let [mut interrupt, mut terminate, mut hang_up] = interruptions()?;
     let temporary = tempfile::Builder::new().prefix("goodput-try-").tempdir();
     let temporary = temporary.context("cannot make a temporary directory (TMPDIR says where)")?;

@@ -6,10 +6,10 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use goodput_exposition::sample::{Batch, Labels, Sample, Series, SeriesRef};
+use goodput_exposition::sample::{Batch, Labels, Sample, Series, SeriesRef, is_stale};
 
-/// Takes off the labels that tell replicas apart. Of copies of one series that with most samples is kept; of several such,
-/// the first by these labels.
+/// Takes off the labels that tell replicas apart. Of copies of one series that with most samples is kept, staleness
+/// markers not counted; of several such, the first by these labels.
 pub(crate) fn one_of_each(batch: Batch, replica_labels: &[String]) -> Batch {
     let is_replica = |name: &str| replica_labels.iter().any(|label| label == name);
     if !batch.series().any(|series| series.labels.iter().any(|(name, _)| is_replica(name))) {
@@ -21,9 +21,10 @@ pub(crate) fn one_of_each(batch: Batch, replica_labels: &[String]) -> Batch {
             [false, true].map(|of| Labels::new(labels.iter().filter(|(name, _)| is_replica(name) == of)));
         copies.entry(own).or_default().entry(replica).or_default().extend(samples);
     }
+    let readings = |samples: &[Sample]| samples.iter().filter(|sample| !is_stale(sample.value)).count();
     let longest = |of: BTreeMap<Labels, Vec<Sample>>| {
         of.into_iter()
-            .max_by_key(|(replica, samples)| (samples.len(), Reverse(replica.clone())))
+            .max_by_key(|(replica, samples)| (readings(samples), Reverse(replica.clone())))
             .map(|(_, samples)| samples)
     };
     let kept = copies.into_iter().filter_map(|(labels, of)| Some(Series { labels, samples: longest(of)? }));

@@ -19,6 +19,7 @@ const SAMPLES: &[u8] = include_bytes!("../../tests/data/prometheus.samples");
 const EXPORT: &[u8] = include_bytes!("../../tests/data/victoria.export");
 const RANGE: Range<TimeMs> = 1_795_810_795_000..1_795_810_995_000;
 const PROTOBUF: &str = "application/x-protobuf";
+const LINES: &str = "application/stream+json; charset=utf-8";
 
 /// An answer. Its body may end before `promised` bytes; `None` is a body in chunks whose end is missing.
 #[derive(Clone)]
@@ -27,11 +28,13 @@ struct Reply {
     kind: &'static str,
     body: Vec<u8>,
     promised: Option<usize>,
+    /// Neither: the body ends with the connection.
+    until_closed: bool,
 }
 
 impl Reply {
     fn of(status: u16, kind: &'static str, body: &[u8]) -> Self {
-        Self { status, kind, body: body.to_vec(), promised: Some(body.len()) }
+        Self { status, kind, body: body.to_vec(), promised: Some(body.len()), until_closed: false }
     }
 
     fn ok(kind: &'static str, body: &[u8]) -> Self {
@@ -43,9 +46,10 @@ impl Reply {
     }
 
     fn bytes(&self) -> Vec<u8> {
-        let Self { status, kind, body, promised } = self;
+        let Self { status, kind, body, promised, until_closed } = self;
         let head = format!("HTTP/1.1 {status} X\r\nconnection: close\r\ncontent-type: {kind}\r\n");
         let framed = match promised {
+            _ if *until_closed => [&b"\r\n"[..], body].concat(),
             Some(length) => [format!("content-length: {length}\r\n\r\n").as_bytes(), body].concat(),
             None => {
                 [format!("transfer-encoding: chunked\r\n\r\n{:x}\r\n", body.len()).as_bytes(), body, b"\r\n"].concat()
@@ -133,7 +137,7 @@ fn count(series: &[Series]) -> (usize, usize) {
 #[tokio::test]
 async fn the_cheapest_way_that_answers_is_used() {
     let (chunks, samples) = (("/read", Reply::ok(CHUNKS_TYPE, b"")), ("/read", Reply::ok(PROTOBUF, SAMPLES)));
-    let export = ("/export", Reply::ok("application/stream+json", b""));
+    let export = ("/export", Reply::ok(LINES, b""));
     let forbidden = ("/read", Reply::of(403, "text/plain", b"only queries"));
     let unsupported = ("/read", Reply::of(400, "text/plain", b"unsupported path requested"));
     // A proxy's page for every path is no answer of an engine.
@@ -148,13 +152,16 @@ async fn the_cheapest_way_that_answers_is_used() {
     ] {
         assert_eq!(Fake::answering(&replies).await.chosen().await, wanted);
     }
+    let busy = Fake::answering(&[("/read", Reply::of(503, "text/plain", b"starting"))]).await;
+    assert_eq!(busy.engine.probe(Reader::RemoteRead, &[]).await.unwrap_err().kind(), Kind::Passing);
+    assert_eq!(busy.asked.lock().len(), 6, "asked again, and no other way is taken");
     let nowhere = Engine::new(
         crate::http::client("http", Client::builder).unwrap(),
         "http://127.0.0.1:9",
         HeaderMap::new(),
         false,
     );
-    assert_eq!(nowhere.by(None, &[]).await.unwrap().reader(), Reader::Promql, "the first read says what is wrong");
+    assert_eq!(nowhere.by(None, &[]).await.unwrap_err().kind(), Kind::Passing);
     let both = [chunks, export];
     let partial = Fake::with_headers(&both, HeaderMap::new(), true).await;
     assert_eq!(partial.chosen().await, Reader::Promql, "only PromQL says what was left out");
@@ -183,7 +190,7 @@ async fn chunks_samples_and_lines_are_read_with_their_markers() {
     fake.set("/api/v1/read", Reply::ok(PROTOBUF, SAMPLES));
     assert_eq!(count(&fake.read(Reader::RemoteRead).await.unwrap()), count(&whole));
     assert!(count(&whole).0 > 500 && count(&whole).1 == 40, "{:?}", count(&whole));
-    fake.set("/api/v1/export?", Reply::ok("application/stream+json", EXPORT));
+    fake.set("/api/v1/export?", Reply::ok(LINES, EXPORT));
     assert_eq!(count(&fake.read(Reader::Victoria).await.unwrap()).1, 11);
     let asked = fake.asked.lock();
     for (head, body) in &asked[..2] {
@@ -203,7 +210,7 @@ async fn an_answer_that_breaks_off_is_no_answer() {
     for (reader, path, kind, body) in [
         (Reader::RemoteRead, "/read", CHUNKS_TYPE, CHUNKS),
         (Reader::RemoteRead, "/read", PROTOBUF, SAMPLES),
-        (Reader::Victoria, "/export", "application/stream+json", EXPORT),
+        (Reader::Victoria, "/export", LINES, EXPORT),
     ] {
         let fake = Fake::answering(&[]).await;
         for end in (1..body.len()).step_by(97) {
@@ -216,6 +223,19 @@ async fn an_answer_that_breaks_off_is_no_answer() {
         }
         fake.set(path, cut(kind, body, body.len(), Some(body.len())));
         assert!(fake.read(reader).await.is_ok());
+    }
+}
+
+/// As behind a proxy that speaks HTTP/1.0: a part that ends with a frame or a line looks whole.
+#[tokio::test]
+async fn an_answer_that_does_not_say_where_it_ends_is_none() {
+    for (reader, path, kind, body) in
+        [(Reader::RemoteRead, "/read", CHUNKS_TYPE, CHUNKS), (Reader::Victoria, "/export", LINES, EXPORT)]
+    {
+        let fake = Fake::answering(&[]).await;
+        fake.set(path, Reply { until_closed: true, ..Reply::ok(kind, body) });
+        let error = fake.read(reader).await.unwrap_err();
+        assert!(error.to_string().contains("does not say where it ends"), "{error}");
     }
 }
 
@@ -301,7 +321,7 @@ async fn too_much_is_read_in_parts() {
     assert_eq!((error.kind(), fake.asked.lock().len()), (Kind::TooMuch, 3), "{error}");
     *fake.replies.lock() = vec![
         ("start=0.000&end=239.999", Reply::of(413, "text/plain", b"too large")),
-        ("/export", Reply::ok("application/stream+json", b"")),
+        ("/export", Reply::ok(LINES, b"")),
     ];
     assert!(engine.samples("kept", &[], range).await.unwrap().is_empty());
     let asked = fake.asked.lock();

@@ -7,20 +7,20 @@ use reqwest::Response;
 use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue};
 use tracing::debug;
 
-use crate::http::{ANSWER_BYTES, Asked, Http, content_type};
+use crate::http::{ANSWER_BYTES, Asked, Http, SAMPLES, content_type, unzipped};
 use crate::promql::{series_of, shown};
 use crate::remote_read::chunked::Gathered;
 use crate::remote_read::frames::Frames;
 use crate::remote_read::matcher::MatcherError;
 use crate::remote_read::messages::LabelMatcher;
 use crate::remote_read::request::{Accept, body};
-use crate::remote_read::{Answer, CHUNKS_TYPE, samples};
+use crate::remote_read::{Answer, samples};
 use crate::{DEFAULT_LIMIT, DecodeError, ReadError};
 
-/// Bytes of chunks that are taken at once: about 5 million samples, which are five times as large once decoded.
-const CHUNKS_BYTES: usize = 16 << 20;
+/// Content type of an answer of chunks, without its parameters.
+const CHUNKS: &str = "application/x-streamed-protobuf";
 
-/// Content type of an answer of samples, as far as all servers agree on it.
+/// That of an answer of samples, as far as all servers agree on it.
 const SAMPLES_TYPE: &str = "application/x-protobuf";
 
 /// The protocol's version, which every request names.
@@ -64,11 +64,11 @@ async fn read(
 ) -> Result<Result<Answer, i32>, ReadError> {
     let matchers = parsed(matchers).map_err(|error| asked.content(error.to_string()))?;
     let body = body(&[metric], &matchers, range, accept);
-    let body = body.map_err(|error| ReadError::undecodable(asked, &error))?;
+    let body = body.map_err(|error| asked.undecodable(&error))?;
     let response = http.post(asked.url, headers(), body).await?;
     let mut response = asked.accepted(response).await?;
     let answer = match content_type(&response) {
-        CHUNKS_TYPE => chunks(asked, &mut response, range).await?,
+        kind if kind.starts_with(CHUNKS) => chunks(asked, &mut response, range).await?,
         kind if kind.starts_with(SAMPLES_TYPE) => {
             samples::decode(&asked.body(&mut response).await?, range, ANSWER_BYTES)
         }
@@ -77,7 +77,7 @@ async fn read(
     match answer {
         Ok(answer) => Ok(Ok(answer)),
         Err(DecodeError::UnknownEncoding(encoding)) => Ok(Err(encoding)),
-        Err(error) => Err(ReadError::undecodable(asked, &error)),
+        Err(error) => Err(asked.undecodable(&error)),
     }
 }
 
@@ -90,12 +90,15 @@ async fn chunks(
     let (mut frames, mut gathered, mut read) = (Frames::new(DEFAULT_LIMIT), Gathered::default(), 0);
     while let Some(bytes) = asked.more(response).await? {
         read += bytes.as_ref().len();
-        if read > CHUNKS_BYTES {
-            return Err(asked.too_much(format!("an answer of more than {CHUNKS_BYTES} bytes of chunks")));
+        if read > ANSWER_BYTES {
+            return Err(asked.too_much(format!("an answer of more than {ANSWER_BYTES} bytes of chunks")));
         }
         frames.push(bytes.as_ref());
         if let Err(error) = gather(&mut frames, &mut gathered) {
             return Ok(Err(error));
+        }
+        if gathered.samples() > SAMPLES as u64 {
+            return Err(asked.too_much(format!("an answer of more than {SAMPLES} samples")));
         }
     }
     Ok(frames.finish().and_then(|()| gathered.into_answer(range)))
@@ -109,7 +112,7 @@ fn gather(frames: &mut Frames, gathered: &mut Gathered) -> Result<(), DecodeErro
 }
 
 fn headers() -> HeaderMap {
-    let mut headers = HeaderMap::new();
+    let mut headers = unzipped();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(SAMPLES_TYPE));
     headers.insert(CONTENT_ENCODING, HeaderValue::from_static("snappy"));
     headers.insert(VERSION.0, HeaderValue::from_static(VERSION.1));

@@ -5,13 +5,16 @@ use std::ops::Range;
 use goodput_exposition::sample::{Series, TimeMs};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
-use crate::http::{Asked, Http};
+use crate::http::{Asked, Http, SAMPLES, content_type, unzipped};
 use crate::promql::{seconds, series_of, shown};
 use crate::victoria::{Lines, parse_line};
 use crate::{DEFAULT_LIMIT, DecodeError, ReadError};
 
-/// Samples that are taken at once: 64 MiB of them.
-const SAMPLES: usize = 4 << 20;
+/// Content type of an export, without its parameters. Whoever answers otherwise, or with nothing, is no VictoriaMetrics.
+const LINES: &str = "application/stream+json";
+
+/// Bytes that are taken at once: as many samples as are taken at once have about 100 MB, the rest is for labels.
+const BYTES: usize = 256 << 20;
 
 /// The samples of a metric in the range, of series that match. A series may come in several parts.
 pub(crate) async fn part(
@@ -26,18 +29,23 @@ pub(crate) async fn part(
     let asked = Asked { url: &url, what: &format!("{selector} {}", shown(range)) };
     // The end is part of what VictoriaMetrics exports.
     let (start, end) = (seconds(range.start), seconds(range.end - 1));
-    let response = http.get(&format!("{url}?match%5B%5D={query}&start={start}&end={end}")).await?;
+    let response = http.get(&format!("{url}?match%5B%5D={query}&start={start}&end={end}"), unzipped()).await?;
     let mut response = asked.accepted(response).await?;
-    let (mut lines, mut all, mut taken) = (Lines::new(DEFAULT_LIMIT), Vec::new(), 0);
+    let kind = content_type(&response);
+    if !kind.starts_with(LINES) {
+        return Err(asked.content(format!("an export answers with {kind:?}, expected {LINES:?}")));
+    }
+    let (mut lines, mut all, mut taken, mut read_bytes) = (Lines::new(DEFAULT_LIMIT), Vec::new(), 0, 0);
     while let Some(bytes) = asked.more(&mut response).await? {
+        read_bytes += bytes.as_ref().len();
         lines.push(bytes.as_ref());
-        let read = series_in(&mut lines, range, &mut all).map_err(|error| ReadError::undecodable(&asked, &error))?;
+        let read = series_in(&mut lines, range, &mut all).map_err(|error| asked.undecodable(&error))?;
         taken += read;
-        if taken > SAMPLES {
-            return Err(asked.too_much(format!("an answer of more than {SAMPLES} samples")));
+        if taken > SAMPLES || read_bytes > BYTES {
+            return Err(asked.too_much(format!("an answer of more than {SAMPLES} samples or {BYTES} bytes")));
         }
     }
-    lines.finish().map_err(|error| ReadError::undecodable(&asked, &error))?;
+    lines.finish().map_err(|error| asked.undecodable(&error))?;
     Ok(all)
 }
 

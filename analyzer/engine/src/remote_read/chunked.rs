@@ -19,6 +19,8 @@ pub struct Gathered {
     series: Vec<PackedSeries>,
     /// Where each series is. A series goes on in the next frame when one frame cannot hold it.
     places: HashMap<Labels, usize>,
+    /// Samples of all chunks, by their heads.
+    samples: u64,
     histograms: u64,
 }
 
@@ -67,11 +69,20 @@ impl Gathered {
 
     fn add_chunk(&mut self, place: usize, chunk: Chunk) -> Result<(), DecodeError> {
         match chunk.encoding {
-            xor::ENCODING => self.series[place].chunks.push(chunk.data),
-            encoding if HISTOGRAMS.contains(&encoding) => self.histograms += histograms(&chunk.data)?,
+            xor::ENCODING => {
+                self.samples += samples_of(&chunk.data)?;
+                self.series[place].chunks.push(chunk.data);
+            }
+            encoding if HISTOGRAMS.contains(&encoding) => self.histograms += samples_of(&chunk.data)?,
             encoding => return Err(DecodeError::UnknownEncoding(encoding)),
         }
         Ok(())
+    }
+
+    /// How many samples there are, compressed.
+    #[must_use]
+    pub fn samples(&self) -> u64 {
+        self.samples
     }
 
     /// Series without their samples, and the number of samples of native histograms that were skipped.
@@ -124,10 +135,10 @@ impl PackedSeries {
     }
 }
 
-/// Number of samples in a chunk of native histograms, which begins with it as an XOR chunk does.
-fn histograms(chunk: &[u8]) -> Result<u64, DecodeError> {
+/// Number of samples in a chunk: every encoding begins with it.
+fn samples_of(chunk: &[u8]) -> Result<u64, DecodeError> {
     let count = chunk.first_chunk().map(|count| u64::from(u16::from_be_bytes(*count)));
-    let text = || format!("histogram chunk of {} bytes; expected 2 bytes with its length", chunk.len());
+    let text = || format!("chunk of {} bytes; expected 2 bytes with its number of samples", chunk.len());
     count.ok_or_else(|| DecodeError::BrokenOff(text()))
 }
 

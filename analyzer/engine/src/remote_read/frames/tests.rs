@@ -96,7 +96,7 @@ fn a_flipped_byte_of_a_message_is_a_wrong_checksum() {
     let first = stream(&[message(1)]);
     let mut stream = stream(&[message(1), message(2)]);
     *stream.last_mut().unwrap() ^= 0xff;
-    let Err(DecodeError::Malformed(text)) = read(&stream, 100) else { panic!("not malformed") };
+    let Err(DecodeError::BrokenOff(text)) = read(&stream, 100) else { panic!("not broken off") };
     assert!(text.starts_with(&format!("frame at byte {}: expected CRC-32C ", first.len())), "{text}");
 }
 
