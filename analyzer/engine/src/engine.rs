@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use goodput_exposition::sample::{Batch, Series, TimeMs};
-use reqwest::Client;
 use reqwest::header::HeaderMap;
+use reqwest::{Client, StatusCode};
 use tracing::{info, warn};
 
 use crate::ReadError;
@@ -90,14 +90,24 @@ impl Engine {
             if unread.is_some() && reader == Reader::RemoteRead {
                 continue;
             }
-            match self.part(reader, PROBED, matchers, &(0..1)).await {
-                Ok(_) => return reader,
+            match self.probe(reader, matchers).await {
+                // A way that names its own storage is there: another way would be used for all of the read.
+                Ok(_) | Err(ReadError::Storage { .. }) => return reader,
                 // The first read will say so, and try again.
                 Err(ReadError::Unreachable { .. }) => break,
                 Err(_) => {}
             }
         }
         Reader::Promql
+    }
+
+    /// Asks for a metric that no one has. A Prometheus that starts answers 503 to every way, so that is asked again.
+    async fn probe(&self, reader: Reader, matchers: &[String]) -> Result<Vec<Series>, ReadError> {
+        let once = async || match self.part(reader, PROBED, matchers, &(0..1)).await {
+            Err(error @ ReadError::Status { status: StatusCode::SERVICE_UNAVAILABLE, .. }) => Err(error),
+            outcome => Ok(outcome),
+        };
+        again(once).await?
     }
 
     /// How samples are read.

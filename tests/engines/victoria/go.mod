@@ -1,0 +1,3 @@
+module engines/victoria
+
+go 1.26.6
