@@ -57,6 +57,13 @@ fn fails(data: &Path, url: &str, reader: &str, start: TimeMs) -> Result<String> 
     Ok(error.to_string())
 }
 
+/// The same with NaNs in place of staleness markers, which VictoriaMetrics answers with in PromQL.
+fn with_nans(all: &Bits) -> Bits {
+    let shown = |bits: u64| if bits == STALE_BITS { f64::NAN.to_bits() } else { bits };
+    let shown = |samples: &Vec<(TimeMs, u64)>| samples.iter().map(|(time, bits)| (*time, shown(*bits))).collect();
+    all.iter().map(|(labels, samples)| (labels.clone(), shown(samples))).collect()
+}
+
 /// The same without staleness markers, as readers see it that do not get them.
 fn without_markers(all: &Bits) -> Bits {
     let kept = |samples: &Vec<(TimeMs, u64)>| samples.iter().filter(|(_, bits)| *bits != STALE_BITS).copied().collect();

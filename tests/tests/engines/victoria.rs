@@ -5,7 +5,7 @@ use goodput_tests::backfill::start;
 use goodput_tests::victoria::VictoriaMetrics;
 
 use super::known::{decimal, series, stored, write};
-use super::{built, same, without_markers};
+use super::{built, same, with_nans};
 
 #[test]
 fn a_current_victoriametrics_is_read_back_bit_for_bit() -> Result<()> {
@@ -18,5 +18,5 @@ fn a_current_victoriametrics_is_read_back_bit_for_bit() -> Result<()> {
     victoria.import("")?;
     let wanted = stored(&written, &[]);
     same(&dir.path().join("auto"), &url, ("auto", "victoria"), start, &wanted)?;
-    same(&dir.path().join("promql"), &url, ("promql", "promql"), start, &without_markers(&wanted))
+    same(&dir.path().join("promql"), &url, ("promql", "promql"), start, &with_nans(&wanted))
 }
