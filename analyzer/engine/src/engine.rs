@@ -69,7 +69,7 @@ impl Engine {
     pub async fn by(self, wanted: Option<Reader>, matchers: &[String]) -> Result<Self, ReadError> {
         let reader = match wanted {
             Some(reader) => {
-                self.part(reader, PROBED, matchers, &(0..1)).await?;
+                again(|| self.part(reader, PROBED, matchers, &(0..1))).await?;
                 reader
             }
             None => self.cheapest(matchers).await,
