@@ -1,6 +1,8 @@
 //! `backfill` from current releases of the engines, which `tests/engines/build` builds, and from a cluster of VictoriaMetrics.
 //! Where an engine is not there, its test says so in one line and passes; `GOODPUT_ENGINES` makes that an error.
 
+#![allow(clippy::print_stderr, reason = "a test that skips says so")]
+
 mod cluster;
 mod known;
 mod prometheus;
