@@ -3,6 +3,7 @@
 pub mod alertmanager;
 pub mod arrows;
 pub mod axe;
+pub mod backfill;
 pub mod browser;
 pub mod job;
 pub mod kubelet;

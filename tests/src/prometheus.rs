@@ -44,7 +44,6 @@ impl Prometheus {
     }
 
     /// Starts one with these sections in its configuration besides the targets.
-    #[allow(clippy::disallowed_methods, reason = "starts the real Prometheus")]
     pub fn run(dir: &Path, targets: &[(&str, SocketAddr)], sections: &str) -> Result<Self> {
         let mut config = String::from(
             "global: {scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}\nscrape_configs:\n",
@@ -52,17 +51,23 @@ impl Prometheus {
         for (job, target) in targets {
             writeln!(config, "- {{job_name: {job}, static_configs: [{{targets: ['{target}']}}]}}")?;
         }
-        config += sections;
+        Self::of(Path::new("prometheus"), dir, &(config + sections), &[])
+            .context("this test needs Debian's prometheus package (deploy/local/packages test)")
+    }
+
+    /// Starts this program with this configuration and these arguments besides.
+    #[allow(clippy::disallowed_methods, reason = "starts the real Prometheus")]
+    pub fn of(program: &Path, dir: &Path, config: &str, arguments: &[&str]) -> Result<Self> {
         let file = dir.join("prometheus.yml");
         fs::write(&file, config)?;
         let address = free_address()?;
-        let mut command = Command::new("prometheus");
+        let mut command = Command::new(program);
         command
+            .args(arguments)
             .arg(format!("--config.file={}", file.display()))
             .arg(format!("--storage.tsdb.path={}", dir.join("prometheus").display()))
             .arg(format!("--web.listen-address={address}"));
-        let mut running = Running::start(&mut command, &dir.join("prometheus.log"))
-            .context("this test needs Debian's prometheus package (deploy/local/packages test)")?;
+        let mut running = Running::start(&mut command, &dir.join("prometheus.log"))?;
         running.until_listens(address)?;
         let prometheus = Self { running, address };
         until("Prometheus to be ready", Duration::from_secs(90), || {

@@ -16,16 +16,21 @@ pub struct VictoriaMetrics {
 
 impl VictoriaMetrics {
     /// Starts one that keeps its data below `dir`.
-    #[allow(clippy::disallowed_methods, reason = "starts the real VictoriaMetrics")]
     pub fn start(dir: &Path) -> Result<Self> {
+        Self::of(Path::new("victoria-metrics"), dir)
+            .context("this test needs Debian's victoria-metrics package (deploy/local/packages test)")
+    }
+
+    /// Starts this program.
+    #[allow(clippy::disallowed_methods, reason = "starts the real VictoriaMetrics")]
+    pub fn of(program: &Path, dir: &Path) -> Result<Self> {
         let address = free_address()?;
-        let mut command = Command::new("victoria-metrics");
+        let mut command = Command::new(program);
         command
             .arg(format!("-storageDataPath={}", dir.join("victoria").display()))
             .arg(format!("-httpListenAddr={address}"))
             .arg("-retentionPeriod=1");
-        let mut running = Running::start(&mut command, &dir.join("victoria.log"))
-            .context("this test needs Debian's victoria-metrics package (deploy/local/packages test)")?;
+        let mut running = Running::start(&mut command, &dir.join("victoria.log"))?;
         running.until_listens(address)?;
         Ok(Self { _running: running, address })
     }

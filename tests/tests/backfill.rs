@@ -4,22 +4,16 @@ use std::fmt::Write as _;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 use goodput_exposition::sample::{Labels, STALE_BITS, TimeMs};
-use goodput_lab::bin;
 use goodput_lab::remote_write::{TimeSeries, send};
-use goodput_store::{Selection, Snapshot, wall_clock};
+use goodput_tests::backfill::{Bits, HOUR, METRICS, analyzer, bits, run, start, text_of};
 use goodput_tests::prometheus::Prometheus;
 use goodput_tests::victoria::VictoriaMetrics;
 
-const HOUR: TimeMs = 3_600_000;
 /// From one sample to the next; not a whole number of them is an hour.
 const STEP: TimeMs = 14_993;
-const METRICS: [&str; 3] = ["DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_POWER_USAGE", "goodput_gpu_busy_seconds_total"];
-
-type Bits = Vec<(Labels, Vec<(TimeMs, u64)>)>;
 
 #[test]
 fn a_prometheus_is_read_back_bit_for_bit() -> Result<()> {
@@ -78,9 +72,7 @@ fn a_victoriametrics_is_read_back_bit_for_bit() -> Result<()> {
 
 /// Three hours from the start on, read this way.
 fn backfill(data: &Path, address: SocketAddr, reader: &str, start: TimeMs) -> Result<String> {
-    let url = format!("http://{address}");
-    let (from, to) = (show(start)?, show(start + 3 * HOUR)?);
-    analyzer(data, &["backfill", "--url", &url, "--start", &from, "--end", &to, "--reader", reader])
+    goodput_tests::backfill::backfill(data, &format!("http://{address}"), reader, start..start + 3 * HOUR)
 }
 
 /// Backfills and compares with what was written; what the program said.
@@ -121,43 +113,4 @@ fn openmetrics(start: TimeMs, value: impl Fn(i64) -> f64) -> Result<String> {
         writeln!(text, "{metric}{{UUID=\"GPU-{gpu}\",gpu=\"{gpu}\"}} {:?} {seconds}", value(n))?;
     }
     Ok(text + "# EOF\n")
-}
-
-/// A full hour yesterday: within what the servers keep by default.
-fn start() -> TimeMs {
-    (wall_clock() / HOUR - 30) * HOUR
-}
-
-fn show(time: TimeMs) -> Result<String> {
-    Ok(jiff::Timestamp::from_millisecond(time)?.to_string())
-}
-
-fn bits(data: &Path) -> Result<Bits> {
-    let range = 0..TimeMs::MAX;
-    let snapshot =
-        tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(Snapshot::take(data, &range))?;
-    let series = snapshot.select(&Selection { range, ..Selection::default() })?;
-    let bits = series.into_iter().map(|series| {
-        let samples = series.samples.iter().map(|sample| (sample.time_ms, sample.value.to_bits())).collect();
-        (series.labels, samples)
-    });
-    Ok(bits.collect())
-}
-
-fn analyzer(data: &Path, args: &[&str]) -> Result<String> {
-    let program = bin("goodput-analyzer")?;
-    run(text_of(&program), &[&["--log.level=info", "--data.dir", text_of(data)], args].concat())
-}
-
-/// What it writes; an error with its last words when it fails.
-#[allow(clippy::disallowed_methods, reason = "the programs under test")]
-fn run(program: &str, args: &[&str]) -> Result<String> {
-    let output = Command::new(program).args(args).output()?;
-    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{program} {args:?}: {said}");
-    Ok(said)
-}
-
-fn text_of(path: &Path) -> &str {
-    path.to_str().unwrap_or_default()
 }

@@ -107,9 +107,14 @@ impl Engine {
         Ok(Reader::Promql)
     }
 
-    /// Does this way answer?
+    /// Does this way answer, when it is asked for a metric that no one has?
     async fn probe(&self, reader: Reader, matchers: &[String]) -> Result<(), ReadError> {
-        again(async || self.part(reader, PROBED, matchers, &(0..1)).await).await.map(drop)
+        let once = async || match self.part(reader, PROBED, matchers, &(0..1)).await {
+            // A way that names its own storage is there.
+            Err(ReadError::Storage { .. }) => Ok(()),
+            outcome => outcome.map(drop),
+        };
+        again(once).await
     }
 
     /// How samples are read.

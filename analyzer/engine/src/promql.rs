@@ -2,8 +2,8 @@
 //! selector at an instant returns samples as they are stored.
 //!
 //! Prometheus before release 3 counts a sample at the start of the range in, later releases and VictoriaMetrics do not;
-//! what lies outside is dropped here. None of them shows staleness markers that way, nor the bits of a NaN. Native
-//! histograms are left out: no signal is one.
+//! what lies outside is dropped here. Prometheus shows no staleness markers that way, VictoriaMetrics shows them as NaN, and
+//! neither shows the bits of a NaN. Native histograms are left out: no signal is one.
 
 mod answer;
 

@@ -8,6 +8,12 @@ use crate::causes::causes;
 /// Characters of a body that an error shows when the body is not the API's answer.
 const EXCERPT: usize = 200;
 
+/// The same of a server that cannot read its storage: VictoriaMetrics names query and time first, the cause last.
+const STORAGE_EXCERPT: usize = 1000;
+
+/// How a vmselect of current releases begins what it says of a storage that is away, in plain text with status 503.
+const VMSELECT: &str = "cannot fetch data for";
+
 /// What servers write when they cannot reach a part of their own storage (Go's net and gRPC, VictoriaMetrics, Thanos, Cortex).
 const DEAD_STORAGE: [&str; 15] = [
     "connection refused",
@@ -192,11 +198,15 @@ pub(crate) struct Refusal {
 impl Refusal {
     /// The error that it is, of an answer with this status.
     pub(crate) fn of(self, url: String, asked: &str, status: StatusCode, body: &[u8]) -> ReadError {
+        let is_vmselect =
+            status == StatusCode::SERVICE_UNAVAILABLE && excerpt(body, STORAGE_EXCERPT).contains(VMSELECT);
         // Remote read and exports say in plain text what PromQL says in JSON; what a proxy says has other statuses.
-        let is_answer = self.error.is_some() || self.error_type.is_some() || matches!(status.as_u16(), 400 | 422);
+        let is_answer =
+            self.error.is_some() || self.error_type.is_some() || is_vmselect || matches!(status.as_u16(), 400 | 422);
         let kind = self.error_type.unwrap_or_default();
         let said = self.error.filter(|error| !error.is_empty());
-        let reason = said.unwrap_or_else(|| if kind.is_empty() { excerpt(body) } else { kind.clone() });
+        let characters = if is_vmselect { STORAGE_EXCERPT } else { EXCERPT };
+        let reason = said.unwrap_or_else(|| if kind.is_empty() { excerpt(body, characters) } else { kind.clone() });
         if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
             return ReadError::Refused { url, status, reason };
         }
@@ -218,8 +228,8 @@ impl Refusal {
 }
 
 /// The beginning of what is not the API's answer, on one line.
-fn excerpt(body: &[u8]) -> String {
-    let text: String = String::from_utf8_lossy(body).chars().take(EXCERPT).collect();
+fn excerpt(body: &[u8], characters: usize) -> String {
+    let text: String = String::from_utf8_lossy(body).chars().take(characters).collect();
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
@@ -288,6 +298,11 @@ mod tests {
             (404, "not here", "content"),
             (400, "exceeded sample limit (50000000)", "too much"),
             (400, "cannot fetch data from vmstorage nodes: cannot dial", "storage"),
+            (
+                503,
+                "error when exporting data on the time range (start=1795708800000, end=1795712399999): cannot fetch data for \"filters=[{__name__=\\\"a\\\"}]\": cannot dial storage node",
+                "storage",
+            ),
             (400, "unsupported path requested", "status"),
             (400, "too many unhealthy instances in the ring", "storage"),
             (400, "at least 1 live replicas required, could only find 0", "storage"),

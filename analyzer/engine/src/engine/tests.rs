@@ -139,13 +139,15 @@ async fn the_cheapest_way_that_answers_is_used() {
     let (chunks, samples) = (("/read", Reply::ok(CHUNKS_TYPE, b"")), ("/read", Reply::ok(PROTOBUF, SAMPLES)));
     let export = ("/export", Reply::ok(LINES, b""));
     let forbidden = ("/read", Reply::of(403, "text/plain", b"only queries"));
+    let away = ("/export", Reply::of(400, "text/plain", b"cannot fetch data from vmstorage nodes: cannot dial"));
     let unsupported = ("/read", Reply::of(400, "text/plain", b"unsupported path requested"));
     // A proxy's page for every path is no answer of an engine.
     let page = ("/", Reply::ok("text/html", b"<html>Log in</html>\n"));
     for (replies, wanted) in [
         (vec![chunks.clone(), export.clone()], Reader::RemoteRead),
         (vec![samples], Reader::RemoteRead),
-        (vec![unsupported, export.clone()], Reader::Victoria),
+        (vec![unsupported.clone(), export.clone()], Reader::Victoria),
+        (vec![unsupported, away], Reader::Victoria),
         (vec![forbidden], Reader::Promql),
         (vec![page], Reader::Promql),
         (vec![], Reader::Promql),
@@ -171,6 +173,20 @@ async fn the_cheapest_way_that_answers_is_used() {
     assert_eq!(engine.reader(), Reader::Victoria);
     let asked = fake.asked.lock();
     assert!(asked[0].0.contains("export?match%5b%5d=goodput%5fprobe%7ba%3d%22b%22%20or%20c%3d%22d%22%7d"), "{asked:?}");
+}
+
+#[tokio::test]
+async fn a_server_that_starts_is_asked_again_before_a_way_is_chosen() {
+    let fake = Fake::answering(&[("/", Reply::of(503, "text/plain", b"Service Unavailable"))]).await;
+    let (replies, asked) = (Arc::clone(&fake.replies), Arc::clone(&fake.asked));
+    let started = async {
+        while asked.lock().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        *replies.lock() = vec![("/read", Reply::ok(CHUNKS_TYPE, b""))];
+    };
+    let (chosen, ()) = tokio::join!(fake.chosen(), started);
+    assert_eq!(chosen, Reader::RemoteRead);
 }
 
 #[tokio::test]

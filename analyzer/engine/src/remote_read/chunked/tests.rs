@@ -83,7 +83,7 @@ fn native_histograms_are_skipped_and_counted() {
     let found = answer(frames, 0..10).unwrap();
     assert_eq!((found.series.len(), found.histograms), (1, 258 + 3 + 1));
     let short = answer(vec![frame("a", vec![histogram(2, &[1])])], 0..10);
-    let text = "histogram chunk of 1 bytes; expected 2 bytes with its length";
+    let text = "chunk of 1 bytes; expected 2 bytes with its number of samples";
     assert_eq!(short, Err(DecodeError::BrokenOff(text.to_owned())));
 }
 
