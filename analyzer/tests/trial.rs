@@ -55,7 +55,7 @@ async fn what_is_no_prometheus_and_what_refuses_is_named_at_once() {
     for (path, wanted) in [
         ("", &["cannot read from", "404", "what stands before /api/v1/"][..]),
         ("/page", &["cannot read from", "expected the answer of Prometheus' HTTP API"]),
-        ("/closed", &["401", "no org id", "wants credentials", "--bearer-token-file", "--tenant"]),
+        ("/closed", &["401", "no org id", "requires credentials", "--bearer-token-file", "--tenant"]),
         ("/forbidden", &["403", "not you", "does not allow this"]),
     ] {
         let told = refused(&["--prometheus", &format!("{url}{path}")]).await;

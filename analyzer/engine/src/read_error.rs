@@ -88,7 +88,7 @@ pub enum ReadError {
     /// The server requires credentials, or does not accept those that were sent.
     #[error(
         "{url}: status {status}: {reason}; the server {}: see --user, --bearer-token-file, --cert-file and --tenant",
-        if *.status == StatusCode::FORBIDDEN { "does not allow this" } else { "requires other credentials" }
+        if *.status == StatusCode::FORBIDDEN { "does not allow this" } else { "requires credentials, or does not accept these" }
     )]
     Refused {
         /// The address.

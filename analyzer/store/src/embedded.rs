@@ -22,11 +22,11 @@ use super::database::Database;
 use super::head::Head;
 use super::holes::Hole;
 use super::queue::{Command, Incoming, Room};
-use super::segments::{self, Segment, settle};
+use super::segments::{self, Segment};
 use super::stats::{Compacted, Stats, Upkeep};
 use super::writer::Writer;
-use super::{Appended, Ingest, Options, Samples, Selection, StoreError, start};
-use goodput_exposition::sample::{Batch, Labels, Sample, Series, SeriesRef, TimeMs};
+use super::{Appended, Ingest, Options, StoreError, start};
+use goodput_exposition::sample::{Batch, Sample, Series, SeriesRef, TimeMs};
 
 /// The store: a handle, cheap to clone.
 #[derive(Clone)]
@@ -257,40 +257,6 @@ impl Ingest for Store {
         let Options { now, future, .. } = self.shared.options;
         let ahead = TimeMs::try_from(future.as_millis()).unwrap_or(TimeMs::MAX);
         self.shared.earliest()..=now().saturating_add(ahead)
-    }
-}
-
-impl Samples for Store {
-    async fn select(&self, selection: &Selection) -> Result<Vec<Series>, StoreError> {
-        let ids = self.shared.catalogue.read().matching(selection);
-        let range = selection.range.clone();
-        let (segments, recent) = {
-            let state = self.shared.state.read();
-            let recent: Vec<Vec<Sample>> = ids.iter().map(|id| state.head.range(*id, &range).to_vec()).collect();
-            (state.overlapping(&range), recent)
-        };
-        let stored = self.shared.read(segments, ids.clone(), range).await?;
-        let catalogue = self.shared.catalogue.read();
-        let join = |((id, mut samples), recent): ((SeriesId, Vec<Sample>), Vec<Sample>)| {
-            samples.extend(recent);
-            settle(&mut samples);
-            let labels = catalogue.labels(id).filter(|_| !samples.is_empty())?.clone();
-            Some(Series { labels, samples })
-        };
-        Ok(ids.into_iter().zip(stored).zip(recent).filter_map(join).collect())
-    }
-
-    fn known(&self, selection: &Selection) -> Vec<Labels> {
-        let catalogue = self.shared.catalogue.read();
-        catalogue.matching(selection).into_iter().filter_map(|id| catalogue.labels(id).cloned()).collect()
-    }
-
-    fn raw_from(&self) -> Option<TimeMs> {
-        self.shared.state.read().raw_from
-    }
-
-    fn holes(&self) -> Vec<Hole> {
-        self.shared.state.read().holes.clone()
     }
 }
 

@@ -56,6 +56,7 @@ mod resolve;
 mod results;
 mod retain;
 mod rollup;
+mod samples;
 mod segment;
 mod segments;
 mod series_rows;
