@@ -102,7 +102,7 @@ impl<S: Embedded + Clone> Judge<S> {
 }
 
 impl<S: Samples, R: Results> Judge<S, R> {
-    /// A judge of these samples, of at most so many GPUs, whose verdicts go to these results.
+    /// A judge of these samples, of at most `max_gpus` GPUs. Its verdicts go to these results.
     pub fn over(samples: S, results: R, max_gpus: usize, thresholds: Thresholds) -> Self {
         Self {
             samples,

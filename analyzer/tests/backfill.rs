@@ -29,6 +29,8 @@ struct Behaviour {
     failures: usize,
     /// Answers 400 from there on.
     until: Option<TimeMs>,
+    /// Answers exports, with nothing.
+    exports: bool,
     authorization: Vec<String>,
 }
 
@@ -65,9 +67,15 @@ async fn query(
     (StatusCode::OK, format!(r#"{{"status":"success","data":{{"resultType":"matrix","result":{result}}}}}"#))
 }
 
+async fn export(State(behaviour): State<Shared>) -> (StatusCode, [(header::HeaderName, &'static str); 1]) {
+    let status = if behaviour.lock().unwrap().exports { StatusCode::OK } else { StatusCode::NOT_FOUND };
+    (status, [(header::CONTENT_TYPE, "application/stream+json; charset=utf-8")])
+}
+
 async fn serve(behaviour: Shared) -> String {
     let router = Router::new()
         .route("/prom/api/v1/query", get(query))
+        .route("/prom/api/v1/export", get(export))
         .route("/prom/api/v1/label/__name__/values", get(async || NAMES))
         .with_state(behaviour);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -113,6 +121,31 @@ async fn what_is_too_much_is_halved_what_fails_is_asked_again_and_a_second_run_g
     assert!(said.contains("\nclass ") && !said.contains("judge these hours"), "{said}");
     let (_, said) = backfill(dir.path(), &url, &["--label", "cluster=b"]).await;
     assert!(said.contains(" 180  stored\n"), "another cluster: {said}");
+}
+
+/// A server that gives an export too: a backfill that began by PromQL, as those of earlier releases all did, goes on so.
+#[tokio::test]
+async fn a_backfill_keeps_the_reader_that_it_began_with() {
+    let (dir, behaviour) = (tempfile::tempdir().unwrap(), Shared::default());
+    let url = serve(Arc::clone(&behaviour)).await;
+    let until = Some(MARCH + 2 * HOUR);
+    *behaviour.lock().unwrap() = Behaviour { until, exports: true, ..Behaviour::default() };
+    let (succeeded, said) = backfill(dir.path(), &url, &["--reader", "promql", "--no-judge"]).await;
+    assert!(!succeeded && said.contains(" 120  stored\n"), "{said}");
+    let noted = dir.path().join("backfill.json");
+    let text = std::fs::read_to_string(&noted).unwrap();
+    let of_earlier_release = text.replace(r#","reader":"promql""#, "");
+    assert_ne!(text, of_earlier_release);
+    std::fs::write(&noted, of_earlier_release).unwrap();
+
+    *behaviour.lock().unwrap() = Behaviour { exports: true, ..Behaviour::default() };
+    let (succeeded, said) = backfill(dir.path(), &url, &["--reader", "victoria", "--no-judge"]).await;
+    assert!(!succeeded && said.contains("began with --reader promql"), "{said}");
+    let (succeeded, said) = backfill(dir.path(), &url, &["--no-judge"]).await;
+    assert!(succeeded && said.contains(" 60  stored\n"), "the third hour, by PromQL: {said}");
+    let other = tempfile::tempdir().unwrap();
+    let (_, said) = backfill(other.path(), &url, &["--no-judge"]).await;
+    assert!(said.contains(" 0  stored\n"), "one that begins takes the export, in which there is nothing: {said}");
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! A cluster of VictoriaMetrics: two storages, one of which dies before a read and during one.
+//! A cluster of VictoriaMetrics: two storages. One dies before a read and during one.
 
 mod relay;
 

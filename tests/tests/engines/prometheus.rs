@@ -9,7 +9,7 @@ use goodput_tests::prometheus::Prometheus;
 use super::known::{exact, series, stored, write};
 use super::{built, same, without_markers};
 
-/// External labels, one of which tells replicas apart.
+/// External labels. One tells replicas apart.
 pub(crate) const CONFIG: &str = "global: {external_labels: {cluster: a, prometheus_replica: r1}}\n";
 /// What of them is stored.
 pub(crate) const EXTERNAL: [(&str, &str); 1] = [("cluster", "a")];

@@ -10,7 +10,7 @@ use crate::promql::{seconds, series_of, shown};
 use crate::victoria::{Lines, parse_line};
 use crate::{DEFAULT_LIMIT, DecodeError, ReadError};
 
-/// Content type of an export, without its parameters. Whoever answers otherwise, or with nothing, is no VictoriaMetrics.
+/// Content type of an export, without its parameters. What answers otherwise, or with nothing, is no VictoriaMetrics.
 const LINES: &str = "application/stream+json";
 
 /// Bytes that are taken at once: as many samples as are taken at once have about 100 MB, the rest is for labels.

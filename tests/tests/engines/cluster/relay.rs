@@ -19,7 +19,7 @@ pub(crate) struct Relay {
 #[derive(Default)]
 struct Answers {
     passed: usize,
-    /// The program that ends once so many bytes have passed.
+    /// The program that ends once this number of bytes has passed.
     cut: Option<(usize, Running)>,
 }
 
@@ -46,7 +46,7 @@ impl Relay {
         self.answers.lock().unwrap_or_else(PoisonError::into_inner).passed
     }
 
-    /// Ends the program when so many more bytes have come back; the last of them is passed on.
+    /// Ends the program when this number of further bytes has come back. The last of them is passed on.
     pub(crate) fn cut_after(&self, bytes: usize, program: Running) {
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
         answers.cut = Some((answers.passed + bytes, program));
