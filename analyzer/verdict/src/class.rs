@@ -16,6 +16,7 @@ mod productive;
 mod remedy;
 mod saving;
 mod schema;
+mod serving;
 mod sharing;
 mod start_up;
 #[cfg(test)]
@@ -121,6 +122,7 @@ classes! {
     CrossNuma = feeding::CROSS_NUMA,
     HostToDevice = feeding::HOST_TO_DEVICE,
     LaunchBound = feeding::LAUNCH_BOUND,
+    ServingHost = serving::SERVING_HOST,
     FeedingUnsplit = feeding::FEEDING_UNSPLIT,
     CollectiveWait = comms::COLLECTIVE_WAIT,
     Straggler = comms::STRAGGLER,
@@ -130,6 +132,7 @@ classes! {
     ClockLocked = derate::CLOCK_LOCKED,
     PcieDegraded = derate::PCIE_DEGRADED,
     LostWork = loss::LOST_WORK,
+    Recompute = loss::RECOMPUTE,
     TimesliceGap = sharing::TIMESLICE_GAP,
     Unexplained = unexplained::UNEXPLAINED,
 }

@@ -1,6 +1,7 @@
 //! `checkpoint`: the job writes a burst, as when it saves its state, and the GPU waits for it.
 
 use super::busy::busy;
+use super::server_clock::is_server;
 use super::work::work;
 use super::writing::{WRITTEN, Writing, all_stop, writing};
 use super::{Cell, Class, Fact, Rule, Thresholds, Verdict};
@@ -14,7 +15,11 @@ pub(super) const RULE: Rule = Rule {
     judge,
 };
 
+/// What a node reads and writes is no server's doing, and a server waits for requests.
 fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
+    if is_server(cell) {
+        return Verdict::No;
+    }
     let Some(Writing { signal, reading: written, confidence }) = writing(cell) else {
         return Verdict::without(&WRITTEN);
     };

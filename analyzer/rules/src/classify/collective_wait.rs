@@ -10,6 +10,7 @@ use super::busy::{Busy, busy};
 use super::depth::{self, Lost, shallow};
 use super::derate::Derate;
 use super::exchange::{keep_own_rhythms, works_alone};
+use super::server_clock::is_server;
 use super::thresholds::confidence::{INFERRED, NODE_WIDE};
 use super::work::work;
 use super::{Cell, Class, Fact, Rule, Thresholds, Verdict, late_rank, swing};
@@ -61,6 +62,10 @@ fn judge_busy(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
     }
     let others = others(cell);
     let late = late_rank::lost(cell, &others, t);
+    if is_server(cell) {
+        // How deep its GPUs work depends on how many requests it has: the past is no measure.
+        return late.map_or(Verdict::No, claim);
+    }
     let told = match judge_past(cell, t) {
         Verdict::Claim { max_share, confidence, facts } => match late.filter(|lost| lost.share > max_share) {
             Some(lost) => claim(lost),

@@ -4,8 +4,11 @@ use super::thresholds::confidence::COUNTED;
 use super::{Cell, Class, Fact, Rule, Thresholds, Verdict};
 use crate::signal::Signal;
 
-pub(super) const RULE: Rule =
-    Rule { class: Class::CpuThrottled, explains: &[Class::DataloaderCpu, Class::FeedingUnsplit], judge };
+pub(super) const RULE: Rule = Rule {
+    class: Class::CpuThrottled,
+    explains: &[Class::DataloaderCpu, Class::FeedingUnsplit, Class::ServingHost],
+    judge,
+};
 
 fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
     let throttled = cell.mean(Signal::JobCpuThrottledPeriods);

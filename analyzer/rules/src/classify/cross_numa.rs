@@ -14,8 +14,11 @@ use super::{Advice, Cell, Class, Fact, Rule, Thresholds, Verdict, busy};
 use crate::median::upper_median;
 use crate::signal::{LADDER, Signal};
 
-pub(super) const RULE: Rule =
-    Rule { class: Class::CrossNuma, explains: &[Class::DataloaderCpu, Class::FeedingUnsplit], judge };
+pub(super) const RULE: Rule = Rule {
+    class: Class::CrossNuma,
+    explains: &[Class::DataloaderCpu, Class::FeedingUnsplit, Class::ServingHost],
+    judge,
+};
 pub(super) const ADVISER: Adviser =
     Adviser { advice: Advice::CrossNuma, charged_as: &[Class::CrossNuma], judge: advise };
 

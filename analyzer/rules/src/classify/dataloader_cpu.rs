@@ -3,6 +3,7 @@
 
 use super::busy::busy;
 use super::cpu::{self, CpuUse, Holders};
+use super::server_clock::is_server;
 use super::thresholds::confidence::{COUNTED, INFERRED, NODE_WIDE, WEAK};
 use super::work::work;
 use super::{Cell, Class, Fact, Rule, Thresholds, Verdict, dataloader_storage, fed, feeding_unsplit, loaders};
@@ -17,7 +18,11 @@ struct Seen {
     facts: Vec<Fact>,
 }
 
+/// A server's CPUs prepare no batches: see `serving_host`.
 fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
+    if is_server(cell) {
+        return Verdict::No;
+    }
     let (usage, waiting) = (CpuUse::of(cell), waiting(cell, t));
     let is_counted = [Signal::JobSaturatedWorkers, Signal::JobHolderCpu].iter().any(|s| cell.mean(*s).is_some());
     if usage.is_none() && waiting.is_none() && !is_counted {
@@ -87,7 +92,7 @@ fn in_process(cell: &Cell<'_>, t: &Thresholds) -> Option<Seen> {
     let working = busy.ratio.max(busy.spun);
     let share = (holders.cores - working).min(1.0 - working);
     let computes = holders.facts(t.computing_cores, t).filter(|_| share > 0.0)?;
-    if feeding_unsplit::is_server(cell) || waits_for_reads(cell, t) {
+    if waits_for_reads(cell, t) {
         return None;
     }
     let facts = computes.into_iter().chain([loads(cell, t)?]).collect();
@@ -108,7 +113,6 @@ fn costlier(cell: &Cell<'_>, t: &Thresholds) -> Option<Seen> {
     if !is_late
         || !feeding_unsplit::works_on_and_off(cell, t)
         || !loaders::are_told(cell, t)
-        || feeding_unsplit::is_server(cell)
         || waits_for_reads(cell, t)
     {
         return None;

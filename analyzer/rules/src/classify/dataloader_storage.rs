@@ -5,6 +5,7 @@
 
 use super::cpu::{self, CpuUse};
 use super::depth::HeldGpus;
+use super::server_clock::is_server;
 use super::thresholds::confidence::{COUNTED, NODE_WIDE, WEAK};
 use super::work::work;
 use super::{Cell, Class, Fact, Rule, Thresholds, Verdict, fed, loaders};
@@ -16,7 +17,11 @@ pub(super) const RULE: Rule = Rule { class: Class::DataloaderStorage, explains: 
 /// Loaders from which one nearly always waits.
 const FEW: f64 = 3.0;
 
+/// What a node reads and writes is no server's doing, and a server waits for requests.
 fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
+    if is_server(cell) {
+        return Verdict::No;
+    }
     let Some((waiting, confidence)) = waiting(cell, t) else {
         return Verdict::Abstain {
             missing: vec![Signal::JobIoPressure, Signal::NodeIoPressure, Signal::NodeCpuIowait],

@@ -4,7 +4,7 @@
 use super::work::work;
 use super::{
     Cell, Class, Thresholds, Verdict, clock_locked, collective_wait, launch_bound, lost_work, power_throttle,
-    thermal_throttle, timeslice_gap,
+    recompute, thermal_throttle, timeslice_gap,
 };
 use crate::frame::GpuFrame;
 use crate::median::upper_median;
@@ -26,6 +26,7 @@ pub static DERATES: &[Derate] = &[
     timeslice_gap::DERATE,
     launch_bound::DERATE,
     collective_wait::DERATE,
+    recompute::DERATE,
     lost_work::DERATE,
 ];
 

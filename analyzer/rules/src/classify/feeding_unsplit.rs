@@ -5,6 +5,7 @@
 //! Servers, decoders and simulations work on and off too. So the rule asks for a sign that input comes from outside.
 
 use super::busy::busy;
+use super::server_clock::is_server;
 use super::thresholds::confidence::WEAK;
 use super::{Cell, Class, Fact, Rule, Thresholds, Verdict, fed};
 use crate::signal::Signal;
@@ -42,10 +43,4 @@ pub(super) fn works_on_and_off(cell: &Cell<'_>, t: &Thresholds) -> bool {
 /// quota or a cpuset may hold a job up on a node that is nearly idle.
 fn are_cpus_told(cell: &Cell<'_>) -> bool {
     [Signal::JobCpuPressure, Signal::NodeCpuPressure, Signal::JobCpuUsage].iter().any(|s| cell.read(*s).is_some())
-}
-
-/// A server waits for requests, and not for its input.
-pub(super) fn is_server(cell: &Cell<'_>) -> bool {
-    let told = [Signal::JobRequestsOpen, Signal::JobRequestsWaiting, Signal::JobRequests];
-    told.iter().any(|signal| cell.read(*signal).is_some())
 }

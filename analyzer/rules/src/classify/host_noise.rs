@@ -5,8 +5,11 @@ use super::thresholds::confidence::{INFERRED, NODE_WIDE};
 use super::{Cell, Class, Fact, Rule, Thresholds, Verdict};
 use crate::signal::Signal;
 
-pub(super) const RULE: Rule =
-    Rule { class: Class::HostNoise, explains: &[Class::DataloaderCpu, Class::FeedingUnsplit], judge };
+pub(super) const RULE: Rule = Rule {
+    class: Class::HostNoise,
+    explains: &[Class::DataloaderCpu, Class::FeedingUnsplit, Class::ServingHost],
+    judge,
+};
 
 /// What was taken from the job, as a share of the cell.
 struct Taken {

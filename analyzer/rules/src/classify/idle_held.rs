@@ -2,12 +2,22 @@
 
 use super::phase::{Course, Phase, nothing};
 use super::writing::{all_stop, writing};
-use super::{Cell, Class, Fact, Thresholds};
+use super::{Cell, Class, Fact, Thresholds, server_clock};
 use crate::signal::Signal;
 
 pub(super) const PHASE: Phase = Phase { class: Class::IdleHeld, takes_work: false, mark, missing: nothing };
 
-pub(super) fn mark(course: &Course<'_>, cell: usize, t: &Thresholds) -> Option<Vec<Fact>> {
+/// A server that tells how long it had requests is judged by that, and one with open requests is not idle by its owner's doing.
+fn mark(course: &Course<'_>, index: usize, t: &Thresholds) -> Option<Vec<Fact>> {
+    let cell = Cell { node: course.node, gpu: course.gpu, owner: course.owner(index), index };
+    let has_requests = [Signal::JobRequestsOpen, Signal::JobRequestsWaiting]
+        .iter()
+        .any(|signal| cell.read(*signal).is_some_and(|requests| requests.max > 0.0));
+    idles(course, index, t).filter(|_| !has_requests && server_clock::split(&cell, t).is_none())
+}
+
+/// Is it held without work for so long that it is no pause, and not because the job writes?
+pub(super) fn idles(course: &Course<'_>, cell: usize, t: &Thresholds) -> Option<Vec<Fact>> {
     let is_it = is_idle(course, cell, t) || is_border(course, cell, t);
     (is_it && !writes(course, cell, t)).then(Vec::new)
 }

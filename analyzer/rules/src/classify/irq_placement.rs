@@ -6,7 +6,7 @@ use crate::signal::Signal;
 
 pub(super) const RULE: Rule = Rule {
     class: Class::IrqPlacement,
-    explains: &[Class::HostNoise, Class::DataloaderCpu, Class::FeedingUnsplit],
+    explains: &[Class::HostNoise, Class::DataloaderCpu, Class::FeedingUnsplit, Class::ServingHost],
     judge,
 };
 

@@ -2,6 +2,7 @@
 //! that reap idle GPUs.
 
 use super::phase::{Course, Phase};
+use super::server_clock::is_server;
 use super::{Cell, Class, Fact, Thresholds, power};
 use crate::signal::Signal;
 
@@ -35,6 +36,9 @@ fn pretends(course: &Course<'_>, index: usize, t: &Thresholds) -> Option<Vec<Fac
         return None;
     }
     let cell = Cell { node: course.node, gpu: course.gpu, owner: course.owner(index), index };
+    if is_server(&cell) {
+        return None;
+    }
     let (signal, watts) = power::drawn(&cell)?;
     let share = t.keep_alive_power_ratio + busy.ratio * t.power_near_idle_ratio;
     let most = power::above_idle(&cell, idle_watts(course, index, t)?, share)?;

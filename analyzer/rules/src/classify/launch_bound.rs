@@ -9,7 +9,7 @@ use super::busy::busy;
 use super::cpu::Holders;
 use super::depth::{self, few_multiprocessors, shallow};
 use super::derate::Derate;
-use super::feeding_unsplit::is_server;
+use super::server_clock::is_server;
 use super::thresholds::confidence::INFERRED;
 use super::{Cell, Class, Fact, Rule, Thresholds, Verdict};
 use crate::signal::Signal;

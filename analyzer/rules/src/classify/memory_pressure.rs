@@ -7,8 +7,11 @@ use crate::signal::Signal;
 /// Bytes of a page, which no series tells: 4 KiB, or more on some ARM kernels, where this finds fewer reads to be refaults.
 const SMALLEST_PAGE: f64 = 4096.0;
 
-pub(super) const RULE: Rule =
-    Rule { class: Class::MemoryPressure, explains: &[Class::DataloaderStorage, Class::FeedingUnsplit], judge };
+pub(super) const RULE: Rule = Rule {
+    class: Class::MemoryPressure,
+    explains: &[Class::DataloaderStorage, Class::FeedingUnsplit, Class::ServingHost],
+    judge,
+};
 
 fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
     let of_job = cell.mean(Signal::JobMemoryPressure).map(|w| (Signal::JobMemoryPressure, w));

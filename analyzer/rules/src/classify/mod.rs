@@ -69,10 +69,14 @@ mod phase;
 mod power;
 mod power_throttle;
 mod prepare;
+mod recompute;
 mod resolution;
 mod rule;
 mod run;
 pub mod sampling;
+mod server_clock;
+mod server_start;
+mod serving_host;
 mod small_batch;
 mod spinning;
 mod straggler;
@@ -109,6 +113,7 @@ pub use thresholds::Thresholds;
 
 /// The rules that say why a held GPU did not work.
 pub static RULES: &[Rule] = &[
+    no_demand::RULE,
     collective_wait::RULE,
     launch_bound::RULE,
     cpu_throttled::RULE,
@@ -120,6 +125,7 @@ pub static RULES: &[Rule] = &[
     checkpoint::RULE,
     pcie_degraded::RULE,
     host_to_device::RULE,
+    serving_host::RULE,
     dataloader_storage::RULE,
     dataloader_cpu::RULE,
     feeding_unsplit::RULE,

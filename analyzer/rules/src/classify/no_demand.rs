@@ -1,19 +1,44 @@
-//! `no_demand`: a server held the GPU, and there were no requests for it.
+//! `no_demand`: a server held the GPU, and no request was open.
 //!
-//! That no request is open when it is looked proves little of the time between; that besides none waits or was answered,
-//! and the GPU did nothing, proves it.
+//! Pauses of minutes are a phase: that no request is open when it is looked proves little of the time between; that besides
+//! none waits or was answered, and the GPU did nothing, proves it. Shorter ones follow from the server's own clock.
 
 use super::phase::{Course, Phase, nothing};
-use super::{Cell, Class, Fact, Thresholds, idle_held};
+use super::server_clock::{self, split};
+use super::{Cell, Class, Fact, Rule, Thresholds, Verdict, idle_held};
 use crate::signal::Signal;
 
 pub(super) const PHASE: Phase = Phase { class: Class::NoDemand, takes_work: false, mark, missing: nothing };
 
+/// Where no request is open, nothing else is what the GPU waits for.
+pub(super) const RULE: Rule = Rule {
+    class: Class::NoDemand,
+    explains: &[
+        Class::CollectiveWait,
+        Class::LaunchBound,
+        Class::CpuThrottled,
+        Class::CrossNuma,
+        Class::IrqPlacement,
+        Class::HostNoise,
+        Class::ThpCompaction,
+        Class::MemoryPressure,
+        Class::PcieDegraded,
+        Class::HostToDevice,
+        Class::ServingHost,
+    ],
+    judge,
+};
+
 /// Cells at either end that go with those that are proven: one in which work ends or begins, and the next one.
 const BORDER: usize = 2;
 
+fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
+    let Some(split) = split(cell, t) else { return server_clock::untold(cell) };
+    Verdict::Claim { max_share: split.without_requests, confidence: split.confidence, facts: vec![split.active] }
+}
+
 fn mark(course: &Course<'_>, index: usize, t: &Thresholds) -> Option<Vec<Fact>> {
-    idle_held::mark(course, index, t)?;
+    idle_held::idles(course, index, t)?;
     // The cells in which idleness begins and ends go with what is between them: a level holds until the next scrape.
     let near = index.saturating_sub(BORDER)..(index + BORDER + 1).min(course.node.cells.len());
     near.filter(|i| idle_held::is_idle(course, *i, t)).find_map(|i| nothing_asked(course, i))

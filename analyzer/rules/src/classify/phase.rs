@@ -5,7 +5,7 @@ use super::gang_wait::Holds;
 use super::held::Held;
 use super::{
     Cell, Class, Fact, Node, Thresholds, cold_start, gang_wait, idle_held, keep_alive, lost_work, no_demand,
-    partial_allocation,
+    partial_allocation, server_start,
 };
 use crate::frame::GpuFrame;
 use crate::signal::Signal;
@@ -40,6 +40,7 @@ pub static PHASES: &[Phase] = &[
     partial_allocation::PHASE,
     lost_work::PHASE,
     gang_wait::PHASE,
+    server_start::PHASE,
     cold_start::PHASE,
     keep_alive::PHASE,
     no_demand::PHASE,

@@ -301,6 +301,24 @@ thresholds! {
     nvlink_errors = 1.0 "errors" in 1.0..=1e9,
         "Recoveries of a GPU's NVLinks within the forecast's window from which it is watched.",
         from "DCGM health watch of NVLink: any error but of checksums";
+    server_near_seconds = 60.0 "seconds" in 0.0..=300.0,
+        "How far around a cell, to either side, the clocks of a server and of its GPU are compared: their scrapes do not fall together.",
+        from "own choice: two scrapes of 30 s";
+    server_far_seconds = 120.0 "seconds" in 60.0..=600.0,
+        "The same where few tokens came.",
+        from "own choice: with the cell itself 300 s, as long as a request of thousands of tokens takes";
+    server_tokens = 20.0 "tokens" in 1.0..=1e6,
+        "Tokens from which the mean time between two of them tells how long a server's steps take.",
+        from "own simulation of continuous batching: with 20, the share of time in which the engine worked is off by 2 points in the mean";
+    server_host_ratio = 0.1 "ratio" in 0.0..=1.0,
+        "Share of time by which a server's engine seems to work for longer than its GPU, from which its CPU side is late.",
+        from "own simulation: full batches weigh too much in the mean time between tokens, by 8 to 13 points in bursts";
+    server_loaded_ratio = 0.5 "ratio" in 0.0..=1.0,
+        "Device memory in use, as a share of what a server has when it answers, below which its weights are not loaded.",
+        from "own choice: weights are most of what a server takes before it sets memory for keys and values aside";
+    server_front_requests = 0.1 "requests" in 0.0..=1e6,
+        "Requests outside the engine, in the mean, from which a server's front end is late.",
+        from "definition: a tenth of the time with one request, as server_host_ratio; tokenising takes milliseconds";
     derate_busy_ratio = 0.5 "ratio" in 0.0..=1.0,
         "Clocks of cells busy for at least this share are compared; an idle GPU lowers its own.",
         from "own choice: most of the cell";

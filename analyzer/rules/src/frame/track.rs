@@ -64,8 +64,12 @@ impl Tracks {
         }
         let mut tracks = Tracks::default();
         for ((key, ..), parts) in origins {
+            let count = parts.len();
             let parts = parts.values().map(|same| one_part(key.0, same, cells, &keep));
-            let Some(track) = parts.reduce(|a, b| zip(a, b, sum)) else { continue };
+            let Some(mut track) = parts.reduce(|a, b| zip(a, b, sum)) else { continue };
+            if count > 1 && key.0.is_mean_of_parts() {
+                track.iter_mut().flatten().for_each(|reading| reading.divide(count as f64));
+            }
             let place = tracks.place(key);
             let known = mem::take(place);
             *place = if known.is_empty() { track } else { zip(known, track, better) };
@@ -127,6 +131,12 @@ pub(super) fn merged(signal: Signal, same: &[&Source<'_>]) -> Vec<Sample> {
     samples.sort_by_key(|s| (s.time_ms, !signal.admits(s.value)));
     samples.dedup_by_key(|s| s.time_ms);
     samples
+}
+
+impl Reading {
+    fn divide(&mut self, by: f64) {
+        (self.mean, self.min, self.max) = (self.mean / by, self.min / by, self.max / by);
+    }
 }
 
 fn zip(a: Track, b: Track, join: fn(Reading, Reading) -> Reading) -> Track {

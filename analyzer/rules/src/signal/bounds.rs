@@ -40,7 +40,10 @@ impl Signal {
             | S::JobCpuPressure
             | S::JobIoPressure
             | S::JobIoStalled
-            | S::JobMemoryPressure => 1.0,
+            | S::JobMemoryPressure
+            | S::ServerIdle
+            | S::ServerScheduling
+            | S::ServerExtendTime => 1.0,
             S::NodeCpuBusy
             | S::NodeCpuSteal
             | S::NodeCpuIdle

@@ -1,5 +1,7 @@
 //! The list of signals: what each says, whose it is, and how its samples are read. A new one is a row of `signals!` and
 //! a row of `table` per metric that gives it.
+//!
+//! More than 400 lines: one table.
 
 use serde::{Deserialize, Serialize};
 
@@ -324,6 +326,30 @@ signals! {
     JobRequestsWaiting "job_requests_waiting" Job Gauge "requests" up to 1e9,
     /// Requests that the server answered.
     JobRequests "job_requests" Job Counter "requests per second" up to 1e15,
+    /// Steps of the server's engine that gave tokens; of several engines the mean.
+    ServerSteps "server_steps" Job Counter "steps per second" up to 1e15,
+    /// Tokens that came after another one of the same request.
+    ServerTokens "server_tokens" Job Counter "tokens per second" up to 1e15,
+    /// Time from each of these tokens back to the one before it, summed over tokens.
+    ServerTokenTime "server_token_time" Job Counter "tokens in work" up to 1e13,
+    /// Time that requests were in their prefill, noted at their end; of several engines the mean.
+    ServerPrefillTime "server_prefill_time" Job Counter "requests in work" up to 1e13,
+    /// Time from the arrival of requests to their last token, noted at their end.
+    ServerRequestTime "server_request_time" Job Counter "requests in work" up to 1e13,
+    /// Time that requests waited for the engine, noted at their end.
+    ServerQueueTime "server_queue_time" Job Counter "requests in work" up to 1e13,
+    /// Time that requests were in the engine, noted at their end.
+    ServerInferenceTime "server_inference_time" Job Counter "requests in work" up to 1e13,
+    /// Time in which the engine's scheduler had no request; of several engines the mean.
+    ServerIdle "server_idle" Job Counter "seconds per second" up to 1e11,
+    /// Time of the scheduler's stages in which the GPU had no step, without those in which it had nothing to do.
+    ServerScheduling "server_scheduling" Job Counter "seconds per second" up to 1e11,
+    /// Time of the engine's steps that compute prompts; of several engines the mean.
+    ServerExtendTime "server_extend_time" Job Counter "seconds per second" up to 1e11,
+    /// Tokens of prompts that were computed.
+    ServerPrefillTokens "server_prefill_tokens" Job Counter "tokens per second" up to 1e15,
+    /// The same without those that were computed again, because their request had lost its place in memory.
+    ServerFirstTokens "server_first_tokens" Job Counter "tokens per second" up to 1e15,
     /// CPUs of one NUMA node that the job may run on.
     JobNumaAllowedCpus "job_numa_allowed_cpus" Job State "cores" up to 1e6,
     /// Anonymous and shared memory of the job on one NUMA node.
@@ -338,6 +364,12 @@ impl Signal {
     /// Does it say by its labels alone who an owner belongs to, on whatever node, so that it has no reading?
     pub(crate) fn is_of_belonging(self) -> bool {
         matches!(self, Signal::PodController | Signal::JobController | Signal::JobAccount)
+    }
+
+    /// Is a reading the mean of its parts, and not their sum? Each engine of a server has a clock of its own.
+    pub(crate) fn is_mean_of_parts(self) -> bool {
+        use Signal as S;
+        matches!(self, S::ServerSteps | S::ServerPrefillTime | S::ServerIdle | S::ServerExtendTime)
     }
 
     /// Do forecasts use it, and no rule?

@@ -8,6 +8,7 @@ mod list;
 mod meaning;
 mod mig;
 mod origin;
+mod servers;
 mod setting;
 mod table;
 

@@ -22,7 +22,7 @@ pub struct Origin {
 pub fn origins(name: &str) -> Vec<Origin> {
     let signal = Signal::ALL.iter().copied().find(|signal| signal.name() == name);
     let mut metrics: Vec<&'static str> =
-        table::ROWS.iter().filter(|row| Some(row.signal) == signal).map(|row| row.metric).collect();
+        table::rows().filter(|row| Some(row.signal) == signal).map(|row| row.metric).collect();
     metrics.dedup();
     let origin = |metric: &'static str| match goodput_catalog::all().find(|m| m.name == metric) {
         Some(own) => {
@@ -41,6 +41,10 @@ fn writer(metric: &str) -> &'static str {
         _ if metric.starts_with("kube_") => "kube-state-metrics",
         _ if metric.starts_with("container_") => "cAdvisor",
         _ if metric.starts_with("vllm:") => "vLLM",
+        _ if metric.starts_with("sglang:") => "SGLang",
+        _ if metric.starts_with("trtllm_") => "TensorRT-LLM",
+        _ if metric.starts_with("tgi_") => "Text Generation Inference",
+        _ if metric.starts_with("llamacpp:") => "llama.cpp",
         _ if metric.starts_with("nv_inference_") => "Triton",
         _ => "node_exporter",
     }

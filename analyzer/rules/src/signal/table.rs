@@ -13,6 +13,7 @@ use goodput_catalog::{
 };
 
 use super::Signal;
+use super::servers;
 use goodput_exposition::sample::Labels;
 
 /// A metric, the label value under which it means the signal, and how to read it.
@@ -20,6 +21,7 @@ use goodput_exposition::sample::Labels;
 pub(super) struct Row {
     pub(super) metric: &'static str,
     only: Option<(&'static str, &'static str)>,
+    but_for: Option<(&'static str, &'static str)>,
     pub(super) signal: Signal,
     pub(super) sum_over: &'static [&'static str],
     pub(super) by_numa_node: bool,
@@ -32,17 +34,22 @@ pub(super) struct Row {
 
 impl Row {
     pub(super) fn applies(&self, labels: &Labels) -> bool {
-        self.only.is_none_or(|(name, value)| labels.get(name) == Some(value))
-            && (!self.of_container || is_of_a_container(labels))
+        let has = |(name, value)| labels.get(name) == Some(value);
+        self.only.is_none_or(has) && !self.but_for.is_some_and(has) && (!self.of_container || is_of_a_container(labels))
     }
 
     /// The row holds only for series whose label has the value.
-    const fn only(self, name: &'static str, value: &'static str) -> Row {
+    pub(super) const fn only(self, name: &'static str, value: &'static str) -> Row {
         Row { only: Some((name, value)), ..self }
     }
 
+    /// The row holds for no series whose label has the value.
+    pub(super) const fn but_for(self, name: &'static str, value: &'static str) -> Row {
+        Row { but_for: Some((name, value)), ..self }
+    }
+
     /// Series of one entity that differ in these labels are parts, to be summed.
-    const fn sum_over(self, labels: &'static [&'static str]) -> Row {
+    pub(super) const fn sum_over(self, labels: &'static [&'static str]) -> Row {
         Row { sum_over: labels, ..self }
     }
 
@@ -52,7 +59,7 @@ impl Row {
     }
 
     /// The series is a server's own, which names neither node nor owner as exporters do.
-    const fn of_server(self) -> Row {
+    pub(super) const fn of_server(self) -> Row {
         Row { of_server: true, ..self }
     }
 
@@ -72,15 +79,16 @@ impl Row {
     }
 
     /// The sample's unit, in base units.
-    const fn times(self, scale: f64) -> Row {
+    pub(super) const fn times(self, scale: f64) -> Row {
         Row { scale, ..self }
     }
 }
 
-const fn row(metric: &'static str, signal: Signal) -> Row {
+pub(super) const fn row(metric: &'static str, signal: Signal) -> Row {
     Row {
         metric,
         only: None,
+        but_for: None,
         signal,
         sum_over: &[],
         by_numa_node: false,
@@ -133,13 +141,6 @@ const fn errors(action: &'static str, signal: Signal) -> Row {
     own(&xid::ERRORS, signal).only("action", action).sum_over(&["xid", "action"])
 }
 
-/// A metric of a server: vLLM's are per model, engine and reason, Triton's per model and version, and some per GPU.
-const fn served(metric: &'static str, signal: Signal) -> Row {
-    row(metric, signal)
-        .sum_over(&["model_name", "engine", "finished_reason", "model", "version", "gpu_uuid"])
-        .of_server()
-}
-
 /// A metric of the containers of a pod, which is wherever its GPUs are. Those of one pod are summed. The names are those of
 /// cAdvisor's and of kube-state-metrics' list of metrics.
 const fn container(metric: &'static str, signal: Signal) -> Row {
@@ -157,23 +158,26 @@ const NODE_CPU: &str = "node_cpu_seconds_total";
 /// Bytes of a page, which node_exporter does not tell: 4 KiB, or more on some ARM kernels, where this tells too little.
 const SMALLEST_PAGE: f64 = 4096.0;
 
-/// The rows, and one more after each counter of DCGM: OpenTelemetry's exporters end the names of counters in `_total`.
+/// The rows, and one more after each counter of DCGM, for OpenTelemetry's exporters end the names of counters in `_total`, and
+/// two after each row of vLLM, for Ray has names of its own.
 pub(super) static ALL: LazyLock<Vec<Row>> = LazyLock::new(|| {
     let counters: Vec<&str> = goodput_catalog::all().filter(|m| m.kind == Kind::Counter).map(|m| m.name).collect();
     let is_renamed = |metric: &str| metric.starts_with("DCGM_") && !metric.ends_with("_total");
     let mut all = Vec::with_capacity(2 * ROWS.len());
-    for row in ROWS {
+    for row in rows() {
         all.push(*row);
         if is_renamed(row.metric) && (counters.contains(&row.metric) || row.signal.kind() == super::Kind::Counter) {
             // The table lives as long as the program.
             all.push(Row { metric: format!("{}_total", row.metric).leak(), ..*row });
         }
+        let of_ray = row.metric.strip_prefix("vllm:").map(|name| servers::OF_RAY.map(|ray| format!("{ray}{name}")));
+        all.extend(of_ray.into_iter().flatten().map(|name| Row { metric: name.leak(), ..*row }));
     }
     all
 });
 
 /// Our own names stand before others' for the same signal: the first wins where both are equally well covered.
-pub(super) static ROWS: &[Row] = &[
+static ROWS: &[Row] = &[
     own(&gpu::BUSY, Signal::GpuBusy),
     own(&gpu::OBSERVED, Signal::GpuObserved),
     own(&gpu::PROCESSES, Signal::GpuProcesses),
@@ -402,12 +406,12 @@ pub(super) static ROWS: &[Row] = &[
     container("kube_pod_container_resource_limits", Signal::JobMemoryMax).only("resource", "memory"),
     container("container_memory_working_set_bytes", Signal::JobMemoryWorkingSet),
     container("container_oom_events_total", Signal::JobOomKills),
-    served("vllm:num_requests_running", Signal::JobRequestsOpen),
-    served("vllm:num_requests_waiting", Signal::JobRequestsWaiting),
-    served("vllm:request_success_total", Signal::JobRequests),
-    served("nv_inference_pending_request_count", Signal::JobRequestsOpen),
-    served("nv_inference_request_success", Signal::JobRequests),
 ];
+
+/// Every row, those of servers last.
+pub(super) fn rows() -> impl Iterator<Item = &'static Row> {
+    ROWS.iter().chain(servers::ROWS)
+}
 
 /// Labels of a series for each row, with the factor to base units: one GPU, one owner, two NUMA nodes.
 #[cfg(test)]
@@ -432,5 +436,5 @@ pub(super) fn examples() -> Vec<(Signal, f64, Labels)> {
         (row.signal, row.scale, Labels::new(all))
     };
     let numa = |row: &Row| if row.by_numa_node { &["0", "1"][..] } else { &["0"] };
-    ROWS.iter().flat_map(|row| numa(row).iter().map(move |node| labels(row, node))).collect()
+    rows().flat_map(|row| numa(row).iter().map(move |node| labels(row, node))).collect()
 }

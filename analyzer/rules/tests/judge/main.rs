@@ -16,6 +16,7 @@ mod phases;
 mod placement;
 mod recorded;
 mod runs;
+mod serving;
 mod sources;
 mod storage_traces;
 mod straggler;

@@ -27,7 +27,7 @@ fn recorded(fixture: &str) -> Vec<Series> {
 }
 
 /// `name{label="value",...} value`; no value in the fixtures holds a quote or a comma.
-fn line(line: &str) -> (Labels, f64) {
+pub(crate) fn line(line: &str) -> (Labels, f64) {
     let (name, rest) = line.split_once('{').unwrap();
     let (labels, value) = rest.split_once('}').unwrap();
     let pairs = labels.split(',').map(|pair| pair.split_once('=').unwrap());

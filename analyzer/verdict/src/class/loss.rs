@@ -31,3 +31,36 @@ pub(super) const LOST_WORK: ClassInfo = ClassInfo {
         },
     ],
 };
+
+pub(super) const RECOMPUTE: ClassInfo = ClassInfo {
+    name: "recompute",
+    title: "Tokens computed again",
+    group: Group::Loss,
+    version: 1,
+    meaning: "The server ran out of memory for keys and values, and computed tokens again of requests that had lost their place.",
+    light: "#c94557",
+    dark: "#bf3d53",
+    key: "7",
+    check: "The server's count of retracted or preempted requests stands still.",
+    gain: None,
+    remedies: &[
+        Remedy {
+            action: "Give keys and values more memory, or let fewer requests run at once.",
+            command: Some(
+                "--mem-fraction-static 0.9 --max-running-requests 64   # vLLM: --gpu-memory-utilization, --max-num-seqs",
+            ),
+            restarts: "the server",
+            who: "the server's owner",
+            risk: "too much memory for keys and values leaves too little for steps; fewer requests at once wait longer",
+            source: "SGLang documentation, Hyperparameter Tuning; vLLM documentation, Optimization and Tuning, Preemption",
+        },
+        Remedy {
+            action: "Keep evicted keys and values in host memory.",
+            command: Some("--enable-hierarchical-cache   # vLLM: --kv-offloading-size"),
+            restarts: "the server",
+            who: "the server's owner",
+            risk: "copies over PCIe take time of their own, and host memory is taken",
+            source: "SGLang documentation, Hierarchical KV Caching; vLLM documentation, KV offloading",
+        },
+    ],
+};

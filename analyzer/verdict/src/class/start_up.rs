@@ -14,7 +14,7 @@ pub(super) const COLD_START: ClassInfo = ClassInfo {
     name: "cold_start",
     title: "Starting up",
     group: Group::StartUp,
-    version: 5,
+    version: 6,
     meaning: "The job held the GPU and had not begun sustained work.",
     light: "#1b9da2",
     dark: "#2dfafa",

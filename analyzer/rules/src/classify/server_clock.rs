@@ -1,0 +1,203 @@
+//! The clock of an inference server: for which share of the time at least one request was in its engine. Beside it stands
+//! the GPU's clock, the share of time with kernels; what lies between says why the GPU rested.
+
+use super::thresholds::confidence::{COUNTED, INFERRED};
+use super::work::work;
+use super::{Cell, Fact, Thresholds, Verdict};
+use crate::signal::Signal;
+
+/// How the time without kernels of a cell splits, in shares of the cell.
+#[derive(Debug)]
+pub(super) struct Split {
+    /// No request was open.
+    pub(super) without_requests: f64,
+    /// Requests were open, and the server's CPU side had them.
+    pub(super) on_the_host: f64,
+    pub(super) confidence: f64,
+    /// What the server's clock says.
+    pub(super) active: Fact,
+    /// That the CPU side held requests outside the engine, where it did.
+    pub(super) front: Option<Fact>,
+}
+
+/// The share of time with a request in the engine: no less than `least`, no more than `most`.
+struct Active {
+    least: f64,
+    most: f64,
+    confidence: f64,
+    formula: &'static str,
+}
+
+/// A coincidence of this probability is taken for none (the usual level of significance).
+const SIGNIFICANT: f64 = 0.05;
+
+/// Is it a server's time? A server tells how many requests it has.
+pub(super) fn is_server(cell: &Cell<'_>) -> bool {
+    let told = [Signal::JobRequestsOpen, Signal::JobRequestsWaiting, Signal::JobRequests];
+    told.iter().any(|signal| cell.read(*signal).is_some())
+}
+
+/// What a rule says of a cell without a split: of a server that it has no clock.
+pub(super) fn untold(cell: &Cell<'_>) -> Verdict {
+    let clock = [Signal::ServerIdle, Signal::ServerSteps, Signal::ServerRequestTime];
+    if is_server(cell) { Verdict::without(&clock) } else { Verdict::No }
+}
+
+/// What the two clocks say of the cell; `None` where the server has no clock, or something contradicts it: other work on the
+/// GPU, the server's own count of requests, GPUs of one server that take turns. Both are read over the cells around as well:
+/// scrapes of server and GPU do not fall together.
+pub(super) fn split(cell: &Cell<'_>, t: &Thresholds) -> Option<Split> {
+    let ratio = kernels(cell, t).filter(|_| is_server(cell))?;
+    let (near, far) = (Near::of(cell, t.server_near_seconds), Near::of(cell, t.server_far_seconds));
+    let active = near.active(t).or_else(|| far.active_on_average(t))?;
+    let working = near.mean(|cell| kernels(cell, t))?;
+    let is_shared = cell.gpu.owners[cell.index].len() > 1 || working > active.most + t.server_host_ratio;
+    if is_shared || near.has_requests_beyond(active.most) || takes_turns(cell, t) {
+        return None;
+    }
+    let (least, most) = (active.least.max(working), active.most.max(working));
+    let front = near.front().or_else(|| far.front_by_counts()).map(|value| Fact {
+        value,
+        threshold: t.server_front_requests,
+        ..FRONT
+    });
+    let late = front.filter(|front| front.value >= front.threshold);
+    // With a mean of n requests there is one for n / (1 + n) of the time, whether the engine has one or not (Jackson 1957).
+    let in_front = late.map_or(0.0, |front| (1.0 - most) * front.value / (1.0 + front.value));
+    let is_late = late.is_some() || near.schedules_alone(t);
+    let between = Some(least - working).filter(|gap| is_late && *gap >= t.server_host_ratio).unwrap_or_default();
+    // What each takes of the time without kernels around, it takes of the cell's.
+    let of_cell = |share: f64| if working < 1.0 { (1.0 - ratio) * (share / (1.0 - working)).min(1.0) } else { 0.0 };
+    Some(Split {
+        without_requests: of_cell(1.0 - most - in_front),
+        on_the_host: of_cell(between + in_front),
+        confidence: active.confidence,
+        active: Fact { signal: active.formula, unit: "ratio", value: most, threshold: working },
+        front: late,
+    })
+}
+
+/// Do GPUs of the server work by turns, as the stages of a pipeline do? Then its engine works for longer than each of them.
+fn takes_turns(cell: &Cell<'_>, t: &Thresholds) -> bool {
+    let gpus = cell.node.gpus.iter().map(|gpu| Cell { gpu, ..*cell }).filter(Cell::is_held_by_owner);
+    let ratios = gpus.filter_map(|cell| Near::of(&cell, t.server_near_seconds).mean(|cell| kernels(cell, t)));
+    let at_work = ratios.filter(|ratio| *ratio > t.idle_busy_ratio);
+    let (least, most) = at_work.fold((f64::MAX, 0.0_f64), |(least, most), ratio| (least.min(ratio), most.max(ratio)));
+    most >= least * 2.0 && most - least >= t.server_host_ratio
+}
+
+/// Requests that the server's CPU side holds outside the engine, in the mean (Little's law).
+const FRONT: Fact = Fact {
+    signal: "server_request_time - server_queue_time - server_inference_time",
+    unit: "requests",
+    value: 0.0,
+    threshold: 0.0,
+};
+
+/// The share of the cell with kernels, whether they work or spin.
+fn kernels(cell: &Cell<'_>, t: &Thresholds) -> Option<f64> {
+    work(cell, t).map(|work| (work.ratio + work.spun).min(1.0))
+}
+
+/// The cells around one in which the same owner had the GPU.
+struct Near<'a>(Vec<Cell<'a>>);
+
+impl<'a> Near<'a> {
+    fn of(cell: &Cell<'a>, seconds: f64) -> Self {
+        let cells = cell.node.around(cell.index, seconds).map(|index| Cell { index, ..*cell });
+        Self(cells.filter(|near| near.is_held_by_owner()).collect())
+    }
+
+    /// The mean over the cells that tell.
+    fn mean(&self, of: impl Fn(&Cell<'a>) -> Option<f64>) -> Option<f64> {
+        let told: Vec<f64> = self.0.iter().filter_map(of).collect();
+        (!told.is_empty()).then(|| told.iter().sum::<f64>() / told.len() as f64)
+    }
+
+    fn read(&self, signal: Signal) -> Option<f64> {
+        self.mean(|cell| cell.mean(signal))
+    }
+
+    fn active(&self, t: &Thresholds) -> Option<Active> {
+        self.by_idleness().or_else(|| self.by_steps(t))
+    }
+
+    /// The same where few tokens came: over a longer time, and at least a bound.
+    fn active_on_average(&self, t: &Thresholds) -> Option<Active> {
+        self.by_steps(t).or_else(|| self.by_prefill()).or_else(|| self.by_requests())
+    }
+
+    /// A server that computes prompts for another one gives no token after the first.
+    fn by_prefill(&self) -> Option<Active> {
+        self.read(Signal::ServerTokens).filter(|tokens| *tokens == 0.0)?;
+        let prefill = self.read(Signal::ServerPrefillTime)?;
+        let formula = Signal::ServerPrefillTime.name();
+        Some(Active { least: 0.0, most: prefill.min(1.0), confidence: INFERRED, formula })
+    }
+
+    /// At any time with a request in the engine at least one is open: the mean of those that are (Little's law) bounds it.
+    fn by_requests(&self) -> Option<Active> {
+        let open = self.read(Signal::ServerRequestTime)?;
+        let formula = Signal::ServerRequestTime.name();
+        Some(Active { least: 0.0, most: open.min(1.0), confidence: INFERRED, formula })
+    }
+
+    /// Were requests open at every scrape, which is next to impossible if the engine had some for this share of the time alone?
+    /// A server that hangs does no step, and one that waits for the memory of another has none to do.
+    fn has_requests_beyond(&self, share: f64) -> bool {
+        let least = |cell: &Cell<'_>, signal| cell.read(signal).map_or(0.0, |requests| requests.min);
+        let is_open =
+            |cell: &Cell<'_>| least(cell, Signal::JobRequestsOpen).max(least(cell, Signal::JobRequestsWaiting)) >= 1.0;
+        let scrapes =
+            self.0.iter().filter_map(|cell| cell.read(Signal::JobRequestsOpen)).map(|open| open.samples).sum::<u32>();
+        self.0.iter().all(is_open) && share.powf(f64::from(scrapes)) < SIGNIFICANT
+    }
+
+    /// The scheduler itself counts the time without a request.
+    fn by_idleness(&self) -> Option<Active> {
+        let active = 1.0 - self.read(Signal::ServerIdle)?.min(1.0);
+        let formula = Signal::ServerIdle.name();
+        Some(Active { least: active, most: active, confidence: COUNTED, formula })
+    }
+
+    /// Steps, each as long as from one token of a request to its next. Steps that give no token, of prefill alone, are not
+    /// counted; the time of prefill bounds them, cell by cell: many requests of a burst are in it at once.
+    fn by_steps(&self, t: &Thresholds) -> Option<Active> {
+        let tokens = self.read(Signal::ServerTokens)?;
+        let is_enough = tokens * self.seconds() >= t.server_tokens;
+        if !is_enough && self.read(Signal::ServerSteps)? > 0.0 {
+            return None;
+        }
+        let step = if is_enough { self.read(Signal::ServerTokenTime)? / tokens } else { 0.0 };
+        let least = |cell: &Cell<'_>| Some((cell.mean(Signal::ServerSteps)? * step).min(1.0));
+        let most = |cell: &Cell<'_>| Some((least(cell)? + cell.mean(Signal::ServerPrefillTime)?).min(1.0));
+        let formula = "server_steps * server_token_time / server_tokens + server_prefill_time";
+        Some(Active { least: self.mean(least)?, most: self.mean(most)?, confidence: INFERRED, formula })
+    }
+
+    fn seconds(&self) -> f64 {
+        let spans = self.0.iter().map(|cell| &cell.node.cells[cell.index]);
+        spans.map(|span| span.end - span.start).sum::<i64>() as f64 / 1000.0
+    }
+
+    /// Requests between their arrival and the engine's queue, and between their last token and their end, in the mean.
+    fn front(&self) -> Option<f64> {
+        let [all, queue, engine] = [Signal::ServerRequestTime, Signal::ServerQueueTime, Signal::ServerInferenceTime]
+            .map(|signal| self.read(signal));
+        Some((all? - queue? - engine?).max(0.0))
+    }
+
+    /// The same of a server that tells how many requests its engine and the queue before it have. These are counted now and
+    /// then, and the others at their end: only what is most of all requests is no difference by chance.
+    fn front_by_counts(&self) -> Option<f64> {
+        let all = self.read(Signal::ServerRequestTime)?;
+        let in_engine = self.read(Signal::JobRequestsOpen)? + self.read(Signal::JobRequestsWaiting)?;
+        let has_times = self.read(Signal::ServerQueueTime).is_some();
+        Some(all - in_engine).filter(|front| !has_times && *front >= in_engine)
+    }
+
+    /// Does the scheduler work while the GPU has no step?
+    fn schedules_alone(&self, t: &Thresholds) -> bool {
+        self.read(Signal::ServerScheduling).is_some_and(|share| share >= t.server_host_ratio)
+    }
+}

@@ -1,0 +1,78 @@
+//! The rows of inference servers: what each tells of its requests and of its engine.
+//!
+//! Names are those of vLLM 0.33, SGLang 0.5.23 (with `--enable-metrics`), TensorRT-LLM 2026, Triton 2.71, Text Generation
+//! Inference and llama.cpp 2026; of a histogram, sum and count are read.
+
+use super::Signal;
+use super::table::{Row, row};
+
+/// A metric of a server. Several models, engines and reasons of one server are summed; ranks of one engine (`tp_rank`,
+/// `pp_rank`, `moe_ep_rank`) each tell the same.
+const fn served(metric: &'static str, signal: Signal) -> Row {
+    row(metric, signal)
+        .sum_over(&[
+            "model_name",
+            "engine",
+            "dp_rank",
+            "worker_id",
+            "finished_reason",
+            "model",
+            "version",
+            "gpu_uuid",
+            "is_streaming",
+            "ReplicaId",
+            "WorkerId",
+        ])
+        .of_server()
+}
+
+/// A metric of several things, one of which is meant.
+const fn one_of(metric: &'static str, (label, value): (&'static str, &'static str), signal: Signal) -> Row {
+    served(metric, signal).only(label, value)
+}
+
+/// Ray Serve puts this before the names of vLLM, in newer releases with an underscore for the colon.
+pub(super) const OF_RAY: [&str; 2] = ["ray_vllm:", "ray_vllm_"];
+
+pub(super) static ROWS: &[Row] = &[
+    served("vllm:num_requests_running", Signal::JobRequestsOpen),
+    served("vllm:num_requests_waiting", Signal::JobRequestsWaiting),
+    served("vllm:request_success_total", Signal::JobRequests),
+    served("vllm:iteration_tokens_total_count", Signal::ServerSteps),
+    served("vllm:inter_token_latency_seconds_count", Signal::ServerTokens),
+    served("vllm:inter_token_latency_seconds_sum", Signal::ServerTokenTime),
+    served("vllm:time_per_output_token_seconds_count", Signal::ServerTokens),
+    served("vllm:time_per_output_token_seconds_sum", Signal::ServerTokenTime),
+    served("vllm:request_prefill_time_seconds_sum", Signal::ServerPrefillTime),
+    served("vllm:e2e_request_latency_seconds_sum", Signal::ServerRequestTime),
+    served("vllm:request_queue_time_seconds_sum", Signal::ServerQueueTime),
+    served("vllm:request_inference_time_seconds_sum", Signal::ServerInferenceTime),
+    served("sglang:num_running_reqs", Signal::JobRequestsOpen),
+    served("sglang:num_queue_reqs", Signal::JobRequestsWaiting),
+    served("sglang:num_requests_total", Signal::JobRequests),
+    served("sglang:scheduler_idle_seconds_total", Signal::ServerIdle),
+    one_of("sglang:scheduler_stage_seconds_total", ("forward_overlap", "none"), Signal::ServerScheduling)
+        .sum_over(&["category", "dp_rank"])
+        .but_for("category", "idle"),
+    one_of("sglang:forward_execution_seconds_total", ("category", "extend"), Signal::ServerExtendTime),
+    one_of("sglang:realtime_tokens_total", ("mode", "prefill_compute"), Signal::ServerPrefillTokens),
+    one_of("sglang:prefill_effective_tokens_total", ("mode", "input"), Signal::ServerFirstTokens),
+    served("sglang:e2e_request_latency_seconds_sum", Signal::ServerRequestTime),
+    served("trtllm_num_requests_running", Signal::JobRequestsOpen),
+    served("trtllm_num_requests_waiting", Signal::JobRequestsWaiting),
+    served("trtllm_request_success_total", Signal::JobRequests),
+    served("trtllm_e2e_request_latency_seconds_sum", Signal::ServerRequestTime),
+    served("trtllm_request_queue_time_seconds_sum", Signal::ServerQueueTime),
+    served("trtllm_request_inference_time_seconds_sum", Signal::ServerInferenceTime),
+    one_of("nv_trt_llm_request_metrics", ("request_type", "active"), Signal::JobRequestsOpen),
+    one_of("nv_trt_llm_request_metrics", ("request_type", "waiting"), Signal::JobRequestsWaiting),
+    served("nv_inference_pending_request_count", Signal::JobRequestsOpen),
+    served("nv_inference_request_success", Signal::JobRequests),
+    served("nv_inference_request_duration_us", Signal::ServerRequestTime).times(1e-6),
+    served("tgi_batch_current_size", Signal::JobRequestsOpen),
+    served("tgi_queue_size", Signal::JobRequestsWaiting),
+    served("tgi_request_success", Signal::JobRequests),
+    served("tgi_request_duration_sum", Signal::ServerRequestTime),
+    served("llamacpp:requests_processing", Signal::JobRequestsOpen),
+    served("llamacpp:requests_deferred", Signal::JobRequestsWaiting),
+];
