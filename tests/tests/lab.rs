@@ -43,12 +43,15 @@ const FLOORS: &[(&str, f64)] = &[
     ("thp_compaction", 0.9),
 ];
 
-/// Families in which less is told, or ranks are on several nodes: a class of each, and the least F1 that it must have there.
+/// Families in which less is told, ranks are on several nodes, or the job is an inference server: a class of each, and the least F1 that it must have there.
 const FLOORS_BY_FAMILY: &[(&str, &str, f64)] = &[
     ("coarse_loaders", "dataloader_cpu", 0.9),
     ("neighbours", "dataloader_storage", 0.95),
     ("plain_loaders", "dataloader_cpu", 0.9),
     ("ranks_apart", "collective_wait", 0.75),
+    ("serving_front_end", "serving_host", 0.85),
+    ("serving_kv_full", "recompute", 0.95),
+    ("serving_load", "no_demand", 0.95),
 ];
 
 fn made(dir: &Path, family: &str, members: u64) -> Result<()> {

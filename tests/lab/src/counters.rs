@@ -44,6 +44,12 @@ pub struct Spent {
     pub waiting: f64,
     /// Nothing to do, or a poke.
     pub starved: f64,
+    /// A server computed what it had computed before.
+    pub again: f64,
+    /// A server was asked nothing.
+    pub unasked: f64,
+    /// Requests were open, and the server's CPU side had them.
+    pub held_up: f64,
 }
 
 /// Everything that exporters count, in seconds and pieces since the start.

@@ -10,6 +10,7 @@ use serde::Deserialize;
 mod dcgm;
 pub mod others;
 mod ours;
+pub mod servers;
 
 use super::counters::Counters;
 use super::model::Machine;
@@ -235,6 +236,7 @@ impl Recorder {
         if view.phase.tells_requests {
             self.server(&mut samples, view);
         }
+        self.inference(&mut samples, view);
         samples.retain(|(labels, _)| !self.without.iter().any(|start| labels[0].1.starts_with(start)));
         self.before = (view.machine.counters.clone(), view.machine.now());
         self.push_all(time_ms, samples);

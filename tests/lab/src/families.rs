@@ -10,6 +10,8 @@ mod feeding;
 mod held;
 mod held_out;
 mod plain;
+mod serving;
+mod serving_held_out;
 mod varied;
 mod varied_held_out;
 
@@ -88,6 +90,9 @@ pub const FAMILIES: &[Family] = &[
     tuned("power_throttle", busy::power_throttle),
     tuned("productive", feeding::productive),
     tuned("ranks_apart", busy::ranks_apart),
+    tuned("serving_front_end", serving::serving_front_end),
+    tuned("serving_kv_full", serving::serving_kv_full),
+    tuned("serving_load", serving::serving_load),
     tuned("straggler", busy::straggler),
     tuned("straggler_feeding", busy::straggler_feeding),
     tuned("straggler_turns", busy::straggler_turns),
@@ -119,6 +124,9 @@ pub const FAMILIES: &[Family] = &[
     held_out("numa", held_out::numa),
     held_out("plain_nodes", held_out::plain_nodes),
     held_out("ranks", held_out::ranks),
+    held_out("serving_bursts", serving_held_out::serving_bursts),
+    held_out("serving_offline", serving_held_out::serving_offline),
+    held_out("serving_saturated", serving_held_out::serving_saturated),
     held_out("starts", held_out::starts),
 ];
 

@@ -19,6 +19,7 @@ pub mod process;
 pub mod record;
 pub mod remote_write;
 pub mod report;
+pub mod serving;
 pub mod spoil;
 pub mod trace;
 

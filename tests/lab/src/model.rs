@@ -4,9 +4,12 @@
 //!
 //! GPUs of several machines can be ranks of one run: where the schedule says so they finish each batch together.
 
+mod serve;
+
 use super::board::{Board, Draw};
 use super::counters::{Counters, GpuCounters, Spent};
 use super::phase::{Loader, Phase, WATTS};
+use super::serving::{Serving, Tick};
 use crate::demo::machine::noise::hash;
 
 /// One tick of the simulation.
@@ -153,6 +156,7 @@ pub struct Machine {
     draws: u64,
     workers: Vec<Worker>,
     gpus: Vec<Gpu>,
+    serving: Option<Serving>,
     /// CPU seconds left in this period, and whether the job was runnable or throttled in it.
     budget: f64,
     runnable: bool,
@@ -180,6 +184,7 @@ impl Machine {
             draws: 0,
             workers: Vec::new(),
             gpus: vec![Gpu::default(); layout.gpus],
+            serving: None,
             budget: 0.0,
             runnable: false,
             was_throttled: false,
@@ -201,8 +206,10 @@ impl Machine {
         self.memory = phase.memory.unwrap_or(if self.memory > 0.0 { self.memory } else { JOB_MEMORY });
         self.memory *= f64::from(u8::from(phase.job));
         self.disk = phase.disk.unwrap_or(self.disk);
+        self.serve_from_now(phase);
         for gpu in 0..gpus {
-            let is_fed = phase.job && !((phase.unused || phase.lost) && phase.is_odd(gpu, gpus));
+            let is_fed =
+                phase.job && phase.server.is_none() && !((phase.unused || phase.lost) && phase.is_odd(gpu, gpus));
             let count = if is_fed { phase.workers } else { 0 };
             let mut kept: Vec<Worker> = self.workers.extract_if(.., |w| w.gpu == gpu).collect();
             kept.resize(count, Worker { gpu, does: Task::Reads(phase.read) });
@@ -217,6 +224,12 @@ impl Machine {
     #[must_use]
     pub fn requests_open(&self) -> (usize, usize) {
         (self.gpus.iter().filter(|g| g.does != Work::Nothing).count(), self.gpus.iter().map(|g| g.queue).sum())
+    }
+
+    /// The inference server, where the job is one.
+    #[must_use]
+    pub fn serving(&self) -> Option<&Serving> {
+        self.serving.as_ref()
     }
 
     /// A worker had a CPU for so long.
@@ -240,9 +253,11 @@ impl Machine {
         let refaulting = doing(|task| matches!(task, Task::Refaults(_)));
         let compacting = doing(|task| matches!(task, Task::Compacts(_)));
         let (running, waiting, throttled) = self.schedule(phase);
+        let (served, unserved) = self.serve(phase);
+        let (waiting, throttled) = (waiting + unserved.waiting, throttled + unserved.throttled);
         self.arrive(phase);
         for gpu in 0..self.gpus.len() {
-            self.step(gpu, phase, saves);
+            self.step(gpu, phase, saves, &served);
         }
         for gpu in self.layout.gpus..self.counters.gpus.len() {
             self.counters.gpus[gpu].joules += self.layout.draw(gpu, phase).bare * TICK;
@@ -265,7 +280,8 @@ impl Machine {
         let computing = if phase.job { phase.polls * self.gpus.len() + phase.thinking } else { 0 };
         self.counters.holders += (launching + spinning + computing) as f64 * TICK;
         let running = running + launching + spinning + compacting + computing;
-        self.count_cpu(running as f64 * (1.0 - phase.steal), throttled);
+        let at_work = running as f64 + (served.engine_cpu + served.front_cpu) / TICK;
+        self.count_cpu(at_work * (1.0 - phase.steal), throttled);
         self.count_waiting(phase, reading, refaulting, waiting + throttled);
         self.counters.job_io_stalled += if reading + refaulting > 0 && running == 0 { TICK } else { 0.0 };
         if compacting > 0 {
@@ -273,7 +289,7 @@ impl Machine {
             self.counters.node_memory_waiting += TICK;
             self.counters.compaction_stalls += compacting as f64 * COMPACTIONS * TICK;
         }
-        self.count_modes(phase, running, reading + refaulting);
+        self.count_modes(phase, at_work, reading + refaulting);
         self.count_interrupts(phase);
         self.ticks += 1;
     }
@@ -287,10 +303,15 @@ impl Machine {
         (self.runnable, self.was_throttled) = (false, false);
     }
 
+    /// CPUs that the job may use.
+    fn free_cpus(&self, phase: &Phase) -> usize {
+        let free = phase.cpus.min(self.layout.cpus - phase.others_computing.min(self.layout.cpus));
+        free.saturating_sub(phase.interrupted)
+    }
+
     /// Moves every worker on; who prepares needs a CPU and quota. Returns how many ran, waited and were throttled.
     fn schedule(&mut self, phase: &Phase) -> (usize, usize, usize) {
-        let free = phase.cpus.min(self.layout.cpus - phase.others_computing.min(self.layout.cpus));
-        let free = free.saturating_sub(phase.interrupted);
+        let free = self.free_cpus(phase);
         let (mut running, mut waiting, mut throttled) = (0, 0, 0);
         let turn = (self.ticks / 3) as usize;
         let count = self.workers.len();
@@ -355,9 +376,15 @@ impl Machine {
         }
     }
 
-    /// One tick of a GPU of the job.
-    fn step(&mut self, gpu: usize, phase: &Phase, saves: bool) {
-        let tick = if saves { (Spent { starved: TICK, ..Spent::default() }, 0.0, 0.0) } else { self.work(gpu, phase) };
+    /// One tick of a GPU of the job, of which a server has made this.
+    fn step(&mut self, gpu: usize, phase: &Phase, saves: bool, served: &Tick) {
+        let tick = if self.serving.is_some() {
+            serve::spent(served, phase, self.depth(gpu, phase))
+        } else if saves {
+            (Spent { starved: TICK, ..Spent::default() }, 0.0, 0.0)
+        } else {
+            self.work(gpu, phase)
+        };
         let (spent, busy, active) = tick;
         let is_lost = phase.lost && gpu + 1 == self.gpus.len();
         let counted = &mut self.counters.gpus[gpu];
@@ -365,7 +392,7 @@ impl Machine {
         counted.busy += busy;
         counted.active += active;
         let Draw { bare, context: idle, spin, full } = self.layout.draw(gpu, phase);
-        let spinning = (busy - spent.work - spent.slowed - spent.launching).max(0.0) / TICK;
+        let spinning = (busy - spent.work - spent.again - spent.slowed - spent.launching).max(0.0) / TICK;
         let context = if phase.job { idle } else { bare };
         let is_waiting = spent.waiting > 0.0;
         let working = if is_waiting { 0.0 } else { active / TICK };
@@ -388,6 +415,9 @@ impl Machine {
         all.narrow += spent.narrow;
         all.waiting += spent.waiting;
         all.starved += spent.starved;
+        all.again += spent.again;
+        all.unasked += spent.unasked;
+        all.held_up += spent.held_up;
     }
 
     /// What a tick of it is spent on, and how much of it has a kernel and busy multiprocessors.
@@ -512,13 +542,13 @@ impl Machine {
         c.node_idle -= all * TICK;
     }
 
-    fn count_modes(&mut self, phase: &Phase, running: usize, waiting_for_io: usize) {
-        let c = &mut self.counters;
-        let busy = (running + phase.others_computing).min(self.layout.cpus);
-        let iowait = (waiting_for_io + phase.others_reading + phase.others_refaulting).min(self.layout.cpus - busy);
-        c.node_busy += busy as f64 * (1.0 - phase.steal) * TICK;
-        c.node_steal += busy as f64 * phase.steal * TICK;
-        c.node_iowait += iowait as f64 * TICK;
-        c.node_idle += (self.layout.cpus - busy - iowait) as f64 * TICK;
+    fn count_modes(&mut self, phase: &Phase, running: f64, waiting_for_io: usize) {
+        let (c, cpus) = (&mut self.counters, self.layout.cpus as f64);
+        let busy = (running + phase.others_computing as f64).min(cpus);
+        let iowait = ((waiting_for_io + phase.others_reading + phase.others_refaulting) as f64).min(cpus - busy);
+        c.node_busy += busy * (1.0 - phase.steal) * TICK;
+        c.node_steal += busy * phase.steal * TICK;
+        c.node_iowait += iowait * TICK;
+        c.node_idle += (cpus - busy - iowait) * TICK;
     }
 }

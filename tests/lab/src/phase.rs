@@ -2,6 +2,8 @@
 
 use serde::Deserialize;
 
+use super::serving::Server;
+
 /// Draw of the simulated H100 in watts: bare, with a context, at work; the first two as recorded of aicr's node.
 pub(super) const WATTS: [f64; 3] = [68.0, 115.0, 520.0];
 /// Draw while kernels spin until the other ranks are there: 150 to 156 W on recorded 8xH100 nodes.
@@ -171,6 +173,8 @@ pub struct Phase {
     pub mig: Vec<String>,
     /// Does the server tell of its requests?
     pub tells_requests: bool,
+    /// The job is this inference server, on all its GPUs at once; it has no loader, and tells of its requests.
+    pub server: Option<Server>,
     /// Seconds of every minute in which a job without loader runs a kernel that does next to nothing.
     pub poke: f64,
     /// Share of the device memory that the job takes at the start of the phase; what it took before, by default.
@@ -259,6 +263,7 @@ impl Default for Phase {
             requests: 0.0,
             mig: Vec::new(),
             tells_requests: false,
+            server: None,
             poke: 0.0,
             memory: None,
             leak: 0.0,

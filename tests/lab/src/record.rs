@@ -120,6 +120,8 @@ pub struct Cause {
     pub culprit: Option<(usize, usize)>,
     /// Work takes longer at a lower clock.
     pub slowed: &'static str,
+    /// Requests are open, and the CPU side of their server has them.
+    pub held_up: &'static str,
     /// Slices of a GPU that is cut up which no instance has.
     pub rest: &'static str,
     /// Classes that are as good an answer with what the exporters tell.
@@ -139,6 +141,7 @@ impl Default for Cause {
             waiting: "collective_wait",
             culprit: None,
             slowed: "thermal_throttle",
+            held_up: "serving_host",
             rest: "unallocated",
             also: Vec::new(),
             runs_out: None,
@@ -345,6 +348,9 @@ impl<'p> Lab<'p> {
             ("pcie_degraded", now.narrow - before.narrow),
             (cause.waiting, now.waiting - before.waiting),
             (starved, now.starved - before.starved),
+            ("recompute", now.again - before.again),
+            ("no_demand", now.unasked - before.unasked),
+            (cause.held_up, now.held_up - before.held_up),
         ]
     }
 

@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 
+use goodput_catalog::Kind;
 use goodput_exposition::{Format, Limits, parse};
 use goodput_rules::signal::resolve;
 
@@ -7,6 +8,7 @@ use super::dcgm::is_usual;
 use super::*;
 use crate::families::{FAMILIES, plan};
 use crate::model::Layout;
+use crate::serving::{Engine, Server};
 
 /// The series of one scrape a moment after such a phase began.
 fn scraped(layout: Layout, phase: &Phase, exporters: Exporters, names: Names) -> Vec<Series> {
@@ -24,6 +26,10 @@ fn families() -> BTreeMap<String, Labels> {
     let (linked, quota) = (Some(1e9), Some(2.0));
     let phase = Phase { linked, quota, inactive: true, tells_processes: true, tenants: 3, ..Phase::default() };
     let mut phases = vec![(Layout::default(), phase)];
+    for engine in [Engine::Vllm, Engine::Sglang] {
+        let server = Some(Server { engine, clients: 4, ..Server::default() });
+        phases.push((Layout::default(), Phase { server, ..Phase::default() }));
+    }
     for plan in FAMILIES.iter().map(|family| plan(family, 0)) {
         let of_steps = plan.steps.into_iter().flat_map(|step| [Some(step.here), step.elsewhere]).flatten();
         phases.extend(of_steps.map(|phase| (plan.layout, phase)));
@@ -39,15 +45,22 @@ fn families() -> BTreeMap<String, Labels> {
     families
 }
 
+/// The name of a sample of the row: a histogram's are named otherwise.
+fn sample_name(row: &Metric) -> String {
+    format!("{}{}", row.name, if row.kind == Kind::Histogram { "_sum" } else { "" })
+}
+
 /// `push` holds each label to its row.
 #[test]
 fn every_family_has_a_use() {
     let families = families();
     assert!(families.len() > 80, "{families:?}");
-    for row in others::ROWS {
-        assert!(families.contains_key(row.name), "no exporter has {}", row.name);
+    for row in others::ROWS.iter().chain(servers::ROWS) {
+        assert!(families.contains_key(&sample_name(row)), "no exporter has {}", row.name);
     }
-    let unused = families.iter().find(|(name, labels)| !name.starts_with("goodput_") && resolve(labels).is_none());
+    // Servers tell more than is read of them, as real ones do.
+    let must_be_read = |name: &str| !["goodput_", "vllm:", "sglang:"].iter().any(|start| name.starts_with(start));
+    let unused = families.iter().find(|(name, labels)| must_be_read(name) && resolve(labels).is_none());
     assert!(unused.is_none(), "the analyzer makes nothing of {unused:?}");
     for plan in FAMILIES.iter().flat_map(|family| (0..family.traces).map(|member| plan(family, member))) {
         for begins in plan.without.iter().chain(plan.spoilt.iter().flat_map(|spoilt| spoilt.metrics)) {
@@ -68,14 +81,16 @@ fn rows_of_others_are_as_their_pages_have_them() {
         ("node_exporter", include_str!("../../fixtures/node_exporter.prom")),
         ("kube-state-metrics", include_str!("../../fixtures/kube-state-metrics.prom")),
         ("vllm", include_str!("../../fixtures/vllm.prom")),
+        ("sglang", include_str!("../../fixtures/sglang.prom")),
     ];
-    for row in others::ROWS {
+    let is_recorded = |row: &&&Metric| !servers::UNRECORDED.iter().any(|other| other.name == row.name);
+    for row in others::ROWS.iter().chain(servers::ROWS).filter(is_recorded) {
         let (_, page) = pages.iter().find(|(program, _)| *program == row.collector).unwrap();
         for line in [format!("# HELP {} {}", row.name, row.help), format!("# TYPE {} {}", row.name, row.kind.name())] {
             assert!(page.lines().any(|recorded| recorded == line), "{} has no line {line}", row.collector);
         }
         let batch = parse(page, Format::Text, Limits::NONE, 0).unwrap();
-        let recorded: Vec<_> = batch.series().filter(|series| series.labels.metric() == row.name).collect();
+        let recorded: Vec<_> = batch.series().filter(|series| series.labels.metric() == sample_name(row)).collect();
         assert!(!recorded.is_empty(), "{}", row.name);
         for series in recorded {
             let labels: Vec<&str> = series.labels.iter().map(|(name, _)| name).filter(|n| *n != "__name__").collect();
