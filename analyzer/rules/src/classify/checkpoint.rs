@@ -17,7 +17,7 @@ pub(super) const RULE: Rule = Rule {
 
 /// What a node reads and writes is no server's doing, and a server waits for requests.
 fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
-    if is_server(cell) {
+    if is_server(cell, t) {
         return Verdict::No;
     }
     let Some(Writing { signal, reading: written, confidence }) = writing(cell) else {

@@ -62,7 +62,7 @@ fn judge_busy(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
     }
     let others = others(cell);
     let late = late_rank::lost(cell, &others, t);
-    if is_server(cell) {
+    if is_server(cell, t) {
         // How deep its GPUs work depends on how many requests it has: the past is no measure.
         return late.map_or(Verdict::No, claim);
     }

@@ -20,7 +20,7 @@ struct Seen {
 
 /// A server's CPUs prepare no batches: see `serving_host`.
 fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
-    if is_server(cell) {
+    if is_server(cell, t) {
         return Verdict::No;
     }
     let (usage, waiting) = (CpuUse::of(cell), waiting(cell, t));

@@ -19,7 +19,7 @@ const FEW: f64 = 3.0;
 
 /// What a node reads and writes is no server's doing, and a server waits for requests.
 fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
-    if is_server(cell) {
+    if is_server(cell, t) {
         return Verdict::No;
     }
     let Some((waiting, confidence)) = waiting(cell, t) else {

@@ -14,7 +14,7 @@ pub(super) const RULE: Rule = Rule { class: Class::FeedingUnsplit, explains: &[]
 
 fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
     let Some(here) = busy(cell, t).filter(|busy| busy.spun == 0.0) else { return Verdict::No };
-    if are_cpus_told(cell) || is_server(cell) || !works_on_and_off(cell, t) {
+    if are_cpus_told(cell) || is_server(cell, t) || !works_on_and_off(cell, t) {
         return Verdict::No;
     }
     let Some(sign) = fed::sign(cell, t) else { return Verdict::No };

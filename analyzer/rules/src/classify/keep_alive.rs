@@ -36,7 +36,7 @@ fn pretends(course: &Course<'_>, index: usize, t: &Thresholds) -> Option<Vec<Fac
         return None;
     }
     let cell = Cell { node: course.node, gpu: course.gpu, owner: course.owner(index), index };
-    if is_server(&cell) {
+    if is_server(&cell, t) {
         return None;
     }
     let (signal, watts) = power::drawn(&cell)?;

@@ -29,7 +29,7 @@ fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
         return Verdict::without(&[Signal::SmActive, Signal::GrEngineActive]);
     }
     let Some(holders) = Holders::of(cell) else { return Verdict::without(&Holders::SIGNALS) };
-    if utilization.min < t.sustained_busy_ratio || is_server(cell) {
+    if utilization.min < t.sustained_busy_ratio || is_server(cell, t) {
         return Verdict::No;
     }
     let Some((small, launches)) = few_multiprocessors(cell, t).zip(holders.facts(t.launching_cores, t)) else {

@@ -1,4 +1,4 @@
-//! The clock of an inference server: for which share of the time at least one request was in its engine. Beside it stands
+//! The clock of an inference server: for which share of the time at least one request was in its engine. Next to it is
 //! the GPU's clock, the share of time with kernels; what lies between says why the GPU rested.
 
 use super::thresholds::confidence::{COUNTED, INFERRED};
@@ -21,6 +21,7 @@ pub(super) struct Split {
 }
 
 /// The share of time with a request in the engine: no less than `least`, no more than `most`.
+#[derive(Clone, Copy)]
 struct Active {
     least: f64,
     most: f64,
@@ -31,59 +32,93 @@ struct Active {
 /// A coincidence of this probability is taken for none (the usual level of significance).
 const SIGNIFICANT: f64 = 0.05;
 
-/// Is it a server's time? A server tells how many requests it has.
-pub(super) fn is_server(cell: &Cell<'_>) -> bool {
-    let told = [Signal::JobRequestsOpen, Signal::JobRequestsWaiting, Signal::JobRequests];
-    told.iter().any(|signal| cell.read(*signal).is_some())
+/// Is it a server's time? A server reports how many requests it has, and its GPU works no longer than it has some: a job that
+/// trains between two calls of its server is none.
+pub(super) fn is_server(cell: &Cell<'_>, t: &Thresholds) -> bool {
+    reports_requests(cell) && !has_other_work(cell, t)
+}
+
+/// Does the owner report requests?
+pub(super) fn reports_requests(cell: &Cell<'_>) -> bool {
+    let reported = [Signal::JobRequestsOpen, Signal::JobRequestsWaiting, Signal::JobRequests];
+    reported.iter().any(|signal| cell.read(*signal).is_some())
 }
 
 /// What a rule says of a cell without a split: of a server that it has no clock.
 pub(super) fn untold(cell: &Cell<'_>) -> Verdict {
     let clock = [Signal::ServerIdle, Signal::ServerSteps, Signal::ServerRequestTime];
-    if is_server(cell) { Verdict::without(&clock) } else { Verdict::No }
+    if reports_requests(cell) { Verdict::without(&clock) } else { Verdict::No }
+}
+
+/// Does the GPU work for longer than its server has requests, in the mean of minutes?
+fn has_other_work(cell: &Cell<'_>, t: &Thresholds) -> bool {
+    let far = Near::of(cell, t.server_far_seconds);
+    let active = far.active(t).or_else(|| far.active_on_average(t));
+    let working = far.mean(|cell| kernels(cell, t));
+    active.zip(working).is_some_and(|(active, working)| working > active.most + t.server_host_ratio)
 }
 
 /// What the two clocks say of the cell; `None` where the server has no clock, or something contradicts it: other work on the
-/// GPU, the server's own count of requests, GPUs of one server that take turns. Both are read over the cells around as well:
-/// scrapes of server and GPU do not fall together.
+/// GPU, the server's own count of requests, GPUs of one server that work for other shares of the time. Both are read over the
+/// cells around as well: scrapes of server and GPU do not fall together.
 pub(super) fn split(cell: &Cell<'_>, t: &Thresholds) -> Option<Split> {
-    let ratio = kernels(cell, t).filter(|_| is_server(cell))?;
-    let (near, far) = (Near::of(cell, t.server_near_seconds), Near::of(cell, t.server_far_seconds));
-    let active = near.active(t).or_else(|| far.active_on_average(t))?;
-    let working = near.mean(|cell| kernels(cell, t))?;
-    let is_shared = cell.gpu.owners[cell.index].len() > 1 || working > active.most + t.server_host_ratio;
-    if is_shared || near.has_requests_beyond(active.most) || takes_turns(cell, t) {
+    if !reports_requests(cell) || cell.gpu.owners[cell.index].len() > 1 {
         return None;
     }
-    let (least, most) = (active.least.max(working), active.most.max(working));
-    let front = near.front().or_else(|| far.front_by_counts()).map(|value| Fact {
-        value,
-        threshold: t.server_front_requests,
-        ..FRONT
-    });
+    let (near, far) = (Near::of(cell, t.server_near_seconds), Near::of(cell, t.server_far_seconds));
+    let active = near.active(t).or_else(|| far.active_on_average(t))?;
+    let (ratio, working) = (kernels(cell, t)?, near.mean(|cell| kernels(cell, t))?);
+    let gpus = working_gpus(cell, t);
+    let is_unlike = gpus.iter().any(|other| (other - working).abs() > t.server_host_ratio);
+    if is_unlike || working > active.most + t.server_host_ratio || near.has_requests_beyond(active.most) {
+        return None;
+    }
+    let most = active.most.max(working);
+    let front = near.front().map(|value| Fact { value, threshold: t.server_front_requests, ..FRONT });
     let late = front.filter(|front| front.value >= front.threshold);
-    // With a mean of n requests there is one for n / (1 + n) of the time, whether the engine has one or not (Jackson 1957).
-    let in_front = late.map_or(0.0, |front| (1.0 - most) * front.value / (1.0 + front.value));
-    let is_late = late.is_some() || near.schedules_alone(t);
-    let between = Some(least - working).filter(|gap| is_late && *gap >= t.server_host_ratio).unwrap_or_default();
+    let in_front = late.map_or(0.0, |front| (1.0 - most) * at_least_one(front.value));
+    // Stages of a pipeline take turns: their engine works for as long as all of them together.
+    let take_turns = gpus.len() > 1 && gpus.iter().sum::<f64>() <= active.least;
+    let is_late = active.is_exact() && near.schedules_alone(t) && !take_turns;
+    let between = Some(active.least - working).filter(|gap| is_late && *gap >= t.server_host_ratio);
+    let in_doubt = far.front_by_counts().map_or(0.0, |front| (1.0 - most) * at_least_one(front));
     // What each takes of the time without kernels around, it takes of the cell's.
     let of_cell = |share: f64| if working < 1.0 { (1.0 - ratio) * (share / (1.0 - working)).min(1.0) } else { 0.0 };
     Some(Split {
-        without_requests: of_cell(1.0 - most - in_front),
-        on_the_host: of_cell(between + in_front),
+        without_requests: of_cell((1.0 - most - in_front - in_doubt).max(0.0)),
+        on_the_host: of_cell(between.unwrap_or_default() + in_front),
         confidence: active.confidence,
         active: Fact { signal: active.formula, unit: "ratio", value: most, threshold: working },
         front: late,
     })
 }
 
-/// Do GPUs of the server work by turns, as the stages of a pipeline do? Then its engine works for longer than each of them.
-fn takes_turns(cell: &Cell<'_>, t: &Thresholds) -> bool {
+/// The share of time with one at least where there are so many in the mean, of a queue (Jackson 1957): whether another queue has
+/// one then or not.
+fn at_least_one(mean: f64) -> f64 {
+    mean / (1.0 + mean)
+}
+
+/// The shares of time with kernels of the owner's GPUs on the node.
+fn working_gpus(cell: &Cell<'_>, t: &Thresholds) -> Vec<f64> {
     let gpus = cell.node.gpus.iter().map(|gpu| Cell { gpu, ..*cell }).filter(Cell::is_held_by_owner);
-    let ratios = gpus.filter_map(|cell| Near::of(&cell, t.server_near_seconds).mean(|cell| kernels(cell, t)));
-    let at_work = ratios.filter(|ratio| *ratio > t.idle_busy_ratio);
-    let (least, most) = at_work.fold((f64::MAX, 0.0_f64), |(least, most), ratio| (least.min(ratio), most.max(ratio)));
-    most >= least * 2.0 && most - least >= t.server_host_ratio
+    gpus.filter_map(|cell| Near::of(&cell, t.server_near_seconds).mean(|cell| kernels(cell, t))).collect()
+}
+
+/// The probability of at least `k` of `n`, each of probability `p`.
+fn binomial_tail(n: u32, k: u32, p: f64) -> f64 {
+    let term = |i: u32| {
+        let ways: f64 = (0..i).map(|j| f64::from(n - j) / f64::from(j + 1)).product();
+        ways * p.powf(f64::from(i)) * (1.0 - p).powf(f64::from(n - i))
+    };
+    1.0 - (0..k).map(term).sum::<f64>()
+}
+
+impl Active {
+    /// Is it counted by the engine itself?
+    fn is_exact(&self) -> bool {
+        self.confidence == COUNTED
+    }
 }
 
 /// Requests that the server's CPU side holds outside the engine, in the mean (Little's law).
@@ -124,7 +159,7 @@ impl<'a> Near<'a> {
 
     /// The same where few tokens came: over a longer time, and at least a bound.
     fn active_on_average(&self, t: &Thresholds) -> Option<Active> {
-        self.by_steps(t).or_else(|| self.by_prefill()).or_else(|| self.by_requests())
+        self.by_steps(t).or_else(|| self.by_prefill()).or_else(|| self.by_requests(t))
     }
 
     /// A server that computes prompts for another one gives no token after the first.
@@ -135,22 +170,27 @@ impl<'a> Near<'a> {
         Some(Active { least: 0.0, most: prefill.min(1.0), confidence: INFERRED, formula })
     }
 
-    /// At any time with a request in the engine at least one is open: the mean of those that are (Little's law) bounds it.
-    fn by_requests(&self) -> Option<Active> {
-        let open = self.read(Signal::ServerRequestTime)?;
+    /// At any time with a request in the engine at least one is open: the mean of those that are (Little's law) bounds it. They
+    /// are counted at their end, so that it holds over minutes alone.
+    fn by_requests(&self, t: &Thresholds) -> Option<Active> {
+        let open = self.read(Signal::ServerRequestTime).filter(|_| self.seconds() >= 2.0 * t.server_far_seconds)?;
+        self.read(Signal::JobRequestsOpen)?;
         let formula = Signal::ServerRequestTime.name();
         Some(Active { least: 0.0, most: open.min(1.0), confidence: INFERRED, formula })
     }
 
-    /// Were requests open at every scrape, which is next to impossible if the engine had some for this share of the time alone?
-    /// A server that hangs does no step, and one that waits for the memory of another has none to do.
+    /// Were requests open at so many scrapes that it is next to impossible, had the engine had some for this share of the time
+    /// alone? A server that hangs does no step, and one that waits for the memory of another has none to do.
     fn has_requests_beyond(&self, share: f64) -> bool {
         let least = |cell: &Cell<'_>, signal| cell.read(signal).map_or(0.0, |requests| requests.min);
-        let is_open =
-            |cell: &Cell<'_>| least(cell, Signal::JobRequestsOpen).max(least(cell, Signal::JobRequestsWaiting)) >= 1.0;
-        let scrapes =
-            self.0.iter().filter_map(|cell| cell.read(Signal::JobRequestsOpen)).map(|open| open.samples).sum::<u32>();
-        self.0.iter().all(is_open) && share.powf(f64::from(scrapes)) < SIGNIFICANT
+        let (mut scrapes, mut open) = (0, 0);
+        for cell in &self.0 {
+            let samples = cell.read(Signal::JobRequestsOpen).map_or(0, |requests| requests.samples);
+            let is_open = least(cell, Signal::JobRequestsOpen).max(least(cell, Signal::JobRequestsWaiting)) >= 1.0;
+            scrapes += samples;
+            open += if is_open { samples } else { 0 };
+        }
+        open > 0 && binomial_tail(scrapes, open, share) < SIGNIFICANT
     }
 
     /// The scheduler itself counts the time without a request.
@@ -187,12 +227,13 @@ impl<'a> Near<'a> {
         Some((all? - queue? - engine?).max(0.0))
     }
 
-    /// The same of a server that tells how many requests its engine and the queue before it have. These are counted now and
-    /// then, and the others at their end: only what is most of all requests is no difference by chance.
+    /// The same of a server that reports how many requests its engine and the queue before it have. These are counted now and
+    /// then, and the others at their end, and some that the engine has are in neither count: what is most of all requests proves
+    /// that it is not without any, and no more.
     fn front_by_counts(&self) -> Option<f64> {
         let all = self.read(Signal::ServerRequestTime)?;
         let in_engine = self.read(Signal::JobRequestsOpen)? + self.read(Signal::JobRequestsWaiting)?;
-        let has_times = self.read(Signal::ServerQueueTime).is_some();
+        let has_times = self.read(Signal::ServerInferenceTime).is_some();
         Some(all - in_engine).filter(|front| !has_times && *front >= in_engine)
     }
 

@@ -1,4 +1,4 @@
-//! `cold_start` of a server: from the claim of the GPU, or the end of the server before, until the server tells of requests.
+//! `cold_start` of a server: from the claim of the GPU, or the end of the server before, until the server reports requests.
 //! Pulling the image, loading weights and warming up are parts of it, and so is the work of warming up.
 
 use super::phase::{Course, Phase, nothing};
@@ -9,23 +9,22 @@ pub(super) const PHASE: Phase = Phase { class: Class::ColdStart, takes_work: tru
 
 fn mark(course: &Course<'_>, index: usize, t: &Thresholds) -> Option<Vec<Fact>> {
     let owner = course.owner(index)?;
+    let cells = &course.node.cells;
     let at = |index| Cell { node: course.node, gpu: course.gpu, owner: Some(owner), index };
     let is_silent = |i: &usize| course.owner(*i) == Some(owner) && !answers_scrapes(&at(*i));
-    if !is_silent(&index) {
-        return None;
-    }
-    let first = (0..index).rev().take_while(is_silent).last().unwrap_or(index);
-    let answers = (index + 1..course.node.cells.len()).find(|i| !is_silent(i))?;
-    let ms = course.node.cells[answers].start - course.node.cells[first].start;
-    if course.owner(answers) != Some(owner) || ms as f64 > t.cold_start_seconds * 1000.0 {
-        return None;
-    }
+    let near = course.node.around(index, t.cold_start_seconds);
+    let answers =
+        (index..near.end).find(|i| !is_silent(i)).filter(|i| *i > index && course.owner(*i) == Some(owner))?;
+    let loaded = at(answers).read(Signal::FbUsed)?.mean * t.server_loaded_ratio;
+    let is_empty = |i: &usize| at(*i).read(Signal::FbUsed).is_some_and(|used| used.min < loaded);
     // A server that is merely not scraped keeps its weights.
-    let used = |i: usize| at(i).read(Signal::FbUsed);
-    let loaded = used(answers)?.mean;
-    let least = (first..answers).filter_map(used).map(|used| used.min).reduce(f64::min)?;
-    let fact = Fact::of(Signal::FbUsed, least, loaded * t.server_loaded_ratio);
-    (fact.value < fact.threshold).then(|| vec![fact])
+    let last_empty = (near.start..answers).rev().take_while(is_silent).find(is_empty)?;
+    let first = (near.start..=last_empty).rev().take_while(|i| is_silent(i) && is_empty(i)).last()?;
+    let warms_up_for = cells[answers].start - cells[last_empty].end;
+    if index < first || warms_up_for as f64 > t.server_warm_up_seconds * 1000.0 {
+        return None;
+    }
+    Some(vec![Fact::of(Signal::FbUsed, at(last_empty).read(Signal::FbUsed)?.min, loaded)])
 }
 
 /// Is there a sample of the server itself? A level goes on over a gap of minutes.

@@ -316,6 +316,9 @@ thresholds! {
     server_loaded_ratio = 0.5 "ratio" in 0.0..=1.0,
         "Device memory in use, as a share of what a server has when it answers, below which its weights are not loaded.",
         from "own choice: weights are most of what a server takes before it sets memory for keys and values aside";
+    server_warm_up_seconds = 600.0 "seconds" in 0.0..=1800.0,
+        "The longest that a server warms up for with its weights loaded: kernels of a longer time are work that was not seen.",
+        from "own choice: capturing graphs and compiling takes minutes";
     server_front_requests = 0.1 "requests" in 0.0..=1e6,
         "Requests outside the engine, in the mean, from which a server's front end is late.",
         from "definition: a tenth of the time with one request, as server_host_ratio; tokenising takes milliseconds";

@@ -111,6 +111,7 @@ impl<'s, 'a> Members<'s, 'a> {
                 jobs.entry(holder).or_default().push(server);
             }
         }
+        jobs.values_mut().for_each(of_one_server);
         let jobs = jobs.into_iter().map(|(o, s)| (o.to_owned(), Tracks::of(&s, &cells, |_, _| true))).collect();
         NodeFrame {
             cluster: id.cluster.to_string(),
@@ -133,5 +134,22 @@ impl<'s, 'a> Members<'s, 'a> {
         let mut all: Vec<i64> = self.gpus.values().flatten().filter_map(|s| s.interval_ms()).collect();
         let middle = all.len() / 2;
         if all.is_empty() { DEFAULT_INTERVAL_MS } else { *all.select_nth_unstable(middle).1 }
+    }
+}
+
+/// Takes the clocks out where several servers of the owner have one at the same time: which GPU is whose is not known.
+fn of_one_server(sources: &mut Vec<&Source<'_>>) {
+    let is_clock = |source: &&Source<'_>| source.meaning.signal.is_of_a_servers_clock();
+    let mut spans: BTreeMap<&str, Range<TimeMs>> = BTreeMap::new();
+    for source in sources.iter().filter(|source| is_clock(source)) {
+        let (Some(first), Some(last)) = (source.samples.first(), source.samples.last()) else { continue };
+        let span =
+            spans.entry(source.labels.get("instance").unwrap_or_default()).or_insert(first.time_ms..last.time_ms);
+        *span = span.start.min(first.time_ms)..span.end.max(last.time_ms);
+    }
+    let mut spans: Vec<Range<TimeMs>> = spans.into_values().collect();
+    spans.sort_unstable_by_key(|span| span.start);
+    if spans.windows(2).any(|pair| pair[1].start <= pair[0].end) {
+        sources.retain(|source| !is_clock(source));
     }
 }

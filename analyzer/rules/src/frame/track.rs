@@ -64,12 +64,9 @@ impl Tracks {
         }
         let mut tracks = Tracks::default();
         for ((key, ..), parts) in origins {
-            let count = parts.len();
             let parts = parts.values().map(|same| one_part(key.0, same, cells, &keep));
-            let Some(mut track) = parts.reduce(|a, b| zip(a, b, sum)) else { continue };
-            if count > 1 && key.0.is_mean_of_parts() {
-                track.iter_mut().flatten().for_each(|reading| reading.divide(count as f64));
-            }
+            let track = if key.0.is_mean_of_parts() { mean(parts) } else { parts.reduce(|a, b| zip(a, b, sum)) };
+            let Some(track) = track else { continue };
             let place = tracks.place(key);
             let known = mem::take(place);
             *place = if known.is_empty() { track } else { zip(known, track, better) };
@@ -131,6 +128,17 @@ pub(super) fn merged(signal: Signal, same: &[&Source<'_>]) -> Vec<Sample> {
     samples.sort_by_key(|s| (s.time_ms, !signal.admits(s.value)));
     samples.dedup_by_key(|s| s.time_ms);
     samples
+}
+
+/// The mean, in each cell, of the parts that it has a reading of: some end and others begin.
+fn mean(parts: impl Iterator<Item = Track>) -> Option<Track> {
+    let counted = |track: Track| track.into_iter().map(|reading| (u32::from(reading.is_some()), reading)).unzip();
+    let (counts, mut track) = parts.map(counted).reduce(|(many, all): (Vec<u32>, Track), (one, track)| {
+        (many.iter().zip(&one).map(|(a, b)| a + b).collect(), zip(all, track, sum))
+    })?;
+    let readings = track.iter_mut().zip(counts).filter_map(|(reading, count)| Some((reading.as_mut()?, count)));
+    readings.for_each(|(reading, count)| reading.divide(f64::from(count)));
+    Some(track)
 }
 
 impl Reading {

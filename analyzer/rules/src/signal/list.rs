@@ -334,11 +334,11 @@ signals! {
     ServerTokenTime "server_token_time" Job Counter "tokens in work" up to 1e13,
     /// Time that requests were in their prefill, noted at their end; of several engines the mean.
     ServerPrefillTime "server_prefill_time" Job Counter "requests in work" up to 1e13,
-    /// Time from the arrival of requests to their last token, noted at their end.
+    /// Time from the arrival of requests to their last token, noted at their end; of several engines the mean.
     ServerRequestTime "server_request_time" Job Counter "requests in work" up to 1e13,
-    /// Time that requests waited for the engine, noted at their end.
+    /// Time that requests waited for the engine, noted at their end; of several engines the mean.
     ServerQueueTime "server_queue_time" Job Counter "requests in work" up to 1e13,
-    /// Time that requests were in the engine, noted at their end.
+    /// Time that requests were in the engine, noted at their end; of several engines the mean.
     ServerInferenceTime "server_inference_time" Job Counter "requests in work" up to 1e13,
     /// Time in which the engine's scheduler had no request; of several engines the mean.
     ServerIdle "server_idle" Job Counter "seconds per second" up to 1e11,
@@ -369,7 +369,30 @@ impl Signal {
     /// Is a reading the mean of its parts, and not their sum? Each engine of a server has a clock of its own.
     pub(crate) fn is_mean_of_parts(self) -> bool {
         use Signal as S;
-        matches!(self, S::ServerSteps | S::ServerPrefillTime | S::ServerIdle | S::ServerExtendTime)
+        matches!(
+            self,
+            S::ServerSteps
+                | S::ServerPrefillTime
+                | S::ServerRequestTime
+                | S::ServerQueueTime
+                | S::ServerInferenceTime
+                | S::ServerIdle
+                | S::ServerExtendTime
+        )
+    }
+
+    /// Is it of the clock of one server, which means nothing of several together?
+    pub(crate) fn is_of_a_servers_clock(self) -> bool {
+        use Signal as S;
+        self.is_mean_of_parts()
+            || matches!(
+                self,
+                S::ServerTokens
+                    | S::ServerTokenTime
+                    | S::ServerScheduling
+                    | S::ServerPrefillTokens
+                    | S::ServerFirstTokens
+            )
     }
 
     /// Do forecasts use it, and no rule?

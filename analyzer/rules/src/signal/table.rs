@@ -22,6 +22,7 @@ pub(super) struct Row {
     pub(super) metric: &'static str,
     only: Option<(&'static str, &'static str)>,
     but_for: Option<(&'static str, &'static str)>,
+    whole: Option<&'static str>,
     pub(super) signal: Signal,
     pub(super) sum_over: &'static [&'static str],
     pub(super) by_numa_node: bool,
@@ -35,7 +36,10 @@ pub(super) struct Row {
 impl Row {
     pub(super) fn applies(&self, labels: &Labels) -> bool {
         let has = |(name, value)| labels.get(name) == Some(value);
-        self.only.is_none_or(has) && !self.but_for.is_some_and(has) && (!self.of_container || is_of_a_container(labels))
+        self.only.is_none_or(has)
+            && !self.but_for.is_some_and(has)
+            && self.whole.and_then(|name| labels.get(name)).is_none_or(str::is_empty)
+            && (!self.of_container || is_of_a_container(labels))
     }
 
     /// The row holds only for series whose label has the value.
@@ -46,6 +50,11 @@ impl Row {
     /// The row holds for no series whose label has the value.
     pub(super) const fn but_for(self, name: &'static str, value: &'static str) -> Row {
         Row { but_for: Some((name, value)), ..self }
+    }
+
+    /// The row holds for the series without a value of the label: those with one are parts of it.
+    pub(super) const fn whole(self, name: &'static str) -> Row {
+        Row { whole: Some(name), ..self }
     }
 
     /// Series of one entity that differ in these labels are parts, to be summed.
@@ -79,7 +88,7 @@ impl Row {
     }
 
     /// The sample's unit, in base units.
-    pub(super) const fn times(self, scale: f64) -> Row {
+    const fn times(self, scale: f64) -> Row {
         Row { scale, ..self }
     }
 }
@@ -89,6 +98,7 @@ pub(super) const fn row(metric: &'static str, signal: Signal) -> Row {
         metric,
         only: None,
         but_for: None,
+        whole: None,
         signal,
         sum_over: &[],
         by_numa_node: false,

@@ -84,47 +84,117 @@ fn what_requests_spend_outside_the_engine_is_its_front_ends() {
     assert_eq!(told(all), of([("no_demand", 0.75), ("productive", 0.25)]), "any request takes a while");
 }
 
+/// What SGLang tells of an engine that has requests for `active` of the time; its scheduler works without a step for `alone`.
+fn sglang(active: f64, alone: f64) -> Vec<Series> {
+    let stage = |category, rate| {
+        let labels = [("category", category), ("forward_overlap", "none")];
+        counter("sglang:scheduler_stage_seconds_total", &labels, rate)
+    };
+    vec![
+        level("sglang:num_running_reqs", 0.0),
+        counter("sglang:scheduler_idle_seconds_total", &[], 1.0 - active),
+        stage("idle", 1.0 - active),
+        stage("schedule", alone),
+    ]
+}
+
 #[test]
-fn an_engine_that_works_for_longer_than_its_gpu_is_held_up_by_the_host_only_if_the_front_end_is_late() {
-    let steps = |front| told(gpu("GPU-1", 0.25).into_iter().chain(vllm(0.75, front, 0.0)));
-    assert_eq!(steps(0.0), of([("no_demand", 0.25), ("productive", 0.25), ("unexplained", 0.5)]));
-    assert_eq!(steps(0.25), of([("no_demand", 0.2), ("productive", 0.25), ("serving_host", 0.55)]));
+fn an_engine_with_requests_and_without_steps_is_held_up_by_its_scheduler_only_if_that_says_so() {
+    let judged = |alone| told(gpu("GPU-1", 0.25).into_iter().chain(sglang(0.75, alone)));
+    assert_eq!(judged(0.0), of([("no_demand", 0.25), ("productive", 0.25), ("unexplained", 0.5)]), "idle is no stage");
+    assert_eq!(judged(0.4), of([("no_demand", 0.25), ("productive", 0.25), ("serving_host", 0.5)]));
+    let steps = told(gpu("GPU-1", 0.25).into_iter().chain(vllm(0.75, 1.0, 0.0)));
+    let front = of([("no_demand", 0.13), ("productive", 0.25), ("serving_host", 0.13), ("unexplained", 0.5)]);
+    assert_eq!(steps, front, "steps are counted more than once where several API servers are");
+}
+
+#[test]
+fn equal_stages_of_a_pipeline_take_turns() {
+    let stages = ["GPU-1", "GPU-2", "GPU-3", "GPU-4"].into_iter().flat_map(|uuid| gpu(uuid, 0.2));
+    let judged = told(stages.chain(sglang(0.9, 0.4)));
+    assert_eq!(judged, of([("no_demand", 0.1), ("productive", 0.2), ("unexplained", 0.7)]));
+}
+
+#[test]
+fn several_servers_of_one_owner_have_no_clock_together() {
+    let of_port = |port: &'static str, active| {
+        vllm(active, 0.0, 0.0).into_iter().map(move |series| {
+            let labels: Vec<_> = series.labels.iter().chain([("instance", port)]).collect();
+            Series { labels: Labels::new(labels), ..series }
+        })
+    };
+    let all = gpu("GPU-1", 0.1).into_iter().chain(of_port("n1:8000", 0.9)).chain(of_port("n1:8001", 0.1));
+    assert_eq!(told(all), of([("productive", 0.1), ("unexplained", 0.9)]));
+    let one = gpu("GPU-1", 0.1).into_iter().chain(of_port("n1:8001", 0.1));
+    assert_eq!(told(one), of([("no_demand", 0.9), ("productive", 0.1)]));
+}
+
+#[test]
+fn a_job_that_trains_between_two_calls_of_its_server_is_no_server() {
+    let owner = [("owner", "ml/llm-0")];
+    let written = series("goodput_cgroup_io_written_bytes_total", &[owner[0], ("node", "n1")], |t| {
+        let saves =
+            (t / MINUTE).min(9) as f64 + if t >= 10 * MINUTE { (t - 10 * MINUTE) as f64 / 6e4 * 1e3 } else { 0.0 };
+        saves * 6e6
+    });
+    let device = [("UUID", "GPU-1"), ("pod", "llm-0"), ("namespace", "ml"), ("node", "n1")];
+    let stops = series("DCGM_FI_PROF_GR_ENGINE_ACTIVE", &device, |t| if t / MINUTE == 11 { 0.0 } else { 0.95 });
+    let used = series("DCGM_FI_DEV_FB_USED", &device, |_| 70_000.0);
+    let judged = told([stops, used, written].into_iter().chain(vllm(0.0, 0.0, 0.0)));
+    assert!(judged.contains_key("checkpoint") && !judged.contains_key("no_demand"), "{judged:?}");
 }
 
 #[test]
 fn a_server_that_hangs_with_open_requests_has_demand() {
     let all = gpu("GPU-1", 0.0).into_iter().chain(vllm(0.0, 0.0, 5.0));
     assert_eq!(told(all), of([("unexplained", 1.0)]), "neither no_demand nor idle_held");
+    let now_and_then = series("vllm:num_requests_running", &POD, |t| if t % (3 * MINUTE) == 0 { 0.0 } else { 5.0 });
+    let others = vllm(0.0, 0.0, 0.0).into_iter().skip(1);
+    let all = gpu("GPU-1", 0.0).into_iter().chain([now_and_then]).chain(others);
+    assert_eq!(told(all).get("no_demand"), None, "one scrape of twelve without a request");
 }
 
 #[test]
-fn other_work_on_the_gpu_and_stages_that_take_turns_make_the_clock_void() {
+fn other_work_on_the_gpu_and_gpus_unlike_each_other_make_the_clock_void() {
     let all = gpu("GPU-1", 0.6).into_iter().chain(vllm(0.25, 0.0, 0.0));
     assert_eq!(told(all), of([("productive", 0.6), ("unexplained", 0.4)]));
-    let stages = gpu("GPU-1", 0.2).into_iter().chain(gpu("GPU-2", 0.6)).chain(vllm(0.8, 0.0, 0.0));
-    assert_eq!(told(stages), of([("productive", 0.2), ("unexplained", 0.8)]));
+    let unlike = gpu("GPU-1", 0.2).into_iter().chain(gpu("GPU-2", 0.6)).chain(vllm(0.8, 0.0, 0.0));
+    assert_eq!(told(unlike), of([("productive", 0.2), ("unexplained", 0.8)]));
     let ranks = gpu("GPU-1", 0.5).into_iter().chain(gpu("GPU-2", 0.5)).chain(vllm(0.5, 0.0, 0.0));
     assert_eq!(told(ranks), of([("no_demand", 0.5), ("productive", 0.5)]));
 }
 
 #[test]
 fn ranks_repeat_what_their_engine_tells_and_engines_have_a_clock_each() {
-    let sglang = |label: &'static str| {
-        let each = ["0", "1", "2", "3"].into_iter().flat_map(move |rank| {
-            let idle = counter("sglang:scheduler_idle_seconds_total", &[(label, rank)], 0.7);
+    let sglang = |label: &'static str, idle: [f64; 2]| {
+        let each = ["0", "1"].into_iter().zip(idle).flat_map(move |(rank, idle)| {
+            let idle = counter("sglang:scheduler_idle_seconds_total", &[(label, rank)], idle);
             [idle, series("sglang:num_running_reqs", &[&POD[..], &[(label, rank)]].concat(), |_| 0.0)]
         });
         told(gpu("GPU-1", 0.3).into_iter().chain(each))
     };
-    assert_eq!(sglang("tp_rank"), of([("no_demand", 0.7), ("productive", 0.3)]), "not four times as idle");
-    assert_eq!(sglang("dp_rank"), of([("no_demand", 0.7), ("productive", 0.3)]));
+    let expected = of([("no_demand", 0.7), ("productive", 0.3)]);
+    assert_eq!(sglang("tp_rank", [0.7, 0.7]), expected, "not twice as idle");
+    assert_eq!(sglang("dp_rank", [0.8, 0.6]), expected, "the mean, and not one of them");
+}
+
+/// The engine before ended at minute 7, and its series with it.
+#[test]
+fn an_engine_that_is_gone_counts_for_the_time_that_it_was_there() {
+    let of_worker = |worker: &'static str, is_there: fn(TimeMs) -> bool| {
+        sglang(0.3, 0.0).into_iter().map(move |series| Series {
+            labels: Labels::new(series.labels.iter().chain([("WorkerId", worker)])),
+            samples: series.samples.into_iter().filter(|s| is_there(s.time_ms)).collect(),
+        })
+    };
+    let both = of_worker("a", |t| t < 7 * MINUTE).chain(of_worker("b", |t| t >= 7 * MINUTE));
+    assert_eq!(told(gpu("GPU-1", 0.3).into_iter().chain(both)), of([("no_demand", 0.7), ("productive", 0.3)]));
 }
 
 #[test]
 fn a_server_without_a_clock_of_its_engine_is_bounded_by_the_requests_that_are_open() {
     for (name, scale) in [
         ("trtllm_e2e_request_latency_seconds_sum", 1.0),
-        ("nv_inference_request_duration_us", 1e6),
         ("tgi_request_duration_sum", 1.0),
         ("ray_vllm_e2e_request_latency_seconds_sum", 1.0),
     ] {
@@ -163,6 +233,7 @@ fn a_server_starts_until_it_answers_whatever_its_warm_up_does() {
         told([used, busy].into_iter().chain(late))
     };
     assert_eq!(all(20_000.0).get("cold_start"), Some(&0.5), "the two minutes before its answer");
+    assert_eq!(all(69_000.0).get("cold_start"), None, "nothing was loaded");
     assert_eq!(all(70_000.0).get("cold_start"), None, "it was there, and not scraped");
 }
 
@@ -188,8 +259,7 @@ fn pages_of_real_servers_are_read() {
             ("server_request_time", 3_116_093.850_019_932)
         ])
     );
-    let triton = read("triton-t4.prom");
-    assert_eq!((triton["job_requests"], triton["server_request_time"]), (3.0, 1.327_965));
+    assert_eq!(read("triton-t4.prom"), of([("job_requests", 3.0), ("job_requests_open", 0.0)]));
     assert_eq!(read("triton-trtllm.prom"), of([("job_requests_open", 0.0), ("job_requests_waiting", 1.0)]));
     assert_eq!(
         read("trtllm-dynamo.prom"),

@@ -23,12 +23,12 @@ pub(super) const SERVING_HOST: ClassInfo = ClassInfo {
             source: "vLLM documentation, Optimization and Tuning, CPU resources for GPU deployments",
         },
         Remedy {
-            action: "Spread tokenising and HTTP over more processes, where the server can.",
-            command: Some("--api-server-count 4   # vLLM serve; SGLang: --tokenizer-worker-num 4"),
+            action: "Run one server for each GPU behind a load balancer, in place of one for all: each has a front end of its own.",
+            command: None,
             restarts: "the server",
             who: "the server's owner",
-            risk: "several API servers each keep their own metrics; each takes host memory",
-            source: "vLLM documentation, Data Parallel Deployment; SGLang documentation, Server Arguments",
+            risk: "each takes host memory, and prefixes are cached by each alone",
+            source: "vLLM documentation, Data Parallel Deployment, External Load Balancing",
         },
     ],
 };
