@@ -23,8 +23,9 @@ mod chunk;
 mod clock;
 pub mod columns;
 mod compact;
-#[cfg(test)]
-mod contract;
+#[cfg(any(test, feature = "contract"))]
+#[doc(hidden)]
+pub mod contract;
 mod database;
 mod days;
 mod delivery;
@@ -48,6 +49,7 @@ mod orphans;
 mod outlook;
 mod pages;
 pub mod parquet;
+pub mod postgres;
 mod quarantine;
 mod queue;
 mod read;
@@ -56,6 +58,7 @@ mod resolve;
 mod results;
 mod retain;
 mod rollup;
+mod row;
 mod samples;
 mod segment;
 mod segments;
