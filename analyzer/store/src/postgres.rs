@@ -13,7 +13,7 @@ mod write;
 pub use address::{Address, AddressError};
 pub use copy::{Copied, Side, Tell, copy};
 pub use schema::{Roles, migrate};
-pub use write::STATEMENTS;
+pub use write::Counted;
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -39,6 +39,13 @@ const CONNECTIONS: u32 = 4;
 
 /// How long a connection may take.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Every statement of this folder on results; the others are those that SQLite has too.
+#[must_use]
+pub fn statements() -> Vec<String> {
+    let made = copy::replaced(0..0).into_iter().flat_map(|replaced| [replaced.deletion(), replaced.counting()]);
+    write::STATEMENTS.map(str::to_owned).into_iter().chain(made).collect()
+}
 
 const SERIES: &str = "SELECT labels FROM series ORDER BY seq";
 

@@ -52,6 +52,14 @@ static BY_KEY: [(&Table, &[&str]); 3] = [
 /// Rows of such a table that are copied at once.
 const AT_ONCE: usize = 5_000;
 
+/// What is replaced in each table.
+pub(super) fn replaced(hour: Range<TimeMs>) -> Vec<Replaced> {
+    let of_nodes = OF_NODES.map(|table| Replaced::within(table, STARTING, &hour, &NODE)).into_iter();
+    let achieved =
+        [Replaced::within(&ACHIEVED.table, STARTING, &hour, &["cluster"]), Replaced::all(&ACHIEVED.table, &hour)];
+    of_nodes.chain(achieved).chain(BY_KEY.map(|(table, key)| Replaced::by_key(table, key))).collect()
+}
+
 const WINDOWS: &str = "SELECT start_ms, end_ms FROM windows WHERE start_ms >= $1 AND start_ms < $2 ORDER BY start_ms";
 
 /// Copies verdicts, roll-ups, events, deliveries, and which series of these metrics there are. What is there of the same nodes

@@ -42,7 +42,7 @@ const NOTE_CHANGED: &str = "INSERT INTO rolled_days (start_ms, state)
 pub(super) const CLEAR_DAYS: &str = "DELETE FROM days WHERE start_ms >= $1 AND start_ms < $2";
 
 /// The statements of this folder that are not made of columns.
-pub const STATEMENTS: [&str; 13] = [
+pub(super) const STATEMENTS: [&str; 13] = [
     LIMITS,
     MAKE_PARTITIONS,
     DROP_PARTITIONS,
@@ -140,23 +140,26 @@ impl Replaced {
         arguments
     }
 
+    pub(super) fn deletion(&self) -> String {
+        format!("DELETE FROM {} AS t WHERE {}", self.table.name, self.condition)
+    }
+
+    pub(super) fn counting(&self) -> String {
+        let sums = if self.table.name == "intervals" { ["ms", "energy_mj"] } else { ["0", "0"] };
+        let [ms, energy] = sums.map(|sum| format!("coalesce(sum({sum}), 0)::BIGINT"));
+        let sums = format!("coalesce(sum(checksum), 0)::BIGINT AS checksums, {ms} AS gpu_ms, {energy} AS energy_mj");
+        format!("SELECT count(*) AS rows, {sums} FROM {} AS t WHERE {}", self.table.name, self.condition)
+    }
+
     /// Two statements, however many rows there are.
     async fn write(&self, connection: &mut PgConnection) -> sqlx::Result<()> {
-        let sql = AssertSqlSafe(format!("DELETE FROM {} AS t WHERE {}", self.table.name, self.condition));
-        sqlx::query_with(sql, self.arguments()).execute(&mut *connection).await?;
+        sqlx::query_with(AssertSqlSafe(self.deletion()), self.arguments()).execute(&mut *connection).await?;
         copy(connection, self.table, &self.rows).await
     }
 
     /// What there is of the rows that go.
     pub(super) async fn count(&self, pool: &PgPool) -> sqlx::Result<Counted> {
-        let sums = if self.table.name == "intervals" { ["ms", "energy_mj"] } else { ["0", "0"] };
-        let [ms, energy] = sums.map(|sum| format!("coalesce(sum({sum}), 0)::BIGINT"));
-        let sql = format!(
-            "SELECT count(*) AS rows, coalesce(sum(checksum), 0)::BIGINT AS checksums, {ms} AS gpu_ms, {energy} AS energy_mj
-            FROM {} AS t WHERE {}",
-            self.table.name, self.condition
-        );
-        sqlx::query_as_with(AssertSqlSafe(sql), self.arguments()).fetch_one(pool).await
+        sqlx::query_as_with(AssertSqlSafe(self.counting()), self.arguments()).fetch_one(pool).await
     }
 }
 
