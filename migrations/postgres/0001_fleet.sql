@@ -302,7 +302,7 @@ DECLARE
     name TEXT;
 BEGIN
     FOREACH name IN ARRAY ARRAY['goodput_make_partitions(BIGINT, BIGINT)', 'goodput_drop_partitions(BIGINT)'] LOOP
-        EXECUTE format('ALTER FUNCTION %s SET search_path = pg_catalog, %I, pg_temp', name, current_schema());
+        EXECUTE format('ALTER FUNCTION %s SET search_path = %I, pg_temp', name, current_schema());
         EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', name);
     END LOOP;
 END $$;

@@ -70,7 +70,9 @@ impl Postgres {
                 server.args(["-c", "listen_addresses=127.0.0.1", "-c", "ssl=on", "-p", &port(Some(address))])
             }
         };
-        settings.iter().for_each(|setting| drop(server.args(["-c", setting])));
+        for setting in settings {
+            server.args(["-c", setting]);
+        }
         let mut running = Running::start(&mut server, &dir.path().join("log"))?;
         let ready = || {
             running.goes_on()?;

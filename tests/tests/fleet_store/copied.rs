@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::Path;
 
-use goodput_lab::bin;
 use goodput_store::postgres::{Postgres, migrate};
 use goodput_store::{Directory, ReadVerdicts as _};
 use goodput_verdict::HOUR_MS;
@@ -11,7 +10,7 @@ use sqlx::sqlite::SqliteConnection;
 use sqlx::{Connection as _, Executor as _};
 
 use super::verdicts::{HOURS, WEEK, fill};
-use super::{address, analyzer, copy, empty, migrated, psql, roles, said};
+use super::{address, analyzer, copy, empty, migrated, program, psql, roles, said};
 
 const SCHEMA: &str = "SELECT table_name, column_name, data_type FROM information_schema.columns
     WHERE table_schema = 'public' ORDER BY 1, 2;
@@ -33,10 +32,8 @@ async fn migrating_again_changes_nothing_and_two_at_once_take_turns() {
 }
 
 /// The report of the week in a form, out of the directory or out of the database.
-#[allow(clippy::disallowed_methods, reason = "starts the program under test")]
 fn report(from: &[&str], format: &str) -> String {
-    let mut command = std::process::Command::new(bin("goodput-analyzer").unwrap());
-    let output = command.arg("report").args(WEEK).args(["--format", format]).args(from).output().unwrap();
+    let output = program().arg("report").args(WEEK).args(["--format", format]).args(from).output().unwrap();
     assert!(output.status.success(), "{}", said(&output));
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.len() > 500, "{text}");
@@ -59,7 +56,7 @@ fn exports_are_equal(dir: &Path, url: &str) {
         let files = [("ours", ["--data.dir", dir.to_str().unwrap()]), ("theirs", ["--database.url", url])];
         let bytes = files.map(|(name, from)| {
             let path = out.path().join(name);
-            let mut command = std::process::Command::new(bin("goodput-analyzer").unwrap());
+            let mut command = program();
             command
                 .args(["export", "--start", "2026-11-16", "--end", "2026-11-18", "--what", what, "--out"])
                 .arg(&path);

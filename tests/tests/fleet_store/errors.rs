@@ -15,7 +15,7 @@ fn a_wrong_address_is_named_without_its_secrets() {
         ("postgres://u:s3cret@h/d", "--database.password-file"),
         ("postgres://u@h/d?password=s3cret", "--database.password-file"),
         ("postgres://u@h/d?pasword=s3cret", "a parameter \"pasword\" that is not known"),
-        ("postgres://u@h/d?sslmode=always", "sslmode"),
+        ("postgres://u@h/d?sslmode=always", "--database.url: unknown value \"always\" for `ssl_mode`"),
         ("postgres://u@127.0.0.1:1/d", "Connection refused"),
     ] {
         for command in [&["migrate"] as &[&str], &["report"]] {

@@ -1,16 +1,14 @@
 //! A writer that ends inside of its COPY.
 
-use std::process::Command;
 use std::time::Duration;
 
-use goodput_lab::bin;
 use goodput_lab::process::{Running, until};
 use goodput_verdict::HOUR_MS;
 use sqlx::postgres::PgConnection;
 use sqlx::{Connection as _, Executor as _};
 
 use super::verdicts::{MONDAY, fill};
-use super::{copy, empty, psql, said};
+use super::{copy, empty, program, psql, said};
 
 /// Rows of an hour in the middle, and what they sum up to.
 fn hour(server: &goodput_tests::postgres::Postgres) -> String {
@@ -24,7 +22,6 @@ fn hour(server: &goodput_tests::postgres::Postgres) -> String {
 }
 
 #[tokio::test]
-#[allow(clippy::disallowed_methods, reason = "starts the program under test")]
 async fn a_writer_killed_inside_its_copy_leaves_the_window_whole() {
     let dir = tempfile::tempdir().unwrap();
     fill(dir.path()).await;
@@ -44,7 +41,7 @@ async fn a_writer_killed_inside_its_copy_leaves_the_window_whole() {
     psql(&server, "goodput_owner", &trigger).unwrap();
     let mut holder = PgConnection::connect(&server.url("postgres", "fleet")).await.unwrap();
     holder.execute("SELECT pg_advisory_lock(42)").await.unwrap();
-    let mut command = Command::new(bin("goodput-analyzer").unwrap());
+    let mut command = program();
     command.arg("migrate").arg("--from").arg(dir.path());
     command.args(["--database.url", &server.url("goodput_owner", "fleet")]);
     let writer = Running::start(&mut command, &dir.path().join("log")).unwrap();

@@ -10,7 +10,7 @@ mod rights;
 mod stored;
 mod verdicts;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use goodput_lab::bin;
@@ -51,11 +51,16 @@ fn psql(server: &Server, role: &str, sql: &str) -> anyhow::Result<String> {
     server.psql(&format!("\\c fleet\nSET ROLE {role};\n{sql}"))
 }
 
-/// Runs the analyzer with a URL of the database.
+/// The program of `GOODPUT_ANALYZER`, else that of this build.
 #[allow(clippy::disallowed_methods, reason = "starts the program under test")]
+fn program() -> Command {
+    let named = std::env::var_os("GOODPUT_ANALYZER").map(PathBuf::from);
+    Command::new(named.unwrap_or_else(|| bin("goodput-analyzer").unwrap()))
+}
+
+/// Runs the analyzer with a URL of the database.
 fn analyzer(url: &str, arguments: &[&str]) -> Output {
-    let mut command = Command::new(bin("goodput-analyzer").unwrap());
-    command.args(arguments).args(["--database.url", url]).env_remove("PGPASSWORD").output().unwrap()
+    program().args(arguments).args(["--database.url", url]).env_remove("PGPASSWORD").output().unwrap()
 }
 
 /// Its last words.

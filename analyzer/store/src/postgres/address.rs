@@ -41,7 +41,7 @@ pub enum AddressError {
     },
     /// A value that is wrong.
     #[error("--database.url: {0}")]
-    Wrong(sqlx::Error),
+    Wrong(String),
     /// The password cannot be read.
     #[error("cannot read {path}: {error}")]
     PasswordFile {
@@ -63,7 +63,7 @@ impl Address {
     /// PGPASSWORD or ~/.pgpass.
     pub fn parse(url: &str, password_file: Option<&Path>) -> Result<Self, AddressError> {
         check(url)?;
-        let mut options: PgConnectOptions = url.parse().map_err(AddressError::Wrong)?;
+        let mut options: PgConnectOptions = url.parse().map_err(|error| AddressError::Wrong(reason(&error)))?;
         if let Some(path) = password_file {
             let read = std::fs::read_to_string(path);
             let text = read.map_err(|error| AddressError::PasswordFile { path: path.to_owned(), error })?;
@@ -104,6 +104,17 @@ impl Address {
             }
             error => self.failed(error),
         })
+    }
+}
+
+/// What is wrong with a value: sqlx wraps it once or twice.
+fn reason(error: &sqlx::Error) -> String {
+    match error {
+        sqlx::Error::Configuration(cause) => match cause.downcast_ref::<sqlx::Error>() {
+            Some(inner) => reason(inner),
+            None => cause.to_string(),
+        },
+        error => error.to_string(),
     }
 }
 

@@ -16,7 +16,7 @@ use super::write::{Change, Counted, Judged, Replaced, STARTING};
 use crate::checked::Table;
 use crate::columns::{ACHIEVED, ADVISORIES, HOURS, INTERVALS, RISKS, STANDINGS};
 use crate::options::database_path;
-use crate::row::{Raw, Session as _};
+use crate::row::Session as _;
 use crate::{StoreError, database, delivery, events, rollup, series_rows};
 use goodput_exposition::sample::TimeMs;
 use goodput_verdict::HOUR_MS;
@@ -50,7 +50,7 @@ static BY_KEY: [(&Table, &[&str]); 3] = [
 ];
 
 /// Rows of such a table that are copied at once.
-const AT_ONCE: usize = 5_000;
+const AT_ONCE: u64 = 5_000;
 
 /// What is replaced in each table.
 pub(super) fn replaced(hour: Range<TimeMs>) -> Vec<Replaced> {
@@ -70,8 +70,7 @@ pub async fn copy(dir: &Path, to: &Postgres, naming: &[String], tell: &mut Tell<
     let mut copying = Copying { source, path, to, copied: Copied::default(), whose: Nodes::default() };
     let extent = copying.hours(tell).await?;
     for (table, key) in BY_KEY {
-        tell("copying events", 0, 1);
-        copying.by_key(table, key).await?;
+        copying.by_key(table, key, tell).await?;
     }
     let series = series_rows::of_metrics(&mut copying.source, naming).await;
     to.note_series(&series.map_err(|error| copying.failed(error))?).await?;
@@ -190,23 +189,35 @@ impl<'t> Copying<'t> {
         Ok((readers, whose, windows))
     }
 
-    /// Copies a table without windows, and counts what arrived.
-    async fn by_key(&mut self, table: &'static Table, key: &[&str]) -> Result<(), StoreError> {
-        let mut after = i64::MIN;
-        loop {
-            let mut reader = Reader::new(self.to, Replaced::by_key(table, key));
-            let read = next_rows(&mut self.source, &mut reader, key, &mut after).await;
-            let read = read.map_err(|error| self.failed(error))?;
-            let replaced = self.counted(reader);
-            // The rows are gone from it once they are written.
-            let keys = replaced.keys_alone();
-            self.to.write(Change { window: 0..0, tables: vec![replaced], judged: Vec::new() }).await?;
-            let counted = keys.count(self.to.pool()).await.map_err(|error| self.to.failed(error))?;
-            *self.copied.to.entry(table.name).or_default() += counted;
-            if read < AT_ONCE {
-                return Ok(());
+    /// Copies a table without windows, some rows at a time, and counts what arrived.
+    async fn by_key(&mut self, table: &'static Table, key: &[&str], tell: &mut Tell<'_>) -> Result<(), StoreError> {
+        let Self { source, path, to, copied, .. } = self;
+        let count = AssertSqlSafe(format!("SELECT count(*) FROM {}", table.name));
+        let all: Result<i64, _> = sqlx::query_scalar(count).fetch_one(&mut *source).await;
+        let all = all.map_err(|error| database::failed(path, error))?.unsigned_abs();
+        let sql = AssertSqlSafe(format!("SELECT {} FROM {}", selected(table), table.name)).into_sql_str();
+        let (mut rows, mut done, mut is_over) = (source.rows(sql, &[]), 0, false);
+        while !is_over {
+            tell("copying events", done, all);
+            let mut reader = Reader::new(to, Replaced::by_key(table, key));
+            let mut read = 0;
+            while read < AT_ONCE && !is_over {
+                match rows.try_next().await.map_err(|error| database::failed(path, error))? {
+                    Some(fetched) => reader.keyed(fetched.row(), key),
+                    None => is_over = true,
+                }
+                read += 1;
             }
+            done += read;
+            *copied.from.entry(table.name).or_default() += reader.counted;
+            copied.left_out += reader.left_out;
+            // The rows are gone from it once they are written.
+            let keys = reader.replaced.keys_alone();
+            to.write(Change { window: 0..0, tables: vec![reader.replaced], judged: Vec::new() }).await?;
+            *copied.to.entry(table.name).or_default() +=
+                keys.count(&to.pool).await.map_err(|error| to.failed(error))?;
         }
+        Ok(())
     }
 
     /// Counts what there is of the directory's nodes.
@@ -222,40 +233,9 @@ impl<'t> Copying<'t> {
             } else {
                 self.whose.clusters.iter().for_each(|cluster| asked.key([cluster.as_deref()]));
             }
-            let counted = asked.count(self.to.pool()).await.map_err(|error| self.to.failed(error))?;
+            let counted = asked.count(&self.to.pool).await.map_err(|error| self.to.failed(error))?;
             self.copied.to.insert(table.name, counted);
         }
         Ok(())
     }
-}
-
-/// Reads some rows after a place in the table. Returns how many there were.
-async fn next_rows(
-    source: &mut SqliteConnection,
-    reader: &mut Reader<'_>,
-    key: &[&str],
-    after: &mut i64,
-) -> sqlx::Result<usize> {
-    let table = reader.replaced.table;
-    let sql = format!(
-        "SELECT {}, rowid AS place FROM {} WHERE rowid > $1 ORDER BY rowid LIMIT {AT_ONCE}",
-        selected(table),
-        table.name
-    );
-    let place = [(*after).into()];
-    let mut rows = source.rows(AssertSqlSafe(sql).into_sql_str(), &[&place]);
-    let mut read = 0;
-    while let Some(fetched) = rows.try_next().await? {
-        let row = fetched.row();
-        (read, *after) = (read + 1, row.get("place")?);
-        match reader.row(row) {
-            Ok(()) => {
-                let text = |column: &&str| row.raw(column).ok().and_then(Raw::value).as_ref().map(ToString::to_string);
-                let values: Vec<Option<String>> = key.iter().map(text).collect();
-                reader.replaced.key(values.iter().map(Option::as_deref));
-            }
-            Err(reason) => reader.leave_out(row, &reason),
-        }
-    }
-    Ok(read)
 }

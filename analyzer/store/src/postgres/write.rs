@@ -26,7 +26,8 @@ const DROP_PARTITIONS: &str = "SELECT goodput_drop_partitions($1)";
 
 /// A window may be of several clusters. That it was judged is all that is noted: what is due is not decided here.
 const NOTE_WINDOW: &str = "INSERT INTO windows (cluster, start_ms, end_ms, due_ms, done, read_until_ms)
-    SELECT cluster, $2, $3, $3, CASE WHEN $4 >= $3 THEN 1 ELSE 0 END, $4 FROM unnest($1::TEXT[]) AS of (cluster)
+    SELECT cluster, $2::BIGINT, $3::BIGINT, $3::BIGINT, CASE WHEN $4::BIGINT >= $3::BIGINT THEN 1 ELSE 0 END, $4::BIGINT
+    FROM unnest($1::TEXT[]) AS of (cluster)
     ON CONFLICT (cluster, start_ms) DO UPDATE SET end_ms = excluded.end_ms, read_until_ms = excluded.read_until_ms,
         done = CASE WHEN $4 >= $3 THEN windows.wanted ELSE windows.done END";
 
@@ -237,10 +238,6 @@ impl Change {
 }
 
 impl Postgres {
-    pub(super) fn pool(&self) -> &PgPool {
-        &self.pool
-    }
-
     /// Writes a change in a task that goes on without the caller: a transaction that is cancelled while it begins would be
     /// left open in the pool (sqlx 0.9.0).
     pub(super) async fn write(&self, change: Change) -> Result<(), StoreError> {

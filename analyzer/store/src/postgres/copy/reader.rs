@@ -13,7 +13,7 @@ use super::super::write::{Counted, Replaced, columns};
 use crate::checked::{Reading, Table, Value, checksum};
 use crate::columns::{Stored as _, in_window};
 use crate::rollup;
-use crate::row::{Row, Session as _};
+use crate::row::{Raw, Row, Session as _};
 use goodput_exposition::sample::TimeMs;
 
 /// Whose rows are.
@@ -88,7 +88,17 @@ impl<'t> Reader<'t> {
         Ok(are_sound)
     }
 
-    pub(super) fn leave_out(&mut self, row: Row<'_>, reason: &str) {
+    /// Adds a row and what names it, or leaves it out.
+    pub(super) fn keyed(&mut self, row: Row<'_>, key: &[&str]) {
+        if let Err(reason) = self.row(row) {
+            return self.leave_out(row, &reason);
+        }
+        let text = |column: &&str| row.raw(column).ok().and_then(Raw::value).as_ref().map(ToString::to_string);
+        let values: Vec<Option<String>> = key.iter().map(text).collect();
+        self.replaced.key(values.iter().map(Option::as_deref));
+    }
+
+    fn leave_out(&mut self, row: Row<'_>, reason: &str) {
         let table = self.replaced.table;
         let content = table.content(row).chars().take(200).collect::<String>();
         warn!(table = table.name, reason, content, "a damaged row of the directory is left out");
@@ -96,7 +106,7 @@ impl<'t> Reader<'t> {
     }
 
     /// Adds a row as it is, or says what is wrong with it.
-    pub(super) fn row(&mut self, row: Row<'_>) -> Result<(), String> {
+    fn row(&mut self, row: Row<'_>) -> Result<(), String> {
         let table = self.replaced.table;
         table.check(row)?;
         let mut values = Vec::with_capacity(table.columns.len() + 2);
