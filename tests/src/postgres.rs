@@ -14,6 +14,9 @@ use goodput_lab::process::{Running, free_address, until};
 /// `nobody` and `nogroup` of every Linux: the server refuses to run as root.
 const NOBODY: u32 = 65_534;
 
+/// Ends PostgreSQL and its connections (signal(7)).
+const SIGINT: i32 = 2;
+
 /// A server with an empty database, on a socket in a directory of its own. Stopped and removed on drop.
 pub struct Postgres {
     /// Until it is dropped.
@@ -138,6 +141,8 @@ fn secure(data: &Path, identity: &Identity<'_>, root: bool) -> Result<SocketAddr
 /// Killed, it would leave its shared memory behind.
 impl Drop for Postgres {
     fn drop(&mut self) {
+        // A test that fails leaves connections open, which SIGTERM alone would wait for.
+        self.running.iter().for_each(|running| running.signal(SIGINT));
         // One that has ended by itself is as good.
         let _ = self.running.take().map(Running::terminate);
     }

@@ -1,6 +1,5 @@
 //! What every implementation of [`Samples`], [`Ingest`] and [`Results`] must do; each runs this suite over its own, empty, store.
-
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test, which other crates run too")]
+//! `tests/tests/fleet_store` has this file too, for PostgreSQL.
 
 use goodput_testing::{advisory, interval, risk, standing};
 use goodput_verdict::{Class, Culprit, Energy, Forecast, Instance, Interval, Kind, Memory, Outlook, RollUp, Standing};
@@ -8,29 +7,29 @@ use goodput_verdict::{Class, Culprit, Energy, Forecast, Instance, Interval, Kind
 use super::{Appended, Ingest, Place, Replacement, Results, Samples, Selection, StoreError, Whose};
 use goodput_exposition::sample::{Batch, Labels, STALE_BITS, Sample, Series, TimeMs, is_stale};
 
-pub const HOUR: TimeMs = 3_600_000;
+pub(super) const HOUR: TimeMs = 3_600_000;
 
 /// The clock of the stores under test.
-pub const NOW: TimeMs = 1_700_000_000_000;
+pub(super) const NOW: TimeMs = 1_700_000_000_000;
 
 /// A series of this metric name and host.
-pub fn series(metric: &str, host: &str, samples: &[(TimeMs, f64)]) -> Series {
+pub(super) fn series(metric: &str, host: &str, samples: &[(TimeMs, f64)]) -> Series {
     let labels = Labels::new([("__name__", metric), ("host", host)]);
     let samples = samples.iter().map(|(time_ms, value)| Sample { time_ms: *time_ms, value: *value }).collect();
     Series { labels, samples }
 }
 
-pub fn batch(series: impl IntoIterator<Item = Series>) -> Batch {
+pub(super) fn batch(series: impl IntoIterator<Item = Series>) -> Batch {
     series.into_iter().collect()
 }
 
 /// Everything of a metric.
-pub fn all(metric: &str) -> Selection {
+pub(super) fn all(metric: &str) -> Selection {
     Selection { metrics: vec![metric.to_owned()], labels: Vec::new(), range: TimeMs::MIN..TimeMs::MAX }
 }
 
 /// The suite for samples. The store keeps metrics whose name begins with `kept`, and its clock says [`NOW`].
-pub async fn samples(store: &(impl Samples + Ingest)) {
+pub(super) async fn samples(store: &(impl Samples + Ingest)) {
     reads_what_was_written(store).await;
     selects_by_name_label_and_time(store).await;
     counts_every_sample_once(store).await;
@@ -101,7 +100,7 @@ async fn takes_a_series_twice_and_samples_in_any_order(store: &(impl Samples + I
 }
 
 /// The suite for results.
-pub async fn results(store: &impl Results) {
+pub(super) async fn results(store: &impl Results) {
     let first: Vec<_> = Class::ALL.iter().map(|class| interval("a", 1, *class)).collect();
     store.replace("a".into(), HOUR..2 * HOUR, &first).await.unwrap();
     store.replace("b".into(), HOUR..2 * HOUR, &[interval("b", 1, Class::IdleHeld)]).await.unwrap();
@@ -279,12 +278,12 @@ async fn finds_whose_intervals(store: &impl Results) {
 }
 
 /// Where risks, advisories and standings of the tests are.
-pub fn east(node: &str) -> Place<'_> {
+pub(super) fn east(node: &str) -> Place<'_> {
     Place { cluster: Some("east"), node }
 }
 
 /// The suite for risks, advisories and standings.
-pub async fn outlook(store: &impl Results) {
+pub(super) async fn outlook(store: &impl Results) {
     let mut kinds: Vec<_> = Kind::all().map(|kind| risk("a", 1, kind)).collect();
     kinds.sort_by_key(|r| (r.last.kind.sort().name(), r.last.kind.which()));
     let first = Outlook { risks: kinds, advisories: vec![advisory("a", 1)], standings: vec![standing("a", 1)] };

@@ -23,9 +23,8 @@ mod chunk;
 mod clock;
 pub mod columns;
 mod compact;
-#[cfg(any(test, feature = "contract"))]
-#[doc(hidden)]
-pub mod contract;
+#[cfg(test)]
+mod contract;
 mod database;
 mod days;
 mod delivery;

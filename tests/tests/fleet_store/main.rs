@@ -3,6 +3,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test, in helpers too")]
 #![allow(clippy::print_stdout, reason = "figures for people")]
 
+/// The suite of the store, which its own tests run over SQLite. The part about samples is not for PostgreSQL.
+#[allow(dead_code)]
+#[path = "../../../analyzer/store/src/contract.rs"]
+mod contract;
 mod copied;
 mod errors;
 mod killed;
@@ -15,6 +19,7 @@ use std::process::{Command, Output};
 
 use goodput_lab::bin;
 use goodput_store::postgres::{Address, Roles, migrate};
+use goodput_store::{Appended, Ingest, Place, Replacement, Results, Samples, Selection, StoreError, Whose};
 use goodput_tests::postgres::Postgres as Server;
 
 /// A server with the database `fleet`, its owner and the two roles; no tables.

@@ -3,9 +3,7 @@
 use std::time::Instant;
 
 use goodput_store::postgres::Postgres;
-use goodput_store::{
-    Events as _, Options, Place, ReadVerdicts as _, Replacement, Results as _, Store, StoreError, contract,
-};
+use goodput_store::{Events as _, Options, Place, ReadVerdicts as _, Replacement, Results as _, Store, StoreError};
 use goodput_testing::{event, interval, saved, standing};
 use goodput_tests::postgres::Postgres as Server;
 use goodput_verdict::{Class, HOUR_MS, Interval, Outlook, RollUp};
@@ -13,7 +11,7 @@ use sqlx::postgres::PgConnection;
 use sqlx::{Connection as _, Executor as _};
 
 use super::verdicts::{HOURS, MONDAY, events};
-use super::{address, migrated, prepared, psql, roles};
+use super::{address, contract, migrated, prepared, psql, roles};
 
 #[tokio::test]
 async fn keeps_the_contract_of_results() {
