@@ -3,10 +3,12 @@
 pub mod backfill;
 pub mod cli;
 mod connection;
+pub mod database;
 pub mod evaluate;
 pub mod export;
 mod history;
 pub mod import;
+pub mod migrate;
 pub mod trial;
 
 use std::collections::BTreeMap;
@@ -27,7 +29,7 @@ use crate::report::{Period, Price, Report, Site, csv, html, intervals, markdown,
 use crate::{serve, why};
 use cli::{Cli, Command, PeriodArgs, ReportFormat};
 use goodput_exposition::sample::TimeMs;
-use goodput_store::{Directory, ReadVerdicts as _, Store, wall_clock};
+use goodput_store::{Directory, ReadVerdicts, Store, wall_clock};
 use goodput_verdict::{Class, Interval};
 
 pub(crate) mod store;
@@ -44,8 +46,15 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
                 let options = config.store_options(dir);
                 serve::run(config, options, web).await
             }
-            Command::Report { period, format, out, annex } => {
-                report(&config, dir, &period, (format, annex), out.as_deref()).await
+            Command::Report { period, format, out, database, annex } => {
+                let (form, out) = ((format, annex), out.as_deref());
+                match database.look().await? {
+                    Some(fleet) => report(&config, &fleet, "has migrate --from copied any?", &period, form, out).await,
+                    None => {
+                        let (verdicts, hint) = (Directory::new(dir), "is this the --data.dir of serve?");
+                        report(&config, &verdicts, hint, &period, form, out).await
+                    }
+                }
             }
             Command::Classify { start, end, dry_run } => {
                 let period = Period::between(&start, &end, &config.zone)?;
@@ -57,6 +66,7 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
             Command::Import(args) => import::run(config, dir, args).await,
             Command::Try(args) => trial::run(config, args).await,
             Command::Store(args) => store::run(args, &config, dir).await,
+            Command::Migrate(args) => migrate::run(args).await,
             Command::Why(args) => print(&why::run(&args, &config.thresholds).await?),
             Command::CheckConfig { quiet: true } => Ok(()),
             Command::CheckConfig { quiet: false } => print(&config.to_string()),
@@ -71,7 +81,8 @@ pub struct NoData(String);
 
 async fn report(
     config: &Config,
-    dir: &Path,
+    verdicts: &impl ReadVerdicts,
+    hint: &str,
     period: &PeriodArgs,
     (format, annex): (ReportFormat, bool),
     out: Option<&Path>,
@@ -81,9 +92,8 @@ async fn report(
         "--annex: expected only with --format html; the other forms have all of it"
     );
     let period = asked_period(period, &config.zone)?;
-    let verdicts = Directory::new(dir);
-    let read = stored(&verdicts, period, &config.prices).await;
-    let report = read.context("no verdicts to report; is this the --data.dir of serve?")?;
+    let read = stored(verdicts, period, &config.prices).await;
+    let report = read.with_context(|| format!("no verdicts to report; {hint}"))?;
     if report.accounted.is_none() {
         let extent = verdicts.extent().await.context("cannot read the verdicts")?;
         let reaching = extent.map_or_else(|| "Nothing is judged yet".to_owned(), |e| report.period.reaching(&e));
@@ -92,7 +102,7 @@ async fn report(
     let report = report.with_first_at_least(config.shown.first_at_least);
     let site = Site::file(config.report.as_ref().and_then(|settings| settings.link.as_deref())).with_annex(annex);
     let intervals = match format {
-        ReportFormat::Csv | ReportFormat::CsvIntervals => intervals(&verdicts, &report.period).await?,
+        ReportFormat::Csv | ReportFormat::CsvIntervals => intervals(verdicts, &report.period).await?,
         _ => Vec::new(),
     };
     write(&form(&report, &intervals, &config.prices, format, &site)?, out)

@@ -6,7 +6,8 @@ use clap::error::{ContextKind, ContextValue};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use goodput_web::masked;
 
-use super::{backfill, evaluate, export, import, store, trial};
+use super::database::DatabaseArgs;
+use super::{backfill, evaluate, export, import, migrate, store, trial};
 use crate::config::WebArgs;
 use crate::why::WhyArgs;
 
@@ -80,6 +81,9 @@ pub enum Command {
         /// File to write instead of standard output
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
+        /// Where the verdicts are, if not in --data.dir
+        #[command(flatten)]
+        database: DatabaseArgs,
         /// Unfold the annex of an HTML report, so that it is printed too: all findings, nodes, runs and GPUs
         #[arg(long)]
         annex: bool,
@@ -110,6 +114,8 @@ pub enum Command {
     /// Look after the data directory: status, verify, compact, backup, restore, rebuild
     #[command(subcommand)]
     Store(store::Args),
+    /// Make or upgrade the tables of a fleet in PostgreSQL, as their owner; with --from, copy the results of a data directory
+    Migrate(migrate::Args),
     /// Scrape an exporter for a while and say why its GPUs wait; needs no server and no stored data
     Why(WhyArgs),
     /// Check the configuration file; print the settings and thresholds that hold

@@ -3,10 +3,11 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
 
+use super::database::DatabaseArgs;
 use crate::config::Config;
 use crate::report::Period;
 use goodput_exposition::sample::TimeMs;
@@ -34,6 +35,9 @@ pub struct Args {
     /// Only samples of this metric; may be repeated
     #[arg(long = "metric", value_name = "NAME")]
     pub metrics: Vec<String>,
+    /// Where the verdicts are, if not in --data.dir
+    #[command(flatten)]
+    pub database: DatabaseArgs,
     /// The Parquet file; one that is there is replaced when the new one is whole
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
@@ -63,9 +67,11 @@ pub(super) async fn run(config: &Config, dir: &Path, args: Args) -> anyhow::Resu
     );
     let period = Period::between(&args.start, &args.end, &config.zone)?;
     let range = period.start_ms..period.end_ms;
-    let rows = match what {
-        What::Samples => samples(dir, range, args.metrics, &args.out).await?,
-        _ => results(dir, range, what, &args.out).await?,
+    let rows = match (what, args.database.look().await?) {
+        (What::Samples, Some(_)) => bail!("--database.url: PostgreSQL has no samples; expected another --what"),
+        (What::Samples, None) => samples(dir, range, args.metrics, &args.out).await?,
+        (_, Some(fleet)) => results(&fleet, range, what, &args.out).await?,
+        (_, None) => results(&Directory::new(dir), range, what, &args.out).await?,
     };
     super::print(&format!("{rows} rows in {}\n", args.out.display()))
 }
@@ -92,10 +98,11 @@ async fn samples(dir: &Path, range: Range<TimeMs>, metrics: Vec<String>, out: &P
     writing.await.context("writing the file panicked")?
 }
 
-async fn results(dir: &Path, range: Range<TimeMs>, what: What, out: &Path) -> anyhow::Result<u64> {
+async fn results(results: &impl ReadVerdicts, range: Range<TimeMs>, what: What, out: &Path) -> anyhow::Result<u64> {
     let frame = async |piece: Range<TimeMs>| {
-        let read = Directory::new(dir).verdicts(piece).await;
-        let verdicts = read.context("no verdicts to export; is this the --data.dir of serve?")?;
+        let read = results.verdicts(piece).await;
+        let verdicts =
+            read.context("no verdicts to export; is this the --data.dir of serve, or the --database.url of migrate?")?;
         anyhow::Ok(match what {
             What::Advisories => parquet::results(&verdicts.outlook.advisories)?,
             What::Risks => parquet::results(&verdicts.outlook.risks)?,

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteRow};
-use sqlx::{AssertSqlSafe, Connection as _, Row, SqliteConnection};
+use sqlx::{AssertSqlSafe, Connection as _, Row as _, SqliteConnection};
 use tokio_stream::StreamExt;
 use tracing::{error, warn};
 
@@ -16,6 +16,7 @@ use super::checked::{Skipped, Table, Value, is_damage};
 use super::columns::{ACHIEVED, ADVISORIES, DAYS, HOURS, INTERVALS, RISKS, STANDINGS};
 use super::embedded::Shared;
 use super::options::{database_path, wall_clock};
+use super::row::Row;
 use super::{StoreError, database, days, delivery, events};
 use goodput_exposition::sample::TimeMs;
 use goodput_verdict::HOUR_MS;
@@ -118,7 +119,7 @@ pub(super) async fn find(
         let query = values.iter().fold(sqlx::query(sql), |query, value| value.bind(query));
         let mut rows = query.fetch(&mut *connection);
         while let Some(row) = rows.try_next().await? {
-            if let Err(reason) = table.check(&row) {
+            if let Err(reason) = table.check(Row::Sqlite(&row)) {
                 candidates.push(bad_row(table, &row, reason)?);
             }
         }
@@ -128,7 +129,7 @@ pub(super) async fn find(
         // An index may answer in place of its table: only what the table itself says is the row's fault.
         let sql = AssertSqlSafe(format!("{select} WHERE {}", by_place(table)));
         let row = sqlx::query(sql).bind(&candidate.place).fetch_optional(&mut *connection).await?;
-        match row.map(|row| table.check(&row)) {
+        match row.map(|row| table.check(Row::Sqlite(&row))) {
             Some(Err(reason)) => found.bad.push(BadRow { reason, ..candidate }),
             Some(Ok(())) | None => found.index_differs = true,
         }
@@ -148,7 +149,7 @@ fn bad_row(table: &'static Table, row: &SqliteRow, reason: String) -> sqlx::Resu
         table,
         place: row.try_get("place")?,
         reason,
-        content: table.content(row),
+        content: table.content(Row::Sqlite(row)),
         window: window.filter(is_window),
     })
 }

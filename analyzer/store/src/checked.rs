@@ -2,11 +2,14 @@
 //! by itself but the rows it is given.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use serde_json::{Map, Value as Json};
-use sqlx::sqlite::{Sqlite, SqliteArguments, SqliteRow, SqliteValueRef};
-use sqlx::{Decode, Row, SqliteConnection, TypeInfo, ValueRef};
+use sqlx::sqlite::{Sqlite, SqliteArguments, SqliteError};
+use sqlx::{SqlSafeStr, SqlStr};
 use tokio_stream::StreamExt;
+
+use super::row::{Raw, Row, Session};
 
 /// A query, ready to bind values.
 type Query<'q> = sqlx::query::Query<'q, Sqlite, SqliteArguments>;
@@ -22,7 +25,7 @@ pub(super) struct Table {
     /// Does a row belong to the window from its `start_ms` to its `end_ms`?
     pub(super) has_window: bool,
     /// Fails for a row that the readers cannot decode.
-    pub(super) decode: fn(&SqliteRow) -> sqlx::Result<()>,
+    pub(super) decode: fn(Row<'_>) -> sqlx::Result<()>,
 }
 
 /// A value of a row.
@@ -83,6 +86,17 @@ impl<'a, T: Into<Value<'a>>> From<Option<T>> for Value<'a> {
     }
 }
 
+impl fmt::Display for Value<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Null | Self::Refused(_) => Ok(()),
+            Self::Integer(number) => number.fmt(f),
+            Self::Real(number) => number.fmt(f),
+            Self::Text(text) => f.write_str(text),
+        }
+    }
+}
+
 impl Value<'_> {
     pub(super) fn bind<'q>(&self, query: Query<'q>) -> Query<'q> {
         match self {
@@ -123,38 +137,43 @@ pub(super) fn checksum(values: &[Value<'_>]) -> u32 {
 /// Writes a row by its INSERT: its values, the checksum over them, and then values that may change later. An error where a
 /// value is refused.
 pub(super) async fn insert(
-    connection: &mut SqliteConnection,
+    connection: &mut impl Session,
     sql: &'static str,
     values: &[Value<'_>],
     changing: &[Value<'_>],
 ) -> sqlx::Result<()> {
-    if let Some(Value::Refused(reason)) = values.iter().find(|value| matches!(value, Value::Refused(_))) {
-        return Err(sqlx::Error::Encode(reason.as_str().into()));
-    }
-    let query = values.iter().fold(sqlx::query(sql), |query, value| value.bind(query));
-    let query = query.bind(checksum(values));
-    let query = changing.iter().fold(query, |query, value| value.bind(query));
-    query.execute(connection).await.map(drop)
+    check(values)?;
+    let checksum = [checksum(values).into()];
+    connection.execute(SqlStr::from_static(sql), &[values, &checksum, changing]).await.map(drop)
+}
+
+/// An error where a value is refused.
+pub(super) fn check(values: &[Value<'_>]) -> sqlx::Result<()> {
+    let refused = values.iter().find_map(|value| match value {
+        Value::Refused(reason) => Some(reason.as_str()),
+        _ => None,
+    });
+    refused.map_or(Ok(()), |reason| Err(sqlx::Error::Encode(reason.into())))
 }
 
 impl Table {
     /// Can the row be read, and is it as it was written? The reason, where it is not.
-    pub(super) fn check(&self, row: &SqliteRow) -> Result<(), String> {
+    pub(super) fn check(&self, row: Row<'_>) -> Result<(), String> {
         self.compare(row)?;
         (self.decode)(row).map_err(|error| error.to_string())
     }
 
     /// Does the row match its checksum? Rows of earlier releases have none, or one over the columns that there were: those
     /// after them are null.
-    fn compare(&self, row: &SqliteRow) -> Result<(), String> {
-        let stored: Option<i64> = row.try_get("checksum").map_err(|error| error.to_string())?;
+    fn compare(&self, row: Row<'_>) -> Result<(), String> {
+        let stored: Option<i64> = row.get("checksum").map_err(|error| error.to_string())?;
         let Some(stored) = stored else { return Ok(()) };
         let mut hasher = crc32fast::Hasher::new();
         let mut is_it = false;
         for column in self.columns {
-            let value = row.try_get_raw(*column).map_err(|error| error.to_string())?;
-            is_it &= value.is_null();
-            add_stored(value, &mut hasher).map_err(|error| format!("{column}: {error}"))?;
+            let value = row.raw(column).map_err(|error| format!("{column}: {error}"))?;
+            is_it &= matches!(value, Raw::Value(Value::Null));
+            value.add_to(&mut hasher);
             is_it |= stored == i64::from(hasher.clone().finalize());
         }
         let found = hasher.finalize();
@@ -162,9 +181,9 @@ impl Table {
     }
 
     /// The values of a row, as far as they can be read, as a JSON object.
-    pub(super) fn content(&self, row: &SqliteRow) -> String {
+    pub(super) fn content(&self, row: Row<'_>) -> String {
         let value = |column: &&str| {
-            let shown = row.try_get_raw(*column).ok().and_then(|value| shown(value).ok()).unwrap_or(Json::Null);
+            let shown = row.raw(column).map_or(Json::Null, |value| value.shown());
             ((*column).to_owned(), shown)
         };
         let columns = self.columns.iter().chain(&["checksum"]);
@@ -172,29 +191,15 @@ impl Table {
     }
 }
 
-/// As [`Value::add_to`], of what SQLite gives: by the type that the value has in the file.
-fn add_stored(value: SqliteValueRef<'_>, hasher: &mut crc32fast::Hasher) -> Result<(), sqlx::error::BoxDynError> {
-    if value.is_null() {
-        Value::Null.add_to(hasher);
-        return Ok(());
+impl Raw<'_> {
+    /// As [`Value::add_to`].
+    fn add_to(&self, hasher: &mut crc32fast::Hasher) {
+        match self {
+            Self::Value(value) => value.add_to(hasher),
+            Self::Text(bytes) => add_bytes(hasher, 3, bytes),
+            Self::Blob(bytes) => add_bytes(hasher, 4, bytes),
+        }
     }
-    match value.type_info().name() {
-        "INTEGER" => Value::Integer(<i64 as Decode<Sqlite>>::decode(value)?).add_to(hasher),
-        "REAL" => Value::from(<f64 as Decode<Sqlite>>::decode(value)?).add_to(hasher),
-        kind => add_bytes(hasher, if kind == "TEXT" { 3 } else { 4 }, <&[u8] as Decode<Sqlite>>::decode(value)?),
-    }
-    Ok(())
-}
-
-fn shown(value: SqliteValueRef<'_>) -> Result<Json, sqlx::error::BoxDynError> {
-    if value.is_null() {
-        return Ok(Json::Null);
-    }
-    Ok(match value.type_info().name() {
-        "INTEGER" => <i64 as Decode<Sqlite>>::decode(value)?.into(),
-        "REAL" => <f64 as Decode<Sqlite>>::decode(value)?.into(),
-        _ => String::from_utf8_lossy(<&[u8] as Decode<Sqlite>>::decode(value)?).into(),
-    })
 }
 
 /// What a read left out.
@@ -229,24 +234,26 @@ impl Reading {
         self.max_rows.is_some_and(|max| self.rows > max)
     }
 
-    /// The sound rows of a table where a condition holds; `sql` has that condition, and the values are bound in order.
+    /// The sound rows of a table where a condition holds; `sql` has that condition, whose values are bound first, then `more`.
     pub(super) async fn all<T>(
         &mut self,
-        connection: &mut SqliteConnection,
+        connection: &mut impl Session,
         table: &'static Table,
-        query: Query<'_>,
+        sql: impl SqlSafeStr + Send,
         (condition, values): (&'static str, &[Value<'static>]),
-        decode: impl Fn(&SqliteRow) -> sqlx::Result<T>,
+        more: &[Value<'_>],
+        decode: impl Fn(Row<'_>) -> sqlx::Result<T> + Send,
     ) -> sqlx::Result<Vec<T>> {
         // Row by row: SQLite's copy of a row takes several times the memory of what it becomes.
-        let mut rows = query.fetch(connection);
+        let mut rows = connection.rows(sql.into_sql_str(), &[values, more]);
         let (mut read, mut skipped) = (Vec::new(), None::<Skipped>);
-        while let Some(row) = rows.try_next().await? {
+        while let Some(fetched) = rows.try_next().await? {
+            let row = fetched.row();
             self.rows += 1;
             if self.is_too_much() {
                 break;
             }
-            match table.compare(&row).and_then(|()| decode(&row).map_err(|error| error.to_string())) {
+            match table.compare(row).and_then(|()| decode(row).map_err(|error| error.to_string())) {
                 Ok(sound) => read.push(sound),
                 Err(reason) => {
                     let first = || Skipped {
@@ -255,7 +262,7 @@ impl Reading {
                         values: values.to_vec(),
                         rows: 0,
                         reason,
-                        content: table.content(&row),
+                        content: table.content(row),
                     };
                     skipped.get_or_insert_with(first).rows += 1;
                 }
@@ -276,6 +283,7 @@ impl Reading {
 
 /// Is the database file itself damaged, by SQLite's word: SQLITE_CORRUPT or SQLITE_NOTADB, with or without more detail?
 pub(super) fn is_damage(error: &sqlx::Error) -> bool {
-    let code = error.as_database_error().and_then(|error| error.code()).and_then(|code| code.parse::<i64>().ok());
+    let error = error.as_database_error().filter(|error| error.try_downcast_ref::<SqliteError>().is_some());
+    let code = error.and_then(|error| error.code()).and_then(|code| code.parse::<i64>().ok());
     code.is_some_and(|code| matches!(code & 0xff, 11 | 26))
 }

@@ -9,18 +9,16 @@ mod fields;
 mod kept;
 
 pub use column::{Column, Derived, Kind, Stored, exported};
-pub(super) use kept::{IN_WINDOW, in_window};
-
-use sqlx::sqlite::SqliteRow;
+pub(super) use kept::{IN_WINDOW, Kept, in_window};
 
 pub use super::checked::Value;
+pub use super::row::Row;
 use cells::{Cells, Field};
 use column::{integer, real, text, time};
 use fields::readable;
 use goodput_verdict::{
     Achieved, Advisory, Damage, Exhaustion, Interval, Prospect, Risk, RollUp, Standing, Sums, TimeToLimit,
 };
-use kept::Kept;
 
 /// A table of results: for every field the columns that hold it. Where fields are not all the row's own, its shape says
 /// where they are; it takes a row apart and puts it together, so a field without columns does not compile.
@@ -47,7 +45,7 @@ macro_rules! columns {
                 row
             }
 
-            fn read(row: &SqliteRow) -> sqlx::Result<Self> {
+            fn read(row: Row<'_>) -> sqlx::Result<Self> {
                 let mut cells = Cells::of(row);
                 $(let $field = cells.take()?;)+
                 Ok($($shape)+)
@@ -58,7 +56,8 @@ macro_rules! columns {
 
 columns! { INTERVALS: Interval in "intervals" ordered by
     "node, gpu, start_ms, class, owner NULLS FIRST, charged_node NULLS FIRST, charged_gpu NULLS FIRST,
-    gpu_instance NULLS FIRST, gpu_instance_profile NULLS FIRST" {
+    gpu_instance NULLS FIRST, gpu_instance_profile NULLS FIRST, cluster NULLS FIRST, end_ms, run NULLS FIRST,
+    account NULLS FIRST, ms" {
     node: [text("node", NODE)],
     start_ms: [time("start_ms", "start", START)],
     end_ms: [time("end_ms", "end", END)],
@@ -111,7 +110,8 @@ columns! { INTERVALS: Interval in "intervals" ordered by
     cluster: [text("cluster", CLUSTER)],
 }}
 
-columns! { ADVISORIES: Advisory in "advisories" ordered by "node, gpu, start_ms, advice, owner NULLS FIRST" {
+columns! { ADVISORIES: Advisory in "advisories" ordered by
+    "node, gpu, start_ms, advice, owner NULLS FIRST, cluster NULLS FIRST, end_ms, run NULLS FIRST" {
     node: [text("node", NODE)],
     start_ms: [time("start_ms", "start", START)],
     end_ms: [time("end_ms", "end", END)],
@@ -127,7 +127,7 @@ columns! { ADVISORIES: Advisory in "advisories" ordered by "node, gpu, start_ms,
 
 columns! { RISKS: Risk as (Risk {
     start_ms, end_ms, earliest_ms, last: Prospect { cluster, node, entity, owners, made_ms, kind, forecast }
-}), FORECAST, in "risks" ordered by "node, cluster NULLS FIRST, kind, which, entity, start_ms" {
+}), FORECAST, in "risks" ordered by "node, cluster NULLS FIRST, kind, which, entity, start_ms, end_ms, made_ms" {
     node: [text("node", "name of the node")],
     start_ms: [time("start_ms", "start", START)],
     end_ms: [time("end_ms", "end", END)],
@@ -151,7 +151,8 @@ columns! { RISKS: Risk as (Risk {
     cluster: [text("cluster", CLUSTER)],
 }}
 
-columns! { ACHIEVED: Achieved in "achieved" ordered by "metric, owner NULLS FIRST, subject, start_ms" {
+columns! { ACHIEVED: Achieved in "achieved" ordered by
+    "metric, owner NULLS FIRST, subject, start_ms, cluster NULLS FIRST, end_ms, unit, amount" {
     start_ms: [time("start_ms", "start", START)],
     end_ms: [time("end_ms", "end", END)],
     metric: [text("metric", "name of the counter")],
@@ -203,7 +204,7 @@ fn damaged(risk: &Risk, of: fn(&Damage) -> Value<'_>) -> Value<'_> {
 }
 
 pub(super) static STANDINGS: Kept<Standing> =
-    Kept::new("standings", &["node", "start_ms", "end_ms", "standing"], "node, start_ms");
+    Kept::new("standings", &["node", "start_ms", "end_ms", "standing"], "node, start_ms, cluster NULLS FIRST");
 
 /// One column has all; the others are what rows are found by.
 impl Stored for Standing {
@@ -218,16 +219,23 @@ impl Stored for Standing {
         vec![(&self.node).into(), self.start_ms.into(), self.end_ms.into(), readable(self)]
     }
 
-    fn read(row: &SqliteRow) -> sqlx::Result<Self> {
+    fn read(row: Row<'_>) -> sqlx::Result<Self> {
         Cells::of(row).after(3).json()
     }
 }
 
-pub(super) static HOURS: Kept<RollUp> =
-    Kept::new("hours", &["node", "start_ms", "end_ms", "sums", "cluster"], "node, start_ms");
+pub(super) static HOURS: Kept<RollUp> = Kept::new(
+    "hours",
+    &["node", "start_ms", "end_ms", "sums", "cluster"],
+    "node, start_ms, cluster NULLS FIRST, end_ms",
+);
 
-pub(super) static DAYS: Kept<RollUp> =
-    Kept::new("days", &["node", "start_ms", "end_ms", "sums", "cluster"], "node, start_ms").without_window();
+pub(super) static DAYS: Kept<RollUp> = Kept::new(
+    "days",
+    &["node", "start_ms", "end_ms", "sums", "cluster"],
+    "node, start_ms, cluster NULLS FIRST, end_ms",
+)
+.without_window();
 
 /// As of [`Standing`]; node, time and cluster are told by their columns alone.
 impl Stored for RollUp {
@@ -245,7 +253,7 @@ impl Stored for RollUp {
         vec![node.into(), (*start_ms).into(), (*end_ms).into(), sums, cluster.as_ref().into()]
     }
 
-    fn read(row: &SqliteRow) -> sqlx::Result<Self> {
+    fn read(row: Row<'_>) -> sqlx::Result<Self> {
         let mut cells = Cells::of(row);
         let (node, start_ms, end_ms) = (cells.one()?, cells.one()?, cells.one()?);
         let sums: Sums = cells.json()?;

@@ -1,4 +1,5 @@
 //! What every implementation of [`Samples`], [`Ingest`] and [`Results`] must do; each runs this suite over its own, empty, store.
+//! `tests/tests/fleet_store` has this file too, for PostgreSQL.
 
 use goodput_testing::{advisory, interval, risk, standing};
 use goodput_verdict::{Class, Culprit, Energy, Forecast, Instance, Interval, Kind, Memory, Outlook, RollUp, Standing};

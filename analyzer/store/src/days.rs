@@ -11,6 +11,7 @@ use tracing::{error, warn};
 use super::checked::{self, Reading};
 use super::columns::{DAYS, IN_WINDOW, Stored as _, in_window};
 use super::database::Database;
+use super::row::Session;
 use super::writer::Writer;
 use super::{Place, ReadVerdicts as _, Store, StoreError, rollup};
 use goodput_exposition::sample::TimeMs;
@@ -46,15 +47,13 @@ const CUT: &str = "UPDATE rolled_days SET state = 0 WHERE start_ms < $1";
 
 const IS_ROLLED: &str = "EXISTS (SELECT 1 FROM rolled_days WHERE rolled_days.start_ms = $3 AND rolled_days.state = 2)";
 
-pub(super) const STATEMENTS: [&str; 10] = [CHANGED, ALL_CHANGED, NEXT, BEGIN, IS_BEGUN, CLEAR, NODES, END, FORGET, CUT];
-
 /// As `statements` of a table: the one that reads a day.
 pub(super) fn selection() -> String {
     DAYS.selection_where(IS_ROLLED)
 }
 
 /// The day of UTC that a time lies in.
-fn day_of(time: TimeMs) -> Range<TimeMs> {
+pub(super) fn day_of(time: TimeMs) -> Range<TimeMs> {
     let start = time.div_euclid(DAY_MS) * DAY_MS;
     start..start + DAY_MS
 }
@@ -83,13 +82,13 @@ pub(super) async fn forget(connection: &mut SqliteConnection, until: TimeMs) -> 
 }
 
 /// The roll-up of a day, one of each node; none where it is not rolled up, or cannot be read.
-async fn rolled(
-    connection: &mut SqliteConnection,
+pub(super) async fn rolled(
+    connection: &mut impl Session,
     reading: &mut Reading,
     day: &Range<TimeMs>,
 ) -> sqlx::Result<Option<Vec<RollUp>>> {
-    let query = sqlx::query(AssertSqlSafe(selection())).bind(day.start).bind(day.end).bind(day.start);
-    match reading.all(connection, &DAYS.table, query, (IN_WINDOW, &in_window(day)), RollUp::read).await {
+    let (sql, more) = (AssertSqlSafe(selection()), [day.start.into()]);
+    match reading.all(connection, &DAYS.table, sql, (IN_WINDOW, &in_window(day)), &more, RollUp::read).await {
         Ok(rows) => Ok(Some(rows).filter(|rows| !rows.is_empty() && reading.skipped.is_empty())),
         Err(error) if checked::is_damage(&error) => {
             warn!(%error, "the roll-up of a day cannot be read; its hours are read instead");
@@ -119,7 +118,7 @@ impl Store {
         loop {
             let mut reading = Reading::up_to(self.max_rows);
             let mut connection = self.reader().await?;
-            let found = rolled(&mut connection, &mut reading, &day).await;
+            let found = rolled(&mut *connection, &mut reading, &day).await;
             drop(connection);
             match self.end(found, &reading).await? {
                 Some(Some(rows)) => return Ok(rows),

@@ -1,10 +1,8 @@
 //! What destinations have of scheduled reports, in SQLite.
 
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
-
 use super::checked::{self, Table, Value};
 use super::results::read;
+use super::row::Row;
 use super::{Store, StoreError};
 use goodput_verdict::Delivered;
 
@@ -28,13 +26,7 @@ impl Store {
     /// What destinations have of this ISO week.
     pub async fn deliveries(&self, week: &str) -> Result<Vec<Delivered>, StoreError> {
         let of_week = ("week = $1", &[week.to_owned().into()] as &[Value<'static>]);
-        read!(self, |connection, reading| reading.all(
-            connection,
-            &TABLE,
-            sqlx::query(SELECT).bind(week),
-            of_week,
-            decode
-        ))
+        read!(self, |connection, reading| reading.all(connection, &TABLE, SELECT, of_week, &[], decode))
     }
 
     /// Notes what a destination has now. Noting the same again changes nothing.
@@ -44,19 +36,19 @@ impl Store {
             let mut transaction = database.begin().await?;
             let values: [Value<'_>; 5] =
                 [week.into(), row.version.into(), (&row.destination).into(), row.digest.into(), row.time_ms.into()];
-            checked::insert(&mut transaction, INSERT, &values, &[]).await?;
+            checked::insert(&mut *transaction, INSERT, &values, &[]).await?;
             transaction.commit().await
         };
         stored.await.map_err(|error| database.failed(error))
     }
 }
 
-fn decode(row: &SqliteRow) -> sqlx::Result<Delivered> {
+fn decode(row: Row<'_>) -> sqlx::Result<Delivered> {
     Ok(Delivered {
-        version: row.try_get("version")?,
-        destination: row.try_get("destination")?,
-        digest: row.try_get("digest")?,
-        time_ms: row.try_get("time_ms")?,
+        version: row.small("version")?,
+        destination: row.get("destination")?,
+        digest: row.small("digest")?,
+        time_ms: row.get("time_ms")?,
     })
 }
 

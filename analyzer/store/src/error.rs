@@ -164,6 +164,62 @@ pub enum StoreError {
         /// What SQLite said.
         error: sqlx::Error,
     },
+    /// PostgreSQL.
+    #[error("{server}: {error}")]
+    Server {
+        /// The database and its host.
+        server: String,
+        /// What it said.
+        error: sqlx::Error,
+    },
+    /// PostgreSQL did not answer.
+    #[error("{server}: no answer within {seconds} s")]
+    Silent {
+        /// The database and its host.
+        server: String,
+        /// How long it had.
+        seconds: u64,
+    },
+    /// PostgreSQL has no tables of ours.
+    #[error(
+        "{server}: no tables of goodput-analyzer; `goodput-analyzer migrate --database.url URL`, as their owner, makes them"
+    )]
+    NoSchema {
+        /// The database and its host.
+        server: String,
+    },
+    /// An earlier release made the tables.
+    #[error(
+        "{server}: its schema is {found}, this goodput-analyzer needs {known}; `goodput-analyzer migrate --database.url URL`, as the owner of the tables, upgrades it"
+    )]
+    OlderSchema {
+        /// The database and its host.
+        server: String,
+        /// Schema version found.
+        found: i64,
+        /// The version of this release.
+        known: i64,
+    },
+    /// A later release made the tables.
+    #[error("{server}: its schema is {found}, this goodput-analyzer knows {known}; upgrade goodput-analyzer")]
+    NewerSchema {
+        /// The database and its host.
+        server: String,
+        /// Schema version found.
+        found: i64,
+        /// Newest version known.
+        known: i64,
+    },
+    /// A role that is to be granted something is not there.
+    #[error(
+        "{server}: there is no role {role}; an administrator makes it with `CREATE ROLE {role} LOGIN PASSWORD '…'`, or name another with --database.worker-role and --database.reader-role"
+    )]
+    NoRole {
+        /// The database and its host.
+        server: String,
+        /// The role.
+        role: String,
+    },
     /// A read of more results than may be read at once.
     #[error("more than {max_rows} rows of verdicts, which is the limit reads.max_rows; choose a shorter period")]
     TooMuch {

@@ -1,4 +1,4 @@
-//! Events of jobs, in SQLite.
+//! Events of jobs.
 
 mod added;
 #[cfg(test)]
@@ -6,13 +6,14 @@ mod tests;
 
 use std::ops::Range;
 
-use sqlx::sqlite::SqliteRow;
-use sqlx::{Row, SqliteConnection};
+use sqlx::SqliteConnection;
 
 use super::checked::{self, Reading, Table, Value};
 use super::database::Database;
+use super::row::{Row, Session, small, unknown};
 use super::writer::panicked;
 use super::{Events, History, Progress, Store, StoreError, Taken};
+pub(super) use added::{Clear, add};
 use goodput_exposition::sample::TimeMs;
 use goodput_verdict::event::{Event, Place, RunId, Status, What, unjudged_from};
 
@@ -77,9 +78,9 @@ const SELECT_LAST: &str = "SELECT max(seq) FROM events";
 
 const NOTE_JUDGED: &str = "UPDATE events SET unjudged_ms = NULL WHERE unjudged_ms IS NOT NULL AND seq <= $1";
 
-const FORGET: &str = "DELETE FROM events WHERE time_ms < $1";
+pub(super) const FORGET: &str = "DELETE FROM events WHERE time_ms < $1";
 
-const FORGET_ATTEMPTS: &str = "DELETE FROM attempts WHERE last_ms < $1";
+pub(super) const FORGET_ATTEMPTS: &str = "DELETE FROM attempts WHERE last_ms < $1";
 
 pub(super) const STATEMENTS: [&str; 17] = [
     SELECT_ONE,
@@ -182,19 +183,16 @@ pub(super) async fn forget(transaction: &mut SqliteConnection, until: TimeMs) ->
 }
 
 pub(super) async fn select(
-    connection: &mut SqliteConnection,
+    connection: &mut impl Session,
     reading: &mut Reading,
     window: &Range<TimeMs>,
 ) -> sqlx::Result<History> {
     let mut history = History::default();
-    let runs = sqlx::query(SELECT_RUNS).bind(window.start).bind(window.end).fetch_all(&mut *connection).await?;
-    for run in &runs {
-        let run = RunId { cluster: run.try_get("cluster")?, name: run.try_get("run")? };
-        let query = sqlx::query(SELECT_OF_RUN).bind(&run.cluster).bind(&run.name);
-        history.events.extend(reading.all(connection, &TABLE, query, (OF_RUN, &of_run(&run)), decode).await?);
-        let query = sqlx::query(SELECT_ATTEMPTS).bind(&run.cluster).bind(&run.name);
-        let progress = reading.all(connection, &ATTEMPTS, query, (OF_RUN, &of_run(&run)), progress).await?;
-        history.progress.extend(progress);
+    for run in connection.all(SELECT_RUNS, &[window.start.into(), window.end.into()]).await? {
+        let run = RunId { cluster: run.row().get("cluster")?, name: run.row().get("run")? };
+        let among = (OF_RUN, &of_run(&run) as &[Value<'static>]);
+        history.events.extend(reading.all(connection, &TABLE, SELECT_OF_RUN, among, &[], decode).await?);
+        history.progress.extend(reading.all(connection, &ATTEMPTS, SELECT_ATTEMPTS, among, &[], progress).await?);
     }
     Ok(history)
 }
@@ -206,7 +204,7 @@ fn of_run(run: &RunId) -> [Value<'static>; 2] {
     [run.cluster.clone().into(), run.name.clone().into()]
 }
 
-async fn insert(connection: &mut SqliteConnection, event: &Event, unjudged_ms: Option<TimeMs>) -> sqlx::Result<()> {
+async fn insert(connection: &mut impl Session, event: &Event, unjudged_ms: Option<TimeMs>) -> sqlx::Result<()> {
     let Event { run, what, place, .. } = event;
     let (mut status, mut cost, mut submitted) = (None, None, None);
     match what {
@@ -237,62 +235,50 @@ async fn insert(connection: &mut SqliteConnection, event: &Event, unjudged_ms: O
     checked::insert(connection, INSERT, &values, &[unjudged_ms.into()]).await
 }
 
-fn progress(row: &SqliteRow) -> sqlx::Result<Progress> {
+fn progress(row: Row<'_>) -> sqlx::Result<Progress> {
     Ok(Progress {
-        run: RunId { cluster: row.try_get("cluster")?, name: row.try_get("run")? },
-        attempt: whole(row, "attempt")?,
-        first_ms: row.try_get("first_ms")?,
-        last_ms: row.try_get("last_ms")?,
-        last_step: row.try_get::<Option<i64>, _>("last_step")?.map(i64::cast_unsigned),
+        run: RunId { cluster: row.get("cluster")?, name: row.get("run")? },
+        attempt: row.small("attempt")?,
+        first_ms: row.get("first_ms")?,
+        last_ms: row.get("last_ms")?,
+        last_step: row.get::<Option<i64>>("last_step")?.map(i64::cast_unsigned),
     })
 }
 
-fn place(row: &SqliteRow) -> sqlx::Result<Place> {
+fn place(row: Row<'_>) -> sqlx::Result<Place> {
     Ok(Place {
-        node: row.try_get("node")?,
-        namespace: row.try_get("namespace")?,
-        pod: row.try_get("pod")?,
-        slurm_job: row.try_get("slurm_job")?,
+        node: row.get("node")?,
+        namespace: row.get("namespace")?,
+        pod: row.get("pod")?,
+        slurm_job: row.get("slurm_job")?,
     })
 }
 
-fn decode(row: &SqliteRow) -> sqlx::Result<Event> {
+fn decode(row: Row<'_>) -> sqlx::Result<Event> {
     Ok(Event {
-        id: row.try_get("id")?,
-        time_ms: row.try_get("time_ms")?,
-        run: RunId { cluster: row.try_get("cluster")?, name: row.try_get("run")? },
-        attempt: whole(row, "attempt")?,
-        rank: row.try_get::<Option<i64>, _>("rank")?.map(|rank| small("rank", rank)).transpose()?,
+        id: row.get("id")?,
+        time_ms: row.get("time_ms")?,
+        run: RunId { cluster: row.get("cluster")?, name: row.get("run")? },
+        attempt: row.small("attempt")?,
+        rank: row.get::<Option<i64>>("rank")?.map(|rank| small("rank", rank)).transpose()?,
         what: what(row)?,
         place: place(row)?,
     })
 }
 
-fn what(row: &SqliteRow) -> sqlx::Result<What> {
-    let step = || row.try_get::<i64, _>("step").map(i64::cast_unsigned);
-    Ok(match row.try_get("kind")? {
-        "start" => What::Start { submitted_ms: row.try_get("submitted_ms")? },
+fn what(row: Row<'_>) -> sqlx::Result<What> {
+    let step = || row.get::<i64>("step").map(i64::cast_unsigned);
+    Ok(match row.get::<&str>("kind")? {
+        "start" => What::Start { submitted_ms: row.get("submitted_ms")? },
         "step" => What::Step { step: step()? },
-        "checkpoint" => What::Checkpoint { step: step()?, seconds: row.try_get("seconds")? },
-        "evaluation" => What::Evaluation { seconds: row.try_get("seconds")? },
+        "checkpoint" => What::Checkpoint { step: step()?, seconds: row.get("seconds")? },
+        "evaluation" => What::Evaluation { seconds: row.get("seconds")? },
         "restore" => What::Restore { step: step()? },
         "end" => {
-            let name: &str = row.try_get("status")?;
+            let name: &str = row.get("status")?;
             let status = Status::ALL.iter().copied().find(|status| status.name() == name);
             What::End { status: status.ok_or_else(|| unknown("status", name))? }
         }
         kind => return Err(unknown("kind", kind)),
     })
-}
-
-fn whole(row: &SqliteRow, column: &str) -> sqlx::Result<u32> {
-    small(column, row.try_get(column)?)
-}
-
-fn small(column: &str, number: i64) -> sqlx::Result<u32> {
-    u32::try_from(number).map_err(|_| unknown(column, &number.to_string()))
-}
-
-fn unknown(column: &str, value: &str) -> sqlx::Error {
-    sqlx::Error::Decode(format!("unknown {column} {value}").into())
 }

@@ -1,12 +1,13 @@
-//! Intervals in SQLite, by whose they are.
+//! Intervals, by whose they are.
 
 use std::ops::Range;
 
-use sqlx::{AssertSqlSafe, SqliteConnection};
+use sqlx::AssertSqlSafe;
 
 use super::Whose;
-use super::checked::Reading;
+use super::checked::{Reading, Value};
 use super::columns::{IN_WINDOW, INTERVALS, Stored as _, in_window};
+use super::row::Session;
 use goodput_exposition::sample::TimeMs;
 use goodput_verdict::Interval;
 
@@ -18,8 +19,9 @@ const EXTENT: &str = "SELECT (SELECT min(start_ms) FROM intervals), (SELECT max(
                       WHERE start_ms > (SELECT max(start_ms) FROM intervals) - 3600000)";
 
 /// From the first to the last interval.
-pub(super) async fn extent(connection: &mut SqliteConnection) -> sqlx::Result<Option<Range<TimeMs>>> {
-    let (first, last): (Option<TimeMs>, Option<TimeMs>) = sqlx::query_as(EXTENT).fetch_one(connection).await?;
+pub(super) async fn extent(connection: &mut impl Session) -> sqlx::Result<Option<Range<TimeMs>>> {
+    let found = connection.one(EXTENT, &[]).await?;
+    let (first, last): (Option<TimeMs>, Option<TimeMs>) = (found.row().at(0)?, found.row().at(1)?);
     Ok(first.zip(last).map(|(first, last)| first..last))
 }
 
@@ -40,7 +42,7 @@ fn selection(columns: &[&str]) -> String {
 }
 
 pub(super) async fn select(
-    connection: &mut SqliteConnection,
+    connection: &mut impl Session,
     reading: &mut Reading,
     window: &Range<TimeMs>,
     whose: &Whose,
@@ -49,10 +51,10 @@ pub(super) async fn select(
     let values =
         [&whose.cluster, &whose.node, &whose.gpu, &whose.owner, &whose.run, &whose.account, &class, &whose.charged_to];
     let given = CONDITIONS.into_iter().zip(values).filter_map(|(column, value)| Some((column, value.clone()?)));
-    let (columns, values): (Vec<&str>, Vec<String>) = given.unzip();
-    let query = sqlx::query(AssertSqlSafe(selection(&columns))).bind(window.start).bind(window.end);
-    let query = values.into_iter().fold(query, sqlx::query::Query::bind);
-    let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
-    let query = query.bind(whose.limit.map_or(i64::MAX, number)).bind(number(whose.skip));
-    reading.all(connection, &INTERVALS.table, query, (IN_WINDOW, &in_window(window)), Interval::read).await
+    let (columns, mut more): (Vec<&str>, Vec<Value<'_>>) =
+        given.map(|(column, value)| (column, Value::from(value))).unzip();
+    let number = |count: usize| Value::from(i64::try_from(count).unwrap_or(i64::MAX));
+    more.extend([whose.limit.map_or(i64::MAX.into(), number), number(whose.skip)]);
+    let sql = AssertSqlSafe(selection(&columns));
+    reading.all(connection, &INTERVALS.table, sql, (IN_WINDOW, &in_window(window)), &more, Interval::read).await
 }

@@ -22,8 +22,6 @@ const SELECT_WINDOWS: &str = "SELECT start_ms, end_ms FROM windows WHERE start_m
 const NOTE_WINDOW: &str = "INSERT INTO windows (start_ms, end_ms) VALUES ($1, $2)
     ON CONFLICT (start_ms) DO UPDATE SET end_ms = excluded.end_ms";
 
-pub(super) const STATEMENTS: [&str; 5] = [SELECT, NOTE, NOTE_FIRST, SELECT_WINDOWS, NOTE_WINDOW];
-
 /// Where verdicts are; each has the time that it is about.
 pub(super) const TABLES: [&str; 6] = ["intervals", "advisories", "risks", "standings", "achieved", "hours"];
 

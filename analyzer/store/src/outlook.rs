@@ -1,4 +1,4 @@
-//! Risks, advisories and standings in SQLite.
+//! Risks, advisories and standings.
 
 use std::ops::Range;
 
@@ -7,11 +7,12 @@ use sqlx::SqliteConnection;
 use super::Place;
 use super::checked::Reading;
 use super::columns::{ADVISORIES, RISKS, STANDINGS};
+use super::row::Session;
 use goodput_exposition::sample::TimeMs;
 use goodput_verdict::{Outlook, Risk};
 
 pub(super) async fn select(
-    connection: &mut SqliteConnection,
+    connection: &mut impl Session,
     reading: &mut Reading,
     window: &Range<TimeMs>,
 ) -> sqlx::Result<Outlook> {
@@ -39,15 +40,19 @@ pub(super) fn misplaced(place: Place<'_>, window: &Range<TimeMs>, outlook: &Outl
     Some(format!("{what} of {entity} on {on} from {start} to {end}"))
 }
 
+/// An error where one of the risks is none.
+pub(super) fn check(outlook: &Outlook) -> sqlx::Result<()> {
+    let none = outlook.risks.iter().find(|risk| !risk.last.is_risk());
+    none.map_or(Ok(()), |Risk { last, .. }| Err(sqlx::Error::Encode(format!("{} is not at risk", last.entity).into())))
+}
+
 pub(super) async fn replace(
     connection: &mut SqliteConnection,
     place: Place<'_>,
     window: &Range<TimeMs>,
     outlook: &Outlook,
 ) -> sqlx::Result<()> {
-    if let Some(Risk { last, .. }) = outlook.risks.iter().find(|risk| !risk.last.is_risk()) {
-        return Err(sqlx::Error::Encode(format!("{} is not at risk", last.entity).into()));
-    }
+    check(outlook)?;
     ADVISORIES.replace(connection, window, Some(place), &outlook.advisories).await?;
     RISKS.replace(connection, window, Some(place), &outlook.risks).await?;
     STANDINGS.replace(connection, window, Some(place), &outlook.standings).await

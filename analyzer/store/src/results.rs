@@ -21,20 +21,17 @@ use super::{
 use goodput_exposition::sample::{Labels, TimeMs};
 use goodput_verdict::{Achieved, Interval, Outlook, RollUp};
 
-/// Every statement on results. SQLite and PostgreSQL understand them alike, which `tests/tests/postgres.rs` holds them to.
+/// Every statement on results that SQLite and PostgreSQL share, which `tests/tests/postgres.rs` holds them to.
 #[must_use]
 pub fn statements() -> Vec<String> {
     let kept = [INTERVALS.statements(), ADVISORIES.statements(), RISKS.statements()].into_iter();
     let kept =
         kept.chain([STANDINGS.statements(), ACHIEVED.statements(), HOURS.statements(), DAYS.statements()]).flatten();
-    let fixed =
-        delivery::STATEMENTS.iter().chain(&judged::STATEMENTS).chain(&events::STATEMENTS).chain(&rollup::STATEMENTS);
-    let fixed = fixed.chain(&days::STATEMENTS);
-    let fixed = kept.chain(fixed.map(|sql| (*sql).to_owned()));
-    let forgotten = judged::TABLES.into_iter().chain([judged::WINDOWS, DAYS.table.name]).map(judged::forget);
+    let fixed = delivery::STATEMENTS.iter().chain(&events::STATEMENTS);
     intervals::statements()
-        .chain(fixed)
-        .chain(forgotten)
+        .chain(kept)
+        .chain(fixed.map(|sql| (*sql).to_owned()))
+        .chain(judged::TABLES.map(judged::forget))
         .chain(judged::TABLES.map(judged::across))
         .chain([days::selection()])
         .collect()
@@ -56,7 +53,7 @@ impl ReadVerdicts for Store {
     async fn extent(&self) -> Result<Option<Range<TimeMs>>, StoreError> {
         loop {
             let mut connection = self.reader().await?;
-            let found = intervals::extent(&mut connection).await;
+            let found = intervals::extent(&mut *connection).await;
             drop(connection);
             if let Some(found) = self.end(found, &Reading::default()).await? {
                 return Ok(found);
@@ -368,7 +365,7 @@ async fn replace_node(
 }
 
 /// The first that does not belong to the node and window, in words.
-fn misplaced(window: &Range<TimeMs>, new: &Replacement<'_>) -> Option<String> {
+pub(super) fn misplaced(window: &Range<TimeMs>, new: &Replacement<'_>) -> Option<String> {
     let is_placed = |i: &Interval| Place::new(&i.cluster, &i.node) == new.place;
     let outside = |i: &&Interval| !is_placed(i) || i.start_ms < window.start || i.end_ms > window.end;
     let interval = new.intervals.unwrap_or_default().iter().find(outside).map(|interval| {

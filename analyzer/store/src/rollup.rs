@@ -10,6 +10,7 @@ use super::checked::{self, Reading};
 use super::columns::{HOURS, IN_WINDOW, Stored as _, in_window};
 use super::database::Database;
 use super::intervals;
+use super::row::Session;
 use super::writer::Writer;
 use super::{Embedded as _, Store, StoreError, Whose, days};
 use goodput_exposition::sample::TimeMs;
@@ -28,8 +29,6 @@ const NOTE_FROM: &str = "UPDATE rolled_up SET from_ms = $1";
 const NOTE_END: &str = "DELETE FROM rolled_up";
 
 const LAST_BEFORE: &str = "SELECT max(start_ms) FROM intervals WHERE start_ms < $1";
-
-pub(super) const STATEMENTS: [&str; 4] = [SELECT_FROM, NOTE_FROM, NOTE_END, LAST_BEFORE];
 
 /// The roll-up of verdicts of an earlier release, from the newest hour to the oldest.
 #[derive(Debug)]
@@ -58,7 +57,7 @@ impl Rolling {
 }
 
 /// Since when intervals are rolled up; none when all are.
-async fn rolled_from(connection: &mut SqliteConnection) -> sqlx::Result<Option<TimeMs>> {
+pub(super) async fn rolled_from(connection: &mut SqliteConnection) -> sqlx::Result<Option<TimeMs>> {
     sqlx::query_scalar(SELECT_FROM).fetch_optional(connection).await
 }
 
@@ -75,12 +74,24 @@ pub(super) async fn select(
         hours = folded(connection, reading, &(window.start..from), node).await?;
     }
     let rest = from..window.end;
-    let columns: &[&str] = if node.is_some() { &["node"] } else { &[] };
-    let query = sqlx::query(AssertSqlSafe(HOURS.selection(columns))).bind(rest.start).bind(rest.end);
-    let query = node.into_iter().fold(query, sqlx::query::Query::bind);
-    let rows = reading.all(connection, &HOURS.table, query, (IN_WINDOW, &in_window(&rest)), RollUp::read).await?;
-    hours.extend(if is_bad(reading) { folded(connection, reading, &rest, node).await? } else { rows });
+    hours.extend(stored(connection, reading, &rest, node).await?);
     Ok(hours)
+}
+
+/// The roll-up of a window that was rolled up, or that of one node. Bad rows are folded from the intervals.
+pub(super) async fn stored(
+    connection: &mut impl Session,
+    reading: &mut Reading,
+    window: &Range<TimeMs>,
+    node: Option<&str>,
+) -> sqlx::Result<Vec<RollUp>> {
+    let (columns, more): (&[&str], _) = match node {
+        Some(node) => (&["node"], vec![node.into()]),
+        None => (&[], Vec::new()),
+    };
+    let sql = AssertSqlSafe(HOURS.selection(columns));
+    let rows = reading.all(connection, &HOURS.table, sql, (IN_WINDOW, &in_window(window)), &more, RollUp::read).await?;
+    if is_bad(reading) { folded(connection, reading, window, node).await } else { Ok(rows) }
 }
 
 /// Are some roll-ups not as they were written? Their intervals say the same.
@@ -88,8 +99,8 @@ fn is_bad(reading: &Reading) -> bool {
     reading.skipped.iter().any(|skipped| std::ptr::eq(skipped.table, &raw const HOURS.table))
 }
 
-async fn folded(
-    connection: &mut SqliteConnection,
+pub(super) async fn folded(
+    connection: &mut impl Session,
     reading: &mut Reading,
     window: &Range<TimeMs>,
     node: Option<&str>,

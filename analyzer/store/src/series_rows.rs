@@ -51,7 +51,7 @@ pub(super) fn json(labels: &Labels) -> sqlx::Result<String> {
 }
 
 /// What [`json`] made.
-fn labels(json: &str) -> Result<Labels, String> {
+pub(super) fn labels(json: &str) -> Result<Labels, String> {
     let pairs: BTreeMap<String, String> = serde_json::from_str(json).map_err(|error| error.to_string())?;
     Ok(Labels::new(pairs))
 }

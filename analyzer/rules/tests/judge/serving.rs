@@ -131,17 +131,18 @@ fn several_servers_of_one_owner_have_no_clock_together() {
 
 #[test]
 fn a_job_that_trains_between_two_calls_of_its_server_is_no_server() {
-    let owner = [("owner", "ml/llm-0")];
-    let written = series("goodput_cgroup_io_written_bytes_total", &[owner[0], ("node", "n1")], |t| {
-        let saves =
-            (t / MINUTE).min(9) as f64 + if t >= 10 * MINUTE { (t - 10 * MINUTE) as f64 / 6e4 * 1e3 } else { 0.0 };
-        saves * 6e6
-    });
     let device = [("UUID", "GPU-1"), ("pod", "llm-0"), ("namespace", "ml"), ("node", "n1")];
-    let stops = series("DCGM_FI_PROF_GR_ENGINE_ACTIVE", &device, |t| if t / MINUTE == 11 { 0.0 } else { 0.95 });
     let used = series("DCGM_FI_DEV_FB_USED", &device, |_| 70_000.0);
-    let judged = told([stops, used, written].into_iter().chain(vllm(0.0, 0.0, 0.0)));
-    assert!(judged.contains_key("checkpoint") && !judged.contains_key("no_demand"), "{judged:?}");
+    let with = |busy: f64| {
+        let works = series("DCGM_FI_PROF_GR_ENGINE_ACTIVE", &device, move |_| busy);
+        let throttled = [
+            counter("container_pressure_cpu_waiting_seconds_total", &[], 0.9),
+            counter("container_cpu_usage_seconds_total", &[], 6.0),
+        ];
+        told([works, used.clone()].into_iter().chain(throttled).chain(vllm(0.0, 0.0, 0.0)))
+    };
+    assert_eq!(with(0.6), of([("dataloader_cpu", 0.4), ("productive", 0.6)]));
+    assert_eq!(with(0.05), of([("no_demand", 0.95), ("productive", 0.05)]), "a server at rest");
 }
 
 #[test]

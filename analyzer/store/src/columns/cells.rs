@@ -1,10 +1,9 @@
-//! A row on its way out of SQLite, column by column.
+//! A row on its way out of a database, column by column.
 
 use serde::de::DeserializeOwned;
-use sqlx::sqlite::SqliteRow;
-use sqlx::{Column as _, Decode, Row, Sqlite, Type};
 
 use crate::checked::Value;
+use crate::row::{Cell, Row, small, unknown};
 
 /// What one or more columns hold.
 pub(crate) trait Field: Sized {
@@ -17,12 +16,12 @@ pub(crate) trait Field: Sized {
 
 /// The columns of a row that are still to be taken.
 pub(crate) struct Cells<'r> {
-    row: &'r SqliteRow,
+    row: Row<'r>,
     next: usize,
 }
 
 impl<'r> Cells<'r> {
-    pub(crate) fn of(row: &'r SqliteRow) -> Self {
+    pub(crate) fn of(row: Row<'r>) -> Self {
         Self { row, next: 0 }
     }
 
@@ -36,10 +35,16 @@ impl<'r> Cells<'r> {
     }
 
     /// What one column holds.
-    pub(crate) fn one<T: Decode<'r, Sqlite> + Type<Sqlite>>(&mut self) -> sqlx::Result<T> {
+    pub(crate) fn one<T: Cell<'r>>(&mut self) -> sqlx::Result<T> {
         let place = self.next;
         self.next += 1;
-        self.row.try_get(place)
+        self.row.at(place)
+    }
+
+    /// A number that is not negative and not large, or none.
+    pub(crate) fn small(&mut self) -> sqlx::Result<Option<u32>> {
+        let name = self.row.name(self.next);
+        self.one::<Option<i64>>()?.map(|number| small(name, number)).transpose()
     }
 
     /// The one of all that the column names.
@@ -47,7 +52,7 @@ impl<'r> Cells<'r> {
         let column = self.next;
         let wanted: &str = self.one()?;
         let found = all.iter().copied().find(|one| name(*one) == wanted);
-        found.ok_or_else(|| sqlx::Error::Decode(format!("unknown {} {wanted}", self.row.column(column).name()).into()))
+        found.ok_or_else(|| unknown(self.row.name(column), wanted))
     }
 
     pub(crate) fn json<T: DeserializeOwned>(&mut self) -> sqlx::Result<T> {

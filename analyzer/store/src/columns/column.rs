@@ -1,8 +1,7 @@
 //! What a column is.
 
-use sqlx::sqlite::SqliteRow;
-
 use crate::checked::Value;
+use crate::row::Row;
 
 /// What the cells of a column hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +43,7 @@ pub trait Stored: Sized + 'static {
     fn values(&self) -> Vec<Value<'_>>;
 
     /// What [`Stored::values`] gave, by a row that begins with these columns.
-    fn read(row: &SqliteRow) -> sqlx::Result<Self>;
+    fn read(row: Row<'_>) -> sqlx::Result<Self>;
 }
 
 /// The columns of a file, where they are among those of the table, and their names in the file: those of the names `first`

@@ -81,7 +81,7 @@ impl Field for Option<Instance> {
     }
 
     fn take(cells: &mut Cells<'_>) -> sqlx::Result<Self> {
-        let (id, profile) = (cells.one::<Option<u32>>()?, cells.one());
+        let (id, profile) = (cells.small()?, cells.one());
         id.map(|id| Ok(Instance { id, profile: profile? })).transpose()
     }
 }
@@ -93,7 +93,7 @@ impl Field for Option<Version> {
     }
 
     fn take(cells: &mut Cells<'_>) -> sqlx::Result<Self> {
-        let (rule, rules): (Option<u32>, Option<u32>) = (cells.one()?, cells.one()?);
+        let (rule, rules) = (cells.small()?, cells.small()?);
         Ok(rule.zip(rules).map(|(rule, rules)| Version { rule, rules }))
     }
 }

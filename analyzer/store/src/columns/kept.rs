@@ -9,6 +9,7 @@ use sqlx::{AssertSqlSafe, SqliteConnection};
 use super::{Stored, Value};
 use crate::Place;
 use crate::checked::{self, Reading, Table};
+use crate::row::Session;
 use goodput_exposition::sample::TimeMs;
 
 /// The rows of a window, in any table that has windows. No row ends before it starts, so the second condition leaves none
@@ -72,12 +73,12 @@ impl<T: Stored> Kept<T> {
 
     pub(crate) async fn select(
         &'static self,
-        connection: &mut SqliteConnection,
+        connection: &mut impl Session,
         reading: &mut Reading,
         window: &Range<TimeMs>,
     ) -> sqlx::Result<Vec<T>> {
-        let query = sqlx::query(AssertSqlSafe(self.selection(&[]))).bind(window.start).bind(window.end);
-        reading.all(connection, &self.table, query, (IN_WINDOW, &in_window(window)), T::read).await
+        let sql = AssertSqlSafe(self.selection(&[]));
+        reading.all(connection, &self.table, sql, (IN_WINDOW, &in_window(window)), &[], T::read).await
     }
 
     /// Replaces what there is of a window, or of one node in it.
