@@ -34,7 +34,9 @@ fn main() -> ExitCode {
 /// Logs to standard error; standard output is for reports.
 fn log(global: &Global) {
     // How long a statement took is nothing to act on: the report of a large fleet reads for more than a second.
+    // sqlx writes a line of ~/.pgpass that it does not understand into the log, and the line may be a password.
     let others = if global.log_level == "error" { "error" } else { "warn,sqlx::query=error" };
+    let others = format!("{others},sqlx_postgres::options::pgpass=off");
     let level = &global.log_level;
     let crates = ["goodput_analyzer", "goodput_engine", "goodput_rules", "goodput_store", "goodput_web"];
     let ours = crates.map(|name| format!("{name}={level}"));

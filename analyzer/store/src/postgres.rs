@@ -74,7 +74,8 @@ impl Postgres {
     pub async fn look(address: &Address) -> Result<Self, StoreError> {
         // A connection that the pool replaced would begin another transaction, of another instant.
         let one = PgPoolOptions::new().max_connections(1).max_lifetime(None).idle_timeout(None);
-        let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+        let begin =
+            "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL idle_in_transaction_session_timeout = 0";
         let begun = one.after_connect(move |connection, _| {
             Box::pin(async move { sqlx::raw_sql(begin).execute(connection).await.map(drop) })
         });

@@ -138,7 +138,10 @@ fn kernels(cell: &Cell<'_>, t: &Thresholds) -> Option<f64> {
 struct Near<'a>(Vec<Cell<'a>>);
 
 impl<'a> Near<'a> {
+    /// Those that are no further than this, and the next one to either side however long cells are.
     fn of(cell: &Cell<'a>, seconds: f64) -> Self {
+        let span = &cell.node.cells[cell.index];
+        let seconds = seconds.max((span.end - span.start) as f64 / 1000.0);
         let cells = cell.node.around(cell.index, seconds).map(|index| Cell { index, ..*cell });
         Self(cells.filter(|near| near.is_held_by_owner()).collect())
     }

@@ -124,7 +124,8 @@ fn check(url: &str) -> Result<(), AddressError> {
     let rest = rest.ok_or(AddressError::Expected)?;
     let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
     let user = place.rsplit_once('@').map_or("", |(user, _)| user);
-    if user.contains(':') {
+    // A password may have a question mark, and what looks like parameters is the rest of it.
+    if user.contains(':') || query.contains('@') {
         return Err(AddressError::HasPassword);
     }
     for name in query.split('&').filter_map(|pair| pair.split('=').next()).filter(|name| !name.is_empty()) {

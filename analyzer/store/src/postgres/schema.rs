@@ -69,7 +69,9 @@ pub async fn migrate(address: &Address, roles: &Roles) -> Result<(), StoreError>
         }
     }
     MIGRATIONS.run(&mut connection).await.map_err(|error| failed(error.into()))?;
-    for sql in grants(roles) {
+    let sql = "SELECT quote_ident(current_schema())";
+    let schema: String = sqlx::query_scalar(sql).fetch_one(&mut connection).await.map_err(failed)?;
+    for sql in grants(roles, &schema) {
         sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await.map_err(failed)?;
     }
     // The lock ends with the connection.
@@ -87,11 +89,12 @@ async fn lock(connection: &mut PgConnection) -> sqlx::Result<()> {
 }
 
 /// What the roles are granted.
-fn grants(roles: &Roles) -> Vec<String> {
+fn grants(roles: &Roles, schema: &str) -> Vec<String> {
     let quoted = |role: &str| format!("\"{}\"", role.replace('"', "\"\""));
     let (worker, reader) = (quoted(&roles.worker), quoted(&roles.reader));
     let (tables, functions) = (TABLES.join(", "), FUNCTIONS.join(", "));
     vec![
+        format!("GRANT USAGE ON SCHEMA {schema} TO {worker}, {reader}"),
         format!("GRANT SELECT ON {tables}, _sqlx_migrations TO {worker}, {reader}"),
         format!("GRANT INSERT, UPDATE, DELETE ON {tables} TO {worker}"),
         format!("GRANT EXECUTE ON FUNCTION {functions} TO {worker}"),

@@ -12,13 +12,18 @@ use crate::columns::IN_WINDOW;
 use crate::writer::panicked;
 use crate::{StoreError, events};
 use goodput_exposition::sample::TimeMs;
-use goodput_verdict::DAY_MS;
+use goodput_verdict::{DAY_MS, HOUR_MS};
 
 /// A transaction waits for locks for seconds, and no statement of it takes longer than a minute. A process that stops
 /// inside of one does not hold its locks for longer.
 pub(super) const LIMITS: &str =
     "SELECT set_config('lock_timeout', '5s', TRUE), set_config('statement_timeout', '60s', TRUE),
     set_config('idle_in_transaction_session_timeout', '60s', TRUE)";
+
+/// Writers of one hour take turns: a deletion does not see the rows that another transaction is about to commit. The first number
+/// is our own.
+const TAKE_TURNS: &str =
+    "SELECT pg_advisory_xact_lock(7449, hour::INT) FROM generate_series($1::BIGINT, $2::BIGINT) AS hour";
 
 const MAKE_PARTITIONS: &str = "SELECT goodput_make_partitions($1, $2)";
 
@@ -28,8 +33,8 @@ const DROP_PARTITIONS: &str = "SELECT goodput_drop_partitions($1)";
 const NOTE_WINDOW: &str = "INSERT INTO windows (cluster, start_ms, end_ms, due_ms, done, read_until_ms)
     SELECT cluster, $2::BIGINT, $3::BIGINT, $3::BIGINT, CASE WHEN $4::BIGINT >= $3::BIGINT THEN 1 ELSE 0 END, $4::BIGINT
     FROM unnest($1::TEXT[]) AS of (cluster)
-    ON CONFLICT (cluster, start_ms) DO UPDATE SET end_ms = excluded.end_ms, read_until_ms = excluded.read_until_ms,
-        done = CASE WHEN $4 >= $3 THEN windows.wanted ELSE windows.done END";
+    ON CONFLICT (cluster, start_ms) DO UPDATE SET end_ms = excluded.end_ms,
+        read_until_ms = greatest(windows.read_until_ms, excluded.read_until_ms)";
 
 const JUDGED: &str = "SELECT start_ms, min(read_until_ms) FROM windows
     WHERE start_ms >= $1 AND start_ms < $2 AND read_until_ms IS NOT NULL GROUP BY start_ms";
@@ -43,8 +48,9 @@ const NOTE_CHANGED: &str = "INSERT INTO rolled_days (start_ms, state)
 pub(super) const CLEAR_DAYS: &str = "DELETE FROM days WHERE start_ms >= $1 AND start_ms < $2";
 
 /// The statements of this folder that are not made of columns.
-pub(super) const STATEMENTS: [&str; 13] = [
+pub(super) const STATEMENTS: [&str; 14] = [
     LIMITS,
+    TAKE_TURNS,
     MAKE_PARTITIONS,
     DROP_PARTITIONS,
     NOTE_WINDOW,
@@ -220,6 +226,8 @@ impl Change {
         }
         let mut transaction = connection.begin().await?;
         sqlx::query(LIMITS).execute(&mut *transaction).await?;
+        let hours = start.div_euclid(HOUR_MS)..=end.saturating_sub(1).max(start).div_euclid(HOUR_MS);
+        sqlx::query(TAKE_TURNS).bind(hours.start()).bind(hours.end()).execute(&mut *transaction).await?;
         for replaced in &self.tables {
             replaced.write(&mut transaction).await?;
         }
