@@ -1,14 +1,12 @@
 //! What is written and read: the contract of stores, events, and what a window costs.
 
-use std::time::Instant;
-
 use goodput_store::postgres::Postgres;
 use goodput_store::{Events as _, Options, Place, ReadVerdicts as _, Replacement, Results as _, Store, StoreError};
 use goodput_testing::{event, interval, saved, standing};
 use goodput_tests::postgres::Postgres as Server;
 use goodput_verdict::{Class, HOUR_MS, Interval, Outlook, RollUp};
+use sqlx::Connection as _;
 use sqlx::postgres::PgConnection;
-use sqlx::{Connection as _, Executor as _};
 
 use super::verdicts::{HOURS, MONDAY, events};
 use super::{address, contract, migrated, prepared, psql, roles};
@@ -187,46 +185,19 @@ async fn statements_of_a_window_do_not_grow_with_its_rows() {
     store.close().await;
 }
 
-/// 100 nodes, unless `GOODPUT_FLEET_GPUS` says otherwise.
-fn nodes() -> usize {
-    std::env::var("GOODPUT_FLEET_GPUS").map_or(100, |gpus| gpus.parse::<usize>().unwrap() / 8)
-}
-
-/// The target is a tenth of the time of writing row by row to the same server, in a release build.
+/// A deletion does not see the rows that another transaction is about to commit.
 #[tokio::test]
-async fn a_window_by_copy_and_its_rows_one_by_one() {
+async fn two_writers_of_one_window_leave_its_rows_once() {
     let server = migrated().await;
-    let store = Postgres::connect(&address(&server, "goodput_worker")).await.unwrap();
-    let window = window_of(nodes());
-    store_window(&store, &window).await;
-    let begun = Instant::now();
-    store_window(&store, &window).await;
-    let copied = begun.elapsed();
+    let writers = [0, 1].map(|_| address(&server, "goodput_worker"));
+    let (one, other) = (Postgres::connect(&writers[0]).await.unwrap(), Postgres::connect(&writers[1]).await.unwrap());
+    let window = window_of(100);
+    tokio::join!(store_window(&one, &window), store_window(&other, &window));
     let mut connection = PgConnection::connect(&server.url("postgres", "fleet")).await.unwrap();
-    connection.execute("CREATE TABLE by_row (LIKE intervals INCLUDING ALL)").await.unwrap();
-    let intervals: Vec<&Interval> = window.iter().flat_map(|(_, all)| all).collect();
-    let begun = Instant::now();
-    let mut transaction = connection.begin().await.unwrap();
-    for i in &intervals {
-        let sql = "INSERT INTO by_row (node, start_ms, end_ms, gpu, model, owner, class, ms, confidence, busy_signal,
-            evidence, missing, run, account, cluster, checksum)
-            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)";
-        let (evidence, missing) =
-            (serde_json::to_string(&i.evidence).unwrap(), serde_json::to_string(&i.missing).unwrap());
-        let row = sqlx::query(sql).bind(&i.node).bind(i.start_ms).bind(i.end_ms).bind(&i.gpu).bind(&i.model);
-        let row = row.bind(&i.owner).bind(i.class.name()).bind(i.ms).bind(i.confidence).bind(&i.busy_signal);
-        let row = row.bind(evidence).bind(missing).bind(&i.run).bind(&i.account).bind(&i.cluster).bind(1_i64);
-        row.execute(&mut *transaction).await.unwrap();
-    }
-    transaction.commit().await.unwrap();
-    let by_row = begun.elapsed();
-    // The other way of writing makes no roll-up.
-    let begun = Instant::now();
-    let rolled_up: usize = window.iter().map(|(_, all)| RollUp::fold(all).len()).sum();
-    let folded = begun.elapsed();
-    println!(
-        "{} intervals: {copied:.2?} by COPY with {rolled_up} roll-ups (folding takes {folded:.2?}), {by_row:.2?} row by row",
-        intervals.len()
-    );
-    store.close().await;
+    let sql = "SELECT (SELECT count(*) FROM intervals), (SELECT count(*) FROM hours)";
+    let rows: (i64, i64) = sqlx::query_as(sql).fetch_one(&mut connection).await.unwrap();
+    assert_eq!(rows, (1600, 100), "two verdicts of eight GPUs, and a roll-up, for each node");
+    connection.close().await.unwrap();
+    one.close().await;
+    other.close().await;
 }

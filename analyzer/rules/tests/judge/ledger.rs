@@ -132,13 +132,17 @@ fn series_of(shape: &Shape, steps: &[(i64, f64)], start: TimeMs, lively: f64) ->
 fn series() -> impl Strategy<Value = Vec<Series>> {
     let samples = prop_oneof![1 => prop::collection::vec(step(), 2..100), 3 => prop::collection::vec(step(), 100..300)];
     let one = (prop::bool::weighted(0.98), liveliness(), 0i64..3_000, samples);
-    // Some nodes have an exporter of GPUs and nothing else.
-    (prop::bool::weighted(0.9), prop::collection::vec(one, SHAPES.len())).prop_map(|(watched, all)| {
+    // Some nodes have an exporter of GPUs and nothing else; some jobs are servers that report how long they had requests.
+    let kinds = (prop::bool::weighted(0.9), prop::bool::weighted(0.3));
+    (kinds, prop::collection::vec(one, SHAPES.len())).prop_map(|((watched, serves), all)| {
         let is_of_host = |name: &str| {
             ["goodput_node_", "goodput_pressure_", "goodput_cgroup_"].iter().any(|start| name.starts_with(start))
         };
         let present = SHAPES.iter().chain(CUT).zip(all.iter().cycle()).filter(|(_, (present, ..))| *present);
+        let is_clock =
+            |name: &str| name.starts_with("sglang:") || name.starts_with("vllm:") && !name.contains("num_requests");
         let present = present.filter(|((name, ..), _)| watched || !is_of_host(name));
+        let present = present.filter(|((name, ..), _)| serves || !is_clock(name));
         present.map(|(shape, (_, lively, start, steps))| series_of(shape, steps, start * 1000, *lively)).collect()
     })
 }
