@@ -265,11 +265,13 @@ BEGIN
             child := parent || '_' || to_char(to_timestamp(start / 1000) AT TIME ZONE 'UTC', 'YYYYMMDD');
             IF to_regclass(child) IS NULL THEN
                 PERFORM pg_advisory_xact_lock(7449633602170);
-                IF to_regclass(child) IS NULL THEN
+                BEGIN
                     EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING ALL)', child, parent);
                     EXECUTE format('ALTER TABLE %I ATTACH PARTITION %I FOR VALUES FROM (%s) TO (%s)',
                         parent, child, start, start + week);
-                END IF;
+                EXCEPTION WHEN duplicate_table THEN
+                    NULL; -- Another writer made it meanwhile: waiting for the lock does not renew what is cached of the catalogue.
+                END;
             END IF;
         END LOOP;
         start := start + week;
