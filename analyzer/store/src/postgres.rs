@@ -18,6 +18,7 @@ pub use write::Counted;
 use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -76,8 +77,15 @@ impl Postgres {
         let one = PgPoolOptions::new().max_connections(1).max_lifetime(None).idle_timeout(None);
         let begin =
             "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL idle_in_transaction_session_timeout = 0";
+        let was_begun = Arc::new(AtomicBool::new(false));
         let begun = one.after_connect(move |connection, _| {
-            Box::pin(async move { sqlx::raw_sql(begin).execute(connection).await.map(drop) })
+            let is_another = was_begun.swap(true, Ordering::Relaxed);
+            Box::pin(async move {
+                if is_another {
+                    return Err(sqlx::Error::Protocol("the connection was lost while results were read".to_owned()));
+                }
+                sqlx::raw_sql(begin).execute(connection).await.map(drop)
+            })
         });
         Self::open(address, begun).await
     }

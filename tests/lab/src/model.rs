@@ -376,7 +376,7 @@ impl Machine {
         }
     }
 
-    /// One tick of a GPU of the job, of which a server has made this.
+    /// One tick of a GPU of the job, for which a server has made this.
     fn step(&mut self, gpu: usize, phase: &Phase, saves: bool, served: &Tick) {
         let tick = if self.serving.is_some() {
             serve::spent(served, phase, self.depth(gpu, phase))

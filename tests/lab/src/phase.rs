@@ -173,7 +173,7 @@ pub struct Phase {
     pub mig: Vec<String>,
     /// Does the server tell of its requests?
     pub tells_requests: bool,
-    /// The job is this inference server, on all its GPUs at once; it has no loader, and tells of its requests.
+    /// The job is this inference server, on all its GPUs at once; it has no loader, and reports its requests.
     pub server: Option<Server>,
     /// Seconds of every minute in which a job without loader runs a kernel that does next to nothing.
     pub poke: f64,

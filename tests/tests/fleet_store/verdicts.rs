@@ -87,7 +87,7 @@ fn achieved(hour: i64) -> Achieved {
     }
 }
 
-/// What a run reported: two attempts, of which the second repeats steps.
+/// What a run reported: two attempts; the second repeats steps.
 pub(super) fn events() -> Vec<Event> {
     let at = |hour: i64| (MONDAY + hour) * HOUR_MS;
     vec![

@@ -25,7 +25,8 @@ pub(super) struct Split {
 struct Active {
     least: f64,
     most: f64,
-    confidence: f64,
+    /// Does the engine itself count it?
+    is_counted: bool,
     formula: &'static str,
 }
 
@@ -79,7 +80,7 @@ pub(super) fn split(cell: &Cell<'_>, t: &Thresholds) -> Option<Split> {
     let in_front = late.map_or(0.0, |front| (1.0 - most) * at_least_one(front.value));
     // Stages of a pipeline take turns: their engine works for as long as all of them together.
     let take_turns = gpus.len() > 1 && gpus.iter().sum::<f64>() <= active.least;
-    let is_late = active.is_exact() && near.schedules_alone(t) && !take_turns;
+    let is_late = active.is_counted && near.schedules_alone(t) && !take_turns;
     let between = Some(active.least - working).filter(|gap| is_late && *gap >= t.server_host_ratio);
     let in_doubt = far.front_by_counts().map_or(0.0, |front| (1.0 - most) * at_least_one(front));
     // What each takes of the time without kernels around, it takes of the cell's.
@@ -87,14 +88,14 @@ pub(super) fn split(cell: &Cell<'_>, t: &Thresholds) -> Option<Split> {
     Some(Split {
         without_requests: of_cell((1.0 - most - in_front - in_doubt).max(0.0)),
         on_the_host: of_cell(between.unwrap_or_default() + in_front),
-        confidence: active.confidence,
+        confidence: if active.is_counted { COUNTED } else { INFERRED },
         active: Fact { signal: active.formula, unit: "ratio", value: most, threshold: working },
         front: late,
     })
 }
 
-/// The share of time with one at least where there are so many in the mean, of a queue (Jackson 1957): whether another queue has
-/// one then or not.
+/// The share of time in which a queue has one request at least, by their mean (Jackson 1957): whether another queue has one then
+/// or not.
 fn at_least_one(mean: f64) -> f64 {
     mean / (1.0 + mean)
 }
@@ -112,13 +113,6 @@ fn binomial_tail(n: u32, k: u32, p: f64) -> f64 {
         ways * p.powf(f64::from(i)) * (1.0 - p).powf(f64::from(n - i))
     };
     1.0 - (0..k).map(term).sum::<f64>()
-}
-
-impl Active {
-    /// Is it counted by the engine itself?
-    fn is_exact(&self) -> bool {
-        self.confidence == COUNTED
-    }
 }
 
 /// Requests that the server's CPU side holds outside the engine, in the mean (Little's law).
@@ -146,7 +140,7 @@ impl<'a> Near<'a> {
         Self(cells.filter(|near| near.is_held_by_owner()).collect())
     }
 
-    /// The mean over the cells that tell.
+    /// The mean over the cells that have it.
     fn mean(&self, of: impl Fn(&Cell<'a>) -> Option<f64>) -> Option<f64> {
         let told: Vec<f64> = self.0.iter().filter_map(of).collect();
         (!told.is_empty()).then(|| told.iter().sum::<f64>() / told.len() as f64)
@@ -170,7 +164,7 @@ impl<'a> Near<'a> {
         self.read(Signal::ServerTokens).filter(|tokens| *tokens == 0.0)?;
         let prefill = self.read(Signal::ServerPrefillTime)?;
         let formula = Signal::ServerPrefillTime.name();
-        Some(Active { least: 0.0, most: prefill.min(1.0), confidence: INFERRED, formula })
+        Some(Active { least: 0.0, most: prefill.min(1.0), is_counted: false, formula })
     }
 
     /// At any time with a request in the engine at least one is open: the mean of those that are (Little's law) bounds it. They
@@ -179,11 +173,10 @@ impl<'a> Near<'a> {
         let open = self.read(Signal::ServerRequestTime).filter(|_| self.seconds() >= 2.0 * t.server_far_seconds)?;
         self.read(Signal::JobRequestsOpen)?;
         let formula = Signal::ServerRequestTime.name();
-        Some(Active { least: 0.0, most: open.min(1.0), confidence: INFERRED, formula })
+        Some(Active { least: 0.0, most: open.min(1.0), is_counted: false, formula })
     }
 
-    /// Were requests open at so many scrapes that it is next to impossible, had the engine had some for this share of the time
-    /// alone? A server that hangs does no step, and one that waits for the memory of another has none to do.
+    /// Were requests open at more scrapes than chance allows, if the engine had some for this share of the time alone? A server that hangs does no step, and one that waits for the memory of another has none to do.
     fn has_requests_beyond(&self, share: f64) -> bool {
         let least = |cell: &Cell<'_>, signal| cell.read(signal).map_or(0.0, |requests| requests.min);
         let (mut scrapes, mut open) = (0, 0);
@@ -200,7 +193,7 @@ impl<'a> Near<'a> {
     fn by_idleness(&self) -> Option<Active> {
         let active = 1.0 - self.read(Signal::ServerIdle)?.min(1.0);
         let formula = Signal::ServerIdle.name();
-        Some(Active { least: active, most: active, confidence: COUNTED, formula })
+        Some(Active { least: active, most: active, is_counted: true, formula })
     }
 
     /// Steps, each as long as from one token of a request to its next. Steps that give no token, of prefill alone, are not
@@ -215,7 +208,7 @@ impl<'a> Near<'a> {
         let least = |cell: &Cell<'_>| Some((cell.mean(Signal::ServerSteps)? * step).min(1.0));
         let most = |cell: &Cell<'_>| Some((least(cell)? + cell.mean(Signal::ServerPrefillTime)?).min(1.0));
         let formula = "server_steps * server_token_time / server_tokens + server_prefill_time";
-        Some(Active { least: self.mean(least)?, most: self.mean(most)?, confidence: INFERRED, formula })
+        Some(Active { least: self.mean(least)?, most: self.mean(most)?, is_counted: false, formula })
     }
 
     fn seconds(&self) -> f64 {

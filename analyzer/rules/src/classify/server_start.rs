@@ -16,7 +16,9 @@ fn mark(course: &Course<'_>, index: usize, t: &Thresholds) -> Option<Vec<Fact>> 
     let answers =
         (index..near.end).find(|i| !is_silent(i)).filter(|i| *i > index && course.owner(*i) == Some(owner))?;
     let loaded = at(answers).read(Signal::FbUsed)?.mean * t.server_loaded_ratio;
-    let is_empty = |i: &usize| at(*i).read(Signal::FbUsed).is_some_and(|used| used.min < loaded);
+    // Who works before the weights are there does something else.
+    let rests = |i: usize| course.busy(i).is_some_and(|busy| busy < t.sustained_busy_ratio);
+    let is_empty = |i: &usize| rests(*i) && at(*i).read(Signal::FbUsed).is_some_and(|used| used.min < loaded);
     // A server that is merely not scraped keeps its weights.
     let last_empty = (near.start..answers).rev().take_while(is_silent).find(is_empty)?;
     let first = (near.start..=last_empty).rev().take_while(|i| is_silent(i) && is_empty(i)).last()?;

@@ -9,7 +9,7 @@ use super::grid::interval_ms;
 use super::identity::Target;
 use super::piece::{Piece, Reading, pieces, readings};
 use super::{DEFAULT_INTERVAL_MS, Source};
-use crate::signal::{Kind, Signal};
+use crate::signal::{Kind, Signal, engine_of};
 use goodput_exposition::sample::{Sample, TimeMs};
 
 /// Series of one metric and target, by the part that they are about.
@@ -64,9 +64,15 @@ impl Tracks {
         }
         let mut tracks = Tracks::default();
         for ((key, ..), parts) in origins {
-            let parts = parts.values().map(|same| one_part(key.0, same, cells, &keep));
-            let track = if key.0.is_mean_of_parts() { mean(parts) } else { parts.reduce(|a, b| zip(a, b, sum)) };
-            let Some(track) = track else { continue };
+            // Where parts are not those of an engine each, they are all of one.
+            let mut engines: BTreeMap<_, Track> = BTreeMap::new();
+            for same in parts.values() {
+                let engine = same.first().filter(|_| key.0.is_mean_of_engines()).map(|one| engine_of(one.labels));
+                let track = one_part(key.0, same, cells, &keep);
+                let known = engines.remove(&engine);
+                engines.insert(engine, if let Some(known) = known { zip(known, track, sum) } else { track });
+            }
+            let Some(track) = mean(engines.into_values()) else { continue };
             let place = tracks.place(key);
             let known = mem::take(place);
             *place = if known.is_empty() { track } else { zip(known, track, better) };
@@ -130,10 +136,14 @@ pub(super) fn merged(signal: Signal, same: &[&Source<'_>]) -> Vec<Sample> {
     samples
 }
 
-/// The mean, in each cell, of the parts that it has a reading of: some end and others begin.
-fn mean(parts: impl Iterator<Item = Track>) -> Option<Track> {
+/// The mean, in each cell, of the tracks that it has a reading of: some end and others begin.
+fn mean(tracks: impl ExactSizeIterator<Item = Track>) -> Option<Track> {
+    let mut tracks = tracks;
+    if tracks.len() == 1 {
+        return tracks.next();
+    }
     let counted = |track: Track| track.into_iter().map(|reading| (u32::from(reading.is_some()), reading)).unzip();
-    let (counts, mut track) = parts.map(counted).reduce(|(many, all): (Vec<u32>, Track), (one, track)| {
+    let (counts, mut track) = tracks.map(counted).reduce(|(many, all): (Vec<u32>, Track), (one, track)| {
         (many.iter().zip(&one).map(|(a, b)| a + b).collect(), zip(all, track, sum))
     })?;
     let readings = track.iter_mut().zip(counts).filter_map(|(reading, count)| Some((reading.as_mut()?, count)));

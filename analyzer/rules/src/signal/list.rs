@@ -366,8 +366,8 @@ impl Signal {
         matches!(self, Signal::PodController | Signal::JobController | Signal::JobAccount)
     }
 
-    /// Is a reading the mean of its parts, and not their sum? Each engine of a server has a clock of its own.
-    pub(crate) fn is_mean_of_parts(self) -> bool {
+    /// Is a reading the mean of a server's engines, and not their sum? Each has a clock of its own.
+    pub(crate) fn is_mean_of_engines(self) -> bool {
         use Signal as S;
         matches!(
             self,
@@ -384,7 +384,7 @@ impl Signal {
     /// Is it of the clock of one server, which means nothing of several together?
     pub(crate) fn is_of_a_servers_clock(self) -> bool {
         use Signal as S;
-        self.is_mean_of_parts()
+        self.is_mean_of_engines()
             || matches!(
                 self,
                 S::ServerTokens

@@ -21,6 +21,7 @@ pub use meaning::{
 };
 pub use mig::{names_instance, profile_of};
 pub use origin::{Origin, named_in, origins};
+pub(crate) use servers::engine_of;
 pub use setting::{Setting, setting_metrics, settings};
 
 /// A series of every metric, for tests of whatever is made of them.

@@ -1,29 +1,39 @@
-//! The rows of inference servers: what each tells of its requests and of its engine.
+//! The rows of inference servers: what each reports about its requests and its engine.
 //!
 //! Names are those of vLLM 0.33, SGLang 0.5.23 (with `--enable-metrics`), TensorRT-LLM 2026, Triton 2.71, Text Generation
 //! Inference and llama.cpp 2026; of a histogram, sum and count are read.
 
 use super::Signal;
 use super::table::{Row, row};
+use goodput_exposition::sample::Labels;
+
+/// The labels that tell the engines of one server apart: the first of [`PARTS`].
+const ENGINES: usize = 5;
+
+/// The labels by which series of a server are parts of one whole.
+const PARTS: &[&str] = &[
+    "engine",
+    "dp_rank",
+    "worker_id",
+    "ReplicaId",
+    "WorkerId",
+    "model_name",
+    "finished_reason",
+    "model",
+    "version",
+    "gpu_uuid",
+    "is_streaming",
+];
+
+/// Which engine of its server a series is of.
+pub(crate) fn engine_of(labels: &Labels) -> Vec<Option<&str>> {
+    PARTS.iter().take(ENGINES).map(|name| labels.get(name)).collect()
+}
 
 /// A metric of a server. Several models, engines and reasons of one server are summed; ranks of one engine (`tp_rank`,
-/// `pp_rank`, `moe_ep_rank`) each tell the same.
+/// `pp_rank`, `moe_ep_rank`) each report the same.
 const fn served(metric: &'static str, signal: Signal) -> Row {
-    row(metric, signal)
-        .sum_over(&[
-            "model_name",
-            "engine",
-            "dp_rank",
-            "worker_id",
-            "finished_reason",
-            "model",
-            "version",
-            "gpu_uuid",
-            "is_streaming",
-            "ReplicaId",
-            "WorkerId",
-        ])
-        .of_server()
+    row(metric, signal).sum_over(PARTS).of_server()
 }
 
 /// A metric of several things, one of which is meant.
@@ -58,7 +68,6 @@ pub(super) static ROWS: &[Row] = &[
     one_of("sglang:realtime_tokens_total", ("mode", "prefill_compute"), Signal::ServerPrefillTokens),
     one_of("sglang:prefill_effective_tokens_total", ("mode", "input"), Signal::ServerFirstTokens),
     served("sglang:e2e_request_latency_seconds_sum", Signal::ServerRequestTime),
-    served("sglang:queue_time_seconds_sum", Signal::ServerQueueTime),
     served("trtllm_num_requests_running", Signal::JobRequestsOpen),
     served("trtllm_num_requests_waiting", Signal::JobRequestsWaiting),
     served("trtllm_request_success_total", Signal::JobRequests),

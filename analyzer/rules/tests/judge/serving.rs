@@ -34,7 +34,7 @@ fn gpu(uuid: &str, busy: f64) -> Vec<Series> {
     vec![series("DCGM_FI_PROF_GR_ENGINE_ACTIVE", &device, move |_| busy), used]
 }
 
-/// What vLLM tells of an engine that works for `active` of the time, with steps of 20 ms, and whose front end has `front`
+/// What vLLM reports about an engine that works for `active` of the time, with steps of 20 ms, and whose front end has `front`
 /// requests in the mean; at every scrape `open` are open.
 fn vllm(active: f64, front: f64, open: f64) -> Vec<Series> {
     let count = |name: &str, rate| counter(&format!("vllm:{name}"), &[("engine", "0")], rate);
@@ -84,7 +84,7 @@ fn what_requests_spend_outside_the_engine_is_its_front_ends() {
     assert_eq!(told(all), of([("no_demand", 0.75), ("productive", 0.25)]), "any request takes a while");
 }
 
-/// What SGLang tells of an engine that has requests for `active` of the time; its scheduler works without a step for `alone`.
+/// What SGLang reports about an engine that has requests for `active` of the time; its scheduler works without a step for `alone`.
 fn sglang(active: f64, alone: f64) -> Vec<Series> {
     let stage = |category, rate| {
         let labels = [("category", category), ("forward_overlap", "none")];
@@ -206,6 +206,15 @@ fn a_server_without_a_clock_of_its_engine_is_bounded_by_the_requests_that_are_op
     }
 }
 
+/// Requests that stream and those that do not are counted apart.
+#[test]
+fn parts_of_one_engine_are_summed() {
+    let part = |streams| counter("sglang:e2e_request_latency_seconds_sum", &[("is_streaming", streams)], 0.2);
+    let all = [level("sglang:num_running_reqs", 0.0), level("sglang:num_queue_reqs", 0.4), part("true"), part("false")];
+    let judged = told(gpu("GPU-1", 0.1).into_iter().chain(all));
+    assert_eq!(judged, of([("no_demand", 0.6), ("productive", 0.1), ("unexplained", 0.3)]), "0.4 open in the mean");
+}
+
 #[test]
 fn tokens_that_are_computed_again_are_taken_out_of_the_work() {
     let tokens = |name: &str, mode, rate| counter(&format!("sglang:{name}_tokens_total"), &[("mode", mode)], rate);
@@ -224,16 +233,18 @@ fn tokens_that_are_computed_again_are_taken_out_of_the_work() {
 #[test]
 fn a_server_starts_until_it_answers_whatever_its_warm_up_does() {
     let device = [("UUID", "GPU-1"), ("pod", "llm-0"), ("namespace", "ml"), ("node", "n1")];
-    let all = |loaded: f64| {
+    let all_of = |loaded: f64, before: f64| {
         let late = vllm(0.5, 0.0, 0.0).into_iter().map(|series| Series {
             samples: series.samples.into_iter().filter(|s| s.time_ms >= 10 * MINUTE).collect(),
             ..series
         });
         let used = series("DCGM_FI_DEV_FB_USED", &device, move |t| if t < 7 * MINUTE { loaded } else { 70_000.0 });
-        let busy = series("DCGM_FI_PROF_GR_ENGINE_ACTIVE", &device, |_| 0.5);
+        let busy = series("DCGM_FI_PROF_GR_ENGINE_ACTIVE", &device, move |t| if t < 7 * MINUTE { before } else { 0.5 });
         told([used, busy].into_iter().chain(late))
     };
+    let all = |loaded| all_of(loaded, 0.0);
     assert_eq!(all(20_000.0).get("cold_start"), Some(&0.5), "the two minutes before its answer");
+    assert_eq!(all_of(20_000.0, 0.5).get("cold_start"), None, "what works with little memory is another job");
     assert_eq!(all(69_000.0).get("cold_start"), None, "nothing was loaded");
     assert_eq!(all(70_000.0).get("cold_start"), None, "it was there, and not scraped");
 }

@@ -150,6 +150,7 @@ mod tests {
             "postgres://u@h/d?password=s3cret",
             "postgresql://u:s3cret@h:5432/d?sslmode=require",
             "postgres://u:s3:cret@[::1]/d",
+            "postgres://u:p?s3cret@h/d",
         ] {
             let error = Address::parse(url, None).unwrap_err().to_string();
             assert!(error.contains("--database.password-file") && !error.contains("cret"), "{error}");

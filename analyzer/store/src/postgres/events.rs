@@ -3,6 +3,7 @@
 use sqlx::{Connection as _, PgConnection};
 
 use super::Postgres;
+use super::write::LIMITS;
 use crate::checked::Reading;
 use crate::events::{Clear, add};
 use crate::writer::panicked;
@@ -30,6 +31,7 @@ impl Events for Postgres {
         let adding = tokio::spawn(async move {
             let mut connection = pool.acquire().await?;
             let mut transaction = connection.begin().await?;
+            sqlx::query(LIMITS).execute(&mut *transaction).await?;
             sqlx::query(TURN).execute(&mut *transaction).await?;
             let added = add(&mut *transaction, &events, &mut Named).await?;
             if added.is_ok() {

@@ -222,12 +222,17 @@ impl Change {
         let mut connection = pool.acquire().await?;
         let Range { start, end } = self.window;
         if start < end {
-            sqlx::query(MAKE_PARTITIONS).bind(start).bind(end).execute(&mut *connection).await?;
+            let mut transaction = connection.begin().await?;
+            sqlx::query(LIMITS).execute(&mut *transaction).await?;
+            sqlx::query(MAKE_PARTITIONS).bind(start).bind(end).execute(&mut *transaction).await?;
+            transaction.commit().await?;
         }
         let mut transaction = connection.begin().await?;
         sqlx::query(LIMITS).execute(&mut *transaction).await?;
-        let hours = start.div_euclid(HOUR_MS)..=end.saturating_sub(1).max(start).div_euclid(HOUR_MS);
-        sqlx::query(TAKE_TURNS).bind(hours.start()).bind(hours.end()).execute(&mut *transaction).await?;
+        if start < end {
+            let (first, last) = (start.div_euclid(HOUR_MS), (end - 1).div_euclid(HOUR_MS));
+            sqlx::query(TAKE_TURNS).bind(first).bind(last).execute(&mut *transaction).await?;
+        }
         for replaced in &self.tables {
             replaced.write(&mut transaction).await?;
         }
