@@ -298,13 +298,15 @@ BEGIN
     RETURN dropped;
 END $$;
 
--- What runs with the owner's rights finds its tables in this schema alone, whatever the caller has set.
+-- What runs with the owner's rights finds its tables in this schema alone, and waits for locks for seconds, whatever the
+-- caller has set.
 DO $$
 DECLARE
     name TEXT;
 BEGIN
     FOREACH name IN ARRAY ARRAY['goodput_make_partitions(BIGINT, BIGINT)', 'goodput_drop_partitions(BIGINT)'] LOOP
         EXECUTE format('ALTER FUNCTION %s SET search_path = %I, pg_temp', name, current_schema());
+        EXECUTE format('ALTER FUNCTION %s SET lock_timeout = ''5s''', name);
         EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', name);
     END LOOP;
 END $$;

@@ -278,6 +278,8 @@ fn looks(browser: &mut Browser, fleet: &str, evidence: &str) -> Result<()> {
     let other = browser.text(&format!("encodeURIComponent({})", json!(NODES[1])))?;
     let pages = [
         ("fleet", fleet.to_owned()),
+        // The name of a period is longest where it goes on over midnight.
+        ("midnight", format!("{home}?start=2026-09-23T21:00:00Z&end=2026-09-24T03:00:00Z")),
         ("node", format!("{home}nodes/{}?{query}", NODES[0])),
         ("gpu", format!("{gpu}?{query}")),
         ("evidence", evidence.to_owned()),

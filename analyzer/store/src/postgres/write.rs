@@ -222,10 +222,7 @@ impl Change {
         let mut connection = pool.acquire().await?;
         let Range { start, end } = self.window;
         if start < end {
-            let mut transaction = connection.begin().await?;
-            sqlx::query(LIMITS).execute(&mut *transaction).await?;
-            sqlx::query(MAKE_PARTITIONS).bind(start).bind(end).execute(&mut *transaction).await?;
-            transaction.commit().await?;
+            sqlx::query(MAKE_PARTITIONS).bind(start).bind(end).execute(&mut *connection).await?;
         }
         let mut transaction = connection.begin().await?;
         sqlx::query(LIMITS).execute(&mut *transaction).await?;
