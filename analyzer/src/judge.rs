@@ -32,6 +32,7 @@ use goodput_rules::classify::{
 };
 use goodput_rules::forecast;
 use goodput_rules::frame::{FailedNode, MAX_BRIDGE_MS};
+use goodput_rules::serving;
 use goodput_rules::signal;
 use goodput_rules::told::Told;
 use goodput_rules::tuning;
@@ -324,6 +325,7 @@ impl<S: Samples, R: Results> Judge<S, R> {
         reader.within(&metrics, range, (self.forecast_window_ms(), 0)).await
     }
 
+    /// Stores what jobs achieved by configured counters, and what inference servers served.
     async fn count(
         &self,
         reader: &mut Reader<'_, S>,
@@ -331,14 +333,16 @@ impl<S: Samples, R: Results> Judge<S, R> {
         until: TimeMs,
         intervals: &[Interval],
     ) -> Result<(), StoreError> {
-        if self.counters.is_empty() {
-            return Ok(());
-        }
-        let metrics: Vec<String> = self.counters.iter().map(|counter| counter.metric.clone()).collect();
+        let mut metrics = serving::metrics();
+        metrics.extend(self.counters.iter().map(|counter| counter.metric.clone()));
         let series = reader.within(&metrics, window, (MAX_BRIDGE_MS, MAX_BRIDGE_MS)).await?;
         let judged = window.start..window.end.min(until);
         let mut achieved = measure(&self.counters, &series, intervals, &judged);
+        achieved.extend(serving::measure(&series, intervals, &judged));
         achieved.retain(|one| one.amount.is_finite());
+        if achieved.is_empty() && self.results.achieved(window.clone()).await?.is_empty() {
+            return Ok(());
+        }
         self.results.replace_achieved(window.clone(), &achieved).await
     }
 

@@ -102,7 +102,9 @@ CREATE TABLE achieved (
     covered_ms BIGINT           NOT NULL,
     ideal      DOUBLE PRECISION,
     checksum   BIGINT,
-    cluster    TEXT COLLATE "C"
+    cluster    TEXT COLLATE "C",
+    served     TEXT COLLATE "C",
+    model      TEXT COLLATE "C"
 ) PARTITION BY RANGE (start_ms);
 
 CREATE INDEX achieved_by_time ON achieved (start_ms);

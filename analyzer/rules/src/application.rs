@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use crate::frame::{growth, union_ms};
-use goodput_exposition::sample::{Labels, Series, TimeMs};
+use goodput_exposition::sample::{Labels, Sample, Series, TimeMs};
 use goodput_verdict::owner::owners_named;
 use goodput_verdict::{Achieved, Interval};
 
@@ -33,9 +33,9 @@ pub enum Combine {
 }
 
 /// The growth of one series within the window.
-struct Growth {
-    amount: f64,
-    spans: Vec<Range<TimeMs>>,
+pub(crate) struct Growth {
+    pub(crate) amount: f64,
+    pub(crate) spans: Vec<Range<TimeMs>>,
 }
 
 /// What was achieved in the window. `series` reaches beyond it by the longest gap that is bridged; `intervals` are the
@@ -47,14 +47,15 @@ pub fn measure(
     intervals: &[Interval],
     window: &Range<TimeMs>,
 ) -> Vec<Achieved> {
-    let holders = intervals.iter().filter_map(|i| Some((i.cluster.as_deref(), i.owner.as_deref()?)));
-    let holders: BTreeSet<Holder<'_>> = holders.collect();
+    let holders = holders(intervals);
     let mut all = Vec::new();
     for counter in counters {
         let mut groups: BTreeMap<Who, Vec<Growth>> = BTreeMap::new();
         for Series { labels, samples } in series.iter().filter(|s| s.labels.metric() == counter.metric) {
             let Some(growth) = within(samples, window) else { continue };
-            groups.entry(Who::of(labels, &counter.owner_label, &holders)).or_default().push(growth);
+            let names = owners_named(labels, &counter.owner_label);
+            let subject = labels.get(&counter.owner_label).unwrap_or_default();
+            groups.entry(Who::of(labels, &names, subject, &holders)).or_default().push(growth);
         }
         all.extend(groups.into_iter().map(|(who, growths)| counter.achieved(who, &growths, window)));
     }
@@ -62,20 +63,24 @@ pub fn measure(
 }
 
 /// The cluster and name of an owner that holds GPUs.
-type Holder<'a> = (Option<&'a str>, &'a str);
+pub(crate) type Holder<'a> = (Option<&'a str>, &'a str);
+
+/// Who holds GPUs in these verdicts.
+pub(crate) fn holders(intervals: &[Interval]) -> BTreeSet<Holder<'_>> {
+    intervals.iter().filter_map(|i| Some((i.cluster.as_deref(), i.owner.as_deref()?))).collect()
+}
 
 /// Whose progress a series counts.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Who {
-    cluster: Option<String>,
-    owner: Option<String>,
-    subject: String,
+pub(crate) struct Who {
+    pub(crate) cluster: Option<String>,
+    pub(crate) owner: Option<String>,
+    pub(crate) subject: String,
 }
 
 impl Who {
-    /// Its owner is the one holder that the series may be of: one of its cluster, where it names one.
-    fn of(labels: &Labels, owner_label: &str, holders: &BTreeSet<Holder<'_>>) -> Self {
-        let names = owners_named(labels, owner_label);
+    /// Its owner is the one holder of these names that the series may be of: one of its cluster, where it names one.
+    pub(crate) fn of(labels: &Labels, names: &[String], subject: &str, holders: &BTreeSet<Holder<'_>>) -> Self {
         let own = labels.get("cluster").filter(|cluster| !cluster.is_empty());
         let may_be = |(cluster, owner): &&Holder<'_>| {
             names.iter().any(|name| name == owner) && (own.is_none() || cluster.is_none() || own == *cluster)
@@ -85,12 +90,12 @@ impl Who {
         Self {
             cluster: holder.and_then(|(cluster, _)| *cluster).or(own).map(str::to_owned),
             owner: holder.map(|(_, owner)| (*owner).to_owned()),
-            subject: labels.get(owner_label).unwrap_or_default().to_owned(),
+            subject: subject.to_owned(),
         }
     }
 }
 
-fn within(samples: &[goodput_exposition::sample::Sample], window: &Range<TimeMs>) -> Option<Growth> {
+pub(crate) fn within(samples: &[Sample], window: &Range<TimeMs>) -> Option<Growth> {
     let mut sum = Growth { amount: 0.0, spans: Vec::new() };
     for piece in growth(samples) {
         let span = piece.span.start.max(window.start)..piece.span.end.min(window.end);
@@ -120,6 +125,8 @@ impl Counter {
             },
             covered_ms: union_ms(spans, std::slice::from_ref(window)).iter().sum(),
             ideal: self.ideal,
+            served: None,
+            model: None,
         }
     }
 }
@@ -127,7 +134,6 @@ impl Counter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use goodput_exposition::sample::Sample;
     use goodput_testing::bare;
     use goodput_verdict::Class;
 

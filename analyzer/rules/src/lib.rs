@@ -2,7 +2,8 @@
 //!
 //! [`signal`] names what each series means, [`frame`] lays signals on the grid of cells, [`classify`] judges cells and does
 //! the ledger's arithmetic, [`forecast`] says what has not happened yet, [`tuning`] compares how nodes are set up,
-//! [`application`] joins what jobs count themselves, [`told`] what jobs reported, to the owners of GPUs.
+//! [`application`] joins what jobs count themselves, [`serving`] what inference servers count, [`told`] what jobs reported,
+//! to the owners of GPUs.
 
 pub mod application;
 mod apportion;
@@ -12,6 +13,7 @@ pub mod forecast;
 pub mod frame;
 pub mod median;
 pub mod mig;
+pub mod serving;
 pub mod signal;
 pub mod told;
 pub mod tuning;

@@ -7,7 +7,7 @@ use serde_saphyr::Spanned;
 use super::file::{non_empty, text};
 use super::yaml::{Fields, Mistake, Value, line, list};
 use goodput_rules::application::{Combine, Counter};
-use goodput_rules::signal;
+use goodput_rules::{serving, signal};
 
 /// Reads the section.
 pub(super) fn application(name: &str, value: &Spanned<Value>, mistakes: &mut Vec<Mistake>) -> Vec<Counter> {
@@ -35,11 +35,13 @@ fn counter(path: String, item: &Spanned<Value>, mistakes: &mut Vec<Mistake>) -> 
     Some(Counter { metric: metric?, unit: unit?, owner_label: owner_label?, ideal, combine })
 }
 
-/// A metric that nothing else uses: a signal has one meaning only.
+/// A metric that nothing else uses, for a signal has one meaning only; what inference servers count may be counted here too.
 fn metric(value: &Value) -> Result<String, String> {
     let first = |c: char| c.is_ascii_alphabetic() || matches!(c, '_' | ':');
     let is_name = |text: &&str| text.starts_with(first) && text.chars().all(|c| first(c) || c.is_ascii_digit());
-    let name = text(value).filter(is_name).filter(|name| !signal::is_known(name));
+    let name = text(value)
+        .filter(is_name)
+        .filter(|name| !signal::is_known(name) || serving::metrics().iter().any(|metric| metric == name));
     let expected = "the name of a counter such as train_samples_total, none that the analyzer uses itself";
     name.map(str::to_owned).ok_or_else(|| expected.into())
 }

@@ -69,6 +69,7 @@ pub(super) fn summed(items: &[Item<'_>], before: &[Item<'_>], period: Period, pr
         advisories: Vec::new(),
         tuning: Tuning::default(),
         throughput: None,
+        serving: None,
         runs: Vec::new(),
         trial: None,
         gaps: gaps(items, ledger.capacity().ms),

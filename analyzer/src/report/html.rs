@@ -3,13 +3,14 @@
 use askama::Template;
 
 use super::chart::{Tick, ticks};
+use super::serving::{self, MAX_SERVERS, SHOWN};
 use super::shown::MAX_OPEN;
 use super::text::{self, MAX_PLACES};
 use super::tuning::MIN_PAIRS;
 use super::waterfall::{Step, waterfall};
 use super::{Report, Site, units};
 use goodput_rules::tuning::MIN_POOL;
-use goodput_verdict::Class;
+use goodput_verdict::{Class, Served};
 
 #[derive(Template)]
 #[template(path = "report.html")]
@@ -36,6 +37,7 @@ fn contents(report: &Report) -> Vec<(&'static str, &'static str)> {
         ("unjudged", "Not judged", true),
         ("trial", "Missing signals", report.trial.is_some()),
         ("basis", "Sources", true),
+        ("serving", "Serving", report.serving.is_some()),
         ("throughput", "Throughput", report.throughput.is_some()),
         ("runs", "Runs", !report.runs.is_empty()),
         ("clusters", "By cluster", report.has_clusters()),

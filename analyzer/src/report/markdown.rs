@@ -5,12 +5,14 @@ use std::fmt::{self, Write};
 use askama::Template;
 use askama::filters::Escaper;
 
+use super::serving::{self, MAX_SERVERS, SHOWN};
 use super::text::{self, MAX_PLACES};
 use super::tuning::MIN_PAIRS;
 use super::waterfall::{Step, waterfall};
 use super::{Report, units};
 use crate::escape::is_unprintable;
 use goodput_rules::tuning::MIN_POOL;
+use goodput_verdict::Served;
 
 /// Keeps names from becoming Markdown: a backslash before everything that Markdown or HTML could take for its own,
 /// and spaces for line breaks, which would end a table's row. Named in `askama.toml`.

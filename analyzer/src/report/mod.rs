@@ -36,6 +36,7 @@ mod risk;
 mod rows;
 pub mod runs;
 mod scope;
+pub mod serving;
 pub mod showback;
 mod shown;
 pub(crate) mod site;
@@ -158,6 +159,9 @@ pub struct Report {
     /// What jobs count themselves; not there when no job is known to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub throughput: Option<throughput::Throughput>,
+    /// What inference servers served; not there when none told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub serving: Option<serving::Serving>,
     /// What jobs reported about their runs; not there when none did.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub runs: Vec<Run>,

@@ -244,6 +244,8 @@ mod tests {
             amount,
             covered_ms: HOUR,
             ideal,
+            served: None,
+            model: None,
         }
     }
 

@@ -26,6 +26,12 @@ pub fn measure(value: f64, unit: &str) -> String {
     }
 }
 
+/// A number of things that may not be known: three significant digits and a prefix.
+#[must_use]
+pub fn count(value: Option<f64>) -> String {
+    value.filter(|value| value.is_finite()).map_or(UNKNOWN.into(), |value| prefixed(value, &SI).trim_end().to_owned())
+}
+
 /// From one value to another, with their unit once where both have the same; one alone when they read alike.
 #[must_use]
 pub fn range(low: f64, high: f64, unit: &str) -> String {

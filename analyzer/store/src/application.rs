@@ -37,6 +37,8 @@ mod tests {
             amount,
             covered_ms: 9,
             ideal: Some(0.1),
+            served: None,
+            model: None,
         }
     }
 

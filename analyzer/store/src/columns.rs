@@ -152,7 +152,8 @@ columns! { RISKS: Risk as (Risk {
 }}
 
 columns! { ACHIEVED: Achieved in "achieved" ordered by
-    "metric, owner NULLS FIRST, subject, start_ms, cluster NULLS FIRST, end_ms, unit, amount" {
+    "metric, owner NULLS FIRST, subject, start_ms, cluster NULLS FIRST, end_ms, unit, amount, served NULLS FIRST,
+    model NULLS FIRST" {
     start_ms: [time("start_ms", "start", START)],
     end_ms: [time("end_ms", "end", END)],
     metric: [text("metric", "name of the counter")],
@@ -163,6 +164,12 @@ columns! { ACHIEVED: Achieved in "achieved" ordered by
     covered_ms: [integer("covered_ms", "milliseconds of the window for which it is known")],
     ideal: [real("ideal", "what one GPU could do per second, as configured then").named("ideal_per_gpu_second")],
     cluster: [text("cluster", "cluster of the series; null where they name none, and of earlier releases")],
+    served: [text(
+        "served",
+        "what an inference server counted: `requests`, `prompt_tokens`, `cached_tokens` or `generation_tokens`; null of \
+         counters that are configured",
+    )],
+    model: [text("model", "model that the server served; null where the series do not name it")],
 }}
 
 const NODE: &str = "node of the GPU";

@@ -1,7 +1,24 @@
 //! What jobs count themselves.
 
 use goodput_exposition::sample::TimeMs;
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+goodput_catalog::named! {
+    /// What an inference server counts of what it serves.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Served {
+        /// Requests that ended.
+        Requests = "requests",
+        /// Tokens of prompts, with those of the cache.
+        PromptTokens = "prompt_tokens",
+        /// Those of prompts that a cache had.
+        CachedTokens = "cached_tokens",
+        /// Tokens of answers.
+        GenerationTokens = "generation_tokens",
+    }
+}
 
 /// What one owner achieved in one window by one counter.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -26,4 +43,8 @@ pub struct Achieved {
     pub covered_ms: i64,
     /// What one GPU could do per second, as configured.
     pub ideal: Option<f64>,
+    /// What an inference server counted, by the table of signals; `None` of counters that are configured.
+    pub served: Option<Served>,
+    /// The model that the server served; `None` where the series do not name it, and of counters that are configured.
+    pub model: Option<String>,
 }

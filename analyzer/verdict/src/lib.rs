@@ -14,7 +14,7 @@ mod prospect;
 mod roll_up;
 mod standing;
 
-pub use achieved::Achieved;
+pub use achieved::{Achieved, Served};
 pub use advisory::{Advice, Advisory};
 pub use class::{Basis, Class, ClassInfo, Gain, Grade, Group, Remedy};
 pub use delivered::Delivered;

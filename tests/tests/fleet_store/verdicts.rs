@@ -84,6 +84,8 @@ fn achieved(hour: i64) -> Achieved {
         amount: 100.0 / 7.0 * (hour % 11) as f64,
         covered_ms: HOUR_MS,
         ideal: Some(0.1),
+        served: Some(Served::Requests),
+        model: Some("llama".to_owned()),
     }
 }
 

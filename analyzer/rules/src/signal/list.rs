@@ -350,6 +350,12 @@ signals! {
     ServerPrefillTokens "server_prefill_tokens" Job Counter "tokens per second" up to 1e15,
     /// The same without those that were computed again, because their request had lost its place in memory.
     ServerFirstTokens "server_first_tokens" Job Counter "tokens per second" up to 1e15,
+    /// Tokens of prompts, with those that a cache had.
+    ServerPromptTokens "server_prompt_tokens" Job Counter "tokens per second" up to 1e15,
+    /// Tokens of prompts that a cache had.
+    ServerCachedTokens "server_cached_tokens" Job Counter "tokens per second" up to 1e15,
+    /// Tokens of answers.
+    ServerGenerationTokens "server_generation_tokens" Job Counter "tokens per second" up to 1e15,
     /// CPUs of one NUMA node that the job may run on.
     JobNumaAllowedCpus "job_numa_allowed_cpus" Job State "cores" up to 1e6,
     /// Anonymous and shared memory of the job on one NUMA node.
@@ -393,6 +399,11 @@ impl Signal {
                     | S::ServerPrefillTokens
                     | S::ServerFirstTokens
             )
+    }
+
+    /// Does the report count it, and no rule use it?
+    pub(super) fn is_counted_alone(self) -> bool {
+        matches!(self, Signal::ServerPromptTokens | Signal::ServerCachedTokens | Signal::ServerGenerationTokens)
     }
 
     /// Do forecasts use it, and no rule?

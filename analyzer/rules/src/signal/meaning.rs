@@ -119,9 +119,11 @@ pub fn is_of(metric: &str, scope: Scope) -> bool {
     BY_METRIC.get(metric).is_some_and(|(_, rows)| rows.iter().any(|row| row.signal.scope() == scope))
 }
 
-/// Every metric name that a signal uses which rules speak about, each once; those of settings and of forecasts alone are not.
+/// Every metric name that a signal uses which rules speak about, each once; those of settings, of forecasts alone and of what
+/// is counted alone are not.
 pub fn metric_names() -> impl Iterator<Item = &'static str> {
-    let is_aside = |row: &&Row| row.signal.is_of_forecasts_alone() || row.signal.is_a_setting();
+    let is_aside =
+        |row: &&Row| row.signal.is_of_forecasts_alone() || row.signal.is_a_setting() || row.signal.is_counted_alone();
     BY_METRIC.iter().filter(move |(_, (_, rows))| !rows.iter().all(is_aside)).map(|(name, _)| *name)
 }
 /// The GPU's model, where the series names it.

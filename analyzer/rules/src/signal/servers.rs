@@ -25,6 +25,9 @@ const PARTS: &[&str] = &[
     "is_streaming",
 ];
 
+/// The labels by which vLLM tells where tokens of prompts came from, for one engine and model.
+const SOURCES: &[&str] = &["engine", "ReplicaId", "WorkerId", "model_name", "source"];
+
 /// Which engine of its server a series is of.
 pub(crate) fn engine_of(labels: &Labels) -> Vec<Option<&str>> {
     PARTS.iter().take(ENGINES).map(|name| labels.get(name)).collect()
@@ -48,6 +51,12 @@ pub(super) static ROWS: &[Row] = &[
     served("vllm:num_requests_running", Signal::JobRequestsOpen),
     served("vllm:num_requests_waiting", Signal::JobRequestsWaiting),
     served("vllm:request_success_total", Signal::JobRequests),
+    served("vllm:prompt_tokens_total", Signal::ServerPromptTokens),
+    served("vllm:prompt_tokens_by_source_total", Signal::ServerCachedTokens)
+        .sum_over(SOURCES)
+        .but_for("source", "local_compute"),
+    served("vllm:prefix_cache_hits_total", Signal::ServerCachedTokens),
+    served("vllm:generation_tokens_total", Signal::ServerGenerationTokens),
     served("vllm:iteration_tokens_total_count", Signal::ServerSteps),
     served("vllm:inter_token_latency_seconds_count", Signal::ServerTokens),
     served("vllm:inter_token_latency_seconds_sum", Signal::ServerTokenTime),
@@ -60,6 +69,9 @@ pub(super) static ROWS: &[Row] = &[
     served("sglang:num_running_reqs", Signal::JobRequestsOpen).whole("priority"),
     served("sglang:num_queue_reqs", Signal::JobRequestsWaiting).whole("priority"),
     served("sglang:num_requests_total", Signal::JobRequests),
+    served("sglang:prompt_tokens_total", Signal::ServerPromptTokens),
+    served("sglang:cached_tokens_total", Signal::ServerCachedTokens),
+    served("sglang:generation_tokens_total", Signal::ServerGenerationTokens),
     served("sglang:scheduler_idle_seconds_total", Signal::ServerIdle),
     one_of("sglang:scheduler_stage_seconds_total", ("forward_overlap", "none"), Signal::ServerScheduling)
         .sum_over(&["category"])
@@ -71,6 +83,9 @@ pub(super) static ROWS: &[Row] = &[
     served("trtllm_num_requests_running", Signal::JobRequestsOpen),
     served("trtllm_num_requests_waiting", Signal::JobRequestsWaiting),
     served("trtllm_request_success_total", Signal::JobRequests),
+    served("trtllm_prompt_tokens_total", Signal::ServerPromptTokens),
+    served("trtllm_prompt_cached_tokens_total", Signal::ServerCachedTokens),
+    served("trtllm_generation_tokens_total", Signal::ServerGenerationTokens),
     served("trtllm_e2e_request_latency_seconds_sum", Signal::ServerRequestTime),
     served("trtllm_request_queue_time_seconds_sum", Signal::ServerQueueTime),
     served("trtllm_request_inference_time_seconds_sum", Signal::ServerInferenceTime),
@@ -81,7 +96,10 @@ pub(super) static ROWS: &[Row] = &[
     served("tgi_batch_current_size", Signal::JobRequestsOpen),
     served("tgi_queue_size", Signal::JobRequestsWaiting),
     served("tgi_request_success", Signal::JobRequests),
+    served("tgi_request_input_length_sum", Signal::ServerPromptTokens),
+    served("tgi_request_generated_tokens_sum", Signal::ServerGenerationTokens),
     served("tgi_request_duration_sum", Signal::ServerRequestTime),
     served("llamacpp:requests_processing", Signal::JobRequestsOpen),
     served("llamacpp:requests_deferred", Signal::JobRequestsWaiting),
+    served("llamacpp:tokens_predicted_total", Signal::ServerGenerationTokens),
 ];

@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::{Cells, Field, Value};
-use goodput_verdict::{Advice, Class, Culprit, Energy, Evidence, Forecast, Instance, Kind, Version};
+use goodput_verdict::{Advice, Class, Culprit, Energy, Evidence, Forecast, Instance, Kind, Served, Version};
 
 /// Fields of one column each.
 macro_rules! fields {
@@ -34,6 +34,18 @@ fields! {
     Vec<String>: texts => json(texts), cells => cells.json();
     Vec<Evidence>: all => evidence(all), cells => cells.json();
     Forecast: forecast => readable(forecast), cells => cells.json();
+}
+
+impl Field for Option<Served> {
+    fn put<'a>(&'a self, row: &mut Vec<Value<'a>>) {
+        row.push(self.as_ref().map(|served| served.name()).into());
+    }
+
+    fn take(cells: &mut Cells<'_>) -> sqlx::Result<Self> {
+        let Some(name) = cells.one::<Option<&str>>()? else { return Ok(None) };
+        let found = Served::ALL.iter().copied().find(|served| served.name() == name);
+        found.map(Some).ok_or_else(|| sqlx::Error::Decode(format!("servers count no {name}").into()))
+    }
 }
 
 impl Field for Kind {

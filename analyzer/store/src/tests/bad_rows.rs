@@ -28,6 +28,8 @@ fn achieved(subject: &str) -> Achieved {
         amount: 1.5,
         covered_ms: 9,
         ideal: Some(-0.0),
+        served: None,
+        model: None,
     }
 }
 

@@ -13,7 +13,7 @@ use crate::columns::{self, Column, Stored, Value};
 use crate::parquet;
 use goodput_testing::{advisory, interval, risk, standing};
 use goodput_verdict::{
-    Achieved, Advisory, Class, Culprit, Energy, Fault, Instance, Interval, Kind, Memory, Outlook, Risk, RollUp,
+    Achieved, Advisory, Class, Culprit, Energy, Fault, Instance, Interval, Kind, Memory, Outlook, Risk, RollUp, Served,
     Standing,
 };
 
@@ -58,6 +58,8 @@ fn achieved() -> Achieved {
         amount: 1.5,
         covered_ms: 9,
         ideal: Some(-0.0),
+        served: Some(Served::GenerationTokens),
+        model: Some("llama".to_owned()),
     }
 }
 
