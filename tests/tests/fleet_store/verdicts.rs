@@ -6,7 +6,9 @@ use goodput_exposition::sample::{Labels, Sample, Series};
 use goodput_store::{Events as _, Ingest as _, Options, Place, Replacement, Results as _, Store};
 use goodput_testing::{START, advisory, ended, event, risk, saved, standing};
 use goodput_verdict::event::{Event, Status};
-use goodput_verdict::{Achieved, Class, Culprit, Energy, Evidence, HOUR_MS, Interval, Kind, Memory, Outlook, Version};
+use goodput_verdict::{
+    Achieved, Class, Culprit, Energy, Evidence, HOUR_MS, Interval, Kind, Memory, Outlook, Served, Version,
+};
 
 /// Monday 2026-11-16, 00:00 UTC, in hours.
 pub(super) const MONDAY: i64 = 498_552;

@@ -43,6 +43,7 @@ const ROWS: &[(i64, &str)] = &[
             "grounds":[[null,[],[]]],"held":[[0,null,null,null,null,null,
             [["idle_held",0,3600000,3240000.0,[[0,3600000,3600000]],null,null,[7,3600000,0],null]]]]}')"#,
     ),
+    (24, "INSERT INTO rolled_days VALUES (0, 0)"),
 ];
 
 /// A directory as the release with this schema left it: four samples in a segment, two in the write-ahead, and rows of
