@@ -16,6 +16,7 @@ mod results;
 mod route;
 mod runs;
 mod series;
+mod serving;
 mod summary;
 mod table;
 #[cfg(test)]
@@ -54,7 +55,7 @@ pub(crate) fn busy(busy: Busy) -> Response {
 
 /// All routes that are read.
 fn table<S: Embedded + Clone + 'static>() -> Table<S> {
-    let rooms = [inventory::routes, results::routes, runs::routes, series::routes, summary::routes];
+    let rooms = [inventory::routes, results::routes, runs::routes, series::routes, serving::routes, summary::routes];
     rooms.into_iter().fold(Table::new(), |table, add| add(table))
 }
 

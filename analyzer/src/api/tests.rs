@@ -11,7 +11,7 @@ use crate::judge::tests::START;
 use crate::serve::tests::{Served, serve, serve_within};
 use goodput_store::{Events, Place, Results as _, Store};
 use goodput_testing::bare;
-use goodput_verdict::{Class, Culprit, Group, HOUR_MS};
+use goodput_verdict::{Achieved, Class, Culprit, Group, HOUR_MS, Interval};
 
 const HOURS: &str = "start=2026-11-21T03:00:00Z&end=2026-11-21T05:00:00Z";
 
@@ -47,7 +47,7 @@ async fn every_route_answers_as_described() {
         let schema = &route["get"]["responses"]["200"]["content"]["application/json"]["schema"];
         check(&answer, schema, path);
         let empty = answer["data"].as_array().is_some_and(Vec::is_empty);
-        let without = ["/advisories", "/risks", "/standings", "/forecasts", "/runs"];
+        let without = ["/advisories", "/risks", "/standings", "/forecasts", "/runs", "/serving"];
         assert_eq!(empty, without.contains(&path.as_str()), "{path}: {answer}");
         let (status, error) = get(&served, &format!("{path}?colour=red")).await;
         assert_eq!((status, &error["error"]["field"]), (400, &Value::from("colour")), "{path}");
@@ -104,7 +104,7 @@ fn asking(path: &str) -> String {
     match path {
         "/series" => format!("{path}?signal=gpu_power&gpu=GPU-a&{}", range()),
         "/summary" => format!("{path}?by=node&{}", range()),
-        "/intervals" | "/advisories" | "/risks" | "/standings" | "/runs" | "/nodes" | "/gpus" => {
+        "/intervals" | "/serving" | "/advisories" | "/risks" | "/standings" | "/runs" | "/nodes" | "/gpus" => {
             format!("{path}?{}", range())
         }
         _ => path.to_owned(),
@@ -149,7 +149,7 @@ async fn refusals_of_reads_are_described() {
         }
         assert_eq!(is_described(path, 503).is_some(), put_off.contains(path.as_str()), "{path}: 503");
     }
-    let of_results = ["/findings", "/gpus", "/intervals", "/nodes", "/report", "/summary"];
+    let of_results = ["/findings", "/gpus", "/intervals", "/nodes", "/report", "/serving", "/summary"];
     assert!(of_results.iter().all(|path| too_much.contains(path)), "{too_much:?}");
 }
 
@@ -182,6 +182,40 @@ async fn runs_are_what_jobs_told() {
     );
     assert_eq!(data(&served, &format!("/runs?{HOURS}&run=r&cluster=eu")).await, runs[1..]);
     assert_eq!(data(&served, &format!("/runs?{HOURS}&run=other")).await, Vec::<Value>::new());
+}
+
+#[tokio::test]
+async fn what_was_served_is_by_model_or_by_replica() {
+    let served = serve("n1").await;
+    let owner = "ml/vllm-0";
+    let hour = START..START + HOUR_MS;
+    let held = Interval { owner: Some(owner.into()), ..bare(Class::Productive, hour.clone()) };
+    served.store.replace(Place::new(&None, &held.node), hour.clone(), &[held.clone()]).await.unwrap();
+    let row = Achieved {
+        cluster: None,
+        metric: "vllm:generation_tokens_total".into(),
+        unit: "tokens".into(),
+        start_ms: START,
+        end_ms: START + HOUR_MS,
+        owner: Some(owner.to_owned()),
+        subject: owner.to_owned(),
+        amount: 7.2e6,
+        covered_ms: HOUR_MS,
+        ideal: None,
+        served: Some(goodput_verdict::Served::GenerationTokens),
+        model: Some("llama".into()),
+    };
+    served.store.replace_achieved(hour, &[row]).await.unwrap();
+    let asked = |more: &str| format!("/serving?{}{more}", range());
+    let models = data(&served, &asked("")).await;
+    let [model] = &models[..] else { panic!("{models:?}") };
+    assert_eq!((&model["models"], &model["owner"]), (&serde_json::json!(["llama"]), &Value::Null));
+    assert_eq!(model["served"]["generation_tokens"], 7.2e6);
+    assert_eq!(model["held"]["gpu_ms"], held.ms);
+    let replicas = data(&served, &asked("&by=replica")).await;
+    assert_eq!((replicas.len(), &replicas[0]["owner"], &replicas[0]["held"]), (1, &owner.into(), &model["held"]));
+    models.iter().chain(&replicas).for_each(|line| check_as(line, "ServedWork"));
+    assert_eq!(data(&served, &asked("&by=replica&owner=other")).await, Vec::<Value>::new());
 }
 
 /// Every summary has the time of the ledger, but for what had no holder.

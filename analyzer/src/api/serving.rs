@@ -1,0 +1,83 @@
+//! What inference servers served.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::parameters::{CLUSTER, CURSOR, LIMIT, OWNER, Parameter, WEEK};
+use super::query::Asked;
+use super::results::{MAX_HOURS, build};
+use super::route::Route;
+use super::table::Table;
+use super::{Answer, Page};
+use crate::app::App;
+use crate::report::serving::{Serving, Work};
+use goodput_store::Results;
+
+goodput_catalog::named! {
+    /// What a line of served work is about.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema)]
+    #[schemars(rename_all = "snake_case")]
+    enum By {
+        /// All servers of a model.
+        Model = "model",
+        /// One server.
+        Replica = "replica",
+    }
+}
+
+const BY: Parameter = Parameter::new::<By>("by", "What each line is about; model by default.");
+
+/// What the servers of a model served, or one of them.
+#[derive(Serialize, JsonSchema)]
+struct ServedWork {
+    /// The names that the servers give their models; empty where they give none.
+    models: Vec<String>,
+    /// The cluster of the server; null where series name none, and of all servers of a model.
+    cluster: Option<String>,
+    /// The owner of the server's GPUs; null of all servers of a model.
+    owner: Option<String>,
+    /// How many servers it is about.
+    servers: usize,
+    /// What was held and served.
+    #[serde(flatten)]
+    work: Work,
+}
+
+pub(super) fn routes<S: Results + Clone + 'static>(table: Table<S>) -> Table<S> {
+    table.get(
+        Route::new("/serving", "What inference servers served with the GPU time that they held")
+            .about("Of a week's report, or of the hours from start to end. With start or end the query has no week.")
+            .hours(MAX_HOURS)
+            .asks(&[BY, WEEK, CLUSTER, OWNER, LIMIT, CURSOR]),
+        serving,
+    )
+}
+
+async fn serving<S: Results>(app: App<S>, asked: Asked) -> Answer<Page<ServedWork>> {
+    let by = asked.named("by", By::ALL, By::name)?.unwrap_or(By::Model);
+    let report = build(&app, asked.period((app.now)(), &app.zone)?).await?;
+    let lines = report.serving.as_ref().map(|serving| lines(serving, by)).unwrap_or_default();
+    let wanted = |line: &ServedWork| {
+        asked.wants("cluster", line.cluster.as_deref()) && asked.wants("owner", line.owner.as_deref())
+    };
+    Ok(asked.part()?.of(lines.into_iter().filter(wanted)))
+}
+
+fn lines(serving: &Serving, by: By) -> Vec<ServedWork> {
+    let mut lines = Vec::new();
+    for model in &serving.models {
+        let (models, servers) = (model.models.clone(), model.servers.len());
+        if by == By::Model {
+            lines.push(ServedWork { models, cluster: None, owner: None, servers, work: model.work.clone() });
+            continue;
+        }
+        lines.extend(model.servers.iter().map(|server| ServedWork {
+            models: models.clone(),
+            cluster: server.cluster.clone(),
+            owner: Some(server.owner.clone()),
+            servers: 1,
+            work: server.work.clone(),
+        }));
+    }
+    lines
+}
