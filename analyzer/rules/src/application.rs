@@ -71,7 +71,7 @@ pub(crate) fn holders(intervals: &[Interval]) -> BTreeSet<Holder<'_>> {
 }
 
 /// Whose progress a series counts.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Who {
     pub(crate) cluster: Option<String>,
     pub(crate) owner: Option<String>,
@@ -88,7 +88,7 @@ impl Who {
         let mut known = holders.iter().filter(may_be);
         let holder = known.next().filter(|_| known.next().is_none());
         Self {
-            cluster: holder.and_then(|(cluster, _)| *cluster).or(own).map(str::to_owned),
+            cluster: holder.map_or(own, |(cluster, _)| *cluster).map(str::to_owned),
             owner: holder.map(|(_, owner)| (*owner).to_owned()),
             subject: subject.to_owned(),
         }

@@ -1,12 +1,12 @@
-//! What inference servers count of what they serve, requests and tokens, joined to the owners of GPUs.
+//! Requests and tokens that inference servers count, joined to the owners of GPUs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use crate::application::{Growth, Who, holders, within};
-use crate::frame::union_ms;
+use crate::frame::{STALENESS_MS, union_ms};
 use crate::signal::{Signal, metrics_of, resolve};
-use goodput_exposition::sample::{Labels, Series, TimeMs};
+use goodput_exposition::sample::{Labels, Sample, Series, TimeMs};
 use goodput_verdict::owner::servers_named;
 use goodput_verdict::{Achieved, Interval, Served};
 
@@ -18,10 +18,19 @@ const COUNTED: [(Signal, Served); 4] = [
     (Signal::ServerGenerationTokens, Served::GenerationTokens),
 ];
 
-/// The metrics that are counted.
+/// A server that reports these is there.
+const IN_WORK: [Signal; 2] = [Signal::JobRequestsOpen, Signal::JobRequestsWaiting];
+
+/// The counters.
+#[must_use]
+pub fn counters() -> Vec<String> {
+    metrics_of(&COUNTED.map(|(signal, _)| signal))
+}
+
+/// All metrics that are looked at.
 #[must_use]
 pub fn metrics() -> Vec<String> {
-    metrics_of(&COUNTED.map(|(signal, _)| signal))
+    counters().into_iter().chain(metrics_of(&IN_WORK)).collect()
 }
 
 /// What one server counts: one kind, of one model.
@@ -32,32 +41,56 @@ struct What {
     model: Option<String>,
 }
 
-/// The growths of one metric, by target and part: those of one part are copies, as the ranks of an engine report them.
-type Parts<'a> = BTreeMap<(Option<&'a str>, Vec<&'a str>), Vec<Growth>>;
+/// Labels in which copies of a series differ: ranks of an engine each report the whole, and a target may be scraped by two
+/// jobs. Series that differ in others are parts.
+const OF_COPIES: [&str; 6] = ["tp_rank", "pp_rank", "moe_ep_rank", "job", "service", "endpoint"];
 
-/// What was served in the window, one row per server, model and kind. `series` reaches beyond it by the longest gap that is
-/// bridged; `intervals` are the window's verdicts: a server that fits none of their owners, or two, has no owner.
+/// The growths of one metric, by the labels that tell parts apart.
+type Parts<'a> = BTreeMap<Vec<(&'a str, &'a str)>, Vec<Growth>>;
+
+/// By target, the metrics of one kind. Of two, the one that stands first in the table is taken.
+type Targets<'a> = BTreeMap<Option<&'a str>, BTreeMap<(usize, &'a str), Parts<'a>>>;
+
+/// The work of servers in the window, one row per server, model and kind. `series` reaches beyond it by the longest gap that
+/// is bridged; `intervals` are the window's verdicts: a server that fits none of their owners, or two, has no owner.
 #[must_use]
 pub fn measure(series: &[Series], intervals: &[Interval], window: &Range<TimeMs>) -> Vec<Achieved> {
     let holders = holders(intervals);
-    // Of two metrics of one kind, the one that stands first in the table is taken.
-    let mut all: BTreeMap<What, BTreeMap<(usize, &str), Parts<'_>>> = BTreeMap::new();
+    let mut all: BTreeMap<What, Targets<'_>> = BTreeMap::new();
+    let mut there: BTreeMap<(Who, Option<String>), (&str, Vec<Range<TimeMs>>)> = BTreeMap::new();
     for Series { labels, samples } in series {
         let Some(meaning) = resolve(labels) else { continue };
-        let Some((_, served)) = COUNTED.iter().find(|(signal, _)| *signal == meaning.signal) else { continue };
-        let Some(growth) = within(samples, window) else { continue };
         let names = servers_named(labels);
         let subject = names.first().map_or_else(|| labels.get("instance").unwrap_or_default(), String::as_str);
         let who = Who::of(labels, &names, subject, &holders);
+        if IN_WORK.contains(&meaning.signal) {
+            let (_, spans) = there.entry((who, model_of(labels))).or_insert((labels.metric(), Vec::new()));
+            spans.extend(seen(samples, window));
+            continue;
+        }
+        let Some((_, served)) = COUNTED.iter().find(|(signal, _)| *signal == meaning.signal) else { continue };
+        let Some(growth) = within(samples, window) else { continue };
         let metrics = all.entry(What { who, served: *served, model: model_of(labels) }).or_default();
-        let parts = metrics.entry((meaning.rank, labels.metric())).or_default();
-        parts.entry((labels.get("instance"), meaning.part)).or_default().push(growth);
+        let parts =
+            metrics.entry(labels.get("instance")).or_default().entry((meaning.rank, labels.metric())).or_default();
+        let part = labels.iter().filter(|(name, _)| !OF_COPIES.contains(name)).collect();
+        parts.entry(part).or_default().push(growth);
     }
-    let rows = all.into_iter().filter_map(|(what, metrics)| {
-        let ((_, metric), parts) = metrics.into_iter().next()?;
-        Some(what.achieved(metric, parts, window))
-    });
-    rows.collect()
+    let counted: BTreeSet<Who> = all.keys().map(|what| what.who.clone()).collect();
+    let quiet = there.into_iter().filter(|((who, _), (_, spans))| !counted.contains(who) && !spans.is_empty());
+    let quiet: Vec<Achieved> = quiet
+        .map(|((who, model), (metric, spans))| {
+            What { who, served: Served::Nothing, model }.row(metric, 0.0, spans, window)
+        })
+        .collect();
+    all.into_iter().filter_map(|(what, targets)| what.achieved(targets, window)).chain(quiet).collect()
+}
+
+/// The parts of the window that these samples of a gauge speak for.
+fn seen(samples: &[Sample], window: &Range<TimeMs>) -> impl Iterator<Item = Range<TimeMs>> {
+    let near = samples.windows(2).filter(|pair| pair[1].time_ms - pair[0].time_ms <= STALENESS_MS);
+    let cut = near.map(|pair| pair[0].time_ms.max(window.start)..pair[1].time_ms.min(window.end));
+    cut.filter(|span| !span.is_empty())
 }
 
 /// The model that a server's series names.
@@ -66,14 +99,24 @@ fn model_of(labels: &Labels) -> Option<String> {
 }
 
 impl What {
-    fn achieved(self, metric: &str, parts: Parts<'_>, window: &Range<TimeMs>) -> Achieved {
-        let most = |copies: &Vec<Growth>| copies.iter().map(|growth| growth.amount).fold(0.0, f64::max);
-        let amount = parts.values().map(most).sum();
-        let spans = parts.into_values().flatten().flat_map(|growth| growth.spans).collect();
+    fn achieved(self, targets: Targets<'_>, window: &Range<TimeMs>) -> Option<Achieved> {
+        let (mut amount, mut spans, mut metric) = (0.0, Vec::new(), None);
+        for ((_, name), parts) in targets.into_values().filter_map(|metrics| metrics.into_iter().next()) {
+            metric.get_or_insert_with(|| name.to_owned());
+            for copies in parts.into_values() {
+                amount += copies.iter().map(|growth| growth.amount).fold(0.0, f64::max);
+                spans.extend(copies.into_iter().flat_map(|growth| growth.spans));
+            }
+        }
+        Some(self.row(&metric?, amount, spans, window))
+    }
+
+    fn row(self, metric: &str, amount: f64, spans: Vec<Range<TimeMs>>, window: &Range<TimeMs>) -> Achieved {
+        let is_of_tokens = !matches!(self.served, Served::Requests | Served::Nothing);
         Achieved {
             cluster: self.who.cluster,
             metric: metric.to_owned(),
-            unit: if self.served == Served::Requests { "requests" } else { "tokens" }.to_owned(),
+            unit: if is_of_tokens { "tokens" } else { "requests" }.to_owned(),
             start_ms: window.start,
             end_ms: window.end,
             owner: self.who.owner,
@@ -90,7 +133,6 @@ impl What {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use goodput_exposition::sample::Sample;
     use goodput_testing::bare;
     use goodput_verdict::Class;
 
@@ -122,6 +164,46 @@ mod tests {
         let rank = |n: &str| grows("sglang:generation_tokens_total", &[("tp_rank", n), ("model_name", "m")], 10.0);
         let all: Vec<Series> = ["0", "1", "2", "3", "4", "5", "6", "7"].map(rank).into();
         assert_eq!(told(&all), [(Served::GenerationTokens, Some("m".into()), 600.0)]);
+    }
+
+    #[test]
+    fn what_sglang_splits_a_counter_by_is_summed() {
+        let of = |metric: &str, label: (&'static str, &'static str), n| grows(metric, &[label, ("model_name", "m")], n);
+        for labels in [
+            [("priority", "1"), ("priority", "2")],
+            [("is_streaming", "true"), ("is_streaming", "false")],
+            [("tenant", "a"), ("tenant", "b")],
+        ] {
+            let series = labels.map(|label| of("sglang:generation_tokens_total", label, 10.0));
+            assert_eq!(told(&series), [(Served::GenerationTokens, Some("m".into()), 1200.0)], "{labels:?}");
+        }
+        let sources = [("cache_source", "device"), ("cache_source", "host")];
+        let series = sources.map(|label| of("sglang:cached_tokens_total", label, 5.0));
+        assert_eq!(told(&series), [(Served::CachedTokens, Some("m".into()), 600.0)]);
+        let decode = [("engine_type", "decode"), ("model_name", "m")];
+        assert_eq!(told(&[grows("sglang:prompt_tokens_total", &decode, 5.0)]), [], "its prefill server counts them");
+    }
+
+    #[test]
+    fn a_target_that_two_jobs_scrape_counts_once_and_two_targets_twice() {
+        let of = |label| grows("vllm:generation_tokens_total", &[label, ("model_name", "m")], 10.0);
+        assert_eq!(told(&[of(("job", "a")), of(("job", "b"))])[0].2, 600.0);
+        assert_eq!(told(&[of(("instance", "a:1")), of(("instance", "b:1"))])[0].2, 1200.0);
+        let old = grows("vllm:prefix_cache_hits_total", &[("instance", "a:1")], 1.0);
+        let new = [("instance", "b:1"), ("source", "local_cache_hit")];
+        let new = grows("vllm:prompt_tokens_by_source_total", &new, 2.0);
+        assert_eq!(told(&[old, new]), [(Served::CachedTokens, None, 180.0)], "each by its own metric");
+    }
+
+    #[test]
+    fn a_server_that_counts_nothing_yet_is_there() {
+        let running = grows("sglang:num_running_reqs", &[("model_name", "m")], 0.0);
+        let rows = measure(std::slice::from_ref(&running), &[held_by("ml/server")], &WINDOW);
+        let [row] = &rows[..] else { panic!("{rows:?}") };
+        assert_eq!((row.served, row.amount, row.covered_ms), (Some(Served::Nothing), 0.0, 60 * MINUTE));
+        assert_eq!((row.owner.as_deref(), row.model.as_deref()), (Some("ml/server"), Some("m")));
+        let counter = grows("sglang:num_requests_total", &[("model_name", "m")], 1.0);
+        assert_eq!(told(&[running, counter]), [(Served::Requests, Some("m".into()), 60.0)]);
     }
 
     #[test]
@@ -178,6 +260,9 @@ mod tests {
         assert_eq!(owner(&[held_by("ml/other")]), None);
         assert_eq!(owner(&[of("east"), of("west")]), None);
         assert_eq!(owner(&[of("east"), held_by("ml/other")]).as_deref(), Some("ml/server"));
+        let named = grows("vllm:generation_tokens_total", &[("cluster", "east")], 10.0);
+        let rows = measure(&[named], &[held_by("ml/server")], &WINDOW);
+        assert_eq!((rows[0].owner.is_some(), &rows[0].cluster), (true, &None), "as its GPUs have it");
         let bare = grows("llamacpp:tokens_predicted_total", &[("pod", ""), ("namespace", "")], 1.0);
         let rows = measure(&[bare], &[held_by("slurm-7")], &WINDOW);
         assert_eq!((rows[0].owner.as_deref(), rows[0].subject.as_str()), (None, "10.0.0.7:8000"));
@@ -190,6 +275,6 @@ mod tests {
             sample.value = 10.0 * f64::from(n - 30);
         }
         assert_eq!(told(&[series]), [(Served::GenerationTokens, None, 290.0 + 300.0)]);
-        assert_eq!(told(&[grows("vllm:num_requests_running", &[], 1.0), grows("go_goroutines", &[], 1.0)]), []);
+        assert_eq!(told(&[grows("vllm:iteration_tokens_total_count", &[], 1.0), grows("go_goroutines", &[], 1.0)]), []);
     }
 }

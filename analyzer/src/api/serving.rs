@@ -1,4 +1,4 @@
-//! What inference servers served.
+//! The work of inference servers.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -27,7 +27,7 @@ goodput_catalog::named! {
 
 const BY: Parameter = Parameter::new::<By>("by", "What each line is about; model by default.");
 
-/// What the servers of a model served, or one of them.
+/// The work of all servers of a model, or of one of them.
 #[derive(Serialize, JsonSchema)]
 struct ServedWork {
     /// The names that the servers give their models; empty where they give none.
@@ -38,14 +38,14 @@ struct ServedWork {
     owner: Option<String>,
     /// How many servers it is about.
     servers: usize,
-    /// What was held and served.
+    /// GPU time held, and what was served with it.
     #[serde(flatten)]
     work: Work,
 }
 
 pub(super) fn routes<S: Results + Clone + 'static>(table: Table<S>) -> Table<S> {
     table.get(
-        Route::new("/serving", "What inference servers served with the GPU time that they held")
+        Route::new("/serving", "The work of inference servers with the GPU time that they held")
             .about("Of a week's report, or of the hours from start to end. With start or end the query has no week.")
             .hours(MAX_HOURS)
             .asks(&[BY, WEEK, CLUSTER, OWNER, LIMIT, CURSOR]),

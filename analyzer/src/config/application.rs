@@ -41,7 +41,7 @@ fn metric(value: &Value) -> Result<String, String> {
     let is_name = |text: &&str| text.starts_with(first) && text.chars().all(|c| first(c) || c.is_ascii_digit());
     let name = text(value)
         .filter(is_name)
-        .filter(|name| !signal::is_known(name) || serving::metrics().iter().any(|metric| metric == name));
+        .filter(|name| !signal::is_known(name) || serving::counters().iter().any(|metric| metric == name));
     let expected = "the name of a counter such as train_samples_total, none that the analyzer uses itself";
     name.map(str::to_owned).ok_or_else(|| expected.into())
 }

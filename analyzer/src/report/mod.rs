@@ -159,7 +159,7 @@ pub struct Report {
     /// What jobs count themselves; not there when no job is known to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub throughput: Option<throughput::Throughput>,
-    /// What inference servers served; not there when none told.
+    /// The work of inference servers; not there when none reported any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub serving: Option<serving::Serving>,
     /// What jobs reported about their runs; not there when none did.

@@ -1,4 +1,4 @@
-//! What inference servers served, beside the GPU time that they held: tokens and requests, what they cost and drew.
+//! The work of inference servers, with the GPU time that they held: tokens and requests, what they cost and drew.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -12,12 +12,12 @@ use super::{Amount, ClassAmount, Cost, LEAST_COVERAGE, MICROS, Price, ratio, uni
 use goodput_exposition::sample::TimeMs;
 use goodput_verdict::{Achieved, Class, RollUp, Served};
 
-/// What inference servers served. Never part of time goodput.
+/// The work of inference servers. It is never part of time goodput.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Serving {
-    /// All GPU time that the servers held in the hours in which they told what they served; share of all that they held.
+    /// GPU time that the servers held in the hours in which their counters are known; share of all that they held.
     pub held: Amount,
-    /// The part of it in which they had no request; shares are of `held`.
+    /// The part of it that was judged `no_demand`: at least so long they had no request. Shares are of `held`.
     pub without_a_request: Amount,
     /// By model, the most GPU time first.
     pub models: Vec<ServedModel>,
@@ -34,7 +34,7 @@ pub struct ServedModel {
     /// All of them together.
     #[serde(flatten)]
     pub work: Work,
-    /// Each of them, by cluster and name.
+    /// Each of them, the most GPU time first.
     pub servers: Vec<Server>,
 }
 
@@ -50,7 +50,7 @@ pub struct Server {
     pub work: Work,
 }
 
-/// What was held and what was served with it. All figures are about the hours in which a server told what it served.
+/// GPU time, and what was served with it. All figures are about the hours in which the server's counters are known.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Work {
     /// GPU time held; share of all that was held by these servers in the period.
@@ -65,12 +65,13 @@ pub struct Work {
     pub generation_tokens_per_gpu_second: Option<f64>,
     /// The same per GPU-second that was productive.
     pub generation_tokens_per_productive_gpu_second: Option<f64>,
-    /// Money for the time held, per million tokens of answers, by currency; empty where some of the time has no price.
-    pub cost_per_million_generation_tokens: Vec<Money>,
+    /// Money for the time held, per million tokens of answers; null where some of the time has no price, or prices are in two
+    /// currencies.
+    pub cost_per_million_generation_tokens: Option<Money>,
     /// The same for the productive time alone.
-    pub productive_cost_per_million_generation_tokens: Vec<Money>,
+    pub productive_cost_per_million_generation_tokens: Option<Money>,
     /// Money for the time held, per million tokens of prompts and answers.
-    pub cost_per_million_tokens: Vec<Money>,
+    pub cost_per_million_tokens: Option<Money>,
     /// Energy that the GPUs drew in the time held, per token of an answer; null where less than 90 % of it is known.
     pub joules_per_generation_token: Option<f64>,
 }
@@ -102,162 +103,201 @@ pub struct Unjoined {
     pub served: BTreeMap<Served, f64>,
 }
 
-/// An owner: its cluster and name.
-type Owner = (Option<String>, String);
-
-/// What servers told, and the GPU time that they held in the hours in which they did.
-#[derive(Debug)]
-pub(super) struct Servers<'a, 'p> {
-    rows: Vec<&'a Achieved>,
-    /// When each of them told something.
-    told: HashMap<Owner, BTreeSet<(TimeMs, TimeMs)>>,
-    held: Summed<'p>,
+/// What one server reported.
+#[derive(Clone, Debug, Default)]
+struct Reported {
+    models: BTreeSet<String>,
+    counted: BTreeMap<Served, f64>,
+    counters: BTreeSet<String>,
+    /// The windows that count: at least half of each is known.
+    windows: BTreeSet<(TimeMs, TimeMs)>,
 }
 
-impl<'a, 'p> Servers<'a, 'p> {
-    /// No time yet.
-    pub(super) fn of(achieved: &'a [Achieved], prices: &'p [Price]) -> Self {
-        let rows: Vec<&Achieved> = achieved.iter().filter(|row| row.served.is_some()).collect();
-        let mut told: HashMap<Owner, BTreeSet<(TimeMs, TimeMs)>> = HashMap::new();
-        for row in &rows {
-            let Some(owner) = owner_of(row) else { continue };
-            told.entry(owner).or_default().insert((row.start_ms, row.end_ms));
+/// What one owner of GPUs reported, by its cluster.
+type Clusters = BTreeMap<Option<String>, Reported>;
+
+/// What servers reported, and the GPU time that they held in the hours in which they did.
+#[derive(Debug)]
+pub(super) struct Servers<'p> {
+    owners: BTreeMap<String, Clusters>,
+    unjoined: BTreeMap<(Option<String>, String, Option<String>), BTreeMap<Served, f64>>,
+    held: Summed<'p>,
+    /// GPU-milliseconds held in the whole period.
+    all_ms: HashMap<Owner, i64>,
+}
+
+/// An owner: its name and cluster.
+type Owner = (String, Option<String>);
+
+impl<'p> Servers<'p> {
+    pub(super) fn new(prices: &'p [Price]) -> Self {
+        let (owners, unjoined) = (BTreeMap::new(), BTreeMap::new());
+        Self { owners, unjoined, held: Summed::new(prices), all_ms: HashMap::new() }
+    }
+
+    /// With these rows, of whole windows. A window of which less than half is known is left out: what was served in it is
+    /// not known, though the GPUs were held.
+    pub(super) fn report(&mut self, rows: &[Achieved]) {
+        let mut windows: BTreeMap<(Option<&str>, Option<&str>, TimeMs, TimeMs), Vec<&Achieved>> = BTreeMap::new();
+        for row in rows.iter().filter(|row| row.served.is_some()) {
+            let owner = (row.cluster.as_deref(), row.owner.as_deref());
+            windows.entry((owner.0, owner.1, row.start_ms, row.end_ms)).or_default().push(row);
         }
-        Self { rows, told, held: Summed::new(prices) }
+        for ((cluster, owner, start, end), rows) in windows {
+            let covered = rows.iter().map(|row| row.covered_ms).max().unwrap_or_default();
+            match owner {
+                None => rows.into_iter().for_each(|row| self.leave(row)),
+                Some(_) if covered < (end - start) / 2 => {}
+                Some(owner) => {
+                    let clusters = self.owners.entry(owner.to_owned()).or_default();
+                    let reported = clusters.entry(cluster.map(str::to_owned)).or_default();
+                    reported.windows.insert((start, end));
+                    rows.into_iter().for_each(|row| reported.count(row));
+                }
+            }
+        }
     }
 
-    /// Does one of them hold what this item is about?
-    pub(super) fn hold(&self, item: &Item<'_>) -> bool {
-        let owner = item.owner.as_ref().map(|owner| (item.cluster.clone(), owner.clone()));
-        owner.is_some_and(|owner| self.told.contains_key(&owner))
+    fn leave(&mut self, row: &Achieved) {
+        let who = (row.cluster.clone(), row.subject.clone(), row.model.clone());
+        let counted = self.unjoined.entry(who).or_default();
+        row.served.filter(|kind| *kind != Served::Nothing).into_iter().for_each(|kind| {
+            *counted.entry(kind).or_default() += row.amount;
+        });
     }
 
-    /// With the time in this hour of those that told what they served in it.
+    /// The server that this owner is. Where its series or those of its GPUs name no cluster, it is the one of that name.
+    fn owner(&self, cluster: Option<&str>, name: Option<&str>) -> Option<Owner> {
+        let (name, clusters) = self.owners.get_key_value(name?)?;
+        let exact = clusters.keys().find(|known| known.as_deref() == cluster);
+        let only =
+            || clusters.keys().next().filter(|only| clusters.len() == 1 && (cluster.is_none() || only.is_none()));
+        exact.or_else(only).map(|cluster| (name.clone(), cluster.clone()))
+    }
+
+    /// Where servers hold GPUs, of these items, which are all of the period.
+    pub(super) fn nodes(&mut self, items: &[Item<'_>]) -> BTreeSet<String> {
+        self.owners.values_mut().for_each(join);
+        let mut nodes = BTreeSet::new();
+        for item in items.iter().filter(|item| is_held(item.class)) {
+            let Some(owner) = self.owner(item.cluster.as_deref(), item.owner.as_deref()) else { continue };
+            *self.all_ms.entry(owner).or_default() += item.ms;
+            if !nodes.contains(&item.node) {
+                nodes.insert(item.node.clone());
+            }
+        }
+        nodes
+    }
+
+    /// With the time in this hour of those that reported in it.
     pub(super) fn add(&mut self, mut hour: RollUp) {
         let cluster = hour.cluster.clone();
         hour.held.retain_mut(|held| {
-            let owner = held.allocation.owner.as_ref().map(|owner| (cluster.clone(), owner.clone()));
-            let Some(windows) = owner.and_then(|owner| self.told.get(&owner)) else { return false };
+            let owner = self.owner(cluster.as_deref(), held.allocation.owner.as_deref());
+            let Some(reported) = owner.and_then(|(name, cluster)| self.owners.get(&name)?.get(&cluster)) else {
+                return false;
+            };
             held.parts.retain(|part| {
                 let span = part.stretches.first().zip(part.stretches.last());
-                // Hours are cut at the borders of windows.
-                let is_told = |start, end| windows.iter().any(|window| window.0 <= start && end <= window.1);
-                is_held(part.class) && span.is_some_and(|(first, last)| is_told(first.start_ms, last.end_ms))
+                is_held(part.class) && span.is_some_and(|(first, last)| reported.has(first.start_ms, last.end_ms))
             });
             !held.parts.is_empty()
         });
         self.held.add(hour);
     }
 
-    /// The section; `None` where no server told anything. `all` is what they held in the whole period.
-    pub(super) fn section(self, all: &HashMap<Owner, i64>) -> Option<Serving> {
-        let items = self.held.items();
-        let mut by_owner: BTreeMap<Owner, Told<'_, 'p>> = BTreeMap::new();
-        let mut unjoined: BTreeMap<(Option<String>, String, Option<String>), Unjoined> = BTreeMap::new();
-        for row in &self.rows {
-            match owner_of(row) {
-                Some(owner) => by_owner.entry(owner).or_default().rows.push(row),
-                None => {
-                    let key = (row.cluster.clone(), row.subject.clone(), row.model.clone());
-                    let (cluster, subject, model) = key.clone();
-                    let entry = unjoined.entry(key);
-                    let entry = entry.or_insert(Unjoined { cluster, subject, model, served: BTreeMap::new() });
-                    row.served.into_iter().for_each(|kind| *entry.served.entry(kind).or_default() += row.amount);
-                }
-            }
-        }
+    /// The section; `None` where no server reported anything.
+    pub(super) fn section(mut self) -> Option<Serving> {
+        let items = std::mem::replace(&mut self.held, Summed::new(&[])).items();
+        let mut by_owner: HashMap<Owner, Vec<&Item<'_>>> = HashMap::new();
         for item in &items {
-            let owner = item.owner.clone().map(|owner| (item.cluster.clone(), owner));
-            if let Some(told) = owner.and_then(|owner| by_owner.get_mut(&owner)) {
-                told.items.push(item);
+            let owner = self.owner(item.cluster.as_deref(), item.owner.as_deref());
+            owner.into_iter().for_each(|owner| by_owner.entry(owner).or_default().push(item));
+        }
+        let mut by_model: BTreeMap<Vec<String>, Vec<Used<'_, '_>>> = BTreeMap::new();
+        for (name, clusters) in &self.owners {
+            for (cluster, reported) in clusters {
+                let owner = (name.clone(), cluster.clone());
+                let items = by_owner.remove(&owner).unwrap_or_default();
+                let all_ms = self.all_ms.get(&owner).copied().unwrap_or_default();
+                let models = reported.models.iter().cloned().collect();
+                by_model.entry(models).or_default().push(Used { owner, reported, items, all_ms });
             }
         }
-        for (owner, told) in &mut by_owner {
-            told.all_ms = all.get(owner).copied().unwrap_or_default();
-        }
-        let mut by_model: BTreeMap<Vec<String>, Vec<(Owner, Told<'_, 'p>)>> = BTreeMap::new();
-        for (owner, told) in by_owner {
-            by_model.entry(told.models()).or_default().push((owner, told));
-        }
-        let every = Told::of(by_model.values().flatten().map(|(_, told)| told)).work();
+        let every = Work::of(by_model.values().flatten());
         let mut models: Vec<ServedModel> =
-            by_model.into_iter().map(|(models, servers)| ServedModel::of(models, servers)).collect();
+            by_model.into_iter().map(|(models, used)| ServedModel::of(models, &used)).collect();
         models.sort_by_key(|model| std::cmp::Reverse(model.work.held.gpu_ms));
-        (!self.rows.is_empty()).then(|| Serving {
-            without_a_request: every.of(Class::NoDemand),
+        let unjoined = self.unjoined.into_iter();
+        let unjoined: Vec<Unjoined> =
+            unjoined.map(|((cluster, subject, model), served)| Unjoined { cluster, subject, model, served }).collect();
+        let without_a_request = every.class(Class::NoDemand);
+        (!models.is_empty() || !unjoined.is_empty()).then_some(Serving {
             held: every.held,
+            without_a_request,
             models,
-            unjoined: unjoined.into_values().collect(),
+            unjoined,
         })
     }
 }
 
-fn owner_of(row: &Achieved) -> Option<Owner> {
-    row.owner.clone().map(|owner| (row.cluster.clone(), owner))
+/// Where an owner's series name its cluster for a part of the period alone, all of them are of that cluster.
+fn join(clusters: &mut Clusters) {
+    if clusters.len() != 2 {
+        return;
+    }
+    let Some(unnamed) = clusters.remove(&None) else { return };
+    for named in clusters.values_mut() {
+        named.models.extend(unnamed.models.iter().cloned());
+        named.counters.extend(unnamed.counters.iter().cloned());
+        named.windows.extend(&unnamed.windows);
+        unnamed.counted.iter().for_each(|(kind, amount)| *named.counted.entry(*kind).or_default() += amount);
+    }
 }
 
-/// All that servers told, and the time that they held meanwhile.
-#[derive(Clone, Debug, Default)]
-struct Told<'i, 'p> {
-    rows: Vec<&'i Achieved>,
-    items: Vec<&'i Item<'p>>,
+impl Reported {
+    fn count(&mut self, row: &Achieved) {
+        self.models.extend(row.model.clone());
+        if let Some(kind) = row.served.filter(|kind| *kind != Served::Nothing) {
+            *self.counted.entry(kind).or_default() += row.amount;
+            if !self.counters.contains(&row.metric) {
+                self.counters.insert(row.metric.clone());
+            }
+        }
+    }
+
+    /// Is this time in one of its windows? Hours are cut at the borders of windows.
+    fn has(&self, start: TimeMs, end: TimeMs) -> bool {
+        self.windows.range(..=(start, TimeMs::MAX)).next_back().is_some_and(|window| end <= window.1)
+    }
+
+    /// What was counted. Where a server of several models counts no tokens, its requests are not known: each model of an
+    /// ensemble counts a request again.
+    fn known(&self) -> impl Iterator<Item = (Served, f64)> {
+        let is_ensemble = self.models.len() > 1 && !self.counted.contains_key(&Served::GenerationTokens);
+        let counted = self.counted.iter().map(|(kind, amount)| (*kind, *amount));
+        counted.filter(move |(kind, _)| *kind != Served::Requests || !is_ensemble)
+    }
+}
+
+/// A server, with what it reported and the time that it held meanwhile.
+#[derive(Debug)]
+struct Used<'a, 'p> {
+    owner: Owner,
+    reported: &'a Reported,
+    items: Vec<&'a Item<'p>>,
     all_ms: i64,
 }
 
-impl<'i, 'p> Told<'i, 'p> {
-    fn of<'t>(all: impl Iterator<Item = &'t Self>) -> Self
-    where
-        'i: 't,
-        'p: 't,
-    {
-        all.fold(Self::default(), |mut sum, told| {
-            sum.rows.extend(&told.rows);
-            sum.items.extend(&told.items);
-            sum.all_ms += told.all_ms;
-            sum
-        })
-    }
-
-    fn models(&self) -> Vec<String> {
-        let named: BTreeSet<&String> = self.rows.iter().filter_map(|row| row.model.as_ref()).collect();
-        named.into_iter().cloned().collect()
-    }
-
-    fn work(&self) -> Work {
-        let ledger = Ledger::of(self.items.iter().copied());
-        let (held, productive) = (ledger.allocated(), ledger.get(Class::Productive));
-        let mut served: BTreeMap<Served, f64> = BTreeMap::new();
-        for (kind, row) in self.rows.iter().filter_map(|row| Some((row.served?, row))) {
-            *served.entry(kind).or_default() += row.amount;
-        }
-        let class = |class: Class| {
-            let sum = ledger.get(class);
-            ClassAmount { class, amount: sum.amount(held.ms), interval: sum.bounds(held.ms) }
-        };
-        let classes = Class::ALL.iter().copied().map(class).filter(|class| class.amount.gpu_ms > 0).collect();
-        let answers = served.get(&Served::GenerationTokens).copied();
-        let tokens = answers.zip(served.get(&Served::PromptTokens)).map(|(answers, prompts)| answers + prompts);
-        let (held, productive) = (held.amount(self.all_ms), productive.amount(held.ms));
-        Work {
-            classes,
-            counters: self.rows.iter().map(|row| row.metric.clone()).collect(),
-            generation_tokens_per_gpu_second: per_second(answers, &held),
-            generation_tokens_per_productive_gpu_second: per_second(answers, &productive),
-            cost_per_million_generation_tokens: per_million(answers, &held),
-            productive_cost_per_million_generation_tokens: per_million(answers, &productive),
-            cost_per_million_tokens: per_million(tokens, &held),
-            joules_per_generation_token: joules(answers, &held),
-            served,
-            held,
-        }
-    }
-}
-
 impl ServedModel {
-    fn of(models: Vec<String>, servers: Vec<(Owner, Told<'_, '_>)>) -> Self {
-        let work = Told::of(servers.iter().map(|(_, told)| told)).work();
-        let server = |((cluster, owner), told): (Owner, Told<'_, '_>)| Server { cluster, owner, work: told.work() };
-        Self { models, work, servers: servers.into_iter().map(server).collect() }
+    fn of(models: Vec<String>, used: &[Used<'_, '_>]) -> Self {
+        let server = |used: &Used<'_, '_>| {
+            let (owner, cluster) = used.owner.clone();
+            Server { cluster, owner, work: Work::of([used]) }
+        };
+        let mut servers: Vec<Server> = used.iter().map(server).collect();
+        servers.sort_by_key(|server| std::cmp::Reverse(server.work.held.gpu_ms));
+        Self { models, work: Work::of(used), servers }
     }
 
     /// The names of the models, for the report.
@@ -268,9 +308,41 @@ impl ServedModel {
 }
 
 impl Work {
+    fn of<'i, 'p: 'i>(used: impl IntoIterator<Item = &'i Used<'i, 'p>>) -> Self {
+        let (mut ledger, mut served, mut all_ms) = (Ledger::default(), BTreeMap::new(), 0);
+        let mut counters = BTreeSet::new();
+        for used in used {
+            used.items.iter().for_each(|item| ledger.add(item));
+            used.reported.known().for_each(|(kind, amount)| *served.entry(kind).or_default() += amount);
+            counters.extend(used.reported.counters.iter().cloned());
+            all_ms += used.all_ms;
+        }
+        let (held, productive) = (ledger.allocated(), ledger.get(Class::Productive));
+        let class = |class: Class| {
+            let sum = ledger.get(class);
+            ClassAmount { class, amount: sum.amount(held.ms), interval: sum.bounds(held.ms) }
+        };
+        let classes = Class::ALL.iter().copied().map(class).filter(|class| class.amount.gpu_ms > 0).collect();
+        let answers = served.get(&Served::GenerationTokens).copied();
+        let tokens = answers.zip(served.get(&Served::PromptTokens)).map(|(answers, prompts)| answers + prompts);
+        let (held, productive) = (held.amount(all_ms), productive.amount(held.ms));
+        Self {
+            classes,
+            counters,
+            generation_tokens_per_gpu_second: per_second(answers, &held),
+            generation_tokens_per_productive_gpu_second: per_second(answers, &productive),
+            cost_per_million_generation_tokens: per_million(answers, &held),
+            productive_cost_per_million_generation_tokens: per_million(answers, &productive),
+            cost_per_million_tokens: per_million(tokens, &held),
+            joules_per_generation_token: joules(answers, &held),
+            served,
+            held,
+        }
+    }
+
     /// What went into a class; shares are of the time held.
     #[must_use]
-    pub fn of(&self, class: Class) -> Amount {
+    pub fn class(&self, class: Class) -> Amount {
         let found = self.classes.iter().find(|one| one.class == class);
         found.map_or_else(|| Amount::of(0, self.held.gpu_ms), |one| one.amount.clone())
     }
@@ -291,25 +363,20 @@ impl Work {
 
 /// Money for the report.
 #[must_use]
-pub fn money(all: &[Money]) -> String {
-    let one = |money: &Money| format!("{} {}", text::money(money.amount), money.currency);
-    if all.is_empty() { UNKNOWN.to_owned() } else { all.iter().map(one).collect::<Vec<_>>().join(", ") }
+pub fn money(money: &Option<Money>) -> String {
+    let shown = money.as_ref().map(|money| format!("{} {}", text::money(money.amount), money.currency));
+    shown.unwrap_or_else(|| UNKNOWN.to_owned())
 }
 
 fn per_second(tokens: Option<f64>, time: &Amount) -> Option<f64> {
     Some(tokens? / (time.gpu_ms as f64 / 1000.0)).filter(|rate| rate.is_finite())
 }
 
-/// In each currency, where all of the time has a price in one of them and there are tokens.
-fn per_million(tokens: Option<f64>, time: &Amount) -> Vec<Money> {
-    let priced: i64 = time.cost.iter().map(|cost| cost.priced_ms).sum();
-    let Some(tokens) = tokens.filter(|tokens| *tokens > 0.0 && priced == time.gpu_ms) else { return Vec::new() };
-    // Millionths of the currency over tokens are the currency over millions of tokens.
-    let money = |Cost { currency, micros, .. }: &Cost| Money {
-        currency: currency.clone(),
-        amount: *micros as f64 / MICROS / tokens * 1e6,
-    };
-    time.cost.iter().map(money).collect()
+/// Where all of the time has a price in one currency, and there are tokens.
+fn per_million(tokens: Option<f64>, time: &Amount) -> Option<Money> {
+    let [Cost { currency, micros, priced_ms, .. }] = &time.cost[..] else { return None };
+    let tokens = tokens.filter(|tokens| *tokens > 0.0 && *priced_ms == time.gpu_ms)?;
+    Some(Money { currency: currency.clone(), amount: *micros as f64 / MICROS / tokens * 1e6 })
 }
 
 /// Where energy is not known for a part of the time, it is taken to have drawn as much as the rest.

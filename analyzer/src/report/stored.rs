@@ -1,13 +1,13 @@
 //! The report of a period, out of a store.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use goodput_exposition::sample::{Labels, TimeMs};
 use goodput_store::{ReadVerdicts, StoreError, Verdicts, Whose};
 use goodput_verdict::{Achieved, DAY_MS, Group, HOUR_MS, Interval};
 
-use super::build::{is_held, summed};
+use super::build::summed;
 use super::comparison::reach;
 use super::finding::Proving;
 use super::recall::{known_clusters, recall, recall_clusters};
@@ -19,8 +19,7 @@ use crate::judge::{hour_of, reaches_over, shown, spans};
 /// The report of a period. Sums are those of roll-ups; intervals are read for the evidence of the findings that are shown.
 pub async fn stored(verdicts: &impl ReadVerdicts, period: Period, prices: &[Price]) -> Result<Report, StoreError> {
     let range = period.start_ms..period.end_ms;
-    let (served, achieved): (Vec<Achieved>, Vec<Achieved>) =
-        verdicts.achieved(range.clone()).await?.into_iter().partition(|row| row.served.is_some());
+    let (achieved, mut servers) = told(verdicts, &range, prices).await?;
     let mut held = throughput::Held::of(&achieved);
     let mut items = read(verdicts, &range, None, prices, (!achieved.is_empty()).then_some(&mut held)).await?;
     let before = period.compared(reach(&items));
@@ -28,18 +27,13 @@ pub async fn stored(verdicts: &impl ReadVerdicts, period: Period, prices: &[Pric
     let known = known_clusters(items.iter().chain(&previous).map(|item| item.interval()));
     recall(&known, items.iter_mut().chain(&mut previous).map(|item| item.interval_mut()));
     let mut report = summed(&items, &previous, period, prices);
-    let mut servers = Servers::of(&served, prices);
-    let of_servers = held_by(&servers, &items);
+    let of_servers = servers.nodes(&items);
     drop((items, previous));
     for node in report.timeline.nodes() {
         verdicts.hours(range.clone(), Some(&node)).await?.iter().for_each(|hour| report.timeline.add(hour));
     }
-    for day in days(&range).filter(|_| !of_servers.nodes.is_empty()) {
-        for node in &of_servers.nodes {
-            verdicts.hours(day.clone(), Some(node)).await?.into_iter().for_each(|hour| servers.add(hour));
-        }
-    }
-    report.serving = servers.section(&of_servers.ms);
+    add_hours(verdicts, &range, &of_servers, &mut servers).await?;
+    report.serving = servers.section();
     let axis = report.timeline.axis.clone();
     for finding in report.proven_mut() {
         prove(verdicts, finding, &axis, &range, &known).await?;
@@ -65,23 +59,41 @@ pub async fn stored(verdicts: &impl ReadVerdicts, period: Period, prices: &[Pric
     })
 }
 
-/// What servers held.
-#[derive(Default)]
-struct OfServers {
-    nodes: BTreeSet<String>,
-    /// GPU-milliseconds, by cluster and owner.
-    ms: HashMap<(Option<String>, String), i64>,
+/// What jobs and servers counted, day by day: a week of a large fleet has more rows than are worth holding.
+async fn told<'p>(
+    verdicts: &impl ReadVerdicts,
+    range: &Range<TimeMs>,
+    prices: &'p [Price],
+) -> Result<(Vec<Achieved>, Servers<'p>), StoreError> {
+    let (mut achieved, mut servers) = (Vec::new(), Servers::new(prices));
+    for day in days(range) {
+        let rows = verdicts.achieved(day).await?;
+        servers.report(&rows);
+        achieved.extend(rows.into_iter().filter(|row| row.served.is_none()));
+    }
+    Ok((achieved, servers))
 }
 
-/// Where servers held GPUs, and for how long.
-fn held_by(servers: &Servers<'_, '_>, items: &[Item<'_>]) -> OfServers {
-    let mut of = OfServers::default();
-    for item in items.iter().filter(|item| is_held(item.class) && servers.hold(item)) {
-        let owner = item.owner.clone().unwrap_or_default();
-        *of.ms.entry((item.cluster.clone(), owner)).or_default() += item.ms;
-        of.nodes.insert(item.node.clone());
+/// The hours of more nodes than these are read all at once.
+const MAX_NODES_ALONE: usize = 50;
+
+/// Gives servers the hours of the nodes on which they hold GPUs.
+async fn add_hours(
+    verdicts: &impl ReadVerdicts,
+    range: &Range<TimeMs>,
+    nodes: &BTreeSet<String>,
+    servers: &mut Servers<'_>,
+) -> Result<(), StoreError> {
+    for day in days(range) {
+        if nodes.len() > MAX_NODES_ALONE {
+            verdicts.hours(day, None).await?.into_iter().for_each(|hour| servers.add(hour));
+            continue;
+        }
+        for node in nodes {
+            verdicts.hours(day.clone(), Some(node)).await?.into_iter().for_each(|hour| servers.add(hour));
+        }
     }
-    of
+    Ok(())
 }
 
 /// The names of the report's GPUs.

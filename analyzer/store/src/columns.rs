@@ -166,8 +166,8 @@ columns! { ACHIEVED: Achieved in "achieved" ordered by
     cluster: [text("cluster", "cluster of the series; null where they name none, and of earlier releases")],
     served: [text(
         "served",
-        "what an inference server counted: `requests`, `prompt_tokens`, `cached_tokens` or `generation_tokens`; null of \
-         counters that are configured",
+        "what an inference server counted: `requests`, `prompt_tokens`, `cached_tokens`, `generation_tokens`, or `nothing` \
+         where it was there without a counter; null of counters that are configured",
     )],
     model: [text("model", "model that the server served; null where the series do not name it")],
 }}

@@ -17,6 +17,8 @@ goodput_catalog::named! {
         CachedTokens = "cached_tokens",
         /// Tokens of answers.
         GenerationTokens = "generation_tokens",
+        /// Nothing: the server reported its requests in work, and no counter. SGLang has none before its first request ends.
+        Nothing = "nothing",
     }
 }
 

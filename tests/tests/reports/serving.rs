@@ -77,7 +77,7 @@ fn a_server_of_two_gpus_that_rests_for_half_of_its_time() -> Result<()> {
     near(&model["held"]["gpu_hours"], 8.0, 1e-9);
     near(&model["generation_tokens_per_gpu_second"], 25.0, 1e-9);
     near(&model["generation_tokens_per_productive_gpu_second"], 50.0, 0.01);
-    near(&model["cost_per_million_generation_tokens"][0]["amount"], 20.0, 1e-6);
+    near(&model["cost_per_million_generation_tokens"]["amount"], 20.0, 1e-6);
     // Two GPUs, 600 W for two hours and 120 W for two.
     near(&model["joules_per_generation_token"], 14.4, 0.01);
     near(&serving["without_a_request"]["gpu_hours"], 4.0, 0.01);

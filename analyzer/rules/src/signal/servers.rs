@@ -25,9 +25,6 @@ const PARTS: &[&str] = &[
     "is_streaming",
 ];
 
-/// The labels by which vLLM tells where tokens of prompts came from, for one engine and model.
-const SOURCES: &[&str] = &["engine", "ReplicaId", "WorkerId", "model_name", "source"];
-
 /// Which engine of its server a series is of.
 pub(crate) fn engine_of(labels: &Labels) -> Vec<Option<&str>> {
     PARTS.iter().take(ENGINES).map(|name| labels.get(name)).collect()
@@ -52,10 +49,9 @@ pub(super) static ROWS: &[Row] = &[
     served("vllm:num_requests_waiting", Signal::JobRequestsWaiting),
     served("vllm:request_success_total", Signal::JobRequests),
     served("vllm:prompt_tokens_total", Signal::ServerPromptTokens),
-    served("vllm:prompt_tokens_by_source_total", Signal::ServerCachedTokens)
-        .sum_over(SOURCES)
-        .but_for("source", "local_compute"),
+    served("vllm:prompt_tokens_by_source_total", Signal::ServerCachedTokens).but_for("source", "local_compute"),
     served("vllm:prefix_cache_hits_total", Signal::ServerCachedTokens),
+    served("vllm:gpu_prefix_cache_hits_total", Signal::ServerCachedTokens),
     served("vllm:generation_tokens_total", Signal::ServerGenerationTokens),
     served("vllm:iteration_tokens_total_count", Signal::ServerSteps),
     served("vllm:inter_token_latency_seconds_count", Signal::ServerTokens),
@@ -69,9 +65,10 @@ pub(super) static ROWS: &[Row] = &[
     served("sglang:num_running_reqs", Signal::JobRequestsOpen).whole("priority"),
     served("sglang:num_queue_reqs", Signal::JobRequestsWaiting).whole("priority"),
     served("sglang:num_requests_total", Signal::JobRequests),
-    served("sglang:prompt_tokens_total", Signal::ServerPromptTokens),
-    served("sglang:cached_tokens_total", Signal::ServerCachedTokens),
-    served("sglang:generation_tokens_total", Signal::ServerGenerationTokens),
+    // Where prefill and decode are apart, both count a request's tokens.
+    served("sglang:prompt_tokens_total", Signal::ServerPromptTokens).but_for("engine_type", "decode"),
+    served("sglang:cached_tokens_total", Signal::ServerCachedTokens).but_for("engine_type", "decode"),
+    served("sglang:generation_tokens_total", Signal::ServerGenerationTokens).but_for("engine_type", "prefill"),
     served("sglang:scheduler_idle_seconds_total", Signal::ServerIdle),
     one_of("sglang:scheduler_stage_seconds_total", ("forward_overlap", "none"), Signal::ServerScheduling)
         .sum_over(&["category"])

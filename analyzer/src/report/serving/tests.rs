@@ -32,13 +32,15 @@ fn row(owner: Option<&str>, model: &str, hour: i64, served: Served, amount: f64)
 }
 
 fn section(rows: &[Achieved], intervals: &[Interval], prices: &[Price]) -> Option<Serving> {
-    let mut servers = Servers::of(rows, prices);
-    let mut all = HashMap::new();
-    for item in Summed::of(intervals, prices).iter().filter(|item| is_held(item.class) && servers.hold(item)) {
-        *all.entry((item.cluster.clone(), item.owner.clone().unwrap())).or_default() += item.ms;
-    }
+    let mut servers = Servers::new(prices);
+    servers.report(rows);
+    servers.nodes(&Summed::of(intervals, prices));
     RollUp::fold(intervals).into_iter().for_each(|hour| servers.add(hour));
-    servers.section(&all)
+    servers.section()
+}
+
+fn amount(money: &Option<Money>) -> Option<(&str, f64)> {
+    money.as_ref().map(|money| (money.currency.as_str(), (money.amount * 1e9).round() / 1e9))
 }
 
 #[test]
@@ -70,10 +72,9 @@ fn tokens_are_held_against_the_hours_in_which_they_were_told() {
     assert_eq!((&models[..], servers.len()), (&["m".to_owned()][..], 1));
     assert_eq!(work.generation_tokens_per_gpu_second, Some(1000.0));
     assert_eq!(work.generation_tokens_per_productive_gpu_second, Some(7.2e6 / 5400.0));
-    let money = |all: &[Money]| all.iter().map(|m| (m.currency.clone(), (m.amount * 1e9).round() / 1e9)).next();
-    assert_eq!(money(&work.cost_per_million_generation_tokens), Some(("EUR".into(), 1.0)));
-    assert_eq!(money(&work.productive_cost_per_million_generation_tokens), Some(("EUR".into(), 0.75)));
-    assert_eq!(money(&work.cost_per_million_tokens), Some(("EUR".into(), 0.5)));
+    assert_eq!(amount(&work.cost_per_million_generation_tokens), Some(("EUR", 1.0)));
+    assert_eq!(amount(&work.productive_cost_per_million_generation_tokens), Some(("EUR", 0.75)));
+    assert_eq!(amount(&work.cost_per_million_tokens), Some(("EUR", 0.5)));
     assert_eq!(work.joules_per_generation_token, Some(0.3));
     let classes: i64 = work.classes.iter().map(|class| class.amount.gpu_ms).sum();
     assert_eq!(classes, work.held.gpu_ms);
@@ -88,12 +89,12 @@ fn what_is_not_known_is_null_and_not_zero() {
         section(rows, intervals, prices).unwrap().models.remove(0).work
     };
     let found = work(&rows, &[one, two], &[]);
-    assert_eq!((found.joules_per_generation_token, found.cost_per_million_generation_tokens), (None, Vec::new()));
+    assert_eq!((found.joules_per_generation_token, found.cost_per_million_generation_tokens), (None, None));
     let intervals = [interval("a", Class::Productive, 0, HOUR)];
     let prices = Config::parse(PRICES).unwrap().prices;
     let nothing = work(&[row(Some("a"), "", 0, Served::GenerationTokens, 0.0)], &intervals, &prices);
     assert_eq!(nothing.generation_tokens_per_gpu_second, Some(0.0));
-    assert_eq!((nothing.cost_per_million_tokens, nothing.joules_per_generation_token), (Vec::new(), None));
+    assert_eq!((nothing.cost_per_million_tokens, nothing.joules_per_generation_token), (None, None));
     let requests = work(&[row(Some("a"), "", 0, Served::Requests, 9.0)], &intervals, &prices);
     assert_eq!((requests.generation_tokens_per_gpu_second, requests.served.len()), (None, 1));
     let unheld = work(&rows, &[], &[]);
@@ -109,7 +110,12 @@ fn servers_of_one_model_stand_together_and_one_of_several_models_alone() {
     let serving = section(&rows, &intervals, &[]).unwrap();
     let shown: Vec<_> = serving.models.iter().map(|m| (m.name(), m.servers.len(), m.work.held.gpu_ms)).collect();
     assert_eq!(shown, [("m".to_owned(), 2, 2 * HOUR), ("lora, m".to_owned(), 1, HOUR)]);
-    assert_eq!(serving.models[1].work.served[&Served::Requests], 10.0);
+    assert_eq!(serving.models[0].work.served[&Served::Requests], 10.0);
+    assert!(serving.models[1].work.served.is_empty(), "models of an ensemble each count a request: not known");
+    let tokens = row(Some("c"), "m", 0, Served::GenerationTokens, 7.0);
+    let all = [&rows[..], &[tokens]].concat();
+    let adapters = section(&all, &intervals, &[]).unwrap().models.remove(1);
+    assert_eq!((adapters.name().as_str(), adapters.work.served[&Served::Requests]), ("lora, m", 10.0));
     let [left] = &serving.unjoined[..] else { panic!("{:?}", serving.unjoined) };
     assert_eq!((left.subject.as_str(), left.served[&Served::Requests]), ("ml/server", 9.0));
 }
@@ -124,7 +130,7 @@ fn the_section_stands_beside_goodput_and_escapes_names() {
     let report = Report { serving: section(&rows, &intervals, &prices), ..build(&intervals, &[], week, &prices) };
     let text = markdown::render(&report).unwrap();
     for line in [
-        "Servers held 2.00 GPU-hours, and had no request in 0 of them (0 %).",
+        "0 of them (0 %). Tokens are never part of goodput.",
         r"| m\|&lt;x> | 2 | 2.00 | 100 % | 100 % | 0 % | 0 % | 0 % | 0 % |",
         r"| m\|&lt;x> | unknown | unknown | unknown | 7.2 M | 1 k | 1 k | 1.00 EUR | 1.00 EUR | unknown | 0.3 |",
         r"| a\|&lt;b> | 1.00 | 100 % | 0 % | 0 % | 0 % | unknown | 3.6 M | 1 k |",
@@ -135,4 +141,68 @@ fn the_section_stands_beside_goodput_and_escapes_names() {
     let page = html::render(&report, &Site::default()).unwrap();
     assert!(page.contains("<h2>Serving</h2>") && page.contains("m|&#60;x&#62;"), "{page}");
     assert!(!markdown::render(&Report { serving: None, ..report }).unwrap().contains("Serving"));
+}
+
+#[test]
+fn an_hour_that_is_not_known_for_half_of_it_is_left_out_and_one_without_a_counter_is_not() {
+    let hours: Vec<Interval> = (0..3).map(|hour| interval("a", Class::NoDemand, hour, HOUR)).collect();
+    let mut rows =
+        vec![row(Some("a"), "m", 0, Served::GenerationTokens, 9.0), row(Some("a"), "m", 1, Served::Nothing, 0.0)];
+    let short = Achieved { covered_ms: HOUR / 2 - 1, ..row(Some("a"), "m", 2, Served::GenerationTokens, 9.0) };
+    rows.push(short);
+    let Serving { held, without_a_request, models, .. } = section(&rows, &hours, &[]).unwrap();
+    assert_eq!((held.gpu_ms, without_a_request.gpu_ms), (2 * HOUR, 2 * HOUR));
+    assert_eq!(models[0].work.served, BTreeMap::from([(Served::GenerationTokens, 9.0)]));
+    assert_eq!(models[0].work.counters.len(), 1, "a gauge counts nothing");
+}
+
+#[test]
+fn a_cluster_that_is_named_for_a_part_of_the_period_makes_no_second_server() {
+    let of = |cluster: Option<&str>, hour| Interval {
+        cluster: cluster.map(str::to_owned),
+        ..interval("a", Class::Productive, hour, HOUR)
+    };
+    let told = |cluster: Option<&str>, hour| Achieved {
+        cluster: cluster.map(str::to_owned),
+        ..row(Some("a"), "m", hour, Served::GenerationTokens, 5.0)
+    };
+    let east = Some("east");
+    for (rows, intervals) in [
+        ([told(None, 0), told(east, 1)], [of(None, 0), of(east, 1)]),
+        ([told(None, 0), told(None, 1)], [of(None, 0), of(east, 1)]),
+        ([told(east, 0), told(east, 1)], [of(None, 0), of(None, 1)]),
+    ] {
+        let models = section(&rows, &intervals, &[]).unwrap().models;
+        let [ServedModel { work, servers, .. }] = &models[..] else { panic!("{models:?}") };
+        assert_eq!((servers.len(), work.held.gpu_ms, work.held.share), (1, 2 * HOUR, Some(1.0)), "{rows:?}");
+        assert_eq!(work.served[&Served::GenerationTokens], 10.0);
+    }
+    let both = [of(east, 0), of(Some("west"), 0)];
+    let servers = section(&[told(east, 0), told(Some("west"), 0)], &both, &[]).unwrap().models.remove(0).servers;
+    let held: Vec<_> = servers.iter().map(|server| (server.cluster.as_deref(), server.work.held.gpu_ms)).collect();
+    assert_eq!(held, [(Some("east"), HOUR), (Some("west"), HOUR)]);
+}
+
+#[test]
+fn money_is_told_where_all_of_the_time_has_a_price_in_one_currency() {
+    let priced = |config: &str| {
+        let mut other = interval("a", Class::Productive, 0, HOUR);
+        (other.node, other.gpu) = ("n2".into(), "GPU-2".into());
+        let intervals = [interval("a", Class::Productive, 0, HOUR), other];
+        let prices = Config::parse(config).unwrap().prices;
+        let rows = [row(Some("a"), "m", 0, Served::GenerationTokens, 2e6)];
+        let work = section(&rows, &intervals, &prices).unwrap().models.remove(0).work;
+        assert_eq!(work.held.gpu_ms, 2 * HOUR, "an owner on two nodes");
+        amount(&work.cost_per_million_generation_tokens).map(|(currency, amount)| (currency.to_owned(), amount))
+    };
+    let price = |currency: &str, node: &str| {
+        format!(
+            "- {{model: '*', node: {node}, currency: {currency}, per_gpu_hour: 2, per_kwh: 0, pue: 1, valid_from: 1970-01-01}}\n"
+        )
+    };
+    let node = interval("a", Class::Productive, 0, HOUR).node;
+    let both = |one: &str, other: &str| format!("prices:\n{}{}", price(one, &node), price(other, "n2"));
+    assert_eq!(priced(&both("EUR", "EUR")), Some(("EUR".to_owned(), 2.0)));
+    assert_eq!(priced(&both("EUR", "USD")), None);
+    assert_eq!(priced(&format!("prices:\n{}", price("EUR", &node))), None, "half of it has no price");
 }
