@@ -221,7 +221,13 @@ impl<S: Samples, R: Results> Judge<S, R> {
             let Place { cluster, node } = new[n].place;
             judged.failed.push(FailedNode::new(cluster.unwrap_or_default(), node, reason));
         }
-        self.count(reader, window, until, &judged.intervals).await?;
+        if judged.failed.is_empty() {
+            self.count(reader, window, until, &judged.intervals).await?;
+        } else {
+            // A node that failed keeps what it had: its owners hold GPUs still.
+            let stored = self.results.intervals(window.clone()).await?;
+            self.count(reader, window, until, &stored).await?;
+        }
         self.remember(window, until, &judged);
         Ok(judged)
     }
@@ -340,8 +346,13 @@ impl<S: Samples, R: Results> Judge<S, R> {
         let mut achieved = measure(&self.counters, &series, intervals, &judged);
         achieved.extend(serving::measure(&series, intervals, &judged));
         achieved.retain(|one| one.amount.is_finite());
-        if achieved.is_empty() && self.results.achieved(window.clone()).await?.is_empty() {
+        let stored = self.results.achieved(window.clone()).await?;
+        if achieved.is_empty() && stored.is_empty() {
             return Ok(());
+        }
+        if self.counters.is_empty() {
+            // What was counted while counters were configured stays.
+            achieved.extend(stored.into_iter().filter(|row| row.served.is_none()));
         }
         self.results.replace_achieved(window.clone(), &achieved).await
     }

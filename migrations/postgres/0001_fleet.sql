@@ -103,7 +103,7 @@ CREATE TABLE achieved (
     ideal      DOUBLE PRECISION,
     checksum   BIGINT,
     cluster    TEXT COLLATE "C",
-    served     TEXT COLLATE "C",
+    served     TEXT COLLATE "C", -- JSON object
     model      TEXT COLLATE "C"
 ) PARTITION BY RANGE (start_ms);
 

@@ -33,57 +33,64 @@ pub fn metrics() -> Vec<String> {
     counters().into_iter().chain(metrics_of(&IN_WORK)).collect()
 }
 
-/// What one server counts: one kind, of one model.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct What {
+/// One model of a server.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Server {
     who: Who,
-    served: Served,
     model: Option<String>,
 }
 
-/// Labels in which copies of a series differ: ranks of an engine each report the whole, and a target may be scraped by two
-/// jobs. Series that differ in others are parts.
-const OF_COPIES: [&str; 6] = ["tp_rank", "pp_rank", "moe_ep_rank", "job", "service", "endpoint"];
+/// What one of them reported.
+#[derive(Default)]
+struct Reports<'a> {
+    counted: BTreeMap<Served, Targets<'a>>,
+    /// A gauge, and when it was there.
+    there: Option<(&'a str, Vec<Range<TimeMs>>)>,
+}
+
+/// Labels in which copies of a series differ: ranks of an engine each report the whole. Series of one target and job that
+/// differ in others are parts.
+const OF_COPIES: [&str; 3] = ["tp_rank", "pp_rank", "moe_ep_rank"];
 
 /// The growths of one metric, by the labels that tell parts apart.
 type Parts<'a> = BTreeMap<Vec<(&'a str, &'a str)>, Vec<Growth>>;
 
-/// By target, the metrics of one kind. Of two, the one that stands first in the table is taken.
-type Targets<'a> = BTreeMap<Option<&'a str>, BTreeMap<(usize, &'a str), Parts<'a>>>;
+/// By the job that scraped it. A target that two jobs scrape is told twice.
+type Jobs<'a> = BTreeMap<Option<&'a str>, Parts<'a>>;
 
-/// The work of servers in the window, one row per server, model and kind. `series` reaches beyond it by the longest gap that
-/// is bridged; `intervals` are the window's verdicts: a server that fits none of their owners, or two, has no owner.
+/// By target, the metrics of one kind. Of two, the one that stands first in the table is taken.
+type Targets<'a> = BTreeMap<Option<&'a str>, BTreeMap<(usize, &'a str), Jobs<'a>>>;
+
+/// The work of servers in the window, one row per server and model. `series` reaches beyond it by the longest gap that is
+/// bridged; `intervals` are the window's verdicts: a server that fits none of their owners, or two, has no owner.
 #[must_use]
 pub fn measure(series: &[Series], intervals: &[Interval], window: &Range<TimeMs>) -> Vec<Achieved> {
     let holders = holders(intervals);
-    let mut all: BTreeMap<What, Targets<'_>> = BTreeMap::new();
-    let mut there: BTreeMap<(Who, Option<String>), (&str, Vec<Range<TimeMs>>)> = BTreeMap::new();
+    let mut all: BTreeMap<Server, Reports<'_>> = BTreeMap::new();
     for Series { labels, samples } in series {
         let Some(meaning) = resolve(labels) else { continue };
         let names = servers_named(labels);
         let subject = names.first().map_or_else(|| labels.get("instance").unwrap_or_default(), String::as_str);
-        let who = Who::of(labels, &names, subject, &holders);
+        let server = Server { who: Who::of(labels, &names, subject, &holders), model: model_of(labels) };
         if IN_WORK.contains(&meaning.signal) {
-            let (_, spans) = there.entry((who, model_of(labels))).or_insert((labels.metric(), Vec::new()));
+            let (_, spans) = all.entry(server).or_default().there.get_or_insert((labels.metric(), Vec::new()));
             spans.extend(seen(samples, window));
             continue;
         }
         let Some((_, served)) = COUNTED.iter().find(|(signal, _)| *signal == meaning.signal) else { continue };
         let Some(growth) = within(samples, window) else { continue };
-        let metrics = all.entry(What { who, served: *served, model: model_of(labels) }).or_default();
-        let parts =
-            metrics.entry(labels.get("instance")).or_default().entry((meaning.rank, labels.metric())).or_default();
+        let targets = all.entry(server).or_default().counted.entry(*served).or_default();
+        let metrics = targets.entry(labels.get("instance")).or_default();
         let part = labels.iter().filter(|(name, _)| !OF_COPIES.contains(name)).collect();
-        parts.entry(part).or_default().push(growth);
+        let jobs = metrics.entry((meaning.rank, labels.metric())).or_default();
+        jobs.entry(labels.get("job")).or_default().entry(part).or_default().push(growth);
     }
-    let counted: BTreeSet<Who> = all.keys().map(|what| what.who.clone()).collect();
-    let quiet = there.into_iter().filter(|((who, _), (_, spans))| !counted.contains(who) && !spans.is_empty());
-    let quiet: Vec<Achieved> = quiet
-        .map(|((who, model), (metric, spans))| {
-            What { who, served: Served::Nothing, model }.row(metric, 0.0, spans, window)
-        })
-        .collect();
-    all.into_iter().filter_map(|(what, targets)| what.achieved(targets, window)).chain(quiet).collect()
+    let count = |reports: &Reports<'_>| !reports.counted.is_empty();
+    let counting: BTreeSet<Who> =
+        all.iter().filter(|(_, reports)| count(reports)).map(|(server, _)| server.who.clone()).collect();
+    // A model without a counter says nothing where the server counts for others.
+    let told = all.into_iter().filter(|(server, reports)| count(reports) || !counting.contains(&server.who));
+    told.filter_map(|(server, reports)| server.row(reports, window)).collect()
 }
 
 /// The parts of the window that these samples of a gauge speak for.
@@ -98,24 +105,24 @@ fn model_of(labels: &Labels) -> Option<String> {
     labels.get("model_name").or_else(|| labels.get("model")).filter(|name| !name.is_empty()).map(str::to_owned)
 }
 
-impl What {
-    fn achieved(self, targets: Targets<'_>, window: &Range<TimeMs>) -> Option<Achieved> {
-        let (mut amount, mut spans, mut metric) = (0.0, Vec::new(), None);
-        for ((_, name), parts) in targets.into_values().filter_map(|metrics| metrics.into_iter().next()) {
-            metric.get_or_insert_with(|| name.to_owned());
-            for copies in parts.into_values() {
-                amount += copies.iter().map(|growth| growth.amount).fold(0.0, f64::max);
-                spans.extend(copies.into_iter().flat_map(|growth| growth.spans));
-            }
-        }
-        Some(self.row(&metric?, amount, spans, window))
-    }
-
-    fn row(self, metric: &str, amount: f64, spans: Vec<Range<TimeMs>>, window: &Range<TimeMs>) -> Achieved {
-        let is_of_tokens = !matches!(self.served, Served::Requests | Served::Nothing);
-        Achieved {
+impl Server {
+    fn row(self, reports: Reports<'_>, window: &Range<TimeMs>) -> Option<Achieved> {
+        let mut spans = Vec::new();
+        let kinds = reports.counted.into_iter().filter_map(|(kind, targets)| Some((kind, sum(targets, &mut spans)?)));
+        let served: BTreeMap<Served, (f64, String)> = kinds.collect();
+        // Counters that begin within the window were at zero before, as far as the server was there.
+        let gauge = reports.there.map(|(gauge, seen)| {
+            spans.extend(seen);
+            gauge
+        });
+        let (amount, metric) = match served.last_key_value() {
+            Some((_, last)) => last.clone(),
+            None => (0.0, gauge.filter(|_| !spans.is_empty())?.to_owned()),
+        };
+        let is_of_tokens = served.last_key_value().is_some_and(|(kind, _)| *kind != Served::Requests);
+        Some(Achieved {
             cluster: self.who.cluster,
-            metric: metric.to_owned(),
+            metric,
             unit: if is_of_tokens { "tokens" } else { "requests" }.to_owned(),
             start_ms: window.start,
             end_ms: window.end,
@@ -124,10 +131,27 @@ impl What {
             amount,
             covered_ms: union_ms(spans, std::slice::from_ref(window)).iter().sum(),
             ideal: None,
-            served: Some(self.served),
+            served: Some(served),
             model: self.model,
-        }
+        })
     }
+}
+
+/// What a kind grew by, and the first of its counters.
+fn sum(targets: Targets<'_>, spans: &mut Vec<Range<TimeMs>>) -> Option<(f64, String)> {
+    let (mut amount, mut metric) = (0.0, None);
+    for ((_, name), jobs) in targets.into_values().filter_map(|metrics| metrics.into_iter().next()) {
+        metric.get_or_insert_with(|| name.to_owned());
+        let of_job = |parts: &Parts<'_>| parts.values().map(|copies| most(copies)).sum::<f64>();
+        amount += jobs.values().map(of_job).fold(0.0, f64::max);
+        let growths = jobs.into_values().flat_map(BTreeMap::into_values).flatten();
+        spans.extend(growths.flat_map(|growth| growth.spans));
+    }
+    metric.filter(|_| amount.is_finite()).map(|metric| (amount, metric))
+}
+
+fn most(copies: &[Growth]) -> f64 {
+    copies.iter().map(|growth| growth.amount).fold(0.0, f64::max)
 }
 
 #[cfg(test)]
@@ -154,7 +178,11 @@ mod tests {
 
     fn told(series: &[Series]) -> Vec<(Served, Option<String>, f64)> {
         let rows = measure(series, &[held_by("ml/server")], &WINDOW);
-        rows.into_iter().map(|row| (row.served.unwrap(), row.model, row.amount)).collect()
+        let kinds = |row: Achieved| {
+            let of = |(kind, (amount, _)): (Served, (f64, String))| (kind, row.model.clone(), amount);
+            row.served.unwrap().into_iter().map(of).collect::<Vec<_>>()
+        };
+        rows.into_iter().flat_map(kinds).collect()
     }
 
     #[test]
@@ -188,6 +216,9 @@ mod tests {
     fn a_target_that_two_jobs_scrape_counts_once_and_two_targets_twice() {
         let of = |label| grows("vllm:generation_tokens_total", &[label, ("model_name", "m")], 10.0);
         assert_eq!(told(&[of(("job", "a")), of(("job", "b"))])[0].2, 600.0);
+        let labelled = [("job", "b"), ("app", "vllm"), ("model_name", "m")];
+        let labelled = grows("vllm:generation_tokens_total", &labelled, 10.0);
+        assert_eq!(told(&[of(("job", "a")), labelled])[0].2, 600.0, "with labels of its own");
         assert_eq!(told(&[of(("instance", "a:1")), of(("instance", "b:1"))])[0].2, 1200.0);
         let old = grows("vllm:prefix_cache_hits_total", &[("instance", "a:1")], 1.0);
         let new = [("instance", "b:1"), ("source", "local_cache_hit")];
@@ -200,10 +231,13 @@ mod tests {
         let running = grows("sglang:num_running_reqs", &[("model_name", "m")], 0.0);
         let rows = measure(std::slice::from_ref(&running), &[held_by("ml/server")], &WINDOW);
         let [row] = &rows[..] else { panic!("{rows:?}") };
-        assert_eq!((row.served, row.amount, row.covered_ms), (Some(Served::Nothing), 0.0, 60 * MINUTE));
+        assert_eq!((row.served.clone(), row.amount, row.covered_ms), (Some(BTreeMap::new()), 0.0, 60 * MINUTE));
         assert_eq!((row.owner.as_deref(), row.model.as_deref()), (Some("ml/server"), Some("m")));
         let counter = grows("sglang:num_requests_total", &[("model_name", "m")], 1.0);
-        assert_eq!(told(&[running, counter]), [(Served::Requests, Some("m".into()), 60.0)]);
+        assert_eq!(told(&[running.clone(), counter.clone()]), [(Served::Requests, Some("m".into()), 60.0)]);
+        let samples = counter.samples[40..].to_vec();
+        let late = measure(&[running, Series { samples, ..counter }], &[held_by("ml/server")], &WINDOW);
+        assert_eq!((late[0].amount, late[0].covered_ms), (20.0, 60 * MINUTE), "it was there before it counted");
     }
 
     #[test]

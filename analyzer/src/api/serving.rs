@@ -8,7 +8,7 @@ use super::query::Asked;
 use super::results::{MAX_HOURS, build};
 use super::route::Route;
 use super::table::Table;
-use super::{Answer, Page};
+use super::{Answer, Page, Problem};
 use crate::app::App;
 use crate::report::serving::{Serving, Work};
 use goodput_store::Results;
@@ -17,7 +17,7 @@ goodput_catalog::named! {
     /// What a line of served work is about.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema)]
     #[schemars(rename_all = "snake_case")]
-    enum By {
+    enum ServedBy {
         /// All servers of a model.
         Model = "model",
         /// One server.
@@ -25,14 +25,17 @@ goodput_catalog::named! {
     }
 }
 
-const BY: Parameter = Parameter::new::<By>("by", "What each line is about; model by default.");
+const BY: Parameter = Parameter::new::<ServedBy>(
+    "by",
+    "What each line is about: by default a replica where cluster or owner is asked for, else a model.",
+);
 
 /// The work of all servers of a model, or of one of them.
 #[derive(Serialize, JsonSchema)]
 struct ServedWork {
     /// The names that the servers give their models; empty where they give none.
     models: Vec<String>,
-    /// The cluster of the server; null where series name none, and of all servers of a model.
+    /// The cluster of the GPUs; null where their series name none, and of all servers of a model.
     cluster: Option<String>,
     /// The owner of the server's GPUs; null of all servers of a model.
     owner: Option<String>,
@@ -54,7 +57,12 @@ pub(super) fn routes<S: Results + Clone + 'static>(table: Table<S>) -> Table<S> 
 }
 
 async fn serving<S: Results>(app: App<S>, asked: Asked) -> Answer<Page<ServedWork>> {
-    let by = asked.named("by", By::ALL, By::name)?.unwrap_or(By::Model);
+    let by = asked.named("by", ServedBy::ALL, ServedBy::name)?;
+    let is_of_replicas = ["cluster", "owner"].into_iter().any(|field| asked.get(field).is_some());
+    if is_of_replicas && by == Some(ServedBy::Model) {
+        return Err(Problem::bad("by", "replica with cluster or owner", Some("model")));
+    }
+    let by = by.unwrap_or(if is_of_replicas { ServedBy::Replica } else { ServedBy::Model });
     let report = build(&app, asked.period((app.now)(), &app.zone)?).await?;
     let lines = report.serving.as_ref().map(|serving| lines(serving, by)).unwrap_or_default();
     let wanted = |line: &ServedWork| {
@@ -63,11 +71,11 @@ async fn serving<S: Results>(app: App<S>, asked: Asked) -> Answer<Page<ServedWor
     Ok(asked.part()?.of(lines.into_iter().filter(wanted)))
 }
 
-fn lines(serving: &Serving, by: By) -> Vec<ServedWork> {
+fn lines(serving: &Serving, by: ServedBy) -> Vec<ServedWork> {
     let mut lines = Vec::new();
     for model in &serving.models {
         let (models, servers) = (model.models.clone(), model.servers.len());
-        if by == By::Model {
+        if by == ServedBy::Model {
             lines.push(ServedWork { models, cluster: None, owner: None, servers, work: model.work.clone() });
             continue;
         }

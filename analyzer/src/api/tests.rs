@@ -202,7 +202,9 @@ async fn what_was_served_is_by_model_or_by_replica() {
         amount: 7.2e6,
         covered_ms: HOUR_MS,
         ideal: None,
-        served: Some(goodput_verdict::Served::GenerationTokens),
+        served: Some(
+            [(goodput_verdict::Served::GenerationTokens, (7.2e6, "vllm:generation_tokens_total".into()))].into(),
+        ),
         model: Some("llama".into()),
     };
     served.store.replace_achieved(hour, &[row]).await.unwrap();
@@ -215,7 +217,10 @@ async fn what_was_served_is_by_model_or_by_replica() {
     let replicas = data(&served, &asked("&by=replica")).await;
     assert_eq!((replicas.len(), &replicas[0]["owner"], &replicas[0]["held"]), (1, &owner.into(), &model["held"]));
     models.iter().chain(&replicas).for_each(|line| check_as(line, "ServedWork"));
-    assert_eq!(data(&served, &asked("&by=replica&owner=other")).await, Vec::<Value>::new());
+    assert_eq!(data(&served, &asked("&owner=other")).await, Vec::<Value>::new());
+    assert_eq!(data(&served, &asked(&format!("&owner={owner}"))).await, replicas, "of replicas where one is asked for");
+    let (status, answer) = get(&served, &asked("&by=model&owner=other")).await;
+    assert_eq!((status, &answer["error"]["field"]), (400, &"by".into()), "{answer}");
 }
 
 /// Every summary has the time of the ledger, but for what had no holder.

@@ -25,8 +25,8 @@ pub struct Serving {
     pub unjoined: Vec<Unjoined>,
 }
 
-/// The servers of one model. A server of several models has a line with all of their names: what each of them held is not
-/// known.
+/// The servers of one model. A server of several models in the period has a line with all of their names, and one that names
+/// none has a line of its own.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ServedModel {
     /// The names that the servers give their models; empty where they give none.
@@ -41,7 +41,7 @@ pub struct ServedModel {
 /// One server: what one owner of GPUs runs.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Server {
-    /// The cluster of the owner; null where series name none.
+    /// The cluster of the owner's GPUs; null where their series name none.
     pub cluster: Option<String>,
     /// Who held the GPUs.
     pub owner: String,
@@ -147,12 +147,14 @@ impl<'p> Servers<'p> {
             let covered = rows.iter().map(|row| row.covered_ms).max().unwrap_or_default();
             match owner {
                 None => rows.into_iter().for_each(|row| self.leave(row)),
-                Some(_) if covered < (end - start) / 2 => {}
                 Some(owner) => {
                     let clusters = self.owners.entry(owner.to_owned()).or_default();
                     let reported = clusters.entry(cluster.map(str::to_owned)).or_default();
-                    reported.windows.insert((start, end));
-                    rows.into_iter().for_each(|row| reported.count(row));
+                    reported.models.extend(rows.iter().filter_map(|row| row.model.clone()));
+                    if covered >= (end - start) / 2 {
+                        reported.windows.insert((start, end));
+                        rows.into_iter().for_each(|row| reported.count(row));
+                    }
                 }
             }
         }
@@ -161,9 +163,9 @@ impl<'p> Servers<'p> {
     fn leave(&mut self, row: &Achieved) {
         let who = (row.cluster.clone(), row.subject.clone(), row.model.clone());
         let counted = self.unjoined.entry(who).or_default();
-        row.served.filter(|kind| *kind != Served::Nothing).into_iter().for_each(|kind| {
-            *counted.entry(kind).or_default() += row.amount;
-        });
+        for (kind, (amount, _)) in row.served.iter().flatten() {
+            *counted.entry(*kind).or_default() += amount;
+        }
     }
 
     /// The server that this owner is. Where its series or those of its GPUs name no cluster, it is the one of that name.
@@ -214,19 +216,21 @@ impl<'p> Servers<'p> {
             let owner = self.owner(item.cluster.as_deref(), item.owner.as_deref());
             owner.into_iter().for_each(|owner| by_owner.entry(owner).or_default().push(item));
         }
-        let mut by_model: BTreeMap<Vec<String>, Vec<Used<'_, '_>>> = BTreeMap::new();
+        // Servers that do not name their model may serve any: each stands alone.
+        let mut by_model: BTreeMap<(Vec<String>, Option<Owner>), Vec<Used<'_, '_>>> = BTreeMap::new();
         for (name, clusters) in &self.owners {
             for (cluster, reported) in clusters {
                 let owner = (name.clone(), cluster.clone());
                 let items = by_owner.remove(&owner).unwrap_or_default();
                 let all_ms = self.all_ms.get(&owner).copied().unwrap_or_default();
-                let models = reported.models.iter().cloned().collect();
-                by_model.entry(models).or_default().push(Used { owner, reported, items, all_ms });
+                let models: Vec<String> = reported.models.iter().cloned().collect();
+                let alone = models.is_empty().then(|| owner.clone());
+                by_model.entry((models, alone)).or_default().push(Used { owner, reported, items, all_ms });
             }
         }
         let every = Work::of(by_model.values().flatten());
         let mut models: Vec<ServedModel> =
-            by_model.into_iter().map(|(models, used)| ServedModel::of(models, &used)).collect();
+            by_model.into_iter().map(|((models, _), used)| ServedModel::of(models, &used)).collect();
         models.sort_by_key(|model| std::cmp::Reverse(model.work.held.gpu_ms));
         let unjoined = self.unjoined.into_iter();
         let unjoined: Vec<Unjoined> =
@@ -257,11 +261,10 @@ fn join(clusters: &mut Clusters) {
 
 impl Reported {
     fn count(&mut self, row: &Achieved) {
-        self.models.extend(row.model.clone());
-        if let Some(kind) = row.served.filter(|kind| *kind != Served::Nothing) {
-            *self.counted.entry(kind).or_default() += row.amount;
-            if !self.counters.contains(&row.metric) {
-                self.counters.insert(row.metric.clone());
+        for (kind, (amount, metric)) in row.served.iter().flatten() {
+            *self.counted.entry(*kind).or_default() += amount;
+            if !self.counters.contains(metric) {
+                self.counters.insert(metric.clone());
             }
         }
     }
@@ -303,7 +306,10 @@ impl ServedModel {
     /// The names of the models, for the report.
     #[must_use]
     pub fn name(&self) -> String {
-        if self.models.is_empty() { "not named".to_owned() } else { self.models.join(", ") }
+        match &self.servers[..] {
+            [server] if self.models.is_empty() => format!("not named, of {}", server.owner),
+            _ => self.models.join(", "),
+        }
     }
 }
 

@@ -152,22 +152,23 @@ columns! { RISKS: Risk as (Risk {
 }}
 
 columns! { ACHIEVED: Achieved in "achieved" ordered by
-    "metric, owner NULLS FIRST, subject, start_ms, cluster NULLS FIRST, end_ms, unit, amount, served NULLS FIRST,
+    "metric, owner NULLS FIRST, subject, start_ms, cluster NULLS FIRST, end_ms, unit, amount,
     model NULLS FIRST" {
     start_ms: [time("start_ms", "start", START)],
     end_ms: [time("end_ms", "end", END)],
     metric: [text("metric", "name of the counter")],
     unit: [text("unit", "what it counts")],
     owner: [text("owner", "who holds GPUs; null where the series could not be joined to anyone")],
-    subject: [text("subject", "what the series' owner label said")],
+    subject: [text("subject", "what the series' owner label said; of a server its pod or owner, else the target of the scrape")],
     amount: [real("amount", "how much the counter grew, in `unit`")],
     covered_ms: [integer("covered_ms", "milliseconds of the window for which it is known")],
     ideal: [real("ideal", "what one GPU could do per second, as configured then").named("ideal_per_gpu_second")],
-    cluster: [text("cluster", "cluster of the series; null where they name none, and of earlier releases")],
+    cluster: [text("cluster", "cluster of the owner's GPUs, of the series where it has no owner; null where they name none, and of earlier releases")],
     served: [text(
         "served",
-        "what an inference server counted: `requests`, `prompt_tokens`, `cached_tokens`, `generation_tokens`, or `nothing` \
-         where it was there without a counter; null of counters that are configured",
+        "JSON object of all that an inference server counted: `requests`, `prompt_tokens`, `cached_tokens` and \
+         `generation_tokens`, each with the growth and the name of its counter; empty where the server was there without \
+         a counter. `metric`, `unit` and `amount` are those of the last. Null of counters that are configured",
     )],
     model: [text("model", "model that the server served; null where the series do not name it")],
 }}

@@ -1,5 +1,7 @@
 //! What jobs count themselves.
 
+use std::collections::BTreeMap;
+
 use goodput_exposition::sample::TimeMs;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,19 +15,18 @@ goodput_catalog::named! {
         Requests = "requests",
         /// Tokens of prompts, with those of the cache.
         PromptTokens = "prompt_tokens",
-        /// Those of prompts that a cache had.
+        /// Prompt tokens that a cache had.
         CachedTokens = "cached_tokens",
         /// Tokens of answers.
         GenerationTokens = "generation_tokens",
-        /// Nothing: the server reported its requests in work, and no counter. SGLang has none before its first request ends.
-        Nothing = "nothing",
     }
 }
 
 /// What one owner achieved in one window by one counter.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Achieved {
-    /// The cluster of its series; `None` where they name none, and in what earlier releases counted.
+    /// The cluster of the owner's GPUs, of the series where it has no owner; `None` where they name none, and in what earlier
+    /// releases counted.
     pub cluster: Option<String>,
     /// The metric's name.
     pub metric: String,
@@ -45,8 +46,10 @@ pub struct Achieved {
     pub covered_ms: i64,
     /// What one GPU could do per second, as configured.
     pub ideal: Option<f64>,
-    /// What an inference server counted, by the table of signals; `None` of counters that are configured.
-    pub served: Option<Served>,
+    /// All that an inference server counted, each with its counter, by the table of signals; `None` of counters that are
+    /// configured. Empty where it reported its requests in work and no counter: SGLang has none before its first request
+    /// ends. `metric`, `unit` and `amount` are those of the last of them, or of the gauge.
+    pub served: Option<BTreeMap<Served, (f64, String)>>,
     /// The model that the server served; `None` where the series do not name it, and of counters that are configured.
     pub model: Option<String>,
 }

@@ -86,7 +86,7 @@ fn achieved(hour: i64) -> Achieved {
         amount: 100.0 / 7.0 * (hour % 11) as f64,
         covered_ms: HOUR_MS,
         ideal: Some(0.1),
-        served: Some(Served::Requests),
+        served: Some([(Served::Requests, (0.1 + 0.2, "vllm:request_success_total".to_owned()))].into()),
         model: Some("llama".to_owned()),
     }
 }

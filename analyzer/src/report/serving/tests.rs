@@ -26,7 +26,7 @@ fn row(owner: Option<&str>, model: &str, hour: i64, served: Served, amount: f64)
         amount,
         covered_ms: HOUR,
         ideal: None,
-        served: Some(served),
+        served: Some([(served, (amount, format!("vllm:{}_total", served.name())))].into()),
         model: Some(model.to_owned()).filter(|model| !model.is_empty()),
     }
 }
@@ -146,8 +146,8 @@ fn the_section_stands_beside_goodput_and_escapes_names() {
 #[test]
 fn an_hour_that_is_not_known_for_half_of_it_is_left_out_and_one_without_a_counter_is_not() {
     let hours: Vec<Interval> = (0..3).map(|hour| interval("a", Class::NoDemand, hour, HOUR)).collect();
-    let mut rows =
-        vec![row(Some("a"), "m", 0, Served::GenerationTokens, 9.0), row(Some("a"), "m", 1, Served::Nothing, 0.0)];
+    let nothing = Achieved { served: Some(BTreeMap::new()), ..row(Some("a"), "m", 1, Served::Requests, 0.0) };
+    let mut rows = vec![row(Some("a"), "m", 0, Served::GenerationTokens, 9.0), nothing];
     let short = Achieved { covered_ms: HOUR / 2 - 1, ..row(Some("a"), "m", 2, Served::GenerationTokens, 9.0) };
     rows.push(short);
     let Serving { held, without_a_request, models, .. } = section(&rows, &hours, &[]).unwrap();

@@ -1,5 +1,7 @@
 //! How the fields of results become values of columns, and the other way round.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -36,15 +38,14 @@ fields! {
     Forecast: forecast => readable(forecast), cells => cells.json();
 }
 
-impl Field for Option<Served> {
+impl Field for Option<BTreeMap<Served, (f64, String)>> {
     fn put<'a>(&'a self, row: &mut Vec<Value<'a>>) {
-        row.push(self.as_ref().map(|served| served.name()).into());
+        row.push(self.as_ref().map_or_else(|| None::<String>.into(), readable));
     }
 
     fn take(cells: &mut Cells<'_>) -> sqlx::Result<Self> {
-        let Some(name) = cells.one::<Option<&str>>()? else { return Ok(None) };
-        let found = Served::ALL.iter().copied().find(|served| served.name() == name);
-        found.map(Some).ok_or_else(|| sqlx::Error::Decode(format!("servers count no {name}").into()))
+        let text: Option<&str> = cells.one()?;
+        text.map(serde_json::from_str).transpose().map_err(|error| sqlx::Error::Decode(error.into()))
     }
 }
 

@@ -58,7 +58,7 @@ fn achieved() -> Achieved {
         amount: 1.5,
         covered_ms: 9,
         ideal: Some(-0.0),
-        served: Some(Served::GenerationTokens),
+        served: Some([(Served::GenerationTokens, (0.1 + 0.2, "vllm:generation_tokens_total".to_owned()))].into()),
         model: Some("llama".to_owned()),
     }
 }
