@@ -190,7 +190,7 @@ async fn what_was_served_is_by_model_or_by_replica() {
     let owner = "ml/vllm-0";
     let hour = START..START + HOUR_MS;
     let held = Interval { owner: Some(owner.into()), ..bare(Class::Productive, hour.clone()) };
-    served.store.replace(Place::new(&None, &held.node), hour.clone(), &[held.clone()]).await.unwrap();
+    served.store.replace(Place::new(&None, &held.node), hour.clone(), std::slice::from_ref(&held)).await.unwrap();
     let row = Achieved {
         cluster: None,
         metric: "vllm:generation_tokens_total".into(),

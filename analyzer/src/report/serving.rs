@@ -22,7 +22,7 @@ pub struct Serving {
     /// By model, the most GPU time first.
     pub models: Vec<ServedModel>,
     /// Servers whose owner held no GPU that is known of, or that fit two owners.
-    pub unjoined: Vec<Unjoined>,
+    pub unjoined: Vec<UnjoinedServer>,
 }
 
 /// The servers of one model. A server of several models in the period has a line with all of their names, and one that names
@@ -92,7 +92,7 @@ pub struct Money {
 
 /// A server that could not be joined to GPUs.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Unjoined {
+pub struct UnjoinedServer {
     /// The cluster of the series; null where they name none.
     pub cluster: Option<String>,
     /// Its pod or owner, else the target of the scrape.
@@ -120,11 +120,17 @@ type Clusters = BTreeMap<Option<String>, Reported>;
 #[derive(Debug)]
 pub(super) struct Servers<'p> {
     owners: BTreeMap<String, Clusters>,
-    unjoined: BTreeMap<(Option<String>, String, Option<String>), BTreeMap<Served, f64>>,
+    unjoined: BTreeMap<Stranger, BTreeMap<Served, f64>>,
     held: Summed<'p>,
     /// GPU-milliseconds held in the whole period.
     all_ms: HashMap<Owner, i64>,
 }
+
+/// A model of a server that could not be joined: the cluster of the series, its subject and the model.
+type Stranger = (Option<String>, String, Option<String>);
+
+/// What one owner, or none, reported in a window: cluster, owner, start and end.
+type InWindow<'a> = (Option<&'a str>, Option<&'a str>, TimeMs, TimeMs);
 
 /// An owner: its name and cluster.
 type Owner = (String, Option<String>);
@@ -138,7 +144,7 @@ impl<'p> Servers<'p> {
     /// With these rows, of whole windows. A window of which less than half is known is left out: what was served in it is
     /// not known, though the GPUs were held.
     pub(super) fn report(&mut self, rows: &[Achieved]) {
-        let mut windows: BTreeMap<(Option<&str>, Option<&str>, TimeMs, TimeMs), Vec<&Achieved>> = BTreeMap::new();
+        let mut windows: BTreeMap<InWindow<'_>, Vec<&Achieved>> = BTreeMap::new();
         for row in rows.iter().filter(|row| row.served.is_some()) {
             let owner = (row.cluster.as_deref(), row.owner.as_deref());
             windows.entry((owner.0, owner.1, row.start_ms, row.end_ms)).or_default().push(row);
@@ -233,8 +239,9 @@ impl<'p> Servers<'p> {
             by_model.into_iter().map(|((models, _), used)| ServedModel::of(models, &used)).collect();
         models.sort_by_key(|model| std::cmp::Reverse(model.work.held.gpu_ms));
         let unjoined = self.unjoined.into_iter();
-        let unjoined: Vec<Unjoined> =
-            unjoined.map(|((cluster, subject, model), served)| Unjoined { cluster, subject, model, served }).collect();
+        let unjoined: Vec<UnjoinedServer> = unjoined
+            .map(|((cluster, subject, model), served)| UnjoinedServer { cluster, subject, model, served })
+            .collect();
         let without_a_request = every.class(Class::NoDemand);
         (!models.is_empty() || !unjoined.is_empty()).then_some(Serving {
             held: every.held,
