@@ -1,14 +1,18 @@
 //! The work of inference servers, with the GPU time that they held: tokens and requests, what they cost and drew.
 
+mod figures;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
+pub use figures::money;
+use figures::{joules, per_million, per_second};
+
 use super::build::{Ledger, is_held};
 use super::summed::{Item, Summed};
-use super::text::{self, UNKNOWN};
-use super::{Amount, ClassAmount, Cost, LEAST_COVERAGE, MICROS, Price, ratio, units};
+use super::{Amount, ClassAmount, Price, units};
 use goodput_exposition::sample::TimeMs;
 use goodput_verdict::{Achieved, Class, RollUp, Served};
 
@@ -372,31 +376,6 @@ impl Work {
     pub fn count(&self, served: Served) -> String {
         units::count(self.served.get(&served).copied())
     }
-}
-
-/// Money for the report.
-#[must_use]
-pub fn money(money: &Option<Money>) -> String {
-    let shown = money.as_ref().map(|money| format!("{} {}", text::money(money.amount), money.currency));
-    shown.unwrap_or_else(|| UNKNOWN.to_owned())
-}
-
-fn per_second(tokens: Option<f64>, time: &Amount) -> Option<f64> {
-    Some(tokens? / (time.gpu_ms as f64 / 1000.0)).filter(|rate| rate.is_finite())
-}
-
-/// Where all of the time has a price in one currency, and there are tokens.
-fn per_million(tokens: Option<f64>, time: &Amount) -> Option<Money> {
-    let [Cost { currency, micros, priced_ms, .. }] = &time.cost[..] else { return None };
-    let tokens = tokens.filter(|tokens| *tokens > 0.0 && *priced_ms == time.gpu_ms)?;
-    Some(Money { currency: currency.clone(), amount: *micros as f64 / MICROS / tokens * 1e6 })
-}
-
-/// Where energy is not known for a part of the time, it is taken to have drawn as much as the rest.
-fn joules(tokens: Option<f64>, time: &Amount) -> Option<f64> {
-    let (tokens, drawn) = (tokens.filter(|tokens| *tokens > 0.0)?, time.energy?);
-    let known = ratio(drawn.known_ms, time.gpu_ms).filter(|known| *known >= LEAST_COVERAGE)?;
-    Some(drawn.mj as f64 / 1000.0 / known / tokens)
 }
 
 #[cfg(test)]
