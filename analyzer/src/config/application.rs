@@ -85,7 +85,8 @@ mod tests {
     fn counters_are_read_and_printed() {
         let config = Config::parse(
             "application:\n- {metric: train_samples_total, unit: samples, owner_label: pod, ideal_per_second_per_gpu: 310}\n\
-             - {metric: steps, unit: steps, owner_label: slurm_job_id, combine: max}\n",
+             - {metric: steps, unit: steps, owner_label: slurm_job_id, combine: max}\n\
+             - {metric: 'vllm:generation_tokens_total', unit: tokens, owner_label: pod}\n",
         )
         .unwrap();
         let counter = |metric: &str, unit: &str, owner_label: &str, ideal, combine| Counter {
@@ -98,6 +99,7 @@ mod tests {
         let expected = [
             counter("train_samples_total", "samples", "pod", Some(310.0), Combine::Sum),
             counter("steps", "steps", "slurm_job_id", None, Combine::Max),
+            counter("vllm:generation_tokens_total", "tokens", "pod", None, Combine::Sum),
         ];
         assert_eq!(config.application, expected);
         assert_eq!(Config::parse(&config.to_string()).unwrap().application, expected);

@@ -215,3 +215,29 @@ fn windows_are_utc_hours_and_whole_local_hours() {
     assert_eq!(all(START..START + 1, "Asia/Kathmandu"), vec![START..START + 15 * MINUTE; 1]);
     assert_eq!(all(5..5, "UTC"), []);
 }
+
+#[tokio::test]
+async fn what_servers_count_needs_no_configuration_and_counters_of_jobs_stay_without_theirs() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store(dir.path()).await;
+    idle_gpu(&store, "GPU-a", "n1", hour(0)).await;
+    let metric = "vllm:generation_tokens_total";
+    for (n, time) in hour(0).step_by(15_000).enumerate() {
+        let text = format!("{metric}{{instance=\"s:8000\",owner=\"slurm-7\",model_name=\"m\"}} {}\n", 150 * n);
+        store.append(parse(&text, Format::Text, Limits::NONE, time).unwrap()).await.unwrap();
+    }
+    let counter = Counter {
+        metric: metric.into(),
+        unit: "tokens".into(),
+        owner_label: "owner".into(),
+        ideal: None,
+        combine: goodput_rules::application::Combine::Sum,
+    };
+    let judge = Judge::new(store.clone(), Thresholds::default()).counting(vec![counter]);
+    judge_window(&judge, &hour(0), hour(2).end).await.unwrap();
+    let both = store.achieved(hour(0)).await.unwrap();
+    assert_eq!(both.iter().filter(|row| row.served.is_some()).count(), 1, "{both:#?}");
+    assert_eq!((both.len(), both[0].amount, both[1].amount), (2, 35_850.0, 35_850.0), "239 times 150");
+    judge_window(&Judge::new(store.clone(), Thresholds::default()), &hour(0), hour(2).end).await.unwrap();
+    assert_eq!(store.achieved(hour(0)).await.unwrap(), both);
+}

@@ -21,7 +21,7 @@ use goodput_verdict::{Achieved, Class, RollUp, Served};
 pub struct Serving {
     /// GPU time that the servers held in the hours in which their counters are known; share of all that they held.
     pub held: Amount,
-    /// The part of it that was judged `no_demand`: at least so long they had no request. Shares are of `held`.
+    /// The part of it that was judged `no_demand`: as far as is known, they had no request. Shares are of `held`.
     pub without_a_request: Amount,
     /// By model, the most GPU time first.
     pub models: Vec<ServedModel>,
@@ -145,8 +145,8 @@ impl<'p> Servers<'p> {
         Self { owners, unjoined, held: Summed::new(prices), all_ms: HashMap::new() }
     }
 
-    /// With these rows, of whole windows. A window of which less than half is known is left out: what was served in it is
-    /// not known, though the GPUs were held.
+    /// With these rows, of whole windows. A window is left out where less than half of it is known: the GPUs were held all
+    /// the time, and tokens are missing.
     pub(super) fn report(&mut self, rows: &[Achieved]) {
         let mut windows: BTreeMap<InWindow<'_>, Vec<&Achieved>> = BTreeMap::new();
         for row in rows.iter().filter(|row| row.served.is_some()) {

@@ -19,7 +19,7 @@ use crate::judge::{hour_of, reaches_over, shown, spans};
 /// The report of a period. Sums are those of roll-ups; intervals are read for the evidence of the findings that are shown.
 pub async fn stored(verdicts: &impl ReadVerdicts, period: Period, prices: &[Price]) -> Result<Report, StoreError> {
     let range = period.start_ms..period.end_ms;
-    let (achieved, mut servers) = told(verdicts, &range, prices).await?;
+    let (achieved, mut servers) = counted(verdicts, &range, prices).await?;
     let mut held = throughput::Held::of(&achieved);
     let mut items = read(verdicts, &range, None, prices, (!achieved.is_empty()).then_some(&mut held)).await?;
     let before = period.compared(reach(&items));
@@ -60,7 +60,7 @@ pub async fn stored(verdicts: &impl ReadVerdicts, period: Period, prices: &[Pric
 }
 
 /// What jobs and servers counted, day by day: a week of a large fleet has more rows than are worth holding.
-async fn told<'p>(
+async fn counted<'p>(
     verdicts: &impl ReadVerdicts,
     range: &Range<TimeMs>,
     prices: &'p [Price],

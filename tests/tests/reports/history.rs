@@ -1,17 +1,19 @@
 //! Hours of the past week, sent as a Prometheus sends them.
 
+use std::fs;
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use goodput_analyzer::report::Period;
 use goodput_lab::process::until;
 use goodput_lab::remote_write::{self, TimeSeries};
 use goodput_tests::programs::Analyzer;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use serde_json::Value;
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 pub(crate) const HOUR: i64 = 3_600_000;
@@ -41,6 +43,24 @@ pub(crate) fn store(dir: &Path, config: &str, time: Range<i64>, lines: &[Line]) 
     send(analyzer.address, time, lines)?;
     ensure!(analyzer.running.terminate()?.success(), "the analyzer did not stop as it should");
     Ok(())
+}
+
+/// The configuration that has reports delivered into the directory at once.
+pub(crate) fn delivering(dir: &Path, week: &Period) -> String {
+    format!(
+        "zone: {}\nreport:\n  schedule: {{weekday: monday, time: '00:00'}}\n  directory: {}\n  settle: 1s\n",
+        week.zone,
+        dir.join("reports").display()
+    )
+}
+
+/// The report of the week as it is delivered: the page and the model.
+pub(crate) fn delivered(dir: &Path, config: &str, week: &Period) -> Result<(String, Value)> {
+    let analyzer = Analyzer::start_with(dir, config)?;
+    let file = dir.join("reports").join(&week.label);
+    let page = until("the report", PATIENCE, || Ok(fs::read_to_string(file.with_extension("html")).ok()))
+        .with_context(|| analyzer.running.log_text())?;
+    Ok((page, serde_json::from_str(&fs::read_to_string(file.with_extension("json"))?)?))
 }
 
 fn send(address: SocketAddr, time: Range<i64>, lines: &[Line]) -> Result<()> {

@@ -1,13 +1,9 @@
 //! An inference server through the real analyzer: the report shows what a hand calculation gives.
 
-use std::fs;
-
 use anyhow::{Context as _, Result};
-use goodput_lab::process::until;
-use goodput_tests::programs::Analyzer;
 use serde_json::{Value, json};
 
-use crate::history::{HOUR, Line, PATIENCE, last_week, store};
+use crate::history::{HOUR, Line, delivered, delivering, last_week, store};
 
 /// A hundred tokens a second for two hours, then none.
 fn tokens(at: i64) -> f64 {
@@ -18,12 +14,9 @@ fn tokens(at: i64) -> f64 {
 fn a_server_of_two_gpus_that_rests_for_half_of_its_time() -> Result<()> {
     let (dir, week) = (tempfile::tempdir()?, last_week()?);
     let dir = dir.path();
-    let config = format!(
-        "zone: {}\nreport:\n  schedule: {{weekday: monday, time: '00:00'}}\n  directory: {}\n  settle: 1s\n\
-         prices:\n- {{model: '*', currency: EUR, per_gpu_hour: 1.8, per_kwh: 0, pue: 1, valid_from: 2026-01-01}}\n",
-        week.zone,
-        dir.join("reports").display()
-    );
+    let prices =
+        "prices:\n- {model: '*', currency: EUR, per_gpu_hour: 1.8, per_kwh: 0, pue: 1, valid_from: 2026-01-01}\n";
+    let config = delivering(dir, &week) + prices;
     let series = |metric, more: &[(&'static str, &'static str)]| [&[("__name__", metric)], more].concat();
     let gpu = |metric, uuid: &'static str, index| {
         let device = [("UUID", uuid), ("gpu", index), ("Hostname", "n1"), ("pod", "vllm-0"), ("namespace", "ml")];
@@ -60,12 +53,8 @@ fn a_server_of_two_gpus_that_rests_for_half_of_its_time() -> Result<()> {
     let start = week.start_ms + 30 * HOUR;
     store(dir, &config, start..start + 4 * HOUR + 1, &lines)?;
 
-    let analyzer = Analyzer::start_with(dir, &config)?;
-    let file = dir.join("reports").join(&week.label);
-    let page = until("the report", PATIENCE, || Ok(fs::read_to_string(file.with_extension("html")).ok()))
-        .with_context(|| analyzer.running.log_text())?;
+    let (page, report) = delivered(dir, &config, &week)?;
     assert!(page.contains("<h2>Serving</h2>"), "the section is shown");
-    let report: Value = serde_json::from_str(&fs::read_to_string(file.with_extension("json"))?)?;
     let serving = &report["serving"];
     let [model] = &serving["models"].as_array().context("no models")?[..] else { panic!("{serving:#}") };
     assert_eq!((&model["models"], &model["servers"][0]["owner"]), (&json!(["llama"]), &json!("ml/vllm-0")));

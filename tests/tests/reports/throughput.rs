@@ -1,13 +1,9 @@
 //! A job's own counters through the real analyzer: the report shows what a hand calculation gives.
 
-use std::fs;
-
 use anyhow::{Context as _, Result};
-use goodput_lab::process::until;
-use goodput_tests::programs::Analyzer;
 use serde_json::{Value, json};
 
-use crate::history::{HOUR, Line, PATIENCE, last_week, store};
+use crate::history::{HOUR, Line, delivered, delivering, last_week, store};
 
 /// Ten samples a second, but four in the third hour.
 fn progress(at: i64) -> f64 {
@@ -25,13 +21,10 @@ fn counter(at: i64) -> f64 {
 fn a_counter_with_a_reset_and_a_slow_hour() -> Result<()> {
     let (dir, week) = (tempfile::tempdir()?, last_week()?);
     let dir = dir.path();
-    let config = format!(
-        "zone: {}\nreport:\n  schedule: {{weekday: monday, time: '00:00'}}\n  directory: {}\n  settle: 1s\n\
-         application:\n- {{metric: train_samples_total, unit: samples, owner_label: pod, ideal_per_second_per_gpu: 6.25}}\n\
-         - {{metric: train_tokens_total, unit: tokens, owner_label: pod}}\n",
-        week.zone,
-        dir.join("reports").display()
-    );
+    let counters = "application:\n\
+        - {metric: train_samples_total, unit: samples, owner_label: pod, ideal_per_second_per_gpu: 6.25}\n\
+        - {metric: train_tokens_total, unit: tokens, owner_label: pod}\n";
+    let config = delivering(dir, &week) + counters;
     let job = [("pod", "train-0"), ("namespace", "ml"), ("job", "train"), ("instance", "train-0:8000")];
     let series = |metric, more: &[(&'static str, &'static str)]| [&[("__name__", metric)], more].concat();
     let gpu = |metric, uuid: &'static str, index| {
@@ -57,12 +50,8 @@ fn a_counter_with_a_reset_and_a_slow_hour() -> Result<()> {
     let start = week.start_ms + 30 * HOUR;
     store(dir, &config, start..start + 4 * HOUR + 1, &lines)?;
 
-    let analyzer = Analyzer::start_with(dir, &config)?;
-    let file = dir.join("reports").join(&week.label);
-    let page = until("the report", PATIENCE, || Ok(fs::read_to_string(file.with_extension("html")).ok()))
-        .with_context(|| analyzer.running.log_text())?;
+    let (page, report) = delivered(dir, &config, &week)?;
     assert!(page.contains("<h2>Throughput</h2>"), "the section is shown");
-    let report: Value = serde_json::from_str(&fs::read_to_string(file.with_extension("json"))?)?;
     let throughput = &report["throughput"];
     let [samples, tokens] = [&throughput["jobs"][0], &throughput["jobs"][1]];
 
