@@ -6,9 +6,10 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Child, Command};
 
+use goodput_lab::process::until;
 use goodput_tests::scrape::Scrape;
 
-use crate::exporter::{Exporter, Folder};
+use crate::exporter::{Exporter, Folder, PATIENCE};
 
 /// A process of root that holds the GPU; ended on drop.
 struct Holder(Child);
@@ -119,12 +120,23 @@ fn a_plain_user_is_told_what_is_denied_and_each_capability_gives_it() {
     exporter.until("the kernel log is followed", |scrape| told(scrape).log);
     drop(exporter);
 
-    let (_, root) = node.start(&["env".to_owned()]);
+    // Both run at once: what a neighbouring test makes and removes on this node is then in both or in none.
+    let (mut root, _) = node.start(&["env".to_owned()]);
     let (mut exporter, _) = node.with(&["dac_read_search", "sys_ptrace", "syslog"]);
-    // A process that the OOM killer ended in a neighbouring test is counted by the one that followed the log then.
-    let lasts = |name: &&str| !name.starts_with("goodput_owner_oom_kills_total{");
-    let names = |scrape: &Scrape| scrape.names().into_iter().filter(lasts).map(str::to_owned).collect::<BTreeSet<_>>();
-    exporter.until("the three capabilities give all that root has", |scrape| names(&root).is_subset(&names(scrape)));
+    let mut lacked = Vec::new();
+    let found = until("the three capabilities give all that root has", PATIENCE, || {
+        lacked = missing(&root.scrape(), &exporter.scrape());
+        Ok(lacked.is_empty().then_some(()))
+    });
+    found.unwrap_or_else(|error| panic!("{error:#}; root alone has {lacked:?}\n{}", exporter.log()));
+}
+
+/// Series of root that this scrape does not have. A process that the OOM killer ended in a neighbouring test is counted
+/// by the exporter that followed the log then.
+fn missing(root: &Scrape, scrape: &Scrape) -> Vec<String> {
+    let known = BTreeSet::from_iter(scrape.names());
+    let lacks = |name: &&str| !known.contains(name) && !name.starts_with("goodput_owner_oom_kills_total{");
+    root.names().into_iter().filter(lacks).map(str::to_owned).collect()
 }
 
 #[test]
